@@ -24,8 +24,8 @@ import (
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 )
 
-// The tests run on a stand-in for the driver, which does the kernels on the
-// processor. `kernbench selftest --backend cuda` runs the same suite on a GPU.
+// The tests run on a stand-in for the driver, which executes the kernels on the CPU. `kernbench
+// selftest --backend cuda` runs the same suite on a GPU.
 func TestMain(m *testing.M) {
 	os.Exit(cudatest.Main(m, func(lib string) map[string]string {
 		if os.Getenv(lacksDriver) != "" {
@@ -35,11 +35,12 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// lacksDriver is set where a test is to find no driver or no GPU: to what it is to say.
+// lacksDriver is set for a test process that finds no driver or no GPU, to the error message that it
+// expects.
 const lacksDriver = "KERNBENCH_TEST_LACKS_DRIVER"
 
-// Without a driver, or a GPU for it, no rank can say more than that, also one whose meeting with
-// the others would fail, since they have gone already: so no row is called failed for it.
+// Without a driver or a GPU, every rank reports just that, even if it could not meet the other ranks.
+// So the row counts as unavailable, not as failed.
 func TestNoDriver(t *testing.T) {
 	if os.Getenv(lacksDriver) == "" {
 		for want, variable := range map[string]string{
@@ -63,12 +64,11 @@ func TestNoDriver(t *testing.T) {
 	}
 }
 
-// shares makes the test's program rank 1 of a group of which it is the name, on the GPU of
-// rank 0.
+// shares makes the test program rank 1 of the group with this name, on the GPU of rank 0.
 const shares = "KERNBENCH_TEST_RANK_SHARES"
 
-// Processes whose kernels would take turns on a GPU, because there is no MPS, are refused on
-// every rank, unless that is allowed.
+// Processes that share a GPU without MPS, and whose kernels would take turns, are refused on every
+// rank, unless that is allowed.
 func TestTurnsRefused(t *testing.T) {
 	for _, turns := range []string{"", "1"} {
 		id, rank := fmt.Sprintf("%s-%d-%s", t.Name(), os.Getpid(), turns), 0
@@ -106,7 +106,8 @@ func TestTurnsRefused(t *testing.T) {
 	}
 }
 
-// The driver is told to bring kernels to the GPU before they start. It asks the C library, not Go.
+// The driver is configured to load kernels to the GPU before they start. It reads the C library's
+// environment, not Go's.
 func TestKernelsAreLoadedAtOnce(t *testing.T) {
 	gs := must.Get(open(1, time.Minute))(t)
 	lib := must.Get(dynlib.Open(dynlib.Spec{Name: "the C library", Sonames: []string{"libc.so.6"}}))(t)
@@ -123,7 +124,7 @@ func TestKernelsAreLoadedAtOnce(t *testing.T) {
 	must.Do(t, gs[0].Close())
 }
 
-// open makes a group of goroutines of this process.
+// open returns a group whose ranks are goroutines of this process.
 func open(size int, timeout time.Duration) ([]*dist.Group, error) {
 	return openWith(size, timeout, nil)
 }
@@ -137,8 +138,8 @@ func openAs(size int, c dist.Config) ([]*dist.Group, error) {
 	return disttest.Join(size, c, nil)
 }
 
-// With -short it is for the race detector, which sees nothing of what kernels do: cases about numbers
-// are left out, and those in which ranks and calls go on at the same time stay.
+// With -short the suite runs for the race detector, which sees nothing of what kernels do. So cases
+// about numbers are left out, and cases with concurrent ranks and calls stay.
 func TestConformance(t *testing.T) {
 	for _, c := range (disttest.Suite{Open: open, Sizes: []int{2, 3}, Short: true}).Cases() {
 		kind, _, _ := strings.Cut(c.Name, "/")
@@ -155,8 +156,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// plant has the driver measure these speeds: of a copy, and in the cache of reads, of
-// reads by several ranks of the same, and of copies, in GB/s.
+// plant makes the stand-in's measurements return these speeds in GB/s: of copies, of cache reads, of
+// reads of the same data by several ranks, and of copies in the cache.
 func plant(t *testing.T, speeds string) {
 	forget := func() {
 		for _, d := range thisProcess.devices {
@@ -168,15 +169,15 @@ func plant(t *testing.T, speeds string) {
 	t.Cleanup(forget)
 }
 
-// The limits of calls on a shared GPU are what its memory must move at least, all ranks'
-// buffers but for what the cache holds, and what the ranks' accesses take in the cache, at
-// the speed of the fastest measurement that is like them.
+// The limits of a call on a shared GPU follow from the bytes that its memory must move (the buffers of
+// all ranks minus the size of the cache) and from the ranks' cache accesses, at the fastest matching
+// measurement.
 func TestLimits(t *testing.T) {
 	gs := must.Get(open(2, time.Minute))(t)
 	if n := gs[0].Facts().RanksPerDevice; n != 2 {
 		t.Errorf("%d ranks share the GPU, want 2", n)
 	}
-	const count, cache = 1 << 20, 1 << 20 // of f32; of the stand-in
+	const count, cache = 1 << 20, 1 << 20 // count: elements of f32; cache: bytes of the stand-in
 	limits := func(p dist.Plan) ([]instrument.Limit, error) { return instrument.Limits(gs[0], p) }
 	var buffers [2]dist.Buffer
 	together(t, gs, func(r int, g *dist.Group) (err error) { buffers[r], err = g.Alloc(dist.F32, count); return err })
@@ -212,7 +213,7 @@ func TestLimits(t *testing.T) {
 			}
 		}
 	}
-	// Where it has counts, an all-to-all's elements are those of all ranks together.
+	// With Counts, the count of an all-to-all is the sum over all ranks.
 	allToAll := dist.Plan{Call: dist.Call{Op: dist.AllToAll, In: buffers[0], Count: count}, DType: dist.F32}
 	counted := allToAll
 	counted.Count, counted.Counts = 2*count, slices.Repeat([]int{count / 2}, 4)
@@ -224,8 +225,8 @@ func TestLimits(t *testing.T) {
 		DType: dist.F32}); private != nil || err != nil {
 		t.Errorf("what goes through the host is limited by the GPU's memory: %v, %v", private, err)
 	}
-	// A kernel whose loads the compiler has left out is quick, and no limit: 4 multiprocessors at
-	// 2 GHz take in 1024 GB/s.
+	// A kernel whose loads the compiler has removed is too fast to be a limit: 4 multiprocessors at 2
+	// GHz can receive 1024 GB/s.
 	plant(t, "100,1025,300,200")
 	if list, err := limits(dist.Plan{Call: dist.Call{Op: dist.AllReduce, In: buffers[0], Count: count,
 		Algorithm: twoStagePush}, DType: dist.F32}); err == nil ||
@@ -235,7 +236,8 @@ func TestLimits(t *testing.T) {
 	together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
 }
 
-// What the built-in table says for a GPU is what was measured there (docs/results), and there is a way for all of it.
+// The built-in table selects what was measured on each GPU (docs/results), and all its entries have a
+// variant.
 func TestAuto(t *testing.T) {
 	for _, c := range []struct {
 		ranks, bytes int
@@ -257,7 +259,7 @@ func TestAuto(t *testing.T) {
 	}
 }
 
-// Calls on buffers in turn have the slower of both limits, and say what each is.
+// The limit of a call on rotating buffers is the slower of both limits, and its text names both.
 func TestColdLimit(t *testing.T) {
 	gs := must.Get(open(2, time.Minute))(t)
 	together(t, gs, func(_ int, g *dist.Group) error { return g.Barrier() })

@@ -17,7 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
-// messagesCase is the suite's check of messages between two ranks, in groups of some knobs.
+// messagesCase runs the suite's check of messages between two ranks, in groups with the given knobs.
 func messagesCase(t *testing.T, knobs map[string]string, names ...string) (errs []error) {
 	t.Helper()
 	s := disttest.Suite{Sizes: []int{2}, Short: true, Open: func(size int, timeout time.Duration) ([]*dist.Group, error) {
@@ -36,8 +36,8 @@ func messagesCase(t *testing.T, knobs map[string]string, names ...string) (errs 
 	return errs
 }
 
-// Whoever makes the copies, messages and collectives by copies are right. Bulk copies take
-// ends that lie alike, which those of the suite do not.
+// Messages and collectives that copy are right with every copy method. Bulk copies are tested here
+// because they need equally aligned buffers, which the suite does not use.
 func TestCopyMethods(t *testing.T) {
 	for _, method := range []string{byEngine, byLoads} {
 		for _, err := range messagesCase(t, map[string]string{copyKnob: method}, "messages", "allgather", "allreduce",
@@ -54,7 +54,7 @@ func TestCopyMethods(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, n := range []int{1, 100_001} { // of one block, which raises a flag, and of many
+		for _, n := range []int{1, 100_001} { // copied by one block, which raises a flag, and by many
 			part := b.Slice(0, n)
 			if err := errors.Join(fill(part, float64(rank+1)), g.AllReduce(part, part, dist.Sum), holds(part, 3)); err != nil {
 				return fmt.Errorf("all-reduce of %d: %w", n, err)
@@ -67,7 +67,7 @@ func TestCopyMethods(t *testing.T) {
 				return fmt.Errorf("message of %d, %v: %w", n, want, err)
 			}
 		}
-		// An end that lies otherwise is refused, not copied in another way.
+		// Buffers with different alignment are refused, not copied by another method.
 		if rank == 0 {
 			err = g.Send(b.Slice(0, 8), 1)
 		} else {
@@ -83,7 +83,7 @@ func TestCopyMethods(t *testing.T) {
 	}
 }
 
-// What a GPU or an algorithm cannot copy is told, not done otherwise.
+// A copy method that the GPU or the algorithm does not support is refused, not replaced.
 func TestCopyRefused(t *testing.T) {
 	_, err := openWith(2, time.Minute, map[string]string{copyKnob: byBulk})
 	if reason, lacks := errors.AsType[*dist.UnavailableError](err); !lacks ||
@@ -116,7 +116,8 @@ func fill(b dist.Buffer, v float64) error {
 	return b.Update(m)
 }
 
-// holds looks for what two such vectors, or one, leave: v at the start, rising by 1 or 2.
+// holds checks the values that fill leaves, alone or summed over two ranks: v at the start, rising by
+// 1 or 2.
 func holds(b dist.Buffer, v float64) error {
 	m, err := b.Mirror()
 	if err != nil {
@@ -131,8 +132,7 @@ func holds(b dist.Buffer, v float64) error {
 	return nil
 }
 
-// Copies go on while the host does other things: nobody takes a message for there that is
-// not, whoever copies it.
+// Copies run asynchronously: with any copy method, no rank takes a message for received before it is.
 func TestSlowCopies(t *testing.T) {
 	t.Setenv(cudatest.CopyVariable, "slow")
 	for _, method := range []string{auto, byEngine, byLoads} {
@@ -144,11 +144,11 @@ func TestSlowCopies(t *testing.T) {
 	}
 }
 
-// Between GPUs a collective leaves room for a block that takes a message in: the rank that
-// sends it may not have come to the collective yet.
+// With several GPUs, a collective leaves room for a block that receives a message: the sender may not
+// have entered the collective yet.
 func TestRoomForMessages(t *testing.T) {
 	t.Setenv(cudatest.DevicesVariable, "2")
-	gs, err := openWith(2, time.Minute, map[string]string{blocksKnob: "8"}) // as many as there are, but one
+	gs, err := openWith(2, time.Minute, map[string]string{blocksKnob: "8"}) // one less than the GPU runs at once
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,8 +164,8 @@ func TestRoomForMessages(t *testing.T) {
 	}
 }
 
-// The suite sees what a copy kernel does wrong: a flag before the elements, elements of
-// another place, none, and a flag of the copy before.
+// The suite finds the faults of a copy kernel: a flag set before the elements are there, elements from
+// the wrong place, no elements, and a stale flag.
 func TestWrongCopiesAreSeen(t *testing.T) {
 	for fault, want := range map[string]string{"early": "element", "slot": "element", "lost": "element",
 		"stale": "its flag is"} {
@@ -176,7 +176,7 @@ func TestWrongCopiesAreSeen(t *testing.T) {
 	}
 }
 
-// Messages that do not fit are an error on both ranks that names both sides.
+// Messages that do not match are an error on both ranks, which names both sides.
 func TestMessageMismatch(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -206,7 +206,7 @@ func TestMessageMismatch(t *testing.T) {
 			if rank == 0 {
 				errs[0] = g.Send(c.send(b), 1)
 				if errs[0] == nil {
-					errs[0] = g.Barrier() // what is in shared memory has been sent
+					errs[0] = g.Barrier() // a short message is sent as soon as it is in shared memory
 				}
 			} else {
 				errs[1] = g.Recv(c.recv(b), 0)
@@ -225,8 +225,8 @@ func TestMessageMismatch(t *testing.T) {
 	}
 }
 
-// A rank that has left, or does not come, is named by who waits to send to it or to
-// receive from it.
+// A rank that has left, or does not arrive, is named by a rank that waits to send to it or to receive
+// from it.
 func TestMessageToNobody(t *testing.T) {
 	for _, leaves := range []bool{true, false} {
 		for _, op := range []dist.Collective{dist.Send, dist.Recv} {
@@ -252,8 +252,8 @@ func TestMessageToNobody(t *testing.T) {
 	}
 }
 
-// dies makes the test's program rank 1 of a group of which it is the name, which sends one
-// message and waits to be killed.
+// dies makes the test program rank 1 of the group with this name. It sends one message and waits to be
+// killed.
 const dies = "KERNBENCH_TEST_RANK_DIES"
 
 func dieAsRank1(id string) error {
@@ -272,8 +272,8 @@ func dieAsRank1(id string) error {
 	return err
 }
 
-// startRank1 starts this test once more, as another process that is rank 1 of a group: the variable
-// has the group's name there. said is what it prints.
+// startRank1 starts this test again in another process, as rank 1 of a group. The variable passes the
+// group's name. said reads the process's output.
 func startRank1(t *testing.T, variable string) (id string, rank1 *exec.Cmd, said *bufio.Reader) {
 	t.Helper()
 	id = fmt.Sprintf("%s-%d", t.Name(), os.Getpid())
@@ -285,8 +285,8 @@ func startRank1(t *testing.T, variable string) (id string, rank1 *exec.Cmd, said
 	return id, rank1, bufio.NewReader(out)
 }
 
-// A message comes from another process's memory, and where that process is killed the rank
-// is named, dead.
+// A message arrives from the memory of another process. When that process is killed, the error names
+// its rank as dead.
 func TestMessageFromTheDead(t *testing.T) {
 	if id := os.Getenv(dies); id != "" {
 		t.Fatal(dieAsRank1(id))
@@ -308,9 +308,8 @@ func TestMessageFromTheDead(t *testing.T) {
 	g.Close()
 }
 
-// Memory of a group works in those that were split from it, until it is freed there or the
-// group closed; memory of another group does not. Calls of the parts of a group, and of the
-// whole, do not disturb each other.
+// Memory of a group works in groups that were split from it, until it is freed or its group is closed.
+// Memory of an unrelated group does not. Calls of a group and of its parts do not disturb each other.
 func TestSubgroupMemory(t *testing.T) {
 	const size = 3
 	gs := must.Get(open(size, time.Minute))(t)
@@ -324,7 +323,7 @@ func TestSubgroupMemory(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		turned, err := g.Split(0, -rank) // all, the other way round
+		turned, err := g.Split(0, -rank) // all ranks, in reverse order
 		if err != nil {
 			return err
 		}
@@ -335,7 +334,7 @@ func TestSubgroupMemory(t *testing.T) {
 		if err := fill(b, float64(10*rank)); err != nil {
 			return err
 		}
-		if rank > 0 { // a message from rank 2, which is rank 0 of the pair, in memory of the first group
+		if rank > 0 { // rank 2 is rank 0 of the pair, and sends in memory of the first group
 			call := pair.Send
 			if rank == 1 {
 				call = pair.Recv
@@ -367,7 +366,7 @@ func TestSubgroupMemory(t *testing.T) {
 	}
 }
 
-// A word has room for what a group may have.
+// An encoded span has room for the largest level, id and offset.
 func TestSpanWord(t *testing.T) {
 	a := &allocation{id: maxAllocations - 1}
 	e := &engine{allocations: map[int]*allocation{a.id: a}}

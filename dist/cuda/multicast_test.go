@@ -18,7 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
-// severalGPUs has the stand-in be so many GPUs with multicast memory.
+// severalGPUs makes the stand-in have n GPUs with multicast memory.
 func severalGPUs(t *testing.T, n int) {
 	t.Helper()
 	t.Setenv(cudatest.DevicesVariable, fmt.Sprint(n))
@@ -26,7 +26,7 @@ func severalGPUs(t *testing.T, n int) {
 	t.Setenv(cudatest.MajorVariable, "9")
 }
 
-// multicastCases are those of the suite in which algorithms are chosen.
+// multicastCases returns the suite's cases in which an algorithm is chosen.
 func multicastCases(sizes ...int) (list []disttest.Case) {
 	for _, c := range (disttest.Suite{Open: open, Sizes: sizes, Short: true}).Cases() {
 		if kind, _, _ := strings.Cut(c.Name,
@@ -37,15 +37,14 @@ func multicastCases(sizes ...int) (list []disttest.Case) {
 	return list
 }
 
-// Where every rank has a GPU with multicast memory the switch adds, and the suite finds
-// nothing wrong with it.
+// If every rank has a GPU with multicast memory, multimem is available and passes the suite.
 func TestMulticast(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "calls")
 	t.Setenv(cudatest.LogVariable, log)
 	severalGPUs(t, 4)
 	sizes := []int{2, 3, 4}
 	if testing.Short() {
-		sizes = []int{2} // as for the rest of the suite
+		sizes = []int{2} // as in the rest of the suite
 	}
 	for _, c := range multicastCases(sizes...) {
 		t.Run(c.Name, func(t *testing.T) {
@@ -62,7 +61,7 @@ func TestMulticast(t *testing.T) {
 	}
 }
 
-// Memory of a rank that the switch does not reach, and a barrier that is dropped, are found.
+// The suite finds memory that is not bound to the multicast object, and a dropped barrier.
 func TestMulticastFaults(t *testing.T) {
 	severalGPUs(t, 3)
 	t.Run("unbound", func(t *testing.T) {
@@ -84,8 +83,8 @@ func TestMulticastFaults(t *testing.T) {
 	}
 }
 
-// plantedWrong is an error where a fault leaves all sums of a rank right, unless there is
-// none that the switch can have.
+// plantedWrong returns an error if a fault leaves all sums of a rank right, unless multimem cannot
+// have that fault.
 func plantedWrong(g *dist.Group, rank int, fault string) error {
 	if err := instrument.Plant(g, fault); err != nil {
 		return err
@@ -109,13 +108,13 @@ func plantedWrong(g *dist.Group, rank int, fault string) error {
 			wrong++
 		}
 	}
-	if late := fault == instrument.DroppedBarrier && rank == 2; wrong == 0 && !late { // which has what it did itself
+	if late := fault == instrument.DroppedBarrier && rank == 2; wrong == 0 && !late { // the late rank is right
 		return errors.New("all sums are right")
 	}
 	return nil
 }
 
-// Where the group cannot have such memory, it says why, and has everything else.
+// If the group cannot have multicast memory, it reports the reason and offers everything else.
 func TestMulticastLacking(t *testing.T) {
 	for _, c := range []struct{ devices, variable, value, want string }{
 		{"2", cudatest.BindVariable, "create", "making multicast memory: rank 0: cuMulticastCreate: operation not supported"},
@@ -158,9 +157,9 @@ func TestMulticastLacking(t *testing.T) {
 	}
 }
 
-// Buffers in memory of the group are added where they are; those that lie elsewhere on
-// other ranks, or do not end with a pack, go through the stage, and what lies beside them
-// stays. Either way nothing is left in the end.
+// Multicast memory is summed in place. Buffers with different offsets on other ranks, or that do not
+// end at a pack boundary, go through the stage, and the bytes next to them stay unchanged. In the end
+// everything is released.
 func TestMulticastPlaces(t *testing.T) {
 	const size, count = 2, 64
 	severalGPUs(t, size)
@@ -199,14 +198,14 @@ func TestMulticastPlaces(t *testing.T) {
 			return err
 		}
 		err = errors.Join(g.Free(b), g.Barrier())
-		_, err2 := g.Alloc(dist.F32, count) // gives b back
+		_, err2 := g.Alloc(dist.F32, count) // releases b
 		return errors.Join(err, err2, g.Free(again))
 	})
 	together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
 	givenBack(t, log)
 }
 
-// givenBack holds that everything of multicast memory in a log was given back.
+// givenBack checks that all multicast memory in a log of driver calls was released.
 func givenBack(t *testing.T, log string) {
 	t.Helper()
 	text := must.Get(os.ReadFile(log))(t)
@@ -226,7 +225,7 @@ func givenBack(t *testing.T, log string) {
 	}
 }
 
-// Calls that the switch adds can be timed in all ways, and have the right sums in each.
+// multimem can be timed in all ways, and each leaves the right sums.
 func TestMulticastTimings(t *testing.T) {
 	const size, count = 2, 1000
 	severalGPUs(t, size)
@@ -245,7 +244,7 @@ func TestMulticastTimings(t *testing.T) {
 	together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
 }
 
-// switches makes the test's program rank 1 of a group of which it is the name.
+// switches makes the test program rank 1 of the group with this name.
 const switches = "KERNBENCH_TEST_RANK_SWITCHES"
 
 func switchAsRank1(id string) error {
@@ -264,8 +263,8 @@ func switchAsRank1(id string) error {
 	return err
 }
 
-// The memory of two processes is added, and when one is killed the other says so and gives
-// everything back.
+// The switch adds the memory of two processes. When one is killed, the other reports that and releases
+// everything.
 func TestMulticastProcesses(t *testing.T) {
 	severalGPUs(t, 2)
 	if id := os.Getenv(switches); id != "" {

@@ -21,15 +21,15 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
-// together has every rank of a group do its part at the same time.
+// together runs f on every rank of a group concurrently.
 func together(t *testing.T, gs []*dist.Group, f func(rank int, g *dist.Group) error) {
 	t.Helper()
 	must.Do(t, errors.Join(disttest.Each(gs, func(g *dist.Group) error { return f(g.Rank(), g) })...))
 }
 
-// Whoever does a rank's part, its own process or blocks of one kernel: the results of a
-// call, of calls inside a launch and in a graph are the sums, for every algorithm, one
-// after the other on the same flags and slots.
+// A single call, calls inside one launch and calls in a graph all leave the right sums, for every
+// algorithm and for ranks as processes and as blocks of one kernel. They run one after the other on
+// the same flags and slots.
 func TestTimings(t *testing.T) {
 	const size, count = 2, 1000
 	for _, as := range []string{asProcesses, asBlocks} {
@@ -59,7 +59,7 @@ func TestTimings(t *testing.T) {
 	}
 }
 
-// timedRight times a call in every way and looks at the sums that each leaves.
+// timedRight times a call in every way and checks the sums that each leaves.
 func timedRight(g *dist.Group, in, out dist.Buffer, algorithm string, value float32) error {
 	op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: in, Out: out, Algorithm: algorithm})
 	if err != nil {
@@ -69,7 +69,7 @@ func timedRight(g *dist.Group, in, out dist.Buffer, algorithm string, value floa
 	if err != nil {
 		return err
 	}
-	if (len(list) == 3) != (algorithm != naive) { // whose copies are no part of a launch
+	if (len(list) == 3) != (algorithm != naive) { // naive cannot be timed this way: its copies are not part of a launch
 		return errors.New(algorithm + " has the wrong ways to be timed")
 	}
 	for i, w := range list {
@@ -125,7 +125,7 @@ func write(b dist.Buffer, v float32) error {
 	return b.Update(m)
 }
 
-// What one kernel cannot do for all ranks is not offered, and knobs that are none are
+// Operations that one kernel cannot perform for all ranks are not offered, and invalid knobs are
 // refused.
 func TestKnobs(t *testing.T) {
 	for _, c := range []struct {
@@ -156,8 +156,8 @@ func TestKnobs(t *testing.T) {
 	together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
 }
 
-// auto takes algorithm and blocks from the entries of a table that are for this GPU, and
-// for no other; blocks that are asked for by name must fit, those of the table may be fewer.
+// auto takes algorithm and blocks only from table entries for this GPU. Blocks that the caller
+// requests must fit; blocks from the table are reduced to fit.
 func TestTuned(t *testing.T) {
 	const text = `{"entries": [{"backend": "cuda", "device": %q, "ranks_per_device": 2, "knobs": {"ranks_as": "processes"}, "algorithm": "two-stage-push", "blocks": %d},
 		{"algorithm": "one-stage"}]}`
@@ -196,8 +196,8 @@ func TestTuned(t *testing.T) {
 	}
 }
 
-// The encodings of what goes at once fit into scratch memory, inputs and sums, whatever the
-// number of ranks: also of vectors of a gigabyte, of which a piece goes at once.
+// The encodings of the inputs and the sums of one piece fit into scratch memory, for any number of
+// ranks, and also for vectors of a gigabyte, which go in pieces.
 func TestEncodingsFit(t *testing.T) {
 	most := maxEncoded(nil, 2)
 	if most%quant.Group != 0 || most < stageBytes/2 {
@@ -208,7 +208,8 @@ func TestEncodingsFit(t *testing.T) {
 			for codec, w := range codecVariants {
 				piece := min(count, most)
 				slot := slotBytes(piece, ranks, w.bits)
-				groups, part := (piece+quant.Group-1)/quant.Group, 0 // of the rank with most, as the kernel deals them out
+				// part is the size of the rank with most groups, as the kernel distributes them.
+				groups, part := (piece+quant.Group-1)/quant.Group, 0
 				for r := range ranks {
 					part = max(part, (groups*(r+1)/ranks-groups*r/ranks)*quant.Group)
 				}
@@ -224,8 +225,8 @@ func TestEncodingsFit(t *testing.T) {
 	}
 }
 
-// A vector that goes in pieces has the bits that it has in one, tail and all, in memory of
-// the group and of the program.
+// A vector that goes in pieces has the same bits as in one piece, including its tail, in device memory
+// and in host memory.
 func TestEncodedPieces(t *testing.T) {
 	const count = 100_003
 	sums := map[int][]byte{}

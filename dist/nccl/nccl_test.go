@@ -20,10 +20,10 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
-var calls string // what the stand-in was asked for
+var calls string // the stand-in's log of calls
 
-// The tests run on a stand-in for the driver and for NCCL, with four GPUs.
-// `kernbench selftest --backend nccl` runs the same suite on real ones.
+// The tests run on a stand-in for the driver and for NCCL, with four GPUs. `kernbench selftest
+// --backend nccl` runs the same suite on real GPUs.
 func TestMain(m *testing.M) {
 	if rank, ok := os.LookupEnv(rankVariable); ok {
 		os.Exit(dieInMidCall(rank))
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// open makes a group of goroutines of this process.
+// open returns a group whose ranks are goroutines of this process.
 func open(size int, timeout time.Duration) ([]*dist.Group, error) {
 	return disttest.Join(size, dist.Config{Backend: Name, Timeout: timeout}, nil)
 }
@@ -47,8 +47,7 @@ func TestConformance(t *testing.T) {
 	disttest.Run(t, disttest.Suite{Open: open, Sizes: sizes, Short: true})
 }
 
-// Two ranks on one GPU are refused before NCCL is asked, as something that the machine
-// lacks.
+// Two ranks on one GPU are refused before NCCL is called, as something that the machine lacks.
 func TestOneRankPerGPU(t *testing.T) {
 	_, err := open(5, time.Minute)
 	if reason, yes := errors.AsType[*dist.UnavailableError](err); !yes ||
@@ -58,11 +57,11 @@ func TestOneRankPerGPU(t *testing.T) {
 	}
 }
 
-// What NCCL says is the error of every rank, and the communicator of every rank is ended.
+// Every rank gets NCCL's error, and the communicator is aborted on every rank.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		fault, want string
-		timeout     time.Duration // long enough to open a group on a machine that is busy
+		timeout     time.Duration // long enough to open a group on a busy machine
 	}{
 		{"call", "ncclAllReduce: invalid usage (5): planted: no channels", time.Minute},
 		{"async", "remote process exited or there was a network error (6): planted: the connection was closed by a peer",
@@ -98,13 +97,13 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// The variables that make this program a rank of a group of two processes.
+// Variables that make this program a rank of a group of two processes.
 const (
 	rankVariable  = "NCCL_TEST_RANK"
 	groupVariable = "NCCL_TEST_GROUP"
 )
 
-// dieInMidCall makes a call that never ends, in which rank 1 is killed.
+// dieInMidCall starts a call that never ends. Rank 1 is killed in it.
 func dieInMidCall(rank string) int {
 	me, _ := strconv.Atoi(rank)
 	g, err := dist.Init(context.Background(),
@@ -126,8 +125,7 @@ func dieInMidCall(rank string) int {
 	return 0
 }
 
-// A rank that dies while NCCL works is named, and the others end long before the
-// time-out.
+// If a rank dies while NCCL works, the error names it, and the others return long before the timeout.
 func TestDeadRank(t *testing.T) {
 	var ranks [2]*exec.Cmd
 	for r := range ranks {

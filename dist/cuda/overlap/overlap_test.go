@@ -22,10 +22,10 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
-var calls string // the log of the stand-in
+var calls string // the stand-in's log
 
-// The tests run on a stand-in for the driver. Its streams do nothing that nobody waits for, so
-// that an order which is not asked for is not there.
+// The tests run on a stand-in for the driver. Its streams defer all work until somebody waits for it,
+// so that a missing dependency between streams shows.
 func TestMain(m *testing.M) {
 	os.Exit(cudatest.Main(m, func(lib string) map[string]string {
 		calls = lib + ".calls"
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 var groups atomic.Int64
 
-// together runs a body on goroutines that are the ranks of a group.
+// together runs body on goroutines that are the ranks of a group.
 func together(size int, body func(g *dist.Group) error) error {
 	id := fmt.Sprintf("overlap-test-%d-%d", os.Getpid(), groups.Add(1))
 	errs := make([]error, size)
@@ -55,7 +55,7 @@ func together(size int, body func(g *dist.Group) error) error {
 	return errors.Join(errs...)
 }
 
-// operands are a rank's in a call: whole numbers that differ between calls.
+// operands returns a rank's operands in a call: integers that differ between calls.
 func operands(d dtype.DType, m, n, k, rank, call int) (a, b gemm.Matrix) {
 	a, b = gemm.New(d, m, k), gemm.New(d, n, k).T()
 	proof.Integers(a, uint64(100*call+2*rank))
@@ -63,7 +63,7 @@ func operands(d dtype.DType, m, n, k, rank, call int) (a, b gemm.Matrix) {
 	return a, b
 }
 
-// naive is the sum over ranks of the products in a call, element by element.
+// naive returns the sum over ranks of the products in a call, computed element by element.
 func naive(d dtype.DType, m, n, k, ranks, call int) []float32 {
 	c := make([]float32, m*n)
 	for rank := range ranks {
@@ -82,7 +82,7 @@ func naive(d dtype.DType, m, n, k, ranks, call int) []float32 {
 	return c
 }
 
-// rows are the values of a matrix.
+// rows returns the values of a matrix.
 func rows(m gemm.Matrix) [][]float64 {
 	list := make([][]float64, m.Rows)
 	for i := range list {
@@ -93,7 +93,7 @@ func rows(m gemm.Matrix) [][]float64 {
 	return list
 }
 
-// cut is C in so many partitions.
+// cut divides C into partitions.
 func cut(m, n, partitions int, columns bool) (list []Range) {
 	extent := m
 	if columns {
@@ -105,7 +105,7 @@ func cut(m, n, partitions int, columns bool) (list []Range) {
 	return list
 }
 
-// wrong counts the elements that differ from what they must be.
+// wrong counts the elements of C that differ from want.
 func wrong(o *Op, n int, want []float32) (count int, err error) {
 	parts, err := o.Parts()
 	for k, x := range parts {
@@ -133,7 +133,8 @@ type point struct {
 	one              bool
 }
 
-// errors of a point on all ranks: three calls, each with new operands and a spoilt C.
+// check runs a point on all ranks: three calls, each with new operands and a poisoned C. It returns
+// the number of wrong elements.
 func (x point) check(plant func(*Op)) (mistakes int64, err error) {
 	var want [][]float32
 	for call := range 3 {
@@ -204,11 +205,12 @@ func TestEveryElement(t *testing.T) {
 	}
 }
 
-// onHopper has the stand-in be a GPU of compute capability 9.0.
+// onHopper makes the stand-in a GPU of compute capability 9.0.
 func onHopper(t *testing.T) { t.Setenv(cudatest.MajorVariable, "9") }
 
-// The one kernel of Hopper, whose tiles are 64 x 256: sizes that fill clusters, leave out whole tiles
-// and end within a pack, and as many ranks as have a loop of their own or not.
+// Tests the one kernel for Hopper, whose tiles are 64 x 256, with sizes that fill clusters, leave out
+// whole tiles and end within a pack, and with numbers of ranks that have a specialized loop and that
+// have none.
 func TestEveryElementOnHopper(t *testing.T) {
 	onHopper(t)
 	for _, x := range []point{
@@ -224,7 +226,7 @@ func TestEveryElementOnHopper(t *testing.T) {
 	}
 }
 
-// prepared is what a rank says of its one kernel, or why it has none.
+// prepared returns each rank's details of its one kernel, or the error.
 func prepared(t *testing.T, size int, before func(r *Rank)) (details []map[string]string, err error) {
 	t.Helper()
 	details = make([]map[string]string, size)
@@ -250,7 +252,8 @@ func prepared(t *testing.T, size int, before func(r *Rank)) (details []map[strin
 	return details, err
 }
 
-// The one kernel is the fastest that all ranks run, and each says which, and why not a faster one.
+// The one kernel is the fastest that all ranks can run. Each rank reports which, and why not a faster
+// one.
 func TestWhichOneKernel(t *testing.T) {
 	small := func(r *Rank) { // rank 1 has no room for a cluster
 		if r.group.Rank() == 1 {
@@ -298,8 +301,8 @@ func TestWhichOneKernel(t *testing.T) {
 	}
 }
 
-// What a wrong tile, a partition that was added up too soon, or a signal that came too soon
-// leave is found, and by which rank does not matter.
+// The tests find a wrong tile, a partition that is summed too early and a signal that is sent too
+// early, on any rank.
 func TestPlantedErrors(t *testing.T) {
 	overlapped := point{config: usual, ranks: 2, m: 40, n: 45, k: 70, partitions: 4, overlap: true}
 	for name, c := range map[string]struct {
@@ -323,8 +326,8 @@ func TestPlantedErrors(t *testing.T) {
 	}
 }
 
-// So is what goes wrong in a one kernel: a tile that is not multiplied, is signalled before it is there, added up
-// before it was signalled or at another's place, and one that nobody adds up.
+// The tests find the faults of a one kernel: a tile that is not multiplied, signalled before it is
+// stored, summed before it was signalled, summed at the wrong place, and not summed at all.
 func TestPlantedErrorsOfOneKernel(t *testing.T) {
 	for _, major := range []string{"8", "9"} {
 		t.Setenv(cudatest.MajorVariable, major)
@@ -338,7 +341,8 @@ func TestPlantedErrorsOfOneKernel(t *testing.T) {
 	}
 }
 
-// The halves alone: the product is the rank's own, and adding it up gives what a run does.
+// Product and sum alone: Multiply leaves the rank's own product, and Reduce then gives the same result
+// as Run.
 func TestHalves(t *testing.T) {
 	for _, major := range []string{"8", "9"} {
 		t.Setenv(cudatest.MajorVariable, major)
@@ -396,7 +400,7 @@ func testHalves(t *testing.T) {
 	}
 }
 
-// Dependent launches are asked for where they can be, and refused with the reason elsewhere.
+// Dependent launches are used if the GPU supports them, and refused with the reason otherwise.
 func TestDependentLaunches(t *testing.T) {
 	x := point{config: usual, ranks: 2, m: 40, n: 45, k: 70, partitions: 2, overlap: true}
 	x.config.Dependent = true
@@ -422,7 +426,7 @@ func TestDependentLaunches(t *testing.T) {
 	}
 }
 
-// A rank that does not come is named, and nobody waits for ever.
+// A rank that does not arrive is named, and no rank waits forever.
 func TestMissingRank(t *testing.T) {
 	for name, p := range map[string]Plan{"a gate": {Ranges: []Range{{0, 8}}}, "one kernel": {OneKernel: true}} {
 		errs := withoutRank1(p)
@@ -432,7 +436,7 @@ func TestMissingRank(t *testing.T) {
 	}
 }
 
-// withoutRank1 runs a plan that rank 1 prepares and does not run.
+// withoutRank1 runs a plan that rank 1 prepares but does not run.
 func withoutRank1(p Plan) []error {
 	id := fmt.Sprintf("overlap-test-%d-gone-%d", os.Getpid(), groups.Add(1))
 	var ranks sync.WaitGroup
@@ -466,7 +470,7 @@ func withoutRank1(p Plan) []error {
 	return errs
 }
 
-// What cannot be is refused with the reason.
+// Invalid arguments are refused with the reason.
 func TestRefusals(t *testing.T) {
 	if _, err := (point{config: Config{Provider: "builtin", DType: dtype.F32}, ranks: 1, m: 1, n: 1,
 		k: 1}).check(nil); err == nil || !strings.Contains(err.Error(), "builtin does not multiply f32") {
@@ -478,7 +482,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Ranks have equal shares of the four multiprocessors, and one at least.
+// Ranks have equal shares of the four multiprocessors, and at least one each.
 func TestShare(t *testing.T) {
 	for ranks, want := range map[int]int{1: 4, 2: 2, 3: 1, 8: 1} {
 		err := together(ranks, func(g *dist.Group) error {
@@ -498,7 +502,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// The self-test passes, and finds a wrong tile and a signal that comes too soon.
+// The self-test passes, and finds a wrong tile and a signal that is sent too early.
 func TestCheck(t *testing.T) {
 	for _, major := range []string{"8", "9"} {
 		t.Setenv(cudatest.MajorVariable, major)
