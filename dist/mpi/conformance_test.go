@@ -28,11 +28,11 @@ func init() {
 	bodies["planted"] = func(r *rank) error {
 		name := "mpi-" + os.Getenv(argVar)
 		dist.Register(dist.Description{Name: name}, planted{spoil: plants[os.Getenv(argVar)].spoil})
-		return r.suite(name, 2*time.Second) // of a planted error that hangs
+		return r.suite(name, 2*time.Second) // short, because a planted fault may hang
 	}
 }
 
-// suite runs the conformance suite as one of its processes.
+// suite runs the conformance suite in one of its processes.
 func (r *rank) suite(backend string, limit time.Duration) error {
 	s := disttest.Suite{Sizes: []int{r.size}, Short: true, Meet: r.meet,
 		Open: func(size int, timeout time.Duration) ([]*dist.Group, error) {
@@ -58,16 +58,15 @@ func (r *rank) suite(backend string, limit time.Duration) error {
 	return errors.Join(faults...)
 }
 
-// kind is a case's name without the number of ranks, or which mistake it is.
+// kind returns a case's name without the number of ranks, or the mistake that it tests.
 func kind(name string) string {
 	first, _, _ := strings.Cut(name, "/")
 	return first
 }
 
-// fewTypes names the backend with two element types, one of MPI's own and one of
-// ours. More ranks of a library that does not yield than there are cores wait
-// most of the time: there the suite leaves the other types to the two ranks that
-// have them all.
+// fewTypes is a backend with two element types, one native to MPI and one with a user-defined
+// operation. If a library does not yield the core, more ranks than cores make the suite wait most of
+// the time. With such libraries, only the two-rank suite tests all types.
 const fewTypes = "mpi-few-types"
 
 type few struct{ backend }
@@ -87,12 +86,12 @@ func (n narrowed) Capabilities() dist.Capabilities {
 	return c
 }
 
-// The whole suite on one host; and as if every rank were on a host of its own
-// that part of it which depends on how ranks agree. A library that does not yield
-// burns the cores while more ranks than these wait: four get there what a power of two
-// changes, and what is apart the agreements alone. The whole suite with four ranks of such
-// a library is part of kernbench selftest --backend mpi, where there are four cores. With
-// -short it is for the race detector: what goroutines share is the same for both libraries.
+// Runs the whole suite on one host. As if every rank were on its own host, it runs the part that
+// depends on how ranks agree. Libraries that do not yield the core are slow with more ranks than
+// cores: four ranks then test only what a power of two changes, and the agreements. The whole suite
+// with four ranks of such a library runs in kernbench selftest --backend mpi, on machines with four
+// cores. With -short, for the race detector, one library is enough: the goroutines share the same data
+// with both.
 func TestConformance(t *testing.T) {
 	const agreements = "barrier,subgroups,async,messages,misuse,absent,left,cancelled,refused"
 	for _, l := range launchers {
@@ -103,7 +102,7 @@ func TestConformance(t *testing.T) {
 		for _, c := range []struct {
 			ranks       int
 			hosts, only string
-			least       int // cases: what is not run shows nothing
+			least       int // least number of cases that must run
 			always      bool
 		}{
 			{1, "", "", 16, false}, {2, "", "", 17, l.yields}, {3, "", "", 36, l.yields}, {4, "", four, atLeast, false},
@@ -129,7 +128,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// planted is a backend whose calls on rank 1 go wrong in some way.
+// planted is a backend with a fault in rank 1's calls.
 type planted struct {
 	backend
 	spoil func(p dist.Plan, run func() error) func() error
@@ -186,7 +185,7 @@ var plants = map[string]struct {
 	}},
 }
 
-// The suite must find what is wrong: a suite that cannot fail shows nothing.
+// The suite finds planted faults, which shows that it can fail.
 func TestSuiteFindsPlantedErrors(t *testing.T) {
 	wait := map[string]func() (string, error){}
 	for name, p := range plants {

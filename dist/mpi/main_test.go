@@ -16,16 +16,15 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// The test program starts itself again as the ranks of a launcher: bodyVar says
-// what they do, one body after the other, hostsVar that each is to be on a host
-// of its own.
+// The test program starts itself again under a launcher. bodyVar names the bodies that the ranks run,
+// one after the other. hostsVar puts each rank on its own host.
 const (
 	bodyVar  = "MPI_TEST_BODY"
 	hostsVar = "MPI_TEST_HOSTS"
 	argVar   = "MPI_TEST_ARG"
 )
 
-// bodies are what ranks do; each says in lines what is wrong.
+// bodies are the functions that ranks run. Their errors list what is wrong, one fault per line.
 var bodies = map[string]func(rank *rank) error{}
 
 // rank is one process of a test.
@@ -73,7 +72,7 @@ func beRank(body string) error {
 	return errors.Join(append(faults, dist.End())...)
 }
 
-// join makes a group of all ranks, with another name every time.
+// join returns a group of all ranks, with a new name every time.
 func (r *rank) join(timeout time.Duration) (*dist.Group, error) {
 	return r.joinBy(Name, timeout)
 }
@@ -84,8 +83,8 @@ func (r *rank) joinBy(backend string, timeout time.Duration) (*dist.Group, error
 		ID: fmt.Sprintf("mpi-test-%d-%d", os.Getppid(), r.groups), Secret: "s"})
 }
 
-// meet waits for the other processes, not by way of a group. It leaves the cores
-// to those that work, which MPI's own barrier does not.
+// meet waits for the other processes without using a group. Unlike MPI's own barrier, it leaves the
+// cores to working processes.
 func (r *rank) meet() error {
 	in, out, slot := make([]int32, 1), make([]int32, 1), new(mpi.Slot)
 	err := r.lib.Iallreduce(mpi.Memory(in), mpi.Memory(out), 1, r.lib.Type(dtype.I32), r.lib.Op(dtype.I32, vec.Max),
@@ -97,12 +96,12 @@ func (r *rank) meet() error {
 	return err
 }
 
-// launcher starts ranks by one of the libraries.
+// launcher starts ranks with one of the MPI libraries.
 type launcher struct {
 	family   mpi.Family
-	programs []string // the first that is there
+	programs []string // candidates; the first that is installed is used
 	flags    []string
-	yields   bool // its library lets others run where ranks share cores
+	yields   bool // its library yields the core if ranks share cores
 }
 
 var launchers = []launcher{
@@ -111,8 +110,8 @@ var launchers = []launcher{
 	{mpi.MPICH, []string{"mpiexec.hydra", "mpiexec.mpich"}, []string{"-n"}, false},
 }
 
-// command starts ranks of this test program. That a launcher is missing fails
-// the test: nothing else shows that the backend works.
+// command returns the command that starts ranks of this test program. A missing launcher fails the
+// test, because no other test shows that the backend works.
 func (l launcher) command(t *testing.T, ctx context.Context, ranks int, env ...string) *exec.Cmd {
 	t.Helper()
 	for _, name := range l.programs {
@@ -131,16 +130,16 @@ func (l launcher) command(t *testing.T, ctx context.Context, ranks int, env ...s
 	return nil
 }
 
-// hangs is longer than anything takes, even on a busy machine.
+// hangs is longer than any test takes, even on a busy machine.
 const hangs = 5 * time.Minute
 
-// ranks runs bodies and gives what was printed.
+// ranks runs bodies and returns their output.
 func (l launcher) ranks(t *testing.T, n int, body string, env ...string) (string, error) {
 	t.Helper()
 	return l.start(t, n, body, env...)()
 }
 
-// start runs bodies while others do, for those that mostly wait.
+// start runs bodies concurrently with others, for bodies that mostly wait.
 func (l launcher) start(t *testing.T, n int, body string, env ...string) (wait func() (string, error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), hangs)

@@ -16,11 +16,11 @@ import (
 
 const (
 	patience = time.Minute
-	// impatience still lets processes meet on a loaded machine.
+	// impatience is a short timeout that still lets processes meet on a loaded machine.
 	impatience = 3 * time.Second
 )
 
-// want checks an error's type and what it says.
+// want checks an error's type and text.
 func want[E error](err error, parts ...string) error {
 	var typed E
 	if !errors.As(err, &typed) {
@@ -34,7 +34,7 @@ func want[E error](err error, parts ...string) error {
 	return nil
 }
 
-// grouped makes a body of what is done in one group.
+// grouped returns a body that runs in one group.
 func grouped(timeout time.Duration, body func(r *rank, g *dist.Group) error) func(*rank) error {
 	return func(r *rank) error {
 		g, err := r.join(timeout)
@@ -49,7 +49,7 @@ func grouped(timeout time.Duration, body func(r *rank, g *dist.Group) error) fun
 func floats(n int) dist.Buffer { return dist.Of(make([]float32, n)) }
 
 func init() {
-	// quiet is a program that does nothing wrong.
+	// quiet makes no mistake, and must print nothing.
 	bodies["quiet"] = grouped(patience, func(_ *rank, g *dist.Group) error {
 		b := floats(1000)
 		return errors.Join(g.AllReduce(b, b, dist.Sum), g.Barrier())
@@ -85,7 +85,7 @@ func init() {
 			return err
 		}
 		if r.rank == 1 {
-			err = errors.Join(g.Send(floats(8), 0), g.Close()) // which arrives all the same
+			err = errors.Join(g.Send(floats(8), 0), g.Close()) // the message arrives although rank 1 has left
 		} else {
 			time.Sleep(100 * time.Millisecond)
 			err = errors.Join(g.Recv(floats(8), 1),
@@ -94,7 +94,7 @@ func init() {
 		}
 		return errors.Join(err, r.meet())
 	}
-	// crossed waits in a collective here and for a message there.
+	// crossed waits in a collective on one rank and for a message on the other.
 	bodies["crossed"] = grouped(impatience, func(r *rank, g *dist.Group) error {
 		if r.rank == 0 {
 			if err := g.Barrier(); err == nil || !strings.Contains(err.Error(), "rank 1") {
@@ -109,7 +109,7 @@ func init() {
 	})
 	bodies["late"] = func(r *rank) error {
 		if r.rank == 1 {
-			r.groups++ // as on the other rank
+			r.groups++ // to stay in step with the other rank
 			return r.meet()
 		}
 		_, err := r.join(impatience)
@@ -145,19 +145,18 @@ func init() {
 	})
 }
 
-// disagree has rank 1 send and rank 0 receive something else, which ends the
-// group on both.
+// disagree makes rank 1 send and rank 0 receive something else. That ends the group on both.
 func disagree(r *rank, g *dist.Group, send, receive dist.Buffer, says string) error {
 	var err error
 	if r.rank == 0 {
 		err = want[*dist.MisuseError](g.Recv(receive, 1), says)
-	} else if sent := g.Send(send, 0); sent != nil { // a short one is gone before anybody looks at it
+	} else if sent := g.Send(send, 0); sent != nil { // a short message is sent before anybody looks at it
 		err = want[*dist.MisuseError](sent, says)
 	}
 	return errors.Join(err, want[*dist.MisuseError](g.Barrier(), says))
 }
 
-// twoGroups joins and uses two groups at once, begun in opposite order.
+// twoGroups joins and uses two groups at once, started in opposite order.
 func twoGroups(r *rank) error {
 	var both sync.WaitGroup
 	errs := make([]error, 2)
@@ -185,8 +184,8 @@ func twoGroups(r *rank) error {
 	return errors.Join(errs...)
 }
 
-// stray has rank 1 send a message to rank 0, which has left, in each of many
-// groups. None of them may turn up in the next one.
+// stray makes rank 1 send a message to rank 0, which has left, in each of many groups. None of these
+// messages may turn up in the next group.
 func stray(r *rank) error {
 	for k := range 30 {
 		g, err := r.join(patience)
@@ -207,14 +206,14 @@ func stray(r *rank) error {
 		}
 		if r.rank == 1 {
 			time.Sleep(2 * time.Millisecond)
-			_ = g.Send(dist.Of([]int32{-1}), 0) // may fail or go nowhere
+			_ = g.Send(dist.Of([]int32{-1}), 0) // may fail or be lost
 		}
 		_ = g.Close()
 	}
 	return nil
 }
 
-// mixed has some ranks work in place and others not.
+// mixed makes some ranks work in place and others not.
 func mixed(r *rank, g *dist.Group) error {
 	in := []float64{float64(r.rank), 1}
 	out := []float64{-1, -1}
@@ -257,7 +256,7 @@ func memory(_ *rank, g *dist.Group) error {
 	return nil
 }
 
-// allocs counts what a prepared call and a message allocate.
+// allocs counts the allocations of a prepared call and of a message.
 func allocs(r *rank, g *dist.Group) error {
 	b := floats(16)
 	sum, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: b, Out: b})
@@ -274,25 +273,25 @@ func allocs(r *rank, g *dist.Group) error {
 	}
 	var failed error
 	n := testing.AllocsPerRun(200, func() { failed = errors.Join(failed, sum.Run(), message.Run()) })
-	if failed == nil && n > 0.1 { // the Go runtime may do something of its own meanwhile
+	if failed == nil && n > 0.1 { // the Go runtime may allocate meanwhile
 		failed = fmt.Errorf("a call allocates %v times", n)
 	}
 	return failed
 }
 
-// The bodies of two ranks. Those that wait for a time-out run beside the others,
-// and the one that must print nothing is alone.
+// The bodies for two ranks. Bodies that wait for a timeout run concurrently with the others. The body
+// that must print nothing runs alone.
 var (
 	quick   = []string{"allocs", "panic", "message", "type", "long", "gone", "place", "two", "stray", "mixed", "memory"}
 	waiting = []string{"silence", "crossed", "late"}
 )
 
-// Each body, by both libraries, on one host and as if on two. One start of ranks
-// does many: also what a group leaves behind must not spoil the next.
+// Runs each body with both libraries, on one host and as if on two. One start of ranks runs many
+// bodies, so that the remains of a group cannot spoil the next.
 func TestBodies(t *testing.T) {
 	list, hosts := quick, []string{"", "apart"}
 	if testing.Short() {
-		list, hosts = quick[1:], hosts[:1] // the race detector allocates
+		list, hosts = quick[1:], hosts[:1] // the race detector itself allocates
 	}
 	type started struct {
 		launcher
@@ -306,7 +305,7 @@ func TestBodies(t *testing.T) {
 			for _, h := range hosts {
 				s := started{l, h, bodies, l.start(t, 2, strings.Join(bodies, ","), hostsVar+"="+h)}
 				if all = append(all, s); len(bodies) != len(waiting) {
-					s.wait() // one at a time: these compute
+					s.wait() // one at a time, because these compute
 				}
 			}
 		}
@@ -315,7 +314,7 @@ func TestBodies(t *testing.T) {
 		out, err := s.wait()
 		for _, body := range s.bodies {
 			t.Run(fmt.Sprintf("%s/%s%s", s.family, body, s.hosts), func(t *testing.T) {
-				done := out == "" // as the only body, a good program is quiet
+				done := out == "" // a body without mistakes prints nothing
 				if len(s.bodies) > 1 {
 					done = strings.Contains(out, "DONE "+body+"\n")
 				}
@@ -327,7 +326,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// A rank that is killed takes the job with it.
+// A rank that is killed ends the job.
 func TestKilled(t *testing.T) {
 	for _, l := range launchers {
 		wait := l.start(t, 3, "killed")

@@ -13,18 +13,18 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// A goroutine's stack moves when it grows, and when the garbage collector finds
-// most of it unused. Memory that MPI knows by address must not lie on it.
+// A goroutine's stack moves when it grows, and when the garbage collector shrinks it. So memory that
+// MPI knows by address must not be on a stack.
 func init() {
 	bodies["stack"] = grouped(10*time.Second, func(r *rank, g *dist.Group) error {
 		return errors.Join(r.growBetween(), r.collectDuring(g))
 	})
 }
 
-// growBetween has the stack grow between the making of a call and its run.
+// growBetween lets the stack grow between preparing a call and running it.
 func (r *rank) growBetween() error {
 	fault := make(chan error)
-	go func() { // with a small stack
+	go func() { // starts with a small stack
 		one := make([]int32, 2)
 		one[0] = 1
 		call := r.lib.Allreduce(mpi.Memory(one), mpi.Memory(one[1:]), 1, r.lib.Type(dtype.I32), r.lib.Op(dtype.I32, vec.Min),
@@ -39,8 +39,8 @@ func (r *rank) growBetween() error {
 	return <-fault
 }
 
-// collectDuring has the collector shrink the stack at any moment of the calls
-// in which this backend passes memory of its own.
+// collectDuring lets the collector shrink the stack at any moment during the calls in which this
+// backend passes its own memory.
 func (r *rank) collectDuring(g *dist.Group) error {
 	runtime.GOMAXPROCS(4)
 	stop := make(chan struct{})
@@ -69,14 +69,14 @@ func (r *rank) collectDuring(g *dist.Group) error {
 		if k%stackSplits != 0 {
 			continue
 		}
-		part, err := g.Split(0, r.rank) // in which ranks on several hosts tell each other a number
+		part, err := g.Split(0, r.rank) // ranks on several hosts exchange a number in it
 		if err != nil {
 			return fmt.Errorf("round %d: %w", k, err)
 		}
 		if err := part.Close(); err != nil {
 			return err
 		}
-		// The ranks end at the same round.
+		// All ranks end in the same round.
 		enough := []int32{0}
 		if time.Now().After(end) {
 			enough[0] = 1
@@ -92,7 +92,7 @@ const (
 	stackSplits = 20
 )
 
-// growStack uses some KiB of stack, which the collector takes back later.
+// growStack uses some KiB of stack, which the collector reclaims later.
 //
 //go:noinline
 func growStack(kib int) byte {
