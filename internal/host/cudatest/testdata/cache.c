@@ -1,12 +1,12 @@
-// The kernels that time the cache. They leave nothing behind, so all that is left to do
-// is to note the call and, where a speed is planted, to let its time pass.
+// The kernels that time the cache. Their results are never read, so they only log the call and, if a
+// speed is planted, advance the clock.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "fake.h"
 
-struct argument { uint64_t memory, sink, packs; uint32_t rounds, readers; }; // of cache.cu
+struct argument { uint64_t memory, sink, packs; uint32_t rounds, readers; }; // as in cache.cu
 
 double planted(enum speed which) {
 	const char *text = getenv("FAKE_CUDA_SPEEDS");

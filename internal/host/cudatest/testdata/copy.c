@@ -1,7 +1,7 @@
-// The copy kernels of package gpu. $FAKE_COPY_FAULT is what they do wrong: early (the flag
-// is raised before the elements are there), slot (they are those of the next place), stale
-// (the flag keeps the number of the copy before) or lost (they do not come). With slow
-// nothing is wrong, but copies, those of the driver too, take a while, as on a GPU.
+// The copy kernels of package gpu. $FAKE_COPY_FAULT injects a fault: early (the flag is raised before
+// the elements are copied), slot (the elements come from the next slot), stale (the flag keeps the
+// number of the copy before) or lost (nothing is copied). With slow there is no fault, but all copies,
+// those of the driver too, take a while, as on a GPU.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 
 struct copy { uint64_t to, from, bytes, flag; uint32_t value, unused; };
 
-// job is a copy that is done after the call has returned.
+// job is a copy that is made after the call has returned.
 struct job { struct copy c; struct stream *stream; };
 
 static int faulty(const char *how) {
@@ -24,8 +24,8 @@ static void move(const struct copy *c) { memmove((void *)(uintptr_t)c->to, (void
 static void raise_flag(const struct copy *c) {
 	if (c->flag) __atomic_store_n((uint32_t *)(uintptr_t)c->flag, c->value - faulty("stale"), __ATOMIC_RELEASE);
 }
-// move_late copies where the memory may be gone, because nobody waited: the kernel looks
-// before it writes.
+// move_late copies memory that may have been unmapped meanwhile, because nobody waited for the copy.
+// It lets the kernel check the addresses, so that the process does not crash.
 static void move_late(const struct copy *c) {
 	struct iovec from = {(void *)(uintptr_t)c->from, c->bytes}, to = {(void *)(uintptr_t)c->to, c->bytes};
 	if (process_vm_writev(getpid(), &from, 1, &to, 1, 0) < 0) note("a copy came too late");

@@ -1,12 +1,13 @@
-// A stand-in for libcuda on machines without a GPU: device memory is host memory
-// that processes can share, streams do their work at once, and the all-reduce
-// kernels are done by the processor, with the same flags and the same argument.
-// Every call is written to $FAKE_CUDA_LOG, one a line.
+// A stand-in for libcuda on machines without a GPU. Device memory is host memory that processes can
+// share, streams do their work at once, and the CPU executes the all-reduce kernels, with the same
+// flags and the same parameters. Every call is written to $FAKE_CUDA_LOG, one per line.
 //
-// $FAKE_CUDA_DEVICES is the number of GPUs (1), $FAKE_CUDA_MAJOR their compute capability (8),
-// $FAKE_CUDA_MULTICAST makes them have multicast memory,
-// $FAKE_CUDA_REFUSE a word: PTX that has it is refused, and $FAKE_CUDA_SPEEDS what
-// measurements of memory and cache find.
+// Further variables:
+//   $FAKE_CUDA_DEVICES    number of GPUs (1)
+//   $FAKE_CUDA_MAJOR      their compute capability (8)
+//   $FAKE_CUDA_MULTICAST  if set, they have multicast memory
+//   $FAKE_CUDA_REFUSE     PTX that contains this word is rejected
+//   $FAKE_CUDA_SPEEDS     results of the measurements of memory and cache
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <math.h>
@@ -45,7 +46,7 @@ static int devices(void) {
 	return n ? atoi(n) : 1;
 }
 
-// As the real driver, this one looks for MPS only when it is opened.
+// Like the real driver, this one looks for MPS only when it is opened.
 static int mps;
 
 Result cuInit(unsigned flags) {
@@ -71,7 +72,7 @@ Result cuDeviceGetPCIBusId(char *id, int len, int d) { snprintf(id, len, "0000:%
 Result cuDeviceCanAccessPeer(int *can, int a, int b) { *can = a != b; return OK; }
 Result cuDeviceGetAttribute(int *v, int a, int d) {
 	switch (a) {
-	case 13: *v = planted(COPY) > 0 ? 2000000 : 0; break; // clock in kHz, unknown where no speed is planted
+	case 13: *v = planted(COPY) > 0 ? 2000000 : 0; break; // clock in kHz; unknown unless speeds are planted
 	case 16: *v = 4; break;        // multiprocessors
 	case 20: *v = 0; break;        // compute mode
 	case 38: *v = 1 << 20; break;  // L2
@@ -93,11 +94,11 @@ Result cuCtxSetCurrent(void *c) { current = (int)(uintptr_t)c - 1; return c ? OK
 Result cuCtxSynchronize(void) { return OK; }
 Result cuCtxEnablePeerAccess(void *c, unsigned f) { return OK; }
 
-// Memory. A handle is where /proc has the file behind it, which goes with its process
-// however that ends.
+// Memory. A handle is the path in /proc of the file that holds the memory. It becomes invalid when the
+// process ends, however that happens.
 struct block { void *at; size_t bytes; char name[64]; int fd, imported, fresh; struct block *next; };
 static struct block *blocks;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of blocks
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // guards blocks
 
 static struct block *find(uint64_t p) {
 	pthread_mutex_lock(&lock);
@@ -126,7 +127,7 @@ Result cuMemAlloc_v2(uint64_t *p, size_t bytes) {
 	note("cuMemAlloc %zu", bytes);
 	return r;
 }
-enum { ADOPTED = 2 }; // imported: nobody's file
+enum { ADOPTED = 2 }; // imported: this process has no file for it
 void adopt(void *at, size_t bytes) {
 	struct block *b = calloc(1, sizeof *b);
 	b->at = at, b->bytes = bytes, b->imported = ADOPTED, b->fresh = 1;
@@ -161,7 +162,7 @@ Result cuMemGetInfo_v2(size_t *available, size_t *total) { *available = *total =
 Result cuMemHostAlloc(void **p, size_t bytes, unsigned flags) { *p = calloc(1, bytes); return *p ? OK : NO_MEMORY; }
 Result cuMemFreeHost(void *p) { free(p); return OK; }
 Result cuMemHostGetDevicePointer_v2(uint64_t *d, void *p, unsigned flags) { *d = (uint64_t)(uintptr_t)p; return OK; }
-void settle(struct stream *s); // until its work is done
+void settle(struct stream *s); // waits until its work is done
 static int inside(uint64_t p, size_t n) {
 	struct block *b = find(p);
 	return b && p + n <= (uint64_t)(uintptr_t)b->at + b->bytes;
@@ -176,7 +177,7 @@ Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void *s) {
 	if (s && planted(COPY) > 0) ((struct stream *)s)->clock += 2 * n / planted(COPY);
 	return OK;
 }
-// Zeroing memory first of all touches none of its pages: they are zero.
+// New memory is zero already. Zeroing it again would touch all its pages, so that is skipped.
 Result cuMemsetD8_v2(uint64_t p, unsigned char v, size_t n) {
 	if (!inside(p, n)) return INVALID;
 	struct block *b = find(p);
@@ -223,7 +224,7 @@ Result cuModuleGetFunction(void **f, void *m, const char *name) {
 Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int threads, size_t shared) { *n = 2; return OK; }
 Result cuFuncSetAttribute(void *f, int a, int v) { note("cuFuncSetAttribute %s %d %d", (char *)f, a, v); return OK; }
 
-// The argument of the all-reduce kernels: see common.cuh.
+// Parameters of the all-reduce kernels: see common.cuh.
 enum { RANKS = 16 };
 struct params {
 	uint64_t in[RANKS], out[RANKS], scratch[RANKS], flags[RANKS];
@@ -275,7 +276,7 @@ static int meet(const struct params *p, uint32_t rank, uint32_t line, uint32_t e
 }
 static double rounded(int wide, double v) { return wide ? v : (float)v; }
 
-// The group of 32 elements at first, encoded as quickreduce does it and decoded again.
+// Encodes the group of 32 elements at first as quickreduce does, and decodes it again.
 static void encoded(int bits, float *v) {
 	float most = 0, top = (1 << (bits - 1)) - 1;
 	int spoilt = 0;
@@ -286,7 +287,7 @@ static void encoded(int bits, float *v) {
 	float scale = most / top, inverse = 1 / scale;
 	for (int i = 0; i < 32; i++) v[i] = spoilt ? NAN : scale < 0x1p-126f ? 0 : (float)(int)rintf(v[i] * inverse) * scale;
 }
-// quickreduce leaves what the sums are once they have moved as integers.
+// quickreduce leaves the sums that result when inputs and sums are sent as integers.
 static void quickreduce(int bits, const char *type, const struct params *p, uint64_t off, double *sums) {
 	for (uint64_t g = 0; g < p->count; g += 32) {
 		int n = p->count - g < 32 ? p->count - g : 32;
@@ -296,7 +297,7 @@ static void quickreduce(int bits, const char *type, const struct params *p, uint
 			encoded(bits, v);
 			for (int i = 0; i < 32; i++) sum[i] = r ? sum[i] + v[i] : v[i];
 		}
-		for (int k = 0; k < 2; k++) { // stored, encoded, stored
+		for (int k = 0; k < 2; k++) { // round to the element type, encode, round again
 			char hop[8];
 			for (int i = 0; i < 32; i++) put(type, hop, 0, sum[i]), sum[i] = get(type, hop, 0);
 			if (k == 0) encoded(bits, sum);
@@ -304,7 +305,7 @@ static void quickreduce(int bits, const char *type, const struct params *p, uint
 		for (int i = 0; i < n; i++) sums[g + i] = sum[i];
 	}
 }
-// normalise does the rows of an output, from what the epilogue leaves in memory.
+// normalise applies the norm to the rows of an output that the epilogue has stored.
 static void normalise(const char *type, const struct params *p, double *sums) {
 	for (uint64_t first = 0; first < p->count; first += p->row) {
 		float squares = 0;
@@ -319,17 +320,17 @@ static void normalise(const char *type, const struct params *p, double *sums) {
 			sums[i] = (float)((float)sums[i] * factor) * (float)get(type, (char *)(uintptr_t)p->weight, i - first);
 	}
 }
-// lost tells whether an element of the output is not written because of a fault that was
-// planted: the last ones, or the part of the rank that is late, for all but that rank.
+// lost reports whether a fault keeps an element of the output from being written: one of the last
+// elements or, on all ranks but the late one, the part of the late rank.
 static int lost(const char *type, const struct params *p, uint32_t rank, uint64_t i) {
 	uint64_t pack = type[1] == '6' ? 2 : type[1] == '3' ? 4 : 8;
 	if (p->options & 8 && i >= p->count / pack * pack) return 1;
 	return p->options & 2 && p->delay_ns && rank != p->delay_rank && i >= p->count * p->delay_rank / p->size && i < p->count * (p->delay_rank + 1) / p->size;
 }
 
-// reduce does what all the kernels do, however they do it: it meets the other ranks,
-// sums everything, and stores its output when all have read. Lamport has no flags, and
-// its epoch counts calls; here it has flags of its own.
+// reduce has the effect of all the kernels, whatever their algorithm: it meets the other ranks, sums
+// everything, and stores its output when all have read their inputs. The Lamport kernel has no flags,
+// and its epoch counts calls; here it uses separate flags.
 static void reduce(const char *name, const struct params *argument, uint32_t rank) {
 	struct params fixed = *argument, *p = &fixed;
 	if (p->options & 16) p->in[0] = p->in[1];
@@ -364,8 +365,8 @@ static void reduce(const char *name, const struct params *argument, uint32_t ran
 	}
 	free(sums);
 }
-// multimem has the switch add: every rank the elements of its part, of all memory that is
-// bound, into all of it.
+// multimem plays the switch: every rank sums the elements of its part over all bound memory, and
+// stores the sums in all of it.
 static void multimem(const char *name, const struct params *p) {
 	const char *type = strchr(name, '_') + 1;
 	int wide = !strncmp(type, "f64", 3);
@@ -389,7 +390,7 @@ static void multimem(const char *name, const struct params *p) {
 		if (!(p->options & 2) && !meet(p, p->rank, 0, ++epoch, 2)) return;
 	}
 }
-// together does the parts of all ranks, which are blocks of one kernel: nobody waits.
+// together does the work of all ranks as blocks of one kernel, so no rank waits for another.
 static void together(const char *name, const struct params *p) {
 	struct params one = *p;
 	one.options |= 3;
@@ -405,7 +406,7 @@ static void together(const char *name, const struct params *p) {
 	}
 }
 
-// A graph is launches with their arguments.
+// A graph is a list of launches with their parameters.
 struct graph { int n; struct { const char *name; struct params p; } nodes[64]; };
 
 static void perform(const char *name, const struct params *p) {
@@ -414,7 +415,7 @@ static void perform(const char *name, const struct params *p) {
 	else reduce(name, p, p->rank);
 }
 static int kernel_of(const char *name, const char *family) { return !strncmp(name, family, strlen(family)); }
-// A launch as a stream keeps it; the argument of no kernel is longer.
+// A launch that a stream keeps. No kernel has longer parameters.
 struct launched { const char *name; const void *argument; struct params copy; };
 static void begin(const void *argument) {
 	const struct launched *l = argument;
@@ -423,7 +424,7 @@ static void begin(const void *argument) {
 }
 static Result launch(const char *name, unsigned grid, unsigned block, void *stream, void **args, const char *how) {
 	note("%s %s %u x %u", how, name, grid, block);
-	if (!getenv("FAKE_CUDA_DEFER") || kernel_of(name, "copy")) settle(stream); // copies are not kept, and may be slow
+	if (!getenv("FAKE_CUDA_DEFER") || kernel_of(name, "copy")) settle(stream); // copies are not deferred, and may be slow
 	if (copied(name, args[0], stream)) return OK;
 	if (!strchr(name, '_')) return INVALID;
 	if (cache(name, grid, block, args[0], stream)) return OK;
@@ -465,7 +466,7 @@ Result cuGraphLaunch(struct graph *e, void *s) {
 Result cuGraphExecDestroy(void *e) { free(e); return OK; }
 Result cuGraphDestroy(void *g) { free(g); return OK; }
 
-// NVML: the instruments of the GPUs, which get warmer with every look.
+// NVML: the sensors of the GPUs. The temperature rises with every reading.
 Result nvmlInit_v2(void) { return OK; }
 const char *nvmlErrorString(Result r) { return "Not Found"; }
 Result nvmlDeviceGetHandleByPciBusId_v2(const char *id, void **d) {

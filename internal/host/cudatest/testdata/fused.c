@@ -1,10 +1,10 @@
-// The kernels that add up products of several ranks (package gpufused), with the same flags
-// and the same argument.
+// The kernels that sum the products of several ranks (package gpufused), with the same flags and the
+// same parameters.
 //
-// $FAKE_GEMM_FAULT plants an error here too, of the one kernel: "early" (a tile is signalled
-// before it is multiplied), "unwaited" (own tiles are added to others that have not been signalled),
-// "misplaced" (a tile is added up at the place of another), "unclaimed" (a tile is added up by nobody,
-// and counted). Rank 0 takes its time where that matters.
+// $FAKE_GEMM_FAULT also injects faults into the one kernel: "early" (a tile is signalled before it is
+// multiplied), "unwaited" (own tiles are added to others that have not been signalled), "misplaced" (a
+// tile is summed at the place of another), "unclaimed" (no rank sums a tile, though it is counted).
+// Rank 0 is slow where that makes the fault show.
 #include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static void gate(const struct params *p) {
 	for (uint32_t r = 0; r < p->size; r++)
 		if (!reached(p, flag(p, p->rank, r), p->epoch, 1, r)) return;
 }
-// add adds up n elements of all ranks and stores the sums at all.
+// add sums n elements of all ranks and stores the sums at all ranks.
 static void add(const struct params *p, uint64_t first, uint64_t n) {
 	for (uint64_t i = first; i < first + n; i++) {
 		float sum = ((const float *)(uintptr_t)p->c[0])[i];
@@ -55,8 +55,9 @@ static void tile_at(uint32_t index, uint32_t rows, uint32_t cols, uint32_t *row,
 	uint32_t wide = 8 * cols, first = index / wide * 8, high = rows - first < 8 ? rows - first : 8;
 	*row = first + index % wide % high, *col = index % wide / high;
 }
-// How a one kernel cuts C: what a cluster makes at once, and the tiles of it that are signalled.
-struct cut { uint32_t high, wide, tile_rows, rows, cols, each, tiles; }; // each: of a cluster
+// How a one kernel cuts C: the part that a cluster computes at once, and the tiles of it that are
+// signalled.
+struct cut { uint32_t high, wide, tile_rows, rows, cols, each, tiles; }; // each: tiles per cluster
 static struct cut cut_of(const char *name, const struct params *p) {
 	struct cut c = {128, 128, 128};
 	if (!strncmp(name, "onekernel90a", 12)) c = (struct cut){256, 256, 64};
@@ -80,7 +81,7 @@ static void multiply_tile(const struct params *p, const struct cut *c, uint32_t 
 	multiply_bf16(least(p->m - row, c->tile_rows), least(p->n - col, c->wide), p->k, (uint16_t *)(uintptr_t)p->a + row * p->lda, p->lda,
 				  (uint16_t *)(uintptr_t)p->b + col * p->ldb, p->ldb, (float *)(uintptr_t)p->c[p->rank] + row * p->ldc + col, p->ldc);
 }
-// add_tile adds up an own tile that has come from all, and tells all.
+// add_tile sums an own tile that all ranks have stored, and signals all ranks.
 static int add_tile(const struct params *p, const struct cut *c, uint32_t tile) {
 	uint64_t row, col;
 	for (uint32_t r = 0; r < p->size && !product_fault("unwaited"); r++)
@@ -92,7 +93,7 @@ static int add_tile(const struct params *p, const struct cut *c, uint32_t tile) 
 	for (uint32_t r = 0; r < p->size; r++) __atomic_fetch_add(flag(p, r, 32), 1, __ATOMIC_RELEASE);
 	return 1;
 }
-// one_kernel goes through groups of tiles, of which each rank has one, its own last.
+// one_kernel goes through groups of tiles, one tile for each rank, its own last.
 static void one_kernel(const char *name, const struct params *p) {
 	struct cut c = cut_of(name, p);
 	uint32_t all = c.tiles * c.each;

@@ -1,8 +1,8 @@
-// Matrix products beside the stand-in for libcuda: the kernels of package gpugemm, and
-// libcublasLt. They are made element by element.
+// Matrix products of the stand-in: the kernels of package gpugemm, and libcublasLt. Products are
+// computed element by element.
 //
-// $FAKE_GEMM_FAULT plants an error: "tile" (a block of C is never written), "element" (one
-// is off by one), "stale" (a product leaves C as it was), "none" (no algorithm is offered).
+// $FAKE_GEMM_FAULT injects a fault: "tile" (a block of C is never written), "element" (one element is
+// off by one), "stale" (a product leaves C unchanged), "none" (no algorithm is offered).
 #pragma GCC optimize("O3", "associative-math", "no-signed-zeros", "no-trapping-math")
 #include <stdint.h>
 #include <stdio.h>
@@ -37,7 +37,8 @@ static double element(int type, const void *at, uint64_t i) {
 	return f;
 }
 
-// multiply makes C, m rows ldc apart, of A, m rows of k elements, and B, n rows of them.
+// multiply computes C, m rows with distance ldc, from A, m rows of k elements, and B, n rows of k
+// elements.
 static void multiply(int type, uint64_t m, uint64_t n, uint64_t k, const void *a, uint64_t lda, const void *b, uint64_t ldb, void *c, uint64_t ldc) {
 	if (fault("stale")) return;
 	int tile = fault("tile"), off = fault("element");
@@ -61,7 +62,7 @@ void multiply_bf16(size_t m, size_t n, size_t k, const void *a, size_t lda, cons
 	multiply(BF16, m, n, k, a, lda, b, ldb, c, ldc);
 }
 
-// The argument of the kernels: see params.cuh.
+// Parameters of the kernels: see params.cuh.
 struct params { uint64_t maps[32], a, b, c; uint32_t m, n, k, lda, ldb, ldc, rounds; };
 int product(const char *name, const void *argument) {
 	const struct params *p = argument;

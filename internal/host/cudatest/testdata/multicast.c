@@ -1,9 +1,9 @@
-// Memory that handles name, and multicast objects. Memory is a file; an object is a file
-// too, in which every device says where the memory is that it has bound. The address of an
-// object is nobody's memory: only the kernels that ask for what it reaches may use it.
+// Memory with handles, and multicast objects. Memory is a file. An object is a file too, in which
+// every device records which memory it has bound. The address of an object maps no memory: only the
+// kernels that look up the bound memory can use it.
 //
-// $FAKE_MULTICAST_FAULT is what goes wrong: unbound (the memory of GPU 1 is not bound, and
-// nothing is said), create, join, bind or map (the call of GPU 1 is refused; create: GPU 0's).
+// $FAKE_MULTICAST_FAULT injects a fault: unbound (the memory of GPU 1 is not bound, though the call
+// succeeds), create, join, bind or map (the call fails on GPU 1; create on GPU 0).
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -17,15 +17,16 @@
 typedef int Result;
 enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NOT_SUPPORTED = 801, DEVICES = 16, FINE = 2 << 20 };
 
-// The file of an object. What is bound is a file of a process, by its number there plus one.
+// The content of an object's file. Bound memory is recorded as the process and its file descriptor
+// plus one.
 struct object { unsigned devices, joined; size_t bytes; struct { int pid, file; } bound[DEVICES]; };
 struct handle { int fd, device; size_t bytes; struct object *object; int bound; };
 
-// A view is an address at which a process reaches an object, and where it has mapped the
-// memory of each device.
+// A view is an address at which a process has mapped an object, with the memory of each device that it
+// has mapped.
 struct view { uint64_t at; size_t bytes; struct object *object; void *memory[DEVICES]; struct view *next; };
 static struct view *views;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of views
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // guards views
 
 static int faulty(const char *what) {
 	const char *fault = getenv("FAKE_MULTICAST_FAULT");
@@ -78,7 +79,7 @@ Result cuMemImportFromShareableHandle(struct handle **h, void *file, int type) {
 }
 Result cuMemRelease(struct handle *h) {
 	note("cuMemRelease");
-	if (h->bound) return INVALID; // ours are unbound first
+	if (h->bound) return INVALID; // memory must be unbound before it is released
 	if (h->object) munmap(h->object, sizeof *h->object);
 	close(h->fd);
 	free(h);
@@ -97,7 +98,7 @@ Result cuMulticastBindMem(struct handle *h, size_t at, struct handle *memory, si
 	note("cuMulticastBindMem %d", d);
 	if (d == 1 && faulty("bind")) return NOT_SUPPORTED;
 	if (!o || d < 0 || at || from || bytes != o->bytes || bytes > memory->bytes || o->bound[d].file) return INVALID;
-	if (__builtin_popcount(__atomic_load_n(&o->joined, __ATOMIC_ACQUIRE)) != o->devices) return INVALID; // others are still to come
+	if (__builtin_popcount(__atomic_load_n(&o->joined, __ATOMIC_ACQUIRE)) != o->devices) return INVALID; // some devices have not joined yet
 	h->bound = 1 + fcntl(memory->fd, F_DUPFD_CLOEXEC, 0);
 	if (d == 1 && faulty("unbound")) return OK;
 	o->bound[d].pid = getpid();

@@ -1,10 +1,10 @@
-// A stand-in for libnccl beside the one for libcuda: ranks are threads or processes,
-// each on a fake GPU of its own, and send each other bytes through shared memory.
-// Operations are done by a thread of the communicator while the stream is busy.
+// A stand-in for libnccl, used with the one for libcuda. Ranks are threads or processes, each on its
+// own fake GPU, and exchange bytes through shared memory. A thread of the communicator performs the
+// operations while the stream is busy.
 //
-// $FAKE_NCCL_FAULT plants one: "call" (an all-reduce is refused), "async" (the
-// communicator fails in mid-operation), "hang" (an operation never ends), "wrong" (an
-// element of an all-reduce is).
+// $FAKE_NCCL_FAULT injects a fault: "call" (an all-reduce is refused), "async" (the communicator fails
+// during an operation), "hang" (an operation never ends), "wrong" (an element of an all-reduce is
+// wrong).
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@ enum { RANKS = 16, CHANNEL = 1 << 16 };
 typedef struct { char name[64]; unsigned char rest[64]; } Id;
 typedef struct { size_t size; unsigned magic, version; int blocking; } Config;
 
-struct channel { uint64_t sent, received; char data[CHANNEL]; }; // a ring of bytes
+struct channel { uint64_t sent, received; char data[CHANNEL]; }; // a ring buffer
 struct board { int joined, device[RANKS]; struct channel way[RANKS][RANKS]; };
 
 enum kind { ALL_REDUCE, BROADCAST, REDUCE, ALL_GATHER, REDUCE_SCATTER, SEND, RECV };
@@ -58,14 +58,14 @@ const char *ncclGetLastError(struct comm *c) { return said; }
 Result ncclGetUniqueId(Id *id) {
 	static int n;
 	memset(id, 0x5a, sizeof *id);
-	struct timespec now; // numbers of processes come again
+	struct timespec now; // makes the name unique, since process ids are reused
 	clock_gettime(CLOCK_REALTIME, &now);
 	snprintf(id->name, sizeof id->name, "/fake-nccl-%d-%d-%lx%lx", getpid(), __atomic_fetch_add(&n, 1, __ATOMIC_RELAXED), now.tv_sec, now.tv_nsec);
 	return OK;
 }
 
-// Numbers of the element types: whole ones are exact in 64 bits, sums of floats are
-// rounded at every step, and an average of floats is a sum of rounded parts.
+// Arithmetic by element type: integers are exact in 64 bits, sums of floats are rounded at every step,
+// and an average of floats is a sum of inputs that were scaled and rounded first.
 static int whole(int type) { return type < 6; }
 static int64_t geti(int t, const char *p, size_t i) { return t == 1 ? ((const uint8_t *)p)[i] : t == 2 ? ((const int32_t *)p)[i] : ((const int64_t *)p)[i]; }
 static void puti(int t, char *p, size_t i, int64_t v) {
@@ -161,7 +161,7 @@ static void finish(struct comm *c, struct op *o) {
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-// advance moves what can be moved of a transfer and tells whether it is complete.
+// advance moves as much of a transfer as possible and reports whether it is complete.
 static int advance(struct comm *c, struct transfer *t) {
 	struct channel *w = t->send ? &c->board->way[c->rank][t->peer] : &c->board->way[t->peer][c->rank];
 	uint64_t sent = __atomic_load_n(&w->sent, __ATOMIC_ACQUIRE), received = __atomic_load_n(&w->received, __ATOMIC_ACQUIRE);
@@ -187,7 +187,7 @@ static void run(struct comm *c, struct batch *b) {
 	if (!strcmp(f, "async")) fail(c, REMOTE_ERROR);
 	int hang = !strcmp(f, "async") || !strcmp(f, "hang");
 	for (int left = 1; (left || hang) && !stopped(c);) {
-		char busy[2][RANKS] = {0}; // what comes later on the same way waits
+		char busy[2][RANKS] = {0}; // later transfers between the same ranks wait
 		left = 0;
 		for (int i = 0; i < n; i++)
 			if (!busy[all[i].send][all[i].peer] && !advance(c, all + i)) busy[all[i].send][all[i].peer] = 1, left = 1;
@@ -203,7 +203,7 @@ static void run(struct comm *c, struct batch *b) {
 	free(b);
 }
 
-// join meets the other ranks, of which no two may have one GPU.
+// join meets the other ranks. No two of them may have the same GPU.
 static void join(struct comm *c) {
 	int fd = shm_open(c->id.name, O_RDWR | O_CREAT, 0600);
 	if (fd < 0 || ftruncate(fd, sizeof *c->board)) { fail(c, SYSTEM_ERROR); return; }
@@ -260,7 +260,7 @@ static Result end(struct comm *c, const char *how) {
 	pthread_mutex_unlock(&c->lock);
 	pthread_join(c->worker, NULL);
 	if (c->board) munmap(c->board, sizeof *c->board);
-	shm_unlink(c->id.name); // where not all came
+	shm_unlink(c->id.name); // if not all ranks arrived
 	free(c);
 	return OK;
 }

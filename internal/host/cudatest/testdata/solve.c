@@ -1,4 +1,4 @@
-// The kernels of package gpusolve, from their own sources.
+// The kernels of package gpusolve, compiled from their own sources.
 #include <string.h>
 #include "fake.h"
 #include "lanes.h"
@@ -20,7 +20,7 @@ int solve_step(const char *name, unsigned grid, const void *argument) {
 	const Params *p = argument;
 	for (unsigned i = 0; i < sizeof kernels / sizeof *kernels; i++)
 		if (!strcmp(kernels[i].name, name)) {
-			for (unsigned k = 0; k < grid; k++) { // in another order every other step: none may matter
+			for (unsigned k = 0; k < grid; k++) { // reversed in every other step, because the order of blocks must not matter
 				block_index = p->step % 2 ? k : grid - 1 - k;
 				kernels[i].run(*p);
 			}

@@ -1,6 +1,6 @@
-// Streams and events of the stand-in for libcuda. Ordinarily a stream does its work at once.
-// With $FAKE_CUDA_DEFER it does it when it is asked whether it is done, or when a stream that
-// waits for it is: what was not waited for has not happened yet.
+// Streams and events of the stand-in for libcuda. Normally a stream does its work at once. With
+// $FAKE_CUDA_DEFER it does so only when its completion is queried, or when a stream that waits for it
+// is: work that nobody has waited for has not happened yet.
 #include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ void in_turn(struct stream *s, void (*run)(const void *), const void *argument, 
 	s->last = i;
 	s->queued++;
 }
-// catch_up does a stream's work until so much of it is done.
+// catch_up executes a stream's work up to a given position.
 static void catch_up(struct stream *s, size_t ticket) {
 	while (s && s->first && s->done < ticket) {
 		struct item *i = s->first;
@@ -53,7 +53,7 @@ Result cuStreamQuery(struct stream *s) {
 	if (!s) return OK;
 	catch_up(s, s->queued);
 	if (!__atomic_load_n(&s->pending, __ATOMIC_ACQUIRE)) return OK;
-	sched_yield(); // to who does the work
+	sched_yield(); // to the thread that does the work
 	return NOT_READY;
 }
 
