@@ -13,5 +13,6 @@ git ls-files -z '*.go' | xargs -0 awk '
 	/^[ \t]*\/\// { if (text == "") place = FILENAME ":" FNR; sub(/^[ \t]+/, ""); text = text (text == "" ? "" : "\x1e") $0; next }
 	{ sub(/^[ \t]+/, ""); flush($0) }
 	END { flush("") }' |
-	shuf -n "$many" --random-source=<(yes "$seed") |
+	awk -v seed="$seed" 'BEGIN { srand(seed) } { print rand() "\t" $0 }' | LC_ALL=C sort -n | cut -f2- |
+	awk -v many="$many" 'NR <= many' |
 	sed 's/$/\n/' | tr '\036\037' '\n\n'

@@ -70,6 +70,8 @@ After an intended change, save again with only the runs since then, such as --la
 	return cmd
 }
 
+// saveBaseline makes the latest runs of a bench, up to the given number, the baseline of their
+// folder. It warns of failed rows, incomplete runs, different kinds of host and too few runs.
 func (a *app) saveBaseline(spec string, most int) error {
 	j, r, err := a.load(spec)
 	if err != nil {
@@ -156,6 +158,8 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage or no basel
 	return cmd
 }
 
+// checkBaseline compares the runs after the baseline with it and prints the verdicts. The exit code
+// says whether a point became slower.
 func (a *app) checkBaseline(spec string, f checkFlags) error {
 	if f.last < 1 {
 		return usage(fmt.Errorf("--last %d: want at least 1 run", f.last))

@@ -121,6 +121,7 @@ func (a *app) about(root *cobra.Command) string {
 	return a.name
 }
 
+// root returns the complete command tree.
 func (a *app) root(ctx context.Context) (*cobra.Command, error) {
 	if err := a.validate(); err != nil {
 		return nil, usage(err)

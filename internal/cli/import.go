@@ -91,6 +91,7 @@ func linkNames() string {
 	return strings.Join(lists.Map(model.Links(), func(l model.Link) string { return l.Name }), ", ")
 }
 
+// importFiles converts files of other tools into one new run of the folder and shows it.
 func (a *app) importFiles(paths []string, f importFlags) error {
 	switch {
 	case f.as == "":
@@ -130,6 +131,8 @@ type importing struct {
 	inputs map[string]string
 }
 
+// read converts the files to rows. Unless the user names a bench, a run that has only all-reduces
+// belongs to importAllReduce, and any other run to importOthers.
 func (im *importing) read(paths []string, f importFlags) error {
 	var files []imports.File
 	var sources []imports.Source
@@ -194,6 +197,7 @@ func (im *importing) judge(path string) error {
 	return nil
 }
 
+// write appends the run to the journal of the folder.
 func (im *importing) write(dir string, argv []string) error {
 	w, err := journal.Open(dir)
 	if err != nil {

@@ -108,6 +108,7 @@ func describeMachine(w *tabwriter.Writer, found []doctor.Finding) {
 	}
 }
 
+// describeBench prints the axes, environment variables, options, backends and profiles of a bench.
 func describeBench(w *tabwriter.Writer, b *bench.Bench) {
 	for _, p := range b.Parts {
 		if p.Name != "" {

@@ -199,6 +199,7 @@ func powersOfTwo(kind Kind, lo, hi string) ([]Value, error) {
 	return out, nil
 }
 
+// geometric returns the terms of START:END:xFACTOR. The last term is at most the end.
 func geometric(kind Kind, lo, hi Value, factor string) ([]Value, error) {
 	if kind == Float {
 		k, err := strconv.ParseFloat(factor, 64)
@@ -227,6 +228,7 @@ func geometric(kind Kind, lo, hi Value, factor string) ([]Value, error) {
 	}
 }
 
+// linear returns the terms of START:END:+STEP. The last term is at most the end.
 func linear(kind Kind, lo, hi Value, stepText string) ([]Value, error) {
 	step, err := Parse(kind, stepText)
 	if err != nil {

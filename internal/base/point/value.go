@@ -255,6 +255,8 @@ func (v Value) MarshalJSON() ([]byte, error) {
 // stay exact.
 func (v *Value) UnmarshalJSON(b []byte) error { return v.unmarshal(b, newString) }
 
+// unmarshal reads a JSON value. Ordinary strings and integers take a fast path, because large
+// journals have hundreds of thousands of them.
 func (v *Value) unmarshal(b []byte, intern func([]byte) string) error {
 	b = bytes.TrimSpace(b)
 	switch {

@@ -60,6 +60,8 @@ func Parse(name string, data []byte, noun, needs string) (*Reader, Node) {
 	return r, r.document(data, noun, needs)
 }
 
+// document parses the text and returns the root of its only document. Syntax errors, several
+// documents and an empty file are faults.
 func (r *Reader) document(data []byte, noun, needs string) Node {
 	if !utf8.Valid(data) {
 		r.add(1, 1, "the file is not UTF-8 text")

@@ -57,6 +57,8 @@ func (b *Bench) Validate() error {
 	return fmt.Errorf("bench %q: %w", b.Name, errors.Join(errs...))
 }
 
+// faults returns all mistakes in the declaration of a part. options holds the names of the bench's
+// options, which axes and variables must not reuse.
 func (p *Part) faults(options map[string]bool) (errs []error) {
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if (p.Body == nil) == (p.Command == nil) {

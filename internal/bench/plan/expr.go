@@ -164,6 +164,7 @@ func (p *parser) fail(format string, args ...any) {
 
 var operators = []string{"||", "&&", "==", "!=", "<=", ">=", "<", ">", "!", "(", ")"}
 
+// next scans the next token.
 func (p *parser) next() {
 	if p.err != nil {
 		return
@@ -227,6 +228,7 @@ func (p *parser) and() expr {
 	return e
 }
 
+// not parses a negation, a parenthesis or a test.
 func (p *parser) not() expr {
 	if p.depth++; p.depth > maxDepth {
 		p.fail("nested more than %d deep", maxDepth)
@@ -252,6 +254,8 @@ func (p *parser) not() expr {
 	return func(map[string]operand) bool { return false }
 }
 
+// test parses a comparison, or a name alone. It resolves the name and parses the value by the kind
+// of that name, so that mistakes are found before anything runs.
 func (p *parser) test() expr {
 	name := p.tok
 	kind, known := p.names[name]

@@ -121,6 +121,8 @@ func hostNotes(b *bench.Bench, req Request) (notes []string) {
 	return notes
 }
 
+// overrideAxis sets the values of an axis in every part that has it. The kind of the axis decides
+// how the text is parsed.
 func overrideAxis(b *bench.Bench, parts []*decl.Part, a Assign, backend string) error {
 	found := false
 	for _, p := range parts {

@@ -196,6 +196,9 @@ func (b *prober) exchange(r *Result, host hostinfo.Host) error {
 	return nil
 }
 
+// exchangeOf measures the exchange between the first n cores for every working-set size and keeps
+// the rate of the fastest method. Each core sends half of its working set and receives the other
+// half.
 func (b *prober) exchangeOf(n int, r *Result, host hostinfo.Host) error {
 	sets := b.profile.workingSets(n, host.CPU.L3, usableMemory(host))
 	memory := make([][]byte, n)

@@ -60,6 +60,8 @@ type configuration struct {
 	rest   string // the other variables
 }
 
+// newVariable collects the undisturbed values of the first headline metric by value of the
+// variable. Rows with another headline metric are left out.
 func newVariable(name string, rows []journal.Row, better map[string]string) *envVariable {
 	v := &envVariable{name: name, sign: 1, exact: true, superlative: "best", times: map[string]map[configuration]float64{}}
 	for i := range rows {

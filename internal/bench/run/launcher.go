@@ -215,6 +215,9 @@ type guardedLaunch struct {
 // others (MPI_Abort). The launcher kills one second after it has asked.
 const abortGrace = 300 * time.Millisecond
 
+// startGuarded starts a program through the launcher. The launcher starts one guard per rank (this
+// program again), the guards connect to this process, and each guard then starts its rank of the
+// program. Until all guards have connected, a launcher that ends fails the start.
 func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec) (*guardedLaunch, error) {
 	via := s.opts.Launcher
 	self, err := via.self()

@@ -319,6 +319,8 @@ func sampled(row *journal.Row, until measure.Stop, stopped measure.StopReason, n
 	}
 }
 
+// parsedRow makes the row for one line of a program's output. Key columns of a table become further
+// coordinates. Such a row gets its own key, and its task is the planned point.
 func (r *runner) parsedRow(part *decl.Part, row journal.Row, l sweep.LaunchedRow) journal.Row {
 	row.Status = journal.OK
 	row.Clock, row.Cadence = "program", "program"

@@ -64,6 +64,9 @@ func (r *reader) metrics(n yamlfile.Node, names *namespace, ownRanks bool) []met
 	return metrics
 }
 
+// metric reads one metric. It must have exactly one source; unit and direction default to the usual
+// ones for its name. ownRanks means that the program starts its own ranks, so that there is a
+// single output.
 func (r *reader) metric(e yamlfile.Entry, ownRanks bool) (m metric, ok bool) {
 	what := "metric " + e.Key
 	known := append([]string{"unit", "better", "from", "stream", "keys", "place"}, sources...)
@@ -297,6 +300,8 @@ func (r *reader) checks(n yamlfile.Node, metrics []metric) (checks []check) {
 	return checks
 }
 
+// check reads one check: an expression over the metrics, or a pattern that the output must or must
+// not match.
 func (r *reader) check(n yamlfile.Node, metrics []metric) check {
 	if !r.IsMapping(n) {
 		s, ok := r.Text(n, "check")

@@ -68,6 +68,8 @@ type templateFault struct {
 	msg    string
 }
 
+// parseTemplate splits an argument into literal texts and placeholders. Doubled braces stand for
+// themselves.
 func parseTemplate(arg string) ([]piece, *templateFault) {
 	var pieces []piece
 	var text strings.Builder

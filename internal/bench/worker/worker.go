@@ -112,6 +112,8 @@ func (w *worker) dial(forSync bool) (*connection.Conn, error) {
 	return conn, nil
 }
 
+// run connects to the supervisor, receives the job, joins the other ranks, reports that it is
+// ready, and runs tasks until it is told to quit.
 func (w *worker) run() (err error) {
 	if w.conn, err = w.dial(false); err != nil {
 		return err
@@ -175,6 +177,8 @@ func (w *worker) join() (err error) {
 	return nil
 }
 
+// findBody returns the body of the job's bench: from a Python file or another program, which it
+// starts, or from the benches of this program.
 func (w *worker) findBody(g syncgroup.Group) (body decl.Body, err error) {
 	if len(w.job.Script) > 0 {
 		environ, err := w.rankVars(g)

@@ -90,6 +90,8 @@ func (c convention) complete(env map[string]string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return env[name] == "" })
 }
 
+// read returns the job that the variables of one launcher describe, or nil if one of the required
+// variables is missing.
 func (c convention) read(env map[string]string) (*Job, error) {
 	j := &Job{Launcher: c.launcher, ID: env[c.id], RankVar: c.rank}
 	for _, v := range []struct {

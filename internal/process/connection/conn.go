@@ -167,6 +167,8 @@ func encode(message any) (body []byte, err error) {
 	return body, nil
 }
 
+// sendFrame writes the length, the HMAC if the connection is authenticated, and the body. The lock
+// keeps frames whole and their numbers in the order of sending.
 func (c *Conn) sendFrame(body []byte, files []*os.File) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
@@ -226,6 +228,8 @@ func (c *Conn) ReceiveFirst(message any) error {
 	return c.Receive(message)
 }
 
+// receiveFrame reads one frame and verifies its HMAC. The error is io.EOF only if the connection
+// ended between two frames.
 func (c *Conn) receiveFrame() ([]byte, error) {
 	head := make([]byte, 4, 4+sha256.Size)
 	if c.key != nil {

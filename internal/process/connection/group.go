@@ -73,6 +73,8 @@ func (g *Group) Admit(peer int, j Join) (refusal string) {
 	return refusal
 }
 
+// refusal returns why a member cannot join, or "". Facts are compared first, because a different
+// command usually explains a wrong size or rank too.
 func (g *Group) refusal(j Join) string {
 	for i, f := range g.Facts {
 		theirs := ""

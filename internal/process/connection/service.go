@@ -87,6 +87,7 @@ func (s Service) open(conn net.Conn, side Side, handshake func(net.Conn) ([]byte
 	return nil, err
 }
 
+// greet is the host's side of the handshake. It returns the key that authenticates frames.
 func (s Service) greet(conn net.Conn) (key []byte, err error) {
 	nonces := make([]byte, 2*nonceSize) // the host's nonce, then the member's
 	rand.Read(nonces[:nonceSize])
@@ -108,6 +109,7 @@ func (s Service) greet(conn net.Conn) (key []byte, err error) {
 	return s.proof("key", nonces), nil
 }
 
+// answer is the member's side of the handshake. It returns the key that authenticates frames.
 func (s Service) answer(conn net.Conn) (key []byte, err error) {
 	hello := make([]byte, len(s.Banner)+nonceSize)
 	if n, err := io.ReadFull(conn, hello); err != nil || string(hello[:len(s.Banner)]) != s.Banner {
@@ -287,7 +289,7 @@ func (s Service) DialAny(ctx context.Context, network string, addresses ...strin
 	return nil, fault
 }
 
-// permanentError is not worth retrying.
+// permanentError is an error that ends a Retry.
 type permanentError struct{ error }
 
 func (e *permanentError) Unwrap() error { return e.error }

@@ -106,6 +106,8 @@ func (t *tap) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), 
 // closeWrite closes this process's writing end, so that the stream ends with the rank.
 func (t *tap) closeWrite() { t.write.Close() }
 
+// run forwards the stream line by line until its last writer closes it. A log that cannot be
+// written is closed with a warning; the console continues.
 func (t *tap) run() {
 	defer close(t.ended)
 	defer t.read.Close()
@@ -136,6 +138,7 @@ func (t *tap) run() {
 	}
 }
 
+// remember keeps the last maxQuotedLines lines, for the message about a failed rank.
 func (t *tap) remember(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -145,6 +148,7 @@ func (t *tap) remember(line string) {
 	t.tail = append(t.tail, line)
 }
 
+// quoted returns the remembered lines.
 func (t *tap) quoted() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -147,6 +147,8 @@ func (h *rankHost) start(o *launchOrder) {
 	h.link.Send(message{Done: outcome})
 }
 
+// run starts one process as rank 0 ordered, forwards its output and events to rank 0, and waits for
+// its end.
 func (h *rankHost) run(o *launchOrder) (*launch.Outcome, error) {
 	proc := launch.Proc{Rank: h.cfg.Rank, Argv: o.Argv, Dir: string(o.Dir)}
 	for _, path := range o.Files {

@@ -34,6 +34,8 @@ const (
 // log reports whether the scale is logarithmic and so has no place for values <= 0.
 func (s Scale) log() bool { return s == Log2 || s == Log10 }
 
+// validate adds the faults of an axis: an unknown scale or unit, missing categories, ends that the
+// scale cannot show, and an invalid break.
 func (a Axis) validate(f Faults) {
 	oneOf(f, "scale", a.Scale, Linear, Log2, Log10, Category)
 	oneOf(f, "unit", a.Unit, Plain, Bytes, Micros, Percent, GBps, TFlops)

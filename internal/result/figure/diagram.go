@@ -69,6 +69,7 @@ func (d *Diagram) Check(_ Panel, panel Faults) {
 	}
 }
 
+// validate adds the faults of a shape.
 func (s Shape) validate(f Faults) {
 	for _, v := range []float64{s.X, s.Y, s.W, s.H, s.Bend, s.Trim} {
 		if !showable(v) {
@@ -271,6 +272,7 @@ func (s Shape) colors() (line, fill, ink color.NRGBA) {
 	return line, fill, draw.InkOn(fill)
 }
 
+// shape draws one element of the diagram.
 func (d drawing) shape(s Shape) {
 	line, fill, ink := s.colors()
 	outline := draw.Stroke{Color: line, Width: 1.2}

@@ -47,6 +47,7 @@ func panelSize(columns int) (w, h float64) {
 	}
 }
 
+// newSheet prepares the panels of a valid figure and computes the size of the page.
 func newSheet(f Figure) *sheet {
 	s := &sheet{figure: f, columns: f.Columns}
 	if s.columns == 0 {

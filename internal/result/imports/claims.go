@@ -70,6 +70,7 @@ func (r claimReader) bytes(to *int64) func(yamlfile.Node, string) {
 	}
 }
 
+// claim reads one claim and checks that it has the keys that its kind needs.
 func claim(file *yamlfile.Reader, n yamlfile.Node) (c model.Claim) {
 	r := claimReader{file}
 	optional := func(key string, read func(yamlfile.Node, string)) yamlfile.Field {

@@ -99,6 +99,7 @@ func csvNumber(use func(r *Record, v float64) error) func(*Record, string) error
 	}
 }
 
+// readCSV reads a CSV file whose header names the columns.
 func readCSV(text string, g Given) (File, error) {
 	var f File
 	in := csv.NewReader(strings.NewReader(text))
@@ -161,6 +162,7 @@ func csvHeader(names []string) error {
 	return nil
 }
 
+// csvRecord reads one line. Properties that the file does not have come from the user's flags.
 func csvRecord(header, fields []string, g Given) (Record, error) {
 	r := Record{Op: g.Op, Ranks: g.Ranks, Algorithm: g.Algorithm, DType: g.DType, Backend: g.Backend,
 		Status: journal.OK, Kind: journal.Measured, Metrics: map[string]float64{}, Details: map[string]string{"tool": "csv"}}

@@ -66,6 +66,7 @@ func (n *ncclNumber) UnmarshalJSON(text []byte) error {
 // ncclJSON reports whether the text is the JSON output of nccl-tests and not its tables.
 func ncclJSON(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), "{") }
 
+// readNCCLJSON reads the JSON output of nccl-tests.
 func readNCCLJSON(text string, g Given) (File, error) {
 	var f File
 	var report ncclReport
@@ -108,6 +109,7 @@ func readNCCLJSON(text string, g Given) (File, error) {
 	return f, err
 }
 
+// records returns the results of one size, one for each place that was run.
 func (r *ncclResult) records() (out []Record, err error) {
 	if r.Size == nil || *r.Size < 0 || r.Type == "" {
 		return nil, fmt.Errorf("it needs a size in bytes and a type")

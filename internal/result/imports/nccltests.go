@@ -65,6 +65,8 @@ func readNCCLTests(text string, g Given) (File, error) {
 	return f, err
 }
 
+// readNCCLTables reads all tables of a file. The comments above a table describe it until another
+// run begins.
 func readNCCLTables(text string, g Given) (f File, err error) {
 	lines, err := nccltable.Read(text)
 	if err != nil {
@@ -172,6 +174,7 @@ func (p *ncclPreamble) failed(f *File, tableAt int, l nccltable.Line) {
 	f.Notes = append(f.Notes, text)
 }
 
+// comment takes the settings of the run from a comment line.
 func (p *ncclPreamble) comment(line string) {
 	if m := ncclRank.FindStringSubmatch(line); m != nil {
 		rank, _ := strconv.Atoi(m[1])

@@ -42,6 +42,7 @@ type osuTable struct {
 	columns                             []string // names in lower case, without blanks; nil before the header
 }
 
+// readOSU reads the tables of a file. Lines outside of tables, such as log messages, are ignored.
 func readOSU(text string, g Given) (File, error) {
 	var f File
 	var t osuTable
@@ -119,6 +120,8 @@ func osuColumns(line string) []string {
 	return columns
 }
 
+// record reads one line of the table. The time is the latency of the slowest rank if the tool
+// printed it, and the average otherwise.
 func (t *osuTable) record(fields []string, line int) (Record, error) {
 	r := Record{Line: line, Op: t.op, DType: t.dtype, Backend: t.backend, Status: journal.OK, Kind: journal.Measured,
 		Metrics: map[string]float64{},

@@ -39,6 +39,8 @@ func Rows(records []Record, src Source, first int, trials map[string]int) []jour
 	return out
 }
 
+// row returns the journal row of a record. It adds the bandwidths that follow from size and time if
+// the tool did not print them, and the place of the record in its file as a detail.
 func (rec Record) row(src Source) journal.Row {
 	r := journal.Row{
 		Schema: journal.Schema, Run: src.Run, Bench: src.Bench, Part: src.Part, Backend: rec.Backend,

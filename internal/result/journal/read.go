@@ -285,6 +285,8 @@ func (r *reader) addFast(line []byte) bool {
 	return false
 }
 
+// addTyped decodes a record of a known type. A header with a damaged field is used as far as it
+// could be read, and the error is reported as well.
 func (r *reader) addTyped(typ, id string, line []byte) error {
 	switch typ {
 	case typeRun:

@@ -40,6 +40,8 @@ func MergeTrials(rows []Row) []Row {
 	return lists.Map(points, func(g lists.Group[string, *Row]) Row { return mergeTrials(g.Items) })
 }
 
+// mergeTrials returns the row for all trials of one point. Its statistics describe the spread
+// between trials: the interval and the upper percentiles are the ends of their range.
 func mergeTrials(trials []*Row) Row {
 	good := Counting(trials)
 	if len(good) == 0 {

@@ -257,6 +257,8 @@ func startsRun(fields []string) bool {
 		strings.Contains(text, " num_ranks=")
 }
 
+// newHeader finds the columns of a table by their names. The columns of the second place have the
+// same names as those of the first and follow them.
 func newHeader(names []string, line int) (*Header, error) {
 	h := &Header{width: len(names), keys: map[string]int{}}
 	for i, name := range names {

@@ -167,6 +167,8 @@ func timesByTrial(g rowset.Group[string], ranks int) (times, error) {
 	return t, nil
 }
 
+// newSpeedupTable judges the workloads of one number of ranks. The mean over points is computed for
+// each trial, so that its interval comes from paired trials too.
 func newSpeedupTable(workloads []workload, goals Goals) SpeedupTable {
 	t := SpeedupTable{Ranks: workloads[0].ranks, Least: judge.Met}
 	logs := map[int]float64{} // by trial: sum of the logarithms over points

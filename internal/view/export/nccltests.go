@@ -201,6 +201,7 @@ func ncclStep(sizes []int64) string {
 	return "N/A"
 }
 
+// write prints the heading and one line per size.
 func (t *ncclTable) write(b *bytes.Buffer) {
 	b.WriteString("#\n")
 	const keys = "%12s  %12s  %8s  %6s  %6s"

@@ -40,6 +40,8 @@ func sections(in Input, opts Options) ([]section, []line, error) {
 	return out, all, nil
 }
 
+// newSection lays out the table of one bench or part: it chooses the columns, moves constant ones
+// above the table, and cuts the middle out of a table of more than maxRows lines.
 func newSection(title string, columns []Column, ls []line, maxRows int) section {
 	s := section{title: title}
 	aggregate := slices.ContainsFunc(ls, func(l line) bool { return len(l.rows) > 1 })

@@ -42,6 +42,8 @@ func ParsePlot(text string) (Plot, error) {
 // ParsePlots parses several plots.
 func ParsePlots(texts []string) ([]Plot, error) { return lists.TryMap(texts, ParsePlot) }
 
+// parsePlot does the work of ParsePlot. Its errors lack the text and the correct form, which
+// ParsePlot adds.
 func parsePlot(text string) (p Plot, err error) {
 	for _, word := range strings.Split(text, ",") {
 		key, names, ok := strings.Cut(word, "=")

@@ -241,6 +241,7 @@ func (s story) list(settings []int) string {
 	return strings.Join(names, ", ")
 }
 
+// equals lists the settings that may be as good as the best, or says why this is unknown.
 func (s story) equals() string {
 	a := s.f.Answer
 	text := "no other setting of the race works"
