@@ -1,7 +1,7 @@
-// Package llmimpact is the bench `llm-impact`: what the time of an all-reduce
-// means for serving language models. It measures nothing; a row is arithmetic
-// on a model's public shape and a curve of times, published, measured or
-// imported. docs/models.md has the formulas and the curves' sources.
+// Package llmimpact is the bench `llm-impact`. It computes how much time all-reduces cost a
+// language model that is served by several ranks. It measures nothing: a row is computed
+// from a model's public dimensions and a curve of published, measured or imported times.
+// docs/models.md has the formulas and the sources of the curves.
 package llmimpact
 
 import (
@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -23,23 +24,25 @@ import (
 	"github.com/kernbench/kernbench/internal/result/predict"
 )
 
-// Bench declares it.
+// Bench returns the declaration of the bench.
 func Bench() *bench.Bench {
 	return bench.New("llm-impact", body,
-		bench.Help("what the time of an all-reduce means for serving language models: per layer, per step, as a share"),
-		bench.Doc(`Computes what the all-reduces of a forward pass cost a language model that is
-spread over tp ranks: message = tokens x hidden x 2 bytes, two messages a layer
-(one where attention and MLP work side by side), each at the time that the
-curve has for it. time_us is all of them together; floor_us is the least time of
-the rest of the step, reading the weights or multiplying, whichever is longer,
-and share_pct is communication over both, without overlap.
+		bench.Help("cost of the all-reduces in serving a language model: per layer, per step, and as a share of the step"),
+		bench.Doc(`Computes the cost of the all-reduces in a forward pass of a language model that is
+spread over tp ranks. A message has tokens x hidden x 2 bytes. A layer has two
+messages, or one if attention and MLP run in parallel, and the curve gives their
+time. time_us is the time of all messages. floor_us is the least time of the
+rest of the step: reading the weights or multiplying, whichever takes longer.
+share_pct is communication over both, without overlap.
 
 step is decode-N (N sequences, one token each) or prefill-N (N tokens at once).
-curve is a published one (`+strings.Join(model.CurveNames(), ", ")+`),
-the prediction for a cluster (predict:h100-8x1), a RUN of kernbench, measured or imported, or a CSV file as import reads. Between
-its points a curve is interpolated; outside it the row is not executed.
+curve is a published one
+(`+strings.Join(model.CurveNames(), ", ")+`),
+the prediction for a cluster (predict:h100-8x1), a measured or imported RUN of
+kernbench, or a CSV file in the format of import. Between its points a curve is
+interpolated; outside them the row is not executed.
 
-against and target-gbps say what another curve, or a bus bandwidth, would give.
+against and target-gbps compute the gain from another curve or bus bandwidth.
 
   kernbench run --bench llm-impact
   kernbench run --bench llm-impact --model llama3-70b --tp 8 --curve out/allreduce-eval
@@ -51,13 +54,14 @@ against and target-gbps say what another curve, or a bus bandwidth, would give.
 		bench.Strings("step", "decode-1", "decode-8", "decode-64", "prefill-2048", "prefill-16384"),
 		bench.Ints("tp", "2,4,8"),
 		bench.Strings("curve", "nccl-h200"),
-		bench.Choice("parallelism", "how the model is spread: tensor, sequence, expert or dp-attention", llm.Parallelisms()...),
-		bench.Choice("gpu", "whose memory bandwidth and arithmetic make the floor", llm.GPUs()...),
+		bench.Choice("parallelism", "how the model is spread: tensor, sequence, expert or dp-attention",
+			llm.Parallelisms()...),
+		bench.Choice("gpu", "GPU whose memory bandwidth and arithmetic determine the floor", llm.GPUs()...),
 		bench.Option("algorithm", bench.KindString, model.BestAlgorithm,
 			"algorithm of a RUN's or file's curve; best is the fastest at each size"),
 		bench.Option("against", bench.KindString, "trtllm-h200",
-			"curve to compare with: what it would give instead; - for none"),
-		bench.Quantity("target-gbps", "0", "bus bandwidth to aim at: what it would give; 0 for none"),
+			"curve whose times to compare with; - for none"),
+		bench.Quantity("target-gbps", "0", "bus bandwidth whose times to compare with; 0 for none"),
 		bench.Metric("time_us", "us", "lower"),
 		bench.Metric("share_pct", "%", "lower"),
 		bench.Metric("each_us", "us", "lower"),
@@ -74,7 +78,7 @@ against and target-gbps say what another curve, or a bus bandwidth, would give.
 	)
 }
 
-// parseStep reads decode-N and prefill-N.
+// parseStep parses decode-N and prefill-N. N is the number of tokens in the step.
 func parseStep(text string) (phase string, tokens int, err error) {
 	phase, number, ok := strings.Cut(text, "-")
 	tokens, err = strconv.Atoi(number)
@@ -84,7 +88,7 @@ func parseStep(text string) (phase string, tokens int, err error) {
 	return phase, tokens, nil
 }
 
-// invalidPoint says why a point means nothing.
+// invalidPoint returns why a point is meaningless, or nil.
 func invalidPoint(p point.Point) error {
 	if name := p.At("model").String(); !slices.Contains(llm.Names(), name) {
 		if name == "all" {
@@ -162,25 +166,32 @@ func record(s *bench.State, m llm.Model, gpu llm.GPU, step llm.Step) {
 		s.Detail("besides", step.Remark)
 	}
 	if need, ok := llm.Fits(m, gpu, s.Int("tp")); !ok {
-		s.Warn("%.0f GB of weights on each rank do not fit the %.0f GB of %s: the times are those of a machine that had them",
-			need, gpu.Memory, gpu.Name)
+		s.Warn("%.0f GB of weights on each rank do not fit the %.0f GB of %s: the times assume enough memory", need,
+			gpu.Memory, gpu.Name)
 	}
 }
 
-// recordAlternative records what another time of the all-reduce would give: the time,
-// and how much shorter the step would be (less than 0: longer).
+// recordAlternative records the communication time with another all-reduce, and how much
+// shorter the step would be in per cent; negative means longer.
 func recordAlternative(s *bench.State, name string, now, then llm.Step) {
 	s.Report(name+"_us", then.CommUS, "us", "lower")
 	s.Report(name+"_gain_pct", 100*(1-then.StepUS()/now.StepUS()), "%", "higher")
 }
 
-// predicted marks the name of a cluster whose times are predicted.
+// predicted is the prefix of a curve that is the prediction for a cluster.
 const predicted = "predict:"
 
-// checkClusters refuses a cluster that does not exist, before anything runs.
+// curvesOf returns the coordinates and options that name curves.
+func curvesOf(p, options point.Point) point.Point {
+	return lists.Filter(slices.Concat(p, options), func(c point.Coord) bool {
+		return c.Name == "curve" || c.Name == "against"
+	})
+}
+
+// checkClusters refuses unknown clusters before anything runs.
 func checkClusters(p, options point.Point) error {
-	for _, v := range slices.Concat(p, options) {
-		if cluster, ok := strings.CutPrefix(v.Value.String(), predicted); ok && (v.Name == "curve" || v.Name == "against") {
+	for _, v := range curvesOf(p, options) {
+		if cluster, ok := strings.CutPrefix(v.Value.String(), predicted); ok {
 			if _, err := predict.Find(cluster); err != nil {
 				return err
 			}
@@ -189,13 +200,10 @@ func checkClusters(p, options point.Point) error {
 	return nil
 }
 
-// contentHashes is that of the files and runs that curves are made of.
+// contentHashes identifies the contents of the files and runs from which curves are read.
 func contentHashes(p, options point.Point) map[string]string {
 	all := map[string]string{}
-	for _, v := range slices.Concat(p, options) {
-		if v.Name != "curve" && v.Name != "against" {
-			continue
-		}
+	for _, v := range curvesOf(p, options) {
 		name := v.Value.String()
 		if cluster, ok := strings.CutPrefix(name, predicted); ok {
 			if sha := predict.Digest(cluster); sha != "" {
@@ -210,7 +218,8 @@ func contentHashes(p, options point.Point) map[string]string {
 	return all
 }
 
-// loadCurve finds a curve: a published one by name, that of a cluster, a RUN, or a CSV file.
+// loadCurve returns a curve: a published one by name, the prediction for a cluster, or the
+// times of a RUN or CSV file.
 func loadCurve(name, algorithm string) (*model.Table, error) {
 	if slices.Contains(model.CurveNames(), name) {
 		return model.NamedCurve(name)
@@ -232,7 +241,8 @@ func loadCurve(name, algorithm string) (*model.Table, error) {
 	return model.TableOf(name, source, algorithm, samples)
 }
 
-func samplesOf(name string) ([]model.Sample, string, error) {
+// samplesOf reads the all-reduces of a RUN or CSV file, and describes the source in words.
+func samplesOf(name string) (samples []model.Sample, source string, err error) {
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && !strings.HasSuffix(name, ".jsonl") {
 		text, err := os.ReadFile(name)
 		if err != nil {

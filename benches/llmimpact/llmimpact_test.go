@@ -15,13 +15,13 @@ import (
 	"github.com/kernbench/kernbench/internal/result/llm"
 )
 
-// rowsOf computes a sweep, as "name=SPEC" for axes and "--name=value" for options.
+// rowsOf computes a sweep. Words are "name=SPEC" for axes and "--name=value" for options.
 func rowsOf(t *testing.T, words ...string) []journal.Row {
 	t.Helper()
 	return must.Get(benchtest.Rows(t, Bench(), "cpu", words...))(t)
 }
 
-// The default sweep has a number for every model, step and group, all modelled.
+// The default sweep has a modelled time for every model, step and group.
 func TestDefaultSweep(t *testing.T) {
 	rows := rowsOf(t)
 	if want := len(llm.Names()) * 5 * 3; len(rows) != want {
@@ -59,8 +59,8 @@ func TestOneRow(t *testing.T) {
 	}
 }
 
-// Outside the curve, and for models that cannot be spread so, there is a reason
-// instead of a number.
+// Points outside the curve, and models that cannot be spread in this way, have a reason instead of a
+// time.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		settings []string
@@ -97,11 +97,12 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A curve may be a file or a RUN.
+// A curve may come from a file or a RUN.
 func TestOwnCurves(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "mine.csv")
-	text := "algorithm,dtype,ranks,size,time_us\nring,bf16,2,1K,10\nring,bf16,2,1M,100\ntree,bf16,2,1K,5\ntree,bf16,2,1M,900\n"
+	text := "algorithm,dtype,ranks,size,time_us\nring,bf16,2,1K,10\nring,bf16,2,1M,100\ntree,bf16,2,1K,5\n" +
+		"tree,bf16,2,1M,900\n"
 	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	for algorithm, want := range map[string]float64{"best": 5, "ring": 10} {
 		c := must.Get(loadCurve(file, algorithm))(t)
@@ -125,8 +126,8 @@ func TestOwnCurves(t *testing.T) {
 	}
 }
 
-// The run of a GPU's evaluation is a curve as it stands, of its fastest algorithm at each
-// size; rows say that its ranks shared the GPU, and nothing is set against curves of links.
+// The evaluation of a GPU can serve as a curve of its fastest algorithm at each size. The rows say
+// that the ranks shared the GPU, and are not compared with curves of links.
 func TestCurveOfOneGPU(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	w := must.Get(journal.Open(dir))(t)
@@ -151,7 +152,7 @@ func TestCurveOfOneGPU(t *testing.T) {
 	}
 }
 
-// The views are whole for a sweep, for one point, and for none.
+// Figures and sections are complete for a sweep, for a single point, and for no rows.
 func TestViews(t *testing.T) {
 	for _, rows := range [][]journal.Row{
 		rowsOf(t, "--target-gbps=400"), rowsOf(t, "curve=nccl-h200,vllm-h200,staged-h100", "model=llama3-8b,deepseek-v3"),
@@ -171,7 +172,7 @@ func TestViews(t *testing.T) {
 		t.Error("views of nothing")
 	}
 	secs := sections(rowsOf(t, "--target-gbps=400"))
-	if len(secs) != 4 || secs[2].Title != "What would help most" || len(secs[2].Table) != maxGains+1 ||
+	if len(secs) != 4 || secs[2].Title != "Largest gains" || len(secs[2].Table) != maxGains+1 ||
 		secs[2].Table[1][0] != "gpt-oss-120b" {
 		t.Errorf("the ranked gains: %+v", secs[2])
 	}
@@ -184,7 +185,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// A bus bandwidth below 0 is a mistake of the user's, not "none".
+// A negative bus bandwidth is a mistake; it does not mean "none".
 func TestTargetBelowZero(t *testing.T) {
 	_, err := plan.Make(Bench(), plan.Request{Backend: "cpu", Seed: 1,
 		Options: []plan.Assign{{Name: "target-gbps", Text: "-5"}}})

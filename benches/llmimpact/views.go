@@ -8,18 +8,20 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// rowAt is the row of a step, or nil.
+// rowAt returns the row with these coordinates, or nil.
 func rowAt(rows rowset.Set, model, step, tp, curve string) *journal.Row {
 	return rows.First("model", model, "step", step, "tp", tp, "curve", curve)
 }
 
-// figures are the shares of all steps as maps, and the decode step taken apart.
+// figures returns heat maps of the share of communication in each step, the parts of one
+// step, and the gains from the alternatives.
 func figures(rows []journal.Row) []figure.Figure {
 	set := rowset.Good(journal.MergeTrials(rows))
 	if len(set) == 0 {
@@ -35,14 +37,14 @@ func figures(rows []journal.Row) []figure.Figure {
 	return figs
 }
 
-// maxPanels keeps figures readable; more settings are in the table.
+// maxPanels limits the panels of the heat map; the table has all settings.
 const maxPanels = 6
 
-// setting is what a panel is for.
+// setting is the subject of a panel.
 type setting struct{ curve, tp string }
 
-func settings(rows rowset.Set) []setting {
-	var out []setting
+// settings returns the combinations of curve and tp that occur in the rows.
+func settings(rows rowset.Set) (out []setting) {
 	for _, c := range rows.Distinct("curve") {
 		for _, tp := range rows.Distinct("tp") {
 			if rows.First("curve", c, "tp", tp) != nil {
@@ -53,12 +55,18 @@ func settings(rows rowset.Set) []setting {
 	return out
 }
 
-// shareMap colours the share of the all-reduce in every step of every model.
+// largestTP returns the largest group of the rows, which are in order of tp.
+func largestTP(rows rowset.Set) string {
+	tps := rows.Distinct("tp")
+	return tps[len(tps)-1]
+}
+
+// shareMap draws a heat map of the share of the all-reduces in every step of every model.
 func shareMap(rows rowset.Set) figure.Figure {
 	f := figure.Figure{Name: "llm_share", Title: "Share of the step that is all-reduce",
 		Columns: min(3, len(rows.Distinct("tp"))),
-		Caption: "Communication over communication and floor, without overlap. The floor is reading the weights or " +
-			"multiplying, whichever is longer. Empty: outside the curve."}
+		Caption: "Communication over communication and floor, without overlap. The floor is the time of reading the " +
+			"weights or multiplying, whichever is longer. Empty: outside the curve."}
 	models, steps := rows.Distinct("model"), rows.Distinct("step")
 	zero, most := 0.0, 0.0
 	for _, r := range rows {
@@ -88,17 +96,14 @@ func shareMap(rows rowset.Set) figure.Figure {
 	return f
 }
 
-// maxNarrowBars is how many bars a narrow panel shows well.
+// maxNarrowBars is the largest number of bars that a narrow panel shows well.
 const maxNarrowBars = 6
 
-// stepBars stacks floor and communication of the first step at the largest
-// group: what a token costs.
+// stepBars stacks the floor and the communication of the first step at the largest group.
 func stepBars(rows rowset.Set) (figure.Figure, bool) {
-	step := rows.Distinct("step")[0]
-	tps := rows.Distinct("tp")
-	tp := tps[len(tps)-1]
+	step, tp := rows.Distinct("step")[0], largestTP(rows)
 	f := figure.Figure{Name: "llm_step",
-		Title:   fmt.Sprintf("One step, %s at tp %s: what it needs at least, and the all-reduces", step, tp),
+		Title:   fmt.Sprintf("One step, %s at tp %s: floor and all-reduces", step, tp),
 		Caption: "Nothing overlaps. The floor counts neither attention over the context nor launches."}
 	zero, most := 0.0, 0.0
 	for _, r := range rows.At("step", step, "tp", tp) {
@@ -128,26 +133,21 @@ func stepBars(rows rowset.Set) (figure.Figure, bool) {
 	return f, len(f.Panels) > 0
 }
 
-// gainBars shows how much shorter the step would be, by step, at the largest
-// group, for the curve that is compared with and for the target.
+// gainBars shows by how much each alternative would shorten the steps, at the largest group
+// and for the first curve.
 func gainBars(rows rowset.Set) (figure.Figure, bool) {
-	tps := rows.Distinct("tp")
-	tp, curve := tps[len(tps)-1], rows.Distinct("curve")[0]
+	tp, curve := largestTP(rows), rows.Distinct("curve")[0]
 	f := figure.Figure{Name: "llm_gain",
 		Title: fmt.Sprintf("How much shorter the step would be, compared with %s at tp %s", curve, tp), Columns: 1,
-		Caption: "Below zero the present curve is the faster one. A message that latency decides gains nothing " +
-			"from bandwidth."}
-	for _, what := range alternatives(rows) {
-		var names []string
+		Caption: "Below zero the present curve is the faster one. A latency-bound message gains nothing from bandwidth."}
+	names := rows.Distinct("model")
+	for _, a := range alternatives(rows) {
 		var list []figure.Series
 		for i, st := range rows.Distinct("step") {
 			s := figure.Series{Name: st, Kind: figure.Bars, Color: i + 1}
-			for k, m := range rows.Distinct("model") {
-				if i == 0 {
-					names = append(names, m)
-				}
+			for k, m := range names {
 				if r := rowAt(rows, m, st, tp, curve); r != nil {
-					if gain, has := r.Metrics[what.gain]; has {
+					if gain, has := r.Metrics[a.gain]; has {
 						s.Points = append(s.Points, figure.Point{X: float64(k), Y: gain})
 					}
 				}
@@ -157,7 +157,7 @@ func gainBars(rows rowset.Set) (figure.Figure, bool) {
 			}
 		}
 		if len(list) > 0 {
-			f.Panels = append(f.Panels, figure.Panel{Title: what.name, Series: list, Legend: figure.LegendBelow,
+			f.Panels = append(f.Panels, figure.Panel{Title: a.name, Series: list, Legend: figure.LegendBelow,
 				X: figure.Axis{Scale: figure.Category, Categories: names},
 				Y: figure.Axis{Label: "step shorter by", Unit: figure.Percent}})
 		}
@@ -165,25 +165,28 @@ func gainBars(rows rowset.Set) (figure.Figure, bool) {
 	return f, len(f.Panels) > 0
 }
 
-// alternative is one thing the rows were compared with.
+// alternative is a curve or bus bandwidth with which the rows were compared: its name and
+// its metrics.
 type alternative struct{ name, us, gain string }
 
 func alternatives(rows rowset.Set) (out []alternative) {
-	for _, a := range []alternative{{"against", "against_us", "against_gain_pct"},
-		{"target", "target_us", "target_gain_pct"}} {
-		i := slices.IndexFunc(rows, func(r *journal.Row) bool { _, has := r.Metrics[a.gain]; return has })
-		if i < 0 {
+	for _, a := range []alternative{{"with the curve %s", "against_us", "against_gain_pct"},
+		{"with a bus bandwidth of %s GB/s", "target_us", "target_gain_pct"}} {
+		r, has := lists.First(rows, func(r *journal.Row) bool { _, has := r.Metrics[a.gain]; return has })
+		if !has {
 			continue
 		}
-		if a.name = "with the curve " + rowset.Text(rows[i], "against"); a.us == "target_us" {
-			a.name = "with a bus bandwidth of " + rowset.Text(rows[i], "target-gbps") + " GB/s"
+		option := "against"
+		if a.us == "target_us" {
+			option = "target-gbps"
 		}
+		a.name = fmt.Sprintf(a.name, rowset.Text(r, option))
 		out = append(out, a)
 	}
 	return out
 }
 
-// sections put the result in words: what it costs, what would help most.
+// sections reports the cost, the gains from the alternatives, and the method.
 func sections(rows []journal.Row) []bench.Section {
 	all := journal.MergeTrials(rows)
 	set := rowset.Good(all)
@@ -197,27 +200,26 @@ func sections(rows []journal.Row) []bench.Section {
 	return append(out, methodSection(set))
 }
 
+// summarySection states the range of shares for each phase. missing is the number of points
+// without a time.
 func summarySection(rows rowset.Set, missing int) bench.Section {
 	var b strings.Builder
-	worst := func(phase string) {
+	byShare := func(a, b *journal.Row) int { return cmp.Compare(a.Metrics["share_pct"], b.Metrics["share_pct"]) }
+	for _, phase := range []string{"decode", "prefill"} {
 		of := rows.Where(func(r *journal.Row) bool { return strings.HasPrefix(rowset.Text(r, "step"), phase) })
 		if len(of) == 0 {
-			return
+			continue
 		}
-		byShare := func(a, b *journal.Row) int { return cmp.Compare(a.Metrics["share_pct"], b.Metrics["share_pct"]) }
 		most, least := slices.MaxFunc(of, byShare), slices.MinFunc(of, byShare)
 		fmt.Fprintf(&b, "- **%s**: the all-reduces take from %.0f %% of the step (%s) to %.0f %% (%s), %s each there.\n",
-			phase,
-			least.Metrics["share_pct"], where(least), most.Metrics["share_pct"], where(most),
+			phase, least.Metrics["share_pct"], where(least), most.Metrics["share_pct"], where(most),
 			unit.FormatMicros(most.Metrics["each_us"]))
 	}
-	worst("decode")
-	worst("prefill")
 	if missing > 0 {
 		fmt.Fprintf(&b, "- %d points have no number: their messages lie outside the curve, or the model cannot be spread "+
-			"so. The rows say which; nothing is extrapolated.\n", missing)
+			"over so many ranks or in this way. The rows say which; nothing is extrapolated.\n", missing)
 	}
-	return bench.Section{Title: "What the all-reduce costs", Text: b.String(), Lead: true}
+	return bench.Section{Title: "Cost of the all-reduces", Text: b.String(), Lead: true}
 }
 
 func where(r *journal.Row) string {
@@ -225,37 +227,37 @@ func where(r *journal.Row) string {
 		rowset.Text(r, "curve"))
 }
 
-// costSection has a line for each model and group, and a column for each step: the
-// time per layer, per step, and the share. All the rest is in the rows.
+// costSection has a line for each model and setting and a column for each step, with the
+// time per layer, the time per step and the share.
 func costSection(rows rowset.Set) bench.Section {
 	steps := rows.Distinct("step")
 	table := [][]string{append([]string{"model", "curve", "tp"}, steps...)}
 	for _, m := range rows.Distinct("model") {
 		for _, at := range settings(rows) {
-			line, any := []string{m, at.curve, at.tp}, false
+			if rows.First("model", m, "curve", at.curve, "tp", at.tp) == nil {
+				continue
+			}
+			line := []string{m, at.curve, at.tp}
 			for _, st := range steps {
 				cell := ""
 				if r := rowAt(rows, m, st, at.tp, at.curve); r != nil {
 					cell = fmt.Sprintf("%s, %s, %.0f %%", unit.FormatMicros(r.Metrics["layer_us"]),
 						unit.FormatMicros(r.Metrics["time_us"]), r.Metrics["share_pct"])
-					any = true
 				}
 				line = append(line, cell)
 			}
-			if any {
-				table = append(table, line)
-			}
+			table = append(table, line)
 		}
 	}
 	return bench.Section{Title: "Time per layer and per step",
-		Text:  "The all-reduces of a layer, of the step, and their share of the step. An empty cell lies outside the curve.",
+		Text:  "The all-reduces of a layer, of the step, and their share of the step. Empty cells lie outside the curve.",
 		Table: table}
 }
 
-// maxGains is how many of the gains are listed.
+// maxGains limits the list of gains.
 const maxGains = 12
 
-// gainSection ranks what would shorten steps most.
+// gainSection lists the largest gains from the alternatives.
 func gainSection(rows rowset.Set) (bench.Section, bool) {
 	type gain struct {
 		row  *journal.Row
@@ -272,10 +274,10 @@ func gainSection(rows rowset.Set) (bench.Section, bool) {
 	if len(alternatives(rows)) == 0 {
 		return bench.Section{}, false
 	}
-	s := bench.Section{Title: "What would help most",
+	s := bench.Section{Title: "Largest gains",
 		Text: "Sorted by how much shorter the step would be; gains below half a per cent are left out."}
 	if len(gains) == 0 {
-		s.Text = "None of what was compared would shorten a step by half a per cent."
+		s.Text = "No alternative that was compared would shorten a step by half a per cent."
 		return s, true
 	}
 	slices.SortStableFunc(gains, func(a, b gain) int {
@@ -291,21 +293,18 @@ func gainSection(rows rowset.Set) (bench.Section, bool) {
 	return s, true
 }
 
-// methodSection says where the numbers come from.
+// methodSection explains the computation and cites the curves' sources.
 func methodSection(rows rowset.Set) bench.Section {
 	var b strings.Builder
-	b.WriteString("A message is tokens x hidden x 2 bytes. Its time is read off the curve, between two points by a " +
-		"straight line in logarithms; a message outside the curve has no time. " +
+	b.WriteString("A message has tokens x hidden x 2 bytes. Its time is interpolated between two points of the curve, " +
+		"linearly in logarithms; a message outside the curve has no time. " +
 		"A decode step has one token per sequence, so its messages are small; hundreds of megabytes are the prefill of a " +
 		"long prompt.\n\n")
 	for _, c := range rows.Distinct("curve") {
 		fmt.Fprintf(&b, "- `%s`: %s\n", c, rows.First("curve", c).Details["curve"])
 	}
-	for _, r := range rows {
-		if r.Details["besides"] != "" {
-			fmt.Fprintf(&b, "- Not counted: %s.\n", r.Details["besides"])
-			break
-		}
+	if r, has := lists.First(rows, func(r *journal.Row) bool { return r.Details["besides"] != "" }); has {
+		fmt.Fprintf(&b, "- Not counted: %s.\n", r.Details["besides"])
 	}
 	return bench.Section{Title: "How it is computed", Text: b.String()}
 }
