@@ -1,8 +1,6 @@
-// Package collectives is the bench `collectives`: how long the operations of a
-// process group take, by algorithm, element type, size and kind of buffer,
-// whether every element is right, and how far the time is from what this
-// host's memory and caches allow. docs/bandwidth.md says what size, algbw and
-// busbw mean.
+// Package collectives is the bench `collectives`. It measures the operations of a process group by
+// algorithm, element type, size and kind of buffer, verifies every element, and compares the time with
+// the limits of this host's memory and caches. docs/bandwidth.md defines size, algbw and busbw.
 package collectives
 
 import (
@@ -11,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,10 +24,10 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// joinLimit is how long a rank waits for another, set-up included.
+// joinLimit is how long a rank waits for the others, set-up included.
 const joinLimit = 30 * time.Second
 
-// Bench declares it.
+// Bench returns the declaration of the bench.
 func Bench() *bench.Bench {
 	return bench.New("collectives", body, append([]bench.Clause{
 		bench.Help("collectives of a process group: time, bandwidth, correctness and distance from the limit"),
@@ -46,7 +45,7 @@ func Bench() *bench.Bench {
 		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
 		bench.Seconds("5", "most time to sample one point"),
 		bench.Option("hosts", bench.KindInt, "0",
-			"count the ranks as being on so many hosts, which TCP connects even within this machine; 0: as it is"),
+			"count the ranks as on so many hosts, connected by TCP even within this machine; 0 takes the real hosts"),
 		bench.Metric("pct_of_limit", "%", "higher"),
 		bench.Drop(checkPoint),
 		bench.Figures(figures),
@@ -55,41 +54,46 @@ func Bench() *bench.Bench {
 	}, onBackends()...)...)
 }
 
-// manual is what the help of the bench says.
-const manual = `Times the collectives of kernbench's own process groups and checks every element.
+// manual is the long help text of the bench.
+const manual = `Times the collectives of kernbench's process groups and verifies every element.
 
 op is allreduce, reduce_scatter, allgather, broadcast, reduce, gather, scatter,
-alltoall, sendrecv (a ring) or barrier. size is what nccl-tests counts: the
-buffer of one rank for allreduce, broadcast, reduce and sendrecv, all ranks'
-parts together for the others. ring@64K is ring in pipelined pieces of 64 KiB;
-algorithm=auto takes what the tuning table says, and the row's details say what that
-was; with fixed algorithms in the same sweep, the report shows how much auto loses.
-buffers=symmetric is memory that every rank reaches without a copy, private its own.
+alltoall, sendrecv (a ring) or barrier. size is counted as in nccl-tests: the
+buffer of one rank for allreduce, broadcast, reduce and sendrecv, the parts of
+all ranks together for the others. ring@64K is ring in pipelined chunks of
+64 KiB. algorithm=auto takes the choice of the tuning table, which the row's
+details name. If the sweep has fixed algorithms too, the report shows how much
+auto loses. buffers=symmetric is memory that every rank reaches without a copy;
+buffers=private is each rank's own memory.
 
-Ranks on several hosts share memory within each and talk over TCP between them;
-symmetric memory there is none then, and a plain run takes private buffers. Before
-their first point they measure the network; a row's limit (network) is the least
-time in which what must leave or reach a host can. --hosts 2 makes the ranks of one
-machine count as on two hosts, and adds the same of its loopback to the limits.
+Ranks on several hosts share memory within each host and communicate over TCP
+between hosts. They have no symmetric memory, so a plain run takes private
+buffers. Before their first point they measure the network. A row's limit
+(network) is the least time in which its data can leave or reach a host.
+--hosts 2 counts the ranks of one machine as on two hosts, and adds the limit of
+its loopback.
 
-Within a host, a row's limits are the time that the algorithm's own traffic needs at
-its bandwidth (bandwidth), the time of its hops between caches (hops) and, with
-private buffers, the time in which so many bytes cross between ranks' memories
-(exchange), as kernbench probe measured them; without a stored probe a quick one is
-made first. pct_of_limit is the largest limit over the time.
+Within a host, a row's limits are the time of the algorithm's own traffic at the
+host's bandwidth (bandwidth), the time of its hops between caches (hops) and,
+with private buffers, the time in which its bytes cross between the ranks'
+memories (exchange). kernbench probe measures these rates; without a stored
+result, a quick probe runs first. pct_of_limit is the largest limit over the time.
 
 On the simulated accelerator (--backend ahbm) a rank is a SIP and time is
-simulated. It has all-reduce of f16 sums only, in private buffers, which a plain
-run there takes; rows of anything else are skipped and say so. The limits follow
-from its topology (--topology FILE, or the topology.yaml of the current folder; its SIPs are the
-ranks, and several files give a curve each; --sips 2x4:torus arranges them otherwise): what the bytes need on the links between SIPs (links), and the
-latency of the messages on the longest way (hops).
+simulated. It has only the all-reduce of f16 sums in private buffers, which a
+plain run takes; other rows are skipped with the reason. Its limits follow from
+the topology: the time of the bytes on the links between SIPs (links), and the
+latency of the messages on the longest path (hops). The topology is --topology
+FILE, or the topology.yaml of the current folder. Its SIPs are the ranks, and
+several files give a curve each; --sips 2x4:torus arranges them differently.
 
-On a simulated network (--backend flat) any algorithm runs with up to a million ranks: proved for them, then
-timed by a LogGP model with the parameters of --topology FILE. No data moves, and rows say so.
+On a simulated network (--backend flat) any algorithm runs with up to a million
+ranks. Its schedule is proved for them, and timed by a LogGP model with the
+parameters of --topology FILE. No data moves, and the rows say so.
 
-By an MPI library (--backend mpi) the calls are those of a C program, in private buffers. MPI
-chooses the algorithms, so none can be named and rows have no limits; details name the library.
+With an MPI library (--backend mpi) a C program makes the calls, in private
+buffers. MPI chooses the algorithms, so they cannot be named and rows have no
+limits; the details name the library.
 
   kernbench run --bench collectives --ranks 2,4 --algorithm auto,one-stage,two-stage,ring,ring@64K
   kernbench tune --bench collectives --ranks 2,4 --buffers symmetric,private
@@ -100,12 +104,12 @@ chooses the algorithms, so none can be named and rows have no limits; details na
   kernbench run --bench collectives --backend mpi --launcher mpiexec.hydra
   kernbench run --bench collectives --op allgather --dtype bf16 --format nccl-tests`
 
-// onBackends declares what the bench runs on: every backend that has a collective,
-// and what a plain run takes there of what the axes have elsewhere.
+// onBackends declares the backends of the bench, which are all that have a collective. It also
+// declares the default axis values on a backend that lacks the usual ones.
 func onBackends() []bench.Clause {
 	names := dist.Backends(func(d dist.Description) bool { return len(d.Ops) > 0 })
-	items := slices.Concat([]bench.Clause{bench.Backends(names...), bench.PreferBackend(preferred), bench.Refuse(machine.Refuse),
-		bench.DefaultRanks(machine.Ranks)},
+	items := slices.Concat([]bench.Clause{bench.Backends(names...), bench.PreferBackend(preferred),
+		bench.Refuse(machine.Refuse), bench.DefaultRanks(machine.Ranks)},
 		machine.Options("file of the machine of a simulated backend, or several to compare: the topology of ahbm "+
 			"(default: topology.yaml here, else "+bench.BuiltIn+"), the network of flat"),
 		machine.NearbyOn(names))
@@ -132,12 +136,13 @@ func onBackends() []bench.Clause {
 	return items
 }
 
-// preferred is the backend that has a machine for the point, "" where the default will do.
+// preferred returns the backend that is preferred for the point on this machine, or "" for the
+// default.
 func preferred(p point.Point) string {
 	d, badType := dtype.Parse(p.At("dtype").String())
 	r, badReduction := dtype.ParseReduction(p.At("reduction").String())
 	if badType != nil || badReduction != nil {
-		return "" // invalid says so
+		return "" // checkPoint reports it
 	}
 	sh := shape{op: p.At("op").String(), dtype: d, reduction: r, ranks: int(p.At(bench.RanksAxis).Int()),
 		buffers: p.At("buffers").String()}
@@ -154,10 +159,10 @@ func preferred(p point.Point) string {
 // Details of rows whose machine is simulated.
 const (
 	machineDetail = "machine"
-	dataDetail    = "data" // what stands for its execution
+	dataDetail    = "data" // says that no data was moved
 )
 
-// auto lets the tuning table choose.
+// auto lets the tuning table choose the algorithm.
 const auto = "auto"
 
 // The kinds of buffers.
@@ -168,8 +173,8 @@ const (
 
 func body(ctx context.Context, s *bench.State) error {
 	s.Phase("probe")
-	limit := newLimitRecorder(ctx, s, hostName(s))
-	if err := s.Barrier(ctx); err != nil { // nobody measures while another probes
+	recordLimits := newLimitRecorder(ctx, s, hostName(s))
+	if err := s.Barrier(ctx); err != nil { // a probe must not disturb another rank's measurement
 		return err
 	}
 	cfg, err := config(s)
@@ -178,33 +183,32 @@ func body(ctx context.Context, s *bench.State) error {
 	}
 	sh := shapeOf(s)
 	s.SampleAtMost(s.Float(bench.SecondsOption))
-	return joinAndTime(ctx, s, cfg, sh, s.Str("algorithm"), limit)
+	return joinAndTime(ctx, s, cfg, sh, s.Str("algorithm"), recordLimits)
 }
 
-// AllReduceCall is an all-reduce of sums in memory of the group.
+// AllReduceCall describes an all-reduce of sums in the group's symmetric memory.
 type AllReduceCall struct {
 	DType     dist.DType
 	Count     int
 	InPlace   bool
 	Algorithm string            // "": the backend's own choice
-	Knobs     map[string]string // of the backend
+	Knobs     map[string]string // settings of the backend
 }
 
-// AllReduce is for benches about an all-reduce: it times and checks it as this one does.
+// AllReduce times and verifies an all-reduce in the way of this bench. Other benches call it.
 func AllReduce(ctx context.Context, s *bench.State, sum AllReduceCall) error {
 	algorithm := cmp.Or(sum.Algorithm, auto)
 	cfg := dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit, Exchange: s.Exchange,
 		ID: fmt.Sprintf("%s/%d %v %s %v", s.Session(), sum.Count, sum.DType, algorithm, sum.Knobs), Knobs: sum.Knobs}
 	sh := shape{op: allReduce, dtype: sum.DType, reduction: dist.Sum, count: sum.Count, ranks: s.Size(),
 		inPlace: sum.InPlace, buffers: symmetric}
-	limit := newLimitRecorder(ctx, s, "")
-	return joinAndTime(ctx, s, cfg, sh, algorithm, limit)
+	return joinAndTime(ctx, s, cfg, sh, algorithm, newLimitRecorder(ctx, s, ""))
 }
 
-// joinAndTime joins the group and times the operation. A machine that lacks what the
-// backend needs is no failure of the point.
+// joinAndTime joins the group and times the operation. If the machine lacks something that the backend
+// needs, the point does not fail but is not executed.
 func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape, algorithm string,
-	limit func(*dist.Group, shape, dist.Plan)) error {
+	recordLimits limitRecorder) error {
 	s.Phase("set-up")
 	g, err := dist.Init(ctx, cfg)
 	if err != nil {
@@ -232,7 +236,7 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 	if sh.op != barrier {
 		s.Volume(sh.op, int64(sh.count)*int64(sh.dtype.Size()))
 	}
-	limit(g, sh, w.plan)
+	recordLimits(g, sh, w.plan)
 	if dist.Describe(s.Backend()).Virtual {
 		s.Detail(dataDetail, "schedule proved, data not executed")
 	} else {
@@ -251,9 +255,9 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 	return nil
 }
 
-// RecordTimings times a call in the ways that its backend has besides running it, such as
-// many calls in one launch of a kernel: for every bench that times a call. What limits
-// one of them, and how far it is from that, is in the row too.
+// RecordTimings times a call with the backend's own methods besides Run, such as many calls in one
+// kernel launch. It also records the limit of each method and how close the time comes to it. Every
+// bench that times a call uses it.
 func RecordTimings(ctx context.Context, s *bench.State, g *dist.Group, op *dist.Op) error {
 	list, err := instrument.Timings(g, op)
 	if err != nil {
@@ -277,8 +281,8 @@ func RecordTimings(ctx context.Context, s *bench.State, g *dist.Group, op *dist.
 	return nil
 }
 
-// Describe says in the row what does the work, and on what: for every bench that joins a
-// group.
+// Describe records in the row which library does the work and on which devices. Every bench that joins
+// a group calls it.
 func Describe(s *bench.State, g *dist.Group) {
 	facts := g.Facts()
 	if facts.Library != "" {
@@ -293,8 +297,8 @@ func Describe(s *bench.State, g *dist.Group) {
 	Observe(s, instrument.ObserverOf(g), "before")
 }
 
-// JoinError is the error of a bench that could not join its group: where the machine lacks
-// what the backend needs, the point was not executed.
+// JoinError converts the error of a failed dist.Init. If the machine lacks something that the backend
+// needs, the point counts as not executed.
 func JoinError(err error) error {
 	if reason, yes := errors.AsType[*dist.UnavailableError](err); yes {
 		return bench.NotExecuted(false, "%v", reason)
@@ -302,8 +306,8 @@ func JoinError(err error) error {
 	return err
 }
 
-// Observe says in the row what the instruments of rank 0's device show: for every bench that
-// has one.
+// Observe records in the row the state of rank 0's device, such as its clocks and temperature. when is
+// "before" or "after".
 func Observe(s *bench.State, device instrument.Observer, when string) {
 	if s.Rank() != 0 {
 		return
@@ -317,8 +321,18 @@ func Observe(s *bench.State, device instrument.Observer, when string) {
 	}
 }
 
-// config is that of the group of this point. No other point of the launch, and no
-// other launch, has its name.
+// hostName returns the host to which the option hosts assigns the rank; neighbouring ranks share one.
+// Without the option it is "", and the rank belongs to the host it runs on.
+func hostName(s *bench.State) string {
+	hosts := s.Int("hosts")
+	if hosts < 1 {
+		return ""
+	}
+	return "host" + strconv.Itoa(s.Rank()*hosts/s.Size())
+}
+
+// config returns the configuration of the point's group. The ID is unique among all points and
+// launches.
 func config(s *bench.State) (dist.Config, error) {
 	cfg := dist.Config{
 		Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
@@ -343,13 +357,13 @@ func config(s *bench.State) (dist.Config, error) {
 	return cfg, nil
 }
 
-// unsupported says what of the point the backend cannot do, "" if nothing.
+// unsupported returns which part of the point the backend does not support, or "" if it supports all.
 func unsupported(caps dist.Capabilities, backend, algorithm string, sh shape) string {
 	for _, op := range sh.calls() {
 		if !slices.Contains(caps.Ops, op) {
 			return fmt.Sprintf("no %s", op)
 		}
-		choice, _ := tuning.ParseChoice(algorithm) // knownAlgorithm has refused wrong numbers
+		choice, _ := tuning.ParseChoice(algorithm) // knownAlgorithm has refused malformed names
 		name := choice.Algorithm
 		if choice.ChunkBytes > 0 && !caps.Has(dist.Pipelining) {
 			return "the size of pieces cannot be chosen"

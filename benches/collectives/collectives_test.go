@@ -26,7 +26,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// scripted is a host with one bandwidth and one hop, stored as probe would.
+// scripted returns the stored probe result of a host with one bandwidth and one hop.
 func scripted() probe.Result {
 	h := hostinfo.Local()
 	cells := []probe.Cell{{Cores: 1, Bytes: 1024, GBps: 10}, {Cores: 2, Bytes: 1024, GBps: 20}}
@@ -41,7 +41,7 @@ func scriptedFile(t *testing.T) string {
 	return path
 }
 
-// planned are the points of a sweep over the bench.
+// planned returns the plan of a sweep over the bench.
 func planned(t *testing.T, req plan.Request) *plan.Plan {
 	t.Helper()
 	b := Bench()
@@ -50,14 +50,15 @@ func planned(t *testing.T, req plan.Request) *plan.Plan {
 	return must.Get(plan.Make(b, req))(t)
 }
 
-// perform runs the body of one task with goroutines for ranks.
+// perform runs the body of one task with goroutines as ranks.
 func perform(t *testing.T, task plan.Task, options point.Point, backend string) []bench.Outcome {
 	t.Helper()
-	return benchtest.Perform(t, bench.Body(body).Run, task, options, bench.Setting{Backend: backend, Measure: fewSamples()})
+	return benchtest.Perform(t, bench.Body(body).Run, task, options,
+		bench.Setting{Backend: backend, Measure: fewSamples()})
 }
 
-// fewSamples are enough where a test asks whether rows are right, and not what they say:
-// what is verified does not depend on it.
+// fewSamples returns a configuration for tests that check whether rows are correct and not their
+// times. Verification does not depend on the number of samples.
 func fewSamples() measure.Config {
 	cfg := measure.Default()
 	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
@@ -65,7 +66,7 @@ func fewSamples() measure.Config {
 	return cfg
 }
 
-// sampleLittle has the workers of a plan do so.
+// sampleLittle makes the workers of a plan use fewSamples.
 func sampleLittle(p *plan.Plan) {
 	for _, g := range p.Groups {
 		g.Part.Measure = fewSamples()
@@ -74,12 +75,12 @@ func sampleLittle(p *plan.Plan) {
 
 var axes = benchtest.Assign
 
-// Every operation runs at 1, 2 and 3 ranks, on counts that divide and that do
-// not, in and out of place, on both kinds of buffers, and is right.
+// Every operation is correct with 1, 2 and 3 ranks, for counts that the ranks divide and others, in
+// and out of place, on both kinds of buffers.
 func TestAllOperations(t *testing.T) {
 	ranks := "num_ranks=1,2,3"
 	if testing.Short() {
-		ranks = "num_ranks=3" // what two ranks do, three do too
+		ranks = "num_ranks=3" // covers the code paths of two ranks
 	}
 	p := planned(t, plan.Request{Axes: axes("op="+strings.Join(ops(), ","), ranks, "size=4,20,4K", "inplace=false,true",
 		"buffers=symmetric,private"),
@@ -105,8 +106,8 @@ func TestAllOperations(t *testing.T) {
 	}
 }
 
-// Every element type and reduction is right, whether a rank adds up in one go
-// or by hops.
+// Every element type and reduction is correct, with an algorithm that reduces in one pass and with one
+// that passes sums on.
 func TestAllTypes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("what runs at the same time is the same for all types")
@@ -123,7 +124,7 @@ func TestAllTypes(t *testing.T) {
 	}
 }
 
-// What a row says beside its time.
+// The details, limits and metrics of a row besides its time.
 func TestRow(t *testing.T) {
 	p := planned(t, plan.Request{Axes: axes("size=64K"), Options: axes("probe=" + scriptedFile(t))})
 	o := perform(t, p.Groups[0].Tasks[0], p.Options, "cpu")[0]
@@ -154,19 +155,19 @@ func TestForeignProbe(t *testing.T) {
 	}
 }
 
-// faulty is the cpu backend with a mistake: after so many good runs of a preparation,
-// in every one or every second one, an element of rank 1's output is not written.
+// faulty is the cpu backend with a defect: after so many good runs of a prepared call, every run or
+// every second run leaves an element of rank 1's output unwritten.
 type faulty struct{ good, every int }
 
-// faultyEngine makes an engine of a whole group of the cpu backend.
+// faultyEngine turns a group of the cpu backend into an engine.
 type faultyEngine struct {
 	*dist.Group
 	rest
 	faulty
 }
 
-// rest stands, one level down, for the methods that a group has not; the bench
-// calls none of them.
+// rest provides the methods of dist.Engine that a group lacks. The bench calls none of them. It is
+// embedded one level down, so that the group's methods take precedence.
 type rest struct{ dist.Engine }
 
 func (b faulty) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
@@ -195,14 +196,13 @@ func (e faultyEngine) Split(int, int) (dist.Engine, error) { return nil, errors.
 
 var backends atomic.Int32
 
-// A planted wrong element is caught, at the first call, when it appears only while
-// timing and when it appears in every second run, out of place and in place; the row
-// is failed and counts it.
+// A planted wrong element is found: at the first call, if it appears only while timing, and if it
+// appears in every second run, out of place and in place. The row fails and counts it.
 func TestPlantedErrorIsCaught(t *testing.T) {
 	for _, f := range []faulty{{0, 1}, {5, 1}, {0, 2}, {5, 2}} {
 		for _, inPlace := range []string{"false", "true"} {
 			t.Run(fmt.Sprintf("%d good, every %d, in place %s", f.good, f.every, inPlace), func(t *testing.T) {
-				name := fmt.Sprintf("faulty%d", backends.Add(1)) // a name is registered once
+				name := fmt.Sprintf("faulty%d", backends.Add(1)) // a name can be registered only once
 				dist.Register(dist.Description{Name: name}, f)
 				p := planned(t, plan.Request{Axes: axes("size=4K", "inplace="+inPlace, "dtype=i32"),
 					Options: axes("probe=" + scriptedFile(t))})
@@ -219,7 +219,7 @@ func TestPlantedErrorIsCaught(t *testing.T) {
 	}
 }
 
-// What makes no sense is dropped when planning, with a reason.
+// Meaningless points are dropped when planning, with a reason.
 func TestDropped(t *testing.T) {
 	for _, c := range []struct{ axes, reason string }{
 		{"op=allredus", "did you mean"},
@@ -250,7 +250,7 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-// pointOf is a default point of the bench with some axes changed.
+// pointOf returns a default point of the bench with some axes changed.
 func pointOf(t *testing.T, changes string) point.Point {
 	t.Helper()
 	var p point.Point

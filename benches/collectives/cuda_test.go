@@ -18,9 +18,9 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// On GPUs the bench runs as it stands, in real processes that share device memory: on a
-// stand-in for the driver, whose GPU is the processor. Kernels that the driver refuses
-// take only their own algorithm away, with the reason.
+// The bench runs on GPUs without changes, in real processes that share device memory. A fake driver
+// stands in, whose GPU is the processor. A kernel that the driver refuses disables only its own
+// algorithm, and the row gives the reason.
 func TestCUDA(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the unit tests run it; here it would only start processes without the race detector")
@@ -40,7 +40,7 @@ func TestCUDA(t *testing.T) {
 	p, err := plan.Make(Bench(), plan.Request{Backend: cuda.Name, Seed: 1,
 		Axes: axes("num_ranks=2,3", "op=allreduce,allgather,sendrecv",
 			"algorithm=auto,lamport", "size=4,40000", "dtype=bf16", "buffers=symmetric,private", "inplace=false,true"),
-		// each that is refused costs a launch
+		// Each refused kernel costs a launch.
 		Only:    []string{`algorithm == "auto" || size == 4 && inplace == false && buffers == "private"`},
 		Options: axes("seconds=0.001")})
 	if err != nil {
@@ -86,7 +86,7 @@ func TestCUDA(t *testing.T) {
 				!strings.HasSuffix(row.Details["gpu_after"], " °C") {
 				t.Errorf("%s: %s %s, %v wrong, details %v", row.Point, row.Status, row.Reason, row.Metrics["wrong"], row.Details)
 			}
-			if rowset.Text(&row, "op") == allReduce && row.Details["algorithm"] != "one-stage" { // the table's is refused
+			if rowset.Text(&row, "op") == allReduce && row.Details["algorithm"] != "one-stage" { // the kernel of the table's choice is refused
 				t.Errorf("%s: auto took %s", row.Point, row.Details["algorithm"])
 			}
 			if rowset.Text(&row, "op") == allReduce && rowset.Text(&row, "buffers") == symmetric &&
@@ -100,8 +100,8 @@ func TestCUDA(t *testing.T) {
 	}
 }
 
-// What is faster than the memory or the cache of the GPU allow has a warning: here they are
-// measured to be far slower than they are.
+// A time below the limit of the GPU's memory or cache causes a warning. Here the fake driver reports
+// rates that are far too low.
 func TestCUDALimitsExceeded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one rank, and what is looked at are its warnings")
@@ -129,8 +129,8 @@ func TestCUDALimitsExceeded(t *testing.T) {
 	}
 }
 
-// timedInside holds that a row has the call's times by the device, with their spread and
-// what limits them.
+// timedInside checks that a row has the device's own times of the call, with their spread and their
+// limit.
 func timedInside(t *testing.T, r *journal.Row) {
 	for _, name := range []string{"kernel_us", "kernel_cold_us", "graph_us"} {
 		st, has := r.Stats.Find(name)

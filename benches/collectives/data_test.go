@@ -10,9 +10,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// Long vectors come from tables, short ones are made one element at a time: both are what
-// the origins of their elements say, and in both a single wrong element is found, as is a
-// block that comes from another place.
+// Long vectors come from tables and short ones are generated element by element. Both must match the
+// origins of their elements, and a single wrong element or a block from another position must be
+// found.
 func TestInputsOfAnyLength(t *testing.T) {
 	for _, op := range ops() {
 		if op == barrier {

@@ -14,8 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Ranks of one machine that count as on several hosts are connected by TCP: the
-// rows are right, have no symmetric memory, and loopback as their limit.
+// Ranks of one machine that count as on several hosts are connected by TCP. The rows are correct, have
+// no symmetric memory, and have loopback as their limit.
 func TestHosts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	points := axes("op=allreduce,alltoall,sendrecv", "size=64,1M", "buffers=private,symmetric", "num_ranks=2,3")
@@ -44,8 +44,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// What must cross between two hosts of which the first has ranks 0 and 1, the second
-// rank 2; 12 elements, 48 bytes.
+// The bytes that must cross between two hosts, the first with ranks 0 and 1 and the second with rank
+// 2. The vector has 12 elements, 48 bytes.
 func TestDemand(t *testing.T) {
 	type want struct{ out0, out1, in0, in1, total float64 }
 	for op, want := range map[string]want{
@@ -57,7 +57,7 @@ func TestDemand(t *testing.T) {
 		"reduce":         {0, 48, 48, 0, 48},
 		"scatter":        {16, 0, 0, 16, 16},
 		"gather":         {0, 16, 16, 0, 16},
-		sendRecv:         {48, 48, 48, 48, 96}, // 1 to 2, and 2 to 0
+		sendRecv:         {48, 48, 48, 48, 96}, // from rank 1 to 2, and from 2 to 0
 		barrier:          {},
 	} {
 		sh := shape{op: op, count: 12, dtype: dtype.F32, ranks: 3}
@@ -72,8 +72,8 @@ func TestDemand(t *testing.T) {
 	}
 }
 
-// The limit of a row is that of the slowest link that it must use: here the first of
-// three hosts sends 0.0025 GB/s, 20 Mbit.
+// The limit is set by the slowest link that the data must cross. Here the first of three hosts sends
+// at 0.0025 GB/s (20 Mbit/s).
 func TestNetworkLimit(t *testing.T) {
 	n := tcp.Network{Hosts: []string{"a", "b", "c"}, Ranks: []int{0, 1, 2}, Machines: 3, Pairs: []tcp.Pair{
 		{From: 0, To: 1, LatencyUS: 20, GBps: 0.0025, BothGBps: 0.002}, {From: 1, To: 0, LatencyUS: 20, GBps: 1, BothGBps: 1},
@@ -84,10 +84,10 @@ func TestNetworkLimit(t *testing.T) {
 		count int
 		us    float64
 	}{
-		{allReduce, 250_000, 400_000}, // a megabyte out of the first
-		{"reduce", 250_000, 1000},     // into the first, which is fast
+		{allReduce, 250_000, 400_000}, // a megabyte out of the first host
+		{"reduce", 250_000, 1000},     // into the first host, which receives fast
 		{"broadcast", 250_000, 400_000},
-		{allReduce, 1, 50}, // the latency, of the farthest
+		{allReduce, 1, 50}, // the latency to the farthest host
 		{sendRecv, 1, 10},
 		{barrier, 0, 50},
 	} {
@@ -95,7 +95,7 @@ func TestNetworkLimit(t *testing.T) {
 			t.Errorf("%s of %d: %v us, want %v", c.op, c.count, got, c.us)
 		}
 	}
-	// With equal links three hosts need 4/3 of a vector each way: 2(3-1)/3.
+	// With equal links, three hosts need 4/3 of a vector in each direction: 2(3-1)/3.
 	for i := range n.Pairs {
 		n.Pairs[i].GBps, n.Pairs[i].BothGBps = 1, 1
 	}

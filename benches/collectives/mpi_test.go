@@ -14,8 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// By MPI the bench runs as it stands: every operation in private buffers, right,
-// with the library in the details and without limits.
+// The bench runs on MPI without changes: every operation is correct in private buffers, the details
+// name the library, and there are no limits.
 func TestMPI(t *testing.T) {
 	if testing.Short() {
 		t.Skip("ranks are processes, and what they share is in package mpi")

@@ -11,12 +11,11 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/sweep"
 )
 
-// peers is the folder of the same work by other libraries; it holds C sources,
-// so its Go test is here.
+// peers is the folder of programs that do the same work with other libraries. It holds C sources, so
+// its Go test is here.
 const peers = "../../peers"
 
-// The all-reduce sweeps load, name scripts that are there, and read what the
-// programs print.
+// The all-reduce sweeps load, name existing scripts, and parse the programs' output.
 func TestAllReduceSweeps(t *testing.T) {
 	for _, name := range []string{"openmpi", "mpich", "gloo"} {
 		b, err := sweep.Load(filepath.Join(peers, name+".yaml"))
@@ -37,7 +36,8 @@ func TestAllReduceSweeps(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(peers, part.Command.Argv[0])); err != nil || info.Mode()&0o111 == 0 {
 			t.Errorf("%s: %s cannot be executed: %v", name, part.Command.Argv[0], err)
 		}
-		rows, err := part.Command.Parse([]decl.RankOutput{{Stdout: []byte("size,inplace,time_us,samples,batch,wrong\n4,false,0.5798,9596,9,0\n16,false,0.6382,9934,8,0\n")}})
+		rows, err := part.Command.Parse([]decl.RankOutput{{Stdout: []byte("size,inplace,time_us,samples,batch,wrong\n" +
+			"4,false,0.5798,9596,9,0\n16,false,0.6382,9934,8,0\n")}})
 		if err != nil || len(rows) != 2 {
 			t.Errorf("%s: %d rows, %v", name, len(rows), err)
 			continue
@@ -49,7 +49,7 @@ func TestAllReduceSweeps(t *testing.T) {
 	}
 }
 
-// Every program prints the header that the sweeps look for.
+// Every program prints the header that the sweeps expect.
 func TestProgramsPrintTheColumns(t *testing.T) {
 	for _, name := range []string{"allreduce_mpi.c", "allreduce_gloo.cc"} {
 		text := must.Get(os.ReadFile(filepath.Join(peers, name)))(t)

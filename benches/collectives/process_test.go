@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(benchtest.Main(m, Bench())) }
 
-// The whole way with real processes: plan, launch, groups of dist, journal, and
-// the table of nccl-tests.
+// The whole path with real processes: plan, launch, groups of package dist, journal, and the table of
+// nccl-tests.
 func TestProcesses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	p := planned(t, plan.Request{Axes: axes("op=allreduce,allgather", "size=64,64K", "inplace=false,true",

@@ -14,7 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Limits from a scripted host: 20 GB/s for two cores, 0.5 us a hop.
+// Limits of a scripted host with 20 GB/s for two cores and 0.5 us per hop.
 func TestLimits(t *testing.T) {
 	of := func(op string, ranks int) shape {
 		return shape{op: op, dtype: dtype.F32, count: 1000, ranks: ranks}
@@ -24,11 +24,11 @@ func TestLimits(t *testing.T) {
 		algorithm       string
 		bandwidth, hops float64
 	}{
-		// Both ranks load 1.5 and store 1 vector of 4000 bytes: 20 kB at 20 GB/s.
+		// Both ranks load 1.5 vectors and store 1 vector of 4000 bytes: 20 kB at 20 GB/s.
 		{of(allReduce, 2), "two-stage", 1, 1},
-		// Both load 2 and store 1: 24 kB.
+		// Both ranks load 2 vectors and store 1: 24 kB.
 		{of(allReduce, 2), "one-stage", 1.2, 0.5},
-		// More ranks than cores have no more bandwidth: 4 x (4 + 1) vectors.
+		// More ranks than cores get no more bandwidth: 4 x (4 + 1) vectors.
 		{of(allReduce, 4), "one-stage", 4, 0.5},
 		{of(sendRecv, 2), "", 0.8, 0.5},
 		{shape{op: barrier, dtype: dtype.F32, ranks: 2}, "direct", 0, 0.5},
@@ -48,7 +48,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What crosses between private memories, on a host that exchanges 8 GB/s a core
+// The limit of data that crosses between private memories, on a host that exchanges 8 GB/s per core
 // between caches and 4 GB/s from memory.
 func TestExchangeLimit(t *testing.T) {
 	p := scripted()
@@ -59,15 +59,15 @@ func TestExchangeLimit(t *testing.T) {
 		inPlace                bool
 		want                   float64
 	}{
-		// A rank reads half of a vector of 4000 bytes, then half of the sum: 0.5 us. Its
-		// input and output, 8000 bytes, cost 4000 x (1/4 - 1/8) ns more.
+		// A rank reads half of a vector of 4000 bytes, then half of the sum: 0.5 us. Its input and
+		// output, 8000 bytes, add 4000 x (1/4 - 1/8) ns.
 		{op: allReduce, algorithm: "two-stage", buffers: private, ranks: 2, want: 1},
 		{op: allReduce, algorithm: "one-stage", buffers: private, ranks: 2, want: 1},
 		{op: sendRecv, buffers: private, ranks: 2, want: 1},
-		// In place there is half as much memory.
+		// In place, the buffers are half as large.
 		{op: allReduce, algorithm: "two-stage", buffers: private, ranks: 2, inPlace: true, want: 0.75},
 		{op: allReduce, algorithm: "two-stage", buffers: symmetric, ranks: 2},
-		// What more ranks than cores exchange has not been probed.
+		// Exchanges between more ranks than cores have not been probed.
 		{op: allReduce, algorithm: "two-stage", buffers: private, ranks: 3},
 	} {
 		l, err := limitsOf(p, shape{op: c.op, dtype: dtype.F32, count: 1000, ranks: c.ranks, buffers: c.buffers,
@@ -104,7 +104,7 @@ func timed(algorithm string, size int64, us float64) journal.Row {
 		Details: map[string]string{"algorithm": "one-stage"}}
 }
 
-// settledRow is a row whose interval is one per cent to either side.
+// settledRow returns a row whose interval is one per cent to either side.
 func settledRow(algorithm string, size int64, us float64) journal.Row {
 	r := timed(algorithm, size, us)
 	low, high := us*0.99, us*1.01
@@ -132,7 +132,7 @@ func TestRegret(t *testing.T) {
 	if sections(rows[:1]) != nil {
 		t.Error("auto alone has a regret")
 	}
-	// One stolen millisecond: a single sample, or an interval that reaches far, is no regret.
+	// A disturbed auto (a single sample, or a wide interval) causes no regret.
 	single := timed(auto, 1024, 1000)
 	single.Kind, single.Samples = journal.Measured, 1
 	wide := settledRow(auto, 1024, 1000)

@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/dist"
-	_ "github.com/kernbench/kernbench/dist/all" // as the program has them
+	_ "github.com/kernbench/kernbench/dist/all" // registers all backends, as the program does
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// relay is an algorithm that nothing but its registration knows: the ring's steps,
-// for odd numbers of ranks.
+// init registers relay, an algorithm that no other code knows: the steps of ring, for odd numbers of
+// ranks.
 func init() {
 	schedule.Register(schedule.Algorithm{
 		Info: schedule.Info{Collective: schedule.AllReduce, Name: "relay", Help: "a ring of odd length"},
@@ -35,8 +35,8 @@ func init() {
 	})
 }
 
-// A registered algorithm is offered by the backend that executes schedules, taken
-// by the bench, and has limits; a group that it is not for skips it.
+// The backend that executes schedules offers a registered algorithm, the bench accepts it, and it has
+// limits. A group of the wrong size skips it.
 func TestRegisteredAlgorithm(t *testing.T) {
 	if can := dist.Describe(hints.HostBackend).Algorithms[dist.AllReduce]; !slices.Contains(can, "relay") {
 		t.Errorf("the backend has %v", can)

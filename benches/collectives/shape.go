@@ -13,14 +13,14 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tuning"
 )
 
-// The values of the axis op. All but sendrecv are collectives of package dist.
+// Values of the axis op. All but sendrecv are collectives of package dist.
 const (
 	allReduce = string(dist.AllReduce)
 	barrier   = string(dist.Barrier)
 	sendRecv  = "sendrecv"
 )
 
-// ops lists them, as nccl-tests would.
+// ops returns the values of the axis op.
 func ops() []string {
 	var names []string
 	for _, c := range dist.Collectives() {
@@ -31,10 +31,10 @@ func ops() []string {
 	return append(names, sendRecv)
 }
 
-// root is the special rank of the operations that have one.
+// root is the root of the operations that have one.
 const root = 0
 
-// shape is the operation of a point: everything about its data except the data.
+// shape describes the operation of a point: everything about its data except the contents.
 type shape struct {
 	op        string
 	dtype     dtype.DType
@@ -48,7 +48,7 @@ type shape struct {
 func shapeOf(s *bench.State) shape {
 	red, err := dtype.ParseReduction(s.Str("reduction"))
 	if err != nil {
-		panic(err) // invalid has refused it when planning
+		panic(err) // checkPoint has refused it when planning
 	}
 	sh := shape{op: s.Str("op"), dtype: s.DType("dtype"), reduction: red, ranks: s.Size(),
 		inPlace: s.Bool("inplace"), buffers: s.Str("buffers")}
@@ -58,7 +58,7 @@ func shapeOf(s *bench.State) shape {
 	return sh
 }
 
-// calls are the operations of dist that the point makes.
+// calls returns the operations of package dist that the point uses.
 func (sh shape) calls() []dist.Collective {
 	if sh.op == sendRecv {
 		return []dist.Collective{dist.Send, dist.Recv}
@@ -66,7 +66,7 @@ func (sh shape) calls() []dist.Collective {
 	return []dist.Collective{dist.Collective(sh.op)}
 }
 
-// checkPoint says why a point cannot be run, or is the same as another.
+// checkPoint returns why a point cannot run, or why it would repeat another, or nil.
 func checkPoint(p point.Point) error {
 	op := p.At("op").String()
 	if !slices.Contains(ops(), op) {
@@ -94,7 +94,7 @@ func checkPoint(p point.Point) error {
 			return fmt.Errorf("pieces of %d bytes hold no element of %s", pieces, d)
 		}
 	}
-	const smallest = 8 // bytes; of a sweep over sizes a barrier keeps only these
+	const smallest = 8 // bytes; a barrier runs only at these sizes of a sweep
 	inPlace := p.At("inplace").String() == "true"
 	switch size := p.At("size").Int(); {
 	case op == barrier && size > smallest:
@@ -112,7 +112,7 @@ func checkPoint(p point.Point) error {
 	return nil
 }
 
-// knownAlgorithm refuses a name that no backend knows for the operation.
+// knownAlgorithm refuses a name that no backend has for the operation.
 func knownAlgorithm(op, name string) error {
 	known := []string{auto}
 	for _, backend := range dist.Backends(nil) {
@@ -129,7 +129,7 @@ func knownAlgorithm(op, name string) error {
 	return bench.Unknown(op+" algorithm", choice.Algorithm, known)
 }
 
-// counts are how many elements a rank gives and gets.
+// counts returns how many elements a rank passes in and gets out.
 func (sh shape) counts(rank int) (in, out int) {
 	_, block := dist.Block(sh.count, sh.ranks, rank)
 	atRoot := 0
@@ -155,8 +155,8 @@ func (sh shape) counts(rank int) (in, out int) {
 	return sh.count, sh.count
 }
 
-// bufferElements is how many elements the buffers of a rank hold at most: the root, which
-// also has the longest block.
+// bufferElements returns the largest number of elements in the buffers of a rank. It is the root's,
+// which also has the longest block.
 func (sh shape) bufferElements() int {
 	in, out := sh.counts(root)
 	if sh.inPlace {
@@ -165,7 +165,7 @@ func (sh shape) bufferElements() int {
 	return in + out
 }
 
-// inputOffset is the position in the whole vector of a rank's first input element.
+// inputOffset returns the position of a rank's first input element in the whole vector.
 func (sh shape) inputOffset(rank int) int {
 	switch dist.Collective(sh.op) {
 	case dist.AllGather, dist.Gather:
@@ -178,8 +178,8 @@ func (sh shape) inputOffset(rank int) int {
 // allRanks as the origin of an element means the reduction over all ranks.
 const allRanks = -1
 
-// origin says what the i-th output element of a rank must be: the element at
-// a position of the vector of one rank, or of everyone.
+// origin returns the expected i-th output element of a rank: the element at a position of the vector
+// of rank from, or of the reduction if from is allRanks.
 func (sh shape) origin(rank, i int) (from, position int) {
 	off, block := dist.Block(sh.count, sh.ranks, rank)
 	switch dist.Collective(sh.op) {
@@ -199,23 +199,23 @@ func (sh shape) origin(rank, i int) (from, position int) {
 	return (rank + sh.ranks - 1) % sh.ranks, i // sendrecv: the neighbour's
 }
 
-// contiguous is the origin of the i-th output element and how many of the next n, with it, follow
-// each other there too.
+// contiguous returns the origin of the i-th output element, and how many of the n elements from there
+// on are contiguous at the origin too.
 func (sh shape) contiguous(rank, i, n int) (from, position, length int) {
 	from, position = sh.origin(rank, i)
 	follows := func(k int) bool {
 		f, p := sh.origin(rank, i+k)
 		return f == from && p == position+k
 	}
-	if follows(n - 1) { // blocks are whole: so do those between
+	if follows(n - 1) { // blocks are contiguous, so all in between follow too
 		return from, position, n
 	}
 	return from, position, sort.Search(n, func(k int) bool { return !follows(k) })
 }
 
-// owner is the rank whose block holds a position: the inverse of dist.Block.
+// owner returns the rank whose block contains a position. It is the inverse of dist.Block.
 func owner(count, ranks, position int) int {
-	short, longer := count/ranks, count%ranks // the first blocks have one more
+	short, longer := count/ranks, count%ranks // the first blocks have one more element
 	if position < longer*(short+1) {
 		return position / (short + 1)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// A plain run on the simulated accelerator takes what it has; what it lacks is
-// skipped with the reason; the limits are the topology's and hold.
+// A plain run on the simulated accelerator takes what it supports, and skips the rest with the reason.
+// The limits follow from the topology and are not exceeded.
 func TestSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("what ranks share is that of TestTopologyFile")
@@ -53,8 +53,8 @@ func TestSimulated(t *testing.T) {
 	}
 }
 
-// On a virtual network one rank stands for all: any algorithm and number of ranks, the time
-// that the model's formula gives, rows that say that no data moved, and no check of any.
+// On a simulated network one rank stands for all, with any algorithm and number of ranks. The time
+// follows the model's formula, and the rows say that no data moved and was verified.
 func TestVirtual(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine")
@@ -104,7 +104,7 @@ func TestVirtual(t *testing.T) {
 	}
 }
 
-// The machine of a file is the one that is simulated and that limits, and its SIPs are the ranks.
+// A topology file defines the simulated machine and its limits; its SIPs are the ranks.
 func TestTopologyFile(t *testing.T) {
 	text := must.Get(os.ReadFile("../../internal/accel/topo/topology.yaml"))(t)
 	file := filepath.Join(t.TempDir(), "slow.yaml")
@@ -146,14 +146,14 @@ func TestTopologyFile(t *testing.T) {
 	}
 }
 
-// SIPs are an axis: how many there are says how many ranks, every arrangement is right, within its limits
-// and a curve of its own, and the row says which it is.
+// SIPs are an axis: their number is the number of ranks, and every arrangement is correct, within its
+// limits and a curve of its own. The row names the arrangement.
 func TestArrangements(t *testing.T) {
 	if testing.Short() {
 		t.Skip("what ranks share is that of TestTopologyFile")
 	}
 	rows := simulated(t, ahbm.Name, options("sips=4:ring,2x2:torus,3x2:mesh,mesh"), "size=64,64K")
-	if len(rows) != 2*5 { // a mesh of as many as there are: 4, and 6
+	if len(rows) != 2*5 { // mesh alone runs with each number of SIPs that occurs: 4 and 6
 		t.Errorf("%d rows", len(rows))
 	}
 	for _, row := range rows {
@@ -174,7 +174,7 @@ func TestArrangements(t *testing.T) {
 	}
 }
 
-// simulated runs a sweep of the bench and gives its rows, one for every point.
+// simulated runs a sweep of the bench and returns its rows, one for each point.
 func simulated(t *testing.T, backend string, options []plan.Assign, words ...string) []journal.Row {
 	t.Helper()
 	p := must.Get(plan.Make(Bench(), plan.Request{Backend: backend, Seed: 1, Options: options, Axes: axes(words...)}))(t)

@@ -12,19 +12,18 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// TuningFile is the table of `tune`, for --tuning and for dist.LoadTuning.
+// TuningFile is the name of the table that `tune` writes, for --tuning and dist.LoadTuning.
 const TuningFile = "tuning.json"
 
-// tunedPieces are the sizes of pieces that are tried of every algorithm that has any.
+// tunedPieces lists the chunk sizes to try with every algorithm that has chunks.
 var tunedPieces = []int{16 << 10, 128 << 10, 1 << 20}
 
-// tunedBlocks are the numbers of blocks that are tried where they can be chosen: fewer than
-// a backend takes by itself for large calls, with up to eight ranks on a GPU of a hundred
-// multiprocessors.
+// tunedBlocks lists the numbers of blocks to try if the backend lets one choose. They are smaller than
+// a backend's own choice for large calls with up to eight ranks on a GPU of a hundred multiprocessors.
 var tunedBlocks = []int{1, 4, 16}
 
-// tuningDefaults is how the bench is tuned: the algorithm and its pieces for every size, number of
-// ranks, kind of buffers and whatever else the command line varies, against what auto takes.
+// tuningDefaults declares how `tune` works on this bench: it varies the algorithm and its chunks or
+// blocks for every size, number of ranks, kind of buffers and other axis, and compares them with auto.
 func tuningDefaults() bench.TuningDefaults {
 	return bench.TuningDefaults{
 		Metric: "time_us",
@@ -51,7 +50,7 @@ func tuningDefaults() bench.TuningDefaults {
 	}
 }
 
-// tuningFile makes the table that auto reads, where any algorithm has won.
+// tuningFile returns the tuning table for auto, or nothing if no named algorithm is among the rows.
 func tuningFile(rows []journal.Row) ([]bench.File, error) {
 	samples := model.SamplesOf(rows)
 	if !slices.ContainsFunc(samples, func(s model.Sample) bool { return s.Algorithm != auto }) {

@@ -18,8 +18,8 @@ import (
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
-// studied is a study of two sizes: ring in pieces gained at the small one, at the large one
-// the race chose it but no gain was confirmed.
+// studied returns a study of two sizes. At the small one, the gain of ring in chunks was confirmed; at
+// the large one, it won the race but its gain was not confirmed.
 func studied(t *testing.T) (tune.Result, []journal.Row) {
 	t.Helper()
 	r := tune.Result{Metric: "time_us", Per: []string{"size"},
@@ -58,8 +58,8 @@ func studied(t *testing.T) (tune.Result, []journal.Row) {
 	return r, rows
 }
 
-// The table has the winners whose gain was confirmed, and leaves auto its choice
-// elsewhere: neither a winner without proof nor what merely looked fast is in it.
+// The table has the winners with a confirmed gain and leaves the choice to auto elsewhere. It has
+// neither winners without a confirmed gain nor algorithms that merely looked fast.
 func TestTuneWritesTheTable(t *testing.T) {
 	r, rows := studied(t)
 	files, err := tuned.Files(r, Bench(), rows)
@@ -89,8 +89,8 @@ func TestTuneWritesTheTable(t *testing.T) {
 	}
 }
 
-// Every algorithm of a backend is tried, in pieces of several sizes where it has pieces and
-// the backend lets one choose.
+// Every algorithm of a backend is tried, with several chunk sizes if both the algorithm and the
+// backend support chunks.
 func TestTunedAlgorithms(t *testing.T) {
 	for _, backend := range dist.Backends(nil) {
 		can := dist.Describe(backend).Capabilities
@@ -118,8 +118,8 @@ func TestTunedAlgorithms(t *testing.T) {
 	}
 }
 
-// What auto takes by a table with pieces is what runs, and the row says so: the way from
-// a study to the next run.
+// If the table names chunks, auto runs with them and the row says so: a study takes effect in the next
+// run.
 func TestTableWithPieces(t *testing.T) {
 	r, rows := studied(t)
 	for i := range rows {

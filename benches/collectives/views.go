@@ -20,7 +20,7 @@ import (
 
 func size(r *journal.Row) float64 { return rowset.Number(r, "size") }
 
-// panelOf names what rows must share to be drawn in one coordinate system.
+// panelOf returns the title of the panel in which a row is drawn.
 func panelOf(r *journal.Row) string {
 	name := fmt.Sprintf("%s, %s", rowset.Text(r, "op"), rowset.Text(r, "dtype"))
 	if red := rowset.Text(r, "reduction"); red != "sum" {
@@ -32,7 +32,8 @@ func panelOf(r *journal.Row) string {
 	return name
 }
 
-// seriesOf names a line: the algorithm, the buffers and, of several, the machine.
+// seriesOf returns a function that names a row's line: the algorithm, the buffers and, if there are
+// several, the machine.
 func seriesOf(rows rowset.Set) func(r *journal.Row) string {
 	label := machine.Curves(rows)
 	return func(r *journal.Row) string {
@@ -44,8 +45,8 @@ func seriesOf(rows rowset.Set) func(r *journal.Row) string {
 	}
 }
 
-// figures draws time and bus bandwidth against size, a panel for each
-// operation, element type and number of ranks, with the limit.
+// figures draws time and bus bandwidth against size, with the limits. There is a panel for each
+// operation, element type and number of ranks.
 func figures(rows []journal.Row) []figure.Figure {
 	times := figure.Figure{Name: "collectives_time", Title: "Time by size"}
 	rates := figure.Figure{Name: "collectives_busbw", Title: "Bus bandwidth by size"}
@@ -82,7 +83,7 @@ func figures(rows []journal.Row) []figure.Figure {
 	return machine.Caption(out, rows)
 }
 
-// limitLines are the limits of each machine.
+// limitLines returns the limit lines of each machine.
 func limitLines(rows rowset.Set, label func(*journal.Row) string,
 	value func(r *journal.Row, us float64) float64) (lines []figure.Line) {
 	most := func(r *journal.Row) float64 { return slices.Max(append(slices.Collect(maps.Values(r.Limits)), 0)) }
@@ -92,8 +93,9 @@ func limitLines(rows rowset.Set, label func(*journal.Row) string,
 	return lines
 }
 
-// LimitLine is the least limit at each size over the rows that have one: what the best of
-// the algorithms shown could reach. Value is what is drawn of it.
+// LimitLine returns a line through the least limit at each size, which the best of the algorithms
+// shown could reach. value converts a limit to the unit of the axis. It returns nothing if fewer than
+// two sizes have a limit.
 func LimitLine(rows rowset.Set, name string, limit func(*journal.Row) float64,
 	value func(r *journal.Row, us float64) float64) []figure.Line {
 	line := figure.Line{Label: name}
@@ -109,21 +111,20 @@ func LimitLine(rows rowset.Set, name string, limit func(*journal.Row) float64,
 	return []figure.Line{line}
 }
 
-// Micros draws a limit as the time that it is.
+// Micros is the value function of LimitLine for an axis of time.
 func Micros(_ *journal.Row, us float64) float64 { return us }
 
-// regret is how much slower auto was at one point than the best algorithm of
-// the same sweep.
+// regret is how much slower auto was at one point than the fastest algorithm of the sweep.
 type regret struct {
-	row               *journal.Row // auto's
-	on                string       // which of several machines
+	row               *journal.Row // of auto
+	on                string       // the machine, if there are several
 	best              string
-	factor, low, high float64 // auto's time over the best's, with its interval
+	factor, low, high float64 // auto's time over the best's, and its interval
 }
 
-// regrets finds them where a sweep has both auto and fixed algorithms, from rows whose
-// times have settled; trials count by their median. Where the intervals of auto and the
-// best meet, nothing is known to be lost.
+// regrets returns the regret of each point that has both auto and fixed algorithms. It uses only
+// settled times and counts the points without any; trials count by their median. If the intervals of
+// auto and the best overlap, the factor is 1.
 func regrets(rows []journal.Row) (out []regret, unsettled int) {
 	timed := rowset.Good(rows).Where(func(r *journal.Row) bool { return r.Metrics["time_us"] > 0 })
 	label := machine.Curves(timed)
@@ -160,12 +161,12 @@ func regrets(rows []journal.Row) (out []regret, unsettled int) {
 	return out, unsettled
 }
 
-// sections says in words what was not executed, and what auto costs.
+// sections reports the rows without data and the regret of auto.
 func sections(rows []journal.Row) []bench.Section {
 	return append(virtualSections(rows), autoSections(rows)...)
 }
 
-// virtualSections says of which rows no data moved, and on which machines.
+// virtualSections names the machines on which no data moved.
 func virtualSections(rows []journal.Row) []bench.Section {
 	of := lists.Filter(rows, func(r journal.Row) bool { return r.Details[dataDetail] != "" && r.Status == journal.OK })
 	if len(of) == 0 {

@@ -1,7 +1,12 @@
 package collectives
 
 import (
+	"bytes"
+
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/comm/verify"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 )
 
@@ -12,9 +17,9 @@ type work struct {
 	inputs    *inputs
 	in, out   dist.Buffer
 	run       func() error
-	op        *dist.Op  // nil where there are two
+	op        *dist.Op  // nil if there are two (sendrecv)
 	plan      dist.Plan // of the call, or of the first of two
-	refreshes int       // inputs made so far
+	refreshes int       // number of inputs generated so far
 }
 
 func newWork(g *dist.Group, sh shape, seed uint64, algorithm string) (*work, error) {
@@ -28,8 +33,8 @@ func newWork(g *dist.Group, sh shape, seed uint64, algorithm string) (*work, err
 	return w, nil
 }
 
-// allocate makes the buffers. All ranks allocate alike, whatever their part,
-// because allocating symmetric memory is itself a collective.
+// allocate allocates the buffers. All ranks allocate the same sizes, whatever their part, because
+// allocating symmetric memory is itself a collective.
 func (w *work) allocate(g *dist.Group) error {
 	var most struct{ in, out int }
 	for rank := range w.sh.ranks {
@@ -57,8 +62,8 @@ func (w *work) allocate(g *dist.Group) error {
 	if err != nil {
 		return err
 	}
-	// One memory: where one of the two is the rank's block of the other, it is
-	// where that block is. A rank that has only one of them has it at the start.
+	// In place there is one buffer. If the input or output is the rank's block of the other, it lies
+	// at the position of that block; if a rank has only one of the two, it lies at the start.
 	w.in, w.out = both.Slice(0, in), both.Slice(0, out)
 	off, _ := dist.Block(w.sh.count, w.sh.ranks, w.rank)
 	switch {
@@ -70,7 +75,7 @@ func (w *work) allocate(g *dist.Group) error {
 	return nil
 }
 
-// prepare makes the call ready to run.
+// prepare prepares the call.
 func (w *work) prepare(g *dist.Group, algorithm string) error {
 	if w.sh.op != sendRecv {
 		op, err := g.Prepare(dist.Call{Op: dist.Collective(w.sh.op), In: w.in, Out: w.out, Reduction: w.sh.reduction,
@@ -90,8 +95,8 @@ func (w *work) prepare(g *dist.Group, algorithm string) error {
 		return err
 	}
 	w.plan = send.Plan()
-	// Round the ring, even ranks send first and odd ones receive first: no
-	// cycle of ranks waits, however little a backend buffers.
+	// In the ring, even ranks send first and odd ranks receive first. So no cycle of ranks can
+	// deadlock, however little a backend buffers.
 	first, second := send, recv
 	if w.rank%2 == 1 {
 		first, second = recv, send
@@ -105,32 +110,149 @@ func (w *work) prepare(g *dist.Group, algorithm string) error {
 	return nil
 }
 
-// refresh spoils the output and makes inputs that no call has seen, so that what an
-// earlier call left is never taken for the result of a later one.
+// refresh overwrites the output and generates inputs that no call has seen, so that the result of an
+// earlier call is never mistaken for a later one.
 func (w *work) refresh() error {
 	w.refreshes++
-	if err := poison(w.out); err != nil { // in place the input comes there
+	if err := poison(w.out); err != nil { // first, because in place the input is in the same memory
 		return err
 	}
 	return w.inputs.fill(w.in, w.rank, w.sh.inputOffset(w.rank)+w.inputShift())
 }
 
-// inputShift is how far the inputs of now are from those at first.
+// inputShift returns how far the current inputs are shifted.
 func (w *work) inputShift() int { return w.refreshes * callShift }
 
 func (w *work) verify() error { return w.inputs.check(w.out, w.sh, w.rank, w.inputShift()) }
 
-// poison makes an output that nothing was written to wrong. The element types
-// whose range the byte is in have many other values, so a stale output is
-// still seen.
+// poison fills an output with a byte pattern, so that an output that was not written is
+// wrong. If the pattern is a valid element of the type, most expected elements still differ
+// from it, so that a stale output is detected.
 func poison(out dist.Buffer) error {
 	return instrument.Overwrite(out, func(piece dist.Buffer, _ int) {
-		bytes := piece.Bytes()
-		if len(bytes) > 0 {
-			bytes[0] = 0xa5
-			for done := 1; done < len(bytes); done *= 2 {
-				copy(bytes[done:], bytes[:done])
+		data := piece.Bytes()
+		if len(data) > 0 {
+			data[0] = 0xa5
+			for done := 1; done < len(data); done *= 2 { // doubling copies run at memory speed
+				copy(data[done:], data[:done])
 			}
 		}
 	})
+}
+
+// inputs generates the ranks' vectors and the expected results. Long vectors repeat the elements of a
+// table that is generated once, so that they are filled and verified at memory speed.
+type inputs struct {
+	verify.Inputs
+	dtype  dtype.DType
+	tables map[int][]byte // by origin: a rank, or allRanks
+}
+
+func newInputs(seed uint64, sh shape) *inputs {
+	return &inputs{verify.NewInputs(seed, sh.dtype, sh.reduction, sh.ranks), sh.dtype, map[int][]byte{}}
+}
+
+const (
+	// batchSize is the number of elements generated at a time. A batch fits into the cache.
+	batchSize = 1024
+	// period is the number of positions after which the inputs repeat. It is prime, so that it divides
+	// no block or chunk, and a block taken from a wrong position is detected.
+	period = 1<<20 - 3
+	// tableThreshold is the number of elements from which on a table pays. At most maxTables are kept:
+	// a rank's own input, and the reduction or the root's input. The inputs of other ranks are
+	// generated each time.
+	tableThreshold, maxTables = period / 2, 2
+	// callShift is the shift between the inputs of successive calls.
+	callShift = 7919
+)
+
+// forBatches calls f for each batch of a buffer: elements [from, from+n) and their bytes.
+func forBatches(b dist.Buffer, f func(from, n int, elements []byte)) {
+	size, data := b.DType().Size(), b.Bytes()
+	for from := 0; from < b.Count(); from += batchSize {
+		n := min(batchSize, b.Count()-from)
+		f(from, n, data[from*size:(from+n)*size])
+	}
+}
+
+// encode writes the elements of an origin, a rank or allRanks, at consecutive positions.
+func (in *inputs) encode(to []byte, origin, position int) {
+	var values [batchSize]float64 // exact, because the inputs are small integers
+	size := in.dtype.Size()
+	for n := 0; len(to) > 0; to, position = to[n*size:], position+n {
+		n = min(batchSize, len(to)/size)
+		for i := range n {
+			values[i] = in.value(origin, (position+i)%period)
+		}
+		in.dtype.Encode(to[:n*size], values[:n])
+	}
+}
+
+// elements returns n elements (at most batchSize) as encode writes them: a part of the origin's table
+// if the vector is long, else generated in scratch.
+func (in *inputs) elements(scratch []byte, origin, position, n, count int) []byte {
+	size := in.dtype.Size()
+	table := in.tables[origin]
+	switch {
+	case table != nil:
+	case count < tableThreshold, len(in.tables) == maxTables:
+		in.encode(scratch[:n*size], origin, position)
+		return scratch[:n*size]
+	default:
+		table = make([]byte, (period+batchSize)*size)
+		in.encode(table, origin, 0)
+		in.tables[origin] = table
+	}
+	return table[position%period*size:][:n*size]
+}
+
+// fill writes a rank's input, on the host or on a device.
+func (in *inputs) fill(to dist.Buffer, rank, first int) error {
+	scratch := make([]byte, batchSize*in.dtype.Size())
+	return instrument.Overwrite(to, func(b dist.Buffer, begin int) {
+		forBatches(b, func(from, n int, elements []byte) {
+			copy(elements, in.elements(scratch, rank, first+begin+from, n, to.Count()))
+		})
+	})
+}
+
+// check compares a rank's output with the expected one; shifted is the current shift of the inputs.
+// The error is a *bench.Wrong that counts the wrong elements.
+func (in *inputs) check(out dist.Buffer, sh shape, rank, shifted int) error {
+	var wrong bench.Wrong
+	d, size := in.dtype, in.dtype.Size()
+	scratch, want := make([]byte, batchSize*size), make([]byte, 0, batchSize*size)
+	compare := func(from, n int, elements []byte) {
+		want = want[:0]
+		for i := 0; i < n; { // a batch may have several origins
+			origin, position, run := sh.contiguous(rank, from+i, n-i)
+			want = append(want, in.elements(scratch, origin, position+shifted, run, out.Count())...)
+			i += run
+		}
+		if bytes.Equal(want, elements) {
+			return
+		}
+		for i := range n {
+			have, want := d.Get(elements, i), d.Get(want, i)
+			if have != want {
+				wrong.Note("rank %d, element %d is %v, want %v", rank, from+i, have, want)
+			}
+		}
+	}
+	err := instrument.Inspect(out, func(b dist.Buffer, begin int) error {
+		forBatches(b, func(from, n int, elements []byte) { compare(begin+from, n, elements) })
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return wrong.Err()
+}
+
+// value returns the element of an origin at a position, before it is rounded to the element type.
+func (in *inputs) value(origin, position int) float64 {
+	if origin == allRanks {
+		return in.Stored(position)
+	}
+	return float64(in.Value(origin, position))
 }
