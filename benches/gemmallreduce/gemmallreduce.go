@@ -235,6 +235,32 @@ func body(ctx context.Context, s *bench.State) error {
 	return runOnHost(ctx, s, plan)
 }
 
+// tune tries numbers of partitions and returns the index of the fastest. run makes one call with the number at an index.
+func tune(ctx context.Context, s *bench.State, counts []int, run func(index int) (us float64, err error)) (int, error) {
+	if len(counts) > 1 {
+		s.Phase("tuning")
+	}
+	index, trials, err := fused.FindFastest(counts, func(index int) (float64, error) {
+		if err := s.Barrier(ctx); err != nil {
+			return 0, err
+		}
+		us, err := run(index)
+		if err != nil {
+			return 0, err
+		}
+		all, err := s.Group().Exchange(ctx, []int64{int64(us * 1e3)})
+		us = 0
+		for _, rank := range all {
+			us = max(us, float64(rank[0])/1e3)
+		}
+		return us, err
+	})
+	if len(trials) > 0 {
+		s.Detail("tried", formatTrials(trials))
+	}
+	return index, err
+}
+
 // formatTrials lists the numbers of partitions that auto tried, with their median times.
 func formatTrials(trials []fused.Trial) string {
 	parts := lists.Map(trials, func(t fused.Trial) string { return fmt.Sprintf("%d: %.4g us", t.Partitions, t.Median()) })

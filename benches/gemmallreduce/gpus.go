@@ -185,11 +185,12 @@ func (w *gpuWork) prepare(ctx context.Context) error {
 		return w.useOneKernel()
 	}
 	w.recordDetails(w.whole)
-	if p.Partitions > 0 {
-		w.use(counts[len(counts)-1], ops[len(ops)-1])
-		return nil
+	chosen, err := len(counts)-1, error(nil)
+	if p.Partitions == 0 {
+		chosen, err = tune(ctx, w.s, counts, func(i int) (float64, error) { return ops[i].Run() })
 	}
-	return w.tune(ctx, counts, ops)
+	w.use(counts[chosen], ops[chosen])
+	return err
 }
 
 // prepareOp prepares the operation with C in this number of partitions. One partition is never
@@ -236,34 +237,6 @@ func (w *gpuWork) use(partitions int, op *overlap.Op) {
 
 func deviceOp(o *overlap.Op) *operation {
 	return &operation{run: o.Run, multiply: o.Multiply, reduce: o.Reduce}
-}
-
-// tune selects the fastest number of partitions by trying. Times are those of the slowest rank, so
-// that all ranks choose alike.
-func (w *gpuWork) tune(ctx context.Context, counts []int, ops []*overlap.Op) error {
-	w.s.Phase("tuning")
-	place, trials, err := fused.FindFastest(counts, func(place int) (float64, error) {
-		if err := w.s.Barrier(ctx); err != nil {
-			return 0, err
-		}
-		us, err := ops[place].Run()
-		if err != nil {
-			return 0, err
-		}
-		all, err := w.s.Group().Exchange(ctx, []int64{int64(us * 1e3)})
-		for _, rank := range all {
-			us = max(us, float64(rank[0])/1e3)
-		}
-		return us, err
-	})
-	if err != nil {
-		return err
-	}
-	if len(trials) > 0 {
-		w.s.Detail("tried", formatTrials(trials))
-	}
-	w.use(counts[place], ops[place])
-	return nil
 }
 
 // refresh generates operands that no call has used, and the expected result.

@@ -42,7 +42,7 @@ func runOnHost(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	if err != nil {
 		return err
 	}
-	if err := w.choose(s, plan); err != nil {
+	if err := w.choose(ctx, s, plan); err != nil {
 		return err
 	}
 	s.SampleAtMost(s.Float(bench.SecondsOption))
@@ -137,20 +137,25 @@ func expected(ctx context.Context, s *bench.State, plan fused.Plan, a, b gemm.Ma
 }
 
 // choose prepares the point. For auto it tries several numbers of partitions first.
-func (w *work) choose(s *bench.State, plan fused.Plan) (err error) {
-	if plan.Partitions > 0 {
-		w.op, err = w.rank.Prepare(plan, w.c, w.a, w.b)
-	} else {
-		s.Phase("tuning")
-		var trials []fused.Trial
-		w.op, trials, err = w.rank.Tune(plan, w.c, w.a, w.b)
-		if len(trials) > 0 {
-			s.Detail("tried", formatTrials(trials))
-		}
+func (w *work) choose(ctx context.Context, s *bench.State, plan fused.Plan) error {
+	counts := []int{plan.Partitions}
+	if plan.Partitions == 0 {
+		counts = fused.Candidates(plan, w.c.DType().Size())
 	}
+	var ops []*fused.Op
+	for _, n := range counts {
+		plan.Partitions = n
+		op, err := w.rank.Prepare(plan, w.c, w.a, w.b)
+		if err != nil {
+			return err
+		}
+		ops = append(ops, op)
+	}
+	chosen, err := tune(ctx, s, counts, func(i int) (float64, error) { return timedOp(ops[i]).run() })
 	if err != nil {
 		return err
 	}
+	w.op = ops[chosen]
 	parts := w.op
 	if w.op.Plan().Partitions < 2 {
 		w.op, parts = w.whole, nil // one partition is the sequential operation

@@ -267,39 +267,6 @@ func TestMisfits(t *testing.T) {
 	}
 }
 
-// All ranks choose the same number of partitions, and the result is correct.
-func TestTune(t *testing.T) {
-	var chosen [2]int
-	err := together(2, func(g *dist.Group) error {
-		p := Plan{M: 256, N: 1024, K: 4, Split: SplitM, Overlap: true}
-		r, err := Open(g, 2)
-		if err != nil {
-			return err
-		}
-		defer r.Close()
-		c, err := r.Alloc(dtype.F32, p.M, p.N)
-		if err != nil {
-			return err
-		}
-		a, b := operands(p, dtype.F32, g.Rank())
-		o, trials, err := r.Tune(p, c, a, b)
-		if err != nil {
-			return err
-		}
-		if len(trials) != 3 || len(trials[0].Times) != maxRounds {
-			return fmt.Errorf("tried %v", trials)
-		}
-		chosen[g.Rank()] = o.Plan().Partitions
-		if err := o.Run(); err != nil {
-			return err
-		}
-		return errors.Join(quick(g, o, a, b), g.Barrier())
-	})
-	if err != nil || chosen[0] != chosen[1] {
-		t.Errorf("ranks chose %v: %v", chosen, err)
-	}
-}
-
 // Multiply computes only the rank's own product, and Reduce then completes it to the result of Run.
 func TestHalves(t *testing.T) {
 	for _, overlap := range []bool{true, false} {

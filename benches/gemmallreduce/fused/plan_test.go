@@ -1,12 +1,14 @@
 package fused
 
 import (
+	"io"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
@@ -131,5 +133,30 @@ func TestFasterHalf(t *testing.T) {
 		if alive = fasterHalf(trials, alive); !slices.Equal(alive, want) {
 			t.Fatalf("went on with %v, want %v", alive, want)
 		}
+	}
+}
+
+// FindFastest drops slow numbers after each round, and makes fewer rounds if calls take long.
+func TestFindFastest(t *testing.T) {
+	for _, c := range []struct {
+		us    []float64 // time of 1, 2, 4 and 8 partitions
+		calls []int     // number of trials of each
+		want  int
+	}{
+		{[]float64{100, 90, 70, 80}, []int{5, 1, 5, 2}, 2},
+		{[]float64{100, 110, 120, 130}, []int{5, 5, 2, 1}, 0},
+		{[]float64{9e6, 8e6, 5e6, 6e6}, []int{2, 1, 2, 2}, 2},
+	} {
+		index, trials, err := FindFastest([]int{1, 2, 4, 8}, func(i int) (float64, error) { return c.us[i], nil })
+		calls := lists.Map(trials, func(t Trial) int { return len(t.Times) })
+		if err != nil || index != c.want || !slices.Equal(calls, c.calls) {
+			t.Errorf("%v: chose %d after %v trials: %v", c.us, index, calls, err)
+		}
+	}
+	if index, trials, err := FindFastest([]int{1}, nil); index != 0 || trials != nil || err != nil {
+		t.Errorf("one number: %d, %v, %v", index, trials, err)
+	}
+	if _, _, err := FindFastest([]int{1, 2}, func(int) (float64, error) { return 0, io.EOF }); err == nil {
+		t.Error("an error was lost")
 	}
 }

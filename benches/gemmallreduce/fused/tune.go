@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
-	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
 // Trial is a number of partitions with its times in microseconds. Each time is that of the slowest
@@ -97,10 +95,12 @@ func fasterHalf(trials []Trial, alive []int) (keep []int) {
 	return keep
 }
 
-// FindFastest tries numbers of partitions and returns the index of the fastest. The first number must
-// be 1. time must return the time of the slowest rank for one call with the number at an index, so
-// that all ranks choose alike.
-func FindFastest(counts []int, time func(place int) (us float64, err error)) (place int, trials []Trial, err error) {
+// FindFastest tries numbers of partitions and returns the index of the fastest. Only a trial can find it, because it
+// depends on properties that no data sheet lists: the caches, the bandwidth of a few threads, the noise of the machine.
+// The first number must be 1, so that except for noise the choice is never slower than the product and then the
+// reduction. time must return the microseconds of one call with the number at an index, on the slowest rank, so that all
+// ranks choose alike.
+func FindFastest(counts []int, time func(index int) (us float64, err error)) (index int, trials []Trial, err error) {
 	if len(counts) == 1 {
 		return 0, nil, nil
 	}
@@ -122,40 +122,4 @@ func FindFastest(counts []int, time func(place int) (us float64, err error)) (pl
 		alive = fasterHalf(trials, alive)
 	}
 	return slices.Index(counts, Choose(trials)), trials, nil
-}
-
-// Tune selects the number of partitions by trying, because it depends on properties that no data sheet
-// lists: the caches, the bandwidth of a few threads, the noise of the machine. One partition is always
-// tried, so except for noise the choice is never slower than the product and then the reduction. All
-// ranks must call it, and get the same answer.
-func (r *Rank) Tune(p Plan, c dist.Buffer, a, b gemm.Matrix) (*Op, []Trial, error) {
-	var ops []*Op
-	counts := Candidates(p, c.DType().Size())
-	for _, n := range counts {
-		p.Partitions = n
-		op, err := r.Prepare(p, c, a, b)
-		if err != nil {
-			return nil, nil, err
-		}
-		ops = append(ops, op)
-	}
-	place, trials, err := FindFastest(counts, func(place int) (float64, error) { return r.time(ops[place]) })
-	if err != nil {
-		return nil, nil, err
-	}
-	return ops[place], trials, nil
-}
-
-// time runs the operation once on all ranks and returns the microseconds of the slowest one.
-func (r *Rank) time(op *Op) (float64, error) {
-	if err := r.group.Barrier(); err != nil {
-		return 0, err
-	}
-	start := r.group.Clock().Now()
-	if err := op.Run(); err != nil {
-		return 0, err
-	}
-	us := []float64{float64(r.group.Clock().Now()-start) / 1e6}
-	err := r.group.AllReduce(dist.Of(us), dist.Of(us), dist.Max)
-	return us[0], err
 }

@@ -91,29 +91,21 @@ func (l *layout) values() int {
 	return n
 }
 
-// rowIndex returns the position of a vector's first own row, and whether the vector is stored.
-func (l *layout) rowIndex(v vector) (at int, ok bool) {
-	at = gpusolve.MailBytes / 8
-	for _, p := range l.stored {
-		switch {
-		case p.vector == v && p.ghosts:
-			return at + alignUp(l.reach), true
-		case p.vector == v:
-			return at, true
-		}
-		at += l.length(p)
-	}
-	return 0, false
-}
-
 // rowAddress returns the address of a vector's first own row on a rank whose memory begins at base, or
 // 0 if the vector is not stored.
 func (l *layout) rowAddress(base cuda.Pointer, v vector) uint64 {
-	at, ok := l.rowIndex(v)
-	if !ok {
-		return 0
+	at := gpusolve.MailBytes / 8
+	for _, p := range l.stored {
+		if p.vector != v {
+			at += l.length(p)
+			continue
+		}
+		if p.ghosts {
+			at += alignUp(l.reach)
+		}
+		return uint64(base) + 8*uint64(at)
 	}
-	return uint64(base) + 8*uint64(at)
+	return 0
 }
 
 // pairAddress returns the addresses of a vector and its partner, or twice the vector if it has none.
