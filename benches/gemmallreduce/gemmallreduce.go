@@ -235,7 +235,7 @@ func body(ctx context.Context, s *bench.State) error {
 	return runOnHost(ctx, s, plan)
 }
 
-// tune tries numbers of partitions and returns the index of the fastest. run makes one call with the number at an index.
+// tune tries numbers of partitions and returns the index of the fastest. run makes one call with the number at index.
 func tune(ctx context.Context, s *bench.State, counts []int, run func(index int) (us float64, err error)) (int, error) {
 	if len(counts) > 1 {
 		s.Phase("tuning")

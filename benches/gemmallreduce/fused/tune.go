@@ -98,7 +98,7 @@ func fasterHalf(trials []Trial, alive []int) (keep []int) {
 // FindFastest tries numbers of partitions and returns the index of the fastest. Only a trial can find it, because it
 // depends on properties that no data sheet lists: the caches, the bandwidth of a few threads, the noise of the machine.
 // The first number must be 1, so that except for noise the choice is never slower than the product and then the
-// reduction. time must return the microseconds of one call with the number at an index, on the slowest rank, so that all
+// reduction. time must return the microseconds of one call with the number at index, on the slowest rank, so that all
 // ranks choose alike.
 func FindFastest(counts []int, time func(index int) (us float64, err error)) (index int, trials []Trial, err error) {
 	if len(counts) == 1 {
