@@ -39,8 +39,8 @@ func kernelFaults() []string {
 }
 
 // plantInKernel plants the fault in the backend's kernels, if it is a kernel fault. If
-// the backend or the algorithm has no such fault, the row is not executed; the trial
-// preparation finds out.
+// the backend or the algorithm cannot have this fault, which preparing an empty operation
+// reveals, the row is not executed.
 func (t *trial) plantInKernel() error {
 	fault, inKernel := strings.CutPrefix(t.fault, kernelPrefix)
 	if !inKernel {

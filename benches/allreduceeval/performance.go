@@ -55,19 +55,16 @@ func performance(ctx context.Context, s *bench.State) error {
 	}
 	plan := w.op.Plan()
 	executed := plan.Algorithm
-	if w.codec != nil {
+	if w.codec != nil { // Like has the same traffic, apart from the encoding
 		executed = matrix.Find(algorithm).Like
 	}
 	if executed != "" {
 		s.Detail("algorithm", tuning.Choice{Algorithm: executed, Blocks: plan.Blocks}.String())
 	}
-	kind := privateMemory
-	if w.symmetric {
-		kind = symmetricMemory
-	}
-	s.Detail("buffers", memoryNames[kind])
+	s.Detail("buffers", memoryNames[w.memory])
 	size := int64(w.count * d.Size())
 	s.Volume(string(dist.AllReduce), size)
+	// The limits do not account for codecs.
 	if w.codec == nil && (executed != "" || dist.Describe(s.Backend()).Network) {
 		limits(ws.g, plan, executed)
 	}
@@ -85,7 +82,7 @@ func performance(ctx context.Context, s *bench.State) error {
 		err = collectives.RecordTimings(ctx, s, w.g, w.op)
 	}
 	if err != nil {
-		closeWorkspace(s)
+		closeWorkspace(s) // the group cannot be used again
 	}
 	return err
 }
@@ -106,7 +103,7 @@ type timedRow struct {
 	format    *reference.Format // format that the codec must have, nil without a codec
 	in, out   dist.Buffer
 	inPlace   bool // in and out are the same buffer
-	symmetric bool // buffers are in symmetric memory
+	memory    int  // kind of memory, symmetric if the backend has it
 	op        *dist.Op
 }
 
@@ -119,7 +116,7 @@ func newTimedRow(ws *workspace, s *bench.State, algorithm string) (*timedRow, er
 	}
 	w := &timedRow{workspace: ws, seed: s.Seed(), inPlace: s.Bool("inplace"), count: s.Int("size") / ws.d.Size(),
 		codec: matrix.Codec(algorithm), format: reference.FormatOf(info.Codec),
-		symmetric: ws.g.Capabilities().Has(dist.SymmetricMemory)}
+		memory: slices.Max(ws.memoryKinds())}
 	// Each rank holds three vectors. A reserve is left for caches and other programs.
 	need := 3 * size * int64(s.Size())
 	if have := hostMemory(); have > 0 && need > have/10*7 {
@@ -142,8 +139,9 @@ func newTimedRow(ws *workspace, s *bench.State, algorithm string) (*timedRow, er
 	return w, err
 }
 
+// alloc allocates one vector. In symmetric memory it is a collective.
 func (w *timedRow) alloc() (dist.Buffer, error) {
-	if w.symmetric {
+	if w.memory == symmetricMemory {
 		return w.g.Alloc(w.d, w.count)
 	}
 	return w.buffer(reference.Aligned(w.count*w.d.Size()), w.d, w.count, privateMemory), nil
@@ -151,7 +149,7 @@ func (w *timedRow) alloc() (dist.Buffer, error) {
 
 // free frees symmetric memory. Errors are ignored: a failed group frees it when it closes.
 func (w *timedRow) free() {
-	if w.symmetric {
+	if w.memory == symmetricMemory {
 		_ = w.g.Free(w.in)
 		if !w.inPlace {
 			_ = w.g.Free(w.out)
