@@ -57,6 +57,7 @@ package cuda
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -147,6 +148,8 @@ func classifyOpenError(err error) error {
 	}
 	return err
 }
+
+var _ io.Closer = backend{} // dist.End closes the backends that implement it
 
 // Close stops the MPS daemon if this process has started one.
 func (backend) Close() error { return thisProcess.stopMPS() }

@@ -166,7 +166,11 @@ func (p *probe) measure(d *device, measure func(*measurement) (float64, error)) 
 	p.Do(func() {
 		p.err = d.Do(func() (err error) {
 			m := measurement{device: d}
-			p.speed, err = m.run(measure)
+			defer func() { err = errors.Join(err, m.close()) }()
+			if err := m.open(); err != nil {
+				return err
+			}
+			p.speed, err = measure(&m)
 			return err
 		})
 	})
@@ -187,21 +191,25 @@ type measurement struct {
 	memory []cuda.Pointer // freed by close
 }
 
-// run allocates the resources, measures, and frees them.
-func (b *measurement) run(measure func(*measurement) (float64, error)) (speed float64, err error) {
-	defer func() { err = errors.Join(err, b.close()) }()
+func (b *measurement) open() (err error) {
 	if b.cache, err = b.Device().Get(cuda.L2Bytes); err != nil {
-		return 0, err
+		return err
 	}
 	if b.stream, err = b.Stream(); err != nil {
-		return 0, err
+		return err
 	}
-	for i := range b.events {
-		if b.events[i], err = b.Event(); err != nil {
-			return 0, err
+	b.events, err = b.newEvents()
+	return err
+}
+
+// newEvents returns two events, to be recorded before and after timed work.
+func (d *device) newEvents() (events [2]*cuda.Event, err error) {
+	for i := range events {
+		if events[i], err = d.Event(); err != nil {
+			return events, err
 		}
 	}
-	return measure(b)
+	return events, nil
 }
 
 // alloc returns zeroed memory that close frees.

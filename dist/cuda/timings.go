@@ -45,15 +45,7 @@ func (e *engine) Timings(p dist.Plan) ([]instrument.Timing, error) {
 		}
 	}
 	t := &timer{call: c, variant: v}
-	err = e.device.Do(func() error {
-		for i := range t.events {
-			if t.events[i], err = e.device.Event(); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := e.device.Do(func() (err error) { t.events, err = e.device.newEvents(); return err }); err != nil {
 		return nil, err
 	}
 	bytes := maxBlocks * gpu.FlagBytes

@@ -35,6 +35,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -97,6 +98,8 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	}
 	return p.newEngine(m, b, func() (comm, error) { return p.lib.Create(p.lib.World, groupTag(c.ID)) })
 }
+
+var _ io.Closer = backend{} // dist.End closes the backends that implement it
 
 // Close finalizes MPI in this process.
 func (backend) Close() error { return endWorld() }
