@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,7 +42,7 @@ func (t *threads) Join(_ context.Context, c dist.Config) (dist.Engine, error) {
 	t.mu.Lock()
 	g := t.groups[c.ID]
 	if g == nil {
-		g = &group{size: c.Size, inputs: make([][]float32, c.Size)}
+		g = &group{size: c.Size, inputs: make([][]float32, c.Size), calls: make([]string, c.Size)}
 		g.moved.L = &g.mu
 		t.groups[c.ID] = g
 	}
@@ -49,7 +51,8 @@ func (t *threads) Join(_ context.Context, c dist.Config) (dist.Engine, error) {
 	}
 	t.mu.Unlock()
 	e := &engine{group: g, rank: c.Rank, timeout: c.Timeout}
-	return e, e.meet()
+	e.late = time.AfterFunc(c.Timeout, e.blame)
+	return e, e.meet("join")
 }
 
 // group is the state that all ranks of a group share.
@@ -59,9 +62,9 @@ type group struct {
 
 	mu     sync.Mutex
 	moved  sync.Cond
-	here   int   // ranks that wait in the current barrier
-	round  int   // number of completed barriers
-	failed error // the first error; the group stays failed
+	calls  []string // by rank: the call in which it waits for the others; "" if it does not wait
+	round  int      // number of completed barriers
+	failed error    // the first failure; the group stays failed
 }
 
 // engine is one rank of a group.
@@ -69,19 +72,31 @@ type engine struct {
 	*group
 	rank    int
 	timeout time.Duration
+	late    *time.Timer // calls blame; made once, because calls must not allocate
 	sum     []float32
 }
 
-// meet is a barrier. It returns when all ranks have called it or the group has failed.
-func (e *engine) meet() error {
-	late := time.AfterFunc(e.timeout, func() { e.Refuse(fmt.Errorf("some ranks did not come within %v", e.timeout)) })
-	defer late.Stop()
+// meet is a barrier. It returns when all ranks have called it, or when the group has failed. Ranks that
+// meet in different calls make the group fail.
+func (e *engine) meet(call string) error {
+	e.late.Reset(e.timeout)
+	defer e.late.Stop()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	round := e.round
-	if e.here++; e.here == e.size {
-		e.here, e.round = 0, round+1
-		e.moved.Broadcast()
+	e.calls[e.rank] = call
+	if !slices.Contains(e.calls, "") {
+		for other, its := range e.calls {
+			if its != call {
+				e.fail(&dist.MisuseError{Text: fmt.Sprintf("ranks disagree: rank %d calls %s, rank %d calls %s",
+					e.rank, call, other, its)})
+			}
+		}
+		if e.failed == nil {
+			clear(e.calls)
+			e.round++
+			e.moved.Broadcast()
+		}
 	}
 	for e.round == round && e.failed == nil {
 		e.moved.Wait()
@@ -89,18 +104,42 @@ func (e *engine) meet() error {
 	if e.round > round { // all ranks came, even if the group has failed afterwards
 		return nil
 	}
+	var misuse *dist.MisuseError
+	mine := fmt.Sprintf("rank %d calls %s", e.rank, call)
+	if errors.As(e.failed, &misuse) && !strings.Contains(misuse.Text, mine) {
+		return &dist.MisuseError{Text: misuse.Text + "; " + mine}
+	}
 	return e.failed
+}
+
+// blame makes the group fail because a rank did not arrive in time. It names the first such rank.
+func (e *engine) blame() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if missing := slices.Index(e.calls, ""); missing >= 0 && e.calls[e.rank] != "" {
+		e.fail(&dist.PeerError{Rank: missing, Text: fmt.Sprintf("rank %d did not arrive within %v", missing, e.timeout)})
+	}
+}
+
+// fail makes the group fail, unless it has failed before. Waiting ranks return the error. The caller
+// holds the lock.
+func (g *group) fail(err error) {
+	if g.failed == nil {
+		g.failed = err
+	}
+	g.moved.Broadcast()
 }
 
 // Prepare implements dist.Engine. Package dist has checked the call.
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {
+	call := p.Terms()
 	if p.Op == dist.Barrier {
-		return e.meet, nil
+		return func() error { return e.meet(call) }, nil
 	}
 	in, out := dist.Slice[float32](p.In), dist.Slice[float32](p.Out)
 	return func() error {
 		e.inputs[e.rank] = in
-		if err := e.meet(); err != nil {
+		if err := e.meet(call); err != nil {
 			return err
 		}
 		e.sum = append(e.sum[:0], e.inputs[0]...)
@@ -109,7 +148,7 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 				e.sum[i] += x
 			}
 		}
-		if err := e.meet(); err != nil { // nobody overwrites an input that another rank still reads
+		if err := e.meet(call); err != nil { // nobody overwrites an input that another rank still reads
 			return err
 		}
 		copy(out, e.sum)
@@ -117,18 +156,18 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 	}, nil
 }
 
-// Refuse implements dist.Engine: it makes the group fail, and waiting ranks return the error.
+// Refuse implements dist.Engine. Ranks that wait for this one return the reason.
 func (e *engine) Refuse(reason error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.failed == nil {
-		e.failed = fmt.Errorf("rank %d: %w", e.rank, reason)
-	}
-	e.moved.Broadcast()
+	e.fail(&dist.MisuseError{Text: fmt.Sprintf("rank %d cannot make its call: %v", e.rank, reason)})
 }
 
+// Close implements dist.Engine. Ranks that wait for this one return an error that names it.
 func (e *engine) Close() error {
-	e.Refuse(errors.New("has left the group"))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.fail(&dist.PeerError{Rank: e.rank, Text: fmt.Sprintf("rank %d has left the group", e.rank)})
 	return nil
 }
 

@@ -192,10 +192,16 @@ func (m mutant) changes() bool {
 
 // TestMutationsAreCaught plants every kind of fault at every step of every rank of every algorithm. If the
 // checker accepts a fault, it must be harmless: executed in many random orders the schedule gives the right
-// result. testdata/harmless.txt lists the accepted ones with their steps, for review.
+// result. testdata/harmless.txt lists the accepted ones with their steps, for review. It has only the
+// algorithms of the package's own tables, so that an algorithm in a file of its own needs no entry.
 func TestMutationsAreCaught(t *testing.T) {
 	t.Parallel()
+	listed := map[string]bool{}
+	for _, a := range slices.Concat(allReduces, otherCollectives) {
+		listed[a.Collective+" "+a.Name] = true
+	}
 	harmless := map[string]int{}
+	total := 0
 	caught := map[string]map[string]int{}
 	planted := 0
 	for _, ranks := range []int{2, 3, 6} {
@@ -229,17 +235,18 @@ func TestMutationsAreCaught(t *testing.T) {
 						if err := tryOut(m, 1, 8); err != nil {
 							t.Errorf("%v with %v is accepted, but executed: %v", i, m.mutation, err)
 						}
-						harmless[fmt.Sprintf("%s: %s: %v", name, kind, steps[at].Op)]++
+						total++
+						if listed[name] {
+							harmless[fmt.Sprintf("%s: %s: %v", name, kind, steps[at].Op)]++
+						}
 					}
 				}
 			}
 		}
 	}
 	text := bytes.NewBufferString(harmlessHead)
-	total := 0
 	for _, what := range slices.Sorted(maps.Keys(harmless)) {
 		fmt.Fprintf(text, "%4d %s\n", harmless[what], what)
-		total += harmless[what]
 	}
 	golden.Check(t, "harmless.txt", text.String())
 	for name, kinds := range caught {
