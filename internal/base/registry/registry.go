@@ -60,8 +60,11 @@ func (r *Registry[T]) Register(v T) {
 	defer r.mu.Unlock()
 	e := r.entry(v)
 	for _, name := range append([]string{e.Name}, e.Aliases...) {
-		if _, taken := r.byName[name]; taken || name == "" {
-			panic(fmt.Sprintf("registry: %s %q: the name is empty or already registered", r.noun, name))
+		if name == "" {
+			panic(fmt.Sprintf("registry: a %s has an empty name or alias", r.noun))
+		}
+		if _, taken := r.byName[name]; taken {
+			panic(fmt.Sprintf("registry: %s %q is already registered", r.noun, name))
 		}
 		r.byName[name] = v
 	}
