@@ -86,7 +86,7 @@ func TestCUDA(t *testing.T) {
 				!strings.HasSuffix(row.Details["gpu_after"], " °C") {
 				t.Errorf("%s: %s %s, %v wrong, details %v", row.Point, row.Status, row.Reason, row.Metrics["wrong"], row.Details)
 			}
-			if rowset.Text(&row, "op") == allReduce && row.Details["algorithm"] != "one-stage" { // the kernel of the table's choice is refused
+			if rowset.Text(&row, "op") == allReduce && row.Details["algorithm"] != "one-stage" { // the first choice is refused
 				t.Errorf("%s: auto took %s", row.Point, row.Details["algorithm"])
 			}
 			if rowset.Text(&row, "op") == allReduce && rowset.Text(&row, "buffers") == symmetric &&

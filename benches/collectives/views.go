@@ -174,8 +174,8 @@ func virtualSections(rows []journal.Row) []bench.Section {
 	}
 	machines := lists.Distinct(lists.Map(of, func(r journal.Row) string { return r.Details[machineDetail] }))
 	return []bench.Section{{Title: "Simulated without data",
-		Text: fmt.Sprintf("Of %s the schedule was proved for these ranks and elements, "+
-			"and its steps were timed by a model (%s); data was not executed.",
+		Text: fmt.Sprintf("In %s, the schedule was proved for these ranks and elements, and a model timed its steps (%s); "+
+			"data was not executed.",
 			unit.Plural(len(of), "row"), strings.Join(machines, "; "))}}
 }
 
@@ -188,8 +188,7 @@ func autoSections(rows []journal.Row) []bench.Section {
 	left := ""
 	if unsettled > 0 {
 		left = fmt.Sprintf(" %s left out: their times have not settled (no 95 %% interval, or one wider than 10 %% to "+
-			"either side).",
-			unit.Plural(unsettled, "point"))
+			"either side).", unit.Plural(unsettled, "point"))
 	}
 	if len(all) == 0 {
 		return []bench.Section{{Title: title, Text: "Not known." + left}}
@@ -211,9 +210,8 @@ func autoSections(rows []journal.Row) []bench.Section {
 	}
 	return []bench.Section{{
 		Title: title,
-		Text: fmt.Sprintf("How much slower auto is than the fastest algorithm of this sweep, where the 95 %% intervals "+
-			"separate: %.1f %% in the geometric mean over %s, "+
-			"at most %.1f %% (%s, %s).%s",
+		Text: fmt.Sprintf("How much slower auto is than the fastest algorithm of this sweep, where the 95 %% intervals do "+
+			"not overlap: %.1f %% in the geometric mean over %s, at most %.1f %% (%s, %s).%s",
 			100*(math.Exp(sum/float64(len(all)))-1), unit.Plural(len(all), "point"), 100*(worst.factor-1),
 			machine.With(panelOf(worst.row), worst.on),
 			unit.FormatBytes(int64(size(worst.row))), left),
