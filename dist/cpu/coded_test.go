@@ -62,8 +62,9 @@ func TestSumsStayUntilAllHaveThem(t *testing.T) {
 					return fmt.Errorf("rank %d: element %d is %v, want 2", g.Rank(), i, out[i])
 				}
 				long := dist.Of(slices.Repeat([]float32{9}, 1<<18))
-				next.Op, next.In, next.Out = dist.AllReduce, long, long
-				return g.Do(next)
+				call := next // a copy, because ranks are goroutines
+				call.Op, call.In, call.Out = dist.AllReduce, long, long
+				return g.Do(call)
 			})...)
 			if err != nil {
 				t.Error(err)

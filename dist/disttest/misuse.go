@@ -28,10 +28,10 @@ func sumOf[E float32 | float64](count int) func(g *dist.Group) error {
 	return sumBy[E](count, dist.Call{})
 }
 
-// sumBy returns an all-reduce of count elements with the options of c.
-func sumBy[E float32 | float64](count int, c dist.Call) func(g *dist.Group) error {
+// sumBy returns an all-reduce of count elements with the options of a call.
+func sumBy[E float32 | float64](count int, options dist.Call) func(g *dist.Group) error {
 	return func(g *dist.Group) error {
-		b := dist.Of(make([]E, count))
+		b, c := dist.Of(make([]E, count)), options // a copy, because ranks may be goroutines
 		c.Op, c.In, c.Out = dist.AllReduce, b, b
 		return g.Do(c)
 	}
