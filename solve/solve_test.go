@@ -284,7 +284,7 @@ func TestPreconditionerFailsOnOneRank(t *testing.T) {
 	}
 }
 
-// Systems from a Matrix Market file, of which each rank keeps its own rows, are solved correctly.
+// Systems from a Matrix Market file are solved correctly. Each rank keeps its own rows.
 func TestMatrixFile(t *testing.T) {
 	problem := generated(t, "mesh", sparse.Params{Rows: 100, Seed: 5})
 	var text strings.Builder

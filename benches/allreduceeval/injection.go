@@ -23,7 +23,7 @@ const (
 	swappedRanks   = "swapped-ranks"   // the blocks of the first two ranks are swapped
 	skippedTail    = "skipped-tail"    // the last element is left out
 	reducedTwice   = "reduced-twice"   // one element of rank 0 is added twice
-	staleBuffer    = "stale-buffer"    // the result is that of the previous call
+	staleBuffer    = "stale-buffer"    // the result of the previous call is returned
 	wrongDType     = "wrong-dtype"     // the bits are added up as another type
 	everySecond    = "every-second"    // every second run of an operation leaves out a block
 )

@@ -417,7 +417,7 @@ func reportLevels(s *bench.State, h profile.Hierarchy, us [][]float64) {
 }
 
 // reportProducts times products with the matrix as it is stored and in plain storage. The difference is the effect of
-// compression, and the plain time is that of a matrix that cannot be compressed.
+// compression, and the plain time belongs to a matrix that cannot be compressed.
 func reportProducts(ctx context.Context, s *bench.State, sys cpuSystem) error {
 	s.Phase("products")
 	plain, err := sys.Matrix.Unpack().Matrix(sys.Matrix.Columns(), sparse.Plain)

@@ -120,7 +120,7 @@ func checkOneHost(ctx context.Context, c dist.Config) error {
 	return nil
 }
 
-// openDevice opens the GPU of a rank, among those that this process may use.
+// openDevice opens a rank's GPU, one of the GPUs that this process may use.
 func openDevice(rank int) (*cuda.Context, error) {
 	driver, err := cuda.Open()
 	if cuda.Code(err) == cuda.CodeNoDevice {

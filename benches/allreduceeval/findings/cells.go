@@ -181,7 +181,7 @@ func gridOf(cells []cell, column func(cell) string, columns []string) *bench.Gri
 	return g
 }
 
-// gridCell summarizes a group of cells: how many passed of those that ran or should have.
+// gridCell summarizes a group of cells: how many passed, and how many ran or should have run.
 func gridCell(cells []cell) bench.GridCell {
 	t := count(cells)
 	out := bench.GridCell{Status: t.status(), Note: t.String()}

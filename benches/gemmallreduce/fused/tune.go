@@ -9,7 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
-// Trial is a number of partitions with its times in microseconds. Each time is that of the slowest
+// Trial is a number of partitions with its times in microseconds. Each time belongs to the slowest
 // rank.
 type Trial struct {
 	Partitions int

@@ -106,7 +106,7 @@ func (f Fn) Binary() bool { return f >= Add && f <= Minimum }
 type Dir int
 
 // The directions: to another PE of the cube (Intra), to the same PE of the next cube, and to the
-// same PE of the next SIP (Global). The order within each group is that of topo.Side.
+// same PE of the next SIP (Global). Each group has the order of topo.Side.
 const (
 	IntraN Dir = iota
 	IntraS

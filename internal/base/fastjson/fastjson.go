@@ -75,7 +75,7 @@ func Field[T, V any](name string, read Reader[V], field func(*T) *V) Member[T] {
 	return Member[T]{strconv.Quote(name) + ":", func(d *Decoder, p *T) bool { return read(d, field(p)) }}
 }
 
-// Struct returns a reader of objects with these members, of which there are at most 64.
+// Struct returns a reader of objects with these members, at most 64.
 // Members in the given order are read fastest.
 func Struct[T any](members []Member[T]) Reader[T] {
 	rest := StructRest(members)

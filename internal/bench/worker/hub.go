@@ -177,7 +177,7 @@ func (h *Hub) Task(rank int, t Task) error {
 	return h.send(rank, message{Task: &t})
 }
 
-// countResults subtracts results from those that a worker still owes.
+// countResults reduces the number of results that a worker still owes.
 func (h *Hub) countResults(rank, results int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

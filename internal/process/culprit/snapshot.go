@@ -38,7 +38,7 @@ type Thread struct {
 	CPU     time.Duration
 }
 
-// TakeSnapshot observes processes, leaving out those that have ended.
+// TakeSnapshot observes the processes that have not ended.
 func TakeSnapshot(pids []int) Snapshot {
 	var look Snapshot
 	for _, pid := range pids {
