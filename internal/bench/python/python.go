@@ -1,6 +1,6 @@
 // Package python runs benches that are declared in a Python file, or by any other program that
 // speaks the protocol of docs/protocol.md: requests over a socket, one JSON object per line. The
-// embedded module kernbench.py has the decorators and answers the requests; this package sends
+// embedded package kernbench has the decorators and answers the requests; this package sends
 // them. The supervisor asks a file for its declarations. Each worker keeps one program running and
 // times and verifies its calls in an ordinary body.
 package python
@@ -9,7 +9,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,11 +30,42 @@ import (
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
-// Module is the source of the Python module. `kernbench python` prints it, for editors and type
+//go:embed kernbench/*.py kernbench/py.typed
+var files embed.FS
+
+// Module is the source of the module's main file. `kernbench python` prints it, for editors and type
 // checkers.
-//
-//go:embed kernbench.py
-var Module string
+var Module = string(Sources()["__init__.py"])
+
+// Sources returns the files of the Python package kernbench by name.
+func Sources() map[string][]byte {
+	found := map[string][]byte{}
+	entries, err := files.ReadDir("kernbench")
+	for _, e := range entries {
+		if err == nil {
+			found[e.Name()], err = files.ReadFile("kernbench/" + e.Name())
+		}
+	}
+	if err != nil {
+		panic(err) // the files are part of this program
+	}
+	return found
+}
+
+// packed is the package as it is sent to an interpreter: a JSON object from module names to sources.
+var packed = sync.OnceValue(func() []byte {
+	modules := map[string]string{}
+	for name, source := range Sources() {
+		if module, is := strings.CutSuffix(name, ".py"); is {
+			modules[module] = string(source)
+		}
+	}
+	data, err := json.Marshal(modules)
+	if err != nil {
+		panic(err) // texts can always be encoded
+	}
+	return data
+})
 
 // The protocol's version, and its environment variables.
 const (
@@ -44,15 +75,29 @@ const (
 	InterpreterVar = "KERNBENCH_PYTHON"
 )
 
-// bootstrap creates the module from its source on file descriptor 4, so that nothing needs to be
-// installed or written. The linecache entry lets tracebacks show its lines.
-const bootstrap = `import sys, types, linecache
+// bootstrap imports the package from its sources on file descriptor 4, so that nothing needs to be
+// installed or written. An installed package of the same name is not used. The linecache entries let
+// tracebacks show its lines.
+const bootstrap = `import sys, json, linecache, importlib.machinery, importlib.util
 if sys.version_info < (3, 8): sys.exit("kernbench needs Python 3.8 or later, this is %d.%d" % sys.version_info[:2])
-with open(4, encoding="utf-8") as f: source = f.read()
-module = sys.modules["kernbench"] = types.ModuleType("kernbench")
-linecache.cache["kernbench.py"] = (len(source), None, source.splitlines(True), "kernbench.py")
-exec(compile(source, "kernbench.py", "exec"), module.__dict__)
-module._main(sys.argv[1])`
+with open(4, encoding="utf-8") as f: sources = json.load(f)
+class Sent:
+    def find_spec(self, name, path=None, target=None):
+        package, _, module = name.partition(".")
+        module = module or "__init__"
+        if package == "kernbench" and module in sources:
+            spec = importlib.machinery.ModuleSpec(name, self, is_package=module == "__init__")
+            spec.loader_state = module
+            return spec
+    def create_module(self, spec): pass
+    def exec_module(self, module):
+        name = module.__spec__.loader_state
+        path = "kernbench/%s.py" % name
+        linecache.cache[path] = (len(sources[name]), None, sources[name].splitlines(True), path)
+        exec(compile(sources[name], path, "exec"), module.__dict__)
+sys.meta_path.insert(0, Sent())
+import kernbench
+kernbench._main(sys.argv[1])`
 
 // stackTime is the time for a program to print its stacks before it is killed.
 const stackTime = 300 * time.Millisecond
@@ -111,7 +156,7 @@ func start(script, environ []string, output, errors io.Writer) (*program, error)
 		}
 		defer source.Close()
 		go func() { // fails if the interpreter ends early, which ask reports
-			io.WriteString(write, Module)
+			write.Write(packed())
 			write.Close()
 		}()
 		p.kind = "python"
