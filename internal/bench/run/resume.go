@@ -67,7 +67,7 @@ func (r *runner) loadResumeState() (*resumeState, error) {
 		}
 	}
 	e.review(last, wanted, r.opts.RetryFailed)
-	for _, row := range last.Latest() {
+	for _, row := range last.LatestOfAllBuilds() {
 		if w := (taskID{row.TaskKey(), row.Trial}); e.done[w] {
 			r.counts[row.Status]++
 			r.rows = append(r.rows, row)
@@ -179,7 +179,7 @@ func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*journal.Run, 
 	}
 	stored := *last
 	stored.Rows = nil
-	for _, row := range last.Latest() {
+	for _, row := range last.LatestOfAllBuilds() {
 		w := taskID{row.TaskKey(), row.Trial}
 		switch {
 		case !wanted[w]:

@@ -80,6 +80,7 @@ func rowReader() fastjson.Reader[Row] {
 		fastjson.Field("key", fastjson.Text, func(r *Row) *string { return &r.Key }),
 		fastjson.Field("task", fastjson.Text, func(r *Row) *string { return &r.Task }),
 		fastjson.Field("attempt", fastjson.Int, func(r *Row) *int { return &r.Attempt }),
+		fastjson.Field("inputs", fastjson.Text, func(r *Row) *string { return &r.Inputs }),
 	})
 }
 

@@ -41,10 +41,7 @@ func NewKeyer(bench, part, version, backend string, options point.Point, inputs 
 	// arguments never give the same bytes.
 	k.before.texts("kernbench key 1", bench, part, version, backend)
 	k.after.point(options)
-	k.after.count(len(inputs))
-	for _, name := range slices.Sorted(maps.Keys(inputs)) {
-		k.after.texts(name, inputs[name])
-	}
+	k.after.inputs(inputs)
 	return k
 }
 
@@ -60,14 +57,27 @@ func (k *Keyer) Key(pt point.Point, ranks *int, env point.Env) string {
 	}
 	h.point(pt)
 	h.env(env)
-	sum := sha256.Sum256(append(*h, k.after...))
-	return hex.EncodeToString(sum[:keyLen/2])
+	*h = append(*h, k.after...)
+	return h.sum()
 }
 
 // keyText is the input of the hash.
 type keyText []byte
 
 func (h *keyText) count(n int) { *h = binary.LittleEndian.AppendUint64(*h, uint64(n)) }
+
+// sum returns the first digits of the SHA-256 of the text.
+func (h *keyText) sum() string {
+	sum := sha256.Sum256(*h)
+	return hex.EncodeToString(sum[:keyLen/2])
+}
+
+func (h *keyText) inputs(inputs map[string]string) {
+	h.count(len(inputs))
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		h.texts(name, inputs[name])
+	}
+}
 
 func (h *keyText) texts(texts ...string) {
 	for _, t := range texts {

@@ -207,6 +207,9 @@ type Row struct {
 	Key     string `json:"key"`            // identity of the row: equal keys mean equal work
 	Task    string `json:"task,omitempty"` // key of the point that gave several rows; equals Key when empty
 	Attempt int    `json:"attempt,omitempty"`
+	// Inputs is the fingerprint of everything that produced the row. The header maps it to the
+	// inputs by name; see Header.InputsOf. Rows of old journals and of imports have none.
+	Inputs string `json:"inputs,omitempty"`
 }
 
 // Why returns where and why a row failed, as far as known: "rank 1 in set-up: no memory".
@@ -244,26 +247,28 @@ type MetricInfo struct {
 
 // Header is the first record of a run. It has everything needed to read and repeat the run.
 type Header struct {
-	Schema   int               `json:"schema"`
-	Run      string            `json:"run"`
-	Bench    string            `json:"bench"`
-	Version  string            `json:"bench_version,omitempty"` // of the bench or model
-	Time     time.Time         `json:"time"`
-	Argv     []string          `json:"argv"`
-	Host     hostinfo.Host     `json:"host"`
-	Load     float64           `json:"load"`    // load average over the last minute, before the start
-	Environ  map[string]string `json:"environ"` // variables on an allow-list, and all swept ones
-	Axes     []AxisInfo        `json:"axes"`
-	Envs     []string          `json:"envs,omitempty"`
-	Metrics  []MetricInfo      `json:"metrics"`
-	Inputs   map[string]string `json:"inputs,omitempty"` // file: SHA-256
-	Backend  string            `json:"backend"`
-	Launcher string            `json:"launcher,omitempty"`
-	Seed     uint64            `json:"seed"`
-	Trials   int               `json:"trials"`
-	Points   int               `json:"points"`
-	Launches int               `json:"launches"`
-	Resumed  bool              `json:"resumed,omitempty"` // continues an earlier header of the same run
+	Schema  int               `json:"schema"`
+	Run     string            `json:"run"`
+	Bench   string            `json:"bench"`
+	Version string            `json:"bench_version,omitempty"` // of the bench or model
+	Time    time.Time         `json:"time"`
+	Argv    []string          `json:"argv"`
+	Host    hostinfo.Host     `json:"host"`
+	Load    float64           `json:"load"`    // load average over the last minute, before the start
+	Environ map[string]string `json:"environ"` // variables on an allow-list, and all swept ones
+	Axes    []AxisInfo        `json:"axes"`
+	Envs    []string          `json:"envs,omitempty"`
+	Metrics []MetricInfo      `json:"metrics"`
+	Inputs  map[string]string `json:"inputs,omitempty"` // file: SHA-256
+	// Fingerprints has the inputs of the planned rows by Row.Inputs.
+	Fingerprints map[string]Inputs `json:"fingerprints,omitempty"`
+	Backend      string            `json:"backend"`
+	Launcher     string            `json:"launcher,omitempty"`
+	Seed         uint64            `json:"seed"`
+	Trials       int               `json:"trials"`
+	Points       int               `json:"points"`
+	Launches     int               `json:"launches"`
+	Resumed      bool              `json:"resumed,omitempty"` // continues an earlier header of the same run
 }
 
 // Begin is written before each point, so that a reader can distinguish a point that was

@@ -37,6 +37,10 @@ type Run struct {
 	// Earlier has the headers of the other runs whose rows an accumulated run includes.
 	Earlier []Header
 
+	// AllBuilds makes Latest return the rows of all builds. A coordinate or the name of the run
+	// must tell them apart.
+	AllBuilds bool
+
 	path *string            // file that the run was read from
 	last *Run               // the latest run in an accumulated run
 	open map[pointTrial]int // points begun without a row since: index of the latest record in Begun
@@ -62,8 +66,9 @@ func (r *Run) Dir() string {
 // ID returns the run's id.
 func (r *Run) ID() string { return r.Header.Run }
 
-// Latest returns the last row of each key and trial, in the declared order of the points
-// (Row.Index), then in order of appearance.
+// Latest returns the last row of each key and trial of the current build, in the declared
+// order of the points (Row.Index), then in order of appearance. Rows of other builds, which a
+// run resumed with changed inputs has, are left out unless AllBuilds is set.
 //
 // A point may give several rows (Row.Task) and different ones when it is tried again, so a
 // row of a new attempt replaces all rows of the earlier attempt. A row that was not run
@@ -71,28 +76,38 @@ func (r *Run) ID() string { return r.Header.Run }
 // nothing. The result may be r.Rows itself, so callers must clone it before they change or
 // sort it.
 func (r *Run) Latest() []Row {
-	order := make([]outcome, 0, len(r.Rows))
-	of := make(map[pointTrial]int, len(r.Rows))
-	room := make([]int, len(r.Rows)) // most points have one row
-	for i := range r.Rows {
-		id := pointTrial{r.Rows[i].TaskKey(), r.Rows[i].Trial}
+	if r.AllBuilds {
+		return latestRows(r.Rows)
+	}
+	return latestRows(r.current())
+}
+
+// LatestOfAllBuilds is Latest for the rows of all builds.
+func (r *Run) LatestOfAllBuilds() []Row { return latestRows(r.Rows) }
+
+func latestRows(rows []Row) []Row {
+	order := make([]outcome, 0, len(rows))
+	of := make(map[pointTrial]int, len(rows))
+	room := make([]int, len(rows)) // most points have one row
+	for i := range rows {
+		id := pointTrial{rows[i].TaskKey(), rows[i].Trial}
 		k, has := of[id]
 		if !has || id.key == "" {
 			k = len(order)
 			of[id] = k
 			order = append(order, outcome{rows: room[i : i : i+1]})
 		}
-		order[k].add(r.Rows, i)
+		order[k].add(rows, i)
 	}
-	counting := make([]int, 0, len(r.Rows))
+	counting := make([]int, 0, len(rows))
 	for k := range order {
 		counting = append(counting, order[k].rows...)
 	}
-	slices.SortStableFunc(counting, func(a, b int) int { return cmp.Compare(r.Rows[a].Index, r.Rows[b].Index) })
-	if len(counting) == len(r.Rows) && slices.IsSorted(counting) { // r.Rows itself is the result
-		return slices.Clip(r.Rows)
+	slices.SortStableFunc(counting, func(a, b int) int { return cmp.Compare(rows[a].Index, rows[b].Index) })
+	if len(counting) == len(rows) && slices.IsSorted(counting) { // rows itself is the result
+		return slices.Clip(rows)
 	}
-	return lists.Map(counting, func(i int) Row { return r.Rows[i] })
+	return lists.Map(counting, func(i int) Row { return rows[i] })
 }
 
 // outcome collects the latest rows of one point in one trial.
@@ -162,7 +177,7 @@ func (j *Journal) Accumulated(last *Run) *Run {
 		h := r.Header
 		if h.Bench == last.Header.Bench && h.Version == last.Header.Version && h.Seed == last.Header.Seed {
 			sum.addHeader(h)
-			for _, row := range r.Latest() {
+			for _, row := range r.LatestOfAllBuilds() {
 				row.Index = 0
 				sum.addRow(row)
 			}
@@ -172,9 +187,9 @@ func (j *Journal) Accumulated(last *Run) *Run {
 		}
 	}
 	// Views show it under the name of the last run.
-	axes, metrics := sum.Header.Axes, sum.Header.Metrics
+	axes, metrics, inputs := sum.Header.Axes, sum.Header.Metrics, sum.Header.Fingerprints
 	sum.Header = last.Header
-	sum.Header.Axes, sum.Header.Metrics = axes, metrics
+	sum.Header.Axes, sum.Header.Metrics, sum.Header.Fingerprints = axes, metrics, inputs
 	sum.Headers, sum.Notes, sum.End = last.Headers, last.Notes, last.End
 	shown := map[string]bool{last.ID(): true}
 	for _, row := range sum.Latest() {
@@ -202,8 +217,9 @@ func (r *Run) Progress() (done, planned int) {
 		begun[b.Key] = true
 	}
 	ended := map[pointTrial]bool{}
-	for i := range r.Rows {
-		row := &r.Rows[i]
+	rows := r.current() // the plan is for the current build
+	for i := range rows {
+		row := &rows[i]
 		if row.Status != Skipped || begun[row.TaskKey()] { // points dropped from the plan are not counted in planned
 			ended[pointTrial{row.TaskKey(), row.Trial}] = true
 		}
@@ -271,6 +287,7 @@ func (r *Run) addHeader(h Header) {
 		r.Header = h
 		// Later merges must not change the header in r.Headers.
 		r.Header.Environ, r.Header.Inputs = maps.Clone(h.Environ), maps.Clone(h.Inputs)
+		r.Header.Fingerprints = maps.Clone(h.Fingerprints)
 		return
 	}
 	m := &r.Header
@@ -278,7 +295,15 @@ func (r *Run) addHeader(h Header) {
 	m.AddColumns(h)
 	m.Envs = union(m.Envs, h.Envs, func(name string) string { return name })
 	m.Environ, m.Inputs = mergeMaps(h.Environ, m.Environ), mergeMaps(h.Inputs, m.Inputs)
+	m.addFingerprints(h.Fingerprints)
 	m.Trials, m.Points, m.Launches = max(m.Trials, h.Trials), max(m.Points, h.Points), max(m.Launches, h.Launches)
+}
+
+func (h *Header) addFingerprints(more map[string]Inputs) {
+	if len(more) > 0 && h.Fingerprints == nil {
+		h.Fingerprints = map[string]Inputs{}
+	}
+	maps.Copy(h.Fingerprints, more)
 }
 
 // AddColumns adds the axes and metrics of another header that this one lacks.

@@ -1,0 +1,235 @@
+package journal
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+)
+
+// Inputs describes everything that produced a row, by name: programs, interpreters, files and
+// parts of the declaration by their SHA-256, variables and units by their value. Names are
+// for people: "program ./mp.sh", "interpreter /bin/sh", "file common.sh", "command",
+// "unit lat", "variable OMP_NUM_THREADS".
+type Inputs map[string]string
+
+// ContentPrefix begins the name of an input that a value of the point or of an option refers
+// to, such as a swept file. Two points of one build may have different ones.
+const ContentPrefix = "content of "
+
+// Fingerprint returns the identity of the inputs in hexadecimal digits, "" for nil.
+func (in Inputs) Fingerprint() string {
+	if in == nil {
+		return ""
+	}
+	var text keyText
+	text.texts("kernbench inputs 1")
+	text.inputs(in)
+	return text.sum()
+}
+
+// Changed returns the names whose values differ between two sets of inputs, in order. A name
+// that only one of them has differs too.
+func (in Inputs) Changed(other Inputs) (names []string) {
+	for name, value := range in {
+		if now, has := other[name]; !has || now != value {
+			names = append(names, name)
+		}
+	}
+	for name := range other {
+		if _, has := in[name]; !has {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// conflicts reports whether some name that both have differs in value.
+func (in Inputs) conflicts(other Inputs) bool {
+	for name, value := range in {
+		if now, has := other[name]; has && now != value {
+			return true
+		}
+	}
+	return false
+}
+
+// common returns the inputs that all points of a build share.
+func (in Inputs) common() Inputs {
+	out := maps.Clone(in)
+	maps.DeleteFunc(out, func(name, _ string) bool { return strings.HasPrefix(name, ContentPrefix) })
+	return out
+}
+
+// InputsOf returns the inputs of a row, nil if they were not recorded.
+func (h *Header) InputsOf(r *Row) Inputs { return h.Fingerprints[r.Inputs] }
+
+// build identifies the rows that one state of the inputs produced in one part of a bench on
+// one backend.
+type build struct{ part, backend, inputs string }
+
+func buildOf(r *Row) build { return build{r.Part, r.Backend, r.Inputs} }
+
+// sameBuild reports whether one state of all programs, files and variables explains both.
+// Rows of the same part and backend share all their inputs except contents. Others, such as
+// two parts of a suite, agree in the inputs that both have.
+func (h *Header) sameBuild(a, b build) bool {
+	if a.inputs == b.inputs {
+		return true
+	}
+	x, y := h.Fingerprints[a.inputs], h.Fingerprints[b.inputs]
+	if x == nil || y == nil || x.conflicts(y) {
+		return false
+	}
+	return a.part != b.part || a.backend != b.backend || maps.Equal(x.common(), y.common())
+}
+
+// Builds splits the run into runs whose rows have consistent inputs, so that they may be shown
+// and aggregated together. The current build comes first: it has the inputs of the latest
+// start or resumption or, if that has recorded no row, of the latest row. Most runs have one
+// build; then the result is the run itself.
+func (r *Run) Builds() []*Run {
+	groups := r.groupBuilds()
+	if len(groups) < 2 {
+		return []*Run{r}
+	}
+	out := make([]*Run, len(groups))
+	for i, g := range groups {
+		out[i] = r.restrict(g)
+	}
+	return out
+}
+
+// groupBuilds returns the builds of the rows in groups that belong together, the current one
+// first and the others from the latest to the earliest.
+func (r *Run) groupBuilds() [][]build {
+	last := map[build]int{} // index of its last row
+	for i := range r.Rows {
+		if b := buildOf(&r.Rows[i]); i == 0 || b != buildOf(&r.Rows[i-1]) {
+			last[b] = i // of the first row after a change, which gives the same order
+		}
+	}
+	order := slices.Collect(maps.Keys(last))
+	var planned map[string]Inputs
+	if n := len(r.Headers); n > 0 {
+		planned = r.Headers[n-1].Fingerprints
+	}
+	slices.SortFunc(order, func(a, b build) int {
+		_, x := planned[a.inputs]
+		_, y := planned[b.inputs]
+		if x != y {
+			return map[bool]int{true: -1, false: 1}[x]
+		}
+		return last[b] - last[a]
+	})
+	var groups [][]build
+	for _, b := range order {
+		i := slices.IndexFunc(groups, func(g []build) bool {
+			return !slices.ContainsFunc(g, func(a build) bool { return !r.Header.sameBuild(a, b) })
+		})
+		if i < 0 {
+			groups = append(groups, nil)
+			i = len(groups) - 1
+		}
+		groups[i] = append(groups[i], b)
+	}
+	return groups
+}
+
+// restrict returns the run with the rows of some builds only. Its header has the machine,
+// environment and command line of the latest invocation that had these inputs.
+func (r *Run) restrict(builds []build) *Run {
+	out := *r
+	out.Rows = nil
+	for i := range r.Rows {
+		if slices.Contains(builds, buildOf(&r.Rows[i])) {
+			out.Rows = append(out.Rows, r.Rows[i])
+		}
+	}
+	for _, h := range slices.Backward(r.Headers) {
+		if _, has := h.Fingerprints[builds[0].inputs]; has {
+			out.Header.Time, out.Header.Argv, out.Header.Host, out.Header.Environ = h.Time, h.Argv, h.Host, h.Environ
+			break
+		}
+	}
+	return &out
+}
+
+// current returns the rows of the current build.
+func (r *Run) current() []Row {
+	for i := 1; i < len(r.Rows); i++ {
+		if buildOf(&r.Rows[i]) != buildOf(&r.Rows[0]) {
+			return r.Builds()[0].Rows
+		}
+	}
+	return r.Rows
+}
+
+// PreviousBuild returns the latest build of the same bench before the current build of a run:
+// of the run itself, if it was resumed with other inputs, or of an earlier run of the folder.
+// It returns nil if there is none.
+func (j *Journal) PreviousBuild(of *Run) *Run {
+	builds := of.Builds()
+	if len(builds) > 1 {
+		return builds[1]
+	}
+	at := slices.Index(j.Runs, of)
+	for _, r := range slices.Backward(j.Runs[:max(at, 0)]) {
+		if r.Header.Bench != of.Header.Bench || len(r.Rows) == 0 {
+			continue
+		}
+		for _, b := range r.Builds() {
+			if b.differs(builds[0]) {
+				return b
+			}
+		}
+	}
+	return nil
+}
+
+// differs reports whether two runs have rows of one part and backend with inputs that cannot
+// belong to one build. Rows without recorded inputs tell nothing.
+func (r *Run) differs(other *Run) bool {
+	return len(ChangedInputs(r, other)) > 0
+}
+
+// ChangedInputs returns the names of the inputs that differ between the rows of two runs, in
+// order. It considers parts and backends that both have.
+func ChangedInputs(a, b *Run) []string {
+	type place struct{ part, backend string }
+	of := func(r *Run) map[place]Inputs {
+		found := map[place]Inputs{}
+		for i := range r.Rows {
+			row := &r.Rows[i]
+			at := place{row.Part, row.Backend}
+			if i > 0 && row.Inputs == r.Rows[i-1].Inputs && found[at] != nil {
+				continue
+			}
+			for name, value := range r.Header.InputsOf(row) {
+				if found[at] == nil {
+					found[at] = Inputs{}
+				}
+				found[at][name] = value
+			}
+		}
+		return found
+	}
+	old, new := of(a), of(b)
+	var names []string
+	for at, x := range old {
+		y := new[at]
+		if y == nil {
+			continue
+		}
+		names = append(names, lists.Filter(x.Changed(y), func(name string) bool {
+			_, both := y[name]
+			_, had := x[name]
+			// A content that only one run has belongs to a point or option that only it has.
+			return both && had || !strings.HasPrefix(name, ContentPrefix)
+		})...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
