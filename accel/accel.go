@@ -32,7 +32,9 @@
 //
 // A Result holds the time of the slowest PE (Crit), its breakdown along the critical path
 // (Breakdown), the time of every PE and the use of its engines. Kernels that wait for each other end
-// in a *Deadlock that names the chain. The simulation has no randomness: the same files give the
+// in a *Deadlock that names the chain. Every launch is checked: reading or writing memory that was not
+// allocated, reading an Empty tensor before it was written, and accesses of two PEs that no message
+// orders are errors that name the lines of the kernel. The simulation has no randomness: the same files give the
 // same times on any machine, until Version changes.
 //
 // A System does all work in the calling goroutine. It must not be used by two goroutines at once.
@@ -51,6 +53,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/profile"
 	"github.com/kernbench/kernbench/internal/accel/program"
+	"github.com/kernbench/kernbench/internal/accel/sanitize"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
@@ -176,6 +179,9 @@ type Graph struct {
 
 // Capture simulates a kernel on the given PEs without changing the memory or the time of the system.
 func (s *System) Capture(k tl.Kernel, on []PEID) (*Graph, error) {
+	if len(on) == 0 {
+		return nil, errors.New("launching a kernel: no PEs are given")
+	}
 	cubes, pes := map[int]bool{}, map[int]bool{}
 	for _, id := range on {
 		cubes[id.Cube], pes[id.PE] = true, true
@@ -197,13 +203,31 @@ func (s *System) Capture(k tl.Kernel, on []PEID) (*Graph, error) {
 	var err error
 	g.result, err = sim.Run(sim.Config{Topo: s.Topo, Buffer: set.Buffer, Slots: set.Slots, SlotBytes: set.SlotBytes,
 		CreditBytes: set.CreditBytes, Poll: set.Poll, Load: s.Load, Trace: s.Trace}, g.programs)
-	return g, err
+	if err != nil {
+		return nil, err
+	}
+	if g.result.Unchecked, err = g.launch(allocation{s.memory}).Check(); err != nil {
+		return nil, fmt.Errorf("checking the kernel: %w", err)
+	}
+	return g, nil
+}
+
+// launch returns what the check of the kernel needs.
+func (g *Graph) launch(m sanitize.Memory) sanitize.Launch {
+	return sanitize.Launch{Topo: g.system.Topo, Programs: g.programs, Order: g.result.Order, Start: g.result.Start,
+		Slots: g.system.CCL.Settings().Slots, Memory: m}
 }
 
 // Launch advances the time of the system by the kernel's time and computes its data, in the order in
 // which the operations take effect.
 func (g *Graph) Launch() (*Result, error) {
 	s := g.system
+	if s.memory.empty > 0 { // an earlier launch may have written what this one reads
+		if _, err := g.launch(s.memory).Check(); err != nil {
+			return nil, fmt.Errorf("checking the kernel: %w", err)
+		}
+		s.memory.written(g.programs)
+	}
 	s.now += g.result.Crit
 	s.latest = g.result
 	if s.TimingOnly {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
@@ -42,6 +41,7 @@ type Tensor struct {
 	Rows, Cols int
 	Shards     []Shard // by cube, then by PE
 	policy     Policy
+	memory     *memory // of a tensor allocated by Empty
 }
 
 // Shard is the part of a tensor in the HBM of one PE. It is stored by rows.
@@ -60,6 +60,18 @@ func (s *System) Zeros(sip, rows, cols int, p Policy) (*Tensor, error) {
 		return nil, fmt.Errorf("a tensor of %d x %d on SIP %d: %w", rows, cols, sip, err)
 	}
 	return t, nil
+}
+
+// Empty is like Zeros, but reading an element before Set or a kernel has written it is an error.
+func (s *System) Empty(sip, rows, cols int, p Policy) (*Tensor, error) {
+	t, err := s.Zeros(sip, rows, cols, p)
+	if err == nil {
+		t.memory = s.memory
+		for _, shard := range t.Shards {
+			s.memory.forget(shard.At, len(shard.cells))
+		}
+	}
+	return t, err
 }
 
 // Alloc allocates a matrix of zeros in the HBM of one PE.
@@ -143,6 +155,9 @@ func (t *Tensor) Set(values []Float16) error {
 			from := (s.row+r)*t.Cols + s.col
 			copy(s.cells[r*s.Cols:(r+1)*s.Cols], values[from:from+s.Cols])
 		}
+		if t.memory != nil {
+			t.memory.fill(topo.Address(s.Ptr), int64(len(s.cells))*tl.ElemSize)
+		}
 	}
 	return nil
 }
@@ -169,57 +184,4 @@ func (t *Tensor) On(id PEID) (Shard, bool) {
 		return Shard{}, false
 	}
 	return t.Shards[i], true
-}
-
-// memory is the contents of the HBM.
-type memory struct {
-	topo    *Topology
-	regions map[PEID][]region // allocated ranges by PE, in order of their offsets
-}
-
-// region is an allocated range of a PE's HBM.
-type region struct {
-	offset int64 // in the HBM of the PE, in bytes
-	cells  []Float16
-}
-
-// alignment is a multiple of the channel interleaving, so that every allocation starts on the first HBM
-// channel and transfers of equal size take equal time.
-const alignment = 4096
-
-// alloc allocates n elements behind the last allocation of a PE. Nothing is ever freed.
-func (m *memory) alloc(id PEID, n int) (tl.Ptr, []Float16, error) {
-	list := m.regions[id]
-	var offset int64
-	if len(list) > 0 {
-		last := list[len(list)-1]
-		end := last.offset + int64(len(last.cells))*tl.ElemSize
-		offset = (end + alignment - 1) / alignment * alignment
-	}
-	if end := offset + int64(n)*tl.ElemSize; end > m.topo.HBMSlice() {
-		return 0, nil, fmt.Errorf("the HBM of %v is full: %d bytes are needed, it has %d", id, end, m.topo.HBMSlice())
-	}
-	addr, err := m.topo.Address(topo.Location{PEID: id, Space: topo.HBMSpace, Offset: offset})
-	if err != nil {
-		return 0, nil, err
-	}
-	r := region{offset, make([]Float16, n)}
-	m.regions[id] = append(list, r)
-	return tl.Ptr(addr), r.cells, nil
-}
-
-// Range implements program.Memory.
-func (m *memory) Range(at topo.Address, n int) ([]Float16, error) {
-	l, err := m.topo.Locate(at)
-	if err != nil {
-		return nil, err
-	}
-	list := m.regions[l.PEID]
-	i := sort.Search(len(list), func(i int) bool { return list[i].offset > l.Offset }) - 1
-	if i >= 0 {
-		if first := int(l.Offset-list[i].offset) / tl.ElemSize; first+n <= len(list[i].cells) {
-			return list[i].cells[first : first+n], nil
-		}
-	}
-	return nil, fmt.Errorf("%d elements at %v were not allocated", n, l)
 }

@@ -38,14 +38,14 @@ func (p *PE) Add(a, b Tile) Tile { return p.Binary(Add, a, b) }
 // AddTo adds src to dst in place.
 func (p *PE) AddTo(dst, src Tile) {
 	p.same("add", dst, src)
-	d := p.take("add", dst)
+	d := p.target("add", dst)
 	p.emit(program.Op{Kind: program.Math, Fn: Add, Out: d, A: d, B: p.take("add", src), N: dst.n})
 }
 
 // CopyTo copies src into dst.
 func (p *PE) CopyTo(dst, src Tile) {
 	p.same("copy", dst, src)
-	p.emit(program.Op{Kind: program.Math, Fn: program.Copy, Out: p.take("copy", dst), A: p.take("copy", src), N: dst.n})
+	p.emit(program.Op{Kind: program.Math, Fn: program.Copy, Out: p.target("copy", dst), A: p.take("copy", src), N: dst.n})
 }
 
 // FMA returns a*b + c, rounded once.
@@ -121,12 +121,16 @@ func (p *PE) Composite(g Gemm) Handle {
 		p.fail("composite of %dx%dx%d: want at least 1 each", g.M, g.K, g.N)
 	}
 	p.memory("composite: out", g.Out, g.M*g.N)
+	p.apart("A", g.A, g.M*g.K, g)
+	p.apart("B", g.B, g.K*g.N, g)
+	reads := []Tile{g.A.tile, g.B.tile}
 	gemm := &program.Gemm{M: g.M, K: g.K, N: g.N, Out: topo.Address(g.Out),
 		A: p.operand("A", g.A, g.M*g.K), B: p.operand("B", g.B, g.K*g.N)}
 	for _, e := range g.Epilogue {
 		switch {
 		case e.Fn.Binary():
 			p.take("composite: epilogue", e.Arg)
+			reads = append(reads, e.Arg)
 			if e.Arg.n != g.N {
 				p.fail("composite: the %v of the epilogue has %d elements, want a row of %d", e.Fn, e.Arg.n, g.N)
 			}
@@ -136,16 +140,26 @@ func (p *PE) Composite(g Gemm) Handle {
 		gemm.Epilogue = append(gemm.Epilogue, program.EpilogueStep{Fn: e.Fn, Arg: int32(e.Arg.value)})
 	}
 	p.emit(program.Op{Kind: program.Composite, N: g.M * g.N, Gemm: gemm})
-	return Handle{op: len(p.prog.Ops) - 1}
+	return p.started(Tile{}, reads...)
+}
+
+// apart checks that the result of a composite does not overlap an operand in HBM, which is still read while the
+// first tiles of the result are written.
+func (p *PE) apart(name string, o Operand, n int, g Gemm) {
+	if o.tile.pe == nil && o.ptr < g.Out.Plus(g.M*g.N) && g.Out < o.ptr.Plus(n) {
+		p.fail("composite: out overlaps %s, which is read while tiles of the result are written", name)
+	}
 }
 
 // operand checks an operand of n elements.
 func (p *PE) operand(name string, o Operand, n int) program.Operand {
 	switch {
-	case o.tile.value == 0:
+	case o.tile.pe == nil:
 		p.memory("composite: "+name, o.ptr, n)
 	case o.tile.n != n:
 		p.fail("composite: %s has %d elements, want %d", name, o.tile.n, n)
+	default:
+		p.take("composite: "+name, o.tile)
 	}
 	return program.Operand{Value: int32(o.tile.value), Addr: topo.Address(o.ptr)}
 }

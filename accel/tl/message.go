@@ -113,5 +113,8 @@ func (p *PE) receive(op program.Op) Handle {
 	t := p.tile(op.N, false)
 	op.Out = int32(t.value)
 	p.emit(op)
-	return Handle{len(p.prog.Ops) - 1, t}
+	if op.Kind == program.RecvAsync {
+		return p.started(t)
+	}
+	return Handle{tile: t}
 }

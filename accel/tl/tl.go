@@ -36,7 +36,9 @@
 // # Errors
 //
 // The calls return no errors. The first mistake of a kernel (a direction without a neighbour, a
-// tile that does not fit) is returned by the launch, with the index of the call.
+// tile that does not fit, a tile used after its Scope, a Wait that is missing or doubled) is returned
+// by the launch, with the file and line of the call. After the simulation, the launch also reports
+// accesses to HBM that race with each other, with both positions and their simulated times.
 package tl
 
 import (
@@ -65,7 +67,8 @@ func (p Ptr) Plus(elements int) Ptr { return p + Ptr(elements*ElemSize) }
 
 // Tile is a one-dimensional array of f16 in the TCM of a PE. Loads, receives and math return tiles.
 type Tile struct {
-	value int // number of the value in its program; 0 is no tile
+	pe    *PE // nil is no tile
+	value int // number of the value in its program
 	n     int
 }
 
@@ -81,19 +84,22 @@ type PE struct {
 	prog *program.Program
 	used int64 // bytes of TCM
 	err  error // first mistake
+
+	extents []extent // by value number
+	pending []async  // asynchronous operations, also the ones that were waited for
 }
 
 // Record runs a kernel for one PE and returns its operations. Package accel calls it for every PE of
 // a launch. A panic of the kernel is returned as an error.
 func Record(env program.Env, k Kernel) (_ *program.Program, err error) {
-	p := &PE{env: env, prog: &program.Program{ID: env.ID}}
+	p := &PE{env: env, prog: &program.Program{ID: env.ID}, extents: make([]extent, 1)}
 	defer func() {
 		if x := recover(); x != nil {
-			err = fmt.Errorf("kernel on %v: call %d: panic: %v\n%s", env.ID, len(p.prog.Ops), x, debug.Stack())
+			err = fmt.Errorf("kernel on %v: %s: panic: %v\n%s", env.ID, program.Line(callerPC()), x, debug.Stack())
 		}
 	}()
 	k(p)
-	if p.err != nil {
+	if p.checkWaits(); p.err != nil {
 		return nil, fmt.Errorf("kernel on %v: %w", env.ID, p.err)
 	}
 	return p.prog, nil
@@ -124,15 +130,12 @@ func (p *PE) SIP() int { return p.env.ID.SIP }
 // Topology returns the machine.
 func (p *PE) Topology() *Topology { return p.env.Topo }
 
-// fail records a mistake; only the first one is kept.
-func (p *PE) fail(format string, args ...any) {
-	if p.err == nil {
-		p.err = fmt.Errorf("call %d: "+format, append([]any{len(p.prog.Ops)}, args...)...)
-	}
-}
-
 func (p *PE) emit(op program.Op) {
 	if p.err == nil {
+		op.PC = callerPC()
+		if op.Out > 0 && p.extents[op.Out].allocated == 0 {
+			p.extents[op.Out].allocated = op.PC
+		}
 		p.prog.Ops = append(p.prog.Ops, op)
 	}
 }
@@ -151,7 +154,8 @@ func (p *PE) tile(n int, owned bool) Tile {
 		}
 	}
 	p.prog.Values++
-	return Tile{p.prog.Values, n}
+	p.extents = append(p.extents, extent{owner: p.prog.Values, n: n, owned: owned})
+	return Tile{p, p.prog.Values, n}
 }
 
 // result records an operation that returns a new tile of n elements in the TCM.
@@ -160,22 +164,6 @@ func (p *PE) result(n int, op program.Op) Tile {
 	op.Out = int32(t.value)
 	p.emit(op)
 	return t
-}
-
-// Scope records body and then releases the TCM of the tiles that it allocated. They must not be used
-// afterwards.
-func (p *PE) Scope(body func()) {
-	before := p.used
-	body()
-	p.used = before
-}
-
-// take checks a tile argument and returns its value number.
-func (p *PE) take(what string, t Tile) int32 {
-	if t.value < 1 || t.value > p.prog.Values {
-		p.fail("%s: the tile does not belong to this kernel", what)
-	}
-	return int32(t.value)
 }
 
 // same checks that two operands have the same length.
@@ -201,6 +189,8 @@ func (p *PE) Store(to Ptr, t Tile) {
 func (p *PE) memory(what string, at Ptr, n int) {
 	l, err := p.env.Topo.Locate(topo.Address(at))
 	switch {
+	case at == 0:
+		p.fail("%s: address 0 is invalid: is it the Ptr of a Shard that the PE does not have (On returned false)?", what)
 	case err != nil:
 		p.fail("%s: %w", what, err)
 	case l.Space != topo.HBMSpace:
@@ -218,23 +208,12 @@ func (p *PE) View(t Tile, off, n int) Tile {
 	if off < 0 || n < 1 || off+n > t.n {
 		p.fail("a view of elements %d to %d of a tile of %d", off, off+n, t.n)
 	}
+	of := p.take("view", t)
 	v := p.tile(n, false)
-	p.emit(program.Op{Kind: program.View, Out: int32(v.value), A: p.take("view", t), N: n, Off: off})
-	return v
-}
-
-// Handle identifies an asynchronous operation.
-type Handle struct {
-	op   int
-	tile Tile
-}
-
-// Wait waits for an asynchronous operation and returns its tile. The tile of a Composite is empty,
-// because its result is in HBM.
-func (p *PE) Wait(h Handle) Tile {
-	if h.op < 0 || h.op >= len(p.prog.Ops) {
-		p.fail("wait: the handle does not belong to this kernel")
+	if t.pe == p {
+		e := p.extents[t.value]
+		p.extents[v.value] = extent{owner: e.owner, off: e.off + off, n: n}
 	}
-	p.emit(program.Op{Kind: program.Wait, Handle: h.op})
-	return h.tile
+	p.emit(program.Op{Kind: program.View, Out: int32(v.value), A: of, N: n, Off: off})
+	return v
 }

@@ -24,7 +24,7 @@ func hbm(t testing.TB, id topo.PEID) Ptr {
 	return Ptr(a)
 }
 
-// Every mistake gives an error with the index of the call and the reason.
+// Every mistake gives an error with the line of the call and the reason.
 func TestMistakes(t *testing.T) {
 	x := hbm(t, topo.PEID{})
 	tcm, _ := topo.Default().Address(topo.Location{Space: topo.TCMSpace})
@@ -32,12 +32,12 @@ func TestMistakes(t *testing.T) {
 	var foreign Tile
 	must.Get(Record(env(t, topo.PEID{}), func(p *PE) { p.Scratch(1); p.Scratch(1); foreign = p.Scratch(1) }))(t)
 	for want, kernel := range map[string]Kernel{
-		"call 1: send W: no neighbour there; the directions of sip0.cube0.pe0 are " +
+		"send W: no neighbour there; the directions of sip0.cube0.pe0 are " +
 			"intra_S intra_E S E global_E global_W": func(p *PE) {
 			p.Send(W, p.Load(x, 1))
 		},
-		"call 0: recv intra_N: no neighbour there": func(p *PE) { p.Recv(IntraN, 1) },
-		"recv: 99 is not a direction":              func(p *PE) { p.Recv(99, 1) },
+		"recv intra_N: no neighbour there": func(p *PE) { p.Recv(IntraN, 1) },
+		"recv: 99 is not a direction":      func(p *PE) { p.Recv(99, 1) },
 		"a tile of 4098 bytes does not fit into a slot of 4096 bytes: raise slot_size": func(p *PE) {
 			p.Send(E, p.Load(x, 2049))
 		},
@@ -51,29 +51,29 @@ func TestMistakes(t *testing.T) {
 		"load: sip0.cube0.pe0.tcm+0 is not HBM":           func(p *PE) { p.Load(Ptr(tcm), 1) },
 		"reach beyond the end of that PE's HBM":           func(p *PE) { p.Load(end, 5) },
 		"a view of elements 3 to 5 of a tile of 4":        func(p *PE) { p.View(p.Scratch(4), 3, 2) },
-		"wait: the handle does not belong to this kernel": func(p *PE) { p.Wait(Handle{op: 7}) },
+		"wait: the handle does not belong to this kernel": func(p *PE) { p.Wait(Handle{}) },
 		"sum does not take two tiles":                     func(p *PE) { p.Binary(Sum, p.Scratch(1), p.Scratch(1)) },
 		"add does not take one tile":                      func(p *PE) { p.Unary(Add, p.Scratch(1)) },
 		"dot of 2x3 and 3x4: the tiles have 5 and 12":     func(p *PE) { p.Dot(p.Scratch(5), p.Scratch(12), 2, 3, 4) },
 		"composite of 0x1x1": func(p *PE) {
-			p.Composite(Gemm{M: 0, K: 1, N: 1, A: Ref(x), B: Ref(x), Out: x})
+			p.Composite(Gemm{M: 0, K: 1, N: 1, A: Ref(x), B: Ref(x), Out: x.Plus(8)})
 		},
 		"composite: B has 3 elements, want 4": func(p *PE) {
-			p.Composite(Gemm{M: 2, K: 2, N: 2, A: Ref(x), B: Loaded(p.Scratch(3)), Out: x})
+			p.Composite(Gemm{M: 2, K: 2, N: 2, A: Ref(x), B: Loaded(p.Scratch(3)), Out: x.Plus(8)})
 		},
 		"the add of the epilogue has 3 elements, want a row of 2": func(p *PE) {
-			p.Composite(Gemm{M: 2, K: 2, N: 2, A: Ref(x), B: Ref(x), Out: x, Epilogue: []Epilogue{{Add, p.Scratch(3)}}})
+			p.Composite(Gemm{M: 2, K: 2, N: 2, A: Ref(x), B: Ref(x), Out: x.Plus(8), Epilogue: []Epilogue{{Add, p.Scratch(3)}}})
 		},
 		"sum cannot be an epilogue": func(p *PE) {
-			p.Composite(Gemm{M: 2, K: 2, N: 2, A: Ref(x), B: Ref(x), Out: x, Epilogue: []Epilogue{{Fn: Sum}}})
+			p.Composite(Gemm{M: 2, K: 2, N: 2, A: Ref(x), B: Ref(x), Out: x.Plus(8), Epilogue: []Epilogue{{Fn: Sum}}})
 		},
-		"call 1: panic: runtime error: index out": func(p *PE) { p.Scratch(1); _ = []int{}[p.SIP()] },
-		"send to sip0.cube0.pe0: want another":    func(p *PE) { p.SendTo(topo.PEID{}, p.Scratch(1)) },
-		"recv from sip7.cube0.pe0":                func(p *PE) { p.RecvFrom(topo.PEID{SIP: 7}, 1) },
+		"panic: runtime error: index out":      func(p *PE) { p.Scratch(1); _ = []int{}[p.SIP()] },
+		"send to sip0.cube0.pe0: want another": func(p *PE) { p.SendTo(topo.PEID{}, p.Scratch(1)) },
+		"recv from sip7.cube0.pe0":             func(p *PE) { p.RecvFrom(topo.PEID{SIP: 7}, 1) },
 	} {
 		_, err := Record(env(t, topo.PEID{}), kernel)
 		if err == nil || !strings.Contains(err.Error(), want) ||
-			!strings.HasPrefix(err.Error(), "kernel on sip0.cube0.pe0: call ") {
+			!strings.HasPrefix(err.Error(), "kernel on sip0.cube0.pe0: tl/tl_test.go:") {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -235,7 +235,7 @@ func TestMessages(t *testing.T) {
 	must.Do(t, run.Do(0, 0, program.Port{}))
 	if err := program.NewExecutor(cells{topo.Address(x), nil}, []*program.Program{sender}).Do(0, 0,
 		program.Port{}); err == nil ||
-		!strings.Contains(err.Error(), "sip0.cube0.pe0: load (call 0)") {
+		!strings.Contains(err.Error(), "sip0.cube0.pe0: load at tl/tl_test.go:") {
 		t.Errorf("%v", err)
 	}
 }

@@ -134,7 +134,7 @@ func TestWrongKernels(t *testing.T) {
 	s := Shape{N: 4, Cubes: m.Cubes, SIPs: m.SIPs, Root: Center}
 	separate := s
 	separate.SIPs.Grid.W = 1 // no exchange between the SIPs
-	ptr := func(topo.PEID) tl.Ptr { return tl.Ptr(0) }
+	ptr := first(m)
 	for name, kernel := range map[string]tl.Kernel{
 		"sums of single SIPs": must.Get(Kernel(LRAB, separate, ptr))(t),
 		"no sum":              func(p *tl.PE) { p.Store(ptr(p.ID()), p.Load(ptr(p.ID()), s.N)) },
@@ -159,6 +159,17 @@ func TestWrongKernels(t *testing.T) {
 	}
 }
 
+// first returns the address of the first element of each PE's HBM.
+func first(m *topo.Topology) func(topo.PEID) tl.Ptr {
+	return func(id topo.PEID) tl.Ptr {
+		a, err := m.Address(topo.Location{PEID: id, Space: topo.HBMSpace})
+		if err != nil {
+			panic(err)
+		}
+		return tl.Ptr(a)
+	}
+}
+
 // The published numbers of rounds between SIPs and the position of the root.
 func TestCounts(t *testing.T) {
 	for _, c := range []struct {
@@ -168,7 +179,7 @@ func TestCounts(t *testing.T) {
 	}{{topo.Ring, 6, 1, 5}, {topo.Torus, 2, 3, 3}} {
 		m := must.Get(topo.Default().WithSIPs(c.kind, c.w, c.h))(t)
 		s := Shape{N: 1, Cubes: m.Cubes, SIPs: m.SIPs, Root: Center}
-		recorded := must.Get(s.record(m, must.Get(Kernel(LRAB, s, func(topo.PEID) tl.Ptr { return tl.Ptr(0) }))(t)))(t)
+		recorded := must.Get(s.record(m, must.Get(Kernel(LRAB, s, first(m)))(t)))(t)
 		most := 0
 		for rank := range recorded.Ranks() {
 			between := 0

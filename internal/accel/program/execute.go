@@ -47,7 +47,7 @@ func (x *Executor) Do(program, op int, port Port) error {
 		}
 	}
 	if err := x.do(program, &p.Ops[op], port); err != nil {
-		return fmt.Errorf("%v: %v (call %d): %w", p.ID, p.Ops[op].Kind, op, err)
+		return fmt.Errorf("%v: %v at %s: %w", p.ID, p.Ops[op].Kind, p.Where(op), err)
 	}
 	return nil
 }

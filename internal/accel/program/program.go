@@ -5,7 +5,13 @@
 // A value is the contents of one tile. Values are numbered from 1 in each program; 0 means none.
 package program
 
-import "github.com/kernbench/kernbench/internal/accel/topo"
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+
+	"github.com/kernbench/kernbench/internal/accel/topo"
+)
 
 // ElemSize is the size of an element in bytes. All elements are f16.
 const ElemSize = 2
@@ -68,6 +74,23 @@ type Op struct {
 	Handle  int   // Wait: index of the operation to wait for
 	Gemm    *Gemm // Composite and Dot
 	Scalars [2]float32
+	PC      uintptr // the kernel's call; 0 if unknown
+}
+
+// Where returns the position of an operation for messages: the kernel's file and line, such as
+// "softmax/main.go:17", or its index if the program was not recorded from a kernel.
+func (p *Program) Where(op int) string {
+	if pc := p.Ops[op].PC; pc != 0 {
+		return Line(pc)
+	}
+	return fmt.Sprintf("call %d", op)
+}
+
+// Line returns the file, with its folder, and the line of a call.
+func Line(pc uintptr) string {
+	frame, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+	folder, file := filepath.Split(frame.File)
+	return fmt.Sprintf("%s:%d", filepath.Join(filepath.Base(folder), file), frame.Line)
 }
 
 // Bytes returns the number of bytes that the operation moves.

@@ -39,8 +39,8 @@ func (g *engine) compose(p *pe) error {
 	c := &composite{pe: p, op: p.pc, gemm: p.prog.Ops[p.pc].Gemm, tile: program.TileOf(g.Topo)}
 	c.count = c.gemm.Tiles(c.tile)
 	if need := c.largest(); need > p.room {
-		return fmt.Errorf("%v: call %d: a composite needs %d bytes of TCM for its tiles, and %d of %d are left beside the "+
-			"kernel's tiles and receive slots", p.prog.ID, p.pc, need, max(0, p.room), g.Topo.PE.TCMBytes)
+		return fmt.Errorf("%v: %s: a composite needs %d bytes of TCM for its tiles, and %d of %d are left beside the "+
+			"kernel's tiles and receive slots", p.prog.ID, p.prog.Where(p.pc), need, max(0, p.room), g.Topo.PE.TCMBytes)
 	}
 	g.composites = append(g.composites, c)
 	return g.feed(c, int32(len(g.composites)-1))

@@ -165,7 +165,7 @@ func (g *engine) mayEnd(p *pe) {
 
 // effect appends an operation to Result.Order.
 func (g *engine) effect(p *pe, op int, port program.Port) {
-	g.order = append(g.order, Effect{p.number, int32(op), port})
+	g.order = append(g.order, Effect{p.number, int32(op), port, g.now})
 }
 
 // roundUp rounds up to whole nanoseconds.
@@ -309,10 +309,10 @@ func (g *engine) describeWait(p *pe) (text string, next *pe) {
 	if i, runs := g.byIndex[who]; runs {
 		next = g.pes[i]
 	}
-	text = fmt.Sprintf("%v waits in call %d (%v) %s %v", p.prog.ID, at, op.Kind, how, peer)
+	text = fmt.Sprintf("%v waits at %s (%v) %s %v", p.prog.ID, p.prog.Where(at), op.Kind, how, peer)
 	switch {
 	case op.Any:
-		return fmt.Sprintf("%v waits in call %d (recv) for anyone", p.prog.ID, at), nil
+		return fmt.Sprintf("%v waits at %s (recv) for anyone", p.prog.ID, p.prog.Where(at)), nil
 	case next == nil:
 		text += ", which runs no program"
 	}

@@ -23,7 +23,6 @@ type queue struct {
 	slots   *slotMemory
 	credits int
 
-	// Messages stay in order, so each stage needs only a counter: the number of arrivals that have passed it.
 	// Messages stay in order, so counters tell how many of the arrivals have passed each stage.
 	arrivals []*arrival // in the order they were sent
 	landed   int        // reached the receiving PE
@@ -88,13 +87,14 @@ func (g *engine) checkMessages() error {
 			if _, runs := g.byIndex[int(q.port.To)]; !runs {
 				why = "runs no program"
 			}
-			return fmt.Errorf("%v sent %d messages to %v that were not received (the first in call %d): %v %s",
-				from, left, to, q.arrivals[q.matched].op, to, why)
+			first := q.arrivals[q.matched]
+			return fmt.Errorf("%v sent %d messages to %v that were not received (the first at %s): %v %s",
+				from, left, to, first.from.prog.Where(first.op), to, why)
 		}
 		for _, a := range q.arrivals {
 			if want := a.by.prog.Ops[a.recv].Bytes(); want != a.bytes {
-				return fmt.Errorf("%v sent %d bytes in call %d that %v received as %d bytes in call %d", from, a.bytes, a.op, to,
-					want, a.recv)
+				return fmt.Errorf("%v sent %d bytes at %s that %v received as %d bytes at %s", from, a.bytes,
+					a.from.prog.Where(a.op), to, want, a.by.prog.Where(a.recv))
 			}
 		}
 	}

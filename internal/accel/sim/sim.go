@@ -48,6 +48,7 @@ type Result struct {
 	Busy      []event.Time // by link: how long it was sending
 	Usage     []Usages     // by program: what its engines did
 	End       event.Time
+	Unchecked string // what the check for races left out, and why; Run leaves it empty
 	Load      *Load  // if Config.Load, and there are not too many links
 	Trace     *Trace // if Config.Trace
 }
@@ -56,6 +57,7 @@ type Result struct {
 type Effect struct {
 	Program, Op int32
 	Port        program.Port
+	At          event.Time // from the beginning of the simulation
 }
 
 // The kinds of this package's events. A and B are the fields of event.Event.

@@ -255,7 +255,8 @@ func TestComposite(t *testing.T) {
 			if resident {
 				a = tl.Loaded(p.Load(x, 32*k))
 			}
-			p.Wait(p.Composite(tl.Gemm{M: 32, K: k, N: 32, A: a, B: tl.Ref(x), Out: x, Epilogue: epilogue}))
+			p.Wait(p.Composite(tl.Gemm{M: 32, K: k, N: 32, A: a, B: tl.Ref(x),
+				Out: x.Plus(64 * 48 * 32), Epilogue: epilogue}))
 		}})[pe0]
 		return all - loading
 	}
@@ -368,9 +369,8 @@ func TestAnyAndAsync(t *testing.T) {
 	one := perPE(t, c, kernels{pe0: sender, cube1: func(p *tl.PE) { p.Recv(tl.W, 512); work(p) }})[cube1]
 	beside := perPE(t, c, kernels{pe0: sender,
 		cube1: func(p *tl.PE) { h := p.RecvAsync(tl.W, 512); work(p); p.Wait(h) }})[cube1]
-	dropped := perPE(t, c, kernels{pe0: sender, cube1: func(p *tl.PE) { p.RecvAsync(tl.W, 512) }})[cube1]
-	if beside != 128*ns || one <= beside || dropped == 0 {
-		t.Errorf("receive then work %v, beside work %v, never waited for %v", one, beside, dropped)
+	if beside != 128*ns || one <= beside {
+		t.Errorf("receive then work %v, beside work %v", one, beside)
 	}
 }
 
@@ -383,8 +383,8 @@ func TestDeadlock(t *testing.T) {
 		circ bool
 	}{
 		{kernels{pe0: func(p *tl.PE) { p.Recv(tl.E, 1) }, cube1: func(p *tl.PE) { p.Recv(tl.W, 1) }},
-			[]string{"2 programs wait", "sip0.cube0.pe0 waits in call 0 (recv) from sip0.cube1.pe0",
-				"sip0.cube1.pe0 waits in call 0 (recv) from sip0.cube0.pe0", "cycle"}, true},
+			[]string{"2 programs wait", "sip0.cube0.pe0 waits at sim/sim_test.go:385 (recv) from sip0.cube1.pe0",
+				"sip0.cube1.pe0 waits at sim/sim_test.go:385 (recv) from sip0.cube0.pe0", "cycle"}, true},
 		{kernels{pe0: func(p *tl.PE) { p.Recv(tl.E, 1) }, cube1: func(p *tl.PE) {}},
 			[]string{"1 programs wait", "sip0.cube1.pe0 has ended"}, false},
 		{kernels{pe0: func(p *tl.PE) { p.Recv(tl.E, 1) }}, []string{"sip0.cube1.pe0, which runs no program"}, false},
@@ -392,15 +392,13 @@ func TestDeadlock(t *testing.T) {
 			for range 5 {
 				p.Send(tl.E, p.Scratch(1))
 			}
-		}, cube1: func(p *tl.PE) {}}, []string{"sip0.cube0.pe0 waits in call 9 (send) for a free slot at sip0.cube1.pe0",
+		}, cube1: func(p *tl.PE) {}}, []string{"sip0.cube0.pe0 waits at sim/sim_test.go:393 (send) for a free slot at " +
+			"sip0.cube1.pe0",
 			"has ended"}, false},
-		{kernels{pe0: func(p *tl.PE) {
-			p.RecvAsync(tl.E, 1)
-		}, cube1: func(p *tl.PE) {}}, []string{"(recv_async) from sip0.cube1.pe0"}, false},
 		{kernels{pe0: func(p *tl.PE) {
 			p.Wait(p.RecvAsync(tl.E, 1))
 		}, cube1: func(p *tl.PE) {}}, []string{"(recv_async) from sip0.cube1.pe0"}, false},
-		{kernels{pe0: func(p *tl.PE) { p.RecvAny(1) }}, []string{"waits in call 0 (recv) for anyone"}, false},
+		{kernels{pe0: func(p *tl.PE) { p.RecvAny(1) }}, []string{"waits at sim/sim_test.go:401 (recv) for anyone"}, false},
 	} {
 		_, _, err := run(t, c, k.ks)
 		var d *Deadlock
@@ -656,12 +654,12 @@ func TestBreakdownOfContention(t *testing.T) {
 func TestMessagesAreReceived(t *testing.T) {
 	send := func(p *tl.PE) { p.Send(tl.E, p.Scratch(2)); p.Send(tl.E, p.Scratch(2)) }
 	for want, ks := range map[string]kernels{
-		"sip0.cube0.pe0 sent 2 messages to sip0.cube1.pe0 that were not received (the first in call 1): " +
+		"sip0.cube0.pe0 sent 2 messages to sip0.cube1.pe0 that were not received (the first at sim/sim_test.go:655): " +
 			"sip0.cube1.pe0 runs no program": {
 			pe0: send},
-		"sent 1 messages to sip0.cube1.pe0 that were not received (the first in call 3): sip0.cube1.pe0 has ended without": {
+		"sent 1 messages to sip0.cube1.pe0 that were not received (the first at sim/sim_test.go:655): sip0.cube1.pe0 has ended without": {
 			pe0: send, cube1: func(p *tl.PE) { p.Recv(tl.W, 2) }},
-		"sent 4 bytes in call 3 that sip0.cube1.pe0 received as 6 bytes in call 1": {
+		"sent 4 bytes at sim/sim_test.go:655 that sip0.cube1.pe0 received as 6 bytes at sim/sim_test.go:663": {
 			pe0: send, cube1: func(p *tl.PE) { p.Recv(tl.W, 2); p.Recv(tl.W, 3) }},
 	} {
 		if _, _, err := run(t, config(topo.Default()), ks); err == nil || !strings.Contains(err.Error(), want) {

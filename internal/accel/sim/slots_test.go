@@ -59,7 +59,8 @@ func TestCompositeInTCM(t *testing.T) {
 			if scratch > 0 {
 				p.Scratch(scratch / tl.ElemSize)
 			}
-			p.Wait(p.Composite(tl.Gemm{M: 32, K: 64 * tiles, N: 32, A: tl.Ref(x), B: tl.Ref(x), Out: x}))
+			p.Wait(p.Composite(tl.Gemm{M: 32, K: 64 * tiles, N: 32, A: tl.Ref(x), B: tl.Ref(x),
+				Out: x.Plus(64 * tiles * 32)}))
 		}})
 		return r, err
 	}
@@ -92,9 +93,10 @@ func TestReceiveDuringFetch(t *testing.T) {
 	took := perPE(t, config(m), kernels{
 		cube1: func(p *tl.PE) { p.Send(tl.W, p.Scratch(128)); p.Recv(tl.W, 128) },
 		pe0: func(p *tl.PE) {
-			p.Composite(tl.Gemm{M: 32, K: 64, N: 3200, A: tl.Loaded(p.Scratch(32 * 64)), B: tl.Loaded(p.Scratch(64 * 3200)),
-				Out: x})
+			product := p.Composite(tl.Gemm{M: 32, K: 64, N: 3200, A: tl.Loaded(p.Scratch(32 * 64)),
+				B: tl.Loaded(p.Scratch(64 * 3200)), Out: x})
 			p.Send(tl.E, p.Recv(tl.E, 128))
+			p.Wait(product)
 		},
 	})
 	if took[pe0] < 100*16*ns || took[cube1] > 200*ns {

@@ -1,6 +1,9 @@
 package topo
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Space is a kind of memory.
 type Space string
@@ -37,9 +40,10 @@ type Address uint64
 // topologies have wider fields.
 type widths struct{ sip, die, local int }
 
-// The two upper bits of the offset on a die select the memory.
+// The two upper bits of the offset on a die select the memory. No window is 0, so that address 0 is invalid
+// and a forgotten pointer is found.
 const (
-	hbmWindow = iota
+	hbmWindow = iota + 1
 	sramWindow
 	tcmWindow
 	windowBits = 2
@@ -101,6 +105,9 @@ func (t *Topology) Address(l Location) (Address, error) {
 
 // Locate returns the location of an address. It is the inverse of Address.
 func (t *Topology) Locate(a Address) (Location, error) {
+	if a == 0 {
+		return Location{}, errors.New("address 0 is invalid")
+	}
 	w := t.addressWidth
 	l := Location{PEID: PEID{SIP: int(a >> (w.die + w.local)), Cube: int(a >> w.local & (1<<w.die - 1))}}
 	local := int64(a & (1<<w.local - 1))

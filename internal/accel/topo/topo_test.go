@@ -171,8 +171,10 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%v has the address %#x", l, a)
 		}
 	}
-	if l, err := m.Locate(3 << 40); err == nil {
-		t.Errorf("an address of nothing leads to %v", l)
+	for _, a := range []Address{0, 1, 3<<40 + 1<<39} {
+		if l, err := m.Locate(a); err == nil {
+			t.Errorf("address %#x, which nothing has, leads to %v", a, l)
+		}
 	}
 }
 
