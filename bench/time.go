@@ -19,6 +19,7 @@ type timeOptions struct {
 	preamble     func() error
 	inPlace      bool
 	take         func(batch int, samples []int64) error
+	cold         bool
 	afterSamples func() error
 }
 
@@ -48,6 +49,10 @@ func SampledBy(take func(batch int, samples []int64) error) TimeOption {
 	return func(o *timeOptions) { o.take = take }
 }
 
+// SampledCold declares, if cold is true, that the program of [SampledBy] flushes the caches before
+// each call. The row's cache is then cold.
+func SampledCold(cold bool) TimeOption { return func(o *timeOptions) { o.cold = cold } }
+
 // Time measures call on all ranks together: it verifies one call, warms up, samples until the
 // median is known well enough, and verifies again. The time of an iteration is the time of its
 // slowest rank. Time records their median as the metric time_us, and the rates derived from it.
@@ -57,7 +62,7 @@ func SampledBy(take func(batch int, samples []int64) error) TimeOption {
 // verifications between the samples.
 func (s *State) Time(ctx context.Context, call func() error, options ...TimeOption) error {
 	opts := collect(options)
-	body := measure.Body{Call: call, Preamble: opts.preamble, Sample: opts.take}
+	body := measure.Body{Call: call, Preamble: opts.preamble, Sample: opts.take, Cold: opts.cold}
 	if err := s.verifyCalls(ctx, body, "verify before timing"); err != nil {
 		return err
 	}
@@ -75,6 +80,9 @@ func (s *State) Time(ctx context.Context, call func() error, options ...TimeOpti
 		return s.verifyCalls(ctx, body, phase)
 	}
 	cfg := s.set.Measure
+	if opts.cold {
+		cfg.Cache = measure.Cold
+	}
 	cfg.Progress = func(phase string, _ int) { s.set.Phase(phase) }
 	if s.set.Clock.Deterministic() { // simulated time needs no warm-up
 		s.set.Phase("timed")

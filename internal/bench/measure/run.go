@@ -56,8 +56,8 @@ func Run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 	if body.Call == nil {
 		return nil, errors.New("measuring: the body has no call")
 	}
-	if body.Sample != nil && cfg.Cache == Cold {
-		return nil, errors.New("measuring: the caches of another program cannot be swept")
+	if body.Sample != nil && cfg.Cache == Cold && !body.Cold {
+		return nil, errors.New("measuring: cold caches: the program that takes the samples does not flush them")
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -72,7 +72,7 @@ func Run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 		ClockOverhead: s.watch.calibration.Overhead, ClockResolution: s.watch.calibration.Resolution,
 		GCOff: !clock.Deterministic(),
 	}
-	if cfg.Cache == Cold {
+	if cfg.Cache == Cold && body.Sample == nil {
 		var warning string
 		r.ColdBytes, warning = coldBytes(cfg.ColdBytes, lastLevelCache())
 		r.warnIf(warning != "", "%s", warning)

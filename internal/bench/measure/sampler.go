@@ -30,6 +30,8 @@ type Body struct {
 	// would cost more than many calls do. A Preamble call just before Sample replaces the preamble of
 	// its first call.
 	Sample func(batch int, samples []int64) error
+	// Cold says that Sample flushes the caches before each call.
+	Cold bool
 }
 
 // CallError is an error or a panic of the body.

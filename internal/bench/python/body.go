@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/host/clock"
 )
 
@@ -55,8 +56,9 @@ func (p *Program) Close() { p.program.close() }
 
 // request names a bench of the file and a point of it.
 type request struct {
-	Bench string       `json:"bench"`
-	Point []coordinate `json:"point"`
+	Bench string        `json:"bench"`
+	Point []coordinate  `json:"point"`
+	Cache measure.Cache `json:"cache,omitempty"` // cold if the program must flush the caches before each call
 }
 
 type coordinate struct {
@@ -81,6 +83,8 @@ type prepared struct {
 	Bytes    float64   `json:"bytes"`
 	Flops    float64   `json:"flops"`
 	Counters []counter `json:"counters"`
+	// Cache is cold if the program flushes the caches before each call.
+	Cache measure.Cache `json:"cache"`
 }
 
 type counter struct {
@@ -147,7 +151,11 @@ func (p *Program) run(ctx context.Context, name string, s *bench.State) (skip *s
 	do := func(verb string) func() error {
 		return func() error { _, err := ask(verb, struct{}{}); return err }
 	}
-	r, err := ask("point", request{name, coordinates(s.Point())})
+	asked := request{Bench: name, Point: coordinates(s.Point())}
+	if s.Sampling().Cache == measure.Cold {
+		asked.Cache = measure.Cold
+	}
+	r, err := ask("point", asked)
 	if err != nil || r.Skip != nil {
 		return r.Skip, err
 	}
@@ -173,15 +181,23 @@ func (p *Program) run(ctx context.Context, name string, s *bench.State) (skip *s
 		return nil, err
 	}
 	s.UseClock(*timed)
-	timings := []bench.TimeOption{bench.SampledBy(func(batch int, samples []int64) error {
-		return take(samples, func() (reply, error) {
-			return ask("sample", map[string]int{"batch": batch, "count": len(samples)})
-		})
-	})}
+	warning := ""
+	timings := []bench.TimeOption{bench.SampledCold(r.Cache == measure.Cold),
+		bench.SampledBy(func(batch int, samples []int64) error {
+			return take(samples, func() (reply, error) {
+				r, err := ask("sample", map[string]int{"batch": batch, "count": len(samples)})
+				warning = r.Warning // later requests know more
+				return r, err
+			})
+		})}
 	if r.Preamble {
 		timings = append(timings, bench.Preamble(do("preamble")))
 	}
-	return nil, s.Time(ctx, do("call"), timings...)
+	err = s.Time(ctx, do("call"), timings...)
+	if warning != "" {
+		s.Warn("%s", warning)
+	}
+	return nil, err
 }
 
 func verdict(r reply, err error) error {

@@ -211,7 +211,7 @@ func (a axis) values() (values []bench.Value, err error) {
 
 // keep calls the file's own predicates for a point.
 func (d declared) keep(ctx context.Context, p *program, at bench.Point) error {
-	r, err := p.ask(ctx, "where", request{d.Name, coordinates(at)}, nil)
+	r, err := p.ask(ctx, "where", request{Bench: d.Name, Point: coordinates(at)}, nil)
 	if err == nil && r.Dropped != "" {
 		err = errors.New(r.Dropped)
 	}

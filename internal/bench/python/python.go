@@ -193,6 +193,7 @@ type reply struct {
 	Dropped string  `json:"dropped"`
 	Wrong   *int64  `json:"wrong"`
 	Samples []int64 `json:"samples"` // in nanoseconds
+	Warning string  `json:"warning"` // about the samples so far
 }
 
 // failure is an exception: its last line, and the traceback.

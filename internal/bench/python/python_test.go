@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 )
@@ -34,21 +35,36 @@ func measured(t *testing.T, path, axis string, values ...string) (outcomes []ben
 	return outcomes
 }
 
-// Events time the work on the device without the preamble, graphs are replayed, and the row names
-// the clock. The device is a fake whose kernel takes 7 us, or half of that in a graph.
+// Events time the work on the device without preambles and launches, graphs are replayed, and the row
+// names the clock and the state of the cache. The device is simulated: a launch takes the host 20 us,
+// the kernel takes 7 us, 3 us more with a cold cache, and half as long in a graph, whose start takes
+// 2 us.
 func TestModes(t *testing.T) {
-	all := measured(t, "testdata/modes.py", "mode", "wall", "events", "preamble", "graph", "unknown")
-	for i, want := range []struct {
-		clock string
-		us    float64
-	}{{"perf_counter", 0}, {"cuda events", 7}, {"cuda events", 7}, {"cuda graph", 3.5}} {
-		o := all[i]
-		if us := o.Metrics["time_us"]; o.Status != "ok" || o.Clock != want.clock || want.us > 0 && us != want.us {
-			t.Errorf("point %d: %s %s, clock %q, %v us, want %q, %v us", i, o.Status, o.Reason, o.Clock, us, want.clock, want.us)
-		}
+	type wanted struct {
+		mode, clock, cache, says string
+		least, most              float64
 	}
-	if last := all[len(all)-1]; !strings.Contains(last.Reason, `mode='unknown': want one of wall, events, graph`) {
-		t.Errorf("an unknown mode: %s %s", last.Status, last.Reason)
+	wants := []wanted{
+		{"wall", "perf_counter", "warm", "", 27, 1e6},
+		{"events", "cuda events", "warm", "", 7, 7},
+		{"cold", "cuda events", "cold", "", 10, 10},
+		{"preamble", "cuda events", "warm", "", 7, 7},
+		{"waiting preamble", "cuda events", "warm", "", 7, 7},
+		{"waiting call", "cuda events", "warm", "the host was not ahead of the GPU in any batch", 27, 1e6},
+		{"graph", "cuda graph", "warm", "", 3.5, 3.535},
+		{"cold graph", "", "", `cache="cold" is for mode="events"`, 0, 0},
+		{"unknown", "", "", "mode='unknown': want one of wall, events, graph", 0, 0},
+	}
+	for i, o := range measured(t, "testdata/modes.py", "mode", lists.Map(wants, func(w wanted) string {
+		return w.mode
+	})...) {
+		want, us, said := wants[i], o.Metrics["time_us"], strings.Join(append(o.Warnings, o.Reason), "; ")
+		if o.Clock != want.clock || o.Cache != want.cache || us < want.least || us > want.most {
+			t.Errorf("%s: %s %s, clock %q, %s, %v us, want %+v", want.mode, o.Status, said, o.Clock, o.Cache, us, want)
+		}
+		if !strings.Contains(said, want.says) || want.says == "" && strings.Contains(said, "ahead") {
+			t.Errorf("%s: it says %q, want %q", want.mode, said, want.says)
+		}
 	}
 	// Work on a stream for which the current one does not wait would seem to take no time.
 	if o := measured(t, "testdata/modes.py", "mode", "elsewhere")[0]; o.Status != "failed" ||
@@ -113,7 +129,7 @@ for mode, timer in MODES.items():
         def call():
             time.sleep(slow)
             calls.append("captured" if torch.cuda._capturing else "made")
-        t = timer(call, None, None)
+        t = timer(call, alone=False)
         torch.cuda.log.clear()
         for count, batch in ((1, 1), (2, 1), (2, 3)):
             assert len(t.sample(count, batch)) == count
@@ -121,8 +137,9 @@ for mode, timer in MODES.items():
         print(mode, calls.count("made"), calls.count("captured"), len(replays))
 `
 	out, err := exec.Command(interpreterForTests, "-B", "-c", script).CombinedOutput()
-	// One call finds out what to wait for; graphs are captured for one call and for three.
-	want := strings.Repeat("wall 10 0 0\n", 2) + strings.Repeat("events 10 0 0\n", 2) + strings.Repeat("graph 2 4 8\n", 2)
+	// One call finds out what to wait for, one calibrates the delay, and two come before the first sample of a batch;
+	// graphs are captured for one call and for three.
+	want := strings.Repeat("wall 10 0 0\n", 2) + strings.Repeat("events 13 0 0\n", 2) + strings.Repeat("graph 2 4 11\n", 2)
 	if err != nil || string(out) != want {
 		t.Errorf("%v: calls\n%s, want\n%s", err, out, want)
 	}

@@ -333,8 +333,9 @@ class Context:
 class State:
     """Gives a body its point, and collects its results."""
 
-    def __init__(self, values: Dict[str, Any]) -> None:
+    def __init__(self, values: Dict[str, Any], num_ranks: int = 1, cold: bool = False) -> None:
         self._values = values
+        self._alone, self._cold = num_ranks == 1, cold
         self._timer: Any = None  # a timer of _timing
         self._checks: List[Callable] = []
         self._report: Dict[str, Any] = {"counters": []}
@@ -374,14 +375,17 @@ class State:
         raise _Skip(reason)
 
     def exec(self, fn: Callable, preamble: Optional[Callable] = None, sync: Optional[Callable] = None,
-             mode: str = "wall", preamble_fn: Optional[Callable] = None) -> None:
+             mode: str = "wall", preamble_fn: Optional[Callable] = None, cache: str = "") -> None:
         """Sets the function to time. It is called after the body has returned. A preamble runs
         before each call and is not timed. The mode says how calls are timed:
 
         wall    by the clock of the host, until the work is done: until sync() returns if it is given,
                 else until the device that torch or CuPy uses is idle and the result of fn is ready
-        events  by events of CUDA or HIP on torch's current stream, before and after the calls
-        graph   by events around replays of a CUDA graph of the call, which torch captures
+        events  by events of CUDA or HIP on the current stream of torch or CuPy, before and after the calls,
+                which are all queued before the first one begins
+        graph   by events around the replay of a graph that holds many calls
+
+        cache="cold" flushes the GPU's cache before each call, as `--cache cold` does; "warm" is the default.
         """
         if self._timer is not None:
             raise RuntimeError("state.exec was called twice")
@@ -391,7 +395,9 @@ class State:
             raise ValueError("mode=%r: want one of %s" % (mode, ", ".join(MODES)))
         if sync is not None and mode != "wall":
             raise ValueError("mode=%r waits by events; sync is for mode=\"wall\"" % mode)
-        self._timer = MODES[mode](fn, preamble or preamble_fn, sync)
+        if cache not in ("", "warm", "cold"):
+            raise ValueError("cache=%r: want \"warm\" or \"cold\"" % cache)
+        self._timer = MODES[mode](fn, preamble or preamble_fn, sync, self._cold or cache == "cold", self._alone)
 
     def _wrong(self) -> int:
         wrong = 0
@@ -504,11 +510,11 @@ class _Server:
         gc.collect()
         self.context.device  # makes it the current device
         self.join(d)
-        self.state = state = State(self.values(d, asked["point"]))
+        self.state = state = State(self.values(d, asked["point"]), self.context.num_ranks, asked.get("cache") == "cold")
         d.fn(state, self.context)
         timer = state._timer
         return {"exec": timer is not None, "preamble": timer is not None and timer.preamble is not None,
-                "clock": timer and timer.clock(), "verify": bool(state._checks), **state._report}
+                "clock": timer and timer.clock(), "cache": "cold" if timer and timer.cold else "warm", "verify": bool(state._checks), **state._report}
 
     def timer(self) -> Any:
         if self.state is None or self.state._timer is None:
@@ -533,7 +539,7 @@ class _Server:
         timer, collecting = self.timer(), gc.isenabled()
         gc.disable()
         try:
-            return {"samples": timer.sample(asked["count"], asked["batch"])}
+            return {"samples": timer.sample(asked["count"], asked["batch"]), "warning": timer.warning}
         finally:
             if collecting:
                 gc.enable()

@@ -1,42 +1,63 @@
-"""The clocks of state.exec: wall, events and graph."""
+"""The timers of state.exec: wall, events and graph.
+
+events and graph time a batch of calls on the GPU by itself: a delay kernel holds the stream while the
+host queues everything behind it. If the delay is still running when the last launch has been queued,
+the GPU does not wait for the host between the calls, so launches are not part of the time. Otherwise
+the batch is repeated with a longer delay.
+"""
 
 import sys
 import time
 import types
 from typing import Any, Callable, Dict, List, Optional
 
+from kernbench import _device
+
 
 class Wall:
     """Times calls by the host's clock, until the work that they start has finished."""
 
-    def __init__(self, call: Callable, preamble: Optional[Callable], sync: Optional[Callable]) -> None:
+    name = "wall"
+
+    def __init__(self, call: Callable, preamble: Optional[Callable] = None, sync: Optional[Callable] = None,
+                 cold: bool = False, alone: bool = True) -> None:
         self.call, self.preamble, self.sync = call, preamble, sync
+        self.cold = cold  # the GPU's cache is flushed before each call
+        self.alone = alone  # there are no other ranks, which would have to make the same calls
         self.wait: Optional[Callable] = sync  # waits for the device
         self.ready: Optional[Callable] = None  # waits for a list of results of calls
+        self.device = _device.find() if cold else None
+        if cold and self.device is None:
+            raise RuntimeError("cache=\"cold\" flushes the cache of a GPU: it needs torch or CuPy, and a GPU")
         self.warm = False
         self.prepared = False
+        self.warning = ""  # about the samples, for the row
 
     def clock(self) -> Optional[dict]:
         """The clock, if it differs from the one in the greeting."""
         return None
 
     def settle(self) -> None:
-        wait = self.wait or _device_sync()
+        wait = self.wait or device_sync()
         if wait is not None:
             wait()
 
     def prepare(self) -> None:
+        """Runs the preamble, unless a request has just done so, and flushes the cache."""
         if self.preamble is not None and not self.prepared:
             self.preamble()
             self.settle()
         self.prepared = False
+        if self.cold:
+            self.device.flush()
+            self.settle()
 
     def once(self) -> None:
         """One untimed call, which finds out what a sample must wait for, so that samples include the
         work and not only its launch."""
         self.prepared = False
-        result = _ran(self.call())
-        self.wait = self.sync or _device_sync()
+        result = ran(self.call())
+        self.wait = self.sync or device_sync()
         if self.sync is None:
             self.ready = self.waiter(result)
         self.finish([result])
@@ -45,7 +66,7 @@ class Wall:
     def waiter(self, result: Any) -> Optional[Callable]:
         """Returns the function that waits for results like this one."""
         jax = sys.modules.get("jax")
-        if _is_work(result):
+        if is_work(result):
             return lambda results: [r.wait() for r in results]
         if jax is None:
             return None
@@ -82,140 +103,242 @@ class Wall:
 
 
 class Events(Wall):
-    """Times calls by events that the GPU records in its stream. The host runs ahead of the GPU, so the
-    launch time is hidden unless it is longer than the work."""
+    """Times calls by events that the GPU records in its stream, with everything queued before the first
+    one begins."""
 
     name = "events"
-    pairs = 64  # of events in flight together
+    resolution = 500  # nanoseconds, as CUDA documents it
+    queued = 384  # launches behind one delay: the stream's queue has room for about 1000
+    attempts = 8  # for a batch: the last delay is 128 times the first
+    longest = 300_000_000  # nanoseconds of a delay
 
-    def __init__(self, call: Callable, preamble: Optional[Callable], sync: Optional[Callable]) -> None:
-        super().__init__(call, preamble, sync)
-        torch = sys.modules.get("torch")
-        if torch is None or not torch.cuda.is_available():
-            raise RuntimeError("mode=\"%s\" needs torch and a GPU that it can use" % self.name)
-        self.torch, self.cuda = torch, torch.cuda
+    def __init__(self, call: Callable, preamble: Optional[Callable] = None, sync: Optional[Callable] = None,
+                 cold: bool = False, alone: bool = True) -> None:
+        super().__init__(call, preamble, sync, cold, alone)
+        self.device = self.device or _device.find()
+        if self.device is None:
+            raise RuntimeError("mode=\"%s\" needs torch or CuPy, and a GPU that it can use" % self.name)
         self.events: List[tuple] = []
-        self.hidden = 0  # leading blocks of samples that took much longer than their events measured
+        self.rate = 0.0  # cycles of the delay kernel per nanosecond
+        self.launch = 0.0  # nanoseconds of the host per launch
+        self.empty = 0  # nanoseconds between two events with nothing in between
+        self.grown = 1  # how much longer than estimated the next delay is
+        self.gated = alone  # the samples come behind a delay
+        self.hidden = 0  # leading batches that took much longer than their events measured
+        self.blocks = self.behind = 0  # batches, and those in which the host was not ahead
 
     def clock(self) -> Optional[dict]:
-        maker = "hip" if getattr(self.torch.version, "hip", None) else "cuda"
-        return {"name": "%s %s" % (maker, self.name), "overhead": 0, "resolution": 500}  # as CUDA documents it
+        return {"name": "%s %s" % (self.device.kind, self.name), "overhead": 0, "resolution": self.resolution}
 
     def settle(self) -> None:
         """Does nothing: the stream runs the preamble before the call without waiting."""
 
     def run(self, batch: int) -> None:
-        for work in [r for r in (self.call() for _ in range(batch)) if _is_work(_ran(r))]:
+        for work in [r for r in (self.call() for _ in range(batch)) if is_work(ran(r))]:
             work.wait()  # makes the current stream wait
+
+    def launches(self, batch: int) -> int:
+        """How many entries one sample has in the stream's queue, if a call is one kernel."""
+        return batch + 2 + (self.preamble is not None) + self.cold
 
     def once(self) -> None:
         self.prepared = False
         self.run(1)
-        self.cuda.synchronize()
+        self.device.synchronize()
 
     def sample(self, count: int, batch: int) -> List[int]:
         if not self.warm:
             self.prepare()
             self.once()
+            self.calibrate()
             self.warm = True
-        while len(self.events) <= min(count, self.pairs):
-            self.events.append((self.cuda.Event(enable_timing=True), self.cuda.Event(enable_timing=True)))
+        if not self.alone:
+            # Ranks that meet before each call must not delay it by different times.
+            if count > 1 and not self.gated:
+                self.blocks = self.behind = 0  # the warm-up starts with one sample
+            self.gated = count > 1
         times: List[int] = []
         while len(times) < count:
-            pairs = self.events[1:1 + count - len(times)]
-            self.cuda.synchronize()
-            start = time.perf_counter_ns()
-            self.events[0][0].record()
-            for pair in pairs:
-                self.prepare()
-                pair[0].record()
-                self.run(batch)
-                pair[1].record()
-            self.cuda.synchronize()
-            self.compare(time.perf_counter_ns() - start, _elapsed((self.events[0][0], pairs[-1][1])))
-            times += [_elapsed(pair) for pair in pairs]
+            most = max(1, self.queued // self.launches(batch))
+            times += self.block(min(most, count - len(times)), batch)
         return times
 
-    def compare(self, wall: int, seen: int) -> None:
-        """Fails if the events miss work, because the call uses a stream for which the current one does
-        not wait; then only its launch would be timed. Occasional delays of the host are tolerated.
-        This makes no calls of its own, because all ranks must make equally many."""
-        if self.hidden >= 0 and wall > 4 * seen + 200000:
-            self.hidden += 1
+    def calibrate(self) -> None:
+        """Measures the delay kernel, an empty pair of events, and the host's time for a launch. It makes
+        one call."""
+        device, cycles = self.device, 200_000
+        a, b = self.pairs(1)[0]
+        for _ in range(2):  # the first one loads the kernel
+            a.record()
+            device.spin(cycles)
+            b.record()
+            device.synchronize()
+        self.rate = max(cycles / max(device.elapsed(a, b), 1), 1e-3)
+        device.spin(cycles)
+        a.record()
+        b.record()
+        device.synchronize()
+        self.empty = device.elapsed(a, b)
+        self.prepare()
+        start = time.perf_counter_ns()
+        a.record()
+        self.run(1)
+        b.record()
+        self.launch = max((time.perf_counter_ns() - start) / self.launches(1), 1000)
+        device.synchronize()
+
+    def pairs(self, n: int) -> List[tuple]:
+        while len(self.events) < n:
+            self.events.append((self.device.event(), self.device.event()))
+        return self.events[:n]
+
+    def block(self, samples: int, batch: int) -> List[int]:
+        """Takes samples behind one delay. Other ranks would wait for calls that only this one repeats,
+        so with several ranks there is one attempt."""
+        times: List[int] = []
+        for _ in range(self.attempts if self.alone else 1):
+            times, ahead = self.attempt(samples, batch)
+            if ahead:
+                break
         else:
+            if self.alone and samples > 1:  # the preamble may wait for the GPU: put the delay behind it
+                self.queued, self.grown = 1, 1
+                return [t for _ in range(samples) for t in self.block(1, batch)]
+            self.behind += 1
+            self.attempts = 1  # the call itself waits for the GPU: no delay is long enough
+        self.blocks += 1
+        self.warning = ""
+        if self.behind:
+            self.warning = ("the host was not ahead of the GPU in %s, so times include launches"
+                            % ("any batch" if self.behind == self.blocks else "some batches"))
+        return times
+
+    def attempt(self, samples: int, batch: int) -> tuple:
+        """Queues samples behind a delay and returns their times, and whether the host was ahead."""
+        device, pairs, now = self.device, self.pairs(samples + 1), time.perf_counter_ns
+        first, gate = pairs.pop()
+        after = self.alone and samples == 1  # the delay comes after the preamble
+        if after:
+            self.prepare()
+        entries = self.launches(batch) * samples
+        device.synchronize()
+        start = now()
+        first.record()
+        if self.gated:
+            device.spin(int(min((1.5 * self.launch * entries + 50_000) * self.grown, self.longest) * self.rate))
+        gate.record()
+        if self.gated and not self.alone:
+            self.prepare()
+            self.run(1)  # delays end at different times on the ranks: meet before the first sample
+        for a, b in pairs:
+            if not after:
+                self.prepare()
+            a.record()
+            self.run(batch)
+            b.record()
+        took = now() - start
+        ahead = self.gated and not device.reached(gate)
+        device.synchronize()
+        wall = now() - start
+        if ahead:
+            self.launch, self.grown = max(0.9 * self.launch, took / entries), 1
+        else:
+            self.grown *= 2
+        times = [device.elapsed(a, b) for a, b in pairs]
+        self.compare(wall, device.elapsed(first, pairs[-1][1]), ahead and min(times) - self.empty < 100 * batch, ahead)
+        return times, ahead
+
+    def compare(self, wall: int, seen: int, nothing: bool, ahead: bool) -> None:
+        """Fails if the events miss work, because the call uses a stream for which the current one does
+        not wait; then only its launch would be timed. nothing means that the stream had less than 100 ns
+        of work per call, a tenth of the shortest kernels. Occasional delays of the host are tolerated.
+        This makes no calls of its own, because all ranks must make equally many."""
+        if self.hidden >= 0 and (nothing or wall > 4 * seen + 200_000):
+            self.hidden += 1
+        elif ahead:
             self.hidden = -1  # checked: no hidden work
         if self.hidden == 4:
             raise RuntimeError("the events saw %d us of %d us: have the current stream wait for the stream that the call "
-                               "uses, or take mode=\"wall\"" % (seen // 1000, wall // 1000))
+                               "uses, or take mode=\"wall\"" % (0 if nothing else seen // 1000, wall // 1000))
 
 
 class Graph(Events):
-    """Times replays of the call as a CUDA graph, so that the host launches many calls at once."""
+    """Times replays of a CUDA graph that holds all calls of a sample."""
 
     name = "graph"
-    most = 32  # calls in one graph
+    resolution = 10_000  # a bound for what a replay adds: a sample is 100 times as long
+    most = 2000  # calls in one graph
 
-    def __init__(self, call: Callable, preamble: Optional[Callable], sync: Optional[Callable]) -> None:
-        super().__init__(call, preamble, sync)
-        self.graphs: Dict[int, Any] = {}
+    def __init__(self, call: Callable, preamble: Optional[Callable] = None, sync: Optional[Callable] = None,
+                 cold: bool = False, alone: bool = True) -> None:
+        if cold:
+            raise ValueError("mode=\"graph\" times calls with a warm cache; cache=\"cold\" is for mode=\"events\"")
+        super().__init__(call, preamble, sync, cold, alone)
+        self.graphs: Dict[int, Callable] = {}
+        self.one = 0  # shortest time of a replay with one call
 
-    def graph(self, calls: int) -> Any:
+    def parts(self, batch: int) -> List[int]:
+        """The numbers of calls of the graphs that make a batch."""
+        whole, rest = divmod(batch, self.most)
+        return [self.most] * whole + [rest] * (rest > 0)
+
+    def launches(self, batch: int) -> int:
+        return 2 + len(self.parts(batch)) + (self.preamble is not None)
+
+    def replay(self, calls: int) -> Callable:
         if calls not in self.graphs:
-            side = self.cuda.Stream()  # torch requires a call on a side stream before the capture
-            side.wait_stream(self.cuda.current_stream())
-            with self.cuda.stream(side):
-                super().run(1)
-            self.cuda.current_stream().wait_stream(side)
-            self.cuda.synchronize()
-            graph = self.cuda.CUDAGraph()
-            with self.cuda.graph(graph):
-                super().run(calls)
-            self.graphs[calls] = graph
+            self.graphs[calls] = self.device.capture(super().run, calls)
         return self.graphs[calls]
 
     def run(self, batch: int) -> None:
-        calls = min(batch, self.most)
-        for _ in range(batch // calls):
-            self.graph(calls).replay()
-        for _ in range(batch % calls):
-            self.graph(1).replay()
+        for calls in self.parts(batch):
+            self.replay(calls)()
 
     def once(self) -> None:
         if 1 not in self.graphs:
-            self.graph(1)
+            self.replay(1)
             if self.preamble is not None:  # the call before the capture has used up its data
                 self.preamble()
         super().once()
 
     def sample(self, count: int, batch: int) -> List[int]:
-        for calls in {1, min(batch, self.most)}:
+        for calls in {1, *self.parts(batch)}:
             if calls not in self.graphs:
                 self.prepare()
-                self.graph(calls)
-                self.run(calls)
-        return super().sample(count, batch)
+                self.replay(calls)()
+        times = super().sample(count, batch)
+        self.check(sorted(times)[len(times) // 2], min(times), batch)
+        return times
+
+    def check(self, median: int, least: int, batch: int) -> None:
+        """Warns if replaying takes more than 1 % of a sample."""
+        if batch == 1:
+            self.one = min(self.one or least, least)
+            if self.preamble is not None and median < 100 * 2000:
+                self.warning = self.warning or ("with a preamble each graph holds one call, so a time includes the start "
+                                                "of a graph, about 2 µs")
+            return
+        share = (self.one - median / batch) * len(self.parts(batch)) / median
+        if self.one and share > 0.01:
+            self.warning = self.warning or "starting the graphs takes %.1f %% of the time" % (100 * share)
 
 
 MODES = {"wall": Wall, "events": Events, "graph": Graph}
 
 
-def _elapsed(pair: tuple) -> int:
-    return round(pair[0].elapsed_time(pair[1]) * 1e6)  # from milliseconds
-
-
-def _ran(result: Any) -> Any:
+def ran(result: Any) -> Any:
     """Rejects lazy results of a call, such as coroutines: the call would not have done the work."""
     if isinstance(result, (types.CoroutineType, types.GeneratorType, types.AsyncGeneratorType)):
         raise TypeError("the timed function returns a %s, which has not run yet" % type(result).__name__)
     return result
 
 
-def _is_work(result: Any) -> bool:
+def is_work(result: Any) -> bool:
     """Whether this is the result of an asynchronous collective of torch."""
     return hasattr(result, "wait") and hasattr(result, "is_completed")
 
 
-def _device_sync() -> Optional[Callable]:
+def device_sync() -> Optional[Callable]:
     """Returns a function that waits for the GPUs of this process, or None if no library uses any."""
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and torch.cuda.is_initialized():

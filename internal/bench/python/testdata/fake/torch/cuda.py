@@ -1,10 +1,19 @@
+"""A GPU in real time: work has a duration, each stream has its own queue, and the host spends time on
+every launch. Times are nanoseconds of the host's clock; events return them exactly."""
+
 import time
 from contextlib import contextmanager
+
+LAUNCH = 20_000  # the host's time for a launch
+REPLAY = 2  # microseconds that starting a graph adds
+
+_streams = []
 
 
 class Stream:
     def __init__(self):
-        self.at = 0.0  # microseconds of the device's time
+        self.at = 0  # when its last work ends
+        _streams.append(self)
 
     def wait_stream(self, other):
         self.at = max(self.at, other.at)
@@ -14,6 +23,7 @@ _default = Stream()
 _current = [_default]
 _capturing = []
 log = []  # events, for the tests
+flushed = [False]
 
 
 def is_available():
@@ -54,25 +64,37 @@ def stream(s):
     _current.pop()
 
 
+def _queue(us, on=None):
+    s = on or current_stream()
+    s.at = max(s.at, time.perf_counter_ns()) + round(1000 * us)
+
+
+def _launch():
+    end = time.perf_counter_ns() + LAUNCH
+    while time.perf_counter_ns() < end:
+        pass
+
+
 def work(us, on=None):
-    """Starts a kernel of this duration."""
+    """Starts a kernel of this duration, and of 3 us more if the cache has been flushed."""
+    us += 3 * flushed[0]
+    flushed[0] = False
     if _capturing:
         _capturing[-1].append(us)
         return
     log.append("work")
-    s = on or current_stream()
-    s.at += us
-    _slow[0] += us if on else 0
+    _launch()
+    _queue(us, on)
 
 
-_slow = [0.0]
+def _sleep(cycles):
+    _queue(cycles / 2000)
 
 
 def synchronize(device=None):
     log.append("wait %d" % (_device[0] if device is None else device))
-    if _slow[0]:  # work on another stream takes real time, which only the host sees
-        time.sleep(_slow[0] / 1e6)
-        _slow[0] = 0.0
+    while time.perf_counter_ns() < max(s.at for s in _streams):
+        time.sleep(2e-6)
 
 
 class Event:
@@ -80,10 +102,13 @@ class Event:
         assert enable_timing
 
     def record(self):
-        self.at = current_stream().at
+        self.at = max(current_stream().at, time.perf_counter_ns())
+
+    def query(self):
+        return time.perf_counter_ns() >= self.at
 
     def elapsed_time(self, end):
-        return (end.at - self.at) / 1e3
+        return (end.at - self.at) / 1e6
 
 
 class CUDAGraph:
@@ -92,7 +117,8 @@ class CUDAGraph:
 
     def replay(self):
         log.append("replay %d" % len(self.kernels))
-        current_stream().at += sum(self.kernels) / 2  # a graph is twice as fast as its calls
+        _launch()
+        _queue(REPLAY + sum(self.kernels) / 2)  # a graph is twice as fast as its calls
 
 
 @contextmanager
