@@ -2,6 +2,7 @@ package measure
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -68,7 +69,8 @@ func TestPreambleElsewhere(t *testing.T) {
 	}
 }
 
-// A failure of such a program is a failure of the call, and a cold cache is an error.
+// A failure of such a program is a failure of the call. A cold cache is an error, unless the program
+// flushes it.
 func TestFailuresElsewhere(t *testing.T) {
 	lost := errors.New("the process ended")
 	ranks := each(1, Default(), 0)
@@ -79,7 +81,20 @@ func TestFailuresElsewhere(t *testing.T) {
 		t.Errorf("error %v", errs[0])
 	}
 	ranks[0].cfg.Cache = Cold
-	if _, errs := runAll(hang(t), ranks, nil); errs[0] == nil || !strings.Contains(errs[0].Error(), "cannot be swept") {
+	if _, errs := runAll(hang(t), ranks, nil); errs[0] == nil || !strings.Contains(errs[0].Error(), "does not flush them") {
 		t.Errorf("cold: error %v", errs[0])
+	}
+	ranks[0].body.Cold = true
+	ranks[0].body.Sample = func(batch int, samples []int64) error {
+		if batch != 1 {
+			return fmt.Errorf("%d calls after one flush", batch)
+		}
+		for i := range samples {
+			samples[i] = 1000
+		}
+		return nil
+	}
+	if results, errs := runAll(hang(t), ranks, nil); errs[0] != nil || results[0].Cache != Cold || results[0].ColdBytes != 0 {
+		t.Errorf("flushed by the program: %v, %+v", errs[0], results[0])
 	}
 }
