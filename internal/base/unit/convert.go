@@ -1,0 +1,76 @@
+package unit
+
+import "strings"
+
+// measure is the meaning of a unit: scale times the base unit of its dimension.
+type measure struct {
+	dimension string
+	scale     float64
+}
+
+// bases are the units that take a prefix, with their dimension. A bit is an eighth of a byte.
+var bases = map[string]measure{
+	"s": {"time", 1}, "sec": {"time", 1}, "second": {"time", 1}, "seconds": {"time", 1},
+	"B": {"bytes", 1}, "byte": {"bytes", 1}, "bytes": {"bytes", 1}, "b": {"bytes", 0.125}, "bit": {"bytes", 0.125},
+	"bits": {"bytes", 0.125}, "Bps": {"bytes/time", 1}, "bps": {"bytes/time", 0.125},
+	"FLOP": {"flop", 1}, "flop": {"flop", 1}, "FLOPS": {"flop/time", 1}, "FLOPs": {"flop/time", 1},
+	"flops": {"flop/time", 1}, "Flops": {"flop/time", 1}, "Flop": {"flop", 1}, "Hz": {"1/time", 1},
+	"op": {"op", 1}, "ops": {"op", 1}, "J": {"energy", 1}, "W": {"power", 1}, "m": {"length", 1},
+}
+
+// fixed are the units that take no prefix.
+var fixed = map[string]measure{
+	"min": {"time", 60}, "h": {"time", 3600}, "usec": {"time", 1e-6}, "msec": {"time", 1e-3}, "nsec": {"time", 1e-9},
+	"1": {"1", 1}, "%": {"1", 0.01},
+}
+
+var unitPrefixes = map[string]float64{"f": 1e-15, "p": 1e-12, "n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1, "k": 1e3,
+	"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30,
+	"Ti": 1 << 40}
+
+// Conversion returns the factor that converts a number of one unit to another: 1000 from "ms"
+// to "us". ok is false if the units measure different things, or if one of them is unknown and
+// they are not spelled alike.
+func Conversion(from, to string) (factor float64, ok bool) {
+	from, to = plainUnit(from), plainUnit(to)
+	if from == to {
+		return 1, true
+	}
+	a, known := parseUnit(from)
+	b, alsoKnown := parseUnit(to)
+	if !known || !alsoKnown || a.dimension != b.dimension {
+		return 0, false
+	}
+	return a.scale / b.scale, true
+}
+
+// plainUnit replaces both letters that mean micro by u.
+func plainUnit(unit string) string {
+	return strings.NewReplacer("µ", "u", "μ", "u").Replace(strings.TrimSpace(unit))
+}
+
+// parseUnit reads a unit such as us, GB/s or GFLOPS.
+func parseUnit(text string) (m measure, known bool) {
+	above, below, rate := strings.Cut(text, "/")
+	if m, known = simpleUnit(above); !known || !rate {
+		return m, known
+	}
+	per, known := simpleUnit(below)
+	if !known {
+		return m, false
+	}
+	return measure{m.dimension + "/" + per.dimension, m.scale / per.scale}, true
+}
+
+func simpleUnit(text string) (measure, bool) {
+	if m, known := fixed[text]; known {
+		return m, true
+	}
+	for prefix, scale := range unitPrefixes {
+		rest, has := strings.CutPrefix(text, prefix)
+		if m, known := bases[rest]; has && known {
+			return measure{m.dimension, m.scale * scale}, true
+		}
+	}
+	return measure{}, false
+}
