@@ -236,5 +236,5 @@ func (a *app) baselineRuns(spec string, f checkFlags) (base, recent []compare.Ru
 // sideOf returns a run in the form that package compare takes.
 func sideOf(r *journal.Run, only []string) (compare.Run, error) {
 	rows, err := chosenRows(r, only, nil)
-	return compare.Run{Header: &r.Header, Rows: rows, Incomplete: r.Incomplete()}, err
+	return compare.Run{Header: &r.Header, Earlier: r.Earlier, Rows: rows, Incomplete: r.Incomplete()}, err
 }

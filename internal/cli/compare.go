@@ -26,13 +26,18 @@ at least 4 on each side are needed to estimate their variation, and with fewer t
 is no verdict, regardless of the samples within a launch. Run with --trials 6.
 Disturbed trials do not count. Simulated rows have no noise and are compared exactly.
 
+Above the table it lists how the runs differ otherwise: host, kernel, driver, build,
+seed, environment, inputs, units, sampling. Values in other units are converted. Points
+measured on another CPU or GPU model, or in units that cannot be converted, are "not
+comparable", unless --ignore names the difference (--ignore cpu).
+
 With --by, values of an axis, variable or option of one run are compared: the first
 value with each of the others, or the named ones (--by algorithm=ring,tree).
 
 ` + runHelp + `
 
 Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
-3 ambiguous (and nothing slower).`,
+3 ambiguous or not comparable (and nothing slower).`,
 		Example: fmt.Sprintf(`  %[1]s compare out/memory@-1 out/memory
   %[1]s compare before after --format junit > compare.xml
   %[1]s compare out/a out/b --ignore NCCL_MIN_CTAS --metric busbw
@@ -45,7 +50,7 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 	fl.Float64Var(&opts.Floor, "floor", compare.DefaultFloor, "smallest relative change that matters")
 	fl.Float64Var(&opts.Alpha, "alpha", compare.DefaultAlpha, "probability of any false verdict in the whole comparison")
 	fl.StringVar(&by, "by", "", "compare values of this axis, `VAR`iable or option within one run; VAR=A,B compares these")
-	fl.StringSliceVar(&opts.Ignore, "ignore", nil, "axes, variables or options that differ on purpose")
+	fl.StringSliceVar(&opts.Ignore, "ignore", nil, "axes, variables, options or differences that are on purpose")
 	fl.StringArrayVar(&only, "only", nil, onlyHelp)
 	fl.StringSliceVar(&opts.Sort, "sort", nil,
 		"order by these `COLUMNS` of the table, the first one first; -change is largest first")

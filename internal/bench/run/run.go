@@ -309,6 +309,9 @@ func (r *runner) header(resumed bool) journal.Header {
 		Backend: r.plan.Backend, Launcher: "local", Seed: r.plan.Seed, Trials: r.plan.Trials,
 		Points: r.plan.Points, Launches: r.plan.Launches(), Resumed: resumed,
 	}
+	if groups := r.plan.Groups; len(groups) > 0 {
+		h.Bind = string(groups[0].Bind)
+	}
 	switch {
 	case r.opts.Launcher != nil:
 		h.Launcher = r.opts.Launcher.Name()

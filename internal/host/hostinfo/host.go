@@ -37,6 +37,8 @@ type Host struct {
 	NUMANodes  int    `json:"numa_nodes,omitempty"`
 	Virtual    bool   `json:"virtual,omitempty"`    // runs under a hypervisor, as far as visible from inside
 	Hypervisor string `json:"hypervisor,omitempty"` // its name, if known
+	GPUs       string `json:"gpus,omitempty"`       // number and model: "8 x NVIDIA H200"
+	GPUDriver  string `json:"gpu_driver,omitempty"` // maker and release: "NVIDIA 550.54.15"
 	Build      Build  `json:"build"`
 }
 
@@ -69,6 +71,7 @@ func Read(root fs.FS) Host {
 	if limit := memoryLimit(root); limit < host.Memory {
 		host.MemoryMax = limit
 	}
+	host.GPUs, host.GPUDriver = readGPUs(root)
 	// On x86 a processor flag shows a hypervisor. Xen has a file on all architectures.
 	host.Hypervisor = line(root, "sys/hypervisor/type")
 	host.Virtual = host.Hypervisor != "" || info.hasFlag("hypervisor")

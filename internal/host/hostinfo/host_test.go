@@ -291,3 +291,24 @@ func TestBuildString(t *testing.T) {
 		}
 	}
 }
+
+func TestGPUs(t *testing.T) {
+	root := tree(map[string]string{
+		"proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build\n" +
+			"GCC version:  gcc version 12.2.0\n",
+		"proc/driver/nvidia/gpus/0000:0f:00.0/information": "Model: \t\t NVIDIA H200\nIRQ:   \t\t 95\n",
+		"proc/driver/nvidia/gpus/0000:1f:00.0/information": "Model: \t\t NVIDIA H200\n",
+		"proc/driver/nvidia/gpus/0000:2f:00.0/information": "Model: \t\t NVIDIA L4\n",
+	})
+	if h := Read(root); h.GPUs != "2 x NVIDIA H200, 1 x NVIDIA L4" || h.GPUDriver != "NVIDIA 550.54.15" {
+		t.Errorf("GPUs %q, driver %q", h.GPUs, h.GPUDriver)
+	}
+	closed := tree(map[string]string{
+		"proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n"})
+	if h := Read(closed); h.GPUs != "" || h.GPUDriver != "NVIDIA 535.104.05" {
+		t.Errorf("GPUs %q, driver %q", h.GPUs, h.GPUDriver)
+	}
+	if h := Read(tree(nil)); h.GPUs != "" || h.GPUDriver != "" {
+		t.Errorf("without a driver: %+v", h)
+	}
+}

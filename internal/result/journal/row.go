@@ -264,6 +264,7 @@ type Header struct {
 	Fingerprints map[string]Inputs `json:"fingerprints,omitempty"`
 	Backend      string            `json:"backend"`
 	Launcher     string            `json:"launcher,omitempty"`
+	Bind         string            `json:"bind,omitempty"` // how ranks were pinned to cores
 	Seed         uint64            `json:"seed"`
 	Trials       int               `json:"trials"`
 	Points       int               `json:"points"`

@@ -38,6 +38,8 @@ type Run struct {
 	Name   string // shown in reports; "" means the run's id
 	Header *journal.Header
 	Rows   []journal.Row
+	// Earlier has the headers of other runs that some rows belong to.
+	Earlier []journal.Header
 	// Incomplete describes how the run was cut short; "" if it is complete.
 	Incomplete string
 
@@ -47,14 +49,17 @@ type Run struct {
 // Options say what is compared and how strictly. The zero value means the defaults.
 type Options struct {
 	Metric string
-	Floor  float64  // smallest relative change that matters
-	Alpha  float64  // probability of any false verdict in the whole report
-	Ignore []string // axes, variables, options, num_ranks or backend that differ on purpose
+	Floor  float64 // smallest relative change that matters
+	Alpha  float64 // probability of any false verdict in the whole report
+	// Ignore names axes, variables, options, num_ranks or backend that differ on purpose, and
+	// differences that do not make points incomparable.
+	Ignore []string
 
 	Sort    []string // columns to sort the pairs by; "-change" sorts in descending order
 	Columns []string // columns of the table, in this order; nil means all
 
-	sides [2]string // names of the sides in notes and warnings; OLD and NEW by default
+	sides    [2]string // names of the sides in notes and warnings; OLD and NEW by default
+	compared []string  // differences that are the object of the comparison, so they are not listed
 }
 
 // Verdicts that follow from the status of the rows. Package judge has the others.
@@ -63,10 +68,13 @@ const (
 	New    judge.Verdict = "new"    // absent from OLD
 	Fixed  judge.Verdict = "fixed"  // not ok in OLD, ok in NEW
 	Broken judge.Verdict = "broken" // not ok on either side
+	// NotComparable: a decisive Difference, such as another CPU, makes a ratio meaningless.
+	NotComparable judge.Verdict = "not comparable"
 )
 
 // verdicts lists all verdicts, the most urgent first.
-var verdicts = []judge.Verdict{judge.Slower, Lost, judge.Ambiguous, Broken, judge.Faster, judge.Same, Fixed, New}
+var verdicts = []judge.Verdict{judge.Slower, Lost, NotComparable, judge.Ambiguous, Broken, judge.Faster, judge.Same,
+	Fixed, New}
 
 // Side summarizes the rows of one run at a point.
 type Side struct {
@@ -76,6 +84,10 @@ type Side struct {
 	Trials  int            `json:"trials"`           // trials that are ok and have the metric
 	NotOK   int            `json:"not_ok,omitempty"` // trials that are not ok
 	Samples int            `json:"samples"`          // total over Trials
+	// Unit of Value, if it is not the report's and cannot be converted to it.
+	Unit string `json:"unit,omitempty"`
+
+	quiet int // trials among Trials that nothing disturbed
 }
 
 // Pair is one point on both sides. A side that does not have the point is nil.
@@ -102,16 +114,18 @@ type Pair struct {
 
 // Report is the result of Compare or CheckBaseline.
 type Report struct {
-	OldRun   string                `json:"old_run"`
-	NewRun   string                `json:"new_run"`
-	Metric   string                `json:"metric"`
-	Unit     string                `json:"unit,omitempty"`
-	Better   string                `json:"better"`
-	Floor    float64               `json:"floor"`
-	Alpha    float64               `json:"alpha"`
-	Counts   map[judge.Verdict]int `json:"counts"`
-	Pairs    []Pair                `json:"pairs"`
-	Warnings []string              `json:"warnings,omitempty"`
+	OldRun string                `json:"old_run"`
+	NewRun string                `json:"new_run"`
+	Metric string                `json:"metric"`
+	Unit   string                `json:"unit,omitempty"`
+	Better string                `json:"better"`
+	Floor  float64               `json:"floor"`
+	Alpha  float64               `json:"alpha"`
+	Counts map[judge.Verdict]int `json:"counts"`
+	Pairs  []Pair                `json:"pairs"`
+	// Differences between the sides besides what is compared.
+	Differences []Difference `json:"differences,omitempty"`
+	Warnings    []string     `json:"warnings,omitempty"`
 
 	columns []column // columns of the table
 	// The runs of a check, the latest last; nil in other comparisons.
@@ -132,18 +146,27 @@ func Compare(old, new Run, opts Options) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	target := cmp.Or(metric.Unit, noUnit)
+	if metric.Name == DefaultMetric {
+		target = "us"
+	}
+	old, new = old.inUnit(metric.Name, target), new.inUnit(metric.Name, target)
 	points, err := match(old, new, opts)
 	if err != nil {
 		return Report{}, err
 	}
+	differ, decisive := differences(old, new, points, opts)
 	report := Report{
 		OldRun: old.ID(), NewRun: new.ID(), Metric: metric.Name, Unit: metric.Unit, Better: metric.Better,
 		Floor: opts.Floor, Alpha: opts.Alpha, Counts: map[judge.Verdict]int{}, columns: columns,
-		Pairs:    judgePairs(points, opts, metric.Better == "higher"),
-		Warnings: warnings(old, new, points, opts),
+		Pairs:       judgePairs(points, decisive, opts, metric.Better == "higher"),
+		Differences: differ, Warnings: warnings(old, new, points, opts),
 	}
-	for _, p := range report.Pairs {
+	for i := range report.Pairs {
+		p := &report.Pairs[i]
 		report.Counts[p.Verdict]++
+		p.Old.setUnit(old, points[i][0], metric.Name, target)
+		p.New.setUnit(new, points[i][1], metric.Name, target)
 	}
 	return report, report.sort(opts.Sort)
 }
@@ -168,7 +191,7 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 			continue
 		}
 		if parts[value] == nil {
-			parts[value] = &Run{Header: run.Header, Name: name + "=" + value}
+			parts[value] = &Run{Header: run.Header, Earlier: run.Earlier, Name: name + "=" + value}
 			values = append(values, value)
 		}
 		parts[value].Rows = append(parts[value].Rows, run.Rows[i])
@@ -185,7 +208,7 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 	if len(values) < 2 {
 		return nil, fmt.Errorf("%s has no two values to compare, only %s", name, strings.Join(values, ", "))
 	}
-	opts.Ignore = append(slices.Clip(opts.Ignore), name)
+	opts.Ignore, opts.compared = append(slices.Clip(opts.Ignore), name), append(slices.Clip(opts.compared), name)
 	opts.Alpha /= float64(len(values) - 1)
 	var reports []Report
 	for _, value := range values[1:] {
@@ -201,12 +224,13 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 	return reports, nil
 }
 
-// ExitCode returns 1 if any point is slower or lost, else 3 if any is ambiguous, else 0.
+// ExitCode returns 1 if any point is slower or lost, else 3 if any is ambiguous or not
+// comparable, else 0.
 func (r Report) ExitCode() int {
 	switch {
 	case r.Counts[judge.Slower]+r.Counts[Lost] > 0:
 		return 1
-	case r.Counts[judge.Ambiguous] > 0:
+	case r.Counts[judge.Ambiguous]+r.Counts[NotComparable] > 0:
 		return 3
 	}
 	return 0

@@ -23,9 +23,11 @@ func match(old, new Run, opts Options) ([]rowset.Matched, error) {
 	if len(opts.Ignore) > 0 {
 		known = rowset.CoordNames(slices.Concat(old.Rows, new.Rows))
 	}
+	known = append(known, differenceNames(old, new)...)
 	for _, name := range opts.Ignore {
 		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("nothing to ignore: %w", suggest.Unknown("coordinate of these runs", name, known))
+			return nil, fmt.Errorf("nothing to ignore: %w", suggest.Unknown("coordinate or difference of these runs", name,
+				known))
 		}
 	}
 	points := rowset.Match(func(r *journal.Row) string { return rowset.Key(r, opts.Ignore...) }, rowset.All(old.Rows),
@@ -47,13 +49,19 @@ func match(old, new Run, opts Options) ([]rowset.Matched, error) {
 	return points, nil
 }
 
-// judgePairs describes all points and judges those that have values on both sides.
-func judgePairs(points []rowset.Matched, opts Options, higherIsBetter bool) []Pair {
+// judgePairs describes all points and judges those that have values on both sides. decisive has
+// the differences that make a point not comparable.
+func judgePairs(points []rowset.Matched, decisive [][]string, opts Options, higherIsBetter bool) []Pair {
 	pairs := make([]Pair, len(points))
 	var cases []judge.Case
 	var at []int // index of each case's pair
 	for i, m := range points {
 		pairs[i] = describe(m, opts)
+		if pairs[i].Verdict == "" && len(decisive[i]) > 0 {
+			pairs[i].Verdict = NotComparable
+			pairs[i].Notes = append(pairs[i].Notes, "not comparable: different "+strings.Join(decisive[i], " and "))
+			continue
+		}
 		if pairs[i].Verdict == "" {
 			c, notes := newCase(m, opts)
 			pairs[i].Notes = append(pairs[i].Notes, notes...)
@@ -64,6 +72,9 @@ func judgePairs(points []rowset.Matched, opts Options, higherIsBetter bool) []Pa
 	for k, result := range rule.Decide(cases) {
 		p := &pairs[at[k]]
 		p.Verdict, p.Effect = result.Verdict, &result.Effect
+		if result.Note == judge.TooFewLaunches {
+			result.Note = p.tooFewTrials(opts.sides)
+		}
 		p.Notes = append(p.Notes, lists.NonEmpty(result.Note)...)
 		if result.Effect.Method != judge.None {
 			continue
@@ -73,6 +84,26 @@ func judgePairs(points []rowset.Matched, opts Options, higherIsBetter bool) []Pa
 		}
 	}
 	return pairs
+}
+
+// tooFewTrials says why there are too few trials for a verdict, and what would help.
+func (p *Pair) tooFewTrials(sides [2]string) string {
+	const needed = "at least %d a side are needed; "
+	for i, s := range []*Side{p.Old, p.New} {
+		switch made := s.Trials + s.NotOK; {
+		case s.quiet >= judge.MinLaunches || made < judge.MinLaunches && s.quiet == made:
+		case s.quiet == 0 && s.Trials > 0:
+			return fmt.Sprintf("not resolved: all trials of %s that are ok were disturbed: measure again on a quiet machine",
+				sides[i])
+		case s.Trials < judge.MinLaunches && s.NotOK > 0:
+			return fmt.Sprintf("not resolved: only %d of %s of %s are ok, and "+needed+"find out why the others failed",
+				s.Trials, unit.Plural(made, "trial"), sides[i], judge.MinLaunches)
+		default:
+			return fmt.Sprintf("not resolved: only %d of %s of %s were undisturbed, and "+needed+
+				"measure again on a quiet machine", s.quiet, unit.Plural(made, "trial"), sides[i], judge.MinLaunches)
+		}
+	}
+	return judge.TooFewLaunches
 }
 
 // describe returns the pair of a point, with its verdict if the statuses alone decide it.
@@ -128,6 +159,7 @@ func newSide(rows rowset.Set, metric string) *Side {
 		s.Samples += r.Samples
 	}
 	s.Trials = len(good)
+	s.quiet = len(good.Where(func(r *journal.Row) bool { return r.Disturbed() == "" }))
 	if s.NotOK < len(rows) {
 		s.Status = journal.OK
 	}
@@ -213,37 +245,28 @@ func runWarnings(old, new Run, names [2]string) (out []string) {
 		}
 	}
 	a, b := old.Header, new.Header
-	if a == nil || b == nil {
-		return out
-	}
-	switch {
-	case (a.Host.Hostname == "") != (b.Host.Hostname == ""): // one header is damaged
+	if a != nil && b != nil && (a.Host.Hostname == "") != (b.Host.Hostname == "") { // one header is damaged
 		out = append(out, fmt.Sprintf("not known to be the same kind of host: %s and %s", a.Host.Summary(), b.Host.Summary()))
-	case a.Host.Class() != b.Host.Class():
-		out = append(out, fmt.Sprintf("different kinds of host: %s and %s", a.Host.Summary(), b.Host.Summary()))
-	}
-	if a.Bench == b.Bench && a.Version != b.Version {
-		out = append(out, fmt.Sprintf("different versions of bench %s: %q and %q", a.Bench, a.Version, b.Version))
 	}
 	return out
 }
 
-// conditions are the row fields that must agree for values to be comparable.
-var conditions = []struct {
-	name string
-	get  func(*journal.Row) string
-}{
-	{"cadence", func(r *journal.Row) string { return r.Cadence }},
-	{"cache", func(r *journal.Row) string { return r.Cache }},
-	{"kind", func(r *journal.Row) string { return string(r.Kind) }},
-	{"clock", func(r *journal.Row) string { return r.Clock }},
+// differenceNames returns the names of all possible differences between two runs.
+func differenceNames(old, new Run) []string {
+	names := lists.Map(properties, func(p property) string { return p.name })
+	names = append(names, unitProperty, betterProperty, inputsProperty)
+	for _, run := range []Run{old, new} {
+		if run.Header != nil {
+			names = append(names, slices.Collect(maps.Keys(run.Header.Environ))...)
+		}
+	}
+	return names
 }
 
-// warnings returns the reasons why the two runs may not be comparable.
+// warnings returns what is missing on a side. Differences lists how the sides differ.
 func warnings(old, new Run, points []rowset.Matched, opts Options) []string {
 	out := runWarnings(old, new, opts.sides)
 	common, unequal, missing := 0, 0, 0
-	differ := make([]int, len(conditions))
 	for _, m := range points {
 		a, b := withMetric(m[0], opts.Metric), withMetric(m[1], opts.Metric)
 		if len(m[0]) > 0 && len(m[1]) > 0 {
@@ -257,16 +280,6 @@ func warnings(old, new Run, points []rowset.Matched, opts Options) []string {
 		}
 		if len(a) < len(m[0]) || len(b) < len(m[1]) {
 			missing++
-		}
-		for i, c := range conditions {
-			if c.get(a[0]) != c.get(b[0]) {
-				differ[i]++
-			}
-		}
-	}
-	for i, c := range conditions {
-		if differ[i] > 0 {
-			out = append(out, fmt.Sprintf("different %s in %s", c.name, unit.Plural(differ[i], "point")))
 		}
 	}
 	if unequal > 0 {

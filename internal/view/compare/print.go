@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -16,13 +17,15 @@ import (
 // Document is a comparison as finished text. It can be printed as a table for people, as
 // JSON, as JUnit XML for build servers, and as Markdown for a pull request.
 type Document struct {
-	Heading  []string // words above the table
-	Columns  []texttab.Column
-	Lines    []Line
-	Remarks  []string // lines below the table
-	Suite    string   // name of the JUnit test suite
-	Warnings []string // about the whole suite
-	Data     any      // encoded by the JSON format
+	Heading []string // words above the table
+	// Differences between the sides besides what is compared, one line each.
+	Differences []string
+	Columns     []texttab.Column
+	Lines       []Line
+	Remarks     []string // lines below the table
+	Suite       string   // name of the JUnit test suite
+	Warnings    []string // about the whole suite
+	Data        any      // encoded by the JSON format
 }
 
 // Line is the verdict on one point.
@@ -77,6 +80,9 @@ func (d Document) Write(w io.Writer, name string, width int) error {
 func (d Document) writeTable(w io.Writer, width int) error {
 	var b strings.Builder
 	fmt.Fprintln(&b, texttab.Wrap(d.Heading, width, "  "))
+	for _, difference := range d.Differences {
+		fmt.Fprintln(&b, texttab.Wrap(strings.Fields("differs in "+difference), width, "  "))
+	}
 	t := texttab.Table{Columns: d.Columns}
 	for _, l := range d.Lines {
 		t.Add(l.Cells...)
@@ -131,7 +137,8 @@ type (
 // writeJUnit writes each point as a test. A bad verdict is a failure and an undecided one
 // a skipped test, so that build servers show them separately.
 func (d Document) writeJUnit(w io.Writer, _ int) error {
-	suite := junitSuite{Name: d.Suite, Tests: len(d.Lines), Out: texttab.Plain(strings.Join(d.Warnings, "; "))}
+	suite := junitSuite{Name: d.Suite, Tests: len(d.Lines),
+		Out: texttab.Plain(strings.Join(slices.Concat(d.Differences, d.Warnings), "; "))}
 	for _, l := range d.Lines {
 		c := junitCase{Class: l.Class, Name: l.Name}
 		switch l.Outcome {
@@ -162,6 +169,12 @@ const maxMarkdown = 200
 func (d Document) writeMarkdown(w io.Writer, _ int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n", texttab.Markdown(strings.TrimSuffix(strings.Join(d.Heading, " "), ":")))
+	for _, difference := range d.Differences {
+		b.WriteString("- differs in " + texttab.Markdown(difference) + "\n")
+	}
+	if len(d.Differences) > 0 {
+		b.WriteByte('\n')
+	}
 	good := lists.Filter(d.Lines, func(l Line) bool { return l.Outcome == passed })
 	d.writeMarkdownTable(&b, lists.Filter(d.Lines, func(l Line) bool { return l.Outcome != passed }))
 	for _, remark := range lists.NonEmpty(d.Remarks...) {

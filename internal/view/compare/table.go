@@ -140,13 +140,16 @@ func (r Report) Document() Document {
 		shown = slices.Insert(slices.Clone(columns), after, overColumn)
 	}
 	d.Heading = append(d.Heading, shared...)
+	d.Differences = lists.Map(r.Differences, Difference.String)
 	d.Columns = lists.Map(shown, func(c column) texttab.Column {
 		return texttab.Column{Title: cmp.Or(titles[c.name], c.name), Right: c.right}
 	})
 	var legend texttab.Legend
 	for _, p := range r.Pairs {
 		l := tableLine{Pair: p, shortName: texttab.Plain(p.nameWithout(shared)), noteMarks: legend.Mark(p.Notes...)}
-		l.change, l.interval, l.p = effectTexts(p.Effect)
+		if p.Effect != nil && (p.Effect.Method != judge.None || p.Old.quiet > 0 && p.New.quiet > 0) {
+			l.change, l.interval, l.p = effectTexts(*p.Effect) // a change between disturbed values is not shown
+		}
 		d.Lines = append(d.Lines, Line{
 			Cells: lists.Map(shown, func(c column) string { return c.text(l) }),
 			Class: strings.ReplaceAll(p.group, "/", "."), Name: strings.Join(p.fields, " "),
@@ -173,7 +176,7 @@ func outcomeOf(v judge.Verdict) testOutcome {
 	switch v {
 	case judge.Slower, Lost:
 		return failed
-	case judge.Ambiguous, Broken:
+	case judge.Ambiguous, Broken, NotComparable:
 		return undecided
 	}
 	return passed
@@ -232,13 +235,13 @@ func (s *Side) text() string {
 	case s.Trials == 0:
 		return string(s.Status)
 	}
+	if s.Unit != "" {
+		return unit.FormatSig(s.Value, 4) + " " + s.Unit
+	}
 	return unit.FormatSig(s.Value, 4)
 }
 
-func effectTexts(e *judge.Effect) (change, interval, p string) {
-	if e == nil {
-		return "", "", ""
-	}
+func effectTexts(e judge.Effect) (change, interval, p string) {
 	change = percent(e.Ratio)
 	if e.Low != 0 && e.Method != judge.Exact {
 		interval = percent(e.Low) + " to " + percent(e.High)

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
@@ -93,9 +94,9 @@ func hostLabel(h hostinfo.Host) string {
 func changesBetween(a, b NamedRun) (bench.Section, string) {
 	s := bench.Section{Title: a.Name + " and " + b.Name}
 	title := fmt.Sprintf("%s against %s", b.Name, a.Name)
-	old := compare.Run{Name: a.Name, Header: &a.Header, Rows: a.Latest()}
-	new := compare.Run{Name: b.Name, Header: &b.Header, Rows: b.Latest()}
-	var opts compare.Options
+	old := compare.Run{Name: a.Name, Header: &a.Header, Earlier: a.Earlier, Rows: a.Latest()}
+	new := compare.Run{Name: b.Name, Header: &b.Header, Earlier: b.Earlier, Rows: b.Latest()}
+	opts := compare.Options{Metric: comparedMetric(b.Run)}
 	if BackendsDiffer(old.Rows, new.Rows) {
 		opts.Ignore = []string{rowset.Backend}
 	}
@@ -105,11 +106,26 @@ func changesBetween(a, b NamedRun) (bench.Section, string) {
 		return s, fmt.Sprintf("%s: not compared", title)
 	}
 	d := r.Document()
-	s.Text = "- " + strings.Join(lists.NonEmpty(d.Remarks...), "\n- ")
+	differ := lists.Map(d.Differences, func(text string) string { return "differs in " + text })
+	s.Text = "- " + strings.Join(append(differ, lists.NonEmpty(d.Remarks...)...), "\n- ")
 	s.Table = [][]string{lists.Map(d.Columns, func(c texttab.Column) string { return c.Title })}
 	s.Table = append(s.Table, lists.Map(d.Lines, func(l compare.Line) []string { return l.Cells })...)
 	s.Detail = len(d.Lines) > 40
 	return s, title + ": " + r.Summary()
+}
+
+// comparedMetric returns the metric to compare runs by: the time, or the first metric that is
+// declared better lower or higher if the run has no time.
+func comparedMetric(r *journal.Run) string {
+	timed := func(row journal.Row) bool { _, has := row.Metrics[compare.DefaultMetric]; return has }
+	if !slices.ContainsFunc(r.Rows, timed) {
+		for _, m := range r.Header.Metrics {
+			if m.Better != "" {
+				return m.Name
+			}
+		}
+	}
+	return compare.DefaultMetric
 }
 
 // BackendsDiffer reports whether each run has a single backend and these differ. Such

@@ -52,6 +52,10 @@ type comparison struct {
 	Lines   [][]string `json:"lines"` // the second cell is the verdict
 	More    int        `json:"more,omitempty"`
 	Remarks []string   `json:"remarks"`
+	// Differences between the runs besides what is compared, one line each. Decisive has the names
+	// of those that make points not comparable.
+	Differences []string `json:"differences,omitempty"`
+	Decisive    []string `json:"decisive,omitempty"`
 }
 
 // comparedRun reads a run for a comparison, with a copy of its rows.
@@ -69,7 +73,8 @@ func (s *store) comparedRun(name, only string) (out comparedRun, err error) {
 		out.info = summarize(b.folder, r)
 		out.info.Outcome = b.outcome(r.ID(), out.info.Outcome)
 		header := r.Header
-		out.Run = compare.Run{Name: out.info.Run, Header: &header, Rows: slices.Clone(r.Latest()), Incomplete: r.Incomplete()}
+		out.Run = compare.Run{Name: out.info.Run, Header: &header, Earlier: r.Earlier, Rows: slices.Clone(r.Latest()),
+			Incomplete: r.Incomplete()}
 		if only != "" {
 			if out.Rows, err = plan.FilterRows([]string{only}, out.Rows); err != nil {
 				return badRequest{err}
@@ -92,16 +97,16 @@ func (s *Server) compare(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compareRuns(sides, cmp.Or(q.Get("metric"), compare.DefaultMetric))
+	return compareRuns(sides, compare.Options{Metric: cmp.Or(q.Get("metric"), compare.DefaultMetric), Ignore: q["ignore"]})
 }
 
 // compareRuns compares the first run with each of the others. The error probability is
 // divided among the comparisons.
-func compareRuns(sides []comparedRun, metric string) (comparePage, error) {
-	out := comparePage{Metric: metric}
-	opts := compare.Options{Metric: metric, Alpha: compare.DefaultAlpha / float64(len(sides)-1)}
+func compareRuns(sides []comparedRun, opts compare.Options) (comparePage, error) {
+	out := comparePage{Metric: opts.Metric}
+	opts.Alpha = compare.DefaultAlpha / float64(len(sides)-1)
 	if report.BackendsDiffer(lists.Map(sides, func(one comparedRun) []journal.Row { return one.Rows })...) {
-		opts.Ignore, out.Ignored = []string{rowset.Backend}, rowset.Backend
+		opts.Ignore, out.Ignored = append(opts.Ignore, rowset.Backend), rowset.Backend
 	}
 	var rows []journal.Row
 	header := *sides[0].Header
@@ -128,7 +133,7 @@ func compareRuns(sides []comparedRun, metric string) (comparePage, error) {
 		out.NoFigure = "No coordinate varies between the points, so there is no curve to draw."
 		return out, nil
 	}
-	plot.Y = metric
+	plot.Y = opts.Metric
 	f, err := plot.Figure(&header, rows)
 	if err != nil {
 		out.NoFigure = err.Error()
@@ -145,6 +150,12 @@ func newComparison(r compare.Report) comparison {
 	out.Columns = lists.Map(v.Columns, func(c texttab.Column) string { return c.Title })
 	out.Lines = lists.Map(v.Lines[:min(len(v.Lines), maxLines)], func(l compare.Line) []string { return l.Cells })
 	out.More = len(v.Lines) - len(out.Lines)
+	out.Differences = v.Differences
+	for _, d := range r.Differences {
+		if d.Decisive && !d.Ignored {
+			out.Decisive = append(out.Decisive, d.Name)
+		}
+	}
 	for _, text := range v.Remarks {
 		if text != "" && text != out.Summary {
 			out.Remarks = append(out.Remarks, text)

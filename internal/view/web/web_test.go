@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -24,11 +25,18 @@ import (
 // record stores a run with one point per value in each trial.
 func record(t *testing.T, dir, id string, trials int, values ...float64) {
 	t.Helper()
+	recordOn(t, "", dir, id, trials, values...)
+}
+
+// recordOn is record on a host with a CPU model.
+func recordOn(t *testing.T, cpu, dir, id string, trials int, values ...float64) {
+	t.Helper()
 	w := must.Get(journal.Open(dir))(t)
 	defer w.Close()
 	start := time.Date(2026, 11, 15, 9, 0, 0, 0, time.UTC)
 	records := []any{journal.Header{Schema: journal.Schema, Run: id, Bench: "b", Time: start, Trials: trials,
 		Points:  len(values),
+		Host:    hostinfo.Host{CPU: hostinfo.CPU{Model: cpu}},
 		Axes:    []journal.AxisInfo{{Name: "n", Kind: point.Int}},
 		Metrics: []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"}}}}
 	for trial := range trials {
@@ -234,6 +242,24 @@ func TestThinned(t *testing.T) {
 	if len(got) > maxPoints+1 || lo != 1 || hi != 99 || failed != 1 ||
 		!strings.Contains(f.Panels[0].Note, "of the 100000 points of s") {
 		t.Errorf("%d points from %v to %v, %d failed: %s", len(got), lo, hi, failed, f.Panels[0].Note)
+	}
+}
+
+// TestCompareDifferences checks that the page lists how runs differ, and compares runs on
+// different CPUs only if the request ignores that.
+func TestCompareDifferences(t *testing.T) {
+	dir := t.TempDir()
+	recordOn(t, "Xeon 6338", filepath.Join(dir, "a"), "old", 6, 10)
+	recordOn(t, "EPYC 9654", filepath.Join(dir, "b"), "old", 6, 10)
+	s := newServer(dir, "")
+	c := ask[comparePage](t, s, "/api/compare?run=a@old&run=b@old").Comparisons[0]
+	if c.Summary != "1 point: 1 not comparable" || !slices.Equal(c.Decisive, []string{"cpu"}) ||
+		len(c.Differences) != 1 || !strings.HasPrefix(c.Differences[0], "cpu: Xeon 6338 -> EPYC 9654") {
+		t.Errorf("%+v", c)
+	}
+	if c := ask[comparePage](t, s, "/api/compare?run=a@old&run=b@old&ignore=cpu").Comparisons[0]; c.Decisive != nil ||
+		c.Summary != "1 point: 1 same" {
+		t.Errorf("ignored: %+v", c)
 	}
 }
 

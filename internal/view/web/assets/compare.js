@@ -35,6 +35,8 @@ function comparison(c) {
   const bad = c.lines?.some((cells) => kind(cells[1]) === 'failed');
   return h('section', { class: 'comparison' }, h('h2', { text: c.title }),
     h('div', { class: `verdict ${bad ? 'failed' : 'ok'}` }, h('p', {}, h('b', { class: 'outcome', text: c.summary }))),
+    (c.differences || []).map((text) => h('p', { class: 'soft small', text: `Differs in ${text}` })),
+    c.decisive ? h('button', { type: 'button', text: 'Compare anyway', on: { click: () => go('/compare', [...query(), ...c.decisive.map((name) => ['ignore', name])]) } }) : '',
     c.shared.length ? h('p', { class: 'soft small', text: c.shared.join('  ') }) : '',
     table(c.columns, (c.lines || []).map((cells) => h('tr', { class: kind(cells[1]) === 'failed' ? 'failed' : null },
       cells.map((text, i) => (i === 1 ? h('td', {}, chip(text, kind(text))) : h('td', { class: i > 1 && i < 7 ? 'num' : null, text }))))), { label: c.title }),

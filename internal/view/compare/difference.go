@@ -1,0 +1,435 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+)
+
+// Difference is a property in which the two sides of a comparison differ, besides what is
+// compared. Name is the word that --ignore takes.
+type Difference struct {
+	Name   string `json:"name"`
+	Old    string `json:"old"`
+	New    string `json:"new"`
+	Points int    `json:"points"` // points whose sides differ in it
+	Of     int    `json:"of"`     // points that both sides have
+	// Decisive means that a ratio of the sides would mean nothing: the points that differ in it
+	// are not comparable, unless Ignored.
+	Decisive bool `json:"decisive,omitempty"`
+	Ignored  bool `json:"ignored,omitempty"` // by --ignore
+}
+
+// Names of the properties that a ratio depends on.
+const (
+	cpuProperty    = "cpu"
+	gpuProperty    = "gpu"
+	unitProperty   = "unit"
+	betterProperty = "better"
+)
+
+// property is a fact about a row that should be equal on both sides. Its text is "" if the
+// fact is unknown or does not matter for the row.
+type property struct {
+	name     string
+	decisive bool
+	ofHost   bool // matters only for measured rows
+	of       func(h *journal.Header, r *journal.Row) string
+}
+
+// properties lists the facts that are compared, in the order in which they are shown. The
+// units and directions of the metric, the recorded environment and the input files are
+// compared separately.
+var properties = []property{
+	{cpuProperty, true, true, func(h *journal.Header, _ *journal.Row) string { return h.Host.CPU.Model }},
+	{gpuProperty, true, true, gpuOf},
+	{"host", false, true, func(h *journal.Header, r *journal.Row) string { return r.Host }},
+	{"machine", false, true, func(h *journal.Header, _ *journal.Row) string { return machineSize(h.Host) }},
+	{"os", false, true, func(h *journal.Header, _ *journal.Row) string { return h.Host.OS }},
+	{"kernel", false, true, func(h *journal.Header, _ *journal.Row) string { return h.Host.Kernel }},
+	{"driver", false, true, func(h *journal.Header, _ *journal.Row) string { return h.Host.GPUDriver }},
+	{"library", false, true, func(_ *journal.Header, r *journal.Row) string { return r.Details["library"] }},
+	{"launcher", false, true, func(h *journal.Header, _ *journal.Row) string { return h.Launcher }},
+	{"bind", false, true, func(h *journal.Header, _ *journal.Row) string { return h.Bind }},
+	{"kind", false, false, func(_ *journal.Header, r *journal.Row) string { return string(r.Kind) }},
+	{"clock", false, false, func(_ *journal.Header, r *journal.Row) string { return r.Clock }},
+	{"cadence", false, false, func(_ *journal.Header, r *journal.Row) string { return r.Cadence }},
+	{"cache", false, false, func(_ *journal.Header, r *journal.Row) string { return r.Cache }},
+	{"sampling", false, true, func(_ *journal.Header, r *journal.Row) string { return samplingRule(r.Sampling) }},
+	{"kernbench", false, false, func(h *journal.Header, _ *journal.Row) string { return buildText(h.Host.Build) }},
+	{"version", false, false, func(h *journal.Header, _ *journal.Row) string {
+		if h.Bench == "" {
+			return ""
+		}
+		return cmp.Or(h.Version, "none")
+	}},
+	{"seed", false, false, func(h *journal.Header, _ *journal.Row) string {
+		if h.Run == "" || h.Launcher == "imported" {
+			return ""
+		}
+		return strconv.FormatUint(h.Seed, 10)
+	}},
+	{"topology", false, false, func(_ *journal.Header, r *journal.Row) string {
+		return strings.Join(lists.NonEmpty(r.Details[journal.FabricDetail], r.Details[journal.TopologyDetail],
+			shortHash(r.Details[journal.HashDetail])), " ")
+	}},
+}
+
+// gpuOf returns the GPU that a row was measured on. Rows that do not name one have the GPUs of
+// their host, unless their data stays in the host's memory. A program that starts its own ranks
+// may use any GPU.
+func gpuOf(h *journal.Header, r *journal.Row) string {
+	for _, detail := range []string{journal.DeviceDetail, "device"} {
+		if d := r.Details[detail]; d != "" {
+			return d
+		}
+	}
+	if r.NumRanks != nil && dist.Describe(r.Backend).HostMemory {
+		return ""
+	}
+	return h.Host.GPUs
+}
+
+// machineSize describes the cores and the memory of a host. Memory is rounded, because firmware
+// and kernel reserve different amounts on machines of the same kind.
+func machineSize(h hostinfo.Host) string {
+	if h.CPU.Threads == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%s, %s usable", unit.Plural(h.CPU.Threads, "thread"), unit.FormatSig(h.CPU.Usable, 3))
+	if h.Memory > 0 {
+		step := math.Round(2 * math.Log2(float64(h.Memory)))
+		text += ", about " + unit.FormatBytesApprox(math.Exp2(step/2)) + "B"
+	}
+	return text
+}
+
+func samplingRule(s *journal.Sampling) string {
+	if s == nil || s.MaxSamples == 0 && s.MaxTime == 0 && s.Target == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d to %d samples", s.MinSamples, s.MaxSamples)
+	if s.Target > 0 {
+		text += fmt.Sprintf(", ±%s%%", unit.FormatSig(100*s.Target, 3))
+	}
+	if s.MaxTime > 0 {
+		text += fmt.Sprintf(", at most %s s", unit.FormatSig(s.MaxTime, 3))
+	}
+	return text
+}
+
+func buildText(b hostinfo.Build) string {
+	if b.Version == "" && b.Revision == "" {
+		return ""
+	}
+	text := b.Version
+	if b.Revision != "" {
+		text += " " + shortHash(b.Revision)
+	}
+	if b.Modified {
+		text += " modified"
+	}
+	return text
+}
+
+func shortHash(hash string) string { return hash[:min(len(hash), 8)] }
+
+// differ collects the differences of two sides, point by point.
+type differ struct {
+	runs    [2]Run
+	opts    Options
+	points  int
+	found   map[string]*Difference
+	order   []string
+	values  map[string][2][]string // distinct values of each side by property
+	headers map[[2]*journal.Header][]Difference
+}
+
+// differences returns how the sides of the points differ besides what is compared, and for
+// each point the names of the decisive differences that are not ignored.
+func differences(old, new Run, points []rowset.Matched, opts Options) (all []Difference, decisive [][]string) {
+	d := &differ{runs: [2]Run{old, new}, opts: opts, found: map[string]*Difference{}, values: map[string][2][]string{},
+		headers: map[[2]*journal.Header][]Difference{}}
+	decisive = make([][]string, len(points))
+	for i, m := range points {
+		a, b := withMetric(m[0], opts.Metric), withMetric(m[1], opts.Metric)
+		if len(a) == 0 || len(b) == 0 {
+			continue
+		}
+		d.points++
+		for _, one := range d.ofPoint(a, b) {
+			if d.add(one) {
+				decisive[i] = append(decisive[i], one.Name)
+			}
+		}
+	}
+	for _, p := range properties {
+		d.take(&all, p.name)
+	}
+	for _, name := range slices.Clone(d.order) {
+		d.take(&all, name)
+	}
+	// The decisive ones explain the verdicts, so they come first.
+	isDecisive := func(one Difference) bool { return one.Decisive }
+	rest := slices.DeleteFunc(slices.Clone(all), isDecisive)
+	return append(lists.Filter(all, isDecisive), rest...), decisive
+}
+
+// ofPoint returns the differences between the rows of one point.
+func (d *differ) ofPoint(a, b rowset.Set) (out []Difference) {
+	measured := func(r *journal.Row) bool { return r.Kind == journal.Measured || r.Kind == "" }
+	onHosts := slices.ContainsFunc(a, measured) && slices.ContainsFunc(b, measured)
+	for _, p := range properties {
+		if p.ofHost && !onHosts || slices.Contains(d.opts.compared, p.name) {
+			continue
+		}
+		old, new := d.texts(0, a, p), d.texts(1, b, p)
+		if len(old) > 0 && len(new) > 0 && !slices.Equal(old, new) {
+			out = append(out, Difference{Name: p.name, Old: joinTexts(old), New: joinTexts(new), Decisive: p.decisive})
+		}
+	}
+	out = append(out, d.ofMetric(a, b)...)
+	pair := [2]*journal.Header{d.runs[0].headerOf(a[0]), d.runs[1].headerOf(b[0])}
+	known, has := d.headers[pair]
+	if !has && pair[0] != nil && pair[1] != nil {
+		known = slices.Concat(environDifferences(*pair[0], *pair[1]), inputDifferences(*pair[0], *pair[1]))
+		known = lists.Filter(known, func(one Difference) bool { return !slices.Contains(d.opts.compared, one.Name) })
+		d.headers[pair] = known
+	}
+	return append(out, known...)
+}
+
+// texts returns the distinct known values of a property over the rows of a point.
+func (d *differ) texts(side int, rows rowset.Set, p property) (out []string) {
+	empty := journal.Header{}
+	for _, r := range rows {
+		h := d.runs[side].headerOf(r)
+		if h == nil {
+			h = &empty
+		}
+		if text := p.of(h, r); text != "" && !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// ofMetric compares the unit and the direction of the metric. Units that can be converted are
+// a remark, other ones are decisive.
+func (d *differ) ofMetric(a, b rowset.Set) (out []Difference) {
+	metric := d.opts.Metric
+	from, to := d.runs[0].unitsOf(a, metric), d.runs[1].unitsOf(b, metric)
+	if !slices.Equal(from, to) {
+		differs := Difference{Name: unitProperty, Old: joinTexts(from), New: joinTexts(to)}
+		for _, other := range slices.Concat(from, to) {
+			_, converts := unit.Conversion(other, to[0])
+			differs.Decisive = differs.Decisive || !converts
+		}
+		out = append(out, differs)
+	}
+	old, new := d.runs[0].betterOf(metric), d.runs[1].betterOf(metric)
+	if old != "" && new != "" && old != new {
+		out = append(out, Difference{Name: betterProperty, Old: old, New: new, Decisive: true})
+	}
+	return out
+}
+
+// unitsOf returns the distinct units of a metric over rows.
+func (r Run) unitsOf(rows rowset.Set, metric string) []string {
+	units := lists.Distinct(lists.Map(rows, func(row *journal.Row) string { return r.unitOf(row, metric) }))
+	slices.Sort(units)
+	return units
+}
+
+// noUnit is shown if a metric is declared without a unit.
+const noUnit = "none"
+
+// unitOf returns the unit of a metric in a row, noUnit if neither the row nor its run has one.
+func (r Run) unitOf(row *journal.Row, metric string) string {
+	declared := ""
+	if h := r.headerOf(row); h != nil {
+		info, _ := lists.First(h.Metrics, func(m journal.MetricInfo) bool { return m.Name == metric })
+		declared = info.Unit
+	}
+	if metric == DefaultMetric { // its name says it
+		declared = cmp.Or(declared, "us")
+	}
+	return cmp.Or(row.Units[metric], declared, noUnit)
+}
+
+// betterOf returns the direction in which the run declares a metric to be better, "" if it does
+// not.
+func (r Run) betterOf(metric string) string {
+	if r.Header == nil {
+		return ""
+	}
+	info, _ := lists.First(r.Header.Metrics, func(m journal.MetricInfo) bool { return m.Name == metric })
+	return info.Better
+}
+
+// headerOf returns the header of the run that a row belongs to, which differs from the side's
+// own if the side has rows of several runs. It is nil if there is none.
+func (r Run) headerOf(row *journal.Row) *journal.Header {
+	for i := range r.Earlier {
+		if r.Earlier[i].Run == row.Run && row.Run != "" {
+			return &r.Earlier[i]
+		}
+	}
+	return r.Header
+}
+
+// setUnit sets Unit if the rows of the side are in a unit that cannot be converted to target.
+func (s *Side) setUnit(run Run, rows rowset.Set, metric, target string) {
+	if s == nil {
+		return
+	}
+	for _, name := range run.unitsOf(withMetric(rows, metric), metric) {
+		if _, ok := unit.Conversion(name, target); !ok {
+			s.Unit = name
+		}
+	}
+}
+
+// inUnit returns the run with the values of a metric converted to a unit. Rows in a unit that
+// cannot be converted stay as they are; such points are not comparable.
+func (r Run) inUnit(metric, target string) Run {
+	rows := r.Rows
+	for i := range rows {
+		v, has := rows[i].Metrics[metric]
+		factor, ok := unit.Conversion(r.unitOf(&rows[i], metric), target)
+		if !has || !ok || factor == 1 {
+			continue
+		}
+		if &rows[0] == &r.Rows[0] { // copy once, and only if something changes
+			rows = slices.Clone(rows)
+		}
+		rows[i].Metrics = maps.Clone(rows[i].Metrics)
+		rows[i].Metrics[metric] = v * factor
+	}
+	r.Rows = rows
+	return r
+}
+
+// add counts a difference of a point and reports whether it makes the point not comparable.
+func (d *differ) add(one Difference) bool {
+	f := d.found[one.Name]
+	if f == nil {
+		f = &Difference{Name: one.Name, Ignored: slices.Contains(d.opts.Ignore, one.Name)}
+		d.found[one.Name] = f
+		d.order = append(d.order, one.Name)
+	}
+	f.Points++
+	f.Decisive = f.Decisive || one.Decisive
+	both := d.values[one.Name]
+	for side, text := range []string{one.Old, one.New} {
+		if !slices.Contains(both[side], text) {
+			both[side] = append(both[side], text)
+		}
+	}
+	d.values[one.Name] = both
+	return one.Decisive && !f.Ignored
+}
+
+// take moves the difference of a name to the list, if there is one.
+func (d *differ) take(to *[]Difference, name string) {
+	f := d.found[name]
+	if f == nil {
+		return
+	}
+	delete(d.found, name)
+	both := d.values[name]
+	f.Old, f.New, f.Of = joinTexts(both[0]), joinTexts(both[1]), d.points
+	*to = append(*to, *f)
+}
+
+// maxTexts limits the values of a side that a difference shows.
+const maxTexts = 3
+
+func joinTexts(list []string) string {
+	if more := len(list) - maxTexts; more > 0 {
+		return strings.Join(list[:maxTexts], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(list, ", ")
+}
+
+// environDifferences compares the recorded variables that neither run sweeps.
+func environDifferences(a, b journal.Header) (out []Difference) {
+	if a.Environ == nil || b.Environ == nil {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(a.Environ))
+	names = append(names, slices.Sorted(maps.Keys(b.Environ))...)
+	for _, name := range lists.Distinct(names) {
+		if slices.Contains(a.Envs, name) || slices.Contains(b.Envs, name) {
+			continue
+		}
+		text := func(h journal.Header) string {
+			if v, set := h.Environ[name]; set {
+				return v
+			}
+			return "unset"
+		}
+		if text(a) != text(b) {
+			out = append(out, Difference{Name: name, Old: text(a), New: text(b)})
+		}
+	}
+	return out
+}
+
+// inputsProperty is the name of a difference between input files.
+const inputsProperty = "inputs"
+
+// inputDifferences compares the files that the results depend on.
+func inputDifferences(a, b journal.Header) []Difference {
+	own := func(of, other map[string]string) string {
+		var out []string
+		for _, name := range slices.Sorted(maps.Keys(of)) {
+			if other[name] != of[name] {
+				out = append(out, name+" "+shortHash(of[name]))
+			}
+		}
+		return joinTexts(out)
+	}
+	old, new := own(a.Inputs, b.Inputs), own(b.Inputs, a.Inputs)
+	if old == new {
+		return nil
+	}
+	return []Difference{{Name: inputsProperty, Old: noneIfEmpty(old), New: noneIfEmpty(new)}}
+}
+
+func noneIfEmpty(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}
+
+// String returns the difference in one line: "cpu: Xeon 6338 -> EPYC 9654 (not comparable)".
+func (d Difference) String() string {
+	text := fmt.Sprintf("%s: %s -> %s", d.Name, texttab.Shorten(d.Old, maxReason), texttab.Shorten(d.New, maxReason))
+	if d.Points < d.Of {
+		text += fmt.Sprintf(" in %d of %s", d.Points, unit.Plural(d.Of, "point"))
+	}
+	switch {
+	case d.Ignored:
+		text += " (ignored)"
+	case d.Name == unitProperty && !d.Decisive:
+		text += " (converted)"
+	case d.Decisive:
+		text += fmt.Sprintf(" (not comparable; --ignore %s compares anyway)", d.Name)
+	}
+	return texttab.Plain(text)
+}
