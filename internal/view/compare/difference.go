@@ -154,14 +154,20 @@ type differ struct {
 	found   map[string]*Difference
 	order   []string
 	values  map[string][2][]string // distinct values of each side by property
-	headers map[[2]*journal.Header][]Difference
+	headers map[provenance][]Difference
+}
+
+// provenance identifies the runs and the inputs of the two sides of a point.
+type provenance struct {
+	headers [2]*journal.Header
+	inputs  [2]string
 }
 
 // differences returns how the sides of the points differ besides what is compared, and for
 // each point the names of the decisive differences that are not ignored.
 func differences(old, new Run, points []rowset.Matched, opts Options) (all []Difference, decisive [][]string) {
 	d := &differ{runs: [2]Run{old, new}, opts: opts, found: map[string]*Difference{}, values: map[string][2][]string{},
-		headers: map[[2]*journal.Header][]Difference{}}
+		headers: map[provenance][]Difference{}}
 	decisive = make([][]string, len(points))
 	for i, m := range points {
 		a, b := withMetric(m[0], opts.Metric), withMetric(m[1], opts.Metric)
@@ -201,12 +207,13 @@ func (d *differ) ofPoint(a, b rowset.Set) (out []Difference) {
 		}
 	}
 	out = append(out, d.ofMetric(a, b)...)
-	pair := [2]*journal.Header{d.runs[0].headerOf(a[0]), d.runs[1].headerOf(b[0])}
-	known, has := d.headers[pair]
-	if !has && pair[0] != nil && pair[1] != nil {
-		known = slices.Concat(environDifferences(*pair[0], *pair[1]), inputDifferences(*pair[0], *pair[1]))
+	from := provenance{[2]*journal.Header{d.runs[0].headerOf(a[0]), d.runs[1].headerOf(b[0])},
+		[2]string{a[0].Inputs, b[0].Inputs}}
+	known, has := d.headers[from]
+	if old, new := from.headers[0], from.headers[1]; !has && old != nil && new != nil {
+		known = append(environDifferences(*old, *new), inputDifferences(inputsOf(old, a[0]), inputsOf(new, b[0]))...)
 		known = lists.Filter(known, func(one Difference) bool { return !slices.Contains(d.opts.compared, one.Name) })
-		d.headers[pair] = known
+		d.headers[from] = known
 	}
 	return append(out, known...)
 }
@@ -392,18 +399,31 @@ func environDifferences(a, b journal.Header) (out []Difference) {
 // inputsProperty is the name of a difference between input files.
 const inputsProperty = "inputs"
 
-// inputDifferences compares the files that the results depend on.
-func inputDifferences(a, b journal.Header) []Difference {
-	own := func(of, other map[string]string) string {
+// inputsOf returns the programs, files and declarations that produced a row. Rows of older
+// journals have only the files of their run.
+func inputsOf(h *journal.Header, r *journal.Row) journal.Inputs {
+	if in := h.InputsOf(r); in != nil {
+		return in
+	}
+	return h.Inputs
+}
+
+// inputDifferences compares the inputs of two rows. Units and variables are compared by their
+// values elsewhere.
+func inputDifferences(a, b journal.Inputs) []Difference {
+	if a == nil || b == nil {
+		return nil
+	}
+	own := func(of, other journal.Inputs) string {
 		var out []string
 		for _, name := range slices.Sorted(maps.Keys(of)) {
-			if other[name] != of[name] {
+			if other[name] != of[name] && !strings.HasPrefix(name, "unit ") && !strings.HasPrefix(name, "variable ") {
 				out = append(out, name+" "+shortHash(of[name]))
 			}
 		}
 		return joinTexts(out)
 	}
-	old, new := own(a.Inputs, b.Inputs), own(b.Inputs, a.Inputs)
+	old, new := own(a, b), own(b, a)
 	if old == new {
 		return nil
 	}

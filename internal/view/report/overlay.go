@@ -45,8 +45,9 @@ func Overlay(runs []NamedRun, plots []Plot) Input {
 // that equal work of two runs stays two rows.
 func mergeRuns(runs []NamedRun) *journal.Run {
 	first := runs[0].Header
-	merged := &journal.Run{AllBuilds: true, Header: journal.Header{Bench: first.Bench, Time: first.Time, Backend: first.Backend,
-		Host: first.Host, Run: runs[0].Name}}
+	merged := &journal.Run{AllBuilds: true,
+		Header: journal.Header{Bench: first.Bench, Time: first.Time, Backend: first.Backend,
+			Host: first.Host, Run: runs[0].Name}}
 	for i, r := range runs {
 		if i > 0 {
 			h := r.Header
