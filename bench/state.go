@@ -191,7 +191,7 @@ func (s *State) Record(name string, value float64) {
 // RecordSamples records a declared metric from several samples that the body took itself. The
 // metric's value is the best sample, and the row keeps their spread.
 func (s *State) RecordSamples(name string, samples []float64) {
-	m, _ := stats.Summarize(samples)
+	m, _ := stats.SummarizeSeries(samples)
 	best := m.Min
 	if s.declared(name).Better == "higher" {
 		best = m.Max

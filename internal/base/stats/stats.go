@@ -11,16 +11,19 @@ import (
 
 // Summary describes a sample. Percentiles are interpolated linearly between order statistics:
 // percentile p is at position p(n-1), counted from 0. CILow and CIHigh bound the median with
-// 95 % confidence, or are NaN if there are too few values.
+// 95 % confidence, or are NaN if there are too few values. Effective is the number of independent
+// values that would give the same interval, or NaN without one.
 type Summary struct {
 	Min, P50, P90, P99, Max, Mean float64
 	CILow, CIHigh                 float64
+	Effective                     float64
 }
 
-// Summarize computes the summary of the values, and warnings about statistics that they are too few for.
+// Summarize computes the summary of independent values in any order, and warnings about statistics that
+// they are too few for. [SummarizeSeries] is for values that may depend on each other.
 func Summarize(values []float64) (Summary, []string) {
 	nan := math.NaN()
-	s := Summary{nan, nan, nan, nan, nan, nan, nan, nan}
+	s := Summary{nan, nan, nan, nan, nan, nan, nan, nan, nan}
 	if len(values) == 0 {
 		return s, []string{"no samples"}
 	}
@@ -36,7 +39,7 @@ func Summarize(values []float64) (Summary, []string) {
 		return s, []string{fmt.Sprintf("%d samples: too few for an interval of the median, which takes %d", len(sorted),
 			minInterval)}
 	}
-	s.CILow, s.CIHigh = low, high
+	s.CILow, s.CIHigh, s.Effective = low, high, float64(len(sorted))
 	return s, nil
 }
 
@@ -79,12 +82,13 @@ func MedianInterval[T int64 | float64](sorted []T) (low, high float64, ok bool) 
 func intervalIndex(n int) int {
 	// Start twelve standard deviations (of sqrt(n)/2) below the mean: smaller counts have no weight.
 	first := max(0, n/2-int(6*math.Sqrt(float64(n)))-1)
-	i, below := first-1, 0.0
+	i, below, p := first-1, 0.0, fairCoins(n, first)
 	for k := first; ; k++ {
-		if below += fairCoins(n, k); below > 0.025 {
+		if below += p; below > 0.025 {
 			return max(i, 0)
 		}
 		i = k
+		p *= float64(n-k) / float64(k+1) // binomial(n, k+1) / binomial(n, k)
 	}
 }
 

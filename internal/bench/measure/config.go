@@ -46,7 +46,8 @@ type Stop struct {
 	// RelNoise ends the sampling when half the width of the median's 95 % interval, relative to the
 	// median, is at most this, or when more samples would hardly improve it. 0 disables both rules.
 	RelNoise float64
-	// MinSamples and MaxSamples bound the number of samples per rank.
+	// MinSamples and MaxSamples bound the number of samples per rank. For RelNoise the effective
+	// number must reach MinSamples, see [stats.Dependence].
 	MinSamples, MaxSamples int
 	// MinTime is the minimum time before noise may end the sampling. MaxTime ends it even before
 	// MinSamples, once each rank has a sample, unless it is NoTimeLimit.

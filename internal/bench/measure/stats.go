@@ -94,9 +94,18 @@ func batchFor(call float64, clockError int64) int {
 type samplingRule struct {
 	stop   Stop
 	exact  bool      // the clock is deterministic
-	sorted []int64   // all per-iteration maxima so far
+	series []int64   // all per-iteration maxima so far, in the order they were taken
+	sorted []int64   // the same in increasing order
 	noises []float64 // noise of the median after each of the last blocks
+
+	// dependence of the first lookedAt samples, which is estimated at every look.
+	dependence, cautious stats.Dependence
+	lookedAt             int
 }
+
+// lookEvery is the relative growth of the samples between two looks at their precision. Each
+// look is another chance to stop by luck, and costs time.
+const lookEvery = 0.1
 
 // first returns the size of the first block, for samples that took cost picoseconds in the warm-up.
 func (s *samplingRule) first(cost float64) int {
@@ -109,15 +118,25 @@ func (s *samplingRule) first(cost float64) int {
 // next takes the per-iteration maxima of a block and the time since the sampling started. It
 // returns the size of the next block, or 0 and the reason.
 func (s *samplingRule) next(maxima []int64, elapsed int64) (int, StopReason) {
+	s.series = append(s.series, maxima...)
 	s.sorted = mergeSorted(s.sorted, maxima)
-	noise := Noise(s.sorted)
+	n := len(s.sorted)
+	spent := time.Duration(elapsed / 1000)
+	look := float64(n) >= (1+lookEvery)*float64(s.lookedAt) && s.stop.enough(n, spent)
+	if look || s.lookedAt == 0 {
+		s.dependence, s.cautious = stats.SeriesDependence(s.series), stats.CautiousDependence(s.series)
+		s.lookedAt = n
+	}
+	noise := relativeWidth(s.sorted, s.dependence)
 	if !math.IsNaN(noise) {
 		s.noises = append(s.noises, noise)
 		s.noises = s.noises[max(0, len(s.noises)-settledBlocks):]
 	}
-	n := len(s.sorted)
-	spent := time.Duration(elapsed / 1000)
-	reason := s.stop.Reason(n, noise, spent)
+	precision := math.NaN()
+	if look && s.cautious.Effective(n) >= float64(s.stop.MinSamples) {
+		precision = noise
+	}
+	reason := s.stop.Reason(n, precision, spent)
 	settled := s.stop.enough(n, spent) && len(s.noises) == settledBlocks && relativeDeviation(s.noises) < settledNoise
 	switch {
 	case s.exact:
@@ -131,7 +150,7 @@ func (s *samplingRule) next(maxima []int64, elapsed int64) (int, StopReason) {
 }
 
 // Reason returns which rule ends the sampling after n samples, or "" for none yet. noise is the
-// relative noise of their median, NaN if unknown.
+// relative noise of their median, NaN if it is unknown or not to be relied upon.
 func (s Stop) Reason(n int, noise float64, spent time.Duration) StopReason {
 	switch {
 	case s.enough(n, spent) && noise <= s.RelNoise:
@@ -150,9 +169,13 @@ func (s Stop) enough(n int, spent time.Duration) bool {
 }
 
 // Noise returns half the width of the median's 95 % confidence interval, relative to the median, or
-// NaN if there are too few samples.
-func Noise[T int64 | float64](sorted []T) float64 {
-	low, high, ok := stats.MedianInterval(sorted)
+// NaN if there are too few samples. The samples are in the order they were taken.
+func Noise[T int64 | float64](series []T) float64 {
+	return relativeWidth(slices.Sorted(slices.Values(series)), stats.SeriesDependence(series))
+}
+
+func relativeWidth[T int64 | float64](sorted []T, d stats.Dependence) float64 {
+	low, high, ok := stats.DependentInterval(sorted, d)
 	switch {
 	case !ok:
 		return math.NaN()
@@ -211,14 +234,21 @@ type Analysis struct {
 // percent is statistically significant.
 const minDrift = 0.05
 
+// fewEffective is the effective number of samples below which the reader is warned.
+const fewEffective = 20
+
 // Analyze describes the samples. It does not warn about a single sample: either the clock is
 // deterministic, or [Run] has already warned.
 func Analyze(m Matrix) Analysis {
 	values := PerIterationMax(m)
 	var a Analysis
-	a.Summary, a.Warnings = stats.Summarize(values)
+	a.Summary, a.Warnings = stats.SummarizeSeries(values)
 	if len(values) == 1 {
 		a.Warnings = nil
+	}
+	if e := a.Summary.Effective; e < fewEffective && e < float64(len(values))/2 {
+		a.Warnings = append(a.Warnings, fmt.Sprintf("dependence: successive samples are alike, so that %d tell as much as "+
+			"%.0f independent ones", len(values), e))
 	}
 	a.Skew, a.Straggler, a.StragglerShare = imbalance(m)
 	var sure bool

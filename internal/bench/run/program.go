@@ -339,7 +339,7 @@ func (r *runner) parsedRow(part *decl.Part, row journal.Row, l sweep.LaunchedRow
 			continue
 		}
 		row.Samples = max(row.Samples, len(samples))
-		sum, _ := stats.Summarize(samples)
+		sum, _ := stats.SummarizeSeries(samples)
 		row.Metrics[name] = sum.P50
 		if len(samples) > 1 {
 			row.Stats = row.Stats.With(name, journal.NewStat(sum))

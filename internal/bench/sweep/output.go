@@ -305,9 +305,7 @@ func (l *Launches) Noise(r LaunchedRow) float64 {
 	if len(r.Samples[l.metric]) < 2 { // one launch does not show the variance between launches
 		return math.NaN()
 	}
-	values := r.Values(l.metric)
-	slices.Sort(values)
-	return measure.Noise(values)
+	return measure.Noise(r.Values(l.metric))
 }
 
 // Values returns the samples of a metric for its median and spread: the samples of a single

@@ -94,6 +94,7 @@ func statReader() fastjson.Reader[Stat] {
 		fastjson.Field("mean", fastjson.Float, func(s *Stat) *float64 { return &s.Mean }),
 		fastjson.Field("ci_low", fastjson.Pointer(fastjson.Float), func(s *Stat) **float64 { return &s.CILow }),
 		fastjson.Field("ci_high", fastjson.Pointer(fastjson.Float), func(s *Stat) **float64 { return &s.CIHigh }),
+		fastjson.Field("effective", fastjson.Pointer(fastjson.Float), func(s *Stat) **float64 { return &s.Effective }),
 	})
 }
 

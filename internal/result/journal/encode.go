@@ -152,7 +152,9 @@ func (r *Row) dropNonFinite() (found []string) {
 	r.Metrics = dropFrom(r.Metrics, "metric", &found)
 	r.Limits = dropFrom(r.Limits, "limit", &found)
 	for name, s := range r.Stats.All() {
-		if bad := firstNonFinite(s.Min, s.P50, s.P90, s.P99, s.Max, s.Mean, deref(s.CILow), deref(s.CIHigh)); bad != nil {
+		bad := firstNonFinite(s.Min, s.P50, s.P90, s.P99, s.Max, s.Mean, deref(s.CILow), deref(s.CIHigh),
+			deref(s.Effective))
+		if bad != nil {
 			r.Stats = r.Stats.Without(name)
 			found = append(found, fmt.Sprintf("spread of %s has a %v", name, *bad))
 		}

@@ -51,7 +51,8 @@ const (
 )
 
 // Stat summarizes the samples of one metric. CILow and CIHigh are the 95 % confidence
-// interval of the median; they are nil if there are too few samples.
+// interval of the median; they are nil if there are too few samples. Effective is the number of
+// independent samples that would give this interval.
 type Stat struct {
 	Min    float64  `json:"min"`
 	P50    float64  `json:"p50"`
@@ -61,6 +62,8 @@ type Stat struct {
 	Mean   float64  `json:"mean"`
 	CILow  *float64 `json:"ci_low,omitempty"`
 	CIHigh *float64 `json:"ci_high,omitempty"`
+
+	Effective *float64 `json:"effective,omitempty"`
 }
 
 // NewStat converts a summary, in which NaN means that there is no interval.
@@ -68,11 +71,13 @@ func NewStat(m stats.Summary) Stat {
 	s := Stat{Min: m.Min, P50: m.P50, P90: m.P90, P99: m.P99, Max: m.Max, Mean: m.Mean}
 	if !math.IsNaN(m.CILow) && !math.IsNaN(m.CIHigh) {
 		s.CILow, s.CIHigh = &m.CILow, &m.CIHigh
+		effective := math.Round(10*m.Effective) / 10
+		s.Effective = &effective
 	}
 	return s
 }
 
-// StatNames are the names of a Stat's values in the journal.
+// StatNames are the names of a Stat's values in the metric's unit.
 var StatNames = []string{"min", "p50", "p90", "p99", "max", "mean", "ci_low", "ci_high"}
 
 // Part returns the value of a name in StatNames, and whether there is one.
