@@ -81,7 +81,8 @@ func TestFailuresElsewhere(t *testing.T) {
 		t.Errorf("error %v", errs[0])
 	}
 	ranks[0].cfg.Cache = Cold
-	if _, errs := runAll(hang(t), ranks, nil); errs[0] == nil || !strings.Contains(errs[0].Error(), "does not flush them") {
+	if _, errs := runAll(hang(t), ranks, nil); errs[0] == nil ||
+		!strings.Contains(errs[0].Error(), "does not flush them") {
 		t.Errorf("cold: error %v", errs[0])
 	}
 	ranks[0].body.Cold = true
@@ -94,7 +95,8 @@ func TestFailuresElsewhere(t *testing.T) {
 		}
 		return nil
 	}
-	if results, errs := runAll(hang(t), ranks, nil); errs[0] != nil || results[0].Cache != Cold || results[0].ColdBytes != 0 {
+	if results, errs := runAll(hang(t), ranks, nil); errs[0] != nil || results[0].Cache != Cold ||
+		results[0].ColdBytes != 0 {
 		t.Errorf("flushed by the program: %v, %+v", errs[0], results[0])
 	}
 }

@@ -50,7 +50,7 @@ func TestModes(t *testing.T) {
 		{"cold", "cuda events", "cold", "", 10, 10},
 		{"preamble", "cuda events", "warm", "", 7, 7},
 		{"waiting preamble", "cuda events", "warm", "", 7, 7},
-		{"waiting call", "cuda events", "warm", "the host was not ahead of the GPU in any batch", 27, 1e6},
+		{"waiting call", "cuda events", "warm", "the host was not ahead of the GPU in any sample", 27, 1e6},
 		{"graph", "cuda graph", "warm", "", 3.5, 3.535},
 		{"cold graph", "", "", `cache="cold" is for mode="events"`, 0, 0},
 		{"unknown", "", "", "mode='unknown': want one of wall, events, graph", 0, 0},

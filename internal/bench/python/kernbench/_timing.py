@@ -1,9 +1,9 @@
 """The timers of state.exec: wall, events and graph.
 
-events and graph time a batch of calls on the GPU by itself: a delay kernel holds the stream while the
-host queues everything behind it. If the delay is still running when the last launch has been queued,
-the GPU does not wait for the host between the calls, so launches are not part of the time. Otherwise
-the batch is repeated with a longer delay.
+events and graph time calls on the GPU by itself: a delay kernel holds the stream while the host queues
+the first calls behind it. A sample counts if the GPU has not reached its start when its end has been
+queued: then the GPU did not wait for the host in between, and launches are not part of the time. Other
+samples are taken again, behind a longer delay if most of them were late.
 """
 
 import sys
@@ -103,13 +103,12 @@ class Wall:
 
 
 class Events(Wall):
-    """Times calls by events that the GPU records in its stream, with everything queued before the first
-    one begins."""
+    """Times calls by events that the GPU records in its stream, with the host ahead of it."""
 
     name = "events"
     resolution = 500  # nanoseconds, as CUDA documents it
-    queued = 384  # launches behind one delay: the stream's queue has room for about 1000
-    attempts = 8  # for a batch: the last delay is 128 times the first
+    queued = 384  # launches behind one delay if the host is slower than the GPU: a queue has room for about 1000
+    attempts = 8  # without progress: the last delay is 128 times the first
     longest = 300_000_000  # nanoseconds of a delay
 
     def __init__(self, call: Callable, preamble: Optional[Callable] = None, sync: Optional[Callable] = None,
@@ -120,12 +119,14 @@ class Events(Wall):
             raise RuntimeError("mode=\"%s\" needs torch or CuPy, and a GPU that it can use" % self.name)
         self.events: List[tuple] = []
         self.rate = 0.0  # cycles of the delay kernel per nanosecond
-        self.launch = 0.0  # nanoseconds of the host per launch
         self.empty = 0  # nanoseconds between two events with nothing in between
+        self.host = self.busy = 0.0  # nanoseconds per sample: of the host to queue it, of the GPU to execute it
+        self.batch = 0  # for which these are known
         self.grown = 1  # how much longer than estimated the next delay is
         self.gated = alone  # the samples come behind a delay
+        self.after = False  # the delay comes after the preamble, before a single sample
         self.hidden = 0  # leading batches that took much longer than their events measured
-        self.blocks = self.behind = 0  # batches, and those in which the host was not ahead
+        self.taken = self.late = 0  # samples, and those before which the GPU waited for the host
 
     def clock(self) -> Optional[dict]:
         return {"name": "%s %s" % (self.device.kind, self.name), "overhead": 0, "resolution": self.resolution}
@@ -152,16 +153,64 @@ class Events(Wall):
             self.once()
             self.calibrate()
             self.warm = True
-        if not self.alone:
-            # Ranks that meet before each call must not delay it by different times.
-            if count > 1 and not self.gated:
-                self.blocks = self.behind = 0  # the warm-up starts with one sample
-            self.gated = count > 1
-        times: List[int] = []
-        while len(times) < count:
-            most = max(1, self.queued // self.launches(batch))
-            times += self.block(min(most, count - len(times)), batch)
+        if batch != self.batch:
+            self.host *= self.launches(batch) / self.launches(self.batch or 1)
+            self.batch, self.busy = batch, 0.0
+        if self.alone:
+            times = self.retried(count, batch)
+        else:
+            times = self.once_each(count, batch)
+        self.warning = ""
+        if self.late:
+            self.warning = ("the host was not ahead of the GPU in %s, so times include launches"
+                            % ("any sample" if self.late == self.taken else "some samples"))
         return times
+
+    def retried(self, count: int, batch: int) -> List[int]:
+        """Takes late samples again, until no delay is long enough, because the call itself waits."""
+        times: List[int] = []
+        failures = 0
+        while len(times) < count:
+            some = self.attempt(self.fitting(count - len(times), batch), batch)
+            ahead = [t for t, late in some if not late]
+            if not self.gated:
+                times += [t for t, _ in some]
+                self.late += len(some)
+            elif 2 * len(ahead) >= len(some):
+                times += ahead
+                self.grown, failures = 1, 0
+            else:
+                times += ahead
+                self.grown, failures = 2 * self.grown, failures + 1
+            if failures == self.attempts:
+                # The preamble may wait for the GPU: put the delay behind it. If that fails too, the call waits.
+                self.gated, self.after, self.grown, failures = not self.after, True, 1, 0
+        self.taken += count
+        return times
+
+    def once_each(self, count: int, batch: int) -> List[int]:
+        """Takes each sample once, because other ranks would wait for calls that only this one repeats.
+        Ranks that meet before each sample must not be delayed by different times."""
+        if count > 1 and not self.gated:
+            self.taken = self.late = 0  # the warm-up starts with one sample
+        self.gated = count > 1
+        some: List[tuple] = []
+        most = max(1, self.queued // self.launches(batch))
+        while len(some) < count:
+            some += self.attempt(min(count - len(some), most), batch)
+        late = sum(late for _, late in some)
+        self.grown = min(2 * self.grown, 64) if 2 * late > count else 1
+        self.late += late
+        self.taken += count
+        return [t for t, _ in some]
+
+    def fitting(self, count: int, batch: int) -> int:
+        """How many samples to queue behind one delay."""
+        if self.after:
+            return 1
+        if self.busy > 1.2 * self.host:
+            return min(count, 1024)  # the host stays ahead
+        return min(count, max(1, self.queued // self.launches(batch)))
 
     def calibrate(self) -> None:
         """Measures the delay kernel, an empty pair of events, and the host's time for a launch. It makes
@@ -184,7 +233,7 @@ class Events(Wall):
         a.record()
         self.run(1)
         b.record()
-        self.launch = max((time.perf_counter_ns() - start) / self.launches(1), 1000)
+        self.host = max(time.perf_counter_ns() - start, 5000)
         device.synchronize()
 
     def pairs(self, n: int) -> List[tuple]:
@@ -192,67 +241,48 @@ class Events(Wall):
             self.events.append((self.device.event(), self.device.event()))
         return self.events[:n]
 
-    def block(self, samples: int, batch: int) -> List[int]:
-        """Takes samples behind one delay. Other ranks would wait for calls that only this one repeats,
-        so with several ranks there is one attempt."""
-        times: List[int] = []
-        for _ in range(self.attempts if self.alone else 1):
-            times, ahead = self.attempt(samples, batch)
-            if ahead:
-                break
-        else:
-            if self.alone and samples > 1:  # the preamble may wait for the GPU: put the delay behind it
-                self.queued, self.grown = 1, 1
-                return [t for _ in range(samples) for t in self.block(1, batch)]
-            self.behind += 1
-            self.attempts = 1  # the call itself waits for the GPU: no delay is long enough
-        self.blocks += 1
-        self.warning = ""
-        if self.behind:
-            self.warning = ("the host was not ahead of the GPU in %s, so times include launches"
-                            % ("any batch" if self.behind == self.blocks else "some batches"))
-        return times
-
-    def attempt(self, samples: int, batch: int) -> tuple:
-        """Queues samples behind a delay and returns their times, and whether the host was ahead."""
+    def attempt(self, samples: int, batch: int) -> List[tuple]:
+        """Queues samples behind a delay. It returns the time of each, and whether the host was late."""
         device, pairs, now = self.device, self.pairs(samples + 1), time.perf_counter_ns
         first, gate = pairs.pop()
-        after = self.alone and samples == 1  # the delay comes after the preamble
-        if after:
+        if self.after:
             self.prepare()
-        entries = self.launches(batch) * samples
         device.synchronize()
+        late = [not self.gated] * samples
         start = now()
         first.record()
         if self.gated:
-            device.spin(int(min((1.5 * self.launch * entries + 50_000) * self.grown, self.longest) * self.rate))
+            lag = self.host + max(0, (samples - 1) * (self.host - self.busy))
+            device.spin(int(min((1.5 * lag + 30_000) * self.grown, self.longest) * self.rate))
         gate.record()
         if self.gated and not self.alone:
             self.prepare()
             self.run(1)  # delays end at different times on the ranks: meet before the first sample
-        for a, b in pairs:
-            if not after:
+        for i, (a, b) in enumerate(pairs):
+            if not self.after:
                 self.prepare()
             a.record()
             self.run(batch)
             b.record()
+            late[i] = late[i] or device.reached(a)
         took = now() - start
-        ahead = self.gated and not device.reached(gate)
         device.synchronize()
         wall = now() - start
-        if ahead:
-            self.launch, self.grown = max(0.9 * self.launch, took / entries), 1
-        else:
-            self.grown *= 2
         times = [device.elapsed(a, b) for a, b in pairs]
-        self.compare(wall, device.elapsed(first, pairs[-1][1]), ahead and min(times) - self.empty < 100 * batch, ahead)
-        return times, ahead
+        if not any(late):
+            self.host = min(took / samples, 1.1 * self.host)  # a full queue makes the host wait for the GPU
+            self.busy = device.elapsed(gate, pairs[-1][1]) / samples
+        elif self.gated:
+            self.host = max(self.host, min(took / samples, 2 * self.host))
+        self.compare(wall, device.elapsed(first, pairs[-1][1]), min(times) - self.empty < 100 * batch, not any(late))
+        return list(zip(times, late))
 
     def compare(self, wall: int, seen: int, nothing: bool, ahead: bool) -> None:
         """Fails if the events miss work, because the call uses a stream for which the current one does
         not wait; then only its launch would be timed. nothing means that the stream had less than 100 ns
         of work per call, a tenth of the shortest kernels. Occasional delays of the host are tolerated.
         This makes no calls of its own, because all ranks must make equally many."""
+        nothing = nothing and ahead
         if self.hidden >= 0 and (nothing or wall > 4 * seen + 200_000):
             self.hidden += 1
         elif ahead:
