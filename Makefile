@@ -2,7 +2,7 @@
 
 GO      ?= go
 BIN     := bin/kernbench
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+VERSION ?= $(shell scripts/version.sh)
 LDFLAGS := -s -w -X github.com/kernbench/kernbench/internal/host/hostinfo.Version=$(VERSION)
 
 export CGO_ENABLED := 0

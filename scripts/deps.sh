@@ -5,13 +5,16 @@ set -euo pipefail
 
 has_library() { ldconfig -p | grep -q "$1"; }
 
-# A C compiler for the race detector, torch for the torch.distributed example, the MPI
-# launchers, tools for network namespaces, jq for the commands in the documents, a browser
+# A C compiler for the race detector, torch for the torch.distributed example, Python
+# modules for the wheel, the MPI launchers, tools for network namespaces, jq for the commands in the documents, a browser
 # for the web page, and libraries that are opened at run time.
 need=()
 command -v gcc >/dev/null || need+=(gcc libc6-dev)
 command -v g++ >/dev/null || need+=(g++)
 /usr/bin/python3 -c 'import torch' 2>/dev/null || need+=(python3 python3-torch)
+/usr/bin/python3 -c 'import ensurepip' 2>/dev/null || need+=(python3-venv)
+/usr/bin/python3 -c 'import pytest' 2>/dev/null || need+=(python3-pytest)
+/usr/bin/python3 -c 'import pandas' 2>/dev/null || need+=(python3-pandas)
 command -v mpirun.openmpi >/dev/null || need+=(openmpi-bin)
 command -v mpirun.mpich >/dev/null || need+=(mpich)
 command -v ip >/dev/null || need+=(iproute2)

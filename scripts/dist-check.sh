@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# dist-check.sh FOLDER checks the files that dist.sh has built: every archive and package
-# contains a program for the architecture in its name, a package's fields name the same
-# architecture, static programs need no dynamic loader, and the image contains its package.
+# dist-check.sh FOLDER checks the files that dist.sh has built: every archive, package and
+# wheel contains a program for the architecture in its name, a package's fields name the
+# same architecture, static programs need no dynamic loader, and the image contains its
+# package.
 # It stops at the first fault.
 set -euo pipefail
 cd "${1:?dist-check.sh FOLDER}"
@@ -40,6 +41,19 @@ for file in *.tar.gz *.deb; do
 	done
 	checked=$((checked + 1))
 done
+for file in *.whl; do
+	[ -e "$file" ] || fail "$PWD has no wheel"
+	root=$work/$file
+	mkdir "$root"
+	python3 -m zipfile -e "$file" "$root"
+	case $file in *_x86_64.whl) arch=amd64 ;; *_aarch64.whl) arch=arm64 ;; *) arch=none ;; esac
+	have=$(machine "$root/kernbench/bin/kernbench")
+	[ "$have" = "$arch" ] || fail "the program of $file is for $have"
+	for part in kernbench/__init__.py kernbench/py.typed kernbench-*.dist-info/RECORD kernbench-*.dist-info/licenses/THIRD_PARTY_NOTICES; do
+		[ -e "$root"/$part ] || fail "$file has no $part"
+	done
+	checked=$((checked + 1))
+done
 grep -q '^COPY kernbench_\*_${TARGETARCH}.deb ' Containerfile || fail "the image is not made of the package"
 sha256sum --quiet -c SHA256SUMS || fail "the sums are of other files"
-echo "$checked archives and packages are what their names say"
+echo "$checked archives, packages and wheels are what their names say"

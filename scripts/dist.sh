@@ -2,8 +2,8 @@
 # dist.sh VERSION TARGET... builds the release files in bin/dist. A TARGET is amd64 or arm64
 # (Linux with glibc), or static-amd64 or static-arm64 (any Linux, but no C libraries). For
 # each target it makes an archive with the binary, manual pages, completions and licence
-# notices, and for glibc targets also a Debian package. It adds SHA256SUMS of all files and
-# the Containerfile. DIST names another output folder.
+# notices, and for glibc targets also a Debian package and a Python wheel. It adds SHA256SUMS
+# of all files and the Containerfile. DIST names another output folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${1:?dist.sh VERSION TARGET...}
@@ -73,7 +73,7 @@ for target in "$@"; do
 		deb=$work/deb-$arch
 		mkdir -p "$deb/DEBIAN"
 		cp -r "$root" "$deb/usr"
-		number=$(echo "$version" | sed 's/^v//; s/[^0-9A-Za-z.+~]/+/g')
+		number=$(echo "$version" | sed 's/^v//; s/\.dev/~dev/; s/[^0-9A-Za-z.+~]/+/g')
 		case $number in [0-9]*) ;; *) number=0~$number ;; esac
 		cat >"$deb/DEBIAN/control" <<-END
 			Package: kernbench
@@ -87,10 +87,11 @@ for target in "$@"; do
 			 Runs benchmarks of distributed kernels over axes, rank counts and environment
 			 variables, checks them, and keeps every row in a journal.
 		END
+		"$work/here/kernbench" wheel "$out" --program "$root/bin/kernbench" --licences "$work/THIRD_PARTY_NOTICES" >/dev/null
 		dpkg-deb --root-owner-group -Zgzip -z6 -b "$deb" "$out/kernbench_${number}_$arch.deb" >/dev/null
 	fi
 done
 cp packaging/Containerfile "$out/"
-(cd "$out" && find . -name "*.tar.gz" -o -name "*.deb" | sort | xargs sha256sum >SHA256SUMS)
+(cd "$out" && find . -name "*.tar.gz" -o -name "*.deb" -o -name "*.whl" | sort | xargs sha256sum >SHA256SUMS)
 scripts/dist-check.sh "$out"
 ls -l "$out"

@@ -157,7 +157,8 @@ figures and comparisons are made from the journal.`,
 	}
 	root.AddCommand(a.listCommand(), run, tune, a.showCommand(), a.compareCommand(), a.baselineCommand(),
 		a.reportCommand(), a.webCommand(), a.importCommand(), a.probeCommand(),
-		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.selftestCommand(), a.pythonCommand(), a.versionCommand(),
+		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.selftestCommand(), a.pythonCommand(),
+		a.wheelCommand(), a.versionCommand(),
 		wrongUsage(guide.Starter(a.name, a.stdout)), wrongUsage(guide.Manual(a.name)))
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd() // now, so that prepare also covers the arguments of `help`

@@ -11,6 +11,7 @@ package hostinfo
 import (
 	"cmp"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"fmt"
 	"io/fs"
@@ -134,6 +135,12 @@ func (h Host) Class() string {
 	sum := sha256.Sum256([]byte(facts))
 	return hex.EncodeToString(sum[:6])
 }
+
+//go:embed VERSION
+var versionFile string
+
+// Number returns the number of the next release, without a leading "v".
+func Number() string { return strings.TrimSpace(versionFile) }
 
 // Version is the release, which the linker sets
 // (-ldflags "-X github.com/kernbench/kernbench/internal/host/hostinfo.Version=v1.2.3").

@@ -267,11 +267,16 @@ def _is_script(fn: Callable) -> bool:
 
 
 def _binary() -> str:
-    """The kernbench program: the one named by the variable KERNBENCH, or the one in the PATH."""
-    name = os.environ.get("KERNBENCH") or "kernbench"
-    path = shutil.which(name)
+    """The kernbench program: the one named by the variable KERNBENCH, the one of the installed wheel, or
+    the one in the PATH."""
+    name = os.environ.get("KERNBENCH")
+    installed = os.path.join(os.path.dirname(globals().get("__file__") or ""), "bin", "kernbench")
+    if not name and os.path.isabs(installed) and os.access(installed, os.X_OK):
+        return installed
+    path = shutil.which(name or "kernbench")
     if path is None:
-        sys.exit("%s: no such program: put kernbench on the PATH, or its path into the variable KERNBENCH" % name)
+        sys.exit("%s: no such program: put kernbench on the PATH, or its path into the variable KERNBENCH"
+                 % (name or "kernbench"))
     return path
 
 
