@@ -117,16 +117,22 @@ func (a *app) speedupCommand() *cobra.Command {
 		Use:   "speedup OURS PEER...",
 		Short: "Show how many times faster a run is than other programs doing the same work",
 		Long: `Pairs a run with runs of other programs that do the same work, by number of
-ranks, the values of all common axes, and trial. For each point it shows the best
-peer, how many times faster OURS is, and the 95 % confidence interval of the median
-ratio over the trials. The trials of the programs should have been interleaved. A goal
-is met if the interval's lower end reaches it, not met if its upper end does not, and
-otherwise not resolved. At least 10 pairs are needed to resolve a goal.
+ranks, the values of all common axes, and trial. For each point it shows how many
+times faster OURS is than the best peer, and the 95 % confidence interval of that. The
+trials of the programs should have been interleaved. A goal is met if the interval's
+lower end reaches it, not met if its upper end does not, and otherwise not resolved.
+At least 10 undisturbed pairs with every peer are needed to resolve a goal.
+
+The intervals allow for the number of points and peers, and the best peer of a trial is
+chosen by other trials, so that luck does not choose it. docs/statistics.md says how.
+
+Above the table it lists how the peers' runs differ from OURS. Runs on another CPU or
+GPU model are not comparable, unless --ignore names the difference.
 
 ` + runHelp + `
 
 Exit status: 0 both goals met, 1 one of them not met, 2 wrong usage, 3 not
-resolved.`,
+resolved or not comparable.`,
 		Example: fmt.Sprintf("  %[1]s speedup out/ours out/openmpi out/mpich --goal 3.5\n  %[1]s speedup out/bf16 out/f32 "+
 			"--except dtype --least 1.6 --goal 1.6", a.name),
 		Args: arguments(2, -1, "OURS and at least one PEER"),
@@ -137,7 +143,8 @@ resolved.`,
 				if err != nil {
 					return usage(err)
 				}
-				sides = append(sides, compare.Run{Name: filepath.Base(spec), Rows: r.Latest()})
+				sides = append(sides, compare.Run{Name: filepath.Base(spec), Header: &r.Header, Earlier: r.Earlier,
+					Rows: r.Latest()})
 			}
 			tables, err := compare.Speedups(sides[0], sides[1:], goals)
 			if err != nil {
@@ -152,7 +159,7 @@ resolved.`,
 					switch {
 					case v == judge.NotMet:
 						code = exitFailed
-					case v == judge.NotResolved && code == exitGood:
+					case v != judge.Met && code == exitGood:
 						code = exitAmbiguous
 					}
 				}
@@ -164,5 +171,6 @@ resolved.`,
 	fl.Float64Var(&goals.Mean, "goal", goals.Mean, "how many times faster the geometric mean over the points should be")
 	fl.Float64Var(&goals.Least, "least", goals.Least, "how many times faster every point should be; 1 means not slower")
 	fl.StringSliceVar(&goals.Except, "except", nil, "axes that may differ, because the comparison is between their values")
+	fl.StringSliceVar(&goals.Ignore, "ignore", nil, "differences that are on purpose, such as cpu")
 	return cmd
 }

@@ -6,8 +6,6 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
-
-	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
 // MinPairs is the least number of pairs for a decision on a goal.
@@ -17,16 +15,18 @@ const MinPairs = 10
 type Outcome string
 
 // A goal is Met if the lower end of the interval reaches it, NotMet if the upper end does
-// not, and NotResolved otherwise.
+// not, and NotResolved otherwise. NotComparable means that the sides differ in something that
+// makes their ratio meaningless.
 const (
-	Met         Outcome = "met"
-	NotMet      Outcome = "not met"
-	NotResolved Outcome = "not resolved"
+	Met           Outcome = "met"
+	NotMet        Outcome = "not met"
+	NotResolved   Outcome = "not resolved"
+	NotComparable Outcome = "not comparable"
 )
 
-// Worse returns the worse of two outcomes: NotMet, then NotResolved, then Met.
+// Worse returns the worse of two outcomes: NotComparable, NotMet, then NotResolved, then Met.
 func (o Outcome) Worse(other Outcome) Outcome {
-	for _, worst := range []Outcome{NotMet, NotResolved} {
+	for _, worst := range []Outcome{NotComparable, NotMet, NotResolved} {
 		if o == worst || other == worst {
 			return worst
 		}
@@ -35,27 +35,15 @@ func (o Outcome) Worse(other Outcome) Outcome {
 }
 
 // Ratio is a median of ratios of paired measurements, with its 95 % interval. Low and
-// High are NaN if there are too few pairs for an interval.
+// High are NaN if there are too few pairs to know them.
 type Ratio struct {
 	Median, Low, High float64
 	Pairs             int
 }
 
-// NewRatio returns the median of one ratio per pair. It sorts the ratios.
-func NewRatio(ratios []float64) Ratio {
-	if len(ratios) == 0 {
-		return Ratio{Median: math.NaN(), Low: math.NaN(), High: math.NaN()}
-	}
-	slices.Sort(ratios)
-	sum, _ := stats.Summarize(ratios)
-	return Ratio{Median: sum.P50, Low: sum.CILow, High: sum.CIHigh, Pairs: len(ratios)}
-}
-
 // Reaches decides whether the ratio is at least goal.
 func (r Ratio) Reaches(goal float64) Outcome {
-	switch {
-	case r.Pairs < MinPairs || math.IsNaN(r.Low):
-		return NotResolved
+	switch { // an unknown end is NaN, for which neither holds
 	case r.Low >= goal:
 		return Met
 	case r.High < goal:

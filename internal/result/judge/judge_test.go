@@ -3,6 +3,8 @@ package judge
 import (
 	"math"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // launches returns values of us that differ by up to 0.2 %.
@@ -53,13 +55,13 @@ func TestIsOutlier(t *testing.T) {
 }
 
 func TestReaches(t *testing.T) {
-	ratios := []float64{1.9, 2, 2.1, 2, 2, 1.95, 2.05, 2, 2, 2}
+	logs := lists.Map([]float64{1.9, 2, 2.1, 2, 2, 1.95, 2.05, 2, 2, 2}, math.Log)
 	for goal, want := range map[float64]Outcome{1.5: Met, 2.5: NotMet, 2: NotResolved} {
-		if got := NewRatio(ratios).Reaches(goal); got != want {
+		if got := newRatio(logs, 1).Reaches(goal); got != want {
 			t.Errorf("a ratio of 2 for the goal %v: %s, want %s", goal, got, want)
 		}
 	}
-	if got := NewRatio(ratios[:MinPairs-1]).Reaches(1); got != NotResolved {
+	if got := newRatio(logs[:MinPairs-1], 1).Reaches(1); got != NotResolved {
 		t.Errorf("%d pairs: %s", MinPairs-1, got)
 	}
 	if Met.Worse(NotResolved) != NotResolved || NotResolved.Worse(NotMet) != NotMet || Met.Worse(Met) != Met {

@@ -251,11 +251,11 @@ func runWarnings(old, new Run, names [2]string) (out []string) {
 	return out
 }
 
-// differenceNames returns the names of all possible differences between two runs.
-func differenceNames(old, new Run) []string {
+// differenceNames returns the names of all possible differences between runs.
+func differenceNames(runs ...Run) []string {
 	names := lists.Map(properties, func(p property) string { return p.name })
 	names = append(names, unitProperty, betterProperty, inputsProperty)
-	for _, run := range []Run{old, new} {
+	for _, run := range runs {
 		if run.Header != nil {
 			names = append(names, slices.Collect(maps.Keys(run.Header.Environ))...)
 		}

@@ -81,7 +81,7 @@ func (d Document) writeTable(w io.Writer, width int) error {
 	var b strings.Builder
 	fmt.Fprintln(&b, texttab.Wrap(d.Heading, width, "  "))
 	for _, difference := range d.Differences {
-		fmt.Fprintln(&b, texttab.Wrap(strings.Fields("differs in "+difference), width, "  "))
+		fmt.Fprintln(&b, texttab.Wrap(strings.Fields(difference), width, "  "))
 	}
 	t := texttab.Table{Columns: d.Columns}
 	for _, l := range d.Lines {
@@ -170,7 +170,7 @@ func (d Document) writeMarkdown(w io.Writer, _ int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n", texttab.Markdown(strings.TrimSuffix(strings.Join(d.Heading, " "), ":")))
 	for _, difference := range d.Differences {
-		b.WriteString("- differs in " + texttab.Markdown(difference) + "\n")
+		b.WriteString("- " + texttab.Markdown(difference) + "\n")
 	}
 	if len(d.Differences) > 0 {
 		b.WriteByte('\n')

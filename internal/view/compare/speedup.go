@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -26,6 +27,8 @@ type Goals struct {
 	// Except names axes that may differ between the sides because their values are
 	// compared, such as element types.
 	Except []string
+	// Ignore names differences that do not make points incomparable, such as cpu.
+	Ignore []string
 }
 
 func (g Goals) least() float64 { return cmp.Or(g.Least, 1) }
@@ -34,11 +37,12 @@ func (g Goals) least() float64 { return cmp.Or(g.Least, 1) }
 type Speedup struct {
 	Point   point.Point // on the common axes
 	Ours    float64     // median time in microseconds
-	Theirs  float64     // median time of the best peer
-	Peer    string      // name of the best peer
-	Ratio   judge.Ratio // theirs over ours
+	Theirs  float64     // median time of the peer with the least one
+	Peer    string      // name of that peer
+	Ratio   judge.Ratio // of the best peer's time over ours; see judge.RankPeers
 	OfLimit float64     // median of pct_of_limit; 0 if the rows have none
 	Outcome judge.Outcome
+	Notes   []string // why a goal is not resolved
 }
 
 // SpeedupTable holds the points of one number of ranks.
@@ -48,16 +52,30 @@ type SpeedupTable struct {
 	Geomean judge.Ratio
 	Least   judge.Outcome // Goals.Least at every point
 	Mean    judge.Outcome // Goals.Mean
+	// Differences between our run and the peers besides the program, one line each.
+	Differences []string
 }
 
-// times maps each trial to its time in microseconds.
-type times map[int]float64
+// times holds the undisturbed times of one side at a point in microseconds, by trial.
+type times struct {
+	us        map[int]float64
+	trials    int    // with the disturbed ones
+	disturbed string // what disturbed one of them
+}
 
-func (t times) median() float64 { return stats.Median(slices.Collect(maps.Values(t))) }
+// median returns the median time, NaN if every trial was disturbed.
+func (t times) median() float64 {
+	if len(t.us) == 0 {
+		return math.NaN()
+	}
+	return stats.Median(slices.Collect(maps.Values(t.us)))
+}
 
 // peerTimes are the times of a peer at one point with one setting.
 type peerTimes struct {
 	name string // of the run and the setting
+	run  int    // index of the run among the sides
+	rows rowset.Set
 	times
 }
 
@@ -65,14 +83,42 @@ type peerTimes struct {
 type workload struct {
 	ranks   int
 	point   point.Point
-	ours    times
+	ours    *times
+	rows    rowset.Set // of ours
 	ofLimit float64
 	peers   []peerTimes // sorted by name
 }
 
-// bestPeer returns the peer with the least median time.
-func (w workload) bestPeer() peerTimes {
-	return slices.MinFunc(w.peers, func(a, b peerTimes) int { return cmp.Compare(a.median(), b.median()) })
+// contest returns the logarithms of the paired ratios.
+func (w workload) contest() judge.Contest {
+	return lists.Map(w.peers, func(p peerTimes) judge.Trials {
+		pairs := judge.Trials{}
+		for trial, us := range w.ours.us {
+			if theirs, both := p.us[trial]; both {
+				pairs[trial] = math.Log(theirs / us)
+			}
+		}
+		return pairs
+	})
+}
+
+// notes say which sides have too few undisturbed trials for a decision.
+func (w workload) notes(c judge.Contest) (notes []string) {
+	left := func(name string, t times) {
+		if n := t.trials - len(t.us); n > 0 {
+			notes = append(notes, fmt.Sprintf("%s: %d of %s disturbed and left out (%s)", name, n,
+				unit.Plural(t.trials, "trial"), texttab.Shorten(t.disturbed, maxReason)))
+		}
+	}
+	left("ours", *w.ours)
+	for i, p := range w.peers {
+		left(p.name, p.times)
+		if n := len(c[i]); n < judge.MinPairs {
+			notes = append(notes, fmt.Sprintf("not resolved: %s with %s, and at least %d are needed",
+				unit.Counted(n, "undisturbed pair", "undisturbed pairs"), p.name, judge.MinPairs))
+		}
+	}
+	return notes
 }
 
 // Speedups returns how many times faster our run is at each point than the best peer,
@@ -81,13 +127,19 @@ func (w workload) bestPeer() peerTimes {
 // Rows do the same work if they have the same number of ranks, as far as every side says
 // it, and the same values of all axes that every side has. Axes of one side only, and its
 // environment, are a setting. A peer counts once per setting; the best of them at each
-// point, by its median, is the one to beat.
+// point is the one to beat. Package judge says how that is decided.
 //
 // Trials are pairs: the runs were interleaved, so trial k of both sides was measured
 // within the same minute and slow drift cancels in their ratio. Compare, in contrast,
-// judges two builds of one bench, whose trials are not paired.
+// judges two builds of one bench, whose trials are not paired. A pair with a disturbed trial
+// does not count.
 func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 	sides := append([]Run{ours}, peers...)
+	for _, name := range goals.Ignore {
+		if known := differenceNames(sides...); !slices.Contains(known, name) {
+			return nil, fmt.Errorf("nothing to ignore: %w", suggest.Unknown("difference of these runs", name, known))
+		}
+	}
 	runs := make([]rowset.Set, len(sides))
 	for i, s := range sides {
 		runs[i] = rowset.Good(s.Rows).Where(func(r *journal.Row) bool { return r.Metrics[DefaultMetric] > 0 })
@@ -123,7 +175,7 @@ func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 	})
 	byRanks := lists.GroupBy(workloads, func(w workload) int { return w.ranks })
 	return lists.Map(byRanks, func(g lists.Group[int, workload]) SpeedupTable {
-		return newSpeedupTable(g.Items, goals)
+		return newSpeedupTable(sides, g.Items, goals)
 	}), nil
 }
 
@@ -142,9 +194,9 @@ func findWorkloads(matched []rowset.Matched, common rowset.CommonAxes, settings 
 					return nil, err
 				}
 				if i == 0 {
-					w.ours = t
+					w.ours, w.rows = &t, g.Rows
 				} else {
-					w.peers = append(w.peers, peerTimes{g.Key, t})
+					w.peers = append(w.peers, peerTimes{g.Key, i, g.Rows, t})
 				}
 			}
 		}
@@ -157,47 +209,70 @@ func findWorkloads(matched []rowset.Matched, common rowset.CommonAxes, settings 
 }
 
 func timesByTrial(g rowset.Group[string], ranks int) (times, error) {
-	t := times{}
+	t := times{us: map[int]float64{}}
+	seen := map[int]bool{}
 	for _, r := range g.Rows {
-		if _, twice := t[r.Trial]; twice {
-			return nil, fmt.Errorf("%s: two rows of %s on %d ranks in trial %d", g.Key, r.Point, ranks, r.Trial)
+		if seen[r.Trial] {
+			return t, fmt.Errorf("%s: two rows of %s on %d ranks in trial %d", g.Key, r.Point, ranks, r.Trial)
 		}
-		t[r.Trial] = r.Metrics[DefaultMetric]
+		seen[r.Trial] = true
+		t.trials++
+		if why := r.Disturbed(); why != "" {
+			t.disturbed = why
+			continue
+		}
+		t.us[r.Trial] = r.Metrics[DefaultMetric]
 	}
 	return t, nil
 }
 
-// newSpeedupTable judges the workloads of one number of ranks. The mean over points is computed for
-// each trial, so that its interval comes from paired trials too.
-func newSpeedupTable(workloads []workload, goals Goals) SpeedupTable {
+// newSpeedupTable judges the workloads of one number of ranks.
+func newSpeedupTable(sides []Run, workloads []workload, goals Goals) SpeedupTable {
 	t := SpeedupTable{Ranks: workloads[0].ranks, Least: judge.Met}
-	logs := map[int]float64{} // by trial: sum of the logarithms over points
-	seen := map[int]int{}     // by trial: number of points
-	for _, w := range workloads {
-		best := w.bestPeer()
-		var ratios []float64
-		for trial, us := range w.ours {
-			if theirs, ok := best.times[trial]; ok {
-				ratios = append(ratios, theirs/us)
-				logs[trial] += math.Log(theirs / us)
-				seen[trial]++
-			}
+	contests := lists.Map(workloads, workload.contest)
+	ratios, mean := judge.RankPeers(contests)
+	t.Geomean, t.Mean = mean, mean.Reaches(goals.Mean)
+	incomparable := t.findDifferences(sides, workloads, goals)
+	for i, w := range workloads {
+		s := Speedup{Point: w.point, Ours: w.ours.median(), Theirs: math.NaN(), Ratio: ratios[i], OfLimit: w.ofLimit,
+			Outcome: ratios[i].Reaches(goals.least()), Notes: w.notes(contests[i])}
+		if k := contests[i].ClosestPeer(); k >= 0 {
+			s.Theirs, s.Peer = w.peers[k].median(), w.peers[k].name
 		}
-		s := Speedup{Point: w.point, Ours: w.ours.median(), Theirs: best.median(), Peer: best.name,
-			Ratio: judge.NewRatio(ratios), OfLimit: w.ofLimit}
-		s.Outcome = s.Ratio.Reaches(goals.least())
+		if incomparable[i] {
+			s.Outcome, t.Mean = judge.NotComparable, judge.NotComparable
+		}
 		t.Least = t.Least.Worse(s.Outcome)
 		t.Lines = append(t.Lines, s)
 	}
-	var means []float64
-	for trial, sum := range logs {
-		if seen[trial] == len(t.Lines) { // the mean over fewer points is not comparable
-			means = append(means, math.Exp(sum/float64(len(t.Lines))))
+	return t
+}
+
+// findDifferences lists how each peer's run differs from ours besides being another program,
+// and reports for each workload whether that makes it incomparable.
+func (t *SpeedupTable) findDifferences(sides []Run, workloads []workload, goals Goals) (incomparable []bool) {
+	incomparable = make([]bool, len(workloads))
+	opts := Options{Metric: DefaultMetric, Ignore: goals.Ignore,
+		compared: append([]string{inputsProperty, "version", "kernbench"}, goals.Except...)}
+	for run := 1; run < len(sides); run++ {
+		points := lists.Map(workloads, func(w workload) rowset.Matched {
+			m := rowset.Matched{w.rows, nil}
+			for _, p := range w.peers {
+				if p.run == run {
+					m[1] = append(m[1], p.rows...)
+				}
+			}
+			return m
+		})
+		found, decisive := differences(sides[0], sides[run], points, opts)
+		for _, d := range found {
+			t.Differences = append(t.Differences, fmt.Sprintf("%s differs in %s", sides[run].Name, d))
+		}
+		for i, names := range decisive {
+			incomparable[i] = incomparable[i] || len(names) > 0
 		}
 	}
-	t.Geomean = judge.NewRatio(means)
-	t.Mean = t.Geomean.Reaches(goals.Mean)
-	return t
+	return incomparable
 }
 
 // setting names a run with the row's own axes and its environment.
@@ -231,20 +306,25 @@ func (t SpeedupTable) Write(w io.Writer, ours string, goals Goals, width int) er
 	axes := varyingAxes(t.Lines)
 	numbers := append(slices.Clip(axes), "ours us", "peer us", "times faster", "95% interval", "pairs", "% of limit")
 	columns := lists.Map(numbers, func(name string) texttab.Column { return texttab.Column{Title: name, Right: true} })
-	return Document{
-		Heading: []string{heading + ":"},
-		Columns: append(columns, texttab.Column{Title: title}, texttab.Column{Title: "best peer", Shrink: true}),
-		Lines:   lists.Map(t.Lines, func(s Speedup) Line { return Line{Cells: s.cells(axes)} }),
-		Remarks: []string{
-			fmt.Sprintf("%s: %s", every, t.Least),
-			fmt.Sprintf("geometric mean %s times faster (%s), goal %s: %s (%d pairs)", unit.FormatSig(t.Geomean.Median, 3),
-				intervalText(t.Geomean), unit.FormatSig(goals.Mean, 3), t.Mean, t.Geomean.Pairs),
-			"",
-		},
-	}.Write(w, "", width)
+	columns = append(columns, texttab.Column{Title: title}, texttab.Column{Title: "notes"},
+		texttab.Column{Title: "best peer", Shrink: true})
+	var legend texttab.Legend
+	lines := lists.Map(t.Lines, func(s Speedup) Line { return Line{Cells: s.cells(axes, legend.Mark(s.Notes...))} })
+	remarks := lists.Map(legend.Lines("point", "points"), texttab.Plain)
+	mean := "geometric mean: " + string(t.Mean)
+	switch {
+	case t.Mean == judge.NotComparable:
+	case t.Geomean.Pairs == 0:
+		mean += ": no trial has undisturbed times of all points"
+	default:
+		mean = fmt.Sprintf("geometric mean %s times faster (%s), goal %s: %s (%d pairs)", unit.FormatSig(t.Geomean.Median, 3),
+			intervalText(t.Geomean), unit.FormatSig(goals.Mean, 3), t.Mean, t.Geomean.Pairs)
+	}
+	return Document{Heading: []string{heading + ":"}, Differences: t.Differences, Columns: columns, Lines: lines,
+		Remarks: append(remarks, fmt.Sprintf("%s: %s", every, t.Least), mean, "")}.Write(w, "", width)
 }
 
-func (s Speedup) cells(axes []string) []string {
+func (s Speedup) cells(axes []string, marks string) []string {
 	cells := lists.Map(axes, func(name string) string {
 		v := s.Point.At(name)
 		if v.Kind() == point.Bytes {
@@ -256,8 +336,16 @@ func (s Speedup) cells(axes []string) []string {
 	if s.OfLimit > 0 {
 		limit = fmt.Sprintf("%.0f", s.OfLimit)
 	}
-	return append(cells, unit.FormatSig(s.Ours, 3), unit.FormatSig(s.Theirs, 3), unit.FormatSig(s.Ratio.Median, 3),
-		intervalText(s.Ratio), fmt.Sprint(s.Ratio.Pairs), limit, string(s.Outcome), texttab.Plain(s.Peer))
+	return append(cells, knownText(s.Ours), knownText(s.Theirs), knownText(s.Ratio.Median), intervalText(s.Ratio),
+		fmt.Sprint(s.Ratio.Pairs), limit, string(s.Outcome), marks, texttab.Plain(s.Peer))
+}
+
+// knownText returns a number with three digits, "" for NaN.
+func knownText(v float64) string {
+	if math.IsNaN(v) {
+		return ""
+	}
+	return unit.FormatSig(v, 3)
 }
 
 // varyingAxes returns the axes whose values differ between the lines, or all axes if there
@@ -272,8 +360,11 @@ func varyingAxes(lines []Speedup) (names []string) {
 }
 
 func intervalText(r judge.Ratio) string {
-	if math.IsNaN(r.Low) {
+	switch {
+	case math.IsNaN(r.High):
 		return "too few pairs"
+	case math.IsNaN(r.Low): // a peer has too few pairs
+		return "at most " + unit.FormatSig(r.High, 3)
 	}
 	return unit.FormatSig(r.Low, 3) + " to " + unit.FormatSig(r.High, 3)
 }

@@ -3,6 +3,7 @@ package compare
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -209,6 +210,70 @@ func TestExcept(t *testing.T) {
 	}
 }
 
+// TestDisturbedPairs checks that disturbed trials of either side take no part: nothing is
+// decided about a point if too few are left, and the table says why.
+func TestDisturbedPairs(t *testing.T) {
+	disturb := func(run Run, n int) Run {
+		rows := slices.Clone(run.Rows)
+		for i := range rows {
+			if rows[i].Trial < n {
+				rows[i].Quality, rows[i].Warnings = journal.QualityDisturbed, []string{"steal: much"}
+				rows[i].Metrics = map[string]float64{DefaultMetric: 1000}
+			}
+		}
+		return Run{Name: run.Name, Rows: rows}
+	}
+	ours := Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})}
+	peer := Run{Name: "mpi", Rows: peerRows(true, 0.001, map[int64]float64{4: 2})}
+	other := Run{Name: "other", Rows: peerRows(true, 0.001, map[int64]float64{4: 3})}
+	for _, c := range []struct {
+		name  string
+		ours  Run
+		peers []Run
+		want  judge.Outcome
+		note  string
+	}{
+		{"two of ours", disturb(ours, 2), []Run{peer}, judge.Met, "ours: 2 of 12 trials disturbed and left out (steal: much)"},
+		{"all of ours", disturb(ours, 12), []Run{peer}, judge.NotResolved,
+			"not resolved: 0 undisturbed pairs with mpi, and at least 10 are needed"},
+		{"all of one peer", ours, []Run{disturb(peer, 12), other}, judge.NotResolved,
+			"not resolved: 0 undisturbed pairs with mpi"},
+		{"three of a peer", ours, []Run{disturb(peer, 3)}, judge.NotResolved, "not resolved: 9 undisturbed pairs with mpi"},
+	} {
+		tab := must.Get(Speedups(c.ours, c.peers, Goals{Mean: 1}))(t)[0]
+		var b bytes.Buffer
+		must.Do(t, tab.Write(&b, "ours", Goals{Mean: 1}, 0))
+		if tab.Least != c.want || tab.Mean == judge.Met && c.want != judge.Met ||
+			!strings.Contains(b.String(), c.note) {
+			t.Errorf("%s: %s, mean %s, want %s and %q in\n%s", c.name, tab.Least, tab.Mean, c.want, c.note, b.String())
+		}
+		if strings.Contains(b.String(), "NaN") || strings.Contains(b.String(), "1000") {
+			t.Errorf("%s: the table shows disturbed times:\n%s", c.name, b.String())
+		}
+	}
+}
+
+// TestSpeedupAcrossMachines checks that peers on another CPU are not comparable.
+func TestSpeedupAcrossMachines(t *testing.T) {
+	ours := Run{Name: "ours", Header: machineHeader("a"), Rows: peerRows(false, 0, map[int64]float64{4: 1})}
+	peer := Run{Name: "mpi", Header: machineHeader("b"), Rows: peerRows(true, 0.001, map[int64]float64{4: 2})}
+	peer.Header.Host.CPU.Model = "EPYC 9654"
+	tab := must.Get(Speedups(ours, []Run{peer}, Goals{Mean: 1}))(t)[0]
+	var b bytes.Buffer
+	must.Do(t, tab.Write(&b, "ours", Goals{Mean: 1}, 0))
+	if tab.Least != judge.NotComparable || tab.Mean != judge.NotComparable ||
+		!strings.Contains(b.String(), "mpi differs in cpu: Xeon 6338 -> EPYC 9654 (not comparable") {
+		t.Errorf("%s, %s:\n%s", tab.Least, tab.Mean, b.String())
+	}
+	if tab := must.Get(Speedups(ours, []Run{peer}, Goals{Mean: 1, Ignore: []string{"cpu"}}))(t)[0]; tab.Least != judge.Met {
+		t.Errorf("ignored: %s", tab.Least)
+	}
+	if _, err := Speedups(ours, []Run{peer}, Goals{Ignore: []string{"cpuu"}}); err == nil ||
+		!strings.Contains(err.Error(), `did you mean "cpu"?`) {
+		t.Errorf("an unknown difference gives %v", err)
+	}
+}
+
 func TestSpeedupTableWrite(t *testing.T) {
 	nan := math.NaN()
 	size := func(n int64) point.Point { return point.Point{{Name: "size", Value: point.BytesValue(n)}} }
@@ -221,8 +286,8 @@ func TestSpeedupTableWrite(t *testing.T) {
 	var b bytes.Buffer
 	must.Do(t, table.Write(&b, "symmetric", Goals{Least: 1, Mean: 3.5}, 0))
 	for _, want := range []string{
-		"symmetric, 2 ranks:", "1Mi       70      281          4.01     3.9 to 4.2     10          81  met           openmpi",
-		"too few pairs      2              not resolved  mpich", "not slower at any point: not resolved",
+		"symmetric, 2 ranks:", "1Mi       70      281          4.01     3.9 to 4.2     10          81  met                  openmpi",
+		"too few pairs      2              not resolved         mpich", "not slower at any point: not resolved",
 		"geometric mean 2.83 times faster (2.7 to 2.9), goal 3.5: not met (10 pairs)",
 	} {
 		if !strings.Contains(b.String(), want) {

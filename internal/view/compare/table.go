@@ -140,7 +140,7 @@ func (r Report) Document() Document {
 		shown = slices.Insert(slices.Clone(columns), after, overColumn)
 	}
 	d.Heading = append(d.Heading, shared...)
-	d.Differences = lists.Map(r.Differences, Difference.String)
+	d.Differences = lists.Map(r.Differences, func(one Difference) string { return "differs in " + one.String() })
 	d.Columns = lists.Map(shown, func(c column) texttab.Column {
 		return texttab.Column{Title: cmp.Or(titles[c.name], c.name), Right: c.right}
 	})

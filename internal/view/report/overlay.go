@@ -107,8 +107,7 @@ func changesBetween(a, b NamedRun) (bench.Section, string) {
 		return s, fmt.Sprintf("%s: not compared", title)
 	}
 	d := r.Document()
-	differ := lists.Map(d.Differences, func(text string) string { return "differs in " + text })
-	s.Text = "- " + strings.Join(append(differ, lists.NonEmpty(d.Remarks...)...), "\n- ")
+	s.Text = "- " + strings.Join(append(d.Differences, lists.NonEmpty(d.Remarks...)...), "\n- ")
 	s.Table = [][]string{lists.Map(d.Columns, func(c texttab.Column) string { return c.Title })}
 	s.Table = append(s.Table, lists.Map(d.Lines, func(l compare.Line) []string { return l.Cells })...)
 	s.Detail = len(d.Lines) > 40

@@ -150,8 +150,8 @@ func newComparison(r compare.Report) comparison {
 	out.Columns = lists.Map(v.Columns, func(c texttab.Column) string { return c.Title })
 	out.Lines = lists.Map(v.Lines[:min(len(v.Lines), maxLines)], func(l compare.Line) []string { return l.Cells })
 	out.More = len(v.Lines) - len(out.Lines)
-	out.Differences = v.Differences
 	for _, d := range r.Differences {
+		out.Differences = append(out.Differences, d.String())
 		if d.Decisive && !d.Ignored {
 			out.Decisive = append(out.Decisive, d.Name)
 		}

@@ -1,0 +1,204 @@
+package judge
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/kernbench/kernbench/internal/base/stats"
+)
+
+// Trials maps the number of a trial to the logarithm of a peer's time over ours in that trial.
+type Trials map[int]float64
+
+// Contest is one point: our program paired with each of its peers.
+type Contest []Trials
+
+// contestAlpha is the level of the intervals of a table: together they miss a true ratio with this
+// probability. It is below 5 % because a table has two goals, at every point and for the mean.
+// "Not met" is wrong in at most 2 % for each, and in at most 5 % for any.
+const contestAlpha = 0.04
+
+// RankPeers returns how many times faster our program is than the best peer of each point, and
+// the geometric mean of that over the points. Ratios are of times: above 1 we are faster.
+//
+// The best peer is unknown, and the one that looks best does so partly by luck: dividing by its
+// time would underestimate us. So the trials are split into two halves, and the ratio in a trial
+// is to the peer that was best in the other half. Its expectation has no such bias.
+//
+// The interval of a point needs no choice. We are faster than the best peer if we are faster than
+// every peer, so its lower end is the least lower end over the peers. Its upper end is the least
+// upper end, each at a level divided by the number of peers, since any of them may be low by
+// chance. Both are divided by the number of points too. A peer with fewer than MinPairs trials
+// leaves the lower end unknown.
+//
+// The interval of the mean comes from the mean over all points in each trial, with peers chosen
+// from the other half. Its lower end also allows for the peers that look best in all trials.
+func RankPeers(points []Contest) (ratios []Ratio, mean Ratio) {
+	choices := make([]choice, len(points))
+	for i, c := range points {
+		choices[i] = newChoice(c)
+		ratios = append(ratios, choices[i].ratio(len(points)))
+	}
+	mean = newRatio(meansByTrial(choices, choice.inOtherHalf), 1)
+	naive := newRatio(meansByTrial(choices, func(c choice, _ int) int { return c.best }), 1)
+	mean.Low = min(mean.Low, naive.Low)
+	for _, r := range ratios {
+		if math.IsNaN(r.Low) { // a peer with too few trials may be the best
+			mean.Low = r.Low
+		}
+	}
+	return ratios, mean
+}
+
+// choice holds the best peers of a contest, -1 where none has a trial.
+type choice struct {
+	Contest
+	trials []int       // of any peer, in order
+	half   map[int]int // of each trial: 0 and 1 in turns
+	halves [2]int      // the best in each half
+	best   int         // the best in all trials
+}
+
+func newChoice(c Contest) choice {
+	out := choice{Contest: c, half: map[int]int{}}
+	for _, peer := range c {
+		out.trials = slices.AppendSeq(out.trials, maps.Keys(peer))
+	}
+	slices.Sort(out.trials)
+	out.trials = slices.Compact(out.trials)
+	for i, t := range out.trials {
+		out.half[t] = i % 2
+	}
+	for h := range out.halves {
+		out.halves[h] = c.bestIn(func(t int) bool { return out.half[t] == h })
+	}
+	out.best = c.ClosestPeer()
+	return out
+}
+
+// inOtherHalf returns the peer that was best in the half that a trial does not belong to.
+func (c choice) inOtherHalf(trial int) int { return c.halves[1-c.half[trial]] }
+
+// ClosestPeer returns the index of the peer with the least median ratio, -1 if none has a trial.
+func (c Contest) ClosestPeer() int { return c.bestIn(func(int) bool { return true }) }
+
+// bestIn returns the peer with the least median over the trials that use accepts, or -1.
+func (c Contest) bestIn(use func(trial int) bool) int {
+	best, least := -1, math.Inf(1)
+	for k, peer := range c {
+		var values []float64
+		for t, v := range peer {
+			if use(t) {
+				values = append(values, v)
+			}
+		}
+		if len(values) == 0 {
+			continue
+		}
+		if m := stats.Median(values); m < least {
+			best, least = k, m
+		}
+	}
+	return best
+}
+
+// ratio returns the result of a point, one of several that are judged together.
+func (c choice) ratio(points int) Ratio {
+	chosen := meansByTrial([]choice{c}, choice.inOtherHalf)
+	if len(chosen) == 0 && c.best >= 0 { // a single trial has no other half
+		chosen = slices.Collect(maps.Values(c.Contest[c.best]))
+	}
+	out := newRatio(chosen, 1)
+	out.Low, out.High = math.Inf(1), math.Inf(1)
+	for _, peer := range c.Contest {
+		logs := slices.Collect(maps.Values(peer))
+		if len(logs) < MinPairs {
+			out.Low = math.NaN() // min keeps it
+			continue
+		}
+		out.Low = min(out.Low, newRatio(logs, points).Low)
+		out.High = min(out.High, newRatio(logs, points*len(c.Contest)).High)
+	}
+	if math.IsInf(out.High, 1) {
+		out.High = math.NaN()
+	}
+	return out
+}
+
+// meansByTrial returns the mean over the points in each trial, of the peer that choose returns.
+// Trials in which a point is missing are left out, since other points have other ratios.
+func meansByTrial(points []choice, choose func(c choice, trial int) int) []float64 {
+	if len(points) == 0 {
+		return nil
+	}
+	var means []float64
+	for _, trial := range points[0].trials {
+		sum := 0.0
+		for _, c := range points {
+			k := choose(c, trial)
+			v, has := 0.0, false
+			if k >= 0 {
+				v, has = c.Contest[k][trial]
+			}
+			if !has {
+				v = math.NaN()
+			}
+			sum += v
+		}
+		if !math.IsNaN(sum) {
+			means = append(means, sum/float64(len(points)))
+		}
+	}
+	return means
+}
+
+// newRatio returns the median of logarithms as a ratio, with its interval at confidence
+// 1-contestAlpha/tests. Low and High are NaN with fewer than MinPairs values.
+//
+// Order statistics give the interval if there are enough of them; they hold for every
+// distribution. Ten values cannot give an interval for forty tests that way. Then Student's t
+// gives it, and it contains the one of the order statistics for a single test. Which is used
+// depends on counts only.
+func newRatio(logs []float64, tests int) Ratio {
+	r := Ratio{Median: math.NaN(), Low: math.NaN(), High: math.NaN(), Pairs: len(logs)}
+	if len(logs) == 0 {
+		return r
+	}
+	logs = slices.Sorted(slices.Values(logs))
+	r.Median = math.Exp(stats.Median(logs))
+	n := len(logs)
+	if n < MinPairs {
+		return r
+	}
+	level := contestAlpha / float64(tests)
+	low, high := orderInterval(n, level)
+	least := math.Exp2(float64(1 - n)) // level of the interval from the least to the greatest value
+	if tests == 1 || least <= level/rankReserve {
+		r.Low, r.High = math.Exp(logs[low]), math.Exp(logs[high])
+		return r
+	}
+	low, high = orderInterval(n, contestAlpha)
+	half := stat.StdDev(logs, nil) / math.Sqrt(float64(n)) *
+		distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(1-level/2)
+	mid := stat.Mean(logs, nil)
+	r.Low, r.High = math.Exp(min(mid-half, logs[low])), math.Exp(max(mid+half, logs[high]))
+	return r
+}
+
+// orderInterval returns the indices of the sorted values between which the median lies with
+// confidence 1-level, or of the least and the greatest value if no two give that.
+func orderInterval(n int, level float64) (low, high int) {
+	tail, binomial := 0.0, math.Exp2(float64(-n)) // of values below the index, by fair coins
+	for k := range n / 2 {
+		if tail += binomial; 2*tail > level {
+			break
+		}
+		low = k
+		binomial *= float64(n-k) / float64(k+1)
+	}
+	return low, n - 1 - low
+}
