@@ -38,7 +38,11 @@ def tables(run: str) -> None:
     def pair(kernel, method):
         ours, theirs = (statistics.median(times) for times in found.get((kernel, method), ([float("nan")],) * 2))
         off = abs(ours - theirs)
-        return ours, theirs, "%+.1f %%" % (100 * (ours / theirs - 1)), "yes" if off <= max(0.03 * theirs, 0.3) else "**no**"
+        return ours, theirs, "%+.1f %%" % (100 * (ours / theirs - 1)), "yes" if off <= max(0.03 * theirs, 0.3) else "no"
+
+    def span(kernel, side):
+        times = found.get((kernel, "cold"), ([float("nan")],) * 2)[side]
+        return "%.2f to %.2f" % (min(times), max(times))
 
     if not found:
         sys.exit("%s has no times: %s" % (run, "; ".join(sorted(set(notes))[:3])))
@@ -50,6 +54,9 @@ def tables(run: str) -> None:
     print("\n| kernel | events, warm | iris.do_bench's method | |\n|---|---|---|---|")
     for k in KERNELS:
         print("| %s | %.2f | %.2f | %s |" % (k, *pair(k, "warm")[:3]))
+    print("\n| kernel, cold cache | events, lowest to highest run | do_bench, lowest to highest run |\n|---|---|---|")
+    for k in KERNELS:
+        print("| %s | %s | %s |" % (k, span(k, 0), span(k, 1)))
     for n in sorted(set(notes)):
         print("\n" + n, end="")
     print()

@@ -107,7 +107,7 @@ class Events(Wall):
 
     name = "events"
     resolution = 500  # nanoseconds, as CUDA documents it
-    queued = 384  # launches behind one delay if the host is slower than the GPU: a queue has room for about 1000
+    queued = 384  # launches behind one delay: the queue of a stream has room for about 1000
     attempts = 8  # without progress: the last delay is 128 times the first
     longest = 300_000_000  # nanoseconds of a delay
 
@@ -206,11 +206,16 @@ class Events(Wall):
 
     def fitting(self, count: int, batch: int) -> int:
         """How many samples to queue behind one delay."""
-        if self.after:
-            return 1
-        if self.busy > 1.2 * self.host:
-            return min(count, 1024)  # the host stays ahead
-        return min(count, max(1, self.queued // self.launches(batch)))
+        return 1 if self.after else min(count, max(1, self.queued // self.launches(batch)))
+
+    def delay(self, samples: int) -> int:
+        """The cycles of a delay. It lasts until all samples are queued: launches that arrive while a kernel
+        runs change its time by up to half a microsecond. Long kernels do not notice, and idle time before
+        them would let the GPU raise its clock, so that they start when the first sample is queued."""
+        lag = self.host * samples
+        if self.busy > 10 * self.host:
+            lag = self.host
+        return int(min((1.5 * lag + 30_000) * self.grown, self.longest) * self.rate)
 
     def calibrate(self) -> None:
         """Measures the delay kernel, an empty pair of events, and the host's time for a launch. It makes
@@ -252,8 +257,7 @@ class Events(Wall):
         start = now()
         first.record()
         if self.gated:
-            lag = self.host + max(0, (samples - 1) * (self.host - self.busy))
-            device.spin(int(min((1.5 * lag + 30_000) * self.grown, self.longest) * self.rate))
+            device.spin(self.delay(samples))
         gate.record()
         if self.gated and not self.alone:
             self.prepare()
