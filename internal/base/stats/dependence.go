@@ -162,7 +162,7 @@ func studentQuantile(dof float64) float64 {
 }
 
 // SummarizeSeries is like [Summarize] for values in the order in which they were taken. Its interval
-// allows for their dependence, and Effective is their effective number.
+// allows for their dependence and for two modes, and Effective is their effective number.
 func SummarizeSeries(series []float64) (Summary, []string) {
 	s, warnings := Summarize(series)
 	if math.IsNaN(s.CILow) {
@@ -170,6 +170,7 @@ func SummarizeSeries(series []float64) (Summary, []string) {
 	}
 	d := SeriesDependence(series)
 	s.CILow, s.CIHigh, _ = DependentInterval(slices.Sorted(slices.Values(series)), d)
-	s.Effective = d.Effective(len(series))
+	s.Effective, s.Modes = d.Effective(len(series)), FindModes(series)
+	s.CILow, s.CIHigh = CoverModes(s.CILow, s.CIHigh, s.Modes, s.Effective)
 	return s, warnings
 }

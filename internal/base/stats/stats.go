@@ -12,18 +12,19 @@ import (
 // Summary describes a sample. Percentiles are interpolated linearly between order statistics:
 // percentile p is at position p(n-1), counted from 0. CILow and CIHigh bound the median with
 // 95 % confidence, or are NaN if there are too few values. Effective is the number of independent
-// values that would give the same interval, or NaN without one.
+// values that would give the same interval, or NaN without one. Modes is nil unless there are two.
 type Summary struct {
 	Min, P50, P90, P99, Max, Mean float64
 	CILow, CIHigh                 float64
 	Effective                     float64
+	Modes                         []Mode
 }
 
 // Summarize computes the summary of independent values in any order, and warnings about statistics that
 // they are too few for. [SummarizeSeries] is for values that may depend on each other.
 func Summarize(values []float64) (Summary, []string) {
 	nan := math.NaN()
-	s := Summary{nan, nan, nan, nan, nan, nan, nan, nan, nan}
+	s := Summary{nan, nan, nan, nan, nan, nan, nan, nan, nan, nil}
 	if len(values) == 0 {
 		return s, []string{"no samples"}
 	}

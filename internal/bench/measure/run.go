@@ -183,7 +183,7 @@ func (s *sampler) sample(ctx context.Context, cfg Config, r *Result, call float6
 		}
 		heap = collectGarbage(heap)
 	}
-	r.Noise = Noise(decide.series)
+	r.Noise = Noise(floats(decide.series))
 	if samples := r.Samples.Iterations(); !decide.exact {
 		r.warnIf(samples < cfg.Stop.MinSamples, "only %d samples of at least %d in %v",
 			samples, cfg.Stop.MinSamples, cfg.Stop.MaxTime)

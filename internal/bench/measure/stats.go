@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
 // All rules below are pure functions of data that the ranks have exchanged, so every rank makes the
@@ -133,7 +134,7 @@ func (s *samplingRule) next(maxima []int64, elapsed int64) (int, StopReason) {
 		s.noises = s.noises[max(0, len(s.noises)-settledBlocks):]
 	}
 	precision := math.NaN()
-	if look && s.cautious.Effective(n) >= float64(s.stop.MinSamples) {
+	if look && noise <= s.stop.RelNoise && s.cautious.Effective(n) >= float64(s.stop.MinSamples) && s.oneMode() {
 		precision = noise
 	}
 	reason := s.stop.Reason(n, precision, spent)
@@ -147,6 +148,13 @@ func (s *samplingRule) next(maxima []int64, elapsed int64) (int, StopReason) {
 		return 0, reason
 	}
 	return blockSize(float64(elapsed)/float64(n), picoseconds(s.stop.MaxTime)-elapsed, s.stop.MaxSamples-n), ""
+}
+
+// oneMode reports whether the median lies in one mode of the samples beyond doubt.
+func (s *samplingRule) oneMode() bool {
+	modes := stats.FindModes(floats(s.series))
+	low, high := stats.CoverModes(math.Inf(1), math.Inf(-1), modes, s.dependence.Effective(len(s.series)))
+	return low > high
 }
 
 // Reason returns which rule ends the sampling after n samples, or "" for none yet. noise is the
@@ -170,25 +178,39 @@ func (s Stop) enough(n int, spent time.Duration) bool {
 
 // Noise returns half the width of the median's 95 % confidence interval, relative to the median, or
 // NaN if there are too few samples. The samples are in the order they were taken.
-func Noise[T int64 | float64](series []T) float64 {
-	return relativeWidth(slices.Sorted(slices.Values(series)), stats.SeriesDependence(series))
+func Noise(series []float64) float64 {
+	if len(series) == 0 {
+		return math.NaN()
+	}
+	s, _ := stats.SummarizeSeries(series)
+	return relative(s.CILow, s.CIHigh, s.P50)
 }
 
-func relativeWidth[T int64 | float64](sorted []T, d stats.Dependence) float64 {
+func relativeWidth(sorted []int64, d stats.Dependence) float64 {
 	low, high, ok := stats.DependentInterval(sorted, d)
-	switch {
-	case !ok:
+	if !ok {
 		return math.NaN()
-	case low == high:
-		return 0 // also if the median is 0
 	}
-	return (high - low) / 2 / stats.Percentile(sorted, 0.5)
+	return relative(low, high, stats.Percentile(sorted, 0.5))
+}
+
+// relative returns half the width of an interval relative to the median. Equal ends give 0 even if the
+// median is 0.
+func relative(low, high, median float64) float64 {
+	if low == high {
+		return 0
+	}
+	return (high - low) / 2 / median
 }
 
 // relativeDeviation returns the standard deviation relative to the mean.
 func relativeDeviation(values []float64) float64 {
 	mean, sd := stat.MeanStdDev(values, nil)
 	return sd / mean
+}
+
+func floats(values []int64) []float64 {
+	return lists.Map(values, func(v int64) float64 { return float64(v) })
 }
 
 // mergeSorted merges values into a sorted slice.
@@ -246,6 +268,9 @@ func Analyze(m Matrix) Analysis {
 	if len(values) == 1 {
 		a.Warnings = nil
 	}
+	if m := a.Summary.Modes; m != nil {
+		a.Warnings = append(a.Warnings, ModesWarning(m, unit.FormatMicros))
+	}
 	if e := a.Summary.Effective; e < fewEffective && e < float64(len(values))/2 {
 		a.Warnings = append(a.Warnings, fmt.Sprintf("dependence: successive samples are alike, so that %d tell as much as "+
 			"%.0f independent ones", len(values), e))
@@ -259,6 +284,12 @@ func Analyze(m Matrix) Analysis {
 				100*a.Drift))
 	}
 	return a
+}
+
+// ModesWarning describes two modes of a metric, whose values format writes with their unit.
+func ModesWarning(m []stats.Mode, format func(float64) string) string {
+	return fmt.Sprintf("two modes: %s (%.0f %% of the samples) and %s (%.0f %%)", format(m[0].Center), 100*m[0].Share,
+		format(m[1].Center), 100*m[1].Share)
 }
 
 // imbalance describes how unevenly the ranks share the time.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/fastjson"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
 // fastReader decodes rows and begin records with package fastjson: the two kinds of
@@ -95,6 +96,14 @@ func statReader() fastjson.Reader[Stat] {
 		fastjson.Field("ci_low", fastjson.Pointer(fastjson.Float), func(s *Stat) **float64 { return &s.CILow }),
 		fastjson.Field("ci_high", fastjson.Pointer(fastjson.Float), func(s *Stat) **float64 { return &s.CIHigh }),
 		fastjson.Field("effective", fastjson.Pointer(fastjson.Float), func(s *Stat) **float64 { return &s.Effective }),
+		fastjson.Field("modes", fastjson.List(modeReader()), func(s *Stat) *[]stats.Mode { return &s.Modes }),
+	})
+}
+
+func modeReader() fastjson.Reader[stats.Mode] {
+	return fastjson.Struct([]fastjson.Member[stats.Mode]{
+		fastjson.Field("center", fastjson.Float, func(m *stats.Mode) *float64 { return &m.Center }),
+		fastjson.Field("share", fastjson.Float, func(m *stats.Mode) *float64 { return &m.Share }),
 	})
 }
 

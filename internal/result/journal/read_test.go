@@ -112,7 +112,7 @@ func checkGoldenFirstRow(t *testing.T, got Row) {
 		Status:  OK, Kind: Measured, Clock: "monotonic", Cadence: "streaming", Cache: "warm", Samples: 200, Batch: 4,
 		Metrics: map[string]float64{"time_us": 12.5, "busbw": 5.24},
 		Units:   map[string]string{"time_us": "us", "busbw": "GB/s"},
-		Stats:   NewObject(map[string]Stat{"time_us": {12, 12.5, 13, 14, 15, 12.6, &low, &high, nil}}),
+		Stats:   NewObject(map[string]Stat{"time_us": {12, 12.5, 13, 14, 15, 12.6, &low, &high, nil, nil}}),
 		Limits:  map[string]float64{"memory": 20}, Skew: &skew, Slowest: &one, Warnings: []string{"frequency was not steady"},
 		Host: "node1", Load: &Load{Before: 0.5, After: 0.75, Busy: 0.25},
 		Time:   time.Date(2026, 11, 14, 9, 0, 2, 5e8, time.UTC),

@@ -52,7 +52,7 @@ const (
 
 // Stat summarizes the samples of one metric. CILow and CIHigh are the 95 % confidence
 // interval of the median; they are nil if there are too few samples. Effective is the number of
-// independent samples that would give this interval.
+// independent samples that would give this interval. Modes is nil unless the samples have two.
 type Stat struct {
 	Min    float64  `json:"min"`
 	P50    float64  `json:"p50"`
@@ -63,12 +63,13 @@ type Stat struct {
 	CILow  *float64 `json:"ci_low,omitempty"`
 	CIHigh *float64 `json:"ci_high,omitempty"`
 
-	Effective *float64 `json:"effective,omitempty"`
+	Effective *float64     `json:"effective,omitempty"`
+	Modes     []stats.Mode `json:"modes,omitempty"`
 }
 
 // NewStat converts a summary, in which NaN means that there is no interval.
 func NewStat(m stats.Summary) Stat {
-	s := Stat{Min: m.Min, P50: m.P50, P90: m.P90, P99: m.P99, Max: m.Max, Mean: m.Mean}
+	s := Stat{Min: m.Min, P50: m.P50, P90: m.P90, P99: m.P99, Max: m.Max, Mean: m.Mean, Modes: m.Modes}
 	if !math.IsNaN(m.CILow) && !math.IsNaN(m.CIHigh) {
 		s.CILow, s.CIHigh = &m.CILow, &m.CIHigh
 		effective := math.Round(10*m.Effective) / 10
@@ -215,6 +216,12 @@ type Row struct {
 	// Inputs is the fingerprint of everything that produced the row. The header maps it to the
 	// inputs by name; see Header.InputsOf. Rows of old journals and of imports have none.
 	Inputs string `json:"inputs,omitempty"`
+}
+
+// Modes returns the two modes of a metric's samples, or nil if they have one.
+func (r *Row) Modes(metric string) []stats.Mode {
+	s, _ := r.Stats.Find(metric)
+	return s.Modes
 }
 
 // Why returns where and why a row failed, as far as known: "rank 1 in set-up: no memory".

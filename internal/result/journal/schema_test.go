@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
 func readSchemaDoc(t *testing.T) string {
@@ -40,7 +41,7 @@ func TestSchemaDocFields(t *testing.T) {
 	field := regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| [^|]+ \\| .+ \\|$")
 	for title, rec := range map[string]any{
 		"run": Header{}, "begin": Begin{}, "row": Row{}, "note": Note{}, "end": End{},
-		"axis": AxisInfo{}, "metric": MetricInfo{}, "spread": Stat{}, "load": Load{}, "rank": RankEnd{},
+		"axis": AxisInfo{}, "metric": MetricInfo{}, "spread": Stat{}, "mode": stats.Mode{}, "load": Load{}, "rank": RankEnd{},
 		"sampling": Sampling{}, "measurement": Measurement{},
 	} {
 		var want, got []string

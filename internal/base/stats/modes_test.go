@@ -1,0 +1,176 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestDip compares with values that are known exactly, and the quantiles of uniform values with the table of
+// Hartigan and Hartigan (1985).
+func TestDip(t *testing.T) {
+	even := make([]float64, 40)
+	for i := range even {
+		even[i] = float64(i)
+	}
+	for _, test := range []struct {
+		name   string
+		values []float64
+		want   float64
+	}{
+		{"one value", []float64{3}, 0.5}, {"equal values", []float64{3, 3, 3, 3}, 0.125},
+		{"evenly spread values", even, 1.0 / 80}, {"two pairs", []float64{0, 0, 1, 1}, 0.25},
+		{"a fifth apart", []float64{0, 0, 0, 0, 1}, 0.1},
+		{"two far clusters", slices.Concat(evenly(20, 0, 1e-3), evenly(20, 10, 1e-3)), 0.25},
+	} {
+		if got := Dip(test.values); math.Abs(got-test.want) > 0.002 {
+			t.Errorf("%s: dip %v, want %v", test.name, got, test.want)
+		}
+	}
+	r := rand.New(rand.NewPCG(2, 2))
+	for n, want := range map[int]float64{10: 0.1391, 50: 0.0702, 200: 0.0370} {
+		dips := make([]float64, 3000)
+		for i := range dips {
+			dips[i] = Dip(slices.Sorted(slices.Values(draw(n, r.Float64))))
+		}
+		slices.Sort(dips)
+		if got := Percentile(dips, 0.95); math.Abs(got/want-1) > 0.03 {
+			t.Errorf("%d uniform values: the 95th percentile of the dip is %.4f, published %.4f", n, got, want)
+		}
+	}
+}
+
+// evenly returns n values from start with a step.
+func evenly(n int, start, step float64) (out []float64) {
+	for i := range n {
+		out = append(out, start+float64(i)*step)
+	}
+	return out
+}
+
+func draw(n int, from func() float64) []float64 {
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = from()
+	}
+	return out
+}
+
+// TestOneMode states the false rate: unimodal samples are found to have two modes in at most 2 % of
+// the rows. The table is in docs/statistics.md.
+func TestOneMode(t *testing.T) {
+	r := rand.New(rand.NewPCG(37, 0))
+	normal := func() float64 { return 1 + 0.1*r.NormFloat64() }
+	for _, test := range []struct {
+		name   string
+		series func(n int) []float64
+	}{
+		{"uniform", func(n int) []float64 { return draw(n, func() float64 { return 1 + r.Float64() }) }},
+		{"normal", func(n int) []float64 { return draw(n, normal) }},
+		{"log-normal", func(n int) []float64 { return draw(n, func() float64 { return math.Exp(r.NormFloat64()) }) }},
+		{"normal, 10 % outliers", func(n int) []float64 {
+			return draw(n, func() float64 {
+				if r.Float64() < 0.1 {
+					return 1 + 5*r.ExpFloat64()
+				}
+				return normal()
+			})
+		}},
+		{"rounded to 3 %", func(n int) []float64 {
+			return draw(n, func() float64 { return math.Round(normal()/0.03) * 0.03 })
+		}},
+		{"dependent, 0.9", func(n int) []float64 { return shifted(autoregressive(r, n, 0.9)) }},
+		{"dependent, 0.99", func(n int) []float64 { return shifted(autoregressive(r, n, 0.99)) }},
+	} {
+		for _, n := range []int{10, 50, 1000} {
+			rows, found := min(1000, 100_000/n), 0
+			for range rows {
+				if FindModes(test.series(n)) != nil {
+					found++
+				}
+			}
+			rate := float64(found) / float64(rows)
+			t.Logf("| %s | %d | %.1f %% |", test.name, n, 100*rate)
+			if rate > 0.02 {
+				t.Errorf("%s, %d samples: two modes in %.1f %% of the rows", test.name, n, 100*rate)
+			}
+		}
+	}
+}
+
+func shifted(values []float64) []float64 {
+	for i := range values {
+		values[i] = 10 + values[i]
+	}
+	return values
+}
+
+// TestTwoModes states the power: two equal modes are found in at least 95 % of the rows with 50 samples.
+func TestTwoModes(t *testing.T) {
+	r := rand.New(rand.NewPCG(37, 1))
+	for _, test := range []struct {
+		name         string
+		n            int
+		second, sd   float64 // center of the second mode and relative deviation of both
+		share, least float64
+	}{
+		{"1 and 2, deviation 3 %", 50, 2, 0.03, 0.5, 0.95},
+		{"1 and 2, deviation 7 %", 50, 2, 0.07, 0.5, 0.95},
+		{"1 and 2, deviation 10 %", 50, 2, 0.10, 0.5, 0.90},
+		{"1 and 1.1, deviation 1 %", 50, 1.1, 0.01, 0.5, 0.95},
+		{"1 and 1.1, deviation 2 %", 50, 1.1, 0.02, 0.5, 0},
+		{"1 and 2 in a quarter of the samples, deviation 3 %", 50, 2, 0.03, 0.25, 0},
+		{"1 and 2, deviation 3 %", 10, 2, 0.03, 0.5, 0},
+		{"1 and 1.3 in a fifth of the samples, deviation 3 %", 1000, 1.3, 0.03, 0.2, 0.95},
+	} {
+		const rows = 400
+		found := 0
+		for range rows {
+			series := draw(test.n, func() float64 {
+				center := 1.0
+				if r.Float64() < test.share {
+					center = test.second
+				}
+				return center * (1 + test.sd*r.NormFloat64())
+			})
+			m := FindModes(series)
+			if m == nil {
+				continue
+			}
+			if math.Abs(m[0].Center-1) < 0.15 && math.Abs(m[1].Center-test.second) < 0.15*test.second {
+				found++
+			}
+		}
+		t.Logf("| %s | %d | %.0f %% |", test.name, test.n, 100*float64(found)/rows)
+		if float64(found)/rows < test.least {
+			t.Errorf("%s: found in %.1f %% of the rows, want %.0f %%", test.name, 100*float64(found)/rows, 100*test.least)
+		}
+	}
+	exact := slices.Concat(slices.Repeat([]float64{2}, 30), slices.Repeat([]float64{4}, 20))
+	r.Shuffle(len(exact), func(i, j int) { exact[i], exact[j] = exact[j], exact[i] })
+	if m := FindModes(exact); !slices.Equal(m, []Mode{{2, 0.6}, {4, 0.4}}) {
+		t.Errorf("two exact values: %v", m)
+	}
+}
+
+// TestIntervalOfTwoModes simulates rows whose calls take 1 or 2 with equal chance. An interval that contains only
+// one mode would claim that the median is known.
+func TestIntervalOfTwoModes(t *testing.T) {
+	r := rand.New(rand.NewPCG(37, 2))
+	narrow := 0
+	const rows = 300
+	for range rows {
+		series := draw(200, func() float64 { return (1 + float64(r.IntN(2))) * (1 + 0.01*r.NormFloat64()) })
+		if s, _ := SummarizeSeries(series); s.CIHigh-s.CILow < 0.9 {
+			narrow++
+		}
+	}
+	if narrow > rows/100 {
+		t.Errorf("%d of %d intervals contain one mode only", narrow, rows)
+	}
+	series := draw(200, func() float64 { return 1 + 0.01*r.NormFloat64() + math.Floor(r.Float64()+0.2) })
+	if s, _ := SummarizeSeries(series); s.CIHigh > 1.1 || len(s.Modes) != 2 {
+		t.Errorf("a fifth is slow: %+v: the median is certainly in the first mode", s)
+	}
+}
