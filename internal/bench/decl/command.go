@@ -16,9 +16,11 @@ type Command struct {
 	// OwnRanks marks a program that starts its own ranks: it is launched once per point, and
 	// the row's num_ranks is null.
 	OwnRanks bool
-	// Inputs are SHA-256 sums that a row depends on besides its point: the command, the scripts
-	// it names, and how its output is read.
+	// Inputs are SHA-256 sums of the declaration that a row depends on besides its point: the
+	// commands, and how their output is read.
 	Inputs map[string]string
+	// Files are patterns of files that the program uses, relative to Dir.
+	Files []string
 	// Columns are the coordinates that the output's tables are known to add.
 	Columns []Axis
 	// Prepare runs once before the first launch, Setup before each point and Cleanup after each

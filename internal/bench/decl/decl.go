@@ -15,6 +15,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/inputs"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -100,6 +101,10 @@ type Bench struct {
 
 	// Inputs are SHA-256 sums that all rows depend on besides their point.
 	Inputs map[string]string
+
+	// Tracked holds the programs and files that all rows depend on; nil if they depend on this
+	// program only.
+	Tracked *inputs.Set
 
 	// Faults are mistakes found while the declaration was built. Validate reports them.
 	Faults []error

@@ -169,12 +169,9 @@ func (s *resolvedOptions) keyPoint(p point.Point, files map[string]string) point
 	return p
 }
 
-// addContent adds the sums of Bench.Content for the point q to its key point.
-func (p *Plan) addContent(keyed, q point.Point) point.Point {
-	if p.Bench.Content == nil {
-		return keyed
-	}
-	for name, sha := range p.Bench.Content(q, p.withBackend()) {
+// addContent adds the sums of Bench.Content for a point to its key point.
+func (p *Plan) addContent(keyed point.Point, contents map[string]string) point.Point {
+	for name, sha := range contents {
 		p.resolved.contentSums[name] = sha
 		keyed = keyed.With("content of "+name, point.StringValue(sha))
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -22,7 +21,8 @@ type partOutline struct {
 	product
 	keys    *journal.Keyer
 	keyed   func(point.Point) point.Point // replaces files by their content for the key
-	world   *World                        // nil if any number of ranks can be started
+	inputs  *partInputs
+	world   *World // nil if any number of ranks can be started
 	threads int
 	bind    Bind
 
@@ -47,7 +47,7 @@ type launch struct {
 // and environment.
 func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
 	o := &partOutline{threads: req.Threads, bind: req.Bind, keyed: func(q point.Point) point.Point {
-		return p.addContent(p.resolved.keyPoint(q, req.Files), q)
+		return p.resolved.keyPoint(q, req.Files)
 	}}
 	var err error
 	if o.product, err = newProduct(part); err != nil {
@@ -60,14 +60,9 @@ func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
 	if !p.InProcess {
 		o.world = req.World
 	}
-	inputs := p.Inputs
-	if c := part.Command; c != nil && len(c.Inputs) > 0 {
-		inputs = maps.Clone(p.Inputs)
-		maps.Copy(inputs, c.Inputs)
-	}
-	inputs = req.Sampling.keyInputs(declaredMeasure(p.Bench, part), inputs)
 	version := cmp.Or(p.Bench.Version, dist.Describe(p.Backend).Model)
-	o.keys = journal.NewKeyer(p.Bench.Name, part.Name, version, p.Backend, p.Options, inputs)
+	o.inputs = p.newPartInputs(part, req, version)
+	o.keys = journal.NewKeyer(p.Bench.Name, part.Name, version, p.Backend, p.Options, o.inputs.common)
 	options := p.withBackend()
 	byNeed := map[string]int{} // launches
 	for n := range o.total {
@@ -131,7 +126,9 @@ func (o *partOutline) tasks(l launch, keys bool) iter.Seq[Task] {
 			t := o.task(int(at.combination))
 			t.Index, t.Trial = int(at.index), l.trial
 			if keys {
-				t.Key = o.keys.Key(o.keyed(t.Point), ranksPtr(t.Ranks), t.Env)
+				contents := o.inputs.plan.contents(t.Point)
+				t.Key = o.keys.Key(o.inputs.plan.addContent(o.keyed(t.Point), contents), ranksPtr(t.Ranks), t.Env)
+				t.Inputs = o.inputs.of(contents)
 			}
 			if !yield(t) {
 				return

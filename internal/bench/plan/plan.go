@@ -48,6 +48,8 @@ type Plan struct {
 	Undeclared []string
 	// Inputs holds the SHA-256 sums of the files that options name.
 	Inputs map[string]string
+	// Fingerprints has the inputs of the tasks by Task.Inputs, and of every part.
+	Fingerprints map[string]journal.Inputs
 
 	resolved     *resolvedOptions
 	machineRanks bool // rank counts come from Bench.RanksOf
@@ -84,6 +86,7 @@ type Task struct {
 	Trial  int
 	Index  int    // position in declared order, over all parts
 	Key    string // identity of the point, for --resume; the same in all trials
+	Inputs string // fingerprint of what will produce its rows; see Plan.Fingerprints
 	Reason string // why the point was dropped, or ""
 }
 
@@ -117,6 +120,8 @@ type Request struct {
 	Bind     Bind
 	Inputs   map[string]string // SHA-256 of option files, by option
 	Files    map[string]string // SHA-256 of files of sweepable options, by path
+	Build    journal.Inputs    // programs and files that all points depend on
+	Environ  map[string]string // variables that affect results, swept or not
 	Sampling Sampling
 	World    *World // nil if any number of ranks can be started
 	Hosts    string // explains why the ranks are on several hosts; "" if they are on one

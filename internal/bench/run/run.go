@@ -290,7 +290,7 @@ func (r *runner) row(t plan.Task) journal.Row {
 		Schema: journal.Schema, Run: r.id, Bench: r.plan.Bench.Name, Part: t.Part, Point: t.Point,
 		Backend: r.plan.Backend, Env: t.Env, Options: r.plan.Options, Trial: t.Trial, Index: t.Index,
 		Kind: journal.Measured, Metrics: map[string]float64{}, Units: map[string]string{},
-		Host: r.host.Hostname, Key: t.Key,
+		Host: r.host.Hostname, Key: t.Key, Inputs: t.Inputs,
 	}
 	if t.Ranks > 0 {
 		row.NumRanks = &t.Ranks
@@ -306,7 +306,8 @@ func (r *runner) header(resumed bool) journal.Header {
 		Time: time.Now().UTC(), Argv: r.opts.Argv, Host: r.host, Load: load.Load1,
 		Environ: hostinfo.RecordedEnv(r.opts.Environ, r.plan.Envs),
 		Axes:    r.plan.Axes, Envs: r.plan.Envs, Metrics: metrics, Inputs: r.opts.Inputs,
-		Backend: r.plan.Backend, Launcher: "local", Seed: r.plan.Seed, Trials: r.plan.Trials,
+		Fingerprints: r.plan.Fingerprints,
+		Backend:      r.plan.Backend, Launcher: "local", Seed: r.plan.Seed, Trials: r.plan.Trials,
 		Points: r.plan.Points, Launches: r.plan.Launches(), Resumed: resumed,
 	}
 	if groups := r.plan.Groups; len(groups) > 0 {

@@ -11,9 +11,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -37,8 +35,8 @@ type Error = yamlfile.Error
 type reader struct{ *yamlfile.Reader }
 
 // Load reads a sweep file. The program runs in the file's folder or in its `dir`, regardless of
-// the current folder. The SHA-256 sums of scripts named in the command become inputs, so that
-// rows of an edited script are not mixed with older ones.
+// the current folder. Load hashes the programs and files that the sweep names, so that rows of an
+// edited script are not mixed with older ones.
 func Load(path string) (*bench.Bench, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -57,7 +55,7 @@ func Load(path string) (*bench.Bench, error) {
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("%s: dir: %s is not a folder", path, command.Dir)
 	}
-	if err := addScripts(command); err != nil {
+	if err := track(bench, os.Environ()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return bench, nil
@@ -82,35 +80,6 @@ func Parse(name string, data []byte) (*bench.Bench, error) {
 	return bench, nil
 }
 
-// addScripts adds every argument that names a file to the inputs. Names are kept as written, so
-// that a copy of the sweep in another folder has the same inputs. The sweep file itself is no
-// input: adding a value to an axis must not invalidate the existing points of a resumed run.
-func addScripts(command *decl.Command) error {
-	for _, arg := range slices.Concat(command.Argv, command.Prepare, command.Setup, command.Cleanup) {
-		name, constant := literalArg(arg)
-		if !constant || name == "" {
-			continue
-		}
-		file := name
-		if !filepath.IsAbs(file) {
-			file = filepath.Join(command.Dir, file)
-		}
-		// Most arguments are not files, so errors mean that this one is none.
-		if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
-			continue
-		}
-		sum, err := point.HashFile(file)
-		if errors.Is(err, fs.ErrPermission) {
-			continue // a program may be executable without being readable
-		}
-		if err != nil {
-			return err
-		}
-		command.Inputs[name] = sum
-	}
-	return nil
-}
-
 func hashText(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])
@@ -123,7 +92,7 @@ func (r *reader) sweep(root yamlfile.Node) *bench.Bench {
 	part := &decl.Part{Command: &decl.Command{Inputs: map[string]string{}}}
 	b := &bench.Bench{Parts: []*decl.Part{part}}
 	f, clean := r.Fields(root, "the sweep", "name", "description", "command", "dir", "ranks", "axes", "env", "zip",
-		"metrics", "check", "prepare", "setup", "cleanup", "warmup", "until", "timeout", "trials")
+		"metrics", "check", "files", "prepare", "setup", "cleanup", "warmup", "until", "timeout", "trials")
 	if f == nil {
 		return b
 	}
@@ -177,6 +146,7 @@ func (r *reader) program(f map[string]yamlfile.Node, part *decl.Part, names *nam
 		}
 	}
 	r.commands(f, part)
+	r.files(f["files"], c)
 	n := f["metrics"]
 	if n == nil {
 		return
@@ -200,6 +170,23 @@ func (r *reader) program(f map[string]yamlfile.Node, part *decl.Part, names *nam
 	}
 	if slices.ContainsFunc(metrics, func(m metric) bool { return m.column != nil && m.column.table == "nccl_tests" }) {
 		c.Columns = ncclKeys
+	}
+}
+
+// files reads the patterns of files that the program uses besides its arguments.
+func (r *reader) files(n yamlfile.Node, c *decl.Command) {
+	if n == nil {
+		return
+	}
+	items, ok := r.Texts(n, "files")
+	if !ok {
+		return
+	}
+	for _, item := range items {
+		if _, err := filepath.Match(item.Text, ""); err != nil || item.Text == "" {
+			r.Fault(item.At, "files: %q is not a pattern such as lib/*.sh", item.Text)
+		}
+		c.Files = append(c.Files, item.Text)
 	}
 }
 

@@ -55,7 +55,7 @@ func (r *rank) captures() []*capture {
 // start forks and executes the process. It must be called on a thread that outlives the process;
 // see serve.
 func (r *rank) start(reaper *reaper, null *os.File, files []*os.File, ended func(*rank, childExit)) error {
-	path, err := lookPath(r.Argv[0], string(r.Dir), r.Env)
+	path, err := LookPath(r.Argv[0], string(r.Dir), r.Env)
 	if err != nil {
 		return fmt.Errorf("rank %d: %w", r.Rank, err)
 	}
@@ -121,8 +121,8 @@ func (r *rank) watched(names []string) EnvOverrides {
 	return values
 }
 
-// lookPath finds a program like a shell with this environment and working directory would.
-func lookPath(name, dir string, env []string) (string, error) {
+// LookPath finds a program like a shell with this environment and working directory would.
+func LookPath(name, dir string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil // relative to dir, the working directory at exec
 	}

@@ -1,0 +1,96 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// partInputs computes the identity of what produces the rows of one part.
+type partInputs struct {
+	plan   *Plan
+	common journal.Inputs
+	whole  string // fingerprint of common
+}
+
+// newPartInputs collects the inputs of a part: the build, the declaration, units, files of
+// options, variables that are not swept, and flags that change what is measured.
+func (p *Plan) newPartInputs(part *decl.Part, req Request, version string) *partInputs {
+	in := journal.Inputs{}
+	maps.Copy(in, req.Build)
+	if version != "" {
+		in["version"] = version
+	}
+	if c := part.Command; c != nil {
+		maps.Copy(in, c.Inputs)
+	}
+	for name, sum := range p.Inputs {
+		if _, own := p.Bench.Inputs[name]; own {
+			in["file "+name] = sum
+			continue
+		}
+		// The option's value is a coordinate of the row: another file is another point.
+		in[journal.ContentPrefix+"--"+name+" "+p.Options.At(name).String()] = sum
+	}
+	for _, m := range part.Metrics {
+		if m.Unit != "" {
+			in["unit "+m.Name] = m.Unit
+		}
+	}
+	swept := envNames([]*decl.Part{part})
+	for name, value := range req.Environ {
+		if !slices.Contains(swept, name) {
+			in["variable "+name] = value
+		}
+	}
+	if req.Bind != "" {
+		in["--bind"] = string(req.Bind)
+	}
+	in = req.Sampling.keyInputs(declaredMeasure(p.Bench, part), in)
+	p.addFingerprint(in)
+	return &partInputs{p, in, in.Fingerprint()}
+}
+
+// of returns the fingerprint of a point that refers to the given contents.
+func (o *partInputs) of(contents map[string]string) string {
+	if len(contents) == 0 {
+		return o.whole
+	}
+	in := maps.Clone(o.common)
+	for name, sum := range contents {
+		in[journal.ContentPrefix+name] = sum
+	}
+	return o.plan.addFingerprint(in)
+}
+
+func (p *Plan) addFingerprint(in journal.Inputs) string {
+	if p.Fingerprints == nil {
+		p.Fingerprints = map[string]journal.Inputs{}
+	}
+	whole := in.Fingerprint()
+	p.Fingerprints[whole] = in
+	return whole
+}
+
+// contents returns the sums of the data that a point refers to, nil if there is none.
+func (p *Plan) contents(at point.Point) map[string]string {
+	if p.Bench.Content == nil {
+		return nil
+	}
+	return p.Bench.Content(at, p.withBackend())
+}
+
+// ChangedContents returns the names of the contents that differ from when the task was planned.
+func (p *Plan) ChangedContents(t Task) (names []string) {
+	planned := p.Fingerprints[t.Inputs]
+	for name, sum := range p.contents(t.Point) {
+		if planned[journal.ContentPrefix+name] != sum {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
