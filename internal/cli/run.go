@@ -169,7 +169,7 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 	var plans []request.Planned
 	err = interruptible(ctx, func() (err error) { // planning a million points takes seconds
 		plans, err = request.Run{Program: a.name, Known: a.benches, Benches: benches, Flags: f, Read: read, Job: of,
-			PlanOnly: f.Plan}.Plans()
+			PlanOnly: f.Plan, Environ: a.environ}.Plans()
 		return usage(err)
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -261,7 +262,7 @@ func (a *app) planStudy(b *bench.Bench, f tuneFlags, goal tune.Goal, read reques
 			return append(f.declared(b, axes), append(axes, more...)...), options
 		}
 		all, err := request.Run{Program: a.name, Known: a.benches, Benches: []*bench.Bench{b}, Flags: flags,
-			Read: with}.Plans()
+			Read: with, Environ: a.environ}.Plans()
 		if err != nil {
 			return request.Planned{}, err
 		}
@@ -285,6 +286,7 @@ func (a *app) planStudy(b *bench.Bench, f tuneFlags, goal tune.Goal, read reques
 		return j, nil, err
 	}
 	j.Plan.Groups = append(j.Plan.Groups, base.Plan.Groups...)
+	maps.Copy(j.Plan.Fingerprints, base.Plan.Fingerprints)
 	return j, study, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,6 +41,11 @@ func New() *Set { return &Set{Inputs: journal.Inputs{}} }
 // listed as unknown: starting it will give the proper error.
 func (s *Set) Program(name, dir string, environ []string) error {
 	return s.add(func(s *Set) error { return s.program("program ", name, dir, environ) })
+}
+
+// Interpreter adds an interpreter that was found already.
+func (s *Set) Interpreter(name, path string) error {
+	return s.add(func(s *Set) error { return s.file("interpreter "+name, path) })
 }
 
 // File adds a file that does not change during a run, such as a script. Its name is kept as
@@ -71,21 +77,42 @@ func (s *Set) Glob(pattern, dir string) error {
 	return s.add(func(s *Set) error { return s.glob(pattern, dir) })
 }
 
-// Changed returns the names of the inputs that differ from when they were added.
+// Changed returns the names of the inputs that differ from when they were added or refreshed.
 func (s *Set) Changed() ([]string, error) {
 	if s == nil || len(s.additions) == 0 {
 		return nil, nil
 	}
+	now, err := s.again()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(s.Inputs.Changed(now.Inputs), func(name string) bool {
+		_, again := now.Inputs[name]
+		return !again && slices.Contains(s.arguments, name)
+	}), nil
+}
+
+// Refresh makes the present content the one that Changed compares with.
+func (s *Set) Refresh() error {
+	if s == nil {
+		return nil
+	}
+	now, err := s.again()
+	if err == nil {
+		maps.Copy(s.Inputs, now.Inputs)
+	}
+	return err
+}
+
+// again repeats the additions.
+func (s *Set) again() (*Set, error) {
 	now := New()
 	for _, again := range s.additions {
 		if err := again(now); err != nil {
 			return nil, err
 		}
 	}
-	return slices.DeleteFunc(s.Inputs.Changed(now.Inputs), func(name string) bool {
-		_, again := now.Inputs[name]
-		return !again && slices.Contains(s.arguments, name)
-	}), nil
+	return now, nil
 }
 
 func (s *Set) add(addition func(*Set) error) error {

@@ -3,6 +3,8 @@ package plan
 import (
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
@@ -49,6 +51,9 @@ func (p *Plan) newPartInputs(part *decl.Part, req Request, version string) *part
 	if req.Bind != "" {
 		in["--bind"] = string(req.Bind)
 	}
+	if req.Threads > 0 {
+		in["--threads-per-rank"] = strconv.Itoa(req.Threads)
+	}
 	in = req.Sampling.keyInputs(declaredMeasure(p.Bench, part), in)
 	p.addFingerprint(in)
 	return &partInputs{p, in, in.Fingerprint()}
@@ -93,4 +98,27 @@ func (p *Plan) ChangedContents(t Task) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Untracked lists the inputs that cannot be fingerprinted, with the reason: a change of them
+// stays unnoticed.
+func (p *Plan) Untracked() (list []string) {
+	if p.Bench.Tracked == nil {
+		return nil
+	}
+	list = slices.Clone(p.Bench.Tracked.Unknown)
+	for _, part := range p.Bench.Parts {
+		c := part.Command
+		if c == nil || len(c.Argv) == 0 {
+			continue
+		}
+		program := "program " + c.Argv[0] + ": "
+		if len(c.Prepare) > 0 || len(c.Setup) > 0 {
+			list = append(list, program+"prepare or setup may build it: name its sources under files")
+		}
+		if slices.Contains(p.Envs, "PATH") && !strings.Contains(c.Argv[0], "/") {
+			list = append(list, program+"it depends on PATH, which is swept")
+		}
+	}
+	return list
 }

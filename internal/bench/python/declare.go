@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/inputs"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -37,6 +38,7 @@ type hello struct {
 	Clock   *programClock      `json:"clock"`   // clock of all points that name no other
 	Source  string             `json:"source"`  // SHA-256 of the file; if empty, kernbench hashes the program
 	Inputs  map[string]string  `json:"inputs"`  // SHA-256 of other files that the benches use
+	Files   map[string]string  `json:"files"`   // paths of other files that the benches use
 	Version string             `json:"version"` // versions of the interpreter and of imported libraries
 }
 
@@ -123,11 +125,16 @@ func Load(ctx context.Context, path, program string) ([]*bench.Bench, error) {
 		return nil, fmt.Errorf("%s: %w", path, withOutput(err, output.String()))
 	}
 	script = append(script, r.Source)
-	inputs := maps.Clone(r.Inputs)
-	if inputs == nil {
-		inputs = map[string]string{}
+	sums := maps.Clone(r.Inputs)
+	if sums == nil {
+		sums = map[string]string{}
 	}
-	inputs[filepath.Base(path)] = r.Source
+	sums[filepath.Base(path)] = r.Source
+	tracked, err := track(script, r.Files)
+	if err != nil {
+		p.close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
 	var benches []*bench.Bench
 	asked := false
 	for _, d := range r.Benches {
@@ -136,7 +143,7 @@ func Load(ctx context.Context, path, program string) ([]*bench.Bench, error) {
 			p.close()
 			return nil, fmt.Errorf("%s: bench %s: %w", path, d.Name, err)
 		}
-		b.Script, b.Inputs = script, inputs
+		b.Script, b.Inputs, b.Tracked = script, sums, tracked
 		benches = append(benches, b)
 		asked = asked || d.Wheres > 0
 	}
@@ -147,6 +154,22 @@ func Load(ctx context.Context, path, program string) ([]*bench.Bench, error) {
 		return nil, fmt.Errorf("%s: no bench is declared: put @bench.register on a function", path)
 	}
 	return benches, nil
+}
+
+// track hashes the interpreter, the file, and the other files that it names, or the program.
+func track(script []string, files map[string]string) (*inputs.Set, error) {
+	set := inputs.New()
+	interpreter, file := script[0], script[1]
+	var err error
+	if interpreter != "" {
+		err = errors.Join(set.File(filepath.Base(file), file), set.Interpreter(filepath.Base(interpreter), interpreter))
+	} else {
+		err = set.Program(filepath.Base(file), filepath.Dir(file), []string{"PATH=."})
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		err = errors.Join(err, set.File(name, files[name]))
+	}
+	return set, err
 }
 
 func withOutput(err error, output string) error {

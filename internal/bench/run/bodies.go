@@ -37,6 +37,10 @@ func (s *runSlot) runBodies(ctx context.Context, b *backlog) error {
 		return s.startFailed(w, f, b)
 	}
 	s.failedStarts = 0
+	if err := s.checkInputs(b.group, plan.Task{}); err != nil { // the workers have loaded their files by now
+		w.stop(&failure{reason: err.Error()})
+		return &jobError{err.Error()}
+	}
 	for {
 		next := b.take(1)
 		if len(next) == 0 {

@@ -214,6 +214,9 @@ func (r *runner) prepare(ctx context.Context, work []*backlog) error {
 		case reason != "":
 			return errors.New("prepare " + reason)
 		}
+		if err := r.plan.Bench.Tracked.Refresh(); err != nil { // prepare may have built the program
+			return fmt.Errorf("after prepare: %w", err)
+		}
 		for _, text := range warnings {
 			if err := r.note(text); err != nil {
 				return err

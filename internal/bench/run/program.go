@@ -33,6 +33,9 @@ func (s *runSlot) runProgram(ctx context.Context, b *backlog) error {
 		return nil
 	}
 	a := next[0]
+	if err := s.checkInputs(b.group, a.task); err != nil {
+		return &jobError{err.Error()}
+	}
 	if err := s.recordStart(a); err != nil {
 		return err
 	}
@@ -50,6 +53,9 @@ func (s *runSlot) runProgram(ctx context.Context, b *backlog) error {
 	})
 	if rows == nil {
 		return err
+	}
+	if changed := s.checkInputs(b.group, a.task); changed != nil {
+		rejectRows(rows, changed)
 	}
 	again, settleErr := s.finishAttempt(a, rows...)
 	b.putBack(again)

@@ -25,6 +25,8 @@ type resumeState struct {
 	final    bool            // failed tasks count as done
 	// failed says how the latest attempt of a task failed.
 	failed map[taskID]string
+	// changes says which inputs differ from the stored rows of the same points.
+	changes []string
 }
 
 func newResumeState() *resumeState {
@@ -67,6 +69,7 @@ func (r *runner) loadResumeState() (*resumeState, error) {
 		}
 	}
 	e.review(last, wanted, r.opts.RetryFailed)
+	e.changes = r.inputChanges(last, e)
 	for _, row := range last.LatestOfAllBuilds() {
 		if w := (taskID{row.TaskKey(), row.Trial}); e.done[w] {
 			r.counts[row.Status]++

@@ -215,6 +215,9 @@ func (r *runner) announce(e *resumeState) {
 		started.Rows = r.opts.Source.Expected()
 	}
 	r.opts.Observe(Event{Started: started})
+	for _, text := range e.changes {
+		r.opts.Observe(Event{Note: text})
+	}
 	if crowd := r.watch.others(); crowd != "" {
 		r.opts.Observe(Event{Note: crowd + ": the measurements of both will be disturbed"})
 	}

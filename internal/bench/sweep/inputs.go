@@ -37,10 +37,10 @@ func track(b *bench.Bench, environ []string) error {
 }
 
 // interpreters matches programs whose first file argument is the program in fact.
-// outputs matches options whose argument is a file that the program writes.
+// outputFlags matches options whose argument is a file that the program writes.
 var (
 	interpreters = regexp.MustCompile(`^(python|pypy|bash|dash|sh|zsh|perl|ruby|node|julia|lua|Rscript|php)[0-9.]*$`)
-	outputs      = regexp.MustCompile(`^--?(o|O|out|out[-_].*|output|output[-_].*|log|log[-_].*)$`)
+	outputFlags  = regexp.MustCompile(`^--?(o|O|out|out[-_].*|output|output[-_].*|log|log[-_].*)$`)
 )
 
 // trackCommand adds the constant arguments of one command.
@@ -48,7 +48,7 @@ func trackCommand(set *inputs.Set, dir string, argv, environ []string) error {
 	script := len(argv) > 0 && interpreters.MatchString(filepath.Base(argv[0]))
 	for i, arg := range argv {
 		name, constant := literalArg(arg)
-		if !constant || i > 0 && outputs.MatchString(argv[i-1]) {
+		if !constant || i > 0 && outputFlags.MatchString(argv[i-1]) {
 			continue
 		}
 		var err error
@@ -103,7 +103,7 @@ func varyingFiles(part *decl.Part) (out []argument) {
 				axis, has := part.Axis(p.text)
 				return has && axis.Kind == point.String
 			}
-			if i > 0 && outputs.MatchString(argv[i-1]) {
+			if i > 0 && outputFlags.MatchString(argv[i-1]) {
 				continue
 			}
 			if _, constant := literalArg(arg); !constant && (i == 0 || slices.ContainsFunc(pieces, may)) {

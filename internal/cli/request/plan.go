@@ -21,7 +21,10 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/comm/hints"
+	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/report"
@@ -47,6 +50,7 @@ type Run struct {
 	Read     Values
 	Job      *jobenv.Job // the job that the run joins, or nil
 	PlanOnly bool        // the plans will only be displayed, so outlines suffice
+	Environ  []string    // of this process; children inherit it
 }
 
 // Plans checks the flags and plans every selected bench.
@@ -92,7 +96,7 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 		Axes: slices.Concat(filled, chosen, applicable(b, f.Axes, several), axes), Envs: f.Envs,
 		Skips: applicable(b, f.Skips, several), Only: f.Only,
 		Options: options, Trials: f.Trials, Seed: f.Seed, Threads: f.Threads, Bind: f.Bind,
-		Sampling: f.Sampling,
+		Sampling: f.Sampling, Environ: r.identityEnv(),
 	}
 	if f.Ranks != "" {
 		req.Axes = append(req.Axes, plan.Assign{Name: bench.RanksAxis, Text: f.Ranks})
@@ -114,9 +118,11 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 	if r.PlanOnly {
 		make = plan.Outline
 	}
+	req.Build = r.build(b, req.Backend)
 	p, err := withFiles(b, req, make)
 	if err == nil && r.free() && p.PreferredBackend() != "" {
 		req.Backend = p.PreferredBackend()
+		req.Build = r.build(b, req.Backend)
 		p, err = withFiles(b, req, make)
 	}
 	if err != nil {
@@ -125,6 +131,31 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 	asked := len(req.Axes)-len(filled)+len(req.Envs)+len(req.Skips)+len(req.Only)+len(req.Options)+len(req.Zips) > 0 ||
 		req.Trials > 0
 	return Planned{Bench: b, Plan: p, Out: runFolder(b, f.Out, several), Inputs: p.Files(), Asked: asked}, nil
+}
+
+// build returns the programs and files that the rows of a bench depend on. Bodies that are part of
+// this program depend on its build, except simulations that declare the version of their model.
+func (r Run) build(b *bench.Bench, backend string) journal.Inputs {
+	in := journal.Inputs{}
+	if b.Tracked != nil {
+		maps.Copy(in, b.Tracked.Inputs)
+		return in
+	}
+	if b.Version == "" || !dist.Describe(backend).Simulated {
+		in["program "+r.Program] = connection.BuildFact().Value
+	}
+	return in
+}
+
+// identityEnv returns the variables that are part of the identity of rows. torchrun and launch set
+// OMP_NUM_THREADS to 1 if a node has several ranks, which must not separate the rows of a scaling
+// study by their number of ranks.
+func (r Run) identityEnv() map[string]string {
+	environ := hostinfo.IdentityEnv(r.Environ)
+	if threads := cores.ThreadVars[0]; r.Job != nil && environ[threads] == "1" {
+		delete(environ, threads)
+	}
+	return environ
 }
 
 // fills returns axis values that an output format needs, such as both values of inplace for the

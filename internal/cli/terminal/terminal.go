@@ -112,6 +112,9 @@ func WritePlan(w io.Writer, p *plan.Plan, out string, took map[string]time.Durat
 	for _, note := range p.Notes {
 		fmt.Fprintln(w, note)
 	}
+	for _, input := range p.Untracked() {
+		fmt.Fprintf(w, "not fingerprinted: %s\n", input)
+	}
 	if len(p.Undeclared) > 0 {
 		fmt.Fprintf(w, "set although %s does not declare them: %s\n", p.Bench.Name, strings.Join(p.Undeclared, ", "))
 	}

@@ -1,6 +1,7 @@
 package hostinfo
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -54,6 +55,22 @@ func RecordedEnv(environ []string, swept []string) map[string]string {
 			kept[name] = value
 		}
 	}
+	return kept
+}
+
+// jobPrefixes match recorded variables that describe the job or this program's own wiring. They
+// differ from start to start without changing what is measured.
+var jobPrefixes = []string{"KERNBENCH_", "MILESTONE_", "OMPI_COMM_WORLD_", "OMPI_UNIVERSE_", "OMPI_APP_", "OMPI_FIRST_",
+	"OMPI_NUM_", "OMPI_FILE_", "OMPI_COMMAND", "OMPI_ARGV", "OMPI_VERSION", "OMPI_MCA_orte_", "OMPI_MCA_ess_",
+	"OMPI_MCA_pmix", "OMPI_MCA_initial_wdir", "OMPI_MCA_shmem_RUNTIME", "OMPI_MCA_mpi_oversubscribe", "PMIX_MCA_"}
+
+// IdentityEnv returns the recorded variables of an environment that are part of the identity
+// of a result: results with different ones must not be mixed.
+func IdentityEnv(environ []string) map[string]string {
+	kept := RecordedEnv(environ, nil)
+	maps.DeleteFunc(kept, func(name, _ string) bool {
+		return slices.ContainsFunc(jobPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	})
 	return kept
 }
 

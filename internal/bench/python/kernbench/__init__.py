@@ -19,6 +19,7 @@ docs/protocol.md describes the messages that it exchanges with kernbench.
 import atexit
 import faulthandler
 import gc
+import glob
 import hashlib
 import json
 import math
@@ -29,6 +30,7 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 import traceback
 import types
@@ -118,6 +120,7 @@ class _Bench:
     def __init__(self) -> None:
         self.begun: List[_Declaration] = []  # one per decorated function
         self.declared: List[_Declaration] = []
+        self.patterns: List[str] = []
 
     def _of(self, fn: Callable) -> _Declaration:
         d = getattr(fn, "_kernbench", None)
@@ -215,6 +218,13 @@ class _Bench:
         """The supported backends, the default first. `--backend NAME` chooses one, and ctx.backend has
         its name. torch.distributed is initialised with it."""
         return self._clause(lambda d: d.settings.update(backends=list(names)))
+
+    def inputs(self, *patterns: str) -> Callable:
+        """Names files that the benches of this file depend on, such as "kernel.cu" or "data/*.bin",
+        relative to its folder. Rows of changed files are never mixed with earlier ones. The file itself
+        and the modules that it imports from outside installed packages are found without it."""
+        self.patterns.extend(patterns)
+        return lambda fn: fn
 
     def timeout(self, seconds: float) -> Callable:
         """Limits the time of one point in one trial."""
@@ -475,7 +485,7 @@ class _Server:
                 raise TypeError("%s has decorators of a bench: put @bench.register on top of them" % d.fn.__name__)
         return {"benches": [d.message() for d in bench.declared], "environ": environ, "clock": _calibrate(),
                 "version": _version(), "source": hashlib.sha256(self.source.encode()).hexdigest(),
-                "inputs": _neighbours(self.path)}
+                "inputs": _local_modules(self.path), "files": _files(self.path)}
 
     def declaration(self, name: str) -> _Declaration:
         for d in bench.declared:
@@ -578,18 +588,45 @@ def _load(path: str) -> str:
     return source
 
 
-def _neighbours(path: str) -> Dict[str, str]:
-    """The SHA-256 sums of imported modules from the file's folder. Changing them changes what is
-    measured."""
+def _module_files(path: str) -> Dict[str, str]:
+    """The files of imported modules that are the user's own: neither the standard library nor
+    installed packages. Names are relative to the folder of the bench file, or those of the modules."""
     folder = os.path.dirname(os.path.abspath(path))
+    library = tuple(os.path.abspath(sysconfig.get_path(k)) + os.sep for k in ("stdlib", "platstdlib"))
     found = {}
     for module in list(sys.modules.values()):
         name = getattr(module, "__file__", None)
-        if not isinstance(name, str) or not name.startswith(folder + os.sep) or "site-packages" in name:
+        own = module.__name__.split(".")[0] == "kernbench"
+        if own or not isinstance(name, str) or "site-packages" in name or "dist-packages" in name:
             continue
-        if os.path.isfile(name) and os.path.abspath(name) != os.path.abspath(path):
-            with open(name, "rb") as f:
-                found[os.path.relpath(name, folder)] = hashlib.sha256(f.read()).hexdigest()
+        name = os.path.abspath(name)
+        inside = name.startswith(folder + os.sep)
+        if name == os.path.abspath(path) or not os.path.isfile(name) or not inside and name.startswith(library):
+            continue
+        found[os.path.relpath(name, folder) if inside else module.__name__] = name
+    return found
+
+
+def _local_modules(path: str) -> Dict[str, str]:
+    """The SHA-256 sums of the user's own modules. Changing them changes what is measured."""
+    found = {}
+    for name, file in _module_files(path).items():
+        with open(file, "rb") as f:
+            found[name] = hashlib.sha256(f.read()).hexdigest()
+    return found
+
+
+def _files(path: str) -> Dict[str, str]:
+    """The paths of the user's own modules and of the files of bench.inputs. kernbench hashes them,
+    and checks during a run that they do not change."""
+    folder = os.path.dirname(os.path.abspath(path))
+    found = _module_files(path)
+    for pattern in bench.patterns:
+        matching = [name for name in glob.glob(os.path.join(folder, pattern), recursive=True) if os.path.isfile(name)]
+        if not matching:
+            raise FileNotFoundError("bench.inputs: no file matches %r in %s" % (pattern, folder))
+        for name in sorted(matching):
+            found[os.path.relpath(name, folder)] = os.path.abspath(name)
     return found
 
 

@@ -1,0 +1,104 @@
+package run
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+)
+
+// inputChanges says which inputs of the tasks left to do differ from the stored rows of the same
+// points, and for how many points. It is empty if --resume finds no such rows.
+func (r *runner) inputChanges(last *journal.Run, e *resumeState) []string {
+	stored := map[string]*journal.Row{}
+	axes := map[string][]string{} // of the tasks of a part; the output of a program may add others
+	tasks := lists.Filter(everyTask(r.plan), func(t plan.Task) bool { return t.Trial == 0 })
+	for _, t := range tasks {
+		if axes[t.Part] == nil {
+			axes[t.Part] = axisNames(t.Point)
+		}
+	}
+	for i := range last.Rows {
+		row := last.Rows[i]
+		if row.Task != "" {
+			extra := lists.Filter(axisNames(row.Point), func(name string) bool { return !slices.Contains(axes[row.Part], name) })
+			row.Point = row.Point.Without(extra...)
+		}
+		stored[rowset.Key(&row, rowset.Sharing)] = &last.Rows[i]
+	}
+	points := map[string]int{}
+	for _, t := range tasks {
+		row := r.row(t)
+		old := stored[rowset.Key(&row, rowset.Sharing)]
+		if old == nil || old.Inputs == t.Inputs || e.isDone(t) {
+			continue
+		}
+		then := last.Header.InputsOf(old)
+		if then == nil {
+			points["the stored rows do not say what produced them"]++
+			continue
+		}
+		points[sentence(then.Changed(r.plan.Fingerprints[t.Inputs]))]++
+	}
+	var out []string
+	for _, s := range slices.Sorted(maps.Keys(points)) {
+		out = append(out, fmt.Sprintf("%s: %s measured again", s, unit.Plural(points[s], "point")+
+			map[bool]string{true: " is", false: " are"}[points[s] == 1]))
+	}
+	return out
+}
+
+func axisNames(p point.Point) []string {
+	return lists.Map(p, func(c point.Coord) string { return c.Name })
+}
+
+// sentence says that the named inputs have changed.
+func sentence(names []string) string {
+	const most = 4
+	shown := names[:min(most, len(names))]
+	text := strings.Join(shown, ", ")
+	if more := len(names) - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	if len(names) == 1 {
+		return text + " has changed"
+	}
+	return text + " have changed"
+}
+
+// checkInputs returns an error that names the inputs that have changed since the run was planned.
+// A setup may change the program of its point, so there is nothing to check with one.
+func (r *runner) checkInputs(g *plan.Group, t plan.Task) error {
+	if c := g.Part.Command; c != nil && len(c.Setup) > 0 {
+		return nil
+	}
+	names, err := r.plan.Bench.Tracked.Changed()
+	if err != nil {
+		return fmt.Errorf("an input of the run is gone: %w", err)
+	}
+	if t.Inputs != "" {
+		names = append(names, r.plan.ChangedContents(t)...)
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("%s since the run was planned", sentence(names))
+	}
+	return nil
+}
+
+// rejectRows fails rows whose inputs have changed during the measurement.
+func rejectRows(rows []journal.Row, changed error) {
+	for i := range rows {
+		if row := &rows[i]; row.Status == journal.OK {
+			row.Status, row.Phase = journal.Failed, "check"
+			row.Reason = changed.Error() + ": it is not known which version was measured"
+			row.Metrics, row.Units, row.Stats, row.Samples = map[string]float64{}, map[string]string{}, nil, 0
+		}
+	}
+}
