@@ -10,7 +10,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 )
 
 // Values of the axis op. All but sendrecv are collectives of package dist.
@@ -110,6 +112,29 @@ func checkPoint(p point.Point) error {
 		return fmt.Errorf("%s reduces nothing: only reduction=%s, which stands for none, is run", op, dist.Sum)
 	}
 	return nil
+}
+
+// tooLarge refuses calls that a simulated backend cannot simulate, and returns a decl.Note for those that take long.
+func tooLarge(p, options bench.Point) error {
+	backend, estimates := dist.As[instrument.Estimator](options.At(bench.BackendName).String())
+	d, err := dtype.Parse(p.At("dtype").String())
+	if !estimates || err != nil {
+		return nil
+	}
+	choice, err := tuning.ParseChoice(p.At("algorithm").String())
+	if err != nil {
+		return nil // checkPoint reports it
+	}
+	algorithm := choice.Algorithm
+	if algorithm == auto {
+		algorithm = ""
+	}
+	note, err := backend.Estimate(dist.Collective(p.At("op").String()), algorithm, int(p.At(bench.RanksAxis).Int()),
+		int(p.At("size").Int())/d.Size())
+	if err == nil && note != "" {
+		return decl.Note(note)
+	}
+	return err
 }
 
 // knownAlgorithm refuses a name that no backend has for the operation.

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -36,6 +37,12 @@ const Name = "flat"
 const (
 	mostRanks  = 1 << 20
 	mostDirect = 1 << 10
+)
+
+// For more than manyRanks ranks the garbage collector runs when the heap has grown by manyRanksGC percent.
+const (
+	manyRanks   = 1 << 17
+	manyRanksGC = 30
 )
 
 func init() {
@@ -152,6 +159,11 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 	s, err := schedule.New(string(p.Op), p.Algorithm, params)
 	if err != nil {
 		return nil, err
+	}
+	if e.size > manyRanks {
+		// The state of the ranks is live to the end. A garbage collector that lets the heap double would need twice as
+		// much memory for nothing.
+		defer debug.SetGCPercent(debug.SetGCPercent(manyRanksGC))
 	}
 	if err := schedule.Prove(s); err != nil {
 		return nil, fmt.Errorf("proving the schedule: %w", err)

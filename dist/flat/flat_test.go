@@ -356,3 +356,27 @@ func TestNotOffered(t *testing.T) {
 		t.Error("what reads peers' memory is offered to more ranks than it is proved for, or to fewer")
 	}
 }
+
+// Calls that are too large are refused before anything runs, with the number of messages; large ones get a note.
+func TestEstimate(t *testing.T) {
+	for _, c := range []struct {
+		algorithm string
+		ranks     int
+		note, err string
+	}{
+		{"ring", 512, "", ""}, {"recursive-doubling", 65536, "", ""},
+		{"ring", 4096, "allreduce ring with 4096 ranks sends about 33.5M messages: about 15 CPU-seconds and 0.8 GiB of memory", ""},
+		{"recursive-doubling", 1 << 20,
+			"sends about 21M messages: about 27 CPU-seconds and 1.5 GiB of memory", ""},
+		{"ring", 16384, "", "sends about 537M messages, and at most 67.1M are simulated: take fewer ranks"},
+		{"", 16384, "", "allreduce ring with 16384 ranks"},
+		{"one-stage", 4096, "", "sends about 67.1M messages and reads the memory of peers, which is proved for at most 1024"},
+		{"ring", 1 << 20, "", "messages, and at most 67.1M are simulated"},
+	} {
+		note, err := backend{}.Estimate(dist.AllReduce, c.algorithm, c.ranks, 1<<18)
+		if !strings.Contains(note, c.note) || (note == "") != (c.note == "") || (err == nil) != (c.err == "") ||
+			err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s with %d ranks: %q, %v", c.algorithm, c.ranks, note, err)
+		}
+	}
+}

@@ -149,9 +149,10 @@ func newRun(s schedule.Schedule, elem int, n Network) *simulation {
 
 // run handles events until none is left, and fails if a rank has not reached the end of its steps.
 func (r *simulation) run(s schedule.Schedule) (Result, error) {
+	pullers := schedule.PullAll(s)
+	defer schedule.StopAll(pullers)
 	for i := range r.ranks {
-		r.ranks[i].steps = schedule.Pull(s, i)
-		defer r.ranks[i].steps.Stop()
+		r.ranks[i].steps = &pullers[i]
 	}
 	for i := range r.ranks {
 		r.advance(int32(i), 0)
@@ -216,7 +217,7 @@ func (p *pace) of(bytes int64) event.Time {
 // rank is the state of a rank and of its network interface.
 type rank struct {
 	steps   *schedule.Puller
-	step    *schedule.Step
+	step    schedule.Step
 	fetched bool // step has been fetched but not begun
 	ended   bool
 	// receiving means that the rank waits for the peers of step. Of these, seen have been received.
@@ -303,14 +304,14 @@ func (r *simulation) advance(id int32, t event.Time) {
 	k := &r.ranks[id]
 	for {
 		if !k.fetched {
-			if k.step = k.steps.Next(); k.step == nil {
+			if !k.steps.Next(&k.step) {
 				k.ended = true
 				r.result.Time = max(r.result.Time, k.now)
 				return
 			}
 			k.fetched = true
 		}
-		s := k.step
+		s := &k.step
 		switch {
 		case s.Op == schedule.Copy:
 			k.now += r.copying.of(int64(s.Src.Len) * r.elem)
@@ -356,7 +357,7 @@ func (n *Network) access(s *schedule.Step, id int, elem int64) event.Time {
 // begin starts a step and posts its messages.
 func (r *simulation) begin(id int32) {
 	k := &r.ranks[id]
-	s, o := k.step, r.network.Overhead
+	s, o := &k.step, r.network.Overhead
 	k.left, k.seen = 0, 0
 	switch {
 	case s.Op.Sends(), s.Op == schedule.Put:
@@ -397,7 +398,7 @@ func (r *simulation) begin(id int32) {
 // that the rank can continue.
 func (r *simulation) receive(id int32) bool {
 	k := &r.ranks[id]
-	s := k.step
+	s := &k.step
 	for ; k.seen < s.From.N; k.seen++ {
 		from := int32(s.From.At(k.seen))
 		if from == id {

@@ -123,7 +123,8 @@ type Part struct {
 	Envs  []EnvAxis
 	Zips  [][]string // groups of names that vary together; axes and variables may be mixed
 	Drops []Drop
-	// Refusals reject a whole run because of one point and the options.
+	// Refusals reject a whole run because of one point and the options. A Note does not reject the run but is shown
+	// before it starts.
 	Refusals []func(p, options point.Point) error
 	// On holds, by backend, the axes that have other values there.
 	On map[string][]Axis
@@ -271,3 +272,8 @@ func (b *Bench) Metrics() (infos []journal.MetricInfo, complete bool) {
 // ErrElsewhere marks a failure whose cause is on another rank, which the error text names. The
 // row reports that rank's error instead.
 var ErrElsewhere = errors.New("the verification failed there")
+
+// Note is an error of a Refusal that does not reject the run: a text for the user about one of its points.
+type Note string
+
+func (n Note) Error() string { return string(n) }

@@ -71,7 +71,7 @@ func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
 			continue
 		}
 		for _, mistake := range part.Refusals {
-			if err := mistake(t.withRanks(), options); err != nil {
+			if err := p.refuse(mistake(t.withRanks(), options)); err != nil {
 				return err
 			}
 		}
@@ -96,6 +96,18 @@ func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
 		o.shared[i] = append(o.shared[i], at)
 	}
 	p.parts = append(p.parts, o)
+	return nil
+}
+
+// refuse returns the error of a refusal, unless it is a note, which it adds to the notes.
+func (p *Plan) refuse(err error) error {
+	note, isNote := errors.AsType[decl.Note](err)
+	if !isNote {
+		return err
+	}
+	if text := string(note); !slices.Contains(p.Notes, text) {
+		p.Notes = append(p.Notes, text)
+	}
 	return nil
 }
 

@@ -1,9 +1,6 @@
 package schedule
 
-import (
-	"fmt"
-	"iter"
-)
+import "fmt"
 
 // event is a step with its rank and its index among the rank's steps.
 type event struct {
@@ -22,81 +19,6 @@ type observer[T any] interface {
 	wait(at *event, from int, carried T)      // a flag is seen
 	local(at *event) error                    // a step without a partner is performed
 	end(rank, steps int) error                // the rank has no more steps
-}
-
-// Puller returns the steps of a rank one by one, for callers that interleave the streams of many ranks. It
-// fetches several steps at a time, because switching to a stream and back costs more than generating a step.
-// Up to the first short steps the stream is not kept open between fetches but generated again: with very
-// many ranks most streams are short, and an open stream needs a goroutine stack.
-type Puller struct {
-	stream iter.Seq[Step]
-	taken  int
-	steps  []Step
-	buffer []Step
-	more   func() ([]Step, bool) // set for a long stream, which is kept open
-	stop   func()
-}
-
-const (
-	fetched = 16 // steps per fetch
-	short   = 64 // steps after which a stream is kept open
-)
-
-// Pull returns a Puller for the steps of a rank. The caller must call Stop.
-func Pull(s Schedule, rank int) *Puller { return &Puller{stream: s.Steps(rank)} }
-
-// Next returns the next step, or nil after the last one. The step is valid until the next call.
-func (p *Puller) Next() *Step {
-	if len(p.steps) == 0 {
-		if p.fetch(); len(p.steps) == 0 {
-			return nil
-		}
-	}
-	step := &p.steps[0]
-	p.steps = p.steps[1:]
-	return step
-}
-
-// fetch fills steps. It stays empty at the end of the stream.
-func (p *Puller) fetch() {
-	if p.taken >= short && p.more == nil {
-		p.more, p.stop = iter.Pull(p.batches(p.taken))
-	}
-	if p.more != nil {
-		p.steps, _ = p.more()
-	} else {
-		for p.steps = range p.batches(p.taken) {
-			break
-		}
-	}
-	p.taken += len(p.steps)
-}
-
-// batches yields the stream without its first skip steps, several steps at a time.
-func (p *Puller) batches(skip int) iter.Seq[[]Step] {
-	return func(yield func([]Step) bool) {
-		steps := p.buffer[:0]
-		for step := range p.stream {
-			if skip--; skip >= 0 {
-				continue
-			}
-			if steps = append(steps, step); len(steps) == fetched {
-				p.buffer = steps
-				if !yield(steps) {
-					return
-				}
-				steps = steps[:0]
-			}
-		}
-		yield(steps)
-	}
-}
-
-// Stop releases the stream.
-func (p *Puller) Stop() {
-	if p.stop != nil {
-		p.stop()
-	}
 }
 
 // engine runs the streams of all ranks against each other. A send completes only when the receiver is ready
@@ -132,10 +54,10 @@ func execute[T any](s Schedule, watcher observer[T]) error {
 	n := s.Ranks()
 	e := &engine[T]{ranks: make([]cursor[T], n), flags: map[[2]int]*queue[*raised[T]]{}, layout: newLayout(s),
 		watcher: watcher}
+	pullers := PullAll(s)
+	defer StopAll(pullers)
 	for rank := range n {
-		steps := Pull(s, rank)
-		defer steps.Stop()
-		e.ranks[rank] = cursor[T]{steps: steps, at: event{rank: rank, index: -1}}
+		e.ranks[rank] = cursor[T]{steps: &pullers[rank], at: event{rank: rank, index: -1}}
 		e.ready = append(e.ready, n-1-rank) // rank 0 is on top of the stack
 	}
 	for len(e.ready) > 0 {
@@ -189,13 +111,11 @@ func (e *engine[T]) advance(rank int) error {
 		if c.sending || c.receiving || c.waiting {
 			return nil
 		}
-		step := c.steps.Next()
-		if step == nil {
+		if !c.steps.Next(&c.at.Step) {
 			c.ended = true
 			return e.watcher.end(rank, c.at.index+1)
 		}
 		c.at.index++
-		c.at.Step = *step
 		if err := e.start(c); err != nil {
 			return err
 		}

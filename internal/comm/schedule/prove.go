@@ -19,6 +19,12 @@ func Prove(s Schedule) error {
 	if info, _ := Lookup(s.Collective(), s.Name()); info.Direct {
 		return Check(s)
 	}
+	p := newProver(s)
+	return observed(s, p, func(rank int) error { return p.result(s, rank) })
+}
+
+// newProver sets up memories whose inputs hold each rank's mark.
+func newProver(s Schedule) *prover {
 	p := &prover{layout: newLayout(s), memories: make([][3]cells, s.Ranks())}
 	if s.Collective() == Barrier {
 		p.entered = make([]spans, s.Ranks())
@@ -36,7 +42,7 @@ func Prove(s Schedule) error {
 		}
 		p.total += mark(rank)
 	}
-	return observed(s, p, func(rank int) error { return p.result(s, rank) })
+	return p
 }
 
 // mark returns the random number of a rank (splitmix64, Steele et al. 2014). It is never 0.
@@ -212,15 +218,23 @@ func (v *intervals) cut(m *cells, at int) int32 {
 	return j
 }
 
-// load appends the contents of [off, off+n) to into. It returns false if a part was not written.
+// load appends the contents of [off, off+n) to into. It returns false if a part was not written. Neighbours that
+// hold the same sum are returned as one: otherwise every message of an all-gather would cut the receiver's memory where
+// the sender's was cut, and the number of intervals would double in each round.
 func (v *intervals) load(m *cells, into []held, off, n int) ([]held, bool) {
+	first := len(into)
 	for at := off; at < off+n; {
 		c := v.at(v.find(m, at))
 		if c.sum == 0 {
 			return into, false
 		}
 		end := min(c.end, off+n)
-		into = append(into, held{at - off, end - at, at + c.shift, c.sum})
+		if last := len(into) - 1; last >= first && into[last].sum == c.sum &&
+			into[last].first+into[last].n == at+c.shift {
+			into[last].n += end - at
+		} else {
+			into = append(into, held{at - off, end - at, at + c.shift, c.sum})
+		}
 		at = end
 	}
 	return into, true

@@ -129,16 +129,64 @@ func (h hasty) Steps(rank int) iter.Seq[Step] {
 // A stream gives the same steps whether it is kept open or generated again.
 func TestPull(t *testing.T) {
 	s := must.Get(New(AllReduce, "ring", Params{Ranks: 90, Count: 1000}))(t)
-	p := Pull(s, 3)
-	defer p.Stop()
+	pullers := PullAll(s)
+	defer StopAll(pullers)
 	n := 0
+	var got Step
 	for want := range s.Steps(3) {
-		if got := p.Next(); got == nil || *got != want {
+		if !pullers[3].Next(&got) || got != want {
 			t.Fatalf("step %d is %v, want %v", n, got, want)
 		}
 		n++
 	}
-	if step := p.Next(); step != nil || n <= short {
-		t.Errorf("after %d steps: %v", n, step)
+	if pullers[3].Next(&got) || n <= short {
+		t.Errorf("after %d steps: %v", n, got)
+	}
+}
+
+// The memory of a proof grows with the number of rounds, not with the square of the ranks: a message of an all-gather
+// does not cut the receiver's memory where the sender's was cut.
+func TestProofMemory(t *testing.T) {
+	const ranks = 1 << 12
+	for _, name := range []string{"halving-doubling", "recursive-doubling", "tree"} {
+		s := must.Get(New(AllReduce, name, Params{Ranks: ranks, Count: 1 << 18, InPlace: true}))(t)
+		p := newProver(s)
+		must.Do(t, observed(s, p, func(rank int) error { return p.result(s, rank) }))
+		if most := int32(ranks * 40); p.all.n > most {
+			t.Errorf("%s: %d ranks have %d intervals, want at most %d", name, ranks, p.all.n, most)
+		}
+	}
+}
+
+// Steps that do not fit the packed form are returned unchanged.
+func TestPullWide(t *testing.T) {
+	const huge = 1 << 40
+	for _, name := range []string{"one-stage", "two-stage", "halving-doubling", "naive"} {
+		s := must.Get(New(AllReduce, name, Params{Ranks: 5, Count: huge}))(t)
+		pullers := PullAll(s)
+		for rank := range pullers {
+			var got Step
+			for want := range s.Steps(rank) {
+				if !pullers[rank].Next(&got) || got != want {
+					t.Fatalf("%s rank %d: %v, want %v", name, rank, got, want)
+				}
+			}
+		}
+		StopAll(pullers)
+	}
+}
+
+// The estimate of messages is exact for few ranks and close for many.
+func TestMessages(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		ranks int
+		want  int64
+	}{{"ring", 10, 2 * 10 * 9}, {"recursive-doubling", 1 << 14, 14 << 14}, {"halving-doubling", 1 << 14, 28 << 14},
+		{"ring", 4096, 2 * 4096 * 4095}, {"one-stage", 64, 4 * 64 * 63}} {
+		s := must.Get(New(AllReduce, c.name, Params{Ranks: c.ranks, Count: 1 << 18}))(t)
+		if got := Messages(s, 1<<26); got != c.want {
+			t.Errorf("%s with %d ranks: %d messages, want %d", c.name, c.ranks, got, c.want)
+		}
 	}
 }

@@ -49,6 +49,13 @@ type Machine struct {
 	BuiltIn []byte            // the text of the built-in file; nil: there is none
 }
 
+// Estimator is a simulated dist.Backend that can say what a call will cost before anything runs.
+type Estimator interface {
+	// Estimate returns an error if the call is too large to be simulated. note is empty, or says how long a large call
+	// takes and how much memory it needs. algorithm is empty for the default; count is in elements.
+	Estimate(op dist.Collective, algorithm string, ranks, count int) (note string, err error)
+}
+
 // Sweeper is a dist.Backend whose processes may leave something on the host when they are killed.
 type Sweeper interface{ Sweep() error }
 
