@@ -54,8 +54,12 @@ each. docs/models.md describes the claims and the checks. FORMAT is one of
 Flags supply values that are missing in a file. Several imports into the same RUN
 become separate runs.
 
-Exit status: 0 good, 1 a row failed (wrong results, a false claim) or a required row
-was not executed, 2 wrong usage or an unreadable file.`,
+A log must agree with itself. A row that contradicts itself or the rest of the log has
+failed, a size that the run was asked for and the log lacks was not executed, and a
+message of a failure fails the import. Messages of NCCL's log are skipped and counted.
+
+Exit status: 0 good, 1 a row failed (wrong results, a false claim), a required row was
+not executed, or the log ends in a failure, 2 wrong usage or an unreadable file.`,
 		Example: strings.TrimSuffix(importFormats("  "+a.name+" import --as %s %[3]s\n"), "\n"),
 		Args:    arguments(1, -1, "FILEs that another tool wrote"),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.importFiles(args, f) },
@@ -120,7 +124,7 @@ func (a *app) importFiles(paths []string, f importFlags) error {
 	if err := im.write(f.out, append([]string{a.name}, a.args...)); err != nil {
 		return err
 	}
-	return a.showImported(f, im.src.Run)
+	return a.showImported(f, im)
 }
 
 // importing is a run that is being assembled from files.
@@ -129,6 +133,7 @@ type importing struct {
 	rows   []journal.Row
 	notes  []string
 	inputs map[string]string
+	failed bool // a file says that its run did not end well
 }
 
 // read converts the files to rows. Unless the user names a bench, a run that has only all-reduces
@@ -164,6 +169,7 @@ func (im *importing) read(paths []string, f importFlags) error {
 		src := sources[i]
 		src.Bench, src.Part = im.src.Bench, im.src.Part
 		im.rows = append(im.rows, imports.Rows(file.Records, src, len(im.rows), trials)...)
+		im.failed = im.failed || file.Failure != ""
 		for _, n := range file.Notes {
 			im.notes = append(im.notes, src.Name+": "+n)
 		}
@@ -224,7 +230,11 @@ func (im *importing) write(dir string, argv []string) error {
 	for _, r := range im.rows {
 		records = append(records, r)
 	}
-	records = append(records, journal.End{Run: im.src.Run, Outcome: "complete", Counts: counts, Time: im.src.Time})
+	outcome := "complete"
+	if im.failed {
+		outcome = "failed"
+	}
+	records = append(records, journal.End{Run: im.src.Run, Outcome: outcome, Counts: counts, Time: im.src.Time})
 	for _, rec := range records {
 		if err := w.Append(rec); err != nil {
 			return fmt.Errorf("writing the imported rows: %w", err)
@@ -234,8 +244,8 @@ func (im *importing) write(dir string, argv []string) error {
 }
 
 // showImported prints the new run and writes its views.
-func (a *app) showImported(f importFlags, id string) error {
-	j, r, err := journal.LoadRun(f.out + "@" + id)
+func (a *app) showImported(f importFlags, im importing) error {
+	j, r, err := journal.LoadRun(f.out + "@" + im.src.Run)
 	if err != nil {
 		return err
 	}
@@ -249,7 +259,7 @@ func (a *app) showImported(f importFlags, id string) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(rows, func(r journal.Row) bool {
+	if im.failed || slices.ContainsFunc(rows, func(r journal.Row) bool {
 		return r.Status.Bad() || r.Status == journal.NotExecuted && !r.Optional
 	}) {
 		return &exitError{code: exitFailed}

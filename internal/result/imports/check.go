@@ -88,6 +88,10 @@ func (r *Record) contradiction() string {
 		return ""
 	case us == 0:
 		return "the time is 0: nothing was timed, or its digits were cut off"
+	case r.inOrder() != "":
+		return r.inOrder()
+	case r.checkCount() != "":
+		return r.checkCount()
 	case r.Size == 0:
 		return ""
 	}

@@ -50,6 +50,7 @@ type Record struct {
 	Kind    journal.Kind
 	Samples int
 	Metrics map[string]float64 // time_us and the tool's other numbers
+	Count   string             // column count of nccl-tests; "" if there is none
 	Low     float64            // 95 % interval of time_us; 0 if unknown
 	High    float64
 	Details map[string]string
@@ -62,6 +63,9 @@ type Record struct {
 type File struct {
 	Records []Record
 	Notes   []string // shown with the results of the file
+	// Failure is the message of the tool or its launcher that the run did not end well, with its
+	// line number; "" if there is none.
+	Failure string
 }
 
 // Format is a file format of another tool. Each is registered in a file of its own; the

@@ -19,9 +19,12 @@ type ncclReport struct {
 	Version int      `json:"version"`
 	Args    []string `json:"args"`
 	Config  struct {
-		Threads    int `json:"nthreads"`
-		GPUs       int `json:"ngpus"` // per thread
-		Iterations int `json:"iterations"`
+		Threads    int   `json:"nthreads"`
+		GPUs       int   `json:"ngpus"` // per thread
+		Iterations int   `json:"iterations"`
+		Min        int64 `json:"minimum_bytes"`
+		Max        int64 `json:"maximum_bytes"`
+		Factor     int64 `json:"step_factor"`
 		Devices    []struct {
 			Host   string `json:"hostname"`
 			Device string `json:"device_info"`
@@ -31,11 +34,15 @@ type ncclReport struct {
 	OutOfBounds struct {
 		Count int `json:"count"`
 	} `json:"out_of_bounds"`
+	Average struct {
+		Bandwidth float64 `json:"bandwidth"`
+	} `json:"average_bus_bandwidth"`
 	Errors []string `json:"errors"`
 }
 
 type ncclResult struct {
 	Size       *int64     `json:"size"`
+	Count      *int64     `json:"count"`
 	Type       string     `json:"type"`
 	Reduction  string     `json:"redop"`
 	Root       string     `json:"root"` // padded with blanks as in the table
@@ -101,10 +108,21 @@ func readNCCLJSON(text string, g Given) (File, error) {
 	if n := report.OutOfBounds.Count; n > 0 {
 		outOfBounds(f.Records, fmt.Sprintf("out_of_bounds has a count of %d", n))
 	}
-	var err error
-	f.Notes, err = pre.settle(f.Records, g, 1)
 	for _, text := range report.Errors {
-		f.Notes = append(f.Notes, "the tool's last error: "+text)
+		f.Failure = "the tool's last error: " + text
+		f.Notes = append(f.Notes, f.Failure)
+	}
+	notes, err := pre.settle(f.Records, g, 1)
+	f.Notes = append(f.Notes, notes...)
+	if err == nil {
+		pre.failure, pre.line = f.Failure, 1
+		if c.Factor > 1 {
+			pre.sizes = sizeRange{c.Min, c.Max, c.Factor, true}
+		}
+		if report.Average.Bandwidth > 0 {
+			pre.average = average{1, report.Average.Bandwidth}
+		}
+		pre.checkTable(&f, 0)
 	}
 	return f, err
 }
@@ -115,6 +133,9 @@ func (r *ncclResult) records() (out []Record, err error) {
 		return nil, fmt.Errorf("it needs a size in bytes and a type")
 	}
 	base := ncclBase(1, *r.Size, r.Type, r.Reduction, strings.TrimSpace(r.Root))
+	if r.Count != nil {
+		base.Count = strconv.FormatInt(*r.Count, 10)
+	}
 	for _, p := range []struct {
 		times   *ncclTimes
 		inPlace bool

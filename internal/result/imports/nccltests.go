@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/nccltable"
@@ -39,16 +40,19 @@ var (
 
 // ncclPreamble holds the content of the comments before a table.
 type ncclPreamble struct {
-	op     string
-	ranks  map[int]bool // listed ranks
-	count  int          // num_ranks in kernbench's own heading; 0 otherwise
-	host   string
-	device string
-	iters  int
-	rccl   bool
-	time   string      // meaning of the column time
-	own    point.Point // coordinates in kernbench's own heading
-	gaveUp bool        // the run ended in a failure
+	op      string
+	ranks   map[int]bool // listed ranks
+	count   int          // num_ranks in kernbench's own heading; 0 otherwise
+	host    string
+	device  string
+	iters   int
+	rccl    bool
+	time    string      // meaning of the column time
+	own     point.Point // coordinates in kernbench's own heading
+	sizes   sizeRange
+	average average
+	failure string // the message with which the run ended; "" if it ended well
+	line    int    // number of the last line of the run
 }
 
 // ncclMean describes the times of nccl-tests itself.
@@ -68,20 +72,28 @@ func readNCCLTests(text string, g Given) (File, error) {
 // readNCCLTables reads all tables of a file. The comments above a table describe it until another
 // run begins.
 func readNCCLTables(text string, g Given) (f File, err error) {
+	text, skipped := nccltable.WithoutLog(text)
 	lines, err := nccltable.Read(text)
 	if err != nil {
 		return f, err
 	}
+	f.Notes = lists.NonEmpty(logNote(skipped))
 	pre := ncclPreamble{ranks: map[int]bool{}, time: ncclMean}
 	headAt := 0  // line of the current table's header; 0 before the first
 	tableAt := 0 // index of its first record
 	endTable := func() error {
 		notes, err := pre.settle(f.Records[tableAt:], g, headAt)
 		f.Notes = append(f.Notes, notes...)
+		if err == nil {
+			pre.checkTable(&f, tableAt)
+		}
 		tableAt = len(f.Records)
 		return err
 	}
 	for _, l := range lines {
+		if !l.Ends && l.Header == nil {
+			pre.line = l.Number
+		}
 		switch {
 		case l.Header != nil:
 			if err := endTable(); err != nil {
@@ -106,11 +118,19 @@ func readNCCLTables(text string, g Given) (f File, err error) {
 				pre = ncclPreamble{ranks: map[int]bool{}, op: pre.op, rccl: pre.rccl, iters: pre.iters, time: pre.time}
 			}
 			pre.comment(strings.TrimSpace(l.Text))
+			pre.sizes.ncclSizes(l.Text)
+			if m := ncclAverage.FindStringSubmatch(l.Text); m != nil {
+				pre.average.line = l.Number
+				pre.average.value, _ = strconv.ParseFloat(m[1], 64)
+			}
 			if m := ncclOutside.FindStringSubmatch(l.Text); m != nil {
 				outOfBounds(f.Records[tableAt:], fmt.Sprintf("line %d: %s", l.Number, m[0]))
 			}
 		default:
 			pre.log(l.Text) // may contain the command
+			if launcherFailure.MatchString(l.Text) {
+				pre.failed(&f, tableAt, nccltable.Line{Number: l.Number, Text: l.Text, Failure: strings.TrimSpace(l.Text)})
+			}
 		}
 	}
 	return f, endTable()
@@ -119,6 +139,7 @@ func readNCCLTables(text string, g Given) (f File, err error) {
 // ncclRecords returns the results of a table line, one for each place that was run.
 func ncclRecords(row *nccltable.Row, line int) (out []Record, err error) {
 	base := ncclBase(line, row.Size, row.Key("type"), row.Key("redop"), row.Key("root"))
+	base.Count = row.Key("count")
 	for _, place := range nccltable.Places {
 		metrics := map[string]float64{}
 		for _, m := range ncclMetrics {
@@ -158,10 +179,10 @@ func outOfBounds(records []Record, evidence string) {
 func (p *ncclPreamble) failed(f *File, tableAt int, l nccltable.Line) {
 	p.log(l.Text)
 	text := fmt.Sprintf("line %d: the run ended in a failure (%s)", l.Number, l.Failure)
-	if p.gaveUp {
+	if p.failure != "" {
 		return // a message of a calling function about the same failure
 	}
-	p.gaveUp = true
+	p.failure, f.Failure = text, text
 	for i := range f.Records[tableAt:] {
 		r := &f.Records[tableAt+i]
 		r.Warnings = append(r.Warnings, text+": the rest is missing, and the tool gave no verdict on these rows")
@@ -172,6 +193,21 @@ func (p *ncclPreamble) failed(f *File, tableAt int, l nccltable.Line) {
 		f.Records = append(f.Records, r)
 	}
 	f.Notes = append(f.Notes, text)
+}
+
+// checkTable compares the records of a table with what the log says about the whole run, and adds
+// records for the sizes that are missing.
+func (p *ncclPreamble) checkTable(f *File, tableAt int) {
+	table := f.Records[tableAt:]
+	if len(table) == 0 {
+		return
+	}
+	missing := addMissing(table, p.sizes.list(), p.line, p.failure)
+	if len(missing) == 0 {
+		p.average.check(table)
+	}
+	f.Notes = append(f.Notes, lists.NonEmpty(missingNote(missing))...)
+	f.Records = append(f.Records, missing...)
 }
 
 // comment takes the settings of the run from a comment line.
@@ -266,11 +302,16 @@ func (p *ncclPreamble) group(records []Record, g Given) (op string, ranks int, n
 	}
 	listed := cmp.Or(p.count, len(p.ranks))
 	if by, sure := ncclRanks(records, op); sure {
-		if listed > 0 && listed != by {
+		switch {
+		case listed > by && listed%by == 0:
 			notes = append(notes, fmt.Sprintf("the header lists %d ranks, but busbw/algbw is that of %d: groups were split, "+
 				"and %d is taken", listed, by, by))
+			listed = by
+		case listed > 0 && listed != by:
+			contradictRanks(records, listed, by)
+		default:
+			listed = by
 		}
-		listed = by
 	}
 	if ranks, err = settle("ranks", listed, g.Ranks); err != nil {
 		return "", 0, nil, err
@@ -279,6 +320,17 @@ func (p *ncclPreamble) group(records []Record, g Given) (op string, ranks int, n
 		return "", 0, nil, errors.New("the file does not say how many ranks there were: give --ranks")
 	}
 	return op, ranks, notes, nil
+}
+
+// contradictRanks marks the records as failed because their bandwidths are those of another number of
+// ranks than the header lists.
+func contradictRanks(records []Record, listed, by int) {
+	for i := range records {
+		if r := &records[i]; r.Status == journal.OK {
+			r.Status = journal.Failed
+			r.Reason = fmt.Sprintf("line %d: the header lists %d ranks, but busbw/algbw is that of %d", r.Line, listed, by)
+		}
+	}
 }
 
 // complete adds the properties of the whole table to a record.

@@ -4,13 +4,17 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/nccltable"
 )
 
 func init() {
@@ -34,6 +38,8 @@ var (
 	osuTitle = regexp.MustCompile(`OSU (\S+) (.+?) Latency Test(?: v(\S+))?`)
 	osuType  = regexp.MustCompile(`Datatype: (\w+)`)
 	osuSplit = regexp.MustCompile(`\s{2,}`)
+	// osuSizes matches the sizes that a command line asks for: -m MAX or -m MIN:MAX.
+	osuSizes = regexp.MustCompile(`\bosu_\w+\b.*?(?:-m|--message-size)[ =](?:(\d+):)?(\d+)\b`)
 )
 
 // osuTable is the table being read.
@@ -44,14 +50,31 @@ type osuTable struct {
 
 // readOSU reads the tables of a file. Lines outside of tables, such as log messages, are ignored.
 func readOSU(text string, g Given) (File, error) {
-	var f File
+	text, skipped := nccltable.WithoutLog(text)
+	f := File{Notes: lists.NonEmpty(logNote(skipped))}
 	var t osuTable
 	var err error
-	number := 0
+	var asked sizeRange
+	number, tableAt := 0, 0
+	endTable := func() {
+		missing := addMissing(f.Records[tableAt:], osuMissing(f.Records[tableAt:], asked), number, f.Failure)
+		f.Notes = append(f.Notes, lists.NonEmpty(missingNote(missing))...)
+		f.Records = append(f.Records, missing...)
+		tableAt = len(f.Records)
+	}
 	for line := range strings.Lines(text) {
 		number++
 		plain := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "#"))
+		if m := osuSizes.FindStringSubmatch(plain); m != nil {
+			asked.min, _ = strconv.ParseInt(cmp.Or(m[1], "4"), 10, 64)
+			asked.max, _ = strconv.ParseInt(m[2], 10, 64)
+		}
+		if f.Failure == "" && launcherFailure.MatchString(plain) {
+			f.Failure = fmt.Sprintf("line %d: the run ended in a failure (%s)", number, plain)
+			f.Notes = append(f.Notes, f.Failure)
+		}
 		if m := osuTitle.FindStringSubmatch(plain); m != nil {
+			endTable()
 			if t, err = newOSUTable(m, number); err != nil {
 				return f, err
 			}
@@ -87,7 +110,31 @@ func readOSU(text string, g Given) (File, error) {
 	if t.columns == nil {
 		return f, errors.New("no table of OSU: no line has Latency(us)")
 	}
+	endTable()
 	return f, nil
+}
+
+// osuMissing returns the sizes that a table of OSU should have. The tool doubles the size from
+// line to line. It does not print which sizes it was asked for, so without the command line in
+// the log only gaps are found. A table with more gaps than lines is an excerpt.
+func osuMissing(table []Record, asked sizeRange) []int64 {
+	if len(table) == 0 || table[0].Size == 0 {
+		return nil
+	}
+	sizes := slices.Sorted(maps.Keys(sizeSet(table)))
+	known := asked.max > 0
+	if !known {
+		asked.min, asked.max = sizes[0], sizes[len(sizes)-1]
+	} else if scale := osuScale(&table[0]); scale > 1 {
+		asked.min, asked.max = asked.min*scale, asked.max*scale
+	}
+	doubles := sizeRange{asked.min, asked.max, 2, true}.list()
+	// Any other sequence of sizes was chosen by a file of tuning sizes or by hand.
+	if slices.ContainsFunc(sizes, func(size int64) bool { return !slices.Contains(doubles, size) }) ||
+		!known && len(doubles) >= 2*len(sizes) {
+		return nil
+	}
+	return doubles
 }
 
 func newOSUTable(title []string, line int) (osuTable, error) {
@@ -178,6 +225,15 @@ func (t *osuTable) record(fields []string, line int) (Record, error) {
 	return r, nil
 }
 
+// osuScale returns the number of parts of which OSU prints the size of one.
+func osuScale(r *Record) int64 {
+	switch r.Op {
+	case "allgather", "gather", "scatter", "alltoall":
+		return int64(r.Ranks)
+	}
+	return 1
+}
+
 // completeOSU adds what only the user knows, and converts sizes to those of nccl-tests: OSU
 // prints the size of one rank's part, nccl-tests the size of the whole buffer.
 func completeOSU(r *Record, g Given) (err error) {
@@ -185,15 +241,14 @@ func completeOSU(r *Record, g Given) (err error) {
 		return errors.New("OSU does not say how many ranks there were: give --ranks")
 	}
 	r.Ranks = g.Ranks
-	switch r.Op {
-	case "":
+	if r.Op == "" {
 		return errors.New("no title names the operation: give --op")
-	case "allgather", "gather", "scatter", "alltoall":
-		if r.Size > math.MaxInt64/int64(r.Ranks) {
-			return fmt.Errorf("%d bytes for each of %d ranks are more than can be counted", r.Size, r.Ranks)
-		}
-		r.Size *= int64(r.Ranks)
 	}
+	scale := osuScale(r)
+	if r.Size > math.MaxInt64/scale {
+		return fmt.Errorf("%d bytes for each of %d ranks are more than can be counted", r.Size, r.Ranks)
+	}
+	r.Size *= scale
 	if r.DType == "" && (r.Op == "allreduce" || r.Op == "reduce" || r.Op == "reduce_scatter") && g.DType == "" {
 		r.DType = "f32" // OSU's default
 	}

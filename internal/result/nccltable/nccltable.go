@@ -99,7 +99,7 @@ func (h *Header) Has(p Place, column string) bool {
 	return has
 }
 
-// HasKey reports whether the table has a key column: type, redop or root.
+// HasKey reports whether the table has a key column: count, type, redop or root.
 func (h *Header) HasKey(name string) bool {
 	_, has := h.keys[name]
 	return has
@@ -113,7 +113,7 @@ type Row struct {
 	fields []string
 }
 
-// Key returns the text in a key column (type, redop, root), "" if there is no such column.
+// Key returns the text in a key column (count, type, redop, root), "" if there is no such column.
 func (r *Row) Key(name string) string {
 	if i, has := r.header.keys[name]; has && i < len(r.fields) {
 		return r.fields[i]
@@ -189,8 +189,10 @@ func (l Line) Failed() bool {
 // Comment reports whether the line starts with #.
 func (l Line) Comment() bool { return strings.HasPrefix(strings.TrimSpace(l.Text), "#") }
 
-// Read parses the tables of a text. It returns ErrNone or a *Fault as its error.
+// Read parses the tables of a text, without the messages of NCCL's log. It returns ErrNone or a
+// *Fault as its error.
 func Read(text string) ([]Line, error) {
+	text, _ = WithoutLog(text)
 	var out []Line
 	var head *Header
 	headAt, tables := 0, 0
@@ -262,7 +264,7 @@ func startsRun(fields []string) bool {
 func newHeader(names []string, line int) (*Header, error) {
 	h := &Header{width: len(names), keys: map[string]int{}}
 	for i, name := range names {
-		if slices.Contains([]string{"type", "redop", "root"}, name) {
+		if slices.Contains([]string{"count", "type", "redop", "root"}, name) {
 			h.keys[name] = i
 			continue
 		}
