@@ -90,13 +90,13 @@ func (s *runSlot) measure(limit time.Duration, once func() ([]journal.Row, error
 	for {
 		began, look := time.Now(), s.watch.start()
 		measured, err := once()
+		load := look.end()
 		if err != nil {
 			if len(all) == 0 {
 				return nil, err
 			}
 			return s.kept(all, keep, err)
 		}
-		load := look.end()
 		for i := range measured {
 			measured[i].Load = load
 			measured[i].Judge()

@@ -101,6 +101,7 @@ func worst(rows []journal.Row) (d journal.Disturbance) {
 type hostWatch struct {
 	of   watchSubject
 	name string
+	gpus *gpuWatch // nil: not observed
 
 	mu     sync.Mutex
 	claim  *hostinfo.Measuring  // nil while another kernbench holds it
@@ -115,12 +116,17 @@ type watchSubject struct {
 	Local bool
 	// Simulated means that load cannot disturb the run.
 	Simulated bool
+	// GPUs means that GPUs do the work, so that they are observed too.
+	GPUs bool
 }
 
 // newHostWatch claims the host for measuring under a name.
 func newHostWatch(name string, of watchSubject) *hostWatch {
 	w := &hostWatch{of: of, name: name}
 	w.findOthers(0)
+	if of.GPUs && of.Local {
+		w.gpus = newGPUWatch()
+	}
 	return w
 }
 
@@ -212,6 +218,7 @@ type loadSample struct {
 	known   bool // own is known
 	crowd   string
 	callers int
+	gpus    *gpuSample
 }
 
 // start samples the host's state before a measurement.
@@ -227,6 +234,7 @@ func (w *hostWatch) start() *loadSample {
 		l.own, _, l.known = hostinfo.TreeTicks(hostinfo.Root(), os.Getpid())
 	}
 	l.load = hostinfo.Snapshot(hostinfo.Root()) // zero without /proc
+	l.gpus = w.gpus.start()
 	return l
 }
 
@@ -247,5 +255,6 @@ func (l *loadSample) end() *journal.Load {
 	if load.Crowd == "" && !l.watch.of.Simulated {
 		load.Crowd, _ = l.watch.findOthers(l.callers)
 	}
+	l.gpus.end(load)
 	return load
 }

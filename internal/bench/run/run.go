@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
@@ -208,7 +209,8 @@ func Missing(rows []journal.Row) (n int) {
 func (r *runner) announce(e *resumeState) {
 	if !r.opts.unwatched {
 		r.watch = newHostWatch(ClaimName, watchSubject{
-			Local: r.opts.Launcher == nil && r.opts.Joined == nil, Simulated: r.plan.Simulated})
+			Local: r.opts.Launcher == nil && r.opts.Joined == nil, Simulated: r.plan.Simulated,
+			GPUs: dist.Describe(r.plan.Backend).Has(dist.OnDevice)})
 	}
 	started := &Started{Run: r.id, Dir: r.opts.Dir, Rows: r.plan.Rows(), Done: len(e.done), Launches: r.plan.Launches()}
 	if r.opts.Source != nil {

@@ -176,3 +176,28 @@ func TestNoMulticast(t *testing.T) {
 		t.Errorf("an old driver: %v", err)
 	}
 }
+
+// The watcher names the processes on the GPUs, how busy each is, and why the clock is held down.
+func TestWatcher(t *testing.T) {
+	w := NewWatcher()
+	if w == nil {
+		t.Fatal("NVML lists no GPU")
+	}
+	if list := AllInstalled(); len(list) != 2 || list[1].Name != "Fake GPU 1" || list[1].Bytes != 1<<30 {
+		t.Errorf("installed: %+v", list)
+	}
+	if use := w.Read(); len(use.Processes) != 0 || use.Held != 0 {
+		t.Errorf("an idle GPU: %+v", use)
+	}
+	t.Setenv(cudatest.ProcessesVariable, "70:35:/usr/bin/python3,71::/opt/idle")
+	t.Setenv(cudatest.ReasonsVariable, "0x65")
+	w.devices, w.since = w.devices[:1], w.since[:1]
+	use := w.Read()
+	want := []Process{{70, "python3", 35}, {71, "idle", 0}}
+	if !slices.Equal(use.Processes, want) || use.Processes[0].String() != "python3 (process 70)" {
+		t.Errorf("processes %+v, want %+v", use.Processes, want)
+	}
+	if use.Held&HeldByPower == 0 || use.Held.Faults() != "its temperature" {
+		t.Errorf("held by %#x: %q", uint64(use.Held), use.Held.Faults())
+	}
+}

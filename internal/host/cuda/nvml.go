@@ -19,14 +19,27 @@ var managementSpec = dynlib.Register(dynlib.Spec{Name: "NVML", Sonames: []string
 // management is NVML, which reads a GPU's sensors. It is only read from.
 type management struct {
 	handleByBus, clock, power, temperature, errorString dynlib.Func
+	// optional holds functions by name that some drivers and some kinds of virtual GPU lack.
+	optional map[string]dynlib.Func
 }
+
+// optionalManagement are the functions for [Device.Use] and [Installed].
+var optionalManagement = []string{"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetProcessUtilization",
+	"nvmlSystemGetProcessName", "nvmlDeviceGetCurrentClocksThrottleReasons", "nvmlDeviceGetCount_v2",
+	"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetName"}
 
 var openManagement = sync.OnceValues(func() (*management, error) {
 	lib, err := dynlib.Open(managementSpec)
 	if err != nil {
 		return nil, err
 	}
-	m := &management{}
+	m := &management{optional: map[string]dynlib.Func{}}
+	for _, name := range optionalManagement {
+		var f dynlib.Func
+		if lib.Bind(map[string]*dynlib.Func{name: &f}) == nil {
+			m.optional[name] = f
+		}
+	}
 	var start dynlib.Func
 	if err := lib.Bind(map[string]*dynlib.Func{"nvmlInit_v2": &start, "nvmlDeviceGetHandleByPciBusId_v2": &m.handleByBus,
 		"nvmlDeviceGetClockInfo": &m.clock, "nvmlDeviceGetPowerUsage": &m.power, "nvmlDeviceGetTemperature": &m.temperature,

@@ -40,6 +40,10 @@ const (
 	// kernel: early, unwaited, misplaced or unclaimed (fused.c).
 	ProductVariable = "FAKE_GEMM_FAULT"
 	DeferVariable   = "FAKE_CUDA_DEFER" // streams work only while somebody waits for them
+	// Processes that NVML reports on every GPU: PID:USE:NAME,... with their use of the multiprocessors in
+	// per cent, empty if it is not known.
+	ProcessesVariable = "FAKE_NVML_PROCESSES"
+	ReasonsVariable   = "FAKE_NVML_REASONS" // NVML's bits that say why the clock is held down
 )
 
 const builtVariable = "FAKE_CUDA_BUILT"

@@ -115,6 +115,9 @@ func loadReader() fastjson.Reader[Load] {
 		fastjson.Field("steal", fastjson.Float, func(l *Load) *float64 { return &l.Steal }),
 		fastjson.Field("foreign", fastjson.Pointer(fastjson.Float), func(l *Load) **float64 { return &l.Foreign }),
 		fastjson.Field("crowd", fastjson.Text, func(l *Load) *string { return &l.Crowd }),
+		fastjson.Field("gpu", fastjson.Text, func(l *Load) *string { return &l.GPU }),
+		fastjson.Field("gpu_slowed", fastjson.Text, func(l *Load) *string { return &l.GPUSlowed }),
+		fastjson.Field("gpu_power_cap", fastjson.Bool, func(l *Load) *bool { return &l.GPUPowerCap }),
 	})
 }
 

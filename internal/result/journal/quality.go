@@ -51,6 +51,7 @@ type Disturbance struct {
 	Drift   float64 // of the median
 	Noise   float64 // of the median
 	Crowded bool    // another kernbench was measuring
+	GPU     bool    // another program used a GPU, or a GPU was too hot
 }
 
 // Thresholds from which a condition counts as a disturbance. The one for CPU steal is low
@@ -68,6 +69,7 @@ const (
 func (r *Row) Disturbance() (d Disturbance) {
 	if l := r.Load; l != nil {
 		d.Steal, d.Foreign, d.Crowded = l.Steal, deref(l.Foreign), l.Crowd != ""
+		d.GPU = l.GPU != "" || l.GPUSlowed != ""
 	}
 	if s := r.Sampling; s != nil {
 		d.Drift, d.Noise = math.Abs(deref(s.Drift)), deref(s.Noise)
@@ -77,9 +79,11 @@ func (r *Row) Disturbance() (d Disturbance) {
 
 // excess returns each condition relative to its threshold: 1 or more is a disturbance.
 func (d Disturbance) excess() []float64 {
-	list := []float64{d.Steal / muchSteal, d.Foreign / muchForeign, d.Drift / muchDrift, d.Noise / SettledNoise, 0}
-	if d.Crowded {
-		list[len(list)-1] = 1
+	list := []float64{d.Steal / muchSteal, d.Foreign / muchForeign, d.Drift / muchDrift, d.Noise / SettledNoise}
+	for _, present := range []bool{d.Crowded, d.GPU} {
+		if present {
+			list = append(list, 1)
+		}
 	}
 	return list
 }
@@ -107,12 +111,12 @@ func (d Disturbance) Compare(e Disturbance) int {
 
 // disturbances are the prefixes of warnings that describe a disturbance. A noise warning
 // is one only if the row's quality says so, since there are also warnings of little noise.
-var disturbances = []string{"steal: ", "load: ", "another kernbench ", "drift: "}
+var disturbances = []string{"steal: ", "load: ", "another kernbench ", "gpu: ", "drift: "}
 
 const noiseWarning = "noise: "
 
-// Judge sets the quality of a measured row and adds warnings about steal, load and other
-// kernbench processes. Warnings about the samples are there already.
+// Judge sets the quality of a measured row and adds warnings about steal, load, GPUs and
+// other kernbench processes. Warnings about the samples are there already.
 func (r *Row) Judge() {
 	if r.Status != OK || r.Kind != Measured {
 		return
@@ -128,6 +132,11 @@ func (r *Row) Judge() {
 	}
 	warn(d.Steal >= muchSteal, "steal: the hypervisor took %.1f %% of this host's cores away", 100*d.Steal)
 	warn(d.Foreign >= muchForeign, "load: other programs used %.1f %% of this host's cores", 100*d.Foreign)
+	if l := r.Load; l != nil {
+		warn(l.GPU != "", "gpu: %s", l.GPU)
+		warn(l.GPUSlowed != "", "gpu: the GPU lowered its clock because of %s", l.GPUSlowed)
+		warn(l.GPUPowerCap, "power: the GPU reached its power limit, which lowers its clock")
+	}
 	r.Quality = d.Quality()
 }
 

@@ -106,6 +106,11 @@ type Load struct {
 	Steal   float64  `json:"steal"`
 	Foreign *float64 `json:"foreign,omitempty"` // part of Busy used by other programs; nil if unknown
 	Crowd   string   `json:"crowd,omitempty"`   // says that another kernbench was measuring
+	// GPU names the program of somebody else that used a GPU meanwhile. GPUSlowed is why the GPU had to lower its
+	// clock: its temperature or its power supply. GPUPowerCap means that the GPU reached its power limit.
+	GPU         string `json:"gpu,omitempty"`
+	GPUSlowed   string `json:"gpu_slowed,omitempty"`
+	GPUPowerCap bool   `json:"gpu_power_cap,omitempty"`
 }
 
 // RankEnd describes how one rank of a failed program ended.

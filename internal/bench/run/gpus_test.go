@@ -1,0 +1,80 @@
+package run
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Programs outside of the run that use the GPU are named. The run's own processes, idle programs and the server of MPS
+// are not, and neither is a rank that NVML still lists after its end.
+func TestGPUWatch(t *testing.T) {
+	var uses []cuda.Use
+	own := map[int]bool{10: true}
+	w := &gpuWatch{own: func(pid int) bool { return own[pid] }, ours: map[int]bool{}, busy: map[int]int{},
+		read: func() cuda.Use {
+			if len(uses) == 0 {
+				return cuda.Use{}
+			}
+			next := uses[0]
+			uses = uses[1:]
+			return next
+		}}
+	use := func(held cuda.Hold, list ...cuda.Process) cuda.Use { return cuda.Use{Processes: list, Held: held} }
+	rank := cuda.Process{PID: 10, Name: "kernbench", Busy: 99}
+	for _, c := range []struct {
+		name          string
+		before, after cuda.Use
+		want          journal.Load
+	}{
+		{"alone", use(0), use(0, rank), journal.Load{}},
+		{"idle neighbour", use(0, cuda.Process{PID: 7, Name: "python3"}),
+			use(0, rank, cuda.Process{PID: 7, Name: "python3"}), journal.Load{}},
+		{"unknown neighbour", use(0), use(0, cuda.Process{PID: 7, Name: "python3", Busy: -1}), journal.Load{}},
+		{"server", use(0), use(0, cuda.Process{PID: 8, Name: mpsServer, Busy: 99}), journal.Load{}},
+		{"neighbour", use(0), use(0, rank, cuda.Process{PID: 7, Name: "python3", Busy: 35}),
+			journal.Load{GPU: "python3 (process 7) used 35 % of the GPU"}},
+		// NVML has no new sample of a short measurement; what it said last still holds.
+		{"short", use(0, cuda.Process{PID: 7, Name: "python3"}), use(0, cuda.Process{PID: 7, Name: "python3"}),
+			journal.Load{GPU: "python3 (process 7) used 35 % of the GPU"}},
+		{"gone", use(0), use(0), journal.Load{}},
+		{"hot", use(0x20), use(0x40 | 4), journal.Load{GPUSlowed: "its temperature", GPUPowerCap: true}},
+		{"hot before", use(0x40), use(0), journal.Load{}},
+	} {
+		uses = []cuda.Use{c.before, c.after}
+		var got journal.Load
+		w.start().end(&got)
+		if got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+	own = nil // the rank has ended
+	uses = []cuda.Use{use(0, rank), use(0, rank)}
+	var got journal.Load
+	if w.start().end(&got); got != (journal.Load{}) {
+		t.Errorf("a rank that has ended: %+v", got)
+	}
+	var none *gpuWatch
+	none.start().end(&got)
+}
+
+// A process belongs to the run if this process is among its ancestors.
+func TestDescends(t *testing.T) {
+	child := exec.Command("sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer child.Wait()
+	defer child.Process.Kill()
+	root := hostinfo.Root()
+	if !descends(root, child.Process.Pid, os.Getpid()) || !descends(root, os.Getpid(), os.Getpid()) {
+		t.Error("a child is not recognised")
+	}
+	if descends(root, os.Getpid(), child.Process.Pid) || descends(root, 1<<30, os.Getpid()) {
+		t.Error("strangers are taken for children")
+	}
+}
