@@ -146,7 +146,8 @@ func Zip(axes ...Clause) Clause {
 }
 
 // Drop removes the points for which the function returns an error. The error's text is recorded
-// as the reason. The function must be pure: the planner calls it, not the workers.
+// as the reason. The point includes the number of ranks and the backend ([BackendName]). The
+// function must be pure: the planner calls it, not the workers.
 func Drop(reason func(p Point) error) Clause {
 	return func(d *declaration) { d.part.Drops = append(d.part.Drops, reason) }
 }

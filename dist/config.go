@@ -76,7 +76,7 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 		err = &UnavailableError{library}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("joining group %q as rank %d of %d: %w", c.ID, c.Rank, c.Size, err)
+		return nil, fmt.Errorf("joining the group as rank %d of %d: %w", c.Rank, c.Size, err)
 	}
 	return newGroup(e, c.Backend, c.Tuning), nil
 }

@@ -111,6 +111,22 @@ func checkPoint(p point.Point) error {
 	if p.At("reduction").String() != dist.Sum.String() && !dist.Collective(op).Reduces() {
 		return fmt.Errorf("%s reduces nothing: only reduction=%s, which stands for none, is run", op, dist.Sum)
 	}
+	buffers := 2 // input and output
+	if inPlace {
+		buffers = 1
+	}
+	if p.At("buffers").String() != symmetric {
+		return nil
+	}
+	return CheckMemory(p, int64(buffers)*p.At("size").Int())
+}
+
+// CheckMemory returns an error if the devices of a point's backend are too small for the buffers of its ranks.
+func CheckMemory(p point.Point, bytesPerRank int64) error {
+	backend, _ := p.Get(bench.BackendName)
+	if check := dist.Describe(backend.String()).CheckMemory; check != nil {
+		return check(int(p.At(bench.RanksAxis).Int()), bytesPerRank)
+	}
 	return nil
 }
 

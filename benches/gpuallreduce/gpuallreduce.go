@@ -72,6 +72,7 @@ launches, so they have only time_us.
 		bench.Refuse(func(p, _ bench.Point) error {
 			return dist.Describe(names[0]).CheckKnobs(names[0], knobValues(p, knobs))
 		}),
+		bench.Drop(func(p bench.Point) error { return collectives.CheckMemory(p, 2*p.At("size").Int()) }),
 		bench.Metric(kernel, "us", "lower"), bench.Metric(share, "%", "higher"),
 		bench.Timeout(5 * time.Minute),
 		bench.Figures(figures), bench.Sections(sections),

@@ -1,6 +1,7 @@
 package gpuallreduce
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ import (
 // run times points one after the other on a fake CUDA driver.
 func run(t *testing.T, axes ...string) (rows []journal.Row) {
 	t.Helper()
-	cudatest.Library(t, cuda.LibraryVariable)
+	cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable)
 	b := Bench()
 	p := must.Get(plan.Make(b, plan.Request{Backend: b.Backends[0], Seed: 1, Axes: benchtest.Assign(axes...),
 		Options: benchtest.Assign("seconds=0.001")}))(t)
@@ -101,5 +102,29 @@ func TestRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c[1]) {
 			t.Errorf("%s: %v, want %q", c[0], err, c[1])
 		}
+	}
+}
+
+// Points that the backend or the GPU cannot run are left out of the plan, each with one sentence. The fake GPU has
+// 1 GiB.
+func TestLeftOut(t *testing.T) {
+	cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable)
+	t.Setenv("CUDA_VISIBLE_DEVICES", "0")
+	b := Bench()
+	p := must.Get(plan.Make(b, plan.Request{Backend: b.Backends[0],
+		Axes: benchtest.Assign("num_ranks=2,4,64", "size=4K,200Mi", "algorithm=one-stage")}))(t)
+	reasons := map[string]int{}
+	for _, task := range p.Dropped {
+		reasons[task.Reason]++
+	}
+	want := map[string]int{"backend cuda supports at most 16 ranks": 1,
+		"the buffers of 4 ranks on one GPU (Fake GPU 0) need 1.6 GiB, and it has 1.0 GiB":   1,
+		"the buffers of 64 ranks on one GPU (Fake GPU 0) need 25.0 GiB, and it has 1.0 GiB": 1}
+	if !maps.Equal(reasons, want) || p.Points != 3 {
+		t.Errorf("%d points are left, left out: %v, want %v", p.Points, reasons, want)
+	}
+	_, err := plan.Make(b, plan.Request{Backend: b.Backends[0], Axes: benchtest.Assign("num_ranks=64", "size=4K")})
+	if err == nil || !strings.HasSuffix(err.Error(), "points: backend cuda supports at most 16 ranks") {
+		t.Errorf("64 ranks: %v", err)
 	}
 }

@@ -55,6 +55,7 @@
 package cuda
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -64,6 +65,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/shm"
@@ -97,6 +99,7 @@ func init() {
 		Hints: hints.Hints{
 			NoShrink: "kernels may still access memory of the rank that has died; start all ranks again",
 			Knobs:    declaredKnobs,
+			MaxRanks: gpu.MaxRanks, CheckMemory: checkMemory,
 		},
 	}, backend{})
 }
@@ -115,6 +118,28 @@ func capabilities() dist.Capabilities {
 		Features: []dist.Feature{dist.SymmetricMemory, dist.OnDevice, dist.UnevenBlocks, dist.ThreadBlocks,
 			dist.FusedEpilogue, dist.FusedNorm, dist.WideEpilogue, dist.ScheduleOrder},
 	}
+}
+
+// checkMemory returns an error if the largest GPU of this host could not hold the buffers of the ranks that share it.
+func checkMemory(ranks int, bytes int64) error {
+	var largest cuda.Installed
+	installed := cuda.AllInstalled()
+	for _, g := range installed {
+		if g.Bytes > largest.Bytes {
+			largest = g
+		}
+	}
+	gpus := cmp.Or(cuda.Count(os.LookupEnv), len(installed))
+	if gpus == 0 || largest.Bytes == 0 {
+		return nil // the ranks will find out
+	}
+	sharing := (ranks + gpus - 1) / gpus
+	if need := float64(sharing) * float64(bytes); need > float64(largest.Bytes) {
+		const gib = 1 << 30
+		return fmt.Errorf("the buffers of %s on one GPU (%s) need %.1f GiB, and it has %.1f GiB",
+			unit.Counted(sharing, "rank", "ranks"), largest.Name, need/gib, float64(largest.Bytes)/gib)
+	}
+	return nil
 }
 
 type backend struct{}

@@ -141,7 +141,8 @@ type Part struct {
 }
 
 // Drop is a pure predicate that removes points from a sweep: it returns an error, whose text
-// is the recorded reason, for a point to remove.
+// is the recorded reason, for a point to remove. The point includes num_ranks and, in a plan, the
+// backend ([BackendName]).
 type Drop = func(p point.Point) error
 
 // Axis is a swept parameter.

@@ -19,12 +19,14 @@ import (
 // dropped. It stores only numbers; tasks are computed on demand.
 type partOutline struct {
 	product
-	keys    *journal.Keyer
-	keyed   func(point.Point) point.Point // replaces files by their content for the key
-	inputs  *partInputs
-	world   *World // nil if any number of ranks can be started
-	threads int
-	bind    Bind
+	keys     *journal.Keyer
+	keyed    func(point.Point) point.Point // replaces files by their content for the key
+	inputs   *partInputs
+	world    *World // nil if any number of ranks can be started
+	backend  string
+	maxRanks int // of the backend; 0: no limit
+	threads  int
+	bind     Bind
 
 	separate []pointRef   // points that have a launch each: a program's argv holds the point
 	shared   [][]pointRef // launches of points that share processes
@@ -46,9 +48,8 @@ type launch struct {
 // expand finds the points of a part and groups them by the processes that they need: rank count
 // and environment.
 func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
-	o := &partOutline{threads: req.Threads, bind: req.Bind, keyed: func(q point.Point) point.Point {
-		return p.resolved.keyPoint(q, req.Files)
-	}}
+	o := &partOutline{backend: p.Backend, maxRanks: dist.Describe(p.Backend).MaxRanks, threads: req.Threads,
+		bind: req.Bind, keyed: func(q point.Point) point.Point { return p.resolved.keyPoint(q, req.Files) }}
 	var err error
 	if o.product, err = newProduct(part); err != nil {
 		return err
@@ -113,8 +114,11 @@ func (p *Plan) refuse(err error) error {
 
 // dropReason returns why a point is dropped, or nil.
 func (o *partOutline) dropReason(t Task) error {
-	if err := dropError(o.part, t); err != nil {
+	if err := dropError(o.part, t, o.backend); err != nil {
 		return err
+	}
+	if o.maxRanks > 0 && t.Ranks > o.maxRanks && o.part.Command == nil {
+		return fmt.Errorf("backend %s supports at most %d ranks", o.backend, o.maxRanks)
 	}
 	if w := o.world; w != nil && t.Ranks > 0 && t.Ranks != w.Ranks {
 		return errors.New(w.Reason)

@@ -345,10 +345,17 @@ func ranksPtr(n int) *int {
 	return &n
 }
 
-func dropError(part *decl.Part, t Task) error {
-	for _, where := range part.Drops {
-		if err := where(t.withRanks()); err != nil {
-			return err
+// dropError returns why a part drops a point on a backend, or nil. An empty backend stands for any.
+func dropError(part *decl.Part, t Task, backend string) error {
+	if len(part.Drops) > 0 {
+		at := t.withRanks()
+		if backend != "" {
+			at = at.With(bench.BackendName, point.StringValue(backend))
+		}
+		for _, where := range part.Drops {
+			if err := where(at); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ func (p *Plan) unknownValues(parts []*decl.Part, req Request) error {
 	var order []Assign
 	for t := range p.AllDropped() {
 		var unknown *suggest.Error
-		if !errors.As(partDropError(parts, t), &unknown) {
+		if !errors.As(p.partDropError(parts, t), &unknown) {
 			continue
 		}
 		for _, c := range t.Point {
@@ -49,10 +49,10 @@ func (p *Plan) unknownValues(parts []*decl.Part, req Request) error {
 }
 
 // partDropError returns why the task's own part drops it, or nil if the reason is another one.
-func partDropError(parts []*decl.Part, t Task) error {
-	for _, p := range parts {
-		if p.Name == t.Part {
-			return dropError(p, t)
+func (p *Plan) partDropError(parts []*decl.Part, t Task) error {
+	for _, part := range parts {
+		if part.Name == t.Part {
+			return dropError(part, t, p.Backend)
 		}
 	}
 	return nil
@@ -160,7 +160,7 @@ func verdicts(b *bench.Bench, part *decl.Part) (errs []error) {
 		for _, mistake := range part.Refusals {
 			fault = cmp.Or(fault, mistake(t.withRanks(), plain.options))
 		}
-		errs = append(errs, cmp.Or(fault, dropError(part, t)))
+		errs = append(errs, cmp.Or(fault, dropError(part, t, "")))
 	}
 	return errs
 }

@@ -204,7 +204,7 @@ func (d declared) bench(ctx context.Context, p *program) (*bench.Bench, error) {
 		part.Envs = append(part.Envs, env)
 	}
 	if d.Wheres > 0 {
-		part.Drops = []decl.Drop{func(at bench.Point) error { return d.keep(ctx, p, at) }}
+		part.Drops = []decl.Drop{func(at bench.Point) error { return d.keep(ctx, p, at.Without(bench.BackendName)) }}
 	}
 	b := &bench.Bench{Name: d.Name, Help: d.Help, Doc: d.Doc, Backends: d.Backends, Parts: []*decl.Part{part}}
 	for _, o := range d.Options {

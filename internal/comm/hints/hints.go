@@ -33,6 +33,11 @@ type Hints struct {
 	// MaxBytes is the largest vector of a run that names no sizes, for backends on which larger ones take too long;
 	// 0: no limit.
 	MaxBytes int64
+	// MaxRanks is the largest number of ranks in a group; 0: no limit.
+	MaxRanks int
+	// CheckMemory returns an error if the devices of this machine are too small for a group in which every rank has
+	// buffers of so many bytes, and nil if they are large enough or cannot be asked. nil: any size fits.
+	CheckMemory func(ranks int, bytes int64) error
 	// Knobs are the choices that a group of the backend accepts.
 	Knobs []Knob
 	// Model is the version of a simulation. Change it whenever the same machine gives other times, so that stored rows
