@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../internal/kernel"
 export PATH=$PATH:/usr/local/cuda/bin LC_ALL=C
-for source in ${SOURCES:-gpu/*.cu gpugemm/*.cu gpufused/*.cu gpusolve/*.cu}; do
+for source in ${SOURCES:-gpu/*.cu gpugemm/*.cu gpufused/*.cu gpusolve/*.cu gpustream/*.cu}; do
 	folder=$(dirname "$source")
 	out=${1:+$1/}$folder/ptx
 	# Headers of other folders are included as "../FOLDER/NAME.cuh".

@@ -87,28 +87,48 @@ type Launch struct {
 	extended        *launchConfig      // nil for an ordinary launch
 }
 
-// launchConfig is CUlaunchConfig, followed by its only attribute.
+// launchConfig is CUlaunchConfig, followed by its attributes.
 type launchConfig struct {
 	grid, block [3]uint32
 	shared      uint32
 	stream      uintptr
 	attributes  unsafe.Pointer
 	count, _    uint32
-	id, _       uint32 // CUlaunchAttribute
-	value       [64]byte
+	list        [2]launchAttribute
 }
 
-const programmaticSerialization = 6 // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+// launchAttribute is CUlaunchAttribute.
+type launchAttribute struct {
+	id, _ uint32
+	value [16]uint32
+}
+
+// Attributes of a launch, as the driver numbers them.
+const (
+	clusterDimension          = 4
+	programmaticSerialization = 6
+)
 
 // Dependent makes this a programmatic dependent launch: the kernel may start before its predecessor
 // in the stream has ended, once the predecessor allows it. The kernel itself must wait for the
 // predecessor's end before it reads its results.
-func (l *Launch) Dependent() *Launch {
-	c := &launchConfig{grid: [3]uint32{uint32(l.blocks), 1, 1}, block: [3]uint32{uint32(l.threads), 1, 1},
-		shared: uint32(l.shared), count: 1,
-		id: programmaticSerialization, value: [64]byte{1}}
-	c.attributes = unsafe.Pointer(&c.id)
-	l.extended = c
+func (l *Launch) Dependent() *Launch { return l.with(programmaticSerialization, 1) }
+
+// Clusters makes every group of so many blocks a cluster. The number of blocks must be a multiple of it.
+func (l *Launch) Clusters(blocks int) *Launch { return l.with(clusterDimension, uint32(blocks), 1, 1) }
+
+// with adds an attribute.
+func (l *Launch) with(id uint32, value ...uint32) *Launch {
+	c := l.extended
+	if c == nil {
+		c = &launchConfig{grid: [3]uint32{uint32(l.blocks), 1, 1}, block: [3]uint32{uint32(l.threads), 1, 1},
+			shared: uint32(l.shared)}
+		c.attributes = unsafe.Pointer(&c.list)
+		l.extended = c
+	}
+	c.list[c.count].id = id
+	copy(c.list[c.count].value[:], value)
+	c.count++
 	return l
 }
 
@@ -152,18 +172,29 @@ const (
 	mapBF16       = 9
 	mapDimensions = 2
 	swizzle128    = 3
-	promote256    = 3 // the L2 cache fetches 256 bytes at a time
+	promote128    = 2 // the L2 cache fetches 128 bytes at a time
+	promote256    = 3
 )
 
 // TensorMapBF16 describes a row-major bf16 matrix whose rows are stride elements apart, and the box
 // of rows and columns that one copy fetches into shared memory, with 128-byte swizzling. Elements
 // outside the matrix read as zero.
 func (c *Context) TensorMapBF16(at Pointer, rows, cols, stride, boxRows, boxCols int) (TensorMap, error) {
+	return c.tensorMap(at, rows, cols, stride, boxRows, boxCols, promote256)
+}
+
+// StreamedMapBF16 is TensorMapBF16 for a matrix that is read once from memory: the L2 cache fetches what a copy asks for
+// and no more.
+func (c *Context) StreamedMapBF16(at Pointer, rows, cols, stride, boxRows, boxCols int) (TensorMap, error) {
+	return c.tensorMap(at, rows, cols, stride, boxRows, boxCols, promote128)
+}
+
+func (c *Context) tensorMap(at Pointer, rows, cols, stride, boxRows, boxCols int, promotion uintptr) (TensorMap, error) {
 	m := new(TensorMap) // the driver requires 64-byte alignment, which Go's allocations of 128 bytes have
 	size, strides := []uint64{uint64(cols), uint64(rows)}, []uint64{uint64(2 * stride)}
 	box, steps := []uint32{uint32(boxCols), uint32(boxRows)}, []uint32{1, 1}
 	err := c.driver.call("cuTensorMapEncodeTiled", uintptr(unsafe.Pointer(m)), mapBF16, mapDimensions, uintptr(at),
 		uintptr(unsafe.Pointer(&size[0])), uintptr(unsafe.Pointer(&strides[0])), uintptr(unsafe.Pointer(&box[0])),
-		uintptr(unsafe.Pointer(&steps[0])), 0, swizzle128, promote256, 0)
+		uintptr(unsafe.Pointer(&steps[0])), 0, swizzle128, promotion, 0)
 	return *m, err
 }

@@ -57,6 +57,8 @@ type engine struct {
 	rows, cols int // size of the result without padding
 	places     []place
 	next, last int
+	graphs     map[int]*cuda.Graph // by their number of products, the first of which is at place 0
+	noGraphs   error               // why products cannot be recorded
 	warnings   []string
 }
 
@@ -78,6 +80,7 @@ func (e *engine) Warnings() []string { return e.warnings }
 // lost.
 func (e *engine) Close() {
 	_ = e.device.Do(func() error {
+		_ = e.forgetGraphs()
 		_ = e.by.close()
 		_ = e.watch.close()
 		if e.pool != 0 {
@@ -102,12 +105,19 @@ const mostPlaces = 64
 
 func (e *engine) Load(c, a, b gemm.Matrix) error { return e.load(c, a, b, mostPlaces) }
 
-// load copies the operands to enough places, at most `most`, to exceed the L2 cache together.
+// coldCaches is the size of all places together, in L2 caches. With less, a part of the operands is still in the cache
+// when their turn comes again.
+const coldCaches = 4
+
+// load copies the operands to enough places, at most `most`, to exceed the L2 cache several times.
 func (e *engine) load(c, a, b gemm.Matrix, most int) error {
 	if err := gemm.Check(&c, &a, &b, e.types); err != nil {
 		return fmt.Errorf("multiplying: %w", err)
 	}
 	e.rows, e.cols, e.places, e.warnings = c.Rows, c.Cols, nil, nil
+	if err := e.device.Do(e.forgetGraphs); err != nil {
+		return err
+	}
 	if c.Rows == 0 || c.Cols == 0 || a.Cols == 0 {
 		e.problem = problem{}
 		return nil
@@ -151,7 +161,7 @@ func (e *engine) reserve(most int) error {
 	p := e.problem
 	sizes := [3]int{roundUp(p.bytesA(), alignment), roundUp(p.bytesB(), alignment), roundUp(p.bytesC(), alignment)}
 	each := sizes[0] + sizes[1] + sizes[2]
-	n := max(1, min(most, (2*e.device.cache+each-1)/each))
+	n := max(1, min(most, (coldCaches*e.device.cache+each-1)/each))
 	if n*each > e.poolBytes {
 		if e.pool != 0 {
 			if err := e.device.Free(e.pool); err != nil {
@@ -220,27 +230,6 @@ func (e *engine) packed(m gemm.Matrix, rows, cols int) []byte {
 	return to
 }
 
-// Sample runs products, each at the next place, and returns their time on the GPU.
-func (e *engine) Sample(products int) (us float64, err error) {
-	if len(e.places) == 0 {
-		return 0, nil
-	}
-	err = e.device.Do(func() error {
-		us, err = e.watch.time(func() error {
-			for range products {
-				e.last = e.next
-				if err := e.by.start(e.last, e.watch.Stream); err != nil {
-					return err
-				}
-				e.next = (e.next + 1) % len(e.places)
-			}
-			return nil
-		})
-		return err
-	})
-	return us, err
-}
-
 // Fetch copies the last result and overwrites it on the GPU, so that it cannot be mistaken for the
 // next.
 func (e *engine) Fetch(c gemm.Matrix) error {
@@ -281,6 +270,10 @@ func (e *engine) Fetch(c gemm.Matrix) error {
 func (e *engine) Details() map[string]string {
 	all := maps.Clone(e.by.details())
 	all["gpu"] = e.device.Device().Name
+	all["launch"] = fmt.Sprintf("graphs of up to %d products", e.graphSize())
+	if e.noGraphs != nil {
+		all["launch"] = "one by one: " + e.noGraphs.Error()
+	}
 	all["operands"] = fmt.Sprintf("B by columns, %d copies of all, %.0f MiB, in turns", len(e.places),
 		float64(e.poolBytes)/(1<<20))
 	if p := e.problem; p.m != e.rows || p.n != e.cols {

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
@@ -194,7 +195,8 @@ func TestMissing(t *testing.T) {
 // newer driver than documented.
 func TestPTXIsCurrent(t *testing.T) {
 	kernels := map[string][]string{"gemm80": {"bf16"}, "gemm90a": {"bf16"}, "peak80": {"f32", "tf32", "f16", "bf16"},
-		"peak90a": {"tf32", "f16", "bf16", "e4m3"}}
+		"peak90a":   {"tf32", "f16", "bf16", "e4m3"},
+		"skinny90a": {"8_1", "16_1", "32_1", "64_1", "64_2", "128_1", "128_2"}}
 	for name, types := range kernels {
 		if err := cudatest.StalePTX(os.DirFS("."), name); err != nil {
 			t.Error(err)
@@ -203,7 +205,7 @@ func TestPTXIsCurrent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Contains(ptx, []byte("\n.version 8.0\n.target sm_"+strings.TrimLeft(name, "gemakp")+"\n")) {
+		if !bytes.Contains(ptx, []byte("\n.version 8.0\n.target sm_"+strings.TrimLeft(name, "gemakpsiny")+"\n")) {
 			t.Errorf("%s.ptx is of another version or for another target", name)
 		}
 		for _, d := range types {
@@ -214,7 +216,89 @@ func TestPTXIsCurrent(t *testing.T) {
 	}
 }
 
-// The C layout: two maps aligned to 128 bytes, three pointers, eight numbers, padded to a multiple of
+// How products with few rows are divided on an H200, and that every plan fits into shared memory.
+func TestSkinnyPlans(t *testing.T) {
+	d := &device{compute: skinnyCompute, multiprocessors: 132}
+	for _, c := range []struct {
+		m, n, k int
+		want    string
+	}{
+		{1, 4096, 4096, "up to 8 rows: 64 columns a block, k in 2 parts, 12 stages"},
+		{16, 4096, 4096, "up to 16 rows: 64 columns a block, k in 2 parts, 10 stages"},
+		{16, 1024, 4096, "up to 16 rows: 64 columns a block, k in 4 parts, 10 stages"},
+		{32, 8192, 8192, "up to 32 rows: 64 columns a block, k in 2 parts, 8 stages"},
+		{16, 28672, 8192, "up to 16 rows: 64 columns a block, k in 1 parts, 11 stages"},
+		{64, 4096, 4096, "up to 64 rows: 64 columns a block, k in 2 parts, 13 stages"},
+		{64, 8192, 8192, "up to 64 rows: 128 columns a block, k in 2 parts, 8 stages"},
+		{64, 28672, 8192, "up to 64 rows: 128 columns a block, k in 1 parts, 9 stages"},
+		{128, 4096, 4096, "up to 128 rows: 64 columns a block, k in 2 parts, 8 stages"},
+		{1, 50, 64, "up to 8 rows: 64 columns a block, k in 1 parts, 1 stages"},
+		{129, 4096, 4096, ""}, {2048, 2048, 2048, ""},
+	} {
+		got, ok := planSkinny(problem{operand: dtype.BF16, m: c.m, n: c.n, k: c.k, ldc: c.n}, d)
+		if ok != (c.want != "") || ok && !strings.HasSuffix(got.String(), c.want) {
+			t.Errorf("%d x %d x %d: %v, want %s", c.m, c.n, c.k, got, c.want)
+		}
+		if got.shared > sharedPerBlock {
+			t.Errorf("%d x %d x %d: %d bytes of shared memory", c.m, c.n, c.k, got.shared)
+		}
+	}
+	for _, m := range []int{1, 9, 17, 33, 65, 128} {
+		for n := 1; n < 40000; n = n*3/2 + 1 {
+			for k := 64; k <= 16384; k *= 2 {
+				got, ok := planSkinny(problem{operand: dtype.BF16, m: m, n: n, k: k, ldc: n}, d)
+				if !ok || got.rows < m || got.stages < 1 || got.shared > sharedPerBlock || k/stepK < got.split {
+					t.Errorf("%d x %d x %d: %+v", m, n, k, got)
+				}
+			}
+		}
+	}
+}
+
+// On Hopper, products with few rows take their own kernel, which passes the conformance suite. A driver that refuses it
+// gets the general one, and the row says so.
+func TestSkinny(t *testing.T) {
+	t.Setenv(cudatest.MajorVariable, "9")
+	d := must.Get(openDevice())(t)
+	hopper := &device{Context: d.Context, compute: skinnyCompute, multiprocessors: 132, cache: d.cache,
+		modules: map[string]*cuda.Module{}, peaks: map[dtype.DType]*peak{}}
+	for _, refuse := range []string{"nothing", "skinny90a"} {
+		t.Setenv(cudatest.RefuseVariable, refuse)
+		hopper.modules = map[string]*cuda.Module{}
+		k := must.Get(builtinOn(hopper))(t)
+		e := must.Get(newEngine(hopper, []dtype.DType{dtype.BF16}, k))(t)
+		for _, size := range [][3]int{{1, 40, 30}, {5, 300, 1000}, {70, 200, 640}, {129, 50, 64}} {
+			c, a, b := operands(dtype.BF16, size[0], size[1], size[2])
+			proof.Spoil(c)
+			if err := e.Load(c, a, b); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.Sample(100); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(e.Fetch(c), proof.Exact(c, a, b, 3)); err != nil {
+				t.Errorf("%v, refused %q: %v", size, refuse, err)
+			}
+			got := e.Details()
+			if skinny := size[0] <= 128 && refuse == "nothing"; strings.HasPrefix(got["algorithm"], "skinny90a for") != skinny ||
+				(got["refused"] != "") != (refuse == "skinny90a" && size[0] <= 128) {
+				t.Errorf("%v, refused %q: %v", size, refuse, got)
+			}
+			if !strings.HasPrefix(got["launch"], "graphs of up to ") {
+				t.Errorf("%v: launched %s", size, got["launch"])
+			}
+		}
+		e.Close()
+	}
+	calls := must.Get(os.ReadFile(log))(t)
+	for _, want := range []string{"cuLaunchKernelEx dependent clusters of 4 skinny90a_8_1", "cuGraphLaunch of 64"} {
+		if !strings.Contains(string(calls), want) {
+			t.Errorf("no call %q", want)
+		}
+	}
+}
+
+// The C layout: two maps aligned to 128 bytes, three pointers, nine numbers, padded to a multiple of
 // the alignment.
 func TestParamsLayout(t *testing.T) {
 	var p Params

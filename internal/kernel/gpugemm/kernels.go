@@ -18,9 +18,9 @@ type Params struct {
 	A, B, C                   cuda.Pointer
 	M, N, K                   uint32
 	StrideA, StrideB, StrideC uint32
-	Rounds                    uint32
+	Rounds, Stages, Ahead     uint32
 	_                         uint32
-	_                         [9]uint64 // padding to the alignment of the tensor maps
+	_                         [8]uint64 // padding to the alignment of the tensor maps
 }
 
 // variant is a kernel that multiplies: the size of a block's tile, and its requirements.
@@ -100,6 +100,7 @@ type kernels struct {
 	kernel   *cuda.Kernel
 	refused  error // why the driver rejected a faster variant
 	launches []*cuda.Launch
+	skinny   *skinnyPlan // of the prepared product; nil if it has too many rows
 }
 
 func (k *kernels) String() string { return "builtin " + k.variant.file }
@@ -107,6 +108,14 @@ func (k *kernels) String() string { return "builtin " + k.variant.file }
 func (k *kernels) padding(dtype.DType) padding { return padding{rows: 1, k: stepK, ldc: 2} }
 
 func (k *kernels) prepare(p problem, at []place, _ *stopwatch, _ bool) error {
+	k.launches, k.skinny = k.launches[:0], nil
+	if plan, ok := planSkinny(p, k.device); ok {
+		err := k.prepareSkinny(plan, p, at)
+		if err == nil || cuda.Sticky(err) {
+			return err
+		}
+		k.refused = err // the general kernel may still work
+	}
 	v := k.variant
 	blocks := (p.m + v.rows*v.cluster - 1) / (v.rows * v.cluster) * v.cluster * ((p.n + v.cols - 1) / v.cols)
 	if v.persistent {
@@ -138,6 +147,9 @@ func (k *kernels) start(at int, s *cuda.Stream) error { return k.launches[at].St
 
 func (k *kernels) details() map[string]string {
 	all := map[string]string{"algorithm": k.variant.file, "library": k.device.Device().Driver().String()}
+	if k.skinny != nil {
+		all["algorithm"] = k.skinny.String()
+	}
 	if k.refused != nil {
 		all["refused"] = k.refused.Error()
 	}

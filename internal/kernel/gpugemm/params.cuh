@@ -11,5 +11,5 @@ struct Params {
 	float *c;
 	uint32_t m, n, k, lda, ldb, ldc;
 	uint32_t rounds; // only for the kernels that measure peak arithmetic
-	uint32_t unused;
+	uint32_t stages, ahead; // only for skinny90a
 };

@@ -3,6 +3,7 @@
 // fetches the operands with bulk tensor copies, four stages ahead. Each block fetches one half of B
 // for both blocks.
 #pragma once
+#include "bulk.cuh"
 #include "product.cuh"
 #include "wgmma.cuh"
 
@@ -10,32 +11,6 @@ constexpr int BM = 128, BN = 256, BK = 64, STAGES = 4, THREADS = 384, CONSUMERS 
 constexpr int A_BYTES = BM * BK * 2, B_BYTES = BN * BK * 2, STAGE = A_BYTES + B_BYTES;
 
 WGMMA(product, "k16.f32.bf16.bf16", ", 0, 0")
-
-__device__ __forceinline__ void barrier_init(uint32_t at, uint32_t count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(count)); }
-
-__device__ __forceinline__ void barrier_wait(uint32_t at, uint32_t parity) {
-	asm volatile("{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@done bra over;\nbra again;\nover:\n}" ::"r"(at), "r"(parity) : "memory");
-}
-
-__device__ __forceinline__ void expect(uint32_t at, uint32_t bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory"); }
-
-// arrive signals the barrier of a block in the cluster. It needs no release semantics, because the
-// arriving threads have only read. A release at cluster scope would be a GPU-wide fence in every
-// step and cost a quarter of the speed.
-__device__ __forceinline__ void arrive(uint32_t at, uint32_t block) {
-	asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\nmbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(at), "r"(block) : "memory");
-}
-
-__device__ __forceinline__ void fetch(uint32_t to, const TensorMap &map, uint32_t k, uint32_t row, uint32_t barrier) {
-	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-				 ::"r"(to), "l"(&map), "r"(k), "r"(row), "r"(barrier) : "memory");
-}
-__device__ __forceinline__ void fetch_for_both(uint32_t to, const TensorMap &map, uint32_t k, uint32_t row, uint32_t barrier) {
-	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
-				 ::"r"(to), "l"(&map), "r"(k), "r"(row), "r"(barrier), "h"((uint16_t)3) : "memory");
-}
-
-__device__ __forceinline__ void cluster_sync() { asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory"); }
 
 // Computing the position of a tile takes divisions. The fetching thread does them ahead of time and
 // passes the position, with a mark of the job, to the multiplying warpgroups through shared memory.

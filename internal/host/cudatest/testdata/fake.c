@@ -406,9 +406,6 @@ static void together(const char *name, const struct params *p) {
 	}
 }
 
-// A graph is a list of launches with their parameters.
-struct graph { int n; struct { const char *name; struct params p; } nodes[64]; };
-
 static void perform(const char *name, const struct params *p) {
 	if (!strncmp(name, "multimem", 8)) multimem(name, p);
 	else if (p->rank == ~0u) together(name, p);
@@ -431,25 +428,33 @@ static Result launch(const char *name, unsigned grid, unsigned block, void *stre
 	if (solve_step && solve_step(name, grid, args[0])) return OK;
 	struct graph *g = stream ? ((struct stream *)stream)->recording : NULL;
 	struct launched l = {name, args[0]};
-	int own = kernel_of(name, "gemm") || kernel_of(name, "peak") ? 384 : kernel_of(name, "gate") || kernel_of(name, "sum") || kernel_of(name, "onekernel") ? 640 : 0;
+	int own = kernel_of(name, "gemm") || kernel_of(name, "skinny") || kernel_of(name, "peak") ? 384 : kernel_of(name, "gate") || kernel_of(name, "sum") || kernel_of(name, "onekernel") ? 640 : 0;
 	if (stream && !own) ((struct stream *)stream)->clock += 1e6 * ((struct params *)args[0])->iterations;
-	if (!g && stream && getenv("FAKE_CUDA_DEFER")) {
+	if (g || stream && getenv("FAKE_CUDA_DEFER")) {
 		memcpy(&l.copy, args[0], own ? own : sizeof l.copy);
 		l.argument = NULL;
 	}
-	if (!g) in_turn(stream, begin, &l, sizeof l);
-	else if (g->n == 64) return NO_MEMORY;
-	else g->nodes[g->n].name = name, g->nodes[g->n++].p = *(struct params *)args[0];
+	in_turn(stream, begin, &l, sizeof l);
 	return OK;
 }
 Result cuLaunchKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *s, void **args, void **extra) {
 	return launch(f, x, bx, s, args, "cuLaunchKernel");
 }
 // See CUlaunchConfig and CUlaunchAttribute.
-struct config { unsigned grid[3], block[3], shared; void *stream; struct { unsigned id, unused; int value; } *attributes; unsigned count; };
+struct attribute { unsigned id, unused; unsigned value[16]; };
+struct config { unsigned grid[3], block[3], shared; void *stream; struct attribute *attributes; unsigned count; };
 Result cuLaunchKernelEx(const struct config *c, void *f, void **args, void **extra) {
-	if (c->count != 1 || c->attributes->id != 6 || c->attributes->value != 1) return INVALID;
-	return launch(f, c->grid[0], c->block[0], c->stream, args, "cuLaunchKernelEx dependent");
+	unsigned cluster = 0, dependent = 0;
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct attribute *a = c->attributes + i;
+		if (a->id == 6 && a->value[0] == 1) dependent = 1;
+		else if (a->id == 4 && a->value[0] && c->grid[0] % a->value[0] == 0 && a->value[1] == 1 && a->value[2] == 1) cluster = a->value[0];
+		else return INVALID;
+	}
+	char how[64];
+	snprintf(how, sizeof how, "cuLaunchKernelEx%s", dependent ? " dependent" : "");
+	if (cluster) snprintf(how + strlen(how), sizeof how - strlen(how), " clusters of %u", cluster);
+	return launch(f, c->grid[0], c->block[0], c->stream, args, how);
 }
 Result cuLaunchCooperativeKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *s, void **args) {
 	return launch(f, x, bx, s, args, "cuLaunchCooperativeKernel");
@@ -460,10 +465,15 @@ Result cuGraphInstantiateWithFlags(struct graph **e, struct graph *g, uint64_t f
 Result cuGraphLaunch(struct graph *e, void *s) {
 	note("cuGraphLaunch of %d", e->n);
 	((struct stream *)s)->clock += 1e6 * e->n;
-	for (int i = 0; i < e->n; i++) perform(e->nodes[i].name, &e->nodes[i].p);
+	for (int i = 0; i < e->n; i++) e->nodes[i].run(e->nodes[i].argument);
 	return OK;
 }
-Result cuGraphExecDestroy(void *e) { free(e); return OK; }
+Result cuGraphExecDestroy(struct graph *e) {
+	for (int i = 0; i < e->n; i++) free(e->nodes[i].argument);
+	free(e->nodes);
+	free(e);
+	return OK;
+}
 Result cuGraphDestroy(void *g) { free(g); return OK; }
 
 // NVML: the sensors of the GPUs. The temperature rises with every reading.

@@ -14,6 +14,9 @@ struct stream { int pending; struct graph *recording; double clock; struct item 
 // in_turn makes a stream call a function with a copy of an argument, in order with its other work.
 void in_turn(struct stream *s, void (*run)(const void *), const void *argument, size_t bytes);
 
+// A graph is the recorded work of a stream, in order.
+struct graph { int n; struct { void (*run)(const void *); void *argument; } *nodes; };
+
 // note writes a line to the log of calls.
 void note(const char *format, ...);
 

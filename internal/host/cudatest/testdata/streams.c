@@ -15,6 +15,13 @@ struct item { struct item *next; void (*run)(const void *); char argument[]; };
 struct event { uint64_t at; struct stream *stream; size_t ticket; };
 
 void in_turn(struct stream *s, void (*run)(const void *), const void *argument, size_t bytes) {
+	if (s && s->recording) {
+		struct graph *g = s->recording;
+		g->nodes = realloc(g->nodes, (g->n + 1) * sizeof *g->nodes);
+		g->nodes[g->n].run = run;
+		g->nodes[g->n++].argument = memcpy(malloc(bytes), argument, bytes);
+		return;
+	}
 	if (!s || !getenv("FAKE_CUDA_DEFER")) {
 		run(argument);
 		return;

@@ -1,0 +1,122 @@
+package gpugemm
+
+import (
+	"fmt"
+
+	"github.com/kernbench/kernbench/internal/host/cuda"
+)
+
+// skinnyPlan is how the kernels of skinny90a.cu divide a product whose A has few rows. The rules were measured on an
+// H200 (docs/results).
+type skinnyPlan struct {
+	rows   int // of A that the kernel is made for
+	groups int // warpgroups that multiply, with 64 columns of C each
+	split  int // blocks of a cluster, which divide k
+	stages int // in shared memory
+	ahead  int // further steps of k that are prefetched into the L2 cache
+	shared int // bytes of shared memory
+}
+
+const (
+	skinnyFile    = "skinny90a"
+	skinnyCompute = 90
+	groupCols     = 64 // columns of C of a warpgroup
+)
+
+// Shared memory of a Hopper multiprocessor. Every block takes some of it for itself.
+const (
+	sharedPerMultiprocessor = 228 << 10
+	sharedPerBlock          = 227 << 10
+	sharedReserved          = 1 << 10
+)
+
+// kernelRows are the numbers of rows for which there are kernels.
+var kernelRows = []int{8, 16, 32, 64, 128}
+
+// planSkinny plans a product, if it has few rows and the GPU has the instructions.
+func planSkinny(p problem, d *device) (s skinnyPlan, ok bool) {
+	if d.compute != skinnyCompute || p.multiprocessors > 0 || p.m > kernelRows[len(kernelRows)-1] {
+		return s, false
+	}
+	for _, s.rows = range kernelRows {
+		if p.m <= s.rows {
+			break
+		}
+	}
+	s.divide(p, d.multiprocessors)
+	return s, true
+}
+
+// divide chooses the blocks. Up to 32 rows, two blocks share a multiprocessor: one of the next product fetches weights
+// while this one ends. With more rows a block has the whole multiprocessor, because it needs the room for rows of A.
+func (s *skinnyPlan) divide(p problem, multiprocessors int) {
+	const manyRows = 64
+	tiles := (p.n + groupCols - 1) / groupCols
+	s.groups, s.split, s.ahead = 1, 1, 4
+	together := 2
+	if s.rows >= manyRows {
+		together = 1
+	}
+	room := together * multiprocessors
+	switch {
+	case tiles*4 <= room && tiles*2 < multiprocessors*3/4:
+		s.split = 4
+	case tiles*2 <= room:
+		s.split = 2
+	case s.rows >= manyRows:
+		s.groups = 2
+		if tiles <= room { // half as many tiles, each divided in two
+			s.split = 2
+		}
+	}
+	for s.split > 1 && p.k/stepK < 4*s.split {
+		s.split /= 2
+	}
+	s.fill(p, together)
+}
+
+// fill sets the number of stages to the most that fit if so many blocks run on a multiprocessor.
+func (s *skinnyPlan) fill(p problem, together int) {
+	const barriers = 16
+	stage := (groupCols*s.groups+s.rows)*stepK*p.operand.Size() + barriers
+	sums := (s.split - 1) * s.rows * groupCols * s.groups * 4
+	room := min(sharedPerMultiprocessor/together-sharedReserved, sharedPerBlock) - sums
+	s.stages = min(room/stage, max(1, p.k/stepK))
+	s.shared = s.stages*stage + sums
+}
+
+func (s skinnyPlan) kernel() string { return fmt.Sprintf("%s_%d_%d", skinnyFile, s.rows, s.groups) }
+
+func (s skinnyPlan) String() string {
+	return fmt.Sprintf("%s for up to %d rows: %d columns a block, k in %d parts, %d stages", skinnyFile, s.rows,
+		groupCols*s.groups, s.split, s.stages)
+}
+
+// prepareSkinny prepares the launches of a product with few rows.
+func (k *kernels) prepareSkinny(s skinnyPlan, p problem, at []place) error {
+	kernel, err := k.device.kernel(skinnyFile, s.kernel())
+	if err != nil {
+		return err
+	}
+	if err := kernel.AllowShared(s.shared); err != nil {
+		return err
+	}
+	const warp, warpgroup = 32, 128
+	cols := groupCols * s.groups
+	blocks, threads := (p.n+cols-1)/cols*s.split, warpgroup*s.groups+warp
+	for _, here := range at {
+		params := &Params{A: here.a, B: here.b, C: here.c, M: uint32(p.m), N: uint32(p.n), K: uint32(p.k),
+			StrideA: uint32(p.k), StrideB: uint32(p.k), StrideC: uint32(p.ldc),
+			Stages: uint32(s.stages), Ahead: uint32(s.ahead)}
+		if params.MapA, err = k.device.TensorMapBF16(here.a, p.m, p.k, p.k, s.rows, stepK); err != nil {
+			return err
+		}
+		if params.MapB, err = k.device.StreamedMapBF16(here.b, p.n, p.k, p.k, cols, stepK); err != nil {
+			return err
+		}
+		k.launches = append(k.launches, cuda.NewLaunch(kernel, blocks, threads, s.shared, false, params).Clusters(s.split).
+			Dependent())
+	}
+	k.skinny = &s
+	return nil
+}

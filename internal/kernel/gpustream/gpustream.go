@@ -1,0 +1,67 @@
+// Package gpustream has the kernels of the bench `bandwidth`: the loops of STREAM, reading and writing alone, and a
+// chain of dependent loads.
+//
+// The kernels are CUDA C++ (stream.cu), compiled to PTX, which is embedded; `make ptx` renews it.
+package gpustream
+
+import (
+	"embed"
+	"fmt"
+
+	"github.com/kernbench/kernbench/internal/host/cuda"
+)
+
+//go:embed *.cu *.cuh ptx/*.ptx
+var files embed.FS
+
+// Params is the argument of every kernel and mirrors params.cuh.
+type Params struct {
+	A, B, C, Sums cuda.Pointer
+	Packs         uint64
+	Scalar        float64
+	Hops          uint64
+}
+
+// Sizes in bytes: of a pack, which is what a thread loads at once, and of a line of a chain.
+const (
+	PackBytes = 16
+	LineBytes = 128
+)
+
+const (
+	threads           = 512
+	blocksPerMultiple = 4 // blocks on a multiprocessor: all that it holds
+)
+
+// Kernels are the compiled kernels of a GPU.
+type Kernels struct {
+	module *cuda.Module
+	// Blocks is the number of blocks of a launch, and of sums of [Kernels.Launch] with "read".
+	Blocks int
+}
+
+// New compiles the kernels in a context.
+func New(c *cuda.Context) (*Kernels, error) {
+	multiprocessors, err := c.Device().Get(cuda.Multiprocessors)
+	if err != nil {
+		return nil, err
+	}
+	ptx, err := files.ReadFile("ptx/stream.ptx")
+	if err != nil {
+		return nil, err
+	}
+	m, err := c.Load("stream", ptx)
+	return &Kernels{m, blocksPerMultiple * multiprocessors}, err
+}
+
+// Launch prepares a kernel: read, write, copy, scale, add, triad or chase.
+func (k *Kernels) Launch(name string, p *Params) (*cuda.Launch, error) {
+	kernel, err := k.module.Kernel("stream_" + name)
+	if err != nil {
+		return nil, fmt.Errorf("loop %s: %w", name, err)
+	}
+	if name == "chase" {
+		return cuda.NewLaunch(kernel, 1, 1, 0, false, p), nil
+	}
+	return cuda.NewLaunch(kernel, k.Blocks, threads, 0, false, p), nil
+}
