@@ -1,6 +1,7 @@
 package gpugemm
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 
@@ -101,6 +102,7 @@ type kernels struct {
 	refused  error // why the driver rejected a faster variant
 	launches []*cuda.Launch
 	skinny   *skinnyPlan // of the prepared product; nil if it has too many rows
+	noSkinny error       // why a product with few rows takes the general kernel
 }
 
 func (k *kernels) String() string { return "builtin " + k.variant.file }
@@ -108,13 +110,13 @@ func (k *kernels) String() string { return "builtin " + k.variant.file }
 func (k *kernels) padding(dtype.DType) padding { return padding{rows: 1, k: stepK, ldc: 2} }
 
 func (k *kernels) prepare(p problem, at []place, _ *stopwatch, _ bool) error {
-	k.launches, k.skinny = k.launches[:0], nil
+	k.launches, k.skinny, k.noSkinny = k.launches[:0], nil, nil
 	if plan, ok := planSkinny(p, k.device); ok {
 		err := k.prepareSkinny(plan, p, at)
 		if err == nil || cuda.Sticky(err) {
 			return err
 		}
-		k.refused = err // the general kernel may still work
+		k.noSkinny = err // the general kernel may still work
 	}
 	v := k.variant
 	blocks := (p.m + v.rows*v.cluster - 1) / (v.rows * v.cluster) * v.cluster * ((p.n + v.cols - 1) / v.cols)
@@ -150,8 +152,8 @@ func (k *kernels) details() map[string]string {
 	if k.skinny != nil {
 		all["algorithm"] = k.skinny.String()
 	}
-	if k.refused != nil {
-		all["refused"] = k.refused.Error()
+	if refused := cmp.Or(k.noSkinny, k.refused); refused != nil {
+		all["refused"] = refused.Error()
 	}
 	return all
 }
