@@ -5,6 +5,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/accelwhatif"
 	"github.com/kernbench/kernbench/benches/allreduceeval"
+	"github.com/kernbench/kernbench/benches/bandwidth"
 	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/benches/gemm"
 	"github.com/kernbench/kernbench/benches/gemmallreduce"
@@ -22,6 +23,7 @@ import (
 // All returns every built-in bench, in the order `kernbench list` shows them.
 func All() []*bench.Bench {
 	return []*bench.Bench{
+		bandwidth.Bench(),
 		memory.Bench(),
 		collectives.Bench(),
 		allreduceeval.Bench(),

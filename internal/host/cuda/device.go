@@ -15,6 +15,8 @@ const (
 	ClockRate         Attribute = 13 // kHz
 	Multiprocessors   Attribute = 16
 	ComputeMode       Attribute = 20
+	MemoryClock       Attribute = 36 // kHz
+	MemoryBusBits     Attribute = 37
 	L2Bytes           Attribute = 38
 	ComputeMajor      Attribute = 75
 	ComputeMinor      Attribute = 76
@@ -77,6 +79,17 @@ func text(b []byte) string {
 		b = b[:i]
 	}
 	return string(b)
+}
+
+// PeakBandwidth returns the published bandwidth of the device memory in GB/s: the width of its bus, at two bits per
+// clock and line. It is 0 if the driver does not tell.
+func (d *Device) PeakBandwidth() float64 {
+	kHz, noClock := d.Get(MemoryClock)
+	bits, noBits := d.Get(MemoryBusBits)
+	if noClock != nil || noBits != nil {
+		return 0
+	}
+	return 2 * float64(kHz) * 1e3 * float64(bits) / 8 / 1e9
 }
 
 // Driver returns the device's driver.

@@ -74,6 +74,19 @@ func (s *Stream) Copy(to, from Pointer, bytes int) error {
 	return s.driver.call("cuMemcpyDtoDAsync_v2", uintptr(to), uintptr(from), uintptr(bytes), s.handle)
 }
 
+// Upload starts a copy from host memory. From pinned memory the copy engine does it alone; other memory goes through
+// the driver's own buffers. The slice must not change or be freed before the copy is done.
+func (s *Stream) Upload(to Pointer, from []byte) error {
+	return s.driver.call("cuMemcpyHtoDAsync_v2", uintptr(to), uintptr(unsafe.Pointer(unsafe.SliceData(from))),
+		uintptr(len(from)), s.handle)
+}
+
+// Download starts a copy to host memory. See Upload.
+func (s *Stream) Download(to []byte, from Pointer) error {
+	return s.driver.call("cuMemcpyDtoHAsync_v2", uintptr(unsafe.Pointer(unsafe.SliceData(to))), uintptr(from),
+		uintptr(len(to)), s.handle)
+}
+
 // Shared is pinned host memory that kernels can access too. Kernels report through it while they
 // run, or before they are aborted.
 type Shared struct {

@@ -37,7 +37,8 @@ const (
 	SpeedsVariable = "FAKE_CUDA_SPEEDS"
 	FaultVariable  = "FAKE_NCCL_FAULT" // fault of libnccl: call, async, hang or wrong
 	// Fault of products: tile, element, stale or none (no algorithm is offered). Faults of the fused
-	// kernel: early, unwaited, misplaced or unclaimed (fused.c).
+	// kernel: early, unwaited, misplaced or unclaimed (fused.c). Faults of copies and of the loops of
+	// STREAM: lost upload, lost download or lost pack.
 	ProductVariable = "FAKE_GEMM_FAULT"
 	DeferVariable   = "FAKE_CUDA_DEFER" // streams work only while somebody waits for them
 	// Processes that NVML reports on every GPU: PID:USE:NAME,... with their use of the multiprocessors in
@@ -87,7 +88,8 @@ func Library(t testing.TB, variables ...string) (path string) {
 // its path. solve holds the sources of the solve kernels, which are compiled for the CPU.
 func Build(dir string, solve ...fs.FS) (string, error) {
 	src := filepath.Join(dir, "sources")
-	names := []string{"fake.h", "fake.c", "streams.c", "nccl.c", "gemm.c", "cache.c", "copy.c", "fused.c", "multicast.c"}
+	names := []string{"fake.h", "fake.c", "streams.c", "nccl.c", "gemm.c", "cache.c", "copy.c", "fused.c", "multicast.c",
+		"stream.c"}
 	for _, kernels := range solve {
 		names = append(names, "lanes.h", "solve.c")
 		if err := os.CopyFS(src, kernels); err != nil {

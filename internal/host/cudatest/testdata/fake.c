@@ -75,6 +75,8 @@ Result cuDeviceGetAttribute(int *v, int a, int d) {
 	case 13: *v = planted(COPY) > 0 ? 2000000 : 0; break; // clock in kHz; unknown unless speeds are planted
 	case 16: *v = 4; break;        // multiprocessors
 	case 20: *v = 0; break;        // compute mode
+	case 36: *v = 1000000; break;  // memory clock in kHz
+	case 37: *v = 4096; break;     // memory bus in bits
 	case 38: *v = 1 << 20; break;  // L2
 	case 39: *v = 2048; break;
 	case 75: *v = getenv("FAKE_CUDA_MAJOR") ? atoi(getenv("FAKE_CUDA_MAJOR")) : 8; break;
@@ -169,6 +171,8 @@ static int inside(uint64_t p, size_t n) {
 }
 Result cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t n) { if (!inside(to, n)) return INVALID; find(to)->fresh = 0; memcpy((void *)(uintptr_t)to, from, n); return OK; }
 Result cuMemcpyDtoH_v2(void *to, uint64_t from, size_t n) { if (!inside(from, n)) return INVALID; memcpy(to, (void *)(uintptr_t)from, n); return OK; }
+Result cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) { settle(s); return product_fault("lost upload") ? OK : cuMemcpyHtoD_v2(to, from, n); }
+Result cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, void *s) { settle(s); return product_fault("lost download") ? OK : cuMemcpyDtoH_v2(to, from, n); }
 Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void *s) {
 	if (!inside(to, n) || !inside(from, n)) return INVALID;
 	settle(s);
@@ -424,7 +428,7 @@ static Result launch(const char *name, unsigned grid, unsigned block, void *stre
 	if (!getenv("FAKE_CUDA_DEFER") || kernel_of(name, "copy")) settle(stream); // copies are not deferred, and may be slow
 	if (copied(name, args[0], stream)) return OK;
 	if (!strchr(name, '_')) return INVALID;
-	if (cache(name, grid, block, args[0], stream)) return OK;
+	if (cache(name, grid, block, args[0], stream) || streamed(name, grid, args[0])) return OK;
 	if (solve_step && solve_step(name, grid, args[0])) return OK;
 	struct graph *g = stream ? ((struct stream *)stream)->recording : NULL;
 	struct launched l = {name, args[0]};

@@ -60,5 +60,8 @@ int fused(const char *name, const void *argument);
 // elements.
 void multiply_bf16(size_t m, size_t n, size_t k, const void *a, size_t lda, const void *b, size_t ldb, void *c, size_t ldc);
 
+// streamed executes the kernels of the bench `bandwidth`, and reports whether it was one.
+int streamed(const char *name, unsigned grid, const void *argument);
+
 // product_fault reports whether a fault is planted in products.
 int product_fault(const char *what);

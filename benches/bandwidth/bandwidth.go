@@ -1,0 +1,173 @@
+// Package bandwidth is the bench `bandwidth`: how fast the memory of a GPU or of this host is read, written and copied,
+// how fast data moves between them, and how long a dependent load takes. It is the first test of a new machine, like
+// nvbandwidth, bandwidthTest and BabelStream.
+package bandwidth
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/comm/hints"
+	"github.com/kernbench/kernbench/internal/host/clock"
+)
+
+// The operations. The first ones move data between host and device, and exist on a GPU only.
+const (
+	hostToDevice   = "h2d"
+	deviceToHost   = "d2h"
+	bothWays       = "both"
+	deviceToDevice = "d2d"
+	read           = "read"
+	write          = "write"
+	copyLoop       = "copy"
+	scale          = "scale"
+	add            = "add"
+	triad          = "triad"
+	chase          = "chase"
+)
+
+var (
+	transfers = []string{hostToDevice, deviceToHost, bothWays}
+	loops     = []string{read, write, copyLoop, scale, add, triad}
+	allOps    = slices.Concat(transfers, []string{deviceToDevice}, loops, []string{chase})
+)
+
+// The kinds of host memory.
+const (
+	pinned   = "pinned"
+	pageable = "pageable"
+)
+
+// gpuBackend is the backend of NVIDIA GPUs.
+const gpuBackend = "cuda"
+
+// Bench declares the bench.
+func Bench() *bench.Bench {
+	cfg := bench.DefaultMeasure()
+	cfg.Stop.MinSamples = 5
+	cfg.Stop.MaxTime = 300 * time.Millisecond
+	return bench.New("bandwidth", body,
+		bench.Help("bandwidth and latency of the memory of a GPU or of this host, and of the bus between them"),
+		bench.Doc(`Measures how fast memory is read, written and copied, and how long a load takes.
+
+On this host (--backend cpu) all cores work together. On a GPU (--backend cuda) there are
+also the transfers over the bus, from pinned and from pageable host memory.
+
+  h2d, d2h    copies from the host to the GPU and back
+  both        both directions at once
+  d2d         copies within the GPU by its copy engine
+  read        sums an array of integers
+  write       fills an array
+  copy, scale, add, triad
+              the loops of STREAM on f64: c = a, c = 3a, c = a + b, c = a + 3b
+  chase       loads that depend on each other, through lines of 128 bytes in random order
+
+size is the size of one array. gbps counts every byte that is read or written: copy moves
+two arrays, triad three. A transfer over the bus counts once, and both directions of "both"
+count. latency_ns is the time of one dependent load. limit is the published bandwidth of
+the GPU's memory, from its clock and the width of its bus, and pct_of_limit the share of it.
+Every element of every result is checked.
+
+  kernbench run --bench bandwidth --backend cuda
+  kernbench run --bench bandwidth --backend cuda --op h2d,d2h,both --size 4K:4G:x4
+  kernbench run --bench bandwidth --op read,triad --size 256M`),
+		bench.Backends(hints.HostBackend, gpuBackend),
+		bench.Strings("op", slices.Concat(loops, []string{chase})...),
+		bench.Strings("memory", pinned),
+		bench.Bytes("size", "4Ki:256Mi:x16"),
+		bench.On(gpuBackend, bench.Strings("op", allOps...), bench.Strings("memory", pinned, pageable),
+			bench.Bytes("size", "4Ki,64Ki,1Mi,16Mi,256Mi,1Gi,4Gi")),
+		bench.Seconds("0.3", "longest time to sample one point, but at least five calls"),
+		bench.Drop(checkPoint),
+		bench.Metric("latency_ns", "ns", "lower"),
+		bench.Metric("pct_of_limit", "%", "higher"),
+		bench.Measure(cfg),
+		bench.Timeout(2*time.Minute),
+		bench.Figures(figures),
+		bench.Sections(sections),
+	)
+}
+
+// checkPoint returns an error for points that do not exist.
+func checkPoint(p point.Point) error {
+	op, memory := p.At("op").String(), p.At("memory").String()
+	backend, planned := p.Get(bench.BackendName)
+	switch {
+	case !slices.Contains(allOps, op):
+		return bench.Unknown("op", op, allOps)
+	case memory != pinned && memory != pageable:
+		return bench.Unknown("memory", memory, []string{pinned, pageable})
+	case planned && backend.String() != gpuBackend && slices.Contains(allOps[:len(transfers)+1], op):
+		return fmt.Errorf("%s needs a GPU: --backend %s", op, gpuBackend)
+	case memory == pageable && !slices.Contains(transfers, op):
+		return fmt.Errorf("%s does not use host memory, so it is run once, with memory=%s", op, pinned)
+	case p.At("size").Int() < smallest || p.At("size").Int()%smallest != 0:
+		return fmt.Errorf("size must be a multiple of %d bytes", smallest)
+	}
+	return nil
+}
+
+// smallest is the smallest array, in bytes. Sizes are its multiples, so that arrays consist of whole lines.
+const smallest = 4096
+
+// work is a prepared operation.
+type work struct {
+	call   func() error
+	sample func(calls int) (us float64, err error) // by the device's clock; nil: the host's clock is used
+	check  func() error                            // verifies the result of the last call and destroys it
+	bytes  int64                                   // moved by a call
+	hops   int                                     // dependent loads of a call
+	peak   float64                                 // published bandwidth in GB/s; 0: unknown
+	close  func()
+}
+
+func body(ctx context.Context, s *bench.State) error {
+	s.Phase("fill")
+	s.SampleAtMost(s.Float(bench.SecondsOption))
+	var w *work
+	var err error
+	if s.Backend() == gpuBackend {
+		w, err = onDevice(s)
+	} else {
+		w, err = onHost(s)
+	}
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	s.Verify(w.check)
+	if w.hops == 0 {
+		s.Bytes(w.bytes)
+		if w.peak > 0 {
+			s.Limit("published", float64(w.bytes)/w.peak/1e3)
+		}
+	}
+	var options []bench.TimeOption
+	if w.sample != nil {
+		s.UseClock(clock.DeviceEvents(eventOverhead))
+		options = append(options, bench.SampledBy(func(batch int, samples []int64) error {
+			for i := range samples {
+				us, err := w.sample(batch)
+				if err != nil {
+					return err
+				}
+				samples[i] = int64(us * 1e6)
+			}
+			return nil
+		}))
+	}
+	if err := s.Time(ctx, w.call, options...); err != nil {
+		return err
+	}
+	if w.hops > 0 {
+		s.Record("latency_ns", s.Metric("time_us")*1e3/float64(w.hops))
+	}
+	return nil
+}
+
+// eventOverhead is about the time between a CUDA event and the work after it, in picoseconds.
+const eventOverhead = 2_000_000

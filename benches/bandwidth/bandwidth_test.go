@@ -1,0 +1,114 @@
+package bandwidth
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/benchtest"
+	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/host/cudatest"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+)
+
+// run times points on a backend and returns their rows.
+func run(t *testing.T, backend string, axes ...string) (rows []journal.Row) {
+	t.Helper()
+	p := must.Get(plan.Make(Bench(), plan.Request{Backend: backend, Seed: 1, Axes: benchtest.Assign(axes...)}))(t)
+	cfg := bench.DefaultMeasure()
+	cfg.Stop.MinSamples, cfg.Stop.MaxSamples, cfg.Stop.MinTime = 1, 1, 0
+	for _, g := range p.Groups {
+		for _, task := range g.Tasks {
+			o := benchtest.Perform(t, bench.Body(body).Run, task, p.Options, bench.Setting{Backend: backend, Measure: cfg})[0]
+			status := o.Status
+			if status == "" {
+				status = journal.OK
+			}
+			rows = append(rows, journal.Row{Key: task.Key, Point: task.Point, Status: status, Reason: o.Reason, Metrics: o.Metrics,
+				Details: o.Details, Host: "here"})
+		}
+	}
+	return rows
+}
+
+func check(t *testing.T, rows []journal.Row, want int) {
+	t.Helper()
+	if len(rows) != want {
+		t.Errorf("%d rows, want %d", len(rows), want)
+	}
+	for _, r := range rows {
+		metric := "gbps"
+		if rowset.Text(&r, "op") == chase {
+			metric = "latency_ns"
+		}
+		if r.Status != journal.OK || r.Metrics[metric] <= 0 {
+			t.Errorf("%v: %s %s, %v", r.Point, r.Status, r.Reason, r.Metrics)
+		}
+	}
+}
+
+// Every operation runs on this host, in one part and in several, and every element is right.
+func TestHost(t *testing.T) {
+	rows := run(t, "cpu", "size=4K,640K,9M")
+	check(t, rows, 3*(len(loops)+1))
+	s := sections(rows)
+	if len(s) != 1 || len(s[0].Table) != 1+len(loops)+1 || s[0].Title != "Bandwidth and latency of here" {
+		t.Errorf("sections: %+v", s)
+	}
+	if f := figures(rows); len(f) != 2 || len(f[0].Panels[0].Series) != len(loops) || len(f[1].Panels[0].Series) != 1 {
+		t.Errorf("figures: %+v", f)
+	}
+}
+
+// Every operation runs on a GPU, and a copy or a loop that leaves something out is found. A fake driver stands in.
+func TestDevice(t *testing.T) {
+	cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable)
+	rows := run(t, gpuBackend, "size=4K,9M")
+	check(t, rows, 2*(len(allOps)+len(transfers)))
+	for _, r := range rows {
+		op := rowset.Text(&r, "op")
+		bus := slices.Contains(transfers, op) || op == chase
+		if r.Details["gpu"] != "Fake GPU 0" || (r.Metrics["pct_of_limit"] > 0) == bus {
+			t.Errorf("%v: %v, %v", r.Point, r.Details, r.Metrics)
+		}
+	}
+	if s := sections(rows); len(s) != 1 || len(s[0].Table) != 1+len(allOps)+len(transfers) {
+		t.Errorf("sections: %+v", s)
+	}
+	for fault, ops := range map[string][]string{"lost upload": {hostToDevice, bothWays},
+		"lost download": {deviceToHost, bothWays}, "lost pack": append(slices.Clone(loops), chase)} {
+		t.Setenv(cudatest.ProductVariable, fault)
+		for _, r := range run(t, gpuBackend, "size=8K", "memory=pinned", "op="+strings.Join(ops, ",")) {
+			if r.Status == journal.OK {
+				t.Errorf("%v: %s is not found", r.Point, fault)
+			}
+		}
+	}
+	os.Unsetenv(cudatest.ProductVariable)
+	for _, r := range run(t, gpuBackend, "size=4G", "op=triad", "memory=pinned") { // the fake GPU has 1 GiB
+		if r.Status != journal.NotExecuted || !strings.Contains(r.Reason, "do not fit") {
+			t.Errorf("%v: %s %s", r.Point, r.Status, r.Reason)
+		}
+	}
+}
+
+// Points that do not exist are left out with the reason, and unknown values are refused.
+func TestPoints(t *testing.T) {
+	for _, c := range []struct{ backend, axes, want string }{
+		{"cpu", "op=h2d", "h2d needs a GPU: --backend cuda"},
+		{gpuBackend, "op=triad memory=pageable", "triad does not use host memory"},
+		{gpuBackend, "op=tirad", `unknown op "tirad", did you mean "triad"?`},
+		{gpuBackend, "memory=pined", `unknown memory "pined", did you mean "pinned"?`},
+		{"cpu", "size=5000", "size must be a multiple of 4096 bytes"},
+	} {
+		_, err := plan.Make(Bench(), plan.Request{Backend: c.backend, Axes: benchtest.Assign(strings.Fields(c.axes)...)})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.axes, err, c.want)
+		}
+	}
+}

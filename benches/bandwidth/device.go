@@ -1,0 +1,371 @@
+package bandwidth
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/collectives"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/kernel/gpustream"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// gpu is the first GPU with the memory of an operation. Its methods must run inside of cuda.Context.Do.
+type gpu struct {
+	*cuda.Context
+	streams [2]*cuda.Stream // the second one is used for the other direction of "both"
+	events  [3]*cuda.Event
+	memory  []cuda.Pointer
+	pinned  []*cuda.Shared
+	size    int64
+}
+
+// onDevice prepares an operation on the first GPU.
+func onDevice(s *bench.State) (*work, error) {
+	context, err := openGPU()
+	if err != nil {
+		return nil, bench.NotExecuted(false, "%v", err)
+	}
+	s.Detail(journal.DeviceDetail, context.Device().Name)
+	collectives.Observe(s, context.Device(), "before")
+	g := &gpu{Context: context, size: s.Value("size").Int()}
+	op := s.Str("op")
+	var w *work
+	err = g.Do(func() (err error) {
+		if err := g.open(); err != nil {
+			return err
+		}
+		switch {
+		case slices.Contains(transfers, op):
+			w, err = g.transfer(op, s.Str("memory"), s.Seed())
+		case op == deviceToDevice:
+			w, err = g.copyEngine(s.Seed())
+		case op == chase:
+			w, err = g.chase(s.Seed())
+		default:
+			w, err = g.loop(op, s.Seed())
+		}
+		return err
+	})
+	if err != nil {
+		g.close()
+		if cuda.Code(err) == cuda.CodeOutOfMemory {
+			return nil, bench.NotExecuted(false, "arrays of %d bytes do not fit: %v", g.size, err)
+		}
+		return nil, err
+	}
+	check := w.check
+	w.check = func() error { return g.Do(check) }
+	w.close = g.close
+	if !slices.Contains(transfers, op) {
+		w.peak = context.Device().PeakBandwidth()
+	}
+	return w, nil
+}
+
+// openGPU opens the first GPU of this process.
+func openGPU() (*cuda.Context, error) {
+	driver, err := cuda.Open()
+	if err != nil {
+		return nil, err
+	}
+	list, err := driver.Devices()
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%v has no GPU for this process", driver)
+	}
+	return list[0].Context()
+}
+
+func (g *gpu) open() (err error) {
+	for i := range g.streams {
+		if g.streams[i], err = g.Stream(); err != nil {
+			return err
+		}
+	}
+	for i := range g.events {
+		if g.events[i], err = g.Event(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close releases everything. Errors are ignored, because the process is about to end or the GPU is lost.
+func (g *gpu) close() {
+	_ = g.Do(func() error {
+		for _, p := range g.memory {
+			_ = g.Free(p)
+		}
+		for _, p := range g.pinned {
+			_ = p.Free()
+		}
+		for _, e := range g.events {
+			if e != nil {
+				_ = e.Destroy()
+			}
+		}
+		for _, s := range g.streams {
+			if s != nil {
+				_ = s.Destroy()
+			}
+		}
+		return nil
+	})
+}
+
+// array allocates device memory with repeated contents, or with ones of all bits if there are none.
+func (g *gpu) array(contents []byte) (cuda.Pointer, error) {
+	p, err := g.Alloc(int(g.size))
+	if err != nil {
+		return 0, err
+	}
+	g.memory = append(g.memory, p)
+	if contents == nil {
+		return p, g.Fill(p, spoilt, int(g.size))
+	}
+	for first := int64(0); first < g.size; first += blockBytes {
+		if err := g.Write(p+cuda.Pointer(first), contents[:min(blockBytes, g.size-first)]); err != nil {
+			return 0, err
+		}
+	}
+	return p, nil
+}
+
+// spoilt is the value of every byte of a result that has not been written yet.
+const spoilt = 0xff
+
+// checkArray compares an array on the GPU and spoils it.
+func (g *gpu) checkArray(p cuda.Pointer, want []byte) error {
+	got := make([]byte, len(want))
+	for first := int64(0); first < g.size; first += blockBytes {
+		part := got[:min(blockBytes, g.size-first)]
+		if err := g.Read(part, p+cuda.Pointer(first)); err != nil {
+			return err
+		}
+		if err := compare(part, want, first); err != nil {
+			return err
+		}
+	}
+	return g.Fill(p, spoilt, int(g.size))
+}
+
+// hostArray allocates host memory with repeated contents, or with ones of all bits.
+func (g *gpu) hostArray(kind string, contents []byte) (b []byte, err error) {
+	if kind == pinned {
+		p, err := g.Share(int(g.size))
+		if err != nil {
+			return nil, err
+		}
+		g.pinned = append(g.pinned, p)
+		b = p.Bytes
+	} else {
+		b = make([]byte, g.size)
+	}
+	fillBytes(b, contents)
+	return b, nil
+}
+
+func fillBytes(b, contents []byte) {
+	if contents == nil {
+		for i := range b {
+			b[i] = spoilt
+		}
+		return
+	}
+	for len(b) > 0 {
+		b = b[copy(b, contents):]
+	}
+}
+
+// transfer prepares copies between host and device.
+func (g *gpu) transfer(op, kind string, seed uint64) (*work, error) {
+	up, down := block(g.size, seed), block(g.size, seed+1)
+	from, err := g.hostArray(kind, up)
+	if err != nil {
+		return nil, err
+	}
+	to, err := g.hostArray(kind, nil)
+	if err != nil {
+		return nil, err
+	}
+	target, err := g.array(nil)
+	if err != nil {
+		return nil, err
+	}
+	source, err := g.array(down)
+	if err != nil {
+		return nil, err
+	}
+	upload := func() error { return g.streams[0].Upload(target, from) }
+	download := func(s *cuda.Stream) error { return s.Download(to, source) }
+	checkUp := func() error { return g.checkArray(target, up) }
+	checkDown := func() error {
+		for first := int64(0); first < g.size; first += blockBytes {
+			if err := compare(to[first:min(first+blockBytes, g.size)], down, first); err != nil {
+				return err
+			}
+		}
+		fillBytes(to, nil)
+		return nil
+	}
+	switch op {
+	case hostToDevice:
+		return g.timed(upload, checkUp, g.size), nil
+	case deviceToHost:
+		return g.timed(func() error { return download(g.streams[0]) }, checkDown, g.size), nil
+	}
+	both := func() error {
+		begun, done := g.events[2], g.events[2]
+		return firstError(
+			func() error { return begun.Record(g.streams[0]) },
+			func() error { return g.streams[1].Wait(begun) },
+			func() error { return download(g.streams[1]) },
+			upload,
+			func() error { return done.Record(g.streams[1]) },
+			func() error { return g.streams[0].Wait(done) })
+	}
+	return g.timed(both, func() error { return errors.Join(checkUp(), checkDown()) }, 2*g.size), nil
+}
+
+// firstError calls functions until one fails.
+func firstError(list ...func() error) error {
+	for _, f := range list {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// timed makes work of a function that starts one call on the first stream.
+func (g *gpu) timed(start func() error, check func() error, bytes int64) *work {
+	sample := func(calls int) (us float64, err error) {
+		err = g.Do(func() error {
+			if err := g.events[0].Record(g.streams[0]); err != nil {
+				return err
+			}
+			for range calls {
+				if err := start(); err != nil {
+					return err
+				}
+			}
+			if err := errors.Join(g.events[1].Record(g.streams[0]), g.streams[0].Synchronize()); err != nil {
+				return err
+			}
+			us, err = g.events[1].Since(g.events[0])
+			return err
+		})
+		return us, err
+	}
+	return &work{sample: sample, check: check, bytes: bytes,
+		call: func() error { _, err := sample(1); return err }}
+}
+
+// copyEngine prepares copies within the GPU. The driver chooses what does them.
+func (g *gpu) copyEngine(seed uint64) (*work, error) {
+	contents := block(g.size, seed)
+	from, err := g.array(contents)
+	if err != nil {
+		return nil, err
+	}
+	to, err := g.array(nil)
+	if err != nil {
+		return nil, err
+	}
+	return g.timed(func() error { return g.streams[0].Copy(to, from, int(g.size)) },
+		func() error { return g.checkArray(to, contents) }, 2*g.size), nil
+}
+
+// loop prepares a loop over arrays.
+func (g *gpu) loop(op string, seed uint64) (*work, error) {
+	kernels, err := gpustream.New(g.Context)
+	if err != nil {
+		return nil, err
+	}
+	a, b := block(g.size, seed), block(g.size, seed+1)
+	p := &gpustream.Params{Packs: uint64(g.size / gpustream.PackBytes), Scalar: scalar}
+	if op != write {
+		if p.A, err = g.array(a); err != nil {
+			return nil, err
+		}
+	}
+	if arraysOf(op) == 3 {
+		if p.B, err = g.array(b); err != nil {
+			return nil, err
+		}
+	}
+	var check func() error
+	if op == read {
+		p.Sums, err = g.words(kernels.Blocks)
+		check = func() error { return g.checkWords(p.Sums, kernels.Blocks, sumOf(a, g.size)) }
+	} else {
+		p.C, err = g.array(nil)
+		want := expected(op, a, b)
+		check = func() error { return g.checkArray(p.C, want) }
+	}
+	if err != nil {
+		return nil, err
+	}
+	launch, err := kernels.Launch(op, p)
+	if err != nil {
+		return nil, err
+	}
+	return g.timed(func() error { return launch.Start(g.streams[0]) }, check, g.size*arraysOf(op)), nil
+}
+
+// words allocates 64-bit words.
+func (g *gpu) words(n int) (cuda.Pointer, error) {
+	p, err := g.Alloc(8 * n)
+	if err != nil {
+		return 0, err
+	}
+	g.memory = append(g.memory, p)
+	return p, g.Fill(p, spoilt, 8*n)
+}
+
+// checkWords compares the sum of words and spoils them.
+func (g *gpu) checkWords(p cuda.Pointer, n int, want uint64) error {
+	raw, parts := make([]byte, 8*n), make([]uint64, n)
+	if err := g.Read(raw, p); err != nil {
+		return err
+	}
+	for i := range parts {
+		parts[i] = binary.LittleEndian.Uint64(raw[8*i:])
+	}
+	return errors.Join(checkSum(parts, want), g.Fill(p, spoilt, 8*n))
+}
+
+// chase prepares dependent loads by one thread.
+func (g *gpu) chase(seed uint64) (*work, error) {
+	kernels, err := gpustream.New(g.Context)
+	if err != nil {
+		return nil, err
+	}
+	lines, hops, want := chain(g.size, seed)
+	at, err := g.Alloc(len(lines))
+	if err != nil {
+		return nil, err
+	}
+	g.memory = append(g.memory, at)
+	if err := g.Write(at, lines); err != nil {
+		return nil, err
+	}
+	p := &gpustream.Params{A: at, Hops: uint64(hops)}
+	if p.Sums, err = g.words(1); err != nil {
+		return nil, err
+	}
+	launch, err := kernels.Launch(chase, p)
+	if err != nil {
+		return nil, err
+	}
+	w := g.timed(func() error { return launch.Start(g.streams[0]) },
+		func() error { return g.checkWords(p.Sums, 1, want) }, 0)
+	w.hops = hops
+	return w, nil
+}
