@@ -81,8 +81,8 @@ func compare(got, want []byte, first int64) error {
 // mostHops limits the loads of one call.
 const mostHops = 20_000
 
-// chain returns lines that are linked in random order, as a single cycle, and the number of loads of a call. last is the
-// line that they lead to from line 0.
+// chain returns lines that are linked in random order, as a single cycle, and the number of loads of a
+// call. last is the line that they lead to from line 0.
 func chain(size int64, seed uint64) (lines []byte, hops int, last uint64) {
 	n := int(size / lineBytes)
 	order := rand.New(rand.NewPCG(seed, 2)).Perm(n)

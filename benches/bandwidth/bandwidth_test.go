@@ -29,7 +29,8 @@ func run(t *testing.T, backend string, axes ...string) (rows []journal.Row) {
 			if status == "" {
 				status = journal.OK
 			}
-			rows = append(rows, journal.Row{Key: task.Key, Point: task.Point, Status: status, Reason: o.Reason, Metrics: o.Metrics,
+			rows = append(rows, journal.Row{Key: task.Key, Point: task.Point, Status: status, Reason: o.Reason,
+				Metrics: o.Metrics,
 				Details: o.Details, Host: "here"})
 		}
 	}

@@ -183,13 +183,14 @@ func (c *Context) TensorMapBF16(at Pointer, rows, cols, stride, boxRows, boxCols
 	return c.tensorMap(at, rows, cols, stride, boxRows, boxCols, promote256)
 }
 
-// StreamedMapBF16 is TensorMapBF16 for a matrix that is read once from memory: the L2 cache fetches what a copy asks for
-// and no more.
+// StreamedMapBF16 is TensorMapBF16 for a matrix that is read once from memory: the L2 cache fetches what a
+// copy asks for and no more.
 func (c *Context) StreamedMapBF16(at Pointer, rows, cols, stride, boxRows, boxCols int) (TensorMap, error) {
 	return c.tensorMap(at, rows, cols, stride, boxRows, boxCols, promote128)
 }
 
-func (c *Context) tensorMap(at Pointer, rows, cols, stride, boxRows, boxCols int, promotion uintptr) (TensorMap, error) {
+func (c *Context) tensorMap(at Pointer, rows, cols, stride, boxRows, boxCols int, promotion uintptr) (TensorMap,
+	error) {
 	m := new(TensorMap) // the driver requires 64-byte alignment, which Go's allocations of 128 bytes have
 	size, strides := []uint64{uint64(cols), uint64(rows)}, []uint64{uint64(2 * stride)}
 	box, steps := []uint32{uint32(boxCols), uint32(boxRows)}, []uint32{1, 1}
