@@ -1,0 +1,272 @@
+package changepoint
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Series is a sequence of runs of one bench on one kind of machine, the oldest first.
+type Series struct {
+	// Runs has, for each run and point, the logarithms of its launches, signed so that larger is
+	// slower. A point without launches was not measured in that run. The caller leaves disturbed
+	// launches out.
+	Runs [][][]float64
+	// Exact marks the points whose values have no noise. Its length is the number of points.
+	Exact []bool
+}
+
+// Rule says how strictly a series is judged.
+type Rule struct {
+	Alpha     float64 // probability that a check of an unchanged build finds anything slower
+	Floor     float64 // smallest relative change that matters
+	Tolerance float64 // largest slow-down of all points together that a good check may miss
+}
+
+// Defaults of a Rule.
+const (
+	DefaultAlpha     = 0.001
+	DefaultFloor     = 0.02
+	DefaultTolerance = 0.05
+)
+
+// PointTolerance returns the largest slow-down of a single point that a good check may miss.
+func (r Rule) PointTolerance() float64 { return 2 * r.Tolerance }
+
+// Verdict is the decision on the latest run.
+type Verdict string
+
+// The verdicts.
+const (
+	Slower     Verdict = "slower"
+	Faster     Verdict = "faster"
+	NoSlowdown Verdict = "no slowdown" // of Finding.Bound or more
+	CannotTell Verdict = "cannot tell"
+)
+
+// Finding is the decision on one point, or on all of them together.
+type Finding struct {
+	Verdict Verdict
+	// First is the first run at the present level if Verdict is Slower or Faster, else the latest run.
+	First int
+	// Change of the runs since First against those before, with its 95 % interval, as logarithms.
+	// All are NaN if the latest run or the reference has no value. The interval is NaN if too few
+	// runs show how runs differ.
+	Change, Low, High float64
+	P                 float64 // of Slower and Faster: probability of such a change by chance
+	// Bound is the smallest slow-down that is excluded with a confidence of 95 %, as a ratio minus
+	// 1. It is NaN if nothing is excluded.
+	Bound   float64
+	Missing string // of CannotTell: what would be needed
+}
+
+// Result is the decision on the latest run of a series.
+type Result struct {
+	Whole  Finding // all points together
+	Points []Finding
+	// Suspected reports whether the latest runs may be at another level: too uncertain for an
+	// alarm, but too likely to make them part of the reference.
+	Suspected bool
+}
+
+// Verdict returns the worst verdict: Slower, then CannotTell, then Faster, then NoSlowdown.
+func (r Result) Verdict() Verdict {
+	for _, worst := range []Verdict{Slower, CannotTell, Faster} {
+		if r.Whole.Verdict == worst || slices.ContainsFunc(r.Points, func(f Finding) bool { return f.Verdict == worst }) {
+			return worst
+		}
+	}
+	return NoSlowdown
+}
+
+// Check judges the latest run of a series. The first accepted runs are the reference: a step
+// among them is no finding, and then their last level counts. The series has at least one run
+// after them.
+func (r Rule) Check(s Series, accepted int) Result {
+	last := len(s.Runs) - 1
+	q := newSearch(s, r)
+	accepted = max(accepted, 1)
+	start := 0
+	if firsts, _ := q.levels(s, accepted); accepted-firsts[len(firsts)-1] >= minRuns {
+		start = firsts[len(firsts)-1]
+	}
+	steps, latest := q.best(start, accepted, last), q.at(start, last, last)
+	known := 0
+	for _, c := range latest[:len(s.Exact)] {
+		if c.known() {
+			known++
+		}
+	}
+	var out Result
+	for p, c := range steps {
+		f := q.bound(latest[p], p == len(s.Exact) && known > 1)
+		switch {
+		case p < len(s.Exact) && s.Exact[p]:
+			f = r.exact(s, p, accepted)
+		case p < len(s.Exact) && gross(s, p, start, last) != "":
+			f.Verdict, f.Missing = gross(s, p, start, last), ""
+			out.Suspected = true
+		case q.step(c):
+			f = q.finding(q.locate(p, c, start, accepted, last))
+			out.Suspected = true
+		case q.suspected(c, max(known, 1)):
+			out.Suspected = true
+		}
+		if p < len(s.Exact) {
+			out.Points = append(out.Points, f)
+			out.Suspected = out.Suspected || s.Exact[p] && (f.Verdict == Slower || f.Verdict == Faster)
+		} else {
+			out.Whole = f
+		}
+	}
+	if known == 0 {
+		out.Whole = exactWhole(out.Points)
+	}
+	for _, v := range []Verdict{Slower, Faster} {
+		if out.Whole.Verdict == CannotTell && 2*count(out.Points, v) > known && known > 0 {
+			out.Whole.Verdict, out.Whole.Missing = v, ""
+		}
+	}
+	return out
+}
+
+func count(findings []Finding, v Verdict) (n int) {
+	for _, f := range findings {
+		if f.Verdict == v {
+			n++
+		}
+	}
+	return n
+}
+
+// finding returns the finding of a step.
+func (s search) finding(c candidate) Finding {
+	f := Finding{Verdict: Faster, First: c.first, Change: c.change, P: c.p, Bound: math.NaN()}
+	if c.change > 0 {
+		f.Verdict = Slower
+	}
+	f.Low, f.High = s.interval(c.estimate, 0.025)
+	return f
+}
+
+// bound decides whether a slow-down of the latest run is excluded. The estimate is the latest
+// run's alone, since only that run shows the latest change of the program.
+func (s search) bound(c candidate, whole bool) Finding {
+	nan := math.NaN()
+	f := Finding{Verdict: CannotTell, First: c.first, Change: nan, Low: nan, High: nan, Bound: nan}
+	switch {
+	case c.m == 0:
+		f.Missing = "the latest run has no undisturbed launch of it"
+		return f
+	case c.n == 0:
+		f.Missing = "no earlier run has an undisturbed launch of it"
+		return f
+	}
+	f.Change = c.change
+	if c.n < minRuns {
+		f.Missing = fmt.Sprintf("earlier runs: %d do not show how runs differ, %d do", c.n, minRuns)
+		return f
+	}
+	f.Low, f.High = s.interval(c.estimate, 0.025)
+	_, high := s.interval(c.estimate, 0.05)
+	f.Bound = max(math.Expm1(high), leastBound)
+	limit := s.rule.PointTolerance()
+	if whole {
+		limit = s.rule.Tolerance
+	}
+	if f.Bound <= limit {
+		f.Verdict = NoSlowdown
+		return f
+	}
+	f.Missing = fmt.Sprintf("a slow-down of up to %.1f %% is possible, because runs differ by %.1f %%",
+		100*f.Bound, 100*math.Sqrt(c.variance))
+	return f
+}
+
+// leastBound is the smallest Bound: finer claims would depend on the model of the noise.
+const leastBound = 0.005
+
+// Ratios from which a change is certain without knowing how runs differ, if every launch of the
+// latest run differs by that much from every earlier launch. The smaller one needs minRuns
+// launches on either side.
+const (
+	grossFactor       = 1.5
+	grossSingleFactor = 2.5
+)
+
+// gross returns Slower or Faster if all launches of run last differ by a large factor from all
+// launches of the runs since start, and "" otherwise.
+func gross(s Series, p, start, last int) Verdict {
+	latest := s.Runs[last][p]
+	var earlier []float64
+	for _, run := range s.Runs[start:last] {
+		earlier = append(earlier, run[p]...)
+	}
+	factor := grossSingleFactor
+	switch n := min(len(latest), len(earlier)); {
+	case n == 0:
+		return ""
+	case n >= minRuns:
+		factor = grossFactor
+	}
+	switch {
+	case slices.Min(latest)-slices.Max(earlier) >= math.Log(factor):
+		return Slower
+	case slices.Min(earlier)-slices.Max(latest) >= math.Log(factor):
+		return Faster
+	}
+	return ""
+}
+
+// exact judges a point without noise against the last accepted run that has it.
+func (r Rule) exact(s Series, p, accepted int) Finding {
+	last := len(s.Runs) - 1
+	f := Finding{Verdict: CannotTell, First: last, Change: math.NaN(), Low: math.NaN(), High: math.NaN(), Bound: math.NaN()}
+	reference := accepted - 1
+	for reference >= 0 && len(s.Runs[reference][p]) == 0 {
+		reference--
+	}
+	switch {
+	case len(s.Runs[last][p]) == 0:
+		f.Missing = "the latest run does not have it"
+		return f
+	case reference < 0:
+		f.Missing = "no earlier run has it"
+		return f
+	}
+	value := s.Runs[last][p][0]
+	f.Change = value - s.Runs[reference][p][0]
+	f.Low, f.High = f.Change, f.Change
+	floor := math.Log1p(r.Floor)
+	switch {
+	case f.Change > floor:
+		f.Verdict = Slower
+	case f.Change < -floor:
+		f.Verdict = Faster
+	default:
+		f.Verdict, f.Bound = NoSlowdown, max(math.Expm1(f.Change), leastBound)
+		return f
+	}
+	for f.First > reference+1 && len(s.Runs[f.First-1][p]) > 0 && math.Abs(s.Runs[f.First-1][p][0]-value) <= floor {
+		f.First--
+	}
+	return f
+}
+
+// exactWhole returns the finding on all points together if none of them has noise.
+func exactWhole(points []Finding) Finding {
+	f := Finding{Verdict: CannotTell, Change: math.NaN(), Low: math.NaN(), High: math.NaN(), Bound: math.NaN(),
+		Missing: "no point is measured in the latest run and in an earlier one"}
+	sum, n := 0.0, 0
+	for _, p := range points {
+		if f.First = p.First; p.Verdict != CannotTell {
+			sum += p.Change
+			n++
+		}
+	}
+	if n > 0 {
+		f.Verdict, f.Missing, f.Change = NoSlowdown, "", sum/float64(n)
+		f.Low, f.High, f.Bound = f.Change, f.Change, max(math.Expm1(f.Change), leastBound)
+	}
+	return f
+}
