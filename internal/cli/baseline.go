@@ -2,9 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
-	"time"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,16 +13,17 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/cli/request"
+	"github.com/kernbench/kernbench/internal/result/changepoint"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/view/compare"
+	"github.com/kernbench/kernbench/internal/view/history"
 )
 
-// How many runs a baseline and a check take by default: with 30 and 10 of one launch each,
-// a slow-down of 5 % is found through a launch spread of 3 % (docs/baseline.md).
+// How many runs a baseline and a check take by default.
 const (
 	baselineRuns = 30
-	recentRuns   = 10
+	recentRuns   = 50
+	neededRuns   = 4 // before small changes can be judged
 )
 
 func (a *app) baselineCommand() *cobra.Command {
@@ -29,8 +31,9 @@ func (a *app) baselineCommand() *cobra.Command {
 		Use:   "baseline save|check",
 		Short: "Save runs as the baseline of a folder, and check later runs against it",
 		Long: `Watches the runs of a folder for regressions: 'save' marks its last runs as the
-baseline, 'check' tests whether later runs became slower. Each run is one observation,
-so variation between runs raises no alarm. See docs/baseline.md.`,
+baseline, 'check' tests whether later runs became slower, and 'check --update' also adds
+good runs to the baseline. Each run is one observation, so variation between runs raises
+no alarm. See docs/baseline.md.`,
 		Example: fmt.Sprintf(`  %[1]s baseline save out/memory
   %[1]s baseline check out/memory`, a.name),
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -51,7 +54,7 @@ func (a *app) baselineSaveCommand() *cobra.Command {
 		Use:   "save RUN",
 		Short: "Mark the last runs of a folder as its baseline",
 		Long: `Marks the last runs of a folder, up to RUN, as its baseline, replacing the previous
-one. The rows stay in the journal; RUN/` + compare.BaselineFile + ` lists the runs.
+one. The rows stay in the journal; RUN/` + history.BaselineFile + ` lists the runs.
 
 After an intended change, save again with only the runs since then, such as --last 4.
 
@@ -77,15 +80,14 @@ func (a *app) saveBaseline(spec string, most int) error {
 	if err != nil {
 		return err
 	}
-	runs := compare.LastRuns(j, r, most)
+	runs := history.LastRuns(j, r, most)
 	if len(runs) == 0 {
 		return usage(fmt.Errorf("%s: its runs have no rows", spec))
 	}
-	m := compare.Baseline{Bench: r.Header.Bench, Saved: time.Now().UTC().Truncate(time.Second)}
+	m := history.NewBaseline(r.Header.Bench, runs)
 	hosts := map[string]bool{}
 	bad := 0
 	for _, r := range runs {
-		m.Runs = append(m.Runs, r.ID())
 		hosts[r.Header.Host.Class()] = true
 		c := r.Counts()
 		bad += c[journal.Failed] + c[journal.Timeout]
@@ -103,22 +105,24 @@ func (a *app) saveBaseline(spec string, most int) error {
 		fmt.Fprintf(a.stdout, "%s in them failed\n", unit.Plural(bad, "row"))
 	}
 	if len(hosts) > 1 {
-		fmt.Fprintf(a.stdout, "they come from %d kinds of host: only runs on the last run's kind count\n", len(hosts))
+		fmt.Fprintf(a.stdout, "they come from %d kinds of machine: a run is compared with those on its own kind\n", len(hosts))
 	}
-	if len(runs) < judge.MinLaunches {
-		fmt.Fprintf(a.stdout, "at least %d runs are needed to estimate their variation, and %d to find small changes: save "+
-			"again when there are more\n", judge.MinLaunches, baselineRuns)
+	if len(runs) < neededRuns {
+		fmt.Fprintf(a.stdout, "at least %d runs are needed to see how runs differ: add good runs with '%s baseline check %s "+
+			"--update'\n", neededRuns, a.name, j.Dir())
 	}
 	return nil
 }
 
 // checkFlags holds the flags of `baseline check`.
 type checkFlags struct {
-	opts            compare.Options
-	only            []string
-	last            int
-	against, format string
-	junit, markdown string
+	opts                  history.Options
+	only                  []string
+	last                  int
+	update                bool
+	against, format, link string
+	junit, markdown       string
+	github                string
 }
 
 func (a *app) baselineCheckCommand() *cobra.Command {
@@ -126,111 +130,185 @@ func (a *app) baselineCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check RUN",
 		Short: "Test whether the runs since the baseline became slower",
-		Long: `Judges each point of the latest run: slower, faster, same, ambiguous (not enough
-data), lost (no longer ok, or absent), new or fixed. Small changes are found from the
-last runs together, where each run is one observation. Large changes are found from the
-latest run alone if it has at least 4 trials. The probability of any false alarm in a
-check is at most --alpha, regardless of the number of points.
+		Long: `Judges the latest run, all points together and each point:
 
-Disturbed trials do not count, and neither do runs on another kind of host than the
-baseline's. Simulated rows are compared exactly.
+  slower, faster   since the run named, by at least --floor; the probability of a
+                   false alarm in a check is about --alpha, for any number of points
+  no slowdown      a slow-down of --tolerance or more as a whole, or of twice that
+                   at one point, is excluded with a confidence of 95 %
+  cannot tell      and what is missing
+  lost, new, ...   failed or absent now; not in the baseline; ...
+
+Runs are compared with runs on the same kind of machine. Disturbed trials do not count.
+Simulated rows are compared exactly.
+
+With --update, the runs since the baseline become part of it unless a step is
+suspected, so that the baseline maintains itself. Without a baseline it starts one.
 
 ` + runHelp + `
 
 Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage or no baseline,
-3 ambiguous (and nothing slower).`,
-		Example: fmt.Sprintf(`  %[1]s baseline check out/memory
-  %[1]s baseline check out/memory --junit check.xml --markdown check.md
+3 cannot tell (and nothing slower).`,
+		Example: fmt.Sprintf(`  %[1]s baseline check out/memory --update
+  %[1]s baseline check out/memory --junit check.xml --github comment.md
   %[1]s baseline check after --baseline out/memory --only 'size>=16K'`, a.name),
 		Args: arguments(1, 1, "one RUN folder such as out/memory"),
 		RunE: func(_ *cobra.Command, args []string) error { return a.checkBaseline(args[0], f) },
 	}
 	fl := cmd.Flags()
+	fl.BoolVar(&f.update, "update", false, "add the runs since the baseline to it unless a step is suspected")
 	fl.StringVar(&f.against, "baseline", "", "the `FOLDER` whose baseline it is (default: RUN's own)")
 	fl.IntVar(&f.last, "last", f.last, "use at most this many runs since the baseline")
 	fl.StringVar(&f.opts.Metric, "metric", compare.DefaultMetric, "what to compare")
-	fl.Float64Var(&f.opts.Floor, "floor", compare.DefaultFloor, "smallest relative change that matters")
-	fl.Float64Var(&f.opts.Alpha, "alpha", compare.DefaultCheckAlpha, "probability of any false alarm in a check")
+	fl.Float64Var(&f.opts.Floor, "floor", changepoint.DefaultFloor, "smallest relative change that matters")
+	fl.Float64Var(&f.opts.Alpha, "alpha", changepoint.DefaultAlpha, "probability of any false alarm in a check")
+	fl.Float64Var(&f.opts.Tolerance, "tolerance", changepoint.DefaultTolerance,
+		"largest slow-down of all points together that a good check may miss; twice that at one point")
 	fl.StringArrayVar(&f.only, "only", nil, onlyHelp)
 	request.Choice(fl, &f.format, "format", "format", "what to print", compare.Formats())
 	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML to this `FILE`")
-	fl.StringVar(&f.markdown, "markdown", "", "also write Markdown, as for a pull request, to this `FILE`")
+	fl.StringVar(&f.markdown, "markdown", "", "also write Markdown with all points to this `FILE`")
+	fl.StringVar(&f.github, "github", "", "also write a short comment for a pull request to this `FILE`")
+	fl.StringVar(&f.link, "link", "", "`URL` of a report, for --format github and --github (default: the present GitHub job)")
 	return cmd
 }
 
-// checkBaseline compares the runs after the baseline with it and prints the verdicts. The exit code
-// says whether a point became slower.
+// checkBaseline judges the latest run and prints the verdicts. The exit code says whether anything
+// became slower.
 func (a *app) checkBaseline(spec string, f checkFlags) error {
 	if f.last < 1 {
 		return usage(fmt.Errorf("--last %d: want at least 1 run", f.last))
 	}
-	base, recent, err := a.baselineRuns(spec, f)
+	j, last, err := a.load(spec)
 	if err != nil {
 		return err
 	}
-	r, err := compare.CheckBaseline(base, recent, f.opts)
+	home := j
+	if f.against != "" {
+		if home, _, err = a.load(f.against); err != nil {
+			return err
+		}
+	}
+	mark, err := history.ReadBaseline(home.Dir())
+	if errors.Is(err, history.ErrNoBaseline) && f.update && home == j {
+		if err := a.saveBaseline(spec, 1); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout, "cannot tell: there is no earlier run to compare with")
+		return exit(exitAmbiguous)
+	}
+	if err != nil {
+		return usage(a.baselineError(err, home.Dir()))
+	}
+	accepted, later, err := a.checkedRuns(mark, home, j, last, f)
 	if err != nil {
 		return usage(err)
 	}
-	for _, file := range []struct{ path, format string }{{f.junit, "junit"}, {f.markdown, "markdown"}} {
+	r, err := history.Check(accepted, later, f.opts)
+	if err != nil {
+		return usage(err)
+	}
+	if err := a.writeCheck(r, f); err != nil {
+		return err
+	}
+	if f.update && home == j {
+		if err := a.updateBaseline(mark, r, j.Dir(), f.format == compare.Formats()[0]); err != nil {
+			return err
+		}
+	}
+	return exit(r.ExitCode())
+}
+
+// baselineError adds to the error of a missing baseline how to save one.
+func (a *app) baselineError(err error, dir string) error {
+	if errors.Is(err, history.ErrNoBaseline) {
+		return fmt.Errorf("%w: %s baseline save %s", err, a.name, dir)
+	}
+	return err
+}
+
+// updateBaseline adds the checked runs to a baseline unless they may be at another level. It prints
+// what it did if tell is true.
+func (a *app) updateBaseline(mark history.Baseline, r history.Report, dir string, tell bool) error {
+	remark := ""
+	switch {
+	case r.ExitCode() == exitFailed:
+		remark = fmt.Sprintf("the baseline stays as it is; if the change is meant to stay: %s baseline save %s --last 1",
+			a.name, dir)
+	case r.Suspected:
+		remark = "the baseline stays as it is: the latest runs may be at another level, which the next runs will show"
+	case len(r.Usable) == 0:
+		remark = "the baseline stays as it is: the latest runs have no undisturbed value"
+	default:
+		grown := mark.Add(r.Usable)
+		if err := grown.Write(dir); err != nil {
+			return fmt.Errorf("updating the baseline: %w", err)
+		}
+		remark = fmt.Sprintf("the baseline has %s now", unit.Plural(len(grown.Runs), "run"))
+	}
+	if tell {
+		fmt.Fprintln(a.stdout, remark)
+	}
+	return nil
+}
+
+// writeCheck prints a report and writes the files that the flags ask for.
+func (a *app) writeCheck(r history.Report, f checkFlags) error {
+	link := cmp.Or(f.link, a.jobLink())
+	for _, file := range []struct{ path, format string }{
+		{f.junit, "junit"}, {f.markdown, "markdown"}, {f.github, "github"},
+	} {
 		if file.path == "" {
 			continue
 		}
 		var text bytes.Buffer
-		if err := r.Write(&text, file.format, 0); err != nil {
+		if err := r.Write(&text, file.format, link, 0); err != nil {
 			return err
 		}
 		if err := journal.WriteFileAtomic(file.path, text.Bytes()); err != nil {
 			return fmt.Errorf("writing the check as %s: %w", file.format, err)
 		}
 	}
-	if err := r.Write(a.stdout, f.format, a.width); err != nil {
-		return err
-	}
-	return exit(r.ExitCode())
+	return r.Write(a.stdout, f.format, link, a.width)
 }
 
-// baselineRuns reads the baseline and the recent runs for a check.
-func (a *app) baselineRuns(spec string, f checkFlags) (base, recent []compare.Run, err error) {
-	j, last, err := a.load(spec)
-	if err != nil {
-		return nil, nil, err
+// checkedRuns returns the runs of a check: those that the baseline accepts, and the later ones.
+func (a *app) checkedRuns(mark history.Baseline, home, j *journal.Journal, last *journal.Run, f checkFlags) (
+	accepted, later []compare.Run, err error,
+) {
+	if mark.Bench != last.Header.Bench {
+		return nil, nil, fmt.Errorf("%s holds a run of bench %q, the baseline is of %q", j.Dir(), last.Header.Bench, mark.Bench)
 	}
-	home := j
-	if f.against != "" {
-		if home, _, err = a.load(f.against); err != nil {
-			return nil, nil, err
-		}
-	}
-	mark, err := compare.ReadBaseline(home.Dir())
-	if errors.Is(err, compare.ErrNoBaseline) {
-		err = fmt.Errorf("%w: %s baseline save %s", err, a.name, home.Dir())
-	}
-	if err == nil && mark.Bench != last.Header.Bench {
-		err = fmt.Errorf("%s holds a run of bench %q, the baseline is of %q", spec, last.Header.Bench, mark.Bench)
-	}
-	if err != nil {
-		return nil, nil, usage(err)
-	}
-	_, late, _ := mark.Split(j, last, f.last)
-	early, _, gone := mark.Split(home, last, f.last)
+	early, late, gone := mark.Select(home, j, last, f.last)
 	switch {
 	case len(early) == 0:
-		err = fmt.Errorf("%s: the journal no longer has any run of the baseline: save the baseline again", home.Dir())
-	case len(late) == 0:
-		err = fmt.Errorf("%s: no run since the baseline was saved: there is nothing to check", spec)
-	}
-	if err != nil {
-		return nil, nil, usage(err)
+		return nil, nil, fmt.Errorf("%s: the journal no longer has any accepted run of the baseline: save the baseline again",
+			home.Dir())
+	case len(late) == 0 || late[len(late)-1] != last:
+		return nil, nil, fmt.Errorf("%s: no run since the baseline was saved: there is nothing to check", j.Dir())
 	}
 	if len(gone) > 0 {
 		fmt.Fprintf(a.stderr, "%s: the journal no longer has %s of the baseline\n", a.name, unit.Plural(len(gone), "run"))
 	}
 	side := func(r *journal.Run) (compare.Run, error) { return sideOf(r, f.only) }
-	if base, err = lists.TryMap(early, side); err == nil {
-		recent, err = lists.TryMap(late, side)
+	if accepted, err = lists.TryMap(early, side); err == nil {
+		later, err = lists.TryMap(late, side)
 	}
-	return base, recent, usage(err)
+	return accepted, later, err
+}
+
+// jobLink returns the address of the present GitHub job, or "".
+func (a *app) jobLink() string {
+	vars := map[string]string{}
+	for _, entry := range a.environ {
+		name, value, _ := strings.Cut(entry, "=")
+		vars[name] = value
+	}
+	server, repo, id := vars["GITHUB_SERVER_URL"], vars["GITHUB_REPOSITORY"], vars["GITHUB_RUN_ID"]
+	if server == "" || repo == "" || id == "" {
+		return ""
+	}
+	return server + "/" + repo + "/actions/runs/" + id
 }
 
 // sideOf returns a run in the form that package compare takes.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -8,18 +9,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/view/compare"
+	"github.com/kernbench/kernbench/internal/view/history"
 )
 
 func (a *app) compareCommand() *cobra.Command {
 	var opts compare.Options
-	only, format, by := []string(nil), compare.Formats()[0], ""
+	only, format, by, link := []string(nil), compare.Formats()[0], "", ""
+	overRuns := false
 	cmd := &cobra.Command{
-		Use:   "compare OLD NEW | compare RUN --by VAR",
-		Short: "Show what became faster or slower between two runs, or between values within one",
+		Use:   "compare OLD NEW | compare RUN --by VAR | compare RUN --history",
+		Short: "Show what became faster or slower between two runs, values within one, or over all runs",
 		Long: `Pairs the points of two runs and judges each: faster, slower, same, ambiguous
 (not enough data), lost or new. Trials (separate launches) are the statistical unit:
 at least 4 on each side are needed to estimate their variation, and with fewer there
@@ -34,6 +38,9 @@ comparable", unless --ignore names the difference (--ignore cpu).
 With --by, values of an axis, variable or option of one run are compared: the first
 value with each of the others, or the named ones (--by algorithm=ring,tree).
 
+With --history, all runs of a folder up to RUN are searched for the runs where a point
+or the whole bench changed its level. Each kind of machine is treated separately.
+
 ` + runHelp + `
 
 Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
@@ -41,15 +48,27 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 		Example: fmt.Sprintf(`  %[1]s compare out/memory@-1 out/memory
   %[1]s compare before after --format junit > compare.xml
   %[1]s compare out/a out/b --ignore NCCL_MIN_CTAS --metric busbw
-  %[1]s compare out/memory --by num_ranks=1,2 --metric gbps`, a.name),
-		Args: arguments(1, 2, "OLD and NEW, or one RUN and --by"),
-		RunE: func(_ *cobra.Command, args []string) error { return a.compare(args, only, format, by, opts) },
+  %[1]s compare out/memory --by num_ranks=1,2 --metric gbps
+  %[1]s compare out/memory --history`, a.name),
+		Args: arguments(1, 2, "OLD and NEW, or one RUN and --by or --history"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			link := cmp.Or(link, a.jobLink())
+			if overRuns {
+				if !cmd.Flags().Changed("alpha") {
+					opts.Alpha = 0 // the default of a history differs
+				}
+				return a.showHistory(args, only, format, link, opts)
+			}
+			return a.compare(args, only, format, by, link, opts)
+		},
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&opts.Metric, "metric", compare.DefaultMetric, "what to compare")
 	fl.Float64Var(&opts.Floor, "floor", compare.DefaultFloor, "smallest relative change that matters")
 	fl.Float64Var(&opts.Alpha, "alpha", compare.DefaultAlpha, "probability of any false verdict in the whole comparison")
 	fl.StringVar(&by, "by", "", "compare values of this axis, `VAR`iable or option within one run; VAR=A,B compares these")
+	fl.BoolVar(&overRuns, "history", false, "show the runs where a point or the whole bench changed its level")
+	fl.StringVar(&link, "link", "", "`URL` of a report, for --format github (default: the present GitHub job)")
 	fl.StringSliceVar(&opts.Ignore, "ignore", nil, "axes, variables, options or differences that are on purpose")
 	fl.StringArrayVar(&only, "only", nil, onlyHelp)
 	fl.StringSliceVar(&opts.Sort, "sort", nil,
@@ -60,9 +79,9 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 }
 
 // compare compares two runs, or values within one.
-func (a *app) compare(args, only []string, format, by string, opts compare.Options) error {
+func (a *app) compare(args, only []string, format, by, link string, opts compare.Options) error {
 	if (by != "") != (len(args) == 1) {
-		return usage(errors.New("give two runs, OLD and NEW, or one and --by VAR"))
+		return usage(errors.New("give two runs, OLD and NEW, or one and --by VAR or --history"))
 	}
 	var sides [2]compare.Run
 	journals := map[string]*journal.Journal{}
@@ -90,18 +109,20 @@ func (a *app) compare(args, only []string, format, by string, opts compare.Optio
 	if err != nil {
 		return usage(err)
 	}
-	return a.writeComparisons(reports, format)
+	return a.writeComparisons(reports, format, link)
 }
 
 // writeComparisons prints the reports one after the other. The exit code says "slower" if any
 // report does, else "ambiguous" if any does.
-func (a *app) writeComparisons(reports []compare.Report, format string) error {
+func (a *app) writeComparisons(reports []compare.Report, format, link string) error {
 	code := exitGood
 	for i, r := range reports {
 		if i > 0 {
 			fmt.Fprintln(a.stdout)
 		}
-		if err := r.Write(a.stdout, format, a.width); err != nil {
+		d := r.Document()
+		d.Link = link
+		if err := d.Write(a.stdout, format, a.width); err != nil {
 			return err
 		}
 		if c := r.ExitCode(); code == exitGood || c == exitFailed {
@@ -109,6 +130,30 @@ func (a *app) writeComparisons(reports []compare.Report, format string) error {
 		}
 	}
 	return exit(code)
+}
+
+// showHistory prints the changes of level over all runs of a folder up to the given one.
+func (a *app) showHistory(args, only []string, format, link string, opts compare.Options) error {
+	if len(args) != 1 || len(opts.Ignore)+len(opts.Sort)+len(opts.Columns) > 0 {
+		return usage(errors.New("--history takes one RUN, and neither --ignore, --sort nor --columns"))
+	}
+	j, last, err := a.load(args[0])
+	if err != nil {
+		return err
+	}
+	side := func(r *journal.Run) (compare.Run, error) { return sideOf(r, only) }
+	runs, err := lists.TryMap(history.LastRuns(j, last, len(j.Runs)), side)
+	if err == nil && len(runs) == 0 {
+		err = fmt.Errorf("%s: its runs have no rows", args[0])
+	}
+	if err != nil {
+		return usage(err)
+	}
+	h, err := history.Steps(runs, history.Options{Metric: opts.Metric, Floor: opts.Floor, Alpha: opts.Alpha})
+	if err != nil {
+		return usage(err)
+	}
+	return h.Write(a.stdout, format, link, a.width)
 }
 
 func (a *app) speedupCommand() *cobra.Command {

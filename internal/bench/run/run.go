@@ -308,7 +308,7 @@ func (r *runner) header(resumed bool) journal.Header {
 	metrics, _ := r.plan.Bench.Metrics()
 	h := journal.Header{
 		Schema: journal.Schema, Run: r.id, Bench: r.plan.Bench.Name, Version: r.plan.Bench.Version,
-		Time: time.Now().UTC(), Argv: r.opts.Argv, Host: r.host, Load: load.Load1,
+		Time: time.Now().UTC(), Argv: r.opts.Argv, Commit: hostinfo.Commit("."), Host: r.host, Load: load.Load1,
 		Environ: hostinfo.RecordedEnv(r.opts.Environ, r.plan.Envs),
 		Axes:    r.plan.Axes, Envs: r.plan.Envs, Metrics: metrics, Inputs: r.opts.Inputs,
 		Fingerprints: r.plan.Fingerprints,

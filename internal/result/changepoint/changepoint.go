@@ -120,7 +120,7 @@ func (r Rule) Check(s Series, accepted int) Result {
 		}
 	}
 	if known == 0 {
-		out.Whole = exactWhole(out.Points)
+		out.Whole = r.exactWhole(out.Points)
 	}
 	for _, v := range []Verdict{Slower, Faster} {
 		if out.Whole.Verdict == CannotTell && 2*count(out.Points, v) > known && known > 0 {
@@ -180,6 +180,10 @@ func (s search) bound(c candidate, whole bool) Finding {
 	}
 	f.Missing = fmt.Sprintf("a slow-down of up to %.1f %% is possible, because runs differ by %.1f %%",
 		100*f.Bound, 100*math.Sqrt(c.variance))
+	if math.Expm1(c.change) > limit/2 {
+		f.Missing = fmt.Sprintf("the latest run is %.1f %% slower than the runs before (up to %.1f %%): more runs show whether "+
+			"it stays so", 100*math.Expm1(c.change), 100*f.Bound)
+	}
 	return f
 }
 
@@ -254,9 +258,9 @@ func (r Rule) exact(s Series, p, accepted int) Finding {
 }
 
 // exactWhole returns the finding on all points together if none of them has noise.
-func exactWhole(points []Finding) Finding {
+func (r Rule) exactWhole(points []Finding) Finding {
 	f := Finding{Verdict: CannotTell, Change: math.NaN(), Low: math.NaN(), High: math.NaN(), Bound: math.NaN(),
-		Missing: "no point is measured in the latest run and in an earlier one"}
+		Missing: "no point has an undisturbed launch in the latest run and in an earlier one"}
 	sum, n := 0.0, 0
 	for _, p := range points {
 		if f.First = p.First; p.Verdict != CannotTell {
@@ -267,6 +271,12 @@ func exactWhole(points []Finding) Finding {
 	if n > 0 {
 		f.Verdict, f.Missing, f.Change = NoSlowdown, "", sum/float64(n)
 		f.Low, f.High, f.Bound = f.Change, f.Change, max(math.Expm1(f.Change), leastBound)
+		// The whole changed if most points did: points with unequal changes are listed one by one.
+		for _, v := range []Verdict{Slower, Faster} {
+			if 2*count(points, v) > n && n > 1 {
+				f.Verdict, f.Bound = v, math.NaN()
+			}
+		}
 	}
 	return f
 }

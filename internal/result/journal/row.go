@@ -270,6 +270,7 @@ type Header struct {
 	Version string            `json:"bench_version,omitempty"` // of the bench or model
 	Time    time.Time         `json:"time"`
 	Argv    []string          `json:"argv"`
+	Commit  string            `json:"commit,omitempty"` // checked out in the working directory
 	Host    hostinfo.Host     `json:"host"`
 	Load    float64           `json:"load"`    // load average over the last minute, before the start
 	Environ map[string]string `json:"environ"` // variables on an allow-list, and all swept ones

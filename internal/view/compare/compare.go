@@ -1,5 +1,5 @@
 // Package compare shows what became faster or slower: between two runs of a bench, between
-// the values of one axis (By), between a baseline and later runs (CheckBaseline), and
+// the values of one axis (By), and
 // between our run and other programs that do the same work (Speedups). It works on stored
 // rows and never runs or times anything.
 //
@@ -104,15 +104,13 @@ type Pair struct {
 	New      *Side         `json:"new"`
 	Effect   *judge.Effect `json:"effect,omitempty"`
 	Notes    []string      `json:"notes,omitempty"`
-	// Over names the runs that Effect is about. Only CheckBaseline sets it.
-	Over string `json:"over,omitempty"`
 
 	key    string   // rowset.Key of its rows
 	group  string   // bench or bench/part
 	fields []string // the fields of Name after it
 }
 
-// Report is the result of Compare or CheckBaseline.
+// Report is the result of Compare.
 type Report struct {
 	OldRun string                `json:"old_run"`
 	NewRun string                `json:"new_run"`
@@ -128,8 +126,6 @@ type Report struct {
 	Warnings    []string     `json:"warnings,omitempty"`
 
 	columns []column // columns of the table
-	// The runs of a check, the latest last; nil in other comparisons.
-	baseline, recent []string
 }
 
 // Compare pairs the points of two runs and judges each pair.

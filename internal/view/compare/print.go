@@ -15,7 +15,7 @@ import (
 )
 
 // Document is a comparison as finished text. It can be printed as a table for people, as
-// JSON, as JUnit XML for build servers, and as Markdown for a pull request.
+// JSON, as JUnit XML for build servers, as Markdown, and as a short comment on a pull request.
 type Document struct {
 	Heading []string // words above the table
 	// Differences between the sides besides what is compared, one line each.
@@ -24,6 +24,8 @@ type Document struct {
 	Lines       []Line
 	Remarks     []string // lines below the table
 	Suite       string   // name of the JUnit test suite
+	Sentence    string   // the answer in one sentence, for a comment on a pull request
+	Link        string   // address of the full report; may be ""
 	Warnings    []string // about the whole suite
 	Data        any      // encoded by the JSON format
 }
@@ -34,17 +36,18 @@ type Line struct {
 	Class   string   // JUnit class name: bench.part
 	Name    string   // JUnit test name: the point
 	Verdict string
-	Outcome testOutcome
+	Outcome TestOutcome
+	Equal   bool   // the sides were seen to be equal, so a short text need not list the point
 	Message string // the verdict as a sentence
 }
 
-// testOutcome is the result that a build server shows for a point.
-type testOutcome uint8
+// TestOutcome is the result that a build server shows for a point.
+type TestOutcome uint8
 
 const (
-	passed testOutcome = iota
-	failed
-	undecided // a skipped test
+	Passed TestOutcome = iota
+	Failed
+	Undecided // a skipped test
 )
 
 type format struct {
@@ -59,6 +62,7 @@ var formats = []format{
 	{"json", Document.writeJSON},
 	{"junit", Document.writeJUnit},
 	{"markdown", Document.writeMarkdown},
+	{"github", Document.writeGitHub},
 }
 
 // Formats returns the names that Write accepts, the default first.
@@ -87,8 +91,10 @@ func (d Document) writeTable(w io.Writer, width int) error {
 	for _, l := range d.Lines {
 		t.Add(l.Cells...)
 	}
-	if err := t.Write(&b, width); err != nil {
-		return err
+	if len(d.Lines) > 0 {
+		if err := t.Write(&b, width); err != nil {
+			return err
+		}
 	}
 	for _, remark := range d.Remarks {
 		fmt.Fprintln(&b, remark)
@@ -142,10 +148,10 @@ func (d Document) writeJUnit(w io.Writer, _ int) error {
 	for _, l := range d.Lines {
 		c := junitCase{Class: l.Class, Name: l.Name}
 		switch l.Outcome {
-		case failed:
+		case Failed:
 			suite.Failures++
 			c.Failure = &junitMessage{Message: l.Message, Type: l.Verdict}
-		case undecided:
+		case Undecided:
 			suite.Skipped++
 			c.Skipped = &junitMessage{Message: l.Message}
 		default:
@@ -175,8 +181,8 @@ func (d Document) writeMarkdown(w io.Writer, _ int) error {
 	if len(d.Differences) > 0 {
 		b.WriteByte('\n')
 	}
-	good := lists.Filter(d.Lines, func(l Line) bool { return l.Outcome == passed })
-	d.writeMarkdownTable(&b, lists.Filter(d.Lines, func(l Line) bool { return l.Outcome != passed }))
+	good := lists.Filter(d.Lines, func(l Line) bool { return l.Outcome == Passed })
+	d.writeMarkdownTable(&b, lists.Filter(d.Lines, func(l Line) bool { return l.Outcome != Passed }))
 	for _, remark := range lists.NonEmpty(d.Remarks...) {
 		b.WriteString(texttab.Markdown(remark) + "\n\n")
 	}

@@ -48,9 +48,6 @@ var columns = []column{
 	{"notes", false, func(l tableLine) string { return l.noteMarks }, nil},
 }
 
-// overColumn stands after the change in the table of a baseline check.
-var overColumn = column{name: "over", text: func(l tableLine) string { return l.Over }}
-
 func (c column) String() string { return c.name }
 
 func findColumn(name string) (column, error) {
@@ -130,15 +127,6 @@ func (r Report) Document() Document {
 	value := r.metricWithUnit()
 	titles := map[string]string{"old": "old " + value, "interval": "95% interval"}
 	shown := r.columns
-	if r.baseline != nil {
-		latest := r.recent[len(r.recent)-1]
-		d.Data, d.Suite = r.checkData(), "kernbench baseline check "+latest
-		d.Heading[0] = fmt.Sprintf("%s, latest %s, against a baseline of %s:", unit.Plural(len(r.recent), "run"), latest,
-			unit.Plural(len(r.baseline), "run"))
-		titles["old"], titles["new"] = "baseline "+value, "latest"
-		after := 1 + slices.IndexFunc(columns, func(c column) bool { return c.name == "change" })
-		shown = slices.Insert(slices.Clone(columns), after, overColumn)
-	}
 	d.Heading = append(d.Heading, shared...)
 	d.Differences = lists.Map(r.Differences, func(one Difference) string { return "differs in " + one.String() })
 	d.Columns = lists.Map(shown, func(c column) texttab.Column {
@@ -153,14 +141,15 @@ func (r Report) Document() Document {
 		d.Lines = append(d.Lines, Line{
 			Cells: lists.Map(shown, func(c column) string { return c.text(l) }),
 			Class: strings.ReplaceAll(p.group, "/", "."), Name: strings.Join(p.fields, " "),
-			Verdict: string(p.Verdict), Outcome: outcomeOf(p.Verdict), Message: l.message(r.Metric),
+			Verdict: string(p.Verdict), Outcome: outcomeOf(p.Verdict), Equal: p.Verdict == judge.Same,
+			Message: l.message(r.Metric),
 		})
 	}
 	d.Remarks = append(d.Remarks, lists.Map(legend.Lines("point", "points"), texttab.Plain)...)
 	for _, w := range r.Warnings {
 		d.Remarks = append(d.Remarks, "warning: "+texttab.Plain(w))
 	}
-	d.Remarks = append(d.Remarks, r.Summary())
+	d.Remarks, d.Sentence = append(d.Remarks, r.Summary()), r.Summary()
 	return d
 }
 
@@ -172,14 +161,14 @@ func (r Report) metricWithUnit() string {
 	return r.Metric
 }
 
-func outcomeOf(v judge.Verdict) testOutcome {
+func outcomeOf(v judge.Verdict) TestOutcome {
 	switch v {
 	case judge.Slower, Lost:
-		return failed
+		return Failed
 	case judge.Ambiguous, Broken, NotComparable:
-		return undecided
+		return Undecided
 	}
-	return passed
+	return Passed
 }
 
 // message returns the pair as one sentence.

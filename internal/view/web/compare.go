@@ -2,18 +2,14 @@ package web
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/plan"
-	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/compare"
 	"github.com/kernbench/kernbench/internal/view/document"
@@ -23,10 +19,9 @@ import (
 const (
 	maxCompared = 8    // runs in a comparison
 	maxLines    = 1000 // points listed in a comparison
-	maxHistory  = 200  // runs in a history; the latest are kept
 )
 
-// comparedRun is one run of a comparison or a history.
+// comparedRun is one run of a comparison.
 type comparedRun struct {
 	info runInfo
 	compare.Run
@@ -164,146 +159,12 @@ func newComparison(r compare.Report) comparison {
 	return out
 }
 
-// historyPage shows one point over all runs of its bench.
-type historyPage struct {
-	Point   string            `json:"point"` // in words
-	Metric  string            `json:"metric"`
-	Metrics []string          `json:"metrics"`
-	Runs    []historyRun      `json:"runs"`
-	Figures []document.Figure `json:"figures"`
-}
-
-// historyRun is the point's result in one run.
-type historyRun struct {
-	Info   runInfo `json:"info"`
-	Value  string  `json:"value"`
-	Trials int     `json:"trials"`
-	Change string  `json:"change,omitempty"` // faster or slower than in the runs before
-	Effect string  `json:"effect,omitempty"`
-	Note   string  `json:"note,omitempty"`
-
-	median, low, high float64
-	failed            bool
-}
-
-// history answers with the results of one point in all runs of its bench.
-func (s *Server) history(r *http.Request) (any, error) {
-	q := r.URL.Query()
-	one, err := s.store.comparedRun(q.Get("run"), "")
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(one.Rows, func(row journal.Row) bool { return rowset.Key(&row) == q.Get("point") })
-	if i < 0 {
-		return nil, notFound{errors.New("the run has no such point")}
-	}
-	list, err := s.store.runs()
-	if err != nil {
-		return nil, err
-	}
-	var sides []comparedRun
-	for _, info := range slices.Backward(list.Runs) {
-		if info.Bench != one.info.Bench {
-			continue
-		}
-		other, err := s.store.comparedRun(info.Run, "")
-		if err != nil {
-			continue // it has just been deleted
-		}
-		other.Rows = slices.DeleteFunc(other.Rows, func(row journal.Row) bool { return rowset.Key(&row) != q.Get("point") })
-		if len(other.Rows) > 0 {
-			sides = append(sides, other)
-		}
-	}
-	sides = sides[max(0, len(sides)-maxHistory):]
-	return newHistory(rowset.Label(&one.Rows[i]), sides, cmp.Or(q.Get("metric"), compare.DefaultMetric)), nil
-}
-
-// newHistory makes the history of a point. The runs are in the order of their start.
-func newHistory(name string, sides []comparedRun, metric string) historyPage {
-	out := historyPage{Point: name, Metric: metric}
-	if n := len(sides); n > 0 {
-		_, out.Metrics = report.Names(sides[n-1].Header, sides[n-1].Rows)
-	}
-	for _, one := range sides {
-		m := historyRun{Info: one.info, failed: true}
-		var values []float64
-		for i := range one.Rows {
-			if v, ok := one.Rows[i].Metrics[metric]; ok && one.Rows[i].Status == journal.OK {
-				values = append(values, v)
-			}
-		}
-		if m.Trials = len(values); m.Trials > 0 {
-			m.failed, m.median, m.low, m.high = false, stats.Median(values), slices.Min(values), slices.Max(values)
-			m.Value = report.MetricText(m.median, unitOf(one, metric))
-		}
-		out.Runs = append(out.Runs, m)
-	}
-	markChanges(out.Runs, sides, metric)
-	out.Figures = []document.Figure{historyFigure(out, sides)}
-	return out
-}
-
-// markChanges marks the runs in which a point changed. The runs since the last change
-// are a baseline. Each later run is checked against it, alone and together with the
-// runs just before it. The error probability is divided among the checks.
-func markChanges(runs []historyRun, sides []comparedRun, metric string) {
-	opts := compare.Options{Metric: metric,
-		Alpha: min(compare.DefaultCheckAlpha, compare.DefaultAlpha/float64(2*max(len(sides)-1, 1)))}
-	level := 0 // the first run of the baseline
-	for i := 1; i < len(sides); i++ {
-		for _, first := range []int{i, i - judge.MinLaunches + 1} {
-			if first <= level {
-				continue
-			}
-			r, err := compare.CheckBaseline(runsOf(sides[level:first]), runsOf(sides[first:i+1]), opts)
-			if err != nil || len(r.Pairs) != 1 {
-				continue
-			}
-			p := r.Pairs[0]
-			if p.Verdict != judge.Faster && p.Verdict != judge.Slower || p.Effect == nil {
-				continue
-			}
-			runs[first].Change, runs[first].Effect = string(p.Verdict), fmt.Sprintf("%+.1f%%", 100*(p.Effect.Ratio-1))
-			runs[first].Note = p.Over
-			level = first
-			break
-		}
-	}
-}
-
-func runsOf(sides []comparedRun) []compare.Run {
-	return lists.Map(sides, func(one comparedRun) compare.Run { return one.Run })
-}
-
-func unitOf(one comparedRun, metric string) string {
-	for i := range one.Rows {
-		if u := one.Rows[i].Units[metric]; u != "" {
+// unitOf returns the unit of a metric in the first row that has one.
+func unitOf(rows []journal.Row, metric string) string {
+	for i := range rows {
+		if u := rows[i].Units[metric]; u != "" {
 			return u
 		}
 	}
 	return ""
-}
-
-// historyFigure shows the point over the runs, with a vertical line at each change.
-func historyFigure(h historyPage, sides []comparedRun) document.Figure {
-	unit := ""
-	for _, one := range sides {
-		unit = cmp.Or(unitOf(one, h.Metric), unit)
-	}
-	p := figure.Panel{X: figure.Axis{Label: "run", Scale: figure.Category}, Y: report.FigureAxis(h.Metric, unit),
-		Note: "points: median over trials, bars: from the smallest to the largest trial"}
-	line := figure.Series{Name: h.Metric}
-	for i, m := range h.Runs {
-		p.X.Categories = append(p.X.Categories, m.Info.Start.UTC().Format("01-02 15:04"))
-		line.Points = append(line.Points,
-			figure.Point{X: float64(i), Y: m.median, Low: m.low, High: m.high, Failed: m.failed})
-		if m.Change != "" {
-			at := float64(i) - 0.5
-			p.Lines = append(p.Lines, figure.Line{Label: m.Change + " " + m.Effect, X: &at})
-		}
-	}
-	p.Series = []figure.Series{line}
-	f := figure.Figure{Name: "history", Title: h.Point, Panels: []figure.Panel{p}}
-	return document.NewFigure(f, nil)
 }

@@ -51,11 +51,11 @@ export async function historyPage(body) {
   const marks = page.runs.filter((m) => m.change);
   body.append(h('div', {}, h('p', { class: 'soft small' }, link('All runs', '/'), ' / history'), h('h1', { text: page.point }),
     h('div', { class: `verdict ${marks.some((m) => m.change === 'slower') ? 'failed' : 'ok'}` }, h('p', { id: 'changes',
-      text: `${plural(page.runs.length, 'run')}. ` + (marks.length ? marks.map((m) => `${m.change} by ${m.effect} from ${time(m.info.start)} on`).join('; ') + '.' : (page.runs.length < 3 ? 'Too few to tell a change from chance.' : 'No change that the statistics can tell from chance.')) })),
+      text: page.summary.join(' ') })),
     h('div', { class: 'bar' }, select('Metric', page.metrics || [], page.metric, (metric) => again('/history', { metric }))), figures,
-    h('h2', { text: 'Runs' }), table(['Started', 'Value', 'Trials', 'Change', 'Host', 'Run'], page.runs.slice().reverse().map((m) => h('tr', { class: m.change === 'slower' ? 'failed' : null },
-      h('td', {}, runLink(m.info)), h('td', { text: m.value || 'failed' }), h('td', { text: m.trials }),
-      h('td', {}, m.change ? chip(`${m.change} ${m.effect}`, kind(m.change)) : ''), h('td', { text: m.info.host }), h('td', { class: 'soft', text: m.info.run }))), { label: 'Runs' })));
+    h('h2', { text: 'Runs' }), table(['Started', 'Value', 'Trials', 'Change', 'Commit', 'Host', 'Run'], page.runs.slice().reverse().map((m) => h('tr', { class: m.change === 'slower' ? 'failed' : null },
+      h('td', {}, runLink(m.info)), h('td', { text: (m.value || 'failed') + (m.disturbed ? ' (disturbed)' : '') }), h('td', { text: m.trials }),
+      h('td', {}, m.change ? chip(`${m.change} ${m.effect}`, kind(m.change)) : '', m.change ? ` ${m.note}` : ''), h('td', { class: 'soft', text: m.commit || '' }), h('td', { text: m.info.host }), h('td', { class: 'soft', text: m.info.run }))), { label: 'Runs' })));
   drawFigures(figures, page, {});
   return null;
 }

@@ -1,0 +1,87 @@
+package compare
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/base/unit"
+)
+
+const (
+	maxComment = 20 // changed points in a comment; the report has all of them
+	maxNames   = 5  // names of points in a line of a comment
+)
+
+// writeGitHub writes a short comment for a pull request: the answer, a table of the points that changed,
+// a line on those that were seen to be equal, a line on the undecided ones, and a link to the
+// report.
+func (d Document) writeGitHub(w io.Writer, _ int) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### kernbench: %s\n\n", texttab.Markdown(strings.TrimSuffix(d.Heading[0], ":")))
+	if d.Sentence != "" {
+		fmt.Fprintf(&b, "**%s**\n\n", texttab.Markdown(d.Sentence))
+	}
+	for _, difference := range d.Differences {
+		b.WriteString("- differs in " + texttab.Markdown(difference) + "\n")
+	}
+	if len(d.Differences) > 0 {
+		b.WriteByte('\n')
+	}
+	changed := lists.Filter(d.Lines, func(l Line) bool { return !l.Equal && l.Outcome != Undecided })
+	more := max(0, len(changed)-maxComment)
+	d.writeMarkdownTable(&b, changed[:len(changed)-more])
+	if more > 0 {
+		fmt.Fprintf(&b, "%d more changed.\n\n", more)
+	}
+	for _, kind := range []struct {
+		title string
+		is    func(Line) bool
+	}{
+		{"Equal", func(l Line) bool { return l.Equal }},
+		{"Cannot tell", func(l Line) bool { return l.Outcome == Undecided }},
+	} {
+		if lines := lists.Filter(d.Lines, kind.is); len(lines) > 0 {
+			fmt.Fprintf(&b, "%s: %s\n\n", kind.title, texttab.Markdown(nameLines(lines)))
+		}
+	}
+	d.writeNotes(&b, len(changed) > 0)
+	if d.Link != "" {
+		fmt.Fprintf(&b, "[Report](%s)\n", strings.NewReplacer("(", "%28", ")", "%29", " ", "%20", "<", "%3C", ">", "%3E").
+			Replace(d.Link))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeNotes writes the remarks below the table, folded away: the notes that the table refers to, and the
+// warnings.
+func (d Document) writeNotes(b *strings.Builder, table bool) {
+	remarks := lists.Filter(d.Remarks, func(text string) bool {
+		return text != "" && text != d.Sentence && (table || strings.HasPrefix(text, "warning: "))
+	})
+	if len(remarks) == 0 {
+		return
+	}
+	b.WriteString("<details><summary>Notes</summary>\n\n")
+	for _, text := range remarks {
+		fmt.Fprintf(b, "- %s\n", texttab.Markdown(text))
+	}
+	b.WriteString("\n</details>\n\n")
+}
+
+// nameLines counts lines by verdict and names the first few: "3 points, no slowdown (a, b, c)".
+func nameLines(lines []Line) string {
+	names := lists.Map(lines[:min(len(lines), maxNames)], func(l Line) string { return l.Name })
+	if len(lines) > maxNames {
+		names = append(names, "...")
+	}
+	var verdicts lists.Set[string]
+	for _, l := range lines {
+		verdicts.Add(l.Verdict)
+	}
+	return fmt.Sprintf("%s, %s (%s)", unit.Plural(len(lines), "point"), strings.Join(verdicts.List, " or "),
+		strings.Join(names, "; "))
+}

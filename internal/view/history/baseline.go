@@ -1,0 +1,141 @@
+package history
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// BaselineFile is the name of the file, inside a RUN folder, that lists its baseline runs.
+const BaselineFile = "baseline.json"
+
+// Baseline names the runs of a folder that later runs are checked against. Their rows stay
+// in the journal.
+type Baseline struct {
+	Bench string    `json:"bench"`
+	Runs  []string  `json:"runs"` // ids, the oldest first
+	Saved time.Time `json:"saved"`
+	// Accepted is the last run that was made part of the baseline by hand. Runs after it were
+	// added by checks; a step among them is still found. "" means all of them.
+	Accepted string `json:"accepted,omitempty"`
+}
+
+// MaxBaseline is the number of runs that a baseline keeps when checks add runs.
+const MaxBaseline = 60
+
+// ErrNoBaseline means that no baseline is saved in a folder.
+var ErrNoBaseline = errors.New("no baseline is saved in it")
+
+// ReadBaseline reads the baseline of a RUN folder.
+func ReadBaseline(dir string) (Baseline, error) {
+	var b Baseline
+	text, err := os.ReadFile(filepath.Join(dir, BaselineFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, fmt.Errorf("%s: %w", dir, ErrNoBaseline)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &b)
+	}
+	if err == nil && len(b.Runs) == 0 {
+		err = errors.New("it names no run")
+	}
+	if err != nil {
+		return b, fmt.Errorf("reading the baseline %s: %w", filepath.Join(dir, BaselineFile), err)
+	}
+	return b, nil
+}
+
+// Write saves the baseline in a RUN folder, replacing the previous one.
+func (b Baseline) Write(dir string) error {
+	text, err := json.MarshalIndent(b, "", "  ")
+	if err != nil {
+		return err
+	}
+	return journal.WriteFileAtomic(filepath.Join(dir, BaselineFile), append(text, '\n'))
+}
+
+// NewBaseline returns a baseline of runs that are accepted by hand.
+func NewBaseline(bench string, runs []*journal.Run) Baseline {
+	b := Baseline{Bench: bench, Runs: lists.Map(runs, (*journal.Run).ID), Saved: time.Now().UTC().Truncate(time.Second)}
+	b.Accepted = b.Runs[len(b.Runs)-1]
+	return b
+}
+
+// Add returns the baseline with the runs that it does not have yet, without the oldest ones
+// beyond MaxBaseline.
+func (b Baseline) Add(ids []string) Baseline {
+	if b.Accepted == "" {
+		b.Accepted = b.Runs[len(b.Runs)-1]
+	}
+	b.Runs = slices.Clone(b.Runs)
+	for _, id := range ids {
+		if !slices.Contains(b.Runs, id) {
+			b.Runs = append(b.Runs, id)
+		}
+	}
+	b.Runs = b.Runs[max(0, len(b.Runs)-MaxBaseline):]
+	return b
+}
+
+// LastRuns returns up to most runs of last's bench that have rows: last and those before it.
+func LastRuns(j *journal.Journal, last *journal.Run, most int) []*journal.Run {
+	var out []*journal.Run
+	for _, r := range j.Runs {
+		if r.Header.Bench == last.Header.Bench && len(r.Rows) > 0 {
+			out = append(out, r)
+		}
+		if r == last {
+			break
+		}
+	}
+	return out[max(0, len(out)-most):]
+}
+
+// accepted returns how many of the baseline's runs were accepted by hand. At least one counts as
+// accepted, even if it is older than MaxBaseline.
+func (b Baseline) accepted() []string {
+	if b.Accepted == "" {
+		return b.Runs
+	}
+	return b.Runs[:max(1, slices.Index(b.Runs, b.Accepted)+1)]
+}
+
+// Select returns the runs of a check of last: those of home that the baseline accepts, then those
+// that later checks added and those of j since the baseline, at most recent of the latter. gone
+// has the ids of baseline runs that home no longer has.
+func (b Baseline) Select(home, j *journal.Journal, last *journal.Run, recent int) (accepted, later []*journal.Run, gone []string) {
+	byHand := b.accepted()
+	gone = slices.Clone(b.Runs)
+	for _, r := range home.Runs {
+		if !slices.Contains(b.Runs, r.ID()) {
+			continue
+		}
+		gone = slices.DeleteFunc(gone, func(id string) bool { return id == r.ID() })
+		if slices.Contains(byHand, r.ID()) {
+			accepted = append(accepted, r)
+		} else if home != j || !after(j, r, last) {
+			later = append(later, r)
+		}
+	}
+	since := LastRuns(j, last, len(j.Runs))
+	for i, r := range slices.Backward(since) {
+		if slices.Contains(b.Runs, r.ID()) {
+			since = since[i+1:]
+			break
+		}
+	}
+	return accepted, append(later, since[max(0, len(since)-recent):]...), gone
+}
+
+// after reports whether a run of a journal comes after another one.
+func after(j *journal.Journal, r, other *journal.Run) bool {
+	return slices.Index(j.Runs, r) > slices.Index(j.Runs, other)
+}

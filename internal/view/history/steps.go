@@ -1,0 +1,148 @@
+package history
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/changepoint"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/view/compare"
+)
+
+// Change is a run from which on a point, or the whole bench, was slower or faster.
+type Change struct {
+	First RunName `json:"first"` // first run at the new level
+	Index int     `json:"-"`     // of that run in Machine.Runs
+	Key   string  `json:"-"`     // rowset.Key of the point; "" for all points together
+	Point string  `json:"point"` // in words
+	Finding
+}
+
+// Machine is the history of a bench on one kind of machine.
+type Machine struct {
+	Host    string    `json:"host"`
+	Runs    []RunName `json:"runs"`
+	Changes []Change  `json:"changes"`
+	// Missing says why no change can be seen, if that is so.
+	Missing string `json:"missing,omitempty"`
+}
+
+// History is all changes of a bench.
+type History struct {
+	Bench    string    `json:"bench"`
+	Metric   string    `json:"metric"`
+	Floor    float64   `json:"floor"`
+	Machines []Machine `json:"machines"`
+}
+
+// minHistory is the number of runs from which small changes can be seen.
+const minHistory = 5
+
+// allPoints names the whole of a bench in tables.
+const allPoints = "all points"
+
+// Steps finds the changes over all runs of a bench, the oldest first, for each kind of machine.
+func Steps(runs []compare.Run, opts Options) (History, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return History{}, err
+	}
+	h := History{Bench: benchOf(runs[len(runs)-1]), Metric: opts.Metric, Floor: opts.Floor}
+	for _, group := range lists.GroupBy(runs, classOf) {
+		m, err := newMachine(group.Items, opts)
+		if err != nil {
+			return h, err
+		}
+		h.Machines = append(h.Machines, m)
+	}
+	return h, nil
+}
+
+func classOf(r compare.Run) string {
+	if r.Header == nil {
+		return ""
+	}
+	return r.Header.Host.Class()
+}
+
+// newMachine finds the changes over runs on one kind of machine.
+func newMachine(runs []compare.Run, opts Options) (Machine, error) {
+	m := Machine{Host: "unknown host", Runs: lists.Map(runs, nameOf)}
+	if h := runs[len(runs)-1].Header; h != nil {
+		m.Host = h.Host.Summary()
+	}
+	t, err := newTimeline(runs, opts.Metric)
+	if err != nil {
+		return m, err
+	}
+	for _, step := range opts.rule().Scan(t.series) {
+		c := Change{First: m.Runs[step.First], Index: step.First, Point: allPoints}
+		exact := false
+		if step.Point != changepoint.Whole {
+			c.Key, exact = t.keys[step.Point], t.series.Exact[step.Point]
+			c.Point = rowset.Label(t.anyRow(c.Key))
+		}
+		verdict := changepoint.Faster
+		if step.Change > 0 {
+			verdict = changepoint.Slower
+		}
+		c.Finding = t.finding(changepoint.Finding{Verdict: verdict, First: step.First, Change: step.Change, Low: step.Low,
+			High: step.High, P: step.P, Bound: math.NaN()}, exact)
+		m.Changes = append(m.Changes, c)
+	}
+	if n := len(t.usable(0)); n < minHistory && len(m.Changes) == 0 && slices.Contains(t.series.Exact, false) {
+		m.Missing = fmt.Sprintf("%s: at least %d are needed to see how runs differ; until then only large changes are found",
+			unit.Counted(n, "undisturbed run", "undisturbed runs"), minHistory)
+	}
+	return m, nil
+}
+
+// Sentence returns the changes of a machine in a sentence.
+func (m Machine) Sentence(floor float64) string {
+	switch {
+	case len(m.Changes) > 0:
+		return strings.Join(lists.Map(m.Changes, func(c Change) string { return c.Point + ": " + c.sentence() }), "; ")
+	case m.Missing != "":
+		return m.Missing
+	}
+	return fmt.Sprintf("no lasting change of more than %.0f %% found in %s", 100*floor, unit.Plural(len(m.Runs), "run"))
+}
+
+// Write prints the history as tables, one for each kind of machine, or as JSON.
+func (h History) Write(w io.Writer, format, link string, width int) error {
+	return h.Document(link).Write(w, format, width)
+}
+
+// Document returns the history as finished text.
+func (h History) Document(link string) compare.Document {
+	total := 0
+	for _, m := range h.Machines {
+		total += len(m.Runs)
+	}
+	d := compare.Document{Data: h, Suite: "kernbench compare --history " + h.Bench, Link: link, Remarks: []string{""},
+		Heading: []string{fmt.Sprintf("%s of bench %s, %s:", unit.Plural(total, "run"), h.Bench, h.Metric)}}
+	for _, title := range []string{"since run", "commit", "point", "verdict", "change", "95% interval", "host"} {
+		d.Columns = append(d.Columns, texttab.Column{Title: title, Right: title == "change" || title == "95% interval"})
+	}
+	var sentences []string
+	for _, m := range h.Machines {
+		host, _, _ := strings.Cut(m.Host, ":")
+		for _, c := range m.Changes {
+			change, interval := effectTexts(c.Effect)
+			d.Lines = append(d.Lines, compare.Line{Class: h.Bench, Name: c.Point, Verdict: string(c.Verdict), Message: c.sentence(),
+				Cells: []string{c.First.Run, c.First.Commit[:min(12, len(c.First.Commit))], texttab.Plain(c.Point), string(c.Verdict),
+					change, interval, texttab.Plain(host)}})
+		}
+		if len(m.Changes) == 0 {
+			sentences = append(sentences, texttab.Plain(host+": "+m.Sentence(h.Floor)))
+		}
+	}
+	d.Remarks, d.Sentence = append(d.Remarks, sentences...), strings.Join(sentences, "; ")
+	return d
+}

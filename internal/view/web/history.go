@@ -1,0 +1,203 @@
+package web
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/view/compare"
+	"github.com/kernbench/kernbench/internal/view/document"
+	"github.com/kernbench/kernbench/internal/view/history"
+	"github.com/kernbench/kernbench/internal/view/report"
+)
+
+const (
+	maxHistory     = 1000    // runs in a history; the latest are kept, and the page says so
+	maxHistoryRows = 200_000 // rows whose evidence is pooled; beyond it only the point's own rows are used
+)
+
+// historyPage shows one point over all runs of its bench in a folder.
+type historyPage struct {
+	Point   string            `json:"point"` // in words
+	Metric  string            `json:"metric"`
+	Metrics []string          `json:"metrics"`
+	Summary []string          `json:"summary"` // sentences
+	Runs    []historyRun      `json:"runs"`
+	Figures []document.Figure `json:"figures"`
+}
+
+// historyRun is the point's result in one run.
+type historyRun struct {
+	Info      runInfo `json:"info"`
+	Commit    string  `json:"commit,omitempty"`
+	Value     string  `json:"value"`
+	Trials    int     `json:"trials"`
+	Disturbed bool    `json:"disturbed,omitempty"` // all its trials were
+	Change    string  `json:"change,omitempty"`    // faster or slower than in the runs before
+	Effect    string  `json:"effect,omitempty"`
+	Note      string  `json:"note,omitempty"`
+
+	median, low, high float64
+	failed            bool
+}
+
+// pastRuns is the runs of one bench in one folder, the oldest first.
+type pastRuns struct {
+	infos []runInfo
+	runs  []compare.Run
+	cut   int // earlier runs that were left out
+}
+
+// history answers with the results of one point in all runs of its bench in the same folder.
+// Folders are kept apart, because equally named benches in them may be different programs.
+func (s *Server) history(r *http.Request) (any, error) {
+	q := r.URL.Query()
+	past, err := s.store.pastRuns(q.Get("run"))
+	if err != nil {
+		return nil, err
+	}
+	return newHistory(past, q.Get("point"), cmp.Or(q.Get("metric"), compare.DefaultMetric))
+}
+
+// pastRuns reads all runs of the bench of the named run in its folder.
+func (s *store) pastRuns(name string) (out pastRuns, err error) {
+	b, id, err := s.open(name)
+	if err != nil {
+		return out, err
+	}
+	err = s.use(b, func(j *journal.Journal) error {
+		asked, err := j.Find(id)
+		if err != nil {
+			return notFound{err}
+		}
+		runs := lists.Filter(j.Runs, func(r *journal.Run) bool { return r.Header.Bench == asked.Header.Bench && len(r.Rows) > 0 })
+		out.cut = max(0, len(runs)-maxHistory)
+		for _, r := range runs[out.cut:] {
+			info := summarize(b.folder, r)
+			info.Outcome = b.outcome(r.ID(), info.Outcome)
+			header := r.Header
+			out.infos = append(out.infos, info)
+			out.runs = append(out.runs, compare.Run{Header: &header, Rows: slices.Clone(r.Latest()), Incomplete: r.Incomplete()})
+		}
+		return nil
+	})
+	return out, err
+}
+
+// onlyPoint removes the rows of all other points.
+func (p *pastRuns) onlyPoint(key string) {
+	for i := range p.runs {
+		p.runs[i].Rows = slices.DeleteFunc(p.runs[i].Rows, func(row journal.Row) bool { return rowset.Key(&row) != key })
+	}
+}
+
+// newHistory makes the history of the point with a key.
+func newHistory(past pastRuns, key, metric string) (historyPage, error) {
+	out := historyPage{Metric: metric}
+	all := 0
+	for _, run := range past.runs {
+		all += len(run.Rows)
+	}
+	if all > maxHistoryRows {
+		past.onlyPoint(key)
+		out.Summary = append(out.Summary, "Judged by this point alone, because the runs have too many rows to pool.")
+	}
+	h, err := history.Steps(past.runs, history.Options{Metric: metric})
+	if err != nil {
+		return out, badRequest{err}
+	}
+	past.onlyPoint(key)
+	changes := map[string]history.Change{} // of this point or of all, by run
+	for _, m := range h.Machines {
+		m.Changes = lists.Filter(m.Changes, func(c history.Change) bool { return c.Key == key || c.Key == "" })
+		for _, c := range m.Changes {
+			changes[c.First.Run] = c
+		}
+		text := m.Sentence(h.Floor)
+		if len(h.Machines) > 1 {
+			host, _, _ := strings.Cut(m.Host, ":")
+			text = host + ": " + text
+		}
+		out.Summary = append(out.Summary, text+".")
+	}
+	var unitName string
+	for i, run := range past.runs {
+		if len(run.Rows) == 0 {
+			continue
+		}
+		out.Point = rowset.Label(&run.Rows[0])
+		_, out.Metrics = report.Names(run.Header, run.Rows)
+		unitName = cmp.Or(unitOf(run.Rows, metric), unitName)
+		out.Runs = append(out.Runs, newHistoryRun(past.infos[i], run, metric, changes))
+	}
+	if len(out.Runs) == 0 {
+		return out, notFound{errors.New("the run has no such point")}
+	}
+	counted := unit.Plural(len(out.Runs), "run") + "."
+	if past.cut > 0 {
+		counted = fmt.Sprintf("The latest %d of %d runs.", len(past.runs), len(past.runs)+past.cut)
+	}
+	out.Summary = append([]string{counted}, out.Summary...)
+	out.Figures = []document.Figure{historyFigure(out, unitName)}
+	return out, nil
+}
+
+// newHistoryRun summarizes the rows of the point in one run: the undisturbed ones if there are any.
+func newHistoryRun(info runInfo, run compare.Run, metric string, changes map[string]history.Change) historyRun {
+	m := historyRun{Info: info, Commit: cmp.Or(run.Header.Commit, run.Header.Host.Build.Revision), failed: true}
+	m.Commit = m.Commit[:min(12, len(m.Commit))]
+	var good, disturbed []float64
+	for i := range run.Rows {
+		row := &run.Rows[i]
+		v, ok := row.Metrics[metric]
+		switch {
+		case !ok || row.Status != journal.OK:
+		case row.Disturbed() != "":
+			disturbed = append(disturbed, v)
+		default:
+			good = append(good, v)
+		}
+	}
+	if len(good) == 0 {
+		good, m.Disturbed = disturbed, len(disturbed) > 0
+	}
+	if m.Trials = len(good); m.Trials > 0 {
+		m.failed, m.median, m.low, m.high = false, stats.Median(good), slices.Min(good), slices.Max(good)
+		m.Value = report.MetricText(m.median, unitOf(run.Rows, metric))
+	}
+	if c, ok := changes[run.ID()]; ok {
+		m.Change, m.Note = string(c.Verdict), c.Point
+		if c.Effect != nil {
+			m.Effect = fmt.Sprintf("%+.1f%%", 100*(c.Effect.Ratio-1))
+		}
+	}
+	return m
+}
+
+// historyFigure shows the point over the runs, with a vertical line at each change.
+func historyFigure(h historyPage, unitName string) document.Figure {
+	p := figure.Panel{X: figure.Axis{Label: "run", Scale: figure.Category}, Y: report.FigureAxis(h.Metric, unitName),
+		Note: "points: median over trials, bars: from the smallest to the largest trial, hollow: disturbed"}
+	line := figure.Series{Name: h.Metric}
+	for i, m := range h.Runs {
+		p.X.Categories = append(p.X.Categories, m.Info.Start.UTC().Format("01-02 15:04"))
+		line.Points = append(line.Points, figure.Point{X: float64(i), Y: m.median, Low: m.low, High: m.high, Failed: m.failed,
+			Hollow: m.Disturbed})
+		if m.Change != "" {
+			at := float64(i) - 0.5
+			p.Lines = append(p.Lines, figure.Line{Label: m.Change + " " + m.Effect, X: &at})
+		}
+	}
+	p.Series = []figure.Series{line}
+	f := figure.Figure{Name: "history", Title: h.Point, Panels: []figure.Panel{p}}
+	return document.NewFigure(f, nil)
+}
