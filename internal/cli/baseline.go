@@ -105,7 +105,8 @@ func (a *app) saveBaseline(spec string, most int) error {
 		fmt.Fprintf(a.stdout, "%s in them failed\n", unit.Plural(bad, "row"))
 	}
 	if len(hosts) > 1 {
-		fmt.Fprintf(a.stdout, "they come from %d kinds of machine: a run is compared with those on its own kind\n", len(hosts))
+		fmt.Fprintf(a.stdout, "they come from %d kinds of machine: a run is compared with those on its own kind\n",
+			len(hosts))
 	}
 	if len(runs) < neededRuns {
 		fmt.Fprintf(a.stdout, "at least %d runs are needed to see how runs differ: add good runs with '%s baseline check %s "+
@@ -169,7 +170,8 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage or no basel
 	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML to this `FILE`")
 	fl.StringVar(&f.markdown, "markdown", "", "also write Markdown with all points to this `FILE`")
 	fl.StringVar(&f.github, "github", "", "also write a short comment for a pull request to this `FILE`")
-	fl.StringVar(&f.link, "link", "", "`URL` of a report, for --format github and --github (default: the present GitHub job)")
+	fl.StringVar(&f.link, "link", "",
+		"`URL` of a report, for --format github and --github (default: the present GitHub job)")
 	return cmd
 }
 
@@ -277,7 +279,8 @@ func (a *app) checkedRuns(mark history.Baseline, home, j *journal.Journal, last 
 	accepted, later []compare.Run, err error,
 ) {
 	if mark.Bench != last.Header.Bench {
-		return nil, nil, fmt.Errorf("%s holds a run of bench %q, the baseline is of %q", j.Dir(), last.Header.Bench, mark.Bench)
+		return nil, nil, fmt.Errorf("%s holds a run of bench %q, the baseline is of %q", j.Dir(), last.Header.Bench,
+			mark.Bench)
 	}
 	early, late, gone := mark.Select(home, j, last, f.last)
 	switch {

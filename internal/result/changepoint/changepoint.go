@@ -181,7 +181,8 @@ func (s search) bound(c candidate, whole bool) Finding {
 	f.Missing = fmt.Sprintf("a slow-down of up to %.1f %% is possible, because runs differ by %.1f %%",
 		100*f.Bound, 100*math.Sqrt(c.variance))
 	if math.Expm1(c.change) > limit/2 {
-		f.Missing = fmt.Sprintf("the latest run is %.1f %% slower than the runs before (up to %.1f %%): more runs show whether "+
+		f.Missing = fmt.Sprintf("the latest run is %.1f %% slower than the runs before (up to %.1f %%): more runs "+
+			"show whether "+
 			"it stays so", 100*math.Expm1(c.change), 100*f.Bound)
 	}
 	return f
@@ -225,7 +226,8 @@ func gross(s Series, p, start, last int) Verdict {
 // exact judges a point without noise against the last accepted run that has it.
 func (r Rule) exact(s Series, p, accepted int) Finding {
 	last := len(s.Runs) - 1
-	f := Finding{Verdict: CannotTell, First: last, Change: math.NaN(), Low: math.NaN(), High: math.NaN(), Bound: math.NaN()}
+	f := Finding{Verdict: CannotTell, First: last, Change: math.NaN(), Low: math.NaN(), High: math.NaN(),
+		Bound: math.NaN()}
 	reference := accepted - 1
 	for reference >= 0 && len(s.Runs[reference][p]) == 0 {
 		reference--

@@ -149,7 +149,8 @@ func TestSimulationChange(t *testing.T) {
 			}
 		}
 		all := found[1] + found[2] + found[3]
-		t.Logf("%s: %d of %d histories: %d after the first night, %d after the second, %d after the third; the night named in %d",
+		t.Logf("%s: %d of %d histories: %d after the first night, %d after the second, %d after the third; the night "+
+			"named in %d",
 			name, all, count, found[1], found[2], found[3], named)
 		if 100*all < 90*count {
 			t.Errorf("%s: found in %d of %d histories", name, all, count)

@@ -111,7 +111,8 @@ func (b Baseline) accepted() []string {
 // Select returns the runs of a check of last: those of home that the baseline accepts, then those
 // that later checks added and those of j since the baseline, at most recent of the latter. gone
 // has the ids of baseline runs that home no longer has.
-func (b Baseline) Select(home, j *journal.Journal, last *journal.Run, recent int) (accepted, later []*journal.Run, gone []string) {
+func (b Baseline) Select(home, j *journal.Journal, last *journal.Run, recent int) (accepted, later []*journal.Run,
+	gone []string) {
 	byHand := b.accepted()
 	gone = slices.Clone(b.Runs)
 	for _, r := range home.Runs {

@@ -120,8 +120,9 @@ func Check(accepted, later []compare.Run, opts Options) (Report, error) {
 	r := Report{Bench: benchOf(runs[last]), Baseline: lists.Map(accepted, compare.Run.ID),
 		Recent: lists.Map(later, compare.Run.ID), Metric: opts.Metric, Unit: t.metric.Unit, Better: t.metric.Better,
 		Floor: opts.Floor, Alpha: opts.Alpha, Tolerance: opts.Tolerance, Counts: map[Verdict]int{},
-		Whole: t.finding(result.Whole, !slices.Contains(t.series.Exact, false)), Suspected: result.Suspected, Warnings: t.warnings(len(accepted)),
-		Usable: t.usable(len(accepted))}
+		Whole: t.finding(result.Whole, !slices.Contains(t.series.Exact, false)), Suspected: result.Suspected,
+		Warnings: t.warnings(len(accepted)),
+		Usable:   t.usable(len(accepted))}
 	for p, key := range t.keys {
 		pt := t.newPoint(key, last)
 		t.decide(&pt, result.Points[p], t.series.Exact[p], key, last)

@@ -27,7 +27,8 @@ func nights(n int) []compare.Run {
 			Time: time.Date(2026, 11, i+1, 0, 0, 0, 0, time.UTC)}}
 		for p := range 3 {
 			for trial := range 4 {
-				run.Rows = append(run.Rows, journal.Row{Run: id, Bench: "b", Trial: trial, Status: journal.OK, Kind: journal.Measured,
+				run.Rows = append(run.Rows, journal.Row{Run: id, Bench: "b", Trial: trial, Status: journal.OK,
+					Kind:    journal.Measured,
 					Samples: 100, Point: point.Point{{Name: "size", Value: point.IntValue(int64(p))}},
 					Metrics: map[string]float64{"time_us": 10 * float64(p+1) * math.Exp(0.02*rng.NormFloat64())}})
 			}
@@ -65,8 +66,12 @@ func TestCheck(t *testing.T) {
 			"no slowdown, slower, 1", "b size=1 is slower by "},
 		"tripled in the latest run": {func(runs []compare.Run) { scale(runs[11:], 1, 3) }, "cannot tell, slower, 1",
 			"since run r11 (commit 111111111111)"},
-		"faster":                     {func(runs []compare.Run) { scale(runs[9:], -1, 0.9) }, "faster, faster, 0", "faster by"},
-		"repaired in the latest run": {func(runs []compare.Run) { scale(runs[8:11], 1, 1.2) }, "no slowdown, no slowdown, 0", ""},
+		"faster": {func(runs []compare.Run) {
+			scale(runs[9:], -1, 0.9)
+		}, "faster, faster, 0", "faster by"},
+		"repaired in the latest run": {func(runs []compare.Run) {
+			scale(runs[8:11], 1, 1.2)
+		}, "no slowdown, no slowdown, 0", ""},
 		"failed in the latest run": {func(runs []compare.Run) {
 			each(runs[11:], 1, func(r *journal.Row) { r.Status, r.Reason = journal.Failed, "killed" })
 		}, "no slowdown, lost, 1", "latest run: failed (killed)"},
@@ -129,7 +134,8 @@ func TestFewRuns(t *testing.T) {
 		t.Errorf("%d %s", r.ExitCode(), r.Sentence())
 	}
 	scale(runs[1:], -1, 3)
-	if r := must.Get(Check(runs[:1], runs[1:], Options{}))(t); r.ExitCode() != 1 || r.Whole.Verdict != slower || !r.Suspected {
+	if r := must.Get(Check(runs[:1], runs[1:], Options{}))(t); r.ExitCode() != 1 || r.Whole.Verdict != slower ||
+		!r.Suspected {
 		t.Errorf("a tripled time: %d %+v", r.ExitCode(), r.Whole)
 	}
 	each(runs, -1, func(r *journal.Row) {
@@ -215,7 +221,8 @@ func TestSteps(t *testing.T) {
 		t.Error(b.String())
 	}
 	h = must.Get(Steps(nights(3), Options{}))(t)
-	if m := h.Machines[0]; len(m.Changes) > 0 || !strings.HasPrefix(m.Sentence(h.Floor), "3 undisturbed runs: at least 5 are needed") {
+	if m := h.Machines[0]; len(m.Changes) > 0 ||
+		!strings.HasPrefix(m.Sentence(h.Floor), "3 undisturbed runs: at least 5 are needed") {
 		t.Errorf("%+v", m)
 	}
 }

@@ -135,8 +135,10 @@ func (h History) Document(link string) compare.Document {
 		host, _, _ := strings.Cut(m.Host, ":")
 		for _, c := range m.Changes {
 			change, interval := effectTexts(c.Effect)
-			d.Lines = append(d.Lines, compare.Line{Class: h.Bench, Name: c.Point, Verdict: string(c.Verdict), Message: c.sentence(),
-				Cells: []string{c.First.Run, c.First.Commit[:min(12, len(c.First.Commit))], texttab.Plain(c.Point), string(c.Verdict),
+			d.Lines = append(d.Lines, compare.Line{Class: h.Bench, Name: c.Point, Verdict: string(c.Verdict),
+				Message: c.sentence(),
+				Cells: []string{c.First.Run, c.First.Commit[:min(12, len(c.First.Commit))], texttab.Plain(c.Point),
+					string(c.Verdict),
 					change, interval, texttab.Plain(host)}})
 		}
 		if len(m.Changes) == 0 {

@@ -28,7 +28,8 @@ func (r Report) Document() compare.Document {
 		Sentence: r.Sentence(), Remarks: []string{""},
 		Heading: append([]string{fmt.Sprintf("%s, latest %s, against a baseline of %s:", unit.Plural(len(r.Recent), "run"),
 			latest, unit.Plural(len(r.Baseline), "run"))}, shared...)}
-	for _, title := range []string{"point", "verdict", "baseline " + r.metricWithUnit(), "latest", "change", "95% interval",
+	for _, title := range []string{"point", "verdict", "baseline " + r.metricWithUnit(), "latest", "change",
+		"95% interval",
 		"rules out", "since", "notes"} {
 		d.Columns = append(d.Columns, texttab.Column{Title: title,
 			Right: !slices.Contains([]string{"point", "verdict", "since", "notes"}, title)})

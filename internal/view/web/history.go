@@ -79,7 +79,9 @@ func (s *store) pastRuns(name string) (out pastRuns, err error) {
 		if err != nil {
 			return notFound{err}
 		}
-		runs := lists.Filter(j.Runs, func(r *journal.Run) bool { return r.Header.Bench == asked.Header.Bench && len(r.Rows) > 0 })
+		runs := lists.Filter(j.Runs, func(r *journal.Run) bool {
+			return r.Header.Bench == asked.Header.Bench && len(r.Rows) > 0
+		})
 		out.cut = max(0, len(runs)-maxHistory)
 		for _, r := range runs[out.cut:] {
 			info := summarize(b.folder, r)
