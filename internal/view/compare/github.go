@@ -25,7 +25,7 @@ func (d Document) writeGitHub(w io.Writer, _ int) error {
 		fmt.Fprintf(&b, "**%s**\n\n", texttab.Markdown(d.Sentence))
 	}
 	for _, difference := range d.Differences {
-		b.WriteString("- differs in " + texttab.Markdown(difference) + "\n")
+		b.WriteString("- " + texttab.Markdown(difference) + "\n")
 	}
 	if len(d.Differences) > 0 {
 		b.WriteByte('\n')
