@@ -14,7 +14,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/registry"
 	"github.com/kernbench/kernbench/internal/bench/plan"
-	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/cli/guide"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/host/doctor"
@@ -147,27 +146,6 @@ func describeBench(w *tabwriter.Writer, b *bench.Bench) {
 		axes := lists.Map(p.Axes, func(x [2]string) string { return x[0] + "=" + x[1] })
 		fmt.Fprintf(w, "  profile %s\t%s\n", p.Name, strings.Join(axes, " "))
 	}
-}
-
-// pythonCommand prints the module that Python benches import. Kernbench provides the module itself
-// when it runs them; a copy next to the file helps editors and type checkers.
-func (a *app) pythonCommand() *cobra.Command {
-	var module bool
-	cmd := &cobra.Command{
-		Use:     "python --print-module",
-		Short:   "Print the module that benches in Python import",
-		Example: fmt.Sprintf("  %s python --print-module > kernbench.py", a.name),
-		Args:    noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			if !module {
-				return usage(errors.New("nothing to do: give --print-module"))
-			}
-			fmt.Fprint(a.stdout, python.Module)
-			return nil
-		},
-	}
-	cmd.Flags().BoolVar(&module, "print-module", false, "print kernbench.py")
-	return cmd
 }
 
 func (a *app) versionCommand() *cobra.Command {

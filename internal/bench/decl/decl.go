@@ -10,11 +10,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/inputs"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -151,6 +153,27 @@ type Axis struct {
 	Kind   point.Kind
 	Values []point.Value
 	Only   []string // backends that have this axis; empty means all
+	// Words maps each text that the command line accepts to the text of the value that it means.
+	// Axes over objects of another program have such a list. Without one, every text of the kind is accepted.
+	Words map[string]string
+}
+
+// Parse returns the values that a SPEC of the command line means for this axis.
+func (a Axis) Parse(spec string) ([]point.Value, error) {
+	values, err := point.ParseSpec(a.Kind, spec)
+	if err != nil || len(a.Words) == 0 {
+		return values, err
+	}
+	for i, v := range values {
+		text, known := a.Words[v.String()]
+		if !known {
+			return nil, suggest.Unknown("value", v.String(), slices.Sorted(maps.Keys(a.Words)))
+		}
+		if values[i], err = point.Parse(a.Kind, text); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
 }
 
 // EnvAxis is a swept environment variable. Changing it needs new processes.
@@ -272,7 +295,7 @@ func (b *Bench) Metrics() (infos []journal.MetricInfo, complete bool) {
 
 // ErrElsewhere marks a failure whose cause is on another rank, which the error text names. The
 // row reports that rank's error instead.
-var ErrElsewhere = errors.New("the verification failed there")
+var ErrElsewhere = errors.New("the cause is there")
 
 // Note is an error of a Refusal that does not reject the run: a text for the user about one of its points.
 type Note string

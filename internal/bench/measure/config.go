@@ -54,6 +54,11 @@ type Stop struct {
 	MinTime, MaxTime time.Duration
 }
 
+// FixedCount reports whether the number of samples is fixed: nothing but that number ends the sampling.
+func FixedCount(s Stop) bool {
+	return s.RelNoise == 0 && s.MinSamples == s.MaxSamples && s.MaxTime == NoTimeLimit
+}
+
 // Warmup bounds the calls made before the first sample. The warm-up goes on until the time per call
 // no longer falls.
 type Warmup struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
+	process "github.com/kernbench/kernbench/internal/process/launch"
 )
 
 // override applies the request to copies of the bench's parts. The declaration itself is never
@@ -56,7 +57,22 @@ func (p *Plan) override(req Request) ([]*decl.Part, error) {
 	check.Options = slices.DeleteFunc(slices.Clone(b.Options), func(o decl.Option) bool {
 		return slices.ContainsFunc(p.resolved.axes, func(a decl.Axis) bool { return a.Name == o.Name })
 	})
-	return parts, check.Validate()
+	return parts, errors.Join(check.Validate(), reservedVars(parts))
+}
+
+// reservedVars returns an error for swept variables that every rank gets from kernbench itself.
+// Programs that start their own ranks get none, so they may sweep them.
+func reservedVars(parts []*decl.Part) error {
+	var errs []error
+	for _, p := range parts {
+		for _, e := range p.Envs {
+			if process.IsReserved(e.Name) && (p.Command == nil || !p.Command.OwnRanks) {
+				errs = append(errs, fmt.Errorf("environment variable %s cannot be swept: kernbench sets it for every rank "+
+					"(--ranks sets the number of ranks)", e.Name))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // completePart returns a copy of a part with defaults filled in and with the axis values for the
@@ -131,7 +147,7 @@ func overrideAxis(b *bench.Bench, parts []*decl.Part, a Assign, backend string) 
 			continue
 		}
 		found = true
-		values, err := point.ParseSpec(p.Axes[i].Kind, a.Text)
+		values, err := p.Axes[i].Parse(a.Text)
 		if err != nil {
 			return fmt.Errorf("axis %s: %w", a.Name, err)
 		}
@@ -225,7 +241,7 @@ func skipSets(part *decl.Part, given []Assign) (skips, error) {
 	for _, s := range given {
 		var want, have []string
 		if axis, ok := part.Axis(s.Name); ok {
-			values, err := point.ParseSpec(axis.Kind, s.Text)
+			values, err := axis.Parse(s.Text)
 			if err != nil {
 				return nil, fmt.Errorf("--skip %s: %w", s.Name, err)
 			}

@@ -275,7 +275,7 @@ func (p *Plan) Estimate() (least, most time.Duration) {
 		}
 		m := part.Measure
 		least += n * m.Stop.MinTime
-		most += n * (m.Warmup.MaxTime + m.Stop.MaxTime)
+		most += n * min(m.Warmup.MaxTime+m.Stop.MaxTime, Timeout(part))
 	}
 	return least, most
 }

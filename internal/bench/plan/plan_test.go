@@ -91,6 +91,25 @@ func TestUndeclaredVariables(t *testing.T) {
 	}
 }
 
+// An axis with words accepts these and nothing else, in --skip too.
+func TestWords(t *testing.T) {
+	b := bench.New("b", nop, bench.Strings("dtype", "float16", "float32"))
+	b.Parts[0].Axes[0].Words = map[string]string{"float16": "float16", "fp16": "float16", "float32": "float32"}
+	p := must.Get(Make(b, request([]string{"dtype=fp16,float16"}, nil)))(t)
+	if p.Points != 1 || p.Groups[0].Tasks[0].Point[0].Value.String() != "float16" {
+		t.Errorf("fp16 and float16 are %d points", p.Points)
+	}
+	if _, err := Make(b, request([]string{"dtype=fp61"}, nil)); err == nil ||
+		!strings.Contains(err.Error(), `axis dtype: unknown value "fp61", did you mean "fp16"?`) {
+		t.Errorf("an unknown word: %v", err)
+	}
+	r := request(nil, nil)
+	r.Skips = []Assign{{"dtype", "fp16"}}
+	if p := must.Get(Make(b, r))(t); p.Points != 1 {
+		t.Errorf("%d points without fp16", p.Points)
+	}
+}
+
 // A program gets its point as arguments, so every point is a separate launch.
 func TestProgramsAreLaunchedPerPoint(t *testing.T) {
 	b := make4x4()
@@ -135,6 +154,7 @@ func TestBadRequests(t *testing.T) {
 		want []string
 	}{
 		{"axis typo", request([]string{"sise=1"}, nil), []string{`unknown axis "sise"`, `did you mean "size"`, "dtype"}},
+		{"reserved variable", request(nil, []string{"RANK=0,1"}), []string{"environment variable RANK cannot be swept"}},
 		{"bad value", request([]string{"dtype=f31"}, nil), []string{"axis dtype", "f31"}},
 		{"axis and env clash", request(nil, []string{"size=1"}), []string{"size", "clashes"}},
 		{"unequal zip", request(nil, nil, []string{"size", "VAR", "dtype"}).withAxis("size=1,2,3"),

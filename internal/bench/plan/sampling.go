@@ -40,6 +40,9 @@ func ParseNoise(text string) (float64, error) {
 func (s Sampling) apply(c measure.Config) (measure.Config, error) {
 	c.Cadence, c.Cache = cmp.Or(s.Cadence, c.Cadence), cmp.Or(s.Cache, c.Cache)
 	if s.Noise != nil {
+		if *s.Noise > 0 && measure.FixedCount(c.Stop) { // a target replaces a declared number of samples
+			c.Stop = measure.Default().Stop
+		}
 		c.Stop.RelNoise = *s.Noise
 	}
 	c.Stop.MinSamples, c.Stop.MaxSamples = measure.Bounds(s.MinSamples, s.MaxSamples, c.Stop.MinSamples, c.Stop.MaxSamples)

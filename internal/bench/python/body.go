@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/host/clock"
@@ -67,10 +68,11 @@ type coordinate struct {
 	Value bench.Value `json:"value"`
 }
 
-func coordinates(p bench.Point) []coordinate {
+// coordinates returns a point as the program declared it.
+func (d declared) coordinates(p bench.Point) []coordinate {
 	list := []coordinate{}
 	for _, c := range p {
-		list = append(list, coordinate{c.Name, c.Value.Kind(), c.Value})
+		list = append(list, coordinate{d.ownName(c.Name), c.Value.Kind(), c.Value})
 	}
 	return list
 }
@@ -85,13 +87,14 @@ type prepared struct {
 	Counters []counter `json:"counters"`
 	// Cache is cold if the program flushes the caches before each call.
 	Cache measure.Cache `json:"cache"`
-}
-
-type counter struct {
-	Name   string  `json:"name"`
-	Value  float64 `json:"value"`
-	Unit   string  `json:"unit"`
-	Better string  `json:"better"`
+	// Warmup and Repeat are the numbers of calls before the timing and of samples, if the body fixes
+	// them. Flags of the run take precedence.
+	Warmup int `json:"warmup"`
+	Repeat int `json:"repeat"`
+	// Late means that timed calls may report counters, which the request "report" returns.
+	Late bool `json:"late"`
+	// Details are texts about the point for its row.
+	Details map[string]string `json:"details"`
 }
 
 // programClock describes the clock of the program, in nanoseconds.
@@ -134,7 +137,9 @@ func (p *Program) Body(name string) (bench.Body, error) {
 		}
 		var own *failure
 		var wrong *bench.Wrong
-		if err != nil && !errors.As(err, &own) && !errors.As(err, &wrong) && !errors.Is(err, decl.ErrElsewhere) {
+		var differs *disagreement
+		if err != nil && !errors.As(err, &own) && !errors.As(err, &wrong) && !errors.As(err, &differs) &&
+			!errors.Is(err, decl.ErrElsewhere) {
 			p.program.kill() // another rank hangs or has failed: the printed stacks show where this one was
 		}
 		return err
@@ -151,16 +156,19 @@ func (p *Program) run(ctx context.Context, name string, s *bench.State) (skip *s
 	do := func(verb string) func() error {
 		return func() error { _, err := ask(verb, struct{}{}); return err }
 	}
-	asked := request{Bench: name, Point: coordinates(s.Point())}
+	asked := request{Bench: name, Point: p.declared(name).coordinates(s.Point())}
 	if s.Sampling().Cache == measure.Cold {
 		asked.Cache = measure.Cold
 	}
 	r, err := ask("point", asked)
-	if err != nil || r.Skip != nil {
-		return r.Skip, err
+	if err != nil {
+		return nil, err
 	}
-	for _, c := range r.Counters {
-		s.Report(c.Name, c.Value, c.Unit, c.Better)
+	if err := share(ctx, s, report{r.Skip, r.prepared}); err != nil {
+		return nil, err
+	}
+	if r.Skip != nil {
+		return r.Skip, nil
 	}
 	s.Bytes(int64(r.Bytes))
 	s.Flops(r.Flops)
@@ -173,6 +181,7 @@ func (p *Program) run(ctx context.Context, name string, s *bench.State) (skip *s
 	case !r.Exec:
 		return nil, nil
 	}
+	p.fixCalls(name, s.Sampling(), r.prepared)
 	if r.Verify {
 		s.Verify(func() error { return verdict(ask("verify", struct{}{})) })
 	}
@@ -197,7 +206,34 @@ func (p *Program) run(ctx context.Context, name string, s *bench.State) (skip *s
 	if warning != "" {
 		s.Warn("%s", warning)
 	}
-	return nil, err
+	if err != nil || !r.Late {
+		return nil, err
+	}
+	if r, err = ask("report", struct{}{}); err != nil {
+		return nil, err
+	}
+	return nil, share(ctx, s, report{prepared: r.prepared})
+}
+
+// fixCalls applies the numbers of calls that the body chose, unless flags of the run changed the
+// declared ones.
+func (p *Program) fixCalls(name string, c *bench.Config, r prepared) {
+	declared := p.declared(name).Sampling.config()
+	if r.Repeat == 0 {
+		return
+	}
+	if c.Stop == declared.Stop {
+		c.Stop = fixedCount(r.Repeat)
+	}
+	if c.Warmup == declared.Warmup {
+		c.Warmup = fixedWarmup(r.Warmup)
+	}
+}
+
+// declared returns the declaration of a bench of the file, or an empty one.
+func (p *Program) declared(name string) (d declared) {
+	d, _ = lists.First(p.hello.Benches, func(d declared) bool { return d.Name == name })
+	return d
 }
 
 func verdict(r reply, err error) error {

@@ -182,7 +182,7 @@ func (e *examinee) first(d declared) (r reply, err error) {
 	}
 	at := bench.Point{{Name: bench.RanksAxis, Value: point.IntValue(1)}}
 	at = append(append(at, p.Groups[0].Tasks[0].Point...), p.Options...)
-	r, err = e.request("point", request{Bench: d.Name, Point: coordinates(at)})
+	r, err = e.request("point", request{Bench: d.Name, Point: d.coordinates(at)})
 	if err == nil && r.Skip == nil && !r.Exec && len(r.Counters) == 0 {
 		err = errors.New("point: the answer has neither exec nor counters nor skip")
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/inputs"
@@ -57,6 +58,31 @@ type declared struct {
 	Trials   int                  `json:"trials"`
 	Backends []string             `json:"backends"`
 	Sampling sampling             `json:"sampling"`
+
+	taken func(name string) bool // reports whether a name is a flag or a column of kernbench
+}
+
+// axisPrefix qualifies an axis whose name is taken.
+const axisPrefix = "axis."
+
+// columnName returns the name of an axis in plans, rows and tables: its own, or a qualified one if its
+// own is taken. The program does not see qualified names.
+func (d declared) columnName(name string) string {
+	if d.taken != nil && d.taken(name) && slices.ContainsFunc(d.Axes, func(a axis) bool { return a.Name == name }) {
+		return axisPrefix + name
+	}
+	return name
+}
+
+// ownName returns the name by which the program knows an axis.
+func (d declared) ownName(column string) string {
+	own := func(name string) bool {
+		return slices.ContainsFunc(d.Axes, func(a axis) bool { return a.Name == name })
+	}
+	if name, qualified := strings.CutPrefix(column, axisPrefix); qualified && !own(column) && own(name) {
+		return name
+	}
+	return column
 }
 
 type axis struct {
@@ -64,6 +90,9 @@ type axis struct {
 	Type   point.Kind `json:"type"`
 	Values []string   `json:"values"`
 	Spec   string     `json:"spec"` // instead of values
+	// Words maps the texts that the command line accepts to the values that they mean. If it is
+	// empty, every text of the type is accepted.
+	Words map[string]string `json:"words"`
 }
 
 type envAxis struct {
@@ -85,6 +114,9 @@ type sampling struct {
 	Seconds    float64       `json:"seconds"`
 	MinSamples int           `json:"min_samples"`
 	MaxSamples int           `json:"max_samples"`
+	// Repeat, if above 0, is a fixed number of samples, taken after Warmup calls.
+	Warmup int `json:"warmup"`
+	Repeat int `json:"repeat"`
 }
 
 // IsFile reports whether a file of benches belongs to this package: a Python file, or an executable
@@ -106,7 +138,9 @@ const ImportLimit = 5 * time.Minute
 
 // Load returns the benches that a file declares. It imports a Python file once with the given
 // interpreter (default python3), or starts the program.
-func Load(ctx context.Context, path, program string) ([]*bench.Bench, error) {
+//
+// An axis for whose name taken is true gets a qualified name, axis.NAME. taken may be nil.
+func Load(ctx context.Context, path, program string, taken func(string) bool) ([]*bench.Bench, error) {
 	script, err := script(path, program)
 	if err != nil {
 		return nil, err
@@ -138,6 +172,7 @@ func Load(ctx context.Context, path, program string) ([]*bench.Bench, error) {
 	var benches []*bench.Bench
 	asked := false
 	for _, d := range r.Benches {
+		d.taken = taken
 		b, err := d.bench(ctx, p)
 		if err != nil {
 			p.close()
@@ -182,7 +217,8 @@ func withOutput(err error, output string) error {
 // bench converts the declaration for the planner. Its body is a placeholder: workers replace it by
 // [Program.Body].
 func (d declared) bench(ctx context.Context, p *program) (*bench.Bench, error) {
-	part := &decl.Part{Help: d.Help, Zips: d.Zips, Metrics: d.Metrics, Trials: d.Trials,
+	zips := lists.Map(d.Zips, func(z []string) []string { return lists.Map(z, d.columnName) })
+	part := &decl.Part{Help: d.Help, Zips: zips, Metrics: d.Metrics, Trials: d.Trials,
 		Timeout: time.Duration(d.Timeout * float64(time.Second)), Measure: d.Sampling.config(),
 		Body: bench.Body(func(context.Context, *bench.State) error { return errors.New("it has no interpreter") }).Run}
 	for _, a := range d.Axes {
@@ -190,7 +226,7 @@ func (d declared) bench(ctx context.Context, p *program) (*bench.Bench, error) {
 		if err != nil {
 			return nil, fmt.Errorf("axis %q: %w", a.Name, err)
 		}
-		part.Axes = append(part.Axes, decl.Axis{Name: a.Name, Kind: a.Type, Values: values})
+		part.Axes = append(part.Axes, decl.Axis{Name: d.columnName(a.Name), Kind: a.Type, Values: values, Words: a.Words})
 	}
 	for _, e := range d.Envs {
 		env := decl.EnvAxis{Name: e.Name}
@@ -234,7 +270,7 @@ func (a axis) values() (values []bench.Value, err error) {
 
 // keep calls the file's own predicates for a point.
 func (d declared) keep(ctx context.Context, p *program, at bench.Point) error {
-	r, err := p.ask(ctx, "where", request{Bench: d.Name, Point: coordinates(at)}, nil)
+	r, err := p.ask(ctx, "where", request{Bench: d.Name, Point: d.coordinates(at)}, nil)
 	if err == nil && r.Dropped != "" {
 		err = errors.New(r.Dropped)
 	}
@@ -251,5 +287,18 @@ func (s sampling) config() bench.Config {
 	c.Stop.MinTime, c.Stop.MaxTime = measure.Bounds(0, time.Duration(s.Seconds*float64(time.Second)), c.Stop.MinTime,
 		c.Stop.MaxTime)
 	c.Stop.MinSamples, c.Stop.MaxSamples = measure.Bounds(s.MinSamples, s.MaxSamples, c.Stop.MinSamples, c.Stop.MaxSamples)
+	if s.Repeat > 0 {
+		c.Stop, c.Warmup = fixedCount(s.Repeat), fixedWarmup(s.Warmup)
+	}
 	return c
+}
+
+// fixedCount is the rule that takes exactly n samples.
+func fixedCount(n int) measure.Stop {
+	return measure.Stop{MinSamples: n, MaxSamples: n, MaxTime: measure.NoTimeLimit}
+}
+
+// fixedWarmup makes exactly n calls, at least one, whatever their time.
+func fixedWarmup(n int) measure.Warmup {
+	return measure.Warmup{MinCalls: max(1, n), MaxCalls: max(1, n), MaxTime: 24 * time.Hour}
 }

@@ -9,7 +9,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,43 +29,6 @@ import (
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
-//go:embed kernbench/*.py kernbench/py.typed
-var files embed.FS
-
-// Module is the source of the module's main file. `kernbench python` prints it, for editors and type
-// checkers.
-var Module = string(Sources()["__init__.py"])
-
-// Sources returns the files of the Python package kernbench by name.
-func Sources() map[string][]byte {
-	found := map[string][]byte{}
-	entries, err := files.ReadDir("kernbench")
-	for _, e := range entries {
-		if err == nil {
-			found[e.Name()], err = files.ReadFile("kernbench/" + e.Name())
-		}
-	}
-	if err != nil {
-		panic(err) // the files are part of this program
-	}
-	return found
-}
-
-// packed is the package as it is sent to an interpreter: a JSON object from module names to sources.
-var packed = sync.OnceValue(func() []byte {
-	modules := map[string]string{}
-	for name, source := range Sources() {
-		if module, is := strings.CutSuffix(name, ".py"); is {
-			modules[module] = string(source)
-		}
-	}
-	data, err := json.Marshal(modules)
-	if err != nil {
-		panic(err) // texts can always be encoded
-	}
-	return data
-})
-
 // The protocol's version, and its environment variables.
 const (
 	protocol  = 1
@@ -74,30 +36,6 @@ const (
 	// InterpreterVar names the interpreter. The default is python3 from the PATH.
 	InterpreterVar = "KERNBENCH_PYTHON"
 )
-
-// bootstrap imports the package from its sources on file descriptor 4, so that nothing needs to be
-// installed or written. An installed package of the same name is not used. The linecache entries let
-// tracebacks show its lines.
-const bootstrap = `import sys, json, linecache, importlib.machinery, importlib.util
-if sys.version_info < (3, 8): sys.exit("kernbench needs Python 3.8 or later, this is %d.%d" % sys.version_info[:2])
-with open(4, encoding="utf-8") as f: sources = json.load(f)
-class Sent:
-    def find_spec(self, name, path=None, target=None):
-        package, _, module = name.partition(".")
-        module = module or "__init__"
-        if package == "kernbench" and module in sources:
-            spec = importlib.machinery.ModuleSpec(name, self, is_package=module == "__init__")
-            spec.loader_state = module
-            return spec
-    def create_module(self, spec): pass
-    def exec_module(self, module):
-        name = module.__spec__.loader_state
-        path = "kernbench/%s.py" % name
-        linecache.cache[path] = (len(sources[name]), None, sources[name].splitlines(True), path)
-        exec(compile(sources[name], path, "exec"), module.__dict__)
-sys.meta_path.insert(0, Sent())
-import kernbench
-kernbench._main(sys.argv[1])`
 
 // stackTime is the time for a program to print its stacks before it is killed.
 const stackTime = 300 * time.Millisecond
@@ -124,11 +62,20 @@ func script(path, interpreter string) ([]string, error) {
 	if !isPython(path) {
 		return []string{"", file}, nil
 	}
-	found, err := exec.LookPath(cmp.Or(interpreter, "python3"))
+	found, err := findInterpreter(interpreter)
 	if err != nil {
-		return nil, fmt.Errorf("finding Python: %w (%s names another interpreter)", err, InterpreterVar)
+		return nil, err
 	}
 	return []string{found, file}, nil
+}
+
+// findInterpreter returns the path of an interpreter, by default of python3.
+func findInterpreter(name string) (string, error) {
+	found, err := exec.LookPath(cmp.Or(name, "python3"))
+	if err != nil {
+		return "", fmt.Errorf("finding Python: %w (%s names another interpreter)", err, InterpreterVar)
+	}
+	return found, nil
 }
 
 // start starts a script with the given environment.
@@ -149,19 +96,14 @@ func start(script, environ []string, output, errors io.Writer) (*program, error)
 	p.cmd = exec.Command(file)
 	p.cmd.ExtraFiles = []*os.File{theirs}
 	if interpreter != "" {
-		source, write, err := os.Pipe()
+		archive, err := archive()
 		if err != nil {
 			ours.Close()
-			return nil, fmt.Errorf("making a pipe for %s: %w", file, err)
+			return nil, err
 		}
-		defer source.Close()
-		go func() { // fails if the interpreter ends early, which ask reports
-			write.Write(packed())
-			write.Close()
-		}()
 		p.kind = "python"
-		p.cmd = exec.Command(interpreter, "-c", bootstrap, file)
-		p.cmd.ExtraFiles = []*os.File{theirs, source}
+		p.cmd = exec.Command(interpreter, "-c", bootstrap+serve, file)
+		p.cmd.ExtraFiles = []*os.File{theirs, archive} // descriptors 3 and 4
 	}
 	p.cmd.Env = append(slices.Clip(environ), socketVar+"=3")
 	p.cmd.Stdout, p.cmd.Stderr = output, errors

@@ -48,6 +48,12 @@ func Clash(b *bench.Bench) error {
 	return errors.Join(errs...)
 }
 
+// taken reports whether an axis of another program needs a qualified name, because its own is a flag
+// of `run` or has another meaning in expressions.
+func taken(name string) bool {
+	return name == bench.BackendName || name == "part" || slices.Contains(fixedNames(), normal(name))
+}
+
 // preset returns the axis values that --profile selects.
 func preset(b *bench.Bench, name string) (list []plan.Assign, err error) {
 	if name == "" {
@@ -157,7 +163,7 @@ func named(args []string) (benches, files []string) {
 // program that speaks the protocol, or a sweep in YAML.
 func LoadFile(ctx context.Context, path string) (found []*bench.Bench, err error) {
 	if python.IsFile(path) {
-		found, err = python.Load(ctx, path, os.Getenv(python.InterpreterVar))
+		found, err = python.Load(ctx, path, os.Getenv(python.InterpreterVar), taken)
 	} else {
 		found = make([]*bench.Bench, 1)
 		found[0], err = sweep.Load(path)

@@ -246,8 +246,15 @@ var (
 	// settingVars are settings of the user that match a pattern above. The variables that name the
 	// file of a dynamic library are settings, too.
 	settingVars = []string{"PMIX_MCA_*", "KERNBENCH_HOST", "KERNBENCH_MPI_LIB", "KERNBENCH_PETSC",
-		"KERNBENCH_CUDA_TAKE_TURNS"}
+		"KERNBENCH_CUDA_TAKE_TURNS", "KERNBENCH_IRIS_FLAGS"}
 )
+
+// IsReserved reports whether kernbench itself sets this variable for every rank, so that a sweep
+// cannot set it.
+func IsReserved(name string) bool {
+	_, ofRank := new(RankVars).Values()[name]
+	return ofRank || strings.HasPrefix(name, "KERNBENCH_") && !isUserSetting(name)
+}
 
 // isUserSetting reports whether a variable is a setting of the user for all processes.
 func isUserSetting(name string) bool {
