@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -171,6 +172,37 @@ func TestPackagesSayWhatTheyAreFor(t *testing.T) {
 		}
 		if strings.HasPrefix(pkg, "internal/") && !strings.Contains(string(guide), "`"+path.Base(pkg)+"`") {
 			t.Errorf("docs/architecture.md does not mention `%s`", path.Base(pkg))
+		}
+	}
+}
+
+// fileReaders lists the packages that may open files by themselves, and why.
+var fileReaders = map[string]string{
+	"internal/base/infile":    "it is the guarded reader",
+	"internal/base/golden":    "test files",
+	"internal/host":           "files of the kernel and of this program's own daemons",
+	"internal/process":        "files of the kernel, and logs and sockets of this program",
+	"internal/comm":           "shared memory and files of the kernel",
+	"internal/cli/guide":      "creates files only",
+	"internal/cli/selftest":   "files that it has just written",
+	"internal/result/journal": "its own format, with locks",
+	"internal/bench/run":      "logs that it has just written, of limited size",
+	"internal/view/report":    "figures that it has just written",
+	"internal/view/compare":   "the baseline of a RUN folder",
+}
+
+// TestInputsAreReadWithBounds checks that files from outside are read through infile only.
+func TestInputsAreReadWithBounds(t *testing.T) {
+	for _, s := range sources(t) {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(fileReaders)), func(p string) bool { return within(s.pkg, p) }) {
+			continue
+		}
+		for i, line := range strings.Split(s.text, "\n") {
+			for _, call := range []string{"os.ReadFile(", "os.Open(", "os.OpenFile(", "os.DirFS("} {
+				if strings.Contains(line, call) && !strings.Contains(line, `"/proc`) && !strings.Contains(line, `"/sys`) {
+					t.Errorf("%s:%d uses %s: read it with infile, which bounds size and kind", s.file, i+1, call)
+				}
+			}
 		}
 	}
 }

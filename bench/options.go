@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
-	"os"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 )
@@ -97,7 +97,7 @@ func (s *State) File(name string) (path string, data []byte, err error) {
 	if path == "" {
 		return "", nil, nil
 	}
-	if data, err = os.ReadFile(path); err != nil {
+	if data, err = infile.ReadRegular(path, infile.Table); err != nil {
 		return path, nil, fmt.Errorf("--%s: %w", name, err)
 	}
 	sha = cmp.Or(sha, s.set.Inputs[name])

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/imports"
@@ -244,7 +245,7 @@ func loadCurve(name, algorithm string) (*model.Table, error) {
 // samplesOf reads the all-reduces of a RUN or CSV file, and describes the source in words.
 func samplesOf(name string) (samples []model.Sample, source string, err error) {
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && !strings.HasSuffix(name, ".jsonl") {
-		text, err := os.ReadFile(name)
+		text, err := infile.Read(name, infile.Table)
 		if err != nil {
 			return nil, "", err
 		}

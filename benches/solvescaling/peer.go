@@ -25,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/host/cores"
@@ -419,7 +420,7 @@ func writeVector(w io.Writer, n int, at func(int) float64) error {
 }
 
 func readVector(path string, n int) ([]float64, error) {
-	data, err := os.ReadFile(path)
+	data, err := infile.ReadRegular(path, int64(8+8*n))
 	if err != nil {
 		return nil, fmt.Errorf("the peer's solution: %w", err)
 	}

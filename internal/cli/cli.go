@@ -21,6 +21,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	_ "github.com/kernbench/kernbench/dist/all" // every program has every backend
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -147,6 +148,8 @@ figures and comparisons are made from the journal.`,
 	}
 	root.SetVersionTemplate("{{.Version}}")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(request.FlagError(cmd.Flags(), err)) })
+	root.PersistentFlags().Var(inputLimit{}, "max-input",
+		"`SIZE` up to which input files are read, where that is more than the limit of their kind, such as 256M")
 	run, err := a.runCommand(ctx)
 	if err != nil {
 		return nil, err
@@ -164,6 +167,20 @@ figures and comparisons are made from the journal.`,
 	root.InitDefaultHelpCmd() // now, so that prepare also covers the arguments of `help`
 	prepare(root, root.Commands())
 	return root, nil
+}
+
+// inputLimit is the value of --max-input.
+type inputLimit struct{}
+
+func (inputLimit) String() string { return "" }
+func (inputLimit) Type() string   { return "size" }
+
+func (inputLimit) Set(text string) error {
+	n, err := unit.ParseBytes(text)
+	if err == nil {
+		infile.Raise(n)
+	}
+	return err
 }
 
 // wrongUsage makes every error of a command a usage error.

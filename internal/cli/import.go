@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
@@ -180,7 +180,7 @@ func (im *importing) read(paths []string, f importFlags) error {
 // source reads a file and records it as an input of the run.
 func (im *importing) source(path string) (src imports.Source, data []byte, err error) {
 	src = im.src
-	data, err = os.ReadFile(path)
+	data, err = infile.Read(path, infile.Table)
 	src.Name, src.SHA256 = filepath.Base(path), fmt.Sprintf("%x", sha256.Sum256(data))
 	im.inputs[path] = src.SHA256
 	return src, data, err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/accel/dma"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -132,7 +133,7 @@ func (a *app) probeTopology(fl *pflag.FlagSet, f probeFlags) error {
 	name, file := f.topology, topo.DefaultFile()
 	if name != dma.BuiltIn {
 		var err error
-		if file, err = os.ReadFile(name); err != nil {
+		if file, err = infile.Read(name, infile.Config); err != nil {
 			return usage(fmt.Errorf("reading a topology: %w; the one built in is --topology %s", err, dma.BuiltIn))
 		}
 	}

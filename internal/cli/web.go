@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/view/web"
 )
@@ -102,7 +103,7 @@ func (a *app) serve(ctx context.Context, dir, addr, tokenFile, index string) err
 	}
 	opts := web.Options{Dir: dir, Bench: a.bench, Index: index, Build: thisProgram()}
 	if tokenFile != "" {
-		text, err := os.ReadFile(tokenFile)
+		text, err := infile.Read(tokenFile, infile.Config)
 		if err != nil {
 			return usage(fmt.Errorf("reading the token: %w", err))
 		}

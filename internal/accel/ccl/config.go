@@ -6,10 +6,10 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 )
@@ -83,7 +83,7 @@ const maxBytes = 1 << 30 // upper limit of all sizes
 
 // Load reads a configuration file.
 func Load(path string) (*Config, error) {
-	data, err := os.ReadFile(path)
+	data, err := infile.Read(path, infile.Config)
 	if err != nil {
 		return nil, fmt.Errorf("reading a ccl file: %w", err)
 	}

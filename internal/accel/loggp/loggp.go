@@ -23,10 +23,10 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"os"
 	"sync"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
@@ -75,7 +75,7 @@ var Default = sync.OnceValue(func() Network {
 
 // Load reads a network file.
 func Load(path string) (Network, error) {
-	data, err := os.ReadFile(path)
+	data, err := infile.Read(path, infile.Config)
 	if err != nil {
 		return Network{}, fmt.Errorf("reading a network: %w", err)
 	}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 )
 
@@ -25,7 +25,7 @@ const (
 
 // Load reads a topology file.
 func Load(path string) (*Topology, error) {
-	data, err := os.ReadFile(path)
+	data, err := infile.Read(path, infile.Config)
 	if err != nil {
 		return nil, fmt.Errorf("reading a topology: %w", err)
 	}

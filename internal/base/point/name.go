@@ -5,9 +5,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/infile"
 )
 
 // NoFile is the value of a file axis that stands for the built-in content.
@@ -24,7 +25,7 @@ func FileValue(path, sha string) Value { return StringValue(path + "#" + sha[:ha
 
 // HashFile returns the SHA-256 of a file in hexadecimal digits.
 func HashFile(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := infile.Open(path, infile.Data)
 	if err != nil {
 		return "", err
 	}

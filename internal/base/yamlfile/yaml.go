@@ -7,6 +7,7 @@
 package yamlfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
@@ -67,6 +69,10 @@ func (r *Reader) document(data []byte, noun, needs string) Node {
 		r.add(1, 1, "the file is not UTF-8 text")
 		return nil
 	}
+	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // the byte order mark of some editors
+	if !r.bounded(string(data)) {
+		return nil
+	}
 	// Duplicate keys are reported later, together with all other faults.
 	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
@@ -95,6 +101,41 @@ func (r *Reader) document(data []byte, noun, needs string) Node {
 	r.anchors = map[string]Node{}
 	ast.Walk(anchorCollector(r.anchors), root)
 	return root
+}
+
+// Limits of a file. The parser's time grows with the square of the tokens, and its stack and memory with
+// the depth: 200,000 opening brackets took it 22 GB. The tokens are counted first, in linear time.
+const (
+	maxTokens = 30_000
+	maxDepth  = 64
+)
+
+// bounded reports whether the parser can read the text in reasonable time and memory, and adds a fault
+// if not.
+func (r *Reader) bounded(text string) bool {
+	brackets, dashes, line := 0, 0, 0
+	for i, t := range lexer.Tokenize(text) {
+		if t.Position.Line != line {
+			dashes, line = 0, t.Position.Line
+		}
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			brackets++
+		case token.SequenceEndType, token.MappingEndType:
+			brackets--
+		case token.SequenceEntryType, token.MappingKeyType:
+			dashes++
+		}
+		switch {
+		case brackets+dashes > maxDepth:
+			r.add(line, t.Position.Column, fmt.Sprintf("lists and mappings are nested more than %d deep", maxDepth))
+			return false
+		case i >= maxTokens:
+			r.add(line, t.Position.Column, fmt.Sprintf("the file has more than %d values, keys and marks", maxTokens))
+			return false
+		}
+	}
+	return true
 }
 
 type anchorCollector map[string]Node

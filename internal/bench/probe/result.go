@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
@@ -215,7 +216,7 @@ func Read(path string) (Result, error) {
 }
 
 func read(path string, check func(Result) error) (Result, error) {
-	data, err := os.ReadFile(path)
+	data, err := infile.Read(path, infile.Config)
 	if err != nil {
 		return Result{}, err
 	}

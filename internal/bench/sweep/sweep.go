@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
@@ -38,7 +39,7 @@ type reader struct{ *yamlfile.Reader }
 // the current folder. Load hashes the programs and files that the sweep names, so that rows of an
 // edited script are not mixed with older ones.
 func Load(path string) (*bench.Bench, error) {
-	data, err := os.ReadFile(path)
+	data, err := infile.Read(path, infile.Config)
 	if err != nil {
 		return nil, fmt.Errorf("reading a sweep file: %w", err)
 	}

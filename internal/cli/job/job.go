@@ -18,6 +18,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
@@ -87,7 +88,7 @@ func (p Process) Secret() ([]byte, error) {
 			return nil, fmt.Errorf("reading the secret: other users can read or change %s: chmod 600 it, and make a new one",
 				p.SecretFile)
 		}
-		if secret, err = os.ReadFile(p.SecretFile); err != nil {
+		if secret, err = infile.Read(p.SecretFile, infile.Config); err != nil {
 			return nil, fmt.Errorf("reading the secret: %w", err)
 		}
 	case len(secret) == 0:

@@ -3,10 +3,8 @@
 package request
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
@@ -324,11 +323,11 @@ func withFiles(b *bench.Bench, req plan.Request,
 			return nil, err
 		}
 		for _, path := range paths {
-			data, err := os.ReadFile(path)
+			sha, err := point.HashFile(path)
 			if err != nil {
 				return nil, fmt.Errorf("--%s: %w", o.Name, err)
 			}
-			if sha := fmt.Sprintf("%x", sha256.Sum256(data)); o.Sweepable {
+			if o.Sweepable {
 				req.Files[path] = sha
 			} else {
 				req.Inputs[o.Name] = sha

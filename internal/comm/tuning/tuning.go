@@ -10,12 +10,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
@@ -94,7 +94,7 @@ func Parse(text []byte) (*Table, error) {
 
 // Load reads a table from a file.
 func Load(path string) (*Table, error) {
-	text, err := os.ReadFile(path)
+	text, err := infile.Read(path, infile.Table)
 	if err != nil {
 		return nil, fmt.Errorf("reading a tuning table: %w", err)
 	}

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -84,7 +84,7 @@ func isFile(name string) bool { return strings.HasSuffix(name, ".yaml") || strin
 
 // Digest returns the SHA-256 of a cluster file. It returns "" if name is not a file or cannot be read.
 func Digest(name string) string {
-	data, err := os.ReadFile(name)
+	data, err := infile.Read(name, infile.Config)
 	if !isFile(name) || err != nil {
 		return ""
 	}
@@ -94,7 +94,7 @@ func Digest(name string) string {
 // Find returns a cluster by its name, such as h100-8x4, or from a YAML file.
 func Find(name string) (*Cluster, error) {
 	if isFile(name) {
-		data, err := os.ReadFile(name)
+		data, err := infile.Read(name, infile.Config)
 		if err != nil {
 			return nil, fmt.Errorf("reading a cluster: %w", err)
 		}

@@ -10,11 +10,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/infile"
 )
 
 // File is a matrix read from a file, or some of its rows. It implements Problem.
@@ -68,7 +69,7 @@ func LoadVector(path string) ([]float64, error) { return load(path, ReadVector) 
 
 // load opens a file and adds its path to the errors of read.
 func load[T any](path string, read func(io.Reader) (T, error)) (none T, err error) {
-	in, err := os.Open(path)
+	in, err := infile.Open(path, infile.Data)
 	if err != nil {
 		return none, err
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -54,7 +55,7 @@ func (s fileState) of(name string) string {
 
 // get returns the entry with the name if it was made from this state of its journal.
 func (x index) get(name string, now fileState) (json.RawMessage, bool) {
-	text, err := os.ReadFile(x.file(name))
+	text, err := infile.ReadRegular(x.file(name), infile.Table)
 	var e entry
 	if err != nil || json.Unmarshal(text, &e) != nil || e.Of != now.of(name) {
 		return nil, false

@@ -1,0 +1,171 @@
+// Package infile reads files that come from outside: named on the command line, in a declaration, or
+// stored in a RUN folder by somebody else. Each read is bounded. Devices, sockets and folders are
+// refused, and a file larger than the limit of its kind is an error before it fills the memory.
+//
+// A test of the module's root forbids other packages to read such files by themselves.
+package infile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/unit"
+)
+
+// Limits of the kinds of files, in bytes.
+const (
+	Config = 1 << 20  // YAML files, tables of settings and probe results
+	Table  = 64 << 20 // measurements: logs and CSV files to import, indexes, figures
+	Data   = 64 << 30 // matrices, journals and executables, which are read as a stream
+)
+
+// raised is the limit that the user has set for all kinds, in bytes, or 0.
+var raised atomic.Int64
+
+// Raise sets the limit of all kinds that have a smaller one, as the flag --max-input does.
+func Raise(limit int64) { raised.Store(limit) }
+
+// pipeDeadline is how long a pipe may deliver nothing.
+const pipeDeadline = 30 * time.Second
+
+// ErrTooLarge is wrapped by the errors of files above the limit.
+var ErrTooLarge = errors.New("too large")
+
+// Read returns the content of a regular file, or of a pipe that the user named, such as
+// /dev/stdin or the <(command) of a shell. limit is its largest size in bytes.
+func Read(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode()&fs.ModeNamedPipe != 0 {
+		return readPipe(path, limit)
+	}
+	return ReadRegular(path, limit)
+}
+
+// ReadRegular is Read without pipes, for files that the user has not named: the parts of a RUN
+// folder and files found in the current folder.
+func ReadRegular(path string, limit int64) ([]byte, error) {
+	f, err := Open(path, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f, path, limit)
+}
+
+// Open opens a regular file of at most limit bytes. It never waits, not even for the writer of a pipe.
+func Open(path string, limit int64) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s is %s: want a regular file", path, kindOf(info.Mode()))
+	case info.Size() > atLeast(limit):
+		err = tooLarge(path, info.Size(), limit)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// atLeast returns the limit, or the larger one that the user has set.
+func atLeast(limit int64) int64 { return max(limit, raised.Load()) }
+
+func tooLarge(path string, size, limit int64) error {
+	return fmt.Errorf("%s is %w: it has %s bytes, and the limit is %s (--max-input raises it)",
+		path, ErrTooLarge, unit.FormatBytes(size), unit.FormatBytes(atLeast(limit)))
+}
+
+// readAll reads to the end, and fails if there is more than the limit: a file may grow while it is
+// read, and the size of a pipe is not known beforehand.
+func readAll(r io.Reader, path string, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, atLeast(limit)+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	if int64(len(data)) > atLeast(limit) {
+		return nil, tooLarge(path, int64(len(data)), limit)
+	}
+	return data, nil
+}
+
+// readPipe reads a pipe in a goroutine of its own, because opening or reading it may block for
+// ever. The goroutine is abandoned at the deadline and when the user ends the program.
+func readPipe(path string, limit int64) ([]byte, error) {
+	type result struct {
+		data []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	progress := make(chan struct{}, 1)
+	go func() {
+		f, err := os.Open(path)
+		if err != nil {
+			done <- result{nil, err}
+			return
+		}
+		defer f.Close()
+		data, err := readAll(reporting{f, progress}, path, limit)
+		done <- result{data, err}
+	}()
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(ended)
+	timer := time.NewTimer(pipeDeadline)
+	defer timer.Stop()
+	for {
+		select {
+		case r := <-done:
+			return r.data, r.err
+		case <-progress:
+			timer.Reset(pipeDeadline)
+		case <-timer.C:
+			return nil, fmt.Errorf("reading %s: the pipe delivered nothing for %v", path, pipeDeadline)
+		case s := <-ended:
+			return nil, fmt.Errorf("reading %s: interrupted (%v)", path, s)
+		}
+	}
+}
+
+// reporting is a reader that reports each read to a channel.
+type reporting struct {
+	io.Reader
+	progress chan<- struct{}
+}
+
+func (r reporting) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	select {
+	case r.progress <- struct{}{}:
+	default:
+	}
+	return n, err
+}
+
+// kindOf describes what a path is if it is not a regular file.
+func kindOf(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a folder"
+	case m&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
+}
