@@ -188,7 +188,6 @@ var fileReaders = map[string]string{
 	"internal/result/journal": "its own format, with locks",
 	"internal/bench/run":      "logs that it has just written, of limited size",
 	"internal/view/report":    "figures that it has just written",
-	"internal/view/compare":   "the baseline of a RUN folder",
 }
 
 // TestInputsAreReadWithBounds checks that files from outside are read through infile only.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/bench/wheel"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
@@ -36,7 +37,7 @@ is needed to write it.`,
 				}
 			}
 			if licences != "" {
-				if w.Licences, err = os.ReadFile(licences); err != nil {
+				if w.Licences, err = infile.Read(licences, infile.Table); err != nil {
 					return fmt.Errorf("reading the licences: %w", err)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -96,7 +97,7 @@ func hashFile(path string) (sum string, huge bool, err error) {
 
 // readSum hashes a file and returns its state afterwards.
 func readSum(path string) (string, stamp, error) {
-	f, err := os.Open(path)
+	f, err := infile.Open(path, infile.Data)
 	if err != nil {
 		return "", stamp{}, err
 	}
@@ -162,7 +163,7 @@ func loadSums() (list []storedSum) {
 	if err != nil {
 		return nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := infile.ReadRegular(path, infile.Table)
 	if err != nil || json.Unmarshal(text, &list) != nil {
 		return nil
 	}

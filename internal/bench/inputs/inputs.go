@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -177,7 +178,7 @@ func (s *Set) program(prefix, name, dir string, environ []string) error {
 // shebang returns the interpreter in the first line of a script and, if that is env, the
 // program that env starts. It returns "" for other files.
 func shebang(path string) (interpreter, program string) {
-	f, err := os.Open(path)
+	f, err := infile.Open(path, infile.Data)
 	if err != nil {
 		return "", ""
 	}

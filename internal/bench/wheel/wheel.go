@@ -13,12 +13,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
@@ -78,7 +78,7 @@ func (w Wheel) Write(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	program, err := os.ReadFile(w.Program)
+	program, err := infile.ReadRegular(w.Program, infile.Data)
 	if err != nil {
 		return fmt.Errorf("making a wheel: %w", err)
 	}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -37,7 +37,7 @@ var ErrNoBaseline = errors.New("no baseline is saved in it")
 // ReadBaseline reads the baseline of a RUN folder.
 func ReadBaseline(dir string) (Baseline, error) {
 	var b Baseline
-	text, err := os.ReadFile(filepath.Join(dir, BaselineFile))
+	text, err := infile.ReadRegular(filepath.Join(dir, BaselineFile), infile.Config)
 	if errors.Is(err, fs.ErrNotExist) {
 		return b, fmt.Errorf("%s: %w", dir, ErrNoBaseline)
 	}
