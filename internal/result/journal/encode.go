@@ -80,7 +80,8 @@ func encode(rec any) (entry, error) {
 	return e, nil
 }
 
-// marshalLine returns the record as JSON with its type as the first member.
+// marshalLine returns the record as JSON with its type as the first member and the checksum as
+// the last.
 func marshalLine(typ string, rec any) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"type":%q,`, typ)
@@ -90,8 +91,8 @@ func marshalLine(typ string, rec any) ([]byte, error) {
 	if err := enc.Encode(rec); err != nil {
 		return nil, err
 	}
-	line := b.Bytes()
-	return slices.Delete(line, start, start+1), nil // the opening brace of the record itself
+	line := slices.Delete(b.Bytes(), start, start+1) // the opening brace of the record itself
+	return appendChecksum(line), nil
 }
 
 func describeRow(r Row) string {

@@ -98,17 +98,18 @@ var testTime = time.Date(2026, 11, 15, 1, 42, 33, 123456789, time.UTC)
 
 // testRow returns row i of a run. Different i are different work.
 func testRow(run string, i int) Row {
-	ranks, ci := 2, 12.75
+	ranks, us := 2, 12.5+float64(i)
+	ci := us + 0.25
 	return Row{
 		Run: run, Bench: "all_reduce", Part: "latency", NumRanks: &ranks, Backend: "cpu", Trial: i % 3,
 		Point: point.Point{{Name: "size", Value: point.BytesValue(int64(1024 * (i + 1)))},
 			{Name: "dtype", Value: point.StringValue("f32")}},
 		Env:    point.Env{{Name: "NCCL_ALGO", Value: "Ring", Set: true}, {Name: "NCCL_PROTO"}},
 		Status: OK, Kind: Measured, Clock: "monotonic", Samples: 100,
-		Metrics: map[string]float64{"time_us": 12.5 + float64(i), "busbw": 5.25},
+		Metrics: map[string]float64{"time_us": us, "busbw": 5.25},
 		Units:   map[string]string{"time_us": "us", "busbw": "GB/s"},
-		Stats: NewObject(map[string]Stat{"time_us": {Min: 12, P50: 12.5, P90: 13, P99: 14, Max: 15, Mean: 12.6,
-			CIHigh: &ci}}),
+		Stats: NewObject(map[string]Stat{"time_us": {Min: us - 0.5, P50: us, P90: us + 0.5, P99: us + 1.5,
+			Max: us + 2.5, Mean: us + 0.1, CIHigh: &ci}}),
 		Host: "node1", Time: testTime, Key: fmt.Sprintf("%016x", i),
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -23,11 +24,18 @@ const excerptLen = 80
 // Problem is a line that could not be used.
 type Problem struct {
 	Line int    // number, from 1
+	Run  string // the run that it belongs to, as far as can be told
 	Text string // beginning of the line
 	Err  error
 }
 
-func (p Problem) String() string { return fmt.Sprintf("line %d: %v: %q", p.Line, p.Err, p.Text) }
+func (p Problem) String() string {
+	of := ""
+	if p.Run != "" {
+		of = " (run " + p.Run + ")"
+	}
+	return fmt.Sprintf("line %d%s: %v: %q", p.Line, of, p.Err, p.Text)
+}
 
 // Read reads the journal of a RUN folder, or a file whose name ends in .jsonl. Lines that
 // cannot be used become Problems and not errors. Read takes no lock, so a line that is
@@ -84,6 +92,7 @@ type reader struct {
 	byID  map[string]*Run
 	newer map[string]bool // runs whose latest header has a newer schema
 	line  int             // number of the current line
+	last  string          // run of the latest good record
 
 	partial        bool  // the current line is counted already but has no newline yet
 	consumed, size int64 // bytes of the input, so far and in total; size is 0 if unknown
@@ -140,7 +149,7 @@ func (r *reader) read(src io.Reader, size int64, final bool) (consumed int64, er
 			if err == io.EOF {
 				bad = fmt.Errorf("the last line is cut off: %w", bad)
 			}
-			r.j.Problems = append(r.j.Problems, Problem{r.line, excerpt(text), bad})
+			r.j.Problems = append(r.j.Problems, Problem{r.line, r.runOf(text), excerpt(text), bad})
 		}
 	}
 	for _, run := range r.j.Runs {
@@ -149,15 +158,19 @@ func (r *reader) read(src io.Reader, size int64, final bool) (consumed int64, er
 	return r.consumed, nil
 }
 
-// addRow adds a row. If the slice is full, it grows by the number of rows to expect from
+// addRow adds a row, unless its numbers contradict each other. If the slice is full, it grows by the number of rows to expect from
 // the rest of the file: rows are large, and doubling the slice would waste that much memory.
-func (r *reader) addRow(row Row) {
+func (r *reader) addRow(row Row) error {
+	if err := row.Check(); err != nil {
+		return fmt.Errorf("the row contradicts itself: %w", err)
+	}
 	run := r.run(row.Run)
 	if n := len(run.Rows); n == cap(run.Rows) && r.consumed > 0 && r.size > r.consumed {
 		expected := int64(n) * (r.size - r.consumed) / r.consumed
 		run.Rows = slices.Grow(run.Rows, int(min(expected+expected/64, 3*int64(n)))+16)
 	}
 	run.addRow(row)
+	return nil
 }
 
 // Follower reads a journal that may still grow.
@@ -223,10 +236,37 @@ func readLine(in *bufio.Reader, buf []byte) ([]byte, error) {
 // add adds one record. A last line without a newline is valid if its JSON is complete: the
 // next writer will only add the newline.
 func (r *reader) add(line []byte) error {
-	if r.addFast(line) {
-		return nil
+	record, checked, err := verifyChecksum(line)
+	if err != nil {
+		return err
 	}
-	return r.addSlowly(line)
+	if added, err := r.addFast(record); added || err != nil {
+		r.countUnchecked(checked)
+		return err
+	}
+	if err := r.addSlowly(record); err != nil {
+		return err
+	}
+	r.countUnchecked(checked)
+	return nil
+}
+
+func (r *reader) countUnchecked(checked bool) {
+	if !checked {
+		r.j.Unchecked++
+	}
+}
+
+// runMember matches the id of a run in a damaged line.
+var runMember = regexp.MustCompile(`"run":"([^"]*)"`)
+
+// runOf returns the run of a damaged line: the one that it names, if that is known, or the run of
+// the record before it.
+func (r *reader) runOf(line []byte) string {
+	if m := runMember.FindSubmatch(line); m != nil && r.byID[string(m[1])] != nil {
+		return string(m[1])
+	}
+	return r.last
 }
 
 // addSlowly adds any record, with encoding/json.
@@ -262,27 +302,26 @@ func (r *reader) addSlowly(line []byte) error {
 }
 
 // addFast adds a row or begin record that looks as this program writes it, and reports
-// whether it did.
-func (r *reader) addFast(line []byte) bool {
+// whether it did. The error is about a row that contradicts itself.
+func (r *reader) addFast(line []byte) (bool, error) {
 	if rest, ok := bytes.CutPrefix(line, rowStart); ok {
 		r.row = Row{}
 		r.fast.Reset(rest)
 		if !r.fast.row(r.fast.Decoder, &r.row) || !r.fast.AtEnd() || r.row.Schema > Schema || r.row.Run == "" {
-			return false
+			return false, nil
 		}
-		r.addRow(r.row)
-		return true
+		return true, r.addRow(r.row)
 	}
 	if rest, ok := bytes.CutPrefix(line, beginStart); ok {
 		var b Begin
 		r.fast.Reset(rest)
 		if !r.fast.begin(r.fast.Decoder, &b) || !r.fast.AtEnd() || r.newer[b.Run] || b.Run == "" {
-			return false
+			return false, nil
 		}
 		r.run(b.Run).addBegin(b)
-		return true
+		return true, nil
 	}
-	return false
+	return false, nil
 }
 
 // addTyped decodes a record of a known type. A header with a damaged field is used as far as it
@@ -300,7 +339,11 @@ func (r *reader) addTyped(typ, id string, line []byte) error {
 		}
 		return err
 	case typeRow:
-		return decode(line, r.addRow)
+		var row Row
+		if err := json.Unmarshal(line, &row); err != nil {
+			return err
+		}
+		return r.addRow(row)
 	}
 	// The other records have the schema of their run's header.
 	if r.newer[id] {
@@ -329,6 +372,7 @@ func decode[T any](line []byte, use func(T)) error {
 // run returns the run with the id and adds it if it is new.
 func (r *reader) run(id string) *Run {
 	run := r.byID[id]
+	r.last = id
 	if run == nil {
 		run = &Run{path: &r.j.Path, Header: Header{Run: id}, open: map[pointTrial]int{}}
 		r.byID[id] = run

@@ -16,6 +16,9 @@ type Journal struct {
 	Path     string    // the file
 	Runs     []*Run    // in the order in which they were last started or resumed
 	Problems []Problem // lines that could not be used
+	// Unchecked is the number of lines without a checksum, as earlier versions wrote them. Damage
+	// to them may go unnoticed.
+	Unchecked int
 }
 
 // Dir returns the RUN folder.

@@ -1,0 +1,58 @@
+package journal
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// sums lists metrics that are the sum of others by definition.
+var sums = []struct {
+	total string
+	parts []string
+}{
+	// The causes of the time of a simulated all-reduce.
+	{"crit_ns", []string{"wire_ns", "overhead_ns", "queueing_ns", "slot_ns", "compute_ns", "memory_ns"}},
+}
+
+// tolerance is the relative difference at which two numbers of a row contradict each other. They
+// are stored with all their digits, so only the order of additions may differ.
+const tolerance = 1e-9
+
+func differ(a, b float64) bool { return math.Abs(a-b) > tolerance*max(math.Abs(a), math.Abs(b)) }
+
+// Check recomputes the numbers of an ok row that follow from others of the row, and returns an
+// error that names both if one contradicts.
+func (r *Row) Check() error {
+	if r.Status != OK {
+		return nil
+	}
+	us, has := r.Metrics["time_us"]
+	if s, sampled := r.Stats.Find("time_us"); has && sampled {
+		if differ(us, s.P50) {
+			return fmt.Errorf("time_us is %v, but the median of its samples is %v", us, s.P50)
+		}
+		if order := []float64{s.Min, s.P50, s.P90, s.P99, s.Max}; !slices.IsSorted(order) {
+			return fmt.Errorf("the percentiles of time_us are not in order: %v", order)
+		}
+	}
+	for _, s := range sums {
+		total, has := r.Metrics[s.total]
+		if !has {
+			continue
+		}
+		if r.Kind == Simulated && us != 0 && differ(1000*us, total) {
+			return fmt.Errorf("time_us is %v, but %s is %v", us, s.total, total)
+		}
+		sum, all := 0.0, true
+		for _, name := range s.parts {
+			v, has := r.Metrics[name]
+			sum, all = sum+v, all && has
+		}
+		if all && differ(total, sum) {
+			return fmt.Errorf("%s is %v, but its parts %s add up to %v", s.total, total, strings.Join(s.parts, ", "), sum)
+		}
+	}
+	return nil
+}
