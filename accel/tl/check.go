@@ -36,9 +36,17 @@ var insideTL sync.Map
 
 // callerPC returns the program counter of the kernel's call: the innermost call from outside of this package.
 func callerPC() uintptr {
-	var pcs [16]uintptr
-	n := runtime.Callers(2, pcs[:])
-	for _, pc := range pcs[:n] {
+	var near [4]uintptr // enough for all calls but panics; unwinding more frames costs more
+	if pc := outside(near[:runtime.Callers(2, near[:])]); pc != 0 {
+		return pc
+	}
+	var far [16]uintptr
+	return outside(far[:runtime.Callers(2, far[:])])
+}
+
+// outside returns the first call that this package does not make, or 0.
+func outside(pcs []uintptr) uintptr {
+	for _, pc := range pcs {
 		inside, known := insideTL.Load(pc)
 		if !known {
 			frame, _ := runtime.CallersFrames([]uintptr{pc}).Next()

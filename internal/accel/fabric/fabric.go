@@ -21,6 +21,7 @@ package fabric
 import (
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // The kinds of events of this package. The owner's kinds start at Kinds. A and B are the fields of the event.
@@ -49,12 +50,19 @@ type Fabric struct {
 	flitBytes  int
 	flitByFlit bool // no trains: every flit has its own events
 
-	free     []event.Time // by link: when it will have sent everything that has arrived so far
-	busy     []event.Time // by link: how long it was sending
-	trains   []claim      // by link: the last train that used it
-	messages []*Message
-	hops     int64 // passages of flits or whole messages over links
+	links    []link
+	messages messages
+	spare    []trainBuffer // of messages that have arrived
+	hops     int64         // passages of flits or whole messages over links
+	splits   int           // trains that were split
 	observe  func(Passage)
+}
+
+// link is the state of a link.
+type link struct {
+	free  event.Time // when it will have sent everything that has arrived so far
+	busy  event.Time // how long it was sending
+	train claim      // the last train that used it
 }
 
 // Passage is the passage of a flit, or of a whole message, over a link.
@@ -76,6 +84,7 @@ type Message struct {
 	ID    int32
 	Path  topo.Path
 	Bytes int
+	Tag   uint64 // for the owner, who sets it after Send
 
 	each      bool  // the owner is notified of every flit
 	version   int32 // increases when the train is split, which invalidates its Delivered event
@@ -83,6 +92,7 @@ type Message struct {
 	hop       int        // next hop of the head, while the message is whole or a train
 	tail      event.Time // whole: when the tail reaches the next link
 	train     []segment  // train: by hop reached so far
+	lines     lineBuffer // of the train's schedules
 	split     bool
 	headReady []event.Time // split: by hop, when the head was ready
 	nextHop   []int32      // split: by flit, its next hop
@@ -100,7 +110,7 @@ type pendingHop struct {
 // New returns a fabric with the given number of links, all free. flitBytes is the size of a flit.
 func New(q *event.Queue, links int, model topo.Fabric, flitBytes int) *Fabric {
 	return &Fabric{queue: q, model: model, flitBytes: flitBytes,
-		free: make([]event.Time, links), busy: make([]event.Time, links), trains: make([]claim, links)}
+		links: make([]link, links)}
 }
 
 // FlitByFlit disables trains. Simulating every flit is slow; tests use it as a reference.
@@ -112,7 +122,7 @@ func (f *Fabric) Observe(passed func(Passage)) { f.observe = passed }
 
 // sent accounts for a passage.
 func (f *Fabric) sent(p Passage) {
-	f.busy[p.Link] += p.To - p.From
+	f.links[p.Link].busy += p.To - p.From
 	f.hops++
 	if f.observe != nil {
 		f.observe(p)
@@ -120,13 +130,18 @@ func (f *Fabric) sent(p Passage) {
 }
 
 // Message returns a message by its ID, the field A of Delivered and FlitThere events.
-func (f *Fabric) Message(id int32) *Message { return f.messages[id] }
+func (f *Fabric) Message(id int32) *Message { return f.messages.at(id) }
+
+// Messages returns the number of messages sent so far.
+func (f *Fabric) Messages() int { return f.messages.sent }
 
 // Hops returns the number of passages of flits (or whole messages) over links.
 func (f *Fabric) Hops() int64 { return f.hops }
 
 // Busy returns how long each link was sending.
-func (f *Fabric) Busy() []event.Time { return f.busy }
+func (f *Fabric) Busy() []event.Time {
+	return lists.Map(f.links, func(l link) event.Time { return l.busy })
+}
 
 // Send starts a message now.
 func (f *Fabric) Send(now event.Time, path topo.Path, bytes int) *Message {
@@ -136,7 +151,14 @@ func (f *Fabric) Send(now event.Time, path topo.Path, bytes int) *Message {
 		f.queue.Push(event.Event{Time: now, Seq: m.seq(0, m.hop), Kind: wholeAt, A: m.ID})
 		return m
 	}
-	m.train = append(m.train, segment{ready: schedule{lines: []line{{now, 0}}, last: now}})
+	if n := len(f.spare); n > 0 {
+		m.train, m.lines = f.spare[n-1].train, f.spare[n-1].lines
+		f.spare = f.spare[:n-1]
+	}
+	if cap(m.train) <= len(path) {
+		m.train = make([]segment, 0, len(path)+1)
+	}
+	m.train = append(m.train, segment{ready: schedule{lines: append(m.lines.take(1), line{now, 0}), last: now}})
 	if f.flitByFlit {
 		f.scatter(m, event.Event{Time: now - 1})
 	} else {
@@ -164,8 +186,8 @@ func (f *Fabric) SendEach(now event.Time, path topo.Path, bytes int, ready []eve
 }
 
 func (f *Fabric) message(now event.Time, path topo.Path, bytes int) *Message {
-	m := &Message{ID: int32(len(f.messages)), Path: path, Bytes: bytes, flits: f.Flits(bytes)}
-	f.messages = append(f.messages, m)
+	m := &Message{Path: path, Bytes: bytes, flits: f.Flits(bytes)}
+	f.messages.add(m)
 	return m
 }
 
@@ -187,7 +209,10 @@ func (m *Message) seq(flit, hop int) uint64 {
 
 // Handle processes an event of this package, except Delivered and FlitThere, which are for the owner.
 func (f *Fabric) Handle(e event.Event) {
-	m := f.messages[e.A]
+	m := f.messages.at(e.A)
+	if m == nil {
+		return // an event of a train that was split, after the arrival of its last flit
+	}
 	switch e.Kind {
 	case wholeAt:
 		f.whole(m, e.Time)
@@ -200,7 +225,10 @@ func (f *Fabric) Handle(e event.Event) {
 
 // Valid reports whether a Delivered event is still valid. It is not if the train was split after the event
 // was scheduled, because the message then arrives at another time.
-func (f *Fabric) Valid(e event.Event) bool { return f.messages[e.A].version == e.B }
+func (f *Fabric) Valid(e event.Event) bool {
+	m := f.messages.at(e.A)
+	return m != nil && m.version == e.B
+}
 
 // deliver schedules the Delivered event of a message. The event has the message's current version, see Valid.
 func (f *Fabric) deliver(m *Message, at event.Time) {
@@ -214,17 +242,63 @@ func (f *Fabric) Done(m *Message) {
 			f.passed(m, hop, m.flits)
 		}
 	}
-	m.train, m.headReady, m.nextHop, m.queue = nil, nil, nil, nil
+	if !m.split && m.train != nil {
+		f.spare = append(f.spare, trainBuffer{m.train[:0], m.lines[:0]})
+	}
+	m.train, m.lines, m.headReady, m.nextHop, m.queue = nil, nil, nil, nil, nil
+	f.messages.remove(m.ID)
+}
+
+// messages holds the messages in transit by their numbers, in pages. A page is freed when all its messages have
+// arrived, so that the memory follows the messages in transit and not the messages sent.
+type messages struct {
+	pages []*messagePage
+	sent  int
+}
+
+const messagesPerPage = 256
+
+type messagePage struct {
+	arrived int
+	list    [messagesPerPage]*Message
+}
+
+// add numbers a message and stores it.
+func (s *messages) add(m *Message) {
+	m.ID = int32(s.sent)
+	if s.sent%messagesPerPage == 0 {
+		s.pages = append(s.pages, &messagePage{})
+	}
+	s.pages[len(s.pages)-1].list[s.sent%messagesPerPage] = m
+	s.sent++
+}
+
+// at returns a message, or nil if it has arrived.
+func (s *messages) at(id int32) *Message {
+	p := s.pages[id/messagesPerPage]
+	if p == nil {
+		return nil
+	}
+	return p.list[id%messagesPerPage]
+}
+
+// remove drops a message that has arrived.
+func (s *messages) remove(id int32) {
+	p := s.pages[id/messagesPerPage]
+	p.list[id%messagesPerPage] = nil
+	if p.arrived++; p.arrived == messagesPerPage {
+		s.pages[id/messagesPerPage] = nil
+	}
 }
 
 // whole moves a whole message over one link. The head continues as soon as the link is free. The link stays occupied
 // until the message has drained, and at least until the tail has arrived over the previous links.
 func (f *Fabric) whole(m *Message, now event.Time) {
 	h := m.Path[m.hop]
-	start := max(now, f.free[h.Link])
+	start := max(now, f.links[h.Link].free)
 	drain := h.BW.Time(m.Bytes)
 	end := max(start+drain, m.tail)
-	f.free[h.Link] = end
+	f.links[h.Link].free = end
 	f.sent(Passage{h.Link, m.ID, m.Bytes, start - now, end - drain, end})
 	m.tail = end + h.Wire + h.Cost
 	m.hop++
@@ -249,9 +323,9 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 	}
 	size := f.flitSize(m, i)
 	took := h.BW.Time(size)
-	start := max(now, f.free[h.Link])
+	start := max(now, f.links[h.Link].free)
 	end := start + took
-	f.free[h.Link] = end
+	f.links[h.Link].free = end
 	f.sent(Passage{h.Link, m.ID, size, start - now, start, end})
 	last := i == m.flits-1
 	ready := end + h.Wire

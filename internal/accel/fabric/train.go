@@ -7,6 +7,25 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
+// lineBuffer is memory for the lines of a train, so that advancing it allocates nothing.
+type lineBuffer []line
+
+// take returns an empty list with room for n lines.
+func (b *lineBuffer) take(n int) []line {
+	if cap(*b)-len(*b) < n { // lists that were taken before keep the old memory
+		*b = make(lineBuffer, 0, max(64, 2*cap(*b), n))
+	}
+	from := len(*b)
+	*b = (*b)[:from+n]
+	return (*b)[from : from : from+n]
+}
+
+// trainBuffer is the memory of a train, which the next one uses again.
+type trainBuffer struct {
+	train []segment
+	lines lineBuffer
+}
+
 // line is a linear schedule: flit i is due at from + i*every.
 type line struct{ from, every event.Time }
 
@@ -58,11 +77,11 @@ type segment struct {
 // passLink returns when flits have left a link that is free from the time free on. each is the link's time for a full
 // flit, last for the last one. Flit i leaves at the latest of: i+1 flit times after the link became free, and any
 // earlier flit's ready time plus the flit times from that one to i.
-func passLink(ready schedule, flits int, free, each, last event.Time) schedule {
+func passLink(b *lineBuffer, ready schedule, flits int, free, each, last event.Time) schedule {
 	if flits == 1 {
 		return schedule{last: max(ready.last, free) + last}
 	}
-	gone := schedule{lines: make([]line, 0, len(ready.lines)+1)}
+	gone := schedule{lines: b.take(len(ready.lines) + 1)}
 	gone.add(line{free + each, each})
 	for _, l := range ready.lines {
 		gone.add(line{l.from + each, max(l.every, each)})
@@ -73,13 +92,13 @@ func passLink(ready schedule, flits int, free, each, last event.Time) schedule {
 
 // passNode returns when flits that have left a link are ready for the next one. Only the head pays the cost of the
 // node, which is the constant line.
-func passNode(gone schedule, flits int, h *topo.Hop) schedule {
+func passNode(b *lineBuffer, gone schedule, flits int, h *topo.Hop) schedule {
 	if h.Collect || flits == 1 {
 		ready := gone.last + h.Wire + h.Cost
-		return schedule{[]line{{ready, 0}}, ready}
+		return schedule{append(b.take(1), line{ready, 0}), ready}
 	}
 	head := gone.full(0) + h.Wire + h.Cost
-	ready := schedule{lines: make([]line, 0, len(gone.lines)+1)}
+	ready := schedule{lines: b.take(len(gone.lines) + 1)}
 	for _, l := range gone.lines {
 		ready.lines = append(ready.lines, line{l.from + h.Wire, l.every})
 	}
@@ -98,12 +117,13 @@ func (f *Fabric) advance(m *Message, e event.Event) {
 	f.splitTrain(h.Link, e)
 	s := &m.train[m.hop]
 	each, last := h.BW.Time(f.flitBytes), h.BW.Time(f.flitSize(m, m.flits-1))
-	s.gone = passLink(s.ready, m.flits, f.free[h.Link], each, last)
-	f.free[h.Link] = s.gone.last
-	f.busy[h.Link] += event.Time(m.flits-1)*each + last
+	l := &f.links[h.Link]
+	s.gone = passLink(&m.lines, s.ready, m.flits, l.free, each, last)
+	l.free = s.gone.last
+	l.busy += event.Time(m.flits-1)*each + last
 	f.hops += int64(m.flits)
-	f.trains[h.Link] = claim{m.ID + 1, int32(m.hop)}
-	next := passNode(s.gone, m.flits, h)
+	l.train = claim{m.ID + 1, int32(m.hop)}
+	next := passNode(&m.lines, s.gone, m.flits, h)
 	m.train = append(m.train, segment{ready: next})
 	m.hop++
 	if m.hop == len(m.Path) {
@@ -115,13 +135,13 @@ func (f *Fabric) advance(m *Message, e event.Event) {
 
 // splitTrain splits the train on a link if some of its flits have not yet entered the link at event e.
 func (f *Fabric) splitTrain(link int32, e event.Event) {
-	c := f.trains[link]
+	c := f.links[link].train
 	if c.message == 0 {
 		return
 	}
-	f.trains[link] = claim{} // the train is split below, or has passed
-	m := f.messages[c.message-1]
-	if m.split || m.train == nil {
+	f.links[link].train = claim{} // the train is split below, or has passed
+	m := f.messages.at(c.message - 1)
+	if m == nil || m.split || m.train == nil {
 		return
 	}
 	last := event.Event{Time: m.train[c.hop].ready.last, Seq: m.seq(m.flits-1, int(c.hop))}
@@ -136,6 +156,7 @@ func (f *Fabric) scatter(m *Message, e event.Event) {
 	train := m.train
 	m.splitUp()
 	m.version++
+	f.splits++
 	taken := make([]int, len(m.Path)+1) // by hop: flits that have entered its link
 	for hop := range m.hop {
 		s := &train[hop]
@@ -148,9 +169,9 @@ func (f *Fabric) scatter(m *Message, e event.Event) {
 			f.passed(m, hop, n)
 		}
 		if n < m.flits {
-			f.free[h.Link] = s.gone.at(n-1, m.flits)
+			f.links[h.Link].free = s.gone.at(n-1, m.flits)
 			for i := n; i < m.flits; i++ {
-				f.busy[h.Link] -= h.BW.Time(f.flitSize(m, i))
+				f.links[h.Link].busy -= h.BW.Time(f.flitSize(m, i))
 				f.hops--
 			}
 		}
@@ -189,11 +210,12 @@ func (f *Fabric) Latency(path topo.Path, bytes int) event.Time {
 		return path.Fixed() + path.Bottleneck().BW.Time(bytes)
 	}
 	flits := f.Flits(bytes)
+	var buffer lineBuffer
 	ready := schedule{lines: []line{{0, 0}}}
 	for i := range path {
 		h := &path[i]
-		gone := passLink(ready, flits, 0, h.BW.Time(f.flitBytes), h.BW.Time(bytes-(flits-1)*f.flitBytes))
-		ready = passNode(gone, flits, h)
+		gone := passLink(&buffer, ready, flits, 0, h.BW.Time(f.flitBytes), h.BW.Time(bytes-(flits-1)*f.flitBytes))
+		ready = passNode(&buffer, gone, flits, h)
 	}
 	return ready.last
 }

@@ -27,7 +27,8 @@ type Float16 = dtype.Float16
 type Executor struct {
 	memory   Memory
 	programs []*Program
-	values   [][][]Float16 // by program and value number
+	values   [][][]Float16 // by program and value number; nil before and after its use
+	last     [][]int32     // by program and value number: the last operation that uses it
 	next     []int         // by program: free operations before this index are done
 	queues   map[Port][][]Float16
 }
@@ -35,7 +36,37 @@ type Executor struct {
 // NewExecutor returns an executor with empty queues and no values.
 func NewExecutor(m Memory, programs []*Program) *Executor {
 	return &Executor{memory: m, programs: programs, next: make([]int, len(programs)), queues: map[Port][][]Float16{},
-		values: lists.Map(programs, func(p *Program) [][]Float16 { return make([][]Float16, p.Values+1) })}
+		values: lists.Map(programs, func(p *Program) [][]Float16 { return make([][]Float16, p.Values+1) }),
+		last:   lists.Map(programs, lastUses)}
+}
+
+// lastUses returns, by value number, the index of the last operation that uses a value. Values are released after it,
+// so that the memory of an execution does not grow with its length. Composites take effect later than the operations
+// that follow them, so their operands are kept.
+func lastUses(p *Program) []int32 {
+	last := make([]int32, p.Values+1)
+	for i := range p.Ops {
+		o := &p.Ops[i]
+		for _, v := range [...]int32{o.Out, o.A, o.B, o.C} {
+			last[v] = max(last[v], int32(i))
+		}
+		if o.Kind == Composite {
+			for _, v := range o.Gemm.values() {
+				last[v] = math.MaxInt32
+			}
+		}
+	}
+	return last
+}
+
+// release drops the values that no later operation uses.
+func (x *Executor) release(program, op int) {
+	o := &x.programs[program].Ops[op]
+	for _, v := range [...]int32{o.Out, o.A, o.B, o.C} {
+		if x.last[program][v] <= int32(op) {
+			x.values[program][v] = nil
+		}
+	}
 }
 
 // Do executes one operation. For a receive, port is the queue that the message was taken from.
@@ -44,10 +75,14 @@ func (x *Executor) Do(program, op int, port Port) error {
 	for ; x.next[program] < op; x.next[program]++ {
 		if free := &p.Ops[x.next[program]]; free.Kind.Free() {
 			x.name(program, free)
+			x.release(program, x.next[program])
 		}
 	}
 	if err := x.do(program, &p.Ops[op], port); err != nil {
 		return fmt.Errorf("%v: %v at %s: %w", p.ID, p.Ops[op].Kind, p.Where(op), err)
+	}
+	if !p.Ops[op].Kind.Free() {
+		x.release(program, op)
 	}
 	return nil
 }

@@ -19,6 +19,15 @@ type Operand struct {
 // Resident reports whether the operand is already in the PE.
 func (o Operand) Resident() bool { return o.Value != 0 }
 
+// values returns the values that the product reads.
+func (g *Gemm) values() []int32 {
+	all := []int32{g.A.Value, g.B.Value}
+	for _, e := range g.Epilogue {
+		all = append(all, e.Arg)
+	}
+	return all
+}
+
 // EpilogueStep applies Fn to each element of the result. If Fn takes two arguments, the second
 // comes from the same column of value Arg, a row of N elements.
 type EpilogueStep struct {

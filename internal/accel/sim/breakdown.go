@@ -178,20 +178,28 @@ func (g *engine) received(c *chain, a *arrival, log *opLog, here Step) (sender b
 	return true
 }
 
-// idleTime returns how long a load or store takes on an idle machine, by simulating it again.
+// idleTime returns how long a load or store takes on an idle machine, by simulating it again. All such simulations
+// use one machine, one after the other: at the end of each everything is idle again.
 func (g *engine) idleTime(p *pe, op int) event.Time {
-	cfg := g.Config
-	cfg.Trace, cfg.Load = false, false
-	h, err := newEngine(cfg, g.wiring, []*program.Program{{ID: p.prog.ID, Host: p.prog.Host, Ops: p.prog.Ops[op : op+1]}})
-	if err == nil {
+	h := g.idle
+	if h == nil {
+		cfg := g.Config
+		cfg.Trace, cfg.Load = false, false
+		var err error
+		if h, err = newEngine(cfg, g.wiring, nil); err != nil {
+			panic(fmt.Sprintf("sim: setting up an idle machine: %v", err))
+		}
 		h.paths = g.paths
-		err = h.run()
+		g.idle = h
 	}
-	if err != nil {
+	one := &program.Program{ID: p.prog.ID, Host: p.prog.Host, Ops: p.prog.Ops[op : op+1]}
+	alone := &pe{index: p.index, at: p.at, prog: one, log: make([]opLog, 1), waitFor: -1, writing: channel{write: true}}
+	h.pes, h.running, h.hbm, h.order = []*pe{alone}, 1, map[int]*hbm{}, nil
+	h.at(h.now+event.Nanosecond, evIssue, 0, 0)
+	if err := h.loop(); err != nil {
 		panic(fmt.Sprintf("sim: simulating a single operation again: %v", err))
 	}
-	log := &h.pes[0].log[0]
-	return log.end - log.started
+	return alone.log[0].end - alone.log[0].started
 }
 
 // previousOp returns the previous operation that takes time, or -1.

@@ -404,7 +404,7 @@ func (g *engine) answer(p *pe) error {
 
 // flitThere runs when a flit has arrived. Flits of writes go into the HBM; flits of reads need nothing.
 func (g *engine) flitThere(message int32, flit int) {
-	why := g.purposes[message]
+	why := purposeOf(g.fabric.Message(message))
 	if why.kind != forStoreData {
 		return
 	}

@@ -105,7 +105,6 @@ type engine struct {
 	fabric     *fabric.Fabric
 	wiring     *topo.Wiring
 	paths      map[[2]topo.End]topo.Path // cache
-	purposes   []purpose                 // by message
 	pes        []*pe                     // by program
 	byIndex    map[int]int               // program by index of its PE
 	queues     []*queue
@@ -120,7 +119,8 @@ type engine struct {
 	target     event.Time           // the common start of all PEs
 	late       int
 	now        event.Time
-	running    int // programs that have not ended
+	running    int     // programs that have not ended
+	idle       *engine // for idleTime
 }
 
 // Run simulates the launch of programs until all have ended. There is at most one program per PE and
@@ -298,19 +298,21 @@ func (g *engine) post(from, to topo.End, why purpose) error {
 	return nil
 }
 
-// track remembers the purpose of a message.
+// track attaches its purpose to a message.
 func (g *engine) track(m *fabric.Message, why purpose) {
-	for int(m.ID) >= len(g.purposes) {
-		g.purposes = append(g.purposes, purpose{})
-	}
-	g.purposes[m.ID] = why
+	m.Tag = uint64(why.kind)<<32 | uint64(uint32(why.a))
+}
+
+// purposeOf returns the purpose of a message.
+func purposeOf(m *fabric.Message) purpose {
+	return purpose{purposeKind(m.Tag >> 32), int32(uint32(m.Tag))}
 }
 
 // delivered handles the delivery of a message.
 func (g *engine) delivered(message int32) error {
 	m := g.fabric.Message(message)
 	defer g.fabric.Done(m)
-	switch why := g.purposes[message]; why.kind {
+	switch why := purposeOf(m); why.kind {
 	case forQueue:
 		g.arrived(g.queues[why.a])
 	case forSlot:
@@ -336,7 +338,7 @@ func (g *engine) delivered(message int32) error {
 // result assembles the result, including the critical path of the slowest program.
 func (g *engine) result() *Result {
 	r := &Result{Start: g.target, Late: g.late, Order: g.order, Hops: g.fabric.Hops(),
-		Messages: len(g.purposes), Busy: g.fabric.Busy(), End: g.now}
+		Messages: g.fabric.Messages(), Busy: g.fabric.Busy(), End: g.now}
 	for i, p := range g.pes {
 		exec := p.ended - g.target
 		r.Exec = append(r.Exec, exec)
