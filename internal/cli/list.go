@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/registry"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/cli/guide"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/host/doctor"
@@ -25,6 +27,7 @@ import (
 func (a *app) listCommand() *cobra.Command {
 	var verbose, all bool
 	var files []string
+	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "list [BENCH...]",
 		Short: "List the benchmarks, their axes and options",
@@ -50,7 +53,7 @@ codecs, file formats, problems, partitioners, methods and so on.`,
 				benches = nil
 			}
 			for _, f := range files {
-				found, err := request.LoadFile(cmd.Context(), f)
+				found, err := request.LoadFile(cmd.Context(), f, limit)
 				if err != nil {
 					return unread(cmd.Context(), err)
 				}
@@ -76,6 +79,7 @@ codecs, file formats, problems, partitioners, methods and so on.`,
 		},
 	}
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "list what `FILE` declares instead (repeatable)")
+	cmd.Flags().DurationVar(&limit, "import-timeout", python.ImportLimit, "time limit for the import of a Python file")
 	cmd.Flags().BoolVar(&all, "all", false, "list everything that has a name: benches, backends, algorithms, formats ...")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false,
 		"show axes, variables and options, and the backends, GPUs and libraries of this machine")

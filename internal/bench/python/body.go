@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -27,6 +28,7 @@ type Rank struct {
 	Backend            string
 	Environ            []string // environment of the program
 	Watch              []string // variables that the program must report
+	ImportLimit        time.Duration
 }
 
 // Start starts an interpreter that imports the file, or starts the program itself. Its output goes
@@ -37,7 +39,9 @@ func Start(script []string, rank Rank, output, errors *os.File) (*Program, error
 		return nil, err
 	}
 	watch := append([]string{}, rank.Watch...)
-	r, err := p.greet(context.Background(), greeting{protocol, rank.Rank, rank.Ranks, rank.Local, rank.Backend, watch})
+	limited, cancel := limitImport(context.Background(), rank.ImportLimit)
+	defer cancel()
+	r, err := p.greet(limited, greeting{protocol, rank.Rank, rank.Ranks, rank.Local, rank.Backend, watch})
 	if err != nil {
 		p.close()
 		return nil, fmt.Errorf("importing %s: %w", script[1], err)

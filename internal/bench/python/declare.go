@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -132,15 +133,32 @@ func IsFile(path string) bool {
 
 func isPython(path string) bool { return filepath.Ext(path) == ".py" }
 
-// ImportLimit limits the import of a file. It is generous, because libraries may come from a network
-// disk that all ranks of all hosts read at once.
-const ImportLimit = 5 * time.Minute
+// ImportLimit is the default limit of the import of a file. Libraries that come from a slow network
+// disk may need more.
+const ImportLimit = time.Minute
+
+// limitImport returns a context that ends when the import of a file has taken too long. 0 means
+// ImportLimit.
+func limitImport(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	limit = cmp.Or(limit, ImportLimit)
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("it was not imported within %v: give --import-timeout if it "+
+		"needs longer", limit))
+}
+
+// ownFrame matches the lines of Python's stack dumps that belong to this package or to Python's
+// import system.
+var ownFrame = regexp.MustCompile(`(?m)^  File "(/proc/\d+/fd/\d+/|<string>"|<frozen ).*\n?`)
 
 // Load returns the benches that a file declares. It imports a Python file once with the given
-// interpreter (default python3), or starts the program.
+// interpreter (default python3), or starts the program. If the import takes longer than limit, the
+// error has the stacks of its threads. 0 means ImportLimit.
 //
 // An axis for whose name taken is true gets a qualified name, axis.NAME. taken may be nil.
-func Load(ctx context.Context, path, program string, taken func(string) bool) ([]*bench.Bench, error) {
+func Load(ctx context.Context, path, program string, limit time.Duration, taken func(string) bool) ([]*bench.Bench,
+	error) {
+	if info, err := os.Stat(path); err != nil || info.IsDir() {
+		return nil, fmt.Errorf("reading benches: %w", cmp.Or(err, fmt.Errorf("%s is a folder", path)))
+	}
 	script, err := script(path, program)
 	if err != nil {
 		return nil, err
@@ -150,13 +168,12 @@ func Load(ctx context.Context, path, program string, taken func(string) bool) ([
 	if err != nil {
 		return nil, err
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, ImportLimit,
-		fmt.Errorf("it was not imported within %v", ImportLimit))
+	limited, cancel := limitImport(ctx, limit)
 	defer cancel()
 	r, err := p.greet(limited, greeting{Protocol: protocol, Ranks: 1, Watch: []string{}})
 	if err != nil {
 		p.close()
-		return nil, fmt.Errorf("%s: %w", path, withOutput(err, output.String()))
+		return nil, fmt.Errorf("%s: %w", path, withOutput(err, ownFrame.ReplaceAllString(output.String(), "")))
 	}
 	script = append(script, r.Source)
 	sums := maps.Clone(r.Inputs)

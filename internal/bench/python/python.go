@@ -144,7 +144,7 @@ type failure struct {
 	Trace  string `json:"trace"`
 }
 
-func (f *failure) Error() string { return f.Reason + "\n" + strings.TrimSpace(f.Trace) }
+func (f *failure) Error() string { return f.Reason + "\n" + strings.TrimRight(f.Trace, "\n") }
 
 func (p *program) String() string {
 	if p.kind == "python" {

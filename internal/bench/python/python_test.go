@@ -23,7 +23,7 @@ const interpreterForTests = "/usr/bin/python3"
 // measured runs the only bench of a file on one rank, at points of one axis.
 func measured(t *testing.T, path, axis string, values ...string) (outcomes []bench.Outcome) {
 	t.Helper()
-	found := must.Get(Load(t.Context(), path, interpreterForTests, nil))(t)
+	found := must.Get(Load(t.Context(), path, interpreterForTests, 0, nil))(t)
 	p := must.Get(Start(found[0].Script, Rank{Ranks: 1, Environ: os.Environ()}, os.Stdout, os.Stderr))(t)
 	t.Cleanup(p.Close)
 	body := must.Get(p.Body(found[0].Name))(t)

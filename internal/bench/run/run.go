@@ -28,13 +28,15 @@ import (
 
 // Options are the choices of a run that do not change the meaning of its points.
 type Options struct {
-	Dir      string        // the RUN folder
-	Argv     []string      // the command line, for the record
-	Environ  []string      // base of the workers' environment
-	Timeout  time.Duration // per point and trial; 0 for the declared one
-	Grace    time.Duration // between SIGTERM and SIGKILL; 0 for launch.DefaultGrace
-	Retries  int           // attempts after a failed one
-	FailFast bool          // stop after the first failed row
+	Dir     string        // the RUN folder
+	Argv    []string      // the command line, for the record
+	Environ []string      // base of the workers' environment
+	Timeout time.Duration // per point and trial; 0 for the declared one
+	Grace   time.Duration // between SIGTERM and SIGKILL; 0 for launch.DefaultGrace
+	Retries int           // attempts after a failed one
+	// ImportLimit limits the import of a Python file in a worker; 0 for the default.
+	ImportLimit time.Duration
+	FailFast    bool // stop after the first failed row
 	// Remeasure is the maximum number of times that a disturbed point is measured again.
 	Remeasure int
 	Resume    bool // continue the folder's latest run

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -154,7 +155,7 @@ func (w *workerGroup) waitReady(ctx context.Context) *failure {
 	job := w.job()
 	limit := startLimit
 	if len(job.Script) > 0 {
-		limit += python.ImportLimit
+		limit += cmp.Or(job.ImportLimit, python.ImportLimit)
 	}
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
@@ -188,7 +189,8 @@ func (w *workerGroup) waitReady(ctx context.Context) *failure {
 
 func (w *workerGroup) job() worker.Job {
 	p := w.slot.plan
-	return worker.Job{Bench: p.Bench.Name, Part: w.group.Part.Name, Script: p.Bench.Script, Size: w.group.Ranks,
+	return worker.Job{Bench: p.Bench.Name, Part: w.group.Part.Name, Script: p.Bench.Script,
+		ImportLimit: w.slot.opts.ImportLimit, Size: w.group.Ranks,
 		InProcess: p.InProcess, Virtual: p.Virtual, Backend: p.Backend, Session: rand.Text(), Seed: p.Seed,
 		Watch: envNames(w.group.Env), Measure: w.group.Part.Measure, Inputs: p.Files()}
 }

@@ -85,6 +85,7 @@ func (w Wheel) Write(out io.Writer) error {
 	info := fmt.Sprintf("kernbench-%s.dist-info/", w.Version)
 	files := map[string][]byte{
 		programPath:               program,
+		"kernbench_iris.pth":      []byte(startup),
 		info + "METADATA":         fmt.Appendf(nil, metadata, w.Version),
 		info + "WHEEL":            fmt.Appendf(nil, wheelFile, tag),
 		info + "entry_points.txt": []byte(entryPoints),
@@ -94,6 +95,9 @@ func (w Wheel) Write(out io.Writer) error {
 	}
 	for name, source := range python.Sources() {
 		files["kernbench/"+name] = source
+	}
+	for name, source := range python.TopLevel() {
+		files[name] = source
 	}
 	var record bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -107,6 +111,10 @@ func (w Wheel) Write(out io.Writer) error {
 
 // programPath is the place of the program in the wheel. The Python package finds it there.
 const programPath = "kernbench/bin/kernbench"
+
+// startup is run at the start of every interpreter, so that `import iris.bench` means kernbench in files
+// that use it, with or without an installed iris.
+const startup = "import kernbench_iris; kernbench_iris.install()\n"
 
 // The metadata files. The Python package itself needs nothing but the standard library.
 const (

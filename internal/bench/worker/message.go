@@ -53,7 +53,9 @@ type Job struct {
 	// Script is the interpreter, the file with the bodies, and the file's SHA-256. It is empty if
 	// this program has the bodies.
 	Script []string `json:"script,omitempty"`
-	Size   int      `json:"size"`
+	// ImportLimit limits the import of the file with the bodies; 0 means the default.
+	ImportLimit time.Duration `json:"import_limit,omitempty"`
+	Size        int           `json:"size"`
 	// InProcess means that this worker has all ranks of the launch, as goroutines.
 	InProcess bool `json:"in_process,omitempty"`
 	// Virtual means that this worker is rank 0 and there is no other.

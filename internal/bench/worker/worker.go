@@ -186,7 +186,7 @@ func (w *worker) findBody(g syncgroup.Group) (body decl.Body, err error) {
 			return nil, err
 		}
 		rank := python.Rank{Rank: w.rank, Ranks: w.job.Size, Local: w.local, Backend: w.job.Backend,
-			Environ: environ, Watch: w.job.Watch}
+			Environ: environ, Watch: w.job.Watch, ImportLimit: w.job.ImportLimit}
 		if w.script, err = python.Start(w.job.Script, rank, os.Stdout, os.Stderr); err != nil {
 			return nil, err
 		}

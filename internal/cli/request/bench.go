@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -110,10 +111,11 @@ func Shorten(s string, n int) string {
 // because benches add flags. If a file declares several benches, --bench chooses among them.
 func Select(ctx context.Context, known []*bench.Bench, args []string) (selected []*bench.Bench, err error) {
 	names, files := named(args)
+	limit := importLimit(args)
 	var ofFiles []*bench.Bench
 	several := false
 	for _, f := range files {
-		found, err := LoadFile(ctx, f)
+		found, err := LoadFile(ctx, f, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -159,11 +161,31 @@ func named(args []string) (benches, files []string) {
 	return benches, files
 }
 
+// importFlag is the flag that limits the import of a Python file.
+const importFlag = "import-timeout"
+
+// importLimit returns the value of --import-timeout among the arguments, or 0. The flag parser reports
+// a value that is not a time.
+func importLimit(args []string) (limit time.Duration) {
+	for i, arg := range args {
+		name, value, has := strings.Cut(arg, "=")
+		if normal(strings.TrimLeft(name, "-")) != importFlag {
+			continue
+		}
+		if !has && i+1 < len(args) {
+			value = args[i+1]
+		}
+		limit, _ = time.ParseDuration(value)
+	}
+	return max(limit, 0)
+}
+
 // LoadFile reads the benches that a file declares, at least one. The file is a Python file, a
-// program that speaks the protocol, or a sweep in YAML.
-func LoadFile(ctx context.Context, path string) (found []*bench.Bench, err error) {
+// program that speaks the protocol, or a sweep in YAML. limit limits the import of a Python file; 0
+// means the default.
+func LoadFile(ctx context.Context, path string, limit time.Duration) (found []*bench.Bench, err error) {
 	if python.IsFile(path) {
-		found, err = python.Load(ctx, path, os.Getenv(python.InterpreterVar), taken)
+		found, err = python.Load(ctx, path, os.Getenv(python.InterpreterVar), limit, taken)
 	} else {
 		found = make([]*bench.Bench, 1)
 		found[0], err = sweep.Load(path)

@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/host/cores"
@@ -95,6 +96,7 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	fl.Uint64Var(&f.Seed, "seed", 1, "seed of the inputs and of the order of trials")
 	fl.IntVar(&f.Trials, "trials", 0, "repeat every launch N times, interleaved (default: the bench's own, else 1)")
 	fl.DurationVar(&o.Timeout, "timeout", 0, "time limit per point and trial (default: the bench's own, else 2m)")
+	fl.DurationVar(&o.ImportLimit, importFlag, python.ImportLimit, "time limit for the import of a Python file")
 	fl.DurationVar(&o.Grace, "grace", launch.DefaultGrace,
 		"time between SIGTERM and SIGKILL for a program that is ended early")
 	fl.IntVar(&o.Retries, "retries", 0, "additional attempts after a failure")
@@ -198,6 +200,8 @@ func (f *Flags) check() error {
 		return errors.New("--follow needs --resume: it follows an existing run")
 	case o.Timeout < 0:
 		return fmt.Errorf("--timeout %v: a time cannot be negative", o.Timeout)
+	case o.ImportLimit <= 0:
+		return fmt.Errorf("--%s %v: want a time above 0, such as 5m", importFlag, o.ImportLimit)
 	case o.Grace <= 0:
 		return fmt.Errorf("--grace %v: want a time above 0, such as 30s", o.Grace)
 	case s.MinTime < 0 || s.MaxTime < 0:
