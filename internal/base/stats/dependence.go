@@ -121,7 +121,7 @@ func autocovariance(values []float64, lag int) float64 {
 }
 
 // Effective returns how many independent values tell as much about the median as n of these.
-func (d Dependence) Effective(n int) float64 { return float64(n) / d.Span }
+func (d Dependence) Effective(n int) float64 { return max(1, float64(n)/d.Span) }
 
 // minEffective limits how wide an interval gets. With fewer effective values Student's t would give
 // widths without meaning.

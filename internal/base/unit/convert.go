@@ -44,6 +44,12 @@ func Conversion(from, to string) (factor float64, ok bool) {
 	return a.scale / b.scale, true
 }
 
+// Known returns the dimension of a unit, such as "time" or "bytes/time", and whether it is known.
+func Known(unit string) (dimension string, known bool) {
+	m, known := parseUnit(plainUnit(unit))
+	return m.dimension, known
+}
+
 // plainUnit replaces both letters that mean micro by u.
 func plainUnit(unit string) string {
 	return strings.NewReplacer("µ", "u", "μ", "u").Replace(strings.TrimSpace(unit))

@@ -52,6 +52,8 @@ type ParsedRow struct {
 	// Wrong is the reason why the result is incorrect, given by the program or by a check of
 	// its output. Such a row has failed, even if it has samples.
 	Wrong string
+	// Doubt says that a time in the output is impossible. It is a warning that begins with "claim: ".
+	Doubt string
 }
 
 // ParseOutput converts the output of all ranks into rows. It returns an error if there are none.

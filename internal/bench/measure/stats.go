@@ -276,14 +276,23 @@ func Analyze(m Matrix) Analysis {
 			"%.0f independent ones", len(values), e))
 	}
 	a.Skew, a.Straggler, a.StragglerShare = imbalance(m)
-	var sure bool
-	a.Drift, sure = drift(values)
-	if a.Drifts = sure && math.Abs(a.Drift) > minDrift; a.Drifts {
-		a.Warnings = append(a.Warnings,
-			fmt.Sprintf("drift: the median of the second half of the samples differs by %+.1f %% from that of the first",
-				100*a.Drift))
+	if a.Drift, a.Drifts = Drift(values); a.Drifts {
+		a.Warnings = append(a.Warnings, DriftWarning(a.Drift))
 	}
 	return a
+}
+
+// Drift returns the relative difference of the median of the second half of the values, in the order
+// they were taken, from the median of the first, and whether it is significant and large enough to matter.
+func Drift(values []float64) (change float64, drifts bool) {
+	change, sure := drift(values)
+	return change, sure && math.Abs(change) > minDrift
+}
+
+// DriftWarning describes a drift.
+func DriftWarning(change float64) string {
+	return fmt.Sprintf("drift: the median of the second half of the samples differs by %+.1f %% from that of the first",
+		100*change)
 }
 
 // ModesWarning describes two modes of a metric, whose values format writes with their unit.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,10 +42,12 @@ func (b *remeasureBudget) allows(measured int, once, left time.Duration) bool {
 	return measured <= b.maxRepeats && once <= left && b.again+once <= b.first+remeasureGrace
 }
 
-// anyDisturbed reports whether any of a point's rows was disturbed.
+// anyDisturbed reports whether any of a point's rows was disturbed in a way that another measurement
+// may avoid. A program that claims an impossible time would claim it again.
 func anyDisturbed(rows []journal.Row) bool {
 	return slices.ContainsFunc(rows, func(r journal.Row) bool {
-		return r.Status == journal.OK && r.Quality == journal.QualityDisturbed
+		return r.Status == journal.OK && r.Quality == journal.QualityDisturbed &&
+			!strings.HasPrefix(r.Doubted(), journal.ClaimWarning)
 	})
 }
 

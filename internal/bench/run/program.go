@@ -10,10 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -138,6 +140,7 @@ func (s *runSlot) launchOnce(ctx context.Context, g *plan.Group, t plan.Task) (j
 		row.Warnings = append(row.Warnings, fmt.Sprintf("%d processes outlived the program and were killed",
 			out.Leftovers))
 	}
+	row.Warnings = append(row.Warnings, lists.NonEmpty(seen.stops.warning())...)
 	ranks := ranksOf(out, seen, path)
 	switch {
 	case seen.mismatch != "":
@@ -182,6 +185,7 @@ func (s *runSlot) lostProgram(row *journal.Row, g *plan.Group, err error, logs s
 
 // observation is what was observed of a program while it ran.
 type observation struct {
+	stops    stopWatch   // whether it was stopped
 	mismatch string      // how its environment differs from the planned one
 	hung     bool        // it exceeded the time limit
 	order    map[int]int // position of each rank among the exits, from 1
@@ -192,8 +196,10 @@ type observation struct {
 func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) observation {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
-	seen := observation{order: map[int]int{}}
+	seen := observation{order: map[int]int{}, stops: newStopWatch()}
 	events := l.Events()
+	look := time.NewTicker(stopLook)
+	defer look.Stop()
 	for {
 		select {
 		case e, open := <-events:
@@ -202,6 +208,7 @@ func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) obse
 			}
 			switch e := e.(type) {
 			case launch.Started:
+				seen.stops.add(e.Rank, e.PID)
 				// The environment of a program that has already ended is unknown.
 				if e.Env != nil && seen.mismatch == "" {
 					if err := checkEnv(t.Env, e.Env); err != nil {
@@ -211,7 +218,10 @@ func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) obse
 				}
 			case launch.Exit:
 				seen.order[e.Rank] = len(seen.order) + 1
+				seen.stops.remove(e.Rank)
 			}
+		case <-look.C:
+			seen.stops.look()
 		case <-deadline.C:
 			seen.hung = true
 			l.Stop(launch.StopRequest{Reason: fmt.Sprintf("not finished within %v", limit), Hung: true})
@@ -294,7 +304,9 @@ func (r *runner) launchedRows(part *decl.Part, base journal.Row, all *sweep.Laun
 			row.Metrics, row.Units, row.Stats, row.Samples = map[string]float64{}, map[string]string{}, nil, 0
 			row.Output = lastOutput(filepath.Join(r.opts.Dir, "logs", row.Launch), 0)
 		} else {
+			row.Warnings = append(row.Warnings, lists.NonEmpty(l.Doubt)...)
 			sampled(&row, part.Command.Until, stopped, all.Noise(l))
+			checkDrift(&row, l)
 			if row.Samples > 1 {
 				raw[row.Key] = l.Samples
 			}
@@ -302,6 +314,25 @@ func (r *runner) launchedRows(part *decl.Part, base journal.Row, all *sweep.Laun
 		rows = append(rows, row)
 	}
 	return rows, raw
+}
+
+// checkDrift tests the samples of a row's first metric for drift and two modes: within the launch, or
+// over several launches.
+func checkDrift(row *journal.Row, l sweep.LaunchedRow) {
+	name := headline(row)
+	series := l.Values(name)
+	if change, drifts := measure.Drift(series); drifts {
+		if row.Sampling == nil {
+			row.Sampling = &journal.Sampling{Stopped: string(measure.MaxSamples), MinSamples: 1, MaxSamples: 1}
+		}
+		row.Sampling.Drift = &change
+		row.Warnings = append(row.Warnings, measure.DriftWarning(change))
+	}
+	if modes := row.Modes(name); modes != nil {
+		row.Warnings = append(row.Warnings, measure.ModesWarning(modes, func(v float64) string {
+			return strings.TrimSpace(unit.FormatMetric(v) + " " + row.Units[name])
+		}))
+	}
 }
 
 // sampled records why the launches of a row ended, if there could be several.

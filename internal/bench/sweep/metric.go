@@ -24,6 +24,10 @@ type metric struct {
 	stream string // stdout, stderr or both
 	single single // source of samples that belong to the whole launch
 	column *column
+	// simulated marks times of another machine, and calls is the number of calls behind each
+	// sample; see outputParser.doubt.
+	simulated bool
+	calls     int
 }
 
 // single finds the samples of one metric in the output of one rank.
@@ -69,7 +73,7 @@ func (r *reader) metrics(n yamlfile.Node, names *namespace, ownRanks bool) []met
 // single output.
 func (r *reader) metric(e yamlfile.Entry, ownRanks bool) (m metric, ok bool) {
 	what := "metric " + e.Key
-	known := append([]string{"unit", "better", "from", "stream", "keys", "place"}, sources...)
+	known := append([]string{"unit", "better", "from", "stream", "keys", "place", "calls", "simulated"}, sources...)
 	f, clean := r.Fields(e.Value, what, known...)
 	if f == nil {
 		return m, false
@@ -113,12 +117,41 @@ func (r *reader) metric(e yamlfile.Entry, ownRanks bool) (m metric, ok bool) {
 	if n := f["better"]; n != nil {
 		m.info.Better, _ = r.Word(n, what, "better", "lower", "higher")
 	}
-	if n := f["unit"]; n != nil && source != "wall" {
-		if s, ok := r.Text(n, what+": unit"); ok {
+	r.readUnit(&m, f["unit"], source, what)
+	if n := f["calls"]; n != nil {
+		m.calls = r.count(n, what+": calls")
+	}
+	if n := f["simulated"]; n != nil {
+		word, _ := r.Word(n, what, "simulated", "true", "false")
+		m.simulated = word == "true"
+	}
+	return m, m.single != nil || m.column != nil
+}
+
+// autoUnit as unit of a metric reads the unit behind each number.
+const autoUnit = "auto"
+
+// readUnit reads the unit of the metric. n may be nil.
+func (r *reader) readUnit(m *metric, n yamlfile.Node, source, what string) {
+	x, isRegex := m.single.(regex)
+	if n != nil && source != "wall" {
+		if s, ok := r.Text(n, what+": unit"); ok && s.Text == autoUnit {
+			switch {
+			case source != "regex":
+				r.Fault(n, "%s: unit: auto goes with regex only", what)
+			case m.info.Unit == "":
+				r.Fault(n, "%s: unit: auto converts to the unit that ends the metric's name, such as us in time_us: this name "+
+					"has none", what)
+			}
+			x.auto = true
+		} else if ok {
 			m.info.Unit = s.Text
 		}
 	}
-	return m, m.single != nil || m.column != nil
+	if isRegex {
+		x.unit = m.info.Unit
+		m.single = x
+	}
 }
 
 // readSource reads the source of the metric.
@@ -130,7 +163,10 @@ func (r *reader) readSource(m *metric, source string, f map[string]yamlfile.Node
 	var err error
 	switch source {
 	case "regex":
-		m.single, err = newRegex(s.Text)
+		var x regex
+		if x, err = newRegex(s.Text); err == nil {
+			m.single = x
+		}
 	case "json":
 		m.single, err = parseJSONPath(s.Text)
 	case "wall":

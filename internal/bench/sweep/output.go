@@ -71,6 +71,7 @@ func (p *outputParser) parse(ranks []decl.RankOutput) ([]decl.ParsedRow, error) 
 		for _, c := range p.checks {
 			rows[i].Wrong = cmp.Or(rows[i].Wrong, c.fault(ranks, rows[i].Samples))
 		}
+		rows[i].Doubt = p.doubt(ranks, rows[i].Samples)
 	}
 	return rows, nil
 }
@@ -252,6 +253,7 @@ type LaunchedRow struct {
 	Extra   point.Point
 	Samples map[string][][]float64 // by metric, then by launch
 	Wrong   string                 // reason given by the first wrong launch
+	Doubt   string                 // first impossible claim of a launch
 }
 
 // NewLaunches returns an empty collection for one point of a command.
@@ -277,7 +279,7 @@ func (l *Launches) Add(rows []decl.ParsedRow) error {
 		if rowID(r.Extra) != rowID(row.Extra) {
 			return fmt.Errorf("launch %d of the point gave a row for %v, the first one for %v", l.Count, r.Extra, row.Extra)
 		}
-		row.Wrong = cmp.Or(row.Wrong, r.Wrong)
+		row.Wrong, row.Doubt = cmp.Or(row.Wrong, r.Wrong), cmp.Or(row.Doubt, r.Doubt)
 		for name, samples := range r.Samples {
 			row.Samples[name] = append(row.Samples[name], samples)
 		}

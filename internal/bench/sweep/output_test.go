@@ -45,6 +45,12 @@ func TestSources(t *testing.T) {
 	}{
 		{"regex, every match", "", []string{`t: {regex: 'time=([0-9.]+)us'}`}, []string{"time=1us\nx time=2.5us time=3us"},
 			": t=[1 2.5 3]\n"},
+		{"regex, units converted", "", []string{`t_us: {regex: 'time=([0-9.]+)', unit: auto}`},
+			[]string{"time=900us\ntime=1.1ms\ntime=2 s\ntime=5µs"}, ": t_us=[900 1100.0000000000002 2e+06 5]\n"},
+		{"regex, words after the number", "", []string{`t_us: {regex: 'time=([0-9.]+)'}`},
+			[]string{"time=5 min=3 m\ntime=6 W\ntime=7, 8\ntime=8. Done\ntime=9 usec"}, ": t_us=[5 6 7 8 9]\n"},
+		{"regex, prefix allowed", "", []string{`t_us: {regex: '\w*time=([0-9.]+)'}`}, []string{"total_time=9us"},
+			": t_us=[9]\n"},
 		{"regex, named group", "", []string{`t: {regex: '(a|b)=(?P<value>\d+)'}`}, []string{"a=1\nb=2"}, ": t=[1 2]\n"},
 		{"regex, line by line", "", []string{`t: {regex: '^([0-9]+)$'}`}, []string{"1\nx2\n3\n"}, ": t=[1 3]\n"},
 		{"regex, exponent and sign", "", []string{`t: {regex: 't=(\S+)'}`}, []string{"t=-1.5e-3"}, ": t=[-0.0015]\n"},
@@ -125,6 +131,28 @@ func TestSourceFaults(t *testing.T) {
 			`metric t: rank 0: "fast" is not a finite number in "t=fast"`},
 		{"not finite", "", []string{`t: {regex: 't=(\S+)'}`}, []string{"t=nan"},
 			`metric t: rank 0: "nan" is not a finite number in "t=nan"`},
+		{"thousands", "", []string{`t_us: {regex: 'time=([0-9.]+)'}`}, []string{"x\n time=1,234us\n"},
+			`metric t_us: rank 0: the number goes on after "1", with ",2": the group must match all of it, in the line ` +
+				`"time=1,234us"`},
+		{"exponent", "", []string{`t_us: {regex: 'time=([0-9.]+)'}`}, []string{"time=1.5e3us"},
+			`metric t_us: rank 0: the number goes on after "1.5", with "e3": the group must match all of it, in the line ` +
+				`"time=1.5e3us"`},
+		{"end of a number", "", []string{`t_us: {regex: '([0-9.]+) us'}`}, []string{"took 1,234 us"},
+			`metric t_us: rank 0: the number begins before "234": the group must match all of it, in the line "took 1,234 us"`},
+		{"another unit", "", []string{`t_us: {regex: 'time=([0-9.]+)'}`}, []string{"time=900us\ntime=1.1ms\n"},
+			`metric t_us: rank 0: "1.1" is in ms, but the declared unit is us: declare unit: auto to convert it, in the line ` +
+				`"time=1.1ms"`},
+		{"another unit, apart", "", []string{`t: {regex: 'time=([0-9.]+)', unit: us}`}, []string{"time=12.5 ms"},
+			`metric t: rank 0: "12.5" is in ms, but the declared unit is us: declare unit: auto to convert it, in the line ` +
+				`"time=12.5 ms"`},
+		{"another dimension", "", []string{`t_us: {regex: 'time=([0-9.]+)'}`}, []string{"time=12.5GB/s"},
+			`metric t_us: rank 0: "12.5" is in GB/s, which cannot be converted to the declared unit us, in the line ` +
+				`"time=12.5GB/s"`},
+		{"longer word", "", []string{`t_us: {regex: 'time=([0-9.]+)'}`}, []string{"total_time=9999us"},
+			`metric t_us: rank 0: the expression time=([0-9.]+) matches inside the longer word "total_time": begin it with \b ` +
+				`for whole words, or with \w* to allow this, in the line "total_time=9999us"`},
+		{"no unit to read", "", []string{`t_us: {regex: 'time=([0-9.]+)', unit: auto}`}, []string{"time=12.5"},
+			`metric t_us: rank 0: no known unit follows "12.5", as unit: auto requires, in the line "time=12.5"`},
 		{"json text", "", []string{`t: {json: t}`}, []string{`{"t": "1"}`}, `metric t: rank 0: t is "1", not a number`},
 		{"long text", "", []string{`t: {regex: 't=(\S+)'}`}, []string{"t=" + strings.Repeat("x", 300)},
 			`metric t: rank 0: "` + strings.Repeat("x", 200) + `..." is not a finite number in "t=` + strings.Repeat("x", 198) +
@@ -248,6 +276,32 @@ func TestKeyKinds(t *testing.T) {
 			if got := r.Extra[i].Value.Kind(); got != want {
 				t.Errorf("column %s: %v, want %v", r.Extra[i].Name, got, want)
 			}
+		}
+	}
+}
+
+// TestClaims holds printed times against the time that the program ran.
+func TestClaims(t *testing.T) {
+	for _, c := range []struct {
+		metric, output string
+		wall           time.Duration
+		want           string
+	}{
+		{`t_us: {regex: 't=(.+)'}`, "t=600000000", time.Millisecond,
+			"claim: the program printed t_us=6e+08, which is 600 s, but it ran for 1 ms (declare simulated: true for times " +
+				"of another machine)"},
+		{`t_us: {regex: 't=(.+)', simulated: true}`, "t=600000000", time.Millisecond, ""},
+		{`t_us: {regex: 't=(.+)'}`, "t=5\nt=0", time.Second, "claim: the program printed t_us=0: no call takes no time"},
+		{`t_us: {regex: 't=(.+)'}`, "t=900000", time.Second, ""},
+		{`t_us: {regex: 't=(.+)', calls: 1000}`, "t=900000", time.Second,
+			"claim: the program printed t_us=900000 for each of 1000 calls, which is 900 s, but it ran for 1 s (declare " +
+				"simulated: true for times of another machine)"},
+		{`loss: {regex: 't=(.+)'}`, "t=0", time.Second, ""},
+	} {
+		p := mustParse(t, withMetrics("", c.metric))
+		rows := must.Get(p.Command.Parse([]decl.RankOutput{{Stdout: []byte(c.output), Wall: c.wall}}))(t)
+		if rows[0].Doubt != c.want {
+			t.Errorf("%s: %s: %q, want %q", c.metric, c.output, rows[0].Doubt, c.want)
 		}
 	}
 }

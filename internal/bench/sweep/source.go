@@ -10,50 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 )
-
-// regex is a metric source that takes a number from every match of a regular expression.
-type regex struct {
-	re    *regexp.Regexp
-	text  string
-	group int // the group that holds the number
-}
-
-// newRegex compiles an expression that has one group, or one group named value. ^ and $ match at
-// every line.
-func newRegex(text string) (single, error) {
-	if _, err := regexp.Compile(text); err != nil {
-		return nil, err
-	}
-	re := regexp.MustCompile("(?m)" + text)
-	if i := re.SubexpIndex("value"); i > 0 {
-		return regex{re, text, i}, nil
-	}
-	if n := re.NumSubexp(); n != 1 {
-		return nil, fmt.Errorf("the expression has %s: want one, or one named (?P<value>...), around the number",
-			unit.Plural(n, "group"))
-	}
-	return regex{re, text, 1}, nil
-}
-
-func (x regex) String() string { return "the expression " + x.text }
-
-func (x regex) samples(text []byte, _ decl.RankOutput) ([]float64, error) {
-	var samples []float64
-	for _, match := range x.re.FindAllSubmatch(text, -1) {
-		if match[x.group] == nil {
-			continue // the group belongs to an alternative that did not match
-		}
-		f, err := number(string(match[x.group]))
-		if err != nil {
-			return nil, fmt.Errorf("%v in %q", err, clip(string(match[0])))
-		}
-		samples = append(samples, f)
-	}
-	return samples, nil
-}
 
 // number parses a finite number. Other values cannot be averaged or stored in JSON.
 func number(text string) (float64, error) {

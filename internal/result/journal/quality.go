@@ -52,6 +52,7 @@ type Disturbance struct {
 	Noise   float64 // of the median
 	Crowded bool    // another kernbench was measuring
 	GPU     bool    // another program used a GPU, or a GPU was too hot
+	Doubted bool    // the program was stopped, or claims an impossible time
 }
 
 // Thresholds from which a condition counts as a disturbance. The one for CPU steal is low
@@ -74,13 +75,34 @@ func (r *Row) Disturbance() (d Disturbance) {
 	if s := r.Sampling; s != nil {
 		d.Drift, d.Noise = math.Abs(deref(s.Drift)), deref(s.Noise)
 	}
+	d.Doubted = r.Doubted() != ""
 	return d
+}
+
+// doubts are the prefixes of warnings that make a row's numbers doubtful whatever the load was.
+var doubts = []string{ClaimWarning, StoppedWarning}
+
+// Prefixes of warnings about a program.
+const (
+	ClaimWarning   = "claim: "   // it printed an impossible time
+	StoppedWarning = "stopped: " // it or the host was stopped while it ran
+)
+
+// Doubted returns the warning that makes the row's numbers doubtful, or "".
+func (r *Row) Doubted() string { return r.warning(doubts) }
+
+// warning returns the first warning with one of the prefixes, or "".
+func (r *Row) warning(prefixes []string) string {
+	w, _ := lists.First(r.Warnings, func(w string) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(w, p) })
+	})
+	return w
 }
 
 // excess returns each condition relative to its threshold: 1 or more is a disturbance.
 func (d Disturbance) excess() []float64 {
 	list := []float64{d.Steal / muchSteal, d.Foreign / muchForeign, d.Drift / muchDrift, d.Noise / SettledNoise}
-	for _, present := range []bool{d.Crowded, d.GPU} {
+	for _, present := range []bool{d.Crowded, d.GPU, d.Doubted} {
 		if present {
 			list = append(list, 1)
 		}
@@ -146,17 +168,9 @@ func (r *Row) Disturbed() string {
 	if r.Quality == QualitySettled {
 		return ""
 	}
-	found := func(prefixes ...string) string {
-		for _, w := range r.Warnings {
-			if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(w, p) }) {
-				return w
-			}
-		}
-		return ""
-	}
-	why := found(disturbances...)
+	why := r.warning(disturbances)
 	if r.Quality == QualityDisturbed {
-		why = cmp.Or(why, found(noiseWarning), "disturbed")
+		why = cmp.Or(r.Doubted(), why, r.warning([]string{noiseWarning}), "disturbed")
 	}
 	return why
 }

@@ -1,0 +1,131 @@
+package sweep
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+)
+
+// regex is a metric source that takes a number from every match of a regular expression.
+type regex struct {
+	re    *regexp.Regexp
+	text  string
+	group int // the group that holds the number
+	// unit is the unit of the metric, "" if it has none. A number that is followed by another unit is
+	// an error, or is converted if auto is set.
+	unit string
+	auto bool
+}
+
+// newRegex compiles an expression that has one group, or one group named value. ^ and $ match at
+// every line.
+func newRegex(text string) (regex, error) {
+	if _, err := regexp.Compile(text); err != nil {
+		return regex{}, err
+	}
+	re := regexp.MustCompile("(?m)" + text)
+	if i := re.SubexpIndex("value"); i > 0 {
+		return regex{re: re, text: text, group: i}, nil
+	}
+	if n := re.NumSubexp(); n != 1 {
+		return regex{}, fmt.Errorf("the expression has %s: want one, or one named (?P<value>...), around the number",
+			unit.Plural(n, "group"))
+	}
+	return regex{re: re, text: text, group: 1}, nil
+}
+
+func (x regex) String() string { return "the expression " + x.text }
+
+func (x regex) samples(text []byte, _ decl.RankOutput) ([]float64, error) {
+	var samples []float64
+	for _, at := range x.re.FindAllSubmatchIndex(text, -1) {
+		from, to := at[2*x.group], at[2*x.group+1]
+		if from < 0 {
+			continue // the group belongs to an alternative that did not match
+		}
+		f, err := number(string(text[from:to]))
+		if err != nil {
+			return nil, fmt.Errorf("%v in %q", err, clip(string(text[at[0]:at[1]])))
+		}
+		factor, err := x.checkAround(text, at[0], from, to)
+		if err != nil {
+			return nil, fmt.Errorf("%w, in the line %q", err, clip(lineAround(text, from)))
+		}
+		samples = append(samples, f*factor)
+	}
+	return samples, nil
+}
+
+var (
+	// moreOfNumber matches after the part of a number: 1,234 or 1.5e3 or 12.5.
+	moreOfNumber = regexp.MustCompile(`^(?:[0-9]|[,.'][0-9]|[eE][+-]?[0-9])`)
+	// lessOfNumber matches before the rest of a number: the 1, of 1,234.
+	lessOfNumber = regexp.MustCompile(`[0-9][,.']?$`)
+	// unitAfter matches a unit behind a number: us, GB/s, %. A name, as in "time=5 min=3", is none.
+	unitAfter = regexp.MustCompile(`^([ \t]?)([A-Za-zµμ]+(?:/[A-Za-z]+)?|%)(?:[^A-Za-z0-9_=:(]|$)`)
+)
+
+// checkAround checks the text around a number, which starts at from and ends at to; the whole match
+// starts at start. It returns the factor that converts the number to the metric's unit.
+func (x regex) checkAround(text []byte, start, from, to int) (factor float64, err error) {
+	value := string(text[from:to])
+	if start > 0 && wordByte(text[start-1]) && wordByte(text[start]) && start < from {
+		return 0, fmt.Errorf("the expression %s matches inside the longer word %q: begin it with \\b for whole words, or "+
+			"with \\w* to allow this", x.text, wordAround(text, start))
+	}
+	if more := moreOfNumber.Find(text[to:]); more != nil {
+		return 0, fmt.Errorf("the number goes on after %q, with %q: the group must match all of it", value, more)
+	}
+	if lessOfNumber.Match(text[max(0, from-2):from]) {
+		return 0, fmt.Errorf("the number begins before %q: the group must match all of it", value)
+	}
+	found, apart := "", false
+	if m := unitAfter.FindSubmatch(text[to:]); m != nil {
+		found, apart = string(m[2]), len(m[1]) > 0
+	}
+	_, known := unit.Known(found)
+	switch {
+	case x.auto && !known:
+		return 0, fmt.Errorf("no known unit follows %q, as unit: auto requires", value)
+	case x.unit == "" || !known:
+		return 1, nil
+	}
+	factor, ok := unit.Conversion(found, x.unit)
+	switch {
+	case !ok && apart && !x.auto:
+		return 1, nil // a word that happens to be a unit
+	case !ok:
+		return 0, fmt.Errorf("%q is in %s, which cannot be converted to the declared unit %s", value, found, x.unit)
+	case !x.auto && factor != 1:
+		return 0, fmt.Errorf("%q is in %s, but the declared unit is %s: declare unit: auto to convert it", value, found,
+			x.unit)
+	}
+	return factor, nil
+}
+
+func wordByte(b byte) bool {
+	return b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
+}
+
+// wordAround returns the word that contains the byte at an index.
+func wordAround(text []byte, at int) string {
+	from, to := at, at
+	for from > 0 && wordByte(text[from-1]) {
+		from--
+	}
+	for to < len(text) && wordByte(text[to]) {
+		to++
+	}
+	return string(text[from:to])
+}
+
+// lineAround returns the line that contains the byte at an index.
+func lineAround(text []byte, at int) string {
+	from := bytes.LastIndexByte(text[:at], '\n') + 1
+	line, _, _ := bytes.Cut(text[from:], []byte("\n"))
+	return strings.TrimSpace(string(line))
+}
