@@ -109,8 +109,8 @@ func (r Result) Check(h hostinfo.Host) error {
 // disturbance describes the load of others while this process tree used own ticks, or returns "" if
 // it was small.
 func disturbance(before, after hostinfo.Load, own uint64, processes int) string {
-	d := journal.Disturbance{Steal: hostinfo.Between(before, after).Steal,
-		Foreign: hostinfo.Foreign(before, after, own, processes)}
+	foreign, _ := hostinfo.Foreign(before, after, own, processes) // a probe is long enough to know it
+	d := journal.Disturbance{Steal: hostinfo.Between(before, after).Steal, Foreign: foreign}
 	if d.Quality() == journal.QualitySettled {
 		return ""
 	}

@@ -215,13 +215,16 @@ func (w *hostWatch) claimHost() {
 
 // loadSample is the state of the host at the start of a measurement.
 type loadSample struct {
-	watch   *hostWatch
-	load    hostinfo.Load
-	own     uint64
-	known   bool // own is known
-	crowd   string
-	callers int
-	gpus    *gpuSample
+	watch *hostWatch
+	load  hostinfo.Load
+	began time.Time
+	own   uint64
+	known bool // own is known
+
+	ran, waited uint64 // see hostinfo.TreeDelay
+	crowd       string
+	callers     int
+	gpus        *gpuSample
 }
 
 // start samples the host's state before a measurement.
@@ -236,6 +239,10 @@ func (w *hostWatch) start() *loadSample {
 	if w.of.Local && !w.of.Simulated {
 		l.own, _, l.known = hostinfo.TreeTicks(hostinfo.Root(), os.Getpid())
 	}
+	if l.known {
+		l.ran, l.waited = hostinfo.TreeDelay(hostinfo.Root(), os.Getpid())
+	}
+	l.began = time.Now()
 	l.load = hostinfo.Snapshot(hostinfo.Root()) // zero without /proc
 	l.gpus = w.gpus.start()
 	return l
@@ -251,13 +258,35 @@ func (l *loadSample) end() *journal.Load {
 	load := &journal.Load{Before: l.load.Load1, After: after.Load1, Busy: u.Busy, Steal: u.Steal, Crowd: l.crowd}
 	if l.known {
 		if own, processes, ok := hostinfo.TreeTicks(hostinfo.Root(), os.Getpid()); ok {
-			share := hostinfo.Foreign(l.load, after, own-min(own, l.own), processes)
-			load.Foreign = &share
+			if share, known := hostinfo.Foreign(l.load, after, own-min(own, l.own), processes); known {
+				load.Foreign = &share
+			}
 		}
+		load.Waiting = l.waiting(after)
 	}
 	if load.Crowd == "" && !l.watch.of.Simulated {
 		load.Crowd, _ = l.watch.findOthers(l.callers)
 	}
 	l.gpus.end(load)
 	return load
+}
+
+// minRun is the processor time from which the scheduler's delays say something about the ranks.
+const minRun = 10 * time.Millisecond
+
+// waiting returns the share of the time in which our processes were ready to run and waited for a
+// processor. If they have ended already, it is the share of the time in which any process waited, and
+// nil if the kernel counts neither.
+func (l *loadSample) waiting(after hostinfo.Load) *float64 {
+	ran, waited := hostinfo.TreeDelay(hostinfo.Root(), os.Getpid())
+	if ran, waited = ran-min(ran, l.ran), waited-min(waited, l.waited); ran >= uint64(minRun) {
+		share := float64(waited) / float64(ran+waited)
+		return &share
+	}
+	took := time.Since(l.began).Microseconds()
+	if l.load.Stalled == 0 || took <= 0 {
+		return nil
+	}
+	share := min(1, float64(after.Stalled-min(after.Stalled, l.load.Stalled))/float64(took))
+	return &share
 }

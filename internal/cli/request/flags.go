@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -94,7 +95,8 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	Choice(fl, &f.Bind, "bind", "binding", BindHelp, cores.Binds())
 	fl.IntVar(&f.Threads, "threads-per-rank", 0, "threads of each rank; sets OMP_NUM_THREADS and the like")
 	fl.Uint64Var(&f.Seed, "seed", 1, "seed of the inputs and of the order of trials")
-	fl.IntVar(&f.Trials, "trials", 0, "repeat every launch N times, interleaved (default: the bench's own, else 1)")
+	fl.Var((*positive)(&f.Trials), "trials",
+		"repeat every launch N times, interleaved (default: the bench's own, else 1)")
 	fl.DurationVar(&o.Timeout, "timeout", 0, "time limit per point and trial (default: the bench's own, else 2m)")
 	fl.DurationVar(&o.ImportLimit, importFlag, python.ImportLimit, "time limit for the import of a Python file")
 	fl.DurationVar(&o.Grace, "grace", launch.DefaultGrace,
@@ -187,7 +189,7 @@ func (f *Flags) check() error {
 	for _, n := range []struct {
 		flag  string
 		value int
-	}{{"trials", f.Trials}, {"retries", o.Retries}, {"remeasure", o.Remeasure}, {"threads-per-rank", f.Threads},
+	}{{"retries", o.Retries}, {"remeasure", o.Remeasure}, {"threads-per-rank", f.Threads},
 		{"min-samples", s.MinSamples}, {"max-samples", s.MaxSamples}} {
 		if err := AtLeast(n.flag, n.value, 0); err != nil {
 			return err
@@ -284,6 +286,27 @@ func unknownFlag(fl *pflag.FlagSet, e *pflag.NotExistError) error {
 	}
 	return errors.New(text)
 }
+
+// positive is a flag with a whole number of at least 1. Its zero value means that it was not given.
+type positive int
+
+func (p *positive) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return errors.New("want a whole number of at least 1")
+	}
+	*p = positive(n)
+	return nil
+}
+
+func (p *positive) String() string {
+	if *p == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(*p))
+}
+
+func (*positive) Type() string { return "int" }
 
 // AtLeast returns an error if a flag's value is too small.
 func AtLeast(flag string, value, least int) error {

@@ -107,7 +107,7 @@ func WritePlan(w io.Writer, p *plan.Plan, out string, took map[string]time.Durat
 		}
 		fmt.Fprintf(w, "ends after at most %v, if every launch times out\n", most.Round(time.Second))
 	} else {
-		fmt.Fprintf(w, "sampling takes between %v and %v\n", least.Round(time.Millisecond), most.Round(time.Second))
+		fmt.Fprintf(w, "sampling takes between %v and %v\n", rounded(least), rounded(max(least, most)))
 	}
 	for _, note := range p.Notes {
 		fmt.Fprintln(w, note)

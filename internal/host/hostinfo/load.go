@@ -11,6 +11,9 @@ import (
 type Load struct {
 	Load1 float64 // load average over one minute
 	Times Times
+	// Stalled is the time since boot, in microseconds, in which some process was ready to run and
+	// waited for a processor (pressure-stall information). It is 0 if the kernel does not count it.
+	Stalled uint64
 }
 
 // Times are clock ticks since boot, summed over all processors. Compare two of them: see Between.
@@ -24,7 +27,15 @@ type Times struct {
 // Snapshot reads the load of the machine with the given file tree. Without /proc it is zero.
 func Snapshot(root fs.FS) Load {
 	average, _, _ := strings.Cut(line(root, "proc/loadavg"), " ")
-	return Load{Load1: number(average), Times: parseTimes(line(root, "proc/stat"))}
+	return Load{Load1: number(average), Times: parseTimes(line(root, "proc/stat")),
+		Stalled: parseStalled(line(root, "proc/pressure/cpu"))}
+}
+
+// parseStalled parses the first line of /proc/pressure/cpu: some avg10=0.00 ... total=123.
+func parseStalled(l string) uint64 {
+	_, total, _ := strings.Cut(l, "total=")
+	us, _ := strconv.ParseUint(strings.TrimSpace(total), 10, 64)
+	return us
 }
 
 // parseTimes parses the first line of /proc/stat: cpu user nice system idle iowait irq softirq
@@ -79,16 +90,42 @@ func elapsed(from, to uint64) float64 {
 }
 
 // Foreign returns the share of the host's processor time from a to b that was used by programs
-// other than our processes, which used own ticks. It returns 0 if the difference is within the
-// rounding errors of ticks: 10 for the host, and 2 for each process.
-func Foreign(a, b Load, own uint64, processes int) float64 {
-	const coarse = 10
+// other than our processes, which used own ticks. Ticks are rounded: 10 for the host, and 2 for each
+// process. A difference within that is 0 if it is less than a tenth of the time, and unknown if the time
+// was too short to tell.
+func Foreign(a, b Load, own uint64, processes int) (share float64, known bool) {
+	coarse := 10 + 2*float64(processes)
 	busy := elapsed(a.Times.User+a.Times.System, b.Times.User+b.Times.System)
 	total := busy + elapsed(a.Times.Idle+a.Times.Steal, b.Times.Idle+b.Times.Steal)
-	if a.Times == (Times{}) || busy <= float64(own)+coarse+2*float64(processes) {
-		return 0
+	if a.Times == (Times{}) || busy <= float64(own)+coarse {
+		return 0, total >= 10*coarse
 	}
-	return (busy - float64(own)) / total
+	return (busy - float64(own)) / total, true
+}
+
+// TreeDelay returns how long the threads of a process and its descendants have run, and how long they
+// were ready to run and waited for a processor, in nanoseconds. Threads and processes that have ended
+// are not counted. Both are 0 if the kernel does not count them.
+func TreeDelay(root fs.FS, pid int) (ran, waited uint64) {
+	threads, err := fs.ReadDir(root, fmt.Sprintf("proc/%d/task", pid))
+	if err != nil {
+		return 0, 0
+	}
+	for _, thread := range threads {
+		task := fmt.Sprintf("proc/%d/task/%s/", pid, thread.Name())
+		if f := strings.Fields(line(root, task+"schedstat")); len(f) == 3 {
+			r, _ := strconv.ParseUint(f[0], 10, 64)
+			w, _ := strconv.ParseUint(f[1], 10, 64)
+			ran, waited = ran+r, waited+w
+		}
+		for _, field := range strings.Fields(line(root, task+"children")) {
+			if child, err := strconv.Atoi(field); err == nil {
+				r, w := TreeDelay(root, child)
+				ran, waited = ran+r, waited+w
+			}
+		}
+	}
+	return ran, waited
 }
 
 // TreeTicks returns the processor time that a process and its descendants have used, in clock

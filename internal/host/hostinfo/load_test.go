@@ -3,6 +3,7 @@ package hostinfo
 import (
 	"os"
 	"testing"
+	"testing/fstest"
 
 	"pgregory.net/rapid"
 )
@@ -29,7 +30,8 @@ func TestSnapshotWithout(t *testing.T) {
 			t.Errorf("/proc/stat with %q: %+v", stat, got)
 		}
 		later := Load{Times: Times{User: 500, Idle: 500, Steal: 500}}
-		if u, f := Between(got, later), Foreign(got, later, 0, 1); u != (Usage{}) || f != 0 {
+		f, _ := Foreign(got, later, 0, 1)
+		if u := Between(got, later); u != (Usage{}) || f != 0 {
 			t.Errorf("usage since a missing snapshot: %+v, %v by others", u, f)
 		}
 	}
@@ -82,19 +84,25 @@ func TestForeign(t *testing.T) {
 		own       uint64
 		processes int
 		want      float64
+		known     bool
 	}{
-		"all is ours":              {200, 4, 0},
-		"more than all":            {300, 4, 0},
-		"too little to tell":       {185, 4, 0},
-		"half of it is others'":    {100, 4, 0.25},
-		"many processes' rounding": {100, 50, 0},
+		"all is ours":              {200, 4, 0, true},
+		"more than all":            {300, 4, 0, true},
+		"within the rounding":      {185, 4, 0, true},
+		"half of it is others'":    {100, 4, 0.25, true},
+		"many processes' rounding": {100, 50, 0, false},
 	} {
-		if got := Foreign(before, after, tt.own, tt.processes); got != tt.want {
-			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		if got, known := Foreign(before, after, tt.own, tt.processes); got != tt.want || known != tt.known {
+			t.Errorf("%s: %v, known %v, want %v", name, got, known, tt.want)
 		}
 	}
-	if got := Foreign(after, before, 0, 1); got != 0 {
+	if got, known := Foreign(after, before, 0, 1); got != 0 || known {
 		t.Errorf("counters that step back: %v", got)
+	}
+	// A launch of a few milliseconds on a saturated host: the ticks cannot tell.
+	soon := Load{Times: Times{User: 1002, System: 500, Idle: 8000, Steal: 100}}
+	if got, known := Foreign(before, soon, 0, 3); got != 0 || known {
+		t.Errorf("a short launch: %v is claimed to be known", got)
 	}
 }
 
@@ -117,5 +125,22 @@ func TestTreeTicks(t *testing.T) {
 	}
 	if _, n, ok := TreeTicks(Root(), os.Getpid()); ok && n < 1 {
 		t.Errorf("this process: %d processes", n)
+	}
+}
+
+func TestDelay(t *testing.T) {
+	root := fstest.MapFS{
+		"proc/7/task/7/schedstat": {Data: []byte("100 30 2\n")}, "proc/7/task/7/children": {Data: []byte("9 \n")},
+		"proc/7/task/8/schedstat": {Data: []byte("10 5 1\n")}, "proc/9/task/9/schedstat": {Data: []byte("1 900 2\n")},
+		"proc/pressure/cpu": {Data: []byte("some avg10=1.20 avg60=0.00 avg300=0.00 total=4711\n")},
+	}
+	if ran, waited := TreeDelay(root, 7); ran != 111 || waited != 935 {
+		t.Errorf("ran %d, waited %d", ran, waited)
+	}
+	if ran, waited := TreeDelay(root, 8); ran != 0 || waited != 0 {
+		t.Errorf("a process that has ended ran %d, waited %d", ran, waited)
+	}
+	if got := Snapshot(root).Stalled; got != 4711 {
+		t.Errorf("stalled %d", got)
 	}
 }

@@ -114,6 +114,7 @@ func loadReader() fastjson.Reader[Load] {
 		fastjson.Field("busy", fastjson.Float, func(l *Load) *float64 { return &l.Busy }),
 		fastjson.Field("steal", fastjson.Float, func(l *Load) *float64 { return &l.Steal }),
 		fastjson.Field("foreign", fastjson.Pointer(fastjson.Float), func(l *Load) **float64 { return &l.Foreign }),
+		fastjson.Field("waiting", fastjson.Pointer(fastjson.Float), func(l *Load) **float64 { return &l.Waiting }),
 		fastjson.Field("crowd", fastjson.Text, func(l *Load) *string { return &l.Crowd }),
 		fastjson.Field("gpu", fastjson.Text, func(l *Load) *string { return &l.GPU }),
 		fastjson.Field("gpu_slowed", fastjson.Text, func(l *Load) *string { return &l.GPUSlowed }),

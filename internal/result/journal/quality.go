@@ -48,6 +48,7 @@ type Measurement struct {
 type Disturbance struct {
 	Steal   float64 // of the host's cores, taken by the hypervisor
 	Foreign float64 // of the host's cores, used by other programs
+	Waiting float64 // of the time, in which ranks waited for a core; 0 if Foreign is known
 	Drift   float64 // of the median
 	Noise   float64 // of the median
 	Crowded bool    // another kernbench was measuring
@@ -60,6 +61,7 @@ type Disturbance struct {
 const (
 	muchSteal   = 0.05
 	muchForeign = 0.10
+	muchWaiting = 0.50
 	muchDrift   = 0.05
 	// SettledNoise is the largest half-width of the median's interval, relative to the
 	// median, at which a value counts as settled.
@@ -70,6 +72,12 @@ const (
 func (r *Row) Disturbance() (d Disturbance) {
 	if l := r.Load; l != nil {
 		d.Steal, d.Foreign, d.Crowded = l.Steal, deref(l.Foreign), l.Crowd != ""
+		// Ranks that share cores by their own number wait for each other.
+		if l.Foreign == nil && !slices.ContainsFunc(r.Warnings, func(w string) bool {
+			return strings.Contains(w, OversubscribedWarning)
+		}) {
+			d.Waiting = deref(l.Waiting)
+		}
 		d.GPU = l.GPU != "" || l.GPUSlowed != ""
 	}
 	if s := r.Sampling; s != nil {
@@ -88,6 +96,9 @@ const (
 	StoppedWarning = "stopped: " // it or the host was stopped while it ran
 )
 
+// OversubscribedWarning is part of the warning about more ranks than cores.
+const OversubscribedWarning = " ranks share "
+
 // Doubted returns the warning that makes the row's numbers doubtful, or "".
 func (r *Row) Doubted() string { return r.warning(doubts) }
 
@@ -101,7 +112,7 @@ func (r *Row) warning(prefixes []string) string {
 
 // excess returns each condition relative to its threshold: 1 or more is a disturbance.
 func (d Disturbance) excess() []float64 {
-	list := []float64{d.Steal / muchSteal, d.Foreign / muchForeign, d.Drift / muchDrift, d.Noise / SettledNoise}
+	list := []float64{d.Steal / muchSteal, d.Foreign / muchForeign, d.Waiting / muchWaiting, d.Drift / muchDrift, d.Noise / SettledNoise}
 	for _, present := range []bool{d.Crowded, d.GPU, d.Doubted} {
 		if present {
 			list = append(list, 1)
@@ -153,6 +164,7 @@ func (r *Row) Judge() {
 		warn(true, "%s", r.Load.Crowd)
 	}
 	warn(d.Steal >= muchSteal, "steal: the hypervisor took %.1f %% of this host's cores away", 100*d.Steal)
+	warn(d.Waiting >= muchWaiting, "load: processes waited for a core in %.0f %% of the time", 100*d.Waiting)
 	warn(d.Foreign >= muchForeign, "load: other programs used %.1f %% of this host's cores", 100*d.Foreign)
 	if l := r.Load; l != nil {
 		warn(l.GPU != "", "gpu: %s", l.GPU)

@@ -105,6 +105,7 @@ type Load struct {
 	Busy    float64  `json:"busy"`
 	Steal   float64  `json:"steal"`
 	Foreign *float64 `json:"foreign,omitempty"` // part of Busy used by other programs; nil if unknown
+	Waiting *float64 `json:"waiting,omitempty"` // share of the time that ranks waited for a processor; nil if unknown
 	Crowd   string   `json:"crowd,omitempty"`   // says that another kernbench was measuring
 	// GPU names the program of somebody else that used a GPU meanwhile. GPUSlowed is why the GPU had to lower its
 	// clock: its temperature or its power supply. GPUPowerCap means that the GPU reached its power limit.
