@@ -24,7 +24,8 @@ func ncclLog(ranks, sizes int) string {
 		alg := float64(size) / us / 1e3
 		bus := alg * 2 * float64(ranks-1) / float64(ranks)
 		sum += bus
-		fmt.Fprintf(&b, "%12d  %12d     float     sum      -1 %8.2f %7.2f %7.2f      0 %8.2f %7.2f %7.2f      0\n", size, size/4,
+		fmt.Fprintf(&b, "%12d  %12d     float     sum      -1 %8.2f %7.2f %7.2f      0 %8.2f %7.2f %7.2f      0\n", size,
+			size/4,
 			us, alg, bus, us, alg, bus)
 	}
 	fmt.Fprintf(&b, "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : %.4f\n#\n", sum/float64(sizes))

@@ -233,7 +233,8 @@ func TestDisturbedPairs(t *testing.T) {
 		want  judge.Outcome
 		note  string
 	}{
-		{"two of ours", disturb(ours, 2), []Run{peer}, judge.Met, "ours: 2 of 12 trials disturbed and left out (steal: much)"},
+		{"two of ours", disturb(ours, 2), []Run{peer}, judge.Met,
+			"ours: 2 of 12 trials disturbed and left out (steal: much)"},
 		{"all of ours", disturb(ours, 12), []Run{peer}, judge.NotResolved,
 			"not resolved: 0 undisturbed pairs with mpi, and at least 10 are needed"},
 		{"all of one peer", ours, []Run{disturb(peer, 12), other}, judge.NotResolved,
@@ -265,7 +266,8 @@ func TestSpeedupAcrossMachines(t *testing.T) {
 		!strings.Contains(b.String(), "mpi differs in cpu: Xeon 6338 -> EPYC 9654 (not comparable") {
 		t.Errorf("%s, %s:\n%s", tab.Least, tab.Mean, b.String())
 	}
-	if tab := must.Get(Speedups(ours, []Run{peer}, Goals{Mean: 1, Ignore: []string{"cpu"}}))(t)[0]; tab.Least != judge.Met {
+	if tab := must.Get(Speedups(ours, []Run{peer},
+		Goals{Mean: 1, Ignore: []string{"cpu"}}))(t)[0]; tab.Least != judge.Met {
 		t.Errorf("ignored: %s", tab.Least)
 	}
 	if _, err := Speedups(ours, []Run{peer}, Goals{Ignore: []string{"cpuu"}}); err == nil ||
@@ -286,7 +288,8 @@ func TestSpeedupTableWrite(t *testing.T) {
 	var b bytes.Buffer
 	must.Do(t, table.Write(&b, "symmetric", Goals{Least: 1, Mean: 3.5}, 0))
 	for _, want := range []string{
-		"symmetric, 2 ranks:", "1Mi       70      281          4.01     3.9 to 4.2     10          81  met                  openmpi",
+		"symmetric, 2 ranks:", "1Mi       70      281          4.01     3.9 to 4.2     10          81  met              " +
+			"    openmpi",
 		"too few pairs      2              not resolved         mpich", "not slower at any point: not resolved",
 		"geometric mean 2.83 times faster (2.7 to 2.9), goal 3.5: not met (10 pairs)",
 	} {
