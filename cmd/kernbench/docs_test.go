@@ -220,6 +220,12 @@ func stage(t *testing.T) string {
 	const sweep = "name: sweep\ncommand: [echo, time=1us]\nranks: [2]\nenv: {A: [1, 2]}\nmetrics: {time_us: {regex: " +
 		"'time=([0-9.]+)us'}, busbw: {regex: 'bw=([0-9.]+)'}}\n"
 	must.Do(t, os.WriteFile(filepath.Join(dir, "sweep.yaml"), []byte(sweep), 0o600))
+	const short = "name: short\ncommand: [echo, time=1us]\nmetrics: {time_us: {regex: 'time=([0-9.]+)us'}}\n"
+	for _, side := range []string{"old", "new"} { // for compare --run
+		must.Do(t, os.Mkdir(filepath.Join(dir, side), 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(dir, side+".yaml"), []byte(short), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(dir, side, "prog"), []byte("#!/bin/sh\n"), 0o700))
+	}
 	for range 2 {
 		if code, out := invoke(t, dir, "kernbench", "run", "-q", "--bench", "memory", "--size", "16K,64K", "--op", "copy",
 			"--ranks", "1", "--env", "NCCL_MIN_CTAS=4"); code != 0 {

@@ -221,7 +221,7 @@ func looking(ctx context.Context, work func() error) error {
 }
 
 // startProcesses lists the commands that must clean up when interrupted. They watch their context.
-var startProcesses = []string{"run", "tune", "launch", "probe", "selftest", "doctor", "web"}
+var startProcesses = []string{"run", "compare", "tune", "launch", "probe", "selftest", "doctor", "web"}
 
 // interruptible runs work that can be abandoned at an interrupt: it holds only memory, and writes
 // files atomically.

@@ -21,8 +21,9 @@ func (a *app) compareCommand() *cobra.Command {
 	var opts compare.Options
 	only, format, by, link := []string(nil), compare.Formats()[0], "", ""
 	overRuns := false
+	var both bothFlags
 	cmd := &cobra.Command{
-		Use:   "compare OLD NEW | compare RUN --by VAR | compare RUN --history",
+		Use:   "compare OLD NEW | compare RUN --by VAR | compare RUN --history | compare --run A B",
 		Short: "Show what became faster or slower between two runs, values within one, or over all runs",
 		Long: `Pairs the points of two runs and judges each: faster, slower, same, ambiguous
 (not enough data), lost or new. Trials (separate launches) are the statistical unit:
@@ -41,25 +42,43 @@ value with each of the others, or the named ones (--by algorithm=ring,tree).
 With --history, all runs of a folder up to RUN are searched for the runs where a point
 or the whole bench changed its level. Each kind of machine is treated separately.
 
+With --run, A and B are measured and compared: two sweep files, two Python files, or
+two commands, whose wall time is measured. Their launches alternate in random order, so
+that drift of the machine affects both. The rows are stored as usual, in the folders
+OUT/old and OUT/new, also after Ctrl-C.
+
 ` + runHelp + `
 
+Below the table is the geometric mean over the points, one more test of the report.
+
 Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
-3 ambiguous or not comparable (and nothing slower).`,
+3 ambiguous or not comparable (and nothing slower), 130 interrupted.`,
 		Example: fmt.Sprintf(`  %[1]s compare out/memory@-1 out/memory
   %[1]s compare before after --format junit > compare.xml
   %[1]s compare out/a out/b --ignore NCCL_MIN_CTAS --metric busbw
   %[1]s compare out/memory --by num_ranks=1,2 --metric gbps
-  %[1]s compare out/memory --history`, a.name),
+  %[1]s compare out/memory --history
+  %[1]s compare --run old.yaml new.yaml --trials 6
+  %[1]s compare --run 'old/prog {n}' 'new/prog {n}' --axis n=1000,2000`, a.name),
 		Args: arguments(1, 2, "OLD and NEW, or one RUN and --by or --history"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			link := cmp.Or(link, a.jobLink())
-			if overRuns {
-				if !cmd.Flags().Changed("alpha") {
-					opts.Alpha = 0 // the default of a history differs
-				}
-				return a.showHistory(args, only, format, link, opts)
+			opts.Mean = true
+			if err := both.check(cmd.Flags(), args, by != "" || overRuns); err != nil {
+				return usage(err)
 			}
-			return a.compare(args, only, format, by, link, opts)
+			if both.run {
+				return a.runAndCompare(cmd.Context(), both, args, only, format, link, opts)
+			}
+			return looking(cmd.Context(), func() error {
+				if overRuns {
+					if !cmd.Flags().Changed("alpha") {
+						opts.Alpha = 0 // the default of a history differs
+					}
+					return a.showHistory(args, only, format, link, opts)
+				}
+				return a.compare(args, only, format, by, link, opts)
+			})
 		},
 	}
 	fl := cmd.Flags()
@@ -75,6 +94,7 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 		"order by these `COLUMNS` of the table, the first one first; -change is largest first")
 	fl.StringSliceVar(&opts.Columns, "columns", nil, "show these `COLUMNS` of the table in this order")
 	request.Choice(fl, &format, "format", "format", "what to print", compare.Formats())
+	both.declare(fl)
 	return cmd
 }
 

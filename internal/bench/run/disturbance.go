@@ -110,6 +110,7 @@ type hostWatch struct {
 	claim  *hostinfo.Measuring  // nil while another kernbench holds it
 	taken  *hostinfo.TakenError // the holder of the claim, if it is another process
 	closed bool
+	users  int // runs that observe with it
 }
 
 // watchSubject describes the run to the watch.
@@ -125,7 +126,7 @@ type watchSubject struct {
 
 // newHostWatch claims the host for measuring under a name.
 func newHostWatch(name string, of watchSubject) *hostWatch {
-	w := &hostWatch{of: of, name: name}
+	w := &hostWatch{of: of, name: name, users: 1}
 	w.findOthers(0)
 	if of.GPUs && of.Local {
 		w.gpus = newGPUWatch()
@@ -133,13 +134,27 @@ func newHostWatch(name string, of watchSubject) *hostWatch {
 	return w
 }
 
-// close releases the claim.
+// share adds a user to the watch. It fails if the watch is closed.
+func (w *hostWatch) share() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return false
+	}
+	w.users++
+	return true
+}
+
+// close releases the claim after its last user.
 func (w *hostWatch) close() {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.users--; w.users > 0 {
+		return
+	}
 	w.closed = true
 	if w.claim != nil {
 		w.claim.Close()

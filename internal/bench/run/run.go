@@ -50,6 +50,7 @@ type Options struct {
 	Joined   *Joined              // existing job whose ranks are used; nil for none
 	Inputs   map[string]string
 	Source   Source // decides what to launch; nil for the plan
+	Turn     *Turn  // waits for other runs of this process before each launch; nil for none
 	Observe  func(Event)
 
 	unwatched bool // tests: only the samples can disturb a row
@@ -210,9 +211,11 @@ func Missing(rows []journal.Row) (n int) {
 // announce claims the host for measuring and tells the observer the size of the work.
 func (r *runner) announce(e *resumeState) {
 	if !r.opts.unwatched {
-		r.watch = newHostWatch(ClaimName, watchSubject{
-			Local: r.opts.Launcher == nil && r.opts.Joined == nil, Simulated: r.plan.Simulated,
-			GPUs: dist.Describe(r.plan.Backend).Has(dist.OnDevice)})
+		r.watch = r.opts.Turn.hostWatch(func() *hostWatch {
+			return newHostWatch(ClaimName, watchSubject{
+				Local: r.opts.Launcher == nil && r.opts.Joined == nil, Simulated: r.plan.Simulated,
+				GPUs: dist.Describe(r.plan.Backend).Has(dist.OnDevice)})
+		})
 	}
 	started := &Started{Run: r.id, Dir: r.opts.Dir, Rows: r.plan.Rows(), Done: len(e.done), Launches: r.plan.Launches()}
 	if r.opts.Source != nil {
@@ -375,36 +378,6 @@ type runSlot struct {
 	budget       remeasureBudget
 }
 
-// backlog holds the attempts of a launch group that no slot has taken yet.
-type backlog struct {
-	group *plan.Group
-	mu    sync.Mutex
-	todo  []attempt
-}
-
-// take removes and returns the next n attempts, or as many as there are.
-func (b *backlog) take(n int) []attempt {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n = min(n, len(b.todo))
-	taken := b.todo[:n:n]
-	b.todo = b.todo[n:]
-	return taken
-}
-
-// putBack returns attempts to the front.
-func (b *backlog) putBack(again []attempt) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.todo = append(again, b.todo...)
-}
-
-func (b *backlog) left() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.todo)
-}
-
 // runSlots works off the backlogs. Every slot goes through all of them in order and takes the
 // attempts that the others have left. The first error ends all slots.
 func (r *runner) runSlots(ctx context.Context, work []*backlog) error {
@@ -464,12 +437,18 @@ func (s *runSlot) runGroup(ctx context.Context, b *backlog) error {
 		if s.joined(b.group) && s.opts.Joined.Native {
 			s.native = b.group
 		}
+		done, err := s.opts.Turn.take(ctx)
+		if err != nil {
+			return err
+		}
 		s.nextLaunch()
 		once := s.runBodies
 		if b.group.Part.Command != nil {
 			once = s.runProgram
 		}
-		if err := once(ctx, b); err != nil {
+		err = once(ctx, b)
+		done()
+		if err != nil {
 			return err
 		}
 	}

@@ -47,19 +47,25 @@ func Load(path string) (*bench.Bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	command := bench.Parts[0].Command
-	if command.Dir, err = filepath.Abs(command.Dir); err != nil {
-		return nil, fmt.Errorf("%s: dir: %w", path, err)
-	}
-	if info, err := os.Stat(command.Dir); err != nil {
-		return nil, fmt.Errorf("%s: dir: %w", path, err)
-	} else if !info.IsDir() {
-		return nil, fmt.Errorf("%s: dir: %s is not a folder", path, command.Dir)
-	}
-	if err := track(bench, os.Environ()); err != nil {
+	if err := locate(bench); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return bench, nil
+}
+
+// locate finds the folder in which the program runs, and hashes the programs and files of the
+// sweep.
+func locate(b *bench.Bench) (err error) {
+	command := b.Parts[0].Command
+	if command.Dir, err = filepath.Abs(command.Dir); err != nil {
+		return fmt.Errorf("dir: %w", err)
+	}
+	if info, err := os.Stat(command.Dir); err != nil {
+		return fmt.Errorf("dir: %w", err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("dir: %s is not a folder", command.Dir)
+	}
+	return track(b, os.Environ())
 }
 
 // Parse reads the text of a sweep file without accessing the file system. The name appears in

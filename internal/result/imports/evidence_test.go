@@ -11,8 +11,8 @@ import (
 // ncclLog returns the log of an all-reduce on ranks of one host, for sizes that double from 1Mi.
 func ncclLog(ranks, sizes int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus %d minBytes 1048576 maxBytes %d step: "+
-		"2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0\n", ranks, 1<<20<<(sizes-1))
+	fmt.Fprintf(&b, "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus %d minBytes 1048576 maxBytes %d "+
+		"step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0\n", ranks, 1<<20<<(sizes-1))
 	for rank := range ranks {
 		fmt.Fprintf(&b, "#  Rank  %d Group  0 Pid 1 on    gpu-1 device  %d [0009:01:00] NVIDIA H100 80GB HBM3\n", rank, rank)
 	}
@@ -37,7 +37,7 @@ func TestLogsAreEvidence(t *testing.T) {
 	clean := ncclLog(8, 5)
 	cutAt := strings.Index(clean, "     4194304")
 	cut := clean[:cutAt]
-	osu := "# mpirun -n 4 osu_allreduce -f -m 4:64\n# OSU MPI Allreduce Latency Test v7.3\n# Size       Avg Latency(us)   " +
+	osu := "# mpirun -n 4 osu_allreduce -f -m 4:64\n# OSU MPI Allreduce Latency Test v7.3\n# Size   Avg Latency(us)   " +
 		"Min Latency(us)   Max Latency(us)  Iterations\n4   2.41   1.90   5.10   1000\n8   2.51   2.00   5.20   1000\n" +
 		"16   2.61   2.00   5.20   1000\n32   2.71   2.00   5.20   1000\n64   2.91   2.00   5.20   1000\n"
 	const info = "gpu-1:221423:221500 [0] NCCL INFO Channel 00/24 : 0 1 2 3\n"

@@ -58,6 +58,10 @@ type Options struct {
 	Sort    []string // columns to sort the pairs by; "-change" sorts in descending order
 	Columns []string // columns of the table, in this order; nil means all
 
+	// Mean also judges the geometric mean over all points. It takes a part of Alpha, which makes the
+	// tests of the points a little stricter.
+	Mean bool
+
 	sides    [2]string // names of the sides in notes and warnings; OLD and NEW by default
 	compared []string  // differences that are the object of the comparison, so they are not listed
 }
@@ -121,6 +125,9 @@ type Report struct {
 	Alpha  float64               `json:"alpha"`
 	Counts map[judge.Verdict]int `json:"counts"`
 	Pairs  []Pair                `json:"pairs"`
+	// Mean is the geometric mean over the points. It is nil unless Options.Mean is set and two
+	// points or more are measured.
+	Mean *Mean `json:"geomean,omitempty"`
 	// Differences between the sides besides what is compared.
 	Differences []Difference `json:"differences,omitempty"`
 	Warnings    []string     `json:"warnings,omitempty"`
@@ -146,6 +153,7 @@ func Compare(old, new Run, opts Options) (Report, error) {
 	if metric.Name == DefaultMetric {
 		target = "us"
 	}
+	new = new.asBench(old)
 	old, new = old.inUnit(metric.Name, target), new.inUnit(metric.Name, target)
 	points, err := match(old, new, opts)
 	if err != nil {
@@ -155,9 +163,9 @@ func Compare(old, new Run, opts Options) (Report, error) {
 	report := Report{
 		OldRun: old.ID(), NewRun: new.ID(), Metric: metric.Name, Unit: metric.Unit, Better: metric.Better,
 		Floor: opts.Floor, Alpha: opts.Alpha, Counts: map[judge.Verdict]int{}, columns: columns,
-		Pairs:       judgePairs(points, decisive, opts, metric.Better == "higher"),
 		Differences: differ, Warnings: warnings(old, new, points, opts),
 	}
+	report.judgePairs(points, decisive, opts)
 	for i := range report.Pairs {
 		p := &report.Pairs[i]
 		report.Counts[p.Verdict]++
@@ -220,11 +228,11 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 	return reports, nil
 }
 
-// ExitCode returns 1 if any point is slower or lost, else 3 if any is ambiguous or not
+// ExitCode returns 1 if any point is slower or lost or the mean is slower, else 3 if any is ambiguous or not
 // comparable, else 0.
 func (r Report) ExitCode() int {
 	switch {
-	case r.Counts[judge.Slower]+r.Counts[Lost] > 0:
+	case r.Counts[judge.Slower]+r.Counts[Lost] > 0, r.Mean != nil && r.Mean.Verdict == judge.Slower:
 		return 1
 	case r.Counts[judge.Ambiguous]+r.Counts[NotComparable] > 0:
 		return 3

@@ -69,6 +69,7 @@ var properties = []property{
 	{"cache", false, false, func(_ *journal.Header, r *journal.Row) string { return r.Cache }},
 	{"sampling", false, true, func(_ *journal.Header, r *journal.Row) string { return samplingRule(r.Sampling) }},
 	{"kernbench", false, false, func(h *journal.Header, _ *journal.Row) string { return buildText(h.Host.Build) }},
+	{"bench", false, false, func(h *journal.Header, _ *journal.Row) string { return h.Bench }},
 	{"version", false, false, func(h *journal.Header, _ *journal.Row) string {
 		if h.Bench == "" {
 			return ""

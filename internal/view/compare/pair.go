@@ -51,10 +51,11 @@ func match(old, new Run, opts Options) ([]rowset.Matched, error) {
 
 // judgePairs describes all points and judges those that have values on both sides. decisive has
 // the differences that make a point not comparable.
-func judgePairs(points []rowset.Matched, decisive [][]string, opts Options, higherIsBetter bool) []Pair {
+func (r *Report) judgePairs(points []rowset.Matched, decisive [][]string, opts Options) {
 	pairs := make([]Pair, len(points))
 	var cases []judge.Case
-	var at []int // index of each case's pair
+	var at []int                // index of each case's pair
+	var judged []rowset.Matched // the points of the cases
 	for i, m := range points {
 		pairs[i] = describe(m, opts)
 		if pairs[i].Verdict == "" && len(decisive[i]) > 0 {
@@ -65,10 +66,13 @@ func judgePairs(points []rowset.Matched, decisive [][]string, opts Options, high
 		if pairs[i].Verdict == "" {
 			c, notes := newCase(m, opts)
 			pairs[i].Notes = append(pairs[i].Notes, notes...)
-			cases, at = append(cases, c), append(at, i)
+			cases, at, judged = append(cases, c), append(at, i), append(judged, m)
 		}
 	}
-	rule := judge.Rule{Floor: opts.Floor, Alpha: opts.Alpha, HigherIsBetter: higherIsBetter}
+	rule := judge.Rule{Floor: opts.Floor, Alpha: opts.Alpha, HigherIsBetter: r.Better == "higher"}
+	if opts.Mean {
+		rule.Alpha = r.judgeMean(judged, opts, rule)
+	}
 	for k, result := range rule.Decide(cases) {
 		p := &pairs[at[k]]
 		p.Verdict, p.Effect = result.Verdict, &result.Effect
@@ -83,7 +87,7 @@ func judgePairs(points []rowset.Matched, decisive [][]string, opts Options, high
 			p.Effect = nil
 		}
 	}
-	return pairs
+	r.Pairs = pairs
 }
 
 // tooFewTrials says why there are too few trials for a verdict, and what would help.

@@ -253,7 +253,7 @@ func newSpeedupTable(sides []Run, workloads []workload, goals Goals) SpeedupTabl
 func (t *SpeedupTable) findDifferences(sides []Run, workloads []workload, goals Goals) (incomparable []bool) {
 	incomparable = make([]bool, len(workloads))
 	opts := Options{Metric: DefaultMetric, Ignore: goals.Ignore,
-		compared: append([]string{inputsProperty, "version", "kernbench"}, goals.Except...)}
+		compared: append([]string{inputsProperty, "bench", "version", "kernbench"}, goals.Except...)}
 	for run := 1; run < len(sides); run++ {
 		points := lists.Map(workloads, func(w workload) rowset.Matched {
 			m := rowset.Matched{w.rows, nil}

@@ -146,6 +146,9 @@ func (r Report) Document() Document {
 		})
 	}
 	d.Remarks = append(d.Remarks, lists.Map(legend.Lines("point", "points"), texttab.Plain)...)
+	if r.Mean != nil {
+		d.Remarks = append(d.Remarks, r.Mean.String())
+	}
 	for _, w := range r.Warnings {
 		d.Remarks = append(d.Remarks, "warning: "+texttab.Plain(w))
 	}

@@ -1,0 +1,294 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/bench/sweep"
+	"github.com/kernbench/kernbench/internal/cli/job"
+	"github.com/kernbench/kernbench/internal/cli/request"
+	"github.com/kernbench/kernbench/internal/cli/terminal"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
+	"github.com/kernbench/kernbench/internal/view/compare"
+)
+
+// bothFlags holds the flags of `compare --run`, which measures both sides.
+type bothFlags struct {
+	run     bool
+	trials  int
+	axes    []string
+	out     string
+	seed    uint64
+	timeout time.Duration
+	quiet   bool
+}
+
+// runOnly lists the flags that mean nothing without --run.
+var runOnly = []string{"trials", "axis", "out", "seed", "timeout", "quiet"}
+
+func (b *bothFlags) declare(fl *pflag.FlagSet) {
+	fl.BoolVar(&b.run, "run", false, "measure both sides, which are files or commands, with alternating launches")
+	fl.IntVar(&b.trials, "trials", judge.AdvisedLaunches, "with --run: launches of every point on each side")
+	fl.StringArrayVar(&b.axes, "axis", nil, "with --run: values `K=SPEC` of an axis on both sides (repeatable)")
+	fl.StringVar(&b.out, "out", filepath.Join("out", "compare"), "with --run: `FOLDER` for the runs old and new")
+	fl.Uint64Var(&b.seed, "seed", 1, "with --run: seed of the inputs and of the order of launches")
+	fl.DurationVar(&b.timeout, "timeout", 0, "with --run: time limit per point and trial")
+	fl.BoolVarP(&b.quiet, "quiet", "q", false, "with --run: no progress, only the comparison")
+}
+
+// check returns an error for flags and arguments that do not fit together.
+func (b *bothFlags) check(fl *pflag.FlagSet, args []string, otherMode bool) error {
+	given := slices.IndexFunc(runOnly, fl.Changed)
+	switch {
+	case !b.run && given >= 0:
+		return fmt.Errorf("--%s needs --run: stored runs are compared as they are", runOnly[given])
+	case !b.run:
+		return nil
+	case otherMode || len(args) != 2:
+		return errors.New("--run takes two sides, such as a.yaml b.yaml, and neither --by nor --history")
+	case b.trials < 1:
+		return fmt.Errorf("--trials %d: want at least 1, and %d for a verdict", b.trials, judge.MinLaunches)
+	}
+	return nil
+}
+
+// The names of the sides, which are also the names of their folders.
+var sideNames = []string{"old", "new"}
+
+// runAndCompare measures two sides with alternating launches and compares them. After an interrupt
+// it compares the rows so far.
+func (a *app) runAndCompare(ctx context.Context, b bothFlags, args, only []string, format, link string,
+	opts compare.Options) error {
+	var plans []request.Planned
+	for i, arg := range args {
+		p, err := a.planSide(ctx, b, arg, filepath.Join(b.out, sideNames[i]))
+		if err != nil {
+			return unread(ctx, err)
+		}
+		plans = append(plans, p)
+	}
+	results, err := a.runSides(ctx, b, plans)
+	if err != nil {
+		return err
+	}
+	specs := make([]string, len(plans))
+	for i, r := range results {
+		specs[i] = plans[i].Out + "@" + r.Run
+	}
+	again := fmt.Sprintf("%s compare %s %s", a.name, specs[0], specs[1])
+	interrupted := slices.ContainsFunc(results, func(r run.Result) bool { return r.Interrupted })
+	if interrupted {
+		fmt.Fprintf(a.stderr, "%s: interrupted; this compares the rows so far, and so does %s\n", a.name, again)
+	} else if !b.quiet {
+		fmt.Fprintf(a.stderr, "%s: the same again: %s\n", a.name, again)
+	}
+	for i, r := range results {
+		if len(r.Counts) == 0 {
+			return &exitError{exitInterrupted, fmt.Errorf("interrupted before the first row of %s", args[i])}
+		}
+	}
+	opts.Metric = metricOf(plans[1].Bench, opts.Metric)
+	report, err := a.compareRuns(specs, args, only, opts)
+	if err != nil {
+		return err
+	}
+	err = a.writeComparisons([]compare.Report{report}, format, link)
+	if interrupted {
+		return &exitError{exitInterrupted, nil}
+	}
+	return err
+}
+
+// compareRuns compares two stored runs under the given names.
+func (a *app) compareRuns(specs, names, only []string, opts compare.Options) (report compare.Report, err error) {
+	var sides [2]compare.Run
+	for i, spec := range specs {
+		_, r, err := a.load(spec)
+		if err != nil {
+			return report, err
+		}
+		if sides[i], err = sideOf(r, only); err != nil {
+			return report, usage(err)
+		}
+		sides[i].Name = names[i]
+	}
+	report, err = compare.Compare(sides[0], sides[1], opts)
+	return report, usage(err)
+}
+
+// prefixed writes every line with the name of a side before it.
+type prefixed struct {
+	w    io.Writer
+	name string
+}
+
+func (p prefixed) Write(text []byte) (int, error) {
+	_, err := fmt.Fprintf(p.w, "%s: %s", p.name, text) // the progress writes whole lines
+	return len(text), err
+}
+
+// metricOf returns the metric to compare: the asked one, or the first with a direction if the bench
+// declares all of its metrics and not the default.
+func metricOf(b *bench.Bench, asked string) string {
+	metrics, all := b.Metrics()
+	named := func(m journal.MetricInfo) bool { return m.Name == asked }
+	if asked != compare.DefaultMetric || !all || slices.ContainsFunc(metrics, named) {
+		return asked
+	}
+	first, _ := lists.First(metrics, func(m journal.MetricInfo) bool { return m.Better != "" })
+	return cmp.Or(first.Name, asked)
+}
+
+// runSides executes both plans in turns and returns their results.
+func (a *app) runSides(ctx context.Context, b bothFlags, plans []request.Planned) ([]run.Result, error) {
+	turns := run.NewTurns(len(plans), b.seed)
+	results, errs := make([]run.Result, len(plans)), make([]error, len(plans))
+	var printing sync.Mutex
+	var wait sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx) // a fault of one side ends the other
+	defer cancel()
+	for i, p := range plans {
+		via, err := job.Launcher(ctx, "auto", "", p.Plan.Backend)
+		if err != nil {
+			return nil, usage(err)
+		}
+		progress := terminal.NewProgress(prefixed{a.stderr, sideNames[i]}, nil, p.Bench.Name, p.Plan.Backend, false, b.quiet)
+		o := a.runOptions(p, request.Flags{Options: run.Options{Timeout: b.timeout, Remeasure: request.Remeasure}}, via,
+			progress)
+		o.Observe = func(e run.Event) {
+			printing.Lock()
+			defer printing.Unlock()
+			progress.Observe(e)
+		}
+		turn := turns.Of(i)
+		if !p.Plan.Simulated { // simulated time does not depend on the order
+			o.Turn = turn
+		}
+		wait.Go(func() {
+			defer turn.Leave()
+			if results[i], errs[i] = run.Run(ctx, p.Plan, o); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	wait.Wait()
+	return results, errors.Join(errs...)
+}
+
+// planSide plans one side: a file of benches, or a command.
+func (a *app) planSide(ctx context.Context, b bothFlags, arg, out string) (request.Planned, error) {
+	var f request.Flags
+	f.Declare(pflag.NewFlagSet("", pflag.ContinueOnError), a.name) // sets the defaults
+	f.Trials, f.Seed, f.Out, f.Options.Timeout = b.trials, b.seed, out, b.timeout
+	axes, err := lists.TryMap(b.axes, func(text string) (plan.Assign, error) {
+		name, spec, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return plan.Assign{}, usage(fmt.Errorf("--axis %s: want NAME=SPEC, such as n=1000,2000", text))
+		}
+		return plan.Assign{Name: name, Text: spec}, nil
+	})
+	if err != nil {
+		return request.Planned{}, err
+	}
+	var found []*bench.Bench
+	switch filepath.Ext(arg) {
+	case ".yaml", ".yml", ".py":
+		f.Axes = axes
+		found, err = request.LoadFile(ctx, arg)
+	default:
+		found = make([]*bench.Bench, 1)
+		found[0], err = commandBench(arg, axes)
+	}
+	if err == nil && len(found) != 1 {
+		names := lists.Map(found, func(b *bench.Bench) string { return b.Name })
+		err = fmt.Errorf("%s declares %d benches (%s): want a file with one", arg, len(found), strings.Join(names, ", "))
+	}
+	if err != nil {
+		return request.Planned{}, err
+	}
+	none := func(*bench.Bench) (axes, options []plan.Assign) { return nil, nil }
+	plans, err := request.Run{Program: a.name, Known: a.benches, Benches: found, Flags: f, Read: none,
+		Environ: a.environ}.Plans()
+	if err != nil {
+		return request.Planned{}, fmt.Errorf("%s: %w", arg, err)
+	}
+	return plans[0], nil
+}
+
+// placeholder matches the name of an axis in an argument.
+var placeholder = regexp.MustCompile(`\{([A-Za-z]\w*)\}`)
+
+// commandBench returns the bench of a command line with axes in braces.
+func commandBench(command string, given []plan.Assign) (*bench.Bench, error) {
+	argv, err := splitWords(command)
+	if err != nil {
+		return nil, err
+	}
+	var axes []sweep.Axis
+	for _, m := range placeholder.FindAllStringSubmatch(command, -1) {
+		as, has := lists.First(given, func(as plan.Assign) bool { return as.Name == m[1] })
+		if !has {
+			return nil, fmt.Errorf("the command %q needs values of %s: give --axis %s=SPEC, such as --axis %s=1000,2000", command,
+				m[1], m[1], m[1])
+		}
+		if axis := (sweep.Axis{Name: as.Name, Spec: as.Text}); !slices.Contains(axes, axis) {
+			axes = append(axes, axis)
+		}
+	}
+	for _, as := range given {
+		if !slices.ContainsFunc(axes, func(x sweep.Axis) bool { return x.Name == as.Name }) {
+			return nil, fmt.Errorf("--axis %s: the command %q has no {%s}", as.Name, command, as.Name)
+		}
+	}
+	return sweep.OfCommand(argv, axes)
+}
+
+// splitWords splits a command at blanks. Quotes, single or double, keep blanks in a word. There is
+// no shell, so nothing else is special.
+func splitWords(text string) (words []string, err error) {
+	var word strings.Builder
+	begun, quote := false, rune(0)
+	for _, c := range text {
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote, begun = c, true
+		case quote == 0 && (c == ' ' || c == '\t' || c == '\n'):
+			if begun {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			begun = false
+		default:
+			word.WriteRune(c)
+			begun = true
+		}
+	}
+	if quote != 0 {
+		return nil, fmt.Errorf("the command %q has a quote %c that does not end", text, quote)
+	}
+	if begun {
+		words = append(words, word.String())
+	}
+	if len(words) == 0 {
+		return nil, errors.New("a side is empty: want a file or a command")
+	}
+	return words, nil
+}

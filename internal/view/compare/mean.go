@@ -1,0 +1,123 @@
+package compare
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/judge"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+)
+
+// Mean is the change of the geometric mean over points.
+type Mean struct {
+	Points  int           `json:"points"`
+	Verdict judge.Verdict `json:"verdict"`
+	Effect  judge.Effect  `json:"effect"`
+	Note    string        `json:"note,omitempty"`
+}
+
+// newMeanCase returns the geometric mean over the points in each trial of both sides, and the
+// number of points. A trial counts if it is ok and undisturbed at every point: the mean over
+// fewer points is another quantity. ok is false if there are fewer than two points.
+func newMeanCase(points []rowset.Matched, opts Options) (c judge.Case, n int, ok bool) {
+	var sums [2]map[int]float64 // by trial: sum of the logarithms
+	var counts [2]map[int]int
+	for side := range sums {
+		sums[side], counts[side] = map[int]float64{}, map[int]int{}
+	}
+	for _, m := range points {
+		one, _ := newCase(m, opts)
+		if one.Exact || !judge.HaveRatio(one.Old) || !judge.HaveRatio(one.New) {
+			continue // a change without noise has no trials
+		}
+		n++
+		for side := range sums {
+			for _, r := range withMetric(m[side], opts.Metric) {
+				if r.Disturbed() == "" {
+					sums[side][r.Trial] += math.Log(r.Metrics[opts.Metric])
+					counts[side][r.Trial]++
+				}
+			}
+		}
+	}
+	values := func(side int) (out []float64) {
+		for _, trial := range slices.Sorted(maps.Keys(sums[side])) {
+			if counts[side][trial] == n {
+				out = append(out, math.Exp(sums[side][trial]/float64(n)))
+			}
+		}
+		return out
+	}
+	return judge.Case{Old: values(0), New: values(1)}, n, n > 1
+}
+
+// meanShare is the part of the probability of a false verdict that the mean gets. Six launches a
+// side can still decide at 1 %.
+const meanShare = 0.2
+
+// judgeMean judges the geometric mean over the points and returns the probability of a false
+// verdict that is left for the points. The mean is no case among them, because it varies much
+// less than they do.
+func (r *Report) judgeMean(points []rowset.Matched, opts Options, rule judge.Rule) (left float64) {
+	c, n, ok := newMeanCase(points, opts)
+	if !ok {
+		return rule.Alpha
+	}
+	left = rule.Alpha * (1 - meanShare)
+	rule.Alpha *= meanShare
+	result := rule.Decide([]judge.Case{c})[0]
+	r.Mean = &Mean{Points: n, Verdict: result.Verdict, Effect: result.Effect, Note: result.Note}
+	switch {
+	case result.Effect.Method != judge.None:
+	case len(c.Old) == 0 || len(c.New) == 0:
+		r.Mean.Note = "no trial is ok and undisturbed at every point"
+	default:
+		r.Mean.Note = fmt.Sprintf("only %d and %d trials are ok and undisturbed at every point, and at least %d a side "+
+			"are needed", len(c.Old), len(c.New), judge.MinLaunches)
+	}
+	return left
+}
+
+// String returns the mean in one line.
+func (m Mean) String() string {
+	text := fmt.Sprintf("geometric mean over %s: ", unit.Plural(m.Points, "point"))
+	if m.Effect.Method == judge.None {
+		return text + "not resolved: " + m.Note
+	}
+	change, interval, p := effectTexts(m.Effect)
+	text += change
+	if interval != "" {
+		text += " (95% interval " + interval + ", p " + p + ")"
+	}
+	return text + ": " + string(m.Verdict)
+}
+
+// asBench returns the run with its rows under the bench of another run, if each run has rows of
+// one bench only. So the points of two sweeps with different names are paired; the names are
+// listed as a difference.
+func (r Run) asBench(other Run) Run {
+	name, single := r.onlyBench()
+	wanted, alsoSingle := other.onlyBench()
+	if !single || !alsoSingle || name == wanted {
+		return r
+	}
+	r.Rows = slices.Clone(r.Rows)
+	for i := range r.Rows {
+		r.Rows[i].Bench = wanted
+	}
+	return r
+}
+
+// onlyBench returns the bench of all rows, and whether there is exactly one.
+func (r Run) onlyBench() (name string, single bool) {
+	for i := range r.Rows {
+		if i > 0 && r.Rows[i].Bench != name {
+			return "", false
+		}
+		name = r.Rows[i].Bench
+	}
+	return name, len(r.Rows) > 0
+}

@@ -1,0 +1,95 @@
+package compare
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
+)
+
+// TestMean checks the geometric mean over points: 20 % slower and 25 % faster cancel, a change of
+// all points does not, and trials that are not good at every point do not count.
+func TestMean(t *testing.T) {
+	failed := trialsOf(2, 12)
+	for i := range 4 {
+		failed[i] = bad(failed[i], journal.Failed, "crashed")
+	}
+	disturbed := trialsOf(2, 12)
+	for i := range disturbed {
+		disturbed[i].Quality = journal.QualityDisturbed
+	}
+	for _, c := range []struct {
+		name     string
+		old, new Run
+		want     string // "" if there is no mean
+		exit     int
+	}{
+		{"all slower", runOf("a", trialsOf(1, 10), trialsOf(2, 20)), runOf("b", trialsOf(1, 11), trialsOf(2, 22)),
+			"geometric mean over 2 points: +10.00% (95% interval +9.", 1},
+		{"balanced", runOf("a", trialsOf(1, 10), trialsOf(2, 20)), runOf("b", trialsOf(1, 12.5), trialsOf(2, 16)),
+			"geometric mean over 2 points: 0% (95% interval -0.", 1},
+		{"other benches are paired", runOf("a", trialsOf(1, 10), trialsOf(2, 20)),
+			renamed(runOf("b", trialsOf(1, 9), trialsOf(2, 18)), "other"),
+			"geometric mean over 2 points: -10.00% (95% interval -10.", 0},
+		{"one point", runOf("a", trialsOf(1, 10)), runOf("b", trialsOf(1, 11)), "", 1},
+		{"few good trials", runOf("a", trialsOf(1, 10), trialsOf(2, 10)), runOf("b", trialsOf(1, 10), failed),
+			"geometric mean over 2 points: not resolved: only 6 and 2 trials are ok and undisturbed at every point", 3},
+		{"no good trials", runOf("a", trialsOf(1, 10), trialsOf(2, 10)), runOf("b", trialsOf(1, 10), disturbed),
+			"geometric mean over 2 points: not resolved: no trial is ok and undisturbed at every point", 3},
+		{"exact", runOf("a", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(2, 0, 10)))),
+			runOf("b", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(2, 0, 10)))), "", 0},
+	} {
+		r := compare(t, c.old, c.new, Options{Mean: true})
+		var b bytes.Buffer
+		must.Do(t, r.Write(&b, "table", 0))
+		if (r.Mean != nil) != (c.want != "") || !strings.Contains(b.String(), c.want) || r.ExitCode() != c.exit {
+			t.Errorf("%s: exit %d, want %d and %q in\n%s", c.name, r.ExitCode(), c.exit, c.want, b.String())
+		}
+		if r := compare(t, c.old, c.new, Options{}); r.Mean != nil {
+			t.Errorf("%s: there is a mean that nobody asked for", c.name)
+		}
+	}
+}
+
+func renamed(run Run, bench string) Run {
+	run.Header.Bench = bench
+	for i := range run.Rows {
+		run.Rows[i].Bench = bench
+	}
+	return run
+}
+
+// TestMeanOfSameBuild checks that the mean does not raise the rate of false verdicts of a report,
+// and that it finds a change of all points that no single point shows.
+func TestMeanOfSameBuild(t *testing.T) {
+	const reports = 200
+	for _, points := range []int{2, 20} {
+		t.Run(fmt.Sprint(points, " points"), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(23, uint64(points)))
+			wrong, found := 0, 0
+			for range reports {
+				old := simulate(rng, points, judge.AdvisedLaunches, normal(0.06), unchanged)
+				new := simulate(rng, points, judge.AdvisedLaunches, normal(0.06), unchanged)
+				r := compare(t, old, new, Options{Mean: true})
+				if r.Counts[judge.Slower]+r.Counts[judge.Faster] > 0 || r.Mean.Verdict != judge.Ambiguous &&
+					r.Mean.Verdict != judge.Same {
+					wrong++
+				}
+				slow := simulate(rng, points, judge.AdvisedLaunches, normal(0.06), func(int) float64 { return 1.07 })
+				if compare(t, old, slow, Options{Mean: true}).Mean.Verdict == judge.Slower {
+					found++
+				}
+			}
+			// 5 % of 200 are 10; more than 18 have a probability of 1 in 100.
+			if wrong > 18 || points == 20 && found < 190 {
+				t.Errorf("%d of %d reports on equal builds have a verdict; 7 %% slower is found in %d", wrong, reports, found)
+			}
+		})
+	}
+}
