@@ -17,15 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/view/history"
 )
 
-func (a *app) compareCommand() *cobra.Command {
-	var opts compare.Options
-	only, format, by, link := []string(nil), compare.Formats()[0], "", ""
-	overRuns := false
-	var both bothFlags
-	cmd := &cobra.Command{
-		Use:   "compare OLD NEW | compare RUN --by VAR | compare RUN --history | compare --run A B",
-		Short: "Show what became faster or slower between two runs, values within one, or over all runs",
-		Long: `Pairs the points of two runs and judges each: faster, slower, same, ambiguous
+const compareHelp = `Pairs the points of two runs and judges each: faster, slower, same, ambiguous
 (not enough data), lost or new. Trials (separate launches) are the statistical unit:
 at least 4 on each side are needed to estimate their variation, and with fewer there
 is no verdict, regardless of the samples within a launch. Run with --trials 6.
@@ -52,7 +44,17 @@ OUT/old and OUT/new, also after Ctrl-C.
 Below the table is the geometric mean over the points, one more test of the report.
 
 Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
-3 ambiguous or not comparable (and nothing slower), 130 interrupted.`,
+3 ambiguous or not comparable (and nothing slower), 130 interrupted.`
+
+func (a *app) compareCommand() *cobra.Command {
+	var opts compare.Options
+	only, format, by, link := []string(nil), compare.Formats()[0], "", ""
+	overRuns := false
+	var both bothFlags
+	cmd := &cobra.Command{
+		Use:   "compare OLD NEW | compare RUN --by VAR | compare RUN --history | compare --run A B",
+		Short: "Show what became faster or slower between two runs, values within one, or over all runs",
+		Long:  compareHelp,
 		Example: fmt.Sprintf(`  %[1]s compare out/memory@-1 out/memory
   %[1]s compare before after --format junit > compare.xml
   %[1]s compare out/a out/b --ignore NCCL_MIN_CTAS --metric busbw

@@ -210,7 +210,7 @@ func (a *app) planSide(ctx context.Context, b bothFlags, arg, out string) (reque
 	switch filepath.Ext(arg) {
 	case ".yaml", ".yml", ".py":
 		f.Axes = axes
-		found, err = request.LoadFile(ctx, arg)
+		found, err = request.LoadFile(ctx, arg, 0)
 	default:
 		found = make([]*bench.Bench, 1)
 		found[0], err = commandBench(arg, axes)
@@ -244,8 +244,8 @@ func commandBench(command string, given []plan.Assign) (*bench.Bench, error) {
 	for _, m := range placeholder.FindAllStringSubmatch(command, -1) {
 		as, has := lists.First(given, func(as plan.Assign) bool { return as.Name == m[1] })
 		if !has {
-			return nil, fmt.Errorf("the command %q needs values of %s: give --axis %s=SPEC, such as --axis %s=1000,2000", command,
-				m[1], m[1], m[1])
+			return nil, fmt.Errorf("the command %q needs values of %s: give --axis %s=SPEC, such as --axis %s=1000,2000",
+				command, m[1], m[1], m[1])
 		}
 		if axis := (sweep.Axis{Name: as.Name, Spec: as.Text}); !slices.Contains(axes, axis) {
 			axes = append(axes, axis)
