@@ -214,6 +214,9 @@ func (s *State) declared(name string) journal.MetricInfo {
 // time_us and the rates derived from it.
 func (s *State) Metric(name string) float64 { return s.out.Metrics[name] }
 
+// Samples returns how many samples the last call of [State.Time] took.
+func (s *State) Samples() int { return s.out.Samples }
+
 // Interval returns the 95 % confidence interval of a metric recorded so far. It is unknown for
 // derived metrics and for metrics with too few samples.
 func (s *State) Interval(name string) (low, high float64, known bool) {

@@ -150,21 +150,27 @@ func (p *Program) Body(name string) (bench.Body, error) {
 	}, nil
 }
 
+// barrierAnswer tells a body that all ranks have arrived.
+var barrierAnswer = map[string]any{"barrier": map[string]any{}}
+
+// session lets the program of one rank run its body for one point.
+type session struct {
+	*Program
+	ctx   context.Context
+	name  string // of the bench
+	state *bench.State
+	timed bool // a call has been timed
+}
+
 // run lets the program run its body and times the named calls. skip is the reason if the body skips
 // the point.
 func (p *Program) run(ctx context.Context, name string, s *bench.State) (skip *string, err error) {
-	barrier := func() error { return s.Barrier(ctx) }
-	ask := func(verb string, arguments any) (reply, error) {
-		return p.program.ask(ctx, verb, arguments, barrier)
-	}
-	do := func(verb string) func() error {
-		return func() error { _, err := ask(verb, struct{}{}); return err }
-	}
+	at := &session{Program: p, ctx: ctx, name: name, state: s}
 	asked := request{Bench: name, Point: p.declared(name).coordinates(s.Point())}
 	if s.Sampling().Cache == measure.Cold {
 		asked.Cache = measure.Cold
 	}
-	r, err := ask("point", asked)
+	r, err := at.ask("point", asked)
 	if err != nil {
 		return nil, err
 	}
@@ -174,31 +180,64 @@ func (p *Program) run(ctx context.Context, name string, s *bench.State) (skip *s
 	if r.Skip != nil {
 		return r.Skip, nil
 	}
-	s.Bytes(int64(r.Bytes))
-	s.Flops(r.Flops)
 	if p.hello.Version != "" {
 		s.Detail(p.program.kind, p.hello.Version)
 	}
 	switch {
-	case !r.Exec && len(r.Counters) == 0:
+	case !r.Exec && !at.timed && len(r.Counters) == 0:
 		return nil, errors.New("the body returned without state.exec, state.counter or state.skip")
 	case !r.Exec:
 		return nil, nil
 	}
-	p.fixCalls(name, s.Sampling(), r.prepared)
-	if r.Verify {
-		s.Verify(func() error { return verdict(ask("verify", struct{}{})) })
-	}
-	timed := cmp.Or(r.Clock, p.hello.Clock, &programClock{})
-	if err := timed.check(); err != nil {
+	if err := at.time(r); err != nil || !r.Late {
 		return nil, err
+	}
+	if r, err = at.ask("report", struct{}{}); err != nil {
+		return nil, err
+	}
+	return nil, share(ctx, s, report{prepared: r.prepared})
+}
+
+func (at *session) ask(verb string, arguments any) (reply, error) {
+	return at.program.ask(at.ctx, verb, arguments, at.inside)
+}
+
+// inside answers what a body asks for while it runs.
+func (at *session) inside(r reply) (any, error) {
+	if !r.Time {
+		return barrierAnswer, at.state.Barrier(at.ctx)
+	}
+	if at.timed {
+		at.state.Warn("the body timed several calls: the row has the time of the last one")
+	}
+	err := at.time(r)
+	return map[string]any{"timed": map[string]any{"time_us": at.state.Metric("time_us"),
+		"samples": at.state.Samples()}}, err
+}
+
+// time times the call that the program has prepared.
+func (at *session) time(r reply) error {
+	at.timed = true
+	s := at.state
+	do := func(verb string) func() error {
+		return func() error { _, err := at.ask(verb, struct{}{}); return err }
+	}
+	s.Bytes(int64(r.Bytes))
+	s.Flops(r.Flops)
+	at.fixCalls(at.name, s.Sampling(), r.prepared)
+	if r.Verify {
+		s.Verify(func() error { return verdict(at.ask("verify", struct{}{})) })
+	}
+	timed := cmp.Or(r.Clock, at.hello.Clock, &programClock{})
+	if err := timed.check(); err != nil {
+		return err
 	}
 	s.UseClock(*timed)
 	warning := ""
 	timings := []bench.TimeOption{bench.SampledCold(r.Cache == measure.Cold),
 		bench.SampledBy(func(batch int, samples []int64) error {
 			return take(samples, func() (reply, error) {
-				r, err := ask("sample", map[string]int{"batch": batch, "count": len(samples)})
+				r, err := at.ask("sample", map[string]int{"batch": batch, "count": len(samples)})
 				warning = r.Warning // later requests know more
 				return r, err
 			})
@@ -206,17 +245,11 @@ func (p *Program) run(ctx context.Context, name string, s *bench.State) (skip *s
 	if r.Preamble {
 		timings = append(timings, bench.Preamble(do("preamble")))
 	}
-	err = s.Time(ctx, do("call"), timings...)
+	err := s.Time(at.ctx, do("call"), timings...)
 	if warning != "" {
 		s.Warn("%s", warning)
 	}
-	if err != nil || !r.Late {
-		return nil, err
-	}
-	if r, err = ask("report", struct{}{}); err != nil {
-		return nil, err
-	}
-	return nil, share(ctx, s, report{prepared: r.prepared})
+	return err
 }
 
 // fixCalls applies the numbers of calls that the body chose, unless flags of the run changed the

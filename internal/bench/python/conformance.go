@@ -78,6 +78,9 @@ func examined(check func(*examinee) (string, error)) func(context.Context, strin
 			return "", err
 		}
 		var output strings.Builder
+		if isSocket(script[1]) {
+			return "", errRunning
+		}
 		p, err := start(script, append(os.Environ(), setVar+"="+setValue), &output, &output)
 		if err != nil {
 			return "", err
@@ -94,7 +97,12 @@ func examined(check func(*examinee) (string, error)) func(context.Context, strin
 }
 
 func (e *examinee) request(verb string, arguments any) (reply, error) {
-	r, err := e.ask(e.ctx, verb, arguments, func() error { return nil })
+	r, err := e.ask(e.ctx, verb, arguments, func(r reply) (any, error) {
+		if r.Time {
+			return nil, ErrNotApplicable // the body times its own calls
+		}
+		return barrierAnswer, nil
+	})
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", verb, err)
 	}

@@ -123,7 +123,7 @@ type sampling struct {
 // IsFile reports whether a file of benches belongs to this package: a Python file, or an executable
 // program, which must speak the protocol.
 func IsFile(path string) bool {
-	if isPython(path) {
+	if isPython(path) || isSocket(path) {
 		return true
 	}
 	info, err := os.Stat(path)

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,8 +43,8 @@ const stackTime = 300 * time.Millisecond
 
 // program is an interpreter that serves one file, or a program that serves itself.
 type program struct {
-	kind    string // "python" or "program"
-	cmd     *exec.Cmd
+	kind    string    // "python" or "program"
+	cmd     *exec.Cmd // nil for a program that was running already
 	socket  *os.File
 	lines   *bufio.Reader
 	ended   chan struct{} // closed when the process has ended
@@ -81,6 +82,9 @@ func findInterpreter(name string) (string, error) {
 // start starts a script with the given environment.
 func start(script, environ []string, output, errors io.Writer) (*program, error) {
 	interpreter, file := script[0], script[1]
+	if isSocket(file) {
+		return dial(file)
+	}
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("making a socket for %s: %w", file, err)
@@ -130,6 +134,7 @@ type reply struct {
 	Error   *failure  `json:"error"`
 	Skip    *string   `json:"skip"`
 	Barrier *struct{} `json:"barrier"` // not the answer yet: the body waits for the other ranks
+	Time    bool      `json:"time"`    // not the answer yet: the body has a call timed now
 	hello
 	prepared
 	Dropped string  `json:"dropped"`
@@ -156,6 +161,9 @@ func (p *program) String() string {
 // greet sends the first request and returns the program's declarations.
 func (p *program) greet(ctx context.Context, arguments any) (hello, error) {
 	r, err := p.ask(ctx, "hello", arguments, nil)
+	if err == nil && r.Source == "" && p.running() {
+		err = errors.New("hello: a running program must answer with a source")
+	}
 	if err == nil && r.Source == "" {
 		if r.Source, err = point.HashFile(p.cmd.Path); err != nil {
 			err = fmt.Errorf("hashing the program: %w", err)
@@ -164,15 +172,17 @@ func (p *program) greet(ctx context.Context, arguments any) (hello, error) {
 	return r.hello, err
 }
 
-// ask sends a request and waits for its answer. If the context ends first, the program prints its
+// ask sends a request and waits for its answer. While a body runs, the program may ask first: for a
+// barrier, or to time a call now; inside returns the answer. If the context ends first, the program prints its
 // stacks and is killed, because requests and answers would be out of step.
-func (p *program) ask(ctx context.Context, verb string, arguments any, barrier func() error) (reply, error) {
+func (p *program) ask(ctx context.Context, verb string, arguments any, inside func(reply) (any, error)) (reply, error) {
 	stop := context.AfterFunc(ctx, p.kill)
 	defer stop()
 	r, err := p.exchange(map[string]any{verb: arguments})
-	for err == nil && r.Barrier != nil && barrier != nil {
-		if err = barrier(); err == nil {
-			r, err = p.exchange(map[string]any{"barrier": map[string]any{}})
+	for err == nil && (r.Barrier != nil || r.Time) && inside != nil {
+		var answer any
+		if answer, err = inside(r); err == nil {
+			r, err = p.exchange(answer)
 		}
 	}
 	switch {
@@ -206,6 +216,9 @@ func (p *program) exchange(request any) (r reply, err error) {
 
 // gone returns an error that says how the program ended, after its socket was closed.
 func (p *program) gone(err error) error {
+	if p.running() {
+		return fmt.Errorf("the running program left the connection: %w", err)
+	}
 	select {
 	case <-p.ended:
 		return fmt.Errorf("%s ended: %s", p, p.endedBy)
@@ -216,6 +229,10 @@ func (p *program) gone(err error) error {
 
 // kill lets the program print the stacks of its threads (SIGQUIT), and kills it.
 func (p *program) kill() {
+	if p.running() {
+		p.socket.Close()
+		return
+	}
 	p.killing.Do(func() {
 		p.cmd.Process.Signal(unix.SIGQUIT) // an error means that it has ended already
 		select {
@@ -229,6 +246,9 @@ func (p *program) kill() {
 // close ends the program by closing its socket, and kills it if it does not exit in time.
 func (p *program) close() {
 	p.socket.Close()
+	if p.running() {
+		return
+	}
 	select {
 	case <-p.ended:
 	case <-time.After(time.Second):

@@ -1,0 +1,43 @@
+package python
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// isSocket reports whether a path is a socket, on which a running program listens: a notebook, a test,
+// or any other process that has its own functions timed.
+func isSocket(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&fs.ModeSocket != 0
+}
+
+// dial connects to a running program. It speaks the same protocol as a program that kernbench starts,
+// once per connection, and it goes on when the connection ends.
+func dial(path string) (*program, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", path, err)
+	}
+	err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
+	if err == nil {
+		err = unix.SetNonblock(fd, true) // lets Close interrupt a read
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("connecting to %s: %w", path, err)
+	}
+	socket := os.NewFile(uintptr(fd), path)
+	return &program{kind: "python", socket: socket, lines: bufio.NewReader(socket)}, nil
+}
+
+// running reports whether the program was running already: then this process must not end it.
+func (p *program) running() bool { return p.cmd == nil }
+
+// errRunning rejects a running program in places that start and end programs.
+var errRunning = errors.New("it is a running program, not a file")
