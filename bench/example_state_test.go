@@ -357,6 +357,17 @@ func ExampleState_Metric() {
 	// Output: 20000
 }
 
+func ExampleState_Samples() {
+	try(func(ctx context.Context, s *bench.State) error {
+		if err := s.Time(ctx, takes(s, 50)); err != nil {
+			return err
+		}
+		fmt.Println(s.Samples())
+		return nil
+	})
+	// Output: 1
+}
+
 func ExampleState_Interval() {
 	try(func(_ context.Context, s *bench.State) error {
 		s.RecordSamples("solve_s", []float64{2.5, 2.25, 3, 2.5, 2.75, 2.5, 2.25, 2.5})

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestDist builds the archive and the Debian package of this architecture, installs the
-// package into a folder and runs it from there.
+// TestDist builds the archive, the Debian package and the wheel of this architecture, installs
+// the package into a folder and the wheel into virtual environments, and runs them from there.
 func TestDist(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -60,4 +60,5 @@ func TestDist(t *testing.T) {
 	if !strings.Contains(text, "copy") {
 		t.Errorf("the installed program measures nothing: %s", text)
 	}
+	checkWheel(t, shell)
 }

@@ -6,7 +6,8 @@ be imported in its place, so that the parts of such files that need only torch r
 in a bench fails that point.
 
 This module is imported at the start of every interpreter where the wheel is installed, so it must stay
-small and must not affect programs that do not use iris.bench.
+small and must not affect programs that do not use iris.bench. pytest would warn that it cannot rewrite
+a module that is imported so early, unless this text says PYTEST_DONT_REWRITE.
 """
 
 import importlib.machinery

@@ -6,7 +6,6 @@ package wheel
 import (
 	"archive/zip"
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/base64"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/infile"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
@@ -142,10 +142,9 @@ kernbench = kernbench._pytest
 
 // archive writes the files in the order of their names, as the standard recommends metadata last.
 func archive(out io.Writer, files map[string][]byte) error {
-	names := slices.SortedFunc(maps.Keys(files), func(a, b string) int {
-		return cmp.Or(compareBools(strings.Contains(a, ".dist-info/"), strings.Contains(b, ".dist-info/")),
-			strings.Compare(a, b))
-	})
+	names := slices.Sorted(maps.Keys(files))
+	isInfo := func(name string) bool { return strings.Contains(name, ".dist-info/") }
+	names = append(slices.DeleteFunc(slices.Clone(names), isInfo), lists.Filter(names, isInfo)...)
 	z := zip.NewWriter(out)
 	for _, name := range names {
 		// The earliest date that a zip file can have makes the archive reproducible.
@@ -166,14 +165,4 @@ func archive(out io.Writer, files map[string][]byte) error {
 		return fmt.Errorf("writing the wheel: %w", err)
 	}
 	return nil
-}
-
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }

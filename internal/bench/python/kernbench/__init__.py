@@ -34,7 +34,7 @@ import sysconfig
 import time
 import traceback
 import types
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Union
 
 __all__ = ["bench", "rows", "frame", "State", "Context"]
 
@@ -365,6 +365,10 @@ def _flat(rows: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
     return [{**{k: r.get(k) for k in plain}, **{k: v for part in nested for k, v in r.get(part, {}).items()}}
             for r in rows]
 
+
+if TYPE_CHECKING:
+    from kernbench._notebook import run as run
+    from kernbench._triton import Benchmark as Benchmark, do_bench as do_bench, perf_report as perf_report
 
 _DOORS = {"run": "_notebook", "do_bench": "_triton", "perf_report": "_triton", "Benchmark": "_triton"}
 

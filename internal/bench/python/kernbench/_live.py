@@ -26,6 +26,7 @@ class _LiveServer(_Server):
     def __init__(self, link: _Link, session: "Session") -> None:
         super().__init__(link, "this process")
         self.session = session
+        self.calibration: Dict[str, int] = {}
 
     def on_hello(self, hello: dict) -> dict:
         if hello["protocol"] != PROTOCOL:
@@ -34,8 +35,9 @@ class _LiveServer(_Server):
             raise RuntimeError("a running process is one rank: several ranks need a file for `kernbench run -f`")
         self.context = Context(self.link, hello)
         self.environ = {name: os.environ.get(name) for name in hello["watch"]}
+        self.calibration = kernbench._calibrate()
         return {"benches": [self.session.declaration.message()], "environ": self.environ,
-                "clock": kernbench._calibrate(), "version": kernbench._version(), "source": self.session.source,
+                "clock": self.calibration, "version": kernbench._version(), "source": self.session.source,
                 "inputs": {}}
 
     def declaration(self, name: str) -> _Declaration:
@@ -71,7 +73,8 @@ class _LiveServer(_Server):
 
     def on_sample(self, asked: dict) -> dict:
         reply = self.guarded(super().on_sample, asked)
-        self.session.samples += [ns / asked["batch"] for ns in reply["samples"]]
+        overhead = (self.timer().clock() or self.calibration)["overhead"]  # as kernbench subtracts it
+        self.session.samples += [max(0, ns - overhead) / asked["batch"] for ns in reply["samples"]]
         return reply
 
     def time_now(self, fn: Callable, **how: Any) -> List[float]:
@@ -183,6 +186,8 @@ class Session:
             server.link.send(server.reply(request))
         except OSError:
             return False
+        if isinstance(self.raised, (KeyboardInterrupt, SystemExit)):
+            raise self.raised  # not a failure of the point: the whole process is to end
         return True
 
 
@@ -200,6 +205,16 @@ def declare(name: str, body: Callable, axes: Optional[Dict[str, Any]] = None, **
     d.name, d.registered = name, True
     d.settings.update(settings)
     return d
+
+
+# The source of a run to which one process adds functions one by one. Rows of another source would be hidden
+# as outdated, so each row has the hash of its function as a detail instead.
+ADDED = "functions of a process"
+
+
+def add_source(state: Any, fn: Callable) -> None:
+    """Records in the row which function was timed."""
+    state._report["details"] = {"function_sha256": hashlib.sha256(source_of(fn).encode()).hexdigest()}
 
 
 def source_of(fn: Callable) -> str:

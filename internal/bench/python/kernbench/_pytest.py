@@ -92,10 +92,11 @@ class Timer:
                 state._calls.update(calls)
             if preamble is not None:
                 preamble()
+            _live.add_source(state, fn)
             result[:] = [call()]  # the timed calls do not keep theirs
             state.exec(call, preamble=preamble, mode=self.mode or _notebook.default_mode(), cache=self.cache)
 
-        self.row = self._reporter.measure(self._test, body, fn, calls is not None)
+        self.row = self._reporter.measure(self._test, body, calls is not None)
         self.stats = self.row.get("stats", {}).get("time_us", {})
         return result[0]
 
@@ -128,7 +129,7 @@ class Reporter:
     def timer(self, request: Any) -> Timer:
         return Timer(self, request.node.nodeid)
 
-    def measure(self, test: str, body: Callable, fn: Callable, fixed: bool) -> Dict[str, Any]:
+    def measure(self, test: str, body: Callable, fixed: bool) -> Dict[str, Any]:
         declaration = _live.declare("pytest", body, {"test": [test]},
                                     trials=1 if fixed else self.config.getoption("--kernbench-trials"))
         flags = ["--quiet", "--remeasure", "0"]
@@ -137,7 +138,7 @@ class Reporter:
         if self.measured:
             flags.append("--resume")
         self.measured += 1
-        session = _live.Session(declaration, _live.source_of(fn), self.out, flags)
+        session = _live.Session(declaration, _live.ADDED, self.out, flags)
         session.run()
         return session.good_row()
 

@@ -292,8 +292,8 @@ class Events(Wall):
         elif ahead:
             self.hidden = -1  # checked: no hidden work
         if self.hidden == 4:
-            raise RuntimeError("the events saw %d us of %d us: have the current stream wait for the stream that the call "
-                               "uses, or take mode=\"wall\"" % (0 if nothing else seen // 1000, wall // 1000))
+            raise RuntimeError("the events saw %d us of %d us: have the current stream wait for the stream that the "
+                               "call uses, or take mode=\"wall\"" % (0 if nothing else seen // 1000, wall // 1000))
 
 
 class Graph(Events):
@@ -349,8 +349,8 @@ class Graph(Events):
         if batch == 1:
             self.one = min(self.one or least, least)
             if self.preamble is not None and median < 100 * 2000:
-                self.warning = self.warning or ("with a preamble each graph holds one call, so a time includes the start "
-                                                "of a graph, about 2 µs")
+                self.warning = self.warning or ("with a preamble each graph holds one call, so a time includes the "
+                                                "start of a graph, about 2 µs")
             return
         share = (self.one - median / batch) * len(self.parts(batch)) / median
         if self.one and share > 0.01:

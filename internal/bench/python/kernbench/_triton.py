@@ -46,8 +46,12 @@ def _recorded(fn: Callable, name: str, out: str, flags: List[str], how: Dict[str
     if names:
         flags = flags + ["--resume"]
     names.append(unique)
-    declaration = _live.declare("do_bench", lambda state, ctx: state.exec(fn, **how), {"function": [unique]})
-    return _live.Session(declaration, _live.source_of(fn), out, flags)
+
+    def body(state: Any, ctx: Any) -> None:
+        _live.add_source(state, fn)
+        state.exec(fn, **how)
+
+    return _live.Session(_live.declare("do_bench", body, {"function": [unique]}), _live.ADDED, out, flags)
 
 
 def _summary(times: List[float], quantiles: Optional[Sequence[float]], return_mode: str) -> Union[float, List[float]]:
@@ -69,9 +73,9 @@ def _quantile(ordered: List[float], q: float) -> float:
 class Benchmark:
     """The arguments of triton.testing.Benchmark."""
 
-    def __init__(self, x_names: List[str], x_vals: List[Any], line_arg: str, line_vals: List[Any], line_names: List[str],
-                 plot_name: str, args: Dict[str, Any], xlabel: str = "", ylabel: str = "", x_log: bool = False,
-                 y_log: bool = False, styles: Any = None) -> None:
+    def __init__(self, x_names: List[str], x_vals: List[Any], line_arg: str, line_vals: List[Any],
+                 line_names: List[str], plot_name: str, args: Dict[str, Any], xlabel: str = "", ylabel: str = "",
+                 x_log: bool = False, y_log: bool = False, styles: Any = None) -> None:
         self.x_names, self.x_vals = x_names, x_vals
         self.line_arg, self.line_vals, self.line_names = line_arg, line_vals, line_names
         self.plot_name, self.args = plot_name, args
@@ -129,7 +133,8 @@ class Mark:
         return result
 
 
-def table(rows: List[Dict[str, Any]], x_name: str, line_arg: str, lines: List[str], metric: str) -> List[Dict[str, Any]]:
+def table(rows: List[Dict[str, Any]], x_name: str, line_arg: str, lines: List[str],
+          metric: str) -> List[Dict[str, Any]]:
     """One dict per value of x, with a key for each line."""
     found: Dict[Any, Dict[str, Any]] = {}
     for r in rows:

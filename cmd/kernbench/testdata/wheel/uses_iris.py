@@ -1,0 +1,3 @@
+import iris.bench as bench
+
+print(bench.register)

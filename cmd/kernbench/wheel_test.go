@@ -1,0 +1,54 @@
+//go:build !race
+
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// checkWheel installs the wheel in $DIST without a network: into a clean virtual environment, where
+// the command, a bench, a notebook and `import iris.bench` need nothing else, and into one with
+// Debian's pytest and pandas. shell runs a script in which $DIR is a folder for the test.
+func checkWheel(t *testing.T, shell func(script string) string) {
+	t.Helper()
+	expect := func(text string, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in\n%s", want, text)
+			}
+		}
+	}
+	// The PATH has no kernbench and no virtual environment: everything is found from the interpreter.
+	const bare = "cp -r testdata/wheel $DIR/$NAME-work && cd $DIR/$NAME-work && unset KERNBENCH KERNBENCH_PYTHON " +
+		"PYTHONPATH && " +
+		"export PATH=/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 && "
+	shell("/usr/bin/python3 -m venv $DIR/clean && $DIR/clean/bin/pip install -q --no-index $DIST/*.whl")
+	expect(shell("NAME=clean && "+bare+
+		"$DIR/clean/bin/kernbench version; $DIR/clean/bin/kernbench run -q -f bench_sum.py --format csv; "+
+		"$DIR/clean/bin/python bench_sum.py -q --out handed; $DIR/clean/bin/python uses_iris.py; "+
+		"ls $DIR/clean/lib/python3*/site-packages/kernbench/py.typed"),
+		"kernbench v9.8.7", "bench_sum,,1,cpu,10,", "bench_sum,,1,cpu,1000,", "2 points: 2 ok", "<function", "py.typed")
+	expect(shell("NAME=alone && "+bare+"$DIR/clean/bin/python notebook.py 2>&1"),
+		"[4/4] n=1000 how=list", "a list of rows", "the exception of the function", "sum-performance:",
+		"all as in triton.testing")
+
+	shell("/usr/bin/python3 -m venv --system-site-packages --without-pip $DIR/site && " +
+		"$DIR/clean/bin/pip --python $DIR/site/bin/python install -q --no-index $DIST/*.whl")
+	expect(shell("NAME=site && "+bare+"$DIR/site/bin/python notebook.py 2>&1"), "a frame of pandas",
+		"all as in triton.testing")
+	const pytest = "$DIR/site/bin/python -m pytest -p no:cacheprovider --kernbench-max-time 0.05 "
+	expect(shell("NAME=tests && "+bare+pytest+"2>&1"), "6 passed in", "kernbench: out/pytest",
+		"test_times.py::test_sorted[100]",
+		"test_times.py::test_pedantic", "5 points: 4 ok, 1 failed")
+	expect(shell("cd $DIR/tests-work && PYTHONDONTWRITEBYTECODE=1 && "+pytest+
+		"-k test_sum --kernbench-compare out/pytest@-1 --fail-slower 90% 2>&1"),
+		"compared with out/pytest@-1")
+	expect(shell("cd $DIR/tests-work && ! SLOW=20 "+pytest+
+		"-k test_sum --kernbench-compare out/pytest@-1 --fail-slower 5% 2>&1"),
+		"slower: test_times.py::test_sum", "1 passed")
+	expect(shell("cd $DIR/tests-work && ! "+pytest+"-k test_sum --kernbench-compare nowhere --fail-slower 5% 2>&1"),
+		"nowhere")
+	expect(shell("cd $DIR/tests-work && ! "+pytest+"--fail-slower 5% 2>&1"), "--fail-slower needs --kernbench-compare RUN")
+}
