@@ -51,14 +51,17 @@ variable %s names.`, python.InterpreterVar),
 	return cmd
 }
 
-// ownPath returns the path by which this program was started, so that the name of a link is kept.
+// ownPath returns the path of this program. If it was started through a link with another name, the
+// path of the link is returned, because the name may matter. A wheel's script of the same name is
+// not a link: it would start the program that KERNBENCH names, and so itself.
 func ownPath() (string, error) {
+	self, err := os.Executable()
+	if err == nil && filepath.Base(self) == filepath.Base(os.Args[0]) {
+		return self, nil
+	}
 	path, err := exec.LookPath(os.Args[0])
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
 	if err != nil {
-		return os.Executable()
+		return self, nil
 	}
-	return path, nil
+	return filepath.Abs(path)
 }

@@ -62,7 +62,7 @@ func TestWheel(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"kernbench/__init__.py,", "kernbench/py.typed,", "kernbench/_pytest.py,",
-		"kernbench/_command.py,"} {
+		"kernbench/_command.py,", "kernbench_iris.py,", "kernbench_iris.pth,"} {
 		if !strings.Contains(record, want) {
 			t.Errorf("the record lacks %s", want)
 		}
