@@ -187,7 +187,6 @@ var fileReaders = map[string]string{
 	"internal/cli/selftest":   "files that it has just written",
 	"internal/result/journal": "its own format, with locks",
 	"internal/bench/run":      "logs that it has just written, of limited size",
-	"internal/view/report":    "figures that it has just written",
 }
 
 // TestInputsAreReadWithBounds checks that files from outside are read through infile only.

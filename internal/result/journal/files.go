@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -97,7 +96,7 @@ func WriteRaw(dir, name string, data []byte) error { return writeRowFile(dir, sa
 
 // ReadRaw returns what WriteRaw stored.
 func ReadRaw(dir, name string) ([]byte, error) {
-	return readRowFile(dir, samplesDir, name, math.MaxInt64)
+	return readRowFile(dir, samplesDir, name, maxRaw)
 }
 
 // WriteInside stores the kernel profile of a row under the name stored in Row.Inside.
@@ -110,41 +109,75 @@ func ReadInside(dir, name string, most int64) ([]byte, error) {
 	return readRowFile(dir, insideDir, name, most)
 }
 
+// maxRaw limits the raw samples of a row, in bytes: a file in a RUN folder of somebody else may
+// have any size.
+const maxRaw = 256 << 20
+
 func writeRowFile(dir, folder, name string, data []byte) error {
-	path, err := rowFilePath(dir, folder, name)
-	if err != nil {
+	if err := checkRowFile(folder, name); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("writing %s/%s: %w", folder, name, err)
+	path, err := Inside(dir, folder+"/"+name)
+	if err != nil {
+		return err
 	}
 	return WriteFileAtomic(path, data)
 }
 
-func readRowFile(dir, folder, name string, most int64) ([]byte, error) {
-	path, err := rowFilePath(dir, folder, name)
-	if err != nil {
-		return nil, err
-	}
-	info, err := os.Lstat(path)
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > most) {
-		err = fmt.Errorf("want a plain file of at most %d bytes", most)
-	}
-	var data []byte
+// Inside returns the path of a file of a RUN folder and creates the folders on the way. A folder
+// that is a symbolic link to somewhere outside is an error, so that nothing is written there.
+func Inside(dir, name string) (string, error) {
+	path := filepath.Join(dir, filepath.FromSlash(name))
+	err := os.MkdirAll(dir, 0o777)
 	if err == nil {
-		data, err = os.ReadFile(path)
+		var root *os.Root
+		if root, err = os.OpenRoot(dir); err == nil {
+			defer root.Close()
+			err = root.MkdirAll(filepath.Dir(filepath.FromSlash(name)), 0o777)
+		}
 	}
+	if err != nil && strings.Contains(err.Error(), "path escapes from parent") { // os.Root has no error value for it
+		err = fmt.Errorf("no link may lead out of the folder: %w", err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("writing %s: %w", path, err)
+	}
+	return path, nil
+}
+
+// readRowFile reads a file that a row names. A journal may come from somebody else: links that
+// lead out of the folder, pipes, devices and files of more than most bytes are refused.
+func readRowFile(dir, folder, name string, most int64) ([]byte, error) {
+	data, err := func() ([]byte, error) {
+		if err := checkRowFile(folder, name); err != nil {
+			return nil, err
+		}
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close()
+		f, err := root.OpenFile(filepath.Join(folder, name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > most {
+			return nil, fmt.Errorf("want a plain file of at most %d bytes", most)
+		}
+		return io.ReadAll(io.LimitReader(f, most))
+	}()
 	if err != nil {
 		return nil, fmt.Errorf("reading %s/%s: %w", folder, name, err)
 	}
 	return data, nil
 }
 
-// rowFilePath returns the path of a row's file. It refuses names that lead out of the
-// folder, since a journal may come from somebody else.
-func rowFilePath(dir, folder, name string) (string, error) {
+// checkRowFile refuses names that lead out of the folder, since a journal may come from somebody
+// else.
+func checkRowFile(folder, name string) error {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\\\x00") {
-		return "", fmt.Errorf("%s/%q: want a plain file name that does not start with a dot", folder, name)
+		return fmt.Errorf("%s/%q: want a plain file name that does not start with a dot", folder, name)
 	}
-	return filepath.Join(dir, folder, name), nil
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -133,6 +134,24 @@ func TestRaw(t *testing.T) {
 		}
 		if _, err := ReadRaw(dir, name); err == nil {
 			t.Errorf("ReadRaw took the name %q", name)
+		}
+	}
+}
+
+// TestHostileRowFiles checks that files of a RUN folder made by somebody else cannot hang the
+// reader, fill the memory or lead out of the folder.
+func TestHostileRowFiles(t *testing.T) {
+	dir := t.TempDir()
+	samples := filepath.Join(dir, samplesDir)
+	must.Do(t, os.Mkdir(samples, 0o755))
+	must.Do(t, syscall.Mkfifo(filepath.Join(samples, "pipe"), 0o600))
+	must.Do(t, os.Symlink("/dev/zero", filepath.Join(samples, "device")))
+	must.Do(t, os.Symlink("/etc/passwd", filepath.Join(samples, "link")))
+	must.Do(t, os.WriteFile(filepath.Join(samples, "sparse"), nil, 0o600))
+	must.Do(t, os.Truncate(filepath.Join(samples, "sparse"), 40<<30))
+	for _, name := range []string{"pipe", "device", "link", "sparse"} {
+		if _, err := ReadRaw(dir, name); err == nil || !strings.Contains(err.Error(), "reading samples/"+name) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

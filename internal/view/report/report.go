@@ -17,9 +17,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -195,20 +198,39 @@ func (o *rendering) draw(f figure.Figure) ([]byte, error) {
 		err := figure.SVG(&svg, f)
 		return svg.Bytes(), err
 	}
-	dir := filepath.Join(o.dir, "figures")
-	written, err := figure.Write(dir, f)
+	path, err := journal.Inside(o.dir, "figures/"+f.Name+".svg")
+	if err != nil {
+		return nil, err
+	}
+	written, err := figure.Write(filepath.Dir(path), f)
 	o.files = append(o.files, written...)
 	if err != nil {
 		return nil, err
 	}
-	return os.ReadFile(filepath.Join(dir, f.Name+".svg"))
+	return infile.ReadRegular(path, infile.Table)
+}
+
+// printable makes the control characters of a text visible, so that it can neither control a
+// terminal nor forge lines.
+func printable(content func(io.Writer) error) func(io.Writer) error {
+	return func(w io.Writer) error {
+		var text strings.Builder
+		if err := content(&text); err != nil {
+			return err
+		}
+		_, err := io.WriteString(w, texttab.Lines(text.String()))
+		return err
+	}
 }
 
 // write writes a file. Its name may contain folders.
 func (o *rendering) write(name string, content func(io.Writer) error) {
-	path := filepath.Join(o.dir, filepath.FromSlash(name))
-	err := os.MkdirAll(filepath.Dir(path), 0o777)
+	path, err := journal.Inside(o.dir, name)
 	if err == nil {
+		switch filepath.Ext(name) {
+		case ".txt", ".md", ".tsv": // people show them in terminals
+			content = printable(content)
+		}
 		err = journal.WriteAtomic(path, content)
 	}
 	if err != nil {

@@ -169,3 +169,29 @@ func TestRenderEmptyRun(t *testing.T) {
 		}
 	}
 }
+
+// TestRenderStaysInside checks that a linked folder of a RUN is not followed out of it.
+func TestRenderStaysInside(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	must.Do(t, os.Symlink(elsewhere, filepath.Join(dir, "figures")))
+	_, err := Render(dir, Input{Run: fixtureRun()})
+	hasErrors(t, err, "no link may lead out of the folder")
+	if found := names(t, elsewhere); len(found) > 0 {
+		t.Errorf("written outside the folder: %v", found)
+	}
+}
+
+// TestRenderIsPrintable checks that no control character of a journal reaches the text files.
+func TestRenderIsPrintable(t *testing.T) {
+	dir, run := t.TempDir(), failedRun()
+	run.Rows[0].Reason, run.Rows[0].Host = "\x1b[2Jgone\x07", "\x1b]0;title\x07"
+	run.Header.Argv = []string{"kernbench", "\x1b[31mred"}
+	_, err := Render(dir, Input{Run: run})
+	must.Do(t, err)
+	for _, name := range []string{"table.txt", "report.md"} {
+		text := string(must.Get(os.ReadFile(filepath.Join(dir, name)))(t))
+		if at := strings.IndexFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' }); at >= 0 {
+			t.Errorf("%s holds a control character: %q", name, text[max(0, at-20):at+20])
+		}
+	}
+}
