@@ -141,6 +141,7 @@ func (a *app) baselineCheckCommand() *cobra.Command {
   lost, new, ...   failed or absent now; not in the baseline; ...
 
 Runs are compared with runs on the same kind of machine. Disturbed trials do not count.
+Above the table it lists how the latest run differs from the last run of the baseline.
 Simulated rows are compared exactly.
 
 With --update, the runs since the baseline become part of it unless a step is
@@ -165,6 +166,7 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage or no basel
 	fl.Float64Var(&f.opts.Alpha, "alpha", changepoint.DefaultAlpha, "probability of any false alarm in a check")
 	fl.Float64Var(&f.opts.Tolerance, "tolerance", changepoint.DefaultTolerance,
 		"largest slow-down of all points together that a good check may miss; twice that at one point")
+	fl.StringSliceVar(&f.opts.Ignore, "ignore", nil, "differences between runs that are on purpose, such as cpu")
 	fl.StringArrayVar(&f.only, "only", nil, onlyHelp)
 	request.Choice(fl, &f.format, "format", "format", "what to print", compare.Formats())
 	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML to this `FILE`")

@@ -149,12 +149,9 @@ func Compare(old, new Run, opts Options) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	target := cmp.Or(metric.Unit, noUnit)
-	if metric.Name == DefaultMetric {
-		target = "us"
-	}
+	target := targetUnit(metric)
 	new = new.asBench(old)
-	old, new = old.inUnit(metric.Name, target), new.inUnit(metric.Name, target)
+	old, new = old.InUnit(metric), new.InUnit(metric)
 	points, err := match(old, new, opts)
 	if err != nil {
 		return Report{}, err

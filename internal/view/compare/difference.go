@@ -11,6 +11,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
@@ -164,6 +165,30 @@ type provenance struct {
 	inputs  [2]string
 }
 
+// Differences returns how two runs differ besides their results, at the points that both have.
+// It compares values of one metric and marks the differences that ignore names.
+func Differences(old, new Run, metric string, ignore []string) []Difference {
+	points := rowset.Match(func(r *journal.Row) string {
+		return rowset.Key(r)
+	}, rowset.All(old.Rows), rowset.All(new.Rows))
+	all, _ := differences(old, new, points, Options{Metric: metric, Ignore: ignore})
+	return all
+}
+
+// CheckIgnore returns an error for a name that is no possible difference between runs.
+func CheckIgnore(names []string, runs ...Run) error {
+	for _, name := range names {
+		if known := differenceNames(runs...); !slices.Contains(known, name) {
+			return fmt.Errorf("nothing to ignore: %w", suggest.Unknown("difference of these runs", name, known))
+		}
+	}
+	return nil
+}
+
+// OfValues reports whether the difference changes what a value means, and not only where it was
+// measured.
+func (d Difference) OfValues() bool { return d.Name == unitProperty || d.Name == betterProperty }
+
 // differences returns how the sides of the points differ besides what is compared, and for
 // each point the names of the decisive differences that are not ignored.
 func differences(old, new Run, points []rowset.Matched, opts Options) (all []Difference, decisive [][]string) {
@@ -311,10 +336,18 @@ func (s *Side) setUnit(run Run, rows rowset.Set, metric, target string) {
 	}
 }
 
-// inUnit returns the run with the values of a metric converted to a unit. Rows in a unit that
+// targetUnit returns the unit in which a metric is compared.
+func targetUnit(metric journal.MetricInfo) string {
+	if metric.Name == DefaultMetric {
+		return "us"
+	}
+	return cmp.Or(metric.Unit, noUnit)
+}
+
+// InUnit returns the run with the values of a metric converted to its unit. Rows in a unit that
 // cannot be converted stay as they are; such points are not comparable.
-func (r Run) inUnit(metric, target string) Run {
-	rows := r.Rows
+func (r Run) InUnit(info journal.MetricInfo) Run {
+	metric, target, rows := info.Name, targetUnit(info), r.Rows
 	for i := range rows {
 		v, has := rows[i].Metrics[metric]
 		factor, ok := unit.Conversion(r.unitOf(&rows[i], metric), target)

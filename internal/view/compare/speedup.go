@@ -12,7 +12,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
-	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -135,10 +134,8 @@ func (w workload) notes(c judge.Contest) (notes []string) {
 // does not count.
 func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 	sides := append([]Run{ours}, peers...)
-	for _, name := range goals.Ignore {
-		if known := differenceNames(sides...); !slices.Contains(known, name) {
-			return nil, fmt.Errorf("nothing to ignore: %w", suggest.Unknown("difference of these runs", name, known))
-		}
+	if err := CheckIgnore(goals.Ignore, sides...); err != nil {
+		return nil, err
 	}
 	runs := make([]rowset.Set, len(sides))
 	for i, s := range sides {

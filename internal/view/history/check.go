@@ -95,6 +95,8 @@ type Report struct {
 	Whole     Finding         `json:"whole"`
 	Points    []Point         `json:"points"`
 	Warnings  []string        `json:"warnings,omitempty"`
+	// Differences between the last run of the baseline and the latest run, besides their results.
+	Differences []compare.Difference `json:"differences,omitempty"`
 	// Suspected reports that the latest runs may be at another level, so that they should not become
 	// part of the baseline.
 	Suspected bool `json:"suspected"`
@@ -111,7 +113,7 @@ func Check(accepted, later []compare.Run, opts Options) (Report, error) {
 		return Report{}, err
 	}
 	runs := append(append([]compare.Run{}, accepted...), later...)
-	t, err := newTimeline(runs, opts.Metric)
+	t, err := newTimeline(runs, opts)
 	if err != nil {
 		return Report{}, err
 	}
@@ -122,7 +124,9 @@ func Check(accepted, later []compare.Run, opts Options) (Report, error) {
 		Floor: opts.Floor, Alpha: opts.Alpha, Tolerance: opts.Tolerance, Counts: map[Verdict]int{},
 		Whole: t.finding(result.Whole, !slices.Contains(t.series.Exact, false)), Suspected: result.Suspected,
 		Warnings: t.warnings(len(accepted)),
-		Usable:   t.usable(len(accepted))}
+		Usable:   t.usable(len(accepted)),
+		// The latest run may be compared with many; the last accepted one is known to be good.
+		Differences: compare.Differences(t.runs[len(accepted)-1], t.runs[last], opts.Metric, opts.Ignore)}
 	for p, key := range t.keys {
 		pt := t.newPoint(key, last)
 		t.decide(&pt, result.Points[p], t.series.Exact[p], key, last)
@@ -259,6 +263,10 @@ func (t *timeline) warnings(accepted int) (out []string) {
 	if t.apart > 0 {
 		out = append(out, fmt.Sprintf("%s on another kind of machine than the latest: measured values of it left out",
 			unit.Plural(t.apart, "run")))
+	}
+	if t.otherUnit > 0 {
+		out = append(out, fmt.Sprintf("%s with %s in a unit or direction that cannot be compared with the latest: left out",
+			unit.Plural(t.otherUnit, "run"), t.metric.Name))
 	}
 	return out
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/changepoint"
@@ -28,6 +29,8 @@ type Options struct {
 	Floor     float64 // smallest relative change that matters
 	Alpha     float64 // probability of a false alarm in a check
 	Tolerance float64 // largest slow-down of all points together that a good check may miss
+	// Ignore names differences, such as cpu, that do not keep runs apart.
+	Ignore []string
 }
 
 // withDefaults fills in the defaults and refuses impossible values. The conditions are negated so
@@ -86,15 +89,23 @@ type timeline struct {
 	rows   []map[string]rowset.Set // by run and key
 	series changepoint.Series
 	apart  int // runs on another kind of machine than the latest
+	// otherUnit counts the runs whose values mean something else than the latest's, such as those in a
+	// unit that cannot be converted.
+	otherUnit int
 }
 
 // newTimeline collects the values of runs, the oldest first.
-func newTimeline(runs []compare.Run, name string) (*timeline, error) {
+func newTimeline(runs []compare.Run, opts Options) (*timeline, error) {
 	t := &timeline{runs: runs}
-	var err error
-	if t.metric, err = metricInfo(runs, name); err != nil {
+	err := compare.CheckIgnore(opts.Ignore, runs...)
+	if err == nil {
+		t.metric, err = metricInfo(runs, opts.Metric)
+	}
+	if err != nil {
 		return nil, err
 	}
+	runs = lists.Map(runs, func(r compare.Run) compare.Run { return r.InUnit(t.metric) })
+	t.runs = runs
 	seen := map[string]bool{}
 	t.rows = make([]map[string]rowset.Set, len(runs))
 	for i, run := range slices.Backward(runs) {
@@ -109,24 +120,20 @@ func newTimeline(runs []compare.Run, name string) (*timeline, error) {
 			}
 		}
 	}
-	t.fillSeries()
+	t.fillSeries(opts.Ignore)
 	return t, nil
 }
 
 // fillSeries sets the launches of every run and point.
-func (t *timeline) fillSeries() {
+func (t *timeline) fillSeries(ignore []string) {
 	for _, key := range t.keys {
 		t.series.Exact = append(t.series.Exact, t.exact(key))
 	}
-	latest := t.runs[len(t.runs)-1].Header
-	for i, run := range t.runs {
-		sameMachine := run.Header == nil || latest == nil || run.Header.Host.Class() == latest.Host.Class()
-		if !sameMachine {
-			t.apart++
-		}
+	for i := range t.runs {
+		sameMachine, sameUnit := t.comparable(i, ignore)
 		launches := make([][]float64, len(t.keys))
 		for p, key := range t.keys {
-			if !sameMachine && !t.series.Exact[p] {
+			if !sameUnit || !sameMachine && !t.series.Exact[p] {
 				continue
 			}
 			for _, v := range t.values(i, key) {
@@ -138,6 +145,30 @@ func (t *timeline) fillSeries() {
 		}
 		t.series.Runs = append(t.series.Runs, launches)
 	}
+}
+
+// comparable reports whether the values of a run can be compared with the latest run's, and counts
+// the runs of which that is not so.
+func (t *timeline) comparable(i int, ignore []string) (sameMachine, sameUnit bool) {
+	run, latest := t.runs[i], t.runs[len(t.runs)-1]
+	sameMachine = run.Header == nil || latest.Header == nil || slices.Contains(ignore, "cpu") ||
+		run.Header.Host.Class() == latest.Header.Host.Class()
+	sameUnit = true
+	if i < len(t.runs)-1 {
+		for _, d := range compare.Differences(run, latest, t.metric.Name, ignore) {
+			if d.Decisive && !d.Ignored {
+				sameUnit = sameUnit && !d.OfValues()
+				sameMachine = sameMachine && d.OfValues()
+			}
+		}
+	}
+	if !sameMachine {
+		t.apart++
+	}
+	if !sameUnit {
+		t.otherUnit++
+	}
+	return sameMachine, sameUnit
 }
 
 // values returns the positive values of the undisturbed ok rows of a point in a run.

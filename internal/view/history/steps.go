@@ -77,7 +77,7 @@ func newMachine(runs []compare.Run, opts Options) (Machine, error) {
 	if h := runs[len(runs)-1].Header; h != nil {
 		m.Host = h.Host.Summary()
 	}
-	t, err := newTimeline(runs, opts.Metric)
+	t, err := newTimeline(runs, opts)
 	if err != nil {
 		return m, err
 	}

@@ -34,6 +34,7 @@ func (r Report) Document() compare.Document {
 		d.Columns = append(d.Columns, texttab.Column{Title: title,
 			Right: !slices.Contains([]string{"point", "verdict", "since", "notes"}, title)})
 	}
+	d.Differences = lists.Map(r.Differences, func(one compare.Difference) string { return "differs in " + one.String() })
 	var legend texttab.Legend
 	line := func(name, class, test string, f Finding, old, new *Side) {
 		change, interval := effectTexts(f.Effect)
