@@ -13,9 +13,13 @@ const (
 	alpha = 0.05 // probability that the race drops the best setting, over all its tests
 	// Floor is the smallest relative difference that matters, as in compare.
 	Floor = 0.02
-	// exploreShare is the fraction of the race budget for exploring, and pilotShare the fraction
-	// of that for random settings.
-	exploreShare, pilotShare = 0.65, 0.5
+	// exploreShare is the fraction of the race budget for exploring, and pilotShare the least fraction
+	// of that for settings that cover the space. maxPilotShare limits it where more would be
+	// needed to see all pairs of levels.
+	exploreShare, pilotShare, maxPilotShare = 0.75, 0.5, 0.75
+	// coverShare is the fraction of each later batch that goes on covering the space, in case the
+	// model has seen nothing of the best region.
+	coverShare = 0.25
 	// maxLevelFailures is the number of failures, without a success, after which a level is no longer
 	// tried.
 	maxLevelFailures = 3
@@ -44,13 +48,28 @@ func (r *Race) explore() []int {
 	if r.cfg.Seconds > 0 { // the time limit is checked only between rounds, so keep them short
 		room = min(room, len(r.history), max(minRounds, r.launches()/16))
 	}
-	if pilot := int(pilotShare * float64(budget)); len(r.history) < max(1, pilot) {
+	if pilot := r.pilot(budget); len(r.history) < max(1, pilot) {
 		return r.withDefault(r.propose(max(1, min(room, pilot-len(r.history))), fresh))
 	}
 	r.fit()
 	r.addStep()
 	batch := min(room, max(4, budget/8))
-	return r.withDefault(r.propose(batch, fresh))
+	next := r.propose(batch-int(coverShare*float64(batch)), slices.Clone(fresh))
+	fresh = slices.DeleteFunc(fresh, func(s int) bool { return slices.Contains(next, s) })
+	return r.withDefault(append(next, r.cover(batch-len(next), fresh)...))
+}
+
+// pilot returns how many settings to launch before the first model: enough to see every pair of
+// levels of two variables, which takes about a third more settings than the largest number of pairs.
+func (r *Race) pilot(budget int) int {
+	pairs := 0
+	for a, n := range r.space.Levels {
+		for _, m := range r.space.Levels[:a] {
+			pairs = max(pairs, n*m)
+		}
+	}
+	least, most := int(pilotShare*float64(budget)), int(maxPilotShare*float64(budget))
+	return min(max(least, pairs+pairs/3), most)
 }
 
 // withDefault adds the default setting, which takes part in every round of the exploration.
@@ -108,11 +127,10 @@ func (r *Race) failingLevels() [][]bool {
 }
 
 // propose chooses the most promising settings by their lower confidence bound: the expected value
-// minus one standard deviation. Without a model it chooses at random.
+// minus one standard deviation. Without a model it covers the space.
 func (r *Race) propose(many int, among []int) []int {
 	if r.model == nil {
-		r.rng.Shuffle(len(among), func(i, j int) { among[i], among[j] = among[j], among[i] })
-		return among[:min(many, len(among))]
+		return r.cover(many, among)
 	}
 	value := make(map[int]float64, len(among))
 	for _, s := range among {
@@ -128,6 +146,59 @@ func (r *Race) propose(many int, among []int) []int {
 	return slices.Clone(among[:min(many, len(among))])
 }
 
+// coverTries is the number of random settings from which cover chooses each one.
+const coverTries = 128
+
+// cover chooses settings at random, but so that all pairs of levels of two variables occur about
+// equally often. An optimum that needs one pair of values is then seen with few settings, which
+// a plain random sample often misses (a pairwise covering design, Cohen et al. 1997). It changes the
+// order of among.
+func (r *Race) cover(many int, among []int) (out []int) {
+	d := len(r.space.Levels)
+	seen := make([][]float64, d*d) // launches by pair of variables and pair of levels
+	for a, n := range r.space.Levels {
+		for b, m := range r.space.Levels[:a] {
+			seen[a*d+b] = make([]float64, n*m)
+		}
+	}
+	count := func(l []int, a, b int) *float64 { return &seen[a*d+b][l[a]*r.space.Levels[b]+l[b]] }
+	add := func(s int) {
+		for a := range d {
+			for b := range a {
+				*count(r.space.Settings[s], a, b)++
+			}
+		}
+	}
+	gain := func(s int) (sum float64) { // large for pairs that were seen rarely
+		for a := range d {
+			for b := range a {
+				n := 1 + *count(r.space.Settings[s], a, b)
+				sum += 1 / (n * n * n)
+			}
+		}
+		return sum
+	}
+	for s, of := range r.bySetting {
+		if len(of) > 0 {
+			add(s)
+		}
+	}
+	for len(out) < many && len(among) > 0 {
+		best, most := 0, -1.0
+		for range min(coverTries, len(among)) {
+			i := r.rng.IntN(len(among))
+			if g := gain(among[i]); g > most {
+				best, most = i, g
+			}
+		}
+		add(among[best])
+		out = append(out, among[best])
+		among[best] = among[len(among)-1]
+		among = among[:len(among)-1]
+	}
+	return out
+}
+
 // startRace chooses the contenders: as many as the remaining launches can distinguish.
 func (r *Race) startRace() {
 	r.phase = Contend
@@ -139,8 +210,25 @@ func (r *Race) startRace() {
 		}
 	}
 	many := max(2, r.launchesLeft()/8)
-	r.contenders = r.propose(many, append(measured, r.unlaunched()...))
+	r.contenders = r.propose(many, append(slices.Clone(measured), r.unlaunched()...))
+	// The model may take a setting that it cannot explain for noise. Random search would not, so
+	// the settings that were fastest by their own launches take part in any case.
+	own := map[int]float64{}
+	for _, s := range measured {
+		_, logs := r.samples(s)
+		own[s] = stats.Median(logs)
+	}
+	slices.SortFunc(measured, func(a, b int) int { return cmp.Or(cmp.Compare(own[a], own[b]), cmp.Compare(a, b)) })
+	for _, s := range measured[:min(len(measured), ownContenders)] {
+		if !slices.Contains(r.contenders, s) {
+			r.contenders = append(r.contenders, s)
+		}
+	}
 }
+
+// ownContenders is the number of settings that enter the race by their own launches, whatever the
+// model says.
+const ownContenders = 3
 
 // raceRound drops the losers and returns the remaining contenders for another round. It returns nil
 // if the race is decided or the budget is used up.

@@ -293,9 +293,12 @@ func (g *surrogate) fitShares(first bool) {
 	try(&g.own, 0.002, 0.02, 0.1)
 }
 
-// reweigh reduces the weight of outliers: launches more than far standard deviations from their
-// expected value, by the square of the distance. It also estimates the offset that all launches of a
-// round have in common.
+// reweigh reduces the weight of outliers: launches that are slower than expected by more than far
+// standard deviations, by the square of the distance. A launch that is faster than expected keeps
+// its weight: disturbances only slow launches down, and an optimum that needs a pair of values looks
+// just like that when it is seen first. If a third of a setting's launches are slow, they are no
+// outliers but a second mode, and count in full. It also estimates the offset that all launches of
+// a round have in common.
 func (g *surrogate) reweigh(all []record, space Space, weight []float64, offset map[int]float64) {
 	const far = 2.5 // standard deviations
 	left := make([]float64, len(all))
@@ -315,7 +318,17 @@ func (g *surrogate) reweigh(all []record, space Space, weight []float64, offset 
 		}
 	}
 	sd := math.Sqrt(g.noise)
+	slow, total := map[int]int{}, map[int]int{} // by setting
 	for i, o := range all {
-		weight[i] = max(1e-3, min(1, math.Pow(far*sd/max(math.Abs(left[i]-offset[o.Round]), 1e-300), 2)))
+		weight[i] = max(1e-3, min(1, math.Pow(far*sd/max(left[i]-offset[o.Round], 1e-300), 2)))
+		total[o.Setting]++
+		if weight[i] < 1 {
+			slow[o.Setting]++
+		}
+	}
+	for i, o := range all {
+		if n := slow[o.Setting]; n >= 2 && 3*n >= total[o.Setting] {
+			weight[i] = 1
+		}
 	}
 }
