@@ -26,7 +26,10 @@ type Answer struct {
 	// favour of the winner, so it is never claimed.
 	Expected float64   `json:"expected"`
 	Level    *Interval `json:"level,omitempty"` // value of the best itself, from the confirmation
-	Done     bool      `json:"done"`
+	// Modes has the two values, not their logarithms, that launches of the best gather around, if
+	// they have two modes.
+	Modes []stats.Mode `json:"modes,omitempty"`
+	Done  bool         `json:"done"`
 	// Rounds is the number of rounds of the race. If it is 0 because time or launches ran out, the
 	// best was chosen by its ChosenBy launches alone, and no setting was dropped.
 	Rounds   int `json:"rounds"`
@@ -95,6 +98,7 @@ func (r *Race) Answer() Answer {
 	a.Confirmed, a.Level = r.confirmed(best)
 	_, own := r.samples(best)
 	a.ChosenBy = len(own)
+	a.Modes = r.modes(best)
 	a.Raced, a.Open = r.undecided(best)
 	if a.Done && a.Confirmed != nil {
 		a.applyConfirmation(r.space.Default, r.dropped[r.space.Default])
@@ -154,6 +158,17 @@ func (r *Race) confirmed(best int) (gain, level *Interval) {
 		level.Low, level.High, level.Known = stats.MedianInterval(own)
 	}
 	return gain, level
+}
+
+// modes returns the modes of the launches of a setting, confirmation included, or nil.
+func (r *Race) modes(s int) []stats.Mode {
+	var values []float64
+	for _, i := range r.bySetting[s] {
+		if o := r.history[i]; o.Failed == "" {
+			values = append(values, math.Exp(o.Log))
+		}
+	}
+	return stats.FindModes(values)
 }
 
 // undecided returns the settings that may be as good as the best: contenders that were not dropped,

@@ -82,6 +82,10 @@ func (s *Study) observe(f *subStudy, times map[taskTrial]float64) {
 // outcome combines the rows of a launch to one number. whole is false if a row is still missing.
 func (s *Study) outcome(f *subStudy, l Launch, times map[taskTrial]float64) (o Outcome, whole bool) {
 	cells := map[string]float64{}
+	hasRow := func(t plannedTask) bool { return len(s.rows[taskTrial{t.task.Key, l.Round}]) > 0 }
+	if s.metricFault != "" && !s.metricKnown { // ends the study, so one row is enough
+		return Outcome{Failed: s.metricFault}, slices.ContainsFunc(f.tasks[l.Setting], hasRow)
+	}
 	for _, t := range f.tasks[l.Setting] {
 		at := taskTrial{t.task.Key, l.Round}
 		rows := s.rows[at]
@@ -107,10 +111,7 @@ func (s *Study) outcome(f *subStudy, l Launch, times map[taskTrial]float64) (o O
 			}
 		}
 	}
-	switch {
-	case s.metricFault != "" && !s.metricKnown: // ends the study, so it takes precedence
-		o.Failed = s.metricFault
-	case o.Failed == "":
+	if o.Failed == "" {
 		o.Log, o.Failed = f.mean(cells)
 	}
 	if s.goal.Maximise {

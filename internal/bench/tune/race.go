@@ -31,7 +31,8 @@ const (
 // explore returns the next settings to launch, or nil when the race begins.
 func (r *Race) explore() []int {
 	if len(r.history) == 0 && r.cfg.Seconds > 0 { // find out how long a launch takes
-		return r.withDefault(r.propose(timingSettings, r.unlaunched()))
+		others := slices.DeleteFunc(r.unlaunched(), func(s int) bool { return s == r.space.Default })
+		return r.withDefault(r.propose(timingSettings, others))
 	}
 	if n := len(r.space.Settings); n*minRounds <= r.raceBudget() {
 		r.phase = Contend

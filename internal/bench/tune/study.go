@@ -232,7 +232,7 @@ func (s *Study) Expected() (rows int) {
 // Next takes all rows so far and returns the launches to make now. starts holds the times at which
 // the run was started and resumed, for the durations of the first launches.
 //
-// If the metric is not declared, launches are returned one at a time until a row has it. The first
+// If the metric is not declared, tasks are returned one at a time until a row has it. The first
 // successful row without it ends the study, so that a misspelt metric is noticed at once.
 func (s *Study) Next(rows []journal.Row, starts []time.Time) []*plan.Group {
 	s.addRows(rows, starts)
@@ -242,12 +242,26 @@ func (s *Study) Next(rows []journal.Row, starts []time.Time) []*plan.Group {
 	if s.metricFault != "" && !s.metricKnown {
 		return nil
 	}
-	next := s.queued
-	if !s.metricKnown && len(next) > 1 {
-		next = next[:1]
+	if !s.metricKnown && len(s.queued) > 0 {
+		return []*plan.Group{s.firstTask()}
 	}
-	s.queued = s.queued[len(next):]
+	next := s.queued
+	s.queued = nil
 	return next
+}
+
+// firstTask takes the first task from the queue, as a launch of its own.
+func (s *Study) firstTask() *plan.Group {
+	first := *s.queued[0]
+	if len(first.Tasks) > 1 {
+		rest := first
+		rest.Tasks = first.Tasks[1:]
+		first.Tasks = first.Tasks[:1:1]
+		s.queued[0] = &rest
+	} else {
+		s.queued = s.queued[1:]
+	}
+	return &first
 }
 
 // round returns the next launches of all races that have no round in progress.
@@ -271,6 +285,9 @@ func (s *Study) round(rows []journal.Row, starts []time.Time) []*plan.Group {
 			return nil
 		}
 		s.rng.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
+		for _, g := range groups { // so that no setting is always the first of its launch
+			s.rng.Shuffle(len(g.Tasks), func(i, j int) { g.Tasks[i], g.Tasks[j] = g.Tasks[j], g.Tasks[i] })
+		}
 		// A resumed run may have all rows of the round already: continue with the next round.
 		if fresh := s.missing(groups); len(fresh) > 0 || waiting {
 			return groups
@@ -279,12 +296,14 @@ func (s *Study) round(rows []journal.Row, starts []time.Time) []*plan.Group {
 	}
 }
 
-// launch adds the tasks of a setting to groups that share processes.
+// launch adds the tasks of a setting to groups that share processes. Settings that differ only in axes
+// share the launches of a round: on a GPU a launch takes a second or more, and a measurement
+// within it a millisecond. Every round has launches of its own, so they remain what is compared.
 func (f *subStudy) launch(l Launch, groups []*plan.Group, shared map[string]*plan.Group) []*plan.Group {
 	for _, t := range f.tasks[l.Setting] {
 		task := t.task
 		task.Trial = l.Round
-		key := fmt.Sprint(l.Round, " ", f.space.Settings[l.Setting], " ", t.launchKey())
+		key := fmt.Sprint(l.Round, " ", t.launchKey())
 		g := shared[key]
 		if g == nil {
 			g = &plan.Group{Part: t.group.Part, Trial: l.Round, Ranks: task.Ranks, Env: task.Env, Threads: t.group.Threads,

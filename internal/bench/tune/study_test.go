@@ -133,12 +133,17 @@ func TestStudyOverASize(t *testing.T) {
 	if r.Unit != "us" || r.Seconds != float64(len(rows)) || f.Answer.Launches*2 != len(rows) || f.Answer.Full != 60 {
 		t.Errorf("%+v, %d rows", r, len(rows))
 	}
-	// Both sizes of a setting share processes; other settings with the same variable do not.
+	// Settings that differ only in axes share processes; another value of the variable needs new ones.
 	again, _ := study(t, toy(), Goal{Metric: "time_us", Over: []string{"size"}}, Config{}, plan.Request{})
-	for _, g := range again.Next(nil, nil) {
-		if len(g.Tasks) != 2 || textOf(g.Tasks[0], "chunk") != textOf(g.Tasks[1], "chunk") ||
-			g.Env.String() != g.Tasks[0].Env.String() {
-			t.Errorf("a launch of %v", g.Tasks)
+	groups := again.Next(nil, nil)
+	if len(groups) != 4 {
+		t.Errorf("%d launches for 4 values of the variable", len(groups))
+	}
+	for _, g := range groups {
+		for _, task := range g.Tasks {
+			if g.Env.String() != task.Env.String() || len(g.Tasks) != 6 && textOf(task, "A") != "-" {
+				t.Errorf("a launch of %v", g.Tasks)
+			}
 		}
 	}
 }
@@ -172,16 +177,22 @@ func TestStudyTakesTheGeometricMean(t *testing.T) {
 	}
 }
 
-// Each size has its own winner, the points of all sizes share launches, and zipped names are one
-// variable.
+// Each size has its own winner, the points of all sizes and settings share launches, and zipped names
+// are one variable.
 func TestStudyPerSize(t *testing.T) {
 	fresh := func() *Study {
 		s := must.Get(study(t, toy(bench.Ints("depth", "10,20,40")), Goal{Metric: "time_us", Per: []string{"size"}}, Config{},
 			plan.Request{Zips: [][]string{{"chunk", "depth"}}}))(t)
 		return s
 	}
-	if groups := fresh().Next(nil, nil); len(groups) != 10 || len(groups[0].Tasks) != 2 {
-		t.Fatalf("%d launches, want one for each of 9 settings and the default, of two sizes each", len(groups))
+	tasks := 0
+	groups := fresh().Next(nil, nil)
+	for _, g := range groups {
+		tasks += len(g.Tasks)
+	}
+	if len(groups) != 4 || tasks != 20 {
+		t.Fatalf("%d launches of %d tasks, want one for each value of the variable, of 10 settings at two sizes", len(groups),
+			tasks)
 	}
 	s := fresh()
 	rows := conduct(s, nil, all, steady(func(task plan.Task) float64 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -137,6 +138,9 @@ func (s story) headline() string {
 		return at + "so far nothing is better than " + s.name(a.Best)
 	case a.Best == s.f.Default:
 		return at + "nothing better was found than " + s.name(a.Best)
+	case a.ChosenBy == 1 && (c == nil || !a.Done) && a.Rounds == 0:
+		return fmt.Sprintf("%snot resolved: the fastest launch was with %s, but one launch does not show how launches "+
+			"differ", at, s.name(a.Best))
 	case !a.Done:
 		return fmt.Sprintf("%sbest so far, not confirmed: %s (%s %+.1f %% by the launches that chose it)", at,
 			s.name(a.Best), s.r.Metric, s.percent(a.Expected))
@@ -146,7 +150,11 @@ func (s story) headline() string {
 		return fmt.Sprintf("%sbest so far is %s, not confirmed: nothing was left to compare it with the default", at,
 			s.name(a.Best))
 	case Gained(s.f):
-		return fmt.Sprintf("%sbest is %s: %s %s against the default", at, s.name(a.Best), s.r.Metric, s.change(*c))
+		modes := ""
+		if len(a.Modes) == 2 {
+			modes = "; its launches have two modes"
+		}
+		return fmt.Sprintf("%sbest is %s: %s %s against the default%s", at, s.name(a.Best), s.r.Metric, s.change(*c), modes)
 	case !c.Known:
 		return fmt.Sprintf("%snot confirmed: the time or the launches ended after %s of %s and the default, too few to "+
 			"tell them apart (%s %+.1f %%)",
@@ -190,7 +198,10 @@ func (s story) lines() (out []string) {
 		}
 		add("  %s %s of fresh launches that had no part in the choice", how, unit.Plural(c.Count, "pair"))
 	}
-	if l := a.Level; l != nil && s.f.Cells == 1 {
+	switch l := a.Level; {
+	case len(a.Modes) == 2:
+		add("  %s", s.modes())
+	case l != nil && s.f.Cells == 1:
 		add("  %s", s.level(*l))
 	}
 	if a.Best >= 0 {
@@ -214,15 +225,34 @@ func (s story) lines() (out []string) {
 	return out
 }
 
+// modes describes the two modes of the best setting.
+func (s story) modes() string {
+	values := lists.Map(s.f.Answer.Modes, func(m stats.Mode) float64 { return s.value(math.Log(m.Center)) })
+	shares := lists.Map(s.f.Answer.Modes, func(m stats.Mode) float64 { return 100 * m.Share })
+	if s.f.Cells > 1 { // the mean over several cells has no unit
+		return fmt.Sprintf("its launches have two modes: %.0f %% of them take %.2f times as long as the others", shares[1],
+			s.f.Answer.Modes[1].Center/s.f.Answer.Modes[0].Center)
+	}
+	return fmt.Sprintf("its launches have two modes: %s is %s in %.0f %% and %s in %.0f %% of them", s.r.Metric,
+		s.withUnit(values[0]), shares[0], s.withUnit(values[1]), shares[1])
+}
+
+// value converts a logarithm of the objective to a value of the metric.
+func (s story) value(log float64) float64 {
+	if s.r.Maximise {
+		log = -log
+	}
+	return math.Exp(log)
+}
+
+func (s story) withUnit(v float64) string {
+	return strings.TrimSpace(fmt.Sprintf("%.4g %s", v, s.r.Unit))
+}
+
 // level formats the metric's value for the best setting.
 func (s story) level(l tune.Interval) string {
-	value := func(log float64) float64 {
-		if s.r.Maximise {
-			log = -log
-		}
-		return math.Exp(log)
-	}
-	text := strings.TrimSpace(fmt.Sprintf("%s %.4g %s", s.r.Metric, value(l.Mid), s.r.Unit))
+	value := s.value
+	text := s.r.Metric + " " + s.withUnit(value(l.Mid))
 	if l.Known {
 		low, high := value(l.Low), value(l.High)
 		text += fmt.Sprintf(" (95 %% interval %.4g to %.4g)", min(low, high), max(low, high))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/bench/tune"
 )
 
@@ -125,6 +126,32 @@ func TestCostAndDisturbance(t *testing.T) {
 		"cost: 60 launches over 2 of 2 settings; the full sweep at 6 trials takes 36"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s\nwant %s", text, want)
+		}
+	}
+}
+
+// A setting that was launched once is not called best, and two modes are shown with their shares
+// instead of the median of one of them.
+func TestAbstainsAndShowsModes(t *testing.T) {
+	gain := &tune.Interval{Mid: math.Log(0.7), Low: math.Log(0.6), High: math.Log(0.8), Known: true, Count: 8}
+	level := &tune.Interval{Mid: math.Log(34.6), Low: math.Log(33), High: math.Log(36), Known: true, Count: 8}
+	for _, c := range []struct {
+		a           tune.Answer
+		want, lacks string
+	}{
+		{tune.Answer{ChosenBy: 1, Expected: math.Log(0.5)},
+			"not resolved: the fastest launch was with A=2, but one launch does not show how launches differ", "best"},
+		{tune.Answer{ChosenBy: 8, Rounds: 4, Done: true, Confirmed: gain, Level: level,
+			Modes: []stats.Mode{{Center: 33.7, Share: 0.55}, {Center: 67, Share: 0.45}}},
+			"its launches have two modes: time_us is 33.7 us in 55 % and 67 us in 45 % of them", "34.6"},
+	} {
+		c.a.Best = 1
+		text := Text(tune.Result{Metric: "time_us", Unit: "us",
+			Variables: []tune.Variable{{Names: []string{"A"}, Env: []bool{true}, Values: [][]string{{""}, {"2"}},
+				Unset: [][]bool{{true}, {false}}}},
+			Findings: []tune.Finding{{Cells: 1, Size: 2, Levels: map[int][]int{0: {0}, 1: {1}}, Answer: c.a}}})
+		if !strings.Contains(text, c.want) || strings.Contains(text, c.lacks) {
+			t.Errorf("%s\nwant %s and no %q", text, c.want, c.lacks)
 		}
 	}
 }
