@@ -1,6 +1,7 @@
 package bandwidth
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func onDevice(s *bench.State) (*work, error) {
 		}
 		switch {
 		case slices.Contains(transfers, op):
-			w, err = g.transfer(op, s.Str("memory"), s.Seed())
+			w, err = g.transfer(op, s.Seed())
 		case op == deviceToDevice:
 			w, err = g.copyEngine(s.Seed())
 		case op == chase:
@@ -156,8 +157,8 @@ func (g *gpu) checkArray(p cuda.Pointer, want []byte) error {
 }
 
 // hostArray allocates host memory with repeated contents, or with ones of all bits.
-func (g *gpu) hostArray(kind string, contents []byte) (b []byte, err error) {
-	if kind == pinned {
+func (g *gpu) hostArray(pinned bool, contents []byte) (b []byte, err error) {
+	if pinned {
 		p, err := g.Share(int(g.size))
 		if err != nil {
 			return nil, err
@@ -173,10 +174,7 @@ func (g *gpu) hostArray(kind string, contents []byte) (b []byte, err error) {
 
 func fillBytes(b, contents []byte) {
 	if contents == nil {
-		for i := range b {
-			b[i] = spoilt
-		}
-		return
+		contents = bytes.Repeat([]byte{spoilt}, min(len(b), 1<<20))
 	}
 	for len(b) > 0 {
 		b = b[copy(b, contents):]
@@ -184,13 +182,14 @@ func fillBytes(b, contents []byte) {
 }
 
 // transfer prepares copies between host and device.
-func (g *gpu) transfer(op, kind string, seed uint64) (*work, error) {
+func (g *gpu) transfer(op string, seed uint64) (*work, error) {
+	pinned := op != pageableUp && op != pageableDown
 	up, down := block(g.size, seed), block(g.size, seed+1)
-	from, err := g.hostArray(kind, up)
+	from, err := g.hostArray(pinned, up)
 	if err != nil {
 		return nil, err
 	}
-	to, err := g.hostArray(kind, nil)
+	to, err := g.hostArray(pinned, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -215,9 +214,9 @@ func (g *gpu) transfer(op, kind string, seed uint64) (*work, error) {
 		return nil
 	}
 	switch op {
-	case hostToDevice:
+	case hostToDevice, pageableUp:
 		return g.timed(upload, checkUp, g.size), nil
-	case deviceToHost:
+	case deviceToHost, pageableDown:
 		return g.timed(func() error { return download(g.streams[0]) }, checkDown, g.size), nil
 	}
 	both := func() error {
@@ -243,8 +242,8 @@ func firstError(list ...func() error) error {
 	return nil
 }
 
-// timed makes work of a function that starts one call on the first stream.
-func (g *gpu) timed(start func() error, check func() error, bytes int64) *work {
+// timed makes work of a function that starts one call on the first stream, which moves so many bytes.
+func (g *gpu) timed(start func() error, check func() error, moved int64) *work {
 	sample := func(calls int) (us float64, err error) {
 		err = g.Do(func() error {
 			if err := g.events[0].Record(g.streams[0]); err != nil {
@@ -263,7 +262,7 @@ func (g *gpu) timed(start func() error, check func() error, bytes int64) *work {
 		})
 		return us, err
 	}
-	return &work{sample: sample, check: check, bytes: bytes,
+	return &work{sample: sample, check: check, bytes: moved,
 		call: func() error { _, err := sample(1); return err }}
 }
 

@@ -2,7 +2,6 @@ package bandwidth
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -11,14 +10,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// series names the operation of a row, with the kind of host memory where it matters.
-func series(r *journal.Row) string {
-	op := rowset.Text(r, "op")
-	if slices.Contains(transfers, op) {
-		return op + ", " + rowset.Text(r, "memory")
-	}
-	return op
-}
+// series names the operation of a row.
+func series(r *journal.Row) string { return rowset.Text(r, "op") }
 
 // where names the machine of a row in titles.
 func where(r *journal.Row) string {

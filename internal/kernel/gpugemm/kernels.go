@@ -31,6 +31,7 @@ type variant struct {
 	cluster               int // blocks per cluster
 	threads, sharedBytes  int
 	persistent            bool // the grid has as many blocks as fit, each computing several tiles
+	dependent             bool // may start before the previous kernel of the stream has ended
 	mapped                bool // uses bulk tensor copies
 	boxRowsA, boxRowsB    int  // rows per bulk copy
 	leastCompute, compute int  // if compute is not 0, only that capability is supported
@@ -38,9 +39,8 @@ type variant struct {
 
 // variants lists the kernels, the fastest first.
 var variants = []variant{
-	{file: "gemm90a", rows: 128, cols: 256, cluster: 2, threads: 384, sharedBytes: 4*(128+256)*64*2 + (2*4+8)*8,
-		persistent: true,
-		mapped:     true, boxRowsA: 128, boxRowsB: 128, compute: 90},
+	{file: "gemm90a", rows: 128, cols: 128, cluster: 2, threads: 384, sharedBytes: 6*(128+128)*64*2 + (2*6+12+2)*8,
+		persistent: true, dependent: true, mapped: true, boxRowsA: 128, boxRowsB: 64, compute: 90},
 	{file: "gemm80", rows: 128, cols: 128, cluster: 1, threads: 256, sharedBytes: 4 * (128 + 128) * 32 * 2,
 		leastCompute: 80},
 }
@@ -107,7 +107,7 @@ type kernels struct {
 
 func (k *kernels) String() string { return "builtin " + k.variant.file }
 
-func (k *kernels) padding(dtype.DType) padding { return padding{rows: 1, k: stepK, ldc: 2} }
+func (k *kernels) padding(dtype.DType) padding { return padding{rows: 1, k: stepK, ldc: 4} }
 
 func (k *kernels) prepare(p problem, at []place, _ *stopwatch, _ bool) error {
 	k.launches, k.skinny, k.noSkinny = k.launches[:0], nil, nil
@@ -140,7 +140,11 @@ func (k *kernels) prepare(p problem, at []place, _ *stopwatch, _ bool) error {
 				return err
 			}
 		}
-		k.launches = append(k.launches, cuda.NewLaunch(k.kernel, blocks, v.threads, v.sharedBytes, false, params))
+		launch := cuda.NewLaunch(k.kernel, blocks, v.threads, v.sharedBytes, false, params)
+		if v.dependent {
+			launch.Dependent()
+		}
+		k.launches = append(k.launches, launch)
 	}
 	return nil
 }
