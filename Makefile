@@ -187,9 +187,11 @@ ptx:
 dist:
 	@scripts/dist.sh $(VERSION) amd64 arm64 static-amd64 static-arm64
 
-# gpu-test builds a test binary, bin/gpu.test, to be copied to a machine with a GPU and run there.
+# gpu-test builds test binaries, bin/gpu.test and bin/gpugemm.test, to be copied to a machine with a GPU and run
+# there, also by scripts/gpu-sanitizer.sh.
 gpu-test:
 	$(GO) test -tags gpu -c -o bin/gpu.test ./internal/kernel/gpu
+	$(GO) test -c -o bin/gpugemm.test ./internal/kernel/gpugemm
 
 # clean removes everything that the other targets build or measure.
 clean:

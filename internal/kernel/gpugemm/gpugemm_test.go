@@ -21,7 +21,13 @@ import (
 
 var log string
 
+// realGPU is set to run the conformance suite on a real GPU, as scripts/gpu-sanitizer.sh does.
+const realGPU = "KERNBENCH_TEST_REAL_GPU"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(realGPU) != "" {
+		os.Exit(m.Run())
+	}
 	dir, err := os.MkdirTemp("", "gpugemm")
 	if err != nil {
 		panic(err)
@@ -223,15 +229,21 @@ func TestSkinnyPlans(t *testing.T) {
 		m, n, k int
 		want    string
 	}{
-		{1, 4096, 4096, "up to 8 rows: 64 columns a block, k in 2 parts, 12 stages"},
-		{16, 4096, 4096, "up to 16 rows: 64 columns a block, k in 2 parts, 10 stages"},
+		{1, 4096, 4096, "up to 8 rows: 64 columns a block, k in 3 parts, 12 stages"},
+		{16, 4096, 4096, "up to 16 rows: 64 columns a block, k in 3 parts, 10 stages"},
 		{16, 1024, 4096, "up to 16 rows: 64 columns a block, k in 4 parts, 10 stages"},
+		{16, 6144, 4096, "up to 16 rows: 64 columns a block, k in 2 parts, 10 stages"},
 		{32, 8192, 8192, "up to 32 rows: 64 columns a block, k in 2 parts, 8 stages"},
+		{16, 10240, 8192, "up to 16 rows: 64 columns a block, k in 4 parts, 10 stages"},
+		{16, 14336, 4096, "up to 16 rows: 64 columns a block, k in 1 parts, 11 stages"},
 		{16, 28672, 8192, "up to 16 rows: 64 columns a block, k in 1 parts, 11 stages"},
 		{64, 4096, 4096, "up to 64 rows: 64 columns a block, k in 2 parts, 13 stages"},
 		{64, 8192, 8192, "up to 64 rows: 128 columns a block, k in 2 parts, 8 stages"},
+		{64, 10240, 8192, "up to 64 rows: 128 columns a block, k in 2 parts, 8 stages"},
+		{64, 14336, 4096, "up to 64 rows: 128 columns a block, k in 1 parts, 9 stages"},
 		{64, 28672, 8192, "up to 64 rows: 128 columns a block, k in 1 parts, 9 stages"},
 		{128, 4096, 4096, "up to 128 rows: 64 columns a block, k in 2 parts, 8 stages"},
+		{128, 10240, 8192, "up to 128 rows: 128 columns a block, k in 1 parts, 7 stages"},
 		{1, 50, 64, "up to 8 rows: 64 columns a block, k in 1 parts, 1 stages"},
 		{129, 4096, 4096, ""}, {2048, 2048, 2048, ""},
 	} {

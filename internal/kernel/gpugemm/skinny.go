@@ -52,27 +52,59 @@ func planSkinny(p problem, d *device) (s skinnyPlan, ok bool) {
 func (s *skinnyPlan) divide(p problem, multiprocessors int) {
 	const manyRows = 64
 	tiles := (p.n + groupCols - 1) / groupCols
-	s.groups, s.split, s.ahead = 1, 1, 4
-	together := 2
-	if s.rows >= manyRows {
-		together = 1
+	s.groups, s.ahead = 1, 4
+	if s.rows < manyRows {
+		s.split = splitShared(tiles, multiprocessors)
+		s.limitSplit(p)
+		s.fill(p, 2)
+		return
 	}
-	room := together * multiprocessors
 	switch {
-	case tiles*4 <= room && tiles*2 < multiprocessors*3/4:
+	case tiles*4 <= multiprocessors:
 		s.split = 4
-	case tiles*2 <= room:
+	case tiles*2 <= multiprocessors:
 		s.split = 2
-	case s.rows >= manyRows:
+	default:
 		s.groups = 2
-		if tiles <= room { // half as many tiles, each divided in two
+		tiles = (tiles + 1) / 2
+		s.split = 1
+		if tiles*2 <= multiprocessors || s.rows == manyRows && !balanced(tiles, multiprocessors) {
 			s.split = 2
 		}
 	}
-	for s.split > 1 && p.k/stepK < 4*s.split {
-		s.split /= 2
+	s.limitSplit(p)
+	s.fill(p, 1)
+}
+
+// splitShared returns into how many parts k is divided if two blocks share a multiprocessor.
+func splitShared(tiles, multiprocessors int) int {
+	const most = 4
+	// Leave a quarter of the places to the next product.
+	for split := most; split > 1; split-- {
+		if tiles*split <= multiprocessors*3/2 {
+			return split
+		}
 	}
-	s.fill(p, together)
+	switch {
+	case tiles <= multiprocessors:
+		return 2
+	case balanced(tiles, multiprocessors):
+		return 1
+	}
+	return most // many short blocks are spread evenly as they end
+}
+
+// balanced reports whether blocks of equal length keep the multiprocessors busy to the end. A multiprocessor fetches
+// about 40 GB/s, so that memory is at its limit if 85 % of them fetch.
+func balanced(blocks, multiprocessors int) bool {
+	turns := (blocks + multiprocessors - 1) / multiprocessors
+	return blocks*100 >= turns*multiprocessors*84
+}
+
+// limitSplit keeps the parts of k long enough to be worth a block.
+func (s *skinnyPlan) limitSplit(p problem) {
+	const leastSteps = 4
+	s.split = max(1, min(s.split, p.k/stepK/leastSteps))
 }
 
 // fill sets the number of stages to the most that fit if so many blocks run on a multiprocessor.
