@@ -105,6 +105,7 @@ func TestContradictions(t *testing.T) {
 		old, new, want string
 	}{
 		{timed, `"time_us":200}`, `"time_us":2000}`, "time_us is 2000, but the median of its samples is 200"},
+		{timed, `"time_us":200}`, `"time_us":190}`, ""}, // the fastest sample
 		{timed, `"p90":210`, `"p90":21`, "not in order"},
 		{simulated, `"crit_ns":2487.914`, `"crit_ns":2487.915`, "time_us is 2.487914, but crit_ns is 2487.915"},
 		{simulated, `"wire_ns":906.766`, `"wire_ns":806.766`, "add up to 2387.914"},

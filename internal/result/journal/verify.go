@@ -30,7 +30,8 @@ func (r *Row) Check() error {
 	}
 	us, has := r.Metrics["time_us"]
 	if s, sampled := r.Stats.Find("time_us"); has && sampled {
-		if differ(us, s.P50) {
+		// Bodies that take their own samples, such as those of solves, record the fastest.
+		if differ(us, s.P50) && differ(us, s.Min) {
 			return fmt.Errorf("time_us is %v, but the median of its samples is %v", us, s.P50)
 		}
 		if order := []float64{s.Min, s.P50, s.P90, s.P99, s.Max}; !slices.IsSorted(order) {
