@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -47,7 +46,7 @@ func (b *remeasureBudget) allows(measured int, once, left time.Duration) bool {
 func anyDisturbed(rows []journal.Row) bool {
 	return slices.ContainsFunc(rows, func(r journal.Row) bool {
 		return r.Status == journal.OK && r.Quality == journal.QualityDisturbed &&
-			!strings.HasPrefix(r.Doubted(), journal.ClaimWarning)
+			!journal.ClaimsImpossible(&r)
 	})
 }
 

@@ -328,7 +328,7 @@ func checkDrift(row *journal.Row, l sweep.LaunchedRow) {
 		row.Sampling.Drift = &change
 		row.Warnings = append(row.Warnings, measure.DriftWarning(change))
 	}
-	if modes := row.Modes(name); modes != nil {
+	if modes := journal.Modes(row, name); modes != nil {
 		row.Warnings = append(row.Warnings, measure.ModesWarning(modes, func(v float64) string {
 			return strings.TrimSpace(unit.FormatMetric(v) + " " + row.Units[name])
 		}))

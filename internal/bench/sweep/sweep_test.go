@@ -65,7 +65,8 @@ func TestInputsOfPoints(t *testing.T) {
 	write(t, filepath.Join(dir, "a.out"), "an output is no input")
 	b := must.Get(Load(file))(t)
 	at := func(who string) map[string]string {
-		return b.Content(point.Point{{Name: "who", Value: point.StringValue(who)}, {Name: "n", Value: point.IntValue(1)}}, nil)
+		return b.Content(point.Point{{Name: "who", Value: point.StringValue(who)}, {Name: "n", Value: point.IntValue(1)}},
+			nil)
 	}
 	first := at("a")
 	if diff := cmp.Diff([]string{"interpreter /bin/sh", "program ./a/prog"}, slices.Sorted(maps.Keys(first))); diff != "" {

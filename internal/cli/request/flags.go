@@ -253,6 +253,7 @@ func FlagError(fl *pflag.FlagSet, err error) error {
 var wants = map[string]string{
 	"bool":     "true or false",
 	"int":      "a whole number",
+	"count":    "a whole number of at least 1",
 	"uint64":   "a whole number, 0 or more",
 	"float64":  "a number",
 	"duration": "a time such as 90s, 2m or 500ms",
@@ -306,7 +307,7 @@ func (p *positive) String() string {
 	return strconv.Itoa(int(*p))
 }
 
-func (*positive) Type() string { return "int" }
+func (*positive) Type() string { return "count" }
 
 // AtLeast returns an error if a flag's value is too small.
 func AtLeast(flag string, value, least int) error {

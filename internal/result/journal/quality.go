@@ -83,7 +83,7 @@ func (r *Row) Disturbance() (d Disturbance) {
 	if s := r.Sampling; s != nil {
 		d.Drift, d.Noise = math.Abs(deref(s.Drift)), deref(s.Noise)
 	}
-	d.Doubted = r.Doubted() != ""
+	d.Doubted = r.warning(doubts) != ""
 	return d
 }
 
@@ -99,8 +99,8 @@ const (
 // OversubscribedWarning is part of the warning about more ranks than cores.
 const OversubscribedWarning = " ranks share "
 
-// Doubted returns the warning that makes the row's numbers doubtful, or "".
-func (r *Row) Doubted() string { return r.warning(doubts) }
+// ClaimsImpossible reports whether the program of a row printed an impossible time.
+func ClaimsImpossible(r *Row) bool { return r.warning([]string{ClaimWarning}) != "" }
 
 // warning returns the first warning with one of the prefixes, or "".
 func (r *Row) warning(prefixes []string) string {
@@ -112,7 +112,8 @@ func (r *Row) warning(prefixes []string) string {
 
 // excess returns each condition relative to its threshold: 1 or more is a disturbance.
 func (d Disturbance) excess() []float64 {
-	list := []float64{d.Steal / muchSteal, d.Foreign / muchForeign, d.Waiting / muchWaiting, d.Drift / muchDrift, d.Noise / SettledNoise}
+	list := []float64{d.Steal / muchSteal, d.Foreign / muchForeign, d.Waiting / muchWaiting, d.Drift / muchDrift,
+		d.Noise / SettledNoise}
 	for _, present := range []bool{d.Crowded, d.GPU, d.Doubted} {
 		if present {
 			list = append(list, 1)
@@ -182,7 +183,7 @@ func (r *Row) Disturbed() string {
 	}
 	why := r.warning(disturbances)
 	if r.Quality == QualityDisturbed {
-		why = cmp.Or(r.Doubted(), why, r.warning([]string{noiseWarning}), "disturbed")
+		why = cmp.Or(r.warning(doubts), why, r.warning([]string{noiseWarning}), "disturbed")
 	}
 	return why
 }

@@ -158,8 +158,9 @@ func (r *reader) read(src io.Reader, size int64, final bool) (consumed int64, er
 	return r.consumed, nil
 }
 
-// addRow adds a row, unless its numbers contradict each other. If the slice is full, it grows by the number of rows to expect from
-// the rest of the file: rows are large, and doubling the slice would waste that much memory.
+// addRow adds a row, unless its numbers contradict each other. If the slice is full, it grows by the
+// number of rows to expect from the rest of the file: rows are large, and doubling the slice would
+// waste that much memory.
 func (r *reader) addRow(row Row) error {
 	if err := row.Check(); err != nil {
 		return fmt.Errorf("the row contradicts itself: %w", err)

@@ -224,8 +224,8 @@ type Row struct {
 	Inputs string `json:"inputs,omitempty"`
 }
 
-// Modes returns the two modes of a metric's samples, or nil if they have one.
-func (r *Row) Modes(metric string) []stats.Mode {
+// Modes returns the two modes of the samples of a row's metric, or nil if they have one.
+func Modes(r *Row, metric string) []stats.Mode {
 	s, _ := r.Stats.Find(metric)
 	return s.Modes
 }

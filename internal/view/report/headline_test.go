@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/document"
 )
@@ -59,34 +60,45 @@ func TestSharingComesFirst(t *testing.T) {
 	}
 }
 
-// The fastest and the slowest row are settled rows with their intervals: rows that are
-// disturbed, have a wide interval, or lack an interval that others have are ignored. If
-// no row has an interval, the sentence says so.
-func TestExtremesHaveSettled(t *testing.T) {
-	of := func(us, percent float64, warning ...string) journal.Row {
+// The fastest and the slowest point are told by the medians of their settled launches: rows that are
+// disturbed, have a wide interval, or lack an interval that others have are ignored. With one
+// launch of a point there is no ranking, however narrow its interval is.
+func TestExtremesNeedLaunches(t *testing.T) {
+	of := func(size int64, us, percent float64) journal.Row {
 		r := measuredRow(us)
+		r.Point = point.Point{}.With("size", point.IntValue(size))
+		r.Key = r.Point.String()
 		low, high := us*(1-percent/100), us*(1+percent/100)
-		r.Stats, r.Warnings = journal.NewObject(map[string]journal.Stat{headline: {CILow: &low, CIHigh: &high}}), warning
+		r.Stats = journal.NewObject(map[string]journal.Stat{headline: {CILow: &low, CIHigh: &high}})
 		if percent == 0 {
 			r.Stats = nil
 		}
 		return r
 	}
-	stolen := of(1, 1)
+	stolen := of(1, 1, 1)
 	stolen.Quality = journal.QualityDisturbed
+	simulated := func(size int64, us float64) journal.Row {
+		r := of(size, us, 0)
+		r.Kind, r.Samples = journal.Simulated, 1
+		return r
+	}
+	header := &journal.Header{Metrics: []journal.MetricInfo{{Name: headline, Unit: "us"}}}
 	for name, c := range map[string]struct {
 		rows []journal.Row
 		want string
 	}{
-		"settled": {[]journal.Row{stolen, of(2, 40), of(3, 0), of(10, 1), of(20, 2), of(99, 60)},
-			"The fastest took 10 us (95 % from 9.9 us to 10.1 us, 7 samples), the slowest 20 us (95 % from 19.6 us to 20.4 " +
-				"us, 7 samples)."},
-		"one alone": {[]journal.Row{of(10, 1), of(20, 40)}, ""},
-		"none": {[]journal.Row{of(10, 0), of(20, 0)},
-			"The fastest took 10 us, the slowest 20 us: an indication, as no row has an interval."},
+		"the luckiest launch is not quoted": {[]journal.Row{stolen, of(1, 0.98, 0.1), of(1, 1.02, 0.1), of(1, 1, 0.1),
+			of(2, 20, 2), of(2, 22, 2), of(2, 99, 60)},
+			"The fastest took 1 us (3 launches from 0.98 us to 1.02 us) at size=1, the slowest 21 us (2 launches from 20 us " +
+				"to 22 us) at size=2."},
+		"one launch": {[]journal.Row{of(1, 10, 1), of(2, 20, 1)},
+			"The fastest and the slowest point are not resolved: 2 points have one settled launch, which does not show how " +
+				"launches differ (--trials 4 does)."},
+		"one point": {[]journal.Row{of(1, 10, 1), of(1, 11, 1)}, ""},
+		"simulated": {[]journal.Row{simulated(1, 10), simulated(2, 20)},
+			"The fastest took 10 us at size=1, the slowest 20 us at size=2."},
 	} {
-		if got := extremes(&journal.Header{Metrics: []journal.MetricInfo{{Name: headline, Unit: "us"}}},
-			c.rows); got != c.want {
+		if got := extremes(header, c.rows); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

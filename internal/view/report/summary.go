@@ -133,16 +133,22 @@ func verbs(s journal.Status, n int) string {
 }
 
 // extremes names the smallest and the largest value of the headline metric and their
-// points. It considers settled rows only; if no row has a confidence interval, it
-// calls the result an indication.
+// points: the median over the launches of a point, with their range. It considers settled
+// rows only, and abstains if points have one launch each, because launches of the same point
+// often differ by more than samples do. Computed values need one launch.
 func extremes(h *journal.Header, rows []journal.Row) string {
 	y, ok := autoMetric(h, rows)
 	if !ok {
 		return ""
 	}
-	good, sure := settledRows(y, rows)
-	if len(good) < 2 {
+	settled, sure := settledRows(y, rows)
+	good, launches, single := overLaunches(settled)
+	if len(good)+single < 2 {
 		return ""
+	}
+	if single > 0 {
+		return fmt.Sprintf("The fastest and the slowest point are not resolved: %s one settled launch, which does not show "+
+			"how launches differ (--trials 4 does).", unit.Counted(single, "point has", "points have"))
 	}
 	compare := func(a, b *journal.Row) int {
 		va, _, _, _ := y.of(a)
@@ -159,7 +165,7 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 		if len(words) > 0 {
 			where = " at " + strings.Join(words, " ")
 		}
-		return MetricText(v, y.unit) + within(y, r), where
+		return MetricText(v, y.unit) + between(y, r, launches[r]), where
 	}
 	lowText, lowAt := at(least)
 	highText, highAt := at(most)
@@ -200,15 +206,35 @@ func settledRows(y quantity, rows []journal.Row) (out []*journal.Row, sure bool)
 	return out, true
 }
 
-// within returns the confidence interval of a row's value and its number of samples,
-// or "" if there is no interval.
-func within(y quantity, r *journal.Row) string {
+// overLaunches returns one row for each point with several launches, or with a computed value, and the
+// number of its launches. single is the number of other points.
+func overLaunches(rows []*journal.Row) (merged []*journal.Row, launches map[*journal.Row]int, single int) {
+	launches = map[*journal.Row]int{}
+	for _, p := range lists.GroupBy(rows, func(r *journal.Row) string { return rowset.Key(r) }) {
+		first, n := p.Items[0], len(p.Items)
+		computed := first.Kind == journal.Simulated || first.Kind == journal.Modelled
+		if s := first.Sampling; first.Clock == "program" && s != nil && s.MaxSamples > 1 {
+			n *= first.Samples // every sample is a launch of the program
+		}
+		if n == 1 && !computed {
+			single++
+			continue
+		}
+		trials := lists.Map(p.Items, func(r *journal.Row) journal.Row { return *r })
+		row := &journal.MergeTrials(trials)[0]
+		launches[row] = n
+		merged = append(merged, row)
+	}
+	return merged, launches, single
+}
+
+// between returns the range of a row's value over several launches, or "" for one.
+func between(y quantity, r *journal.Row, launches int) string {
 	_, low, high, _ := y.of(r)
-	if high <= 0 {
+	if launches < 2 || high <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (95 %% from %s to %s, %s)", MetricText(low, y.unit), MetricText(high, y.unit),
-		unit.Plural(r.Samples, "sample"))
+	return fmt.Sprintf(" (%d launches from %s to %s)", launches, MetricText(low, y.unit), MetricText(high, y.unit))
 }
 
 // MetricText formats a metric with its unit for people.
