@@ -1,6 +1,6 @@
 // Package fabric moves messages over the links of the simulated accelerator.
 //
-// A link carries one thing at a time in each direction, in order of arrival. There are two models of a
+// A link carries one thing at a time in each direction, in order of arrival unless another rule is set (Arbitrate). There are two models of a
 // message (topo.Fabric):
 //
 //   - whole: the head advances link by link and the bytes drain behind it (cut-through). The latency is
@@ -29,6 +29,7 @@ const (
 	wholeAt   uint8 = iota // the head of message A is at its next link
 	trainAt                // the head of train A is at its next link
 	flitAt                 // flit B of message A is at its next link
+	linkFree               // link A, which has an arbiter, has sent a flit
 	Delivered              // message A has arrived; B is its version
 	FlitThere              // flit B of message A, sent with SendEach, has arrived
 	Kinds
@@ -38,6 +39,7 @@ const (
 // owner, whose sequence numbers start at Sequences.
 const (
 	seqLinks          uint64 = 0
+	seqFree           uint64 = 1 << 59 // after the arrivals of the same instant, so that the arbiter can choose among them
 	seqDeliveries     uint64 = 1 << 60
 	Sequences         uint64 = 2 << 60
 	flitBits, hopBits        = 24, 13 // the lower bits of a sequence number: flit and hop
@@ -56,6 +58,7 @@ type Fabric struct {
 	hops     int64         // passages of flits or whole messages over links
 	splits   int           // trains that were split
 	observe  func(Passage)
+	arbiter  *arbiter // nil: links send in order of arrival into unlimited buffers
 }
 
 // link is the state of a link.
@@ -209,6 +212,10 @@ func (m *Message) seq(flit, hop int) uint64 {
 
 // Handle processes an event of this package, except Delivered and FlitThere, which are for the owner.
 func (f *Fabric) Handle(e event.Event) {
+	if e.Kind == linkFree {
+		f.freed(e.A, e.Time)
+		return
+	}
 	m := f.messages.at(e.A)
 	if m == nil {
 		return // an event of a train that was split, after the arrival of its last flit
@@ -313,6 +320,10 @@ func (f *Fabric) whole(m *Message, now event.Time) {
 // overtake it (headReady). A node that stores and forwards releases all flits together when the last one is there.
 func (f *Fabric) single(m *Message, i int, e event.Event) {
 	now := e.Time
+	if f.arbiter != nil {
+		f.arrive(m, i, now)
+		return
+	}
 	at := int(m.nextHop[i])
 	h := &m.Path[at]
 	f.splitTrain(h.Link, e)
@@ -327,6 +338,12 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 	end := start + took
 	f.links[h.Link].free = end
 	f.sent(Passage{h.Link, m.ID, size, start - now, start, end})
+	f.forward(m, i, at, end)
+}
+
+// forward schedules a flit that leaves the link of a hop at end: at its next hop, or its arrival.
+func (f *Fabric) forward(m *Message, i, at int, end event.Time) {
+	h := &m.Path[at]
 	last := i == m.flits-1
 	ready := end + h.Wire
 	if h.Collect {
@@ -350,6 +367,10 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 // message at the same hop gets no event of its own yet: the previous flit schedules it (pendingHop).
 func (f *Fabric) push(m *Message, i, hop int, at event.Time) {
 	m.nextHop[i] = int32(hop)
+	if hop < len(m.Path) && f.arbiter != nil {
+		f.announce(m, i, hop, at)
+		return
+	}
 	if hop < len(m.Path) {
 		m.queue[i] = pendingHop{hop: int32(hop) + 1, ready: at}
 		if i > 0 && m.queue[i-1].hop == int32(hop)+1 && m.queue[i-1].ready <= at {

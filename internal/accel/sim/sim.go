@@ -145,6 +145,7 @@ func newEngine(cfg Config, wiring *topo.Wiring, programs []*program.Program) (*e
 		byIndex: map[int]int{}, byPort: map[program.Port]int32{}, tcms: map[int]*ports{}, sram: map[int]*ports{},
 		hbm: map[int]*hbm{}}
 	g.fabric = fabric.New(&g.events, g.wiring.Links(), cfg.Topo.Fabric, cfg.Topo.FlitBytes)
+	g.fabric.Arbitrate(cfg.Topo.Queueing())
 	if cfg.FlitByFlit || cfg.Trace {
 		g.fabric.FlitByFlit()
 	}
@@ -193,6 +194,10 @@ func (g *engine) run() error {
 	}
 	if err := g.loop(); err != nil {
 		return err
+	}
+	if link := g.fabric.Blocked(); link >= 0 {
+		return fmt.Errorf("the buffers of the fabric are full in a cycle, for example before %s: raise buffer_flits",
+			g.wiring.LinkName(link))
 	}
 	if g.running > 0 {
 		return g.deadlock()

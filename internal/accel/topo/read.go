@@ -78,6 +78,11 @@ func (r reader) system() []yamlfile.Field {
 			t.Fabric = Fabric(word)
 		}},
 		r.whole("flit_bytes", &t.FlitBytes, 16, maxBytes),
+		{Key: "arbitration", Optional: true, Read: func(n yamlfile.Node, what string) {
+			word, _ := r.Word(n, what, "arbitration", string(FIFO), string(RoundRobin), string(Age))
+			t.queueing.Rule = Arbitration(word)
+		}},
+		optional(r.whole("buffer_flits", &t.queueing.Buffer, 0, maxBytes)),
 		decimal(r, "ns_per_mm", &t.FsPerMM, 6, 0, 1000*1e6, 1),
 		{Key: "sips", Read: r.sips},
 		r.group("switch", r.ns("overhead_ns", &t.SwitchCost)),
@@ -282,6 +287,11 @@ func (t *Topology) settle() error {
 	if c.UCIeConns > noc.Rows || c.UCIeConns > noc.Cols {
 		fault("cube.ucie.connections is %d, but a side has %d or %d routers", c.UCIeConns, noc.Rows, noc.Cols)
 	}
+	for i, p := range c.PEPos {
+		if j := slices.Index(c.PEPos[:i], p); j >= 0 {
+			fault("cube.pe_pos_mm[%d] and [%d] are the same position: want one PE at each", j, i)
+		}
+	}
 	if len(c.PEPos) != c.PEGrid.Count() {
 		fault("cube.pe_pos_mm has %d positions, but cube.pe_grid is %d x %d", len(c.PEPos), c.PEGrid.W, c.PEGrid.H)
 	}
@@ -334,7 +344,11 @@ func Parameters(name string, data []byte) ([]Parameter, error) {
 		found[i].Values = append(found[i].Values, values...)
 	}
 	_, err := parse(name, data, func(r *yamlfile.Reader) {
-		r.Absent = func(what string) { add(what) }
+		r.Absent = func(what string) {
+			if what != "system.arbitration" && what != "system.buffer_flits" { // the usual fabric has neither
+				add(what)
+			}
+		}
 		r.Number = func(what, text string, _ int) string {
 			add(keyOf(what), text)
 			return text

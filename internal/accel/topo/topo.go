@@ -40,6 +40,27 @@ const (
 	Whole Fabric = "whole" // one piece, whose bytes take time only once, at the slowest link
 )
 
+// Arbitration is the rule by which a link chooses among the flits that wait for it.
+type Arbitration string
+
+// The arbitration rules.
+const (
+	FIFO       Arbitration = "fifo"        // the flit that came first
+	RoundRobin Arbitration = "round-robin" // the links that flits come from take turns
+	Age        Arbitration = "age"         // the flit of the message that was sent first
+)
+
+// Queueing is how flits wait at links. The zero value is FIFO with unlimited buffers.
+type Queueing struct {
+	Rule Arbitration // "" is FIFO
+	// Buffer is the number of flits that the buffer at the end of each link holds, 0 for any number. A link sends only
+	// when the buffer has room, so that a full buffer holds up the links before it.
+	Buffer int
+}
+
+// Plain reports whether flits are served in order of arrival, with unlimited buffers.
+func (q Queueing) Plain() bool { return (q.Rule == "" || q.Rule == FIFO) && q.Buffer == 0 }
+
 // Kind is the topology of the SIPs.
 type Kind string
 
@@ -84,6 +105,7 @@ func (g Grid) String() string { return fmt.Sprintf("%dx%d", g.W, g.H) }
 type Topology struct {
 	Fabric       Fabric
 	FlitBytes    int
+	queueing     Queueing
 	FsPerMM      int64 // propagation delay of wires, in femtoseconds per millimetre
 	SIPs         SIPs
 	SwitchCost   event.Time
@@ -341,4 +363,14 @@ func (s SIPs) as(kind Kind) Grid {
 		}
 	}
 	return Grid{W: w, H: s.Count / w}
+}
+
+// Queueing returns how flits wait at links.
+func (t *Topology) Queueing() Queueing { return t.queueing }
+
+// WithQueueing returns a copy of the topology with another rule for flits that wait at links.
+func (t *Topology) WithQueueing(q Queueing) *Topology {
+	c := t.Clone()
+	c.queueing = q
+	return c
 }

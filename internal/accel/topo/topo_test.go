@@ -381,3 +381,30 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("%d boxes", len(boxes))
 	}
 }
+
+// Arbitration and buffers are optional keys. A byte order mark is accepted, two PEs at one position are not.
+func TestQueueingKeys(t *testing.T) {
+	text := string(DefaultFile())
+	if !Default().Queueing().Plain() {
+		t.Errorf("the built-in fabric has %+v", Default().Queueing())
+	}
+	for keys, want := range map[string]Queueing{
+		"arbitration: age": {Rule: Age}, "buffer_flits: 8": {Buffer: 8},
+		"arbitration: round-robin\n  buffer_flits: 2": {Rule: RoundRobin, Buffer: 2},
+	} {
+		m, err := Parse("f", []byte("\uFEFF"+strings.Replace(text, "flit_bytes: 256", "flit_bytes: 256\n  "+keys, 1)))
+		if err != nil || m.Queueing() != want || m.Clone().Queueing() != want {
+			t.Errorf("%s: %v, want %+v", keys, err, want)
+		}
+	}
+	for change, want := range map[string]string{
+		"flit_bytes: 256>flit_bytes: 256\n  arbitration: random": `unknown arbitration "random" (known: age, fifo, round-robin)`,
+		"- [4.5, 1.25]>- [1.5, 1.25]":                            "cube.pe_pos_mm[0] and [1] are the same position: want one PE at each",
+	} {
+		old, new, _ := strings.Cut(change, ">")
+		if _, err := Parse("f", []byte(strings.Replace(text, old, new, 1))); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", new, err)
+		}
+	}
+}
