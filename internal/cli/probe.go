@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/internal/accel/dma"
+	"github.com/kernbench/kernbench/internal/accel/published"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/suggest"
@@ -41,6 +42,8 @@ type probeFlags struct {
 	iface, endpoint, secretFile string // for a job on several hosts
 	topology                    string // file of a simulated accelerator
 	cases                       []string
+	published, monotone         bool
+	fabric, size                string // of a topology
 }
 
 const probeLong = `Measures the limits of this host: the bandwidth with which 1 to n cores copy and
@@ -79,15 +82,22 @@ func (a *app) probeCommand() *cobra.Command {
   %[1]s probe --out limits.json && %[1]s run --bench collectives --probe limits.json
   %[1]s probe --cores 2,16 --out limits.json
   %[1]s probe --topology built-in
+  %[1]s probe --published
   %[1]s probe --topology my.yaml --case 'h2d-*,pe-local-hbm' --format csv
   %[1]s launch --nnodes 2 --rdzv-endpoint node0:29400 --rdzv-secret-file secret -- %[1]s probe`, a.name),
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.published {
+				return interruptible(cmd.Context(), func() error { return a.probePublished(f) })
+			}
 			if f.topology != "" {
 				return interruptible(cmd.Context(), func() error { return a.probeTopology(cmd.Flags(), f) })
 			}
 			if len(f.cases) > 0 {
 				return usage(errors.New("--case needs --topology: it selects transfers on a simulated accelerator"))
+			}
+			if f.fabric != "" || f.size != "" || f.monotone {
+				return usage(errors.New("--fabric, --size and --monotone need --topology: they are for a simulated accelerator"))
 			}
 			if !slices.Contains(probeFormats, f.format) {
 				return usage(suggest.Unknown("format", f.format, probeFormats))
@@ -117,6 +127,12 @@ func (a *app) probeCommand() *cobra.Command {
 	fl.StringVar(&f.secretFile, "rdzv-secret-file", "", "`FILE` with the secret that authenticates the ranks, as for run")
 	fl.StringVar(&f.topology, "topology", "", "`FILE` of a simulated accelerator to probe instead, or "+dma.BuiltIn)
 	fl.StringSliceVar(&f.cases, "case", nil, "with --topology: only the transfers of these names or globs (default: all)")
+	fl.StringVar(&f.fabric, "fabric", "", "with --topology: flits or whole, instead of the `FABRIC` of the file")
+	fl.StringVar(&f.size, "size", "", "with --topology: `BYTES` of each transfer where transfers meet (default: 16K)")
+	fl.BoolVar(&f.monotone, "monotone", false,
+		"with --topology: double and halve every number of the file, and explain opposite effects")
+	fl.BoolVar(&f.published, "published", false, "compare the simulated accelerator (--topology, default "+dma.BuiltIn+
+		") with all published times, for each fabric and arbitration")
 	return cmd
 }
 
@@ -137,13 +153,28 @@ func (a *app) probeTopology(fl *pflag.FlagSet, f probeFlags) error {
 			return usage(fmt.Errorf("reading a topology: %w; the one built in is --topology %s", err, dma.BuiltIn))
 		}
 	}
-	plan, err := dma.New(name, file, f.cases)
+	bytes := int64(0)
+	if f.size != "" {
+		var err error
+		if bytes, err = unit.ParseBytes(f.size); err != nil {
+			return usage(fmt.Errorf("--size: %w", err))
+		}
+	}
+	if fabrics := []string{string(topo.Flits), string(topo.Whole)}; f.fabric != "" && !slices.Contains(fabrics, f.fabric) {
+		return usage(suggest.Unknown("fabric", f.fabric, fabrics))
+	}
+	plan, err := dma.New(name, file, dma.Options{Cases: f.cases, Fabric: topo.Fabric(f.fabric), Bytes: int(bytes)})
 	if err != nil {
 		return usage(err)
 	}
 	r, err := plan.Run()
 	if err != nil {
 		return err
+	}
+	if f.monotone {
+		if r.Exceptions, err = plan.Monotone(file); err != nil {
+			return err
+		}
 	}
 	if f.out != "" {
 		if err := storeProbe(a.stderr, f.out, func(w io.Writer) error { return r.Write(w, "json") }); err != nil {
@@ -157,6 +188,25 @@ func (a *app) probeTopology(fl *pflag.FlagSet, f probeFlags) error {
 		return fmt.Errorf("%d of %d checks of topology %s failed", n, len(r.Checks), name)
 	}
 	return nil
+}
+
+// probePublished compares a simulated accelerator with all published times.
+func (a *app) probePublished(f probeFlags) error {
+	t := topo.Default()
+	if f.topology != "" && f.topology != dma.BuiltIn {
+		var err error
+		if t, err = topo.Load(f.topology); err != nil {
+			return usage(err)
+		}
+	}
+	if !slices.Contains(published.Formats, f.format) {
+		return usage(suggest.Unknown("format of --published", f.format, published.Formats))
+	}
+	r, err := published.Run(t)
+	if err != nil {
+		return err
+	}
+	return r.Write(a.stdout, f.format)
 }
 
 // storeProbe writes a result to the file of --out.

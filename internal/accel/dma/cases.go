@@ -32,8 +32,8 @@ type testCase struct {
 	within            float64
 }
 
-// cases returns all cases in the order of the tables.
-func (m *machine) cases() (all []testCase) {
+// cases returns all cases in the order of the tables. together is the size of transfers that meet.
+func (m *machine) cases(together int) (all []testCase) {
 	idle := m.idle()
 	for _, table := range []struct {
 		name  string
@@ -46,7 +46,11 @@ func (m *machine) cases() (all []testCase) {
 			}
 		}
 	}
-	for _, c := range append(m.congested(), m.published()...) {
+	for _, c := range m.congested() {
+		c.sizes = []int{together}
+		all = append(all, c)
+	}
+	for _, c := range m.published() {
 		c.sizes = []int{congestedBytes}
 		all = append(all, c)
 	}

@@ -6,6 +6,7 @@
 package dma
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"math"
@@ -36,6 +37,10 @@ type Report struct {
 	Rows     []Row       `json:"rows"`
 	Missing  []string    `json:"missing,omitempty"` // cases that are impossible on this machine, with the reason
 	Checks   []Check     `json:"checks"`
+	// Exceptions explain the numbers of the file that make some transfers slower where they should be faster.
+	Exceptions []string `json:"exceptions,omitempty"`
+
+	together int // bytes of each transfer of the congestion table
 }
 
 // Row holds the times of transfers that started together. Time and Parts describe the slowest one.
@@ -132,16 +137,27 @@ type Plan struct {
 	cases  []testCase
 }
 
-// New reads a topology file and selects the cases that match the names or globs in wanted, or all cases if
-// there are none.
-func New(name string, file []byte, wanted []string) (*Plan, error) {
+// Options select what is measured. The zero value measures everything.
+type Options struct {
+	Cases  []string    // names or globs; none: all
+	Fabric topo.Fabric // "": as the topology says
+	Bytes  int         // size of each transfer where transfers meet; 0: 16 KiB
+}
+
+// New reads a topology file and selects the cases.
+func New(name string, file []byte, o Options) (*Plan, error) {
 	t, err := topo.Parse(name, file)
 	if err != nil {
 		return nil, err
 	}
+	t.Fabric = cmp.Or(o.Fabric, t.Fabric)
+	size := cmp.Or(o.Bytes, congestedBytes)
+	if size < program.ElemSize || size%program.ElemSize != 0 || int64(size) > t.HBMSlice() {
+		return nil, fmt.Errorf("transfers of %d bytes: want an even number up to %d, the memory of a PE", size, t.HBMSlice())
+	}
 	p := &Plan{topo: t, report: Report{Topology: name, SHA256: fmt.Sprintf("%x", sha256.Sum256(file)), Fabric: t.Fabric,
-		SIPs: t.SIPs.Count, Cubes: t.Cubes.Count(), PEs: t.PEs()}}
-	p.cases, err = choose(newMachine(t).cases(), wanted)
+		SIPs: t.SIPs.Count, Cubes: t.Cubes.Count(), PEs: t.PEs(), together: size}}
+	p.cases, err = choose(newMachine(t).cases(size), o.Cases)
 	return p, err
 }
 

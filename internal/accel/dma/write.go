@@ -65,7 +65,7 @@ func (r *Report) writeText(w io.Writer) error {
 	}{
 		{fmt.Sprintf("Alone on the machine, %s", unit.FormatBytes(referenceBytes)), idleTable, writeTransfers(false)},
 		{"By size", sizeTable, writeSizes},
-		{fmt.Sprintf("Together, %s each; the time is that of the slowest", unit.FormatBytes(congestedBytes)),
+		{fmt.Sprintf("Together, %s each; the time is that of the slowest", unit.FormatBytes(int64(r.together))),
 			congestionTable, writeTransfers(true)},
 		{fmt.Sprintf("As published, %s with fabric %s", unit.FormatBytes(congestedBytes), topo.Whole), publishedTable,
 			writePublished},
@@ -87,6 +87,7 @@ func (r *Report) writeText(w io.Writer) error {
 	if len(r.Missing) > 0 {
 		fmt.Fprintf(w, "\nNot on this machine: %s.\n", strings.Join(r.Missing, "; "))
 	}
+	r.writeExceptions(w)
 	return r.writeChecks(w)
 }
 
@@ -142,6 +143,17 @@ func writePublished(w io.Writer, rows []*Row) error {
 		t.Add(row.Case, short(row.Time), fmt.Sprintf("%g", want), fmt.Sprintf("%+.1f%%", 100*(have-want)/want), row.Text)
 	}
 	return t.Write(w, 0)
+}
+
+// writeExceptions writes the numbers that have the opposite of the expected effect.
+func (r *Report) writeExceptions(w io.Writer) {
+	if len(r.Exceptions) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nNumbers that have the opposite of the expected effect, doubled or halved:\n")
+	for _, text := range r.Exceptions {
+		fmt.Fprintf(w, "  %s\n", text)
+	}
 }
 
 // writeChecks writes the table of checks and all faults.

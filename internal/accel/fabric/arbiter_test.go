@@ -69,7 +69,8 @@ func TestParkingLot(t *testing.T) {
 		got := parkingLot(q)
 		return slices.Max(got) - slices.Min(got)
 	}
-	fair, unfair := spread(topo.Queueing{Rule: topo.Age, Buffer: 4}), spread(topo.Queueing{Rule: topo.RoundRobin, Buffer: 4})
+	fair := spread(topo.Queueing{Rule: topo.Age, Buffer: 4})
+	unfair := spread(topo.Queueing{Rule: topo.RoundRobin, Buffer: 4})
 	if unfair <= 0 || fair == unfair {
 		t.Errorf("arrivals are %v apart with age, %v with round-robin", fair, unfair)
 	}
@@ -78,7 +79,8 @@ func TestParkingLot(t *testing.T) {
 // A link does not send into a full buffer: with one place it waits until the flit has left over the next, slower link.
 func TestBackpressure(t *testing.T) {
 	path := topo.Path{{Link: 0, BW: topo.GBps(256)}, {Link: 1, BW: topo.GBps(64)}}
-	list := []shipment{{bytes: 1024, path: path}, {bytes: 1024, path: topo.Path{{Link: 0, BW: topo.GBps(256)}, {Link: 2, BW: topo.GBps(256)}}}}
+	other := topo.Path{{Link: 0, BW: topo.GBps(256)}, {Link: 2, BW: topo.GBps(256)}}
+	list := []shipment{{bytes: 1024, path: path}, {bytes: 1024, path: other}}
 	free, _ := arbitrated(topo.Queueing{Rule: topo.RoundRobin}, list)
 	tight, _ := arbitrated(topo.Queueing{Rule: topo.RoundRobin, Buffer: 1}, list)
 	if free[1] >= tight[1] {

@@ -1,7 +1,7 @@
 // Package fabric moves messages over the links of the simulated accelerator.
 //
-// A link carries one thing at a time in each direction, in order of arrival unless another rule is set (Arbitrate). There are two models of a
-// message (topo.Fabric):
+// A link carries one thing at a time in each direction, in order of arrival unless another rule is set (Arbitrate).
+// There are two models of a message (topo.Fabric):
 //
 //   - whole: the head advances link by link and the bytes drain behind it (cut-through). The latency is
 //     the fixed latency of the path plus the transfer time at the slowest link.

@@ -145,7 +145,7 @@ func newEngine(cfg Config, wiring *topo.Wiring, programs []*program.Program) (*e
 		byIndex: map[int]int{}, byPort: map[program.Port]int32{}, tcms: map[int]*ports{}, sram: map[int]*ports{},
 		hbm: map[int]*hbm{}}
 	g.fabric = fabric.New(&g.events, g.wiring.Links(), cfg.Topo.Fabric, cfg.Topo.FlitBytes)
-	g.fabric.Arbitrate(cfg.Topo.Queueing())
+	g.fabric.Arbitrate(topo.QueueingOf(cfg.Topo))
 	if cfg.FlitByFlit || cfg.Trace {
 		g.fabric.FlitByFlit()
 	}

@@ -365,11 +365,11 @@ func (s SIPs) as(kind Kind) Grid {
 	return Grid{W: w, H: s.Count / w}
 }
 
-// Queueing returns how flits wait at links.
-func (t *Topology) Queueing() Queueing { return t.queueing }
+// QueueingOf returns how flits wait at the links of a topology.
+func QueueingOf(t *Topology) Queueing { return t.queueing }
 
-// WithQueueing returns a copy of the topology with another rule for flits that wait at links.
-func (t *Topology) WithQueueing(q Queueing) *Topology {
+// WithQueueing returns a copy of a topology with another rule for flits that wait at links.
+func WithQueueing(t *Topology, q Queueing) *Topology {
 	c := t.Clone()
 	c.queueing = q
 	return c

@@ -385,15 +385,15 @@ func TestPlaces(t *testing.T) {
 // Arbitration and buffers are optional keys. A byte order mark is accepted, two PEs at one position are not.
 func TestQueueingKeys(t *testing.T) {
 	text := string(DefaultFile())
-	if !Default().Queueing().Plain() {
-		t.Errorf("the built-in fabric has %+v", Default().Queueing())
+	if !QueueingOf(Default()).Plain() {
+		t.Errorf("the built-in fabric has %+v", QueueingOf(Default()))
 	}
 	for keys, want := range map[string]Queueing{
 		"arbitration: age": {Rule: Age}, "buffer_flits: 8": {Buffer: 8},
 		"arbitration: round-robin\n  buffer_flits: 2": {Rule: RoundRobin, Buffer: 2},
 	} {
 		m, err := Parse("f", []byte("\uFEFF"+strings.Replace(text, "flit_bytes: 256", "flit_bytes: 256\n  "+keys, 1)))
-		if err != nil || m.Queueing() != want || m.Clone().Queueing() != want {
+		if err != nil || QueueingOf(m) != want || QueueingOf(m.Clone()) != want {
 			t.Errorf("%s: %v, want %+v", keys, err, want)
 		}
 	}

@@ -1,0 +1,50 @@
+package published
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/must"
+)
+
+// With whole messages the published times are met: exactly, or as near as docs/accelerator.md says. Every published
+// value is in the table of that page.
+func TestPublished(t *testing.T) {
+	m := topo.Default()
+	m.Fabric = topo.Whole
+	doc := string(must.Get(os.ReadFile("../../../docs/accelerator.md"))(t))
+	for _, v := range values() {
+		if !strings.Contains(doc, "| "+v.name+" |") {
+			t.Errorf("docs/accelerator.md does not have %q", v.name)
+		}
+		limit := 0.1 // percent
+		switch {
+		case strings.HasPrefix(v.name, "product"):
+			limit = 22
+		case strings.HasPrefix(v.name, "write"):
+			limit = 2.5
+		case strings.Contains(v.name, "PE at"), strings.Contains(v.name, "PEs"):
+			limit = 6.1
+		}
+		row := Row{Published: v.published, Simulated: []float64{must.Get(v.simulate(m))(t)}}
+		if d := row.Difference(0); math.Abs(d) > limit {
+			t.Errorf("%s: %.2f ns, published %g: %+.1f %%", v.name, row.Simulated[0], v.published, d)
+		}
+	}
+}
+
+func TestWrite(t *testing.T) {
+	r := &Report{Variants: []string{"whole"}, Rows: []Row{{"read", 80, []float64{82}}}}
+	var text bytes.Buffer
+	must.Do(t, r.Write(&text, "table"))
+	if got := text.String(); !strings.Contains(got, "82.00") || !strings.Contains(got, "+2.5%") {
+		t.Error(got)
+	}
+	if r.Write(&text, "csv") == nil {
+		t.Error("an unknown format was accepted")
+	}
+}
