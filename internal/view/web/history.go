@@ -129,7 +129,7 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 			host, _, _ := strings.Cut(m.Host, ":")
 			text = host + ": " + text
 		}
-		out.Summary = append(out.Summary, text+".")
+		out.Summary = append(out.Summary, strings.ToUpper(text[:1])+text[1:]+".")
 	}
 	var unitName string
 	for i, run := range past.runs {
