@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 
@@ -155,7 +156,7 @@ func (w *workerGroup) waitReady(ctx context.Context) *failure {
 	job := w.job()
 	limit := startLimit
 	if len(job.Script) > 0 {
-		limit += cmp.Or(job.ImportLimit, python.ImportLimit)
+		limit += job.ImportLimit
 	}
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
@@ -187,10 +188,17 @@ func (w *workerGroup) waitReady(ctx context.Context) *failure {
 	return nil
 }
 
+// importLimit returns the limit of the import in a worker: longer if there are more ranks than cores,
+// because all ranks import at the same time.
+func importLimit(limit time.Duration, ranks int) time.Duration {
+	rounds := (ranks + runtime.NumCPU() - 1) / runtime.NumCPU()
+	return cmp.Or(limit, python.ImportLimit) * time.Duration(max(1, rounds))
+}
+
 func (w *workerGroup) job() worker.Job {
 	p := w.slot.plan
 	return worker.Job{Bench: p.Bench.Name, Part: w.group.Part.Name, Script: p.Bench.Script,
-		ImportLimit: w.slot.opts.ImportLimit, Size: w.group.Ranks,
+		ImportLimit: importLimit(w.slot.opts.ImportLimit, w.group.Ranks), Size: w.group.Ranks,
 		InProcess: p.InProcess, Virtual: p.Virtual, Backend: p.Backend, Session: rand.Text(), Seed: p.Seed,
 		Watch: envNames(w.group.Env), Measure: w.group.Part.Measure, Inputs: p.Files()}
 }
