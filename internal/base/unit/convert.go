@@ -32,8 +32,10 @@ var unitPrefixes = map[string]float64{"f": 1e-15, "p": 1e-12, "n": 1e-9, "u": 1e
 // to "us". ok is false if the units measure different things, or if one of them is unknown and
 // they are not spelled alike.
 func Conversion(from, to string) (factor float64, ok bool) {
-	from, to = plainUnit(from), plainUnit(to)
-	if from == to {
+	if from == to { // the usual case
+		return 1, true
+	}
+	if from, to = plainUnit(from), plainUnit(to); from == to {
 		return 1, true
 	}
 	a, known := parseUnit(from)
@@ -50,10 +52,10 @@ func Known(unit string) (dimension string, known bool) {
 	return m.dimension, known
 }
 
+var micro = strings.NewReplacer("µ", "u", "μ", "u")
+
 // plainUnit replaces both letters that mean micro by u.
-func plainUnit(unit string) string {
-	return strings.NewReplacer("µ", "u", "μ", "u").Replace(strings.TrimSpace(unit))
-}
+func plainUnit(unit string) string { return micro.Replace(strings.TrimSpace(unit)) }
 
 // parseUnit reads a unit such as us, GB/s or GFLOPS.
 func parseUnit(text string) (m measure, known bool) {
