@@ -24,6 +24,12 @@ func Option(name string, kind Kind, def, help string) Clause {
 	}
 }
 
+// OutputFile declares an option that names a file which the body writes. Such an option cannot change
+// a result, so it is no part of a point's identity: a row with it replaces one without.
+func OutputFile(name, help string) Clause {
+	return change(Option(name, point.String, "", help), func(_ *Bench, o *decl.Option) { o.Output = true })
+}
+
 // Quantity declares an option that is a real number of 0 or more.
 func Quantity(name, def, help string) Clause {
 	return change(Option(name, point.Float, def, help), func(_ *Bench, o *decl.Option) { o.NonNegative = true })

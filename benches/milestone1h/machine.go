@@ -50,7 +50,7 @@ func validate(p, options bench.Point) error {
 
 // traceOption declares --trace.
 func traceOption() bench.Clause {
-	return bench.Option("trace", bench.KindString, "",
+	return bench.OutputFile("trace",
 		"write a trace of each point for Perfetto: FILE.json becomes FILE-POINT.json")
 }
 

@@ -28,6 +28,9 @@ seed, environment, inputs, units, sampling. Values in other units are converted.
 measured on another CPU or GPU model, or in units that cannot be converted, are "not
 comparable", unless --ignore names the difference (--ignore cpu).
 
+With one RUN, the last two builds in its folder are compared: edit the program, run it
+again, and compare.
+
 With --by, values of an axis, variable or option of one run are compared: the first
 value with each of the others, or the named ones (--by algorithm=ring,tree).
 
@@ -52,17 +55,18 @@ func (a *app) compareCommand() *cobra.Command {
 	overRuns := false
 	var both bothFlags
 	cmd := &cobra.Command{
-		Use:   "compare OLD NEW | compare RUN --by VAR | compare RUN --history | compare --run A B",
+		Use:   "compare OLD NEW | compare RUN [--by VAR] | compare RUN --history | compare --run A B",
 		Short: "Show what became faster or slower between two runs, values within one, or over all runs",
 		Long:  compareHelp,
 		Example: fmt.Sprintf(`  %[1]s compare out/memory@-1 out/memory
+  %[1]s compare out/sweep
   %[1]s compare before after --format junit > compare.xml
   %[1]s compare out/a out/b --ignore NCCL_MIN_CTAS --metric busbw
   %[1]s compare out/memory --by num_ranks=1,2 --metric gbps
   %[1]s compare out/memory --history
   %[1]s compare --run old.yaml new.yaml --trials 6
   %[1]s compare --run 'old/prog {n}' 'new/prog {n}' --axis n=1000,2000`, a.name),
-		Args: arguments(1, 2, "OLD and NEW, or one RUN and --by or --history"),
+		Args: arguments(1, 2, "OLD and NEW, or one RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			link := cmp.Or(link, a.jobLink())
 			opts.Mean = true
@@ -102,8 +106,11 @@ func (a *app) compareCommand() *cobra.Command {
 
 // compare compares two runs, or values within one.
 func (a *app) compare(args, only []string, format, by, link string, opts compare.Options) error {
-	if (by != "") != (len(args) == 1) {
+	if by != "" && len(args) != 1 {
 		return usage(errors.New("give two runs, OLD and NEW, or one and --by VAR or --history"))
+	}
+	if by == "" && len(args) == 1 {
+		return a.compareBuilds(args[0], only, format, link, opts)
 	}
 	var sides [2]compare.Run
 	journals := map[string]*journal.Journal{}
@@ -132,6 +139,35 @@ func (a *app) compare(args, only []string, format, by, link string, opts compare
 		return usage(err)
 	}
 	return a.writeComparisons(reports, format, link)
+}
+
+// compareBuilds compares the current build of a folder with the one before it.
+func (a *app) compareBuilds(spec string, only []string, format, link string, opts compare.Options) error {
+	j, r, err := a.load(spec)
+	if err != nil {
+		return err
+	}
+	before := j.PreviousBuild(r)
+	if before == nil {
+		return usage(fmt.Errorf("%s holds one build of %s: give two runs, OLD and NEW, or --by VAR", spec, r.Header.Bench))
+	}
+	now := r.Builds()[0]
+	old, err := sideOf(before, only)
+	if err != nil {
+		return usage(err)
+	}
+	new, err := sideOf(now, only)
+	if err != nil {
+		return usage(err)
+	}
+	if before.ID() == now.ID() { // both have the id of the run
+		old.Name, new.Name = before.ID()+" before the change", now.ID()+" after it"
+	}
+	report, err := compare.Compare(old, new, opts)
+	if err != nil {
+		return usage(err)
+	}
+	return a.writeComparisons([]compare.Report{report}, format, link)
 }
 
 // writeComparisons prints the reports one after the other. The exit code says "slower" if any
@@ -206,9 +242,9 @@ resolved or not comparable.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			var sides []compare.Run
 			for _, spec := range args {
-				_, r, err := journal.LoadRun(spec)
+				_, r, err := a.load(spec)
 				if err != nil {
-					return usage(err)
+					return err
 				}
 				sides = append(sides, compare.Run{Name: filepath.Base(spec), Header: &r.Header, Earlier: r.Earlier,
 					Rows: r.Latest()})

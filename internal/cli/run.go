@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/run"
@@ -70,7 +70,11 @@ With --bench NAME, the bench's own axes and options are flags too:
 			return usage(fmt.Errorf("nothing to run: give --bench NAME (%s) or -f sweep.yaml",
 				strings.Join(a.benchNames(), ", ")))
 		}
-		f.RenderOnly = f.RenderOnly || slices.Contains(a.environ, fastVar)
+		fast, err := a.fast(benches)
+		if err != nil {
+			return usage(err)
+		}
+		f.RenderOnly = f.RenderOnly || fast
 		work := func() error { return a.runAll(cmd.Context(), benches, f, read) }
 		if f.Plan || f.RenderOnly { // these start no processes
 			return looking(cmd.Context(), work)
@@ -110,9 +114,42 @@ func (a *app) explain(cmd *cobra.Command, benches []*bench.Bench) {
 	}
 }
 
-// fastVar is set by the scripts of the evaluations. It means --render-only with exactly the points
-// that the command line asks for.
-const fastVar = "MILESTONE_FAST=1"
+// fastVar is set by the scripts of the milestone evaluations. It means --render-only with exactly
+// the points that the command line asks for.
+const fastVar = "MILESTONE_FAST"
+
+// milestonePrefix begins the names of the milestone benches.
+const milestonePrefix = "milestone-"
+
+// fast reports whether fastVar asks for stored rows. It concerns the milestone benches only.
+func (a *app) fast(benches []*bench.Bench) (bool, error) {
+	concerned := lists.Filter(benches, func(b *bench.Bench) bool { return strings.HasPrefix(b.Name, milestonePrefix) })
+	value, set := "", false
+	for _, entry := range a.environ {
+		if text, is := strings.CutPrefix(entry, fastVar+"="); is {
+			value, set = text, true
+		}
+	}
+	if !set || len(concerned) == 0 {
+		return false, nil
+	}
+	switch strings.ToLower(value) {
+	case "1", "true", "yes", "on":
+		if len(concerned) < len(benches) {
+			return false, fmt.Errorf("%s=%s concerns the milestone benches only: run %s separately", fastVar, value,
+				concerned[0].Name)
+		}
+		return true, nil
+	case "", "0", "false", "no", "off":
+		return false, nil
+	}
+	return false, fmt.Errorf("%s=%s: want 1, true, yes or on, or 0, false, no or off", fastVar, value)
+}
+
+func (a *app) isFast(b *bench.Bench) bool {
+	fast, err := a.fast([]*bench.Bench{b})
+	return fast && err == nil
+}
 
 // ownExample returns a bench to show in examples if the program lacks the bench memory, which the
 // usual examples show.

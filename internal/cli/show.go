@@ -35,7 +35,7 @@ func (a *app) showCommand() *cobra.Command {
 	var format, samples string
 	var plots []string
 	var only, sort, columns []string
-	var perTrial, runs, draws bool
+	var perTrial, runs, draws, allBuilds, verify bool
 	cmd := &cobra.Command{
 		Use:   "show RUN",
 		Short: "Print or draw stored rows again",
@@ -47,6 +47,8 @@ func (a *app) showCommand() *cobra.Command {
   %[1]s show out/memory --columns op,size,time_us,p90,p99,max,stopped
   %[1]s show out/memory --samples npy > samples.npy
   %[1]s show out/memory --chart
+  %[1]s show out/memory --all-builds
+  %[1]s show out/memory --verify
   %[1]s show out/memory --plot x=size,y=gbps,by=num_ranks
   %[1]s show out/memory --format benchfmt > new.txt && benchstat old.txt new.txt`, a.name),
 		Args: arguments(1, 1, "one RUN folder such as out/memory"),
@@ -56,10 +58,15 @@ func (a *app) showCommand() *cobra.Command {
 				return err
 			}
 			part := r.Incomplete()
-			if runs {
+			switch {
+			case runs:
 				return a.listRuns(j)
+			case verify:
+				return a.verify(j, r)
 			}
-			if _, sel, err := journal.Locate(args[0]); err == nil && sel == "" {
+			if allBuilds {
+				r = j.AllBuilds(r)
+			} else if _, sel, err := journal.Locate(args[0]); err == nil && sel == "" {
 				r = a.bench(r.Header.Bench).View(j, r)
 			}
 			rows, err := chosenRows(r, only, sort)
@@ -92,6 +99,10 @@ func (a *app) showCommand() *cobra.Command {
 			" (docs/journal-schema.md)")
 	cmd.Flags().BoolVar(&perTrial, "per-trial", false, "one table line per trial")
 	cmd.Flags().BoolVar(&runs, "runs", false, "list the runs of the folder")
+	cmd.Flags().BoolVar(&allBuilds, "all-builds", false,
+		"show the rows of all builds in the folder, with the column build, not only the current one")
+	cmd.Flags().BoolVar(&verify, "verify", false,
+		"check the journal instead: every checksum, and every time against its stored samples")
 	return cmd
 }
 
@@ -240,6 +251,7 @@ func (a *app) listRuns(j *journal.Journal) error {
 func (a *app) reportCommand() *cobra.Command {
 	var out string
 	var plots []string
+	var allBuilds bool
 	cmd := &cobra.Command{
 		Use:   "report RUN...",
 		Short: "Write figures, tables, report.html and report.md from stored rows again",
@@ -254,15 +266,18 @@ func (a *app) reportCommand() *cobra.Command {
 		Args: arguments(1, -1, "RUN folders such as out/memory"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out != "" {
-				return a.overlay(args, plots, out)
+				return a.overlay(args, plots, out, allBuilds)
+			}
+			if allBuilds {
+				return usage(errors.New("--all-builds needs -o: it draws the builds on one page"))
 			}
 			if len(plots) > 0 {
 				return usage(errors.New("--plot needs -o: it adds figures to that page"))
 			}
 			for _, spec := range args {
-				j, r, err := journal.LoadRun(spec)
+				j, r, err := a.load(spec)
 				if err != nil {
-					return usage(err)
+					return err
 				}
 				b, dir := a.bench(r.Header.Bench), j.Dir()
 				if filepath.Clean(spec) == filepath.Clean(dir) {
@@ -284,16 +299,23 @@ func (a *app) reportCommand() *cobra.Command {
 	cmd.Flags().StringVarP(&out, "output", "o", "",
 		"write one page of all the runs to this `FILE`, or only the figure if it is a .png or .svg")
 	cmd.Flags().StringArrayVar(&plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` on that page (repeatable)")
+	cmd.Flags().BoolVar(&allBuilds, "all-builds", false, "with -o: draw all builds of each folder, the oldest first")
 	return cmd
 }
 
 // overlay writes one page of several runs.
-func (a *app) overlay(specs, plots []string, path string) error {
+func (a *app) overlay(specs, plots []string, path string, allBuilds bool) error {
 	var runs []report.NamedRun
 	for _, spec := range specs {
-		_, r, err := a.load(spec)
+		j, r, err := a.load(spec)
 		if err != nil {
 			return err
+		}
+		if allBuilds {
+			others := j.OtherBuilds(r)
+			for i, b := range slices.Backward(others) {
+				runs = append(runs, report.NamedRun{Name: fmt.Sprintf("%s build %d", spec, len(others)-i), Run: b})
+			}
 		}
 		name := spec
 		for slices.ContainsFunc(runs, func(o report.NamedRun) bool { return o.Name == name }) {
@@ -381,7 +403,7 @@ func tableRows(format string) int {
 // all points of the latest run. It fails if the rows come from another version of the bench or
 // from other input files.
 func (a *app) renderOnly(j request.Planned, f request.Flags) (int, error) {
-	jn, r, err := journal.LoadRun(j.Out)
+	jn, r, err := a.load(j.Out)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("nothing is stored in %s: run without --render-only first", j.Out)
 	}
@@ -401,7 +423,7 @@ func (a *app) renderOnly(j request.Planned, f request.Flags) (int, error) {
 		err = fmt.Errorf("the rows in %s were made with other files (%s, now %s): run again without --render-only",
 			j.Out, inputNames(r.Header.Inputs), inputNames(j.Inputs))
 	}
-	if err == nil && (j.Asked || slices.Contains(a.environ, fastVar)) {
+	if err == nil && (j.Asked || a.isFast(j.Bench)) {
 		if r, err = run.Stored(j.Plan, jn, r); err != nil {
 			err = fmt.Errorf("%w: run without --render-only, or draw what there is with %s report %s", err, a.name, j.Out)
 		}

@@ -194,6 +194,7 @@ type Option struct {
 	NonNegative bool     // a number of 0 or more
 	File        bool     // the value is a file's path; rows record its SHA-256
 	Sweepable   bool     // accepts a list; several values become an axis of the run
+	Output      bool     // names a file to write, which cannot change a result; rows have the default
 	Only        []string // backends that have this option; empty means all
 }
 

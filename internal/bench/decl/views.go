@@ -47,8 +47,20 @@ type File struct {
 
 // View returns the run that tables, figures and exports show: the latest row of each point,
 // merged with earlier runs of the folder if the bench accumulates, with the metrics that
-// Derive adds. For a nil bench it returns r.
+// Derive adds, and a note about other builds that the folder holds. b may be nil.
 func (b *Bench) View(j *journal.Journal, r *journal.Run) *journal.Run {
+	others := j.DescribeOthers(r)
+	r = b.shown(j, r)
+	if others != "" {
+		noted := *r
+		noted.Notes = append(slices.Clip(r.Notes), journal.Note{Run: r.ID(), Text: others, Time: r.Header.Time})
+		r = &noted
+	}
+	return r
+}
+
+// shown merges the rows of earlier runs and derives metrics.
+func (b *Bench) shown(j *journal.Journal, r *journal.Run) *journal.Run {
 	if b == nil {
 		return r
 	}

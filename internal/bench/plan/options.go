@@ -186,6 +186,18 @@ func (p *Plan) Files() map[string]string {
 	return all
 }
 
+// Identity returns the options as rows record them: options that cannot change a result have their
+// default.
+func (p *Plan) Identity() point.Point {
+	options := p.Options
+	for _, o := range p.Bench.Options {
+		if _, has := options.Get(o.Name); o.Output && has {
+			options = options.With(o.Name, o.Default)
+		}
+	}
+	return options
+}
+
 // withBackend returns the options including the backend, as the functions of a bench expect them.
 func (p *Plan) withBackend() point.Point {
 	return append(slices.Clip(p.Options), point.Coord{Name: bench.BackendName, Value: point.StringValue(p.Backend)})

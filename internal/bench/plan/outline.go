@@ -63,7 +63,7 @@ func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
 	}
 	version := cmp.Or(p.Bench.Version, dist.Describe(p.Backend).Model)
 	o.inputs = p.newPartInputs(part, req, version)
-	o.keys = journal.NewKeyer(p.Bench.Name, part.Name, version, p.Backend, p.Options, o.inputs.common)
+	o.keys = journal.NewKeyer(p.Bench.Name, part.Name, version, p.Backend, p.Identity(), o.inputs.common)
 	options := p.withBackend()
 	byNeed := map[string]int{} // launches
 	for n := range o.total {

@@ -251,7 +251,7 @@ func optionDifferences(p *plan.Plan, last *journal.Run) string {
 		return ""
 	}
 	var differ []string
-	for _, o := range p.Options {
+	for _, o := range p.Identity() {
 		if stored, there := last.Rows[0].Options.Get(o.Name); !there || stored.String() != o.Value.String() {
 			differ = append(differ, fmt.Sprintf("--%s %v, now %v", o.Name, stored, o.Value))
 		}

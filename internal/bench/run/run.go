@@ -298,7 +298,7 @@ func (r *runner) attempt(t plan.Task, number int) attempt {
 func (r *runner) row(t plan.Task) journal.Row {
 	row := journal.Row{
 		Schema: journal.Schema, Run: r.id, Bench: r.plan.Bench.Name, Part: t.Part, Point: t.Point,
-		Backend: r.plan.Backend, Env: t.Env, Options: r.plan.Options, Trial: t.Trial, Index: t.Index,
+		Backend: r.plan.Backend, Env: t.Env, Options: r.plan.Identity(), Trial: t.Trial, Index: t.Index,
 		Kind: journal.Measured, Metrics: map[string]float64{}, Units: map[string]string{},
 		Host: r.host.Hostname, Key: t.Key, Inputs: t.Inputs,
 	}

@@ -1,11 +1,14 @@
 package journal
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
 // Inputs describes everything that produced a row, by name: programs, interpreters, files and
@@ -167,27 +170,82 @@ func (r *Run) current() []Row {
 	return r.Rows
 }
 
-// PreviousBuild returns the latest build of the same bench before the current build of a run:
-// of the run itself, if it was resumed with other inputs, or of an earlier run of the folder.
-// It returns nil if there is none.
+// PreviousBuild returns the latest build of the same bench before the current build of a run, or
+// nil if there is none; see OtherBuilds.
 func (j *Journal) PreviousBuild(of *Run) *Run {
-	builds := of.Builds()
-	if len(builds) > 1 {
-		return builds[1]
+	if others := j.OtherBuilds(of); len(others) > 0 {
+		return others[0]
 	}
+	return nil
+}
+
+// OtherBuilds returns the builds of a bench other than the current build of a run, the latest
+// first: of the run itself, if it was resumed with other inputs, and of earlier runs of the folder.
+// Of several runs of one build, the latest stands for all.
+func (j *Journal) OtherBuilds(of *Run) []*Run {
+	found := of.Builds()
 	at := slices.Index(j.Runs, of)
 	for _, r := range slices.Backward(j.Runs[:max(at, 0)]) {
 		if r.Header.Bench != of.Header.Bench || len(r.Rows) == 0 {
 			continue
 		}
 		for _, b := range r.Builds() {
-			if b.differs(builds[0]) {
-				return b
+			if !slices.ContainsFunc(found, func(other *Run) bool { return !b.differs(other) }) {
+				found = append(found, b)
 			}
 		}
 	}
-	return nil
+	return found[1:]
 }
+
+// DescribeOthers says in one line which builds besides the current one a folder holds, "" if none.
+func (j *Journal) DescribeOthers(of *Run) string {
+	others := j.OtherBuilds(of)
+	if len(others) == 0 {
+		return ""
+	}
+	changed := ChangedInputs(others[0], of.Builds()[0])
+	what := "recorded without inputs"
+	if len(changed) > 0 {
+		const most = 3
+		what = strings.Join(changed[:min(most, len(changed))], ", ")
+		if len(changed) > most {
+			what += fmt.Sprintf(" and %d more", len(changed)-most)
+		}
+		what += map[bool]string{true: " differs", false: " differ"}[len(changed) == 1]
+	}
+	return fmt.Sprintf("%s not shown (the latest: %s); --all-builds shows all, and compare %s compares the last two",
+		unit.Plural(len(others), "other build"), what, j.Dir())
+}
+
+// AllBuilds returns the rows of all builds that a folder has of a run's bench, with the coordinate
+// "build" to tell them apart. The first one is the oldest.
+func (j *Journal) AllBuilds(of *Run) *Run {
+	builds := append([]*Run{of.Builds()[0]}, j.OtherBuilds(of)...)
+	all := *builds[0]
+	all.AllBuilds, all.Rows = true, nil
+	all.Header.Axes = append([]AxisInfo{{Name: BuildAxis, Kind: point.String}}, all.Header.Axes...)
+	for i, b := range slices.Backward(builds) {
+		name := fmt.Sprintf("%d", len(builds)-i)
+		if i == 0 {
+			name += " (current)"
+		}
+		all.Header.AddColumns(b.Header)
+		all.Header.addFingerprints(b.Header.Fingerprints)
+		for _, row := range b.LatestOfAllBuilds() {
+			row.Point = append(point.Point{{Name: BuildAxis, Value: point.StringValue(name)}}, row.Point...)
+			row.Key = name + "\x00" + row.Key
+			if row.Task != "" {
+				row.Task = name + "\x00" + row.Task
+			}
+			all.Rows = append(all.Rows, row)
+		}
+	}
+	return &all
+}
+
+// BuildAxis is the coordinate that AllBuilds adds.
+const BuildAxis = "build"
 
 // differs reports whether two runs have rows of one part and backend with inputs that cannot
 // belong to one build. Rows without recorded inputs tell nothing.

@@ -162,7 +162,7 @@ func (r *reader) read(src io.Reader, size int64, final bool) (consumed int64, er
 // number of rows to expect from the rest of the file: rows are large, and doubling the slice would
 // waste that much memory.
 func (r *reader) addRow(row Row) error {
-	if err := row.Check(); err != nil {
+	if err := checkNumbers(&row); err != nil {
 		return fmt.Errorf("the row contradicts itself: %w", err)
 	}
 	run := r.run(row.Run)

@@ -22,9 +22,9 @@ const tolerance = 1e-9
 
 func differ(a, b float64) bool { return math.Abs(a-b) > tolerance*max(math.Abs(a), math.Abs(b)) }
 
-// Check recomputes the numbers of an ok row that follow from others of the row, and returns an
-// error that names both if one contradicts.
-func (r *Row) Check() error {
+// checkNumbers recomputes the numbers of an ok row that follow from others of the row, and returns
+// an error that names both if one contradicts.
+func checkNumbers(r *Row) error {
 	if r.Status != OK {
 		return nil
 	}

@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/view/export"
+)
+
+// verify checks the stored times of a run against their samples, and reports damaged lines of the
+// journal, which load has listed. It fails if anything is wrong.
+func (a *app) verify(j *journal.Journal, r *journal.Run) error {
+	recomputed, wrong := 0, len(j.Problems)
+	rows := r.LatestOfAllBuilds()
+	for i := range rows {
+		done, err := export.VerifyRow(j.Dir(), &rows[i])
+		if err != nil {
+			wrong++
+			fmt.Fprintf(a.stderr, "%s: %s: run %s: %s, trial %d: %v\n", a.name, j.Path, r.ID(), rowset.Label(&rows[i]),
+				rows[i].Trial, err)
+		} else if done {
+			recomputed++
+		}
+	}
+	fmt.Fprintf(a.stdout, "%s: %s of run %s, %d recomputed from their samples", j.Path, unit.Plural(len(rows), "row"),
+		r.ID(), recomputed)
+	if j.Unchecked > 0 {
+		fmt.Fprintf(a.stdout, "; %s without a checksum, written by an earlier version", unit.Plural(j.Unchecked, "line"))
+	}
+	if wrong > 0 {
+		fmt.Fprintf(a.stdout, "; %s\n", unit.Plural(wrong, "problem"))
+		return exit(exitFailed)
+	}
+	fmt.Fprintln(a.stdout, "; no damage found")
+	return nil
+}
