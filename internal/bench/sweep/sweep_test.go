@@ -65,13 +65,8 @@ func TestInputsOfPoints(t *testing.T) {
 	write(t, filepath.Join(dir, "a.out"), "an output is no input")
 	b := must.Get(Load(file))(t)
 	at := func(who string) map[string]string {
-<<<<<<< HEAD
 		return b.Content(point.Point{{Name: "who", Value: point.StringValue(who)}, {Name: "n", Value: point.IntValue(1)}},
 			nil)
-=======
-		at := point.Point{{Name: "who", Value: point.StringValue(who)}, {Name: "n", Value: point.IntValue(1)}}
-		return b.Content(at, nil)
->>>>>>> 931c20c3 (cmd: compare takes one run)
 	}
 	first := at("a")
 	if diff := cmp.Diff([]string{"interpreter /bin/sh", "program ./a/prog"}, slices.Sorted(maps.Keys(first))); diff != "" {
