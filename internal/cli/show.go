@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -48,7 +49,6 @@ func (a *app) showCommand() *cobra.Command {
   %[1]s show out/memory --samples npy > samples.npy
   %[1]s show out/memory --chart
   %[1]s show out/memory --all-builds
-  %[1]s show out/memory --verify
   %[1]s show out/memory --plot x=size,y=gbps,by=num_ranks
   %[1]s show out/memory --format benchfmt > new.txt && benchstat old.txt new.txt`, a.name),
 		Args: arguments(1, 1, "one RUN folder such as out/memory"),
@@ -99,11 +99,16 @@ func (a *app) showCommand() *cobra.Command {
 			" (docs/journal-schema.md)")
 	cmd.Flags().BoolVar(&perTrial, "per-trial", false, "one table line per trial")
 	cmd.Flags().BoolVar(&runs, "runs", false, "list the runs of the folder")
-	cmd.Flags().BoolVar(&allBuilds, "all-builds", false,
-		"show the rows of all builds in the folder, with the column build, not only the current one")
-	cmd.Flags().BoolVar(&verify, "verify", false,
-		"check the journal instead: every checksum, and every time against its stored samples")
+	declareChecks(cmd.Flags(), &allBuilds, &verify)
 	return cmd
+}
+
+// declareChecks declares the flags of show about builds and damage.
+func declareChecks(fl *pflag.FlagSet, allBuilds, verify *bool) {
+	fl.BoolVar(allBuilds, "all-builds", false,
+		"show the rows of all builds in the folder, with the column build, not only the current one")
+	fl.BoolVar(verify, "verify", false,
+		"check the journal instead: every checksum, and every time against its stored samples")
 }
 
 // printRows writes rows in a format. The default format starts with the result of a study, if there
