@@ -109,7 +109,7 @@ limits; the details name the library.
 func onBackends() []bench.Clause {
 	names := dist.Backends(func(d dist.Description) bool { return len(d.Ops) > 0 })
 	items := slices.Concat([]bench.Clause{bench.Backends(names...), bench.PreferBackend(preferred),
-		bench.Refuse(machine.Refuse), bench.Refuse(tooLarge), bench.DefaultRanks(machine.Ranks)},
+		bench.Refuse(machine.Refuse), bench.Refuse(noteSlow), bench.Drop(tooLarge), bench.DefaultRanks(machine.Ranks)},
 		machine.Options("file of the machine of a simulated backend, or several to compare: the topology of ahbm "+
 			"(default: topology.yaml here, else "+bench.BuiltIn+"), the network of flat"),
 		machine.NearbyOn(names))

@@ -130,27 +130,38 @@ func CheckMemory(p point.Point, bytesPerRank int64) error {
 	return nil
 }
 
-// tooLarge refuses calls that a simulated backend cannot simulate, and returns a decl.Note for those that take long.
-func tooLarge(p, options bench.Point) error {
-	backend, estimates := dist.As[instrument.Estimator](options.At(bench.BackendName).String())
+// tooLarge leaves out calls that a simulated backend cannot simulate.
+func tooLarge(p bench.Point) error {
+	_, err := estimate(p, p.At(bench.BackendName))
+	return err
+}
+
+// noteSlow returns a decl.Note for calls that take a simulated backend long.
+func noteSlow(p, options bench.Point) error {
+	if note, err := estimate(p, options.At(bench.BackendName)); err == nil && note != "" {
+		return decl.Note(note)
+	}
+	return nil
+}
+
+// estimate returns what a call costs on a simulated backend, "" if that is little, and an error if
+// it is too much.
+func estimate(p bench.Point, name point.Value) (string, error) {
+	backend, estimates := dist.As[instrument.Estimator](name.String())
 	d, err := dtype.Parse(p.At("dtype").String())
 	if !estimates || err != nil {
-		return nil
+		return "", nil
 	}
 	choice, err := tuning.ParseChoice(p.At("algorithm").String())
 	if err != nil {
-		return nil // checkPoint reports it
+		return "", nil // checkPoint reports it
 	}
 	algorithm := choice.Algorithm
 	if algorithm == auto {
 		algorithm = ""
 	}
-	note, err := backend.Estimate(dist.Collective(p.At("op").String()), algorithm, int(p.At(bench.RanksAxis).Int()),
+	return backend.Estimate(dist.Collective(p.At("op").String()), algorithm, int(p.At(bench.RanksAxis).Int()),
 		int(p.At("size").Int())/d.Size())
-	if err == nil && note != "" {
-		return decl.Note(note)
-	}
-	return err
 }
 
 // knownAlgorithm refuses a name that no backend has for the operation.

@@ -70,7 +70,7 @@ func TestVirtual(t *testing.T) {
 	for _, row := range rows {
 		if *row.NumRanks == 4096 && rowset.Text(&row, "algorithm") == "two-stage" {
 			if row.Status != journal.Skipped ||
-				!strings.Contains(row.Reason, "no allreduce algorithm two-stage in a group of 4096") {
+				!strings.Contains(row.Reason, "two-stage with 4096 ranks sends about 117M messages") {
 				t.Errorf("reads of memory that are not proved: %s (%s)", row.Status, row.Reason)
 			}
 			continue
@@ -174,14 +174,14 @@ func TestArrangements(t *testing.T) {
 	}
 }
 
-// simulated runs a sweep of the bench and returns its rows, one for each point.
+// simulated runs a sweep of the bench and returns its rows: one for each point, and one for each point left out.
 func simulated(t *testing.T, backend string, options []plan.Assign, words ...string) []journal.Row {
 	t.Helper()
 	p := must.Get(plan.Make(Bench(), plan.Request{Backend: backend, Seed: 1, Options: options, Axes: axes(words...)}))(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}))(t)
 	_, r, err := journal.LoadRun(dir)
-	if err != nil || len(r.Rows) != p.Points {
+	if err != nil || len(r.Rows) < p.Points {
 		t.Fatalf("%d rows of %d points: %v", len(r.Rows), p.Points, err)
 	}
 	return r.Rows

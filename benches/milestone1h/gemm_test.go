@@ -223,6 +223,12 @@ func TestPlantedErrorInProduct(t *testing.T) {
 			c := product(kernels.RefRef)
 			plant(&c)
 			_, err := c.run()
+			if strings.Contains(name, "from elsewhere") { // the sanitizer finds it before there is a product
+				if err == nil || !strings.Contains(err.Error(), "out overlaps") {
+					t.Errorf("not found: %v", err)
+				}
+				return
+			}
 			var wrong *bench.Wrong
 			if !errors.As(err, &wrong) || wrong.Count < 1 || !strings.Contains(wrong.Detail, "of the product is") {
 				t.Errorf("not found: %v", err)
