@@ -217,9 +217,14 @@ func stage(t *testing.T) string {
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	const sweep = "name: sweep\ncommand: [echo, time=1us]\nranks: [2]\nenv: {A: [1, 2]}\nmetrics: {time_us: {regex: " +
+	const sweep = "name: sweep\ncommand: [echo, time=1us bw=1]\nranks: [2]\nenv: {A: [1, 2]}\nmetrics: {time_us: {regex: " +
 		"'time=([0-9.]+)us'}, busbw: {regex: 'bw=([0-9.]+)'}}\n"
-	must.Do(t, os.WriteFile(filepath.Join(dir, "sweep.yaml"), []byte(sweep), 0o600))
+	for _, text := range []string{strings.Replace(sweep, "1us", "2us", 1), sweep} { // out/sweep has two builds
+		must.Do(t, os.WriteFile(filepath.Join(dir, "sweep.yaml"), []byte(text), 0o600))
+		if code, out := invoke(t, dir, "kernbench", "run", "-q", "-f", "sweep.yaml", "--remeasure", "0"); code > 1 {
+			t.Fatalf("exit code %d: %s", code, out)
+		}
+	}
 	const short = "name: short\ncommand: [echo, time=1us]\nmetrics: {time_us: {regex: 'time=([0-9.]+)us'}}\n"
 	for _, side := range []string{"old", "new"} { // for compare --run
 		must.Do(t, os.Mkdir(filepath.Join(dir, side), 0o700))

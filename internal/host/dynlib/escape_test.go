@@ -25,10 +25,11 @@ const module = "github.com/kernbench/kernbench/"
 // gates are the functions that pass addresses to C, with the compiler's message (-gcflags=-m) that
 // their arguments escape to the heap.
 var gates = map[string]struct{ pkg, says string }{
-	"(" + module + "internal/host/dynlib.Func).Call":    {"internal/host/dynlib", "marking args as escaping ...uintptr"},
-	"(*" + module + "internal/host/cuda.Driver).call":   {"internal/host/cuda", "marking args as escaping ...uintptr"},
-	"(*" + module + "internal/host/cuda.Driver).result": {"internal/host/cuda", "marking args as escaping ...uintptr"},
-	"(*" + module + "internal/comm/mpi.Library).call":   {"internal/comm/mpi", "leaking param content: args"},
+	"(" + module + "internal/host/dynlib.Func).Call":     {"internal/host/dynlib", "marking args as escaping ...uintptr"},
+	"(*" + module + "internal/host/cuda.Driver).call":    {"internal/host/cuda", "marking args as escaping ...uintptr"},
+	"(*" + module + "internal/host/cuda.Driver).result":  {"internal/host/cuda", "marking args as escaping ...uintptr"},
+	"(*" + module + "internal/host/cuda.management).ask": {"internal/host/cuda", "marking args as escaping ...uintptr"},
+	"(*" + module + "internal/comm/mpi.Library).call":    {"internal/comm/mpi", "leaking param content: args"},
 }
 
 // TestAddressesOfStackMemoryDoNotReachC finds unsafe conversions of pointers. The compiler does not
