@@ -52,7 +52,7 @@ func TestArchive(t *testing.T) {
 	golden.CheckFile(t, page, text)
 }
 
-// contents counts the rows of every folder by their status, and those that were disturbed.
+// contents counts the rows of every folder by their status, and the disturbed ones.
 func contents(runs map[string][]*journal.Row) string {
 	var b strings.Builder
 	b.WriteString("| folder | bench | rows | ok | not executed | skipped | failed | disturbed | by |\n" +

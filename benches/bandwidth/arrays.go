@@ -29,7 +29,7 @@ func block(size int64, seed uint64) []byte {
 	return b
 }
 
-// expected returns the contents of the result of a loop, from those of its inputs.
+// expected computes the result of a loop from the contents of its inputs.
 func expected(op string, a, b []byte) []byte {
 	c := make([]byte, len(a))
 	at := func(x []byte, i int) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(x[i:])) }

@@ -189,7 +189,7 @@ func (e *engine) countSharers() (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// ranks counts them by GPU; processes are those on this rank's GPU.
+	// ranks counts them by GPU; processes share this rank's GPU.
 	ranks, names, processes := map[string]int{}, map[string]bool{}, map[string]bool{}
 	for _, text := range all {
 		fields := strings.Split(string(text), "\x00")

@@ -131,7 +131,7 @@ func freedSum(free, prepared bool) func(g *dist.Group) error {
 	}
 }
 
-// first is a combiner of which only the name matters.
+// first is a combiner; only its name matters.
 var first = dist.NewCombiner("first", func(_, _ []float32) {})
 
 // gatherOf returns an all-gather of blocks of these lengths.

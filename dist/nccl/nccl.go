@@ -2,7 +2,7 @@
 // at run time. Importing the package enables the backend "nccl". The variable KERNBENCH_NCCL_LIB names
 // another file to open. AMD's RCCL has the same functions, but has not been tried.
 //
-// A rank is a process. All ranks are on one host, each on its own GPU: rank r uses GPU r of those that
+// A rank is a process. All ranks are on one host, each on its own GPU: rank r uses GPU r of the GPUs that
 // its process sees. NCCL does not support ranks that share a GPU, so Join returns a
 // dist.UnavailableError if there are fewer GPUs than ranks.
 //

@@ -276,7 +276,7 @@ func (a *app) writeCheck(r history.Report, f checkFlags) error {
 	return r.Write(a.stdout, f.format, link, a.width)
 }
 
-// checkedRuns returns the runs of a check: those that the baseline accepts, and the later ones.
+// checkedRuns returns the runs of a check: the accepted runs of the baseline, and the later ones.
 func (a *app) checkedRuns(mark history.Baseline, home, j *journal.Journal, last *journal.Run, f checkFlags) (
 	accepted, later []compare.Run, err error,
 ) {

@@ -30,7 +30,7 @@ func parseModels(names string) ([]llm.Model, error) {
 	return lists.TryMap(strings.Split(names, ","), llm.Named)
 }
 
-// CheckModels returns an error if a name is not that of a known model.
+// CheckModels returns an error if a name is not a known model.
 func CheckModels(names string) error {
 	_, err := parseModels(names)
 	return err

@@ -13,7 +13,7 @@
 // # In one kernel
 //
 // One kernel multiplies and sums. A block multiplies one tile for each rank, its own last. It stores the
-// tiles of the other ranks in their memory and signals them. To its own tile it adds those that the
+// tiles of the other ranks in their memory and signals them. To its own tile it adds the tiles that the
 // other ranks have stored, and stores the sum at all ranks. There is a kernel for Hopper and one for
 // other GPUs. The ranks use the fastest that all of them can run.
 //

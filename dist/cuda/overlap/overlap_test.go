@@ -492,7 +492,7 @@ func TestShare(t *testing.T) {
 			}
 			defer r.Close()
 			if s := r.Multiprocessors(); s != want || r.sumMultiprocessors() != 1 {
-				return fmt.Errorf("the share is %d, of which %d are set aside, want %d", s, r.sumMultiprocessors(), want)
+				return fmt.Errorf("%d of a share of %d are set aside, want %d", r.sumMultiprocessors(), s, want)
 			}
 			return g.Barrier()
 		})

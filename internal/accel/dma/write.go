@@ -65,7 +65,7 @@ func (r *Report) writeText(w io.Writer) error {
 	}{
 		{fmt.Sprintf("Alone on the machine, %s", unit.FormatBytes(referenceBytes)), idleTable, writeTransfers(false)},
 		{"By size", sizeTable, writeSizes},
-		{fmt.Sprintf("Together, %s each; the time is that of the slowest", unit.FormatBytes(int64(r.together))),
+		{fmt.Sprintf("Together, %s each; the time of the slowest counts", unit.FormatBytes(int64(r.together))),
 			congestionTable, writeTransfers(true)},
 		{fmt.Sprintf("As published, %s with fabric %s", unit.FormatBytes(congestedBytes), topo.Whole), publishedTable,
 			writePublished},

@@ -66,7 +66,7 @@ func (f *Fabric) Blocked() int {
 	return slices.IndexFunc(f.arbiter.ports, func(p port) bool { return len(p.waiting) > 0 })
 }
 
-// arrive adds a flit to those that wait for its next link.
+// arrive queues a flit for its next link.
 func (f *Fabric) arrive(m *Message, i int, now event.Time) {
 	w := flit{m, i, int(m.nextHop[i]), now}
 	link := m.Path[w.hop].Link

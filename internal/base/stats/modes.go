@@ -29,7 +29,7 @@ const (
 //
 // The test is the dip test (Hartigan and Hartigan, The Dip Test of Unimodality, Annals of Statistics
 // 13, 1985): the largest difference between the distribution of the values and the nearest
-// unimodal distribution. Two groups of equal values, of which there are no others, count as modes
+// unimodal distribution. Data that consists of two distinct values counts as two modes
 // too, although they could be one value that was rounded.
 func FindModes(series []float64) []Mode {
 	n := len(series)

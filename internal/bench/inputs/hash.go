@@ -115,7 +115,7 @@ func readSum(path string) (string, stamp, error) {
 	return hex.EncodeToString(h.Sum(nil)), after, nil
 }
 
-// sumCache keeps the sums of this process in memory, and those of large files in the user's
+// sumCache keeps the sums of this process in memory, and the sums of large files in the user's
 // cache folder.
 type sumCache struct {
 	mu     sync.Mutex

@@ -32,7 +32,7 @@ var combinations = map[string]func([]float64) float64{
 	"rank0": func(v []float64) float64 { return v[0] },
 }
 
-// report is what one rank reports about a point before the timing.
+// report holds the properties of a point that one rank reports before the timing.
 type report struct {
 	Skip *string `json:"skip,omitempty"`
 	prepared

@@ -121,7 +121,7 @@ func bimodal(rng *rand.Rand) *landscape {
 	return l
 }
 
-// value is what a user gets from a setting in the long run: the mean time over its modes.
+// value is the mean time of a setting over its modes, which a user gets in the long run.
 func (l *landscape) value(s int) float64 {
 	if l.fails[s] {
 		return math.Inf(1)

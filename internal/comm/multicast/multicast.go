@@ -69,7 +69,7 @@ func (m *Memory) allocate(bytes int) error {
 	return err
 }
 
-// exchange returns the number of each rank. If ranks pass an error, it returns that of the lowest rank.
+// exchange returns the number of each rank. If ranks pass an error, it returns the error of the lowest rank.
 func (m *Memory) exchange(what string, mine error, number int) (numbers []int, err error) {
 	record := binary.LittleEndian.AppendUint64(nil, uint64(number))
 	if mine != nil {

@@ -29,7 +29,7 @@ const (
 	short   = 72 // steps after which a stream is kept open
 )
 
-// pullers is what the Pullers of a schedule share.
+// pullers is the state that the Pullers of a schedule share.
 type pullers struct{ buffer []packed }
 
 // packed is a Step in 32 instead of 112 bytes. Steps that do not fit are in Puller.wide.

@@ -16,7 +16,7 @@ type Installed struct {
 	handle uintptr
 }
 
-// AllInstalled lists the GPUs of this host that NVML can see, including those that this process
+// AllInstalled lists the GPUs of this host that NVML can see, including GPUs that this process
 // must not use. The list is empty if NVML is missing or too old.
 func AllInstalled() (list []Installed) {
 	m, err := openManagement()
@@ -61,7 +61,7 @@ func (p Process) String() string {
 	return fmt.Sprintf("%s (process %d)", p.Name, p.PID)
 }
 
-// Use is what a GPU was doing at one time.
+// Use describes the activity of a GPU at one time.
 type Use struct {
 	Processes []Process
 	Held      Hold

@@ -57,7 +57,7 @@ type engine struct {
 	rows, cols int // size of the result without padding
 	places     []place
 	next, last int
-	graphs     map[int]*cuda.Graph // by their number of products, the first of which is at place 0
+	graphs     map[int]*cuda.Graph // by their number of products; the first product is at place 0
 	noGraphs   error               // why products cannot be recorded
 	warnings   []string
 }

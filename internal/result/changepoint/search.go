@@ -30,7 +30,7 @@ func share(window int) float64 {
 type search struct {
 	table
 	rule    Rule
-	carried []noise // of earlier levels, by point; that of the whole is the last
+	carried []noise // of earlier levels, by point; the last is of the whole bench
 	quantiles
 }
 

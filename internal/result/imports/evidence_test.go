@@ -61,7 +61,7 @@ func TestLogsAreEvidence(t *testing.T) {
 		{"busbw of 16 ranks on 8 devices", "nccl-tests", func() string {
 			sixteen := ncclLog(16, 5)
 			return clean[:strings.Index(clean, ncclHead)] + sixteen[strings.Index(sixteen, ncclHead):]
-		}(), 0, 10, 0, "the header lists 8 ranks, but busbw/algbw is that of 16", false},
+		}(), 0, 10, 0, "the header lists 8 ranks, but busbw/algbw fits 16", false},
 		{"count times width", "nccl-tests", strings.Replace(clean, "  262144  ", "  262145  ", 1), 8, 2, 0,
 			"the size is 1048576 bytes, but a count of 262145 elements of f32 is 1048580 bytes", false},
 		{"average", "nccl-tests", clean[:strings.Index(clean, "# Avg")] + "# Avg bus bandwidth    : 77.5\n", 0, 10, 0,

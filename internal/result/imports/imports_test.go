@@ -99,7 +99,7 @@ func TestNCCLVariants(t *testing.T) {
 		{"all groups split", strings.NewReplacer("340.94", "227.30", "341.23", "227.49", "350.13",
 			"233.42").Replace(ncclFull), Given{}, func(f File) string {
 			if f.Records[0].Ranks != 2 || len(f.Notes) != 2 ||
-				!strings.Contains(f.Notes[1], "lists 4 ranks, but busbw/algbw is that of 2") {
+				!strings.Contains(f.Notes[1], "lists 4 ranks, but busbw/algbw fits 2") {
 				return fmt.Sprint(f.Records[0].Ranks, f.Notes)
 			}
 			return ""

@@ -304,7 +304,7 @@ func (p *ncclPreamble) group(records []Record, g Given) (op string, ranks int, n
 	if by, sure := ncclRanks(records, op); sure {
 		switch {
 		case listed > by && listed%by == 0:
-			notes = append(notes, fmt.Sprintf("the header lists %d ranks, but busbw/algbw is that of %d: groups were split, "+
+			notes = append(notes, fmt.Sprintf("the header lists %d ranks, but busbw/algbw fits %d: groups were split, "+
 				"and %d is taken", listed, by, by))
 			listed = by
 		case listed > 0 && listed != by:
@@ -322,13 +322,13 @@ func (p *ncclPreamble) group(records []Record, g Given) (op string, ranks int, n
 	return op, ranks, notes, nil
 }
 
-// contradictRanks marks the records as failed because their bandwidths are those of another number of
+// contradictRanks marks the records as failed because their bandwidths fit another number of
 // ranks than the header lists.
 func contradictRanks(records []Record, listed, by int) {
 	for i := range records {
 		if r := &records[i]; r.Status == journal.OK {
 			r.Status = journal.Failed
-			r.Reason = fmt.Sprintf("line %d: the header lists %d ranks, but busbw/algbw is that of %d", r.Line, listed, by)
+			r.Reason = fmt.Sprintf("line %d: the header lists %d ranks, but busbw/algbw fits %d", r.Line, listed, by)
 		}
 	}
 }

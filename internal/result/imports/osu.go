@@ -225,7 +225,7 @@ func (t *osuTable) record(fields []string, line int) (Record, error) {
 	return r, nil
 }
 
-// osuScale returns the number of parts of which OSU prints the size of one.
+// osuScale returns the number of parts if OSU prints the size of one part.
 func osuScale(r *Record) int64 {
 	switch r.Op {
 	case "allgather", "gather", "scatter", "alltoall":

@@ -30,7 +30,7 @@ func checkNumbers(r *Row) error {
 	}
 	us, has := r.Metrics["time_us"]
 	if s, sampled := r.Stats.Find("time_us"); has && sampled && s.Max > 0 { // some rows have only an interval
-		// Bodies that take their own samples, such as those of solves, record the fastest.
+		// Bodies that take their own samples, such as solves, record the fastest.
 		if differ(us, s.P50) && differ(us, s.Min) {
 			return fmt.Errorf("time_us is %v, but the median of its samples is %v", us, s.P50)
 		}

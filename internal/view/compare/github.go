@@ -16,7 +16,7 @@ const (
 )
 
 // writeGitHub writes a short comment for a pull request: the answer, a table of the points that changed,
-// a line on those that were seen to be equal, a line on the undecided ones, and a link to the
+// a line on the points seen to be equal, a line on the undecided ones, and a link to the
 // report.
 func (d Document) writeGitHub(w io.Writer, _ int) error {
 	var b strings.Builder

@@ -49,7 +49,7 @@ func match(old, new Run, opts Options) ([]rowset.Matched, error) {
 	return points, nil
 }
 
-// judgePairs describes all points and judges those that have values on both sides. decisive has
+// judgePairs describes all points and judges the ones with values on both sides. decisive has
 // the differences that make a point not comparable.
 func (r *Report) judgePairs(points []rowset.Matched, decisive [][]string, opts Options) {
 	pairs := make([]Pair, len(points))

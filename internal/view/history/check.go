@@ -105,7 +105,7 @@ type Report struct {
 }
 
 // Check judges the latest run against the runs before it. accepted are the runs of the baseline
-// that were accepted as they are, later the runs since then, of which the last is the latest.
+// that were accepted as they are, later the runs since then, the latest last.
 // Neither is empty.
 func Check(accepted, later []compare.Run, opts Options) (Report, error) {
 	opts, err := opts.withDefaults()

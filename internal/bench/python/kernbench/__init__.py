@@ -824,7 +824,7 @@ def _script() -> None:
 
 def _module_files(path: str) -> Dict[str, str]:
     """The files of imported modules that are the user's own: neither the standard library nor
-    installed packages. Names are relative to the folder of the bench file, or those of the modules."""
+    installed packages. Names are paths relative to the folder of the bench file, or names of modules."""
     folder = os.path.dirname(os.path.abspath(path))
     library = tuple(os.path.abspath(sysconfig.get_path(k)) + os.sep for k in ("stdlib", "platstdlib"))
     found = {}

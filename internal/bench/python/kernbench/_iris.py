@@ -11,7 +11,7 @@
     if __name__ == "__main__":
         bench.main()
 
-The defaults are those of iris.bench: 8 ranks, and 25 + 100 calls with a barrier before each. `kernbench
+The defaults follow iris.bench: 8 ranks, and 25 + 100 calls with a barrier before each. `kernbench
 run -f FILE` measures such a file as any other, and bench.main() accepts the flags of iris.bench and
 prints its tables.
 """
@@ -135,7 +135,7 @@ class Flags:
         return json.dumps(self.__dict__)
 
     def values(self, a: AxisDef) -> List[Any]:
-        """The values of an axis: those of --axis_NAME or the declared ones, without those of --skip_NAME."""
+        """The values of an axis: from --axis_NAME or as declared, without the values of --skip_NAME."""
         values = parse_values(self.axes[a.name], a.name) if a.name in self.axes else a.values
         left_out = parse_values(self.skips[a.name], a.name) if a.name in self.skips else []
         kept: List[Any] = []
@@ -364,7 +364,7 @@ def _installed() -> bool:
 
 
 def make_context(base: Any, state: State, make: Optional[Callable]) -> Any:
-    """Returns the context of the bodies: the user's own, that of iris, or one over torch."""
+    """Returns the context of the bodies: the user's own, iris's, or one over torch."""
     base.heap_size, base.use_gluon = state.get("heap_size", HEAP), state.get("use_gluon", False)
     if make is not None:
         return make(base)

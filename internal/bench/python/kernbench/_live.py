@@ -1,5 +1,5 @@
 """Times functions of this process. kernbench runs beside it, connects to a socket, and asks for samples as
-it asks a file of benches. So rows, stopping rule and figures are the same as those of `kernbench run`."""
+it asks a file of benches. So rows, stopping rule and figures are the same as with `kernbench run`."""
 
 import hashlib
 import inspect
