@@ -18,9 +18,10 @@
 //
 // # Tensors
 //
-// A Tensor is a matrix of f16 in the HBM of one SIP. Its Policy divides it over the cubes and the
-// PEs of each cube, by rows, by columns or as copies; PerCube and OnCube are the usual ones. Set and
-// Data transfer the whole tensor, On returns the shard of one PE.
+// A Tensor is a matrix in the HBM of one SIP. Its Policy divides it over the cubes and the PEs of
+// each cube, by rows, by columns or as copies; PerCube and OnCube are the usual ones. Elements are f16, or
+// bf16 or f32 if the policy says so. Set and Data transfer a whole f16 tensor, SetValues and Values convert a tensor
+// of any type, and On returns the shard of one PE.
 //
 // # Kernels
 //
@@ -294,6 +295,9 @@ func (s *System) shape(tensors []*Tensor) (ccl.Shape, error) {
 	}
 	first := tensors[0]
 	shape.N = first.Cols
+	if first.policy.Type != tl.F16 {
+		return shape, fmt.Errorf("the tensors are %v: want f16", first.policy.Type)
+	}
 	for sip, t := range tensors {
 		switch {
 		case t.SIP != sip:

@@ -125,7 +125,7 @@ func TestWrongKernels(t *testing.T) {
 				p.RecvAsync(tl.W, 1) // R
 			})
 		},
-		"sip0.cube0.pe0: load at LINE(S): 9 elements at sip0.cube0.pe0.hbm+120 were not allocated": func(
+		"sip0.cube0.pe0: load at LINE(S): 18 bytes at sip0.cube0.pe0.hbm+120 were not allocated": func(
 			g playground) tl.Kernel {
 			return on(func(p *tl.PE) {
 				p.Load(g.x.Ptr.Plus(60), 9) // S

@@ -6,7 +6,8 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/accel/tl"
-	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/accel/program"
+	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
 // Placement is how a tensor is divided over the cubes of a SIP, or over the PEs of a cube.
@@ -19,12 +20,13 @@ const (
 	ColumnWise Placement = "column_wise"
 )
 
-// Policy is the layout of a tensor within its SIP. The tensor is divided over Cubes cubes, starting
-// with cube First, and within each of them over the first PEs PEs. A tensor never spans several SIPs.
+// Policy is the layout of a tensor within its SIP and the type of its elements. The tensor is divided over Cubes
+// cubes, starting with cube First, and within each of them over the first PEs PEs. A tensor never spans several SIPs.
 type Policy struct {
 	Cube, PE   Placement
 	Cubes, PEs int // 0: all
 	First      int // the first cube
+	Type       tl.DType
 }
 
 // PerCube divides the rows over all cubes and puts them on PE 0 of each, as collectives expect.
@@ -35,7 +37,7 @@ func OnCube(cube int) Policy {
 	return Policy{Cube: Replicate, PE: Replicate, Cubes: 1, PEs: 1, First: cube}
 }
 
-// Tensor is a matrix of f16 in the HBM of one SIP.
+// Tensor is a matrix in the HBM of one SIP. Its elements are f16 unless its Policy has another type.
 type Tensor struct {
 	SIP        int
 	Rows, Cols int
@@ -50,7 +52,7 @@ type Shard struct {
 	Ptr        tl.Ptr
 	Rows, Cols int
 	row, col   int // position of its first element in the tensor
-	cells      []Float16
+	bytes      []byte
 }
 
 // Zeros allocates a tensor of zeros on a SIP.
@@ -68,16 +70,20 @@ func (s *System) Empty(sip, rows, cols int, p Policy) (*Tensor, error) {
 	if err == nil {
 		t.memory = s.memory
 		for _, shard := range t.Shards {
-			s.memory.forget(shard.At, len(shard.cells))
+			s.memory.forget(shard.At)
 		}
 	}
 	return t, err
 }
 
-// Alloc allocates a matrix of zeros in the HBM of one PE.
+// Alloc allocates a matrix of f16 zeros in the HBM of one PE.
 func (s *System) Alloc(at PEID, rows, cols int) (Shard, error) {
-	ptr, cells, err := s.memory.alloc(at, rows*cols)
-	return Shard{At: at, Ptr: ptr, Rows: rows, Cols: cols, cells: cells}, err
+	return s.alloc(at, rows, cols, tl.F16)
+}
+
+func (s *System) alloc(at PEID, rows, cols int, of tl.DType) (Shard, error) {
+	addr, bytes, err := s.memory.alloc(at, int64(rows)*int64(cols)*int64(of.Size()))
+	return Shard{At: at, Ptr: tl.Ptr{Addr: addr, Type: of}, Rows: rows, Cols: cols, bytes: bytes}, err
 }
 
 // layOut checks the tensor's policy and allocates its shards.
@@ -112,7 +118,7 @@ func (s *System) layOut(t *Tensor) error {
 			}
 			at := PEID{SIP: t.SIP, Cube: p.First + cube, PE: pe}
 			row, col := shard.row, shard.col
-			if shard, err = s.Alloc(at, shard.Rows, shard.Cols); err != nil {
+			if shard, err = s.alloc(at, shard.Rows, shard.Cols, p.Type); err != nil {
 				return err
 			}
 			shard.row, shard.col = row, col
@@ -145,37 +151,71 @@ func (s Shard) part(p Placement, i, n int, what string) (Shard, error) {
 	return s, fmt.Errorf("placement %q: want %s, %s or %s", p, Replicate, RowWise, ColumnWise)
 }
 
-// Set copies values into the tensor, row by row, and into every replica.
+// Set copies values into an f16 tensor, row by row, and into every replica.
 func (t *Tensor) Set(values []Float16) error {
-	if len(values) != t.Rows*t.Cols {
-		return fmt.Errorf("setting a tensor of %d x %d: got %d values", t.Rows, t.Cols, len(values))
+	if t.policy.Type != tl.F16 {
+		return fmt.Errorf("setting a tensor of %v to f16 values: use SetValues", t.policy.Type)
+	}
+	return t.set(dtype.Bytes(values))
+}
+
+// SetValues rounds values to the type of the tensor and copies them into it, row by row, and into every replica.
+func (t *Tensor) SetValues(values []float32) error {
+	bytes := make([]byte, len(values)*t.policy.Type.Size())
+	program.Encode(t.policy.Type, bytes, values)
+	return t.set(bytes)
+}
+
+func (t *Tensor) set(bytes []byte) error {
+	size := t.policy.Type.Size()
+	if len(bytes) != t.Rows*t.Cols*size {
+		return fmt.Errorf("setting a tensor of %d x %d: got %d values", t.Rows, t.Cols, len(bytes)/size)
 	}
 	for _, s := range t.Shards {
-		for r := range s.Rows {
-			from := (s.row+r)*t.Cols + s.col
-			copy(s.cells[r*s.Cols:(r+1)*s.Cols], values[from:from+s.Cols])
-		}
+		t.rows(s, func(shard, tensor int) { copy(s.bytes[shard:shard+s.Cols*size], bytes[tensor:]) })
 		if t.memory != nil {
-			t.memory.fill(topo.Address(s.Ptr), int64(len(s.cells))*tl.ElemSize)
+			t.memory.fill(s.Ptr.Addr, int64(len(s.bytes)))
 		}
 	}
 	return nil
 }
 
-// Data returns a copy of the tensor, row by row. Of several replicas it returns the last one.
-func (t *Tensor) Data() []Float16 {
-	values := make([]Float16, t.Rows*t.Cols)
-	for _, s := range t.Shards {
-		for r := range s.Rows {
-			to := (s.row+r)*t.Cols + s.col
-			copy(values[to:to+s.Cols], s.cells[r*s.Cols:(r+1)*s.Cols])
-		}
+// rows calls f for each row of a shard, with the position of its first byte in the shard and in the tensor.
+func (t *Tensor) rows(s Shard, f func(shard, tensor int)) {
+	size := t.policy.Type.Size()
+	for r := range s.Rows {
+		f(r*s.Cols*size, ((s.row+r)*t.Cols+s.col)*size)
 	}
-	return values
 }
 
-// Cells returns the elements of the shard, by rows. Writing to them changes the memory.
-func (s Shard) Cells() []Float16 { return s.cells }
+// Data returns a copy of an f16 tensor, row by row. Of several replicas it returns the last one.
+func (t *Tensor) Data() []Float16 {
+	if t.policy.Type != tl.F16 {
+		return nil
+	}
+	return dtype.View[Float16](t.data())
+}
+
+// Values returns the elements of a tensor of any type, row by row. Of several replicas it returns the last one.
+func (t *Tensor) Values() []float32 { return program.Decode(t.policy.Type, t.data()) }
+
+func (t *Tensor) data() []byte {
+	size := t.policy.Type.Size()
+	bytes := make([]byte, t.Rows*t.Cols*size)
+	for _, s := range t.Shards {
+		t.rows(s, func(shard, tensor int) { copy(bytes[tensor:], s.bytes[shard:shard+s.Cols*size]) })
+	}
+	return bytes
+}
+
+// Cells returns the elements of an f16 shard, by rows. Writing to them changes the memory. It returns nil for other
+// types.
+func (s Shard) Cells() []Float16 {
+	if s.Ptr.Type != tl.F16 {
+		return nil
+	}
+	return dtype.View[Float16](s.bytes)
+}
 
 // On returns the shard of a PE, and whether the PE has one.
 func (t *Tensor) On(id PEID) (Shard, bool) {

@@ -14,10 +14,10 @@ import (
 // that are missing or doubled, and tiles that change while a composite reads them. Races between PEs depend on
 // the whole launch; package sanitize finds them after the simulation.
 
-// extent is the TCM that a tile occupies: a range of elements of the tile that owns it.
+// extent is the TCM that a tile occupies: a range of the tile that owns it.
 type extent struct {
-	owner     int // value number of the owning tile
-	off, n    int
+	owner     int     // value number of the owning tile
+	off, n    int     // in bytes
 	owned     bool    // it has TCM of its own, which its Scope releases
 	allocated uintptr // the call that created the owner
 	released  uintptr // the Scope that released the owner; 0 while it is valid

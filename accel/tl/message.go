@@ -67,15 +67,15 @@ func (p *PE) direct(what string, peer PEID, sending bool) program.Port {
 }
 
 // fits checks that a message fits into a receive slot.
-func (p *PE) fits(what string, n int) {
-	if bytes := n * ElemSize; bytes > p.env.SlotBytes {
+func (p *PE) fits(what string, f program.Form) {
+	if bytes := f.Bytes(); bytes > p.env.SlotBytes {
 		p.fail("%s: a tile of %d bytes does not fit into a slot of %d bytes: raise slot_size", what, bytes, p.env.SlotBytes)
 	}
 }
 
 func (p *PE) send(t Tile, port program.Port) {
-	p.fits("send", t.n)
-	p.emit(program.Op{Kind: program.Send, A: p.take("send", t), N: t.n, Port: port})
+	p.fits("send", t.form)
+	p.emit(program.Op{Kind: program.Send, Type: t.form.Type, A: p.take("send", t), N: t.Len(), Port: port})
 }
 
 // Send sends a tile to the neighbour in a direction. The kernel continues at once, unless all
@@ -85,33 +85,34 @@ func (p *PE) Send(d Dir, t Tile) { p.send(t, p.port("send", d, true)) }
 // SendTo is like Send, to any other PE of the system.
 func (p *PE) SendTo(peer PEID, t Tile) { p.send(t, p.direct("send to", peer, true)) }
 
-// Recv waits for a tile of n elements from the neighbour in a direction.
-func (p *PE) Recv(d Dir, n int) Tile {
-	return p.receive(program.Op{Kind: program.Recv, N: n, Port: p.port("recv", d, false)}).tile
+// Recv waits for a tile of n elements, in one row, from the neighbour in a direction. They are f16 unless another type
+// is given. It must be the type that was sent.
+func (p *PE) Recv(d Dir, n int, of ...DType) Tile {
+	return p.receive(row(n, of), program.Op{Kind: program.Recv, Port: p.port("recv", d, false)}).tile
 }
 
 // RecvFrom is like Recv, from any other PE of the system.
-func (p *PE) RecvFrom(peer PEID, n int) Tile {
-	return p.receive(program.Op{Kind: program.Recv, N: n, Port: p.direct("recv from", peer, false)}).tile
+func (p *PE) RecvFrom(peer PEID, n int, of ...DType) Tile {
+	return p.receive(row(n, of), program.Op{Kind: program.Recv, Port: p.direct("recv from", peer, false)}).tile
 }
 
 // RecvAny waits for a tile of n elements from any neighbour. If several have sent one, neighbours are
 // served round-robin.
-func (p *PE) RecvAny(n int) Tile {
+func (p *PE) RecvAny(n int, of ...DType) Tile {
 	me := program.Port{To: int32(p.env.Topo.Index(p.env.ID))}
-	return p.receive(program.Op{Kind: program.Recv, N: n, Any: true, Port: me}).tile
+	return p.receive(row(n, of), program.Op{Kind: program.Recv, Any: true, Port: me}).tile
 }
 
 // RecvAsync starts a Recv. Wait returns its tile.
-func (p *PE) RecvAsync(d Dir, n int) Handle {
-	return p.receive(program.Op{Kind: program.RecvAsync, N: n, Port: p.port("recv", d, false)})
+func (p *PE) RecvAsync(d Dir, n int, of ...DType) Handle {
+	return p.receive(row(n, of), program.Op{Kind: program.RecvAsync, Port: p.port("recv", d, false)})
 }
 
 // receive records a receive. The tile stays in its slot's copy and takes no TCM of the kernel.
-func (p *PE) receive(op program.Op) Handle {
-	p.fits("recv", op.N)
-	t := p.tile(op.N, false)
-	op.Out = int32(t.value)
+func (p *PE) receive(f program.Form, op program.Op) Handle {
+	p.fits("recv", f)
+	t := p.tile(f, false)
+	op.Out, op.N, op.Type = int32(t.value), f.Len(), f.Type
 	p.emit(op)
 	if op.Kind == program.RecvAsync {
 		return p.started(t)

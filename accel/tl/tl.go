@@ -12,20 +12,26 @@
 // A kernel is a Go function that gets a *PE. It computes nothing itself: every call records an
 // operation. The kernel runs once for each PE, before the simulation. Hence it cannot branch on
 // data, only on where it runs (ID, ProgramID, Topology). The simulator of package accel determines
-// how long each operation takes, and then computes the results in f32, rounded to f16 once per
-// operation.
+// how long each operation takes, and then computes the results in f32, rounded to the type of the
+// result once per operation.
 //
 // # Memory
 //
 // Load copies elements from HBM into a Tile in the PE's tightly coupled memory (TCM); Store copies
-// a tile back. Scratch returns a tile of zeros and View a part of a tile. Scope releases the tiles
-// allocated within it.
+// a tile back. Scratch returns a tile of zeros, Full one of equal elements, and View a part of a tile.
+// Scope releases the tiles allocated within it.
+//
+// Elements are F16, BF16 or F32. Pointers know the type of the elements in memory, tiles the type of
+// theirs, and Cast converts. A tile has rows and columns: Load returns a single row, and Tile.Reshape
+// divides it into several.
 //
 // # Math
 //
 // Add, Binary, Unary, FMA and Clamp return new tiles; AddTo and CopyTo write into an existing one.
-// Dot multiplies two tiles. Composite streams a whole matrix product through the pipeline of DMA,
-// fetch, GEMM, epilogue and store while the kernel continues.
+// Operands are broadcast as in NumPy: a tile of one row is combined with each row of the other tile, and
+// a tile of one column with each column. If the types differ, the result is F32. Sum, Max, Min and Softmax work
+// on each row. Dot multiplies two tiles. Composite streams a whole matrix product through the
+// pipeline of DMA, fetch, GEMM, epilogue and store while the kernel continues.
 //
 // # Messages
 //
@@ -56,24 +62,49 @@ type (
 	PEID = topo.PEID
 )
 
-// ElemSize is the size of an element in bytes. All elements are f16.
+// ElemSize is the size of an f16 element in bytes.
 const ElemSize = program.ElemSize
 
-// Ptr is the address of an f16 element in HBM, valid on every PE of the system.
-type Ptr topo.Address
+type (
+	// DType is the type of elements.
+	DType = program.DType
+	// Ptr is the address of an element in HBM, valid on every PE of the system, and the type of the elements there.
+	Ptr = program.Ptr
+)
 
-// Plus returns the address of an element the given number of elements after p.
-func (p Ptr) Plus(elements int) Ptr { return p + Ptr(elements*ElemSize) }
+// The types of elements. Both 16-bit types take the same time everywhere; f32 takes twice as long in
+// transfers, in the MATH engine and in the GEMM engine.
+const (
+	F16  = program.F16
+	BF16 = program.BF16
+	F32  = program.F32
+)
 
-// Tile is a one-dimensional array of f16 in the TCM of a PE. Loads, receives and math return tiles.
+// Tile is a matrix in the TCM of a PE, stored by rows. Loads, receives and math return tiles.
 type Tile struct {
 	pe    *PE // nil is no tile
 	value int // number of the value in its program
-	n     int
+	form  program.Form
 }
 
 // Len returns the number of elements.
-func (t Tile) Len() int { return t.n }
+func (t Tile) Len() int { return t.form.Len() }
+
+// Shape returns the number of rows and columns.
+func (t Tile) Shape() (rows, cols int) { return t.form.Rows, t.form.Cols }
+
+// Type returns the type of the elements.
+func (t Tile) Type() DType { return t.form.Type }
+
+// Reshape returns the same elements in another number of rows and columns. It takes no time and shares the memory
+// of t.
+func (t Tile) Reshape(rows, cols int) Tile {
+	if rows < 1 || cols < 1 || rows*cols != t.Len() {
+		t.pe.fail("reshape of a tile of %d elements to %d x %d", t.Len(), rows, cols)
+	}
+	t.form.Rows, t.form.Cols = rows, cols
+	return t
+}
 
 // Kernel is a function of the PE that it runs on. It captures its arguments (pointers and sizes).
 type Kernel func(p *PE)
@@ -141,79 +172,94 @@ func (p *PE) emit(op program.Op) {
 }
 
 // tile numbers a new value. If it owns its memory, that is taken from the TCM.
-func (p *PE) tile(n int, owned bool) Tile {
+func (p *PE) tile(f program.Form, owned bool) Tile {
+	n, bytes := f.Len(), int64(f.Bytes())
 	if n < 1 {
 		p.fail("a tile of %d elements: want at least 1", n)
 	}
 	if owned {
-		p.used += int64(n) * ElemSize
+		p.used += bytes
 		p.prog.TCM = max(p.prog.TCM, p.used)
 		if most := p.env.Topo.PE.TCMBytes; p.used > most {
-			p.fail("a tile of %d bytes is too large: %d of the TCM's %d bytes are taken", n*ElemSize, p.used-int64(n)*ElemSize,
-				most)
+			p.fail("a tile of %d bytes is too large: %d of the TCM's %d bytes are taken", bytes, p.used-bytes, most)
 		}
 	}
 	p.prog.Values++
-	p.extents = append(p.extents, extent{owner: p.prog.Values, n: n, owned: owned})
-	return Tile{p, p.prog.Values, n}
+	p.extents = append(p.extents, extent{owner: p.prog.Values, n: int(bytes), owned: owned})
+	return Tile{p, p.prog.Values, f}
 }
 
-// result records an operation that returns a new tile of n elements in the TCM.
-func (p *PE) result(n int, op program.Op) Tile {
-	t := p.tile(n, true)
-	op.Out = int32(t.value)
+// result records an operation that returns a new tile in the TCM.
+func (p *PE) result(f program.Form, op program.Op) Tile {
+	t := p.tile(f, true)
+	op.Out, op.Type = int32(t.value), f.Type
 	p.emit(op)
 	return t
 }
 
-// same checks that two operands have the same length.
-func (p *PE) same(what string, a, b Tile) {
-	if a.n != b.n {
-		p.fail("%s of %d and %d elements: want equal lengths", what, a.n, b.n)
-	}
+// row returns the form of a tile of one row, with the type that of selects.
+func row(n int, of []DType) program.Form {
+	return program.Form{Rows: 1, Cols: n, Type: selected(of, F16)}
 }
 
-// Load copies n elements from HBM into a new tile.
+// selected returns the type of an optional argument, or the default.
+func selected(of []DType, otherwise DType) DType {
+	if len(of) > 0 {
+		return of[0]
+	}
+	return otherwise
+}
+
+// Load copies n elements from HBM into a new tile of one row.
 func (p *PE) Load(from Ptr, n int) Tile {
 	p.memory("load", from, n)
-	return p.result(n, program.Op{Kind: program.Load, N: n, Addr: topo.Address(from)})
+	return p.result(row(n, []DType{from.Type}), program.Op{Kind: program.Load, N: n, Addr: from.Addr})
 }
 
-// Store copies a tile to HBM and waits until it has been written.
+// Store copies a tile to HBM and waits until it has been written. The memory must have the type of the tile.
 func (p *PE) Store(to Ptr, t Tile) {
-	p.memory("store", to, t.n)
-	p.emit(program.Op{Kind: program.Store, A: p.take("store", t), N: t.n, Addr: topo.Address(to)})
+	p.memory("store", to, t.Len())
+	if t.form.Type != to.Type {
+		p.fail("store: the tile is %v and the memory %v: Cast the tile first", t.form.Type, to.Type)
+	}
+	p.emit(program.Op{Kind: program.Store, Type: to.Type, A: p.take("store", t), N: t.Len(), Addr: to.Addr})
 }
 
 // memory checks that n elements at an address lie in the HBM of one PE.
 func (p *PE) memory(what string, at Ptr, n int) {
-	l, err := p.env.Topo.Locate(topo.Address(at))
+	l, err := p.env.Topo.Locate(at.Addr)
 	switch {
-	case at == 0:
+	case at.Addr == 0:
 		p.fail("%s: address 0 is invalid: is it the Ptr of a Shard that the PE does not have (On returned false)?", what)
 	case err != nil:
 		p.fail("%s: %w", what, err)
 	case l.Space != topo.HBMSpace:
 		p.fail("%s: %v is not HBM", what, l)
-	case l.Offset+int64(n)*ElemSize > p.env.Topo.HBMSlice():
+	case l.Offset+int64(n*at.Type.Size()) > p.env.Topo.HBMSlice():
 		p.fail("%s: %d elements from %v on reach beyond the end of that PE's HBM", what, n, l)
 	}
 }
 
-// Scratch returns a new tile of n zeros.
-func (p *PE) Scratch(n int) Tile { return p.result(n, program.Op{Kind: program.Scratch, N: n}) }
+// Scratch returns a new tile of n zeros in one row, of type f16 unless another one is given.
+func (p *PE) Scratch(n int, of ...DType) Tile { return p.Full(0, n, of...) }
 
-// View returns the n elements of a tile from off on. It shares the memory of the tile.
+// Full returns a new tile of n equal elements in one row, of type f16 unless another one is given. Constants are part
+// of the program and take no time.
+func (p *PE) Full(value float32, n int, of ...DType) Tile {
+	return p.result(row(n, of), program.Op{Kind: program.Scratch, N: n, Scalars: [2]float32{value}})
+}
+
+// View returns the n elements of a tile from off on, as one row. It shares the memory of the tile.
 func (p *PE) View(t Tile, off, n int) Tile {
-	if off < 0 || n < 1 || off+n > t.n {
-		p.fail("a view of elements %d to %d of a tile of %d", off, off+n, t.n)
+	if off < 0 || n < 1 || off+n > t.Len() {
+		p.fail("a view of elements %d to %d of a tile of %d", off, off+n, t.Len())
 	}
 	of := p.take("view", t)
-	v := p.tile(n, false)
+	v := p.tile(row(n, []DType{t.form.Type}), false)
 	if t.pe == p {
-		e := p.extents[t.value]
-		p.extents[v.value] = extent{owner: e.owner, off: e.off + off, n: n}
+		e, size := p.extents[t.value], t.form.Type.Size()
+		p.extents[v.value] = extent{owner: e.owner, off: e.off + off*size, n: n * size}
 	}
-	p.emit(program.Op{Kind: program.View, Out: int32(v.value), A: of, N: n, Off: off})
+	p.emit(program.Op{Kind: program.View, Type: t.form.Type, Out: int32(v.value), A: of, N: n, Off: off})
 	return v
 }

@@ -166,7 +166,7 @@ func first(m *topo.Topology) func(topo.PEID) tl.Ptr {
 		if err != nil {
 			panic(err)
 		}
-		return tl.Ptr(a)
+		return tl.Ptr{Addr: a}
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 func (s Shape) Prove(m *topo.Topology) error {
 	kernel, err := Kernel(LRAB, s, func(id topo.PEID) tl.Ptr {
 		a, _ := m.Address(topo.Location{PEID: id, Space: topo.HBMSpace})
-		return tl.Ptr(a)
+		return tl.Ptr{Addr: a}
 	})
 	if err != nil {
 		return err
@@ -46,8 +46,8 @@ func (s Shape) record(m *topo.Topology, kernel tl.Kernel) (schedule.Schedule, er
 		}
 		for i, op := range p.Ops {
 			switch {
-			case op.N != s.N, op.Kind == program.Math && op.Fn != program.Add, op.Kind > program.Recv || op.Any,
-				op.Kind == program.Dot || op.Kind == program.Composite:
+			case op.N != s.N, op.Kind == program.Math && (op.Fn != program.Add || op.Forms != nil),
+				op.Kind > program.Recv || op.Any, op.Kind == program.Dot || op.Kind == program.Composite:
 				return nil, fmt.Errorf("rank %d: call %d (%v) cannot be proved", rank, i, op.Kind)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
+	"strconv"
 )
 
 // Time is simulated time in picoseconds.
@@ -24,6 +25,9 @@ const (
 
 // Nanoseconds returns the time in nanoseconds.
 func (t Time) Nanoseconds() float64 { return float64(t) / float64(Nanosecond) }
+
+// String returns the time in nanoseconds with its unit, such as "1678.04 ns".
+func (t Time) String() string { return strconv.FormatFloat(t.Nanoseconds(), 'f', -1, 64) + " ns" }
 
 // Event is something that happens at a time. The simulator defines the meaning of Kind, A and B.
 type Event struct {

@@ -7,36 +7,31 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/accel/topo"
-	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 // Memory is the contents of the HBM.
 type Memory interface {
-	// Range returns the n elements at an address. It fails if they were not allocated.
-	Range(at topo.Address, n int) ([]Float16, error)
+	// Range returns the n bytes at an address. It fails if they were not allocated.
+	Range(at topo.Address, n int) ([]byte, error)
 }
 
-// Float16 is an element: an IEEE 754 binary16.
-type Float16 = dtype.Float16
-
 // Executor computes the data of programs. The caller passes the operations in the order in which
-// the simulation found them to take effect. Arithmetic is done in f32 and rounded to f16 once per
-// operation.
+// the simulation found them to take effect. Arithmetic is done in f32 and rounded to the type of the
+// result once per operation.
 type Executor struct {
 	memory   Memory
 	programs []*Program
-	values   [][][]Float16 // by program and value number; nil before and after its use
-	last     [][]int32     // by program and value number: the last operation that uses it
-	next     []int         // by program: free operations before this index are done
-	queues   map[Port][][]Float16
+	values   [][][]byte // by program and value number; nil before and after its use
+	last     [][]int32  // by program and value number: the last operation that uses it
+	next     []int      // by program: free operations before this index are done
+	queues   map[Port][][]byte
 }
 
 // NewExecutor returns an executor with empty queues and no values.
 func NewExecutor(m Memory, programs []*Program) *Executor {
-	return &Executor{memory: m, programs: programs, next: make([]int, len(programs)), queues: map[Port][][]Float16{},
-		values: lists.Map(programs, func(p *Program) [][]Float16 { return make([][]Float16, p.Values+1) }),
+	return &Executor{memory: m, programs: programs, next: make([]int, len(programs)), queues: map[Port][][]byte{},
+		values: lists.Map(programs, func(p *Program) [][]byte { return make([][]byte, p.Values+1) }),
 		last:   lists.Map(programs, lastUses)}
 }
 
@@ -91,9 +86,13 @@ func (x *Executor) Do(program, op int, port Port) error {
 func (x *Executor) name(program int, o *Op) {
 	values := x.values[program]
 	if o.Kind == Scratch {
-		values[o.Out] = make([]Float16, o.N)
+		values[o.Out] = make([]byte, o.Bytes())
+		if v := o.Scalars[0]; v != 0 {
+			Encode(o.Type, values[o.Out], slices.Repeat([]float32{v}, o.N))
+		}
 	} else {
-		values[o.Out] = values[o.A][o.Off : o.Off+o.N]
+		size := o.Type.Size()
+		values[o.Out] = values[o.A][o.Off*size : (o.Off+o.N)*size]
 	}
 }
 
@@ -102,7 +101,7 @@ func (x *Executor) do(program int, o *Op, port Port) error {
 	values := x.values[program]
 	switch o.Kind {
 	case Load, Store:
-		cells, err := x.memory.Range(o.Addr, o.N)
+		cells, err := x.memory.Range(o.Addr, o.Bytes())
 		if err != nil {
 			return err
 		}
@@ -118,25 +117,19 @@ func (x *Executor) do(program int, o *Op, port Port) error {
 		if len(q) == 0 {
 			return errors.New("nothing was sent")
 		}
-		if len(q[0]) != o.N {
-			return fmt.Errorf("%d elements were sent, %d are received", len(q[0]), o.N)
+		if len(q[0]) != o.Bytes() {
+			return fmt.Errorf("%d bytes were sent, %d are received", len(q[0]), o.Bytes())
 		}
 		values[o.Out], x.queues[port] = q[0], q[1:]
 	case Math:
-		out := values[o.Out]
-		if out == nil {
-			n := o.N
-			if o.Fn == Sum || o.Fn == Max {
-				n = 1
-			}
-			out = make([]Float16, n)
-			values[o.Out] = out
+		f := o.forms()
+		if values[o.Out] == nil {
+			values[o.Out] = make([]byte, f.Out.Bytes())
 		}
-		compute(o, out, values[o.A], values[o.B], values[o.C])
+		compute(o, f, values[o.Out], values[o.A], values[o.B], values[o.C])
 	case Dot:
-		g := o.Gemm
-		values[o.Out] = make([]Float16, o.N)
-		product(values[o.Out], values[o.A], values[o.B], g.M, g.K, g.N)
+		values[o.Out] = make([]byte, o.Bytes())
+		o.Gemm.product(values[o.Out], o.Type, values[o.A], values[o.B])
 	case Composite:
 		return x.composite(values, o.Gemm)
 	}
@@ -144,12 +137,13 @@ func (x *Executor) do(program int, o *Op, port Port) error {
 }
 
 // composite computes a whole product at once. Simulated tiles change only its time, not its result.
-func (x *Executor) composite(values [][]Float16, g *Gemm) error {
-	fetch := func(o Operand, n int) ([]Float16, error) {
+func (x *Executor) composite(values [][]byte, g *Gemm) error {
+	size := g.Type.Size()
+	fetch := func(o Operand, n int) ([]byte, error) {
 		if o.Resident() {
 			return values[o.Value], nil
 		}
-		return x.memory.Range(o.Addr, n)
+		return x.memory.Range(o.Addr, n*size)
 	}
 	a, err := fetch(g.A, g.M*g.K)
 	if err != nil {
@@ -159,36 +153,34 @@ func (x *Executor) composite(values [][]Float16, g *Gemm) error {
 	if err != nil {
 		return err
 	}
-	out, err := x.memory.Range(g.Out, g.M*g.N)
+	out, err := x.memory.Range(g.Out, g.M*g.N*size)
 	if err != nil {
 		return err
 	}
 	// out may overlap an operand, so the result is computed elsewhere.
-	result := make([]Float16, g.M*g.N)
-	product(result, a, b, g.M, g.K, g.N)
+	result := make([]byte, g.M*g.N*size)
+	g.product(result, g.Type, a, b)
+	tile, row := Form{g.M, g.N, g.Type}, Form{1, g.N, g.Type}
 	for _, e := range g.Epilogue {
-		for row := range g.M {
-			part := result[row*g.N : (row+1)*g.N]
-			compute(&Op{Fn: e.Fn, N: g.N}, part, part, values[e.Arg], nil)
-		}
+		compute(&Op{Fn: e.Fn}, Forms{Out: tile, In: [3]Form{tile, row}}, result, result, values[e.Arg], nil)
 	}
 	copy(out, result)
 	return nil
 }
 
-// product computes out = a x b. It accumulates in f32 along K, in order, and rounds once to f16.
-// The explicit float32 conversions keep the compiler from fusing multiplications and additions, so
-// the result is the same on any machine. Four steps along K at a time save most of the memory traffic.
-func product(out, a, b []Float16, m, k, n int) {
-	wide := make([]float32, k*n)
-	vec.Widen(wide, dtype.Bytes(b[:k*n]), dtype.F16)
-	row := make([]float32, n)
+// product computes a x b for operands of the product's type. It accumulates in f32 along K, in order, and rounds the
+// result once. The explicit float32 conversions keep the compiler from fusing multiplications and additions, so the
+// result is the same on any machine. Four steps along K at a time save most of the memory traffic.
+func (g *Gemm) product(out []byte, of DType, a, b []byte) {
+	m, k, n := g.M, g.K, g.N
+	left, right := widen(a, Form{m, k, g.Type}), widen(b, Form{k, n, g.Type})
+	row, size := make([]float32, n), of.Size()
 	for i := range m {
 		clear(row)
 		l := 0
 		for ; l+4 <= k; l += 4 {
-			f0, f1, f2, f3 := a[i*k+l].Float32(), a[i*k+l+1].Float32(), a[i*k+l+2].Float32(), a[i*k+l+3].Float32()
-			r0, r1, r2, r3 := wide[l*n:(l+1)*n], wide[(l+1)*n:(l+2)*n], wide[(l+2)*n:(l+3)*n], wide[(l+3)*n:(l+4)*n]
+			f0, f1, f2, f3 := left[i*k+l], left[i*k+l+1], left[i*k+l+2], left[i*k+l+3]
+			r0, r1, r2, r3 := right[l*n:(l+1)*n], right[(l+1)*n:(l+2)*n], right[(l+2)*n:(l+3)*n], right[(l+3)*n:(l+4)*n]
 			r0, r1, r2, r3 = r0[:len(row)], r1[:len(row)], r2[:len(row)], r3[:len(row)]
 			for j := range row {
 				sum := row[j] + float32(f0*r0[j])
@@ -198,70 +190,11 @@ func product(out, a, b []Float16, m, k, n int) {
 			}
 		}
 		for ; l < k; l++ {
-			f := a[i*k+l].Float32()
-			for j, v := range wide[l*n : (l+1)*n] {
+			f := left[i*k+l]
+			for j, v := range right[l*n : (l+1)*n] {
 				row[j] += float32(f * v)
 			}
 		}
-		vec.Narrow(dtype.Bytes(out[i*n:(i+1)*n]), row, dtype.F16)
-	}
-}
-
-// compute performs an operation of the MATH engine. Add, which dominates all-reduce, uses the
-// vectorised kernel; it rounds the same way.
-func compute(o *Op, out, a, b, c []Float16) {
-	switch o.Fn {
-	case Copy:
-		copy(out, a)
-	case Add:
-		vec.Reduce2(dtype.Bytes(out), dtype.Bytes(a), dtype.Bytes(b), dtype.F16, vec.Sum)
-	case Sum, Max, Softmax:
-		reduce(o.Fn, out, a)
-	default:
-		for i := range out {
-			v := a[i].Float32()
-			switch o.Fn {
-			case Sub:
-				v -= b[i].Float32()
-			case Mul:
-				v *= b[i].Float32()
-			case Div:
-				v /= b[i].Float32()
-			case Maximum:
-				v = max(v, b[i].Float32())
-			case Minimum:
-				v = min(v, b[i].Float32())
-			case FMA:
-				// The product of two f16 is exact in f64, so only the sum is rounded.
-				v = float32(float64(v)*float64(b[i].Float32()) + float64(c[i].Float32()))
-			case Clamp:
-				v = min(max(v, o.Scalars[0]), o.Scalars[1])
-			case Exp:
-				v = float32(math.Exp(float64(v)))
-			}
-			out[i] = dtype.Float16From(v)
-		}
-	}
-}
-
-// reduce computes the functions that need a whole tile. Softmax subtracts the maximum first to avoid overflow.
-func reduce(f Fn, out, a []Float16) {
-	largest, sum := float32(math.Inf(-1)), float32(0)
-	for _, v := range a {
-		largest, sum = max(largest, v.Float32()), sum+v.Float32()
-	}
-	switch f {
-	case Sum:
-		out[0] = dtype.Float16From(sum)
-	case Max:
-		out[0] = dtype.Float16From(largest)
-	case Softmax:
-		total := 0.0
-		for _, v := range a {
-			total += math.Exp(float64(v.Float32() - largest))
-		}
-		for i, v := range a {
-			out[i] = dtype.Float16From(float32(math.Exp(float64(v.Float32()-largest)) / total))
-		}
+		Encode(of, out[i*n*size:(i+1)*n*size], row)
 	}
 }

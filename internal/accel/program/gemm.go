@@ -2,9 +2,10 @@ package program
 
 import "github.com/kernbench/kernbench/internal/accel/topo"
 
-// Gemm is out = epilogue(A x B). Matrices are stored by rows. A Dot uses only the dimensions.
+// Gemm is out = epilogue(A x B). Matrices are stored by rows. A Dot uses only the dimensions and the type.
 type Gemm struct {
 	M, K, N  int
+	Type     DType // of the operands, and of the result of a composite
 	A, B     Operand
 	Out      topo.Address
 	Epilogue []EpilogueStep
@@ -55,6 +56,9 @@ func Cdiv(a, b int) int { return (a + b - 1) / b }
 
 // Tiles returns how many tiles cover the product.
 func (g *Gemm) Tiles(t Tile) int { return Cdiv(g.M, t.M) * Cdiv(g.K, t.K) * Cdiv(g.N, t.N) }
+
+// Halves returns the size of an element in 16-bit halves, by which the time of a tile is multiplied.
+func (g *Gemm) Halves() int { return g.Type.Size() / ElemSize }
 
 // Fill returns the useful share of the engine's multiplications: 1 if all tiles are full.
 func (g *Gemm) Fill(t Tile) float64 {

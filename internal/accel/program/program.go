@@ -13,8 +13,20 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// ElemSize is the size of an element in bytes. All elements are f16.
+// ElemSize is the size of an f16 element in bytes.
 const ElemSize = 2
+
+// Ptr is the address of an element in the HBM of a PE, valid on every PE of the system, and the type of the elements
+// there.
+type Ptr struct {
+	Addr topo.Address
+	Type DType
+}
+
+// Plus returns the address of an element the given number of elements after p.
+func (p Ptr) Plus(elements int) Ptr {
+	return Ptr{p.Addr + topo.Address(elements*p.Type.Size()), p.Type}
+}
 
 // Program is the recorded kernel of one PE.
 type Program struct {
@@ -64,15 +76,17 @@ func (k OpKind) Free() bool { return k == Scratch || k == View }
 type Op struct {
 	Kind    OpKind
 	Fn      Fn
+	Type    DType // of the elements of the result, or of the message
 	Out     int32
 	A, B, C int32
 	N       int // elements of the result, or of the message
 	Off     int // View: first element
 	Addr    topo.Address
 	Port    Port
-	Any     bool  // Recv: take a message from any neighbour
-	Handle  int   // Wait: index of the operation to wait for
-	Gemm    *Gemm // Composite and Dot
+	Any     bool   // Recv: take a message from any neighbour
+	Handle  int    // Wait: index of the operation to wait for
+	Gemm    *Gemm  // Composite and Dot
+	Forms   *Forms // Math: nil if the operands and the result are N elements of Type each
 	Scalars [2]float32
 	PC      uintptr // the kernel's call; 0 if unknown
 }
@@ -94,36 +108,7 @@ func Line(pc uintptr) string {
 }
 
 // Bytes returns the number of bytes that the operation moves.
-func (o *Op) Bytes() int { return o.N * ElemSize }
-
-// Fn is a function of the MATH engine.
-type Fn uint8
-
-// The functions of the MATH engine. Sum and Max reduce a tile to one element; Softmax needs the
-// whole tile; the others work element by element.
-const (
-	Copy Fn = iota
-	Add
-	Sub
-	Mul
-	Div
-	Maximum
-	Minimum
-	FMA
-	Clamp
-	Exp
-	Sum
-	Max
-	Softmax
-)
-
-func (f Fn) String() string {
-	return [...]string{"copy", "add", "sub", "mul", "div", "maximum", "minimum", "fma", "clamp", "exp", "sum", "max",
-		"softmax"}[f]
-}
-
-// Binary reports whether f takes two tiles.
-func (f Fn) Binary() bool { return f >= Add && f <= Minimum }
+func (o *Op) Bytes() int { return o.N * o.Type.Size() }
 
 // Dir is a direction in which a PE has a neighbour.
 type Dir int

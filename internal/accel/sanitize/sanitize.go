@@ -126,7 +126,7 @@ func (c *checker) uses(o *program.Op) ([]use, error) {
 		if err != nil {
 			return err
 		}
-		n := int64(elements) * program.ElemSize
+		n := int64(elements * o.Type.Size())
 		all = append(all, use{span{c.Topo.Index(loc.PEID), loc.Offset, loc.Offset + n, at}, write})
 		return nil
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/program"
@@ -44,6 +45,30 @@ func (b Breakdown) Total() event.Time {
 	return b.Wire + b.Overhead + b.Queueing + b.Slot + b.Compute + b.Memory
 }
 
+// String returns the parts that are not zero, such as "overheads 13 ns, load and store 64 ns".
+func (b Breakdown) String() string {
+	var parts []string
+	for i, part := range b.parts() {
+		if *part != 0 {
+			parts = append(parts, fmt.Sprintf("%v %v", Cause(i), *part))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// parts returns the parts in the order of the causes.
+func (b *Breakdown) parts() [Causes]*event.Time {
+	return [Causes]*event.Time{&b.Wire, &b.Overhead, &b.Queueing, &b.Slot, &b.Compute, &b.Memory}
+}
+
+// String returns the time, the slowest PE and the breakdown, with units.
+func (r *Result) String() string {
+	if len(r.Path) == 0 {
+		return r.Crit.String()
+	}
+	return fmt.Sprintf("%v on %v: %v", r.Crit, r.Path[len(r.Path)-1].PE, r.Breakdown)
+}
+
 // Step is a piece of the critical path with a single cause. Steps follow each other without gaps from the
 // common start to the end of the slowest PE.
 type Step struct {
@@ -66,7 +91,7 @@ const (
 
 // breakdown adds up the steps by cause.
 func breakdown(path []Step) (b Breakdown) {
-	parts := [Causes]*event.Time{&b.Wire, &b.Overhead, &b.Queueing, &b.Slot, &b.Compute, &b.Memory}
+	parts := b.parts()
 	for _, s := range path {
 		*parts[s.Cause] += s.To - s.From
 	}

@@ -66,7 +66,7 @@ func (c *composite) needs(step program.TileStep) int64 {
 	if step.Last {
 		elements += step.M * step.N
 	}
-	return int64(elements) * program.ElemSize
+	return int64(elements * c.gemm.Type.Size())
 }
 
 // reserve takes TCM for a tile. If there is too little, it returns false, and freeTCM feeds the tile again
@@ -95,8 +95,8 @@ func (g *engine) freeTCM(p *pe, bytes int64) error {
 }
 
 // plus returns an address a number of elements after a.
-func plus(a topo.Address, elements int) topo.Address {
-	return a + topo.Address(elements*program.ElemSize)
+func (c *composite) plus(a topo.Address, elements int) topo.Address {
+	return a + topo.Address(elements*c.gemm.Type.Size())
 }
 
 // feed puts the next tile into the pipeline: it reads the operands that are not in the PE. The tile after
@@ -118,11 +118,11 @@ func (g *engine) feed(c *composite, number int32) error {
 		if o.Resident() {
 			continue
 		}
-		at, err := g.Topo.Locate(plus(o.Addr, o.off))
+		at, err := g.Topo.Locate(c.plus(o.Addr, o.off))
 		if err != nil {
 			return err
 		}
-		c.reads[c.readsLeft] = transfer{composite: number, isTile: true, at: at, bytes: o.n * program.ElemSize}
+		c.reads[c.readsLeft] = transfer{composite: number, isTile: true, at: at, bytes: o.n * c.gemm.Type.Size()}
 		c.readsLeft++
 	}
 	c.fed++
@@ -172,7 +172,7 @@ func (g *engine) fetch(p *pe) {
 	}
 	p.fetching = true
 	step := &p.tiles[0].step
-	bytes := (step.M*step.K + step.K*step.N) * program.ElemSize
+	bytes := (step.M*step.K + step.K*step.N) * g.composites[p.tiles[0].composite].gemm.Type.Size()
 	took := max(g.Topo.PE.FetchBW.Time(bytes), g.Topo.PE.TCMRead.Time(bytes))
 	end := g.tcm(p.index).take(false, g.now, took)
 	p.used(Fetch, end-took, end)
@@ -188,13 +188,13 @@ func (g *engine) fetched(p *pe) error {
 	c, step := g.composites[t.composite], t.step
 	c.done++
 	p.registers = max(g.now, p.gemmFree)
-	done := p.engine(Gemm, &p.gemmFree, g.now, g.Topo.PE.TileCost)
+	done := p.engine(Gemm, &p.gemmFree, g.now, g.Topo.PE.TileCost*event.Time(c.gemm.Halves()))
 	if step.Last {
 		elements := step.M * step.N
 		for range c.gemm.Epilogue {
-			done = p.engine(Math, &p.mathFree, done, g.mathTime(elements))
+			done = p.engine(Math, &p.mathFree, done, g.mathTime(elements*c.gemm.Halves()))
 		}
-		c.out = append(c.out, write{plus(c.gemm.Out, step.Out), elements * program.ElemSize})
+		c.out = append(c.out, write{c.plus(c.gemm.Out, step.Out), elements * c.gemm.Type.Size()})
 		c.pending++
 		g.at(done, evResult, t.composite, int32(len(c.out)-1))
 	}

@@ -91,9 +91,10 @@ func (g *engine) begin(p *pe) error {
 		}
 		g.request(p, c, transfer{at: at, bytes: op.Bytes()})
 	case program.Math:
-		g.compute(p, OwnMath, &p.mathFree, g.mathTime(op.N))
+		g.compute(p, OwnMath, &p.mathFree, g.mathTime(op.Work()))
 	case program.Dot:
-		g.compute(p, OwnDot, &p.gemmFree, g.Topo.PE.TileCost*event.Time(op.Gemm.Tiles(program.TileOf(g.Topo))))
+		tiles := op.Gemm.Tiles(program.TileOf(g.Topo)) * op.Gemm.Halves()
+		g.compute(p, OwnDot, &p.gemmFree, g.Topo.PE.TileCost*event.Time(tiles))
 	case program.Composite:
 		p.async++
 		log.started = g.now

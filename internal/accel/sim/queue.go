@@ -92,9 +92,14 @@ func (g *engine) checkMessages() error {
 				from, left, to, first.from.prog.Where(first.op), to, why)
 		}
 		for _, a := range q.arrivals {
-			if want := a.by.prog.Ops[a.recv].Bytes(); want != a.bytes {
+			sent, want := &a.from.prog.Ops[a.op], &a.by.prog.Ops[a.recv]
+			if want.Bytes() != a.bytes {
 				return fmt.Errorf("%v sent %d bytes at %s that %v received as %d bytes at %s", from, a.bytes,
-					a.from.prog.Where(a.op), to, want, a.by.prog.Where(a.recv))
+					a.from.prog.Where(a.op), to, want.Bytes(), a.by.prog.Where(a.recv))
+			}
+			if want.Type != sent.Type {
+				return fmt.Errorf("%v sent %v at %s that %v received as %v at %s", from, sent.Type,
+					a.from.prog.Where(a.op), to, want.Type, a.by.prog.Where(a.recv))
 			}
 		}
 	}

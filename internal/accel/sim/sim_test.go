@@ -35,7 +35,7 @@ func config(m *topo.Topology) Config {
 func hbmAt(t testing.TB, m *topo.Topology, id topo.PEID, offset int64) tl.Ptr {
 	t.Helper()
 	a := must.Get(m.Address(topo.Location{PEID: id, Space: topo.HBMSpace, Offset: offset}))(t)
-	return tl.Ptr(a)
+	return tl.Ptr{Addr: a}
 }
 
 // kernels holds the kernel of each PE.
