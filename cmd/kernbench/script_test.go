@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	testscript.Main(m, map[string]func(){"kernbench": func() {
 		run.ClaimName = "@kernbench-" + os.Getenv("WORK")
+		run.LoadRoot = fstest.MapFS{}
 		request.Remeasure = 0
 		os.Exit(cli.Main(all()))
 	}})

@@ -251,13 +251,13 @@ func (w *hostWatch) start() *loadSample {
 		l.crowd, l.callers = w.findOthers(len(w.claimants()))
 	}
 	if w.of.Local && !w.of.Simulated {
-		l.own, _, l.known = hostinfo.TreeTicks(hostinfo.Root(), os.Getpid())
+		l.own, _, l.known = hostinfo.TreeTicks(LoadRoot, os.Getpid())
 	}
 	if l.known {
-		l.ran, l.waited = hostinfo.TreeDelay(hostinfo.Root(), os.Getpid())
+		l.ran, l.waited = hostinfo.TreeDelay(LoadRoot, os.Getpid())
 	}
 	l.began = time.Now()
-	l.load = hostinfo.Snapshot(hostinfo.Root()) // zero without /proc
+	l.load = hostinfo.Snapshot(LoadRoot) // zero without /proc
 	l.gpus = w.gpus.start()
 	return l
 }
@@ -267,11 +267,11 @@ func (l *loadSample) end() *journal.Load {
 	if l == nil {
 		return nil
 	}
-	after := hostinfo.Snapshot(hostinfo.Root())
+	after := hostinfo.Snapshot(LoadRoot)
 	u := hostinfo.Between(l.load, after)
 	load := &journal.Load{Before: l.load.Load1, After: after.Load1, Busy: u.Busy, Steal: u.Steal, Crowd: l.crowd}
 	if l.known {
-		if own, processes, ok := hostinfo.TreeTicks(hostinfo.Root(), os.Getpid()); ok {
+		if own, processes, ok := hostinfo.TreeTicks(LoadRoot, os.Getpid()); ok {
 			if share, known := hostinfo.Foreign(l.load, after, own-min(own, l.own), processes); known {
 				load.Foreign = &share
 			}
@@ -292,7 +292,7 @@ const minRun = 10 * time.Millisecond
 // processor. If they have ended already, it is the share of the time in which any process waited, and
 // nil if the kernel counts neither.
 func (l *loadSample) waiting(after hostinfo.Load) *float64 {
-	ran, waited := hostinfo.TreeDelay(hostinfo.Root(), os.Getpid())
+	ran, waited := hostinfo.TreeDelay(LoadRoot, os.Getpid())
 	if ran, waited = ran-min(ran, l.ran), waited-min(waited, l.waited); ran >= uint64(minRun) {
 		share := float64(waited) / float64(ran+waited)
 		return &share

@@ -114,7 +114,6 @@ func heightOf(f draw.Face, lines []string, gap float64) float64 {
 
 // draw draws the whole figure.
 func (s *sheet) draw(p draw.Pen) {
-	p.Box(draw.Rect(0, 0, s.w, s.h), draw.White, draw.Stroke{})
 	y := s.h - sheetMargin
 	p.Lines(titleFace, draw.Pt(sheetMargin, y), draw.LeftTop, s.title)
 	y -= heightOf(titleFace, s.title, 6)
