@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
@@ -27,8 +28,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// sweep runs a bench over its default axes.
-func sweep(t testing.TB, b *bench.Bench, fabric topo.Fabric) []journal.Row {
+// sweep runs a bench over its default axes, without the points that are given.
+func sweep(t testing.TB, b *bench.Bench, fabric topo.Fabric, without ...string) []journal.Row {
 	t.Helper()
 	must.Do(t, b.Validate())
 	var rows []journal.Row
@@ -43,6 +44,7 @@ func sweep(t testing.TB, b *bench.Bench, fabric topo.Fabric) []journal.Row {
 			}
 			points = longer
 		}
+		points = lists.Filter(points, func(p point.Point) bool { return !slices.Contains(without, fmt.Sprint(p)) })
 		made := make([]journal.Row, len(points))
 		var work sync.WaitGroup
 		limit := make(chan struct{}, 2)

@@ -19,6 +19,8 @@
 package fabric
 
 import (
+	"slices"
+
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -154,25 +156,47 @@ func (f *Fabric) Send(now event.Time, path topo.Path, bytes int) *Message {
 		f.queue.Push(event.Event{Time: now, Seq: m.seq(0, m.hop), Kind: wholeAt, A: m.ID})
 		return m
 	}
+	f.provide(m)
+	f.depart(m, now, schedule{lines: append(m.lines.take(1), line{now, 0}), last: now})
+	return m
+}
+
+// provide gives a message the memory of a train.
+func (f *Fabric) provide(m *Message) {
 	if n := len(f.spare); n > 0 {
 		m.train, m.lines = f.spare[n-1].train, f.spare[n-1].lines
 		f.spare = f.spare[:n-1]
 	}
-	if cap(m.train) <= len(path) {
-		m.train = make([]segment, 0, len(path)+1)
+	if cap(m.train) <= len(m.Path) {
+		m.train = make([]segment, 0, len(m.Path)+1)
 	}
-	m.train = append(m.train, segment{ready: schedule{lines: append(m.lines.take(1), line{now, 0}), last: now}})
+}
+
+// depart starts the flits of a message as a train that is ready for its first link.
+func (f *Fabric) depart(m *Message, at event.Time, ready schedule) {
+	m.train = append(m.train, segment{ready: ready})
 	if f.flitByFlit {
-		f.scatter(m, event.Event{Time: now - 1})
-	} else {
-		f.queue.Push(event.Event{Time: now, Seq: m.seq(0, 0), Kind: trainAt, A: m.ID})
+		f.scatter(m, event.Event{Time: at - 1})
+		return
 	}
+	f.queue.Push(event.Event{Time: at, Seq: m.seq(0, 0), Kind: trainAt, A: m.ID})
+}
+
+// SendReady starts a message whose flits become ready at the given times, which do not decrease. Whole messages have no
+// flits: the head leaves at the first time, the tail not before the last.
+func (f *Fabric) SendReady(now event.Time, path topo.Path, bytes int, ready []event.Time) *Message {
+	m := f.message(now, path, bytes)
+	if f.model == topo.Whole {
+		m.tail = ready[len(ready)-1]
+		f.queue.Push(event.Event{Time: ready[0], Seq: m.seq(0, m.hop), Kind: wholeAt, A: m.ID})
+		return m
+	}
+	f.provide(m)
+	f.depart(m, ready[0], listed(slices.Clone(ready)))
 	return m
 }
 
-// SendEach starts a message whose flits become ready at the given times. A FlitThere event reports the
-// arrival of each flit, before Delivered. Whole messages have no flits: the head leaves at the first time,
-// the tail not before the last.
+// SendEach is like SendReady. In addition, a FlitThere event reports the arrival of each flit, before Delivered.
 func (f *Fabric) SendEach(now event.Time, path topo.Path, bytes int, ready []event.Time) *Message {
 	m := f.message(now, path, bytes)
 	if f.model == topo.Whole {

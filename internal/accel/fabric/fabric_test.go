@@ -19,7 +19,8 @@ type shipment struct {
 	at    event.Time
 	bytes int
 	path  topo.Path
-	ready []event.Time // SendEach
+	ready []event.Time // SendReady, or SendEach
+	each  bool         // SendEach
 }
 
 const inject = Kinds // the kind of the test's own events
@@ -35,9 +36,12 @@ func ship(f *Fabric, q *event.Queue, shipments []shipment) (arrived []event.Time
 		switch e.Kind {
 		case inject:
 			s := shipments[e.A]
-			if s.ready != nil {
+			switch {
+			case s.each:
 				owner[f.SendEach(e.Time, s.path, s.bytes, s.ready).ID] = int(e.A)
-			} else {
+			case s.ready != nil:
+				owner[f.SendReady(e.Time, s.path, s.bytes, s.ready).ID] = int(e.A)
+			default:
 				owner[f.Send(e.Time, s.path, s.bytes).ID] = int(e.A)
 			}
 		case Delivered:
@@ -75,9 +79,11 @@ func shipments(t *rapid.T) []shipment {
 				Cost:    event.Time(rapid.SampledFrom([]int{0, 0, 2000, 8000}).Draw(t, "cost")),
 				Collect: rapid.IntRange(0, 5).Draw(t, "collect") == 0})
 		}
-		if rapid.IntRange(0, 4).Draw(t, "each") == 0 {
+		if how := rapid.IntRange(0, 4).Draw(t, "each"); how < 3 {
+			s.each = how == 0
+			burst := rapid.SampledFrom([]int{1, 3, 8}).Draw(t, "burst")
 			for i := range max(1, (s.bytes+255)/256) {
-				s.ready = append(s.ready, s.at+event.Time(i/8*8000))
+				s.ready = append(s.ready, s.at+event.Time(i/burst*8000))
 			}
 		}
 		list = append(list, s)
@@ -190,7 +196,7 @@ func lonely(path topo.Path, bytes, flitBytes int) event.Time {
 func TestZeroLoadLatency(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := shipments(t)[0]
-		s.ready = nil
+		s.ready, s.each = nil, false
 		for _, model := range []topo.Fabric{topo.Flits, topo.Whole} {
 			var q event.Queue
 			f := New(&q, links, model, 256)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // lineBuffer is memory for the lines of a train, so that advancing it allocates nothing.
@@ -32,11 +33,15 @@ type line struct{ from, every event.Time }
 // schedule holds the time of each flit of a train at one place. Flit i of full size is due at the maximum of
 // the lines. The last flit may be shorter and has its own time. Links and nodes preserve this form (max-plus
 // algebra): a link that needs t per flit delays every line by t and gives it a slope of at least t; a node
-// that delays the head adds a constant line.
+// that delays the head adds a constant line. Flits that come out of a memory have times of any form; these are listed.
 type schedule struct {
 	lines []line
 	last  event.Time
+	times []event.Time // if not nil: of each flit, instead of the lines
 }
+
+// listed returns the schedule with the given times.
+func listed(times []event.Time) schedule { return schedule{times: times, last: times[len(times)-1]} }
 
 // at returns the time of flit i.
 func (s schedule) at(i, flits int) event.Time {
@@ -48,6 +53,9 @@ func (s schedule) at(i, flits int) event.Time {
 
 // full returns the time of flit i if it has full size.
 func (s schedule) full(i int) event.Time {
+	if s.times != nil {
+		return s.times[i]
+	}
 	latest := s.lines[0].from + event.Time(i)*s.lines[0].every
 	for _, l := range s.lines[1:] {
 		latest = max(latest, l.from+event.Time(i)*l.every)
@@ -81,6 +89,9 @@ func passLink(b *lineBuffer, ready schedule, flits int, free, each, last event.T
 	if flits == 1 {
 		return schedule{last: max(ready.last, free) + last}
 	}
+	if ready.times != nil {
+		return passListed(b, ready, free, each, last)
+	}
 	gone := schedule{lines: b.take(len(ready.lines) + 1)}
 	gone.add(line{free + each, each})
 	for _, l := range ready.lines {
@@ -90,14 +101,37 @@ func passLink(b *lineBuffer, ready schedule, flits int, free, each, last event.T
 	return gone
 }
 
+// passListed is passLink for listed times. The result is a line if the link never waits for a flit after the first.
+func passListed(b *lineBuffer, ready schedule, free, each, last event.Time) schedule {
+	times := make([]event.Time, len(ready.times))
+	steady := true
+	end := free
+	for i, at := range ready.times {
+		took := each
+		if i == len(times)-1 {
+			took = last
+		}
+		steady = steady && (i == 0 || at <= end)
+		end = max(end, at) + took
+		times[i] = end
+	}
+	if steady {
+		return schedule{lines: append(b.take(1), line{times[0], each}), last: end}
+	}
+	return listed(times)
+}
+
 // passNode returns when flits that have left a link are ready for the next one. Only the head pays the cost of the
 // node, which is the constant line.
 func passNode(b *lineBuffer, gone schedule, flits int, h *topo.Hop) schedule {
 	if h.Collect || flits == 1 {
 		ready := gone.last + h.Wire + h.Cost
-		return schedule{append(b.take(1), line{ready, 0}), ready}
+		return schedule{lines: append(b.take(1), line{ready, 0}), last: ready}
 	}
 	head := gone.full(0) + h.Wire + h.Cost
+	if gone.times != nil {
+		return listed(lists.Map(gone.times, func(t event.Time) event.Time { return max(t+h.Wire, head) }))
+	}
 	ready := schedule{lines: b.take(len(gone.lines) + 1)}
 	for _, l := range gone.lines {
 		ready.lines = append(ready.lines, line{l.from + h.Wire, l.every})

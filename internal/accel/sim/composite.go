@@ -398,7 +398,7 @@ func (g *engine) answer(p *pe) error {
 		g.ready = append(g.ready, latest)
 	}
 	h.served = max(latest, g.ready[0]+g.Topo.Cube.HBM.BW.Time(t.bytes))
-	g.track(g.fabric.SendEach(g.now, path, t.bytes, g.ready), purpose{forLoadData, p.number})
+	g.track(g.fabric.SendReady(g.now, path, t.bytes, g.ready), purpose{forLoadData, p.number})
 	return nil
 }
 
