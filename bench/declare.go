@@ -78,7 +78,8 @@ func Doc(text string) Clause { return func(d *declaration) { d.bench.Doc = text 
 // that takes longer becomes a row with status "timeout".
 func Timeout(t time.Duration) Clause { return func(d *declaration) { d.part.Timeout = t } }
 
-// Trials repeats whole launches n times, to show the variance between processes.
+// Trials repeats whole launches n times, to show the variance between processes. Without it, sweeps
+// over environment variables have four trials and all others one.
 func Trials(n int) Clause { return func(d *declaration) { d.part.Trials = n } }
 
 // Measure sets how points are sampled: cadence, cache state, warm-up and stopping rule.

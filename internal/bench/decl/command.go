@@ -43,6 +43,7 @@ type RankOutput struct {
 	Stdout []byte
 	Stderr []byte
 	Wall   time.Duration
+	CPU    time.Duration // processor time of the rank and its descendants; 0 if unknown
 }
 
 // ParsedRow is one row found in a command's output.

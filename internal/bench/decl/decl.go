@@ -138,7 +138,7 @@ type Part struct {
 	Command *Command // nil if Body is set
 
 	Timeout time.Duration // per point and trial; 0 means DefaultTimeout
-	Trials  int           // 0 means 1
+	Trials  int           // 0: as many as the plan needs, see plan.EnvTrials
 	Measure measure.Config
 }
 

@@ -3,8 +3,10 @@ package measure
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 )
@@ -98,5 +100,43 @@ func TestFailuresElsewhere(t *testing.T) {
 	if results, errs := runAll(hang(t), ranks, nil); errs[0] != nil || results[0].Cache != Cold ||
 		results[0].ColdBytes != 0 {
 		t.Errorf("flushed by the program: %v, %+v", errs[0], results[0])
+	}
+}
+
+// Between runs after blocks 1, 2 and 4 but not after the last one, and the call after it is not
+// sampled. Neither takes sampling time, and an error of either ends the run.
+func TestPauses(t *testing.T) {
+	broken := errors.New("link down")
+	for _, failing := range []string{"", "between", "call"} {
+		ranks := each(1, Default(), 1e9)
+		r, call := ranks[0], ranks[0].body.Call
+		calls, pauses := 0, []int(nil)
+		r.body.Call = func() error {
+			if calls++; calls == 24 && failing == "call" { // the first call after a pause
+				return broken
+			}
+			return call()
+		}
+		r.body.Between = func() error {
+			r.clock.now += 1e12
+			if pauses = append(pauses, calls); failing == "between" {
+				return broken
+			}
+			return nil
+		}
+		if failing != "" {
+			if _, errs := runAll(hang(t), ranks, nil); !errors.Is(errs[0], broken) {
+				t.Errorf("an error of %s gives %v", failing, errs[0])
+			}
+			continue
+		}
+		got := succeed(t, ranks)
+		// Three calls of warm-up, five blocks of 20, and a call after each pause.
+		if want := []int{23, 44, 85}; !slices.Equal(pauses, want) || calls != 106 {
+			t.Errorf("paused after %v of %d calls, want after %v of 106", pauses, calls, want)
+		}
+		if got.Samples.Iterations() != 100 || got.Elapsed != 100*time.Millisecond {
+			t.Errorf("%d samples in %v: pauses count", got.Samples.Iterations(), got.Elapsed)
+		}
 	}
 }

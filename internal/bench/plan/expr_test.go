@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -123,5 +124,18 @@ func TestFilterRows(t *testing.T) {
 	}
 	if _, err := FilterRows([]string{"siez>1"}, rows); err == nil || !strings.Contains(err.Error(), `"size"`) {
 		t.Errorf("an unknown name gives %v", err)
+	}
+}
+
+// A program that starts its own ranks has no num_ranks, so that no condition on it holds.
+func TestOwnRanksHaveNoNumber(t *testing.T) {
+	for ranks, want := range map[int]bool{0: false, 1: true} {
+		e, err := compile("num_ranks<4", exprScope)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e((&Plan{}).values(&decl.Part{}, Task{Ranks: ranks})); got != want {
+			t.Errorf("%d ranks: num_ranks<4 is %v", ranks, got)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -193,16 +194,44 @@ func (p *Plan) launch(i int) (*partOutline, []pointRef) {
 	return o, o.shared[i]
 }
 
-// setTrials sets the number of trials to the largest declared one, unless the request has set it.
+// EnvTrials is the default number of trials of a sweep over environment variables. Each of its
+// combinations is a launch of its own, so that one trial would take the difference between two
+// launches for an effect of the variable.
+const EnvTrials = 4
+
+// setTrials sets the number of trials, unless the request has set it: the largest declared one, or
+// EnvTrials where measured launches with different environments are compared.
 func (p *Plan) setTrials() {
 	if p.Trials > 0 {
 		return
 	}
+	p.Trials = 1
 	for _, o := range p.parts {
-		if o.launches() > 0 {
-			p.Trials = max(p.Trials, o.part.Trials, 1)
+		switch {
+		case o.launches() == 0:
+		case o.part.Trials > 0:
+			p.Trials = max(p.Trials, o.part.Trials)
+		case !p.Simulated && o.sweepsEnv():
+			p.Trials, p.EnvTrials = max(p.Trials, EnvTrials), true
+			p.Notes = append(p.Notes, fmt.Sprintf("%d trials, because one launch of each environment does not show how "+
+				"launches differ (--trials 1 makes one)", EnvTrials))
 		}
 	}
+	p.Notes = lists.Distinct(p.Notes)
+}
+
+// sweepsEnv reports whether two launches of the part have different environments.
+func (o *partOutline) sweepsEnv() bool {
+	first := -1
+	differs := func(at pointRef) bool {
+		n := int(at.combination)
+		if first < 0 {
+			first = n
+		}
+		return slices.ContainsFunc(o.envs, func(s stride) bool { return s.of(n) != s.of(first) })
+	}
+	return slices.ContainsFunc(o.separate, differs) ||
+		slices.ContainsFunc(o.shared, func(points []pointRef) bool { return differs(points[0]) })
 }
 
 // materialize computes Groups and Dropped, for a run.

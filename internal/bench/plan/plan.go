@@ -34,6 +34,9 @@ type Plan struct {
 
 	Options point.Point
 	Trials  int
+	// EnvTrials means that nobody asked for the number of trials; see [EnvTrials].
+	EnvTrials bool
+
 	Seed    uint64
 	Groups  []*Group // all trials, in execution order
 	Dropped []Task   // dropped points, with the reason

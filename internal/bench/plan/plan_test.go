@@ -28,7 +28,7 @@ func assign(s string) Assign {
 }
 
 func request(axes, envs []string, zips ...[]string) Request {
-	r := Request{Backend: "cpu", Seed: 1, Zips: zips}
+	r := Request{Backend: "cpu", Seed: 1, Zips: zips, Trials: 1}
 	for _, a := range axes {
 		r.Axes = append(r.Axes, assign(a))
 	}

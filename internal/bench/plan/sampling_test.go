@@ -1,11 +1,13 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
@@ -108,6 +110,47 @@ func TestSamplingOfPrograms(t *testing.T) {
 		}
 		if command.Until != c.declared {
 			t.Errorf("%s: the declaration is changed", what)
+		}
+	}
+}
+
+// Launches with different environments are repeated, unless they are simulated or somebody has decided
+// how often.
+func TestDefaultTrials(t *testing.T) {
+	swept := request(nil, []string{"A=1,2"})
+	for _, c := range []struct {
+		what   string
+		bench  *bench.Bench
+		envs   []string
+		change func(*Request)
+		want   int
+	}{
+		{"no variable", make4x4(), nil, nil, 1},
+		{"one value", make4x4(), []string{"A=1"}, nil, 1},
+		{"two values", make4x4(), []string{"A=1,2"}, nil, EnvTrials},
+		{"one value of two is left", make4x4(), []string{"A=1,2"}, func(r *Request) { r.Only = []string{"A==1"} }, 1},
+		{"asked for", make4x4(), []string{"A=1,2"}, func(r *Request) { r.Trials = 1 }, 1},
+		{"declared", make4x4(bench.Trials(2)), []string{"A=1,2"}, nil, 2},
+		{"declared by one part", bench.Suite("s", bench.Part("p", nop, bench.Trials(2)), bench.Part("q", nop)),
+			[]string{"A=1,2"}, nil, EnvTrials},
+		{"simulated", make4x4(bench.Backends("flat")), []string{"A=1,2"}, func(r *Request) { r.Backend = "flat" }, 1},
+	} {
+		req := swept
+		req.Envs, req.Trials = lists.Map(c.envs, assign), 0
+		if c.change != nil {
+			c.change(&req)
+		}
+		p := must.Get(Outline(c.bench, req))(t)
+		noted := slices.ContainsFunc(p.Notes, func(n string) bool { return strings.HasPrefix(n, "4 trials, because") })
+		if p.Trials != c.want || p.EnvTrials != (c.want == EnvTrials) || noted != p.EnvTrials {
+			t.Errorf("%s: %d trials, want %d; notes %q", c.what, p.Trials, c.want, p.Notes)
+		}
+		// The estimate of --plan counts every trial.
+		once := req
+		once.Trials = 1
+		least, _ := p.Estimate()
+		if one, _ := must.Get(Outline(c.bench, once))(t).Estimate(); least != one*time.Duration(c.want) {
+			t.Errorf("%s: takes at least %v, and one trial %v", c.what, least, one)
 		}
 	}
 }

@@ -140,6 +140,9 @@ func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (ro
 	default:
 		res.fill(&row)
 		w.warnCrowded(&row)
+		if row.Status == journal.OK && !s.plan.Simulated {
+			row.Warnings = append(row.Warnings, lists.NonEmpty(w.stops.warning())...)
+		}
 	}
 	return row, res.files(), f, nil
 }
@@ -184,8 +187,13 @@ func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *fail
 	res := &results{byRank: make([]*worker.Event, len(w.ranks))}
 	var straggle <-chan time.Time
 	woken := false
+	w.stops.reset()
+	look := time.NewTicker(stopLook)
+	defer look.Stop()
 	for !res.complete() {
 		select {
+		case <-look.C:
+			w.stops.look()
 		case <-ctx.Done():
 			return nil, w.interruptCause()
 		case <-deadline.C:
@@ -265,9 +273,12 @@ func (w *workerGroup) checkHeartbeats() *failure {
 	for rank := range w.ranks {
 		s := &w.ranks[rank]
 		if s.silent++; time.Duration(s.silent)*tickTime > connection.SilenceLimit {
+			why := "stopped, or starved of CPU"
+			if w.stops.isStopped(rank) {
+				why = "stopped by a signal"
+			}
 			return &failure{status: journal.Failed, rank: &rank, phase: s.phase,
-				reason: fmt.Sprintf("lost heartbeat: nothing heard for %v (stopped, or starved of CPU)",
-					connection.SilenceLimit)}
+				reason: fmt.Sprintf("lost heartbeat: nothing heard for %v (%s)", connection.SilenceLimit, why)}
 		}
 	}
 	return nil

@@ -101,13 +101,15 @@ func benches() []*bench.Bench {
 	sampled.Stop = measure.Stop{RelNoise: 0.01, MinSamples: 20, MaxSamples: 40, MaxTime: hangGuard}
 	return []*bench.Bench{
 		bench.New("still", still, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Env("SWEPT", "1", "2"),
-			bench.Measure(quick)),
+			bench.Trials(1), bench.Measure(quick)),
 		bench.New("slow", slow, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Env("SWEPT", "1", "2"), bench.Trials(2),
 			bench.Measure(quick)),
-		bench.New("environ", environ, bench.Ranks("2"), bench.Env("SWEPT", "a b", "", bench.Unset), bench.Measure(quick)),
+		bench.New("environ", environ, bench.Ranks("2"), bench.Env("SWEPT", "a b", "", bench.Unset), bench.Trials(1),
+			bench.Measure(quick)),
 		bench.New("scripted", scripted, bench.Ints("i", "1,2"), bench.Env("DOUBLE", "0", "1"),
-			bench.Env("IGNORED", "0", "1")),
+			bench.Env("IGNORED", "0", "1"), bench.Trials(1)),
 		bench.New("stop", stop, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Measure(quick)),
+		bench.New("pause", pause, bench.Ranks("2"), bench.Strings("who", "nobody", "rank", "child"), bench.Measure(quick)),
 		bench.New("heed", heed, bench.Ranks("2"), bench.Strings("until", "time-out", "peer", "interrupt"),
 			bench.Timeout(heedLimit)),
 		bench.New("lonely", lonely, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Measure(quick)),
@@ -211,6 +213,18 @@ func stop(ctx context.Context, s *bench.State) error {
 		s.Phase("stopping")
 		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		time.Sleep(hangGuard) // the signal takes effect a moment later
+	}
+	return still(ctx, s)
+}
+
+// pause stops rank 1, or a child of it, for half a second.
+func pause(ctx context.Context, s *bench.State) error {
+	if s.Rank() == 1 {
+		script := map[string]string{"nobody": "true", "rank": "kill -STOP $PPID; sleep 0.5; kill -CONT $PPID",
+			"child": "sh -c 'kill -STOP $$' & sleep 0.5; kill -CONT $!; wait"}
+		if err := exec.CommandContext(ctx, "sh", "-c", script[s.Str("who")]).Run(); err != nil {
+			return err
+		}
 	}
 	return still(ctx, s)
 }

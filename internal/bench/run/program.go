@@ -260,7 +260,7 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 	[]decl.ParsedRow, error) {
 	outputs := make([]decl.RankOutput, len(out.Exits))
 	for i, x := range out.Exits {
-		o := decl.RankOutput{Rank: x.Rank, Wall: x.Wall}
+		o := decl.RankOutput{Rank: x.Rank, Wall: x.Wall, CPU: x.CPU}
 		for ext, into := range map[string]*[]byte{"out": &o.Stdout, "err": &o.Stderr} {
 			data, err := os.ReadFile(filepath.Join(logs, fmt.Sprintf("rank%d.%s", x.Rank, ext)))
 			if err != nil && !os.IsNotExist(err) {

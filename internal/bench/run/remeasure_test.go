@@ -76,3 +76,19 @@ func TestRemeasureInterrupted(t *testing.T) {
 		t.Errorf("%+v, rows %+v", res, rows)
 	}
 }
+
+// TestStopsAreNamed: a worker that is stopped for a moment, or a child of it, disturbs the row by name.
+func TestStopsAreNamed(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.options.unwatched = true
+	_, rows := s.run("pause")
+	for i, want := range []string{"", "stopped: rank 1 was stopped by a signal for about ",
+		"stopped: sh, a child process of rank 1, was stopped by a signal for about "} {
+		why := rows[i].Disturbed()
+		if rows[i].Status != journal.OK || !strings.HasPrefix(why, want) ||
+			want == "" && strings.HasPrefix(why, journal.StoppedWarning) {
+			t.Errorf("%s: %s, disturbed by %q, want %q", at(rows[i]), rows[i].Status, why, want)
+		}
+	}
+}

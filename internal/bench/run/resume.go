@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -172,6 +173,10 @@ func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*journal.Run, 
 		last = j.Accumulated(last)
 	}
 	wanted := planned(p)
+	if n := last.Header.Trials; p.EnvTrials && n > 0 {
+		// The number of trials is a default, so the stored run decides.
+		maps.DeleteFunc(wanted, func(t taskID, _ bool) bool { return t.trial >= n })
+	}
 	e := newResumeState()
 	e.review(last, wanted, false)
 	lacks := map[taskID]string{}

@@ -195,7 +195,7 @@ func (r *runner) outcome(ctx context.Context, err error) (outcome, broken string
 		return "failed", "", err
 	case r.opts.Source == nil:
 		metrics, _ := r.plan.Bench.Metrics()
-		for _, text := range effects(r.rows, metrics) {
+		for _, text := range append(effects(r.rows, metrics), trialDrifts(r.rows)...) {
 			err = errors.Join(err, r.note(text))
 		}
 	}

@@ -37,6 +37,7 @@ type workerGroup struct {
 	tasks                 int // sent so far
 	events                <-chan launch.Event
 	tick                  *time.Ticker
+	stops                 stopWatch   // of the processes that run on this host
 	ending                func() bool // reports whether the job that contains this launch is being ended
 	stopWatchingInterrupt func() bool
 }
@@ -102,6 +103,7 @@ func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup
 	w := &workerGroup{
 		slot: s, group: g, hub: hub, launcher: via, logs: logs, path: path,
 		ranks: make([]rankState, s.plan.BodyRanks(g)), procs: count, tick: time.NewTicker(tickTime),
+		stops:  newStopWatch(),
 		ending: func() bool { return ctx.Err() != nil && s.joined(g) },
 	}
 	for i := range w.ranks {
@@ -274,6 +276,9 @@ func (w *workerGroup) processEvent(e launch.Event) *failure {
 	if e == nil {
 		w.events = nil
 		return w.launchEnded()
+	}
+	if started, ok := e.(launch.Started); ok && w.slot.opts.Joined == nil { // else it may be on another host
+		w.stops.add(started.Rank, started.PID)
 	}
 	x, ok := e.(launch.Exit)
 	switch {

@@ -3,6 +3,7 @@ package sweep
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -12,16 +13,20 @@ import (
 // headline is the name of the metric that every timed row has.
 const headline = "time_us"
 
-// wallSlack allows for the resolution of clocks and for a program that started before we looked.
+// wallSlack allows for the resolution of clocks and for a program that started before we looked. The
+// kernel counts processor time in ticks of up to 10 ms too.
 const wallSlack = 10 * time.Millisecond
 
 // doubt holds the times that a program claims against the time it ran, and returns the first that is
-// impossible, or "". A simulator prints times of another machine, so its metrics are declared
-// simulated.
+// impossible, or "". A time may be longer than the processor time, because a program may sleep or wait
+// for a device, but not longer than the wall time. A metric with the word cpu in its name is a
+// processor time: it may exceed the wall time, but not the processor time of all ranks. A simulator
+// prints times of another machine, so its metrics are declared simulated.
 func (p *outputParser) doubt(ranks []decl.RankOutput, samples map[string][]float64) string {
-	ran := time.Duration(0)
+	wallTime, cpuTime := time.Duration(0), time.Duration(0)
 	for _, out := range ranks {
-		ran = max(ran, out.Wall)
+		wallTime = max(wallTime, out.Wall)
+		cpuTime += out.CPU
 	}
 	for i, m := range p.metrics {
 		values := samples[m.info.Name]
@@ -29,21 +34,25 @@ func (p *outputParser) doubt(ranks []decl.RankOutput, samples map[string][]float
 		if _, measured := m.single.(wall); dimension != "time" || m.simulated || measured || len(values) == 0 {
 			continue
 		}
-		perUnit, _ := unit.Conversion(m.info.Unit, "us")
 		if slices.Min(values) == 0 && (m.info.Name == headline || i == 0) {
 			return fmt.Sprintf("claim: the program printed %s=0: no call takes no time", m.info.Name)
 		}
+		limit, what := wallTime, fmt.Sprintf("it ran for %s", unit.FormatDuration(wallTime))
+		if slices.Contains(strings.Split(strings.ToLower(m.info.Name), "_"), "cpu") {
+			limit, what = cpuTime, fmt.Sprintf("it used %s of processor time", unit.FormatDuration(cpuTime))
+		}
+		perUnit, _ := unit.Conversion(m.info.Unit, "us")
 		calls := max(m.calls, 1)
 		claimed := slices.Max(values) * perUnit * float64(calls)
-		if ran == 0 || claimed <= float64(ran+wallSlack)/float64(time.Microsecond) {
+		if limit == 0 || claimed <= float64(limit+wallSlack)/float64(time.Microsecond) {
 			continue
 		}
 		text := fmt.Sprintf("claim: the program printed %s=%v", m.info.Name, slices.Max(values))
 		if calls > 1 {
 			text += fmt.Sprintf(" for each of %d calls", calls)
 		}
-		return fmt.Sprintf("%s, which is %s, but it ran for %s (declare simulated: true for times of another machine)",
-			text, unit.FormatMicros(claimed), unit.FormatDuration(ran))
+		return fmt.Sprintf("%s, which is %s, but %s (declare simulated: true for times of another machine)", text,
+			unit.FormatMicros(claimed), what)
 	}
 	return ""
 }

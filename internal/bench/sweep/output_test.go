@@ -284,7 +284,7 @@ func TestKeyKinds(t *testing.T) {
 func TestClaims(t *testing.T) {
 	for _, c := range []struct {
 		metric, output string
-		wall           time.Duration
+		wall           time.Duration // with 10 s of processor time
 		want           string
 	}{
 		{`t_us: {regex: 't=(.+)'}`, "t=600000000", time.Millisecond,
@@ -297,9 +297,15 @@ func TestClaims(t *testing.T) {
 			"claim: the program printed t_us=900000 for each of 1000 calls, which is 900 s, but it ran for 1 s (declare " +
 				"simulated: true for times of another machine)"},
 		{`loss: {regex: 't=(.+)'}`, "t=0", time.Second, ""},
+		// A sleeping program takes longer than its processor time, and threads take more of that than of wall time.
+		{`t_us: {regex: 't=(.+)'}`, "t=15000000", time.Minute, ""},
+		{`cpu_us: {regex: 't=(.+)'}`, "t=9000000", 2 * time.Second, ""},
+		{`user_CPU_s: {regex: 't=(.+)'}`, "t=11", time.Minute, "claim: the program printed user_CPU_s=11, which is 11 s, but " +
+			"it used 10 s of processor time (declare simulated: true for times of another machine)"},
 	} {
 		p := mustParse(t, withMetrics("", c.metric))
-		rows := must.Get(p.Command.Parse([]decl.RankOutput{{Stdout: []byte(c.output), Wall: c.wall}}))(t)
+		rows := must.Get(p.Command.Parse([]decl.RankOutput{{Stdout: []byte(c.output), Wall: c.wall,
+			CPU: 10 * time.Second}}))(t)
 		if rows[0].Doubt != c.want {
 			t.Errorf("%s: %s: %q, want %q", c.metric, c.output, rows[0].Doubt, c.want)
 		}

@@ -96,7 +96,8 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	fl.IntVar(&f.Threads, "threads-per-rank", 0, "threads of each rank; sets OMP_NUM_THREADS and the like")
 	fl.Uint64Var(&f.Seed, "seed", 1, "seed of the inputs and of the order of trials")
 	fl.Var((*positive)(&f.Trials), "trials",
-		"repeat every launch N times, interleaved (default: the bench's own, else 1)")
+		"repeat every launch N times, interleaved (default: the bench's own, else 4 if environment variables are "+
+			"swept and 1 otherwise)")
 	fl.DurationVar(&o.Timeout, "timeout", 0, "time limit per point and trial (default: the bench's own, else 2m)")
 	fl.DurationVar(&o.ImportLimit, importFlag, python.ImportLimit, "time limit for the import of a Python file")
 	fl.DurationVar(&o.Grace, "grace", launch.DefaultGrace,

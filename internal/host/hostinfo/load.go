@@ -162,6 +162,31 @@ func TreeTicks(root fs.FS, pid int) (ticks uint64, processes int, ok bool) {
 	return ticks, processes, true
 }
 
+// StoppedProcess returns a process among pid and its descendants that is stopped, by a signal or by a
+// debugger, and the name of its program. ok is false if there is none, or if pid has ended.
+func StoppedProcess(root fs.FS, pid int) (found int, name string, ok bool) {
+	stat := line(root, fmt.Sprintf("proc/%d/stat", pid))
+	// The state T is a stop by a signal, t one by a debugger.
+	if f := StatFields(stat); len(f) > 0 && strings.EqualFold(f[0], "T") {
+		_, name, _ = strings.Cut(stat[:strings.LastIndexByte(stat, ')')], "(")
+		return pid, name, true
+	}
+	threads, err := fs.ReadDir(root, fmt.Sprintf("proc/%d/task", pid))
+	if err != nil {
+		return 0, "", false
+	}
+	for _, thread := range threads {
+		for _, field := range strings.Fields(line(root, fmt.Sprintf("proc/%d/task/%s/children", pid, thread.Name()))) {
+			if child, err := strconv.Atoi(field); err == nil {
+				if found, name, ok = StoppedProcess(root, child); ok {
+					return found, name, true
+				}
+			}
+		}
+	}
+	return 0, "", false
+}
+
 // StatFields returns the fields of /proc/PID/stat from the state on. The name of the program
 // before it may contain any characters.
 func StatFields(line string) []string {

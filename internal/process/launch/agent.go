@@ -189,19 +189,7 @@ func (a *agent) runLaunch(job *launchRequest, files []*os.File) {
 		c.enter(killing)
 	}
 	c.run()
-	outcome := Outcome{Reason: c.reason, Leftovers: len(c.leftovers), Survivors: a.survivors}
-	for _, r := range c.ranks {
-		exit := r.exit
-		if exit == nil {
-			continue // a survivor
-		}
-		exit.Stdout = r.stdout.finish(drainLimit)
-		if r.stderr != nil {
-			exit.Stderr = r.stderr.finish(drainLimit)
-		}
-		outcome.Exits = append(outcome.Exits, *exit)
-	}
-	outcome.Wall = time.Since(begin)
+	outcome := c.outcome(begin)
 	var last reply
 	if err != nil {
 		last.Refused = err.Error()

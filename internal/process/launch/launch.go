@@ -115,6 +115,7 @@ type Exit struct {
 	Stopped        bool              // ended after the launch was told to stop
 	Activity       *culprit.Activity // when the launch was stopped; nil if it had ended before
 	Wall           time.Duration
+	CPU            time.Duration // processor time of it and its descendants; complete in an Outcome only
 	Stdout, Stderr Stream
 }
 

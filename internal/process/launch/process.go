@@ -195,6 +195,8 @@ type reaper struct {
 	// exitQueue is an epoll descriptor that lists started children in the order in which they end, or
 	// -1.
 	exitQueue int
+	// orphanTime is the processor time of the collected orphans since takeOrphanTime.
+	orphanTime time.Duration
 }
 
 // child is a started process whose end is reported.
@@ -210,6 +212,7 @@ type childExit struct {
 	status unix.WaitStatus
 	at     time.Time // when it was noticed; equal for exits noticed together
 	wall   time.Duration
+	cpu    time.Duration
 }
 
 func newReaper() *reaper {
@@ -297,24 +300,60 @@ func (r *reaper) collect(now time.Time) {
 // take collects one child, or any for -1, and reports whether there was one.
 func (r *reaper) take(pid int, now time.Time) bool {
 	var e childExit
+	var used unix.Rusage
 	var err error
 	for {
-		if e.pid, err = unix.Wait4(pid, &e.status, unix.WNOHANG, nil); err != unix.EINTR {
+		if e.pid, err = unix.Wait4(pid, &e.status, unix.WNOHANG, &used); err != unix.EINTR {
 			break
 		}
 	}
 	if err != nil || e.pid <= 0 {
 		return false
 	}
-	if c, ok := r.owned[e.pid]; ok {
-		delete(r.owned, e.pid)
-		if c.pidfd >= 0 {
-			unix.Close(c.pidfd)
-		}
-		e.at, e.wall = now, now.Sub(c.started)
-		c.ended(e)
+	e.cpu = time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	c, ok := r.owned[e.pid]
+	if !ok {
+		r.orphanTime += e.cpu
+		return true
 	}
+	delete(r.owned, e.pid)
+	if c.pidfd >= 0 {
+		unix.Close(c.pidfd)
+	}
+	e.at, e.wall = now, now.Sub(c.started)
+	c.ended(e)
 	return true
+}
+
+// takeOrphanTime returns the processor time of the orphans since the last call.
+func (r *reaper) takeOrphanTime() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	spent := r.orphanTime
+	r.orphanTime = 0
+	return spent
+}
+
+// outcome describes a launch that has ended. Whose descendants the orphans were is unknown, so their
+// processor time is charged to the first rank.
+func (c *launchLoop) outcome(begin time.Time) Outcome {
+	out := Outcome{Reason: c.reason, Leftovers: len(c.leftovers), Survivors: c.survivors}
+	for _, r := range c.ranks {
+		exit := r.exit
+		if exit == nil {
+			continue // a survivor
+		}
+		exit.Stdout = r.stdout.finish(drainLimit)
+		if r.stderr != nil {
+			exit.Stderr = r.stderr.finish(drainLimit)
+		}
+		out.Exits = append(out.Exits, *exit)
+	}
+	if orphans := c.reaper.takeOrphanTime(); len(out.Exits) > 0 {
+		out.Exits[0].CPU += orphans
+	}
+	out.Wall = time.Since(begin)
+	return out
 }
 
 // awaitChild announces that there is no child, and sleeps until there is one.
@@ -338,6 +377,7 @@ func (r *reaper) awaitChild() {
 func (e childExit) toExit(rank int) Exit {
 	x := Exit{
 		Rank: rank, PID: e.pid, Code: e.status.ExitStatus(), Core: e.status.CoreDump(), Wall: e.wall,
+		CPU: e.cpu,
 	}
 	if e.status.Signaled() {
 		x.Signal = syscall.Signal(e.status.Signal())

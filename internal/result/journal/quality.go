@@ -96,6 +96,9 @@ const (
 	StoppedWarning = "stopped: " // it or the host was stopped while it ran
 )
 
+// ModesWarning is the prefix of a warning that the samples gather around two values.
+const ModesWarning = "two modes: "
+
 // OversubscribedWarning is part of the warning about more ranks than cores.
 const OversubscribedWarning = " ranks share "
 

@@ -24,6 +24,15 @@ func Counting(trials []*Row) []*Row {
 	return good
 }
 
+// Launches returns how many launches a row's value comes from: the samples of a program that was
+// launched until its time was precise, else one.
+func Launches(r *Row) int {
+	if s := r.Sampling; r.Clock == "program" && s != nil && s.MaxSamples > 1 {
+		return max(1, r.Samples)
+	}
+	return 1
+}
+
 // MergeTrials returns one row for each point: the median of every metric over the trials
 // that count, with the range of the trials as its spread. Points with one trial, or with
 // none that is ok, keep their first row. The result may be the given slice, so callers

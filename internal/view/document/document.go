@@ -96,6 +96,7 @@ type Table struct {
 	Columns   []Column   `json:"columns"`
 	Constants []string   `json:"constants"` // name=value
 	Rows      []TableRow `json:"rows"`
+	Note      string     `json:"note,omitempty"` // explains an empty column
 }
 
 // Column is the heading of a column.

@@ -34,12 +34,14 @@ const (
 	Status
 	Samples
 	Metric
-	Spread
+	Spread  // within a launch
+	Between // spread between launches
 	Unit
 	Limit
 	Quantile
 	Stopped
 	Quality
+	Modes
 	Rank
 	Phase
 	Reason
@@ -53,6 +55,7 @@ var roles = [...]struct {
 	prefix    string // makes a csv name unique that another column has already
 	numeric   bool   // aligned to the right in tables
 	elsewhere bool   // see Elsewhere
+	tableOnly bool   // csv has it only if the reader names it
 	value     func(c Column, r *journal.Row) string
 }{
 	Bench: {name: "bench", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Bench }},
@@ -77,6 +80,10 @@ var roles = [...]struct {
 	Spread: {prefix: "metric.", numeric: true, value: func(c Column, r *journal.Row) string {
 		return known(spreadOf(r, c.Key))
 	}},
+	Between: {prefix: "metric.", numeric: true, tableOnly: true, value: func(c Column, r *journal.Row) string {
+		s := c.launchesOf(r)
+		return known(s.spread, s.known)
+	}},
 	Unit: {prefix: "metric.", elsewhere: true, value: unitText},
 	Limit: {prefix: "limit.", numeric: true, value: func(c Column, r *journal.Row) string {
 		v, ok := r.Limits[c.Key]
@@ -92,6 +99,7 @@ var roles = [...]struct {
 		return r.Sampling.Stopped
 	}},
 	Quality: {name: "quality", value: func(_ Column, r *journal.Row) string { return string(r.Quality) }},
+	Modes:   {prefix: "metric.", tableOnly: true, value: Column.modesText},
 	Rank:    {name: "rank", elsewhere: true, value: func(_ Column, r *journal.Row) string { return optional(r.Rank) }},
 	Phase:   {name: "phase", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Phase }},
 	Reason:  {name: "reason", value: func(_ Column, r *journal.Row) string { return r.Reason }},
@@ -115,7 +123,9 @@ type Column struct {
 
 	numeric   bool // aligned to the right in tables
 	chosen    bool // named by the reader, so it is shown even if it is empty or constant
-	aggregate bool // lines are several trials: shows their number and the spread between them
+	aggregate bool // lines are several trials: shows their number
+
+	launches func() map[string]launchStats // by rowset.Key; see launchesByPoint
 }
 
 // Columns returns all columns of the rows: identity first, then numbers, then failures. csv
@@ -143,7 +153,13 @@ func Columns(h *journal.Header, rows []journal.Row) []Column {
 		return strings.Compare(a, b)
 	})
 	slices.Sort(found.limits.List)
-	return found.columns()
+	columns := found.columns()
+	for i := range columns {
+		if c := &columns[i]; c.Role == Between || c.Role == Modes {
+			c.launches = launchesByPoint(rows, c.Key)
+		}
+	}
+	return columns
 }
 
 // columnNames holds the names of a run's columns besides the fixed ones.
@@ -228,6 +244,8 @@ func (n *columnNames) columns() []Column {
 		b.add(Column{Role: Metric, Name: name, Key: name, Unit: unit})
 		if i == 0 { // the headline, or the first metric if there is none
 			b.add(Column{Role: Spread, Name: name + "_spread_pct", Key: name})
+			b.add(Column{Role: Between, Name: name + "_trials_pct", Key: name})
+			b.add(Column{Role: Modes, Name: name + "_modes", Key: name})
 		}
 		if unit != "" && !namesUnit(name, unit) {
 			b.add(Column{Role: Unit, Name: name + "_unit", Key: name, Unit: unit})
@@ -251,7 +269,7 @@ func (n *columnNames) columns() []Column {
 
 // group returns the role that the column is sorted by.
 func (r Role) group() Role {
-	if r == Spread || r == Unit {
+	if r == Spread || r == Between || r == Unit {
 		return Metric
 	}
 	return r
@@ -304,10 +322,11 @@ func (c Column) Title() string {
 			return "trials"
 		}
 	case Spread:
-		if c.aggregate {
-			return "±trials"
-		}
 		return "±95%"
+	case Between:
+		return "±trials"
+	case Modes:
+		return "two modes"
 	}
 	return c.Name
 }

@@ -16,6 +16,7 @@ func init() {
 }
 
 // writeCSV writes one record per row and trial. It writes every column, even constant ones,
+// except statistics over all trials of a point,
 // so that a script finds the same headings in every run. Control characters other than line
 // ends and tabs are escaped, and text that a spreadsheet would take for a formula gets an
 // apostrophe in front. Quoting follows RFC 4180, but lines end in a line feed only, as most
@@ -29,6 +30,7 @@ func writeCSV(w io.Writer, in Input, opts Options) error {
 	if err != nil {
 		return err
 	}
+	columns = slices.DeleteFunc(columns, func(c Column) bool { return roles[c.Role].tableOnly && !c.chosen })
 	record := make([]string, len(columns))
 	out := csv.NewWriter(w)
 	for i, c := range columns {

@@ -2,9 +2,9 @@ package export
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
@@ -89,30 +89,35 @@ func (l line) median(metric string) (float64, bool) {
 	return journal.Median(good, metric), true
 }
 
-// spread returns half the range of the trials, or half the 95 % interval of a single trial,
-// in per cent of the median.
+// spread returns half the 95 % interval of a launch in per cent of its median: the median over the
+// trials that count.
 func (l line) spread(metric string) string {
-	s, ok := 0.0, false
-	if len(l.rows) == 1 {
-		s, ok = spreadOf(l.rows[0], metric)
-	} else if v := journal.Values(journal.Counting(l.rows), metric); len(v) > 1 && stats.Median(v) != 0 {
-		s, ok = 100*(slices.Max(v)-slices.Min(v))/2/math.Abs(stats.Median(v)), true
+	var values []float64
+	for _, r := range journal.Counting(l.rows) {
+		if v, ok := spreadOf(r, metric); ok {
+			values = append(values, v)
+		}
 	}
-	if !ok {
+	if len(values) == 0 {
 		return ""
 	}
-	return strconv.FormatFloat(s, 'f', 1, 64) + "%"
+	return percentText(stats.Median(values))
 }
 
-// remarks returns where and why the point failed, then the distinct warnings of all trials.
-func (l line) remarks() []string {
+// remarks returns where and why the point failed, then the distinct warnings of all trials. Two modes
+// are left out if the table has a column for them.
+func (l line) remarks(modesShown bool) []string {
 	var parts []string
 	bad := lists.Filter(l.rows, func(r *journal.Row) bool { return r.Status != journal.OK })
 	if len(bad) > 0 {
 		parts = lists.NonEmpty(texttab.Plain(worstOf(bad).Why()))
 	}
 	for _, r := range l.rows {
-		parts = append(parts, lists.Map(r.Warnings, texttab.Plain)...)
+		for _, w := range r.Warnings {
+			if !modesShown || !strings.HasPrefix(w, journal.ModesWarning) {
+				parts = append(parts, texttab.Plain(w))
+			}
+		}
 	}
 	return lists.Distinct(parts)
 }
@@ -173,10 +178,11 @@ func (c Column) text(l line) string {
 		}
 		return unit.FormatMetric(stats.Median(values))
 	case Spread:
-		if c.aggregate != (len(l.rows) > 1) {
-			return "" // the heading names the other kind of spread
-		}
 		return l.spread(c.Key)
+	case Between:
+		return c.betweenText(l)
+	case Modes:
+		return c.lineModes(l)
 	case Limit:
 		if v, ok := r.Limits[c.Key]; ok {
 			return unit.FormatMetric(v)

@@ -39,6 +39,9 @@ func writeMarkdown(w io.Writer, in Input, opts Options) error {
 			b.WriteString(texttab.Markdown(s.gap) + "\n\n")
 		}
 	}
+	if note := launchesNote(secs); note != "" {
+		b.WriteString(texttab.Markdown(note) + "\n\n")
+	}
 	b.WriteString(texttab.Markdown(summary(all)) + "\n")
 	_, err = w.Write(b.Bytes())
 	return err

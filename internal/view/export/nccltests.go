@@ -229,7 +229,7 @@ func (t *ncclTable) write(b *bytes.Buffer) {
 			if len(place.rows) > 0 && place.worst().Status != journal.OK {
 				fmt.Fprintf(b, "# %s %s: %s: %s\n", l.row.Point.At(ncclSize), [...]string{"out-of-place", "in-place"}[i],
 					place.status(),
-					strings.Join(place.remarks(), "; "))
+					strings.Join(place.remarks(false), "; "))
 			}
 		}
 	}

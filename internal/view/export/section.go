@@ -21,6 +21,7 @@ type section struct {
 	gap       string   // text in place of the lines left out, "" if none were
 	gapAt     int      // index of the line after the gap
 	legend    []string // explains the marks in the lines
+	single    bool     // some line has one launch only, so that its spread between launches is empty
 }
 
 // sections splits the rows into tables in order of appearance. It also returns the lines of
@@ -51,6 +52,7 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 		s.gap, s.gapAt = gapText(ls[from:to]), from
 		shown = slices.Concat(ls[:from], ls[to:])
 	}
+	modesShown := slices.ContainsFunc(columns, func(c Column) bool { return c.Role == Modes })
 	var shownCells [][]string // by column
 	for _, c := range columns {
 		if !c.chosen && c.Role.Elsewhere() {
@@ -60,11 +62,13 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 		var column []string
 		var constant bool
 		if c.Role == Reason {
-			column, s.legend = marks(ls)
+			column, s.legend = marks(ls, modesShown)
 		} else {
 			column, constant = cells(c, ls)
 		}
-		if !c.shown(column, constant) {
+		measured := c.Role == Between && slices.ContainsFunc(ls, c.measures)
+		s.single = s.single || measured && c.hasGap(column, ls)
+		if !measured && !c.shown(column, constant) {
 			if c.lifted(column, constant) {
 				s.constants = append(s.constants, c.Title()+"="+column[0])
 			}
@@ -88,9 +92,9 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 }
 
 // marks returns a cell with the marks of each line's remarks, and the legend of the marks.
-func marks(ls []line) (column, legend []string) {
+func marks(ls []line, modesShown bool) (column, legend []string) {
 	var l texttab.Legend
-	column = lists.Map(ls, func(x line) string { return l.Mark(x.remarks()...) })
+	column = lists.Map(ls, func(x line) string { return l.Mark(x.remarks(modesShown)...) })
 	return column, l.Lines("line", "lines")
 }
 
@@ -100,13 +104,34 @@ func cells(c Column, ls []line) (column []string, constant bool) {
 	return column, !slices.ContainsFunc(column, func(text string) bool { return text != column[0] })
 }
 
+// measures reports whether a line has a measured value of the column's metric.
+func (c Column) measures(l line) bool { return slices.ContainsFunc(l.rows, c.Measures) }
+
+// hasGap reports whether the cell of a measured line is empty.
+func (c Column) hasGap(column []string, ls []line) bool {
+	for i, text := range column {
+		if text == "" && c.measures(ls[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// launchesNote returns the note about single launches if some table needs it, else "".
+func launchesNote(secs []section) string {
+	if slices.ContainsFunc(secs, func(s section) bool { return s.single }) {
+		return LaunchesNote
+	}
+	return ""
+}
+
 // shown reports whether a column is part of the table.
 func (c Column) shown(column []string, constant bool) bool {
 	if c.chosen {
 		return true
 	}
 	switch c.Role {
-	case Metric, Spread, Reason, Quality:
+	case Metric, Spread, Between, Reason, Quality, Modes:
 		return slices.ContainsFunc(column, func(s string) bool { return s != "" })
 	case Status:
 		return slices.ContainsFunc(column, func(s string) bool { return s != string(journal.OK) })

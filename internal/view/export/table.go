@@ -31,6 +31,9 @@ func writeTable(w io.Writer, in Input, opts Options) error {
 		}
 		b.WriteByte('\n')
 	}
+	if note := launchesNote(secs); note != "" {
+		fmt.Fprintln(b, texttab.Wrap(strings.Fields(note), opts.Width, ""))
+	}
 	fmt.Fprintln(b, summary(all))
 	return b.Flush()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -40,6 +41,10 @@ func TestFigureGolden(t *testing.T) {
 	noTime := fixtureRow(coords{1 << 25, "f32", 2, "", 0})
 	delete(noTime.Metrics, headline)
 	parts = append(parts, noTime)
+	split := sweep(sizes[:2], []string{"f32"}, []int{2}, []string{""}, 1)
+	s := split[1].Stats.Get(headline)
+	s.Modes = []stats.Mode{{Center: 5, Share: 0.52}, {Center: 10, Share: 0.48}}
+	split[1].Stats = split[1].Stats.With(headline, s)
 	four := []string{"f32", "f16", "bf16", "i32"}
 	for _, c := range []struct {
 		name, plot string
@@ -58,6 +63,7 @@ func TestFigureGolden(t *testing.T) {
 		{"panels_log", "x=size,by=dtype,y=time_us.p50",
 			append(sweep(sizes[:2], four, []int{1, 2, 4}, []string{""}, 1), sweep(sizes, four, []int{8}, []string{""}, 1)...)},
 		{"parts", "x=size", parts},
+		{"modes", "x=size", split},
 		{"all_failed", "x=size,y=whatever", []journal.Row{notOK(parts[0], journal.Failed, "no")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

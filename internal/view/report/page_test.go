@@ -21,6 +21,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/document"
+	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
@@ -230,9 +231,16 @@ func TestTableConstants(t *testing.T) {
 	for _, c := range got[0].Columns {
 		heads = append(heads, c.Title)
 	}
-	want = []string{"num_ranks", "size", "dtype", "status", "samples", "time_us", "±95%", "busbw (GB/s)", "limit.link"}
+	want = []string{"num_ranks", "size", "dtype", "status", "samples", "time_us", "±95%", "±trials", "busbw (GB/s)",
+		"limit.link"}
 	if diff := cmp.Diff(want, heads); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
+	}
+	other := fixtureRow(coords{1024, "f32", 2, "", 0})
+	other.Part = "other"
+	parts, _ := tables(fixtureHeader(), append(fixtureRun().Rows, other))
+	if len(parts) != 2 || parts[0].Note != export.LaunchesNote || parts[1].Note != "" {
+		t.Errorf("the note on single launches is not shown once: %q and %q", parts[0].Note, parts[1].Note)
 	}
 }
 

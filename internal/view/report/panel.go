@@ -10,6 +10,8 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -23,6 +25,14 @@ type drawing struct {
 
 	trials, interval bool // the meanings of the error bars so far
 	hollow, failed   bool // whether there are such points
+	modes            []modePoint
+}
+
+// modePoint is a point whose samples have two modes.
+type modePoint struct {
+	x     float64
+	label string
+	modes []stats.Mode
 }
 
 // xAxis is the x axis of all panels. It has categories if any value is a text.
@@ -95,7 +105,9 @@ func powersOfTwo(values []float64) bool {
 func (d *drawing) panel(in panelDots) figure.Panel {
 	p := figure.Panel{Title: in.title, X: d.axis.Axis}
 	all := slices.DeleteFunc(seriesOf(in.dots, d.by), func(s panelDots) bool { return !anyGood(s.dots) })
+	known := len(d.modes)
 	p.Lines, p.Series = d.limits(all, lists.Map(all, d.series))
+	p.Series = append(p.Series, modeSeries(d.modes[known:])...)
 	p.Y = d.yAxis(p)
 	if len(p.Series) == 1 && len(p.Lines) == 0 && all[0].title == "" {
 		p.Legend = figure.LegendNone // the axis names the only curve already
@@ -103,7 +115,7 @@ func (d *drawing) panel(in panelDots) figure.Panel {
 	if d.axis.slots != nil {
 		kind := categoryKind(p, len(d.axis.slots))
 		for i := range p.Series {
-			if !p.Series[i].Dashed {
+			if !p.Series[i].Dashed && p.Series[i].Kind == "" {
 				p.Series[i].Kind = kind
 			}
 		}
@@ -123,8 +135,47 @@ func (d *drawing) series(in panelDots) figure.Series {
 		d.interval = d.interval || len(dots) == 1 && pt.Low < pt.High
 		d.hollow, d.failed = d.hollow || pt.Hollow, d.failed || pt.Failed
 		s.Points = append(s.Points, pt)
+		if at := slices.IndexFunc(dots, func(o dot) bool { return d.modesOf(o) != nil }); at >= 0 {
+			label := strings.TrimSpace(in.title + " " + d.x.label(dots[at].x))
+			d.modes = append(d.modes, modePoint{pt.X, label, d.modesOf(dots[at])})
+		}
 	}
 	return s
+}
+
+// modesOf returns the two modes of the drawn metric in a row, or nil.
+func (d *drawing) modesOf(o dot) []stats.Mode {
+	if d.y.stat != "" {
+		return nil
+	}
+	return journal.Modes(o.row, d.y.metric)
+}
+
+// modeSeries marks both modes of the points that have two.
+func modeSeries(points []modePoint) []figure.Series {
+	if len(points) == 0 {
+		return nil
+	}
+	s := figure.Series{Name: "two modes", Kind: figure.Scatter, Dashed: true}
+	for _, m := range points {
+		for _, mode := range m.modes {
+			s.Points = append(s.Points, figure.Point{X: m.x, Y: mode.Center})
+		}
+	}
+	return []figure.Series{s}
+}
+
+// modesNote gives the modes of the first points that have two, with their shares.
+func (d *drawing) modesNote() string {
+	const most = 3
+	texts := lists.Map(d.modes[:min(most, len(d.modes))], func(m modePoint) string {
+		return fmt.Sprintf("%s %s (%.0f %%) and %s (%.0f %%)", m.label, MetricText(m.modes[0].Center, d.y.unit),
+			100*m.modes[0].Share, MetricText(m.modes[1].Center, d.y.unit), 100*m.modes[1].Share)
+	})
+	if more := len(d.modes) - most; more > 0 {
+		texts = append(texts, unit.Plural(more, "more point"))
+	}
+	return "two modes: " + strings.Join(texts, ", ")
 }
 
 // maxBars is the number of bars that fit into a panel.
@@ -320,6 +371,7 @@ func (d *drawing) note(left omissions, added []coord) string {
 		{d.interval, "bars: 95 % confidence interval of the median"},
 		{d.hollow, "hollow: disturbed while measured"},
 		{d.failed, "×: the point failed"},
+		{len(d.modes) > 0, d.modesNote()},
 	} {
 		if n.has {
 			notes = append(notes, n.text)

@@ -211,11 +211,9 @@ func settledRows(y quantity, rows []journal.Row) (out []*journal.Row, sure bool)
 func overLaunches(rows []*journal.Row) (merged []*journal.Row, launches map[*journal.Row]int, single int) {
 	launches = map[*journal.Row]int{}
 	for _, p := range lists.GroupBy(rows, func(r *journal.Row) string { return rowset.Key(r) }) {
-		first, n := p.Items[0], len(p.Items)
+		first := p.Items[0]
+		n := len(p.Items) * journal.Launches(first)
 		computed := first.Kind == journal.Simulated || first.Kind == journal.Modelled
-		if s := first.Sampling; first.Clock == "program" && s != nil && s.MaxSamples > 1 {
-			n *= first.Samples // every sample is a launch of the program
-		}
 		if n == 1 && !computed {
 			single++
 			continue

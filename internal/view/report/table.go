@@ -36,9 +36,14 @@ func tables(h *journal.Header, rows []journal.Row) (out []document.Table, omitte
 		omitted += ". All are in rows.csv."
 		rows = rows[:maxRows]
 	}
+	noted := false // the note is shown once
 	return lists.Map(rowset.GroupBy(rowset.All(rows), rowset.BenchPart), func(g rowset.Group[string]) document.Table {
 		t := RowTable(columns, g.Rows, g.Rows)
 		t.Title = g.Key
+		if noted {
+			t.Note = ""
+		}
+		noted = noted || t.Note != ""
 		return t
 	}), omitted
 }
@@ -60,7 +65,14 @@ func RowTable(columns []export.Column, all, shown []*journal.Row) document.Table
 			value = func(r *journal.Row) string { return cellOf(c, r).Text }
 		}
 		first, exact := cellOf(c, all[0]), value(all[0])
-		if !slices.ContainsFunc(all, func(r *journal.Row) bool { return value(r) != exact }) {
+		if c.Role == export.Between {
+			if !slices.ContainsFunc(all, c.Measures) {
+				continue
+			}
+			if slices.ContainsFunc(shown, func(r *journal.Row) bool { return c.Measures(r) && value(r) == "" }) {
+				t.Note = export.LaunchesNote
+			}
+		} else if !slices.ContainsFunc(all, func(r *journal.Row) bool { return value(r) != exact }) {
 			always := c.Role == export.Status || c.Role == export.Metric || c.Role == export.Quality || len(all) == 1
 			if first.Text != "" && !always && c.Role != export.Spread && c.Role != export.Trial {
 				t.Constants = append(t.Constants, c.Title()+"="+first.Text)
@@ -147,13 +159,13 @@ func cellOf(c export.Column, r *journal.Row) document.Cell {
 		if v, ok := r.Options.Get(c.Key); ok {
 			out.Text = v.Pretty()
 		}
-	case export.Metric, export.Limit, export.Spread:
+	case export.Metric, export.Limit, export.Spread, export.Between:
 		v, err := strconv.ParseFloat(exact, 64)
 		if err != nil {
 			break
 		}
 		out.Text = unit.FormatMetric(v)
-		if c.Role == export.Spread {
+		if c.Role == export.Spread || c.Role == export.Between {
 			out.Text = strconv.FormatFloat(v, 'f', 1, 64) + "%"
 		}
 	}

@@ -47,7 +47,7 @@ func Sections(r tune.Result) []bench.Section {
 // because the names are often too long for a sentence.
 func (s story) beside() [][]string {
 	best := s.f.Answer.Best
-	if best < 0 || best == s.f.Default {
+	if best < 0 || best == s.f.Default || s.singleLaunch() {
 		return nil
 	}
 	table := [][]string{{"variable", "best", "default"}}
@@ -79,6 +79,8 @@ func winners(r tune.Result) [][]string {
 		case a.Best < 0:
 		case a.Best == f.Default:
 			verdict = "keep the default"
+		case s.singleLaunch():
+			best, verdict = "not resolved", "one launch does not show how launches differ"
 		case c == nil || !a.Done:
 			verdict = "not confirmed"
 		default:
@@ -86,6 +88,9 @@ func winners(r tune.Result) [][]string {
 			if Gained(f) {
 				verdict = "gain confirmed"
 			}
+		}
+		if len(a.Modes) == 2 {
+			verdict = strings.TrimPrefix(verdict+"; "+s.modes(), "; ")
 		}
 		table = append(table, []string{f.Per, best, gain, verdict, fmt.Sprint(a.Launches)})
 	}
@@ -152,6 +157,9 @@ func (s story) convergence() (figure.Panel, bool) {
 	p := figure.Panel{Title: s.f.Per, X: figure.Axis{Label: "launches"},
 		Y:    figure.Axis{Label: s.r.Metric + " against the default", Unit: figure.Percent},
 		Note: "as expected from the launches until then, which chose it; only the confirmation is a claim"}
+	if len(s.f.Answer.Modes) == 2 {
+		p.Note += "; " + s.modes()
+	}
 	zero := 0.0
 	p.Lines = []figure.Line{{Label: "the default", Y: &zero}}
 	for i, phase := range []tune.Phase{tune.Explore, tune.Contend} {

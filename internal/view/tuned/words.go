@@ -123,8 +123,16 @@ func Gained(f tune.Finding) bool {
 	return c != nil && c.Known && c.High < 0 && f.Answer.Done
 }
 
-// headline states the result in one sentence.
+// headline states the result in one sentence. If the launches of the best setting have two modes, it
+// gives both, because a single number would be the value of neither.
 func (s story) headline() string {
+	if len(s.f.Answer.Modes) == 2 {
+		return s.verdict() + "; " + s.modes()
+	}
+	return s.verdict()
+}
+
+func (s story) verdict() string {
 	a, at := s.f.Answer, ""
 	if s.f.Per != "" {
 		at = s.f.Per + ": "
@@ -138,7 +146,7 @@ func (s story) headline() string {
 		return at + "so far nothing is better than " + s.name(a.Best)
 	case a.Best == s.f.Default:
 		return at + "nothing better was found than " + s.name(a.Best)
-	case a.ChosenBy == 1 && (c == nil || !a.Done) && a.Rounds == 0:
+	case s.singleLaunch():
 		return fmt.Sprintf("%snot resolved: the fastest launch was with %s, but one launch does not show how launches "+
 			"differ", at, s.name(a.Best))
 	case !a.Done:
@@ -150,11 +158,7 @@ func (s story) headline() string {
 		return fmt.Sprintf("%sbest so far is %s, not confirmed: nothing was left to compare it with the default", at,
 			s.name(a.Best))
 	case Gained(s.f):
-		modes := ""
-		if len(a.Modes) == 2 {
-			modes = "; its launches have two modes"
-		}
-		return fmt.Sprintf("%sbest is %s: %s %s against the default%s", at, s.name(a.Best), s.r.Metric, s.change(*c), modes)
+		return fmt.Sprintf("%sbest is %s: %s %s against the default", at, s.name(a.Best), s.r.Metric, s.change(*c))
 	case !c.Known:
 		return fmt.Sprintf("%snot confirmed: the time or the launches ended after %s of %s and the default, too few to "+
 			"tell them apart (%s %+.1f %%)",
@@ -166,6 +170,12 @@ func (s story) headline() string {
 		return fmt.Sprintf("%sno gain over the default is confirmed: %s comes to %s %s", at, s.name(a.Best), s.r.Metric,
 			s.change(*c))
 	}
+}
+
+// singleLaunch reports whether one launch alone chose the best setting.
+func (s story) singleLaunch() bool {
+	a := s.f.Answer
+	return a.ChosenBy == 1 && (a.Confirmed == nil || !a.Done) && a.Rounds == 0
 }
 
 // reasons explains why all settings failed: the first reason, and how many have others.
@@ -198,10 +208,7 @@ func (s story) lines() (out []string) {
 		}
 		add("  %s %s of fresh launches that had no part in the choice", how, unit.Plural(c.Count, "pair"))
 	}
-	switch l := a.Level; {
-	case len(a.Modes) == 2:
-		add("  %s", s.modes())
-	case l != nil && s.f.Cells == 1:
+	if l := a.Level; l != nil && s.f.Cells == 1 && len(a.Modes) != 2 { // the headline has the two modes
 		add("  %s", s.level(*l))
 	}
 	if a.Best >= 0 {

@@ -20,6 +20,8 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/document"
+	"github.com/kernbench/kernbench/internal/view/export"
 )
 
 // record stores a run with one point per value in each trial.
@@ -182,8 +184,15 @@ func TestRuns(t *testing.T) {
 		t.Errorf("%+v", page)
 	}
 	rows := ask[rowPage](t, s, "/api/rows?run=b/c@two&sort=-time_us&only=n%3E0")
-	if rows.Total != 2 || rows.Rows[0].Cells[len(rows.Rows[0].Cells)-1].Text != "2.002" {
+	at := func(name string) int {
+		return slices.IndexFunc(rows.Columns, func(c document.Column) bool { return c.Title == name })
+	}
+	if rows.Total != 2 || rows.Rows[0].Cells[at("time_us")].Text != "2.002" ||
+		rows.Rows[0].Cells[at("±trials")].Text != "0.0%" || rows.Note != "" {
 		t.Errorf("%+v", rows)
+	}
+	if single := ask[rowPage](t, s, "/api/rows?run=a@later"); single.Note != export.LaunchesNote {
+		t.Errorf("one launch without a note: %+v", single)
 	}
 }
 

@@ -120,6 +120,7 @@ async function drawRows(host, asked, place) {
   const last = data.from + data.rows.length;
   host.replaceChildren(data.constants.length ? h('p', { class: 'soft small', text: data.constants.join('  ') }) : '',
     data.total ? table([...head, h('th', {}, h('span', { class: 'unseen', text: 'History' }))], lines, { label: 'Rows' }) : h('p', { class: 'notice', text: 'No row matches.' }),
+    data.note ? h('p', { class: 'soft small', text: data.note }) : '',
     h('div', { class: 'bar' }, h('span', { class: 'soft', text: data.total ? `${(data.from + 1).toLocaleString('en')} to ${last.toLocaleString('en')} of ${plural(data.total, 'row')}` : '' }),
       data.from > 0 ? h('button', { type: 'button', text: 'Previous', on: { click: () => again({ rows: Math.max(0, data.from - 200) }) } }) : '',
       last < data.total ? h('button', { type: 'button', text: 'Next', on: { click: () => again({ rows: last }) } }) : '',

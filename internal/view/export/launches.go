@@ -1,0 +1,129 @@
+package export
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+)
+
+// LaunchesNote is the footnote of a table in which the spread between launches is unknown for some
+// line.
+const LaunchesNote = "An empty ±trials means one launch, which does not show how launches differ, often by more than " +
+	"±95%. Use --trials 4."
+
+// launchStats describes how the launches of a point differ in one metric.
+type launchStats struct {
+	spread float64 // half the range of the launches, in per cent of their median
+	known  bool    // there is more than one launch
+	modes  []stats.Mode
+}
+
+// launchStatsOf compares the launches among the rows of one point. A program that was launched until
+// its time was precise has several launches in one row.
+func launchStatsOf(rows []*journal.Row, metric string) launchStats {
+	good := journal.Counting(rows)
+	values := journal.Values(good, metric)
+	var low, mid, high float64
+	switch {
+	case len(values) > 1:
+		low, mid, high = slices.Min(values), stats.Median(values), slices.Max(values)
+	case len(values) == 1 && journal.Launches(good[0]) > 1:
+		s, _ := good[0].Stats.Find(metric)
+		low, mid, high = s.Min, s.P50, s.Max
+	}
+	if mid == 0 || low == high && good[0].Kind != journal.Measured { // computed values do not differ
+		return launchStats{}
+	}
+	return launchStats{spread: 100 * (high - low) / 2 / math.Abs(mid), known: true, modes: stats.FindModes(values)}
+}
+
+// launchesByPoint returns a function that compares the launches of every point, by rowset.Key. It does
+// so when it is first called, and returns nil if no point has a second trial.
+func launchesByPoint(rows []journal.Row, metric string) func() map[string]launchStats {
+	return sync.OnceValue(func() map[string]launchStats {
+		all := rowset.All(rows)
+		if !slices.ContainsFunc(all, func(r *journal.Row) bool { return r.Trial > 0 }) {
+			return nil
+		}
+		out := map[string]launchStats{}
+		for _, g := range lists.GroupBy(all, func(r *journal.Row) string { return rowset.Key(r) }) {
+			out[g.Key] = launchStatsOf(g.Items, metric)
+		}
+		return out
+	})
+}
+
+// launchesOf returns how the launches of a row's point differ.
+func (c Column) launchesOf(r *journal.Row) launchStats {
+	if c.launches != nil {
+		if all := c.launches(); all != nil {
+			return all[rowset.Key(r)]
+		}
+	}
+	return launchStatsOf([]*journal.Row{r}, c.Key)
+}
+
+// Measures reports whether a row has a measured value of the column's metric, so that a second launch
+// could differ.
+func (c Column) Measures(r *journal.Row) bool {
+	_, has := r.Metrics[c.Key]
+	return has && r.Status == journal.OK && r.Kind != journal.Simulated && r.Kind != journal.Modelled
+}
+
+// betweenText returns the spread between the launches of a line.
+func (c Column) betweenText(l line) string {
+	s := launchStats{}
+	if len(l.rows) > 1 {
+		s = launchStatsOf(l.rows, c.Key)
+	} else {
+		s = c.launchesOf(l.rows[0])
+	}
+	if !s.known {
+		return ""
+	}
+	return percentText(s.spread)
+}
+
+func percentText(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) + "%" }
+
+// modesText returns the two modes of a row's metric with their shares, or "": the modes of the launches of
+// its point, or else of the samples of the row.
+func (c Column) modesText(r *journal.Row) string {
+	if m := c.launchesOf(r).modes; m != nil {
+		return modesText(m) + " of the launches"
+	}
+	return modesText(journal.Modes(r, c.Key))
+}
+
+// lineModes is like modesText for a line. If the samples of only some trials have two modes, it says of
+// how many, and shows the first.
+func (c Column) lineModes(l line) string {
+	if len(l.rows) == 1 {
+		return c.modesText(l.rows[0])
+	}
+	if m := launchStatsOf(l.rows, c.Key).modes; m != nil {
+		return modesText(m) + " of the launches"
+	}
+	good := journal.Counting(l.rows)
+	split := lists.Filter(good, func(r *journal.Row) bool { return journal.Modes(r, c.Key) != nil })
+	if len(split) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s in %d/%d trials", modesText(journal.Modes(split[0], c.Key)), len(split), len(good))
+}
+
+func modesText(m []stats.Mode) string {
+	if len(m) != 2 {
+		return ""
+	}
+	return fmt.Sprintf("%s (%.0f%%) or %s (%.0f%%)", unit.FormatMetric(m[0].Center), 100*m[0].Share,
+		unit.FormatMetric(m[1].Center), 100*m[1].Share)
+}
