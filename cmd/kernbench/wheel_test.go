@@ -25,8 +25,8 @@ func checkWheel(t *testing.T, shell func(script string) string) {
 		"PYTHONPATH && " +
 		"export PATH=/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 && "
 	// pip runs from the wheel that Debian's venv would unpack, which takes less time than unpacking it.
-	const pip = "PYTHONPATH=$(ls /usr/share/python-wheels/pip-*.whl) /usr/bin/python3 -m pip --python $DIR/$NAME/bin/python " +
-		"install -q --no-index $DIST/*.whl"
+	const pip = "PYTHONPATH=$(ls /usr/share/python-wheels/pip-*.whl) /usr/bin/python3 -m pip " +
+		"--python $DIR/$NAME/bin/python install -q --no-index $DIST/*.whl"
 	shell("/usr/bin/python3 -m venv --without-pip $DIR/clean && NAME=clean && " + pip)
 	expect(shell("NAME=clean && "+bare+
 		"$DIR/clean/bin/kernbench version; $DIR/clean/bin/kernbench run -q -f bench_sum.py --format csv; "+
