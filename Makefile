@@ -106,7 +106,7 @@ race: race-parallel race-serial
 
 # PIXELS are packages compiled without the race detector: they rasterise and encode figures. With the
 # detector, they would take most of the test time. They keep no state between figures.
-PIXELS := image/png compress/flate github.com/golang/freetype/raster
+PIXELS := compress/flate github.com/kernbench/kernbench/internal/result/draw github.com/golang/freetype/raster
 
 # INLINED are the packages that the race build compiles with inlining: our own, and the few others in which
 # the tests spend time. Inlining takes a third of the compile time.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
-	"image/png"
+	"image"
 	"io"
 
 	"gonum.org/v1/plot/vg"
@@ -26,9 +26,11 @@ func (p Page) PNG(w io.Writer, dpi int) error {
 	// vgimg paints the background white.
 	canvas := vgimg.NewWith(vgimg.UseWH(vg.Length(p.W), vg.Length(p.H)), vgimg.UseDPI(dpi))
 	p.Draw(Pen{canvas})
-	// Pages have flat colors: better compression saves 3 % and takes 1.2 to 1.8 times as long.
-	encoder := png.Encoder{CompressionLevel: png.BestSpeed}
-	if err := encoder.Encode(w, canvas.Image()); err != nil {
+	m, ok := canvas.Image().(*image.RGBA)
+	if !ok {
+		return fmt.Errorf("writing PNG: the canvas is a %T", canvas.Image())
+	}
+	if err := writePNG(w, m); err != nil {
 		return fmt.Errorf("writing PNG: %w", err)
 	}
 	return nil
