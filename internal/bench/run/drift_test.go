@@ -14,7 +14,8 @@ import (
 
 // interleaved makes the rows of interleaved trials: settings times trials launches, each with some points. The time
 // of a launch is scaled by the factor for its place in the run, from 0 to 1, and by noise of 2 %.
-func interleaved(r *rand.Rand, settings, trials, points int, factor func(setting int, at float64) float64) []journal.Row {
+func interleaved(r *rand.Rand, settings, trials, points int,
+	factor func(setting int, at float64) float64) []journal.Row {
 	var rows []journal.Row
 	for trial := range trials {
 		for k, setting := range r.Perm(settings) {

@@ -69,7 +69,8 @@ func TestModesColumn(t *testing.T) {
 			t.Errorf("%q is missing:\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "some text") || !strings.Contains(write(t, "csv", Input{Rows: rows}, Options{}), "some text") {
+	if strings.Contains(text, "some text") ||
+		!strings.Contains(write(t, "csv", Input{Rows: rows}, Options{}), "some text") {
 		t.Errorf("the warning is repeated in the table, or missing from csv:\n%s", text)
 	}
 }
