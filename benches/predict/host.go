@@ -205,7 +205,7 @@ func predictHost(ctx context.Context, s *bench.State) error {
 	}
 	f.recordMeasured(s, algorithms, bytes)
 	e, reason := fit.Validation(bytes)
-	record(s, us, bytes, f.ranks, e, reason)
+	record(s, predict.AllReduce, us, bytes, f.ranks, predict.Validation{ErrorStats: e, Reason: reason})
 	return nil
 }
 

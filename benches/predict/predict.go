@@ -1,4 +1,4 @@
-// Package predict is the bench `predict`. It predicts the time of an all-reduce on a cluster
+// Package predict is the bench `predict`. It predicts the time of a collective on a cluster
 // of GPUs, by NCCL's algorithms and protocols, or between the cores of a host, by the
 // library's own algorithms. It measures nothing: package internal/result/predict has the
 // models, which are fitted to published or measured times, and their errors.
@@ -26,32 +26,35 @@ import (
 // Axes and details of a row.
 const (
 	clusterAxis, opAxis, sizeAxis, algorithmAxis, protocolAxis = "cluster", "op", "size", "algorithm", "protocol"
-	choiceDetail, validationDetail, curveDetail, clusterDetail = "choice", "validation", "published", "cluster"
+	choiceDetail, validationDetail, clusterDetail              = "choice", "validation", "cluster"
+	errorMedian, errorP90                                      = "error_pct_median", "error_pct_p90"
 )
 
-const (
-	allReduce = "allreduce" // the only operation with a model
-	nvls      = "nvls"      // the algorithm of a switch that adds
-)
+const nvls = "nvls" // the algorithm of a switch that adds
 
 // Bench returns the declaration of the bench.
 func Bench() *bench.Bench {
 	return bench.New("predict", body,
-		bench.Help("predicted time of an all-reduce on a cluster of GPUs, by algorithm and protocol, from a model fitted to "+
+		bench.Help("predicted time of a collective on a cluster of GPUs, by algorithm and protocol, from a model fitted to "+
 			"published times"),
 		bench.Doc(`Predicts the time of an all-reduce with the model that NCCL uses to choose among
 ring, tree and a switch that adds (nvls), with the protocols LL, LL128 and
-Simple. best is the fastest.
+Simple. best is the fastest. op may also be allgather, reduce_scatter (rings) or
+alltoall (direct).
 
 cluster is a kind of node (`+strings.Join(predict.NodeKinds(), ", ")+`),
 its GPUs and the number of nodes, such as h100-8x4, or a file.yaml that states
 the numbers of GPUs and NICs, their GB/s, and the sources of these numbers.
 
-Latencies and bandwidths within a node are fitted to every second size of the
-published times of NCCL on that GPU. The error is measured on the sizes left
-out; low_us and high_us are its 90th percentile to either side. Predictions
-without published times to compare with (other GPUs, several nodes, single
-algorithms and protocols) are labelled "not validated" and have no interval.
+The model is fitted to published times of NCCL within one node. Every row has the
+error of such predictions on systems that were left out of the fit as a whole
+(error_pct_median, error_pct_p90) and says what was left out (validated_by): a
+rank count, a GPU kind, a generation of NVLink or a node count. If the system itself
+was measured, the row is interpolated between its sizes and says so. low_us and
+high_us are the 90th percentile to either side. Rows that no measured time validates
+(single algorithms and protocols, networks and node counts unlike the measured ones)
+are labelled "not validated" and have no interval.
+"kernbench predict --errors" computes the errors again from the data.
 
 Cluster host, or host-2 for two ranks, is a machine that kernbench probe
 measured (--probe FILE; by default this host). There the algorithms are the
@@ -68,22 +71,25 @@ hosts, are not modelled.
   kernbench run --bench predict --cluster h100-8x1
   kernbench run --bench predict --cluster h100-8x4,h200-8x4 --size 1K:1G:x4 --algorithm best
   kernbench run --bench predict --cluster h100-8x1 --algorithm ring,tree --protocol LL,LL128,Simple
+  kernbench run --bench predict --cluster b200-8x1 --op allreduce,allgather,alltoall --algorithm best --protocol best
   kernbench run --bench llm-impact --curve predict:h100-8x1 --tp 8
   kernbench run --bench predict --cluster host-2 --probe limits.json --measured out/cpu --algorithm ring,two-stage`),
 		bench.FileOption(probeOption, "", "probe result that describes cluster host; empty is this host's own"),
 		bench.Option(measuredOption, bench.KindString, "",
 			"RUN with all-reduces measured on cluster host, to fit and test its model"),
-		bench.Version("2"),
+		bench.Version("3"),
 		bench.Ranks("1"),
 		bench.Strings(clusterAxis, "h100-8x1", "h100-8x4"),
-		bench.Strings(opAxis, allReduce),
-		bench.Strings(algorithmAxis, withBest(predict.Algorithms)...),
+		bench.Strings(opAxis, predict.AllReduce),
+		bench.Strings(algorithmAxis, withBest(reducers)...),
 		bench.Strings(protocolAxis, withBest(predict.Protocols)...),
 		bench.Bytes(sizeAxis, "1K:1G:x4"),
 		bench.Metric("time_us", "us", "lower"),
 		bench.Metric("busbw", "GB/s", "higher"),
 		bench.Metric("low_us", "us", ""),
 		bench.Metric("high_us", "us", ""),
+		bench.Metric(errorMedian, "%", ""),
+		bench.Metric(errorP90, "%", ""),
 		bench.Metric(measuredMetric, "us", ""),
 		bench.Refuse(checkPoint),
 		bench.ContentHashes(contentHashes),
@@ -92,6 +98,9 @@ hosts, are not modelled.
 		bench.Sections(sections),
 	)
 }
+
+// reducers are the algorithms of an all-reduce.
+var reducers = []string{"ring", "tree", nvls}
 
 // withBest returns the values of an axis: best, then the names.
 func withBest(names []string) []string { return append([]string{predict.Best}, names...) }
@@ -115,7 +124,12 @@ func contentHashes(p, options point.Point) map[string]string {
 // checkCombination drops points whose cluster, algorithm and protocol cannot be combined.
 func checkCombination(p point.Point) error {
 	algorithm, protocol := p.At(algorithmAxis).String(), p.At(protocolAxis).String()
+	op := p.At(opAxis).String()
 	switch named := protocol != predict.Best; {
+	case op != predict.AllReduce && algorithm != predict.Best && algorithm != ringAlgorithm(op):
+		return fmt.Errorf("%s has only the algorithm %s", op, ringAlgorithm(op))
+	case op == predict.AllToAll && protocol == "LL128":
+		return fmt.Errorf("%s has no protocol LL128", op)
 	case isHost(p.At(clusterAxis).String()) && (named || algorithm == nvls):
 		return errors.New("protocols and a switch that adds are for GPUs: ranks on a host have neither")
 	case algorithm == nvls && named && protocol != "Simple":
@@ -124,10 +138,20 @@ func checkCombination(p point.Point) error {
 	return nil
 }
 
+// ringAlgorithm returns the only algorithm of an operation that is not an all-reduce.
+func ringAlgorithm(op string) string {
+	if op == predict.AllToAll {
+		return "direct"
+	}
+	return "ring"
+}
+
 // checkPoint refuses points for which there is no model, before anything runs.
 func checkPoint(p, options point.Point) error {
-	if op := p.At(opAxis).String(); op != allReduce {
-		return bench.Unknown("op", op, []string{allReduce})
+	if op := p.At(opAxis).String(); !slices.Contains(predict.Ops, op) {
+		return bench.Unknown("op", op, predict.Ops)
+	} else if isHost(p.At(clusterAxis).String()) && op != predict.AllReduce {
+		return fmt.Errorf("cluster %s has a model of %s only, not of %s", hostName, predict.AllReduce, op)
 	}
 	if cluster := p.At(clusterAxis).String(); isHost(cluster) {
 		return checkHost(cluster, p.At(algorithmAxis).String(), options.At(probeOption).String(),
@@ -155,7 +179,8 @@ func body(ctx context.Context, s *bench.State) error {
 		return err
 	}
 	bytes := int64(s.Int(sizeAxis))
-	p, err := c.Predict(s.Str(algorithmAxis), s.Str(protocolAxis), bytes)
+	op := s.Str(opAxis)
+	p, err := c.Predict(op, s.Str(algorithmAxis), s.Str(protocolAxis), bytes)
 	if err != nil {
 		return bench.Skip("%v", err)
 	}
@@ -163,35 +188,42 @@ func body(ctx context.Context, s *bench.State) error {
 	s.Detail(clusterDetail, c.Describe())
 	s.Detail("sources", strings.Join(c.Sources, "; "))
 	s.Report("gpus", float64(c.Ranks()), "", "")
-	if c.Nodes == 1 && c.Curve != "" {
-		s.Detail(curveDetail, c.Curve)
-	}
 	ownChoice := s.Str(algorithmAxis) == predict.Best && s.Str(protocolAxis) == predict.Best
-	e, reason := c.Validation(bytes, ownChoice)
-	record(s, p.US, bytes, c.Ranks(), e, reason)
+	record(s, op, p.US, bytes, c.Ranks(), c.Validate(op, bytes, ownChoice))
 	return nil
 }
 
-// record records a predicted time with the interval that the error on sizes left out of the
-// fit gives, or with the reason why the error is not known.
-func record(s *bench.State, us float64, bytes int64, ranks int, e predict.ErrorStats, reason string) {
+// record records a predicted time with its error on systems left out of the fit and the
+// interval that follows, or with the reason why the error is not known.
+func record(s *bench.State, op string, us float64, bytes int64, ranks int, v predict.Validation) {
 	s.Record("time_us", us)
-	busbw, _ := bandwidth.Bus(allReduce, ranks, bytes, us)
+	busbw, _ := bandwidth.Bus(op, ranks, bytes, us)
 	s.Record("busbw", busbw)
-	if reason != "" {
-		s.Detail(validationDetail, "not validated: "+reason)
+	s.Detail(validationDetail, v.String())
+	if !v.Known() {
+		s.Detail(journal.ValidatedByDetail, predict.NotValidated)
 		return
 	}
-	s.Detail(validationDetail, e.String())
-	s.Record("low_us", us/(1+e.P90))
-	s.Record("high_us", us*(1+e.P90))
+	s.Detail(journal.ValidatedByDetail, v.By)
+	s.Record(errorMedian, 100*v.Median)
+	s.Record(errorP90, 100*v.P90)
+	s.Record("low_us", us/(1+v.P90))
+	s.Record("high_us", us*(1+v.P90))
 }
 
-func micros(us float64) string { return unit.FormatSig(us, 4) + " us" }
+func micros(us float64) string { return unit.FormatSig(us, 4) + " µs" }
 
 func size(r *journal.Row) float64 { return rowset.Number(r, sizeAxis) }
 
 func cluster(r *journal.Row) string { return rowset.Text(r, clusterAxis) }
+
+// system names the cluster, with the operation unless it is an all-reduce.
+func system(r *journal.Row) string {
+	if op := rowset.Text(r, opAxis); op != predict.AllReduce {
+		return cluster(r) + ", " + op
+	}
+	return cluster(r)
+}
 
 func algorithm(r *journal.Row) string { return rowset.Text(r, algorithmAxis) }
 
@@ -212,10 +244,10 @@ func figures(rows []journal.Row) []figure.Figure {
 	hosts := figure.Figure{Name: "predict_host", Title: "Predicted and measured time of an all-reduce",
 		Caption: "Lines: a flat network with the probe's parameters, fitted to every second measured size. Marks: " +
 			"measured, with 95 % intervals; hollow: not resolved."}
-	f := figure.Figure{Name: "predict_time", Title: "Predicted time of an all-reduce",
-		Caption: "A model fitted to every second size of the published times (line). Bars are the 90th percentile of the " +
-			"error on sizes left out of the fit. Clusters without published times are marked as not validated."}
-	for _, g := range rowset.GroupBy(rowset.Good(rows), cluster) {
+	f := figure.Figure{Name: "predict_time", Title: "Predicted time",
+		Caption: "A model fitted to measured times within one node. Bars are the 90th percentile of its error on systems " +
+			"left out of the fit, which each title states with the median. Other predictions are marked as not validated."}
+	for _, g := range rowset.GroupBy(rowset.Good(rows), system) {
 		if isHost(g.Key) {
 			hosts.Panels = append(hosts.Panels, hostPanel(g.Rows))
 			if overall := g.Rows[0].Details[overallDetail]; overall != "" {
@@ -223,10 +255,7 @@ func figures(rows []journal.Row) []figure.Figure {
 			}
 			continue
 		}
-		p := timePanel(g.Key)
-		if !validated(g.Rows) {
-			p.Title += ", not validated"
-		}
+		p := timePanel(g.Key + ": " + errorLabel(g.Rows))
 		p.Series = rowset.Series(drawnRows(g.Rows), func(r *journal.Row) string {
 			name := algorithm(r)
 			if protocol := rowset.Text(r, protocolAxis); protocol != predict.Best {
@@ -240,7 +269,7 @@ func figures(rows []journal.Row) []figure.Figure {
 		slices.SortStableFunc(p.Series, func(a, b figure.Series) int {
 			return strings.Count(a.Name, predict.Best) - strings.Count(b.Name, predict.Best)
 		})
-		p.Lines = published(g.Rows[0])
+		p.Lines = measuredLine(g.Rows[0])
 		f.Panels = append(f.Panels, p)
 	}
 	return slices.DeleteFunc([]figure.Figure{f, hosts}, func(f figure.Figure) bool { return len(f.Panels) == 0 })
@@ -284,62 +313,71 @@ func timeTable(rows rowset.Set) [][]string {
 	return table
 }
 
-// published returns the line of the curve to which the row's prediction was fitted, or nothing
-// if there is none.
-func published(r *journal.Row) []figure.Line {
-	curve, err := model.NamedCurve(r.Details[curveDetail])
+// measuredLine returns the measured times of the row's own system, or nothing if there are none.
+func measuredLine(r *journal.Row) []figure.Line {
+	c, err := predict.Find(cluster(r))
 	if err != nil {
 		return nil
 	}
-	points := lists.Map(curve.Ranks[int(r.Metrics["gpus"])], func(p model.TablePoint) figure.Point {
+	points := lists.Map(c.Measured(rowset.Text(r, opAxis)), func(p predict.Point) figure.Point {
 		return figure.Point{X: float64(p.Bytes), Y: p.US}
 	})
 	if len(points) == 0 {
 		return nil
 	}
-	return []figure.Line{{Label: "published", Points: points}}
+	return []figure.Line{{Label: "measured", Points: points}}
+}
+
+// errorLabel states the error of the rows' predictions in a few words. Sizes and choices that
+// are not validated have no bars, which the label mentions.
+func errorLabel(rows rowset.Set) string {
+	known := rows.Where(func(r *journal.Row) bool { _, has := r.Metrics[errorP90]; return has })
+	if len(known) == 0 {
+		return predict.NotValidated
+	}
+	label := fmt.Sprintf("error %.0f %%, 90 %% within %.0f %% (%s)", known[0].Metrics[errorMedian],
+		known[0].Metrics[errorP90], known[0].Details[journal.ValidatedByDetail])
+	if len(known) < len(rows) {
+		label += "; without bars " + predict.NotValidated
+	}
+	return label
 }
 
 // sections reports the best choice at each size with the prediction's error, then the times
 // by algorithm and protocol.
 func sections(rows []journal.Row) (out []bench.Section) {
 	var tables []bench.Section
-	for _, g := range rowset.GroupBy(rowset.Good(rows), cluster) {
+	for _, g := range rowset.GroupBy(rowset.Good(rows), system) {
 		if isHost(g.Key) {
 			out = append(out, hostSection(g.Rows))
 		} else if table := timeTable(g.Rows); len(table) > 1 {
 			tables = append(tables, bench.Section{Headline: true, Detail: true,
-				Title: "Time by algorithm and protocol on " + g.Key, Text: g.Rows[0].Details[clusterDetail] + ".", Table: table})
+				Title: "Time by algorithm and protocol on " + g.Key, Text: fmt.Sprintf("%s. Single algorithms and protocols are %s: %s.", g.Rows[0].Details[clusterDetail],
+					predict.NotValidated, "the measured times are of the library's own choice"), Table: table})
 		}
 	}
 	best := rowset.Good(rows).Where(func(r *journal.Row) bool { return bests(r) == 2 })
-	for _, g := range rowset.GroupBy(best, cluster) {
+	for _, g := range rowset.GroupBy(best, system) {
 		out = append(out, choiceSection(g.Key, g.Rows))
 	}
 	return append(out, tables...)
 }
 
-// choiceSection lists the best choice at each size. The validation is a column, or the text
-// if it is the same at all sizes.
+// choiceSection lists the best choice at each size with its error.
 func choiceSection(cluster string, rows rowset.Set) bench.Section {
 	s := bench.Section{Headline: true, Title: "Best choice on " + cluster,
-		Table: [][]string{{"size", "fastest", "time", "90 % of errors within"}}}
-	validations := rowset.GroupBy(rows, func(r *journal.Row) string { return r.Details[validationDetail] })
-	if len(validations) == 1 {
-		s.Text = validations[0].Key + "."
-	} else {
-		s.Table[0] = append(s.Table[0], "validation")
+		Table: [][]string{{"size", "fastest", "time", "median error", "90 % of errors within", "validated by"}}}
+	for _, v := range rowset.GroupBy(rows, func(r *journal.Row) string { return r.Details[validationDetail] }) {
+		s.Text += "- " + v.Key + "\n"
 	}
 	for _, r := range rows {
-		within := ""
+		within, median := "", ""
 		if high := r.Metrics["high_us"]; high > 0 {
 			within = unit.FormatSig(r.Metrics["low_us"], 4) + " to " + micros(high)
+			median = fmt.Sprintf("%.0f %%", r.Metrics[errorMedian])
 		}
-		line := []string{unit.FormatBytes(int64(size(r))), r.Details[choiceDetail], micros(r.Metrics["time_us"]), within}
-		if len(validations) > 1 {
-			line = append(line, r.Details[validationDetail])
-		}
-		s.Table = append(s.Table, line)
+		s.Table = append(s.Table, []string{unit.FormatBytes(int64(size(r))), r.Details[choiceDetail],
+			micros(r.Metrics["time_us"]), median, within, r.Details[journal.ValidatedByDetail]})
 	}
 	return s
 }

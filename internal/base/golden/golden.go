@@ -15,6 +15,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files with the output of the tests")
 
+// Updating reports whether the test run rewrites its files (-update), for tests that compare
+// with a tolerance.
+func Updating() bool { return *update }
+
 // T is the part of *testing.T that this package uses.
 type T interface {
 	must.T

@@ -148,6 +148,10 @@ const (
 	KindDetail     = "sip_topology"    // how the SIPs are connected
 )
 
+// ValidatedByDetail names the detail that says how the error of a modelled time was measured,
+// or "not validated". Every table of rows shows it.
+const ValidatedByDetail = "validated_by"
+
 // MachineDetails returns the names of the details that describe a simulated machine.
 func MachineDetails() []string { return []string{FabricDetail, TopologyDetail, HashDetail, KindDetail} }
 

@@ -33,9 +33,12 @@ type Cluster struct {
 	NICs      int     // per node
 	NICGBs    float64 // rate of one NIC in one direction
 	Levels    int     // levels of switches between nodes; the model ignores them
-	Curve     string  // name of a curve of published times; "" if there is none
+	GPU       string  // kind of GPU in Points; "" if it is another one
 	Sources   []string
 }
+
+// ethernet is the kind of network without measured times.
+const ethernet = "ethernet"
 
 // Ranks returns the number of GPUs.
 func (c *Cluster) Ranks() int { return c.GPUs * c.Nodes }
@@ -56,11 +59,6 @@ func (c *Cluster) Describe() string {
 
 // NetworkGBs returns the rate of a node's NICs together, in one direction.
 func (c *Cluster) NetworkGBs() float64 { return float64(c.NICs) * c.NICGBs }
-
-func linkGBs(curve string) float64 {
-	l, _ := lists.First(model.Links(), func(l model.Link) bool { return l.Curve == curve })
-	return l.Reachable
-}
 
 //go:embed clusters/*.yaml
 var clusterFiles embed.FS
@@ -160,12 +158,13 @@ func Parse(name string, data []byte) (*Cluster, error) {
 			*into = float64(v) / 1000
 		}}
 	}
-	nvls := "no"
+	nvls, curve := "no", "" // curve is an older name of gpu
 	r.Struct(root, "the cluster", text("name", &c.Name), whole("gpus_per_node", &c.GPUs, 1, maxGPUs),
 		whole("nodes", &c.Nodes, 1, maxNodes),
 		whole("nvlink", &c.NVLink, 1, 9), rate("nvlink_gbs", &c.NVLinkGBs), text("nvls", &nvls, "yes", "no"),
-		text("network", &c.Network, "infiniband", "ethernet"), whole("nics_per_node", &c.NICs, 1, maxGPUs),
-		rate("nic_gbs", &c.NICGBs), whole("switch_levels", &c.Levels, 0, 8), text("curve", &c.Curve, model.CurveNames()...),
+		text("network", &c.Network, "infiniband", ethernet), whole("nics_per_node", &c.NICs, 1, maxGPUs),
+		rate("nic_gbs", &c.NICGBs), whole("switch_levels", &c.Levels, 0, 8), text("curve", &curve, model.CurveNames()...),
+		text("gpu", &c.GPU, measuredKinds()...),
 		yamlfile.Field{Key: "sources", Read: func(n yamlfile.Node, what string) {
 			list, _ := r.Texts(n, what)
 			c.Sources = lists.Map(list, func(s yamlfile.Scalar) string { return s.Text })
@@ -177,5 +176,8 @@ func Parse(name string, data []byte) (*Cluster, error) {
 		return nil, errors.New(name + ": want a name, and sources that say where the numbers come from")
 	}
 	c.NVLS = nvls == "yes"
+	if kind := strings.TrimPrefix(curve, "nccl-"); slices.Contains(measuredKinds(), kind) {
+		c.GPU = cmp.Or(c.GPU, kind)
+	}
 	return c, nil
 }

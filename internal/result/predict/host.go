@@ -163,7 +163,7 @@ func (h *Host) Fit(series []model.Sample) Fit {
 		return sum
 	})
 	f.errors = lists.Map(heldOut, func(i int) float64 { return math.Abs(ratio(i) - 1) })
-	f.Trained, f.Error = len(training), newErrorStats("the measured times", f.errors)
+	f.Trained, f.Error = len(training), newErrorStats("sizes left out of the fit", f.errors)
 	if f.Share > 1/(1-model.MemoryMargin) {
 		f.implausible = fmt.Sprintf("the fit needs %.0f %% of the probed rates, which are accurate to %.0f %%: the probe "+
 			"was disturbed, or the model does not describe the library", 100*f.Share, 100*model.MemoryMargin)
@@ -252,5 +252,5 @@ func Overall(fits []Fit) (ErrorStats, bool) {
 	if len(all) == 0 {
 		return ErrorStats{}, false
 	}
-	return newErrorStats("the measured times", all), true
+	return newErrorStats("sizes left out of the fit", all), true
 }

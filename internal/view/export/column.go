@@ -169,6 +169,8 @@ type columnNames struct {
 	spreads map[string]bool   // metrics with statistics in some row
 	numeric map[string]bool   // axes with numbers
 	units   map[string]string // units of metrics
+
+	validated bool // some row says how its error was measured
 }
 
 // declaredNames returns the names in the header.
@@ -218,6 +220,7 @@ func (n *columnNames) addRow(r *journal.Row) {
 	for name := range r.Stats.All() {
 		n.spreads[name] = true
 	}
+	n.validated = n.validated || r.Details[journal.ValidatedByDetail] != ""
 }
 
 // columns returns the fixed columns and those of the names, ordered by role.
@@ -260,6 +263,9 @@ func (n *columnNames) columns() []Column {
 	}
 	for _, name := range n.limits.List {
 		b.add(Column{Role: Limit, Name: roles[Limit].prefix + name, Key: name})
+	}
+	if n.validated {
+		b.add(Column{Role: Detail, Name: journal.ValidatedByDetail, Key: journal.ValidatedByDetail})
 	}
 	// Roles are numbered in column order. The sort is stable, so the order within a role
 	// stays, and the spread and unit of a metric stay beside it.

@@ -102,6 +102,8 @@ func verdict(rows []journal.Row, more string) bench.Section {
 	if n := disturbed(rows); n > 0 {
 		lines = append(lines, fmt.Sprintf("- **Times in doubt:** %s disturbed while measured (hollow markers in figures).",
 			unit.Counted(n, "row was", "rows were")))
+	} else if line := modelledLine(rows); line != "" {
+		lines = append(lines, line)
 	} else if counts[journal.OK] > 0 {
 		lines = append(lines, "- **Times usable:** nothing is known to have disturbed them.")
 	}
@@ -109,6 +111,30 @@ func verdict(rows []journal.Row, more string) bench.Section {
 		lines = append(lines, more)
 	}
 	return bench.Section{Title: "Verdict", Text: strings.Join(lines, "\n"), Lead: true}
+}
+
+// modelledLine says how far modelled times can be trusted, or returns "" if there are none.
+func modelledLine(rows []journal.Row) string {
+	modelled, validated := 0, 0
+	for _, r := range rows {
+		if r.Status != journal.OK || r.Kind != journal.Modelled {
+			continue
+		}
+		modelled++
+		if _, known := r.Metrics["error_pct_median"]; known {
+			validated++
+		}
+	}
+	switch {
+	case modelled == 0:
+		return ""
+	case validated == 0:
+		return "- **Times not validated:** they are modelled, and no measured time tells their error."
+	case validated < modelled:
+		return fmt.Sprintf("- **Times modelled:** %d of %d have a known error; the others are **not validated**.", validated,
+			modelled)
+	}
+	return "- **Times modelled, not measured:** each row states its error and what validates it."
 }
 
 // verbs returns the predicate of a sentence about n rows with a status.
