@@ -21,6 +21,7 @@ import faulthandler
 import gc
 import glob
 import hashlib
+import importlib.machinery
 import json
 import math
 import os
@@ -795,6 +796,7 @@ def _load(path: str) -> str:
     neither read nor written, so that the current file is measured."""
     with open(path, encoding="utf-8") as f:
         source = f.read()
+    os.environ.pop("KERNBENCH_SCRIPT", None)  # of a `kernbench python FILE` that has started this run
     _run_file(path, [], source, "kernbench_file")
     return source
 
@@ -806,6 +808,7 @@ def _run_file(path: str, arguments: List[str], source: str, name: str) -> None:
     _hook("install", os.path.abspath(path))
     module = types.ModuleType(name)
     module.__file__ = path
+    module.__spec__ = importlib.machinery.ModuleSpec("kernbench_file", None)  # what spawned processes import
     sys.modules[name] = module
     exec(compile(source, path, "exec"), module.__dict__)
 
@@ -819,6 +822,7 @@ def _script() -> None:
             source = f.read()
     except OSError as e:
         sys.exit("kernbench: reading %s: %s" % (path, e.strerror))
+    os.environ["KERNBENCH_SCRIPT"] = os.path.abspath(path)
     _run_file(path, arguments, source, "__main__")
 
 

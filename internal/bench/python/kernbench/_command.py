@@ -9,5 +9,8 @@ from kernbench import _binary
 def main() -> None:
     """Replaces this process by the program. Benches in Python then use this interpreter, so that the
     command of a virtual environment measures with the libraries of that environment."""
+    program = _binary()
+    if os.path.realpath(program) == os.path.realpath(sys.argv[0]):
+        sys.exit("%s: KERNBENCH must name the program, not this command: unset it" % program)
     os.environ.setdefault("KERNBENCH_PYTHON", sys.executable)
-    os.execv(_binary(), ["kernbench"] + sys.argv[1:])
+    os.execv(program, ["kernbench"] + sys.argv[1:])

@@ -62,6 +62,7 @@ class BenchmarkDef:
     fn: Callable
     axes: List[AxisDef]
     envs: List[EnvDef] = field(default_factory=list)
+    recorded: str = ""  # its name in rows: a second benchmark of the same name is NAME-2
 
 
 @dataclass
@@ -113,6 +114,8 @@ def env(name: Any, values: Any = None) -> Callable:
 def register(fn: Callable) -> Callable:
     """Declares fn(state, ctx) as a benchmark. It must be the outermost decorator."""
     b = BenchmarkDef(fn.__name__, fn, list(getattr(fn, "_bench_axes", [])), list(getattr(fn, "_bench_envs", [])))
+    same = sum(1 for other in registry if other.name == b.name)
+    b.recorded = "%s-%d" % (b.name, same + 1) if same else b.name
     registry.append(b)
     flags = Flags.of_environment()
     if flags.selects(b):
@@ -208,9 +211,7 @@ def parse_values(text: str, name: str) -> List[Any]:
 def declare(b: BenchmarkDef, flags: Flags) -> None:
     """Declares a benchmark to kernbench."""
     d = core._Declaration()
-    d.fn, d.name, d.registered, d.dialect = b.fn, b.name, True, sys.modules[__name__]
-    if any(other.name == d.name for other in core.bench.declared):
-        raise ValueError("two benchmarks are called %s: rename one" % d.name)
+    d.fn, d.name, d.registered, d.dialect = b.fn, b.recorded, True, sys.modules[__name__]
     ranks = [n for n in flags.ranks(b) if not flags.world or n == flags.world]
     clauses = [core.bench.axis(RANKS, ranks)]
     clauses += [core.bench.env(e.name, e.values) for e in b.envs]

@@ -136,7 +136,7 @@ def _samples(path: str) -> List[List[float]]:
 
 def _results(rows: List[dict], selected: List[BenchmarkDef], flags: Flags) -> List[Result]:
     """The results in the order of iris.bench: by ranks, environment, benchmark, and combination."""
-    order = {b.name: i for i, b in enumerate(selected)}
+    order = {b.recorded: i for i, b in enumerate(selected)}
     env = lambda row: [(k, v or "") for k, v in sorted(row.get("env", {}).items())]  # noqa: E731
     rows = [r for r in rows if r["bench"] in order]
     rows.sort(key=lambda r: (r["num_ranks"], env(r), order[r["bench"]], r.get("index", 0)))
