@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
@@ -109,7 +110,8 @@ limits; the details name the library.
 func onBackends() []bench.Clause {
 	names := dist.Backends(func(d dist.Description) bool { return len(d.Ops) > 0 })
 	items := slices.Concat([]bench.Clause{bench.Backends(names...), bench.PreferBackend(preferred),
-		bench.Refuse(machine.Refuse), bench.Refuse(noteSlow), bench.Drop(tooLarge), bench.DefaultRanks(machine.Ranks)},
+		bench.Refuse(machine.Refuse), bench.Refuse(checkTuning()), bench.Refuse(noteSlow), bench.Drop(tooLarge),
+		bench.DefaultRanks(machine.Ranks)},
 		machine.Options("file of the machine of a simulated backend, or several to compare: the topology of ahbm "+
 			"(default: topology.yaml here, else "+bench.BuiltIn+"), the network of flat"),
 		machine.NearbyOn(names))
@@ -355,6 +357,27 @@ func config(s *bench.State) (dist.Config, error) {
 		cfg.Tuning = t
 	}
 	return cfg, nil
+}
+
+// checkTuning returns a function that refuses a tuning table that cannot be read. It reads each file
+// once, because it is called for every point.
+func checkTuning() func(_, options bench.Point) error {
+	var checked sync.Map // error or nil by path
+	return func(_, options bench.Point) error {
+		path := options.At("tuning").String()
+		if path == "" {
+			return nil
+		}
+		known, has := checked.Load(path)
+		if !has {
+			_, known = dist.LoadTuning(path)
+			checked.Store(path, known)
+		}
+		if err, is := known.(error); is {
+			return fmt.Errorf("--tuning: %w", err)
+		}
+		return nil
+	}
 }
 
 // unsupported returns which part of the point the backend does not support, or "" if it supports all.

@@ -289,7 +289,7 @@ func (a *app) checkedRuns(mark history.Baseline, home, j *journal.Journal, last 
 	case len(early) == 0:
 		return nil, nil, fmt.Errorf("%s: the journal no longer has any accepted run of the baseline: save the baseline again",
 			home.Dir())
-	case len(late) == 0 || late[len(late)-1] != last:
+	case len(late) == 0 || late[len(late)-1].ID() != last.ID():
 		return nil, nil, fmt.Errorf("%s: no run since the baseline was saved: there is nothing to check", j.Dir())
 	}
 	if len(gone) > 0 {
@@ -316,8 +316,9 @@ func (a *app) jobLink() string {
 	return server + "/" + repo + "/actions/runs/" + id
 }
 
-// sideOf returns a run in the form that package compare takes.
+// sideOf returns the current build of a run in the form that package compare takes.
 func sideOf(r *journal.Run, only []string) (compare.Run, error) {
+	r = r.Current()
 	rows, err := chosenRows(r, only, nil)
 	return compare.Run{Header: &r.Header, Earlier: r.Earlier, Rows: rows, Incomplete: r.Incomplete()}, err
 }

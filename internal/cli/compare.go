@@ -151,7 +151,7 @@ func (a *app) compareBuilds(spec string, only []string, format, link string, opt
 	if before == nil {
 		return usage(fmt.Errorf("%s holds one build of %s: give two runs, OLD and NEW, or --by VAR", spec, r.Header.Bench))
 	}
-	now := r.Builds()[0]
+	now := r.Current()
 	old, err := sideOf(before, only)
 	if err != nil {
 		return usage(err)

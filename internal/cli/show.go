@@ -15,6 +15,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/request"
@@ -108,7 +109,7 @@ func declareChecks(fl *pflag.FlagSet, allBuilds, verify *bool) {
 	fl.BoolVar(allBuilds, "all-builds", false,
 		"show the rows of all builds in the folder, with the column build, not only the current one")
 	fl.BoolVar(verify, "verify", false,
-		"check the journal instead: every checksum, and every time against its stored samples")
+		"check the journal instead: every checksum, and every number against its stored samples")
 }
 
 // printRows writes rows in a format. The default format starts with the result of a study, if there
@@ -140,7 +141,7 @@ func chosenRows(r *journal.Run, only, sort []string) ([]journal.Row, error) {
 	return export.Sort(&r.Header, rows, sort)
 }
 
-// load reads a run, and prints which lines of its journal are damaged.
+// load reads a run, and prints which lines of its journal are damaged or cannot be checked.
 func (a *app) load(spec string) (*journal.Journal, *journal.Run, error) {
 	return a.loadFrom(map[string]*journal.Journal{}, spec)
 }
@@ -167,6 +168,9 @@ func (a *app) loadFrom(journals map[string]*journal.Journal, spec string) (*jour
 	for _, p := range j.Problems {
 		fmt.Fprintf(a.stderr, "%s: %s: %v (left out)\n", a.name, j.Path, p)
 	}
+	if text := r.Unverified(); text != "" {
+		fmt.Fprintf(a.stderr, "%s: %s: %s\n", a.name, j.Path, text)
+	}
 	return j, r, nil
 }
 
@@ -184,7 +188,7 @@ func (a *app) printNotes(part string, notes []journal.Note, format string) {
 	}
 	for _, n := range notes {
 		if len(n.Tuned) == 0 {
-			fmt.Fprintf(a.stdout, "note: %s\n", n.Text)
+			fmt.Fprintf(a.stdout, "note: %s\n", texttab.Plain(n.Text))
 		}
 	}
 }
@@ -246,9 +250,9 @@ func (a *app) listRuns(j *journal.Journal) error {
 		}
 		c := r.Counts()
 		rows := lists.Sum(slices.Collect(maps.Values(c)))
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", r.ID(), r.Header.Time.Local().Format("2006-01-02 15:04:05"),
-			r.Header.Bench,
-			rows, c[journal.Failed]+c[journal.Timeout], outcome)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", texttab.Plain(r.ID()),
+			r.Header.Time.Local().Format("2006-01-02 15:04:05"), texttab.Plain(r.Header.Bench), rows,
+			c[journal.Failed]+c[journal.Timeout], texttab.Plain(outcome))
 	}
 	return w.Flush()
 }

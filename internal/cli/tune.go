@@ -152,6 +152,13 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 	progress := terminal.NewProgress(a.stderr, a.streams[1], b.Name, j.Plan.Backend, a.isTerm, f.run.Quiet)
 	opts := a.runOptions(j, f.run, via, progress)
 	opts.Source = source{study}
+	opts.Replan = func() (*plan.Plan, error) {
+		again, other, err := a.planStudy(b, f, goal, read)
+		if err == nil {
+			*study = *other // the source refers to it
+		}
+		return again.Plan, err
+	}
 	res, err := run.Run(ctx, j.Plan, opts)
 	progress.Close()
 	if err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -13,19 +14,19 @@ import (
 // journal, which load has listed. It fails if anything is wrong.
 func (a *app) verify(j *journal.Journal, r *journal.Run) error {
 	recomputed, wrong := 0, len(j.Problems)
-	rows := r.LatestOfAllBuilds()
+	rows, verifier := r.LatestOfAllBuilds(), export.NewVerifier(j.Dir())
 	for i := range rows {
-		done, err := export.VerifyRow(j.Dir(), &rows[i])
+		done, err := verifier.Verify(&rows[i])
 		if err != nil {
 			wrong++
-			fmt.Fprintf(a.stderr, "%s: %s: run %s: %s, trial %d: %v\n", a.name, j.Path, r.ID(), rowset.Label(&rows[i]),
-				rows[i].Trial, err)
+			text := fmt.Sprintf("run %s: %s, trial %d: %v", r.ID(), rowset.Label(&rows[i]), rows[i].Trial, err)
+			fmt.Fprintf(a.stderr, "%s: %s: %s\n", a.name, j.Path, texttab.Plain(text))
 		} else if done {
 			recomputed++
 		}
 	}
 	fmt.Fprintf(a.stdout, "%s: %s of run %s, %d recomputed from their samples", j.Path, unit.Plural(len(rows), "row"),
-		r.ID(), recomputed)
+		texttab.Plain(r.ID()), recomputed)
 	if j.Unchecked > 0 {
 		fmt.Fprintf(a.stdout, "; %s without a checksum, written by an earlier version", unit.Plural(j.Unchecked, "line"))
 	}

@@ -110,6 +110,44 @@ func TestLeastP(t *testing.T) {
 	}
 }
 
+// exactUQuantile is uQuantile from the number of partitions of U, which are the coefficients of a
+// Gaussian binomial.
+func exactUQuantile(n, m int, tail float64) int {
+	counts := make([]float64, n*m+1)
+	counts[0] = 1
+	all := 1.0
+	for i := 1; i <= n; i++ {
+		for k := n * m; k >= m+i; k-- {
+			counts[k] -= counts[k-m-i]
+		}
+		for k := i; k <= n*m; k++ {
+			counts[k] += counts[k-i]
+		}
+		all *= float64(m+i) / float64(i)
+	}
+	below := 0.0
+	for k, c := range counts {
+		if below += c; below/all > tail {
+			return k
+		}
+	}
+	return n*m + 1
+}
+
+// TestUQuantileApproximation checks that the quantile of many values is at most one too small: a larger
+// one would make the interval too narrow.
+func TestUQuantileApproximation(t *testing.T) {
+	if got, want := exactUQuantile(5, 4, 0.025), uQuantile(5, 4, 0.025); got != want {
+		t.Fatalf("the reference gives %d, want %d", got, want)
+	}
+	for _, c := range [][2]int{{21, 21}, {20, 21}, {25, 30}, {40, 40}, {60, 60}, {10, 60}, {30, 15}} {
+		exact, got := exactUQuantile(c[0], c[1], 0.025), uQuantile(c[0], c[1], 0.025)
+		if got > exact || got < exact-1 {
+			t.Errorf("%d and %d values: %d, exactly %d", c[0], c[1], got, exact)
+		}
+	}
+}
+
 // TestUQuantile compares with the definition: the largest k with P(U < k) <= tail.
 func TestUQuantile(t *testing.T) {
 	for n := 2; n <= 5; n++ {

@@ -32,10 +32,18 @@ type Set struct {
 
 	additions []func(*Set) error // repeat the additions, to see whether something has changed
 	arguments []string           // names that are not added again
+	find      func(*Set) error   // makes all additions; nil if the caller made them one by one
 }
 
 // New returns an empty set.
 func New() *Set { return &Set{Inputs: journal.Inputs{}} }
+
+// Find returns the set that find makes. Refresh calls find again, which may then find other files.
+func Find(find func(*Set) error) (*Set, error) {
+	s := New()
+	s.find = find
+	return s, find(s)
+}
 
 // Program adds a program, which is looked up in the PATH of environ and relative to dir, and
 // the interpreter if it is a script. A program that does not exist or cannot be read is
@@ -95,8 +103,15 @@ func (s *Set) Changed() ([]string, error) {
 
 // Refresh makes the present content the one that Changed compares with.
 func (s *Set) Refresh() error {
-	if s == nil {
+	switch {
+	case s == nil:
 		return nil
+	case s.find != nil:
+		now, err := Find(s.find)
+		if err == nil {
+			*s = *now
+		}
+		return err
 	}
 	now, err := s.again()
 	if err == nil {

@@ -113,8 +113,8 @@ func (p *Plan) Untracked() (list []string) {
 			continue
 		}
 		program := "program " + c.Argv[0] + ": "
-		if len(c.Prepare) > 0 || len(c.Setup) > 0 {
-			list = append(list, program+"prepare or setup may build it: name its sources under files")
+		if len(c.Setup) > 0 {
+			list = append(list, program+"setup may build it: name its sources under files")
 		}
 		if slices.Contains(p.Envs, "PATH") && !strings.Contains(c.Argv[0], "/") {
 			list = append(list, program+"it depends on PATH, which is swept")

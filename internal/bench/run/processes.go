@@ -14,6 +14,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
 	"github.com/kernbench/kernbench/internal/host/cores"
@@ -194,36 +195,45 @@ func (s *runSlot) withHooks(ctx context.Context, g *plan.Group, t plan.Task,
 	return rows, cmp.Or(err, cleanupErr)
 }
 
-// prepare runs the prepare programs of groups once before their first launch.
-func (r *runner) prepare(ctx context.Context, work []*backlog) error {
+// prepare runs the prepare program of each part once, and plans the run again with what it has made.
+// It also runs if --resume may find nothing left to do: only then is it known whether the program has
+// changed. remarks are about processes that a prepare program left behind.
+func (r *runner) prepare(ctx context.Context) (remarks []string, err error) {
 	s := &runSlot{runner: r}
 	defer s.close()
-	for _, b := range work {
-		cmd := b.group.Part.Command
-		if cmd == nil || len(cmd.Prepare) == 0 || r.prepared[b.group.Part] {
+	done := map[*decl.Part]bool{}
+	for _, g := range r.plan.Groups {
+		cmd := g.Part.Command
+		if cmd == nil || len(cmd.Prepare) == 0 || done[g.Part] {
 			continue
 		}
-		r.prepared[b.group.Part] = true
+		done[g.Part] = true
 		s.nextLaunch()
-		reason, warnings, err := s.runHook(ctx, &plan.Group{Part: b.group.Part}, nil, "prepare", cmd.Prepare)
+		reason, warnings, err := s.runHook(ctx, &plan.Group{Part: g.Part}, nil, "prepare", cmd.Prepare)
 		switch {
 		case err != nil:
-			return err
+			return nil, err
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return nil, ctx.Err()
 		case reason != "":
-			return errors.New("prepare " + reason)
+			return nil, errors.New("prepare " + reason)
 		}
-		if err := r.plan.Bench.Tracked.Refresh(); err != nil { // prepare may have built the program
-			return fmt.Errorf("after prepare: %w", err)
-		}
-		for _, text := range warnings {
-			if err := r.note(text); err != nil {
-				return err
-			}
-		}
+		remarks = append(remarks, warnings...)
 	}
-	return nil
+	if len(done) == 0 {
+		return nil, nil
+	}
+	if err := r.plan.Bench.Tracked.Refresh(); err != nil {
+		return nil, fmt.Errorf("after prepare: %w", err)
+	}
+	if r.opts.Replan != nil {
+		again, err := r.opts.Replan()
+		if err != nil {
+			return nil, fmt.Errorf("after prepare: %w", err)
+		}
+		r.plan = again
+	}
+	return remarks, nil
 }
 
 // runHook runs a setup, cleanup or prepare program once on this host, with the environment of the

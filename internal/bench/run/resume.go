@@ -43,19 +43,26 @@ func (e *resumeState) isDone(t plan.Task) bool        { return e.done[taskID{t.K
 func (e *resumeState) nextAttempt(t plan.Task) int    { return e.attempts[taskID{t.Key, t.Trial}] }
 func (e *resumeState) lastFailure(t plan.Task) string { return e.failed[taskID{t.Key, t.Trial}] }
 
-// loadResumeState finds the run to continue, or starts a new one, and claims it.
-func (r *runner) loadResumeState() (*resumeState, error) {
-	e := newResumeState()
-	last, err := r.holdLatest()
-	if err != nil {
+// claim finds the run to continue, or starts a new one, which is nil, and claims it.
+func (r *runner) claim() (last *journal.Run, err error) {
+	if last, err = r.holdLatest(); err != nil {
 		return nil, fmt.Errorf("resuming: %w", err)
 	}
 	if last == nil {
-		return e, r.holdNew()
+		return nil, r.holdNew()
 	}
 	r.id = last.ID()
 	r.launch = lastLaunch(filepath.Join(r.opts.Dir, "logs", r.id))
 	r.starts = lists.Map(last.Headers, func(h journal.Header) time.Time { return h.Time })
+	return last, nil
+}
+
+// loadResumeState finds out what is left to do of the plan. last is the run to continue, or nil.
+func (r *runner) loadResumeState(last *journal.Run) *resumeState {
+	e := newResumeState()
+	if last == nil {
+		return e
+	}
 	wanted := planned(r.plan)
 	if r.opts.Source != nil { // a source has its own trials, and accepts failures as answers
 		keys := map[string]bool{}
@@ -80,7 +87,7 @@ func (r *runner) loadResumeState() (*resumeState, error) {
 			}
 		}
 	}
-	return e, nil
+	return e
 }
 
 // holdNew gives the run a unique ID.

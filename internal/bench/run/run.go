@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
@@ -49,9 +48,12 @@ type Options struct {
 	Launcher *Launcher            // starts the ranks; nil if this process does
 	Joined   *Joined              // existing job whose ranks are used; nil for none
 	Inputs   map[string]string
-	Source   Source // decides what to launch; nil for the plan
-	Turn     *Turn  // waits for other runs of this process before each launch; nil for none
-	Observe  func(Event)
+	// Replan plans the run again after its prepare program has run, which may have built the program
+	// that is measured. Without it, the rows have the inputs of before.
+	Replan  func() (*plan.Plan, error)
+	Source  Source // decides what to launch; nil for the plan
+	Turn    *Turn  // waits for other runs of this process before each launch; nil for none
+	Observe func(Event)
 
 	unwatched bool // tests: only the samples can disturb a row
 }
@@ -104,8 +106,6 @@ type runner struct {
 	watch *hostWatch
 	hold  *journal.Hold // claim on the run
 
-	prepared map[*decl.Part]bool
-
 	mu           sync.Mutex // guards the fields below, which run slots share
 	journal      *journal.Writer
 	launch       int // number of the latest launch, over all resumptions
@@ -141,13 +141,13 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 			p.Backend, opts.Launcher.Name())
 	}
 	r := &runner{plan: p, opts: opts, counts: map[journal.Status]int{}, heldByTurn: map[int][]heldRows{},
-		prepared: map[*decl.Part]bool{}, host: hostinfo.Local()}
+		host: hostinfo.Local()}
 	var err error
 	if r.journal, err = journal.Open(opts.Dir); err != nil {
 		return Result{}, err
 	}
 	defer r.journal.Close()
-	earlier, err := r.loadResumeState()
+	last, err := r.claim()
 	var held *journal.HeldError
 	switch {
 	case opts.Follow && errors.As(err, &held):
@@ -156,6 +156,8 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 		return Result{}, err
 	}
 	defer r.hold.Release()
+	remarks, prepareErr := r.prepare(ctx)
+	earlier := r.loadResumeState(last)
 	r.announce(earlier)
 	header := r.header(len(earlier.done) > 0)
 	r.starts = append(r.starts, header.Time)
@@ -165,7 +167,15 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	start := time.Now()
 	defer r.watch.close()
 
-	outcome, broken, err := r.outcome(ctx, errors.Join(r.execute(ctx, earlier), r.recordHeld()))
+	for _, text := range remarks {
+		if err := r.note(text); err != nil {
+			return Result{}, err
+		}
+	}
+	if err = prepareErr; err == nil {
+		err = errors.Join(r.execute(ctx, earlier), r.recordHeld())
+	}
+	outcome, broken, err := r.outcome(ctx, err)
 	if opts.Source != nil {
 		n := opts.Source.Found(r.rows, r.starts)
 		n.Run, n.Time = r.id, time.Now().UTC()
@@ -277,9 +287,6 @@ func (r *runner) runGroups(ctx context.Context, e *resumeState, groups []*plan.G
 		if len(b.todo) > 0 {
 			work = append(work, b)
 		}
-	}
-	if err := r.prepare(ctx, work); err != nil {
-		return err
 	}
 	return r.runSlots(ctx, work)
 }

@@ -19,16 +19,22 @@ import (
 // existing points of a resumed run.
 func track(b *bench.Bench, environ []string) error {
 	c := b.Parts[0].Command
-	b.Tracked = inputs.New()
-	for _, argv := range [][]string{c.Argv, c.Prepare, c.Setup, c.Cleanup} {
-		if err := trackCommand(b.Tracked, c.Dir, argv, environ); err != nil {
-			return err
+	var err error
+	b.Tracked, err = inputs.Find(func(set *inputs.Set) error {
+		for _, argv := range [][]string{c.Argv, c.Prepare, c.Setup, c.Cleanup} {
+			if err := trackCommand(set, c.Dir, argv, environ); err != nil {
+				return err
+			}
 		}
-	}
-	for _, pattern := range c.Files {
-		if err := b.Tracked.Glob(pattern, c.Dir); err != nil {
-			return err
+		for _, pattern := range c.Files {
+			if err := set.Glob(pattern, c.Dir); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if varying := varyingFiles(b.Parts[0]); len(varying) > 0 {
 		b.Content = func(p, _ bench.Point) map[string]string { return contents(c, varying, p, environ) }

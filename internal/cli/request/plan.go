@@ -38,6 +38,8 @@ type Planned struct {
 	Asked  bool              // the command line selects points or options
 	Plots  []report.Plot
 	Doubts []error // warnings about plots of metrics that the body may not report
+	// Replan plans the bench again, after its inputs were refreshed.
+	Replan func() (*plan.Plan, error)
 }
 
 // Run is one `run` command.
@@ -129,7 +131,12 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 	}
 	asked := len(req.Axes)-len(filled)+len(req.Envs)+len(req.Skips)+len(req.Only)+len(req.Options)+len(req.Zips) > 0 ||
 		req.Trials > 0
-	return Planned{Bench: b, Plan: p, Out: runFolder(b, f.Out, several), Inputs: p.Files(), Asked: asked}, nil
+	replan := func() (*plan.Plan, error) {
+		again, err := r.plan(b)
+		return again.Plan, err
+	}
+	return Planned{Bench: b, Plan: p, Out: runFolder(b, f.Out, several), Inputs: p.Files(), Asked: asked,
+		Replan: replan}, nil
 }
 
 // build returns the programs and files that the rows of a bench depend on. Bodies that are part of

@@ -25,6 +25,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/device"
 	"github.com/kernbench/kernbench/internal/solve/devicetest"
+	"github.com/kernbench/kernbench/internal/view/export"
 )
 
 // The suite runs as a hidden bench: its ranks are started, watched and ended like those of any
@@ -53,7 +54,10 @@ func Bench() *bench.Bench {
 		bench.Part(solvesPart, solves, bench.Ranks("1,2"), bench.Timeout(2*pointLimit)))
 }
 
-// meet checks that workers start and reach each other.
+// meetSamples is the number of timed barriers of workers that meet.
+const meetSamples = 8
+
+// meet checks that workers start and reach each other, and times a few barriers.
 func meet(ctx context.Context, s *bench.State) error {
 	all, err := s.Group().Exchange(ctx, []int64{int64(s.Rank())})
 	if err != nil {
@@ -65,7 +69,9 @@ func meet(ctx context.Context, s *bench.State) error {
 		}
 	}
 	s.Report("cases", 1, "", "")
-	return s.Barrier(ctx)
+	stop := &s.Sampling().Stop
+	stop.MinSamples, stop.MaxSamples, stop.MinTime = meetSamples, meetSamples, 0
+	return s.Time(ctx, func() error { return s.Barrier(ctx) })
 }
 
 // conform runs the suite with all ranks on this host.
@@ -160,6 +166,38 @@ func (s session) workers(ctx context.Context) error {
 	})
 }
 
+// storedTimes recomputes the times that workers have measured from their stored samples, as
+// `show --verify` does.
+func (s session) storedTimes() {
+	s.check("host", "stored times", func() (string, error) {
+		dir := s.folder(target{backend: hints.HostBackend, part: workersPart})
+		_, run, err := journal.LoadRun(dir)
+		if err != nil {
+			return "", err
+		}
+		recomputed, rows := 0, run.Latest()
+		for i := range rows {
+			if rows[i].Status.Bad() {
+				return "", skip("the workers failed")
+			}
+			done, err := export.NewVerifier(dir).Verify(&rows[i])
+			if err != nil {
+				return "", err
+			}
+			if done {
+				recomputed++
+			}
+		}
+		if recomputed == 0 {
+			return "", errors.New("no time has stored samples")
+		}
+		return unit.Plural(recomputed, "time") + " recomputed from stored samples", nil
+	})
+}
+
+// folder returns the RUN folder of a target.
+func (s session) folder(t target) string { return filepath.Join(s.dir, t.part, t.backend) }
+
 // backends runs the conformance suite of each backend.
 func (s session) backends(ctx context.Context, names []string) error {
 	for _, name := range names {
@@ -249,7 +287,7 @@ func (s session) run(ctx context.Context, t target, passed func(*journal.Row) Re
 	}
 	began, here := time.Now(), false
 	_, err = run.Run(ctx, p, run.Options{
-		Dir: filepath.Join(s.dir, t.part, t.backend), Argv: []string{benchName}, Environ: environ, Launcher: t.launcher,
+		Dir: s.folder(t), Argv: []string{benchName}, Environ: environ, Launcher: t.launcher,
 		Observe: func(e run.Event) {
 			if e.Recorded != nil && ctx.Err() == nil {
 				here = here || e.Recorded.Status == journal.OK

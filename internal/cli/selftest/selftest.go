@@ -78,6 +78,9 @@ func Run(ctx context.Context, o Options) error {
 	if err := s.workers(ctx); err != nil {
 		return err
 	}
+	if ctx.Err() == nil {
+		s.storedTimes()
+	}
 	return s.backends(ctx, dist.Backends(nil))
 }
 

@@ -201,7 +201,7 @@ func (p *Progress) Observe(e run.Event) {
 	case e.Recorded != nil:
 		p.recorded(e.Recorded)
 	case e.Note != "":
-		fmt.Fprintf(p.w, "note: %s\n", e.Note)
+		fmt.Fprintf(p.w, "note: %s\n", texttab.Plain(e.Note))
 	}
 }
 
@@ -242,8 +242,9 @@ func (p *Progress) recorded(row *journal.Row) {
 			return // the bar shows it; only failures get a line
 		}
 	}
-	fmt.Fprintf(p.w, "[%d/%d] %s %s\n", p.done, max(p.total, p.done), describe(plan.Task{Part: row.Part, Point: row.Point,
-		Ranks: rowset.Ranks(row), Env: row.Env, Trial: row.Trial}), result(row))
+	text := describe(plan.Task{Part: row.Part, Point: row.Point, Ranks: rowset.Ranks(row), Env: row.Env,
+		Trial: row.Trial}) + " " + result(row)
+	fmt.Fprintf(p.w, "[%d/%d] %s\n", p.done, max(p.total, p.done), texttab.Plain(text))
 }
 
 // Close ends the bar.

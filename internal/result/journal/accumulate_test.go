@@ -16,7 +16,7 @@ func TestAccumulated(t *testing.T) {
 		r.addHeader(Header{Run: id, Bench: bench, Version: version, Seed: seed, Time: time.Unix(1, 0),
 			Metrics: []MetricInfo{{Name: "of " + id}}})
 		for _, x := range rows {
-			r.addRow(x)
+			r.addRow(&x)
 		}
 		return r
 	}

@@ -85,8 +85,15 @@ func TestWithoutChecksum(t *testing.T) {
 	plain, _, err := verifyChecksum(bytes.TrimSpace(bytes.Clone(text)))
 	must.Do(t, err)
 	j := must.Get(parse(bytes.NewReader(append(append(bytes.Clone(plain), '\n'), text...)), 0))(t)
-	if len(j.Problems) > 0 || len(j.Runs[0].Rows) != 2 || j.Unchecked != 1 {
-		t.Errorf("%d rows, %d unchecked, problems %v", len(j.Runs[0].Rows), j.Unchecked, j.Problems)
+	if len(j.Problems) > 0 || len(j.Runs[0].Rows) != 2 || j.Unchecked != 1 || !strings.HasPrefix(j.Runs[0].Unverified(),
+		"1 line of the journal without a checksum") {
+		t.Errorf("%d rows, %d unchecked, %q, problems %v", len(j.Runs[0].Rows), j.Unchecked, j.Runs[0].Unverified(),
+			j.Problems)
+	}
+	other := encodeAll(t, testRow("s", 0)) // another run of the same file
+	j = must.Get(parse(bytes.NewReader(append(append(bytes.Clone(plain), '\n'), other...)), 0))(t)
+	if j.Runs[0].Unverified() == "" || j.Runs[1].Unverified() != "" {
+		t.Errorf("run r: %q, run s: %q", j.Runs[0].Unverified(), j.Runs[1].Unverified())
 	}
 }
 

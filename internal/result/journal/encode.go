@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
 // The values of a line's "type" field.
@@ -92,7 +93,16 @@ func marshalLine(typ string, rec any) ([]byte, error) {
 		return nil, err
 	}
 	line := slices.Delete(b.Bytes(), start, start+1) // the opening brace of the record itself
-	return appendChecksum(line), nil
+	line = appendChecksum(line)
+	return line, checkLength(len(line))
+}
+
+// checkLength returns an error for a line that no reader would accept.
+func checkLength(bytes int) error {
+	if bytes > maxLine {
+		return fmt.Errorf("it has %s bytes, and the limit is %s", unit.FormatBytes(int64(bytes)), unit.FormatBytes(maxLine))
+	}
+	return nil
 }
 
 func describeRow(r Row) string {

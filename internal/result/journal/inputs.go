@@ -105,6 +105,15 @@ func (r *Run) Builds() []*Run {
 	return out
 }
 
+// Current returns the run with the rows of its current build, and with the machine and environment of
+// that build in its header. A run of all builds stays as it is.
+func (r *Run) Current() *Run {
+	if r.AllBuilds {
+		return r
+	}
+	return r.Builds()[0]
+}
+
 // groupBuilds returns the builds of the rows in groups that belong together, the current one
 // first and the others from the latest to the earliest.
 func (r *Run) groupBuilds() [][]build {

@@ -13,13 +13,22 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/infile"
+	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
 // ErrNewer is the error of a Problem whose record has a newer schema than Schema.
 var ErrNewer = errors.New("newer than this program reads")
 
-// excerptLen is how much of a bad line a Problem quotes.
-const excerptLen = 80
+const (
+	// excerptLen is how much of a bad line a Problem quotes.
+	excerptLen = 80
+	// maxLine is the length of the longest line that is read or written, in bytes. A file from
+	// somebody else may have no line end at all, so longer lines are skipped without storing them.
+	maxLine = 64 << 20
+)
 
 // Problem is a line that could not be used.
 type Problem struct {
@@ -34,7 +43,7 @@ func (p Problem) String() string {
 	if p.Run != "" {
 		of = " (run " + p.Run + ")"
 	}
-	return fmt.Sprintf("line %d%s: %v: %q", p.Line, of, p.Err, p.Text)
+	return texttab.Plain(fmt.Sprintf("line %d%s: %v: %q", p.Line, of, p.Err, p.Text))
 }
 
 // Read reads the journal of a RUN folder, or a file whose name ends in .jsonl. Lines that
@@ -45,7 +54,7 @@ func Read(path string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path)
+	f, err := infile.Open(path, infile.Data)
 	if err != nil {
 		return nil, fmt.Errorf("reading a journal: %w", err)
 	}
@@ -98,14 +107,19 @@ type reader struct {
 	consumed, size int64 // bytes of the input, so far and in total; size is 0 if unknown
 
 	fast fastReader
-	row  Row // the row being decoded; a field, so that it is not allocated for each row
+	// row and begin are the record being decoded; fields, so that they are not allocated for each line.
+	row   Row
+	begin Begin
+
+	maxLine int // tests use a smaller one
 }
 
 // Beginnings of the two kinds of line of which a journal has many.
 var rowStart, beginStart = []byte(`{"type":"row",`), []byte(`{"type":"begin",`)
 
 func newReader() *reader {
-	return &reader{j: &Journal{}, byID: map[string]*Run{}, newer: map[string]bool{}, fast: newFastReader()}
+	return &reader{j: &Journal{}, byID: map[string]*Run{}, newer: map[string]bool{}, fast: newFastReader(),
+		maxLine: maxLine}
 }
 
 // parse reads a whole journal of size bytes, 0 if unknown. It fails only if reading fails,
@@ -123,19 +137,19 @@ func parse(src io.Reader, size int64) (*Journal, error) {
 // rest may have been written.
 func (r *reader) read(src io.Reader, size int64, final bool) (consumed int64, err error) {
 	r.consumed, r.size = 0, size
-	in := bufio.NewReaderSize(src, 1<<16)
-	var line []byte
+	in := lineReader{in: bufio.NewReaderSize(src, 1<<16), most: r.maxLine}
 	for err != io.EOF {
 		counted := r.partial
-		line, err = readLine(in, line[:0])
+		var line []byte
+		line, err = in.next()
 		if err != nil && err != io.EOF {
 			return r.consumed, err
 		}
 		text := bytes.TrimSpace(line)
-		if err == io.EOF && !final && !json.Valid(text) {
+		if err == io.EOF && !final && in.skipped == 0 && !json.Valid(text) {
 			break
 		}
-		r.consumed += int64(len(line))
+		r.consumed += int64(len(line)) + in.skipped
 		if len(line) > 0 {
 			if !counted {
 				r.line++
@@ -145,7 +159,14 @@ func (r *reader) read(src io.Reader, size int64, final bool) (consumed int64, er
 		if len(text) == 0 {
 			continue
 		}
-		if bad := r.add(text); bad != nil {
+		bad := error(nil)
+		if in.skipped > 0 {
+			bad = fmt.Errorf("the line has %s bytes, and the limit is %s: want one record on each line",
+				unit.FormatBytes(int64(len(line))+in.skipped), unit.FormatBytes(int64(r.maxLine)))
+		} else {
+			bad = r.add(text)
+		}
+		if bad != nil {
 			if err == io.EOF {
 				bad = fmt.Errorf("the last line is cut off: %w", bad)
 			}
@@ -158,20 +179,38 @@ func (r *reader) read(src io.Reader, size int64, final bool) (consumed int64, er
 	return r.consumed, nil
 }
 
-// addRow adds a row, unless its numbers contradict each other. If the slice is full, it grows by the
-// number of rows to expect from the rest of the file: rows are large, and doubling the slice would
-// waste that much memory.
-func (r *reader) addRow(row Row) error {
-	if err := checkNumbers(&row); err != nil {
+// addRow adds a row, unless its numbers contradict each other.
+func (r *reader) addRow(row *Row) error {
+	if err := checkNumbers(row); err != nil {
 		return fmt.Errorf("the row contradicts itself: %w", err)
 	}
 	run := r.run(row.Run)
-	if n := len(run.Rows); n == cap(run.Rows) && r.consumed > 0 && r.size > r.consumed {
-		expected := int64(n) * (r.size - r.consumed) / r.consumed
-		run.Rows = slices.Grow(run.Rows, int(min(expected+expected/64, 3*int64(n)))+16)
-	}
+	run.Rows = grown(r, run.Rows)
 	run.addRow(row)
 	return nil
+}
+
+func (r *reader) addBegin(b Begin) {
+	run := r.run(b.Run)
+	run.Begun = grown(r, run.Begun)
+	run.addBegin(b)
+}
+
+// grown returns a list with room for another record. A full list grows by the number of records to
+// expect from the rest of the file: rows are large, and doubling the list would waste that much memory
+// and copy it too often. The first lines of a file may not be typical of it, so the growth is bounded.
+func grown[T any](r *reader, list []T) []T {
+	n := len(list)
+	if n < cap(list) || r.consumed == 0 || r.size <= r.consumed {
+		return list
+	}
+	const typical, most = 1 << 10, 1 << 18
+	bound := 3 * n
+	if n >= typical {
+		bound = max(bound, most)
+	}
+	expected := int64(n) * (r.size - r.consumed) / r.consumed
+	return slices.Grow(list, int(min(expected+expected/64, int64(bound)))+16)
 }
 
 // Follower reads a journal that may still grow.
@@ -196,7 +235,7 @@ func Follow(path string) (*Follower, error) {
 // truncated: then it starts a new one. A line that is still being written is left for the
 // next call.
 func (f *Follower) Next() (j *Journal, grown bool, err error) {
-	file, err := os.Open(f.path)
+	file, err := infile.Open(f.path, infile.Data)
 	if err != nil {
 		return nil, false, fmt.Errorf("reading a journal: %w", err)
 	}
@@ -223,14 +262,31 @@ func (f *Follower) Next() (j *Journal, grown bool, err error) {
 	return f.r.j, grown || consumed > 0, nil
 }
 
-// readLine appends a line of any length to buf. It returns io.EOF with the last one.
-func readLine(in *bufio.Reader, buf []byte) ([]byte, error) {
+// lineReader reads lines of bounded length.
+type lineReader struct {
+	in      *bufio.Reader
+	most    int    // bytes that are kept of a line
+	buf     []byte // holds lines longer than the buffer of in
+	skipped int64  // bytes of the latest line that were not kept
+}
+
+// next returns a line, which is valid until the next call, or the beginning of one that is too
+// long. It returns io.EOF with the last line.
+func (r *lineReader) next() ([]byte, error) {
+	r.skipped = 0
+	part, err := r.in.ReadSlice('\n')
+	if err != bufio.ErrBufferFull && len(part) <= r.most {
+		return part, err // without copying it: nearly all lines are short
+	}
+	r.buf = r.buf[:0]
 	for {
-		part, err := in.ReadSlice('\n')
-		buf = append(buf, part...)
+		kept := min(len(part), r.most-len(r.buf))
+		r.buf = append(r.buf, part[:kept]...)
+		r.skipped += int64(len(part) - kept)
 		if err != bufio.ErrBufferFull {
-			return buf, err
+			return r.buf, err
 		}
+		part, err = r.in.ReadSlice('\n')
 	}
 }
 
@@ -241,21 +297,17 @@ func (r *reader) add(line []byte) error {
 	if err != nil {
 		return err
 	}
-	if added, err := r.addFast(record); added || err != nil {
-		r.countUnchecked(checked)
-		return err
+	added, err := r.addFast(record)
+	if !added && err == nil {
+		err = r.addSlowly(record)
 	}
-	if err := r.addSlowly(record); err != nil {
-		return err
-	}
-	r.countUnchecked(checked)
-	return nil
-}
-
-func (r *reader) countUnchecked(checked bool) {
-	if !checked {
+	if err == nil && !checked {
 		r.j.Unchecked++
+		if run := r.byID[r.last]; run != nil {
+			run.Unchecked++
+		}
 	}
+	return err
 }
 
 // runMember matches the id of a run in a damaged line.
@@ -311,15 +363,15 @@ func (r *reader) addFast(line []byte) (bool, error) {
 		if !r.fast.row(r.fast.Decoder, &r.row) || !r.fast.AtEnd() || r.row.Schema > Schema || r.row.Run == "" {
 			return false, nil
 		}
-		return true, r.addRow(r.row)
+		return true, r.addRow(&r.row)
 	}
 	if rest, ok := bytes.CutPrefix(line, beginStart); ok {
-		var b Begin
+		r.begin = Begin{}
 		r.fast.Reset(rest)
-		if !r.fast.begin(r.fast.Decoder, &b) || !r.fast.AtEnd() || r.newer[b.Run] || b.Run == "" {
+		if b := &r.begin; !r.fast.begin(r.fast.Decoder, b) || !r.fast.AtEnd() || r.newer[b.Run] || b.Run == "" {
 			return false, nil
 		}
-		r.run(b.Run).addBegin(b)
+		r.addBegin(r.begin)
 		return true, nil
 	}
 	return false, nil
@@ -344,7 +396,7 @@ func (r *reader) addTyped(typ, id string, line []byte) error {
 		if err := json.Unmarshal(line, &row); err != nil {
 			return err
 		}
-		return r.addRow(row)
+		return r.addRow(&row)
 	}
 	// The other records have the schema of their run's header.
 	if r.newer[id] {
@@ -352,7 +404,7 @@ func (r *reader) addTyped(typ, id string, line []byte) error {
 	}
 	switch typ {
 	case typeBegin:
-		return decode(line, func(b Begin) { r.run(id).addBegin(b) })
+		return decode(line, r.addBegin)
 	case typeNote:
 		return decode(line, func(n Note) { run := r.run(id); run.Notes = append(run.Notes, n) })
 	default:

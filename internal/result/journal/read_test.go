@@ -260,7 +260,9 @@ func FuzzRead(f *testing.F) {
 func BenchmarkRead(b *testing.B) {
 	recs := []any{Header{Run: "r", Axes: []AxisInfo{{"latency", "size", point.Bytes}}}}
 	for i := range 100_000 {
-		recs = append(recs, Begin{Run: "r", Key: testRow("r", i).Key, Time: testTime}, testRow("r", i))
+		row := testRow("r", i)
+		row.Inputs = "0123456789abcdef"
+		recs = append(recs, Begin{Run: "r", Key: row.Key, Time: testTime}, row)
 	}
 	data := encodeAll(b, recs...)
 	b.SetBytes(int64(len(data)))

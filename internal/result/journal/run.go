@@ -9,16 +9,15 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
 // Journal is the content of one journal file.
 type Journal struct {
-	Path     string    // the file
-	Runs     []*Run    // in the order in which they were last started or resumed
-	Problems []Problem // lines that could not be used
-	// Unchecked is the number of lines without a checksum, as earlier versions wrote them. Damage
-	// to them may go unnoticed.
-	Unchecked int
+	Path      string    // the file
+	Runs      []*Run    // in the order in which they were last started or resumed
+	Problems  []Problem // lines that could not be used
+	Unchecked int       // lines without a checksum, of all runs; see Run.Unchecked
 }
 
 // Dir returns the RUN folder.
@@ -39,6 +38,10 @@ type Run struct {
 
 	// Earlier has the headers of the other runs whose rows an accumulated run includes.
 	Earlier []Header
+
+	// Unchecked is the number of lines without a checksum, as earlier versions wrote them. Damage
+	// to them may go unnoticed.
+	Unchecked int
 
 	// AllBuilds makes Latest return the rows of all builds. A coordinate or the name of the run
 	// must tell them apart.
@@ -182,8 +185,9 @@ func (j *Journal) Accumulated(last *Run) *Run {
 			sum.addHeader(h)
 			for _, row := range r.LatestOfAllBuilds() {
 				row.Index = 0
-				sum.addRow(row)
+				sum.addRow(&row)
 			}
+			sum.Unchecked += r.Unchecked
 		}
 		if r == last {
 			break
@@ -256,6 +260,15 @@ func (r *Run) Incomplete() string {
 	return fmt.Sprintf("%d of %d %s: %s", done, planned, what, why)
 }
 
+// Unverified says that damage to the run may go unnoticed, "" if every line has a checksum.
+func (r *Run) Unverified() string {
+	if r.Unchecked == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of the journal without a checksum (from an earlier version): damage to them may go unnoticed",
+		unit.Plural(r.Unchecked, "line"))
+}
+
 // Counts returns the number of latest rows by status.
 func (r *Run) Counts() map[Status]int {
 	counts := map[Status]int{}
@@ -270,13 +283,13 @@ func (r *Run) addBegin(b Begin) {
 	r.Begun = append(r.Begun, b)
 }
 
-func (r *Run) addRow(row Row) {
+func (r *Run) addRow(row *Row) {
 	// A begin record belongs to the point, which may give several rows.
 	delete(r.open, pointTrial{row.TaskKey(), row.Trial})
 	if len(r.Rows) == cap(r.Rows) { // append would grow a large slice by a quarter only and copy it too often
 		r.Rows = slices.Grow(r.Rows, max(len(r.Rows), 16))
 	}
-	r.Rows = append(r.Rows, row)
+	r.Rows = append(r.Rows, *row)
 }
 
 // addHeader sets the first header and merges later ones into it. Planned numbers are the

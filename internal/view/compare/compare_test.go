@@ -396,8 +396,11 @@ func TestRanksMustAgreeWithT(t *testing.T) {
 func TestSortAndColumns(t *testing.T) {
 	old := runOf("a", trialsOf(1, 10), trialsOf(2, 10), trialsOf(3, 10))
 	new := runOf("b", trialsOf(1, 9), trialsOf(2, 12), trialsOf(3, 11))
+	for i := range 6 { // the intervals of size=3 overlap, so that its p is the largest
+		new.Rows[12+i].Metrics[DefaultMetric] = 10 + 0.3*float64(i)
+	}
 	for by, want := range map[string]string{"change": "size=1 size=3 size=2", "-change": "size=2 size=3 size=1",
-		"verdict": "size=2 size=3 size=1"} {
+		"verdict": "size=2 size=3 size=1", "-p": "size=3 size=1 size=2", "p": "size=1 size=2 size=3"} {
 		r := compare(t, old, new, Options{Sort: []string{by}, Columns: []string{"change", "point"}})
 		var got []string
 		for _, p := range r.Pairs {

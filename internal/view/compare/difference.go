@@ -150,19 +150,14 @@ func shortHash(hash string) string { return hash[:min(len(hash), 8)] }
 
 // differ collects the differences of two sides, point by point.
 type differ struct {
-	runs    [2]Run
-	opts    Options
-	points  int
-	found   map[string]*Difference
-	order   []string
-	values  map[string][2][]string // distinct values of each side by property
-	headers map[provenance][]Difference
-}
-
-// provenance identifies the runs and the inputs of the two sides of a point.
-type provenance struct {
-	headers [2]*journal.Header
-	inputs  [2]string
+	runs   [2]Run
+	opts   Options
+	points int
+	found  map[string]*Difference
+	order  []string
+	values map[string][2][]string // distinct values of each side by property
+	// ofSingle has the differences of points whose sides have one origin each.
+	ofSingle map[[2]origin][]Difference
 }
 
 // Differences returns how two runs differ besides their results, at the points that both have.
@@ -193,7 +188,7 @@ func (d Difference) OfValues() bool { return d.Name == unitProperty || d.Name ==
 // each point the names of the decisive differences that are not ignored.
 func differences(old, new Run, points []rowset.Matched, opts Options) (all []Difference, decisive [][]string) {
 	d := &differ{runs: [2]Run{old, new}, opts: opts, found: map[string]*Difference{}, values: map[string][2][]string{},
-		headers: map[provenance][]Difference{}}
+		ofSingle: map[[2]origin][]Difference{}}
 	decisive = make([][]string, len(points))
 	for i, m := range points {
 		a, b := withMetric(m[0], opts.Metric), withMetric(m[1], opts.Metric)
@@ -233,15 +228,7 @@ func (d *differ) ofPoint(a, b rowset.Set) (out []Difference) {
 		}
 	}
 	out = append(out, d.ofMetric(a, b)...)
-	from := provenance{[2]*journal.Header{d.runs[0].headerOf(a[0]), d.runs[1].headerOf(b[0])},
-		[2]string{a[0].Inputs, b[0].Inputs}}
-	known, has := d.headers[from]
-	if old, new := from.headers[0], from.headers[1]; !has && old != nil && new != nil {
-		known = append(environDifferences(*old, *new), inputDifferences(inputsOf(old, a[0]), inputsOf(new, b[0]))...)
-		known = lists.Filter(known, func(one Difference) bool { return !slices.Contains(d.opts.compared, one.Name) })
-		d.headers[from] = known
-	}
-	return append(out, known...)
+	return append(out, d.ofOrigins(d.runs[0].origins(a), d.runs[1].origins(b))...)
 }
 
 // texts returns the distinct known values of a property over the rows of a point.
@@ -404,71 +391,6 @@ func joinTexts(list []string) string {
 		return strings.Join(list[:maxTexts], ", ") + fmt.Sprintf(" and %d more", more)
 	}
 	return strings.Join(list, ", ")
-}
-
-// environDifferences compares the recorded variables that neither run sweeps.
-func environDifferences(a, b journal.Header) (out []Difference) {
-	if a.Environ == nil || b.Environ == nil {
-		return nil
-	}
-	names := slices.Sorted(maps.Keys(a.Environ))
-	names = append(names, slices.Sorted(maps.Keys(b.Environ))...)
-	for _, name := range lists.Distinct(names) {
-		if slices.Contains(a.Envs, name) || slices.Contains(b.Envs, name) {
-			continue
-		}
-		text := func(h journal.Header) string {
-			if v, set := h.Environ[name]; set {
-				return v
-			}
-			return "unset"
-		}
-		if text(a) != text(b) {
-			out = append(out, Difference{Name: name, Old: text(a), New: text(b)})
-		}
-	}
-	return out
-}
-
-// inputsProperty is the name of a difference between input files.
-const inputsProperty = "inputs"
-
-// inputsOf returns the programs, files and declarations that produced a row. Rows of older
-// journals have only the files of their run.
-func inputsOf(h *journal.Header, r *journal.Row) journal.Inputs {
-	if in := h.InputsOf(r); in != nil {
-		return in
-	}
-	return h.Inputs
-}
-
-// inputDifferences compares the inputs of two rows. Units and variables are compared by their
-// values elsewhere.
-func inputDifferences(a, b journal.Inputs) []Difference {
-	if a == nil || b == nil {
-		return nil
-	}
-	own := func(of, other journal.Inputs) string {
-		var out []string
-		for _, name := range slices.Sorted(maps.Keys(of)) {
-			if other[name] != of[name] && !strings.HasPrefix(name, "unit ") && !strings.HasPrefix(name, "variable ") {
-				out = append(out, name+" "+shortHash(of[name]))
-			}
-		}
-		return joinTexts(out)
-	}
-	old, new := own(a, b), own(b, a)
-	if old == new {
-		return nil
-	}
-	return []Difference{{Name: inputsProperty, Old: noneIfEmpty(old), New: noneIfEmpty(new)}}
-}
-
-func noneIfEmpty(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
 }
 
 // String returns the difference in one line: "cpu: Xeon 6338 -> EPYC 9654 (not comparable)".

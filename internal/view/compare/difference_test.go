@@ -96,6 +96,54 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+// TestDifferencesOfAllRows changes the program, a variable and a file for some trials of some points:
+// all rows are compared, and the number of points that differ is given.
+func TestDifferencesOfAllRows(t *testing.T) {
+	side := func(id string) Run {
+		h := machineHeader(id)
+		h.Fingerprints = map[string]journal.Inputs{
+			"1": {"program ./a": "1111111111", "unit time_us": "us"}, "2": {"program ./a": "2222222222"},
+			"3": {"program ./a": "1111111111", "file x": "3333333333"},
+		}
+		return Run{Header: h, Rows: slices.Concat(trialsOf(1, 10), trialsOf(2, 10), trialsOf(3, 10))}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(new *Run)
+		want   string
+	}{
+		{"none", func(*Run) {}, ""},
+		{"last trial", func(new *Run) { new.Rows[5].Inputs = "2" },
+			"inputs: program ./a 11111111 -> program ./a 11111111, program ./a 22222222 in 1 of 3 points"},
+		{"two points", func(new *Run) { new.Rows[5].Inputs, new.Rows[17].Inputs = "2", "2" },
+			"inputs: program ./a 11111111 -> program ./a 11111111, program ./a 22222222 in 2 of 3 points"},
+		{"a file of some rows", func(new *Run) { new.Rows[8].Inputs = "3" },
+			"inputs: none -> file x absent, file x 33333333 in 1 of 3 points"},
+		{"a unit is compared elsewhere", func(new *Run) { delete(new.Header.Fingerprints["1"], "unit time_us") }, ""},
+		{"another run", func(new *Run) {
+			other := machineHeader("other")
+			other.Fingerprints, other.Environ = new.Header.Fingerprints, map[string]string{"NCCL_ALGO": "Ring"}
+			new.Earlier = []journal.Header{*other}
+			new.Rows[3].Run = "other"
+		}, "OMP_NUM_THREADS: 8 -> 8, unset in 1 of 3 points"},
+	} {
+		old, new := side("a"), side("b")
+		for _, rows := range [][]journal.Row{old.Rows, new.Rows} {
+			for i := range rows {
+				rows[i].Inputs = "1"
+			}
+		}
+		c.change(&new)
+		var got []string
+		for _, d := range Differences(old, new, DefaultMetric, nil) {
+			got = append(got, d.String())
+		}
+		if strings.Join(got, "|") != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
 // TestNotComparable checks that another CPU leaves no verdict, unless it is ignored, and that
 // other differences do.
 func TestNotComparable(t *testing.T) {

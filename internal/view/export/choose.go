@@ -64,15 +64,24 @@ func Sort(h *journal.Header, rows []journal.Row, by []string) ([]journal.Row, er
 	return rows, nil
 }
 
+// compareCells orders two cells. Numbers come before other texts: comparing a number with a text as
+// texts would be no order, since 2 < 10 and 10 < 1a, but 1a < 2.
 func compareCells(a, b string, descending bool) int {
 	if a == "" || b == "" {
 		return cmp.Compare(len(b), len(a))
 	}
-	order := strings.Compare(a, b)
 	x, errX := strconv.ParseFloat(a, 64)
 	y, errY := strconv.ParseFloat(b, 64)
-	if errX == nil && errY == nil {
+	order := 0
+	switch {
+	case errX == nil && errY == nil:
 		order = cmp.Compare(x, y)
+	case errX == nil:
+		order = -1
+	case errY == nil:
+		order = 1
+	default:
+		order = strings.Compare(a, b)
 	}
 	if descending {
 		return -order

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -36,6 +39,37 @@ func TestSort(t *testing.T) {
 	if _, err := Sort(nil, rows, []string{"tim_us"}); err == nil ||
 		!strings.Contains(err.Error(), `did you mean "time_us"?`) {
 		t.Errorf("an unknown column gives %v", err)
+	}
+}
+
+// TestCellOrder checks that cells are ordered by a total order, whatever they contain: numbers, then
+// texts, then empty cells.
+func TestCellOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cell := rapid.SampledFrom([]string{"2", "10", "1a", "1", "1.0", "1e1", "-3", "NaN", "inf", "0x10", "a", "10b", "",
+			" 2"})
+		a, b, c := cell.Draw(t, "a"), cell.Draw(t, "b"), cell.Draw(t, "c")
+		descending := rapid.Bool().Draw(t, "descending")
+		ab, bc, ac := compareCells(a, b, descending), compareCells(b, c, descending), compareCells(a, c, descending)
+		if ab != -compareCells(b, a, descending) {
+			t.Fatalf("%q and %q have no order", a, b)
+		}
+		if ab <= 0 && bc <= 0 && (ac > 0 || ac == 0 && (ab < 0 || bc < 0)) {
+			t.Fatalf("%q <= %q <= %q, but not %q <= %q (%d %d %d)", a, b, c, a, c, ab, bc, ac)
+		}
+	})
+	for _, c := range []struct{ by, want string }{{"tag", "[2 10 1a]"}, {"-tag", "[1a 10 2]"}} {
+		var rows []journal.Row
+		for _, tag := range []string{"10", "1a", "2"} {
+			rows = append(rows, journal.Row{Bench: "b", Point: point.Point{{Name: "tag", Value: point.StringValue(tag)}}})
+		}
+		var got []string
+		for _, r := range must.Get(Sort(nil, rows, []string{c.by}))(t) {
+			got = append(got, r.Point.At("tag").String())
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("by %s: %v, want %s", c.by, got, c.want)
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ func sections(in Input, opts Options) ([]section, []line, error) {
 // newSection lays out the table of one bench or part: it chooses the columns, moves constant ones
 // above the table, and cuts the middle out of a table of more than maxRows lines.
 func newSection(title string, columns []Column, ls []line, maxRows int) section {
-	s := section{title: title}
+	s := section{title: texttab.Plain(title)}
 	aggregate := slices.ContainsFunc(ls, func(l line) bool { return len(l.rows) > 1 })
 	shown, from, to := ls, 0, 0
 	if maxRows > 0 && len(ls) > maxRows {
@@ -70,7 +70,7 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 		s.single = s.single || measured && c.hasGap(column, ls)
 		if !measured && !c.shown(column, constant) {
 			if c.lifted(column, constant) {
-				s.constants = append(s.constants, c.Title()+"="+column[0])
+				s.constants = append(s.constants, c.heading()+"="+column[0])
 			}
 			continue
 		}

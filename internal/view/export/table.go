@@ -24,7 +24,7 @@ func writeTable(w io.Writer, in Input, opts Options) error {
 	}
 	b := bufio.NewWriter(w)
 	for _, s := range secs {
-		heading := append([]string{texttab.Plain(s.title) + ":"}, quoted(s.constants)...)
+		heading := append([]string{s.title + ":"}, quoted(s.constants)...)
 		fmt.Fprintln(b, texttab.Wrap(heading, opts.Width, "  "))
 		if err := s.write(b, opts.Width); err != nil {
 			return err
@@ -56,7 +56,7 @@ func (s section) write(w io.Writer, width int) error {
 	for i := len(s.columns) - 1; i >= 0 && width > 0 && t.MinWidth() > width; i-- {
 		c := s.columns[i]
 		if c.Role == Limit || c.Role == Samples || c.Role == Trial && c.aggregate {
-			dropped = append(dropped, c.Title())
+			dropped = append(dropped, c.heading())
 			s = s.without(i)
 			t = s.layout()
 		}

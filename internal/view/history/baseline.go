@@ -64,7 +64,7 @@ func (b Baseline) Write(dir string) error {
 
 // NewBaseline returns a baseline of runs that are accepted by hand.
 func NewBaseline(bench string, runs []*journal.Run) Baseline {
-	b := Baseline{Bench: bench, Runs: lists.Map(runs, (*journal.Run).ID), Saved: time.Now().UTC().Truncate(time.Second)}
+	b := Baseline{Bench: bench, Runs: lists.Map(runs, (*journal.Run).ID), Saved: time.Now().UTC().Truncate(time.Millisecond)}
 	b.Accepted = b.Runs[len(b.Runs)-1]
 	return b
 }
@@ -110,7 +110,8 @@ func (b Baseline) accepted() []string {
 
 // Select returns the runs of a check of last: those of home that the baseline accepts, then those
 // that later checks added and those of j since the baseline, at most recent of the latter. gone
-// has the ids of baseline runs that home no longer has.
+// has the ids of baseline runs that home no longer has. If an accepted run was resumed with other
+// inputs after the baseline was saved, its new build is one of the later runs.
 func (b Baseline) Select(home, j *journal.Journal, last *journal.Run, recent int) (accepted, later []*journal.Run,
 	gone []string) {
 	byHand := b.accepted()
@@ -120,10 +121,14 @@ func (b Baseline) Select(home, j *journal.Journal, last *journal.Run, recent int
 			continue
 		}
 		gone = slices.DeleteFunc(gone, func(id string) bool { return id == r.ID() })
+		since := r
 		if slices.Contains(byHand, r.ID()) {
-			accepted = append(accepted, r)
-		} else if home != j || !after(j, r, last) {
-			later = append(later, r)
+			var saved *journal.Run
+			saved, since = b.splitBuilds(r)
+			accepted = append(accepted, saved)
+		}
+		if since != nil && (home != j || !after(j, r, last)) {
+			later = append(later, since)
 		}
 	}
 	since := LastRuns(j, last, len(j.Runs))
@@ -134,6 +139,21 @@ func (b Baseline) Select(home, j *journal.Journal, last *journal.Run, recent int
 		}
 	}
 	return accepted, append(later, since[max(0, len(since)-recent):]...), gone
+}
+
+// splitBuilds returns the build of a run that the baseline was saved with, and the current build if
+// that is another one, which only has rows from after the baseline was saved.
+func (b Baseline) splitBuilds(r *journal.Run) (saved, resumed *journal.Run) {
+	builds := r.Builds()
+	for i, build := range builds {
+		if i == len(builds)-1 || !build.Rows[0].Time.After(b.Saved) {
+			if i > 0 {
+				resumed = builds[0]
+			}
+			return build, resumed
+		}
+	}
+	return r, nil // a run has at least one build
 }
 
 // after reports whether a run of a journal comes after another one.

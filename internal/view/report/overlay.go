@@ -36,6 +36,9 @@ func Overlay(runs []NamedRun, plots []Plot) Input {
 		if part := r.Incomplete(); part != "" {
 			lines = append(lines, fmt.Sprintf("- %s: %s", r.Name, part))
 		}
+		if text := r.Unverified(); text != "" {
+			lines = append(lines, fmt.Sprintf("- %s: %s", r.Name, text))
+		}
 	}
 	in.Verdict = strings.Join(lines, "\n")
 	return in

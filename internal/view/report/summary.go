@@ -305,12 +305,13 @@ func seconds(s float64) string {
 // maxRemarks is the number of different warnings that a page lists.
 const maxRemarks = 30
 
-// Remarks returns the notes of a run and the warnings of its rows. Warnings that
-// differ only in their numbers are counted as one.
+// Remarks returns the notes of a run, whether damage to it may go unnoticed, and the warnings
+// of its rows. Warnings that differ only in their numbers are counted as one.
 func Remarks(run *journal.Run, rows []journal.Row) []string {
 	// The result of a tuning study has its own section.
 	notes := lists.Filter(run.Notes, func(n journal.Note) bool { return len(n.Tuned) == 0 })
 	out := lists.Distinct(lists.Map(notes, func(n journal.Note) string { return n.Text }))
+	out = append(out, lists.NonEmpty(run.Unverified())...)
 	var legend texttab.Legend
 	for i := range rows {
 		legend.Mark(rows[i].Warnings...)

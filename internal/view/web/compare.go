@@ -23,7 +23,8 @@ const (
 
 // comparedRun is one run of a comparison.
 type comparedRun struct {
-	info runInfo
+	info       runInfo
+	unverified string // why damage to its journal may go unnoticed; "" if it may not
 	compare.Run
 }
 
@@ -64,8 +65,8 @@ func (s *store) comparedRun(name, only string) (out comparedRun, err error) {
 		if err != nil {
 			return notFound{err}
 		}
-		r = s.bench(r.Header.Bench).View(j, r)
-		out.info = summarize(b.folder, r)
+		r = s.bench(r.Header.Bench).View(j, r).Current()
+		out.info, out.unverified = summarize(b.folder, r), r.Unverified()
 		out.info.Outcome = b.outcome(r.ID(), out.info.Outcome)
 		header := r.Header
 		out.Run = compare.Run{Name: out.info.Run, Header: &header, Earlier: r.Earlier, Rows: slices.Clone(r.Latest()),
@@ -120,7 +121,13 @@ func compareRuns(sides []comparedRun, opts compare.Options) (comparePage, error)
 		if err != nil {
 			return out, badRequest{fmt.Errorf("%s and %s: %w", sides[0].Name, one.Name, err)}
 		}
-		out.Comparisons = append(out.Comparisons, newComparison(r))
+		made := newComparison(r)
+		for _, side := range []comparedRun{sides[0], one} {
+			if side.unverified != "" {
+				made.Remarks = append(made.Remarks, side.Name+": "+side.unverified)
+			}
+		}
+		out.Comparisons = append(out.Comparisons, made)
 	}
 	_, out.Metrics = report.Names(&header, rows)
 	plot, ok := report.AutoPlot(&header, rows)

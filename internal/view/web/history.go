@@ -45,16 +45,21 @@ type historyRun struct {
 	Change    string  `json:"change,omitempty"`    // faster or slower than in the runs before
 	Effect    string  `json:"effect,omitempty"`
 	Note      string  `json:"note,omitempty"`
+	Changed   string  `json:"changed,omitempty"` // inputs that differ from the run before
 
 	median, low, high float64
 	failed            bool
 }
 
-// pastRuns is the runs of one bench in one folder, the oldest first.
+// pastRuns is the runs of one bench in one folder, the oldest first. A run that was resumed with
+// other inputs is in it once for each build.
 type pastRuns struct {
 	infos []runInfo
 	runs  []compare.Run
 	cut   int // earlier runs that were left out
+
+	unverified string   // why damage to a journal may go unnoticed; "" if it may not
+	changed    []string // inputs that differ from the build before, by run
 }
 
 // history answers with the results of one point in all runs of its bench in the same folder.
@@ -83,16 +88,36 @@ func (s *store) pastRuns(name string) (out pastRuns, err error) {
 			return r.Header.Bench == asked.Header.Bench && len(r.Rows) > 0
 		})
 		out.cut = max(0, len(runs)-maxHistory)
+		var before *journal.Run
 		for _, r := range runs[out.cut:] {
-			info := summarize(b.folder, r)
-			info.Outcome = b.outcome(r.ID(), info.Outcome)
-			header := r.Header
-			out.infos = append(out.infos, info)
-			out.runs = append(out.runs, compare.Run{Header: &header, Rows: slices.Clone(r.Latest()), Incomplete: r.Incomplete()})
+			builds := r.Builds()
+			for i, build := range slices.Backward(builds) { // the oldest first
+				name := r.ID()
+				if i > 0 {
+					name = fmt.Sprintf("%s build %d", name, len(builds)-i)
+				}
+				out.add(b, build, before, name)
+				before = build
+			}
+			out.unverified = cmp.Or(out.unverified, r.Unverified())
 		}
 		return nil
 	})
 	return out, err
+}
+
+// add appends the rows of one build of a run. before is the build before it, nil for the first.
+func (p *pastRuns) add(b *cachedJournal, r, before *journal.Run, name string) {
+	info := summarize(b.folder, r)
+	info.Outcome = b.outcome(r.ID(), info.Outcome)
+	changed := ""
+	if before != nil {
+		changed = strings.Join(journal.ChangedInputs(before, r), ", ")
+	}
+	header := r.Header
+	header.Run = name
+	p.infos, p.changed = append(p.infos, info), append(p.changed, changed)
+	p.runs = append(p.runs, compare.Run{Header: &header, Rows: slices.Clone(r.Latest()), Incomplete: r.Incomplete()})
 }
 
 // onlyPoint removes the rows of all other points.
@@ -139,7 +164,9 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 		out.Point = rowset.Label(&run.Rows[0])
 		_, out.Metrics = report.Names(run.Header, run.Rows)
 		unitName = cmp.Or(unitOf(run.Rows, metric), unitName)
-		out.Runs = append(out.Runs, newHistoryRun(past.infos[i], run, metric, changes))
+		one := newHistoryRun(past.infos[i], run, metric, changes)
+		one.Changed = past.changed[i]
+		out.Runs = append(out.Runs, one)
 	}
 	if len(out.Runs) == 0 {
 		return out, notFound{errors.New("the run has no such point")}
@@ -149,6 +176,9 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 		counted = fmt.Sprintf("The latest %d of %d runs.", len(past.runs), len(past.runs)+past.cut)
 	}
 	out.Summary = append([]string{counted}, out.Summary...)
+	if past.unverified != "" {
+		out.Summary = append(out.Summary, past.unverified+".")
+	}
 	out.Figures = []document.Figure{historyFigure(out, unitName)}
 	return out, nil
 }

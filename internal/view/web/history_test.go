@@ -39,7 +39,7 @@ func past(times ...float64) (out pastRuns) {
 				Kind: journal.Measured, Samples: 9, Point: point.Point{{Name: "size", Value: point.IntValue(1)}},
 				Metrics: map[string]float64{"time_us": us * (1 + 0.005*float64((i+trial)%3))}})
 		}
-		out.infos = append(out.infos, runInfo{Run: id})
+		out.infos, out.changed = append(out.infos, runInfo{Run: id}), append(out.changed, "")
 		out.runs = append(out.runs, run)
 	}
 	return out

@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -177,7 +178,7 @@ func fileTail(root *os.Root, name string) string {
 }
 
 // live streams the progress of a run, or the list of runs, whenever it changes. It ends
-// when the run ends or the reader disconnects.
+// when the run ends, the reader disconnects, or after streamTime.
 func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.streams <- struct{}{}:
@@ -202,7 +203,9 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 			return state, state.Outcome != running, err
 		}, liveEvery, "state"
 	}
-	stream(w, r, name, every, next)
+	ctx, cancel := context.WithTimeout(r.Context(), s.streamTime)
+	defer cancel()
+	stream(w, r.WithContext(ctx), name, every, next)
 }
 
 // stream calls next at intervals and sends its result as an event if it has changed.

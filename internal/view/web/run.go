@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -34,6 +36,7 @@ type view struct {
 	run     *journal.Run
 	rows    []journal.Row
 	columns []export.Column
+	damage  []string // damaged lines of the journal
 	page    *runPage // nil until requested
 	figures []figure.Figure
 }
@@ -146,7 +149,7 @@ func (s *store) view(b *cachedJournal, j *journal.Journal, key viewKey) (*view, 
 	if err != nil {
 		return nil, notFound{err}
 	}
-	v := &view{key: key, run: s.bench(r.Header.Bench).View(j, r)}
+	v := &view{key: key, run: s.bench(r.Header.Bench).View(j, r), damage: damage(j, r.ID())}
 	v.rows = v.run.Latest()
 	if key.only != "" {
 		if v.rows, err = plan.FilterRows([]string{key.only}, v.rows); err != nil {
@@ -159,6 +162,21 @@ func (s *store) view(b *cachedJournal, j *journal.Journal, key viewKey) (*view, 
 	}
 	b.views[key] = v
 	return v, nil
+}
+
+// maxDamage is the number of damaged lines that a page lists.
+const maxDamage = 5
+
+// damage lists the damaged lines of a journal that belong to a run, or to no known one.
+func damage(j *journal.Journal, id string) []string {
+	of := lists.Filter(j.Problems, func(p journal.Problem) bool { return p.Run == id || p.Run == "" })
+	out := lists.Map(of[:min(len(of), maxDamage)], func(p journal.Problem) string {
+		return fmt.Sprintf("%s: %v (left out)", journal.FileName, p)
+	})
+	if more := len(of) - maxDamage; more > 0 {
+		out = append(out, fmt.Sprintf("%s: %s damaged", journal.FileName, unit.Counted(more, "more line is", "more lines are")))
+	}
+	return out
 }
 
 // run answers with the page of a run. The outcome is set anew, because it depends on
@@ -198,6 +216,7 @@ func (s *store) describe(b *cachedJournal, v *view) error {
 	if key.only != "" {
 		p.Summary, p.Remarks = fmt.Sprintf("Only the rows where %s: %d.", key.only, len(v.rows)), nil
 	}
+	p.Problems = v.damage
 	for _, err := range errs {
 		if err != nil {
 			p.Problems = append(p.Problems, err.Error())

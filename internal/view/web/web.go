@@ -45,6 +45,8 @@ type Server struct {
 	store   *store
 	streams chan struct{} // a semaphore: one slot per open stream
 	mux     http.ServeMux
+
+	stall, streamTime time.Duration // limits of a connection; tests shorten them
 }
 
 // maxStreams is the number of pages that may follow runs at the same time.
@@ -53,7 +55,7 @@ const maxStreams = 64
 // New returns a server. Without a token it must listen on a loopback address only.
 func New(opts Options) *Server {
 	s := &Server{opts: opts, store: newStore(opts.Dir, opts.Bench, index{opts.Index, opts.Build}),
-		streams: make(chan struct{}, maxStreams)}
+		streams: make(chan struct{}, maxStreams), stall: stallTime, streamTime: streamTime}
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
 		panic(err) // cannot happen: the folder is embedded
@@ -85,6 +87,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // ServeHTTP checks the method and the token and then answers the request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w = &deadlineWriter{w, http.NewResponseController(w), s.stall}
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -196,9 +199,45 @@ const (
 	headerTime = 10 * time.Second
 	idleTime   = 2 * time.Minute
 	maxHeader  = 1 << 16
+	stallTime  = 30 * time.Second // for a client to accept writeChunk bytes
+	writeChunk = 1 << 16
+	// streamTime is how long a stream lasts. The page then opens another one. A client that never reads
+	// would otherwise occupy its stream for ever, because a few short events fit into the buffers of the
+	// connection.
+	streamTime = 10 * time.Minute
 )
 
 // HTTP returns an http.Server with the limits of a connection.
 func (s *Server) HTTP() *http.Server {
-	return &http.Server{Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}
+	return &http.Server{Handler: s, ReadHeaderTimeout: headerTime, WriteTimeout: s.stall,
+		IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}
+}
+
+// deadlineWriter disconnects a client that accepts no data for a while. A deadline for the whole
+// answer, as http.Server has, would also end long downloads over slow lines, and streams.
+type deadlineWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	stall   time.Duration
+}
+
+// Unwrap gives http.ResponseController access to the connection.
+func (w *deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// extend starts the time for the next bytes. Writers that are no connections, as in tests, have no deadline.
+func (w *deadlineWriter) extend() { _ = w.control.SetWriteDeadline(time.Now().Add(w.stall)) }
+
+func (w *deadlineWriter) WriteHeader(code int) {
+	w.extend()
+	w.ResponseWriter.WriteHeader(code)
+}
+
+func (w *deadlineWriter) Write(data []byte) (n int, err error) {
+	for {
+		w.extend()
+		written, err := w.ResponseWriter.Write(data[n:min(n+writeChunk, len(data))])
+		if n += written; err != nil || n == len(data) {
+			return n, err
+		}
+	}
 }

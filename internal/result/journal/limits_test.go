@@ -1,0 +1,101 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/kernbench/kernbench/internal/base/must"
+)
+
+// TestLongLine puts lines above the limit between good rows: they are reported with their number and
+// run, they are not stored, and the rows around them are read.
+func TestLongLine(t *testing.T) {
+	good := string(encodeAll(t, testRow("r", 0)))
+	for _, length := range []int{2000, 2001, 1 << 16, 1<<16 + 1, 1 << 20} {
+		r := newReader()
+		r.maxLine = 2000
+		text := good + strings.Repeat("x", length-1) + "\n" + good + strings.Repeat("y", length)
+		in := &largestRead{src: strings.NewReader(text)}
+		must.Get(r.read(in, int64(len(text)), true))(t)
+		rows, problems := len(r.j.Runs[0].Rows), r.j.Problems
+		if rows != 2 || len(problems) != 2 || problems[0].Line != 2 || problems[1].Line != 4 || problems[0].Run != "r" {
+			t.Fatalf("%d bytes: %d rows, problems %v", length, rows, problems)
+		}
+		if tooLong := strings.Contains(problems[0].String(), "the limit is 2000"); tooLong != (length > 2000) {
+			t.Errorf("%d bytes: %v", length, problems[0])
+		}
+		if in.most > 1<<16 {
+			t.Errorf("%d bytes are read at once", in.most)
+		}
+	}
+	if err := checkLength(maxLine + 1); err == nil || !strings.Contains(err.Error(), "the limit is 64Mi") {
+		t.Errorf("a record that no reader accepts is written: %v", err)
+	}
+	must.Do(t, checkLength(maxLine))
+}
+
+// largestRead records the size of the largest buffer that was read into.
+type largestRead struct {
+	src  io.Reader
+	most int
+}
+
+func (r *largestRead) Read(p []byte) (int, error) {
+	r.most = max(r.most, len(p))
+	return r.src.Read(p)
+}
+
+// TestLongLineFollowed checks that a follower passes a long line that is still being written.
+func TestLongLineFollowed(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, FileName)
+	good := string(encodeAll(t, testRow("r", 0)))
+	must.Do(t, os.WriteFile(path, []byte(good+strings.Repeat("x", 3000)), 0o644))
+	f := must.Get(Follow(dir))(t)
+	f.r, f.file = newReader(), must.Get(os.Stat(path))(t)
+	f.r.maxLine = 2000
+	must.Get2(f.Next())(t)
+	must.Do(t, os.WriteFile(path, []byte(good+strings.Repeat("x", 5000)+"\n"+good), 0o644))
+	f.file = must.Get(os.Stat(path))(t)
+	j, _ := must.Get2(f.Next())(t)
+	if len(j.Runs[0].Rows) != 2 || len(j.Problems) == 0 || j.Problems[0].Line != 2 {
+		t.Errorf("%d rows, problems %v", len(j.Runs[0].Rows), j.Problems)
+	}
+}
+
+// TestReadErrors checks that an error of the disk is not taken for the end of the journal.
+func TestReadErrors(t *testing.T) {
+	text := encodeAll(t, testRow("r", 0), testRow("r", 1))
+	broken := errors.New("broken disk")
+	for _, cut := range []int{0, 10, len(text) - 1, len(text)} {
+		src := io.MultiReader(bytes.NewReader(text[:cut]), iotest.ErrReader(broken))
+		if j, err := parse(src, int64(len(text))); !errors.Is(err, broken) || j != nil {
+			t.Errorf("after %d bytes: %v, %v", cut, j, err)
+		}
+	}
+	pipe := filepath.Join(t.TempDir(), "journal.jsonl")
+	must.Do(t, os.Symlink("/dev/zero", pipe))
+	if _, err := Read(pipe); err == nil || !strings.Contains(err.Error(), "is a device") {
+		t.Errorf("a device as a journal: %v", err)
+	}
+}
+
+// TestSharing checks from which number on ranks count as sharing a GPU.
+func TestSharing(t *testing.T) {
+	for n, want := range map[int]int{-1: 0, 0: 0, 1: 0, 2: 2, 8: 8} {
+		row := Row{Details: map[string]string{SharingDetail: strconv.Itoa(n)}}
+		if got := row.Sharing(); got != want {
+			t.Errorf("%d ranks on a GPU count as %d, want %d", n, got, want)
+		}
+	}
+	if got := (&Row{Details: map[string]string{SharingDetail: "two"}}).Sharing(); got != 0 {
+		t.Errorf("a text counts as %d", got)
+	}
+}
