@@ -89,7 +89,7 @@ func DefaultConfig() *Config { return ccl.Default() }
 func Float16From(f float32) Float16 { return dtype.Float16From(f) }
 
 // modelVersion must be changed when the same files give other times or other limits.
-const modelVersion = "5"
+const modelVersion = "6"
 
 // Version identifies the simulation model and its built-in files. A bench stores it with its results
 // (bench.Version), so that results of different models are never mixed.

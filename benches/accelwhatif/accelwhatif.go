@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/kernels"
+	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
@@ -106,10 +107,13 @@ const (
 	valueDetail  = "value"  // the parameter in the file
 	lowerDetail  = "lower"  // the lowered value, or the reason why there is none
 	higherDetail = "higher" // the raised value, or the reason why there is none
+	// oppositeDetail, after the name of a side, explains a change that makes slower what it should make faster, or the
+	// other way round.
+	oppositeDetail = "_opposite"
 )
 
 // simulation simulates a point on a machine.
-type simulation func(s *bench.State, t *topo.Topology, c *ccl.Config) (accel.Time, error)
+type simulation func(s *bench.State, t *topo.Topology, c *ccl.Config) (*accel.Result, error)
 
 // errNotChanged marks a parameter that cannot be changed by the given percentage.
 var errNotChanged = errors.New("not changed")
@@ -121,7 +125,7 @@ func body(simulate simulation) bench.Body {
 		if err != nil {
 			return err
 		}
-		run := func(t *topo.Topology) (accel.Time, error) {
+		run := func(t *topo.Topology) (*accel.Result, error) {
 			t.Fabric = m.Topo.Fabric
 			return simulate(s, t, m.CCL)
 		}
@@ -130,14 +134,14 @@ func body(simulate simulation) bench.Body {
 		if err != nil {
 			return err
 		}
-		s.Record("base_ns", before.Nanoseconds())
+		s.Record("base_ns", before.Crit.Nanoseconds())
 		return vary(s, m, before, run)
 	}
 }
 
 // vary simulates the machine with the lowered and the raised parameter.
-func vary(s *bench.State, m machine.Accelerator, before accel.Time,
-	run func(*topo.Topology) (accel.Time, error)) error {
+func vary(s *bench.State, m machine.Accelerator, before *accel.Result,
+	run func(*topo.Topology) (*accel.Result, error)) error {
 	key, share := s.Str(parameterAxis), s.Float("percent")/100
 	list, err := topo.Parameters(m.Name, m.File)
 	if err != nil {
@@ -164,10 +168,13 @@ func vary(s *bench.State, m machine.Accelerator, before accel.Time,
 			s.Detail(side.detail, fmt.Sprintf("%s does not run: %v", strings.Join(values, ", "), err))
 			continue
 		}
-		change := 100 * (float64(took) - float64(before)) / float64(before)
+		change := 100 * (float64(took.Crit) - float64(before.Crit)) / float64(before.Crit)
 		s.Detail(side.detail, strings.Join(values, ", "))
-		s.Record(side.detail+"_ns", took.Nanoseconds())
+		s.Record(side.detail+"_ns", took.Crit.Nanoseconds())
 		s.Record(side.detail+"_pct", change)
+		if expected := float64(topo.Effect(key)) * (side.factor - 1); expected*change < 0 {
+			s.Detail(side.detail+oppositeDetail, opposite(t, before, took))
+		}
 		effect = max(effect, change, -change)
 	}
 	switch {
@@ -180,6 +187,25 @@ func vary(s *bench.State, m machine.Accelerator, before accel.Time,
 	return errors.Join(failures...)
 }
 
+// opposite explains why a change had the opposite of the expected effect: which cause on the critical path changed most,
+// and which link had the most to do.
+func opposite(t *topo.Topology, before, after *accel.Result) string {
+	was, is := before.Breakdown.Parts(), after.Breakdown.Parts()
+	most := sim.Cause(0)
+	for c := range sim.Causes {
+		if abs(is[c]-was[c]) > abs(is[most]-was[most]) {
+			most = c
+		}
+	}
+	text := fmt.Sprintf("%v %v instead of %v on the critical path", most, is[most], was[most])
+	if busiest := after.Busiest(t, 1); len(busiest) > 0 {
+		text += fmt.Sprintf("; %s has the most to do", busiest[0].Name)
+	}
+	return text
+}
+
+func abs(t accel.Time) accel.Time { return max(t, -t) }
+
 // reasons returns the distinct reasons why a parameter was not changed.
 func reasons(failures []error) string {
 	all := lists.Map(failures, func(err error) string {
@@ -189,11 +215,11 @@ func reasons(failures []error) string {
 }
 
 // allReduce simulates the all-reduce of the collectives file, with slots that hold the tile.
-func allReduce(s *bench.State, t *topo.Topology, c *ccl.Config) (accel.Time, error) {
+func allReduce(s *bench.State, t *topo.Topology, c *ccl.Config) (*accel.Result, error) {
 	n := s.Int("n_elem")
 	c, err := c.With(c.Algorithm, func(set *ccl.Settings) { set.SlotBytes = max(set.SlotBytes, 2*n) })
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	system := accel.New(t, c)
 	system.TimingOnly = true
@@ -201,29 +227,25 @@ func allReduce(s *bench.State, t *topo.Topology, c *ccl.Config) (accel.Time, err
 	for sip := range t.SIPs.Count {
 		x, err := system.Zeros(sip, t.Cubes.Count(), n, accel.PerCube)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		tensors = append(tensors, x)
 	}
-	r, err := system.AllReduce(tensors)
-	if err != nil {
-		return 0, err
-	}
-	return r.Crit, nil
+	return system.AllReduce(tensors)
 }
 
 // product simulates a composite product on one PE.
-func product(s *bench.State, t *topo.Topology, c *ccl.Config) (accel.Time, error) {
+func product(s *bench.State, t *topo.Topology, c *ccl.Config) (*accel.Result, error) {
 	m, k, n, err := machine.Product(s.Value("shapes"))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	system := accel.New(t, c)
 	system.TimingOnly = true
 	matmul := kernels.Matmul{M: m, K: k, N: n, Variant: kernels.Variant(s.Str("variant"))}
 	p, err := matmul.Run(system, kernels.Operands{})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return p.Result.Crit, nil
+	return p.Result, nil
 }

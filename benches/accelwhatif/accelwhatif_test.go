@@ -181,27 +181,49 @@ func TestSeveralMachines(t *testing.T) {
 	}
 }
 
+// planted runs the body of a part for a parameter with a planted simulation.
+func planted(t *testing.T, key string, simulate func(*topo.Topology) (*accel.Result, error)) bench.Outcome {
+	p := point.Point{{Name: parameterAxis, Value: point.StringValue(key)},
+		{Name: "percent", Value: point.FloatValue(20)},
+		{Name: "topology", Value: point.StringValue("")}, {Name: "ccl", Value: point.StringValue("")},
+		{Name: "fabric", Value: point.StringValue(machine.AsTopology)}}
+	run := body(func(_ *bench.State, t *topo.Topology, _ *ccl.Config) (*accel.Result, error) { return simulate(t) })
+	o, _ := run.Run(t.Context(), bench.Setting{Point: p, Backend: ahbm.Name})
+	return o
+}
+
 // A variant that fails to run has no number. If both variants fail, the row fails.
 func TestVariantThatDoesNotRun(t *testing.T) {
-	broken := func(good int) bench.Body {
-		calls := 0
-		return body(func(*bench.State, *topo.Topology, *ccl.Config) (accel.Time, error) {
-			if calls++; calls > good {
-				return 0, errors.New("planted")
-			}
-			return 1000, nil
-		})
-	}
 	for good, want := range map[int]journal.Status{0: journal.Failed, 1: journal.Failed, 2: journal.OK, 3: journal.OK} {
-		p := point.Point{{Name: parameterAxis, Value: point.StringValue("cube.ucie.bw_gbs")},
-			{Name: "percent", Value: point.FloatValue(20)},
-			{Name: "topology", Value: point.StringValue("")}, {Name: "ccl", Value: point.StringValue("")},
-			{Name: "fabric", Value: point.StringValue(machine.AsTopology)}}
-		o, _ := broken(good).Run(t.Context(), bench.Setting{Point: p, Backend: ahbm.Name})
-		_, higher := o.Metrics["higher_pct"]
-		if o.Status != want || higher != (good == 3) {
+		calls := 0
+		o := planted(t, "cube.ucie.bw_gbs", func(*topo.Topology) (*accel.Result, error) {
+			if calls++; calls > good {
+				return nil, errors.New("planted")
+			}
+			return &accel.Result{Crit: 1000}, nil
+		})
+		if _, higher := o.Metrics["higher_pct"]; o.Status != want || higher != (good == 3) {
 			t.Errorf("%d good: %s (%s), %v", good, o.Status, o.Reason, o.Metrics)
 		}
+	}
+}
+
+// A longer latency that makes the all-reduce faster is reported with the cause that shrank.
+func TestOppositeEffect(t *testing.T) {
+	o := planted(t, "system.link.latency_ns", func(m *topo.Topology) (*accel.Result, error) {
+		r := &accel.Result{Busy: []accel.Time{5}}
+		r.Breakdown.Wire = 100_000
+		r.Breakdown.Queueing = 1_000_000 - 10*m.LinkLatency
+		r.Crit = r.Breakdown.Total()
+		return r, nil
+	})
+	row := journal.Row{Part: allReducePart, Status: o.Status, Metrics: o.Metrics, Details: o.Details,
+		Point: point.Point{{Name: parameterAxis, Value: point.StringValue("system.link.latency_ns")},
+			{Name: "n_elem", Value: point.IntValue(8)}}}
+	const want = "Slower where it should be faster, or the other way round: system.link.latency_ns (+12.93 % (34.561): " +
+		"queueing 654.39 ns instead of 567.99 ns on the critical path; sip0.cube0.r0c0 -> "
+	if text := sections([]journal.Row{row})[0].Text; !strings.Contains(text, want) {
+		t.Errorf("%s", text)
 	}
 }
 

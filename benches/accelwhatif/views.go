@@ -161,7 +161,11 @@ func (s *study) words() string {
 	if s.base > 0 {
 		paragraphs = append(paragraphs, fmt.Sprintf("%s as the file is.", unit.FormatMicros(s.base/1e3)))
 	}
+	if exceptions := named(slices.Concat(s.effects, s.small), exception); s.base > 0 && exceptions == "" {
+		paragraphs = append(paragraphs, "No change has the opposite of the expected effect.")
+	}
 	for _, group := range []struct{ what, names string }{
+		{"Slower where it should be faster, or the other way round", named(slices.Concat(s.effects, s.small), exception)},
 		{"On one side only", named(s.effects, oneSide)},
 		{fmt.Sprintf("Without visible effect, less than %g %%", visible),
 			named(s.small, func(r *journal.Row) string { return fmt.Sprintf("%.2g %%", r.Metrics["effect_pct"]) })},
@@ -184,6 +188,17 @@ func named(rows rowset.Set, why func(*journal.Row) string) string {
 		}
 	}
 	return strings.Join(names, "; ")
+}
+
+// exception returns why a parameter has the opposite of the expected effect, or "".
+func exception(r *journal.Row) string {
+	var parts []string
+	for _, detail := range []string{lowerDetail, higherDetail} {
+		if why := r.Details[detail+oppositeDetail]; why != "" {
+			parts = append(parts, fmt.Sprintf("%s: %s", side(r, detail), why))
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 // oneSide returns why a parameter could be changed in one direction only, or "".

@@ -172,7 +172,7 @@ func (a *app) probeTopology(fl *pflag.FlagSet, f probeFlags) error {
 		return err
 	}
 	if f.monotone {
-		if r.Exceptions, err = plan.Monotone(file); err != nil {
+		if r.Exceptions, r.Varied, err = plan.Monotone(file); err != nil {
 			return err
 		}
 	}

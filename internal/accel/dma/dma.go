@@ -39,6 +39,8 @@ type Report struct {
 	Checks   []Check     `json:"checks"`
 	// Exceptions explain the numbers of the file that make some transfers slower where they should be faster.
 	Exceptions []string `json:"exceptions,omitempty"`
+	// Varied is how many numbers of the file were changed to find Exceptions.
+	Varied int `json:"varied,omitempty"`
 
 	together int // bytes of each transfer of the congestion table
 }

@@ -6,33 +6,22 @@ import (
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // monotoneFactors are the factors by which each number of a topology is changed. They keep powers of two valid.
 var monotoneFactors = []float64{2, 0.5}
 
-// raising returns whether a larger number should make transfers faster (-1) or slower (1), or 0 if either may be.
-func raising(key string) int {
-	last := key[strings.LastIndexByte(key, '.')+1:]
-	switch {
-	case strings.HasSuffix(last, "_gbs"), last == "efficiency", last == "connections", last == "pseudo_channels",
-		last == "buffer_flits":
-		return -1
-	case strings.HasSuffix(last, "_ns"), last == "ns_per_mm", last == "gap_mm":
-		return 1
-	}
-	return 0
-}
-
 // Monotone doubles and halves every number of the topology file that should make transfers faster or slower, and
-// returns a sentence for each case in which the opposite happens. The sentence names the link with the most to do, how
-// it is shared, and the times of the fastest and the slowest transfer, which tell who gains and who loses.
-func (p *Plan) Monotone(file []byte) ([]string, error) {
-	parameters, err := topo.Parameters(p.report.Topology, file)
+// returns a sentence for each case in which the opposite happens, and how many numbers it changed. The sentence names
+// the link with the most to do, how it is shared, and the times of the fastest and the slowest transfer, which tell who
+// gains and who loses.
+func (p *Plan) Monotone(file []byte) (found []string, varied int, err error) {
+	all, err := topo.Parameters(p.report.Topology, file)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var found []string
+	parameters := lists.Filter(all, func(n topo.Parameter) bool { return topo.Effect(n.Key) != 0 })
 	for _, c := range p.cases {
 		if c.table != congestionTable && c.table != idleTable || c.missing != "" {
 			continue
@@ -40,16 +29,13 @@ func (p *Plan) Monotone(file []byte) ([]string, error) {
 		size := c.sizes[0]
 		before, err := newMachine(p.topo).measure(c.transfers(size))
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if before.Transfers > maxMonotone {
 			continue
 		}
 		for _, parameter := range parameters {
-			direction := raising(parameter.Key)
-			if direction == 0 {
-				continue
-			}
+			direction := topo.Effect(parameter.Key)
 			for _, factor := range monotoneFactors {
 				t, values, err := topo.Vary(p.report.Topology, file, parameter.Key, factor)
 				if err != nil {
@@ -58,7 +44,7 @@ func (p *Plan) Monotone(file []byte) ([]string, error) {
 				t.Fabric = p.topo.Fabric
 				after, err := newMachine(t).measure(c.transfers(size))
 				if err != nil {
-					return nil, fmt.Errorf("%s with %s %s: %w", c.name, parameter.Key, values[0], err)
+					return nil, 0, fmt.Errorf("%s with %s %s: %w", c.name, parameter.Key, values[0], err)
 				}
 				slower := (direction > 0) == (factor > 1)
 				if change := after.Time - before.Time; change != 0 && (change > 0) != slower {
@@ -67,7 +53,7 @@ func (p *Plan) Monotone(file []byte) ([]string, error) {
 			}
 		}
 	}
-	return found, nil
+	return found, len(parameters), nil
 }
 
 // maxMonotone is the largest number of transfers of a case that Monotone repeats for every number.
@@ -83,7 +69,7 @@ func (p *Plan) exception(c testCase, n topo.Parameter, values []string, before, 
 	times := func(r *Row) string {
 		return fmt.Sprintf("%.1f to %.1f ns", event.Time(r.Fastest).Nanoseconds(), event.Time(r.Time).Nanoseconds())
 	}
-	return fmt.Sprintf("%s: %s %s instead of %s changes the slowest of %d transfers by %+.1f %%; most has to go over %s, "+
+	return fmt.Sprintf("%s: %s %s instead of %s changes the slowest of %d transfers by %+.2g %%; most has to go over %s, "+
 		"shared by %s arbitration: the transfers take %s instead of %s", c.name, n.Key, strings.Join(values, ", "),
 		strings.Join(n.Values, ", "), before.Transfers, ratio, after.Bottleneck, rule, times(after), times(before))
 }

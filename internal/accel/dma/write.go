@@ -148,6 +148,9 @@ func writePublished(w io.Writer, rows []*Row) error {
 // writeExceptions writes the numbers that have the opposite of the expected effect.
 func (r *Report) writeExceptions(w io.Writer) {
 	if len(r.Exceptions) == 0 {
+		if r.Varied > 0 {
+			fmt.Fprintf(w, "\nNone of %d numbers has the opposite of the expected effect, doubled or halved.\n", r.Varied)
+		}
 		return
 	}
 	fmt.Fprintf(w, "\nNumbers that have the opposite of the expected effect, doubled or halved:\n")

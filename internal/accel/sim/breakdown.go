@@ -48,17 +48,17 @@ func (b Breakdown) Total() event.Time {
 // String returns the parts that are not zero, such as "overheads 13 ns, load and store 64 ns".
 func (b Breakdown) String() string {
 	var parts []string
-	for i, part := range b.parts() {
-		if *part != 0 {
-			parts = append(parts, fmt.Sprintf("%v %v", Cause(i), *part))
+	for i, part := range b.Parts() {
+		if part != 0 {
+			parts = append(parts, fmt.Sprintf("%v %v", Cause(i), part))
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
-// parts returns the parts in the order of the causes.
-func (b *Breakdown) parts() [Causes]*event.Time {
-	return [Causes]*event.Time{&b.Wire, &b.Overhead, &b.Queueing, &b.Slot, &b.Compute, &b.Memory}
+// Parts returns the parts in the order of the causes.
+func (b Breakdown) Parts() [Causes]event.Time {
+	return [Causes]event.Time{b.Wire, b.Overhead, b.Queueing, b.Slot, b.Compute, b.Memory}
 }
 
 // String returns the time, the slowest PE and the breakdown, with units.
@@ -91,7 +91,7 @@ const (
 
 // breakdown adds up the steps by cause.
 func breakdown(path []Step) (b Breakdown) {
-	parts := b.parts()
+	parts := [Causes]*event.Time{&b.Wire, &b.Overhead, &b.Queueing, &b.Slot, &b.Compute, &b.Memory}
 	for _, s := range path {
 		*parts[s.Cause] += s.To - s.From
 	}

@@ -496,9 +496,9 @@ func TestLoad(t *testing.T) {
 		c := config(bare(f))
 		for _, bytes := range []int{64, 16 << 10, 1 << 19} {
 			ks := kernels{pe0: func(p *tl.PE) { p.Send(tl.E, p.Scratch(bytes/2)); p.Send(tl.E, p.Scratch(bytes/2)) },
-				{PE: 4}:          func(p *tl.PE) { p.Send(tl.E, p.Scratch(bytes/2)) }, // over the same UCIe connection
+				{PE: 1}:          func(p *tl.PE) { p.Send(tl.E, p.Scratch(bytes/2)) }, // over the same UCIe connection
 				cube1:            func(p *tl.PE) { p.Recv(tl.W, bytes/2); p.Recv(tl.W, bytes/2) },
-				{Cube: 1, PE: 4}: func(p *tl.PE) { p.Recv(tl.W, bytes/2) }}
+				{Cube: 1, PE: 1}: func(p *tl.PE) { p.Recv(tl.W, bytes/2) }}
 			c.Load = false
 			plain, _ := must.Get2(run(t, c, ks))(t)
 			c.Load = true

@@ -17,23 +17,23 @@ import (
 // the TCM are not affected.
 func TestSlotsContend(t *testing.T) {
 	const bytes = 64 << 10
-	pe4 := topo.PEID{PE: 4} // it has the same UCIe connection as PE 0
+	pe4 := topo.PEID{PE: 4} // its UCIe connection is another one than that of PE 0
 	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
 		m := bare(f)
 		receive := kernels{cube1: func(p *tl.PE) {
 			p.Send(tl.W, p.Scratch(bytes/2))
 		}, pe0: func(p *tl.PE) { p.Recv(tl.E, bytes/2) }}
-		load := kernels{pe4: func(p *tl.PE) { p.Load(hbmAt(t, m, pe0, 0), 1<<19) }}
-		message := kernels{{Cube: 1, PE: 1}: func(p *tl.PE) {
+		load := kernels{pe1: func(p *tl.PE) { p.Load(hbmAt(t, m, pe0, 0), 1<<19) }}
+		message := kernels{{Cube: 1, PE: 4}: func(p *tl.PE) {
 			p.Send(tl.W, p.Scratch(bytes/2))
-		}, pe1: func(p *tl.PE) { p.Recv(tl.E, bytes/2) }}
+		}, pe4: func(p *tl.PE) { p.Recv(tl.E, bytes/2) }}
 		took := func(space topo.Space, other kernels) event.Time {
 			c := config(m)
 			c.Buffer = space
 			ks := maps.Clone(receive)
 			maps.Copy(ks, other)
 			done := perPE(t, c, ks)
-			return max(done[pe0], done[pe1])
+			return max(done[pe0], done[pe4])
 		}
 		penalty := func(space topo.Space, other kernels) event.Time { return took(space, other) - took(space, nil) }
 		if tcm, hbm := penalty(topo.TCMSpace, load), penalty(topo.HBMSpace, load); tcm != 0 || hbm < 1000*ns {

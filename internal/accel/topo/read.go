@@ -400,6 +400,20 @@ func Vary(name string, data []byte, key string, factor float64) (t *Topology, va
 // tolerance is the largest accepted relative error of a change that is caused by rounding.
 const tolerance = 0.1
 
+// Effect returns whether a larger value of a key should make everything faster (-1) or slower (1), or 0 if either may
+// be.
+func Effect(key string) int {
+	last := key[strings.LastIndexByte(key, '.')+1:]
+	switch {
+	case strings.HasSuffix(last, "_gbs"), last == "efficiency", last == "connections", last == "pseudo_channels",
+		last == "buffer_flits", last == "elements_per_ns":
+		return -1
+	case strings.HasSuffix(last, "_ns"), last == "ns_per_mm", last == "gap_mm":
+		return 1
+	}
+	return 0
+}
+
 // scaled multiplies a number and rounds it to the given number of decimals.
 func scaled(text string, digits int, factor float64) (string, error) {
 	v, err := strconv.ParseFloat(text, 64)

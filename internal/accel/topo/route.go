@@ -156,11 +156,12 @@ type trip struct {
 	path      Path
 	sip, cube int
 	at        router
-	conn      int // the UCIe connection it uses
+	conn      int // the UCIe connection of the latest crossing
 }
 
 // Path returns the route between two ends. Routing is XY over the cubes and over the routers of each
-// cube. Between SIPs it leads north to the IO chiplet, over the switch, and south again.
+// cube. A message crosses to the next die by the UCIe connection that is nearest to the router where it is, which makes
+// the way shortest. Between SIPs it leads north to the IO chiplet, over the switch, and south again.
 func (w *Wiring) Path(from, to End) (Path, error) {
 	t := w.t
 	for _, e := range []End{from, to} {
@@ -176,8 +177,7 @@ func (w *Wiring) Path(from, to End) (Path, error) {
 		return nil, fmt.Errorf("a path from %v to %v: the host reaches a SIP through that SIP's own PCIe endpoint",
 			from.PEID, to.PEID)
 	}
-	tr := &trip{Wiring: w, sip: from.SIP, cube: from.Cube, conn: from.PE % w.perPort}
-	toColumn := to.Cube % t.Cubes.W
+	tr := &trip{Wiring: w, sip: from.SIP, cube: from.Cube}
 	switch {
 	case to.Kind == AtPCIe:
 		tr.leave(from)
@@ -185,12 +185,11 @@ func (w *Wiring) Path(from, to End) (Path, error) {
 		tr.io(nocToPCIe, t.IONocBW, t.Gap, t.PCIeCost, true)
 		return tr.path, nil
 	case from.Kind == AtPCIe:
-		tr.conn = to.PE % w.perPort // the connection that replies use too
 		tr.io(pcieToNoc, t.IONocBW, t.Gap, t.IONocCost, false)
-		tr.down(toColumn)
+		tr.down(to)
 	case from.Kind == AtIOCPU:
 		tr.io(cpuToNoc, t.IONocBW, t.Gap, t.IONocCost, false)
-		tr.down(toColumn)
+		tr.down(to)
 	case from.SIP != to.SIP:
 		tr.leave(from)
 		tr.north()
@@ -199,7 +198,7 @@ func (w *Wiring) Path(from, to End) (Path, error) {
 		tr.sip = to.SIP
 		tr.cable(switchToPCIe, t.PCIeCost, true)
 		tr.io(pcieToNoc, t.IONocBW, t.Gap, t.IONocCost, false)
-		tr.down(toColumn)
+		tr.down(to)
 	default:
 		tr.leave(from)
 	}
@@ -276,6 +275,7 @@ func (tr *trip) walk(to router) {
 // cost is farCost.
 func (tr *trip) out(side Side, farCost event.Time) {
 	c := &tr.t.Cube
+	tr.conn = c.Noc.nearestPort(side, c.UCIeConns, tr.at)
 	tr.walk(c.Noc.port(side, c.UCIeConns, tr.conn))
 	tr.add(tr.cubeLink(tr.atUCIe(portOut, side, tr.conn)), c.UCIeBW, c.Noc.pitchX/2, c.UCIeCost)
 	tr.add(tr.cubeLink(tr.atUCIe(portWire, side, tr.conn)), c.UCIeBW, tr.t.Gap, farCost)
@@ -316,9 +316,12 @@ func (tr *trip) north() {
 	tr.add(tr.ioLink(phyToNoc, col), tr.t.Cube.UCIeBW, tr.ioLength(col), tr.t.IONocCost)
 }
 
-// down goes from the network of the IO chiplet into the northernmost cube of a column.
-func (tr *trip) down(col int) {
+// down goes from the network of the IO chiplet into the northernmost cube of an end's column, by the connection nearest to
+// the end.
+func (tr *trip) down(to End) {
 	t := tr.t
+	col := to.Cube % t.Cubes.W
+	tr.conn = t.Cube.Noc.nearestPort(North, t.Cube.UCIeConns, tr.routerOf(to))
 	tr.add(tr.ioLink(nocToPhy, col), t.Cube.UCIeBW, tr.ioLength(col), t.IOUCIeCost)
 	tr.add(tr.ioLink(phyWire, col), t.Cube.UCIeBW, t.Gap, t.Cube.UCIeCost)
 	tr.in(col, North)
@@ -413,6 +416,17 @@ func (n *Noc) port(side Side, conns, k int) router {
 		return router{(n.Rows-conns)/2 + k, n.Cols - 1}
 	}
 	return router{(n.Rows-conns)/2 + k, 0}
+}
+
+// nearestPort returns the connection of a side whose router is nearest to r, the first of several.
+func (n *Noc) nearestPort(side Side, conns int, r router) int {
+	best := 0
+	for k := range conns {
+		if distance(n.at(n.port(side, conns, k)), n.at(r)) < distance(n.at(n.port(side, conns, best)), n.at(r)) {
+			best = k
+		}
+	}
+	return best
 }
 
 // check fails if a router is unreachable or a UCIe connection has no router.

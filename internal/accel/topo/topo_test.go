@@ -2,6 +2,7 @@ package topo
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -332,19 +333,39 @@ func TestLinkNames(t *testing.T) {
 	for _, h := range path {
 		names = append(names, w.LinkName(int(h.Link)))
 	}
-	want := []string{"sip0.cube6.pe1 -> r0c1", "sip0.cube6.r0c1 -> r0c2", "sip0.cube6.r0c2 -> ucie-N.conn1",
-		"sip0.cube6.ucie-N.conn1 -> cube2",
-		"sip0.cube2.ucie-S.conn1 -> r5c2"}
+	want := []string{"sip0.cube6.pe1 -> r0c1", "sip0.cube6.r0c1 -> ucie-N.conn0", "sip0.cube6.ucie-N.conn0 -> cube2",
+		"sip0.cube2.ucie-S.conn0 -> r5c1", "sip0.cube2.r5c1 -> r4c1"}
 	if !slices.Equal(names[:5], want) {
 		t.Errorf("the way begins %q, want %q", names[:5], want)
 	}
-	want = []string{"sip0.io_ucie-2.conn1 -> io_noc", "sip0.io_noc -> pcie_ep", "sip0.pcie_ep -> switch",
+	want = []string{"sip0.io_ucie-2.conn0 -> io_noc", "sip0.io_noc -> pcie_ep", "sip0.pcie_ep -> switch",
 		"sip1.switch -> pcie_ep", "sip1.pcie_ep -> io_noc",
-		"sip1.io_noc -> io_ucie-1.conn1", "sip1.io_ucie-1.conn1 -> cube1", "sip1.cube1.ucie-N.conn1 -> r0c2",
-		"sip1.cube1.r0c2 -> r0c1",
+		"sip1.io_noc -> io_ucie-1.conn0", "sip1.io_ucie-1.conn0 -> cube1", "sip1.cube1.ucie-N.conn0 -> r0c1",
 		"sip1.cube1.r0c1 -> r0c0", "sip1.cube1.r0c0 -> hbm_ctrl.pe0"}
 	if got := names[len(names)-len(want):]; !slices.Equal(got, want) {
 		t.Errorf("the way ends %q, want %q", got, want)
+	}
+}
+
+// A message crosses to the next cube by the connection nearest to its PE: the northern PEs by the first, the southern
+// ones by the last.
+func TestNearestConnection(t *testing.T) {
+	m := Default()
+	w := NewWiring(m)
+	used := map[string]int{}
+	for pe := range m.PEs() {
+		for other := range m.PEs() {
+			path := must.Get(w.Path(End{Kind: AtPE, PEID: PEID{PE: pe}}, End{Kind: AtHBM, PEID: PEID{Cube: 1, PE: other}}))(t)
+			for _, h := range path {
+				name := w.LinkName(int(h.Link))
+				if strings.Contains(name, " -> ucie-E.") {
+					used[name[strings.LastIndexByte(name, '.')+1:]]++
+				}
+			}
+		}
+	}
+	if want := map[string]int{"conn0": 32, "conn3": 32}; !maps.Equal(used, want) {
+		t.Errorf("ways east use the connections %v, want %v", used, want)
 	}
 }
 
