@@ -56,6 +56,8 @@ func (d DType) Decode(dst []float64, src []byte) {
 		convert(dst, src, func(v uint8) float64 { return float64(v) })
 	case E4M3:
 		convert(dst, src, func(v uint8) float64 { return float64(Float8(v).Float32()) })
+	case I8:
+		convert(dst, src, func(v uint8) float64 { return float64(int8(v)) })
 	default:
 		panic(fmt.Sprintf("dtype: values of %v", d))
 	}
@@ -78,7 +80,7 @@ func (d DType) Encode(dst []byte, src []float64) {
 		convert(View[int64](dst), src, func(v float64) int64 { return int64(v) })
 	case I32:
 		convert(View[int32](dst), src, func(v float64) int32 { return int32(int64(v)) })
-	case U8:
+	case U8, I8:
 		convert(dst, src, func(v float64) uint8 { return uint8(int64(v)) })
 	case TF32:
 		convert(View[float32](dst), src, func(v float64) float32 { return tensorFloat(float32(v)) })

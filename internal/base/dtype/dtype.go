@@ -29,6 +29,7 @@ const (
 	// Types of operands of matrix products only; Products lists them.
 	TF32 // an f32 of which matrix units read only 10 fraction bits
 	E4M3 // 8 bits: see Float8
+	I8   // signed bytes, whose products are added up in i32
 )
 
 // facts has an entry for each type. Aliases are the names in C, NumPy, PyTorch and NCCL.
@@ -46,16 +47,17 @@ var facts = [...]struct {
 	U8:   {"u8", 1, []string{"uint8", "byte"}},
 	TF32: {"tf32", 4, []string{"tensorfloat32"}},
 	E4M3: {"e4m3", 1, []string{"fp8", "f8e4m3", "fp8_e4m3", "float8_e4m3fn"}},
+	I8:   {"i8", 1, []string{"int8", "char"}},
 }
 
 // All lists the types that vectors may have, in the order of the constants.
 func All() []DType { return []DType{F64, F32, F16, BF16, I64, I32, U8} }
 
 // Products lists the types that only operands of matrix products may have.
-func Products() []DType { return []DType{TF32, E4M3} }
+func Products() []DType { return []DType{TF32, E4M3, I8} }
 
 // Last is the largest of the constants, for arrays indexed by type.
-const Last = E4M3
+const Last = I8
 
 // Valid reports whether d is one of the types.
 func (d DType) Valid() bool { return d >= F64 && int(d) < len(facts) }
@@ -78,7 +80,7 @@ func (d DType) Size() int {
 
 // Float reports whether the type is a floating-point type. Sums of such elements depend on the
 // order of additions.
-func (d DType) Float() bool { return d >= F64 && d <= BF16 || d >= TF32 && d <= Last }
+func (d DType) Float() bool { return d >= F64 && d <= BF16 || d == TF32 || d == E4M3 }
 
 // spellings lists the names that Parse accepts, the canonical one first.
 func (d DType) spellings() []string { return append([]string{d.String()}, facts[d].aliases...) }

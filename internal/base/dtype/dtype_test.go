@@ -13,7 +13,7 @@ func TestParse(t *testing.T) {
 		"f64": F64, "double": F64, "float64": F64, "f32": F32, "fp32": F32, "float": F32, "Float32": F32,
 		"half": F16, "float16": F16, "fp16": F16, "F16": F16, "bf16": BF16, "bfloat16": BF16,
 		"i64": I64, "int64": I64, "int32": I32, "i32": I32, "uint8": U8, "byte": U8, "u8": U8,
-		"tf32": TF32, "fp8": E4M3, "e4m3": E4M3, "float8_e4m3fn": E4M3,
+		"tf32": TF32, "int8": I8, "i8": I8, "fp8": E4M3, "e4m3": E4M3, "float8_e4m3fn": E4M3,
 	}
 	for name, want := range tests {
 		if got, err := Parse(name); err != nil || got != want {

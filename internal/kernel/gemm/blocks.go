@@ -10,6 +10,7 @@ import (
 // of C that belong to such a block are cut into tasks of mc x tc, and each thread takes the next task when it is free.
 type blocks struct {
 	mc, kc, nc, tc int
+	mr             int // rows of A that are packed at a time, for kernels with strips
 }
 
 // Sizes in bytes, for second-level caches of 1 to 2 MiB per core. The block of A stays in the cache, and the panels of
@@ -42,10 +43,7 @@ const (
 
 // cut chooses the blocks of an m x n x k product.
 func cut(kern *tile.Kernel, m, n, k, threads int) blocks {
-	step := kern.Unit
-	if kern.Pairs {
-		step *= 2
-	}
+	step := kern.Unit * kern.Group
 	b := blocks{kc: roundUp(evenly(k, depth(kern)), step)}
 	rowBytes := b.kc * kern.Packed.Size()
 	b.nc = roundUp(evenly(n, roundUp(blockBBytes/rowBytes, kern.Cols)), kern.Cols)

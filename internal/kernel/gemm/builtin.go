@@ -30,7 +30,7 @@ func (p builtin) Name() string { return p.name }
 func (p builtin) Help() string { return p.help }
 
 func (p builtin) Types() []dtype.DType {
-	return []dtype.DType{dtype.F64, dtype.F32, dtype.F16, dtype.BF16}
+	return []dtype.DType{dtype.F64, dtype.F32, dtype.F16, dtype.BF16, dtype.I8}
 }
 
 func (p builtin) Open(threads int) (Engine, error) {
@@ -42,6 +42,7 @@ func (p builtin) Open(threads int) (Engine, error) {
 	}
 	e := &engine{provider: p, members: make([]member, threads), types: p.Types(), fast: p.level >= tile.AVX2}
 	e.job, e.thin, e.sharing = e.work, e.thinProduct, e.share // stored once, because a new method value would be allocated
+	e.stripJob, e.thinStripJob = e.stripWork, e.thinStrips
 	for _, d := range e.types {
 		e.kernels[d] = tile.For(p.level, d)
 	}
@@ -56,11 +57,13 @@ type engine struct {
 	provider  builtin
 	types     []dtype.DType
 	fast      bool // AVX2 is available to move elements
-	kernels   [dtype.BF16 + 1]*tile.Kernel
+	kernels   [dtype.Last + 1]*tile.Kernel
 	team      *team // nil for one thread
 	job, thin func(member int)
 	sharing   func(member int)
 	members   []member
+
+	stripJob, thinStripJob func(member int)
 
 	// State of the running call.
 	c, a, b Matrix
@@ -75,6 +78,17 @@ type engine struct {
 	panels, tasks [2]atomic.Int64
 
 	overlap overlap
+
+	// For kernels with strips: all rows of A, whether C is written past the caches, the scales of the running call, and
+	// the B that stays packed.
+	packedA buffer
+	stream  bool
+	scales  *Scales
+	kept    Matrix
+	keptB   region
+	keptBuf buffer
+
+	wide [3]buffer // C, A and B of products of i8 without a kernel for them
 }
 
 // member is the private state of one thread.
@@ -82,7 +96,8 @@ type member struct {
 	tile    tile.Args
 	packedA buffer
 	lines   buffer // elements during a transposition
-	edge    buffer // a tile of C that is only partly inside
+	edge    buffer // a tile of C that is only partly inside, or the sums of a block
+	packedB buffer // of thin products with strips
 	_       [64]byte
 }
 
@@ -101,13 +116,15 @@ func (e *engine) Close() {
 		e.team.close()
 	}
 	for i := range e.members {
-		for _, b := range []*buffer{&e.members[i].packedA, &e.members[i].lines, &e.members[i].edge} {
+		m := &e.members[i]
+		for _, b := range []*buffer{&m.packedA, &m.lines, &m.edge, &m.packedB} {
 			b.free()
 		}
 	}
-	e.packedB[0].free()
-	e.packedB[1].free()
-	e.overlap.packedB.free()
+	for _, b := range []*buffer{&e.packedB[0], &e.packedB[1], &e.overlap.packedB, &e.packedA, &e.keptBuf, &e.wide[0],
+		&e.wide[1], &e.wide[2]} {
+		b.free()
+	}
 }
 
 func (e *engine) Multiply(c, a, b Matrix) error {
@@ -142,6 +159,9 @@ func (e *engine) multiply(c, a, b Matrix) error {
 		return err
 	}
 	e.kern = e.kernels[a.Type]
+	if a.Type == dtype.I8 && !e.kern.Strips {
+		return e.widened(c, a, b)
+	}
 	readable := e.kern.Parts != nil && e.kern.Packed == a.Type && b.ColStep == 1
 	e.alone = c.Rows*c.Cols*a.Cols <= aloneWork
 	if readable && e.alone {
@@ -151,9 +171,12 @@ func (e *engine) multiply(c, a, b Matrix) error {
 	}
 	var err error
 	e.c, e.a, e.b = c, a, b
-	if readable && c.Rows <= inPlaceRows {
+	switch {
+	case readable && c.Rows <= inPlaceRows:
 		e.all(e.thin)
-	} else {
+	case e.kern.Strips:
+		err = e.strips()
+	default:
 		err = e.packed()
 	}
 	e.c, e.a, e.b = Matrix{}, Matrix{}, Matrix{} // do not keep the caller's memory alive

@@ -56,6 +56,8 @@ func Result(operand dtype.DType) dtype.DType {
 		return dtype.F64
 	case dtype.F32, dtype.F16, dtype.BF16, dtype.TF32, dtype.E4M3:
 		return dtype.F32
+	case dtype.I8:
+		return dtype.I32
 	}
 	return 0
 }
@@ -117,8 +119,8 @@ func (m *Matrix) Run(i, j, n int) []byte {
 // c with a or b, which gives an undefined result.
 func Check(c, a, b *Matrix, types []dtype.DType) error {
 	if a.Type != b.Type || c.Type != Result(a.Type) || c.Type == 0 || !slices.Contains(types, a.Type) {
-		return fmt.Errorf("operands of %v and %v with a result of %v: want two of one type of %v, and f32 from what "+
-			"is narrower",
+		return fmt.Errorf("operands of %v and %v with a result of %v: want two of one type of %v, with a "+
+			"result of f32 (f64 for f64, i32 for i8)",
 			a.Type, b.Type, c.Type, types)
 	}
 	if a.Rows != c.Rows || b.Cols != c.Cols || a.Cols != b.Rows {

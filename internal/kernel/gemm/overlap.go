@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
@@ -78,6 +79,9 @@ const (
 // cutPiece chooses the blocks of a piece.
 func cutPiece(kern *tile.Kernel, m, n, k, threads int) blocks {
 	b := cut(kern, m, n, k, threads) // only for the depth, which determines the bits of the result
+	if kern.Strips {
+		b = cutStrips(kern, m, n, k, threads)
+	}
 	b.nc = n
 	b.tc = roundUp(evenly(n, overlapCols), kern.Cols)
 	most := max(overlapRows/kern.Rows, 1) * kern.Rows
@@ -137,6 +141,9 @@ func (e *engine) Overlap(pieces []Piece, jobs int, do func(piece, job int) error
 		if err := Check(&c, &a, &b, e.types); err != nil {
 			return fmt.Errorf("overlapping piece %d: %w", i, err)
 		}
+		if a.Type == dtype.I8 && !e.kernels[a.Type].Strips {
+			return fmt.Errorf("overlapping piece %d: operands of i8 need AMX, and this engine has %v", i, e.provider.level)
+		}
 		if a.Type != pieces[0].A.Type {
 			return fmt.Errorf("overlapping piece %d: operands of %v after those of %v: want one type", i, a.Type,
 				pieces[0].A.Type)
@@ -164,7 +171,7 @@ func (e *engine) Overlap(pieces []Piece, jobs int, do func(piece, job int) error
 func (e *engine) setUp(jobs int, do func(piece, job int) error) error {
 	w, threads := &e.overlap, len(e.members)
 	e.kern = e.kernels[w.pieces[0].A.Type]
-	e.blocks = blocks{}
+	e.blocks, e.stream = blocks{}, false // the jobs read C from the caches
 	room := 0
 	for i := range w.pieces {
 		p := &w.pieces[i]
@@ -177,21 +184,25 @@ func (e *engine) setUp(jobs int, do func(piece, job int) error) error {
 		}
 		p.blocks = cutPiece(e.kern, p.C.Rows, p.C.Cols, p.A.Cols, threads)
 		p.tasks = ceilDiv(p.C.Rows, p.mc) * ceilDiv(p.C.Cols, p.tc)
-		e.blocks.mc, e.blocks.kc = max(e.blocks.mc, p.mc), max(e.blocks.kc, p.kc)
+		e.blocks.mc, e.blocks.kc, e.blocks.tc = max(e.blocks.mc, p.mc), max(e.blocks.kc, p.kc), max(e.blocks.tc, p.tc)
 		if i > 0 && w.pieces[i-1].tasks > 0 && same(&p.B, &w.pieces[i-1].B) {
 			p.shared, p.at = w.pieces[i-1].shared, w.pieces[i-1].at
 			continue
 		}
 		p.shared, p.at = i, room
-		p.panels = ceilDiv(p.B.Rows, p.kc) * ceilDiv(p.B.Cols, e.kern.Cols)
+		p.panels = ceilDiv(p.B.Rows, p.kc) * p.packItems(e.kern)
 		blk := p.block(e, 0)
-		room += p.panels * blk.panelSize(e.kern)
+		room += ceilDiv(p.B.Rows, p.kc) * ceilDiv(p.B.Cols, e.kern.Cols) * blk.panelSize(e.kern)
 	}
 	if err := w.packedB.grow(room); err != nil {
 		return err
 	}
 	for i := range e.members {
-		if err := e.members[i].grow(e); err != nil {
+		grow := e.members[i].grow
+		if e.kern.Strips {
+			grow = e.members[i].growOverlapStrips
+		}
+		if err := grow(e); err != nil {
 			return err
 		}
 	}
@@ -232,8 +243,7 @@ func (e *engine) share(who int) {
 		p := &w.pieces[s.piece]
 		switch s.kind {
 		case packing:
-			across := ceilDiv(p.B.Cols, e.kern.Cols)
-			e.packPanel(me, &p.B, p.block(e, s.index/across*p.kc), s.index%across)
+			e.packItem(me, p, s.index)
 			w.packed[s.piece].Add(1)
 		case multiplying:
 			if w.reach(&w.packed[p.shared], w.pieces[p.shared].panels) {
@@ -279,14 +289,68 @@ func (p *overlapPiece) block(e *engine, l int) block {
 	return blk
 }
 
+// packItems returns the number of items into which the packing of a block of B is cut.
+func (p *overlapPiece) packItems(k *tile.Kernel) int {
+	panels := ceilDiv(p.B.Cols, k.Cols)
+	if k.Strips {
+		return ceilDiv(panels, packPanels)
+	}
+	return panels
+}
+
+// packItem packs a part of the piece's B.
+func (e *engine) packItem(me *member, p *overlapPiece, index int) {
+	across := p.packItems(e.kern)
+	l := index / across * p.kc
+	if !e.kern.Strips {
+		e.packPanel(me, &p.B, p.block(e, l), index%across)
+		return
+	}
+	r, from := p.region(e), index%across*packPanels
+	e.packPanels(me, &p.B, &r, l, min(p.kc, p.B.Rows-l), from, min(from+packPanels, r.count))
+}
+
+// region returns where the piece's B is packed, for kernels with strips.
+func (p *overlapPiece) region(e *engine) region {
+	return region{room: &e.overlap.packedB, at: p.at, count: ceilDiv(p.B.Cols, e.kern.Cols), kc: p.kc}
+}
+
 // blockOf computes a block of C.
 func (e *engine) blockOf(me *member, p *overlapPiece, index int) {
 	across := ceilDiv(p.C.Cols, p.tc)
 	i, j := index/across*p.mc, index%across*p.tc
 	rows, cols := min(p.mc, p.C.Rows-i), min(p.tc, p.C.Cols-j)
+	if e.kern.Strips {
+		e.stripBlockOf(me, p, i, rows, j, cols)
+		return
+	}
 	for l := 0; l < p.A.Cols; l += p.kc {
 		blk := p.block(e, l)
 		e.packA(me, &p.A, i, rows, blk)
 		e.panelsOf(me, &p.C, blk, i, rows, j, cols)
 	}
+}
+
+// stripBlockOf computes a block of C with strips. The thread packs A for itself.
+func (e *engine) stripBlockOf(me *member, p *overlapPiece, i, rows, j, cols int) {
+	strips := region{room: &me.packedA, count: ceilDiv(rows, e.kern.Rows), kc: p.kc, single: true}
+	panels, a, k := p.region(e), p.A.RowRange(i, i+rows), p.A.Cols
+	s := stripBlock{c: &p.C, a: &strips, b: &panels, i: i, rows: rows, j: j, cols: cols, panel: j / e.kern.Cols}
+	for l := 0; l < k; l += p.kc {
+		depth := min(p.kc, k-l)
+		e.packStrips(me, &a, &strips, l, depth, 0, strips.count)
+		e.multiplyStrips(me, &s, l, depth, k)
+	}
+}
+
+// growOverlapStrips allocates the member's buffers for a call of Overlap with strips.
+func (m *member) growOverlapStrips(e *engine) error {
+	kern, bl := e.kern, &e.blocks
+	if err := m.packedA.grow(ceilDiv(bl.mc, kern.Rows) * stripBytes(kern, bl.kc)); err != nil {
+		return err
+	}
+	if err := m.lines.grow(stripBytes(kern, bl.kc) + lastStepBytes); err != nil {
+		return err
+	}
+	return m.edge.grow(roundUp(bl.mc, kern.Rows) * roundUp(bl.tc, kern.Cols) * 4)
 }

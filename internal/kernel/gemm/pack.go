@@ -73,7 +73,7 @@ func (e *engine) packA(me *member, a *Matrix, i, rows int, blk block) {
 		fill(me.packedA.at(0), t.ARow, rows, blk.depth*k.Packed.Size(), steps*k.StepBytes())
 		return
 	}
-	if !k.Pairs {
+	if k.Group == 1 {
 		t.ARow, t.AStep = k.StepBytes(), aStride(roundUp(rows, k.Rows)*k.StepBytes())
 		e.convert(me.packedA.at(0), t.AStep, a, i, blk.l, blk.depth, rows)
 		return
@@ -128,7 +128,7 @@ func (e *engine) packPanel(me *member, b *Matrix, blk block, p int) {
 		clear(unsafe.Slice((*byte)(dst), steps*row))
 	}
 	if b.ColStep == 1 {
-		if k.Pairs {
+		if k.Group > 1 {
 			for s := range steps {
 				e.pairLine(unsafe.Add(dst, s*row), blk, 2*s, func(l int) []byte { return b.Run(l, j, cols) }, cols)
 			}
@@ -138,7 +138,7 @@ func (e *engine) packPanel(me *member, b *Matrix, blk block, p int) {
 		return
 	}
 	// The columns are contiguous, so they are lines to transpose.
-	if k.Packed == b.Type && !k.Pairs {
+	if k.Packed == b.Type && k.Group == 1 {
 		tile.Transpose(e.fast, dst, row, b.at(blk.l, j), b.ColStep*b.Type.Size(), cols, steps, k.StepBytes())
 		return
 	}

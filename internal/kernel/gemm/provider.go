@@ -57,6 +57,14 @@ type Resident interface {
 	Observe() (string, error)
 }
 
+// Keeper is an engine that can keep B packed between products, as frameworks do with the weights of a layer.
+type Keeper interface {
+	Engine
+	// Keep promises that the elements of b do not change until the next call of Keep. Products with the same view of b
+	// then pack it only once. Products with another B are computed as usual.
+	Keep(b Matrix) error
+}
+
 // MissingError is the error for an engine that cannot be opened because this machine lacks something, such as a GPU or
 // a library.
 type MissingError struct{ Reason error }
@@ -80,7 +88,7 @@ var providers = registry.NewOrdered("GEMM provider", func(r registered) registry
 func init() {
 	Register(Host, Builtin())
 	Register(Host, lists.Map(tile.Levels(), BuiltinAt)...)
-	Register(Host, OpenBLAS())
+	Register(Host, OpenBLAS(), OneDNN(), OneDNNPacked())
 }
 
 // Register adds providers of a backend. Packages call it in init functions.

@@ -48,16 +48,29 @@ func (m *Mistake) Err() error {
 // and f32 represents every whole number up to that one.
 const largest = 4
 
-// MaxDepth is the largest number of products of Integers whose sum is exact.
-const MaxDepth = 1 << 20
+// MaxDepth is the largest number of products of Integers whose sum is exact, and MaxDepthI8 for operands of i8: the sum
+// of that many products of -128 and -128 is 2^30.
+const (
+	MaxDepth   = 1 << 20
+	MaxDepthI8 = 1 << 16
+)
 
-// Integers fills a matrix with whole numbers from -4 to 4.
+// Integers fills a matrix with whole numbers from -4 to 4, or with all values of i8.
 func Integers(m gemm.Matrix, seed uint64) {
-	fill(m, rand.NewPCG(seed, 1), func(rnd *rand.Rand) float64 { return float64(rnd.IntN(2*largest+1) - largest) })
+	fill(m, rand.NewPCG(seed, 1), func(rnd *rand.Rand) float64 {
+		if m.Type == dtype.I8 {
+			return float64(rnd.IntN(256) - 128)
+		}
+		return float64(rnd.IntN(2*largest+1) - largest)
+	})
 }
 
-// Reals fills a matrix with numbers from -1 to 1.
+// Reals fills a matrix with numbers from -1 to 1. Operands of i8 have no such numbers and get Integers.
 func Reals(m gemm.Matrix, seed uint64) {
+	if m.Type == dtype.I8 {
+		Integers(m, seed)
+		return
+	}
 	fill(m, rand.NewPCG(seed, 2), func(rnd *rand.Rand) float64 { return 2*rnd.Float64() - 1 })
 }
 
@@ -66,8 +79,14 @@ func Constant(m gemm.Matrix, v float64) {
 	fill(m, rand.NewPCG(0, 0), func(*rand.Rand) float64 { return v })
 }
 
-// Spoil fills a matrix with NaN, which no product contains.
-func Spoil(m gemm.Matrix) { Constant(m, math.NaN()) }
+// Spoil fills a matrix with a value that no product contains: NaN, or the least value of i32.
+func Spoil(m gemm.Matrix) {
+	if m.Type == dtype.I32 {
+		Constant(m, math.MinInt32)
+		return
+	}
+	Constant(m, math.NaN())
+}
 
 // fill assigns every element. Each line in the direction of the memory has its own random numbers, so that several
 // processors can work in parallel.
@@ -108,8 +127,12 @@ func lines(m gemm.Matrix, do func(i int, line []byte, values []float64)) {
 // nonzero integers. A row with one wrong element is always found, and a row with several is missed once in 2^30. Rows
 // that differ are then recomputed element by element.
 func Exact(c, a, b gemm.Matrix, seed uint64) error {
-	if a.Cols > MaxDepth {
-		return fmt.Errorf("checking a product over k = %d: whole numbers are exact up to %d", a.Cols, MaxDepth)
+	most := MaxDepth
+	if a.Type == dtype.I8 {
+		most = MaxDepthI8
+	}
+	if a.Cols > most {
+		return fmt.Errorf("checking a product over k = %d: sums of %v are exact up to %d", a.Cols, a.Type, most)
 	}
 	x := Probe(c.Cols, seed)
 	want := Times(a, Times(b, x))
@@ -212,8 +235,11 @@ const shortSums = 4 * 0x1p-13
 func Close(c, a, b gemm.Matrix, samples int, seed uint64) error {
 	rnd := rand.New(rand.NewPCG(seed, 4))
 	unit := 0x1p-24
-	if c.Type == dtype.F64 {
+	switch c.Type {
+	case dtype.F64:
 		unit = 0x1p-53
+	case dtype.I32:
+		unit = 0 // exact
 	}
 	var fault Mistake
 	if c.Rows == 0 || c.Cols == 0 {

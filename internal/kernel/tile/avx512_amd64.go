@@ -43,10 +43,10 @@ var partsF64 = Parts{
 }
 
 var (
-	avx512F32 = Kernel{Level: AVX512, Packed: dtype.F32, Rows: 14, Cols: 32, Unit: 1, Whole: tile14x2F32, Parts: &partsF32,
-		Peak: peakAVX512F32, PeakFlops: 28 * 16 * 2}
-	avx512F64 = Kernel{Level: AVX512, Packed: dtype.F64, Rows: 14, Cols: 16, Unit: 1, Whole: tile14x2F64, Parts: &partsF64,
-		Peak: peakAVX512F64, PeakFlops: 28 * 8 * 2}
+	avx512F32 = Kernel{Level: AVX512, Packed: dtype.F32, Rows: 14, Cols: 32, Group: 1, Unit: 1, Whole: tile14x2F32,
+		Parts: &partsF32, Peak: peakAVX512F32, PeakFlops: 28 * 16 * 2}
+	avx512F64 = Kernel{Level: AVX512, Packed: dtype.F64, Rows: 14, Cols: 16, Group: 1, Unit: 1, Whole: tile14x2F64,
+		Parts: &partsF64, Peak: peakAVX512F64, PeakFlops: 28 * 8 * 2}
 )
 
 func tile1x1F32(t *Args)

@@ -23,7 +23,7 @@ const (
 	AVX2                    // with FMA and F16C
 	AVX512                  // F, BW, DQ and VL
 	AVX512BF16              // dot products of bf16 pairs
-	AMX                     // tile registers for bf16
+	AMX                     // tile registers for bf16 and i8
 )
 
 // String returns the name of the level in records.
@@ -52,6 +52,8 @@ type Args struct {
 
 	Tiles int // at least one
 	ATile int // distance between the first rows of A of consecutive tiles
+
+	NextA uintptr // like Next, for kernels with strips
 }
 
 // Func multiplies tiles. It changes only C and keeps no reference to its arguments.
@@ -60,9 +62,9 @@ type Func func(*Args)
 // Kernel is the code for one type of packed operands.
 type Kernel struct {
 	Level      Level
-	Packed     dtype.DType // f16 is packed as f32, and so is bf16 unless the kernel supports it
+	Packed     dtype.DType // f16 is packed as f32, and so is bf16 unless the kernel supports it; i8 else as f64
 	Rows, Cols int         // size of a tile
-	Pairs      bool        // a step takes two elements along k, which are adjacent in memory
+	Group      int         // elements along k of a step, which are adjacent in memory
 	Unit       int         // the number of steps is a multiple of this; the rest is zero
 
 	// Peak makes n rounds of the arithmetic of this kernel without memory access. Each has PeakFlops floating-point
@@ -74,6 +76,11 @@ type Kernel struct {
 	// Parts holds kernels for tiles of other sizes. Without it only whole tiles can be computed, and tiles at the edges
 	// use a buffer.
 	Parts *Parts
+
+	// Strips means that A is packed in strips of Rows rows, and B in panels of Cols columns, with 2 KiB for every Unit
+	// steps (see strips.go). Half is then the kernel for half the rows.
+	Strips bool
+	Half   Func
 }
 
 // Parts are kernels that read rows of B at any distance. They touch no element outside a tile, or outside the panel of
@@ -125,20 +132,10 @@ func (t *Args) Masks(cols int, k *Kernel) {
 }
 
 // StepBytes returns the size of one step along a row of A.
-func (k *Kernel) StepBytes() int {
-	if k.Pairs {
-		return 2 * k.Packed.Size()
-	}
-	return k.Packed.Size()
-}
+func (k *Kernel) StepBytes() int { return k.Group * k.Packed.Size() }
 
 // Steps returns the number of steps for n elements along k, without padding.
-func (k *Kernel) Steps(n int) int {
-	if k.Pairs {
-		return (n + 1) / 2
-	}
-	return n
-}
+func (k *Kernel) Steps(n int) int { return (n + k.Group - 1) / k.Group }
 
 // PanelStep returns the size of a row of the panel of B.
 func (k *Kernel) PanelStep() int { return k.Cols * k.StepBytes() }
@@ -149,7 +146,8 @@ func For(l Level, operand dtype.DType) *Kernel {
 		if k.Level > l {
 			continue
 		}
-		if k.Packed == operand || k.Packed == dtype.F32 && (operand == dtype.F16 || operand == dtype.BF16) {
+		if k.Packed == operand || k.Packed == dtype.F32 && (operand == dtype.F16 || operand == dtype.BF16) ||
+			k.Packed == dtype.F64 && operand == dtype.I8 {
 			return k
 		}
 	}
@@ -159,9 +157,9 @@ func For(l Level, operand dtype.DType) *Kernel {
 // The portable kernels define the results. With 4 x 8 elements the compiler can keep at least the operands of a step in
 // registers.
 var (
-	portableF64 = Kernel{Level: Portable, Packed: dtype.F64, Rows: 4, Cols: 8, Unit: 1,
+	portableF64 = Kernel{Level: Portable, Packed: dtype.F64, Rows: 4, Cols: 8, Group: 1, Unit: 1,
 		Whole: portableTile[float64], Peak: portablePeak[float64], PeakFlops: 16}
-	portableF32 = Kernel{Level: Portable, Packed: dtype.F32, Rows: 4, Cols: 8, Unit: 1,
+	portableF32 = Kernel{Level: Portable, Packed: dtype.F32, Rows: 4, Cols: 8, Group: 1, Unit: 1,
 		Whole: portableTile[float32], Peak: portablePeak[float32], PeakFlops: 16}
 )
 

@@ -11,19 +11,21 @@ import (
 )
 
 var (
-	avx2F32 = Kernel{Level: AVX2, Packed: dtype.F32, Rows: 6, Cols: 16, Unit: 1,
+	avx2F32 = Kernel{Level: AVX2, Packed: dtype.F32, Rows: 6, Cols: 16, Group: 1, Unit: 1,
 		Whole: tileAVX2F32, Peak: peakAVX2F32, PeakFlops: 12 * 8 * 2}
-	avx2F64 = Kernel{Level: AVX2, Packed: dtype.F64, Rows: 6, Cols: 8, Unit: 1,
+	avx2F64 = Kernel{Level: AVX2, Packed: dtype.F64, Rows: 6, Cols: 8, Group: 1, Unit: 1,
 		Whole: tileAVX2F64, Peak: peakAVX2F64, PeakFlops: 12 * 4 * 2}
-	dotBF16 = Kernel{Level: AVX512BF16, Packed: dtype.BF16, Rows: 14, Cols: 32, Pairs: true, Unit: 1,
+	dotBF16 = Kernel{Level: AVX512BF16, Packed: dtype.BF16, Rows: 14, Cols: 32, Group: 2, Unit: 1,
 		Whole: tileBF16, Peak: peakBF16, PeakFlops: 28 * 32 * 2}
-	tilesAMX = Kernel{Level: AMX, Packed: dtype.BF16, Rows: 32, Cols: 32, Pairs: true, Unit: 16,
-		Whole: tileAMX, Peak: peakAMX, PeakFlops: 4 * 16 * 16 * 32 * 2}
+	amxBF16 = Kernel{Level: AMX, Packed: dtype.BF16, Rows: 32, Cols: 32, Group: 2, Unit: 16, Strips: true,
+		Whole: tileAMXBF16, Half: halfAMXBF16, Peak: peakAMXBF16, PeakFlops: 4 * 16 * 16 * 32 * 2}
+	amxI8 = Kernel{Level: AMX, Packed: dtype.I8, Rows: 32, Cols: 32, Group: 4, Unit: 16, Strips: true,
+		Whole: tileAMXI8, Half: halfAMXI8, Peak: peakAMXI8, PeakFlops: 4 * 16 * 16 * 64 * 2}
 )
 
 // Kernels lists all kernels, the fastest first.
 func Kernels() []*Kernel {
-	return []*Kernel{&tilesAMX, &dotBF16, &avx512F64, &avx512F32, &avx2F64, &avx2F32, &portableF64, &portableF32}
+	return []*Kernel{&amxBF16, &amxI8, &dotBF16, &avx512F64, &avx512F32, &avx2F64, &avx2F32, &portableF64, &portableF32}
 }
 
 // Levels lists the levels of this machine, from slow to fast.
@@ -41,7 +43,7 @@ var Levels = sync.OnceValue(func() []Level {
 	if cpu.Supports(cpuid.AVX512BF16) {
 		levels = append(levels, AVX512BF16)
 	}
-	if cpu.Supports(cpuid.AMXTILE, cpuid.AMXBF16) && tileRegistersGranted() {
+	if cpu.Supports(cpuid.AMXTILE, cpuid.AMXBF16, cpuid.AMXINT8, cpuid.AVX512VBMI) && tileRegistersGranted() {
 		levels = append(levels, AMX)
 	}
 	return levels
@@ -104,9 +106,14 @@ func interleaveFast(dst unsafe.Pointer, even, odd []byte) int {
 func tileAVX2F32(t *Args)
 func tileAVX2F64(t *Args)
 func tileBF16(t *Args)
-func tileAMX(t *Args)
+func tileAMXBF16(t *Args)
+func tileAMXI8(t *Args)
+func halfAMXBF16(t *Args)
+func halfAMXI8(t *Args)
 
-func peakAMX(n int)
+func peakAMXBF16(n int)
+
+func peakAMXI8(n int)
 
 func peakBF16(n int)
 
@@ -125,3 +132,15 @@ func copyBlocks(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride
 
 //go:noescape
 func interleave16(dst, even, odd unsafe.Pointer, blocks int)
+
+//go:noescape
+func interleavePanels(rows *Gather)
+
+//go:noescape
+func copyStrip(dst, src unsafe.Pointer, srcStride, rows, size int)
+
+//go:noescape
+func copyOut(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, rows int, mask uint32, stream bool)
+
+//go:noescape
+func scaleOut(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, rows int, mask uint32, byRow, byCol unsafe.Pointer)

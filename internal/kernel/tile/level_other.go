@@ -20,3 +20,12 @@ func transposeFast(unsafe.Pointer, int, unsafe.Pointer, int, int, int, int) (lin
 }
 func copyFast(unsafe.Pointer, int, unsafe.Pointer, int, int, int) int { return 0 }
 func interleaveFast(unsafe.Pointer, []byte, []byte) int               { return 0 }
+
+// No kernel of these processors has strips, so nothing calls these functions.
+
+func interleavePanels(*Gather)                                       { panic("tile: no strips") }
+func copyStrip(_, _ unsafe.Pointer, _, _, _ int)                     { panic("tile: no strips") }
+func copyOut(unsafe.Pointer, int, unsafe.Pointer, int, uint32, bool) { panic("tile: no strips") }
+func scaleOut(_ unsafe.Pointer, _ int, _ unsafe.Pointer, _ int, _ uint32, _, _ unsafe.Pointer) {
+	panic("tile: no strips")
+}
