@@ -22,6 +22,7 @@ command -v jq >/dev/null || need+=(jq)
 command -v chromium >/dev/null || need+=(chromium)
 has_library libmetis.so.5 || need+=(libmetis5)
 has_library libopenblas.so.0 || need+=(libopenblas0-pthread)
+has_library libdnnl.so || need+=(libdnnl2)
 
 if [ ${#need[@]} -eq 0 ]; then
 	exit 0

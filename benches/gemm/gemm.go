@@ -34,10 +34,16 @@ func Bench() *bench.Bench {
 A shape is MxNxK: C has M rows and N columns. The labelled shapes are layers of a
 transformer with 8 billion parameters, for 512 tokens (4096 on a GPU), and for one
 token (decode). f16 and bf16 operands have an f32 result, and on a GPU also tf32 and
-e4m3 (fp8).
+e4m3 (fp8). i8 operands have an exact i32 result.
 
 The providers for cores are builtin, builtin restricted to an instruction set
-(builtin-avx2), and openblas, which is loaded at run time. On a virtual machine,
+(builtin-avx2), and openblas and onednn, which are loaded at run time. onednn-packed
+and, with AMX, builtin-packed pack B before the timing, as frameworks do with the
+weights of a layer:
+
+    kernbench run --bench gemm --axis provider=builtin,onednn --dtype bf16,i8
+
+On a virtual machine,
 OpenBLAS may choose kernels for an older processor. The row then has a warning, and
 this command sets the right processor:
 
@@ -209,6 +215,11 @@ func onCores(ctx context.Context, s *bench.State, engine gemm.Engine, p product,
 		return err
 	}
 	fillTimed(s, a, b)
+	if keeper, ok := engine.(gemm.Keeper); ok {
+		if err := keeper.Keep(b); err != nil {
+			return err
+		}
+	}
 	proof.Spoil(c)
 	s.Verify(func() error { return proof.Close(c, a, b, samples, s.Seed()) })
 

@@ -14,22 +14,35 @@ import (
 type builtin struct {
 	name, help string
 	level      tile.Level
+	packed     bool // B can be kept packed
 }
 
 // Builtin returns this package's own provider, with the best instructions of the machine.
 func Builtin() Provider {
-	return builtin{"builtin", "kernbench's own kernels, with the best instructions of this CPU", tile.Best()}
+	return builtin{name: "builtin", help: "kernbench's own kernels, with the best instructions of this CPU", level: tile.Best()}
 }
 
 // BuiltinAt returns the provider restricted to a level, which must be one of tile.Levels.
 func BuiltinAt(l tile.Level) Provider {
-	return builtin{"builtin-" + l.String(), fmt.Sprintf("kernbench's own kernels, restricted to %v", l), l}
+	return builtin{name: "builtin-" + l.String(), help: fmt.Sprintf("kernbench's own kernels, restricted to %v", l), level: l}
+}
+
+// BuiltinPacked returns the providers whose engines are Keepers: one if this machine has AMX, otherwise none.
+func BuiltinPacked() []Provider {
+	if !tile.For(tile.Best(), dtype.BF16).Strips {
+		return nil
+	}
+	return []Provider{builtin{name: "builtin-packed", packed: true, level: tile.Best(),
+		help: "kernbench's own kernels for AMX, with B packed before the timing"}}
 }
 
 func (p builtin) Name() string { return p.name }
 func (p builtin) Help() string { return p.help }
 
 func (p builtin) Types() []dtype.DType {
+	if p.packed {
+		return []dtype.DType{dtype.BF16, dtype.I8}
+	}
 	return []dtype.DType{dtype.F64, dtype.F32, dtype.F16, dtype.BF16, dtype.I8}
 }
 
@@ -48,6 +61,9 @@ func (p builtin) Open(threads int) (Engine, error) {
 	}
 	if threads > 1 {
 		e.team = newTeam(threads)
+	}
+	if p.packed {
+		return keeper{e}, nil
 	}
 	return e, nil
 }
@@ -79,10 +95,11 @@ type engine struct {
 
 	overlap overlap
 
-	// For kernels with strips: all rows of A, whether C is written past the caches, the scales of the running call, and
-	// the B that stays packed.
+	// For kernels with strips: the packed A, whether C is written past the caches, whether A is read in place, the scales
+	// of the running call, and the B that stays packed.
 	packedA buffer
 	stream  bool
+	readA   bool
 	scales  *Scales
 	kept    Matrix
 	keptB   region
@@ -100,6 +117,8 @@ type member struct {
 	packedB buffer // of thin products with strips
 	_       [64]byte
 }
+
+func (k keeper) String() string { return k.engine.String() + ", B packed" }
 
 func (e *engine) String() string {
 	s := fmt.Sprintf("builtin %v", e.provider.level)

@@ -171,7 +171,7 @@ func (e *engine) Overlap(pieces []Piece, jobs int, do func(piece, job int) error
 func (e *engine) setUp(jobs int, do func(piece, job int) error) error {
 	w, threads := &e.overlap, len(e.members)
 	e.kern = e.kernels[w.pieces[0].A.Type]
-	e.blocks, e.stream = blocks{}, false // the jobs read C from the caches
+	e.blocks, e.stream, e.readA = blocks{}, false, false // the jobs read C from the caches
 	room := 0
 	for i := range w.pieces {
 		p := &w.pieces[i]

@@ -84,10 +84,11 @@ var providers = registry.NewOrdered("GEMM provider", func(r registered) registry
 	return registry.Entry{Name: r.backend + "/" + r.Name(), Help: r.Help()}
 })
 
-// The providers for the CPUs of this machine: the built-in one, the same at each lower level, and the libraries.
+// The providers for the CPUs of this machine: the built-in one, the same at each level and with a packed B, and the libraries.
 func init() {
 	Register(Host, Builtin())
 	Register(Host, lists.Map(tile.Levels(), BuiltinAt)...)
+	Register(Host, BuiltinPacked()...)
 	Register(Host, OpenBLAS(), OneDNN(), OneDNNPacked())
 }
 

@@ -12,17 +12,19 @@ import (
 // takes the next one. The sums stay in a private block in the second-level cache, whose rows are adjacent, and go to C
 // once, past the caches if C is large.
 
-// Sizes in bytes and elements. The depth of a block along k is a compromise: a panel of B of 24 KiB stays in the
-// first-level cache, and the sums are loaded and stored once for every block. The block of C and one block of
-// A fill about two thirds of a second-level cache of 2 MiB.
+// Sizes in bytes, elements and panels, for second-level caches of 2 MiB. They were found by measuring (docs/gemm.md).
+// Along k a block is as deep as the strips of A allow that stay in the cache while the panels of B stream by, because
+// the sums are loaded and stored once for every block.
 const (
-	stripDepthBytes = 1 << 10  // largest depth of a block along k
+	stripDepthBytes = 4 << 10  // largest depth of a block along k
+	stripBlockBytes = 1 << 20  // the block of A
 	stripSide       = 512      // largest side of a block of C
-	stripPackBytes  = 64 << 20 // of each operand packed at a time
-	streamBytes     = 8 << 20  // C is written past the caches if it is larger
+	stripPackBytes  = 64 << 20 // of each operand, packed at a time
+	streamBytes     = 2 << 20  // a larger C is written past the caches
+	readStride      = 1 << 10  // A is read in place if its rows are at most so far apart
 	packPanels      = 16       // panels or strips that a thread packs at a time
-	thinRows        = 32       // products with at most so many rows read B once and share nothing
-	thinDepthBytes  = 512      // depth of a block of B in such a product
+	thinRows        = 32       // with at most so many rows, B is read only once, and nothing is shared
+	thinDepthBytes  = 512      // depth of a block of B with so few rows
 )
 
 // region is memory for an operand that is packed in blocks along k. A block has count strips of A, or panels of B.
@@ -60,7 +62,8 @@ func cutStrips(kern *tile.Kernel, m, n, k, threads int) blocks {
 	b := blocks{kc: roundUp(evenly(k, stripDepthBytes/size), kern.Unit*kern.Group)}
 	most := max(stripPackBytes/(roundUp(k, b.kc)*size)/stripSide, 1) * stripSide
 	b.nc, b.mr = roundUp(evenly(n, most), kern.Cols), roundUp(evenly(m, most), kern.Rows)
-	b.mc, b.tc = roundUp(evenly(min(m, b.mr), stripSide), kern.Rows), roundUp(evenly(min(n, b.nc), stripSide), kern.Cols)
+	rows := min(stripBlockBytes/(b.kc*size), stripSide)
+	b.mc, b.tc = roundUp(evenly(min(m, b.mr), rows), kern.Rows), roundUp(evenly(min(n, b.nc), stripSide), kern.Cols)
 	for threads > 1 && ceilDiv(b.mr, b.mc)*ceilDiv(b.nc, b.tc) < tasksPerThread*threads && max(b.mc, b.tc) > taskRows {
 		if b.mc >= b.tc {
 			b.mc = roundUp(ceilDiv(b.mc, 2), kern.Rows)
@@ -107,6 +110,10 @@ func (e *engine) strips() error {
 		}
 	}
 	e.stream = m*n*4 > streamBytes && uintptr(e.c.first())%64 == 0 && e.c.RowStep*4%64 == 0
+	// Rows that are close together lie in different sets of the first-level cache, and need no packing if there are only
+	// whole tiles.
+	e.readA = m > thinRows && m%kern.Rows == 0 && k <= bl.kc && k%(kern.Unit*kern.Group) == 0 && e.a.ColStep == 1 &&
+		e.a.RowStep*sizes[e.a.Type] <= readStride
 	e.panels[0].Store(0)
 	e.tasks[0].Store(0)
 	e.all(job)
@@ -174,6 +181,9 @@ func (e *engine) packBoth(me *member, a, b *Matrix, regionA, regionB *region, wi
 	if !withB {
 		itemsB = 0
 	}
+	if e.readA {
+		itemsA = 0
+	}
 	for {
 		item := int(e.panels[0].Add(1)) - 1
 		switch {
@@ -225,14 +235,10 @@ func (e *engine) multiplyStrips(me *member, s *stripBlock, l, depth, k int) {
 	kern, t, next := e.kern, &me.tile, l+depth
 	t.K, t.ATile, t.Add = ceilDiv(depth, kern.Unit*kern.Group)*kern.Unit, stripBytes(kern, depth), l > 0
 	t.Tiles = ceilDiv(s.rows, kern.Rows)
-	t.A = uintptr(s.a.strip(kern, l, depth, s.strip))
-	// Prefetch the next block along k while this one is used, a part with each panel. The lines of a step are fetched
-	// per strip, so a call fetches this many bytes of each operand.
-	share := t.Tiles * t.K / kern.Unit * 128
-	nextA, nextB := t.A, uintptr(s.b.strip(kern, l, depth, s.panel))
-	if next < k {
-		deep := min(s.b.kc, k-next)
-		nextA, nextB = uintptr(s.a.strip(kern, next, deep, s.strip)), uintptr(s.b.strip(kern, next, deep, s.panel))
+	t.A, t.ARow, t.AStep = uintptr(s.a.strip(kern, l, depth, s.strip)), tile.RowBytes, tile.GroupBytes
+	if e.readA {
+		t.A, t.ARow, t.AStep = uintptr(e.a.at(s.i, 0)), e.a.RowStep*sizes[e.a.Type], tile.RowBytes
+		t.ATile = t.ARow * kern.Rows
 	}
 	blockRows := roundUp(s.rows, kern.Rows)
 	for p := 0; p*kern.Cols < s.cols; p++ {
@@ -241,7 +247,6 @@ func (e *engine) multiplyStrips(me *member, s *stripBlock, l, depth, k int) {
 		sums := me.edge.at(p * blockRows * tile.BlockStride)
 		direct := next >= k && l == 0 && wide == kern.Cols && s.rows%kern.Rows == 0 && !e.stream && e.scales == nil
 		t.B = uintptr(s.b.strip(kern, l, depth, s.panel+p))
-		t.Next, t.NextA = nextB+uintptr(p*share), nextA+uintptr(p*share)
 		if t.C, t.CRow = uintptr(sums), tile.BlockStride; direct {
 			t.C, t.CRow = uintptr(to), s.c.RowStep*4
 		}

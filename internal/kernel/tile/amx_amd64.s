@@ -15,8 +15,8 @@
 #define LOAD_C1 BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x4c; BYTE $0x1a; BYTE $0x40 // tileloadd 64(DX)(R11*1), tmm1
 #define LOAD_C2 BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x14; BYTE $0x18 // tileloadd (AX)(R11*1), tmm2
 #define LOAD_C3 BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x5c; BYTE $0x18; BYTE $0x40 // tileloadd 64(AX)(R11*1), tmm3
-#define LOAD_A4 BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x06 // tileloadd (SI)(R8*1), tmm4
-#define LOAD_A5 BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0x2c; BYTE $0x04 // tileloadd (R12)(R8*1), tmm5
+#define LOAD_A4 BYTE $0xc4; BYTE $0xa2; BYTE $0x79; BYTE $0x4b; BYTE $0x24; BYTE $0x06 // tileloaddt1 (SI)(R8*1), tmm4
+#define LOAD_A5 BYTE $0xc4; BYTE $0x82; BYTE $0x79; BYTE $0x4b; BYTE $0x2c; BYTE $0x04 // tileloaddt1 (R12)(R8*1), tmm5
 #define LOAD_B6 BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x13 // tileloadd (BX)(R10*1), tmm6
 #define LOAD_B7 BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x7c; BYTE $0x13; BYTE $0x40 // tileloadd 64(BX)(R10*1), tmm7
 #define STORE_C0 BYTE $0xc4; BYTE $0xa2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x1a // tilestored tmm0, (DX)(R11*1)
@@ -52,25 +52,29 @@ GLOBL shape<>(SB), RODATA, $64
 // may run on another thread, and switching a thread that holds them is slow. A call
 // covers a whole panel of B, so this costs little.
 //
-// R9 is the strip of A (32 rows of 64 bytes for every 16 steps), DX the tile of C,
+// R9 is the strip of A (32 rows, R8 apart, with 64 bytes for every 16 steps, R13 apart), DX the tile of C,
 // SI and R12 the two tiles of A, BX the panel of B (16 steps of 128 bytes), AX 16
-// rows of C further down, CX counts steps and R15 strips. R14 and R13 are addresses
-// to prefetch, two lines each per step.
+// rows of C further down, CX counts steps and R15 strips.
+//
+// Strips of A are loaded with the hint that they will not be used soon (tileloaddt1),
+// so that the panel of B stays in the first-level cache: 269 us become 210 us for
+// 512 x 512 x 512. Explicit prefetching of the next panel made it slower.
 #define KERNEL(b6, b7, op) \
 	LEAQ shape<>(SB), DI; \
 	LDTILECFG_DI; \
 	MOVQ t+0(FP), DI; \
 	MOVQ 0(DI), R9; \
 	MOVQ 16(DI), DX; \
-	MOVQ $64, R8; \
+	MOVQ 32(DI), R8; \
+	MOVQ 40(DI), R13; \
 	MOVQ $128, R10; \
 	MOVQ 56(DI), R11; \
-	MOVQ 72(DI), R14; \
-	MOVQ 104(DI), R13; \
 	MOVQ 88(DI), R15; \
 tile: \
 	MOVQ R9, SI; \
-	LEAQ 1024(R9), R12; \
+	MOVQ R8, R12; \
+	SHLQ $4, R12; \
+	ADDQ R9, R12; \
 	MOVQ R11, AX; \
 	SHLQ $4, AX; \
 	ADDQ DX, AX; \
@@ -95,18 +99,12 @@ step: \
 	LOAD_B7; \
 	LOAD_A5; \
 	DOT_0(b6, op); \
-	PREFETCHT1 (R14); \
-	PREFETCHT1 64(R14); \
 	DOT_1(b7, op); \
-	PREFETCHT1 (R13); \
-	PREFETCHT1 64(R13); \
 	DOT_2(b6, op); \
 	DOT_3(b7, op); \
-	ADDQ $2048, SI; \
-	ADDQ $2048, R12; \
+	ADDQ R13, SI; \
+	ADDQ R13, R12; \
 	ADDQ $2048, BX; \
-	ADDQ $128, R14; \
-	ADDQ $128, R13; \
 	DECQ CX; \
 	JNE  step; \
 	STORE_C0; \

@@ -52,8 +52,6 @@ type Args struct {
 
 	Tiles int // at least one
 	ATile int // distance between the first rows of A of consecutive tiles
-
-	NextA uintptr // like Next, for kernels with strips
 }
 
 // Func multiplies tiles. It changes only C and keeps no reference to its arguments.

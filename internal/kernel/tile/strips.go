@@ -8,7 +8,7 @@ import "unsafe"
 const (
 	GroupBytes  = 2 << 10
 	groupSteps  = 16
-	rowBytes    = 64  // of a strip
+	RowBytes    = 64  // of a strip
 	StepBytes   = 128 // of a panel
 	BlockStride = 128 // of the block of C
 )
@@ -43,14 +43,14 @@ func CopyStrip(dst, src unsafe.Pointer, srcStride, rows, size int) {
 // StripToPanel converts groups of a strip to groups of a panel, and PanelToStrip does the opposite. dst and src differ.
 func StripToPanel(dst, src unsafe.Pointer, groups int) {
 	for g := range groups {
-		Transpose(true, unsafe.Add(dst, g*GroupBytes), StepBytes, unsafe.Add(src, g*GroupBytes), rowBytes, 32, groupSteps, 4)
+		Transpose(true, unsafe.Add(dst, g*GroupBytes), StepBytes, unsafe.Add(src, g*GroupBytes), RowBytes, 32, groupSteps, 4)
 	}
 }
 
 // PanelToStrip converts groups of a panel to groups of a strip.
 func PanelToStrip(dst, src unsafe.Pointer, groups int) {
 	for g := range groups {
-		Transpose(true, unsafe.Add(dst, g*GroupBytes), rowBytes, unsafe.Add(src, g*GroupBytes), StepBytes, groupSteps, 32, 4)
+		Transpose(true, unsafe.Add(dst, g*GroupBytes), RowBytes, unsafe.Add(src, g*GroupBytes), StepBytes, groupSteps, 32, 4)
 	}
 }
 
