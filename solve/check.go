@@ -20,11 +20,11 @@ func (s *System) Check() (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("fetching values for the check: %w", err)
 	}
-	problem, err := s.spec.rows(func(row int) bool { return plan.Local(row) >= 0 })
+	problem, err := s.spec.rowsAsWritten(func(row int) bool { return plan.Local(row) >= 0 })
 	if err != nil {
 		return 0, err
 	}
-	mean, err := s.meanRHS()
+	means, err := s.meanRHS()
 	if err != nil {
 		return 0, err
 	}
@@ -33,7 +33,12 @@ func (s *System) Check() (float64, error) {
 	for i := range x {
 		global := plan.Global(i)
 		problem.Row(global, &row)
-		b := s.spec.RHS(global) - mean
+		b := s.spec.RHS(global)
+		if means != nil {
+			if k := s.null.pieces.piece(i); k >= 0 {
+				b -= means[k]
+			}
+		}
 		d := b
 		for k, c := range row.Cols {
 			if own := plan.Local(c); own >= 0 {
@@ -55,20 +60,16 @@ func (s *System) Check() (float64, error) {
 	return math.Sqrt(sums[0] / sums[1]), nil
 }
 
-// meanRHS returns the mean of the right-hand side if the solve projects it out, else 0.
-func (s *System) meanRHS() (float64, error) {
-	if !s.parts.Traits.Singular {
-		return 0, nil
+// meanRHS returns the means of the right-hand side that the solve projects out, or nil.
+func (s *System) meanRHS() ([]float64, error) {
+	if s.null == nil {
+		return nil, nil
 	}
-	sum := 0.0
-	for i := range s.parts.Plan.Owned {
-		sum += s.spec.RHS(s.Global(i))
+	b := make([]float64, s.parts.Plan.Owned)
+	for i := range b {
+		b[i] = s.spec.RHS(s.Global(i))
 	}
-	sums, err := s.parts.Sums.Sum([]float64{sum})
-	if err != nil {
-		return 0, err
-	}
-	return sums[0] / float64(s.Size), nil
+	return s.null.means(b)
 }
 
 // fetch returns the values of the ghosts by global row number. It asks their owners for them.

@@ -25,7 +25,8 @@ type halo struct {
 	links    []link
 	maxRecvs int // pieces of the longest incoming message
 
-	started bool // Start was called and Finish was not
+	started bool   // Start was called and Finish was not
+	meter   *meter // nil if nobody asks for times
 }
 
 // link holds the messages between this rank and one peer.
@@ -87,6 +88,12 @@ func (h *halo) messages() int {
 
 // Start packs the values that peers need and sends the first pieces.
 func (h *halo) Start(v []float64) error {
+	h.started = true
+	if len(h.links) == 0 {
+		return nil
+	}
+	began := h.meter.now()
+	defer h.meter.packed(began)
 	for i := range h.links {
 		l := &h.links[i]
 		h.plan.Pack(l.out, v, l.peer)
@@ -95,7 +102,6 @@ func (h *halo) Start(v []float64) error {
 			return err
 		}
 	}
-	h.started = true
 	return nil
 }
 
@@ -121,6 +127,11 @@ func (h *halo) Finish(v []float64) error {
 		return nil
 	}
 	h.started = false
+	if len(h.links) == 0 {
+		return nil
+	}
+	began := h.meter.now()
+	defer h.meter.waited(began)
 	for k := range h.maxRecvs {
 		for i := range h.links {
 			l := &h.links[i]

@@ -127,7 +127,9 @@ func (t team) Sum(values []float64) ([]float64, error) {
 func (t team) Exchange(to [][]float64) ([][]float64, error) { return exchange(t.Group, to) }
 
 // Connect implements precondition.Team.
-func (t team) Connect(plan *sparse.Plan) (krylov.Halo, error) {
+func (t team) Connect(plan *sparse.Plan) (krylov.Halo, error) { return t.connect(plan) }
+
+func (t team) connect(plan *sparse.Plan) (*halo, error) {
 	if err := sendWants(t.Group, plan); err != nil {
 		return nil, fmt.Errorf("exchanging the lists of needed values: %w", err)
 	}

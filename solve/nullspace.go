@@ -12,62 +12,103 @@ import (
 // space. A product then has no constant part, so a solution exists only if the right-hand side has none, and it is
 // unique up to a constant. The solve therefore projects constants out of the right-hand side and of
 // the solution. It also projects them out of every residual, because rounding brings them back and no
-// iteration would reduce them.
+// iteration would reduce them. In a matrix of several uncoupled pieces, each singular piece has its own constant.
 
-// findNullSpace checks whether the rows of all ranks add up to zero. It looks at a few rows first: one row with another
-// sum is enough, and most problems have one among their first rows.
-func (s *System) findNullSpace(problem Problem) error {
+// findNullSpace finds the pieces of the matrix whose rows add up to zero. Pieces are only looked for in files, and in
+// other problems all of whose rows add up to zero.
+func (s *System) findNullSpace(problem Problem) (*singularPieces, error) {
+	zero, all, err := s.zeroRows(problem, s.spec.MatrixFile == "")
+	if err != nil {
+		return nil, err
+	}
+	switch traits := problem.Traits(); {
+	case !traits.Symmetric:
+		s.parts.Unprojected = all
+		return nil, nil
+	case traits.Singular && all:
+		return wholePiece(s.Size), nil
+	case all || s.spec.MatrixFile != "":
+		return s.findPieces(problem, zero)
+	}
+	return nil, nil
+}
+
+// zeroRows says which rows of this rank add up to zero, and whether the rows of all ranks do. If early is set it looks
+// at a few rows first: one row with another sum is enough, and most problems have one among their first rows.
+func (s *System) zeroRows(problem Problem, early bool) (zero []bool, all bool, err error) {
 	var row sparse.Row
-	next, owned := 0, s.parts.Plan.Owned
-	for _, end := range []int{1000, owned} {
-		nonzero := 0.0
-		for end = min(end, owned); next < end && nonzero == 0; next++ {
-			if problem.Row(s.Global(next), &row); !row.AddsUpToZero() {
+	owned, nonzero := s.parts.Plan.Owned, 0.0
+	zero = make([]bool, 0, owned)
+	for _, end := range []int{min(1000, owned), owned} {
+		for len(zero) < end {
+			problem.Row(s.Global(len(zero)), &row)
+			zero = append(zero, row.AddsUpToZero())
+			if !zero[len(zero)-1] {
 				nonzero = 1
 			}
 		}
 		sums, err := team{s.group}.Sum([]float64{nonzero})
-		if err != nil {
-			return err
-		}
-		if sums[0] > 0 {
-			return nil
+		if all = err == nil && sums[0] == 0; err != nil || !all && early {
+			return zero, false, err
 		}
 	}
-	s.parts.Traits.Singular = problem.Traits().Symmetric
-	s.parts.Unprojected = !s.parts.Traits.Singular
-	return nil
+	return zero, all, nil
 }
 
 // errConstant refuses a right-hand side that has only a constant part.
 var errConstant = errors.New("the right-hand side is constant, but the rows of the matrix add up to zero: " +
-	"no solution exists, give a right-hand side that varies")
+	"no solution exists, give a right-hand side that varies (within each uncoupled piece, if there are several)")
 
 // projection applies a preconditioner and projects constants out of its argument, in place, and out of its result. It
 // implements krylov.Operator.
 type projection struct {
-	inner krylov.Operator // nil without a preconditioner
-	sums  *reducer
-	rows  int     // of this rank
-	size  float64 // rows of the matrix
+	inner  krylov.Operator // nil without a preconditioner
+	sums   *reducer
+	rows   int // of this rank
+	pieces *singularPieces
+	part   []float64 // this rank's part of the sum over each piece
 
 	reductions int // made since the solve began
 }
 
-// project subtracts the mean over all ranks from each value.
-func (p *projection) project(v []float64) error {
-	sum := 0.0
-	for _, x := range v {
-		sum += x
+// newProjection returns the projection around a preconditioner, which may be nil.
+func newProjection(s *System, pieces *singularPieces) *projection {
+	n := len(pieces.rows)
+	sums := newReducer(s.group, n)
+	sums.meter = s.meter
+	return &projection{inner: s.parts.Operator, sums: sums, rows: s.parts.Plan.Owned, pieces: pieces,
+		part: make([]float64, n)}
+}
+
+// means returns the mean of a vector over each piece.
+func (p *projection) means(v []float64) ([]float64, error) {
+	clear(p.part)
+	for i, x := range v {
+		if k := p.pieces.piece(i); k >= 0 {
+			p.part[k] += x
+		}
 	}
-	sums, err := p.sums.Sum([]float64{sum})
+	sums, err := p.sums.Sum(p.part)
+	if err != nil {
+		return nil, err
+	}
+	p.reductions++
+	for k, rows := range p.pieces.rows {
+		sums[k] /= rows
+	}
+	return sums, nil
+}
+
+// project subtracts the mean of each piece from its values.
+func (p *projection) project(v []float64) error {
+	means, err := p.means(v)
 	if err != nil {
 		return err
 	}
-	p.reductions++
-	mean := sums[0] / p.size
 	for i := range v {
-		v[i] -= mean
+		if k := p.pieces.piece(i); k >= 0 {
+			v[i] -= means[k]
+		}
 	}
 	return nil
 }

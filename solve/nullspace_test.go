@@ -77,8 +77,7 @@ func TestPlantedNullSpaces(t *testing.T) {
 	}{
 		"none to project": {"poisson", func(s *System) {
 			s.parts.Traits.Singular = true
-			s.null = &projection{inner: s.parts.Operator, sums: newReducer(s.group, 1), rows: s.parts.Plan.Owned,
-				size: float64(s.Size)}
+			s.null = newProjection(s, wholePiece(s.Size))
 			s.parts.Applied = s.null
 			if err := s.null.project(s.parts.Engine.Vector(B)); err != nil {
 				t.Error(err)
@@ -89,7 +88,7 @@ func TestPlantedNullSpaces(t *testing.T) {
 				s.parts.Engine.Vector(B)[i] = 500 + noise(s.parts.Plan.Global(i))
 			}
 		}},
-		"overlooked": {"neumann", func(s *System) { s.parts.Traits.Singular = false }},
+		"overlooked": {"neumann", func(s *System) { s.null = nil }},
 	} {
 		for r, err := range onRanks(t, 2, func(g *dist.Group) error {
 			sys, err := New(g, Spec{Problem: generated(t, c.problem, sparse.Params{Rows: 100}), Preconditioner: "bjacobi",
@@ -143,8 +142,8 @@ func edges(pairs ...[2]int) (out [][3]float64) {
 	return out
 }
 
-// The null space of a matrix file is detected from its values. Systems that the projection cannot help (two separate
-// pieces, a matrix that is not symmetric) fail the gate.
+// The null space of a matrix file is detected from its values, separately for pieces that nothing couples. Systems that
+// the projection cannot help (a matrix that is not symmetric) fail the gate.
 func TestNullSpaceOfAFile(t *testing.T) {
 	var path, two [][2]int
 	for i := range 20 {
@@ -157,6 +156,8 @@ func TestNullSpaceOfAFile(t *testing.T) {
 		circle = append(circle, [3]float64{float64(i + 1), float64(i + 1), 1 + float64(i)/7},
 			[3]float64{float64(i + 1), float64((i+1)%20 + 1), -1 - float64(i)/7})
 	}
+	regular := append(edges(two...), [3]float64{1, 1, 0.3}) // the piece of row 1 is regular, the other is not
+	zero := append(edges(path...), [3]float64{22, 22, 0})
 	nearly := edges(path...)
 	nearly[len(nearly)-1][2] *= 1 + 1e-4
 	for name, c := range map[string]struct {
@@ -166,7 +167,10 @@ func TestNullSpaceOfAFile(t *testing.T) {
 	}{
 		"path":         {laplacian(t, "general", edges(path...)...), "cg", "none", true, false, true},
 		"factored":     {laplacian(t, "general", edges(path...)...), "cg", "bjacobi", true, false, true},
-		"two pieces":   {laplacian(t, "general", edges(two...)...), "cg", "none", true, false, false},
+		"two pieces":   {laplacian(t, "general", edges(two...)...), "cg", "none", true, false, true},
+		"two by amg":   {laplacian(t, "general", edges(two...)...), "cg", "amg", true, false, true},
+		"one regular":  {laplacian(t, "general", regular...), "cg", "jacobi", true, false, true},
+		"zero piece":   {laplacian(t, "general", zero...), "cg", "none", true, false, true},
 		"one way":      {laplacian(t, "general", circle...), "gmres", "none", false, true, false},
 		"not singular": {laplacian(t, "general", nearly...), "minres", "none", false, false, true},
 	} {
@@ -195,6 +199,54 @@ func TestNullSpaceOfAFile(t *testing.T) {
 		if refused := new(Refusal); !errors.As(err, &refused) ||
 			!strings.Contains(err.Error(), "right-hand side is constant") {
 			t.Errorf("a constant right-hand side, rank %d: %v", r, err)
+		}
+	}
+}
+
+// A file that is symmetric up to rounding is solved as a symmetric matrix; larger differences are refused. Indefinite
+// matrices with negative values on the diagonal take jacobi.
+func TestNearlySymmetricFiles(t *testing.T) {
+	// diagonal is the factor of every other value on the diagonal.
+	entries := func(off, diagonal float64) (out [][3]float64) {
+		for i := range 20 {
+			at, factor := float64(i+1), 1.0
+			if i%2 == 0 {
+				factor = diagonal
+			}
+			out = append(out, [3]float64{at, at, factor * (3 + at/10)})
+			if i > 0 {
+				out = append(out, [3]float64{at, at - 1, -1}, [3]float64{at - 1, at, -1 - off})
+			}
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		off, diagonal float64
+		method, pre   string
+		refused       bool
+	}{
+		"one ulp":    {2.3e-16, 1, "cg", "none", false},
+		"too much":   {1e-10, 1, "cg", "none", true},
+		"indefinite": {0, -1, "minres", "jacobi", false},
+	} {
+		file := laplacian(t, "general", entries(c.off, c.diagonal)...)
+		for _, err := range onRanks(t, 3, func(g *dist.Group) error {
+			sys, err := New(g, Spec{MatrixFile: file, Method: c.method, Preconditioner: c.pre, RHS: noise, RTol: 1e-10})
+			if err != nil {
+				return err
+			}
+			out, err := solved(sys)
+			if (sys.parts.Asymmetry > 0) != (c.off > 0) {
+				t.Errorf("%s: an asymmetry of %g", name, sys.parts.Asymmetry)
+			}
+			if err == nil {
+				err = out.Gate(1e-10)
+			}
+			return err
+		}) {
+			if refused := new(Refusal); errors.As(err, &refused) != c.refused || err != nil && !c.refused {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }

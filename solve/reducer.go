@@ -12,6 +12,7 @@ type reducer struct {
 	in, out []float64
 	ops     []*dist.Op // prepared all-reduces, by the number of values; made when first needed
 
+	meter *meter   // nil if nobody asks for times
 	begun *dist.Op // the sum in flight, nil for none
 	ready bool     // the sum in flight has arrived
 }
@@ -43,6 +44,8 @@ func (a *reducer) Begin(local []float64) error {
 	if err != nil {
 		return err
 	}
+	began := a.meter.now()
+	defer a.meter.reduced(began)
 	copy(a.in, local)
 	if err := op.Begin(); err != nil {
 		return fmt.Errorf("beginning to add up scalar products: %w", err)
@@ -72,6 +75,8 @@ func (a *reducer) Sum(local []float64) ([]float64, error) {
 	if a.group.Size() == 1 || n == 0 {
 		return local, nil
 	}
+	began := a.meter.now()
+	defer a.meter.reduced(began)
 	if a.begun != nil {
 		err := a.Wait()
 		a.begun = nil

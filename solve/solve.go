@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
@@ -37,6 +38,8 @@ type Spec struct {
 	MaxIter        int     // iteration limit; 0 means 10000 + 50 sqrt(rows)
 	Restart        int     // steps between restarts, for methods that restart; 0 means 30
 	StopAfter      int     // end a solve after this many iterations, converged or not; 0 means no such limit
+
+	symmetrise bool // replace each entry of the file by its mean with the mirror image
 }
 
 // System is one rank's part of a linear system, ready to be solved.
@@ -49,6 +52,7 @@ type System struct {
 	precond Preconditioner
 	sums    *reducer    // the same as parts.Sums, without the interface
 	null    *projection // nil unless the matrix is singular
+	meter   *meter
 }
 
 // New sets up a system together with the other ranks of the group: it partitions the matrix, generates the rows of this
@@ -84,7 +88,7 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 
 // newSystem returns a system without rows, whose spec has no defaults left to fill in.
 func newSystem(g *dist.Group, spec Spec, outline Problem) *System {
-	s := &System{group: g, spec: spec, Size: outline.Size()}
+	s := &System{group: g, spec: spec, Size: outline.Size(), meter: &meter{clock: g.Clock()}}
 	s.parts.Traits, s.parts.Clock, s.parts.NewSolver = outline.Traits(), g.Clock(), s.solver
 	s.spec.Partitioner = cmp.Or(spec.Partitioner, partition.Default)
 	s.spec.Method = cmp.Or(spec.Method, krylov.Default)
@@ -110,11 +114,34 @@ func (s *System) checkSuitable(outline Problem) error {
 		if fault != nil {
 			return fault
 		}
-		s.parts.Traits.Symmetric = file.Traits().Symmetric
+		if s.parts.Traits.Symmetric = file.Traits().Symmetric; !s.parts.Traits.Symmetric {
+			if fault := s.symmetrise(); fault != nil {
+				return fault
+			}
+		}
 		err = check()
 	}
 	if err != nil {
 		return &Refusal{Reason: err}
+	}
+	return nil
+}
+
+// symmetrise treats a general file as symmetric if each entry equals its mirror image up to rounding. The ranks share
+// the comparison.
+func (s *System) symmetrise() error {
+	rank, size := s.group.Rank(), s.group.Size()
+	mine, err := sparse.LoadAsymmetry(s.spec.MatrixFile, func(index int) bool { return index%size == rank })
+	if err != nil {
+		return err
+	}
+	differences := make([]float64, size)
+	differences[rank] = mine
+	if differences, err = (team{s.group}).Sum(differences); err != nil {
+		return err
+	}
+	if worst := slices.Max(differences); worst <= sparse.NearlySymmetric {
+		s.parts.Traits.Symmetric, s.spec.symmetrise, s.parts.Asymmetry = true, true, worst
 	}
 	return nil
 }
@@ -145,28 +172,34 @@ func (s *System) build(owners sparse.Layout) error {
 	if err != nil {
 		return err
 	}
+	h.meter = s.meter
 	n.Halo, n.Messages = h, h.messages()
-	if err := s.findNullSpace(problem); err != nil {
+	pieces, err := s.findNullSpace(problem)
+	if err != nil {
 		return fmt.Errorf("looking for a null space: %w", err)
+	}
+	if n.Traits.Singular = pieces != nil; n.Traits.Singular {
+		n.NullPieces = len(pieces.rows)
 	}
 	if err := s.precondition(problem); err != nil {
 		return fmt.Errorf("setting up the preconditioner %s: %w", s.precond.Name, err)
 	}
 	n.Applied = n.Operator
-	if n.Traits.Singular {
-		s.null = &projection{inner: n.Operator, sums: newReducer(g, 1), rows: n.Plan.Owned, size: float64(s.Size)}
+	if pieces != nil {
+		s.null = newProjection(s, pieces)
 		n.Applied = s.null
 	}
 	first, err := s.solver(0)
 	if err != nil {
 		return err
 	}
-	n.Engine = krylov.NewEngine(n.Matrix, n.Plan, n.Applied, first.Vectors())
+	n.Engine = krylov.NewEngine(n.Matrix, n.Plan, s.meter.metered(n.Applied), first.Vectors())
 	b := n.Engine.Vector(krylov.B)
 	for i := range b {
 		b[i] = s.spec.RHS(s.Global(i))
 	}
 	s.sums = newReducer(g, first.MaxDots())
+	s.sums.meter = s.meter
 	n.Sums, n.Engine.Begin, n.Engine.Underway = s.sums, s.sums.Begin, s.sums.underway
 	if s.null != nil {
 		return s.projectRHS(b)
@@ -182,7 +215,7 @@ func (s *System) precondition(problem Problem) (err error) {
 	n, clock := &s.parts, s.group.Clock()
 	began, spent := clock.Now(), profile.CPUTime()
 	n.Operator, err = s.precond.New(&precondition.Local{Problem: problem, Plan: n.Plan, Matrix: n.Matrix, Halo: n.Halo,
-		Traits: n.Traits, Team: team{s.group}})
+		Traits: n.Traits, Team: meteredTeam{team{s.group}, s.meter}})
 	n.Times.Precondition, n.Times.PreconditionCPU = float64(clock.Now()-began)/1e12, profile.CPUTime()-spent
 	return err
 }
@@ -226,6 +259,7 @@ func (s *System) Solve(limit int) (Outcome, error) {
 		return Outcome{}, err
 	}
 	clock := s.group.Clock()
+	s.meter.reset()
 	began := clock.Now()
 	if s.null != nil {
 		s.null.reductions = 0
@@ -247,7 +281,8 @@ func (s *System) Solve(limit int) (Outcome, error) {
 		}
 		result.Reductions += s.null.reductions
 	}
-	out := Outcome{Result: result, Seconds: float64(clock.Now()-began) / 1e12, TrueResidual: math.NaN()}
+	s.parts.Timed = s.meter.timed(clock.Now() - began)
+	out := Outcome{Result: result, Seconds: s.parts.Timed.Total, TrueResidual: math.NaN()}
 	out.Stopped = out.Status == krylov.TooManyIterations && out.Iterations == s.spec.StopAfter
 	return out, nil
 }

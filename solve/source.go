@@ -16,10 +16,21 @@ func (s *Spec) outline() (Problem, error) {
 }
 
 // rows returns a problem with at least the rows that keep accepts, or with all rows if keep is nil. Every rank reads
-// the matrix file, and stores only the rows that it keeps.
+// the matrix file, and stores only the rows that it keeps. The rows of a file that is symmetric up to rounding are made
+// symmetric.
 func (s *Spec) rows(keep func(row int) bool) (Problem, error) {
-	if s.MatrixFile == "" {
+	switch {
+	case s.MatrixFile == "":
 		return s.Problem, nil
+	case s.symmetrise:
+		return sparse.LoadSymmetric(s.MatrixFile, keep)
 	}
 	return sparse.LoadMatrix(s.MatrixFile, keep)
+}
+
+// rowsAsWritten returns the rows of the file without making them symmetric.
+func (s *Spec) rowsAsWritten(keep func(row int) bool) (Problem, error) {
+	file := *s
+	file.symmetrise = false
+	return file.rows(keep)
 }

@@ -3,6 +3,7 @@ package krylov
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -118,5 +119,61 @@ func TestGMRESOnSingularMatrices(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// stretched is a symmetric, indefinite matrix whose eigenvalues reach from 1 down to small, in both signs: a diagonal
+// between two reflections.
+func stretched(n int, small float64) table {
+	v := mat.NewVecDense(n, nil)
+	for i := range n {
+		v.SetVec(i, 1+noise(i)/3)
+	}
+	reflect := mat.NewDense(n, n, nil)
+	reflect.Outer(-2/mat.Dot(v, v), v, v)
+	m := mat.NewDense(n, n, nil)
+	for i := range n {
+		reflect.Set(i, i, reflect.At(i, i)+1)
+		m.Set(i, i, math.Pow(small, float64(i)/float64(n-1))*float64(1-i%2*2))
+	}
+	m.Mul(reflect, m)
+	m.Mul(m, reflect)
+	for i := range n {
+		for j := range i {
+			m.Set(i, j, m.At(j, i))
+		}
+	}
+	return table{m}
+}
+
+// symmetric declares a table symmetric.
+type symmetric struct{ table }
+
+func (symmetric) Traits() sparse.Traits { return sparse.Traits{Symmetric: true} }
+
+// The residual that minres reports is the true one, also where its recurrence drifts away.
+func TestMINRESReplacesItsResidual(t *testing.T) {
+	for _, small := range []float64{1e-3, 1e-7, 1e-12} {
+		p := symmetric{stretched(60, small)}
+		tm := team{problem: p, method: "minres", layout: stripes{60, 2, 3}, ranks: 2, rhs: noise,
+			cfg: Config{RTol: 1e-9, MaxIter: 2000}}
+		x, r := tm.solve(t)
+		if res := trueResidual(p.table, x, noise); math.Abs(res-r.Residual) > 1e-9+0.01*res ||
+			(r.Status == Converged) != (small > 1e-10) || r.Status == Converged && res > 1e-9 {
+			t.Errorf("eigenvalues from %g: %v after %d iterations (%s), residual %.2g, true one %.2g", small, r.Status,
+				r.Iterations, r.Reason, r.Residual, res)
+		}
+	}
+}
+
+// A solve whose residual has grown too far ends with that reason instead of going on to the limit.
+func TestDivergenceEndsTheSolve(t *testing.T) {
+	c := Core{Config: Config{RTol: 1e-8, MaxIter: 1000}, Norm: 2}
+	if c.Iterated(1e6) || !c.Iterated(1e9) || c.Result.Status != Breakdown ||
+		!strings.Contains(c.Result.Reason, "diverged: the residual has grown to 5e+08 times the right-hand side") {
+		t.Errorf("%+v", c.Result)
+	}
+	if c.Corrected(1); c.Result.Status != Running || c.Result.Reason != "" {
+		t.Errorf("after the true residual: %+v", c.Result)
 	}
 }

@@ -101,11 +101,20 @@ func (c *Core) Check(residual float64) (done bool) {
 	switch {
 	case residual <= max(c.Config.ATol, c.Config.RTol*c.Norm):
 		c.Result.Status = Converged
+	case relative > c.divergence():
+		c.Result.Status = Breakdown
+		c.Result.Reason = fmt.Sprintf("diverged: the residual has grown to %.3g times the right-hand side, and rounding "+
+			"errors of that size can no longer be removed", relative)
 	case c.Result.Iterations >= c.Config.MaxIter:
 		c.Result.Status = TooManyIterations
 	}
 	return c.Result.Status != Running
 }
+
+// divergence returns the relative residual above which a solve is hopeless. Rounding leaves 2^-52 of the largest residual
+// in x, which must stay below the 10 RTol that a solution may miss. The least value spares methods whose residual rises
+// by some orders of magnitude before it falls.
+func (c *Core) divergence() float64 { return max(1e6, 10*c.Config.RTol*(1<<52)) }
 
 // Iterated counts an iteration and records the norm of its residual. It returns true if the solve is done.
 func (c *Core) Iterated(residual float64) (done bool) {
@@ -115,7 +124,8 @@ func (c *Core) Iterated(residual float64) (done bool) {
 
 // Corrected replaces the last recorded residual by the true one. It returns true if the solve is done.
 func (c *Core) Corrected(residual float64) (done bool) {
-	c.Result.Status, c.Result.History = Running, c.Result.History[:len(c.Result.History)-1]
+	c.Result.Status, c.Result.Reason = Running, ""
+	c.Result.History = c.Result.History[:len(c.Result.History)-1]
 	return c.Check(residual)
 }
 

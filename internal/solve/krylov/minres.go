@@ -1,18 +1,26 @@
 package krylov
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // minres is the method of Paige and Saunders (1975), with Lanczos vectors r1 and r2 that are not normalised, directions
 // w1 and w2, and one rotation per step. The scalars have the names of the code in their paper.
 //
 // With a preconditioner, phibar measures the residual in another norm. The method therefore updates the residual vector
 // too, by its own recurrence.
+//
+// Both recurrences drift from the true residual if the matrix is ill-conditioned. When they report convergence, the
+// method therefore computes b - A x. If that is still too large, it starts anew from there: x stays, and the next steps
+// reduce what is left.
 type minres struct {
 	*Core
 	r1, r2, w1, w2, v, t, y, res Vec
 
 	beta, oldb, dbar, epsln, phibar, cs, sn float64
 	alfa                                    float64 // of the current step
+	replaced                                float64 // the true residual at the last restart; 0 for none
 	update                                  minresUpdate
 	steps                                   struct{ project, rotate Step }
 }
@@ -52,9 +60,15 @@ func (m *minres) started(sums []float64) *Stage {
 	if sums[1] <= 0 {
 		return m.Breakdown("the preconditioner is not positive definite")
 	}
-	m.beta = math.Sqrt(sums[1])
-	m.phibar, m.cs = m.beta, -1
-	return m.product(m.Stage())
+	return m.cycle(m.Stage(), sums[1])
+}
+
+// cycle starts the Lanczos recurrence from the residual in r2, whose squared norm is given in the norm of the
+// preconditioner.
+func (m *minres) cycle(s *Stage, squared float64) *Stage {
+	m.beta = math.Sqrt(squared)
+	m.oldb, m.dbar, m.epsln, m.phibar, m.cs, m.sn = 0, 0, 0, m.beta, -1, 0
+	return m.product(s)
 }
 
 // lanczos returns the preconditioned r2. r1 and r2 swap names after each step.
@@ -82,8 +96,8 @@ func (m *minres) previous() float64 {
 // project makes the next Lanczos vector from sums (v, Av) and (v, r1). sums[2] is the squared norm of the residual
 // vector, if there is a preconditioner.
 func (m *minres) project(sums []float64) *Stage {
-	if m.Result.Iterations > 0 && m.Config.Precondition && m.Check(math.Sqrt(sums[2])) {
-		return nil
+	if len(sums) > 2 && m.Check(math.Sqrt(sums[2])) {
+		return m.verify(nil)
 	}
 	m.alfa = sums[0] - m.previous()*sums[1]
 	m.Next = m.steps.rotate
@@ -117,7 +131,7 @@ func (m *minres) rotate(sums []float64) *Stage {
 		if exact && m.Config.Precondition {
 			m.Check(0)
 		}
-		m.Next = End
+		m.Next = m.verify
 		return m.advance()
 	}
 	u.keep, u.turn = m.sn*m.sn, -m.phibar*m.cs/m.beta
@@ -135,4 +149,41 @@ func (m *minres) advance() *Stage {
 	s := m.Stage().Set(m.w1, Term{-u.oldeps / u.gamma, m.w1}, Term{-u.delta / u.gamma, m.w2}, Term{1 / u.gamma, m.v})
 	m.w1, m.w2 = m.w2, m.w1
 	return s.Add(X, u.phi, m.w2)
+}
+
+// verify multiplies the matrix with x, to find the true residual when the recurrences report convergence or the
+// iterations are used up.
+func (m *minres) verify([]float64) *Stage {
+	if m.Result.Status == Breakdown {
+		return nil
+	}
+	m.Next = m.subtract
+	return m.Stage().Multiply(m.t, X)
+}
+
+// subtract computes the true residual, and prepares a restart from it.
+func (m *minres) subtract([]float64) *Stage {
+	m.Next = m.replace
+	s := m.Stage().Set(m.r2, Term{-1, m.t}, Term{1, B}).Set(m.r1).Set(m.w1).Set(m.w2)
+	if m.Config.Precondition {
+		s.Set(m.res, Term{-1, m.t}, Term{1, B})
+	}
+	return s.Precondition(m.lanczos(), m.r2).Dot(m.r2, m.r2).Dot(m.r2, m.lanczos())
+}
+
+// replace ends the solve if the true residual is small enough, and restarts the recurrence if it is not. A restart that
+// does not halve the true residual shows that rounding errors of the products prevent a smaller one.
+func (m *minres) replace(sums []float64) *Stage {
+	norm := math.Sqrt(sums[0])
+	switch {
+	case m.Corrected(norm):
+		return nil
+	case m.replaced > 0 && norm > m.replaced/2:
+		return m.Breakdown(fmt.Sprintf("the recurrence converged, but the true residual stays at %.3g: the matrix is "+
+			"too ill-conditioned", m.Result.Residual))
+	case sums[1] <= 0:
+		return m.Breakdown("the preconditioner is not positive definite")
+	}
+	m.replaced = norm
+	return m.cycle(m.Stage(), sums[1])
 }

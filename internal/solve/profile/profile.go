@@ -28,6 +28,19 @@ type Profile struct {
 	Levels []float64
 }
 
+// Timed is the time in seconds of a whole solve on this rank, as the solve itself counted it. The parts add up to Total.
+type Timed struct {
+	Total   float64
+	Work    float64 // arithmetic, except for a preconditioner that is not a diagonal
+	Precond float64 // such a preconditioner, without its communication
+	Pack    float64 // starting to send ghosts
+	Wait    float64 // waiting for ghosts
+	Reduce  float64 // all-reduces
+}
+
+// Own returns the time that this rank worked: neither waiting nor communicating.
+func (t Timed) Own() float64 { return t.Work + t.Precond }
+
 // Hierarchy is implemented by preconditioners with several levels. Level 0 is the finest.
 type Hierarchy interface {
 	Levels() int
@@ -84,11 +97,17 @@ type Internals struct {
 	Traits   sparse.Traits
 	Operator krylov.Operator // the preconditioner, nil for none
 	Times    SetupTimes
-	Messages int // messages that this rank sends for one product
+	Timed    Timed // the last solve
+	Messages int   // messages that this rank sends for one product
 
 	// RemovedRHS is the norm of the constant part of the right-hand side, relative to the norm of the whole. If
 	// Traits.Singular, that part is projected out of the right-hand side, the residuals and the solution.
 	RemovedRHS float64
+	// NullPieces is the number of uncoupled pieces of the matrix that are singular.
+	NullPieces int
+	// Asymmetry is the largest relative difference between an entry of the matrix file and its mirror image, if the
+	// solve replaced both by their mean. 0 means that it replaced none.
+	Asymmetry float64
 	// Unprojected reports that the rows add up to zero, but nothing is projected out because the matrix is not symmetric.
 	Unprojected bool
 

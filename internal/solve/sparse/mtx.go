@@ -121,6 +121,8 @@ type mtxReader struct {
 	mirror  float64 // sign of the entries in the other triangle: 1 symmetric, -1 skew-symmetric, 0 general
 	size    int
 	entries []entry
+	mean    bool        // store the mean of each entry and its mirror image
+	visit   func(entry) // if set, is called for each entry of a general file
 	// asymmetry is the sum of the hashes of all entries above the diagonal minus those below. Mirror images have the same
 	// hash, so the sum is 0 if the values are symmetric, and otherwise 0 with a probability of 2^-64. It works without
 	// storing the entries.
@@ -315,6 +317,14 @@ func (m *mtxReader) entry(text []byte) error {
 	} else if col < row {
 		m.asymmetry -= h
 	}
+	if m.visit != nil {
+		m.visit(entry{row, col, val})
+	}
+	if m.mean {
+		m.add(entry{row, col, val / 2})
+		m.add(entry{col, row, val / 2})
+		return nil
+	}
 	m.add(entry{row, col, val})
 	if m.mirror != 0 && col != row {
 		m.add(entry{col, row, m.mirror * val})
@@ -402,8 +412,8 @@ func isMatrix(name string) bool {
 func isVector(name string) bool { return strings.HasSuffix(name, "_b.mtx") }
 
 // ReadVector reads a vector in the array format of Matrix Market, real or integer. The file may be plain, compressed by
-// gzip, or an archive of the SuiteSparse collection that contains NAME_b.mtx. If there are several columns, ReadVector
-// returns the first. Errors name the line.
+// gzip, or an archive of the SuiteSparse collection that contains NAME_b.mtx. A file with several columns is refused.
+// Errors name the line.
 func ReadVector(r io.Reader) ([]float64, error) {
 	in, err := unpacked(r, isVector)
 	if err != nil {
@@ -436,6 +446,9 @@ func (m *mtxReader) vector() ([]float64, error) {
 		rows > math.MaxInt32 {
 		return nil, fmt.Errorf("the sizes are %q, want rows and columns", text)
 	}
+	if cols != 1 {
+		return nil, fmt.Errorf("%d rows and %d columns: a right-hand side has one column", rows, cols)
+	}
 	out := make([]float64, 0, min(rows, 1<<20)) // limited, because the header may be wrong
 	for range rows {
 		text, err := m.next()
@@ -447,6 +460,9 @@ func (m *mtxReader) vector() ([]float64, error) {
 			return nil, fmt.Errorf("value %q: want a finite number", text)
 		}
 		out = append(out, v)
+	}
+	if text, err := m.next(); err == nil {
+		return nil, fmt.Errorf("unexpected %q after the last of %d values", text, rows)
 	}
 	return out, nil
 }

@@ -192,7 +192,7 @@ func packed(t *testing.T, files ...[2]string) *bytes.Buffer {
 // In an archive of the SuiteSparse collection, the matrix is distinguished from the vectors.
 func TestArchive(t *testing.T) {
 	const matrix = "%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 1 4\n2 2 5\n"
-	const vector = "%%MatrixMarket matrix array real general\n% a right-hand side\n2 2\n1.5\n-2\n3\n4\n"
+	const vector = "%%MatrixMarket matrix array real general\n% a right-hand side\n2 1\n1.5\n-2\n"
 	files := [][2]string{{"m/m_b.mtx", vector}, {"m/m.mtx", matrix}}
 	f, err := ReadMatrix(packed(t, files...), nil)
 	if err != nil || f.Size() != 2 {
@@ -211,9 +211,11 @@ func TestArchive(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		matrix: "line 1: the banner is",
-		"%%MatrixMarket matrix array real general\n2\n":        "line 2: the sizes are \"2\"",
-		"%%MatrixMarket matrix array real general\n2 1\n1\n":   "line 3: reading value 2 of 2",
-		"%%MatrixMarket matrix array real general\n1 1\nNaN\n": "line 3: value \"NaN\": want a finite number",
+		"%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n": "2 rows and 2 columns: a right-hand side has one",
+		"%%MatrixMarket matrix array real general\n1 1\n1\n2\n":       "unexpected \"2\" after the last of 1 values",
+		"%%MatrixMarket matrix array real general\n2\n":               "line 2: the sizes are \"2\"",
+		"%%MatrixMarket matrix array real general\n2 1\n1\n":          "line 3: reading value 2 of 2",
+		"%%MatrixMarket matrix array real general\n1 1\nNaN\n":        "line 3: value \"NaN\": want a finite number",
 	} {
 		if _, err := ReadVector(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
