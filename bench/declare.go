@@ -134,6 +134,11 @@ func Accumulates() Clause { return func(d *declaration) { d.bench.Accumulate = t
 // Tuning sets the defaults of `kernbench tune` for this bench. Its flags override them.
 func Tuning(t TuningDefaults) Clause { return func(d *declaration) { d.bench.Tuning = &t } }
 
+// Headline chooses the numbers and details of the default table, in their order, each as NAME or NAME=HEADING. Without
+// it a table shows every number. A number is shown with its interval if rows have the metrics NAME_low and NAME_high.
+// Readers get other columns with `show --columns` and with `--format csv`.
+func Headline(columns ...string) Clause { return func(d *declaration) { d.bench.Headline = columns } }
+
 // Derive sets a pure function that adds metrics which depend on other rows, such as a speed-up
 // over one rank. It must return every row. To change the Metrics or Warnings of a row, it must
 // replace the map or slice and not write into it.

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
@@ -16,7 +19,6 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/probe"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/solve/device"
-	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -84,6 +86,9 @@ func body(ctx context.Context, s *bench.State) error {
 	if err := reportSetting(s, spec, name); err != nil {
 		return err
 	}
+	if err := reportHosts(ctx, s); err != nil {
+		return err
+	}
 	reportNullSpace(s, sys)
 	s.Phase("warm-up")
 	if _, err := sys.Solve(max(warmup, spec.Restart)); err != nil {
@@ -91,8 +96,11 @@ func body(ctx context.Context, s *bench.State) error {
 	}
 	grown := memory.grown() // now, while the process holds nothing but the solver
 	triad := newTriad(s.Int(repeatOption))
-	out, err := timeSolves(ctx, s, sys, sys.Size, triad)
+	out, times, err := timeSolves(ctx, s, sys, sys.Size, triad)
 	if err != nil {
+		return err
+	}
+	if err := reportWorkingSet(ctx, s, sys); err != nil {
 		return err
 	}
 	products := float64(out.Products) / float64(max(1, out.Iterations))
@@ -104,7 +112,10 @@ func body(ctx context.Context, s *bench.State) error {
 		return err
 	}
 	if out.Gate(spec.RTol) == nil {
-		if err := reportPhases(ctx, s, sys, sys.Operator, triad); err != nil {
+		if err := reportPhases(ctx, s, sys, sys.Operator, triad, times); err != nil {
+			return err
+		}
+		if err := reportSlowRank(ctx, s, sys, times); err != nil {
 			return err
 		}
 		if err := reportProducts(ctx, s, sys); err != nil {
@@ -115,6 +126,12 @@ func body(ctx context.Context, s *bench.State) error {
 	return out.Gate(spec.RTol)
 }
 
+// thisHost describes the machine. It reads some hundred files, so it does that once.
+var thisHost = sync.OnceValue(hostinfo.Local)
+
+// peakGFLOPS measures the arithmetic of a core. Tests replace it, because it takes some ten milliseconds.
+var peakGFLOPS = probe.PeakGFLOPS
+
 // reportSetting records the problem, the library of the partitioner, the seed, and the machine.
 func reportSetting(s *bench.State, spec solve.Spec, name string) error {
 	s.Detail("problem", name)
@@ -122,7 +139,7 @@ func reportSetting(s *bench.State, spec solve.Spec, name string) error {
 		return err
 	}
 	s.Detail("seed", fmt.Sprint(s.Seed()))
-	host := hostinfo.Local()
+	host := thisHost()
 	s.Detail(cpuDetail, host.CPU.Model)
 	s.Detail(versionDetail, host.Build.String())
 	s.Detail(threadsDetail, fmt.Sprint(runtime.GOMAXPROCS(0)))
@@ -154,6 +171,23 @@ func reportNullSpace(s *bench.State, sys cpuSystem) {
 	}
 }
 
+// reportHosts records the number of hosts of the ranks.
+func reportHosts(ctx context.Context, s *bench.State) error {
+	all, err := s.Gather(ctx, hostNumber())
+	if err == nil {
+		s.Detail(hostsDetail, fmt.Sprint(len(lists.Distinct(all[0]))))
+	}
+	return err
+}
+
+// hostNumber returns a number that differs between hosts.
+func hostNumber() float64 {
+	hash := fnv.New32()
+	name, _ := os.Hostname() // "" on every host if it is unknown
+	hash.Write([]byte(name))
+	return float64(hash.Sum32())
+}
+
 // reportLibrary records the C library that the partitioner used on rank 0.
 func reportLibrary(s *bench.State, spec solve.Spec) error {
 	p, err := partition.Partitioners.Lookup(spec.Partitioner)
@@ -175,76 +209,6 @@ func maxOverRanks(ctx context.Context, s *bench.State, mine float64) (float64, e
 		return 0, err
 	}
 	return slices.Max(all[0]), nil
-}
-
-// timeSolves solves as often as requested, with sweeps of the triad in between, and checks the last
-// solution. The time of a solve is the time of its slowest rank.
-func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memory *triad) (out solve.Outcome,
-	err error) {
-	s.Phase("triad")
-	if err := memory.sweep(ctx, s); err != nil {
-		return out, err
-	}
-	var seconds, alone, cpu []float64
-	for k := range s.Int(repeatOption) {
-		s.Phase(fmt.Sprintf("solve %d of %d", k+1, s.Int(repeatOption)))
-		slowest, err := timeAlone(ctx, s, sys)
-		if err != nil {
-			return out, err
-		}
-		alone = append(alone, slowest)
-		if err := s.Barrier(ctx); err != nil {
-			return out, err
-		}
-		cpuBefore := profile.CPUTime()
-		again, err := sys.Solve(0)
-		if err != nil {
-			return out, err
-		}
-		spent := profile.CPUTime() - cpuBefore
-		if k > 0 && again.Iterations != out.Iterations {
-			return out, fmt.Errorf("solve %d took %d iterations, the previous one %d: the counts must agree", k+1,
-				again.Iterations, out.Iterations)
-		}
-		out = again
-		all, err := s.Gather(ctx, out.Seconds, spent)
-		if err != nil {
-			return out, err
-		}
-		seconds, cpu = append(seconds, slices.Max(all[0])), append(cpu, lists.Sum(all[1]))
-		if err := memory.sweep(ctx, s); err != nil {
-			return out, err
-		}
-		if out.Status != krylov.Converged && !out.Stopped {
-			break
-		}
-	}
-	s.Phase("check")
-	if out.TrueResidual, err = sys.Check(); err != nil {
-		return out, err
-	}
-	reportSolves(s, size, out, seconds)
-	if !out.Stopped {
-		s.Record("solve_cpu_s", slices.Min(cpu))
-	}
-	if slices.Min(alone) > 0 {
-		s.RecordSamples("alone_us", alone)
-		s.Record("efficiency_communication", s.Metric("alone_us")/s.Metric("time_us"))
-	}
-	return out, nil
-}
-
-// timeAlone lets all ranks iterate at the same time, each on its own rows without communication. It returns the
-// microseconds per iteration of the slowest rank.
-func timeAlone(ctx context.Context, s *bench.State, sys system) (float64, error) {
-	if err := s.Barrier(ctx); err != nil {
-		return 0, err
-	}
-	seconds, err := sys.Alone(aloneIterations)
-	if err != nil {
-		return 0, err
-	}
-	return maxOverRanks(ctx, s, 1e6*seconds)
 }
 
 // reportSolves records the times, the iterations and the residuals of the solves.
@@ -362,69 +326,6 @@ func reportCommunication(ctx context.Context, s *bench.State, sys cpuSystem, out
 	return nil
 }
 
-// reportPhases records the time of each phase of an iteration, and compares the memory traffic of an iteration that was
-// not traced with the triad. Tracing makes the iterations a little longer.
-func reportPhases(ctx context.Context, s *bench.State, sys system, operator any, memory *triad) error {
-	s.Phase("trace")
-	if err := s.Barrier(ctx); err != nil {
-		return err
-	}
-	b, err := sys.Trace(tracedIterations)
-	if err != nil {
-		return err
-	}
-	iterations := float64(max(1, b.Iterations))
-	mine := []float64{b.Bytes / iterations, b.Flops / iterations}
-	for _, seconds := range slices.Concat(b.Seconds[:], []float64{b.Blocking}, b.Levels) {
-		mine = append(mine, 1e6*seconds/iterations)
-	}
-	all, err := s.Gather(ctx, mine...)
-	if err != nil {
-		return err
-	}
-	phases, blocking, levels := all[2:2+krylov.NumPhases], all[2+krylov.NumPhases], all[3+krylov.NumPhases:]
-	traced := make([]float64, s.Size()) // time of a traced iteration on each rank
-	for p, us := range phases {
-		if math.IsNaN(us[0]) {
-			continue // cannot be timed separately
-		}
-		for r := range us {
-			traced[r] += us[r]
-		}
-		s.Record(meanOf(krylov.Phase(p)), lists.Sum(us)/float64(s.Size()))
-		s.Record(slowestOf(krylov.Phase(p)), slices.Max(us))
-	}
-	s.Record("traced_us", slices.Max(traced))
-	if b.Blocking > 0 && s.Size() > 1 {
-		s.Record("allreduce_blocking_us", lists.Sum(blocking)/float64(s.Size()))
-	}
-	if h, ok := operator.(profile.Hierarchy); ok {
-		reportLevels(s, h, levels)
-	}
-	us, bytes := s.Metric("time_us"), lists.Sum(all[0])
-	s.Record("bytes_model", bytes)
-	if flops := lists.Sum(all[1]); slices.Min(all[1]) > 0 {
-		s.Record("flops_model", flops)
-	}
-	s.Record("gbps", bytes/us/1e3)
-	s.Record("triad_gbps", memory.best())
-	s.Record("triad_typical_gbps", memory.typical())
-	s.Record("triad_fraction", bytes/us/1e3/memory.best())
-	s.Limit("triad", bytes/memory.best()/1e3)
-	return nil
-}
-
-// reportLevels records rows, entries and microseconds of each level of a hierarchy. The time is for
-// one traced iteration, averaged over the ranks.
-func reportLevels(s *bench.State, h profile.Hierarchy, us [][]float64) {
-	var words []string
-	for l := range h.Levels() {
-		rows, entries := h.Size(l)
-		words = append(words, fmt.Sprintf("%.0f:%.0f:%.4g", rows, entries, lists.Sum(us[l])/float64(s.Size())))
-	}
-	s.Detail(levelsDetail, strings.Join(words, " "))
-}
-
 // reportProducts times products with the matrix as it is stored and in plain storage. The difference is the effect of
 // compression, and the plain time belongs to a matrix that cannot be compressed.
 func reportProducts(ctx context.Context, s *bench.State, sys cpuSystem) error {
@@ -452,7 +353,7 @@ func reportProducts(ctx context.Context, s *bench.State, sys cpuSystem) error {
 		return err
 	}
 	vectors := 8 * (plain.Rows() + plain.Columns())
-	all, err := s.Gather(ctx, best[0], best[1], probe.PeakGFLOPS(dist.F64), 2*float64(plain.Entries()),
+	all, err := s.Gather(ctx, best[0], best[1], peakGFLOPS(dist.F64), 2*float64(plain.Entries()),
 		float64(sys.Matrix.Bytes()+vectors), float64(plain.Bytes()+vectors))
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name strin
 		return err
 	}
 	memory := &triad{once: sys.Triad, bytes: sys.TriadBytes(), sweeps: deviceSweeps}
-	out, err := timeSolves(ctx, s, sys, sys.Size, memory)
+	out, times, err := timeSolves(ctx, s, sys, sys.Size, memory)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name strin
 		return err
 	}
 	if out.Gate(spec.RTol) == nil {
-		if err := reportPhases(ctx, s, sys, sys.Hierarchy(), memory); err != nil {
+		if err := reportPhases(ctx, s, sys, sys.Hierarchy(), memory, times); err != nil {
 			return err
 		}
 	}

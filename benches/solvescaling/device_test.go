@@ -72,7 +72,7 @@ func TestCUDA(t *testing.T) {
 			t.Error("the time of messages, which are part of the kernels, is in a row")
 		}
 		shared := rowset.Ranks(&r) > 1
-		if c := causeOf(&r); shared && m["triad_fraction"] < bandwidthShare &&
+		if c := causeOf(&r); shared && m["triad_fraction"] < boundByMemory &&
 			!strings.Contains(c.sentence, "where they work") {
 			t.Errorf("2 ranks are bound by %+v", c)
 		}

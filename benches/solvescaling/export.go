@@ -36,13 +36,11 @@ type phase struct {
 	Slowest *float64 `json:"slowest_us"`
 }
 
-// exports writes every row that was run.
+// exports writes every row, including the skipped ones with their reasons.
 func exports(rows []journal.Row) ([]bench.File, error) {
 	doc := document{SchemaVersion: exportSchema, Benchmark: figureName, Rows: []entry{}}
 	for i := range rows {
-		if r := &rows[i]; r.Status != journal.Skipped && r.Status != journal.NotExecuted {
-			doc.Rows = append(doc.Rows, entryOf(r))
-		}
+		doc.Rows = append(doc.Rows, entryOf(&rows[i]))
 	}
 	data, err := json.MarshalIndent(doc, "", " ")
 	if err != nil {
@@ -68,7 +66,8 @@ func entryOf(r *journal.Row) entry {
 		"threads": r.Details[threadsDetail], "cpu": r.Details[cpuDetail], "version": r.Details[versionDetail],
 		"gpu": r.Details[gpuDetail], "ranks_per_gpu": r.Sharing(),
 		"backend": r.Backend, "env": r.Env, "host": r.Host, "time": r.Time.UTC().Format("2006-01-02T15:04:05Z"),
-		"stats": r.Stats, "history": residuals(r), "warnings": r.Warnings,
+		"verdict": r.Details[verdictDetail], "efficiency_doubt": r.Details[doubtDetail],
+		"baseline": r.Details[baselineDetail], "slow_rank": r.Details[slowRankDetail], "stats": r.Stats, "history": residuals(r), "warnings": r.Warnings,
 	}
 	for _, option := range []string{rtolOption, maxIterOption, stopOption, restartOption, repeatOption} {
 		v, _ := r.Options.Get(option)
@@ -88,6 +87,8 @@ func entryOf(r *journal.Row) entry {
 	if _, ok := r.Metrics["efficiency"]; !ok {
 		e["efficiency_reason"] = "the row failed"
 		switch {
+		case r.Status == journal.Skipped || r.Status == journal.NotExecuted:
+			e["efficiency_reason"] = "the row was not run"
 		case slices.Contains(r.Warnings, noBaseline):
 			e["efficiency_reason"] = noBaseline
 		case r.Sharing() > 0 && r.Status == journal.OK:

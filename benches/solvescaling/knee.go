@@ -25,8 +25,9 @@ func knee(c *curve, rows []journal.Row) string {
 		return ""
 	}
 	sizes := bySize(last, rows)
-	if len(sizes) == 0 {
-		return ""
+	doubtful := func(r *journal.Row) bool { return r.Details[doubtDetail] != "" }
+	if !slices.ContainsFunc(sizes, func(r *journal.Row) bool { return !doubtful(r) }) {
+		return "" // the text on the efficiency says why
 	}
 	return fmt.Sprintf("The knee of %s, in unknowns per rank, by the time of an iteration: %s; %s.",
 		unit.Plural(rowset.Ranks(last), "rank"), reached(0.8, sizes), reached(0.5, sizes))
@@ -56,27 +57,30 @@ func oversubscribed(r *journal.Row) bool {
 	})
 }
 
-// halfPercent is the amount by which an efficiency may miss a goal that it rounds to.
-const halfPercent = 0.005
-
-// reached describes the ranges of sizes at which a goal is reached, and the cause of the loss at the next size on
-// either side.
+// reached describes the ranges of sizes at which a goal is certainly reached, and the cause of the loss at the next size
+// on either side. Sizes whose interval contains the goal, or whose efficiency is not resolved, are listed as such.
 func reached(goal float64, sizes []*journal.Row) string {
 	efficiency := func(r *journal.Row) float64 { return r.Metrics["efficiency_implementation"] }
-	var stretches, losses []string
+	at := func(r *journal.Row) string {
+		return fmt.Sprintf("at %s: %s", count(perRank(r)), withInterval(r, efficiency(r)))
+	}
+	var stretches, losses, open []string
 	named := map[int]bool{} // a size may lie between two ranges
-	lost := func(at int, side string) {
-		if at < 0 || at >= len(sizes) || named[at] {
+	lost := func(i int, side string) {
+		if i < 0 || i >= len(sizes) || named[i] || judgeGoal(goal, sizes[i]) != goalMissed {
 			return
 		}
-		named[at] = true
-		r := sizes[at]
-		losses = append(losses, fmt.Sprintf("lost %s at %s to %s: %s", side, count(perRank(r)), causeOf(r).name,
-			withInterval(r, efficiency(r))))
+		named[i] = true
+		text := fmt.Sprintf("lost %s %s", side, at(sizes[i]))
+		if c := causeOf(sizes[i]); c.name != unresolved("").name {
+			text = fmt.Sprintf("lost %s at %s to %s: %s", side, count(perRank(sizes[i])), c.name,
+				withInterval(sizes[i], efficiency(sizes[i])))
+		}
+		losses = append(losses, text)
 	}
 	for lo := 0; lo < len(sizes); lo++ {
 		hi := lo
-		for hi < len(sizes) && efficiency(sizes[hi]) >= goal-halfPercent {
+		for hi < len(sizes) && judgeGoal(goal, sizes[hi]) == goalReached {
 			hi++
 		}
 		if hi == lo {
@@ -91,14 +95,50 @@ func reached(goal float64, sizes []*journal.Row) string {
 		lost(hi, "above")
 		lo = hi
 	}
-	if len(stretches) == 0 {
+	for _, r := range sizes {
+		if judgeGoal(goal, r) == goalOpen {
+			open = append(open, at(r))
+		}
+	}
+	text := fmt.Sprintf("%.0f %% at no measured size", 100*goal)
+	switch {
+	case len(stretches) > 0:
+		text = fmt.Sprintf("%.0f %% %s", 100*goal, strings.Join(append([]string{strings.Join(stretches, " and ")},
+			losses...), ", "))
+		if len(losses)+len(open) == 0 {
+			text += ", all that was measured"
+		}
+	case len(open) == len(sizes):
+		return fmt.Sprintf("whether %.0f %% is reached is not resolved %s", 100*goal, strings.Join(open, ", "))
+	case len(open) == 0:
 		best := slices.MaxFunc(sizes, func(a, b *journal.Row) int { return cmp.Compare(efficiency(a), efficiency(b)) })
-		return fmt.Sprintf("%.0f %% at no measured size, the most is %s at %s", 100*goal,
-			withInterval(best, efficiency(best)), count(perRank(best)))
+		text += fmt.Sprintf(", the most is %s at %s", withInterval(best, efficiency(best)), count(perRank(best)))
 	}
-	text := fmt.Sprintf("%.0f %% %s", 100*goal, strings.Join(stretches, " and "))
-	if len(losses) == 0 {
-		return text + ", all that was measured"
+	if len(open) > 0 {
+		text += ", not resolved " + strings.Join(open, ", ")
 	}
-	return text + ", " + strings.Join(losses, ", ")
+	return text
+}
+
+// goalVerdict says whether an efficiency reaches a goal.
+type goalVerdict uint8
+
+const (
+	goalOpen goalVerdict = iota // the interval contains the goal, or the efficiency is not resolved
+	goalReached
+	goalMissed
+)
+
+// judgeGoal compares the interval of a row's efficiency with a goal.
+func judgeGoal(goal float64, r *journal.Row) goalVerdict {
+	low, high := r.Metrics["efficiency_implementation_low"], r.Metrics["efficiency_implementation_high"]
+	switch {
+	case r.Details[doubtDetail] != "":
+		return goalOpen
+	case low >= goal:
+		return goalReached
+	case high < goal:
+		return goalMissed
+	}
+	return goalOpen
 }

@@ -10,6 +10,14 @@ import (
 // metric is a number of a row. docs/solve-scaling.md explains each.
 type metric struct{ name, unit, better string }
 
+// The shares of a timed iteration: the work of the mean rank, the additional work of the slowest rank, and the time in
+// which not even that rank works. They add up to 1.
+const (
+	workShare      = "work_share"
+	imbalanceShare = "imbalance_share"
+	waitingShare   = "waiting_share"
+)
+
 // metrics lists all metrics, in the order of table columns.
 var metrics = append([]metric{
 	{"solve_time_s", "s", "lower"},
@@ -21,6 +29,8 @@ var metrics = append([]metric{
 	{"throughput_dof_s", "1/s", "higher"},
 	{"speedup", "", "higher"},
 	{"efficiency", "", "higher"},
+	{"efficiency_low", "", ""},
+	{"efficiency_high", "", ""},
 	{"efficiency_algorithmic", "", "higher"},
 	{"efficiency_implementation", "", "higher"},
 	{"efficiency_implementation_low", "", ""},
@@ -29,6 +39,11 @@ var metrics = append([]metric{
 	{"communication_us", "us", "lower"},
 	{"efficiency_communication", "", "higher"},
 	{"bandwidth_scaling", "", ""},
+	{workShare, "", ""},
+	{imbalanceShare, "", ""},
+	{waitingShare, "", ""},
+	{"working_set_bytes", "B", ""},
+	{"cache_bytes", "B", ""},
 	{"setup_s", "s", "lower"},
 	{"partition_s", "s", "lower"},
 	{"generation_s", "s", "lower"},
@@ -66,6 +81,7 @@ var metrics = append([]metric{
 	{"memory_bytes_per_dof", "B", "lower"},
 	{"traced_us", "us", ""},
 	{"allreduce_blocking_us", "us", ""},
+	{"allreduce_traced_us", "us", ""},
 }, phaseMetrics()...)
 
 // phaseMetrics returns the metrics for the time of each phase in an iteration: the mean over the ranks, and the slowest

@@ -32,6 +32,8 @@ const (
 	// nullSpaceDetail names the null space that was projected out of the solve of a singular matrix.
 	nullSpaceDetail = "null_space"
 
+	hostsDetail = "hosts" // number of hosts of the ranks
+
 	levelsDetail = "levels" // of a hierarchy: rows, entries and microseconds of each level
 )
 
@@ -95,28 +97,23 @@ func stopped(r *journal.Row) bool {
 //
 // If solves were stopped without a solution, only the time of an iteration is compared.
 func derive(rows []journal.Row) []journal.Row {
-	base := map[string]*journal.Row{}
-	for i := range rows {
-		r := &rows[i]
-		if r.Status != journal.OK || rowset.Ranks(r) != 1 {
-			continue
-		}
-		if b := base[familyKey(r)]; b == nil || perIteration(r) < perIteration(b) {
-			base[familyKey(r)] = r
-		}
-	}
+	base := baselines(rows)
 	out := slices.Clone(rows)
 	for i := range out {
 		r := &out[i]
 		if r.Status != journal.OK {
 			continue
 		}
-		r.Metrics = maps.Clone(r.Metrics)
+		r.Metrics, r.Details = maps.Clone(r.Metrics), maps.Clone(r.Details)
+		if r.Details == nil {
+			r.Details = map[string]string{}
+		}
+		r.Details[verdictDetail] = causeOf(r).name
 		if stopped(r) { // older rows have these metrics
 			delete(r.Metrics, "solve_time_s")
 			delete(r.Metrics, "throughput_dof_s")
 		}
-		b := base[familyKey(r)]
+		b := base.of(r)
 		if rowset.Ranks(r) == 1 {
 			b = r // the baseline has 100 % by definition
 		}
@@ -129,8 +126,57 @@ func derive(rows []journal.Row) []journal.Row {
 			continue
 		}
 		compare(r, b)
+		if b.Backend != r.Backend {
+			r.Details[baselineDetail] = fmt.Sprintf("the row of 1 rank by %s on the same host", b.Backend)
+		}
+		if doubt := efficiencyDoubt(r, b); b != r && doubt != "" {
+			r.Details[doubtDetail] = doubt
+		}
 	}
 	return out
+}
+
+// baseline finds the row of one rank that a row is compared with.
+type baseline struct{ same, anywhere map[string]*journal.Row }
+
+// baselines collects the fastest row of one rank of each family, and of each family on one host by any backend.
+func baselines(rows []journal.Row) baseline {
+	b := baseline{map[string]*journal.Row{}, map[string]*journal.Row{}}
+	for i := range rows {
+		r := &rows[i]
+		if r.Status != journal.OK || rowset.Ranks(r) != 1 {
+			continue
+		}
+		for key, all := range map[string]map[string]*journal.Row{familyKey(r): b.same, hostKey(r): b.anywhere} {
+			if old := all[key]; key != "" && (old == nil || perIteration(r) < perIteration(old)) {
+				all[key] = r
+			}
+		}
+	}
+	return b
+}
+
+// of returns the row of one rank for r, or nil. One rank sends nothing, so a row of another backend on the same host
+// serves as well.
+func (b baseline) of(r *journal.Row) *journal.Row {
+	if one := b.same[familyKey(r)]; one != nil {
+		return one
+	}
+	if key := hostKey(r); key != "" {
+		return b.anywhere[key]
+	}
+	return nil
+}
+
+// hostKey identifies rows that differ only in the number of ranks and in the backend and ran on one host. It is "" for
+// rows of GPUs, of several hosts, and of an unknown number of hosts.
+func hostKey(r *journal.Row) string {
+	if r.Details[gpuDetail] != "" || rowset.Ranks(r) > 1 && r.Details[hostsDetail] != "1" {
+		return ""
+	}
+	q := *r
+	q.Backend = ""
+	return r.Host + " " + familyKey(&q)
 }
 
 // compare adds the comparison of a row with the row of one rank.
@@ -139,14 +185,21 @@ func compare(r, one *journal.Row) {
 	each := m["dof_global"] / perIteration(r) / (one.Metrics["dof_global"] / perIteration(one)) / ranks
 	m["efficiency_implementation"] = each
 	own, theirs := r.Stats.Get("time_us"), one.Stats.Get("time_us")
+	low, high := 0.0, 0.0
 	if r != one && own.Max > own.Min && own.Min > 0 && theirs.Min > 0 {
-		m["efficiency_implementation_low"] = each * own.Min / own.Max
-		m["efficiency_implementation_high"] = each * theirs.Max / theirs.Min
+		low, high = each*own.Min/own.Max, each*theirs.Max/theirs.Min
+		m["efficiency_implementation_low"], m["efficiency_implementation_high"] = low, high
 	}
 	if !stopped(r) && !stopped(one) {
 		m["efficiency_algorithmic"] = one.Metrics["iterations"] / max(1, m["iterations"])
 		m["efficiency"] = each * m["efficiency_algorithmic"]
 		m["speedup"] = m["efficiency"] * ranks
+		if high > 0 {
+			m["efficiency_low"], m["efficiency_high"] = low*m["efficiency_algorithmic"], high*m["efficiency_algorithmic"]
+		}
+	}
+	if set := one.Metrics["working_set_bytes"]; set > 0 {
+		m[oneSet], m[oneCache] = set, one.Metrics["cache_bytes"]
 	}
 	if own, theirs := m["triad_typical_gbps"], one.Metrics["triad_typical_gbps"]; theirs > 0 {
 		m["bandwidth_scaling"] = own / theirs / ranks

@@ -106,6 +106,8 @@ func Bench() *bench.Bench {
 		})...),
 		bench.Version("1"),
 		bench.Accumulates(),
+		bench.Headline("num_ranks=ranks", "dof_global=unknowns", "iterations=iter.", "time_us=us/iter.", "solve_time_s=time s",
+			"efficiency", "triad_fraction=of triad", verdictDetail),
 		bench.Derive(derive),
 		bench.Figures(figures),
 		bench.Sections(sections),

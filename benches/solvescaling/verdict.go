@@ -21,9 +21,8 @@ func sections(rows []journal.Row) []bench.Section {
 	all := curves(rows, "")
 	for _, c := range all {
 		s := bench.Section{Headline: true, Title: title(c),
-			Table: [][]string{{"ranks", "DOF", "DOF/rank", "set-up s", "time s", "CPU s", "spread", "iterations",
-				"us/iteration", "rel.res", "DOF/s",
-				"efficiency", "algorithmic", "implementation"}}}
+			Table: [][]string{{"ranks", "unknowns", "iterations", "us/iteration", "time s", "efficiency", "of triad",
+				"verdict"}}}
 		s.Table = append(s.Table, lists.Map(c.rows, line)...)
 		s.Text = strings.Join(verdict(c, rows), "\n")
 		for _, b := range c.bad {
@@ -34,8 +33,8 @@ func sections(rows []journal.Row) []bench.Section {
 		s.Text = strings.TrimSpace(s.Text)
 		out = append(out, s)
 		if phases := phaseTable(c); len(phases) > 1 {
-			out = append(out, bench.Section{Headline: true,
-				Title: "phases of a traced iteration in us, mean over the ranks: " + title(c), Table: phases})
+			out = append(out, bench.Section{Headline: true, Title: "phases of an iteration in us, mean over the ranks: " +
+				title(c), Table: phases, Text: phaseNotes(c)})
 		}
 		if levels := levelTable(c); len(levels) > 1 {
 			out = append(out, bench.Section{Headline: true, Title: "levels of a traced cycle, mean over the ranks: " + title(c),
@@ -56,7 +55,10 @@ func phaseTable(c *curve) [][]string {
 		if _, traced := r.Metrics[meanOf(krylov.SpMV)]; !traced {
 			continue
 		}
-		whole := cmp.Or(r.Metrics["traced_us"], perIteration(r))
+		whole := cmp.Or(r.Metrics["traced_us"], perIteration(r)) // older rows have the phases of a traced iteration
+		if _, counted := r.Metrics[waitingShare]; counted {
+			whole = perIteration(r)
+		}
 		words := []string{fmt.Sprint(rowset.Ranks(r)), unit.FormatSig(whole, 3)}
 		for p := range krylov.NumPhases {
 			words = append(words, cell(r, meanOf(p), func(us float64) string { return unit.FormatSig(us, 3) }))
@@ -64,6 +66,30 @@ func phaseTable(c *curve) [][]string {
 		out = append(out, words)
 	}
 	return out
+}
+
+// phaseNotes says which columns of the phases come from a trace, and where that is doubtful.
+func phaseNotes(c *curve) string {
+	var doubtful []string
+	counted := false
+	for _, r := range c.rows {
+		_, has := r.Metrics[waitingShare]
+		counted = counted || has
+		if traced, timed := r.Metrics["traced_us"], perIteration(r); traced > 0 && apart(traced, timed) {
+			doubtful = append(doubtful, fmt.Sprintf("%d (%s traced, %s timed)", rowset.Ranks(r), unit.FormatMicros(traced),
+				unit.FormatMicros(timed)))
+		}
+	}
+	text := "The phases belong to a traced iteration."
+	if counted {
+		text = "Messages, reductions and the preconditioner were counted in the fastest timed solve. Its other time is " +
+			"divided into product, scalar products, updates and the rest as in a traced iteration."
+	}
+	if len(doubtful) > 0 {
+		text += fmt.Sprintf(" Tracing changed the iteration by more than %.0f %% on these ranks, where that is only a rough "+
+			"guide: %s.", 100*tracedTolerance, strings.Join(doubtful, ", "))
+	}
+	return text
 }
 
 // cell formats a metric for a table, or "-" if the row does not have it.
@@ -142,26 +168,25 @@ func problemOf(r *journal.Row) string {
 	return cmp.Or(r.Details["problem"], rowset.Text(r, problemAxis))
 }
 
-// line returns a table row.
+// line returns a table row. Rows of stopped solves lack some of its cells.
 func line(r *journal.Row) []string {
 	m := r.Metrics
-	percent := func(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
-	seconds := func(v float64) string { return unit.FormatSig(v, 3) }
-	spread := ""
-	if st, ok := r.Stats.Find("time_us"); ok && st.Min > 0 {
-		spread = fmt.Sprintf("+%.0f %%", 100*(st.Max/st.Min-1))
-	}
-	// Rows of stopped solves lack some of these.
 	return []string{fmt.Sprint(rowset.Ranks(r)), fmt.Sprintf("%.0f", m["dof_global"]),
-		fmt.Sprintf("%.0f", m["dof_per_rank"]),
-		cell(r, "precond_setup_s", seconds),
+		fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(m["time_us"], 4),
 		cell(r, "solve_time_s", func(v float64) string { return unit.FormatSig(v, 4) }),
-		cell(r, "solve_cpu_s", func(v float64) string { return seconds(v + m["precond_setup_cpu_s"]) }),
-		spread, fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(m["time_us"], 4),
-		fmt.Sprintf("%.1e", m["rel_residual"]),
-		cell(r, "throughput_dof_s", func(v float64) string { return fmt.Sprintf("%.3g", v) }),
-		cell(r, "efficiency", percent), cell(r, "efficiency_algorithmic", percent),
-		cell(r, "efficiency_implementation", percent)}
+		cell(r, "efficiency", func(v float64) string {
+			return percentRange(v, m["efficiency_low"], m["efficiency_high"])
+		}),
+		cell(r, "triad_fraction", func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) }),
+		r.Details[verdictDetail]}
+}
+
+// percentRange formats a fraction in per cent, with its interval if there is one.
+func percentRange(v, low, high float64) string {
+	if high == 0 {
+		return fmt.Sprintf("%.0f %%", 100*v)
+	}
+	return fmt.Sprintf("%.0f %% (%.0f to %.0f)", 100*v, 100*low, 100*high)
 }
 
 // verdict describes how well the curve scales, what limits it, and where the knee is.
@@ -175,6 +200,9 @@ func verdict(c *curve, rows []journal.Row) []string {
 		out = append(out, text)
 	}
 	out = append(out, fmt.Sprintf("On %s %s.", unit.Plural(rowset.Ranks(last), "rank"), causeOf(last).sentence))
+	if text := last.Details[slowRankDetail]; text != "" {
+		out = append(out, "One rank was slow by itself: "+text+".")
+	}
 	if text := hiddenText(last); text != "" {
 		out = append(out, text)
 	}
@@ -184,164 +212,14 @@ func verdict(c *curve, rows []journal.Row) []string {
 	return out
 }
 
-// efficiencyText says how much of one rank's efficiency is left. It returns "" if that is not known.
-func efficiencyText(r *journal.Row) string {
-	m := r.Metrics
-	each, known := m["efficiency_implementation"]
-	if !known || rowset.Ranks(r) == 1 {
-		return ""
-	}
-	ranks := unit.Plural(rowset.Ranks(r), "rank")
-	if _, solved := m["efficiency"]; !solved {
-		return fmt.Sprintf("%s keep %s of one rank's efficiency by the time of an iteration; the solves were stopped "+
-			"before a solution.", ranks, withInterval(r, each))
-	}
-	return fmt.Sprintf("%s keep %.0f %% of one rank's efficiency: %.0f %% by the number of iterations (%s), %s by the "+
-		"time of an iteration.",
-		ranks, 100*m["efficiency"], 100*m["efficiency_algorithmic"], iterationsText(m["efficiency_algorithmic"]),
-		withInterval(r, each))
-}
-
-// withInterval formats an efficiency by the time of an iteration, with its interval if several solves give one.
-func withInterval(r *journal.Row, efficiency float64) string {
-	low, high := r.Metrics["efficiency_implementation_low"], r.Metrics["efficiency_implementation_high"]
-	if high == 0 {
-		return fmt.Sprintf("%.0f %%", 100*efficiency)
-	}
-	return fmt.Sprintf("%.0f %% (%.0f to %.0f)", 100*efficiency, 100*low, 100*high)
-}
-
-func iterationsText(algorithmic float64) string {
-	if algorithmic < 0.995 || algorithmic > 1.005 {
-		return fmt.Sprintf("%.2f times as many", 1/algorithmic)
-	}
-	return "as many"
-}
-
-// cause is the bottleneck of an iteration: a name, and a sentence with the numbers that show it.
-type cause struct{ name, sentence string }
-
-// Thresholds above which something counts as the cause, as fractions of an iteration or of the triad.
-const (
-	bindingShare   = 0.3 // time spent waiting
-	imbalanceShare = 0.1 // additional work of the slowest rank
-	bandwidthShare = 0.6 // bandwidth, relative to the triad
-	// aboveMemory is the bandwidth relative to the triad above which the data must come from caches. Values slightly above
-	// 1 are noise.
-	aboveMemory = 1.1
-	// explained is the fraction of the waiting time that messages alone must take to be its cause. It is also the fraction
-	// of the slowest rank's additional work that its larger part must explain.
-	explained = 0.5
-	// preconditionShare applies to the preconditioner, whose messages cannot be separated from its work.
-	preconditionShare = 0.5
-)
-
-// shares splits the time of a traced iteration into fractions: the work of the mean rank, the additional work of the
-// slowest rank, and waiting.
-type shares struct{ work, imbalance, waiting float64 }
-
-// sharesOf computes the shares of a row. Waiting is the time in which not even the slowest rank works.
-func sharesOf(r *journal.Row) (shares, bool) {
-	us := cmp.Or(r.Metrics["traced_us"], r.Metrics["time_us"]) // older rows lack traced_us; their phases add up to time_us
-	mean, most := 0.0, 0.0
-	for _, p := range []krylov.Phase{krylov.SpMV, krylov.Dots, krylov.Updates, krylov.Precond, krylov.Other} {
-		mean += r.Metrics[meanOf(p)]
-		most += r.Metrics[slowestOf(p)]
-	}
-	if !(us > 0) || mean == 0 {
-		return shares{}, false
-	}
-	most = min(most, us)
-	return shares{mean / us, max(0, most-mean) / us, max(0, us-most) / us}, true
-}
-
-// causeOf determines what limits an iteration.
-func causeOf(r *journal.Row) cause {
-	s, ok := sharesOf(r)
-	m := r.Metrics
-	switch {
-	case !ok:
-		return cause{"an unknown reason", "what binds an iteration is not known: its phases were not timed"}
-	case s.imbalance >= imbalanceShare && s.imbalance >= s.waiting:
-		return unevenCause(r, s)
-	case s.waiting >= bindingShare && rowset.Ranks(r) > 1:
-		return waitingCause(r, s)
-	case m["triad_fraction"] > aboveMemory:
-		return cause{"the ranks' own work",
-			fmt.Sprintf("an iteration works from the caches, not from memory: %.1f GB/s by the model, above the "+
-				"triad's %.1f GB/s", m["gbps"], m["triad_gbps"])}
-	case m["triad_fraction"] >= bandwidthShare:
-		text := fmt.Sprintf("an iteration is bound by memory bandwidth: %.1f GB/s by the model, %.0f %% of the "+
-			"triad's %.1f GB/s", m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])
-		if b := m["bandwidth_scaling"]; b > 0 && b < 0.95 {
-			text += fmt.Sprintf(", which is %.2f times that of one rank", b*float64(rowset.Ranks(r)))
-		}
-		return cause{"memory bandwidth", text}
-	case rowset.Ranks(r) > 1 && r.Details[gpuDetail] != "":
-		return cause{"an unknown reason",
-			fmt.Sprintf("what binds an iteration is not known: its kernels wait for other ranks where they work, which is "+
-				"not told apart; it takes %.1f GB/s by the model, %.0f %% of the triad's %.1f GB/s",
-				m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])}
-	case rowset.Ranks(r) > 1 && preconditioning(r) >= preconditionShare && m["alone_us"] == 0:
-		return cause{"the preconditioner",
-			fmt.Sprintf("an iteration is bound by its preconditioner, %.0f %% of it; how much of that is its messages is "+
-				"not measured", 100*preconditioning(r))}
-	}
-	return cause{"the ranks' own work",
-		fmt.Sprintf("an iteration is bound by the ranks' own work: it takes %.1f GB/s by the model, %.0f %% of the "+
-			"triad's %.1f GB/s", m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])}
-}
-
-// preconditioning returns the share of the preconditioner in a traced iteration, including its communication.
-func preconditioning(r *journal.Row) float64 {
-	if us := r.Metrics["traced_us"]; us > 0 {
-		return r.Metrics[meanOf(krylov.Precond)] / us
-	}
-	return 0
-}
-
-// unevenCause explains why one rank works longer than the others: its part is larger, or it is slower.
-func unevenCause(r *journal.Row, s shares) cause {
-	m := r.Metrics
-	rows, entries := m["row_imbalance"], m["nnz_imbalance"]
-	if largest := max(rows, entries); (largest-1)*s.work >= explained*s.imbalance {
-		text := fmt.Sprintf("an iteration is bound by imbalance: the slowest rank works %.0f %% of it longer than the "+
-			"mean rank; the largest part has %.2f times the mean rows and %.2f times the mean entries",
-			100*s.imbalance, rows, entries)
-		if entries > 1.1*rows && rowset.Text(r, weightsAxis) != string(partition.ByEntries) {
-			text += fmt.Sprintf(" (--%s %s evens these out)", weightsAxis, partition.ByEntries)
-		}
-		return cause{"imbalance", text}
-	}
-	return cause{"a slow rank", fmt.Sprintf("an iteration is bound by a slow rank: the slowest works %.0f %% of it "+
-		"longer than the mean rank, though the largest part has only %.2f times the mean rows and %.2f times the mean "+
-		"entries: another program, or a slower core",
-		100*s.imbalance, rows, entries)}
-}
-
-// waitingCause explains why ranks wait. If messages alone take much less time, another rank is late.
-func waitingCause(r *journal.Row, s shares) cause {
-	m := r.Metrics
-	own, known := m["communication_us"]
-	waiting := s.waiting * m["time_us"]
-	switch {
-	case !known:
-		return cause{"waiting", fmt.Sprintf("an iteration is bound by waiting, %.0f %% of it: whether for messages or for "+
-			"late ranks was not measured", 100*s.waiting)}
-	case own >= explained*waiting:
-		return cause{"messages", fmt.Sprintf("an iteration is bound by messages and reductions (%.3g reductions per "+
-			"iteration): ranks wait for %.0f %% of it, and the messages by themselves take %s of its %s",
-			m["reductions_per_iteration"], 100*s.waiting, unit.FormatMicros(own), unit.FormatMicros(m["time_us"]))}
-	}
-	return cause{"late ranks", fmt.Sprintf("an iteration is bound by late ranks: ranks wait for %.0f %% of it, though "+
-		"the messages by themselves take %s of its %s",
-		100*s.waiting, unit.FormatMicros(own), unit.FormatMicros(m["time_us"]))}
-}
-
 // hiddenText says how much of the reductions is hidden behind other work. It returns "" for methods
 // that hide none, and on one rank.
 func hiddenText(r *journal.Row) string {
-	blocking, left := r.Metrics["allreduce_blocking_us"], r.Metrics[meanOf(krylov.AllReduce)]
+	blocking := r.Metrics["allreduce_blocking_us"]
+	left, traced := r.Metrics["allreduce_traced_us"]
+	if !traced { // older rows have the traced time under this name
+		left = r.Metrics[meanOf(krylov.AllReduce)]
+	}
 	if !(blocking > 0) {
 		return ""
 	}

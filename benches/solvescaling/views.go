@@ -239,7 +239,7 @@ func phasePanels(rows []journal.Row) []figure.Panel {
 func phasePanel(title string, c *curve) (p figure.Panel, traced bool) {
 	p = figure.Panel{Title: title, Legend: figure.LegendRight,
 		X: figure.Axis{Label: "ranks", Scale: figure.Category},
-		Y: figure.Axis{Label: "traced iteration, mean over ranks", Unit: figure.Micros}}
+		Y: figure.Axis{Label: "iteration, mean over ranks", Unit: figure.Micros}}
 	for phase := range krylov.NumPhases {
 		p.Series = append(p.Series, figure.Series{Name: strings.ReplaceAll(phase.String(), "_", " "),
 			Kind: figure.StackedBars, Color: int(phase) + 1})

@@ -78,6 +78,10 @@ type Bench struct {
 	// latest run only.
 	Accumulate bool
 
+	// Headline lists the numbers and details that tables show unless the reader names columns, in their order: NAME, or
+	// NAME=HEADING. Empty means all numbers. A number is shown with its interval if the rows have NAME_low and NAME_high.
+	Headline []string
+
 	// The views below are pure functions: the same rows always give the same result.
 
 	// Derive adds metrics that depend on other rows, such as a speed-up over one rank. It

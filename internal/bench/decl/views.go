@@ -72,5 +72,10 @@ func (b *Bench) shown(j *journal.Journal, r *journal.Run) *journal.Run {
 		shown.Rows = b.Derive(slices.Clone(r.Latest()))
 		r = &shown
 	}
+	if len(b.Headline) > 0 {
+		shown := *r
+		shown.Header.Headline = b.Headline
+		r = &shown
+	}
 	return r
 }

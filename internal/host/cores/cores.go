@@ -4,7 +4,9 @@ package cores
 
 import (
 	"fmt"
+	"os"
 	"runtime"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -85,6 +87,40 @@ func BindThread(cores ...int) (restore func(), err error) {
 	}
 	if restore, err = bind(&set); err != nil {
 		return nil, fmt.Errorf("binding to cores %v: %w", cores, err)
+	}
+	return restore, nil
+}
+
+// BindProcess binds all threads of this process to the cores until restore is called.
+func BindProcess(cores ...int) (restore func(), err error) {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return nil, fmt.Errorf("listing the threads of this process: %w", err)
+	}
+	var set unix.CPUSet
+	for _, core := range cores {
+		set.Set(core)
+	}
+	before := map[int]unix.CPUSet{}
+	restore = func() {
+		for id, old := range before {
+			unix.SchedSetaffinity(id, &old) // a thread that has ended needs none
+		}
+	}
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			continue
+		}
+		var old unix.CPUSet
+		if unix.SchedGetaffinity(id, &old) != nil {
+			continue // the thread has ended
+		}
+		if err := unix.SchedSetaffinity(id, &set); err != nil {
+			restore()
+			return nil, fmt.Errorf("binding this process to cores %v: %w", cores, err)
+		}
+		before[id] = old
 	}
 	return restore, nil
 }

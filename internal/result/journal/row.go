@@ -293,6 +293,8 @@ type Header struct {
 	Points       int               `json:"points"`
 	Launches     int               `json:"launches"`
 	Resumed      bool              `json:"resumed,omitempty"` // continues an earlier header of the same run
+	// Headline lists the columns of tables, as the bench declares them now. It is not stored.
+	Headline []string `json:"-"`
 }
 
 // Begin is written before each point, so that a reader can distinguish a point that was

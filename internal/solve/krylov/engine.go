@@ -108,6 +108,9 @@ func (e *Engine) Vector(v Vec) []float64 { return e.vectors[v][:e.matrix.Rows()]
 // Padded returns a vector with its ghosts.
 func (e *Engine) Padded(v Vec) []float64 { return e.vectors[v] }
 
+// Bytes returns the memory of the vectors.
+func (e *Engine) Bytes() int { return 8 * len(e.vectors) * e.matrix.Columns() }
+
 // ForgetGhosts sets the ghosts of all vectors to zero, as if no other rank had rows.
 func (e *Engine) ForgetGhosts() {
 	for _, v := range e.vectors {

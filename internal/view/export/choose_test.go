@@ -89,6 +89,28 @@ func TestColumnsByChoice(t *testing.T) {
 	}
 }
 
+// A bench that declares headline columns has a table of these, with the interval of a number and details of the rows.
+// Other numbers are counted, and the reader can still name them.
+func TestHeadlineColumns(t *testing.T) {
+	rows := sizes(30, 9)
+	for i := range rows {
+		rows[i].Metrics["gain"], rows[i].Metrics["gain_low"], rows[i].Metrics["gain_high"] = 0.5, 0.4, 0.6
+		rows[i].Details = map[string]string{"verdict": "slow"}
+	}
+	in := Input{Header: &journal.Header{Headline: []string{"gain=of all", "verdict", "nothing"}}, Rows: rows}
+	got := write(t, "table", in, Options{})
+	if !strings.Contains(got, "size            of all  verdict\n   0  0.5 (0.4 to 0.6)  slow\n") ||
+		!strings.Contains(got, "3 more columns: show --columns NAME") {
+		t.Errorf("the table is\n%s", got)
+	}
+	if got := write(t, "table", in, Options{Columns: []string{"time_us"}}); !strings.Contains(got, "time_us\n     30\n") {
+		t.Errorf("a chosen column gives\n%s", got)
+	}
+	if got := write(t, "csv", in, Options{}); !strings.Contains(got, "gain_high") {
+		t.Errorf("csv has only\n%s", got)
+	}
+}
+
 // TestHeadingsByChoice checks that every heading of a table can be chosen, also if lines are
 // several trials.
 func TestHeadingsByChoice(t *testing.T) {

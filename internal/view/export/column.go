@@ -126,6 +126,10 @@ type Column struct {
 	aggregate bool // lines are several trials: shows their number
 
 	launches func() map[string]launchStats // by rowset.Key; see launchesByPoint
+
+	label    string // heading that the bench declares
+	interval bool   // shown with its interval, if the rows have one
+	hidden   bool   // has values that the bench does not declare as headlines
 }
 
 // Columns returns all columns of the rows: identity first, then numbers, then failures. csv
@@ -303,6 +307,9 @@ func (b *columnBuilder) add(c Column) {
 // heading returns the heading in tables. The column of reasons also holds the warnings
 // there, so it is called remarks.
 func (c Column) heading() string {
+	if c.label != "" {
+		return c.label
+	}
 	if c.Role == Reason {
 		return "remarks"
 	}

@@ -162,10 +162,16 @@ func (c Column) text(l line) string {
 		}
 		return strconv.Itoa(n)
 	case Metric:
-		if v, ok := l.median(c.Key); ok {
-			return unit.FormatMetric(v)
+		v, ok := l.median(c.Key)
+		if !ok {
+			return ""
 		}
-		return ""
+		low, bounded := l.median(c.Key + "_low")
+		high, both := l.median(c.Key + "_high")
+		if c.interval && bounded && both {
+			return fmt.Sprintf("%s (%s to %s)", unit.FormatSig(v, 3), unit.FormatSig(low, 2), unit.FormatSig(high, 2))
+		}
+		return unit.FormatMetric(v)
 	case Quantile:
 		var values []float64
 		for _, r := range journal.Counting(l.rows) {

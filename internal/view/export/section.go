@@ -22,6 +22,7 @@ type section struct {
 	gapAt     int      // index of the line after the gap
 	legend    []string // explains the marks in the lines
 	single    bool     // some line has one launch only, so that its spread between launches is empty
+	hidden    int      // columns with values that the bench does not declare as headlines
 }
 
 // sections splits the rows into tables in order of appearance. It also returns the lines of
@@ -30,6 +31,9 @@ func sections(in Input, opts Options) ([]section, []line, error) {
 	columns, err := choose(Columns(in.Header, in.Rows), opts.Columns)
 	if err != nil {
 		return nil, nil, err
+	}
+	if in.Header != nil && len(in.Header.Headline) > 0 && len(opts.Columns) == 0 {
+		columns = headlines(columns, in.Header.Headline)
 	}
 	var out []section
 	var all []line
@@ -56,6 +60,12 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 	var shownCells [][]string // by column
 	for _, c := range columns {
 		if !c.chosen && c.Role.Elsewhere() {
+			continue
+		}
+		if c.hidden {
+			if column, _ := cells(c, ls); slices.ContainsFunc(column, func(text string) bool { return text != "" }) {
+				s.hidden++
+			}
 			continue
 		}
 		c.aggregate = aggregate
@@ -131,7 +141,7 @@ func (c Column) shown(column []string, constant bool) bool {
 		return true
 	}
 	switch c.Role {
-	case Metric, Spread, Between, Reason, Quality, Modes:
+	case Metric, Spread, Between, Reason, Quality, Modes, Detail:
 		return slices.ContainsFunc(column, func(s string) bool { return s != "" })
 	case Status:
 		return slices.ContainsFunc(column, func(s string) bool { return s != string(journal.OK) })

@@ -2,6 +2,7 @@ package export
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
 func init() {
@@ -25,7 +27,11 @@ func writeTable(w io.Writer, in Input, opts Options) error {
 	b := bufio.NewWriter(w)
 	for _, s := range secs {
 		heading := append([]string{s.title + ":"}, quoted(s.constants)...)
-		fmt.Fprintln(b, texttab.Wrap(heading, opts.Width, "  "))
+		width := opts.Width
+		if s.hidden > 0 { // a bench that chooses its columns wants a narrow table in files too
+			width = cmp.Or(width, narrowTable)
+		}
+		fmt.Fprintln(b, texttab.Wrap(heading, width, "  "))
 		if err := s.write(b, opts.Width); err != nil {
 			return err
 		}
@@ -37,6 +43,9 @@ func writeTable(w io.Writer, in Input, opts Options) error {
 	fmt.Fprintln(b, summary(all))
 	return b.Flush()
 }
+
+// narrowTable is the width of headings above a table of headline columns, if the terminal has none.
+const narrowTable = 100
 
 // quoted puts constants with spaces in quotes, so that they do not look like two.
 func quoted(constants []string) []string {
@@ -69,6 +78,9 @@ func (s section) write(w io.Writer, width int) error {
 		slices.Reverse(dropped)
 		below = append(below, fmt.Sprintf("not shown in %d columns: %s; --format csv shows all", width,
 			strings.Join(dropped, ", ")))
+	}
+	if s.hidden > 0 {
+		below = append(below, fmt.Sprintf("%s: show --columns NAME,... or --format csv", unit.Plural(s.hidden, "more column")))
 	}
 	for _, text := range below {
 		if _, err := fmt.Fprintln(w, text); err != nil {

@@ -1,0 +1,187 @@
+package solvescaling
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
+	"github.com/kernbench/kernbench/internal/solve/partition"
+)
+
+// cause is the bottleneck of an iteration: a name, and a sentence with the numbers that show it.
+type cause struct{ name, sentence string }
+
+// Thresholds above which something counts as the cause, as fractions of an iteration or of the triad.
+const (
+	boundByWaiting   = 0.3 // time spent waiting
+	boundByImbalance = 0.1 // additional work of the slowest rank
+	boundByMemory    = 0.6 // bandwidth, relative to the triad
+	// aboveMemory is the bandwidth relative to the triad above which the data must come from caches. Values slightly above
+	// 1 are noise.
+	aboveMemory = 1.1
+	// explained is the fraction of the waiting time that messages alone must take to be its cause. It is also the fraction
+	// of the slowest rank's additional work that its larger part must explain.
+	explained = 0.5
+	// tracedTolerance is the largest difference between a traced and a timed iteration, relative to the timed one, at which
+	// the phases of one describe the other.
+	tracedTolerance = 0.2
+)
+
+// share is a part of an iteration as a fraction, with the range over the timed solves.
+type share struct{ value, low, high float64 }
+
+func (s share) String() string {
+	if s.low == s.high {
+		return fmt.Sprintf("%.0f %%", 100*s.value)
+	}
+	return fmt.Sprintf("%.0f %% (%.0f to %.0f)", 100*s.value, 100*s.low, 100*s.high)
+}
+
+// shares splits an iteration into the work of the mean rank, the additional work of the slowest rank, and waiting: the
+// time in which not even the slowest rank works.
+type shares struct {
+	work, imbalance, waiting share
+	single                   bool // from one solve, so that nothing is known about the range
+}
+
+// apart reports whether a traced and a timed iteration differ too much to describe each other.
+func apart(traced, timed float64) bool {
+	return traced > (1+tracedTolerance)*timed || traced < (1-tracedTolerance)*timed
+}
+
+// sharesOf returns the shares of a row. doubt is the reason if they are not known.
+func sharesOf(r *journal.Row) (s shares, doubt string) {
+	m := r.Metrics
+	if _, counted := m[waitingShare]; counted {
+		of := func(name string) share {
+			st := r.Stats.Get(name)
+			return share{m[name], st.Min, st.Max}
+		}
+		return shares{of(workShare), of(imbalanceShare), of(waitingShare), r.Samples < 2}, ""
+	}
+	us := cmp.Or(m["traced_us"], m["time_us"]) // the phases of the oldest rows add up to time_us
+	mean, most := 0.0, 0.0
+	for _, p := range []krylov.Phase{krylov.SpMV, krylov.Dots, krylov.Updates, krylov.Precond, krylov.Other} {
+		mean += m[meanOf(p)]
+		most += m[slowestOf(p)]
+	}
+	switch {
+	case !(us > 0) || mean == 0:
+		return s, "its phases were not timed"
+	case apart(us, m["time_us"]):
+		return s, fmt.Sprintf("its phases were only traced, and the traced iteration took %s, the timed one %s",
+			unit.FormatMicros(us), unit.FormatMicros(m["time_us"]))
+	}
+	if part := m[meanOf(krylov.Precond)] / us; rowset.Ranks(r) > 1 && part >= 0.5 && m["alone_us"] == 0 &&
+		r.Details[gpuDetail] == "" {
+		return s, fmt.Sprintf("its preconditioner takes %.0f %% of it, and how much of that is communication was not measured",
+			100*part)
+	}
+	most = min(most, us)
+	one := func(part float64) share { return share{part / us, part / us, part / us} }
+	return shares{work: one(mean), imbalance: one(max(0, most-mean)), waiting: one(max(0, us-most))}, ""
+}
+
+// unresolved is the cause of an iteration whose numbers do not show one.
+func unresolved(format string, args ...any) cause {
+	return cause{"not resolved", "the limit of an iteration is not resolved: " + fmt.Sprintf(format, args...)}
+}
+
+// causeOf determines what limits an iteration. It names a loss only if its share, with its range over the solves, is
+// large enough and exceeds the other loss.
+func causeOf(r *journal.Row) cause {
+	s, doubt := sharesOf(r)
+	several := rowset.Ranks(r) > 1
+	switch {
+	case several && r.Details[gpuDetail] != "" && r.Metrics["triad_fraction"] < boundByMemory:
+		return unresolved("its kernels wait for other ranks where they work, which is not told apart; it moves %s",
+			modelText(r))
+	case doubt != "":
+		return unresolved("%s", doubt)
+	case r.Disturbed() != "":
+		c := unresolved("the row was disturbed (%s)", r.Disturbed())
+		c.name = "disturbed"
+		return c
+	case several && s.single:
+		return unresolved("one timed solve gives no range of its parts (--%s 3 does)", repeatOption)
+	case several && s.imbalance.value >= boundByImbalance && s.imbalance.value >= s.waiting.value:
+		if s.imbalance.low < boundByImbalance || s.imbalance.low <= s.waiting.high {
+			return unresolved("the slowest rank works %v of it longer than the mean rank, and ranks wait for %v of it",
+				s.imbalance, s.waiting)
+		}
+		return unevenCause(r, s)
+	case several && s.waiting.value >= boundByWaiting:
+		if s.waiting.low < boundByWaiting || s.waiting.low <= s.imbalance.high {
+			return unresolved("ranks wait for %v of it, and the slowest rank works %v of it longer than the mean rank",
+				s.waiting, s.imbalance)
+		}
+		return waitingCause(r, s)
+	}
+	return workCause(r)
+}
+
+// modelText states the memory traffic of an iteration.
+func modelText(r *journal.Row) string {
+	m := r.Metrics
+	return fmt.Sprintf("%.1f GB/s by the model, %.0f %% of the triad's %.1f GB/s", m["gbps"], 100*m["triad_fraction"],
+		m["triad_gbps"])
+}
+
+// workCause explains an iteration in which ranks mostly work.
+func workCause(r *journal.Row) cause {
+	m := r.Metrics
+	switch {
+	case m["triad_fraction"] > aboveMemory:
+		return cause{"own work", fmt.Sprintf("an iteration works from the caches, not from memory: %.1f GB/s by the model, "+
+			"above the triad's %.1f GB/s", m["gbps"], m["triad_gbps"])}
+	case m["triad_fraction"] >= boundByMemory:
+		text := "an iteration is bound by memory bandwidth: " + modelText(r)
+		if b := m["bandwidth_scaling"]; b > 0 && b < 0.95 {
+			text += fmt.Sprintf(", which is %.2f times the bandwidth of one rank", b*float64(rowset.Ranks(r)))
+		}
+		return cause{"memory bandwidth", text}
+	}
+	return cause{"own work", "an iteration is bound by the ranks' own work: it moves " + modelText(r)}
+}
+
+// unevenCause explains why one rank works longer than the others: its part is larger, or it is slower.
+func unevenCause(r *journal.Row, s shares) cause {
+	m := r.Metrics
+	rows, entries := m["row_imbalance"], m["nnz_imbalance"]
+	if largest := max(rows, entries); (largest-1)*s.work.value >= explained*s.imbalance.value {
+		text := fmt.Sprintf("an iteration is bound by imbalance: the slowest rank works %v of it longer than the "+
+			"mean rank; the largest part has %.2f times the mean rows and %.2f times the mean entries",
+			s.imbalance, rows, entries)
+		if entries > 1.1*rows && rowset.Text(r, weightsAxis) != string(partition.ByEntries) {
+			text += fmt.Sprintf(" (--%s %s evens these out)", weightsAxis, partition.ByEntries)
+		}
+		return cause{"imbalance", text}
+	}
+	text := fmt.Sprintf("an iteration is bound by a slow rank: the slowest works %v of it longer than the mean rank, though "+
+		"the largest part has only %.2f times the mean rows and %.2f times the mean entries", s.imbalance, rows, entries)
+	if r.Details[slowRankDetail] == "" {
+		text += "; whether its core or its rows are the reason was not tested"
+	}
+	return cause{"a slow rank", text}
+}
+
+// waitingCause explains why ranks wait. If messages alone take much less time, another rank is late.
+func waitingCause(r *journal.Row, s shares) cause {
+	m := r.Metrics
+	own, known := m["communication_us"]
+	us := unit.FormatMicros(m["time_us"])
+	switch {
+	case !known:
+		return cause{"waiting", fmt.Sprintf("an iteration is bound by waiting, %v of its %s: whether for messages or for "+
+			"late ranks was not measured", s.waiting, us)}
+	case own >= explained*s.waiting.value*m["time_us"]:
+		return cause{"messages", fmt.Sprintf("an iteration is bound by messages and reductions (%.3g reductions per "+
+			"iteration): ranks wait for %v of its %s, and the messages by themselves take %s",
+			m["reductions_per_iteration"], s.waiting, us, unit.FormatMicros(own))}
+	}
+	return cause{"late ranks", fmt.Sprintf("an iteration is bound by late ranks: ranks wait for %v of its %s, though "+
+		"the messages by themselves take %s", s.waiting, us, unit.FormatMicros(own))}
+}

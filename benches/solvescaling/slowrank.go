@@ -1,0 +1,93 @@
+package solvescaling
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/host/cores"
+)
+
+// slowRankDetail says what made one rank slower than the others, as far as swapping cores has shown it.
+const slowRankDetail = "slow_rank"
+
+// slowerThanMean is the time of a rank, relative to the mean of all ranks, from which it counts as slow.
+const slowerThanMean = 1.1
+
+// reportSlowRank tests why a rank iterates more slowly than the others on its own rows: the slowest and the fastest rank
+// swap their cores and iterate again. It needs ranks of one host that are bound to cores of their own.
+func reportSlowRank(ctx context.Context, s *bench.State, sys system, t *timings) error {
+	best := slices.Clone(t.alone[0]) // of each rank
+	for _, round := range t.alone {
+		for r, us := range round {
+			best[r] = min(best[r], us)
+		}
+	}
+	mean := lists.Sum(best) / float64(len(best))
+	slow, fast := slices.Index(best, slices.Max(best)), slices.Index(best, slices.Min(best))
+	if s.Size() == 1 || best[fast] <= 0 || best[slow] <= slowerThanMean*mean {
+		return nil
+	}
+	own, err := boundCores(ctx, s)
+	if err != nil || own == nil {
+		return err
+	}
+	s.Phase("slow rank")
+	to := map[int]int{slow: own[fast], fast: own[slow]}
+	stayed := 0.0
+	if core, swaps := to[s.Rank()]; swaps {
+		if restore, err := cores.BindProcess(core); err == nil {
+			defer restore()
+		} else {
+			stayed = 1 // and the other ranks must hear of it, since they wait for this one
+		}
+	}
+	swapped, err := timeAlone(ctx, s, sys)
+	if err != nil {
+		return err
+	}
+	if most, err := maxOverRanks(ctx, s, stayed); err != nil || most > 0 {
+		return err
+	}
+	s.Detail(slowRankDetail, slowReason(slow, own[slow], swapped[slow]/mean, swapped[fast]/mean))
+	return nil
+}
+
+// slowReason says what made a rank slow. part is the time of its rows on another core, and core the time of other rows on
+// its core, both relative to the mean of all ranks before the swap.
+func slowReason(rank, number int, part, core float64) string {
+	switch slowPart, slowCore := part > slowerThanMean, core > slowerThanMean; {
+	case slowCore && !slowPart:
+		return fmt.Sprintf("core %d is slow: the rows of rank %d took %.2f times the mean on another core, and other rows "+
+			"took %.2f times the mean on core %d", number, rank, part, core, number)
+	case slowPart && !slowCore:
+		return fmt.Sprintf("the rows of rank %d are slow: they took %.2f times the mean on another core too, and other rows "+
+			"took %.2f times the mean on core %d", rank, part, core, number)
+	case !slowPart:
+		return fmt.Sprintf("the cause is gone: after a swap of cores neither the rows of rank %d (%.2f times the mean) nor "+
+			"core %d (%.2f times) were slow", rank, part, number, core)
+	}
+	return fmt.Sprintf("not resolved: after a swap of cores both the rows of rank %d (%.2f times the mean) and core %d "+
+		"(%.2f times) were slow", rank, part, number, core)
+}
+
+// boundCores returns the core of each rank, or nil unless all ranks are on one host and each is bound to one core that no
+// other has.
+func boundCores(ctx context.Context, s *bench.State) ([]int, error) {
+	mine, core := cores.Allowed(), -1
+	if len(mine) == 1 {
+		core = mine[0]
+	}
+	all, err := s.Gather(ctx, float64(core), hostNumber())
+	if err != nil {
+		return nil, err
+	}
+	out := lists.Map(all[0], func(c float64) int { return int(c) })
+	apart := len(lists.Distinct(out)) == len(out) && len(lists.Distinct(all[1])) == 1
+	if !apart || slices.Contains(out, -1) {
+		return nil, nil
+	}
+	return out, nil
+}
