@@ -55,7 +55,7 @@ func (s *System) zeroRows(problem Problem, early bool) (zero []bool, all bool, e
 	return zero, all, nil
 }
 
-// errConstant refuses a right-hand side that has only a constant part.
+// errConstant is the error for a right-hand side that has only a constant part: no method solves such a system.
 var errConstant = errors.New("the right-hand side is constant, but the rows of the matrix add up to zero: " +
 	"no solution exists, give a right-hand side that varies (within each uncoupled piece, if there are several)")
 
@@ -152,7 +152,7 @@ func (s *System) projectRHS(b []float64) error {
 	if squares[0] > 0 {
 		left := squares[1] / squares[0]
 		if left < 1e-24 {
-			return &Refusal{Reason: errConstant}
+			return errConstant
 		}
 		s.parts.RemovedRHS = math.Sqrt(max(0, 1-left))
 	}

@@ -105,8 +105,8 @@ func numberPieces(labels, singular []float64) *singularPieces {
 	return p
 }
 
-// labelPieces gives all rows of a piece the same label: its smallest row number. It first joins the rows of this rank and
-// then exchanges labels with the neighbours until none changes.
+// labelPieces gives all rows of a piece the same label: its smallest row number. It first joins the
+// rows of this rank and then exchanges labels with the neighbours until none changes.
 func (s *System) labelPieces(problem Problem) ([]float64, error) {
 	plan := s.parts.Plan
 	columns := plan.Owned + len(plan.Ghosts)

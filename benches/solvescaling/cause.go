@@ -25,8 +25,8 @@ const (
 	// explained is the fraction of the waiting time that messages alone must take to be its cause. It is also the fraction
 	// of the slowest rank's additional work that its larger part must explain.
 	explained = 0.5
-	// tracedTolerance is the largest difference between a traced and a timed iteration, relative to the timed one, at which
-	// the phases of one describe the other.
+	// tracedTolerance is the largest difference between a traced and a timed iteration, relative to the
+	// timed one, at which the phases of one describe the other.
 	tracedTolerance = 0.2
 )
 
@@ -77,7 +77,8 @@ func sharesOf(r *journal.Row) (s shares, doubt string) {
 	}
 	if part := m[meanOf(krylov.Precond)] / us; rowset.Ranks(r) > 1 && part >= 0.5 && m["alone_us"] == 0 &&
 		r.Details[gpuDetail] == "" {
-		return s, fmt.Sprintf("its preconditioner takes %.0f %% of it, and how much of that is communication was not measured",
+		return s, fmt.Sprintf("its preconditioner takes %.0f %% of it, and how much of that is communication was not "+
+			"measured",
 			100*part)
 	}
 	most = min(most, us)
@@ -160,7 +161,8 @@ func unevenCause(r *journal.Row, s shares) cause {
 		}
 		return cause{"imbalance", text}
 	}
-	text := fmt.Sprintf("an iteration is bound by a slow rank: the slowest works %v of it longer than the mean rank, though "+
+	text := fmt.Sprintf("an iteration is bound by a slow rank: the slowest works %v of it longer than the mean "+
+		"rank, though "+
 		"the largest part has only %.2f times the mean rows and %.2f times the mean entries", s.imbalance, rows, entries)
 	if r.Details[slowRankDetail] == "" {
 		text += "; whether its core or its rows are the reason was not tested"

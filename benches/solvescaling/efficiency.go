@@ -88,7 +88,8 @@ func superlinearText(r *journal.Row) string {
 			"(%s of %s), and %.0f %% of that of one rank.", 100*own, unit.FormatBytesApprox(m["cache_bytes"]),
 			unit.FormatBytesApprox(m["working_set_bytes"]), 100*one)
 	}
-	return fmt.Sprintf(" More than 100 %% is not explained by the caches, which hold %.0f %% of the working set of a rank and "+
+	return fmt.Sprintf(" More than 100 %% is not explained by the caches, which hold %.0f %% of the working set of "+
+		"a rank and "+
 		"%.0f %% of that of one rank: the row of 1 rank is probably too slow. Measure it again.", 100*own, 100*one)
 }
 

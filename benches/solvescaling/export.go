@@ -67,7 +67,8 @@ func entryOf(r *journal.Row) entry {
 		"gpu": r.Details[gpuDetail], "ranks_per_gpu": r.Sharing(),
 		"backend": r.Backend, "env": r.Env, "host": r.Host, "time": r.Time.UTC().Format("2006-01-02T15:04:05Z"),
 		"verdict": r.Details[verdictDetail], "efficiency_doubt": r.Details[doubtDetail],
-		"baseline": r.Details[baselineDetail], "slow_rank": r.Details[slowRankDetail], "stats": r.Stats, "history": residuals(r), "warnings": r.Warnings,
+		"baseline": r.Details[baselineDetail], "slow_rank": r.Details[slowRankDetail], "stats": r.Stats,
+		"history": residuals(r), "warnings": r.Warnings,
 	}
 	for _, option := range []string{rtolOption, maxIterOption, stopOption, restartOption, repeatOption} {
 		v, _ := r.Options.Get(option)

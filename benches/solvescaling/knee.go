@@ -57,8 +57,9 @@ func oversubscribed(r *journal.Row) bool {
 	})
 }
 
-// reached describes the ranges of sizes at which a goal is certainly reached, and the cause of the loss at the next size
-// on either side. Sizes whose interval contains the goal, or whose efficiency is not resolved, are listed as such.
+// reached describes the ranges of sizes at which a goal is certainly reached, and the cause of the
+// loss at the next size on either side. Sizes whose interval contains the goal, or whose efficiency is
+// not resolved, are listed as such.
 func reached(goal float64, sizes []*journal.Row) string {
 	efficiency := func(r *journal.Row) float64 { return r.Metrics["efficiency_implementation"] }
 	at := func(r *journal.Row) string {

@@ -16,8 +16,9 @@ const slowRankDetail = "slow_rank"
 // slowerThanMean is the time of a rank, relative to the mean of all ranks, from which it counts as slow.
 const slowerThanMean = 1.1
 
-// reportSlowRank tests why a rank iterates more slowly than the others on its own rows: the slowest and the fastest rank
-// swap their cores and iterate again. It needs ranks of one host that are bound to cores of their own.
+// reportSlowRank tests why a rank iterates more slowly than the others on its own rows: the slowest
+// and the fastest rank swap their cores and iterate again. It needs ranks of one host that are bound
+// to cores of their own.
 func reportSlowRank(ctx context.Context, s *bench.State, sys system, t *timings) error {
 	best := slices.Clone(t.alone[0]) // of each rank
 	for _, round := range t.alone {
@@ -55,8 +56,8 @@ func reportSlowRank(ctx context.Context, s *bench.State, sys system, t *timings)
 	return nil
 }
 
-// slowReason says what made a rank slow. part is the time of its rows on another core, and core the time of other rows on
-// its core, both relative to the mean of all ranks before the swap.
+// slowReason says what made a rank slow. part is the time of its rows on another core, and core the
+// time of other rows on its core, both relative to the mean of all ranks before the swap.
 func slowReason(rank, number int, part, core float64) string {
 	switch slowPart, slowCore := part > slowerThanMean, core > slowerThanMean; {
 	case slowCore && !slowPart:
@@ -73,8 +74,8 @@ func slowReason(rank, number int, part, core float64) string {
 		"(%.2f times) were slow", rank, part, number, core)
 }
 
-// boundCores returns the core of each rank, or nil unless all ranks are on one host and each is bound to one core that no
-// other has.
+// boundCores returns the core of each rank, or nil unless all ranks are on one host and each is bound
+// to one core that no other has.
 func boundCores(ctx context.Context, s *bench.State) ([]int, error) {
 	mine, core := cores.Allowed(), -1
 	if len(mine) == 1 {

@@ -152,8 +152,8 @@ func reportShares(s *bench.State, t *timings) {
 	}
 }
 
-// reportWorkingSet records the memory that an iteration touches on the rank with the most, and the caches that a rank has
-// if all ranks of this machine use them.
+// reportWorkingSet records the memory that an iteration touches on the rank with the most, and the
+// caches that a rank has if all ranks of this machine use them.
 func reportWorkingSet(ctx context.Context, s *bench.State, sys cpuSystem) error {
 	bytes := sys.Matrix.Bytes() + sys.Engine.Bytes()
 	if sys.Applied != nil {

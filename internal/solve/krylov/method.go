@@ -111,9 +111,9 @@ func (c *Core) Check(residual float64) (done bool) {
 	return c.Result.Status != Running
 }
 
-// divergence returns the relative residual above which a solve is hopeless. Rounding leaves 2^-52 of the largest residual
-// in x, which must stay below the 10 RTol that a solution may miss. The least value spares methods whose residual rises
-// by some orders of magnitude before it falls.
+// divergence returns the relative residual above which a solve is hopeless. Rounding leaves 2^-52 of
+// the largest residual in x, which must stay below the 10 RTol that a solution may miss. The least
+// value spares methods whose residual rises by some orders of magnitude before it falls.
 func (c *Core) divergence() float64 { return max(1e6, 10*c.Config.RTol*(1<<52)) }
 
 // Iterated counts an iteration and records the norm of its residual. It returns true if the solve is done.

@@ -28,7 +28,8 @@ type Profile struct {
 	Levels []float64
 }
 
-// Timed is the time in seconds of a whole solve on this rank, as the solve itself counted it. The parts add up to Total.
+// Timed is the time in seconds of a whole solve on this rank, as the solve itself counted it. The
+// parts add up to Total.
 type Timed struct {
 	Total   float64
 	Work    float64 // arithmetic, except for a preconditioner that is not a diagonal

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// headlines arranges columns as a bench declares them, each as NAME or NAME=HEADING. Columns that identify a row stay in
-// front, and its remarks come last. In between are the declared numbers and details; other numbers are marked as hidden.
-// Names that are no column are details of the rows.
+// headlines arranges columns as a bench declares them, each as NAME or NAME=HEADING. Columns that
+// identify a row stay in front, and its remarks come last. In between are the declared numbers and
+// details; other numbers are marked as hidden. Names that are no column are details of the rows.
 func headlines(all []Column, declared []string) []Column {
 	labels := map[string]string{}
 	var names []string

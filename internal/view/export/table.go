@@ -80,7 +80,8 @@ func (s section) write(w io.Writer, width int) error {
 			strings.Join(dropped, ", ")))
 	}
 	if s.hidden > 0 {
-		below = append(below, fmt.Sprintf("%s: show --columns NAME,... or --format csv", unit.Plural(s.hidden, "more column")))
+		below = append(below, fmt.Sprintf("%s: show --columns NAME,... or --format csv",
+			unit.Plural(s.hidden, "more column")))
 	}
 	for _, text := range below {
 		if _, err := fmt.Fprintln(w, text); err != nil {
