@@ -137,7 +137,7 @@ func Tuning(t TuningDefaults) Clause { return func(d *declaration) { d.bench.Tun
 // Headline chooses the numbers and details of the default table, in their order, each as NAME or NAME=HEADING. Without
 // it a table shows every number. A number is shown with its interval if rows have the metrics NAME_low and NAME_high.
 // Readers get other columns with `show --columns` and with `--format csv`.
-func Headline(columns ...string) Clause { return func(d *declaration) { d.bench.Headline = columns } }
+func Headline(columns ...string) Clause { return func(d *declaration) { d.part.Headline = columns } }
 
 // Derive sets a pure function that adds metrics which depend on other rows, such as a speed-up
 // over one rank. It must return every row. To change the Metrics or Warnings of a row, it must

@@ -30,6 +30,10 @@ func (t *timings) fastest() int { return slices.Index(t.seconds, slices.Min(t.se
 // counted is implemented by systems that count the parts of a solve while they solve.
 type counted interface{ LastSolve() profile.Timed }
 
+// aloneTolerance is the largest time of an iteration without communication, relative to one with it, that is not taken
+// for a disturbance.
+const aloneTolerance = 1.1
+
 // LastSolve returns the parts of the last solve on this rank.
 func (c cpuSystem) LastSolve() profile.Timed { return c.Timed }
 
@@ -72,8 +76,10 @@ func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memor
 	reportShares(s, t)
 	if slowest := lists.Map(t.alone, slices.Max); slices.Min(slowest) > 0 {
 		s.RecordSamples("alone_us", slowest)
-		if s.Size() > 1 { // alone is all there is on one rank
-			s.Record("efficiency_communication", s.Metric("alone_us")/s.Metric("time_us"))
+		// On one rank alone is all there is. An iteration without communication that takes longer than one with it was
+		// disturbed.
+		if left := s.Metric("alone_us") / s.Metric("time_us"); s.Size() > 1 && left <= aloneTolerance {
+			s.Record("efficiency_communication", left)
 		}
 	}
 	return out, t, nil

@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/request"
@@ -124,7 +125,9 @@ func (a *app) printRows(r *journal.Run, rows []journal.Row, format string, opts 
 			fmt.Fprintln(a.stdout, tuned.Text(*found))
 		}
 	}
-	if err := export.Write(a.stdout, format, export.Input{Header: &r.Header, Rows: rows}, opts); err != nil {
+	header := r.Header
+	header.Headline = decl.Headlines(a.bench(header.Bench))
+	if err := export.Write(a.stdout, format, export.Input{Header: &header, Rows: rows}, opts); err != nil {
 		return usage(err)
 	}
 	a.printNotes(r.Incomplete(), r.Notes, format)

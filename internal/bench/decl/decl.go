@@ -78,10 +78,6 @@ type Bench struct {
 	// latest run only.
 	Accumulate bool
 
-	// Headline lists the numbers and details that tables show unless the reader names columns, in their order: NAME, or
-	// NAME=HEADING. Empty means all numbers. A number is shown with its interval if the rows have NAME_low and NAME_high.
-	Headline []string
-
 	// The views below are pure functions: the same rows always give the same result.
 
 	// Derive adds metrics that depend on other rows, such as a speed-up over one rank. It
@@ -137,6 +133,9 @@ type Part struct {
 	// OverHosts holds the axes that have other values when the ranks are on several hosts.
 	OverHosts []Axis
 	Metrics   []journal.MetricInfo
+	// Headline lists the numbers and details that tables show unless the reader names columns, in their order: NAME, or
+	// NAME=HEADING. Empty means all numbers. A number is shown with its interval if rows have NAME_low and NAME_high.
+	Headline []string
 
 	Body    Body     // nil if Command is set
 	Command *Command // nil if Body is set

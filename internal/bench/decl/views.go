@@ -3,6 +3,7 @@ package decl
 import (
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -72,10 +73,21 @@ func (b *Bench) shown(j *journal.Journal, r *journal.Run) *journal.Run {
 		shown.Rows = b.Derive(slices.Clone(r.Latest()))
 		r = &shown
 	}
-	if len(b.Headline) > 0 {
+	if names := Headlines(b); len(names) > 0 {
 		shown := *r
-		shown.Header.Headline = b.Headline
+		shown.Header.Headline = names
 		r = &shown
 	}
 	return r
+}
+
+// Headlines returns the headline columns of all parts. b may be nil.
+func Headlines(b *Bench) (names []string) {
+	if b == nil {
+		return nil
+	}
+	for _, p := range b.Parts {
+		names = append(names, p.Headline...)
+	}
+	return lists.Distinct(names)
 }
