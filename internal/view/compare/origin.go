@@ -131,7 +131,8 @@ func inputDifferences(old, new []origin) []Difference {
 	if len(texts[0])+len(texts[1]) == 0 {
 		return nil
 	}
-	return []Difference{{Name: inputsProperty, Old: noneIfEmpty(joinTexts(texts[0])), New: noneIfEmpty(joinTexts(texts[1]))}}
+	return []Difference{{Name: inputsProperty, Old: noneIfEmpty(joinTexts(texts[0])),
+		New: noneIfEmpty(joinTexts(texts[1]))}}
 }
 
 func noneIfEmpty(text string) string {

@@ -64,7 +64,8 @@ func (b Baseline) Write(dir string) error {
 
 // NewBaseline returns a baseline of runs that are accepted by hand.
 func NewBaseline(bench string, runs []*journal.Run) Baseline {
-	b := Baseline{Bench: bench, Runs: lists.Map(runs, (*journal.Run).ID), Saved: time.Now().UTC().Truncate(time.Millisecond)}
+	b := Baseline{Bench: bench, Runs: lists.Map(runs, (*journal.Run).ID),
+		Saved: time.Now().UTC().Truncate(time.Millisecond)}
 	b.Accepted = b.Runs[len(b.Runs)-1]
 	return b
 }

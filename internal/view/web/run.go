@@ -174,7 +174,8 @@ func damage(j *journal.Journal, id string) []string {
 		return fmt.Sprintf("%s: %v (left out)", journal.FileName, p)
 	})
 	if more := len(of) - maxDamage; more > 0 {
-		out = append(out, fmt.Sprintf("%s: %s damaged", journal.FileName, unit.Counted(more, "more line is", "more lines are")))
+		out = append(out, fmt.Sprintf("%s: %s damaged", journal.FileName,
+			unit.Counted(more, "more line is", "more lines are")))
 	}
 	return out
 }

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -269,6 +271,86 @@ func TestCompareDifferences(t *testing.T) {
 	if c := ask[comparePage](t, s, "/api/compare?run=a@old&run=b@old&ignore=cpu").Comparisons[0]; c.Decisive != nil ||
 		c.Summary != "1 point: 1 same" {
 		t.Errorf("ignored: %+v", c)
+	}
+}
+
+// TestInputs edits one input at a time, for a new run and for the same run resumed: the page of the
+// run, the comparison and the history name it.
+func TestInputs(t *testing.T) {
+	before := journal.Inputs{"program ./p": "1111", "file common.sh": "2222", "interpreter /bin/sh": "3333",
+		"variable OMP_NUM_THREADS": "8", "unit time_us": "us"}
+	for input, differs := range map[string]string{
+		"program ./p":              "inputs: program ./p 1111 -> program ./p 7",
+		"file common.sh":           "inputs: file common.sh 2222 -> file common.sh 7",
+		"interpreter /bin/sh":      "inputs: interpreter /bin/sh 3333 -> interpreter /bin/sh 7",
+		"variable OMP_NUM_THREADS": "OMP_NUM_THREADS: 8 -> 7",
+		"unit time_us":             "unit: us -> 7",
+	} {
+		for _, id := range []string{"a", "b"} {
+			dir := t.TempDir()
+			after := maps.Clone(before)
+			after[input] = "7"
+			for i, in := range []journal.Inputs{before, after} {
+				w := must.Get(journal.Open(dir))(t)
+				at := time.Date(2026, 11, 15, 9+i, 0, 0, 0, time.UTC)
+				run := []string{"a", id}[i]
+				must.Do(t, w.Append(journal.Header{Schema: journal.Schema, Run: run, Bench: "b", Time: at, Trials: 1, Points: 1,
+					Environ:      map[string]string{"OMP_NUM_THREADS": in["variable OMP_NUM_THREADS"]},
+					Fingerprints: map[string]journal.Inputs{in.Fingerprint(): in}}))
+				must.Do(t, w.Append(journal.Row{Schema: journal.Schema, Run: run, Bench: "b", Status: journal.OK,
+					Kind: journal.Measured, Point: point.Point{{Name: "n", Value: point.IntValue(1)}}, Samples: 10,
+					Metrics: map[string]float64{"time_us": 10}, Units: map[string]string{"time_us": in["unit time_us"]},
+					Time: at.Add(time.Second), Key: fmt.Sprint("k", i), Inputs: in.Fingerprint()}))
+				must.Do(t, w.Close())
+			}
+			s := newServer(dir, "")
+			if page := ask[runPage](t, s, "/api/run?run=."); !strings.Contains(strings.Join(page.Remarks, "\n"),
+				"1 other build not shown (the latest: "+input+" differs)") {
+				t.Errorf("%s, run %s: remarks %q", input, id, page.Remarks)
+			}
+			rows := ask[rowPage](t, s, "/api/rows?run=.")
+			past := ask[historyPage](t, s, "/api/history?run=.&point="+url.QueryEscape(rows.Rows[0].Point))
+			if len(past.Runs) != 2 || past.Runs[0].Changed != "" || past.Runs[1].Changed != input {
+				t.Errorf("%s, run %s: history %+v", input, id, past.Runs)
+			}
+			if id == "a" {
+				continue
+			}
+			c := ask[comparePage](t, s, "/api/compare?run=.@a&run=.@b").Comparisons[0]
+			if !slices.ContainsFunc(c.Differences, func(text string) bool { return strings.HasPrefix(text, differs) }) {
+				t.Errorf("%s: differences %q, want %q", input, c.Differences, differs)
+			}
+		}
+	}
+}
+
+// TestUnverified checks that every page of a run says that lines have no checksum or are damaged.
+func TestUnverified(t *testing.T) {
+	dir := t.TempDir()
+	record(t, filepath.Join(dir, "new"), "r", 4, 10)
+	record(t, filepath.Join(dir, "old"), "r", 4, 10)
+	path := filepath.Join(dir, "old", journal.FileName)
+	text := string(must.Get(os.ReadFile(path))(t))
+	text = regexp.MustCompile(`,"crc":"[0-9a-f]+"}`).ReplaceAllString(text, "}") + "damaged\n"
+	must.Do(t, os.WriteFile(path, []byte(text), 0o644))
+	s := newServer(dir, "")
+	const label = "6 lines of the journal without a checksum"
+	page := ask[runPage](t, s, "/api/run?run=old")
+	if !strings.Contains(strings.Join(page.Remarks, "\n"), label) ||
+		!strings.Contains(strings.Join(page.Problems, "\n"), "journal.jsonl: line 7 (run r): ") {
+		t.Errorf("the run: remarks %q, problems %q", page.Remarks, page.Problems)
+	}
+	if c := ask[comparePage](t, s, "/api/compare?run=new&run=old").Comparisons[0]; !strings.Contains(
+		strings.Join(c.Remarks, "\n"), "old@r: "+label) || strings.Contains(strings.Join(c.Remarks, "\n"), "new@r: ") {
+		t.Errorf("the comparison: %q", c.Remarks)
+	}
+	point := ask[rowPage](t, s, "/api/rows?run=old").Rows[0].Point
+	if h := ask[historyPage](t, s, "/api/history?run=old&point="+url.QueryEscape(point)); !strings.Contains(
+		strings.Join(h.Summary, " "), label) {
+		t.Errorf("the history: %q", h.Summary)
+	}
+	if page := ask[runPage](t, s, "/api/run?run=new"); strings.Contains(strings.Join(page.Remarks, "\n"), "checksum") {
+		t.Errorf("a run with checksums: %q", page.Remarks)
 	}
 }
 
