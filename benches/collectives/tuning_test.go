@@ -138,3 +138,23 @@ func TestTableWithPieces(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokenTuning checks that a table that cannot be read is refused when planning, before any rank
+// would fail on it.
+func TestBrokenTuning(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct{ text, want string }{
+		"good.json":    {`{"entries": [{"op": "allreduce", "algorithm": "ring"}]}`, ""},
+		"broken.json":  {`{"entries": [`, "reading a tuning table"},
+		"unknown.json": {`{"entries": [{"op": "allredcue", "algorithm": "ring"}]}`, `did you mean "allreduce"?`},
+	} {
+		path := filepath.Join(dir, name)
+		must.Do(t, os.WriteFile(path, []byte(c.text), 0o644))
+		_, err := plan.Outline(Bench(), plan.Request{Backend: "cpu",
+			Options: []plan.Assign{{Name: "tuning", Text: path}}, Inputs: map[string]string{"tuning": "sum"}})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "--tuning")) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}

@@ -135,7 +135,12 @@ func TestCache(t *testing.T) {
 	if got := sum(); got != "cached" {
 		t.Errorf("the cache is not used: %s", got)
 	}
-	fresh := &sumCache{sums: map[stamp]string{}} // as in another process
+	s := New()
+	must.Do(t, s.File("big", path))
+	if changed := must.Get(s.Changed())(t); s.Inputs["file big"] != "cached" || len(changed) > 0 {
+		t.Errorf("a set does not use the cache: %q, changed %q", s.Inputs, changed)
+	}
+	fresh := &sumCache{sums: map[stamp]string{}} // as in another process, such as a resumed run
 	if got := fresh.find(st); got != "cached" {
 		t.Errorf("the cache was not stored: %q", got)
 	}
@@ -148,6 +153,30 @@ func TestCache(t *testing.T) {
 	must.Do(t, os.WriteFile(must.Get(cacheFile())(t), []byte("{damaged"), 0o644))
 	if got := (&sumCache{sums: map[stamp]string{}}).find(st); got != "" {
 		t.Errorf("a damaged cache gives %q", got)
+	}
+}
+
+// TestFind checks that Refresh finds files that were not there before.
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.txt"), "one")
+	s := must.Get(Find(func(s *Set) error {
+		if err := s.Program("./built", dir, nil); err != nil {
+			return err
+		}
+		return s.Glob("*.txt", dir)
+	}))(t)
+	if len(s.Unknown) != 1 || s.Inputs["files *.txt"] != "a.txt" {
+		t.Errorf("unknown %q, inputs %q", s.Unknown, s.Inputs)
+	}
+	write(t, filepath.Join(dir, "built"), "binary")
+	write(t, filepath.Join(dir, "b.txt"), "two")
+	must.Do(t, s.Refresh())
+	if len(s.Unknown) != 0 || s.Inputs["files *.txt"] != "a.txt b.txt" || len(s.Inputs["program ./built"]) != 64 {
+		t.Errorf("after a change: unknown %q, inputs %q", s.Unknown, s.Inputs)
+	}
+	if changed := must.Get(s.Changed())(t); len(changed) > 0 {
+		t.Errorf("changed since: %q", changed)
 	}
 }
 
