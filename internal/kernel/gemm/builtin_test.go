@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/gemmtest"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
+	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
 // Every provider conforms: the built-in one at every level of this machine, and the libraries. The race detector checks
@@ -22,6 +23,60 @@ func TestConformance(t *testing.T) {
 	}
 	for _, p := range gemm.On(gemm.Host) {
 		gemmtest.Run(t, p, 1, 3)
+	}
+}
+
+// The suite finds errors planted into the kernels for tile registers: the elements of a step are in the wrong order, the
+// last step along k is missing, and the sums are not cleared.
+func TestPlantedTileFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing in it runs at the same time")
+	}
+	around := func(change func(*tile.Args) (undo func())) func(*tile.Kernel) {
+		return func(k *tile.Kernel) {
+			for _, f := range []*tile.Func{&k.Whole, &k.Half} {
+				kernel := *f
+				*f = func(a *tile.Args) {
+					undo := change(a)
+					kernel(a)
+					undo()
+				}
+			}
+		}
+	}
+	faults := map[string]func(a *tile.Args) func(){
+		"swapped elements of a step": func(a *tile.Args) func() {
+			swap := func() {
+				x := tile.At[[4]byte](a.B)
+				x[0], x[1], x[2], x[3] = x[2], x[3], x[0], x[1]
+			}
+			swap()
+			return swap
+		},
+		"missed tail": func(a *tile.Args) func() {
+			last := tile.At[[tile.GroupBytes]byte](a.B + uintptr((a.K/16-1)*tile.GroupBytes))
+			before := *last
+			clear(last[:])
+			return func() { *last = before }
+		},
+		"uncleared sums": func(a *tile.Args) func() {
+			add := a.Add
+			a.Add = true
+			return func() { a.Add = add }
+		},
+	}
+	for _, d := range []dtype.DType{dtype.BF16, dtype.I8} {
+		if !tile.For(tile.Best(), d).Strips {
+			continue // this processor has no tile registers
+		}
+		for name, fault := range faults {
+			if len(gemmtest.Faults(gemm.Twisted(d, around(fault)), 1)) == 0 {
+				t.Errorf("%v: %s were not found", d, name)
+			}
+		}
+		for _, err := range gemmtest.Faults(gemm.Twisted(d, around(func(*tile.Args) func() { return func() {} })), 1) {
+			t.Errorf("%v without a fault: %v", d, err)
+		}
 	}
 }
 

@@ -84,7 +84,8 @@ var providers = registry.NewOrdered("GEMM provider", func(r registered) registry
 	return registry.Entry{Name: r.backend + "/" + r.Name(), Help: r.Help()}
 })
 
-// The providers for the CPUs of this machine: the built-in one, the same at each level and with a packed B, and the libraries.
+// The providers for the CPUs of this machine: the built-in one, the same at each level and with a packed B, and the
+// libraries.
 func init() {
 	Register(Host, Builtin())
 	Register(Host, lists.Map(tile.Levels(), BuiltinAt)...)

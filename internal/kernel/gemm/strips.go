@@ -7,10 +7,10 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
-// Products with tile registers (tile.Kernel.Strips). The arithmetic is so fast that every byte counts: both operands are
-// packed once, in large blocks that all threads share, and a thread computes a block of C over the whole of k before it
-// takes the next one. The sums stay in a private block in the second-level cache, whose rows are adjacent, and go to C
-// once, past the caches if C is large.
+// Products with tile registers (tile.Kernel.Strips). The arithmetic is so fast that moving data takes most of the time.
+// Both operands are packed once, in large blocks that all threads share, and a thread computes a block of C over the
+// whole of k before it takes the next one. The sums stay in a private block in the second-level cache, whose rows are
+// adjacent. They are written to C once, past the caches if C is large.
 
 // Sizes in bytes, elements and panels, for second-level caches of 2 MiB. They were found by measuring (docs/gemm.md).
 // Along k a block is as deep as the strips of A allow that stay in the cache while the panels of B stream by, because

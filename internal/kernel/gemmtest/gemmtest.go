@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -67,6 +68,12 @@ func Faults(p gemm.Provider, threads int) (faults []error) {
 		}
 		faults = append(faults, parts(e, d), misuse(e, d))
 	}
+	if k, ok := e.(gemm.Keeper); ok {
+		faults = append(faults, keeping(k, p.Types()[0]))
+	}
+	if q, ok := e.(gemm.Quantised); ok && slices.Contains(p.Types(), dtype.I8) {
+		faults = append(faults, scaled(q))
+	}
 	if r, ok := e.(gemm.Resident); ok {
 		faults = append(faults, large(r, p.Types()))
 	}
@@ -96,6 +103,74 @@ func large(e gemm.Resident, types []dtype.DType) error {
 		}
 		if err := proof.Exact(c, a, b, 3); err != nil {
 			return fmt.Errorf("%d products of %d x %d x %d in a row: %w", products, m, n, k, err)
+		}
+	}
+	return nil
+}
+
+// keeping checks products with a kept B, with another B meanwhile, and with new elements after another call of Keep.
+func keeping(e gemm.Keeper, d dtype.DType) error {
+	for _, rows := range []int{5, 70} {
+		l := layout{d, [3]int{rows, 83, 66}, 0, 1}
+		c, a, b := l.matrices()
+		_, _, other := l.matrices()
+		proof.Integers(a, 1)
+		proof.Integers(other, 4)
+		for seed := range uint64(2) {
+			proof.Integers(b, 5+seed)
+			if err := e.Keep(b); err != nil {
+				return fmt.Errorf("%v: keeping B: %w", l, err)
+			}
+			for i, x := range []gemm.Matrix{b, b, other, b} {
+				proof.Spoil(c)
+				if err := e.Multiply(c, a, x); err != nil {
+					return fmt.Errorf("%v: product %d with a kept B: %w", l, i, err)
+				}
+				if err := proof.Exact(c, a, x, 3); err != nil {
+					return fmt.Errorf("%v: product %d with a kept B: %w", l, i, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// scaled checks products of i8 with scales, with an odd shape and C in both directions.
+func scaled(e gemm.Quantised) error {
+	for _, trans := range []int{0, 4} {
+		l := layout{dtype.I8, [3]int{37, 45, 130}, trans, 3}
+		sums, a, b := l.matrices()
+		proof.Integers(a, 1)
+		proof.Integers(b, 2)
+		if err := e.Multiply(sums, a, b); err != nil {
+			return err
+		}
+		c := l.matrix(dtype.F32, sums.Rows, sums.Cols, 2)
+		s := gemm.Scales{Rows: make([]float32, c.Rows), Cols: make([]float32, c.Cols)}
+		for i := range s.Rows {
+			s.Rows[i] = 1 / float32(1+i)
+		}
+		for j := range s.Cols {
+			s.Cols[j] = float32(3 + j)
+		}
+		proof.Spoil(c)
+		if err := e.MultiplyScaled(c, a, b, s); err != nil {
+			return fmt.Errorf("%v with scales: %w", l, err)
+		}
+		for i := range c.Rows {
+			for j := range c.Cols {
+				want := sums.At(i, j) * float64(s.Rows[i]) * float64(s.Cols[j])
+				if got := c.At(i, j); !(math.Abs(got-want) <= 0x1p-21*math.Abs(want)) {
+					return fmt.Errorf("%v with scales: (%d, %d) is %v, want %v", l, i, j, got, want)
+				}
+			}
+		}
+		if err := untouched(c, l.gap); err != nil {
+			return fmt.Errorf("%v with scales: %w", l, err)
+		}
+		s.Cols = s.Cols[1:]
+		if err := e.MultiplyScaled(c, a, b, s); err == nil {
+			return errors.New("too few scales were accepted")
 		}
 	}
 	return nil

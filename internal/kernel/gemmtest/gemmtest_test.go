@@ -1,10 +1,13 @@
 package gemmtest
 
 import (
+	"bytes"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
@@ -66,6 +69,51 @@ func TestFaultsAreFound(t *testing.T) {
 	for _, err := range Faults(honest, 1) {
 		t.Errorf("without a fault: %v", err)
 	}
+}
+
+// forgetful keeps the elements of the first B, and mistaken exchanges the scales of rows and columns.
+type forgetful struct {
+	gemm.Engine
+	kept gemm.Matrix
+}
+
+func (e *forgetful) Keep(b gemm.Matrix) error {
+	if e.kept.Data == nil {
+		e.kept = b
+		e.kept.Data = bytes.Clone(b.Data)
+	}
+	return nil
+}
+
+func (e *forgetful) Multiply(c, a, b gemm.Matrix) error {
+	if b.Rows == e.kept.Rows {
+		b = e.kept
+	}
+	return e.Engine.Multiply(c, a, b)
+}
+
+type mistaken struct{ gemm.Quantised }
+
+func (e mistaken) MultiplyScaled(c, a, b gemm.Matrix, s gemm.Scales) error {
+	if len(s.Rows) == c.Rows && len(s.Cols) == c.Cols {
+		rows, cols := slices.Clone(s.Rows), slices.Clone(s.Cols)
+		rows[0], cols[0] = cols[0], rows[0]
+		s = gemm.Scales{Rows: rows, Cols: cols}
+	}
+	return e.Quantised.MultiplyScaled(c, a, b, s)
+}
+
+// The checks of kept operands and of scales find faults.
+func TestKeptAndScaledFaultsAreFound(t *testing.T) {
+	e := must.Get(gemm.Builtin().Open(1))(t)
+	defer e.Close()
+	if keeping(&forgetful{Engine: e}, dtype.F32) == nil {
+		t.Error("old elements of a kept B were not found")
+	}
+	if scaled(mistaken{e.(gemm.Quantised)}) == nil {
+		t.Error("exchanged scales were not found")
+	}
+	must.Do(t, scaled(e.(gemm.Quantised)))
 }
 
 func add(m gemm.Matrix, i, j int, x float64) { m.Set(i, j, m.At(i, j)+x) }

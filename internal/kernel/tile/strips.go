@@ -54,8 +54,8 @@ func PanelToStrip(dst, src unsafe.Pointer, groups int) {
 	}
 }
 
-// CopyOut copies rows of a block of C to dst. With stream, it bypasses the caches: dst and its stride are then multiples
-// of 64 bytes, and all 32 columns exist.
+// CopyOut copies rows of a block of C to dst. With stream it bypasses the caches. dst and its stride must then be
+// multiples of 64 bytes, and all 32 columns must exist.
 func CopyOut(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, rows, cols int, stream bool) {
 	if rows > 0 {
 		copyOut(dst, dstStride, src, rows, ColumnMask(cols), stream)
