@@ -205,6 +205,13 @@ func (e *dnnEngine) onThread(do func() error) error {
 
 // multiply prepares and executes a product. With packed, B is converted first, unless the converted B is still there.
 func (e *dnnEngine) multiply(c, a, b *Matrix, packed, converted bool) error {
+	if e.library.version[0] == 3 {
+		// Version 3.7.2 computes wrong products of single rows or columns with gaps, and cannot pack an i8 matrix with gaps.
+		result, denseA, denseB := c, a.dense(), b.dense()
+		dense := c.dense()
+		c, a, b = &dense, &denseA, &denseB
+		defer result.copyFrom(c)
+	}
 	if !e.product.like(c, a, b) {
 		e.Close()
 		p, err := e.library.prepare(c, a, b, packed)

@@ -205,3 +205,31 @@ func (p *dnnProduct) createPacking(b uintptr) error {
 	p.move = [2]dnnArg{{dnnSrc, p.b}, {dnnDst, p.packed}}
 	return dnnError(doing, l.createPrimitive.Call(uintptr(unsafe.Pointer(&p.reorder)), p.reorderPD))
 }
+
+// dense returns the matrix, or a copy if there are gaps between its lines.
+func (m *Matrix) dense() Matrix {
+	switch {
+	case m.ColStep != 1:
+		t := m.T()
+		return t.dense().T()
+	case m.RowStep == m.Cols || m.Rows == 1:
+		return *m
+	}
+	d := New(m.Type, m.Rows, m.Cols)
+	d.copyFrom(m)
+	return d
+}
+
+// copyFrom copies the elements of a matrix with the same shape and direction, unless it is the same memory.
+func (m *Matrix) copyFrom(src *Matrix) {
+	if m.first() == src.first() {
+		return
+	}
+	to, from := *m, *src
+	if to.ColStep != 1 {
+		to, from = to.T(), from.T()
+	}
+	for i := range to.Rows {
+		copy(to.Run(i, 0, to.Cols), from.Run(i, 0, to.Cols))
+	}
+}
