@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# screenshots.sh [bin/kernbench] makes the pictures of docs/guides. It runs the commands of every
-# guide and takes screenshots of the results in a headless Chromium. The pictures show measured
+# screenshots.sh [bin/kernbench] makes the pictures of docs/guides. It runs the commands of each
+# guide that has a picture and takes screenshots of the results in a headless Chromium. The pictures show measured
 # times, so they differ from machine to machine.
 set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
@@ -24,15 +24,15 @@ photograph() { # GUIDE ADDRESS WIDTH,HEIGHT
 	[ -s "$guides/$1.png" ]
 }
 
-follow kernel-engineer
-photograph kernel-engineer "file://$work/kernel-engineer/change.html" 1000,1250
-follow architect
-photograph architect "file://$work/architect/topologies/figures/plot_time_us_vs_n_elem_by_sips.svg" 900,560
-follow hpc-engineer
-photograph hpc-engineer "file://$work/hpc-engineer/solve/figures/distributed_solve_scaling.svg" 1240,500
+follow compare-two-versions
+photograph compare-two-versions "file://$work/compare-two-versions/change.html" 1000,1250
+follow simulate-an-accelerator
+photograph simulate-an-accelerator "file://$work/simulate-an-accelerator/topologies/figures/plot_time_us_vs_n_elem_by_sips.svg" 900,560
+follow scale-a-solve
+photograph scale-a-solve "file://$work/scale-a-solve/solve/figures/distributed_solve_scaling.svg" 1240,500
 
-follow infrastructure-engineer
-cd "$work/infrastructure-engineer"
+follow track-nightly
+cd "$work/track-nightly"
 "$bin" web nightly --addr 127.0.0.1:0 >web.log &
 server=$!
 until grep -q ' at http' web.log; do
@@ -41,7 +41,7 @@ until grep -q ' at http' web.log; do
 done
 address=$(sed -n 's/.* at \(http[^ ]*\).*/\1/p' web.log)
 run=$(curl -s "${address%/}/api/runs" | grep -o '"run":"[^"]*"' | head -1 | cut -d'"' -f4)
-photograph infrastructure-engineer "${address%/}/run?run=$run" 1000,1180
+photograph track-nightly "${address%/}/run?run=$run" 1000,1180
 kill -INT $server
 wait $server
 ls -l "$guides"/*.png

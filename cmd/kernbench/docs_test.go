@@ -24,7 +24,7 @@ func TestDocumentedCommands(t *testing.T) {
 	dir := stage(t)
 	commands := 0
 	for name, text := range documents(t) {
-		if strings.HasPrefix(name, "docs/guides/") {
+		if isWalkthrough(name, text) {
 			continue // TestGuides runs them
 		}
 		for _, line := range shellLines(text) {
@@ -48,41 +48,84 @@ func TestDocumentedCommands(t *testing.T) {
 	assertRotFound(t, dir)
 }
 
-// TestGuides runs all commands of each guide, one after the other, in an empty folder, and checks
-// that they write the files that the guide mentions.
+// isWalkthrough reports whether TestGuides runs the commands of a document for real: of the tutorial, and of guides
+// that lead to a figure.
+func isWalkthrough(name, text string) bool {
+	return name == "docs/tutorial.md" || strings.HasPrefix(name, "docs/guides/") && figureLink.MatchString(text)
+}
+
+var (
+	figureLink    = regexp.MustCompile(`!\[[^\]]{20,}\]\(`)
+	writtenFile   = regexp.MustCompile("`([a-z_./]+\\.(?:png|html|xml|md))`")
+	fileBlock     = regexp.MustCompile("(?ms)^```[a-z]+ ([a-z.]+)\n(.*?)^```")
+	outputBlock   = regexp.MustCompile("(?ms)^```output\n(.*?)^```")
+	number        = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
+	blanks        = regexp.MustCompile(` +`)
+	commandLine   = regexp.MustCompile("(?ms)^```(?:sh|console|bash|shell)\n(.*?)^```")
+	expectFailure = "# exit status 1"
+)
+
+// TestGuides runs all commands of the tutorial and of each guide with a figure, one after the other, in an empty
+// folder. It checks that they write the files that the text mentions, and that they print its output blocks.
 func TestGuides(t *testing.T) {
 	t.Parallel()
 	guides := 0
 	for name, text := range documents(t) {
-		if !strings.HasPrefix(name, "docs/guides/") {
+		if isWalkthrough(name, text) {
+			guides++
+			walk(t, name, text)
+		}
+	}
+	if guides != 5 {
+		t.Errorf("%d documents, want the tutorial and four guides", guides)
+	}
+}
+
+// walk follows a document in an empty folder.
+func walk(t *testing.T, name, text string) {
+	t.Helper()
+	dir := t.TempDir()
+	for _, m := range fileBlock.FindAllStringSubmatch(text, -1) {
+		must.Do(t, os.WriteFile(filepath.Join(dir, m[1]), []byte(m[2]), 0o600))
+	}
+	var printed strings.Builder
+	for _, line := range scriptLines(text) {
+		args := words(line)
+		if args[0] != "kernbench" {
+			args = []string{"sh", "-c", line}
+		} else if args[1] == "web" {
+			serveWeb(t, dir, args[2:]...)
 			continue
 		}
-		guides++
-		dir, files := t.TempDir(), 0
-		for _, line := range shellLines(text) {
-			args := words(line)
-			if args[1] == "web" {
-				serveWeb(t, dir, args[2:]...)
-				continue
-			}
-			// The exit codes of compare and check depend on how busy the machine is; 3 means
-			// ambiguous.
-			if code, out := invoke(t, dir, args...); code != 0 && (code == 2 || args[1] != "compare" && args[1] != "baseline") {
-				t.Fatalf("%s: %s: exit code %d\n%s", name, line, code, out)
-			}
-		}
-		for _, m := range regexp.MustCompile("`([a-z_./]+\\.(?:png|html|xml|md))`").FindAllStringSubmatch(text, -1) {
-			if files++; !exists(filepath.Join(dir, m[1])) {
-				t.Errorf("%s names %s, which its commands do not leave", name, m[1])
-			}
-		}
-		if files == 0 || !regexp.MustCompile(`!\[[^\]]{20,}\]\(`).MatchString(text) {
-			t.Errorf("%s leads to no figure", name)
+		code, out := invoke(t, dir, args...)
+		printed.WriteString(out)
+		// The exit codes of compare and check depend on how busy the machine is; 3 means ambiguous.
+		judges := len(args) > 1 && (args[1] == "compare" || args[1] == "baseline")
+		if want := strings.Count(line, expectFailure); code != want && (code == 2 || !judges) {
+			t.Fatalf("%s: %s: exit code %d\n%s", name, line, code, out)
 		}
 	}
-	if guides != 4 {
-		t.Errorf("%d guides, want one for each of four users", guides)
+	files := writtenFile.FindAllStringSubmatch(text, -1)
+	for _, m := range files {
+		if !exists(filepath.Join(dir, m[1])) {
+			t.Errorf("%s names %s, which its commands do not write", name, m[1])
+		}
 	}
+	if len(files) == 0 {
+		t.Errorf("%s leads to no file", name)
+	}
+	for _, m := range outputBlock.FindAllStringSubmatch(text, -1) {
+		for _, line := range strings.Split(strings.TrimSpace(m[1]), "\n") {
+			if !strings.Contains(masked(printed.String()), masked(line)) {
+				t.Errorf("%s shows a line that its commands do not print: %s", name, line)
+			}
+		}
+	}
+}
+
+// masked replaces numbers and runs of blanks, so that outputs of different runs can be compared.
+func masked(text string) string {
+	return blanks.ReplaceAllString(number.ReplaceAllString(text, "N"), " ")
 }
 
 // TestClusterCommands plans every `kernbench run` in docs/clusters.md. The scripts about joining run
@@ -176,11 +219,19 @@ func shellLines(text string) (lines []string) {
 			lines = append(lines, m[1])
 		}
 	}
-	for _, block := range regexp.MustCompile("(?ms)^```(?:sh|console|bash|shell)\n(.*?)^```").FindAllStringSubmatch(text,
-		-1) {
+	for _, line := range scriptLines(text) {
+		if strings.HasPrefix(line, "kernbench ") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// scriptLines returns the lines of a document's shell blocks, without prompts.
+func scriptLines(text string) (lines []string) {
+	for _, block := range commandLine.FindAllStringSubmatch(text, -1) {
 		for _, line := range strings.Split(block[1], "\n") {
-			line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
-			if strings.HasPrefix(line, "kernbench ") {
+			if line = strings.TrimPrefix(strings.TrimSpace(line), "$ "); line != "" {
 				lines = append(lines, line)
 			}
 		}
