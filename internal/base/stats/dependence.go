@@ -26,9 +26,12 @@ var independent = Dependence{Span: 1, DoF: math.Inf(1)}
 
 const (
 	// visibleDependence is the smallest correlation of neighbours, in standard deviations under
-	// independence, that counts as dependence. One independent series in twelve exceeds it, which
+	// independence, that counts as dependence. One independent series in twenty exceeds it, which
 	// widens the intervals of 20 or more independent values by at most 10 % on average.
-	visibleDependence = 1.4
+	visibleDependence = 1.68
+	// strongDependence is the correlation of neighbours from which the Span is at least the one of an
+	// autoregressive process with that correlation. Few independent series of 20 values reach it.
+	strongDependence = 0.38
 	// noisePair is the smallest sum of two neighbouring autocorrelations, in standard deviations
 	// under independence, that is added to the Span. Geyer stops at 0.
 	noisePair = 0.5
@@ -42,8 +45,9 @@ func SeriesDependence[T int64 | float64](series []T) Dependence {
 }
 
 // CautiousDependence is SeriesDependence without the benefit of the doubt: any positive correlation of
-// neighbours counts. Half of all independent series have one. The stopping rule uses it,
-// because it looks many times and would otherwise stop at the luckiest moment.
+// neighbours counts, and as much as an autoregressive process would have. Half of all independent
+// series have one. The stopping rule uses it, because it looks many times and would otherwise stop at
+// the luckiest moment.
 func CautiousDependence[T int64 | float64](series []T) Dependence {
 	return dependence(series, 0)
 }
@@ -93,7 +97,11 @@ func means(values []float64) (out []float64, size int) {
 // is not marks where the estimates are noise.
 func initialSequence(series []float64, variance, visible float64) Dependence {
 	n := float64(len(series))
-	if variance == 0 || autocovariance(series, 1)/variance < visible/math.Sqrt(n) {
+	if variance == 0 {
+		return independent
+	}
+	first := autocovariance(series, 1) / variance
+	if first < visible/math.Sqrt(n) {
 		return independent
 	}
 	span, before, lags := -1.0, math.Inf(1), 0
@@ -108,7 +116,20 @@ func initialSequence(series []float64, variance, visible float64) Dependence {
 	used := float64(2*lags - 1) // autocorrelations in the sum, counting both signs of the lag
 	// The mean was taken from the same values, which lowers every autocovariance by Span/n.
 	span /= max(0.1, 1-used/n)
+	if first > strongDependence || visible == 0 {
+		span = max(span, autoregressiveSpan(first, n))
+	}
 	return Dependence{Span: max(1, span), DoF: n / used}
+}
+
+// autoregressiveSpan returns the Span of an autoregressive process of first order whose n values have
+// a correlation of neighbours. Short series show too little of it: on average (1+4 rho)/n less, because
+// the mean is taken from the same values (M. G. Kendall, Note on Bias in the Estimation of
+// Autocorrelation, Biometrika 41, 1954). In the shortest series the estimate is so uncertain that twice
+// the bias is added.
+func autoregressiveSpan(correlation, n float64) float64 {
+	rho := min(0.99, correlation+(1+20/n)*(1+4*correlation)/n)
+	return (1 + rho) / (1 - rho)
 }
 
 // autocovariance returns the autocovariance of values with mean 0.
@@ -123,13 +144,18 @@ func autocovariance(values []float64, lag int) float64 {
 // Effective returns how many independent values tell as much about the median as n of these.
 func (d Dependence) Effective(n int) float64 { return max(1, float64(n)/d.Span) }
 
-// minEffective limits how wide an interval gets. With fewer effective values Student's t would give
-// widths without meaning.
-const minEffective = 3
+// minEffective limits how wide an interval of n values gets. With fewer effective values Student's t
+// would give widths without meaning. The limit is stricter for short series, of which some look
+// dependent although they are not.
+func minEffective(n int) float64 { return 2.5 + 6/float64(n) }
+
+// outer is the share of values at either end that no interval includes for lack of effective values:
+// the median does not depend on outliers.
+const outer = 0.025
 
 // DependentInterval is like [MedianInterval] for the sorted values of a series with dependence d. If
-// the effective size is too small for order statistics, the interval extends beyond the values: it
-// is wide because little is known.
+// the effective size is too small for order statistics, the interval contains nearly all values, or
+// extends beyond them: it is wide because little is known.
 func DependentInterval[T int64 | float64](sorted []T, d Dependence) (low, high float64, ok bool) {
 	n := len(sorted)
 	if n < minInterval || d.Span == 1 {
@@ -139,17 +165,18 @@ func DependentInterval[T int64 | float64](sorted []T, d Dependence) (low, high f
 	// factor is an estimate, therefore Student's t and not the normal distribution.
 	t := studentQuantile(d.DoF) / distuv.UnitNormal.Quantile(0.975)
 	middle := float64(n) / 2
-	if at := int(math.Floor(middle - (middle-float64(intervalIndex(n)))*math.Sqrt(d.Span)*t)); at >= 0 {
+	at := int(math.Floor(middle - (middle-float64(intervalIndex(n)))*math.Sqrt(d.Span)*t))
+	if at >= 0 && float64(at+1) >= outer*float64(n) {
 		return float64(sorted[at]), float64(sorted[n-1-at]), true
 	}
 	// The 16th and 84th percentile are one standard deviation from the centre of a normal
 	// distribution, the median's standard error is sqrt(pi/2) times the mean's, and the deviation of
 	// dependent values from their own centre is too small by 1-1/e.
-	e := max(d.Effective(n), minEffective)
+	e := max(d.Effective(n), minEffective(n))
 	sd := (Percentile(sorted, 0.841) - Percentile(sorted, 0.159)) / 2 / math.Sqrt(1-1/e)
 	half := studentQuantile(e-1) * math.Sqrt(math.Pi/2/e) * sd
 	median := Percentile(sorted, 0.5)
-	low, high = min(float64(sorted[0]), median-half), max(float64(sorted[n-1]), median+half)
+	low, high = min(Percentile(sorted, outer), median-half), max(Percentile(sorted, 1-outer), median+half)
 	if sorted[0] >= 0 {
 		low = max(low, 0) // durations and rates are never below 0
 	}

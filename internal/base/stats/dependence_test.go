@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"flag"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -37,10 +38,15 @@ func coverage(r *rand.Rand, series, n int, rho float64) (with, without, growth f
 	return with / f, without / f, growth / f
 }
 
+// simulated is the number of short series of each kind; there are fewer long ones.
+var simulated = flag.Int("series", 1000, "number of simulated series of 200 values or fewer")
+
+// heldOut is the seed of the simulations. Constants were chosen by simulations with other seeds.
+const heldOut = 4711001
+
 // TestCoverage simulates the intervals of series of a known median. The table is in
 // docs/statistics.md. Intervals for independent values miss the goals by far, so the test can fail.
 func TestCoverage(t *testing.T) {
-	const seed = 37
 	for _, test := range []struct {
 		n           int
 		rho         float64
@@ -48,18 +54,19 @@ func TestCoverage(t *testing.T) {
 	}{
 		{20, 0, 0.93, 1.10}, {50, 0, 0.93, 1.10}, {200, 0, 0.93, 1.10}, {1000, 0, 0.93, 1.10},
 		{50, 0.5, 0.93, 0}, {200, 0.5, 0.93, 0}, {1000, 0.5, 0.93, 0},
-		{50, 0.9, 0.90, 0}, {200, 0.9, 0.90, 0}, {1000, 0.9, 0.90, 0}, {6000, 0.9, 0.90, 0},
-		{200, 0.99, 0.85, 0}, {1000, 0.99, 0.85, 0},
+		{20, 0.9, 0.90, 0}, {50, 0.9, 0.90, 0}, {200, 0.9, 0.90, 0}, {1000, 0.9, 0.90, 0}, {6000, 0.9, 0.90, 0},
+		{50, 0.99, 0.85, 0}, {200, 0.99, 0.85, 0}, {1000, 0.99, 0.85, 0},
 	} {
-		series := min(1000, 200_000/test.n)
-		with, without, growth := coverage(rand.New(rand.NewPCG(seed, uint64(test.n))), series, test.n, test.rho)
+		series := min(*simulated, *simulated*200/test.n)
+		with, without, growth := coverage(rand.New(rand.NewPCG(heldOut, uint64(test.n))), series, test.n, test.rho)
 		t.Logf("| %d | %.2f | %.1f %% | %.1f %% | %.2f |", test.n, test.rho, 100*without, 100*with, growth)
-		// The share has a standard error of 0.5 to 3 %; the seed is fixed.
-		if with < test.least {
+		// The share and the growth are known up to two standard errors of the simulation.
+		chance := 2 * math.Sqrt(test.least*(1-test.least)/float64(series))
+		if with+chance < test.least {
 			t.Errorf("n %d, rho %v: %.1f %% of the intervals contain the median, want %.0f %%", test.n, test.rho, 100*with,
 				100*test.least)
 		}
-		if test.most > 0 && growth > test.most {
+		if test.most > 0 && growth > test.most+0.015 {
 			t.Errorf("n %d: intervals of independent values grow by a factor of %.3f, want at most %.2f", test.n, growth,
 				test.most)
 		}
@@ -93,6 +100,17 @@ func TestDependence(t *testing.T) {
 		if d := SeriesDependence(series); d != independent {
 			t.Errorf("%s: %+v", name, d)
 		}
+	}
+}
+
+// An interval that is wide because of dependence leaves outliers out.
+func TestWideIntervalWithoutOutliers(t *testing.T) {
+	series := shifted(autoregressive(rand.New(rand.NewPCG(3, 3)), 2000, 0.999))
+	for i := 0; i < len(series); i += 100 {
+		series[i] = 1e6
+	}
+	if s, _ := SummarizeSeries(series); s.CIHigh > 100 {
+		t.Errorf("one outlier in a hundred makes the interval end at %v", s.CIHigh)
 	}
 }
 

@@ -35,15 +35,6 @@ func tailOf(value, sd float64, of interface{ Survival(float64) float64 }) float6
 	return 0
 }
 
-// OneMore returns the two-sided p value of the hypothesis that y comes from the same normal
-// distribution as x. Its standard deviation is estimated from x, and is at least usual.
-func OneMore(x []float64, y, usual float64) float64 {
-	mean, variance := stat.MeanVariance(x, nil)
-	n := float64(len(x))
-	sd := max(usual, math.Sqrt(variance))
-	return tailOf(y-mean, sd*math.Sqrt(1+1/n), distuv.StudentsT{Sigma: 1, Nu: n - 1})
-}
-
 // PairedShift returns the Hodges-Lehmann estimate of the centre of paired differences, which is
 // the median of all pairwise means, and the 95 % interval from inverting the signed-rank test. It
 // assumes that the distribution of the differences is symmetric, as it is when both sides

@@ -24,30 +24,6 @@ func TestWelch(t *testing.T) {
 	}
 }
 
-// TestOneMoreHoldsItsLevel checks the rate of false alarms, and that a value far off is found.
-func TestOneMoreHoldsItsLevel(t *testing.T) {
-	rng := rand.New(rand.NewPCG(4, 2))
-	wrong, rounds := 0, 4000
-	for range rounds {
-		x := make([]float64, 8)
-		for i := range x {
-			x[i] = rng.NormFloat64()
-		}
-		if OneMore(x, rng.NormFloat64(), 0) <= 0.05 {
-			wrong++
-		}
-		if p := OneMore(x, 30, 0); p > 0.01 {
-			t.Errorf("30 among %v: p %v", x, p)
-		}
-	}
-	if share := float64(wrong) / float64(rounds); share < 0.04 || share > 0.06 {
-		t.Errorf("%v of equal values are found different at a level of 0.05", share)
-	}
-	if p := OneMore([]float64{1, 1, 1, 1}, 1.01, 1); p < 0.9 {
-		t.Errorf("the usual spread is not respected: p %v", p)
-	}
-}
-
 func TestPairedShift(t *testing.T) {
 	// Tables give W = 8 for ten pairs at 2.5 %, so the ends are the ninth pairwise mean from
 	// either side: 0, 0.5, 1, 1, 1.5, 1.5, 2, 2, 2, ...

@@ -134,7 +134,7 @@ func (s *samplingRule) next(maxima []int64, elapsed int64) (int, StopReason) {
 		s.noises = s.noises[max(0, len(s.noises)-settledBlocks):]
 	}
 	precision := math.NaN()
-	if look && noise <= s.stop.RelNoise && s.cautious.Effective(n) >= float64(s.stop.MinSamples) && s.oneMode() {
+	if look && noise <= s.stop.RelNoise && s.reliable() && s.oneMode() {
 		precision = noise
 	}
 	reason := s.stop.Reason(n, precision, spent)
@@ -148,6 +148,23 @@ func (s *samplingRule) next(maxima []int64, elapsed int64) (int, StopReason) {
 		return 0, reason
 	}
 	return blockSize(float64(elapsed)/float64(n), picoseconds(s.stop.MaxTime)-elapsed, s.stop.MaxSamples-n), ""
+}
+
+// A long autocorrelation time is estimated reliably from a series that is longSeries times as long:
+// the rule of Markov chain Monte Carlo (A. Sokal, Monte Carlo Methods in Statistical Mechanics, 1997,
+// and the convergence criterion of emcee). Shorter series show too little of it.
+const (
+	longSpan   = 3
+	longSeries = 50
+)
+
+// reliable reports whether there are enough samples to trust their estimated dependence.
+func (s *samplingRule) reliable() bool {
+	need := s.stop.MinSamples
+	if s.cautious.Span > longSpan {
+		need = max(need, longSeries)
+	}
+	return s.cautious.Effective(len(s.series)) >= float64(need)
 }
 
 // oneMode reports whether the median lies in one mode of the samples beyond doubt.

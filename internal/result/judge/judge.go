@@ -253,25 +253,3 @@ func (r Rule) decide(e evidence) Result {
 	}
 	return out
 }
-
-// Spread returns the median over groups of the standard deviation within a group. Groups
-// of fewer than MinLaunches are left out. It is 0 if none is left.
-func Spread(groups [][]float64) float64 {
-	var deviations []float64
-	for _, values := range groups {
-		if len(values) >= MinLaunches {
-			deviations = append(deviations, stat.StdDev(values, nil))
-		}
-	}
-	if len(deviations) == 0 {
-		return 0
-	}
-	return stats.Median(deviations)
-}
-
-// IsOutlier reports whether latest lies outside what the values predict for one more of
-// them, at the level p. usual is a lower bound of their standard deviation. It is false
-// for fewer than MinLaunches values.
-func IsOutlier(values []float64, latest, usual, p float64) bool {
-	return len(values) >= MinLaunches && stats.OneMore(values, latest, usual) <= p
-}

@@ -43,17 +43,6 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestIsOutlier(t *testing.T) {
-	values := []float64{1, 1.1, 0.9, 1}
-	if IsOutlier(values, 1.1, 0, 0.05) || !IsOutlier(values, 3, 0, 0.05) || IsOutlier(values, 3, 2, 0.05) ||
-		IsOutlier(values[:3], 3, 0, 0.05) {
-		t.Error("1.1 among 1±0.1 is an outlier, or 3 is none, or spread and count do not matter")
-	}
-	if s := Spread([][]float64{values, {5}}); math.Abs(s-0.0816) > 0.001 {
-		t.Errorf("the spread is %v", s)
-	}
-}
-
 func TestReaches(t *testing.T) {
 	logs := lists.Map([]float64{1.9, 2, 2.1, 2, 2, 1.95, 2.05, 2, 2, 2}, math.Log)
 	for goal, want := range map[float64]Outcome{1.5: Met, 2.5: NotMet, 2: NotResolved} {
