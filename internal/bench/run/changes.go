@@ -19,7 +19,12 @@ import (
 func (r *runner) inputChanges(last *journal.Run, e *resumeState) []string {
 	stored := map[string]*journal.Row{}
 	axes := map[string][]string{} // of the tasks of a part; the output of a program may add others
-	tasks := lists.Filter(everyTask(r.plan), func(t plan.Task) bool { return t.Trial == 0 })
+	seen := map[string]bool{} // a study may plan a point twice
+	tasks := lists.Filter(everyTask(r.plan), func(t plan.Task) bool {
+		first := t.Trial == 0 && !seen[t.Key]
+		seen[t.Key] = true
+		return first
+	})
 	for _, t := range tasks {
 		if axes[t.Part] == nil {
 			axes[t.Part] = axisNames(t.Point)

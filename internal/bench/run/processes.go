@@ -14,6 +14,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
@@ -208,6 +209,7 @@ func (r *runner) prepare(ctx context.Context) (remarks []string, err error) {
 			continue
 		}
 		done[g.Part] = true
+		r.opts.Observe(Event{Note: "running prepare: " + texttab.Shorten(strings.Join(cmd.Prepare, " "), 80)})
 		s.nextLaunch()
 		reason, warnings, err := s.runHook(ctx, &plan.Group{Part: g.Part}, nil, "prepare", cmd.Prepare)
 		switch {
