@@ -19,7 +19,7 @@ import (
 func (r *runner) inputChanges(last *journal.Run, e *resumeState) []string {
 	stored := map[string]*journal.Row{}
 	axes := map[string][]string{} // of the tasks of a part; the output of a program may add others
-	seen := map[string]bool{} // a study may plan a point twice
+	seen := map[string]bool{}     // a study may plan a point twice
 	tasks := lists.Filter(everyTask(r.plan), func(t plan.Task) bool {
 		first := t.Trial == 0 && !seen[t.Key]
 		seen[t.Key] = true
