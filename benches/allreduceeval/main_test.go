@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/result/figure"
 )
 
 // TestMain also serves as the agent, worker and helper processes that the tests start.
@@ -24,6 +25,7 @@ func TestMain(m *testing.M) {
 		registerTestAlgorithms()
 	}
 	sizesOf = testSizes
+	figure.Density = 24
 	if os.Getenv(smallVar) != "" {
 		contractSizes = contractSizes[:len(contractSizes)-1]
 	}

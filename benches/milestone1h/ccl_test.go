@@ -28,6 +28,11 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
+func TestMain(m *testing.M) {
+	figure.Density = 24
+	os.Exit(m.Run())
+}
+
 // sweep runs a bench over its default axes, without the points that are given.
 func sweep(t testing.TB, b *bench.Bench, fabric topo.Fabric, without ...string) []journal.Row {
 	t.Helper()

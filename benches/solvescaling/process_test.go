@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/host/proctest"
+	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/report"
@@ -24,6 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	triadValues = 4096
+	figure.Density = 24
 	peakGFLOPS = func(dist.DType) float64 { return 1 }
 	os.Exit(benchtest.Main(m, Bench()))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/host/proctest"
+	"github.com/kernbench/kernbench/internal/result/figure"
 )
 
 // all returns the benches of the tested program.
@@ -36,6 +37,7 @@ func TestMain(m *testing.M) {
 		run.ClaimName = "@kernbench-" + os.Getenv("WORK")
 		run.LoadRoot = fstest.MapFS{}
 		request.Remeasure = 0
+		figure.Density = 24
 		os.Exit(cli.Main(all()))
 	}})
 }

@@ -164,9 +164,9 @@ func (s *sheet) drawRow(p draw.Pen, first int, areas []draw.Rectangle) {
 	}
 }
 
-// density is the resolution of PNG files in dots per inch: two dots per CSS pixel,
-// for sharp text on any screen.
-const density = 2 * 96
+// Density is the resolution of PNG files in dots per inch: two dots per CSS pixel, for sharp
+// text on any screen. Tests of whole runs lower it, because they do not look at the pixels.
+var Density = 2 * 96
 
 // Write draws the figure to NAME.png and NAME.svg in dir and returns their paths. It
 // creates dir if necessary. Files are replaced atomically.
@@ -196,7 +196,7 @@ func Write(dir string, f Figure) ([]string, error) {
 }
 
 // PNG draws the figure as an image with two dots per CSS pixel.
-func PNG(w io.Writer, f Figure) error { return writePNG(w, f, density) }
+func PNG(w io.Writer, f Figure) error { return writePNG(w, f, Density) }
 
 func writePNG(w io.Writer, f Figure, dpi int) error {
 	return f.write(func(p draw.Page) error { return p.PNG(w, dpi) })
