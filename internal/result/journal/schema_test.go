@@ -90,8 +90,8 @@ func TestSchemaDocCommands(t *testing.T) {
 	dir := t.TempDir()
 	must.Do(t, os.Symlink(golden, filepath.Join(dir, FileName)))
 	want := []string{
-		"20261114-090000-aaaa\tall_reduce\t2026-11-14T09:00:00Z\n20261114-100000-bbbb\tgemm\t2026-11-14T10:00:00Z\n20261114-090000-aaaa\tall_reduce\t2026-11-14T11:00:00Z\n",
 		"65536,2,12.5\n,1,1000\n131072,2,20.5\n",
+		"20261114-090000-aaaa\tall_reduce\t2026-11-14T09:00:00Z\n20261114-100000-bbbb\tgemm\t2026-11-14T10:00:00Z\n20261114-090000-aaaa\tall_reduce\t2026-11-14T11:00:00Z\n",
 		`{"size":131072,"dtype":"f32","scale":2.5} rank 1: rank 1 was killed by signal 11` + "\n" +
 			`{"size":262144,"dtype":"f32","scale":2} rank null: no answer for 60s` + "\n",
 		`["0000000000000001",0,"ok"]` + "\n" + `["0000000000000002",0,"ok"]` + "\n" + `["0000000000000003",0,"timeout"]` +
