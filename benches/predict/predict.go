@@ -352,7 +352,8 @@ func sections(rows []journal.Row) (out []bench.Section) {
 			out = append(out, hostSection(g.Rows))
 		} else if table := timeTable(g.Rows); len(table) > 1 {
 			tables = append(tables, bench.Section{Headline: true, Detail: true,
-				Title: "Time by algorithm and protocol on " + g.Key, Text: fmt.Sprintf("%s. Single algorithms and protocols are %s: %s.", g.Rows[0].Details[clusterDetail],
+				Title: "Time by algorithm and protocol on " + g.Key,
+				Text: fmt.Sprintf("%s. Single algorithms and protocols are %s: %s.", g.Rows[0].Details[clusterDetail],
 					predict.NotValidated, "the measured times are of the library's own choice"), Table: table})
 		}
 	}

@@ -103,7 +103,8 @@ func TestOtherCollectives(t *testing.T) {
 		ran["alltoall direct with LL"] == 0 || ran["alltoall direct with Simple"] == 0 {
 		t.Errorf("%v", ran)
 	}
-	if f := figures(rows); len(f) != 1 || len(f[0].Panels) != 3 || !strings.HasPrefix(f[0].Panels[1].Title, "b200-4x1, reduce") {
+	if f := figures(rows); len(f) != 1 || len(f[0].Panels) != 3 ||
+		!strings.HasPrefix(f[0].Panels[1].Title, "b200-4x1, reduce") {
 		t.Errorf("%+v", f)
 	}
 }

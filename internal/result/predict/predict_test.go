@@ -44,7 +44,8 @@ func TestFitted(t *testing.T) {
 
 // The errors of whole systems that were left out of the fit are as small as docs/models.md states.
 func TestErrors(t *testing.T) {
-	goals := map[string]float64{ByInterpolation: 0.05, ByRankCount: 0.12, ByNodeCount: 0.20, ByGPU: 0.20, ByGeneration: 0.25}
+	goals := map[string]float64{ByInterpolation: 0.05, ByRankCount: 0.12, ByNodeCount: 0.20, ByGPU: 0.20,
+		ByGeneration: 0.25}
 	for _, e := range fitted().errors {
 		if goal := goals[e.By]; !(e.Median < goal) || e.P90 < e.Median || e.Points < 20 {
 			t.Errorf("%+v, goal %v", e, goal)
