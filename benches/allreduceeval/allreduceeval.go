@@ -21,6 +21,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
@@ -38,6 +39,9 @@ func Bench() *bench.Bench {
 		bench.Version("1"),
 		bench.Derive(addWarnings),
 		bench.Profile("quick"),
+		bench.Profile(matrix.Smoke, "sizes="+matrix.Smoke, "num_ranks=2", "dtype=f32,bf16", "inplace=false",
+			"epilogue=false", "contract="+matrix.AcrossRanks, "mistake="+matrix.OtherCount,
+			fmt.Sprintf("only=part != %q", matrix.Performance)),
 		bench.Profile("full", "sizes=full", "size=1Ki:512Mi:x2", "num_ranks=2,3,4,8", "inplace=false,true"),
 		bench.Choice("mutate", "fault to plant in the correctness part", faultNames...),
 		bench.Option("link", bench.KindString, "",
@@ -68,12 +72,15 @@ performance  time, bandwidths, the bytes that really move, and the share of each
              limit that is reached; in place too with the full profile or
              --inplace false,true
 
-The quick profile takes about two minutes on two cores, the full one up to an hour.
+The smoke profile tells within seconds whether sums are right: two ranks, two types,
+three sizes, one contract, one mistake. The quick profile takes about two minutes on
+two cores, the full one up to an hour.
 Cells that need a feature that the backend lacks are not executed.
 --mutate plants a fault in the correctness part; its cells must turn red. Faults called
 kernel-... are planted in the kernels of backends that have their own (cuda).
 
   kernbench run --bench allreduce-eval
+  kernbench run --bench allreduce-eval --profile smoke
   kernbench run --bench allreduce-eval --profile full
   kernbench run --bench allreduce-eval --only 'part == "correctness"' --mutate skipped-tail
   kernbench run --bench allreduce-eval --backend cuda --only 'part == "correctness"' --mutate kernel-dropped-barrier
@@ -225,15 +232,27 @@ func names[T fmt.Stringer](values []T) []string { return lists.Map(values, T.Str
 
 func joinNames[T fmt.Stringer](values []T) string { return strings.Join(names(values), ", ") }
 
-// requiredTasks returns the untimed tasks of the quick profile, which must all run if
-// the rows come from one backend that covers the matrix. Otherwise it returns nil.
+// requiredTasks returns the untimed tasks of the quick profile, or of the smoke profile if
+// the rows have its sizes. They must all run if the rows come from one backend that covers
+// the matrix. Otherwise it returns nil.
 func requiredTasks(rows []journal.Row) (out []plan.Task) {
 	backends := lists.Distinct(lists.Map(rows, func(r journal.Row) string { return r.Backend }))
 	if len(backends) != 1 || !coversMatrix(dist.Describe(backends[0]).Capabilities) {
 		return nil
 	}
-	p, err := plan.Make(Bench(), plan.Request{Backend: backends[0],
-		Only: []string{fmt.Sprintf("part != %q", matrix.Performance)}})
+	b := Bench()
+	request := plan.Request{Backend: backends[0], Only: []string{fmt.Sprintf("part != %q", matrix.Performance)}}
+	if smoke := matrix.Smoke; slices.ContainsFunc(rows, func(r journal.Row) bool {
+		return r.Point.At("sizes").String() == smoke
+	}) {
+		profile, _ := lists.First(b.Profiles, func(p decl.Profile) bool { return p.Name == smoke })
+		for _, a := range profile.Axes {
+			if a[0] != "only" {
+				request.Axes = append(request.Axes, plan.Assign{Name: a[0], Text: a[1]})
+			}
+		}
+	}
+	p, err := plan.Make(b, request)
 	if err != nil {
 		return nil // the declaration itself is wrong, which every command reports
 	}

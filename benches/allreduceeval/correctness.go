@@ -444,6 +444,7 @@ func (v *verdict) report(s *bench.State, t *trial, took time.Duration) {
 		counts[o.Status]++
 	}
 	s.Detail("cells", matrix.FormatOutcomes(v.outcomes))
+	s.Detail(journal.UntimedDetail, "yes")
 	s.Record("cells_passed", float64(counts["ok"]))
 	s.Record("cells_failed", float64(counts["failed"]))
 	s.Report("cells_missing", float64(counts["not-executed"]), "", "lower")

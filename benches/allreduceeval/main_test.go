@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 	figure.Density = 24
 	if os.Getenv(smallVar) != "" {
 		contractSizes = contractSizes[:len(contractSizes)-1]
+		sampling = shortSampling
 	}
 	if code, is := launch.MaybeAgent(); is {
 		os.Exit(code)
@@ -40,8 +41,8 @@ func TestMain(m *testing.M) {
 }
 
 // small is a set of sizes for tests that are not about sizes: the quick set without its large sizes,
-// which take nearly all of the time. If smallVar is set, workers use it in place of the quick set and
-// leave out the largest contract size.
+// which take nearly all of the time. If smallVar is set, workers use it in place of the quick set,
+// leave out the largest contract size and take few samples.
 const (
 	small    = "small"
 	smallVar = "ALLREDUCEEVAL_TEST_SMALL"

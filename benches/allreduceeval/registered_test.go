@@ -100,7 +100,7 @@ func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
 	}
 	for _, s := range findings.Sections(rows, requiredTasks(rows)) {
 		shown := []string{"Correctness matrix", "Correctness by size", "Tests", "Contracts on bits",
-			"Best algorithm by size", "Times"}
+			"Times"}
 		if text := dump([]bench.Section{s}); slices.Contains(shown, s.Title) && !strings.Contains(text, honest) {
 			t.Errorf("the section %s does not show %s:\n%s", s.Title, honest, text)
 		}

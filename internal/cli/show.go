@@ -261,7 +261,7 @@ func (a *app) listRuns(j *journal.Journal) error {
 }
 
 func (a *app) reportCommand() *cobra.Command {
-	var out string
+	var out, why string
 	var plots []string
 	var allBuilds bool
 	cmd := &cobra.Command{
@@ -269,7 +269,9 @@ func (a *app) reportCommand() *cobra.Command {
 		Short: "Write figures, tables, report.html and report.md from stored rows again",
 		Long: "Makes every view of a run again from its journal: figures, tables, one\nself-contained page, " +
 			"report.html, and the same as Markdown, report.md. Those of a run\nthat is named by @ go to RUN/runs/ID, beside " +
-			"those of the folder.\n\nWith -o, all runs go onto one page: their curves in the same figures, and what " +
+			"those of the folder.\n\nGenerated sentences end in an ID such as [fastest-1]. --why ID prints the rows that the\n" +
+			"sentence rests on and writes nothing.\n\nWith -o, all runs go onto one page: their curves in the same " +
+			"figures, and what " +
 			"became\nfaster or slower between the first and each of the others. A FILE that ends in .png or\n.svg is the " +
 			"figure alone. Where simulated and measured rows meet, legends say which is\nwhich, and captions on what " +
 			"machine.\n\n" + runHelp,
@@ -277,6 +279,9 @@ func (a *app) reportCommand() *cobra.Command {
 			"x=size,y=gbps,by=run\n  %[1]s report sim cpu gpu -o allreduce.png --plot x=size,y=time_us,by=backend+kind", a.name),
 		Args: arguments(1, -1, "RUN folders such as out/memory"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if why != "" {
+				return a.printEvidence(args, why, out != "" || allBuilds || len(plots) > 0)
+			}
 			if out != "" {
 				return a.overlay(args, plots, out, allBuilds)
 			}
@@ -308,11 +313,31 @@ func (a *app) reportCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&why, "why", "", "print the rows behind the sentence with this `ID`, such as fastest-1")
 	cmd.Flags().StringVarP(&out, "output", "o", "",
 		"write one page of all the runs to this `FILE`, or only the figure if it is a .png or .svg")
 	cmd.Flags().StringArrayVar(&plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` on that page (repeatable)")
 	cmd.Flags().BoolVar(&allBuilds, "all-builds", false, "with -o: draw all builds of each folder, the oldest first")
 	return cmd
+}
+
+// printEvidence prints a sentence of the report and the rows that it rests on.
+func (a *app) printEvidence(specs []string, id string, otherFlags bool) error {
+	if len(specs) != 1 || otherFlags {
+		return usage(errors.New("--why needs one RUN and no other flags"))
+	}
+	j, r, err := a.load(specs[0])
+	if err != nil {
+		return err
+	}
+	b := a.bench(r.Header.Bench)
+	r = b.View(j, r)
+	sentence, rows, err := report.Why(report.Input{Bench: b, Run: r}, r.Latest(), strings.Trim(id, "[]"))
+	if err != nil {
+		return usage(err)
+	}
+	fmt.Fprintf(a.stdout, "%s\n\n", sentence)
+	return export.Write(a.stdout, "table", export.Input{Header: &r.Header, Rows: rows}, export.Options{})
 }
 
 // overlay writes one page of several runs.

@@ -27,9 +27,9 @@ const (
 	wrongPathGain = 10.0 // a gap this large is not the kernel's fault: the data takes another path
 )
 
-// recommend derives recommendations from the rows, sorted by predicted gain.
-func recommend(cells []cell, samples []model.Sample) (out []advice) {
-	t := count(cells)
+// recommend derives recommendations from the resolved comparisons, sorted by predicted gain.
+func recommend(r *results) (out []advice) {
+	t := count(r.cells)
 	if t.failed > 0 {
 		out = append(out, advice{math.Inf(1), fmt.Sprintf("Fix the %s first: times of wrong results mean nothing.",
 			unit.Counted(t.failed, "failed cell", "failed cells"))})
@@ -39,15 +39,21 @@ func recommend(cells []cell, samples []model.Sample) (out []advice) {
 			fmt.Sprintf("Run the %s that did not run: until then their results are unknown.",
 				unit.Plural(t.required, "required cell"))})
 	}
-	for _, w := range model.Check(samples) {
+	for _, w := range r.warnings {
 		if w.Kind == model.Identical {
 			out = append(out, advice{math.MaxFloat64,
 				"Find out which path ran (kernel names, traffic counters) before comparing " + w.Subject +
 					": their times are identical."})
 		}
 	}
-	for _, g := range bySetting(samples) {
-		out = slices.Concat(out, autoAdvice(g.Key, g.Items), limitAdvice(g.Key, g.Items), lossyAdvice(g.Key, g.Items))
+	for _, g := range lists.GroupBy(lists.Filter(r.contests, contest.resolved),
+		func(c contest) model.Series { return c.setting }) {
+		samples := resolvedSamples(g.Items)
+		for _, a := range slices.Concat(autoAdvice(g.Key, samples), limitAdvice(g.Items[len(g.Items)-1]),
+			lossyAdvice(g.Key, samples)) {
+			a.text = r.cited.cite("advice", a.text, samples)
+			out = append(out, a)
+		}
 	}
 	slices.SortStableFunc(out, func(a, b advice) int { return cmp.Compare(b.gain, a.gain) })
 	return out
@@ -102,29 +108,23 @@ func formatTime(s model.Sample) string {
 		unit.FormatMicros(s.HighUS), unit.Plural(s.Samples, "sample"))
 }
 
-// limitAdvice states how far the fastest algorithm is from its limit at the largest size.
-func limitAdvice(set model.Series, samples []model.Sample) []advice {
-	choices := model.Best(exactSamples(samples))
-	if len(choices) == 0 {
+// limitAdvice states how far the fastest algorithm is from the limit of the least traffic that
+// any algorithm needs. c is the contest at the largest size.
+func limitAdvice(c contest) []advice {
+	best := c.samples[0]
+	name, own := best.Ceiling(true)
+	us := cmp.Or(c.commonLimit(name), own)
+	if us <= 0 || best.TimeUS/us < minGain {
 		return nil
 	}
-	c := choices[len(choices)-1]
-	s, _ := findSample(samples, c.Best, c.Bytes)
-	name, us := s.Ceiling(true)
-	if us <= 0 || s.TimeUS/us < minGain {
-		return nil
-	}
-	gain, doubt := s.TimeUS/us, ""
-	if !s.Settled() {
-		doubt = " (an indication: this time has not settled)"
-	}
-	text := fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s", settingName(set), unit.FormatBytes(c.Bytes), c.Best,
-		formatShare(us, s.TimeUS), name)
+	gain := best.TimeUS / us
+	text := fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s", settingName(c.setting), unit.FormatBytes(c.bytes),
+		c.winner(), formatShare(us, best.TimeUS), name)
 	if gain > wrongPathGain {
 		return []advice{{gain, fmt.Sprintf("%s, %.0fx too slow: find out which path the data takes (through host memory, "+
-			"a slower link, a copy) before changing the kernel%s.", text, gain, doubt)}}
+			"a slower link, a copy) before changing the kernel.", text, gain)}}
 	}
-	return []advice{{gain, fmt.Sprintf("%s; a better kernel could be up to %.2fx faster%s.", text, gain, doubt)}}
+	return []advice{{gain, fmt.Sprintf("%s; a better kernel could be up to %.2fx faster.", text, gain)}}
 }
 
 // lossyAdvice names the size at which a quantised all-reduce gains most.
@@ -146,16 +146,18 @@ func lossyAdvice(set model.Series, samples []model.Sample) []advice {
 }
 
 // adviceSections lists the recommendations. If there are times but nothing to
-// recommend, the section says so, to show that the times were examined.
-func adviceSections(list []advice, samples []model.Sample) []bench.Section {
+// recommend, the section is one line.
+func adviceSections(r *results) []bench.Section {
 	var text string
-	switch {
-	case len(list) > 0:
+	switch resolved := lists.Filter(r.contests, contest.resolved); {
+	case len(r.advice) > 0:
 		text = "Sorted by predicted gain.\n"
-		for i, a := range list[:min(len(list), 12)] {
+		for i, a := range r.advice[:min(len(r.advice), 12)] {
 			text += fmt.Sprintf("\n%d. %s", i+1, a.text)
 		}
-	case len(samples) > 0:
+	case len(r.contests) > 0 && len(resolved) == 0:
+		text = "Not resolved: " + notResolved(r.contests) + "."
+	case len(r.contests) > 0:
 		text = fmt.Sprintf("None: these times show no gain of %.2fx or more beyond their noise.", minGain)
 	default:
 		return nil

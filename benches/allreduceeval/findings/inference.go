@@ -49,12 +49,17 @@ func modelsOf(rows []journal.Row) []llm.Model {
 }
 
 // inferenceSections estimates what the times mean for language models: a table of
-// steps, and one conclusion for each model.
-func inferenceSections(rows []journal.Row, samples []model.Sample) []bench.Section {
-	models := modelsOf(rows)
-	exact := exactSamples(samples)
-	if len(exact) == 0 || len(models) == 0 {
+// steps, and one conclusion for each model. It uses resolved comparisons only.
+func inferenceSections(r *results) []bench.Section {
+	section := bench.Section{Title: "What it means for LLM inference", Lead: true}
+	models := modelsOf(r.rows)
+	if len(r.contests) == 0 || len(models) == 0 {
 		return nil
+	}
+	exact := exactSamples(resolvedSamples(r.contests))
+	if len(exact) == 0 {
+		section.Text = "Not resolved: " + notResolved(r.contests) + "."
+		return []bench.Section{section}
 	}
 	ranks := slices.MaxFunc(exact, func(a, b model.Sample) int { return a.Ranks - b.Ranks }).Ranks
 	curve, err := model.TableOf("of this run", "", model.BestAlgorithm, exact)
@@ -62,23 +67,25 @@ func inferenceSections(rows []journal.Row, samples []model.Sample) []bench.Secti
 	if err != nil || gpuErr != nil || ranks < 2 {
 		return nil
 	}
-	table := [][]string{{"model", "step", "message", "all-reduces", "each takes", "together",
+	used := lists.Filter(exact, func(s model.Sample) bool { return s.Ranks == ranks })
+	section.Table = [][]string{{"model", "step", "message", "all-reduces", "each takes", "together",
 		"rest of the step, at least", "share"}}
 	var lines []string
 	for _, m := range models {
 		decode, decodeErr := llm.Impact(m, gpu, llm.Tensor, ranks, decodeTokens, curve)
 		prefill, prefillErr := llm.Impact(m, gpu, llm.Tensor, ranks, prefillTokens, curve)
-		table = append(table, stepRow(m, "decode", decodeTokens, decode, decodeErr),
+		section.Table = append(section.Table, stepRow(m, "decode", decodeTokens, decode, decodeErr),
 			stepRow(m, "prefill", prefillTokens, prefill, prefillErr))
-		lines = append(lines, fmt.Sprintf("- **%s:** %s", m.Title, conclusion(m, decode, decodeErr, prefill, prefillErr)))
+		lines = append(lines, r.cited.cite("llm", fmt.Sprintf("- **%s:** %s", m.Title,
+			conclusion(m, decode, decodeErr, prefill, prefillErr)), used))
 	}
-	text := fmt.Sprintf("The estimated cost of the fastest exact all-reduce at each size for a model that is "+
+	section.Text = fmt.Sprintf("The estimated cost of the fastest exact all-reduce at each size for a model that is "+
 		"spread over %d "+
 		"ranks, next to the least time that %s needs for the rest of the step "+
 		"(reading the weights or multiplying), without overlap. This is arithmetic on the times of this run; no model ran. "+
 		"`--%s` names other models; the bench `llm-impact` has more steps.\n\n%s",
 		ranks, gpu.Name, ModelsOption, strings.Join(lines, "\n"))
-	return []bench.Section{{Title: "What it means for LLM inference", Lead: true, Text: text, Table: table}}
+	return []bench.Section{section}
 }
 
 func stepRow(m llm.Model, phase string, tokens int, s llm.Step, err error) []string {

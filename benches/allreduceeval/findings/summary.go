@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -21,8 +22,17 @@ import (
 )
 
 // timedRows returns the rows with times. Imported rows may have no part.
-func timedRows(rows []journal.Row) []journal.Row {
-	return lists.Filter(rows, func(r journal.Row) bool { return r.Part == matrix.Performance || r.Part == "" })
+func timedRows(rows []journal.Row) []journal.Row { return lists.Filter(rows, isTimed) }
+
+// samplesOf returns the samples of the timed rows. Their indices refer to rows.
+func samplesOf(rows []journal.Row) []model.Sample {
+	timed := slices.Clone(rows)
+	for i := range timed {
+		if !isTimed(timed[i]) {
+			timed[i] = journal.Row{}
+		}
+	}
+	return model.SamplesOf(timed)
 }
 
 // Sections returns the report's text, most important first: what is known, what it
@@ -30,21 +40,37 @@ func timedRows(rows []journal.Row) []journal.Row {
 // run; those without a row count as required cells that did not run.
 func Sections(rows []journal.Row, required []plan.Task) []bench.Section {
 	cells := cellsOf(rows, required)
-	samples := model.SamplesOf(timedRows(rows))
-	curves := model.Fit(samples)
-	warnings := model.Check(samples)
-	advice := recommend(cells, samples)
-	out := []bench.Section{{Title: "In short", Lead: true,
-		Text: summarize(rows, cells, samples, curves, warnings, advice)}}
-	return slices.Concat(out, claimSections(rows), adviceSections(advice, samples), inferenceSections(rows, samples),
+	samples := samplesOf(rows)
+	r := results{rows: rows, cells: cells, samples: samples, contests: contests(rows, samples), curves: model.Fit(samples),
+		warnings: model.Check(samples)}
+	r.advice = recommend(&r)
+	short := bench.Section{Title: "In short", Lead: true, Text: r.summarize()}
+	lead, best := slices.Concat(claimSections(rows), adviceSections(&r), inferenceSections(&r)), r.bestSections()
+	var cited []bench.Section
+	if len(r.cited.list) > 0 {
+		cited = append(cited, decl.EvidenceSection(r.cited.list))
+	}
+	return slices.Concat([]bench.Section{short}, lead,
 		matrixSections(cells), testSections(cells), contractSections(cells), failureSections(cells),
-		checkSections(warnings, len(samples)), bestSections(samples), fitSections(curves), timeSections(samples),
-		gapSections(rows, cells, samples))
+		checkSections(r.warnings, len(samples)), best, fitSections(r.curves), timeSections(samples),
+		gapSections(rows, cells, samples), cited)
+}
+
+// results holds what the sections are made from.
+type results struct {
+	rows     []journal.Row
+	cells    []cell
+	samples  []model.Sample
+	contests []contest
+	curves   []model.Curve
+	warnings []model.Warning
+	advice   []advice
+	cited    evidence
 }
 
 // summarize returns the lines that a reader with one minute needs.
-func summarize(rows []journal.Row, cells []cell, samples []model.Sample, curves []model.Curve, warnings []model.Warning,
-	advice []advice) string {
+func (r *results) summarize() string {
+	rows, cells, samples := r.rows, r.cells, r.samples
 	lines := append([]string{verdictLine(rows, cells, samples)}, claimLine(rows)...)
 	add := func(format string, args ...any) { lines = append(lines, "- "+fmt.Sprintf(format, args...)) }
 	if fault := plantedFault(rows); fault != "" {
@@ -63,10 +89,10 @@ func summarize(rows []journal.Row, cells []cell, samples []model.Sample, curves 
 		add("**Not measured:** %s executed, so they have not passed (%s).",
 			unit.Counted(n, "required point was never", "required points were never"), strings.Join(why, "; "))
 	}
-	lines = slices.Concat(lines, warningLines(warnings, len(samples)), tableLines(rows, samples), choiceLines(samples),
-		timeLines(samples, curves))
-	if len(advice) > 0 {
-		add("**Next:** %s", advice[0].text)
+	lines = slices.Concat(lines, warningLines(r.warnings, len(samples)), tableLines(rows, samples), r.choiceLines(),
+		r.timeLines())
+	if len(r.advice) > 0 {
+		add("**Next:** %s", r.advice[0].text)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -206,89 +232,118 @@ func correctnessLine(cells []cell) string {
 	return line
 }
 
-// choiceLines names the fastest algorithm at each size, one line for each setting. It
-// uses settled times only, and names two algorithms if their intervals overlap.
-func choiceLines(samples []model.Sample) (lines []string) {
-	choices := model.Best(exactSamples(samples))
-	if len(choices) == 1 {
+// choiceLines names the fastest algorithm at each size, one line for each setting. If no
+// comparison is resolved, there is one line for all settings.
+func (r *results) choiceLines() (lines []string) {
+	compared := lists.Filter(r.contests, func(c contest) bool { return len(c.samples) > 1 || !c.resolved() })
+	if len(compared) == 0 {
 		return nil
 	}
-	for _, g := range lists.GroupBy(choices, func(c model.Choice) model.Series { return c.Setting }) {
+	if !slices.ContainsFunc(compared, contest.resolved) {
+		return []string{"- **Fastest:** not resolved: " + notResolved(compared) + "."}
+	}
+	for _, g := range lists.GroupBy(compared, func(c contest) model.Series { return c.setting }) {
 		line := fmt.Sprintf("- **Fastest, %s:** ", settingName(g.Key))
-		if !slices.ContainsFunc(g.Items, model.Choice.Settled) {
-			lines = append(lines, line+"not known, because no time has settled.")
+		known := lists.Filter(g.Items, contest.resolved)
+		open := lists.Filter(g.Items, func(c contest) bool { return !c.resolved() })
+		var parts []string
+		var used []model.Sample
+		for _, run := range winnerRuns(known) {
+			where := "at " + unit.FormatBytes(run[0].bytes)
+			if last := run[len(run)-1].bytes; last > run[0].bytes {
+				where = fmt.Sprintf("from %s to %s", unit.FormatBytes(run[0].bytes), unit.FormatBytes(last))
+			}
+			parts = append(parts, run[0].winner()+" "+where)
+			for _, c := range run {
+				used = append(used, c.samples...)
+			}
+		}
+		if len(open) > 0 {
+			sizes := lists.Map(open, func(c contest) string { return unit.FormatBytes(c.bytes) })
+			parts = append(parts, fmt.Sprintf("not resolved at %s (%s)", strings.Join(sizes, ", "), notResolved(open)))
+		}
+		lines = append(lines, r.cited.cite("fastest", line+strings.Join(parts, ", ")+launchText(used)+".", used))
+	}
+	return lines
+}
+
+// winnerRuns groups neighbouring contests of one setting that have the same winner.
+func winnerRuns(list []contest) (runs [][]contest) {
+	for i, c := range list {
+		if i > 0 && list[i-1].winner() == c.winner() {
+			runs[len(runs)-1] = append(runs[len(runs)-1], c)
+		} else {
+			runs = append(runs, []contest{c})
+		}
+	}
+	return runs
+}
+
+// timeLines states, for each setting, the fastest time at the largest size, its distance from
+// the limit, and what determines it. Settings without a result share one line.
+func (r *results) timeLines() (lines []string) {
+	var open []contest
+	for _, g := range lists.GroupBy(r.contests, func(c contest) model.Series { return c.setting }) {
+		c := g.Items[len(g.Items)-1]
+		if !c.resolved() {
+			open = append(open, c)
 			continue
 		}
-		var parts []string
-		for i := 0; i < len(g.Items); {
-			first := g.Items[i]
-			best, last := fastestName(first), first
-			for ; i < len(g.Items) && fastestName(g.Items[i]) == best; i++ {
-				last = g.Items[i]
-			}
-			where := "at " + unit.FormatBytes(first.Bytes)
-			if last.Bytes > first.Bytes {
-				where = fmt.Sprintf("from %s to %s", unit.FormatBytes(first.Bytes), unit.FormatBytes(last.Bytes))
-			}
-			parts = append(parts, best+" "+where)
-		}
-		lines = append(lines, line+strings.Join(parts, ", ")+".")
-	}
-	return lines
-}
-
-// fastestName names the fastest algorithm at a size: one, two if they are even, or
-// "not known".
-func fastestName(c model.Choice) string {
-	switch {
-	case !c.Settled():
-		return "not known"
-	case c.Second != "" && c.Tied:
-		return c.Best + " or " + c.Second
-	}
-	return c.Best
-}
-
-// timeLines states, for each setting, the time at the largest size, its distance from
-// the limit, and what determines it.
-func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
-	for _, g := range bySetting(exactSamples(samples)) {
-		mine := g.Items
-		if named := lists.Filter(mine, func(s model.Sample) bool { return s.Algorithm != matrix.Auto }); len(named) > 0 {
-			mine = named // otherwise only auto was timed
-		}
-		settled := lists.Filter(mine, model.Sample.Settled)
-		if len(settled) > 0 {
-			mine = settled
-		}
-		best := slices.MinFunc(mine, func(a, b model.Sample) int {
-			return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.TimeUS, b.TimeUS))
-		})
+		best := c.samples[0]
 		line := fmt.Sprintf("- **Speed, %s:** at %s the fastest is %s with %s, a busbw of %s GB/s", settingName(g.Key),
-			unit.FormatBytes(best.Bytes), best.Algorithm, formatTime(best), unit.FormatSig(best.BusBW(), 3))
-		if len(settled) == 0 {
-			line += " (an indication: no time here has a narrow 95 % interval)"
+			unit.FormatBytes(c.bytes), c.winner(), formatTime(best), unit.FormatSig(best.BusBW(), 3)) + c.limitText()
+		if curve, ok := lists.First(r.curves, func(k model.Curve) bool { return k.Series == best.Series }); ok &&
+			curve.Fitted() && r.allSettled(best.Series) {
+			line += "; " + curve.Bounds()
 		}
-		name, us := best.Ceiling(true)
-		reached := fmt.Sprintf("%s of the limit %s", formatShare(us, best.TimeUS), name)
-		switch {
-		case us <= 0:
-			line += ", with no limit to compare it with"
-		case best.AboveLimit():
-			line += fmt.Sprintf(", **%s, which is impossible**: the limit or the time is wrong", reached)
-		case us > best.TimeUS:
-			line += fmt.Sprintf(", %s, which is within the uncertainty of such a limit", reached)
-		default:
-			line += ", " + reached + otherRates(best, name)
+		if len(c.samples) == 1 {
+			line += "; no other algorithm was timed"
 		}
-		for _, c := range curves {
-			if c.Series == best.Series && c.Fitted() {
-				line += "; " + c.Bounds()
-			}
-		}
-		lines = append(lines, line+".")
+		lines = append(lines, r.cited.cite("speed", line+launchText(c.samples)+".", c.samples))
+	}
+	if len(open) > 0 {
+		lines = append(lines, fmt.Sprintf("- **Speed:** fastest at %s not resolved: %s.",
+			unit.FormatBytes(open[0].bytes), notResolved(open)))
 	}
 	return lines
+}
+
+// launchText warns if each of the samples comes from a single launch, because launches differ
+// by more than the samples of one.
+func launchText(samples []model.Sample) string {
+	if slices.ContainsFunc(samples, func(s model.Sample) bool {
+		return len(s.Rows) > 1 || s.Kind != string(journal.Measured)
+	}) {
+		return ""
+	}
+	return "; one launch each"
+}
+
+// allSettled reports whether all times of a series have settled, so that a line through them
+// means something.
+func (r *results) allSettled(s model.Series) bool {
+	return !slices.ContainsFunc(r.samples, func(x model.Sample) bool { return x.Series == s && !x.Settled() })
+}
+
+// limitText compares the fastest time with the limit that is common to all algorithms of the
+// contest, and with its own.
+func (c contest) limitText() string {
+	best := c.samples[0]
+	name, own := best.Ceiling(true)
+	common := c.commonLimit(name)
+	reached := fmt.Sprintf("%s of the limit %s", formatShare(own, best.TimeUS), name)
+	switch {
+	case own <= 0:
+		return ", with no limit to compare it with"
+	case best.AboveLimit():
+		return fmt.Sprintf(", **%s, which is impossible**: the limit or the time is wrong", reached)
+	case own > best.TimeUS:
+		return fmt.Sprintf(", %s, which is within the uncertainty of such a limit", reached)
+	case common > 0 && common < own*0.99:
+		return fmt.Sprintf(", %s of the limit %s for the least traffic that any of the algorithms needs (%s for its own)",
+			formatShare(common, best.TimeUS), name, formatShare(own, best.TimeUS))
+	}
+	return ", " + reached + otherRates(best, name)
 }
 
 // otherRates returns the shares of a link's other published rates (raw, line,
@@ -305,7 +360,7 @@ func otherRates(s model.Sample, limit string) (text string) {
 
 // Exports returns tuning.json, the table that algorithm=auto reads.
 func Exports(rows []journal.Row) ([]bench.File, error) {
-	own := tunable(model.SamplesOf(timedRows(rows)))
+	own := tunable(samplesOf(rows))
 	if len(own) == 0 {
 		return nil, nil
 	}

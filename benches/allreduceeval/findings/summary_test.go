@@ -70,15 +70,16 @@ func TestPartState(t *testing.T) {
 func TestInference(t *testing.T) {
 	var samples []model.Sample
 	for bytes := int64(1 << 10); bytes <= 16<<20; bytes *= 4 {
-		samples = append(samples, model.Sample{Bytes: bytes, TimeUS: 20 + float64(bytes)/1e5,
+		us := 20 + float64(bytes)/1e5
+		samples = append(samples, model.Sample{Bytes: bytes, TimeUS: us, LowUS: us, HighUS: us,
 			Series: model.Series{Algorithm: "ring", Ranks: 4, DType: "bf16"}})
 	}
 	section := func(samples []model.Sample, models string) string {
-		rows := []journal.Row{{Part: matrix.Performance}}
+		r := resultsOf(samples...)
 		if models != "" {
-			rows[0].Options = rows[0].Options.With(ModelsOption, point.StringValue(models))
+			r.rows[0].Options = r.rows[0].Options.With(ModelsOption, point.StringValue(models))
 		}
-		s := inferenceSections(rows, samples)
+		s := inferenceSections(r)
 		if len(s) != 1 || len(s[0].Table) != 1+2*strings.Count(s[0].Text, "\n- ") {
 			t.Fatalf("%+v", s)
 		}
@@ -96,7 +97,7 @@ func TestInference(t *testing.T) {
 		!strings.Contains(text, "prefill is not known: the run has no times at 16Mi") {
 		t.Error(text)
 	}
-	if inferenceSections(nil, nil) != nil || CheckModels("llama3-8b,lama") == nil {
+	if inferenceSections(&results{}) != nil || CheckModels("llama3-8b,lama") == nil {
 		t.Error("there is a section without times, or an unknown model is accepted")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/model"
@@ -94,36 +95,81 @@ func fitSections(curves []model.Curve) []bench.Section {
 		Table: table})
 }
 
-// bestSections lists the fastest algorithm at each size, and the crossovers.
-func bestSections(samples []model.Sample) []bench.Section {
+// bestSections lists the fastest algorithm at each size with the crossovers, and the entries
+// of tuning.json. If no comparison is resolved, the first is one line.
+func (r *results) bestSections() []bench.Section {
+	best := bench.Section{Title: "Best algorithm by size"}
+	resolved := lists.Filter(r.contests, contest.resolved)
+	switch {
+	case len(r.contests) == 0:
+		return nil
+	case len(resolved) == 0:
+		best.Text = "Not resolved: " + notResolved(r.contests) + "."
+	default:
+		best.Text = "The fastest algorithm with exact sums, where all of them ran and have settled. If the 95 % " +
+			"intervals do not separate algorithms, all are named."
+		best.Table = contestTable(r.contests)
+		if lines := r.crossoverLines(resolved); len(lines) > 0 {
+			best.Text += "\n\nCrossovers:\n\n" + strings.Join(lines, "\n")
+		}
+	}
+	return append([]bench.Section{best}, tuningSections(r.samples)...)
+}
+
+// contestTable has a line for each setting and size.
+func contestTable(list []contest) [][]string {
 	table := [][]string{{"setting", "size", "fastest", "time", "second", "second takes longer by"}}
-	for _, c := range model.Best(exactSamples(samples)) {
-		longer := ""
-		if c.Second != "" {
-			longer = fmt.Sprintf("%.0f %%", 100*c.Margin)
+	for _, c := range list {
+		line := []string{settingName(c.setting), unit.FormatBytes(c.bytes), "not resolved: " + c.unresolved, "", "", ""}
+		if c.resolved() {
+			line[2], line[3] = c.winner(), formatTime(c.samples[0])
+			if len(c.samples) > 1 {
+				second := c.samples[1]
+				line[4], line[5] = second.Algorithm, fmt.Sprintf("%.0f %%", 100*(second.TimeUS/c.samples[0].TimeUS-1))
+			}
 		}
-		best := fastestName(c)
-		if !c.Settled() {
-			best = c.Best + " (not settled)"
+		table = append(table, line)
+	}
+	return table
+}
+
+// crossoverLines names the sizes at which another algorithm becomes the fastest.
+func (r *results) crossoverLines(resolved []contest) (lines []string) {
+	samples := exactSamples(resolvedSamples(resolved))
+	for _, x := range model.Crossovers(samples) {
+		both := lists.Filter(samples, func(s model.Sample) bool {
+			return settingOf(s.Series) == x.Setting && (s.Algorithm == x.From || s.Algorithm == x.To)
+		})
+		lines = append(lines, r.cited.cite("crossover",
+			fmt.Sprintf("- %s: %s up to %s, then %s", settingName(x.Setting), x.From,
+				unit.FormatBytesApprox(float64(x.Bytes)), x.To), both))
+	}
+	return lines
+}
+
+// tuningSections lists exactly the entries that this run adds to tuning.json.
+func tuningSections(samples []model.Sample) []bench.Section {
+	own := tunable(samples)
+	if len(own) == 0 {
+		return nil
+	}
+	entries, err := model.TuningEntries(own)
+	if err != nil {
+		return []bench.Section{{Title: "Tuning table", Text: "None: " + err.Error() + "."}}
+	}
+	table := [][]string{{"buffers", "ranks", "types", "up to", "algorithm"}}
+	for _, e := range entries {
+		algorithm := e.Algorithm
+		if e.ChunkBytes > 0 {
+			algorithm += fmt.Sprintf(" in chunks of %s", unit.FormatBytes(int64(e.ChunkBytes)))
 		}
-		table = append(table, []string{settingName(c.Setting), unit.FormatBytes(c.Bytes), best, formatTime(c.Sample),
-			c.Second,
-			longer})
+		types := strings.Join(lists.Map(e.DTypes, dtype.DType.String), ", ")
+		table = append(table, []string{e.Buffers, fmt.Sprint(e.MinRanks), types, unit.FormatBytes(int64(e.MaxBytes)),
+			algorithm})
 	}
-	var lines []string
-	for _, x := range model.Crossovers(exactSamples(samples)) {
-		lines = append(lines, fmt.Sprintf("- %s: %s up to %s, then %s", settingName(x.Setting), x.From,
-			unit.FormatBytesApprox(float64(x.Bytes)), x.To))
-	}
-	text := "The fastest algorithm with exact sums, among times that have settled. If the 95 % intervals do not " +
-		"separate two algorithms, both are named."
-	if len(tunable(samples)) > 0 {
-		text += " `tuning.json` holds these choices for `algorithm=auto`."
-	}
-	if len(lines) > 0 {
-		text += "\n\nCrossovers:\n\n" + strings.Join(lines, "\n")
-	}
-	return tableSection(bench.Section{Title: "Best algorithm by size", Text: text, Table: table})
+	return []bench.Section{{Title: "Tuning table", Text: "The entries that this run adds to `tuning.json`, for " +
+		"`algorithm=auto` on this host or kind of GPU. An entry differs from the present choice only where another " +
+		"algorithm is faster beyond the 95 % intervals; otherwise it repeats that choice.", Table: table}}
 }
 
 // timeSections lists every sample with its bandwidths and its share of every limit.

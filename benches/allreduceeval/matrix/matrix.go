@@ -100,6 +100,7 @@ func (s Size) String() string {
 
 // The sets of sizes, which are the values of the axis sizes.
 const (
+	Smoke = "smoke" // the fewest that touch whole and incomplete blocks
 	Quick = "quick"
 	Wide  = "wide" // the range of the full set, 8 KiB to 64 MiB, in few steps
 	Full  = "full"
@@ -110,6 +111,8 @@ func Sizes(set string) ([]Size, error) {
 	const k, m = 1 << 10, 1 << 20
 	list := []Size{{}, {Extra: 1}}
 	switch set {
+	case Smoke:
+		return append(list, Size{Bytes: 8 * k, Extra: 1}), nil
 	case Quick:
 		return append(list, Size{Bytes: 8 * k}, Size{Bytes: 8 * k, Extra: 1}, Size{Bytes: m, Extra: -1},
 			Size{Bytes: m, Extra: -1, Streamed: true}), nil
@@ -121,7 +124,7 @@ func Sizes(set string) ([]Size, error) {
 	case Full:
 		return append(list, PowersOfTwo(8*k, 64*m)...), nil
 	}
-	return nil, suggest.Unknown("set of sizes", set, []string{Quick, Wide, Full})
+	return nil, suggest.Unknown("set of sizes", set, []string{Smoke, Quick, Wide, Full})
 }
 
 // PowersOfTwo returns the powers of two from one number of bytes to another, each

@@ -204,7 +204,7 @@ type Option struct {
 // Profile is a named set of axis values. Flags for single axes override it.
 type Profile struct {
 	Name string
-	Axes [][2]string // axis and SPEC
+	Axes [][2]string // axis and SPEC, or "only" and an expression
 }
 
 // Tuning holds the defaults of the tune command for a bench.

@@ -55,19 +55,26 @@ func taken(name string) bool {
 	return name == bench.BackendName || name == "part" || slices.Contains(fixedNames(), normal(name))
 }
 
-// preset returns the axis values that --profile selects.
-func preset(b *bench.Bench, name string) (list []plan.Assign, err error) {
+// preset returns the axis values and the expressions of --only that --profile selects.
+func preset(b *bench.Bench, name string) (axes []plan.Assign, only []string, err error) {
 	if name == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if len(b.Profiles) == 0 {
-		return nil, fmt.Errorf("bench %s has no profiles: leave --profile out", b.Name)
+		return nil, nil, fmt.Errorf("bench %s has no profiles: leave --profile out", b.Name)
 	}
 	p, err := suggest.Find("profile", name, b.Profiles, func(p decl.Profile) string { return p.Name })
 	if err != nil {
-		return nil, fmt.Errorf("bench %s: %w", b.Name, err)
+		return nil, nil, fmt.Errorf("bench %s: %w", b.Name, err)
 	}
-	return lists.Map(p.Axes, func(a [2]string) plan.Assign { return plan.Assign{Name: a[0], Text: a[1]} }), nil
+	for _, a := range p.Axes {
+		if a[0] == "only" {
+			only = append(only, a[1])
+		} else {
+			axes = append(axes, plan.Assign{Name: a[0], Text: a[1]})
+		}
+	}
+	return axes, only, nil
 }
 
 // benchFlag is the flag of an axis or option.

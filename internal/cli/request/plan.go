@@ -85,7 +85,7 @@ func (r Run) Plans() ([]Planned, error) {
 func (r Run) plan(b *bench.Bench) (Planned, error) {
 	f, several := r.Flags, len(r.Benches) > 1
 	axes, options := r.Read(b)
-	chosen, err := preset(b, f.Profile)
+	chosen, only, err := preset(b, f.Profile)
 	if err != nil {
 		return Planned{}, err
 	}
@@ -95,7 +95,7 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 	}
 	req := plan.Request{
 		Axes: slices.Concat(filled, chosen, applicable(b, f.Axes, several), axes), Envs: f.Envs,
-		Skips: applicable(b, f.Skips, several), Only: f.Only,
+		Skips: applicable(b, f.Skips, several), Only: slices.Concat(only, f.Only),
 		Options: options, Trials: f.Trials, Seed: f.Seed, Threads: f.Threads, Bind: f.Bind,
 		Sampling: f.Sampling, Environ: r.identityEnv(),
 	}

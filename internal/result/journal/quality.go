@@ -155,7 +155,7 @@ const noiseWarning = "noise: "
 // Judge sets the quality of a measured row and adds warnings about steal, load, GPUs and
 // other kernbench processes. Warnings about the samples are there already.
 func (r *Row) Judge() {
-	if r.Status != OK || r.Kind != Measured {
+	if r.Status != OK || r.Kind != Measured || r.Details[UntimedDetail] != "" {
 		return
 	}
 	d := r.Disturbance()

@@ -91,3 +91,16 @@ func TestJudge(t *testing.T) {
 		}
 	}
 }
+
+// Load cannot disturb a row that does not depend on time, so such a row is never measured again.
+func TestUntimedRowsAreNotDisturbed(t *testing.T) {
+	for untimed, want := range map[string]Quality{"": QualityDisturbed, "yes": ""} {
+		busy := 0.9
+		r := Row{Status: OK, Kind: Measured, Load: &Load{Steal: 0.5, Foreign: &busy},
+			Details: map[string]string{UntimedDetail: untimed}}
+		r.Judge()
+		if r.Quality != want || (len(r.Warnings) > 0) != (want != "") {
+			t.Errorf("untimed %q: quality %q, %q", untimed, r.Quality, r.Warnings)
+		}
+	}
+}

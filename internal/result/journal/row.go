@@ -152,6 +152,10 @@ const (
 // or "not validated". Every table of rows shows it.
 const ValidatedByDetail = "validated_by"
 
+// UntimedDetail names the detail of rows whose results do not depend on time, such as
+// correctness cells. Load cannot disturb them, so they are never measured again for it.
+const UntimedDetail = "untimed"
+
 // MachineDetails returns the names of the details that describe a simulated machine.
 func MachineDetails() []string { return []string{FabricDetail, TopologyDetail, HashDetail, KindDetail} }
 

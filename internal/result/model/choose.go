@@ -147,9 +147,9 @@ func crossing(times timesBySize, from, to string, a, b int64) int64 {
 // of the built-in table follow, so that all other calls keep their choice. It is an error
 // if no sample supports an entry.
 func Tuning(samples []Sample) ([]byte, error) {
-	entries := entriesOf(samples)
-	if len(entries) == 0 {
-		return nil, errors.New("making a tuning table: no named algorithm was measured on buffers of a known kind")
+	entries, err := TuningEntries(samples)
+	if err != nil {
+		return nil, fmt.Errorf("making a tuning table: %w", err)
 	}
 	lines, err := lists.TryMap(append(entries, tuning.Default().Entries()...), func(e tuning.Entry) (string, error) {
 		line, err := json.Marshal(e)
@@ -163,6 +163,16 @@ func Tuning(samples []Sample) ([]byte, error) {
 		return nil, fmt.Errorf("making a tuning table: %w", err)
 	}
 	return text, nil
+}
+
+// TuningEntries returns the entries that the samples add to a tuning table, in the order of
+// the table.
+func TuningEntries(samples []Sample) ([]tuning.Entry, error) {
+	entries := entriesOf(samples)
+	if len(entries) == 0 {
+		return nil, errors.New("no named algorithm was measured on buffers of a known kind")
+	}
+	return entries, nil
 }
 
 // condition holds the fields of a tuning entry other than the size and the element types.

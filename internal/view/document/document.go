@@ -21,28 +21,35 @@ import (
 // Document is the report of a run. Fields without a JSON name are not sent to the
 // web page, which shows rows and figures in its own way.
 type Document struct {
-	Title    string    `json:"-"`
-	Subtitle string    `json:"-"`
-	Counts   []Count   `json:"-"`
-	Summary  string    `json:"summary"`
-	Remarks  []string  `json:"remarks"`
-	Sections []Section `json:"sections"` // those with Lead come before the summary
-	Figures  []Figure  `json:"figures"`
-	NoFigure string    `json:"no_figure,omitempty"` // why there is no figure
-	Tables   []Table   `json:"-"`                   // the rows, one table per bench or part
-	Omitted  string    `json:"-"`                   // a sentence about rows that Tables does not have
-	Facts    []Fact    `json:"facts"`
-	Inputs   []Fact    `json:"-"` // input files with their hashes
-	Environ  []Fact    `json:"-"`
-	Commands []string  `json:"commands"` // that made the rows
-	Redraw   string    `json:"-"`        // the command that writes these views again
-	Alone    bool      `json:"-"`        // the document has no other files beside it
+	Title    string     `json:"-"`
+	Subtitle string     `json:"-"`
+	Counts   []Count    `json:"-"`
+	Summary  string     `json:"summary"`
+	Remarks  []string   `json:"remarks"`
+	Sections []Section  `json:"sections"` // those with Lead come before the summary
+	Figures  []Figure   `json:"figures"`
+	NoFigure string     `json:"no_figure,omitempty"` // why there is no figure
+	Tables   []Table    `json:"-"`                   // the rows, one table per bench or part
+	Omitted  string     `json:"-"`                   // a sentence about rows that Tables does not have
+	Evidence []Evidence `json:"-"`                   // rows behind generated sentences
+	Facts    []Fact     `json:"facts"`
+	Inputs   []Fact     `json:"-"` // input files with their hashes
+	Environ  []Fact     `json:"-"`
+	Commands []string   `json:"commands"` // that made the rows
+	Redraw   string     `json:"-"`        // the command that writes these views again
+	Alone    bool       `json:"-"`        // the document has no other files beside it
 }
 
 // Count is the number of rows with one status.
 type Count struct {
 	N      int
 	Status journal.Status
+}
+
+// Evidence lists the rows behind a generated sentence, which ends in the ID in brackets.
+type Evidence struct {
+	ID   string
+	Rows []string // one line each
 }
 
 // Fact is one line of the provenance.
@@ -158,6 +165,7 @@ type Block struct {
 type Span struct {
 	Text       string
 	Code, Bold bool
+	Link       string `json:",omitempty"` // ID of the sentence whose rows it leads to
 }
 
 var (
@@ -218,7 +226,7 @@ func parseSpans(s string) []Span {
 		case last >= 0 && out[last].Code == code && out[last].Bold == bold:
 			out[last].Text += text
 		default:
-			out = append(out, Span{text, code, bold})
+			out = append(out, Span{Text: text, Code: code, Bold: bold})
 		}
 	}
 	for {
@@ -245,4 +253,50 @@ func parseSpans(s string) []Span {
 			s = s[i+1:]
 		}
 	}
+}
+
+var citationRE = regexp.MustCompile(`\[([a-z]+-[0-9]+)\]`)
+
+// linkEvidence turns the IDs of sentences in the sections' texts into links. Only IDs with rows
+// become links.
+func linkEvidence(sections []Section, list []Evidence) {
+	known := map[string]bool{}
+	for _, e := range list {
+		known[e.ID] = true
+	}
+	for _, s := range sections {
+		for _, b := range s.Blocks {
+			for i, item := range b.Items {
+				b.Items[i] = linkSpans(item, known)
+			}
+		}
+	}
+}
+
+func linkSpans(item []Span, known map[string]bool) (out []Span) {
+	for _, span := range item {
+		rest := span.Text
+		for !span.Code {
+			at := citationRE.FindStringSubmatchIndex(rest)
+			if at == nil || !known[rest[at[2]:at[3]]] {
+				break
+			}
+			if at[0] > 0 {
+				out = append(out, Span{Text: rest[:at[0]], Bold: span.Bold})
+			}
+			out = append(out, Span{Text: rest[at[0]:at[1]], Link: rest[at[2]:at[3]]})
+			rest = rest[at[1]:]
+		}
+		if rest != "" {
+			span.Text = rest
+			out = append(out, span)
+		}
+	}
+	return out
+}
+
+// AddEvidence adds the rows behind sentences and links the sentences to them.
+func (d *Document) AddEvidence(list []Evidence) {
+	d.Evidence = list
+	linkEvidence(d.Sections, list)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -114,8 +115,9 @@ func Page(in Input) ([]byte, error) {
 func Document(in Input, rows []journal.Row) (doc document.Document, errs []error) {
 	h := &in.Run.Header
 	figures, noFigure, errs := Figures(in, rows)
-	sections, _, more := Sections(in, rows)
-	return document.Document{
+	all, _, more := Sections(in, rows)
+	sections, cited := decl.SplitEvidence(all)
+	doc = document.Document{
 		Title: cmp.Or(h.Bench, "kernbench run"), Subtitle: subtitle(h), Counts: countStatuses(rows),
 		Summary: Summary(in.Run, rows), Remarks: Remarks(in.Run, rows),
 		Sections: lists.Map(sections, document.NewSection),
@@ -123,7 +125,9 @@ func Document(in Input, rows []journal.Row) (doc document.Document, errs []error
 		NoFigure: noFigure,
 		Facts:    append(facts(h), earlierFacts(in.Run.Earlier)...), Environ: pairs(h.Environ), Inputs: pairs(h.Inputs),
 		Commands: commandLines(in.Run), Redraw: redrawLine(h),
-	}, append(errs, more...)
+	}
+	doc.AddEvidence(describeEvidence(cited, rows))
+	return doc, append(errs, more...)
 }
 
 // Sections returns the sections of a report: a warning if ranks shared a GPU, the

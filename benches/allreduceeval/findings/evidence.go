@@ -1,0 +1,182 @@
+package findings
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/model"
+)
+
+// evidence collects the rows behind generated sentences.
+type evidence struct {
+	numbers map[string]int // sentences so far, by kind
+	list    []decl.Evidence
+}
+
+// cite numbers a sentence that rests on samples and returns the sentence with its ID.
+func (e *evidence) cite(kind, sentence string, samples []model.Sample) string {
+	if e.numbers == nil {
+		e.numbers = map[string]int{}
+	}
+	e.numbers[kind]++
+	id := fmt.Sprintf("%s-%d", kind, e.numbers[kind])
+	var rows []int
+	for _, s := range samples {
+		rows = append(rows, s.Rows...)
+	}
+	slices.Sort(rows)
+	e.list = append(e.list, decl.Evidence{ID: id, Rows: slices.Compact(rows)})
+	return fmt.Sprintf("%s [%s]", sentence, id)
+}
+
+// contest is the comparison of all exact algorithms in one setting at one size. Sentences
+// about the fastest algorithm come from contests only.
+type contest struct {
+	setting model.Series
+	bytes   int64
+	samples []model.Sample // one for each named algorithm that has a time, the fastest first
+	others  []model.Sample // auto and lossy algorithms, which do not compete
+	// unresolved says why the fastest is not known: a candidate did not run, failed or has not
+	// settled. It is "" if the contest is resolved.
+	unresolved string
+}
+
+// contests returns the contests of all settings and sizes, in that order. The candidates of
+// a contest are all algorithms that the run timed on the same backend. An algorithm that was
+// skipped there, or needs something that the backend lacks, is no candidate.
+func contests(rows []journal.Row, samples []model.Sample) (list []contest) {
+	for _, g := range bySetting(samples) {
+		for _, at := range lists.GroupBy(g.Items, func(s model.Sample) int64 { return s.Bytes }) {
+			c := contest{setting: g.Key, bytes: at.Key}
+			for _, s := range at.Items {
+				if s.Algorithm == matrix.Auto || s.Algorithm == "" || lossy(s.Algorithm) {
+					c.others = append(c.others, s)
+				} else {
+					c.samples = append(c.samples, s)
+				}
+			}
+			slices.SortStableFunc(c.samples, func(a, b model.Sample) int {
+				return cmp.Or(cmp.Compare(a.TimeUS, b.TimeUS), cmp.Compare(a.Algorithm, b.Algorithm))
+			})
+			c.unresolved = c.whyUnresolved(rows)
+			list = append(list, c)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b contest) int {
+		return cmp.Or(a.setting.Compare(b.setting), cmp.Compare(a.bytes, b.bytes))
+	})
+	return list
+}
+
+// whyUnresolved returns the first reason why the fastest algorithm is not known.
+func (c contest) whyUnresolved(rows []journal.Row) string {
+	for _, name := range c.candidates(rows) {
+		s, ran := lists.First(c.samples, func(s model.Sample) bool { return s.Algorithm == name })
+		switch {
+		case !ran:
+			return name + " did not run"
+		case !s.Settled():
+			return name + " has not settled"
+		}
+	}
+	if len(c.samples) == 0 {
+		return "no named algorithm ran"
+	}
+	for _, s := range c.others {
+		if s.Algorithm == matrix.Auto && s.Settled() && c.samples[0].Slower(s) {
+			return fmt.Sprintf("auto took %s, less than every named algorithm", unit.FormatMicros(s.TimeUS))
+		}
+	}
+	return ""
+}
+
+// candidates returns the algorithms that must have run for the contest to be resolved.
+func (c contest) candidates(rows []journal.Row) (names []string) {
+	excused := map[string]bool{}
+	for _, r := range rows {
+		name := r.Point.At("algorithm").String()
+		if r.Backend != c.setting.Backend || name == "" || name == matrix.Auto || lossy(name) || !isTimed(r) {
+			continue
+		}
+		if r.Status == journal.Skipped || r.Status == journal.NotExecuted && r.Optional {
+			if r.NumRanks == nil || *r.NumRanks == c.setting.Ranks {
+				excused[name] = true
+			}
+			continue
+		}
+		names = append(names, name)
+	}
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	ran := func(name string) bool {
+		return slices.ContainsFunc(c.samples, func(s model.Sample) bool { return s.Algorithm == name })
+	}
+	return lists.Filter(names, func(name string) bool { return !excused[name] || ran(name) })
+}
+
+// isTimed reports whether a row belongs to the times. Imported rows may have no part.
+func isTimed(r journal.Row) bool { return r.Part == matrix.Performance || r.Part == "" }
+
+// resolved reports whether the fastest algorithm is known.
+func (c contest) resolved() bool { return c.unresolved == "" }
+
+// fastest returns the samples that are not significantly slower than the fastest. The contest
+// must be resolved.
+func (c contest) fastest() []model.Sample {
+	return lists.Filter(c.samples, func(s model.Sample) bool { return !s.Slower(c.samples[0]) })
+}
+
+// winner names the fastest algorithms: one, or several if their intervals do not separate them.
+func (c contest) winner() string {
+	names := lists.Map(c.fastest(), func(s model.Sample) string { return s.Algorithm })
+	slices.Sort(names)
+	if n := len(names); n > 1 {
+		return strings.Join(names[:n-1], ", ") + " or " + names[n-1]
+	}
+	return names[0]
+}
+
+// commonLimit returns the limit to compare all algorithms of the contest with: the least time
+// that any of them needs by the named ceiling. It returns 0 if a sample has no such limit.
+func (c contest) commonLimit(ceiling string) (us float64) {
+	for i, s := range c.samples {
+		limit, has := s.Limits[ceiling]
+		if !has {
+			return 0
+		}
+		if i == 0 || limit < us {
+			us = limit
+		}
+	}
+	return us
+}
+
+// resolvedSamples returns the samples of the resolved contests. Lossy algorithms and auto are
+// among them if they have settled.
+func resolvedSamples(list []contest) (samples []model.Sample) {
+	for _, c := range list {
+		if c.resolved() {
+			samples = slices.Concat(samples, c.samples, lists.Filter(c.others, model.Sample.Settled))
+		}
+	}
+	return samples
+}
+
+// notResolved returns one short line about contests without a result: the most frequent
+// reason, or that times have not settled.
+func notResolved(list []contest) string {
+	reasons := lists.GroupBy(list, func(c contest) string { return c.unresolved })
+	most := slices.MaxFunc(reasons, func(a, b lists.Group[string, contest]) int {
+		return cmp.Compare(len(a.Items), len(b.Items))
+	})
+	if len(reasons) == 1 || len(list) < 3 {
+		return most.Key
+	}
+	return fmt.Sprintf("%s, and %s", most.Key, unit.Plural(len(reasons)-1, "other reason"))
+}

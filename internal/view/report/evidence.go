@@ -1,0 +1,64 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/document"
+)
+
+// describeEvidence describes the rows behind generated sentences.
+func describeEvidence(list []decl.Evidence, rows []journal.Row) []document.Evidence {
+	return lists.Map(list, func(e decl.Evidence) document.Evidence {
+		return document.Evidence{ID: e.ID, Rows: lists.Map(e.Rows, func(i int) string { return describeRow(&rows[i]) })}
+	})
+}
+
+// describeRow returns a row as one line: its point, time, interval and quality.
+func describeRow(r *journal.Row) string {
+	what := strings.TrimSpace(r.Part + " " + r.Point.String())
+	if r.NumRanks != nil {
+		what += fmt.Sprintf(" ranks=%d", *r.NumRanks)
+	}
+	if r.Trial > 0 {
+		what += fmt.Sprintf(" trial=%d", r.Trial)
+	}
+	us, timed := r.Metrics["time_us"]
+	if r.Status != journal.OK || !timed {
+		return fmt.Sprintf("%s: %s", what, strings.Join(lists.NonEmpty(string(r.Status), r.Reason), ", "))
+	}
+	text := fmt.Sprintf("%s: %s", what, unit.FormatMicros(us))
+	if s := r.Stats.Get("time_us"); s.CILow != nil && s.CIHigh != nil {
+		text += fmt.Sprintf(", 95 %% from %s to %s", unit.FormatMicros(*s.CILow), unit.FormatMicros(*s.CIHigh))
+	}
+	return text + ", " + cmp.Or(r.Disturbed(), string(r.Quality), string(r.Kind))
+}
+
+// Why returns a generated sentence of a report by its ID, and the rows that it rests on.
+func Why(in Input, rows []journal.Row, id string) (sentence string, behind []journal.Row, err error) {
+	all, _, _ := Sections(in, rows)
+	sections, cited := decl.SplitEvidence(all)
+	ids := lists.Map(cited, func(e decl.Evidence) string { return e.ID })
+	e, found := lists.First(cited, func(e decl.Evidence) bool { return e.ID == id })
+	behind = lists.Map(e.Rows, func(i int) journal.Row { return rows[i] })
+	for _, s := range sections {
+		for line := range strings.SplitSeq(s.Text, "\n") {
+			if strings.HasSuffix(line, "["+id+"]") && sentence == "" {
+				sentence = strings.TrimLeft(strings.ReplaceAll(line, "**", ""), "- 0123456789.")
+			}
+		}
+	}
+	if !found && len(ids) == 0 {
+		return "", nil, fmt.Errorf("the report of run %s has no sentences with IDs", in.Run.ID())
+	}
+	if !found {
+		return "", nil, suggest.Unknown("sentence", id, ids)
+	}
+	return sentence, behind, nil
+}
