@@ -187,8 +187,8 @@ func vary(s *bench.State, m machine.Accelerator, before *accel.Result,
 	return errors.Join(failures...)
 }
 
-// opposite explains why a change had the opposite of the expected effect: which cause on the critical path changed most,
-// and which link had the most to do.
+// opposite explains why a change had the opposite of the expected effect: which cause on the critical
+// path changed most, and which link had the most to do.
 func opposite(t *topo.Topology, before, after *accel.Result) string {
 	was, is := before.Breakdown.Parts(), after.Breakdown.Parts()
 	most := sim.Cause(0)

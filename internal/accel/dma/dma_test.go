@@ -279,7 +279,8 @@ func TestMonotone(t *testing.T) {
 	for _, c := range []struct {
 		file       []byte
 		name, want string
-	}{{scattered, "one-port-8", "one-port-8: cube.hbm.pseudo_channels 4 instead of 8 changes the slowest of 8 transfers by " +
+	}{{scattered, "one-port-8", "one-port-8: cube.hbm.pseudo_channels 4 instead of 8 changes the slowest of 8 " +
+		"transfers by " +
 		"-0.00089 %; most has to go over sip0.cube1.r4c0 -> ucie-W.conn3, shared by fifo arbitration: the transfers take"},
 		{file(t), "one-port-8", ""}} {
 		p := must.Get(New(BuiltIn, c.file, Options{Cases: []string{c.name}}))(t)

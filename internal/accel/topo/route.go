@@ -316,8 +316,8 @@ func (tr *trip) north() {
 	tr.add(tr.ioLink(phyToNoc, col), tr.t.Cube.UCIeBW, tr.ioLength(col), tr.t.IONocCost)
 }
 
-// down goes from the network of the IO chiplet into the northernmost cube of an end's column, by the connection nearest to
-// the end.
+// down goes from the network of the IO chiplet into the northernmost cube of an end's column, by the
+// connection nearest to the end.
 func (tr *trip) down(to End) {
 	t := tr.t
 	col := to.Cube % t.Cubes.W
