@@ -36,7 +36,7 @@ var insideTL sync.Map
 
 // callerPC returns the program counter of the kernel's call: the innermost call from outside of this package.
 func callerPC() uintptr {
-	var near [4]uintptr // enough for all calls but panics; unwinding more frames costs more
+	var near [6]uintptr // enough for all calls but panics; unwinding more frames costs more
 	if pc := outside(near[:runtime.Callers(2, near[:])]); pc != 0 {
 		return pc
 	}

@@ -19,6 +19,7 @@
 package fabric
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
@@ -65,9 +66,11 @@ type Fabric struct {
 
 // link is the state of a link.
 type link struct {
-	free  event.Time // when it will have sent everything that has arrived so far
-	busy  event.Time // how long it was sending
-	train claim      // the last train that used it
+	free    event.Time // when it will have sent everything that has arrived so far
+	busy    event.Time // how long it was sending
+	train   claim      // the last train that used it
+	pending int32      // trains and flits with an event at this link
+	chained bool       // everything comes over one other link, see Chain
 }
 
 // Passage is the passage of a flit, or of a whole message, over a link.
@@ -125,6 +128,30 @@ func (f *Fabric) FlitByFlit() { f.flitByFlit = true }
 // order of time. The passages of a train are reported together when it arrives or is split.
 func (f *Fabric) Observe(passed func(Passage)) { f.observe = passed }
 
+// Chain tells the fabric all paths that messages will take. Most links then follow a single other link in all of them.
+// Trains keep their order over such a pair of links, so that a train that has passed the first one can pass the
+// second one at once, without an event.
+func (f *Fabric) Chain(paths iter.Seq[topo.Path]) {
+	const none, several = -2, -3
+	before := slices.Repeat([]int32{none}, len(f.links))
+	for path := range paths {
+		last := int32(-1)
+		for _, h := range path {
+			switch before[h.Link] {
+			case last, several:
+			case none:
+				before[h.Link] = last
+			default:
+				before[h.Link] = several
+			}
+			last = h.Link
+		}
+	}
+	for i := range f.links {
+		f.links[i].chained = before[i] >= 0
+	}
+}
+
 // sent accounts for a passage.
 func (f *Fabric) sent(p Passage) {
 	f.links[p.Link].busy += p.To - p.From
@@ -179,7 +206,13 @@ func (f *Fabric) depart(m *Message, at event.Time, ready schedule) {
 		f.scatter(m, event.Event{Time: at - 1})
 		return
 	}
-	f.queue.Push(event.Event{Time: at, Seq: m.seq(0, 0), Kind: trainAt, A: m.ID})
+	f.approach(m, at)
+}
+
+// approach schedules a train at its next link.
+func (f *Fabric) approach(m *Message, at event.Time) {
+	f.links[m.Path[m.hop].Link].pending++
+	f.queue.Push(event.Event{Time: at, Seq: m.seq(0, m.hop), Kind: trainAt, A: m.ID})
 }
 
 // SendReady starts a message whose flits become ready at the given times, which do not decrease. Whole messages have no
@@ -350,6 +383,7 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 	}
 	at := int(m.nextHop[i])
 	h := &m.Path[at]
+	f.links[h.Link].pending--
 	f.splitTrain(h.Link, e)
 	m.queue[i].hop = 0
 	if next := i + 1; next < m.flits && m.queue[next].waits {
@@ -396,6 +430,7 @@ func (f *Fabric) push(m *Message, i, hop int, at event.Time) {
 		return
 	}
 	if hop < len(m.Path) {
+		f.links[m.Path[hop].Link].pending++
 		m.queue[i] = pendingHop{hop: int32(hop) + 1, ready: at}
 		if i > 0 && m.queue[i-1].hop == int32(hop)+1 && m.queue[i-1].ready <= at {
 			m.queue[i].waits = true

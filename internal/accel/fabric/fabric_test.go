@@ -23,6 +23,19 @@ type shipment struct {
 	each  bool         // SendEach
 }
 
+// links returns the links of the path, followed by the others.
+func (s *shipment) links() (all []int32) {
+	for _, h := range s.path {
+		all = append(all, h.Link)
+	}
+	for link := range int32(links) {
+		if !slices.Contains(all, link) {
+			all = append(all, link)
+		}
+	}
+	return all
+}
+
 const inject = Kinds // the kind of the test's own events
 
 // ship runs all shipments and returns the time of each delivery.
@@ -61,23 +74,26 @@ const links = 7
 
 // shipments draws messages that share links. The closer their start times, the more contention there is.
 func shipments(t *rapid.T) []shipment {
-	bandwidths := make([]topo.Bandwidth, links)
-	for i := range bandwidths {
-		bandwidths[i] = rapid.SampledFrom([]topo.Bandwidth{topo.GBps(128), topo.GBps(256), topo.GBps(512), 77_777}).Draw(t,
-			"bw")
+	hops := make([]topo.Hop, links)
+	for i := range hops {
+		hops[i] = topo.Hop{Link: int32(i),
+			BW:      rapid.SampledFrom([]topo.Bandwidth{topo.GBps(128), topo.GBps(256), topo.GBps(512), 77_777}).Draw(t, "bw"),
+			Wire:    event.Time(rapid.SampledFrom([]int{0, 10, 500}).Draw(t, "wire")),
+			Cost:    event.Time(rapid.SampledFrom([]int{0, 0, 2000, 8000}).Draw(t, "cost")),
+			Collect: rapid.IntRange(0, 5).Draw(t, "collect") == 0}
 	}
 	var list []shipment
 	for range rapid.IntRange(1, 6).Draw(t, "messages") {
 		order := rapid.Permutation([]int32{0, 1, 2, 3, 4, 5, 6}).Draw(t, "links")
+		if len(list) > 0 && rapid.Bool().Draw(t, "same") { // so that links follow each other in several paths
+			order = slices.Clone(list[0].links())
+		}
 		s := shipment{
 			at:    event.Time(rapid.SampledFrom([]int{0, 0, 1000, 2000, 5000, 12345, 40000}).Draw(t, "at")),
 			bytes: rapid.SampledFrom([]int{0, 1, 255, 256, 257, 1000, 4096, 5000}).Draw(t, "bytes"),
 		}
 		for _, link := range order[:rapid.IntRange(1, links).Draw(t, "hops")] {
-			s.path = append(s.path, topo.Hop{Link: link, BW: bandwidths[link],
-				Wire:    event.Time(rapid.SampledFrom([]int{0, 10, 500}).Draw(t, "wire")),
-				Cost:    event.Time(rapid.SampledFrom([]int{0, 0, 2000, 8000}).Draw(t, "cost")),
-				Collect: rapid.IntRange(0, 5).Draw(t, "collect") == 0})
+			s.path = append(s.path, hops[link])
 		}
 		if how := rapid.IntRange(0, 4).Draw(t, "each"); how < 3 {
 			s.each = how == 0
@@ -105,6 +121,9 @@ func trainsEqualFlits(t *rapid.T, list []shipment) {
 	var q1, q2 event.Queue
 	fast, slow := New(&q1, links, topo.Flits, 256), New(&q2, links, topo.Flits, 256)
 	slow.FlitByFlit()
+	if rapid.Bool().Draw(t, "chain") {
+		fast.Chain(slices.Values(lists.Map(list, func(s shipment) topo.Path { return s.path })))
+	}
 	got, want := ship(fast, &q1, list), ship(slow, &q2, list)
 	if !slices.Equal(got, want) {
 		t.Fatalf("trains arrive at %v, flits at %v", got, want)

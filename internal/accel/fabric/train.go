@@ -77,9 +77,11 @@ func (s *schedule) add(l line) {
 	s.lines = append(kept, l)
 }
 
-// segment is a train at one hop: the times at which its flits are ready to enter the link and have left it.
+// segment is a train at one hop: the times at which its flits are ready to enter the link and have left it, and when the
+// link was free before.
 type segment struct {
 	ready, gone schedule
+	free        event.Time
 }
 
 // passLink returns when flits have left a link that is free from the time free on. each is the link's time for a full
@@ -147,47 +149,71 @@ func (f *Fabric) advance(m *Message, e event.Event) {
 	if m.split {
 		return // the train was split after this event was scheduled
 	}
+	f.links[m.Path[m.hop].Link].pending--
+	f.splitTrain(m.Path[m.hop].Link, e)
+	f.pass(m)
+	for m.hop < len(m.Path) {
+		// Nothing comes to a chained link between this train and the one before it. That one must have passed the link
+		// already, because it may still be split and arrive later.
+		link := m.Path[m.hop].Link
+		if l := &f.links[link]; !l.chained || l.pending > 0 || f.entering(link, e) != nil {
+			f.approach(m, m.train[m.hop].ready.at(0, m.flits))
+			return
+		}
+		f.pass(m)
+	}
+	f.deliver(m, m.train[m.hop].ready.last)
+}
+
+// pass moves a train over its next link.
+func (f *Fabric) pass(m *Message) {
 	h := &m.Path[m.hop]
-	f.splitTrain(h.Link, e)
 	s := &m.train[m.hop]
 	each, last := h.BW.Time(f.flitBytes), h.BW.Time(f.flitSize(m, m.flits-1))
 	l := &f.links[h.Link]
+	s.free = l.free
 	s.gone = passLink(&m.lines, s.ready, m.flits, l.free, each, last)
 	l.free = s.gone.last
 	l.busy += event.Time(m.flits-1)*each + last
 	f.hops += int64(m.flits)
 	l.train = claim{m.ID + 1, int32(m.hop)}
-	next := passNode(&m.lines, s.gone, m.flits, h)
-	m.train = append(m.train, segment{ready: next})
+	m.train = append(m.train, segment{ready: passNode(&m.lines, s.gone, m.flits, h)})
 	m.hop++
-	if m.hop == len(m.Path) {
-		f.deliver(m, next.last)
-		return
-	}
-	f.queue.Push(event.Event{Time: next.at(0, m.flits), Seq: m.seq(0, m.hop), Kind: trainAt, A: m.ID})
 }
 
 // splitTrain splits the train on a link if some of its flits have not yet entered the link at event e.
 func (f *Fabric) splitTrain(link int32, e event.Event) {
-	c := f.links[link].train
-	if c.message == 0 {
-		return
-	}
+	m := f.entering(link, e)
 	f.links[link].train = claim{} // the train is split below, or has passed
-	m := f.messages.at(c.message - 1)
-	if m == nil || m.split || m.train == nil {
-		return
-	}
-	last := event.Event{Time: m.train[c.hop].ready.last, Seq: m.seq(m.flits-1, int(c.hop))}
-	if !last.Before(e) {
+	if m != nil {
 		f.scatter(m, e)
 	}
+}
+
+// entering returns the train of which some flits have not yet entered a link at event e, or nil.
+func (f *Fabric) entering(link int32, e event.Event) *Message {
+	c := f.links[link].train
+	if c.message == 0 {
+		return nil
+	}
+	m := f.messages.at(c.message - 1)
+	if m == nil || m.split || m.train == nil {
+		return nil
+	}
+	last := event.Event{Time: m.train[c.hop].ready.last, Seq: m.seq(m.flits-1, int(c.hop))}
+	if last.Before(e) {
+		return nil
+	}
+	return m
 }
 
 // scatter splits a train into flits at their positions just before event e. Passages after e, which were
 // computed in advance, are undone.
 func (f *Fabric) scatter(m *Message, e event.Event) {
 	train := m.train
+	if m.hop > 0 && m.hop < len(m.Path) {
+		f.links[m.Path[m.hop].Link].pending-- // its event is ignored
+	}
 	m.splitUp()
 	m.version++
 	f.splits++
@@ -203,7 +229,10 @@ func (f *Fabric) scatter(m *Message, e event.Event) {
 			f.passed(m, hop, n)
 		}
 		if n < m.flits {
-			f.links[h.Link].free = s.gone.at(n-1, m.flits)
+			f.links[h.Link].free = s.free
+			if n > 0 {
+				f.links[h.Link].free = s.gone.at(n-1, m.flits)
+			}
 			for i := n; i < m.flits; i++ {
 				f.links[h.Link].busy -= h.BW.Time(f.flitSize(m, i))
 				f.hops--

@@ -61,6 +61,7 @@ func (g *engine) checkSlots() error {
 				continue
 			}
 			seen[op.Port] = true
+			g.ports = append(g.ports, op.Port)
 			rings[g.memory(int(op.Port.To))] += int64(g.Slots) * int64(g.SlotBytes)
 		}
 	}
@@ -332,20 +333,21 @@ type slotMemory struct {
 // took returns the time that the memory itself takes.
 func (s *slotMemory) took(bytes int) event.Time { return s.tier.Cost + s.tier.BW.Time(bytes) }
 
+// slotEnds has the end of the paths to slots outside of the PE, by the memory that holds them.
+var slotEnds = map[topo.Space]topo.EndKind{topo.SRAMSpace: topo.AtSRAM, topo.HBMSpace: topo.AtHBM}
+
 // slotMemory returns the memory of a PE's slots.
 func (g *engine) slotMemory(index int) (*slotMemory, error) {
 	s := &slotMemory{tier: g.Topo.PE.Tiers[g.Buffer]}
 	id := g.Topo.At(index)
-	end := topo.End{PEID: id}
+	end := topo.End{Kind: slotEnds[g.Buffer], PEID: id}
 	switch g.Buffer {
 	case topo.TCMSpace:
 		s.ports = g.tcm(index)
 		return s, nil
 	case topo.SRAMSpace:
-		end.Kind = topo.AtSRAM
 		s.ports = g.portsOf(g.sram, g.memory(index))
 	case topo.HBMSpace:
-		end.Kind = topo.AtHBM
 		s.hbm = g.controller(topo.Location{PEID: id})
 	}
 	var err error

@@ -12,6 +12,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/fabric"
@@ -109,6 +110,7 @@ type engine struct {
 	byIndex    map[int]int               // program by index of its PE
 	queues     []*queue
 	byPort     map[program.Port]int32
+	ports      []program.Port // of all sends
 	tcms, sram map[int]*ports // by PE; by the first PE of the cube
 	hbm        map[int]*hbm   // by PE
 	ready      []event.Time   // buffer of answer
@@ -120,6 +122,7 @@ type engine struct {
 	late       int
 	now        event.Time
 	running    int     // programs that have not ended
+	planned    bool    // paths has all paths of the programs
 	idle       *engine // for idleTime
 }
 
@@ -186,6 +189,9 @@ func (g *engine) passed(p fabric.Passage) {
 
 // run simulates to the end and checks that every program has ended and every message was received.
 func (g *engine) run() error {
+	if err := g.plan(); err != nil {
+		return err
+	}
 	if err := g.launch(); err != nil {
 		return err
 	}
@@ -280,11 +286,62 @@ func (g *engine) at(t event.Time, kind uint8, a, b int32) {
 		A: a, B: b})
 }
 
+// plan finds all paths that the programs use, so that the fabric knows which links follow each other.
+func (g *engine) plan() error {
+	var err error
+	add := func(from, to topo.End) {
+		if err == nil {
+			_, err = g.path(from, to)
+		}
+	}
+	both := func(from, to topo.End) { add(from, to); add(to, from) }
+	memory := func(p *pe, at topo.Address) {
+		l, failed := g.Topo.Locate(at)
+		if failed == nil { // else the operation fails
+			both(p.at, atHBM(l))
+		}
+	}
+	for _, p := range g.pes {
+		if !p.prog.Host {
+			add(ioCPU(p.prog.ID.SIP), mCPU(p.prog.ID))
+			add(mCPU(p.prog.ID), atPE(p.prog.ID))
+		}
+		for i := range p.prog.Ops {
+			switch op := &p.prog.Ops[i]; op.Kind {
+			case program.Load, program.Store:
+				memory(p, op.Addr)
+			case program.Composite:
+				for _, o := range []program.Operand{op.Gemm.A, op.Gemm.B} {
+					if !o.Resident() {
+						memory(p, o.Addr)
+					}
+				}
+				memory(p, op.Gemm.Out)
+			}
+		}
+	}
+	for _, port := range g.ports {
+		from, to := atPE(g.Topo.At(int(port.From))), atPE(g.Topo.At(int(port.To)))
+		both(from, to)
+		if kind, outside := slotEnds[g.Buffer]; outside {
+			both(to, topo.End{Kind: kind, PEID: to.PEID})
+		}
+	}
+	if err == nil {
+		g.fabric.Chain(maps.Values(g.paths))
+		g.planned = true
+	}
+	return err
+}
+
 // path returns a path, from the cache if possible.
 func (g *engine) path(from, to topo.End) (topo.Path, error) {
 	key := [2]topo.End{from, to}
 	if p, known := g.paths[key]; known {
 		return p, nil
+	}
+	if g.planned { // a receive without a send: no message will come, but nothing relies on that
+		g.fabric.Chain(func(func(topo.Path) bool) {})
 	}
 	p, err := g.wiring.Path(from, to)
 	if err == nil {
