@@ -29,9 +29,35 @@ func AcceleratorOptions() []bench.Clause {
 		Files(accel.TopologyFile(), "topology file, or several to compare; "+bench.BuiltIn+
 			" is the built-in one (default: topology.yaml here, else built in)"),
 		bench.FileOption("ccl", accel.CCLFile(), "collectives file (default: ccl.yaml here, else built in)"),
-		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", AsTopology,
-			string(topo.Flits), string(topo.Whole)),
+		bench.Sweepable(bench.Choice("fabric",
+			"how messages move, or several ways to compare: as the topology says, in flits, "+
+				"or whole", AsTopology, string(topo.Flits), string(topo.Whole))),
 	}
+}
+
+// AsCCL is the value of --root that keeps the root of the collectives file.
+const AsCCL = "ccl"
+
+// RootOption declares --root, the cube in which the hierarchical all-reduce computes the sum of a SIP.
+func RootOption() bench.Clause {
+	return bench.Sweepable(bench.Choice(Root, "cube of each SIP in which "+ccl.LRAB+" computes the sum, or several to "+
+		"compare: as the collectives file says, in the middle, or in the south-east corner", AsCCL, string(ccl.Center),
+		string(ccl.Corner)))
+}
+
+// ReadRoot applies --root to the accelerator and records the root in the row.
+func ReadRoot(s *bench.State, a *Accelerator) error {
+	if root := s.Str(Root); root != AsCCL {
+		algorithm := a.CCL.Algorithm
+		c, err := a.CCL.With(ccl.LRAB, func(set *ccl.Settings) { set.Root = ccl.Root(root) })
+		if err != nil {
+			return err
+		}
+		c.Algorithm = algorithm
+		a.CCL = c
+	}
+	s.Detail(Root, string(a.CCL.Algorithms[ccl.LRAB].Root))
+	return nil
 }
 
 // ReadAccelerator reads the accelerator of a point and records it in the row.

@@ -31,6 +31,7 @@ const (
 	Hash   = journal.HashDetail
 	Fabric = journal.FabricDetail
 	Kind   = journal.KindDetail
+	Root   = "root" // of the hierarchical all-reduce; also the name of the option
 )
 
 // Files declares the option for a file, or for several files to compare.
@@ -161,10 +162,10 @@ func Cells(r *journal.Row) []string {
 }
 
 // identity identifies the machine of a row.
-type identity struct{ name, hash, fabric string }
+type identity struct{ name, hash, fabric, root string }
 
 func identityOf(r *journal.Row) identity {
-	return identity{r.Details[Option], r.Details[Hash], r.Details[Fabric]}
+	return identity{r.Details[Option], r.Details[Hash], r.Details[Fabric], r.Details[Root]}
 }
 
 // distinct returns the machines of the successful rows, in order. Rows that were not simulated have none.
@@ -174,7 +175,7 @@ func distinct(rows rowset.Set) []identity {
 }
 
 // Labels returns a function that labels the machine of a row: with the name of the file and, if that is ambiguous,
-// its hash or the fabric. Labels are "" if all rows have one machine, and for rows without a machine.
+// its hash, the fabric or the root. Labels are "" if all rows have one machine, and for rows without a machine.
 func Labels(rows rowset.Set) func(*journal.Row) string {
 	all := distinct(rows)
 	if len(all) < 2 {
@@ -186,10 +187,12 @@ func Labels(rows rowset.Set) func(*journal.Row) string {
 		if slices.ContainsFunc(all, func(o identity) bool { return o.name == id.name && o.hash != id.hash }) {
 			label += fmt.Sprintf(" (%.8s)", id.hash)
 		}
-		if slices.ContainsFunc(all, func(o identity) bool {
-			return o.name == id.name && o.hash == id.hash && o.fabric != id.fabric
-		}) {
+		same := lists.Filter(all, func(o identity) bool { return o.name == id.name && o.hash == id.hash })
+		if slices.ContainsFunc(same, func(o identity) bool { return o.fabric != id.fabric }) {
 			label += ", " + id.fabric
+		}
+		if slices.ContainsFunc(same, func(o identity) bool { return o.root != id.root }) {
+			label += ", root in the " + id.root
 		}
 		labels[id] = label
 	}
@@ -231,7 +234,7 @@ func Words(rows rowset.Set) string {
 		}
 		lines = append(lines, line+".")
 	}
-	return strings.Join(lines, " ")
+	return strings.Join(lists.Distinct(lines), " ")
 }
 
 // Caption adds Words to the caption of every figure.

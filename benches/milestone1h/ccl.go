@@ -59,11 +59,13 @@ before the kind, 4x4:torus or 8:ring, overrides the file.
   kernbench run --bench milestone-1h-ccl --sips 4x4:torus,4x4:mesh --n_elem 1024
   kernbench run --bench milestone-1h-ccl --topology my.yaml
   kernbench run --bench milestone-1h-ccl --topology built-in,my.yaml,faster-links.yaml   # curves of each, in one figure
+  kernbench run --bench milestone-1h-ccl --fabric flits,whole --root center,corner       # and of each fabric and root
   kernbench run --bench milestone-1h-ccl --sips ring_1d --n_elem 1024 --only 'part=="latency"' --trace trace.json`),
 		bench.Version(accel.Version()),
 		bench.Backends(ahbm.Name),
 		bench.Out("benches/1H_milestone_output/ccl"),
 		bench.Option("verify-data", bench.KindBool, "true", "compute the data and compare every cube with the exact sum"),
+		machine.RootOption(),
 		traceOption(),
 		bench.Part(latencyPart, body(latencyCase), append(metrics,
 			bench.Help("latency by size and SIP topology"),
@@ -98,6 +100,9 @@ func body(build func(*bench.State, machine.Accelerator) (Case, error)) bench.Bod
 	return func(ctx context.Context, s *bench.State) error {
 		m, err := machine.ReadAccelerator(s)
 		if err != nil {
+			return err
+		}
+		if err := machine.ReadRoot(s, &m); err != nil {
 			return err
 		}
 		c, err := build(s, m)
@@ -135,7 +140,6 @@ func report(s *bench.State, c Case, r *sim.Result) {
 	s.Detail(machine.Kind, string(c.Topo.SIPs.Kind))
 	s.Detail(machine.Grid, c.Topo.SIPs.Grid.String())
 	s.Detail(cubesDetail, c.Topo.Cubes.String())
-	s.Detail(rootDetail, string(c.CCL.Algorithms[ccl.LRAB].Root))
 	s.Report("n_sips", float64(c.Topo.SIPs.Count), "", "")
 	s.Report("cubes", float64(c.Topo.Cubes.Count()), "", "")
 	s.Report("link_hops", float64(r.Hops), "", "")

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
@@ -164,8 +165,8 @@ func check(t *testing.T, rows []journal.Row) {
 		records := must.Get(csv.NewReader(strings.NewReader(string(f.Data))).ReadAll())(t)
 		want := map[string]string{
 			summaryFile: "algorithm,sip_topology,n_sips,n_elem,bytes_per_pe,bytes_per_sip,latency_ns," +
-				"fabric,topology,topology_sha256",
-			bufferFile: "buffer_kind,sip_topology,n_sips,n_elem,bytes_per_pe,latency_ns,fabric,topology,topology_sha256",
+				"fabric,topology,topology_sha256,root",
+			bufferFile: "buffer_kind,sip_topology,n_sips,n_elem,bytes_per_pe,latency_ns,fabric,topology,topology_sha256,root",
 		}[f.Name]
 		part := map[string]string{summaryFile: latencyPart, bufferFile: bufferPart}[f.Name]
 		if strings.Join(records[0], ",") != want || len(records) != 1+len(rowset.Good(rows).Part(part)) {
@@ -364,6 +365,28 @@ func TestRowsNameTheirMachine(t *testing.T) {
 	}
 }
 
+// The axes fabric and root give rows of their own, with labels and a column that tell them apart.
+func TestFabricAndRoot(t *testing.T) {
+	rows := must.Get(benchtest.Rows(t, CCL(), "ahbm", "sips=ring_1d", "n_elem=8", "--fabric=flits,whole",
+		"--root=center,corner", "buffer_kind=tcm"))(t)
+	rows = lists.Filter(rows, func(r journal.Row) bool { return r.Part == latencyPart })
+	ns := map[string]float64{}
+	for _, r := range rows {
+		ns[r.Details[machine.Fabric]+" "+r.Details[machine.Root]] = r.Metrics["crit_ns"]
+	}
+	if len(ns) != 4 || ns["flits center"] >= ns["flits corner"] || ns["whole center"] >= ns["whole corner"] {
+		t.Errorf("%v", ns)
+	}
+	label := machine.Labels(rowset.All(rows))
+	if got := label(&rows[3]); got != "built-in, whole, root in the corner" {
+		t.Errorf("the last curve is called %q", got)
+	}
+	files := must.Get(exports(rows))(t)
+	if text := string(files[0].Data); strings.Count(text, ",corner\n") != 2 || strings.Count(text, ",center\n") != 2 {
+		t.Errorf("%s", text)
+	}
+}
+
 // Every view distinguishes several machines: a curve and a breakdown of each, the ratio, and rows of tables. The
 // diagrams are drawn from the rows, so the files are not needed any more.
 func TestTwoMachines(t *testing.T) {
@@ -375,7 +398,7 @@ func TestTwoMachines(t *testing.T) {
 			Point: point.Point{}.With("algorithm", point.StringValue(ccl.LRAB)).With(axis,
 				point.StringValue(value)).With("n_elem", point.IntValue(n)),
 			Details: map[string]string{machine.Kind: "torus_2d", machine.Grid: sips.String(), cubesDetail: "4x4",
-				rootDetail:     "center",
+				machine.Root:   "center",
 				machine.Option: file, machine.Hash: file + "0123456789", machine.Fabric: "flits"}}
 	}
 	var rows []journal.Row

@@ -27,7 +27,6 @@ const boxSize, boxPitch = 1.0, 2.0
 // Details of a row from which diagrams are drawn.
 const (
 	cubesDetail = "cube_grid" // the cubes of a SIP
-	rootDetail  = "root"      // the ccl.Root
 )
 
 // layout is the part of a row's machine that diagrams show.
@@ -45,7 +44,7 @@ func layoutOf(r *journal.Row) (layout, error) {
 	sips, err := topo.ParseGrid(r.Details[machine.Grid])
 	cubes, err2 := topo.ParseGrid(r.Details[cubesDetail])
 	return layout{topo.SIPs{Count: sips.Count(), Kind: topo.Kind(r.Details[machine.Kind]), Grid: sips}, cubes,
-			ccl.Root(r.Details[rootDetail])},
+			ccl.Root(r.Details[machine.Root])},
 		errors.Join(err, err2)
 }
 

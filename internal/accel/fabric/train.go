@@ -77,8 +77,8 @@ func (s *schedule) add(l line) {
 	s.lines = append(kept, l)
 }
 
-// segment is a train at one hop: the times at which its flits are ready to enter the link and have left it, and when the
-// link was free before.
+// segment is a train at one hop: the times at which its flits are ready to enter the link and have
+// left it, and when the link was free before.
 type segment struct {
 	ready, gone schedule
 	free        event.Time
