@@ -24,7 +24,7 @@ export RAPID_SEED ?= 1
 .PHONY: run picture build test test-slurm-lint test-parallel test-serial deps lint unit \
 	norace-parallel norace-serial race race-build race-parallel race-serial faults slurm fuzz \
 	bench bench-collectives bench-limits bench-tcp bench-mpi bench-tune bench-gemm bench-fused \
-	bench-solve ptx gpu-test dist clean
+	bench-solve ptx gpu-test gemm-test dist clean
 
 # run regenerates every result and figure of the all-reduce evaluation on the simulated
 # accelerator. They are written to benches/1H_milestone_output/ccl.
@@ -167,7 +167,7 @@ bench-mpi: $(if $(filter file,$(origin BIN)),build)
 bench-tune: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-tune.sh $(BIN)
 
-# bench-gemm compares kernbench's matrix products with OpenBLAS, called from C.
+# bench-gemm compares kernbench's matrix products with OpenBLAS and oneDNN, called from C.
 bench-gemm: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-gemm.sh $(BIN)
 
@@ -192,6 +192,11 @@ dist:
 gpu-test:
 	$(GO) test -tags gpu -c -o bin/gpu.test ./internal/kernel/gpu
 	$(GO) test -c -o bin/gpugemm.test ./internal/kernel/gpugemm
+
+# gemm-test builds bin/gemm.test, to be copied to another machine. With -test.run TestPairs -pairs 10 it compares the
+# providers of matrix products there.
+gemm-test:
+	$(GO) test -c -o bin/gemm.test ./internal/kernel/gemm
 
 # clean removes everything that the other targets build or measure.
 clean:

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Compares kernbench's matrix products with OpenBLAS, called from C. Both run the same
-# shapes, and their trials alternate, so that drift of the machine affects both equally.
-# Prints the ratio of the times with its confidence interval for each point, and whether
-# the goals are met: faster up to 64 rows, at least 0.9 times as fast above, and bf16 at
-# least 1.6 times as fast as f32. Takes about 10 minutes on 2 idle cores, more than half
-# of it for 4096.
+# Compares kernbench's matrix products with OpenBLAS (f32, f64) and oneDNN (bf16, i8),
+# called from C. All run the same shapes, and their trials alternate, so that drift of the
+# machine affects all equally. Prints the ratio of the times with its confidence interval
+# for each point, and whether the goals are met: faster than OpenBLAS up to 64 rows, at
+# least 0.9 times as fast above, and at least as fast as oneDNN with B stored by rows.
+# oneDNN with a B packed before the timing, as frameworks do with weights, is compared
+# with ours packed in the same way (on processors with AMX), without a goal. Takes about
+# 20 minutes on 2 idle cores, half of it for 4096.
 #
 #   scripts/bench-gemm.sh [bin/kernbench]
 #
@@ -12,7 +14,7 @@
 # LARGE     edges of cubes that must be at least 0.9 times as fast, in groups. Both sides
 #           measure a group before the next one starts, so that they see the same speed
 #           of the machine ("128,512,1024 2048 4096")
-# HALF      edges of cubes for bf16, in groups ("512,1024 2048")
+# NARROW    edges of cubes for bf16 and i8, in groups ("512,1024 2048 4096")
 # TYPES     element types: "f32 f64" (both)
 # THREADS   numbers of threads; each gets its own processes ("1 2")
 # TRIALS    interleaved pairs of trials (10; a verdict needs at least 10)
@@ -21,14 +23,14 @@
 # OUT       folder of the runs (out/bench-gemm). An interrupted script continues where
 #           it stopped
 #
-# Needs a built kernbench, a C compiler and libopenblas.so.0 (Debian:
-# libopenblas0-pthread); Go is not needed.
+# Needs a built kernbench, a C compiler, libopenblas.so.0 and, unless NARROW is empty,
+# oneDNN (Debian: libopenblas0-pthread, libdnnl2); Go is not needed.
 set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
 here=$(cd "$(dirname "$0")/.." && pwd)
 small=${SMALL-4,8,16,32,48,64}
 large=${LARGE-128,512,1024 2048 4096}
-half=${HALF-512,1024 2048}
+narrow=${NARROW-512,1024 2048 4096}
 types=${TYPES:-f32 f64}
 threads=${THREADS:-1 2}
 trials=${TRIALS:-10}
@@ -38,6 +40,7 @@ out=${OUT:-out/bench-gemm}
 . "$here/scripts/peers.sh"
 ${CC:-cc} -O3 "$here/peers/gemm_cblas.c" -o "$build/gemm_cblas" -l:libopenblas.so.0 -lm ||
 	{ echo "gemm_cblas does not build: it needs a C compiler and libopenblas.so.0 (Debian: libopenblas0-pthread)" >&2; exit 1; }
+[ -z "$narrow" ] || ${CC:-cc} -O3 "$here/peers/gemm_onednn.c" -o "$build/gemm_onednn" -ldl -lm
 began=$(date +%s)
 
 # cubes converts edges to shapes: 8,16 becomes 8x8x8,16x16x16.
@@ -47,14 +50,24 @@ cubes() { sed -E 's/([0-9]+)/\1x\1x\1/g' <<<"$1"; }
 folder() { echo "$1-${2//,/_}-$3-t$4"; } # side, edges, type, threads
 
 # ours adds a trial of kernbench.
-ours() { # k, side, edges, type, threads
+ours() { # k, provider, edges, type, threads
 	add "$1" "$(folder "$2" "$3" "$4" "$5")" --bench gemm --shape "$(cubes "$3")" --dtype "$4" --threads "$5" \
-		--provider builtin --seconds "$seconds"
+		--provider "$2" --seconds "$seconds"
 }
+
+# onednn adds a trial of oneDNN.
+onednn() { # k, packed or unpacked, edges, type, threads
+	add "$1" "$(folder "onednn-$2" "$3" "$4" "$5")" -f "$here/peers/onednn.yaml" --shape "$(cubes "$3")" --dtype "$4" \
+		--threads "$5" --axis "weights=$2" --axis "seconds=$seconds"
+}
+
+# has_packed says whether this kernbench can keep B packed, which needs AMX.
+has_packed=
+"$bin" list --all | grep -q builtin-packed && has_packed=yes
 
 # pair adds a trial of both sides.
 pair() { # k, edges, type, threads
-	ours "$1" ours "$2" "$3" "$4"
+	ours "$1" builtin "$2" "$3" "$4"
 	add "$1" "$(folder openblas "$2" "$3" "$4")" -f "$here/peers/openblas.yaml" --shape "$(cubes "$2")" --dtype "$3" --threads "$4" \
 		--axis "seconds=$seconds" --env "OPENBLAS_CORETYPE=$core"
 }
@@ -67,8 +80,13 @@ for ((k = 1; k <= trials; k++)); do
 		for edges in $large; do
 			for d in $types; do pair "$k" "$edges" "$d" "$t"; done
 		done
-		for edges in $half; do
-			for d in f32 bf16; do ours "$k" half "$edges" "$d" "$t"; done
+		for edges in $narrow; do
+			for d in bf16 i8; do
+				ours "$k" builtin "$edges" "$d" "$t"
+				onednn "$k" unpacked "$edges" "$d" "$t"
+				[ -z "$has_packed" ] || ours "$k" builtin-packed "$edges" "$d" "$t"
+				onednn "$k" packed "$edges" "$d" "$t"
+			done
 		done
 	done
 	echo "trial $k of $trials done after $(($(date +%s) - began)) s" >&2
@@ -85,7 +103,7 @@ judge() { # title, least, folders, more arguments
 
 # against compares two sides.
 against() { # least, edges, type, threads
-	judge "$3, $4 thread(s), $2: at least $1" "$1" "$(folder ours "$2" "$3" "$4")" "$(folder openblas "$2" "$3" "$4")"
+	judge "$3, $4 thread(s), $2: at least $1" "$1" "$(folder builtin "$2" "$3" "$4")" "$(folder openblas "$2" "$3" "$4")"
 }
 for d in $types; do
 	[ -z "$small" ] || against 1 "$small" "$d" 1
@@ -94,8 +112,13 @@ for t in $threads; do
 	for d in $types; do
 		for edges in $large; do against 0.9 "$edges" "$d" "$t"; done
 	done
-	for edges in $half; do
-		judge "bf16 against f32, $t thread(s), $edges: at least 1.6" 1.6 "$(folder half "$edges" bf16 "$t")" "$(folder half "$edges" f32 "$t")" --except dtype
+	for edges in $narrow; do
+		for d in bf16 i8; do
+			judge "$d against oneDNN, $t thread(s), $edges: at least 1" 1 "$(folder builtin "$edges" "$d" "$t")" \
+				"$(folder onednn-unpacked "$edges" "$d" "$t")"
+			judge "$d with a packed B against oneDNN's, $t thread(s), $edges: no goal" 0.01 \
+				"$(folder builtin-packed "$edges" "$d" "$t")" "$(folder onednn-packed "$edges" "$d" "$t")"
+		done
 	done
 done
 echo "$(($(date +%s) - began)) s in all"

@@ -19,12 +19,14 @@ type builtin struct {
 
 // Builtin returns this package's own provider, with the best instructions of the machine.
 func Builtin() Provider {
-	return builtin{name: "builtin", help: "kernbench's own kernels, with the best instructions of this CPU", level: tile.Best()}
+	return builtin{name: "builtin", help: "kernbench's own kernels, with the best instructions of this CPU",
+		level: tile.Best()}
 }
 
 // BuiltinAt returns the provider restricted to a level, which must be one of tile.Levels.
 func BuiltinAt(l tile.Level) Provider {
-	return builtin{name: "builtin-" + l.String(), help: fmt.Sprintf("kernbench's own kernels, restricted to %v", l), level: l}
+	return builtin{name: "builtin-" + l.String(), help: fmt.Sprintf("kernbench's own kernels, restricted to %v", l),
+		level: l}
 }
 
 // BuiltinPacked returns the providers whose engines are Keepers: one if this machine has AMX, otherwise none.

@@ -26,8 +26,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// The suite finds errors planted into the kernels for tile registers: the elements of a step are in the wrong order, the
-// last step along k is missing, and the sums are not cleared.
+// The suite finds errors planted into the kernels for tile registers: the elements of a step are in
+// the wrong order, the last step along k is missing, and the sums are not cleared.
 func TestPlantedTileFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing in it runs at the same time")

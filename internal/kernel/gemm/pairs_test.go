@@ -40,7 +40,8 @@ func TestPairs(t *testing.T) {
 	if *pairs == 0 {
 		t.Skip("measures only with -pairs")
 	}
-	fmt.Println("| shape | type | threads | peak of a thread, G | provider | G/s | share of peak | times as fast as it | 95 % |")
+	fmt.Println("| shape | type | threads | peak of a thread, G | provider | G/s | share of peak | times as fast as " +
+		"it | 95 % |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|")
 	for _, n := range strings.Split(*threads, ",") {
 		for _, name := range strings.Split(*types, ",") {
