@@ -55,9 +55,9 @@ func (p builtin) Open(threads int) (Engine, error) {
 	if !slices.Contains(tile.Levels(), p.level) {
 		return nil, fmt.Errorf("opening %s: this processor has only %v", p.name, tile.Levels())
 	}
-	e := &engine{provider: p, members: make([]member, threads), types: p.Types(), fast: p.level >= tile.AVX2}
+	e := &engine{provider: p, packBytes: stripPackBytes, streamBytes: streamBytes, members: make([]member, threads), types: p.Types(), fast: p.level >= tile.AVX2}
 	e.job, e.thin, e.sharing = e.work, e.thinProduct, e.share // stored once, because a new method value would be allocated
-	e.stripJob, e.thinStripJob = e.stripWork, e.thinStrips
+	e.stripJob, e.thinStripJob, e.addRowsJob = e.stripWork, e.thinStrips, e.addRowsWork
 	for _, d := range e.types {
 		e.kernels[d] = tile.For(p.level, d)
 	}
@@ -81,7 +81,7 @@ type engine struct {
 	sharing   func(member int)
 	members   []member
 
-	stripJob, thinStripJob func(member int)
+	stripJob, thinStripJob, addRowsJob func(member int)
 
 	// State of the running call.
 	c, a, b Matrix
@@ -100,6 +100,9 @@ type engine struct {
 	// For kernels with strips: the packed A, whether C is written past the caches, whether A is read in place, the scales
 	// of the running call, and the B that stays packed.
 	packedA buffer
+	// Tests set lower limits than stripPackBytes and streamBytes.
+	packBytes, streamBytes int
+
 	stream  bool
 	readA   bool
 	scales  *Scales

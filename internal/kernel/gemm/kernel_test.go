@@ -242,6 +242,36 @@ func TestCut(t *testing.T) {
 	})
 }
 
+// Operands packed in several parts, and results written past the caches, are right: with the limits of large products
+// for small ones, they agree with the usual product.
+func TestStripLimits(t *testing.T) {
+	usual := engineAt(t, tile.Best(), 1)
+	for _, d := range []dtype.DType{dtype.BF16, dtype.I8} {
+		if !tile.For(tile.Best(), d).Strips {
+			continue // this processor has no tile registers
+		}
+		for threads := 1; threads <= 3; threads++ {
+			e := engineAt(t, tile.Best(), threads)
+			e.packBytes, e.streamBytes = 1, 0
+			for _, s := range [][3]int{{600, 48, 40}, {40, 1104, 33}, {530, 1040, 70}} {
+				a, b := whole(New(d, s[0], s[2]), 1), whole(New(d, s[2], s[1]), 2)
+				room := make([]byte, s[0]*s[1]*4+64)
+				room = room[-uintptr(unsafe.Pointer(&room[0]))%64:] // streaming needs aligned rows
+				c := Matrix{Type: Result(d), Rows: s[0], Cols: s[1], RowStep: s[1], ColStep: 1, Data: room}
+				must.Do(t, e.Multiply(c, a, b))
+				if !e.stream {
+					t.Errorf("%v, %v: C was not streamed", d, s)
+				}
+				want := New(c.Type, c.Rows, c.Cols)
+				must.Do(t, usual.Multiply(want, a, b))
+				if string(want.Data) != string(c.Data[:len(want.Data)]) {
+					t.Errorf("%v, %v, %d threads: the product differs", d, s, threads)
+				}
+			}
+		}
+	}
+}
+
 // The tiles cover all rows, are not too large, and differ by at most one row.
 func TestSpread(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

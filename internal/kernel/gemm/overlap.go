@@ -80,7 +80,7 @@ const (
 func cutPiece(kern *tile.Kernel, m, n, k, threads int) blocks {
 	b := cut(kern, m, n, k, threads) // only for the depth, which determines the bits of the result
 	if kern.Strips {
-		b = cutStrips(kern, m, n, k, threads)
+		b = cutStrips(kern, m, n, k, threads, stripPackBytes)
 	}
 	b.nc = n
 	b.tc = roundUp(evenly(n, overlapCols), kern.Cols)

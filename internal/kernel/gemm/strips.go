@@ -57,10 +57,10 @@ func regionBytes(kern *tile.Kernel, count, k, kc int) int {
 
 // cutStrips chooses the blocks of a product: C in blocks of mc x tc, k in blocks of kc, and how many rows of A (mr) and
 // columns of B (nc) are packed at a time.
-func cutStrips(kern *tile.Kernel, m, n, k, threads int) blocks {
+func cutStrips(kern *tile.Kernel, m, n, k, threads, packBytes int) blocks {
 	size := kern.Packed.Size()
 	b := blocks{kc: roundUp(evenly(k, stripDepthBytes/size), kern.Unit*kern.Group)}
-	most := max(stripPackBytes/(roundUp(k, b.kc)*size)/stripSide, 1) * stripSide
+	most := max(packBytes/(roundUp(k, b.kc)*size)/stripSide, 1) * stripSide
 	b.nc, b.mr = roundUp(evenly(n, most), kern.Cols), roundUp(evenly(m, most), kern.Rows)
 	rows := min(stripBlockBytes/(b.kc*size), stripSide)
 	b.mc, b.tc = roundUp(evenly(min(m, b.mr), rows), kern.Rows), roundUp(evenly(min(n, b.nc), stripSide), kern.Cols)
@@ -81,9 +81,12 @@ func (e *engine) strips() error {
 		threads = 1
 	}
 	m, n, k := e.c.Rows, e.c.Cols, e.a.Cols
-	e.blocks = cutStrips(kern, m, n, k, threads)
+	e.blocks = cutStrips(kern, m, n, k, threads, e.packBytes)
 	bl := &e.blocks
 	job := e.stripJob
+	if kern.AddRows[0] != nil && m <= addedRows && n%addedCols == 0 && e.b.ColStep == 1 && !e.keeps(&e.b) {
+		return e.addRows(threads)
+	}
 	kept := e.keeps(&e.b)
 	if kept {
 		bl.nc, bl.kc = roundUp(n, kern.Cols), e.keptB.kc
@@ -109,7 +112,7 @@ func (e *engine) strips() error {
 			return err
 		}
 	}
-	e.stream = m*n*4 > streamBytes && uintptr(e.c.first())%64 == 0 && e.c.RowStep*4%64 == 0
+	e.stream = m*n*4 > e.streamBytes && uintptr(e.c.first())%64 == 0 && e.c.RowStep*4%64 == 0
 	// Rows that are close together lie in different sets of the first-level cache, and need no packing if there are only
 	// whole tiles.
 	e.readA = m > thinRows && m%kern.Rows == 0 && k <= bl.kc && k%(kern.Unit*kern.Group) == 0 && e.a.ColStep == 1 &&

@@ -128,7 +128,7 @@ func (e keeper) Keep(b Matrix) error {
 	if err := b.check("B"); err != nil {
 		return err
 	}
-	bl := cutStrips(kern, stripSide, b.Cols, b.Rows, 1)
+	bl := cutStrips(kern, stripSide, b.Cols, b.Rows, 1, stripPackBytes)
 	r := region{room: &e.keptBuf, count: ceilDiv(b.Cols, kern.Cols), kc: bl.kc}
 	if err := e.keptBuf.grow(regionBytes(kern, r.count, b.Rows, r.kc)); err != nil {
 		return err

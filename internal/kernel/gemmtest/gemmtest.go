@@ -34,13 +34,13 @@ func Run[Self T[Self]](t Self, p gemm.Provider, threads ...int) {
 }
 
 // shapes lists M, N, K: empty, one element, whole tiles of every kernel and one more or less, more than one block along
-// k, and long thin matrices.
+// k, long thin matrices, and few rows with columns in whole groups.
 var shapes = [][3]int{
 	{0, 5, 3}, {5, 0, 3}, {5, 3, 0}, {0, 0, 0},
 	{1, 1, 1}, {1, 7, 9}, {7, 1, 9}, {9, 7, 1}, {2, 3, 4},
 	{14, 32, 16}, {15, 33, 17}, {13, 31, 15}, {6, 16, 8}, {32, 32, 64}, {33, 65, 31},
 	{1, 300, 200}, {300, 1, 200}, {64, 64, 64}, {61, 67, 59},
-	{100, 120, 110}, {97, 101, 130}, {77, 70, 900}, {35, 260, 801}, {3, 500, 400},
+	{100, 120, 110}, {97, 101, 130}, {77, 70, 900}, {35, 260, 801}, {3, 500, 400}, {3, 192, 37}, {34, 40, 2100},
 }
 
 // Faults returns everything that is wrong with a provider at a number of threads.

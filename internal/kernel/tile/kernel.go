@@ -79,7 +79,13 @@ type Kernel struct {
 	// steps (see strips.go). Half is then the kernel for half the rows.
 	Strips bool
 	Half   Func
+	// AddRows is the code for 1, 2 and 4 rows of C, if there is any. It adds K rows of B, read where they are and multiplied
+	// by the f32 factors at A, to the f32 sums at C, for Tiles groups of 64 columns. SumIndex tells where a sum is.
+	AddRows [3]Func
 }
+
+// SumIndex returns the index of a column among the sums of AddRows.
+func SumIndex(col int) int { return col&^31 + col&1*16 + col&31/2 }
 
 // Parts are kernels that read rows of B at any distance. They touch no element outside a tile, or outside the panel of
 // B if that is padded to the width of a tile.
