@@ -36,6 +36,11 @@ type Config struct {
 	// on it, and other backends ignore it.
 	StreamFrom int
 
+	// SharedBytes is the address space that a rank needs for memory that it shares with the ranks of its host. All ranks
+	// must give the same number. 0: the memory of the host, which costs only addresses, so set it where these are
+	// limited. Backends without shared memory ignore it.
+	SharedBytes int
+
 	// Exchange lets ranks on several hosts find each other: it returns the data of all ranks, by rank, over an
 	// authenticated channel. It is used only while joining. nil: all ranks are on one host.
 	Exchange func(ctx context.Context, mine []byte) ([][]byte, error)

@@ -70,7 +70,7 @@ func body(ctx context.Context, s *bench.State) error {
 		return deviceBody(ctx, s, spec, name)
 	}
 	memory := newMemory()
-	g, err := join(ctx, s)
+	g, err := join(ctx, s, spec)
 	if err != nil {
 		return err
 	}

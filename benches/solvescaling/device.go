@@ -50,7 +50,7 @@ func checkDevice(p, options point.Point) error {
 
 // deviceBody is the body for solves on GPUs.
 func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name string) error {
-	g, err := join(ctx, s)
+	g, err := join(ctx, s, spec)
 	if err != nil {
 		return collectives.JoinError(err)
 	}

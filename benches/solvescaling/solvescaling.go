@@ -330,15 +330,25 @@ func kindOf(p point.Point) string {
 // part. A dead rank is noticed at once.
 const joinLimit = 15 * time.Minute
 
+// sharedBytes returns the shared memory that a rank needs for the messages of a solve. No message has more than a few
+// values for each of its rows. rows may be 0 if unknown.
+func sharedBytes(rows, ranks int) int { return 64<<20 + 64*(rows/ranks+1) }
+
 // join creates the group of this point. Its ID is unique among all points and launches.
-func join(ctx context.Context, s *bench.State) (*dist.Group, error) {
+func join(ctx context.Context, s *bench.State, spec solve.Spec) (*dist.Group, error) {
+	rows := 0
+	if spec.Problem != nil {
+		rows = spec.Problem.Size()
+	} else if head, err := sparse.LoadHeader(spec.MatrixFile); err == nil { // solve.New reports what is wrong with it
+		rows = head.Size()
+	}
 	id := []string{s.Session()}
 	for _, axis := range []string{modeAxis, problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis,
 		objectiveAxis, weightsAxis, rhsAxis, storageAxis, perRankAxis, totalAxis} {
 		id = append(id, s.Str(axis))
 	}
 	return dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
-		ID:       strings.Join(id, "/"),
+		ID: strings.Join(id, "/"), SharedBytes: sharedBytes(rows, s.Size()),
 		Exchange: s.Exchange})
 }
 

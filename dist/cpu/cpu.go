@@ -86,7 +86,7 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 // for all ranks of the group, so that ranks keep their numbers, and a region of symmetric memory for
 // each rank of this host. h is nil if there are no other hosts.
 func (b backend) share(ctx context.Context, c dist.Config, id shm.Identity, h *hosts) (*engine, error) {
-	region, err := regionBytes(id.Size)
+	region, err := regionBytes(id.Size, c.SharedBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -97,6 +97,7 @@ func (b backend) share(ctx context.Context, c dist.Config, id shm.Identity, h *h
 		return nil, err
 	}
 	segment := meeting.Segment
+	region = (segment.Len() - board) / id.Size // as the rank that made the segment saw its limits
 	joined := shm.Membership{Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: meeting.PIDs,
 		World: lists.Range[int](c.Size), Crowded: meeting.Crowded, Timeout: c.Timeout}
 	if h != nil {
@@ -122,16 +123,21 @@ func (b backend) newFile(size, bytes int) (*os.File, error) {
 	return f, s.Close()
 }
 
-// regionBytes returns the maximum size of a rank's symmetric memory: the memory of the host. Reserving
-// it costs only addresses, because the kernel provides pages when they are first written.
-func regionBytes(size int) (int, error) {
+// regionBytes returns the maximum size of a rank's symmetric memory: what the caller needs, or else the memory of the
+// host. Reserving it costs only addresses, because the kernel provides pages when they are first written. If the
+// addresses of a process are limited (ulimit -v, as batch systems set it), all ranks together get half of them.
+func regionBytes(size, need int) (int, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return 0, fmt.Errorf("asking for the size of memory: %w", err)
 	}
 	const most, grain = 4 << 40, 2 << 20
-	n := min(int(info.Totalram)*int(info.Unit), most/size)
-	return (n + grain - 1) &^ (grain - 1), nil
+	n := min(cmp.Or(need, int(info.Totalram)*int(info.Unit)), most/size)
+	var addresses unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &addresses); err == nil && addresses.Cur < most {
+		n = min(n, int(addresses.Cur)/2/size)
+	}
+	return max(grain, n&^(grain-1)), nil
 }
 
 // capabilities are computed at first use, because algorithms may be registered until then.

@@ -13,7 +13,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
-	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -141,7 +140,7 @@ func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (ro
 		res.fill(&row)
 		w.warnCrowded(&row)
 		if row.Status == journal.OK && !s.plan.Simulated {
-			row.Warnings = append(row.Warnings, lists.NonEmpty(w.stops.warning())...)
+			row.Warnings = append(row.Warnings, lists.NonEmpty(w.stops.warning(), w.starved.warning())...)
 		}
 	}
 	return row, res.files(), f, nil
@@ -188,6 +187,7 @@ func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *fail
 	var straggle <-chan time.Time
 	woken := false
 	w.stops.reset()
+	w.starved = starvation{}
 	look := time.NewTicker(stopLook)
 	defer look.Stop()
 	for !res.complete() {
@@ -266,22 +266,6 @@ func (w *workerGroup) wakeStragglers(res *results) bool {
 		}
 	}
 	return true
-}
-
-// checkHeartbeats counts a tick of silence for every rank.
-func (w *workerGroup) checkHeartbeats() *failure {
-	for rank := range w.ranks {
-		s := &w.ranks[rank]
-		if s.silent++; time.Duration(s.silent)*tickTime > connection.SilenceLimit {
-			why := "stopped, or starved of CPU"
-			if w.stops.isStopped(rank) {
-				why = "stopped by a signal"
-			}
-			return &failure{status: journal.Failed, rank: &rank, phase: s.phase,
-				reason: fmt.Sprintf("lost heartbeat: nothing heard for %v (%s)", connection.SilenceLimit, why)}
-		}
-	}
-	return nil
 }
 
 // firstWorkingRank returns the first rank that is not done and does not merely wait for others, or

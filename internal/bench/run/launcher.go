@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -224,7 +225,7 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 	if err != nil {
 		return nil, err
 	}
-	guards, err := rankhost.ListenGuards(ctx, via.addr, s.opts.Ports, g.Ranks, startLimit)
+	guards, err := rankhost.ListenGuards(ctx, via.addr, s.opts.Ports, g.Ranks, cmp.Or(s.opts.JoinTimeout, StartLimit))
 	if err != nil {
 		return nil, err
 	}

@@ -31,8 +31,13 @@ type Options struct {
 	Argv    []string      // the command line, for the record
 	Environ []string      // base of the workers' environment
 	Timeout time.Duration // per point and trial; 0 for the declared one
-	Grace   time.Duration // between SIGTERM and SIGKILL; 0 for launch.DefaultGrace
-	Retries int           // attempts after a failed one
+	// Heartbeat is how long a rank may be silent before it is lost, if it does not merely wait for a processor; 0 for
+	// connection.SilenceLimit.
+	Heartbeat time.Duration
+	// JoinTimeout limits the start of the workers; 0 for StartLimit.
+	JoinTimeout time.Duration
+	Grace       time.Duration // between SIGTERM and SIGKILL; 0 for launch.DefaultGrace
+	Retries     int           // attempts after a failed one
 	// ImportLimit limits the import of a Python file in a worker; 0 for the default.
 	ImportLimit time.Duration
 	FailFast    bool // stop after the first failed row

@@ -38,6 +38,7 @@ type workerGroup struct {
 	events                <-chan launch.Event
 	tick                  *time.Ticker
 	stops                 stopWatch   // of the processes that run on this host
+	starved               starvation  // the longest of the current task
 	ending                func() bool // reports whether the job that contains this launch is being ended
 	stopWatchingInterrupt func() bool
 }
@@ -48,11 +49,13 @@ type rankState struct {
 	waiting       bool
 	closed        bool // its connection has ended: no more messages will come
 	silent        int  // ticks since the last message
+	// waited is how long its process had waited for a processor when the silence began, in nanoseconds.
+	waited uint64
 }
 
 const (
-	// startLimit bounds the time until all workers have connected.
-	startLimit = 60 * time.Second
+	// StartLimit is the default limit of the time until all workers have connected.
+	StartLimit = 60 * time.Second
 	// quitLimit is how long workers may take to exit when asked.
 	quitLimit = 2 * time.Second
 	// cancelLimit is how long bodies may take to return when their context is cancelled.
@@ -156,7 +159,7 @@ func (r *runner) listen(addr string, ranks int) (*worker.Hub, error) {
 // waitReady waits for every worker to connect, sends it the job, and checks the environment it saw.
 func (w *workerGroup) waitReady(ctx context.Context) *failure {
 	job := w.job()
-	limit := startLimit
+	limit := cmp.Or(w.slot.opts.JoinTimeout, StartLimit)
 	if len(job.Script) > 0 {
 		limit += job.ImportLimit
 	}
@@ -247,6 +250,9 @@ func (w *workerGroup) updateRank(e worker.Event) {
 	switch {
 	case e.Joined:
 		s.joined = true
+		if e.PID > 0 {
+			w.stops.add(e.Rank, e.PID)
+		}
 	case e.Ready:
 		s.ready = true
 	case e.Heartbeat:

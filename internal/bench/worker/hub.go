@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -84,9 +86,24 @@ func (h *Hub) admit(c *connection.Conn) {
 		return
 	}
 	if !m.Hello.Sync {
-		h.emit(Event{Rank: m.Hello.Rank, Joined: true})
+		joined := Event{Rank: m.Hello.Rank, Joined: true}
+		if here := processSpace(); here != "" && here == m.Hello.Host {
+			joined.PID = m.Hello.PID
+		}
+		h.emit(joined)
 		h.listen(c, m.Hello.Rank)
 	}
+}
+
+// processSpace identifies the numbering of processes that this process sees: the running kernel and
+// the namespace. It is "" if that is unknown.
+func processSpace() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	space, failed := os.Readlink("/proc/self/ns/pid")
+	if err != nil || failed != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(boot)) + " " + space
 }
 
 // add registers a connection, unless its place is taken. The last connection of the sync group

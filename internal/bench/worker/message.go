@@ -98,6 +98,9 @@ type message struct {
 type hello struct {
 	Rank int  `json:"rank"`
 	Sync bool `json:"sync,omitempty"` // this connection is for the sync group
+	// PID is the process, as its host numbers it. Host tells whether the supervisor is on the same host.
+	PID  int    `json:"pid,omitempty"`
+	Host string `json:"host,omitempty"`
 }
 
 // Event is a worker's message, or the end of its connection.
@@ -105,6 +108,8 @@ type Event struct {
 	Rank int `json:"rank,omitempty"`
 
 	Joined bool `json:"-"`
+	// PID is the process of a worker that has joined, or 0 if it is on another host.
+	PID int `json:"-"`
 	// Ready answers a job, with the swept variables as the worker sees them, or with an error.
 	Ready bool               `json:"ready,omitempty"`
 	Env   map[string]*string `json:"env,omitempty"`

@@ -105,7 +105,8 @@ func (w *worker) dial(forSync bool) (*connection.Conn, error) {
 		}
 		return nil, fmt.Errorf("connecting to the supervisor: %w", err)
 	}
-	if err := conn.Send(message{Hello: &hello{w.rank, forSync}}); err != nil {
+	if err := conn.Send(message{Hello: &hello{Rank: w.rank, Sync: forSync, PID: os.Getpid(),
+		Host: processSpace()}}); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("greeting the supervisor: %w", err)
 	}

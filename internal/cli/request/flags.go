@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/view/export"
 )
@@ -102,6 +104,10 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	fl.DurationVar(&o.ImportLimit, importFlag, python.ImportLimit, "time limit for the import of a Python file")
 	fl.DurationVar(&o.Grace, "grace", launch.DefaultGrace,
 		"time between SIGTERM and SIGKILL for a program that is ended early")
+	fl.DurationVar(&o.Heartbeat, "heartbeat", connection.SilenceLimit,
+		"how long a rank may be silent before it counts as lost; one of this host that only waits for a processor is waited "+
+			"for, and its row is disturbed")
+	fl.DurationVar(&o.JoinTimeout, "join-timeout", run.StartLimit, "how long to wait for all ranks to start")
 	fl.IntVar(&o.Retries, "retries", 0, "additional attempts after a failure")
 	fl.IntVar(&o.Remeasure, "remeasure", Remeasure,
 		"measure a point again, up to N times, if CPU steal, other programs, another kernbench, drift or noise disturbed "+
@@ -205,6 +211,10 @@ func (f *Flags) check() error {
 		return fmt.Errorf("--timeout %v: a time cannot be negative", o.Timeout)
 	case o.ImportLimit <= 0:
 		return fmt.Errorf("--%s %v: want a time above 0, such as 5m", importFlag, o.ImportLimit)
+	case o.Heartbeat < time.Second:
+		return fmt.Errorf("--heartbeat %v: want at least 1s, because ranks report twice a second", o.Heartbeat)
+	case o.JoinTimeout <= 0:
+		return fmt.Errorf("--join-timeout %v: want a time above 0, such as 2m", o.JoinTimeout)
 	case o.Grace <= 0:
 		return fmt.Errorf("--grace %v: want a time above 0, such as 30s", o.Grace)
 	case s.MinTime < 0 || s.MaxTime < 0:

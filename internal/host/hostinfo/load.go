@@ -187,6 +187,15 @@ func StoppedProcess(root fs.FS, pid int) (found int, name string, ok bool) {
 	return 0, "", false
 }
 
+// ProcessState returns the state of a process as in /proc/PID/stat: R runs or waits for a processor, S
+// and D sleep, T and t are stopped, Z has ended. It is "" if there is no such process.
+func ProcessState(root fs.FS, pid int) string {
+	if f := StatFields(line(root, fmt.Sprintf("proc/%d/stat", pid))); len(f) > 0 {
+		return f[0]
+	}
+	return ""
+}
+
 // StatFields returns the fields of /proc/PID/stat from the state on. The name of the program
 // before it may contain any characters.
 func StatFields(line string) []string {

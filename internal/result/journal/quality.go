@@ -88,12 +88,13 @@ func (r *Row) Disturbance() (d Disturbance) {
 }
 
 // doubts are the prefixes of warnings that make a row's numbers doubtful whatever the load was.
-var doubts = []string{ClaimWarning, StoppedWarning}
+var doubts = []string{ClaimWarning, StoppedWarning, StarvedWarning}
 
 // Prefixes of warnings about a program.
 const (
 	ClaimWarning   = "claim: "   // it printed an impossible time
 	StoppedWarning = "stopped: " // it or the host was stopped while it ran
+	StarvedWarning = "starved: " // a rank got no processor for longer than the heartbeat limit
 )
 
 // ModesWarning is the prefix of a warning that the samples gather around two values.

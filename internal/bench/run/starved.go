@@ -1,0 +1,70 @@
+package run
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// starvation describes the longest silence of a rank that lives and gets no processor.
+type starvation struct {
+	rank   int
+	silent time.Duration
+	waited time.Duration // for a processor, by the scheduler's count over all threads
+}
+
+// warning returns the warning for the row, or "" if no rank starved.
+func (s starvation) warning() string {
+	if s.silent == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%srank %d was not heard for %v, in which its threads waited %.1f s for a processor",
+		journal.StarvedWarning, s.rank, s.silent, s.waited.Seconds())
+}
+
+// checkHeartbeats counts a tick of silence for every rank. A rank that is silent for too long has failed if it is
+// stopped or dead. If it lives, it gets no processor, which disturbs the row but loses nothing. Ranks on other hosts
+// cannot be told apart and count as lost.
+func (w *workerGroup) checkHeartbeats() *failure {
+	limit := cmp.Or(w.slot.opts.Heartbeat, connection.SilenceLimit)
+	for rank := range w.ranks {
+		s := &w.ranks[rank]
+		s.silent++
+		pid := w.stops.pids[min(rank, w.procs-1)]
+		if s.silent == 2 && pid > 0 { // at most half a second is normal
+			_, s.waited = hostinfo.TreeDelay(hostinfo.Root(), pid)
+		}
+		silent := time.Duration(s.silent) * tickTime
+		if silent <= limit {
+			continue
+		}
+		if why := silenceCause(pid); why != "" {
+			return &failure{status: journal.Failed, rank: &rank, phase: s.phase,
+				reason: fmt.Sprintf("lost heartbeat: nothing heard for %v (%s)", limit, why)}
+		}
+		if silent > w.starved.silent {
+			_, waited := hostinfo.TreeDelay(hostinfo.Root(), pid)
+			w.starved = starvation{rank, silent, time.Duration(waited - min(waited, s.waited))}
+		}
+	}
+	return nil
+}
+
+// silenceCause says why a process cannot send heartbeats, or returns "" if it lives and gets no
+// processor. A pid of 0 is a process of which this host knows nothing.
+func silenceCause(pid int) string {
+	if pid == 0 {
+		return "stopped, starved of CPU or cut off; --heartbeat waits longer"
+	}
+	switch hostinfo.ProcessState(hostinfo.Root(), pid) {
+	case "T", "t":
+		return "stopped by a signal"
+	case "", "Z", "X":
+		return "its process has ended"
+	}
+	return ""
+}

@@ -1,0 +1,59 @@
+package run
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// TestStarvedRank: a silent rank is lost if its process is stopped, has ended or is on another host. If it lives, it is
+// waited for, and its row is disturbed with the delay that the scheduler counts.
+func TestStarvedRank(t *testing.T) {
+	t.Parallel()
+	sleeper := func() *os.Process {
+		cmd := exec.Command("sleep", "60")
+		must.Do(t, cmd.Start())
+		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+		return cmd.Process
+	}
+	stopped, ended := sleeper(), exec.Command("true")
+	must.Do(t, stopped.Signal(syscall.SIGSTOP))
+	var status syscall.WaitStatus
+	must.Get(syscall.Wait4(stopped.Pid, &status, syscall.WUNTRACED, nil))(t)
+	must.Do(t, ended.Run())
+	for name, c := range map[string]struct {
+		pid  int
+		want string // in the reason of the failure; "" for none
+	}{
+		"alive": {sleeper().Pid, ""}, "stopped": {stopped.Pid, "stopped by a signal"},
+		"ended": {ended.Process.Pid, "its process has ended"}, "elsewhere": {0, "starved of CPU or cut off"},
+	} {
+		w := &workerGroup{slot: &runSlot{runner: new(runner)}, ranks: make([]rankState, 2), procs: 2, stops: newStopWatch()}
+		w.stops.add(0, os.Getpid())
+		if c.pid > 0 {
+			w.stops.add(1, c.pid)
+		}
+		var f *failure
+		for range 12 {
+			w.ranks[0].silent = 0
+			if f = w.checkHeartbeats(); f != nil {
+				break
+			}
+		}
+		switch {
+		case c.want != "" && (f == nil || *f.rank != 1 || !strings.Contains(f.reason, c.want)):
+			t.Errorf("%s: %+v, want %q", name, f, c.want)
+		case c.want == "":
+			row := journal.Row{Status: journal.OK, Kind: journal.Measured, Warnings: []string{w.starved.warning()}}
+			row.Judge()
+			if f != nil || !strings.Contains(row.Disturbed(), "starved: rank 1 was not heard for 12s") {
+				t.Errorf("%s: %+v, %q", name, f, row.Disturbed())
+			}
+		}
+	}
+}
