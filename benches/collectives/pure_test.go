@@ -114,14 +114,30 @@ func settledRow(algorithm string, size int64, us float64) journal.Row {
 	return r
 }
 
+// launchedTwice returns each row as two trials, one per cent to either side of its time.
+func launchedTwice(rows ...journal.Row) (out []journal.Row) {
+	for trial, factor := range []float64{0.99, 1.01} {
+		for _, r := range rows {
+			r.Trial, r.Metrics = trial, map[string]float64{"time_us": r.Metrics["time_us"] * factor}
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 func TestRegret(t *testing.T) {
-	rows := []journal.Row{settledRow(auto, 1024, 3), settledRow("one-stage", 1024, 2), settledRow("ring", 1024, 9),
+	once := []journal.Row{settledRow(auto, 1024, 3), settledRow("one-stage", 1024, 2), settledRow("ring", 1024, 9),
 		settledRow(auto, 4096, 5), settledRow("one-stage", 4096, 6), settledRow(auto, 8192, 5.05),
 		settledRow("one-stage", 8192, 5)}
-	all, unsettled := regrets(rows)
-	if len(all) != 3 || unsettled != 0 || all[0].best != "one-stage" || all[0].factor != 1.5 || all[1].best != auto ||
+	if secs := sections(once); len(secs) != 1 || secs[0].Table != nil ||
+		secs[0].Text != "Not known. 3 points not resolved: one launch does not show how launches differ (--trials 4 does)." {
+		t.Errorf("one launch of each: %+v", secs)
+	}
+	rows := launchedTwice(once...)
+	all, left := regrets(rows)
+	if len(all) != 3 || left != (unranked{}) || all[0].best != "one-stage" || all[0].factor != 1.5 || all[1].best != auto ||
 		all[1].factor != 1 || all[2].factor != 1 {
-		t.Errorf("regrets are %+v, %d unsettled", all, unsettled)
+		t.Errorf("regrets are %+v, left out %+v", all, left)
 	}
 	secs := sections(rows)
 	if len(secs) != 1 || len(secs[0].Table) != 4 || secs[0].Table[1][5] != "50.0 %" ||
@@ -141,13 +157,13 @@ func TestRegret(t *testing.T) {
 	st.CILow = &low
 	wide.Stats = wide.Stats.With("time_us", st)
 	for what, disturbed := range map[string]journal.Row{"a single sample": single, "a wide interval": wide} {
-		rows := []journal.Row{disturbed, settledRow("one-stage", 1024, 2), settledRow(auto, 4096, 5),
-			settledRow("one-stage", 4096, 5)}
-		all, unsettled := regrets(rows)
+		rows := append([]journal.Row{disturbed, settledRow("one-stage", 1024, 2)},
+			launchedTwice(settledRow(auto, 4096, 5), settledRow("one-stage", 4096, 5))...)
+		all, left := regrets(rows)
 		text := sections(rows)[0].Text
-		if len(all) != 1 || unsettled != 1 || !strings.Contains(text, "at most 0.0 %") ||
+		if len(all) != 1 || left.unsettled != 1 || !strings.Contains(text, "at most 0.0 %") ||
 			!strings.Contains(text, "1 point left out") {
-			t.Errorf("%s: %+v, %d, %q", what, all, unsettled, text)
+			t.Errorf("%s: %+v, %+v, %q", what, all, left, text)
 		}
 		if secs := sections(rows[:2]); len(secs) != 1 || !strings.HasPrefix(secs[0].Text, "Not known. 1 point left out") {
 			t.Errorf("%s alone: %+v", what, secs)

@@ -122,10 +122,16 @@ type regret struct {
 	factor, low, high float64 // auto's time over the best's, and its interval
 }
 
+// unranked counts the points whose algorithms cannot be ranked.
+type unranked struct {
+	unsettled int // no settled time
+	single    int // measured in one launch, which does not show how launches differ
+}
+
 // regrets returns the regret of each point that has both auto and fixed algorithms. It uses only
-// settled times and counts the points without any; trials count by their median. If the intervals of
-// auto and the best overlap, the factor is 1.
-func regrets(rows []journal.Row) (out []regret, unsettled int) {
+// settled times of several launches, or computed ones, and counts the points without any; trials count
+// by their median. If the intervals of auto and the best overlap, the factor is 1.
+func regrets(rows []journal.Row) (out []regret, left unranked) {
 	timed := rowset.Good(rows).Where(func(r *journal.Row) bool { return r.Metrics["time_us"] > 0 })
 	label := machine.Curves(timed)
 	for _, same := range rowset.GroupBy(timed, func(r *journal.Row) [5]string {
@@ -149,7 +155,11 @@ func regrets(rows []journal.Row) (out []regret, unsettled int) {
 			}
 		}
 		if !own.Settled() || rivals == 0 {
-			unsettled++
+			left.unsettled++
+			continue
+		}
+		if len(mine) == 1 && mine[0].Kind == journal.Measured {
+			left.single++
 			continue
 		}
 		reg.low, reg.high = own.RatioTo(least)
@@ -158,7 +168,7 @@ func regrets(rows []journal.Row) (out []regret, unsettled int) {
 		}
 		out = append(out, reg)
 	}
-	return out, unsettled
+	return out, left
 }
 
 // sections reports the rows without data and the regret of auto.
@@ -180,15 +190,19 @@ func virtualSections(rows []journal.Row) []bench.Section {
 }
 
 func autoSections(rows []journal.Row) []bench.Section {
-	all, unsettled := regrets(rows)
-	if len(all)+unsettled == 0 {
+	all, missing := regrets(rows)
+	if len(all)+missing.unsettled+missing.single == 0 {
 		return nil
 	}
 	const title = "Regret of algorithm=auto"
 	left := ""
-	if unsettled > 0 {
+	if n := missing.unsettled; n > 0 {
 		left = fmt.Sprintf(" %s left out: their times have not settled (no 95 %% interval, or one wider than 10 %% to "+
-			"either side).", unit.Plural(unsettled, "point"))
+			"either side).", unit.Plural(n, "point"))
+	}
+	if n := missing.single; n > 0 {
+		left += fmt.Sprintf(" %s not resolved: one launch does not show how launches differ (--trials 4 does).",
+			unit.Plural(n, "point"))
 	}
 	if len(all) == 0 {
 		return []bench.Section{{Title: title, Text: "Not known." + left}}

@@ -1,0 +1,34 @@
+package history
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/golden"
+	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// TestDocumentedCheck compares the example in docs/baseline.md with the output of a check of simulated
+// rows. -update rewrites it.
+func TestDocumentedCheck(t *testing.T) {
+	runs := nights(9)
+	each(runs, -1, func(r *journal.Row) {
+		size := point.BytesValue(64 << 10 << (2 * r.Point[0].Value.Int()))
+		r.Bench, r.Point = "memory", point.Point{{Name: "op", Value: point.StringValue("copy")}, {Name: "size", Value: size}}
+	})
+	var out bytes.Buffer
+	must.Do(t, must.Get(Check(runs[:8], runs[8:], Options{}))(t).Write(&out, "table", "", 0))
+	const path, before, after = "../../../docs/baseline.md", "usually green:\n\n", "\n\n| verdict | meaning |"
+	text := string(must.Get(os.ReadFile(path))(t))
+	start, end := strings.Index(text, before), strings.Index(text, after)
+	if start < 0 || end < start {
+		t.Fatalf("%s has no example after %q", path, before)
+	}
+	block := "    " + strings.ReplaceAll(strings.TrimSpace(out.String()), "\n", "\n    ")
+	block = strings.ReplaceAll(block, "\n    \n", "\n\n")
+	golden.CheckFile(t, path, text[:start+len(before)]+block+text[end:])
+}
