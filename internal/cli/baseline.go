@@ -11,6 +11,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/result/changepoint"
@@ -92,15 +93,14 @@ func (a *app) saveBaseline(spec string, most int) error {
 		c := r.Counts()
 		bad += c[journal.Failed] + c[journal.Timeout]
 		if part := r.Incomplete(); part != "" {
-			fmt.Fprintf(a.stdout, "run %s: %s\n", r.ID(), part)
+			fmt.Fprintf(a.stdout, "run %s: %s\n", texttab.Plain(r.ID()), part)
 		}
 	}
 	if err := m.Write(j.Dir()); err != nil {
 		return fmt.Errorf("saving the baseline: %w", err)
 	}
-	fmt.Fprintf(a.stdout, "baseline of %s: %s of bench %s, %s to %s\n", j.Dir(), unit.Plural(len(runs), "run"), m.Bench,
-		m.Runs[0],
-		m.Runs[len(m.Runs)-1])
+	fmt.Fprintln(a.stdout, texttab.Plain(fmt.Sprintf("baseline of %s: %s of bench %s, %s to %s", j.Dir(),
+		unit.Plural(len(runs), "run"), m.Bench, m.Runs[0], m.Runs[len(m.Runs)-1])))
 	if bad > 0 {
 		fmt.Fprintf(a.stdout, "%s in them failed\n", unit.Plural(bad, "row"))
 	}

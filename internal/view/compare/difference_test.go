@@ -2,11 +2,13 @@ package compare
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
@@ -140,6 +142,36 @@ func TestDifferencesOfAllRows(t *testing.T) {
 		}
 		if strings.Join(got, "|") != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestForgedLines puts line ends and escape sequences into the texts of two runs: no format may print
+// a line that they forge.
+func TestForgedLines(t *testing.T) {
+	const evil = "x\nFORGED 1\r\nFORGED\x1b[31m"
+	side := func(us float64) Run {
+		h := machineHeader("run" + evil)
+		h.Bench, h.Environ, h.Host.Kernel = "b"+evil, map[string]string{"V" + evil: fmt.Sprint(us, evil)},
+			fmt.Sprint(us, evil)
+		run := Run{Header: h, Rows: slices.Concat(trialsOf(1, us), trialsOf(2, us)), Incomplete: evil}
+		for i := range run.Rows {
+			row := &run.Rows[i]
+			row.Bench, row.Part, row.Point = evil, evil, row.Point.With("n"+evil, point.StringValue(evil))
+			row.Env, row.Warnings = point.Env{{Name: "E" + evil, Value: evil, Set: true}}, []string{evil}
+		}
+		run.Rows[3] = bad(run.Rows[3], journal.Failed, evil)
+		return run
+	}
+	r := compare(t, side(10), side(30), Options{})
+	for _, format := range Formats() {
+		var b bytes.Buffer
+		must.Do(t, r.Write(&b, format, 0))
+		for line := range strings.Lines(b.String()) {
+			if strings.HasPrefix(strings.TrimLeft(line, " |*#-"), "FORGED") ||
+				strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\r") {
+				t.Errorf("%s prints %q", format, line)
+			}
 		}
 	}
 }

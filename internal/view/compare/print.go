@@ -75,10 +75,28 @@ func (d Document) Write(w io.Writer, name string, width int) error {
 	if err != nil {
 		return err
 	}
-	if err := f.write(d, w, width); err != nil {
+	if err := f.write(d.plain(), w, width); err != nil {
 		return fmt.Errorf("writing the comparison as %s: %w", f.name, err)
 	}
 	return nil
+}
+
+// plain returns the document with its control characters made visible, so that a name or value from a
+// journal can neither forge a line nor control the terminal.
+func (d Document) plain() Document {
+	all := func(texts []string) []string { return lists.Map(texts, texttab.Plain) }
+	d.Heading, d.Differences, d.Remarks, d.Warnings = all(d.Heading), all(d.Differences), all(d.Remarks), all(d.Warnings)
+	d.Suite, d.Sentence = texttab.Plain(d.Suite), texttab.Plain(d.Sentence)
+	d.Columns = lists.Map(d.Columns, func(c texttab.Column) texttab.Column {
+		c.Title = texttab.Plain(c.Title)
+		return c
+	})
+	d.Lines = lists.Map(d.Lines, func(l Line) Line {
+		l.Cells, l.Class, l.Name = all(l.Cells), texttab.Plain(l.Class), texttab.Plain(l.Name)
+		l.Message = texttab.Plain(l.Message)
+		return l
+	})
+	return d
 }
 
 func (d Document) writeTable(w io.Writer, width int) error {

@@ -123,11 +123,11 @@ func (r Report) Write(w io.Writer, format string, width int) error {
 func (r Report) Document() Document {
 	shared := r.sharedFields() // shown once, above the table
 	d := Document{Data: r, Suite: "kernbench compare " + r.OldRun + " " + r.NewRun, Warnings: r.Warnings,
-		Heading: []string{texttab.Plain(r.OldRun + " -> " + r.NewRun + ":")}, Remarks: []string{""}}
-	value := texttab.Plain(r.metricWithUnit())
+		Heading: []string{r.OldRun + " -> " + r.NewRun + ":"}, Remarks: []string{""}}
+	value := r.metricWithUnit()
 	titles := map[string]string{"old": "old " + value, "interval": "95% interval"}
 	shown := r.columns
-	d.Heading = append(d.Heading, lists.Map(shared, texttab.Plain)...)
+	d.Heading = append(d.Heading, shared...)
 	d.Differences = lists.Map(r.Differences, func(one Difference) string { return "differs in " + one.String() })
 	d.Columns = lists.Map(shown, func(c column) texttab.Column {
 		return texttab.Column{Title: cmp.Or(titles[c.name], c.name), Right: c.right}

@@ -55,7 +55,7 @@ func (d Document) WriteMarkdown(w io.Writer) error {
 		m.line("- %s: %s", plain(f.Name), plain(f.Value))
 	}
 	for _, f := range d.Inputs {
-		m.line("- input %s: SHA-256 `%s`", plain(f.Name), f.Value)
+		m.line("- input %s: SHA-256 `%s`", plain(f.Name), oneLine(f.Value))
 	}
 	m.line("\n## How to reproduce\n")
 	for _, c := range d.Commands {
