@@ -77,6 +77,7 @@ var instructions = map[string][]struct{ name, use string }{
 	"amd64": {
 		{"AVX2", "reductions, copies, GEMM"}, {"FMA3", "GEMM"}, {"F16C", "half precision"},
 		{"AVX512F", "wider reductions and GEMM"}, {"AVX512BF16", "bfloat16 products"}, {"AMXBF16", "bfloat16 tiles"},
+		{"AMXINT8", "8-bit integer tiles"},
 	},
 	"arm64": {
 		{"ASIMD", "reductions, copies, GEMM"}, {"ASIMDHP", "half precision"}, {"ASIMDDP", "integer products"},

@@ -55,7 +55,8 @@ func (p builtin) Open(threads int) (Engine, error) {
 	if !slices.Contains(tile.Levels(), p.level) {
 		return nil, fmt.Errorf("opening %s: this processor has only %v", p.name, tile.Levels())
 	}
-	e := &engine{provider: p, packBytes: stripPackBytes, streamBytes: streamBytes, members: make([]member, threads), types: p.Types(), fast: p.level >= tile.AVX2}
+	e := &engine{provider: p, packBytes: stripPackBytes, streamBytes: streamBytes, members: make([]member, threads),
+		types: p.Types(), fast: p.level >= tile.AVX2}
 	e.job, e.thin, e.sharing = e.work, e.thinProduct, e.share // stored once, because a new method value would be allocated
 	e.stripJob, e.thinStripJob, e.addRowsJob = e.stripWork, e.thinStrips, e.addRowsWork
 	for _, d := range e.types {

@@ -79,8 +79,9 @@ type Kernel struct {
 	// steps (see strips.go). Half is then the kernel for half the rows.
 	Strips bool
 	Half   Func
-	// AddRows is the code for 1, 2 and 4 rows of C, if there is any. It adds K rows of B, read where they are and multiplied
-	// by the f32 factors at A, to the f32 sums at C, for Tiles groups of 64 columns. SumIndex tells where a sum is.
+	// AddRows is the code for 1, 2 and 4 rows of C, if there is any. It adds K rows of B, read where they
+	// are and multiplied by the f32 factors at A, to the f32 sums at C, for Tiles groups of 64 columns.
+	// SumIndex tells where a sum is.
 	AddRows [3]Func
 }
 

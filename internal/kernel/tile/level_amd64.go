@@ -18,7 +18,8 @@ var (
 	dotBF16 = Kernel{Level: AVX512BF16, Packed: dtype.BF16, Rows: 14, Cols: 32, Group: 2, Unit: 1,
 		Whole: tileBF16, Peak: peakBF16, PeakFlops: 28 * 32 * 2}
 	amxBF16 = Kernel{Level: AMX, Packed: dtype.BF16, Rows: 32, Cols: 32, Group: 2, Unit: 16, Strips: true,
-		Whole: tileAMXBF16, Half: halfAMXBF16, AddRows: [...]Func{addRows1BF16, addRows2BF16, addRows4BF16}, Peak: peakAMXBF16, PeakFlops: 4 * 16 * 16 * 32 * 2}
+		Whole: tileAMXBF16, Half: halfAMXBF16, AddRows: [...]Func{addRows1BF16, addRows2BF16, addRows4BF16},
+		Peak: peakAMXBF16, PeakFlops: 4 * 16 * 16 * 32 * 2}
 	amxI8 = Kernel{Level: AMX, Packed: dtype.I8, Rows: 32, Cols: 32, Group: 4, Unit: 16, Strips: true,
 		Whole: tileAMXI8, Half: halfAMXI8, Peak: peakAMXI8, PeakFlops: 4 * 16 * 16 * 64 * 2}
 )
