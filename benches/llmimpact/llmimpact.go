@@ -33,10 +33,14 @@ func Bench() *bench.Bench {
 spread over tp ranks. A message has tokens x hidden x 2 bytes. A layer has two
 messages, or one if attention and MLP run in parallel, and the curve gives their
 time. time_us is the time of all messages. floor_us is the least time of the
-rest of the step: reading the weights or multiplying, whichever takes longer.
-share_pct is communication over both, without overlap.
+rest of the step: reading weights and KV cache, or multiplying at the rate of the
+model's precision, whichever takes longer. share_pct is the share of the step that is
+communication, without overlap unless --overlap two-batch is given.
 
 step is decode-N (N sequences, one token each) or prefill-N (N tokens at once).
+context is the number of tokens before them, whose keys and values are read from the
+cache. The GPU follows from the curve; --gpu names another one. With --parallelism
+expert, the all-to-alls of the experts are predicted for that GPU.
 curve is a published one
 (`+strings.Join(model.CurveNames(), ", ")+`),
 the prediction for a cluster (predict:h100-8x1), a measured or imported RUN of
@@ -48,16 +52,21 @@ against and target-gbps compute the gain from another curve or bus bandwidth.
   kernbench run --bench llm-impact
   kernbench run --bench llm-impact --model llama3-70b --tp 8 --curve out/allreduce-eval
   kernbench run --bench llm-impact --curve nccl-h200,vllm-h200 --tp 8 --step decode-1
-  kernbench run --bench llm-impact --model deepseek-v3 --parallelism expert --target-gbps 200`),
-		bench.Version("1"),
+  kernbench run --bench llm-impact --model llama3-70b,deepseek-v3 --tp 8 --step decode-16 --context 1K,8K,128K
+  kernbench run --bench llm-impact --model deepseek-v3 --parallelism expert --overlap two-batch --step decode-64`),
+		bench.Version("2"),
 		bench.Ranks("1"),
 		bench.Strings("model", llm.Names()...),
 		bench.Strings("step", "decode-1", "decode-8", "decode-64", "prefill-2048", "prefill-16384"),
 		bench.Ints("tp", "2,4,8"),
 		bench.Strings("curve", "nccl-h200"),
+		bench.Ints("context", "1K"),
 		bench.Choice("parallelism", "how the model is spread: tensor, sequence, expert or dp-attention",
 			llm.Parallelisms()...),
-		bench.Choice("gpu", "GPU whose memory bandwidth and arithmetic determine the floor", llm.GPUs()...),
+		bench.Choice("gpu", "GPU whose memory bandwidth and arithmetic determine the floor; auto is the curve's",
+			append([]string{autoGPU}, llm.GPUs()...)...),
+		bench.Choice("overlap", "two-batch: two halves of the batch take turns in communicating and computing",
+			"none", twoBatch),
 		bench.Option("algorithm", bench.KindString, model.BestAlgorithm,
 			"algorithm of a RUN's or file's curve; best is the fastest at each size"),
 		bench.Option("against", bench.KindString, "trtllm-h200",
@@ -69,6 +78,7 @@ against and target-gbps compute the gain from another curve or bus bandwidth.
 		bench.Metric("layer_us", "us", "lower"),
 		bench.Metric("step_us", "us", "lower"),
 		bench.Metric("floor_us", "us", ""),
+		bench.Metric("alltoall_us", "us", "lower"),
 		bench.Metric("message_bytes", "B", ""),
 		bench.Metric("allreduces", "", ""),
 		bench.Drop(invalidPoint),
@@ -109,11 +119,7 @@ func body(_ context.Context, s *bench.State) error {
 	if err != nil {
 		return err
 	}
-	gpu, err := llm.NamedGPU(s.Str("gpu"))
-	if err != nil {
-		return err
-	}
-	_, tokens, err := parseStep(s.Str("step"))
+	phase, tokens, err := parseStep(s.Str("step"))
 	if err != nil {
 		return err
 	}
@@ -121,35 +127,103 @@ func body(_ context.Context, s *bench.State) error {
 	if err != nil {
 		return err
 	}
+	gpu, err := chooseGPU(s, curve)
+	if err != nil {
+		return err
+	}
 	s.Kind(journal.Modelled)
-	way, ranks := llm.Parallelism(s.Str("parallelism")), s.Int("tp")
-	if _, _, err := m.AllReduces(way); err != nil {
+	v := llm.Serving{Model: m, GPU: gpu, Parallelism: llm.Parallelism(s.Str("parallelism")), Ranks: s.Int("tp"),
+		Load: llm.Load{Tokens: tokens, Sequences: tokens, Context: s.Int("context")}, Overlap: s.Str("overlap") == twoBatch,
+		AllToAll: allToAll(s, gpu)}
+	if phase == "prefill" {
+		v.Load.Sequences = 1
+	}
+	if _, _, err := m.AllReduces(v.Parallelism); err != nil {
 		return bench.Skip("%v", err)
 	}
-	step, err := llm.Impact(m, gpu, way, ranks, tokens, curve)
+	step, err := llm.Serve(v, curve)
 	if err != nil {
 		return bench.NotExecuted(false, "%v", err)
 	}
 	record(s, m, gpu, step)
 	s.Detail("curve", curve.Source)
 	if curve.Shared {
-		s.Detail(journal.SharingDetail, fmt.Sprint(ranks))
+		s.Detail(journal.SharingDetail, fmt.Sprint(v.Ranks))
 	}
 	if gbps := s.Float("target-gbps"); gbps > 0 {
-		recordAlternative(s, "target", step, step.With(llm.TargetUS(curve, ranks, step, gbps)))
+		recordAlternative(s, "target", step, step.With(llm.TargetUS(curve, v.Ranks, step, gbps)))
 	}
-	if name := s.Str("against"); name != "-" && name != s.Str("curve") {
-		other, err := loadCurve(name, s.Str("algorithm"))
+	return compareWith(s, gpu, curve, step)
+}
+
+// Values of the options gpu and overlap.
+const (
+	autoGPU  = "auto"
+	twoBatch = "two-batch"
+)
+
+// chooseGPU returns the GPU of the floor: the one that --gpu names, or else the curve's. A
+// curve that names no known GPU needs --gpu.
+func chooseGPU(s *bench.State, curve *model.Table) (llm.GPU, error) {
+	own, name := llm.GPUOf(curve.Name+" "+curve.Source), s.Str("gpu")
+	if curve.GPU != "" {
+		own = llm.GPUOf(curve.GPU)
+	}
+	switch {
+	case name == autoGPU && own == "":
+		s.Warn("the curve %s does not say on which GPU it was measured: the floor is that of %s; --gpu names another one",
+			curve.Name, llm.GPUs()[0])
+		name = llm.GPUs()[0]
+	case name == autoGPU:
+		name = own
+	case own != "" && own != name:
+		s.Warn("the curve %s is of %s, but the floor is that of %s, as --gpu says", curve.Name, own, name)
+	}
+	s.Detail("gpu", name)
+	return llm.NamedGPU(name)
+}
+
+// allToAll returns the predicted time of an all-to-all between GPUs of a kind, in nodes of up
+// to 8. It is nil if the kind was not measured.
+func allToAll(s *bench.State, gpu llm.GPU) func(ranks int, bytes int64) (float64, error) {
+	if !slices.Contains(predict.NodeKinds(), gpu.Name) {
+		return nil
+	}
+	return func(ranks int, bytes int64) (float64, error) {
+		perNode := min(ranks, 8)
+		c, err := predict.Find(fmt.Sprintf("%s-%dx%d", gpu.Name, perNode, (ranks+perNode-1)/perNode))
 		if err != nil {
-			return fmt.Errorf("against: %w", err)
+			return 0, err
 		}
-		if other.Shared != curve.Shared {
-			s.Detail("against", "no comparison: the ranks of one of the curves shared a GPU")
-		} else if each, err := other.US(ranks, step.Message); err != nil {
-			s.Detail("against", "no comparison: "+err.Error())
-		} else {
-			recordAlternative(s, "against", step, step.With(each))
+		p, err := c.Predict(predict.AllToAll, predict.Best, predict.Best, bytes)
+		if err == nil {
+			s.Detail("alltoall", "predicted for "+c.Name+": "+c.Validate(predict.AllToAll, bytes, true).String())
 		}
+		return p.US, err
+	}
+}
+
+// compareWith records the gain from the curve that --against names, if the two can be compared.
+func compareWith(s *bench.State, gpu llm.GPU, curve *model.Table, step llm.Step) error {
+	name, ranks := s.Str("against"), s.Int("tp")
+	if name == "-" || name == s.Str("curve") {
+		return nil
+	}
+	other, err := loadCurve(name, s.Str("algorithm"))
+	if err != nil {
+		return fmt.Errorf("against: %w", err)
+	}
+	of := llm.GPUOf(other.Name + " " + other.Source)
+	switch each, err := other.US(ranks, step.Message); {
+	case other.Shared != curve.Shared:
+		s.Detail("against", "no comparison: the ranks of one of the curves shared a GPU")
+	case of != "" && of != gpu.Name && s.Str("gpu") == autoGPU:
+		s.Detail("against", fmt.Sprintf("no comparison: %s is of %s, and the step of %s (--gpu %s compares them)", name, of,
+			gpu.Name, gpu.Name))
+	case err != nil:
+		s.Detail("against", "no comparison: "+err.Error())
+	default:
+		recordAlternative(s, "against", step, step.With(each))
 	}
 	return nil
 }
@@ -163,6 +237,12 @@ func record(s *bench.State, m llm.Model, gpu llm.GPU, step llm.Step) {
 	s.Record("floor_us", step.FloorUS)
 	s.Record("message_bytes", float64(step.Message))
 	s.Record("allreduces", float64(step.Count))
+	if step.AllToAllUS > 0 {
+		s.Record("alltoall_us", step.AllToAllUS)
+	}
+	rate, as := gpu.Rate(m.Precision())
+	s.Detail("rates", fmt.Sprintf("%g TFLOP/s at %s, %g GB/s (%s)", rate, as, gpu.HBM, gpu.Source))
+	s.Detail(journal.ValidatedByDetail, "not validated")
 	if step.Remark != "" {
 		s.Detail("besides", step.Remark)
 	}

@@ -2,6 +2,7 @@ package llmimpact
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,7 +44,7 @@ func TestOneRow(t *testing.T) {
 	r := rowsOf(t, "model=llama3-70b", "tp=8", "step=decode-1", "--target-gbps=200")[0]
 	for name, want := range map[string]string{"message_bytes": "16384", "allreduces": "160", "each_us": "18.3",
 		"layer_us": "36.6", "time_us": "2928", "share_pct": "38.9",
-		"against_us": "560", "against_gain_pct": "31.5", "target_us": "2928", "target_gain_pct": "0"} {
+		"against_us": "560", "against_gain_pct": "31.4", "target_us": "2928", "target_gain_pct": "0"} {
 		if got := fmt.Sprintf("%.4g", r.Metrics[name]); got != want && fmt.Sprintf("%.3g", r.Metrics[name]) != want &&
 			fmt.Sprintf("%.0f", r.Metrics[name]) != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
@@ -56,6 +57,43 @@ func TestOneRow(t *testing.T) {
 	if len(big.Warnings) != 1 || !strings.Contains(big.Warnings[0],
 		"406 GB of weights on each rank do not fit the 141 GB") {
 		t.Errorf("warnings are %q", big.Warnings)
+	}
+}
+
+// The GPU follows from the curve, and a row whose GPU was named says so. The cache of a long context
+// lengthens the floor, and experts add all-to-alls with the error of their prediction.
+func TestServing(t *testing.T) {
+	one := func(words ...string) journal.Row {
+		return rowsOf(t, append([]string{"model=llama3-70b", "tp=8", "step=decode-1"}, words...)...)[0]
+	}
+	h100 := one("curve=nccl-h100")
+	if got := fmt.Sprintf("%.1f", h100.Metrics["share_pct"]); h100.Details["gpu"] != "h100" || got != "31.5" ||
+		!strings.Contains(h100.Details["against"], "no comparison: trtllm-h200 is of h200") || len(h100.Warnings) != 0 {
+		t.Errorf("share %s, %v, %q", got, h100.Details, h100.Warnings)
+	}
+	if r := one("curve=nccl-h100", "--gpu=h200"); r.Details["gpu"] != "h200" || len(r.Warnings) != 1 ||
+		!strings.Contains(r.Warnings[0], "the curve nccl-h100 is of h100, but the floor is that of h200") ||
+		r.Metrics["against_us"] == 0 {
+		t.Errorf("%v, %q", r.Details, r.Warnings)
+	}
+	if r := one(`curve="predict:b200-8x1"`); r.Details["gpu"] != "b200" || r.Status != journal.OK {
+		t.Errorf("%s %s: %v", r.Status, r.Reason, r.Details)
+	}
+	short, long := one("context=1K"), one("context=128K")
+	// 128000 tokens x 80 layers x 2 x 8 heads x 128 x 2 bytes over 8 x 3840 GB/s take 1365 us.
+	if grown := long.Metrics["floor_us"] - short.Metrics["floor_us"]; math.Abs(grown/(1365*127/128.0)-1) > 0.01 {
+		t.Errorf("127000 tokens of context take %v us", grown)
+	}
+	expert := rowsOf(t, "model=deepseek-v3", "tp=8", "step=decode-64", "--parallelism=expert")[0]
+	if !(expert.Metrics["alltoall_us"] > 0) || expert.Metrics["time_us"] <= expert.Metrics["alltoall_us"] ||
+		!strings.Contains(expert.Details["alltoall"], "predicted for h200-8x1: median error") {
+		t.Errorf("%v, %v", expert.Metrics, expert.Details)
+	}
+	plain, overlapped := rowsOf(t, "model=llama3-70b", "tp=8", "step=prefill-2048")[0],
+		rowsOf(t, "model=llama3-70b", "tp=8", "step=prefill-2048", "--overlap=two-batch")[0]
+	if overlapped.Metrics["step_us"] >= plain.Metrics["step_us"] || overlapped.Metrics["message_bytes"]*2 !=
+		plain.Metrics["message_bytes"] {
+		t.Errorf("%v, with overlap %v", plain.Metrics, overlapped.Metrics)
 	}
 }
 
@@ -176,7 +214,7 @@ func TestViews(t *testing.T) {
 		secs[2].Table[1][0] != "gpt-oss-120b" {
 		t.Errorf("the ranked gains: %+v", secs[2])
 	}
-	if !strings.Contains(secs[0].Text, "**decode**: the all-reduces take from 1 % of the step") ||
+	if !strings.Contains(secs[0].Text, "**decode**: communication takes from 1 % of the step") ||
 		strings.Contains(secs[0].Text, "no number") {
 		t.Errorf("the summary: %s", secs[0].Text)
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 // rowAt returns the row with these coordinates, or nil.
-func rowAt(rows rowset.Set, model, step, tp, curve string) *journal.Row {
-	return rows.First("model", model, "step", step, "tp", tp, "curve", curve)
+func rowAt(rows rowset.Set, model, step string, s setting) *journal.Row {
+	return rows.First("model", model, "step", step, "tp", s.tp, "curve", s.curve, "context", s.context)
 }
 
 // figures returns heat maps of the share of communication in each step, the parts of one
@@ -41,14 +41,20 @@ func figures(rows []journal.Row) []figure.Figure {
 const maxPanels = 6
 
 // setting is the subject of a panel.
-type setting struct{ curve, tp string }
+type setting struct{ curve, tp, context string }
 
-// settings returns the combinations of curve and tp that occur in the rows.
+func (s setting) String() string {
+	return fmt.Sprintf("%s, tp %s, context %s", s.curve, s.tp, s.context)
+}
+
+// settings returns the combinations of curve, tp and context that occur in the rows.
 func settings(rows rowset.Set) (out []setting) {
 	for _, c := range rows.Distinct("curve") {
 		for _, tp := range rows.Distinct("tp") {
-			if rows.First("curve", c, "tp", tp) != nil {
-				out = append(out, setting{c, tp})
+			for _, context := range rows.Distinct("context") {
+				if rows.First("curve", c, "tp", tp, "context", context) != nil {
+					out = append(out, setting{c, tp, context})
+				}
 			}
 		}
 	}
@@ -65,8 +71,8 @@ func largestTP(rows rowset.Set) string {
 func shareMap(rows rowset.Set) figure.Figure {
 	f := figure.Figure{Name: "llm_share", Title: "Share of the step that is all-reduce",
 		Columns: min(3, len(rows.Distinct("tp"))),
-		Caption: "Communication over communication and floor, without overlap. The floor is the time of reading the " +
-			"weights or multiplying, whichever is longer. Empty: outside the curve."}
+		Caption: "Modelled, not validated. Communication over communication and floor. The floor is the time of reading " +
+			"weights and cache, or of multiplying, whichever is longer. Empty: outside the curve."}
 	models, steps := rows.Distinct("model"), rows.Distinct("step")
 	zero, most := 0.0, 0.0
 	for _, r := range rows {
@@ -78,7 +84,7 @@ func shareMap(rows rowset.Set) figure.Figure {
 			var line []figure.Cell
 			for _, st := range steps {
 				cell := figure.Cell{Value: math.NaN()}
-				if r := rowAt(rows, m, st, s.tp, s.curve); r != nil {
+				if r := rowAt(rows, m, st, s); r != nil {
 					cell.Value = r.Metrics["share_pct"]
 					cell.Text = fmt.Sprintf("%.0f%%", cell.Value)
 				}
@@ -86,7 +92,7 @@ func shareMap(rows rowset.Set) figure.Figure {
 			}
 			heat.Cells = append(heat.Cells, line)
 		}
-		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%s, tp %s", s.curve, s.tp), Content: heat,
+		f.Panels = append(f.Panels, figure.Panel{Title: s.String(), Content: heat,
 			X: figure.Axis{Scale: figure.Category, Categories: steps},
 			Y: figure.Axis{Scale: figure.Category, Categories: models}})
 		if len(f.Panels) == maxPanels {
@@ -101,10 +107,10 @@ const maxNarrowBars = 6
 
 // stepBars stacks the floor and the communication of the first step at the largest group.
 func stepBars(rows rowset.Set) (figure.Figure, bool) {
-	step, tp := rows.Distinct("step")[0], largestTP(rows)
+	step, tp, context := rows.Distinct("step")[0], largestTP(rows), rows.Distinct("context")[0]
 	f := figure.Figure{Name: "llm_step",
-		Title:   fmt.Sprintf("One step, %s at tp %s: floor and all-reduces", step, tp),
-		Caption: "Nothing overlaps. The floor counts neither attention over the context nor launches."}
+		Title:   fmt.Sprintf("One step, %s at tp %s, context %s: floor and communication", step, tp, context),
+		Caption: "Modelled, not validated. The floor does not count launches."}
 	zero, most := 0.0, 0.0
 	for _, r := range rows.At("step", step, "tp", tp) {
 		most = max(most, 1.05*r.Metrics["step_us"]) // one scale for all panels
@@ -114,7 +120,7 @@ func stepBars(rows rowset.Set) (figure.Figure, bool) {
 		floor, comm := figure.Series{Name: "floor", Kind: figure.StackedBars},
 			figure.Series{Name: "all-reduce", Kind: figure.StackedBars}
 		for _, m := range rows.Distinct("model") {
-			if r := rowAt(rows, m, step, tp, curve); r != nil {
+			if r := rowAt(rows, m, step, setting{curve, tp, context}); r != nil {
 				x := float64(len(names))
 				names = append(names, m)
 				floor.Points = append(floor.Points, figure.Point{X: x, Y: r.Metrics["floor_us"]})
@@ -136,7 +142,7 @@ func stepBars(rows rowset.Set) (figure.Figure, bool) {
 // gainBars shows by how much each alternative would shorten the steps, at the largest group
 // and for the first curve.
 func gainBars(rows rowset.Set) (figure.Figure, bool) {
-	tp, curve := largestTP(rows), rows.Distinct("curve")[0]
+	tp, curve, context := largestTP(rows), rows.Distinct("curve")[0], rows.Distinct("context")[0]
 	f := figure.Figure{Name: "llm_gain",
 		Title: fmt.Sprintf("How much shorter the step would be, compared with %s at tp %s", curve, tp), Columns: 1,
 		Caption: "Below zero the present curve is the faster one. A latency-bound message gains nothing from bandwidth."}
@@ -146,7 +152,7 @@ func gainBars(rows rowset.Set) (figure.Figure, bool) {
 		for i, st := range rows.Distinct("step") {
 			s := figure.Series{Name: st, Kind: figure.Bars, Color: i + 1}
 			for k, m := range names {
-				if r := rowAt(rows, m, st, tp, curve); r != nil {
+				if r := rowAt(rows, m, st, setting{curve, tp, context}); r != nil {
 					if gain, has := r.Metrics[a.gain]; has {
 						s.Points = append(s.Points, figure.Point{X: float64(k), Y: gain})
 					}
@@ -211,9 +217,13 @@ func summarySection(rows rowset.Set, missing int) bench.Section {
 			continue
 		}
 		most, least := slices.MaxFunc(of, byShare), slices.MinFunc(of, byShare)
-		fmt.Fprintf(&b, "- **%s**: the all-reduces take from %.0f %% of the step (%s) to %.0f %% (%s), %s each there.\n",
-			phase, least.Metrics["share_pct"], where(least), most.Metrics["share_pct"], where(most),
-			unit.FormatMicros(most.Metrics["each_us"]))
+		low, high := fmt.Sprintf("%.0f %%", least.Metrics["share_pct"]), fmt.Sprintf("%.0f %%", most.Metrics["share_pct"])
+		if low == high {
+			fmt.Fprintf(&b, "- **%s**: communication takes %s of the step (%s).\n", phase, high, where(most))
+			continue
+		}
+		fmt.Fprintf(&b, "- **%s**: communication takes from %s of the step (%s) to %s (%s), %s for each all-reduce there.\n",
+			phase, low, where(least), high, where(most), unit.FormatMicros(most.Metrics["each_us"]))
 	}
 	if missing > 0 {
 		fmt.Fprintf(&b, "- %d points have no number: their messages lie outside the curve, or the model cannot be spread "+
@@ -223,24 +233,24 @@ func summarySection(rows rowset.Set, missing int) bench.Section {
 }
 
 func where(r *journal.Row) string {
-	return fmt.Sprintf("%s, %s, tp %s, %s", rowset.Text(r, "model"), rowset.Text(r, "step"), rowset.Text(r, "tp"),
-		rowset.Text(r, "curve"))
+	return fmt.Sprintf("%s, %s, tp %s, context %s, %s", rowset.Text(r, "model"), rowset.Text(r, "step"),
+		rowset.Text(r, "tp"), rowset.Text(r, "context"), rowset.Text(r, "curve"))
 }
 
 // costSection has a line for each model and setting and a column for each step, with the
 // time per layer, the time per step and the share.
 func costSection(rows rowset.Set) bench.Section {
 	steps := rows.Distinct("step")
-	table := [][]string{append([]string{"model", "curve", "tp"}, steps...)}
+	table := [][]string{append([]string{"model", "curve", "tp", "context"}, steps...)}
 	for _, m := range rows.Distinct("model") {
 		for _, at := range settings(rows) {
-			if rows.First("model", m, "curve", at.curve, "tp", at.tp) == nil {
+			if rows.First("model", m, "curve", at.curve, "tp", at.tp, "context", at.context) == nil {
 				continue
 			}
-			line := []string{m, at.curve, at.tp}
+			line := []string{m, at.curve, at.tp, at.context}
 			for _, st := range steps {
 				cell := ""
-				if r := rowAt(rows, m, st, at.tp, at.curve); r != nil {
+				if r := rowAt(rows, m, st, at); r != nil {
 					cell = fmt.Sprintf("%s, %s, %.0f %%", unit.FormatMicros(r.Metrics["layer_us"]),
 						unit.FormatMicros(r.Metrics["time_us"]), r.Metrics["share_pct"])
 				}

@@ -8,8 +8,11 @@
 package llm
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/bandwidth"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -20,16 +23,22 @@ import (
 
 // Model is the shape of a language model.
 type Model struct {
-	Name    string
-	Title   string
-	Layers  int
-	Hidden  int
-	Heads   int
-	Experts int     // 0 for a dense model
-	TopK    int     // experts per token
-	Params  float64 // all weights, in 1e9
-	Active  float64 // weights that a token uses, in 1e9; all of them in a dense model
-	Bits    float64 // per weight, as published
+	Name        string
+	Title       string
+	Layers      int
+	Hidden      int
+	Heads       int
+	Experts     int     // 0 for a dense model
+	TopK        int     // experts per token
+	Params      float64 // all weights, in 1e9
+	Active      float64 // weights that a token uses, in 1e9; all of them in a dense model
+	Bits        float64 // per weight, as published
+	DenseLayers int     // layers of a mixture of experts that have no experts
+	KVHeads     int     // heads of keys and values (GQA); 0 with Latent
+	HeadDim     int     // elements of a query head
+	Latent      int     // elements that MLA caches for a token and layer; 0 without MLA
+	LocalLayers int     // layers whose attention sees only Window tokens
+	Window      int
 	// Parallel means that attention and MLP of a layer run in parallel and share one
 	// all-reduce.
 	Parallel bool
@@ -111,12 +120,72 @@ func (m Model) weightBytes(tokens int) float64 {
 	return read * 1e9 * m.Bits / 8
 }
 
+// cacheBytes returns the bytes of keys and values that a token has in the cache of a layer.
+func (m Model) cacheBytes() float64 {
+	if m.Latent > 0 {
+		return float64(m.Latent) * ActivationBytes
+	}
+	return 2 * float64(m.KVHeads*m.HeadDim) * ActivationBytes
+}
+
+// seen returns the sum over layers of the tokens that attention sees with a context of so many.
+func (m Model) seen(context float64) float64 {
+	return float64(m.Layers-m.LocalLayers)*context + float64(m.LocalLayers)*min(context, float64(m.Window))
+}
+
+// cacheReaders returns over how many ranks the cache of one sequence is spread. Ranks share the
+// heads of keys and values; beyond their number, and for the latent of MLA, ranks hold copies.
+// With attention by data parallelism, each rank has the whole cache of its own sequences.
+func (m Model) cacheReaders(p Parallelism, ranks int) float64 {
+	if p == DataAttention {
+		return float64(ranks)
+	}
+	if m.Latent > 0 {
+		return 1
+	}
+	return float64(min(ranks, m.KVHeads))
+}
+
+// Precision is the format of a model's arithmetic.
+type Precision string
+
+// The precisions, from the widest to the narrowest.
+const (
+	Bits16 Precision = "16-bit"
+	FP8    Precision = "fp8"
+	FP4    Precision = "fp4"
+)
+
+// Precision returns the format of the model's weights.
+func (m Model) Precision() Precision {
+	switch {
+	case m.Bits < 8:
+		return FP4
+	case m.Bits < 16:
+		return FP8
+	}
+	return Bits16
+}
+
 // GPU holds the data-sheet rates that a step's floor depends on.
 type GPU struct {
 	Name   string
-	HBM    float64 // GB/s
-	TFlops float64 // dense, 16 bits
-	Memory float64 // GB
+	HBM    float64               // GB/s
+	TFlops map[Precision]float64 // dense
+	Memory float64               // GB
+	Source string
+}
+
+// Rate returns the TFLOP/s for a precision. If the GPU has no arithmetic of that precision, it
+// is that of the next wider one, whose name it returns.
+func (g GPU) Rate(p Precision) (float64, Precision) {
+	order := []Precision{FP4, FP8, Bits16}
+	for _, wider := range order[slices.Index(order, p):] {
+		if rate := g.TFlops[wider]; rate > 0 {
+			return rate, wider
+		}
+	}
+	return g.TFlops[Bits16], Bits16
 }
 
 // Fractions of the data-sheet rates that a good kernel reaches.
@@ -126,11 +195,14 @@ const (
 )
 
 var gpus = []GPU{
-	{"h200", 4800, 989, 141}, {"h100", 3350, 989, 80}, {"a100", 2039, 312, 80}, {"b200", 8000, 2250, 180},
-	{"mi300x", 5300, 1307, 192},
+	{"h200", 4800, map[Precision]float64{Bits16: 989, FP8: 1979}, 141, "data sheet of NVIDIA H200 SXM, dense"},
+	{"h100", 3350, map[Precision]float64{Bits16: 989, FP8: 1979}, 80, "data sheet of NVIDIA H100 SXM, dense"},
+	{"a100", 2039, map[Precision]float64{Bits16: 312}, 80, "data sheet of NVIDIA A100 80GB SXM, dense"},
+	{"b200", 8000, map[Precision]float64{Bits16: 2250, FP8: 4500, FP4: 9000}, 180, "data sheet of NVIDIA DGX B200, dense"},
+	{"mi300x", 5300, map[Precision]float64{Bits16: 1307, FP8: 2615}, 192, "data sheet of AMD Instinct MI300X, dense"},
 }
 
-// GPUs returns the names of the known GPUs, the default first.
+// GPUs returns the names of the known GPUs.
 func GPUs() []string { return lists.Map(gpus, func(g GPU) string { return g.Name }) }
 
 // NamedGPU returns the GPU of a name.
@@ -138,11 +210,35 @@ func NamedGPU(name string) (GPU, error) {
 	return suggest.Find("gpu", name, gpus, func(g GPU) string { return g.Name })
 }
 
+// GPUOf returns the name of the known GPU that a text mentions, such as the name of a device
+// or of a curve, or "".
+func GPUOf(text string) string {
+	text = strings.ToLower(text)
+	for _, g := range gpus {
+		if strings.Contains(text, g.Name) {
+			return g.Name
+		}
+	}
+	return ""
+}
+
+// Load is the work of one forward pass: Tokens in Sequences, each with Context tokens before
+// them.
+type Load struct {
+	Tokens, Sequences int
+	Context           int
+}
+
 // FloorUS returns the least time of a forward pass without communication, in microseconds:
-// reading the weights or multiplying, whichever takes longer.
-func FloorUS(m Model, g GPU, ranks, tokens int) float64 {
-	read := m.weightBytes(tokens) / (float64(ranks) * g.HBM * 1e9 * hbmShare)
-	compute := 2 * m.Active * 1e9 * float64(tokens) / (float64(ranks) * g.TFlops * 1e12 * flopsShare)
+// reading weights and cache, or multiplying, whichever takes longer.
+func FloorUS(m Model, g GPU, p Parallelism, ranks int, l Load) float64 {
+	context := float64(l.Context) + float64(l.Tokens/l.Sequences)/2 // a token sees half of the new ones on average
+	cache := float64(l.Sequences) * m.seen(float64(l.Context)) * m.cacheBytes() / m.cacheReaders(p, ranks)
+	read := (m.weightBytes(l.Tokens)/float64(ranks) + cache) / (g.HBM * 1e9 * hbmShare)
+	rate, _ := g.Rate(m.Precision())
+	attention := 4 * float64(l.Tokens) * m.seen(context) * float64(m.Heads*m.HeadDim)
+	compute := (2*m.Active*1e9*float64(l.Tokens)/rate + attention/g.TFlops[Bits16]) /
+		(float64(ranks) * 1e12 * flopsShare)
 	return 1e6 * max(read, compute)
 }
 
@@ -158,43 +254,99 @@ type Step struct {
 	PerLayer int   // all-reduces per layer
 	Count    int   // all-reduces in the whole pass
 
-	EachUS  float64 // one all-reduce
-	LayerUS float64 // all-reduces of a layer
-	CommUS  float64 // all-reduces of the pass
-	FloorUS float64 // least time of everything else
-	Remark  string  // on communication that is not counted
+	EachUS     float64 // one all-reduce
+	LayerUS    float64 // all-reduces of a layer
+	CommUS     float64 // all-reduces and all-to-alls of the pass
+	AllToAllUS float64 // all-to-alls of the pass
+	FloorUS    float64 // least time of everything else
+	Overlap    bool    // two halves of the batch take turns: one communicates while the other computes
+	Layers     int
+	Remark     string // on communication that is not counted
 }
 
-// StepUS returns the time of the step if nothing overlaps.
-func (s Step) StepUS() float64 { return s.FloorUS + s.CommUS }
+// StepUS returns the time of the step. With overlap, the longer of communication and
+// computation decides, and half a layer of the other is exposed at the ends.
+func (s Step) StepUS() float64 {
+	if s.Overlap {
+		return max(s.CommUS, s.FloorUS) + min(s.CommUS, s.FloorUS)/float64(2*s.Layers)
+	}
+	return s.FloorUS + s.CommUS
+}
 
-// Share returns the fraction of the step that is communication, from 0 to 1.
-func (s Step) Share() float64 { return s.CommUS / s.StepUS() }
+// Share returns the fraction of the step that is communication and does not overlap, from 0 to 1.
+func (s Step) Share() float64 { return 1 - s.FloorUS/s.StepUS() }
 
 // With returns the same step with another time of one all-reduce.
 func (s Step) With(eachUS float64) Step {
 	s.EachUS = eachUS
-	s.LayerUS, s.CommUS = eachUS*float64(s.PerLayer), eachUS*float64(s.Count)
+	s.LayerUS, s.CommUS = eachUS*float64(s.PerLayer), eachUS*float64(s.Count)+s.AllToAllUS
 	return s
 }
 
 // Impact returns the step of a model whose all-reduces take the times of a curve. It fails
 // if the message size is outside the curve.
 func Impact(m Model, g GPU, p Parallelism, ranks, tokens int, curve *model.Table) (Step, error) {
-	perLayer, remark, err := m.AllReduces(p)
+	return Serve(Serving{Model: m, GPU: g, Parallelism: p, Ranks: ranks, Load: Load{Tokens: tokens, Sequences: tokens}},
+		curve)
+}
+
+// Serving is a step of a model on some ranks.
+type Serving struct {
+	Model       Model
+	GPU         GPU
+	Parallelism Parallelism
+	Ranks       int
+	Load        Load
+	Overlap     bool // split the batch in two and overlap the halves
+	// AllToAll returns the time of an all-to-all of so many bytes for each rank. If it is nil,
+	// the all-to-alls of expert parallelism are not counted.
+	AllToAll func(ranks int, bytes int64) (float64, error)
+}
+
+// Serve returns the times of a step whose all-reduces take the times of a curve. It fails if
+// a message is outside the curve, or if the model cannot be spread in this way.
+func Serve(v Serving, curve *model.Table) (Step, error) {
+	m := v.Model
+	perLayer, remark, err := m.AllReduces(v.Parallelism)
 	if err != nil {
 		return Step{}, err
 	}
-	if m.Heads%ranks != 0 {
-		return Step{}, fmt.Errorf("%s has %d heads, which %d ranks cannot share evenly", m.Name, m.Heads, ranks)
+	if m.Heads%v.Ranks != 0 {
+		return Step{}, fmt.Errorf("%s has %d heads, which %d ranks cannot share evenly", m.Name, m.Heads, v.Ranks)
 	}
-	s := Step{Message: m.Message(tokens), PerLayer: perLayer, Count: perLayer * m.Layers, Remark: remark,
-		FloorUS: FloorUS(m, g, ranks, tokens)}
-	each, err := curve.US(ranks, s.Message)
+	halves, load := 1, v.Load
+	if v.Overlap {
+		if load.Tokens < 2 {
+			return Step{}, errors.New("one token cannot be split into two batches")
+		}
+		halves = 2
+		load.Tokens, load.Sequences = (load.Tokens+1)/2, (load.Sequences+1)/2
+	}
+	s := Step{Message: m.Message(load.Tokens), PerLayer: perLayer, Count: halves * perLayer * m.Layers, Remark: remark,
+		FloorUS: float64(halves) * FloorUS(m, v.GPU, v.Parallelism, v.Ranks, load), Overlap: v.Overlap, Layers: m.Layers}
+	if v.Parallelism == Expert && v.AllToAll != nil {
+		for _, bytes := range m.expertMessages(load.Tokens, v.Ranks) {
+			us, err := v.AllToAll(v.Ranks, bytes)
+			if err != nil {
+				return Step{}, fmt.Errorf("all-to-all of the experts: %w", err)
+			}
+			s.AllToAllUS += float64(halves*(m.Layers-m.DenseLayers)) * us
+		}
+		s.Remark = ""
+	}
+	each, err := curve.US(v.Ranks, s.Message)
 	if err != nil {
 		return Step{}, err
 	}
 	return s.With(each), nil
+}
+
+// expertMessages returns the bytes that a rank sends in the dispatch and the combine of a layer:
+// each of its tokens goes to TopK experts, in the precision of the weights but with at least 8
+// bits, and comes back in 16 bits.
+func (m Model) expertMessages(tokens, ranks int) []int64 {
+	elements := int64((tokens+ranks-1)/ranks) * int64(m.TopK) * int64(m.Hidden)
+	return []int64{elements * max(1, int64(m.Bits/8)), elements * ActivationBytes}
 }
 
 // TargetUS returns the time of the step's all-reduce if large messages reached a bus

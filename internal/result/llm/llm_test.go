@@ -66,7 +66,8 @@ func TestFloorAndShare(t *testing.T) {
 		}
 	}
 	// A prefill is limited by arithmetic, so its floor is proportional to its tokens.
-	if a, b := FloorUS(m, gpu, 8, 2048), FloorUS(m, gpu, 8, 4096); math.Abs(b/a-2) > 1e-9 {
+	if a, b := FloorUS(m, gpu, Tensor, 8, Load{2048, 2048, 0}),
+		FloorUS(m, gpu, Tensor, 8, Load{4096, 4096, 0}); math.Abs(b/a-2) > 1e-9 {
 		t.Errorf("floors of 2048 and 4096 tokens are %v and %v", a, b)
 	}
 	if need, ok := Fits(named(t, "llama3-405b"), gpu, 2); ok || math.Abs(need-405.9) > 0.1 {
@@ -169,5 +170,87 @@ func TestTarget(t *testing.T) {
 	want := 16.0 + 268435456*1.75/800/1e3
 	if got := TargetUS(c, 8, prefill, 800); math.Abs(got-want) > 1e-6 {
 		t.Errorf("256 MiB at 800 GB/s take %v us, want %v", got, want)
+	}
+}
+
+// TestHandChecked compares one step of every model with numbers worked out by hand: 8 ranks of H200,
+// 16 sequences, 8192 tokens of context, NCCL's curve. Weights and cache are in GB for all ranks, as
+// read by the step; the floor is their sum over 8 x 3840 GB/s, or over 3840 if all ranks hold a copy.
+func TestHandChecked(t *testing.T) {
+	gpu := must.Get(NamedGPU("h200"))(t)
+	for _, c := range []struct {
+		model   string
+		message int64   // 16 x hidden x 2
+		count   int     // two for each layer, or one
+		weights float64 // GB: all, or what 16 tokens touch
+		cache   float64 // GB: 16 x 8192 x layers x 2 x KV heads x head size x 2 bytes, or x 576 x 2
+		ranks   float64 // over which the cache is spread
+	}{
+		{"llama3-8b", 131072, 64, 16.06, 17.18, 8}, {"llama3-70b", 262144, 160, 141.2, 42.95, 8},
+		{"llama3-405b", 524288, 252, 811.8, 67.65, 8}, {"qwen3-8b", 131072, 72, 16.38, 19.33, 8},
+		{"qwen3-32b", 163840, 128, 65.6, 34.36, 8}, {"qwen3-30b", 65536, 96, 40.68, 12.88, 4},
+		{"qwen3-235b", 131072, 188, 311.1, 25.23, 4}, {"qwen3-coder", 196608, 124, 547.7, 33.29, 8},
+		{"deepseek-v3", 229376, 122, 277.2, 9.21, 1}, {"kimi-k2", 229376, 122, 301.5, 9.21, 1},
+		{"gpt-oss-20b", 92160, 48, 9.86, 3.27, 8}, {"gpt-oss-120b", 92160, 72, 25.19, 4.91, 8},
+		{"mixtral-8x7b", 131072, 64, 92.5, 17.18, 8}, {"mixtral-8x22b", 196608, 112, 278.5, 30.06, 8},
+		{"gpt-neox-20b", 196608, 44, 41.2, 141.7, 8}, {"command-r-plus", 393216, 64, 208, 34.36, 8},
+	} {
+		m := named(t, c.model)
+		load := Load{Tokens: 16, Sequences: 16, Context: 8192}
+		s := must.Get(Serve(Serving{Model: m, GPU: gpu, Parallelism: Tensor, Ranks: 8, Load: load}, curve(t, "nccl-h200")))(t)
+		floor := (c.weights/8 + c.cache/c.ranks) / 3840 * 1e6
+		if s.Message != c.message || s.Count != c.count || math.Abs(m.weightBytes(16)/1e9/c.weights-1) > 0.01 ||
+			math.Abs(s.FloorUS/floor-1) > 0.01 {
+			t.Errorf("%s: %d x %d bytes, %.1f GB of weights, floor %.0f us; want %d x %d, %.1f, %.0f", c.model, s.Count,
+				s.Message,
+				m.weightBytes(16)/1e9, s.FloorUS, c.count, c.message, c.weights, floor)
+		}
+	}
+}
+
+// TestPrecision checks that fp8 and fp4 models multiply at the rate of their precision, or the next
+// wider one that the GPU has.
+func TestPrecision(t *testing.T) {
+	for _, c := range []struct {
+		gpu, model string
+		tflops     float64
+		as         Precision
+	}{{"h100", "llama3-70b", 989, Bits16}, {"h100", "deepseek-v3", 1979, FP8}, {"h200", "gpt-oss-120b", 1979, FP8},
+		{"b200", "gpt-oss-120b", 9000, FP4}, {"a100", "deepseek-v3", 312, Bits16}, {"mi300x", "kimi-k2", 2615, FP8}} {
+		g := must.Get(NamedGPU(c.gpu))(t)
+		if rate, as := g.Rate(named(t, c.model).Precision()); rate != c.tflops || as != c.as || g.Source == "" {
+			t.Errorf("%s on %s: %v TFLOP/s at %s", c.model, c.gpu, rate, as)
+		}
+	}
+	// DeepSeek-V3's prefill of 2048 tokens: 2 x 37e9 x 2048 operations over 8 x 0.7 x 1979 TFLOP/s take 13.7 ms,
+	// but reading 671 GB over 8 x 3840 GB/s takes 21.8 ms, and so decides. With the 16-bit rate, the products would.
+	floor := FloorUS(named(t, "deepseek-v3"), must.Get(NamedGPU("h200"))(t), Tensor, 8, Load{2048, 2048, 0})
+	if math.Abs(floor/21840-1) > 0.01 {
+		t.Errorf("DeepSeek-V3's prefill takes %.0f us", floor)
+	}
+}
+
+// TestExpertsAndOverlap checks the all-to-alls of experts and the overlap of two half batches.
+func TestExpertsAndOverlap(t *testing.T) {
+	m, gpu := named(t, "deepseek-v3"), must.Get(NamedGPU("h200"))(t)
+	var sent []int64
+	v := Serving{Model: m, GPU: gpu, Parallelism: Expert, Ranks: 8, Load: Load{Tokens: 64, Sequences: 64},
+		AllToAll: func(_ int, bytes int64) (float64, error) { sent = append(sent, bytes); return 10, nil }}
+	c := curve(t, "nccl-h200")
+	s := must.Get(Serve(v, c))(t)
+	// 8 tokens a rank to 8 experts each: 8 x 8 x 7168 elements of 1 byte, and of 2 bytes back, in 58 layers.
+	if len(sent) != 2 || sent[0] != 458752 || sent[1] != 917504 || s.AllToAllUS != 2*58*10 || s.Remark != "" ||
+		math.Abs(s.CommUS-s.AllToAllUS-61*s.EachUS) > 1e-6 {
+		t.Errorf("%v: %+v", sent, s)
+	}
+	v.Overlap = true
+	o := must.Get(Serve(v, c))(t)
+	long, short := max(o.CommUS, o.FloorUS), min(o.CommUS, o.FloorUS)
+	if o.Message*2 != s.Message || o.Count != 2*s.Count || math.Abs(o.StepUS()-long-short/122) > 1e-6 {
+		t.Errorf("%+v: step %v", o, o.StepUS())
+	}
+	v.Load = Load{Tokens: 1, Sequences: 1}
+	if _, err := Serve(v, c); err == nil {
+		t.Error("one token was split in two")
 	}
 }

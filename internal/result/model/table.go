@@ -22,6 +22,7 @@ import (
 type Table struct {
 	Name   string
 	Source string               // who measured it, on what hardware, and how
+	GPU    string               // the kind of GPU, if it is known and not in the name or the source
 	Shared bool                 // its ranks shared a GPU, so it says nothing about a link
 	Ranks  map[int][]TablePoint // by number of ranks; points in order of size
 }
@@ -83,6 +84,7 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 			continue
 		}
 		t.Shared, unshared = t.Shared || s.Sharing > 0, unshared || s.Sharing == 0 && s.Ranks > 1
+		t.GPU = cmp.Or(t.GPU, s.Device)
 		at := entry{s.Ranks, s.Bytes}
 		if old, has := best[at]; !has || preferred(s, old) {
 			best[at] = s

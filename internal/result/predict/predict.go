@@ -113,7 +113,7 @@ func (m *costModel) correction(c *Cluster, op string, measured []Point, bytes in
 // states the error of each part, or why it is not known.
 func (c *Cluster) Table() (*model.Table, error) {
 	t := &model.Table{Name: "predict:" + c.Name, Source: "predicted for cluster " + c.Name,
-		Ranks: map[int][]model.TablePoint{}}
+		GPU: c.GPU, Ranks: map[int][]model.TablePoint{}}
 	lastNote := ""
 	for _, part := range c.subclusters() {
 		for bytes := int64(512); bytes <= 1<<30; bytes *= 2 {
