@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -24,6 +25,9 @@ import (
 	"github.com/kernbench/kernbench/internal/process/node"
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
+
+// noID is the name of a job without --rdzv-id.
+const noID = "none"
 
 // launchFlags holds the flags of `launch`, most of which are torchrun's. Flags whose value needs no
 // conversion are stored in cfg and spec directly.
@@ -98,7 +102,7 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 	fl.IntVar(&cfg.Node, "node-rank", rendezvous.AnyNode, "this node's rank (default: by order of arrival)")
 	fl.StringVar(&cfg.Endpoint, "rdzv-endpoint", "",
 		"`HOST:PORT` of the rendezvous, an address of one of the nodes (default port "+rendezvous.DefaultPort+")")
-	fl.StringVar(&cfg.ID, "rdzv-id", "none", "name of the job, the same on every node")
+	fl.StringVar(&cfg.ID, "rdzv-id", noID, "name of the job, the same on every node")
 	f.backend = "c10d"
 	request.Choice(fl, &f.backend, "rdzv-backend", "rendezvous backend",
 		"accepted for compatibility with torchrun, but ignored", []string{"c10d", "static"})
@@ -209,6 +213,9 @@ func (f *launchFlags) complete(a *app, argv []string) (err error) {
 	if cfg.Ports, err = connection.ParsePortRange(cmp.Or(f.ports,
 		jobenv.Variable(a.environ, jobenv.PortsVar))); err != nil {
 		return fmt.Errorf("--port-range: %w", err)
+	}
+	if f.standalone && cfg.ID == noID {
+		cfg.ID = rand.Text() // as torchrun: two jobs on one host must not take each other's files
 	}
 	cfg.Program = argv
 	spec.Argv, spec.Environ, spec.Stdout, spec.Stderr = argv, a.environ, a.streams[0], a.streams[1]

@@ -423,6 +423,7 @@ func (s Spec) variables(round *rendezvous.Round, rank launch.RankVars) map[strin
 	// Rank 0 creates the store itself: the launcher runs none at the master's port.
 	put("TORCHELASTIC_USE_AGENT_STORE", "False")
 	preset("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
+	preset("NCCL_ASYNC_ERROR_HANDLING", "1") // its name in versions of torch before 2.2
 	switch {
 	case s.Threads > 0:
 		for _, name := range cores.ThreadVars {

@@ -35,7 +35,7 @@ func TestVariables(t *testing.T) {
 		"[rank1]: MASTER_ADDR=127.0.0.1", "[rank1]: MASTER_PORT=", "[rank1]: TORCHELASTIC_RUN_ID=myjob",
 		"[rank1]: TORCHELASTIC_RESTART_COUNT=0",
 		"[rank1]: TORCHELASTIC_MAX_RESTARTS=4", "[rank1]: TORCHELASTIC_USE_AGENT_STORE=False", "[rank1]: OMP_NUM_THREADS=1",
-		"[rank1]: TORCH_NCCL_ASYNC_ERROR_HANDLING=3", "[rank1]: NCCL_SOCKET_IFNAME==lo", "[rank1]: GLOO_SOCKET_IFNAME=lo",
+		"[rank1]: NCCL_ASYNC_ERROR_HANDLING=1", "[rank1]: TORCH_NCCL_ASYNC_ERROR_HANDLING=3", "[rank1]: NCCL_SOCKET_IFNAME==lo", "[rank1]: GLOO_SOCKET_IFNAME=lo",
 	} {
 		if !strings.Contains(l.stdout.String(), want) {
 			t.Errorf("no %s in\n%s", want, l.stdout)
@@ -45,6 +45,19 @@ func TestVariables(t *testing.T) {
 		if strings.Contains(l.stdout.String(), bad) {
 			t.Errorf("the ranks see %s", bad)
 		}
+	}
+}
+
+// Jobs without a name get different ones.
+func TestStandaloneJobsHaveNames(t *testing.T) {
+	var names []string
+	for range 2 {
+		l := standalone(t, "", shell("echo $TORCHELASTIC_RUN_ID")...)
+		l.expect(0)
+		names = append(names, l.stdout.String())
+	}
+	if names[0] == names[1] || strings.Contains(names[0], "none") {
+		t.Errorf("two jobs are called %q", names)
 	}
 }
 
