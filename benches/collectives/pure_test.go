@@ -135,7 +135,8 @@ func TestRegret(t *testing.T) {
 	}
 	rows := launchedTwice(once...)
 	all, left := regrets(rows)
-	if len(all) != 3 || left != (unranked{}) || all[0].best != "one-stage" || all[0].factor != 1.5 || all[1].best != auto ||
+	if len(all) != 3 || left != (unranked{}) || all[0].best != "one-stage" || all[0].factor != 1.5 ||
+		all[1].best != auto ||
 		all[1].factor != 1 || all[2].factor != 1 {
 		t.Errorf("regrets are %+v, left out %+v", all, left)
 	}

@@ -143,7 +143,8 @@ func TestTwoModes(t *testing.T) {
 		}
 		t.Logf("| %s | %d | %.0f %% |", test.name, test.n, 100*float64(found)/float64(rows))
 		if float64(found)/float64(rows) < test.least {
-			t.Errorf("%s: found in %.1f %% of the rows, want %.0f %%", test.name, 100*float64(found)/float64(rows), 100*test.least)
+			t.Errorf("%s: found in %.1f %% of the rows, want %.0f %%", test.name, 100*float64(found)/float64(rows),
+				100*test.least)
 		}
 	}
 	exact := slices.Concat(slices.Repeat([]float64{2}, 30), slices.Repeat([]float64{4}, 20))

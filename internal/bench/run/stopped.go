@@ -92,9 +92,6 @@ func (w *stopWatch) warning() string {
 		who, w.stopped[longest].Seconds())
 }
 
-// isStopped reports whether a rank itself was seen stopped.
-func (w *stopWatch) isStopped(rank int) bool { return w.stopped[stoppedProcess{rank: rank}] > 0 }
-
 // hostSleep returns how long the host has slept since it was started, or 0 if that is unknown.
 func hostSleep() time.Duration {
 	var with, without unix.Timespec
