@@ -39,6 +39,7 @@ type Spec struct {
 	Restart        int     // steps between restarts, for methods that restart; 0 means 30
 	StopAfter      int     // end a solve after this many iterations, converged or not; 0 means no such limit
 
+	transpose  bool // take the transpose of the file
 	symmetrise bool // replace each entry of the file by its mean with the mirror image
 }
 

@@ -22,6 +22,8 @@ func (s *Spec) rows(keep func(row int) bool) (Problem, error) {
 	switch {
 	case s.MatrixFile == "":
 		return s.Problem, nil
+	case s.transpose && !s.symmetrise:
+		return sparse.LoadTransposed(s.MatrixFile, keep)
 	case s.symmetrise:
 		return sparse.LoadSymmetric(s.MatrixFile, keep)
 	}

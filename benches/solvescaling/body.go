@@ -123,7 +123,10 @@ func body(ctx context.Context, s *bench.State) error {
 		}
 	}
 	s.Phase("gate")
-	return out.Gate(spec.RTol)
+	if err := out.Gate(spec.RTol); err != nil || !s.Bool(adjointOption) {
+		return err
+	}
+	return reportAdjoint(ctx, s, g, spec, sys)
 }
 
 // thisHost describes the machine. It reads some hundred files, so it does that once.

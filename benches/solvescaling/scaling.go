@@ -53,6 +53,10 @@ func configurationKey(r *journal.Row) string {
 	for _, c := range slices.Concat(r.Point, r.Options) {
 		switch c.Name {
 		case modeAxis, perRankAxis, totalAxis:
+		case adjointOption:
+			if c.Value.Bool() { // older rows lack this option
+				words = append(words, adjointOption)
+			}
 		case weightsAxis:
 			if by := c.Value.String(); by != string(partition.ByRows) { // older rows lack this axis
 				words = append(words, by)

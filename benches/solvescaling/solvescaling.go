@@ -97,6 +97,8 @@ func Bench() *bench.Bench {
 			"iterations after which a solve may stop without converging, to time only these; 0 is off"),
 		bench.Option(restartOption, bench.KindInt, "30", "steps between restarts of "+strings.Join(restarting(), ", ")),
 		bench.Option(repeatOption, bench.KindInt, "3", "timed solves; curves use the best, the row keeps the spread"),
+		bench.Option(adjointOption, bench.KindBool, "false",
+			"also solve the adjoint system, and check the gradients that follow from it by finite differences"),
 		bench.FileOption(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
 		bench.Drop(invalidPoint),
 		bench.Refuse(checkOptions),
@@ -139,6 +141,8 @@ Methods:      ` + list(solve.Methods(), methodHelp) + `
 Precond:      ` + list(solve.Preconditioners(), func(p solve.Preconditioner) (string, string) { return p.Name, p.Help }) + `
 The right-hand side is random, ones, or file:PATH in the array format of Matrix Market. (A smooth
 right-hand side would be an eigenvector of the Poisson stencils, solved in one step.)
+--adjoint also solves A' v = g, the system behind the gradients of g'x with respect to b (v) and to the
+entries of A (-v_i x_j). The row fails if finite differences contradict one of them.
 --peer none,petsc adds rows in which PETSc solves the same system by the same method: petsc:gamg and
 petsc:hypre instead of gmg and amg, petsc:cg for none and jacobi. ` + petscVariable + ` names the program.
 
@@ -278,6 +282,10 @@ func checkOptions(p, options point.Point) error {
 		if v := p.At(size); v.Int() < 1 {
 			return fmt.Errorf("--%s %s: want at least 1", size, v)
 		}
+	}
+	if options.At(adjointOption).Bool() && (p.At(peerAxis).String() != noPeer ||
+		device.SupportsBackend(p.At(bench.BackendName).String())) {
+		return fmt.Errorf("--%s works with --%s %s on processors only", adjointOption, peerAxis, noPeer)
 	}
 	if err := checkDevice(p, options); err != nil {
 		return err

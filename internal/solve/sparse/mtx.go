@@ -114,15 +114,16 @@ func readFile(r io.Reader, m *mtxReader, read func(*mtxReader) (*File, error)) (
 
 // mtxReader reads a matrix or vector file line by line.
 type mtxReader struct {
-	in      *bufio.Reader
-	line    int // number of the line that was read last
-	keep    func(int) bool
-	pattern bool    // entries have no values
-	mirror  float64 // sign of the entries in the other triangle: 1 symmetric, -1 skew-symmetric, 0 general
-	size    int
-	entries []entry
-	mean    bool        // store the mean of each entry and its mirror image
-	visit   func(entry) // if set, is called for each entry of a general file
+	in        *bufio.Reader
+	line      int // number of the line that was read last
+	keep      func(int) bool
+	pattern   bool    // entries have no values
+	mirror    float64 // sign of the entries in the other triangle: 1 symmetric, -1 skew-symmetric, 0 general
+	size      int
+	entries   []entry
+	transpose bool        // store the transpose
+	mean      bool        // store the mean of each entry and its mirror image
+	visit     func(entry) // if set, is called for each entry of a general file
 	// asymmetry is the sum of the hashes of all entries above the diagonal minus those below. Mirror images have the same
 	// hash, so the sum is 0 if the values are symmetric, and otherwise 0 with a probability of 2^-64. It works without
 	// storing the entries.
@@ -324,6 +325,9 @@ func (m *mtxReader) entry(text []byte) error {
 		m.add(entry{row, col, val / 2})
 		m.add(entry{col, row, val / 2})
 		return nil
+	}
+	if m.transpose {
+		row, col = col, row
 	}
 	m.add(entry{row, col, val})
 	if m.mirror != 0 && col != row {
