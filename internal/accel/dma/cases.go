@@ -105,7 +105,7 @@ func (m *machine) idle() (all []testCase) {
 	for i := range m.Cubes.Count() * m.PEs() {
 		sip = append(sip, m.At(i))
 	}
-	near, far := m.ends(topo.End{Kind: topo.AtPCIe}, sip)
+	near, far := m.ends(topo.End{Kind: topo.AtHost}, sip)
 	for _, op := range []struct {
 		name, verb string
 		write      bool

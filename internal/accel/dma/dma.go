@@ -66,7 +66,7 @@ type Row struct {
 
 // Parts splits the time of a transfer by cause. Each picosecond has exactly one cause.
 type Parts struct {
-	Command  ns `json:"command_ns"`  // issuing it: PE_CPU, dispatch, scheduler, TLB; for the host the PCIe endpoint
+	Command  ns `json:"command_ns"`  // issuing it: PE_CPU, dispatch, scheduler, TLB; 0 for the host
 	Nodes    ns `json:"nodes_ns"`    // overheads of UCIe ports, PCIe endpoints, switch and controllers on the path
 	Wires    ns `json:"wires_ns"`    // propagation
 	Drain    ns `json:"drain_ns"`    // links sending: the bytes at the slowest link, and filling the links
@@ -118,7 +118,7 @@ type transfer struct {
 // end returns the end of paths at the reader or writer.
 func (x transfer) end() topo.End {
 	if x.host {
-		return topo.End{Kind: topo.AtPCIe, PEID: topo.PEID{SIP: x.by.SIP}}
+		return topo.End{Kind: topo.AtHost, PEID: topo.PEID{SIP: x.by.SIP}}
 	}
 	return topo.End{Kind: topo.AtPE, PEID: x.by}
 }

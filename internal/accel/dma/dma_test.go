@@ -71,8 +71,8 @@ func TestBuiltIn(t *testing.T) {
 				t.Errorf("%s has %d transfers", name, row.Transfers)
 			}
 		}
-		// Each of the port's four connections of 128 GB/s serves two PEs.
-		if port := r.row(t, congestionTable, "one-port-8"); port.Limit != 256*nanosecond {
+		// Two of the port's four connections of 128 GB/s serve four PEs each, the ones that are nearest to them.
+		if port := r.row(t, congestionTable, "one-port-8"); port.Limit != 512*nanosecond {
 			t.Errorf("the limit of 8 PEs at a port is %v at %s", port.Limit, port.Bottleneck)
 		}
 	}
@@ -88,12 +88,16 @@ func TestBreakdownByHand(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	host := report(t, topo.DefaultFile(), "h2d-near").row(t, idleTable, "h2d-near")
-	// The request passes the PCIe endpoint and the UCIe ports of IO chiplet and cube; the reply passes them again.
-	if host.Command != 5*nanosecond || host.Nodes != (8+8+8+8+5)*nanosecond {
+	// The data passes the switch, the PCIe endpoint and the UCIe ports of IO chiplet and cube; the reply
+	// passes them again. Each passes the link of the host and the link of the SIP, which take 43.201 ns.
+	if host.Command != 0 || host.Nodes != 2*(5+5+8+8)*nanosecond || host.Wires < 4*43_201 ||
+		host.Wires > 4*43_201+nanosecond {
 		t.Errorf("a host's write: %+v", host.Parts)
 	}
-	if drain := host.Drain.nanoseconds(); drain < 32768/128.0 || drain > 32768/128.0+20 {
-		t.Errorf("32 KiB drain over UCIe of 128 GB/s in %v ns", drain)
+	// over UCIe, and before that into the PCIe endpoint, which stores and forwards
+	const drains = 32768/128.0 + 32768/512.0
+	if drain := host.Drain.nanoseconds(); drain < drains || drain > drains+20 {
+		t.Errorf("32 KiB drain over UCIe of 128 GB/s and the link of the SIP in %v ns", drain)
 	}
 }
 

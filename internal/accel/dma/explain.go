@@ -20,7 +20,7 @@ func (m *machine) explain(x transfer) (Parts, error) {
 	}
 	p := Parts{Command: ns(m.PE.DispatchCost + m.PE.CPUCost + m.PE.SchedulerCost + m.PE.TLBCost)}
 	if x.host {
-		p.Command = ns(m.PCIeCost)
+		p.Command = 0
 	}
 	if x.write {
 		m.explainWrite(&p, x, there)

@@ -31,7 +31,7 @@ func (p Ptr) Plus(elements int) Ptr {
 // Program is the recorded kernel of one PE.
 type Program struct {
 	ID     topo.PEID
-	Host   bool // the host of ID's SIP runs it instead of a PE: loads and stores through the PCIe endpoint
+	Host   bool // the host of ID's SIP runs it instead of a PE: loads and stores over the switch
 	Ops    []Op
 	Values int   // number of values
 	TCM    int64 // peak bytes of TCM occupied by tiles

@@ -69,7 +69,7 @@ func (g *engine) issue(p *pe) {
 		cost += g.Topo.PE.SchedulerCost
 	}
 	if p.prog.Host {
-		cost = g.Topo.PCIeCost // the endpoint forwards the command
+		cost = 0 // its software is not modelled
 	}
 	p.log[p.pc].issued = g.now
 	g.at(g.now+cost, evBegin, p.number, 0)

@@ -164,7 +164,7 @@ func newEngine(cfg Config, wiring *topo.Wiring, programs []*program.Program) (*e
 	for i, p := range programs {
 		index, at := cfg.Topo.Index(p.ID), atPE(p.ID)
 		if p.Host {
-			index, at = -1-p.ID.SIP, topo.End{Kind: topo.AtPCIe, PEID: topo.PEID{SIP: p.ID.SIP}}
+			index, at = -1-p.ID.SIP, topo.End{Kind: topo.AtHost, PEID: topo.PEID{SIP: p.ID.SIP}}
 		}
 		if other, taken := g.byIndex[index]; taken {
 			return nil, fmt.Errorf("two programs (%d and %d) for %v", other, i, p.ID)

@@ -81,12 +81,24 @@ func (t *Topology) endAt(e End) Pos {
 
 // LinkName returns the name of a directed link: its container and its two ends.
 func (w *Wiring) LinkName(link int) string {
+	if host := link - w.sip*w.t.SIPs.Count; host >= 0 {
+		return [...]string{hostToSwitch: "host -> switch", switchToHost: "switch -> host"}[host]
+	}
 	within, from, to := w.ends(link)
 	return fmt.Sprintf("%s.%s -> %s", within, from.name, to.name)
 }
 
-// Place returns the SIP of a directed link and the positions of its ends on the floor plan.
+// Place returns the SIP of a directed link and the positions of its ends on the floor plan. The host is drawn with SIP 0.
 func (w *Wiring) Place(link int) (sip int, from, to Pos) {
+	if host := link - w.sip*w.t.SIPs.Count; host >= 0 {
+		width, _ := w.t.Plan()
+		depth := w.t.Cube.H / ioDepth
+		from, to = Pos{width / 2, -depth * 2 / 3}, Pos{width / 2, -depth / 3}
+		if host == switchToHost {
+			from, to = to, from
+		}
+		return 0, from, to
+	}
 	_, a, b := w.ends(link)
 	return link / w.sip, a.at, b.at
 }

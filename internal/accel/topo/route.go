@@ -58,11 +58,11 @@ const (
 	AtSRAM
 	AtMCPU
 	AtIOCPU
-	AtPCIe // the PCIe endpoint, through which the host reads and writes its SIP
+	AtHost // the host, which is connected to the switch like the SIPs
 )
 
-// End is one end of a path. The SRAM and the M_CPU ignore PE; the IO_CPU and the PCIe endpoint, which
-// are on the IO chiplet, ignore Cube and PE.
+// End is one end of a path. The SRAM and the M_CPU ignore PE; the IO_CPU and the host ignore Cube
+// and PE. The SIP of the host is the one that it accesses.
 type End struct {
 	Kind EndKind
 	PEID
@@ -86,7 +86,14 @@ func NewWiring(t *Topology) *Wiring {
 }
 
 // Links returns the number of directed links.
-func (w *Wiring) Links() int { return w.sip * w.t.SIPs.Count }
+func (w *Wiring) Links() int { return w.sip*w.t.SIPs.Count + hostLinks }
+
+// The links between the host and the switch have the last numbers.
+const (
+	hostToSwitch = iota
+	switchToHost
+	hostLinks // their number
+)
 
 // The links of a cube are numbered in this order: four per router; one out of and one into the DMA of
 // each PE, the HBM of each PE, the SRAM and the M_CPU; three per UCIe connection, namely from the router
@@ -173,18 +180,21 @@ func (w *Wiring) Path(from, to End) (Path, error) {
 	if from == to {
 		return nil, fmt.Errorf("a path from %v to itself", from.PEID)
 	}
-	if (from.Kind == AtPCIe || to.Kind == AtPCIe) && from.SIP != to.SIP {
-		return nil, fmt.Errorf("a path from %v to %v: the host reaches a SIP through that SIP's own PCIe endpoint",
-			from.PEID, to.PEID)
+	if (from.Kind == AtHost || to.Kind == AtHost) && from.SIP != to.SIP {
+		return nil, fmt.Errorf("a path from %v to %v: want the SIP of the memory as the SIP of the host", from.PEID, to.PEID)
 	}
 	tr := &trip{Wiring: w, sip: from.SIP, cube: from.Cube}
 	switch {
-	case to.Kind == AtPCIe:
+	case to.Kind == AtHost:
 		tr.leave(from)
 		tr.north()
 		tr.io(nocToPCIe, t.IONocBW, t.Gap, t.PCIeCost, true)
+		tr.cable(pcieToSwitch, t.SwitchCost, false)
+		tr.host(switchToHost, 0)
 		return tr.path, nil
-	case from.Kind == AtPCIe:
+	case from.Kind == AtHost:
+		tr.host(hostToSwitch, t.SwitchCost)
+		tr.cable(switchToPCIe, t.PCIeCost, true)
 		tr.io(pcieToNoc, t.IONocBW, t.Gap, t.IONocCost, false)
 		tr.down(to)
 	case from.Kind == AtIOCPU:
@@ -345,6 +355,12 @@ func (tr *trip) io(part int, bw Bandwidth, l Length, cost event.Time, collect bo
 func (tr *trip) cable(part int, cost event.Time, collect bool) {
 	tr.path = append(tr.path, Hop{Link: int32(tr.ioLink(part, 0)), BW: tr.t.LinkBW, Wire: tr.t.LinkLatency, Cost: cost,
 		Collect: collect})
+}
+
+// host adds the link between the host and the switch, which is like the one of a SIP.
+func (tr *trip) host(part int, cost event.Time) {
+	tr.path = append(tr.path, Hop{Link: int32(tr.Wiring.sip*tr.t.SIPs.Count + part), BW: tr.t.LinkBW,
+		Wire: tr.t.LinkLatency, Cost: cost})
 }
 
 // router is the row and column of a router in a cube's network.
