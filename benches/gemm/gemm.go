@@ -227,6 +227,7 @@ func onCores(ctx context.Context, s *bench.State, engine gemm.Engine, p product,
 	if err := s.Time(ctx, func() error { return engine.Multiply(c, a, b) }); err != nil {
 		return err
 	}
+	s.Detail("engine", engine.String())
 	recordRate(s, p.flops())
 	recordPeak(s, p.flops(), max(peak, probe.PeakGFLOPS(p.d)), threads)
 	return nil

@@ -3,6 +3,7 @@ package gemm
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -173,7 +174,10 @@ type dnnEngine struct {
 func (e *dnnEngine) String() string {
 	v := e.library.version
 	s := fmt.Sprintf("oneDNN %d.%d.%d, %d threads", v[0], v[1], v[2], e.threads)
-	if e.product != nil {
+	if e.threads == 1 {
+		s = strings.TrimSuffix(s, "s")
+	}
+	if e.product != nil { // known after the first product
 		s += ", " + e.product.implementation
 	}
 	return s
