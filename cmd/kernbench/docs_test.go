@@ -114,13 +114,21 @@ func walk(t *testing.T, name, text string) {
 	if len(files) == 0 {
 		t.Errorf("%s leads to no file", name)
 	}
+	for _, line := range unprinted(text, printed.String()) {
+		t.Errorf("%s shows a line that its commands do not print: %s", name, line)
+	}
+}
+
+// unprinted returns the lines of a document's output blocks that its commands have not printed. Numbers may differ.
+func unprinted(text, printed string) (lines []string) {
 	for _, m := range outputBlock.FindAllStringSubmatch(text, -1) {
 		for _, line := range strings.Split(strings.TrimSpace(m[1]), "\n") {
-			if !strings.Contains(masked(printed.String()), masked(line)) {
-				t.Errorf("%s shows a line that its commands do not print: %s", name, line)
+			if !strings.Contains(masked(printed), masked(line)) {
+				lines = append(lines, line)
 			}
 		}
 	}
+	return lines
 }
 
 // masked replaces numbers and runs of blanks, so that outputs of different runs can be compared.
@@ -203,6 +211,9 @@ func assertRotFound(t *testing.T, dir string) {
 	}
 	if got := shellLines("```sh\n$ kernbench list # all\nmake x\n```\nkernbench no\n```yaml\nkernbench: no\n```\n"); !slices.Equal(got, []string{"kernbench list # all"}) {
 		t.Errorf("lines %q", got)
+	}
+	if got := unprinted("```output\nring  1.5\ntree 2\n```\n", "ring 12\nmesh 2\n"); !slices.Equal(got, []string{"tree 2"}) {
+		t.Errorf("unprinted %q", got)
 	}
 	if got := words(`kernbench run --only 'a b' --env "X=1" # no > more`); !slices.Equal(got,
 		[]string{"kernbench", "run", "--only", "a b", "--env", "X=1"}) {
