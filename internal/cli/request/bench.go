@@ -81,6 +81,7 @@ func preset(b *bench.Bench, name string) (axes []plan.Assign, only []string, err
 type benchFlag struct {
 	name, help string
 	axis       bool
+	alone      string // the value of the flag without one; "" if it needs one
 }
 
 // benchFlags returns the flags of a bench's axes and options, each name once.
@@ -92,7 +93,7 @@ func benchFlags(b *bench.Bench) []benchFlag {
 			if a.Name != bench.RanksAxis && axes.Add(a.Name) {
 				values := Shorten(point.FormatSpec(a.Values), 60)
 				help := fmt.Sprintf("axis of %s (%s), default %s", b.Name, a.Kind, values)
-				out = append(out, benchFlag{a.Name, help, true})
+				out = append(out, benchFlag{a.Name, help, true, ""})
 			}
 		}
 	}
@@ -101,7 +102,11 @@ func benchFlags(b *bench.Bench) []benchFlag {
 		if len(o.Choices) > 0 {
 			help += " (" + strings.Join(o.Choices, ", ") + ")"
 		}
-		out = append(out, benchFlag{o.Name, fmt.Sprintf("%s, default %q", help, o.Default.Pretty()), false})
+		alone := ""
+		if o.Kind == point.Bool && !o.Default.Bool() && !o.Sweepable { // --adjoint, like the program's own switches
+			alone = "true"
+		}
+		out = append(out, benchFlag{o.Name, fmt.Sprintf("%s, default %q", help, o.Default.Pretty()), false, alone})
 	}
 	return out
 }
@@ -260,6 +265,7 @@ func Bind(fl *pflag.FlagSet, benches []*bench.Bench) (Values, error) {
 				kind = "SPEC"
 			}
 			fl.Var(&textFlag{kind: kind}, f.name, f.help)
+			fl.Lookup(f.name).NoOptDefVal = f.alone
 		}
 	}
 	return func(b *bench.Bench) (axes, options []plan.Assign) {
