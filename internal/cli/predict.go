@@ -3,35 +3,210 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kernbench/kernbench/internal/base/infile"
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/imports"
+	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/predict"
 )
 
-const predictLong = `Checks the model behind the bench predict.
+const predictLong = `Fits the model behind the bench predict to your own cluster, or checks it.
+
+--measured reads the output of nccl-tests, one or more runs of any collectives and
+node counts on one cluster. It fits four factors of the model (latency and rate within
+a node and between nodes), measures the error by leaving out one run after the other,
+and writes a cluster file. It prints predictions for --nodes and --op; their
+intervals grow with the distance from the measured node counts and collectives. The
+file serves as --cluster FILE, or FILE:8x4 for another size, in the bench predict.
+
+--cluster names the kind of node (such as h100) or a cluster file that describes it.
+Without it, the name of the GPU in the log decides.
 
 --errors fits the model again to the measured times that kernbench contains, each
 time without one rank count, GPU kind, generation of NVLink, node count or every
 second size, and prints the errors on the times left out as a Markdown table. It takes
 some seconds. docs/models.md has this table.`
 
+// predictFlags holds the flags of predict.
+type predictFlags struct {
+	leaveOut      bool
+	measured, ops []string
+	nodes         []int
+	cluster, out  string
+}
+
 func (a *app) predictCommand() *cobra.Command {
-	var leaveOut bool
+	var f predictFlags
 	cmd := &cobra.Command{
-		Use:     "predict",
-		Short:   "Check the model that predicts collectives on clusters of GPUs",
-		Long:    predictLong,
-		Example: fmt.Sprintf("  %s predict --errors", a.name),
-		Args:    arguments(0, 0, ""),
+		Use:   "predict",
+		Short: "Fit the model of collectives to a cluster of GPUs, or check its errors",
+		Long:  predictLong,
+		Example: fmt.Sprintf("  %[1]s predict --measured two-nodes.log,four-nodes.log --nodes 8,16 --out mine.yaml\n"+
+			"  %[1]s run --bench predict --cluster mine.yaml:8x8\n  %[1]s predict --errors", a.name),
+		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			if !leaveOut {
-				return usage(errors.New("want --errors; to predict times use: run --bench predict"))
+			switch {
+			case f.leaveOut && len(f.measured) == 0:
+				fmt.Fprint(a.stdout, predict.ErrorTable(predict.LeaveOut()))
+				return nil
+			case !f.leaveOut && len(f.measured) > 0:
+				return a.calibrate(f)
 			}
-			fmt.Fprint(a.stdout, predict.ErrorTable(predict.LeaveOut()))
-			return nil
+			return usage(errors.New("want --measured LOG or --errors; to predict times of a known cluster use: run " +
+				"--bench predict"))
 		},
 	}
-	cmd.Flags().BoolVar(&leaveOut, "errors", false, "leave whole systems out of the fit and print the errors on them")
+	fl := cmd.Flags()
+	fl.BoolVar(&f.leaveOut, "errors", false, "leave whole systems out of the fit and print the errors on them")
+	fl.StringSliceVar(&f.measured, "measured", nil, "outputs of nccl-tests, `LOG`[,LOG...], to fit the model to")
+	fl.StringVar(&f.cluster, "cluster", "", "kind of node, or cluster `FILE`, that the logs are of")
+	fl.IntSliceVar(&f.nodes, "nodes", nil, "node counts to predict (default the measured ones and twice the largest)")
+	fl.StringSliceVar(&f.ops, "op", nil,
+		"collectives to predict (default the measured ones): "+strings.Join(predict.Ops, ", "))
+	fl.StringVarP(&f.out, "out", "o", "cluster.yaml", "cluster `FILE` to write")
 	return cmd
+}
+
+// calibrate fits the model to logs, writes a cluster file and prints predictions.
+func (a *app) calibrate(f predictFlags) error {
+	if _, err := os.Stat(f.out); err == nil {
+		return usage(fmt.Errorf("%s exists already: name another file with --out", f.out))
+	}
+	for _, op := range f.ops {
+		if !slices.Contains(predict.Ops, op) {
+			return usage(fmt.Errorf("unknown op %q: want %s", op, strings.Join(predict.Ops, ", ")))
+		}
+	}
+	var runs [][]predict.Point
+	device := ""
+	for _, name := range f.measured {
+		points, gpu, err := readLog(name)
+		if err != nil {
+			return usage(err)
+		}
+		runs, device = append(runs, points), gpu
+	}
+	base, err := baseCluster(f.cluster, device)
+	if err != nil {
+		return usage(err)
+	}
+	if base.Calibration, err = predict.Calibrate(base, runs); err != nil {
+		return usage(err)
+	}
+	k := base.Calibration
+	first := runs[0][0]
+	perNode := first.Ranks / first.Nodes
+	base.Name, base.Nodes, base.GPUs = "measured", k.MaxNodes, max(base.GPUs, perNode)
+	base.Sources = append(base.Sources, "fit: "+strings.Join(f.measured, ", "))
+	if err := os.WriteFile(f.out, []byte(base.YAML()), 0o666); err != nil {
+		return fmt.Errorf("writing the cluster file: %w", err)
+	}
+	fmt.Fprintf(a.stdout, "Fitted to %s of %s: %s.\n", unit.Plural(len(slices.Concat(runs...)), "time"),
+		unit.Plural(len(runs), "run"), k.Errors)
+	fmt.Fprintf(a.stdout, "Factors: latency %.2f, rate %.2f; between nodes latency %.2f, rate %.2f.\nWrote %s.\n\n",
+		k.Latency,
+		k.Rate, k.NetworkLatency, k.NetworkRate, f.out)
+	base.GPUs = perNode
+	return a.printPredictions(base, f)
+}
+
+// printPredictions prints a table of predictions for a calibrated cluster.
+func (a *app) printPredictions(c *predict.Cluster, f predictFlags) error {
+	k := c.Calibration
+	nodes, ops := f.nodes, f.ops
+	if len(nodes) == 0 {
+		nodes = slices.Compact([]int{k.MinNodes, k.MaxNodes, 2 * k.MaxNodes})
+	}
+	if len(ops) == 0 {
+		ops = k.Ops
+	}
+	table := texttab.Table{Columns: []texttab.Column{{Title: "op"}, {Title: "nodes", Right: true},
+		{Title: "size", Right: true},
+		{Title: "time", Right: true}, {Title: "90 % of errors within"}, {Title: "validated by"}}}
+	for _, op := range ops {
+		for _, n := range nodes {
+			c.Nodes = n
+			for bytes := int64(1 << 10); bytes <= 1<<30; bytes *= 32 {
+				p, err := c.Predict(op, predict.Best, predict.Best, bytes)
+				if err != nil {
+					return usage(err)
+				}
+				v, within, by := c.Validate(op, bytes, true), "", predict.NotValidated
+				if v.Known() {
+					within, by = unit.FormatMicros(p.US/(1+v.P90))+" to "+unit.FormatMicros(p.US*(1+v.P90)), v.By
+				}
+				table.Add(op, fmt.Sprint(n), unit.FormatBytes(bytes), unit.FormatMicros(p.US), within, by)
+			}
+		}
+	}
+	return table.Write(a.stdout, 0)
+}
+
+// rankLine matches the lines in which nccl-tests lists its ranks: host and device.
+var rankLine = regexp.MustCompile(`(?m)^#\s+Rank\s+\d+.*?\bon\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.+?)\s*$`)
+
+// readLog reads the times of one run of nccl-tests, in place or not whichever is faster, and
+// the name of its GPUs.
+func readLog(name string) (points []predict.Point, device string, err error) {
+	data, err := infile.Read(name, infile.Table)
+	if err != nil {
+		return nil, "", fmt.Errorf("reading measured times: %w", err)
+	}
+	file, err := imports.Read("nccl-tests", name, string(data), imports.Given{})
+	if err != nil {
+		return nil, "", err
+	}
+	hosts := map[string]bool{}
+	for _, m := range rankLine.FindAllStringSubmatch(string(data), -1) {
+		hosts[m[1]], device = true, m[2]
+	}
+	if len(hosts) == 0 {
+		return nil, "", fmt.Errorf("%s: no list of ranks (# Rank 0 ... on HOST device 0), which tells the number of nodes",
+			name)
+	}
+	for _, r := range file.Records {
+		us := r.Metrics["time_us"]
+		if r.Status != journal.OK || us <= 0 || r.Size <= 0 || !slices.Contains(predict.Ops, r.Op) ||
+			r.Ranks%len(hosts) != 0 {
+			continue
+		}
+		p := predict.Point{Op: r.Op, Nodes: len(hosts), Ranks: r.Ranks, Bytes: r.Size, US: us}
+		at := slices.IndexFunc(points, func(q predict.Point) bool { return q.Op == p.Op && q.Bytes == p.Bytes })
+		if at < 0 {
+			points = append(points, p)
+		} else {
+			points[at].US = min(points[at].US, us)
+		}
+	}
+	if len(points) == 0 {
+		return nil, "", fmt.Errorf("%s: no time of %s", name, strings.Join(predict.Ops, ", "))
+	}
+	return points, device, nil
+}
+
+// baseCluster returns the nodes that logs are of: a named kind or file, or the kind that the
+// name of the GPU mentions.
+func baseCluster(name, device string) (*predict.Cluster, error) {
+	kinds := predict.NodeKinds()
+	if name == "" {
+		found, ok := lists.First(kinds, func(kind string) bool { return strings.Contains(strings.ToLower(device), kind) })
+		if !ok {
+			return nil, fmt.Errorf("the log's GPU %q is not one of %s: describe the nodes with --cluster FILE", device,
+				strings.Join(kinds, ", "))
+		}
+		name = found
+	}
+	if slices.Contains(kinds, name) {
+		name += "-8x1"
+	}
+	return predict.Find(name)
 }

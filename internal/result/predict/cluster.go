@@ -35,6 +35,8 @@ type Cluster struct {
 	Levels    int     // levels of switches between nodes; the model ignores them
 	GPU       string  // kind of GPU in Points; "" if it is another one
 	Sources   []string
+
+	Calibration *Calibration // nil if the model is not fitted to times of this cluster
 }
 
 // ethernet is the kind of network without measured times.
@@ -77,12 +79,28 @@ func NodeKinds() []string {
 
 var clusterName = regexp.MustCompile(`^(.+)-([0-9]+)x([0-9]+)$`)
 
+var sizedFile = regexp.MustCompile(`^(.+\.yaml):([0-9]+)x([0-9]+)$`)
+
+// splitFile splits FILE.yaml:8x4 into the file, 8 GPUs and 4 nodes. Without numbers both are 0.
+func splitFile(name string) (file string, gpus, nodes int) {
+	m := sizedFile.FindStringSubmatch(name)
+	if m == nil {
+		return name, 0, 0
+	}
+	gpus, _ = strconv.Atoi(m[2])
+	nodes, _ = strconv.Atoi(m[3])
+	return m[1], gpus, nodes
+}
+
 // isFile reports whether the name of a cluster is the path of a file.
-func isFile(name string) bool { return strings.HasSuffix(name, ".yaml") || strings.Contains(name, "/") }
+func isFile(name string) bool {
+	return strings.HasSuffix(name, ".yaml") || strings.Contains(name, "/") || sizedFile.MatchString(name)
+}
 
 // Digest returns the SHA-256 of a cluster file. It returns "" if name is not a file or cannot be read.
 func Digest(name string) string {
-	data, err := infile.Read(name, infile.Config)
+	file, _, _ := splitFile(name)
+	data, err := infile.Read(file, infile.Config)
 	if !isFile(name) || err != nil {
 		return ""
 	}
@@ -92,11 +110,7 @@ func Digest(name string) string {
 // Find returns a cluster by its name, such as h100-8x4, or from a YAML file.
 func Find(name string) (*Cluster, error) {
 	if isFile(name) {
-		data, err := infile.Read(name, infile.Config)
-		if err != nil {
-			return nil, fmt.Errorf("reading a cluster: %w", err)
-		}
-		return Parse(name, data)
+		return readFile(name)
 	}
 	m := clusterName.FindStringSubmatch(name)
 	if m == nil {
@@ -121,6 +135,51 @@ func Find(name string) (*Cluster, error) {
 	}
 	c.Name, c.GPUs, c.Nodes = name, gpus, nodes
 	return c, nil
+}
+
+// readFile reads a cluster from FILE.yaml, or FILE.yaml:8x4 for another size of it.
+func readFile(name string) (*Cluster, error) {
+	file, gpus, nodes := splitFile(name)
+	data, err := infile.Read(file, infile.Config)
+	if err != nil {
+		return nil, fmt.Errorf("reading a cluster: %w", err)
+	}
+	c, err := Parse(file, data)
+	if err != nil || file == name {
+		return c, err
+	}
+	if gpus < 1 || gpus > c.GPUs || nodes < 1 || nodes > maxNodes {
+		return nil, fmt.Errorf("cluster %q: want 1 to %d GPUs in a node and 1 to %d nodes", name, c.GPUs, maxNodes)
+	}
+	c.Name, c.GPUs, c.Nodes = fmt.Sprintf("%s-%dx%d", c.Name, gpus, nodes), gpus, nodes
+	return c, nil
+}
+
+// parseFit reads the section fit of a cluster file.
+func parseFit(r *yamlfile.Reader, n yamlfile.Node, what string) *Calibration {
+	k := &Calibration{}
+	thousandth := func(key string, into *float64, scale float64) yamlfile.Field {
+		return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
+			v, _ := r.Decimal(n, what, 3, 1, 1e9)
+			*into = float64(v) / 1000 / scale
+		}}
+	}
+	whole := func(key string, into *int) yamlfile.Field {
+		return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) { *into, _ = r.Int(n, what, 1, 1<<30) }}
+	}
+	r.Struct(n, what, thousandth("latency", &k.Latency, 1), thousandth("rate", &k.Rate, 1),
+		thousandth("network_latency", &k.NetworkLatency, 1), thousandth("network_rate", &k.NetworkRate, 1),
+		yamlfile.Field{Key: "validated_by", Read: func(n yamlfile.Node, what string) {
+			if s, ok := r.Text(n, what); ok {
+				k.Errors.By = s.Text
+			}
+		}}, whole("times", &k.Errors.Points), thousandth("error_pct_median", &k.Errors.Median, 100),
+		thousandth("error_pct_p90", &k.Errors.P90, 100), whole("min_nodes", &k.MinNodes), whole("max_nodes", &k.MaxNodes),
+		yamlfile.Field{Key: "ops", Read: func(n yamlfile.Node, what string) {
+			list, _ := r.Texts(n, what)
+			k.Ops = lists.Map(list, func(s yamlfile.Scalar) string { return s.Text })
+		}})
+	return k
 }
 
 const (
@@ -165,6 +224,9 @@ func Parse(name string, data []byte) (*Cluster, error) {
 		text("network", &c.Network, "infiniband", ethernet), whole("nics_per_node", &c.NICs, 1, maxGPUs),
 		rate("nic_gbs", &c.NICGBs), whole("switch_levels", &c.Levels, 0, 8), text("curve", &curve, model.CurveNames()...),
 		text("gpu", &c.GPU, measuredKinds()...),
+		yamlfile.Field{Key: "fit", Optional: true, Read: func(n yamlfile.Node, what string) {
+			c.Calibration = parseFit(r, n, what)
+		}},
 		yamlfile.Field{Key: "sources", Read: func(n yamlfile.Node, what string) {
 			list, _ := r.Texts(n, what)
 			c.Sources = lists.Map(list, func(s yamlfile.Scalar) string { return s.Text })

@@ -116,11 +116,11 @@ func (l *libraryCost) fillUS(p int, s, gbs float64) float64 {
 // networkFillUS returns the time until a chunk has crossed so many network steps. A rail
 // carries its share of the message in at least two chunks, each at most a buffer.
 func (c *Cluster) networkFillUS(steps, s float64) float64 {
-	return steps * min(bufferBytes, s/float64(2*c.NICs)) / c.NICGBs / 1e3
+	return steps * min(bufferBytes, s/float64(2*c.NICs)) / (c.nicRate() / nicShare) / 1e3
 }
 
 // networkRate returns the GB/s that Simple reaches over all NICs of a node.
-func (c *Cluster) networkRate() float64 { return c.NetworkGBs() * nicShare }
+func (c *Cluster) networkRate() float64 { return float64(c.NICs) * c.nicRate() }
 
 // acrossUS returns the time of the bytes of a collective between nodes. within is the time
 // of the bytes in a node, traffic the bytes that a node sends, and part the bytes of one
@@ -130,7 +130,7 @@ func (c *Cluster) acrossUS(l *libraryCost, p int, within, traffic, steps, part f
 	if p == 2 {
 		return max(within, traffic/c.networkRate()/1e3) + c.networkFillUS(steps, part)
 	}
-	return within + steps*part/(c.NICGBs*nicShare*[2]float64{l.LL, l.LL128}[p])/1e3
+	return within + steps*part/(c.nicRate()*[2]float64{l.LL, l.LL128}[p])/1e3
 }
 
 func (c *Cluster) ringUS(g *gpuCost, l *libraryCost, op string, p int, s float64) float64 {
@@ -143,7 +143,7 @@ func (c *Cluster) ringUS(g *gpuCost, l *libraryCost, op string, p int, s float64
 	us := (passes*(n-1) + copies/passes) / n * s / gbs / 1e3
 	if c.Nodes > 1 {
 		network := passes * float64(c.Nodes)
-		us = c.acrossUS(l, p, us, passes*(n-1)/n*s, network, s/n) + network*ringNetworkUS[p]
+		us = c.acrossUS(l, p, us, passes*(n-1)/n*s, network, s/n) + network*c.networkUS(ringNetworkUS[p])
 		steps -= network
 	}
 	return us + g.latencyUS(l, p, steps) + l.fillUS(p, s, gbs)
@@ -156,7 +156,8 @@ func (c *Cluster) treeUS(g *gpuCost, l *libraryCost, p int, s float64) float64 {
 	us := (2*(k-1) + copies/2) / k * s / gbs / treeShare / 1e3
 	if c.Nodes > 1 {
 		network := 2 * math.Ceil(math.Log2(float64(c.Nodes)))
-		us = c.acrossUS(l, p, (2+copies/2/k)*s/gbs/treeShare/1e3, c.treeTraffic(s), network, s) + network*treeNetworkUS[p]
+		us = c.acrossUS(l, p, (2+copies/2/k)*s/gbs/treeShare/1e3, c.treeTraffic(s), network, s) +
+			network*c.networkUS(treeNetworkUS[p])
 	}
 	return us + g.latencyUS(l, p, 2*(k-1)) + l.fillUS(p, s, gbs)
 }
@@ -175,7 +176,8 @@ func (c *Cluster) switchUS(g *gpuCost, s float64) float64 {
 	us := (1 + 1/float64(c.GPUs)) * s / (g.Switch * c.NVLinkGBs) / 1e3
 	if c.Nodes > 1 {
 		network := 2 * math.Ceil(math.Log2(float64(c.Nodes)))
-		us = max(us, c.treeTraffic(s)/c.networkRate()/1e3) + c.networkFillUS(network, s) + (network-2)*switchNetworkUS
+		us = max(us, c.treeTraffic(s)/c.networkRate()/1e3) + c.networkFillUS(network, s) +
+			(network-2)*c.networkUS(switchNetworkUS)
 	}
 	return g.SwitchStart + us
 }
@@ -189,7 +191,7 @@ func (c *Cluster) directUS(g *gpuCost, l *libraryCost, p int, s float64) (float6
 	start := l.PeerStart
 	if c.Nodes > 1 {
 		us = max(us, (n-k)/n*s*k/c.networkRate()/1e3)
-		start += ringNetworkUS[p]
+		start += c.networkUS(ringNetworkUS[p])
 	}
 	switch p {
 	case 0: // half of the bytes are flags

@@ -71,6 +71,9 @@ const maxBeyond = 1.0
 // library's own choice of algorithm and protocol, which is all that was measured. The 90th
 // percentile grows with the distance from the measured node counts.
 func (c *Cluster) Validate(op string, bytes int64, ownChoice bool) Validation {
+	if c.Calibration != nil && ownChoice {
+		return c.Calibration.validate(c, op)
+	}
 	by, beyond, reason := c.basis(op, bytes, ownChoice)
 	if reason != "" {
 		return Validation{Reason: reason}

@@ -69,6 +69,7 @@ func (c *Cluster) best(g *gpuCost, l *libraryCost, op, algorithm, protocol strin
 func (c *Cluster) Predict(op, algorithm, protocol string, bytes int64) (Prediction, error) {
 	m := &fitted().model
 	cost, _ := m.gpu(c.GPU, c.NVLink)
+	cost = c.scaled(cost)
 	best := c.best(&cost, &m.library, op, algorithm, protocol, bytes)
 	if best.Algorithm == "" {
 		return best, fmt.Errorf("no %s by %s with %s on %s", op, algorithm, protocol, c.Name)
@@ -82,6 +83,9 @@ func (c *Cluster) Predict(op, algorithm, protocol string, bytes int64) (Predicti
 // Measured returns the points of this very system in order of size: the same GPUs, number
 // of nodes and ranks, over the same kind of network.
 func (c *Cluster) Measured(op string) []Point {
+	if c.Calibration != nil {
+		return nil // its own times count
+	}
 	return lists.Filter(Points(), func(p Point) bool {
 		return p.GPU == c.GPU && p.Op == op && p.Nodes == c.Nodes && p.Ranks == c.Ranks() &&
 			(p.Nodes == 1 || c.likeNetworkOf(p.GPU))
