@@ -10,8 +10,12 @@ import (
 	"github.com/kernbench/kernbench/accel"
 )
 
-// Both kernels agree with plain Go to the precision of f16, and print times with units.
+// Both kernels agree with plain Go to the precision of f16, and print times with units, as docs/accelerator.md shows.
 func TestKernels(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/accelerator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, run := range map[string]func(*accel.System) (string, error){
 		"softmax": runSoftmax, "attention": runAttention} {
 		line, err := run(accel.New(accel.DefaultTopology(), accel.DefaultConfig()))
@@ -22,6 +26,9 @@ func TestKernels(t *testing.T) {
 			`largest error (\S+)$`).FindStringSubmatch(line)
 		if found == nil {
 			t.Fatalf("%s: %q", name, line)
+		}
+		if shown, _, _ := strings.Cut(line, "; largest error"); !strings.Contains(string(doc), "    "+shown) {
+			t.Errorf("docs/accelerator.md does not show %q", shown)
 		}
 		if off, err := strconv.ParseFloat(found[1], 64); err != nil || off == 0 || off > 1e-3 {
 			t.Errorf("%s: the largest error is %v (%v)", name, off, err)

@@ -88,7 +88,8 @@ func (w *Wiring) LinkName(link int) string {
 	return fmt.Sprintf("%s.%s -> %s", within, from.name, to.name)
 }
 
-// Place returns the SIP of a directed link and the positions of its ends on the floor plan. The host is drawn with SIP 0.
+// Place returns the SIP of a directed link and the positions of its ends on the floor plan. The host is drawn with
+// SIP 0.
 func (w *Wiring) Place(link int) (sip int, from, to Pos) {
 	if host := link - w.sip*w.t.SIPs.Count; host >= 0 {
 		width, _ := w.t.Plan()
