@@ -185,7 +185,7 @@ func TestDefaultMachine(t *testing.T) {
 // random draws a machine of up to 64 SIPs and 6 x 6 cubes.
 func random(t *rapid.T) *topo.Topology {
 	kind := rapid.SampledFrom([]topo.Kind{topo.Ring, topo.Torus, topo.Mesh}).Draw(t, "kind")
-	w, h := rapid.IntRange(1, 8).Draw(t, "w"), rapid.IntRange(1, 8).Draw(t, "h")
+	w, h := rapid.IntRange(1, 5).Draw(t, "w"), rapid.IntRange(1, 5).Draw(t, "h")
 	if kind == topo.Ring {
 		w, h = w*h, 1
 	}
@@ -193,9 +193,12 @@ func random(t *rapid.T) *topo.Topology {
 	if err != nil {
 		t.Fatal(err)
 	}
-	side := 6
-	if m.SIPs.Count > 16 {
-		side = 2 // keeps the test short; TestLargestMachine has the largest one
+	side := 6 // a flat ring sends as many messages as the square of the cubes; TestLargestMachine has many of both
+	switch {
+	case m.SIPs.Count > 10:
+		side = 2
+	case m.SIPs.Count > 4:
+		side = 3
 	}
 	if m, err = m.WithCubes(rapid.IntRange(1, side).Draw(t, "cubes w"),
 		rapid.IntRange(1, side).Draw(t, "cubes h")); err != nil {
