@@ -43,7 +43,8 @@ func work() *bench.Bench {
 			return err
 		}
 		return s.Time(ctx, func() error { time.Sleep(10 * time.Millisecond); return nil })
-	}, bench.Ranks(strconv.Itoa(ranks)), bench.Ints("i", "1,2,3"), bench.Env("SWEPT", "1", "2"), bench.Measure(quick))
+	}, bench.Ranks(strconv.Itoa(ranks)), bench.Ints("i", "1,2,3"), bench.Env("SWEPT", "1", "2"),
+		bench.Trials(1), bench.Measure(quick))
 }
 
 // process is a living process of a run.

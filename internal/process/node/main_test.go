@@ -40,7 +40,7 @@ func still() *bench.Bench {
 		host, _ := os.Hostname()
 		fmt.Printf("rank %d on %s, local rank %s, at %s\n", s.Rank(), host, os.Getenv("LOCAL_RANK"), os.Getenv("MASTER_ADDR"))
 		return s.Time(ctx, func() error { return nil })
-	}, bench.Ranks("1"), bench.Strings("mode", "ok"), bench.Env("SWEPT", "a", "b"))
+	}, bench.Ranks("1"), bench.Strings("mode", "ok"), bench.Env("SWEPT", "a", "b"), bench.Trials(1))
 }
 
 // hangGuard bounds every wait. A test that reaches it has failed.
