@@ -100,6 +100,9 @@ func body(ctx context.Context, s *bench.State) error {
 	if err != nil {
 		return err
 	}
+	if err := writeResults(ctx, s, spec, sys, out); err != nil {
+		return err
+	}
 	if err := reportWorkingSet(ctx, s, sys); err != nil {
 		return err
 	}

@@ -53,6 +53,7 @@ func configurationKey(r *journal.Row) string {
 	for _, c := range slices.Concat(r.Point, r.Options) {
 		switch c.Name {
 		case modeAxis, perRankAxis, totalAxis:
+		case solutionOption, writtenOption: // they change no result
 		case adjointOption:
 			if c.Value.Bool() { // older rows lack this option
 				words = append(words, adjointOption)

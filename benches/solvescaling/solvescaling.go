@@ -99,6 +99,8 @@ func Bench() *bench.Bench {
 		bench.Option(repeatOption, bench.KindInt, "3", "timed solves; curves use the best, the row keeps the spread"),
 		bench.Option(adjointOption, bench.KindBool, "false",
 			"also solve the adjoint system, and check the gradients that follow from it by finite differences"),
+		bench.OutputFile(solutionOption, "Matrix Market file to write the solution of the last row to"),
+		bench.OutputFile(writtenOption, "Matrix Market file to write the matrix of the last row to"),
 		bench.FileOption(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
 		bench.Drop(invalidPoint),
 		bench.Refuse(checkOptions),
@@ -283,9 +285,8 @@ func checkOptions(p, options point.Point) error {
 			return fmt.Errorf("--%s %s: want at least 1", size, v)
 		}
 	}
-	if options.At(adjointOption).Bool() && (p.At(peerAxis).String() != noPeer ||
-		device.SupportsBackend(p.At(bench.BackendName).String())) {
-		return fmt.Errorf("--%s works with --%s %s on processors only", adjointOption, peerAxis, noPeer)
+	if err := checkOwnSolves(p, options); err != nil {
+		return err
 	}
 	if err := checkDevice(p, options); err != nil {
 		return err
@@ -302,6 +303,19 @@ func checkOptions(p, options point.Point) error {
 			matrixOption, path, mode, modeAxis, strong)
 	case total.Int() != defaultTotal:
 		return fmt.Errorf("--%s %s has one size: --%s %s has no effect, leave it out", matrixOption, path, totalAxis, total)
+	}
+	return nil
+}
+
+// checkOwnSolves refuses options that only our own solves on processors have.
+func checkOwnSolves(p, options point.Point) error {
+	if p.At(peerAxis).String() == noPeer && !device.SupportsBackend(p.At(bench.BackendName).String()) {
+		return nil
+	}
+	for _, name := range []string{adjointOption, solutionOption, writtenOption} {
+		if v := options.At(name).String(); v != "" && v != "false" {
+			return fmt.Errorf("--%s works on processors only, with --%s %s", name, peerAxis, noPeer)
+		}
 	}
 	return nil
 }

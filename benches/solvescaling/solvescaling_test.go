@@ -318,6 +318,36 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
+// The solution and the matrix that a run writes can be read again: they solve the system.
+func TestWrittenFiles(t *testing.T) {
+	dir := t.TempDir()
+	x, a := filepath.Join(dir, "x.mtx"), filepath.Join(dir, "a.mtx")
+	o := first(t, "num_ranks=3 dof-per-rank=30 problem=advection method=gmres partitioner=block rhs=ones",
+		"repeat=1 write-solution="+x+" write-matrix="+a, "cpu")
+	if o.Status != journal.OK {
+		t.Fatal(o.Reason)
+	}
+	solution, err := solve.VectorFile(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	matrix, err := sparse.LoadMatrix(a, nil)
+	if err != nil || matrix.Size() != len(solution) || float64(len(solution)) != o.Metrics["dof_global"] {
+		t.Fatalf("%v: %d values", err, len(solution))
+	}
+	var row sparse.Row
+	for i := range solution {
+		left := 1.0
+		matrix.Row(i, &row)
+		for k, c := range row.Cols {
+			left -= row.Vals[k] * solution[c]
+		}
+		if math.Abs(left) > 1e-6 {
+			t.Errorf("row %d: a residual of %g", i, left)
+		}
+	}
+}
+
 // Invalid numbers and files refuse the whole request, and nothing runs.
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct{ axes, options, reason string }{
@@ -329,6 +359,9 @@ func TestMistakes(t *testing.T) {
 		{"method=gmres", "restart=0", "--restart 0: want at least 1"},
 		{"", "repeat=0", "--repeat 0: want at least 1"},
 		{"dof-per-rank=0", "", "--dof-per-rank 0: want at least 1"},
+		{"mode=strong precond=none rhs=ones peer=petsc:cg", "adjoint=true", "--adjoint works on processors only"},
+		{"mode=strong precond=none rhs=ones peer=petsc:cg", "write-solution=x.mtx",
+			"--write-solution works on processors only"},
 		{"mode=weak", "matrix=m.mtx", "--mode strong takes the file"},
 		{"mode=weak,strong", "matrix=m.mtx", "--mode strong takes the file"},
 		{"mode=strong total-dof=500", "matrix=m.mtx", "leave it out"},
