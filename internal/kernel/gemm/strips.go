@@ -92,7 +92,7 @@ func (e *engine) strips() error {
 		bl.nc, bl.kc = roundUp(n, kern.Cols), e.keptB.kc
 	}
 	if m <= thinRows {
-		bl.mc, bl.tc, bl.nc = thinRows, packPanels*kern.Cols, n
+		bl.mc, bl.tc, bl.nc = thinRows, min(packPanels*kern.Cols, roundUp(ceilDiv(n, threads), kern.Cols)), n
 		if !kept {
 			bl.kc = min(bl.kc, thinDepthBytes/kern.Packed.Size())
 		}
@@ -179,7 +179,11 @@ func (e *engine) meetAt(count *atomic.Int64) {
 // packBoth takes and packs parts of both operands until none is left. B is left out if it is packed already.
 func (e *engine) packBoth(me *member, a, b *Matrix, regionA, regionB *region, withB bool) {
 	kc, k := e.blocks.kc, a.Cols
-	perA, perB := ceilDiv(regionA.count, packPanels), ceilDiv(regionB.count, packPanels)
+	wide := func(count int) int { // enough parts for all threads
+		return min(max(count*ceilDiv(k, kc)/len(e.members), 1), packPanels)
+	}
+	wideA, wideB := wide(regionA.count), wide(regionB.count)
+	perA, perB := ceilDiv(regionA.count, wideA), ceilDiv(regionB.count, wideB)
 	itemsA, itemsB := ceilDiv(k, kc)*perA, ceilDiv(k, kc)*perB
 	if !withB {
 		itemsB = 0
@@ -191,12 +195,12 @@ func (e *engine) packBoth(me *member, a, b *Matrix, regionA, regionB *region, wi
 		item := int(e.panels[0].Add(1)) - 1
 		switch {
 		case item < itemsB:
-			l, from := item/perB*kc, item%perB*packPanels
-			e.packPanels(me, b, regionB, l, min(kc, k-l), from, min(from+packPanels, regionB.count))
+			l, from := item/perB*kc, item%perB*wideB
+			e.packPanels(me, b, regionB, l, min(kc, k-l), from, min(from+wideB, regionB.count))
 		case item < itemsB+itemsA:
 			item -= itemsB
-			l, from := item/perA*kc, item%perA*packPanels
-			e.packStrips(me, a, regionA, l, min(kc, k-l), from, min(from+packPanels, regionA.count))
+			l, from := item/perA*kc, item%perA*wideA
+			e.packStrips(me, a, regionA, l, min(kc, k-l), from, min(from+wideA, regionA.count))
 		default:
 			return
 		}
