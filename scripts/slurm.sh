@@ -92,7 +92,7 @@ expect() {
 	found=$(grep -cE "$2" "$dir/out") || true
 	[ "$found" = "$1" ] || fail "$3: $found lines match '$2', want $1: $(cat "$dir/out")"
 }
-quick="--bench memory --size 16K --op copy --remeasure 0 --format csv"
+quick="--bench memory --size 16K --op copy --trials 1 --remeasure 0 --format csv"
 
 # Inject faults into srun jobs while the tests below run. `make faults` injects more.
 "${GO:-go}" test -c -vet=off -ldflags=-w -o "$dir/faults" ./internal/process/faults
