@@ -384,8 +384,8 @@ func TestDeadlock(t *testing.T) {
 		circ bool
 	}{
 		{kernels{pe0: func(p *tl.PE) { p.Recv(tl.E, 1) }, cube1: func(p *tl.PE) { p.Recv(tl.W, 1) }},
-			[]string{"2 programs wait", "sip0.cube0.pe0 waits at sim/sim_test.go:385 (recv) from sip0.cube1.pe0",
-				"sip0.cube1.pe0 waits at sim/sim_test.go:385 (recv) from sip0.cube0.pe0", "cycle"}, true},
+			[]string{"2 programs wait", "sip0.cube0.pe0 waits at sim/sim_test.go:386 (recv) from sip0.cube1.pe0",
+				"sip0.cube1.pe0 waits at sim/sim_test.go:386 (recv) from sip0.cube0.pe0", "cycle"}, true},
 		{kernels{pe0: func(p *tl.PE) { p.Recv(tl.E, 1) }, cube1: func(p *tl.PE) {}},
 			[]string{"1 programs wait", "sip0.cube1.pe0 has ended"}, false},
 		{kernels{pe0: func(p *tl.PE) { p.Recv(tl.E, 1) }}, []string{"sip0.cube1.pe0, which runs no program"}, false},
@@ -393,13 +393,13 @@ func TestDeadlock(t *testing.T) {
 			for range 5 {
 				p.Send(tl.E, p.Scratch(1))
 			}
-		}, cube1: func(p *tl.PE) {}}, []string{"sip0.cube0.pe0 waits at sim/sim_test.go:393 (send) for a free slot at " +
+		}, cube1: func(p *tl.PE) {}}, []string{"sip0.cube0.pe0 waits at sim/sim_test.go:394 (send) for a free slot at " +
 			"sip0.cube1.pe0",
 			"has ended"}, false},
 		{kernels{pe0: func(p *tl.PE) {
 			p.Wait(p.RecvAsync(tl.E, 1))
 		}, cube1: func(p *tl.PE) {}}, []string{"(recv_async) from sip0.cube1.pe0"}, false},
-		{kernels{pe0: func(p *tl.PE) { p.RecvAny(1) }}, []string{"waits at sim/sim_test.go:401 (recv) for anyone"}, false},
+		{kernels{pe0: func(p *tl.PE) { p.RecvAny(1) }}, []string{"waits at sim/sim_test.go:402 (recv) for anyone"}, false},
 	} {
 		_, _, err := run(t, c, k.ks)
 		var d *Deadlock
@@ -655,12 +655,12 @@ func TestBreakdownOfContention(t *testing.T) {
 func TestMessagesAreReceived(t *testing.T) {
 	send := func(p *tl.PE) { p.Send(tl.E, p.Scratch(2)); p.Send(tl.E, p.Scratch(2)) }
 	for want, ks := range map[string]kernels{
-		"sip0.cube0.pe0 sent 2 messages to sip0.cube1.pe0 that were not received (the first at sim/sim_test.go:655): " +
+		"sip0.cube0.pe0 sent 2 messages to sip0.cube1.pe0 that were not received (the first at sim/sim_test.go:656): " +
 			"sip0.cube1.pe0 runs no program": {
 			pe0: send},
-		"sent 1 messages to sip0.cube1.pe0 that were not received (the first at sim/sim_test.go:655): sip0.cube1.pe0 has ended without": {
+		"sent 1 messages to sip0.cube1.pe0 that were not received (the first at sim/sim_test.go:656): sip0.cube1.pe0 has ended without": {
 			pe0: send, cube1: func(p *tl.PE) { p.Recv(tl.W, 2) }},
-		"sent 4 bytes at sim/sim_test.go:655 that sip0.cube1.pe0 received as 6 bytes at sim/sim_test.go:663": {
+		"sent 4 bytes at sim/sim_test.go:656 that sip0.cube1.pe0 received as 6 bytes at sim/sim_test.go:664": {
 			pe0: send, cube1: func(p *tl.PE) { p.Recv(tl.W, 2); p.Recv(tl.W, 3) }},
 	} {
 		if _, _, err := run(t, config(topo.Default()), ks); err == nil || !strings.Contains(err.Error(), want) {
