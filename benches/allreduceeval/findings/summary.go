@@ -244,11 +244,10 @@ func (r *results) choiceLines() (lines []string) {
 	}
 	for _, g := range lists.GroupBy(compared, func(c contest) model.Series { return c.setting }) {
 		line := fmt.Sprintf("- **Fastest, %s:** ", settingName(g.Key))
-		known := lists.Filter(g.Items, contest.resolved)
 		open := lists.Filter(g.Items, func(c contest) bool { return !c.resolved() })
 		var parts []string
 		var used []model.Sample
-		for _, run := range winnerRuns(known) {
+		for _, run := range winnerRuns(g.Items) {
 			where := "at " + unit.FormatBytes(run[0].bytes)
 			if last := run[len(run)-1].bytes; last > run[0].bytes {
 				where = fmt.Sprintf("from %s to %s", unit.FormatBytes(run[0].bytes), unit.FormatBytes(last))
@@ -267,12 +266,15 @@ func (r *results) choiceLines() (lines []string) {
 	return lines
 }
 
-// winnerRuns groups neighbouring contests of one setting that have the same winner.
+// winnerRuns groups neighbouring resolved contests of one setting that have the same winner. A
+// contest without a result ends a run.
 func winnerRuns(list []contest) (runs [][]contest) {
 	for i, c := range list {
-		if i > 0 && list[i-1].winner() == c.winner() {
+		switch {
+		case !c.resolved():
+		case i > 0 && list[i-1].resolved() && list[i-1].winner() == c.winner():
 			runs[len(runs)-1] = append(runs[len(runs)-1], c)
-		} else {
+		default:
 			runs = append(runs, []contest{c})
 		}
 	}

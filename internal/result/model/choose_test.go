@@ -237,3 +237,45 @@ func TestTuningOfGPUs(t *testing.T) {
 		t.Errorf("a GPU without a name has a table:\n%s", text)
 	}
 }
+
+// On sizes that the table has not seen, it is not slower than today's choice beyond the 95 % interval. Times are
+// a + S/b with noise; sizes are a factor of 2 apart, and held-out ones lie between them.
+func TestTuningOnHeldOutSizes(t *testing.T) {
+	const noise = 0.03
+	seed := rand.Uint64()
+	rnd := rand.New(rand.NewPCG(seed, 5))
+	switched := 0
+	for range 100 {
+		line := map[string][2]float64{} // alpha in us, bytes in a us
+		for _, name := range []string{"ring", "two-stage"} {
+			line[name] = [2]float64{5 + 20*rnd.Float64(), 1e3 * (1 + 9*rnd.Float64())}
+		}
+		us := func(name string, bytes int64) float64 { return line[name][0] + float64(bytes)/line[name][1] }
+		sample := func(name, executed string, bytes int64) Sample {
+			v := us(executed, bytes) * (1 + noise/2*(2*rnd.Float64()-1))
+			return Sample{Bytes: bytes, TimeUS: v, LowUS: v * (1 - noise), HighUS: v * (1 + noise), Samples: 40,
+				Kind: "measured", Host: here, Executed: executed,
+				Series: Series{Algorithm: name, DType: "f32", Backend: "cpu", Ranks: 4,
+					Buffers: "symmetric"}}
+		}
+		var samples []Sample
+		for bytes := int64(1 << 10); bytes <= 1<<20; bytes *= 2 {
+			samples = append(samples, sample("ring", "ring", bytes), sample("two-stage", "two-stage", bytes),
+				sample(Auto, "two-stage", bytes))
+		}
+		table := tableOf(t, samples).For(tuning.Group{Host: here})
+		for bytes := int64(1 << 10); bytes < 1<<20; bytes *= 2 {
+			at := bytes * 3 / 2
+			got := table.Choose("cpu", schedule.AllReduce, 4, dtype.F32, int(at), true).Algorithm
+			if got != "two-stage" {
+				switched++
+			}
+			if now, then := us("two-stage", at), us(got, at); then > now*(1+2*noise) {
+				t.Fatalf("seed %d: at %d the table takes %s, %v us instead of %v us", seed, at, got, then, now)
+			}
+		}
+	}
+	if switched == 0 {
+		t.Error("the tables change nothing: this test shows nothing")
+	}
+}
