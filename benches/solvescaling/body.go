@@ -103,6 +103,20 @@ func body(ctx context.Context, s *bench.State) error {
 	if err := writeResults(ctx, s, spec, sys, out); err != nil {
 		return err
 	}
+	if err := reportParts(ctx, s, spec, sys, out, times, triad, grown); err != nil {
+		return err
+	}
+	s.Phase("gate")
+	if err := out.Gate(spec.RTol); err != nil || !s.Bool(adjointOption) {
+		return err
+	}
+	return reportAdjoint(ctx, s, g, spec, sys)
+}
+
+// reportParts records the partition, the communication, and where the time of an iteration went. grown is the memory of
+// this rank in bytes.
+func reportParts(ctx context.Context, s *bench.State, spec solve.Spec, sys cpuSystem, out solve.Outcome, times *timings,
+	triad *triad, grown float64) error {
 	if err := reportWorkingSet(ctx, s, sys); err != nil {
 		return err
 	}
@@ -125,11 +139,7 @@ func body(ctx context.Context, s *bench.State) error {
 			return err
 		}
 	}
-	s.Phase("gate")
-	if err := out.Gate(spec.RTol); err != nil || !s.Bool(adjointOption) {
-		return err
-	}
-	return reportAdjoint(ctx, s, g, spec, sys)
+	return nil
 }
 
 // thisHost describes the machine. It reads some hundred files, so it does that once.
