@@ -114,8 +114,13 @@ func comparePairs(t *testing.T, shape string, d dtype.DType, threads int) {
 	}
 }
 
-// sample adds the median of the products in a window.
+// settling is how long the threads of another library may still occupy the cores after their last product.
+const settling = 20 * time.Millisecond
+
+// sample adds the median of the products in a window, after the threads of the previous provider have gone to sleep.
 func (x *contender) sample(t *testing.T, c, a, b gemm.Matrix) {
+	time.Sleep(settling)
+	must.Do(t, x.engine.Multiply(c, a, b)) // wakes this provider's threads
 	var list []float64
 	for start := time.Now(); len(list) == 0 || time.Since(start) < *window; {
 		began := time.Now()
