@@ -132,7 +132,7 @@ def ranks(state, ctx):
     state.counter("node" + os.environ.get("SLURM_NODEID", "0") + "_" + os.environ["SWEPT"], ctx.get_num_ranks(), "ranks")
     state.exec(lambda: None)
 PYTHON
-python="-f $dir/ranks.py --remeasure 0 --format jsonl"
+python="-f $dir/ranks.py --trials 1 --remeasure 0 --format jsonl"
 "$kernbench" run -q $python --launcher 'srun --nodes=2' --out "$dir/python" >"$dir/out" 2>&1 || fail "Python through srun: $(cat "$dir/out")"
 expect 2 '"status":"ok".*"node0_[12]":2' "Python through srun"
 srun --nodes=2 --ntasks=2 --kill-on-bad-exit=1 "$kernbench" run -q $python --rdzv-secret-file "$dir/secret" --out "$dir/python" >"$dir/out" 2>&1 ||

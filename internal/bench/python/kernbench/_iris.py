@@ -225,6 +225,7 @@ def declare(b: BenchmarkDef, flags: Flags) -> None:
     for clause in reversed(clauses):
         clause._clause(d)
     d.settings["timeout"] = 600.0  # iris.bench has no limit; compiling its kernels takes minutes
+    d.settings["trials"] = 1  # iris.bench launches each environment once
     d.settings["sampling"] = {"cadence": "isolated", "warmup": WARMUP, "repeat": REPEAT}
     core.bench.begun.append(d)
     core.bench.declared.append(d)
