@@ -215,6 +215,7 @@ func (f *benchfmtFile) config(r *journal.Row) []setting {
 	}
 	add("backend", r.Backend)
 	add("kind", string(r.Kind))
+	add("validated_by", r.Details[journal.ValidatedByDetail])
 	for _, e := range r.Env {
 		value := e.Text()
 		if e.Set {
