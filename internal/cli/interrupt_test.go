@@ -3,25 +3,34 @@ package cli
 import (
 	"bytes"
 	"context"
+	"io"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // An interrupt immediately ends a command that starts no processes. Here the command waits for a
-// journal that is never written.
+// reader of its output.
 func TestInterrupt(t *testing.T) {
-	dir := t.TempDir()
-	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "journal.jsonl"), 0o600))
+	dir := filepath.Join(t.TempDir(), "run")
+	w := must.Get(journal.Open(dir))(t)
+	for _, rec := range []any{journal.Header{Schema: journal.Schema, Run: "r", Bench: "still"},
+		journal.Row{Schema: journal.Schema, Run: "r", Bench: "still", Status: journal.OK, Key: "k",
+			Point: point.Point{{Name: "i", Value: point.IntValue(1)}}, Metrics: map[string]float64{"time_us": 1}}} {
+		must.Do(t, w.Append(rec))
+	}
+	must.Do(t, w.Close())
 	still := bench.New("still", func(context.Context, *bench.State) error { return nil }, bench.Ints("i", "1,2"))
 	for _, args := range [][]string{{"show", dir}, {"compare", dir, dir}, {"report", dir},
 		{"run", "--bench", "still", "--render-only", "--out", dir}} {
-		var out, errs bytes.Buffer
-		a := &app{name: "kernbench", benches: []*bench.Bench{still}, args: args, stdout: &out, stderr: &errs}
+		var errs bytes.Buffer
+		_, out := io.Pipe()
+		a := &app{name: "kernbench", benches: []*bench.Bench{still}, args: args, stdout: out, stderr: &errs}
 		ctx, cancel := context.WithCancel(t.Context())
 		code := make(chan int, 1)
 		go func() { code <- a.run(ctx) }()
