@@ -68,9 +68,9 @@ func mergeRuns(runs []NamedRun) *journal.Run {
 				}
 				row.Details[MachineDetail] = machine
 			}
-			row.Key, row.Run = r.Name+"\x00"+row.Key, r.Name
+			row.Key, row.Run = r.Name+overlaySeparator+row.Key, r.Name
 			if row.Task != "" {
-				row.Task = r.Name + "\x00" + row.Task
+				row.Task = r.Name + overlaySeparator + row.Task
 			}
 			merged.Rows = append(merged.Rows, row)
 		}
@@ -83,6 +83,18 @@ func mergeRuns(runs []NamedRun) *journal.Run {
 	merged.Header.Bench = strings.Join(benches, ", ")
 	merged.End = &journal.End{} // Overlay lists incomplete runs one by one
 	return merged
+}
+
+// overlaySeparator stands between the name of a run and the key of a row in an overlay.
+const overlaySeparator = "\x00"
+
+// overlaid returns the name of the run that a row of an overlay comes from, or "" for other rows.
+func overlaid(r *journal.Row) string {
+	name, _, is := strings.Cut(r.Key, overlaySeparator)
+	if !is {
+		return ""
+	}
+	return name
 }
 
 // hostLabel names a host in legends by its processor.
@@ -98,8 +110,9 @@ func hostLabel(h hostinfo.Host) string {
 func changesBetween(a, b NamedRun) (bench.Section, string) {
 	s := bench.Section{Title: a.Name + " and " + b.Name}
 	title := fmt.Sprintf("%s against %s", b.Name, a.Name)
-	old := compare.Run{Name: a.Name, Header: &a.Header, Earlier: a.Earlier, Rows: a.Latest()}
-	new := compare.Run{Name: b.Name, Header: &b.Header, Earlier: b.Earlier, Rows: b.Latest()}
+	first, second := a.Current(), b.Current()
+	old := compare.Run{Name: a.Name, Header: &first.Header, Earlier: first.Earlier, Rows: first.Latest()}
+	new := compare.Run{Name: b.Name, Header: &second.Header, Earlier: second.Earlier, Rows: second.Latest()}
 	opts := compare.Options{Metric: comparedMetric(b.Run)}
 	if BackendsDiffer(old.Rows, new.Rows) {
 		opts.Ignore = []string{rowset.Backend}

@@ -236,7 +236,9 @@ func settledRows(y quantity, rows []journal.Row) (out []*journal.Row, sure bool)
 // number of its launches. single is the number of other points.
 func overLaunches(rows []*journal.Row) (merged []*journal.Row, launches map[*journal.Row]int, single int) {
 	launches = map[*journal.Row]int{}
-	for _, p := range lists.GroupBy(rows, func(r *journal.Row) string { return rowset.Key(r) }) {
+	// Rows of different builds, or of the different runs of an overlay, are different points.
+	same := func(r *journal.Row) string { return overlaid(r) + "\x00" + r.Inputs + "\x00" + rowset.Key(r) }
+	for _, p := range lists.GroupBy(rows, same) {
 		first := p.Items[0]
 		n := len(p.Items) * journal.Launches(first)
 		computed := first.Kind == journal.Simulated || first.Kind == journal.Modelled
