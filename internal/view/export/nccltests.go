@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
@@ -59,6 +60,9 @@ func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 	if others > 0 {
 		fmt.Fprintf(&b, "# %d rows without a size are not shown\n", others)
 	}
+	for _, text := range modelledNotes(in.Rows) {
+		fmt.Fprintf(&b, "# %s\n", texttab.Plain(text))
+	}
 	verdict := "OK"
 	if wrong > 0 {
 		verdict = "FAILED"
@@ -71,6 +75,21 @@ func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 	fmt.Fprintf(&b, "# Avg bus bandwidth    : %s \n#\n", average)
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// modelledNotes says which rows are modelled and what validates them. The table has no column for that.
+func modelledNotes(rows []journal.Row) []string {
+	modelled := rowset.All(rows).Where(func(r *journal.Row) bool { return r.Kind == journal.Modelled })
+	validatedBy := func(r *journal.Row) string { return r.Details[journal.ValidatedByDetail] }
+	var notes []string
+	for _, g := range rowset.GroupBy(modelled, validatedBy) {
+		how := cmp.Or(g.Key, "not validated")
+		if !strings.HasPrefix(how, "not validated") {
+			how = "validated by: " + how
+		}
+		notes = append(notes, fmt.Sprintf("modelled, not measured: %s, %s", unit.Plural(len(g.Rows), "row"), how))
+	}
+	return notes
 }
 
 // ncclTable holds the rows that differ only in size and place.

@@ -85,6 +85,21 @@ func TestNCCLTestsReduction(t *testing.T) {
 	}
 }
 
+// Modelled rows are marked, because their times look like measured ones.
+func TestNCCLTestsModelled(t *testing.T) {
+	in := places()
+	in.Rows = in.Rows[:2]
+	in.Rows[0].Kind, in.Rows[1].Kind = journal.Modelled, journal.Modelled
+	in.Rows[1].Details = map[string]string{journal.ValidatedByDetail: "8 ranks left out"}
+	got := write(t, "nccl-tests", in, Options{})
+	for _, want := range []string{"# modelled, not measured: 1 row, validated by: 8 ranks left out\n",
+		"# modelled, not measured: 1 row, not validated\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
+	}
+}
+
 // TestNCCLTestsRanks checks that hosts unknown to the journal are N/A and long lists of ranks
 // are cut.
 func TestNCCLTestsRanks(t *testing.T) {
