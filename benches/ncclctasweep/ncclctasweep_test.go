@@ -22,9 +22,13 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(benchtest.Main(m, Bench())) }
 
-// The two limits move together, and each pair gets new processes.
+// The two limits move together, and each pair gets new processes, in four trials unless the user asks
+// for another number.
 func TestPlan(t *testing.T) {
-	p := must.Get(plan.Make(Bench(), plan.Request{Backend: nccl.Name}))(t)
+	if p := must.Get(plan.Make(Bench(), plan.Request{Backend: nccl.Name}))(t); p.Points != 24 || p.Launches() != 16 {
+		t.Errorf("%d points in %d launches, want 24 in 16", p.Points, p.Launches())
+	}
+	p := must.Get(plan.Make(Bench(), plan.Request{Backend: nccl.Name, Trials: 1}))(t)
 	if p.Points != 24 || p.Launches() != 4 {
 		t.Errorf("%d points in %d launches, want 24 in 4", p.Points, p.Launches())
 	}
@@ -48,7 +52,7 @@ func TestRun(t *testing.T) {
 		t.Skip("the processes are built without the race detector")
 	}
 	b := Bench()
-	p := must.Get(plan.Make(b, plan.Request{Backend: nccl.Name, Seed: 1,
+	p := must.Get(plan.Make(b, plan.Request{Backend: nccl.Name, Seed: 1, Trials: 1,
 		Axes: benchtest.Assign("num_ranks=2,3", "M=1,32"),
 		Envs: benchtest.Assign(minCTAs+"=32", maxCTAs+"=32", cudatest.FaultVariable+"=-,wrong")}))(t)
 	for _, g := range p.Groups {
