@@ -90,7 +90,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// Three runs measure, and the first one ends. The other two know of each other at once, even if one of them is in the
+// Three runs measure, and the first one ends. The other two soon know of each other, even if one of them is in the
 // middle of a measurement and checks only at its end.
 func TestCrowdOfThree(t *testing.T) {
 	name := fmt.Sprintf("@kernbench-test-%d", os.Getpid())
@@ -104,12 +104,10 @@ func TestCrowdOfThree(t *testing.T) {
 		t.Fatalf("three at once: %q, %q, %q", first.others(), busy.others(), looks.others())
 	}
 	first.close()
-	for until := time.Now().Add(time.Minute); looks.others() == ""; time.Sleep(time.Millisecond) {
+	// One of the two may claim the host before the other one has seen that the first is gone.
+	for until := time.Now().Add(time.Minute); looks.others() == "" || busy.others() == ""; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
-			t.Fatal("who is left does not know that somebody else is")
+			t.Fatalf("the two that are left know of %q and %q", looks.others(), busy.others())
 		}
-	}
-	if busy.others() == "" {
-		t.Error("the other one does not know")
 	}
 }
