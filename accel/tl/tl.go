@@ -197,7 +197,7 @@ func (p *PE) result(f program.Form, op program.Op) Tile {
 	return t
 }
 
-// row returns the form of a tile of one row, with the type that of selects.
+// row returns the form of a tile of one row.
 func row(n int, of []DType) program.Form {
 	return program.Form{Rows: 1, Cols: n, Type: selected(of, F16)}
 }

@@ -171,13 +171,13 @@ func chooseGPU(s *bench.State, curve *model.Table) (llm.GPU, error) {
 	}
 	switch {
 	case name == autoGPU && own == "":
-		s.Warn("the curve %s does not say on which GPU it was measured: the floor is that of %s; --gpu names another one",
+		s.Warn("the curve %s does not say on which GPU it was measured: the floor is for %s; --gpu names another one",
 			curve.Name, llm.GPUs()[0])
 		name = llm.GPUs()[0]
 	case name == autoGPU:
 		name = own
 	case own != "" && own != name:
-		s.Warn("the curve %s is of %s, but the floor is that of %s, as --gpu says", curve.Name, own, name)
+		s.Warn("the curve %s is of %s, but the floor is for %s, as --gpu says", curve.Name, own, name)
 	}
 	s.Detail("gpu", name)
 	return llm.NamedGPU(name)

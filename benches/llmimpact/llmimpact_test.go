@@ -72,7 +72,7 @@ func TestServing(t *testing.T) {
 		t.Errorf("share %s, %v, %q", got, h100.Details, h100.Warnings)
 	}
 	if r := one("curve=nccl-h100", "--gpu=h200"); r.Details["gpu"] != "h200" || len(r.Warnings) != 1 ||
-		!strings.Contains(r.Warnings[0], "the curve nccl-h100 is of h100, but the floor is that of h200") ||
+		!strings.Contains(r.Warnings[0], "the curve nccl-h100 is of h100, but the floor is for h200") ||
 		r.Metrics["against_us"] == 0 {
 		t.Errorf("%v, %q", r.Details, r.Warnings)
 	}

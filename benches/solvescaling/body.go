@@ -169,7 +169,7 @@ func reportSetting(s *bench.State, spec solve.Spec, name string) error {
 func reportNullSpace(s *bench.State, sys cpuSystem) {
 	if sys.Asymmetry > 0 {
 		s.Warn("the matrix is symmetric up to rounding (relative differences of at most %.2g): the solve used the mean of "+
-			"each entry and its mirror image, and the residual is that of the matrix as it is in the file", sys.Asymmetry)
+			"each entry and its mirror image, and the residual is computed with the matrix of the file", sys.Asymmetry)
 	}
 	switch {
 	case sys.Traits.Singular:
@@ -180,7 +180,7 @@ func reportNullSpace(s *bench.State, sys cpuSystem) {
 		}
 		s.Detail(nullSpaceDetail, constants)
 		s.Warn("the matrix is singular: %s. Constants were projected out of the right-hand side "+
-			"(%.3g %% of its norm), the residuals and the solution; the residual is that of the rest", rows, 100*sys.RemovedRHS)
+			"(%.3g %% of its norm), the residuals and the solution; the residual is computed without it", rows, 100*sys.RemovedRHS)
 	case sys.Unprojected:
 		s.Warn("the matrix is singular: its rows add up to zero. Because it is not symmetric, nothing was projected out, " +
 			"and there may be no solution")

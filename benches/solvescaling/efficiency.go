@@ -73,7 +73,7 @@ func efficiencyText(r *journal.Row) string {
 	return text + superlinearText(r) + base
 }
 
-// superlinearText explains an iteration that is certainly more efficient than that of one rank, or flags it.
+// superlinearText explains an iteration that is certainly more efficient than on one rank, or flags it.
 func superlinearText(r *journal.Row) string {
 	m := r.Metrics
 	if m["efficiency_implementation_low"] <= aboveLinear {

@@ -157,7 +157,7 @@ func TestRow(t *testing.T) {
 			t.Errorf("%v: mean %v above the slowest rank's %v", p, m[meanOf(p)], m[slowestOf(p)])
 		}
 	}
-	// The means over the ranks add up to the mean rank's time, of which time_us is the slowest.
+	// The means over the ranks add up to the time of the mean rank. time_us is the time of the slowest rank.
 	if total > 1.000001*m["time_us"] || total < 0.5*m["time_us"] {
 		t.Errorf("the phases take %v of the %v us of the timed iteration", total, m["time_us"])
 	}

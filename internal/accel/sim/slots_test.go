@@ -17,7 +17,7 @@ import (
 // the TCM are not affected.
 func TestSlotsContend(t *testing.T) {
 	const bytes = 64 << 10
-	pe4 := topo.PEID{PE: 4} // its UCIe connection is another one than that of PE 0
+	pe4 := topo.PEID{PE: 4} // its UCIe connection differs from the one of PE 0
 	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
 		m := bare(f)
 		receive := kernels{cube1: func(p *tl.PE) {
