@@ -34,6 +34,7 @@ var layers = []struct {
 	{"dist", []string{"dist", "internal/dist"}},
 	{"solve", []string{"solve", "internal/solve"}},
 	{"result", []string{"internal/result"}},
+	{"workload", []string{"internal/workload"}},
 	{"bench", []string{"bench", "internal/bench"}},
 	{"view", []string{"internal/view"}},
 	{"cli", []string{".", "internal/cli"}},
@@ -48,6 +49,7 @@ var onlyImporters = map[string][]string{
 	"github.com/goccy/go-yaml":     {"internal/base/yamlfile"},
 	"github.com/vbauerster/mpb":    {"internal/cli/terminal"},
 	"github.com/ebitengine/purego": {"internal/host/dynlib"},
+	"google.golang.org/protobuf":   {"internal/workload/chakra"},
 }
 
 // edges lists the packages that may print, exit and read the environment. All other packages

@@ -23,6 +23,7 @@ import (
 const (
 	Config = 1 << 20  // YAML files, tables of settings and probe results
 	Table  = 64 << 20 // measurements: logs and CSV files to import, indexes, figures
+	Trace  = 1 << 30  // execution traces of one rank
 	Data   = 64 << 30 // matrices, journals and executables, which are read as a stream
 )
 

@@ -1,0 +1,136 @@
+package chakra
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/base/lists"
+)
+
+// Limits of a node. Larger values are taken for damage, and could overflow simulated time.
+const (
+	maxDuration = 24 * 3600 * 1e6 * event.Microsecond
+	maxBytes    = 1 << 40
+	maxOps      = 1 << 60
+)
+
+// maxFaults is the number of faults that Check reports.
+const maxFaults = 8
+
+// Check verifies a trace of one of a number of ranks: the values of each node, that ids are unique and exist, and
+// that no node depends on itself. Package replay verifies that the traces of different ranks match.
+func (t *Trace) Check(ranks int) error {
+	var faults []error
+	index := make(map[uint64]int, len(t.Nodes))
+	for i := range t.Nodes {
+		n := &t.Nodes[i]
+		if first, twice := index[n.ID]; twice {
+			faults = append(faults, t.Fault(n, "its id is also the id of %q", t.Nodes[first].Name))
+			continue
+		}
+		index[n.ID] = i
+		if err := n.check(t.Rank, ranks); err != nil {
+			faults = append(faults, t.Fault(n, "%w", err))
+		}
+	}
+	for i := range t.Nodes {
+		n := &t.Nodes[i]
+		for _, deps := range [][]uint64{n.CtrlDeps, n.DataDeps} {
+			for _, id := range deps {
+				if _, ok := index[id]; !ok {
+					faults = append(faults, t.Fault(n, "it depends on node %d, which does not exist", id))
+				}
+			}
+		}
+	}
+	if more := len(faults) - maxFaults; more > 0 {
+		faults = append(faults[:maxFaults], fmt.Errorf("%s: %d more faults", t.Path(), more))
+	}
+	if len(faults) > 0 {
+		return errors.Join(faults...)
+	}
+	if cycle := t.cycle(index); cycle != nil {
+		return fmt.Errorf("%s: nodes depend on each other in a cycle: %s", t.Path(), strings.Join(cycle, ", which needs "))
+	}
+	return nil
+}
+
+// check verifies the values of a node.
+func (n *Node) check(rank, ranks int) error {
+	switch {
+	case n.Duration < 0 || n.Duration > maxDuration:
+		return fmt.Errorf("duration_micros is more than a day (%d)", int64(maxDuration/event.Microsecond))
+	case n.Ops < 0 || n.Ops > maxOps:
+		return fmt.Errorf("num_ops is %d: want 0 to 2^60", n.Ops)
+	case n.TensorBytes < 0 || n.TensorBytes > maxBytes:
+		return fmt.Errorf("tensor_size is %d: want 0 to 2^40 bytes", n.TensorBytes)
+	case !n.Type.IsComm():
+		return nil
+	case n.Type == Coll && (n.Collective < 0 || n.Collective >= collectives):
+		return fmt.Errorf("comm_type is %d: want 0 to %d", n.Collective, collectives-1)
+	case n.Type == Coll && n.Collective == Barrier:
+		return nil
+	case n.Bytes < 1 || n.Bytes > maxBytes:
+		return fmt.Errorf("comm_size is %d: want 1 to 2^40 bytes", n.Bytes)
+	case n.Type == Coll:
+		return nil
+	}
+	peer, own, attr := n.Dst, n.Src, "comm_dst"
+	if n.Type == Recv {
+		peer, own, attr = n.Src, n.Dst, "comm_src"
+	}
+	switch {
+	case own != rank:
+		return fmt.Errorf("it is a %v from rank %d to rank %d, but in the trace of rank %d", n.Type, n.Src, n.Dst, rank)
+	case peer < 0 || peer >= ranks:
+		return fmt.Errorf("%s is %d: want 0 to %d, because there are %d traces", attr, peer, ranks-1, ranks)
+	case peer == rank:
+		return fmt.Errorf("%s is the rank itself", attr)
+	}
+	return nil
+}
+
+// cycle returns the nodes of a cycle of dependencies, with the first one repeated at the end, or nil.
+func (t *Trace) cycle(index map[uint64]int) []string {
+	const unseen, open, closed = 0, 1, 2
+	state := make([]uint8, len(t.Nodes))
+	type frame struct{ node, next int }
+	dep := func(f frame) (int, bool) {
+		n := &t.Nodes[f.node]
+		if f.next < len(n.CtrlDeps) {
+			return index[n.CtrlDeps[f.next]], true
+		}
+		if i := f.next - len(n.CtrlDeps); i < len(n.DataDeps) {
+			return index[n.DataDeps[i]], true
+		}
+		return 0, false
+	}
+	var path []frame // a stack, because a chain of a million nodes must not overflow the goroutine's
+	for start := range t.Nodes {
+		if state[start] != unseen {
+			continue
+		}
+		path, state[start] = append(path[:0], frame{node: start}), open
+		for len(path) > 0 {
+			top := &path[len(path)-1]
+			next, more := dep(*top)
+			top.next++
+			switch {
+			case !more:
+				state[top.node] = closed
+				path = path[:len(path)-1]
+			case state[next] == open:
+				from := slices.IndexFunc(path, func(f frame) bool { return f.node == next })
+				names := lists.Map(path[from:], func(f frame) string { return t.Nodes[f.node].String() })
+				return append(names, names[0])
+			case state[next] == unseen:
+				state[next] = open
+				path = append(path, frame{node: next})
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package chakra
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/kernbench/kernbench/internal/accel/event"
+)
+
+// durationPS is an attribute of this program: the duration in picoseconds, if it is not a whole number of
+// microseconds.
+const durationPS = "duration_ps"
+
+// known sets the fields of Node, by the name of the attribute. The attributes of a node whose name is not here
+// go to Extra.
+var known = map[string]func(*Node, *Attr) error{
+	"is_cpu_op": func(n *Node, a *Attr) error {
+		v, ok := a.Value.(bool)
+		if i, isInt := a.integer(); isInt {
+			v, ok = i != 0, true
+		}
+		if n.CPU = v; !ok {
+			return wrongKind(a, "a bool")
+		}
+		return nil
+	},
+	"num_ops":       integer(func(n *Node) *int64 { return &n.Ops }),
+	"tensor_size":   integer(func(n *Node) *int64 { return &n.TensorBytes }),
+	"comm_size":     integer(func(n *Node) *int64 { return &n.Bytes }),
+	"comm_tag":      integer(func(n *Node) *int64 { return &n.Tag }),
+	"comm_priority": integer(func(n *Node) *int64 { return &n.Priority }),
+	"comm_src":      rank(func(n *Node) *int { return &n.Src }),
+	"comm_dst":      rank(func(n *Node) *int { return &n.Dst }),
+	"comm_root":     rank(func(n *Node) *int { return &n.Root }),
+	"comm_type": func(n *Node, a *Attr) error {
+		v, ok := a.integer()
+		if !ok {
+			return wrongKind(a, "an integer")
+		}
+		if v < 0 || v >= int64(collectives) {
+			return fmt.Errorf("comm_type is %d: want 0 (%v) to %d (%v)", v, AllReduce, collectives-1, collectives-1)
+		}
+		n.Collective = Collective(v)
+		return nil
+	},
+	"pg_name": func(n *Node, a *Attr) error {
+		n.Group = a.text()
+		return nil
+	},
+	"involved_dim": func(_ *Node, a *Attr) error {
+		dims, _ := a.Value.([]any)
+		for _, d := range dims {
+			if d != true {
+				return fmt.Errorf("involved_dim is %v: collectives over some dimensions of a topology are not supported; "+
+					"the attribute pg_name names a process group instead", dims)
+			}
+		}
+		return nil
+	},
+	"runtime": func(n *Node, a *Attr) error { // of older traces
+		v, ok := a.integer()
+		if !ok || v < 0 {
+			return wrongKind(a, "a number of microseconds")
+		}
+		n.Duration = micros(uint64(v))
+		return nil
+	},
+	durationPS: func(n *Node, a *Attr) error {
+		v, ok := a.integer()
+		if !ok || v < 0 {
+			return wrongKind(a, "a number of picoseconds")
+		}
+		n.Duration = event.Time(v)
+		return nil
+	},
+}
+
+// take stores an attribute in the node.
+func (r *reader) take(t *Trace, n *Node, a Attr) error {
+	if a.Kind == 0 {
+		t.unknown["attribute "+a.Name+" without a value"]++
+		return nil
+	}
+	if set, ok := known[a.Name]; ok {
+		return set(n, &a)
+	}
+	n.Extra = append(n.Extra, a)
+	return nil
+}
+
+func integer(field func(*Node) *int64) func(*Node, *Attr) error {
+	return func(n *Node, a *Attr) error {
+		v, ok := a.integer()
+		if !ok {
+			return wrongKind(a, "an integer")
+		}
+		*field(n) = v
+		return nil
+	}
+}
+
+func rank(field func(*Node) *int) func(*Node, *Attr) error {
+	return func(n *Node, a *Attr) error {
+		v, ok := a.integer()
+		if !ok || v < 0 || v > math.MaxInt32 {
+			return wrongKind(a, "a rank")
+		}
+		*field(n) = int(v)
+		return nil
+	}
+}
+
+func wrongKind(a *Attr, want string) error {
+	return fmt.Errorf("%s is %q: want %s", a.Name, a.text(), want)
+}
