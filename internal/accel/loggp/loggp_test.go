@@ -201,9 +201,7 @@ func TestReference(t *testing.T) {
 		if want := reference(s, 4, n); err != nil || got.Time != want {
 			t.Fatalf("%s %s %+v on %+v: %v, want %v; %v", info.Collective, info.Name, s.Params(), n, got.Time, want, err)
 		}
-		r := newRun(s, 4, n)
-		r.shared = true
-		if slow, err := r.run(s); err != nil || slow != got {
+		if slow, err := NewMachine(n, s.Ranks()).alone(s, 4); err != nil || slow != got {
 			t.Fatalf("%s %s %+v on %+v: %v, without going ahead %v; %v", info.Collective, info.Name, s.Params(), n, got, slow,
 				err)
 		}
