@@ -40,7 +40,7 @@ func BenchmarkDecide(b *testing.B) {
 		block[i] = int64(i*7919%1000) + 1000
 	}
 	for b.Loop() {
-		s := samplingRule{stop: Default().Stop}
+		s := samplingRule{stop: Default().Stop, block: blockTime}
 		s.stop.MaxSamples = 10 * maxBlock
 		for range 10 {
 			s.next(block, 1)

@@ -31,7 +31,7 @@ func TestStoppingCoverage(t *testing.T) {
 		covered, old, precise, wrong, samples := 0, 0, 0, 0, 0
 		for range rows {
 			x, rho := random.NormFloat64(), test.rho
-			s := samplingRule{stop: Default().Stop}
+			s := samplingRule{stop: Default().Stop, block: blockTime}
 			var reason StopReason
 			next := func(maxima []int64, elapsed int64) (n int) {
 				n, reason = s.next(maxima, elapsed)

@@ -57,7 +57,7 @@ func TestWarming(t *testing.T) {
 		{"time is up after the first call", limits, falling, 1},
 		{"time is up before min calls", Warmup{3, 10, 2 * time.Microsecond}, func(int) int64 { return 2 * microsecond }, 1},
 	} {
-		w := warmupRule{limits: test.limits}
+		w := warmupRule{limits: test.limits, block: blockTime}
 		if got := drive(w.next, 1, test.at); got != test.want || w.calls != got {
 			t.Errorf("%s: %d calls (counted %d), want %d", test.name, got, w.calls, test.want)
 		}
@@ -87,7 +87,7 @@ func TestBlockSize(t *testing.T) {
 		cost := rapid.Float64Range(0, 1e13).Draw(t, "cost")
 		budget := rapid.Int64Range(1, 1e13).Draw(t, "budget")
 		limit := rapid.IntRange(1, 10_000).Draw(t, "limit")
-		n := blockSize(cost, budget, limit)
+		n := blockSize(blockTime, cost, budget, limit)
 		if n < 1 || n > min(limit, maxBlock) {
 			t.Fatalf("%d is not in 1 to %d", n, min(limit, maxBlock))
 		}
@@ -129,7 +129,7 @@ func TestSampling(t *testing.T) {
 		{"noise ignored", with(func(s *Stop) { s.RelNoise, s.MaxTime = 0, 100*time.Millisecond }), steady, MaxTime, 100, 100},
 		{"times of zero", with(func(s *Stop) { s.MaxSamples = 100 }), func(int) int64 { return 0 }, Precise, 20, 100},
 	} {
-		s := samplingRule{stop: test.stop}
+		s := samplingRule{stop: test.stop, block: blockTime}
 		var reason StopReason
 		next := func(maxima []int64, elapsed int64) (n int) {
 			n, reason = s.next(maxima, elapsed)

@@ -61,7 +61,11 @@ func Run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	s := &sampler{watch: newStopwatch(clock), group: g, body: body, isolated: cfg.Cadence == Isolated, batch: 1}
+	s := &sampler{watch: newStopwatch(clock), group: g, body: body, isolated: cfg.Cadence == Isolated, batch: 1,
+		blockTime: blockTime}
+	if d, ok := clock.(interface{ OnDevice() bool }); ok && d.OnDevice() {
+		s.blockTime = deviceBlockTime
+	}
 	clockError, err := s.checkAgreement(ctx, cfg, clock)
 	if err != nil {
 		return nil, err
@@ -147,7 +151,7 @@ func (s *sampler) checkAgreement(ctx context.Context, cfg Config, clock Clock) (
 
 // warmUp returns the number of calls made and the time of the last ones.
 func (s *sampler) warmUp(ctx context.Context, cfg Config) (calls int, call float64, err error) {
-	decide := warmupRule{limits: cfg.Warmup}
+	decide := warmupRule{limits: cfg.Warmup, block: s.blockTime}
 	s.start(phaseWarmup)
 	for n := 1; n > 0; {
 		block, elapsed, err := s.block(ctx, n)
@@ -162,7 +166,7 @@ func (s *sampler) warmUp(ctx context.Context, cfg Config) (calls int, call float
 
 // sample adds samples to the result until a rule of cfg.Stop ends it.
 func (s *sampler) sample(ctx context.Context, cfg Config, r *Result, call float64) error {
-	decide := samplingRule{stop: cfg.Stop, exact: r.Deterministic}
+	decide := samplingRule{stop: cfg.Stop, block: s.blockTime, exact: r.Deterministic}
 	heap := heapBytes()
 	s.start(phaseTimed)
 	blocks, pauseAfter := 0, 1

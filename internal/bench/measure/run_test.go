@@ -28,11 +28,13 @@ type fakeClock struct {
 	now           int64
 	reading       int64 // duration of each reading
 	deterministic bool
+	device        bool
 	name          string
 }
 
 func (c *fakeClock) Now() int64          { c.now += c.reading; return c.now }
 func (c *fakeClock) Deterministic() bool { return c.deterministic }
+func (c *fakeClock) OnDevice() bool      { return c.device }
 func (c *fakeClock) Name() string        { return "fake" + c.name }
 func (c *fakeClock) Calibration() clock.Calibration {
 	return clock.Calibration{Overhead: c.reading, Resolution: 1}
@@ -119,6 +121,22 @@ func TestSteadyRun(t *testing.T) {
 			if want := []string{"warmup", "warmup", "timed", "timed", "timed", "timed", "timed"}; !slices.Equal(progress, want) {
 				t.Errorf("progress %q, want %q", progress, want)
 			}
+		}
+	}
+}
+
+// Samples of a device come in longer blocks, so that it pauses less often.
+func TestDeviceTakesLongBlocks(t *testing.T) {
+	for _, device := range []bool{false, true} {
+		var progress []string
+		ranks := each(2, Default(), 1e9)
+		ranks[0].cfg.Progress = func(phase string, _ int) { progress = append(progress, phase) }
+		for _, r := range ranks {
+			r.clock.device = device
+		}
+		want := map[bool]int{false: 7, true: 3}[device]
+		if succeed(t, ranks); len(progress) != want {
+			t.Errorf("device %v: %q, want %d blocks", device, progress, want)
 		}
 	}
 }

@@ -62,6 +62,8 @@ type sampler struct {
 	isolated bool
 	batch    int
 	cold     []uint64 // swept before each sample unless empty
+	// blockTime is how long a block should take.
+	blockTime time.Duration
 
 	phase string
 	since int64 // start of the phase

@@ -34,6 +34,9 @@ const (
 const (
 	// blockTime is long enough that the exchange after a block takes a small part of the time.
 	blockTime = 20 * time.Millisecond
+	// deviceBlockTime is the same for a clock of a device. A GPU that draws much power lowers its clock while
+	// it works, and raises it again while it waits for the next block.
+	deviceBlockTime = 100 * time.Millisecond
 	// maxBlock limits the memory for the samples of a block.
 	maxBlock = 4096
 
@@ -53,10 +56,10 @@ const (
 	minCallTime = 1000 // picoseconds
 )
 
-// blockSize returns how many iterations of the given cost (in picoseconds) fill blockTime without
+// blockSize returns how many iterations of the given cost (in picoseconds) fill a block without
 // exceeding the budget, at least 1 and at most limit.
-func blockSize(cost float64, budget int64, limit int) int {
-	room := float64(min(picoseconds(blockTime), budget))
+func blockSize(block time.Duration, cost float64, budget int64, limit int) int {
+	room := float64(min(picoseconds(block), budget))
 	if fit := room / max(cost, 1); fit < float64(min(limit, maxBlock)) {
 		return max(1, int(fit))
 	}
@@ -66,6 +69,7 @@ func blockSize(cost float64, budget int64, limit int) int {
 // warmupRule decides how long the warm-up goes on.
 type warmupRule struct {
 	limits Warmup
+	block  time.Duration
 	calls  int
 	last   float64 // median time per call in the previous block
 }
@@ -82,7 +86,7 @@ func (w *warmupRule) next(maxima []int64, elapsed int64) int {
 		return 0
 	}
 	cost := float64(elapsed) / float64(w.calls)
-	return min(blockSize(cost, budget, w.limits.MaxCalls-w.calls), 2*len(maxima))
+	return min(blockSize(w.block, cost, budget, w.limits.MaxCalls-w.calls), 2*len(maxima))
 }
 
 // batchFor returns how many calls of the given time make a sample long enough for a clock with the
@@ -94,6 +98,7 @@ func batchFor(call float64, clockError int64) int {
 // samplingRule decides how many samples are taken.
 type samplingRule struct {
 	stop   Stop
+	block  time.Duration
 	exact  bool      // the clock is deterministic
 	series []int64   // all per-iteration maxima so far, in the order they were taken
 	sorted []int64   // the same in increasing order
@@ -113,7 +118,7 @@ func (s *samplingRule) first(cost float64) int {
 	if s.exact {
 		return 1
 	}
-	return blockSize(cost, picoseconds(s.stop.MaxTime), s.stop.MaxSamples)
+	return blockSize(s.block, cost, picoseconds(s.stop.MaxTime), s.stop.MaxSamples)
 }
 
 // next takes the per-iteration maxima of a block and the time since the sampling started. It
@@ -147,7 +152,7 @@ func (s *samplingRule) next(maxima []int64, elapsed int64) (int, StopReason) {
 	case reason != "":
 		return 0, reason
 	}
-	return blockSize(float64(elapsed)/float64(n), picoseconds(s.stop.MaxTime)-elapsed, s.stop.MaxSamples-n), ""
+	return blockSize(s.block, float64(elapsed)/float64(n), picoseconds(s.stop.MaxTime)-elapsed, s.stop.MaxSamples-n), ""
 }
 
 // A long autocorrelation time is estimated reliably from a series that is longSeries times as long:

@@ -106,10 +106,13 @@ type programClock struct {
 	Label      string `json:"name"`
 	Overhead   int64  `json:"overhead"`
 	Resolution int64  `json:"resolution"`
+	// Device means that a device measures the time, not the host.
+	Device bool `json:"device"`
 }
 
 func (programClock) Now() int64          { return clock.Monotonic().Now() }
 func (programClock) Deterministic() bool { return false }
+func (c programClock) OnDevice() bool    { return c.Device }
 func (c programClock) Name() string      { return cmp.Or(c.Label, "perf_counter") }
 
 // check rejects implausible calibrations. The overhead is subtracted from each sample, so it must

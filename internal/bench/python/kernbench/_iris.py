@@ -322,7 +322,7 @@ class _DeviceTimer(_HostTimer):
 
     def clock(self) -> dict:
         maker = "hip" if getattr(self.torch.version, "hip", None) else "cuda"
-        return {"name": maker + " events", "overhead": 0, "resolution": 500}
+        return {"name": maker + " events", "overhead": 0, "resolution": 500, "device": True}
 
     def prepare(self) -> None:
         if not self.prepared:

@@ -129,7 +129,8 @@ class Events(Wall):
         self.taken = self.late = 0  # samples, and those before which the GPU waited for the host
 
     def clock(self) -> Optional[dict]:
-        return {"name": "%s %s" % (self.device.kind, self.name), "overhead": 0, "resolution": self.resolution}
+        return {"name": "%s %s" % (self.device.kind, self.name), "overhead": 0, "resolution": self.resolution,
+                "device": True}
 
     def settle(self) -> None:
         """Does nothing: the stream runs the preamble before the call without waiting."""
