@@ -1,0 +1,131 @@
+package replay
+
+import (
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/loggp"
+	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/workload/chakra"
+)
+
+// ideal is a network without overheads: 50 bytes per nanosecond and 500 ns.
+var ideal = loggp.Network{Name: "ideal", Latency: 500 * event.Nanosecond, Bandwidth: 50e6}
+
+// replayed returns the result of the same nodes on every rank.
+func replayed(t testing.TB, ranks int, algorithm string, nodes func(rank int) []chakra.Node) (*Result, *loggp.Machine) {
+	t.Helper()
+	var traces []*chakra.Trace
+	for rank := range ranks {
+		traces = append(traces, trace(rank, nodes(rank)...))
+	}
+	w := must.Get(load(Options{}, traces...))(t)
+	m := loggp.NewMachine(ideal, ranks)
+	return must.Get(w.Run(OnNetwork(m, Choice(algorithm))))(t), m
+}
+
+// TestClosedForms compares collectives with formulas, exactly. A ring all-reduce of S bytes on N ranks takes
+// 2(N-1)(L + S/(N B)), and a direct one 2(L + (N-1) S/(N B)).
+func TestClosedForms(t *testing.T) {
+	const l = 500 * event.Nanosecond
+	for _, n := range []int{2, 4, 8, 16} {
+		size := int64(1 << 20)
+		part := event.Time(size) / event.Time(n) * 20 // 20 ps per byte
+		others := event.Time(n - 1)
+		for _, c := range []struct {
+			kind      chakra.Collective
+			algorithm string
+			bytes     int64
+			want      event.Time
+		}{
+			{chakra.AllReduce, "ring", size, 2 * others * (l + part)},
+			{chakra.AllReduce, Auto, size, 2 * others * (l + part)},
+			{chakra.AllReduce, "direct", size, 2 * (l + others*part)},
+			{chakra.ReduceScatter, "ring", size, others * (l + part)},
+			{chakra.AllGather, "ring", size / int64(n), others * (l + part)}, // comm_size is the input of a rank
+			{chakra.AllToAll, "pairwise", size, others * (l + part)},
+		} {
+			r, m := replayed(t, n, c.algorithm, func(int) []chakra.Node { return []chakra.Node{coll(1, c.kind, c.bytes, "")} })
+			if r.Time != c.want {
+				t.Errorf("%v %s of %d ranks: %v, want %v", c.kind, c.algorithm, n, r.Time, c.want)
+			}
+			var out, in int64
+			for i, link := range m.Links() {
+				if i < n {
+					out += link.Bytes
+				} else {
+					in += link.Bytes
+				}
+			}
+			if out != in || out == 0 {
+				t.Errorf("%v: %d bytes leave and %d arrive", c.kind, out, in)
+			}
+		}
+	}
+}
+
+// TestGroups runs the all-reduces of two groups side by side, and those of one group one after the other.
+func TestGroups(t *testing.T) {
+	const size = 1 << 20
+	const one = 2 * (500*event.Nanosecond + size/2*20)
+	for _, c := range []struct {
+		name string
+		want event.Time
+	}{{"pair", one}, {"", 2 * 3 * (500*event.Nanosecond + size/4*20)}} {
+		nodes := func(rank int) []chakra.Node {
+			name := c.name
+			if name != "" {
+				name += []string{"a", "b"}[rank/2]
+			}
+			return []chakra.Node{coll(1, chakra.AllReduce, size, name), coll(2, chakra.AllReduce, size, name)}
+		}
+		if r, _ := replayed(t, 4, "ring", nodes); r.Time != 2*c.want {
+			t.Errorf("%q: %v, want %v", c.name, r.Time, 2*c.want)
+		}
+	}
+}
+
+// BenchmarkScale replays 1,024 ranks with 1,000 nodes each: blocks of five computations, an all-reduce of 8 ranks
+// and messages along a pipeline, and at the end an all-reduce of every 8th rank.
+func BenchmarkScale(b *testing.B) {
+	const ranks, blocks = 1024, 125
+	for b.Loop() {
+		traces := make([]*chakra.Trace, ranks)
+		for rank := range ranks {
+			tr := trace(rank)
+			id := uint64(1)
+			for range blocks {
+				for range 5 {
+					tr.Nodes = append(tr.Nodes, comp(id, 20*us, id-min(id-1, 1)))
+					if id == 1 {
+						tr.Nodes[0].DataDeps = nil
+					}
+					id++
+				}
+				tr.Nodes = append(tr.Nodes, coll(id, chakra.AllReduce, 1<<20, groupName("tp", rank/8), id-1))
+				tr.Nodes = append(tr.Nodes, send(id+1, rank, (rank+8)%ranks, 1<<16, id),
+					recv(id+2, (rank+ranks-8)%ranks, rank, 1<<16, id))
+				id += 3
+			}
+			tr.Nodes[len(tr.Nodes)-1] = recv(id-1, (rank+ranks-8)%ranks, rank, 1<<16, id-3)
+			tr.Nodes = append(tr.Nodes, coll(id, chakra.AllReduce, 1<<24, groupName("dp", rank%8), id-1))
+			traces[rank] = tr
+		}
+		w := must.Get(load(Options{}, traces...))(b)
+		m := loggp.NewMachine(ideal, ranks)
+		r := must.Get(w.Run(OnNetwork(m, Choice(Auto))))(b)
+		b.ReportMetric(float64(w.Nodes()), "nodes")
+		b.ReportMetric(float64(m.Result().Messages), "messages")
+		b.ReportMetric(Micros(r.Time), "step-us")
+	}
+}
+
+var groupNames = map[[2]int]string{}
+
+func groupName(kind string, i int) string {
+	key := [2]int{int(kind[0]), i}
+	if groupNames[key] == "" {
+		groupNames[key] = kind + string(rune('a'+i/26)) + string(rune('a'+i%26))
+	}
+	return groupNames[key]
+}

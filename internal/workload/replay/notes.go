@@ -1,0 +1,48 @@
+package replay
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/workload/chakra"
+)
+
+// note lists what of the traces has no effect on the times.
+func (w *Workload) note() {
+	counts := map[string]int{}
+	for rank, t := range w.traces {
+		for what, n := range t.Unused() {
+			counts[what+" is not used"] += n
+		}
+		for i := range t.Nodes {
+			n := &t.Nodes[i]
+			if n.Priority != 0 {
+				counts["attribute comm_priority is not used"]++
+			}
+			if what := w.remark(n, &w.nodes[w.base[rank]+int32(i)]); what != "" {
+				counts[what]++
+			}
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
+		w.notes = append(w.notes, fmt.Sprintf("%s (%d times)", what, counts[what]))
+	}
+}
+
+// remark says why a node takes no time although a reader might expect it to, or is not understood; else "".
+func (w *Workload) remark(n *chakra.Node, state *node) string {
+	switch {
+	case n.Type > chakra.Coll || n.Type < 0:
+		if state.lane != noLane {
+			return fmt.Sprintf("%v node counts as work of the host", n.Type)
+		}
+	case state.lane != noLane || n.Type == chakra.Metadata:
+		return ""
+	case n.Type == chakra.MemLoad || n.Type == chakra.MemStore:
+		return fmt.Sprintf("%v node without duration and --memory-bandwidth takes no time", n.Type)
+	case n.Type == chakra.Comp:
+		return "COMP node without duration and num_ops takes no time"
+	}
+	return fmt.Sprintf("%v node takes no time", n.Type)
+}

@@ -1,0 +1,227 @@
+package replay
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/workload/chakra"
+)
+
+// Result is the outcome of a replay.
+type Result struct {
+	Time   event.Time // of the step: until the last node has ended
+	Ranks  []Breakdown
+	Kinds  []Share // by kind of collective, and send and recv; the largest exposed time first
+	Groups []Share // by name of the process group; the largest exposed time first
+	Path   []Link  // the critical path, from the beginning of the step to its end
+
+	workload *Workload
+}
+
+// Breakdown divides the time of a step on one rank. Compute, Exposed, Host and Idle add up to the step.
+type Breakdown struct {
+	Compute event.Time // at least one stream computes
+	Comm    event.Time // at least one communication operation is under way
+	Exposed event.Time // the part of Comm in which nothing is computed
+	Host    event.Time // only the host computes
+	Idle    event.Time
+	End     event.Time // of the last node
+}
+
+// Share is the part of one kind or process group in the communication of a step. Times are sums over the ranks
+// that take part. A moment in which several operations are exposed belongs to the one that started first.
+type Share struct {
+	Name    string
+	Count   int   // operations
+	Bytes   int64 // sum of the sizes of the operations' vectors
+	Ranks   int   // that take part
+	Comm    event.Time
+	Exposed event.Time
+}
+
+// Span is the time of a node.
+type Span struct {
+	Rank       int
+	Node       *chakra.Node
+	Start, End event.Time
+}
+
+// interval is a time in which a rank does something.
+type interval struct {
+	start, end event.Time
+	node       int32
+}
+
+// result computes the outcome from the times of the nodes.
+func (w *Workload) result() *Result {
+	r := &Result{workload: w, Ranks: make([]Breakdown, len(w.traces))}
+	for i := range w.nodes {
+		r.Time = max(r.Time, w.nodes[i].end)
+	}
+	kinds, groups := shares{}, shares{}
+	for i := range w.operations {
+		o := &w.operations[i]
+		if o.group < 0 {
+			kinds.count("send", o.call.Bytes)
+			kinds.count("recv", o.call.Bytes)
+			continue
+		}
+		kinds.count(o.call.Collective, o.call.Bytes)
+		groups.count(label(w.groups[o.group].name), o.call.Bytes)
+	}
+	for rank := range w.traces {
+		r.Ranks[rank] = w.breakdown(rank, r.Time, func(i int32, comm, exposed event.Time) {
+			_, n := w.origin(i)
+			kinds.add(n.Kind(), rank, comm, exposed)
+			if n.Type == chakra.Coll {
+				groups.add(label(n.Group), rank, comm, exposed)
+			}
+		})
+	}
+	r.Kinds, r.Groups = kinds.sorted(), groups.sorted()
+	r.Path = w.path()
+	return r
+}
+
+// breakdown divides a rank's step. It calls share for each communication node, with the time that belongs to it
+// and the exposed part.
+func (w *Workload) breakdown(rank int, step event.Time, share func(i int32, comm, exposed event.Time)) (b Breakdown) {
+	var compute, comm, host []interval
+	for _, i := range w.order[w.base[rank]:w.base[rank+1]] {
+		n := &w.nodes[i]
+		b.End = max(b.End, n.end)
+		at := interval{n.start, n.end, i}
+		switch n.lane {
+		case computeLane:
+			compute = append(compute, at)
+		case hostLane:
+			host = append(host, at)
+		case commLane, receiveLane:
+			comm = append(comm, at)
+		}
+	}
+	computing := union(compute)
+	for _, u := range computing {
+		b.Compute += u.end - u.start
+	}
+	each(comm, computing, func(i int32, own, outside event.Time) {
+		b.Comm += own
+		b.Exposed += outside
+		share(i, own, outside)
+	})
+	each(host, union(slices.Concat(computing, comm)), func(_ int32, _, outside event.Time) { b.Host += outside })
+	b.Idle = step - b.Compute - b.Exposed - b.Host
+	return b
+}
+
+func byStart(a, b interval) int {
+	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.node, b.node))
+}
+
+// union merges intervals. The result is sorted and disjoint.
+func union(list []interval) (merged []interval) {
+	list = slices.Clone(list)
+	slices.SortFunc(list, byStart)
+	for _, v := range list {
+		if last := len(merged) - 1; last >= 0 && v.start <= merged[last].end {
+			merged[last].end = max(merged[last].end, v.end)
+		} else {
+			merged = append(merged, v)
+		}
+	}
+	return merged
+}
+
+// each cuts overlapping intervals, so that every moment belongs to the one that started first. It calls f with the
+// length of each interval's own part, and how much of that is outside of cover.
+func each(list, cover []interval, f func(node int32, own, outside event.Time)) {
+	slices.SortFunc(list, byStart)
+	taken := event.Time(0) // everything before is given away
+	for _, v := range list {
+		start := max(v.start, taken)
+		own := max(v.end-start, 0)
+		outside := own
+		for len(cover) > 0 && cover[0].end <= start {
+			cover = cover[1:]
+		}
+		for _, c := range cover {
+			if c.start >= v.end {
+				break
+			}
+			outside -= max(min(c.end, v.end)-max(c.start, start), 0)
+		}
+		taken = max(taken, v.end)
+		f(v.node, own, outside)
+	}
+}
+
+// shares collects the shares by name.
+type shares map[string]*collected
+
+type collected struct {
+	Share
+	last int // rank that was counted last
+}
+
+func (s shares) of(name string) *collected {
+	if s[name] == nil {
+		s[name] = &collected{Share: Share{Name: name}, last: -1}
+	}
+	return s[name]
+}
+
+func (s shares) count(name string, bytes int64) {
+	c := s.of(name)
+	c.Count++
+	c.Bytes += bytes
+}
+
+func (s shares) add(name string, rank int, comm, exposed event.Time) {
+	c := s.of(name)
+	if c.last != rank {
+		c.last = rank
+		c.Ranks++
+	}
+	c.Comm += comm
+	c.Exposed += exposed
+}
+
+func (s shares) sorted() (list []Share) {
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		list = append(list, s[name].Share)
+	}
+	slices.SortStableFunc(list, func(a, b Share) int { return cmp.Compare(b.Exposed, a.Exposed) })
+	return list
+}
+
+// Spans returns the times of the nodes that take time, rank by rank, in issue order.
+func (r *Result) Spans() iter.Seq[Span] {
+	w := r.workload
+	return func(yield func(Span) bool) {
+		for _, i := range w.order {
+			n := &w.nodes[i]
+			if n.lane == noLane {
+				continue
+			}
+			rank, of := w.origin(i)
+			if !yield(Span{rank, of, n.start, n.end}) {
+				return
+			}
+		}
+	}
+}
+
+// Mean returns the mean of a part over the ranks, in microseconds.
+func (r *Result) Mean(part func(Breakdown) event.Time) float64 {
+	sum := 0.0
+	for _, b := range r.Ranks {
+		sum += Micros(part(b))
+	}
+	return sum / float64(len(r.Ranks))
+}
+
+// Micros converts a time to microseconds.
+func Micros(t event.Time) float64 { return float64(t) / float64(event.Microsecond) }
