@@ -143,7 +143,18 @@ func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (ro
 			row.Warnings = append(row.Warnings, lists.NonEmpty(w.stops.warning(), w.starved.warning())...)
 		}
 	}
+	w.nameHost(&row)
 	return row, res.files(), f, nil
+}
+
+// nameHost adds the host to the reason of a rank that failed on another host.
+func (w *workerGroup) nameHost(row *journal.Row) {
+	if row.Status == journal.OK || row.Rank == nil || *row.Rank < 0 || *row.Rank >= len(w.ranks) {
+		return
+	}
+	if host := w.ranks[*row.Rank].host; host != "" && !strings.Contains(row.Reason, "host "+host) {
+		row.Reason = fmt.Sprintf("on host %s: %s", host, row.Reason)
+	}
 }
 
 // startFailed records a launch that failed before its workers were ready. The first failure may be
@@ -160,6 +171,7 @@ func (s *runSlot) startFailed(w *workerGroup, f *failure, b *backlog) error {
 	for _, a := range lost {
 		row := s.row(a.task)
 		w.fail(&row, f)
+		w.nameHost(&row)
 		if len(lost) > 1 {
 			a.budget = s.opts.Retries
 		}

@@ -157,7 +157,11 @@ func (w *workerGroup) lostRank() *failure {
 	if lost == nil {
 		return nil
 	}
-	return &failure{status: journal.Failed, rank: &lost.Rank, phase: w.ranks[lost.Rank].phase, reason: lost.Error()}
+	f := &failure{status: journal.Failed, phase: w.ranks[max(lost.Rank, 0)].phase, reason: lost.Error()}
+	if lost.Rank != rankhost.NoRank {
+		f.rank = &lost.Rank
+	}
+	return f
 }
 
 // In a joined job, an interrupt often comes from a launcher that kills one second later. The search

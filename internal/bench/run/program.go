@@ -162,7 +162,7 @@ func (s *runSlot) launchOnce(ctx context.Context, g *plan.Group, t plan.Task) (j
 // lostProgram returns why the end of a program is unknown: its agent or a rank host was lost.
 func (s *runSlot) lostProgram(row *journal.Row, g *plan.Group, err error, logs string) (reason string) {
 	var lost *rankhost.LostError
-	if !errors.As(err, &lost) {
+	if !errors.As(err, &lost) || lost.Rank == rankhost.NoRank {
 		return err.Error()
 	}
 	rank, reason := lost.Rank, err.Error()

@@ -27,8 +27,8 @@ func (s starvation) warning() string {
 }
 
 // checkHeartbeats counts a tick of silence for every rank. A rank that is silent for too long has failed if it is
-// stopped or dead. If it lives, it gets no processor, which disturbs the row but loses nothing. Ranks on other hosts
-// cannot be told apart and count as lost.
+// stopped or dead. If it lives, it gets no processor, which disturbs the row but loses nothing. A rank on another host
+// counts as lost, with the cause that its connection shows.
 func (w *workerGroup) checkHeartbeats() *failure {
 	limit := cmp.Or(w.slot.opts.Heartbeat, connection.SilenceLimit)
 	for rank := range w.ranks {
@@ -37,12 +37,14 @@ func (w *workerGroup) checkHeartbeats() *failure {
 		pid := w.stops.pids[min(rank, w.procs-1)]
 		if s.silent == 2 && pid > 0 { // at most half a second is normal
 			_, s.waited = hostinfo.TreeDelay(hostinfo.Root(), pid)
+		} else if s.silent == 2 {
+			s.quiet = w.hub.Observe(rank)
 		}
 		silent := time.Duration(s.silent) * tickTime
 		if silent <= limit {
 			continue
 		}
-		if why := silenceCause(pid); why != "" {
+		if why := w.silenceCause(rank, pid, limit); why != "" {
 			return &failure{status: journal.Failed, rank: &rank, phase: s.phase,
 				reason: fmt.Sprintf("lost heartbeat: nothing heard for %v (%s)", limit, why)}
 		}
@@ -54,11 +56,12 @@ func (w *workerGroup) checkHeartbeats() *failure {
 	return nil
 }
 
-// silenceCause says why a process cannot send heartbeats, or returns "" if it lives and gets no
-// processor. A pid of 0 is a process of which this host knows nothing.
-func silenceCause(pid int) string {
+// silenceCause says why a rank cannot send heartbeats, or returns "" if its process lives and gets no
+// processor. A pid of 0 is a process of another host, of which only the connection can be observed.
+func (w *workerGroup) silenceCause(rank, pid int, limit time.Duration) string {
 	if pid == 0 {
-		return "stopped, starved of CPU or cut off; --heartbeat waits longer"
+		seen := w.hub.Observe(rank).Since(w.ranks[rank].quiet).Cause(limit)
+		return cmp.Or(seen, "stopped, starved of CPU or cut off") + "; --heartbeat waits longer"
 	}
 	switch hostinfo.ProcessState(hostinfo.Root(), pid) {
 	case "T", "t":

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -33,7 +34,7 @@ func TestStarvedRank(t *testing.T) {
 		"alive": {sleeper().Pid, ""}, "stopped": {stopped.Pid, "stopped by a signal"},
 		"ended": {ended.Process.Pid, "its process has ended"}, "elsewhere": {0, "starved of CPU or cut off"},
 	} {
-		w := &workerGroup{slot: &runSlot{runner: new(runner)}, ranks: make([]rankState, 2), procs: 2, stops: newStopWatch()}
+		w := &workerGroup{slot: &runSlot{runner: new(runner)}, hub: new(worker.Hub), ranks: make([]rankState, 2), procs: 2, stops: newStopWatch()}
 		w.stops.add(0, os.Getpid())
 		if c.pid > 0 {
 			w.stops.add(1, c.pid)
@@ -54,6 +55,23 @@ func TestStarvedRank(t *testing.T) {
 			if f != nil || !strings.Contains(row.Disturbed(), "starved: rank 1 was not heard for 12s") {
 				t.Errorf("%s: %+v, %q", name, f, row.Disturbed())
 			}
+		}
+	}
+}
+
+// A failed row of a rank on another host names that host, once.
+func TestFailedHostNamed(t *testing.T) {
+	w := &workerGroup{ranks: []rankState{{}, {host: "b"}}}
+	for _, c := range []struct {
+		rank       int
+		said, want string
+	}{
+		{0, "the worker ended", "the worker ended"}, {1, "the worker ended", "on host b: the worker ended"},
+		{1, "the process of rank 1 (host b, pid 5) was lost", "the process of rank 1 (host b, pid 5) was lost"},
+	} {
+		row := journal.Row{Status: journal.Failed, Rank: &c.rank, Reason: c.said}
+		if w.nameHost(&row); row.Reason != c.want {
+			t.Errorf("%q became %q, want %q", c.said, row.Reason, c.want)
 		}
 	}
 }

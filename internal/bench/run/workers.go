@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/rankhost"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -47,8 +48,10 @@ type rankState struct {
 	joined, ready bool
 	phase         string
 	waiting       bool
-	closed        bool // its connection has ended: no more messages will come
-	silent        int  // ticks since the last message
+	closed        bool                // its connection has ended: no more messages will come
+	host          string              // of its worker; "" if that is this host
+	silent        int                 // ticks since the last message
+	quiet         connection.Evidence // when the silence began, of a worker on another host
 	// waited is how long its process had waited for a processor when the silence began, in nanoseconds.
 	waited uint64
 }
@@ -129,7 +132,7 @@ func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup
 	}
 	if err != nil {
 		f := &failure{status: journal.Failed, phase: "start", reason: err.Error()}
-		if lost, is := errors.AsType[*rankhost.LostError](err); is {
+		if lost, is := errors.AsType[*rankhost.LostError](err); is && lost.Rank != rankhost.NoRank {
 			f.rank = &lost.Rank
 		}
 		return w, f, nil
@@ -249,7 +252,7 @@ func (w *workerGroup) updateRank(e worker.Event) {
 	s.silent = 0
 	switch {
 	case e.Joined:
-		s.joined = true
+		s.joined, s.host = true, e.Host
 		if e.PID > 0 {
 			w.stops.add(e.Rank, e.PID)
 		}

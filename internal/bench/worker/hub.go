@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
@@ -87,23 +86,14 @@ func (h *Hub) admit(c *connection.Conn) {
 	}
 	if !m.Hello.Sync {
 		joined := Event{Rank: m.Hello.Rank, Joined: true}
-		if here := processSpace(); here != "" && here == m.Hello.Host {
+		if here := hostinfo.ProcessSpace(); here != "" && here == m.Hello.Host {
 			joined.PID = m.Hello.PID
+		} else {
+			joined.Host = m.Hello.Name
 		}
 		h.emit(joined)
 		h.listen(c, m.Hello.Rank)
 	}
-}
-
-// processSpace identifies the numbering of processes that this process sees: the running kernel and
-// the namespace. It is "" if that is unknown.
-func processSpace() string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	space, failed := os.Readlink("/proc/self/ns/pid")
-	if err != nil || failed != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(boot)) + " " + space
 }
 
 // add registers a connection, unless its place is taken. The last connection of the sync group
@@ -160,6 +150,16 @@ func (h *Hub) emit(e Event) {
 	case h.events <- e:
 	case <-h.gone:
 	}
+}
+
+// Observe reads what this host knows about the connection of a worker on another host.
+func (h *Hub) Observe(rank int) connection.Evidence {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c := h.conns[rank]; c != nil {
+		return c.Observe(0)
+	}
+	return connection.Evidence{}
 }
 
 // FirstDisconnected returns the rank whose connection was the first to end, or -1. Events may

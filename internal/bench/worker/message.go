@@ -101,6 +101,7 @@ type hello struct {
 	// PID is the process, as its host numbers it. Host tells whether the supervisor is on the same host.
 	PID  int    `json:"pid,omitempty"`
 	Host string `json:"host,omitempty"`
+	Name string `json:"name,omitempty"` // of its host, for messages
 }
 
 // Event is a worker's message, or the end of its connection.
@@ -110,6 +111,8 @@ type Event struct {
 	Joined bool `json:"-"`
 	// PID is the process of a worker that has joined, or 0 if it is on another host.
 	PID int `json:"-"`
+	// Host is the name of the other host.
+	Host string `json:"-"`
 	// Ready answers a job, with the swept variables as the worker sees them, or with an error.
 	Ready bool               `json:"ready,omitempty"`
 	Env   map[string]*string `json:"env,omitempty"`

@@ -20,6 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
@@ -94,9 +95,10 @@ func (w *worker) dial(forSync bool) (*connection.Conn, error) {
 	if !ok {
 		return nil, fmt.Errorf("address %q: want network:address", w.addr)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), reachTimeout)
-	defer cancel()
-	conn, err := Service(w.token).DialRetry(ctx, network, address)
+	conn, err := w.reach(network, address)
+	for network == "unix" && errors.Is(err, connection.ErrNoAnswer) { // stopped; if it ends, this process is killed
+		conn, err = w.reach(network, address)
+	}
 	if err != nil {
 		if network == "tcp" {
 			host, _ := os.Hostname() // only for the message
@@ -105,12 +107,19 @@ func (w *worker) dial(forSync bool) (*connection.Conn, error) {
 		}
 		return nil, fmt.Errorf("connecting to the supervisor: %w", err)
 	}
+	name, _ := os.Hostname() // only for messages
 	if err := conn.Send(message{Hello: &hello{Rank: w.rank, Sync: forSync, PID: os.Getpid(),
-		Host: processSpace()}}); err != nil {
+		Host: hostinfo.ProcessSpace(), Name: name}}); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("greeting the supervisor: %w", err)
 	}
 	return conn, nil
+}
+
+func (w *worker) reach(network, address string) (*connection.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), reachTimeout)
+	defer cancel()
+	return Service(w.token).DialRetry(ctx, network, address)
 }
 
 // run connects to the supervisor, receives the job, joins the other ranks, reports that it is

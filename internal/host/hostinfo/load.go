@@ -3,6 +3,7 @@ package hostinfo
 import (
 	"fmt"
 	"io/fs"
+	"os"
 	"strconv"
 	"strings"
 )
@@ -107,22 +108,28 @@ func Foreign(a, b Load, own uint64, processes int) (share float64, known bool) {
 // were ready to run and waited for a processor, in nanoseconds. Threads and processes that have ended
 // are not counted. Both are 0 if the kernel does not count them.
 func TreeDelay(root fs.FS, pid int) (ran, waited uint64) {
-	threads, err := fs.ReadDir(root, fmt.Sprintf("proc/%d/task", pid))
-	if err != nil {
-		return 0, 0
-	}
+	ran, waited = ThreadDelay(root, pid)
+	threads, _ := fs.ReadDir(root, fmt.Sprintf("proc/%d/task", pid)) // none if it has ended
 	for _, thread := range threads {
-		task := fmt.Sprintf("proc/%d/task/%s/", pid, thread.Name())
-		if f := strings.Fields(line(root, task+"schedstat")); len(f) == 3 {
-			r, _ := strconv.ParseUint(f[0], 10, 64)
-			w, _ := strconv.ParseUint(f[1], 10, 64)
-			ran, waited = ran+r, waited+w
-		}
-		for _, field := range strings.Fields(line(root, task+"children")) {
+		for _, field := range strings.Fields(line(root, fmt.Sprintf("proc/%d/task/%s/children", pid, thread.Name()))) {
 			if child, err := strconv.Atoi(field); err == nil {
 				r, w := TreeDelay(root, child)
 				ran, waited = ran+r, waited+w
 			}
+		}
+	}
+	return ran, waited
+}
+
+// ThreadDelay returns how long the threads of one process have run, and how long they have waited for a
+// processor, in nanoseconds and added up over the threads.
+func ThreadDelay(root fs.FS, pid int) (ran, waited uint64) {
+	threads, _ := fs.ReadDir(root, fmt.Sprintf("proc/%d/task", pid)) // none if it has ended
+	for _, thread := range threads {
+		if f := strings.Fields(line(root, fmt.Sprintf("proc/%d/task/%s/schedstat", pid, thread.Name()))); len(f) == 3 {
+			r, _ := strconv.ParseUint(f[0], 10, 64)
+			w, _ := strconv.ParseUint(f[1], 10, 64)
+			ran, waited = ran+r, waited+w
 		}
 	}
 	return ran, waited
@@ -218,4 +225,15 @@ func processTicks(line string) (ticks uint64, ok bool) {
 		ticks += n
 	}
 	return ticks, true
+}
+
+// ProcessSpace identifies the numbering of processes that this process sees: the running kernel and
+// the namespace. It is "" if that is unknown.
+func ProcessSpace() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	space, failed := os.Readlink("/proc/self/ns/pid")
+	if err != nil || failed != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(boot)) + " " + space
 }

@@ -37,7 +37,22 @@ type Join struct {
 	Size  int    `json:"size"` // expected group size
 	Host  string `json:"host"`
 	PID   int    `json:"pid"`
+	Space string `json:"space,omitempty"` // see NewJoin
 	Facts []Fact `json:"facts,omitempty"` // in the same order for every member
+}
+
+// NewJoin describes this process as a member. Members with the same Space can observe each other's
+// processes.
+func NewJoin(rank, size int, host string, facts []Fact) Join {
+	return Join{Rank: rank, Size: size, Host: host, PID: os.Getpid(), Space: space(), Facts: facts}
+}
+
+// localPID returns the process of a member of this host, or 0.
+func (j Join) localPID() int {
+	if j.Space == "" || j.Space != space() {
+		return 0
+	}
+	return j.PID
 }
 
 // Group decides who belongs to a group and records who is present. It does no I/O and reads no
@@ -48,6 +63,9 @@ type Group struct {
 	Facts       []Fact
 	SilentTicks int    // ticks of silence after which a member is lost; 0 for no limit
 	FullAdvice  string // advice for a member that arrives when all have joined
+	// Observe reads what the host knows about a silent member; see [Host.Observe]. If it is nil,
+	// nothing is observed.
+	Observe func(*Member) Evidence
 
 	Members []*Member // in order of arrival; sorted by rank after Begin
 
@@ -61,6 +79,8 @@ type Member struct {
 	Peer   int  // number of its connection
 	Gone   bool // lost after Begin
 	Silent int  // ticks since its last message
+
+	quiet Evidence // when its silence began
 }
 
 // Admit adds a member, or returns why it is refused.
@@ -187,7 +207,9 @@ func (g *Group) Begin() {
 // Tick counts one tick of silence for every member and returns those beyond the limit.
 func (g *Group) Tick() (silent []*Member) {
 	for _, m := range g.Members {
-		m.Silent++
+		if m.Silent++; m.Silent == quietTicks && g.Observe != nil {
+			m.quiet = g.Observe(m)
+		}
 		// The host's own member is exempt: its silence only means that this process was stopped.
 		if g.SilentTicks > 0 && m.Silent > g.SilentTicks && !m.Gone && m.Peer != SelfPeer {
 			silent = append(silent, m)
@@ -212,8 +234,12 @@ func (g *Group) Disconnect(peer int, cause string) *Member {
 }
 
 // SilenceCause returns the reason for the loss of a member that Tick has returned.
-func (g *Group) SilenceCause() string {
-	return (&SilentError{time.Duration(g.SilentTicks) * Tick}).Error()
+func (g *Group) SilenceCause(m *Member) string {
+	e := SilentError{Limit: time.Duration(g.SilentTicks) * Tick}
+	if g.Observe != nil {
+		e.Cause = g.Observe(m).Since(m.quiet).Cause(e.Limit)
+	}
+	return e.Error()
 }
 
 // most is the number of members that a message names.

@@ -2,6 +2,7 @@ package connection
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"net"
 	"sync"
@@ -62,9 +63,14 @@ type Host[M any] struct {
 // NewHost starts to run a coordinator.
 func NewHost[M any](core Coordinator[M]) *Host[M] {
 	h := NewUntimedHost(core)
+	h.StartTimers()
+	return h
+}
+
+// StartTimers starts ticks and heartbeats.
+func (h *Host[M]) StartTimers() {
 	go h.every(Tick, func() { h.Do(h.coordinator.Tick) })
 	go h.every(HeartbeatInterval, h.sendHeartbeats)
-	return h
 }
 
 // NewUntimedHost starts to run a coordinator without ticks and heartbeats.
@@ -194,6 +200,17 @@ func (h *Host[M]) sendHeartbeats() {
 	}
 }
 
+// Observe reads what this host knows about a member.
+func (h *Host[M]) Observe(m *Member) Evidence {
+	h.sending.Lock()
+	defer h.sending.Unlock()
+	l := h.links[m.Peer]
+	if l == nil {
+		return Evidence{}
+	}
+	return l.conn.Observe(cmp.Or(l.conn.PID, m.localPID()))
+}
+
 // Ended returns a channel that is closed when the group is over and every reachable member has been
 // told.
 func (h *Host[M]) Ended() <-chan struct{} { return h.ended }
@@ -292,12 +309,14 @@ func (l *Link[M]) Receive() (m M, err error) { return m, l.conn.Receive(&m) }
 // waits for a message, so that neither a stopped process nor a slow handle blames the peer.
 func (l *Link[M]) Run(limit time.Duration, handle func(M) (more bool)) error {
 	var silent atomic.Int64 // ticks since the last message; negative while handle runs
+	var cause atomic.Pointer[string]
 	over := make(chan struct{})
 	defer close(over)
 	go func() {
 		beats, ticks := time.NewTicker(HeartbeatInterval), time.NewTicker(Tick)
 		defer beats.Stop()
 		defer ticks.Stop()
+		var begin Evidence // when the silence began
 		for {
 			select {
 			case <-beats.C:
@@ -307,7 +326,12 @@ func (l *Link[M]) Run(limit time.Duration, handle func(M) (more bool)) error {
 				if n := silent.Load(); n >= 0 {
 					silent.CompareAndSwap(n, n+1)
 				}
-				if limit > 0 && silent.Load() > int64(limit/Tick) {
+				switch n := silent.Load(); {
+				case n == int64(quietTicks):
+					begin = l.conn.Observe(l.conn.PID)
+				case limit > 0 && n > int64(limit/Tick):
+					why := l.conn.Observe(l.conn.PID).Since(begin).Cause(limit)
+					cause.CompareAndSwap(nil, &why)
 					l.conn.Close()
 				}
 			case <-over:
@@ -318,7 +342,11 @@ func (l *Link[M]) Run(limit time.Duration, handle func(M) (more bool)) error {
 	for {
 		m, err := l.Receive()
 		if n := silent.Swap(-1); err != nil && limit > 0 && n > int64(limit/Tick) {
-			return &SilentError{limit}
+			e := &SilentError{Limit: limit}
+			if why := cause.Load(); why != nil {
+				e.Cause = *why
+			}
+			return e
 		}
 		if err != nil {
 			return err
@@ -352,13 +380,6 @@ func (l *Link[M]) Finish() {
 func (l *Link[M]) Abort() {
 	l.conn.Close()
 	l.Finish()
-}
-
-// SilentError means that no message arrived from a peer within the limit.
-type SilentError struct{ Limit time.Duration }
-
-func (e *SilentError) Error() string {
-	return fmt.Sprintf("nothing was heard from it for %v (stopped, or the network is cut)", e.Limit)
 }
 
 // DescribeLoss completes the message "was lost: ..." for an error of Receive or Run.

@@ -49,6 +49,9 @@ var (
 	ErrWrongService = errors.New("another service")
 	// ErrWrongSecret means that the two sides have different secrets.
 	ErrWrongSecret = errors.New("the secrets differ")
+	// ErrNoAnswer means that a process accepts connections at the address and sends nothing. It may
+	// be another service, or the right one while its process is stopped.
+	ErrNoAnswer = fmt.Errorf("connected, but nothing was heard for %v: its process may be stopped", HandshakeTimeout)
 )
 
 func (s Service) proof(who string, nonces []byte) []byte {
@@ -113,8 +116,11 @@ func (s Service) greet(conn net.Conn) (key []byte, err error) {
 func (s Service) answer(conn net.Conn) (key []byte, err error) {
 	hello := make([]byte, len(s.Banner)+nonceSize)
 	if n, err := io.ReadFull(conn, hello); err != nil || string(hello[:len(s.Banner)]) != s.Banner {
-		if n == 0 && isReset(err) {
+		switch {
+		case n == 0 && isReset(err):
 			return nil, fmt.Errorf("waiting for its greeting: %w", err)
+		case n == 0 && errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, ErrNoAnswer
 		}
 		return nil, ErrWrongService
 	}
@@ -229,11 +235,12 @@ func (s Service) Dial(ctx context.Context, network, address string) (*Conn, erro
 }
 
 // DialRetry is Dial for a service that is known to be listening. It retries if a crowded service
-// had no room for the connection or closed it for being slow.
+// had no room for the connection or closed it for being slow, and if its process is stopped.
 func (s Service) DialRetry(ctx context.Context, network, address string) (*Conn, error) {
 	return Retry(ctx, func() (*Conn, error) {
 		c, err := s.Dial(ctx, network, address)
-		if err != nil && !IsDisconnect(err) && !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err != nil && !IsDisconnect(err) && !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, os.ErrDeadlineExceeded) &&
+			!errors.Is(err, ErrNoAnswer) {
 			err = Permanent(err)
 		}
 		return c, err

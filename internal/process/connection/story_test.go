@@ -56,8 +56,8 @@ func (s *story) do(verb string, args []string) []string {
 		var lost []string
 		for range s.number(args[0]) {
 			for _, m := range g.Tick() {
-				lost = append(lost, fmt.Sprintf("%s was lost: %s", g.Name(m.Join), g.SilenceCause()))
-				g.Disconnect(m.Peer, g.SilenceCause())
+				lost = append(lost, fmt.Sprintf("%s was lost: %s", g.Name(m.Join), g.SilenceCause(m)))
+				g.Disconnect(m.Peer, g.SilenceCause(m))
 			}
 		}
 		return lost

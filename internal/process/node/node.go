@@ -20,6 +20,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
@@ -35,6 +36,9 @@ const (
 	drainLimit = 5 * time.Second
 	// pollInterval is how often the ranks' states are checked.
 	pollInterval = 500 * time.Millisecond
+	// suspectLimit is the time after which a stopped rank is reported to the rendezvous. From then on it is
+	// the cause if other ranks fail.
+	suspectLimit = 2 * time.Second
 )
 
 // Spec describes the ranks that this node runs.
@@ -103,8 +107,8 @@ type node struct {
 	stopped        map[int]time.Duration // how long a rank has been stopped
 	exitedRanks    int                   // ranks that ended with code 0
 	failed         *rendezvous.Failure   // first failure on this node
-	lastPoll       time.Time             // when the ranks' states were last checked
-	stoppedFor     time.Duration         // longest time that this process itself was stopped
+	begun          time.Time
+	pause          connection.Pause // of this process
 	pendingReports sync.WaitGroup
 }
 
@@ -133,7 +137,8 @@ func (n *node) awaitRound(ctx context.Context) (*rendezvous.Round, *rendezvous.V
 // run runs one round on this node. On return none of its processes is left.
 func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Verdict {
 	n.attempt, n.pids, n.stopped, n.exitedRanks, n.failed = round.Attempt, map[int]int{}, map[int]time.Duration{}, 0, nil
-	n.lastPoll, n.stoppedFor = time.Now(), 0
+	n.begun = time.Now()
+	n.pause = connection.Pause{Limit: n.spec.Heartbeat, Waited: connection.OwnDelay}
 	if twice := round.SharedHosts(); twice != "" && round.Node == 0 && round.Attempt == 0 {
 		n.spec.Warn(twice + ": their ranks share its cores")
 	}
@@ -212,8 +217,7 @@ func (n *node) watch(ctx context.Context, round *rendezvous.Round, l *launch.Lau
 			}
 			n.handle(round, e)
 		case <-look.C:
-			n.stoppedFor = max(n.stoppedFor, time.Since(n.lastPoll))
-			n.lastPoll = time.Now()
+			n.pause.Tick(time.Since(n.begun))
 			n.pollRanks()
 		case <-interrupted:
 			interrupted = nil
@@ -228,8 +232,8 @@ func (n *node) watch(ctx context.Context, round *rendezvous.Round, l *launch.Lau
 // than the heartbeat limit, the others have lost it, and it blames itself.
 func (n *node) cutOff(round *rendezvous.Round, at int, cause string) *rendezvous.Verdict {
 	f := rendezvous.Failure{Node: at, Rank: rendezvous.NoRank, Cause: cause, Code: 1}
-	if still := max(n.stoppedFor, time.Since(n.lastPoll)); still > n.spec.Heartbeat {
-		f = rendezvous.LauncherStopped(os.Getpid(), still)
+	if pause := n.pause.Cause(time.Since(n.begun)); pause != "" {
+		f = rendezvous.LauncherPaused(os.Getpid(), pause)
 		f.Node, f.Host = round.Node, round.Hosts[round.Node]
 		return &rendezvous.Verdict{Failure: f}
 	}
@@ -341,14 +345,20 @@ func lastOutput(taps []*tap) (text string) {
 // itself does not blame its ranks.
 func (n *node) pollRanks() {
 	for rank, pid := range n.pids {
+		suspect := min(suspectLimit, n.spec.Heartbeat/2)
 		if !launch.IsStopped(pid) {
+			if n.stopped[rank] > suspect {
+				n.member.Stopped(n.attempt, rank, pid, 0)
+			}
 			delete(n.stopped, rank)
 			continue
 		}
-		if n.stopped[rank] += pollInterval; n.stopped[rank] > n.spec.Heartbeat {
+		switch n.stopped[rank] += pollInterval; {
+		case n.stopped[rank] > n.spec.Heartbeat:
 			delete(n.pids, rank)
-			n.report(rendezvous.Failure{Rank: rank, PID: pid, Code: 1,
-				Cause: fmt.Sprintf("has been stopped for %v (SIGSTOP, or a terminal's job control)", n.spec.Heartbeat)})
+			n.report(rendezvous.RankStopped(rank, pid, n.spec.Heartbeat))
+		case n.stopped[rank] > suspect:
+			n.member.Stopped(n.attempt, rank, pid, n.stopped[rank])
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (h *rankHost) serve(ctx context.Context) (err error) {
 		defer h.mu.Unlock()
 		time.AfterFunc(leaveTimeout+h.grace, h.link.Abort)
 	})()
-	limit := connection.SilenceLimit
+	limit := silenceLimit
 	if h.cfg.self {
 		limit = 0 // a process cannot lose itself, however slow it is
 	}
@@ -112,7 +112,7 @@ func (h *rankHost) serve(ctx context.Context) (err error) {
 	case ctx.Err() != nil:
 		return ErrInterrupted
 	}
-	return fmt.Errorf("rank %d lost rank 0: %s", h.cfg.Rank, connection.DescribeLoss(err))
+	return fmt.Errorf("rank %d (host %s) lost rank 0: %s", h.cfg.Rank, h.cfg.Name, connection.DescribeLoss(err))
 }
 
 func (h *rankHost) closeAgent() error {

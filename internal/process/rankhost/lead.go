@@ -52,7 +52,9 @@ func Lead(ctx context.Context, cfg Config) (*Leader, error) {
 
 func newLeader(cfg Config) *Leader {
 	l := &Leader{cfg: cfg, coordinator: newCoordinator(cfg)}
-	l.host = connection.NewHost(l.coordinator)
+	l.host = connection.NewUntimedHost(l.coordinator)
+	l.coordinator.group.Observe, l.coordinator.pause.Waited = l.host.Observe, connection.OwnDelay
+	l.host.StartTimers()
 	return l
 }
 
@@ -72,8 +74,17 @@ func (l *Leader) gather(ctx context.Context) (_ *Leader, err error) {
 	return l, nil
 }
 
-// Lost returns the first lost rank, or nil while all are present.
-func (l *Leader) Lost() *LostError { return l.coordinator.lost.Load() }
+// Lost returns the first lost rank, or nil while all are present. A leader that was stopped is lost
+// itself: the others have left it, or are about to.
+func (l *Leader) Lost() *LostError {
+	l.host.Do(func(at time.Duration) []action {
+		if self := l.coordinator.selfLoss(at); self != nil {
+			l.coordinator.lost.CompareAndSwap(nil, self)
+		}
+		return nil
+	})
+	return l.coordinator.lost.Load()
+}
 
 // Addr returns the address at which the other ranks have reached rank 0, or "" if all are on this
 // host.
@@ -143,6 +154,7 @@ type coordinator struct {
 	group       connection.Group
 	joinTimeout time.Duration
 	where       string
+	name        string     // of this host
 	gathered    chan error // one value: the result of the gathering
 	interrupted chan struct{}
 	interrupt   func() // closes interrupted
@@ -155,6 +167,7 @@ type coordinator struct {
 	launch           *Launch
 	launches         int
 	lost             atomic.Pointer[LostError]
+	pause            connection.Pause // of this process
 	over             bool
 }
 
@@ -165,8 +178,9 @@ var _ connection.Coordinator[message] = (*coordinator)(nil)
 func newCoordinator(cfg Config) *coordinator {
 	c := &coordinator{
 		group: connection.Group{Noun: "rank", Size: cfg.Size, Facts: cfg.facts(),
-			SilentTicks: int(connection.SilenceLimit / connection.Tick)},
-		where: cfg.meetingPoint(), joinTimeout: cfg.JoinTimeout, gathered: make(chan error, 1),
+			SilentTicks: int(silenceLimit / connection.Tick)},
+		pause: connection.Pause{Limit: connection.SilenceLimit},
+		where: cfg.meetingPoint(), name: cfg.Name, joinTimeout: cfg.JoinTimeout, gathered: make(chan error, 1),
 		interrupted: make(chan struct{}),
 		cpus:        map[int][]int{}, interruptedPeers: map[int]bool{},
 	}
@@ -219,9 +233,10 @@ func (c *coordinator) finishGathering(err error) {
 }
 
 func (c *coordinator) Tick(at time.Duration) (orders []action) {
+	c.pause.Tick(at)
 	for _, m := range c.group.Tick() {
 		orders = append(orders, action{Peer: m.Peer, Drop: true})
-		orders = append(orders, c.Disconnect(m.Peer, c.group.SilenceCause(), at)...)
+		orders = append(orders, c.Disconnect(m.Peer, c.group.SilenceCause(m), at)...)
 	}
 	if c.waited += connection.Tick; c.waited > c.joinTimeout && !c.group.Complete() {
 		c.finishGathering(fmt.Errorf("waiting for the other ranks at %s: %s", c.where, c.group.Missing(c.joinTimeout)))
@@ -229,13 +244,30 @@ func (c *coordinator) Tick(at time.Duration) (orders []action) {
 	return orders
 }
 
+// selfLoss returns the loss of this process, if it was recently stopped for so long that the other
+// ranks give it up, or nil.
+func (c *coordinator) selfLoss(at time.Duration) *LostError {
+	pause := c.pause.Cause(at)
+	if pause == "" {
+		return nil
+	}
+	lost := &LostError{Rank: NoRank, Host: c.name, PID: os.Getpid(), Cause: "it " + pause + ", and the ranks gave it up"}
+	if self := c.group.ByPeer(connection.SelfPeer); self != nil {
+		lost.Rank = self.Rank
+	}
+	return lost
+}
+
 // Disconnect marks a rank as lost, and with it the job.
-func (c *coordinator) Disconnect(peer int, cause string, _ time.Duration) []action {
+func (c *coordinator) Disconnect(peer int, cause string, at time.Duration) []action {
 	m := c.group.Disconnect(peer, cause)
 	if m == nil {
 		return nil
 	}
-	lost := &LostError{Rank: m.Rank, Host: m.Host, PID: m.PID, Cause: cause}
+	lost := c.selfLoss(at)
+	if lost == nil {
+		lost = &LostError{Rank: m.Rank, Host: m.Host, PID: m.PID, Cause: cause}
+	}
 	if !c.interruptedPeers[peer] { // else its end follows from the end of the job
 		c.lost.CompareAndSwap(nil, lost) // the first loss explains the others
 	}

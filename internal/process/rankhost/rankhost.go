@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"syscall"
 	"time"
@@ -33,15 +32,26 @@ import (
 // leaveTimeout is how long an interrupted rank waits for rank 0 to end the job in order.
 const leaveTimeout = 3 * time.Second
 
+// silenceLimit is how long a rank may be silent. It is longer than the limit of a launcher, which
+// sees the processes of its host: a stopped rank is found by its launcher before other ranks give
+// it up.
+const silenceLimit = connection.SilenceLimit + time.Second
+
 // LostError means that a rank's host is gone, and with it the job.
 type LostError struct {
-	Rank  int
+	Rank  int // NoRank for a leader that is no rank of the job
 	Host  string
 	PID   int
 	Cause string
 }
 
+// NoRank is the rank of a leader that is no rank of the job.
+const NoRank = -1
+
 func (e *LostError) Error() string {
+	if e.Rank == NoRank {
+		return fmt.Sprintf("the supervisor (host %s, pid %d) was lost: %s", e.Host, e.PID, e.Cause)
+	}
 	return fmt.Sprintf("the process of rank %d (host %s, pid %d) was lost: %s", e.Rank, e.Host, e.PID, e.Cause)
 }
 
@@ -200,6 +210,5 @@ func (c Config) findLeader(ctx context.Context) (*connection.Conn, error) {
 
 // join describes this rank to rank 0, which it has reached at leaderAddr.
 func (c Config) join(reached, own string) *join {
-	return &join{connection.Join{Rank: c.Rank, Size: c.Size, Host: c.Name, PID: os.Getpid(), Facts: c.facts()}, reached,
-		cores.Allowed(), own}
+	return &join{connection.NewJoin(c.Rank, c.Size, c.Name, c.facts()), reached, cores.Allowed(), own}
 }

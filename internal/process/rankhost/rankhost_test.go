@@ -294,7 +294,7 @@ func TestLostLeader(t *testing.T) {
 	peer := l.coordinator.group.ByRank(1).Peer
 	// like the death of the process
 	l.host.Do(func(time.Duration) []action { return []action{{Peer: peer, Drop: true}} })
-	if err := <-ends[1]; err == nil || !strings.Contains(err.Error(), "rank 1 lost rank 0") {
+	if err := <-ends[1]; err == nil || !strings.Contains(err.Error(), "rank 1 (host here) lost rank 0") {
 		t.Errorf("got %v", err)
 	}
 	if syscall.Kill(pid, 0) == nil {
@@ -437,5 +437,33 @@ func TestCrowded(t *testing.T) {
 	members[2].Host = "b"
 	if got := oversubscribed(members, cpus); got != "" {
 		t.Error(got)
+	}
+}
+
+// A leader that was stopped blames itself for the ranks that have left it meanwhile, and not the first of them.
+func TestStoppedLeader(t *testing.T) {
+	for name, c := range map[string]struct {
+		self bool
+		gap  time.Duration
+		want string
+	}{
+		"stopped":    {true, 7 * time.Second, "the process of rank 0 (host here, pid "},
+		"supervisor": {false, 7 * time.Second, "the supervisor (host here, pid "},
+		"short":      {true, 2 * time.Second, "the process of rank 1 (host there, pid 5) was lost: it ended"},
+	} {
+		core := newCoordinator(Config{Size: 2, Name: "here", Ports: []int{1}, JoinTimeout: time.Minute})
+		first := connection.SelfPeer + 7
+		if c.self {
+			first = connection.SelfPeer
+		}
+		facts := core.group.Facts
+		core.Receive(first, message{Join: &join{Join: connection.NewJoin(0, 2, "here", facts)}}, 0)
+		core.Receive(2, message{Join: &join{Join: connection.Join{Rank: 1, Size: 2, Host: "there", PID: 5, Facts: facts}}}, 0)
+		core.Tick(connection.Tick)
+		core.Disconnect(2, "it ended", connection.Tick+c.gap)
+		if lost := core.lost.Load(); lost == nil || !strings.HasPrefix(lost.Error(), c.want) ||
+			c.gap > silenceLimit && !strings.Contains(lost.Error(), "it was stopped for 7s") {
+			t.Errorf("%s: %v, want %q", name, lost, c.want)
+		}
 	}
 }

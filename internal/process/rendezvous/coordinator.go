@@ -59,11 +59,10 @@ type Failure struct {
 // NoRank is the Rank of a failure that concerns a whole node.
 const NoRank = -1
 
-// LauncherStopped is the failure of a node whose launcher was stopped for so long that the other
-// nodes considered it dead.
-func LauncherStopped(pid int, stood time.Duration) Failure {
-	const cause = "was stopped for %v (SIGSTOP, or starved of CPU), and the others gave it up"
-	return Failure{Rank: NoRank, PID: pid, Code: 1, Cause: fmt.Sprintf(cause, stood.Round(time.Second))}
+// LauncherPaused is the failure of a node whose launcher made no progress for so long that the other
+// nodes considered it dead. The pause is described as by [connection.Pause.Cause].
+func LauncherPaused(pid int, pause string) Failure {
+	return Failure{Rank: NoRank, PID: pid, Code: 1, Cause: pause + ", and the others gave it up"}
 }
 
 // String returns the message about the failure, over several lines if it quotes output.
@@ -139,11 +138,12 @@ const (
 // exactly one, and a member's message also has Attempt.
 type message struct {
 	// From a member. All but Join belong to the round Attempt.
-	Join    *join    `json:"join,omitempty"`
-	Attempt int      `json:"attempt,omitempty"`
-	Ready   *ready   `json:"ready,omitempty"`
-	Failed  *Failure `json:"failed,omitempty"` // ignored if the round already has its verdict
-	Done    bool     `json:"done,omitempty"`   // every rank of this node has ended with code 0
+	Join    *join        `json:"join,omitempty"`
+	Attempt int          `json:"attempt,omitempty"`
+	Ready   *ready       `json:"ready,omitempty"`
+	Failed  *Failure     `json:"failed,omitempty"` // ignored if the round already has its verdict
+	Done    bool         `json:"done,omitempty"`   // every rank of this node has ended with code 0
+	Stopped *stoppedRank `json:"stopped,omitempty"`
 
 	Event // from the host
 }
@@ -153,6 +153,23 @@ type join struct {
 	connection.Join
 	Addr string `json:"addr"` // where other nodes reach this one
 }
+
+// stoppedRank reports that a rank of this node has been stopped (SIGSTOP) for some time, or that it
+// runs again.
+type stoppedRank struct {
+	Rank int           `json:"rank"`
+	PID  int           `json:"pid"`
+	For  time.Duration `json:"for"` // 0: it runs again
+}
+
+// RankStopped is the failure of a rank that has been stopped by a signal.
+func RankStopped(rank, pid int, stopped time.Duration) Failure {
+	return Failure{Rank: rank, PID: pid, Code: 1,
+		Cause: fmt.Sprintf("has been stopped for %v (SIGSTOP, or a terminal's job control)", stopped)}
+}
+
+// same reports whether two failures concern the same process.
+func (f Failure) same(g Failure) bool { return f.Node == g.Node && f.Rank == g.Rank && f.PID == g.PID }
 
 // ready reports that the previous round has ended on this node. Port is free here, in case the node
 // becomes the master.
@@ -174,11 +191,11 @@ type coordinator struct {
 	stageTicks int           // ticks since the current stage began
 	reports    []report
 
-	// A host that was stopped (SIGSTOP) is considered dead by the other nodes, whose disconnections
-	// it then sees. These fields attribute such losses to the host.
-	lastTick   time.Duration // time of the last tick
-	stoppedFor time.Duration // length of the last stop
-	stopTicks  int           // remaining ticks for which the stop explains losses
+	// stopped holds the ranks that their launchers see stopped at the moment.
+	stopped []Failure
+	// pause attributes losses to the host if it was stopped itself: the other nodes consider it dead,
+	// and it sees their disconnections.
+	pause connection.Pause
 }
 
 var _ connection.Coordinator[message] = (*coordinator)(nil)
@@ -210,12 +227,14 @@ type report struct {
 }
 
 func newCoordinator(cfg Config) *coordinator {
-	return &coordinator{
+	c := &coordinator{
 		group: connection.Group{Noun: "node", FullAdvice: "another job has this --rdzv-id and port: give each its own",
 			Size: cfg.Nodes, Facts: cfg.facts(), SilentTicks: int(cfg.Heartbeat / tick)},
 		maxRestarts: cfg.MaxRestarts, joinTicks: int(cfg.JoinTimeout / tick), graceTicks: int(cfg.Grace / tick),
 		nodes: map[int]*node{},
 	}
+	c.pause = connection.Pause{Limit: time.Duration(c.group.SilentTicks) * tick}
+	return c
 }
 
 func (c *coordinator) Over() bool             { return c.stage == over }
@@ -239,6 +258,8 @@ func (c *coordinator) Receive(peer int, m message, at time.Duration) []action {
 	case m.Ready != nil && c.stage == gathering:
 		n.ready, n.port = true, m.Ready.Port
 		return c.begin()
+	case m.Stopped != nil:
+		c.noteStopped(from, *m.Stopped)
 	case m.Failed != nil:
 		c.report(from, *m.Failed, at, m.Failed.Code == InterruptedCode)
 	case m.Done && c.stage == running:
@@ -286,9 +307,9 @@ func (c *coordinator) Disconnect(peer int, cause string, at time.Duration) []act
 	m := c.group.Disconnect(peer, cause)
 	switch {
 	case m == nil:
-	case m.Gone && c.wasStopped(at):
+	case m.Gone && c.pause.Cause(at) != "" && c.group.ByPeer(connection.SelfPeer) != nil:
 		own := c.group.ByPeer(connection.SelfPeer)
-		c.report(own, LauncherStopped(own.PID, c.stoppedFor), at, true)
+		c.report(own, LauncherPaused(own.PID, c.pause.Cause(at)), at, true)
 	case m.Gone:
 		c.report(m, Failure{Rank: NoRank, PID: m.PID, Cause: "was lost: " + cause, Code: 1}, at, true)
 	case peer == connection.SelfPeer:
@@ -298,14 +319,14 @@ func (c *coordinator) Disconnect(peer int, cause string, at time.Duration) []act
 	return nil
 }
 
-// wasStopped reports whether this process was recently stopped for so long that the others consider
-// it dead.
-func (c *coordinator) wasStopped(at time.Duration) bool {
-	limit := c.group.SilentTicks
-	if gap := at - c.lastTick; limit > 0 && gap > time.Duration(limit)*tick {
-		c.stoppedFor, c.stopTicks = gap, limit
+// noteStopped records that a launcher sees one of its ranks stopped, or running again.
+func (c *coordinator) noteStopped(from *connection.Member, s stoppedRank) {
+	c.stopped = slices.DeleteFunc(c.stopped, func(f Failure) bool { return f.Rank == s.Rank })
+	if s.For > 0 {
+		f := RankStopped(s.Rank, s.PID, s.For)
+		f.Node, f.Host = from.Rank, from.Host
+		c.stopped = append(c.stopped, f)
 	}
-	return c.stopTicks > 0 && c.group.ByPeer(connection.SelfPeer) != nil
 }
 
 func (c *coordinator) report(m *connection.Member, f Failure, when time.Duration, final bool) {
@@ -325,12 +346,10 @@ func (c *coordinator) report(m *connection.Member, f Failure, when time.Duration
 // Tick advances the time by one tick.
 func (c *coordinator) Tick(at time.Duration) (orders []action) {
 	c.stageTicks++
-	c.stopTicks--
-	c.wasStopped(at)
-	c.lastTick = at
+	c.pause.Tick(at)
 	for _, m := range c.group.Tick() {
 		orders = append(orders, action{Peer: m.Peer, Drop: true})
-		c.Disconnect(m.Peer, c.group.SilenceCause(), at)
+		c.Disconnect(m.Peer, c.group.SilenceCause(m), at)
 	}
 	switch {
 	case c.stage == gathering && c.stageTicks > c.gatherTicks():
@@ -348,6 +367,12 @@ func (c *coordinator) judge() []action {
 		return nil
 	}
 	f.More = false
+	if !f.Abrupt() && len(c.stopped) > 0 && !slices.ContainsFunc(c.stopped, f.same) {
+		// Ranks that wait for a stopped one give up sooner or later, and end by themselves.
+		victim := f
+		f = c.stopped[0]
+		f.Note = fmt.Sprintf("after that, rank %d (host %s) %s", victim.Rank, victim.Host, victim.Cause)
+	}
 	var odd []string
 	for _, m := range c.group.Members {
 		if m.Silent >= noteTicks && m.Rank != f.Node && !m.Gone {
@@ -363,7 +388,7 @@ func (c *coordinator) judge() []action {
 		return c.end(message{Event: Event{Stop: &Verdict{Failure: f}}})
 	}
 	c.attempt++
-	c.reports = nil
+	c.reports, c.stopped = nil, nil
 	c.enter(gathering)
 	return c.toAll(message{Event: Event{Stop: &Verdict{Failure: f, Restart: true}}})
 }

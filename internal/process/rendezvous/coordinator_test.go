@@ -24,6 +24,7 @@ import (
 //	ready PEER, done PEER [attempt=N], lose PEER CAUSE
 //	start                             all join and become ready
 //	fail PEER rank=R code=C [signal=S] [pid=P] [more] [output=TEXT] [attempt=N]
+//	halt PEER rank=R pid=P for=S      the launcher sees a rank stopped for S seconds; 0: it runs again
 //	tick N [silent=PEER]              all others are heard
 //	stand N                           the host is stopped for N ticks
 func TestStories(t *testing.T) {
@@ -102,6 +103,9 @@ func (s *story) do(verb string, args []string) (orders []action) {
 		f.Cause = fmt.Sprintf("ended with code %d", f.Code)
 		_, f.More = options["more"]
 		return hear(message{Attempt: number("attempt", s.attempt), Failed: &f})
+	case "halt":
+		return hear(message{Attempt: s.attempt, Stopped: &stoppedRank{number("rank", 0), number("pid", 0),
+			time.Duration(number("for", 0)) * time.Second}})
 	case "tick":
 		silent := number("silent", -1)
 		for range peer { // here, peer is the number of ticks

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,7 +67,7 @@ func (c Config) facts() []connection.Fact {
 }
 
 func (c Config) join(addr string) join {
-	return join{connection.Join{Rank: c.Node, Size: c.Nodes, Host: c.Host, PID: os.Getpid(), Facts: c.facts()}, addr}
+	return join{connection.NewJoin(c.Node, c.Nodes, c.Host, c.facts()), addr}
 }
 
 // validate returns all errors of the configuration.
@@ -170,7 +169,10 @@ func (c Config) hostGroup(listener net.Listener, addr string) *Member {
 	if c.LocalAddr != "" {
 		addr = c.LocalAddr
 	}
-	h := connection.NewHost(newCoordinator(c))
+	core := newCoordinator(c)
+	h := connection.NewUntimedHost(core)
+	core.group.Observe, core.pause.Waited = h.Observe, connection.OwnDelay
+	h.StartTimers()
 	// No silence limit: a process cannot lose itself, however slow it is.
 	m := newMember(h.SelfLink(), c.join(addr), c.Ports, 0)
 	m.host = h
@@ -240,6 +242,12 @@ func (m *Member) Ready(attempt int) error {
 
 // Failed reports a failure on this node. The coordinator fills in Node and Host.
 func (m *Member) Failed(attempt int, f Failure) { m.link.Send(message{Attempt: attempt, Failed: &f}) }
+
+// Stopped reports that a rank of this node has been stopped by a signal for some time, or with 0 that
+// it runs again. If another rank fails meanwhile, the stopped one is the cause.
+func (m *Member) Stopped(attempt, rank, pid int, stopped time.Duration) {
+	m.link.Send(message{Attempt: attempt, Stopped: &stoppedRank{rank, pid, stopped}})
+}
 
 // Done reports that every rank of this node has ended with code 0.
 func (m *Member) Done(attempt int) { m.link.Send(message{Attempt: attempt, Done: true}) }

@@ -1,0 +1,97 @@
+package connection
+
+import (
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/must"
+)
+
+// The causes of a silence are told apart by what this host can observe.
+func TestSilenceCause(t *testing.T) {
+	const silent = 5 * time.Second
+	for name, c := range map[string]struct {
+		seen Evidence
+		want string
+	}{
+		"stopped":        {Evidence{Local: true, State: "T", Waited: silent}, "it is stopped by a signal"},
+		"ended":          {Evidence{Local: true}, "its process has ended"},
+		"starved":        {Evidence{Local: true, State: "R", Waited: 4 * time.Second}, "its threads waited 4.0 s for a processor"},
+		"hung":           {Evidence{Local: true, State: "S", Waited: time.Second}, "alive, but does not answer"},
+		"cut":            {Evidence{TCP: true, Unconfirmed: 1, LastAck: 4500 * time.Millisecond, Resent: 5}, "the network is cut"},
+		"cut, container": {Evidence{Local: true, State: "S", TCP: true, Unconfirmed: 1, LastAck: silent}, "the network is cut"},
+		"loss":           {Evidence{TCP: true, Unconfirmed: 1, LastAck: time.Second, Resent: 7}, "loses packets: 7 had"},
+		"far, stopped":   {Evidence{TCP: true, LastAck: 400 * time.Millisecond, Resent: 1}, "acknowledges packets"},
+		"idle":           {Evidence{TCP: true, LastAck: silent}, "acknowledges packets"},
+		"unknown":        {Evidence{}, ""},
+	} {
+		if got := c.seen.Cause(silent); !strings.Contains(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	g := Group{Size: 1, SilentTicks: 50, Observe: func(m *Member) Evidence {
+		return Evidence{TCP: true, Resent: m.Silent} // one packet per tick
+	}}
+	g.Admit(1, Join{Rank: AnyRank, Size: 1})
+	for range 51 {
+		g.Tick()
+	}
+	if got := g.SilenceCause(g.Members[0]); !strings.Contains(got, "for 5s: the network loses packets: 41 had") {
+		t.Errorf("counted from the beginning of the silence: %q", got)
+	}
+}
+
+// A real process that is stopped is seen as such.
+func TestObserve(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	must.Do(t, cmd.Start())
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	must.Do(t, cmd.Process.Signal(syscall.SIGSTOP))
+	must.Get(syscall.Wait4(cmd.Process.Pid, nil, syscall.WUNTRACED, nil))(t)
+	a, b := Pipe()
+	defer a.Close()
+	defer b.Close()
+	if e := a.Observe(cmd.Process.Pid); !strings.Contains(e.Cause(time.Second), "stopped by a signal") {
+		t.Errorf("%+v", e)
+	}
+	own := NewJoin(0, 1, "", nil)
+	if other := (Join{PID: own.PID, Space: "elsewhere"}); own.localPID() != own.PID || other.localPID() != 0 {
+		t.Errorf("own process %d, of another host %d", own.localPID(), other.localPID())
+	}
+}
+
+// A process notices its own pause for as long as its peers may leave because of it, and whether it was
+// stopped or starved.
+func TestPause(t *testing.T) {
+	var waited time.Duration
+	p := Pause{Limit: 5 * time.Second, Waited: func() time.Duration { return waited }}
+	at := time.Duration(0)
+	tick := func(n int) {
+		for range n {
+			at += Tick
+			p.Tick(at)
+		}
+	}
+	tick(20)
+	if at += 4 * time.Second; p.Cause(at) != "" {
+		t.Errorf("a short pause: %s", p.Cause(at))
+	}
+	at += 3 * time.Second
+	if got := p.Cause(at); !strings.HasPrefix(got, "was stopped for 7s") {
+		t.Errorf("stopped, before the next tick: %q", got)
+	}
+	tick(1)
+	if got := p.Cause(at); !strings.HasPrefix(got, "was stopped for 7s") {
+		t.Errorf("stopped, after it: %q", got)
+	}
+	if tick(60); p.Cause(at) != "" {
+		t.Errorf("long ago: %q", p.Cause(at))
+	}
+	at, waited = at+6*time.Second, waited+5*time.Second
+	if got := p.Cause(at); !strings.HasPrefix(got, "got no processor for 6s") {
+		t.Errorf("starved: %q", got)
+	}
+}
