@@ -34,7 +34,8 @@ func TestStarvedRank(t *testing.T) {
 		"alive": {sleeper().Pid, ""}, "stopped": {stopped.Pid, "stopped by a signal"},
 		"ended": {ended.Process.Pid, "its process has ended"}, "elsewhere": {0, "starved of CPU or cut off"},
 	} {
-		w := &workerGroup{slot: &runSlot{runner: new(runner)}, hub: new(worker.Hub), ranks: make([]rankState, 2), procs: 2, stops: newStopWatch()}
+		w := &workerGroup{slot: &runSlot{runner: new(runner)}, hub: new(worker.Hub), ranks: make([]rankState, 2), procs: 2,
+			stops: newStopWatch()}
 		w.stops.add(0, os.Getpid())
 		if c.pid > 0 {
 			w.stops.add(1, c.pid)
