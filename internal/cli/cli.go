@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -81,7 +82,7 @@ func Main(benches []*bench.Bench) int {
 	// A second Ctrl-C kills the program at once, and its agent then kills the workers.
 	context.AfterFunc(ctx, stop)
 	a := &app{
-		name: filepath.Base(os.Args[0]), benches: benches, args: os.Args[1:], environ: os.Environ(),
+		name: filepath.Base(os.Args[0]), benches: benches, args: withFlag(os.Args[1:]), environ: os.Environ(),
 		stdout: terminal.Guard(os.Stdout), stderr: terminal.Guard(os.Stderr), streams: [2]io.Writer{os.Stdout, os.Stderr},
 		isTerm: terminal.Is(os.Stderr), width: terminal.Width(os.Stdout),
 	}
@@ -164,9 +165,39 @@ figures and comparisons are made from the journal.`,
 		a.wheelCommand(), a.versionCommand(),
 		wrongUsage(guide.Starter(a.name, a.stdout)), wrongUsage(guide.Manual(a.name)))
 	root.InitDefaultCompletionCmd()
+	refuseShells(root)
 	root.InitDefaultHelpCmd() // now, so that prepare also covers the arguments of `help`
 	prepare(root, root.Commands())
 	return root, nil
+}
+
+// refuseShells has `completion SHELL` refuse a shell that it does not know. Cobra would print the help.
+func refuseShells(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.Help()
+			}
+			return usage(suggest.Unknown("shell", args[0], lists.Map(c.Commands(), (*cobra.Command).Name)))
+		}
+	}
+}
+
+// withFlag adds the flag for a bench or a file that follows `run` or `tune` without one: `run memory` means
+// `run --bench memory`, and `run sweep.yaml` means `run -f sweep.yaml`.
+func withFlag(args []string) []string {
+	if len(args) < 2 || args[0] != "run" && args[0] != "tune" || strings.HasPrefix(args[1], "-") {
+		return args
+	}
+	flag := "--bench"
+	switch filepath.Ext(args[1]) {
+	case ".yaml", ".yml", ".py":
+		flag = "-f"
+	}
+	return slices.Insert(slices.Clone(args), 1, flag)
 }
 
 // inputLimit is the value of --max-input.

@@ -43,7 +43,8 @@ soon as it is complete. Tables and figures are views of this file.
 
 ` + specHelp + `
 
-With --bench NAME, the bench's own axes and options are flags too:
+A name or a file right after ` + "`run`" + ` needs no flag: ` + "`run memory`, `run sweep.yaml`" + `.
+With a bench, its own axes and options are flags too:
 ` + a.name + ` run --bench NAME --help lists them.
 
 ` + exitHelp,

@@ -342,6 +342,17 @@ func (a *app) printEvidence(specs []string, id string, otherFlags bool) error {
 
 // overlay writes one page of several runs.
 func (a *app) overlay(specs, plots []string, path string, allBuilds bool) error {
+	var make func(report.Input) ([]byte, error)
+	switch ending := strings.ToLower(filepath.Ext(path)); ending {
+	case ".html", ".htm":
+		make = report.Page
+	case ".png", ".svg":
+		make = func(in report.Input) ([]byte, error) { return report.Picture(in, ending) }
+	default:
+		return usage(fmt.Errorf("writing the report %s: want a name that ends in .html for a page, or in .png or .svg "+
+			"for a figure",
+			path))
+	}
 	var runs []report.NamedRun
 	for _, spec := range specs {
 		j, r, err := a.load(spec)
@@ -363,10 +374,6 @@ func (a *app) overlay(specs, plots []string, path string, allBuilds bool) error 
 	chosen, err := report.ParsePlots(plots)
 	if err != nil {
 		return usage(err)
-	}
-	make := report.Page
-	if ending := strings.ToLower(filepath.Ext(path)); ending == ".png" || ending == ".svg" {
-		make = func(in report.Input) ([]byte, error) { return report.Picture(in, ending) }
 	}
 	text, err := make(report.Overlay(runs, chosen))
 	if err != nil {

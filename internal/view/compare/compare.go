@@ -150,11 +150,17 @@ func Compare(old, new Run, opts Options) (Report, error) {
 		return Report{}, err
 	}
 	target := targetUnit(metric)
+	ours, _ := old.onlyBench()
+	theirs, _ := new.onlyBench()
 	new = new.asBench(old)
 	old, new = old.InUnit(metric), new.InUnit(metric)
 	points, err := match(old, new, opts)
 	if err != nil {
 		return Report{}, err
+	}
+	if ours != "" && theirs != "" && ours != theirs && !slices.ContainsFunc(points, inBoth) {
+		return Report{}, fmt.Errorf("%s is a run of %s and %s is a run of %s, and they have no point in common: "+
+			"compare two runs of one bench", old.ID(), ours, new.ID(), theirs)
 	}
 	differ, decisive := differences(old, new, points, opts)
 	report := Report{

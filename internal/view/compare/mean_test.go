@@ -64,6 +64,18 @@ func renamed(run Run, bench string) Run {
 	return run
 }
 
+// Runs of two benches without a common point are refused; sweeps of two names with common points are paired.
+func TestOtherBench(t *testing.T) {
+	a, other := runOf("a", trialsOf(1, 10)), runOf("b", trialsOf(2, 10))
+	if _, err := Compare(a, renamed(other, "gemm"), Options{}); err == nil ||
+		!strings.Contains(err.Error(), "b is a run of gemm, and they have no point in common") {
+		t.Errorf("another bench: %v", err)
+	}
+	if r := compare(t, a, renamed(runOf("b", trialsOf(1, 10)), "second"), Options{}); len(r.Pairs) != 1 {
+		t.Errorf("%d pairs of two sweeps, want 1", len(r.Pairs))
+	}
+}
+
 // TestMeanOfSameBuild checks that the mean does not raise the rate of false verdicts of a report,
 // and that it finds a change of all points that no single point shows.
 func TestMeanOfSameBuild(t *testing.T) {

@@ -267,13 +267,16 @@ func differenceNames(runs ...Run) []string {
 	return names
 }
 
+// inBoth returns whether both runs have rows of a point.
+func inBoth(m rowset.Matched) bool { return len(m[0]) > 0 && len(m[1]) > 0 }
+
 // warnings returns what is missing on a side. Differences lists how the sides differ.
 func warnings(old, new Run, points []rowset.Matched, opts Options) []string {
 	out := runWarnings(old, new, opts.sides)
 	common, unequal, missing := 0, 0, 0
 	for _, m := range points {
 		a, b := withMetric(m[0], opts.Metric), withMetric(m[1], opts.Metric)
-		if len(m[0]) > 0 && len(m[1]) > 0 {
+		if inBoth(m) {
 			common++
 		}
 		if len(a) == 0 || len(b) == 0 {
