@@ -84,6 +84,13 @@ type meteredTeam struct {
 
 var _ precondition.Team = meteredTeam{}
 
+// Sum implements precondition.Team.
+func (t meteredTeam) Sum(values []float64) ([]float64, error) {
+	began := t.meter.now()
+	defer t.meter.reduced(began)
+	return t.team.Sum(values)
+}
+
 // Connect implements precondition.Team.
 func (t meteredTeam) Connect(plan *sparse.Plan) (krylov.Halo, error) {
 	h, err := t.team.connect(plan)

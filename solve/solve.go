@@ -39,6 +39,8 @@ type Spec struct {
 	Restart        int     // steps between restarts, for methods that restart; 0 means 30
 	StopAfter      int     // end a solve after this many iterations, converged or not; 0 means no such limit
 
+	Multigrid precondition.Multigrid // settings of a multigrid preconditioner
+
 	transpose  bool // take the transpose of the file
 	symmetrise bool // replace each entry of the file by its mean with the mirror image
 }
@@ -105,6 +107,9 @@ func newSystem(g *dist.Group, spec Spec, outline Problem) *System {
 func (s *System) checkSuitable(outline Problem) error {
 	check := func() error {
 		if _, err := s.solver(0); err != nil {
+			return err
+		}
+		if err := s.precond.CheckMultigrid(s.spec.Multigrid); err != nil {
 			return err
 		}
 		return s.precond.Check(outline, s.parts.Traits)
@@ -216,7 +221,7 @@ func (s *System) precondition(problem Problem) (err error) {
 	n, clock := &s.parts, s.group.Clock()
 	began, spent := clock.Now(), profile.CPUTime()
 	n.Operator, err = s.precond.New(&precondition.Local{Problem: problem, Plan: n.Plan, Matrix: n.Matrix, Halo: n.Halo,
-		Traits: n.Traits, Team: meteredTeam{team{s.group}, s.meter}})
+		Traits: n.Traits, Team: meteredTeam{team{s.group}, s.meter}, Multigrid: s.spec.Multigrid})
 	n.Times.Precondition, n.Times.PreconditionCPU = float64(clock.Now()-began)/1e12, profile.CPUTime()-spent
 	return err
 }
@@ -225,7 +230,7 @@ func (s *System) precondition(problem Problem) (err error) {
 func (s *System) solver(limit int) (*krylov.Solver, error) {
 	_, diagonal := s.parts.Applied.(krylov.Diagonal)
 	cfg := krylov.Config{RTol: s.spec.RTol, MaxIter: s.spec.MaxIter, Restart: s.spec.Restart,
-		Precondition: s.parts.Applied != nil, Stored: !diagonal}
+		Precondition: s.parts.Applied != nil, Stored: !diagonal, Flexible: s.spec.Multigrid.Flexible()}
 	if limit > 0 {
 		cfg.MaxIter = min(cfg.MaxIter, limit)
 	}

@@ -42,6 +42,7 @@ const (
 	weightsAxis     = "weights"
 	rhsAxis         = "rhs"
 	storageAxis     = "storage"
+	contrastAxis    = "contrast"
 	peerAxis        = "peer"
 
 	rtolOption    = "rtol"
@@ -81,6 +82,7 @@ func Bench() *bench.Bench {
 		bench.Strings(problemAxis, auto),
 		bench.Ints(dimAxis, "2"),
 		bench.Ints(stencilAxis, "0"),
+		bench.Floats(contrastAxis, "0"),
 		bench.Strings(methodAxis, krylov.Default),
 		bench.Strings(precondAxis, precondition.None),
 		bench.Strings(partitionerAxis, partition.Default),
@@ -119,6 +121,7 @@ func Bench() *bench.Bench {
 		bench.Exports(exports),
 		bench.Artifacts(artifacts),
 	}
+	items = append(items, multigridAxes()...)
 	for _, m := range metrics {
 		items = append(items, bench.Metric(m.name, m.unit, m.better))
 	}
@@ -207,7 +210,7 @@ func invalidPoint(p point.Point) error {
 			return err
 		}
 	}
-	if err := unusedSize(p); err != nil {
+	if err := errors.Join(unusedSize(p), checkMultigrid(p)); err != nil {
 		return err
 	}
 	if err := checkPeer(p); err != nil {
@@ -234,7 +237,9 @@ func checkSuitable(p point.Point, text func(axis string) string, part partition.
 	if err != nil {
 		return err
 	}
-	if _, err := krylov.New(text(methodAxis), v.Traits(), krylov.Config{RTol: 1, MaxIter: 1}); err != nil {
+	settings := multigridOf(p)
+	cfg := krylov.Config{RTol: 1, MaxIter: 1, Flexible: settings.Flexible()}
+	if _, err := krylov.New(text(methodAxis), v.Traits(), cfg); err != nil {
 		return fmt.Errorf("problem %s: %w", text(problemAxis), err)
 	}
 	pre, err := precondition.Preconditioners.Lookup(text(precondAxis))
@@ -338,6 +343,7 @@ func unusedSize(p point.Point) error {
 // generate makes the problem of a point.
 func generate(p point.Point, params solve.Params) (sparse.Problem, error) {
 	params.Dim, params.Stencil = int(p.At(dimAxis).Int()), int(p.At(stencilAxis).Int())
+	params.Contrast = p.At(contrastAxis).Float()
 	return solve.NewProblem(kindOf(p), params)
 }
 
@@ -399,6 +405,7 @@ func specOf(s *bench.State) (solve.Spec, string, error) {
 		RTol: s.Float(rtolOption), MaxIter: s.Int(maxIterOption), Restart: s.Int(restartOption), StopAfter: s.Int(stopOption),
 		RHS:          func(row int) float64 { return sparse.Noise(s.Seed(), row) },
 		Uncompressed: s.Str(storageAxis) == sparse.Plain.String(),
+		Multigrid:    multigridOf(s.Point()),
 	}
 	if s.Str(rhsAxis) == "ones" {
 		spec.RHS = func(int) float64 { return 1 }

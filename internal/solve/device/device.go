@@ -115,9 +115,12 @@ func CheckSupported(p sparse.Problem, s solve.Spec) error {
 	if !Compatible(s.Method, s.Preconditioner) {
 		return fmt.Errorf("preconditioner %s requires method cg on GPUs, not %s", s.Preconditioner, s.Method)
 	}
+	if changed := s.Multigrid.Changed(false); len(changed) > 0 {
+		return fmt.Errorf("multigrid on GPUs has no %s", strings.Join(changed, ", "))
+	}
 	if _, ok := matrixOf(p); !ok {
 		return errors.New("a GPU generates the matrix itself and supports only grid problems, with the same entries in " +
-			"every row or with variable coefficients: poisson, anisotropic, variable")
+			"every row or with variable coefficients: poisson, anisotropic, and variable with its default contrast")
 	}
 	if t := p.Traits(); !t.Definite {
 		return errors.New("the methods on GPUs need a symmetric positive definite matrix")

@@ -5,6 +5,9 @@ import "math"
 // cg is the method of Hestenes and Stiefel (1952). An iteration has two stages and so two all-reduces: one for (p,
 // Ap), one for (r, r) and (r, z). The stage with the product also updates x with the step of the previous iteration,
 // because it reads the old direction anyway to make the new one. The last update of x is a stage of its own.
+//
+// With a flexible preconditioner, the next direction is made conjugate to the last one explicitly (Notay, Flexible
+// Conjugate Gradients, 2000). This takes one more scalar product, (q, z), in the same all-reduce.
 type cg struct {
 	*Core
 	r, p, q, z Vec
@@ -14,7 +17,7 @@ type cg struct {
 
 func init() {
 	Methods.Register(Method{Name: Default, Help: "conjugate gradients", Needs: SymmetricDefinite, Reductions: 2,
-		Start: startCG})
+		Flexible: true, Start: startCG})
 }
 
 func startCG(c *Core) {
@@ -61,14 +64,17 @@ func (m *cg) descend(sums []float64) *Stage {
 	if m.z != m.r {
 		s.Dot(m.r, m.z)
 	}
+	if m.Config.Flexible {
+		s.Dot(m.q, m.z)
+	}
 	return s
 }
 
-// direct moves x along p and makes the next direction conjugate to p. sums holds (r, r) and, with a preconditioner,
-// (r, z); without one z is r, so the last sum is (r, z) in both cases.
+// direct moves x along p and makes the next direction conjugate to p. sums holds (r, r), with a preconditioner also
+// (r, z), and with a flexible one also (q, z). Without a preconditioner z is r.
 func (m *cg) direct(sums []float64) *Stage {
 	over := m.Iterated(math.Sqrt(sums[0]))
-	rz := sums[len(sums)-1]
+	rz := sums[min(1, len(sums)-1)]
 	if !over && rz <= 0 {
 		m.Breakdown("the preconditioner is not positive definite")
 		over = true
@@ -79,6 +85,9 @@ func (m *cg) direct(sums []float64) *Stage {
 		return s
 	}
 	beta := rz / m.rz
+	if m.Config.Flexible {
+		beta = -m.alpha * sums[2] / m.rz // r has changed by -alpha q
+	}
 	m.rz = rz
 	return m.product(s.Set(m.p, Term{beta, m.p}, Term{1, m.z}))
 }

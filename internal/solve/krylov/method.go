@@ -18,6 +18,7 @@ type Method struct {
 	Needs      Requirement
 	Reductions int  // all-reduces per iteration
 	Restarts   bool // uses Config.Restart
+	Flexible   bool // supports Config.Flexible
 	// Start prepares a solve. It sets c.Next and c.Vectors, and c.Dots if a stage has more than 4 scalar products.
 	Start func(c *Core)
 }

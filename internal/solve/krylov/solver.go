@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
@@ -16,6 +17,7 @@ type Config struct {
 	Restart      int  // steps between restarts, for methods that restart; 0 means 30
 	Precondition bool // there is a preconditioner
 	Stored       bool // the preconditioner is not a diagonal, so its result needs a vector
+	Flexible     bool // the preconditioner is not the same symmetric operator in every application
 }
 
 // Status is the way in which a solve ended.
@@ -68,6 +70,11 @@ func New(name string, traits sparse.Traits, cfg Config) (*Solver, error) {
 	}
 	if err := m.Check(traits); err != nil {
 		return nil, err
+	}
+	if cfg.Flexible && !m.Flexible {
+		able := Methods.NamesWhere(func(m Method) bool { return m.Flexible })
+		return nil, fmt.Errorf("method %s needs a preconditioner that is the same symmetric operator in every iteration, "+
+			"which an F- or K-cycle is not: use %s, or a V- or W-cycle", name, strings.Join(able, " or "))
 	}
 	if cfg.Restart == 0 {
 		cfg.Restart = 30

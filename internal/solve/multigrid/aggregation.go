@@ -10,21 +10,40 @@ import (
 )
 
 func init() {
-	register(precondition.Preconditioner{Name: "amg", Help: "algebraic multigrid: smoothed aggregation, one V-cycle",
-		Needs: krylov.SymmetricDefinite}, func(*precondition.Local) coarsener { return &aggregation{threshold: strong} })
+	register(precondition.Preconditioner{Name: "amg",
+		Help:  "algebraic multigrid: smoothed aggregation, or classical coarsening where couplings differ widely",
+		Needs: krylov.SymmetricDefinite, Levels: precondition.AlgebraicLevels}, newAlgebraic)
 }
 
-// strong is the threshold for a strong coupling on the finest level, relative to the geometric mean of the two
-// diagonals. It halves from level to level, because couplings spread out. It is smaller than the couplings of a
-// 27-point stencil (1/26) and larger than couplings that are a hundred times weaker.
-const strong = 0.02
+// oneSided is the share of couplings that are strong for one of the two rows only, from which on classical coarsening
+// is chosen. Aggregates join rows of which neither determines the other, so they suit mutual couplings. On a grid with
+// coefficients that jump by a factor of 10 the share is 3 %, and aggregation solves 1e5 unknowns in 14 iterations
+// instead of 11. With jumps of 100 it is 43 %, and aggregation needs 29 iterations instead of 13.
+const oneSided = 0.2
+
+// newAlgebraic returns the coarsener that the options ask for.
+func newAlgebraic(_ *precondition.Local, f *fine) (coarsener, error) {
+	o := f.options
+	c := &classical{threshold: o.Strength}
+	switch o.Coarsening {
+	case precondition.CoarsenClassical:
+		return c, nil
+	case precondition.CoarsenAuto:
+		share, err := c.oneSided(f)
+		if err != nil || share > oneSided {
+			return c, err
+		}
+	}
+	return &aggregation{threshold: o.Strength, aggressive: o.Aggressive}, nil
+}
 
 // aggregation groups strongly coupled rows of a rank into aggregates, and smooths the piecewise constant interpolation
 // from them by one step of damped Jacobi.
 type aggregation struct {
-	threshold float64
-	of        []int32     // the aggregate of each row; none for a row without strong couplings
-	strong    *sparse.CSR // strong couplings of each row, then one entry for the rest, which is added to the diagonal
+	threshold  float64
+	aggressive int         // number of further levels whose aggregates are aggregated once more
+	of         []int32     // the aggregate of each row; none for a row without strong couplings
+	strong     *sparse.CSR // strong couplings of each row, then one entry for the rest, which is added to the diagonal
 }
 
 const (
@@ -32,22 +51,32 @@ const (
 	free = -2 // not in an aggregate yet
 )
 
-// filter finds the strong couplings.
+// filter finds the strong couplings. A coupling is strong if it is at least the threshold times the geometric mean of
+// the largest couplings of its two rows.
 func (g *aggregation) filter(f *fine) error {
-	diagonal, err := f.exchanged(func(i int) float64 { return f.diagonal[i] })
+	least, err := f.exchanged(func(i int) float64 { // each of the two rows contributes a factor
+		if i > 0 && f.rows.Follows(i, 1, 1) {
+			return f.vector[i-1]
+		}
+		first, far, vals := f.rows.Row(i)
+		most := 0.0
+		for k, d := range far {
+			if int(first+d) != i {
+				most = max(most, math.Abs(vals[k]))
+			}
+		}
+		return g.threshold * most
+	})
 	if err != nil {
 		return err
-	}
-	for i, d := range diagonal { // each of the two rows contributes a factor to the threshold
-		diagonal[i] = g.threshold * math.Abs(d)
 	}
 	g.strong = sparse.NewCSR(f.space.own, f.rows.Entries())
 	for i := range f.space.own {
 		first, far, vals := f.rows.Row(i)
-		least, rest := diagonal[i], 0.0
+		rest := 0.0
 		for k, d := range far {
 			c := first + d
-			if v := vals[k]; int(c) != i && v*v > least*diagonal[c] {
+			if v := vals[k]; int(c) != i && v != 0 && v*v >= least[i]*least[c] {
 				g.strong.Add(c, v)
 			} else {
 				rest += v
@@ -59,29 +88,46 @@ func (g *aggregation) filter(f *fine) error {
 	return nil
 }
 
-// neighbours returns the positions of the rows that row i is strongly coupled to.
-func (g *aggregation) neighbours(i int) []int32 {
-	cols, _ := g.strong.Row(i)
-	return cols[:len(cols)-1]
-}
-
-// pick makes the aggregates (Vanek, Mandel and Brezina, algorithm 1): first whole neighbourhoods, then rows join an
-// adjacent aggregate, then the remaining rows form their own.
+// pick implements coarsener.
 func (g *aggregation) pick(f *fine) (int, error) {
 	if err := g.filter(f); err != nil {
 		return 0, err
 	}
-	g.of = slices.Repeat([]int32{free}, f.space.own)
-	count := g.neighbourhoods()
+	var count int32
+	if g.of, count = aggregate(g.strong); g.aggressive > 0 {
+		g.aggressive--
+		var larger []int32
+		larger, count = aggregate(collapsed(g.strong, g.of, int(count)))
+		for i, a := range g.of {
+			if a >= 0 {
+				g.of[i] = larger[a]
+			}
+		}
+	}
+	return int(count), nil
+}
+
+// aggregates is the state while rows are grouped.
+type aggregates struct {
+	strong *sparse.CSR
+	of     []int32 // aggregate of each row
+}
+
+// aggregate groups rows by their strong couplings (Vanek, Mandel and Brezina, algorithm 1): first whole neighbourhoods,
+// then rows join the adjacent aggregate that they are coupled to most, then the remaining rows form their own. The last
+// entry of each row is ignored, and so are columns of other ranks. Rows without couplings are in no aggregate.
+func aggregate(strong *sparse.CSR) (of []int32, count int32) {
+	g := aggregates{strong, slices.Repeat([]int32{free}, strong.Rows())}
+	count = g.neighbourhoods()
 	whole := slices.Clone(g.of)
 	for i := range g.of {
 		if g.of[i] != free {
 			continue
 		}
-		for _, at := range g.neighbours(i) {
-			if int(at) < len(whole) && whole[at] >= 0 {
-				g.of[i] = whole[at]
-				break
+		cols, vals := strong.Row(i)
+		for k, best := 0, 0.0; k < len(cols)-1; k++ {
+			if at := int(cols[k]); at < len(whole) && whole[at] >= 0 && math.Abs(vals[k]) > best {
+				g.of[i], best = whole[at], math.Abs(vals[k])
 			}
 		}
 	}
@@ -91,11 +137,45 @@ func (g *aggregation) pick(f *fine) (int, error) {
 			count++
 		}
 	}
-	return int(count), nil
+	return g.of, count
+}
+
+// collapsed returns the couplings between aggregates: the sums of the couplings between their rows.
+func collapsed(strong *sparse.CSR, of []int32, count int) *sparse.CSR {
+	members := make([][]int32, count)
+	for i, a := range of {
+		if a >= 0 {
+			members[a] = append(members[a], int32(i))
+		}
+	}
+	out, sum := sparse.NewCSR(count, count), newAccumulator(count)
+	for a, rows := range members {
+		for _, i := range rows {
+			cols, vals := strong.Row(int(i))
+			for k, c := range cols[:len(cols)-1] {
+				if int(c) < len(of) && of[c] >= 0 && int(of[c]) != a {
+					sum.add(of[c], vals[k])
+				}
+			}
+		}
+		for _, c := range sum.cols {
+			out.Add(c, sum.cells[c].sum)
+		}
+		out.Add(int32(a), 1) // the last entry, which aggregate ignores
+		out.End()
+		sum.next()
+	}
+	return out
+}
+
+// neighbours returns the positions of the rows that row i is strongly coupled to.
+func (g *aggregates) neighbours(i int) []int32 {
+	cols, _ := g.strong.Row(i)
+	return cols[:len(cols)-1]
 }
 
 // neighbourhoods makes an aggregate of each row that is free together with all its strong neighbours.
-func (g *aggregation) neighbourhoods() (count int32) {
+func (g *aggregates) neighbourhoods() (count int32) {
 	for i := range g.of {
 		near := g.neighbours(i)
 		whole := g.of[i] == free
@@ -114,7 +194,7 @@ func (g *aggregation) neighbourhoods() (count int32) {
 }
 
 // claim makes an aggregate of a row and its free strong neighbours.
-func (g *aggregation) claim(i int, number int32) {
+func (g *aggregates) claim(i int, number int32) {
 	g.of[i] = number
 	for _, at := range g.neighbours(i) {
 		if int(at) < len(g.of) && g.of[at] == free {
@@ -141,7 +221,7 @@ func (g *aggregation) interpolate(f *fine, first int, coarse *space) (*sparse.Sh
 			to[i] = coarse.place(int(id))
 		}
 	}
-	omega := 4. / 3 / f.smoother.Largest()
+	omega := 4. / 3 / f.largest
 	p := sparse.NewShapes(len(g.of), 2*len(g.of))
 	sum := newAccumulator(coarse.width())
 	for i, a := range g.of {
@@ -163,6 +243,5 @@ func (g *aggregation) interpolate(f *fine, first int, coarse *space) (*sparse.Sh
 		}
 		sum.flush(p)
 	}
-	g.threshold /= 2
 	return p, nil
 }

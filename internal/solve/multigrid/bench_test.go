@@ -59,7 +59,7 @@ func BenchmarkSetup(b *testing.B) {
 						report = cpuTime(b)
 					}
 					for range b.N {
-						if _, err := build(l, coarsenerOf(l, c.coarsener), c.format); err != nil {
+						if _, err := build(l, choiceOf(l, c.coarsener), c.format); err != nil {
 							b.Error(err)
 						}
 					}
@@ -76,7 +76,7 @@ func BenchmarkSolve(b *testing.B) {
 			asInPractice(b)
 			p := must.Get(sparse.New(c.kind, c.params))(b)
 			onRanks(b, 1, 1, p, func(l *precondition.Local) {
-				op := must.Get(build(l, coarsenerOf(l, c.coarsener), c.format))(b)
+				op := must.Get(build(l, choiceOf(l, c.coarsener), c.format))(b)
 				iterations := 0
 				report := cpuTime(b)
 				for b.Loop() {

@@ -11,16 +11,16 @@ import (
 )
 
 func init() {
-	register(precondition.Preconditioner{Name: "gmg", Help: "geometric multigrid on the problem's grid, one V-cycle",
-		Needs: krylov.SymmetricDefinite, Grid: true}, newGeometric)
+	register(precondition.Preconditioner{Name: "gmg", Help: "geometric multigrid on the problem's grid",
+		Needs: krylov.SymmetricDefinite, Grid: true, Levels: precondition.GridLevels}, newGeometric)
 }
 
-func newGeometric(l *precondition.Local) coarsener {
+func newGeometric(l *precondition.Local, _ *fine) (coarsener, error) {
 	g := &geometric{grid: l.Problem.(sparse.Gridded).Grid(), at: make([]int, l.Plan.Owned), closed: l.Traits.Singular}
 	for i := range g.at {
 		g.at[i] = l.Plan.Global(i)
 	}
-	return g
+	return g, nil
 }
 
 // geometric takes every second point along each axis of the grid. It interpolates linearly between these points and the

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
@@ -63,7 +64,7 @@ func interpolated(t *testing.T, what string, p sparse.Problem, ranks, each int) 
 			t.Error(err)
 			return
 		}
-		g := newGeometric(l).(*geometric)
+		g := must.Get(newGeometric(l, nil))(t).(*geometric)
 		own, err := g.pick(f)
 		if err != nil {
 			t.Error(err)

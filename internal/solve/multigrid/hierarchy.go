@@ -17,9 +17,11 @@ const (
 	stalled = 0.8
 	// maxLevels limits the number of levels.
 	maxLevels = 30
-	// The smoother damps the upper part of the spectrum, which the coarser level cannot represent.
-	smootherDegree = 2
-	smootherRatio  = 4
+	// smootherRatio is the part of the spectrum that the smoother damps, the upper three quarters. The coarser level
+	// cannot represent it.
+	smootherRatio = 4
+	// jacobiRatio makes a polynomial of degree 1 a Jacobi step that is damped by 4/3 over the largest eigenvalue.
+	jacobiRatio = 2
 )
 
 // Hierarchy describes the levels of a multigrid preconditioner, the finest first.
@@ -73,9 +75,11 @@ type fine struct {
 	rows     *sparse.Shapes // columns are positions in space
 	diagonal []float64
 	square   precondition.Square
-	smoother *precondition.Chebyshev
+	smoother smoother
+	largest  float64       // estimate of the largest eigenvalue of D^-1 A
 	format   sparse.Format // storage format of coarser matrices
-	vector   []float64     // buffer of exchanged
+	options  precondition.Multigrid
+	vector   []float64 // buffer of exchanged
 }
 
 // exchanged returns a vector of the rank's values and their ghosts. It is valid until the next call.
@@ -98,6 +102,9 @@ type coarsener interface {
 	interpolate(f *fine, first int, coarse *space) (*sparse.Shapes, error)
 }
 
+// choice returns the coarsener for a matrix, given its finest level.
+type choice func(l *precondition.Local, f *fine) (coarsener, error)
+
 // last reports whether the level is small and owned by one rank.
 func (f *fine) last() bool {
 	n := f.space.Total()
@@ -119,7 +126,7 @@ func numbered(team precondition.Team, own int) (sparse.Strips, error) {
 // finest returns the matrix itself as a level, with its unknowns numbered rank by rank.
 func finest(l *precondition.Local, format sparse.Format) (*fine, error) {
 	f := &fine{team: l.Team, square: precondition.Square{Matrix: l.Matrix, Halo: l.Halo}, rows: l.Matrix.Shapes(),
-		format: format}
+		format: format, options: l.Multigrid.WithDefaults()}
 	shares, err := numbered(l.Team, l.Plan.Owned)
 	if err != nil {
 		return nil, err
@@ -163,33 +170,34 @@ func (f *fine) prepare() error {
 		}
 		bound = max(bound, sum*math.Abs(inverse[i]))
 	}
-	var err error
-	f.smoother, err = precondition.NewChebyshev(f.square, inverse, bound, smootherDegree, smootherRatio, f.team,
-		func(i int) int { return f.space.first + i })
-	return err
+	return newSmoother(f, inverse, bound)
 }
 
 // register registers a preconditioner, and a variant of it whose cycle stores all values in single precision. That
 // halves the memory traffic and is accurate enough for a preconditioner. The method around it still works in double
 // precision.
-func register(p precondition.Preconditioner, choose func(l *precondition.Local) coarsener) {
+func register(p precondition.Preconditioner, choose choice) {
 	for _, format := range []sparse.Format{sparse.Compressed, sparse.Single} {
 		q := p
 		if format == sparse.Single {
-			q.Name, q.Help = p.Name+"-f32", "the same with values in single precision"
+			q.Name, q.Help, q.Single = p.Name+"-f32", "the same with values in single precision", true
 		}
-		q.New = func(l *precondition.Local) (krylov.Operator, error) { return build(l, choose(l), format) }
+		q.New = func(l *precondition.Local) (krylov.Operator, error) { return build(l, choose, format) }
 		precondition.Preconditioners.Register(q)
 	}
 }
 
 // build makes all levels.
-func build(l *precondition.Local, c coarsener, format sparse.Format) (krylov.Operator, error) {
+func build(l *precondition.Local, choose choice, format sparse.Format) (krylov.Operator, error) {
 	f, err := finest(l, format)
 	if err != nil {
 		return nil, err
 	}
-	out := &Cycle{}
+	c, err := choose(l, f)
+	if err != nil {
+		return nil, err
+	}
+	out := &Cycle{kind: f.options.Cycle, team: l.Team}
 	for {
 		lv, err := newLevel(f)
 		if err != nil {
@@ -209,8 +217,11 @@ func build(l *precondition.Local, c coarsener, format sparse.Format) (krylov.Ope
 		f = next
 	}
 	last := out.levels[len(out.levels)-1]
-	if f.last() {
+	if last.direct = f.last() && f.options.Coarsest == precondition.CoarsestDirect; last.direct {
 		last.factor, err = factored(f, l.Traits.Singular)
+	}
+	for l := 1; l < len(out.levels)-1 && out.kind != precondition.CycleV; l++ {
+		out.levels[l].again = newAgain(out.levels[l])
 	}
 	return out, l.Agree(err)
 }
@@ -273,7 +284,7 @@ func (lv *level) descend(f *fine, p *sparse.Shapes, coarse *space) (*fine, error
 	if more := a.Matrix.Columns() - len(lv.p.x); more > 0 {
 		lv.p.x = append(lv.p.x, make([]float64, more)...)
 	}
-	next := &fine{team: f.team, space: coarse, rows: rows, square: a.Square, format: f.format}
+	next := &fine{team: f.team, space: coarse, rows: rows, square: a.Square, format: f.format, options: f.options}
 	return next, next.prepare()
 }
 

@@ -250,3 +250,9 @@ func (c *Chebyshev) Bytes() int {
 	steps := c.degree - 1
 	return steps*c.a.Matrix.Bytes() + 3*n + 3*n + (steps-1)*7*n
 }
+
+// Flops returns the operations of an application: for each step a product, and some operations on every row.
+func (c *Chebyshev) Flops() float64 {
+	steps, rows := float64(c.degree-1), float64(len(c.scale))
+	return rows + steps*(2*float64(c.a.Matrix.Entries())+7*rows)
+}

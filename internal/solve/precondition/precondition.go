@@ -22,6 +22,8 @@ type Preconditioner struct {
 	Name, Help string
 	Needs      krylov.Requirement // required kind of matrix
 	Grid       bool               // needs a problem whose rows are the points of a grid
+	Levels     Levels             // hierarchy that Local.Multigrid tunes
+	Single     bool               // stores its values in single precision
 	// Suits returns an error if the preconditioner cannot work on a problem for other reasons than Needs and Grid. It may
 	// be nil.
 	Suits func(p sparse.Problem) error
@@ -37,6 +39,8 @@ type Local struct {
 	Halo    krylov.Halo    // updates the ghosts of a vector
 	Traits  sparse.Traits
 	Team    Team
+
+	Multigrid Multigrid // settings of a multigrid preconditioner
 }
 
 // Team is the group of ranks that set up a preconditioner. All of them make the same calls.

@@ -6,7 +6,8 @@ import (
 )
 
 func init() {
-	Kinds.Register(Kind{"mesh", "linear elements on an irregular triangle mesh, 2-D, numbered irregularly", newMesh})
+	Kinds.Register(Kind{Name: "mesh", Help: "linear elements on an irregular triangle mesh, 2-D, numbered irregularly",
+		New: newMesh})
 }
 
 // mesh is -div grad u, discretised by linear elements on an irregular mesh of triangles. The vertices are the points of

@@ -96,6 +96,9 @@ type Params struct {
 	Dim     int    // 2 or 3; 0 means 2
 	Stencil int    // number of points; 0 means the smallest stencil of the dimension
 	Seed    uint64 // for random coefficients and coordinates
+	// Contrast is the ratio of the largest to the smallest coefficient of a problem whose coefficients differ. 0 means
+	// the default of the kind.
+	Contrast float64
 }
 
 // DefaultKind is the kind of problem if none is named.
@@ -103,9 +106,10 @@ const DefaultKind = "poisson"
 
 // Kind is a registered family of generated problems.
 type Kind struct {
-	Name string
-	Help string
-	New  func(Params) (Problem, error)
+	Name     string
+	Help     string
+	New      func(Params) (Problem, error)
+	Contrast bool // uses Params.Contrast
 }
 
 // Kinds is the registry of generated problems.

@@ -1,6 +1,7 @@
 package sparse
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -10,16 +11,23 @@ import (
 )
 
 func init() {
-	Kinds.Register(Kind{DefaultKind, "-div grad u on a grid: 5 or 9 points in 2-D, 7 or 27 in 3-D", newPoisson})
-	Kinds.Register(Kind{"anisotropic", "a hundred times weaker coupling along the lines of the grid", newAnisotropic})
-	Kinds.Register(Kind{"variable", "coefficients that jump by up to a factor of 1000 from point to point", newVariable})
-	Kinds.Register(Kind{"neumann", "the same with no flow across the boundary: singular, solved up to a constant",
-		newNeumann})
-	Kinds.Register(Kind{"helmholtz", "-div grad u - k^2 u with three waves across the grid: indefinite, for minres",
-		newHelmholtz})
-	Kinds.Register(Kind{"hub", "-div grad u with a few rows that are coupled to a sixteenth of all each, as " +
-		"supply nets of a circuit are", newHub})
-	Kinds.Register(Kind{"advection", "diffusion in a steady wind, upwind differences: not symmetric", newAdvection})
+	Kinds.Register(Kind{Name: DefaultKind, Help: "-div grad u on a grid: 5 or 9 points in 2-D, 7 or 27 in 3-D",
+		New: newPoisson})
+	Kinds.Register(Kind{Name: "anisotropic", Help: "a hundred times weaker coupling along the lines of the grid",
+		New: newAnisotropic, Contrast: true})
+	Kinds.Register(Kind{Name: "variable", Help: "coefficients that jump by up to a factor of 1000 from point to point",
+		New: newVariable, Contrast: true})
+	Kinds.Register(Kind{Name: "neumann",
+		Help: "the same with no flow across the boundary: singular, solved up to a constant",
+		New:  newNeumann})
+	Kinds.Register(Kind{Name: "helmholtz",
+		Help: "-div grad u - k^2 u with three waves across the grid: indefinite, for minres",
+		New:  newHelmholtz})
+	Kinds.Register(Kind{Name: "hub", Help: "-div grad u with a few rows that are coupled to a sixteenth of all each, as " +
+		"supply nets of a circuit are",
+		New: newHub})
+	Kinds.Register(Kind{Name: "advection", Help: "diffusion in a steady wind, upwind differences: not symmetric",
+		New: newAdvection})
 }
 
 // stencil is a matrix with the same entries in every row, except for entries outside the grid, where the solution is
@@ -252,13 +260,13 @@ func betweenEigenvalues(grid Grid, dim int) (float64, error) {
 	return 0, errors.New("a grid of one point has no waves: want at least 2")
 }
 
-// newAnisotropic couples points along x a hundred times more weakly than along the other axes.
+// newAnisotropic couples points along x more weakly than along the other axes, by default a hundred times.
 func newAnisotropic(p Params) (Problem, error) {
-	const weak = 0.01
 	grid, dim, _, err := p.fit(false)
 	if err != nil {
 		return nil, err
 	}
+	weak := 1 / cmp.Or(p.Contrast, 100)
 	return stencilOn(grid, dim, Traits{Symmetric: true, Definite: true}, func(step [3]int) float64 {
 		switch n := nonzeroAxes(step); {
 		case n == 0:
@@ -299,27 +307,32 @@ func newAdvection(p Params) (Problem, error) {
 // variable is -div(k grad u) with a coefficient k that differs from point to point. The flux between two points uses
 // the harmonic mean of their coefficients, which keeps the matrix symmetric to the last bit.
 type variable struct {
-	grid Grid
-	dim  int
-	seed uint64
+	grid     Grid
+	dim      int
+	seed     uint64
+	contrast float64 // largest possible coefficient; the smallest is 1
 }
+
+// variableContrast is the default contrast of the problem with variable coefficients.
+const variableContrast = 1000
 
 func newVariable(p Params) (Problem, error) {
 	grid, dim, _, err := p.fit(false)
-	return &variable{grid, dim, p.Seed}, err
+	return &variable{grid, dim, p.Seed, cmp.Or(p.Contrast, variableContrast)}, err
 }
 
 // NewGridVariable returns the problem with variable coefficients on the given grid.
 func NewGridVariable(grid Grid, seed uint64) (Problem, error) {
 	dim, err := grid.dim()
-	return &variable{grid, dim, seed}, err
+	return &variable{grid, dim, seed, variableContrast}, err
 }
 
 // VariableOf returns the grid of a problem with variable coefficients, the steps from a point to the columns of its row
-// in ascending order, and the seed of the coefficients. ok is false for any other problem.
+// in ascending order, and the seed of the coefficients. ok is false for any other problem, and for another contrast than
+// the default.
 func VariableOf(p Problem) (grid Grid, steps [][3]int, seed uint64, ok bool) {
 	v, ok := p.(*variable)
-	if !ok {
+	if !ok || v.contrast != variableContrast {
 		return grid, nil, 0, false
 	}
 	points := poissonOn(v.grid, v.dim, v.Points()).points
@@ -332,10 +345,10 @@ func (v *variable) Traits() Traits          { return Traits{Symmetric: true, Def
 func (v *variable) Points() int             { return 2*v.dim + 1 }
 func (v *variable) Locate(i int) [3]float64 { return v.grid.Locate(i) }
 
-// k returns the coefficient of a point, between 1 and 1000 and mostly small.
+// k returns the coefficient of a point, between 1 and the contrast and mostly small compared with the contrast.
 func (v *variable) k(i int) float64 {
 	u := unit(hash(v.seed, i))
-	return 1 + 999*u*u*u*u
+	return 1 + (v.contrast-1)*u*u*u*u
 }
 
 // Row implements Problem. Fluxes to points outside the grid, where u is zero, count in the diagonal only.

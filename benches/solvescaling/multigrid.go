@@ -1,0 +1,99 @@
+package solvescaling
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/solve/precondition"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// The axes that tune gmg and amg. Their names are the names in precondition.Multigrid.Changed.
+const (
+	smootherAxis   = "smoother"
+	sweepsAxis     = "sweeps"
+	cycleAxis      = "cycle"
+	coarseningAxis = "coarsening"
+	strengthAxis   = "strength"
+	aggressiveAxis = "aggressive"
+	coarsestAxis   = "coarsest"
+)
+
+// tuningAxes lists these axes.
+var tuningAxes = []string{smootherAxis, sweepsAxis, cycleAxis, coarseningAxis, strengthAxis, aggressiveAxis, coarsestAxis}
+
+// multigridAxes declares the axes that tune gmg and amg.
+func multigridAxes() []bench.Clause {
+	d := precondition.DefaultMultigrid
+	return []bench.Clause{
+		bench.Strings(smootherAxis, d.Smoother),
+		bench.Ints(sweepsAxis, fmt.Sprint(d.Sweeps)),
+		bench.Strings(cycleAxis, d.Cycle),
+		bench.Strings(coarseningAxis, d.Coarsening),
+		bench.Floats(strengthAxis, fmt.Sprint(d.Strength)),
+		bench.Ints(aggressiveAxis, fmt.Sprint(d.Aggressive)),
+		bench.Strings(coarsestAxis, d.Coarsest),
+	}
+}
+
+// multigridOf returns the settings of gmg and amg at a point. Rows of older versions have none, which stands for the
+// defaults.
+func multigridOf(p point.Point) precondition.Multigrid {
+	text := func(axis string) string {
+		v, _ := p.Get(axis)
+		return v.String()
+	}
+	return precondition.Multigrid{Smoother: text(smootherAxis), Sweeps: int(number(p, sweepsAxis)), Cycle: text(cycleAxis),
+		Coarsening: text(coarseningAxis), Strength: number(p, strengthAxis), Aggressive: int(number(p, aggressiveAxis)),
+		Coarsest: text(coarsestAxis)}
+}
+
+// number returns the value of an axis, or 0 if the point has none.
+func number(p point.Point, axis string) float64 {
+	if v, known := p.Get(axis); known {
+		return v.Float()
+	}
+	return 0
+}
+
+// checkMultigrid returns an error if the preconditioner of a point does not have one of the settings, or if the problem
+// has no contrast to set.
+func checkMultigrid(p point.Point) error {
+	settings := multigridOf(p)
+	if changed := settings.Changed(false); len(changed) > 0 && p.At(peerAxis).String() != noPeer {
+		return fmt.Errorf("peer %s has its own multigrid, without --%s", p.At(peerAxis), strings.Join(changed, ", --"))
+	}
+	if n := p.At(sweepsAxis).Int(); n < 1 {
+		return fmt.Errorf("--%s %d: want at least 1", sweepsAxis, n)
+	}
+	if !(p.At(strengthAxis).Float() > 0) {
+		return fmt.Errorf("--%s %s: want a number above 0 and below 1", strengthAxis, p.At(strengthAxis))
+	}
+	pre, err := precondition.Preconditioners.Lookup(p.At(precondAxis).String())
+	if err != nil {
+		return err
+	}
+	if err := pre.CheckMultigrid(settings); err != nil {
+		return err
+	}
+	return checkContrast(p)
+}
+
+// checkContrast returns an error if --contrast has no effect or is out of range.
+func checkContrast(p point.Point) error {
+	contrast, kind := p.At(contrastAxis), p.At(problemAxis).String()
+	contrasted := sparse.Kinds.NamesWhere(func(k sparse.Kind) bool { return k.Contrast })
+	switch {
+	case contrast.Float() == 0:
+		return nil
+	case !(contrast.Float() >= 1):
+		return fmt.Errorf("--%s %s: want at least 1, or 0 for the default of the problem", contrastAxis, contrast)
+	case !slices.Contains(contrasted, kind):
+		return fmt.Errorf("--%s %s: problem %s has no coefficients that differ: use %s", contrastAxis, contrast, kind,
+			strings.Join(contrasted, " or "))
+	}
+	return nil
+}

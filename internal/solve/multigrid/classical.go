@@ -1,0 +1,290 @@
+package multigrid
+
+import (
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// classical keeps some of the rows as coarse unknowns and interpolates the others from them. The coarse rows are a
+// maximal independent set of the strong couplings, chosen by all ranks in parallel (PMIS: De Sterck, Yang and Heys,
+// 2006). The interpolation reaches coarse rows at a distance of two couplings (ext+i: De Sterck, Falgout, Nolting and
+// Yang, 2008). It suits matrices whose couplings differ widely, because the weights follow the couplings.
+type classical struct {
+	threshold float64
+	most      []float64 // the largest coupling of each row and ghost, 0 if the row needs no interpolation
+	coarse    []int32   // number of each coarse row among the rank's; none for the others
+}
+
+const (
+	// dominant is the sum of a row, relative to its diagonal, above which the smoother alone solves the row.
+	dominant = 0.9
+	// mostWeights is the largest number of coarse rows that a row is interpolated from. The smallest weights are dropped,
+	// so that coarse matrices do not fill up.
+	mostWeights = 4
+
+	// States of a row while the coarse rows are chosen. A positive number is the measure of an undecided row.
+	isCoarse = -1.
+	isFine   = -2.
+)
+
+// measureCouplings finds the largest coupling of each row and ghost. A coupling is a negative entry: the two values
+// approach each other.
+func (g *classical) measureCouplings(f *fine) error {
+	most, err := f.exchanged(func(i int) float64 {
+		first, far, vals := f.rows.Row(i)
+		most, sum := 0.0, 0.0
+		for k, d := range far {
+			sum += vals[k]
+			if int(first+d) != i {
+				most = max(most, -vals[k])
+			}
+		}
+		if sum > dominant*f.diagonal[i] {
+			return 0
+		}
+		return most
+	})
+	g.most = slices.Clone(most)
+	return err
+}
+
+// oneSided returns the share of the strong couplings that are strong for one of the two rows only, over all ranks.
+func (g *classical) oneSided(f *fine) (float64, error) {
+	if err := g.measureCouplings(f); err != nil {
+		return 0, err
+	}
+	counts := make([]float64, 2)
+	for i := range f.space.own {
+		first, far, vals := f.rows.Row(i)
+		for k, d := range far {
+			j := int(first + d)
+			here, there := g.dependsOn(g.most[i], vals[k]), g.dependsOn(g.most[j], vals[k])
+			if j == i || !here && !there {
+				continue
+			}
+			if counts[0]++; here != there {
+				counts[1]++
+			}
+		}
+	}
+	sums, err := f.team.Sum(counts)
+	if err != nil {
+		return 0, err
+	}
+	return sums[1] / max(1, sums[0]), nil
+}
+
+// dependsOn reports whether a row with a given largest coupling depends strongly on a row to which it is coupled by
+// the entry v.
+func (g *classical) dependsOn(most, v float64) bool { return most > 0 && -v >= g.threshold*most }
+
+// pick implements coarsener.
+func (g *classical) pick(f *fine) (int, error) {
+	if err := g.measureCouplings(f); err != nil {
+		return 0, err
+	}
+	state := make([]float64, f.space.own)
+	open := make([]int32, 0, f.space.own)
+	for i := range state {
+		first, far, vals := f.rows.Row(i)
+		for k, d := range far {
+			if j := first + d; int(j) != i && g.dependsOn(g.most[j], vals[k]) {
+				state[i]++
+			}
+		}
+		if state[i] == 0 {
+			state[i] = isFine
+			continue
+		}
+		state[i] += (1 + sparse.Noise(11, f.space.first+i)) / 2
+		open = append(open, int32(i))
+	}
+	for {
+		left, err := f.team.Sum([]float64{float64(len(open))})
+		if err != nil {
+			return 0, err
+		}
+		all, err := f.exchanged(func(i int) float64 { return state[i] })
+		if err != nil {
+			return 0, err
+		}
+		if left[0] == 0 {
+			return g.number(f, state, all)
+		}
+		open = slices.DeleteFunc(open, func(i int32) bool {
+			state[i] = g.decide(f, int(i), all)
+			return state[i] < 0
+		})
+	}
+}
+
+// decide returns the next state of an undecided row: fine if it depends on a coarse row, coarse if its measure exceeds
+// the measures of all undecided rows that it is strongly coupled to in either direction.
+func (g *classical) decide(f *fine, i int, state []float64) float64 {
+	first, far, vals := f.rows.Row(i)
+	next := isCoarse
+	for k, d := range far {
+		j := int(first + d)
+		if j == i {
+			continue
+		}
+		depends := g.dependsOn(g.most[i], vals[k])
+		if depends && state[j] == isCoarse {
+			return isFine
+		}
+		if (depends || g.dependsOn(g.most[j], vals[k])) && state[j] >= state[i] {
+			next = state[i]
+		}
+	}
+	return next
+}
+
+// number numbers the coarse rows. A fine row that depends on rows but has no coarse row within two couplings becomes
+// coarse too.
+func (g *classical) number(f *fine, state, all []float64) (int, error) {
+	state = slices.Clone(all)
+	near, err := f.exchanged(func(i int) float64 {
+		return float64(len(g.strong(f, i, func(j int) bool { return state[j] == isCoarse })))
+	})
+	if err != nil {
+		return 0, err
+	}
+	count := int32(0)
+	g.coarse = slices.Repeat([]int32{none}, f.space.own)
+	for i := range g.coarse {
+		reached := g.most[i] == 0 || state[i] == isCoarse || near[i] > 0 ||
+			len(g.strong(f, i, func(j int) bool { return near[j] > 0 })) > 0
+		if state[i] == isCoarse || !reached {
+			g.coarse[i] = count
+			count++
+		}
+	}
+	return int(count), nil
+}
+
+// strong returns the positions in row i of the entries of rows that it depends on and that satisfy a condition.
+func (g *classical) strong(f *fine, i int, is func(j int) bool) (at []int) {
+	first, far, vals := f.rows.Row(i)
+	for k, d := range far {
+		if j := int(first + d); j != i && g.dependsOn(g.most[i], vals[k]) && is(j) {
+			at = append(at, k)
+		}
+	}
+	return at
+}
+
+// interpolate implements coarsener.
+func (g *classical) interpolate(f *fine, first int, coarse *space) (*sparse.Shapes, error) {
+	ids, err := f.exchanged(func(i int) float64 {
+		if g.coarse[i] < 0 {
+			return none
+		}
+		return float64(first + int(g.coarse[i]))
+	})
+	if err != nil {
+		return nil, err
+	}
+	to := make([]int32, len(ids)) // position of each row and ghost in the coarse space
+	for i, id := range ids {
+		if to[i] = none; id >= 0 {
+			to[i] = coarse.place(int(id))
+		}
+	}
+	// near interpolates from the coarse rows that a row is coupled to. sums holds the sum of these couplings.
+	near := sparse.NewShapes(f.space.own, f.rows.Stored())
+	shared, err := f.exchanged(func(i int) float64 {
+		sum := 0.0
+		if to[i] >= 0 {
+			near.Add(to[i], 1)
+			near.End()
+			return sum
+		}
+		first, far, vals := f.rows.Row(i)
+		at := g.strong(f, i, func(j int) bool { return to[j] >= 0 })
+		for _, k := range at {
+			sum += vals[k]
+		}
+		for _, k := range at {
+			near.Add(to[first+far[k]], vals[k]/sum)
+		}
+		near.End()
+		return sum
+	})
+	if err != nil {
+		return nil, err
+	}
+	sums := slices.Clone(shared)
+	if err := fetch(f.team, near, f.space, coarse); err != nil {
+		return nil, err
+	}
+	p := sparse.NewShapes(f.space.own, f.rows.Stored())
+	row := newAccumulator(coarse.width())
+	for i := range f.space.own {
+		g.weights(f, i, to, sums, near, row)
+		row.flush(p)
+	}
+	return p, nil
+}
+
+// weights adds the weights of row i to a row. A fine row that the row depends on is replaced by its interpolation from
+// near coarse rows and from row i itself.
+func (g *classical) weights(f *fine, i int, to []int32, sums []float64, near *sparse.Shapes, row *accumulator) {
+	if to[i] >= 0 {
+		row.add(to[i], 1)
+		return
+	}
+	if g.most[i] == 0 {
+		return
+	}
+	first, far, vals := f.rows.Row(i)
+	diagonal := 0.0
+	for k, d := range far {
+		j, v := int(first+d), vals[k]
+		switch {
+		case j == i || !g.dependsOn(g.most[i], v):
+			diagonal += v
+		case to[j] >= 0:
+			row.add(to[j], v)
+		default:
+			through := v / (sums[j] + v)
+			diagonal += v * through
+			first, far, weights := near.Row(j)
+			for m, d := range far {
+				row.add(first+d, v*(1-through)*weights[m])
+			}
+		}
+	}
+	row.normalise(-1/diagonal, mostWeights)
+}
+
+// normalise multiplies the row by a factor and keeps at most n entries, the largest. They are scaled so that the sum of
+// the row stays the same.
+func (a *accumulator) normalise(factor float64, n int) {
+	sum := 0.0
+	for _, c := range a.cols {
+		a.cells[c].sum *= factor
+		sum += a.cells[c].sum
+	}
+	if len(a.cols) <= n {
+		return
+	}
+	slices.SortStableFunc(a.cols, func(c, d int32) int {
+		switch x, y := a.cells[c].sum, a.cells[d].sum; {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+	kept := 0.0
+	for _, c := range a.cols[:n] {
+		kept += a.cells[c].sum
+	}
+	a.cols = a.cols[:n]
+	slices.Sort(a.cols)
+	for _, c := range a.cols {
+		a.cells[c].sum *= sum / kept
+	}
+}
