@@ -235,7 +235,7 @@ func (g *Graph) Launch() (*Result, error) {
 		return g.result, nil
 	}
 	data := program.NewExecutor(s.memory, g.programs)
-	for _, e := range g.result.Order {
+	for e := range g.result.Order.All() {
 		if err := data.Do(int(e.Program), int(e.Op), e.Port); err != nil {
 			return nil, err
 		}

@@ -36,12 +36,13 @@ var insideTL sync.Map
 
 // callerPC returns the program counter of the kernel's call: the innermost call from outside of this package.
 func callerPC() uintptr {
-	var near [6]uintptr // enough for all calls but panics; unwinding more frames costs more
-	if pc := outside(near[:runtime.Callers(2, near[:])]); pc != 0 {
+	const skip = 3      // runtime.Callers, this function, and its caller in this package
+	var near [4]uintptr // enough for nearly all calls; unwinding more frames costs more
+	if pc := outside(near[:runtime.Callers(skip, near[:])]); pc != 0 {
 		return pc
 	}
 	var far [16]uintptr
-	return outside(far[:runtime.Callers(2, far[:])])
+	return outside(far[:runtime.Callers(skip, far[:])])
 }
 
 // outside returns the first call that this package does not make, or 0.

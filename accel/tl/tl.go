@@ -50,6 +50,7 @@ package tl
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/topo"
@@ -133,6 +134,7 @@ func Record(env program.Env, k Kernel) (_ *program.Program, err error) {
 	if p.checkWaits(); p.err != nil {
 		return nil, fmt.Errorf("kernel on %v: %w", env.ID, p.err)
 	}
+	p.prog.Ops = slices.Clone(p.prog.Ops) // a launch may hold millions of them
 	return p.prog, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
@@ -211,7 +212,7 @@ func TestVariantThatDoesNotRun(t *testing.T) {
 // A longer latency that makes the all-reduce faster is reported with the cause that shrank.
 func TestOppositeEffect(t *testing.T) {
 	o := planted(t, "system.link.latency_ns", func(m *topo.Topology) (*accel.Result, error) {
-		r := &accel.Result{Busy: []accel.Time{5}}
+		r := &accel.Result{Busy: sim.NewLinkTimes(5)}
 		r.Breakdown.Wire = 100_000
 		r.Breakdown.Queueing = 1_000_000 - 10*m.LinkLatency
 		r.Crit = r.Breakdown.Total()

@@ -2,6 +2,7 @@ package ahbm
 
 import (
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -36,6 +37,12 @@ type world struct {
 	call   *call
 	failed error // permanent: every later call returns it
 }
+
+// With more than manySIPs SIPs the garbage collector runs when the heap has grown by manySIPsGC percent.
+const (
+	manySIPs   = 128
+	manySIPsGC = 30
+)
 
 // call is the current collective.
 type call struct {
@@ -148,6 +155,11 @@ func (w *world) perform(c *call) error {
 	reduce := w.reduce
 	if _, spread := first.In.Memory().(perCube); spread {
 		reduce = w.reduceTiles
+	}
+	if w.size > manySIPs {
+		// Programs and data are live to the end. A garbage collector that lets the heap double would need twice as much
+		// memory for nothing.
+		defer debug.SetGCPercent(debug.SetGCPercent(manySIPsGC))
 	}
 	result, err := reduce(c)
 	if err != nil {

@@ -240,7 +240,7 @@ func (m *machine) measure(xs []transfer) (Row, error) {
 		return Row{}, err
 	}
 	row.Queueing = ns(r.Crit - alone.Crit)
-	for _, busy := range r.Busy {
+	for _, busy := range r.Busy.All() {
 		row.busy += busy
 	}
 	return row, m.bound(&row, xs)

@@ -62,6 +62,7 @@ type Fabric struct {
 	splits   int           // trains that were split
 	observe  func(Passage)
 	arbiter  *arbiter // nil: links send in order of arrival into unlimited buffers
+	symmetry *symmetry
 }
 
 // link is the state of a link.
@@ -93,6 +94,9 @@ type Message struct {
 	Path  topo.Path
 	Bytes int
 	Tag   uint64 // for the owner, who sets it after Send
+	// With Symmetric, the relative number of the part that the message goes to, and the hop at which it enters that
+	// part. Part is 0 for a message that stays in its own part. The owner sets them after Send.
+	Part, Enters int
 
 	each      bool  // the owner is notified of every flit
 	version   int32 // increases when the train is split, which invalidates its Delivered event
@@ -359,6 +363,7 @@ func (s *messages) remove(id int32) {
 // until the message has drained, and at least until the tail has arrived over the previous links.
 func (f *Fabric) whole(m *Message, now event.Time) {
 	h := m.Path[m.hop]
+	f.noteArrival(m, m.hop, now)
 	start := max(now, f.links[h.Link].free)
 	drain := h.BW.Time(m.Bytes)
 	end := max(start+drain, m.tail)
@@ -384,6 +389,7 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 	at := int(m.nextHop[i])
 	h := &m.Path[at]
 	f.links[h.Link].pending--
+	f.noteArrival(m, at, now)
 	f.splitTrain(h.Link, e)
 	m.queue[i].hop = 0
 	if next := i + 1; next < m.flits && m.queue[next].waits {

@@ -150,6 +150,7 @@ func (f *Fabric) advance(m *Message, e event.Event) {
 		return // the train was split after this event was scheduled
 	}
 	f.links[m.Path[m.hop].Link].pending--
+	f.noteArrival(m, m.hop, e.Time)
 	f.splitTrain(m.Path[m.hop].Link, e)
 	f.pass(m)
 	for m.hop < len(m.Path) {

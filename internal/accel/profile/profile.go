@@ -112,14 +112,14 @@ func Of(t *topo.Topology, r *sim.Result) *Record {
 			used = append(used, link)
 		}
 	}
-	slices.SortStableFunc(used, func(a, b int) int { return cmp.Compare(r.Busy[b], r.Busy[a]) })
+	slices.SortStableFunc(used, func(a, b int) int { return cmp.Compare(r.Busy.Of(b), r.Busy.Of(a)) })
 	kept := used[:min(MaxLinks, len(used))]
 	rec.Others = len(used) - len(kept)
 	for _, link := range kept {
 		l := r.Load.Links[link]
 		sip, from, to := w.Place(link)
 		one := Link{Name: w.LinkName(link), SIP: sip, Line: [4]float64{mm(from.X), mm(from.Y), mm(to.X), mm(to.Y)},
-			Bytes: l.Bytes, Busy: int64(r.Busy[link]), Wait: int64(l.Wait), Load: make([]byte, len(l.Busy))}
+			Bytes: l.Bytes, Busy: int64(r.Busy.Of(link)), Wait: int64(l.Wait), Load: make([]byte, len(l.Busy))}
 		for k, busy := range l.Busy {
 			one.Load[k] = byte((busy*255 + r.Load.Bucket/2) / r.Load.Bucket)
 		}

@@ -24,15 +24,32 @@ type Executor struct {
 	programs []*Program
 	values   [][][]byte // by program and value number; nil before and after its use
 	last     [][]int32  // by program and value number: the last operation that uses it
+	shared   [][]bool   // by program and value number, see sharing
 	next     []int      // by program: free operations before this index are done
-	queues   map[Port][][]byte
+	queues   map[Port]*fifo
+	spare    map[int][][]byte // by size: memory of released values
+}
+
+// fifo is a receive queue.
+type fifo struct {
+	messages [][]byte
+	taken    int // messages before this one have been received
+}
+
+// put adds a message.
+func (f *fifo) put(m []byte) {
+	if 2*f.taken >= len(f.messages) { // each message moves to the front once, on average
+		f.messages, f.taken = f.messages[:copy(f.messages, f.messages[f.taken:])], 0
+	}
+	f.messages = append(f.messages, m)
 }
 
 // NewExecutor returns an executor with empty queues and no values.
 func NewExecutor(m Memory, programs []*Program) *Executor {
-	return &Executor{memory: m, programs: programs, next: make([]int, len(programs)), queues: map[Port][][]byte{},
+	return &Executor{memory: m, programs: programs, next: make([]int, len(programs)), queues: map[Port]*fifo{},
+		spare:  map[int][][]byte{},
 		values: lists.Map(programs, func(p *Program) [][]byte { return make([][]byte, p.Values+1) }),
-		last:   lists.Map(programs, lastUses)}
+		last:   lists.Map(programs, lastUses), shared: lists.Map(programs, sharing)}
 }
 
 // lastUses returns, by value number, the index of the last operation that uses a value. Values are released after it,
@@ -54,12 +71,49 @@ func lastUses(p *Program) []int32 {
 	return last
 }
 
-// release drops the values that no later operation uses.
+// sharing returns, by value number, whether a value shares its memory with another one because of a View. It is nil if
+// none does.
+func sharing(p *Program) []bool {
+	var shared []bool
+	for i := range p.Ops {
+		if o := &p.Ops[i]; o.Kind == View {
+			if shared == nil {
+				shared = make([]bool, p.Values+1)
+			}
+			shared[o.A], shared[o.Out] = true, true
+		}
+	}
+	return shared
+}
+
+// memoryOf returns memory for a value. Its contents are undefined.
+func (x *Executor) memoryOf(bytes int) []byte {
+	list := x.spare[bytes]
+	if n := len(list); n > 0 {
+		x.spare[bytes] = list[:n-1]
+		return list[n-1]
+	}
+	return make([]byte, bytes)
+}
+
+// copyOf returns a copy in its own memory.
+func (x *Executor) copyOf(value []byte) []byte {
+	c := x.memoryOf(len(value))
+	copy(c, value)
+	return c
+}
+
+// release drops the values that no later operation uses. Their memory is used again, unless a View may still refer to
+// it.
 func (x *Executor) release(program, op int) {
 	o := &x.programs[program].Ops[op]
+	values := x.values[program]
 	for _, v := range [...]int32{o.Out, o.A, o.B, o.C} {
-		if x.last[program][v] <= int32(op) {
-			x.values[program][v] = nil
+		if m := values[v]; m != nil && x.last[program][v] <= int32(op) {
+			if shared := x.shared[program]; shared == nil || !shared[v] {
+				x.spare[len(m)] = append(x.spare[len(m)], m)
+			}
+			values[v] = nil
 		}
 	}
 }
@@ -106,25 +160,32 @@ func (x *Executor) do(program int, o *Op, port Port) error {
 			return err
 		}
 		if o.Kind == Load {
-			values[o.Out] = slices.Clone(cells)
+			values[o.Out] = x.copyOf(cells)
 		} else {
 			copy(cells, values[o.A])
 		}
 	case Send:
-		x.queues[o.Port] = append(x.queues[o.Port], slices.Clone(values[o.A]))
+		q := x.queues[o.Port]
+		if q == nil {
+			q = &fifo{}
+			x.queues[o.Port] = q
+		}
+		q.put(x.copyOf(values[o.A]))
 	case Recv, RecvAsync:
 		q := x.queues[port]
-		if len(q) == 0 {
+		if q == nil || q.taken == len(q.messages) {
 			return errors.New("nothing was sent")
 		}
-		if len(q[0]) != o.Bytes() {
-			return fmt.Errorf("%d bytes were sent, %d are received", len(q[0]), o.Bytes())
+		m := q.messages[q.taken]
+		if len(m) != o.Bytes() {
+			return fmt.Errorf("%d bytes were sent, %d are received", len(m), o.Bytes())
 		}
-		values[o.Out], x.queues[port] = q[0], q[1:]
+		values[o.Out], q.messages[q.taken] = m, nil
+		q.taken++
 	case Math:
 		f := o.forms()
 		if values[o.Out] == nil {
-			values[o.Out] = make([]byte, f.Out.Bytes())
+			values[o.Out] = x.memoryOf(f.Out.Bytes())
 		}
 		compute(o, f, values[o.Out], values[o.A], values[o.B], values[o.C])
 	case Dot:

@@ -77,13 +77,13 @@ type Op struct {
 	Kind    OpKind
 	Fn      Fn
 	Type    DType // of the elements of the result, or of the message
+	Any     bool  // Recv: take a message from any neighbour
 	Out     int32
 	A, B, C int32
+	Port    Port
 	N       int // elements of the result, or of the message
 	Off     int // View: first element
 	Addr    topo.Address
-	Port    Port
-	Any     bool   // Recv: take a message from any neighbour
 	Handle  int    // Wait: index of the operation to wait for
 	Gemm    *Gemm  // Composite and Dot
 	Forms   *Forms // Math: nil if the operands and the result are N elements of Type each

@@ -59,7 +59,7 @@ type use struct {
 type Launch struct {
 	Topo     *topo.Topology
 	Programs []*program.Program
-	Order    []sim.Effect
+	Order    sim.Effects
 	Start    event.Time // the common start of the programs
 	Slots    int        // per receive queue
 	Memory   Memory
@@ -74,15 +74,15 @@ func (l Launch) Check() (unchecked string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if work := int64(len(l.Order)) * int64(shared); work > maxWork {
+	if work := int64(l.Order.Len()) * int64(shared); work > maxWork {
 		return fmt.Sprintf("races were not looked for: %d programs share memory, and %d operations are too many for that",
-			shared, len(l.Order)), nil
+			shared, l.Order.Len()), nil
 	}
 	c.clocks = make([]clock, len(l.Programs))
 	for i := range c.clocks {
 		c.clocks[i] = make(clock, shared)
 	}
-	for _, e := range l.Order {
+	for e := range l.Order.All() {
 		if err := c.effect(e); err != nil {
 			return "", err
 		}

@@ -119,6 +119,7 @@ func (c *chain) step(cause Cause, took event.Time, s Step) {
 // an operation that runs concurrently counts.
 func (g *engine) criticalPath(p *pe) []Step {
 	c := &chain{at: p.ended}
+	id := p.prog.ID
 	op := len(p.prog.Ops) - 1
 	for op >= 0 && p.log[op].end != c.at {
 		op-- // an operation that ran concurrently ended last
@@ -127,7 +128,7 @@ func (g *engine) criticalPath(p *pe) []Step {
 	for op >= 0 && c.at > g.target {
 		log := &p.log[op]
 		kind := p.prog.Ops[op].Kind
-		here := Step{PE: p.prog.ID, Host: p.prog.Host, Op: kind, Part: PartCPU, Link: -1}
+		here := Step{PE: id, Host: p.prog.Host, Op: kind, Part: PartCPU, Link: -1}
 		if kind == program.Wait {
 			if target := &p.log[p.prog.Ops[op].Handle]; target.end > log.begun {
 				// The operation that was waited for determined the end of the wait.
@@ -140,6 +141,7 @@ func (g *engine) criticalPath(p *pe) []Step {
 			c.step(Overhead, c.at-log.begun, here)
 		case a != nil:
 			if g.received(c, a, log, here) {
+				id = g.sender(a, id)
 				p, op, result = a.from, a.op, false
 				continue
 			}
@@ -147,6 +149,7 @@ func (g *engine) criticalPath(p *pe) []Step {
 			// The receiver returned the slot late: continue with its receive.
 			here.Part = PartSlot
 			c.step(Queueing, c.at-log.credit.freed, here)
+			id = g.receiver(log.credit, id)
 			p, op, result = log.credit.by, log.credit.recv, true
 			continue
 		case kind == program.Load || kind == program.Store:
@@ -178,7 +181,8 @@ func (g *engine) criticalPath(p *pe) []Step {
 func (g *engine) received(c *chain, a *arrival, log *opLog, here Step) (sender bool) {
 	slot, way, credit := here, here, here
 	slot.Part, way.Part, credit.Part = PartSlot, PartLink, PartLink
-	credit.Link = a.queue.back.Bottleneck().Link
+	sent := g.sender(a, here.PE)
+	credit.Link = g.slowestLink(here.PE, sent)
 	nodes := a.queue.back.Costs() + g.Topo.PE.CPUCost
 	c.step(Wire, c.at-a.read-nodes, credit)
 	c.step(Overhead, nodes, credit)
@@ -192,8 +196,8 @@ func (g *engine) received(c *chain, a *arrival, log *opLog, here Step) (sender b
 	c.step(Queueing, c.at-a.visible, slot)
 	c.step(Slot, writing, slot)
 	c.step(Queueing, c.at-a.landed, slot)
-	way.Link = a.queue.path.Bottleneck().Link
-	way.Sender = &a.from.prog.ID
+	way.Link = g.slowestLink(sent, here.PE)
+	way.Sender = &sent
 	alone := g.fabric.Latency(a.queue.path, a.bytes)
 	// The flits of a long message may hide node costs.
 	costs := min(a.queue.path.Costs(), alone)
@@ -211,7 +215,7 @@ func (g *engine) idleTime(p *pe, op int) event.Time {
 		cfg := g.Config
 		cfg.Trace, cfg.Load = false, false
 		var err error
-		if h, err = newEngine(cfg, g.wiring, nil); err != nil {
+		if h, err = newEngine(cfg, g.wiring, nil, g.oneSIP); err != nil {
 			panic(fmt.Sprintf("sim: setting up an idle machine: %v", err))
 		}
 		h.paths = g.paths

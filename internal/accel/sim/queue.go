@@ -17,9 +17,11 @@ import (
 // no slot is ever overwritten.
 type queue struct {
 	number  int32
-	port    program.Port
-	path    topo.Path // of messages
-	back    topo.Path // of credits; they have their own channel and never wait
+	port    program.Port // within SIP 0 if that stands for all SIPs
+	ends    [2]int       // the SIPs of sender and receiver
+	enters  int          // the hop of path at which a message enters the receiver's SIP
+	path    topo.Path    // of messages
+	back    topo.Path    // of credits; they have their own channel and never wait
 	slots   *slotMemory
 	credits int
 
@@ -62,7 +64,7 @@ func (g *engine) checkSlots() error {
 			}
 			seen[op.Port] = true
 			g.ports = append(g.ports, op.Port)
-			rings[g.memory(int(op.Port.To))] += int64(g.Slots) * int64(g.SlotBytes)
+			rings[g.memory(int(g.local(op.Port).To))] += int64(g.Slots) * int64(g.SlotBytes)
 		}
 	}
 	for _, memory := range slices.Sorted(maps.Keys(rings)) {
@@ -117,11 +119,12 @@ func (g *engine) memory(index int) int {
 
 // queue returns the queue of a port. It is set up on first use.
 func (g *engine) queue(port program.Port) (*queue, error) {
-	if n, known := g.byPort[port]; known {
+	local := g.local(port)
+	if n, known := g.byPort[local]; known {
 		return g.queues[n], nil
 	}
 	from, to := atPE(g.Topo.At(int(port.From))), atPE(g.Topo.At(int(port.To)))
-	q := &queue{number: int32(len(g.queues)), port: port, credits: g.Slots}
+	q := &queue{number: int32(len(g.queues)), port: local, ends: [2]int{from.SIP, to.SIP}, credits: g.Slots}
 	var err error
 	if q.path, err = g.path(from, to); err != nil {
 		return nil, err
@@ -129,10 +132,17 @@ func (g *engine) queue(port program.Port) (*queue, error) {
 	if q.back, err = g.path(to, from); err != nil {
 		return nil, err
 	}
-	if q.slots, err = g.slotMemory(int(port.To)); err != nil {
+	if g.oneSIP {
+		whole, err := g.wiring.Path(from, to)
+		if err != nil {
+			return nil, err
+		}
+		q.enters = g.wiring.Crossing(whole)
+	}
+	if q.slots, err = g.slotMemory(int(local.To)); err != nil {
 		return nil, err
 	}
-	g.byPort[port] = q.number
+	g.byPort[local] = q.number
 	g.queues = append(g.queues, q)
 	return q, nil
 }
@@ -154,14 +164,18 @@ func (g *engine) trySend(p *pe) error {
 // send sends the message; the program continues at once.
 func (g *engine) send(p *pe) {
 	op, log := &p.prog.Ops[p.pc], &p.log[p.pc]
-	q := g.queues[g.byPort[op.Port]]
+	q := g.queues[g.byPort[g.local(op.Port)]]
 	q.credits--
 	if q.credits < 0 {
 		panic("sim: a queue has sent more than it has slots")
 	}
 	log.started = g.now
 	q.arrivals = append(q.arrivals, &arrival{queue: q, from: p, op: p.pc, bytes: op.Bytes(), sent: g.now})
-	g.track(g.fabric.Send(g.now, q.path, op.Bytes()), purpose{forQueue, q.number})
+	m := g.fabric.Send(g.now, q.path, op.Bytes())
+	g.track(m, purpose{forQueue, q.number})
+	if g.oneSIP {
+		m.Part, m.Enters = g.Topo.SIPs.Shift(0, q.ends[0], q.ends[1]), q.enters
+	}
 	g.effect(p, p.pc, op.Port)
 	g.finish(p, g.now)
 }
@@ -235,7 +249,7 @@ func (g *engine) nextQueue(p *pe) (program.Port, bool) {
 			continue
 		}
 		port := program.Port{From: int32(g.Topo.Index(from)), To: int32(p.index), Input: input}
-		if n, known := g.byPort[port]; known {
+		if n, known := g.byPort[g.local(port)]; known {
 			if q := g.queues[n]; q.inSlot > q.matched && q.served == len(q.posted) {
 				return port, true
 			}

@@ -33,34 +33,6 @@ type Config struct {
 	Trace       bool // record everything in Result.Trace, flit by flit
 }
 
-// Result is the outcome of a launch. The times in Exec and Crit count from the common start of the PEs;
-// all others count from the beginning of the simulation.
-type Result struct {
-	Start     event.Time   // when the PEs started, after the launch
-	Late      int          // PEs that the launch reached after Start; always 0 unless the model is wrong
-	Exec      []event.Time // by program: time from start to end
-	Crit      event.Time   // the longest time of Exec
-	Slowest   int          // the program with that time
-	Breakdown Breakdown    // of Crit
-	Path      []Step       // the critical path of the slowest program
-	Order     []Effect
-	Hops      int64 // passages of flits over links
-	Messages  int
-	Busy      []event.Time // by link: how long it was sending
-	Usage     []Usages     // by program: what its engines did
-	End       event.Time
-	Unchecked string // what the check for races left out, and why; Run leaves it empty
-	Load      *Load  // if Config.Load, and there are not too many links
-	Trace     *Trace // if Config.Trace
-}
-
-// Effect is an operation that took effect. For a receive, Port is the queue that it took its message from.
-type Effect struct {
-	Program, Op int32
-	Port        program.Port
-	At          event.Time // from the beginning of the simulation
-}
-
 // The kinds of this package's events. A and B are the fields of event.Event.
 const (
 	evIssue   = fabric.Kinds + iota // program A starts, or continues with its next operation
@@ -123,6 +95,7 @@ type engine struct {
 	now        event.Time
 	running    int     // programs that have not ended
 	planned    bool    // paths has all paths of the programs
+	oneSIP     bool    // only SIP 0 is simulated and stands for all SIPs
 	idle       *engine // for idleTime
 }
 
@@ -132,7 +105,13 @@ func Run(cfg Config, programs []*program.Program) (*Result, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	g, err := newEngine(cfg, topo.NewWiring(cfg.Topo), programs)
+	wiring := topo.NewWiring(cfg.Topo)
+	if symmetric(cfg, wiring, programs) {
+		if r := runOneSIP(cfg, wiring, programs); r != nil {
+			return r, nil
+		}
+	}
+	g, err := newEngine(cfg, wiring, programs, false)
 	if err != nil {
 		return nil, err
 	}
@@ -142,12 +121,20 @@ func Run(cfg Config, programs []*program.Program) (*Result, error) {
 	return g.result(), nil
 }
 
-// newEngine sets up a simulation. It fails if two programs share a PE or the receive slots do not fit.
-func newEngine(cfg Config, wiring *topo.Wiring, programs []*program.Program) (*engine, error) {
-	g := &engine{Config: cfg, wiring: wiring, paths: map[[2]topo.End]topo.Path{},
+// newEngine sets up a simulation. It fails if two programs share a PE or the receive slots do not fit. If oneSIP, the
+// programs are those of SIP 0 and stand for those of all SIPs (see symmetric).
+func newEngine(cfg Config, wiring *topo.Wiring, programs []*program.Program, oneSIP bool) (*engine, error) {
+	g := &engine{Config: cfg, wiring: wiring, oneSIP: oneSIP, paths: map[[2]topo.End]topo.Path{},
 		byIndex: map[int]int{}, byPort: map[program.Port]int32{}, tcms: map[int]*ports{}, sram: map[int]*ports{},
 		hbm: map[int]*hbm{}}
-	g.fabric = fabric.New(&g.events, g.wiring.Links(), cfg.Topo.Fabric, cfg.Topo.FlitBytes)
+	links := wiring.Links()
+	if oneSIP {
+		links = wiring.LinksPerSIP()
+	}
+	g.fabric = fabric.New(&g.events, links, cfg.Topo.Fabric, cfg.Topo.FlitBytes)
+	if oneSIP {
+		g.fabric.Symmetric()
+	}
 	g.fabric.Arbitrate(topo.QueueingOf(cfg.Topo))
 	if cfg.FlitByFlit || cfg.Trace {
 		g.fabric.FlitByFlit()
@@ -155,7 +142,7 @@ func newEngine(cfg Config, wiring *topo.Wiring, programs []*program.Program) (*e
 	if cfg.Trace {
 		g.links = map[int32][]linkSpan{}
 	}
-	if links := g.wiring.Links(); cfg.Load && links <= maxRecordedLinks {
+	if recordsLoad(cfg, wiring) {
 		g.load = newRecorder(links)
 	}
 	if cfg.Trace || g.load != nil {
@@ -344,10 +331,16 @@ func (g *engine) path(from, to topo.End) (topo.Path, error) {
 		g.fabric.Chain(func(func(topo.Path) bool) {})
 	}
 	p, err := g.wiring.Path(from, to)
-	if err == nil {
-		g.paths[key] = p
+	if err != nil {
+		return nil, err
 	}
-	return p, err
+	if g.oneSIP {
+		for i := range p {
+			p[i].Link %= int32(g.wiring.LinksPerSIP())
+		}
+	}
+	g.paths[key] = p
+	return p, nil
 }
 
 // post sends an empty message.
@@ -395,29 +388,4 @@ func (g *engine) delivered(message int32) error {
 		g.launched(g.pes[why.a])
 	}
 	return nil
-}
-
-// result assembles the result, including the critical path of the slowest program.
-func (g *engine) result() *Result {
-	r := &Result{Start: g.target, Late: g.late, Order: g.order, Hops: g.fabric.Hops(),
-		Messages: g.fabric.Messages(), Busy: g.fabric.Busy(), End: g.now}
-	for i, p := range g.pes {
-		exec := p.ended - g.target
-		r.Exec = append(r.Exec, exec)
-		r.Usage = append(r.Usage, p.usage)
-		if exec > r.Crit {
-			r.Crit, r.Slowest = exec, i
-		}
-	}
-	if len(g.pes) > 0 {
-		r.Path = g.criticalPath(g.pes[r.Slowest])
-		r.Breakdown = breakdown(r.Path)
-	}
-	if g.load != nil {
-		r.Load = &g.load.Load
-	}
-	if g.Config.Trace {
-		r.Trace = g.trace()
-	}
-	return r
 }

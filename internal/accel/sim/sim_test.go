@@ -356,7 +356,7 @@ func TestAnyAndAsync(t *testing.T) {
 	}))(t)
 	from := map[int32]int{}
 	var doors []int32
-	for _, e := range r.Order {
+	for e := range r.Order.All() {
 		if e.Port.Input != 0 && int(e.Port.To) == c.Topo.Index(mid) && e.Program == 2 {
 			from[e.Port.From]++
 			doors = append(doors, e.Port.Input)
@@ -507,7 +507,7 @@ func TestLoad(t *testing.T) {
 			if fault := brokenLoad(r); fault != "" {
 				t.Errorf("%s, %d bytes: %s", f, bytes, fault)
 			}
-			shared := r.Load.Links[slices.Index(r.Busy, slices.Max(r.Busy))]
+			shared := r.Load.Links[slices.Index(r.Busy.times, slices.Max(r.Busy.times))]
 			if shared.Bytes != int64(3*bytes) || shared.Wait == 0 || r.Load.Buckets < 2 {
 				t.Errorf("%s: the connection carried %+v of %d bytes, in %d buckets", f, shared, 3*bytes, r.Load.Buckets)
 			}
@@ -555,8 +555,8 @@ func brokenLoad(r *Result) string {
 				busy += b
 			}
 		}
-		if busy != r.Busy[link] {
-			return fmt.Sprintf("link %d was sending for %v, by bucket %v", link, r.Busy[link], busy)
+		if busy != r.Busy.Of(link) {
+			return fmt.Sprintf("link %d was sending for %v, by bucket %v", link, r.Busy.Of(link), busy)
 		}
 	}
 	if r.Load.Buckets > MaxBuckets {
@@ -583,7 +583,7 @@ func TestQueuesUnderLoad(t *testing.T) {
 				p.Dot(p.Scratch(32*64), p.Scratch(64*n), 32, 64, n)
 			}
 		},
-	}))
+	}), false)
 	if err == nil {
 		err = g.run()
 	}

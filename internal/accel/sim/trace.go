@@ -196,6 +196,9 @@ func (r *recorder) passed(p fabric.Passage) {
 	}
 }
 
+// recordsLoad reports whether the load of links is recorded: if it is requested and there are not too many links.
+func recordsLoad(cfg Config, w *topo.Wiring) bool { return cfg.Load && w.Links() <= maxRecordedLinks }
+
 // coarsen merges each two buckets into one.
 func (r *recorder) coarsen() {
 	r.Bucket *= 2
@@ -313,12 +316,14 @@ type LinkUse struct {
 // Busiest returns the up to n links that were sending longest. Equally busy links keep their order.
 func (r *Result) Busiest(t *topo.Topology, n int) []LinkUse {
 	var links []int
-	for link, busy := range r.Busy {
+	for link, busy := range r.Busy.All() {
 		if busy > 0 {
 			links = append(links, link)
 		}
 	}
-	slices.SortStableFunc(links, func(a, b int) int { return cmp.Compare(r.Busy[b], r.Busy[a]) })
+	slices.SortStableFunc(links, func(a, b int) int { return cmp.Compare(r.Busy.Of(b), r.Busy.Of(a)) })
 	w := topo.NewWiring(t)
-	return lists.Map(links[:min(n, len(links))], func(link int) LinkUse { return LinkUse{w.LinkName(link), r.Busy[link]} })
+	return lists.Map(links[:min(n, len(links))], func(link int) LinkUse {
+		return LinkUse{w.LinkName(link), r.Busy.Of(link)}
+	})
 }

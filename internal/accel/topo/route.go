@@ -87,6 +87,21 @@ func NewWiring(t *Topology) *Wiring {
 // Links returns the number of directed links.
 func (w *Wiring) Links() int { return w.sip*w.t.SIPs.Count + hostLinks }
 
+// LinksPerSIP returns the number of directed links of each SIP. SIP s has the links from s*LinksPerSIP() on, in the
+// same order as all others.
+func (w *Wiring) LinksPerSIP() int { return w.sip }
+
+// Crossing returns the index of the first hop of a path that is a link of another SIP than the first hop, or the
+// length of the path if there is none.
+func (w *Wiring) Crossing(p Path) int {
+	for i := range p {
+		if int(p[i].Link)/w.sip != int(p[0].Link)/w.sip {
+			return i
+		}
+	}
+	return len(p)
+}
+
 // The links between the host and the switch have the last numbers.
 const (
 	hostToSwitch = iota

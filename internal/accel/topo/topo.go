@@ -293,6 +293,18 @@ func (t *Topology) NextSIP(p PEID, side Side) (PEID, bool) {
 	return PEID{sip, p.Cube, p.PE}, ok
 }
 
+// Symmetric reports whether all SIPs are equal, so that the neighbours of each are in the same places. The SIPs at the
+// edges of a mesh have fewer neighbours.
+func (s SIPs) Symmetric() bool { return s.Kind != Mesh }
+
+// Shift returns the SIP that lies from sip as to lies from origin, wrapping around. The SIPs must be Symmetric.
+func (s SIPs) Shift(sip, origin, to int) int {
+	w, h := s.Grid.W, s.Grid.H
+	row := (sip/w + to/w - origin/w + h) % h
+	col := (sip%w + to%w - origin%w + w) % w
+	return row*w + col
+}
+
 // shortKinds holds the names of kinds that may follow a size.
 var shortKinds = map[string]Kind{"ring": Ring, "torus": Torus, "mesh": Mesh,
 	string(Ring): Ring, string(Torus): Torus, string(Mesh): Mesh}
