@@ -1,6 +1,7 @@
-// Package flat is the backend of a simulated network: LogGP with contention at the receiver (package loggp). Every
-// algorithm of the library runs on it, with up to a million ranks. There is only rank 0, whose calls stand for the
-// calls of all ranks (see dist.Description.Virtual). No data moves, and the clock shows simulated time.
+// Package flat is the backend of a simulated network: LogGP with contention on links (package loggp). The network is
+// flat, with up to a million ranks, or a graph of switches and links. Every algorithm of the library runs on it. There
+// is only rank 0, whose calls stand for the calls of all ranks (see dist.Description.Virtual). No data moves, and the
+// clock shows simulated time.
 //
 // Before a call is timed, its steps are proved, for exactly these ranks and elements: every rank ends with the result
 // of the collective, and there is no deadlock. So a row records that the schedule was proved and that data was not
@@ -84,20 +85,25 @@ func (backend) Capabilities() dist.Capabilities { return capabilities() }
 var _ instrument.MachineReader = backend{}
 
 // CheckMachine implements instrument.MachineReader.
-func (backend) CheckMachine(path, arrangement string, _ int) error {
+func (backend) CheckMachine(path, arrangement string, ranks int) error {
 	if arrangement != "" {
-		return fmt.Errorf("arrangement %s: on a flat network every rank reaches every other alike", arrangement)
+		return fmt.Errorf("arrangement %s: the network file says how ranks are connected", arrangement)
 	}
-	_, err := network(path)
-	return err
+	n, err := network(path)
+	if err != nil {
+		return err
+	}
+	return n.Check(ranks)
 }
 
-// DescribeMachine implements instrument.MachineReader.
+// DescribeMachine implements instrument.MachineReader. A group may have fewer ranks than the network.
 func (backend) DescribeMachine(path, _ string) (instrument.Machine, error) {
 	n, err := network(path)
+	if n.Graph != nil {
+		return instrument.Machine{Ranks: n.Graph.Ranks, Text: fmt.Sprintf("network %s: %s", n.Name, n.Graph.Text)}, err
+	}
 	return instrument.Machine{Text: fmt.Sprintf("network %s: latency %g ns, overhead %g ns, gap %g ns, %g GB/s", n.Name,
-		n.Latency.Nanoseconds(),
-		n.Overhead.Nanoseconds(), n.Gap.Nanoseconds(), float64(n.Bandwidth)/1e6)}, err
+		n.Latency.Nanoseconds(), n.Overhead.Nanoseconds(), n.Gap.Nanoseconds(), float64(n.Bandwidth)/1e6)}, err
 }
 
 // NearbyMachine implements instrument.MachineReader. There is no default file.

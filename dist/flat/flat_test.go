@@ -306,6 +306,15 @@ func TestFiles(t *testing.T) {
 			}
 		}
 	}
+	torus := fileOf(t, "name: t\ntorus: {shape: [4], bandwidth_gbs: 1, latency_ns: 1}\n")
+	if err := (backend{}).CheckMachine(torus, "", 5); err == nil ||
+		!strings.Contains(err.Error(), "it has 4 ranks, want 5") {
+		t.Errorf("more ranks than the network has: %v", err)
+	}
+	if got, err := (backend{}).DescribeMachine(torus, ""); err != nil || got.Text != "network t: 4 torus" ||
+		got.Ranks != 4 {
+		t.Errorf("%+v, %v", got, err)
+	}
 	if _, err := join(2, "nowhere.yaml"); err == nil || !strings.Contains(err.Error(), "nowhere.yaml: no such file") {
 		t.Errorf("a file that is missing: %v", err)
 	}

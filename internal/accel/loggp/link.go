@@ -14,9 +14,10 @@ type linkClass struct {
 
 // link is the state of a link and its totals.
 type link struct {
-	class      int32
+	class, to  int32      // to is a node of a graph
 	free       event.Time // end of the last reservation
 	busy, wait event.Time
+	order      uint64 // hash of the messages in their order
 	bytes      int64
 	messages   int64
 }
@@ -24,17 +25,26 @@ type link struct {
 // LinkUse is the traffic of a link.
 type LinkUse struct {
 	Name     string
+	Level    string // the group of links in the network file
 	Messages int64
 	Bytes    int64
 	Busy     event.Time // sum of the times that the bytes took
 	Waited   event.Time // sum over messages: from when the first byte arrived until the link was free for it
+	Order    uint64     // hash of the messages in the order in which they took the link
+	Energy   float64    // picojoules; 0 if the network file does not give it
 }
 
 // Links returns the traffic of all links.
 func (m *Machine) Links() []LinkUse {
 	list := make([]LinkUse, len(m.links))
 	for i, l := range m.links {
-		list[i] = LinkUse{Name: m.linkName(i), Messages: l.messages, Bytes: l.bytes, Busy: l.busy, Waited: l.wait}
+		list[i] = LinkUse{Name: m.linkName(i), Level: flatSwitch, Messages: l.messages, Bytes: l.bytes, Busy: l.busy,
+			Waited: l.wait, Order: l.order}
+		perByte := m.network.Energy.Link
+		if g := m.network.Graph; g != nil {
+			perByte, list[i].Level = g.Links[i].Energy, g.Levels[g.Links[i].Level]
+		}
+		list[i].Energy = float64(perByte) * float64(l.bytes) / 1000
 	}
 	return list
 }
@@ -46,7 +56,7 @@ type message struct {
 	source, target      int32  // the ranks of from and to
 	number              uint32 // counts the messages of the source
 	kind                kind
-	hop                 uint8 // index of the next link of its path
+	next                int32 // link of its path; -1 after the last one
 	bytes               int64
 	last                event.Time // when its last byte reaches the next link; in the mail: the receiver
 	wire                event.Time // on the slowest link so far
@@ -83,18 +93,24 @@ func (m *Machine) post(t event.Time, g message) (left, took event.Time) {
 		m.messages = append(m.messages, message{})
 	}
 	m.sent[g.source]++
-	g.number, g.last = m.sent[g.source], t
+	g.number, g.last, g.next = m.sent[g.source], t, m.nextLink(&g, -1)
 	m.messages[slot] = g
 	m.result.Messages++
 	m.result.Bytes += g.moves()
-	return m.transmit(slot, t)
+	m.result.MemoryBytes += 2 * g.moves() // read at the source, written at the target
+	if m.routes != nil && t > m.now {     // an answer; messages of others may take the same link until then
+		m.reach(slot, t)
+		return t, 0
+	}
+	return m.transmit(slot, t, true)
 }
 
 // transmit sends a message over the next link of its path, on which its first byte arrives at time t. It
 // returns when the last byte has passed the link, and how long the bytes took.
-func (m *Machine) transmit(slot int32, t event.Time) (passed, took event.Time) {
+func (m *Machine) transmit(slot int32, t event.Time, posted bool) (passed, took event.Time) {
 	g := &m.messages[slot]
-	l := &m.links[m.linkOf(g)]
+	at := g.next
+	l := &m.links[at]
 	c := &m.classes[l.class]
 	begin := max(t, l.free)
 	took = c.wire.of(g.moves())
@@ -104,35 +120,50 @@ func (m *Machine) transmit(slot int32, t event.Time) (passed, took event.Time) {
 	l.wait += begin - t
 	l.bytes += g.moves()
 	l.messages++
+	l.order = l.order*0x100000001b3 ^ uint64(g.source)<<32 ^ uint64(g.number)
 	first := max(t, passed-max(took, g.last-t))
-	g.hop++
+	g.next = m.nextLink(g, at)
 	g.wire = max(g.wire, took)
 	g.last = passed + c.latency
 	g.spent.Latency += c.latency
-	if m.linkOf(g) >= 0 || g.hop == 1 { // a message that is posted never arrives within the same event
-		m.queue.Push(event.Event{Time: first + c.latency, Seq: sequence(messageClass, g.source, uint64(g.number)),
-			Kind: arrival, B: slot})
+	if g.next >= 0 || posted { // a message that is posted never arrives within the same event
+		m.reach(slot, first+c.latency)
 	}
 	return passed, took
 }
 
-// linkOf returns the next link of a message's path, or -1 after the last one.
-func (m *Machine) linkOf(g *message) int32 {
-	switch g.hop {
-	case 0:
+// reach lets the first byte of a message reach the next link of its path, or its receiver, at time t.
+func (m *Machine) reach(slot int32, t event.Time) {
+	g := &m.messages[slot]
+	m.queue.Push(event.Event{Time: t, Seq: sequence(messageClass, g.source, uint64(g.number)), Kind: arrival, B: slot})
+}
+
+// nextLink returns the link of a message's path after another one, or its first link if at is -1. It returns -1 after
+// the last one.
+func (m *Machine) nextLink(g *message, at int32) int32 {
+	switch {
+	case m.routes == nil && at < 0:
 		return g.source
-	case 1:
+	case m.routes == nil && at < int32(m.ranks):
 		return int32(m.ranks) + g.target
+	case m.routes == nil:
+		return -1
 	}
-	return -1
+	node := g.source
+	if at >= 0 {
+		node = m.links[at].to
+	}
+	if node == g.target {
+		return -1
+	}
+	return m.routes.Next(node, g.source, g.target)
 }
 
 // pass handles the arrival of a message's first byte at a link, or at its receiver.
 func (m *Machine) pass(slot int32, t event.Time) {
 	g := &m.messages[slot]
-	if m.linkOf(g) >= 0 {
-		m.transmit(slot, t)
-		if m.linkOf(g) >= 0 {
+	if g.next >= 0 {
+		if m.transmit(slot, t, false); g.next >= 0 {
 			return
 		}
 	}
@@ -156,10 +187,27 @@ func (m *Machine) pass(slot int32, t event.Time) {
 	}
 }
 
+// flatSwitch is the name of the switch of a flat network.
+const flatSwitch = "net"
+
 // linkName returns the name of a link: the two nodes that it connects.
 func (m *Machine) linkName(i int) string {
-	if i < m.ranks {
-		return fmt.Sprintf("%d-net", i)
+	switch {
+	case m.network.Graph != nil:
+		return m.network.Graph.Links[i].Name
+	case i < m.ranks:
+		return fmt.Sprintf("%d-%s", i, flatSwitch)
 	}
-	return fmt.Sprintf("net-%d", i-m.ranks)
+	return fmt.Sprintf("%s-%d", flatSwitch, i-m.ranks)
+}
+
+// Reordered returns the name of a link that messages took in another order on a second machine, or "" if there is
+// none. Links serve messages in the order of arrival, so a change of the order can make a faster network slower.
+func Reordered(a, b *Machine) string {
+	for i := range a.links {
+		if x, y := &a.links[i], &b.links[i]; x.messages == y.messages && x.order != y.order {
+			return a.linkName(i)
+		}
+	}
+	return ""
 }

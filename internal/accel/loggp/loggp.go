@@ -48,24 +48,36 @@ type Result struct {
 	Time     event.Time // until the last operation has ended
 	Messages int64      // including flags, and requests and answers of reads
 	Bytes    int64      // sent by ranks; a message counts once, however many links its path has
+	// MemoryBytes counts the bytes read and written by copies, reductions, and messages at both ends; Ops the
+	// additions of reductions.
+	MemoryBytes, Ops int64
 }
 
 // Run simulates one schedule with elements of elem bytes, whose ranks all start at time 0. The schedule must
 // have been proved: Run reports a deadlock, but no other fault.
 func Run(s schedule.Schedule, elem int, n Network) (Result, error) {
-	m := NewMachine(n, s.Ranks())
-	// Nothing else uses the links of a rank, unless peers read its memory.
-	info, _ := schedule.Lookup(s.Collective(), s.Name())
-	m.ahead = !info.Direct || n.Load > 0
-	return m.alone(s, elem)
+	m, err := NewMachine(n, s.Ranks())
+	if err != nil {
+		return Result{}, err
+	}
+	return m.RunAlone(s, elem)
 }
 
-// alone runs one schedule on all ranks of the machine.
-func (m *Machine) alone(s schedule.Schedule, elem int) (Result, error) {
+// RunAlone runs one schedule on all ranks of a new machine. The ranks start at time 0 or at their start offsets.
+func (m *Machine) RunAlone(s schedule.Schedule, elem int) (Result, error) {
+	// Nothing else uses the first link of a message, unless peers read the memory of its rank, or ranks forward.
+	info, _ := schedule.Lookup(s.Collective(), s.Name())
+	m.ahead = !m.strict && m.routes == nil && (!info.Direct || m.network.Load > 0) && len(m.broken.offsets) == 0
 	id := m.add(operation{schedule: s, elem: int64(elem)})
-	m.open(m.operations[id])
-	for i := range s.Ranks() {
-		m.begin(id, int32(i), 0)
+	if len(m.broken.offsets) > 0 {
+		for i := range s.Ranks() {
+			m.Start(ID(id), i, 0)
+		}
+	} else {
+		m.open(m.operations[id])
+		for i := range s.Ranks() {
+			m.begin(id, int32(i), 0)
+		}
 	}
 	err := m.Run(nil)
 	return m.result, err

@@ -24,6 +24,8 @@ func build(t testing.TB, op, algorithm string, p schedule.Params) schedule.Sched
 	return must.Get(schedule.New(op, algorithm, p))(t)
 }
 
+func machine(t must.T, n Network, ranks int) *Machine { return must.Get(NewMachine(n, ranks))(t) }
+
 // The closed forms of the literature (Thakur et al. 2005: Hockney's alpha and beta, with gamma for reductions)
 // for powers of two that divide the count.
 func TestClosedForms(t *testing.T) {
@@ -201,7 +203,9 @@ func TestReference(t *testing.T) {
 		if want := reference(s, 4, n); err != nil || got.Time != want {
 			t.Fatalf("%s %s %+v on %+v: %v, want %v; %v", info.Collective, info.Name, s.Params(), n, got.Time, want, err)
 		}
-		if slow, err := NewMachine(n, s.Ranks()).alone(s, 4); err != nil || slow != got {
+		m := machine(t, n, s.Ranks())
+		m.strict = true
+		if slow, err := m.RunAlone(s, 4); err != nil || slow != got {
 			t.Fatalf("%s %s %+v on %+v: %v, without going ahead %v; %v", info.Collective, info.Name, s.Params(), n, got, slow,
 				err)
 		}

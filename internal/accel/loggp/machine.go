@@ -2,8 +2,10 @@ package loggp
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/graph"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
@@ -16,12 +18,15 @@ type Machine struct {
 	ranks   int
 	// ahead lets a member run ahead of the queue's time up to the next step that needs a peer. That saves
 	// events, and changes no result as long as no other operation uses the links of its rank.
-	ahead bool
+	ahead  bool
+	strict bool // never run ahead; for tests
 
 	adding, copying pace
+	broken          broken
 	classes         []linkClass
 	links           []link
-	sent            []uint32 // messages sent by each rank
+	routes          *graph.Routes // nil: the network is flat
+	sent            []uint32      // messages sent by each rank
 
 	queue      event.Queue
 	now        event.Time
@@ -36,16 +41,70 @@ type Machine struct {
 	result     Result
 }
 
-// NewMachine returns an idle machine with the given number of ranks, at most MostRanks.
-func NewMachine(n Network, ranks int) *Machine {
+// NewMachine returns an idle machine with the given number of ranks. It returns an error if the network has too
+// few ranks, or if its faults name unknown ranks or links, or cut ranks off.
+func NewMachine(n Network, ranks int) (*Machine, error) {
 	m := &Machine{network: n, ranks: ranks, adding: pace{rate: n.Reduce}, copying: pace{rate: n.Copy},
-		sent: make([]uint32, ranks), links: make([]link, 2*ranks)}
-	wire := pace{rate: n.Bandwidth}
-	m.classes = []linkClass{{wire: wire, latency: n.Latency, gap: n.Gap}, {wire: wire, gap: n.Gap}}
-	for rank := range ranks {
-		m.links[ranks+rank].class = 1
+		sent: make([]uint32, ranks)}
+	var err error
+	if m.broken, err = n.resolve(ranks); err != nil {
+		return nil, fmt.Errorf("network %s: %w", n.Name, err)
 	}
-	return m
+	if n.Graph == nil {
+		m.connectFlat()
+		return m, nil
+	}
+	if m.routes, err = graph.NewRoutes(n.Graph, m.broken.dead, ranks); err != nil {
+		return nil, fmt.Errorf("network %s: %w", n.Name, err)
+	}
+	m.links = make([]link, len(n.Graph.Links))
+	for i, l := range n.Graph.Links {
+		m.links[i] = link{class: m.class(int32(i), l.Rate, l.Latency), to: l.To}
+	}
+	return m, nil
+}
+
+// connectFlat creates the links of a flat network: from each rank to the switch, then from the switch to each.
+func (m *Machine) connectFlat() {
+	n := &m.network
+	m.links = make([]link, 2*m.ranks)
+	for i := range m.links {
+		latency := n.Latency
+		if i >= m.ranks {
+			latency = 0
+		}
+		m.links[i].class = m.class(int32(i), n.Bandwidth, latency)
+	}
+}
+
+// class returns the class of a link with these parameters, and adds it if it is new.
+func (m *Machine) class(i int32, rate Rate, latency event.Time) int32 {
+	if factor := m.broken.links[i]; factor > 0 {
+		rate = max(1, Rate(int64(rate)*1000/factor))
+	}
+	for id, c := range slices.Backward(m.classes) { // there are few, and neighbours have the same
+		if c.wire.rate == rate && c.latency == latency {
+			return int32(id)
+		}
+	}
+	m.classes = append(m.classes, linkClass{wire: pace{rate: rate}, latency: latency, gap: m.network.Gap})
+	return int32(len(m.classes) - 1)
+}
+
+// Check reports an error if a machine with this number of ranks cannot be made.
+func (n *Network) Check(ranks int) error {
+	if _, err := n.resolve(ranks); err != nil {
+		return fmt.Errorf("network %s: %w", n.Name, err)
+	}
+	return nil
+}
+
+// MostRanks returns the largest number of ranks on the network.
+func (n *Network) MostRanks() int {
+	if n.Graph != nil {
+		return n.Graph.Ranks
+	}
+	return mostRanks
 }
 
 // ID identifies an operation of a Machine until the callback for its last member has returned.
@@ -177,11 +236,13 @@ func (m *Machine) open(o *operation) {
 	}
 }
 
-// Start starts a member of an operation at a time that is not before Now. Every member is started once.
+// Start starts a member of an operation at a time that is not before Now, or at the start offset of its rank if that
+// is later. Every member is started once.
 func (m *Machine) Start(id ID, member int, at event.Time) {
 	o := m.operations[id]
-	m.queue.Push(event.Event{Time: max(at, m.now), Seq: sequence(startClass, o.rank(int32(member)), o.serial), Kind: start,
-		A: int32(member), B: int32(id)})
+	rank := o.rank(int32(member))
+	m.queue.Push(event.Event{Time: max(at, m.now, m.broken.offsets[rank]), Seq: sequence(startClass, rank, o.serial),
+		Kind: start, A: int32(member), B: int32(id)})
 }
 
 // Now returns the simulated time: of the event that Run is handling, or of the last one.
@@ -209,7 +270,7 @@ const (
 // serialBits is the size of the last part of a sequence number. The class takes 2 bits, the rank 20.
 const (
 	serialBits = 40
-	MostRanks  = 1 << 20
+	mostRanks  = 1 << 20
 )
 
 // sequence returns a sequence number that orders events of the same time: see the package comment.

@@ -27,7 +27,7 @@ func TestMessage(t *testing.T) {
 	const bytes = 1 << 20
 	wire := n.Bandwidth.Time(bytes)
 	for _, c := range []struct{ send, receive event.Time }{{0, 0}, {0, 5e9}, {7e6, 0}} {
-		m := NewMachine(n, 4)
+		m := machine(t, n, 4)
 		id := m.Message(7, 2, 1, bytes)
 		m.Start(id, 1, c.receive)
 		m.Start(id, 0, c.send)
@@ -56,7 +56,7 @@ func TestContention(t *testing.T) {
 	const bytes = 1 << 20
 	wire := n.Bandwidth.Time(bytes)
 	for _, pairs := range [][2][2]int{{{0, 1}, {0, 2}}, {{1, 0}, {2, 0}}} {
-		m := NewMachine(n, 3)
+		m := machine(t, n, 3)
 		for i, pair := range pairs {
 			id := m.Message(int64(i), pair[0], pair[1], bytes)
 			m.Start(id, 0, 0)
@@ -78,7 +78,7 @@ func TestContention(t *testing.T) {
 // Faults of the caller are errors or are named at the end.
 func TestMachineErrors(t *testing.T) {
 	s := build(t, schedule.AllReduce, "ring", schedule.Params{Ranks: 2, Count: 4})
-	m := NewMachine(sample, 4)
+	m := machine(t, sample, 4)
 	for _, members := range [][]int32{nil, {1}, {1, 1}, {1, 4}, {-1, 1}} {
 		if _, err := m.Collective(0, s, 4, members); err == nil {
 			t.Errorf("members %v were accepted", members)
@@ -181,7 +181,7 @@ func TestManyAtOnce(t *testing.T) {
 			jobs[i] = drawJob(rt, i, ranks)
 			members += len(jobs[i].members)
 		}
-		m := NewMachine(sample, ranks)
+		m := machine(t, sample, ranks)
 		list := runJobs(t, m, jobs)
 		if len(list) != members {
 			rt.Fatalf("%d members of %d ended", len(list), members)
@@ -206,7 +206,7 @@ func TestManyAtOnce(t *testing.T) {
 		if got := m.Result(); out != got.Bytes || in != got.Bytes {
 			rt.Fatalf("%d bytes leave, %d arrive, %d are counted", out, in, got.Bytes)
 		}
-		if again := runJobs(t, NewMachine(sample, ranks), jobs); !slices.Equal(again, list) {
+		if again := runJobs(t, machine(t, sample, ranks), jobs); !slices.Equal(again, list) {
 			rt.Fatalf("%+v, and again %+v", list, again)
 		}
 	})
@@ -222,7 +222,7 @@ func TestSubgroup(t *testing.T) {
 			}
 			s := must.Get(schedule.New(op, info.Name, variants[0]))(t)
 			want := must.Get(Run(s, 4, sample))(t)
-			m := NewMachine(sample, 8)
+			m := machine(t, sample, 8)
 			const late = 12345
 			for key, members := range [][]int32{{0, 2, 5, 7}, {1, 3, 4, 6}} {
 				id := must.Get(m.Collective(int64(key), s, 4, members))(t)

@@ -17,6 +17,9 @@ type member struct {
 	// receiving means that the member waits for the peers of step. Of these, seen have been received.
 	receiving bool
 	seen      int
+	paid      bool  // the overhead of the next message of the step has been spent
+	posted    int   // peers of the step to which a message has been posted
+	slow      int64 // factor of its own time in thousandths; 0: it is not slow
 	start     event.Time
 	now       event.Time
 	left      event.Time // when the bytes that the step sends have left
@@ -28,6 +31,9 @@ type member struct {
 
 // work lets a rank spend time of its own.
 func (k *member) work(d event.Time) {
+	if k.slow > 0 {
+		d = (d*event.Time(k.slow) + 999) / 1000
+	}
 	k.now += d
 	k.spent.Local += d
 }
@@ -52,6 +58,7 @@ func (m *Machine) begin(id, index int32, t event.Time) {
 	o := m.operations[id]
 	k := &o.members[index]
 	k.index, k.cause, k.started, k.start, k.now = index, index, true, t, t
+	k.slow = m.broken.ranks[o.rank(index)]
 	switch {
 	case o.schedule != nil:
 		k.steps = &o.pullers[index]
@@ -88,19 +95,22 @@ func (m *Machine) advance(o *operation, k *member, t event.Time) {
 		s := &k.step
 		switch {
 		case s.Op == schedule.Copy:
+			m.result.MemoryBytes += 2 * int64(s.Src.Len) * o.elem
 			k.work(m.copying.of(int64(s.Src.Len) * o.elem))
 		case s.Op == schedule.Reduce:
-			k.work(m.adding.of(int64(s.Src.Len) * o.elem))
+			m.reduce(o, k, int64(s.Src.Len))
 		case s.Op.Direct() && m.network.Load > 0:
 			k.work(m.network.access(s, int(k.index), o.elem))
 		default:
 			if !m.ahead && k.now > t {
-				m.queue.Push(event.Event{Time: k.now, Seq: sequence(progressClass, o.rank(k.index), o.serial), Kind: resume,
-					A: k.index, B: o.slot})
+				m.resumeLater(o, k)
 				return
 			}
-			k.fetched = false
-			if m.perform(o, k); k.receiving && !m.receive(o, k) {
+			if !m.perform(o, k, t) {
+				return
+			}
+			k.fetched, k.posted, k.seen = false, 0, 0
+			if k.receiving && !m.receive(o, k) {
 				return
 			}
 		}
@@ -129,49 +139,77 @@ func (n *Network) access(s *schedule.Step, id int, elem int64) event.Time {
 	return took
 }
 
-// perform starts a step and posts its messages.
-func (m *Machine) perform(o *operation, k *member) {
-	s, overhead := &k.step, m.network.Overhead
-	send := func(to int, what kind) (left, took event.Time) {
-		return m.post(k.now, message{operation: o.slot, from: k.index, to: int32(to), source: o.rank(k.index),
-			target: o.rank(int32(to)), cause: k.cause, kind: what, bytes: int64(s.Src.Len) * o.elem, spent: k.spent})
+// pay lets a member spend the overhead of a message. On a graph it returns false if the queue's time has not reached
+// the end of the overhead. The step is then continued at that time, because messages of others may take the same link
+// meanwhile.
+func (m *Machine) pay(o *operation, k *member, t event.Time) bool {
+	if !k.paid {
+		k.work(m.network.Overhead)
 	}
-	k.left, k.seen = 0, 0
+	if k.paid = m.routes != nil && k.now > t; k.paid {
+		m.resumeLater(o, k)
+	}
+	return !k.paid
+}
+
+// resumeLater continues the step of a member when the queue's time has reached the member's.
+func (m *Machine) resumeLater(o *operation, k *member) {
+	m.queue.Push(event.Event{Time: k.now, Seq: sequence(progressClass, o.rank(k.index), o.serial), Kind: resume,
+		A: k.index,
+		B: o.slot})
+}
+
+// perform starts a step and posts its messages. It returns false if it will be called again at a later time.
+func (m *Machine) perform(o *operation, k *member, t event.Time) bool {
+	s := &k.step
 	switch {
 	case s.Op.Sends(), s.Op == schedule.Put:
-		k.work(overhead)
+		if !m.pay(o, k, t) {
+			return false
+		}
 		what := data
 		if s.Op == schedule.Put {
 			what = written
 		}
 		k.leftSpent, k.leftCause = k.spent, k.cause
-		left, took := send(s.To.First, what)
+		left, took := m.send(o, k, s.To.First, what)
 		k.left, k.leftSpent.Wire = left, k.leftSpent.Wire+took
 		if k.receiving = s.Op.Receives(); !k.receiving {
 			k.awaitLeft()
 		}
+		return true
 	case s.Op == schedule.Signal:
-		first := true
-		for i := range s.To.N {
-			if to := s.To.At(i); to != int(k.index) {
-				if first || m.network.Load == 0 { // in shared memory one flag serves all peers
-					k.work(overhead)
-				}
-				first = false
-				send(to, flag)
-			}
-		}
+		return m.sendAll(o, k, t, s.To, flag)
 	case s.Op == schedule.Get, s.Op == schedule.GetReduce:
-		for i := range s.From.N {
-			if from := s.From.At(i); from != int(k.index) {
-				k.work(overhead)
-				send(from, request)
-			}
+		if !m.sendAll(o, k, t, s.From, request) {
+			return false
 		}
-		k.receiving = true
-	default:
-		k.receiving = true
 	}
+	k.receiving = true
+	return true
+}
+
+// sendAll sends a message to each of a set of peers. It returns false if it will be called again at a later time.
+func (m *Machine) sendAll(o *operation, k *member, t event.Time, peers schedule.Peers, what kind) bool {
+	for first := true; k.posted < peers.N; k.posted++ {
+		to := peers.At(k.posted)
+		if to == int(k.index) {
+			continue
+		}
+		oneForAll := what == flag && m.network.Load > 0 // in shared memory one flag serves all peers
+		if (first || !oneForAll) && !m.pay(o, k, t) {
+			return false
+		}
+		first = false
+		m.send(o, k, to, what)
+	}
+	return true
+}
+
+// send posts a message of a member's step.
+func (m *Machine) send(o *operation, k *member, to int, what kind) (left, took event.Time) {
+	return m.post(k.now, message{operation: o.slot, from: k.index, to: int32(to), source: o.rank(k.index),
+		target: o.rank(int32(to)), cause: k.cause, kind: what, bytes: int64(k.step.Src.Len) * o.elem, spent: k.spent})
 }
 
 // awaitLeft lets a member wait until the bytes of its step have left.
@@ -196,14 +234,22 @@ func (m *Machine) receive(o *operation, k *member) bool {
 	}
 	k.receiving = false
 	k.awaitLeft()
-	bytes := int64(s.Dst.Len) * o.elem
+	k.left = 0
 	switch s.Op {
 	case schedule.RecvReduce, schedule.SendRecvReduce:
-		k.work(m.adding.of(bytes))
+		m.reduce(o, k, int64(s.Dst.Len))
 	case schedule.GetReduce:
-		k.work(m.adding.of(bytes * int64(s.From.N-1)))
+		m.reduce(o, k, int64(s.Dst.Len)*int64(s.From.N-1))
 	}
 	return true
+}
+
+// reduce lets a member add so many elements to others. Each addition reads two elements and writes one.
+func (m *Machine) reduce(o *operation, k *member, elements int64) {
+	bytes := elements * o.elem
+	m.result.Ops += elements
+	m.result.MemoryBytes += 3 * bytes
+	k.work(m.adding.of(bytes))
 }
 
 // take receives the first message from a member of the kind that the step waits for.

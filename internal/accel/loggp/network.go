@@ -4,10 +4,12 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"math/bits"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/graph"
 	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 )
@@ -23,23 +25,20 @@ type Network struct {
 	// Rates for ranks that share a memory; Load is 0 if they do not. Load is for data that no peer has written
 	// during the call, Fetch for data that a peer has written, Store for writes.
 	Load, Fetch, Store Rate
+	// Graph has the links of the network. nil: the network is flat. Latency and Bandwidth are for flat networks only.
+	Graph  *graph.Graph
+	Energy Energy
+	Faults []Fault
 }
 
 // Rate is a rate in bytes per millisecond, a millionth of a GB/s.
-type Rate int64
+type Rate = graph.Rate
 
-// Time returns how long a number of bytes takes, rounded up to whole picoseconds.
-func (r Rate) Time(bytes int64) event.Time {
-	if r == 0 {
-		return 0
-	}
-	const millisecond = uint64(1000 * event.Microsecond)
-	high, low := bits.Mul64(uint64(bytes), millisecond)
-	whole, rest := bits.Div64(high, low, uint64(r))
-	if rest > 0 {
-		whole++
-	}
-	return event.Time(whole)
+// Energy is how much energy the parts of a machine take, in femtojoules; 0: not given.
+type Energy struct {
+	Link   int64 // for each byte on a link of a flat network; the links of a graph have their own
+	Memory int64 // for each byte that is read from memory or written to it
+	Op     int64 // for each arithmetic operation
 }
 
 //go:embed network.yaml
@@ -63,50 +62,162 @@ func Load(path string) (Network, error) {
 	return Parse(path, data)
 }
 
-// Bounds of the values in a file: a second, 1 MB/s and 1,000 TB/s.
-const (
-	maxNS   = 1e9
-	minRate = 1e3
-	maxRate = 1e12
-)
-
-// Parse reads the text of a network file; name appears in errors. All faults are reported at once, each
-// with line and column.
+// Parse reads the text of a network file; name appears in errors. The file describes a flat network, a graph
+// (graph.Keys), or a network in the format of ASTRA-sim's analytical backend. All faults are reported at once,
+// each with line and column.
 func Parse(name string, data []byte) (Network, error) {
 	r, root := yamlfile.Parse(name, data, "network", "name, latency_ns, overhead_ns, gap_ns and bandwidth_gbs")
 	if root == nil {
 		return Network{}, r.Err()
 	}
-	var n Network
-	ns := func(key string, into *event.Time) yamlfile.Field {
-		return yamlfile.Field{Key: key, Read: func(node yamlfile.Node, what string) {
-			v, _ := r.Decimal(node, what, 3, 0, maxNS*1000)
-			*into = event.Time(v)
-		}}
+	f := &networkFile{Reader: r, keys: map[string]yamlfile.Node{}}
+	for _, e := range r.Peek(root) {
+		f.keys[e.Key] = e.Value
 	}
-	rate := func(key string, into *Rate, optional bool) yamlfile.Field {
-		return yamlfile.Field{Key: key, Optional: optional, Read: func(node yamlfile.Node, what string) {
-			least := int64(minRate)
-			if optional {
-				least = 0
-			}
-			v, _ := r.Decimal(node, what, 6, least, maxRate)
-			*into = Rate(v)
-		}}
+	switch has := func(key string) bool { return f.keys[key] != nil }; {
+	case slices.ContainsFunc(graph.AstraKeys, has):
+		f.astra(root)
+	case slices.ContainsFunc(graph.Keys(), has):
+		f.graph(root)
+	default:
+		f.flat(root)
 	}
-	r.Struct(root, "the network",
-		yamlfile.Field{Key: "name", Read: func(node yamlfile.Node, what string) {
-			if s, ok := r.Text(node, what); ok {
-				n.Name = s.Text
-			}
-		}},
-		ns("latency_ns", &n.Latency), ns("overhead_ns", &n.Overhead), ns("gap_ns", &n.Gap),
-		rate("bandwidth_gbs", &n.Bandwidth, false), rate("reduce_gbs", &n.Reduce, true), rate("copy_gbs", &n.Copy, true))
 	if err := r.Err(); err != nil {
 		return Network{}, err
 	}
-	if n.Name == "" {
+	if f.network.Name == "" {
 		return Network{}, errors.New(name + ": the network has no name")
 	}
-	return n, nil
+	return f.network, nil
+}
+
+// networkFile reads a network file.
+type networkFile struct {
+	*yamlfile.Reader
+	keys    map[string]yamlfile.Node // of the root
+	network Network
+}
+
+func (f *networkFile) flat(root yamlfile.Node) {
+	n := &f.network
+	f.Struct(root, "the network", append(f.common(), f.name(), f.ns("latency_ns", &n.Latency),
+		f.ns("overhead_ns", &n.Overhead), f.ns("gap_ns", &n.Gap), f.rate("bandwidth_gbs", &n.Bandwidth, false),
+		f.energy("pj_per_byte", &n.Energy.Link))...)
+}
+
+func (f *networkFile) graph(root yamlfile.Node) {
+	fields := append(f.common(), f.name())
+	found := ""
+	for _, key := range graph.Keys() {
+		fields = append(fields, yamlfile.Field{Key: key, Optional: true, Read: func(node yamlfile.Node, what string) {
+			if found != "" {
+				f.Fault(node, "the network has %s already: %s would be a second one", found, what)
+				return
+			}
+			found, f.network.Graph = what, graph.Read(f.Reader, what, node)
+		}})
+	}
+	f.Struct(root, "the network", append(fields, f.ends()...)...)
+}
+
+// astra reads a file in ASTRA-sim's format. Such a file has no name, so it gets one; our own keys may be added to it.
+func (f *networkFile) astra(root yamlfile.Node) {
+	f.network.Name = "astra-sim"
+	name := f.name()
+	name.Optional = true
+	fields := append(append(f.common(), name), f.ends()...)
+	for _, key := range graph.AstraKeys {
+		fields = append(fields, yamlfile.Field{Key: key, Read: func(yamlfile.Node, string) {}})
+	}
+	if f.Struct(root, "the network", fields...); f.Err() == nil {
+		f.network.Graph = graph.ReadAstra(f.Reader, root, f.keys)
+	}
+}
+
+func (f *networkFile) name() yamlfile.Field {
+	return yamlfile.Field{Key: "name", Read: func(node yamlfile.Node, what string) {
+		if s, ok := f.Text(node, what); ok {
+			f.network.Name = s.Text
+		}
+	}}
+}
+
+// ends returns the fields of the ranks' ends, which a graph need not have.
+func (f *networkFile) ends() []yamlfile.Field {
+	overhead, gap := f.ns("overhead_ns", &f.network.Overhead), f.ns("gap_ns", &f.network.Gap)
+	overhead.Optional, gap.Optional = true, true
+	return []yamlfile.Field{overhead, gap}
+}
+
+// common returns the fields that all networks may have.
+func (f *networkFile) common() []yamlfile.Field {
+	n := &f.network
+	return []yamlfile.Field{f.rate("reduce_gbs", &n.Reduce, true), f.rate("copy_gbs", &n.Copy, true),
+		f.energy("memory_pj_per_byte", &n.Energy.Memory), f.energy("pj_per_op", &n.Energy.Op), f.faults()}
+}
+
+func (f *networkFile) ns(key string, into *event.Time) yamlfile.Field {
+	return yamlfile.Field{Key: key, Read: func(node yamlfile.Node, what string) {
+		v, _ := f.Decimal(node, what, 3, 0, graph.MaxNS*1000)
+		*into = event.Time(v)
+	}}
+}
+
+func (f *networkFile) rate(key string, into *Rate, optional bool) yamlfile.Field {
+	return yamlfile.Field{Key: key, Optional: optional, Read: func(node yamlfile.Node, what string) {
+		least := int64(graph.MinRate)
+		if optional {
+			least = 0
+		}
+		v, _ := f.Decimal(node, what, 6, least, graph.MaxRate)
+		*into = Rate(v)
+	}}
+}
+
+func (f *networkFile) energy(key string, into *int64) yamlfile.Field {
+	return yamlfile.Field{Key: key, Optional: true, Read: func(node yamlfile.Node, what string) {
+		*into, _ = f.Decimal(node, what, 3, 0, graph.MaxEnergy)
+	}}
+}
+
+// faults returns the field of the network's faults, in the notation of the options.
+func (f *networkFile) faults() yamlfile.Field {
+	return yamlfile.Field{Key: "faults", Optional: true, Read: func(node yamlfile.Node, what string) {
+		var fields []yamlfile.Field
+		for _, kind := range FaultKinds() {
+			key := strings.ReplaceAll(kind.Name, "-", "_")
+			fields = append(fields, yamlfile.Field{Key: key, Optional: true, Read: func(node yamlfile.Node, what string) {
+				items := []yamlfile.Node{node}
+				if f.IsList(node) {
+					items, _ = f.List(node, what)
+				}
+				for _, item := range items {
+					f.fault(kind.Name, item, what)
+				}
+			}})
+		}
+		f.Struct(node, what, fields...)
+	}}
+}
+
+// fault reads a fault. YAML takes 3:2x without quotes for a mapping in some places, so both forms are read.
+func (f *networkFile) fault(kind string, node yamlfile.Node, what string) {
+	var texts []string
+	if f.IsMapping(node) {
+		entries, _ := f.Mapping(node, what)
+		for _, e := range entries {
+			if s, ok := f.Text(e.Value, what); ok {
+				texts = append(texts, e.Key+":"+s.Text)
+			}
+		}
+	} else if s, ok := f.Text(node, what); ok {
+		texts = append(texts, s.Text)
+	}
+	for _, text := range texts {
+		faults, err := ParseFaults(kind, text)
+		if err != nil {
+			f.Fault(node, "%s: %v", what, err)
+		}
+		f.network.Faults = append(f.network.Faults, faults...)
+	}
 }

@@ -20,7 +20,7 @@ func replayed(t testing.TB, ranks int, algorithm string, nodes func(rank int) []
 		traces = append(traces, trace(rank, nodes(rank)...))
 	}
 	w := must.Get(load(Options{}, traces...))(t)
-	m := loggp.NewMachine(ideal, ranks)
+	m := must.Get(loggp.NewMachine(ideal, ranks))(t)
 	return must.Get(w.Run(OnNetwork(m, Choice(algorithm))))(t), m
 }
 
@@ -112,7 +112,7 @@ func BenchmarkScale(b *testing.B) {
 			traces[rank] = tr
 		}
 		w := must.Get(load(Options{}, traces...))(b)
-		m := loggp.NewMachine(ideal, ranks)
+		m := must.Get(loggp.NewMachine(ideal, ranks))(b)
 		r := must.Get(w.Run(OnNetwork(m, Choice(Auto))))(b)
 		b.ReportMetric(float64(w.Nodes()), "nodes")
 		b.ReportMetric(float64(m.Result().Messages), "messages")

@@ -1,0 +1,59 @@
+package graph
+
+import (
+	"fmt"
+
+	"github.com/kernbench/kernbench/internal/base/yamlfile"
+)
+
+// readRails reads a rail-optimised network. The ranks of a node are connected to the switch of its island. Rank i of
+// every node is also connected to a leaf switch of rail i, which serves nodes_per_leaf nodes. Every leaf is connected
+// to every spine. Without spines, rails are connected only through the islands, and ranks forward messages.
+func readRails(f *file, n yamlfile.Node, what string) *builder {
+	var nodes, per, leafNodes, spines int
+	var island, rail, spine Spec
+	var over int64
+	given := false
+	up := yamlfile.Field{Key: "spine", Read: func(n yamlfile.Node, what string) {
+		f.Struct(n, what, optional(f.rate("bandwidth_gbs", &spine.Rate)), f.ns("latency_ns", &spine.Latency),
+			f.energy(&spine), f.share(&over))
+		if given = true; spine.Rate > 0 && over > 0 {
+			f.Fault(n, "%s: bandwidth_gbs and oversubscription exclude each other", what)
+		}
+	}}
+	f.Struct(n, what, f.whole("nodes", &nodes, 1, maxRanks), f.whole("ranks_per_node", &per, 1, 1024),
+		optional(f.whole("nodes_per_leaf", &leafNodes, 1, maxRanks)), optional(f.whole("spines", &spines, 0, 4096)),
+		f.link("island", &island), f.link("rail", &rail), optional(up))
+	if !f.fits(n, what, maxRanks, max(nodes, 1), max(per, 1)) {
+		return nil
+	}
+	if leafNodes == 0 {
+		leafNodes = nodes
+	}
+	leaves := (nodes + leafNodes - 1) / leafNodes
+	switch {
+	case given != (spines > 0):
+		f.Fault(n, `%s: the keys "spines" (how many) and "spine" (the links to them) belong together`, what)
+		return nil
+	case spines == 0 && leaves > 1:
+		f.Fault(n, "%s: %d leaves of a rail need spines", what, leaves)
+		return nil
+	case spines > 0 && spine.Rate == 0:
+		spine.Rate = max(1, rail.Rate*Rate(leafNodes)*1000/Rate(max(over, 1000))/Rate(spines))
+	}
+	b := newBuilder(nodes * per)
+	islands, leaf := b.switches("island", nodes), b.switches("leaf", per*leaves)
+	spine0 := b.switches("spine", spines)
+	for rank := range b.Ranks {
+		node, i := rank/per, rank%per
+		b.connect("island", int32(rank), islands+int32(node), island)
+		b.connect("rail", int32(rank), leaf+int32(i*leaves+node/leafNodes), rail)
+	}
+	for i := range per * leaves {
+		for j := range spines {
+			b.connect("spine", leaf+int32(i), spine0+int32(j), spine)
+		}
+	}
+	b.Text = fmt.Sprintf("%d nodes of %d ranks on rails with %d leaves and %d spines", nodes, per, per*leaves, spines)
+	return b
+}
