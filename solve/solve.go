@@ -109,7 +109,7 @@ func (s *System) checkSuitable(outline Problem) error {
 		if _, err := s.solver(0); err != nil {
 			return err
 		}
-		if err := s.precond.CheckMultigrid(s.spec.Multigrid); err != nil {
+		if err := precondition.CheckMultigrid(s.precond, s.spec.Multigrid); err != nil {
 			return err
 		}
 		return s.precond.Check(outline, s.parts.Traits)

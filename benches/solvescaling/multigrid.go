@@ -22,9 +22,6 @@ const (
 	coarsestAxis   = "coarsest"
 )
 
-// tuningAxes lists these axes.
-var tuningAxes = []string{smootherAxis, sweepsAxis, cycleAxis, coarseningAxis, strengthAxis, aggressiveAxis, coarsestAxis}
-
 // multigridAxes declares the axes that tune gmg and amg.
 func multigridAxes() []bench.Clause {
 	d := precondition.DefaultMultigrid
@@ -76,7 +73,7 @@ func checkMultigrid(p point.Point) error {
 	if err != nil {
 		return err
 	}
-	if err := pre.CheckMultigrid(settings); err != nil {
+	if err := precondition.CheckMultigrid(pre, settings); err != nil {
 		return err
 	}
 	return checkContrast(p)

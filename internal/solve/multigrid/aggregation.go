@@ -12,7 +12,7 @@ import (
 func init() {
 	register(precondition.Preconditioner{Name: "amg",
 		Help:  "algebraic multigrid: smoothed aggregation, or classical coarsening where couplings differ widely",
-		Needs: krylov.SymmetricDefinite, Levels: precondition.AlgebraicLevels}, newAlgebraic)
+		Needs: krylov.SymmetricDefinite, Levels: precondition.Tunable | precondition.AlgebraicLevels}, newAlgebraic)
 }
 
 // oneSided is the share of couplings that are strong for one of the two rows only, from which on classical coarsening

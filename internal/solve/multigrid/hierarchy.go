@@ -180,7 +180,8 @@ func register(p precondition.Preconditioner, choose choice) {
 	for _, format := range []sparse.Format{sparse.Compressed, sparse.Single} {
 		q := p
 		if format == sparse.Single {
-			q.Name, q.Help, q.Single = p.Name+"-f32", "the same with values in single precision", true
+			q.Name, q.Help = p.Name+"-f32", "the same with values in single precision"
+			q.Levels |= precondition.SingleLevels
 		}
 		q.New = func(l *precondition.Local) (krylov.Operator, error) { return build(l, choose, format) }
 		precondition.Preconditioners.Register(q)

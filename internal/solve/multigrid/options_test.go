@@ -21,7 +21,7 @@ func combinations(p precondition.Preconditioner, fn func(m precondition.Multigri
 						for _, coarsest := range precondition.CoarsestSolvers {
 							m := precondition.Multigrid{Smoother: smoother, Sweeps: sweeps, Cycle: cycle, Coarsening: coarsening,
 								Aggressive: aggressive, Coarsest: coarsest}
-							if p.CheckMultigrid(m) == nil {
+							if precondition.CheckMultigrid(p, m) == nil {
 								fn(m)
 							}
 						}

@@ -135,18 +135,18 @@ func (m Multigrid) Valid() error {
 	return nil
 }
 
-// Levels is the kind of hierarchy of a preconditioner.
+// Levels describes the hierarchy of a preconditioner. Zero means that it has none that can be tuned.
 type Levels uint8
 
-// The kinds of hierarchy.
+// The properties of a hierarchy.
 const (
-	NoLevels        Levels = iota // no hierarchy that can be tuned
-	GridLevels                    // levels from the grid
-	AlgebraicLevels               // levels from the couplings of the matrix
+	Tunable         Levels = 1 << iota // its cycle can be tuned
+	AlgebraicLevels                    // its levels come from the couplings of the matrix, and can be tuned too
+	SingleLevels                       // its values are stored in single precision
 )
 
 // CheckMultigrid returns an error if the preconditioner does not have a setting that differs from its default.
-func (p Preconditioner) CheckMultigrid(m Multigrid) error {
+func CheckMultigrid(p Preconditioner, m Multigrid) error {
 	if err := m.Valid(); err != nil {
 		return err
 	}
@@ -154,19 +154,19 @@ func (p Preconditioner) CheckMultigrid(m Multigrid) error {
 	switch all, algebraic := m.Changed(false), m.Changed(true); {
 	case len(all) == 0:
 		return nil
-	case p.Levels == NoLevels:
-		return fmt.Errorf("preconditioner %s has no %s: use %s", p.Name, changed(all), changed(withLevels(GridLevels)))
-	case p.Levels == GridLevels && len(algebraic) > 0:
+	case p.Levels&Tunable == 0:
+		return fmt.Errorf("preconditioner %s has no %s: use %s", p.Name, changed(all), changed(withLevels(Tunable)))
+	case p.Levels&AlgebraicLevels == 0 && len(algebraic) > 0:
 		return fmt.Errorf("preconditioner %s takes its levels from the grid and has no %s: use %s", p.Name,
 			changed(algebraic), changed(withLevels(AlgebraicLevels)))
-	case p.Single && m.Smoother == SmoothGaussSeidel:
+	case p.Levels&SingleLevels != 0 && m.Smoother == SmoothGaussSeidel:
 		return fmt.Errorf("preconditioner %s works in single precision, but %s only in double: leave out the -f32", p.Name,
 			SmoothGaussSeidel)
 	}
 	return nil
 }
 
-// withLevels lists the preconditioners with at least the given kind of hierarchy.
-func withLevels(least Levels) []string {
-	return Preconditioners.NamesWhere(func(p Preconditioner) bool { return p.Levels >= least })
+// withLevels lists the preconditioners whose hierarchy has a property.
+func withLevels(property Levels) []string {
+	return Preconditioners.NamesWhere(func(p Preconditioner) bool { return p.Levels&property != 0 })
 }

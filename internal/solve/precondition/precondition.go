@@ -22,8 +22,7 @@ type Preconditioner struct {
 	Name, Help string
 	Needs      krylov.Requirement // required kind of matrix
 	Grid       bool               // needs a problem whose rows are the points of a grid
-	Levels     Levels             // hierarchy that Local.Multigrid tunes
-	Single     bool               // stores its values in single precision
+	Levels     Levels             // its hierarchy, if Local.Multigrid tunes one
 	// Suits returns an error if the preconditioner cannot work on a problem for other reasons than Needs and Grid. It may
 	// be nil.
 	Suits func(p sparse.Problem) error

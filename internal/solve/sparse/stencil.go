@@ -328,7 +328,7 @@ func NewGridVariable(grid Grid, seed uint64) (Problem, error) {
 }
 
 // VariableOf returns the grid of a problem with variable coefficients, the steps from a point to the columns of its row
-// in ascending order, and the seed of the coefficients. ok is false for any other problem, and for another contrast than
+// in ascending order, and the seed of the coefficients. ok is false for any other problem, and if the contrast is not
 // the default.
 func VariableOf(p Problem) (grid Grid, steps [][3]int, seed uint64, ok bool) {
 	v, ok := p.(*variable)
