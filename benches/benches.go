@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/benches/ncclctasweep"
 	"github.com/kernbench/kernbench/benches/predict"
 	"github.com/kernbench/kernbench/benches/solvescaling"
+	"github.com/kernbench/kernbench/benches/workload"
 )
 
 // All returns every built-in bench, in the order `kernbench list` shows them.
@@ -33,6 +34,7 @@ func All() []*bench.Bench {
 		gemmallreduce.Bench(),
 		milestone1h.CCL(),
 		milestone1h.GEMM(),
+		workload.Bench(),
 		accelwhatif.Bench(),
 		llmimpact.Bench(),
 		predict.Bench(),

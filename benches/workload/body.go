@@ -1,0 +1,112 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/machine"
+	"github.com/kernbench/kernbench/internal/accel/loggp"
+	"github.com/kernbench/kernbench/internal/workload/replay"
+)
+
+// body replays a point. On a flat network there is only rank 0, which stands for all ranks.
+func body(_ context.Context, s *bench.State) error {
+	s.Phase("reading")
+	o, err := settings(s.Point(), s.Point())
+	if err != nil {
+		return err
+	}
+	traces, err := load(s.Str(traceOption))
+	if err != nil {
+		return err
+	}
+	w, err := replay.New(traces, o)
+	if err != nil {
+		return err
+	}
+	chosen, err := machine.Describe(s)
+	if err != nil {
+		return err
+	}
+	s.Phase("replaying")
+	s.Kind(bench.Simulated)
+	return onNetwork(s, w, chosen)
+}
+
+// onNetwork replays a workload on a simulated network.
+func onNetwork(s *bench.State, w *replay.Workload, chosen machine.Chosen) error {
+	n := loggp.Default()
+	if chosen.File != "" {
+		var err error
+		if n, err = loggp.Load(chosen.File); err != nil {
+			return err
+		}
+	}
+	m, err := loggp.NewMachine(n, w.Ranks())
+	if err != nil {
+		return err
+	}
+	network := replay.OnNetwork(m, replay.Choice(s.Str(algorithmAxis)))
+	r, err := w.Run(network)
+	if err != nil {
+		return err
+	}
+	record(s, w, r)
+	s.Detail("network", chosen.Text)
+	s.Detail("algorithms", network.Used())
+	s.Record("messages", float64(m.Result().Messages))
+	s.Record("bytes", float64(m.Result().Bytes))
+	s.Detail("busiest_links", busiest(m.Links(), r.Time))
+	return writeFiles(s, r)
+}
+
+// pointName adds the coordinates of the point to the stem of a file name.
+func pointName(s *bench.State, stem string) string {
+	for _, c := range s.Point() {
+		switch c.Name {
+		case algorithmAxis:
+		case streamsAxis, commStreamsAxis, flopsAxis:
+			if v := c.Value.String(); v == "0" || v == "1" {
+				continue // the default
+			}
+		case traceOption, machine.Option, machine.Arrangement:
+			if !machine.Swept(c.Value) && c.Name != traceOption {
+				continue
+			}
+		default:
+			continue
+		}
+		if text := c.Value.String(); text != "" {
+			stem += "-" + strings.Map(plain, filepath.Base(text))
+		}
+	}
+	return stem
+}
+
+// plain replaces runes that are awkward in file names.
+func plain(r rune) rune {
+	if strings.ContainsRune(`:/\ *?"'<>|`, r) {
+		return '_'
+	}
+	return r
+}
+
+// writeFiles writes the timeline and the traces of a point, if they were asked for.
+func writeFiles(s *bench.State, r *replay.Result) error {
+	if file := s.Str(perfettoOption); file != "" {
+		ext := filepath.Ext(file)
+		name := pointName(s, strings.TrimSuffix(file, ext)) + ext
+		out, err := os.Create(name)
+		if err != nil {
+			return fmt.Errorf("--%s: %w", perfettoOption, err)
+		}
+		if err := writeTimeline(out, r); err != nil {
+			return fmt.Errorf("--%s %s: %w", perfettoOption, name, err)
+		}
+	}
+	return nil
+}

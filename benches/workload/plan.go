@@ -1,0 +1,143 @@
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/workload/replay"
+)
+
+// summary is what planning needs to know about a workload.
+type summary struct {
+	ranks, nodes, messages int
+	calls                  map[replay.SizedCall]int
+	notes                  []string
+}
+
+// summaries caches the summaries by point, because planning asks several times.
+var summaries sync.Map // from a string to *summary
+
+// summaryOf reads and matches the traces of a point.
+func summaryOf(p, options bench.Point) (*summary, error) {
+	prefix := prefixOf(p, options)
+	o, err := settings(p, options)
+	if err != nil {
+		return nil, err
+	}
+	state := ""
+	if prefix != "" {
+		if state, err = fileState(prefix); err != nil {
+			return nil, fmt.Errorf("--%s: %w", traceOption, err)
+		}
+	}
+	key := fmt.Sprint(prefix, state, o)
+	if s, ok := summaries.Load(key); ok {
+		return s.(*summary), nil
+	}
+	traces, err := load(prefix)
+	if err != nil {
+		return nil, err
+	}
+	w, err := replay.New(traces, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &summary{w.Ranks(), w.Nodes(), w.Messages(), w.Calls(), w.Notes()}
+	summaries.Store(key, s)
+	return s, nil
+}
+
+// has returns an error if no collective has the algorithm.
+func (s *summary) has(algorithm string) error {
+	if algorithm == replay.Auto || len(s.calls) == 0 {
+		return nil
+	}
+	var missing []string
+	for c := range s.calls {
+		_, err := replay.Schedule(c, algorithm)
+		if err == nil {
+			return nil
+		}
+		missing = append(missing, fmt.Sprintf("%s of %d ranks", c.Collective, c.Ranks))
+	}
+	slices.Sort(missing)
+	return fmt.Errorf("--%s %s: no collective of the traces has this algorithm: %s", algorithmAxis, algorithm,
+		strings.Join(slices.Compact(missing), ", "))
+}
+
+// The cost of a replay, measured (docs/workload.md): of a node and of a message.
+const (
+	nodeNS, nodeBytes       = 4000, 900
+	messageNS, messageBytes = 700, 24
+	baseBytes               = 40 << 20
+	mostSeconds, mostBytes  = 500, 32 << 30
+	mostMessages            = mostSeconds * 1_000_000_000 / messageNS
+)
+
+// cost is an estimate of what a replay takes.
+type cost struct {
+	messages       int64
+	seconds, bytes float64
+}
+
+// cost estimates the replay with an algorithm.
+func (s *summary) cost(algorithm string) cost {
+	choose := replay.Choice(algorithm)
+	c := cost{messages: int64(s.messages)}
+	for call, times := range s.calls {
+		built, err := replay.Schedule(call, choose(call))
+		if err != nil {
+			continue
+		}
+		n := schedule.Messages(built, mostMessages)
+		c.messages = min(c.messages+n*int64(times), 1<<60)
+		c.seconds += float64(n) * messageNS / 1e9 // the proof
+	}
+	c.seconds += float64(c.messages)*messageNS/1e9 + float64(s.nodes)*nodeNS/1e9
+	c.bytes = baseBytes + float64(s.nodes)*nodeBytes + float64(min(c.messages, 1<<24))*messageBytes
+	return c
+}
+
+// text describes the workload and its cost.
+func (s *summary) text(c cost) string {
+	took := "less than a second"
+	if c.seconds >= 1 {
+		took = fmt.Sprintf("about %.0f s", c.seconds)
+	}
+	return fmt.Sprintf("the traces have %s and %s, and the replay sends about %s messages: %s of one core and %.1f GiB",
+		unit.Plural(s.ranks, "rank"), unit.Plural(s.nodes, "node"), unit.FormatSI(float64(c.messages)), took,
+		c.bytes/(1<<30))
+}
+
+// tooLarge returns an error if the replay would take too long or too much memory.
+func (s *summary) tooLarge(p bench.Point) error {
+	c := s.cost(p.At(algorithmAxis).String())
+	if c.seconds <= mostSeconds && c.bytes <= mostBytes {
+		return nil
+	}
+	return fmt.Errorf("%s; at most %d s and %d GiB are simulated: take fewer ranks or an algorithm with fewer messages",
+		s.text(c), mostSeconds, mostBytes>>30)
+}
+
+// noteCost returns a decl.Note about the size of the workload.
+func noteCost(p, options bench.Point) error {
+	s, err := summaryOf(p, options)
+	if err != nil || prefixOf(p, options) == "" {
+		return nil
+	}
+	return decl.Note(s.text(s.cost(p.At(algorithmAxis).String())))
+}
+
+// noteUnused returns a decl.Note that lists what of the traces has no effect.
+func noteUnused(p, options bench.Point) error {
+	if s, err := summaryOf(p, options); err == nil && len(s.notes) > 0 {
+		return decl.Note("in the traces: " + strings.Join(s.notes, "; "))
+	}
+	return nil
+}

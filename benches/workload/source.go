@@ -1,0 +1,155 @@
+package workload
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"weak"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/base/infile"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/workload/chakra"
+	"github.com/kernbench/kernbench/internal/workload/replay"
+)
+
+// optionOr returns the value of an axis, or of an option that is not swept.
+func optionOr(p, options bench.Point, name string) point.Value {
+	if v, swept := p.Get(name); swept {
+		return v
+	}
+	return options.At(name)
+}
+
+// prefixOf returns the prefix of the traces, or "" for the built-in example.
+func prefixOf(p, options bench.Point) string { return optionOr(p, options, traceOption).String() }
+
+// settings returns the options of the replay.
+func settings(p, options bench.Point) (replay.Options, error) {
+	o := replay.Options{Streams: int(p.At(streamsAxis).Int()), CommStreams: int(p.At(commStreamsAxis).Int()),
+		Flops: p.At(flopsAxis).Float(), MemoryBandwidth: options.At(memoryOption).Float()}
+	file := bench.FilePath(p, options, groupsOption)
+	if file == "" {
+		return o, nil
+	}
+	data, err := infile.Read(file, infile.Table)
+	if err == nil {
+		err = json.Unmarshal(data, &o.Groups)
+	}
+	if err != nil {
+		return o, fmt.Errorf(`--%s %s: want {"NAME": [RANK, ...]}: %w`, groupsOption, file, err)
+	}
+	return o, nil
+}
+
+// source is a set of traces that was read, with the sizes and times of its files.
+type source struct {
+	traces []*chakra.Trace
+	state  string
+}
+
+// lastRead holds the traces that were read last, unless their memory was needed for something else. Planning reads
+// the same traces for every point.
+var lastRead struct {
+	sync.Mutex
+	prefix string
+	source weak.Pointer[source]
+}
+
+// load returns the traces of a prefix, or the built-in example.
+func load(prefix string) ([]*chakra.Trace, error) {
+	if prefix == "" {
+		return example(), nil
+	}
+	state, err := fileState(prefix)
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", traceOption, err)
+	}
+	lastRead.Lock()
+	defer lastRead.Unlock()
+	if s := lastRead.source.Value(); s != nil && lastRead.prefix == prefix && s.state == state {
+		return s.traces, nil
+	}
+	traces, err := chakra.Read(prefix)
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", traceOption, err)
+	}
+	s := &source{traces, state}
+	lastRead.prefix, lastRead.source = prefix, weak.Make(s)
+	return s.traces, nil
+}
+
+// fileState returns a text that changes when a trace changes.
+func fileState(prefix string) (string, error) {
+	files, err := chakra.Files(prefix)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(sum, file, info.Size(), info.ModTime().UnixNano())
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+}
+
+// contentHashes identifies the contents of the traces.
+func contentHashes(p, options bench.Point) map[string]string {
+	prefix := prefixOf(p, options)
+	files, err := chakra.Files(prefix)
+	if prefix == "" || err != nil {
+		return nil // validate reports it
+	}
+	sum := sha256.New()
+	for _, file := range files {
+		f, err := infile.Open(file, infile.Trace)
+		if err != nil {
+			return nil
+		}
+		_, err = io.Copy(sum, f)
+		f.Close()
+		if err != nil {
+			return nil
+		}
+		fmt.Fprintln(sum, file)
+	}
+	return map[string]string{"the traces " + prefix: fmt.Sprintf("%x", sum.Sum(nil))}
+}
+
+// example returns a step of data-parallel training on 8 ranks: four layers forward and backward, whose gradients are
+// all-reduced while the earlier layers compute, and an update at the end.
+func example() []*chakra.Trace {
+	const ranks, layers = 8, 4
+	traces := make([]*chakra.Trace, ranks)
+	for rank := range traces {
+		t := &chakra.Trace{Rank: rank}
+		id := uint64(0)
+		last := []uint64(nil)
+		compute := func(name string, d event.Time, deps []uint64) []uint64 {
+			id++
+			t.Nodes = append(t.Nodes, chakra.Node{ID: id, Name: name, Type: chakra.Comp, Duration: d, DataDeps: deps})
+			return []uint64{id}
+		}
+		for l := range layers {
+			last = compute(fmt.Sprintf("forward %d", l), 100*event.Microsecond, last)
+		}
+		var gradients []uint64
+		for l := layers - 1; l >= 0; l-- {
+			last = compute(fmt.Sprintf("backward %d", l), 200*event.Microsecond, last)
+			id++
+			t.Nodes = append(t.Nodes, chakra.Node{ID: id, Name: fmt.Sprintf("gradients %d", l), Type: chakra.Coll,
+				Collective: chakra.AllReduce, Bytes: 16 << 20, Group: "dp", DataDeps: last})
+			gradients = append(gradients, id)
+		}
+		compute("update", 50*event.Microsecond, gradients)
+		traces[rank] = t
+	}
+	return traces
+}

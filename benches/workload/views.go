@@ -1,0 +1,226 @@
+package workload
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/machine"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+)
+
+// drawnActivities lists what ranks do, in the order of legends.
+var drawnActivities = []string{"compute", schedule.AllReduce, schedule.ReduceScatter, schedule.AllGather,
+	schedule.AllToAll, schedule.Broadcast, schedule.ReduceTo, schedule.Gather, schedule.Scatter, schedule.Barrier,
+	"send", "recv", "host"}
+
+// labels returns a function that names a row by everything in which the rows differ.
+func labels(rows rowset.Set) func(*journal.Row) string {
+	label := machine.Curves(rows)
+	var axes []string
+	for _, axis := range []string{traceOption, algorithmAxis, streamsAxis, commStreamsAxis, flopsAxis, memoryOption} {
+		if len(rows.Distinct(axis)) > 1 {
+			axes = append(axes, axis)
+		}
+	}
+	backends := map[string]bool{}
+	for _, r := range rows {
+		backends[r.Backend] = true
+	}
+	return func(r *journal.Row) string {
+		var parts []string
+		if len(backends) > 1 {
+			parts = append(parts, r.Backend)
+		}
+		for _, axis := range axes {
+			text := cmp.Or(rowset.Text(r, axis), bench.BuiltIn)
+			if axis == streamsAxis || axis == commStreamsAxis || axis == flopsAxis {
+				text = axis + " " + text
+			}
+			parts = append(parts, text)
+		}
+		if m := label(r); m != "" {
+			parts = append(parts, m)
+		}
+		if len(parts) == 0 {
+			return "step"
+		}
+		return strings.Join(parts, ", ")
+	}
+}
+
+// parts returns the parts of a row's step: computation, exposed communication by kind, host and idle time.
+func parts(r *journal.Row) (names []string, us []float64) {
+	add := func(name, metric string) {
+		if v := r.Metrics[metric]; v > 0 {
+			names, us = append(names, name), append(us, v)
+		}
+	}
+	add("compute", computeMetric)
+	for _, kind := range drawnActivities {
+		if kind != "compute" && kind != "host" {
+			add("exposed "+kind, exposedKind+kind+"_us")
+		}
+	}
+	add("host", hostMetric)
+	add("idle", idleMetric)
+	return names, us
+}
+
+// mostBars is the number of bars that stay readable.
+const mostBars = 24
+
+// figures draws the parts of the step as stacked bars, one for each point, and the timelines of some points.
+func figures(rows []journal.Row) (figs []figure.Figure) {
+	good := rowset.Good(rows)
+	if len(good) == 0 {
+		return nil
+	}
+	label := labels(good)
+	shown := good[:min(len(good), mostBars)]
+	p := figure.Panel{Title: "Mean over the ranks", Y: figure.Axis{Label: "time", Unit: figure.Micros},
+		X: figure.Axis{Label: "point", Scale: figure.Category}}
+	var order []string
+	series := map[string]*figure.Series{}
+	for i, r := range shown {
+		p.X.Categories = append(p.X.Categories, label(r))
+		names, us := parts(r)
+		for k, name := range names {
+			if series[name] == nil {
+				series[name] = &figure.Series{Name: name, Kind: figure.StackedBars}
+				order = append(order, name)
+			}
+			series[name].Points = append(series[name].Points, figure.Point{X: float64(i), Y: us[k]})
+		}
+	}
+	slices.SortStableFunc(order, func(a, b string) int { return rank(a) - rank(b) })
+	for _, name := range order {
+		p.Series = append(p.Series, *series[name])
+	}
+	if more := len(good) - len(shown); more > 0 {
+		p.Note = fmt.Sprintf("%d more points are in the table.", more)
+	}
+	figs = append(figs, figure.Figure{Name: "workload_step", Title: "Where the time of a step goes (simulated)",
+		Panels: []figure.Panel{p}, Caption: "Exposed communication is the time in which nothing is computed. " +
+			"All parts together are the step."})
+	if f, ok := timelines(good, label); ok {
+		figs = append(figs, f)
+	}
+	return machine.Caption(figs, rows)
+}
+
+// rank returns the place of a part in a stack.
+func rank(name string) int {
+	switch name {
+	case "host":
+		return len(drawnActivities)
+	case "idle":
+		return len(drawnActivities) + 1
+	}
+	return slices.Index(drawnActivities, strings.TrimPrefix(name, "exposed "))
+}
+
+// mostTimelines is the number of points whose timelines are drawn.
+const mostTimelines = 4
+
+// timelines draws what the ranks do over time.
+func timelines(rows rowset.Set, label func(*journal.Row) string) (f figure.Figure, ok bool) {
+	f = figure.Figure{Name: "workload_timeline", Title: "What the ranks do (simulated)", Columns: 1,
+		Caption: "A rank that computes and communicates at a time is shown as computing."}
+	rows = rows[:min(len(rows), mostTimelines)]
+	longest := 0.0 // all panels have the same axis, so that steps can be compared
+	for _, r := range rows {
+		longest = max(longest, r.Metrics[timeMetric])
+	}
+	for _, r := range rows {
+		var p picture
+		end := r.Metrics[timeMetric]
+		if json.Unmarshal([]byte(r.Details[timelineDetail]), &p) != nil || len(p.Activities) == 0 || !(end > 0) {
+			continue
+		}
+		t := &figure.Timeline{Kinds: p.Activities, End: longest}
+		for i, line := range p.Lines {
+			if i < len(p.Ranks) {
+				t.Rows = append(t.Rows, figure.TimelineRow{Name: fmt.Sprint("rank ", p.Ranks[i]),
+					Spans: spans(line, len(p.Activities), end)})
+			}
+		}
+		f.Panels = append(f.Panels, figure.Panel{Title: label(r), Content: t,
+			X: figure.Axis{Label: "time", Unit: figure.Micros}})
+	}
+	return f, len(f.Panels) > 0
+}
+
+// spans joins equal letters of a line of a picture.
+func spans(line string, kinds int, end float64) (list []figure.TimelineSpan) {
+	for from := 0; from < len(line); {
+		to := from + 1
+		for to < len(line) && line[to] == line[from] {
+			to++
+		}
+		if kind := int(line[from]) - 'a'; kind >= 0 && kind < kinds {
+			list = append(list, figure.TimelineSpan{Kind: kind, From: end * float64(from) / float64(len(line)),
+				To: end * float64(to) / float64(len(line))})
+		}
+		from = to
+	}
+	return list
+}
+
+// sections returns the table of the parts, and for each point what is on the critical path.
+func sections(rows []journal.Row) (out []bench.Section) {
+	good := rowset.Good(rows)
+	if len(good) == 0 {
+		return nil
+	}
+	label := labels(good)
+	var columns []string
+	for _, r := range good {
+		names, _ := parts(r)
+		for _, name := range names {
+			if !slices.Contains(columns, name) {
+				columns = append(columns, name)
+			}
+		}
+	}
+	slices.SortStableFunc(columns, func(a, b string) int { return rank(a) - rank(b) })
+	table := [][]string{slices.Concat([]string{"point", "step"}, columns)}
+	for _, r := range good {
+		line := []string{label(r), unit.FormatMicros(r.Metrics[timeMetric])}
+		names, us := parts(r)
+		for _, c := range columns {
+			text := "0"
+			if i := slices.Index(names, c); i >= 0 {
+				text = unit.FormatMicros(us[i])
+			}
+			line = append(line, text)
+		}
+		table = append(table, line)
+	}
+	out = append(out, bench.Section{Title: "Parts of the step", Headline: true, Table: table,
+		Text: strings.TrimSpace("Simulated times, as means over the ranks. " + machine.Words(rowset.All(rows)))})
+	for _, r := range good[:min(len(good), mostBars)] {
+		out = append(out, bench.Section{Title: "Critical path of " + label(r), Text: pathSection(r)})
+	}
+	return out
+}
+
+// pathSection describes the critical path, the busiest links and the unused parts of the traces.
+func pathSection(r *journal.Row) string {
+	text := r.Details[pathDetail] + ".\n\nOf the step: " + r.Details[partsDetail] + ".\n\n" + r.Details[slowestDetail] +
+		"."
+	if links := r.Details["busiest_links"]; links != "" {
+		text += "\n\nBusiest links: " + links + "."
+	}
+	if unused := r.Details[unusedDetail]; unused != "" {
+		text += "\n\nWithout effect on the times: " + unused + "."
+	}
+	return text
+}

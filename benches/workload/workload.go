@@ -1,0 +1,163 @@
+// Package workload is the bench `workload`. It replays the execution traces of all ranks of a training or serving step
+// on a simulated machine, and reports how long the step takes, how much of that is communication that nothing hides,
+// and which operations are on the critical path.
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/machine"
+	"github.com/kernbench/kernbench/dist/flat"
+	"github.com/kernbench/kernbench/internal/workload/replay"
+)
+
+// The names of axes and options.
+const (
+	traceOption     = "trace"
+	algorithmAxis   = "algorithm"
+	streamsAxis     = "streams"
+	commStreamsAxis = "comm-streams"
+	flopsAxis       = "flops"
+	memoryOption    = "memory-bandwidth"
+	groupsOption    = "groups"
+	perfettoOption  = "perfetto"
+	writeOption     = "trace-et"
+)
+
+// Bench declares the bench.
+func Bench() *bench.Bench {
+	return bench.New("workload", body, slices.Concat([]bench.Clause{
+		bench.Help("the time of a training or serving step from its execution traces, on a simulated machine"),
+		bench.Doc(manual),
+		bench.Backends(flat.Name),
+		bench.Ranks("1"),
+		bench.DefaultRanks(ranksOf),
+		bench.Sweepable(bench.Option(traceOption, bench.KindString, "",
+			"traces PREFIX.RANK.et of all ranks, or several prefixes to compare; empty is a built-in example")),
+		bench.Strings(algorithmAxis, replay.Auto),
+		bench.Ints(streamsAxis, "1"),
+		bench.Ints(commStreamsAxis, "0"),
+		bench.Floats(flopsAxis, "0"),
+		bench.Quantity(memoryOption, "0", "bytes per second of a rank's memory, for nodes with a tensor size"),
+		bench.FileOption(groupsOption, "", `members of process groups as JSON: {"NAME": [RANK, ...]}`),
+		bench.OutputFile(perfettoOption, "write a timeline of each point for Perfetto: FILE.json becomes FILE-POINT.json"),
+		bench.OutputFile(writeOption, "write the replayed step of each point as traces: PREFIX becomes PREFIX-POINT"),
+		bench.Metric(timeMetric, "us", "lower"),
+		bench.Metric(computeMetric, "us", ""),
+		bench.Metric(commMetric, "us", ""),
+		bench.Metric(exposedMetric, "us", "lower"),
+		bench.Metric(hostMetric, "us", ""),
+		bench.Metric(idleMetric, "us", "lower"),
+		bench.Metric(exposedShare, "%", "lower"),
+		bench.Metric("messages", "", ""),
+		bench.Metric("bytes", "B", ""),
+		bench.Headline(timeMetric+"=step_us", computeMetric, exposedMetric, idleMetric, exposedShare),
+		bench.Timeout(10*time.Minute),
+		bench.Refuse(validate),
+		bench.Refuse(noteCost),
+		bench.Refuse(noteUnused),
+		bench.ContentHashes(contentHashes),
+		bench.Figures(figures),
+		bench.Sections(sections),
+	}, machine.Options("network or topology file, or several to compare (default: "+bench.BuiltIn+")"))...)
+}
+
+// The metrics of a row. Times are means over the ranks, except the time of the step.
+const (
+	timeMetric    = "time_us"
+	computeMetric = "compute_us"
+	commMetric    = "comm_us"
+	exposedMetric = "exposed_us"
+	hostMetric    = "host_us"
+	idleMetric    = "idle_us"
+	exposedShare  = "exposed_pct"
+)
+
+// manual is the help text of the bench.
+const manual = `Replays the Chakra execution traces of all ranks, PREFIX.0.et, PREFIX.1.et and so
+on, on a simulated network. Compute nodes take their duration, or num_ops over
+--flops. Collectives become the library's schedules, by --algorithm; sends and
+receives are matched by tag. All share the links of the network.
+
+time_us is the step: until the last node has ended. For each rank it is divided into
+compute_us (something is computed), exposed_us (only communication is under way),
+host_us (only the host works) and idle_us. Rows have the means over the ranks, and
+exposed_pct is the share of the step. comm_us also counts hidden communication.
+exposed_KIND_us and exposed_group_NAME_us divide exposed_us by collective and by
+process group. Details name the critical path and the busiest links.
+
+algorithm applies to all collectives that have it; the others take the default, and
+the detail algorithms says which ran. direct is ASTRA-sim's all-reduce. streams is
+how many computations a rank runs at a time. Collectives of one process group run one
+after the other; comm-streams limits how many communication operations of a rank
+run at a time (0: no limit). --flops is in operations per second and replaces
+durations of nodes with num_ops; with --memory-bandwidth such a node takes at least
+tensor_size over it.
+
+Node types and attributes that have no effect are counted in the plan and in the
+detail unused. Members of process groups are taken from --groups, else from the
+metadata node that PyTorch records, else they are the ranks that use the group's name.
+
+  kernbench run --bench workload
+  kernbench run --bench workload --trace traces/step --algorithm ring,halving-doubling,direct
+  kernbench run --bench workload --trace traces/step --topology fast.yaml,slow.yaml --perfetto step.json
+  kernbench run --bench workload --trace traces/step --flops 200e12,400e12 --streams 1,2
+  kernbench run --bench workload --trace traces/step --plan`
+
+// ranksOf returns the number of traces.
+func ranksOf(p, options bench.Point) int {
+	prefix := prefixOf(p, options)
+	if prefix == "" {
+		return len(example())
+	}
+	w, err := summaryOf(p, options)
+	if err != nil {
+		return 0 // validate reports it
+	}
+	return w.ranks
+}
+
+// validate refuses a run whose options or traces are wrong.
+func validate(p, options bench.Point) error {
+	for _, axis := range []string{streamsAxis, commStreamsAxis} {
+		least := int64(0)
+		if axis == streamsAxis {
+			least = 1
+		}
+		if v := p.At(axis); v.Int() < least || v.Int() > 1<<20 {
+			return fmt.Errorf("--%s %v: want %d to %d", axis, v, least, 1<<20)
+		}
+	}
+	if v := p.At(flopsAxis); !(v.Float() >= 0 && v.Float() <= 1e21) {
+		return fmt.Errorf("--%s %v: want operations per second, at most 1e21, or 0 for the durations of the traces",
+			flopsAxis, v)
+	}
+	known := append([]string{replay.Auto}, replay.Algorithms()...)
+	if name := p.At(algorithmAxis).String(); !slices.Contains(known, name) {
+		return bench.Unknown("algorithm", name, known)
+	}
+	for _, option := range []string{perfettoOption, writeOption} {
+		if file := options.At(option).String(); file != "" {
+			if _, err := os.Stat(filepath.Dir(file)); err != nil {
+				return fmt.Errorf("--%s %s: %w", option, file, err)
+			}
+		}
+	}
+	w, err := summaryOf(p, options)
+	if err != nil {
+		return err
+	}
+	if ranks := p.At(bench.RanksAxis).Int(); int(ranks) != w.ranks {
+		return fmt.Errorf("--ranks %d: there are %d traces, one for each rank", ranks, w.ranks)
+	}
+	if err := w.has(p.At(algorithmAxis).String()); err != nil {
+		return err
+	}
+	return errors.Join(machine.Refuse(p, options), w.tooLarge(p))
+}

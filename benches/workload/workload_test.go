@@ -1,0 +1,130 @@
+package workload
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	_ "github.com/kernbench/kernbench/dist/all"
+
+	"github.com/kernbench/kernbench/benches/benchtest"
+	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/workload/chakra"
+)
+
+// round is a network with round numbers: 10 bytes per nanosecond and 1 µs.
+const round = "name: round\nlatency_ns: 1000\noverhead_ns: 0\ngap_ns: 0\nbandwidth_gbs: 10\n"
+
+func write(t testing.TB, name, text string) string {
+	path := filepath.Join(t.TempDir(), name)
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// stored writes traces of two ranks: a computation, an all-reduce of 1,000 bytes beside another computation, and a
+// broadcast.
+func stored(t testing.TB, change func(rank int, nodes []chakra.Node) []chakra.Node) string {
+	prefix := filepath.Join(t.TempDir(), "step")
+	var traces []*chakra.Trace
+	for rank := range 2 {
+		nodes := []chakra.Node{
+			{ID: 1, Name: "forward", Type: chakra.Comp, Duration: 10e6, Ops: 4e9},
+			{ID: 2, Name: "reduce", Type: chakra.Coll, Collective: chakra.AllReduce, Bytes: 1000, Group: "dp",
+				DataDeps: []uint64{1}},
+			{ID: 3, Name: "backward", Type: chakra.Comp, Duration: 1e6, DataDeps: []uint64{1}},
+			{ID: 4, Name: "parameters", Type: chakra.Coll, Collective: chakra.Broadcast, Bytes: 500, CtrlDeps: []uint64{2, 3},
+				Extra: []chakra.Attr{{Name: "stream", Kind: chakra.Int64, Value: int64(7)}}}}
+		if change != nil {
+			nodes = change(rank, nodes)
+		}
+		traces = append(traces, &chakra.Trace{Rank: rank, Nodes: nodes})
+	}
+	must.Do(t, chakra.Write(prefix, traces))
+	return prefix
+}
+
+func run(t testing.TB, words ...string) []journal.Row {
+	t.Helper()
+	rows := must.Get(benchtest.Rows(t, Bench(), "flat", words...))(t)
+	for _, r := range rows {
+		if r.Status != journal.OK {
+			t.Fatalf("%v: %s", r.Status, r.Reason)
+		}
+	}
+	return rows
+}
+
+// TestRow checks every number of a step that can be computed by hand. The ring all-reduce of two ranks takes
+// 2 (1 µs + 500 B / 10 B/ns) = 2.1 µs and the broadcast 1.05 µs; 1 µs of the all-reduce is hidden.
+func TestRow(t *testing.T) {
+	timeline := filepath.Join(t.TempDir(), "t.json")
+	rows := run(t, "--trace="+stored(t, nil), "--topology="+write(t, "n.yaml", round), "flops=0,2e15",
+		"--perfetto="+timeline)
+	for name, want := range map[string]float64{timeMetric: 13.15, computeMetric: 11, commMetric: 2.1 + (1.05+0.05)/2,
+		exposedMetric: 1.1 + (1.05+0.05)/2, hostMetric: 0, idleMetric: 0.5, "exposed_allreduce_us": 1.1,
+		"exposed_broadcast_us": 0.55, "exposed_group_dp_us": 1.1, "exposed_group_all_us": 0.55, "messages": 5,
+		"bytes": 2500} {
+		if got := rows[0].Metrics[name]; math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s is %g, want %g", name, got, want)
+		}
+	}
+	if got := rows[1].Metrics[timeMetric]; math.Abs(got-5.15) > 1e-9 { // forward takes 2 µs at 2 PFLOP/s
+		t.Errorf("with --flops the step takes %g µs", got)
+	}
+	for name, want := range map[string]string{"critical_path": "rank 0 forward 10 us; rank 0 reduce 2.1 us; " +
+		"rank 0 to 1 parameters 1.05 us", "unused": "attribute stream is not used (2 times)",
+		"algorithms": "allreduce ring, broadcast tree",
+		"network":    "network round: latency 1000 ns, overhead 0 ns, gap 0 ns, 10 GB/s"} {
+		if got := rows[0].Details[name]; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	var events struct{ TraceEvents []struct{ Name, Ph string } }
+	name := strings.TrimSuffix(timeline, ".json") + "-auto-2e+15-step.json"
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile(name))(t), &events))
+	if n := len(events.TraceEvents); n < 15 {
+		t.Errorf("the timeline has %d events", n)
+	}
+	if figs := figures(rows); len(figs) != 2 || len(figs[0].Panels[0].Series) != 4 || figs[1].Validate() != nil ||
+		figs[0].Validate() != nil {
+		t.Errorf("figures: %+v", figs)
+	}
+	if text := sections(rows)[0].Table; len(text) != 3 || strings.Join(text[0], " ") !=
+		"point step compute exposed allreduce exposed broadcast idle" {
+		t.Errorf("%q", text)
+	}
+}
+
+// TestRefused plants faults that a run must refuse before it starts.
+func TestRefused(t *testing.T) {
+	good := stored(t, nil)
+	missing := stored(t, nil)
+	must.Do(t, os.Remove(missing+".0.et"))
+	for _, c := range []struct {
+		words []string
+		want  string
+	}{
+		{[]string{"--trace=" + missing}, "step.0.et of rank 0 is missing"},
+		{[]string{"--trace=nowhere/x"}, "looking for the traces nowhere/x.RANK.et"},
+		{[]string{"--trace=" + good, "num_ranks=3"}, "--ranks 3: there are 2 traces"},
+		{[]string{"--trace=" + good, "algorithm=rnig"}, `did you mean "ring"`},
+		{[]string{"--trace=" + good, "algorithm=pairwise"}, "no collective of the traces has this algorithm: allreduce of 2"},
+		{[]string{"--trace=" + good, "streams=0"}, "--streams 0: want 1 to"},
+		{[]string{"--trace=" + good, "--sips=2:ring"}, "every rank reaches every other alike"},
+		{[]string{"--trace=" + good, "--groups=" + write(t, "g.json", "[1]")}, `want {"NAME": [RANK, ...]}`},
+		{[]string{"--trace=" + good, "--groups=" + write(t, "g.json", `{"dp": [0]}`)}, "rank 1 is not a member"},
+		{[]string{"--trace=" + good, "--perfetto=/nowhere/t.json"}, "--perfetto /nowhere/t.json"},
+		{[]string{"--trace=" + stored(t, func(rank int, nodes []chakra.Node) []chakra.Node {
+			nodes[1].Bytes = int64(1+rank) << 36
+			return nodes
+		})}, "the matching collective of process group dp is"},
+	} {
+		if _, err := benchtest.Rows(t, Bench(), "flat", c.words...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.words, err, c.want)
+		}
+	}
+}
