@@ -124,9 +124,11 @@ func pathText(path []replay.Link) string {
 
 // partsText divides the critical path into computation and the parts of communication.
 func partsText(path []replay.Link, step event.Time) string {
-	var compute event.Time
+	var compute, gaps, end event.Time
 	var spent loggp.Spent
 	for _, l := range path {
+		gaps += l.Start - end
+		end = l.End
 		if !l.Node.Type.IsComm() {
 			compute += l.Time()
 			continue
@@ -141,7 +143,7 @@ func partsText(path []replay.Link, step event.Time) string {
 		name string
 		time event.Time
 	}{{"compute", compute}, {"bytes on links", spent.Wire}, {"latency", spent.Latency}, {"waiting for links", spent.Queue},
-		{"overhead and reduction", spent.Local}} {
+		{"overhead and reduction", spent.Local}, {"late start", gaps}} {
 		if p.time > 0 {
 			parts = append(parts, fmt.Sprintf("%s %.1f %%", p.name, 100*float64(p.time)/float64(step)))
 		}

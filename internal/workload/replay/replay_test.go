@@ -57,7 +57,7 @@ func (m *simple) Start(id loggp.ID, member int, at event.Time) {
 	o := &m.operations[id]
 	o.starts[member] = at
 	if o.message && member == 0 {
-		m.events = append(m.events, loggp.End{Key: o.key, Time: at, CauseStart: at})
+		m.events = append(m.events, loggp.End{Key: o.key, Start: at, Time: at, CauseStart: at})
 	}
 	if len(o.starts) < len(o.ranks) {
 		return
@@ -70,7 +70,8 @@ func (m *simple) Start(id loggp.ID, member int, at event.Time) {
 	}
 	for member := range o.ranks {
 		if !o.message || member == 1 {
-			m.events = append(m.events, loggp.End{Key: o.key, Member: member, Time: o.starts[cause] + o.duration, Cause: cause,
+			m.events = append(m.events, loggp.End{Key: o.key, Member: member, Start: o.starts[member],
+				Time: o.starts[cause] + o.duration, Cause: cause,
 				CauseStart: o.starts[cause]})
 		}
 	}
