@@ -58,7 +58,7 @@ func Bench() *bench.Bench {
 		bench.Metric("messages", "", ""),
 		bench.Metric("bytes", "B", ""),
 		bench.Headline(timeMetric+"=step_us", computeMetric, exposedMetric, idleMetric, exposedShare),
-		bench.Timeout(10*time.Minute),
+		bench.Timeout(10 * time.Minute),
 		bench.Refuse(validate),
 		bench.Refuse(noteCost),
 		bench.Refuse(noteUnused),
