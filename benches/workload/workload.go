@@ -13,7 +13,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
-	"github.com/kernbench/kernbench/dist/flat"
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/workload/replay"
 )
 
@@ -35,7 +35,7 @@ func Bench() *bench.Bench {
 	return bench.New("workload", body, slices.Concat([]bench.Clause{
 		bench.Help("the time of a training or serving step from its execution traces, on a simulated machine"),
 		bench.Doc(manual),
-		bench.Backends(flat.Name),
+		bench.Backends(dist.Backends(isNetwork)...),
 		bench.Ranks("1"),
 		bench.DefaultRanks(ranksOf),
 		bench.Sweepable(bench.Option(traceOption, bench.KindString, "",
@@ -67,6 +67,9 @@ func Bench() *bench.Bench {
 		bench.Sections(sections),
 	}, machine.Options("network or topology file, or several to compare (default: "+bench.BuiltIn+")"))...)
 }
+
+// isNetwork reports whether a backend is a simulated network, whose rank 0 stands for all ranks.
+func isNetwork(d dist.Description) bool { return d.Simulated && d.Virtual }
 
 // The metrics of a row. Times are means over the ranks, except the time of the step.
 const (
