@@ -3,8 +3,8 @@ package solve
 import (
 	"fmt"
 	"math"
+	"slices"
 
-	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -15,67 +15,85 @@ import (
 // and asks other ranks for values by row number. A solve with a wrong halo exchange or a wrong stored matrix converges
 // to the solution of another system, and only an independent check notices that.
 func (s *System) Check() (float64, error) {
-	x, plan := s.parts.Engine.Vector(krylov.X), s.parts.Plan
-	ghosts, err := s.fetch(x)
+	residuals, err := s.checkColumns(1, s.Solution(), func(row, _ int) float64 { return s.spec.RHS(row) })
 	if err != nil {
-		return 0, fmt.Errorf("fetching values for the check: %w", err)
+		return 0, err
+	}
+	return residuals[0], nil
+}
+
+// checkColumns is Check for several right-hand sides, whose solutions are x, row by row.
+func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int) float64) ([]float64, error) {
+	plan := s.parts.Plan
+	ghosts, means := make([]map[int]float64, columns), make([][]float64, columns)
+	for j := range columns {
+		var err error
+		if ghosts[j], err = s.fetch(func(i int) float64 { return x[i*columns+j] }); err != nil {
+			return nil, fmt.Errorf("fetching values for the check: %w", err)
+		}
+		if means[j], err = s.meanRHS(func(row int) float64 { return rhs(row, j) }); err != nil {
+			return nil, err
+		}
 	}
 	problem, err := s.spec.rowsAsWritten(func(row int) bool { return plan.Local(row) >= 0 })
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	means, err := s.meanRHS()
-	if err != nil {
-		return 0, err
-	}
-	var squares [2]float64 // of the norms of the residual and of the right-hand side
+	squares := make([]float64, 2*columns) // of the norms of the residuals, then of the right-hand sides
 	var row sparse.Row
-	for i := range x {
+	for i := range plan.Owned {
 		global := plan.Global(i)
 		problem.Row(global, &row)
-		b := s.spec.RHS(global)
-		if means != nil {
-			if k := s.null.pieces.piece(i); k >= 0 {
-				b -= means[k]
+		for j := range columns {
+			b := rhs(global, j)
+			if means[j] != nil {
+				if k := s.null.pieces.piece(i); k >= 0 {
+					b -= means[j][k]
+				}
 			}
-		}
-		d := b
-		for k, c := range row.Cols {
-			if own := plan.Local(c); own >= 0 {
-				d -= row.Vals[k] * x[own]
-			} else {
-				d -= row.Vals[k] * ghosts[c]
+			d := b
+			for k, c := range row.Cols {
+				if own := plan.Local(c); own >= 0 {
+					d -= row.Vals[k] * x[own*columns+j]
+				} else {
+					d -= row.Vals[k] * ghosts[j][c]
+				}
 			}
+			squares[j] += d * d
+			squares[columns+j] += b * b
 		}
-		squares[0] += d * d
-		squares[1] += b * b
 	}
-	sums, err := s.parts.Sums.Sum(squares[:])
+	sums, err := team{s.group}.Sum(squares)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	if sums[1] == 0 {
-		return math.Sqrt(sums[0]), nil
+	residuals := make([]float64, columns)
+	for j := range residuals {
+		if residuals[j] = math.Sqrt(sums[j]); sums[columns+j] > 0 {
+			residuals[j] = math.Sqrt(sums[j] / sums[columns+j])
+		}
 	}
-	return math.Sqrt(sums[0] / sums[1]), nil
+	return residuals, nil
 }
 
-// meanRHS returns the means of the right-hand side that the solve projects out, or nil.
-func (s *System) meanRHS() ([]float64, error) {
+// meanRHS returns the means of a right-hand side that the solve projects out, or nil.
+func (s *System) meanRHS(rhs func(row int) float64) ([]float64, error) {
 	if s.null == nil {
 		return nil, nil
 	}
 	b := make([]float64, s.parts.Plan.Owned)
 	for i := range b {
-		b[i] = s.spec.RHS(s.Global(i))
+		b[i] = rhs(s.Global(i))
 	}
-	return s.null.means(b)
+	means, err := s.null.means(b)
+	return slices.Clone(means), err
 }
 
-// fetch returns the values of the ghosts by global row number. It asks their owners for them.
-func (s *System) fetch(x []float64) (map[int]float64, error) {
+// fetch returns the values of the ghosts by global row number. It asks their owners for them. x returns the value of a
+// row of this rank.
+func (s *System) fetch(x func(i int) float64) (map[int]float64, error) {
 	rows := ghostsByOwner(s.group, s.parts.Plan)
-	values, err := request(s.group, rows, func(row int) float64 { return x[s.parts.Plan.Local(row)] })
+	values, err := request(s.group, rows, func(row int) float64 { return x(s.parts.Plan.Local(row)) })
 	if err != nil {
 		return nil, err
 	}

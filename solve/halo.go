@@ -18,12 +18,11 @@ const (
 	window = 2
 )
 
-// halo exchanges the ghosts of a vector with all peers. It starts all messages before it waits for any. It implements
-// krylov.Halo.
+// halo exchanges the ghosts of a vector, or of a block vector with a limited number of columns, with all peers. It
+// starts all messages before it waits for any. It implements krylov.Halo and krylov.BlockHalo.
 type halo struct {
-	plan     *sparse.Plan
-	links    []link
-	maxRecvs int // pieces of the longest incoming message
+	plan  *sparse.Plan
+	links []link
 
 	started bool   // Start was called and Finish was not
 	meter   *meter // nil if nobody asks for times
@@ -37,22 +36,23 @@ type link struct {
 	sends []*dist.Op // one for each piece of out
 	recvs []*dist.Op // one for each piece of in
 	next  int        // next piece to send
+	last  int        // number of pieces to send; less than len(sends) for a block vector with fewer columns than prepared
 }
 
-// newHalo prepares the messages of a plan whose peers have been told what this rank needs.
-func newHalo(g *dist.Group, plan *sparse.Plan) (h *halo, err error) {
+// newHalo prepares the messages of a plan whose peers have been told what this rank needs, for block vectors of up to
+// width columns.
+func newHalo(g *dist.Group, plan *sparse.Plan, width int) (h *halo, err error) {
 	h = &halo{plan: plan, links: make([]link, len(plan.Peers))}
 	for i := range h.links {
 		l := &h.links[i]
 		l.peer = &plan.Peers[i]
-		l.out, l.in = make([]float64, l.peer.SendCount()), make([]float64, l.peer.Recv.Len())
+		l.out, l.in = make([]float64, width*l.peer.SendCount()), make([]float64, width*l.peer.Recv.Len())
 		if l.sends, err = pieces(g, dist.Send, l.out, l.peer.Rank); err != nil {
 			return h, err
 		}
 		if l.recvs, err = pieces(g, dist.Recv, l.in, l.peer.Rank); err != nil {
 			return h, err
 		}
-		h.maxRecvs = max(h.maxRecvs, len(l.recvs))
 	}
 	return h, nil
 }
@@ -87,7 +87,10 @@ func (h *halo) messages() int {
 }
 
 // Start packs the values that peers need and sends the first pieces.
-func (h *halo) Start(v []float64) error {
+func (h *halo) Start(v []float64) error { return h.StartBlock(v, 1) }
+
+// StartBlock implements krylov.BlockHalo.
+func (h *halo) StartBlock(v []float64, width int) error {
 	h.started = true
 	if len(h.links) == 0 {
 		return nil
@@ -96,8 +99,8 @@ func (h *halo) Start(v []float64) error {
 	defer h.meter.packed(began)
 	for i := range h.links {
 		l := &h.links[i]
-		h.plan.Pack(l.out, v, l.peer)
-		l.next = 0
+		h.plan.PackBlock(l.out, v, width, l.peer)
+		l.next, l.last = 0, piecesOf(width*l.peer.SendCount())
 		if err := l.send(window); err != nil {
 			return err
 		}
@@ -109,7 +112,7 @@ func (h *halo) Start(v []float64) error {
 // run before this rank computes or waits.
 func (l *link) send(n int) error {
 	before := l.next
-	for ; n > 0 && l.next < len(l.sends); n-- {
+	for ; n > 0 && l.next < l.last; n-- {
 		if err := l.sends[l.next].Start(); err != nil {
 			return fmt.Errorf("sending ghosts to rank %d: %w", l.peer.Rank, err)
 		}
@@ -121,8 +124,14 @@ func (l *link) send(n int) error {
 	return nil
 }
 
+// piecesOf returns the number of messages that carry n values.
+func piecesOf(n int) int { return (n + pieceValues - 1) / pieceValues }
+
 // Finish receives the ghosts and waits until the send buffers may be overwritten.
-func (h *halo) Finish(v []float64) error {
+func (h *halo) Finish(v []float64) error { return h.FinishBlock(v, 1) }
+
+// FinishBlock implements krylov.BlockHalo.
+func (h *halo) FinishBlock(v []float64, width int) error {
 	if !h.started {
 		return nil
 	}
@@ -132,12 +141,14 @@ func (h *halo) Finish(v []float64) error {
 	}
 	began := h.meter.now()
 	defer h.meter.waited(began)
-	for k := range h.maxRecvs {
+	for k, more := 0, true; more; k++ {
+		more = false
 		for i := range h.links {
 			l := &h.links[i]
-			if k >= len(l.recvs) {
+			if k >= piecesOf(width*l.peer.Recv.Len()) {
 				continue
 			}
+			more = true
 			if err := l.recvs[k].Run(); err != nil {
 				return fmt.Errorf("receiving ghosts from rank %d: %w", l.peer.Rank, err)
 			}
@@ -148,11 +159,11 @@ func (h *halo) Finish(v []float64) error {
 	}
 	for i := range h.links {
 		l := &h.links[i]
-		copy(v[l.peer.Recv.Lo:l.peer.Recv.Hi], l.in)
-		if err := l.send(len(l.sends)); err != nil { // the rest, if the peer sends fewer pieces than it receives
+		copy(v[width*l.peer.Recv.Lo:width*l.peer.Recv.Hi], l.in)
+		if err := l.send(l.last); err != nil { // the rest, if the peer sends fewer pieces than it receives
 			return err
 		}
-		for _, send := range l.sends {
+		for _, send := range l.sends[:l.last] {
 			if err := send.Wait(); err != nil {
 				return fmt.Errorf("sending ghosts to rank %d: %w", l.peer.Rank, err)
 			}

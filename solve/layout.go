@@ -133,7 +133,7 @@ func (t team) connect(plan *sparse.Plan) (*halo, error) {
 	if err := sendWants(t.Group, plan); err != nil {
 		return nil, fmt.Errorf("exchanging the lists of needed values: %w", err)
 	}
-	return newHalo(t.Group, plan)
+	return newHalo(t.Group, plan, 1)
 }
 
 // exchange sends to[r] to each rank r, and returns the lists that the ranks sent here.

@@ -174,7 +174,7 @@ func (s *System) build(owners sparse.Layout) error {
 		return err
 	}
 	n.Times.Generation = float64(clock.Now()-exchanged+planned-began) / 1e12
-	h, err := newHalo(g, n.Plan)
+	h, err := newHalo(g, n.Plan, 1)
 	if err != nil {
 		return err
 	}
@@ -207,6 +207,7 @@ func (s *System) build(owners sparse.Layout) error {
 	s.sums = newReducer(g, first.MaxDots())
 	s.sums.meter = s.meter
 	n.Sums, n.Engine.Begin, n.Engine.Underway = s.sums, s.sums.Begin, s.sums.underway
+	n.Columns = s.columns()
 	if s.null != nil {
 		return s.projectRHS(b)
 	}
@@ -228,13 +229,18 @@ func (s *System) precondition(problem Problem) (err error) {
 
 // solver starts a solve of at most limit iterations. A limit of 0 stands for the limit of the spec.
 func (s *System) solver(limit int) (*krylov.Solver, error) {
+	return krylov.New(s.spec.Method, s.parts.Traits, s.config(limit))
+}
+
+// config returns the parameters of a solve of at most limit iterations. A limit of 0 stands for the limit of the spec.
+func (s *System) config(limit int) krylov.Config {
 	_, diagonal := s.parts.Applied.(krylov.Diagonal)
 	cfg := krylov.Config{RTol: s.spec.RTol, MaxIter: s.spec.MaxIter, Restart: s.spec.Restart,
 		Precondition: s.parts.Applied != nil, Stored: !diagonal, Flexible: s.spec.Multigrid.Flexible()}
 	if limit > 0 {
 		cfg.MaxIter = min(cfg.MaxIter, limit)
 	}
-	return krylov.New(s.spec.Method, s.parts.Traits, cfg)
+	return cfg
 }
 
 // Internals gives the benches of this module access to the parts of the system. Its type is internal: other modules
@@ -264,9 +270,7 @@ func (s *System) Solve(limit int) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	clock := s.group.Clock()
-	s.meter.reset()
-	began := clock.Now()
+	end := s.count()
 	if s.null != nil {
 		s.null.reductions = 0
 	}
@@ -287,7 +291,7 @@ func (s *System) Solve(limit int) (Outcome, error) {
 		}
 		result.Reductions += s.null.reductions
 	}
-	s.parts.Timed = s.meter.timed(clock.Now() - began)
+	s.parts.Timed = end()
 	out := Outcome{Result: result, Seconds: s.parts.Timed.Total, TrueResidual: math.NaN()}
 	out.Stopped = out.Status == krylov.TooManyIterations && out.Iterations == s.spec.StopAfter
 	return out, nil

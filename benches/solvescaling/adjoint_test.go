@@ -50,7 +50,11 @@ func (l liar) Traits() solve.Traits { return solve.Traits{Symmetric: true} }
 func TestWrongAdjointFails(t *testing.T) {
 	p := planned(t, "num_ranks=2 dof-per-rank=200 method=gmres problem=advection", "")
 	body := bench.Body(func(ctx context.Context, s *bench.State) error {
-		spec, _, err := specOf(s)
+		b, err := rightHandSides(s)
+		if err != nil {
+			return err
+		}
+		spec, _, err := specOf(s, b)
 		if err != nil {
 			return err
 		}

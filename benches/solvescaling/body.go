@@ -59,7 +59,11 @@ type cpuSystem struct {
 // time went.
 func body(ctx context.Context, s *bench.State) error {
 	s.Phase("set-up")
-	spec, name, err := specOf(s)
+	b, err := rightHandSides(s)
+	if err != nil {
+		return err
+	}
+	spec, name, err := specOf(s, b)
 	if err != nil {
 		return err
 	}
@@ -90,6 +94,9 @@ func body(ctx context.Context, s *bench.State) error {
 		return err
 	}
 	reportNullSpace(s, sys)
+	if b.columns > 1 {
+		return columnsBody(ctx, s, spec, made, b, memory)
+	}
 	s.Phase("warm-up")
 	if _, err := sys.Solve(max(warmup, spec.Restart)); err != nil {
 		return err
@@ -117,7 +124,11 @@ func body(ctx context.Context, s *bench.State) error {
 // this rank in bytes.
 func reportParts(ctx context.Context, s *bench.State, spec solve.Spec, sys cpuSystem, out solve.Outcome, times *timings,
 	triad *triad, grown float64) error {
-	if err := reportWorkingSet(ctx, s, sys); err != nil {
+	bytes := sys.Matrix.Bytes() + sys.Engine.Bytes()
+	if sys.Applied != nil {
+		bytes += sys.Applied.Bytes()
+	}
+	if err := reportWorkingSet(ctx, s, bytes); err != nil {
 		return err
 	}
 	products := float64(out.Products) / float64(max(1, out.Iterations))
@@ -180,7 +191,8 @@ func reportNullSpace(s *bench.State, sys cpuSystem) {
 		}
 		s.Detail(nullSpaceDetail, constants)
 		s.Warn("the matrix is singular: %s. Constants were projected out of the right-hand side "+
-			"(%.3g %% of its norm), the residuals and the solution; the residual is computed without it", rows, 100*sys.RemovedRHS)
+			"(%.3g %% of its norm), the residuals and the solution; the residual is computed without it", rows,
+			100*sys.RemovedRHS)
 	case sys.Unprojected:
 		s.Warn("the matrix is singular: its rows add up to zero. Because it is not symmetric, nothing was projected out, " +
 			"and there may be no solution")

@@ -58,6 +58,10 @@ func configurationKey(r *journal.Row) string {
 			if c.Value.Bool() { // older rows lack this option
 				words = append(words, adjointOption)
 			}
+		case columnsAxis:
+			if n := c.Value.String(); n != "0" && n != "1" { // older rows lack this axis
+				words = append(words, columnsAxis+"="+n)
+			}
 		case weightsAxis:
 			if by := c.Value.String(); by != string(partition.ByRows) { // older rows lack this axis
 				words = append(words, by)
@@ -298,6 +302,7 @@ func traits() []trait {
 	for _, axis := range []string{precondAxis, objectiveAxis, rhsAxis, storageAxis} {
 		out = append(out, text(axis, "%s"))
 	}
+	out = append(out, text(columnsAxis, "%s right-hand sides"))
 	out = append(out, trait{func(c *curve) string {
 		return strings.TrimPrefix(rowset.Text(c.any(), weightsAxis), string(partition.ByRows))
 	}, as("by %s")},

@@ -5,11 +5,8 @@ package solvescaling
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -43,6 +40,7 @@ const (
 	rhsAxis         = "rhs"
 	storageAxis     = "storage"
 	contrastAxis    = "contrast"
+	columnsAxis     = "nrhs"
 	peerAxis        = "peer"
 
 	rtolOption    = "rtol"
@@ -90,6 +88,7 @@ func Bench() *bench.Bench {
 		bench.Strings(weightsAxis, string(partition.ByRows)),
 		bench.Strings(rhsAxis, "random"),
 		bench.Strings(storageAxis, sparse.Compressed.String()),
+		bench.Ints(columnsAxis, fmt.Sprint(columnsOfFile)),
 		bench.Strings(peerAxis, noPeer),
 		bench.Ints(perRankAxis, fmt.Sprint(defaultPerRank)),
 		bench.Ints(totalAxis, fmt.Sprint(defaultTotal)),
@@ -146,6 +145,8 @@ Methods:      ` + list(solve.Methods(), methodHelp) + `
 Precond:      ` + list(solve.Preconditioners(), func(p solve.Preconditioner) (string, string) { return p.Name, p.Help }) + `
 The right-hand side is random, ones, or file:PATH in the array format of Matrix Market. (A smooth
 right-hand side would be an eigenvector of the Poisson stencils, solved in one step.)
+--nrhs 1,4,16 solves for several right-hand sides at once by block conjugate gradients, which read the
+matrix once for all of them. Every column is checked. By default the file gives the number of columns.
 --adjoint also solves A' v = g, the system behind the gradients of g'x with respect to b (v) and to the
 entries of A (-v_i x_j). The row fails if finite differences contradict one of them.
 --peer none,petsc adds rows in which PETSc solves the same system by the same method: petsc:gamg and
@@ -154,6 +155,7 @@ petsc:hypre instead of gmg and amg, petsc:cg for none and jacobi. ` + petscVaria
   kernbench run --bench solve-scaling --mode weak --ranks 1,2,4,8 --dof-per-rank 100000 --method cg --partitioner simple
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --dim 3 --stencil 27 --precond jacobi,gmg,amg
   kernbench run --bench solve-scaling --mode strong --total-dof 100K --problem hub --weights rows,nnz
+  kernbench run --bench solve-scaling --mode strong --total-dof 1M --storage plain --nrhs 1,4,16,64
   kernbench run --bench solve-scaling --mode strong --matrix thermal2.tar.gz --rhs file:thermal2.tar.gz --precond amg --partitioner multilevel
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --rhs ones --precond gmg,amg --peer none,petsc:hypre
   kernbench run --bench solve-scaling --backend cuda --mode strong --total-dof 64M --ranks 1 --storage plain,compressed --precond jacobi
@@ -213,7 +215,7 @@ func invalidPoint(p point.Point) error {
 	if err := errors.Join(unusedSize(p), checkMultigrid(p)); err != nil {
 		return err
 	}
-	if err := checkPeer(p); err != nil {
+	if err := errors.Join(checkPeer(p), checkColumns(p)); err != nil {
 		return err
 	}
 	part, err := partition.Partitioners.Lookup(text(partitionerAxis))
@@ -372,7 +374,7 @@ func join(ctx context.Context, s *bench.State, spec solve.Spec) (*dist.Group, er
 	}
 	id := []string{s.Session()}
 	for _, axis := range []string{modeAxis, problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis,
-		objectiveAxis, weightsAxis, rhsAxis, storageAxis, perRankAxis, totalAxis} {
+		objectiveAxis, weightsAxis, rhsAxis, storageAxis, columnsAxis, perRankAxis, totalAxis} {
 		id = append(id, s.Str(axis))
 	}
 	return dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
@@ -380,41 +382,17 @@ func join(ctx context.Context, s *bench.State, spec solve.Spec) (*dist.Group, er
 		Exchange: s.Exchange})
 }
 
-// rightHandSide reads the right-hand side from a file and records its hash.
-func rightHandSide(s *bench.State, spec *solve.Spec, path string) error {
-	v, err := solve.VectorFile(path)
-	if err != nil {
-		return err
-	}
-	hash := sha256.New()
-	for _, x := range v {
-		hash.Write(binary.LittleEndian.AppendUint64(nil, math.Float64bits(x)))
-	}
-	s.Detail(rhsDetail, fmt.Sprintf("%x", hash.Sum(nil)))
-	spec.RHS = func(row int) float64 { return v[row] }
-	spec.RHSRows = len(v)
-	return nil
-}
-
-// specOf returns the system that the point describes, and the name of its problem.
-func specOf(s *bench.State) (solve.Spec, string, error) {
+// specOf returns the system that the point describes, with its first right-hand side, and the name of its problem.
+func specOf(s *bench.State, b rhs) (solve.Spec, string, error) {
 	spec := solve.Spec{
 		Partitioner: s.Str(partitionerAxis), Objective: solve.Objective(s.Str(objectiveAxis)),
 		Weights: solve.Weights(s.Str(weightsAxis)), Seed: s.Seed(),
 		Method: s.Str(methodAxis), Preconditioner: s.Str(precondAxis),
 		RTol: s.Float(rtolOption), MaxIter: s.Int(maxIterOption), Restart: s.Int(restartOption), StopAfter: s.Int(stopOption),
-		RHS:          func(row int) float64 { return sparse.Noise(s.Seed(), row) },
 		Uncompressed: s.Str(storageAxis) == sparse.Plain.String(),
 		Multigrid:    multigridOf(s.Point()),
 	}
-	if s.Str(rhsAxis) == "ones" {
-		spec.RHS = func(int) float64 { return 1 }
-	}
-	if path, ok := strings.CutPrefix(s.Str(rhsAxis), rhsFile); ok {
-		if err := rightHandSide(s, &spec, path); err != nil {
-			return spec, "", err
-		}
-	}
+	spec.RHS, spec.RHSRows = func(row int) float64 { return b.at(row, 0) }, b.rows
 	if path := s.Str(matrixOption); path != "" {
 		spec.MatrixFile = path
 		return spec, path, nil

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -110,6 +111,43 @@ func TestEveryWord(t *testing.T) {
 	}
 }
 
+// blockMetrics are the metrics of rows with several right-hand sides.
+var blockMetrics = []string{"rhs_columns", "block_width", "restarts", "solve_time_per_rhs_s"}
+
+// A row with several right-hand sides states the traffic of a block iteration: the matrix once, the vectors of all
+// columns. Its first column is the right-hand side of a row with one.
+func TestColumnsRow(t *testing.T) {
+	one := first(t, "num_ranks=2 dof-per-rank=3000 storage=plain", "repeat=1", "cpu").Metrics
+	o := first(t, "num_ranks=2 dof-per-rank=3000 storage=plain nrhs=8", "repeat=1", "cpu")
+	if o.Status != journal.OK {
+		t.Fatal(o.Reason)
+	}
+	m := o.Metrics
+	for _, name := range append(blockMetrics, "solve_time_s", "triad_fraction", "gbps", "bytes_model", "alone_us") {
+		if _, has := m[name]; !has {
+			t.Errorf("no %s", name)
+		}
+	}
+	rows := m["dof_global"]
+	matrix := rows * m["matrix_bytes_per_dof"]
+	if low, high := matrix+8*9*8*rows*0.9, matrix+8*9*8*rows*1.2; !(m["bytes_model"] > low && m["bytes_model"] < high) {
+		t.Errorf("%.0f bytes by the model, want %.0f to %.0f", m["bytes_model"], low, high)
+	}
+	if !(m["iterations"] < 0.8*one["iterations"]) || !(m["block_width"] > 7) || m["rhs_columns"] != 8 {
+		t.Errorf("%v iterations of width %v, one column takes %v", m["iterations"], m["block_width"], one["iterations"])
+	}
+	if got := len(strings.Fields(o.Details[convergedDetail])); got != 8 {
+		t.Errorf("%d columns have converged", got)
+	}
+	dropped := planned(t, "nrhs=4 rhs=random,ones method=cg,gmres peer=none,petsc:cg precond=none", "").Dropped
+	for _, want := range []string{"gmres has no block form", "peer petsc:cg solves for one right-hand side",
+		"--rhs ones would make 4 equal right-hand sides"} {
+		if !slices.ContainsFunc(dropped, func(d plan.Task) bool { return strings.Contains(d.Reason, want) }) {
+			t.Errorf("no point is dropped because %s", want)
+		}
+	}
+}
+
 // The metrics and details of a row.
 func TestRow(t *testing.T) {
 	o := first(t, "num_ranks=2 dof-per-rank=3000 method=cg-single", "repeat=3", "cpu")
@@ -119,7 +157,7 @@ func TestRow(t *testing.T) {
 	for _, m := range metrics {
 		if _, has := o.Metrics[m.name]; !has && !strings.HasPrefix(m.name, "efficiency") && m.name != "speedup" &&
 			m.name != "levels" && !strings.HasSuffix(m.name, "_complexity") && m.name != "bandwidth_scaling" &&
-			!strings.HasPrefix(m.name, "allreduce_") &&
+			!strings.HasPrefix(m.name, "allreduce_") && !slices.Contains(blockMetrics, m.name) &&
 			!strings.HasPrefix(m.name, "adjoint_") && !strings.HasPrefix(m.name, "gradient_") {
 			t.Errorf("no %s", m.name)
 		}
@@ -291,6 +329,7 @@ func TestMatrix(t *testing.T) {
 		"-1.001\n3 3 4\n")
 	bad := write("%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 1 2\n2 x 1\n")
 	three := write("%%MatrixMarket matrix array real general\n3 1\n1\n2\n3\n")
+	two := write("%%MatrixMarket matrix array real general\n3 2\n1\n2\n3\n6\n5\n4\n")
 	for _, c := range []struct {
 		axes, options string
 		status        journal.Status
@@ -307,6 +346,12 @@ func TestMatrix(t *testing.T) {
 		{"mode=strong rhs=file:" + three, "matrix=" + good, journal.OK, ""},
 		{"mode=strong rhs=file:" + three, "matrix=" + skew, journal.Failed,
 			"the right-hand side has 3 values, the matrix 2 rows"},
+		{"mode=strong rhs=file:" + two, "matrix=" + skew, journal.Failed,
+			"the right-hand side has 3 values, the matrix 2 rows"},
+		{"mode=strong rhs=file:" + two, "matrix=" + good, journal.OK, ""},
+		{"mode=strong nrhs=2 rhs=file:" + two, "matrix=" + good, journal.OK, ""},
+		{"mode=strong nrhs=3 rhs=file:" + two, "matrix=" + good, journal.Failed, "m.mtx has 2 columns, but --nrhs is 3"},
+		{"mode=strong method=gmres rhs=file:" + two, "matrix=" + good, journal.Skipped, "gmres has no block form"},
 		{"mode=strong rhs=file:" + bad, "matrix=" + good, journal.Failed, "the banner is"},
 		{"mode=strong partitioner=coordinate", "matrix=" + good, journal.Failed, "no coordinates"},
 		{"mode=strong partitioner=block", "matrix=" + good, journal.Failed, "no grid"},

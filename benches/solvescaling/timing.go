@@ -158,13 +158,9 @@ func reportShares(s *bench.State, t *timings) {
 	}
 }
 
-// reportWorkingSet records the memory that an iteration touches on the rank with the most, and the
-// caches that a rank has if all ranks of this machine use them.
-func reportWorkingSet(ctx context.Context, s *bench.State, sys cpuSystem) error {
-	bytes := sys.Matrix.Bytes() + sys.Engine.Bytes()
-	if sys.Applied != nil {
-		bytes += sys.Applied.Bytes()
-	}
+// reportWorkingSet records the memory that an iteration touches on the rank with the most, of which this rank touches
+// the given bytes, and the caches that a rank has if all ranks of this machine use them.
+func reportWorkingSet(ctx context.Context, s *bench.State, bytes int) error {
 	most, err := maxOverRanks(ctx, s, float64(bytes))
 	if err != nil {
 		return err

@@ -153,6 +153,9 @@ func title(c *curve) string {
 	if rowset.Text(r, storageAxis) == sparse.Plain.String() {
 		words = append(words, "stored plain")
 	}
+	if n := r.Metrics["rhs_columns"]; n > 1 {
+		words = append(words, fmt.Sprintf("%.0f right-hand sides", n))
+	}
 	if size := sizeAxis(c.mode); rowset.Text(r, matrixOption) == "" {
 		words = append(words, fmt.Sprintf("%s %s", count(rowset.Number(r, size)),
 			map[string]string{perRankAxis: "unknowns per rank", totalAxis: "unknowns in all"}[size]))

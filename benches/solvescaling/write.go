@@ -27,36 +27,41 @@ func writeResults(ctx context.Context, s *bench.State, spec solve.Spec, sys cpuS
 	if out.Gate(spec.RTol) != nil {
 		return nil
 	}
-	if err := writeSolution(ctx, s, sys.System); err != nil {
+	if err := writeSolution(ctx, s, sys.System, sys.Solution(), 1); err != nil {
 		return err
 	}
 	return writeMatrixFile(s, spec)
 }
 
-// writeSolution writes the last solution as a Matrix Market file, if the run asks for it. Rank 0
-// writes the values of all ranks.
-func writeSolution(ctx context.Context, s *bench.State, sys *solve.System) error {
+// writeSolution writes the last solutions as a Matrix Market file, if the run asks for it. mine holds the solutions of
+// this rank's rows, row by row. Rank 0 writes the values of all ranks.
+func writeSolution(ctx context.Context, s *bench.State, sys *solve.System, mine []float64, columns int) error {
 	path := s.Str(solutionOption)
 	if path == "" {
 		return nil
 	}
-	var mine []byte
-	for i, v := range sys.Solution() {
-		mine = binary.LittleEndian.AppendUint64(mine, uint64(sys.Global(i)))
-		mine = binary.LittleEndian.AppendUint64(mine, math.Float64bits(v))
+	var sent []byte
+	for i := range len(mine) / columns {
+		sent = binary.LittleEndian.AppendUint64(sent, uint64(sys.Global(i)))
+		for _, v := range mine[i*columns:][:columns] {
+			sent = binary.LittleEndian.AppendUint64(sent, math.Float64bits(v))
+		}
 	}
-	all, err := s.Exchange(ctx, mine)
+	all, err := s.Exchange(ctx, sent)
 	if err != nil || s.Rank() != 0 {
 		return err
 	}
-	x := make([]float64, sys.Size)
+	x := make([]float64, sys.Size*columns)
 	for _, list := range all {
-		for ; len(list) > 0; list = list[16:] {
-			x[binary.LittleEndian.Uint64(list)] = math.Float64frombits(binary.LittleEndian.Uint64(list[8:]))
+		for ; len(list) > 0; list = list[8*(1+columns):] {
+			row := int(binary.LittleEndian.Uint64(list))
+			for j := range columns {
+				x[j*sys.Size+row] = math.Float64frombits(binary.LittleEndian.Uint64(list[8*(1+j):]))
+			}
 		}
 	}
 	return replaceFile(path, func(w io.Writer) {
-		fmt.Fprintf(w, "%s\n%d 1\n", mtxArrayBanner, len(x))
+		fmt.Fprintf(w, "%s\n%d %d\n", mtxArrayBanner, sys.Size, columns)
 		for _, v := range x {
 			fmt.Fprintf(w, "%.17g\n", v)
 		}

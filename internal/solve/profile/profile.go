@@ -119,6 +119,28 @@ type Internals struct {
 	Applied krylov.Operator // the preconditioner with the projection around it, as the engine applies it
 	// NewSolver starts a solve of at most limit iterations. A limit of 0 stands for the limit of the spec.
 	NewSolver func(limit int) (*krylov.Solver, error)
+	Columns   Columns
+}
+
+// Columns are the parts of a solve.System that solves with several right-hand sides need. All ranks call the functions
+// together.
+type Columns struct {
+	// Config returns the parameters of a solve of at most limit iterations. A limit of 0 stands for the limit of the spec.
+	Config func(limit int) krylov.Config
+	// StopAfter is the number of iterations after which a solve may end without having converged, or 0.
+	StopAfter int
+	// Connect prepares the exchange of the ghosts of block vectors of at most width columns. It also returns the number of
+	// messages that this rank sends for an exchange of so many columns.
+	Connect func(width int) (halo krylov.BlockHalo, messages int, err error)
+	// NewSums returns a reducer of at most limit numbers.
+	NewSums func(limit int) Reducer
+	// Count starts to count the parts of a solve. The function that it returns ends that.
+	Count func() (end func() Timed)
+	// Project projects the null space out of a solution, and ProjectRHS out of a right-hand side. Both are nil unless
+	// the matrix is singular.
+	Project, ProjectRHS func(v []float64) error
+	// Check returns ||b - Ax|| / ||b|| for each column. The solutions are x, row by row.
+	Check func(columns int, x []float64, rhs func(row, column int) float64) ([]float64, error)
 }
 
 // Trace solves for at most limit iterations and times every phase. Reading the clock this often makes the iterations a
@@ -157,19 +179,19 @@ func (n *Internals) trace(limit int, begin func(local []float64) error) (p Profi
 	if err != nil {
 		return p, false, err
 	}
-	watch := stopwatch{clock: n.Clock, phase: krylov.Other}
+	watch := NewStopwatch(n.Clock)
 	if h, ok := n.Operator.(Hierarchy); ok {
 		watch.levels = make([]int64, h.Levels())
 		h.Trace(func(level int) {
-			watch.enter(krylov.Precond)
+			watch.Enter(krylov.Precond)
 			watch.level = level
 		})
 		defer h.Trace(nil)
 	}
-	n.Engine.Trace = watch.enter
+	n.Engine.Trace = watch.Enter
 	n.Engine.Begin = func(local []float64) error {
-		watch.enter(krylov.AllReduce)
-		defer watch.enter(krylov.Other)
+		watch.Enter(krylov.AllReduce)
+		defer watch.Enter(krylov.Other)
 		return begin(local)
 	}
 	defer func() { n.Engine.Trace, n.Engine.Begin = nil, n.Sums.Begin }()
@@ -186,20 +208,18 @@ func (n *Internals) trace(limit int, begin func(local []float64) error) (p Profi
 		if err != nil {
 			return p, false, err
 		}
-		watch.enter(krylov.AllReduce)
+		watch.Enter(krylov.AllReduce)
 		if sums, err = n.Sums.Sum(local); err != nil {
 			return p, false, err
 		}
-		watch.enter(krylov.Other)
+		watch.Enter(krylov.Other)
 	}
-	watch.enter(krylov.Other)
+	watch.Enter(krylov.Other)
 	p.Iterations = solver.Result().Iterations
 	if _, diagonal := n.Operator.(krylov.Diagonal); !diagonal && n.Operator != nil {
 		p.Flops = 0
 	}
-	for phase, ps := range watch.spent {
-		p.Seconds[phase] = float64(ps) / 1e12
-	}
+	p.Seconds = watch.Seconds()
 	p.Levels = lists.Map(watch.levels, func(ps int64) float64 { return float64(ps) / 1e12 })
 	return p, overlaps, nil
 }
@@ -274,8 +294,8 @@ func (n *Internals) Multiply(dst, x []float64) error {
 	return precondition.Square{Matrix: n.Matrix, Halo: n.Halo}.Multiply(dst, x)
 }
 
-// stopwatch adds up the picoseconds of each phase.
-type stopwatch struct {
+// Stopwatch adds up the picoseconds of each phase.
+type Stopwatch struct {
 	clock dist.Clock
 	phase krylov.Phase
 	start int64 // of the current phase
@@ -285,12 +305,25 @@ type stopwatch struct {
 	levels []int64 // picoseconds of each level; nil without a hierarchy
 }
 
-// enter ends the current phase and starts another.
-func (w *stopwatch) enter(p krylov.Phase) {
+// NewStopwatch starts a stopwatch in the phase krylov.Other.
+func NewStopwatch(clock dist.Clock) *Stopwatch {
+	return &Stopwatch{clock: clock, phase: krylov.Other, start: clock.Now()}
+}
+
+// Enter ends the current phase and starts another.
+func (w *Stopwatch) Enter(p krylov.Phase) {
 	now := w.clock.Now()
 	w.spent[w.phase] += now - w.start
 	if w.phase == krylov.Precond && w.levels != nil {
 		w.levels[w.level] += now - w.start
 	}
 	w.phase, w.start = p, now
+}
+
+// Seconds returns the time of each phase so far.
+func (w *Stopwatch) Seconds() (out [krylov.NumPhases]float64) {
+	for phase, ps := range w.spent {
+		out[phase] = float64(ps) / 1e12
+	}
+	return out
 }

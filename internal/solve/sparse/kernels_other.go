@@ -32,3 +32,19 @@ func (c *scattered) slices(dst []float64, x []float64, s, n, row int) {
 }
 
 func (s *Sweep) run(lo, hi int, block []float64) { s.portable(lo, hi, block) }
+
+func combinePanel(dst, src, coef []float64, rows, k, n, cols int, add bool) {
+	panic("sparse: this architecture has no kernel for panels")
+}
+
+func gramPanel(sums, a, b []float64, rows, strideA, strideB, k, cols int) {
+	portableGram(sums, a, b, rows, strideA, strideB, k, cols)
+}
+
+func (v *varying) panel(dst, x []float64, width, cols, lo, hi, base int) {
+	panic("sparse: this architecture has no kernel for panels")
+}
+
+func (c *scattered) panel(dst, x []float64, width, cols, s, n, row int) {
+	panic("sparse: this architecture has no kernel for panels")
+}

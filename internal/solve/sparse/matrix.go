@@ -28,7 +28,8 @@ type run struct {
 // overlaps x.
 type form interface {
 	rows(dst, x []float64, lo, hi, base int)
-	row(to *CSR, i, base int) // appends the entries of row i
+	block(dst, x []float64, width, lo, hi, base int) // the same for block vectors
+	row(to *CSR, i, base int)                        // appends the entries of row i
 	bytes() int
 }
 

@@ -64,8 +64,28 @@ func LoadMatrix(path string, keep func(row int) bool) (*File, error) {
 // LoadHeader reads the header of a matrix file with ReadHeader.
 func LoadHeader(path string) (*File, error) { return load(path, ReadHeader) }
 
-// LoadVector reads a vector file with ReadVector.
-func LoadVector(path string) ([]float64, error) { return load(path, ReadVector) }
+// LoadVector reads a vector file with ReadVector. A file with several columns is refused.
+func LoadVector(path string) ([]float64, error) {
+	return load(path, func(r io.Reader) ([]float64, error) {
+		a, err := ReadArray(r)
+		if err == nil && a.Columns != 1 {
+			err = fmt.Errorf("%d rows and %d columns: want one column", a.Rows, a.Columns)
+		}
+		return a.Values, err
+	})
+}
+
+// LoadArray reads an array file with ReadArray.
+func LoadArray(path string) (Array, error) { return load(path, ReadArray) }
+
+// Array is a dense matrix, such as several right-hand sides. Its values are stored by columns.
+type Array struct {
+	Rows, Columns int
+	Values        []float64
+}
+
+// At returns an element. Both indices count from 0.
+func (a Array) At(row, column int) float64 { return a.Values[column*a.Rows+row] }
 
 // load opens a file and adds its path to the errors of read.
 func load[T any](path string, read func(io.Reader) (T, error)) (none T, err error) {
@@ -415,58 +435,54 @@ func isMatrix(name string) bool {
 // isVector reports whether a member of an archive is a right-hand side.
 func isVector(name string) bool { return strings.HasSuffix(name, "_b.mtx") }
 
-// ReadVector reads a vector in the array format of Matrix Market, real or integer. The file may be plain, compressed by
-// gzip, or an archive of the SuiteSparse collection that contains NAME_b.mtx. A file with several columns is refused.
-// Errors name the line.
-func ReadVector(r io.Reader) ([]float64, error) {
+// ReadArray reads a dense matrix in the array format of Matrix Market, real or integer. The file may be plain,
+// compressed by gzip, or an archive of the SuiteSparse collection that contains NAME_b.mtx. Errors name the line.
+func ReadArray(r io.Reader) (Array, error) {
 	in, err := unpacked(r, isVector)
 	if err != nil {
-		return nil, err
+		return Array{}, err
 	}
 	m := &mtxReader{in: in}
-	v, err := m.vector()
+	a, err := m.array()
 	if err != nil {
-		return nil, fmt.Errorf("vector file, line %d: %w", max(1, m.line), err)
+		return Array{}, fmt.Errorf("vector file, line %d: %w", max(1, m.line), err)
 	}
-	return v, nil
+	return a, nil
 }
 
-// vector reads the whole vector.
-func (m *mtxReader) vector() ([]float64, error) {
+// array reads the whole array.
+func (m *mtxReader) array() (a Array, err error) {
 	text, err := m.next()
 	if err != nil {
-		return nil, fmt.Errorf("reading the banner: %w", err)
+		return a, fmt.Errorf("reading the banner: %w", err)
 	}
 	words := strings.Fields(strings.ToLower(string(text)))
 	if len(words) != 5 || words[0] != "%%matrixmarket" || words[2] != "array" ||
 		words[3] != "real" && words[3] != "integer" || words[4] != "general" {
-		return nil, fmt.Errorf("the banner is %q, want %q", text, "%%MatrixMarket matrix array real general")
+		return a, fmt.Errorf("the banner is %q, want %q", text, "%%MatrixMarket matrix array real general")
 	}
 	if text, err = m.next(); err != nil {
-		return nil, fmt.Errorf("reading the sizes: %w", err)
+		return a, fmt.Errorf("reading the sizes: %w", err)
 	}
-	var rows, cols int
-	if n, err := fmt.Sscan(string(text), &rows, &cols); n != 2 || err != nil || rows < 1 || cols < 1 ||
-		rows > math.MaxInt32 {
-		return nil, fmt.Errorf("the sizes are %q, want rows and columns", text)
+	if n, err := fmt.Sscan(string(text), &a.Rows, &a.Columns); n != 2 || err != nil || a.Rows < 1 || a.Columns < 1 ||
+		a.Rows > math.MaxInt32 || a.Columns > math.MaxInt32/a.Rows {
+		return a, fmt.Errorf("the sizes are %q, want rows and columns", text)
 	}
-	if cols != 1 {
-		return nil, fmt.Errorf("%d rows and %d columns: a right-hand side has one column", rows, cols)
-	}
-	out := make([]float64, 0, min(rows, 1<<20)) // limited, because the header may be wrong
-	for range rows {
+	count := a.Rows * a.Columns
+	a.Values = make([]float64, 0, min(count, 1<<20)) // limited, because the header may be wrong
+	for range count {
 		text, err := m.next()
 		if err != nil {
-			return nil, fmt.Errorf("reading value %d of %d: %w", len(out)+1, rows, err)
+			return a, fmt.Errorf("reading value %d of %d: %w", len(a.Values)+1, count, err)
 		}
 		v, err := strconv.ParseFloat(string(text), 64)
 		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("value %q: want a finite number", text)
+			return a, fmt.Errorf("value %q: want a finite number", text)
 		}
-		out = append(out, v)
+		a.Values = append(a.Values, v)
 	}
 	if text, err := m.next(); err == nil {
-		return nil, fmt.Errorf("unexpected %q after the last of %d values", text, rows)
+		return a, fmt.Errorf("unexpected %q after the last of %d values", text, count)
 	}
-	return out, nil
+	return a, nil
 }

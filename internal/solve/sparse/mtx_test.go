@@ -198,11 +198,12 @@ func TestArchive(t *testing.T) {
 	if err != nil || f.Size() != 2 {
 		t.Fatal(f, err)
 	}
-	b, err := ReadVector(packed(t, files...))
-	if err != nil || len(b) != 2 || b[0] != 1.5 || b[1] != -2 {
+	b, err := ReadArray(packed(t, files...))
+	if err != nil || b.Rows != 2 || b.Columns != 1 || b.At(0, 0) != 1.5 || b.At(1, 0) != -2 {
 		t.Fatal(b, err)
 	}
-	if b, err := ReadVector(strings.NewReader(vector)); err != nil || len(b) != 2 {
+	two := strings.Replace(vector, "2 1\n", "1 2\n", 1)
+	if b, err := ReadArray(strings.NewReader(two)); err != nil || b.Columns != 2 || b.At(0, 1) != -2 {
 		t.Fatal(b, err)
 	}
 	if _, err := ReadMatrix(packed(t, [2]string{"m/readme", "x"}), nil); err == nil ||
@@ -211,13 +212,13 @@ func TestArchive(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		matrix: "line 1: the banner is",
-		"%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n": "2 rows and 2 columns: a right-hand side has one",
-		"%%MatrixMarket matrix array real general\n1 1\n1\n2\n":       "unexpected \"2\" after the last of 1 values",
-		"%%MatrixMarket matrix array real general\n2\n":               "line 2: the sizes are \"2\"",
-		"%%MatrixMarket matrix array real general\n2 1\n1\n":          "line 3: reading value 2 of 2",
-		"%%MatrixMarket matrix array real general\n1 1\nNaN\n":        "line 3: value \"NaN\": want a finite number",
+		"%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n": "line 5: reading value 4 of 4",
+		"%%MatrixMarket matrix array real general\n1 1\n1\n2\n":    "unexpected \"2\" after the last of 1 values",
+		"%%MatrixMarket matrix array real general\n2\n":            "line 2: the sizes are \"2\"",
+		"%%MatrixMarket matrix array real general\n2 1\n1\n":       "line 3: reading value 2 of 2",
+		"%%MatrixMarket matrix array real general\n1 1\nNaN\n":     "line 3: value \"NaN\": want a finite number",
 	} {
-		if _, err := ReadVector(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ReadArray(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

@@ -1,0 +1,169 @@
+package solvescaling
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/solve/block"
+	"github.com/kernbench/kernbench/internal/solve/device"
+	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/solve"
+)
+
+const (
+	// columnsOfFile is the number of right-hand sides that stands for the columns of the file, and for one without a file.
+	columnsOfFile = 0
+	// maxColumns limits the right-hand sides. The arithmetic of a block method grows with their square.
+	maxColumns = 256
+)
+
+// rhs holds the right-hand sides of a point.
+type rhs struct {
+	columns int
+	rows    int // 0 unless they come from a file
+	at      func(row, column int) float64
+}
+
+// rightHandSides makes the right-hand sides of a point, or reads them from its file and records their hash.
+func rightHandSides(s *bench.State) (rhs, error) {
+	asked := s.Int(columnsAxis)
+	b := rhs{columns: max(1, asked)}
+	path, file := strings.CutPrefix(s.Str(rhsAxis), rhsFile)
+	switch {
+	case !file && s.Str(rhsAxis) == "ones":
+		b.at = func(int, int) float64 { return 1 }
+		return b, nil
+	case !file: // the first column does not depend on the number of columns
+		b.at = func(row, column int) float64 { return sparse.Noise(s.Seed()+uint64(column)<<32, row) }
+		return b, nil
+	}
+	a, err := sparse.LoadArray(path)
+	if err != nil {
+		return b, err
+	}
+	if asked != columnsOfFile && asked != a.Columns {
+		return b, fmt.Errorf("%s has %s, but --%s is %d: want the same number, or leave --%s out", path,
+			unit.Plural(a.Columns, "column"), columnsAxis, asked, columnsAxis)
+	}
+	hash := sha256.New()
+	for _, x := range a.Values {
+		hash.Write(binary.LittleEndian.AppendUint64(nil, math.Float64bits(x)))
+	}
+	s.Detail(rhsDetail, fmt.Sprintf("%x", hash.Sum(nil)))
+	return rhs{columns: a.Columns, rows: a.Rows, at: a.At}, nil
+}
+
+// checkColumns returns an error if a point has several right-hand sides and no way to solve for them at once.
+func checkColumns(p point.Point) error {
+	n := p.At(columnsAxis).Int()
+	text := func(axis string) string { return p.At(axis).String() }
+	switch {
+	case n < 0 || n > maxColumns:
+		return fmt.Errorf("--%s %d: want 1 to %d, or 0 for the columns of the file", columnsAxis, n, maxColumns)
+	case n <= 1:
+		return nil
+	case text(methodAxis) != block.Method:
+		return fmt.Errorf("%s has no block form, so it solves for one right-hand side: --%s %d needs --%s %s",
+			text(methodAxis), columnsAxis, n, methodAxis, block.Method)
+	case text(peerAxis) != noPeer:
+		return fmt.Errorf("peer %s solves for one right-hand side, not %d", text(peerAxis), n)
+	case device.SupportsBackend(text(bench.BackendName)):
+		return fmt.Errorf("a GPU solves for one right-hand side, not %d", n)
+	case text(rhsAxis) == "ones":
+		return fmt.Errorf("--%s ones would make %d equal right-hand sides: use random", rhsAxis, n)
+	}
+	return nil
+}
+
+// columnsBody is the rest of the body for several right-hand sides, after the set-up.
+func columnsBody(ctx context.Context, s *bench.State, spec solve.Spec, made *solve.System, b rhs,
+	memory *memory) error {
+	switch {
+	case spec.Method != block.Method: // a file decides the number of columns after the plan
+		return bench.Skip("%s has no block form, so it cannot solve for %d right-hand sides: use --%s %s", spec.Method,
+			b.columns, methodAxis, block.Method)
+	case s.Bool(adjointOption):
+		return bench.Skip("--%s checks the gradients of one right-hand side, not of %d", adjointOption, b.columns)
+	}
+	sys, err := block.New(made, b.columns, b.at)
+	if err != nil {
+		return err
+	}
+	n := made.Internals()
+	s.Phase("warm-up")
+	if _, err := sys.Solve(warmup); err != nil {
+		return err
+	}
+	grown := memory.grown()
+	triad := newTriad(s.Int(repeatOption))
+	out, times, err := timeSolves(ctx, s, sys, made.Size, triad)
+	if err != nil {
+		return err
+	}
+	gate := sys.Gate(out, spec.RTol)
+	reportColumns(s, sys)
+	if err := writeColumns(ctx, s, spec, made, sys, gate); err != nil {
+		return err
+	}
+	bytes := n.Matrix.Bytes() + sys.Bytes()
+	if n.Applied != nil {
+		bytes += n.Applied.Bytes()
+	}
+	if err := reportWorkingSet(ctx, s, bytes); err != nil {
+		return err
+	}
+	products := float64(out.Products) / float64(max(1, out.Iterations))
+	mine := part{partition.LocalOf(n.Plan), n.Times, sys.Messages, n.Matrix.Bytes(), n.Operator}
+	if err := reportSystem(ctx, s, mine, made.Size, products, grown); err != nil {
+		return err
+	}
+	for _, name := range []string{"bytes", "halo_bytes_per_dof"} { // each message has the values of all columns
+		s.Record(name, float64(b.columns)*s.Metric(name))
+	}
+	if gate == nil {
+		if err := reportPhases(ctx, s, sys, n.Operator, triad, times); err != nil {
+			return err
+		}
+	}
+	s.Phase("gate")
+	return gate
+}
+
+// reportColumns records the properties of a block solve.
+func reportColumns(s *bench.State, sys *block.System) {
+	r := sys.Result()
+	iterations := float64(max(1, r.Iterations))
+	s.Record("rhs_columns", float64(sys.Columns))
+	s.Record("block_width", float64(r.Widths)/iterations)
+	s.Record("restarts", float64(r.Restarts))
+	if t := s.Metric("solve_time_s"); t > 0 {
+		s.Record("solve_time_per_rhs_s", t/float64(sys.Columns))
+	}
+	s.Detail(convergedDetail, strings.Join(lists.Map(r.Converged, func(k int) string { return fmt.Sprint(k) }), " "))
+}
+
+// convergedDetail lists the iteration after which each right-hand side had converged, -1 for none.
+const convergedDetail = "converged_after"
+
+// writeColumns writes the files that the run asks for, unless a solution is wrong.
+func writeColumns(ctx context.Context, s *bench.State, spec solve.Spec, made *solve.System, sys *block.System,
+	gate error) error {
+	if gate != nil {
+		return nil
+	}
+	if err := writeSolution(ctx, s, made, sys.Solutions(), sys.Columns); err != nil {
+		return err
+	}
+	return writeMatrixFile(s, spec)
+}
+
+var _ system = (*block.System)(nil)

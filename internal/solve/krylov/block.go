@@ -1,0 +1,394 @@
+package krylov
+
+import (
+	"fmt"
+
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// BlockHalo updates the ghosts of a block vector with the given number of columns. Its methods are called like those
+// of Halo.
+type BlockHalo interface {
+	StartBlock(v []float64, width int) error
+	FinishBlock(v []float64, width int) error
+}
+
+// StartBlock implements BlockHalo.
+func (NoHalo) StartBlock([]float64, int) error { return nil }
+
+// FinishBlock implements BlockHalo.
+func (NoHalo) FinishBlock([]float64, int) error { return nil }
+
+// Block holds one rank's rows of a system with several right-hand sides, and the vectors of a block solve. Its passes
+// fuse all operations on a few rows, like the stages of Engine: each pass moves every vector through memory once, and
+// the product reads the matrix once for all columns.
+type Block struct {
+	// Trace, if set, is called when a phase starts.
+	Trace func(Phase)
+
+	matrix   *sparse.Matrix
+	interior []sparse.Range
+	boundary []sparse.Range
+	operator Operator // the preconditioner, unless it is a diagonal
+	inverse  Diagonal
+	columns  int
+	rows     int
+
+	// The block vectors. x and b have all columns. w, p, q and z have width columns. x and p have ghosts.
+	b, x, w, p, q []float64
+	z             []float64 // the preconditioned w, unless the preconditioner is none or a diagonal
+	width         int       // columns of the current basis
+	order         []int     // order[j] is the right-hand side of column j of x; the first columns are being solved
+
+	scratch, shifted []float64 // a few rows
+	one, two         []float64 // a column with its ghosts, for a preconditioner that takes single vectors
+	bytes, flops     float64   // of all passes since the solve began, by the model
+}
+
+// NewBlock allocates the vectors of a block solve. operator is the preconditioner, or nil.
+func NewBlock(m *sparse.Matrix, plan *sparse.Plan, operator Operator, columns int) *Block {
+	n, all := m.Rows()*columns, m.Columns()*columns
+	k := &Block{matrix: m, interior: plan.Interior, boundary: plan.Boundary, operator: operator, columns: columns,
+		rows: m.Rows(), b: make([]float64, n), x: make([]float64, all), w: make([]float64, n), p: make([]float64, all),
+		q: make([]float64, n), order: make([]int, columns)}
+	if d, fused := operator.(Diagonal); fused {
+		k.operator, k.inverse = nil, d
+	}
+	if k.operator != nil {
+		k.z = make([]float64, n)
+		k.one, k.two = make([]float64, m.Columns()), make([]float64, m.Columns())
+	}
+	k.scratch, k.shifted = make([]float64, blockValues+8*columns), make([]float64, blockValues+8*columns)
+	return k
+}
+
+// blockValues is the number of values of each block vector that a pass works on at a time. The rows of a few block
+// vectors then fit in the first-level cache.
+const blockValues = 512
+
+// RHS returns the right-hand sides, row by row. The caller fills them in.
+func (k *Block) RHS() []float64 { return k.b }
+
+// Columns returns the number of right-hand sides.
+func (k *Block) Columns() int { return k.columns }
+
+// Bytes returns the memory of the block vectors.
+func (k *Block) Bytes() int {
+	return 8 * (len(k.b) + len(k.x) + len(k.w) + len(k.p) + len(k.q) + len(k.z))
+}
+
+// Solution copies the solution of a right-hand side to dst.
+func (k *Block) Solution(dst []float64, column int) {
+	for at, of := range k.order {
+		if of == column {
+			for i := range dst {
+				dst[i] = k.x[i*k.columns+at]
+			}
+		}
+	}
+}
+
+func (k *Block) enter(p Phase) {
+	if k.Trace != nil {
+		k.Trace(p)
+	}
+}
+
+// stride returns the number of rows that a pass works on at a time. It is a multiple of 8, as the kernels need it.
+func (k *Block) stride() int { return max(8, blockValues/max(1, k.width)&^7) }
+
+// each calls fn for a few rows at a time.
+func (k *Block) each(r sparse.Range, fn func(lo, hi int)) {
+	for step := k.stride(); r.Lo < r.Hi; r.Lo += step {
+		fn(r.Lo, min(r.Lo+step, r.Hi))
+	}
+}
+
+// everyRow is the range of all rows.
+func (k *Block) everyRow() sparse.Range { return sparse.Range{Lo: 0, Hi: k.rows} }
+
+// count adds the traffic of passes over columns of block vectors, and some operations per row.
+func (k *Block) count(columns, flops int) {
+	k.bytes += 8 * float64(k.rows) * float64(columns)
+	k.flops += float64(k.rows) * float64(flops)
+}
+
+// countProduct adds the traffic of a product: the matrix once, and the ghosts of all columns.
+func (k *Block) countProduct(width int) {
+	k.bytes += float64(k.matrix.Bytes() + 8*width*(k.matrix.Columns()-k.rows))
+	k.flops += 2 * float64(width) * float64(k.matrix.Entries())
+}
+
+// source returns rows of the preconditioned w. A diagonal is applied on the way.
+func (k *Block) source(lo, hi int) []float64 {
+	n := k.width
+	switch {
+	case k.z != nil:
+		return k.z[lo*n : hi*n]
+	case k.inverse == nil:
+		return k.w[lo*n : hi*n]
+	}
+	out := k.shifted[:(hi-lo)*n]
+	sparse.ScaleRows(out, k.w[lo*n:hi*n], k.inverse[lo:hi], n)
+	return out
+}
+
+// descend makes a step along the directions and multiplies the matrix with new ones, in one pass: the first columns of
+// x += p*move, then p = M w*e + p*f with the preconditioner M, then q = A p. It returns this rank's part of p'q. A
+// matrix move without rows moves nothing, and a matrix f without rows drops the old directions.
+func (k *Block) descend(move, e, f denseMatrix, active int, halo BlockHalo) (denseMatrix, error) {
+	n := k.width
+	sums := newDense(n, n)
+	update := func(lo, hi int) {
+		k.enter(Updates)
+		p := k.p[lo*n : hi*n]
+		if move.rows > 0 {
+			sparse.Combine(k.x[lo*k.columns:hi*k.columns], p, move.at, hi-lo, n, k.columns, active, true)
+		}
+		if f.rows > 0 {
+			k.transform(p, f, hi-lo)
+		}
+		sparse.Combine(p, k.source(lo, hi), e.at, hi-lo, n, n, n, f.rows > 0)
+	}
+	multiply := func(lo, hi int) {
+		k.enter(SpMV)
+		k.matrix.MultiplyBlock(k.q, k.p, n, lo, hi)
+		k.enter(Dots)
+		sparse.Gram(sums.at, k.p[lo*n:hi*n], k.q[lo*n:hi*n], hi-lo, n, n, true)
+	}
+	k.count(2*active*min(1, move.rows)+n*(2+min(1, f.rows))+n, 2*n*(n+active*min(1, move.rows)+n*min(1, f.rows)+n))
+	k.countProduct(n)
+	k.countPreconditioner()
+	return sums, k.product(update, multiply, k.p, n, halo)
+}
+
+// transform multiplies rows of a block vector by a square matrix.
+func (k *Block) transform(rows []float64, by denseMatrix, count int) {
+	if by.cols <= sparse.InPlace {
+		sparse.Combine(rows, rows, by.at, count, by.rows, by.cols, by.cols, false)
+		return
+	}
+	to := k.scratch[:count*by.cols]
+	sparse.Combine(to, rows, by.at, count, by.rows, by.cols, by.cols, false)
+	copy(rows, to)
+}
+
+// product runs update on all rows and multiply on all rows, a block behind. Ghosts of v are in flight while it works on
+// the interior rows.
+func (k *Block) product(update, multiply func(lo, hi int), v []float64, width int, halo BlockHalo) error {
+	for _, r := range k.boundary {
+		k.each(r, update)
+	}
+	k.enter(HaloPack)
+	if err := halo.StartBlock(v, width); err != nil {
+		return err
+	}
+	in, next := 0, 0
+	follow := func(limit int) { // a row can be multiplied once v is final up to the reach of the matrix
+		for ; in < len(k.interior); in++ {
+			r := k.interior[in]
+			next = max(next, r.Lo)
+			if end := min(r.Hi, limit&^7); next < end {
+				k.each(sparse.Range{Lo: next, Hi: end}, multiply)
+				next = end
+			}
+			if limit >= r.Hi && next < r.Hi {
+				k.each(sparse.Range{Lo: next, Hi: r.Hi}, multiply)
+				next = r.Hi
+			}
+			if next < r.Hi {
+				return
+			}
+		}
+	}
+	for _, r := range k.interior {
+		k.each(r, func(lo, hi int) {
+			update(lo, hi)
+			follow(hi - k.matrix.Reach())
+		})
+	}
+	follow(k.rows)
+	k.enter(HaloWait)
+	if err := halo.FinishBlock(v, width); err != nil {
+		return err
+	}
+	for _, r := range k.boundary {
+		k.each(r, multiply)
+	}
+	return nil
+}
+
+// reduce shortens the residuals: w = w*e - q*alpha. It returns this rank's parts of w'w and of w'M w.
+func (k *Block) reduce(e, alpha denseMatrix) (squares, products denseMatrix, err error) {
+	n := k.width
+	back := alpha.scaled(-1, n)
+	k.count(3*n, 4*n*n)
+	return k.measure(func(lo, hi int) {
+		w := k.w[lo*n : hi*n]
+		k.transform(w, e, hi-lo)
+		sparse.Combine(w, k.q[lo*n:hi*n], back.at, hi-lo, n, n, n, true)
+	})
+}
+
+// measure runs update on all rows, and returns this rank's parts of w'w and, with a preconditioner M, of w'M w.
+func (k *Block) measure(update func(lo, hi int)) (squares, products denseMatrix, err error) {
+	n := k.width
+	squares = newDense(n, n)
+	preconditioned := k.operator != nil || k.inverse != nil
+	if preconditioned {
+		products = newDense(n, n)
+	}
+	take := func(lo, hi int) {
+		k.enter(Dots)
+		w := k.w[lo*n : hi*n]
+		sparse.Gram(squares.at, w, w, hi-lo, n, n, true)
+		if preconditioned {
+			sparse.Gram(products.at, w, k.source(lo, hi), hi-lo, n, n, true)
+		}
+	}
+	k.each(k.everyRow(), func(lo, hi int) {
+		k.enter(Updates)
+		update(lo, hi)
+		if k.operator == nil {
+			take(lo, hi)
+		}
+	})
+	k.flops += float64(k.rows) * 2 * float64(n*n)
+	if k.operator != nil {
+		if err := k.precondition(); err != nil {
+			return squares, products, err
+		}
+		k.each(k.everyRow(), take)
+		k.count(2*n, 2*n*n)
+	}
+	k.countPreconditioner()
+	return squares, products, nil
+}
+
+// countPreconditioner adds the traffic of a diagonal, which each pass that uses it reads.
+func (k *Block) countPreconditioner() {
+	if k.inverse != nil {
+		k.count(1, k.width)
+	}
+}
+
+// precondition applies a preconditioner that is not a diagonal, one column after the other.
+func (k *Block) precondition() error {
+	k.enter(Precond)
+	n := k.width
+	for j := range n {
+		for i := range k.rows {
+			k.one[i] = k.w[i*n+j]
+		}
+		if err := k.operator.Apply(k.two, k.one); err != nil {
+			return fmt.Errorf("preconditioning column %d: %w", j, err)
+		}
+		for i := range k.rows { // a projection changes its argument too
+			k.w[i*n+j], k.z[i*n+j] = k.one[i], k.two[i]
+		}
+		k.bytes += float64(k.operator.Bytes())
+	}
+	k.count(5*n, 0)
+	return nil
+}
+
+// move makes the last step along the directions: x += p*by in the first columns.
+func (k *Block) move(by denseMatrix, active int) {
+	if by.rows == 0 {
+		return
+	}
+	n := k.width
+	k.each(k.everyRow(), func(lo, hi int) {
+		k.enter(Updates)
+		sparse.Combine(k.x[lo*k.columns:hi*k.columns], k.p[lo*n:hi*n], by.at, hi-lo, n, k.columns, active, true)
+	})
+	k.count(2*active+n, 2*n*active)
+}
+
+// rebase replaces the basis by a smaller one: w = w*e, and p = p*f.
+func (k *Block) rebase(e, f denseMatrix) {
+	n := k.width
+	shrink := func(v []float64, by denseMatrix) {
+		if v == nil || by.rows == 0 {
+			return
+		}
+		k.each(k.everyRow(), func(lo, hi int) { // rows move towards the start, so no row is overwritten before it is read
+			to := k.scratch[:(hi-lo)*by.cols]
+			sparse.Combine(to, v[lo*n:hi*n], by.at, hi-lo, n, by.cols, by.cols, false)
+			copy(v[lo*by.cols:], to)
+		})
+		k.count(n+by.cols, 2*n*by.cols)
+	}
+	k.enter(Updates)
+	shrink(k.w, e)
+	shrink(k.z, e)
+	shrink(k.p, f)
+	k.width = e.cols
+}
+
+// swap exchanges columns of x and of the residuals in q, which then have all columns.
+func (k *Block) swap(pairs [][2]int, residuals bool) {
+	for _, c := range pairs {
+		k.order[c[0]], k.order[c[1]] = k.order[c[1]], k.order[c[0]]
+	}
+	exchange := func(v []float64) {
+		for i := range k.rows {
+			row := v[i*k.columns:][:k.columns]
+			for _, c := range pairs {
+				row[c[0]], row[c[1]] = row[c[1]], row[c[0]]
+			}
+		}
+		k.count(2*k.columns, 0)
+	}
+	if len(pairs) == 0 {
+		return
+	}
+	exchange(k.x)
+	if residuals {
+		exchange(k.q)
+	}
+}
+
+// residuals sets q to B - A X in all columns, and returns this rank's parts of the squared norms. If x is zero it makes
+// no product.
+func (k *Block) residuals(zero bool, halo BlockHalo) (squares []float64, err error) {
+	n := k.columns
+	squares = make([]float64, n)
+	subtract := func(lo, hi int) {
+		if !zero {
+			k.enter(SpMV)
+			k.matrix.MultiplyBlock(k.q, k.x, n, lo, hi)
+		}
+		k.enter(Dots)
+		for i := lo; i < hi; i++ {
+			b, q := k.b[i*n:][:n], k.q[i*n:][:n]
+			for j, of := range k.order {
+				if zero {
+					q[j] = b[of]
+				} else {
+					q[j] = b[of] - q[j]
+				}
+				squares[j] += float64(q[j] * q[j])
+			}
+		}
+	}
+	k.count(2*n, 2*n)
+	if zero {
+		k.each(k.everyRow(), subtract)
+		return squares, nil
+	}
+	k.count(n, n)
+	k.countProduct(n)
+	return squares, k.product(func(int, int) {}, subtract, k.x, n, halo)
+}
+
+// begin makes the first columns of q the residuals to work on, and returns this rank's parts of w'w and w'M w.
+func (k *Block) begin(active int) (squares, products denseMatrix, err error) {
+	k.width = active
+	k.count(k.columns+active, 0)
+	return k.measure(func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			copy(k.w[i*active:][:active], k.q[i*k.columns:])
+		}
+	})
+}

@@ -1,0 +1,363 @@
+package krylov
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// blockCG is the block conjugate gradient method of O'Leary (1980) in the form BCGrQ of Dubrulle ("Retooling the method
+// of block conjugate gradients", ETNA 12, 2001). All columns share one search space, so a block needs fewer iterations
+// than each column alone. The residuals are kept as R = Q C with orthonormal columns of Q, which avoids the
+// breakdown of the original method when residuals become linearly dependent.
+//
+// Q is never stored. The pass that shortens the residuals leaves W = Q B, and returns W'W = B'B. The next passes use
+// Q = W E, where B E = 1. If columns of W depend on each other, B has fewer rows than columns, and the block
+// becomes narrower. Equal right-hand sides therefore cost as much as one.
+//
+// With a preconditioner M, the columns of Q are orthonormal in the scalar product of M.
+//
+// An iteration has two passes over memory and two all-reduces, as cg has.
+type blockCG struct {
+	*Block
+	cfg  Config
+	halo BlockHalo
+	sum  func(local []float64) ([]float64, error)
+
+	norms    []float64   // of the right-hand sides
+	active   int         // columns of x that are being solved
+	c        denseMatrix // coefficients of the residuals in the basis: width rows, active columns
+	e, f     denseMatrix // Q = W e; the old directions enter the new ones as P f
+	step     denseMatrix // step of x that is still to be made: x += p*step
+	fallback bool        // the solve has made no iteration since it started from a true residual
+	result   BlockResult
+}
+
+// BlockResult is the outcome of a block solve.
+type BlockResult struct {
+	Result              // Residual and History hold the largest value of all columns
+	Residuals []float64 // of each right-hand side according to the method, relative to its norm
+	Converged []int     // iteration after which each right-hand side had converged for good; -1 if it had not
+	Restarts  int       // starts from a true residual because it had drifted from the residual of the method
+	Widths    int       // sum of the widths of the block over all iterations
+	Bytes     float64   // memory traffic on this rank, by the model
+	Flops     float64   // operations on this rank, by the model; 0 if those of the preconditioner are not known
+}
+
+const (
+	// dependent is the largest pivot of a scaled Gram matrix that counts as rounding. It is a few hundred units in the
+	// last place, because the pivots are differences of sums over all rows.
+	dependent = 1e-13
+	// exhausted is the squared norm of a column of W that counts as zero. The columns of Q have norm 1.
+	exhausted = 1e-26
+	// drifted is the largest true residual, in units of the tolerance, that ends a solve.
+	drifted = 2
+	// maxRestarts limits the starts from a true residual.
+	maxRestarts = 10
+	// deflateShare is the smallest share of converged columns for which the block is made narrower. That costs about
+	// half an iteration.
+	deflateShare = 0.25
+)
+
+// Solve solves for all right-hand sides, starting from zero. It needs a symmetric positive definite matrix and
+// preconditioner. sum adds up over the ranks. All ranks call it together.
+func (k *Block) Solve(cfg Config, halo BlockHalo, sum func(local []float64) ([]float64, error)) (BlockResult, error) {
+	clear(k.x)
+	for j := range k.order {
+		k.order[j] = j
+	}
+	k.bytes, k.flops = 0, 0
+	m := &blockCG{Block: k, cfg: cfg, halo: halo, sum: sum, norms: make([]float64, k.columns)}
+	m.result.Residuals, m.result.Converged = make([]float64, k.columns), make([]int, k.columns)
+	for j := range m.result.Converged {
+		m.result.Converged[j] = -1
+	}
+	started, err := m.start(true)
+	for err == nil && started {
+		if err = m.iterate(); err != nil {
+			break
+		}
+		m.Block.move(m.step, m.active)
+		m.step = denseMatrix{}
+		if m.result.Status != Running && m.result.Status != Converged {
+			break
+		}
+		started, err = m.start(false)
+	}
+	m.result.Bytes, m.result.Flops = k.bytes, k.flops
+	if k.operator != nil {
+		m.result.Flops = 0
+	}
+	return m.result, err
+}
+
+// start makes the true residuals, and starts a block with the columns that have not converged. It returns false if
+// there are none, or if they cannot be improved.
+func (m *blockCG) start(zero bool) (started bool, err error) {
+	local, err := m.Block.residuals(zero, m.halo)
+	if err != nil {
+		return false, err
+	}
+	if !zero {
+		m.result.Products++
+	}
+	squares, err := m.add(local)
+	if err != nil {
+		return false, err
+	}
+	if reason := notFinite(squares); reason != "" {
+		return false, m.stop(Breakdown, reason)
+	}
+	allowed := float64(drifted)
+	if zero {
+		allowed = 1
+		for j, v := range squares {
+			m.norms[m.order[j]] = math.Sqrt(v)
+		}
+	}
+	pending := m.record(squares, allowed)
+	if len(pending) == 0 {
+		return false, m.stop(Converged, "")
+	}
+	if m.result.Restarts > maxRestarts || !zero && m.fallback {
+		return false, m.stop(Breakdown, fmt.Sprintf("the true residual stays at %.3g", m.result.Residual))
+	}
+	if !zero {
+		m.result.Restarts++
+	}
+	m.result.Status, m.fallback = Running, true
+	m.active = len(pending)
+	m.Block.swap(swaps(pending), true)
+	w, p, err := m.Block.begin(m.active)
+	if err != nil {
+		return false, err
+	}
+	return true, m.orthonormalise(w, p, 0, true)
+}
+
+// record stores the true residuals of all columns, given their squares, and returns the columns that have not
+// converged to allowed times the tolerance.
+func (m *blockCG) record(squares []float64, allowed float64) (pending []int) {
+	m.result.Residual = 0
+	for j, of := range m.order {
+		relative := 0.0
+		if m.norms[of] > 0 {
+			relative = math.Sqrt(squares[j]) / m.norms[of]
+		}
+		m.result.Residuals[of] = relative
+		m.result.Residual = max(m.result.Residual, relative)
+		if math.Sqrt(squares[j]) > allowed*m.tolerance(of) {
+			pending = append(pending, j)
+			m.result.Converged[of] = -1
+		} else if m.result.Converged[of] < 0 {
+			m.result.Converged[of] = m.result.Iterations
+		}
+	}
+	if len(m.result.History) == 0 {
+		m.result.History = append(m.result.History, m.result.Residual)
+	}
+	return pending
+}
+
+// swaps returns the exchanges that bring the given columns to the front, in their order.
+func swaps(columns []int) (pairs [][2]int) {
+	for to, from := range columns {
+		if to != from {
+			pairs = append(pairs, [2]int{to, from})
+		}
+	}
+	return pairs
+}
+
+// tolerance returns the norm of a residual that is small enough.
+func (m *blockCG) tolerance(of int) float64 { return max(m.cfg.ATol, m.cfg.RTol*m.norms[of]) }
+
+// add adds up over the ranks.
+func (m *blockCG) add(parts ...[]float64) ([]float64, error) {
+	m.enter(AllReduce)
+	defer m.enter(Other)
+	m.result.Reductions++
+	sums, err := m.sum(slices.Concat(parts...))
+	return slices.Clone(sums), err
+}
+
+// stop ends the solve.
+func (m *blockCG) stop(s Status, reason string) error {
+	m.result.Status, m.result.Reason = s, reason
+	return nil
+}
+
+// notFinite returns why a sum ends the solve, or "".
+func notFinite(sums []float64) string {
+	for _, v := range sums {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return "a scalar product is not finite"
+		}
+	}
+	return ""
+}
+
+// iterate makes iterations until all columns have converged according to the method, or until the solve has to end or
+// to start again from a true residual.
+func (m *blockCG) iterate() error {
+	for m.result.Status == Running {
+		m.result.Products++
+		m.result.Widths += m.width
+		local, err := m.Block.descend(m.step, m.e, m.f, m.active, m.halo)
+		if err != nil {
+			return err
+		}
+		sums, err := m.add(local.at)
+		if err != nil {
+			return err
+		}
+		if reason := notFinite(sums); reason != "" {
+			return m.stop(Breakdown, reason)
+		}
+		m.step = denseMatrix{}
+		n := m.width
+		_, inverse := denseMatrix{n, n, sums}.mirror().factor(0, 0)
+		if inverse.cols < n {
+			if m.fallback {
+				return m.stop(Breakdown, "the matrix is not positive definite: use minres")
+			}
+			return nil // rounding: start again from the true residual
+		}
+		alpha := inverse.times(inverse.transposed())
+		m.step = alpha.times(m.c).scaled(1, m.columns)
+		w, p, err := m.Block.reduce(m.e, alpha)
+		if err != nil {
+			return err
+		}
+		m.fallback = false
+		m.result.Iterations++
+		if err := m.orthonormalise(w, p, exhausted, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// orthonormalise finds the basis of the residuals from this rank's parts of W'W and W'M W, checks for convergence, and
+// makes the block narrower if columns have converged or depend on others. least is the squared norm of a column that
+// counts as zero. The first basis after a start has no old directions.
+func (m *blockCG) orthonormalise(w, p denseMatrix, least float64, first bool) error {
+	sums, err := m.add(w.at, p.at)
+	if err != nil {
+		return err
+	}
+	if reason := notFinite(sums); reason != "" {
+		return m.stop(Breakdown, reason)
+	}
+	n := m.width
+	squares := denseMatrix{n, n, sums[:n*n]}.mirror()
+	gram := squares
+	if len(sums) > n*n {
+		gram = denseMatrix{n, n, sums[n*n:]}.mirror()
+	}
+	b, e := gram.factor(dependent, least)
+	if b.rows == 0 && !first {
+		m.result.Status = Converged // nothing is left, up to rounding; the true residual decides
+		return nil
+	}
+	if b.rows == 0 {
+		return m.stop(Breakdown, "the preconditioner is not positive definite")
+	}
+	if first {
+		m.c = b
+		m.narrow(e, denseMatrix{})
+		return nil
+	}
+	m.c = b.times(m.c)
+	if m.check(m.residualNorms(squares, e)); m.result.Status == Running {
+		m.narrow(e, b.transposed())
+	}
+	return nil
+}
+
+// residualNorms returns the norms of the active residuals Q C, where Q = W e and w is W'W.
+func (m *blockCG) residualNorms(w, e denseMatrix) []float64 {
+	if m.operator == nil && m.inverse == nil {
+		return m.c.columnNorms() // the columns of Q are orthonormal
+	}
+	coefs := e.times(m.c)
+	products := w.times(coefs)
+	norms := make([]float64, m.active)
+	for i := range coefs.rows {
+		for j, v := range coefs.row(i) {
+			norms[j] += v * products.row(i)[j]
+		}
+	}
+	for j, v := range norms {
+		norms[j] = math.Sqrt(max(0, v))
+	}
+	return norms
+}
+
+// check records the norms of the active residuals after an iteration, and ends the iterations if all have converged, if
+// one diverges, or at the limit.
+func (m *blockCG) check(norms []float64) {
+	pending := 0
+	m.result.Residual = 0
+	for j, norm := range norms {
+		of := m.order[j]
+		relative := norm / m.norms[of]
+		m.result.Residuals[of] = relative
+		if norm <= m.tolerance(of) {
+			if m.result.Converged[of] < 0 {
+				m.result.Converged[of] = m.result.Iterations
+			}
+			continue
+		}
+		m.result.Converged[of] = -1
+		pending++
+	}
+	m.result.Residual = slices.Max(m.result.Residuals)
+	m.result.History = append(m.result.History, m.result.Residual)
+	limit := Core{Config: m.cfg}
+	switch {
+	case pending == 0:
+		m.result.Status = Converged
+	case m.result.Residual > limit.divergence():
+		_ = m.stop(Breakdown, fmt.Sprintf("diverged: the largest residual has grown to %.3g times its right-hand side",
+			m.result.Residual))
+	case m.result.Iterations >= m.cfg.MaxIter:
+		m.result.Status = TooManyIterations
+	}
+}
+
+// narrow takes e and f as the transformations to the next basis. It first removes converged columns, if they are many,
+// and the directions that only they need.
+func (m *blockCG) narrow(e, f denseMatrix) {
+	var pending []int
+	for j := range m.active {
+		if m.result.Converged[m.order[j]] < 0 {
+			pending = append(pending, j)
+		}
+	}
+	if done := m.active - len(pending); float64(done) >= deflateShare*float64(m.active) && done > 0 {
+		m.Block.move(m.step, m.active)
+		m.step = denseMatrix{}
+		m.Block.swap(swaps(pending), false)
+		m.c, m.active = m.c.pick(pending), len(pending)
+		if m.active < e.cols {
+			u := m.c.basis()
+			m.c, e = u.transposed().times(m.c), e.times(u)
+			if f.rows > 0 {
+				f = f.times(u)
+			}
+		}
+	}
+	if e.cols < m.width {
+		if m.step.rows > 0 { // the step belongs to the old directions
+			m.Block.move(m.step, m.active)
+			m.step = denseMatrix{}
+		}
+		m.Block.rebase(e, f)
+		e = identity(m.width, m.width)
+		if f.rows > 0 {
+			f = identity(m.width, m.width)
+		}
+	}
+	m.e, m.f = e, f
+}

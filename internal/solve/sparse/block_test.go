@@ -1,0 +1,108 @@
+package sparse
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// blockOf returns a block vector of noise.
+func blockOf(seed uint64, rows, width int) []float64 {
+	x := make([]float64, rows*width)
+	for i := range x {
+		x[i] = Noise(seed, i)
+	}
+	return x
+}
+
+// Each column of a block product has the bits of a product with that column alone, in every storage form.
+func TestBlockProduct(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows, cols := drawRows(t)
+		width := rapid.SampledFrom([]int{1, 2, 4, 7, 8, 9, 16, 19, 64}).Draw(t, "width")
+		format := rapid.SampledFrom([]Format{Compressed, Plain, Single}).Draw(t, "format")
+		m := build(t, rows, cols, format)
+		x := blockOf(5, cols, width)
+		lo := rapid.IntRange(0, len(rows)).Draw(t, "lo")
+		hi := rapid.IntRange(lo, len(rows)).Draw(t, "hi")
+		one, want := make([]float64, cols), make([]float64, len(rows))
+		bothKernels(func(kernels string) {
+			got := make([]float64, len(rows)*width)
+			m.MultiplyBlock(got, x, width, lo, hi)
+			for j := range width {
+				for i := range one {
+					one[i] = x[i*width+j]
+				}
+				m.Multiply(want, one, lo, hi)
+				for i := lo; i < hi; i++ {
+					if math.Float64bits(got[i*width+j]) != math.Float64bits(want[i]) {
+						t.Fatalf("%s, %v, width %d: row %d of column %d is %v, want %v", kernels, format, width, i, j, got[i*width+j],
+							want[i])
+					}
+				}
+			}
+			for i := range got { // rows outside the range stay as they are
+				if row := i / width; (row < lo || row >= hi) && got[i] != 0 {
+					t.Fatalf("%s: row %d was written, outside [%d, %d)", kernels, row, lo, hi)
+				}
+			}
+		})
+	})
+}
+
+// The kernels for small matrices give the bits of the portable ones and leave all other memory alone.
+func TestBlockKernels(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows := rapid.IntRange(0, 40).Draw(t, "rows")
+		k, n := rapid.IntRange(1, 20).Draw(t, "k"), rapid.IntRange(1, 35).Draw(t, "n")
+		cols := rapid.IntRange(0, n).Draw(t, "cols")
+		a, b, coef := blockOf(1, rows, k), blockOf(2, rows, n), blockOf(3, k, n)
+		add, symmetric := rapid.Bool().Draw(t, "add"), k == n && rapid.Bool().Draw(t, "symmetric")
+		var combined, grams [][]float64
+		bothKernels(func(string) {
+			dst, sums := append(blockOf(4, rows, n), 7, 7), append(blockOf(5, k, n), 7, 7)
+			Combine(dst, a, coef, rows, k, n, cols, add)
+			Gram(sums, a, b, rows, k, n, symmetric)
+			if k == n && n == cols && n <= InPlace && !add {
+				same := slices.Clone(a)
+				if Combine(same, same, coef, rows, k, n, n, false); sameBits(same, dst) >= 0 {
+					t.Fatal("Combine in place differs")
+				}
+			}
+			combined, grams = append(combined, dst), append(grams, sums)
+		})
+		if i := sameBits(combined[0], combined[1]); i >= 0 {
+			t.Fatalf("Combine: element %d is %v, portable %v", i, combined[0][i], combined[1][i])
+		}
+		if i := sameBits(grams[0], grams[1]); i >= 0 {
+			t.Fatalf("Gram: element %d is %v, portable %v", i, grams[0][i], grams[1][i])
+		}
+		for i := range rows {
+			for j := range n {
+				want := 0.0
+				if add || j >= cols {
+					want = Noise(4, i*n+j)
+				}
+				for l := 0; l < k && j < cols; l++ {
+					want += a[i*k+l] * coef[l*n+j]
+				}
+				if got := combined[0][i*n+j]; math.Abs(got-want) > 1e-13*float64(k+1) {
+					t.Fatalf("Combine: element %d of row %d is %v, want %v", j, i, got, want)
+				}
+			}
+		}
+		for l := range k {
+			for j := l; j < n; j++ {
+				want := Noise(5, l*n+j)
+				for i := range rows {
+					want += a[i*k+l] * b[i*n+j]
+				}
+				if got := grams[0][l*n+j]; math.Abs(got-want) > 1e-13*float64(rows+1) {
+					t.Fatalf("Gram: (%d, %d) is %v, want %v", l, j, got, want)
+				}
+			}
+		}
+	})
+}
