@@ -832,16 +832,17 @@ def _module_files(path: str) -> Dict[str, str]:
     folder = os.path.dirname(os.path.abspath(path))
     library = tuple(os.path.abspath(sysconfig.get_path(k)) + os.sep for k in ("stdlib", "platstdlib"))
     found = {}
-    for module in list(sys.modules.values()):
-        name = getattr(module, "__file__", None)
-        own = module.__name__.split(".")[0] == "kernbench"
+    for module, loaded in list(sys.modules.items()):
+        # Packages put other objects than modules here, and modules that load themselves when they are asked.
+        name = getattr(loaded, "__dict__", {}).get("__file__")
+        own = module.split(".")[0] == "kernbench"
         if own or not isinstance(name, str) or "site-packages" in name or "dist-packages" in name:
             continue
         name = os.path.abspath(name)
         inside = name.startswith(folder + os.sep)
         if name == os.path.abspath(path) or not os.path.isfile(name) or not inside and name.startswith(library):
             continue
-        found[os.path.relpath(name, folder) if inside else module.__name__] = name
+        found[os.path.relpath(name, folder) if inside else module] = name
     return found
 
 

@@ -7,6 +7,16 @@ import torch  # noqa: E402
 from kernbench import bench  # noqa: E402
 
 
+class Lazy:
+    """An object among the modules that has no attributes, as CuPy puts one there."""
+
+    def __getattr__(self, name):
+        raise AttributeError(name)
+
+
+sys.modules["lazy"] = Lazy()
+
+
 @bench.register
 @bench.axis("mode", ["wall", "events", "graph", "cold", "preamble", "waiting preamble", "waiting call", "elsewhere",
                      "cold graph", "unknown"])
