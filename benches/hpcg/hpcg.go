@@ -51,7 +51,7 @@ every set ends with the same residual, and the solution is correct.
   kernbench run --bench hpcg-like --ranks 1,2 --side 104 --seconds 60
   kernbench run --bench hpcg-like --side 32,64,104 --method cg,cg-pipelined
 
-docs/hpcg-like.md has the rules and what differs from them.`),
+'kernbench docs hpcg-like' has the rules and what differs from them.`),
 		bench.Ranks("1,2"),
 		bench.Ints(sideAxis, "64"),
 		bench.Strings(methodAxis, "cg"),

@@ -161,9 +161,9 @@ petsc:hypre instead of gmg and amg, petsc:cg for none and jacobi. ` + petscVaria
   kernbench run --bench solve-scaling --backend cuda --mode strong --total-dof 64M --ranks 1 --storage plain,compressed --precond jacobi
 
 GPUs (--backend cuda) support ` + strings.Join(device.Methods(), ", ") + ` with
-` + strings.Join(device.Preconditioners(), ", ") + ` on poisson, anisotropic and variable, in strips of rows: see docs/gpu.md.
+` + strings.Join(device.Preconditioners(), ", ") + ` on poisson, anisotropic and variable, in strips of rows: see 'kernbench docs gpu'.
 
-docs/solve-scaling.md explains every metric.`
+'kernbench docs solve-scaling' explains every metric.`
 }
 
 // list formats the entries of a registry, one per line.

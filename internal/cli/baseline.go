@@ -34,7 +34,7 @@ func (a *app) baselineCommand() *cobra.Command {
 		Long: `Watches the runs of a folder for regressions: 'save' marks its last runs as the
 baseline, 'check' tests whether later runs became slower, and 'check --update' also adds
 good runs to the baseline. Each run is one observation, so variation between runs raises
-no alarm. See docs/baseline.md.`,
+no alarm. See 'kernbench docs baseline'.`,
 		Example: fmt.Sprintf(`  %[1]s baseline save out/memory
   %[1]s baseline check out/memory`, a.name),
 		Args: func(cmd *cobra.Command, args []string) error {

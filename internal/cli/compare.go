@@ -227,7 +227,7 @@ lower end reaches it, not met if its upper end does not, and otherwise not resol
 At least 10 undisturbed pairs with every peer are needed to resolve a goal.
 
 The intervals allow for the number of points and peers, and the best peer of a trial is
-chosen by other trials, so that luck does not choose it. docs/statistics.md says how.
+chosen by other trials, so that luck does not choose it. 'kernbench docs statistics' says how.
 
 Above the table it lists how the peers' runs differ from OURS. Runs on another CPU or
 GPU model are not comparable, unless --ignore names the difference.

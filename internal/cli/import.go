@@ -48,7 +48,7 @@ func (a *app) importCommand() *cobra.Command {
 		Long: `Reads the results of other tools into a RUN, so that show, report, compare and
 the bench llm-impact can use them. The numbers are checked for physical plausibility,
 and implausible rows get warnings. --claims checks claims about the results, one row
-each. docs/models.md describes the claims and the checks. FORMAT is one of
+each. 'kernbench docs models' describes the claims and the checks. FORMAT is one of
 
 ` + importFormats("  %-10s  %[2]s\n") + `
 Flags supply values that are missing in a file. Several imports into the same RUN

@@ -34,7 +34,7 @@ Without it, the name of the GPU in the log decides.
 --errors fits the model again to the measured times that kernbench contains, each
 time without one rank count, GPU kind, generation of NVLink, node count or every
 second size, and prints the errors on the times left out as a Markdown table. It takes
-some seconds. docs/models.md has this table.`
+some seconds. 'kernbench docs models' has this table.`
 
 // predictFlags holds the flags of predict.
 type predictFlags struct {

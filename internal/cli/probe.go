@@ -68,7 +68,7 @@ With --topology it simulates transfers on an accelerator instead: reads and writ
 the host and by a PE to near and far memories, by size and under contention, with a
 breakdown of every picosecond. The exit status is 1 if a check fails: breakdowns add
 up, no link exceeds its rate, more bytes take longer, published values are met. FILE is
-a topology (docs/accelerator.md), or the word ` + dma.BuiltIn + `. Nothing of this host
+a topology ('kernbench docs accelerator'), or the word ` + dma.BuiltIn + `. Nothing of this host
 is measured.`
 
 func (a *app) probeCommand() *cobra.Command {

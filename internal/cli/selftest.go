@@ -35,7 +35,7 @@ it must be available. Libraries whose ranks spin while waiting get no more ranks
 cores. --launcher chooses what starts the ranks, and thereby which MPI is checked.
 
 --protocol checks instead whether PROGRAM, a file for 'run -f', speaks the protocol for
-benches in any language (docs/protocol.md).
+benches in any language ('kernbench docs protocol').
 
 Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.`,
 		Example: fmt.Sprintf("  %[1]s selftest\n  %[1]s selftest --backend cpu\n  %[1]s selftest --backend mpi --launcher "+
@@ -67,7 +67,8 @@ Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.
 	request.Choice(cmd.Flags(), &backend, "backend", "backend", "check only this backend", dist.Backends(nil))
 	cmd.Flags().StringVar(&launcher, "launcher", "",
 		"what starts the ranks of --backend: a `COMMAND` such as mpirun or mpiexec.mpich")
-	cmd.Flags().BoolVar(&protocol, "protocol", false, "check whether a program speaks the protocol of docs/protocol.md")
+	cmd.Flags().BoolVar(&protocol, "protocol", false,
+		"check whether a program speaks the protocol ('kernbench docs protocol')")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print an array of all results")
 	return cmd
 }

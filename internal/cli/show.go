@@ -98,7 +98,7 @@ func (a *app) showCommand() *cobra.Command {
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "show these `COLUMNS` in this order (table, markdown, csv)")
 	cmd.Flags().StringVar(&samples, "samples", "",
 		"write every raw sample instead, as `FORMAT` "+strings.Join(export.SampleFormats(), " or ")+
-			" (docs/journal-schema.md)")
+			" ('kernbench docs journal-schema')")
 	cmd.Flags().BoolVar(&perTrial, "per-trial", false, "one table line per trial")
 	cmd.Flags().BoolVar(&runs, "runs", false, "list the runs of the folder")
 	declareChecks(cmd.Flags(), &allBuilds, &verify)

@@ -77,7 +77,7 @@ influence on the choice. The reported gain is the gain of these pairs.
 
 The default setting has every variable unset and every axis at its first value, unless
 --default says otherwise. Rows go to RUN/journal.jsonl like those of any run; --resume
-continues an interrupted study. docs/tune.md explains how it decides.
+continues an interrupted study. 'kernbench docs tune' explains how it decides.
 
 ` + specHelp + `
 

@@ -66,8 +66,8 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	// Select reads --bench and --file before the flags are parsed.
 	fl.StringArray("bench", nil, "benchmark to run, a name or a glob (see "+program+" list)")
 	fl.StringArrayP("file", "f", nil,
-		"`FILE` to run: a sweep in YAML (docs/sweep-format.md), benches in Python (docs/python.md), or a program that has "+
-			"benches (docs/protocol.md)")
+		"`FILE` to run: a sweep in YAML ('kernbench docs sweep-format'), benches in Python ('kernbench docs python'), "+
+			"or a program that has benches ('kernbench docs protocol')")
 	fl.Var(assignFlag{&f.Axes, "size=1K:64M:x4"}, "axis", "values of an axis (repeatable)")
 	fl.Var(assignFlag{&f.Envs, "NCCL_PROTO=LL,Simple,-"}, "env",
 		"values of an environment variable, - for unset (repeatable)")

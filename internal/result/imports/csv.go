@@ -19,7 +19,8 @@ import (
 )
 
 func init() {
-	Formats.Register(Format{Name: "csv", Help: "a CSV file with a header; docs/models.md lists the columns", Read: readCSV,
+	Formats.Register(Format{Name: "csv", Help: "a CSV file with a header; 'kernbench docs models' lists the columns",
+		Read:    readCSV,
 		Example: "published.csv --claims claims.yaml --out out/published"})
 }
 

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/docs"
 )
 
 //go:embed assets
@@ -72,6 +73,9 @@ func New(opts Options) *Server {
 	} {
 		s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, answer) })
 	}
+	s.mux.HandleFunc("GET /docs/{$}", docsContents)
+	s.mux.HandleFunc("GET /docs/{topic}", docsPage)
+	s.mux.Handle("GET /docs/files/", http.StripPrefix("/docs/files/", http.FileServerFS(docs.Files)))
 	s.mux.HandleFunc("GET /api/live", s.live)
 	s.mux.HandleFunc("GET /api/rows.csv", s.csv)
 	s.mux.HandleFunc("GET /api/figure.svg", s.picture)

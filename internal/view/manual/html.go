@@ -1,0 +1,78 @@
+package manual
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"path"
+
+	"github.com/yuin/goldmark/ast"
+)
+
+// HTML returns the page as HTML for the page's own address, /docs/TOPIC. Links lead to other topics, pictures
+// to /docs/files/PATH. Style sheets are under /assets.
+func (p Page) HTML() ([]byte, error) {
+	m := markdown()
+	root := p.parse(m)
+	err := ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.Image:
+			n.Destination = []byte("/docs/files/" + path.Join(path.Dir(p.path), string(n.Destination)))
+		case *ast.Link:
+			if topic, heading, ok := p.target(string(n.Destination)); ok {
+				n.Destination = []byte("/docs/" + topic)
+				if heading != "" {
+					n.Destination = append(n.Destination, "#"+heading...)
+				}
+			}
+		}
+		return ast.WalkContinue, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("page %s: %w", p.Topic, err)
+	}
+	var body bytes.Buffer
+	if err := m.Renderer().Render(&body, p.text, root); err != nil {
+		return nil, fmt.Errorf("page %s: %w", p.Topic, err)
+	}
+	return frame(p.Title, body.String()), nil
+}
+
+// Contents returns a page with links to all pages.
+func Contents() []byte {
+	var body bytes.Buffer
+	body.WriteString("<h1>Documentation</h1>\n<ul>\n")
+	for _, p := range Pages() {
+		fmt.Fprintf(&body, "<li><a href=\"/docs/%s\">%s</a></li>\n", p.Topic, html.EscapeString(p.Title))
+	}
+	body.WriteString("</ul>\n")
+	return frame("Documentation", body.String())
+}
+
+// frame completes a body to a page.
+func frame(title, body string) []byte {
+	return fmt.Appendf(nil, `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>%s - kernbench</title>
+<link rel="icon" href="/assets/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/assets/style.css">
+<link rel="stylesheet" href="/assets/docs.css">
+</head>
+<body>
+<a class="skip" href="#main">Skip to the content</a>
+<header class="top">
+<a class="brand" href="/">kernbench</a>
+<nav><a href="/docs/">Documentation</a></nav>
+</header>
+<main id="main" class="docs" tabindex="-1">
+%s</main>
+</body>
+</html>
+`, html.EscapeString(title), body)
+}

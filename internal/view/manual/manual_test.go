@@ -1,0 +1,105 @@
+package manual
+
+import (
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/docs"
+	"github.com/kernbench/kernbench/internal/base/must"
+)
+
+// Every page has a title and is found by its topic, and no two pages share one.
+func TestPages(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range Pages() {
+		if p.Title == "" || strings.HasPrefix(p.Title, "#") || seen[p.Topic] {
+			t.Errorf("page %v: no title, or a second page of this topic", p)
+		}
+		seen[p.Topic] = true
+		if q := must.Get(Find(p.Topic))(t); q.path != p.path {
+			t.Errorf("topic %s finds %s", p.Topic, q.path)
+		}
+	}
+	if first := Pages()[0].Topic; first != "tutorial" {
+		t.Errorf("the first page is %s", first)
+	}
+	if _, err := Find("statistic"); err == nil || !strings.Contains(err.Error(), `did you mean "statistics"`) {
+		t.Errorf("a wrong topic: %v", err)
+	}
+}
+
+// The HTML of every page has its own links only: to pages that exist, to pictures that exist, and to other
+// sites. It contains no script.
+func TestHTML(t *testing.T) {
+	links := regexp.MustCompile(`(?:href|src)="([^"]*)"`)
+	for _, p := range Pages() {
+		page := string(must.Get(p.HTML())(t))
+		if strings.Contains(page, "<script") || !strings.Contains(page, "<title>") {
+			t.Errorf("%s: a script, or no title", p.Topic)
+		}
+		for _, m := range links.FindAllStringSubmatch(page, -1) {
+			if fault := broken(m[1]); fault != "" {
+				t.Errorf("%s: %s", p.Topic, fault)
+			}
+		}
+	}
+	if contents := string(Contents()); !strings.Contains(contents, `<a href="/docs/tutorial">`) {
+		t.Errorf("the contents lack the tutorial:\n%s", contents)
+	}
+}
+
+func broken(link string) string {
+	if file, ok := strings.CutPrefix(link, "/docs/files/"); ok {
+		if _, err := fs.Stat(docs.Files, file); err != nil {
+			return fmt.Sprintf("picture %s: %v", link, err)
+		}
+	} else if topic, ok := strings.CutPrefix(link, "/docs/"); ok && topic != "" {
+		topic, _, _ = strings.Cut(topic, "#")
+		if _, err := Find(topic); err != nil {
+			return fmt.Sprintf("link %s: %v", link, err)
+		}
+	}
+	return ""
+}
+
+// A page for the terminal is wrapped, keeps its code as it is, and names the topics of its links.
+func TestText(t *testing.T) {
+	p := Page{Topic: "one", path: "one.md", text: []byte("# One page\n\nSome `code` and a [link](tutorial.md), **bold** " +
+		"text of two lines.\n\n    kernbench run --bench memory --a-long-line-that-stays\n\n- first\n  - second\n\n" +
+		"| a | b |\n|---|--:|\n| x | 1 |\n| long cell of some words | 22 |\n")}
+	want := `One page
+========
+
+Some ` + "`code`" + ` and a link (` + "`docs\ntutorial`" + `), bold text of two lines.
+
+    kernbench run --bench memory --a-long-line-that-stays
+
+- first
+  - second
+
+a                         b
+x                         1
+long cell of some words  22
+`
+	if got := p.Text(40); got != want {
+		t.Errorf("have\n%s\nwant\n%s", got, want)
+	}
+	if got := p.Text(24); !strings.Contains(got, "- a: long cell of some\n    words\n  b: 22\n") {
+		t.Errorf("a narrow table:\n%s", got)
+	}
+	for _, p := range Pages() {
+		if text := p.Text(80); strings.ContainsAny(text, "\x00\x1b") {
+			t.Errorf("%s has control characters", p.Topic)
+		}
+	}
+}
+
+func TestSearch(t *testing.T) {
+	found := Search("BUSBW")
+	if len(found) < 3 || found[0].Line == "" {
+		t.Errorf("found %v", found)
+	}
+}
