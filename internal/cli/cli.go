@@ -105,7 +105,7 @@ func (a *app) run(ctx context.Context) int {
 		exit = &exitError{exitFailed, err}
 	}
 	if exit.err != nil && !(exit.code == exitUsage && job.Follower(a.args, a.environ)) { // rank 0 prints it
-		fmt.Fprintf(a.stderr, "%s: %v\n", a.name, exit.err)
+		fmt.Fprintf(a.stderr, "%s: %v\n", a.name, launch.WithLimit(exit.err))
 		if exit.code == exitUsage {
 			fmt.Fprintf(a.stderr, "See '%s --help'.\n", a.about(root))
 		}

@@ -177,7 +177,7 @@ func (a *app) launch(ctx context.Context, f launchFlags, argv []string) error {
 	if err := f.complete(a, argv); err != nil {
 		return usage(err)
 	}
-	agent, err := launch.Start(ctx)
+	agent, err := launch.Start(ctx, f.spec.Logs.Dir)
 	if err != nil {
 		return err
 	}

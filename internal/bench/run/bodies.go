@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
+	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -147,12 +148,17 @@ func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (ro
 	return row, res.files(), f, nil
 }
 
-// nameHost adds the host to the reason of a rank that failed on another host.
+// nameHost adds the host to the reason of a rank that failed on another host, and the resource limit to
+// one that hit a limit on this host.
 func (w *workerGroup) nameHost(row *journal.Row) {
 	if row.Status == journal.OK || row.Rank == nil || *row.Rank < 0 || *row.Rank >= len(w.ranks) {
 		return
 	}
-	if host := w.ranks[*row.Rank].host; host != "" && !strings.Contains(row.Reason, "host "+host) {
+	host := w.ranks[*row.Rank].host
+	switch {
+	case host == "":
+		row.Reason = culprit.OwnLimits().AddTo(row.Reason)
+	case !strings.Contains(row.Reason, "host "+host):
 		row.Reason = fmt.Sprintf("on host %s: %s", host, row.Reason)
 	}
 }

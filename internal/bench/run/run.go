@@ -482,7 +482,7 @@ func (s *runSlot) ensureAgent(ctx context.Context) error {
 		}
 	}
 	var err error
-	s.agent, err = launch.Start(ctx)
+	s.agent, err = launch.Start(ctx, filepath.Join(s.opts.Dir, "logs", s.id))
 	return err
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/rankhost"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -336,11 +337,25 @@ func (w *workerGroup) workerDied(x *launch.Exit) *failure {
 	rank := x.Rank
 	w.drain(rank)
 	f := &failure{status: journal.Failed, rank: &rank, phase: w.ranks[rank].phase,
-		reason: "the worker ended with " + x.How()}
+		reason: "the worker ended with " + w.describeEnd(x)}
 	if w.oneProcess() { // the rank that caused it is unknown
-		f.rank, f.reason = nil, fmt.Sprintf("the process of all %d ranks ended with %s", len(w.ranks), x.How())
+		f.rank, f.reason = nil, fmt.Sprintf("the process of all %d ranks ended with %s", len(w.ranks), w.describeEnd(x))
 	}
 	return f
+}
+
+// describeEnd says how a worker ended, with the cause that its crash report states and the limit that it
+// points to. Its stacks stay in the log.
+func (w *workerGroup) describeEnd(x *launch.Exit) string {
+	said := toValidText(tailOf(w.path, x.Rank, "err"))
+	how := x.How()
+	if crash := culprit.Crash(said); crash != "" && x.Signal == 0 {
+		how += fmt.Sprintf(": %s (stacks in logs/%s/rank%d.err)", crash, w.logs, x.Rank)
+	}
+	if limit := culprit.OwnLimits().Explain(said); limit != "" {
+		how += "; " + limit
+	}
+	return how
 }
 
 // oneProcess reports whether one process has several ranks.

@@ -112,7 +112,7 @@ func helper(mark, mode string, args []string) int {
 		fmt.Println("ready")
 		time.Sleep(2 * hangGuard)
 	case "hold": // holds one launch and prints the agent's PID
-		a, err := Start(context.Background())
+		a, err := Start(context.Background(), "")
 		if err != nil {
 			panic(err)
 		}
@@ -123,7 +123,7 @@ func helper(mark, mode string, args []string) int {
 		fmt.Println(a.PID())
 		time.Sleep(2 * hangGuard)
 	case "conduct": // DIR MODE: holds a launcher that behaves as MODE says, and prints the agent's PID
-		a, err := Start(context.Background())
+		a, err := Start(context.Background(), "")
 		if err != nil {
 			panic(err)
 		}
@@ -174,7 +174,7 @@ func spawn(mark string, away bool, args ...string) {
 
 func supervise(mark string) {
 	for {
-		a, err := Start(context.Background())
+		a, err := Start(context.Background(), "")
 		if err != nil {
 			panic(err)
 		}
@@ -212,7 +212,7 @@ func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{T: t, mark: newMark(), logs: t.TempDir()}
 	var err error
-	if s.Agent, err = Start(t.Context()); err != nil {
+	if s.Agent, err = Start(t.Context(), t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

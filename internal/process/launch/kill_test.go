@@ -304,12 +304,16 @@ func TestKilledAgentAndSupervisor(t *testing.T) {
 	syscall.Kill(agent, syscall.SIGKILL)
 }
 
-// A stopped agent reports nothing and obeys no one. The supervisor notices by itself, and nothing is left.
+// A stopped agent reports nothing and obeys no one. The supervisor continues it, and kills it if it is stopped again.
+// Nothing is left.
 func TestStoppedAgent(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	l := s.launch(Spec{Procs: []Proc{s.program(0, "deaf"), s.program(1, "deaf")}})
 	s.awaitOutput(0, "ready")
+	syscall.Kill(s.PID(), syscall.SIGSTOP)
+	eventually(t, "the agent's stop", func() bool { return IsStopped(s.PID()) })
+	eventually(t, "the agent's continuation", func() bool { return !IsStopped(s.PID()) })
 	syscall.Kill(s.PID(), syscall.SIGSTOP)
 	l.Stop(StopRequest{Reason: "a time-out"})
 	ended := make(chan error, 1)
@@ -323,6 +327,27 @@ func TestStoppedAgent(t *testing.T) {
 		t.Fatal("nobody noticed")
 	}
 	s.mark.AssertGone(t)
+}
+
+// The death of an agent is described in one line, and its stacks are in a file.
+func TestCrashedAgent(t *testing.T) {
+	t.Parallel()
+	for sig, want := range map[syscall.Signal]string{
+		syscall.SIGABRT: "the launch agent died: signal 6 (aborted) (crash report: ",
+		syscall.SIGKILL: "the launch agent died: signal 9 (killed)",
+	} {
+		s := newScene(t)
+		l := s.launch(Spec{Procs: []Proc{s.program(0, "sleep")}})
+		syscall.Kill(s.PID(), sig)
+		_, err := l.Wait()
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Fatalf("%v: %v, want %q", sig, err, want)
+		}
+		_, path, stored := strings.Cut(strings.TrimSuffix(err.Error(), ")"), "(crash report: ")
+		if report, err := os.ReadFile(path); stored && (err != nil || !strings.Contains(string(report), "goroutine ")) {
+			t.Errorf("%s: %q, %v", path, report, err)
+		}
+	}
 }
 
 // A launcher's processes on other hosts end only if the launcher or its own tools end them. If supervisor or agent is

@@ -240,7 +240,7 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	if err := <-l.startResult; err != nil {
 		release()
 		stopForwarding()
-		return nil, fmt.Errorf("launching: %w", err)
+		return nil, fmt.Errorf("launching: %w", WithLimit(err))
 	}
 	go func() { <-l.done; release(); stopForwarding() }()
 	return l, nil

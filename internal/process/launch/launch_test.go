@@ -344,7 +344,7 @@ func TestNothingIsLeftInTheSupervisor(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	cycle := func(crash bool) {
-		a := must.Get(Start(t.Context()))(t)
+		a := must.Get(Start(t.Context(), ""))(t)
 		l := must.Get(a.Launch(t.Context(),
 			Spec{Procs: []Proc{{Argv: []string{"/bin/true"}, ExtraFiles: []*os.File{memfd(t, "")}}}}))(t)
 		l.Wait()
@@ -390,7 +390,7 @@ func TestNothingIsLeftInTheSupervisor(t *testing.T) {
 }
 
 func BenchmarkLaunch(b *testing.B) {
-	a := must.Get(Start(b.Context()))(b)
+	a := must.Get(Start(b.Context(), ""))(b)
 	defer a.Close()
 	procs := []Proc{{Rank: 0, Argv: []string{"/bin/true"}}, {Rank: 1, Argv: []string{"/bin/true"}}}
 	for b.Loop() {

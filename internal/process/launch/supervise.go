@@ -29,6 +29,9 @@ var ErrAgentClosed = errors.New("the launch agent is closed")
 
 const (
 	startLimit = 30 * time.Second
+	// reviveLimit is how long an agent may be stopped before it is continued. An agent that is stopped
+	// again is killed after connection.SilenceLimit.
+	reviveLimit = time.Second
 	// closeLimit includes the time that the agent may need to find out that something cannot be
 	// killed.
 	closeLimit = killLimit + recallLimit + DefaultGrace + 2*time.Second
@@ -40,7 +43,10 @@ type Agent struct {
 	conn   *connection.Conn
 	tag    string
 	group  *controlGroup // of the agent and all its descendants; nil if there is none
-	stderr *tail         // the agent's own messages
+	stderr *agentOutput  // the agent's own messages
+	logDir string        // for a crash report; see Start
+	// oomBefore is the kernel's count of out-of-memory kills at the start.
+	oomBefore int64
 	// stopped is set if the agent was killed because it was stopped (SIGSTOP).
 	stopped    atomic.Bool
 	clean      bool          // the agent has reported that it has no children; used by receiveReplies
@@ -54,15 +60,17 @@ type Agent struct {
 	closed  bool
 }
 
-// Start starts an agent. ctx bounds only the start. While any agent lives, this process is a
+// Start starts an agent. ctx bounds only the start. If the agent crashes, its stacks are stored in
+// logDir, or in the folder for temporary files if that does not exist. While any agent lives, this process is a
 // subreaper, to adopt the orphans of an agent that was killed.
-func Start(ctx context.Context) (*Agent, error) {
+func Start(ctx context.Context, logDir string) (*Agent, error) {
 	conn, theirs, err := connection.SocketPair()
 	if err != nil {
 		return nil, fmt.Errorf("starting the launch agent: %w", err)
 	}
 	defer theirs.Close()
-	a := &Agent{conn: conn, tag: rand.Text(), stderr: new(tail), ended: make(chan struct{})}
+	a := &Agent{conn: conn, tag: rand.Text(), stderr: new(agentOutput), logDir: logDir, oomBefore: oomKills(),
+		ended: make(chan struct{})}
 	if err := becomeSubreaper(); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("starting the launch agent: %w", err)
@@ -80,7 +88,11 @@ func Start(ctx context.Context) (*Agent, error) {
 		return nil, fmt.Errorf("starting the launch agent, a helper process of this program: %w", a.err)
 	}
 	go a.receiveReplies()
-	go KillStopped(a.cmd.Process, a.ended, &a.stopped) // after the kill, receiveReplies cleans up
+	go func() {
+		if !continueStopped(a.cmd.Process, a.ended) {
+			KillStopped(a.cmd.Process, a.ended, &a.stopped) // after the kill, receiveReplies cleans up
+		}
+	}()
 	return a, nil
 }
 
@@ -167,25 +179,44 @@ func (a *Agent) close(limit time.Duration) error {
 	return nil
 }
 
+// continueStopped continues an agent that has been stopped (SIGSTOP) for reviveLimit, so that neither
+// its launch nor output that it has not forwarded yet is lost. It returns then, or with true when the
+// agent ends.
+func continueStopped(p *os.Process, ended <-chan struct{}) (over bool) {
+	if !awaitStopped(p, ended, reviveLimit) {
+		return true
+	}
+	p.Signal(syscall.SIGCONT)
+	return false
+}
+
 // KillStopped kills a process that has been stopped (SIGSTOP) for connection.SilenceLimit, and then
 // sets stopped. It returns early when the process ends. A stopped process answers no one and
 // ignores time limits. The time is counted in polls, because this process may have been stopped as
 // well.
 func KillStopped(p *os.Process, ended <-chan struct{}, stopped *atomic.Bool) {
+	if awaitStopped(p, ended, connection.SilenceLimit) {
+		stopped.Store(true)
+		p.Kill()
+	}
+}
+
+// awaitStopped waits until a process has been stopped for longer than limit. It returns false if the
+// process ends before.
+func awaitStopped(p *os.Process, ended <-chan struct{}, limit time.Duration) bool {
 	look := time.NewTicker(pollInterval)
 	defer look.Stop()
-	for still := time.Duration(0); still <= connection.SilenceLimit; {
+	for still := time.Duration(0); still <= limit; {
 		select {
 		case <-look.C:
 		case <-ended:
-			return
+			return false
 		}
 		if still += pollInterval; !IsStopped(p.Pid) {
 			still = 0
 		}
 	}
-	stopped.Store(true)
-	p.Kill()
+	return true
 }
 
 // receiveReplies handles the agent's replies until the agent ends.
@@ -238,9 +269,7 @@ func (a *Agent) cleanUp(cause error) {
 	a.group.remove()
 	leaveSubreaper()
 	a.conn.Close()
-	if said := a.stderr.bytes(); len(said) > 0 {
-		cause = fmt.Errorf("%w; its output: %s", cause, said)
-	}
+	cause = a.withDeath(cause, a.oomBefore)
 	if left != nil {
 		cause = errors.Join(cause, left)
 	}

@@ -61,7 +61,7 @@ type rankHost struct {
 
 // newRankHost starts the agent and asks rank 0 for admission.
 func newRankHost(ctx context.Context, cfg Config, l *connection.Link[message], reached, own string) (*rankHost, error) {
-	agent, err := launch.Start(ctx)
+	agent, err := launch.Start(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func (h *rankHost) launchProc(spec launch.Spec) (l *launch.Launch, err error) {
 	defer h.mu.Unlock()
 	select {
 	case <-h.agent.Done():
-		if h.agent, err = launch.Start(context.Background()); err != nil {
+		if h.agent, err = launch.Start(context.Background(), ""); err != nil {
 			return nil, err
 		}
 	default:

@@ -1,0 +1,116 @@
+package culprit
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+)
+
+// goSignal matches the first line of the report with which a Go program ends after a signal. Its
+// exit code is then 2.
+var goSignal = regexp.MustCompile(`(?m)^(SIG[A-Z0-9]+): `)
+
+// Crash returns the cause that a Go program's crash report states, without the stacks that follow
+// it: "signal 6 (aborted)", or the line of the panic or fatal error. It returns "" if the text has
+// no such report.
+func Crash(text string) string {
+	if m := goSignal.FindStringSubmatch(text); m != nil {
+		if sig := unix.SignalNum(m[1]); sig != 0 {
+			return DescribeSignal(sig)
+		}
+	}
+	return shorten(goCrash.FindString(text))
+}
+
+// DescribeSignal returns the number and the name of a signal, such as "signal 9 (killed)".
+func DescribeSignal(sig syscall.Signal) string { return fmt.Sprintf("signal %d (%v)", int(sig), sig) }
+
+// Limits are the resource limits of a process. Its children inherit them. A limit of math.MaxUint64
+// means none.
+type Limits struct {
+	Files, Processes, AddressSpace uint64 // of the process
+	GroupProcesses, GroupMemory    uint64 // of its control group
+}
+
+// OwnLimits returns the limits of this process.
+func OwnLimits() Limits {
+	of := func(resource int) uint64 {
+		var l unix.Rlimit
+		if unix.Getrlimit(resource, &l) != nil {
+			return math.MaxUint64
+		}
+		return l.Cur
+	}
+	l := Limits{Files: of(unix.RLIMIT_NOFILE), Processes: of(unix.RLIMIT_NPROC), AddressSpace: of(unix.RLIMIT_AS),
+		GroupProcesses: math.MaxUint64, GroupMemory: math.MaxUint64}
+	if os.Geteuid() == 0 { // root may have any number of processes
+		l.Processes = math.MaxUint64
+	}
+	for dir := hostinfo.ControlGroup(hostinfo.Root()); len(dir) > 1; dir = filepath.Dir(dir) {
+		l.GroupProcesses = min(l.GroupProcesses, groupLimit(dir, "pids.max"))
+		l.GroupMemory = min(l.GroupMemory, groupLimit(dir, "memory.max"))
+	}
+	return l
+}
+
+// groupLimit reads a limit of a control group, which is a number or the word max.
+func groupLimit(dir, name string) uint64 {
+	text, _ := os.ReadFile(filepath.Join(dir, name)) // the controller may be missing
+	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return math.MaxUint64
+	}
+	return n
+}
+
+var (
+	noFiles     = regexp.MustCompile(`(?i)too many open files`)
+	noProcesses = regexp.MustCompile(`(?i)newosproc|pthread_create failed|failed to create new OS thread|` +
+		`resource temporarily unavailable|can't start new thread`)
+	noMemory = regexp.MustCompile(`(?i)cannot allocate memory|\bout of memory\b|failed to reserve page summary memory|` +
+		`\bMemoryError\b|std::bad_alloc`)
+)
+
+// Explain names the limits that an error message or the last output of a process points to, with
+// their values and how to raise them. It returns "" if there are none.
+func (l Limits) Explain(text string) string {
+	var hit []string
+	note := func(limit uint64, format string, value any) {
+		if limit < math.MaxUint64>>1 { // some systems have a huge number for no limit
+			hit = append(hit, fmt.Sprintf(format, value))
+		}
+	}
+	processes := noProcesses.MatchString(text)
+	if noFiles.MatchString(text) {
+		note(l.Files, "a process may open %d files (ulimit -n)", l.Files)
+	}
+	if processes {
+		note(l.Processes, "a user may have %d processes and threads (ulimit -u)", l.Processes)
+		note(l.GroupProcesses, "the control group may have %d processes and threads (pids.max)", l.GroupProcesses)
+	}
+	if processes || noMemory.MatchString(text) { // a new thread needs address space for its stack
+		note(l.AddressSpace, "a process may use %s of address space (ulimit -v)", unit.FormatBytes(int64(l.AddressSpace)))
+	}
+	if noMemory.MatchString(text) {
+		note(l.GroupMemory, "the control group may use %s of memory (memory.max)", unit.FormatBytes(int64(l.GroupMemory)))
+	}
+	return strings.Join(hit, ", ")
+}
+
+// AddTo adds to a message the limits that it points to, unless it names them already.
+func (l Limits) AddTo(text string) string {
+	if limit := l.Explain(text); limit != "" && !strings.Contains(text, limit) {
+		return text + ": " + limit
+	}
+	return text
+}

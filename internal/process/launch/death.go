@@ -1,0 +1,97 @@
+package launch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/kernbench/kernbench/internal/process/culprit"
+)
+
+// maxReport is the number of bytes of an agent's own output that are kept: the first ones, because a
+// crash report begins with its cause.
+const maxReport = 256 << 10
+
+// agentOutput keeps the beginning of an agent's own messages.
+type agentOutput struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+func (o *agentOutput) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.buf = append(o.buf, p[:min(len(p), maxReport-len(o.buf))]...)
+	return len(p), nil
+}
+
+func (o *agentOutput) bytes() []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return bytes.Clone(o.buf)
+}
+
+// withDeath adds to the loss of an agent how it ended, in one line: the signal or exit code, the
+// limit that was hit, and the file that has its stacks.
+func (a *Agent) withDeath(cause error, oomBefore int64) error {
+	said := strings.TrimSpace(string(a.stderr.bytes()))
+	if errors.Is(cause, ErrAgentClosed) && said == "" {
+		return cause
+	}
+	crash := culprit.Crash(said)
+	how := crash
+	if state := a.cmd.ProcessState; how == "" && state != nil && !state.Success() {
+		how = "it ended with " + fmt.Sprintf("exit code %d", state.ExitCode())
+		if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
+			how = culprit.DescribeSignal(status.Signal())
+			if status.Signal() == syscall.SIGKILL && oomKills() > oomBefore {
+				how += ", probably out of memory"
+			}
+		}
+	}
+	if how != "" && !a.stopped.Load() && !a.clean {
+		cause = fmt.Errorf("%w: %s", cause, how)
+	}
+	if limit := culprit.OwnLimits().Explain(said); limit != "" {
+		cause = fmt.Errorf("%w; %s", cause, limit)
+	}
+	switch {
+	case said == "":
+		return cause
+	case crash == "" && !strings.Contains(said, "\n"):
+		return fmt.Errorf("%w: %s", cause, said)
+	}
+	path, err := a.saveReport(said)
+	if err != nil {
+		return fmt.Errorf("%w (its crash report could not be stored: %v)", cause, err)
+	}
+	return fmt.Errorf("%w (crash report: %s)", cause, path)
+}
+
+// WithLimit adds the resource limit to an error that points to one, such as "too many open files".
+func WithLimit(err error) error {
+	text := err.Error()
+	if with := culprit.OwnLimits().AddTo(text); with != text {
+		return fmt.Errorf("%w%s", err, strings.TrimPrefix(with, text))
+	}
+	return err
+}
+
+// saveReport stores the agent's output in the folder for logs, or in the one for temporary files.
+func (a *Agent) saveReport(text string) (path string, err error) {
+	dir := a.logDir
+	if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() {
+		dir = os.TempDir()
+	}
+	f, err := os.CreateTemp(dir, "kernbench-agent-*.log") // readable by this user only
+	if err != nil {
+		return "", err
+	}
+	_, err = f.WriteString(text + "\n")
+	return filepath.Clean(f.Name()), errors.Join(err, f.Close())
+}
