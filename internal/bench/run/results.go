@@ -1,7 +1,9 @@
 package run
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -125,6 +127,16 @@ func (r *runner) record(row journal.Row) (journal.Row, error) {
 	}
 	r.opts.Observe(Event{Recorded: &row})
 	return row, nil
+}
+
+// joinOnce joins two errors, unless the second one has the same cause at the same file: a full disk also
+// fails every later record.
+func joinOnce(err, later error) error {
+	var first, second *fs.PathError
+	if errors.As(err, &first) && errors.As(later, &second) && first.Path == second.Path && first.Err == second.Err {
+		return err
+	}
+	return errors.Join(err, later)
 }
 
 // recordStart records the start of an attempt and tells the observer.

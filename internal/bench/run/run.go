@@ -178,17 +178,17 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 		}
 	}
 	if err = prepareErr; err == nil {
-		err = errors.Join(r.execute(ctx, earlier), r.recordHeld())
+		err = joinOnce(r.execute(ctx, earlier), r.recordHeld())
 	}
 	outcome, broken, err := r.outcome(ctx, err)
 	if opts.Source != nil {
 		n := opts.Source.Found(r.rows, r.starts)
 		n.Run, n.Time = r.id, time.Now().UTC()
-		err = errors.Join(err, r.journal.Append(n))
+		err = joinOnce(err, r.journal.Append(n))
 	}
 	end := journal.End{Run: r.id, Outcome: outcome, Counts: r.counts, Missing: Missing(r.rows),
 		Seconds: time.Since(start).Seconds(), Time: time.Now().UTC()}
-	err = errors.Join(err, r.journal.Append(end))
+	err = joinOnce(err, r.journal.Append(end))
 	res := Result{Run: r.id, Counts: r.counts, Missing: end.Missing, GivenUp: r.givenUp,
 		Interrupted: outcome == "interrupted", Broken: broken}
 	return res, err

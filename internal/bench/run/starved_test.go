@@ -1,6 +1,8 @@
 package run
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -74,5 +76,23 @@ func TestFailedHostNamed(t *testing.T) {
 		if w.nameHost(&row); row.Reason != c.want {
 			t.Errorf("%q became %q, want %q", c.said, row.Reason, c.want)
 		}
+	}
+}
+
+// A full disk is reported once, with the first record that it cost.
+func TestJoinOnce(t *testing.T) {
+	full := func(what, path string) error {
+		return fmt.Errorf("%s is lost: %w", what, &fs.PathError{Op: "write", Path: path, Err: syscall.ENOSPC})
+	}
+	if err := joinOnce(full("row 1", "journal"), full("the end", "journal")); err.Error() != full("row 1",
+		"journal").Error() {
+		t.Errorf("%v", err)
+	}
+	both := joinOnce(full("row 1", "journal"), full("samples", "other"))
+	if text := both.Error(); !strings.Contains(text, "row 1") || !strings.Contains(text, "samples") {
+		t.Errorf("%v", both)
+	}
+	if err := joinOnce(nil, full("the end", "journal")); err == nil || joinOnce(nil, nil) != nil {
+		t.Errorf("%v", err)
 	}
 }
