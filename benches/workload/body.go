@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
+	"github.com/kernbench/kernbench/internal/workload/chakra"
 	"github.com/kernbench/kernbench/internal/workload/replay"
 )
 
@@ -34,7 +35,25 @@ func body(_ context.Context, s *bench.State) error {
 	}
 	s.Phase("replaying")
 	s.Kind(bench.Simulated)
+	if s.Str(algorithmAxis) == replay.Recorded {
+		return asRecorded(s, w)
+	}
 	return onNetwork(s, w, chosen)
+}
+
+// asRecorded replays a workload with the recorded times of communication.
+func asRecorded(s *bench.State, w *replay.Workload) error {
+	m, err := w.OnRecord()
+	if err != nil {
+		return err
+	}
+	r, err := w.Run(m)
+	if err != nil {
+		return err
+	}
+	record(s, w, r)
+	s.Detail("algorithms", "communication takes the durations of the traces")
+	return writeFiles(s, r)
 }
 
 // onNetwork replays a workload on a simulated network.
@@ -106,6 +125,11 @@ func writeFiles(s *bench.State, r *replay.Result) error {
 		}
 		if err := writeTimeline(out, r); err != nil {
 			return fmt.Errorf("--%s %s: %w", perfettoOption, name, err)
+		}
+	}
+	if prefix := s.Str(writeOption); prefix != "" {
+		if err := chakra.Write(pointName(s, prefix), r.Traces()); err != nil {
+			return fmt.Errorf("--%s: %w", writeOption, err)
 		}
 	}
 	return nil

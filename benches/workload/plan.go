@@ -55,7 +55,7 @@ func summaryOf(p, options bench.Point) (*summary, error) {
 
 // has returns an error if no collective has the algorithm.
 func (s *summary) has(algorithm string) error {
-	if algorithm == replay.Auto || len(s.calls) == 0 {
+	if algorithm == replay.Auto || algorithm == replay.Recorded || len(s.calls) == 0 {
 		return nil
 	}
 	var missing []string
@@ -90,6 +90,9 @@ type cost struct {
 func (s *summary) cost(algorithm string) cost {
 	choose := replay.Choice(algorithm)
 	c := cost{messages: int64(s.messages)}
+	if algorithm == replay.Recorded {
+		s = &summary{ranks: s.ranks, nodes: s.nodes}
+	}
 	for call, times := range s.calls {
 		built, err := replay.Schedule(call, choose(call))
 		if err != nil {

@@ -96,10 +96,11 @@ exposed_KIND_us and exposed_group_NAME_us divide exposed_us by collective and by
 process group. Details name the critical path and the busiest links.
 
 algorithm applies to all collectives that have it; the others take the default, and
-the detail algorithms says which ran. direct is ASTRA-sim's all-reduce. streams is
-how many computations a rank runs at a time. Collectives of one process group run one
-after the other; comm-streams limits how many communication operations of a rank
-run at a time (0: no limit). --flops is in operations per second and replaces
+the detail algorithms says which ran. direct is ASTRA-sim's all-reduce. recorded
+simulates no network: communication takes the durations of the traces. streams is
+how many computations a rank runs at a time. Collectives of one process group run
+one after the other; comm-streams limits how many communication operations of a
+rank run at a time (0: no limit). --flops is in operations per second and replaces
 durations of nodes with num_ops; with --memory-bandwidth such a node takes at least
 tensor_size over it.
 
@@ -141,7 +142,7 @@ func validate(p, options bench.Point) error {
 		return fmt.Errorf("--%s %v: want operations per second, at most 1e21, or 0 for the durations of the traces",
 			flopsAxis, v)
 	}
-	known := append([]string{replay.Auto}, replay.Algorithms()...)
+	known := append([]string{replay.Auto, replay.Recorded}, replay.Algorithms()...)
 	if name := p.At(algorithmAxis).String(); !slices.Contains(known, name) {
 		return bench.Unknown("algorithm", name, known)
 	}

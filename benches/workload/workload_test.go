@@ -99,6 +99,23 @@ func TestRow(t *testing.T) {
 	}
 }
 
+// TestWritten writes the traces of a replay and replays them: the step takes the same time, also with the recorded
+// times of communication.
+func TestWritten(t *testing.T) {
+	prefix, network := filepath.Join(t.TempDir(), "out"), "--topology="+write(t, "n.yaml", round)
+	first := run(t, "--trace="+stored(t, nil), network, "flops=3e14", "--trace-et="+prefix)[0].Metrics[timeMetric]
+	for _, algorithm := range []string{"auto", "recorded"} {
+		row := run(t, "--trace="+prefix+"-auto-3e+14-step", network, "algorithm="+algorithm)[0]
+		if got := row.Metrics[timeMetric]; got != first {
+			t.Errorf("%s: %g µs, want %g", algorithm, got, first)
+		}
+	}
+	rows := must.Get(benchtest.Rows(t, Bench(), "flat", "--trace="+stored(t, nil), "algorithm=recorded"))(t)
+	if want := `step.0.et: node 4 "parameters": its duration was not recorded`; !strings.Contains(rows[0].Reason, want) {
+		t.Errorf("%s, want %s", rows[0].Reason, want)
+	}
+}
+
 // TestRefused plants faults that a run must refuse before it starts.
 func TestRefused(t *testing.T) {
 	good := stored(t, nil)

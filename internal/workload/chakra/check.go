@@ -13,6 +13,7 @@ import (
 // Limits of a node. Larger values are taken for damage, and could overflow simulated time.
 const (
 	maxDuration = 24 * 3600 * 1e6 * event.Microsecond
+	maxStart    = event.Time(1) << 62
 	maxBytes    = 1 << 40
 	maxOps      = 1 << 60
 )
@@ -63,6 +64,8 @@ func (n *Node) check(rank, ranks int) error {
 	switch {
 	case n.Duration < 0 || n.Duration > maxDuration:
 		return fmt.Errorf("duration_micros is more than a day (%d)", int64(maxDuration/event.Microsecond))
+	case n.Start < 0 || n.Start > maxStart:
+		return fmt.Errorf("start_time_micros is more than %d", int64(maxStart/event.Microsecond))
 	case n.Ops < 0 || n.Ops > maxOps:
 		return fmt.Errorf("num_ops is %d: want 0 to 2^60", n.Ops)
 	case n.TensorBytes < 0 || n.TensorBytes > maxBytes:

@@ -7,9 +7,12 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/event"
 )
 
-// durationPS is an attribute of this program: the duration in picoseconds, if it is not a whole number of
+// Attributes of this program: the start and the duration in picoseconds, if they are not whole numbers of
 // microseconds.
-const durationPS = "duration_ps"
+const (
+	startPS    = "start_time_ps"
+	durationPS = "duration_ps"
+)
 
 // known sets the fields of Node, by the name of the attribute. The attributes of a node whose name is not here
 // go to Extra.
@@ -65,14 +68,8 @@ var known = map[string]func(*Node, *Attr) error{
 		n.Duration = micros(uint64(v))
 		return nil
 	},
-	durationPS: func(n *Node, a *Attr) error {
-		v, ok := a.integer()
-		if !ok || v < 0 {
-			return wrongKind(a, "a number of picoseconds")
-		}
-		n.Duration = event.Time(v)
-		return nil
-	},
+	startPS:    picoseconds(func(n *Node) *event.Time { return &n.Start }),
+	durationPS: picoseconds(func(n *Node) *event.Time { return &n.Duration }),
 }
 
 // take stores an attribute in the node.
@@ -95,6 +92,17 @@ func integer(field func(*Node) *int64) func(*Node, *Attr) error {
 			return wrongKind(a, "an integer")
 		}
 		*field(n) = v
+		return nil
+	}
+}
+
+func picoseconds(field func(*Node) *event.Time) func(*Node, *Attr) error {
+	return func(n *Node, a *Attr) error {
+		v, ok := a.integer()
+		if !ok || v < 0 {
+			return wrongKind(a, "a number of picoseconds")
+		}
+		*field(n) = event.Time(v)
 		return nil
 	}
 }

@@ -205,7 +205,7 @@ func (r *reader) node(t *Trace, n *Node, message []byte) error {
 		case f.number == 5:
 			n.DataDeps, err = appendIDs(n.DataDeps, f)
 		case f.number == 6 && !bytes:
-			n.Start = micros(f.num)
+			n.Start = event.Time(min(f.num, uint64(maxStart/event.Microsecond))) * event.Microsecond
 		case f.number == 7 && !bytes:
 			n.Duration = micros(f.num)
 		case f.number == 8 && bytes:

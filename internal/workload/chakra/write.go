@@ -146,6 +146,9 @@ func (n *Node) attributes() []Attr {
 	optional("comm_root", int64(n.Root))
 	optional("num_ops", n.Ops)
 	optional("tensor_size", n.TensorBytes)
+	if n.Start%event.Microsecond != 0 {
+		number(startPS, int64(n.Start))
+	}
 	if n.Duration%event.Microsecond != 0 {
 		number(durationPS, int64(n.Duration))
 	}

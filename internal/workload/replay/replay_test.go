@@ -10,86 +10,22 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
-	"github.com/kernbench/kernbench/internal/accel/loggp"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/workload/chakra"
 )
 
 const us = event.Microsecond
 
-// simple is a machine without contention: a collective or a message ends a fixed time after its last member has
-// started, and a send takes no time.
-type simple struct {
-	operations []simpleOperation
-	events     []loggp.End
-}
-
-type simpleOperation struct {
-	key      int64
-	ranks    []int32
-	duration event.Time
-	starts   map[int]event.Time
-	message  bool
-}
-
-// cost is the time of a collective or message.
+// cost is the time of a collective or message on a simple machine.
 func cost(bytes int64) event.Time { return us + event.Time(bytes) }
 
-func (m *simple) add(o simpleOperation) loggp.ID {
-	o.starts = map[int]event.Time{}
-	m.operations = append(m.operations, o)
-	return loggp.ID(len(m.operations) - 1)
-}
-
-func (m *simple) Collective(key int64, c Call, members []int32) (loggp.ID, error) {
-	return m.add(simpleOperation{key: key, ranks: members, duration: cost(c.Bytes)}), nil
-}
-
-func (m *simple) Message(key int64, from, to int, bytes int64) loggp.ID {
-	return m.add(simpleOperation{key: key, ranks: []int32{int32(from), int32(to)}, duration: cost(bytes), message: true})
-}
-
-func (m *simple) Compute(key int64, rank int, d event.Time) loggp.ID {
-	return m.add(simpleOperation{key: key, ranks: []int32{int32(rank)}, duration: d})
-}
-
-func (m *simple) Start(id loggp.ID, member int, at event.Time) {
-	o := &m.operations[id]
-	o.starts[member] = at
-	if o.message && member == 0 {
-		m.events = append(m.events, loggp.End{Key: o.key, Start: at, Time: at, CauseStart: at})
-	}
-	if len(o.starts) < len(o.ranks) {
-		return
-	}
-	cause := 0
-	for member := range o.ranks {
-		if o.starts[member] > o.starts[cause] {
-			cause = member
-		}
-	}
-	for member := range o.ranks {
-		if !o.message || member == 1 {
-			m.events = append(m.events, loggp.End{Key: o.key, Member: member, Start: o.starts[member],
-				Time: o.starts[cause] + o.duration, Cause: cause,
-				CauseStart: o.starts[cause]})
-		}
-	}
-}
-
-func (m *simple) Run(ended func(loggp.End)) error {
-	for len(m.events) > 0 {
-		first := 0
-		for i, e := range m.events {
-			if e.Time < m.events[first].Time {
-				first = i
-			}
-		}
-		e := m.events[first]
-		m.events = slices.Delete(m.events, first, first+1)
-		ended(e)
-	}
-	return nil
+// simple returns a machine without contention: a collective or a message ends a fixed time after its last member has
+// started, and a send takes no time.
+func simple() Machine {
+	return NewTimed(func(_ int64, c Call, _ []int32) (Times, error) { return Together(cost(c.Bytes)), nil },
+		func(_ int64, _, _ int, bytes int64) Times {
+			return func(member int) (event.Time, bool) { return cost(bytes) * event.Time(member), member == 0 }
+		})
 }
 
 func trace(rank int, nodes ...chakra.Node) *chakra.Trace {
@@ -134,7 +70,7 @@ func TestStep(t *testing.T) {
 			send(5, 0, 1, 1e6, 4)),
 		trace(1, comp(1, 12*us), coll(2, chakra.AllReduce, 0+4e6, "", 1), comp(3, 2*us, 1), comp(4, 5*us, 2, 3),
 			recv(5, 0, 1, 1e6, 4))))(t)
-	r := must.Get(w.Run(&simple{}))(t)
+	r := must.Get(w.Run(simple()))(t)
 	// Rank 1 is ready for the all-reduce at 12, which takes 1+4 us. Computation 4 ends at 22 and the message at 24.
 	want := []Breakdown{
 		{Compute: 17 * us, Comm: 7 * us, Exposed: 5 * us, Idle: 2 * us, End: 22 * us},
@@ -231,7 +167,7 @@ func TestDeadlock(t *testing.T) {
 			`waits for the stream of`},
 	} {
 		w := must.Get(load(c.o, trace(0, c.a...), trace(1, c.b...)))(t)
-		if _, err := w.Run(&simple{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := w.Run(simple()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v\nwant %s", err, c.want)
 		}
 	}
@@ -322,7 +258,7 @@ func TestReference(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		traces := draw(rt)
 		w := must.Get(load(Options{Streams: 100}, traces...))(rt)
-		free := must.Get(w.Run(&simple{}))(rt)
+		free := must.Get(w.Run(simple()))(rt)
 		want := reference(w)
 		for i := range w.nodes {
 			if w.nodes[i].end != want[i] {
@@ -331,7 +267,7 @@ func TestReference(t *testing.T) {
 		}
 		streams := rapid.IntRange(1, 2).Draw(rt, "streams")
 		w = must.Get(load(Options{Streams: streams}, traces...))(rt)
-		r := must.Get(w.Run(&simple{}))(rt)
+		r := must.Get(w.Run(simple()))(rt)
 		if r.Time < free.Time {
 			rt.Fatalf("%d streams take %v, any number %v", streams, r.Time, free.Time)
 		}
@@ -402,7 +338,7 @@ func TestNotes(t *testing.T) {
 	if !slices.Equal(w.Notes(), want) {
 		t.Errorf("%q", w.Notes())
 	}
-	r := must.Get(w.Run(&simple{}))(t)
+	r := must.Get(w.Run(simple()))(t)
 	if b := r.Ranks[0]; b.Host != 0 || b.Compute != us || cmp.Compare(r.Time, us) != 0 {
 		t.Errorf("%+v", b) // the host works while the rank computes
 	}
