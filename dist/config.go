@@ -50,7 +50,8 @@ type Config struct {
 	// Machine is the file that describes the machine of a simulated backend. "": the backend's default. Other backends
 	// ignore it.
 	Machine string
-	// Arrangement is how the devices of that machine are connected, such as 4x4:torus. It overrides the file.
+	// Arrangement is how the devices of that machine are connected, such as 4x4:torus, or its faults, such as
+	// slow-rank=3:2x. It overrides the file.
 	Arrangement string
 	// Interface is the network interface to other hosts. "": $GLOO_SOCKET_IFNAME, which launchers set, or else any
 	// interface that reaches them.

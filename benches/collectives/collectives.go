@@ -114,7 +114,7 @@ func onBackends() []bench.Clause {
 		bench.DefaultRanks(machine.Ranks)},
 		machine.Options("file of the machine of a simulated backend, or several to compare: the topology of ahbm "+
 			"(default: topology.yaml here, else "+bench.BuiltIn+"), the network of flat"),
-		machine.NearbyOn(names))
+		machine.FaultOptions(), machine.NearbyOn(names))
 	for _, name := range names {
 		d := dist.Describe(name)
 		can := d.Capabilities
@@ -248,6 +248,9 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 	if err := s.Time(ctx, w.run, bench.InPlace(sh.inPlace)); err != nil {
 		return err
 	}
+	if err := machine.Explain(s, g, w.plan); err != nil {
+		return err
+	}
 	if w.op != nil {
 		if err := RecordTimings(ctx, s, g, w.op); err != nil {
 			return err
@@ -339,13 +342,14 @@ func config(s *bench.State) (dist.Config, error) {
 	cfg := dist.Config{
 		Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
 		ID: strings.Join([]string{s.Session(), s.Str("op"), s.Str("algorithm"), s.Str("dtype"), s.Str("reduction"),
-			s.Str("size"), s.Str("inplace"), s.Str("buffers"), s.Str(machine.Option), s.Str(machine.Arrangement)}, "/"),
+			s.Str("size"), s.Str("inplace"), s.Str("buffers"), s.Str(machine.Option)}, "/"),
 		Exchange: s.Exchange, Host: hostName(s),
 	}
 	on, err := machine.Describe(s)
 	if err != nil {
 		return cfg, err
 	}
+	cfg.ID += "/" + on.Arrangement
 	if cfg.Machine, cfg.Arrangement = on.File, on.Arrangement; on.Text != "" {
 		s.Detail(machineDetail, on.Text)
 	}

@@ -104,6 +104,58 @@ func TestVirtual(t *testing.T) {
 	}
 }
 
+// Rows on a network of links have the traffic by level, the energy, and what each fault costs. Faults are swept, and
+// refused where they make no sense.
+func TestNetworkFaults(t *testing.T) {
+	network := filepath.Join(t.TempDir(), "net.yaml")
+	const text = "name: mine\nmemory_pj_per_byte: 1\nlevels:\n- {name: leaf, size: 4, bandwidth_gbs: 10, latency_ns: " +
+		"100, pj_per_byte: 2}\n"
+	must.Do(t, os.WriteFile(network, []byte(text), 0o600))
+	rows := simulated(t, flat.Name, options("topology="+network, "slow-link=none,1-leaf0:2x"), "size=40K",
+		"num_ranks=4", "algorithm=ring", "inplace=true")
+	if len(rows) != 2 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	const bytes = 6 * 40960 // 2(N-1) messages of a quarter, by 4 ranks
+	for i, row := range rows {
+		// The slow link carries six messages one after the other. Its latency is hidden except at both ends.
+		slow := float64(i) * (6*1.024 - 4*0.2)
+		if got := row.Metrics["time_us"]; math.Abs(got-6*(0.2+1.024)-slow) > 1e-6 {
+			t.Errorf("%v: %v us", row.Point, got)
+		}
+		if _, has := row.Metrics["fault_cost_us"]; has != (i == 1) || math.Abs(row.Metrics["fault_cost_us"]-slow) > 1e-6 {
+			t.Errorf("%v: cost %v, want %v", row.Point, row.Metrics["fault_cost_us"], slow)
+		}
+		// Each byte takes two links and is read and written; the reductions of half the messages take three accesses.
+		if got, want := row.Metrics["energy_uj"], (2*2*bytes+2*bytes+3*bytes/2)/1e6; math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v: %v uJ (%s), want %v", row.Point, got, row.Details["energy"], want)
+		}
+		if !strings.HasPrefix(row.Details["links"], "leaf: 480KiB, busiest ") {
+			t.Errorf("%q", row.Details["links"])
+		}
+	}
+	if got := rows[1].Details["faults"]; got != "slow-link 1-leaf0:2x: 5.34 us" {
+		t.Errorf("%q", got)
+	}
+	for _, c := range []struct{ backend, option, want string }{
+		{flat.Name, "slow-link=9-leaf0:2x", `unknown link "9-leaf0"`},
+		{flat.Name, "dead-link=3-leaf0", "no path in both directions between ranks 0 and 3"},
+		{flat.Name, "sips=2x2:torus", "--sips is not for backend flat"},
+		{ahbm.Name, "slow-rank=1:2x", "--slow-rank is not for backend ahbm"},
+		{"cpu", "start-offset=1:2us", "--start-offset is for simulated backends, which cpu is not"},
+	} {
+		chosen := options(c.option)
+		if c.backend == flat.Name {
+			chosen = append(chosen, options("topology="+network)...)
+		}
+		_, err := plan.Make(Bench(), plan.Request{Backend: c.backend, Options: chosen,
+			Axes: options("num_ranks=4", "size=4K")})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s on %s: %v", c.option, c.backend, err)
+		}
+	}
+}
+
 // A topology file defines the simulated machine and its limits; its SIPs are the ranks.
 func TestTopologyFile(t *testing.T) {
 	text := must.Get(os.ReadFile("../../internal/accel/topo/topology.yaml"))(t)

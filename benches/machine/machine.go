@@ -52,13 +52,20 @@ func Options(files string) []bench.Clause {
 			"for as many as the file has; empty is as the file says"))}
 }
 
-// arrangement returns the arrangement of a point.
-func arrangement(p, options bench.Point) string {
-	v, swept := p.Get(Arrangement)
-	if !swept {
-		v = options.At(Arrangement)
+// arrangement returns the arrangement of a point, and the name of the option that it is from: the SIPs of an
+// accelerator, or the faults of a network.
+func arrangement(p, options bench.Point) (text, option string) {
+	get := func(name string) (bench.Value, bool) {
+		v, swept := p.Get(name)
+		if !swept {
+			return options.Get(name)
+		}
+		return v, true
 	}
-	return v.String()
+	if v, _ := get(Arrangement); v.String() != "" {
+		return v.String(), Arrangement
+	}
+	return faultsOf(get)
 }
 
 // Note records the machine's file in the row, and returns its path and text. Without a file the path is empty and
@@ -92,12 +99,16 @@ func NearbyOn(backends []string) (out []bench.Clause) {
 
 // Refuse rejects files that the backend cannot use before anything runs.
 func Refuse(p, options bench.Point) error {
-	path, arranged := bench.FilePath(p, options, Option), arrangement(p, options)
+	path := bench.FilePath(p, options, Option)
+	arranged, option := arrangement(p, options)
 	backend := options.At(bench.BackendName)
 	ranks := p.At(bench.RanksAxis)
 	m, simulated := dist.As[instrument.MachineReader](backend.String())
 	_, swept := p.Get(Option)
+	_, breaks := dist.As[instrument.FaultReader](backend.String())
 	switch {
+	case arranged != "" && simulated && breaks == (option == Arrangement):
+		return fmt.Errorf("--%s is not for backend %s", option, backend)
 	case simulated && (path != "" || arranged != ""):
 		return m.CheckMachine(path, arranged, int(ranks.Int()))
 	case simulated:
@@ -105,7 +116,7 @@ func Refuse(p, options bench.Point) error {
 	case path != "" || swept:
 		return fmt.Errorf("--%s is for simulated backends, which %s is not", Option, backend)
 	case arranged != "":
-		return fmt.Errorf("--%s is for simulated backends, which %s is not", Arrangement, backend)
+		return fmt.Errorf("--%s is for simulated backends, which %s is not", option, backend)
 	}
 	return nil
 }
@@ -116,7 +127,8 @@ func Ranks(p, options bench.Point) int {
 	if !ok {
 		return 0
 	}
-	what, err := m.DescribeMachine(bench.FilePath(p, options, Option), arrangement(p, options))
+	arranged, _ := arrangement(p, options)
+	what, err := m.DescribeMachine(bench.FilePath(p, options, Option), arranged)
 	if err != nil {
 		return 0 // Refuse reports the error
 	}
@@ -126,7 +138,7 @@ func Ranks(p, options bench.Point) int {
 // Chosen is the machine of a point.
 type Chosen struct {
 	File        string // "" means built in
-	Arrangement string // "" means as in the file
+	Arrangement string // or faults; "" means as in the file
 	Text        string // short description
 }
 
@@ -140,7 +152,7 @@ func Describe(s *bench.State) (c Chosen, err error) {
 	if c.File, _, err = s.File(Option); err != nil {
 		return c, err
 	}
-	c.Arrangement = s.Str(Arrangement)
+	c.Arrangement, _ = arrangement(s.Point(), s.Point())
 	what, err := m.DescribeMachine(c.File, c.Arrangement)
 	if err != nil {
 		return c, err

@@ -84,12 +84,9 @@ func (backend) Capabilities() dist.Capabilities { return capabilities() }
 
 var _ instrument.MachineReader = backend{}
 
-// CheckMachine implements instrument.MachineReader.
+// CheckMachine implements instrument.MachineReader. The arrangement is a list of faults.
 func (backend) CheckMachine(path, arrangement string, ranks int) error {
-	if arrangement != "" {
-		return fmt.Errorf("arrangement %s: the network file says how ranks are connected", arrangement)
-	}
-	n, err := network(path)
+	n, err := loggp.Open(path, arrangement)
 	if err != nil {
 		return err
 	}
@@ -98,7 +95,7 @@ func (backend) CheckMachine(path, arrangement string, ranks int) error {
 
 // DescribeMachine implements instrument.MachineReader. A group may have fewer ranks than the network.
 func (backend) DescribeMachine(path, _ string) (instrument.Machine, error) {
-	n, err := network(path)
+	n, err := loggp.Open(path, "")
 	if n.Graph != nil {
 		return instrument.Machine{Ranks: n.Graph.Ranks, Text: fmt.Sprintf("network %s: %s", n.Name, n.Graph.Text)}, err
 	}
@@ -109,13 +106,6 @@ func (backend) DescribeMachine(path, _ string) (instrument.Machine, error) {
 // NearbyMachine implements instrument.MachineReader. There is no default file.
 func (backend) NearbyMachine() string { return "" }
 
-func network(path string) (loggp.Network, error) {
-	if path == "" {
-		return loggp.Default(), nil
-	}
-	return loggp.Load(path)
-}
-
 // Join implements dist.Backend. There are no other ranks to wait for.
 func (backend) Join(_ context.Context, c dist.Config) (dist.Engine, error) {
 	if c.Rank != 0 {
@@ -124,7 +114,10 @@ func (backend) Join(_ context.Context, c dist.Config) (dist.Engine, error) {
 	if c.Size > mostRanks {
 		return nil, fmt.Errorf("%d ranks, want %d at most", c.Size, mostRanks)
 	}
-	n, err := network(c.Machine)
+	n, err := loggp.Open(c.Machine, c.Arrangement)
+	if err == nil {
+		err = n.Check(c.Size)
+	}
 	return &engine{size: c.Size, network: n}, err
 }
 
@@ -158,11 +151,26 @@ func (e *engine) Capabilities() dist.Capabilities {
 	return c
 }
 
-// Prepare proves and simulates the schedule of the call once. Every run then advances the clock by that time.
-func (e *engine) Prepare(p dist.Plan) (func() error, error) {
+// schedule returns the steps of a call.
+func (e *engine) schedule(p dist.Plan) (schedule.Schedule, error) {
 	params := p.Params(e.size)
 	params.ChunkElems = p.Chunk
-	s, err := schedule.New(string(p.Op), p.Algorithm, params)
+	return schedule.New(string(p.Op), p.Algorithm, params)
+}
+
+// simulate runs a schedule on a network, and returns its time and the machine.
+func simulate(s schedule.Schedule, p dist.Plan, n loggp.Network) (event.Time, *loggp.Machine, error) {
+	m, err := loggp.NewMachine(n, s.Ranks())
+	if err != nil {
+		return 0, nil, err
+	}
+	r, err := m.RunAlone(s, p.DType.Size())
+	return r.Time, m, err
+}
+
+// Prepare proves and simulates the schedule of the call once. Every run then advances the clock by that time.
+func (e *engine) Prepare(p dist.Plan) (func() error, error) {
+	s, err := e.schedule(p)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +182,7 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 	if err := schedule.Prove(s); err != nil {
 		return nil, fmt.Errorf("proving the schedule: %w", err)
 	}
-	r, err := loggp.Run(s, p.DType.Size(), e.network)
+	time, _, err := simulate(s, p, e.network)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +190,7 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if e.failed == nil {
-			e.now += r.Time
+			e.now += time
 		}
 		return e.failed
 	}, nil

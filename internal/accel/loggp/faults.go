@@ -221,3 +221,22 @@ func (n *Network) connected(dead map[int32]bool, ranks int) error {
 	}
 	return fmt.Errorf("no path in both directions between ranks %s%s", strings.Join(pairs, ", "), more)
 }
+
+// ParseFaultList reads faults of several kinds: KIND=VALUE;KIND=VALUE, where VALUE is the value of an option.
+func ParseFaultList(text string) (list []Fault, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for item := range strings.SplitSeq(text, ";") {
+		kind, value, _ := strings.Cut(item, "=")
+		if _, err := suggest.Find("fault", kind, FaultKinds(), func(k FaultKind) string { return k.Name }); err != nil {
+			return nil, err
+		}
+		more, err := ParseFaults(kind, value)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, more...)
+	}
+	return list, nil
+}

@@ -53,6 +53,18 @@ var Default = sync.OnceValue(func() Network {
 	return n
 })
 
+// Open returns the network of a file, or the built-in one if path is empty, with more faults (see ParseFaultList).
+func Open(path, faults string) (n Network, err error) {
+	if n = Default(); path != "" {
+		if n, err = Load(path); err != nil {
+			return n, err
+		}
+	}
+	more, err := ParseFaultList(faults)
+	n.Faults = append(slices.Clip(n.Faults), more...)
+	return n, err
+}
+
 // Load reads a network file.
 func Load(path string) (Network, error) {
 	data, err := infile.Read(path, infile.Config)

@@ -49,6 +49,40 @@ type Machine struct {
 	BuiltIn []byte            // the text of the built-in file; nil: there is none
 }
 
+// FaultReader is a MachineReader whose machines may have faults, such as a slow rank. The arrangement of such a machine
+// is a list of faults, NAME=VALUE;NAME=VALUE.
+type FaultReader interface {
+	// FaultOptions returns the kinds of faults: the names of options, and their help.
+	FaultOptions() [][2]string
+}
+
+// Explainer is a simulated dist.Engine that knows more about a call than its time.
+type Explainer interface {
+	Explain(p dist.Plan) (Explanation, error)
+}
+
+// Explanation has more results of a simulated call, which are recorded with its row.
+type Explanation struct {
+	Metrics []Metric
+	Details map[string]string
+}
+
+// Metric is a result of a call besides its time.
+type Metric struct {
+	Name   string
+	Value  float64
+	Unit   string
+	Better string // "lower", "higher" or ""
+}
+
+// Explain returns the other results of a call of g, or none if its backend has none.
+func Explain(g *dist.Group, p dist.Plan) (Explanation, error) {
+	if e, ok := dist.EngineAs[Explainer](g); ok {
+		return e.Explain(p)
+	}
+	return Explanation{}, nil
+}
+
 // Estimator is a simulated dist.Backend that can say what a call will cost before anything runs.
 type Estimator interface {
 	// Estimate returns an error if the call is too large to be simulated. note is empty, or says how long a large call
