@@ -1,21 +1,55 @@
 package workload
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
 	"github.com/kernbench/kernbench/internal/workload/chakra"
 	"github.com/kernbench/kernbench/internal/workload/replay"
 )
 
-// body replays a point. On a flat network there is only rank 0, which stands for all ranks.
-func body(_ context.Context, s *bench.State) error {
+// body replays a point. On a flat network there is only rank 0, which stands for all ranks. On an accelerator the ranks
+// are goroutines of one process: rank 0 replays for all.
+func body(ctx context.Context, s *bench.State) error {
+	if s.Rank() > 0 {
+		return follow(ctx, s)
+	}
+	failed := lead(s)
+	mine := []byte(nil)
+	if failed == nil {
+		mine = binary.LittleEndian.AppendUint64(nil, math.Float64bits(s.Metric(timeMetric)))
+	}
+	_, err := s.Exchange(ctx, mine)
+	return cmp.Or(failed, err)
+}
+
+// follow waits for rank 0 and records the time of the step, which is the same on all ranks.
+func follow(ctx context.Context, s *bench.State) error {
+	s.Kind(bench.Simulated)
+	all, err := s.Exchange(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if len(all[0]) != 8 {
+		return errors.New("rank 0 could not replay the traces")
+	}
+	s.Record(timeMetric, math.Float64frombits(binary.LittleEndian.Uint64(all[0])))
+	return nil
+}
+
+// lead replays the point and records the result.
+func lead(s *bench.State) error {
 	s.Phase("reading")
 	o, err := settings(s.Point(), s.Point())
 	if err != nil {
@@ -35,52 +69,57 @@ func body(_ context.Context, s *bench.State) error {
 	}
 	s.Phase("replaying")
 	s.Kind(bench.Simulated)
-	if s.Str(algorithmAxis) == replay.Recorded {
-		return asRecorded(s, w)
+	var r *replay.Result
+	on, isAccelerator := dist.As[accelerator](s.Backend())
+	switch {
+	case s.Str(algorithmAxis) == replay.Recorded:
+		r, err = asRecorded(s, w)
+	case isAccelerator:
+		r, err = onAccelerator(s, w, chosen, on)
+	default:
+		r, err = onNetwork(s, w, chosen)
 	}
-	return onNetwork(s, w, chosen)
-}
-
-// asRecorded replays a workload with the recorded times of communication.
-func asRecorded(s *bench.State, w *replay.Workload) error {
-	m, err := w.OnRecord()
-	if err != nil {
-		return err
-	}
-	r, err := w.Run(m)
 	if err != nil {
 		return err
 	}
 	record(s, w, r)
-	s.Detail("algorithms", "communication takes the durations of the traces")
+	s.Detail("machine", chosen.Text)
 	return writeFiles(s, r)
 }
 
+// asRecorded replays a workload with the recorded times of communication.
+func asRecorded(s *bench.State, w *replay.Workload) (*replay.Result, error) {
+	m, err := w.OnRecord()
+	if err != nil {
+		return nil, err
+	}
+	s.Detail("algorithms", "communication takes the durations of the traces")
+	return w.Run(m)
+}
+
 // onNetwork replays a workload on a simulated network.
-func onNetwork(s *bench.State, w *replay.Workload, chosen machine.Chosen) error {
+func onNetwork(s *bench.State, w *replay.Workload, chosen machine.Chosen) (*replay.Result, error) {
 	n := loggp.Default()
 	if chosen.File != "" {
 		var err error
 		if n, err = loggp.Load(chosen.File); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	m, err := loggp.NewMachine(n, w.Ranks())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	network := replay.OnNetwork(m, replay.Choice(s.Str(algorithmAxis)))
 	r, err := w.Run(network)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	record(s, w, r)
-	s.Detail("network", chosen.Text)
 	s.Detail("algorithms", network.Used())
 	s.Record("messages", float64(m.Result().Messages))
 	s.Record("bytes", float64(m.Result().Bytes))
 	s.Detail("busiest_links", busiest(m.Links(), r.Time))
-	return writeFiles(s, r)
+	return r, nil
 }
 
 // pointName adds the coordinates of the point to the stem of a file name.

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
@@ -53,9 +54,13 @@ func summaryOf(p, options bench.Point) (*summary, error) {
 	return s, nil
 }
 
-// has returns an error if no collective has the algorithm.
+// has returns an error if no collective of the traces has the algorithm on a network.
 func (s *summary) has(algorithm string) error {
-	if algorithm == replay.Auto || algorithm == replay.Recorded || len(s.calls) == 0 {
+	known := append([]string{replay.Auto, replay.Recorded}, replay.Algorithms()...)
+	switch {
+	case !slices.Contains(known, algorithm):
+		return bench.Unknown("algorithm", algorithm, known)
+	case algorithm == replay.Auto || algorithm == replay.Recorded || len(s.calls) == 0:
 		return nil
 	}
 	var missing []string
@@ -131,7 +136,8 @@ func (s *summary) tooLarge(p bench.Point) error {
 // noteCost returns a decl.Note about the size of the workload.
 func noteCost(p, options bench.Point) error {
 	s, err := summaryOf(p, options)
-	if err != nil || prefixOf(p, options) == "" {
+	if _, ok := dist.As[accelerator](options.At(bench.BackendName).String()); err != nil || ok ||
+		prefixOf(p, options) == "" {
 		return nil
 	}
 	return decl.Note(s.text(s.cost(p.At(algorithmAxis).String())))

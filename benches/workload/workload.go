@@ -4,7 +4,7 @@
 package workload
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,7 +35,7 @@ func Bench() *bench.Bench {
 	return bench.New("workload", body, slices.Concat([]bench.Clause{
 		bench.Help("the time of a training or serving step from its execution traces, on a simulated machine"),
 		bench.Doc(manual),
-		bench.Backends(dist.Backends(isNetwork)...),
+		bench.Backends(append(dist.Backends(isNetwork), dist.Backends(isAccelerator)...)...),
 		bench.Ranks("1"),
 		bench.DefaultRanks(ranksOf),
 		bench.Sweepable(bench.Option(traceOption, bench.KindString, "",
@@ -86,7 +86,9 @@ const (
 const manual = `Replays the Chakra execution traces of all ranks, PREFIX.0.et, PREFIX.1.et and so
 on, on a simulated network. Compute nodes take their duration, or num_ops over
 --flops. Collectives become the library's schedules, by --algorithm; sends and
-receives are matched by tag. All share the links of the network.
+receives are matched by tag. All share the links of the network. On a simulated
+accelerator (--backend ahbm) a rank is a SIP, and each all-reduce takes the time of
+the accelerator's own kernel, simulated alone; it has no other collectives.
 
 time_us is the step: until the last node has ended. For each rank it is divided into
 compute_us (something is computed), exposed_us (only communication is under way),
@@ -112,6 +114,7 @@ metadata node that PyTorch records, else they are the ranks that use the group's
   kernbench run --bench workload --trace traces/step --algorithm ring,halving-doubling,direct
   kernbench run --bench workload --trace traces/step --topology fast.yaml,slow.yaml --perfetto step.json
   kernbench run --bench workload --trace traces/step --flops 200e12,400e12 --streams 1,2
+  kernbench run --bench workload --backend ahbm --algorithm auto
   kernbench run --bench workload --trace traces/step --plan`
 
 // ranksOf returns the number of traces.
@@ -142,10 +145,6 @@ func validate(p, options bench.Point) error {
 		return fmt.Errorf("--%s %v: want operations per second, at most 1e21, or 0 for the durations of the traces",
 			flopsAxis, v)
 	}
-	known := append([]string{replay.Auto, replay.Recorded}, replay.Algorithms()...)
-	if name := p.At(algorithmAxis).String(); !slices.Contains(known, name) {
-		return bench.Unknown("algorithm", name, known)
-	}
 	for _, option := range []string{perfettoOption, writeOption} {
 		if file := options.At(option).String(); file != "" {
 			if _, err := os.Stat(filepath.Dir(file)); err != nil {
@@ -160,8 +159,11 @@ func validate(p, options bench.Point) error {
 	if ranks := p.At(bench.RanksAxis).Int(); int(ranks) != w.ranks {
 		return fmt.Errorf("--ranks %d: there are %d traces, one for each rank", ranks, w.ranks)
 	}
-	if err := w.has(p.At(algorithmAxis).String()); err != nil {
-		return err
+	backend, algorithm := options.At(bench.BackendName).String(), p.At(algorithmAxis).String()
+	if _, ok := dist.As[accelerator](backend); ok {
+		err = w.checkAccelerator(backend, algorithm)
+	} else if err = w.has(algorithm); err == nil {
+		err = w.tooLarge(p)
 	}
-	return errors.Join(machine.Refuse(p, options), w.tooLarge(p))
+	return cmp.Or(err, machine.Refuse(p, options))
 }

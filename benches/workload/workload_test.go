@@ -78,7 +78,7 @@ func TestRow(t *testing.T) {
 	for name, want := range map[string]string{"critical_path": "rank 0 forward 10 us; rank 0 reduce 2.1 us; " +
 		"rank 0 to 1 parameters 1.05 us", "unused": "attribute stream is not used (2 times)",
 		"algorithms": "allreduce ring, broadcast tree",
-		"network":    "network round: latency 1000 ns, overhead 0 ns, gap 0 ns, 10 GB/s"} {
+		"machine":    "network round: latency 1000 ns, overhead 0 ns, gap 0 ns, 10 GB/s"} {
 		if got := rows[0].Details[name]; got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
@@ -113,6 +113,24 @@ func TestWritten(t *testing.T) {
 	rows := must.Get(benchtest.Rows(t, Bench(), "flat", "--trace="+stored(t, nil), "algorithm=recorded"))(t)
 	if want := `step.0.et: node 4 "parameters": its duration was not recorded`; !strings.Contains(rows[0].Reason, want) {
 		t.Errorf("%s, want %s", rows[0].Reason, want)
+	}
+}
+
+// TestAccelerator replays all-reduces of two group sizes on the simulated accelerator. The other rank records the same
+// time. Operations that it does not have are refused.
+func TestAccelerator(t *testing.T) {
+	one := func(_ int, nodes []chakra.Node) []chakra.Node { return nodes[:2] }
+	rows := must.Get(benchtest.Rows(t, Bench(), "ahbm", "--trace="+stored(t, one)))(t)
+	if r := rows[0]; r.Status != journal.OK || !(r.Metrics[timeMetric] > 10) ||
+		math.Abs(r.Metrics[timeMetric]-10-r.Metrics["exposed_allreduce_us"]) > 1e-9 {
+		t.Errorf("%v %s: %v", r.Status, r.Reason, r.Metrics)
+	}
+	for _, c := range [][2]string{{"--trace=" + stored(t, nil),
+		"the traces have broadcast, and backend ahbm has only the all-reduce"},
+		{"algorithm=halving-doubling", "unknown algorithm"}} {
+		if _, err := benchtest.Rows(t, Bench(), "ahbm", c[0]); err == nil || !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("%v, want %s", err, c[1])
+		}
 	}
 }
 
