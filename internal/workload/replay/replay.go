@@ -88,6 +88,7 @@ type Workload struct {
 	options Options
 	graph
 	notes []string
+	used  bool // it was replayed
 }
 
 // New matches the traces of all ranks. The traces must have been checked.

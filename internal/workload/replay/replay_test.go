@@ -272,6 +272,10 @@ func TestReference(t *testing.T) {
 			rt.Fatalf("%d streams take %v, any number %v", streams, r.Time, free.Time)
 		}
 		checkResult(rt, w, r, streams)
+		if again := must.Get(w.Run(simple()))(rt); again.Time != r.Time || !slices.Equal(again.Ranks, r.Ranks) {
+			rt.Fatalf("the second replay takes %v, the first %v", again.Time, r.Time)
+		}
+		checkResult(rt, w, r, streams)
 	})
 }
 

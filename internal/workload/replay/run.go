@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
@@ -30,8 +31,9 @@ type rankLanes struct {
 	freed int32 // the node that ended last
 }
 
-// Run replays the workload. A Workload can be replayed once.
+// Run replays the workload. It can be called again, with another machine; results stay valid.
 func (w *Workload) Run(m Machine) (*Result, error) {
+	w = w.fresh()
 	p := &player{Workload: w, machine: m, ranks: make([]rankLanes, len(w.traces)), left: len(w.nodes),
 		ids: make([]loggp.ID, len(w.operations)), added: make([]bool, len(w.operations))}
 	p.limits = [lanes]int{computeLane: max(w.options.Streams, 1), hostLane: 1, commLane: w.options.CommStreams}
@@ -54,6 +56,26 @@ func (w *Workload) Run(m Machine) (*Result, error) {
 		return nil, err
 	}
 	return w.result(), nil
+}
+
+// fresh returns the workload before its replay. The first replay uses the nodes themselves, later ones a copy.
+func (w *Workload) fresh() *Workload {
+	if !w.used {
+		w.used = true
+		return w
+	}
+	c := *w
+	c.nodes, c.queues = slices.Clone(w.nodes), slices.Clone(w.queues)
+	for i := range c.nodes {
+		n := &c.nodes[i]
+		_, of := c.origin(int32(i))
+		n.waits, n.reason, n.state = int32(len(of.CtrlDeps)+len(of.DataDeps)), -1, waiting
+		n.start, n.end = 0, 0
+	}
+	for i := range c.queues {
+		c.queues[i].next = 0
+	}
+	return &c
 }
 
 // ended handles the end of a member of an operation.
