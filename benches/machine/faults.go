@@ -44,14 +44,16 @@ func faultsOf(get func(option string) (bench.Value, bool)) (text, option string)
 // Explain records the other results of a simulated call in the row.
 func Explain(s *bench.State, g *dist.Group, p dist.Plan) error {
 	more, err := instrument.Explain(g, p)
-	if err != nil {
-		return err
-	}
+	Record(s, more)
+	return err
+}
+
+// Record records an explanation in the row.
+func Record(s *bench.State, more instrument.Explanation) {
 	for _, m := range more.Metrics {
 		s.Report(m.Name, m.Value, m.Unit, m.Better)
 	}
 	for name, text := range more.Details {
 		s.Detail(name, text)
 	}
-	return nil
 }

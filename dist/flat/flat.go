@@ -125,6 +125,7 @@ func (backend) Join(_ context.Context, c dist.Config) (dist.Engine, error) {
 type engine struct {
 	size    int
 	network loggp.Network
+	last    prepared
 
 	mu     sync.Mutex
 	now    event.Time
@@ -182,9 +183,12 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 	if err := schedule.Prove(s); err != nil {
 		return nil, fmt.Errorf("proving the schedule: %w", err)
 	}
-	time, _, err := simulate(s, p, e.network)
+	time, m, err := simulate(s, p, e.network)
 	if err != nil {
 		return nil, err
+	}
+	if e.explains() {
+		e.last = prepared{nameOf(s, p), Outcome{Time: time, Machine: m}}
 	}
 	return func() error {
 		e.mu.Lock()
