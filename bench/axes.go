@@ -159,8 +159,9 @@ func Refuse(fault func(p, options Point) error) Clause {
 	return func(d *declaration) { d.part.Refusals = append(d.part.Refusals, fault) }
 }
 
-// Profile declares the axis values that --profile NAME selects, each as "axis=SPEC", or as
-// "only=EXPR" what --only selects. A profile without values stands for the axes as declared.
+// Profile declares the axis values that --profile NAME selects, each as "axis=SPEC". "only=EXPR"
+// selects points as --only does, and "trials=N" sets the number of trials. A profile without values
+// stands for the axes as declared.
 func Profile(name string, axes ...string) Clause {
 	return func(d *declaration) {
 		p := decl.Profile{Name: name}

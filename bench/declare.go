@@ -79,7 +79,8 @@ func Doc(text string) Clause { return func(d *declaration) { d.bench.Doc = text 
 func Timeout(t time.Duration) Clause { return func(d *declaration) { d.part.Timeout = t } }
 
 // Trials repeats whole launches n times, to show the variance between processes. Without it, sweeps
-// over environment variables have four trials and all others one.
+// over environment variables have four trials and all others one. Simulated times are exact, so
+// simulated launches are repeated only if --trials says so.
 func Trials(n int) Clause { return func(d *declaration) { d.part.Trials = n } }
 
 // Measure sets how points are sampled: cadence, cache state, warm-up and stopping rule.

@@ -141,7 +141,7 @@ type Part struct {
 	Command *Command // nil if Body is set
 
 	Timeout time.Duration // per point and trial; 0 means DefaultTimeout
-	Trials  int           // 0: as many as the plan needs, see plan.EnvTrials
+	Trials  int           // 0: as many as the plan needs, see plan.Plan.TrialsOf
 	Measure measure.Config
 }
 
@@ -204,7 +204,7 @@ type Option struct {
 // Profile is a named set of axis values. Flags for single axes override it.
 type Profile struct {
 	Name string
-	Axes [][2]string // axis and SPEC, or "only" and an expression
+	Axes [][2]string // axis and SPEC, or "only" and an expression, or "trials" and a number
 }
 
 // Tuning holds the defaults of the tune command for a bench.

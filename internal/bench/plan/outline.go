@@ -27,6 +27,7 @@ type partOutline struct {
 	backend  string
 	maxRanks int // of the backend; 0: no limit
 	threads  int
+	trials   int
 	bind     Bind
 
 	separate []pointRef   // points that have a launch each: a program's argv holds the point
@@ -154,23 +155,17 @@ func (o *partOutline) tasks(l launch, keys bool) iter.Seq[Task] {
 	}
 }
 
-// outline yields the launches of the plan in execution order. A single trial keeps the declared
-// order. Several trials are shuffled, so that a slow drift of the machine affects all
-// environments equally.
+// outline yields the launches of the plan in execution order. Parts with a single trial come
+// first, in declared order. The launches of the other parts are shuffled in each trial, so that a
+// slow drift of the machine affects all of them equally.
 func (p *Plan) outline() iter.Seq2[*partOutline, launch] {
-	total := 0
-	for _, o := range p.parts {
-		total += o.launches()
-	}
 	return func(yield func(*partOutline, launch) bool) {
-		order := make([]int32, total)
 		for trial := range p.Trials {
-			for i := range order {
-				order[i] = int32(i)
-			}
-			if p.Trials > 1 {
-				rng := rand.New(rand.NewPCG(p.Seed, uint64(trial)))
-				rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+			order := p.launchesOf(func(o *partOutline) bool { return o.trials > 1 && o.trials > trial })
+			rng := rand.New(rand.NewPCG(p.Seed, uint64(trial)))
+			rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+			if trial == 0 {
+				order = append(p.launchesOf(func(o *partOutline) bool { return o.trials == 1 }), order...)
 			}
 			for _, i := range order {
 				if o, l := p.launch(int(i)); !yield(o, launch{trial, l}) {
@@ -179,6 +174,22 @@ func (p *Plan) outline() iter.Seq2[*partOutline, launch] {
 			}
 		}
 	}
+}
+
+// launchesOf numbers the launches of the parts that match, in declared order.
+func (p *Plan) launchesOf(match func(*partOutline) bool) (numbers []int32) {
+	first := 0
+	for _, o := range p.parts {
+		n := o.launches()
+		if match(o) {
+			numbers = slices.Grow(numbers, n)
+			for i := range n {
+				numbers = append(numbers, int32(first+i))
+			}
+		}
+		first += n
+	}
+	return numbers
 }
 
 // launch returns launch i in declared order.
@@ -199,26 +210,39 @@ func (p *Plan) launch(i int) (*partOutline, []pointRef) {
 // launches for an effect of the variable.
 const EnvTrials = 4
 
-// setTrials sets the number of trials, unless the request has set it: the largest declared one, or
-// EnvTrials where measured launches with different environments are compared.
+// setTrials sets the number of trials of each part: as requested, or as declared, or EnvTrials where
+// measured launches with different environments are compared. Simulated times are exact, so the
+// default for them is one.
 func (p *Plan) setTrials() {
-	if p.Trials > 0 {
-		return
-	}
-	p.Trials = 1
+	requested := p.Trials
+	p.DefaultTrials, p.Trials, p.trialsOf = requested == 0, 1, map[string]int{}
 	for _, o := range p.parts {
+		o.trials = 1
 		switch {
-		case o.launches() == 0:
+		case requested > 0:
+			o.trials = requested
+		case p.Simulated:
 		case o.part.Trials > 0:
-			p.Trials = max(p.Trials, o.part.Trials)
-		case !p.Simulated && o.sweepsEnv():
-			p.Trials, p.EnvTrials = max(p.Trials, EnvTrials), true
+			o.trials = o.part.Trials
+			if o.part.Name != "" && o.trials > 1 && o.launches() > 0 {
+				p.Notes = append(p.Notes, fmt.Sprintf("%d trials of %s, because one launch does not show how launches "+
+					"differ (--trials 1 makes one)", o.trials, o.part.Name))
+			}
+		case o.sweepsEnv():
+			o.trials = EnvTrials
 			p.Notes = append(p.Notes, fmt.Sprintf("%d trials, because one launch of each environment does not show how "+
 				"launches differ (--trials 1 makes one)", EnvTrials))
+		}
+		p.trialsOf[o.part.Name] = o.trials
+		if o.launches() > 0 {
+			p.Trials = max(p.Trials, o.trials)
 		}
 	}
 	p.Notes = lists.Distinct(p.Notes)
 }
+
+// TrialsOf returns the number of trials of a part.
+func (p *Plan) TrialsOf(part string) int { return p.trialsOf[part] }
 
 // sweepsEnv reports whether two launches of the part have different environments.
 func (o *partOutline) sweepsEnv() bool {

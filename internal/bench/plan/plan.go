@@ -33,9 +33,9 @@ type Plan struct {
 	InProcess, Simulated, Virtual bool
 
 	Options point.Point
-	Trials  int
-	// EnvTrials means that nobody asked for the number of trials; see [EnvTrials].
-	EnvTrials bool
+	Trials  int // the most trials of a part; see TrialsOf
+	// DefaultTrials means that the request leaves the number of trials open.
+	DefaultTrials bool
 
 	Seed    uint64
 	Groups  []*Group // all trials, in execution order
@@ -57,6 +57,7 @@ type Plan struct {
 	resolved     *resolvedOptions
 	machineRanks bool // rank counts come from Bench.RanksOf
 
+	trialsOf map[string]int // by part
 	// parts is set until materialize has filled Groups and Dropped from it.
 	parts []*partOutline
 	found int // number of points so far, dropped ones included
@@ -230,13 +231,21 @@ func (p *Plan) PreferredBackend() (backend string) {
 	return backend
 }
 
-// Rows returns the number of rows of a complete run.
-func (p *Plan) Rows() int {
-	n := len(p.Dropped) * p.Trials
-	for _, g := range p.Groups {
-		n += len(g.Tasks)
+// Tasks returns the number of points times their trials.
+func (p *Plan) Tasks() (n int) {
+	for _, points := range p.launchSizes() {
+		n += points
 	}
 	return n
+}
+
+// Rows returns the number of rows of a complete run.
+func (p *Plan) Rows() int {
+	n := 0
+	for _, t := range p.Dropped {
+		n += p.TrialsOf(t.Part)
+	}
+	return n + p.Tasks()
 }
 
 // declaredMeasure returns the declared sampling of a part, before overrides.

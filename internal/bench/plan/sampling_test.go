@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 )
@@ -131,9 +133,9 @@ func TestDefaultTrials(t *testing.T) {
 		{"one value of two is left", make4x4(), []string{"A=1,2"}, func(r *Request) { r.Only = []string{"A==1"} }, 1},
 		{"asked for", make4x4(), []string{"A=1,2"}, func(r *Request) { r.Trials = 1 }, 1},
 		{"declared", make4x4(bench.Trials(2)), []string{"A=1,2"}, nil, 2},
-		{"declared by one part", bench.Suite("s", bench.Part("p", nop, bench.Trials(2)), bench.Part("q", nop)),
-			[]string{"A=1,2"}, nil, EnvTrials},
 		{"simulated", make4x4(bench.Backends("flat")), []string{"A=1,2"}, func(r *Request) { r.Backend = "flat" }, 1},
+		{"declared and simulated", make4x4(bench.Backends("flat"), bench.Trials(2)), []string{"A=1,2"},
+			func(r *Request) { r.Backend = "flat" }, 1},
 	} {
 		req := swept
 		req.Envs, req.Trials = lists.Map(c.envs, assign), 0
@@ -142,7 +144,7 @@ func TestDefaultTrials(t *testing.T) {
 		}
 		p := must.Get(Outline(c.bench, req))(t)
 		noted := slices.ContainsFunc(p.Notes, func(n string) bool { return strings.HasPrefix(n, "4 trials, because") })
-		if p.Trials != c.want || p.EnvTrials != (c.want == EnvTrials) || noted != p.EnvTrials {
+		if p.Trials != c.want || p.DefaultTrials != (req.Trials == 0) || noted != (c.want == EnvTrials) {
 			t.Errorf("%s: %d trials, want %d; notes %q", c.what, p.Trials, c.want, p.Notes)
 		}
 		// The estimate of --plan counts every trial.
@@ -152,5 +154,42 @@ func TestDefaultTrials(t *testing.T) {
 		if one, _ := must.Get(Outline(c.bench, once))(t).Estimate(); least != one*time.Duration(c.want) {
 			t.Errorf("%s: takes at least %v, and one trial %v", c.what, least, one)
 		}
+	}
+}
+
+// Each part of a suite has its own number of trials. Parts with one trial run first, in declared order.
+func TestTrialsOfParts(t *testing.T) {
+	suite := bench.Suite("s", bench.Part("times", nop, bench.Trials(4), bench.Ranks("2,4")),
+		bench.Part("checks", nop, bench.Ranks("2,3"), bench.Drop(func(q point.Point) error {
+			if q.At(bench.RanksAxis).Int() == 3 {
+				return errors.New("odd")
+			}
+			return nil
+		})))
+	p := must.Get(Make(suite, Request{Backend: "cpu", Seed: 1}))(t)
+	var order []string
+	times := map[int]int{} // launches by trial
+	for i, g := range p.Groups {
+		order = append(order, g.Part.Name)
+		if g.Part.Name == "times" {
+			times[g.Trial]++
+		} else if i != 0 || g.Trial != 0 {
+			t.Errorf("launch %d is trial %d of %s", i, g.Trial, g.Part.Name)
+		}
+	}
+	if len(times) != 4 || times[0] != 2 || times[3] != 2 || len(order) != 9 {
+		t.Errorf("launches %v", order)
+	}
+	if p.Trials != 4 || p.TrialsOf("times") != 4 || p.TrialsOf("checks") != 1 || p.Tasks() != 9 || p.Rows() != 10 {
+		t.Errorf("%d trials, %d of checks, %d tasks, %d rows", p.Trials, p.TrialsOf("checks"), p.Tasks(), p.Rows())
+	}
+	if want := "4 trials of times, because one launch does not show how launches differ (--trials 1 makes one)"; !slices.
+		Contains(p.Notes, want) {
+		t.Errorf("notes %q", p.Notes)
+	}
+	checks := must.Get(Make(suite, Request{Backend: "cpu", Seed: 1, Only: []string{`part == "checks"`}}))(t)
+	asked := must.Get(Make(suite, Request{Backend: "cpu", Seed: 1, Trials: 2}))(t)
+	if checks.Trials != 1 || len(checks.Notes) > 0 || asked.TrialsOf("checks") != 2 || asked.TrialsOf("times") != 2 {
+		t.Errorf("checks alone: %d trials, notes %q; two asked for: %d", checks.Trials, checks.Notes, asked.Trials)
 	}
 }

@@ -165,7 +165,7 @@ func everyTask(p *plan.Plan) (all []plan.Task) {
 		all = append(all, g.Tasks...)
 	}
 	for _, t := range p.Dropped {
-		for t.Trial = range p.Trials {
+		for t.Trial = range p.TrialsOf(t.Part) {
 			all = append(all, t)
 		}
 	}
@@ -180,7 +180,7 @@ func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*journal.Run, 
 		last = j.Accumulated(last)
 	}
 	wanted := planned(p)
-	if n := last.Header.Trials; p.EnvTrials && n > 0 {
+	if n := last.Header.Trials; p.DefaultTrials && n > 0 {
 		// The number of trials is a default, so the stored run decides.
 		maps.DeleteFunc(wanted, func(t taskID, _ bool) bool { return t.trial >= n })
 	}
@@ -248,7 +248,7 @@ func missingRows(p *plan.Plan, lacks map[taskID]string) (out []string) {
 			if t.Ranks > 0 {
 				name += fmt.Sprintf(" %s=%d", bench.RanksAxis, t.Ranks)
 			}
-			if p.Trials > 1 {
+			if p.TrialsOf(t.Part) > 1 {
 				name += fmt.Sprintf(" trial %d", t.Trial)
 			}
 			out = append(out, name+": "+why)

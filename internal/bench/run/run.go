@@ -252,7 +252,7 @@ func (r *runner) announce(e *resumeState) {
 // execute records the dropped points, then runs every group that has work left.
 func (r *runner) execute(ctx context.Context, e *resumeState) error {
 	for _, t := range r.plan.Dropped {
-		for t.Trial = range r.plan.Trials {
+		for t.Trial = range r.plan.TrialsOf(t.Part) {
 			if e.isDone(t) {
 				continue
 			}
@@ -335,6 +335,9 @@ func (r *runner) header(resumed bool) journal.Header {
 		Fingerprints: r.plan.Fingerprints,
 		Backend:      r.plan.Backend, Launcher: "local", Seed: r.plan.Seed, Trials: r.plan.Trials,
 		Points: r.plan.Points, Launches: r.plan.Launches(), Resumed: resumed,
+	}
+	if n := r.plan.Tasks(); n != h.Points*h.Trials {
+		h.Tasks = n
 	}
 	if groups := r.plan.Groups; len(groups) > 0 {
 		h.Bind = string(groups[0].Bind)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -55,26 +56,38 @@ func taken(name string) bool {
 	return name == bench.BackendName || name == "part" || slices.Contains(fixedNames(), normal(name))
 }
 
-// preset returns the axis values and the expressions of --only that --profile selects.
-func preset(b *bench.Bench, name string) (axes []plan.Assign, only []string, err error) {
+// preset holds the values that --profile selects.
+type preset struct {
+	axes   []plan.Assign
+	only   []string // expressions of --only
+	trials int      // 0 if the profile does not set it
+}
+
+// presetOf returns the values of a profile by name, or none if the name is "".
+func presetOf(b *bench.Bench, name string) (s preset, err error) {
 	if name == "" {
-		return nil, nil, nil
+		return s, nil
 	}
 	if len(b.Profiles) == 0 {
-		return nil, nil, fmt.Errorf("bench %s has no profiles: leave --profile out", b.Name)
+		return s, fmt.Errorf("bench %s has no profiles: leave --profile out", b.Name)
 	}
 	p, err := suggest.Find("profile", name, b.Profiles, func(p decl.Profile) string { return p.Name })
 	if err != nil {
-		return nil, nil, fmt.Errorf("bench %s: %w", b.Name, err)
+		return s, fmt.Errorf("bench %s: %w", b.Name, err)
 	}
 	for _, a := range p.Axes {
-		if a[0] == "only" {
-			only = append(only, a[1])
-		} else {
-			axes = append(axes, plan.Assign{Name: a[0], Text: a[1]})
+		switch a[0] {
+		case "only":
+			s.only = append(s.only, a[1])
+		case "trials":
+			if s.trials, err = strconv.Atoi(a[1]); err != nil || s.trials < 1 {
+				return s, fmt.Errorf("bench %s: profile %s: trials=%s: want a number of at least 1", b.Name, name, a[1])
+			}
+		default:
+			s.axes = append(s.axes, plan.Assign{Name: a[0], Text: a[1]})
 		}
 	}
-	return axes, only, nil
+	return s, nil
 }
 
 // benchFlag is the flag of an axis or option.

@@ -3,6 +3,7 @@
 package request
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -85,7 +86,7 @@ func (r Run) Plans() ([]Planned, error) {
 func (r Run) plan(b *bench.Bench) (Planned, error) {
 	f, several := r.Flags, len(r.Benches) > 1
 	axes, options := r.Read(b)
-	chosen, only, err := preset(b, f.Profile)
+	chosen, err := presetOf(b, f.Profile)
 	if err != nil {
 		return Planned{}, err
 	}
@@ -94,9 +95,9 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 		return Planned{}, err
 	}
 	req := plan.Request{
-		Axes: slices.Concat(filled, chosen, applicable(b, f.Axes, several), axes), Envs: f.Envs,
-		Skips: applicable(b, f.Skips, several), Only: slices.Concat(only, f.Only),
-		Options: options, Trials: f.Trials, Seed: f.Seed, Threads: f.Threads, Bind: f.Bind,
+		Axes: slices.Concat(filled, chosen.axes, applicable(b, f.Axes, several), axes), Envs: f.Envs,
+		Skips: applicable(b, f.Skips, several), Only: slices.Concat(chosen.only, f.Only),
+		Options: options, Trials: cmp.Or(f.Trials, chosen.trials), Seed: f.Seed, Threads: f.Threads, Bind: f.Bind,
 		Sampling: f.Sampling, Environ: r.identityEnv(),
 	}
 	if f.Ranks != "" {

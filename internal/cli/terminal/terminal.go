@@ -93,8 +93,11 @@ func WritePlan(w io.Writer, p *plan.Plan, out string, took map[string]time.Durat
 	least, most := p.Estimate()
 	fmt.Fprintf(w, "bench %s on %s: %s, %s", p.Bench.Name, p.Backend, unit.Plural(p.Points, "point"),
 		unit.Counted(p.Launches(), "launch", "launches"))
-	if p.Trials > 1 {
-		fmt.Fprintf(w, " (%d trials, order seeded with %d)", p.Trials, p.Seed)
+	if upTo := ""; p.Trials > 1 {
+		if p.Tasks() < p.Points*p.Trials {
+			upTo = "up to "
+		}
+		fmt.Fprintf(w, " (%s%d trials, order seeded with %d)", upTo, p.Trials, p.Seed)
 	}
 	fmt.Fprintf(w, ", into %s\n", out)
 	total, known := p.EstimateFrom(took)

@@ -293,10 +293,12 @@ type Header struct {
 	Launcher     string            `json:"launcher,omitempty"`
 	Bind         string            `json:"bind,omitempty"` // how ranks were pinned to cores
 	Seed         uint64            `json:"seed"`
-	Trials       int               `json:"trials"`
+	Trials       int               `json:"trials"` // the most of any point
 	Points       int               `json:"points"`
-	Launches     int               `json:"launches"`
-	Resumed      bool              `json:"resumed,omitempty"` // continues an earlier header of the same run
+	// Tasks is the number of points times their trials, or 0 if that is Points times Trials.
+	Tasks    int  `json:"tasks,omitempty"`
+	Launches int  `json:"launches"`
+	Resumed  bool `json:"resumed,omitempty"` // continues an earlier header of the same run
 	// Headline lists the columns of tables, as the bench declares them now. It is not stored.
 	Headline []string `json:"-"`
 }

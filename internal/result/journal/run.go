@@ -231,7 +231,7 @@ func (r *Run) Progress() (done, planned int) {
 			ended[pointTrial{row.TaskKey(), row.Trial}] = true
 		}
 	}
-	return len(ended), r.Header.Points * max(r.Header.Trials, 1)
+	return len(ended), cmp.Or(r.Header.Tasks, r.Header.Points*max(r.Header.Trials, 1))
 }
 
 // Incomplete describes how much of an unfinished run there is: "6 of 18 points: the run was
@@ -250,6 +250,9 @@ func (r *Run) Incomplete() string {
 	what, why := "points", "the run has not come to its end"
 	if r.Header.Trials > 1 {
 		what = fmt.Sprintf("points in %d trials", r.Header.Trials)
+	}
+	if r.Header.Tasks > 0 {
+		what = fmt.Sprintf("points in up to %d trials", r.Header.Trials)
 	}
 	switch {
 	case r.End != nil && r.End.Outcome == "interrupted":
@@ -313,6 +316,7 @@ func (r *Run) addHeader(h Header) {
 	m.Environ, m.Inputs = mergeMaps(h.Environ, m.Environ), mergeMaps(h.Inputs, m.Inputs)
 	m.addFingerprints(h.Fingerprints)
 	m.Trials, m.Points, m.Launches = max(m.Trials, h.Trials), max(m.Points, h.Points), max(m.Launches, h.Launches)
+	m.Tasks = max(m.Tasks, h.Tasks)
 }
 
 func (h *Header) addFingerprints(more map[string]Inputs) {
