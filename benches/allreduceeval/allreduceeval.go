@@ -26,6 +26,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // Name is the bench's name.
@@ -38,7 +39,7 @@ func Bench() *bench.Bench {
 		bench.Doc(manual),
 		bench.Version("1"),
 		bench.Derive(addWarnings),
-		bench.Profile("quick"),
+		bench.Profile("quick", "trials=1"),
 		bench.Profile(matrix.Smoke, "sizes="+matrix.Smoke, "num_ranks=2", "dtype=f32,bf16", "inplace=false",
 			"epilogue=false", "contract="+matrix.AcrossRanks, "mistake="+matrix.OtherCount,
 			fmt.Sprintf("only=part != %q", matrix.Performance)),
@@ -70,11 +71,13 @@ errors       mistakes and failures: every rank must get an error that says what
              happened, in time
 performance  time, bandwidths, the bytes that really move, and the share of each named
              limit that is reached; in place too with the full profile or
-             --inplace false,true
+             --inplace false,true. It has four trials, because one launch does not tell
+             which algorithm is the fastest; --trials 1 makes one.
 
 The smoke profile tells within seconds whether sums are right: two ranks, two types,
-three sizes, one contract, one mistake. The quick profile takes about two minutes on
-two cores, the full one up to an hour.
+three sizes, one contract, one mistake. A plain run takes about four minutes on two
+cores. The quick profile has the same points in one trial and takes about two minutes.
+The full profile takes up to three hours.
 Cells that need a feature that the backend lacks are not executed.
 --mutate plants a fault in the correctness part; its cells must turn red. Faults called
 kernel-... are planted in the kernels of backends that have their own (cuda).
@@ -135,6 +138,7 @@ func performancePart() bench.Clause {
 		bench.Metric("pct_of_limit", "%", "higher"),
 		bench.Metric("traffic_bytes", "B", ""),
 		bench.Measure(sampling()),
+		bench.Trials(judge.MinLaunches), // fewer cannot tell which algorithm is the fastest
 		bench.Timeout(10*time.Minute),
 	)...)
 }
@@ -247,7 +251,7 @@ func requiredTasks(rows []journal.Row) (out []plan.Task) {
 	}) {
 		profile, _ := lists.First(b.Profiles, func(p decl.Profile) bool { return p.Name == smoke })
 		for _, a := range profile.Axes {
-			if a[0] != "only" {
+			if a[0] != "only" && a[0] != "trials" {
 				request.Axes = append(request.Axes, plan.Assign{Name: a[0], Text: a[1]})
 			}
 		}

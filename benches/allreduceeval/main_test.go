@@ -74,7 +74,7 @@ func tasks(t *testing.T, part string, axes, options []plan.Assign) (*plan.Plan, 
 	t.Helper()
 	p := must.Get(plan.Make(Bench(),
 		plan.Request{Axes: axes, Options: options, Only: []string{`part == "` + part + `"`}, Backend: hints.HostBackend,
-			Seed: 1}))(t)
+			Trials: 1, Seed: 1}))(t)
 	var list []plan.Task
 	for _, g := range p.Groups {
 		list = append(list, g.Tasks...)

@@ -164,7 +164,7 @@ func TestQuickProfile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	p := must.Get(plan.Make(Bench(),
 		plan.Request{Axes: assigns("dtype=bf16", "size=1Ki,16Ki", "inplace=true", "num_ranks=2"), Backend: hints.HostBackend,
-			Seed: 1}))(t)
+			Trials: 1, Seed: 1}))(t)
 	res := must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: append(os.Environ(), smallVar+"=1")}))(t)
 	_, r := must.Get2(journal.LoadRun(dir))(t)
 	for _, row := range r.Latest() {

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/probe"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -114,9 +115,9 @@ func settledRow(algorithm string, size int64, us float64) journal.Row {
 	return r
 }
 
-// launchedTwice returns each row as two trials, one per cent to either side of its time.
-func launchedTwice(rows ...journal.Row) (out []journal.Row) {
-	for trial, factor := range []float64{0.99, 1.01} {
+// repeated returns each row as four trials, one per cent to either side of its time.
+func repeated(rows ...journal.Row) (out []journal.Row) {
+	for trial, factor := range []float64{0.99, 1, 1, 1.01} {
 		for _, r := range rows {
 			r.Trial, r.Metrics = trial, map[string]float64{"time_us": r.Metrics["time_us"] * factor}
 			out = append(out, r)
@@ -130,17 +131,20 @@ func TestRegret(t *testing.T) {
 		settledRow(auto, 4096, 5), settledRow("one-stage", 4096, 6), settledRow(auto, 8192, 5.05),
 		settledRow("one-stage", 8192, 5)}
 	if secs := sections(once); len(secs) != 1 || secs[0].Table != nil ||
-		secs[0].Text != "Not known. 3 points not resolved: one launch does not show how launches differ (--trials 4 does)." {
+		secs[0].Text != "Not known. 3 points not resolved: fewer than 4 undisturbed launches (--trials 4 makes more)." {
 		t.Errorf("one launch of each: %+v", secs)
 	}
-	rows := launchedTwice(once...)
+	rows := repeated(once...)
 	all, left := regrets(rows)
 	if len(all) != 3 || left != (unranked{}) || all[0].best != "one-stage" || all[0].factor != 1.5 ||
 		all[1].best != auto ||
 		all[1].factor != 1 || all[2].factor != 1 {
 		t.Errorf("regrets are %+v, left out %+v", all, left)
 	}
-	secs := sections(rows)
+	secs, cited := decl.SplitEvidence(sections(rows))
+	if len(cited) != 1 || len(cited[0].Rows) != len(rows) || !strings.HasSuffix(secs[0].Text, " [regret-1]") {
+		t.Errorf("the evidence is %+v of %q", cited, secs[0].Text)
+	}
 	if len(secs) != 1 || len(secs[0].Table) != 4 || secs[0].Table[1][5] != "50.0 %" ||
 		secs[0].Table[1][6] != "+47.0 to +53.0 %" ||
 		secs[0].Table[3][5] != "within noise" || !strings.Contains(secs[0].Text, "at most 50.0 %") {
@@ -159,7 +163,7 @@ func TestRegret(t *testing.T) {
 	wide.Stats = wide.Stats.With("time_us", st)
 	for what, disturbed := range map[string]journal.Row{"a single sample": single, "a wide interval": wide} {
 		rows := append([]journal.Row{disturbed, settledRow("one-stage", 1024, 2)},
-			launchedTwice(settledRow(auto, 4096, 5), settledRow("one-stage", 4096, 5))...)
+			repeated(settledRow(auto, 4096, 5), settledRow("one-stage", 4096, 5))...)
 		all, left := regrets(rows)
 		text := sections(rows)[0].Text
 		if len(all) != 1 || left.unsettled != 1 || !strings.Contains(text, "at most 0.0 %") ||

@@ -50,13 +50,14 @@ func tuningDefaults() bench.TuningDefaults {
 	}
 }
 
-// tuningFile returns the tuning table for auto, or nothing if no named algorithm is among the rows.
+// tuningFile returns the tuning table for auto, or nothing if no named algorithm is among the rows. The
+// rows are of settings that `tune` has confirmed in pairs, so launches need not agree within 10 %.
 func tuningFile(rows []journal.Row) ([]bench.File, error) {
 	samples := model.SamplesOf(rows)
 	if !slices.ContainsFunc(samples, func(s model.Sample) bool { return s.Algorithm != auto }) {
 		return nil, nil
 	}
-	table, err := model.Tuning(samples)
+	table, err := model.Tuning(samples, model.Sample.Repeated)
 	if err != nil {
 		return nil, err
 	}

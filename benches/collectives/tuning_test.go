@@ -66,7 +66,9 @@ func TestTuneWritesTheTable(t *testing.T) {
 	if err != nil || len(files) == 0 || files[0].Name != TuningFile {
 		t.Fatalf("%v: %+v", err, files)
 	}
-	table := must.Get(tuning.Parse(files[0].Data))(t)
+	path := filepath.Join(t.TempDir(), TuningFile)
+	must.Do(t, os.WriteFile(path, files[0].Data, 0o600))
+	table := must.Get(tuning.Load(path))(t)
 	at := func(bytes int) string {
 		e := table.For(tuning.Group{Host: "here"}).Choose("cpu", allReduce, 2, dist.F32, bytes, false)
 		return e.Choice().String()

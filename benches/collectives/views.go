@@ -12,8 +12,10 @@ import (
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
@@ -119,18 +121,19 @@ type regret struct {
 	row               *journal.Row // of auto
 	on                string       // the machine, if there are several
 	best              string
-	factor, low, high float64 // auto's time over the best's, and its interval
+	rows              rowset.Set // of auto and its rivals
+	factor, low, high float64    // auto's time over the best's, and its interval
 }
 
 // unranked counts the points whose algorithms cannot be ranked.
 type unranked struct {
 	unsettled int // no settled time
-	single    int // measured in one launch, which does not show how launches differ
+	few       int // measured in too few launches to show how launches differ
 }
 
 // regrets returns the regret of each point that has both auto and fixed algorithms. It uses only
-// settled times of several launches, or computed ones, and counts the points without any; trials count
-// by their median. If the intervals of auto and the best overlap, the factor is 1.
+// settled times of enough launches, or computed ones, and counts the points without any; trials count
+// by their median. If the ranges of auto and the best overlap, the factor is 1.
 func regrets(rows []journal.Row) (out []regret, left unranked) {
 	timed := rowset.Good(rows).Where(func(r *journal.Row) bool { return r.Metrics["time_us"] > 0 })
 	label := machine.Curves(timed)
@@ -144,12 +147,13 @@ func regrets(rows []journal.Row) (out []regret, left unranked) {
 		}
 		own := model.TimeOf(mine)
 		reg, least := regret{row: mine[0], on: same.Key[4], best: auto, factor: 1}, own
-		rivals := 0
+		rivals, repeated := 0, own.Repeated()
 		for _, name := range algorithms {
 			s := model.TimeOf(same.Rows.At("algorithm", name))
 			if name == auto || !s.Settled() {
 				continue
 			}
+			repeated = repeated && s.Repeated()
 			if rivals++; s.TimeUS < least.TimeUS {
 				least, reg.best = s, name
 			}
@@ -158,10 +162,11 @@ func regrets(rows []journal.Row) (out []regret, left unranked) {
 			left.unsettled++
 			continue
 		}
-		if len(mine) == 1 && mine[0].Kind == journal.Measured {
-			left.single++
+		if !repeated {
+			left.few++
 			continue
 		}
+		reg.rows = same.Rows
 		reg.low, reg.high = own.RatioTo(least)
 		if own.Slower(least) {
 			reg.factor = own.TimeUS / least.TimeUS
@@ -191,7 +196,7 @@ func virtualSections(rows []journal.Row) []bench.Section {
 
 func autoSections(rows []journal.Row) []bench.Section {
 	all, missing := regrets(rows)
-	if len(all)+missing.unsettled+missing.single == 0 {
+	if len(all)+missing.unsettled+missing.few == 0 {
 		return nil
 	}
 	const title = "Regret of algorithm=auto"
@@ -200,16 +205,18 @@ func autoSections(rows []journal.Row) []bench.Section {
 		left = fmt.Sprintf(" %s left out: their times have not settled (no 95 %% interval, or one wider than 10 %% to "+
 			"either side).", unit.Plural(n, "point"))
 	}
-	if n := missing.single; n > 0 {
-		left += fmt.Sprintf(" %s not resolved: one launch does not show how launches differ (--trials 4 does).",
-			unit.Plural(n, "point"))
+	if n := missing.few; n > 0 {
+		left += fmt.Sprintf(" %s not resolved: fewer than %d undisturbed launches (--trials %[2]d makes more).",
+			unit.Plural(n, "point"), judge.MinLaunches)
 	}
 	if len(all) == 0 {
 		return []bench.Section{{Title: title, Text: "Not known." + left}}
 	}
-	table := [][]string{{"operation", "size", "buffers", "auto took", "best", "auto slower by", "95 % interval"}}
+	table := [][]string{{"operation", "size", "buffers", "auto took", "best", "auto slower by", "range"}}
 	sum, worst := 0.0, all[0]
+	var behind rowset.Set
 	for _, reg := range all {
+		behind = append(behind, reg.rows...)
 		sum += math.Log(reg.factor)
 		if reg.factor > worst.factor {
 			worst = reg
@@ -222,13 +229,11 @@ func autoSections(rows []journal.Row) []bench.Section {
 			rowset.Text(reg.row, "buffers"),
 			reg.row.Details["algorithm"], reg.best, slower, fmt.Sprintf("%+.1f to %+.1f %%", 100*(reg.low-1), 100*(reg.high-1))})
 	}
-	return []bench.Section{{
-		Title: title,
-		Text: fmt.Sprintf("How much slower auto is than the fastest algorithm of this sweep, where the 95 %% intervals do "+
-			"not overlap: %.1f %% in the geometric mean over %s, at most %.1f %% (%s, %s).%s",
-			100*(math.Exp(sum/float64(len(all)))-1), unit.Plural(len(all), "point"), 100*(worst.factor-1),
-			machine.With(panelOf(worst.row), worst.on),
-			unit.FormatBytes(int64(size(worst.row))), left),
-		Table: table,
-	}}
+	var cited decl.Citations
+	text := cited.Cite("regret", fmt.Sprintf("How much slower auto is than the fastest algorithm of this sweep, where "+
+		"the ranges of their launches do not overlap: %.1f %% in the geometric mean over %s, at most %.1f %% (%s, %s).%s",
+		100*(math.Exp(sum/float64(len(all)))-1), unit.Plural(len(all), "point"), 100*(worst.factor-1),
+		machine.With(panelOf(worst.row), worst.on), unit.FormatBytes(int64(size(worst.row))), left),
+		decl.RowsWhere(rows, func(r *journal.Row) bool { return slices.Contains(behind, r) }))
+	return append([]bench.Section{{Title: title, Text: text, Table: table}}, cited.Sections()...)
 }

@@ -31,8 +31,9 @@ const (
 func recommend(r *results) (out []advice) {
 	t := count(r.cells)
 	if t.failed > 0 {
-		out = append(out, advice{math.Inf(1), fmt.Sprintf("Fix the %s first: times of wrong results mean nothing.",
-			unit.Counted(t.failed, "failed cell", "failed cells"))})
+		out = append(out, advice{math.Inf(1), r.cited.Cite("advice",
+			fmt.Sprintf("Fix the %s first: times of wrong results mean nothing.",
+				unit.Counted(t.failed, "failed cell", "failed cells")), decisive(r.cells))})
 	}
 	if t.required > 0 {
 		out = append(out, advice{math.MaxFloat64,
@@ -41,9 +42,9 @@ func recommend(r *results) (out []advice) {
 	}
 	for _, w := range r.warnings {
 		if w.Kind == model.Identical {
-			out = append(out, advice{math.MaxFloat64,
-				"Find out which path ran (kernel names, traffic counters) before comparing " + w.Subject +
-					": their times are identical."})
+			out = append(out, advice{math.MaxFloat64, r.cited.Cite("advice",
+				"Find out which path ran (kernel names, traffic counters) before comparing "+w.Subject+
+					": their times are identical.", w.Rows)})
 		}
 	}
 	for _, g := range lists.GroupBy(lists.Filter(r.contests, contest.resolved),
@@ -51,7 +52,7 @@ func recommend(r *results) (out []advice) {
 		samples := resolvedSamples(g.Items)
 		for _, a := range slices.Concat(autoAdvice(g.Key, samples), limitAdvice(g.Items[len(g.Items)-1]),
 			lossyAdvice(g.Key, samples)) {
-			a.text = r.cited.cite("advice", a.text, samples)
+			a.text = r.cited.Cite("advice", a.text, rowsOf(samples))
 			out = append(out, a)
 		}
 	}
@@ -99,13 +100,13 @@ func autoAdvice(set model.Series, samples []model.Sample) []advice {
 		"in the geometric mean, %.2fx %s.", settingName(set), on, mean, worst, where)}}
 }
 
-// formatTime formats a time with its interval and number of samples.
+// formatTime formats the median time of several launches with their range, or a computed time.
 func formatTime(s model.Sample) string {
 	if s.LowUS <= 0 {
 		return unit.FormatMicros(s.TimeUS)
 	}
-	return fmt.Sprintf("%s, 95 %% from %s to %s, %s", unit.FormatMicros(s.TimeUS), unit.FormatMicros(s.LowUS),
-		unit.FormatMicros(s.HighUS), unit.Plural(s.Samples, "sample"))
+	return fmt.Sprintf("%s (%s to %s in %s)", unit.FormatMicros(s.TimeUS), unit.FormatMicros(s.LowUS),
+		unit.FormatMicros(s.HighUS), unit.Counted(s.Launches, "launch", "launches"))
 }
 
 // limitAdvice states how far the fastest algorithm is from the limit of the least traffic that

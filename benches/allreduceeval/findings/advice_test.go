@@ -2,23 +2,27 @@ package findings
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	_ "github.com/kernbench/kernbench/dist/cpu" // registers the backend of the samples
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// timedAt returns a measured sample with an interval of 2 % to either side.
+// timedAt returns a measured sample of four launches with a range of 2 % to either side.
 func timedAt(algorithm, executed string, bytes int64, us float64) model.Sample {
-	s := model.Sample{Bytes: bytes, TimeUS: us, LowUS: us * 0.98, HighUS: us * 1.02, Samples: 40, Kind: "measured",
-		Executed: executed}
+	s := model.Sample{Bytes: bytes, TimeUS: us, LowUS: us * 0.98, HighUS: us * 1.02, Samples: 40,
+		Launches: judge.MinLaunches, Kind: "measured", Executed: executed}
 	s.Series = model.Series{Algorithm: algorithm, DType: "f32", Backend: "cpu", Ranks: 4, Buffers: "symmetric"}
 	return s
 }
@@ -46,9 +50,8 @@ func TestTuningAdvice(t *testing.T) {
 			t.Errorf("%s: %v", what, got)
 		}
 		if c.want && (!strings.Contains(got[0].text, kib) ||
-			!strings.Contains(got[0].text, "auto took two-stage (20 us, 95 % from") ||
-			!strings.Contains(got[0].text, "40 samples")) {
-			t.Errorf("%s: %q lacks size, what auto took, interval or samples", what, got[0].text)
+			!strings.Contains(got[0].text, "auto took two-stage (20 us (19.6 us to 20.4 us in 4 launches)")) {
+			t.Errorf("%s: %q lacks size, what auto took, or range", what, got[0].text)
 		}
 	}
 }
@@ -62,10 +65,17 @@ func resultsOf(samples ...model.Sample) *results {
 		rows = append(rows, journal.Row{Part: matrix.Performance, Status: journal.OK, Backend: samples[i].Backend,
 			NumRanks: &ranks, Point: point.Point{{Name: "algorithm", Value: point.StringValue(samples[i].Algorithm)}}})
 	}
-	r := &results{rows: rows, samples: samples, contests: contests(rows, samples), curves: model.Fit(samples),
-		warnings: model.Check(samples)}
-	r.advice = recommend(r)
-	return r
+	return newResults(rows, nil, samples)
+}
+
+// speedLines joins the lines about the fastest algorithms.
+func speedLines(r *results) string {
+	return strings.Join(append(r.choiceLines(), r.timeLines()...), "\n")
+}
+
+// once returns the samples as a run with one trial has them.
+func once(samples ...model.Sample) []model.Sample {
+	return lists.Map(samples, func(s model.Sample) model.Sample { s.Launches = 1; return s })
 }
 
 // The summary calls a time impossible exactly when the physics check does. A probed
@@ -89,18 +99,17 @@ func TestFastest(t *testing.T) {
 	lucky.LowUS, lucky.HighUS, lucky.Samples = 0, 0, 1
 	good := timedAt("ring", "ring", 64<<10, 100)
 	if line := strings.Join(resultsOf(good).timeLines(), ""); !strings.Contains(line,
-		"the fastest is ring with 100 us, 95 % from 98 us to 102 us, 40 samples") {
+		"the fastest is ring with 100 us (98 us to 102 us in 4 launches)") {
 		t.Error(line)
 	}
-	if line := strings.Join(resultsOf(lucky, good).timeLines(), ""); line !=
-		"- **Speed:** fastest at 64Ki not resolved: tree has not settled." {
+	if line := speedLines(resultsOf(lucky, good)); line != "- **Fastest:** not resolved: tree has not settled." {
 		t.Error(line)
 	}
 	// An interrupted run: two-stage has no time at the largest size, and naive has the larger limit.
 	naive, two := timedAt("naive", "naive", 16<<20, 33400), timedAt("two-stage", "two-stage", 1<<20, 1000)
 	naive.Limits, two.Limits = map[string]float64{"bandwidth": 39200}, map[string]float64{"bandwidth": 400}
-	if line := strings.Join(resultsOf(naive, two).timeLines(), ""); line !=
-		"- **Speed:** fastest at 16Mi not resolved: two-stage did not run." {
+	if line := speedLines(resultsOf(naive, two)); line != "- **Fastest:** not resolved: naive did not run, and 1 other "+
+		"reason.\n- **Speed:** fastest at 16Mi not resolved: two-stage did not run." {
 		t.Error(line)
 	}
 	two = timedAt("two-stage", "two-stage", 16<<20, 42000)
@@ -110,7 +119,7 @@ func TestFastest(t *testing.T) {
 		t.Error(line)
 	}
 	auto := timedAt("auto", "two-stage", 16<<20, 23600)
-	if line := strings.Join(resultsOf(naive, two, auto).timeLines(), ""); !strings.Contains(line,
+	if line := speedLines(resultsOf(naive, two, auto)); !strings.Contains(line,
 		"not resolved: auto took 23.6 ms, less than every named algorithm") {
 		t.Error(line)
 	}
@@ -129,16 +138,16 @@ func TestFastestBySize(t *testing.T) {
 	}
 	r := resultsOf(samples...)
 	const want = "- **Fastest, f32, 4 ranks, symmetric:** ring at 1Ki, ring or tree at 4Ki, tree at 16Ki, not " +
-		"resolved at 1Mi (tree has not settled); one launch each. [fastest-1]"
+		"resolved at 1Mi (tree has not settled). [fastest-1]"
 	if got := strings.Join(r.choiceLines(), "\n"); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	if got := r.cited.list[len(r.cited.list)-1]; got.ID != "fastest-1" || fmt.Sprint(got.Rows) != "[0 1 2 3 4 5]" {
-		t.Errorf("the rows of the sentence are %+v", got)
+	if got := evidenceOf(r, "fastest-1"); fmt.Sprint(got) != "[0 1 2 3 4 5]" {
+		t.Errorf("the rows of the sentence are %v", got)
 	}
 	table := r.bestSections()[0].Table
 	if line := strings.Join(table[2], "|"); !strings.Contains(line,
-		"|ring or tree|10 us, 95 % from 9.8 us to 10.2 us, 40 samples|") {
+		"|ring or tree|10 us (9.8 us to 10.2 us in 4 launches)|") {
 		t.Errorf("the table's line: %s", line)
 	}
 	if line := strings.Join(table[4], "|"); !strings.Contains(line, "|not resolved: tree has not settled|") {
@@ -156,23 +165,82 @@ func TestFastestBySize(t *testing.T) {
 	}
 }
 
-// The tuning table lists exactly the entries that the run adds to tuning.json.
+// evidenceOf returns the rows behind a sentence.
+func evidenceOf(r *results, id string) []int {
+	_, list := decl.SplitEvidence(r.cited.Sections())
+	e, _ := lists.First(list, func(e decl.Evidence) bool { return e.ID == id })
+	return e.Rows
+}
+
+// A run with one launch each, or with too few undisturbed ones, names no fastest algorithm, and says why
+// once for all sizes. Computed times are exact.
+func TestFewLaunches(t *testing.T) {
+	samples := []model.Sample{timedAt("ring", "ring", 1<<10, 10), timedAt("two-stage", "two-stage", 1<<10, 20),
+		timedAt("auto", "two-stage", 1<<10, 20), timedAt("ring", "ring", 1<<14, 30),
+		timedAt("two-stage", "two-stage", 1<<14, 90), timedAt("auto", "two-stage", 1<<14, 90)}
+	r := resultsOf(once(samples...)...)
+	if got := speedLines(r); got != "- **Fastest:** not resolved: one launch each; `--trials 4` gives more." {
+		t.Error(got)
+	}
+	if len(r.advice) > 0 || bestFigure(r.contests).Panels != nil || shareFigure(r.contests).Panels != nil {
+		t.Errorf("advice %+v, or a figure of the fastest", r.advice)
+	}
+	for _, s := range slices.Concat(adviceSections(r), inferenceSections(r), r.bestSections(), r.fitSections()) {
+		want := "Not resolved: one launch each."
+		if s.Title == "Tuning table" {
+			want = "`tuning.json` has no entries: comparing algorithms takes 4 undisturbed launches of each."
+		}
+		if s.Text != want || s.Table != nil {
+			t.Errorf("%s: %q, %v", s.Title, s.Text, s.Table)
+		}
+	}
+	if got := timesVerdict(nil, r.samples); got != "times are **usable** (6 of 6 settled, one launch each)" {
+		t.Error(got)
+	}
+	disturbed := slices.Clone(samples)
+	disturbed[1].Launches = 3
+	r = resultsOf(disturbed...)
+	r.samples[1].Rows = []int{1, 6, 7, 8}
+	r.contests = contests(r.rows, r.samples)
+	if got := r.contests[0].unresolved; got != "3 of 4 launches of two-stage were undisturbed, and 4 are needed" {
+		t.Error(got)
+	}
+	disturbed[1].Rows = []int{1, 6, 7}
+	if got := fewLaunches(disturbed); got != "3 launches of two-stage, and 4 are needed" {
+		t.Error(got)
+	}
+	simulated := once(samples...)
+	for i := range simulated {
+		simulated[i].Kind, simulated[i].LowUS, simulated[i].HighUS = string(journal.Simulated), 0, 0
+	}
+	if got := speedLines(resultsOf(simulated...)); !strings.Contains(got, "ring from 1Ki to 16Ki") {
+		t.Errorf("simulated: %s", got)
+	}
+}
+
+// The tuning table lists exactly the entries of tuning.json.
 func TestTuningTable(t *testing.T) {
 	samples := []model.Sample{timedAt("ring", "ring", 1<<10, 10), timedAt("two-stage", "two-stage", 1<<10, 20),
 		timedAt("auto", "two-stage", 1<<10, 20), timedAt("ring", "ring", 1<<20, 30),
 		timedAt("two-stage", "two-stage", 1<<20, 20),
 		timedAt("auto", "two-stage", 1<<20, 20)}
-	text := must.Get(model.Tuning(tunable(samples)))(t)
+	text := must.Get(model.Tuning(tunable(samples), model.Sample.Comparable))(t)
 	stored := must.Get(tuning.Parse(text))(t).Entries()
-	table := tuningSections(samples)[0].Table[1:]
-	if len(table)+len(tuning.Default().Entries()) != len(stored) || len(table) == 0 {
+	r := resultsOf(samples...)
+	table := r.tuningSections()[0].Table[1:]
+	if len(table) != len(stored) || len(table) == 0 {
 		t.Fatalf("%d lines, %d entries in the file", len(table), len(stored))
 	}
 	for i, line := range table {
 		e := stored[i]
-		if line[4] != e.Algorithm || line[3] != unit.FormatBytes(int64(e.MaxBytes)) || line[1] != fmt.Sprint(e.MinRanks) {
+		if line[5] != e.Algorithm || line[3] != unit.FormatBytes(int64(e.MinBytes)) ||
+			line[4] != unit.FormatBytes(int64(e.MaxBytes)) || line[1] != fmt.Sprint(e.MinRanks) {
 			t.Errorf("line %q, entry %+v", line, e)
 		}
+	}
+	if first, second := evidenceOf(r, "tuning-1"), evidenceOf(r, "tuning-2"); fmt.Sprint(first, second) !=
+		"[0 1 2] [3 4 5]" {
+		t.Errorf("the rows of the entries are %v and %v", first, second)
 	}
 }
 

@@ -9,31 +9,17 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// evidence collects the rows behind generated sentences.
-type evidence struct {
-	numbers map[string]int // sentences so far, by kind
-	list    []decl.Evidence
-}
-
-// cite numbers a sentence that rests on samples and returns the sentence with its ID.
-func (e *evidence) cite(kind, sentence string, samples []model.Sample) string {
-	if e.numbers == nil {
-		e.numbers = map[string]int{}
-	}
-	e.numbers[kind]++
-	id := fmt.Sprintf("%s-%d", kind, e.numbers[kind])
-	var rows []int
+// rowsOf returns the rows behind samples.
+func rowsOf(samples []model.Sample) (rows []int) {
 	for _, s := range samples {
 		rows = append(rows, s.Rows...)
 	}
-	slices.Sort(rows)
-	e.list = append(e.list, decl.Evidence{ID: id, Rows: slices.Compact(rows)})
-	return fmt.Sprintf("%s [%s]", sentence, id)
+	return rows
 }
 
 // contest is the comparison of all exact algorithms in one setting at one size. Sentences
@@ -43,8 +29,8 @@ type contest struct {
 	bytes   int64
 	samples []model.Sample // one for each named algorithm that has a time, the fastest first
 	others  []model.Sample // auto and lossy algorithms, which do not compete
-	// unresolved says why the fastest is not known: a candidate did not run, failed or has not
-	// settled. It is "" if the contest is resolved.
+	// unresolved says why the fastest is not known: a candidate did not run, failed, has too few
+	// launches or has not settled. It is "" if the contest is resolved.
 	unresolved string
 }
 
@@ -77,17 +63,22 @@ func contests(rows []journal.Row, samples []model.Sample) (list []contest) {
 
 // whyUnresolved returns the first reason why the fastest algorithm is not known.
 func (c contest) whyUnresolved(rows []journal.Row) string {
-	for _, name := range c.candidates(rows) {
-		s, ran := lists.First(c.samples, func(s model.Sample) bool { return s.Algorithm == name })
-		switch {
-		case !ran:
+	names := c.candidates(rows)
+	for _, name := range names {
+		if !slices.ContainsFunc(c.samples, func(s model.Sample) bool { return s.Algorithm == name }) {
 			return name + " did not run"
-		case !s.Settled():
-			return name + " has not settled"
 		}
 	}
 	if len(c.samples) == 0 {
 		return "no named algorithm ran"
+	}
+	if why := fewLaunches(c.samples); why != "" {
+		return why
+	}
+	for _, s := range slices.SortedFunc(slices.Values(c.samples), byAlgorithm) {
+		if !s.Settled() {
+			return s.Algorithm + " has not settled"
+		}
 	}
 	for _, s := range c.others {
 		if s.Algorithm == matrix.Auto && s.Settled() && c.samples[0].Slower(s) {
@@ -95,6 +86,35 @@ func (c contest) whyUnresolved(rows []journal.Row) string {
 		}
 	}
 	return ""
+}
+
+func byAlgorithm(a, b model.Sample) int { return cmp.Compare(a.Algorithm, b.Algorithm) }
+
+// oneLaunch is the reason why times from one launch each are not compared. Launches differ by
+// more than the samples of one, so that the differences may be between launches.
+const oneLaunch = "one launch each"
+
+// fewLaunches returns why there are too few launches to compare the samples, or "". Times without
+// an interval are not judged; they have not settled.
+func fewLaunches(samples []model.Sample) string {
+	samples = lists.Filter(samples, func(s model.Sample) bool { return s.LowUS > 0 })
+	few := lists.Filter(samples, func(s model.Sample) bool { return !s.Repeated() })
+	if len(few) == 0 {
+		return ""
+	}
+	made := func(s model.Sample) int { return max(len(s.Rows), s.Launches) }
+	first := slices.MinFunc(few, byAlgorithm)
+	alike := func(s model.Sample) bool { return made(s) == made(first) }
+	switch n := made(first); {
+	case n > first.Launches:
+		return fmt.Sprintf("%d of %d launches of %s were undisturbed, and %d are needed", first.Launches, n,
+			first.Algorithm, judge.MinLaunches)
+	case n == 1 && len(lists.Filter(samples, alike)) == len(samples):
+		return oneLaunch
+	default:
+		return fmt.Sprintf("%s of %s, and %d are needed", unit.Counted(n, "launch", "launches"), first.Algorithm,
+			judge.MinLaunches)
+	}
 }
 
 // candidates returns the algorithms that must have run for the contest to be resolved.
@@ -132,10 +152,17 @@ func (c contest) fastest() []model.Sample {
 	return lists.Filter(c.samples, func(s model.Sample) bool { return !s.Slower(c.samples[0]) })
 }
 
-// winner names the fastest algorithms: one, or several if their intervals do not separate them.
-func (c contest) winner() string {
-	names := lists.Map(c.fastest(), func(s model.Sample) string { return s.Algorithm })
-	slices.Sort(names)
+// winners returns the names of the fastest algorithms: one, or several if their intervals do not
+// separate them.
+func (c contest) winners() []string {
+	return slices.Sorted(slices.Values(lists.Map(c.fastest(), func(s model.Sample) string { return s.Algorithm })))
+}
+
+// winner names the fastest algorithms in words.
+func (c contest) winner() string { return orList(c.winners()) }
+
+// orList joins names as in "a, b or c".
+func orList(names []string) string {
 	if n := len(names); n > 1 {
 		return strings.Join(names[:n-1], ", ") + " or " + names[n-1]
 	}
@@ -158,24 +185,24 @@ func (c contest) commonLimit(ceiling string) (us float64) {
 }
 
 // resolvedSamples returns the samples of the resolved contests. Lossy algorithms and auto are
-// among them if they have settled.
+// among them if they have settled over enough launches.
 func resolvedSamples(list []contest) (samples []model.Sample) {
 	for _, c := range list {
 		if c.resolved() {
-			samples = slices.Concat(samples, c.samples, lists.Filter(c.others, model.Sample.Settled))
+			samples = slices.Concat(samples, c.samples, lists.Filter(c.others, model.Sample.Comparable))
 		}
 	}
 	return samples
 }
 
-// notResolved returns one short line about contests without a result: the most frequent
-// reason, or that times have not settled.
+// notResolved returns one short line about contests without a result: the most frequent reason,
+// and how many others there are.
 func notResolved(list []contest) string {
 	reasons := lists.GroupBy(list, func(c contest) string { return c.unresolved })
 	most := slices.MaxFunc(reasons, func(a, b lists.Group[string, contest]) int {
 		return cmp.Compare(len(a.Items), len(b.Items))
 	})
-	if len(reasons) == 1 || len(list) < 3 {
+	if len(reasons) == 1 {
 		return most.Key
 	}
 	return fmt.Sprintf("%s, and %s", most.Key, unit.Plural(len(reasons)-1, "other reason"))

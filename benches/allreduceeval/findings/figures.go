@@ -18,15 +18,16 @@ import (
 // Figures draws time and bus bandwidth by size, the fastest algorithms, and the shares
 // of the limits that they reach.
 func Figures(rows []journal.Row) []figure.Figure {
-	samples := model.SamplesOf(timedRows(rows))
+	samples := samplesOf(rows)
 	if len(samples) == 0 {
 		return nil
 	}
-	curves := model.Fit(samples)
+	r := &results{rows: rows, samples: samples, contests: contests(rows, samples), curves: model.Fit(samples)}
 	algorithms := algorithmOrder(samples)
 	times := figure.Figure{Name: "allreduce_time", Title: "All-reduce: time by size",
-		Caption: "Median over iterations of the slowest rank; bars are 95 % intervals. Dashed: lines fitted to " +
-			"the algorithm that is fastest at the largest size. The limit is the least of the algorithms' own limits."}
+		Caption: "Median over iterations of the slowest rank; bars are 95 % intervals of one launch or the range " +
+			"of several. Dashed: lines fitted to the algorithm that is fastest at the largest size, if that is known. The " +
+			"limit is the least of the algorithms' own limits."}
 	rates := figure.Figure{Name: "allreduce_busbw", Title: "All-reduce: bus bandwidth by size",
 		Caption: "busbw = bytes/time x 2(n-1)/n."}
 	for _, g := range bySetting(samples) {
@@ -49,7 +50,7 @@ func Figures(rows []journal.Row) []figure.Figure {
 					return figure.Point{X: float64(s.Bytes), Y: s.BusBW()}
 				})})
 		}
-		if line, ok := fitLine(g.Items, curves, algorithms); ok {
+		if line, ok := r.fitLine(g.Key, algorithms); ok {
 			t.Series = append(t.Series, line)
 		}
 		t.Lines = limitLines(g.Items, func(_ model.Sample, us float64) float64 { return us })
@@ -57,7 +58,7 @@ func Figures(rows []journal.Row) []figure.Figure {
 		times.Panels, rates.Panels = append(times.Panels, t), append(rates.Panels, b)
 	}
 	out := []figure.Figure{times, rates}
-	for _, f := range []figure.Figure{bestFigure(samples), shareFigure(samples)} {
+	for _, f := range []figure.Figure{bestFigure(r.contests), shareFigure(r.contests)} {
 		if len(f.Panels) > 0 {
 			out = append(out, f)
 		}
@@ -79,19 +80,19 @@ func algorithmOrder(samples []model.Sample) []string {
 	return lists.Distinct(append(known, timed...))
 }
 
-// fitLine draws the fitted lines of the algorithm that is fastest at the largest size
-// of a setting.
-func fitLine(samples []model.Sample, curves []model.Curve, algorithms []string) (figure.Series, bool) {
-	choices := model.Best(exactSamples(samples))
-	if len(choices) == 0 {
+// fitLine draws the fitted lines of the algorithm that is fastest at the largest size of a setting.
+func (r *results) fitLine(setting model.Series, algorithms []string) (figure.Series, bool) {
+	mine := lists.Filter(r.contests, func(c contest) bool { return c.setting == setting })
+	if len(mine) == 0 || !mine[len(mine)-1].resolved() {
 		return figure.Series{}, false
 	}
-	best := choices[len(choices)-1].Best
-	for _, c := range curves {
-		if c.Algorithm != best || settingOf(c.Series) != settingOf(samples[0].Series) || !c.Fitted() {
+	best := mine[len(mine)-1].samples[0].Series
+	for _, c := range r.curves {
+		if c.Series != best || !c.Fitted() || r.unfit(best) != "" {
 			continue
 		}
-		s := figure.Series{Name: "fit of the best", Color: slices.Index(algorithms, best) + 1, Dashed: true, NoMarker: true}
+		s := figure.Series{Name: "fit of the best", Color: slices.Index(algorithms, best.Algorithm) + 1, Dashed: true,
+			NoMarker: true}
 		for _, line := range c.Segments {
 			for bytes := line.Min; bytes < line.Max; bytes *= 2 {
 				s.Points = append(s.Points, figure.Point{X: float64(bytes), Y: line.US(bytes)})
@@ -122,28 +123,27 @@ func limitLines(samples []model.Sample, value func(s model.Sample, us float64) f
 }
 
 // bestFigure maps the fastest algorithm by setting and size. A darker cell has a larger
-// lead over the second.
-func bestFigure(samples []model.Sample) (f figure.Figure) {
-	choices := model.Best(exactSamples(samples))
-	if len(choices) == 0 {
+// lead over the second. It has no panels if no comparison is resolved.
+func bestFigure(list []contest) (f figure.Figure) {
+	if !slices.ContainsFunc(list, contest.resolved) {
 		return f
 	}
 	heat := &figure.HeatMap{Value: figure.Axis{Label: "the second takes longer by", Unit: figure.Percent,
 		Min: new(float64)}}
 	p := figure.Panel{X: figure.Axis{Label: "size", Scale: figure.Category}, Y: figure.Axis{Scale: figure.Category},
 		Content: heat,
-		Note:    "Exact algorithms only; a lead of a few per cent may be noise, and 100 % is twice as long or more."}
-	sizes := lists.Distinct(lists.Map(choices, func(c model.Choice) int64 { return c.Bytes }))
+		Note: "Exact algorithms only, where all ran and have settled over several launches; 100 % is twice as long or " +
+			"more."}
+	sizes := lists.Distinct(lists.Map(list, func(c contest) int64 { return c.bytes }))
 	slices.Sort(sizes)
 	p.X.Categories = lists.Map(sizes, unit.FormatBytes)
-	for _, g := range bySetting(exactSamples(samples)) {
+	for _, g := range lists.GroupBy(list, func(c contest) model.Series { return c.setting }) {
 		p.Y.Categories = append(p.Y.Categories, settingName(g.Key))
 		line := make([]figure.Cell, len(sizes))
 		for i, b := range sizes {
 			line[i] = figure.Cell{Value: math.NaN(), Text: "not timed"}
-			here := func(c model.Choice) bool { return c.Bytes == b && settingOf(c.Setting) == g.Key }
-			if c, ok := lists.First(choices, here); ok {
-				line[i] = figure.Cell{Value: min(100*c.Margin, 100), Text: c.Best}
+			if c, ok := lists.First(g.Items, func(c contest) bool { return c.bytes == b }); ok {
+				line[i] = contestCell(c)
 			}
 		}
 		heat.Cells = append(heat.Cells, line)
@@ -151,19 +151,32 @@ func bestFigure(samples []model.Sample) (f figure.Figure) {
 	return figure.Figure{Name: "allreduce_best", Title: "All-reduce: fastest algorithm by size", Panels: []figure.Panel{p}}
 }
 
-// shareFigure shows the share of each limit that the fastest algorithm reaches.
-func shareFigure(samples []model.Sample) figure.Figure {
+// contestCell returns the winner of a contest and its lead over the second in per cent.
+func contestCell(c contest) figure.Cell {
+	if !c.resolved() {
+		return figure.Cell{Value: math.NaN(), Text: "not resolved"}
+	}
+	lead := 0.0
+	if len(c.samples) > 1 {
+		lead = c.samples[1].TimeUS/c.samples[0].TimeUS - 1
+	}
+	return figure.Cell{Value: min(100*lead, 100), Text: c.winner()}
+}
+
+// shareFigure shows the share of each limit that the fastest algorithm reaches, where it is known.
+func shareFigure(list []contest) figure.Figure {
 	f := figure.Figure{Name: "allreduce_share_of_limits",
 		Title:   "All-reduce: share of each limit that the fastest algorithm reaches",
 		Caption: "The least time that the limit allows for the algorithm's own traffic, divided by the time taken."}
-	for _, g := range bySetting(exactSamples(samples)) {
+	for _, g := range lists.GroupBy(lists.Filter(list, contest.resolved),
+		func(c contest) model.Series { return c.setting }) {
 		p := figure.Panel{Title: settingName(g.Key), X: figure.Axis{Label: "size", Scale: figure.Category},
 			Y: figure.Axis{Label: "share of the limit", Unit: figure.Percent, Min: new(float64)}}
 		bars := map[string][]figure.Point{}
-		for i, c := range model.Best(g.Items) {
-			s, _ := findSample(g.Items, c.Best, c.Bytes)
-			short := cmp.Or(matrix.Find(c.Best).Short, c.Best)
-			p.X.Categories = append(p.X.Categories, fmt.Sprintf("%s %s", unit.FormatBytes(c.Bytes), short))
+		for i, c := range g.Items {
+			s := c.samples[0]
+			short := cmp.Or(matrix.Find(s.Algorithm).Short, s.Algorithm)
+			p.X.Categories = append(p.X.Categories, fmt.Sprintf("%s %s", unit.FormatBytes(c.bytes), short))
 			for name, us := range s.Limits {
 				bars[name] = append(bars[name], figure.Point{X: float64(i), Y: 100 * us / s.TimeUS})
 			}

@@ -76,8 +76,8 @@ func inferenceSections(r *results) []bench.Section {
 		prefill, prefillErr := llm.Impact(m, gpu, llm.Tensor, ranks, prefillTokens, curve)
 		section.Table = append(section.Table, stepRow(m, "decode", decodeTokens, decode, decodeErr),
 			stepRow(m, "prefill", prefillTokens, prefill, prefillErr))
-		lines = append(lines, r.cited.cite("llm", fmt.Sprintf("- **%s:** %s", m.Title,
-			conclusion(m, decode, decodeErr, prefill, prefillErr)), used))
+		lines = append(lines, r.cited.Cite("llm", fmt.Sprintf("- **%s:** %s", m.Title,
+			conclusion(m, decode, decodeErr, prefill, prefillErr)), rowsOf(used)))
 	}
 	section.Text = fmt.Sprintf("The estimated cost of the fastest exact all-reduce at each size for a model that is "+
 		"spread over %d "+

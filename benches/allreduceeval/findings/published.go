@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/llm"
 	"github.com/kernbench/kernbench/internal/result/model"
@@ -16,32 +17,32 @@ import (
 
 // claimsOf returns the imported rows that judge claims about the numbers, and those
 // among them whose claim does not hold.
-func claimsOf(rows []journal.Row) (all, bad []journal.Row) {
-	all = lists.Filter(rows, func(r journal.Row) bool { return r.Part == "claims" })
-	return all, lists.Filter(all, func(r journal.Row) bool { return r.Status.Bad() })
+func claimsOf(rows []journal.Row) (all, bad []int) {
+	all = decl.RowsWhere(rows, func(r *journal.Row) bool { return r.Part == "claims" })
+	return all, lists.Filter(all, func(i int) bool { return rows[i].Status.Bad() })
 }
 
-// claimLine names the claims that do not hold.
-func claimLine(rows []journal.Row) []string {
+// claimLine names the claims that do not hold, and returns the rows that judge them.
+func claimLine(rows []journal.Row) (text string, of []int) {
 	all, bad := claimsOf(rows)
 	switch {
 	case len(all) == 0:
-		return nil
+		return "", nil
 	case len(bad) == 0:
-		return []string{"- **Claims:** none of " + unit.Plural(len(all), "claim") + " is refuted."}
+		return "**Claims:** none of " + unit.Plural(len(all), "claim") + " is refuted.", all
 	}
-	wrong := lists.Map(bad, func(r journal.Row) string {
-		return fmt.Sprintf("%q (%s)", r.Point.At("claim"), r.Details["answer"])
+	wrong := lists.Map(bad, func(i int) string {
+		return fmt.Sprintf("%q (%s)", rows[i].Point.At("claim"), rows[i].Details["answer"])
 	})
-	return []string{fmt.Sprintf("- **Claims:** %d of %d do **not** hold: %s.", len(bad), len(all),
-		strings.Join(wrong, ", "))}
+	return fmt.Sprintf("**Claims:** %d of %d do **not** hold: %s.", len(bad), len(all), strings.Join(wrong, ", ")), bad
 }
 
 // claimSections lists the claims about imported numbers with their verdicts.
 func claimSections(rows []journal.Row) []bench.Section {
 	all, bad := claimsOf(rows)
 	table := [][]string{{"claim", "verdict", "because"}}
-	for _, r := range all {
+	for _, i := range all {
+		r := rows[i]
 		because := r.Details["because"]
 		if because == "" {
 			_, because, _ = strings.Cut(r.Reason, ": ")
@@ -62,10 +63,29 @@ var warningTitles = []struct{ kind, title string }{
 	{model.KnownFaster, "Far behind others"}, {model.EqualDTypes, "Element types"},
 }
 
+// warning is a warning about the samples with the ID of its evidence.
+type warning struct {
+	model.Warning
+	id string
+}
+
+// check compares the samples with physics. Comparisons of times from too few launches say so.
+func (r *results) check() []warning {
+	return lists.Map(model.Check(r.samples), func(w model.Warning) warning {
+		behind := lists.Filter(r.samples, func(s model.Sample) bool {
+			return slices.ContainsFunc(s.Rows, func(i int) bool { return slices.Contains(w.Rows, i) })
+		})
+		if why := fewLaunches(behind); why != "" && w.Kind != model.AboveLimit && w.Kind != model.NoCeiling {
+			w.Text += " (" + why + ")"
+		}
+		return warning{w, r.cited.ID("warning", w.Rows)}
+	})
+}
+
 // warningLines returns one line for each kind of warning.
-func warningLines(warnings []model.Warning, timed int) (lines []string) {
+func (r *results) warningLines() (lines []string) {
 	for _, k := range warningTitles {
-		mine := lists.Filter(warnings, func(w model.Warning) bool { return w.Kind == k.kind })
+		mine := lists.Filter(r.warnings, func(w warning) bool { return w.Kind == k.kind })
 		if len(mine) == 0 {
 			continue
 		}
@@ -73,37 +93,54 @@ func warningLines(warnings []model.Warning, timed int) (lines []string) {
 		if n := len(mine) - 1; n > 0 {
 			line += fmt.Sprintf(" (%d more under Physics checks)", n)
 		}
-		lines = append(lines, line+".")
+		lines = append(lines, line+". "+mine[0].id)
 	}
-	if timed > 0 && !contradicted(warnings) {
-		lines = append(lines, "- **Plausibility:** no time contradicts a limit or another time.")
+	if len(r.samples) > 0 && !contradicted(r.warnings) {
+		lines = append(lines, r.cited.Cite("plausible", "- **Plausibility:** "+r.plausibility(), rowsOf(r.samples)))
 	}
 	return lines
 }
 
+// plausibility says what the samples were compared with if nothing contradicts them.
+func (r *results) plausibility() string {
+	text := "no time contradicts another"
+	if slices.ContainsFunc(r.samples, func(s model.Sample) bool { return len(s.Limits) > 0 }) {
+		text = "no time contradicts a limit or another time"
+	}
+	if n := len(lists.Filter(r.samples, model.Sample.Doubtful)); n > 0 {
+		text += fmt.Sprintf("; %d of %d have not settled and were compared with limits only", n, len(r.samples))
+	}
+	return text + "."
+}
+
 // contradicted reports whether a warning is more than a note.
-func contradicted(warnings []model.Warning) bool {
-	return slices.ContainsFunc(warnings, func(w model.Warning) bool { return !w.Note })
+func contradicted(warnings []warning) bool {
+	return slices.ContainsFunc(warnings, func(w warning) bool { return !w.Note })
 }
 
 // tableLines points out what a table of times lacks: messages as small as those of
 // decode steps, and provenance. Readers tend to draw conclusions about both anyway.
-func tableLines(rows []journal.Row, samples []model.Sample) (lines []string) {
+func (r *results) tableLines() (lines []string) {
+	rows, samples := r.rows, r.samples
 	if len(samples) == 0 {
 		return nil
 	}
+	add := func(of []model.Sample, format string, args ...any) {
+		lines = append(lines, r.cited.Cite("note", fmt.Sprintf(format, args...), rowsOf(of)))
+	}
 	least := slices.MinFunc(samples, func(a, b model.Sample) int { return cmp.Compare(a.Bytes, b.Bytes) }).Bytes
+	smallest := lists.Filter(samples, func(s model.Sample) bool { return s.Bytes == least })
 	wider := func(a, b llm.Model) int { return cmp.Compare(a.Hidden, b.Hidden) }
 	widest := slices.MaxFunc(append(modelsOf(rows), llm.Model{}), wider)
 	if tokens := least / max(widest.Message(1), 1); widest.Hidden > 0 && tokens > model.MaxDecode {
-		lines = append(lines, fmt.Sprintf("- **No decode step:** the smallest message, %s, is %d tokens of %s, a long "+
+		add(smallest, "- **No decode step:** the smallest message, %s, is %d tokens of %s, a long "+
 			"prefill; a decode step has one token for each sequence (%s at batch 1). "+
 			"These times do not tell what decoding costs.", unit.FormatBytes(least), tokens, widest.Title,
-			unit.FormatBytes(widest.Message(1))))
+			unit.FormatBytes(widest.Message(1)))
 	}
 	if missing := missingProvenance(rows); len(missing) > 0 {
-		lines = append(lines, fmt.Sprintf("- **Provenance:** of %d imported times the file does not say %s, so nobody can "+
-			"repeat them.", len(samples), strings.Join(missing, " and ")))
+		add(samples, "- **Provenance:** of %d imported times the file does not say %s, so nobody can "+
+			"repeat them.", len(samples), strings.Join(missing, " and "))
 	}
 	return lines
 }
@@ -125,25 +162,21 @@ func missingProvenance(rows []journal.Row) []string {
 	return missing
 }
 
-// checkSections lists the contradictions to physics.
-func checkSections(warnings []model.Warning, timed int) []bench.Section {
-	if timed == 0 {
+// checkSections lists the contradictions to physics. The summary says if there are none.
+func (r *results) checkSections() []bench.Section {
+	if len(r.warnings) == 0 {
 		return nil
 	}
-	text := "No time contradicts a limit, no two algorithms take suspiciously equal times, and no efficiency falls " +
-		"without a reason."
-	if contradicted(warnings) {
-		text = "Some of these numbers contradict physics or each other. Do not rely on them before they are explained."
+	text := "Notes that prevent a wrong conclusion. The numbers themselves are not in doubt.\n"
+	if contradicted(r.warnings) {
+		text = "Some of these numbers contradict physics or each other. Do not rely on them before they are explained.\n"
 	}
-	if len(warnings) > 0 {
-		text += "\n"
-	}
-	for _, w := range warnings {
+	for _, w := range r.warnings {
 		kind := "**" + w.Kind + "**: "
 		if w.Note {
 			kind = "note, " + w.Kind + ": "
 		}
-		text += "\n- " + kind + w.Text
+		text += "\n- " + kind + w.Text + " " + w.id
 	}
 	return []bench.Section{{Title: "Physics checks", Text: text}}
 }

@@ -10,247 +10,252 @@ import (
 
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// cellOfRun is a random timed point. The test judges it without the code of the package.
+// launchOfRun is one trial of a random timed point.
+type launchOfRun struct {
+	us, noise float64 // time, and half of its 95 % interval relative to the time
+	disturbed bool
+}
+
+// cellOfRun is a random timed point. The tests judge it without the code of the package.
 type cellOfRun struct {
 	algorithm string
 	size      int64
-	us        float64
-	noise     float64 // half of the 95 % interval relative to the time
-	disturbed bool
-	missing   bool
+	limit     float64 // least time in microseconds; 0 if there is none
+	executed  string  // the algorithm that auto took
+	launches  []launchOfRun
+	required  bool // there is a row that says that it did not run
 }
 
-// settled repeats the rule of docs/statistics.md: no disturbance, and an interval of at most 10 % to either side.
-func (c cellOfRun) settled() bool { return !c.missing && !c.disturbed && c.noise <= 0.1 }
+// counting returns the launches that count: the undisturbed ones, or all if all were disturbed.
+func (c cellOfRun) counting() (list []launchOfRun, disturbed bool) {
+	for _, l := range c.launches {
+		if !l.disturbed {
+			list = append(list, l)
+		}
+	}
+	if len(list) == 0 {
+		return c.launches, true
+	}
+	return list, false
+}
 
-func (c cellOfRun) row() journal.Row {
-	ranks, low, high := 4, c.us*(1-c.noise), c.us*(1+c.noise)
+// time returns the median over the launches that count and their range, or the interval of a single one.
+func (c cellOfRun) time() (us, low, high float64) {
+	list, _ := c.counting()
+	if len(list) == 1 {
+		l := list[0]
+		return l.us, l.us * (1 - l.noise), l.us * (1 + l.noise)
+	}
+	var all []float64
+	for _, l := range list {
+		all = append(all, l.us)
+	}
+	slices.Sort(all)
+	n := len(all)
+	return (all[n/2] + all[(n-1)/2]) / 2, all[0], all[n-1]
+}
+
+func (c cellOfRun) ran() bool { return len(c.launches) > 0 }
+
+// settled repeats the rule of docs/statistics.md: no disturbance, and an interval of at most 20 % of the time.
+func (c cellOfRun) settled() bool {
+	if _, disturbed := c.counting(); !c.ran() || disturbed {
+		return false
+	}
+	us, low, high := c.time()
+	return high-low <= 0.2*us
+}
+
+// repeated reports whether the point has the four launches that a comparison needs.
+func (c cellOfRun) repeated() bool { list, _ := c.counting(); return len(list) >= 4 }
+
+// slower reports whether c takes longer than d: beyond both ranges, and by more than 2 %.
+func (c cellOfRun) slower(d cellOfRun) bool {
+	us, low, _ := c.time()
+	other, _, high := d.time()
+	return c.repeated() && d.repeated() && low > high && us > 1.02*other
+}
+
+// rows returns the rows of the point, one for each trial.
+func (c cellOfRun) rows() (rows []journal.Row) {
+	ranks := 4
 	r := journal.Row{Bench: "allreduce-eval", Part: matrix.Performance, Backend: "cpu", NumRanks: &ranks,
-		Status: journal.OK, Kind: journal.Measured, Samples: 40, Metrics: map[string]float64{"time_us": c.us},
-		Details: map[string]string{"buffers": "symmetric"},
+		Status: journal.OK, Kind: journal.Measured, Samples: 40, Host: "here",
+		Details: map[string]string{"buffers": "symmetric", "algorithm": c.executed},
 		Point: point.Point{{Name: "algorithm", Value: point.StringValue(c.algorithm)},
 			{Name: "dtype", Value: point.StringValue("f32")}, {Name: "size", Value: point.BytesValue(c.size)}}}
-	r.Stats = journal.NewObject(map[string]journal.Stat{"time_us": {CILow: &low, CIHigh: &high}})
-	if c.disturbed {
-		r.Quality = journal.QualityDisturbed
+	if c.limit > 0 {
+		r.Limits = map[string]float64{"bandwidth": c.limit}
+	}
+	if c.required {
+		r.Status, r.Reason = journal.NotExecuted, "no memory"
+		return []journal.Row{r}
+	}
+	for i, l := range c.launches {
+		low, high := l.us*(1-l.noise), l.us*(1+l.noise)
+		r.Trial, r.Metrics = i, map[string]float64{"time_us": l.us}
+		r.Stats = journal.NewObject(map[string]journal.Stat{"time_us": {CILow: &low, CIHigh: &high}})
+		r.Quality = ""
+		if l.disturbed {
+			r.Quality = journal.QualityDisturbed
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// runOfCells is a random run: timed points and cells of the correctness matrix.
+type runOfCells struct {
+	timed []cellOfRun
+	// checks holds the outcomes of the rows of the matrix: one letter for each cell, p(assed), f(ailed)
+	// or n(ot executed).
+	checks []string
+}
+
+var outcomes = map[rune]string{'p': "ok", 'f': "failed", 'n': "not-executed"}
+
+// rows returns the rows of the run, and for each the index of its timed point or -1.
+func (r runOfCells) rows() (rows []journal.Row, of []int) {
+	for i, c := range r.timed {
+		for _, row := range c.rows() {
+			rows, of = append(rows, row), append(of, i)
+		}
+	}
+	for i, text := range r.checks {
+		ranks := 2
+		row := journal.Row{Bench: "allreduce-eval", Part: matrix.Correctness, Backend: "cpu", NumRanks: &ranks,
+			Status: journal.OK, Point: point.Point{{Name: "algorithm", Value: point.StringValue("ring")},
+				{Name: "dtype", Value: point.StringValue(fmt.Sprint("type", i))}}}
+		var cells []string
+		for j, o := range text {
+			cells = append(cells, fmt.Sprintf("%d=%s", j, outcomes[o]))
+		}
+		row.Details = map[string]string{"cells": strings.Join(cells, ", ")}
+		switch {
+		case strings.Contains(text, "f"):
+			row.Status = journal.Failed
+		case strings.Contains(text, "n"):
+			row.Status = journal.NotExecuted
+		}
+		rows, of = append(rows, row), append(of, -1)
+	}
+	return rows, of
+}
+
+// randomRun returns a run of a few algorithms and sizes with missing, disturbed, noisy, tied, identical and
+// contradictory times, in one to five trials.
+func randomRun(rnd *rand.Rand) (r runOfCells) {
+	algorithms := []string{"naive", "ring", "tree", "two-stage", "quickreduce", "auto"}
+	rnd.Shuffle(len(algorithms), func(i, j int) { algorithms[i], algorithms[j] = algorithms[j], algorithms[i] })
+	algorithms = algorithms[:2+rnd.IntN(5)]
+	calm, trials := rnd.IntN(3) > 0, []int{1, 3, 4, 4, 4, 5}[rnd.IntN(6)] // most comparisons should be resolved
+	limited, twins := rnd.IntN(2) == 0, rnd.IntN(8) == 0
+	for i := range 2 + rnd.IntN(4) {
+		for j, a := range algorithms {
+			c := cellOfRun{algorithm: a, size: 1 << (10 + 3*i)}
+			us := 10 * (1 + rnd.Float64())
+			if rnd.IntN(4) == 0 {
+				us = 15 // ties
+			}
+			if a == "auto" {
+				c.executed = []string{"ring", "two-stage"}[rnd.IntN(2)]
+			}
+			if limited {
+				c.limit = us * (0.2 + 0.7*rnd.Float64())
+				if rnd.IntN(20) == 0 {
+					c.limit = 1.5 * us
+				}
+			}
+			for range trials {
+				l := launchOfRun{us: us * (1 + 0.02*(rnd.Float64()-0.5)), noise: 0.01 + 0.02*rnd.Float64()}
+				if !calm {
+					l.disturbed = rnd.IntN(8) == 0
+					if rnd.IntN(10) == 0 {
+						l.us, l.noise = l.us*1.4, 0.3
+					}
+				}
+				c.launches = append(c.launches, l)
+			}
+			if twins && j == 1 { // an option without effect
+				c.launches = r.timed[len(r.timed)-1].launches
+			}
+			if rnd.IntN(15) == 0 {
+				c.launches, c.required = nil, rnd.IntN(2) == 0
+			}
+			r.timed = append(r.timed, c)
+		}
+	}
+	for range rnd.IntN(4) {
+		kinds := []string{"pppp", "pppp", "ppnp", "pfpn", "nnnn", "pffp"}
+		r.checks = append(r.checks, kinds[rnd.IntN(len(kinds))])
 	}
 	return r
 }
 
-// randomRun returns a run of a few algorithms and sizes with missing, disturbed, noisy, tied and
-// contradictory times.
-func randomRun(rnd *rand.Rand) (cells []cellOfRun) {
-	algorithms := []string{"naive", "ring", "tree", "two-stage", "auto"}[:2+rnd.IntN(4)]
-	calm := rnd.IntN(3) > 0 // most runs are calm, so that some comparisons are resolved
-	for i := range 2 + rnd.IntN(3) {
-		for _, a := range algorithms {
-			c := cellOfRun{algorithm: a, size: 1 << (10 + 3*i), us: 10 * (1 + rnd.Float64()), noise: 0.01 + 0.02*rnd.Float64()}
-			if rnd.IntN(4) == 0 {
-				c.us = 15 // ties
-			}
-			if !calm {
-				c.missing, c.disturbed = rnd.IntN(5) == 0, rnd.IntN(5) == 0
-				if rnd.IntN(4) == 0 {
-					c.noise = 0.3
-				}
-			} else if rnd.IntN(12) == 0 {
-				c.missing = true
-			}
-			cells = append(cells, c)
-		}
-	}
-	return cells
-}
+var citationID = regexp.MustCompile(`\[([a-z]+)-([0-9]+)\]`)
 
-// expectedWinners recomputes which algorithms may be called the fastest at a size, or nil if the data
-// cannot tell.
-func expectedWinners(cells []cellOfRun, size int64) (names []string) {
-	seen := map[string]bool{} // algorithms with a row at any size
-	for _, c := range cells {
-		if !c.missing && c.algorithm != "auto" {
-			seen[c.algorithm] = true
-		}
-	}
-	var best *cellOfRun
-	at := map[string]cellOfRun{}
-	for i, c := range cells {
-		if c.size == size && !c.missing {
-			at[c.algorithm] = c
-			if c.algorithm != "auto" && (best == nil || c.us < best.us) {
-				best = &cells[i]
-			}
-		}
-	}
-	for name := range seen {
-		if c, ran := at[name]; !ran || !c.settled() {
-			return nil
-		}
-	}
-	slower := func(a, than cellOfRun) bool {
-		return a.us*(1-a.noise) > than.us*(1+than.noise) && a.us > 1.02*than.us
-	}
-	if auto, ran := at["auto"]; best == nil || ran && auto.settled() && slower(*best, auto) {
-		return nil
-	}
-	for name, c := range at {
-		if name != "auto" && !slower(c, *best) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
+// comparisons lists the kinds of sentences that compare times, and so need settled times of several launches.
+var comparisons = []string{"fastest", "speed", "crossover", "llm", "best", "tuning", "fit"}
 
-var (
-	citation = regexp.MustCompile(`\[((?:fastest|speed|crossover|advice|llm)-[0-9]+)\]`)
-	atSize   = regexp.MustCompile(`at ([0-9]+[KMG]i) the fastest (?:is|, )`)
-)
-
-// Every sentence about the fastest algorithm agrees with a second computation from the random rows,
-// cites rows that ran and have settled, and nothing is claimed where the data cannot tell.
+// Every generated sentence agrees with a second computation from random rows and cites rows that support it. Nothing
+// is claimed where the data cannot tell.
 func TestRandomRuns(t *testing.T) {
 	seed := rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	claims, abstentions := 0, 0
+	seen := map[string]int{} // sentences by kind
 	for range 200 {
-		cells := randomRun(rnd)
-		var rows []journal.Row
-		var of []cellOfRun
-		for _, c := range cells {
-			if !c.missing {
-				rows, of = append(rows, c.row()), append(of, c)
-			}
-		}
+		r := randomRun(rnd)
+		rows, of := r.rows()
 		sections, cited := decl.SplitEvidence(Sections(rows, nil))
-		if problem := checkSentences(sections[0].Text, cells, &claims, &abstentions); problem != "" {
-			t.Fatalf("seed %d: %s\n%s\n%+v", seed, problem, sections[0].Text, cells)
-		}
-		known := map[string]bool{}
-		for _, e := range cited {
-			known[e.ID] = true
-			for _, i := range e.Rows {
-				if !of[i].settled() || len(e.Rows) == 0 {
-					t.Fatalf("seed %d: %s rests on %+v", seed, e.ID, of[i])
-				}
-			}
-		}
+		text := map[string]string{}
+		tables := map[string][][]string{}
 		for _, s := range sections {
-			for _, m := range citation.FindAllStringSubmatch(s.Text, -1) {
-				if !known[m[1]] {
-					t.Fatalf("seed %d: no rows are listed for %s in %s", seed, m[1], s.Title)
-				}
-			}
-			if strings.Contains(s.Text, "the fastest is") && s.Title != "In short" || atSize.MatchString(s.Text) &&
-				!citation.MatchString(s.Text) {
-				t.Fatalf("seed %d: a claim without rows in %s: %s", seed, s.Title, s.Text)
-			}
+			text[s.Title], tables[s.Title] = s.Text, s.Table
+		}
+		o := oracle{r}
+		problems := o.evidence(sections, cited, of)
+		problems = append(problems, o.verdicts(text["In short"])...)
+		problems = append(problems, o.fastest(text["In short"])...)
+		problems = append(problems, o.crossovers(text["Best algorithm by size"])...)
+		problems = append(problems, o.best(tables["Best algorithm by size"])...)
+		problems = append(problems, o.tuning(rows, text["Tuning table"], tables["Tuning table"])...)
+		problems = append(problems, o.warnings(text["Physics checks"])...)
+		problems = append(problems, o.fits(text["Fits: time = alpha + bytes / beta"],
+			tables["Fits: time = alpha + bytes / beta"])...)
+		problems = append(problems, o.advice(text["Recommendations"])...)
+		problems = append(problems, o.inference(text["What it means for LLM inference"])...)
+		if len(problems) > 0 {
+			t.Fatalf("seed %d: %s\n%s\n%+v", seed, strings.Join(problems, "\n"), dumpSections(sections), r)
+		}
+		for _, e := range cited {
+			kind, _, _ := strings.Cut(e.ID, "-")
+			seen[kind]++
+		}
+		if strings.Contains(text["In short"], "not resolved") {
+			seen["abstention"]++
 		}
 	}
-	if claims < 40 || abstentions < 40 {
-		t.Errorf("seed %d: %d claims and %d abstentions: the runs test too little", seed, claims, abstentions)
+	for _, kind := range append(slices.Clone(comparisons), "verdict", "correct", "missing", "warning", "plausible",
+		"advice", "abstention") {
+		if seen[kind] < 10 {
+			t.Errorf("seed %d: %d sentences of kind %s: the runs test too little", seed, seen[kind], kind)
+		}
 	}
 }
 
-// checkSentences compares the lines about the fastest algorithms with expectedWinners. It returns
-// what is wrong.
-func checkSentences(text string, cells []cellOfRun, claims, abstentions *int) string {
-	last := int64(0)
-	for _, c := range cells {
-		if !c.missing {
-			last = max(last, c.size)
-		}
-	}
-	names := map[string][]string{}
-	for _, c := range cells {
-		names[unit.FormatBytes(c.size)] = expectedWinners(cells, c.size)
-	}
-	for _, line := range strings.Split(text, "\n") {
-		if rest, is := strings.CutPrefix(line, "- **Speed, f32, 4 ranks, symmetric:** at "); is {
-			size, after, _ := strings.Cut(rest, " the fastest is ")
-			winner, _, _ := strings.Cut(after, " with ")
-			if want := names[size]; len(want) == 0 || winner != orList(want) || size != unit.FormatBytes(last) {
-				return fmt.Sprintf("claims %q at %s, want %v", winner, size, want)
+func dumpSections(list []decl.Section) string {
+	var b strings.Builder
+	for _, s := range list {
+		if s.Title != "Coverage gaps" && s.Title != "Times" {
+			fmt.Fprintf(&b, "## %s\n%s\n", s.Title, s.Text)
+			for _, line := range s.Table {
+				fmt.Fprintln(&b, strings.Join(line, " | "))
 			}
-			*claims++
-		}
-		if rest, is := strings.CutPrefix(line, "- **Speed:** fastest at "); is {
-			size, _, _ := strings.Cut(rest, " not resolved")
-			if len(names[size]) > 0 {
-				return fmt.Sprintf("abstains at %s, but %v can be told", size, names[size])
-			}
-			*abstentions++
 		}
 	}
-	if len(expectedWinners(cells, last)) > 0 && !strings.Contains(text, "**Speed, ") {
-		return "says nothing about the largest size"
-	}
-	if want := expectedChoices(cells); !strings.Contains(text, want) {
-		return fmt.Sprintf("lacks %q", want)
-	}
-	return ""
-}
-
-// expectedChoices returns the beginning of the line that names the fastest algorithm at each size.
-func expectedChoices(cells []cellOfRun) string {
-	var sizes []int64
-	algorithms := map[string]bool{}
-	for _, c := range cells {
-		if c.missing {
-			continue
-		}
-		if !slices.Contains(sizes, c.size) {
-			sizes = append(sizes, c.size)
-		}
-		if c.algorithm != "auto" {
-			algorithms[c.algorithm] = true
-		}
-	}
-	var parts, open []string
-	first, last, current := int64(0), int64(0), ""
-	flush := func() {
-		switch {
-		case current == "":
-		case first == last:
-			parts = append(parts, fmt.Sprintf("%s at %s", current, unit.FormatBytes(first)))
-		default:
-			parts = append(parts, fmt.Sprintf("%s from %s to %s", current, unit.FormatBytes(first), unit.FormatBytes(last)))
-		}
-		current = ""
-	}
-	for _, size := range sizes {
-		names := expectedWinners(cells, size)
-		if len(names) == 0 {
-			flush()
-			open = append(open, unit.FormatBytes(size))
-			continue
-		}
-		if orList(names) != current {
-			flush()
-			current, first = orList(names), size
-		}
-		last = size
-	}
-	flush()
-	switch {
-	case len(algorithms) < 2:
-		return "" // nothing to compare
-	case len(parts) == 0:
-		return "- **Fastest:** not resolved: "
-	case len(open) > 0:
-		parts = append(parts, "not resolved at "+strings.Join(open, ", "))
-	}
-	return "- **Fastest, f32, 4 ranks, symmetric:** " + strings.Join(parts, ", ")
-}
-
-// orList joins names as in "a, b or c".
-func orList(names []string) string {
-	if n := len(names); n > 1 {
-		return strings.Join(names[:n-1], ", ") + " or " + names[n-1]
-	}
-	return names[0]
+	return b.String()
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
@@ -41,19 +42,13 @@ func samplesOf(rows []journal.Row) []model.Sample {
 func Sections(rows []journal.Row, required []plan.Task) []bench.Section {
 	cells := cellsOf(rows, required)
 	samples := samplesOf(rows)
-	r := results{rows: rows, cells: cells, samples: samples, contests: contests(rows, samples), curves: model.Fit(samples),
-		warnings: model.Check(samples)}
-	r.advice = recommend(&r)
+	r := newResults(rows, cells, samples)
 	short := bench.Section{Title: "In short", Lead: true, Text: r.summarize()}
-	lead, best := slices.Concat(claimSections(rows), adviceSections(&r), inferenceSections(&r)), r.bestSections()
-	var cited []bench.Section
-	if len(r.cited.list) > 0 {
-		cited = append(cited, decl.EvidenceSection(r.cited.list))
-	}
+	lead, rest := slices.Concat(claimSections(rows), adviceSections(r), inferenceSections(r)),
+		slices.Concat(r.checkSections(), r.bestSections(), r.fitSections())
 	return slices.Concat([]bench.Section{short}, lead,
-		matrixSections(cells), testSections(cells), contractSections(cells), failureSections(cells),
-		checkSections(r.warnings, len(samples)), best, fitSections(r.curves), timeSections(samples),
-		gapSections(rows, cells, samples), cited)
+		matrixSections(cells), testSections(cells), contractSections(cells), failureSections(cells), rest,
+		timeSections(samples), gapSections(rows, cells, samples), r.cited.Sections())
 }
 
 // results holds what the sections are made from.
@@ -63,45 +58,60 @@ type results struct {
 	samples  []model.Sample
 	contests []contest
 	curves   []model.Curve
-	warnings []model.Warning
+	warnings []warning
 	advice   []advice
-	cited    evidence
+	cited    decl.Citations
 }
 
-// summarize returns the lines that a reader with one minute needs.
+// newResults compares, fits and checks the samples of the rows.
+func newResults(rows []journal.Row, cells []cell, samples []model.Sample) *results {
+	r := &results{rows: rows, cells: cells, samples: samples, contests: contests(rows, samples),
+		curves: model.Fit(samples)}
+	r.warnings = r.check()
+	r.advice = recommend(r)
+	return r
+}
+
+// summarize returns the lines that a reader with one minute needs. A line that draws a conclusion
+// from rows ends in the ID of its evidence.
 func (r *results) summarize() string {
-	rows, cells, samples := r.rows, r.cells, r.samples
-	lines := append([]string{verdictLine(rows, cells, samples)}, claimLine(rows)...)
-	add := func(format string, args ...any) { lines = append(lines, "- "+fmt.Sprintf(format, args...)) }
-	if fault := plantedFault(rows); fault != "" {
-		add("**A fault was planted** (`%s`): this run should show red cells.", fault)
+	var lines []string
+	add := func(kind string, rows []int, format string, args ...any) {
+		lines = append(lines, r.cited.Cite(kind, "- "+fmt.Sprintf(format, args...), rows))
 	}
-	add("**Correctness:** %s", correctnessLine(cells))
-	for _, part := range []struct{ name, title, holds string }{
-		{matrix.Contracts, "Contracts on bits", "all promised contracts hold"},
-		{matrix.Errors, "Mistakes and failures", "every rank noticed all of them in time"},
+	timed := decl.RowsWhere(r.rows, func(row *journal.Row) bool { return isTimed(*row) && !row.Status.NotRun() })
+	add("verdict", append(decisive(r.cells), timed...), "**Verdict:** %s; %s.", correctVerdict(r.cells),
+		timesVerdict(r.rows, r.samples))
+	if text, rows := claimLine(r.rows); text != "" {
+		add("claim", rows, "%s", text)
+	}
+	if fault := plantedFault(r.rows); fault != "" {
+		add("", nil, "**A fault was planted** (`%s`): this run should show red cells.", fault)
+	}
+	add("correct", decisive(inPart(r.cells, matrix.Correctness)), "**Correctness:** %s", correctnessLine(r.cells))
+	for _, part := range []struct{ name, kind, title, holds string }{
+		{matrix.Contracts, "contract", "Contracts on bits", "all promised contracts hold"},
+		{matrix.Errors, "failure", "Mistakes and failures", "every rank noticed all of them in time"},
 	} {
-		if t := count(inPart(cells, part.name)); t != (counts{}) {
-			add("**%s:** %s (%s).", part.title, partState(t, part.holds), t)
+		mine := inPart(r.cells, part.name)
+		if t := count(mine); t != (counts{}) {
+			add(part.kind, decisive(mine), "**%s:** %s (%s).", part.title, partState(t, part.holds), t)
 		}
 	}
-	if n, why := missingTimes(rows); n > 0 {
-		add("**Not measured:** %s executed, so they have not passed (%s).",
-			unit.Counted(n, "required point was never", "required points were never"), strings.Join(why, "; "))
+	if missing := missingTimes(r.rows); len(missing) > 0 {
+		add("missing", missing, "**Not measured:** %s not passed (%s).",
+			unit.Counted(len(missing), "required point was never executed, so it has",
+				"required points were never executed, so they have"),
+			strings.Join(reasons(r.rows, missing), "; "))
 	}
-	lines = slices.Concat(lines, warningLines(r.warnings, len(samples)), tableLines(rows, samples), r.choiceLines(),
-		r.timeLines())
+	lines = slices.Concat(lines, r.warningLines(), r.tableLines(), r.choiceLines(), r.timeLines())
 	if len(r.advice) > 0 {
-		add("**Next:** %s", r.advice[0].text)
+		add("", nil, "**Next:** %s", r.advice[0].text)
 	}
 	return strings.Join(lines, "\n")
 }
 
-// verdictLine is the report in one sentence: whether results are correct and times usable.
-func verdictLine(rows []journal.Row, cells []cell, samples []model.Sample) string {
-	return "- **Verdict:** " + correctVerdict(cells) + "; " + timesVerdict(rows, samples) + "."
-}
-
+// correctVerdict says whether results are correct.
 func correctVerdict(cells []cell) string {
 	t, all := count(inPart(cells, matrix.Correctness)), count(cells)
 	switch {
@@ -132,6 +142,9 @@ func timesVerdict(rows []journal.Row, samples []model.Sample) string {
 		why = append([]string{unit.Counted(failed, "timed row failed", "timed rows failed")}, why...)
 	}
 	ratio, reasons := fmt.Sprintf("%d of %d settled", settled, len(samples)), strings.Join(why, ", ")
+	if fewLaunches(samples) == oneLaunch {
+		ratio += ", " + oneLaunch
+	}
 	switch {
 	case len(why) == 0:
 		return fmt.Sprintf("times are **usable** (%s)", ratio)
@@ -183,18 +196,17 @@ func partState(t counts, holds string) string {
 	return holds
 }
 
-// missingTimes counts the required timed points that did not run, and returns up to
-// three different reasons.
-func missingTimes(rows []journal.Row) (n int, why []string) {
-	for _, r := range timedRows(rows) {
-		if r.Status == journal.NotExecuted && !r.Optional {
-			n++
-			if len(why) < 3 && !slices.Contains(why, r.Reason) {
-				why = append(why, r.Reason)
-			}
-		}
-	}
-	return n, why
+// missingTimes returns the required timed points that did not run.
+func missingTimes(rows []journal.Row) []int {
+	return decl.RowsWhere(rows, func(r *journal.Row) bool {
+		return isTimed(*r) && r.Status == journal.NotExecuted && !r.Optional
+	})
+}
+
+// reasons returns up to three different reasons of rows.
+func reasons(rows []journal.Row, of []int) []string {
+	all := lists.Distinct(lists.Map(of, func(i int) string { return rows[i].Reason }))
+	return all[:min(len(all), 3)]
 }
 
 // plantedFault returns the value of --mutate, or "" if no fault was planted.
@@ -240,7 +252,11 @@ func (r *results) choiceLines() (lines []string) {
 		return nil
 	}
 	if !slices.ContainsFunc(compared, contest.resolved) {
-		return []string{"- **Fastest:** not resolved: " + notResolved(compared) + "."}
+		why := notResolved(compared)
+		if why == oneLaunch {
+			why += fmt.Sprintf("; `--trials %d` gives more", judge.MinLaunches)
+		}
+		return []string{"- **Fastest:** not resolved: " + why + "."}
 	}
 	for _, g := range lists.GroupBy(compared, func(c contest) model.Series { return c.setting }) {
 		line := fmt.Sprintf("- **Fastest, %s:** ", settingName(g.Key))
@@ -261,7 +277,7 @@ func (r *results) choiceLines() (lines []string) {
 			sizes := lists.Map(open, func(c contest) string { return unit.FormatBytes(c.bytes) })
 			parts = append(parts, fmt.Sprintf("not resolved at %s (%s)", strings.Join(sizes, ", "), notResolved(open)))
 		}
-		lines = append(lines, r.cited.cite("fastest", line+strings.Join(parts, ", ")+launchText(used)+".", used))
+		lines = append(lines, r.cited.Cite("fastest", line+strings.Join(parts, ", ")+".", rowsOf(used)))
 	}
 	return lines
 }
@@ -282,7 +298,8 @@ func winnerRuns(list []contest) (runs [][]contest) {
 }
 
 // timeLines states, for each setting, the fastest time at the largest size, its distance from
-// the limit, and what determines it. Settings without a result share one line.
+// the limit, and what determines it. Settings without a result share one line, which is left out
+// if choiceLines has said the same of all sizes.
 func (r *results) timeLines() (lines []string) {
 	var open []contest
 	for _, g := range lists.GroupBy(r.contests, func(c contest) model.Series { return c.setting }) {
@@ -295,36 +312,19 @@ func (r *results) timeLines() (lines []string) {
 		line := fmt.Sprintf("- **Speed, %s:** at %s the fastest is %s with %s, a busbw of %s GB/s", settingName(g.Key),
 			unit.FormatBytes(c.bytes), c.winner(), formatTime(best), unit.FormatSig(best.BusBW(), 3)) + c.limitText()
 		if curve, ok := lists.First(r.curves, func(k model.Curve) bool { return k.Series == best.Series }); ok &&
-			curve.Fitted() && r.allSettled(best.Series) {
+			curve.Fitted() && r.unfit(best.Series) == "" && strings.Contains(curve.Bounds(), "-bound") {
 			line += "; " + curve.Bounds()
 		}
 		if len(c.samples) == 1 {
 			line += "; no other algorithm was timed"
 		}
-		lines = append(lines, r.cited.cite("speed", line+launchText(c.samples)+".", c.samples))
+		lines = append(lines, r.cited.Cite("speed", line+".", rowsOf(c.samples)))
 	}
-	if len(open) > 0 {
+	if len(open) > 0 && (len(lines) > 0 || notResolved(open) != notResolved(r.contests)) {
 		lines = append(lines, fmt.Sprintf("- **Speed:** fastest at %s not resolved: %s.",
 			unit.FormatBytes(open[0].bytes), notResolved(open)))
 	}
 	return lines
-}
-
-// launchText warns if each of the samples comes from a single launch, because launches differ
-// by more than the samples of one.
-func launchText(samples []model.Sample) string {
-	if slices.ContainsFunc(samples, func(s model.Sample) bool {
-		return len(s.Rows) > 1 || s.Kind != string(journal.Measured)
-	}) {
-		return ""
-	}
-	return "; one launch each"
-}
-
-// allSettled reports whether all times of a series have settled, so that a line through them
-// means something.
-func (r *results) allSettled(s model.Series) bool {
-	return !slices.ContainsFunc(r.samples, func(x model.Sample) bool { return x.Series == s && !x.Settled() })
 }
 
 // limitText compares the fastest time with the limit that is common to all algorithms of the
@@ -360,13 +360,14 @@ func otherRates(s model.Sample, limit string) (text string) {
 	return text
 }
 
-// Exports returns tuning.json, the table that algorithm=auto reads.
+// Exports returns tuning.json, the table that algorithm=auto reads. Its entries are the lines of the
+// section Tuning table.
 func Exports(rows []journal.Row) ([]bench.File, error) {
 	own := tunable(samplesOf(rows))
 	if len(own) == 0 {
 		return nil, nil
 	}
-	table, err := model.Tuning(own)
+	table, err := model.Tuning(own, model.Sample.Comparable)
 	if err != nil {
 		return nil, err
 	}

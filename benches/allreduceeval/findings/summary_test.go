@@ -13,7 +13,7 @@ import (
 // The first line says whether results are correct and times usable, and if not, why.
 func TestVerdict(t *testing.T) {
 	sample := func(us, low, high float64, doubt string) model.Sample {
-		return model.Sample{Bytes: 1024, TimeUS: us, LowUS: low, HighUS: high, Disturbance: doubt, Samples: 50,
+		return model.Sample{Bytes: 1024, TimeUS: us, LowUS: low, HighUS: high, Disturbance: doubt, Samples: 50, Launches: 4,
 			Kind:   string(journal.Measured),
 			Series: model.Series{Algorithm: "ring", Ranks: 4, DType: "bf16"}}
 	}
@@ -45,7 +45,12 @@ func TestVerdict(t *testing.T) {
 				"wide an interval (too few samples for the noise)."},
 		{failed, right, []model.Sample{calm}, "times are **not usable** (1 of 1 settled): 1 timed row failed."},
 	} {
-		if got := verdictLine(c.rows, c.cells, c.samples); !strings.Contains(got, c.want) {
+		for i := range c.samples {
+			c.samples[i].Rows = []int{0}
+		}
+		r := newResults(c.rows, c.cells, c.samples)
+		got, _, _ := strings.Cut(r.summarize(), "\n")
+		if !strings.Contains(got, c.want) {
 			t.Errorf("got %s\nwant %s", got, c.want)
 		}
 	}
@@ -71,7 +76,7 @@ func TestInference(t *testing.T) {
 	var samples []model.Sample
 	for bytes := int64(1 << 10); bytes <= 16<<20; bytes *= 4 {
 		us := 20 + float64(bytes)/1e5
-		samples = append(samples, model.Sample{Bytes: bytes, TimeUS: us, LowUS: us, HighUS: us,
+		samples = append(samples, model.Sample{Bytes: bytes, TimeUS: us, LowUS: us, HighUS: us, Launches: 4,
 			Series: model.Series{Algorithm: "ring", Ranks: 4, DType: "bf16"}})
 	}
 	section := func(samples []model.Sample, models string) string {

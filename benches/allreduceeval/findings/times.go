@@ -12,6 +12,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
+	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
@@ -59,40 +61,69 @@ func formatShare(limitUS, us float64) string {
 	return fmt.Sprintf("%.0f %%", percent)
 }
 
+// unfit returns why no line is fitted through the times of a series, or "". Times without an
+// interval are accepted; the worst error of the line shows how well it describes them.
+func (r *results) unfit(series model.Series) string {
+	mine := lists.Filter(r.samples, func(s model.Sample) bool { return s.Series == series })
+	if why := fewLaunches(mine); why != "" {
+		return why
+	}
+	if n := len(lists.Filter(mine, model.Sample.Doubtful)); n > 0 {
+		return fmt.Sprintf("%d of %d times have not settled", n, len(mine))
+	}
+	return ""
+}
+
 // fitSections shows the lines fitted through every series, and whether latency or
-// bandwidth determines its time.
-func fitSections(curves []model.Curve) []bench.Section {
-	table := [][]string{{"setting", "algorithm", "sizes", "alpha", "beta", "worst error", "what decides"}}
-	for _, c := range curves {
-		decides := c.Bounds()
-		if c.Fault != "" {
-			decides += " (" + c.Fault + ")"
-		}
-		if !c.Fitted() {
-			table = append(table, []string{settingName(c.Series), c.Algorithm, "", "", "", "", decides})
+// bandwidth determines its time. If no series can be fitted, it is one line.
+func (r *results) fitSections() []bench.Section {
+	const title = "Fits: time = alpha + bytes / beta"
+	table := [][]string{{"setting", "algorithm", "sizes", "alpha", "beta", "worst error", "what decides", "rows"}}
+	var unfit []string
+	for _, c := range r.curves {
+		if why := r.unfit(c.Series); why != "" {
+			unfit = append(unfit, why)
+			table = append(table, []string{settingName(c.Series), c.Algorithm, "", "", "", "", "not resolved: " + why, ""})
 			continue
 		}
-		for i, s := range c.Segments {
-			beta := "no limit seen"
-			if !math.IsInf(s.BetaGBs, 0) {
-				beta = unit.FormatSig(s.BetaGBs, 3) + " GB/s"
-			}
-			line := []string{settingName(c.Series), c.Algorithm,
-				unit.FormatBytesApprox(float64(s.Min)) + " to " + unit.FormatBytesApprox(float64(s.Max)),
-				unit.FormatMicros(s.AlphaUS), beta, fmt.Sprintf("%.0f %%", 100*s.WorstErr), decides}
-			if i > 0 {
-				line[0], line[1], line[6] = "", "", ""
-			}
-			table = append(table, line)
-		}
+		id := r.cited.ID("fit", rowsOf(lists.Filter(r.samples, func(s model.Sample) bool { return s.Series == c.Series })))
+		table = append(table, fitLines(c, id)...)
 	}
-	return tableSection(bench.Section{Detail: true, Title: "Fits: time = alpha + bytes / beta",
+	if why := lists.Distinct(unfit); len(r.curves) > 0 && len(unfit) == len(r.curves) && len(why) == 1 {
+		return []bench.Section{{Title: title, Text: "Not resolved: " + why[0] + "."}}
+	}
+	return tableSection(bench.Section{Detail: true, Title: title,
 		Text: "alpha is the time that an empty message would take, and bytes/beta is the time that the bytes add, over " +
 			"the sizes of the " +
 			"row. A series has as many lines as lower the Bayesian information criterion, each through at least three sizes. " +
 			"Latency or bandwidth decides where it makes up two thirds of the line's time. The answer is not resolved where " +
 			"a line is off by more than 10 %, where leaving out some sizes would reverse it, and between two lines.",
 		Table: table})
+}
+
+// fitLines returns the lines of one series for the table of fits.
+func fitLines(c model.Curve, id string) (lines [][]string) {
+	decides := c.Bounds()
+	if c.Fault != "" {
+		decides += " (" + c.Fault + ")"
+	}
+	if !c.Fitted() {
+		return [][]string{{settingName(c.Series), c.Algorithm, "", "", "", "", decides, id}}
+	}
+	for i, s := range c.Segments {
+		beta := "no limit seen"
+		if !math.IsInf(s.BetaGBs, 0) {
+			beta = unit.FormatSig(s.BetaGBs, 3) + " GB/s"
+		}
+		line := []string{settingName(c.Series), c.Algorithm,
+			unit.FormatBytesApprox(float64(s.Min)) + " to " + unit.FormatBytesApprox(float64(s.Max)),
+			unit.FormatMicros(s.AlphaUS), beta, fmt.Sprintf("%.0f %%", 100*s.WorstErr), decides, id}
+		if i > 0 {
+			line[0], line[1], line[6], line[7] = "", "", "", ""
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // bestSections lists the fastest algorithm at each size with the crossovers, and the entries
@@ -106,23 +137,23 @@ func (r *results) bestSections() []bench.Section {
 	case len(resolved) == 0:
 		best.Text = "Not resolved: " + notResolved(r.contests) + "."
 	default:
-		best.Text = "The fastest algorithm with exact sums, where all of them ran and have settled. If the 95 % " +
-			"intervals do not separate algorithms, all are named."
-		best.Table = contestTable(r.contests)
+		best.Text = fmt.Sprintf("The fastest algorithm with exact sums, where all of them ran and have settled over at "+
+			"least %d launches. If the ranges of the launches overlap, all algorithms are named.", judge.MinLaunches)
+		best.Table = r.contestTable()
 		if lines := r.crossoverLines(resolved); len(lines) > 0 {
 			best.Text += "\n\nCrossovers:\n\n" + strings.Join(lines, "\n")
 		}
 	}
-	return append([]bench.Section{best}, tuningSections(r.samples)...)
+	return append([]bench.Section{best}, r.tuningSections()...)
 }
 
 // contestTable has a line for each setting and size.
-func contestTable(list []contest) [][]string {
-	table := [][]string{{"setting", "size", "fastest", "time", "second", "second takes longer by"}}
-	for _, c := range list {
-		line := []string{settingName(c.setting), unit.FormatBytes(c.bytes), "not resolved: " + c.unresolved, "", "", ""}
+func (r *results) contestTable() [][]string {
+	table := [][]string{{"setting", "size", "fastest", "time", "second", "second takes longer by", "rows"}}
+	for _, c := range r.contests {
+		line := []string{settingName(c.setting), unit.FormatBytes(c.bytes), "not resolved: " + c.unresolved, "", "", "", ""}
 		if c.resolved() {
-			line[2], line[3] = c.winner(), formatTime(c.samples[0])
+			line[2], line[3], line[6] = c.winner(), formatTime(c.samples[0]), r.cited.ID("best", rowsOf(c.samples))
 			if len(c.samples) > 1 {
 				second := c.samples[1]
 				line[4], line[5] = second.Algorithm, fmt.Sprintf("%.0f %%", 100*(second.TimeUS/c.samples[0].TimeUS-1))
@@ -133,43 +164,78 @@ func contestTable(list []contest) [][]string {
 	return table
 }
 
-// crossoverLines names the sizes at which another algorithm becomes the fastest.
+// crossoverLines names the sizes between which another algorithm becomes the fastest. An
+// algorithm that is among the fastest at all sizes needs no crossover.
 func (r *results) crossoverLines(resolved []contest) (lines []string) {
-	samples := exactSamples(resolvedSamples(resolved))
-	for _, x := range model.Crossovers(samples) {
-		both := lists.Filter(samples, func(s model.Sample) bool {
-			return settingOf(s.Series) == x.Setting && (s.Algorithm == x.From || s.Algorithm == x.To)
-		})
-		lines = append(lines, r.cited.cite("crossover",
-			fmt.Sprintf("- %s: %s up to %s, then %s", settingName(x.Setting), x.From,
-				unit.FormatBytesApprox(float64(x.Bytes)), x.To), both))
+	for _, g := range lists.GroupBy(resolved, func(c contest) model.Series { return c.setting }) {
+		stages := stagesOf(g.Items)
+		for i, next := range stages[1:] {
+			from := stages[i]
+			x, y := from.contests[len(from.contests)-1], next.contests[0]
+			lines = append(lines, r.cited.Cite("crossover",
+				fmt.Sprintf("- %s: %s up to %s, %s from %s", settingName(g.Key), orList(from.names),
+					unit.FormatBytes(x.bytes), orList(next.names), unit.FormatBytes(y.bytes)),
+				slices.Concat(rowsOf(x.samples), rowsOf(y.samples))))
+		}
 	}
 	return lines
 }
 
-// tuningSections lists exactly the entries that this run adds to tuning.json.
-func tuningSections(samples []model.Sample) []bench.Section {
-	own := tunable(samples)
+// stage is a range of sizes with the algorithms that are among the fastest at all of them.
+type stage struct {
+	names    []string
+	contests []contest
+}
+
+// stagesOf divides the resolved contests of one setting into as few stages as possible.
+func stagesOf(list []contest) (stages []stage) {
+	for _, c := range list {
+		names := c.winners()
+		if n := len(stages); n > 0 {
+			last := &stages[n-1]
+			common := lists.Filter(last.names, func(name string) bool { return slices.Contains(names, name) })
+			if len(common) > 0 {
+				last.names, last.contests = common, append(last.contests, c)
+				continue
+			}
+		}
+		stages = append(stages, stage{names, []contest{c}})
+	}
+	return stages
+}
+
+// tuningSections lists exactly the entries of tuning.json.
+func (r *results) tuningSections() []bench.Section {
+	own := tunable(r.samples)
 	if len(own) == 0 {
 		return nil
 	}
-	entries, err := model.TuningEntries(own)
-	if err != nil {
-		return []bench.Section{{Title: "Tuning table", Text: "None: " + err.Error() + "."}}
+	entries, why := model.TuningEntries(own, model.Sample.Comparable)
+	if len(entries) == 0 {
+		return []bench.Section{{Title: "Tuning table", Text: "`tuning.json` has no entries: " + why + "."}}
 	}
-	table := [][]string{{"buffers", "ranks", "types", "up to", "algorithm"}}
+	table := [][]string{{"buffers", "ranks", "types", "from", "to", "algorithm", "rows"}}
 	for _, e := range entries {
 		algorithm := e.Algorithm
 		if e.ChunkBytes > 0 {
 			algorithm += fmt.Sprintf(" in chunks of %s", unit.FormatBytes(int64(e.ChunkBytes)))
 		}
+		behind := lists.Filter(own, func(s model.Sample) bool { return supports(s, e) })
 		types := strings.Join(lists.Map(e.DTypes, dtype.DType.String), ", ")
-		table = append(table, []string{e.Buffers, fmt.Sprint(e.MinRanks), types, unit.FormatBytes(int64(e.MaxBytes)),
-			algorithm})
+		table = append(table, []string{e.Buffers, fmt.Sprint(e.MinRanks), types, unit.FormatBytes(int64(e.MinBytes)),
+			unit.FormatBytes(int64(e.MaxBytes)), algorithm, r.cited.ID("tuning", rowsOf(behind))})
 	}
-	return []bench.Section{{Title: "Tuning table", Text: "The entries that this run adds to `tuning.json`, for " +
-		"`algorithm=auto` on this host or kind of GPU. An entry differs from the present choice only where another " +
-		"algorithm is faster beyond the 95 % intervals; otherwise it repeats that choice.", Table: table}}
+	return []bench.Section{{Title: "Tuning table", Text: "The entries of `tuning.json`, for `algorithm=auto` on this " +
+		"host or kind of GPU. An entry differs from the present choice only where another algorithm is faster and the " +
+		"ranges of their launches do not overlap; otherwise it repeats that choice.", Table: table}}
+}
+
+// supports reports whether an entry rests on a sample.
+func supports(s model.Sample, e tuning.Entry) bool {
+	d, err := dtype.Parse(s.DType)
+	return err == nil && slices.Contains(e.DTypes, d) && s.Comparable() && s.Backend == e.Backend &&
+		s.Buffers == e.Buffers && s.Ranks == e.MinRanks && s.Device == e.Device && s.Bytes >= int64(e.MinBytes) &&
+		s.Bytes <= int64(e.MaxBytes)
 }
 
 // timeSections lists every sample with its bandwidths and its share of every limit.
@@ -179,7 +245,7 @@ func timeSections(samples []model.Sample) []bench.Section {
 		maps.Copy(limits, s.Limits)
 	}
 	names := slices.Sorted(maps.Keys(limits))
-	head := []string{"setting", "algorithm", "size", "time", "95 % interval", "algbw", "busbw",
+	head := []string{"setting", "algorithm", "size", "time", "spread", "algbw", "busbw",
 		"moved by the busiest rank"}
 	for _, n := range names {
 		head = append(head, "of "+n)
@@ -189,6 +255,9 @@ func timeSections(samples []model.Sample) []bench.Section {
 		interval, moved := "", ""
 		if s.LowUS > 0 {
 			interval = unit.FormatMicros(s.LowUS) + " to " + unit.FormatMicros(s.HighUS)
+			if s.Launches > 1 {
+				interval += fmt.Sprintf(" in %d launches", s.Launches)
+			}
 		}
 		if s.Traffic > 0 {
 			moved = unit.FormatBytesApprox(float64(s.Traffic)) + "B"
@@ -205,7 +274,8 @@ func timeSections(samples []model.Sample) []bench.Section {
 		table = append(table, row)
 	}
 	return tableSection(bench.Section{Detail: true, Title: "Times",
-		Text: "Medians over iterations of the slowest rank. busbw is algbw x 2(n-1)/n for every algorithm; the next column " +
+		Text: "Medians over iterations of the slowest rank, and over launches. The spread is the 95 % interval of one " +
+			"launch, or the range of several. busbw is algbw x 2(n-1)/n for every algorithm; the next column " +
 			"has the bytes that the busiest rank really moves. A share of a limit is the least time that the limit allows " +
 			"for this algorithm's own traffic, divided by the time.", Table: table})
 }

@@ -2,7 +2,6 @@ package decl
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -19,47 +18,6 @@ type Section struct {
 	Detail bool
 	// Headline sections are printed at the end of a run, instead of the table of all rows.
 	Headline bool
-}
-
-// Evidence names the rows that a generated sentence rests on. The sentence ends in the ID, as
-// in "[fastest-1]".
-type Evidence struct {
-	ID   string // a kind and a number, such as fastest-1; unique in a report
-	Rows []int  // indices into the rows that the sections were made from
-}
-
-// evidenceTitle marks the section that carries the evidence of all sections.
-const evidenceTitle = "Rows behind the sentences"
-
-// EvidenceSection returns the section that carries the rows behind the sentences of a report.
-// It is a table of IDs and row indices, which reports turn into links.
-func EvidenceSection(list []Evidence) Section {
-	s := Section{Title: evidenceTitle, Detail: true, Table: [][]string{{"sentence", "row"}}}
-	for _, e := range list {
-		for _, row := range e.Rows {
-			s.Table = append(s.Table, []string{e.ID, strconv.Itoa(row)})
-		}
-	}
-	return s
-}
-
-// SplitEvidence separates the section made by EvidenceSection from the others.
-func SplitEvidence(sections []Section) (others []Section, list []Evidence) {
-	for _, s := range sections {
-		if s.Title != evidenceTitle {
-			others = append(others, s)
-			continue
-		}
-		for _, line := range s.Table[1:] {
-			if len(list) == 0 || list[len(list)-1].ID != line[0] {
-				list = append(list, Evidence{ID: line[0]})
-			}
-			if row, err := strconv.Atoi(line[1]); err == nil {
-				list[len(list)-1].Rows = append(list[len(list)-1].Rows, row)
-			}
-		}
-	}
-	return others, list
 }
 
 // Grid is a matrix of cells coloured by their status: passed, failed, not run.

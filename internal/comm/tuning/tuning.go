@@ -45,6 +45,7 @@ type Entry struct {
 	MaxRanks int           `json:"max_ranks,omitempty"`
 	DTypes   []dtype.DType `json:"dtypes,omitempty"`
 	Buffers  string        `json:"buffers,omitempty"` // "symmetric" or "private"
+	MinBytes int           `json:"min_bytes,omitempty"`
 	MaxBytes int           `json:"max_bytes,omitempty"`
 
 	Device    string            `json:"device,omitempty"`           // the kind of device that every rank has
@@ -73,9 +74,10 @@ var Default = sync.OnceValue(func() *Table {
 	return t
 })
 
-// Parse reads a table: {"entries": [...]}.
+// Parse reads a table: {"entries": [...]}. A note is allowed and ignored.
 func Parse(text []byte) (*Table, error) {
 	var file struct {
+		Note    string  `json:"note"`
 		Entries []Entry `json:"entries"`
 	}
 	strict := json.NewDecoder(bytes.NewReader(text))
@@ -92,7 +94,8 @@ func Parse(text []byte) (*Table, error) {
 	return &Table{entries: file.Entries, hash: hex.EncodeToString(sum[:6])}, nil
 }
 
-// Load reads a table from a file.
+// Load reads a table from a file. Calls that match no entry of the file keep the choice of the
+// built-in table.
 func Load(path string) (*Table, error) {
 	text, err := infile.Read(path, infile.Table)
 	if err != nil {
@@ -102,6 +105,7 @@ func Load(path string) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	t.entries = append(t.entries, Default().entries...)
 	return t, nil
 }
 
@@ -131,7 +135,7 @@ func (e Entry) check() error {
 		return fmt.Errorf("ranks_per_device is %d, but there is no device", e.PerDevice)
 	}
 	return cmp.Or(negative("min_ranks", e.MinRanks, "max_ranks", e.MaxRanks),
-		negative("max_bytes", e.MaxBytes, "chunk_bytes", e.ChunkBytes),
+		negative("min_bytes", e.MinBytes, "max_bytes", e.MaxBytes), negative("chunk_bytes", e.ChunkBytes, "blocks", e.Blocks),
 		negative("ranks_per_device", e.PerDevice, "blocks", e.Blocks))
 }
 
@@ -164,7 +168,7 @@ func (t *Table) Choose(backend, op string, ranks int, d dtype.DType, bytes int, 
 			ranks >= e.MinRanks && (e.MaxRanks == 0 || ranks <= e.MaxRanks) &&
 			(len(e.DTypes) == 0 || slices.Contains(e.DTypes, d)) &&
 			(e.Buffers == "" || e.Buffers == buffers) &&
-			(e.MaxBytes == 0 || bytes <= e.MaxBytes) && e.suits(t.group) {
+			bytes >= e.MinBytes && (e.MaxBytes == 0 || bytes <= e.MaxBytes) && e.suits(t.group) {
 			return e
 		}
 	}

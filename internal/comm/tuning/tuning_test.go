@@ -11,7 +11,7 @@ import (
 )
 
 func TestTuning(t *testing.T) {
-	const text = `{"entries": [
+	const text = `{"note": "a test", "entries": [
 		{"backend": "cpu", "op": "allreduce", "max_ranks": 4, "dtypes": ["bf16"], "max_bytes": 100, "algorithm": "a"},
 		{"op": "allreduce", "buffers": "symmetric", "algorithm": "b", "chunk_bytes": 64},
 		{"min_ranks": 3, "algorithm": "c"}]}`
@@ -32,7 +32,8 @@ func TestTuning(t *testing.T) {
 		{"cpu", schedule.AllReduce, 5, dtype.BF16, 100, true, "b"},
 		{"mpi", schedule.AllReduce, 4, dtype.BF16, 100, true, "b"},
 		{"cpu", schedule.AllReduce, 4, dtype.F32, 100, false, "c"},
-		{"cpu", schedule.Gather, 2, dtype.F32, 100, false, ""},
+		{"cpu", schedule.Gather, 2, dtype.F32, 100, false,
+			Default().Choose("cpu", schedule.Gather, 2, dtype.F32, 100, false).Algorithm},
 	} {
 		if got := table.Choose(c.backend, c.op, c.ranks, c.d, c.bytes, c.symmetric).Algorithm; got != c.want {
 			t.Errorf("%+v gives %q", c, got)

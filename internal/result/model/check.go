@@ -44,15 +44,17 @@ const (
 	linkMargin   = 0.05
 )
 
-// Check compares the samples with physics. Clean data causes notes at most.
+// Check compares the samples with physics. Clean data causes notes at most. Doubtful times are
+// compared with their limits only, because a disturbance does not make a call faster.
 func Check(samples []Sample) []Warning {
+	sound := lists.Filter(samples, func(s Sample) bool { return !s.Doubtful() })
 	curves := map[Series]Curve{}
-	for _, c := range Fit(samples) {
+	for _, c := range Fit(sound) {
 		curves[c.Series] = c
 	}
-	return slices.Concat(checkLimits(samples), checkIdentical(samples), checkDenominators(samples),
-		checkFallingRate(samples, curves), checkFarBelow(samples, curves), checkPublished(samples),
-		checkDTypes(samples, curves))
+	return slices.Concat(checkLimits(samples), checkIdentical(sound), checkDenominators(samples),
+		checkFallingRate(sound, curves), checkFarBelow(sound, curves), checkPublished(sound),
+		checkDTypes(sound, curves))
 }
 
 // Ceiling returns the binding limit of the sample. Limits are least times, so it is the

@@ -3,7 +3,6 @@ package model
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -15,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // Choice is the fastest algorithm at one size in one setting.
@@ -23,18 +23,11 @@ type Choice struct {
 	Bytes   int64
 	Best    string
 	TimeUS  float64
-	Second  string  // the next fastest algorithm; "" if there is no other
-	Margin  float64 // relative extra time of the second: 0.5 means half as long again
-	Tied    bool    // the second is not significantly slower (see Sample.Slower)
-	Sample  Sample  // the sample of the best
 }
 
-// Settled reports whether the best time has settled (see Sample.Settled).
-func (c Choice) Settled() bool { return c.Sample.Settled() }
-
 // Best returns the fastest measured algorithm for each setting and size, in that order.
-// It considers only settled times, unless none of the size has settled. It ignores auto,
-// which is not an algorithm but a choice among them.
+// It considers only comparable times if the size has any, or else settled ones, or else all.
+// It ignores auto, which is not an algorithm but a choice among them.
 func Best(samples []Sample) []Choice {
 	type sized struct {
 		setting Series
@@ -44,18 +37,17 @@ func Best(samples []Sample) []Choice {
 	var out []Choice
 	for _, g := range lists.GroupBy(named, func(s Sample) sized { return sized{settingOf(s), s.Bytes} }) {
 		candidates := g.Items
-		if settled := lists.Filter(candidates, Sample.Settled); len(settled) > 0 {
-			candidates = settled
+		for _, good := range []func(Sample) bool{Sample.Comparable, Sample.Settled} {
+			if list := lists.Filter(candidates, good); len(list) > 0 {
+				candidates = list
+				break
+			}
 		}
 		slices.SortStableFunc(candidates, func(a, b Sample) int {
 			return cmp.Or(cmp.Compare(a.TimeUS, b.TimeUS), cmp.Compare(a.Algorithm, b.Algorithm))
 		})
 		best := candidates[0]
-		c := Choice{Setting: g.Key.setting, Bytes: best.Bytes, Best: best.Algorithm, TimeUS: best.TimeUS, Sample: best}
-		if s, found := lists.First(candidates, func(s Sample) bool { return s.Algorithm != c.Best }); found {
-			c.Second, c.Margin, c.Tied = s.Algorithm, s.TimeUS/c.TimeUS-1, !s.Slower(best)
-		}
-		out = append(out, c)
+		out = append(out, Choice{Setting: g.Key.setting, Bytes: best.Bytes, Best: best.Algorithm, TimeUS: best.TimeUS})
 	}
 	slices.SortFunc(out, func(a, b Choice) int {
 		return cmp.Or(a.Setting.Compare(b.Setting), cmp.Compare(a.Bytes, b.Bytes))
@@ -70,39 +62,8 @@ func settingOf(s Sample) Series {
 	return s.Series
 }
 
-// Crossover is a size at which one algorithm becomes faster than another.
-type Crossover struct {
-	Setting Series
-	From    string // best up to Bytes
-	To      string // best beyond Bytes
-	Bytes   int64  // between two measured sizes: where the interpolated times are equal
-}
-
 // minLead is the relative lead that makes another algorithm worth a switch.
 const minLead = 0.02
-
-// Crossovers returns the crossovers of each setting. A lead smaller than minLead, or than
-// the noise of either sample, does not cause one.
-func Crossovers(samples []Sample) (out []Crossover) {
-	for _, set := range groupBy(samples, settingOf) {
-		times := bySize(set.Items)
-		current, last := "", int64(0)
-		for _, c := range Best(set.Items) {
-			best := times[c.Bytes][c.Best]
-			if old, has := times[c.Bytes][current]; has && current != "" &&
-				old.TimeUS <= best.TimeUS*(1+max(minLead, old.noise(), best.noise())) {
-				last = c.Bytes
-				continue
-			}
-			if current != "" {
-				at := crossing(times, current, c.Best, last, c.Bytes)
-				out = append(out, Crossover{Setting: set.Key, From: current, To: c.Best, Bytes: at})
-			}
-			current, last = c.Best, c.Bytes
-		}
-	}
-	return out
-}
 
 // timesBySize holds the samples of one setting by size and algorithm.
 type timesBySize map[int64]map[string]Sample
@@ -142,20 +103,20 @@ func crossing(times timesBySize, from, to string, a, b int64) int64 {
 //
 // Each entry applies only to what was measured: the host (or, on GPUs, the device and the
 // number of ranks that share one), the backend, the kind of buffers, the number of ranks,
-// the element types, and sizes up to the largest measured one. An entry names another
-// algorithm than auto takes today only where that one is significantly faster. The entries
-// of the built-in table follow, so that all other calls keep their choice. It is an error
-// if no sample supports an entry.
-func Tuning(samples []Sample) ([]byte, error) {
-	entries, err := TuningEntries(samples)
-	if err != nil {
-		return nil, fmt.Errorf("making a tuning table: %w", err)
-	}
-	lines, err := lists.TryMap(append(entries, tuning.Default().Entries()...), func(e tuning.Entry) (string, error) {
+// the element types, and sizes between the smallest and the largest measured one. An entry names another
+// algorithm than auto takes today only where that one is significantly faster. All other
+// calls keep the choice of the built-in table. If no sample supports an entry, the table is
+// empty and its note says why. Only samples for which good returns true are compared.
+func Tuning(samples []Sample, good func(Sample) bool) ([]byte, error) {
+	entries, why := TuningEntries(samples, good)
+	lines, err := lists.TryMap(entries, func(e tuning.Entry) (string, error) {
 		line, err := json.Marshal(e)
 		return "  " + string(line), err
 	})
 	text := []byte("{\"entries\": [\n" + strings.Join(lines, ",\n") + "\n]}\n")
+	if len(entries) == 0 {
+		text = fmt.Appendf(nil, "{\"note\": %q, \"entries\": []}\n", "no entries: "+why)
+	}
 	if err == nil {
 		_, err = tuning.Parse(text)
 	}
@@ -166,13 +127,21 @@ func Tuning(samples []Sample) ([]byte, error) {
 }
 
 // TuningEntries returns the entries that the samples add to a tuning table, in the order of
-// the table.
-func TuningEntries(samples []Sample) ([]tuning.Entry, error) {
-	entries := entriesOf(samples)
-	if len(entries) == 0 {
-		return nil, errors.New("no named algorithm was measured on buffers of a known kind")
+// the table, or why there are none.
+func TuningEntries(samples []Sample, good func(Sample) bool) (entries []tuning.Entry, why string) {
+	if entries = entriesOf(samples, good); len(entries) > 0 {
+		return entries, ""
 	}
-	return entries, nil
+	named := lists.Filter(samples, func(s Sample) bool { return s.Algorithm != Auto && s.Buffers != "" })
+	switch {
+	case len(named) == 0:
+		return nil, "no named algorithm was measured on buffers of a known kind"
+	case slices.ContainsFunc(named, good):
+		return nil, "the GPU has no name, or no table can name the algorithms"
+	case slices.ContainsFunc(named, Sample.Repeated):
+		return nil, "no time has settled"
+	}
+	return nil, fmt.Sprintf("comparing algorithms takes %d undisturbed launches of each", judge.MinLaunches)
 }
 
 // condition holds the fields of a tuning entry other than the size and the element types.
@@ -221,7 +190,7 @@ func (c condition) compare(d condition) int {
 		cmp.Compare(c.ranks, d.ranks), cmp.Compare(c.device, d.device), cmp.Compare(c.sharing, d.sharing))
 }
 
-func entriesOf(samples []Sample) (out []tuning.Entry) {
+func entriesOf(samples []Sample, good func(Sample) bool) (out []tuning.Entry) {
 	byCondition := map[condition]map[dtype.DType][]Sample{}
 	for _, s := range samples {
 		d, err := dtype.Parse(s.DType)
@@ -240,14 +209,15 @@ func entriesOf(samples []Sample) (out []tuning.Entry) {
 		byCondition[c][d] = append(byCondition[c][d], s)
 	}
 	for _, c := range slices.SortedFunc(maps.Keys(byCondition), condition.compare) {
-		for _, group := range c.groupDTypes(byCondition[c]) {
+		for _, group := range c.groupDTypes(byCondition[c], good) {
 			for _, s := range group.spans {
 				choice, err := tuning.ParseChoice(s.algorithm)
 				if err != nil { // an imported row whose algorithm no table can name
 					continue
 				}
 				out = append(out, tuning.Entry{Backend: c.backend, Host: c.host, Op: schedule.AllReduce, Buffers: c.buffers,
-					MinRanks: c.ranks, MaxRanks: c.ranks, DTypes: group.dtypes, MaxBytes: int(s.upTo), Device: c.device,
+					MinRanks: c.ranks, MaxRanks: c.ranks, DTypes: group.dtypes, MinBytes: int(s.from), MaxBytes: int(s.upTo),
+					Device:    c.device,
 					PerDevice: c.sharing, Knobs: c.knobs(),
 					Algorithm:  tuning.Choice{Algorithm: choice.Algorithm, Steps: choice.Steps}.String(),
 					ChunkBytes: choice.ChunkBytes, Blocks: choice.Blocks})
@@ -257,10 +227,10 @@ func entriesOf(samples []Sample) (out []tuning.Entry) {
 	return out
 }
 
-// span is a range of sizes with one algorithm. It begins where the previous one ends.
+// span is a range of sizes in bytes with one algorithm.
 type span struct {
-	algorithm string
-	upTo      int64 // largest size in bytes
+	algorithm  string
+	from, upTo int64
 }
 
 // dtypeGroup is a set of element types with equal spans.
@@ -270,9 +240,9 @@ type dtypeGroup struct {
 }
 
 // groupDTypes combines the element types that have equal spans, so that they share entries.
-func (c condition) groupDTypes(byType map[dtype.DType][]Sample) (groups []dtypeGroup) {
+func (c condition) groupDTypes(byType map[dtype.DType][]Sample, good func(Sample) bool) (groups []dtypeGroup) {
 	for _, d := range dtype.All() {
-		spans := c.spansOf(d, byType[d])
+		spans := c.spansOf(d, byType[d], good)
 		if len(spans) == 0 {
 			continue
 		}
@@ -286,51 +256,74 @@ func (c condition) groupDTypes(byType map[dtype.DType][]Sample) (groups []dtypeG
 	return groups
 }
 
-// spansOf returns the algorithms for one element type in order of size, up to the largest
-// measured size. A tuning table does not distinguish in place from out of place. Calls out
-// of place decide; calls in place count only if no others were measured.
-func (c condition) spansOf(d dtype.DType, samples []Sample) (out []span) {
+// spansOf returns the algorithms for one element type in order of size, from the smallest to the
+// largest size with a good sample. A tuning table does not distinguish in place from out of place.
+// Calls out of place decide; calls in place count only if no others were measured.
+func (c condition) spansOf(d dtype.DType, samples []Sample, good func(Sample) bool) (out []span) {
 	if outOfPlace := lists.Filter(samples, func(s Sample) bool { return !s.InPlace }); len(outOfPlace) > 0 {
 		samples = outOfPlace
 	}
-	times := bySize(samples)
+	all, times := bySize(samples), bySize(lists.Filter(samples, good))
 	var last int64
-	for _, b := range Best(samples) {
+	known := 0 // spans up to the largest size with a good sample
+	for _, bytes := range slices.Sorted(maps.Keys(all)) {
 		previous := ""
 		if len(out) > 0 {
 			previous = out[len(out)-1].algorithm
 		}
-		builtIn := c.table().Choose(c.backend, schedule.AllReduce, c.ranks, d, int(b.Bytes), c.buffers == "symmetric")
-		now := chooseAlgorithm(times[b.Bytes], b.Best, builtIn.Choice().String(), previous)
-		if len(out) > 0 && now == previous {
-			out[len(out)-1].upTo = b.Bytes
-		} else {
-			if len(out) > 0 {
-				out[len(out)-1].upTo = crossing(times, previous, now, last, b.Bytes)
-			}
-			out = append(out, span{now, b.Bytes})
+		builtIn := c.table().Choose(c.backend, schedule.AllReduce, c.ranks, d, int(bytes), c.buffers == "symmetric")
+		today := cmp.Or(all[bytes][Auto].Executed, builtIn.Choice().String())
+		best, compared := fastest(times[bytes])
+		now := today
+		if compared {
+			now = chooseAlgorithm(times[bytes], best, today, previous)
 		}
-		last = b.Bytes
+		switch {
+		case now == "" || !compared && len(out) == 0:
+			continue
+		case len(out) == 0:
+			out = append(out, span{now, bytes, bytes})
+		case now == previous:
+			out[len(out)-1].upTo = bytes
+		default:
+			// A span ends at its last size if the algorithms cannot be compared at the next one.
+			if _, before := fastest(times[last]); before && compared {
+				out[len(out)-1].upTo = crossing(times, previous, now, last, bytes)
+			}
+			out = append(out, span{now, out[len(out)-1].upTo + 1, bytes})
+		}
+		if last = bytes; compared {
+			known = len(out)
+		}
 	}
-	return out
+	return out[:known]
+}
+
+// fastest returns the named algorithm with the shortest time, and whether there is one.
+func fastest(times map[string]Sample) (best Sample, found bool) {
+	for name, s := range times {
+		if name != Auto && name != "" &&
+			(!found || cmp.Or(cmp.Compare(s.TimeUS, best.TimeUS), cmp.Compare(name, best.Algorithm)) < 0) {
+			best, found = s, true
+		}
+	}
+	return best, found
 }
 
 // chooseAlgorithm returns the algorithm for one size. It keeps today's choice, which is
 // the algorithm that auto executed or else the built-in one, unless the best is
 // significantly faster. In that case it prefers the algorithm of the next smaller size
 // (previous) if that one is as good, which keeps the table short.
-func chooseAlgorithm(times map[string]Sample, best, builtIn, previous string) string {
-	today, measured := times[Auto]
-	name := today.Executed
-	if name == "" {
-		name = builtIn
-		today, measured = times[name]
+func chooseAlgorithm(times map[string]Sample, best Sample, today, previous string) string {
+	current, measured := times[Auto]
+	if !measured || current.Executed == "" {
+		current, measured = times[today]
 	}
-	if name != "" && (!measured || !today.Slower(times[best])) {
-		return name
+	if today != "" && (!measured || !current.Slower(best)) {
+		return today
 	}
-	if old, has := times[previous]; has && !old.Slower(times[best]) && (name == "" || today.Slower(old)) {
+	if old, has := times[previous]; has && !old.Slower(best) && (today == "" || current.Slower(old)) {
 		return previous
 	}
-	return best
+	return best.Algorithm
 }

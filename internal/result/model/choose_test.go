@@ -1,7 +1,10 @@
 package model
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // rivalsAt returns samples of two algorithms whose lines cross at 50 kB: one has less latency, the
@@ -23,28 +27,19 @@ func rivalsAt(s Series) []Sample {
 	return slices.Concat(line(small, 5, 10, 0, powers(10, 24), nil), line(large, 9.5, 100, 0, powers(10, 24), nil))
 }
 
-func TestBestAndCrossovers(t *testing.T) {
+// Best names the fastest algorithm at each size.
+func TestBest(t *testing.T) {
 	samples := rivalsAt(series("", 4))
 	auto := series(Auto, 4)
 	samples = append(samples, line(auto, 1, 1000, 0, powers(10, 24), nil)...) // auto is not an algorithm of its own
 	for _, c := range Best(samples) {
-		want, second := "one-stage", "ring"
+		want := "one-stage"
 		if c.Bytes > 50_000 {
-			want, second = second, want
+			want = "ring"
 		}
-		if c.Best != want || c.Second != second || !(c.Margin > 0) {
-			t.Errorf("%d bytes: %+v, want %s before %s", c.Bytes, c, want, second)
+		if c.Best != want {
+			t.Errorf("%d bytes: %+v, want %s", c.Bytes, c, want)
 		}
-	}
-	xs := Crossovers(samples)
-	if len(xs) != 1 || xs[0].From != "one-stage" || xs[0].To != "ring" || xs[0].Bytes < 47_000 || xs[0].Bytes > 53_000 {
-		t.Errorf("crossovers are %+v, want one at 50 kB", xs)
-	}
-	// A lead of one per cent is too small for a crossover.
-	near := slices.Concat(line(series("a", 2), 10, 100, 0, powers(10, 24), nil),
-		line(series("b", 2), 10.05, 101, 0, powers(10, 24), nil))
-	if xs := Crossovers(near); len(xs) != 0 {
-		t.Errorf("switches for one per cent: %+v", xs)
 	}
 }
 
@@ -78,12 +73,11 @@ func measuredHere(rnd *rand.Rand) (samples []Sample) {
 }
 
 func tableOf(t rapid.TB, samples []Sample) *dist.Tuning {
-	text := must.Get(Tuning(samples))(t)
-	table, err := tuning.Parse(text)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	return table
+	dir := must.Get(os.MkdirTemp("", "tuning"))(t)
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "tuning.json")
+	must.Do(t, os.WriteFile(path, must.Get(Tuning(samples, Sample.Comparable))(t), 0o600))
+	return must.Get(tuning.Load(path))(t)
 }
 
 // With the exported table, no measured point is significantly slower than auto was, and no point where
@@ -143,11 +137,43 @@ func TestTuningNeedsProof(t *testing.T) {
 	if got := at(samples); got != "ring" {
 		t.Errorf("with intervals: %s, want ring", got)
 	}
+	once := slices.Clone(samples)
 	for i := range samples {
 		samples[i].LowUS, samples[i].HighUS = 0, 0
+		once[i].Launches = 1
 	}
-	if got := at(samples); got != "two-stage" {
-		t.Errorf("without intervals: %s, want the built-in two-stage", got)
+	for what, samples := range map[string][]Sample{"without intervals": samples, "one launch each": once} {
+		if got := at(samples); got != "two-stage" {
+			t.Errorf("%s: %s, want the built-in two-stage", what, got)
+		}
+		text := string(must.Get(Tuning(samples, Sample.Comparable))(t))
+		if !strings.HasPrefix(text, `{"note": "no entries: `) || !strings.HasSuffix(text, `"entries": []}`+"\n") {
+			t.Errorf("%s: the table is %s", what, text)
+		}
+	}
+}
+
+// A size that cannot be compared keeps today's choice, also between sizes where another algorithm is faster. The
+// table ends at the largest size with a comparison.
+func TestTuningLeavesGaps(t *testing.T) {
+	s := Series{DType: "f32", Backend: "cpu", Ranks: 4, Buffers: "private"}
+	slow, fast := s, s
+	slow.Algorithm, fast.Algorithm = "two-stage", "ring"
+	sizes := powers(16, 20)
+	samples := slices.Concat(line(slow, 50, 1, 0, sizes, nil), line(fast, 9, 100, 0, sizes, nil))
+	for i := range samples {
+		if samples[i].Bytes == 1<<18 || samples[i].Bytes == 1<<20 {
+			samples[i].Launches = 1
+		}
+	}
+	var got []string
+	entries, _ := TuningEntries(samples, Sample.Comparable)
+	for _, e := range entries {
+		got = append(got, fmt.Sprintf("%s from %d to %d", e.Algorithm, e.MinBytes, e.MaxBytes))
+	}
+	want := []string{"ring from 65536 to 131072", "two-stage from 131073 to 262144", "ring from 262145 to 524288"}
+	if !slices.Equal(got, want) {
+		t.Errorf("entries %q, want %q", got, want)
 	}
 }
 
@@ -180,6 +206,7 @@ func TestTuningLeavesTheRest(t *testing.T) {
 		"another type":       {here, "cpu", 4, dtype.BF16, 1 << 20, true},
 		"private buffers":    {here, "cpu", 4, dtype.F32, 1 << 20, false},
 		"beyond the largest": {here, "cpu", 4, dtype.F32, 1 << 30, true},
+		"below the smallest": {here, "cpu", 4, dtype.F32, 512, true},
 	} {
 		got := table.For(tuning.Group{Host: c.host}).Choose(c.backend, schedule.AllReduce, c.ranks, c.d, c.bytes, c.symmetric)
 		want := tuning.Default().Choose(c.backend, schedule.AllReduce, c.ranks, c.d, c.bytes, c.symmetric)
@@ -191,8 +218,9 @@ func TestTuningLeavesTheRest(t *testing.T) {
 		"nothing but auto": line(series(Auto, 2), 1, 1, 0, powers(8, 9), nil),
 		"unknown buffers":  rivalsAt(Series{DType: "f32", Backend: "cpu", Ranks: 4}),
 	} {
-		if _, err := Tuning(samples); err == nil || !strings.Contains(err.Error(), "no named algorithm") {
-			t.Errorf("%s: %v", what, err)
+		if entries, why := TuningEntries(samples, Sample.Comparable); len(entries) > 0 ||
+			!strings.Contains(why, "no named algorithm") {
+			t.Errorf("%s: %v, %s", what, entries, why)
 		}
 	}
 }
@@ -205,7 +233,7 @@ func TestTuningOfGPUs(t *testing.T) {
 		for algorithm, us := range map[string]float64{Auto: 20, "one-stage": 20, "one-stage#4": 10} {
 			s.Algorithm = algorithm
 			m := Sample{Series: s, Bytes: 8192, TimeUS: us, LowUS: 0.99 * us, HighUS: 1.01 * us, Kind: "measured", Samples: 100,
-				Host: here, Device: device, Executed: algorithm}
+				Launches: judge.MinLaunches, Host: here, Device: device, Executed: algorithm}
 			if algorithm == Auto {
 				m.Executed = "one-stage"
 			}
@@ -233,8 +261,9 @@ func TestTuningOfGPUs(t *testing.T) {
 			t.Errorf("%+v: auto takes %s", c, got)
 		}
 	}
-	if text, err := Tuning(times("", 8)); err == nil {
-		t.Errorf("a GPU without a name has a table:\n%s", text)
+	if entries, why := TuningEntries(times("", 8), Sample.Comparable); len(entries) > 0 ||
+		!strings.Contains(why, "the GPU has no name") {
+		t.Errorf("a GPU without a name has a table: %+v, %s", entries, why)
 	}
 }
 
@@ -254,7 +283,7 @@ func TestTuningOnHeldOutSizes(t *testing.T) {
 		sample := func(name, executed string, bytes int64) Sample {
 			v := us(executed, bytes) * (1 + noise/2*(2*rnd.Float64()-1))
 			return Sample{Bytes: bytes, TimeUS: v, LowUS: v * (1 - noise), HighUS: v * (1 + noise), Samples: 40,
-				Kind: "measured", Host: here, Executed: executed,
+				Launches: judge.MinLaunches, Kind: "measured", Host: here, Executed: executed,
 				Series: Series{Algorithm: name, DType: "f32", Backend: "cpu", Ranks: 4,
 					Buffers: "symmetric"}}
 		}

@@ -197,7 +197,7 @@ func fit(series Series, samples []Sample) Curve {
 	c.Segments = lists.Map(segments(points, seriesNoise(samples)), newSegment)
 	switch worst, at := c.WorstErr(); {
 	case worst > fitLimit:
-		c.Fault = fmt.Sprintf("no line fits: off by %.0f %% at %s, because of noise or because too few sizes were measured "+
+		c.Fault = fmt.Sprintf("the line is off by %.0f %% at %s, because of noise or because too few sizes were measured "+
 			"to see where one line ends", 100*worst, sizeText(at))
 	case len(points) == 2:
 		c.Fault = "two sizes only: any two lie on a line"

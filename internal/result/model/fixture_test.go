@@ -6,6 +6,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // powers returns the sizes 2^from to 2^to.
@@ -25,7 +26,7 @@ func line(s Series, alphaUS, betaGBs, noise float64, sizes []int64, rnd *rand.Ra
 			t *= 1 + noise*(2*rnd.Float64()-1)
 		}
 		out = append(out, Sample{Series: s, Bytes: b, TimeUS: t, LowUS: t * (1 - noise), HighUS: t * (1 + noise),
-			Kind: "measured", Samples: 100, Rows: []int{len(out)}})
+			Kind: "measured", Samples: 100, Launches: judge.MinLaunches, Rows: []int{len(out)}})
 	}
 	return out
 }

@@ -66,10 +66,13 @@ type Sample struct {
 	Series
 	Bytes int64
 
-	TimeUS  float64
-	LowUS   float64 // 95 % interval of TimeUS; both are 0 if it is not known
-	HighUS  float64
-	Samples int
+	TimeUS float64
+	// LowUS and HighUS are the 95 % interval of a time from one launch, or the range of several
+	// launches. Both are 0 if it is not known.
+	LowUS    float64
+	HighUS   float64
+	Samples  int
+	Launches int // launches whose times count: the undisturbed ones, or all if all were disturbed
 
 	// Limits holds the least time in microseconds that each named ceiling allows.
 	Limits map[string]float64
@@ -112,13 +115,18 @@ func (s Sample) noise() float64 {
 	return (s.HighUS - s.LowUS) / 2 / s.TimeUS
 }
 
-// interval returns the 95 % interval of the time. Simulated and modelled times are exact. known is
-// false for a measured time without an interval.
+// computed reports whether the time is exact because it was simulated or modelled.
+func (s Sample) computed() bool {
+	return s.Kind == string(journal.Simulated) || s.Kind == string(journal.Modelled)
+}
+
+// interval returns the interval of the time, which is a point if it was computed. known is false for
+// a measured time without an interval.
 func (s Sample) interval() (r judge.Range, known bool) {
 	switch {
 	case s.LowUS > 0 && s.HighUS >= s.LowUS:
 		return judge.Range{Low: s.LowUS, High: s.HighUS}, true
-	case s.Kind == string(journal.Simulated) || s.Kind == string(journal.Modelled):
+	case s.computed():
 		return judge.Range{Low: s.TimeUS, High: s.TimeUS}, true
 	}
 	return judge.Range{}, false
@@ -131,12 +139,28 @@ func (s Sample) Settled() bool {
 	return known && s.Disturbance == "" && journal.Narrow(r.Low, r.High, s.TimeUS)
 }
 
+// Doubtful reports whether the time is known to be unreliable: it was disturbed, or its interval is
+// wide. A time without an interval is not known to be.
+func (s Sample) Doubtful() bool {
+	_, known := s.interval()
+	return s.Disturbance != "" || known && !s.Settled()
+}
+
+// Repeated reports whether the time comes from enough launches to be compared with others. Launches
+// differ by more than the samples of one. Computed times are exact and need none.
+func (s Sample) Repeated() bool { return s.computed() || s.Launches >= judge.MinLaunches }
+
+// Comparable reports whether the time has settled over enough launches.
+func (s Sample) Comparable() bool { return s.Settled() && s.Repeated() }
+
 // Slower reports whether this time is significantly longer than another: by more than minLead, and
-// with intervals that do not overlap. It is false if either has no interval.
+// with intervals that do not overlap. It is false unless both have an interval and enough launches.
+// The ranges of four launches each are disjoint by chance in 2 of 70 cases.
 func (s Sample) Slower(than Sample) bool {
 	r, known := s.interval()
 	other, otherKnown := than.interval()
-	return known && otherKnown && other.Below(r) && s.TimeUS > than.TimeUS*(1+minLead)
+	return known && otherKnown && s.Repeated() && than.Repeated() && other.Below(r) &&
+		s.TimeUS > than.TimeUS*(1+minLead)
 }
 
 // RatioTo returns the interval of this time divided by another. Both must have intervals.
@@ -148,11 +172,15 @@ func (s Sample) RatioTo(than Sample) (low, high float64) {
 
 // TimeOf returns the sample of one point, of any operation, from the rows of its trials.
 func TimeOf(trials []*journal.Row) Sample {
-	return sampleOf(journal.MergeTrials(lists.Map(trials, func(r *journal.Row) journal.Row {
+	s := sampleOf(journal.MergeTrials(lists.Map(trials, func(r *journal.Row) journal.Row {
 		trial := *r
 		trial.Key = "" // merge all rows, even if their keys differ
 		return trial
 	}))[0])
+	for _, r := range journal.Counting(trials) {
+		s.Launches += journal.Launches(r)
+	}
+	return s
 }
 
 // Axes with a field of their own in Series or Sample, metrics, and axis values.

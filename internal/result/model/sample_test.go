@@ -26,12 +26,13 @@ func TestSamplesOf(t *testing.T) {
 	got := SamplesOf(append(rows, failed, other, untimed, swept))
 	want := []Sample{
 		{Series: Series{Algorithm: "ring", DType: "f32", Backend: "cuda", Ranks: 2}, Bytes: 1024, TimeUS: 6, Samples: 10,
-			Traffic: 1024, Kind: "measured", Rows: []int{1, 2}},
+			Traffic: 1024, Kind: "measured", Launches: 2, Rows: []int{1, 2}},
 		{Series: Series{Algorithm: "ring", DType: "f32", Backend: "cuda", Ranks: 2}, Bytes: 4096, TimeUS: 8, Samples: 10,
-			Traffic: 4096, Kind: "measured", Rows: []int{0}},
+			Traffic: 4096, Kind: "measured", Launches: 1, Rows: []int{0}},
 		{Series: Series{Algorithm: "ring", DType: "f32", Backend: "cuda", Ranks: 2, Variant: "epilogue=true NCCL_ALGO=Tree"},
 			Bytes: 1024, TimeUS: 9, Samples: 10, Traffic: 1024,
-			Kind: "measured", Rows: []int{6}, Limits: map[string]float64{"link": 3}, Utilisation: 33, UtilisationOf: "link"},
+			Kind: "measured", Launches: 1, Rows: []int{6}, Limits: map[string]float64{"link": 3}, Utilisation: 33,
+			UtilisationOf: "link"},
 	}
 	for i := range got { // the tests of package journal check the interval of merged trials
 		got[i].LowUS, got[i].HighUS = 0, 0

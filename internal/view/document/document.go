@@ -257,6 +257,14 @@ func parseSpans(s string) []Span {
 
 var citationRE = regexp.MustCompile(`\[([a-z]+-[0-9]+)\]`)
 
+// citation returns the ID of a table cell that holds only an ID in brackets, or "".
+func citation(cell string) string {
+	if m := citationRE.FindStringSubmatch(cell); m != nil && m[0] == cell {
+		return m[1]
+	}
+	return ""
+}
+
 // linkEvidence turns the IDs of sentences in the sections' texts into links. Only IDs with rows
 // become links.
 func linkEvidence(sections []Section, list []Evidence) {

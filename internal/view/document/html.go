@@ -21,7 +21,7 @@ var (
 	pageScript string
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-		"gridClass": gridClass, "statusClass": StatusClass, "dataURL": dataURL, "rest": rest,
+		"gridClass": gridClass, "statusClass": StatusClass, "dataURL": dataURL, "rest": rest, "citation": citation,
 	}).Parse(pageSource))
 )
 

@@ -13,10 +13,19 @@ import (
 	"github.com/kernbench/kernbench/internal/view/document"
 )
 
+// maxEvidence limits the rows that a page lists for one sentence.
+const maxEvidence = 40
+
 // describeEvidence describes the rows behind generated sentences.
 func describeEvidence(list []decl.Evidence, rows []journal.Row) []document.Evidence {
 	return lists.Map(list, func(e decl.Evidence) document.Evidence {
-		return document.Evidence{ID: e.ID, Rows: lists.Map(e.Rows, func(i int) string { return describeRow(&rows[i]) })}
+		shown := e.Rows[:min(len(e.Rows), maxEvidence)]
+		lines := lists.Map(shown, func(i int) string { return describeRow(&rows[i]) })
+		if n := len(e.Rows) - len(shown); n > 0 {
+			lines = append(lines, fmt.Sprintf("and %s, which kernbench report RUN --why %s lists",
+				unit.Plural(n, "more row"), e.ID))
+		}
+		return document.Evidence{ID: e.ID, Rows: lines}
 	})
 }
 
@@ -53,6 +62,11 @@ func Why(in Input, rows []journal.Row, id string) (sentence string, behind []jou
 				sentence = strings.TrimLeft(strings.ReplaceAll(line, "**", ""), "- 0123456789.")
 			}
 		}
+		for _, line := range s.Table {
+			if last := len(line) - 1; last > 0 && line[last] == "["+id+"]" && sentence == "" {
+				sentence = describeLine(s.Table[0], line)
+			}
+		}
 	}
 	if !found && len(ids) == 0 {
 		return "", nil, fmt.Errorf("the report of run %s has no sentences with IDs", in.Run.ID())
@@ -61,4 +75,15 @@ func Why(in Input, rows []journal.Row, id string) (sentence string, behind []jou
 		return "", nil, suggest.Unknown("sentence", id, ids)
 	}
 	return sentence, behind, nil
+}
+
+// describeLine returns a line of a table as text, with the names of its columns.
+func describeLine(head, line []string) string {
+	var parts []string
+	for i, text := range line[:len(line)-1] {
+		if text != "" {
+			parts = append(parts, head[i]+": "+text)
+		}
+	}
+	return strings.Join(parts, "; ") + " " + line[len(line)-1]
 }
