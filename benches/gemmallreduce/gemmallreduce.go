@@ -65,6 +65,7 @@ func Bench() *bench.Bench {
 		bench.Bools(overlapAxis, true),
 		bench.OnlyOn(hostBackends(), bench.Option(threadsOption, bench.KindInt, "0",
 			"threads of each rank; 0 selects its share of the cores")),
+		declareTrace(),
 		bench.Seconds("30", "longest time to sample one point, including its baselines"),
 		bench.Metric("gemm_us", "us", "lower"),
 		bench.Metric("allreduce_us", "us", "lower"),
@@ -77,6 +78,7 @@ func Bench() *bench.Bench {
 		bench.Drop(checkPoint),
 		bench.Refuse(machine.Refuse),
 		bench.Refuse(checkOptions),
+		bench.Refuse(checkTrace),
 		bench.DefaultRanks(machine.Ranks),
 		bench.Backends(dist.Backends(canRun)...),
 		bench.HostMemory("products are computed on CPUs, or by the kernels of backend " + strings.Join(gpuBackends(), ", ")),
@@ -124,6 +126,10 @@ from topology.yaml in the current folder, else it is the built-in one; each SIP 
 rank. Several files add a curve each. Messages move as a whole unless --fabric says
 otherwise: simulating every flit takes twenty times as long and changes the times by less
 than a tenth.
+
+--trace-et PREFIX writes each point as execution traces for the bench workload:
+products and all-reduces with their times alone, scaled by one factor with which the
+step takes time_us.
 
   kernbench run --bench gemm-allreduce --ranks 4 --shape 8192x8192x256 --partitions auto,1,4,16,64
   kernbench run --bench gemm-allreduce --split m,n --overlap true,false

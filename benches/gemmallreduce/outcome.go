@@ -74,10 +74,11 @@ func (b *baselines) finish(ctx context.Context, s *bench.State, plan fused.Plan)
 		}
 	}
 	o, err := b.outcome(ctx, s, plan)
-	if err == nil {
-		o.report(s)
+	if err != nil {
+		return err
 	}
-	return err
+	o.report(s)
+	return writeTrace(s, o)
 }
 
 // outcome gathers the times of all ranks.

@@ -108,7 +108,7 @@ func runSimulated(ctx context.Context, s *bench.State, plan fused.Plan, on accel
 		return err
 	}
 	o.report(s)
-	return nil
+	return writeTrace(s, o)
 }
 
 // simulatedClock advances by the simulated time of each call.
