@@ -108,6 +108,7 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 		"accepted for compatibility with torchrun, but ignored", []string{"c10d", "static"})
 	fl.StringVar(&f.secretFile, "rdzv-secret-file", "",
 		"`FILE` with the secret of the rendezvous (default: the variable "+job.SecretVar+")")
+	fl.BoolVar(&cfg.AllowOtherBuild, "allow-other-build", false, request.OtherBuildHelp)
 	fl.DurationVar(&cfg.JoinTimeout, "join-timeout", rendezvous.DefaultJoinTimeout, "how long to wait for all nodes")
 	fl.DurationVar(&cfg.Heartbeat, "heartbeat", rendezvous.DefaultHeartbeat,
 		"how long a node may be silent, or a rank stopped, before it counts as dead")

@@ -185,7 +185,8 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 	if err := a.usePorts(f.Ports); err != nil {
 		return usage(err)
 	}
-	self := job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: f.Endpoint, SecretFile: f.SecretFile}
+	self := job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: f.Endpoint, SecretFile: f.SecretFile,
+		AllowOtherBuild: f.OtherBuild}
 	of, err := self.Find(f.Launcher)
 	if err != nil {
 		return usage(err)

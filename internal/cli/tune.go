@@ -113,7 +113,7 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 		return usage(err)
 	}
 	self := job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: f.run.Endpoint,
-		SecretFile: f.run.SecretFile}
+		SecretFile: f.run.SecretFile, AllowOtherBuild: f.run.OtherBuild}
 	if of, err := self.Find(f.run.Launcher); err != nil {
 		return usage(err)
 	} else if of != nil {

@@ -43,6 +43,8 @@ type Process struct {
 	Environ    []string
 	Endpoint   string // --rdzv-endpoint
 	SecretFile string // --rdzv-secret-file
+	// AllowOtherBuild is --allow-other-build.
+	AllowOtherBuild bool
 }
 
 // Find returns the job that this process is a rank of, if --launcher says to join it. It returns

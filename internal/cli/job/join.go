@@ -53,7 +53,8 @@ func (p Process) HostConfig(job *jobenv.Job) (rankhost.Config, error) {
 	}
 	cfg := rankhost.Config{
 		Rank: job.Rank, Size: job.Size, LocalRank: job.LocalRank, LocalSize: job.LocalSize,
-		Command: strings.Join(p.Args, " "), JoinTimeout: rendezvous.DefaultJoinTimeout, Name: host, Environ: p.Environ,
+		AllowOtherBuild: p.AllowOtherBuild,
+		Command:         strings.Join(p.Args, " "), JoinTimeout: rendezvous.DefaultJoinTimeout, Name: host, Environ: p.Environ,
 	}
 	endpoint := p.Endpoint
 	if endpoint == "" {

@@ -39,6 +39,7 @@ type Flags struct {
 	Ports      string // A-B
 	Endpoint   string // --rdzv-endpoint
 	SecretFile string
+	OtherBuild bool // --allow-other-build
 	Threads    int
 	Seed       uint64
 	Trials     int
@@ -57,6 +58,9 @@ var Remeasure = 3
 
 // BindHelp describes --bind.
 const BindHelp = "pinning of ranks to cores: auto (an equal share each), core (one per thread), none"
+
+// OtherBuildHelp is the help of --allow-other-build.
+const OtherBuildHelp = "let processes join that run another executable; by default they must be the same file"
 
 // Declare adds the flags, in the order of the help.
 func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
@@ -93,6 +97,7 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 			job.EndpointVar+", or the address that torchrun or srun sets)")
 	fl.StringVar(&f.SecretFile, "rdzv-secret-file", "",
 		"`FILE` with the secret that authenticates the ranks (default: the variable "+job.SecretVar+")")
+	fl.BoolVar(&f.OtherBuild, "allow-other-build", false, OtherBuildHelp)
 	f.Bind = cores.Auto
 	Choice(fl, &f.Bind, "bind", "binding", BindHelp, cores.Binds())
 	fl.IntVar(&f.Threads, "threads-per-rank", 0, "threads of each rank; sets OMP_NUM_THREADS and the like")

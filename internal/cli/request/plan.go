@@ -149,7 +149,7 @@ func (r Run) build(b *bench.Bench, backend string) journal.Inputs {
 		return in
 	}
 	if b.Version == "" || !dist.Describe(backend).Simulated {
-		in["program "+r.Program] = connection.BuildFact().Value
+		in["program "+r.Program] = connection.BuildID()
 	}
 	return in
 }

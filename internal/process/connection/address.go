@@ -2,8 +2,6 @@ package connection
 
 import (
 	"context"
-	"crypto/sha256"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -255,32 +252,6 @@ func (p PortRange) ListenAt(ctx context.Context, host string) (net.Listener, err
 		return nil, err
 	}
 	return p.Listen(bind)
-}
-
-// BuildFact requires that all members run the same build of the program: other builds may speak
-// another protocol or measure differently.
-func BuildFact() Fact {
-	return Fact{Name: "the build of the program", Value: buildID(), Advice: "install the same one on every host"}
-}
-
-var buildID = sync.OnceValue(func() string { return buildIDOf("/proc/self/exe") })
-
-// buildIDOf returns a short hash of the Go linker's build ID, or "" if the file has none.
-func buildIDOf(path string) string {
-	f, err := elf.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	note := f.Section(".note.go.buildid")
-	if note == nil {
-		return ""
-	}
-	data, err := note.Data()
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(data))[:12]
 }
 
 // DescribeInterfaces lists this host's network interfaces and their addresses, for error messages

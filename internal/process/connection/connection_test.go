@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -276,11 +278,21 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// The build ID distinguishes two builds of the program.
+// The build ID distinguishes two builds of the program, and the hash of the executable also two files of one build.
 func TestBuild(t *testing.T) {
 	tool, err := exec.LookPath("go") // another build
-	if other := buildIDOf(tool); err != nil || len(other) != 12 || other == BuildFact().Value {
-		t.Errorf("%s is build %q, this one %q (%v)", tool, other, BuildFact().Value, err)
+	if other := buildIDOf(tool); err != nil || len(other) != 12 || other == BuildID() {
+		t.Errorf("%s is build %q, this one %q (%v)", tool, other, BuildID(), err)
+	}
+	code := must.Get(os.ReadFile("/proc/self/exe"))(t)
+	path := filepath.Join(t.TempDir(), "program")
+	must.Do(t, os.WriteFile(path, code, 0o600))
+	if got := executableHash(path); got != BuildFact().Value {
+		t.Errorf("a copy has %q, this program %q", got, BuildFact().Value)
+	}
+	must.Do(t, os.WriteFile(path, append(code, 0), 0o600))
+	if got := executableHash(path); got == BuildFact().Value || buildIDOf(path) != BuildID() {
+		t.Errorf("a byte more gives %q, as before (build ID %s)", got, buildIDOf(path))
 	}
 	if f := BuildFact(); len(f.Value) != 12 || f.Advice == "" {
 		t.Errorf("%+v", f)

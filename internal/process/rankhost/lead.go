@@ -177,7 +177,7 @@ var _ connection.Coordinator[message] = (*coordinator)(nil)
 
 func newCoordinator(cfg Config) *coordinator {
 	c := &coordinator{
-		group: connection.Group{Noun: "rank", Size: cfg.Size, Facts: cfg.facts(),
+		group: connection.Group{Noun: "rank", Size: cfg.Size, Facts: cfg.requiredFacts(),
 			SilentTicks: int(silenceLimit / connection.Tick)},
 		pause: connection.Pause{Limit: connection.SilenceLimit},
 		where: cfg.meetingPoint(), name: cfg.Name, joinTimeout: cfg.JoinTimeout, gathered: make(chan error, 1),

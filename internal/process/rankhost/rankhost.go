@@ -134,8 +134,10 @@ type Config struct {
 
 	Command     string // the command of this rank; must be the same everywhere
 	JoinTimeout time.Duration
-	Name        string   // of this host, for messages
-	Environ     []string // of this process
+	// AllowOtherBuild lets rank 0 accept ranks that run another executable.
+	AllowOtherBuild bool
+	Name            string   // of this host, for messages
+	Environ         []string // of this process
 
 	self bool // the rank host runs in the leading process
 }
@@ -152,6 +154,15 @@ func (c Config) service() connection.Service {
 
 func (c Config) facts() []connection.Fact {
 	return []connection.Fact{{Name: "the command", Value: c.Command}, connection.BuildFact()}
+}
+
+// requiredFacts are the facts that a rank must match.
+func (c Config) requiredFacts() []connection.Fact {
+	facts := c.facts()
+	if c.AllowOtherBuild {
+		return facts[:len(facts)-1]
+	}
+	return facts
 }
 
 func (c Config) meetingPoint() string {

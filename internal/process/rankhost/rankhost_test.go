@@ -467,3 +467,20 @@ func TestStoppedLeader(t *testing.T) {
 		}
 	}
 }
+
+// Another executable is refused in one sentence, unless it is allowed.
+func TestOtherExecutable(t *testing.T) {
+	for _, allowed := range []bool{false, true} {
+		core := newCoordinator(Config{Size: 2, Ports: []int{1}, Command: "run", AllowOtherBuild: allowed})
+		theirs := Config{Size: 2, Command: "run"}.facts()
+		theirs[len(theirs)-1].Value = "another"
+		refused := core.Receive(2, message{Join: &join{Join: connection.Join{Rank: 1, Size: 2, Facts: theirs}}}, 0)
+		switch {
+		case allowed && len(refused) > 0:
+			t.Errorf("refused although allowed: %+v", refused)
+		case !allowed && (len(refused) != 1 || !strings.Contains(refused[0].Message.Refused,
+			"install the same one on every host, or pass --allow-other-build everywhere")):
+			t.Errorf("%+v", refused)
+		}
+	}
+}

@@ -229,7 +229,7 @@ type report struct {
 func newCoordinator(cfg Config) *coordinator {
 	c := &coordinator{
 		group: connection.Group{Noun: "node", FullAdvice: "another job has this --rdzv-id and port: give each its own",
-			Size: cfg.Nodes, Facts: cfg.facts(), SilentTicks: int(cfg.Heartbeat / tick)},
+			Size: cfg.Nodes, Facts: cfg.requiredFacts(), SilentTicks: int(cfg.Heartbeat / tick)},
 		maxRestarts: cfg.MaxRestarts, joinTicks: int(cfg.JoinTimeout / tick), graceTicks: int(cfg.Grace / tick),
 		nodes: map[int]*node{},
 	}

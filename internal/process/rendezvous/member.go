@@ -46,6 +46,8 @@ type Config struct {
 	Program     []string             // command line of the ranks
 	LocalAddr   string               // where other nodes reach this one; "" to detect it
 	Ports       connection.PortRange // for the ranks to listen on
+	// AllowOtherBuild lets the host accept nodes that run another executable.
+	AllowOtherBuild bool
 }
 
 // service describes the connection between nodes.
@@ -56,14 +58,26 @@ func (c Config) service() connection.Service {
 // facts are the values that all nodes must agree on. Every node sends its own, so that a command
 // that differs is detected.
 func (c Config) facts() []connection.Fact {
-	return []connection.Fact{
+	facts := []connection.Fact{
 		{Name: "--rdzv-id", Value: c.ID, Advice: "give each job its own --rdzv-id and port"},
 		{Name: "--nnodes", Value: strconv.Itoa(c.Nodes)},
 		{Name: "--nproc-per-node", Value: strconv.Itoa(c.Procs)},
 		{Name: "--max-restarts", Value: strconv.Itoa(c.MaxRestarts)},
 		{Name: "the program", Value: strings.Join(c.Program, " ")},
-		connection.BuildFact(),
 	}
+	if c.Nodes == 1 { // no one to compare with
+		return facts
+	}
+	return append(facts, connection.BuildFact())
+}
+
+// requiredFacts are the facts that a node must match.
+func (c Config) requiredFacts() []connection.Fact {
+	facts := c.facts()
+	if c.AllowOtherBuild && c.Nodes > 1 {
+		return facts[:len(facts)-1]
+	}
+	return facts
 }
 
 func (c Config) join(addr string) join {

@@ -1,0 +1,62 @@
+package connection
+
+import (
+	"crypto/sha256"
+	"debug/elf"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"sync"
+)
+
+// BuildFact requires that all members run the same executable: other ones may speak another protocol
+// or measure differently.
+func BuildFact() Fact {
+	return Fact{Name: "the build of the program", Value: executable(),
+		Advice: "install the same one on every host, or pass --allow-other-build everywhere"}
+}
+
+// BuildID returns a short hash of the Go linker's build ID of this program, or "" if it has none.
+func BuildID() string { return buildID() }
+
+var (
+	buildID    = sync.OnceValue(func() string { return buildIDOf("/proc/self/exe") })
+	executable = sync.OnceValue(func() string { return executableHash("/proc/self/exe") })
+)
+
+// executableHash returns a short hash of an executable's build ID, size and content. It detects
+// accidents, not attacks, so the content is summed by CRC-32C, which processors compute at the speed of
+// memory: 13 ms for 45 MB, against 94 ms for SHA-256.
+func executableHash(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	// Without the wrappers io.CopyBuffer would ignore the buffer.
+	size, err := io.CopyBuffer(struct{ io.Writer }{sum}, struct{ io.Reader }{f}, make([]byte, 1<<18))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, buildIDOf(path), size, sum.Sum32())))[:12]
+}
+
+// buildIDOf returns a short hash of the Go linker's build ID, or "" if the file has none.
+func buildIDOf(path string) string {
+	f, err := elf.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	note := f.Section(".note.go.buildid")
+	if note == nil {
+		return ""
+	}
+	data, err := note.Data()
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(data))[:12]
+}
