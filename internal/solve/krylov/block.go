@@ -94,19 +94,6 @@ func (k *Block) enter(p Phase) {
 	}
 }
 
-// stride returns the number of rows that a pass works on at a time. It is a multiple of 8, as the kernels need it.
-func (k *Block) stride() int { return max(8, blockValues/max(1, k.width)&^7) }
-
-// each calls fn for a few rows at a time.
-func (k *Block) each(r sparse.Range, fn func(lo, hi int)) {
-	for step := k.stride(); r.Lo < r.Hi; r.Lo += step {
-		fn(r.Lo, min(r.Lo+step, r.Hi))
-	}
-}
-
-// everyRow is the range of all rows.
-func (k *Block) everyRow() sparse.Range { return sparse.Range{Lo: 0, Hi: k.rows} }
-
 // count adds the traffic of passes over columns of block vectors, and some operations per row.
 func (k *Block) count(columns, flops int) {
 	k.bytes += 8 * float64(k.rows) * float64(columns)
@@ -173,50 +160,21 @@ func (k *Block) transform(rows []float64, by denseMatrix, count int) {
 	copy(rows, to)
 }
 
-// product runs update on all rows and multiply on all rows, a block behind. Ghosts of v are in flight while it works on
-// the interior rows.
+// product runs update on all rows and multiply on all rows, a block behind, while the ghosts of v are in flight.
 func (k *Block) product(update, multiply func(lo, hi int), v []float64, width int, halo BlockHalo) error {
-	for _, r := range k.boundary {
-		k.each(r, update)
-	}
-	k.enter(HaloPack)
-	if err := halo.StartBlock(v, width); err != nil {
-		return err
-	}
-	in, next := 0, 0
-	follow := func(limit int) { // a row can be multiplied once v is final up to the reach of the matrix
-		for ; in < len(k.interior); in++ {
-			r := k.interior[in]
-			next = max(next, r.Lo)
-			if end := min(r.Hi, limit&^7); next < end {
-				k.each(sparse.Range{Lo: next, Hi: end}, multiply)
-				next = end
-			}
-			if limit >= r.Hi && next < r.Hi {
-				k.each(sparse.Range{Lo: next, Hi: r.Hi}, multiply)
-				next = r.Hi
-			}
-			if next < r.Hi {
-				return
-			}
-		}
-	}
-	for _, r := range k.interior {
-		k.each(r, func(lo, hi int) {
-			update(lo, hi)
-			follow(hi - k.matrix.Reach())
-		})
-	}
-	follow(k.rows)
-	k.enter(HaloWait)
-	if err := halo.FinishBlock(v, width); err != nil {
-		return err
-	}
-	for _, r := range k.boundary {
-		k.each(r, multiply)
-	}
-	return nil
+	return k.pass().Product(update, multiply, func() error { return halo.StartBlock(v, width) },
+		func() error { return halo.FinishBlock(v, width) })
 }
+
+// pass returns the order in which passes work. They work on blocks of rows whose number is a multiple of 8, as the
+// kernels need it.
+func (k *Block) pass() Pass {
+	return Pass{Interior: k.interior, Boundary: k.boundary, Rows: k.rows, Reach: k.matrix.Reach(),
+		Step: max(8, blockValues/k.columns&^7), Trace: k.Trace}
+}
+
+// each calls fn for a few rows at a time, in order.
+func (k *Block) each(fn func(lo, hi int)) { k.pass().Each(sparse.Range{Lo: 0, Hi: k.rows}, fn) }
 
 // reduce shortens the residuals: w = w*e - q*alpha. It returns this rank's parts of w'w and of w'M w.
 func (k *Block) reduce(e, alpha denseMatrix) (squares, products denseMatrix, err error) {
@@ -246,7 +204,7 @@ func (k *Block) measure(update func(lo, hi int)) (squares, products denseMatrix,
 			sparse.Gram(products.at, w, k.source(lo, hi), hi-lo, n, n, true)
 		}
 	}
-	k.each(k.everyRow(), func(lo, hi int) {
+	k.each(func(lo, hi int) {
 		k.enter(Updates)
 		update(lo, hi)
 		if k.operator == nil {
@@ -258,7 +216,7 @@ func (k *Block) measure(update func(lo, hi int)) (squares, products denseMatrix,
 		if err := k.precondition(); err != nil {
 			return squares, products, err
 		}
-		k.each(k.everyRow(), take)
+		k.each(take)
 		k.count(2*n, 2*n*n)
 	}
 	k.countPreconditioner()
@@ -298,7 +256,7 @@ func (k *Block) move(by denseMatrix, active int) {
 		return
 	}
 	n := k.width
-	k.each(k.everyRow(), func(lo, hi int) {
+	k.each(func(lo, hi int) {
 		k.enter(Updates)
 		sparse.Combine(k.x[lo*k.columns:hi*k.columns], k.p[lo*n:hi*n], by.at, hi-lo, n, k.columns, active, true)
 	})
@@ -312,7 +270,7 @@ func (k *Block) rebase(e, f denseMatrix) {
 		if v == nil || by.rows == 0 {
 			return
 		}
-		k.each(k.everyRow(), func(lo, hi int) { // rows move towards the start, so no row is overwritten before it is read
+		k.each(func(lo, hi int) { // rows move towards the start, so no row is overwritten before it is read
 			to := k.scratch[:(hi-lo)*by.cols]
 			sparse.Combine(to, v[lo*n:hi*n], by.at, hi-lo, n, by.cols, by.cols, false)
 			copy(v[lo*by.cols:], to)
@@ -374,7 +332,7 @@ func (k *Block) residuals(zero bool, halo BlockHalo) (squares []float64, err err
 	}
 	k.count(2*n, 2*n)
 	if zero {
-		k.each(k.everyRow(), subtract)
+		k.each(subtract)
 		return squares, nil
 	}
 	k.count(n, n)

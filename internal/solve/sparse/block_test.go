@@ -22,7 +22,7 @@ func TestBlockProduct(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows, cols := drawRows(t)
 		width := rapid.SampledFrom([]int{1, 2, 4, 7, 8, 9, 16, 19, 64}).Draw(t, "width")
-		format := rapid.SampledFrom([]Format{Compressed, Plain, Single}).Draw(t, "format")
+		format := rapid.SampledFrom([]Format{Compressed, Plain, Single, PlainSingle}).Draw(t, "format")
 		m := build(t, rows, cols, format)
 		x := blockOf(5, cols, width)
 		lo := rapid.IntRange(0, len(rows)).Draw(t, "lo")
@@ -104,5 +104,46 @@ func TestBlockKernels(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// Products and vector operations in single precision have the bits of a plain loop, in every storage form.
+func TestSinglePrecision(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows, cols := drawRows(t)
+		format := rapid.SampledFrom([]Format{Single, PlainSingle, Compressed}).Draw(t, "format")
+		m := build(t, rows, cols, format)
+		x := make([]float32, cols)
+		for i := range x {
+			x[i] = float32(Noise(5, i))
+		}
+		lo := rapid.IntRange(0, len(rows)).Draw(t, "lo")
+		hi := rapid.IntRange(lo, len(rows)).Draw(t, "hi")
+		bothKernels(func(kernels string) {
+			got := make([]float32, hi-lo)
+			m.Product32(got, x, lo, hi)
+			for i, v := range got {
+				want := minusZero32
+				for k, c := range rows[lo+i].Cols {
+					want += float32(float32(rows[lo+i].Vals[k]) * x[c])
+				}
+				if math.Float32bits(v) != math.Float32bits(want) {
+					t.Fatalf("%s, %v: row %d is %v, want %v", kernels, format, lo+i, v, want)
+				}
+			}
+			a, b := x[lo:hi], x[len(x)-(hi-lo):]
+			sum, product, dot := make([]float32, hi-lo), make([]float32, hi-lo), 0.0
+			Axpby32(sum, 0.3, a, -2, b)
+			Times32(product, a, b)
+			for i := range a {
+				dot += float64(a[i]) * float64(b[i])
+				if sum[i] != float32(0.3*a[i])+float32(-2*b[i]) || product[i] != a[i]*b[i] {
+					t.Fatalf("%s: element %d is %v and %v", kernels, i, sum[i], product[i])
+				}
+			}
+			if got := Dot32(a, b); math.Abs(got-dot) > 1e-13*float64(len(a)+1) {
+				t.Fatalf("%s: a scalar product of %v, want %v", kernels, got, dot)
+			}
+		})
 	})
 }

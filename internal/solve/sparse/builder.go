@@ -15,11 +15,12 @@ const (
 	Compressed Format = iota // the smallest exact form
 	Plain                    // every value in 64 bits, every column in 32 bits
 	Single                   // values rounded to single precision, then the smallest form
+	PlainSingle              // every value rounded to 32 bits, every column in 32 bits
 )
 
 // String returns the name of the format in records.
 func (f Format) String() string {
-	return [...]string{"compressed", "plain", "single"}[f]
+	return [...]string{"compressed", "plain", "single", "plain-single"}[f]
 }
 
 const (
@@ -82,7 +83,7 @@ func (b *Builder) endRow(vals []float64) {
 	}
 	at := len(b.vals)
 	b.vals = append(b.vals, vals...)
-	if b.format == Single {
+	if b.format == Single || b.format == PlainSingle {
 		for i, v := range b.vals[at:] {
 			b.vals[at+i] = float64(float32(v))
 		}
@@ -173,7 +174,7 @@ func (b *Builder) Done() *Matrix {
 // flush stores the rows of the chunk as runs: first the long stretches with equal offsets, then the gaps between them.
 func (b *Builder) flush() {
 	n := len(b.ptr) - 1
-	if b.format == Plain {
+	if b.format == Plain || b.format == PlainSingle {
 		b.addScattered(0, n)
 	} else {
 		gap := 0

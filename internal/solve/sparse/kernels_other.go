@@ -48,3 +48,11 @@ func (v *varying) panel(dst, x []float64, width, cols, lo, hi, base int) {
 func (c *scattered) panel(dst, x []float64, width, cols, s, n, row int) {
 	panic("sparse: this architecture has no kernel for panels")
 }
+
+func fastAxpby32(_ []float32, _ float32, _ []float32, _ float32, _ []float32) bool { return false }
+func fastTimes32(_, _, _ []float32) bool                                           { return false }
+func fastDot32(_, _ []float32) (float64, bool)                                     { return 0, false }
+
+func (c *constant) fastRows32(_, _ []float32, _, _ int) bool       { return false }
+func (v *varying) fastRows32(_, _ []float32, _, _, _ int) bool     { return false }
+func (c *scattered) fastSlices32(_, _ []float32, _, _, _ int) bool { return false }

@@ -28,6 +28,7 @@ type run struct {
 // overlaps x.
 type form interface {
 	rows(dst, x []float64, lo, hi, base int)
+	rows32(dst, x []float32, lo, hi, base int)       // the same in single precision
 	block(dst, x []float64, width, lo, hi, base int) // the same for block vectors
 	row(to *CSR, i, base int)                        // appends the entries of row i
 	bytes() int
@@ -250,7 +251,11 @@ func (b *Builder) addScattered(lo, hi int) {
 	c.starts = append(c.starts, start{uint32(len(vals)), uint32(len(c.masks))})
 	c.masks = append(c.masks, 0) // the kernels take the address of a mask even if no row has an entry
 	c.wide, c.vals64 = wide[:size+pad], vals[:size+pad]
-	if b.format != Plain {
+	switch b.format {
+	case Plain:
+	case PlainSingle:
+		c.vals32, c.vals64 = to32(c.vals64), nil
+	default:
 		c.narrowColumns(b.first + lo)
 		c.narrowValues(size)
 	}

@@ -1,0 +1,313 @@
+// Package refine solves a system by conjugate gradients in lower precision, to the accuracy of double precision. It is
+// the mixed-precision method with reliable updates of Clark et al. ("Solving lattice QCD systems of equations using
+// mixed precision solvers on GPUs", 2010), after Sleijpen and van der Vorst (1996): whenever the residual has become ten
+// times smaller, it is computed again in double precision with the original matrix, and the iteration goes on
+// from there. It keeps its search direction, so it takes about as many iterations as in double precision; restarting at each
+// such point takes a quarter more.
+package refine
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
+	"github.com/kernbench/kernbench/internal/solve/profile"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/solve"
+)
+
+// The precisions of a solve.
+const (
+	Double       = "f64"
+	SingleMatrix = "f32-matrix" // matrix values in single precision, arithmetic in double
+	Single       = "f32"        // matrix and vectors of the iteration in single precision
+)
+
+// Precisions lists the precisions.
+func Precisions() []string { return []string{Double, SingleMatrix, Single} }
+
+// Method is the method that exists in lower precision.
+const Method = "cg"
+
+const (
+	// reliable is the factor by which the residual falls between two updates in double precision.
+	reliable = 0.1
+	// stalled is the least factor by which the true residual must fall between two updates.
+	stalled = 0.9
+	// maxStalls is the number of updates without progress that ends a solve.
+	maxStalls = 3
+)
+
+// iteration is a conjugate gradient iteration in some precision.
+type iteration interface {
+	start(residual []float64, scale float64, first bool)
+	descend(alpha, beta float64, start, finish func() error) (float64, error)
+	reduce(alpha float64) (rr, rz float64)
+	addTo(x []float64, scale, alpha float64)
+	memory() int
+	traffic() float64
+	flops() float64
+}
+
+// System is one rank's part of a system whose inner iterations are in lower precision. All ranks make the same calls.
+type System struct {
+	Updates int           // number of residuals that the last solve computed in double precision
+	Timed   profile.Timed // the last solve
+
+	sys           *solve.System
+	parts         *profile.Internals
+	inner         iteration
+	start, finish func() error // of the exchange of the direction's ghosts
+	trace         func(enter func(krylov.Phase))
+	matrix        *sparse.Matrix
+	residual      []float64 // with ghosts
+}
+
+// New prepares the solves of a system in lower precision. plain stores every value and every column of the matrix.
+func New(sys *solve.System, precision string, plain bool) (*System, error) {
+	n := sys.Internals()
+	inverse, diagonal := n.Applied.(krylov.Diagonal)
+	if n.Applied != nil && !diagonal {
+		return nil, &solve.Refusal{Reason: fmt.Errorf("precision %s has the preconditioners none and jacobi, and regular "+
+			"matrices", precision)}
+	}
+	format := sparse.Single
+	if plain {
+		format = sparse.PlainSingle
+	}
+	m, err := n.Matrix.Unpack().Matrix(n.Matrix.Columns(), format)
+	if err != nil {
+		return nil, err
+	}
+	s := &System{sys: sys, parts: n, matrix: m, residual: make([]float64, m.Columns())}
+	switch precision {
+	case SingleMatrix:
+		v := newVectors(doubles, m, n.Plan, inverse)
+		s.inner, s.trace = v, v.traced
+		s.start = func() error { return n.Halo.Start(v.p) }
+		s.finish = func() error { return n.Halo.Finish(v.p) }
+	case Single:
+		v := newVectors(singles, m, n.Plan, inverse)
+		s.inner, s.trace = v, v.traced
+		s.start = func() error { return startSingle(n, v.p, s.residual) }
+		s.finish = func() error { return finishSingle(n, v.p, s.residual) }
+	default:
+		return nil, suggest.Unknown("precision", precision, []string{SingleMatrix, Single})
+	}
+	return s, nil
+}
+
+// startSingle starts to send the values that other ranks need. The messages carry doubles, from a buffer.
+func startSingle(n *profile.Internals, v []float32, buffer []float64) error {
+	for i := range n.Plan.Peers {
+		for _, r := range n.Plan.Peers[i].Send {
+			for k := r.Lo; k < r.Hi; k++ {
+				buffer[k] = float64(v[k])
+			}
+		}
+	}
+	return n.Halo.Start(buffer)
+}
+
+// finishSingle receives the ghosts.
+func finishSingle(n *profile.Internals, v []float32, buffer []float64) error {
+	if err := n.Halo.Finish(buffer); err != nil {
+		return err
+	}
+	for k := n.Plan.Owned; k < len(v); k++ {
+		v[k] = float32(buffer[k])
+	}
+	return nil
+}
+
+// traced makes the iteration report its phases.
+func (v *vectors[T]) traced(enter func(krylov.Phase)) { v.enter, v.pass.Trace = enter, enter }
+
+// Solve solves the system once, starting from zero. A limit above 0 replaces a larger iteration limit.
+func (s *System) Solve(limit int) (solve.Outcome, error) {
+	end := s.parts.Columns.Count()
+	result, err := s.iterate(s.parts.Columns.Config(limit), s.parts.Sums.Sum)
+	if err != nil {
+		return solve.Outcome{}, err
+	}
+	s.Timed = end()
+	out := solve.Outcome{Result: result, Seconds: s.Timed.Total, TrueResidual: math.NaN()}
+	stop := s.parts.Columns.StopAfter
+	out.Stopped = stop > 0 && out.Status == krylov.TooManyIterations && out.Iterations == stop
+	return out, nil
+}
+
+// Check recomputes the residual from the problem. See solve.System.Check.
+func (s *System) Check() (float64, error) { return s.sys.Check() }
+
+// LastSolve returns the parts of the last solve on this rank.
+func (s *System) LastSolve() profile.Timed { return s.Timed }
+
+// Bytes returns the memory of the matrix and the vectors in lower precision.
+func (s *System) Bytes() int { return s.inner.memory() }
+
+// MatrixBytes returns the memory of the matrix in lower precision.
+func (s *System) MatrixBytes() int { return s.matrix.Bytes() }
+
+// run is the state of a running solve.
+type run struct {
+	*System
+	sum    func(local []float64) ([]float64, error)
+	core   krylov.Core
+	x, b   []float64
+	scale  float64 // the iteration works with the residual divided by the norm of b
+	last   float64 // true residual of the last update
+	stalls int
+}
+
+// iterate solves with the reductions of sum.
+func (s *System) iterate(cfg krylov.Config, sum func([]float64) ([]float64, error)) (krylov.Result, error) {
+	r := &run{System: s, sum: sum, core: krylov.Core{Config: cfg}, x: s.parts.Engine.Vector(krylov.X),
+		b: s.parts.Engine.Vector(krylov.B)}
+	s.Updates = 0
+	clear(r.x)
+	square, err := r.add(sparse.Dot(r.b, r.b))
+	if err != nil {
+		return r.core.Result, err
+	}
+	if r.core.Began(square[0]) {
+		return r.core.Result, nil
+	}
+	r.scale, r.last = 1/r.core.Norm, r.core.Norm
+	s.inner.start(r.b, r.scale, true)
+	err = r.loop()
+	return r.core.Result, err
+}
+
+// add adds up over the ranks.
+func (r *run) add(local ...float64) ([]float64, error) {
+	r.core.Result.Reductions++
+	sums, err := r.sum(local)
+	for _, v := range sums {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			r.core.Breakdown("a scalar product is not finite")
+		}
+	}
+	return sums, err
+}
+
+// loop makes iterations until the solve ends.
+func (r *run) loop() error {
+	rr, rz := r.inner.reduce(0)
+	sums, err := r.add(rr, rz)
+	if err != nil {
+		return err
+	}
+	rz = sums[1]
+	alpha, beta, largest := 0.0, 0.0, r.core.Norm
+	result := &r.core.Result
+	for result.Status == krylov.Running {
+		result.Products++
+		pq, err := r.inner.descend(alpha, beta, r.start, r.finish)
+		if err != nil {
+			return err
+		}
+		if sums, err = r.add(pq); err != nil || result.Status != krylov.Running {
+			return err
+		}
+		if sums[0] <= 0 {
+			r.core.Breakdown("the matrix is not positive definite, at least in single precision")
+			return nil
+		}
+		alpha = rz / sums[0]
+		rr, local := r.inner.reduce(alpha)
+		if sums, err = r.add(rr, local); err != nil || result.Status != krylov.Running {
+			return err
+		}
+		norm, next := math.Sqrt(sums[0])*r.core.Norm, sums[1]
+		over := r.core.Iterated(norm)
+		if over || norm < reliable*largest {
+			if err := r.update(alpha); err != nil || result.Status != krylov.Running {
+				return err
+			}
+			alpha, largest = 0, r.last
+			rr, local := r.inner.reduce(0)
+			if sums, err = r.add(rr, local); err != nil {
+				return err
+			}
+			next = sums[1]
+		}
+		largest = max(largest, norm)
+		if r.stalls > 0 {
+			beta = 0 // a new direction
+		} else {
+			beta = next / rz
+		}
+		rz = next
+	}
+	return nil
+}
+
+// update adds the steps so far to the solution, and computes its residual in double precision.
+func (r *run) update(alpha float64) error {
+	r.Updates++
+	r.core.Result.Products++
+	r.inner.addTo(r.x, r.core.Norm, alpha)
+	if err := r.parts.Multiply(r.residual, r.parts.Engine.Padded(krylov.X)); err != nil {
+		return err
+	}
+	own := r.residual[:len(r.b)]
+	sparse.Axpby(own, 1, r.b, -1, own)
+	sums, err := r.add(sparse.Dot(own, own))
+	if err != nil {
+		return err
+	}
+	stopped := r.core.Result.Status == krylov.TooManyIterations
+	norm := math.Sqrt(sums[0])
+	if r.core.Corrected(norm); r.core.Result.Status != krylov.Running || stopped {
+		return nil
+	}
+	if r.stalls++; norm <= stalled*r.last {
+		r.stalls = 0
+	}
+	if r.stalls > maxStalls {
+		r.core.Breakdown(fmt.Sprintf("lower precision no longer improves the residual of %.3g: use f64", norm/r.core.Norm))
+	}
+	r.last = norm
+	r.inner.start(own, r.scale, false)
+	return nil
+}
+
+// Alone makes at most limit iterations on the rows of this rank as if there were no other ranks, and returns the
+// seconds of one. See profile.Internals.Alone.
+func (s *System) Alone(limit int) (float64, error) {
+	start, finish := s.start, s.finish
+	s.start, s.finish = func() error { return nil }, func() error { return nil }
+	defer func() { s.start, s.finish = start, finish }()
+	s.inner.start(s.parts.Engine.Vector(krylov.B), 1, true)
+	began := s.parts.Clock.Now()
+	for range limit {
+		if _, err := s.inner.descend(1e-9, 1e-9, s.start, s.finish); err != nil {
+			return 0, err
+		}
+		s.inner.reduce(1e-9)
+	}
+	return float64(s.parts.Clock.Now()-began) / 1e12 / float64(limit), nil
+}
+
+// Trace solves for at most limit iterations and times every phase.
+func (s *System) Trace(limit int) (profile.Profile, error) {
+	watch := profile.NewStopwatch(s.parts.Clock)
+	s.trace(watch.Enter)
+	defer s.trace(func(krylov.Phase) {})
+	result, err := s.iterate(s.parts.Columns.Config(limit), func(local []float64) ([]float64, error) {
+		watch.Enter(krylov.AllReduce)
+		defer watch.Enter(krylov.Other)
+		return s.parts.Sums.Sum(local)
+	})
+	if err != nil {
+		return profile.Profile{}, err
+	}
+	watch.Enter(krylov.Other)
+	iterations, updates := float64(result.Iterations), float64(s.Updates)
+	n := s.parts
+	correction := float64(n.Matrix.Bytes()) + 8*7*float64(n.Plan.Owned) // x twice, b, the product, the residual three times
+	return profile.Profile{Iterations: result.Iterations, Seconds: watch.Seconds(),
+		Bytes: iterations*s.inner.traffic() + updates*correction, Flops: iterations * s.inner.flops()}, nil
+}

@@ -1,0 +1,111 @@
+package refine
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	_ "github.com/kernbench/kernbench/dist/cpu"
+	"github.com/kernbench/kernbench/dist/disttest"
+	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/solve"
+)
+
+// onRanks sets up a system on some ranks, which are goroutines, and calls fn on each.
+func onRanks(t *testing.T, ranks int, spec solve.Spec, fn func(sys *solve.System) error) {
+	t.Helper()
+	if spec.RHS == nil {
+		spec.RHS = func(row int) float64 { return sparse.Noise(3, row) }
+	}
+	for r, err := range disttest.Ranks(ranks, dist.Config{Backend: "cpu", Timeout: 2 * time.Minute},
+		func(g *dist.Group) error {
+			sys, err := solve.New(g, spec)
+			if err != nil {
+				return err
+			}
+			return fn(sys)
+		}) {
+		if err != nil {
+			t.Errorf("rank %d of %d: %v", r, ranks, err)
+		}
+	}
+}
+
+// Solves in lower precision pass the gate of double precision, and take about as many iterations, even if the matrix
+// cannot be represented in single precision and if the right-hand side is tiny.
+func TestAccuracy(t *testing.T) {
+	for _, c := range []struct {
+		kind, precond string
+		rows, ranks   int
+		rtol, size    float64
+	}{
+		{"poisson", "", 10000, 1, 1e-8, 1}, {"poisson", "jacobi", 2500, 3, 1e-12, 1e-30}, {"variable", "jacobi", 2500, 2, 1e-10, 1},
+		{"mesh", "", 1000, 4, 1e-9, 1e20},
+	} {
+		spec := solve.Spec{Problem: must.Get(solve.NewProblem(c.kind, solve.Params{Rows: c.rows}))(t),
+			Preconditioner: c.precond, RTol: c.rtol, RHS: func(row int) float64 { return c.size * sparse.Noise(3, row) }}
+		for _, precision := range []string{SingleMatrix, Single} {
+			onRanks(t, c.ranks, spec, func(sys *solve.System) error {
+				double, err := sys.Solve(0)
+				if err != nil {
+					return err
+				}
+				s, err := New(sys, precision, c.kind == "mesh")
+				if err != nil {
+					return err
+				}
+				out, err := s.Solve(0)
+				if err != nil {
+					return err
+				}
+				if out.TrueResidual, err = s.Check(); err != nil {
+					return err
+				}
+				if out.Iterations > double.Iterations*13/10+10 || s.Updates < 2 {
+					t.Errorf("%s, %s: %d iterations and %d updates, f64 takes %d", c.kind, precision, out.Iterations, s.Updates,
+						double.Iterations)
+				}
+				return out.Gate(c.rtol)
+			})
+		}
+	}
+}
+
+// The residual in double precision finds a matrix that was stored wrong: the solve ends without a solution, and says so.
+func TestWrongMatrixIsFound(t *testing.T) {
+	spec := solve.Spec{Problem: must.Get(solve.NewProblem("poisson", solve.Params{Rows: 400}))(t), RTol: 1e-8}
+	onRanks(t, 1, spec, func(sys *solve.System) error {
+		s, err := New(sys, Single, true)
+		if err != nil {
+			return err
+		}
+		wrong := must.Get(solve.NewProblem("anisotropic", solve.Params{Rows: 400}))(t)
+		s.inner.(*vectors[float32]).matrix = must.Get(sys.Internals().Plan.Matrix(wrong, sparse.PlainSingle))(t)
+		out, err := s.Solve(300)
+		if err != nil {
+			return err
+		}
+		if out.TrueResidual, err = s.Check(); err != nil {
+			return err
+		}
+		if err := out.Gate(1e-8); err == nil || !strings.Contains(err.Error(), "did not converge") {
+			t.Errorf("a wrong matrix passes: %v after %d iterations", err, out.Iterations)
+		}
+		return nil
+	})
+}
+
+// Preconditioners without a form in lower precision are refused.
+func TestRefusal(t *testing.T) {
+	spec := solve.Spec{Problem: must.Get(solve.NewProblem("poisson", solve.Params{Rows: 400}))(t), RTol: 1e-8,
+		Preconditioner: "amg"}
+	onRanks(t, 1, spec, func(sys *solve.System) error {
+		if _, err := New(sys, Single, true); err == nil || !errors.As(err, new(*solve.Refusal)) {
+			t.Errorf("amg is accepted: %v", err)
+		}
+		return nil
+	})
+}
