@@ -94,8 +94,11 @@ func body(ctx context.Context, s *bench.State) error {
 		return err
 	}
 	reportNullSpace(s, sys)
-	if b.columns > 1 {
-		return columnsBody(ctx, s, spec, made, b, memory)
+	if v, err := variantOf(s, spec, made, b); v != nil || err != nil {
+		if err != nil {
+			return err
+		}
+		return variantBody(ctx, s, spec, made, v, memory)
 	}
 	s.Phase("warm-up")
 	if _, err := sys.Solve(max(warmup, spec.Restart)); err != nil {

@@ -1,7 +1,6 @@
 package solvescaling
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/solve/block"
 	"github.com/kernbench/kernbench/internal/solve/device"
-	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -84,58 +82,22 @@ func checkColumns(p point.Point) error {
 	return nil
 }
 
-// columnsBody is the rest of the body for several right-hand sides, after the set-up.
-func columnsBody(ctx context.Context, s *bench.State, spec solve.Spec, made *solve.System, b rhs,
-	memory *memory) error {
+// columnsVariant returns the block solves of a system with several right-hand sides.
+func columnsVariant(s *bench.State, spec solve.Spec, made *solve.System, b rhs) (*variant, error) {
 	switch {
 	case spec.Method != block.Method: // a file decides the number of columns after the plan
-		return bench.Skip("%s has no block form, so it cannot solve for %d right-hand sides: use --%s %s", spec.Method,
+		return nil, bench.Skip("%s has no block form, so it cannot solve for %d right-hand sides: use --%s %s", spec.Method,
 			b.columns, methodAxis, block.Method)
 	case s.Bool(adjointOption):
-		return bench.Skip("--%s checks the gradients of one right-hand side, not of %d", adjointOption, b.columns)
+		return nil, bench.Skip("--%s checks the gradients of one right-hand side, not of %d", adjointOption, b.columns)
 	}
 	sys, err := block.New(made, b.columns, b.at)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	n := made.Internals()
-	s.Phase("warm-up")
-	if _, err := sys.Solve(warmup); err != nil {
-		return err
-	}
-	grown := memory.grown()
-	triad := newTriad(s.Int(repeatOption))
-	out, times, err := timeSolves(ctx, s, sys, made.Size, triad)
-	if err != nil {
-		return err
-	}
-	gate := sys.Gate(out, spec.RTol)
-	reportColumns(s, sys)
-	if err := writeColumns(ctx, s, spec, made, sys, gate); err != nil {
-		return err
-	}
-	bytes := n.Matrix.Bytes() + sys.Bytes()
-	if n.Applied != nil {
-		bytes += n.Applied.Bytes()
-	}
-	if err := reportWorkingSet(ctx, s, bytes); err != nil {
-		return err
-	}
-	products := float64(out.Products) / float64(max(1, out.Iterations))
-	mine := part{partition.LocalOf(n.Plan), n.Times, sys.Messages, n.Matrix.Bytes(), n.Operator}
-	if err := reportSystem(ctx, s, mine, made.Size, products, grown); err != nil {
-		return err
-	}
-	for _, name := range []string{"bytes", "halo_bytes_per_dof"} { // each message has the values of all columns
-		s.Record(name, float64(b.columns)*s.Metric(name))
-	}
-	if gate == nil {
-		if err := reportPhases(ctx, s, sys, n.Operator, triad, times); err != nil {
-			return err
-		}
-	}
-	s.Phase("gate")
-	return gate
+	return &variant{solves: sys, columns: b.columns, messages: sys.Messages, matrix: made.Internals().Matrix.Bytes(),
+		gate:      func(out solve.Outcome) error { return sys.Gate(out, spec.RTol) },
+		solutions: sys.Solutions, report: func() { reportColumns(s, sys) }}, nil
 }
 
 // reportColumns records the properties of a block solve.
@@ -153,17 +115,3 @@ func reportColumns(s *bench.State, sys *block.System) {
 
 // convergedDetail lists the iteration after which each right-hand side had converged, -1 for none.
 const convergedDetail = "converged_after"
-
-// writeColumns writes the files that the run asks for, unless a solution is wrong.
-func writeColumns(ctx context.Context, s *bench.State, spec solve.Spec, made *solve.System, sys *block.System,
-	gate error) error {
-	if gate != nil {
-		return nil
-	}
-	if err := writeSolution(ctx, s, made, sys.Solutions(), sys.Columns); err != nil {
-		return err
-	}
-	return writeMatrixFile(s, spec)
-}
-
-var _ system = (*block.System)(nil)

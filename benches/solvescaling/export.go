@@ -1,6 +1,7 @@
 package solvescaling
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
+	"github.com/kernbench/kernbench/internal/solve/refine"
 )
 
 const (
@@ -62,8 +64,8 @@ func entryOf(r *journal.Row) entry {
 		"grid":    r.Details["grid"], "library": r.Details["library"],
 		"matrix": rowset.Text(r, matrixOption), "rhs": rowset.Text(r, rhsAxis), "storage": rowset.Text(r, storageAxis),
 		"converged_after": r.Details[convergedDetail],
-		"peer":            rowset.Text(r, peerAxis),
-		"dtype":           "f64", "seed": r.Details["seed"], "solved": r.Status == journal.OK && !stopped(r),
+		"peer":            rowset.Text(r, peerAxis), "precision": cmp.Or(rowset.Text(r, precisionAxis), refine.Double),
+		"dtype": "f64", "seed": r.Details["seed"], "solved": r.Status == journal.OK && !stopped(r),
 		"threads": r.Details[threadsDetail], "cpu": r.Details[cpuDetail], "version": r.Details[versionDetail],
 		"gpu": r.Details[gpuDetail], "ranks_per_gpu": r.Sharing(),
 		"backend": r.Backend, "env": r.Env, "host": r.Host, "time": r.Time.UTC().Format("2006-01-02T15:04:05Z"),

@@ -28,6 +28,7 @@ var metrics = append([]metric{
 	{"block_width", "", ""},
 	{"restarts", "", "lower"},
 	{"solve_time_per_rhs_s", "s", "lower"},
+	{"reliable_updates", "", "lower"},
 	{"dof_global", "", ""},
 	{"dof_per_rank", "", ""},
 	{"throughput_dof_s", "1/s", "higher"},

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/refine"
 )
 
 // sizeAxis returns the axis that sets the size of the problem in a mode.
@@ -61,6 +62,10 @@ func configurationKey(r *journal.Row) string {
 		case columnsAxis:
 			if n := c.Value.String(); n != "0" && n != "1" { // older rows lack this axis
 				words = append(words, columnsAxis+"="+n)
+			}
+		case precisionAxis:
+			if kind := c.Value.String(); kind != refine.Double { // older rows lack this axis
+				words = append(words, kind)
 			}
 		case weightsAxis:
 			if by := c.Value.String(); by != string(partition.ByRows) { // older rows lack this axis
@@ -302,7 +307,9 @@ func traits() []trait {
 	for _, axis := range []string{precondAxis, objectiveAxis, rhsAxis, storageAxis} {
 		out = append(out, text(axis, "%s"))
 	}
-	out = append(out, text(columnsAxis, "%s right-hand sides"))
+	out = append(out, text(columnsAxis, "%s right-hand sides"), trait{func(c *curve) string {
+		return strings.TrimPrefix(rowset.Text(c.any(), precisionAxis), refine.Double)
+	}, as("in %s")})
 	out = append(out, trait{func(c *curve) string {
 		return strings.TrimPrefix(rowset.Text(c.any(), weightsAxis), string(partition.ByRows))
 	}, as("by %s")},

@@ -20,6 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/profile"
+	"github.com/kernbench/kernbench/internal/solve/refine"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -41,6 +42,7 @@ const (
 	storageAxis     = "storage"
 	contrastAxis    = "contrast"
 	columnsAxis     = "nrhs"
+	precisionAxis   = "precision"
 	peerAxis        = "peer"
 
 	rtolOption    = "rtol"
@@ -89,6 +91,7 @@ func Bench() *bench.Bench {
 		bench.Strings(rhsAxis, "random"),
 		bench.Strings(storageAxis, sparse.Compressed.String()),
 		bench.Ints(columnsAxis, fmt.Sprint(columnsOfFile)),
+		bench.Strings(precisionAxis, refine.Double),
 		bench.Strings(peerAxis, noPeer),
 		bench.Ints(perRankAxis, fmt.Sprint(defaultPerRank)),
 		bench.Ints(totalAxis, fmt.Sprint(defaultTotal)),
@@ -147,6 +150,8 @@ The right-hand side is random, ones, or file:PATH in the array format of Matrix 
 right-hand side would be an eigenvector of the Poisson stencils, solved in one step.)
 --nrhs 1,4,16 solves for several right-hand sides at once by block conjugate gradients, which read the
 matrix once for all of them. Every column is checked. By default the file gives the number of columns.
+--precision f64,f32-matrix,f32 stores the matrix (f32-matrix) or also the vectors (f32) of cg in single
+precision. Residuals in double precision correct the solution, so the gate is the same.
 --adjoint also solves A' v = g, the system behind the gradients of g'x with respect to b (v) and to the
 entries of A (-v_i x_j). The row fails if finite differences contradict one of them.
 --peer none,petsc adds rows in which PETSc solves the same system by the same method: petsc:gamg and
@@ -156,6 +161,7 @@ petsc:hypre instead of gmg and amg, petsc:cg for none and jacobi. ` + petscVaria
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --dim 3 --stencil 27 --precond jacobi,gmg,amg
   kernbench run --bench solve-scaling --mode strong --total-dof 100K --problem hub --weights rows,nnz
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --storage plain --nrhs 1,4,16,64
+  kernbench run --bench solve-scaling --mode strong --total-dof 1M --storage plain --precision f64,f32-matrix,f32
   kernbench run --bench solve-scaling --mode strong --matrix thermal2.tar.gz --rhs file:thermal2.tar.gz --precond amg --partitioner multilevel
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --rhs ones --precond gmg,amg --peer none,petsc:hypre
   kernbench run --bench solve-scaling --backend cuda --mode strong --total-dof 64M --ranks 1 --storage plain,compressed --precond jacobi
@@ -215,7 +221,7 @@ func invalidPoint(p point.Point) error {
 	if err := errors.Join(unusedSize(p), checkMultigrid(p)); err != nil {
 		return err
 	}
-	if err := errors.Join(checkPeer(p), checkColumns(p)); err != nil {
+	if err := errors.Join(checkPeer(p), checkColumns(p), checkPrecision(p)); err != nil {
 		return err
 	}
 	part, err := partition.Partitioners.Lookup(text(partitionerAxis))
@@ -374,7 +380,7 @@ func join(ctx context.Context, s *bench.State, spec solve.Spec) (*dist.Group, er
 	}
 	id := []string{s.Session()}
 	for _, axis := range []string{modeAxis, problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis,
-		objectiveAxis, weightsAxis, rhsAxis, storageAxis, columnsAxis, perRankAxis, totalAxis} {
+		objectiveAxis, weightsAxis, rhsAxis, storageAxis, columnsAxis, precisionAxis, perRankAxis, totalAxis} {
 		id = append(id, s.Str(axis))
 	}
 	return dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/refine"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -152,6 +153,9 @@ func title(c *curve) string {
 	}
 	if rowset.Text(r, storageAxis) == sparse.Plain.String() {
 		words = append(words, "stored plain")
+	}
+	if kind := rowset.Text(r, precisionAxis); kind != "" && kind != refine.Double {
+		words = append(words, "in "+kind)
 	}
 	if n := r.Metrics["rhs_columns"]; n > 1 {
 		words = append(words, fmt.Sprintf("%.0f right-hand sides", n))

@@ -208,7 +208,7 @@ func TestBlockIterations(t *testing.T) {
 	different := func(row, column int) float64 { return sparse.Noise(uint64(column), row) }
 	one, eight := iterations(1, different), iterations(8, different)
 	equal := iterations(8, func(row, _ int) float64 { return different(row, 0) })
-	fmt.Println(one.Iterations, eight.Iterations, equal.Iterations, eight.Widths, eight.Converged, eight.Bytes, one.Bytes)
+
 	if eight.Iterations*3 > one.Iterations*2 {
 		t.Errorf("8 columns take %d iterations, one takes %d", eight.Iterations, one.Iterations)
 	}

@@ -1,9 +1,9 @@
 // Package refine solves a system by conjugate gradients in lower precision, to the accuracy of double precision. It is
 // the mixed-precision method with reliable updates of Clark et al. ("Solving lattice QCD systems of equations using
-// mixed precision solvers on GPUs", 2010), after Sleijpen and van der Vorst (1996): whenever the residual has become ten
-// times smaller, it is computed again in double precision with the original matrix, and the iteration goes on
-// from there. It keeps its search direction, so it takes about as many iterations as in double precision; restarting at each
-// such point takes a quarter more.
+// mixed precision solvers on GPUs", 2010), after Sleijpen and van der Vorst (1996): whenever the
+// residual has become ten times smaller, it is computed again in double precision with the original
+// matrix, and the iteration goes on from there. It keeps its search direction, so it takes about as
+// many iterations as in double precision; restarting at each such point takes a quarter more.
 package refine
 
 import (
@@ -307,7 +307,8 @@ func (s *System) Trace(limit int) (profile.Profile, error) {
 	watch.Enter(krylov.Other)
 	iterations, updates := float64(result.Iterations), float64(s.Updates)
 	n := s.parts
-	correction := float64(n.Matrix.Bytes()) + 8*7*float64(n.Plan.Owned) // x twice, b, the product, the residual three times
+	// x twice, b, the product, the residual three times
+	correction := float64(n.Matrix.Bytes()) + 8*7*float64(n.Plan.Owned)
 	return profile.Profile{Iterations: result.Iterations, Seconds: watch.Seconds(),
 		Bytes: iterations*s.inner.traffic() + updates*correction, Flops: iterations * s.inner.flops()}, nil
 }

@@ -42,7 +42,8 @@ func TestAccuracy(t *testing.T) {
 		rows, ranks   int
 		rtol, size    float64
 	}{
-		{"poisson", "", 10000, 1, 1e-8, 1}, {"poisson", "jacobi", 2500, 3, 1e-12, 1e-30}, {"variable", "jacobi", 2500, 2, 1e-10, 1},
+		{"poisson", "", 10000, 1, 1e-8, 1}, {"poisson", "jacobi", 2500, 3, 1e-12, 1e-30},
+		{"variable", "jacobi", 2500, 2, 1e-10, 1},
 		{"mesh", "", 1000, 4, 1e-9, 1e20},
 	} {
 		spec := solve.Spec{Problem: must.Get(solve.NewProblem(c.kind, solve.Params{Rows: c.rows}))(t),
@@ -74,7 +75,8 @@ func TestAccuracy(t *testing.T) {
 	}
 }
 
-// The residual in double precision finds a matrix that was stored wrong: the solve ends without a solution, and says so.
+// The residual in double precision finds a matrix that was stored wrong: the solve ends without a
+// solution, and says so.
 func TestWrongMatrixIsFound(t *testing.T) {
 	spec := solve.Spec{Problem: must.Get(solve.NewProblem("poisson", solve.Params{Rows: 400}))(t), RTol: 1e-8}
 	onRanks(t, 1, spec, func(sys *solve.System) error {
