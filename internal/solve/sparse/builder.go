@@ -12,10 +12,10 @@ type Format uint8
 
 // The storage formats. Compressed and Plain give the same bits in every product.
 const (
-	Compressed Format = iota // the smallest exact form
-	Plain                    // every value in 64 bits, every column in 32 bits
-	Single                   // values rounded to single precision, then the smallest form
-	PlainSingle              // every value rounded to 32 bits, every column in 32 bits
+	Compressed  Format = iota // the smallest exact form
+	Plain                     // every value in 64 bits, every column in 32 bits
+	Single                    // values rounded to single precision, then the smallest form
+	PlainSingle               // every value rounded to 32 bits, every column in 32 bits
 )
 
 // String returns the name of the format in records.
