@@ -67,7 +67,7 @@ func (p *Plan) exception(c testCase, n topo.Parameter, values []string, before, 
 		rule = topo.FIFO
 	}
 	times := func(r *Row) string {
-		return fmt.Sprintf("%.1f to %.1f ns", event.Time(r.Fastest).Nanoseconds(), event.Time(r.Time).Nanoseconds())
+		return fmt.Sprintf("%.3f to %.3f ns", event.Time(r.Fastest).Nanoseconds(), event.Time(r.Time).Nanoseconds())
 	}
 	return fmt.Sprintf("%s: %s %s instead of %s changes the slowest of %d transfers by %+.2g %%; most has to go over %s, "+
 		"shared by %s arbitration: the transfers take %s instead of %s", c.name, n.Key, strings.Join(values, ", "),
