@@ -89,8 +89,11 @@ FILE, or the topology.yaml of the current folder. Its SIPs are the ranks, and
 several files give a curve each; --sips 2x4:torus arranges them differently.
 
 On a simulated network (--backend flat) any algorithm runs with up to a million
-ranks. Its schedule is proved for them, and timed by a LogGP model with the
-parameters of --topology FILE. No data moves, and the rows say so.
+ranks. Its schedule is proved for them, and timed by a LogGP model on the flat
+network, levels, fat tree, rails, dragonfly, torus or list of links of --topology
+FILE (docs/networks.md). No data moves, and the rows say so. --slow-rank 3:2x,
+--slow-link NAME:4x, --dead-link NAME and --start-offset 3:10us make it faulty, and
+fault_cost_us says what that costs.
 
 With an MPI library (--backend mpi) a C program makes the calls, in private
 buffers. MPI chooses the algorithms, so they cannot be named and rows have no
@@ -102,6 +105,7 @@ limits; the details name the library.
   kernbench run --bench collectives --backend ahbm --topology built-in,my.yaml,faster-links.yaml
   kernbench run --bench collectives --backend ahbm --sips 2x2:torus,2x2:mesh,4:ring
   kernbench run --bench collectives --backend flat --ranks 65536 --size 1M --algorithm recursive-doubling
+  kernbench run --bench collectives --backend flat --ranks 64 --size 1M --slow-link none,3-net:4x
   kernbench run --bench collectives --backend mpi --launcher mpiexec.hydra
   kernbench run --bench collectives --op allgather --dtype bf16 --format nccl-tests`
 

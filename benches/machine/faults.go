@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
@@ -39,6 +40,19 @@ func faultsOf(get func(option string) (bench.Value, bool)) (text, option string)
 		}
 	}
 	return strings.Join(list, ";"), option
+}
+
+// Fault returns the name of an option by which the machine of a point has a fault, or "".
+func Fault(p, options bench.Point) string {
+	if _, option := arrangement(p, options); option != Arrangement {
+		return option
+	}
+	return ""
+}
+
+// IsFault reports whether an option is for faults.
+func IsFault(option string) bool {
+	return slices.ContainsFunc(faultOptions(), func(kind [2]string) bool { return kind[0] == option })
 }
 
 // Explain records the other results of a simulated call in the row.

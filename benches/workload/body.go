@@ -14,7 +14,6 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/accel/loggp"
 	"github.com/kernbench/kernbench/internal/workload/chakra"
 	"github.com/kernbench/kernbench/internal/workload/replay"
 )
@@ -97,31 +96,6 @@ func asRecorded(s *bench.State, w *replay.Workload) (*replay.Result, error) {
 	return w.Run(m)
 }
 
-// onNetwork replays a workload on a simulated network.
-func onNetwork(s *bench.State, w *replay.Workload, chosen machine.Chosen) (*replay.Result, error) {
-	n := loggp.Default()
-	if chosen.File != "" {
-		var err error
-		if n, err = loggp.Load(chosen.File); err != nil {
-			return nil, err
-		}
-	}
-	m, err := loggp.NewMachine(n, w.Ranks())
-	if err != nil {
-		return nil, err
-	}
-	network := replay.OnNetwork(m, replay.Choice(s.Str(algorithmAxis)))
-	r, err := w.Run(network)
-	if err != nil {
-		return nil, err
-	}
-	s.Detail("algorithms", network.Used())
-	s.Record("messages", float64(m.Result().Messages))
-	s.Record("bytes", float64(m.Result().Bytes))
-	s.Detail("busiest_links", busiest(m.Links(), r.Time))
-	return r, nil
-}
-
 // pointName adds the coordinates of the point to the stem of a file name.
 func pointName(s *bench.State, stem string) string {
 	for _, c := range s.Point() {
@@ -136,7 +110,9 @@ func pointName(s *bench.State, stem string) string {
 				continue
 			}
 		default:
-			continue
+			if !machine.IsFault(c.Name) {
+				continue
+			}
 		}
 		if text := c.Value.String(); text != "" {
 			stem += "-" + strings.Map(plain, filepath.Base(text))

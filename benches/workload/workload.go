@@ -65,7 +65,8 @@ func Bench() *bench.Bench {
 		bench.ContentHashes(contentHashes),
 		bench.Figures(figures),
 		bench.Sections(sections),
-	}, machine.Options("network or topology file, or several to compare (default: "+bench.BuiltIn+")"))...)
+	}, machine.FaultOptions(),
+		machine.Options("network or topology file, or several to compare (default: "+bench.BuiltIn+")"))...)
 }
 
 // isNetwork reports whether a backend is a simulated network, whose rank 0 stands for all ranks.
@@ -110,11 +111,18 @@ Node types and attributes that have no effect are counted in the plan and in the
 detail unused. Members of process groups are taken from --groups, else from the
 metadata node that PyTorch records, else they are the ranks that use the group's name.
 
+A network may have slow ranks, slow or dead links, and ranks that start late:
+--slow-rank 3:2x, --slow-link NAME:4x, --dead-link NAME, --start-offset 3:10us, each
+with several values to compare. fault_cost_us is how much longer the step takes than
+on the healthy network, and the detail faults has the cost of each fault. energy_uj is
+the energy, if the network file gives any.
+
   kernbench run --bench workload
   kernbench run --bench workload --trace traces/step --algorithm ring,halving-doubling,direct
   kernbench run --bench workload --trace traces/step --topology fast.yaml,slow.yaml --perfetto step.json
   kernbench run --bench workload --trace traces/step --flops 200e12,400e12 --streams 1,2
   kernbench run --bench workload --backend ahbm --algorithm auto
+  kernbench run --bench workload --slow-rank none,1:2x --start-offset none,0:50us
   kernbench run --bench workload --trace traces/step --plan`
 
 // ranksOf returns the number of traces.
@@ -164,6 +172,9 @@ func validate(p, options bench.Point) error {
 		err = w.checkAccelerator(backend, algorithm)
 	} else if err = w.has(algorithm); err == nil {
 		err = w.tooLarge(p)
+	}
+	if option := machine.Fault(p, options); option != "" && p.At(algorithmAxis).String() == replay.Recorded {
+		return fmt.Errorf("--%s has no effect on the times of --%s %s", option, algorithmAxis, replay.Recorded)
 	}
 	return cmp.Or(err, machine.Refuse(p, options))
 }

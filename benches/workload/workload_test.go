@@ -149,7 +149,7 @@ func TestRefused(t *testing.T) {
 		{[]string{"--trace=" + good, "algorithm=rnig"}, `did you mean "ring"`},
 		{[]string{"--trace=" + good, "algorithm=pairwise"}, "no collective of the traces has this algorithm: allreduce of 2"},
 		{[]string{"--trace=" + good, "streams=0"}, "--streams 0: want 1 to"},
-		{[]string{"--trace=" + good, "--sips=2:ring"}, "the network file says how ranks are connected"},
+		{[]string{"--trace=" + good, "--sips=2:ring"}, "--sips is not for backend flat"},
 		{[]string{"--trace=" + good, "--groups=" + write(t, "g.json", "[1]")}, `want {"NAME": [RANK, ...]}`},
 		{[]string{"--trace=" + good, "--groups=" + write(t, "g.json", `{"dp": [0]}`)}, "rank 1 is not a member"},
 		{[]string{"--trace=" + good, "--perfetto=/nowhere/t.json"}, "--perfetto /nowhere/t.json"},

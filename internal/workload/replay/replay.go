@@ -117,6 +117,18 @@ func New(traces []*chakra.Trace, options Options) (*Workload, error) {
 // Ranks returns the number of ranks.
 func (w *Workload) Ranks() int { return len(w.traces) }
 
+// Work returns the operations of all compute nodes and the bytes of their tensors, as far as the traces have them.
+func (w *Workload) Work() (ops, bytes float64) {
+	for _, t := range w.traces {
+		for i := range t.Nodes {
+			if n := &t.Nodes[i]; n.Type == chakra.Comp || n.Type == chakra.MemLoad || n.Type == chakra.MemStore {
+				ops, bytes = ops+float64(n.Ops), bytes+float64(n.TensorBytes)
+			}
+		}
+	}
+	return ops, bytes
+}
+
 // Nodes returns the number of nodes of all ranks.
 func (w *Workload) Nodes() int { return len(w.nodes) }
 
