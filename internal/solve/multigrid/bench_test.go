@@ -22,6 +22,7 @@ var benchmarked = []struct {
 	{"3-D/gmg", "poisson", "gmg", sparse.Params{Rows: 1000000, Dim: 3}, sparse.Compressed},
 	{"3-D/amg", "poisson", "amg", sparse.Params{Rows: 1000000, Dim: 3}, sparse.Compressed},
 	{"variable/gmg", "variable", "gmg", sparse.Params{Rows: 1000000}, sparse.Compressed},
+	{"variable/amg", "variable", "amg", sparse.Params{Rows: 1000000, Contrast: 1e6}, sparse.Compressed},
 	{"mesh/amg-f32", "mesh", "amg", sparse.Params{Rows: 1000000}, sparse.Single},
 	{"mesh/amg", "mesh", "amg", sparse.Params{Rows: 1000000}, sparse.Compressed},
 }

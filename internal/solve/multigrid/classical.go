@@ -13,7 +13,28 @@ import (
 type classical struct {
 	threshold float64
 	most      []float64 // the largest coupling of each row and ghost, 0 if the row needs no interpolation
-	coarse    []int32   // number of each coarse row among the rank's; none for the others
+	couplings couplings
+	coarse    []int32 // number of each coarse row among the rank's; none for the others
+}
+
+// couplings holds the strong couplings of each row: first to the rows that it depends on, then to rows that depend on
+// it only.
+type couplings struct {
+	start, middle []int32
+	cols          []int32
+	vals          []float64
+}
+
+// on returns the couplings of row i to the rows that it depends on.
+func (c *couplings) on(i int) ([]int32, []float64) {
+	lo, hi := c.start[i], c.middle[i]
+	return c.cols[lo:hi], c.vals[lo:hi]
+}
+
+// all returns the rows that row i depends on, and then the rows that depend on it only.
+func (c *couplings) all(i int) (cols []int32, depends int) {
+	lo, hi := c.start[i], c.start[i+1]
+	return c.cols[lo:hi], int(c.middle[i] - lo)
 }
 
 const (
@@ -79,20 +100,49 @@ func (g *classical) oneSided(f *fine) (float64, error) {
 // the entry v.
 func (g *classical) dependsOn(most, v float64) bool { return most > 0 && -v >= g.threshold*most }
 
+// findCouplings lists the strong couplings, and returns for each row how many rows depend on it.
+func (g *classical) findCouplings(f *fine) []float64 {
+	own, entries := f.space.own, f.rows.Entries()
+	c := &g.couplings
+	*c = couplings{make([]int32, 1, own+1), make([]int32, 0, own), make([]int32, 0, entries), make([]float64, 0, entries)}
+	influence := make([]float64, own)
+	for i := range own {
+		first, far, vals := f.rows.Row(i)
+		least, others := g.threshold*g.most[i], 0
+		for k, d := range far {
+			j, v := first+d, -vals[k]
+			if int(j) == i || v <= 0 {
+				continue
+			}
+			here, there := g.most[i] > 0 && v >= least, g.dependsOn(g.most[j], vals[k])
+			if there {
+				influence[i]++
+			}
+			switch {
+			case here:
+				c.cols, c.vals = append(c.cols, j), append(c.vals, -v)
+				last := len(c.cols) - 1
+				at := last - others // the first of the others moves to the end
+				c.cols[at], c.cols[last] = c.cols[last], c.cols[at]
+				c.vals[at], c.vals[last] = c.vals[last], c.vals[at]
+			case there:
+				c.cols, c.vals = append(c.cols, j), append(c.vals, -v)
+				others++
+			}
+		}
+		c.start, c.middle = append(c.start, int32(len(c.cols))), append(c.middle, int32(len(c.cols)-others))
+	}
+	return influence
+}
+
 // pick implements coarsener.
 func (g *classical) pick(f *fine) (int, error) {
 	if err := g.measureCouplings(f); err != nil {
 		return 0, err
 	}
-	state := make([]float64, f.space.own)
+	state := g.findCouplings(f)
 	open := make([]int32, 0, f.space.own)
 	for i := range state {
-		first, far, vals := f.rows.Row(i)
-		for k, d := range far {
-			if j := first + d; int(j) != i && g.dependsOn(g.most[j], vals[k]) {
-				state[i]++
-			}
-		}
 		if state[i] == 0 {
 			state[i] = isFine
 			continue
@@ -110,31 +160,29 @@ func (g *classical) pick(f *fine) (int, error) {
 			return 0, err
 		}
 		if left[0] == 0 {
-			return g.number(f, state, all)
+			return g.number(f, slices.Clone(all))
 		}
-		open = slices.DeleteFunc(open, func(i int32) bool {
-			state[i] = g.decide(f, int(i), all)
-			return state[i] < 0
-		})
+		kept := open[:0]
+		for _, i := range open {
+			if state[i] = g.decide(int(i), all); state[i] > 0 {
+				kept = append(kept, i)
+			}
+		}
+		open = kept
 	}
 }
 
 // decide returns the next state of an undecided row: fine if it depends on a coarse row, coarse if its measure exceeds
 // the measures of all undecided rows that it is strongly coupled to in either direction.
-func (g *classical) decide(f *fine, i int, state []float64) float64 {
-	first, far, vals := f.rows.Row(i)
+func (g *classical) decide(i int, state []float64) float64 {
+	cols, depends := g.couplings.all(i)
+	own := state[i]
 	next := isCoarse
-	for k, d := range far {
-		j := int(first + d)
-		if j == i {
-			continue
-		}
-		depends := g.dependsOn(g.most[i], vals[k])
-		if depends && state[j] == isCoarse {
+	for k, j := range cols {
+		if other := state[j]; other >= own {
+			next = own
+		} else if other == isCoarse && k < depends {
 			return isFine
-		}
-		if (depends || g.dependsOn(g.most[j], vals[k])) && state[j] >= state[i] {
-			next = state[i]
 		}
 	}
 	return next
@@ -142,10 +190,15 @@ func (g *classical) decide(f *fine, i int, state []float64) float64 {
 
 // number numbers the coarse rows. A fine row that depends on rows but has no coarse row within two couplings becomes
 // coarse too.
-func (g *classical) number(f *fine, state, all []float64) (int, error) {
-	state = slices.Clone(all)
+func (g *classical) number(f *fine, state []float64) (int, error) {
 	near, err := f.exchanged(func(i int) float64 {
-		return float64(len(g.strong(f, i, func(j int) bool { return state[j] == isCoarse })))
+		cols, _ := g.couplings.on(i)
+		for _, j := range cols {
+			if state[j] == isCoarse {
+				return 1
+			}
+		}
+		return 0
 	})
 	if err != nil {
 		return 0, err
@@ -153,25 +206,14 @@ func (g *classical) number(f *fine, state, all []float64) (int, error) {
 	count := int32(0)
 	g.coarse = slices.Repeat([]int32{none}, f.space.own)
 	for i := range g.coarse {
-		reached := g.most[i] == 0 || state[i] == isCoarse || near[i] > 0 ||
-			len(g.strong(f, i, func(j int) bool { return near[j] > 0 })) > 0
+		cols, _ := g.couplings.on(i)
+		reached := len(cols) == 0 || near[i] > 0 || slices.ContainsFunc(cols, func(j int32) bool { return near[j] > 0 })
 		if state[i] == isCoarse || !reached {
 			g.coarse[i] = count
 			count++
 		}
 	}
 	return int(count), nil
-}
-
-// strong returns the positions in row i of the entries of rows that it depends on and that satisfy a condition.
-func (g *classical) strong(f *fine, i int, is func(j int) bool) (at []int) {
-	first, far, vals := f.rows.Row(i)
-	for k, d := range far {
-		if j := int(first + d); j != i && g.dependsOn(g.most[i], vals[k]) && is(j) {
-			at = append(at, k)
-		}
-	}
-	return at
 }
 
 // interpolate implements coarsener.
@@ -200,13 +242,16 @@ func (g *classical) interpolate(f *fine, first int, coarse *space) (*sparse.Shap
 			near.End()
 			return sum
 		}
-		first, far, vals := f.rows.Row(i)
-		at := g.strong(f, i, func(j int) bool { return to[j] >= 0 })
-		for _, k := range at {
-			sum += vals[k]
+		cols, vals := g.couplings.on(i)
+		for k, j := range cols {
+			if to[j] >= 0 {
+				sum += vals[k]
+			}
 		}
-		for _, k := range at {
-			near.Add(to[first+far[k]], vals[k]/sum)
+		for k, j := range cols {
+			if to[j] >= 0 {
+				near.Add(to[j], vals[k]/sum)
+			}
 		}
 		near.End()
 		return sum
@@ -237,23 +282,28 @@ func (g *classical) weights(f *fine, i int, to []int32, sums []float64, near *sp
 	if g.most[i] == 0 {
 		return
 	}
-	first, far, vals := f.rows.Row(i)
-	diagonal := 0.0
-	for k, d := range far {
-		j, v := int(first+d), vals[k]
-		switch {
-		case j == i || !g.dependsOn(g.most[i], v):
-			diagonal += v
-		case to[j] >= 0:
+	_, _, vals := f.rows.Row(i)
+	diagonal := 0.0 // the sum of the row without the couplings that are interpolated
+	for _, v := range vals {
+		diagonal += v
+	}
+	cols, vals := g.couplings.on(i)
+	for k, j := range cols {
+		v := vals[k]
+		diagonal -= v
+		if to[j] >= 0 {
 			row.add(to[j], v)
-		default:
-			through := v / (sums[j] + v)
-			diagonal += v * through
-			first, far, weights := near.Row(j)
-			for m, d := range far {
-				row.add(first+d, v*(1-through)*weights[m])
-			}
+			continue
 		}
+		through := v / (sums[j] + v)
+		diagonal += v * through
+		first, far, weights := near.Row(int(j))
+		for m, d := range far {
+			row.add(first+d, v*(1-through)*weights[m])
+		}
+	}
+	if !(diagonal > 0) {
+		diagonal = f.diagonal[i]
 	}
 	row.normalise(-1/diagonal, mostWeights)
 }
