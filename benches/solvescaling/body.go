@@ -79,6 +79,11 @@ func body(ctx context.Context, s *bench.State) error {
 		return err
 	}
 	defer g.Close()
+	if automatic(s.Point()) {
+		if spec, err = chooseSolver(ctx, s, g, spec); err != nil {
+			return err
+		}
+	}
 	made, err := solve.New(g, spec)
 	if _, refused := errors.AsType[*solve.Refusal](err); refused {
 		return bench.Skip("%v", err)

@@ -51,7 +51,7 @@ func (cand *candidate) faster(than *candidate, by func(*candidate) judge.Range) 
 // preconditioner, the peer and the number of ranks.
 func systemKey(r *journal.Row) string {
 	q := *r
-	q.Point = r.Point.Without(methodAxis, precondAxis, peerAxis)
+	q.Point = r.Point.Without(append([]string{methodAxis, precondAxis, peerAxis}, tuningAxes...)...)
 	return familyKey(&q)
 }
 

@@ -55,6 +55,7 @@ var metrics = append([]metric{
 	{"precond_setup_s", "s", "lower"},
 	{"precond_setup_cpu_s", "s", "lower"},
 	{"solve_cpu_s", "s", "lower"},
+	{"trials_s", "s", ""},
 	{"adjoint_time_s", "s", "lower"},
 	{"adjoint_iterations", "", "lower"},
 	{"gradient_error_rhs", "", "lower"},

@@ -22,6 +22,10 @@ const (
 	coarsestAxis   = "coarsest"
 )
 
+// tuningAxes lists these axes.
+var tuningAxes = []string{smootherAxis, sweepsAxis, cycleAxis, coarseningAxis, strengthAxis, aggressiveAxis,
+	coarsestAxis}
+
 // multigridAxes declares the axes that tune gmg and amg.
 func multigridAxes() []bench.Clause {
 	d := precondition.DefaultMultigrid
@@ -69,14 +73,21 @@ func checkMultigrid(p point.Point) error {
 	if !(p.At(strengthAxis).Float() > 0) {
 		return fmt.Errorf("--%s %s: want a number above 0 and below 1", strengthAxis, p.At(strengthAxis))
 	}
+	if err := checkContrast(p); err != nil {
+		return err
+	}
+	if automatic(p) {
+		if changed := settings.Changed(false); len(changed) > 0 {
+			return fmt.Errorf("%s chooses among solvers with default settings: leave out --%s", auto,
+				strings.Join(changed, ", --"))
+		}
+		return nil
+	}
 	pre, err := precondition.Preconditioners.Lookup(p.At(precondAxis).String())
 	if err != nil {
 		return err
 	}
-	if err := precondition.CheckMultigrid(pre, settings); err != nil {
-		return err
-	}
-	return checkContrast(p)
+	return precondition.CheckMultigrid(pre, settings)
 }
 
 // checkContrast returns an error if --contrast has no effect or is out of range.

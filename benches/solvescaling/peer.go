@@ -55,8 +55,8 @@ var peers = map[string]map[string]string{
 	noPeer:           nil,
 	petsc:            {precondition.None: "none", "jacobi": "jacobi", "bjacobi": "bjacobi", "amg": "gamg"},
 	petsc + ":cg":    {precondition.None: "none", "jacobi": "jacobi"},
-	petsc + ":gamg":  {"gmg": "gamg", "amg": "gamg"},
-	petsc + ":hypre": {"gmg": "hypre", "amg": "hypre"},
+	petsc + ":gamg":  {"gmg": "gamg", "amg": "gamg", auto: "gamg"},
+	petsc + ":hypre": {"gmg": "hypre", "amg": "hypre", auto: "hypre"},
 }
 
 // checkPeer returns an error if a peer has no row for a point.
@@ -67,7 +67,7 @@ func checkPeer(p point.Point) error {
 		return err
 	}
 	switch _, has := peers[peer][text(precondAxis)]; {
-	case text(methodAxis) != krylov.Default:
+	case text(methodAxis) != krylov.Default && text(methodAxis) != auto:
 		return fmt.Errorf("peer %s solves by %s alone, not %s", peer, krylov.Default, text(methodAxis))
 	case text(partitionerAxis) != partition.Default:
 		return fmt.Errorf("peer %s has strips of rows (partitioner %s), not %s", peer, partition.Default,
@@ -322,13 +322,33 @@ func reportPeer(s *bench.State, rtol float64, values []float64) error {
 // solverOf returns the solver of a row: method and preconditioner, and the peer if there is one.
 func solverOf(r *journal.Row) string {
 	method, pre, peer := rowset.Text(r, methodAxis), rowset.Text(r, precondAxis), rowset.Text(r, peerAxis)
+	chosen := r.Details[chosenDetail]
 	if theirs, ok := peers[peer][pre]; ok {
-		method, pre = "PETSc's "+method, theirs
+		method, pre = "PETSc's "+krylov.Default, theirs
+	} else if chosen != "" {
+		return auto + ": " + chosen
 	}
-	if pre == precondition.None {
+	return solverName(method, pre) + settingsOf(r)
+}
+
+// solverName names a method with a preconditioner.
+func solverName(method, precond string) string {
+	if precond == precondition.None {
 		return method
 	}
-	return method + " + " + pre
+	return method + " + " + precond
+}
+
+// settingsOf lists the multigrid settings of a row that are not the defaults.
+func settingsOf(r *journal.Row) string {
+	var words []string
+	for _, axis := range multigridOf(r.Point).Changed(false) {
+		words = append(words, axis+" "+rowset.Text(r, axis))
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(words, ", ") + ")"
 }
 
 // residualOf returns ||b - Ax|| / ||b||, computed row by row.

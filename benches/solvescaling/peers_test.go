@@ -150,7 +150,7 @@ func TestPeerRefuses(t *testing.T) {
 	for axes, reason := range map[string]string{
 		"method=gmres precond=amg peer=petsc":           "by cg alone",
 		"partitioner=coordinate precond=amg peer=petsc": "strips of rows",
-		"precond=jacobi peer=petsc:hypre":               "amg, gmg, not jacobi",
+		"precond=jacobi peer=petsc:hypre":               "amg, auto, gmg, not jacobi",
 		"precond=amg-f32 peer=petsc":                    "not amg-f32",
 	} {
 		p := planned(t, "num_ranks=1 "+axes+",none", "")

@@ -35,6 +35,13 @@ const (
 
 	hostsDetail = "hosts" // number of hosts of the ranks
 
+	// workDetail lists for each phase of an iteration how often it runs, its bytes and its operations, over all ranks.
+	workDetail = "phase_work"
+	// levelWorkDetail lists bytes and operations of each level of a hierarchy in an iteration, over all ranks.
+	levelWorkDetail = "level_work"
+
+	chosenDetail = "chosen" // the solver that auto chose
+	trialsDetail = "trials" // the result of each trial of auto
 	levelsDetail = "levels" // of a hierarchy: rows, entries and microseconds of each level
 )
 
@@ -310,6 +317,8 @@ func traits() []trait {
 	out = append(out, text(columnsAxis, "%s right-hand sides"), trait{func(c *curve) string {
 		return strings.TrimPrefix(rowset.Text(c.any(), precisionAxis), refine.Double)
 	}, as("in %s")})
+	out = append(out, text(contrastAxis, contrastAxis+" %s"),
+		trait{func(c *curve) string { return strings.TrimSpace(settingsOf(c.any())) }, as("%s")})
 	out = append(out, trait{func(c *curve) string {
 		return strings.TrimPrefix(rowset.Text(c.any(), weightsAxis), string(partition.ByRows))
 	}, as("by %s")},

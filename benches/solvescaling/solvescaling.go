@@ -202,9 +202,9 @@ func invalidPoint(p point.Point) error {
 		known []string
 	}{
 		{modeAxis, []string{weak, strong, throughput}},
-		{methodAxis, krylov.Methods.Names()},
+		{methodAxis, append(krylov.Methods.Names(), auto)},
 		{partitionerAxis, partition.Partitioners.Names()},
-		{precondAxis, precondition.Preconditioners.Names()},
+		{precondAxis, append(precondition.Preconditioners.Names(), auto)},
 		{objectiveAxis, partition.Objectives()},
 		{weightsAxis, []string{string(partition.ByRows), string(partition.ByEntries)}},
 		{storageAxis, []string{sparse.Compressed.String(), sparse.Plain.String()}},
@@ -234,6 +234,9 @@ func invalidPoint(p point.Point) error {
 	}
 	if text(problemAxis) == auto {
 		return nil // the default kind or a file, which the ranks will check
+	}
+	if automatic(p) {
+		return nil // a trial shows what is suitable
 	}
 	return checkSuitable(p, text, part)
 }
@@ -301,7 +304,7 @@ func checkOptions(p, options point.Point) error {
 	if err := checkOwnSolves(p, options); err != nil {
 		return err
 	}
-	if err := checkDevice(p, options); err != nil {
+	if err := errors.Join(checkDevice(p, options), checkAutomatic(p, options)); err != nil {
 		return err
 	}
 	path := options.At(matrixOption)
@@ -379,8 +382,9 @@ func join(ctx context.Context, s *bench.State, spec solve.Spec) (*dist.Group, er
 		rows = head.Size()
 	}
 	id := []string{s.Session()}
-	for _, axis := range []string{modeAxis, problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis,
-		objectiveAxis, weightsAxis, rhsAxis, storageAxis, columnsAxis, precisionAxis, perRankAxis, totalAxis} {
+	axes := []string{modeAxis, problemAxis, dimAxis, stencilAxis, contrastAxis, methodAxis, precondAxis, partitionerAxis,
+		objectiveAxis, weightsAxis, rhsAxis, storageAxis, columnsAxis, precisionAxis, perRankAxis, totalAxis}
+	for _, axis := range append(axes, tuningAxes...) {
 		id = append(id, s.Str(axis))
 	}
 	return dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,

@@ -183,7 +183,8 @@ func TestRow(t *testing.T) {
 	}
 	for _, m := range metrics {
 		if _, has := o.Metrics[m.name]; !has && !strings.HasPrefix(m.name, "efficiency") && m.name != "speedup" &&
-			m.name != "levels" && !strings.HasSuffix(m.name, "_complexity") && m.name != "bandwidth_scaling" &&
+			m.name != "levels" && m.name != "trials_s" && !strings.HasSuffix(m.name, "_complexity") &&
+			m.name != "bandwidth_scaling" &&
 			!strings.HasPrefix(m.name, "allreduce_") && !slices.Contains(blockMetrics, m.name) && m.name != "reliable_updates" &&
 			!strings.HasPrefix(m.name, "adjoint_") && !strings.HasPrefix(m.name, "gradient_") {
 			t.Errorf("no %s", m.name)

@@ -215,6 +215,9 @@ func reportPhases(ctx context.Context, s *bench.State, sys system, operator any,
 	if h, ok := operator.(profile.Hierarchy); ok {
 		reportLevels(s, h, levels)
 	}
+	if err := reportWork(ctx, s, b, operator); err != nil {
+		return err
+	}
 	reportTraffic(s, lists.Sum(all[0]), all[1], memory)
 	return nil
 }

@@ -25,7 +25,7 @@ func sections(rows []journal.Row) []bench.Section {
 			Table: [][]string{{"ranks", "unknowns", "iterations", "us/iteration", "time s", "efficiency", "of triad",
 				"verdict"}}}
 		s.Table = append(s.Table, lists.Map(c.rows, line)...)
-		s.Text = strings.Join(verdict(c, rows), "\n")
+		s.Text = strings.Join(append(trialsOf(c), verdict(c, rows)...), "\n")
 		for _, b := range c.bad {
 			s.Text += fmt.Sprintf("\nThe row of %s failed and is in no curve: %s", unit.Plural(rowset.Ranks(b), "rank"),
 				b.Reason)
@@ -36,6 +36,12 @@ func sections(rows []journal.Row) []bench.Section {
 		if phases := phaseTable(c); len(phases) > 1 {
 			out = append(out, bench.Section{Headline: true, Title: "phases of an iteration in us, mean over the ranks: " +
 				title(c), Table: phases, Text: phaseNotes(c)})
+		}
+		if n := len(c.rows); n > 0 {
+			if work := workTable(c.rows[n-1]); len(work) > 1 {
+				out = append(out, bench.Section{Title: fmt.Sprintf("work of an iteration on %s: %s",
+					unit.Plural(rowset.Ranks(c.rows[n-1]), "rank"), title(c)), Table: work, Text: workNote})
+			}
 		}
 		if levels := levelTable(c); len(levels) > 1 {
 			out = append(out, bench.Section{Headline: true, Title: "levels of a traced cycle, mean over the ranks: " + title(c),

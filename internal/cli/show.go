@@ -11,7 +11,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -35,7 +34,7 @@ it, and RUN@ID is the run with this id, which may be abbreviated.`
 const onlyHelp = "only rows where `EXPR` holds, such as 'size>=1M && status==ok'"
 
 func (a *app) showCommand() *cobra.Command {
-	var format, samples string
+	var format, samples, section string
 	var plots []string
 	var only, sort, columns []string
 	var perTrial, runs, draws, allBuilds, verify bool
@@ -50,6 +49,7 @@ func (a *app) showCommand() *cobra.Command {
   %[1]s show out/memory --columns op,size,time_us,p90,p99,max,stopped
   %[1]s show out/memory --samples npy > samples.npy
   %[1]s show out/memory --chart
+  %[1]s show out/solve-scaling --section 'work of an iteration'
   %[1]s show out/memory --all-builds
   %[1]s show out/memory --plot x=size,y=gbps,by=num_ranks
   %[1]s show out/memory --format benchfmt > new.txt && benchstat old.txt new.txt`, a.name),
@@ -78,7 +78,10 @@ func (a *app) showCommand() *cobra.Command {
 			if samples != "" { // raw stream: a binary array must not be escaped
 				return usage(export.WriteSamples(a.streams[0], samples, j.Dir(), rows))
 			}
-			if draws {
+			switch {
+			case section != "":
+				return a.printSections(r, rows, section)
+			case draws:
 				return usage(a.showChart(r, rows, plots))
 			}
 			for _, text := range plots {
@@ -101,16 +104,8 @@ func (a *app) showCommand() *cobra.Command {
 			" ('kernbench docs journal-schema')")
 	cmd.Flags().BoolVar(&perTrial, "per-trial", false, "one table line per trial")
 	cmd.Flags().BoolVar(&runs, "runs", false, "list the runs of the folder")
-	declareChecks(cmd.Flags(), &allBuilds, &verify)
+	declareViews(cmd.Flags(), &section, &allBuilds, &verify)
 	return cmd
-}
-
-// declareChecks declares the flags of show about builds and damage.
-func declareChecks(fl *pflag.FlagSet, allBuilds, verify *bool) {
-	fl.BoolVar(allBuilds, "all-builds", false,
-		"show the rows of all builds in the folder, with the column build, not only the current one")
-	fl.BoolVar(verify, "verify", false,
-		"check the journal instead: every checksum, and every number against its stored samples")
 }
 
 // printRows writes rows in a format. The default format starts with the result of a study, if there

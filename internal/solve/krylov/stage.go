@@ -130,6 +130,9 @@ func (s *Stage) Preconditions() bool { return s.precondition != nil }
 // Multiplies reports whether the stage has a product with the matrix.
 func (s *Stage) Multiplies() bool { return s.multiply != nil }
 
+// Sums returns the number of scalar products of the stage.
+func (s *Stage) Sums() int { return len(s.dots) }
+
 // Passes returns the number of vectors that the fused stage moves through memory. Each vector counts once for reading,
 // unless an earlier operation wrote it, and once for writing. A product that is left to the next stage is computed
 // there and not stored; rows that are computed while the reduction is in flight are not counted. The diagonal of the

@@ -24,8 +24,26 @@ type Profile struct {
 	// Blocking is the time of AllReduce when a method that hides its reductions waits for each at once instead. The
 	// difference from Seconds[AllReduce] was hidden. It is the least disturbed of a few rounds, and 0 for other methods.
 	Blocking float64
+	// Work is the work of the iterations by phase, by the model. It is zero on GPUs.
+	Work [krylov.NumPhases]Work
 	// Levels is the time of each level of a multigrid preconditioner. The levels add up to Seconds[Precond].
 	Levels []float64
+}
+
+// Work is what a phase does: how often it runs, the bytes that it moves, and its operations. The bytes of a phase that
+// communicates are those that this rank sends or receives.
+type Work struct{ Count, Bytes, Flops float64 }
+
+// add adds a run of the phase.
+func (w *Work) add(bytes, flops float64) {
+	w.Count++
+	w.Bytes += bytes
+	w.Flops += flops
+}
+
+// Leveled is implemented by hierarchies that know the work of an application on each level of this rank.
+type Leveled interface {
+	Work(level int) (bytes, flops float64)
 }
 
 // Timed is the time in seconds of a whole solve on this rank, as the solve itself counted it. The
@@ -200,8 +218,7 @@ func (n *Internals) trace(limit int, begin func(local []float64) error) (p Profi
 	first := true // the first stage belongs to no iteration
 	for stage := solver.Next(nil); stage != nil; stage = solver.Next(sums) {
 		if !first {
-			bytes, flops := n.model(stage)
-			p.Bytes, p.Flops = p.Bytes+bytes, p.Flops+flops
+			n.count(stage, &p.Work)
 		}
 		first, overlaps = false, overlaps || stage.Overlaps()
 		local, err := n.Engine.Run(stage, n.Halo)
@@ -216,7 +233,11 @@ func (n *Internals) trace(limit int, begin func(local []float64) error) (p Profi
 	}
 	watch.Enter(krylov.Other)
 	p.Iterations = solver.Result().Iterations
-	if _, diagonal := n.Operator.(krylov.Diagonal); !diagonal && n.Operator != nil {
+	for _, phase := range []krylov.Phase{krylov.SpMV, krylov.Dots, krylov.Updates, krylov.Precond} {
+		p.Bytes, p.Flops = p.Bytes+p.Work[phase].Bytes, p.Flops+p.Work[phase].Flops
+	}
+	_, diagonal := n.Operator.(krylov.Diagonal)
+	if _, known := n.Operator.(Leveled); !diagonal && !known && n.Operator != nil {
 		p.Flops = 0
 	}
 	p.Seconds = watch.Seconds()
@@ -224,19 +245,37 @@ func (n *Internals) trace(limit int, begin func(local []float64) error) (p Profi
 	return p, overlaps, nil
 }
 
-// model counts the memory traffic and the operations of a stage. It leaves out the operations of a
-// preconditioner that is not a diagonal.
-func (n *Internals) model(stage *krylov.Stage) (bytes, flops float64) {
-	rows := float64(n.Plan.Owned)
-	bytes, flops = 8*rows*float64(stage.Passes()), rows*float64(stage.Flops())
+// count adds the work of a stage to its phases. All operations of a stage on a row are one pass over memory, so vectors
+// count once, with the updates, and the scalar products find them in a cache. The operations of a preconditioner count
+// only if it knows them.
+func (n *Internals) count(stage *krylov.Stage, work *[krylov.NumPhases]Work) {
+	rows, sums := float64(n.Plan.Owned), float64(stage.Sums())
+	work[krylov.Updates].add(8*rows*float64(stage.Passes()), rows*(float64(stage.Flops())-2*sums))
+	if stage.Sums() > 0 {
+		work[krylov.Dots].add(0, 2*rows*sums)
+		work[krylov.AllReduce].add(8*sums, 0)
+	}
 	if stage.Multiplies() {
-		bytes += float64(n.Matrix.Bytes() + 8*len(n.Plan.Ghosts))
-		flops += 2 * float64(n.Matrix.Entries())
+		ghosts, sent := 8*float64(len(n.Plan.Ghosts)), 0.0
+		for i := range n.Plan.Peers {
+			sent += 8 * float64(n.Plan.Peers[i].SendCount())
+		}
+		work[krylov.SpMV].add(float64(n.Matrix.Bytes())+ghosts, 2*float64(n.Matrix.Entries()))
+		work[krylov.HaloPack].add(sent, 0)
+		work[krylov.HaloWait].add(ghosts, 0)
 	}
 	if stage.Preconditions() {
-		bytes += float64(n.Applied.Bytes())
+		flops := 0.0
+		if h, ok := n.Operator.(Hierarchy); ok {
+			if l, known := n.Operator.(Leveled); known {
+				for level := range h.Levels() {
+					_, more := l.Work(level)
+					flops += more
+				}
+			}
+		}
+		work[krylov.Precond].add(float64(n.Applied.Bytes()), flops)
 	}
-	return bytes, flops
 }
 
 // Alone makes at most limit iterations on the rows of this rank as if there were no other ranks: the

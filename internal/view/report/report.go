@@ -151,9 +151,32 @@ func Sections(in Input, rows []journal.Row) (sections []bench.Section, study *tu
 // Headlines prints the sections that the bench marks as headlines for a terminal of
 // the given width. It reports whether there were any.
 func Headlines(w io.Writer, b *bench.Bench, rows []journal.Row, width int) (written bool, err error) {
+	return printed(w, b, rows, width, func(s bench.Section) bool { return s.Headline })
+}
+
+// Titled prints the sections of the bench whose titles contain a text, in upper or lower case. If there are none, the
+// error lists the titles.
+func Titled(w io.Writer, b *bench.Bench, rows []journal.Row, text string, width int) error {
+	var titles []string
+	written, err := printed(w, b, rows, width, func(s bench.Section) bool {
+		titles = append(titles, s.Title)
+		return strings.Contains(strings.ToLower(s.Title), strings.ToLower(text))
+	})
+	switch {
+	case err != nil || written:
+		return err
+	case len(titles) == 0:
+		return errors.New("the report of this bench has no sections of its own")
+	}
+	return fmt.Errorf("no title of a section contains %q. The titles are:\n%s", text, strings.Join(titles, "\n"))
+}
+
+// printed prints the sections that satisfy a condition, and reports whether there were any.
+func printed(w io.Writer, b *bench.Bench, rows []journal.Row, width int,
+	wanted func(s bench.Section) bool) (written bool, err error) {
 	sections, err := benchSections(b, rows)
 	for _, s := range sections {
-		if !s.Headline {
+		if !wanted(s) {
 			continue
 		}
 		if written {

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Counts the iterations of cg with multigrid on problems of growing size, and prints them as
+# the Markdown table of docs/results. Only iterations are counted, so the machine may be busy.
+#
+#   scripts/bench-multigrid.sh [bin/kernbench]
+#
+# SIZES    numbers of unknowns (100000,1000000,10000000; the largest needs about 10 GB)
+# RANKS    number of ranks (1)
+# OUT      folder of the runs (out/bench-multigrid). An interrupted script continues where it
+#          stopped
+set -euo pipefail
+bin=$(realpath "${1:-bin/kernbench}")
+# shellcheck disable=SC2034 # peers.sh uses it
+here=$(cd "$(dirname "$0")/.." && pwd)
+sizes=${SIZES:-100000,1000000,10000000}
+ranks=${RANKS:-1}
+out=${OUT:-out/bench-multigrid}
+. "$here/scripts/peers.sh"
+
+# count runs one problem with the given preconditioners.
+count() { # folder, preconditioners, arguments of run
+	local name=$1 precond=$2
+	shift 2
+	echo "$name" >&2
+	"$bin" run --bench solve-scaling --mode strong --ranks "$ranks" --rtol 1e-10 --rhs ones --repeat 1 --total-dof "$sizes" \
+		--precond "$precond" "$@" --resume --quiet --out "$out/$name" >"$out/$name.txt" || excuse "$name" "$out/$name.txt"
+}
+
+count poisson gmg,amg --problem poisson
+count poisson-3d gmg,amg --problem poisson --dim 3
+count anisotropic gmg,amg --problem anisotropic --contrast 1000
+count variable amg --problem variable --contrast 1e6
+
+echo "| problem | | unknowns | iterations | growth | operator complexity | |"
+echo "|---|---|---|---|---|---|---|"
+for name in poisson poisson-3d anisotropic variable; do
+	"$bin" show "$out/$name" --format csv | awk -F, -v name="$name" '
+		NR == 1 { for (i = 1; i <= NF; i++) col[$i] = i; next }
+		$col["status"] != "ok" { next }
+		{ p = $col["precond"]; if (!(p in seen)) { seen[p] = 1; order[++n] = p }
+		  m[p]++; u = $col["total-dof"] + 0; its = $col["iterations"] + 0; c = sprintf("%.2f", $col["operator_complexity"])
+		  k = m[p]; dof[p, k] = u; it[p, k] = its; cx[p, k] = c }
+		END { for (j = 1; j <= n; j++) { p = order[j]; s = ""; t = ""; w = ""; low = high = it[p, 1]
+			for (k = 1; k <= m[p]; k++) { s = s (k > 1 ? ", " : "") sprintf("%.0e", dof[p, k]); t = t (k > 1 ? ", " : "") it[p, k]; w = w (k > 1 ? ", " : "") cx[p, k]
+				if (it[p, k] > high) high = it[p, k]; if (it[p, k] < low) low = it[p, k] }
+			printf "| %s | %s | %s | %s | %.2f | %s | %s |\n", name, p, s, t, high / low, w, high / low <= 1.3 ? "within 1.3" : "above 1.3" } }'
+done
+exit "$code"
