@@ -61,6 +61,11 @@ func configurationKey(r *journal.Row) string {
 	for _, c := range slices.Concat(r.Point, r.Options) {
 		switch c.Name {
 		case modeAxis, perRankAxis, totalAxis:
+		case smootherAxis, sweepsAxis, cycleAxis, coarseningAxis, strengthAxis, aggressiveAxis, coarsestAxis: // see below
+		case contrastAxis:
+			if c.Value.Float() != 0 { // older rows lack this axis
+				words = append(words, contrastAxis+"="+c.Value.String())
+			}
 		case solutionOption, writtenOption: // they change no result
 		case adjointOption:
 			if c.Value.Bool() { // older rows lack this option
@@ -81,6 +86,9 @@ func configurationKey(r *journal.Row) string {
 		default:
 			words = append(words, c.Name+"="+c.Value.String())
 		}
+	}
+	if settings := settingsOf(r); settings != "" { // older rows lack these axes
+		words = append(words, settings)
 	}
 	for _, d := range []string{cpuDetail, versionDetail, rhsDetail, gpuDetail} {
 		words = append(words, r.Details[d])
@@ -317,6 +325,8 @@ func traits() []trait {
 	out = append(out, text(columnsAxis, "%s right-hand sides"), trait{func(c *curve) string {
 		return strings.TrimPrefix(rowset.Text(c.any(), precisionAxis), refine.Double)
 	}, as("in %s")})
+	out = append(out, text(contrastAxis, contrastAxis+" %s"),
+		trait{func(c *curve) string { return strings.TrimSpace(settingsOf(c.any())) }, as("%s")})
 	out = append(out, text(contrastAxis, contrastAxis+" %s"),
 		trait{func(c *curve) string { return strings.TrimSpace(settingsOf(c.any())) }, as("%s")})
 	out = append(out, trait{func(c *curve) string {

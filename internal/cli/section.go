@@ -2,15 +2,20 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
 
-// declareViews declares the flags of show about sections, builds and damage.
-func declareViews(fl *pflag.FlagSet, section *string, allBuilds, verify *bool) {
+// declareViews declares the flags of show about samples, sections, builds and damage.
+func declareViews(fl *pflag.FlagSet, samples, section *string, allBuilds, verify *bool) {
+	fl.StringVar(samples, "samples", "",
+		"write every raw sample instead, as `FORMAT` "+strings.Join(export.SampleFormats(), " or ")+
+			" ('kernbench docs journal-schema')")
 	fl.StringVar(section, "section", "",
 		"print the sections of the report whose title contains `TEXT` instead, such as 'work of an iteration'")
 	fl.BoolVar(allBuilds, "all-builds", false,

@@ -94,17 +94,13 @@ func (a *app) showCommand() *cobra.Command {
 	}
 	request.FormatFlag(cmd.Flags(), &format)
 	cmd.Flags().StringArrayVar(&plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` into RUN/figures (repeatable)")
-	cmd.Flags().BoolVar(&draws, "chart", false,
-		"draw in the terminal instead: the curves of --plot, or a default choice")
+	cmd.Flags().BoolVar(&draws, "chart", false, "draw in the terminal instead: the curves of --plot, or a default choice")
 	cmd.Flags().StringArrayVar(&only, "only", nil, onlyHelp)
 	cmd.Flags().StringSliceVar(&sort, "sort", nil, "order by these `COLUMNS`, the first one first; -size is largest first")
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "show these `COLUMNS` in this order (table, markdown, csv)")
-	cmd.Flags().StringVar(&samples, "samples", "",
-		"write every raw sample instead, as `FORMAT` "+strings.Join(export.SampleFormats(), " or ")+
-			" ('kernbench docs journal-schema')")
 	cmd.Flags().BoolVar(&perTrial, "per-trial", false, "one table line per trial")
 	cmd.Flags().BoolVar(&runs, "runs", false, "list the runs of the folder")
-	declareViews(cmd.Flags(), &section, &allBuilds, &verify)
+	declareViews(cmd.Flags(), &samples, &section, &allBuilds, &verify)
 	return cmd
 }
 
