@@ -20,6 +20,8 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/published"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/infile"
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -84,6 +86,7 @@ func (a *app) probeCommand() *cobra.Command {
   %[1]s probe --topology built-in
   %[1]s probe --published
   %[1]s probe --topology my.yaml --case 'h2d-*,pe-local-hbm' --format csv
+  %[1]s probe --topology my.yaml --case 'one-port-8' --size 4K:1M:x4
   %[1]s launch --nnodes 2 --rdzv-endpoint node0:29400 --rdzv-secret-file secret -- %[1]s probe`, a.name),
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -128,7 +131,8 @@ func (a *app) probeCommand() *cobra.Command {
 	fl.StringVar(&f.topology, "topology", "", "`FILE` of a simulated accelerator to probe instead, or "+dma.BuiltIn)
 	fl.StringSliceVar(&f.cases, "case", nil, "with --topology: only the transfers of these names or globs (default: all)")
 	fl.StringVar(&f.fabric, "fabric", "", "with --topology: flits or whole, instead of the `FABRIC` of the file")
-	fl.StringVar(&f.size, "size", "", "with --topology: `BYTES` of each transfer where transfers meet (default: 16K)")
+	fl.StringVar(&f.size, "size", "", "with --topology: sizes of the transfers, such as 4K,64K or 4K:1M:x4 (default: 4K to 1M, and 16K where transfers "+
+		"meet)")
 	fl.BoolVar(&f.monotone, "monotone", false,
 		"with --topology: double and halve every number of the file, and explain opposite effects")
 	fl.BoolVar(&f.published, "published", false, "compare the simulated accelerator (--topology, default "+dma.BuiltIn+
@@ -153,17 +157,18 @@ func (a *app) probeTopology(fl *pflag.FlagSet, f probeFlags) error {
 			return usage(fmt.Errorf("reading a topology: %w; the one built in is --topology %s", err, dma.BuiltIn))
 		}
 	}
-	bytes := int64(0)
+	var sizes []int
 	if f.size != "" {
-		var err error
-		if bytes, err = unit.ParseBytes(f.size); err != nil {
+		values, err := point.ParseSpec(point.Bytes, f.size)
+		if err != nil {
 			return usage(fmt.Errorf("--size: %w", err))
 		}
+		sizes = lists.Map(values, func(v point.Value) int { return int(v.Int()) })
 	}
 	if fabrics := []string{string(topo.Flits), string(topo.Whole)}; f.fabric != "" && !slices.Contains(fabrics, f.fabric) {
 		return usage(suggest.Unknown("fabric", f.fabric, fabrics))
 	}
-	plan, err := dma.New(name, file, dma.Options{Cases: f.cases, Fabric: topo.Fabric(f.fabric), Bytes: int(bytes)})
+	plan, err := dma.New(name, file, dma.Options{Cases: f.cases, Fabric: topo.Fabric(f.fabric), Sizes: sizes})
 	if err != nil {
 		return usage(err)
 	}

@@ -32,13 +32,14 @@ type testCase struct {
 	within            float64
 }
 
-// cases returns all cases in the order of the tables. together is the size of transfers that meet.
-func (m *machine) cases(together int) (all []testCase) {
+// cases returns all cases in the order of the tables. swept are the sizes of the table by size, together the sizes of
+// transfers that meet.
+func (m *machine) cases(swept, together []int) (all []testCase) {
 	idle := m.idle()
 	for _, table := range []struct {
 		name  string
 		sizes []int
-	}{{idleTable, []int{referenceBytes}}, {sizeTable, sweepBytes}} {
+	}{{idleTable, []int{referenceBytes}}, {sizeTable, swept}} {
 		for _, c := range idle {
 			c.table, c.sizes = table.name, table.sizes
 			if c.missing == "" || table.name == idleTable {
@@ -47,7 +48,7 @@ func (m *machine) cases(together int) (all []testCase) {
 		}
 	}
 	for _, c := range m.congested() {
-		c.sizes = []int{together}
+		c.sizes = together
 		all = append(all, c)
 	}
 	for _, c := range m.published() {

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"math"
 	"path"
 	"reflect"
@@ -42,7 +43,8 @@ type Report struct {
 	// Varied is how many numbers of the file were changed to find Exceptions.
 	Varied int `json:"varied,omitempty"`
 
-	together int // bytes of each transfer of the congestion table
+	swept    []int // bytes of the transfers of the size table
+	together []int // bytes of each transfer of the congestion table
 }
 
 // Row holds the times of transfers that started together. Time and Parts describe the slowest one.
@@ -143,7 +145,7 @@ type Plan struct {
 type Options struct {
 	Cases  []string    // names or globs; none: all
 	Fabric topo.Fabric // "": as the topology says
-	Bytes  int         // size of each transfer where transfers meet; 0: 16 KiB
+	Sizes  []int       // of the table by size and of transfers that meet; none: 4 KiB to 1 MiB, and 16 KiB
 }
 
 // New reads a topology file and selects the cases.
@@ -153,13 +155,20 @@ func New(name string, file []byte, o Options) (*Plan, error) {
 		return nil, err
 	}
 	t.Fabric = cmp.Or(o.Fabric, t.Fabric)
-	size := cmp.Or(o.Bytes, congestedBytes)
-	if size < program.ElemSize || size%program.ElemSize != 0 || int64(size) > t.HBMSlice() {
-		return nil, fmt.Errorf("transfers of %d bytes: want an even number up to %d, the memory of a PE", size, t.HBMSlice())
+	swept, together := sweepBytes, []int{congestedBytes}
+	if len(o.Sizes) > 0 {
+		swept = slices.Compact(slices.Sorted(slices.Values(o.Sizes)))
+		together = swept
+	}
+	for _, size := range swept {
+		if size < program.ElemSize || size%program.ElemSize != 0 || int64(size) > t.HBMSlice() {
+			return nil, fmt.Errorf("transfers of %d bytes: want an even number up to %d, the memory of a PE", size,
+				t.HBMSlice())
+		}
 	}
 	p := &Plan{topo: t, report: Report{Topology: name, SHA256: fmt.Sprintf("%x", sha256.Sum256(file)), Fabric: t.Fabric,
-		SIPs: t.SIPs.Count, Cubes: t.Cubes.Count(), PEs: t.PEs(), together: size}}
-	p.cases, err = choose(newMachine(t).cases(size), o.Cases)
+		SIPs: t.SIPs.Count, Cubes: t.Cubes.Count(), PEs: t.PEs(), swept: swept, together: together}}
+	p.cases, err = choose(newMachine(t).cases(swept, together), o.Cases)
 	return p, err
 }
 
@@ -427,17 +436,15 @@ func asPublished(row *Row) string {
 // larger checks that a case takes longer the more bytes it has.
 func (r *Report) larger() Check {
 	c := Check{Name: "size", Text: "more bytes take longer"}
-	last := map[string]*Row{}
+	last := map[[2]string]*Row{} // by table and case
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if row.Table != sizeTable {
-			continue
-		}
-		if before := last[row.Case]; before != nil {
+		key := [2]string{row.Table, row.Case}
+		if before := last[key]; before != nil {
 			c.expect(row.Time > before.Time, "%s: %d bytes take %v ns, %d bytes %v", row.Case, before.Bytes, before.Time,
 				row.Bytes, row.Time)
 		}
-		last[row.Case] = row
+		last[key] = row
 	}
 	return c
 }
@@ -445,23 +452,31 @@ func (r *Report) larger() Check {
 // ordered checks that times do not decrease along each list of cases.
 func (r *Report) ordered(name, text, table string, lists ...[]string) Check {
 	c := Check{Name: name, Text: text + ": " + strings.Join(lists[0], ", ")}
-	times := map[string]*Row{}
+	type key struct {
+		name  string
+		bytes int
+	}
+	times, sizes := map[key]*Row{}, map[int]bool{}
 	for i := range r.Rows {
 		if row := &r.Rows[i]; row.Table == table {
-			times[row.Case] = row
+			times[key{row.Case, row.Bytes}] = row
+			sizes[row.Bytes] = true
 		}
 	}
-	for _, list := range lists {
-		var before *Row
-		for _, name := range list {
-			row := times[name]
-			if row == nil {
-				continue
+	for _, bytes := range slices.Sorted(maps.Keys(sizes)) {
+		for _, list := range lists {
+			var before *Row
+			for _, name := range list {
+				row := times[key{name, bytes}]
+				if row == nil {
+					continue
+				}
+				if before != nil {
+					c.expect(row.Time >= before.Time, "%d bytes: %s takes %v ns, %s %v", bytes, before.Case, before.Time, row.Case,
+						row.Time)
+				}
+				before = row
 			}
-			if before != nil {
-				c.expect(row.Time >= before.Time, "%s takes %v ns, %s %v", before.Case, before.Time, row.Case, row.Time)
-			}
-			before = row
 		}
 	}
 	return c

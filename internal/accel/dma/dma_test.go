@@ -297,14 +297,21 @@ func TestMonotone(t *testing.T) {
 
 // The fabric and the size of transfers that meet can be chosen.
 func TestOptions(t *testing.T) {
-	o := Options{Cases: []string{"one-port-8"}, Fabric: topo.Whole, Bytes: 64 << 10}
+	o := Options{Cases: []string{"one-port-8"}, Fabric: topo.Whole, Sizes: []int{64 << 10, 4 << 10}}
 	r := must.Get(must.Get(New(BuiltIn, file(t), o))(t).Run())(t)
-	if row := r.row(t, congestionTable, "one-port-8"); row.Bytes != 64<<10 || row.Fabric != topo.Whole {
-		t.Errorf("%d bytes with fabric %s", row.Bytes, row.Fabric)
+	if len(r.Rows) != 2 || r.Rows[0].Bytes != 4<<10 || r.Rows[1].Bytes != 64<<10 || r.Rows[0].Fabric != topo.Whole {
+		t.Errorf("%+v", r.Rows)
 	}
-	for _, bytes := range []int{-2, 3, 1 << 40} {
-		if _, err := New(BuiltIn, file(t), Options{Bytes: bytes}); err == nil {
-			t.Errorf("transfers of %d bytes were accepted", bytes)
+	var text bytes.Buffer
+	must.Do(t, r.Write(&text, "table"))
+	for _, want := range []string{"Together, 4Ki each; the time", "Together, 64Ki each; the time"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+	for _, size := range []int{-2, 3, 1 << 40} {
+		if _, err := New(BuiltIn, file(t), Options{Sizes: []int{4096, size}}); err == nil {
+			t.Errorf("transfers of %d bytes were accepted", size)
 		}
 	}
 }

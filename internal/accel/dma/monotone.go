@@ -7,6 +7,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
 // monotoneFactors are the factors by which each number of a topology is changed. They keep powers of two valid.
@@ -26,34 +27,42 @@ func (p *Plan) Monotone(file []byte) (found []string, varied int, err error) {
 		if c.table != congestionTable && c.table != idleTable || c.missing != "" {
 			continue
 		}
-		size := c.sizes[0]
-		before, err := newMachine(p.topo).measure(c.transfers(size))
-		if err != nil {
-			return nil, 0, err
-		}
-		if before.Transfers > maxMonotone {
-			continue
-		}
-		for _, parameter := range parameters {
-			direction := topo.Effect(parameter.Key)
-			for _, factor := range monotoneFactors {
-				t, values, err := topo.Vary(p.report.Topology, file, parameter.Key, factor)
-				if err != nil {
-					continue // it is 0, or the changed number is not valid
-				}
-				t.Fabric = p.topo.Fabric
-				after, err := newMachine(t).measure(c.transfers(size))
-				if err != nil {
-					return nil, 0, fmt.Errorf("%s with %s %s: %w", c.name, parameter.Key, values[0], err)
-				}
-				slower := (direction > 0) == (factor > 1)
-				if change := after.Time - before.Time; change != 0 && (change > 0) != slower {
-					found = append(found, p.exception(c, parameter, values, &before, &after))
-				}
+		for _, size := range c.sizes {
+			list, err := p.opposite(c, size, parameters, file)
+			if err != nil {
+				return nil, 0, err
 			}
+			found = append(found, list...)
 		}
 	}
 	return found, len(parameters), nil
+}
+
+// opposite is Monotone for transfers of one case and size.
+func (p *Plan) opposite(c testCase, size int, parameters []topo.Parameter, file []byte) (found []string, err error) {
+	before, err := newMachine(p.topo).measure(c.transfers(size))
+	if err != nil || before.Transfers > maxMonotone {
+		return nil, err
+	}
+	for _, parameter := range parameters {
+		direction := topo.Effect(parameter.Key)
+		for _, factor := range monotoneFactors {
+			t, values, err := topo.Vary(p.report.Topology, file, parameter.Key, factor)
+			if err != nil {
+				continue // it is 0, or the changed number is not valid
+			}
+			t.Fabric = p.topo.Fabric
+			after, err := newMachine(t).measure(c.transfers(size))
+			if err != nil {
+				return nil, fmt.Errorf("%s with %s %s: %w", c.name, parameter.Key, values[0], err)
+			}
+			slower := (direction > 0) == (factor > 1)
+			if change := after.Time - before.Time; change != 0 && (change > 0) != slower {
+				found = append(found, p.exception(c, parameter, values, &before, &after))
+			}
+		}
+	}
+	return found, nil
 }
 
 // maxMonotone is the largest number of transfers of a case that Monotone repeats for every number.
@@ -69,7 +78,11 @@ func (p *Plan) exception(c testCase, n topo.Parameter, values []string, before, 
 	times := func(r *Row) string {
 		return fmt.Sprintf("%.3f to %.3f ns", event.Time(r.Fastest).Nanoseconds(), event.Time(r.Time).Nanoseconds())
 	}
+	name := c.name
+	if len(c.sizes) > 1 {
+		name += " of " + unit.FormatBytes(int64(before.Bytes))
+	}
 	return fmt.Sprintf("%s: %s %s instead of %s changes the slowest of %d transfers by %+.2g %%; most has to go over %s, "+
-		"shared by %s arbitration: the transfers take %s instead of %s", c.name, n.Key, strings.Join(values, ", "),
+		"shared by %s arbitration: the transfers take %s instead of %s", name, n.Key, strings.Join(values, ", "),
 		strings.Join(n.Values, ", "), before.Transfers, ratio, after.Bottleneck, rule, times(after), times(before))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
@@ -58,21 +59,27 @@ func (r *Report) writeCSV(w io.Writer) error {
 func (r *Report) writeText(w io.Writer) error {
 	fmt.Fprintf(w, "Topology %s (sha256 %.12s), fabric %s: %s of %d cubes with %d PEs each. Times in ns, simulated.\n",
 		r.Topology, r.SHA256, r.Fabric, unit.Plural(r.SIPs, "SIP"), r.Cubes, r.PEs)
-	for _, t := range []struct {
+	type table struct {
 		title string
 		name  string
+		bytes int // 0: all sizes
 		write func(io.Writer, []*Row) error
-	}{
-		{fmt.Sprintf("Alone on the machine, %s", unit.FormatBytes(referenceBytes)), idleTable, writeTransfers(false)},
-		{"By size", sizeTable, writeSizes},
-		{fmt.Sprintf("Together, %s each; the time of the slowest counts", unit.FormatBytes(int64(r.together))),
-			congestionTable, writeTransfers(true)},
-		{fmt.Sprintf("As published, %s with fabric %s", unit.FormatBytes(congestedBytes), topo.Whole), publishedTable,
-			writePublished},
-	} {
+	}
+	tables := []table{
+		{fmt.Sprintf("Alone on the machine, %s", unit.FormatBytes(referenceBytes)), idleTable, 0,
+			writeTransfers(false)},
+		{"By size", sizeTable, 0, writeSizes(r.swept)},
+	}
+	for _, bytes := range r.together {
+		tables = append(tables, table{fmt.Sprintf("Together, %s each; the time of the slowest counts",
+			unit.FormatBytes(int64(bytes))), congestionTable, bytes, writeTransfers(true)})
+	}
+	tables = append(tables, table{fmt.Sprintf("As published, %s with fabric %s",
+		unit.FormatBytes(congestedBytes), topo.Whole), publishedTable, 0, writePublished})
+	for _, t := range tables {
 		var rows []*Row
 		for i := range r.Rows {
-			if r.Rows[i].Table == t.name {
+			if r.Rows[i].Table == t.name && (t.bytes == 0 || t.bytes == r.Rows[i].Bytes) {
 				rows = append(rows, &r.Rows[i])
 			}
 		}
@@ -121,18 +128,20 @@ func writeTransfers(congested bool) func(io.Writer, []*Row) error {
 	}
 }
 
-// writeSizes writes one line per case with a column per size. Rows are ordered by case, then by size.
-func writeSizes(w io.Writer, rows []*Row) error {
-	titles := lists.Map(sweepBytes, func(bytes int) string { return unit.FormatBytes(int64(bytes)) })
-	t := texttab.Table{Columns: append([]texttab.Column{{Title: "case"}}, right(append(titles, "GB/s at most")...)...)}
-	for i := 0; i+len(sweepBytes) <= len(rows); i += len(sweepBytes) {
-		cells, most := []string{rows[i].Case}, 0.0
-		for _, row := range rows[i : i+len(sweepBytes)] {
-			cells, most = append(cells, short(row.Time)), max(most, row.GBps())
+// writeSizes returns a writer of one line per case with a column per size. Rows are ordered by case, then by size.
+func writeSizes(sizes []int) func(io.Writer, []*Row) error {
+	return func(w io.Writer, rows []*Row) error {
+		titles := lists.Map(sizes, func(bytes int) string { return unit.FormatBytes(int64(bytes)) })
+		t := texttab.Table{Columns: append([]texttab.Column{{Title: "case"}}, right(append(titles, "GB/s at most")...)...)}
+		for of := range slices.Chunk(rows, len(sizes)) {
+			cells, most := []string{of[0].Case}, 0.0
+			for _, row := range of {
+				cells, most = append(cells, short(row.Time)), max(most, row.GBps())
+			}
+			t.Add(append(cells, fmt.Sprintf("%.1f", most))...)
 		}
-		t.Add(append(cells, fmt.Sprintf("%.1f", most))...)
+		return t.Write(w, 0)
 	}
-	return t.Write(w, 0)
 }
 
 func writePublished(w io.Writer, rows []*Row) error {
