@@ -118,9 +118,12 @@ func (s *summary) text(c cost) string {
 	if c.seconds >= 1 {
 		took = fmt.Sprintf("about %.0f s", c.seconds)
 	}
-	return fmt.Sprintf("the traces have %s and %s, and the replay sends about %s messages: %s of one core and %.1f GiB",
-		unit.Plural(s.ranks, "rank"), unit.Plural(s.nodes, "node"), unit.FormatSI(float64(c.messages)), took,
-		c.bytes/(1<<30))
+	memory := fmt.Sprintf("%.0f MiB", c.bytes/(1<<20))
+	if c.bytes >= 1<<30 {
+		memory = fmt.Sprintf("%.1f GiB", c.bytes/(1<<30))
+	}
+	return fmt.Sprintf("%s with %s, about %s messages: %s of one core and about %s of memory", unit.Plural(s.ranks, "rank"),
+		unit.Plural(s.nodes, "node"), unit.FormatSI(float64(c.messages)), took, memory)
 }
 
 // tooLarge returns an error if the replay would take too long or too much memory.
