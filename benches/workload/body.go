@@ -72,6 +72,9 @@ func lead(s *bench.State) error {
 	on, isAccelerator := dist.As[accelerator](s.Backend())
 	switch {
 	case s.Str(algorithmAxis) == replay.Recorded:
+		if chosen.File != "" {
+			s.Warn("algorithm=%s simulates no network: the network file has no effect", replay.Recorded)
+		}
 		r, err = asRecorded(s, w)
 	case isAccelerator:
 		r, err = onAccelerator(s, w, chosen, on)

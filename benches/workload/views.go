@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,19 +22,19 @@ var drawnActivities = []string{"compute", schedule.AllReduce, schedule.ReduceSca
 	schedule.AllToAll, schedule.Broadcast, schedule.ReduceTo, schedule.Gather, schedule.Scatter, schedule.Barrier,
 	"send", "recv", "host"}
 
-// labels returns a function that names a row by everything in which the rows differ.
+// labels returns a function that names a row by the coordinates in which the rows differ.
 func labels(rows rowset.Set) func(*journal.Row) string {
-	label := machine.Curves(rows)
 	var axes []string
-	for _, axis := range []string{traceOption, algorithmAxis, streamsAxis, commStreamsAxis, flopsAxis, memoryOption} {
-		if len(rows.Distinct(axis)) > 1 {
-			axes = append(axes, axis)
-		}
-	}
 	backends := map[string]bool{}
 	for _, r := range rows {
 		backends[r.Backend] = true
+		for _, c := range r.Point {
+			if !slices.Contains(axes, c.Name) {
+				axes = append(axes, c.Name)
+			}
+		}
 	}
+	axes = slices.DeleteFunc(axes, func(axis string) bool { return len(rows.Distinct(axis)) < 2 })
 	return func(r *journal.Row) string {
 		var parts []string
 		if len(backends) > 1 {
@@ -41,18 +42,16 @@ func labels(rows rowset.Set) func(*journal.Row) string {
 		}
 		for _, axis := range axes {
 			text := cmp.Or(rowset.Text(r, axis), bench.BuiltIn)
-			if axis == streamsAxis || axis == commStreamsAxis || axis == flopsAxis {
+			switch axis {
+			case algorithmAxis:
+			case traceOption, machine.Option:
+				text = filepath.Base(text)
+			default:
 				text = axis + " " + text
 			}
 			parts = append(parts, text)
 		}
-		if m := label(r); m != "" {
-			parts = append(parts, m)
-		}
-		if len(parts) == 0 {
-			return "step"
-		}
-		return strings.Join(parts, ", ")
+		return cmp.Or(strings.Join(parts, ", "), "step")
 	}
 }
 
