@@ -15,8 +15,10 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,6 +34,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/cli/selftest"
 	"github.com/kernbench/kernbench/internal/cli/terminal"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/rankhost"
@@ -106,11 +109,27 @@ func (a *app) run(ctx context.Context) int {
 	}
 	if exit.err != nil && !(exit.code == exitUsage && job.Follower(a.args, a.environ)) { // rank 0 prints it
 		fmt.Fprintf(a.stderr, "%s: %v\n", a.name, launch.WithLimit(exit.err))
+		a.storeError(exit.err)
 		if exit.code == exitUsage {
 			fmt.Fprintf(a.stderr, "See '%s --help'.\n", a.about(root))
 		}
 	}
 	return exit.code
+}
+
+// storeError stores the error for torchrun, which shows the error of the first rank that failed.
+func (a *app) storeError(err error) {
+	path := jobenv.Variable(a.environ, "TORCHELASTIC_ERROR_FILE")
+	if path == "" {
+		return
+	}
+	type text struct {
+		Message   any               `json:"message"`
+		ExtraInfo map[string]string `json:"extraInfo,omitempty"`
+	}
+	now := strconv.FormatInt(time.Now().Unix(), 10)
+	data, _ := json.Marshal(text{Message: text{Message: err.Error(), ExtraInfo: map[string]string{"timestamp": now}}})
+	_ = os.WriteFile(path, data, 0o600) // the error itself is printed
 }
 
 // about returns the command whose help to mention after a usage error.

@@ -54,7 +54,8 @@ func (p Process) HostConfig(job *jobenv.Job) (rankhost.Config, error) {
 	cfg := rankhost.Config{
 		Rank: job.Rank, Size: job.Size, LocalRank: job.LocalRank, LocalSize: job.LocalSize,
 		AllowOtherBuild: p.AllowOtherBuild,
-		Command:         strings.Join(p.Args, " "), JoinTimeout: rendezvous.DefaultJoinTimeout, Name: host, Environ: p.Environ,
+		Command:         strings.Join(p.Args, " "), JoinTimeout: rendezvous.DefaultJoinTimeout, Name: host,
+		Environ: p.Environ,
 	}
 	endpoint := p.Endpoint
 	if endpoint == "" {

@@ -102,6 +102,7 @@ type node struct {
 
 	// State of the current round.
 	attempt        int
+	errorDir       string         // for the ranks' error files
 	taps           map[int][]*tap // by rank
 	pids           map[int]int
 	stopped        map[int]time.Duration // how long a rank has been stopped
@@ -142,7 +143,12 @@ func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Ver
 	if twice := round.SharedHosts(); twice != "" && round.Node == 0 && round.Attempt == 0 {
 		n.spec.Warn(twice + ": their ranks share its cores")
 	}
-	l, err := n.start(ctx, round)
+	remove, err := n.makeErrorFiles(round.Attempt)
+	defer remove()
+	var l *launch.Launch
+	if err == nil {
+		l, err = n.start(ctx, round)
+	}
 	if err != nil {
 		n.report(rendezvous.Failure{Rank: rendezvous.NoRank, Cause: "could not start its ranks: " + err.Error(), Code: 1})
 	}
@@ -264,6 +270,9 @@ func (n *node) handle(round *rendezvous.Round, e launch.Event) {
 		case e.Stopped: // by the agent, which gives the reason at the end
 		case e.Failed():
 			f := rendezvous.Failure{Rank: e.Rank, PID: e.PID, Cause: "ended with " + e.How(), Signal: e.Signal, Code: e.Code}
+			if said := n.recordedError(e.Rank); said != "" {
+				f.Cause += ": " + said
+			}
 			if e.Signal != 0 {
 				f.Code = 128 + int(e.Signal) // like a shell
 			}
@@ -378,8 +387,9 @@ func (n *node) processes(round *rendezvous.Round) ([]launch.Proc, error) {
 		if n.spec.MasterPort != 0 {
 			vars.MasterPort = n.spec.MasterPort
 		}
+		_ = os.Remove(n.errorFile(vars.Rank)) // of an earlier job with the same --log-dir
 		p := launch.Proc{Rank: vars.Rank, Argv: n.spec.Argv,
-			Env: launch.Environ(n.spec.Environ, n.spec.variables(round, vars), &vars)}
+			Env: launch.Environ(n.spec.Environ, n.variables(round, vars), &vars)}
 		if shares != nil {
 			p.CPUs = shares[local]
 		}
@@ -411,8 +421,8 @@ func (n *node) processes(round *rendezvous.Round) ([]launch.Proc, error) {
 
 // variables returns the variables of a rank besides RankVars: the ones torchrun sets, so that its
 // programs run unchanged.
-func (s Spec) variables(round *rendezvous.Round, rank launch.RankVars) map[string]*string {
-	set := map[string]*string{}
+func (n *node) variables(round *rendezvous.Round, rank launch.RankVars) map[string]*string {
+	s, set := n.spec, map[string]*string{}
 	put := func(name, value string) { set[name] = &value }
 	preset := func(name, value string) { // unless the user has set it
 		if !slices.ContainsFunc(s.Environ, func(e string) bool { return strings.HasPrefix(e, name+"=") }) {
@@ -422,6 +432,7 @@ func (s Spec) variables(round *rendezvous.Round, rank launch.RankVars) map[strin
 	for name, value := range s.RankSecret {
 		put(name, value)
 	}
+	put(errorFileVar, n.errorFile(rank.Rank))
 	put("GROUP_RANK", strconv.Itoa(round.Node))
 	put("GROUP_WORLD_SIZE", strconv.Itoa(len(round.Hosts)))
 	put("ROLE_NAME", s.Role)

@@ -35,7 +35,8 @@ func TestVariables(t *testing.T) {
 		"[rank1]: MASTER_ADDR=127.0.0.1", "[rank1]: MASTER_PORT=", "[rank1]: TORCHELASTIC_RUN_ID=myjob",
 		"[rank1]: TORCHELASTIC_RESTART_COUNT=0",
 		"[rank1]: TORCHELASTIC_MAX_RESTARTS=4", "[rank1]: TORCHELASTIC_USE_AGENT_STORE=False", "[rank1]: OMP_NUM_THREADS=1",
-		"[rank1]: NCCL_ASYNC_ERROR_HANDLING=1", "[rank1]: TORCH_NCCL_ASYNC_ERROR_HANDLING=3", "[rank1]: NCCL_SOCKET_IFNAME==lo", "[rank1]: GLOO_SOCKET_IFNAME=lo",
+		"[rank1]: NCCL_ASYNC_ERROR_HANDLING=1", "[rank1]: TORCH_NCCL_ASYNC_ERROR_HANDLING=3",
+		"[rank1]: NCCL_SOCKET_IFNAME==lo", "[rank1]: GLOO_SOCKET_IFNAME=lo",
 	} {
 		if !strings.Contains(l.stdout.String(), want) {
 			t.Errorf("no %s in\n%s", want, l.stdout)
@@ -45,6 +46,21 @@ func TestVariables(t *testing.T) {
 		if strings.Contains(l.stdout.String(), bad) {
 			t.Errorf("the ranks see %s", bad)
 		}
+	}
+}
+
+// The error that a rank has stored, as torch's @record does, is part of the launcher's message. An older file is not.
+func TestErrorFile(t *testing.T) {
+	dir := t.TempDir()
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "attempt0"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "attempt0", "rank0.error.json"), []byte(`{"message": "stale"}`), 0o600))
+	write := `test $RANK = 0 && { printf '{"message": {"message": "ValueError: bad\\n  matrix", "extraInfo": {}}}' ` +
+		`> $TORCHELASTIC_ERROR_FILE; exit 3; }; sleep 99`
+	standalone(t, "--nproc-per-node 2", shell(write)...).expect(3, "ended with exit code 3: ValueError: bad matrix")
+	silent := standalone(t, "--log-dir "+dir, shell("exit 4")...)
+	silent.expect(4, "ended with exit code 4")
+	if strings.Contains(silent.stderr.String(), "stale") {
+		t.Errorf("an old error is shown: %s", silent.stderr)
 	}
 }
 

@@ -105,7 +105,7 @@ func TestSingleNode(t *testing.T) {
 	m := meet(t, Config{Nodes: 1, Procs: 1, Node: AnyNode, JoinTimeout: hangGuard, Heartbeat: DefaultHeartbeat,
 		Host: "here"})
 	m.Ready(0)
-	if e := next(t, m); e.Start == nil || e.Start.MasterAddr != "127.0.0.1" {
+	if e := next(t, m); e.Start == nil || e.Start.MasterAddr != "localhost" {
 		t.Fatalf("got %+v", e)
 	}
 	m.Failed(0, Failure{Rank: 0, Code: 3})

@@ -25,6 +25,9 @@ const (
 	DefaultJoinTimeout = time.Minute
 	DefaultHeartbeat   = connection.SilenceLimit
 
+	// localhost is the address of the ranks of a single node, as torchrun has it.
+	localhost = "localhost"
+
 	// AnyNode lets the rendezvous choose a node's rank.
 	AnyNode = connection.AnyRank
 )
@@ -111,7 +114,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 		return nil, err
 	}
 	if cfg.Nodes == 1 {
-		return cfg.hostGroup(nil, "127.0.0.1"), nil
+		return cfg.hostGroup(nil, localhost), nil
 	}
 	name, port, err := SplitEndpoint(cfg.Endpoint)
 	if err != nil {
@@ -151,7 +154,7 @@ func (c Config) attempt(ctx context.Context, name, port string) (*Member, error)
 	switch {
 	case err == nil:
 		addr := name
-		if own := listener.Addr().(*net.TCPAddr).AddrPort().Addr().Unmap(); !own.IsUnspecified() {
+		if own := listener.Addr().(*net.TCPAddr).AddrPort().Addr().Unmap(); !own.IsUnspecified() && name != localhost {
 			addr = own.String()
 		}
 		return c.hostGroup(listener, addr), nil
@@ -246,7 +249,11 @@ func (m *Member) Events() <-chan Event { return m.events }
 // Ready reports that the previous round has ended on this node. It also offers a free port, in case
 // rank 0 runs here.
 func (m *Member) Ready(attempt int) error {
-	port, err := m.ports.FreePort(m.addr)
+	addr := m.addr
+	if addr == localhost { // which a container may not be able to look up
+		addr = "127.0.0.1"
+	}
+	port, err := m.ports.FreePort(addr)
 	if err != nil {
 		return err
 	}
