@@ -181,7 +181,7 @@ figures and comparisons are made from the journal.`,
 	root.AddCommand(a.listCommand(), run, tune, a.showCommand(), a.compareCommand(), a.baselineCommand(),
 		a.reportCommand(), a.webCommand(), a.importCommand(), a.probeCommand(), a.predictCommand(),
 		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.selftestCommand(), a.pythonCommand(),
-		a.wheelCommand(), a.docsCommand(), a.versionCommand(),
+		a.solveServiceCommand(), a.wheelCommand(), a.docsCommand(), a.versionCommand(),
 		wrongUsage(guide.Starter(a.name, a.stdout)), wrongUsage(guide.Manual(a.name)))
 	root.InitDefaultCompletionCmd()
 	refuseShells(root)

@@ -369,9 +369,11 @@ def _flat(rows: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
 
 if TYPE_CHECKING:
     from kernbench._notebook import run as run
+    from kernbench._solve import SolveError as SolveError, solve as solve
     from kernbench._triton import Benchmark as Benchmark, do_bench as do_bench, perf_report as perf_report
 
-_DOORS = {"run": "_notebook", "do_bench": "_triton", "perf_report": "_triton", "Benchmark": "_triton"}
+_DOORS = {"run": "_notebook", "do_bench": "_triton", "perf_report": "_triton", "Benchmark": "_triton",
+          "solve": "_solve", "SolveError": "_solve"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,210 @@
+// Package service solves sparse systems for another program, such as a Python process. The program sends requests as
+// lines of JSON. The arrays of a request are in memory that both processes share.
+package service
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/solve/block"
+	"github.com/kernbench/kernbench/solve"
+)
+
+// Request asks for the solution of A x = b. The shared memory holds, in this order and in elements of 8 bytes: Rows+1
+// row starts, Entries columns, Entries values, then b and x, each with Rows rows of Columns values. A is in compressed
+// sparse rows.
+type Request struct {
+	Rows, Entries, Columns int
+	Transposed             bool    // solve with the transpose of A
+	Method, Precond        string  // Method "auto" is cg for a symmetric matrix, else gmres
+	Tol                    float64 // relative to b
+	MaxIter                int     // 0 means the default
+	Ranks                  int
+}
+
+// Reply is the outcome of a request. If Error is empty, the solution is in the shared memory.
+type Reply struct {
+	Error      string  `json:"error"`
+	Method     string  `json:"method"`
+	Iterations int     `json:"iterations"`
+	Residual   float64 `json:"residual"` // true residual relative to b; the largest of all columns
+}
+
+// auto is the method that the matrix decides.
+const auto = "auto"
+
+// Serve answers requests until the input ends. memory is the file that both processes map.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, memory *os.File) error {
+	lines := bufio.NewScanner(in)
+	answers := json.NewEncoder(out)
+	for lines.Scan() {
+		var q Request
+		reply := Reply{}
+		err := json.Unmarshal(lines.Bytes(), &q)
+		if err == nil {
+			reply, err = answer(ctx, q, memory)
+		}
+		if err != nil {
+			reply.Error = err.Error()
+		}
+		if math.IsNaN(reply.Residual) || math.IsInf(reply.Residual, 0) {
+			reply.Residual = -1 // JSON has no such numbers
+		}
+		if err := answers.Encode(reply); err != nil {
+			return fmt.Errorf("answering a request: %w", err)
+		}
+	}
+	return lines.Err()
+}
+
+// answer maps the arrays of a request and solves it.
+func answer(ctx context.Context, q Request, memory *os.File) (Reply, error) {
+	if q.Rows < 1 || q.Entries < 0 || q.Columns < 1 || q.Ranks < 1 || q.Rows > math.MaxInt32 {
+		return Reply{}, fmt.Errorf("a request of %d rows, %d entries, %d columns and %d ranks", q.Rows, q.Entries, q.Columns,
+			q.Ranks)
+	}
+	words := q.Rows + 1 + 2*q.Entries + 2*q.Rows*q.Columns
+	info, err := memory.Stat()
+	if err != nil {
+		return Reply{}, fmt.Errorf("looking at the shared memory: %w", err)
+	}
+	if info.Size() < int64(8*words) {
+		return Reply{}, fmt.Errorf("the shared memory has %d bytes, the request needs %d", info.Size(), 8*words)
+	}
+	data, err := unix.Mmap(int(memory.Fd()), 0, 8*words, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return Reply{}, fmt.Errorf("mapping the shared memory: %w", err)
+	}
+	defer unix.Munmap(data)
+	integers := unsafe.Slice((*int64)(unsafe.Pointer(&data[0])), words)
+	reals := unsafe.Slice((*float64)(unsafe.Pointer(&data[0])), words)
+	values := q.Rows + 1 + q.Entries
+	b := values + q.Entries
+	m, err := newCSR(integers[:q.Rows+1], integers[q.Rows+1:values], reals[values:b])
+	if err != nil {
+		return Reply{}, err
+	}
+	if q.Transposed && !m.symmetric {
+		m = m.transposed()
+	}
+	if q.Method == auto {
+		if q.Method = "gmres"; m.symmetric {
+			q.Method = "cg"
+		}
+	}
+	x := b + q.Rows*q.Columns
+	return solveOnRanks(ctx, q, m, reals[b:x], reals[x:])
+}
+
+// joinLimit is the time that a rank waits for another.
+const joinLimit = 15 * time.Minute
+
+// solveOnRanks solves on ranks that are goroutines of this process.
+func solveOnRanks(ctx context.Context, q Request, m *csr, b, x []float64) (reply Reply, err error) {
+	job := &job{q: q, m: m, b: b, x: x, reply: Reply{Method: q.Method}}
+	var ranks errgroup.Group
+	id := fmt.Sprintf("solve-%d-%d", os.Getpid(), time.Now().UnixNano())
+	for r := range q.Ranks {
+		ranks.Go(func() error {
+			g, err := dist.Init(ctx, dist.Config{Backend: "cpu", Rank: r, Size: q.Ranks, ID: id, Timeout: joinLimit,
+				SharedBytes: 64<<20 + 64*(q.Rows/q.Ranks+1)})
+			if err != nil {
+				return err
+			}
+			defer g.Close()
+			return job.run(g)
+		})
+	}
+	err = ranks.Wait()
+	return job.reply, err
+}
+
+// job is a request with its arrays.
+type job struct {
+	q     Request
+	m     *csr
+	b, x  []float64 // row by row
+	reply Reply     // rank 0 writes it
+}
+
+// run solves on one rank. A method with a block form solves for all columns at once, the others for one after the other.
+func (j *job) run(g *dist.Group) error {
+	column := 0
+	n := j.q.Columns
+	spec := solve.Spec{Problem: j.m, Method: j.q.Method, Preconditioner: j.q.Precond, RTol: j.q.Tol, MaxIter: j.q.MaxIter,
+		RHS: func(row int) float64 { return j.b[row*n+column] }}
+	if n > 1 && j.q.Method == block.Method {
+		return j.runBlock(g, spec)
+	}
+	for ; column < n; column++ {
+		sys, err := solve.New(g, spec)
+		if err != nil {
+			return err
+		}
+		out, err := sys.Solve(0)
+		if err != nil {
+			return err
+		}
+		if out.TrueResidual, err = sys.Check(); err != nil {
+			return err
+		}
+		j.note(g, out)
+		if err := out.Gate(j.q.Tol); err != nil {
+			return err
+		}
+		for i, v := range sys.Solution() {
+			j.x[sys.Global(i)*n+column] = v
+		}
+	}
+	return nil
+}
+
+// runBlock solves for all columns at once.
+func (j *job) runBlock(g *dist.Group, spec solve.Spec) error {
+	n := j.q.Columns
+	sys, err := solve.New(g, spec)
+	if err != nil {
+		return err
+	}
+	all, err := block.New(sys, n, func(row, column int) float64 { return j.b[row*n+column] })
+	if err != nil {
+		return err
+	}
+	out, err := all.Solve(0)
+	if err != nil {
+		return err
+	}
+	if out.TrueResidual, err = all.Check(); err != nil {
+		return err
+	}
+	j.note(g, out)
+	if err := all.Gate(out, j.q.Tol); err != nil {
+		return err
+	}
+	for i := range sys.Internals().Plan.Owned {
+		copy(j.x[sys.Global(i)*n:][:n], all.Solutions()[i*n:])
+	}
+	return nil
+}
+
+// note records the outcome of a solve.
+func (j *job) note(g *dist.Group, out solve.Outcome) {
+	if g.Rank() == 0 {
+		j.reply.Iterations += out.Iterations
+		j.reply.Residual = max(j.reply.Residual, out.TrueResidual)
+	}
+}
+
+var errShape = errors.New("the row starts of A must ascend from 0 to the number of entries")
