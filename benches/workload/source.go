@@ -36,14 +36,36 @@ func settings(p, options bench.Point) (replay.Options, error) {
 	if file == "" {
 		return o, nil
 	}
-	data, err := infile.Read(file, infile.Table)
-	if err == nil {
-		err = json.Unmarshal(data, &o.Groups)
-	}
-	if err != nil {
+	var err error
+	if o.Groups, err = readGroups(file); err != nil {
 		return o, fmt.Errorf(`--%s %s: want {"NAME": [RANK, ...]}: %w`, groupsOption, file, err)
 	}
 	return o, nil
+}
+
+// readGroups reads the members of process groups: lists of ranks, or as in newer files of ASTRA-sim objects with a list
+// "ranks".
+func readGroups(file string) (map[string][]int, error) {
+	data, err := infile.Read(file, infile.Table)
+	if err != nil {
+		return nil, err
+	}
+	var entries map[string]json.RawMessage
+	if err := json.Unmarshal(data, &entries); err != nil {
+		return nil, err
+	}
+	groups := map[string][]int{}
+	for name, entry := range entries {
+		var object struct{ Ranks []int }
+		if json.Unmarshal(entry, &object) == nil {
+			groups[name] = object.Ranks
+		} else if err := json.Unmarshal(entry, &object.Ranks); err == nil {
+			groups[name] = object.Ranks
+		} else {
+			return nil, fmt.Errorf("group %s: %w", name, err)
+		}
+	}
+	return groups, nil
 }
 
 // source is a set of traces that was read, with the sizes and times of its files.

@@ -162,6 +162,26 @@ func TestBadTraces(t *testing.T) {
 	}
 }
 
+// FuzzParse reads damaged traces. They must not crash the reader, and what it accepts can be written and read again.
+func FuzzParse(f *testing.F) {
+	f.Add(encoded(f, sample(f)))
+	f.Add(unhex(f, published))
+	f.Add(make([]byte, 64))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tr, err := Parse("x.1.et", 1, data)
+		if err != nil || tr.Check(4) != nil {
+			return
+		}
+		if _, err := tr.Groups(4); err != nil {
+			return
+		}
+		again := must.Get(Parse("x.1.et", 1, encoded(t, tr)))(t)
+		if d := cmp.Diff(tr.Nodes, again.Nodes, cmpopts.EquateEmpty(), cmpopts.EquateNaNs()); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
 // TestCycle names all nodes of a cycle and no others.
 func TestCycle(t *testing.T) {
 	tr := &Trace{File: "x.0.et", Nodes: []Node{{ID: 1, Name: "a"}, {ID: 2, Name: "b", CtrlDeps: []uint64{1, 4}},
@@ -189,6 +209,9 @@ func TestBadFiles(t *testing.T) {
 	}
 	if nodes := len(sample(t).Nodes); whole != nodes {
 		t.Errorf("%d prefixes were accepted, want %d: one for each complete message but the last", whole, nodes)
+	}
+	if _, err := Parse("x.0.et", 0, make([]byte, 9)); err == nil || !strings.Contains(err.Error(), "message 2 is empty") {
+		t.Error(err)
 	}
 	folder := t.TempDir()
 	prefix := filepath.Join(folder, "s")

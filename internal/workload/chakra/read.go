@@ -137,6 +137,9 @@ func (r *reader) trace(file string, rank int, data []byte) (*Trace, error) {
 	return t, nil
 }
 
+// maxNodes is the largest number of nodes of a trace. They take about 1 GiB of memory.
+const maxNodes = 1 << 22
+
 // split cuts a file into its messages.
 func split(file string, data []byte) (messages [][]byte, err error) {
 	for at := 0; at < len(data); {
@@ -151,6 +154,12 @@ func split(file string, data []byte) (messages [][]byte, err error) {
 		case length > uint64(len(data)-at-n):
 			return nil, fmt.Errorf("%s is truncated or has a wrong length at byte %d: message %d should have %d bytes, "+
 				"and %d are left", file, at, number, length, len(data)-at-n)
+		}
+		switch {
+		case length == 0 && number > 1:
+			return nil, fmt.Errorf("%s: byte %d: message %d is empty: want a node", file, at, number)
+		case number > maxNodes:
+			return nil, fmt.Errorf("%s has more than %d nodes", file, maxNodes)
 		}
 		messages = append(messages, data[at+n:at+n+int(length)])
 		at += n + int(length)
@@ -180,7 +189,11 @@ func (r *reader) metadata(t *Trace, message []byte) error {
 			if err != nil {
 				return err
 			}
-			t.Attrs = append(t.Attrs, a)
+			if a.Kind == 0 {
+				t.unknown["attribute "+a.Name+" without a value"]++
+			} else {
+				t.Attrs = append(t.Attrs, a)
+			}
 		default:
 			t.unknown[fmt.Sprintf("field %d of the metadata", f.number)]++
 		}

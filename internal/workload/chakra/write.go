@@ -133,14 +133,16 @@ func (n *Node) attributes() []Attr {
 			number(name, v)
 		}
 	}
-	switch n.Type {
-	case Coll:
+	if n.Type == Coll {
 		number("comm_type", int64(n.Collective))
-	case Send, Recv:
-		number("comm_src", int64(n.Src))
-		number("comm_dst", int64(n.Dst))
-		number("comm_tag", n.Tag)
 	}
+	peers := optional
+	if n.Type == Send || n.Type == Recv {
+		peers = number
+	}
+	peers("comm_src", int64(n.Src))
+	peers("comm_dst", int64(n.Dst))
+	peers("comm_tag", n.Tag)
 	optional("comm_size", n.Bytes)
 	optional("comm_priority", n.Priority)
 	optional("comm_root", int64(n.Root))
