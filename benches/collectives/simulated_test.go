@@ -164,8 +164,11 @@ func TestTopologyFile(t *testing.T) {
 	if err := os.WriteFile(file, slow, 0o600); err != nil || len(slow) == len(text) {
 		t.Fatal(err, "the file has changed")
 	}
+	one := filepath.Join(t.TempDir(), "one.yaml") // one link of one SIP is slow, and one PE
+	must.Do(t, os.WriteFile(one, append(text, "overrides:\n  links:\n    sip1.pcie_ep -> switch: {latency_ns: 443.201}\n"+
+		"  devices:\n    sip0.cube0.pe0: {efficiency: 0.01}\n"...), 0o600))
 	times := map[string]journal.Row{}
-	for _, path := range []string{"", file} {
+	for _, path := range []string{"", file, one} {
 		rows := simulated(t, ahbm.Name, options("topology="+path), "size=4K", "num_ranks=2")
 		if len(rows) != 1 || rows[0].Status != journal.OK {
 			t.Fatalf("%+v", rows)
@@ -177,6 +180,10 @@ func TestTopologyFile(t *testing.T) {
 		!strings.Contains(slower.Details["machine"], "slow.yaml: 2 SIPs") {
 		t.Errorf("%v us and %v with slow links, %v us and %v without; %v", slower.Metrics["time_us"], slower.Limits,
 			fast.Metrics["time_us"], fast.Limits, slower.Details)
+	}
+	if got := times[one]; got.Metrics["time_us"] < fast.Metrics["time_us"]+0.4 || len(got.Limits) > 0 ||
+		got.Metrics["time_us"] == slower.Metrics["time_us"] {
+		t.Errorf("%v us and %v with one slow link", got.Metrics["time_us"], got.Limits)
 	}
 	for _, c := range []struct{ sips, ranks, want string }{
 		{"", "num_ranks=3", "take --ranks 2"},

@@ -84,9 +84,9 @@ var _ instrument.Limiter = (*engine)(nil)
 
 // Limits returns lower bounds that follow from the topology: the time that the bytes leaving a SIP need on its links,
 // and the fixed latency of the longest chain of messages. LRAB passes whole vectors on. For other algorithms only
-// the minimum that every all-reduce must send is known.
+// the minimum that every all-reduce must send is known. Nothing is known if some links or devices differ.
 func (e *engine) Limits(p dist.Plan) ([]instrument.Limit, error) {
-	if p.Op != dist.AllReduce || e.Size() < 2 || p.Count == 0 {
+	if p.Op != dist.AllReduce || e.Size() < 2 || p.Count == 0 || e.world.machine.Topo.Uneven() {
 		return nil, nil
 	}
 	us := func(t event.Time) float64 { return t.Nanoseconds() / 1e3 }

@@ -46,7 +46,7 @@ func parse(name string, data []byte, watch func(*yamlfile.Reader)) (*Topology, e
 	}
 	watch(file)
 	t := &Topology{}
-	r := reader{file, t}
+	r := reader{file, t, new([]yamlfile.Node)}
 	file.Struct(root, "the topology",
 		r.group("system", r.system()...),
 		r.group("io_chiplet", r.ns("pcie_ep_overhead_ns", &t.PCIeCost), r.ns("noc_overhead_ns", &t.IONocCost),
@@ -54,20 +54,32 @@ func parse(name string, data []byte, watch func(*yamlfile.Reader)) (*Topology, e
 			r.rate("noc_bw_gbs", &t.IONocBW)),
 		r.group("sip", r.grid("cubes", &t.Cubes), r.length("gap_mm", &t.Gap)),
 		r.group("cube", r.cube()...),
-		r.group("pe", r.pe()...))
+		r.group("pe", r.pe()...),
+		r.overridden())
 	if err := file.Err(); err != nil {
 		return nil, err
 	}
+	list := t.overrides.list
+	t.overrides.list = nil
 	if err := t.settle(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return t, nil
+	if t.overrides.list = list; t.Uneven() {
+		t.SIPs.uneven = true
+		for i, err := range t.applyOverrides() {
+			if err != nil {
+				file.Fault((*r.named)[i], "overrides: %v", err)
+			}
+		}
+	}
+	return t, file.Err()
 }
 
 // reader fills in a topology. It has one method per kind of value, which returns a field for a key.
 type reader struct {
 	*yamlfile.Reader
-	t *Topology
+	t     *Topology
+	named *[]yamlfile.Node // the names of the overrides, for faults
 }
 
 func (r reader) system() []yamlfile.Field {
@@ -321,8 +333,10 @@ func (t *Topology) settle() error {
 		return errors.Join(faults...)
 	}
 	var err error
-	t.addressWidth, err = t.addressWidths()
-	return err
+	if t.addressWidth, err = t.addressWidths(); err != nil {
+		return err
+	}
+	return t.settleOverrides()
 }
 
 // Parameter is a key of a topology file that holds one number or several, such as the three of a tile.
@@ -345,12 +359,14 @@ func Parameters(name string, data []byte) ([]Parameter, error) {
 	}
 	_, err := parse(name, data, func(r *yamlfile.Reader) {
 		r.Absent = func(what string) {
-			if what != "system.arbitration" && what != "system.buffer_flits" { // the usual fabric has neither
-				add(what)
+			if what != "system.arbitration" && what != "system.buffer_flits" && !strings.HasPrefix(what, "overrides") {
+				add(what) // the usual fabric has neither arbitration nor buffers
 			}
 		}
 		r.Number = func(what, text string, _ int) string {
-			add(keyOf(what), text)
+			if !strings.HasPrefix(what, "overrides") { // one of many links says little about the machine
+				add(keyOf(what), text)
+			}
 			return text
 		}
 	})

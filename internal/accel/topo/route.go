@@ -180,10 +180,10 @@ type trip struct {
 	conn      int // the UCIe connection of the latest crossing
 }
 
-// Path returns the route between two ends. Routing is XY over the cubes and over the routers of each
+// path returns the route between two ends without overrides. Routing is XY over the cubes and over the routers of each
 // cube. A message crosses to the next die by the UCIe connection that is nearest to the router where it is, which makes
 // the way shortest. Between SIPs it leads north to the IO chiplet, over the switch, and south again.
-func (w *Wiring) Path(from, to End) (Path, error) {
+func (w *Wiring) path(from, to End) (Path, error) {
 	t := w.t
 	for _, e := range []End{from, to} {
 		if !t.has(e.PEID) {

@@ -121,6 +121,7 @@ type Topology struct {
 	Cube         Cube
 	PE           PE
 	addressWidth widths
+	overrides    overrides
 }
 
 // SIPs says how many packages there are and how they are connected.
@@ -128,6 +129,8 @@ type SIPs struct {
 	Count int
 	Kind  Kind
 	Grid  Grid // a ring is Count x 1
+
+	uneven bool // a link or device of one SIP differs from the others
 }
 
 // Cube is one die with its HBM.
@@ -295,7 +298,7 @@ func (t *Topology) NextSIP(p PEID, side Side) (PEID, bool) {
 
 // Symmetric reports whether all SIPs are equal, so that the neighbours of each are in the same places. The SIPs at the
 // edges of a mesh have fewer neighbours.
-func (s SIPs) Symmetric() bool { return s.Kind != Mesh }
+func (s SIPs) Symmetric() bool { return s.Kind != Mesh && !s.uneven }
 
 // Shift returns the SIP that lies from sip as to lies from origin, wrapping around. The SIPs must be Symmetric.
 func (s SIPs) Shift(sip, origin, to int) int {
