@@ -30,14 +30,18 @@ type gap struct{ from, to int64 }
 // channel and transfers of equal size take equal time.
 const alignment = 4096
 
-// alloc allocates bytes behind the last allocation of a PE. Nothing is ever freed.
+// redZone is the least distance between two allocations, so that an access that is off by one row does not reach the
+// next allocation, but is an error.
+const redZone = 4096
+
+// alloc allocates bytes behind the last allocation of a PE, with a gap of at least redZone bytes. Nothing is ever freed.
 func (m *memory) alloc(id PEID, bytes int64) (topo.Address, []byte, error) {
 	list := m.regions[id]
 	var offset int64
 	if len(list) > 0 {
 		last := list[len(list)-1]
 		end := last.offset + int64(len(last.bytes))
-		offset = (end + alignment - 1) / alignment * alignment
+		offset = (end + redZone + alignment - 1) / alignment * alignment
 	}
 	if end := offset + bytes; end > m.topo.HBMSlice() {
 		return 0, nil, fmt.Errorf("the HBM of %v is full: %d bytes are needed, it has %d", id, end, m.topo.HBMSlice())
@@ -59,12 +63,18 @@ func (m *memory) region(at topo.Address, n int64) (*region, int64, error) {
 	}
 	list := m.regions[l.PEID]
 	i := sort.Search(len(list), func(i int) bool { return list[i].offset > l.Offset }) - 1
-	if i >= 0 {
-		if first := l.Offset - list[i].offset; first+n <= int64(len(list[i].bytes)) {
-			return &list[i], first, nil
-		}
+	if i < 0 {
+		return nil, 0, fmt.Errorf("%d bytes at %v were not allocated", n, l)
 	}
-	return nil, 0, fmt.Errorf("%d bytes at %v were not allocated", n, l)
+	first, size := l.Offset-list[i].offset, int64(len(list[i].bytes))
+	switch start := (topo.Location{PEID: l.PEID, Space: l.Space, Offset: list[i].offset}); {
+	case first+n <= size:
+		return &list[i], first, nil
+	case first < size:
+		return nil, 0, fmt.Errorf("%d bytes at %v reach beyond the %d bytes that were allocated at %v", n, l, size, start)
+	default:
+		return nil, 0, fmt.Errorf("%d bytes at %v were not allocated: the %d bytes at %v end before", n, l, size, start)
+	}
 }
 
 // Range implements program.Memory.

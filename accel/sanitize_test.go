@@ -70,7 +70,7 @@ func TestWrongKernels(t *testing.T) {
 				p.Load(g.x.Ptr, 8) // D
 			})
 		},
-		"race on 64 bytes at sip0.cube0.pe0.hbm+12288: sip0.cube0.pe0: load at LINE(E) (TIME) reads them, " +
+		"race on 64 bytes at sip0.cube0.pe0.hbm+24576: sip0.cube0.pe0: load at LINE(E) (TIME) reads them, " +
 			"sip0.cube0.pe0: composite at LINE(F) (TIME) writes them; wait for the composite first": func(g playground) tl.Kernel {
 			return on(func(p *tl.PE) {
 				h := g.product(p)
@@ -125,13 +125,34 @@ func TestWrongKernels(t *testing.T) {
 				p.RecvAsync(tl.W, 1) // R
 			})
 		},
-		"sip0.cube0.pe0: load at LINE(S): 18 bytes at sip0.cube0.pe0.hbm+120 were not allocated": func(
-			g playground) tl.Kernel {
+		"sip0.cube0.pe0: load at LINE(S): 18 bytes at sip0.cube0.pe0.hbm+120 reach beyond the 128 bytes that were " +
+			"allocated at sip0.cube0.pe0.hbm+0": func(g playground) tl.Kernel {
 			return on(func(p *tl.PE) {
 				p.Load(g.x.Ptr.Plus(60), 9) // S
 			}, idle)
 		},
-		"sip0.cube0.pe0: load at LINE(T) (TIME) reads sip0.cube0.pe0.hbm+16392, which was allocated by Empty and never " +
+		"sip0.cube0.pe0: store at LINE(U): 128 bytes at sip0.cube0.pe0.hbm+36864 were not allocated: the 4096 bytes at " +
+			"sip0.cube0.pe0.hbm+32768 end before": func(g playground) tl.Kernel { // the next allocation is not reached
+			rows, _ := g.Alloc(here, 32, 64)
+			_, _ = g.Alloc(here, 32, 64)
+			return on(func(p *tl.PE) {
+				for row := 1; row <= rows.Rows; row++ {
+					p.Store(rows.Ptr.Plus(row*rows.Cols), p.Scratch(rows.Cols)) // U
+				}
+			}, idle)
+		},
+		"race on 64 bytes at sip0.cube0.pe0.hbm+32768: sip0.cube0.pe0: composite at LINE(V) (TIME) writes them, " +
+			"sip0.cube0.pe0: load at LINE(W) (TIME) reads them; wait for the composite first": func(g playground) tl.Kernel {
+			d, _ := g.Alloc(here, 32, 32)
+			return on(func(p *tl.PE) {
+				first := g.product(p)
+				second := p.Composite(tl.Gemm{M: 32, K: 32, N: 32, A: tl.Ref(g.a.Ptr), B: tl.Ref(g.b.Ptr), Out: d.Ptr}) // V
+				p.Wait(first)
+				p.Load(d.Ptr, 32) // W
+				p.Wait(second)
+			}, idle)
+		},
+		"sip0.cube0.pe0: load at LINE(T) (TIME) reads sip0.cube0.pe0.hbm+32776, which was allocated by Empty and never " +
 			"written": func(g playground) tl.Kernel {
 			e, _ := g.Empty(0, 1, 8, OnCube(0))
 			return on(func(p *tl.PE) {
@@ -264,6 +285,40 @@ func TestRaces(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "race on") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// The order of arrival at receives from any neighbour is reported with both sends, unless an answer orders them.
+func TestArrivalOrder(t *testing.T) {
+	g := newPlayground(t)
+	middle, east := there, PEID{Cube: 2}
+	kernel := func(answer bool) tl.Kernel {
+		return func(p *tl.PE) {
+			switch p.ID() {
+			case here:
+				p.Send(tl.E, p.Scratch(1)) // X
+			case east:
+				if answer {
+					p.Recv(tl.W, 1)
+				}
+				p.Send(tl.W, p.Full(1, 1)) // Y
+			default:
+				p.Store(g.y.Ptr, p.RecvAny(1))
+				if answer {
+					p.Send(tl.E, p.Scratch(1))
+				}
+				p.Store(g.y.Ptr.Plus(1), p.RecvAny(1))
+			}
+		}
+	}
+	r := must.Get(g.Launch(kernel(false), []PEID{here, middle, east}))(t)
+	want := "decides what sip0.cube1.pe0 receives from any neighbour at LINE(Z) and at LINE(Z): sip0.cube0.pe0: send at " +
+		"LINE(X) (TIME) and sip0.cube2.pe0: send at LINE(Y) (TIME) are in no order"
+	if !expected(t, want).MatchString(r.Unchecked) || !strings.HasSuffix(r.String(), r.Unchecked) {
+		t.Errorf("\ngot  %s\nwant %s", r.Unchecked, want)
+	}
+	if r := must.Get(g.Launch(kernel(true), []PEID{here, middle, east}))(t); r.Unchecked != "" {
+		t.Error(r.Unchecked)
 	}
 }
 

@@ -78,8 +78,9 @@ func (p *PE) send(t Tile, port program.Port) {
 	p.emit(program.Op{Kind: program.Send, Type: t.form.Type, A: p.take("send", t), N: t.Len(), Port: port})
 }
 
-// Send sends a tile to the neighbour in a direction. The kernel continues at once, unless all
-// receive slots of the neighbour are taken; then it waits for one.
+// Send sends a tile to the neighbour in a direction. The message has the contents that the tile has now, so the kernel
+// may change the tile afterwards. The kernel continues at once, unless all receive slots of the neighbour are taken; then
+// it waits for one.
 func (p *PE) Send(d Dir, t Tile) { p.send(t, p.port("send", d, true)) }
 
 // SendTo is like Send, to any other PE of the system.
@@ -97,7 +98,7 @@ func (p *PE) RecvFrom(peer PEID, n int, of ...DType) Tile {
 }
 
 // RecvAny waits for a tile of n elements from any neighbour. If several have sent one, neighbours are
-// served round-robin.
+// served round-robin. If the order of arrival decides which message it takes, Result.Unchecked says so.
 func (p *PE) RecvAny(n int, of ...DType) Tile {
 	me := program.Port{To: int32(p.env.Topo.Index(p.env.ID))}
 	return p.receive(row(n, of), program.Op{Kind: program.Recv, Any: true, Port: me}).tile

@@ -7,8 +7,8 @@
 // its program: it begins after the operations before it, and ends before the operation that follows its Wait.
 //
 // The relation is tracked with vector clocks (Mattern, 1988). Their length is the number of programs that access
-// memory which several programs access and at least one writes. Most kernels have none, so that checking them costs
-// little.
+// memory which several programs access and at least one writes, or that receive from any neighbour. Most kernels have
+// none, so that checking them costs little.
 package sanitize
 
 import (
@@ -66,7 +66,8 @@ type Launch struct {
 }
 
 // Check returns an error for the first access that is not allowed: to memory that was not allocated, to memory
-// that has no contents, or in a race with another access. unchecked is empty, or says why races were not looked for.
+// that has no contents, or in a race with another access. unchecked is empty, or says why races were not looked for, or
+// for which receives from any neighbour the order of arrival decides.
 func (l Launch) Check() (unchecked string, err error) {
 	c := &checker{Launch: l, shadows: map[int]*shadow{}, column: make([]int32, len(l.Programs)),
 		next: make([]int, len(l.Programs)), waits: make([]map[int]int, len(l.Programs))}
@@ -87,7 +88,7 @@ func (l Launch) Check() (unchecked string, err error) {
 			return "", err
 		}
 	}
-	return "", nil
+	return c.arrivalOrder, nil
 }
 
 // clock is a vector clock: for each program with a column, how many of its operations have happened before.
@@ -109,13 +110,30 @@ type checker struct {
 	issued  map[[2]int32]clock // by program and operation: the clock of an asynchronous operation
 	queues  map[program.Port]*queue
 	shadows map[int]*shadow // by memory
+	// wild has the latest receive from any neighbour of each program. arrivalOrder describes the first two messages of
+	// such receives that nothing orders.
+	wild         map[int]wildReceive
+	arrivalOrder string
+}
+
+// wildReceive is a receive from any neighbour and the message that it took.
+type wildReceive struct {
+	op   int32
+	port program.Port
+	sent access
+}
+
+// message is a message in flight: the clock of its send, and the send.
+type message struct {
+	clock
+	sent access
 }
 
 // queue holds the clocks of the messages of one receive queue.
 type queue struct {
 	sent    int
-	flight  []clock // of messages that were not received yet
-	credits []clock // of receives whose slots were not used again yet
+	flight  []message // not received yet
+	credits []clock   // of receives whose slots were not used again yet
 }
 
 // uses returns the accesses of an operation to HBM.
@@ -158,7 +176,7 @@ func (c *checker) survey() (int, error) {
 		several, write bool
 	}
 	memories := map[int]*users{}
-	touched := make([][]int, len(c.Programs))
+	touched, wild := make([][]int, len(c.Programs)), make([]bool, len(c.Programs))
 	for i, p := range c.Programs {
 		c.column[i] = -1
 		for k := range p.Ops {
@@ -181,6 +199,7 @@ func (c *checker) survey() (int, error) {
 			if err != nil {
 				return 0, fmt.Errorf("%v: %v at %s: %w", p.ID, p.Ops[k].Kind, p.Where(k), err)
 			}
+			wild[i] = wild[i] || p.Ops[k].Any
 			if p.Ops[k].Kind == program.Wait {
 				if c.waits[i] == nil {
 					c.waits[i] = map[int]int{}
@@ -191,12 +210,13 @@ func (c *checker) survey() (int, error) {
 	}
 	columns := 0
 	for i, list := range touched {
-		if slices.ContainsFunc(list, func(memory int) bool { return memories[memory].several && memories[memory].write }) {
+		shares := func(memory int) bool { return memories[memory].several && memories[memory].write }
+		if wild[i] || slices.ContainsFunc(list, shares) {
 			c.column[i] = int32(columns)
 			columns++
 		}
 	}
-	c.issued, c.queues = map[[2]int32]clock{}, map[program.Port]*queue{}
+	c.issued, c.queues, c.wild = map[[2]int32]clock{}, map[program.Port]*queue{}, map[int]wildReceive{}
 	return columns, nil
 }
 
@@ -276,7 +296,8 @@ func (c *checker) send(p int, e sim.Effect) {
 		q.credits = q.credits[1:]
 	}
 	q.sent++
-	q.flight = append(q.flight, c.stamp(p, int(e.Op)+1))
+	sent := access{program: e.Program, op: e.Op, at: e.At - c.Start}
+	q.flight = append(q.flight, message{c.stamp(p, int(e.Op)+1), sent})
 }
 
 // receive joins the clock of the message. The clock of an asynchronous receive is joined by its Wait.
@@ -288,15 +309,31 @@ func (c *checker) receive(p int, e sim.Effect, async bool) {
 	if len(q.flight) == 0 {
 		return
 	}
-	message := q.flight[0]
+	m := q.flight[0]
 	q.flight = q.flight[1:]
+	if c.Programs[p].Ops[e.Op].Any {
+		c.fromAny(p, e, m)
+	}
 	if async {
-		c.issued[[2]int32{e.Program, e.Op}] = message
+		c.issued[[2]int32{e.Program, e.Op}] = m.clock
 		q.credits = append(q.credits, c.stamp(p, int(e.Op)))
 		return
 	}
-	c.clocks[p].join(message)
+	c.clocks[p].join(m.clock)
 	q.credits = append(q.credits, c.stamp(p, int(e.Op)))
+}
+
+// fromAny looks for two messages from different senders whose order of arrival decides which of two receives takes which:
+// the second one was not sent after the first receive.
+func (c *checker) fromAny(p int, e sim.Effect, m message) {
+	last, seen := c.wild[p]
+	if seen && last.port != e.Port && m.clock[c.column[p]] <= last.op && c.arrivalOrder == "" {
+		prog := c.Programs[p]
+		c.arrivalOrder = fmt.Sprintf("the order of arrival decides what %v receives from any neighbour at %s and at %s: "+
+			"%s and %s are in no order", prog.ID, prog.Where(int(last.op)), prog.Where(int(e.Op)), c.describe(last.sent),
+			c.describe(m.sent))
+	}
+	c.wild[p] = wildReceive{e.Op, e.Port, m.sent}
 }
 
 // before reports whether an access has ended before the operation op of program p begins, whose clock is known.

@@ -61,12 +61,16 @@ func (b Breakdown) Parts() [Causes]event.Time {
 	return [Causes]event.Time{b.Wire, b.Overhead, b.Queueing, b.Slot, b.Compute, b.Memory}
 }
 
-// String returns the time, the slowest PE and the breakdown, with units.
+// String returns the time, the slowest PE and the breakdown, with units, and what could not be checked.
 func (r *Result) String() string {
-	if len(r.Path) == 0 {
-		return r.Crit.String()
+	text := r.Crit.String()
+	if n := len(r.Path); n > 0 {
+		text = fmt.Sprintf("%v on %v: %v", r.Crit, r.Path[n-1].PE, r.Breakdown)
 	}
-	return fmt.Sprintf("%v on %v: %v", r.Crit, r.Path[len(r.Path)-1].PE, r.Breakdown)
+	if r.Unchecked != "" {
+		text += "; " + r.Unchecked
+	}
+	return text
 }
 
 // Step is a piece of the critical path with a single cause. Steps follow each other without gaps from the

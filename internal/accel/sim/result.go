@@ -24,7 +24,7 @@ type Result struct {
 	Busy      LinkTimes
 	Usage     []Usages // by program: what its engines did
 	End       event.Time
-	Unchecked string // what the check for races left out, and why; Run leaves it empty
+	Unchecked string // what the check for races cannot decide, and why; Run leaves it empty
 	Load      *Load  // if Config.Load, and there are not too many links
 	Trace     *Trace // if Config.Trace
 }
