@@ -3,9 +3,9 @@ package workload
 import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
-	"github.com/kernbench/kernbench/dist/flat"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/workload/replay"
 )
 
@@ -25,7 +25,8 @@ func onNetwork(s *bench.State, w *replay.Workload, chosen machine.Chosen) (*repl
 	s.Record("bytes", float64(m.Result().Bytes))
 	s.Detail("busiest_links", busiest(m.Links(), r.Time))
 	ops, memory := w.Work()
-	more, err := flat.ExplainRun(n, flat.Outcome{Time: r.Time, Machine: m, Ops: ops, MemoryBytes: memory},
+	more, err := instrument.ExplainNetwork(n,
+		instrument.NetworkRun{Time: r.Time, Machine: m, Ops: ops, MemoryBytes: memory},
 		func(n loggp.Network) (event.Time, *loggp.Machine, error) {
 			r, network, err := replayOn(n, w, s.Str(algorithmAxis))
 			if err != nil {

@@ -122,7 +122,8 @@ func (s *summary) text(c cost) string {
 	if c.bytes >= 1<<30 {
 		memory = fmt.Sprintf("%.1f GiB", c.bytes/(1<<30))
 	}
-	return fmt.Sprintf("%s with %s, about %s messages: %s of one core and about %s of memory", unit.Plural(s.ranks, "rank"),
+	return fmt.Sprintf("%s with %s, about %s messages: %s of one core and about %s of memory",
+		unit.Plural(s.ranks, "rank"),
 		unit.Plural(s.nodes, "node"), unit.FormatSI(float64(c.messages)), took, memory)
 }
 

@@ -39,7 +39,7 @@ func (e *engine) Explain(p dist.Plan) (out instrument.Explanation, err error) {
 			return out, err
 		}
 	}
-	return ExplainRun(e.network, last.Outcome, run)
+	return instrument.ExplainNetwork(e.network, last.NetworkRun, run)
 }
 
 // explains reports whether there is more to say about a call than its time.
@@ -51,45 +51,10 @@ func (e *engine) explains() bool {
 // prepared is the outcome of the call that was prepared last. It is kept for Explain.
 type prepared struct {
 	of string // see nameOf
-	Outcome
+	instrument.NetworkRun
 }
 
 // nameOf identifies what was simulated.
 func nameOf(s schedule.Schedule, p dist.Plan) string {
 	return fmt.Sprintf("%s %s %v %+v", s.Collective(), s.Name(), p.DType, s.Params())
-}
-
-// Outcome is the result of a run on a network.
-type Outcome struct {
-	Time    event.Time
-	Machine *loggp.Machine
-	// Ops and MemoryBytes are the operations and accesses of computation, for the energy; the machine counts its own.
-	Ops, MemoryBytes float64
-}
-
-// ExplainRun returns the traffic of links, the energy, and the costs of faults, as far as the network has any of
-// these. run is called for the network without each of its faults.
-func ExplainRun(n loggp.Network, o Outcome, run func(loggp.Network) (event.Time, *loggp.Machine, error)) (
-	out instrument.Explanation, err error) {
-	out.Details = map[string]string{}
-	report := func(name string, value float64, unit string) {
-		out.Metrics = append(out.Metrics, instrument.Metric{Name: name, Value: value, Unit: unit, Better: "lower"})
-	}
-	if n.Graph != nil {
-		out.Details["links"] = loggp.LevelText(o.Machine.Levels(), o.Time)
-	}
-	if parts := o.Machine.Energy(o.Ops, o.MemoryBytes); parts != nil {
-		text, uj := loggp.EnergyText(parts)
-		out.Details["energy"] = text
-		report("energy_uj", uj, "uJ")
-	}
-	if len(n.Faults) > 0 {
-		costs, all, err := loggp.FaultCosts(n, o.Time, o.Machine, run)
-		if err != nil {
-			return out, fmt.Errorf("finding the costs of faults: %w", err)
-		}
-		out.Details["faults"] = loggp.CostText(costs)
-		report("fault_cost_us", all.Nanoseconds()/1000, "us")
-	}
-	return out, nil
 }

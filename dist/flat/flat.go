@@ -188,7 +188,7 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 		return nil, err
 	}
 	if e.explains() {
-		e.last = prepared{nameOf(s, p), Outcome{Time: time, Machine: m}}
+		e.last = prepared{nameOf(s, p), instrument.NetworkRun{Time: time, Machine: m}}
 	}
 	return func() error {
 		e.mu.Lock()
