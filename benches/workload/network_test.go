@@ -41,9 +41,8 @@ func TestFaults(t *testing.T) {
 	if files := must.Get(filepath.Glob(strings.TrimSuffix(timeline, ".json") + "*.json"))(t); len(files) != 4 {
 		t.Errorf("timelines %v", files)
 	}
-	if _, err := benchtest.Rows(t, Bench(), "flat", "--trace="+stored(t, nil), "algorithm=recorded",
-		"--slow-rank=1:2x"); err ==
-		nil || !strings.Contains(err.Error(), "--slow-rank has no effect") {
+	_, err := benchtest.Rows(t, Bench(), "flat", "--trace="+stored(t, nil), "algorithm=recorded", "--slow-rank=1:2x")
+	if err == nil || !strings.Contains(err.Error(), "--slow-rank has no effect") {
 		t.Errorf("%v", err)
 	}
 }

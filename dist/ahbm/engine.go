@@ -86,7 +86,7 @@ var _ instrument.Limiter = (*engine)(nil)
 // and the fixed latency of the longest chain of messages. LRAB passes whole vectors on. For other algorithms only
 // the minimum that every all-reduce must send is known. Nothing is known if some links or devices differ.
 func (e *engine) Limits(p dist.Plan) ([]instrument.Limit, error) {
-	if p.Op != dist.AllReduce || e.Size() < 2 || p.Count == 0 || e.world.machine.Topo.Uneven() {
+	if p.Op != dist.AllReduce || e.Size() < 2 || p.Count == 0 || topo.Uneven(e.world.machine.Topo) {
 		return nil, nil
 	}
 	us := func(t event.Time) float64 { return t.Nanoseconds() / 1e3 }

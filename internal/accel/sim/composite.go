@@ -188,12 +188,12 @@ func (g *engine) fetched(p *pe) error {
 	c, step := g.composites[t.composite], t.step
 	c.done++
 	p.registers = max(g.now, p.gemmFree)
-	tile := g.Topo.ComputeTime(p.prog.ID, g.Topo.PE.TileCost*event.Time(c.gemm.Halves()))
+	tile := topo.ComputeTime(g.Topo, p.prog.ID, g.Topo.PE.TileCost*event.Time(c.gemm.Halves()))
 	done := p.engine(Gemm, &p.gemmFree, g.now, tile)
 	if step.Last {
 		elements := step.M * step.N
 		for range c.gemm.Epilogue {
-			took := g.Topo.ComputeTime(p.prog.ID, g.mathTime(elements*c.gemm.Halves()))
+			took := topo.ComputeTime(g.Topo, p.prog.ID, g.mathTime(elements*c.gemm.Halves()))
 			done = p.engine(Math, &p.mathFree, done, took)
 		}
 		c.out = append(c.out, write{c.plus(c.gemm.Out, step.Out), elements * c.gemm.Type.Size()})
@@ -326,7 +326,7 @@ func (g *engine) controller(l topo.Location) *hbm {
 func (g *engine) commit(l topo.Location, bytes int, write bool, at event.Time) event.Time {
 	c := &g.Topo.Cube.HBM
 	h := g.controller(l)
-	last, burst := at, g.Topo.ChannelBW(l.PEID).Time(c.Burst)
+	last, burst := at, topo.ChannelBW(g.Topo, l.PEID).Time(c.Burst)
 	for off := l.Offset - l.Offset%int64(c.Burst); off < l.Offset+int64(bytes); off += int64(c.Burst) {
 		ch := g.Topo.Channel(off)
 		start := max(at, h.free[ch])

@@ -118,7 +118,7 @@ func (g *engine) begin(p *pe) error {
 
 // compute runs an operation on an engine of the PE.
 func (g *engine) compute(p *pe, a Activity, free *event.Time, took event.Time) {
-	took = g.Topo.ComputeTime(p.prog.ID, took)
+	took = topo.ComputeTime(g.Topo, p.prog.ID, took)
 	end := p.engine(a, free, g.now, took)
 	p.log[p.pc].started = end - took
 	g.at(end, evDone, p.number, 0)

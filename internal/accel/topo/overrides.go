@@ -40,10 +40,10 @@ func (o *override) rate(bw Bandwidth) Bandwidth {
 }
 
 // Uneven reports whether some link or device differs from the others of its kind.
-func (t *Topology) Uneven() bool { return len(t.overrides.list) > 0 }
+func Uneven(t *Topology) bool { return len(t.overrides.list) > 0 }
 
 // ComputeTime returns how long the engines of a PE take for work that takes so long on others.
-func (t *Topology) ComputeTime(pe PEID, took event.Time) event.Time {
+func ComputeTime(t *Topology, pe PEID, took event.Time) event.Time {
 	if o := t.overrides.pes[pe]; o != nil {
 		return (took*1000 + event.Time(o.efficiency) - 1) / event.Time(o.efficiency)
 	}
@@ -51,7 +51,7 @@ func (t *Topology) ComputeTime(pe PEID, took event.Time) event.Time {
 }
 
 // ChannelBW returns the bandwidth of a channel of a PE's share of the HBM.
-func (t *Topology) ChannelBW(pe PEID) Bandwidth {
+func ChannelBW(t *Topology, pe PEID) Bandwidth {
 	if o := t.overrides.hbms[pe]; o != nil {
 		return o.rate(t.Cube.HBM.ChannelBW)
 	}
@@ -190,8 +190,8 @@ func (w *Wiring) exists(link int) bool {
 
 // settleOverrides checks the overrides of a topology whose size has changed.
 func (t *Topology) settleOverrides() error {
-	t.SIPs.uneven = t.Uneven()
-	if !t.Uneven() {
+	t.SIPs.uneven = Uneven(t)
+	if !Uneven(t) {
 		return nil
 	}
 	return errors.Join(t.applyOverrides()...)

@@ -54,7 +54,7 @@ func TestLinkOverride(t *testing.T) {
 				}
 			}
 		}
-		if over == 0 || !changed.Uneven() || changed.SIPs.Symmetric() || plain.Uneven() || !plain.SIPs.Symmetric() {
+		if over == 0 || !Uneven(changed) || changed.SIPs.Symmetric() || Uneven(plain) || !plain.SIPs.Symmetric() {
 			t.Errorf("%s: on %d paths", name, over)
 		}
 	}
@@ -64,9 +64,10 @@ func TestLinkOverride(t *testing.T) {
 func TestDeviceOverride(t *testing.T) {
 	c := with(t, "  devices:\n    sip0.cube2.pe3: {efficiency: 0.25}\n    sip1.cube0.pe0.hbm: {bw_gbs: 8}\n")
 	slow, memory := PEID{0, 2, 3}, PEID{1, 0, 0}
-	if c.ComputeTime(slow, 10) != 40 || c.ComputeTime(memory, 10) != 10 || c.ChannelBW(memory) != GBps(8) ||
-		c.ChannelBW(slow) != c.Cube.HBM.ChannelBW {
-		t.Errorf("%v, %v, %v, %v", c.ComputeTime(slow, 10), c.ComputeTime(memory, 10), c.ChannelBW(memory), c.ChannelBW(slow))
+	if ComputeTime(c, slow, 10) != 40 || ComputeTime(c, memory, 10) != 10 || ChannelBW(c, memory) != GBps(8) ||
+		ChannelBW(c, slow) != c.Cube.HBM.ChannelBW {
+		t.Errorf("%v, %v, %v, %v", ComputeTime(c, slow, 10), ComputeTime(c, memory, 10), ChannelBW(c, memory),
+			ChannelBW(c, slow))
 	}
 	if _, err := c.WithSIPs(Ring, 1, 1); err == nil ||
 		!strings.Contains(err.Error(), `unknown device "sip1.cube0.pe0.hbm"`) {

@@ -64,7 +64,7 @@ func parse(name string, data []byte, watch func(*yamlfile.Reader)) (*Topology, e
 	if err := t.settle(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if t.overrides.list = list; t.Uneven() {
+	if t.overrides.list = list; Uneven(t) {
 		t.SIPs.uneven = true
 		for i, err := range t.applyOverrides() {
 			if err != nil {
