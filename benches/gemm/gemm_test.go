@@ -1,12 +1,14 @@
 package gemm
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -75,9 +77,14 @@ func TestSections(t *testing.T) {
 			Metrics: map[string]float64{"gflops": gflops, "peak_pct": 80}}
 	}
 	rows := []journal.Row{row("8x8x8", "builtin", 30), row("8x8x8", "openblas", 20), row("9x9x9", "openblas", 20)}
-	got := sections(rows)
-	if len(got) != 1 || len(got[0].Table) != 2 || got[0].Table[1][7] != "1.50" {
-		t.Errorf("sections: %+v", got)
+	if got := sections(rows); len(got) != 1 || len(got[0].Table) != 2 || got[0].Table[1][7] != "not resolved" {
+		t.Errorf("one launch each: %+v", got)
+	}
+	four := slices.Concat(rows, rows, rows, []journal.Row{row("8x8x8", "builtin", 27), row("8x8x8", "openblas", 20)})
+	got, cited := decl.SplitEvidence(sections(four))
+	if len(got) != 1 || len(got[0].Table) != 2 || got[0].Table[1][7] != "1.50 (1.35 to 1.50)" || len(cited) != 1 ||
+		len(cited[0].Rows) != 8 {
+		t.Errorf("sections: %+v, %+v", got, cited)
 	}
 	if figs := figures(rows); len(figs) != 1 || len(figs[0].Panels) != 1 || len(figs[0].Panels[0].Series) != 2 {
 		t.Errorf("figures: %+v", figs)

@@ -6,9 +6,11 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
@@ -65,32 +67,61 @@ func figures(rows []journal.Row) []figure.Figure {
 	return []figure.Figure{fig}
 }
 
-// sections compares the built-in provider with every other one at the same point.
+// sections compares the built-in provider with every other one at the same point. A ratio needs several launches of
+// both, because launches differ.
 func sections(rows []journal.Row) []bench.Section {
-	all := measured(rows)
-	ours := all.At("provider", builtin)
-	table := [][]string{{"shape", "type", "threads", "builtin", "of peak", "other", "", "builtin / other"}}
-	for _, r := range all {
-		shape, dtype, threads, provider := rowset.Text(r, "shape"), rowset.Text(r, "dtype"), rowset.Text(r, "threads"),
-			rowset.Text(r, "provider")
-		same := ours.At("shape", shape, "dtype", dtype, "threads", threads).Where(func(o *journal.Row) bool {
-			return o.Backend == r.Backend
-		})
-		if provider == builtin || len(same) == 0 {
-			continue
+	table := [][]string{{"shape", "type", "threads", "builtin", "of peak", "other", "", "builtin / other", "rows"}}
+	var cited decl.Citations
+	few := false
+	for _, point := range rowset.GroupBy(measured(rows), func(r *journal.Row) [4]string {
+		return [4]string{rowset.Text(r, "shape"), rowset.Text(r, "dtype"), rowset.Text(r, "threads"), r.Backend}
+	}) {
+		ours := point.Rows.At("provider", builtin)
+		for _, provider := range point.Rows.Distinct("provider") {
+			if provider == builtin || len(ours) == 0 {
+				continue
+			}
+			theirs := point.Rows.At("provider", provider)
+			us, other := newRate(ours), newRate(theirs)
+			line := []string{point.Key[0], point.Key[1], point.Key[2], fmt.Sprintf("%.1f GFLOP/s", us.gflops),
+				fmt.Sprintf("%.0f %%", us.peak), provider, fmt.Sprintf("%.1f GFLOP/s", other.gflops), "not resolved", ""}
+			if us.repeated() && other.repeated() {
+				line[7] = fmt.Sprintf("%.2f (%.2f to %.2f)", us.gflops/other.gflops, us.low/other.high, us.high/other.low)
+				line[8] = cited.ID("ratio", decl.RowsWhere(rows, func(r *journal.Row) bool {
+					return slices.Contains(us.rows, r) || slices.Contains(other.rows, r)
+				}))
+			} else {
+				few = true
+			}
+			table = append(table, line)
 		}
-		us := same[len(same)-1].Metrics
-		table = append(table, []string{shape, dtype, threads,
-			fmt.Sprintf("%.1f GFLOP/s", us["gflops"]), fmt.Sprintf("%.0f %%", us["peak_pct"]),
-			provider, fmt.Sprintf("%.1f GFLOP/s", r.Metrics["gflops"]), fmt.Sprintf("%.2f", us["gflops"]/r.Metrics["gflops"])})
 	}
 	if len(table) == 1 {
 		return nil
 	}
-	return []bench.Section{{
-		Title: "Comparison with other libraries",
-		Text: "Rates of the same products in the same run. The peak is arithmetic without memory access, on the cores or " +
-			"on the GPU, measured in each row.",
-		Table: table,
-	}}
+	text := "Median rates of the same products in the same run, and the range of their ratio over the launches. " +
+		"The peak is " +
+		"arithmetic without memory access, on the cores or on the GPU, measured in each row."
+	if few {
+		text += fmt.Sprintf(" A ratio is not resolved with fewer than %d undisturbed launches (--trials %[1]d makes more).",
+			judge.MinLaunches)
+	}
+	return append([]bench.Section{{Title: "Comparison with other libraries", Text: text, Table: table}},
+		cited.Sections()...)
 }
+
+// rate is the rate of a product over the launches that count.
+type rate struct {
+	rows              []*journal.Row
+	gflops, low, high float64 // median and range
+	peak              float64 // median share of the peak, in per cent
+}
+
+func newRate(trials []*journal.Row) rate {
+	good := journal.Counting(trials)
+	values := journal.Values(good, "gflops")
+	return rate{rows: good, gflops: journal.Median(good, "gflops"), low: slices.Min(values), high: slices.Max(values),
+		peak: journal.Median(good, "peak_pct")}
+}
+
+func (r rate) repeated() bool { return len(r.rows) >= judge.MinLaunches }

@@ -2,6 +2,7 @@ package gemmallreduce
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
@@ -10,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
@@ -20,6 +22,7 @@ type result struct {
 	partitions string // the value of the axis, which may be auto
 	overlap    bool
 	settled    bool   // the time has a narrow enough interval
+	repeated   bool   // it comes from enough launches to be compared
 	recovery   string // the recovered share in words
 	slower     bool   // than the sequential operation, beyond its interval
 	outcome
@@ -46,10 +49,16 @@ func (p product) String() string {
 // interval must show it too.
 const minSlowdown = 1.01
 
-// results reads the good rows.
+// results reads the good rows. Trials count by their medians.
 func results(rows []journal.Row) (all []result) {
 	label := machine.Curves(rowset.Good(rows))
-	for _, r := range rowset.Good(rows) {
+	for _, trials := range rowset.GroupBy(rowset.Good(rows), func(r *journal.Row) string { return rowset.Key(r) }) {
+		time := model.TimeOf(trials.Rows)
+		r := &journal.MergeTrials(lists.Map(trials.Rows, func(r *journal.Row) journal.Row {
+			trial := *r
+			trial.Key = "" // all are of one point
+			return trial
+		}))[0]
 		shape := r.Point.At(shapeAxis)
 		d := shape.Dims()
 		if len(d) != 3 || r.NumRanks == nil || !(r.Metrics["bound_us"] > 0) {
@@ -63,7 +72,7 @@ func results(rows []journal.Row) (all []result) {
 		x.gemm, x.allReduce, x.sequential, x.time = m["gemm_us"], m["allreduce_us"], m["sequential_us"], m["time_us"]
 		x.gemmParts, x.allReduceParts = m["gemm_parts_us"], m["allreduce_parts_us"]
 		x.plan.Partitions, x.plan.Overlap = int(m["parts"]), x.overlap
-		x.settled = model.TimeOf([]*journal.Row{r}).Settled()
+		x.settled, x.repeated = time.Settled(), time.Repeated()
 		x.recovery = recovery(x.outcome, m)
 		high, known := m["recovered_high_pct"]
 		x.slower = x.overlap && x.plan.Partitions > 1 && x.time > minSlowdown*x.sequential && (!known || high < 0)
@@ -210,14 +219,15 @@ func sections(rows []journal.Row) []bench.Section {
 				fmt.Sprintf("%.0f %%", 100*(r.time/r.sequential-1)), reasons(r.outcome)})
 		}
 	}
-	out := []bench.Section{{
-		Title: "Gain from overlap",
-		Text: "Times in microseconds, on the same cores or on the same share of a GPU. Sequential is the product and then " +
-			"the all-reduce. The bound is the longer of the two alone. Recovered is the share of the shorter one that the " +
-			"best number of partitions saves, with its 95 % interval. It is inconclusive if one takes less than a tenth of " +
-			"the other. If the best number of partitions is 1, overlap does not pay.",
-		Table: gain,
-	}}
+	text := "Times in microseconds, on the same cores or on the same share of a GPU. Sequential is the product and then " +
+		"the all-reduce. The bound is the longer of the two alone. Recovered is the share of the shorter one that the " +
+		"best number of partitions saves, with its 95 % interval. It is inconclusive if one takes less than a tenth of " +
+		"the other. If the best number of partitions is 1, overlap does not pay."
+	if slices.ContainsFunc(all, func(s summary) bool { return !s.best.repeated }) {
+		text += fmt.Sprintf(" Which number of partitions is the best is not resolved with fewer than %d undisturbed "+
+			"launches (--trials %[1]d makes more): the table has the fastest launch.", judge.MinLaunches)
+	}
+	out := []bench.Section{{Title: "Gain from overlap", Text: text, Table: gain}}
 	if len(loss) > 1 {
 		out = append(out, bench.Section{
 			Title: "Where overlap is slower",

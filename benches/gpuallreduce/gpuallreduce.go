@@ -15,9 +15,11 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
@@ -142,7 +144,7 @@ func panel(r *journal.Row) string {
 func figures(rows []journal.Row) []figure.Figure {
 	inside := figure.Figure{Name: "gpu_kernel", Title: "All-reduce inside one launch, buffers beyond the cache"}
 	ways := figure.Figure{Name: "gpu_ways", Title: "One call, timed in four ways"}
-	good := rowset.Good(rows).Where(func(r *journal.Row) bool { return r.NumRanks != nil && r.Metrics[cold] > 0 })
+	good := timedInside(rows)
 	x := figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes}
 	y := figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}
 	at := func(metric string) func(r *journal.Row) (figure.Point, bool) {
@@ -170,9 +172,10 @@ func figures(rows []journal.Row) []figure.Figure {
 }
 
 // sections compares the kernels with their limit, ranks that are processes with ranks that are blocks,
-// and the ways to copy.
+// and the ways to copy. Times are medians over the launches of a point.
 func sections(rows []journal.Row) []bench.Section {
-	return append(timings(rows), copies(rows)...)
+	merged := journal.MergeTrials(rows)
+	return slices.Concat(timings(merged), processes(merged, rows), copies(merged))
 }
 
 // copyMethod is the knob that selects how elements are copied.
@@ -210,7 +213,7 @@ func copies(rows []journal.Row) []bench.Section {
 
 // timings compares the four ways to time a call, and the last of them with the limit.
 func timings(rows []journal.Row) []bench.Section {
-	good := rowset.Good(rows).Where(func(r *journal.Row) bool { return r.NumRanks != nil && r.Metrics[cold] > 0 })
+	good := timedInside(rows)
 	if len(good) == 0 {
 		return nil
 	}
@@ -223,14 +226,18 @@ func timings(rows []journal.Row) []bench.Section {
 	out := []bench.Section{{Title: "Four ways to time a call",
 		Text: "Microseconds of one call: made by a program, launched by a graph, inside one launch, and inside one launch " +
 			"with buffers that are not in the cache.", Table: table}}
-	return append(out, processes(good)...)
+	return out
 }
 
-// processes compares ranks that are processes with ranks that are blocks of one kernel.
-func processes(good rowset.Set) []bench.Section {
-	table := [][]string{{"ranks", "algorithm", "size", "as blocks", "as processes", "slower by"}}
-	worst := 0.0
-	for _, g := range rowset.GroupBy(good, func(r *journal.Row) string {
+// processes compares ranks that are processes with ranks that are blocks of one kernel. How much slower
+// they are needs several launches of each, because launches differ. merged has a row for each point, rows
+// one for each trial.
+func processes(merged, rows []journal.Row) []bench.Section {
+	table := [][]string{{"ranks", "algorithm", "size", "as blocks", "as processes", "slower by", "rows"}}
+	worst, resolved := 0.0, true
+	var cited decl.Citations
+	var all []int
+	for _, g := range rowset.GroupBy(timedInside(merged), func(r *journal.Row) string {
 		return strings.Join([]string{panel(r), rowset.Text(r, "algorithm"), rowset.Text(r, "size"), otherKnobs(r)}, "/")
 	}) {
 		blocks, own := g.Rows.At(ranksAs, "blocks"), g.Rows.At(ranksAs, "processes")
@@ -238,15 +245,44 @@ func processes(good rowset.Set) []bench.Section {
 			continue
 		}
 		a, b := blocks[0].Metrics[kernel], own[0].Metrics[kernel]
-		worst = max(worst, b/a-1)
-		table = append(table, []string{fmt.Sprint(*own[0].NumRanks), rowset.Text(own[0], "algorithm") + otherKnobs(own[0]),
+		line := []string{fmt.Sprint(*own[0].NumRanks), rowset.Text(own[0], "algorithm") + otherKnobs(own[0]),
 			unit.FormatBytes(int64(rowset.Number(own[0], "size"))),
-			unit.FormatSig(a, 4), unit.FormatSig(b, 4), fmt.Sprintf("%+.1f %%", 100*(b/a-1))})
+			unit.FormatSig(a, 4), unit.FormatSig(b, 4), "not resolved", ""}
+		if behind, enough := launches(rows, blocks[0], own[0]); enough {
+			worst, all = max(worst, b/a-1), append(all, behind...)
+			line[5], line[6] = fmt.Sprintf("%+.1f %%", 100*(b/a-1)), cited.ID("process", behind)
+		} else {
+			resolved = false
+		}
+		table = append(table, line)
 	}
 	if len(table) == 1 {
 		return nil
 	}
-	return []bench.Section{{Title: "Ranks as processes and as blocks of one kernel",
-		Text: fmt.Sprintf("Microseconds of a call inside one launch, same kernel, same run. Processes are at most "+
-			"%.1f %% slower.", 100*worst), Table: table}}
+	text := "Microseconds of a call inside one launch, same kernel, same run. "
+	if resolved {
+		text += cited.Cite("process", fmt.Sprintf("Processes are at most %.1f %% slower.", 100*worst), all)
+	} else {
+		text += fmt.Sprintf("How much slower processes are is not resolved: fewer than %d undisturbed launches "+
+			"(--trials %[1]d makes more).", judge.MinLaunches)
+	}
+	return append([]bench.Section{{Title: "Ranks as processes and as blocks of one kernel", Text: text, Table: table}},
+		cited.Sections()...)
+}
+
+// timedInside returns the good rows with times inside one launch.
+func timedInside(rows []journal.Row) rowset.Set {
+	return rowset.Good(rows).Where(func(r *journal.Row) bool { return r.NumRanks != nil && r.Metrics[cold] > 0 })
+}
+
+// launches returns the undisturbed trials of some points, and whether each has enough to be compared.
+func launches(rows []journal.Row, points ...*journal.Row) (behind []int, enough bool) {
+	enough = true
+	for _, p := range points {
+		mine := decl.RowsWhere(rows, func(r *journal.Row) bool {
+			return r.Key == p.Key && r.Status == journal.OK && r.Quality != journal.QualityDisturbed
+		})
+		behind, enough = append(behind, mine...), enough && len(mine) >= judge.MinLaunches
+	}
+	return behind, enough
 }

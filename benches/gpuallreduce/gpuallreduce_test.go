@@ -2,6 +2,7 @@ package gpuallreduce
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/benches/benchtest"
 	_ "github.com/kernbench/kernbench/dist/cuda"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/cuda"
@@ -32,7 +34,7 @@ func run(t *testing.T, axes ...string) (rows []journal.Row) {
 		for _, task := range g.Tasks {
 			o := benchtest.Perform(t, b.Parts[0].Body, task, p.Options, bench.Setting{Backend: b.Backends[0], Measure: cfg})[0]
 			rows = append(rows, journal.Row{Point: task.Point, NumRanks: &task.Ranks, Status: o.Status, Reason: o.Reason,
-				Metrics: o.Metrics})
+				Metrics: o.Metrics, Key: task.Key})
 		}
 	}
 	return rows
@@ -52,8 +54,13 @@ func TestRun(t *testing.T) {
 		t.Errorf("figures: %+v", f)
 	}
 	if s := sections(rows); len(s) != 2 || len(s[0].Table) != 5 || len(s[1].Table) != 3 ||
-		!strings.HasSuffix(s[1].Table[1][5], " %") {
-		t.Errorf("sections: %+v", s)
+		s[1].Table[1][5] != "not resolved" || !strings.Contains(s[1].Text, "fewer than 4 undisturbed launches") {
+		t.Errorf("sections of one launch: %+v", s)
+	}
+	s, cited := decl.SplitEvidence(sections(slices.Concat(rows, rows, rows, rows)))
+	if len(s) != 2 || len(s[0].Table) != 5 || !strings.HasSuffix(s[1].Table[1][5], " %") ||
+		!strings.HasSuffix(s[1].Text, " % slower. [process-3]") || len(cited) != 3 || len(cited[2].Rows) != 16 {
+		t.Errorf("sections of four launches: %+v, evidence %+v", s, cited)
 	}
 }
 

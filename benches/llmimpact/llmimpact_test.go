@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/llm"
@@ -209,7 +210,10 @@ func TestViews(t *testing.T) {
 	if figures(nil) != nil || sections(nil) != nil {
 		t.Error("views of nothing")
 	}
-	secs := sections(rowsOf(t, "--target-gbps=400"))
+	secs, cited := decl.SplitEvidence(sections(rowsOf(t, "--target-gbps=400")))
+	if len(cited) != 2+maxGains || cited[0].ID != "share-1" || len(cited[0].Rows) != 2 || cited[2].ID != "gain-1" {
+		t.Errorf("the evidence is %+v", cited)
+	}
 	if len(secs) != 4 || secs[2].Title != "Largest gains" || len(secs[2].Table) != maxGains+1 ||
 		secs[2].Table[1][0] != "gpt-oss-120b" {
 		t.Errorf("the ranked gains: %+v", secs[2])

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -199,17 +200,36 @@ func sections(rows []journal.Row) []bench.Section {
 	if len(set) == 0 {
 		return nil
 	}
-	out := []bench.Section{summarySection(set, len(all)-len(set)), costSection(set)}
-	if s, ok := gainSection(set); ok {
+	cite := citation{rows: rows}
+	out := []bench.Section{summarySection(set, len(all)-len(set), &cite), costSection(set)}
+	if s, ok := gainSection(set, &cite); ok {
 		out = append(out, s)
 	}
-	return append(out, methodSection(set))
+	return append(append(out, methodSection(set)), cite.Sections()...)
+}
+
+// citation numbers sentences about merged rows.
+type citation struct {
+	decl.Citations
+	rows []journal.Row // all trials
+}
+
+// of returns the trials of merged rows.
+func (c *citation) of(merged ...*journal.Row) []int {
+	return decl.RowsWhere(c.rows, func(r *journal.Row) bool {
+		return slices.ContainsFunc(merged, func(m *journal.Row) bool {
+			return m.Key == r.Key && m.Point.String() == r.Point.String()
+		})
+	})
 }
 
 // summarySection states the range of shares for each phase. missing is the number of points
 // without a time.
-func summarySection(rows rowset.Set, missing int) bench.Section {
-	var b strings.Builder
+func summarySection(rows rowset.Set, missing int, cite *citation) bench.Section {
+	var lines []string
+	add := func(of []*journal.Row, format string, args ...any) {
+		lines = append(lines, cite.Cite("share", fmt.Sprintf(format, args...), cite.of(of...)))
+	}
 	byShare := func(a, b *journal.Row) int { return cmp.Compare(a.Metrics["share_pct"], b.Metrics["share_pct"]) }
 	for _, phase := range []string{"decode", "prefill"} {
 		of := rows.Where(func(r *journal.Row) bool { return strings.HasPrefix(rowset.Text(r, "step"), phase) })
@@ -219,17 +239,18 @@ func summarySection(rows rowset.Set, missing int) bench.Section {
 		most, least := slices.MaxFunc(of, byShare), slices.MinFunc(of, byShare)
 		low, high := fmt.Sprintf("%.0f %%", least.Metrics["share_pct"]), fmt.Sprintf("%.0f %%", most.Metrics["share_pct"])
 		if low == high {
-			fmt.Fprintf(&b, "- **%s**: communication takes %s of the step (%s).\n", phase, high, where(most))
+			add(of, "- **%s**: communication takes %s of the step (%s).", phase, high, where(most))
 			continue
 		}
-		fmt.Fprintf(&b, "- **%s**: communication takes from %s of the step (%s) to %s (%s), %s for each all-reduce there.\n",
+		add([]*journal.Row{least, most},
+			"- **%s**: communication takes from %s of the step (%s) to %s (%s), %s for each all-reduce there.",
 			phase, low, where(least), high, where(most), unit.FormatMicros(most.Metrics["each_us"]))
 	}
 	if missing > 0 {
-		fmt.Fprintf(&b, "- %d points have no number: their messages lie outside the curve, or the model cannot be spread "+
-			"over so many ranks or in this way. The rows say which; nothing is extrapolated.\n", missing)
+		lines = append(lines, fmt.Sprintf("- %d points have no number: their messages lie outside the curve, or the model "+
+			"cannot be spread over so many ranks or in this way. The rows say which; nothing is extrapolated.", missing))
 	}
-	return bench.Section{Title: "Cost of the all-reduces", Text: b.String(), Lead: true}
+	return bench.Section{Title: "Cost of the all-reduces", Text: strings.Join(lines, "\n"), Lead: true}
 }
 
 func where(r *journal.Row) string {
@@ -268,7 +289,7 @@ func costSection(rows rowset.Set) bench.Section {
 const maxGains = 12
 
 // gainSection lists the largest gains from the alternatives.
-func gainSection(rows rowset.Set) (bench.Section, bool) {
+func gainSection(rows rowset.Set, cite *citation) (bench.Section, bool) {
 	type gain struct {
 		row  *journal.Row
 		what alternative
@@ -287,18 +308,19 @@ func gainSection(rows rowset.Set) (bench.Section, bool) {
 	s := bench.Section{Title: "Largest gains",
 		Text: "Sorted by how much shorter the step would be; gains below half a per cent are left out."}
 	if len(gains) == 0 {
-		s.Text = "No alternative that was compared would shorten a step by half a per cent."
+		s.Text = cite.Cite("gain", "No alternative that was compared would shorten a step by half a per cent.",
+			cite.of(rows...))
 		return s, true
 	}
 	slices.SortStableFunc(gains, func(a, b gain) int {
 		return cmp.Compare(b.row.Metrics[b.what.gain], a.row.Metrics[a.what.gain])
 	})
-	s.Table = [][]string{{"model", "step", "tp", "what", "all-reduces now", "then", "step shorter by"}}
+	s.Table = [][]string{{"model", "step", "tp", "what", "all-reduces now", "then", "step shorter by", "rows"}}
 	for _, g := range gains[:min(len(gains), maxGains)] {
 		s.Table = append(s.Table, []string{rowset.Text(g.row, "model"), rowset.Text(g.row, "step"),
 			rowset.Text(g.row, "tp"), g.what.name,
 			unit.FormatMicros(g.row.Metrics["time_us"]), unit.FormatMicros(g.row.Metrics[g.what.us]),
-			fmt.Sprintf("%.1f %%", g.row.Metrics[g.what.gain])})
+			fmt.Sprintf("%.1f %%", g.row.Metrics[g.what.gain]), cite.ID("gain", cite.of(g.row))})
 	}
 	return s, true
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
@@ -29,22 +30,32 @@ type comparison struct {
 // candidate is a method with a preconditioner, over all its trials.
 type candidate struct {
 	name         string
-	row          *journal.Row // fastest trial to the solution
+	row          *journal.Row // the trial with the median time to the solution
 	setup, solve float64      // times of that trial, in seconds
 	total, alone judge.Range  // in seconds: set-up plus solve, and the solve alone, over all trials and solves
 	launches     int          // number of rows in total and alone
+	rows         rowset.Set   // these rows
 	disturbed    bool         // all its rows are disturbed; otherwise only undisturbed rows count
 }
 
 func (cand *candidate) timeToSolution() float64 { return cand.setup + cand.solve }
 
-func total(cand *candidate) judge.Range { return cand.total.OverLaunches(cand.launches) }
-func alone(cand *candidate) judge.Range { return cand.alone.OverLaunches(cand.launches) }
+// timeToSolution returns the set-up and solve time of a row, in seconds.
+func timeToSolution(r *journal.Row) float64 {
+	return r.Metrics["precond_setup_s"] + r.Metrics["solve_time_s"]
+}
 
-// faster reports whether cand is certainly faster by one of its times: the intervals do not overlap, and neither
-// candidate was disturbed.
+func total(cand *candidate) judge.Range { return cand.total }
+func alone(cand *candidate) judge.Range { return cand.alone }
+
+// repeated reports whether the candidate has enough launches to be compared. Launches differ by more than the solves of
+// one.
+func (cand *candidate) repeated() bool { return cand.launches >= judge.MinLaunches }
+
+// faster reports whether cand is certainly faster by one of its times: both candidates have enough
+// undisturbed launches, and their intervals do not overlap.
 func (cand *candidate) faster(than *candidate, by func(*candidate) judge.Range) bool {
-	return !cand.disturbed && !than.disturbed && by(cand).Below(by(than))
+	return !cand.disturbed && !than.disturbed && cand.repeated() && than.repeated() && by(cand).Below(by(than))
 }
 
 // systemKey identifies the system that the candidates of a comparison solve: everything but the method, the
@@ -105,32 +116,39 @@ func (c *comparison) add(r *journal.Row) {
 	}
 	cand, setup := c.candidates[at], r.Metrics["precond_setup_s"]
 	switch disturbed := r.Quality == journal.QualityDisturbed; {
-	case cand.row != nil && disturbed && !cand.disturbed:
+	case len(cand.rows) > 0 && disturbed && !cand.disturbed:
 		return
-	case cand.row == nil || cand.disturbed && !disturbed:
+	case len(cand.rows) == 0 || cand.disturbed && !disturbed:
 		*cand = candidate{name: name, disturbed: disturbed}
-	}
-	if cand.row == nil || setup+solve < cand.timeToSolution() {
-		cand.row, cand.setup, cand.solve = r, setup, solve
 	}
 	one := judge.Range{Low: solve, High: solve}
 	if st, ok := r.Stats.Find("solve_time_s"); ok && st.Min > 0 {
 		one = judge.Range{Low: st.Min, High: st.Max}
 	}
 	cand.launches++
+	cand.rows = append(cand.rows, r)
+	byTime := slices.SortedStableFunc(slices.Values(cand.rows), func(a, b *journal.Row) int {
+		return cmp.Compare(timeToSolution(a), timeToSolution(b))
+	})
+	cand.row = byTime[(len(byTime)-1)/2]
+	cand.setup, cand.solve = cand.row.Metrics["precond_setup_s"], cand.row.Metrics["solve_time_s"]
 	cand.total = cand.total.Include(judge.Range{Low: setup + one.Low, High: setup + one.High})
 	cand.alone = cand.alone.Include(one)
 }
 
 // comparisonSections returns a section for each comparison: a table of the candidates, and a recommendation.
-func comparisonSections(rows []journal.Row) (out []bench.Section) {
+func comparisonSections(rows []journal.Row, cited *decl.Citations) (out []bench.Section) {
 	for _, c := range findComparisons(rows) {
 		s := bench.Section{Headline: true,
 			Title: fmt.Sprintf("methods and preconditioners on %s: %s", unit.Plural(c.ranks, "rank"), c.title),
 			Table: [][]string{{"solver", "iterations", "set-up s", "solve s", "time to solution s", "interval", "us/iteration",
 				"reductions", "bytes moved", "sent by products"}}}
 		s.Table = append(s.Table, lists.Map(c.candidates, (*candidate).line)...)
-		s.Text = strings.Join(c.advice(), "\n")
+		var behind rowset.Set
+		for _, cand := range c.candidates {
+			behind = append(behind, cand.rows...)
+		}
+		s.Text = citeLines(cited, "choice", c.advice(), rows, behind)
 		out = append(out, s)
 	}
 	return out
@@ -180,8 +198,13 @@ func (c *comparison) advice() (out []string) {
 func (c *comparison) unresolved(best *candidate, tied []*candidate) string {
 	names, why := []string{best.name}, "their intervals overlap"
 	for _, cand := range tied {
-		if names = append(names, cand.name); best.disturbed || cand.disturbed {
+		switch names = append(names, cand.name); {
+		case best.disturbed || cand.disturbed:
 			why = "other programs disturbed the rows"
+		case best.launches == 1 && cand.launches == 1:
+			why = "one launch each"
+		case !best.repeated() || !cand.repeated():
+			why = fmt.Sprintf("fewer than %d undisturbed launches", judge.MinLaunches)
 		}
 	}
 	among := " among " + strings.Join(names, ", ")
@@ -189,7 +212,7 @@ func (c *comparison) unresolved(best *candidate, tied []*candidate) string {
 		among = ""
 	}
 	return fmt.Sprintf("The fastest way to the solution is not resolved%s: %s. More launches (--trials %d) or a "+
-		"quiet machine may resolve it.", among, why, judge.MinRangeLaunches)
+		"quiet machine may resolve it.", among, why, judge.MinLaunches)
 }
 
 // counted compares the quantities that do not depend on times.

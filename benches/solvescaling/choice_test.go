@@ -1,10 +1,12 @@
 package solvescaling
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -17,6 +19,9 @@ func solvedBy(pre string, setup, seconds, iterations float64) journal.Row {
 	return r
 }
 
+// fourTimes returns the rows of four launches each.
+func fourTimes(rows []journal.Row) []journal.Row { return slices.Concat(rows, rows, rows, rows) }
+
 // The table of a comparison and the text below it say what the rows support, and nothing else.
 func TestComparison(t *testing.T) {
 	disturbed := func(r journal.Row) journal.Row { r.Quality = journal.QualityDisturbed; return r }
@@ -26,10 +31,9 @@ func TestComparison(t *testing.T) {
 	halted.Warnings = []string{stoppedWarning + "10 iterations"}
 	noisy := solvedBy("gmg", 0.1, 0.4, 10)
 	noisy.Stats = noisy.Stats.With("solve_time_s", journal.Stat{Min: 0.4, Max: 3})
-	thrice := func(r journal.Row) []journal.Row { return []journal.Row{r, r, r} }
 	slow, fast := solvedBy("none", 0, 2, 400), solvedBy("gmg", 0.1, 0.4, 10)
 	for name, c := range map[string]struct {
-		rows []journal.Row
+		rows []journal.Row // launched four times each
 		want []string
 		not  string
 	}{
@@ -38,11 +42,11 @@ func TestComparison(t *testing.T) {
 				"Why: cg + gmg needs 10 iterations, cg 400; one takes 8 times the time, and moves 8 times the bytes; set-up is " +
 					"20 % of its time to the solution."}, "not resolved"},
 		"other order": {[]journal.Row{fast, slow}, []string{"Choose cg + gmg"}, "not resolved"},
-		"near": {[]journal.Row{slow, solvedBy("jacobi", 0, 1.8, 350)}, []string{"not resolved: their intervals overlap"},
+		"near": {[]journal.Row{slow, solvedBy("jacobi", 0, 1.98, 350)}, []string{"not resolved: their intervals overlap"},
 			"Choose"},
-		"near, but known": {append(thrice(slow), thrice(solvedBy("jacobi", 0, 1.8, 350))...),
+		"near, but known": {[]journal.Row{slow, solvedBy("jacobi", 0, 1.8, 350)},
 			[]string{"Choose cg + jacobi: 1.8 s to the solution, 0.9 the time of cg"}, "not resolved"},
-		"one of three": {[]journal.Row{slow, fast, solvedBy("amg", 0.05, 0.45, 12)},
+		"one of three": {[]journal.Row{slow, fast, solvedBy("amg", 0.05, 0.452, 12)},
 			[]string{"not resolved among cg + gmg, cg + amg: their"}, "Choose"},
 		"noisy": {[]journal.Row{slow, noisy}, []string{"not resolved: their"}, "Choose"},
 		"disturbed": {[]journal.Row{slow, disturbed(fast)}, []string{"not resolved: other programs disturbed the rows",
@@ -56,7 +60,7 @@ func TestComparison(t *testing.T) {
 		"many right-hand": {[]journal.Row{slow, solvedBy("gmg", 3, 0.4, 10)},
 			[]string{"Choose cg: 2 s", "a solve by cg + gmg takes 400 ms, one by cg 2 s"}, "not resolved"},
 	} {
-		s := comparisonSections(c.rows)
+		s := comparisonSections(fourTimes(c.rows), new(decl.Citations))
 		if len(s) != 1 || !s[0].Headline || !strings.Contains(s[0].Title, "on 2 ranks") {
 			t.Errorf("%s: %+v", name, s)
 			continue
@@ -70,8 +74,19 @@ func TestComparison(t *testing.T) {
 			t.Errorf("%s: %s\nis not to say %q", name, s[0].Text, c.not)
 		}
 	}
-	s := comparisonSections([]journal.Row{slow, fast})
-	if got := strings.Join(s[0].Table[1], "|"); got != "cg + gmg|10|0.1|0.4|0.5|0.455 to 0.559|40000|20|391Ki|9.77Ki" {
+	// One launch of each leaves the choice open, however large the difference.
+	once := comparisonSections([]journal.Row{slow, fast}, new(decl.Citations))
+	if text := once[0].Text; !strings.HasPrefix(text,
+		"The fastest way to the solution is not resolved: one launch each.") {
+		t.Error(text)
+	}
+	var cited decl.Citations
+	s := comparisonSections(fourTimes([]journal.Row{slow, fast}), &cited)
+	if _, list := decl.SplitEvidence(cited.Sections()); len(list) != 2 || len(list[0].Rows) != 8 ||
+		!strings.Contains(s[0].Text, "the next. [choice-1]") {
+		t.Errorf("the evidence is %+v of %s", list, s[0].Text)
+	}
+	if got := strings.Join(s[0].Table[1], "|"); got != "cg + gmg|10|0.1|0.4|0.5|0.5 to 0.508|40000|20|391Ki|9.77Ki" {
 		t.Errorf("the line is %s", got)
 	}
 	f, ok := comparisonFigure([]journal.Row{slow, disturbed(fast)})
@@ -86,7 +101,7 @@ func TestComparison(t *testing.T) {
 	fewer.NumRanks = &one
 	for name, rows := range map[string][]journal.Row{"one solver": {fast, fast}, "two problems": {slow, other},
 		"different ranks": {slow, fewer}, "none": nil} {
-		if s := comparisonSections(rows); len(s) != 0 {
+		if s := comparisonSections(rows, new(decl.Citations)); len(s) != 0 {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -142,7 +143,7 @@ func TestVerdict(t *testing.T) {
 		rows := []journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(weak, 2, 2000, 1.1, 100)}
 		rows[1].Metrics["efficiency_communication"] = 0.7
 		c.change(rows[1].Metrics, rows[1].Metrics["time_us"])
-		s := sections(derive(rows))
+		s, _ := decl.SplitEvidence(sections(derive(rows)))
 		if len(s) != 2 || !strings.Contains(s[0].Text, c.want) || !s[0].Headline || len(s[0].Table) != 3 {
 			t.Errorf("%s: %+v", c.name, s)
 		}
@@ -288,7 +289,7 @@ func TestFailedRowsAreInNoCurve(t *testing.T) {
 	good, bad := newRow(weak, 1, 1000, 1, 100), newRow(weak, 2, 2000, 0.01, 1)
 	bad.Status, bad.Reason = journal.Failed, "the solution is wrong"
 	rows := derive([]journal.Row{good, bad})
-	s := sections(rows)
+	s, _ := decl.SplitEvidence(sections(rows))
 	if len(s) != 2 || len(s[0].Table) != 2 ||
 		!strings.Contains(s[0].Text, "The row of 2 ranks failed and is in no curve: the solution is wrong") {
 		t.Errorf("%+v", s)

@@ -3,11 +3,13 @@ package solvescaling
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
@@ -18,14 +20,15 @@ import (
 
 // sections returns the tables of a scaling study, one for each curve, with a verdict in words.
 func sections(rows []journal.Row) []bench.Section {
-	out := comparisonSections(rows)
+	var cited decl.Citations
+	out := comparisonSections(rows, &cited)
 	all := curves(rows, "")
 	for _, c := range all {
 		s := bench.Section{Headline: true, Title: title(c),
 			Table: [][]string{{"ranks", "unknowns", "iterations", "us/iteration", "time s", "efficiency", "of triad",
 				"verdict"}}}
 		s.Table = append(s.Table, lists.Map(c.rows, line)...)
-		s.Text = strings.Join(append(trialsOf(c), verdict(c, rows)...), "\n")
+		s.Text = citeLines(&cited, "scaling", append(trialsOf(c), verdict(c, rows)...), rows, c.rows)
 		for _, b := range c.bad {
 			s.Text += fmt.Sprintf("\nThe row of %s failed and is in no curve: %s", unit.Plural(rowset.Ranks(b), "rank"),
 				b.Reason)
@@ -48,7 +51,18 @@ func sections(rows []journal.Row) []bench.Section {
 				Table: levels})
 		}
 	}
-	return out
+	return append(out, cited.Sections()...)
+}
+
+// citeLines joins sentences that rest on the same rows. Those that draw a conclusion end in the ID of their evidence.
+func citeLines(cited *decl.Citations, kind string, lines []string, rows []journal.Row, behind rowset.Set) string {
+	of := decl.RowsWhere(rows, func(r *journal.Row) bool { return slices.Contains(behind, r) })
+	return strings.Join(lists.Map(lines, func(line string) string {
+		if strings.Contains(line, "not resolved") {
+			return line
+		}
+		return cited.Cite(kind, line, of)
+	}), "\n")
 }
 
 // phaseTable shows the time of each phase of an iteration, one line for each number of ranks.

@@ -96,17 +96,3 @@ func (r Range) Include(other Range) Range {
 	}
 	return Range{min(r.Low, other.Low), max(r.High, other.High)}
 }
-
-// MinRangeLaunches is the number of launches from which their range shows how launches
-// differ.
-const MinRangeLaunches = 3
-
-// OverLaunches returns the range for the times of n launches. With fewer than MinRangeLaunches it
-// widens the range by 10 %, because another launch may well differ by that much.
-func (r Range) OverLaunches(n int) Range {
-	const otherLaunch = 1.1
-	if n < MinRangeLaunches {
-		return Range{r.Low / otherLaunch, r.High * otherLaunch}
-	}
-	return r
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // Table holds times by number of ranks and size. It interpolates between them and makes
@@ -103,6 +104,9 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 	if t.Shared {
 		t.Source += ", whose ranks shared one GPU: times of its memory, not of a link"
 	}
+	if doubt := curveDoubt(slices.Collect(maps.Values(best)), algorithm == BestAlgorithm); doubt != "" {
+		t.Source += ", " + doubt
+	}
 	for at, s := range best {
 		t.Ranks[at.ranks] = append(t.Ranks[at.ranks], TablePoint{at.bytes, s.TimeUS})
 	}
@@ -110,6 +114,23 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 		slices.SortFunc(points, func(a, b TablePoint) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	}
 	return t, nil
+}
+
+// curveDoubt says if the times of a curve, measured by kernbench, have not settled or come from too
+// few launches. The fastest of several single launches is partly luck.
+func curveDoubt(samples []Sample, fastest bool) string {
+	own := lists.Filter(samples, func(s Sample) bool { return s.LowUS > 0 })
+	unsettled := len(lists.Filter(own, func(s Sample) bool { return !s.Settled() }))
+	few := len(lists.Filter(own, func(s Sample) bool { return !s.Repeated() }))
+	switch {
+	case unsettled > 0:
+		return fmt.Sprintf("of whose %d times %d have not settled", len(own), unsettled)
+	case few > 0 && fastest:
+		return fmt.Sprintf("the fastest of few launches at %d of %d sizes", few, len(own))
+	case few > 0:
+		return fmt.Sprintf("with fewer than %d launches at %d of %d sizes", judge.MinLaunches, few, len(own))
+	}
+	return ""
 }
 
 // preferred reports whether s should replace old in a table: first 16-bit types, in which

@@ -90,6 +90,18 @@ func TestTableOf(t *testing.T) {
 	if us, _ := best.US(2, 1024); us != 7 { // of the 16-bit types
 		t.Errorf("the best at 1 KiB is %v", us)
 	}
+	// A curve of the run's own times says if they are from few launches or have not settled.
+	for want, change := range map[string]func(*Sample){"s": func(*Sample) {},
+		"s, the fastest of few launches at 3 of 3 sizes": func(s *Sample) { s.Launches = 1 },
+		"s, of whose 3 times 3 have not settled":         func(s *Sample) { s.HighUS = 9 * s.TimeUS }} {
+		own := line(series("ring", 2), 5, 1, 0, powers(10, 12), nil)
+		for i := range own {
+			change(&own[i])
+		}
+		if got := must.Get(TableOf("t", "s", BestAlgorithm, own))(t).Source; got != want {
+			t.Errorf("source %q, want %q", got, want)
+		}
+	}
 	ring := must.Get(TableOf("t", "s", "ring", samples))(t)
 	if us, _ := ring.US(2, 1024); us != 9 || ring.Floor(2) != 9 {
 		t.Errorf("ring at 1 KiB is %v", us)

@@ -182,6 +182,13 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 		return cmp.Compare(va, vb)
 	}
 	least, most := slices.MinFunc(good, compare), slices.MaxFunc(good, compare)
+	if overlap(y, least, most) {
+		_, low, _, _ := y.of(least)
+		_, _, high, _ := y.of(most)
+		return fmt.Sprintf("The fastest and the slowest point are not resolved: the launches of all points overlap "+
+			"(%s to %s).",
+			MetricText(low, y.unit), MetricText(high, y.unit))
+	}
 	coords := slices.DeleteFunc(coordsOf(h, rows), func(c coord) bool {
 		return !c.varies(good) || c.is(trialField, machineField)
 	})
@@ -190,6 +197,10 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 		words := lists.NonEmpty(lists.Map(coords, func(c coord) string { return c.label(c.of(r)) })...)
 		if len(words) > 0 {
 			where = " at " + strings.Join(words, " ")
+		}
+		tied := func(other *journal.Row) bool { return other != r && overlap(y, other, r) }
+		if n := len(lists.Filter(good, tied)); n > 0 {
+			where += fmt.Sprintf(", as did %s within the spread of launches", unit.Plural(n, "other point"))
 		}
 		return MetricText(v, y.unit) + between(y, r, launches[r]), where
 	}
@@ -252,6 +263,13 @@ func overLaunches(rows []*journal.Row) (merged []*journal.Row, launches map[*jou
 		merged = append(merged, row)
 	}
 	return merged, launches, single
+}
+
+// overlap reports whether the ranges of the launches of two points overlap. Computed values have no range.
+func overlap(y quantity, a, b *journal.Row) bool {
+	_, lowA, highA, _ := y.of(a)
+	_, lowB, highB, _ := y.of(b)
+	return highA > 0 && highB > 0 && lowA <= highB && lowB <= highA
 }
 
 // between returns the range of a row's value over several launches, or "" for one.
