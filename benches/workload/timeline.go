@@ -17,6 +17,7 @@ import (
 // Nodes that overlap are on different threads.
 func writeTimeline(out io.WriteCloser, r *replay.Result) error {
 	t := &sim.Trace{}
+	digits := len(fmt.Sprint(len(r.Ranks) - 1)) // equal widths, because groups are sorted as texts
 	rank, ends := -1, map[string][]event.Time{} // of the nodes that are last on the threads of an activity
 	for s := range r.Spans() {
 		if s.Rank != rank {
@@ -36,7 +37,7 @@ func writeTimeline(out io.WriteCloser, r *replay.Result) error {
 		if free > 0 {
 			lane = fmt.Sprintf("%s (%d)", lane, free+1)
 		}
-		t.Spans = append(t.Spans, sim.Span{Group: fmt.Sprintf("rank %6d", s.Rank), Lane: lane, Name: s.Node.Name,
+		t.Spans = append(t.Spans, sim.Span{Group: fmt.Sprintf("rank %0*d", digits, s.Rank), Lane: lane, Name: s.Node.Name,
 			From: s.Start,
 			To:   s.End})
 	}

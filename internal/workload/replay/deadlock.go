@@ -22,19 +22,24 @@ func (p *player) deadlock() error {
 		at = next
 	}
 	from := slices.Index(path, at)
+	circle := append(slices.Clone(path[from:]), at)
 	var text strings.Builder
-	text.WriteString("the ranks wait for each other for ever: ")
-	const most = 12
-	for i, n := range path[from:] {
-		if i == most {
-			fmt.Fprintf(&text, "... %d more nodes ..., ", len(path)-from-most)
+	text.WriteString("the ranks wait for each other for ever: " + p.describe(circle[0]))
+	for i, n := range circle[1:] {
+		if i == mostNamed {
+			fmt.Fprintf(&text, ", and so on over %d more nodes", len(circle)-1-i)
 			break
 		}
-		fmt.Fprintf(&text, "%s %s ", p.describe(n), why[from+i])
+		if i > 0 {
+			text.WriteString(", which")
+		}
+		fmt.Fprintf(&text, " %s %s", why[from+i], p.describe(n))
 	}
-	text.WriteString(p.describe(at))
 	return errors.New(text.String())
 }
+
+// mostNamed is the number of nodes that the message names.
+const mostNamed = 12
 
 // blocker returns a node that has not ended and that another one waits for, and how it waits.
 func (p *player) blocker(i int32) (next int32, why string) {

@@ -160,8 +160,8 @@ func TestDeadlock(t *testing.T) {
 	}{
 		{Options{}, []chakra.Node{coll(1, ar, 8, "x"), coll(2, ar, 8, "y", 1)},
 			[]chakra.Node{coll(1, ar, 8, "y"), coll(2, ar, 8, "x", 1)},
-			`for ever: x.0.et: node 1 "coll1" waits for x.1.et: node 2 "coll2" needs x.1.et: node 1 "coll1" waits for ` +
-				`x.0.et: node 2 "coll2" needs x.0.et: node 1 "coll1"`},
+			`for ever: x.0.et: node 1 "coll1" waits for x.1.et: node 2 "coll2", which needs x.1.et: node 1 "coll1", ` +
+				`which waits for x.0.et: node 2 "coll2", which needs x.0.et: node 1 "coll1"`},
 		{Options{CommStreams: 1}, []chakra.Node{coll(1, ar, 8, "x"), coll(2, ar, 8, "y")},
 			[]chakra.Node{coll(1, ar, 8, "y"), coll(2, ar, 8, "x")},
 			`waits for the stream of`},
