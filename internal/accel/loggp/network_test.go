@@ -3,6 +3,7 @@ package loggp
 import (
 	"fmt"
 	"iter"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -273,6 +274,18 @@ func TestFaults(t *testing.T) {
 	slow, fast := must.Get(Run(s, 4, flat))(t), must.Get(Run(s, 4, sample))(t)
 	if want := fast.Time + sample.Bandwidth.Time(4000); slow.Time != want {
 		t.Errorf("a slow link of a flat network: %v, want %v", slow.Time, want)
+	}
+}
+
+// The examples of the documentation are valid networks of at least 8 ranks.
+func TestExamples(t *testing.T) {
+	files := must.Get(filepath.Glob("../../../examples/networks/*.yaml"))(t)
+	for _, file := range files {
+		n := must.Get(Load(file))(t)
+		machine(t, n, min(n.MostRanks(), 64))
+	}
+	if len(files) != 7 {
+		t.Errorf("%d files", len(files))
 	}
 }
 
