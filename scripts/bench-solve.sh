@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Compares kernbench's conjugate gradients with PETSc's CG + Jacobi: the time of one
 # iteration of the same solve, with alternating trials. Then checks weak scaling, the
-# partitioners and the memory use, each against a goal. PARTS=multigrid compares set-up
+# partitioners and the memory use, each against a goal. PARTS="nrhs precision" measures
+# several right-hand sides and lower precision in at most three minutes. PARTS=multigrid compares set-up
 # and solve with multigrid with the fastest of PETSc's preconditioners. Prints ratios with
 # their confidence intervals, and whether the goals are met.
 #
@@ -9,7 +10,7 @@
 #
 # RANKS    rank counts of the comparison with PETSc (1,2)
 # TRIALS   interleaved pairs of trials (10; a verdict needs at least 10)
-# DOF      unknowns of the comparison (1000000: 1000x1000 and 100x100x100)
+# DOF      unknowns of the comparison, of nrhs and of precision (1000000: 1000x1000 and 100x100x100)
 # STOP     iterations after which a solve of the comparison and of weak scaling may stop
 #          (100), because only the time of one iteration is compared. Both sides test for
 #          convergence after each iteration. 0 lets them converge, which takes more than
@@ -18,7 +19,8 @@
 # WEAK     rank counts of weak scaling with 1M unknowns per rank (1,2)
 # PIPELINED  rank counts at which cg-pipelined is compared with cg, with 10,000 unknowns
 #          per rank (2; use 16 on a machine with at least 16 cores)
-# PARTS    parts to run: "petsc multigrid weak pipelined partition memory" (all)
+# PARTS    parts to run: "petsc multigrid weak pipelined partition memory nrhs precision" (all)
+# PAIRS    interleaved pairs of the parts nrhs and precision (3, unless TRIALS is set)
 # SYSTEMS  systems of the multigrid part: "2d1m 2d4m 3d variable mesh" (all)
 # SCALE    divisor of the unknowns of the multigrid part, for a quick try (1)
 # OUT      folder of the runs (out/bench-solve). An interrupted script continues where it
@@ -38,7 +40,8 @@ weak=${WEAK:-1,2}
 pipelined=${PIPELINED:-2}
 scale=${SCALE:-1}
 systems=${SYSTEMS:-2d1m 2d4m 3d variable mesh}
-parts=${PARTS:-petsc multigrid weak pipelined partition memory}
+parts=${PARTS:-petsc multigrid weak pipelined partition memory nrhs precision}
+pairs=${PAIRS:-${TRIALS:-3}}
 out=${OUT:-out/bench-solve}
 . "$here/scripts/peers.sh"
 wanted() { [[ " $parts " == *" $1 "* ]]; }
@@ -206,5 +209,49 @@ if wanted memory; then
 	{ numbers memory stencil storage memory_bytes_per_dof; numbers memory3 stencil storage memory_bytes_per_dof; } | awk '
 		BEGIN { goal[0] = 104; goal[7] = 128; goal[27] = 368 }
 		{ r = $3 / goal[$1]; printf "%2d points, %s: %.0f bytes, %.2f: %s\n", $1 ? $1 : 5, $2, $3, r, r <= 1.3 ? "met" : "not met"; if (r > 1.3) bad = 1 } END { exit bad }' || worse 1
+fi
+# ratios prints the median over the trials of a column in rows with one value of an axis, divided by the same
+# column with another value, with the range, and whether a goal is met in all trials. LEAST=1 means that the goal is
+# the least ratio instead of the largest.
+ratios() { # run, title, axis, value above, value below, column, goal
+	local run=$1 title=$2 axis=$3 above=$4 below=$5 column=$6 goal=$7
+	numbers "$run" trial "$axis" "$column" | awk -v title="$title" -v a="$above" -v b="$below" -v goal="$goal" -v least="${LEAST:-0}" '
+		{ v[$1, $2] = $3; if ($1 > last) last = $1 }
+		END { for (k = 0; k <= last; k++) if (((k, a) in v) && ((k, b) in v) && v[k, b] > 0) r[++m] = v[k, a] / v[k, b]
+			if (!m) { printf "%-34s no pair\n", title; exit 3 }
+			for (i = 2; i <= m; i++) { x = r[i]; for (j = i - 1; j >= 1 && r[j] > x; j--) r[j + 1] = r[j]; r[j + 1] = x }
+			good = least ? r[1] >= goal : r[m] <= goal; bad = least ? r[m] < goal : r[1] > goal
+			verdict = good ? "met" : bad ? "not met" : "not resolved"
+			printf "%-34s %.2f (%.2f to %.2f, %d pairs), goal %s %s: %s\n", title, (r[int((m + 1) / 2)] + r[int(m / 2) + 1]) / 2, r[1], r[m], m, least ? "at least" : "at most", goal, verdict
+			exit good ? 0 : bad ? 1 : 3 }' || worse $?
+}
+
+million=(--bench solve-scaling --mode strong --total-dof "$dof" --ranks 1 --bind core --storage plain)
+
+if wanted nrhs; then
+	for ((k = 1; k <= pairs; k++)); do
+		one nrhs5 "${million[@]}" --dim 2 --nrhs 1,16 --stop-after 20 --repeat 1 --trials "$k" --resume
+		one nrhs7 "${million[@]}" --dim 3 --stencil 7 --nrhs 1,16 --stop-after 20 --repeat 1 --trials "$k" --resume
+		one nrhs27 "${million[@]}" --dim 3 --stencil 27 --nrhs 1,16 --stop-after 20 --repeat 1 --trials "$k" --resume
+	done
+	# 16 columns move 16 times the vectors and once the matrix. The goals are 1.2 times that model for an iteration with
+	# 11 vectors. One column may fit into the last-level cache where 16 do not, so the share of triad is printed too.
+	echo "== a block iteration with 16 right-hand sides, over an iteration with one"
+	ratios nrhs5 "5-point stencil" nrhs 16 1 time_us 11.6
+	ratios nrhs7 "7-point stencil" nrhs 16 1 time_us 10.2
+	ratios nrhs27 "27-point stencil" nrhs 16 1 time_us 5.0
+	for run in nrhs5 nrhs7 nrhs27; do
+		numbers "$run" nrhs time_us bytes_model triad_fraction | awk -v run="$run" '{ printf "  %s, nrhs %s: %.2f ms, %.0f MB by the model, %.0f %% of triad\n", run, $1, $2 / 1e3, $3 / 1e6, 100 * $4 }'
+	done
+fi
+
+if wanted precision; then
+	for ((k = 1; k <= pairs; k++)); do
+		one precision "${million[@]}" --dim 3 --precision f64,f32-matrix,f32 --repeat 1 --trials "$k" --resume
+	done
+	echo "== lower precision in 3-D, over f64"
+	LEAST=1 ratios precision "f32, time to solution" precision f64 f32 solve_time_s 1.3
+	LEAST=1 ratios precision "f32-matrix, time of an iteration" precision f64 f32-matrix time_us 1.1
+	numbers precision precision iterations time_us solve_time_s reliable_updates | awk '{ printf "  %s: %d iterations of %.2f ms, %.2f s\n", $1, $2, $3 / 1e3, $4 }'
 fi
 exit $code

@@ -41,9 +41,14 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 	}
 	squares := make([]float64, 2*columns) // of the norms of the residuals, then of the right-hand sides
 	var row sparse.Row
+	var local []int // number of each column of the row on this rank, -1 for ghosts
 	for i := range plan.Owned {
 		global := plan.Global(i)
 		problem.Row(global, &row)
+		local = local[:0]
+		for _, c := range row.Cols {
+			local = append(local, plan.Local(c))
+		}
 		for j := range columns {
 			b := rhs(global, j)
 			if means[j] != nil {
@@ -53,7 +58,7 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 			}
 			d := b
 			for k, c := range row.Cols {
-				if own := plan.Local(c); own >= 0 {
+				if own := local[k]; own >= 0 {
 					d -= row.Vals[k] * x[own*columns+j]
 				} else {
 					d -= row.Vals[k] * ghosts[j][c]

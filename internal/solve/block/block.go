@@ -178,7 +178,7 @@ func (s *System) Alone(limit int) (float64, error) {
 	if s.parts.Applied != nil && !s.parts.Applied.Local() {
 		return 0, nil
 	}
-	cfg := s.parts.Columns.Config(max(2, limit))
+	cfg := s.parts.Columns.Config(max(4, limit/s.Columns)) // an iteration does the work of so many
 	began := s.parts.Clock.Now()
 	result, err := s.vectors.Solve(cfg, krylov.NoHalo{}, func(sums []float64) ([]float64, error) { return sums, nil })
 	if err != nil || result.Iterations == 0 {

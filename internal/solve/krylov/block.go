@@ -2,6 +2,7 @@ package krylov
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
@@ -311,33 +312,51 @@ func (k *Block) swap(pairs [][2]int, residuals bool) {
 // no product.
 func (k *Block) residuals(zero bool, halo BlockHalo) (squares []float64, err error) {
 	n := k.columns
-	squares = make([]float64, n)
+	sums := newDense(n, n)
 	subtract := func(lo, hi int) {
+		q := k.q[lo*n : hi*n]
 		if !zero {
 			k.enter(SpMV)
 			k.matrix.MultiplyBlock(k.q, k.x, n, lo, hi)
 		}
-		k.enter(Dots)
-		for i := lo; i < hi; i++ {
-			b, q := k.b[i*n:][:n], k.q[i*n:][:n]
-			for j, of := range k.order {
-				if zero {
-					q[j] = b[of]
-				} else {
-					q[j] = b[of] - q[j]
-				}
-				squares[j] += float64(q[j] * q[j])
-			}
+		k.enter(Updates)
+		b := k.reordered(lo, hi)
+		if zero {
+			copy(q, b)
+		} else {
+			sparse.Axpby(q, 1, b, -1, q)
 		}
+		k.enter(Dots)
+		sparse.Gram(sums.at, q, q, hi-lo, n, n, true)
 	}
-	k.count(2*n, 2*n)
+	k.count(2*n, 2*n*n)
 	if zero {
 		k.each(subtract)
-		return squares, nil
+	} else {
+		k.count(n, n)
+		k.countProduct(n)
+		err = k.product(func(int, int) {}, subtract, k.x, n, halo)
 	}
-	k.count(n, n)
-	k.countProduct(n)
-	return squares, k.product(func(int, int) {}, subtract, k.x, n, halo)
+	for j := range n {
+		squares = append(squares, sums.row(j)[j])
+	}
+	return squares, err
+}
+
+// reordered returns rows of the right-hand sides in the order of the columns of x.
+func (k *Block) reordered(lo, hi int) []float64 {
+	n := k.columns
+	b := k.b[lo*n : hi*n]
+	if slices.IsSorted(k.order) {
+		return b
+	}
+	out := k.scratch[:len(b)]
+	for i := 0; i < len(b); i += n {
+		for j, of := range k.order {
+			out[i+j] = b[i+of]
+		}
+	}
+	return out
 }
 
 // begin makes the first columns of q the residuals to work on, and returns this rank's parts of w'w and w'M w.

@@ -86,8 +86,8 @@ func (m *csr) transposed() *csr {
 	return t
 }
 
-// nearlySymmetric is the largest difference between an entry and its mirror image, relative to the larger, that is taken
-// for rounding.
+// nearlySymmetric is the largest difference between an entry and its mirror image, relative to the
+// larger, that is taken for rounding.
 const nearlySymmetric = 1e-12
 
 // isSymmetric reports whether the matrix equals its transpose up to rounding.

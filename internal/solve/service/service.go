@@ -139,7 +139,8 @@ type job struct {
 	reply Reply     // rank 0 writes it
 }
 
-// run solves on one rank. A method with a block form solves for all columns at once, the others for one after the other.
+// run solves on one rank. A method with a block form solves for all columns at once, the others for
+// one after the other.
 func (j *job) run(g *dist.Group) error {
 	column := 0
 	n := j.q.Columns

@@ -59,7 +59,7 @@ row:                         \
 term:                        \
 	MOVQ    (R8)(R11*8), DX; \
 	IMULQ   R12, DX;         \
-	LOAD(R14);               \
+	LOAD(0, R14);            \
 	VMULPD.Z (SI)(DX*1), Z18, K1, Z19; \
 	VMULPD.Z 64(SI)(DX*1), Z18, K2, Z20; \
 	VADDPD  Z19, Z0, Z0;     \
@@ -79,16 +79,13 @@ done:                        \
 	VZEROUPPER;              \
 	RET
 
-#define BROADCAST64(from) VBROADCASTSD (from), Z18
-#define BROADCAST32(from) VCVTSS2SD (from), X18, X18; VBROADCASTSD X18, Z18
-#define BROADCAST8(from) MOVBLZX (from), BX; VBROADCASTSD (R13)(BX*8), Z18
 
 // LANE adds the entry of one row of a slice to its accumulators, if the mask in AX says that there is one.
 #define LANE(l, a, b, next, COL, COLSIZE, LOAD, VALSIZE) \
 	BTL     $l, AX;          \
 	JCC     next;            \
 	COL;                     \
-	LOAD(R9);                \
+	LOAD(0, R9);             \
 	IMULQ   R12, DX;         \
 	VMULPD.Z (SI)(DX*1), Z18, K1, Z19; \
 	VMULPD.Z 64(SI)(DX*1), Z18, K2, Z20; \
@@ -98,9 +95,20 @@ done:                        \
 	ADDQ    $VALSIZE, R9;    \
 next:
 
-// The frame of the products with scattered rows, a slice of 8 rows at a time. SHIFT is 1 if columns are relative to
+// NEXTROW adds the entry of one row of a slice to its accumulators, where the rows of x follow each other. l is the offset
+// of the value in bytes.
+#define NEXTROW(l, a, b, LOAD) \
+	LOAD(l, R9);             \
+	VMULPD.Z (DX), Z18, K1, Z19; \
+	VMULPD.Z 64(DX), Z18, K2, Z20; \
+	VADDPD  Z19, a, a;       \
+	VADDPD  Z20, b, b;       \
+	ADDQ    R12, DX
+
+// The frame of the products with scattered rows, a slice of 8 rows at a time. If all rows have an entry and the columns
+// are consecutive, as on grids, only the first column is looked at. SHIFT is 1 if columns are relative to
 // the first row of the slice.
-#define BLOCKSCATTERED(COL, COLSIZE, LOAD, VALSIZE, SHIFT) \
+#define BLOCKSCATTERED(COL, COLS, COLSIZE, LOAD, VALSIZE, SHIFT) \
 	MOVQ cols+64(FP), CX;    \
 	PANEL(CX);               \
 	MOVQ dst+0(FP), DI;      \
@@ -114,6 +122,7 @@ next:
 	SHLQ $3, R12;            \
 	MOVQ $0x8000000000000000, AX; \
 	VPBROADCASTQ AX, Z29;    \
+	VMOVDQU32 ·iota(SB), Y28; \
 slice:                       \
 	TESTQ   CX, CX;          \
 	JLE     done;            \
@@ -128,6 +137,30 @@ term:                        \
 	INCQ    R10;             \
 	PREFETCHT0 2*AHEAD(R9);  \
 	PREFETCHT0 AHEAD(R8);    \
+	CMPQ    AX, $0xff;       \
+	JNE     some;            \
+	COLS;                    \
+	VPBROADCASTD X21, Y22;   \
+	VPADDD  Y28, Y22, Y22;   \
+	VPCMPEQD Y22, Y21, K3;   \
+	KMOVB   K3, DX;          \
+	CMPQ    DX, AX;          \
+	JNE     some;            \
+	COL;                     \
+	IMULQ   R12, DX;         \
+	ADDQ    SI, DX;          \
+	NEXTROW(0, Z0, Z1, LOAD); \
+	NEXTROW(VALSIZE, Z2, Z3, LOAD); \
+	NEXTROW(2*VALSIZE, Z4, Z5, LOAD); \
+	NEXTROW(3*VALSIZE, Z6, Z7, LOAD); \
+	NEXTROW(4*VALSIZE, Z8, Z9, LOAD); \
+	NEXTROW(5*VALSIZE, Z10, Z11, LOAD); \
+	NEXTROW(6*VALSIZE, Z12, Z13, LOAD); \
+	NEXTROW(7*VALSIZE, Z14, Z15, LOAD); \
+	ADDQ    $(8*COLSIZE), R8; \
+	ADDQ    $(8*VALSIZE), R9; \
+	JMP     term;            \
+some:                        \
 	LANE(0, Z0, Z1, n0, COL, COLSIZE, LOAD, VALSIZE) \
 	LANE(1, Z2, Z3, n1, COL, COLSIZE, LOAD, VALSIZE) \
 	LANE(2, Z4, Z5, n2, COL, COLSIZE, LOAD, VALSIZE) \
@@ -150,5 +183,11 @@ done:                        \
 	VZEROUPPER;              \
 	RET
 
+#define BROADCAST64(at, from) VBROADCASTSD (at)(from), Z18
+#define BROADCAST32(at, from) VCVTSS2SD (at)(from), X18, X18; VBROADCASTSD X18, Z18
+#define BROADCAST8(at, from) MOVBLZX (at)(from), BX; VBROADCASTSD (R13)(BX*8), Z18
+
 #define COL32 MOVLQSX (R8), DX
 #define COL16 MOVWQSX (R8), DX
+#define COLS32 VMOVDQU32 (R8), Y21
+#define COLS16 VPMOVSXWD (R8), Y21

@@ -183,28 +183,28 @@ TEXT ·blockVarying32AVX512(SB), NOSPLIT, $0-72
 
 // func blockWide64AVX512(dst, x *float64, cs *int32, vals *float64, masks *uint8, starts *start, n, width, cols int)
 TEXT ·blockWide64AVX512(SB), NOSPLIT, $0-72
-	BLOCKSCATTERED(COL32, 4, BROADCAST64, 8, 0)
+	BLOCKSCATTERED(COL32, COLS32, 4, BROADCAST64, 8, 0)
 
 // func blockWide32AVX512(dst, x *float64, cs *int32, vals *float32, masks *uint8, starts *start, n, width, cols int)
 TEXT ·blockWide32AVX512(SB), NOSPLIT, $0-72
-	BLOCKSCATTERED(COL32, 4, BROADCAST32, 4, 0)
+	BLOCKSCATTERED(COL32, COLS32, 4, BROADCAST32, 4, 0)
 
 // func blockNear64AVX512(dst, x *float64, cs *int16, vals *float64, masks *uint8, starts *start, n, width, cols int)
 TEXT ·blockNear64AVX512(SB), NOSPLIT, $0-72
-	BLOCKSCATTERED(COL16, 2, BROADCAST64, 8, 1)
+	BLOCKSCATTERED(COL16, COLS16, 2, BROADCAST64, 8, 1)
 
 // func blockNear32AVX512(dst, x *float64, cs *int16, vals *float32, masks *uint8, starts *start, n, width, cols int)
 TEXT ·blockNear32AVX512(SB), NOSPLIT, $0-72
-	BLOCKSCATTERED(COL16, 2, BROADCAST32, 4, 1)
+	BLOCKSCATTERED(COL16, COLS16, 2, BROADCAST32, 4, 1)
 
 // func blockWide8AVX512(dst, x *float64, cs *int32, vals *uint8, masks *uint8, starts *start, n, width, cols int,
 //	dict *float64)
 TEXT ·blockWide8AVX512(SB), NOSPLIT, $0-80
 	MOVQ dict+72(FP), R13
-	BLOCKSCATTERED(COL32, 4, BROADCAST8, 1, 0)
+	BLOCKSCATTERED(COL32, COLS32, 4, BROADCAST8, 1, 0)
 
 // func blockNear8AVX512(dst, x *float64, cs *int16, vals *uint8, masks *uint8, starts *start, n, width, cols int,
 //	dict *float64)
 TEXT ·blockNear8AVX512(SB), NOSPLIT, $0-80
 	MOVQ dict+72(FP), R13
-	BLOCKSCATTERED(COL16, 2, BROADCAST8, 1, 1)
+	BLOCKSCATTERED(COL16, COLS16, 2, BROADCAST8, 1, 1)
