@@ -275,8 +275,8 @@ func sections(rows []journal.Row) []bench.Section {
 				most, share = part.label, v
 			}
 		}
-		table = append(table, []string{names[i], unit.FormatBytes(int64(bytesPerPE(r))), fmt.Sprintf("%.2f us", micros(r)),
-			fmt.Sprintf("%.2f us", r.Limits["bandwidth"]), fmt.Sprintf("%s (%.0f %%)", most, 100*share)})
+		table = append(table, []string{names[i], unit.FormatBytes(int64(bytesPerPE(r))), fmt.Sprintf("%.2f µs", micros(r)),
+			fmt.Sprintf("%.2f µs", r.Limits["bandwidth"]), fmt.Sprintf("%s (%.0f %%)", most, 100*share)})
 	}
 	if len(table) == 1 {
 		return nil

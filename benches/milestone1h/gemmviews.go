@@ -235,7 +235,7 @@ func gemmSections(rows []journal.Row) []bench.Section {
 			pes, best := c.knee()
 			table = append(table, []string{c.name(), fmt.Sprintf("%d PEs", pes),
 				fmt.Sprintf("%.0f PEs", best.Metrics["total_pes"]),
-				fmt.Sprintf("%.2f us", micros(best)), fmt.Sprintf("%.1f", math.Round(10*c.speedup(best))/10)})
+				fmt.Sprintf("%.2f µs", micros(best)), fmt.Sprintf("%.1f", math.Round(10*c.speedup(best))/10)})
 		}
 		out = append(out, bench.Section{Title: "Where more PEs stop helping", Table: table,
 			Text: "A product stops scaling when its parts no longer fill the tiles (splits m and n), when adding up partial " +

@@ -122,6 +122,15 @@ func FormatMicros(us float64) string {
 	return number + " " + name
 }
 
+// ProseMicros is FormatMicros with the sign µs, for figures, tables and prose.
+func ProseMicros(us float64) string {
+	number, name := climb(us, microsLadder)
+	if name == "us" {
+		name = "µs"
+	}
+	return number + " " + name
+}
+
 // FormatDuration is FormatMicros for a time.Duration.
 func FormatDuration(d time.Duration) string {
 	return FormatMicros(float64(d) / float64(time.Microsecond))

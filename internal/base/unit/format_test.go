@@ -122,6 +122,11 @@ func TestFormatMicros(t *testing.T) {
 			t.Errorf("FormatMicros(%v) = %q, want %q", us, got, want)
 		}
 	}
+	for us, want := range map[float64]string{12.34: "12.3 µs", 0: "0 µs", 1234: "1.23 ms"} {
+		if got := ProseMicros(us); got != want {
+			t.Errorf("ProseMicros(%v) = %q, want %q", us, got, want)
+		}
+	}
 	if got := FormatMicros(math.NaN()); got != "NaN us" {
 		t.Errorf("FormatMicros(NaN) = %q", got)
 	}

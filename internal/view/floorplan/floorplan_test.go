@@ -104,7 +104,7 @@ func TestFigures(t *testing.T) {
 		}
 		sections := Sections([]Seen{s})
 		if links := sections[0].Table; len(links) != 11 ||
-			strings.Join(links[1], "|") != fmt.Sprintf("sip1.<b>link0</b>|1000|50.0 %%|0 us") {
+			strings.Join(links[1], "|") != fmt.Sprintf("sip1.<b>link0</b>|1000|50.0 %%|0 µs") {
 			t.Errorf("%q", links)
 		}
 		if path := sections[1].Table; len(path) > maxLines+2 || !strings.Contains(fmt.Sprint(path), "compute") {
