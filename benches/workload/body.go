@@ -54,7 +54,7 @@ func lead(s *bench.State) error {
 	if err != nil {
 		return err
 	}
-	traces, err := load(s.Str(traceOption))
+	traces, err := load(s.Point(), s.Point())
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func pointName(s *bench.State, stem string) string {
 				continue
 			}
 		default:
-			if !machine.IsFault(c.Name) {
+			if !machine.IsFault(c.Name) && !isGenerated(c) {
 				continue
 			}
 		}

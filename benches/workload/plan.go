@@ -38,11 +38,15 @@ func summaryOf(p, options bench.Point) (*summary, error) {
 			return nil, fmt.Errorf("--%s: %w", traceOption, err)
 		}
 	}
-	key := fmt.Sprint(prefix, state, o)
+	step, generated, err := stepOf(p, options)
+	if err != nil {
+		return nil, err
+	}
+	key := fmt.Sprint(prefix, state, o, generated, step)
 	if s, ok := summaries.Load(key); ok {
 		return s.(*summary), nil
 	}
-	traces, err := load(prefix)
+	traces, err := load(p, options)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +156,7 @@ func (s *summary) tooLarge(p bench.Point) error {
 func noteCost(p, options bench.Point) error {
 	s, err := summaryOf(p, options)
 	if _, ok := dist.As[accelerator](options.At(bench.BackendName).String()); err != nil || ok ||
-		prefixOf(p, options) == "" {
+		prefixOf(p, options)+optionOr(p, options, modelOption).String() == "" {
 		return nil
 	}
 	return decl.Note(s.text(s.cost(p.At(algorithmAxis).String())))

@@ -82,8 +82,15 @@ var lastRead struct {
 	source weak.Pointer[source]
 }
 
-// load returns the traces of a prefix, or the built-in example.
-func load(prefix string) ([]*chakra.Trace, error) {
+// load returns the traces of a point: of a prefix, of a model, or the built-in example.
+func load(p, options bench.Point) ([]*chakra.Trace, error) {
+	prefix := prefixOf(p, options)
+	if step, generated, err := stepOf(p, options); generated || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return step.Traces()
+	}
 	if prefix == "" {
 		return example(), nil
 	}

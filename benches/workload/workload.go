@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/workload/chakra"
 	"github.com/kernbench/kernbench/internal/workload/replay"
 )
 
@@ -65,7 +66,7 @@ func Bench() *bench.Bench {
 		bench.ContentHashes(contentHashes),
 		bench.Figures(figures),
 		bench.Sections(sections),
-	}, machine.FaultOptions(),
+	}, modelOptions(), machine.FaultOptions(),
 		machine.Options("network or topology file, or several to compare (default: "+bench.BuiltIn+")"))...)
 }
 
@@ -107,6 +108,10 @@ rank run at a time (0: no limit). --flops is in operations per second and replac
 durations of nodes with num_ops; with --memory-bandwidth such a node takes at least
 tensor_size over it.
 
+--model generates the step of a dense model instead: training in the order 1F1B, or
+with --serve prefill or decode. --tp, --pp, --dp, --micro-batches, --batch and
+--sequence are its sizes, and --flops is needed.
+
 Node types and attributes that have no effect are counted in the plan and in the
 detail unused. Members of process groups are taken from --groups, else from the
 metadata node that PyTorch records, else they are the ranks that use the group's name.
@@ -122,20 +127,28 @@ the energy, if the network file gives any.
   kernbench run --bench workload --trace traces/step --topology fast.yaml,slow.yaml --perfetto step.json
   kernbench run --bench workload --trace traces/step --flops 200e12,400e12 --streams 1,2
   kernbench run --bench workload --backend ahbm --algorithm auto
+  kernbench run --bench workload --model llama3-8b --tp 2,4,8 --dp 2 --micro-batches 4 --flops 400e12
+  kernbench run --bench workload --model llama3-70b --tp 8 --pp 4 --micro-batches 8 --flops 400e12
   kernbench run --bench workload --slow-rank none,1:2x --start-offset none,0:50us
   kernbench run --bench workload --trace traces/step --plan`
 
-// ranksOf returns the number of traces.
+// ranksOf returns the number of traces, or 0 after an error, which validate reports.
 func ranksOf(p, options bench.Point) int {
+	step, generated, err := stepOf(p, options)
 	prefix := prefixOf(p, options)
-	if prefix == "" {
+	switch {
+	case err != nil:
+		return 0
+	case generated:
+		return step.Ranks()
+	case prefix == "":
 		return len(example())
 	}
-	w, err := summaryOf(p, options)
+	files, err := chakra.Files(prefix)
 	if err != nil {
-		return 0 // validate reports it
+		return 0
 	}
-	return w.ranks
+	return len(files)
 }
 
 // validate refuses a run whose options or traces are wrong.

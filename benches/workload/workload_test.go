@@ -2,6 +2,7 @@ package workload
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -130,6 +131,30 @@ func TestAccelerator(t *testing.T) {
 		{"algorithm=halving-doubling", "unknown algorithm"}} {
 		if _, err := benchtest.Rows(t, Bench(), "ahbm", c[0]); err == nil || !strings.Contains(err.Error(), c[1]) {
 			t.Errorf("%v, want %s", err, c[1])
+		}
+	}
+}
+
+// TestModel generates steps of a model instead of reading traces.
+func TestModel(t *testing.T) {
+	rows := run(t, "--model=llama3-8b", "--tp=1,2", "--pp=2", "--micro-batches=2", "--sequence=128", "flops=1e15")
+	for i, ranks := range []int{2, 4} {
+		m := rows[i].Metrics
+		if _, has := m["exposed_allreduce_us"]; has != (i == 1) || !(m["exposed_recv_us"] > 0) || !(m[computeMetric] > 0) ||
+			figures(rows)[0].Panels[0].X.Categories[i] != fmt.Sprint("tp ", i+1) {
+			t.Errorf("%d ranks: %v", ranks, m)
+		}
+	}
+	for want, words := range map[string][]string{
+		"--tp 2 needs --model":                    {"--tp=2"},
+		"exclude each other":                      {"--model=llama3-8b", "--trace=" + stored(t, nil)},
+		`did you mean "llama3-8b"`:                {"--model=llama3-8"},
+		"--flops gives the operations per second": {"--model=llama3-8b"},
+		"tp must divide them":                     {"--model=llama3-8b", "--tp=3"},
+		"--pp two":                                {"--model=llama3-8b", "--pp=two"},
+	} {
+		if _, err := benchtest.Rows(t, Bench(), "flat", words...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", words, err, want)
 		}
 	}
 }

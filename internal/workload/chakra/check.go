@@ -14,7 +14,8 @@ import (
 const (
 	maxDuration = 24 * 3600 * 1e6 * event.Microsecond
 	maxStart    = event.Time(1) << 62
-	maxBytes    = 1 << 40
+	maxBytes    = 1 << 40 // of a message or collective
+	maxMemory   = 1 << 50
 	maxOps      = 1 << 60
 )
 
@@ -68,8 +69,8 @@ func (n *Node) check(rank, ranks int) error {
 		return fmt.Errorf("start_time_micros is more than %d", int64(maxStart/event.Microsecond))
 	case n.Ops < 0 || n.Ops > maxOps:
 		return fmt.Errorf("num_ops is %d: want 0 to 2^60", n.Ops)
-	case n.TensorBytes < 0 || n.TensorBytes > maxBytes:
-		return fmt.Errorf("tensor_size is %d: want 0 to 2^40 bytes", n.TensorBytes)
+	case n.TensorBytes < 0 || n.TensorBytes > maxMemory:
+		return fmt.Errorf("tensor_size is %d: want 0 to 2^50 bytes", n.TensorBytes)
 	case !n.Type.IsComm():
 		return nil
 	case n.Type == Coll && (n.Collective < 0 || n.Collective >= collectives):

@@ -1,0 +1,92 @@
+package workload
+
+import (
+	"fmt"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/llm"
+	"github.com/kernbench/kernbench/internal/workload/transformer"
+)
+
+// Options of generated steps.
+const (
+	modelOption    = "model"
+	serveOption    = "serve"
+	sequenceOption = "sequence-parallel"
+	shardedOption  = "sharded"
+)
+
+// sizes lists the numbers of a generated step.
+var sizes = []struct {
+	name, def, help string
+	into            func(*transformer.Step) *int
+}{
+	{"tp", "1", "ranks that share each layer (tensor parallelism)", func(s *transformer.Step) *int { return &s.TP }},
+	{"pp", "1", "stages of the pipeline", func(s *transformer.Step) *int { return &s.PP }},
+	{"dp", "1", "replicas of the model (data parallelism)", func(s *transformer.Step) *int { return &s.DP }},
+	{"micro-batches", "1", "micro-batches of each replica", func(s *transformer.Step) *int { return &s.MicroBatches }},
+	{"batch", "1", "sequences of a micro-batch", func(s *transformer.Step) *int { return &s.Batch }},
+	{"sequence", "4096", "tokens of a sequence; K is 1000", func(s *transformer.Step) *int { return &s.Sequence }},
+}
+
+// modelOptions declares the options of generated steps. All but the last two can be swept.
+func modelOptions() []bench.Clause {
+	list := []bench.Clause{bench.Sweepable(bench.Option(modelOption, bench.KindString, "",
+		"generate the step of a dense model instead of reading traces, such as llama3-70b"))}
+	for _, size := range sizes {
+		list = append(list, bench.Sweepable(bench.Option(size.name, bench.KindString, size.def,
+			"with --"+modelOption+": "+size.help)))
+	}
+	return append(list,
+		bench.Choice(serveOption, "with --"+modelOption+": generate a step of serving, prefill or decode",
+			"none", transformer.Prefill, transformer.Decode),
+		bench.Option(sequenceOption, bench.KindBool, "false",
+			"with --"+modelOption+": all-gather and reduce-scatter activations instead of all-reducing them"),
+		bench.Option(shardedOption, bench.KindBool, "false",
+			"with --"+modelOption+": divide the optimizer's state among the replicas"))
+}
+
+// stepOf returns the generated step of a point, and whether there is one.
+func stepOf(p, options bench.Point) (s transformer.Step, generated bool, err error) {
+	name := optionOr(p, options, modelOption).String()
+	if name == "" {
+		for _, size := range sizes {
+			if v := optionOr(p, options, size.name).String(); v != size.def {
+				return s, false, fmt.Errorf("--%s %s needs --%s", size.name, v, modelOption)
+			}
+		}
+		return s, false, nil
+	}
+	if prefixOf(p, options) != "" {
+		return s, false, fmt.Errorf("--%s and --%s exclude each other", modelOption, traceOption)
+	}
+	if s.Model, err = llm.Named(name); err != nil {
+		return s, false, err
+	}
+	for _, size := range sizes {
+		text := optionOr(p, options, size.name).String()
+		n, err := unit.ParseCount(text)
+		if err != nil {
+			return s, false, fmt.Errorf("--%s %s: %w", size.name, text, err)
+		}
+		*size.into(&s) = int(min(n, 1<<30))
+	}
+	s.Mode = transformer.Train
+	if mode := options.At(serveOption).String(); mode != "none" {
+		s.Mode = mode
+	}
+	s.SequenceParallel, s.Sharded = options.At(sequenceOption).Bool(), options.At(shardedOption).Bool()
+	return s, true, s.Check()
+}
+
+// isGenerated reports whether a coordinate is an option of generated steps that has not its default.
+func isGenerated(c point.Coord) bool {
+	for _, size := range sizes {
+		if c.Name == size.name {
+			return c.Value.String() != size.def
+		}
+	}
+	return c.Name == modelOption
+}
