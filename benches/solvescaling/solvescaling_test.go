@@ -166,6 +166,10 @@ func TestColumnsRow(t *testing.T) {
 	if got := len(strings.Fields(o.Details[convergedDetail])); got != 8 {
 		t.Errorf("%d columns have converged", got)
 	}
+	levels := first(t, "num_ranks=2 dof-per-rank=3000 nrhs=3 precond=gmg", "repeat=1", "cpu")
+	if levels.Status != journal.OK || levels.Details[levelsDetail] == "" {
+		t.Errorf("with gmg: %s: %s, levels %q", levels.Status, levels.Reason, levels.Details[levelsDetail])
+	}
 	dropped := planned(t, "nrhs=4 rhs=random,ones method=cg,gmres peer=none,petsc:cg precond=none", "").Dropped
 	for _, want := range []string{"gmres has no block form", "peer petsc:cg solves for one right-hand side",
 		"--rhs ones would make 4 equal right-hand sides"} {

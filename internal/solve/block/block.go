@@ -192,11 +192,12 @@ func (s *System) Trace(limit int) (profile.Profile, error) {
 	watch := profile.NewStopwatch(s.parts.Clock)
 	s.vectors.Trace = watch.Enter
 	defer func() { s.vectors.Trace = nil }()
+	defer watch.Follow(s.parts.Operator)()
 	result, err := s.vectors.Solve(s.parts.Columns.Config(limit), s.halo, s.sums.Sum)
 	if err != nil {
 		return profile.Profile{}, err
 	}
 	watch.Enter(krylov.Other)
 	return profile.Profile{Iterations: result.Iterations, Seconds: watch.Seconds(), Bytes: result.Bytes,
-		Flops: result.Flops}, nil
+		Flops: result.Flops, Levels: watch.Levels()}, nil
 }

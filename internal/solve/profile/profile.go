@@ -198,14 +198,7 @@ func (n *Internals) trace(limit int, begin func(local []float64) error) (p Profi
 		return p, false, err
 	}
 	watch := NewStopwatch(n.Clock)
-	if h, ok := n.Operator.(Hierarchy); ok {
-		watch.levels = make([]int64, h.Levels())
-		h.Trace(func(level int) {
-			watch.Enter(krylov.Precond)
-			watch.level = level
-		})
-		defer h.Trace(nil)
-	}
+	defer watch.Follow(n.Operator)()
 	n.Engine.Trace = watch.Enter
 	n.Engine.Begin = func(local []float64) error {
 		watch.Enter(krylov.AllReduce)
@@ -241,7 +234,7 @@ func (n *Internals) trace(limit int, begin func(local []float64) error) (p Profi
 		p.Flops = 0
 	}
 	p.Seconds = watch.Seconds()
-	p.Levels = lists.Map(watch.levels, func(ps int64) float64 { return float64(ps) / 1e12 })
+	p.Levels = watch.Levels()
 	return p, overlaps, nil
 }
 
@@ -347,6 +340,26 @@ type Stopwatch struct {
 // NewStopwatch starts a stopwatch in the phase krylov.Other.
 func NewStopwatch(clock dist.Clock) *Stopwatch {
 	return &Stopwatch{clock: clock, phase: krylov.Other, start: clock.Now()}
+}
+
+// Follow also adds up the time of each level of a preconditioner, if it has levels. The function that it returns ends
+// that.
+func (w *Stopwatch) Follow(operator krylov.Operator) (end func()) {
+	h, ok := operator.(Hierarchy)
+	if !ok {
+		return func() {}
+	}
+	w.levels = make([]int64, h.Levels())
+	h.Trace(func(level int) {
+		w.Enter(krylov.Precond)
+		w.level = level
+	})
+	return func() { h.Trace(nil) }
+}
+
+// Levels returns the seconds of each level, nil if the preconditioner has none.
+func (w *Stopwatch) Levels() []float64 {
+	return lists.Map(w.levels, func(ps int64) float64 { return float64(ps) / 1e12 })
 }
 
 // Enter ends the current phase and starts another.
