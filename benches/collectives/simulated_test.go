@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/dist/flat"
 	"github.com/kernbench/kernbench/internal/base/must"
@@ -133,6 +134,9 @@ func TestNetworkFaults(t *testing.T) {
 		if !strings.HasPrefix(row.Details["links"], "leaf: 480KiB, busiest ") {
 			t.Errorf("%q", row.Details["links"])
 		}
+	}
+	if label := machine.Curves(rowset.All(rows)); label(&rows[0]) != "" || label(&rows[1]) != "slow-link 1-leaf0:2x" {
+		t.Errorf("curves %q and %q", label(&rows[0]), label(&rows[1]))
 	}
 	if got := rows[1].Details["faults"]; got != "slow-link 1-leaf0:2x: 5.34 us" {
 		t.Errorf("%q", got)

@@ -211,20 +211,27 @@ func Labels(rows rowset.Set) func(*journal.Row) string {
 	return func(r *journal.Row) string { return labels[identityOf(r)] }
 }
 
-// Curves is like Labels, for rows that may also differ in the arrangement.
+// Curves is like Labels, for rows that may also differ in the arrangement or in faults.
 func Curves(rows rowset.Set) func(*journal.Row) string {
 	label := Labels(rows)
-	differ := len(rows.Distinct(Arrangement)) > 1
+	arranged := len(rows.Distinct(Arrangement)) > 1
+	faults := lists.Filter(faultOptions(), func(kind [2]string) bool { return len(rows.Distinct(kind[0])) > 1 })
 	return func(r *journal.Row) string {
-		arranged := rowset.Text(r, Arrangement)
-		switch l := label(r); {
-		case !differ:
-			return l
-		case l == "":
-			return arranged
-		default:
-			return With(l, arranged)
+		var parts []string
+		add := func(text string) {
+			if text != "" {
+				parts = append(parts, text)
+			}
 		}
+		if add(label(r)); arranged {
+			add(rowset.Text(r, Arrangement))
+		}
+		for _, kind := range faults {
+			if value := rowset.Text(r, kind[0]); value != "" && value != noFault {
+				add(kind[0] + " " + value)
+			}
+		}
+		return strings.Join(parts, ", ")
 	}
 }
 

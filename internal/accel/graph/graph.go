@@ -25,18 +25,25 @@ import (
 // Rate is a rate in bytes per millisecond, a millionth of a GB/s.
 type Rate int64
 
-// Time returns how long a number of bytes takes, rounded up to whole picoseconds. A rate of 0 takes no time.
+// longest is the longest time of a message, about three days. More would overflow.
+const longest = 1 << 58
+
+// Time returns how long a number of bytes takes, rounded up to whole picoseconds, and at most about three days. A rate
+// of 0 takes no time.
 func (r Rate) Time(bytes int64) event.Time {
 	if r == 0 {
 		return 0
 	}
 	const millisecond = uint64(1000 * event.Microsecond)
 	high, low := bits.Mul64(uint64(bytes), millisecond)
+	if high >= uint64(r) {
+		return longest
+	}
 	whole, rest := bits.Div64(high, low, uint64(r))
 	if rest > 0 {
 		whole++
 	}
-	return event.Time(whole)
+	return event.Time(min(whole, longest))
 }
 
 // Spec holds the parameters of a link.

@@ -98,7 +98,9 @@ func (m *Machine) post(t event.Time, g message) (left, took event.Time) {
 	m.result.Messages++
 	m.result.Bytes += g.moves()
 	m.result.MemoryBytes += 2 * g.moves() // read at the source, written at the target
-	if m.routes != nil && t > m.now {     // an answer; messages of others may take the same link until then
+	// A message of a rank to itself takes no link of a graph. An answer waits for its time, because messages of others
+	// may take the same link until then.
+	if g.next < 0 || m.routes != nil && t > m.now {
 		m.reach(slot, t)
 		return t, 0
 	}

@@ -124,6 +124,20 @@ func TestTrunk(t *testing.T) {
 	}
 }
 
+// A message of a rank to itself takes no link, and no number of bytes is too large.
+func TestExtremes(t *testing.T) {
+	m := machine(t, parse(t, "name: x\noverhead_ns: 1\ntorus: {shape: [4], bandwidth_gbs: 1, latency_ns: 1}"), 4)
+	for i, to := range []int{2, 3} {
+		id := m.Message(int64(i), 2, to, 1<<60)
+		m.Start(id, 0, 0)
+		m.Start(id, 1, 0)
+	}
+	all := ends(t, m)
+	if all[[2]int64{0, 1}].Time != 2*ns || all[[2]int64{1, 1}].Time < 1<<58 {
+		t.Errorf("%+v", all)
+	}
+}
+
 // networks has a network of every generator, with the names of two of its cables.
 var networks = map[string]string{
 	"levels": "levels:\n- {name: island, size: 4, bandwidth_gbs: 40, latency_ns: 200}\n" +
