@@ -44,8 +44,11 @@ func labels(rows rowset.Set) func(*journal.Row) string {
 			text := cmp.Or(rowset.Text(r, axis), bench.BuiltIn)
 			switch axis {
 			case algorithmAxis:
-			case traceOption, machine.Option:
+			case traceOption:
 				text = filepath.Base(text)
+			case machine.Option:
+				path, _, _ := strings.Cut(text, "#") // without the sum of the file
+				text = filepath.Base(path)
 			default:
 				text = axis + " " + text
 			}

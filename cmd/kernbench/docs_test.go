@@ -76,8 +76,8 @@ func TestGuides(t *testing.T) {
 			walk(t, name, text)
 		}
 	}
-	if guides != 5 {
-		t.Errorf("%d documents, want the tutorial and four guides", guides)
+	if guides != 6 {
+		t.Errorf("%d documents, want the tutorial and five guides", guides)
 	}
 }
 
