@@ -74,6 +74,9 @@ func checkColumns(p point.Point) error {
 			text(methodAxis), columnsAxis, n, methodAxis, block.Method)
 	case text(peerAxis) != noPeer:
 		return fmt.Errorf("peer %s solves for one right-hand side, not %d", text(peerAxis), n)
+	case multigridOf(p).Flexible():
+		return fmt.Errorf("--%s %d needs a symmetric cycle, which cycle %s is not: use v or w", columnsAxis, n,
+			text(cycleAxis))
 	case device.SupportsBackend(text(bench.BackendName)):
 		return fmt.Errorf("a GPU solves for one right-hand side, not %d", n)
 	case text(rhsAxis) == "ones":

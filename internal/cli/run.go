@@ -332,7 +332,20 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 		fmt.Fprintf(a.stderr, "%s: interrupted; completed rows are in %s, --resume continues the run\n", a.name, j.Out)
 		return exitInterrupted, nil
 	}
+	a.warnIfAllSkipped(res.Counts)
 	return exitCode(res.Counts, res.Missing), nil
+}
+
+// warnIfAllSkipped explains the exit code of a run without a measured row.
+func (a *app) warnIfAllSkipped(counts map[journal.Status]int) {
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	if total > 0 && counts[journal.Skipped] == total {
+		fmt.Fprintf(a.stderr, "%s: nothing was measured: %s skipped, with the reason in the table\n", a.name,
+			unit.Plural(total, "row"))
+	}
 }
 
 // runOptions completes the options of the flags for one bench.
@@ -355,10 +368,10 @@ func took(dir, bench string) map[string]time.Duration {
 	return j.Durations(bench)
 }
 
-// exitCode returns the exit code for the rows of a run: good if there are rows and none has failed
+// exitCode returns the exit code for the rows of a run: good if a row was measured and none has failed
 // or is missing.
 func exitCode(counts map[journal.Status]int, missing int) int {
-	if counts[journal.Failed]+counts[journal.Timeout]+missing > 0 || counts[journal.OK]+counts[journal.Skipped] == 0 {
+	if counts[journal.Failed]+counts[journal.Timeout]+missing > 0 || counts[journal.OK] == 0 {
 		return exitFailed
 	}
 	return exitGood
