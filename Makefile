@@ -24,7 +24,7 @@ export RAPID_SEED ?= 1
 .PHONY: run picture build test test-slurm-lint test-parallel test-serial deps lint unit \
 	norace-parallel norace-serial race race-build race-parallel race-serial faults slurm fuzz \
 	bench bench-collectives bench-limits bench-tcp bench-mpi bench-tune bench-gemm bench-fused \
-	bench-solve ptx gpu-test gemm-test dist clean
+	bench-solve bench-petsc bench-multigrid ptx gpu-test gemm-test dist clean
 
 # run regenerates every result and figure of the all-reduce evaluation on the simulated
 # accelerator. They are written to benches/1H_milestone_output/ccl.
@@ -178,6 +178,14 @@ bench-fused: $(if $(filter file,$(origin BIN)),build)
 # bench-solve compares the solvers with PETSc's and checks weak scaling, partitioners and memory use.
 bench-solve: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-solve.sh $(BIN)
+
+# bench-petsc compares the time to solution with PETSc's, in at most 12 minutes.
+bench-petsc: $(if $(filter file,$(origin BIN)),build)
+	@scripts/bench-petsc.sh $(BIN)
+
+# bench-multigrid counts the iterations of multigrid from 1e5 to 1e7 unknowns.
+bench-multigrid: $(if $(filter file,$(origin BIN)),build)
+	@scripts/bench-multigrid.sh $(BIN)
 
 # ptx compiles the CUDA sources of the GPU kernels to PTX. It needs nvcc.
 ptx:

@@ -5,6 +5,7 @@
 #   scripts/bench-multigrid.sh [bin/kernbench]
 #
 # SIZES    numbers of unknowns (100000,1000000,10000000; the largest needs about 10 GB)
+# SYSTEMS  "poisson poisson-3d anisotropic variable" (all)
 # RANKS    number of ranks (1)
 # OUT      folder of the runs (out/bench-multigrid). An interrupted script continues where it
 #          stopped
@@ -13,6 +14,7 @@ bin=$(realpath "${1:-bin/kernbench}")
 # shellcheck disable=SC2034 # peers.sh uses it
 here=$(cd "$(dirname "$0")/.." && pwd)
 sizes=${SIZES:-100000,1000000,10000000}
+systems=${SYSTEMS:-poisson poisson-3d anisotropic variable}
 ranks=${RANKS:-1}
 out=${OUT:-out/bench-multigrid}
 . "$here/scripts/peers.sh"
@@ -26,14 +28,19 @@ count() { # folder, preconditioners, arguments of run
 		--precond "$precond" "$@" --resume --quiet --out "$out/$name" >"$out/$name.txt" || excuse "$name" "$out/$name.txt"
 }
 
-count poisson gmg,amg --problem poisson
-count poisson-3d gmg,amg --problem poisson --dim 3
-count anisotropic gmg,amg --problem anisotropic --contrast 1000
-count variable amg --problem variable --contrast 1e6
+for name in $systems; do
+	case $name in
+	poisson) count poisson gmg,amg --problem poisson ;;
+	poisson-3d) count poisson-3d gmg,amg --problem poisson --dim 3 ;;
+	anisotropic) count anisotropic gmg,amg --problem anisotropic --contrast 1000 ;;
+	variable) count variable amg --problem variable --contrast 1e6 ;;
+	*) echo "SYSTEMS: no $name" >&2 && exit 2 ;;
+	esac
+done
 
 echo "| problem | | unknowns | iterations | growth | operator complexity | |"
 echo "|---|---|---|---|---|---|---|"
-for name in poisson poisson-3d anisotropic variable; do
+for name in $systems; do
 	"$bin" show "$out/$name" --format csv | awk -F, -v name="$name" '
 		NR == 1 { for (i = 1; i <= NF; i++) col[$i] = i; next }
 		$col["status"] != "ok" { next }
