@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Compares the time to solution (set-up of the preconditioner and solve, to the same true
-# residual) with PETSc's, in interleaved pairs. For each system and number of ranks, a first
-# round finds the best solver of each side: ours by --method auto --precond auto, PETSc's among
-# BoomerAMG (hypre) and GAMG. The pairs then alternate between the two. Prints a Markdown table
-# for docs/results and writes it to OUT/table.md.
+# residual) with PETSc's, in interleaved pairs. For each system, a first round on the largest
+# number of ranks finds the best solver of each side: ours by --method auto --precond auto,
+# PETSc's among BoomerAMG (hypre) and GAMG. The pairs then alternate between the two. Prints a
+# Markdown table for docs/results and writes it to OUT/table.md.
 #
 #   scripts/bench-petsc.sh [bin/kernbench]
 #
 # PAIRS    interleaved pairs (10; a verdict needs at least 10)
-# LIMIT    seconds after which no further pair starts (720). The table then has fewer pairs
+# LIMIT    seconds after which no further pair starts (700). The table then has fewer pairs. Ten
+#          pairs of all systems take about 17 minutes on two cores of 2.1 GHz
 # SYSTEMS  "2d 3d variable anisotropic" (all)
 # RANKS    rank counts ("1 2")
 # DOF      unknowns (1000000)
@@ -19,7 +20,7 @@ set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
 here=$(cd "$(dirname "$0")/.." && pwd)
 pairs=${PAIRS:-10}
-limit=${LIMIT:-720}
+limit=${LIMIT:-700}
 systems=${SYSTEMS:-2d 3d variable anisotropic}
 ranks=${RANKS:-1 2}
 dof=${DOF:-1000000}
@@ -58,15 +59,15 @@ numbers() {
 
 # choose finds the best solver of each side for a system, and keeps it in a file: method,
 # preconditioner and peer.
-choose() { # system, ranks
-	local file=$out/best-$1-$2 chosen best
+choose() { # system
+	local file=$out/best-$1 run=choice-$1 chosen best
 	[ ! -s "$file" ] || return 0
-	echo "choice for $1 on $2 ranks" >&2
-	solve 1 "choice-$1-$2" "$2" --method auto --precond auto --peer none,petsc:hypre,petsc:gamg
-	chosen=$("$bin" show "$out/choice-$1-$2" --format jsonl | sed -n 's/.*"chosen":"\([^"]*\)".*/\1/p' | tail -1)
-	best=$(numbers "choice-$1-$2" peer precond_setup_s solve_time_s | awk '$1 != "none" && (!name || $2 + $3 < least) { name = $1; least = $2 + $3 } END { print name }')
+	echo "choosing for $1, after $SECONDS s" >&2
+	solve 1 "$run" "${ranks##* }" --method auto --precond auto --peer none,petsc:hypre,petsc:gamg
+	chosen=$("$bin" show "$out/$run" --format jsonl | sed -n 's/.*"chosen":"\([^"]*\)".*/\1/p' | tail -1)
+	best=$(numbers "$run" peer precond_setup_s solve_time_s | awk '$1 != "none" && (!name || $2 + $3 < least) { name = $1; least = $2 + $3 } END { print name }')
 	if [ -z "$chosen" ] || [ -z "$best" ]; then
-		echo "$1 on $2 ranks: one side did not solve it, see $out/choice-$1-$2.txt" >&2
+		echo "$1: one side did not solve it, see $out/$run.txt" >&2
 		return 1
 	fi
 	case $chosen in
@@ -81,8 +82,8 @@ table() {
 	echo "|---|---|---|---|---|---|---|---|---|---|---|"
 	for s in $systems; do
 		for np in $ranks; do
-			[ -s "$out/best-$s-$np" ] || continue
-			read -r method precond peer <"$out/best-$s-$np"
+			[ -s "$out/best-$s" ] || continue
+			read -r method precond peer <"$out/best-$s"
 			{ numbers "ours-$s-$np" trial iterations precond_setup_s solve_time_s rel_residual | sed 's/^/ours /'
 			  numbers "petsc-$s-$np" trial iterations precond_setup_s solve_time_s rel_residual | sed 's/^/petsc /'; } |
 				awk -v s="$s" -v np="$np" -v ours="$method + $precond" -v peer="${peer#petsc:}" "$median_interval"'
@@ -107,19 +108,19 @@ trap 'finish; exit 130' INT TERM
 SECONDS=0
 for s in $systems; do
 	system "$s"
-	for np in $ranks; do choose "$s" "$np" || worse 3; done
+	choose "$s" || worse 3
 done
 for ((k = 1; k <= pairs; k++)); do
 	for s in $systems; do
 		system "$s"
 		for np in $ranks; do
-			[ -s "$out/best-$s-$np" ] || continue
+			[ -s "$out/best-$s" ] || continue
 			if [ "$SECONDS" -gt "$limit" ]; then
 				echo "$limit seconds are over in pair $k (LIMIT)" >&2
 				break 3
 			fi
 			echo "pair $k of $pairs: $s on $np ranks, after $SECONDS s" >&2
-			read -r method precond peer <"$out/best-$s-$np"
+			read -r method precond peer <"$out/best-$s"
 			solve "$k" "ours-$s-$np" "$np" --method "$method" --precond "$precond"
 			solve "$k" "petsc-$s-$np" "$np" --method auto --precond auto --peer "$peer"
 		done

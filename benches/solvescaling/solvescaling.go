@@ -146,6 +146,11 @@ Partitioners: ` + list(solve.Partitioners(), func(p solve.Partitioner) (string, 
               --weights nnz balances matrix entries instead of rows, for rows of very different lengths
 Methods:      ` + list(solve.Methods(), methodHelp) + `
 Precond:      ` + list(solve.Preconditioners(), func(p solve.Preconditioner) (string, string) { return p.Name, p.Help }) + `
+              --method auto --precond auto choose the solver with the shortest time to solution by trial
+Multigrid:    --smoother ` + strings.Join(precondition.Smoothers, "|") + ` --sweeps N --cycle ` + strings.Join(precondition.Cycles, "|") + `
+              --coarsest ` + strings.Join(precondition.CoarsestSolvers, "|") + ` tune gmg and amg, and amg alone
+              --coarsening ` + strings.Join(precondition.Coarsenings, "|") + ` --strength T --aggressive LEVELS
+--contrast C sets the jumps of variable (1000) and the anisotropy of anisotropic (100).
 The right-hand side is random, ones, or file:PATH in the array format of Matrix Market. (A smooth
 right-hand side would be an eigenvector of the Poisson stencils, solved in one step.)
 --nrhs 1,4,16 solves for several right-hand sides at once by block conjugate gradients, which read the
@@ -159,6 +164,8 @@ petsc:hypre instead of gmg and amg, petsc:cg for none and jacobi. ` + petscVaria
 
   kernbench run --bench solve-scaling --mode weak --ranks 1,2,4,8 --dof-per-rank 100000 --method cg --partitioner simple
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --dim 3 --stencil 27 --precond jacobi,gmg,amg
+  kernbench run --bench solve-scaling --mode strong --total-dof 1M --problem variable --contrast 1e6 --precond amg --cycle v,w,k
+  kernbench run --bench solve-scaling --mode strong --total-dof 1M --ranks 1,2 --method auto --precond auto
   kernbench run --bench solve-scaling --mode strong --total-dof 100K --problem hub --weights rows,nnz
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --storage plain --nrhs 1,4,16,64
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --storage plain --precision f64,f32-matrix,f32

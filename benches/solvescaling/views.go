@@ -26,7 +26,8 @@ func count(v float64) string { return unit.FormatSI(v) }
 // artifacts lists the files that a run must produce.
 func artifacts(rows []journal.Row) []string {
 	out := []string{exportName}
-	if slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Status == journal.OK }) {
+	// A run of peers on one number of ranks has neither a curve nor phases.
+	if slices.ContainsFunc(figures(rows), func(f figure.Figure) bool { return f.Name == figureName }) {
 		out = append(out, "figures/"+figureName+".png", "figures/"+figureName+".svg")
 	}
 	return out
