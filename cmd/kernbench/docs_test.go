@@ -300,6 +300,10 @@ func stage(t *testing.T) string {
 			t.Fatalf("exit code %d: %s", code, out)
 		}
 	}
+	if code, out := invoke(t, dir, "kernbench", "run", "-q", "--bench", "solve-scaling", "--ranks", "1", "--dof-per-rank",
+		"500", "--repeat", "1", "--remeasure", "0"); code != 0 {
+		t.Fatalf("exit code %d: %s", code, out)
+	}
 	if code, out := invoke(t, dir, "kernbench", "baseline", "save", "out/memory@-1"); code != 0 {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
