@@ -24,8 +24,6 @@ func TestOnDevice(t *testing.T) {
 		{"provider=cublaslt dtype=f32,tf32,f16,e4m3", "random", "", ""},
 		{"provider=cublaslt dtype=bf16", "zeros", "", ""},
 		{"provider=builtin,cublaslt dtype=bf16", "random", "tile", "wrong elements"},
-		{"provider=builtin dtype=f32", "random", "", "on cuda builtin cannot multiply f32"},
-		{"provider=openblas dtype=f32", "random", "", "unknown cuda provider"},
 		{"provider=cublaslt dtype=f16", "random", "none",
 			"cublasLtMatmulAlgoGetHeuristic: the requested functionality is not supported"},
 		{"provider=cublaslt dtype=f16 threads=2", "random", "", "a GPU has its own"},
@@ -46,6 +44,20 @@ func TestOnDevice(t *testing.T) {
 		}
 	}
 	os.Setenv(cudatest.ProductVariable, "")
+}
+
+// The plan refuses types that a provider cannot multiply on the backend, and providers of another one.
+func TestRefusedInPlan(t *testing.T) {
+	for axes, want := range map[string]string{
+		"provider=builtin dtype=f32":  "on cuda builtin cannot multiply f32, only [bf16 e4m3]",
+		"provider=openblas dtype=f32": `unknown provider "openblas"`,
+	} {
+		_, err := plan.Make(Bench(), plan.Request{Backend: gpugemm.Backend, Seed: 1,
+			Axes: benchtest.Assign(append(strings.Fields(axes), "shape=40x50x60", "threads=1")...)})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", axes, err, want)
+		}
+	}
 }
 
 func checkDevice(t *testing.T, want, data string, o bench.Outcome) {

@@ -124,7 +124,7 @@ func fillTimed(s *bench.State, a, b gemm.Matrix) {
 	}
 }
 
-// checkPoint returns an error if no backend can run a point.
+// checkPoint returns an error if the backend cannot run a point, or, before it is known, no backend can.
 func checkPoint(p point.Point) error {
 	name := p.At("provider").String()
 	shape := p.At("shape")
@@ -135,15 +135,22 @@ func checkPoint(p point.Point) error {
 	if err != nil {
 		return err
 	}
+	backends := gemm.Backends()
+	if planned, ok := p.Get(bench.BackendName); ok && slices.Contains(backends, planned.String()) {
+		backends = []string{planned.String()}
+	}
 	var known []string
 	var unsupported error
-	for _, backend := range gemm.Backends() {
+	for _, backend := range backends {
 		for _, provider := range gemm.On(backend) {
 			if known = append(known, provider.Name()); provider.Name() != name {
 				continue
 			}
 			if unsupported = checkType(provider, d); unsupported == nil {
 				return nil
+			}
+			if len(backends) == 1 {
+				unsupported = fmt.Errorf("on %s %w", backend, unsupported)
 			}
 		}
 	}
@@ -258,6 +265,7 @@ func onDevice(ctx context.Context, s *bench.State, e gemm.Resident, p product) e
 	})
 
 	collectives.Observe(s, e, "before")
+	limitByMemory(s, e, p)
 	peak, noPeak := e.Peak(p.d)
 	if err := timeOnDevice(ctx, s, e, p.flops()); err != nil {
 		return err
@@ -272,6 +280,17 @@ func onDevice(ctx context.Context, s *bench.State, e gemm.Resident, p product) e
 		recordPeak(s, p.flops(), max(peak, again), 1)
 	}
 	return err
+}
+
+// limitByMemory records the time to read both operands once and to write the result.
+func limitByMemory(s *bench.State, e gemm.Resident, p product) {
+	gbps, err := e.ReadSpeed()
+	if err != nil || gbps == 0 {
+		s.Warn("no memory bandwidth to compare with: %v", err)
+		return
+	}
+	bytes := (p.m+p.n)*p.k*p.d.Size() + p.m*p.n*gemm.Result(p.d).Size()
+	s.Limit("memory", float64(bytes)/gbps/1e3)
 }
 
 // eventOverhead is about the time between a CUDA event and the first product after it, in picoseconds. A sample has

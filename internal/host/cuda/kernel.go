@@ -167,8 +167,9 @@ func (l *Launch) Start(s *Stream) error {
 // is part of the kernel's argument.
 type TensorMap [16]uint64
 
-// Enumerators of the driver that TensorMapBF16 uses.
+// Enumerators of the driver for tensor maps.
 const (
+	mapBytes      = 0
 	mapBF16       = 9
 	mapDimensions = 2
 	swizzle128    = 3
@@ -180,21 +181,29 @@ const (
 // of rows and columns that one copy fetches into shared memory, with 128-byte swizzling. Elements
 // outside the matrix read as zero.
 func (c *Context) TensorMapBF16(at Pointer, rows, cols, stride, boxRows, boxCols int) (TensorMap, error) {
-	return c.tensorMap(at, rows, cols, stride, boxRows, boxCols, promote256)
+	return c.tensorMap(at, mapBF16, rows, cols, stride, boxRows, boxCols, promote256)
 }
 
 // StreamedMapBF16 is TensorMapBF16 for a matrix that is read once from memory: the L2 cache fetches what a
 // copy asks for and no more.
 func (c *Context) StreamedMapBF16(at Pointer, rows, cols, stride, boxRows, boxCols int) (TensorMap, error) {
-	return c.tensorMap(at, rows, cols, stride, boxRows, boxCols, promote128)
+	return c.tensorMap(at, mapBF16, rows, cols, stride, boxRows, boxCols, promote128)
 }
 
-func (c *Context) tensorMap(at Pointer, rows, cols, stride, boxRows, boxCols int, promotion uintptr) (TensorMap,
-	error) {
+// TensorMapBytes is TensorMapBF16 for elements of one byte.
+func (c *Context) TensorMapBytes(at Pointer, rows, cols, stride, boxRows, boxCols int) (TensorMap, error) {
+	return c.tensorMap(at, mapBytes, rows, cols, stride, boxRows, boxCols, promote256)
+}
+
+func (c *Context) tensorMap(at Pointer, element uintptr, rows, cols, stride, boxRows, boxCols int,
+	promotion uintptr) (TensorMap, error) {
 	m := new(TensorMap) // the driver requires 64-byte alignment, which Go's allocations of 128 bytes have
-	size, strides := []uint64{uint64(cols), uint64(rows)}, []uint64{uint64(2 * stride)}
+	size, strides := []uint64{uint64(cols), uint64(rows)}, []uint64{uint64(stride)}
+	if element == mapBF16 {
+		strides[0] *= 2
+	}
 	box, steps := []uint32{uint32(boxCols), uint32(boxRows)}, []uint32{1, 1}
-	err := c.driver.call("cuTensorMapEncodeTiled", uintptr(unsafe.Pointer(m)), mapBF16, mapDimensions, uintptr(at),
+	err := c.driver.call("cuTensorMapEncodeTiled", uintptr(unsafe.Pointer(m)), element, mapDimensions, uintptr(at),
 		uintptr(unsafe.Pointer(&size[0])), uintptr(unsafe.Pointer(&strides[0])), uintptr(unsafe.Pointer(&box[0])),
 		uintptr(unsafe.Pointer(&steps[0])), 0, swizzle128, promotion, 0)
 	return *m, err

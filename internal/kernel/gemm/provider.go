@@ -51,6 +51,8 @@ type Resident interface {
 	Fetch(c Matrix) error
 	// Peak measures the arithmetic of the device for operands of a type, in GFLOP/s.
 	Peak(d dtype.DType) (float64, error)
+	// ReadSpeed measures how fast the device reads its memory, in GB/s.
+	ReadSpeed() (float64, error)
 	// Details returns facts for the record of a result, by name, such as the algorithm.
 	Details() map[string]string
 	// Observe returns the current readings of the device, such as clocks and temperature.

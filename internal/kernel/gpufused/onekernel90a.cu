@@ -12,7 +12,6 @@ constexpr u32 CLUSTER_TILES = 4;
 constexpr u32 NS_OF_K = 11; // nanoseconds per element of k that a tile takes on an H200
 
 __device__ __forceinline__ u32 tile_of(u32 cluster_tile, u32 warpgroup) { return cluster_tile * CLUSTER_TILES + (blockIdx.x & 1) * 2 + warpgroup; }
-__device__ __forceinline__ void arrive_here(u32 at) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory"); }
 __device__ __forceinline__ void store_shared(u32 at, u32 v) { asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(at), "r"(v) : "memory"); }
 __device__ __forceinline__ u32 load_shared(u32 at) {
 	u32 v;

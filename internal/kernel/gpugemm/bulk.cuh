@@ -27,6 +27,19 @@ __device__ __forceinline__ void fetch_for_both(uint32_t to, const TensorMap &map
 				 ::"r"(to), "l"(&map), "r"(k), "r"(row), "r"(barrier), "h"((uint16_t)3) : "memory");
 }
 
+// fetch_once is fetch for data that is read only once, so that it need not stay in the cache.
+__device__ __forceinline__ void fetch_once(uint32_t to, const TensorMap &map, uint32_t k, uint32_t row, uint32_t barrier, uint64_t policy) {
+	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;"
+				 ::"r"(to), "l"(&map), "r"(k), "r"(row), "r"(barrier), "l"(policy) : "memory");
+}
+// prefetch brings a box into the L2 cache.
+__device__ __forceinline__ void prefetch(const TensorMap &map, uint32_t k, uint32_t row) {
+	asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(&map), "r"(k), "r"(row) : "memory");
+}
+__device__ __forceinline__ void arrive_here(uint32_t at) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory"); }
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+
 __device__ __forceinline__ void cluster_sync() { asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory"); }
 
 __device__ __forceinline__ void prefetch_map(const TensorMap &map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }

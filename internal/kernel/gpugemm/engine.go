@@ -18,6 +18,7 @@ type problem struct {
 	// multiprocessors limits how many of them the product uses, if the multiplier supports that; 0
 	// means all.
 	multiprocessors int
+	scale           float32 // factor of e4m3 products: the product of both operands' scales
 }
 
 func (p problem) bytesA() int { return p.m * p.k * p.operand.Size() }
@@ -134,7 +135,7 @@ func (e *engine) load(c, a, b gemm.Matrix, most int) error {
 	}
 	pad := e.by.padding(a.Type)
 	e.problem = problem{operand: a.Type, m: roundUp(c.Rows, pad.rows), n: roundUp(c.Cols, pad.rows),
-		k: roundUp(a.Cols, pad.k)}
+		k: roundUp(a.Cols, pad.k), scale: 1}
 	e.problem.ldc = roundUp(e.problem.n, pad.ldc)
 	return e.device.Do(func() error {
 		if err := e.reserve(most); err != nil {

@@ -30,11 +30,13 @@ func init() {
 // device is the GPU of this process.
 type device struct {
 	*cuda.Context
+	name                            string
 	compute, multiprocessors, cache int
 
 	mu      sync.Mutex
 	modules map[string]*cuda.Module
 	peaks   map[dtype.DType]*peak
+	reads   float64 // measured speed of reading memory in GB/s; 0: not measured yet
 }
 
 // openDevice opens the process's first GPU, once.
@@ -58,7 +60,7 @@ var openDevice = sync.OnceValues(func() (*device, error) {
 })
 
 func deviceOf(c *cuda.Context) (*device, error) {
-	d := &device{Context: c, modules: map[string]*cuda.Module{}, peaks: map[dtype.DType]*peak{}}
+	d := &device{Context: c, name: c.Device().Name, modules: map[string]*cuda.Module{}, peaks: map[dtype.DType]*peak{}}
 	var err error
 	for _, need := range []struct {
 		to *int

@@ -3,6 +3,7 @@ package gpugemm
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -200,9 +201,16 @@ func TestMissing(t *testing.T) {
 // Every PTX file was compiled from the sources beside it, contains the expected kernels, and needs no
 // newer driver than documented.
 func TestPTXIsCurrent(t *testing.T) {
-	kernels := map[string][]string{"gemm80": {"bf16"}, "gemm90a": {"bf16"}, "peak80": {"f32", "tf32", "f16", "bf16"},
-		"peak90a":   {"tf32", "f16", "bf16", "e4m3"},
-		"skinny90a": {"8_1", "16_1", "32_1", "64_1", "64_2", "128_1", "128_2"}}
+	kernels := map[string][]string{"gemm80": {"_bf16"}, "peak80": {"_f32", "_tf32", "_f16", "_bf16"},
+		"peak90a":   {"_tf32", "_f16", "_bf16", "_e4m3"},
+		"skinny90a": {"_8_1", "_16_1", "_32_1", "_64_1", "_64_2", "_128_1", "_128_2"}}
+	for _, k := range tileKernels {
+		kernels[k.name()] = []string{""}
+		source := must.Get(files.ReadFile(k.name() + ".cu"))(t)
+		if want := fmt.Sprintf("(%d, %d)\n", k.cols, k.stages); !strings.HasSuffix(string(source), want) {
+			t.Errorf("%s.cu has other columns or stages than %s", k.name(), want)
+		}
+	}
 	for name, types := range kernels {
 		if err := cudatest.StalePTX(os.DirFS("."), name); err != nil {
 			t.Error(err)
@@ -211,12 +219,16 @@ func TestPTXIsCurrent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Contains(ptx, []byte("\n.version 8.0\n.target sm_"+strings.TrimLeft(name, "gemakpsiny")+"\n")) {
+		target := "80"
+		if strings.HasSuffix(name, "90a") {
+			target = "90a"
+		}
+		if !bytes.Contains(ptx, []byte("\n.version 8.0\n.target sm_"+target+"\n")) {
 			t.Errorf("%s.ptx is of another version or for another target", name)
 		}
 		for _, d := range types {
-			if !bytes.Contains(ptx, []byte(".entry "+name+"_"+d+"(")) {
-				t.Errorf("%s.ptx has no kernel %s_%s", name, name, d)
+			if !bytes.Contains(ptx, []byte(".entry "+name+d+"(")) {
+				t.Errorf("%s.ptx has no kernel %s%s", name, name, d)
 			}
 		}
 	}
@@ -267,46 +279,93 @@ func TestSkinnyPlans(t *testing.T) {
 	}
 }
 
-// On Hopper, products with few rows take their own kernel, which passes the conformance suite. A driver that refuses it
-// gets the general one, and the row says so.
-func TestSkinny(t *testing.T) {
+// hopperOn returns a device like d, but of compute capability 9.0.
+func hopperOn(t *testing.T) *device {
+	t.Helper()
 	t.Setenv(cudatest.MajorVariable, "9")
 	d := must.Get(openDevice())(t)
-	hopper := &device{Context: d.Context, compute: skinnyCompute, multiprocessors: 132, cache: d.cache,
+	return &device{Context: d.Context, name: d.name, compute: tileCompute, multiprocessors: 132, cache: d.cache,
 		modules: map[string]*cuda.Module{}, peaks: map[dtype.DType]*peak{}}
-	for _, refuse := range []string{"nothing", "skinny90a"} {
-		t.Setenv(cudatest.RefuseVariable, refuse)
+}
+
+// On Hopper, products take the kernel that the model chooses, and are right. If the driver refuses it, they take the
+// usual one, or the general one if it refuses that too, and the row says so.
+func TestHopper(t *testing.T) {
+	hopper := hopperOn(t)
+	for _, c := range []struct {
+		refuse  string
+		size    [3]int
+		want    string // how the algorithm begins
+		refused bool
+	}{
+		{"nothing", [3]int{1, 40, 30}, "skinny90a for", false},
+		{"nothing", [3]int{5, 60, 1000}, "skinny90a for", false},
+		{"nothing", [3]int{129, 100, 256}, "wide96_90a: tiles of 128 x 96", false},
+		{"nothing", [3]int{300, 200, 64}, "wide96_90a: tiles", false},
+		{"skinny90a", [3]int{5, 60, 1000}, "turns128_90a: tiles", true},
+		{"wide96_90a", [3]int{129, 100, 256}, "turns128_90a: tiles", true},
+		{"turns128_90a", [3]int{129, 100, 256}, "gemm80", true},
+	} {
+		t.Setenv(cudatest.RefuseVariable, c.refuse)
 		hopper.modules = map[string]*cuda.Module{}
-		k := must.Get(builtinOn(hopper))(t)
-		e := must.Get(newEngine(hopper, []dtype.DType{dtype.BF16}, k))(t)
-		for _, size := range [][3]int{{1, 40, 30}, {5, 60, 1000}, {70, 50, 128}, {129, 10, 64}} {
-			c, a, b := operands(dtype.BF16, size[0], size[1], size[2])
-			proof.Spoil(c)
-			if err := e.Load(c, a, b); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := e.Sample(65); err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(e.Fetch(c), proof.Exact(c, a, b, 3)); err != nil {
-				t.Errorf("%v, refused %q: %v", size, refuse, err)
-			}
-			got := e.Details()
-			if skinny := size[0] <= 128 && refuse == "nothing"; strings.HasPrefix(got["algorithm"], "skinny90a for") != skinny ||
-				(got["refused"] != "") != (refuse == "skinny90a" && size[0] <= 128) {
-				t.Errorf("%v, refused %q: %v", size, refuse, got)
-			}
-			if !strings.HasPrefix(got["launch"], "graphs of up to ") {
-				t.Errorf("%v: launched %s", size, got["launch"])
-			}
+		e := must.Get(newEngine(hopper, builtin{}.Types(), must.Get(builtinOn(hopper))(t)))(t)
+		matrix, a, b := operands(dtype.BF16, c.size[0], c.size[1], c.size[2])
+		proof.Spoil(matrix)
+		if err := e.Load(matrix, a, b); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Sample(max(2, 65/c.size[0])); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(e.Fetch(matrix), proof.Exact(matrix, a, b, 3)); err != nil {
+			t.Errorf("%v, refused %q: %v", c.size, c.refuse, err)
+		}
+		got := e.Details()
+		if !strings.HasPrefix(got["algorithm"], c.want) || (got["refused"] != "") != c.refused {
+			t.Errorf("%v, refused %q: %v", c.size, c.refuse, got)
+		}
+		if !strings.HasPrefix(got["launch"], "graphs of up to ") {
+			t.Errorf("%v: launched %s", c.size, got["launch"])
 		}
 		e.Close()
 	}
 	calls := must.Get(os.ReadFile(log))(t)
-	for _, want := range []string{"cuLaunchKernelEx dependent clusters of 4 skinny90a_8_1", "cuGraphLaunch of 64"} {
+	for _, want := range []string{"cuLaunchKernelEx dependent clusters of 4 skinny90a_8_1", "cuGraphLaunch of 64",
+		"dependent clusters of 1 turns128_90a"} {
 		if !strings.Contains(string(calls), want) {
 			t.Errorf("no call %q", want)
 		}
+	}
+}
+
+// Products of e4m3 need Hopper, and are multiplied by the operands' scales.
+func TestE4M3(t *testing.T) {
+	c, a, b := operands(dtype.E4M3, 40, 50, 300)
+	var missing *gemm.MissingError
+	if err := resident(t, "builtin").Load(c, a, b); !errors.As(err, &missing) ||
+		!strings.Contains(err.Error(), "only on GPUs of compute capability 9.0") {
+		t.Errorf("on another GPU: %v", err)
+	}
+	hopper := hopperOn(t)
+	k := must.Get(builtinOn(hopper))(t)
+	e := must.Get(newEngine(hopper, builtin{}.Types(), k))(t)
+	if err := errors.Join(e.Multiply(c, a, b), proof.Exact(c, a, b, 3)); err != nil {
+		t.Error(err)
+	}
+	if got := e.Details()["algorithm"]; !strings.HasPrefix(got, "fp8x") {
+		t.Errorf("algorithm %s", got)
+	}
+	scaled := e.problem
+	scaled.scale = 4
+	if err := hopper.Do(func() error { return k.prepare(scaled, e.places, e.watch, false) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := hopper.Do(func() error { return errors.Join(k.start(0, e.watch.Stream), e.watch.Synchronize()) }); err != nil {
+		t.Fatal(err)
+	}
+	quadruple := gemm.New(dtype.F32, 40, 50)
+	if err := e.Fetch(quadruple); err != nil || quadruple.At(3, 7) != 4*c.At(3, 7) || c.At(3, 7) == 0 {
+		t.Errorf("scaled by 4: %v instead of %v, %v", quadruple.At(3, 7), c.At(3, 7), err)
 	}
 }
 

@@ -20,40 +20,35 @@ type Params struct {
 	M, N, K                   uint32
 	StrideA, StrideB, StrideC uint32
 	Rounds, Stages, Ahead     uint32
-	_                         uint32
-	_                         [8]uint64 // padding to the alignment of the tensor maps
+	Share, Once               uint32
+	UnitRows, UnitCols        uint32
+	Steps, Longer             uint32
+	Scale                     float32
+	_                         [5]uint64 // padding to the alignment of the tensor maps
 }
 
-// variant is a kernel that multiplies: the size of a block's tile, and its requirements.
-type variant struct {
-	file                  string
-	rows, cols            int // size of a block's tile
-	cluster               int // blocks per cluster
-	threads, sharedBytes  int
-	persistent            bool // the grid has as many blocks as fit, each computing several tiles
-	dependent             bool // may start before the previous kernel of the stream has ended
-	mapped                bool // uses bulk tensor copies
-	boxRowsA, boxRowsB    int  // rows per bulk copy
-	leastCompute, compute int  // if compute is not 0, only that capability is supported
-}
+// The general kernel, for GPUs that are no Hopper: the size of a block's tile, and its requirements.
+const (
+	generalFile    = "gemm80"
+	generalRows    = 128
+	generalCols    = 128
+	generalThreads = 256
+	generalShared  = 4 * (generalRows + generalCols) * 32 * 2
+	generalCompute = 80
+)
 
-// variants lists the kernels, the fastest first.
-var variants = []variant{
-	{file: "gemm90a", rows: 128, cols: 128, cluster: 2, threads: 384, sharedBytes: 6*(128+128)*64*2 + (2*6+12+2)*8,
-		persistent: true, dependent: true, mapped: true, boxRowsA: 128, boxRowsB: 64, compute: 90},
-	{file: "gemm80", rows: 128, cols: 128, cluster: 1, threads: 256, sharedBytes: 4 * (128 + 128) * 32 * 2,
-		leastCompute: 80},
-}
-
-// stepK divides the k of every product.
-const stepK = 64
+// stepK divides the k of every product, and stepE4M3 of every product of e4m3.
+const (
+	stepK    = 64
+	stepE4M3 = 128
+)
 
 // builtin is the provider of the built-in kernels.
 type builtin struct{}
 
 func (builtin) Name() string         { return "builtin" }
 func (builtin) Help() string         { return "kernbench's own GPU kernels, which need only the driver" }
-func (builtin) Types() []dtype.DType { return []dtype.DType{dtype.BF16} }
+func (builtin) Types() []dtype.DType { return []dtype.DType{dtype.BF16, dtype.E4M3} }
 
 func (p builtin) Open(threads int) (gemm.Engine, error) {
 	d, err := open(threads)
@@ -67,96 +62,96 @@ func (p builtin) Open(threads int) (gemm.Engine, error) {
 	return newEngine(d, p.Types(), k)
 }
 
-// builtinOn returns the fastest kernel that the GPU and its driver support.
+// builtinOn returns the kernels that the GPU and its driver support.
 func builtinOn(d *device) (*kernels, error) {
-	var refused error
-	for _, v := range variants {
-		if d.compute < v.leastCompute || v.compute != 0 && d.compute != v.compute {
-			continue
-		}
-		k := &kernels{device: d, variant: v}
-		err := d.Do(func() (err error) {
-			if k.kernel, err = d.kernel(v.file, v.file+"_bf16"); err != nil {
-				return err
-			}
-			return k.kernel.AllowShared(v.sharedBytes)
-		})
+	if d.compute < generalCompute {
+		return nil, &gemm.MissingError{Reason: fmt.Errorf("%s has compute capability %d.%d: the kernels need 8.0",
+			d.Device().Name, d.compute/10, d.compute%10)}
+	}
+	k := &kernels{device: d}
+	if d.compute == tileCompute {
+		err := d.Do(func() error { _, err := d.tileKernel(usualTiles); return err })
 		if err == nil {
-			k.refused = refused
+			k.tiled = true
 			return k, nil
 		}
-		refused = err // the driver may still accept the next file
+		k.refused = err // the driver may still accept the general kernel
 	}
-	if refused == nil {
-		refused = fmt.Errorf("%s has compute capability %d.%d: the kernels need 8.0", d.Device().Name, d.compute/10,
-			d.compute%10)
+	err := d.Do(func() error { _, err := k.general(); return err })
+	if err != nil {
+		return nil, &gemm.MissingError{Reason: err}
 	}
-	return nil, &gemm.MissingError{Reason: refused}
+	return k, nil
 }
 
-// kernels is the multiplier that runs a variant.
+// kernels is the multiplier that runs the built-in kernels.
 type kernels struct {
 	device   *device
-	variant  variant
-	kernel   *cuda.Kernel
-	refused  error // why the driver rejected a faster variant
+	tiled    bool  // the driver accepts the kernels for Hopper
+	refused  error // why the driver rejected faster kernels
 	launches []*cuda.Launch
-	skinny   *skinnyPlan // of the prepared product; nil if it has too many rows
-	noSkinny error       // why a product with few rows takes the general kernel
+	plan     plan  // of the prepared product; nil for the general kernel
+	noPlan   error // why the best plan was not taken
 }
 
-func (k *kernels) String() string { return "builtin " + k.variant.file }
+func (k *kernels) String() string {
+	if k.tiled {
+		return "builtin kernels for Hopper"
+	}
+	return "builtin " + generalFile
+}
 
-func (k *kernels) padding(dtype.DType) padding { return padding{rows: 1, k: stepK, ldc: 4} }
+func (k *kernels) padding(operand dtype.DType) padding {
+	if operand == dtype.E4M3 {
+		return padding{rows: 1, k: stepE4M3, ldc: 4}
+	}
+	return padding{rows: 1, k: stepK, ldc: 4}
+}
 
 func (k *kernels) prepare(p problem, at []place, _ *stopwatch, _ bool) error {
-	k.launches, k.skinny, k.noSkinny = k.launches[:0], nil, nil
-	if plan, ok := planSkinny(p, k.device); ok {
-		err := k.prepareSkinny(plan, p, at)
-		if err == nil || cuda.Sticky(err) {
-			return err
-		}
-		k.noSkinny = err // the general kernel may still work
+	k.launches, k.plan, k.noPlan = k.launches[:0], nil, nil
+	if k.tiled {
+		return k.prepareBest(p, at)
 	}
-	v := k.variant
-	blocks := (p.m + v.rows*v.cluster - 1) / (v.rows * v.cluster) * v.cluster * ((p.n + v.cols - 1) / v.cols)
-	if v.persistent {
-		most := k.device.multiprocessors
-		if p.multiprocessors > 0 {
-			most = min(most, p.multiprocessors)
-		}
-		blocks = min(blocks, max(most/v.cluster, 1)*v.cluster)
+	if p.operand != dtype.BF16 {
+		return &gemm.MissingError{Reason: fmt.Errorf("builtin multiplies %v only on GPUs of compute capability 9.0: %s has %d.%d",
+			p.operand, k.device.Device().Name, k.device.compute/10, k.device.compute%10)}
 	}
-	k.launches = k.launches[:0]
+	kernel, err := k.general()
+	if err != nil {
+		return err
+	}
+	blocks := (p.m + generalRows - 1) / generalRows * ((p.n + generalCols - 1) / generalCols)
 	for _, here := range at {
-		params := &Params{A: here.a, B: here.b, C: here.c, M: uint32(p.m), N: uint32(p.n), K: uint32(p.k),
-			StrideA: uint32(p.k), StrideB: uint32(p.k), StrideC: uint32(p.ldc)}
-		if v.mapped {
-			var err error
-			if params.MapA, err = k.device.TensorMapBF16(here.a, p.m, p.k, p.k, v.boxRowsA, stepK); err != nil {
-				return err
-			}
-			if params.MapB, err = k.device.TensorMapBF16(here.b, p.n, p.k, p.k, v.boxRowsB, stepK); err != nil {
-				return err
-			}
-		}
-		launch := cuda.NewLaunch(k.kernel, blocks, v.threads, v.sharedBytes, false, params)
-		if v.dependent {
-			launch.Dependent()
-		}
-		k.launches = append(k.launches, launch)
+		params := p.params(here)
+		k.launches = append(k.launches, cuda.NewLaunch(kernel, blocks, generalThreads, generalShared, false, &params))
 	}
 	return nil
+}
+
+// general returns the general kernel.
+func (k *kernels) general() (*cuda.Kernel, error) {
+	kernel, err := k.device.kernel(generalFile, generalFile+"_bf16")
+	if err != nil {
+		return nil, err
+	}
+	return kernel, kernel.AllowShared(generalShared)
+}
+
+// params returns what every kernel needs to know about a product.
+func (p problem) params(at place) Params {
+	return Params{A: at.a, B: at.b, C: at.c, M: uint32(p.m), N: uint32(p.n), K: uint32(p.k), StrideA: uint32(p.k),
+		StrideB: uint32(p.k), StrideC: uint32(p.ldc), Scale: p.scale}
 }
 
 func (k *kernels) start(at int, s *cuda.Stream) error { return k.launches[at].Start(s) }
 
 func (k *kernels) details() map[string]string {
-	all := map[string]string{"algorithm": k.variant.file, "library": k.device.Device().Driver().String()}
-	if k.skinny != nil {
-		all["algorithm"] = k.skinny.String()
+	all := map[string]string{"algorithm": generalFile, "library": k.device.Device().Driver().String()}
+	if k.plan != nil {
+		all["algorithm"] = k.plan.String()
 	}
-	if refused := cmp.Or(k.noSkinny, k.refused); refused != nil {
+	if refused := cmp.Or(k.noPlan, k.refused); refused != nil {
 		all["refused"] = refused.Error()
 	}
 	return all

@@ -10,8 +10,13 @@ struct alignas(128) TensorMap { // CUtensorMap, which the driver fills
 // tile_at returns the position of a tile. Tiles with neighbouring indices, which run at the same
 // time, lie close together, so that they share operands in the cache.
 __device__ __forceinline__ void tile_at(uint32_t index, uint32_t rows, uint32_t cols, uint32_t &row, uint32_t &col) {
-	const uint32_t group = 8, wide = group * cols;
-	uint32_t first = index / wide * group, high = rows - first < group ? rows - first : group;
-	row = first + index % wide % high;
-	col = index % wide / high;
+	const uint32_t group = 8;
+	uint32_t first = 0;
+	if (rows > group) {
+		uint32_t wide = group * cols, before = index / wide;
+		first = before * group, index -= before * wide;
+	}
+	uint32_t high = rows - first < group ? rows - first : group;
+	col = index / high;
+	row = first + index - col * high;
 }

@@ -22,7 +22,7 @@ type Products struct {
 func ProductTypes(provider string) []dtype.DType {
 	switch provider {
 	case "builtin":
-		return builtin{}.Types()
+		return []dtype.DType{dtype.BF16}
 	case "cublaslt":
 		return []dtype.DType{dtype.BF16, dtype.F16, dtype.TF32, dtype.F32}
 	}
@@ -85,7 +85,7 @@ type Product struct{ by multiplier }
 // Prepare prepares a product.
 func (p *Products) Prepare(s Shape, a, b, c cuda.Pointer) (*Product, error) {
 	here := []place{{a, b, c}}
-	q := problem{operand: s.DType, m: s.M, n: s.N, k: s.K, ldc: s.StrideC, multiprocessors: s.Multiprocessors}
+	q := problem{operand: s.DType, m: s.M, n: s.N, k: s.K, ldc: s.StrideC, multiprocessors: s.Multiprocessors, scale: 1}
 	var by multiplier
 	if p.builtin != nil {
 		k := *p.builtin

@@ -14,19 +14,6 @@
 #include "params.cuh"
 #include "bulk.cuh"
 
-// fetch_once is fetch for data that is read only once, so that it need not stay in the cache.
-__device__ __forceinline__ void fetch_once(uint32_t to, const TensorMap &map, uint32_t k, uint32_t row, uint32_t barrier, uint64_t policy) {
-	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;"
-				 ::"r"(to), "l"(&map), "r"(k), "r"(row), "r"(barrier), "l"(policy) : "memory");
-}
-// prefetch brings a box into the L2 cache.
-__device__ __forceinline__ void prefetch(const TensorMap &map, uint32_t k, uint32_t row) {
-	asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(&map), "r"(k), "r"(row) : "memory");
-}
-__device__ __forceinline__ void arrive_here(uint32_t at) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory"); }
-__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
-__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
-
 constexpr uint32_t BK = 64;
 
 // Slice is a block's share: ROWS rows of B and count steps of k, beginning at step first.
@@ -102,7 +89,7 @@ template <int T, int GROUPS> __device__ __forceinline__ void skinny(const Params
 		uint64_t weights = descriptor(at + group * 64 * 128), a = descriptor(at + WEIGHTS);
 		wgmma_fence();
 #pragma unroll
-		for (int k = 0; k < BK / 16; k++) Narrow<T>::product(d, weights + 2 * k, a + 2 * k);
+		for (int k = 0; k < BK / 16; k++) Bf16<T>::product(d, weights + 2 * k, a + 2 * k);
 		wgmma_commit();
 		wgmma_wait<0>();
 		if ((threadIdx.x & 127) == 0) arrive_here(empty + 8 * stage);

@@ -14,6 +14,9 @@ enum { MAX_RANKS = 16, MAX_POINTS = 27, SUMS = 3, SLOTS = 4, SIDES = 64 };
 // ROWS is the number of rows that a block handles at a time, one per thread.
 enum { ROWS = 256 };
 
+// FLIGHT is the number of rows that a thread loads at a time in loops over vectors.
+enum { FLIGHT = 4 };
+
 // The status of a solve.
 enum { RUNNING, CONVERGED, TOO_MANY, BREAKDOWN };
 
@@ -134,6 +137,8 @@ DEVICE void raise_to(u64 *at, double v) { atomicMax(at, (u64)__double_as_longlon
 DEVICE double load_streaming(const double *at) { return __ldcs(at); }
 DEVICE u32 load_streaming_u32(const u32 *at) { return __ldcs(at); }
 DEVICE void store_streaming(double *at, double v) { __stcs(at, v); }
+// prefetch brings the 32 bytes at an address into the L2 cache.
+DEVICE void prefetch(const void *at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 
 // block_sum returns the sum of v over the threads of a block, always added in the same order, to
 // every thread.

@@ -39,7 +39,7 @@ static double element(int type, const void *at, uint64_t i) {
 
 // multiply computes C, m rows with distance ldc, from A, m rows of k elements, and B, n rows of k
 // elements.
-static void multiply(int type, uint64_t m, uint64_t n, uint64_t k, const void *a, uint64_t lda, const void *b, uint64_t ldb, void *c, uint64_t ldc) {
+static void multiply_scaled(double scale, int type, uint64_t m, uint64_t n, uint64_t k, const void *a, uint64_t lda, const void *b, uint64_t ldb, void *c, uint64_t ldc) {
 	if (fault("stale")) return;
 	int tile = fault("tile"), off = fault("element");
 	double *x = malloc(m * k * sizeof *x), *y = malloc(n * k * sizeof *y);
@@ -50,11 +50,16 @@ static void multiply(int type, uint64_t m, uint64_t n, uint64_t k, const void *a
 			if (tile && i >= m / 2 && j >= n / 2) continue;
 			double sum = off && i == m - 1 && j == n - 1;
 			for (uint64_t l = 0; l < k; l++) sum += x[i * k + l] * y[j * k + l];
+			sum *= scale;
 			if (type == F64) ((double *)c)[i * ldc + j] = sum;
 			else ((float *)c)[i * ldc + j] = sum;
 		}
 	free(x);
 	free(y);
+}
+
+static void multiply(int type, uint64_t m, uint64_t n, uint64_t k, const void *a, uint64_t lda, const void *b, uint64_t ldb, void *c, uint64_t ldc) {
+	multiply_scaled(1, type, m, n, k, a, lda, b, ldb, c, ldc);
 }
 
 int product_fault(const char *what) { return fault(what); }
@@ -63,12 +68,17 @@ void multiply_bf16(size_t m, size_t n, size_t k, const void *a, size_t lda, cons
 }
 
 // Parameters of the kernels: see params.cuh.
-struct params { uint64_t maps[32], a, b, c; uint32_t m, n, k, lda, ldb, ldc, rounds; };
+struct params {
+	uint64_t maps[32], a, b, c;
+	uint32_t m, n, k, lda, ldb, ldc, rounds, stages, ahead, share, once, unit_rows, unit_cols, steps, longer;
+	float scale;
+};
 int product(const char *name, const void *argument) {
 	const struct params *p = argument;
 	if (!strncmp(name, "peak", 4)) return 1;
-	if (strncmp(name, "gemm", 4) && strncmp(name, "skinny", 6)) return 0;
-	multiply(BF16, p->m, p->n, p->k, (void *)(uintptr_t)p->a, p->lda, (void *)(uintptr_t)p->b, p->ldb, (void *)(uintptr_t)p->c, p->ldc);
+	int e4m3 = !strncmp(name, "fp8x", 4);
+	if (!e4m3 && strncmp(name, "gemm", 4) && strncmp(name, "turns", 5) && strncmp(name, "skinny", 6) && strncmp(name, "wide", 4)) return 0;
+	multiply_scaled(e4m3 ? p->scale : 1, e4m3 ? E4M3 : BF16, p->m, p->n, p->k, (void *)(uintptr_t)p->a, p->lda, (void *)(uintptr_t)p->b, p->ldb, (void *)(uintptr_t)p->c, p->ldc);
 	return 1;
 }
 Result cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *at, const uint64_t *size, const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill) {

@@ -1,0 +1,3 @@
+#include "turns.cuh"
+
+TURNS(192, 5)

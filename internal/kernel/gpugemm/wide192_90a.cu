@@ -1,0 +1,3 @@
+#include "wide.cuh"
+
+TOGETHER(192, 5)

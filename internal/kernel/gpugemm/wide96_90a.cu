@@ -1,0 +1,3 @@
+#include "wide.cuh"
+
+TOGETHER(96, 8)
