@@ -195,11 +195,13 @@ ptx:
 dist:
 	@scripts/dist.sh $(VERSION) amd64 arm64 static-amd64 static-arm64
 
-# gpu-test builds test binaries, bin/gpu.test and bin/gpugemm.test, to be copied to a machine with a GPU and run
-# there, also by scripts/gpu-sanitizer.sh.
+# gpu-test builds test binaries in bin, to be copied to a machine with a GPU and run there, also by
+# scripts/gpu-sanitizer.sh.
 gpu-test:
 	$(GO) test -tags gpu -c -o bin/gpu.test ./internal/kernel/gpu
 	$(GO) test -c -o bin/gpugemm.test ./internal/kernel/gpugemm
+	$(GO) test -c -o bin/device.test ./internal/solve/device
+	$(GO) test -c -o bin/bandwidth.test ./benches/bandwidth
 
 # gemm-test builds bin/gemm.test, to be copied to another machine. With -test.run TestPairs -pairs 10 it compares the
 # providers of matrix products there.

@@ -12,15 +12,17 @@ out=$2
 mkdir -p "$out"
 export PATH=$PATH:/usr/local/cuda/bin KERNBENCH_TEST_REAL_GPU=1
 status=0
-check() { # NAME TEST: runs the tests of a binary whose names match
+check() { # NAME TEST [SHORT]: runs the tests of a binary whose names match
 	for tool in ${TOOLS:-memcheck racecheck}; do
 		local log=$out/$tool-$1.txt
-		timeout "${LIMIT:-120}" compute-sanitizer --tool "$tool" --error-exitcode 9 "$bin/$1.test" -test.short=false -test.run "$2" >"$log" 2>&1
+		timeout "${LIMIT:-120}" compute-sanitizer --tool "$tool" --error-exitcode 9 "$bin/$1.test" -test.short="${3:-false}" -test.run "$2" >"$log" 2>&1
 		local rc=$?
 		((rc == 0)) || status=1
 		echo "$tool $1: exit status $rc, $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tail -1)"
 	done
 }
 check gpugemm 'TestConformance/builtin'
+check device 'AgreesWithCPU' true # solves
+check bandwidth 'OnRealGPU'
 check gpu 'OnDevice'
 exit $status

@@ -70,6 +70,9 @@ func Main(m *testing.M, set func(lib string) (environ map[string]string)) int {
 	return m.Run()
 }
 
+// RealVariable is set to run tests of kernels on a real GPU instead of the stand-in, as scripts/gpu-sanitizer.sh does.
+const RealVariable = "KERNBENCH_TEST_REAL_GPU"
+
 // Library builds the library for one test and sets the given environment variables to its path. The
 // programs of MPS lie beside it.
 func Library(t testing.TB, variables ...string) (path string) {

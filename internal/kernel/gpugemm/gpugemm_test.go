@@ -22,11 +22,8 @@ import (
 
 var log string
 
-// realGPU is set to run the conformance suite on a real GPU, as scripts/gpu-sanitizer.sh does.
-const realGPU = "KERNBENCH_TEST_REAL_GPU"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(realGPU) != "" {
+	if os.Getenv(cudatest.RealVariable) != "" {
 		os.Exit(m.Run())
 	}
 	dir, err := os.MkdirTemp("", "gpugemm")
