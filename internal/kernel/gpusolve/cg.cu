@@ -70,33 +70,19 @@ DEVICE void direct(const Params *p, const int form) {
 	double *x = (double *)p->x, *q = (double *)p->q, *made = (double *)p->p[p->turn ^ 1];
 	double dot[SUMS] = {0, 0, 0};
 	int over = s.status != RUNNING;
-	enum { HIGH = 2 };
-	const int high = form < 0 ? 1 : HIGH;
-	for (Tile t = first_tile(p, high); t.row < p->rows; next_tile(p, &t, high)) {
-		if (form < 0 && !over) {
-			multiply_tile(p, form, &v, t.row, t.rows);
-			prefetch_tile(p, form, &t, x);
-		}
-		for (u64 i = LANE; i < t.rows; i += LANES) {
-			double before[HIGH], along[HIGH], d[HIGH], product[HIGH];
-			UNROLL
-			for (int h = 0; h < high; h++) { // load everything before the first store
-				u64 row = t.row + h * t.length + i, j = p->below + row;
-				if (row >= p->rows) break;
-				before[h] = load_streaming(x + row), along[h] = v.p[j];
-				if (!over) d[h] = value(&v, j), product[h] = row_product(p, form, &v, t.row, row);
+	for (u64 tile = (u64)BLOCK * ROWS; tile < p->rows; tile += (u64)p->blocks * ROWS) {
+		u64 rows = p->rows - tile < ROWS ? p->rows - tile : ROWS;
+		if (form < 0 && !over) multiply_tile(p, form, &v, tile, rows);
+		for (u64 i = LANE; i < rows; i += LANES) {
+			u64 row = tile + i, j = p->below + row;
+			double before = load_streaming(x + row), along = v.p[j]; // load everything before the first store
+			if (!over) {
+				double d = value(&v, j), product = row_product(p, form, &v, tile, row);
+				made[j] = d;
+				q[row] = product;
+				dot[0] += d * product;
 			}
-			UNROLL
-			for (int h = 0; h < high; h++) {
-				u64 row = t.row + h * t.length + i;
-				if (row >= p->rows) break;
-				if (!over) {
-					made[p->below + row] = d[h];
-					q[row] = product[h];
-					dot[0] += d[h] * product[h];
-				}
-				store_streaming(x + row, before[h] + step * along[h]);
-			}
+			store_streaming(x + row, before + step * along);
 		}
 		if (form < 0 && !over) SYNC();
 	}
@@ -192,17 +178,15 @@ DEVICE void single(const Params *p, const int form) {
 	double *x = (double *)p->x, *direction = (double *)p->p[0];
 	double *r = (double *)p->r[made], *t = (double *)p->s[made], *w = (double *)p->w[made];
 	double dot[SUMS] = {0, 0, 0};
-	for (Tile tile = first_tile(p, 1); tile.rows > 0; next_tile(p, &tile, 1)) {
-		if (form < 0) {
-			multiply_tile(p, form, &v, tile.row, tile.rows);
-			prefetch_tile(p, form, &tile, x);
-		}
-		for (u64 i = LANE; i < tile.rows; i += LANES) {
-			u64 row = tile.row + i, j = p->below + row;
+	for (u64 tile = (u64)BLOCK * ROWS; tile < p->rows; tile += (u64)p->blocks * ROWS) {
+		u64 rows = p->rows - tile < ROWS ? p->rows - tile : ROWS;
+		if (form < 0) multiply_tile(p, form, &v, tile, rows);
+		for (u64 i = LANE; i < rows; i += LANES) {
+			u64 row = tile + i, j = p->below + row;
 			double before = load_streaming(x + row); // load everything before the first store
 			double d = beta * load_streaming(direction + row) + preconditioned(&v, j, v.r[j]);
 			double next, now = descended(&v, j, &next), u = preconditioned(&v, j, now);
-			double product = row_product(p, form, &v, tile.row, row);
+			double product = row_product(p, form, &v, tile, row);
 			store_streaming(direction + row, d);
 			store_streaming(x + row, before + step * d);
 			r[j] = now;

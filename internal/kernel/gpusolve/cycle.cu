@@ -38,14 +38,12 @@ DEVICE void level_product(const Params *p, const int form) {
 	v.kind = coarser ? BARE : SCALED;
 	v.r = op == FINISH || (op == SMOOTH && coarser) ? t : op == SMOOTH ? b : x;
 	if (op != SMOOTH) v.diagonal = 0, v.factor = 1;
-	for (Tile tile = first_tile(p, 1); tile.rows > 0; next_tile(p, &tile, 1)) {
-		if (form < 0) {
-			multiply_tile(p, form, &v, tile.row, tile.rows);
-			prefetch_tile(p, form, &tile, 0);
-		}
-		for (u64 i = LANE; i < tile.rows; i += LANES) {
-			u64 row = tile.row + i, j = p->below + row;
-			double product = row_product(p, form, &v, tile.row, row), scale = op == DEFECT ? 1 : preconditioned(&own, j, 1);
+	for (u64 tile = (u64)BLOCK * ROWS; tile < p->rows; tile += (u64)p->blocks * ROWS) {
+		u64 rows = p->rows - tile < ROWS ? p->rows - tile : ROWS;
+		if (form < 0) multiply_tile(p, form, &v, tile, rows);
+		for (u64 i = LANE; i < rows; i += LANES) {
+			u64 row = tile + i, j = p->below + row;
+			double product = row_product(p, form, &v, tile, row), scale = op == DEFECT ? 1 : preconditioned(&own, j, 1);
 			if (op == SMOOTH || op == FINISH) {
 				double made = p->along * value(&v, j) + p->beyond * (scale * product);
 				if (op == FINISH) made += x[j];

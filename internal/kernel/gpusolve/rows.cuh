@@ -47,53 +47,6 @@ DEVICE u64 start(const Params *p, const int form, u64 row) {
 	return form == STARTS64 ? ((const u64 *)p->starts)[row] : ((const u32 *)p->starts)[row];
 }
 
-// Tile is a group of rows of a block: `high` times `rows` neighbouring rows, `length` rows apart. If the
-// lines of the grid (planes in 3-D) are long, these are parts of neighbouring lines, so that a line that is
-// a neighbour of both is loaded only once into the L1 cache.
-typedef struct {
-	u64 row, rows, length;
-	u32 number, parts; // parts: tiles beside each other
-} Tile;
-
-DEVICE void place_tile(const Params *p, Tile *t, const int high) {
-	u64 line = t->number / t->parts, part = (u64)(t->number % t->parts) * ROWS;
-	t->row = line * high * t->length + part;
-	u64 in_line = t->length - part, in_all = p->rows > t->row ? p->rows - t->row : 0;
-	t->rows = in_line < in_all ? in_line : in_all;
-	if (t->rows > ROWS) t->rows = ROWS;
-}
-
-// first_tile and next_tile iterate over the tiles of a block, until one begins after the last row.
-DEVICE Tile first_tile(const Params *p, const int high) {
-	enum { LONG = 8 * ROWS };
-	Tile t;
-	t.length = p->grid[2] > 1 ? p->grid[0] * p->grid[1] : p->grid[0];
-	if (high == 1 || t.length < LONG || t.length > p->rows) t.length = ROWS;
-	t.parts = (u32)((t.length + ROWS - 1) / ROWS), t.number = BLOCK;
-	place_tile(p, &t, high);
-	return t;
-}
-DEVICE void next_tile(const Params *p, Tile *t, const int high) {
-	t->number += p->blocks;
-	place_tile(p, t, high);
-}
-
-// prefetch_range prefetches n values of some bytes each.
-DEVICE void prefetch_range(const void *at, u64 n, u64 bytes) {
-	for (u64 i = LANE * 32; i < n * bytes; i += LANES * 32) prefetch((const u8 *)at + i);
-}
-
-// prefetch_tile prefetches the entries of the tile after t, and its rows of x, into the L2 cache.
-DEVICE void prefetch_tile(const Params *p, const int form, const Tile *t, const double *x) {
-	Tile n = *t;
-	next_tile(p, &n, 1);
-	if (n.rows == 0) return;
-	u64 lo = start(p, form, n.row), hi = start(p, form, n.row + n.rows);
-	prefetch_range((const u32 *)p->cols + lo, hi - lo, sizeof(u32));
-	prefetch_range((const double *)p->vals + lo, hi - lo, sizeof(double));
-	if (x) prefetch_range(x + n.row, n.rows, sizeof(double));
-}
-
 // multiply_tile multiplies the entries of some rows by the vector, all threads together, into shared
 // memory. Each thread has BATCH loads in flight: first of entries, then of vector elements.
 DEVICE void multiply_tile(const Params *p, const int form, const Vector *v, u64 row, u64 rows) {
