@@ -357,7 +357,8 @@ func TestE4M3(t *testing.T) {
 	if err := hopper.Do(func() error { return k.prepare(scaled, e.places, e.watch, false) }); err != nil {
 		t.Fatal(err)
 	}
-	if err := hopper.Do(func() error { return errors.Join(k.start(0, e.watch.Stream), e.watch.Synchronize()) }); err != nil {
+	err := hopper.Do(func() error { return errors.Join(k.start(0, e.watch.Stream), e.watch.Synchronize()) })
+	if err != nil {
 		t.Fatal(err)
 	}
 	quadruple := gemm.New(dtype.F32, 40, 50)

@@ -114,8 +114,9 @@ func (k *kernels) prepare(p problem, at []place, _ *stopwatch, _ bool) error {
 		return k.prepareBest(p, at)
 	}
 	if p.operand != dtype.BF16 {
-		return &gemm.MissingError{Reason: fmt.Errorf("builtin multiplies %v only on GPUs of compute capability 9.0: %s has %d.%d",
-			p.operand, k.device.Device().Name, k.device.compute/10, k.device.compute%10)}
+		return &gemm.MissingError{Reason: fmt.Errorf(
+			"builtin multiplies %v only on GPUs of compute capability 9.0: %s has %d.%d", p.operand, k.device.name,
+			k.device.compute/10, k.device.compute%10)}
 	}
 	kernel, err := k.general()
 	if err != nil {

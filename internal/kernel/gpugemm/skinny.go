@@ -40,7 +40,8 @@ var kernelRows = []int{8, 16, 32, 64, 128}
 
 // planSkinny plans a product, if it has few rows and the GPU has the instructions.
 func planSkinny(p problem, d *device) (s skinnyPlan, ok bool) {
-	if d.compute != skinnyCompute || p.operand != dtype.BF16 || p.multiprocessors > 0 || p.m > kernelRows[len(kernelRows)-1] {
+	if d.compute != skinnyCompute || p.operand != dtype.BF16 || p.multiprocessors > 0 ||
+		p.m > kernelRows[len(kernelRows)-1] {
 		return s, false
 	}
 	for _, s.rows = range kernelRows {
