@@ -137,6 +137,7 @@ func performancePart() bench.Clause {
 		bench.Bytes("size", "1Ki,8Ki,64Ki,512Ki,4Mi,16Mi"),
 		bench.Metric("pct_of_limit", "%", "higher"),
 		bench.Metric("traffic_bytes", "B", ""),
+		bench.Headline("time_us", "busbw", "pct_of_limit=of limit (%)"),
 		bench.Measure(sampling()),
 		bench.Trials(judge.MinLaunches), // fewer cannot tell which algorithm is the fastest
 		bench.Timeout(10*time.Minute),

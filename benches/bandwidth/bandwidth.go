@@ -81,6 +81,7 @@ Every element of every result is checked.
 		bench.Drop(checkPoint),
 		bench.Metric("latency_ns", "ns", "lower"),
 		bench.Metric("pct_of_limit", "%", "higher"),
+		bench.Headline("time_us", "gbps", "latency_ns=latency (ns)", "pct_of_limit=of limit (%)"),
 		bench.Measure(cfg),
 		bench.Timeout(2*time.Minute),
 		bench.Figures(figures),

@@ -73,6 +73,7 @@ func Bench() *bench.Bench {
 		bench.Metric("bound_us", "us", ""),
 		bench.Metric("recovered_pct", "%", "higher"),
 		bench.Metric("parts", "", ""),
+		bench.Headline("time_us", "gemm_us", "allreduce_us", "sequential_us", "recovered_pct=recovered (%)"),
 		bench.Measure(cfg),
 		bench.Timeout(5 * time.Minute),
 		bench.Drop(checkPoint),

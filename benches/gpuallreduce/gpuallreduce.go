@@ -76,6 +76,7 @@ launches, so they have only time_us.
 		}),
 		bench.Drop(func(p bench.Point) error { return collectives.CheckMemory(p, 2*p.At("size").Int()) }),
 		bench.Metric(kernel, "us", "lower"), bench.Metric(share, "%", "higher"),
+		bench.Headline("time_us", kernel, "busbw", share+"=of limit (%)"),
 		bench.Timeout(5 * time.Minute),
 		bench.Figures(figures), bench.Sections(sections),
 	}

@@ -81,6 +81,7 @@ against and target-gbps compute the gain from another curve or bus bandwidth.
 		bench.Metric("alltoall_us", "us", "lower"),
 		bench.Metric("message_bytes", "B", ""),
 		bench.Metric("allreduces", "", ""),
+		bench.Headline("time_us", "share_pct=share (%)", "each_us", "step_us"),
 		bench.Drop(invalidPoint),
 		bench.Refuse(checkClusters),
 		bench.ContentHashes(contentHashes),

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,9 +37,12 @@ var bufferGrid = topo.Grid{W: 3, H: 2}
 // CCL declares milestone-1h-ccl.
 func CCL() *bench.Bench {
 	metrics := []bench.Clause{bench.Metric("crit_ns", "ns", "lower"), bench.Timeout(2 * time.Minute)}
+	shown := []string{"time_us"}
 	for _, part := range parts(sim.Breakdown{}) {
 		metrics = append(metrics, bench.Metric(part.name, "ns", "lower"))
+		shown = append(shown, part.name)
 	}
+	metrics = slices.Clip(append(metrics, bench.Headline(shown...))) // parts append to it
 	return bench.Suite("milestone-1h-ccl", append(machine.AcceleratorOptions(),
 		bench.Help("all-reduce on the simulated accelerator: latency by size and SIP topology, and by the memory of the "+
 			"receive slots"),

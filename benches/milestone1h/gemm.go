@@ -39,7 +39,7 @@ var epilogues = map[string][]tl.Fn{"none": nil, "bias": {tl.Add}, "bias_max": {t
 // GEMM declares milestone-1h-gemm.
 func GEMM() *bench.Bench {
 	common := []bench.Clause{bench.Timeout(2 * time.Minute), bench.Metric("crit_ns", "ns", "lower"),
-		bench.Metric("mac_utilization", "%", "higher")}
+		bench.Metric("mac_utilization", "%", "higher"), bench.Headline("time_us", "mac_utilization=MAC utilization (%)")}
 	single := append([]bench.Clause{}, common...)
 	single = append(single, bench.Metric("pe_window_ns", "ns", "lower"),
 		bench.Metric("composite_window_ns", "ns", "lower"))

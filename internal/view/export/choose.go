@@ -12,9 +12,9 @@ import (
 )
 
 // choose returns the columns that the reader names, in that order, or all columns without
-// names. A name may also be a key or the heading of a column.
+// names or with the name all. A name may also be a key or the heading of a column.
 func choose(all []Column, wanted []string) ([]Column, error) {
-	if len(wanted) == 0 {
+	if len(wanted) == 0 || len(wanted) == 1 && wanted[0] == AllColumns {
 		return all, nil
 	}
 	var out []Column

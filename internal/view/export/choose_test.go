@@ -100,10 +100,10 @@ func TestHeadlineColumns(t *testing.T) {
 	in := Input{Header: &journal.Header{Headline: []string{"gain=of all", "verdict", "nothing"}}, Rows: rows}
 	got := write(t, "table", in, Options{})
 	if !strings.Contains(got, "size            of all  verdict\n   0  0.5 (0.4 to 0.6)  slow\n") ||
-		!strings.Contains(got, "3 more columns: show --columns NAME") {
+		!strings.Contains(got, "3 more columns: show --columns all") {
 		t.Errorf("the table is\n%s", got)
 	}
-	if got := write(t, "table", in, Options{Columns: []string{"time_us"}}); !strings.Contains(got, "time_us\n     30\n") {
+	if got := write(t, "table", in, Options{Columns: []string{"time_us"}}); !strings.Contains(got, "time (µs)\n       30\n") {
 		t.Errorf("a chosen column gives\n%s", got)
 	}
 	if got := write(t, "csv", in, Options{}); !strings.Contains(got, "gain_high") {

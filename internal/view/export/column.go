@@ -127,9 +127,10 @@ type Column struct {
 
 	launches func() map[string]launchStats // by rowset.Key; see launchesByPoint
 
-	label    string // heading that the bench declares
-	interval bool   // shown with its interval, if the rows have one
-	hidden   bool   // has values that the bench does not declare as headlines
+	label    string    // heading that the bench declares
+	scale    timeScale // unit of a column of times in tables
+	interval bool      // shown with its interval, if the rows have one
+	hidden   bool      // has values that the bench does not declare as headlines
 }
 
 // Columns returns all columns of the rows: identity first, then numbers, then failures. csv
@@ -312,6 +313,9 @@ func (c Column) heading() string {
 	}
 	if c.Role == Reason {
 		return "remarks"
+	}
+	if c.Role == Metric && c.scale.name != "" {
+		return texttab.Plain(strings.TrimSuffix(c.Key, "_us")) + " (" + c.scale.name + ")"
 	}
 	return texttab.Plain(c.Title())
 }

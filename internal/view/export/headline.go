@@ -5,9 +5,23 @@ import (
 	"strings"
 )
 
+// AllColumns is the name that chooses every column of a table.
+const AllColumns = "all"
+
+// plainly marks the columns that a table of a bench without declared headlines leaves out: how many samples
+// were taken, and limits, whose share is a column of its own.
+func plainly(all []Column) []Column {
+	out := slices.Clone(all)
+	for i := range out {
+		out[i].hidden = out[i].Role == Limit || out[i].Role == Samples
+	}
+	return out
+}
+
 // headlines arranges columns as a bench declares them, each as NAME or NAME=HEADING. Columns that
 // identify a row stay in front, and its remarks come last. In between are the declared numbers and
-// details; other numbers are marked as hidden. Names that are no column are details of the rows.
+// details; other numbers are marked as hidden. A number without a heading of its own is followed by its
+// spreads, and the quality of its row is shown. Names that are no column are details of the rows.
 func headlines(all []Column, declared []string) []Column {
 	labels := map[string]string{}
 	var names []string
@@ -16,15 +30,25 @@ func headlines(all []Column, declared []string) []Column {
 		labels[name] = label
 		names = append(names, name)
 	}
-	var front, last, hidden []Column
+	var front, quality, last, hidden []Column
 	found := map[string]Column{}
+	beside := map[string][]Column{} // spreads by metric
 	for _, c := range all {
 		label, named := labels[c.Name]
-		switch c.label, c.interval = label, named && c.Role == Metric; c.Role {
-		case Metric, Spread, Between, Modes, Limit, Samples, Quality:
+		c.label, c.interval = label, named && c.Role == Metric
+		of, unlabelled := labels[c.Key]
+		unlabelled = unlabelled && of == ""
+		switch c.Role {
+		case Spread, Between:
+			if unlabelled {
+				beside[c.Key] = append(beside[c.Key], c)
+			}
+		case Quality, Modes:
+			quality = append(quality, c)
+		case Metric, Limit, Samples:
 			if named {
 				found[c.Name] = c
-			} else if c.Role == Metric {
+			} else {
 				c.hidden = true
 				hidden = append(hidden, c)
 			}
@@ -34,15 +58,18 @@ func headlines(all []Column, declared []string) []Column {
 			front = append(front, c)
 		}
 	}
-	middle := make([]Column, 0, len(names))
+	var middle []Column
 	for _, name := range names {
 		c, is := found[name]
 		if !is && !slices.ContainsFunc(front, func(c Column) bool { return c.Name == name }) {
 			c, is = Column{Role: Detail, Name: name, Key: name, label: labels[name]}, true
 		}
 		if is {
-			middle = append(middle, c)
+			middle = append(append(middle, c), beside[name]...)
 		}
+	}
+	if len(beside) > 0 {
+		middle = append(middle, quality...)
 	}
 	return slices.Concat(front, middle, last, hidden)
 }

@@ -98,9 +98,9 @@ func percentText(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) +
 // its point, or else of the samples of the row.
 func (c Column) modesText(r *journal.Row) string {
 	if m := c.launchesOf(r).modes; m != nil {
-		return modesText(m) + " of the launches"
+		return c.twoModes(m) + " of the launches"
 	}
-	return modesText(journal.Modes(r, c.Key))
+	return c.twoModes(journal.Modes(r, c.Key))
 }
 
 // lineModes is like modesText for a line. If the samples of only some trials have two modes, it says of
@@ -110,20 +110,20 @@ func (c Column) lineModes(l line) string {
 		return c.modesText(l.rows[0])
 	}
 	if m := launchStatsOf(l.rows, c.Key).modes; m != nil {
-		return modesText(m) + " of the launches"
+		return c.twoModes(m) + " of the launches"
 	}
 	good := journal.Counting(l.rows)
 	split := lists.Filter(good, func(r *journal.Row) bool { return journal.Modes(r, c.Key) != nil })
 	if len(split) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s in %d/%d trials", modesText(journal.Modes(split[0], c.Key)), len(split), len(good))
+	return fmt.Sprintf("%s in %d/%d trials", c.twoModes(journal.Modes(split[0], c.Key)), len(split), len(good))
 }
 
-func modesText(m []stats.Mode) string {
+func (c Column) twoModes(m []stats.Mode) string {
 	if len(m) != 2 {
 		return ""
 	}
-	return fmt.Sprintf("%s (%.0f%%) or %s (%.0f%%)", unit.FormatMetric(m[0].Center), 100*m[0].Share,
-		unit.FormatMetric(m[1].Center), 100*m[1].Share)
+	return fmt.Sprintf("%s (%.0f%%) or %s (%.0f%%)", unit.FormatSig(c.convert(m[0].Center), 3), 100*m[0].Share,
+		unit.FormatSig(c.convert(m[1].Center), 3), 100*m[1].Share)
 }

@@ -64,7 +64,7 @@ func TestModesColumn(t *testing.T) {
 	rows := append([]journal.Row{within(1024, 0, 200), within(2048, 0, 300), row(2048, unset(), 1, 310)}, launches...)
 	text := write(t, "table", Input{Header: header(), Rows: rows}, Options{})
 	for _, want := range []string{"two modes", "200 (52%) or 400 (48%)", "300 (52%) or 600 (48%) in 1/2 trials",
-		"33.87 (50%) or 67.8 (50%) of the launches"} {
+		"33.9 (50%) or 67.8 (50%) of the launches"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing:\n%s", want, text)
 		}

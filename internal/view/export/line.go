@@ -171,7 +171,7 @@ func (c Column) text(l line) string {
 		if c.interval && bounded && both {
 			return fmt.Sprintf("%s (%s to %s)", unit.FormatSig(v, 3), unit.FormatSig(low, 2), unit.FormatSig(high, 2))
 		}
-		return unit.FormatMetric(v)
+		return c.number(l, v)
 	case Quantile:
 		var values []float64
 		for _, r := range journal.Counting(l.rows) {
@@ -182,7 +182,7 @@ func (c Column) text(l line) string {
 		if len(values) == 0 {
 			return ""
 		}
-		return unit.FormatMetric(stats.Median(values))
+		return c.number(l, stats.Median(values))
 	case Spread:
 		return l.spread(c.Key)
 	case Between:

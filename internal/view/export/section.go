@@ -32,8 +32,12 @@ func sections(in Input, opts Options) ([]section, []line, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if in.Header != nil && len(in.Header.Headline) > 0 && len(opts.Columns) == 0 {
+	switch {
+	case len(opts.Columns) > 0: // the reader chooses
+	case in.Header != nil && len(in.Header.Headline) > 0:
 		columns = headlines(columns, in.Header.Headline)
+	default:
+		columns = plainly(columns)
 	}
 	var out []section
 	var all []line
@@ -69,6 +73,7 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 			continue
 		}
 		c.aggregate = aggregate
+		c = c.scaled(ls)
 		var column []string
 		var constant bool
 		if c.Role == Reason {

@@ -59,12 +59,12 @@ func quoted(constants []string) []string {
 }
 
 // write prints the section's table and its legend. If the table is too wide for the
-// terminal, it leaves out limits and counts and says so.
+// terminal, it leaves out columns from the right and says so.
 func (s section) write(w io.Writer, width int) error {
 	t, dropped := s.layout(), []string(nil)
 	for i := len(s.columns) - 1; i >= 0 && width > 0 && t.MinWidth() > width; i-- {
 		c := s.columns[i]
-		if c.Role == Limit || c.Role == Samples || c.Role == Trial && c.aggregate {
+		if s.droppable(i) {
 			dropped = append(dropped, c.heading())
 			s = s.without(i)
 			t = s.layout()
@@ -76,12 +76,11 @@ func (s section) write(w io.Writer, width int) error {
 	below := lists.Map(s.legend, func(text string) string { return texttab.Wrap(strings.Fields(text), width, "   ") })
 	if len(dropped) > 0 {
 		slices.Reverse(dropped)
-		below = append(below, fmt.Sprintf("not shown in %d columns: %s; --format csv shows all", width,
-			strings.Join(dropped, ", ")))
+		below = append(below, texttab.Wrap(strings.Fields(fmt.Sprintf("not shown in %d columns: %s; --columns all shows them",
+			width, strings.Join(dropped, ", "))), width, "  "))
 	}
 	if s.hidden > 0 {
-		below = append(below, fmt.Sprintf("%s: show --columns NAME,... or --format csv",
-			unit.Plural(s.hidden, "more column")))
+		below = append(below, fmt.Sprintf("%s: show --columns all", unit.Plural(s.hidden, "more column")))
 	}
 	for _, text := range below {
 		if _, err := fmt.Fprintln(w, text); err != nil {
@@ -89,6 +88,21 @@ func (s section) write(w io.Writer, width int) error {
 		}
 	}
 	return nil
+}
+
+// droppable reports whether the i-th column may be left out of a narrow table: numbers other than the first,
+// and how they spread.
+func (s section) droppable(i int) bool {
+	c := s.columns[i]
+	switch c.Role {
+	case Limit, Samples, Modes, Between, Detail:
+		return true
+	case Metric:
+		return slices.IndexFunc(s.columns, func(c Column) bool { return c.Role == Metric }) != i
+	case Trial:
+		return c.aggregate
+	}
+	return false
 }
 
 // without returns the section without its i-th column.
