@@ -34,7 +34,8 @@ const alignment = 4096
 // next allocation, but is an error.
 const redZone = 4096
 
-// alloc allocates bytes behind the last allocation of a PE, with a gap of at least redZone bytes. Nothing is ever freed.
+// alloc allocates bytes behind the last allocation of a PE, with a gap of at least redZone bytes.
+// Nothing is ever freed.
 func (m *memory) alloc(id PEID, bytes int64) (topo.Address, []byte, error) {
 	list := m.regions[id]
 	var offset int64

@@ -79,8 +79,8 @@ func (p *PE) send(t Tile, port program.Port) {
 }
 
 // Send sends a tile to the neighbour in a direction. The message has the contents that the tile has now, so the kernel
-// may change the tile afterwards. The kernel continues at once, unless all receive slots of the neighbour are taken; then
-// it waits for one.
+// may change the tile afterwards. The kernel continues at once, unless all receive slots of the
+// neighbour are taken; then it waits for one.
 func (p *PE) Send(d Dir, t Tile) { p.send(t, p.port("send", d, true)) }
 
 // SendTo is like Send, to any other PE of the system.

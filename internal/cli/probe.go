@@ -131,8 +131,8 @@ func (a *app) probeCommand() *cobra.Command {
 	fl.StringVar(&f.topology, "topology", "", "`FILE` of a simulated accelerator to probe instead, or "+dma.BuiltIn)
 	fl.StringSliceVar(&f.cases, "case", nil, "with --topology: only the transfers of these names or globs (default: all)")
 	fl.StringVar(&f.fabric, "fabric", "", "with --topology: flits or whole, instead of the `FABRIC` of the file")
-	fl.StringVar(&f.size, "size", "", "with --topology: sizes of the transfers, such as 4K,64K or 4K:1M:x4 (default: 4K to 1M, and 16K where transfers "+
-		"meet)")
+	fl.StringVar(&f.size, "size", "",
+		"with --topology: `SPEC` of the sizes, such as 4K,64K or 4K:1M:x4 (default: 4K to 1M, and 16K where transfers meet)")
 	fl.BoolVar(&f.monotone, "monotone", false,
 		"with --topology: double and halve every number of the file, and explain opposite effects")
 	fl.BoolVar(&f.published, "published", false, "compare the simulated accelerator (--topology, default "+dma.BuiltIn+

@@ -323,8 +323,8 @@ func (c *checker) receive(p int, e sim.Effect, async bool) {
 	q.credits = append(q.credits, c.stamp(p, int(e.Op)))
 }
 
-// fromAny looks for two messages from different senders whose order of arrival decides which of two receives takes which:
-// the second one was not sent after the first receive.
+// fromAny looks for two messages from different senders whose order of arrival decides which of two
+// receives takes which: the second one was not sent after the first receive.
 func (c *checker) fromAny(p int, e sim.Effect, m message) {
 	last, seen := c.wild[p]
 	if seen && last.port != e.Port && m.clock[c.column[p]] <= last.op && c.arrivalOrder == "" {
