@@ -1,16 +1,19 @@
 // Package faults injects random faults into random runs of the whole program. `go test` injects thirty
-// faults, FAULTS=300 sets another number, and FAULTS_SEED repeats a campaign. After every fault, no row
-// is lost, no process and no shared memory is left, and the culprit is named.
+// faults, FAULTS=300 sets another number, FAULTS_ONLY limits the kinds by a regular expression, and
+// FAULTS_SEED repeats a campaign. After every fault, no row is lost, no process and no shared memory is
+// left, and the culprit is named.
 package faults
 
 import (
 	"crypto/rand"
 	"fmt"
+	"maps"
 	mathrand "math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +50,7 @@ type fault struct {
 	name   string
 	weight int
 	shapes string
+	early  bool                      // inject while the run starts, not after its first point has begun
 	inject func(s *scene) (hit bool) // nil if the fault exists from the beginning
 	// named reports whether the rows and messages name the culprit; rows are the failed ones.
 	named func(s *scene, rows []journal.Row) bool
@@ -64,7 +68,9 @@ type scene struct {
 	ended    []chan struct{}
 	said     []*proctest.Buffer
 	victim   process
-	small    bool // the folder's file system fills up soon
+	small    bool         // the folder's file system fills up soon
+	limits   []string     // arguments of prlimit for the run
+	relay    *netns.Relay // cable of the second host
 }
 
 // shapes are the ways to run the bench.
@@ -89,6 +95,9 @@ var shapes = []*shape{
 	}},
 	{"hosts", 2 * ranks, false, func(s *scene) {
 		s.network = netns.New(s.T, 2)
+		if strings.HasPrefix(s.fault.name, "network ") {
+			s.relay = s.network.Hosts[1].Relay()
+		}
 		for i, h := range s.network.Hosts {
 			s.command(h, append([]string{"launch", "--nnodes", "2", "--nproc-per-node", strconv.Itoa(ranks), "--join-timeout",
 				"8s",
@@ -100,35 +109,47 @@ var shapes = []*shape{
 
 // faults are the kinds of faults.
 var faults = []*fault{
-	{"kill worker", 6, "local joined mpirun mpihosts srun hosts", killOf(workers, syscall.SIGKILL),
+	{"kill worker", 6, "local joined mpirun mpihosts srun hosts", false, killOf(workers, syscall.SIGKILL),
 		rankNamed("signal 9", "the worker ended", "ended with")},
-	{"kill agent", 3, "local mpirun mpihosts srun", killOf(agents, syscall.SIGKILL), reasonNamed("the launch agent died")},
-	{"stop agent", 1, "local mpirun srun", killOf(agents, syscall.SIGSTOP),
+	{"kill agent", 3, "local mpirun mpihosts srun", false, killOf(agents, syscall.SIGKILL),
+		reasonNamed("the launch agent died")},
+	{"stop agent", 1, "local mpirun srun", false, killOf(agents, syscall.SIGSTOP),
 		unharmed},
-	{"end agent", 1, "local mpirun", killOf(agents, syscall.SIGTERM), reasonNamed("told to end")},
-	{"kill supervisor", 4, "local mpirun mpihosts srun", killOf(supervisors, syscall.SIGKILL), alwaysNamed},
-	{"stop agent, kill supervisor", 2, "local mpirun mpihosts srun",
+	{"end agent", 1, "local mpirun", false, killOf(agents, syscall.SIGTERM), reasonNamed("told to end")},
+	{"kill supervisor", 4, "local mpirun mpihosts srun", false, killOf(supervisors, syscall.SIGKILL), alwaysNamed},
+	{"stop agent, kill supervisor", 2, "local mpirun mpihosts srun", false,
 		inTurn(killOf(agents, syscall.SIGSTOP), killOf(supervisors, syscall.SIGKILL)), alwaysNamed},
-	{"interrupt twice", 1, "local mpirun srun",
+	{"interrupt twice", 1, "local mpirun srun", false,
 		inTurn(killOf(supervisors, syscall.SIGINT), killOf(supervisors, syscall.SIGTERM)), alwaysNamed},
-	{"kill mpirun or srun", 2, "mpirun mpihosts srun", killOf(launcherPrograms, syscall.SIGKILL),
+	{"kill mpirun or srun", 2, "mpirun mpihosts srun", false, killOf(launcherPrograms, syscall.SIGKILL),
 		reasonNamed("ended with signal 9 (killed)")},
-	{"hang up", 1, "local mpirun mpihosts srun joined", killOf(supervisors, syscall.SIGHUP), interrupted},
-	{"hang up node", 1, "hosts", killOf(launchers, syscall.SIGHUP), interrupted},
-	{"kill rank", 4, "joined hosts", killOf(rankHosts, syscall.SIGKILL), rankHostNamed},
-	{"kill launcher", 3, "joined hosts", killOf(launchers, syscall.SIGKILL), launcherNamed},
-	{"stop worker", 1, "local joined mpihosts srun", killOf(workers, syscall.SIGSTOP), rankNamed("lost heartbeat")},
-	{"stop rank", 1, "joined hosts", killOf(followers, syscall.SIGSTOP), rankHostNamed},
-	{"stop launcher", 1, "hosts", stopLauncher, launcherNamed},
-	{"stop launcher, kill it", 1, "hosts", inTurn(stopLauncher, killVictim), launcherNamed},
-	{"cut", 2, "hosts", cut, launcherNamed},
-	{"freeze node", 1, "hosts", freezeNode, launcherNamed},
-	{"reset", 3, "mpirun mpihosts srun hosts", resetWorker,
+	{"hang up", 1, "local mpirun mpihosts srun joined", false, killOf(supervisors, syscall.SIGHUP), interrupted},
+	{"hang up node", 1, "hosts", false, killOf(launchers, syscall.SIGHUP), interrupted},
+	{"kill rank", 4, "joined hosts", false, killOf(rankHosts, syscall.SIGKILL), rankHostNamed},
+	{"kill launcher", 3, "joined hosts", false, killOf(launchers, syscall.SIGKILL), launcherNamed},
+	{"stop worker", 1, "local joined mpihosts srun", false, killOf(workers, syscall.SIGSTOP), rankNamed("lost heartbeat")},
+	{"stop rank", 1, "joined hosts", false, killOf(followers, syscall.SIGSTOP), rankHostNamed},
+	{"stop launcher", 1, "hosts", false, stopLauncher, launcherNamed},
+	{"stop launcher, kill it", 1, "hosts", false, inTurn(stopLauncher, killVictim), launcherNamed},
+	{"cut", 2, "hosts", false, cut, launcherNamed},
+	{"freeze node", 1, "hosts", false, freezeNode, launcherNamed},
+	{"reset", 3, "mpirun mpihosts srun hosts", false, resetWorker,
 		rankNamed("the worker ended", "ended with", "connection lost")},
-	{"reset launcher", 1, "hosts", resetLauncher, launcherNamed},
-	{"flood", 2, "local joined mpirun mpihosts srun hosts", flood, unharmed},
-	{"disk full", 2, "local joined", nil, stderrNamed("no space left on device")},
-	{"wrong secret", 1, "hosts", nil, stderrNamed("the secrets differ")},
+	{"reset launcher", 1, "hosts", false, resetLauncher, launcherNamed},
+	{"flood", 2, "local joined mpirun mpihosts srun hosts", false, flood, unharmed},
+	{"disk full", 2, "local joined", false, nil, stderrNamed("no space left on device")},
+	{"stop rank 0", 3, "joined hosts", false, killOf(leaders, syscall.SIGSTOP), stoppedLeaderNamed},
+	{"pause supervisor", 3, "local mpirun", false, pauseOf(supervisors, 1, 8), unharmed},
+	{"pause supervisor at start", 3, "local mpirun", true, pauseOf(supervisors, 1, 8), unharmed},
+	{"pause launcher", 2, "joined", false, pauseOf(launchers, 1, 8), unharmed},
+	{"pause launcher at start", 2, "joined", true, pauseOf(launchers, 1, 8), unharmed},
+	{"pause rank", 2, "hosts", false, pauseOf(rankHosts, 1, 3), unharmed},
+	{"pause agent", 2, "local joined mpirun", false, pauseOf(agents, 1, 4), unharmed},
+	{"network loss", 3, "hosts", false, losePackets, networkNamed},
+	{"network delay", 1, "hosts", false, delayPackets, unharmed},
+	{"address-space limit", 3, "local joined", false, nil, limitNamed("ulimit -v")},
+	{"file limit", 3, "local joined", false, nil, limitNamed("ulimit -n")},
+	{"wrong secret", 1, "hosts", false, nil, stderrNamed("the secrets differ")},
 }
 
 // possible returns the shapes in which the fault can be injected on this machine.
@@ -138,15 +159,27 @@ func (f *fault) possible() []*shape {
 	})
 }
 
+// slow matches the kinds of faults that wait for seconds. `make test` leaves them to the campaign.
+var slow = regexp.MustCompile(`^(pause|network|stop rank 0)|limit$`)
+
+// drawable returns the kinds to draw from: the ones that match FAULTS_ONLY, or all; without FAULTS, all but the slow
+// ones.
+func drawable() []*fault {
+	only := regexp.MustCompile(os.Getenv("FAULTS_ONLY"))
+	return slices.DeleteFunc(slices.Clone(faults), func(f *fault) bool {
+		return !only.MatchString(f.name) || os.Getenv("FAULTS") == "" && slow.MatchString(f.name)
+	})
+}
+
 // draw chooses a fault to inject.
-func draw(rng *mathrand.Rand) injection {
+func draw(rng *mathrand.Rand, kinds []*fault) injection {
 	total := 0
-	for _, f := range faults {
+	for _, f := range kinds {
 		total += f.weight
 	}
 	n := rng.IntN(total)
 	var f *fault
-	for _, f = range faults {
+	for _, f = range kinds {
 		if n -= f.weight; n < 0 {
 			break
 		}
@@ -176,7 +209,7 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 // tally counts the results of each kind of fault.
 type tally struct {
 	mu    sync.Mutex
-	lines map[string]*[4]int // injected, hit, failed rows, resumed rows
+	lines map[string]*[5]int // injected, hit, culprit right, lost rows, runs that left processes
 }
 
 func TestCampaign(t *testing.T) {
@@ -187,19 +220,18 @@ func TestCampaign(t *testing.T) {
 	seed := setting(t, "FAULTS_SEED", 1)
 	t.Logf("%d faults, FAULTS_SEED=%d", count, seed)
 	hearHangUps()
-	rng := mathrand.New(mathrand.NewPCG(seed, 0))
+	rng, kinds := mathrand.New(mathrand.NewPCG(seed, 0)), drawable()
 	shm := shared(t)
-	results := &tally{lines: map[string]*[4]int{}}
+	results := &tally{lines: map[string]*[5]int{}}
 	t.Run("injections", func(t *testing.T) {
 		for i := range count {
-			drawn := draw(rng)
+			drawn := draw(rng, kinds)
 			for testing.Short() && !drawn.simple() {
-				drawn = draw(rng)
+				drawn = draw(rng, kinds)
 			}
 			t.Run(fmt.Sprintf("%03d %s in %s", i, drawn.fault.name, drawn.shape.name), func(t *testing.T) {
 				t.Parallel()
-				hit, bad, resumed := newScene(t, drawn).play()
-				results.add(drawn.fault.name+" in "+drawn.shape.name, hit, bad, resumed)
+				results.add(drawn.fault.name, newScene(t, drawn).play())
 			})
 		}
 	})
@@ -211,7 +243,8 @@ func TestCampaign(t *testing.T) {
 	if !t.Failed() {
 		t.Logf("zero lost rows, zero processes and no shared memory left behind, every culprit named")
 	}
-	t.Logf("injections by fault, those that hit, rows they cost at first, rows there in the end:\n%s", results)
+	t.Logf("faults by kind; lost counts rows that are missing in the end, left over runs that left processes:\n%s",
+		results)
 }
 
 // hearHangUps undoes a nohup of the test, which the started programs would inherit.
@@ -224,12 +257,12 @@ func TestSeldom(t *testing.T) {
 		for _, sh := range f.possible() {
 			drawn := injection{shape: sh, fault: f}
 			if !slices.Contains([]string{"flood", "stop agent", "stop agent, kill supervisor", "interrupt twice", "hang up",
-				"end agent"}, f.name) || strings.HasSuffix(sh.name, "hosts") || testing.Short() && !drawn.simple() {
+				"end agent", "stop rank 0"}, f.name) || strings.HasSuffix(sh.name, "hosts") || testing.Short() && !drawn.simple() {
 				continue
 			}
 			t.Run(f.name+" in "+sh.name, func(t *testing.T) {
 				t.Parallel()
-				if hit, _, _ := newScene(t, drawn).play(); !hit {
+				if r := newScene(t, drawn).play(); !r.hit {
 					t.Error("it did not hit")
 				}
 			})
@@ -243,37 +276,56 @@ func newScene(t *testing.T, i injection) *scene {
 		secrets: []string{"the secret of this test run", "the secret of this test run"}}
 }
 
+// result is the outcome of one injection.
+type result struct {
+	hit, named bool
+	bad        int  // rows that failed at first
+	lost       int  // rows that are missing after the run was resumed
+	left       bool // processes outlived the run
+}
+
 // play runs the bench, injects the fault, checks the result, resumes the run and checks again.
-func (s *scene) play() (hit bool, bad, rows int) {
+func (s *scene) play() (r result) {
 	switch s.fault.name {
 	case "disk full":
 		mount(s.T, s.dir, 8+4*(s.pick%8))
 		s.small = true
+	case "address-space limit":
+		s.limits = []string{fmt.Sprintf("--as=%d", (1500+100*(s.pick%25))<<20)}
+	case "file limit":
+		s.limits = []string{fmt.Sprintf("--nofile=%d", 8+s.pick%40)}
 	case "wrong secret":
 		s.secrets[s.pick%2] = "another secret altogether"
 	}
 	defer s.mark.AssertGone(s.T)
 	s.shape.start(s)
-	if hit = s.fault.inject == nil; !hit && s.awaitBegin() {
+	hit := false
+	if hit = s.fault.inject == nil; !hit && (s.fault.early || s.awaitBegin()) {
 		time.Sleep(s.delay)
 		hit = s.fault.inject(s)
 	}
 	s.wait()
 	failed := s.failures()
-	if hit && !s.fault.named(s, failed) {
+	r.hit, r.bad, r.named = hit, len(failed), !hit || s.fault.named(s, failed)
+	if !r.named {
 		s.Errorf("the culprit (pid %d, rank %d) is not named: %d bad rows %v; said:\n%s", s.victim.PID, s.victim.rank(),
 			len(failed), reasons(failed), s.output())
 	}
 	if s.small {
 		grow(s.T, s.dir)
 	}
-	s.eventually("the end of all that the run had started", func() bool { return len(s.mark.Processes()) == 0 })
+	r.left = !s.eventually("the end of all that the run had started",
+		func() bool { return len(s.mark.Processes()) == 0 })
 	if s.shape.slurm {
 		s.eventually("the end of its jobs", func() bool { return !slices.Contains(slurmJobs(s.T), s.mark.Value) })
 	}
 	s.resume()
-	return hit, len(failed), s.assertComplete()
+	r.lost = points - s.assertComplete()
+	return r
 }
+
+// points is the number of rows of a complete run.
+const points = 6
 
 func (s *scene) runArgs() []string {
 	return []string{"run", "--bench", "work", "--ranks", strconv.Itoa(s.shape.ranks), "--out", s.dir}
@@ -283,6 +335,9 @@ func (s *scene) runArgs() []string {
 func (s *scene) command(h *netns.Host, args ...string) {
 	s.Helper()
 	argv := append([]string{proctest.Self(s.T)}, args...)
+	if len(s.limits) > 0 {
+		argv = append(append([]string{"prlimit"}, s.limits...), argv...)
+	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	if h != nil {
 		cmd = h.Command(argv...)
@@ -365,14 +420,15 @@ func (s *scene) wait() {
 	}
 }
 
-func (s *scene) eventually(what string, ok func() bool) {
+func (s *scene) eventually(what string, ok func() bool) bool {
 	s.Helper()
 	for limit := time.Now().Add(hangGuard); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			s.Errorf("waited in vain for %s", what)
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // failures returns the latest rows that are not good. A run that never began has none.
@@ -417,8 +473,8 @@ func (s *scene) assertComplete() int {
 		}
 		good[row.Point.String()+" "+row.Env.String()] = true
 	}
-	if len(good) != 6 || len(r.Latest()) != 6 {
-		s.Errorf("%d rows of %d points, want 6: %v", len(r.Latest()), len(good), good)
+	if len(good) != points || len(r.Latest()) != points {
+		s.Errorf("%d rows of %d points, want %d: %v", len(r.Latest()), len(good), points, good)
 	}
 	return len(good)
 }
@@ -434,33 +490,37 @@ func reasons(rows []journal.Row) (out []string) {
 	return out
 }
 
-func (t *tally) add(name string, hit bool, bad, rows int) {
+func (t *tally) add(name string, r result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	line := t.lines[name]
 	if line == nil {
-		line = new([4]int)
+		line = new([5]int)
 		t.lines[name] = line
 	}
-	line[0]++
-	if hit {
-		line[1]++
+	count := func(i int, is bool) {
+		if is {
+			line[i]++
+		}
 	}
-	line[2] += bad
-	line[3] += rows
+	count(0, true)
+	count(1, r.hit)
+	count(2, r.hit && r.named)
+	line[3] += r.lost
+	count(4, r.left)
 }
 
 func (t *tally) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-28s %7s %7s %9s %9s\n", "fault", "injected", "hit", "bad rows", "complete")
-	var names []string
-	for name := range t.lines {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	var sum [5]int
+	fmt.Fprintf(&b, "| kind | injected | hit | culprit right | lost rows | left over |\n|---|---|---|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(t.lines)) {
 		l := t.lines[name]
-		fmt.Fprintf(&b, "%-28s %7d %7d %9d %9d\n", name, l[0], l[1], l[2], l[3])
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d |\n", name, l[0], l[1], l[2], l[3], l[4])
+		for i, n := range l {
+			sum[i] += n
+		}
 	}
+	fmt.Fprintf(&b, "| all | %d | %d | %d | %d | %d |\n", sum[0], sum[1], sum[2], sum[3], sum[4])
 	return b.String()
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -244,4 +245,65 @@ func stderrNamed(words string) func(*scene, []journal.Row) bool {
 // interrupted expects the run to say that it was interrupted, unless it had already ended.
 func interrupted(s *scene, _ []journal.Row) bool {
 	return strings.Contains(s.output(), "interrupted") || s.finished()
+}
+
+// leaders returns the process of rank 0 in a joined job.
+func leaders(s *scene) []process {
+	return slices.DeleteFunc(rankHosts(s), func(p process) bool { return p.rank() != 0 })
+}
+
+// pauseOf stops one of the victims for a time between min and max seconds.
+func pauseOf(victims func(*scene) []process, min, max int) func(*scene) bool {
+	return func(s *scene) bool {
+		if !killOf(victims, syscall.SIGSTOP)(s) {
+			return false
+		}
+		time.Sleep(time.Duration(min)*time.Second + time.Duration(s.pick%((max-min)*1000))*time.Millisecond)
+		syscall.Kill(s.victim.PID, syscall.SIGCONT)
+		return true
+	}
+}
+
+// losePackets lets the cable of the second host lose 20 to 90 % of its packets.
+func losePackets(s *scene) bool {
+	s.relay.Lose(0.2 + float64(s.pick%8)/10)
+	return !s.over()
+}
+
+// delayPackets lets every packet of the second host take 50 to 300 ms.
+func delayPackets(s *scene) bool {
+	s.relay.Delay(time.Duration(50+s.pick%250) * time.Millisecond)
+	return !s.over()
+}
+
+// stoppedLeaderNamed expects the launcher to name rank 0, and a failed row to name it too.
+func stoppedLeaderNamed(s *scene, rows []journal.Row) bool {
+	for _, r := range rows {
+		if r.Rank == nil || *r.Rank != 0 || !strings.Contains(r.Reason, "it was stopped for") {
+			return false
+		}
+	}
+	return strings.Contains(s.output(), "rank 0 (node 0") || s.finished()
+}
+
+// networkNamed expects that nothing but the network is blamed. A job may also survive.
+func networkNamed(s *scene, rows []journal.Row) bool {
+	blamed := s.output() + strings.Join(reasons(rows), "\n")
+	for _, wrong := range []string{"stopped by a signal", "the process is stopped", "was stopped for", "for a processor"} {
+		if strings.Contains(blamed, wrong) {
+			return false
+		}
+	}
+	return s.finished() || strings.Contains(blamed, "the network") || strings.Contains(blamed, "connection")
+}
+
+// limitNamed expects a failure to name the limit. A run may also survive, or end before its first own
+// instruction, with a message of Go's runtime.
+func limitNamed(limit string) func(*scene, []journal.Row) bool {
+	return func(s *scene, rows []journal.Row) bool {
+		said := s.output() + strings.Join(reasons(rows), "\n")
+		return strings.Contains(said, limit) || s.finished() && len(rows) == 0 ||
+			strings.Contains(said, "runtime.schedinit") ||
+			strings.HasPrefix(s.output(), "fakecgo:")
+	}
 }

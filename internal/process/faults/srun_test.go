@@ -35,7 +35,7 @@ func TestSrun(t *testing.T) {
 			}
 			t.Run(f.name, func(t *testing.T) {
 				t.Parallel()
-				if hit, _, _ := newScene(t, injection{shape: sh, fault: f}).play(); !hit {
+				if r := newScene(t, injection{shape: sh, fault: f}).play(); !r.hit {
 					t.Error("it did not hit")
 				}
 			})
