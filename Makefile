@@ -22,7 +22,7 @@ RARE_GC := GOGC=800
 export RAPID_SEED ?= 1
 
 .PHONY: run picture build test test-slurm-lint test-parallel test-serial deps lint unit \
-	norace-parallel norace-serial race race-build race-parallel race-serial faults slurm fuzz \
+	norace-parallel norace-serial race race-build race-parallel race-serial faults slurm fuzz mutate \
 	bench bench-collectives bench-limits bench-tcp bench-mpi bench-tune bench-gemm bench-fused \
 	bench-solve bench-petsc bench-multigrid ptx gpu-test gemm-test dist clean
 
@@ -135,6 +135,12 @@ slurm: build
 # FAULTS_SEED repeats an earlier choice of faults. `make test` injects 30.
 faults:
 	FAULTS=$${FAULTS:-300} scripts/slurm.sh -- $(GO) test -count=1 -timeout 90m -v ./internal/process/faults
+
+# mutate tests the tests of the folder PKG, by default of every core package: it plants 40 random errors in the code
+# of each, one at a time, and prints those that no test of the package finds. SEED chooses others.
+mutate:
+	$(GO) run scripts/mutate.go -seed $(or $(SEED),1) $(or $(PKG),internal/result/journal internal/bench/plan internal/bench/measure \
+		internal/view/compare internal/base/stats internal/comm/schedule internal/process/connection internal/solve/sparse internal/base/infile)
 
 # fuzz runs every fuzz target for a minute, and the property tests with 1000 new cases each.
 fuzz:

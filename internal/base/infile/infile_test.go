@@ -109,3 +109,16 @@ func TestPipeInterrupted(t *testing.T) {
 		}
 	}
 }
+
+// A file that does not exist is an error everywhere.
+func TestMissingFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none")
+	_, read := Read(path, Config)
+	_, regular := ReadRegular(path, Config)
+	_, open := Open(path, Config)
+	for name, err := range map[string]error{"Read": read, "ReadRegular": regular, "Open": open} {
+		if !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

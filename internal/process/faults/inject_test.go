@@ -288,7 +288,12 @@ func stoppedLeaderNamed(s *scene, rows []journal.Row) bool {
 
 // networkNamed expects that nothing but the network is blamed. A job may also survive.
 func networkNamed(s *scene, rows []journal.Row) bool {
-	blamed := s.output() + strings.Join(reasons(rows), "\n")
+	blamed := strings.Join(reasons(rows), "\n")
+	for line := range strings.Lines(s.output()) {
+		if strings.Contains(line, "lost") { // progress lines may also mention a disturbance
+			blamed += line
+		}
+	}
 	for _, wrong := range []string{"stopped by a signal", "the process is stopped", "was stopped for", "for a processor"} {
 		if strings.Contains(blamed, wrong) {
 			return false

@@ -150,7 +150,8 @@ func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Ver
 		l, err = n.start(ctx, round)
 	}
 	if err != nil {
-		n.report(rendezvous.Failure{Rank: rendezvous.NoRank, Cause: "could not start its ranks: " + err.Error(), Code: 1})
+		n.report(rendezvous.Failure{Rank: rendezvous.NoRank, Code: 1,
+			Cause: "could not start its ranks: " + launch.WithLimit(err).Error()})
 	}
 	verdict := n.watch(ctx, round, l)
 	if l != nil {
