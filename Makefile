@@ -139,7 +139,7 @@ faults:
 # mutate tests the tests of the folder PKG, by default of every core package: it plants 40 random errors in the code
 # of each, one at a time, and prints those that no test of the package finds. SEED chooses others.
 mutate:
-	$(GO) run scripts/mutate.go -seed $(or $(SEED),1) $(or $(PKG),internal/result/journal internal/bench/plan internal/bench/measure \
+	$(GO) run ./scripts/mutate -seed $(or $(SEED),1) $(or $(PKG),internal/result/journal internal/bench/plan internal/bench/measure \
 		internal/view/compare internal/base/stats internal/comm/schedule internal/process/connection internal/solve/sparse internal/base/infile)
 
 # fuzz runs every fuzz target for a minute, and the property tests with 1000 new cases each.

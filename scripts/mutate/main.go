@@ -1,9 +1,7 @@
-//go:build ignore
-
-// Mutate tests the tests of a package: it changes one thing in the code at a time, such as an operator, a number or a
-// returned error, and expects a test of the package to fail.
+// Command mutate tests the tests of a package: it changes one thing in the code at a time, such as an operator, a
+// number or a returned error, and expects a test of the package to fail.
 //
-//	go run scripts/mutate.go [-seed N] [-n 40] FOLDER...
+//	go run ./scripts/mutate [-seed N] [-n 40] FOLDER...
 //
 // It changes no file: the compiler gets each mutant as an overlay. A mutant that survives is printed. If it is
 // equivalent to the original, so that no test can tell them apart, its line belongs into scripts/mutants.txt with the
@@ -45,7 +43,7 @@ func main() {
 	limit := flag.Duration("timeout", 5*time.Minute, "time limit of the tests of one mutant")
 	flag.Parse()
 	if flag.NArg() == 0 {
-		fmt.Fprintln(os.Stderr, "usage: go run scripts/mutate.go [-seed N] [-n 40] FOLDER...")
+		fmt.Fprintln(os.Stderr, "usage: go run ./scripts/mutate [-seed N] [-n 40] FOLDER...")
 		os.Exit(2)
 	}
 	survived := false
