@@ -186,8 +186,9 @@ func TestFaults(t *testing.T) {
 		"torus: {shape: 4, " + link + "}": "want a list",
 		"fat_tree: {radix: 5, " + link +
 			"}": "radix must be even, have 5",
-		"fat_tree: {radix: 4, bandwidth: 50, latency_ns: 3}": `did you mean "bandwidth_gbs"`,
-		"levels:\n- {name: a, size: 2, latency_ns: 1}\n":     `n.yaml:2:3: levels[0]: the key "bandwidth_gbs" is missing`,
+		"fat_tree: {radix: 4, bandwidth: 50, latency_ns: 3}":                `did you mean "bandwidth_gbs"`,
+		"levels:\n- {name: a, size: 2, latency_ns: 1}\n":                    `n.yaml:2:3: levels[0]: the key "bandwidth_gbs" is missing`,
+		"levels:\n- {name: a, links: 0, size: 0, " + link + "}\n- {nam: b}": "n.yaml:3:4: levels[1]: unknown key \"nam\"",
 		"levels:\n- {name: a b, size: 2, " + link +
 			"}\n": "want a name without blanks",
 		"levels:\n- {name: a, size: 2, " + link + "}\n- {name: b, size: 2, oversubscription: 2, " + link +

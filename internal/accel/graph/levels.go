@@ -24,7 +24,7 @@ func readLevels(f *file, n yamlfile.Node, what string) *builder {
 	if !ok {
 		return nil
 	}
-	list, below, ranks := make([]level, len(nodes)), int64(0), 1
+	list, below, ranks := make([]level, len(nodes)), 0.0, 1
 	for i, node := range nodes {
 		l := &list[i]
 		l.links = 1
@@ -34,18 +34,17 @@ func readLevels(f *file, n yamlfile.Node, what string) *builder {
 		f.Struct(node, at, yamlfile.Field{Key: "name", Read: func(n yamlfile.Node, what string) { l.name = f.word(n, what) }},
 			f.whole("size", &l.size, 1, maxRanks), rate, f.ns("latency_ns", &l.Latency), f.share(&l.over), f.energy(&l.Spec),
 			optional(f.whole("links", &l.links, 1, 1024)))
-		if ranks *= max(l.size, 1); !f.fits(node, at, maxRanks, ranks) {
+		if ranks *= max(l.size, 1); ranks > maxRanks {
+			f.Fault(node, "%s: more than %d ranks", at, maxRanks)
 			return nil
 		}
 		switch {
 		case l.Rate > 0 && l.over > 0:
 			f.Fault(node, "%s: bandwidth_gbs and oversubscription exclude each other", at)
-		case l.Rate == 0 && i == 0:
-			f.Fault(node, "%s: the first level needs bandwidth_gbs", at)
-		case l.Rate == 0:
-			l.Rate = max(1, Rate(below*1000/max(l.over, 1000)/int64(l.links)))
+		case l.Rate == 0 && i > 0:
+			l.Rate = divided(below, l.over, l.links)
 		}
-		below = int64(l.size) * int64(l.links) * int64(l.Rate) // what the links of all children carry
+		below = float64(l.size) * float64(l.links) * float64(l.Rate) // what the links of all children carry
 	}
 	if f.Err() != nil {
 		return nil
@@ -53,11 +52,16 @@ func readLevels(f *file, n yamlfile.Node, what string) *builder {
 	return buildLevels(list, ranks)
 }
 
+// divided returns the bandwidth of each of some links that carry a total, less an over-subscription in thousandths.
+func divided(total float64, over int64, links int) Rate {
+	return Rate(min(max(total*1000/float64(max(over, 1000))/float64(max(links, 1)), 1), MaxRate))
+}
+
 // word reads a name that can be part of the name of a link in an option.
 func (f *file) word(n yamlfile.Node, what string) string {
 	s, ok := f.Text(n, what)
-	if ok && (s.Text == "" || strings.ContainsAny(s.Text, ":, \t\n\"'")) {
-		f.Fault(n, "%s: want a name without blanks, quotes, commas and colons, have %q", what, s.Text)
+	if ok && (s.Text == "" || strings.ContainsAny(s.Text, ":,;=+ \t\n\"'")) {
+		f.Fault(n, "%s: want a name without blanks, quotes and any of : , ; = +, have %q", what, s.Text)
 	}
 	return s.Text
 }

@@ -39,7 +39,7 @@ func readRails(f *file, n yamlfile.Node, what string) *builder {
 		f.Fault(n, "%s: %d leaves of a rail need spines", what, leaves)
 		return nil
 	case spines > 0 && spine.Rate == 0:
-		spine.Rate = max(1, rail.Rate*Rate(leafNodes)*1000/Rate(max(over, 1000))/Rate(spines))
+		spine.Rate = divided(float64(rail.Rate)*float64(leafNodes), over, spines)
 	}
 	b := newBuilder(nodes * per)
 	islands, leaf := b.switches("island", nodes), b.switches("leaf", per*leaves)

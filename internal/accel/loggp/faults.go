@@ -86,7 +86,7 @@ func parseFault(kind, text string) (Fault, error) {
 	}
 	colon := strings.LastIndex(text, ":")
 	if colon < 1 {
-		return f, fmt.Errorf("%s %q: want %s", kind, text, example(kind))
+		return f, fmt.Errorf("%s %q: want a colon and a value after the name, as in %s", kind, text, example(kind))
 	}
 	subject, value := text[:colon], text[colon+1:]
 	f.Link = subject

@@ -270,7 +270,8 @@ func TestFaults(t *testing.T) {
 		{parse(t, text), SlowRank, "3:2x", "slow-rank 3:2x: there are only ranks 0 to 2"},
 		{flat, DeadLink, "1-net", "no path in both directions between ranks 0 and 1"},
 		{flat, SlowLink, "3-net:2x", `unknown link "3-net": the links of a flat network are 0-net to 2-net`},
-		{flat, SlowLink, "0-net", "want leaf0-spine1:4x"}, {flat, SlowLink, "0-net:0.5x", "want a factor from 1x"},
+		{flat, SlowLink, "0-net", "want a colon and a value after the name, as in leaf0-spine1:4x"},
+		{flat, SlowLink, "0-net:0.5x", "want a factor from 1x"},
 		{flat, SlowRank, "a:2x", "want a rank before the colon"}, {flat, SlowRank, "1:2", "want a factor"},
 		{flat, StartOffset, "1:2", "want a time from 0 to 1h"}, {flat, DeadLink, "0-net+", "want the name of a link"},
 	} {
@@ -329,7 +330,7 @@ func TestNetworkFiles(t *testing.T) {
 			"fat_tree already",
 		"name: x\ntorus: {shape: [4], bandwidth_gbs: 1, latency_ns: 1}\nlatency_ns: 3": `n.yaml:3:1: the network: unknown key`,
 		"name: x\ntorus: {shape: [4], bandwidth_gbs: 1, latency_ns: 1}\nfaults: {slow_rank: 3}": "n.yaml:3:21: " +
-			"faults.slow_rank: slow-rank \"3\": want 3:2x",
+			"faults.slow_rank: slow-rank \"3\": want a colon and a value",
 		"torus: {shape: [4], bandwidth_gbs: 1, latency_ns: 1}": `the key "name" is missing`,
 	} {
 		if _, err := Parse("n.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
