@@ -137,8 +137,6 @@ DEVICE void raise_to(u64 *at, double v) { atomicMax(at, (u64)__double_as_longlon
 DEVICE double load_streaming(const double *at) { return __ldcs(at); }
 DEVICE u32 load_streaming_u32(const u32 *at) { return __ldcs(at); }
 DEVICE void store_streaming(double *at, double v) { __stcs(at, v); }
-// prefetch brings the 32 bytes at an address into the L2 cache.
-DEVICE void prefetch(const void *at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 
 // block_sum returns the sum of v over the threads of a block, always added in the same order, to
 // every thread.

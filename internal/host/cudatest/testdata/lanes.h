@@ -38,5 +38,4 @@ static inline void raise_to(unsigned long long *at, double v) {
 static inline double load_streaming(const double *at) { return *at; }
 static inline unsigned load_streaming_u32(const unsigned *at) { return *at; }
 static inline void store_streaming(double *at, double v) { *at = v; }
-static inline void prefetch(const void *at) { (void)at; }
 static inline double block_sum(double v) { return v; }
