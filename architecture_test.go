@@ -39,7 +39,7 @@ var layers = []struct {
 	{"view", []string{"docs", "internal/view"}},
 	{"cli", []string{".", "internal/cli"}},
 	{"benches", []string{"benches"}},
-	{"programs", []string{"cmd", "examples"}},
+	{"programs", []string{"cmd", "examples", "scripts"}},
 }
 
 // onlyImporters lists, for some libraries, the packages that may import them.
@@ -56,7 +56,7 @@ var onlyImporters = map[string][]string{
 // edges lists the packages that may print, exit and read the environment. All other packages
 // return values, so that tests can call them.
 var edges = []string{"internal/cli", "internal/host/dynlib", "internal/host/proctest", "internal/host/cudatest",
-	"internal/process/launch", "internal/bench/worker", "dist", "cmd", "examples"}
+	"internal/process/launch", "internal/bench/worker", "dist", "cmd", "examples", "scripts"}
 
 // within reports whether a package is the folder or lies below it. The root package "." contains no other.
 func within(pkg, folder string) bool {

@@ -27,6 +27,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/base/infile"
 )
 
 // mutation is one change of a file. It is applied to a fresh syntax tree, where it is the index-th site.
@@ -109,7 +111,7 @@ func testPackage(dir string, seed uint64, count int, limit time.Duration) (ok bo
 
 // explained returns the mutants that are known to be equivalent to the original.
 func explained() map[string]bool {
-	text, _ := os.ReadFile(explainedFile) // there may be none
+	text, _ := infile.Read(explainedFile, infile.Config) // there may be none
 	known := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
