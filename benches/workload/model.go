@@ -2,11 +2,13 @@ package workload
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/llm"
+	"github.com/kernbench/kernbench/internal/workload/replay"
 	"github.com/kernbench/kernbench/internal/workload/transformer"
 )
 
@@ -16,6 +18,7 @@ const (
 	serveOption    = "serve"
 	sequenceOption = "sequence-parallel"
 	shardedOption  = "sharded"
+	gpuOption      = "gpu"
 )
 
 // sizes lists the numbers of a generated step.
@@ -31,10 +34,15 @@ var sizes = []struct {
 	{"sequence", "4096", "tokens of a sequence; K is 1000", func(s *transformer.Step) *int { return &s.Sequence }},
 }
 
+// defaultGPU is the GPU of generated steps.
+const defaultGPU = "h200"
+
 // modelOptions declares the options of generated steps. All but the last two can be swept.
 func modelOptions() []bench.Clause {
 	list := []bench.Clause{bench.Sweepable(bench.Option(modelOption, bench.KindString, "",
-		"generate the step of a dense model instead of reading traces, such as llama3-70b"))}
+		"generate the step of a dense model instead of reading traces, such as llama3-70b")),
+		bench.Sweepable(bench.Option(gpuOption, bench.KindString, defaultGPU, "with --"+modelOption+
+			" and without --"+flopsAxis+": GPU whose rates a rank reaches, one of "+strings.Join(llm.GPUs(), ", ")))}
 	for _, size := range sizes {
 		list = append(list, bench.Sweepable(bench.Option(size.name, bench.KindString, size.def,
 			"with --"+modelOption+": "+size.help)))
@@ -81,6 +89,29 @@ func stepOf(p, options bench.Point) (s transformer.Step, generated bool, err err
 	return s, true, s.Check()
 }
 
+// takeRates sets the rates of a generated step that the user does not give: what good kernels reach on the GPU.
+func takeRates(o *replay.Options, p, options bench.Point) error {
+	name := optionOr(p, options, gpuOption).String()
+	g, err := llm.NamedGPU(name)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", gpuOption, err)
+	}
+	if optionOr(p, options, modelOption).String() == "" {
+		if name != defaultGPU {
+			return fmt.Errorf("--%s %s needs --%s", gpuOption, name, modelOption)
+		}
+		return nil
+	}
+	flops, bandwidth := g.Reached(llm.Bits16)
+	if o.Flops == 0 {
+		o.Flops = flops
+	}
+	if o.MemoryBandwidth == 0 {
+		o.MemoryBandwidth = bandwidth
+	}
+	return nil
+}
+
 // isGenerated reports whether a coordinate is an option of generated steps that has not its default.
 func isGenerated(c point.Coord) bool {
 	for _, size := range sizes {
@@ -88,5 +119,5 @@ func isGenerated(c point.Coord) bool {
 			return c.Value.String() != size.def
 		}
 	}
-	return c.Name == modelOption
+	return c.Name == modelOption || c.Name == gpuOption && c.Value.String() != defaultGPU
 }

@@ -32,6 +32,9 @@ func prefixOf(p, options bench.Point) string { return optionOr(p, options, trace
 func settings(p, options bench.Point) (replay.Options, error) {
 	o := replay.Options{Streams: int(p.At(streamsAxis).Int()), CommStreams: int(p.At(commStreamsAxis).Int()),
 		Flops: p.At(flopsAxis).Float(), MemoryBandwidth: options.At(memoryOption).Float()}
+	if err := takeRates(&o, p, options); err != nil {
+		return o, err
+	}
 	file := bench.FilePath(p, options, groupsOption)
 	if file == "" {
 		return o, nil

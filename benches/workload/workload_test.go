@@ -146,12 +146,11 @@ func TestModel(t *testing.T) {
 		}
 	}
 	for want, words := range map[string][]string{
-		"--tp 2 needs --model":                    {"--tp=2"},
-		"exclude each other":                      {"--model=llama3-8b", "--trace=" + stored(t, nil)},
-		`did you mean "llama3-8b"`:                {"--model=llama3-8"},
-		"--flops gives the operations per second": {"--model=llama3-8b"},
-		"tp must divide them":                     {"--model=llama3-8b", "--tp=3"},
-		"--pp two":                                {"--model=llama3-8b", "--pp=two"},
+		"--tp 2 needs --model":     {"--tp=2"},
+		"exclude each other":       {"--model=llama3-8b", "--trace=" + stored(t, nil)},
+		`did you mean "llama3-8b"`: {"--model=llama3-8"},
+		"tp must divide them":      {"--model=llama3-8b", "--tp=3"},
+		"--pp two":                 {"--model=llama3-8b", "--pp=two"},
 	} {
 		if _, err := benchtest.Rows(t, Bench(), "flat", words...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", words, err, want)
@@ -174,6 +173,8 @@ func TestRefused(t *testing.T) {
 		{[]string{"--trace=" + good, "algorithm=rnig"}, `did you mean "ring"`},
 		{[]string{"--trace=" + good, "algorithm=pairwise"}, "no collective of the traces has this algorithm: allreduce of 2"},
 		{[]string{"--trace=" + good, "streams=0"}, "--streams 0: want 1 to"},
+		{[]string{"--trace=" + good, "--gpu=h100"}, "--gpu h100 needs --model"},
+		{[]string{"--model=llama3-8b", "--gpu=h1000"}, `did you mean "h100"`},
 		{[]string{"--trace=" + good, "--sips=2:ring"}, "--sips is not for backend flat"},
 		{[]string{"--trace=" + good, "--groups=" + write(t, "g.json", "[1]")}, `want {"NAME": [RANK, ...]}`},
 		{[]string{"--trace=" + good, "--groups=" + write(t, "g.json", `{"dp": [0]}`)}, "rank 1 is not a member"},

@@ -194,6 +194,12 @@ const (
 	flopsShare = 0.7
 )
 
+// Reached returns the operations of a precision and the bytes of memory per second that good kernels reach on the GPU.
+func (g GPU) Reached(p Precision) (flops, bandwidth float64) {
+	rate, _ := g.Rate(p)
+	return rate * 1e12 * flopsShare, g.HBM * 1e9 * hbmShare
+}
+
 var gpus = []GPU{
 	{"h200", 4800, map[Precision]float64{Bits16: 989, FP8: 1979}, 141, "data sheet of NVIDIA H200 SXM, dense"},
 	{"h100", 3350, map[Precision]float64{Bits16: 989, FP8: 1979}, 80, "data sheet of NVIDIA H100 SXM, dense"},
