@@ -31,7 +31,7 @@ type Document struct {
 	NoFigure string     `json:"no_figure,omitempty"` // why there is no figure
 	Tables   []Table    `json:"-"`                   // the rows, one table per bench or part
 	Omitted  string     `json:"-"`                   // a sentence about rows that Tables does not have
-	Evidence []Evidence `json:"-"`                   // rows behind generated sentences
+	Evidence []Evidence `json:"evidence,omitempty"`  // rows behind generated sentences
 	Facts    []Fact     `json:"facts"`
 	Inputs   []Fact     `json:"-"` // input files with their hashes
 	Environ  []Fact     `json:"-"`
@@ -48,8 +48,8 @@ type Count struct {
 
 // Evidence lists the rows behind a generated sentence, which ends in the ID in brackets.
 type Evidence struct {
-	ID   string
-	Rows []string // one line each
+	ID   string   `json:"id"`
+	Rows []string `json:"rows"` // one line each
 }
 
 // Fact is one line of the provenance.

@@ -3,7 +3,7 @@ import { h, say } from './dom.js';
 import { api, follow, go, link, query, remember } from './app.js';
 import { Chart, parseState, stateText } from './chart.js';
 import { insideView } from './inside.js';
-import { blocks, chip, counts, duration, kind, plural, select, table, time } from './words.js';
+import { blocks, chip, counts, duration, evidence, kind, plural, sectionTable, select, table, time } from './words.js';
 
 export async function runPage(body) {
   const q = query(), asked = { run: q.get('run') || '', only: q.get('only') || '', plot: q.get('plot') || '' };
@@ -17,7 +17,7 @@ export async function runPage(body) {
     h('h1', { text: info.bench || '(no name)' }),
     h('p', { class: 'soft', text: [time(info.start), info.host, info.backend, `run ${info.id}`].filter(Boolean).join(' · ') }),
     chips(info), live, verdict(page), ...(page.problems || []).map((text) => h('p', { class: 'notice bad', text })),
-    filter(page, asked), h('section', { 'aria-label': 'Figures' }, figures), insideView(page, asked), failures(page), sections(page),
+    filter(page, asked), h('section', { 'aria-label': 'Figures' }, figures), insideView(page, asked), failures(page), sections(page), evidence(page.evidence),
     h('h2', { id: 'rows', text: 'Rows' }), rows, about(page)));
   drawFigures(figures, page, asked);
   await drawRows(rows, asked, place);
@@ -32,7 +32,7 @@ function verdict(page) {
   const lead = (page.sections || []).filter((sec) => sec.lead);
   const of = page.info.failed > 0 ? 'failed' : kind(page.info.outcome);
   return h('section', { class: `verdict ${of}`, id: 'verdict', 'aria-label': 'Verdict' },
-    lead.flatMap((sec) => [h('h2', { text: sec.title }), blocks(sec.blocks), sec.table?.length ? table(sec.table[0], sec.table.slice(1), { label: sec.title }) : '']),
+    lead.flatMap((sec) => [h('h2', { text: sec.title }), blocks(sec.blocks), sectionTable(sec)]),
     h('p', { id: 'summary', text: page.summary }),
     page.remarks?.length ? h('details', {}, h('summary', { text: plural(page.remarks.length, 'remark') }), h('ul', {}, page.remarks.map((text) => h('li', { text })))) : '');
 }
@@ -87,7 +87,7 @@ function failures(page) {
 
 function sections(page) {
   return (page.sections || []).filter((sec) => !sec.lead).map((sec) => {
-    const inner = [blocks(sec.blocks), sec.table?.length ? table(sec.table[0], sec.table.slice(1), { label: sec.title }) : '', sec.grid ? grid(sec.grid, sec.title) : ''];
+    const inner = [blocks(sec.blocks), sectionTable(sec), sec.grid ? grid(sec.grid, sec.title) : ''];
     if (sec.detail) return h('details', {}, h('summary', { text: sec.title }), inner);
     return h('section', {}, h('h2', { text: sec.title }), inner);
   });

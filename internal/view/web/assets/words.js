@@ -27,10 +27,35 @@ export function counts(info) {
   return parts.filter(([n]) => n > 0).map(([n, word, of]) => chip(`${n.toLocaleString('en')} ${word}`, of));
 }
 
+// cited links a sentence to the rows behind it. It opens their list, which is folded.
+const cited = (id) => h('a', { href: `#why-${id}`, text: `[${id}]`, title: 'The rows behind this sentence', on: { click: (e) => {
+  e.preventDefault();
+  const rows = document.getElementById(`why-${id}`);
+  if (rows) rows.closest('details').open = true;
+  rows?.scrollIntoView();
+} } });
+
+// evidence lists the rows behind generated sentences.
+export function evidence(list) {
+  if (!list?.length) return '';
+  return h('details', { id: 'evidence' }, h('summary', { text: 'Rows behind the sentences' }),
+    list.flatMap((e) => [h('h3', { id: `why-${e.id}`, text: e.id }), h('ul', {}, e.rows.map((text) => h('li', { text })))]));
+}
+
+// sectionTable makes the table of a section. Cells that hold only an ID link to its rows.
+export function sectionTable(sec) {
+  if (!sec.table?.length) return '';
+  const lines = sec.table.slice(1).map((line) => line.map((text) => {
+    const id = /^\[([a-z]+-[0-9]+)\]$/.exec(text);
+    return id ? h('td', {}, cited(id[1])) : text;
+  }));
+  return table(sec.table[0], lines, { label: sec.title });
+}
+
 // blocks makes paragraphs and lists of a section's blocks.
 export function blocks(list) {
   return (list || []).map((b) => {
-    const items = (b.Items || []).map((spans) => spans.map((sp) => (sp.Code ? h('code', { text: sp.Text }) : sp.Bold ? h('b', { text: sp.Text }) : sp.Text)));
+    const items = (b.Items || []).map((spans) => spans.map((sp) => (sp.Link ? cited(sp.Link) : sp.Code ? h('code', { text: sp.Text }) : sp.Bold ? h('b', { text: sp.Text }) : sp.Text)));
     if (!b.List) return items.map((i) => h('p', {}, i));
     return h(b.Ordered ? 'ol' : 'ul', {}, items.map((i) => h('li', {}, i)));
   });
