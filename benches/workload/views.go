@@ -135,8 +135,8 @@ const mostTimelines = 4
 // timelines draws what the ranks do over time.
 func timelines(rows rowset.Set, label func(*journal.Row) string) (f figure.Figure, ok bool) {
 	f = figure.Figure{Name: "workload_timeline", Title: "What the ranks do (simulated)", Columns: 1,
-		Caption: fmt.Sprintf("Each of %d intervals shows what takes most of it; computing counts before communicating at the "+
-			"same time. Shorter activities are invisible: --perfetto has them all.", bins)}
+		Caption: fmt.Sprintf("Each of %d intervals shows what takes most of it; computing counts before communicating at "+
+			"the same time. Shorter activities are invisible: --perfetto has them all.", bins)}
 	rows = rows[:min(len(rows), mostTimelines)]
 	longest := 0.0 // all panels have the same axis, so that steps can be compared
 	for _, r := range rows {

@@ -103,7 +103,8 @@ func TestHeadlineColumns(t *testing.T) {
 		!strings.Contains(got, "3 more columns: show --columns all") {
 		t.Errorf("the table is\n%s", got)
 	}
-	if got := write(t, "table", in, Options{Columns: []string{"time_us"}}); !strings.Contains(got, "time (µs)\n       30\n") {
+	if got := write(t, "table", in, Options{Columns: []string{"time_us"}}); !strings.Contains(got,
+		"time (µs)\n       30\n") {
 		t.Errorf("a chosen column gives\n%s", got)
 	}
 	if got := write(t, "csv", in, Options{}); !strings.Contains(got, "gain_high") {
