@@ -51,8 +51,8 @@ func (b *browser) print() {
 			b.Errorf("%s: %d pages, want 1 to %d", name, printed, run.pages)
 		}
 		// If screen-only parts were printed, there would be more pages.
-		b.eval("for (const e of document.querySelectorAll('.detail')) { e.className = ''; e.querySelector('details').open " +
-			"= true; } true")
+		b.eval("for (const e of document.querySelectorAll('.detail')) { e.className = ''; " +
+			"for (const d of e.querySelectorAll('details')) { d.open = true; } } true")
 		if whole := b.pages(); run.many != (whole > printed) {
 			b.Errorf("%s: %d pages, and %d with all its rows", name, printed, whole)
 		}
