@@ -59,7 +59,11 @@ func Faults(p gemm.Provider, threads int) (faults []error) {
 			faults = append(faults, fmt.Errorf("%d threads were accepted", threads))
 		}
 	}
-	for t, d := range p.Types() {
+	types := lists.Filter(p.Types(), func(d dtype.DType) bool { return offers(e, d) })
+	if len(types) == 0 {
+		return append(faults, errors.New("no type can be multiplied here"))
+	}
+	for t, d := range types {
 		for i, s := range shapes {
 			// Two of the eight layouts, different ones for every shape and type.
 			for _, trans := range []int{(i + t) % 8, (3*i + t + 4) % 8} {
@@ -69,15 +73,22 @@ func Faults(p gemm.Provider, threads int) (faults []error) {
 		faults = append(faults, parts(e, d), misuse(e, d))
 	}
 	if k, ok := e.(gemm.Keeper); ok {
-		faults = append(faults, keeping(k, p.Types()[0]))
+		faults = append(faults, keeping(k, types[0]))
 	}
-	if q, ok := e.(gemm.Quantised); ok && slices.Contains(p.Types(), dtype.I8) {
+	if q, ok := e.(gemm.Quantised); ok && slices.Contains(types, dtype.I8) {
 		faults = append(faults, scaled(q))
 	}
 	if r, ok := e.(gemm.Resident); ok {
-		faults = append(faults, large(r, p.Types()))
+		faults = append(faults, large(r, types))
 	}
 	return lists.Filter(faults, func(err error) bool { return err != nil })
+}
+
+// offers reports whether the device multiplies a type. A provider for several devices may have types that only
+// some of them can multiply.
+func offers(e gemm.Engine, d dtype.DType) bool {
+	var missing *gemm.MissingError
+	return !errors.As(product(e, layout{d, [3]int{2, 3, 4}, 0, 0}), &missing)
 }
 
 // large computes products that more than fill a GPU, several in a row, with operands that stay there.
