@@ -48,7 +48,7 @@ func Bench() *bench.Bench {
 		bench.Option("hosts", bench.KindInt, "0",
 			"count the ranks as on so many hosts, connected by TCP even within this machine; 0 takes the real hosts"),
 		bench.Metric("pct_of_limit", "%", "higher"),
-		bench.Headline("time_us", "busbw", "pct_of_limit=of limit (%)"),
+		bench.Headline("time_us", "busbw", "pct_of_limit=of limit (%)", "fault_cost_us", "energy_uj"),
 		bench.Drop(checkPoint),
 		bench.Figures(figures),
 		bench.Sections(sections),
