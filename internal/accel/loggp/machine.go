@@ -148,7 +148,6 @@ type operation struct {
 	duration event.Time
 	pullers  []schedule.Puller
 	members  []member // nil until the first one starts
-	started  int
 	ended    int
 }
 
