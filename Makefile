@@ -136,8 +136,8 @@ slurm: build
 faults:
 	FAULTS=$${FAULTS:-300} scripts/slurm.sh -- $(GO) test -count=1 -timeout 90m -v ./internal/process/faults
 
-# mutate tests the tests of the folder PKG, by default of every core package: it plants 40 random errors in the code
-# of each, one at a time, and prints those that no test of the package finds. SEED chooses others.
+# mutate checks the tests of the folder PKG, by default of every core package: it plants 40 random errors in the code,
+# one at a time, and prints each error that no test of the package finds. SEED chooses other errors.
 mutate:
 	$(GO) run ./scripts/mutate -seed $(or $(SEED),1) $(or $(PKG),internal/result/journal internal/bench/plan internal/bench/measure \
 		internal/view/compare internal/base/stats internal/comm/schedule internal/process/connection internal/solve/sparse internal/base/infile)

@@ -29,7 +29,7 @@ out=${OUT:-out/bench-petsc}
 export KERNBENCH_PETSC=$here/peers/petsc.sh
 pkg-config --exists PETSc 2>/dev/null || { echo "PETSc is not installed (Debian: petsc-dev, pkg-config)" >&2; exit 1; }
 
-# system sets arguments to those of run for a system.
+# system sets the variable arguments: the flags of `run` for a system.
 system() {
 	case $1 in
 	2d) arguments=(--problem poisson --dim 2) ;;

@@ -98,7 +98,6 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// Points that do not exist are left out with the reason, and unknown values are refused.
 // On a real GPU, every operation gives the right result; scripts/gpu-sanitizer.sh checks its kernels so.
 func TestOnRealGPU(t *testing.T) {
 	if os.Getenv(cudatest.RealVariable) == "" {
@@ -107,6 +106,7 @@ func TestOnRealGPU(t *testing.T) {
 	check(t, run(t, gpuBackend, "size=64K"), len(allOps))
 }
 
+// Points that do not exist are left out with the reason, and unknown values are refused.
 func TestPoints(t *testing.T) {
 	for _, c := range []struct{ backend, axes, want string }{
 		{"cpu", "op=h2d", "h2d needs a GPU: --backend cuda"},

@@ -147,7 +147,8 @@ Partitioners: ` + list(solve.Partitioners(), func(p solve.Partitioner) (string, 
 Methods:      ` + list(solve.Methods(), methodHelp) + `
 Precond:      ` + list(solve.Preconditioners(), func(p solve.Preconditioner) (string, string) { return p.Name, p.Help }) + `
               --method auto --precond auto choose the solver with the shortest time to solution by trial
-Multigrid:    --smoother ` + strings.Join(precondition.Smoothers, "|") + ` --sweeps N --cycle ` + strings.Join(precondition.Cycles, "|") + `
+Multigrid:    --smoother ` + strings.Join(precondition.Smoothers, "|") + ` --sweeps N
+              --cycle ` + strings.Join(precondition.Cycles, "|") + `
               --coarsest ` + strings.Join(precondition.CoarsestSolvers, "|") + ` tune gmg and amg, and amg alone
               --coarsening ` + strings.Join(precondition.Coarsenings, "|") + ` --strength T --aggressive LEVELS
 --contrast C sets the jumps of variable (1000) and the anisotropy of anisotropic (100).
@@ -164,7 +165,7 @@ petsc:hypre instead of gmg and amg, petsc:cg for none and jacobi. ` + petscVaria
 
   kernbench run --bench solve-scaling --mode weak --ranks 1,2,4,8 --dof-per-rank 100000 --method cg --partitioner simple
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --dim 3 --stencil 27 --precond jacobi,gmg,amg
-  kernbench run --bench solve-scaling --mode strong --total-dof 1M --problem variable --contrast 1e6 --precond amg --cycle v,w,k
+  kernbench run --bench solve-scaling --total-dof 1M --mode strong --problem variable --precond amg --cycle v,w,k
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --ranks 1,2 --method auto --precond auto
   kernbench run --bench solve-scaling --mode strong --total-dof 100K --problem hub --weights rows,nnz
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --storage plain --nrhs 1,4,16,64
@@ -174,7 +175,8 @@ petsc:hypre instead of gmg and amg, petsc:cg for none and jacobi. ` + petscVaria
   kernbench run --bench solve-scaling --backend cuda --mode strong --total-dof 64M --ranks 1 --storage plain,compressed --precond jacobi
 
 GPUs (--backend cuda) support ` + strings.Join(device.Methods(), ", ") + ` with
-` + strings.Join(device.Preconditioners(), ", ") + ` on poisson, anisotropic and variable, in strips of rows: see 'kernbench docs gpu'.
+` + strings.Join(device.Preconditioners(), ", ") + ` on poisson, anisotropic and variable,
+in strips of rows: see 'kernbench docs gpu'.
 
 'kernbench docs solve-scaling' explains every metric.`
 }

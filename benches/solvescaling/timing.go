@@ -158,8 +158,8 @@ func reportShares(s *bench.State, t *timings) {
 	}
 }
 
-// reportWorkingSet records the memory that an iteration touches on the rank with the most, of which this rank touches
-// the given bytes, and the caches that a rank has if all ranks of this machine use them.
+// reportWorkingSet records how much memory an iteration touches on the rank that touches most, given the bytes of this
+// rank, and the caches that a rank has if all ranks of this machine use them.
 func reportWorkingSet(ctx context.Context, s *bench.State, bytes int) error {
 	most, err := maxOverRanks(ctx, s, float64(bytes))
 	if err != nil {

@@ -24,7 +24,8 @@ type arrival struct {
 	any  bool
 }
 
-// Symmetric declares that the links stand for those of many equal parts. Tied tells whether that was exact.
+// Symmetric declares that the machine has many equal parts and only the links of one are simulated. Tied tells whether
+// that was exact.
 func (f *Fabric) Symmetric() { f.symmetry = &symmetry{latest: make([]arrival, len(f.links))} }
 
 // Tied reports whether messages from different parts reached a link in the same picosecond.

@@ -98,11 +98,17 @@ func newBuilder(ranks int) *builder {
 }
 
 // node returns the node of a name, and adds it if it is new.
-func (b *builder) node(name string) int32 {
-	id, has := b.nodes[name]
+func (b *builder) node(name string) int32 { return indexOf(name, b.nodes, &b.Nodes) }
+
+// level returns the level of a name, and adds it if it is new.
+func (b *builder) level(name string) int32 { return indexOf(name, b.levels, &b.Levels) }
+
+// indexOf returns the index of a name in a list, and adds the name if it is new.
+func indexOf(name string, indexes map[string]int32, names *[]string) int32 {
+	id, has := indexes[name]
 	if !has {
-		id = int32(len(b.Nodes))
-		b.nodes[name], b.Nodes = id, append(b.Nodes, name)
+		id = int32(len(*names))
+		indexes[name], *names = id, append(*names, name)
 	}
 	return id
 }
@@ -114,15 +120,6 @@ func (b *builder) switches(kind string, n int) int32 {
 		b.node(kind + strconv.Itoa(i))
 	}
 	return first
-}
-
-func (b *builder) level(name string) int32 {
-	id, has := b.levels[name]
-	if !has {
-		id = int32(len(b.Levels))
-		b.levels[name], b.Levels = id, append(b.Levels, name)
-	}
-	return id
 }
 
 // connect adds a cable with the same parameters in both directions.

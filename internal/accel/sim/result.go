@@ -32,7 +32,7 @@ type Result struct {
 // Effects is a list of operations in the order in which they took effect.
 type Effects struct {
 	list   []Effect
-	copies int                // if not 0, the list has the operations of SIP 0, which stand for those of so many SIPs
+	copies int                // if not 0, list has the operations of SIP 0 alone, and so many SIPs do the same
 	of     []*program.Program // if copies is not 0: the programs of all SIPs
 }
 

@@ -121,8 +121,8 @@ func Run(cfg Config, programs []*program.Program) (*Result, error) {
 	return g.result(), nil
 }
 
-// newEngine sets up a simulation. It fails if two programs share a PE or the receive slots do not fit. If oneSIP, the
-// programs are those of SIP 0 and stand for those of all SIPs (see symmetric).
+// newEngine sets up a simulation. It fails if two programs share a PE or the receive slots do not fit. If oneSIP,
+// only the programs of SIP 0 are given, and all other SIPs run the same ones (see symmetric).
 func newEngine(cfg Config, wiring *topo.Wiring, programs []*program.Program, oneSIP bool) (*engine, error) {
 	g := &engine{Config: cfg, wiring: wiring, oneSIP: oneSIP, paths: map[[2]topo.End]topo.Path{},
 		byIndex: map[int]int{}, byPort: map[program.Port]int32{}, tcms: map[int]*ports{}, sram: map[int]*ports{},

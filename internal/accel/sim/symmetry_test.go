@@ -76,8 +76,8 @@ func inTime(order Effects) []Effect {
 	})
 }
 
-// SIP 0 stands for all SIPs of a ring or torus that run the same kernel: the result is that of a full simulation, to
-// the picosecond.
+// If all SIPs of a ring or torus run the same kernel, simulating SIP 0 alone gives the same result as a full
+// simulation, to the picosecond.
 func TestOneSIPStandsForAll(t *testing.T) {
 	small := must.Get(topo.Default().WithCubes(2, 1))(t)
 	exact, tied := 0, 0
@@ -151,9 +151,10 @@ func TestNotSymmetric(t *testing.T) {
 		p.RecvFrom(topo.PEID{SIP: (n + 2) % 3}, 8)
 	}
 	for name, programs := range map[string][]*program.Program{
-		"other offset":        each(load(own, 0), load(own, 4096)),
-		"memory of SIP 0":     each(load(func(topo.PEID) topo.PEID { return topo.PEID{} }, 0), load(own, 0)),
-		"memory of next SIP":  each(load(func(id topo.PEID) topo.PEID { return topo.PEID{SIP: (id.SIP + 1) % 3} }, 0), load(own, 0)),
+		"other offset":    each(load(own, 0), load(own, 4096)),
+		"memory of SIP 0": each(load(func(topo.PEID) topo.PEID { return topo.PEID{} }, 0), load(own, 0)),
+		"memory of next SIP": each(load(func(id topo.PEID) topo.PEID { return topo.PEID{SIP: (id.SIP + 1) % 3} }, 0),
+			load(own, 0)),
 		"other direction":     each(ring, func(p *tl.PE) { p.Send(tl.GlobalW, p.Scratch(8)); p.Recv(tl.GlobalE, 8) }),
 		"other size":          each(ring, func(p *tl.PE) { p.Send(tl.GlobalE, p.Scratch(7)); p.Recv(tl.GlobalW, 8) }),
 		"one more operation":  each(ring, func(p *tl.PE) { ring(p); p.Add(p.Scratch(8), p.Scratch(8)) }),

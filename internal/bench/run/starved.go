@@ -57,7 +57,7 @@ func (w *workerGroup) checkHeartbeats() *failure {
 }
 
 // silenceCause says why a rank cannot send heartbeats, or returns "" if its process lives and gets no
-// processor. A pid of 0 is a process of another host, of which only the connection can be observed.
+// processor. A pid of 0 means that the process is on another host: then only its connection can be observed.
 func (w *workerGroup) silenceCause(rank, pid int, limit time.Duration) string {
 	if pid == 0 {
 		seen := w.hub.Observe(rank).Since(w.ranks[rank].quiet).Cause(limit)

@@ -156,8 +156,8 @@ func (p *Pause) Cause(at time.Duration) string {
 	return fmt.Sprintf("was stopped for %v (SIGSTOP, or a terminal's job control)", length)
 }
 
-// space identifies the processes that this process can observe: those of the running kernel and of
-// its namespaces. A network namespace of its own makes a container another host. It is "" if that is unknown.
+// space identifies the processes that this process can observe: they run on the same kernel, in the
+// same namespaces. A network namespace of its own makes a container another host. It is "" if that is unknown.
 var space = sync.OnceValue(func() string {
 	network, err := os.Readlink("/proc/self/ns/net")
 	processes := hostinfo.ProcessSpace()

@@ -17,16 +17,19 @@ func TestSilenceCause(t *testing.T) {
 		seen Evidence
 		want string
 	}{
-		"stopped":        {Evidence{Local: true, State: "T", Waited: silent}, "it is stopped by a signal"},
-		"ended":          {Evidence{Local: true}, "its process has ended"},
-		"starved":        {Evidence{Local: true, State: "R", Waited: 4 * time.Second}, "its threads waited 4.0 s for a processor"},
-		"hung":           {Evidence{Local: true, State: "S", Waited: time.Second}, "alive, but does not answer"},
-		"cut":            {Evidence{TCP: true, Unconfirmed: 1, LastAck: 4500 * time.Millisecond, Resent: 5}, "the network is cut"},
-		"cut, container": {Evidence{Local: true, State: "S", TCP: true, Unconfirmed: 1, LastAck: silent}, "the network is cut"},
-		"loss":           {Evidence{TCP: true, Unconfirmed: 1, LastAck: time.Second, Resent: 7}, "loses packets: 7 had"},
-		"far, stopped":   {Evidence{TCP: true, LastAck: 400 * time.Millisecond, Resent: 1}, "acknowledges packets"},
-		"idle":           {Evidence{TCP: true, LastAck: silent}, "acknowledges packets"},
-		"unknown":        {Evidence{}, ""},
+		"stopped": {Evidence{Local: true, State: "T", Waited: silent}, "it is stopped by a signal"},
+		"ended":   {Evidence{Local: true}, "its process has ended"},
+		"starved": {Evidence{Local: true, State: "R", Waited: 4 * time.Second},
+			"its threads waited 4.0 s for a processor"},
+		"hung": {Evidence{Local: true, State: "S", Waited: time.Second}, "alive, but does not answer"},
+		"cut": {Evidence{TCP: true, Unconfirmed: 1, LastAck: 4500 * time.Millisecond, Resent: 5},
+			"the network is cut"},
+		"cut, container": {Evidence{Local: true, State: "S", TCP: true, Unconfirmed: 1, LastAck: silent},
+			"the network is cut"},
+		"loss":         {Evidence{TCP: true, Unconfirmed: 1, LastAck: time.Second, Resent: 7}, "loses packets: 7 had"},
+		"far, stopped": {Evidence{TCP: true, LastAck: 400 * time.Millisecond, Resent: 1}, "acknowledges packets"},
+		"idle":         {Evidence{TCP: true, LastAck: silent}, "acknowledges packets"},
+		"unknown":      {Evidence{}, ""},
 	} {
 		if got := c.seen.Cause(silent); !strings.Contains(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

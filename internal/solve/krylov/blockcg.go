@@ -41,7 +41,7 @@ type BlockResult struct {
 	Restarts  int       // starts from a true residual because it had drifted from the residual of the method
 	Widths    int       // sum of the widths of the block over all iterations
 	Bytes     float64   // memory traffic on this rank, by the model
-	Flops     float64   // operations on this rank, by the model; 0 if those of the preconditioner are not known
+	Flops     float64   // operations on this rank, by the model; 0 if the preconditioner does not count its own
 }
 
 const (

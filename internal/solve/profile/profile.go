@@ -30,8 +30,8 @@ type Profile struct {
 	Levels []float64
 }
 
-// Work is what a phase does: how often it runs, the bytes that it moves, and its operations. The bytes of a phase that
-// communicates are those that this rank sends or receives.
+// Work is what a phase does: how often it runs, the bytes that it moves, and its operations. For a phase that
+// communicates, Bytes counts what this rank sends and receives.
 type Work struct{ Count, Bytes, Flops float64 }
 
 // add adds a run of the phase.

@@ -41,8 +41,8 @@ func combinePanel(dst, src, coef []float64, rows, k, n, cols int, add bool) {
 	combineAVX512(&dst[0], &src[0], &coef[0], rows, k, n, cols, adds)
 }
 
-// gramPanel adds the scalar products of k columns of a with cols columns of b. The strides are those of the block
-// vectors, and the stride of sums is strideB.
+// gramPanel adds the scalar products of k columns of a with cols columns of b. strideA and
+// strideB are the strides of a and b; sums has the stride strideB.
 func gramPanel(sums, a, b []float64, rows, strideA, strideB, k, cols int) {
 	if fast {
 		gramAVX512(&sums[0], &a[0], &b[0], rows, strideA, strideB, k, cols)

@@ -139,7 +139,7 @@ func Times32(dst, x, y []float32) {
 	}
 }
 
-// Dot32 returns the scalar product in double precision. The order of summation is that of Dot.
+// Dot32 returns the scalar product in double precision. It sums in the same order as Dot.
 func Dot32(x, y []float32) float64 {
 	sameLength32(x, y, y)
 	if sum, ok := fastDot32(x, y); ok {
