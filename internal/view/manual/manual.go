@@ -3,7 +3,6 @@
 package manual
 
 import (
-	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -131,6 +130,3 @@ func (p Page) target(link string) (topic, heading string, ok bool) {
 	}
 	return topicOf(whole), heading, true
 }
-
-// String names the page in lists.
-func (p Page) String() string { return fmt.Sprintf("%s: %s", p.Topic, p.Title) }

@@ -57,9 +57,6 @@ const (
 	Decode  = "decode"
 )
 
-// Modes lists the modes.
-func Modes() []string { return []string{Train, Prefill, Decode} }
-
 // Ranks returns the number of ranks.
 func (s Step) Ranks() int { return s.TP * s.PP * s.DP }
 
