@@ -159,7 +159,12 @@ figures and comparisons are made from the journal.`,
   %[1]s show out/memory --format csv
   %[1]s compare out/memory@-1 out/memory`, a.name),
 		Version: versionText(), SilenceUsage: true, SilenceErrors: true,
-		Args: func(cmd *cobra.Command, args []string) error { return usage(unknownCommand(cmd, args)) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && a.bench(args[0]) != nil {
+				return usage(fmt.Errorf("%[1]s is a bench: %[2]s run %[1]s", args[0], a.name))
+			}
+			return usage(unknownCommand(cmd, args))
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	if own := a.ownExample(); own != nil {
@@ -400,7 +405,6 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return suggest.Unknown("command", args[0], lists.Map(root.Commands(), func(c *cobra.Command) string {
-		return c.Name()
-	}))
+	shown := lists.Filter(root.Commands(), func(c *cobra.Command) bool { return !c.Hidden })
+	return suggest.Unknown("command", args[0], lists.Map(shown, (*cobra.Command).Name))
 }
