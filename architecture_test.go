@@ -208,6 +208,32 @@ func TestInputsAreReadWithBounds(t *testing.T) {
 	}
 }
 
+// printsForPeople reports whether a file makes text for people. Such a file prints through texttab.Out, which escapes
+// its arguments, so that no text from outside can control a terminal, forge a line or become markup.
+func printsForPeople(s source) bool {
+	return within(s.pkg, "internal/cli") || slices.Contains([]string{"internal/view/document/markdown.go",
+		"internal/view/export/markdown.go", "internal/view/compare/github.go"}, filepath.ToSlash(s.file))
+}
+
+func TestTextForPeopleIsEscaped(t *testing.T) {
+	checked := 0
+	for _, s := range sources(t) {
+		if !printsForPeople(s) {
+			continue
+		}
+		checked++
+		for i, line := range strings.Split(s.text, "\n") {
+			// A builder is for the text of a flag or a manual page.
+			if strings.Contains(line, "fmt.Fprint") && !strings.Contains(line, "fmt.Fprintf(&b, ") {
+				t.Errorf("%s:%d uses fmt.Fprint: print with texttab.Out, which escapes its arguments", s.file, i+1)
+			}
+		}
+	}
+	if checked < 25 {
+		t.Errorf("only %d files were found", checked)
+	}
+}
+
 func TestOnlyTheEdgesTouchTheProcess(t *testing.T) {
 	banned := []string{"os.Exit(", "os.Getenv(", "os.Setenv(", "fmt.Print(", "fmt.Printf(", "fmt.Println(", "os.Stdout",
 		"log.Print", "log.Fatal"}

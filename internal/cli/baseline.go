@@ -11,7 +11,6 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/result/changepoint"
@@ -93,23 +92,23 @@ func (a *app) saveBaseline(spec string, most int) error {
 		c := r.Counts()
 		bad += c[journal.Failed] + c[journal.Timeout]
 		if part := r.Incomplete(); part != "" {
-			fmt.Fprintf(a.stdout, "run %s: %s\n", texttab.Plain(r.ID()), part)
+			a.stdout.Printf("run %s: %s\n", r.ID(), part)
 		}
 	}
 	if err := m.Write(j.Dir()); err != nil {
 		return fmt.Errorf("saving the baseline: %w", err)
 	}
-	fmt.Fprintln(a.stdout, texttab.Plain(fmt.Sprintf("baseline of %s: %s of bench %s, %s to %s", j.Dir(),
-		unit.Plural(len(runs), "run"), m.Bench, m.Runs[0], m.Runs[len(m.Runs)-1])))
+	a.stdout.Printf("baseline of %s: %s of bench %s, %s to %s\n", j.Dir(), unit.Plural(len(runs), "run"), m.Bench,
+		m.Runs[0], m.Runs[len(m.Runs)-1])
 	if bad > 0 {
-		fmt.Fprintf(a.stdout, "%s in them failed\n", unit.Plural(bad, "row"))
+		a.stdout.Printf("%s in them failed\n", unit.Plural(bad, "row"))
 	}
 	if len(hosts) > 1 {
-		fmt.Fprintf(a.stdout, "they come from %d kinds of machine: a run is compared with those on its own kind\n",
+		a.stdout.Printf("they come from %d kinds of machine: a run is compared with those on its own kind\n",
 			len(hosts))
 	}
 	if len(runs) < neededRuns {
-		fmt.Fprintf(a.stdout, "at least %d runs are needed to see how runs differ: add good runs with '%s baseline check %s "+
+		a.stdout.Printf("at least %d runs are needed to see how runs differ: add good runs with '%s baseline check %s "+
 			"--update'\n", neededRuns, a.name, j.Dir())
 	}
 	return nil
@@ -198,7 +197,7 @@ func (a *app) checkBaseline(spec string, f checkFlags) error {
 		if err := a.saveBaseline(spec, 1); err != nil {
 			return err
 		}
-		fmt.Fprintln(a.stdout, "cannot tell: there is no earlier run to compare with")
+		a.stdout.Printf("cannot tell: there is no earlier run to compare with\n")
 		return exit(exitAmbiguous)
 	}
 	if err != nil {
@@ -251,7 +250,7 @@ func (a *app) updateBaseline(mark history.Baseline, r history.Report, dir string
 		remark = fmt.Sprintf("the baseline has %s now", unit.Plural(len(grown.Runs), "run"))
 	}
 	if tell {
-		fmt.Fprintln(a.stdout, remark)
+		a.stdout.Printf("%s\n", remark)
 	}
 	return nil
 }
@@ -273,7 +272,7 @@ func (a *app) writeCheck(r history.Report, f checkFlags) error {
 			return fmt.Errorf("writing the check as %s: %w", file.format, err)
 		}
 	}
-	return r.Write(a.stdout, f.format, link, a.width)
+	return r.Write(a.stdout.Writer(), f.format, link, a.width)
 }
 
 // checkedRuns returns the runs of a check: the accepted runs of the baseline, and the later ones.
@@ -293,7 +292,7 @@ func (a *app) checkedRuns(mark history.Baseline, home, j *journal.Journal, last 
 		return nil, nil, fmt.Errorf("%s: no run since the baseline was saved: there is nothing to check", j.Dir())
 	}
 	if len(gone) > 0 {
-		fmt.Fprintf(a.stderr, "%s: the journal no longer has %s of the baseline\n", a.name, unit.Plural(len(gone), "run"))
+		a.stderr.Printf("%s: the journal no longer has %s of the baseline\n", a.name, unit.Plural(len(gone), "run"))
 	}
 	side := func(r *journal.Run) (compare.Run, error) { return sideOf(r, f.only) }
 	if accepted, err = lists.TryMap(early, side); err == nil {

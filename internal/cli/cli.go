@@ -27,6 +27,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/cli/guide"
@@ -47,8 +48,8 @@ type app struct {
 	args    []string
 	environ []string
 	ports   connection.PortRange // to listen on for other hosts: see usePorts
-	stdout  io.Writer            // makes control characters visible, like stderr
-	stderr  io.Writer
+	stdout  texttab.Out          // makes control characters visible, like stderr
+	stderr  texttab.Out
 	streams [2]io.Writer // unfiltered stdout and stderr, for binary output and the progress bar
 	isTerm  bool         // stderr is a terminal
 	width   int
@@ -61,7 +62,7 @@ func Child(benches []*bench.Bench) (code int, is bool) {
 		return code, true
 	}
 	if is, err := rankhost.MaybeGuard(os.Environ()); err != nil {
-		fmt.Fprintln(os.Stderr, "kernbench:", err)
+		texttab.ForTerminal(os.Stderr).Printf("kernbench: %v\n", err)
 		return 1, true
 	} else if is {
 		return 0, true
@@ -86,8 +87,10 @@ func Main(benches []*bench.Bench) int {
 	context.AfterFunc(ctx, stop)
 	a := &app{
 		name: filepath.Base(os.Args[0]), benches: benches, args: withFlag(os.Args[1:]), environ: os.Environ(),
-		stdout: terminal.Guard(os.Stdout), stderr: terminal.Guard(os.Stderr), streams: [2]io.Writer{os.Stdout, os.Stderr},
-		isTerm: terminal.Is(os.Stderr), width: terminal.Width(os.Stdout),
+		stdout:  texttab.ForTerminal(terminal.Guard(os.Stdout)),
+		stderr:  texttab.ForTerminal(terminal.Guard(os.Stderr)),
+		streams: [2]io.Writer{os.Stdout, os.Stderr},
+		isTerm:  terminal.Is(os.Stderr), width: terminal.Width(os.Stdout),
 	}
 	return a.run(ctx)
 }
@@ -96,8 +99,8 @@ func (a *app) run(ctx context.Context) int {
 	root, err := a.root(ctx)
 	if err == nil {
 		root.SetArgs(a.args)
-		root.SetOut(a.stdout)
-		root.SetErr(a.stderr)
+		root.SetOut(a.stdout.Writer())
+		root.SetErr(a.stderr.Writer())
 		err = root.ExecuteContext(ctx)
 	}
 	if err == nil {
@@ -108,10 +111,10 @@ func (a *app) run(ctx context.Context) int {
 		exit = &exitError{exitFailed, err}
 	}
 	if exit.err != nil && !(exit.code == exitUsage && job.Follower(a.args, a.environ)) { // rank 0 prints it
-		fmt.Fprintf(a.stderr, "%s: %v\n", a.name, launch.WithLimit(exit.err))
+		a.stderr.Printf("%s: %v\n", a.name, texttab.Block(launch.WithLimit(exit.err).Error()))
 		a.storeError(exit.err)
 		if exit.code == exitUsage {
-			fmt.Fprintf(a.stderr, "See '%s --help'.\n", a.about(root))
+			a.stderr.Printf("See '%s --help'.\n", a.about(root))
 		}
 	}
 	return exit.code
@@ -354,7 +357,7 @@ func exit(code int) error {
 func (a *app) wrote(files []string, quiet bool) {
 	for _, name := range files {
 		if !quiet {
-			fmt.Fprintf(a.stderr, "wrote %s\n", name)
+			a.stderr.Printf("wrote %s\n", name)
 		}
 	}
 }

@@ -176,11 +176,11 @@ func (a *app) writeComparisons(reports []compare.Report, format, link string) er
 	code := exitGood
 	for i, r := range reports {
 		if i > 0 {
-			fmt.Fprintln(a.stdout)
+			a.stdout.Printf("\n")
 		}
 		d := r.Document()
 		d.Link = link
-		if err := d.Write(a.stdout, format, a.width); err != nil {
+		if err := d.Write(a.stdout.Writer(), format, a.width); err != nil {
 			return err
 		}
 		if c := r.ExitCode(); code == exitGood || c == exitFailed {
@@ -211,7 +211,7 @@ func (a *app) showHistory(args, only []string, format, link string, opts compare
 	if err != nil {
 		return usage(err)
 	}
-	return h.Write(a.stdout, format, link, a.width)
+	return h.Write(a.stdout.Writer(), format, link, a.width)
 }
 
 func (a *app) speedupCommand() *cobra.Command {
@@ -255,7 +255,7 @@ resolved or not comparable.`,
 			}
 			code := exitGood
 			for _, t := range tables {
-				if err := t.Write(a.stdout, sides[0].Name, goals, a.width); err != nil {
+				if err := t.Write(a.stdout.Writer(), sides[0].Name, goals, a.width); err != nil {
 					return err
 				}
 				for _, v := range []judge.Outcome{t.Least, t.Mean} {

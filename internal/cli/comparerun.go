@@ -94,9 +94,9 @@ func (a *app) runAndCompare(ctx context.Context, b bothFlags, args, only []strin
 	again := fmt.Sprintf("%s compare %s %s", a.name, specs[0], specs[1])
 	interrupted := slices.ContainsFunc(results, func(r run.Result) bool { return r.Interrupted })
 	if interrupted {
-		fmt.Fprintf(a.stderr, "%s: interrupted; this compares the rows so far, and so does %s\n", a.name, again)
+		a.stderr.Printf("%s: interrupted; this compares the rows so far, and so does %s\n", a.name, again)
 	} else if !b.quiet {
-		fmt.Fprintf(a.stderr, "%s: the same again: %s\n", a.name, again)
+		a.stderr.Printf("%s: the same again: %s\n", a.name, again)
 	}
 	for i, r := range results {
 		if len(r.Counts) == 0 {
@@ -139,7 +139,7 @@ type prefixed struct {
 }
 
 func (p prefixed) Write(text []byte) (int, error) {
-	_, err := fmt.Fprintf(p.w, "%s: %s", p.name, text) // the progress writes whole lines
+	_, err := io.WriteString(p.w, p.name+": "+string(text)) // the progress writes whole lines
 	return len(text), err
 }
 
@@ -168,7 +168,8 @@ func (a *app) runSides(ctx context.Context, b bothFlags, plans []request.Planned
 		if err != nil {
 			return nil, usage(err)
 		}
-		progress := terminal.NewProgress(prefixed{a.stderr, sideNames[i]}, nil, p.Bench.Name, p.Plan.Backend, false, b.quiet)
+		progress := terminal.NewProgress(prefixed{a.stderr.Writer(), sideNames[i]}, nil, p.Bench.Name, p.Plan.Backend,
+			false, b.quiet)
 		o := a.runOptions(p, request.Flags{Options: run.Options{Timeout: b.timeout, Remeasure: request.Remeasure}}, via,
 			progress)
 		o.Observe = func(e run.Event) {

@@ -35,7 +35,7 @@ pages. ` + "`" + a.name + ` web` + "`" + ` shows the same pages in a browser.`,
 			if err != nil {
 				return usage(err)
 			}
-			_, err = fmt.Fprint(a.stdout, p.Text(cmp.Or(a.width, plainWidth)))
+			err = a.stdout.Printf("%s", texttab.Block(p.Text(cmp.Or(a.width, plainWidth))))
 			return err
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -55,7 +55,7 @@ func (a *app) listDocs() error {
 	for _, p := range manual.Pages() {
 		t.Add(p.Topic, p.Title)
 	}
-	return t.Write(a.stdout, a.width)
+	return t.Write(a.stdout.Writer(), a.width)
 }
 
 func (a *app) searchDocs(words string) error {
@@ -66,5 +66,5 @@ func (a *app) searchDocs(words string) error {
 	if len(t.Lines) == 0 {
 		return fmt.Errorf("no page of the documentation contains %q", words)
 	}
-	return t.Write(a.stdout, a.width)
+	return t.Write(a.stdout.Writer(), a.width)
 }

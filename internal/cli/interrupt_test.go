@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -30,7 +31,8 @@ func TestInterrupt(t *testing.T) {
 		{"run", "--bench", "still", "--render-only", "--out", dir}} {
 		var errs bytes.Buffer
 		_, out := io.Pipe()
-		a := &app{name: "kernbench", benches: []*bench.Bench{still}, args: args, stdout: out, stderr: &errs}
+		a := &app{name: "kernbench", benches: []*bench.Bench{still}, args: args,
+			stdout: texttab.ForTerminal(out), stderr: texttab.ForTerminal(&errs)}
 		ctx, cancel := context.WithCancel(t.Context())
 		code := make(chan int, 1)
 		go func() { code <- a.run(ctx) }()
@@ -52,7 +54,7 @@ func TestInterrupt(t *testing.T) {
 		var out, errs bytes.Buffer
 		a := &app{name: "kernbench", benches: []*bench.Bench{still},
 			args:   []string{"run", "--bench", "still", flag, "--out", t.TempDir()},
-			stdout: &out, stderr: &errs}
+			stdout: texttab.ForTerminal(&out), stderr: texttab.ForTerminal(&errs)}
 		if code := a.run(ctx); code != exitInterrupted || out.Len() > 0 {
 			t.Errorf("%s: exit code %d: %s%s", flag, code, out.String(), errs.String())
 		}

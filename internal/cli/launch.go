@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/host/cores"
@@ -194,7 +195,7 @@ func (a *app) launch(ctx context.Context, f launchFlags, argv []string) error {
 	switch {
 	case failure != nil:
 		// Printed here, because run would take a rank's exit code 2 for a usage error of ours.
-		fmt.Fprintf(a.stderr, "%s: %v\n", a.name, failure)
+		a.stderr.Printf("%s: %v\n", a.name, texttab.Block(failure.String()))
 		return &exitError{code: failure.Code}
 	case err != nil && ctx.Err() != nil:
 		return &exitError{exitInterrupted, errors.New("interrupted before all nodes had joined")}
@@ -223,9 +224,9 @@ func (f *launchFlags) complete(a *app, argv []string) (err error) {
 	spec.ID, spec.Procs, spec.MaxRestarts, spec.Heartbeat, spec.Grace = cfg.ID, cfg.Procs, cfg.MaxRestarts,
 		cfg.Heartbeat, cfg.Grace
 	spec.Bind, spec.Cores, spec.Ports = cores.Bind(f.bind), cores.Allowed(), cfg.Ports.String()
-	spec.Warn = func(text string) { fmt.Fprintf(a.stderr, "%s: warning: %s\n", a.name, text) }
+	spec.Warn = func(text string) { a.stderr.Printf("%s: warning: %s\n", a.name, text) }
 	spec.Restarting = func(round int, why rendezvous.Failure) {
-		fmt.Fprintf(a.stderr, "%s: restart %d of %d: %v\n", a.name, round, cfg.MaxRestarts, why)
+		a.stderr.Printf("%s: restart %d of %d: %v\n", a.name, round, cfg.MaxRestarts, texttab.Block(why.String()))
 	}
 	if cfg.Nodes > 1 {
 		if cfg.Secret, err = (job.Process{Environ: a.environ, SecretFile: f.secretFile}).Secret(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/registry"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/cli/guide"
@@ -43,9 +44,10 @@ codecs, file formats, problems, partitioners, methods and so on.`,
 			if all && (verbose || len(names)+len(files) > 0) {
 				return usage(errors.New("--all lists everything: give no names, --file or --verbose with it"))
 			}
-			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			w := tabwriter.NewWriter(a.stdout.Writer(), 0, 4, 2, ' ', 0)
+			out := texttab.ForTerminal(w)
 			if all {
-				describeKinds(w, a.benches)
+				describeKinds(out, a.benches)
 				return w.Flush()
 			}
 			benches := a.benches
@@ -64,16 +66,16 @@ codecs, file formats, problems, partitioners, methods and so on.`,
 				return usage(err)
 			}
 			for _, b := range benches {
-				fmt.Fprintf(w, "%s\t%s\n", b.Name, b.Help)
+				out.Printf("%s\t%s\n", b.Name, b.Help)
 				if verbose || len(names) > 0 {
-					describeBench(w, b)
+					describeBench(out, b)
 				}
 				if len(names) > 0 {
-					fmt.Fprintf(w, "\n%s\n", a.benchExamples(b))
+					out.Printf("\n%s\n", texttab.Block(a.benchExamples(b)))
 				}
 			}
 			if verbose && len(files)+len(names) == 0 {
-				describeMachine(w, doctor.Devices(doctor.Local(cmd.Context())))
+				describeMachine(out, doctor.Devices(doctor.Local(cmd.Context())))
 			}
 			return w.Flush()
 		},
@@ -87,35 +89,35 @@ codecs, file formats, problems, partitioners, methods and so on.`,
 }
 
 // describeKinds lists the benches and the members of every registry of the program.
-func describeKinds(w *tabwriter.Writer, benches []*bench.Bench) {
-	fmt.Fprintln(w, "bench")
+func describeKinds(out texttab.Out, benches []*bench.Bench) {
+	out.Printf("bench\n")
 	for _, b := range benches {
-		fmt.Fprintf(w, "  %s\t%s\n", b.Name, b.Help)
+		out.Printf("  %s\t%s\n", b.Name, b.Help)
 	}
 	for _, kind := range registry.Kinds() {
-		fmt.Fprintf(w, "\n%s\n", kind.Noun)
+		out.Printf("\n%s\n", kind.Noun)
 		for _, e := range kind.Entries() {
 			names := strings.Join(append([]string{e.Name}, e.Aliases...), ", ")
-			fmt.Fprintf(w, "  %s\t%s\n", names, e.Help)
+			out.Printf("  %s\t%s\n", names, e.Help)
 		}
 	}
 }
 
 // describeMachine lists backends, GPUs and libraries, or the reasons why they are missing.
-func describeMachine(w *tabwriter.Writer, found []doctor.Finding) {
+func describeMachine(out texttab.Out, found []doctor.Finding) {
 	for _, name := range dist.Backends(nil) {
-		fmt.Fprintf(w, "backend %s\t%s\n", name, dist.Describe(name).Help)
+		out.Printf("backend %s\t%s\n", name, dist.Describe(name).Help)
 	}
 	for _, f := range found {
-		fmt.Fprintf(w, "%s %s\t%s: %s\n", f.Area, f.Name, f.State, f.Detail)
+		out.Printf("%s %s\t%s: %s\n", f.Area, f.Name, f.State, f.Detail)
 	}
 }
 
 // describeBench prints the axes, environment variables, options, backends and profiles of a bench.
-func describeBench(w *tabwriter.Writer, b *bench.Bench) {
+func describeBench(out texttab.Out, b *bench.Bench) {
 	for _, p := range b.Parts {
 		if p.Name != "" {
-			fmt.Fprintf(w, "  part %s\t%s\n", p.Name, p.Help)
+			out.Printf("  part %s\t%s\n", p.Name, p.Help)
 		}
 		legal := plan.KnownValues(b, p)
 		for _, a := range p.Axes {
@@ -123,17 +125,17 @@ func describeBench(w *tabwriter.Writer, b *bench.Bench) {
 			if len(legal[a.Name]) > 0 {
 				words = " (of " + strings.Join(legal[a.Name], ", ") + ")"
 			}
-			fmt.Fprintf(w, "  axis %s\t%s: %s%s\n", a.Name, a.Kind, request.Shorten(point.FormatSpec(a.Values), 100), words)
+			out.Printf("  axis %s\t%s: %s%s\n", a.Name, a.Kind, request.Shorten(point.FormatSpec(a.Values), 100), words)
 		}
 		for _, e := range p.Envs {
-			fmt.Fprintf(w, "  env %s\t", e.Name)
+			out.Printf("  env %s\t", e.Name)
 			for i, v := range e.Values {
 				if i > 0 {
-					fmt.Fprint(w, ",")
+					out.Printf(",")
 				}
-				fmt.Fprint(w, v.Text())
+				out.Printf("%s", v.Text())
 			}
-			fmt.Fprintln(w)
+			out.Printf("\n")
 		}
 	}
 	for _, o := range b.Options {
@@ -141,14 +143,14 @@ func describeBench(w *tabwriter.Writer, b *bench.Bench) {
 		if len(o.Choices) > 0 {
 			words = " (" + strings.Join(o.Choices, ", ") + ")"
 		}
-		fmt.Fprintf(w, "  option %s\t%s%s, default %q\n", o.Name, o.Help, words, o.Default.Pretty())
+		out.Printf("  option %s\t%s%s, default %q\n", o.Name, o.Help, words, o.Default.Pretty())
 	}
 	if len(b.Backends) > 0 {
-		fmt.Fprintf(w, "  backends\t%s\n", strings.Join(b.Backends, ", "))
+		out.Printf("  backends\t%s\n", strings.Join(b.Backends, ", "))
 	}
 	for _, p := range b.Profiles {
 		axes := lists.Map(p.Axes, func(x [2]string) string { return x[0] + "=" + x[1] })
-		fmt.Fprintf(w, "  profile %s\t%s\n", p.Name, strings.Join(axes, " "))
+		out.Printf("  profile %s\t%s\n", p.Name, strings.Join(axes, " "))
 	}
 }
 
@@ -159,7 +161,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Example: fmt.Sprintf("  %s version", a.name),
 		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			fmt.Fprint(a.stdout, versionText())
+			a.stdout.Printf("%s", texttab.Block(versionText()))
 			return nil
 		},
 	}

@@ -56,7 +56,7 @@ func (a *app) predictCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			switch {
 			case f.leaveOut && len(f.measured) == 0:
-				fmt.Fprint(a.stdout, predict.ErrorTable(predict.LeaveOut()))
+				a.stdout.Printf("%s", texttab.Block(predict.ErrorTable(predict.LeaveOut())))
 				return nil
 			case !f.leaveOut && len(f.measured) > 0:
 				return a.calibrate(f)
@@ -110,9 +110,9 @@ func (a *app) calibrate(f predictFlags) error {
 	if err := os.WriteFile(f.out, []byte(base.YAML()), 0o666); err != nil {
 		return fmt.Errorf("writing the cluster file: %w", err)
 	}
-	fmt.Fprintf(a.stdout, "Fitted to %s of %s: %s.\n", unit.Plural(len(slices.Concat(runs...)), "time"),
+	a.stdout.Printf("Fitted to %s of %s: %s.\n", unit.Plural(len(slices.Concat(runs...)), "time"),
 		unit.Plural(len(runs), "run"), k.Errors)
-	fmt.Fprintf(a.stdout, "Factors: latency %.2f, rate %.2f; between nodes latency %.2f, rate %.2f.\nWrote %s.\n\n",
+	a.stdout.Printf("Factors: latency %.2f, rate %.2f; between nodes latency %.2f, rate %.2f.\nWrote %s.\n\n",
 		k.Latency,
 		k.Rate, k.NetworkLatency, k.NetworkRate, f.out)
 	base.GPUs = perNode
@@ -148,7 +148,7 @@ func (a *app) printPredictions(c *predict.Cluster, f predictFlags) error {
 			}
 		}
 	}
-	return table.Write(a.stdout, 0)
+	return table.Write(a.stdout.Writer(), 0)
 }
 
 // rankLine matches the lines in which nccl-tests lists its ranks: host and device.

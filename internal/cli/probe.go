@@ -186,7 +186,7 @@ func (a *app) probeTopology(fl *pflag.FlagSet, f probeFlags) error {
 			return err
 		}
 	}
-	if err := r.Write(a.stdout, f.format); err != nil {
+	if err := r.Write(a.stdout.Writer(), f.format); err != nil {
 		return err
 	}
 	if n := r.Failed(); n > 0 {
@@ -211,11 +211,11 @@ func (a *app) probePublished(f probeFlags) error {
 	if err != nil {
 		return err
 	}
-	return r.Write(a.stdout, f.format)
+	return r.Write(a.stdout.Writer(), f.format)
 }
 
 // storeProbe writes a result to the file of --out.
-func storeProbe(stderr io.Writer, path string, write func(io.Writer) error) error {
+func storeProbe(stderr texttab.Out, path string, write func(io.Writer) error) error {
 	var text bytes.Buffer
 	if err := write(&text); err != nil {
 		return err
@@ -223,7 +223,7 @@ func storeProbe(stderr io.Writer, path string, write func(io.Writer) error) erro
 	if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("storing the probe result: %w", err)
 	}
-	fmt.Fprintf(stderr, "wrote %s\n", path)
+	stderr.Printf("wrote %s\n", path)
 	return nil
 }
 
@@ -253,12 +253,12 @@ func (a *app) probeHost(ctx context.Context, f probeFlags) error {
 	if err := probe.Save(f.out, r); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "wrote %s\n", f.out)
+	a.stderr.Printf("wrote %s\n", f.out)
 	if r.Disturbed != "" {
-		fmt.Fprintf(a.stderr, "warning: the probe was disturbed, so this host may be faster than its numbers: %s\n",
+		a.stderr.Printf("warning: the probe was disturbed, so this host may be faster than its numbers: %s\n",
 			r.Disturbed)
 	}
-	return writeProbe(a.stdout, f.format, r)
+	return writeProbe(a.stdout.Writer(), f.format, r)
 }
 
 // probeNetwork measures the network between the hosts of a job, as one of its ranks. Only rank 0
@@ -299,7 +299,7 @@ func (a *app) probeNetwork(ctx context.Context, f probeFlags, self job.Process, 
 			return err
 		}
 	}
-	return writeNetwork(a.stdout, f.format, n)
+	return writeNetwork(a.stdout.Writer(), f.format, n)
 }
 
 // writeNetwork prints a network as a table or as JSON.
@@ -321,7 +321,7 @@ func writeNetwork(w io.Writer, format string, n tcp.Network) error {
 	for h, r := range n.AtOnce {
 		t.Add(n.Hosts[h], sig(r.OutGBps), sig(r.InGBps))
 	}
-	fmt.Fprintln(w)
+	texttab.ForTerminal(w).Printf("\n")
 	return t.Write(w, 0)
 }
 
@@ -357,7 +357,7 @@ func writeProbe(w io.Writer, format string, r probe.Result) error {
 	if len(t.Lines) == 0 {
 		return nil // a single core has no latencies
 	}
-	fmt.Fprintln(w)
+	texttab.ForTerminal(w).Printf("\n")
 	if err := t.Write(w, 0); err != nil || len(r.Exchange) == 0 {
 		return err
 	}
@@ -366,6 +366,6 @@ func writeProbe(w io.Writer, format string, r probe.Result) error {
 	for _, c := range r.Exchange {
 		t.Add(strconv.Itoa(c.Cores), unit.FormatBytes(c.Bytes), unit.FormatSig(c.GBps, 3))
 	}
-	fmt.Fprintln(w)
+	texttab.ForTerminal(w).Printf("\n")
 	return t.Write(w, 0)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/python"
 )
 
@@ -33,7 +34,7 @@ variable %s names.`, python.InterpreterVar),
 			case module && len(args) > 0:
 				return usage(errors.New("--print-module takes no file"))
 			case module:
-				fmt.Fprint(a.stdout, python.Module)
+				a.stdout.Printf("%s", texttab.Block(python.Module))
 				return nil
 			case len(args) == 0:
 				return usage(errors.New("which file? Give a FILE, or --print-module"))

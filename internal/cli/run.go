@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/guide"
@@ -217,12 +218,12 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 	for _, j := range plans {
 		for _, note := range j.Plan.Notes {
 			if starts && !f.Quiet {
-				fmt.Fprintf(a.stderr, "%s: %s: %s\n", a.name, j.Bench.Name, note)
+				a.stderr.Printf("%s: %s: %s\n", a.name, j.Bench.Name, note)
 			}
 		}
 		for _, doubt := range j.Doubts {
 			if starts && !f.Quiet {
-				fmt.Fprintf(a.stderr, "%s: warning: %v: it can be drawn only if %s reports it\n", a.name, doubt, j.Bench.Name)
+				a.stderr.Printf("%s: warning: %v: it can be drawn only if %s reports it\n", a.name, doubt, j.Bench.Name)
 			}
 		}
 	}
@@ -288,8 +289,8 @@ func lead(ctx context.Context, self job.Process, of *jobenv.Job) (context.Contex
 // runOne runs one planned bench and shows its results.
 func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, joined *run.Joined) (int, error) {
 	if f.Plan {
-		w := bufio.NewWriterSize(a.stdout, 1<<16) // a plan may have a million lines
-		terminal.WritePlan(w, j.Plan, j.Out, took(j.Out, j.Bench.Name))
+		w := bufio.NewWriterSize(a.stdout.Writer(), 1<<16) // a plan may have a million lines
+		terminal.WritePlan(texttab.ForTerminal(w), j.Plan, j.Out, took(j.Out, j.Bench.Name))
 		return exitGood, w.Flush()
 	}
 	if f.RenderOnly {
@@ -304,7 +305,7 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 	} else {
 		joined.Native = dist.Describe(j.Plan.Backend).Launcher != nil
 	}
-	progress := terminal.NewProgress(a.stderr, a.streams[1], j.Bench.Name, j.Plan.Backend, a.isTerm, f.Quiet)
+	progress := terminal.NewProgress(a.stderr.Writer(), a.streams[1], j.Bench.Name, j.Plan.Backend, a.isTerm, f.Quiet)
 	opts := a.runOptions(j, f, via, progress)
 	opts.Joined = joined
 	res, err := run.Run(ctx, j.Plan, opts)
@@ -319,17 +320,17 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 		return exitFailed, err
 	}
 	if res.GivenUp > 0 && !f.Quiet {
-		fmt.Fprintf(a.stderr, "%s: %s failed twice and will not be retried again (use --resume --retry-failed)\n", a.name,
+		a.stderr.Printf("%s: %s failed twice and will not be retried again (use --resume --retry-failed)\n", a.name,
 			unit.Plural(res.GivenUp, "row"))
 	}
 	switch {
 	case res.Broken != "":
-		fmt.Fprintf(a.stderr, "%s: the job cannot continue: %s; completed rows are in %s, --resume continues the run\n",
+		a.stderr.Printf("%s: the job cannot continue: %s; completed rows are in %s, --resume continues the run\n",
 			a.name,
 			res.Broken, j.Out)
 		return exitFailed, nil
 	case res.Interrupted:
-		fmt.Fprintf(a.stderr, "%s: interrupted; completed rows are in %s, --resume continues the run\n", a.name, j.Out)
+		a.stderr.Printf("%s: interrupted; completed rows are in %s, --resume continues the run\n", a.name, j.Out)
 		return exitInterrupted, nil
 	}
 	a.warnIfAllSkipped(res.Counts)
@@ -343,7 +344,7 @@ func (a *app) warnIfAllSkipped(counts map[journal.Status]int) {
 		total += n
 	}
 	if total > 0 && counts[journal.Skipped] == total {
-		fmt.Fprintf(a.stderr, "%s: nothing was measured: %s skipped, with the reason in the table\n", a.name,
+		a.stderr.Printf("%s: nothing was measured: %s skipped, with the reason in the table\n", a.name,
 			unit.Plural(total, "row"))
 	}
 }

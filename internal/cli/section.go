@@ -26,7 +26,7 @@ func declareViews(fl *pflag.FlagSet, samples, section *string, allBuilds, verify
 
 // printSections prints the sections of the bench whose titles contain a text.
 func (a *app) printSections(r *journal.Run, rows []journal.Row, text string) error {
-	if err := report.Titled(a.stdout, a.bench(r.Header.Bench), rows, text, a.width); err != nil {
+	if err := report.Titled(a.stdout.Writer(), a.bench(r.Header.Bench), rows, text, a.width); err != nil {
 		return usage(fmt.Errorf("--section: %w", err))
 	}
 	return nil

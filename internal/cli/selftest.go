@@ -80,7 +80,7 @@ func (a *app) checks(ctx context.Context, asJSON bool, run func(report func(self
 		counts[r.Status]++
 		results = append(results, r)
 		if !asJSON {
-			fmt.Fprintf(a.stdout, "%-7s  %-9s  %s: %s (%.1f s)\n", r.Status, r.Area, r.Name,
+			a.stdout.Printf("%-7s  %-9s  %s: %s (%.1f s)\n", r.Status, r.Area, r.Name,
 				strings.ReplaceAll(r.Detail, "\n", "; "), r.Seconds)
 		}
 	})
@@ -90,9 +90,9 @@ func (a *app) checks(ctx context.Context, asJSON bool, run func(report func(self
 	case ctx.Err() != nil:
 		return &exitError{exitInterrupted, fmt.Errorf("interrupted after %d checks", len(results))}
 	case asJSON:
-		err = printJSON(a.stdout, results)
+		err = printJSON(a.stdout.Writer(), results)
 	default:
-		_, err = fmt.Fprintf(a.stdout, "%d passed, %d failed, %d skipped\n", counts[selftest.Passed],
+		err = a.stdout.Printf("%d passed, %d failed, %d skipped\n", counts[selftest.Passed],
 			counts[selftest.Failed], counts[selftest.Skipped])
 	}
 	if err == nil && counts[selftest.Failed] > 0 {
@@ -120,13 +120,13 @@ The default configuration needs none of the optional ones. Exit status 0.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			findings := doctor.Examine(doctor.Local(cmd.Context()))
 			if format == "json" {
-				return printJSON(a.stdout, findings)
+				return printJSON(a.stdout.Writer(), findings)
 			}
 			t := texttab.Table{Columns: []texttab.Column{{Title: "area"}, {Title: "what"}, {Title: "here"}, {Title: "details"}}}
 			for _, f := range findings {
 				t.Add(f.Area, f.Name, string(f.State), f.Detail)
 			}
-			return t.Write(a.stdout, 0)
+			return t.Write(a.stdout.Writer(), 0)
 		},
 	}
 	request.Choice(cmd.Flags(), &format, "format", "format", "what to print", doctorFormats)

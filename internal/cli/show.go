@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -113,12 +114,12 @@ func (a *app) printRows(r *journal.Run, rows []journal.Row, format string, opts 
 			return err
 		}
 		if found != nil {
-			fmt.Fprintln(a.stdout, tuned.Text(*found))
+			a.stdout.Printf("%s\n", texttab.Block(tuned.Text(*found)))
 		}
 	}
 	header := r.Header
 	header.Headline = decl.Headlines(a.bench(header.Bench))
-	if err := export.Write(a.stdout, format, export.Input{Header: &header, Rows: rows}, opts); err != nil {
+	if err := export.Write(a.stdout.Writer(), format, export.Input{Header: &header, Rows: rows}, opts); err != nil {
 		return usage(err)
 	}
 	a.printNotes(r.Incomplete(), r.Notes, format)
@@ -160,10 +161,10 @@ func (a *app) loadFrom(journals map[string]*journal.Journal, spec string) (*jour
 		return nil, nil, usage(err)
 	}
 	for _, p := range j.Problems {
-		fmt.Fprintf(a.stderr, "%s: %s: %v (left out)\n", a.name, j.Path, p)
+		a.stderr.Printf("%s: %s: %v (left out)\n", a.name, j.Path, p)
 	}
 	if text := r.Unverified(); text != "" {
-		fmt.Fprintf(a.stderr, "%s: %s: %s\n", a.name, j.Path, text)
+		a.stderr.Printf("%s: %s: %s\n", a.name, j.Path, text)
 	}
 	return j, r, nil
 }
@@ -173,16 +174,16 @@ func (a *app) loadFrom(journals map[string]*journal.Journal, spec string) (*jour
 func (a *app) printNotes(part string, notes []journal.Note, format string) {
 	if format != export.Default {
 		if part != "" {
-			fmt.Fprintf(a.stderr, "%s: %s\n", a.name, part)
+			a.stderr.Printf("%s: %s\n", a.name, part)
 		}
 		return
 	}
 	if part != "" {
-		fmt.Fprintln(a.stdout, part)
+		a.stdout.Printf("%s\n", part)
 	}
 	for _, n := range notes {
 		if len(n.Tuned) == 0 {
-			fmt.Fprintf(a.stdout, "note: %s\n", texttab.Plain(n.Text))
+			a.stdout.Printf("note: %s\n", n.Text)
 		}
 	}
 }
@@ -211,10 +212,10 @@ func (a *app) showChart(r *journal.Run, rows []journal.Row, plots []string) erro
 			return err
 		}
 		if i > 0 {
-			fmt.Fprintln(a.stdout)
+			a.stdout.Printf("\n")
 		}
 		fig.AddCaption(r.Incomplete())
-		fmt.Fprint(a.streams[0], chart.Text(fig, style)) // chart escapes control characters itself
+		io.WriteString(a.streams[0], chart.Text(fig, style)) // chart escapes control characters itself
 	}
 	return nil
 }
@@ -235,8 +236,9 @@ func (a *app) draw(dir, text string, r *journal.Run, rows []journal.Row, caption
 }
 
 func (a *app) listRuns(j *journal.Journal) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "RUN\tSTARTED\tBENCH\tROWS\tFAILED\tOUTCOME")
+	w := tabwriter.NewWriter(a.stdout.Writer(), 0, 4, 2, ' ', 0)
+	out := texttab.ForTerminal(w)
+	out.Printf("RUN\tSTARTED\tBENCH\tROWS\tFAILED\tOUTCOME\n")
 	for _, r := range j.Runs {
 		outcome := "not finished"
 		if r.End != nil {
@@ -244,9 +246,8 @@ func (a *app) listRuns(j *journal.Journal) error {
 		}
 		c := r.Counts()
 		rows := lists.Sum(slices.Collect(maps.Values(c)))
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", texttab.Plain(r.ID()),
-			r.Header.Time.Local().Format("2006-01-02 15:04:05"), texttab.Plain(r.Header.Bench), rows,
-			c[journal.Failed]+c[journal.Timeout], texttab.Plain(outcome))
+		out.Printf("%s\t%s\t%s\t%d\t%d\t%s\n", r.ID(), r.Header.Time.Local().Format("2006-01-02 15:04:05"),
+			r.Header.Bench, rows, c[journal.Failed]+c[journal.Timeout], outcome)
 	}
 	return w.Flush()
 }
@@ -298,7 +299,7 @@ func (a *app) reportCommand() *cobra.Command {
 					return err
 				}
 				for _, f := range files {
-					fmt.Fprintf(a.stdout, "wrote %s\n", f)
+					a.stdout.Printf("wrote %s\n", f)
 				}
 			}
 			return nil
@@ -327,8 +328,8 @@ func (a *app) printEvidence(specs []string, id string, otherFlags bool) error {
 	if err != nil {
 		return usage(err)
 	}
-	fmt.Fprintf(a.stdout, "%s\n\n", sentence)
-	return export.Write(a.stdout, "table", export.Input{Header: &r.Header, Rows: rows}, export.Options{})
+	a.stdout.Printf("%s\n\n", sentence)
+	return export.Write(a.stdout.Writer(), "table", export.Input{Header: &r.Header, Rows: rows}, export.Options{})
 }
 
 // overlay writes one page of several runs.
@@ -373,7 +374,7 @@ func (a *app) overlay(specs, plots []string, path string, allBuilds bool) error 
 	if err := journal.WriteFileAtomic(path, text); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
-	fmt.Fprintf(a.stdout, "wrote %s\n", path)
+	a.stdout.Printf("wrote %s\n", path)
 	return nil
 }
 
@@ -399,9 +400,9 @@ func (a *app) views(dir string, j request.Planned, f request.Flags, r *journal.R
 	}
 	if a.width > 0 && !f.Quiet && f.Format == export.Default { // stdout is a terminal
 		plots := lists.Map(j.Plots, func(p report.Plot) string { return p.String() })
-		fmt.Fprintln(a.stdout)
+		a.stdout.Printf("\n")
 		if err := a.showChart(r, r.Latest(), plots); err != nil {
-			fmt.Fprintf(a.stderr, "%s: no chart: %v\n", a.name, err)
+			a.stderr.Printf("%s: no chart: %v\n", a.name, err)
 		}
 	}
 	files, err := report.Render(dir, report.Input{Bench: j.Bench, Run: r, Plots: j.Plots})
@@ -417,11 +418,11 @@ func (a *app) views(dir string, j request.Planned, f request.Flags, r *journal.R
 func (a *app) print(b *bench.Bench, format string, r *journal.Run) error {
 	rows := r.Latest()
 	if format == export.Default {
-		if written, err := report.Headlines(a.stdout, b, rows, a.width); written || err != nil {
+		if written, err := report.Headlines(a.stdout.Writer(), b, rows, a.width); written || err != nil {
 			return err
 		}
 	}
-	return export.Write(a.stdout, format, export.Input{Header: &r.Header, Rows: rows},
+	return export.Write(a.stdout.Writer(), format, export.Input{Header: &r.Header, Rows: rows},
 		export.Options{Width: a.width, MaxRows: tableRows(format)})
 }
 

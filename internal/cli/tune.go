@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/bench/tune"
@@ -135,7 +135,7 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 	}
 	switch {
 	case f.run.Plan:
-		fmt.Fprint(a.stdout, study.Describe())
+		a.stdout.Printf("%s", texttab.Block(study.Describe()))
 		return nil
 	case f.run.RenderOnly:
 		jn, r, err := journal.LoadRun(j.Out)
@@ -149,7 +149,7 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 	if err != nil {
 		return usage(err)
 	}
-	progress := terminal.NewProgress(a.stderr, a.streams[1], b.Name, j.Plan.Backend, a.isTerm, f.run.Quiet)
+	progress := terminal.NewProgress(a.stderr.Writer(), a.streams[1], b.Name, j.Plan.Backend, a.isTerm, f.run.Quiet)
 	opts := a.runOptions(j, f.run, via, progress)
 	opts.Source = source{study}
 	opts.Replan = func() (*plan.Plan, error) {
@@ -178,7 +178,7 @@ func (a *app) concludeTune(j request.Planned, f request.Flags, res run.Result) e
 	case err != nil:
 		return err
 	case res.Interrupted:
-		fmt.Fprintf(a.stderr, "%s: interrupted; completed rows are in %s, --resume continues the study\n", a.name, j.Out)
+		a.stderr.Printf("%s: interrupted; completed rows are in %s, --resume continues the study\n", a.name, j.Out)
 		return &exitError{code: exitInterrupted}
 	case !works:
 		return &exitError{code: exitFailed}
@@ -197,7 +197,7 @@ func (a *app) showTuned(dir string, j request.Planned, f request.Flags, r *journ
 		return false, err
 	}
 	if f.Format == export.Default {
-		_, err = io.WriteString(a.stdout, tuned.Text(*found))
+		err = a.stdout.Printf("%s", texttab.Block(tuned.Text(*found)))
 	} else {
 		err = a.print(j.Bench, f.Format, r)
 	}

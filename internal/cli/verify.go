@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 
-	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -20,20 +19,20 @@ func (a *app) verify(j *journal.Journal, r *journal.Run) error {
 		if err != nil {
 			wrong++
 			text := fmt.Sprintf("run %s: %s, trial %d: %v", r.ID(), rowset.Label(&rows[i]), rows[i].Trial, err)
-			fmt.Fprintf(a.stderr, "%s: %s: %s\n", a.name, j.Path, texttab.Plain(text))
+			a.stderr.Printf("%s: %s: %s\n", a.name, j.Path, text)
 		} else if done {
 			recomputed++
 		}
 	}
-	fmt.Fprintf(a.stdout, "%s: %s of run %s, %d recomputed from their samples", j.Path, unit.Plural(len(rows), "row"),
-		texttab.Plain(r.ID()), recomputed)
+	a.stdout.Printf("%s: %s of run %s, %d recomputed from their samples", j.Path, unit.Plural(len(rows), "row"),
+		r.ID(), recomputed)
 	if j.Unchecked > 0 {
-		fmt.Fprintf(a.stdout, "; %s without a checksum, written by an earlier version", unit.Plural(j.Unchecked, "line"))
+		a.stdout.Printf("; %s without a checksum, written by an earlier version", unit.Plural(j.Unchecked, "line"))
 	}
 	if wrong > 0 {
-		fmt.Fprintf(a.stdout, "; %s\n", unit.Plural(wrong, "problem"))
+		a.stdout.Printf("; %s\n", unit.Plural(wrong, "problem"))
 		return exit(exitFailed)
 	}
-	fmt.Fprintln(a.stdout, "; no damage found")
+	a.stdout.Printf("; no damage found\n")
 	return nil
 }

@@ -129,7 +129,7 @@ func (a *app) serve(ctx context.Context, dir, addr, tokenFile, index string) err
 	if opts.Token != "" {
 		address += "?token=" + opts.Token
 	}
-	fmt.Fprintf(a.stdout, "%s at %s (Ctrl-C ends it)\n", dir, address)
+	a.stdout.Printf("%s at %s (Ctrl-C ends it)\n", dir, address)
 	return listen(ctx, web.New(opts).HTTP(), l)
 }
 

@@ -43,7 +43,7 @@ is needed to write it.`,
 			}
 			path, err := writeWheel(w, folder)
 			if err == nil {
-				fmt.Fprintln(a.stdout, path)
+				a.stdout.Printf("%s\n", path)
 			}
 			return err
 		},

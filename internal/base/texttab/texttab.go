@@ -1,14 +1,12 @@
-// Package texttab prints tables with aligned columns on a terminal or in Markdown. Cells are
-// finished text.
+// Package texttab prints text and tables with aligned columns on a terminal or in Markdown. It
+// escapes all text for its medium: see Out and Table.
 package texttab
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"strings"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -30,7 +28,8 @@ type Column struct {
 	Shrink bool // shortened if the table is too wide, for long texts
 }
 
-// Table has a heading and lines. Every line has one cell per column, or is a remark.
+// Table has a heading and lines. Every line has one cell per column, or is a remark. Titles, cells
+// and remarks are text from outside: they are escaped when the table is printed.
 type Table struct {
 	Columns []Column
 	Lines   []Line
@@ -47,10 +46,10 @@ func (t *Table) Add(cells ...string) { t.Lines = append(t.Lines, Line{Cells: cel
 
 // Widths returns the width that each column needs for its longest cell.
 func (t *Table) Widths() []int {
-	widths := lists.Map(t.Columns, func(c Column) int { return Width(c.Title) })
+	widths := lists.Map(t.Columns, func(c Column) int { return Width(Plain(c.Title)) })
 	for _, l := range t.Lines {
 		for i, cell := range l.Cells {
-			widths[i] = max(widths[i], Width(cell))
+			widths[i] = max(widths[i], Width(Plain(cell)))
 		}
 	}
 	return widths
@@ -82,7 +81,7 @@ func (t *Table) Write(w io.Writer, width int) error {
 	}
 	for _, l := range t.Lines {
 		if l.Text != "" {
-			b.WriteString(l.Text + "\n")
+			b.WriteString(Plain(l.Text) + "\n")
 			continue
 		}
 		t.line(b, l.Cells, widths)
@@ -105,6 +104,7 @@ func (t *Table) line(b *bufio.Writer, cells []string, widths []int) {
 		if i > 0 {
 			owed += len(gap)
 		}
+		cell = Plain(cell)
 		if t.Columns[i].Shrink {
 			cell = Shorten(cell, widths[i])
 		}
@@ -162,64 +162,13 @@ func Shorten(s string, width int) string {
 	return s
 }
 
-// Plain makes text safe for a table cell: control characters, line ends and invalid bytes become
-// visible escapes, so that a value can neither break a line nor control the terminal.
-func Plain(s string) string {
-	printable := func(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
-	return escape(s, printable, func(b *strings.Builder, r rune) {
-		switch {
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case r > 0xff:
-			fmt.Fprintf(b, `\u{%x}`, r)
-		default:
-			fmt.Fprintf(b, `\x%02x`, r)
-		}
-	})
-}
-
-// Lines makes a whole output safe for a terminal: control characters other than line ends and
-// tabs become visible escapes. JSON stays valid and keeps its meaning.
-func Lines(s string) string {
-	harmless := func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) || unicode.Is(unicode.Zs, r) }
-	return escape(s, harmless, func(b *strings.Builder, r rune) {
-		if r < ' ' {
-			fmt.Fprintf(b, `\x%02x`, r)
-			return
-		}
-		for _, unit := range utf16.Encode([]rune{r}) {
-			fmt.Fprintf(b, `\u%04x`, unit)
-		}
-	})
-}
-
-// escape calls write for the characters that keep rejects. Bytes that are not UTF-8 become \xNN.
-func escape(s string, keep func(rune) bool, write func(b *strings.Builder, r rune)) string {
-	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !keep(r) }) {
-		return s
-	}
-	var b strings.Builder
-	for i, r := range s {
-		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"):
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case keep(r):
-			b.WriteRune(r)
-		default:
-			write(&b, r)
-		}
-	}
-	return b.String()
-}
-
 // Wrap joins words to lines of at most width cells (0: a single line). All lines but the first
-// are indented.
+// are indented. Words are escaped like the cells of a table.
 func Wrap(words []string, width int, indent string) string {
 	var b strings.Builder
 	used := 0
 	for i, word := range words {
+		word = Plain(word)
 		w := Width(word)
 		switch {
 		case i == 0:
@@ -236,14 +185,6 @@ func Wrap(words []string, width int, indent string) string {
 	return b.String()
 }
 
-// markdownEscapes replaces the characters that would end a cell or start markup. Underscores
-// stay, because they do neither within a name.
-var markdownEscapes = strings.NewReplacer(`\`, `\\`, `|`, `\|`, `*`, `\*`, "`", "\\`", `[`, `\[`, `~`, `\~`, `<`,
-	`&lt;`, `&`, `&amp;`)
-
-// Markdown escapes text for a cell of a GitHub-flavoured Markdown table.
-func Markdown(s string) string { return markdownEscapes.Replace(s) }
-
 // Markdown returns the table in GitHub-flavoured Markdown. Remarks between lines become an ellipsis in
 // every column.
 func (t *Table) Markdown() string {
@@ -254,7 +195,7 @@ func (t *Table) Markdown() string {
 		}
 		b.WriteString("|\n")
 	}
-	line(func(i int) string { return Markdown(t.Columns[i].Title) })
+	line(func(i int) string { return markdown(t.Columns[i].Title) })
 	line(func(i int) string {
 		if t.Columns[i].Right {
 			return "--:"
@@ -266,7 +207,7 @@ func (t *Table) Markdown() string {
 			if l.Text != "" {
 				return Ellipsis
 			}
-			return Markdown(l.Cells[i])
+			return markdown(l.Cells[i])
 		})
 	}
 	return b.String()

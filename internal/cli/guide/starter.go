@@ -6,7 +6,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/spf13/cobra"
 )
 
@@ -45,7 +45,7 @@ func (k sweepKind) String() string { return k.name }
 func kindNames() []string { return lists.Map(sweepKinds, sweepKind.String) }
 
 // Starter returns the command `init`.
-func Starter(program string, out io.Writer) *cobra.Command {
+func Starter(program string, out texttab.Out) *cobra.Command {
 	dir := "."
 	cmd := &cobra.Command{
 		Use:   "init [yaml|go|python]",
@@ -77,7 +77,7 @@ as a Go program, or in Python. It overwrites nothing and prints what to type nex
 }
 
 // write writes the files to the folder, unless one of them exists already.
-func (k sweepKind) write(program, dir string, out io.Writer) error {
+func (k sweepKind) write(program, dir string, out texttab.Out) error {
 	for _, f := range k.files {
 		path := filepath.Join(dir, f[1])
 		if _, err := os.Lstat(path); err == nil {
@@ -98,11 +98,11 @@ func (k sweepKind) write(program, dir string, out io.Writer) error {
 		if err := writeNew(path, text); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "wrote %s\n", path)
+		out.Printf("wrote %s\n", path)
 	}
-	fmt.Fprintf(out, "\nNext:\n\n")
+	out.Printf("\nNext:\n\n")
 	for _, line := range strings.Split(fmt.Sprintf(k.next, program, filepath.ToSlash(dir)), "\n") {
-		fmt.Fprintf(out, "  %s\n", strings.ReplaceAll(line, "./", ""))
+		out.Printf("  %s\n", strings.ReplaceAll(line, "./", ""))
 	}
 	return nil
 }

@@ -87,47 +87,47 @@ func (g *guard) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// WritePlan prints what a run into the folder out would do. took holds the earlier durations of
+// WritePlan prints what a run into the folder would do. took holds the earlier durations of
 // points in that folder, by key.
-func WritePlan(w io.Writer, p *plan.Plan, out string, took map[string]time.Duration) {
+func WritePlan(out texttab.Out, p *plan.Plan, folder string, took map[string]time.Duration) {
 	least, most := p.Estimate()
-	fmt.Fprintf(w, "bench %s on %s: %s, %s", p.Bench.Name, p.Backend, unit.Plural(p.Points, "point"),
+	out.Printf("bench %s on %s: %s, %s", p.Bench.Name, p.Backend, unit.Plural(p.Points, "point"),
 		unit.Counted(p.Launches(), "launch", "launches"))
 	if upTo := ""; p.Trials > 1 {
 		if p.Tasks() < p.Points*p.Trials {
 			upTo = "up to "
 		}
-		fmt.Fprintf(w, " (%s%d trials, order seeded with %d)", upTo, p.Trials, p.Seed)
+		out.Printf(" (%s%d trials, order seeded with %d)", upTo, p.Trials, p.Seed)
 	}
-	fmt.Fprintf(w, ", into %s\n", out)
+	out.Printf(", into %s\n", folder)
 	total, known := p.EstimateFrom(took)
 	if known > 0 {
-		fmt.Fprintf(w, "takes about %v, judging by %d of these points that ran before\n", rounded(total), known)
+		out.Printf("takes about %v, judging by %d of these points that ran before\n", rounded(total), known)
 	}
 	if p.RunsPrograms() {
 		if known == 0 {
-			fmt.Fprintf(w, "duration unknown: none of these points is in %s\n", out)
+			out.Printf("duration unknown: none of these points is in %s\n", folder)
 		}
-		fmt.Fprintf(w, "ends after at most %v, if every launch times out\n", most.Round(time.Second))
+		out.Printf("ends after at most %v, if every launch times out\n", most.Round(time.Second))
 	} else {
-		fmt.Fprintf(w, "sampling takes between %v and %v\n", rounded(least), rounded(max(least, most)))
+		out.Printf("sampling takes between %v and %v\n", rounded(least), rounded(max(least, most)))
 	}
 	for _, note := range p.Notes {
-		fmt.Fprintln(w, note)
+		out.Printf("%s\n", note)
 	}
 	for _, input := range p.Untracked() {
-		fmt.Fprintf(w, "not fingerprinted: %s\n", input)
+		out.Printf("not fingerprinted: %s\n", input)
 	}
 	if len(p.Undeclared) > 0 {
-		fmt.Fprintf(w, "set although %s does not declare them: %s\n", p.Bench.Name, strings.Join(p.Undeclared, ", "))
+		out.Printf("set although %s does not declare them: %s\n", p.Bench.Name, strings.Join(p.Undeclared, ", "))
 	}
 	number := 0
 	for g, tasks := range p.All() {
 		number++
-		writeGroup(w, number, g, tasks, p.Trials > 1)
+		writeGroup(out, number, g, tasks, p.Trials > 1)
 	}
 	for t := range p.AllDropped() {
-		fmt.Fprintf(w, "dropped: %s ranks=%d: %s\n", t.Point, t.Ranks, t.Reason)
+		out.Printf("dropped: %s ranks=%d: %s\n", t.Point, t.Ranks, t.Reason)
 	}
 }
 
@@ -143,32 +143,32 @@ func rounded(d time.Duration) time.Duration {
 }
 
 // writeGroup prints one launch and its points.
-func writeGroup(w io.Writer, number int, g *plan.Group, tasks iter.Seq[plan.Task], trials bool) {
+func writeGroup(out texttab.Out, number int, g *plan.Group, tasks iter.Seq[plan.Task], trials bool) {
 	ranks := fmt.Sprintf("ranks=%d", g.Ranks)
 	if g.Ranks == 0 {
 		ranks = "its own ranks"
 	}
-	fmt.Fprintf(w, "launch %d: %s", number, ranks)
+	out.Printf("launch %d: %s", number, ranks)
 	if g.Part.Name != "" {
-		fmt.Fprintf(w, " part=%s", g.Part.Name)
+		out.Printf(" part=%s", g.Part.Name)
 	}
 	if len(g.Env) > 0 {
-		fmt.Fprintf(w, " %s", g.Env)
+		out.Printf(" %s", g.Env)
 	}
 	if trials {
-		fmt.Fprintf(w, " trial=%d", g.Trial)
+		out.Printf(" trial=%d", g.Trial)
 	}
-	fmt.Fprintln(w)
+	out.Printf("\n")
 	for t := range tasks {
-		text := cmp.Or(t.Point.String(), "-")
-		io.WriteString(w, "  "+text+"\n") // faster than Fprintf, for plans of a million points
+		text := texttab.Plain(cmp.Or(t.Point.String(), "-"))
+		io.WriteString(out.Writer(), "  "+text+"\n") // faster than Printf, for plans of a million points
 	}
 }
 
 // Progress shows the progress of a run: a bar with an estimate on a terminal, plain lines
 // otherwise, nothing if quiet.
 type Progress struct {
-	w       io.Writer // for lines, which appear above the bar if there is one
+	out     texttab.Out // for lines, which appear above the bar if there is one
 	quiet   bool
 	name    string
 	backend string
@@ -183,10 +183,10 @@ type Progress struct {
 // NewProgress returns the progress display of a bench. It writes to w or, with a bar, to the
 // terminal.
 func NewProgress(w, terminal io.Writer, bench, backend string, bar, quiet bool) *Progress {
-	p := &Progress{w: w, quiet: quiet, name: bench, backend: backend}
+	p := &Progress{out: texttab.ForTerminal(w), quiet: quiet, name: bench, backend: backend}
 	if bar && !quiet {
 		p.bars = mpb.New(mpb.WithOutput(terminal), mpb.WithWidth(40))
-		p.w = Guard(p.bars)
+		p.out = texttab.ForTerminal(Guard(p.bars))
 	}
 	return p
 }
@@ -204,20 +204,20 @@ func (p *Progress) Observe(e run.Event) {
 	case e.Recorded != nil:
 		p.recorded(e.Recorded)
 	case e.Note != "":
-		fmt.Fprintf(p.w, "note: %s\n", texttab.Plain(e.Note))
+		p.out.Printf("note: %s\n", e.Note)
 	}
 }
 
 func (p *Progress) start(s *run.Started) {
 	p.total, p.done, p.there = s.Rows, s.Done, s.Done
 	begun := time.Now()
-	fmt.Fprintf(p.w, "%s on %s: %s, %s, into %s (run %s)\n", p.name, p.backend, unit.Plural(s.Rows, "row"),
+	p.out.Printf("%s on %s: %s, %s, into %s (run %s)\n", p.name, p.backend, unit.Plural(s.Rows, "row"),
 		unit.Counted(s.Launches, "launch", "launches"), s.Dir, s.Run)
 	if s.Follows != nil {
-		fmt.Fprintf(p.w, "%s: following %v\n", p.name, s.Follows)
+		p.out.Printf("%s: following %v\n", p.name, s.Follows)
 	}
 	if s.Done > 0 {
-		fmt.Fprintf(p.w, "%s: %s already there\n", p.name, unit.Plural(s.Done, "row"))
+		p.out.Printf("%s: %s already there\n", p.name, unit.Plural(s.Done, "row"))
 	}
 	if p.bars != nil {
 		p.bar = p.bars.AddBar(int64(p.total),
@@ -247,7 +247,7 @@ func (p *Progress) recorded(row *journal.Row) {
 	}
 	text := describe(plan.Task{Part: row.Part, Point: row.Point, Ranks: rowset.Ranks(row), Env: row.Env,
 		Trial: row.Trial}) + " " + result(row)
-	fmt.Fprintf(p.w, "[%d/%d] %s\n", p.done, max(p.total, p.done), texttab.Plain(text))
+	p.out.Printf("[%d/%d] %s\n", p.done, max(p.total, p.done), text)
 }
 
 // Close ends the bar.

@@ -20,21 +20,17 @@ const (
 // report.
 func (d Document) writeGitHub(w io.Writer, _ int) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### kernbench: %s\n\n", texttab.Markdown(strings.TrimSuffix(d.Heading[0], ":")))
+	m := texttab.ForMarkdown(&b)
+	m.Printf("### kernbench: %s\n\n", strings.TrimSuffix(d.Heading[0], ":"))
 	if d.Sentence != "" {
-		fmt.Fprintf(&b, "**%s**\n\n", texttab.Markdown(d.Sentence))
+		m.Printf("**%s**\n\n", d.Sentence)
 	}
-	for _, difference := range d.Differences {
-		b.WriteString("- " + texttab.Markdown(difference) + "\n")
-	}
-	if len(d.Differences) > 0 {
-		b.WriteByte('\n')
-	}
+	d.writeDifferences(m)
 	changed := lists.Filter(d.Lines, func(l Line) bool { return !l.Equal && l.Outcome != Undecided })
 	more := max(0, len(changed)-maxComment)
-	d.writeMarkdownTable(&b, changed[:len(changed)-more])
+	d.writeMarkdownTable(m, changed[:len(changed)-more])
 	if more > 0 {
-		fmt.Fprintf(&b, "%d more changed.\n\n", more)
+		m.Printf("%d more changed.\n\n", more)
 	}
 	for _, kind := range []struct {
 		title string
@@ -44,13 +40,12 @@ func (d Document) writeGitHub(w io.Writer, _ int) error {
 		{"Cannot tell", func(l Line) bool { return l.Outcome == Undecided }},
 	} {
 		if lines := lists.Filter(d.Lines, kind.is); len(lines) > 0 {
-			fmt.Fprintf(&b, "%s: %s\n\n", kind.title, texttab.Markdown(nameLines(lines)))
+			m.Printf("%s: %s\n\n", kind.title, nameLines(lines))
 		}
 	}
-	d.writeNotes(&b, len(changed) > 0)
+	d.writeNotes(m, len(changed) > 0)
 	if d.Link != "" {
-		fmt.Fprintf(&b, "[Report](%s)\n", strings.NewReplacer("(", "%28", ")", "%29", " ", "%20", "<", "%3C", ">", "%3E").
-			Replace(d.Link))
+		m.Printf("[Report](%s)\n", texttab.Link(d.Link))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -58,18 +53,18 @@ func (d Document) writeGitHub(w io.Writer, _ int) error {
 
 // writeNotes writes the remarks below the table, folded away: the notes that the table refers to, and the
 // warnings.
-func (d Document) writeNotes(b *strings.Builder, table bool) {
+func (d Document) writeNotes(m texttab.Out, table bool) {
 	remarks := lists.Filter(d.Remarks, func(text string) bool {
 		return text != "" && text != d.Sentence && (table || strings.HasPrefix(text, "warning: "))
 	})
 	if len(remarks) == 0 {
 		return
 	}
-	b.WriteString("<details><summary>Notes</summary>\n\n")
+	m.Printf("<details><summary>Notes</summary>\n\n")
 	for _, text := range remarks {
-		fmt.Fprintf(b, "- %s\n", texttab.Markdown(text))
+		m.Printf("- %s\n", texttab.Paragraph(text))
 	}
-	b.WriteString("\n</details>\n\n")
+	m.Printf("\n</details>\n\n")
 }
 
 // nameLines counts lines by verdict and names the first few: "3 points, no slowdown (a, b, c)".

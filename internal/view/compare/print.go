@@ -81,19 +81,14 @@ func (d Document) Write(w io.Writer, name string, width int) error {
 	return nil
 }
 
-// plain returns the document with its control characters made visible, so that a name or value from a
-// journal can neither forge a line nor control the terminal.
+// plain returns the document with the control characters in its texts made visible, so that a name or value from a
+// journal can neither forge a line nor control the terminal. Tables escape their cells themselves.
 func (d Document) plain() Document {
 	all := func(texts []string) []string { return lists.Map(texts, texttab.Plain) }
 	d.Heading, d.Differences, d.Remarks, d.Warnings = all(d.Heading), all(d.Differences), all(d.Remarks), all(d.Warnings)
 	d.Suite, d.Sentence = texttab.Plain(d.Suite), texttab.Plain(d.Sentence)
-	d.Columns = lists.Map(d.Columns, func(c texttab.Column) texttab.Column {
-		c.Title = texttab.Plain(c.Title)
-		return c
-	})
 	d.Lines = lists.Map(d.Lines, func(l Line) Line {
-		l.Cells, l.Class, l.Name = all(l.Cells), texttab.Plain(l.Class), texttab.Plain(l.Name)
-		l.Message = texttab.Plain(l.Message)
+		l.Class, l.Name, l.Message = texttab.Plain(l.Class), texttab.Plain(l.Name), texttab.Plain(l.Message)
 		return l
 	})
 	return d
@@ -192,28 +187,34 @@ const maxMarkdown = 200
 // writeMarkdown shows the points with a finding first and folds the others away.
 func (d Document) writeMarkdown(w io.Writer, _ int) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n", texttab.Markdown(strings.TrimSuffix(strings.Join(d.Heading, " "), ":")))
-	for _, difference := range d.Differences {
-		b.WriteString("- " + texttab.Markdown(difference) + "\n")
-	}
-	if len(d.Differences) > 0 {
-		b.WriteByte('\n')
-	}
+	m := texttab.ForMarkdown(&b)
+	m.Printf("### %s\n\n", strings.TrimSuffix(strings.Join(d.Heading, " "), ":"))
+	d.writeDifferences(m)
 	good := lists.Filter(d.Lines, func(l Line) bool { return l.Outcome == Passed })
-	d.writeMarkdownTable(&b, lists.Filter(d.Lines, func(l Line) bool { return l.Outcome != Passed }))
+	d.writeMarkdownTable(m, lists.Filter(d.Lines, func(l Line) bool { return l.Outcome != Passed }))
 	for _, remark := range lists.NonEmpty(d.Remarks...) {
-		b.WriteString(texttab.Markdown(remark) + "\n\n")
+		m.Printf("%s\n\n", texttab.Paragraph(remark))
 	}
 	if len(good) > 0 {
-		fmt.Fprintf(&b, "<details><summary>%d without a finding</summary>\n\n", len(good))
-		d.writeMarkdownTable(&b, good)
-		b.WriteString("</details>\n")
+		m.Printf("<details><summary>%d without a finding</summary>\n\n", len(good))
+		d.writeMarkdownTable(m, good)
+		m.Printf("</details>\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (d Document) writeMarkdownTable(b *strings.Builder, lines []Line) {
+// writeDifferences lists the differences between the sides besides what is compared.
+func (d Document) writeDifferences(m texttab.Out) {
+	for _, difference := range d.Differences {
+		m.Printf("- %s\n", texttab.Paragraph(difference))
+	}
+	if len(d.Differences) > 0 {
+		m.Printf("\n")
+	}
+}
+
+func (d Document) writeMarkdownTable(m texttab.Out, lines []Line) {
 	if len(lines) == 0 {
 		return
 	}
@@ -221,9 +222,9 @@ func (d Document) writeMarkdownTable(b *strings.Builder, lines []Line) {
 	for _, l := range lines[:min(len(lines), maxMarkdown)] {
 		t.Add(l.Cells...)
 	}
-	b.WriteString(t.Markdown())
+	m.Table(&t)
 	if more := len(lines) - maxMarkdown; more > 0 {
-		fmt.Fprintf(b, "\nand %d more\n", more)
+		m.Printf("\nand %d more\n", more)
 	}
-	b.WriteByte('\n')
+	m.Printf("\n")
 }

@@ -334,7 +334,7 @@ func (s Speedup) cells(axes []string, marks string) []string {
 		limit = fmt.Sprintf("%.0f", s.OfLimit)
 	}
 	return append(cells, knownText(s.Ours), knownText(s.Theirs), knownText(s.Ratio.Median), intervalText(s.Ratio),
-		fmt.Sprint(s.Ratio.Pairs), limit, string(s.Outcome), marks, texttab.Plain(s.Peer))
+		fmt.Sprint(s.Ratio.Pairs), limit, string(s.Outcome), marks, s.Peer)
 }
 
 // knownText returns a number with three digits, "" for NaN.

@@ -134,7 +134,7 @@ func (r Report) Document() Document {
 	})
 	var legend texttab.Legend
 	for _, p := range r.Pairs {
-		l := tableLine{Pair: p, shortName: texttab.Plain(p.nameWithout(shared)), noteMarks: legend.Mark(p.Notes...)}
+		l := tableLine{Pair: p, shortName: p.nameWithout(shared), noteMarks: legend.Mark(p.Notes...)}
 		if p.Effect != nil && (p.Effect.Method != judge.None || p.Old.quiet > 0 && p.New.quiet > 0) {
 			l.change, l.interval, l.p = effectTexts(*p.Effect) // a change between disturbed values is not shown
 		}
@@ -145,12 +145,12 @@ func (r Report) Document() Document {
 			Message: l.message(r.Metric),
 		})
 	}
-	d.Remarks = append(d.Remarks, lists.Map(legend.Lines("point", "points"), texttab.Plain)...)
+	d.Remarks = append(d.Remarks, legend.Lines("point", "points")...)
 	if r.Mean != nil {
 		d.Remarks = append(d.Remarks, r.Mean.String())
 	}
 	for _, w := range r.Warnings {
-		d.Remarks = append(d.Remarks, "warning: "+texttab.Plain(w))
+		d.Remarks = append(d.Remarks, "warning: "+w)
 	}
 	d.Remarks, d.Sentence = append(d.Remarks, r.Summary()), r.Summary()
 	return d
@@ -183,7 +183,7 @@ func (l tableLine) message(metric string) string {
 			text += " (95% interval " + l.interval + ", p " + l.p + ")"
 		}
 	}
-	return texttab.Plain(strings.Join(append([]string{text}, l.Notes...), "; "))
+	return strings.Join(append([]string{text}, l.Notes...), "; ")
 }
 
 // Summary returns the report in one line: "20 points: 1 slower, 19 same".

@@ -16,60 +16,60 @@ const maxFailures = 100
 // gridMarks stand for the colors of a grid's cells, by class.
 var gridMarks = map[string]string{"ok": "✓", "failed": "✗", "skipped": "–", "missing": "○", "empty": ""}
 
-// markdownWriter collects lines of Markdown.
-type markdownWriter struct{ strings.Builder }
-
-func (m *markdownWriter) line(format string, args ...any) { fmt.Fprintf(m, format+"\n", args...) }
+// markdownWriter prints Markdown. All arguments are escaped.
+type markdownWriter struct{ texttab.Out }
 
 // WriteMarkdown writes the document for places that do not show HTML. It lists only
 // the rows that failed, because rows.csv has all rows.
 func (d Document) WriteMarkdown(w io.Writer) error {
-	var m markdownWriter
-	m.line("# %s\n\n%s\n", plain(d.Title), plain(d.Subtitle))
+	var b strings.Builder
+	m := markdownWriter{texttab.ForMarkdown(&b)}
+	m.Printf("# %s\n\n%s\n\n", d.Title, texttab.Paragraph(d.Subtitle))
 	if len(d.Counts) > 0 {
-		counts := lists.Map(d.Counts, func(c Count) string { return fmt.Sprintf("%d %s", c.N, plain(string(c.Status))) })
-		m.line("Rows: %s.\n", strings.Join(counts, ", "))
+		counts := lists.Map(d.Counts, func(c Count) string { return fmt.Sprintf("%d %s", c.N, c.Status) })
+		m.Printf("Rows: %s.\n\n", strings.Join(counts, ", "))
 	}
 	m.sections(d.Sections, true)
-	m.line("## Summary\n\n%s\n", plain(d.Summary))
+	m.Printf("## Summary\n\n%s\n\n", texttab.Paragraph(d.Summary))
 	for _, r := range d.Remarks {
-		m.line("- %s", plain(r))
+		m.Printf("- %s\n", texttab.Paragraph(r))
 	}
 	if len(d.Remarks) > 0 {
-		m.line("")
+		m.Printf("\n")
 	}
 	if len(d.Figures) > 0 || d.NoFigure != "" {
-		m.line("## Figures\n")
+		m.Printf("## Figures\n\n")
 	}
 	if d.NoFigure != "" {
-		m.line("%s\n", plain(d.NoFigure))
+		m.Printf("%s\n\n", texttab.Paragraph(d.NoFigure))
 	}
 	for _, f := range d.Figures {
 		title, _, _ := strings.Cut(f.Alt, ". ")
-		m.line("![%s](figures/%s.png)\n", strings.NewReplacer("[", "(", "]", ")").Replace(plain(title)), f.Name)
+		m.Printf("![%s](figures/%s.png)\n\n", strings.NewReplacer("[", "(", "]", ")").Replace(title),
+			texttab.Link(f.Name))
 	}
 	m.sections(d.Sections, false)
 	m.failures(d.Tables)
-	m.line("## Provenance\n")
+	m.Printf("## Provenance\n\n")
 	for _, f := range d.Facts {
-		m.line("- %s: %s", plain(f.Name), plain(f.Value))
+		m.Printf("- %s: %s\n", texttab.Paragraph(f.Name), f.Value)
 	}
 	for _, f := range d.Inputs {
-		m.line("- input %s: SHA-256 `%s`", plain(f.Name), oneLine(f.Value))
+		m.Printf("- input %s: SHA-256 %s\n", f.Name, texttab.Code(f.Value))
 	}
-	m.line("\n## How to reproduce\n")
+	m.Printf("\n## How to reproduce\n\n")
 	for _, c := range d.Commands {
-		m.line("    %s\n", oneLine(c))
+		m.Printf("%s\n\n", texttab.CodeLine(c))
 	}
-	m.line("To write these views again from the stored rows, run this in the folder of this file:\n\n    %s\n",
-		oneLine(d.Redraw))
-	m.line("`rows.csv` has all rows, `journal.jsonl` everything that was recorded.")
-	_, err := io.WriteString(w, strings.ToValidUTF8(m.String(), "\uFFFD"))
+	m.Printf("To write these views again from the stored rows, run this in the folder of this file:\n\n%s\n\n",
+		texttab.CodeLine(d.Redraw))
+	m.Printf("`rows.csv` has all rows, `journal.jsonl` everything that was recorded.\n")
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // failures lists the rows that failed, with the place of their output.
-func (m *markdownWriter) failures(tables []Table) {
+func (m markdownWriter) failures(tables []Table) {
 	listed, more := 0, 0
 	for _, t := range tables {
 		for _, r := range t.Rows {
@@ -80,35 +80,35 @@ func (m *markdownWriter) failures(tables []Table) {
 				more++
 				continue
 			case listed == 0:
-				m.line("## Rows that failed\n")
+				m.Printf("## Rows that failed\n\n")
 			}
 			listed++
-			where := ""
-			if r.Logs != "" {
-				where = fmt.Sprintf(" (`%s`)", r.Logs)
-			}
 			cells := lists.NonEmpty(lists.Map(r.Cells, func(c Cell) string { return c.Text })...)
-			m.line("- %s: %s: %s%s", plain(t.Title), plain(strings.Join(cells, " ")), plain(r.Reason), where)
+			m.Printf("- %s: %s: %s", texttab.Paragraph(t.Title), strings.Join(cells, " "), r.Reason)
+			if r.Logs != "" {
+				m.Printf(" (%s)", texttab.Code(r.Logs))
+			}
+			m.Printf("\n")
 			for _, end := range r.Ranks {
-				m.line("  - %s", plain(end))
+				m.Printf("  - %s\n", texttab.Paragraph(end))
 			}
 		}
 	}
 	if more > 0 {
-		m.line("- and %d more", more)
+		m.Printf("- and %d more\n", more)
 	}
 	if listed > 0 {
-		m.line("")
+		m.Printf("\n")
 	}
 }
 
 // sections writes the sections that lead, or the others.
-func (m *markdownWriter) sections(sections []Section, lead bool) {
+func (m markdownWriter) sections(sections []Section, lead bool) {
 	for _, s := range sections {
 		if s.Lead != lead {
 			continue
 		}
-		m.line("## %s\n", plain(s.Title))
+		m.Printf("## %s\n\n", s.Title)
 		for _, block := range s.Blocks {
 			m.block(block)
 		}
@@ -122,7 +122,7 @@ func (m *markdownWriter) sections(sections []Section, lead bool) {
 				rows = append(rows, row)
 			}
 			m.table(rows)
-			m.line("✓ passed, ✗ failed, – skipped, ○ not executed\n")
+			m.Printf("✓ passed, ✗ failed, – skipped, ○ not executed\n\n")
 		}
 		if len(s.Table) > 0 {
 			m.table(s.Table)
@@ -130,42 +130,42 @@ func (m *markdownWriter) sections(sections []Section, lead bool) {
 	}
 }
 
-func (m *markdownWriter) block(b Block) {
+func (m markdownWriter) block(b Block) {
 	for i, item := range b.Items {
 		switch {
 		case b.Ordered:
-			fmt.Fprintf(m, "%d. ", i+1)
+			m.Printf("%d. ", i+1)
 		case b.List:
-			m.WriteString("- ")
+			m.Printf("- ")
 		}
-		for _, span := range item {
+		for k, span := range item {
 			switch {
 			case span.Code:
-				fmt.Fprintf(m, "`%s`", span.Text)
+				m.Printf("%s", texttab.Code(span.Text))
 			case span.Bold:
-				fmt.Fprintf(m, "**%s**", texttab.Markdown(span.Text))
+				m.Printf("**%s**", span.Text)
+			case k == 0:
+				m.Printf("%s", texttab.Begin(span.Text))
 			default:
-				m.WriteString(texttab.Markdown(span.Text))
+				m.Printf("%s", span.Text)
 			}
 		}
-		m.line("")
+		m.Printf("\n")
 	}
-	m.line("")
+	m.Printf("\n")
 }
 
 // table writes a table whose first row is the heading.
-func (m *markdownWriter) table(rows [][]string) {
+func (m markdownWriter) table(rows [][]string) {
 	tab := texttab.Table{Columns: lists.Map(rows[0], func(title string) texttab.Column {
 		return texttab.Column{Title: oneLine(title)}
 	})}
 	for _, r := range rows[1:] {
 		tab.Add(lists.Map(r, oneLine)...)
 	}
-	m.line("%s", tab.Markdown())
+	m.Table(&tab)
+	m.Printf("\n")
 }
-
-// plain escapes markup in a text and puts it on one line.
-func plain(s string) string { return texttab.Markdown(oneLine(s)) }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
@@ -174,10 +174,10 @@ func (s Section) WriteText(w io.Writer, width int) error {
 	var b strings.Builder
 	b.WriteString(texttab.Plain(s.Title) + "\n")
 	if len(s.Table) > 0 {
-		column := func(title string) texttab.Column { return texttab.Column{Title: texttab.Plain(title), Right: true} }
+		column := func(title string) texttab.Column { return texttab.Column{Title: title, Right: true} }
 		tab := texttab.Table{Columns: lists.Map(s.Table[0], column)}
 		for _, line := range s.Table[1:] {
-			tab.Add(lists.Map(line, texttab.Plain)...)
+			tab.Add(line...)
 		}
 		if err := tab.Write(&b, width); err != nil {
 			return err

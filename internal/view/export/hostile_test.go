@@ -14,7 +14,7 @@ import (
 // TestForgedLines puts line ends, tabs and escape sequences into every text of two rows: no format may
 // print a line that the text forges, or a control character.
 func TestForgedLines(t *testing.T) {
-	const evil = "x\nFORGED 1 ok\r\nFORGED\x1b[31m\u2028FORGED\tFORGED"
+	const evil = "x\nFORGED 1 ok\r\nFORGED\x1b[31m\u2028FORGED\tFORGED\u202e\u009b|`<b>"
 	var rows []journal.Row
 	for i := range 2 {
 		varying := evil + strings.Repeat("!", i)
@@ -47,14 +47,15 @@ func TestForgedLines(t *testing.T) {
 				text := b.String()
 				if name == "csv" { // a quoted field may have several lines
 					records := must.Get(csv.NewReader(strings.NewReader(text)).ReadAll())(t)
-					if len(records) != len(rows)+1 || strings.ContainsAny(text, "\x1b") {
+					if len(records) != len(rows)+1 || strings.ContainsAny(text, "\x1b\u202e\u009b") {
 						t.Errorf("csv has %d records:\n%q", len(records), text)
 					}
 					continue
 				}
 				for line := range strings.Lines(text) {
 					if strings.HasPrefix(strings.TrimLeft(line, " |*#-"), "FORGED") ||
-						strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\r\n\u2028") {
+						strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\r\n\u2028") ||
+						!strings.HasPrefix(name, "json") && strings.ContainsAny(line, "\u202e\u009b") { // JSON is for programs
 						t.Errorf("%s %+v prints %q", name, opts, line)
 					}
 				}

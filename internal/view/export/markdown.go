@@ -2,7 +2,6 @@ package export
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 
 	"github.com/kernbench/kernbench/internal/base/texttab"
@@ -20,29 +19,31 @@ func writeMarkdown(w io.Writer, in Input, opts Options) error {
 		return err
 	}
 	var b bytes.Buffer
+	m := texttab.ForMarkdown(&b)
 	for _, s := range secs {
-		fmt.Fprintf(&b, "**%s**", texttab.Markdown(s.title))
+		m.Printf("**%s**", s.title)
 		for _, c := range quoted(s.constants) {
-			b.WriteString(" " + texttab.Markdown(c))
+			m.Printf(" %s", c)
 		}
-		b.WriteString("\n\n")
+		m.Printf("\n\n")
 		if len(s.columns) > 0 {
-			b.WriteString(s.layout().Markdown() + "\n")
+			m.Table(s.layout())
+			m.Printf("\n")
 		}
 		for _, text := range s.legend {
-			b.WriteString("- " + texttab.Markdown(text) + "\n")
+			m.Printf("- %s\n", texttab.Paragraph(text))
 		}
 		if len(s.legend) > 0 {
-			b.WriteByte('\n')
+			m.Printf("\n")
 		}
 		if s.gap != "" {
-			b.WriteString(texttab.Markdown(s.gap) + "\n\n")
+			m.Printf("%s\n\n", texttab.Paragraph(s.gap))
 		}
 	}
 	if note := launchesNote(secs); note != "" {
-		b.WriteString(texttab.Markdown(note) + "\n\n")
+		m.Printf("%s\n\n", texttab.Paragraph(note))
 	}
-	b.WriteString(texttab.Markdown(summary(all)) + "\n")
+	m.Printf("%s\n", texttab.Paragraph(summary(all)))
 	_, err = w.Write(b.Bytes())
 	return err
 }

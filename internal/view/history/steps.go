@@ -137,12 +137,12 @@ func (h History) Document(link string) compare.Document {
 			change, interval := effectTexts(c.Effect)
 			d.Lines = append(d.Lines, compare.Line{Class: h.Bench, Name: c.Point, Verdict: string(c.Verdict),
 				Message: c.sentence(),
-				Cells: []string{c.First.Run, c.First.Commit[:min(12, len(c.First.Commit))], texttab.Plain(c.Point),
+				Cells: []string{c.First.Run, c.First.Commit[:min(12, len(c.First.Commit))], c.Point,
 					string(c.Verdict),
-					change, interval, texttab.Plain(host)}})
+					change, interval, host}})
 		}
 		if len(m.Changes) == 0 {
-			sentences = append(sentences, texttab.Plain(host+": "+m.Sentence(h.Floor)))
+			sentences = append(sentences, host+": "+m.Sentence(h.Floor))
 		}
 	}
 	d.Remarks, d.Sentence = append(d.Remarks, sentences...), strings.Join(sentences, "; ")

@@ -46,10 +46,10 @@ func (r Report) Document() compare.Document {
 			since = f.Since.Run
 		}
 		d.Lines = append(d.Lines, compare.Line{
-			Cells: []string{texttab.Plain(name), string(f.Verdict), old.text(), new.text(), change, interval, rulesOut, since,
+			Cells: []string{name, string(f.Verdict), old.text(), new.text(), change, interval, rulesOut, since,
 				legend.Mark(f.Notes...)},
 			Class: class, Name: test, Verdict: string(f.Verdict), Outcome: outcomeOf(f.Verdict), Equal: f.Verdict == noSlowdown,
-			Message: texttab.Plain(strings.Join(append([]string{f.sentence()}, f.Notes...), "; ")),
+			Message: strings.Join(append([]string{f.sentence()}, f.Notes...), "; "),
 		})
 	}
 	if len(r.Points) > 1 {
@@ -60,11 +60,11 @@ func (r Report) Document() compare.Document {
 		line(strings.Join(append([]string{p.group}, own...), " "), strings.ReplaceAll(p.group, "/", "."),
 			strings.Join(p.fields, " "), p.Finding, p.Old, p.New)
 	}
-	d.Remarks = append(d.Remarks, lists.Map(legend.Lines("line", "lines"), texttab.Plain)...)
+	d.Remarks = append(d.Remarks, legend.Lines("line", "lines")...)
 	for _, w := range r.Warnings {
-		d.Remarks = append(d.Remarks, "warning: "+texttab.Plain(w))
+		d.Remarks = append(d.Remarks, "warning: "+w)
 	}
-	d.Remarks = append(d.Remarks, texttab.Plain(r.Sentence()), r.Summary())
+	d.Remarks = append(d.Remarks, r.Sentence(), r.Summary())
 	return d
 }
 
