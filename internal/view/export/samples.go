@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -52,7 +52,7 @@ func WriteSamples(w io.Writer, format, dir string, rows []journal.Row) error {
 	var s samples
 	keys := make([]string, len(rows))
 	for i := range rows {
-		keys[i] = texttab.Plain(rows[i].Key)
+		keys[i] = csvCell(rows[i].Key)
 		if err := s.add(dir, i, &rows[i]); err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func (s *samples) values(one sample) []float64 {
 
 func (s *samples) writeCSV(w io.Writer, keys []string) error {
 	out := csv.NewWriter(w)
-	out.Write(append([]string{"key"}, s.columns()...)) // Error reports a failed write
+	out.Write(append([]string{"key"}, lists.Map(s.columns(), csvCell)...)) // Error reports a failed write
 	for _, one := range s.all {
 		line := []string{keys[one.row]}
 		for _, v := range s.values(one) {

@@ -2,8 +2,10 @@ package floorplan
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,4 +123,24 @@ func TestFigures(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+}
+
+// Any stored profile is refused or drawn.
+func FuzzProfile(f *testing.F) {
+	f.Add(must.Get(json.Marshal(record(2)))(f))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		must.Get(z.Write(text))(t)
+		must.Do(t, z.Close())
+		r, err := profile.Decode(packed.Bytes())
+		if err != nil {
+			return
+		}
+		seen := []Seen{{&journal.Row{Part: "a"}, "label", r}}
+		for _, fig := range Figures(seen) {
+			must.Do(t, figure.SVG(io.Discard, fig))
+		}
+		Sections(seen)
+	})
 }

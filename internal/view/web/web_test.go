@@ -27,13 +27,13 @@ import (
 )
 
 // record stores a run with one point per value in each trial.
-func record(t *testing.T, dir, id string, trials int, values ...float64) {
+func record(t testing.TB, dir, id string, trials int, values ...float64) {
 	t.Helper()
 	recordOn(t, "", dir, id, trials, values...)
 }
 
 // recordOn is record on a host with a CPU model.
-func recordOn(t *testing.T, cpu, dir, id string, trials int, values ...float64) {
+func recordOn(t testing.TB, cpu, dir, id string, trials int, values ...float64) {
 	t.Helper()
 	w := must.Get(journal.Open(dir))(t)
 	defer w.Close()
