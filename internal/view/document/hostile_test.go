@@ -53,7 +53,8 @@ func outlineOf(t *testing.T, markdown string) string {
 	t.Helper()
 	var b strings.Builder
 	parser := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough)).Parser()
-	must.Do(t, ast.Walk(parser.Parse(text.NewReader([]byte(markdown))), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+	root := parser.Parse(text.NewReader([]byte(markdown)))
+	must.Do(t, ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		switch n.Kind() {
 		case ast.KindText, ast.KindString, ast.KindEmphasis: // Markdown ignores ** beside a space
 		default:
