@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/findings"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
+	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -130,6 +131,7 @@ func performancePart() bench.Clause {
 	return bench.Part(matrix.Performance, performance, append(backendAxes(types, "1Ki:%d:x8"),
 		bench.Help("times, bandwidths and distance from the limits"),
 		bench.Refuse(checkOptions),
+		bench.Drop(func(p point.Point) error { return collectives.CheckMemory(p, vectors(p)*p.At("size").Int()) }),
 		bench.Ranks("2,4"),
 		bench.DTypes("dtype", names(types)...),
 		bench.Strings("algorithm", matrix.Timed()...),
@@ -142,6 +144,14 @@ func performancePart() bench.Clause {
 		bench.Trials(judge.MinLaunches), // fewer cannot tell which algorithm is the fastest
 		bench.Timeout(10*time.Minute),
 	)...)
+}
+
+// vectors returns how many vectors each rank has in a timed row.
+func vectors(p point.Point) int64 {
+	if p.At("inplace").String() == "true" {
+		return 1
+	}
+	return 2
 }
 
 // sampling spends less time on a row than other benches do, because there are many rows

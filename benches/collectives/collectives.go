@@ -17,7 +17,6 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
@@ -50,6 +49,7 @@ func Bench() *bench.Bench {
 		bench.Metric("pct_of_limit", "%", "higher"),
 		bench.Headline("time_us", "busbw", "pct_of_limit=of limit (%)", "fault_cost_us", "energy_uj"),
 		bench.Drop(checkPoint),
+		bench.Drop(checkSupported),
 		bench.Figures(figures),
 		bench.Sections(sections),
 		bench.Tuning(tuningDefaults()),
@@ -146,13 +146,10 @@ func onBackends() []bench.Clause {
 // preferred returns the backend that is preferred for the point on this machine, or "" for the
 // default.
 func preferred(p point.Point) string {
-	d, badType := dtype.Parse(p.At("dtype").String())
-	r, badReduction := dtype.ParseReduction(p.At("reduction").String())
-	if badType != nil || badReduction != nil {
+	sh, err := plannedShape(p)
+	if err != nil {
 		return "" // checkPoint reports it
 	}
-	sh := shape{op: p.At("op").String(), dtype: d, reduction: r, ranks: int(p.At(bench.RanksAxis).Int()),
-		buffers: p.At("buffers").String()}
 	for _, name := range dist.Backends(nil) {
 		d := dist.Describe(name)
 		if d.Preferred != nil && unsupported(d.Capabilities, name, p.At("algorithm").String(), sh) == "" &&
@@ -226,7 +223,7 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 		s.UseClock(c)
 	}
 	if reason := unsupported(g.Capabilities(), s.Backend(), algorithm, sh); reason != "" {
-		return bench.Skip("backend %s: %s", s.Backend(), reason)
+		return bench.Skip("%s", reason)
 	}
 	w, err := newWork(g, sh, s.Seed(), algorithm)
 	if err != nil {
@@ -387,41 +384,4 @@ func checkTuning() func(_, options bench.Point) error {
 		}
 		return nil
 	}
-}
-
-// unsupported returns which part of the point the backend does not support, or "" if it supports all.
-func unsupported(caps dist.Capabilities, backend, algorithm string, sh shape) string {
-	for _, op := range sh.calls() {
-		if !slices.Contains(caps.Ops, op) {
-			return fmt.Sprintf("no %s", op)
-		}
-		choice, _ := tuning.ParseChoice(algorithm) // knownAlgorithm has refused malformed names
-		name := choice.Algorithm
-		if choice.ChunkBytes > 0 && !caps.Has(dist.Pipelining) {
-			return "the size of pieces cannot be chosen"
-		}
-		if choice.Blocks > 0 && !caps.Has(dist.ThreadBlocks) {
-			return "the number of blocks cannot be chosen"
-		}
-		if known := caps.Algorithms[op]; name != auto && !slices.Contains(known, name) {
-			if why := caps.Missing[name]; why != "" {
-				return fmt.Sprintf("no %s: %s", name, why)
-			}
-			if can := dist.Describe(backend).Algorithms[op]; slices.Contains(can, name) {
-				return fmt.Sprintf("no %s algorithm %s in a group of %d", op, name, sh.ranks)
-			}
-			all := strings.Join(append(slices.Clone(known), auto), ", ")
-			return fmt.Sprintf("no %s algorithm %s (there are %s)", op, name, all)
-		}
-		if op.Reduces() && !slices.Contains(caps.Reductions, sh.reduction) {
-			return fmt.Sprintf("no reduction %s", sh.reduction)
-		}
-	}
-	if !slices.Contains(caps.DTypes, sh.dtype) {
-		return fmt.Sprintf("no element type %s", sh.dtype)
-	}
-	if sh.buffers == symmetric && !caps.Has(dist.SymmetricMemory) {
-		return "no symmetric memory"
-	}
-	return ""
 }

@@ -43,7 +43,7 @@ func TestRegisteredAlgorithm(t *testing.T) {
 	}
 	p := planned(t, plan.Request{Axes: axes("algorithm=relay,steps:relay", "num_ranks=2,3", "size=4K"),
 		Options: axes("probe=" + scriptedFile(t))})
-	want := map[int]string{2: "skipped: backend cpu: no allreduce algorithm relay in a group of 2", 3: "ok: "}
+	want := map[int]string{2: "skipped: backend cpu has no allreduce algorithm relay in a group of 2", 3: "ok: "}
 	for _, g := range p.Groups {
 		for _, task := range g.Tasks {
 			o := perform(t, task, p.Options, "cpu")[0]

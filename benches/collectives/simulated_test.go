@@ -18,7 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// A plain run on the simulated accelerator takes what it supports, and skips the rest with the reason.
+// A plain run on the simulated accelerator takes what it supports, and the plan refuses the rest.
 // The limits follow from the topology and are not exceeded.
 func TestSimulated(t *testing.T) {
 	if testing.Short() {
@@ -27,22 +27,23 @@ func TestSimulated(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		axes    []string
-		skipped string
+		refused string // by the plan
 	}{
 		{"plain", []string{"size=4,4K,256K", "num_ranks=2,3"}, ""},
 		{"algorithms", []string{"size=4K", "num_ranks=4", "algorithm=lrab_hierarchical_allreduce,flat_ring,tree"}, ""},
-		{"another type", []string{"size=4K", "dtype=f32"}, "no element type f32"},
-		{"another op", []string{"size=4K", "op=broadcast"}, "no broadcast"},
-		{"other memory", []string{"size=4K", "buffers=symmetric"}, "no symmetric memory"},
+		{"another type", []string{"size=4K", "dtype=f32"}, "backend ahbm has no element type f32, only f16"},
+		{"another op", []string{"size=4K", "op=broadcast"}, "backend ahbm has no broadcast"},
+		{"other memory", []string{"size=4K", "buffers=symmetric"}, "backend ahbm has no symmetric memory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for _, row := range simulated(t, ahbm.Name, nil, c.axes...) {
-				if c.skipped != "" {
-					if row.Status != journal.Skipped || !strings.Contains(row.Reason, c.skipped) {
-						t.Errorf("%v: %s (%s)", row.Point, row.Status, row.Reason)
-					}
-					continue
+			if c.refused != "" {
+				_, err := plan.Make(Bench(), plan.Request{Backend: ahbm.Name, Axes: axes(c.axes...)})
+				if err == nil || !strings.HasSuffix(err.Error(), c.refused) {
+					t.Errorf("%v, want %q", err, c.refused)
 				}
+				return
+			}
+			for _, row := range simulated(t, ahbm.Name, nil, c.axes...) {
 				if row.Status != journal.OK || row.Kind != journal.Simulated || row.Metrics["wrong"] != 0 || len(row.Warnings) > 0 {
 					t.Errorf("%v: %s (%s), %s, %v", row.Point, row.Status, row.Reason, row.Kind, row.Warnings)
 				}

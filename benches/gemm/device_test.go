@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
+	_ "github.com/kernbench/kernbench/dist/cuda"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/cuda"
@@ -26,7 +27,6 @@ func TestOnDevice(t *testing.T) {
 		{"provider=builtin,cublaslt dtype=bf16", "random", "tile", "wrong elements"},
 		{"provider=cublaslt dtype=f16", "random", "none",
 			"cublasLtMatmulAlgoGetHeuristic: the requested functionality is not supported"},
-		{"provider=cublaslt dtype=f16 threads=2", "random", "", "a GPU has its own"},
 	} {
 		os.Setenv(cudatest.ProductVariable, test.fault)
 		words := append([]string{"shape=40x50x60", "threads=1"}, strings.Fields(test.axes)...)
@@ -46,14 +46,18 @@ func TestOnDevice(t *testing.T) {
 	os.Setenv(cudatest.ProductVariable, "")
 }
 
-// The plan refuses types that a provider cannot multiply on the backend, and providers of another one.
+// The plan refuses types that a provider cannot multiply on the backend, providers of another one, threads, and
+// operands that do not fit into the stand-in's 1 GiB.
 func TestRefusedInPlan(t *testing.T) {
+	cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable)
 	for axes, want := range map[string]string{
-		"provider=builtin dtype=f32":  "on cuda builtin cannot multiply f32, only [bf16 e4m3]",
-		"provider=openblas dtype=f32": `unknown provider "openblas"`,
+		"provider=builtin dtype=f32":                          "on cuda builtin cannot multiply f32, only [bf16 e4m3]",
+		"provider=openblas dtype=f32":                         `unknown provider "openblas"`,
+		"provider=builtin dtype=bf16 threads=2":               "--threads 2: a GPU has its own threads",
+		"dtype=bf16 provider=builtin shape=10000x10000x20000": "the buffers need 1.1 GiB, and a GPU (Fake GPU 0) has 1.0 GiB",
 	} {
 		_, err := plan.Make(Bench(), plan.Request{Backend: gpugemm.Backend, Seed: 1,
-			Axes: benchtest.Assign(append(strings.Fields(axes), "shape=40x50x60", "threads=1")...)})
+			Axes: benchtest.Assign(append([]string{"shape=40x50x60", "threads=1"}, strings.Fields(axes)...)...)})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", axes, err, want)
 		}

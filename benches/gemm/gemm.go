@@ -13,6 +13,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/collectives"
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/probe"
@@ -148,7 +149,7 @@ func checkPoint(p point.Point) error {
 				continue
 			}
 			if unsupported = checkType(provider, d); unsupported == nil {
-				return nil
+				return checkOnDevice(backends, p, sizeOf(shape.Dims(), d))
 			}
 			if len(backends) == 1 {
 				unsupported = fmt.Errorf("on %s %w", backend, unsupported)
@@ -159,6 +160,21 @@ func checkPoint(p point.Point) error {
 		return unsupported
 	}
 	return bench.Unknown("provider", name, known)
+}
+
+// checkOnDevice returns an error if a point is planned on a GPU that cannot run it.
+func checkOnDevice(backends []string, p point.Point, size product) error {
+	if len(backends) > 1 || backends[0] == gemm.Backends()[0] {
+		return nil
+	}
+	if threads := p.At("threads").Int(); threads != 1 {
+		return fmt.Errorf("--threads %d: a GPU has its own threads, and one thread of the host starts its work", threads)
+	}
+	check := dist.Describe(backends[0]).CheckMemory
+	if check == nil {
+		return nil
+	}
+	return check(1, int64(size.bytes()))
 }
 
 func checkType(p gemm.Provider, d dtype.DType) error {
@@ -182,7 +198,7 @@ func providerOf(s *bench.State) (gemm.Provider, error) {
 
 func body(ctx context.Context, s *bench.State) error {
 	dims, threads := s.Dims("shape"), s.Int("threads")
-	p := product{d: s.DType("dtype"), m: int(dims[0]), n: int(dims[1]), k: int(dims[2])}
+	p := sizeOf(dims, s.DType("dtype"))
 	provider, err := providerOf(s)
 	if err != nil {
 		return err
@@ -203,6 +219,15 @@ func body(ctx context.Context, s *bench.State) error {
 type product struct {
 	d       dtype.DType
 	m, n, k int
+}
+
+func sizeOf(dims []int64, d dtype.DType) product {
+	return product{d: d, m: int(dims[0]), n: int(dims[1]), k: int(dims[2])}
+}
+
+// bytes returns the memory of both operands and the result.
+func (p product) bytes() int {
+	return (p.m+p.n)*p.k*p.d.Size() + p.m*p.n*gemm.Result(p.d).Size()
 }
 
 func (p product) flops() float64 { return 2 * float64(p.m) * float64(p.n) * float64(p.k) }
@@ -290,8 +315,7 @@ func limitByMemory(s *bench.State, e gemm.Resident, p product) {
 		s.Warn("no memory bandwidth to compare with: %v", err)
 		return
 	}
-	bytes := (p.m+p.n)*p.k*p.d.Size() + p.m*p.n*gemm.Result(p.d).Size()
-	s.Limit("memory", float64(bytes)/gbps/1e3)
+	s.Limit("memory", float64(p.bytes())/gbps/1e3)
 }
 
 // eventOverhead is about the time between a CUDA event and the first product after it, in picoseconds. A sample has

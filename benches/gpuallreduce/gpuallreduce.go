@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
@@ -74,7 +75,7 @@ launches, so they have only time_us.
 		bench.Refuse(func(p, _ bench.Point) error {
 			return dist.Describe(names[0]).CheckKnobs(names[0], knobValues(p, knobs))
 		}),
-		bench.Drop(func(p bench.Point) error { return collectives.CheckMemory(p, 2*p.At("size").Int()) }),
+		bench.Drop(func(p bench.Point) error { return checkPoint(p, knobs) }),
 		bench.Metric(kernel, "us", "lower"), bench.Metric(share, "%", "higher"),
 		bench.Headline("time_us", kernel, "busbw", share+"=of limit (%)"),
 		bench.Timeout(5 * time.Minute),
@@ -108,12 +109,32 @@ func knobValues(p point.Point, knobs []hints.Knob) map[string]string {
 	return m
 }
 
+// callOf returns the all-reduce of a point.
+func callOf(p point.Point, knobs []hints.Knob) (collectives.AllReduceCall, error) {
+	d, err := dtype.Parse(p.At("dtype").String())
+	if err != nil {
+		return collectives.AllReduceCall{}, err
+	}
+	return collectives.AllReduceCall{DType: d, Count: int(p.At("size").Int()) / d.Size(),
+		Algorithm: p.At("algorithm").String(), Knobs: knobValues(p, knobs)}, nil
+}
+
+// checkPoint returns an error if the backend cannot run a point.
+func checkPoint(p point.Point, knobs []hints.Knob) error {
+	call, err := callOf(p, knobs)
+	if err != nil {
+		return err
+	}
+	return collectives.CheckAllReduce(p, call)
+}
+
 func body(ctx context.Context, s *bench.State, knobs []hints.Knob) error {
 	s.SampleAtMost(s.Float(bench.SecondsOption))
-	d := s.DType("dtype")
-	return collectives.AllReduce(ctx, s,
-		collectives.AllReduceCall{DType: d, Count: s.Int("size") / d.Size(), Algorithm: s.Str("algorithm"),
-			Knobs: knobValues(s.Point(), knobs)})
+	call, err := callOf(s.Point(), knobs)
+	if err != nil {
+		return err
+	}
+	return collectives.AllReduce(ctx, s, call)
 }
 
 // ranksAs is the knob whose values the report compares.

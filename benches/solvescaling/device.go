@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/device"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -41,11 +42,31 @@ func checkDevice(p, options point.Point) error {
 		return nil // the point is dropped for that reason
 	}
 	spec := solve.Spec{Method: text(methodAxis), Preconditioner: text(precondAxis), Partitioner: text(partitionerAxis),
-		Weights: solve.Weights(text(weightsAxis))}
+		Weights: solve.Weights(text(weightsAxis)), Multigrid: multigridOf(p)}
 	if err := device.CheckSupported(problem, spec); err != nil {
 		return fmt.Errorf("%s: %w", on, err)
 	}
 	return nil
+}
+
+// checkDeviceMemory returns an error if the vectors and the matrix of a point do not fit into the memory of the GPUs.
+// Multigrid needs more, which the ranks find out.
+func checkDeviceMemory(p point.Point) error {
+	backend, planned := p.Get(bench.BackendName)
+	if !planned || !device.SupportsBackend(backend.String()) {
+		return nil
+	}
+	ranks := int(p.At(bench.RanksAxis).Int())
+	problem, err := generate(p, solve.Params{Rows: rowsOf(p, ranks)})
+	if err != nil {
+		return nil // the ranks report it
+	}
+	bytes, err := device.LeastBytes(solve.Spec{Problem: problem, Method: p.At(methodAxis).String(),
+		Preconditioner: p.At(precondAxis).String(), Uncompressed: p.At(storageAxis).String() == sparse.Plain.String()}, ranks)
+	if err != nil {
+		return nil // checkDevice reports it
+	}
+	return collectives.CheckMemory(p, int64(bytes))
 }
 
 // deviceBody is the body for solves on GPUs.

@@ -115,6 +115,25 @@ func TestCUDA(t *testing.T) {
 	}
 }
 
+// A problem whose vectors and matrix do not fit is left out of the plan. The stand-in's GPU has 1 GiB.
+func TestDeviceMemory(t *testing.T) {
+	cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable)
+	for axes, want := range map[string]string{
+		"total-dof=20M storage=compressed": "",
+		"total-dof=20M storage=plain":      "the buffers need 1.9 GiB, and a GPU (Fake GPU 0) has 1.0 GiB",
+		"total-dof=50M num_ranks=2":        "the buffers of 2 ranks on one GPU need 1.9 GiB, and a GPU (Fake GPU 0) has 1.0 GiB",
+	} {
+		axes += " mode=strong"
+		if !strings.Contains(axes, "num_ranks") {
+			axes += " num_ranks=1"
+		}
+		_, err := plan.Make(Bench(), plan.Request{Axes: assigns(axes), Backend: gpus, Seed: 1})
+		if got := fmt.Sprint(err); want == "" && err != nil || !strings.HasSuffix(got, want) && want != "" {
+			t.Errorf("%s: %v, want %q", axes, err, want)
+		}
+	}
+}
+
 // Settings that a GPU does not support are usage errors before anything runs.
 func TestDeviceRefuses(t *testing.T) {
 	for axes, want := range map[string]string{
@@ -129,6 +148,7 @@ func TestDeviceRefuses(t *testing.T) {
 		"problem=anisotropic":                "",
 		"rhs=file:b.mtx":                     "makes the right-hand side itself",
 		"peer=petsc":                         "solves on processors",
+		"precond=gmg smoother=jacobi":        "multigrid on GPUs has no smoother",
 	} {
 		_, err := plan.Make(Bench(), plan.Request{Axes: assigns(axes), Backend: gpus, Seed: 1})
 		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {

@@ -107,6 +107,7 @@ func Bench() *bench.Bench {
 		bench.OutputFile(writtenOption, "Matrix Market file to write the matrix of the last row to"),
 		bench.FileOption(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
 		bench.Drop(invalidPoint),
+		bench.Drop(checkDeviceMemory),
 		bench.Refuse(checkOptions),
 		bench.Timeout(2 * time.Hour),
 		bench.Backends(dist.Backends(func(d dist.Description) bool {
@@ -401,6 +402,14 @@ func join(ctx context.Context, s *bench.State, spec solve.Spec) (*dist.Group, er
 		Exchange: s.Exchange})
 }
 
+// rowsOf returns the size of the generated problem of a point.
+func rowsOf(p point.Point, ranks int) int {
+	if p.At(modeAxis).String() == strong {
+		return int(p.At(totalAxis).Int())
+	}
+	return int(p.At(perRankAxis).Int()) * ranks
+}
+
 // specOf returns the system that the point describes, with its first right-hand side, and the name of its problem.
 func specOf(s *bench.State, b rhs) (solve.Spec, string, error) {
 	spec := solve.Spec{
@@ -416,11 +425,7 @@ func specOf(s *bench.State, b rhs) (solve.Spec, string, error) {
 		spec.MatrixFile = path
 		return spec, path, nil
 	}
-	rows := s.Int(perRankAxis) * s.Size()
-	if s.Str(modeAxis) == strong {
-		rows = s.Int(totalAxis)
-	}
-	p, err := generate(s.Point(), solve.Params{Rows: rows, Seed: s.Seed()})
+	p, err := generate(s.Point(), solve.Params{Rows: rowsOf(s.Point(), s.Size()), Seed: s.Seed()})
 	if err != nil {
 		return spec, "", err
 	}

@@ -65,7 +65,6 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/shm"
@@ -108,6 +107,7 @@ func init() {
 // value, which the caller may change.
 func capabilities() dist.Capabilities {
 	return dist.Capabilities{
+		Missing: map[string]string{},
 		Ops: []dist.Collective{dist.AllReduce, dist.ReduceScatter, dist.AllGather, dist.Broadcast, dist.Reduce,
 			dist.Gather, dist.Scatter, dist.AllToAll, dist.Barrier, dist.Send, dist.Recv},
 		DTypes:     gpu.DTypes(),
@@ -136,13 +136,22 @@ func checkMemory(ranks int, bytes int64) error {
 	sharing := (ranks + gpus - 1) / gpus
 	if need := float64(sharing) * float64(bytes); need > float64(largest.Bytes) {
 		const gib = 1 << 30
-		return fmt.Errorf("the buffers of %s on one GPU (%s) need %.1f GiB, and it has %.1f GiB",
-			unit.Counted(sharing, "rank", "ranks"), largest.Name, need/gib, float64(largest.Bytes)/gib)
+		of := "" // the only rank on a GPU is not worth mentioning
+		if sharing > 1 {
+			of = fmt.Sprintf("of %d ranks on one GPU ", sharing)
+		}
+		return fmt.Errorf("the buffers %sneed %.1f GiB, and a GPU (%s) has %.1f GiB", of, need/gib, largest.Name,
+			float64(largest.Bytes)/gib)
 	}
 	return nil
 }
 
 type backend struct{}
+
+// CapabilitiesWith returns what groups with these knobs can do on a machine that has everything.
+func (backend) CapabilitiesWith(knobs map[string]string) dist.Capabilities {
+	return parseKnobs(knobs).restrict(capabilities())
+}
 
 // Join waits for the other ranks on this host and opens this rank's GPU.
 func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
@@ -243,14 +252,19 @@ func (k knobs) restrict(c dist.Capabilities) dist.Capabilities {
 	c.Codecs = nil
 	all := c.Algorithms[dist.AllReduce]
 	c.Algorithms[dist.AllReduce] = lists.Filter(all, func(name string) bool {
-		return variants[name].copiesInputs == (k.copy != "")
+		return variants[name].copiesInputs == (k.copy != "") && (k.copy == "" || !k.asBlocks)
 	})
-	if k.copy != "" { // other algorithms would not depend on the knob
-		for _, name := range all {
-			if !variants[name].copiesInputs {
-				c.Missing[name] = fmt.Sprintf("%s=%s: its kernel adds while it loads, and copies nothing", copyKnob, k.copy)
-			}
+	for _, name := range all {
+		switch copies := variants[name].copiesInputs; {
+		case k.copy != "" && k.asBlocks:
+			c.Missing[name] = fmt.Sprintf("ranks that are blocks of one kernel make no copies (%s=%s)", copyKnob, k.copy)
+		case k.copy != "" && !copies: // the algorithm would not depend on the knob
+			c.Missing[name] = fmt.Sprintf("its kernel adds while it loads, and copies nothing (%s=%s)", copyKnob, k.copy)
+		case k.copy == "" && copies:
+			c.Missing[name] = fmt.Sprintf("ranks that are blocks of one kernel make no copies (%s=%s)", ranksAsKnob, asBlocks)
 		}
+	}
+	if k.copy != "" {
 		return c
 	}
 	// One kernel works for all ranks, so it cannot do what each rank does for itself.

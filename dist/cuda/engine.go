@@ -88,7 +88,6 @@ func (e *engine) Observe() (string, error) { return e.device.Device().Observe() 
 
 func (e *engine) Capabilities() dist.Capabilities {
 	c := capabilities()
-	c.Missing = map[string]string{}
 	if e.multicastMissing != "" {
 		c.Algorithms[dist.AllReduce] = slices.DeleteFunc(c.Algorithms[dist.AllReduce], func(name string) bool {
 			return name == multimem

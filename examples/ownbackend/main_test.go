@@ -94,8 +94,8 @@ func TestRuns(t *testing.T) {
 		}
 		outcomes[string(row.Status)+": "+row.Reason]++
 	}
-	for _, want := range []string{"ok: ", "skipped: backend threads: no broadcast",
-		"skipped: backend threads: no element type f64"} {
+	for _, want := range []string{"ok: ", "skipped: backend threads has no broadcast",
+		"skipped: backend threads has no element type f64, only f32"} {
 		if outcomes[want] == 0 {
 			t.Errorf("no row is %q: %v", want, outcomes)
 		}

@@ -14,6 +14,7 @@
 package device
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -171,6 +172,23 @@ func newMatrix(s Spec, rows sparse.Range) (matrix, error) {
 			"--storage compressed, which stores none", rows.Len(), math.MaxUint32)}
 	}
 	return m, nil
+}
+
+// LeastBytes returns the memory that a rank's vectors and its part of the matrix need on its GPU, without the coarser
+// levels of multigrid.
+func LeastBytes(s solve.Spec, ranks int) (int, error) {
+	rows := sparse.Range{Hi: s.Problem.Size() / ranks}
+	m, err := newMatrix(Spec{Spec: s}, rows)
+	if err != nil {
+		return 0, err
+	}
+	return m.bytes(rows.Len(), 0) + 8*rows.Len()*len(methodOf(s).stored), nil
+}
+
+// methodOf returns the method of a system that CheckSupported accepts.
+func methodOf(s solve.Spec) method {
+	m, _ := lists.First(methods, func(m method) bool { return m.name == cmp.Or(s.Method, "cg") })
+	return m
 }
 
 func abs(i int) int { return max(i, -i) }

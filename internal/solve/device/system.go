@@ -1,7 +1,6 @@
 package device
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -132,8 +131,7 @@ func (s *System) plan() (err error) {
 	if s.matrix, err = newMatrix(s.spec, strips[s.group.Rank()]); err != nil {
 		return err
 	}
-	// newMatrix has refused unknown methods.
-	s.method, _ = lists.First(methods, func(m method) bool { return m.name == cmp.Or(s.spec.Method, "cg") })
+	s.method = methodOf(s.spec.Spec)
 	s.layout = newLayout(strips, s.Size, s.matrix.reach, s.method.stored)
 	if s.spec.Preconditioner == multigridName {
 		s.layout = s.firstLevelLayout(strips)
