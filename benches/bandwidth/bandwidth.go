@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/host/clock"
@@ -22,6 +23,7 @@ const (
 	bothWays       = "both"
 	pageableUp     = "h2d-pageable"
 	pageableDown   = "d2h-pageable"
+	peerToPeer     = "p2p"
 	deviceToDevice = "d2d"
 	read           = "read"
 	write          = "write"
@@ -35,7 +37,8 @@ const (
 var (
 	transfers = []string{hostToDevice, deviceToHost, bothWays, pageableUp, pageableDown}
 	loops     = []string{read, write, copyLoop, scale, add, triad}
-	allOps    = slices.Concat(transfers, []string{deviceToDevice}, loops, []string{chase})
+	onlyOnGPU = slices.Concat(transfers, []string{peerToPeer, deviceToDevice})
+	allOps    = slices.Concat(onlyOnGPU, loops, []string{chase})
 )
 
 // gpuBackend is the backend of NVIDIA GPUs.
@@ -57,6 +60,8 @@ also the transfers over the bus.
   both        both directions at once
   h2d-pageable, d2h-pageable
               the same from and to ordinary host memory
+  p2p         copies between GPUs, one ordered pair at a time. The metrics p2p_FROM_TO have
+              the GB/s of all pairs; the row's own time is from GPU 0 to GPU 1
   d2d         copies within the GPU by its copy engine
   read        sums an array of integers
   write       fills an array
@@ -96,12 +101,15 @@ func checkPoint(p point.Point) error {
 	switch {
 	case !slices.Contains(allOps, op):
 		return bench.Unknown("op", op, allOps)
-	case planned && backend.String() != gpuBackend && slices.Contains(allOps[:len(transfers)+1], op):
+	case planned && backend.String() != gpuBackend && slices.Contains(onlyOnGPU, op):
 		return fmt.Errorf("%s needs a GPU: --backend %s", op, gpuBackend)
 	case op == chase && size > largestChain:
 		return fmt.Errorf("%s has at most 1 GiB, which is larger than any cache", op)
 	case size < smallest || size%smallest != 0:
 		return fmt.Errorf("size must be a multiple of %d bytes", smallest)
+	}
+	if check := dist.Describe(backend.String()).CheckMemory; check != nil {
+		return check(1, size*arraysOf(op))
 	}
 	return nil
 }
@@ -126,13 +134,14 @@ type work struct {
 func body(ctx context.Context, s *bench.State) error {
 	s.Phase("fill")
 	s.SampleAtMost(s.Float(bench.SecondsOption))
-	var w *work
-	var err error
-	if s.Backend() == gpuBackend {
-		w, err = onDevice(s)
-	} else {
-		w, err = onHost(s)
+	prepare := onHost
+	switch {
+	case s.Str("op") == peerToPeer:
+		return betweenGPUs(ctx, s)
+	case s.Backend() == gpuBackend:
+		prepare = onDevice
 	}
+	w, err := prepare(s)
 	if err != nil {
 		return err
 	}
@@ -147,16 +156,7 @@ func body(ctx context.Context, s *bench.State) error {
 	var options []bench.TimeOption
 	if w.sample != nil {
 		s.UseClock(clock.DeviceEvents(eventOverhead))
-		options = append(options, bench.SampledBy(func(batch int, samples []int64) error {
-			for i := range samples {
-				us, err := w.sample(batch)
-				if err != nil {
-					return err
-				}
-				samples[i] = int64(us * 1e6)
-			}
-			return nil
-		}))
+		options = append(options, w.sampled())
 	}
 	if err := s.Time(ctx, w.call, options...); err != nil {
 		return err
@@ -165,6 +165,20 @@ func body(ctx context.Context, s *bench.State) error {
 		s.Record("latency_ns", s.Metric("time_us")*1e3/float64(w.hops))
 	}
 	return nil
+}
+
+// sampled lets the device's clock take the samples.
+func (w *work) sampled() bench.TimeOption {
+	return bench.SampledBy(func(batch int, samples []int64) error {
+		for i := range samples {
+			us, err := w.sample(batch)
+			if err != nil {
+				return err
+			}
+			samples[i] = int64(us * 1e6)
+		}
+		return nil
+	})
 }
 
 // eventOverhead is about the time between a CUDA event and the work after it, in picoseconds.

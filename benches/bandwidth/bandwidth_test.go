@@ -8,10 +8,12 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
+	_ "github.com/kernbench/kernbench/dist/cuda"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
+	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
@@ -70,7 +72,13 @@ func TestHost(t *testing.T) {
 func TestDevice(t *testing.T) {
 	cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable)
 	rows := append(run(t, gpuBackend, "size=4K"), run(t, gpuBackend, "size=9M", "op=both,read,triad")...)
-	check(t, rows, len(allOps)+3)
+	alone := slices.IndexFunc(rows, func(r journal.Row) bool { return rowset.Text(&r, "op") == peerToPeer })
+	if r := rows[alone]; r.Status != journal.NotExecuted ||
+		r.Reason != "p2p copies between GPUs, and there is one GPU (Fake GPU 0)" {
+		t.Errorf("one GPU: %s %s", r.Status, r.Reason)
+	}
+	rows = slices.Delete(rows, alone, alone+1)
+	check(t, rows, len(allOps)+2)
 	for _, r := range rows {
 		op := rowset.Text(&r, "op")
 		bus := slices.Contains(transfers, op) || op == chase
@@ -78,7 +86,7 @@ func TestDevice(t *testing.T) {
 			t.Errorf("%v: %v, %v", r.Point, r.Details, r.Metrics)
 		}
 	}
-	if s := sections(rows); len(s) != 1 || len(s[0].Table) != 1+len(allOps) {
+	if s := sections(rows); len(s) != 1 || len(s[0].Table) != len(allOps) {
 		t.Errorf("sections: %+v", s)
 	}
 	for fault, ops := range map[string][]string{"lost upload": {hostToDevice, bothWays, pageableUp},
@@ -91,9 +99,44 @@ func TestDevice(t *testing.T) {
 		}
 	}
 	os.Unsetenv(cudatest.ProductVariable)
-	for _, r := range run(t, gpuBackend, "size=4G", "op=triad") { // the fake GPU has 1 GiB
-		if r.Status != journal.NotExecuted || !strings.Contains(r.Reason, "do not fit") {
-			t.Errorf("%v: %s %s", r.Point, r.Status, r.Reason)
+	if f := figures(rows); len(f) != 3 || f[2].Name != "memories" || len(f[2].Panels[0].X.Categories) != 2 {
+		t.Errorf("figures: %+v", f)
+	}
+}
+
+// Copies between GPUs are timed and checked for every ordered pair, and drawn as a matrix.
+func TestPeers(t *testing.T) {
+	cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable)
+	t.Setenv(cudatest.DevicesVariable, "3")
+	rows := run(t, gpuBackend, "size=8K,64K", "op=h2d,p2p")
+	check(t, rows, 4)
+	var matrix figure.Figure
+	for _, f := range figures(rows) {
+		if f.Name == "memories" {
+			matrix = f
+		}
+	}
+	if len(matrix.Panels) != 1 {
+		t.Fatalf("figures: %+v", figures(rows))
+	}
+	p := matrix.Panels[0]
+	if got := strings.Join(p.X.Categories, ", "); got != "host, GPU 0, GPU 1, GPU 2" {
+		t.Errorf("memories: %s", got)
+	}
+	for i, line := range p.Content.(*figure.HeatMap).Cells {
+		for k, cell := range line {
+			if want := i != k && (i > 0 && k > 0 || i == 0 && k == 1); want != (cell.Value > 0) {
+				t.Errorf("from %s to %s: %v", p.Y.Categories[i], p.X.Categories[k], cell.Value)
+			}
+		}
+	}
+	if d := rows[len(rows)-1].Details["peer_access"]; !strings.HasPrefix(d, "6 of 6 pairs") {
+		t.Errorf("peer access: %s", d)
+	}
+	t.Setenv(cudatest.ProductVariable, "lost copy")
+	for _, r := range run(t, gpuBackend, "size=8K", "op=p2p,d2d") {
+		if r.Status == journal.OK {
+			t.Errorf("%v: a lost copy is not found", r.Point)
 		}
 	}
 }
@@ -103,16 +146,19 @@ func TestOnRealGPU(t *testing.T) {
 	if os.Getenv(cudatest.RealVariable) == "" {
 		t.Skip("the stand-in is tested by TestDevice")
 	}
-	check(t, run(t, gpuBackend, "size=64K"), len(allOps))
+	ops := slices.DeleteFunc(slices.Clone(allOps), func(op string) bool { return op == peerToPeer })
+	check(t, run(t, gpuBackend, "size=64K", "op="+strings.Join(ops, ",")), len(ops))
 }
 
 // Points that do not exist are left out with the reason, and unknown values are refused.
 func TestPoints(t *testing.T) {
+	cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable)
 	for _, c := range []struct{ backend, axes, want string }{
 		{"cpu", "op=h2d", "h2d needs a GPU: --backend cuda"},
 		{gpuBackend, "op=chase size=2G", "chase has at most 1 GiB"},
 		{gpuBackend, "op=tirad", `unknown op "tirad", did you mean "triad"?`},
 		{"cpu", "size=5000", "size must be a multiple of 4096 bytes"},
+		{gpuBackend, "op=triad size=4G", "the buffers need 12.0 GiB, and a GPU (Fake GPU 0) has 1.0 GiB"},
 	} {
 		_, err := plan.Make(Bench(), plan.Request{Backend: c.backend, Axes: benchtest.Assign(strings.Fields(c.axes)...)})
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -69,6 +69,15 @@ func onDevice(s *bench.State) (*work, error) {
 
 // openGPU opens the first GPU of this process.
 func openGPU() (*cuda.Context, error) {
+	list, err := visible()
+	if err != nil {
+		return nil, err
+	}
+	return list[0].Context()
+}
+
+// visible lists the GPUs of this process, at least one.
+func visible() ([]*cuda.Device, error) {
 	driver, err := cuda.Open()
 	if err != nil {
 		return nil, err
@@ -80,7 +89,7 @@ func openGPU() (*cuda.Context, error) {
 	if len(list) == 0 {
 		return nil, fmt.Errorf("%v has no GPU for this process", driver)
 	}
-	return list[0].Context()
+	return list, nil
 }
 
 func (g *gpu) open() (err error) {
@@ -201,7 +210,7 @@ func (g *gpu) transfer(op string, seed uint64) (*work, error) {
 	if err != nil {
 		return nil, err
 	}
-	upload := func() error { return g.streams[0].Upload(target, from) }
+	upload := func(s *cuda.Stream) error { return s.Upload(target, from) }
 	download := func(s *cuda.Stream) error { return s.Download(to, source) }
 	checkUp := func() error { return g.checkArray(target, up) }
 	checkDown := func() error {
@@ -215,38 +224,23 @@ func (g *gpu) transfer(op string, seed uint64) (*work, error) {
 	}
 	switch op {
 	case hostToDevice, pageableUp:
-		return g.timed(upload, checkUp, g.size), nil
+		return g.timed(func() error { return upload(g.streams[0]) }, checkUp, g.size), nil
 	case deviceToHost, pageableDown:
 		return g.timed(func() error { return download(g.streams[0]) }, checkDown, g.size), nil
 	}
-	both := func() error {
-		begun, done := g.events[2], g.events[2]
-		return firstError(
-			func() error { return begun.Record(g.streams[0]) },
-			func() error { return g.streams[1].Wait(begun) },
-			func() error { return download(g.streams[1]) },
-			upload,
-			func() error { return done.Record(g.streams[1]) },
-			func() error { return g.streams[0].Wait(done) })
-	}
-	return g.timed(both, func() error { return errors.Join(checkUp(), checkDown()) }, 2*g.size), nil
+	w := g.timed(func() error { return errors.Join(download(g.streams[1]), upload(g.streams[0])) },
+		func() error { return errors.Join(checkUp(), checkDown()) }, 2*g.size)
+	return w, nil
 }
 
-// firstError calls functions until one fails.
-func firstError(list ...func() error) error {
-	for _, f := range list {
-		if err := f(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// timed makes work of a function that starts one call on the first stream, which moves so many bytes.
+// timed makes work of a function that starts one call, which moves so many bytes. A call may use both streams. They
+// begin a sample together and its end waits for both; in between, neither waits for the other.
 func (g *gpu) timed(start func() error, check func() error, moved int64) *work {
+	begin, end, second := g.events[0], g.events[1], g.events[2]
+	first, other := g.streams[0], g.streams[1]
 	sample := func(calls int) (us float64, err error) {
 		err = g.Do(func() error {
-			if err := g.events[0].Record(g.streams[0]); err != nil {
+			if err := errors.Join(begin.Record(first), other.Wait(begin)); err != nil {
 				return err
 			}
 			for range calls {
@@ -254,10 +248,10 @@ func (g *gpu) timed(start func() error, check func() error, moved int64) *work {
 					return err
 				}
 			}
-			if err := errors.Join(g.events[1].Record(g.streams[0]), g.streams[0].Synchronize()); err != nil {
+			if err := errors.Join(second.Record(other), first.Wait(second), end.Record(first), first.Synchronize()); err != nil {
 				return err
 			}
-			us, err = g.events[1].Since(g.events[0])
+			us, err = end.Since(begin)
 			return err
 		})
 		return us, err

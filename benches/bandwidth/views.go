@@ -2,8 +2,11 @@ package bandwidth
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -44,7 +47,96 @@ func figures(rows []journal.Row) (list []figure.Figure) {
 			list = append(list, fig)
 		}
 	}
-	return list
+	return append(list, matrixFigure(good)...)
+}
+
+// memories are the memories between which rows copy, and the GB/s of each pair at the largest size.
+type memories struct {
+	numbers []int                  // sorted
+	cells   map[[2]int]figure.Cell // by source and target
+}
+
+// measured collects the pairs of memories that rows have measured. Bytes count once, also within a GPU.
+func measured(rows rowset.Set) memories {
+	m := memories{cells: map[[2]int]figure.Cell{}}
+	largest := map[[2]int]float64{}
+	note := func(r *journal.Row, from, to int, gbps float64) {
+		at := [2]int{from, to}
+		size := rowset.Number(r, "size")
+		if gbps <= 0 || size < largest[at] {
+			return
+		}
+		largest[at] = size
+		m.cells[at] = figure.Cell{Value: gbps}
+		if r.Disturbed() != "" {
+			m.cells[at] = figure.Cell{Value: gbps, Text: "(" + unit.FormatSig(gbps, 3) + ")"}
+		}
+		m.numbers = append(m.numbers, from, to)
+	}
+	for _, r := range rows {
+		gbps := r.Metrics["gbps"]
+		switch rowset.Text(r, "op") {
+		case hostToDevice:
+			note(r, host, 0, gbps)
+		case deviceToHost:
+			note(r, 0, host, gbps)
+		case deviceToDevice:
+			note(r, 0, 0, gbps/2)
+		case peerToPeer:
+			for name, gbps := range r.Metrics {
+				var from, to int
+				if n, _ := fmt.Sscanf(name, "p2p_%d_%d", &from, &to); n == 2 && pairMetric(from, to) == name {
+					note(r, from, to, gbps)
+				}
+			}
+		}
+	}
+	slices.Sort(m.numbers)
+	m.numbers = slices.Compact(m.numbers)
+	return m
+}
+
+// host is the number of the host's memory; GPUs have their own numbers.
+const host = -1
+
+// memoryName names a memory in a figure.
+func memoryName(i int) string {
+	if i == host {
+		return "host"
+	}
+	return fmt.Sprintf("GPU %d", i)
+}
+
+// matrixFigure draws how fast bytes move from each memory to each other.
+func matrixFigure(rows rowset.Set) []figure.Figure {
+	fig := figure.Figure{Name: "memories", Title: "From one memory to another",
+		Caption: "GB/s of the bytes that arrive, at the largest size. Values in parentheses were disturbed."}
+	for _, g := range rowset.GroupBy(rows, where) {
+		m := measured(g.Rows)
+		if len(m.numbers) < 2 {
+			continue
+		}
+		heat := &figure.HeatMap{Value: figure.Axis{Label: "bandwidth", Scale: figure.Log10, Unit: figure.GBps}}
+		for _, from := range m.numbers {
+			var line []figure.Cell
+			for _, to := range m.numbers {
+				cell, has := m.cells[[2]int{from, to}]
+				if !has {
+					cell = figure.Cell{Value: math.NaN()}
+				}
+				line = append(line, cell)
+			}
+			heat.Cells = append(heat.Cells, line)
+		}
+		axis := func(label string) figure.Axis {
+			return figure.Axis{Label: label, Scale: figure.Category, Categories: lists.Map(m.numbers, memoryName)}
+		}
+		fig.Panels = append(fig.Panels, figure.Panel{Title: g.Key, X: axis("to"), Y: axis("from"), Content: heat})
+	}
+	if len(fig.Panels) == 0 {
+		return nil
+	}
+	return []figure.Figure{fig}
 }
 
 // sections tabulates operations by sizes, for each machine.

@@ -159,6 +159,15 @@ func (c *Context) Close() error {
 	return c.driver.call("cuDevicePrimaryCtxRelease_v2", uintptr(c.device.handle))
 }
 
+// EnablePeer lets the current context access the memory of another device. See [Device.Reaches].
+func (c *Context) EnablePeer(peer *Context) error {
+	err := c.driver.call("cuCtxEnablePeerAccess", peer.handle, 0)
+	if Code(err) == codeAlreadyEnabled {
+		return nil
+	}
+	return err
+}
+
 // Do runs f on a thread where the context is current.
 func (c *Context) Do(f func() error) error {
 	runtime.LockOSThread()
