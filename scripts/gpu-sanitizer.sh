@@ -24,5 +24,5 @@ check() { # NAME TEST [SHORT]: runs the tests of a binary whose names match
 check gpugemm 'TestConformance/builtin'
 check device 'AgreesWithCPU' true # solves
 check bandwidth 'OnRealGPU'
-check gpu 'OnDevice'
+check gpu 'TestOnDevice' true # all-reduces whose ranks are blocks of one kernel
 exit $status
