@@ -189,7 +189,7 @@ func (p *remoteCoordinator) failMissing(l *label) error {
 	p.mu.Lock()
 	p.announce(l.text)
 	p.mu.Unlock()
-	for end := time.Now().Add(answerTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for begin := time.Now(); !p.answered(time.Since(begin)); time.Sleep(time.Millisecond) {
 		if err := p.checkFailed(l.text); err != nil {
 			return err
 		}
@@ -203,6 +203,15 @@ func (p *remoteCoordinator) failMissing(l *label) error {
 		f.Text += fmt.Sprintf(", which waits in %s", elsewhere)
 	}
 	return p.Fail(f)
+}
+
+// answered reports whether enough ranks have announced their calls for this rank to choose the missing
+// one. If several are silent, some may only wait for a processor: they get the group's timeout again.
+func (p *remoteCoordinator) answered(waited time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	silent := len(p.members.hosts) - 1 - len(p.waiting)
+	return waited > answerTimeout && silent <= 1 || waited > max(answerTimeout, p.members.timeout)
 }
 
 // findMissing returns the first rank that has not announced a call. If all have, it returns the first

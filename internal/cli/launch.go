@@ -62,6 +62,8 @@ of --rdzv-endpoint runs the rendezvous, where the nodes meet and get their ranks
 
 The job ends on every node when the first rank fails, is killed or stops
 responding, and also when a node or the network fails. One message names the cause.
+With --max-restarts, all ranks start again. With --nnodes MIN:MAX, nodes may also leave
+and join the job: the ranks start again with other values of RANK and WORLD_SIZE.
 
 torchrun commands work unchanged: a file NAME.py and a module (-m) run under
 python3, flags may be spelled with underscores, and variables such as PET_NNODES
@@ -99,8 +101,10 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 	fl.BoolVar(&f.standalone, "standalone", false, "one node, no rendezvous")
 	fl.StringVar(&f.perNode, "nproc-per-node", "1",
 		"ranks on each node: a number, gpu (one per GPU), cpu (one per core), or auto (gpu if there are any, else cpu)")
-	fl.StringVar(&f.nnodes, "nnodes", "1", "number of nodes")
-	fl.IntVar(&cfg.Node, "node-rank", rendezvous.AnyNode, "this node's rank (default: by order of arrival)")
+	fl.StringVar(&f.nnodes, "nnodes", "1",
+		"number of nodes `N`, or MIN:MAX for an elastic job, which continues with other nodes when one is lost or joins")
+	fl.IntVar(&cfg.Node, "node-rank", rendezvous.AnyNode,
+		"this node's rank (default: by order of arrival, which is also the rule of an elastic job)")
 	fl.StringVar(&cfg.Endpoint, "rdzv-endpoint", "",
 		"`HOST:PORT` of the rendezvous, an address of one of the nodes (default port "+rendezvous.DefaultPort+")")
 	fl.StringVar(&cfg.ID, "rdzv-id", noID, "name of the job, the same on every node")
@@ -110,7 +114,10 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 	fl.StringVar(&f.secretFile, "rdzv-secret-file", "",
 		"`FILE` with the secret of the rendezvous (default: the variable "+job.SecretVar+")")
 	fl.BoolVar(&cfg.AllowOtherBuild, "allow-other-build", false, request.OtherBuildHelp)
-	fl.DurationVar(&cfg.JoinTimeout, "join-timeout", rendezvous.DefaultJoinTimeout, "how long to wait for all nodes")
+	fl.DurationVar(&cfg.JoinTimeout, "join-timeout", rendezvous.DefaultJoinTimeout,
+		"how long to wait for all nodes, or for MIN nodes of an elastic job")
+	fl.DurationVar(&cfg.LastCall, "last-call", rendezvous.DefaultLastCall,
+		"how long an elastic job waits for more nodes once MIN have joined")
 	fl.DurationVar(&cfg.Heartbeat, "heartbeat", rendezvous.DefaultHeartbeat,
 		"how long a node may be silent, or a rank stopped, before it counts as dead")
 	fl.DurationVar(&cfg.Grace, "grace", node.DefaultGrace,
@@ -126,7 +133,7 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 		"MASTER_ADDR of the ranks (default: the first node's); also the rendezvous host without --rdzv-endpoint")
 	fl.IntVar(&spec.MasterPort, "master-port", 0, "MASTER_PORT of the ranks (default: a free one)")
 	fl.StringVar(&f.conf, "rdzv-conf", "",
-		"torchrun's `KEY=VALUE,...`: join_timeout or timeout in seconds; other keys are ignored")
+		"torchrun's `KEY=VALUE,...`: join_timeout, or timeout, and last_call_timeout in seconds; other keys are ignored")
 	fl.BoolVarP(&f.module, "module", "m", false, "PROGRAM is a Python module")
 	fl.BoolVar(&f.noPython, "no-python", false, "start PROGRAM directly; by default a file NAME.py runs under python3")
 	fl.StringVar(&spec.Role, "role", "default", "ROLE_NAME of the ranks")
@@ -134,7 +141,8 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 		fl.StringVar(&f.ignored, name, "", "accepted for compatibility with torchrun, but ignored")
 	}
 	fl.IntVar(&cfg.MaxRestarts, "max-restarts", 0,
-		"how often to restart all ranks after one has failed; a lost node ends the job")
+		"how often to restart all ranks after one has failed; a lost node ends the job, unless enough nodes of an elastic "+
+			"job are left")
 	f.bind = string(cores.Auto)
 	request.Choice(fl, &f.bind, "bind", "binding", request.BindHelp, cores.Binds())
 	fl.IntVar(&spec.Threads, "threads-per-rank", 0,
@@ -156,16 +164,24 @@ func (f *launchFlags) asTorchrun(cmd *cobra.Command, args, environ []string) (ar
 		all, _ := doctor.Local(cmd.Context()).GPUs() // GPUs that cannot be listed cannot be used
 		return len(all)
 	}
-	if f.cfg.Nodes, err = job.Nodes(f.nnodes); err != nil {
+	if f.cfg.MinNodes, f.cfg.Nodes, err = job.Nodes(f.nnodes); err != nil {
 		return nil, err
+	}
+	if f.cfg.MinNodes < f.cfg.Nodes {
+		f.cfg.Node = rendezvous.AnyNode // as torchrun, whose variable PET_NODE_RANK may be set
 	}
 	if f.cfg.Procs, err = job.ProcsPerNode(f.perNode, len(cores.Allowed()), gpus); err != nil {
 		return nil, err
 	}
+	join, call, err := job.Timeouts(f.conf)
+	if err != nil {
+		return nil, err
+	}
 	if !cmd.Flags().Changed("join-timeout") {
-		if f.cfg.JoinTimeout, err = job.JoinTimeout(f.conf, f.cfg.JoinTimeout); err != nil {
-			return nil, err
-		}
+		f.cfg.JoinTimeout = cmp.Or(join, f.cfg.JoinTimeout)
+	}
+	if !cmd.Flags().Changed("last-call") {
+		f.cfg.LastCall = cmp.Or(call, f.cfg.LastCall)
 	}
 	if f.cfg.Endpoint == "" && f.cfg.Nodes > 1 {
 		// Without its port: that one belongs to the store of the ranks.
@@ -225,8 +241,13 @@ func (f *launchFlags) complete(a *app, argv []string) (err error) {
 		cfg.Heartbeat, cfg.Grace
 	spec.Bind, spec.Cores, spec.Ports = cores.Bind(f.bind), cores.Allowed(), cfg.Ports.String()
 	spec.Warn = func(text string) { a.stderr.Printf("%s: warning: %s\n", a.name, text) }
-	spec.Restarting = func(round int, why rendezvous.Failure) {
-		a.stderr.Printf("%s: restart %d of %d: %v\n", a.name, round, cfg.MaxRestarts, texttab.Block(why.String()))
+	spec.Restarting = func(v rendezvous.Verdict) {
+		why := texttab.Block(v.String())
+		if v.Joined != "" {
+			a.stderr.Printf("%s: restart with more nodes: %v\n", a.name, why)
+			return
+		}
+		a.stderr.Printf("%s: restart %d of %d: %v\n", a.name, v.Restarts, cfg.MaxRestarts, why)
 	}
 	if cfg.Nodes > 1 {
 		if cfg.Secret, err = (job.Process{Environ: a.environ, SecretFile: f.secretFile}).Secret(); err != nil {
@@ -266,6 +287,8 @@ func (f *launchFlags) check() (err error) {
 		return fmt.Errorf("--node-rank %d: want 0 to %d (--nnodes - 1)", cfg.Node, cfg.Nodes-1)
 	case spec.MasterPort < 0 || spec.MasterPort > 65535:
 		return fmt.Errorf("--master-port %d: want a port from 0 to 65535", spec.MasterPort)
+	case cfg.LastCall < 0:
+		return fmt.Errorf("--last-call %v: a time cannot be negative", cfg.LastCall)
 	case cfg.Grace <= 0:
 		return fmt.Errorf("--grace %v: want a time above 0, such as 30s", cfg.Grace)
 	case f.standalone && cfg.Nodes > 1:

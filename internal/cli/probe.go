@@ -27,6 +27,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/probe"
 	"github.com/kernbench/kernbench/internal/cli/job"
+	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
@@ -42,6 +43,7 @@ type probeFlags struct {
 	out, format                 string
 	cores                       []int
 	iface, endpoint, secretFile string // for a job on several hosts
+	otherBuild                  bool   // --allow-other-build
 	topology                    string // file of a simulated accelerator
 	cases                       []string
 	published, monotone         bool
@@ -105,7 +107,8 @@ func (a *app) probeCommand() *cobra.Command {
 			if !slices.Contains(probeFormats, f.format) {
 				return usage(suggest.Unknown("format", f.format, probeFormats))
 			}
-			self := job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: f.endpoint, SecretFile: f.secretFile}
+			self := job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: f.endpoint, SecretFile: f.secretFile,
+				AllowOtherBuild: f.otherBuild}
 			of, err := self.Find("auto")
 			switch {
 			case err != nil:
@@ -128,6 +131,7 @@ func (a *app) probeCommand() *cobra.Command {
 			", which launch --interface sets, or any)")
 	fl.StringVar(&f.endpoint, "rdzv-endpoint", "", "`HOST:PORT` on the host of rank 0 where the ranks meet, as for run")
 	fl.StringVar(&f.secretFile, "rdzv-secret-file", "", "`FILE` with the secret that authenticates the ranks, as for run")
+	fl.BoolVar(&f.otherBuild, "allow-other-build", false, request.OtherBuildHelp)
 	fl.StringVar(&f.topology, "topology", "", "`FILE` of a simulated accelerator to probe instead, or "+dma.BuiltIn)
 	fl.StringSliceVar(&f.cases, "case", nil, "with --topology: only the transfers of these names or globs (default: all)")
 	fl.StringVar(&f.fabric, "fabric", "", "with --topology: flits or whole, instead of the `FABRIC` of the file")
@@ -142,7 +146,8 @@ func (a *app) probeCommand() *cobra.Command {
 
 // probeTopology simulates transfers on an accelerator and checks them.
 func (a *app) probeTopology(fl *pflag.FlagSet, f probeFlags) error {
-	for _, name := range []string{"quick", "cores", "interface", "rdzv-endpoint", "rdzv-secret-file"} {
+	for _, name := range []string{"quick", "cores", "interface", "rdzv-endpoint", "rdzv-secret-file",
+		"allow-other-build"} {
 		if fl.Changed(name) {
 			return usage(fmt.Errorf("--%s has no effect with --topology, which measures nothing: leave it out", name))
 		}

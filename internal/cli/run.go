@@ -205,6 +205,12 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 			return err
 		}
 		defer joined.Leader.Close()
+		if of.Restarts > 0 && !f.Options.Resume { // the launcher has restarted its ranks, perhaps with another number of them
+			if f.Options.ResumeSince, err = job.Began(of); err != nil {
+				return fmt.Errorf("finding the run that the restarted ranks continue: %w", err)
+			}
+			f.Options.Resume = true
+		}
 	}
 	var plans []request.Planned
 	err = interruptible(ctx, func() (err error) { // planning a million points takes seconds

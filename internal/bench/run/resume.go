@@ -77,6 +77,7 @@ func (r *runner) loadResumeState(last *journal.Run) *resumeState {
 		}
 	}
 	e.review(last, wanted, r.opts.RetryFailed)
+	e.reviveSkipped(last, r.plan)
 	e.changes = r.inputChanges(last, e)
 	for _, row := range last.LatestOfAllBuilds() {
 		if w := (taskID{row.TaskKey(), row.Trial}); e.done[w] {
@@ -143,6 +144,9 @@ func (r *runner) latest() (*journal.Run, error) {
 		return nil, nil
 	}
 	last := j.Runs[len(j.Runs)-1]
+	if len(last.Headers) == 0 || last.Headers[0].Time.Before(r.opts.ResumeSince) {
+		return nil, nil
+	}
 	if last.Header.Bench != r.plan.Bench.Name {
 		return nil, fmt.Errorf("the latest run in %s is of bench %q, not %q: choose another --out",
 			r.opts.Dir, last.Header.Bench, r.plan.Bench.Name)
@@ -305,6 +309,22 @@ func (e *resumeState) review(run *journal.Run, planned map[taskID]bool, retryFai
 	}
 	for _, b := range run.Unfinished() { // started again, and then killed
 		delete(e.done, taskID{b.Key, b.Trial})
+	}
+}
+
+// reviveSkipped returns tasks to the work if an earlier plan dropped them and this one does not, such as
+// those for another number of ranks than the job had.
+func (e *resumeState) reviveSkipped(run *journal.Run, p *plan.Plan) {
+	skipped := map[taskID]bool{}
+	for _, row := range run.Rows {
+		skipped[taskID{row.TaskKey(), row.Trial}] = row.Status == journal.Skipped && row.Launch == ""
+	}
+	for _, g := range p.Groups {
+		for _, t := range g.Tasks {
+			if w := (taskID{t.Key, t.Trial}); skipped[w] {
+				delete(e.done, w)
+			}
+		}
 	}
 }
 

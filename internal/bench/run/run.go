@@ -44,6 +44,8 @@ type Options struct {
 	// Remeasure is the maximum number of times that a disturbed point is measured again.
 	Remeasure int
 	Resume    bool // continue the folder's latest run
+	// ResumeSince makes Resume continue only a run that began after this time.
+	ResumeSince time.Time
 	// RetryFailed makes a resumed run retry every failed point, even those that failed twice.
 	RetryFailed bool
 	// Follow makes a run that another process is working on be observed until it ends, instead of

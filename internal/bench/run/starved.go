@@ -35,10 +35,13 @@ func (w *workerGroup) checkHeartbeats() *failure {
 		s := &w.ranks[rank]
 		s.silent++
 		pid := w.stops.pids[min(rank, w.procs-1)]
-		if s.silent == 2 && pid > 0 { // at most half a second is normal
-			_, s.waited = hostinfo.TreeDelay(hostinfo.Root(), pid)
-		} else if s.silent == 2 {
-			s.quiet = w.hub.Observe(rank)
+		if s.silent == 2 { // at most half a second is normal
+			if s.quiet = w.hub.Observe(rank); s.quiet.TCP {
+				w.hub.Ping(rank)
+			}
+			if pid > 0 {
+				_, s.waited = hostinfo.TreeDelay(hostinfo.Root(), pid)
+			}
 		}
 		silent := time.Duration(s.silent) * tickTime
 		if silent <= limit {
@@ -59,15 +62,20 @@ func (w *workerGroup) checkHeartbeats() *failure {
 // silenceCause says why a rank cannot send heartbeats, or returns "" if its process lives and gets no
 // processor. A pid of 0 means that the process is on another host: then only its connection can be observed.
 func (w *workerGroup) silenceCause(rank, pid int, limit time.Duration) string {
+	seen := w.hub.Observe(rank).Since(w.ranks[rank].quiet)
+	const advice = "; --heartbeat waits longer"
 	if pid == 0 {
-		seen := w.hub.Observe(rank).Since(w.ranks[rank].quiet).Cause(limit)
-		return cmp.Or(seen, "stopped, starved of CPU or cut off") + "; --heartbeat waits longer"
+		return cmp.Or(seen.Cause(limit), "stopped, starved of CPU or cut off") + advice
 	}
 	switch hostinfo.ProcessState(hostinfo.Root(), pid) {
 	case "T", "t":
 		return "stopped by a signal"
 	case "", "Z", "X":
 		return "its process has ended"
+	}
+	// Containers may share the numbering of processes and have networks of their own.
+	if network := seen.NetworkCause(limit); network != "" {
+		return network + advice
 	}
 	return ""
 }

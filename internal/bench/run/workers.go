@@ -52,7 +52,7 @@ type rankState struct {
 	closed        bool                // its connection has ended: no more messages will come
 	host          string              // of its worker; "" if that is this host
 	silent        int                 // ticks since the last message
-	quiet         connection.Evidence // when the silence began, of a worker on another host
+	quiet         connection.Evidence // when the silence began
 	// waited is how long its process had waited for a processor when the silence began, in nanoseconds.
 	waited uint64
 }

@@ -152,7 +152,13 @@ func (h *Hub) emit(e Event) {
 	}
 }
 
-// Observe reads what this host knows about the connection of a worker on another host.
+// Ping sends a rank an empty message, so that TCP shows whether its host still acknowledges packets. The
+// supervisor sends nothing else while a point runs.
+func (h *Hub) Ping(rank int) {
+	_ = h.send(rank, message{}) // a broken connection is an event of its own
+}
+
+// Observe reads what this host knows about the connection of a worker.
 func (h *Hub) Observe(rank int) connection.Evidence {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -81,7 +81,7 @@ type Task struct {
 	Limit time.Duration `json:"limit,omitempty"`
 }
 
-// message is one frame in either direction. One field is set.
+// message is one frame in either direction. One field is set, or none by [Hub.Ping].
 type message struct {
 	// From the supervisor.
 	Job   *Job    `json:"job,omitempty"`

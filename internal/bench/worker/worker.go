@@ -297,7 +297,10 @@ func (w *worker) listen() {
 			}
 			os.Exit(3)
 		}
-		if m.Abort != nil {
+		switch {
+		case m == (message{}): // see Hub.Ping
+			continue
+		case m.Abort != nil:
 			w.abort(*m.Abort)
 			continue
 		}

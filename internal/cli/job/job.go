@@ -186,17 +186,20 @@ func FromPET(fl *pflag.FlagSet, environ []string) (err error) {
 	return err
 }
 
-// Nodes parses --nnodes: a number, or a torchrun range MIN:MAX with equal ends.
-func Nodes(text string) (int, error) {
-	least, most, ranged := strings.Cut(text, ":")
-	n, err := strconv.Atoi(least)
-	switch {
-	case err != nil || n < 1:
-		return 0, fmt.Errorf("--nnodes %s: want a whole number of at least 1", text)
-	case ranged && most != least:
-		return 0, fmt.Errorf("--nnodes %s: elastic jobs are not supported: want one number", text)
+// Nodes parses --nnodes: a number, or the range MIN:MAX of an elastic job.
+func Nodes(text string) (least, most int, err error) {
+	low, high, ranged := strings.Cut(text, ":")
+	if !ranged {
+		high = low
 	}
-	return n, nil
+	least, err = strconv.Atoi(low)
+	if err == nil {
+		most, err = strconv.Atoi(high)
+	}
+	if err != nil || least < 1 || most < least {
+		return 0, 0, fmt.Errorf("--nnodes %s: want a whole number of at least 1, or MIN:MAX such as 2:4", text)
+	}
+	return least, most, nil
 }
 
 // ProcsPerNode parses --nproc-per-node: a number, cpu, gpu or auto.
@@ -237,22 +240,23 @@ func Program(args []string, module, noPython bool) ([]string, error) {
 	return args, nil
 }
 
-// JoinTimeout parses torchrun's --rdzv-conf. Only the join timeout is used; otherwise is its
-// default.
-func JoinTimeout(conf string, otherwise time.Duration) (time.Duration, error) {
+// Timeouts parses torchrun's --rdzv-conf. Only the join timeout and the last call are used; they are 0 if
+// they are not given.
+func Timeouts(conf string) (join, lastCall time.Duration, err error) {
 	for part := range strings.SplitSeq(conf, ",") {
 		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+		into := map[string]*time.Duration{"join_timeout": &join, "timeout": &join, "last_call_timeout": &lastCall}[name]
 		switch {
 		case part == "":
 		case !ok:
-			return 0, fmt.Errorf("--rdzv-conf %q: want KEY=VALUE,KEY=VALUE", conf)
-		case name == "join_timeout" || name == "timeout":
+			return 0, 0, fmt.Errorf("--rdzv-conf %q: want KEY=VALUE,KEY=VALUE", conf)
+		case into != nil:
 			seconds, err := strconv.ParseFloat(value, 64)
 			if err != nil || !(seconds > 0) || seconds > 1e9 {
-				return 0, fmt.Errorf("--rdzv-conf %s=%s: want a number of seconds", name, value)
+				return 0, 0, fmt.Errorf("--rdzv-conf %s=%s: want a number of seconds", name, value)
 			}
-			otherwise = time.Duration(seconds * float64(time.Second))
+			*into = time.Duration(seconds * float64(time.Second))
 		}
 	}
-	return otherwise, nil
+	return join, lastCall, nil
 }

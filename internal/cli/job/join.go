@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
@@ -108,7 +109,7 @@ func (p Process) Exchange(job *jobenv.Job) (tcp.Exchange, error) {
 		return nil, fmt.Errorf("the %d ranks that %s has started are on one host", job.Size, job.Launcher)
 	}
 	b := &tcp.Bootstrap{Endpoint: net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Ports[0])), Rank: job.Rank, Size: job.Size,
-		Secret: cfg.Secret}
+		Secret: cfg.Secret, SameBuild: !p.AllowOtherBuild}
 	return b.Exchange, nil
 }
 
@@ -139,6 +140,27 @@ func launcherPID(rankVar string) int {
 		}
 	}
 	return pid
+}
+
+// Began returns when the launcher of the job was started on this host.
+func Began(job *jobenv.Job) (time.Time, error) {
+	fields := culprit.ReadStat(fmt.Sprintf("/proc/%d", launcherPID(job.RankVar)))
+	const started, ticksPerSecond = 19, 100 // index in the fields; the kernel's unit for user space
+	if len(fields) <= started {
+		return time.Time{}, errors.New("the launcher of this rank has ended")
+	}
+	ticks, err := strconv.ParseFloat(fields[started], 64)
+	if err != nil {
+		return time.Time{}, err
+	}
+	text, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		return time.Time{}, err
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	uptime, err := strconv.ParseFloat(first, 64)
+	age := uptime - ticks/ticksPerSecond
+	return time.Now().Add(-time.Duration(age * float64(time.Second))), err
 }
 
 // derivedPorts returns candidates for the port of rank 0 if none is configured; rank 0 takes the

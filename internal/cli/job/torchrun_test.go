@@ -30,9 +30,11 @@ func TestProcsPerNode(t *testing.T) {
 
 func TestNodes(t *testing.T) {
 	// 0 means that an error is expected
-	for text, want := range map[string]int{"2": 2, "2:2": 2, "1:4": 0, "0": 0, "": 0, "2:": 0, "two": 0} {
-		if got, err := Nodes(text); got != want || (err == nil) != (want > 0) {
-			t.Errorf("%q: %d, %v", text, got, err)
+	for text, want := range map[string][2]int{"2": {2, 2}, "2:2": {2, 2}, "1:4": {1, 4}, "4:1": {}, "0": {}, "0:2": {},
+		"": {}, "2:": {}, ":2": {}, "1:2:3": {}, "two": {}} {
+		least, most, err := Nodes(text)
+		if got := [2]int{least, most}; got != want || (err == nil) != (most > 0) {
+			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
 }
@@ -56,14 +58,18 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-func TestJoinTimeout(t *testing.T) {
-	for conf, want := range map[string]time.Duration{
-		"": time.Minute, "join_timeout=90": 90 * time.Second, "timeout=2.5,is_host=1": 2500 * time.Millisecond,
-		"read_timeout=3": time.Minute,
-		"join_timeout":   0, "timeout=soon": 0, "timeout=-1": 0,
+func TestTimeouts(t *testing.T) {
+	for conf, want := range map[string][2]time.Duration{
+		"": {}, "join_timeout=90": {90 * time.Second, 0}, "timeout=2.5,is_host=1": {2500 * time.Millisecond, 0},
+		"read_timeout=3": {}, "last_call_timeout=5,timeout=2": {2 * time.Second, 5 * time.Second},
 	} {
-		if got, err := JoinTimeout(conf, time.Minute); got != want || (err == nil) != (want > 0) {
-			t.Errorf("%q: %v, %v", conf, got, err)
+		if join, call, err := Timeouts(conf); err != nil || join != want[0] || call != want[1] {
+			t.Errorf("%q: %v, %v, %v", conf, join, call, err)
+		}
+	}
+	for _, conf := range []string{"join_timeout", "timeout=soon", "timeout=-1", "last_call_timeout="} {
+		if _, _, err := Timeouts(conf); err == nil {
+			t.Errorf("%q is accepted", conf)
 		}
 	}
 }

@@ -21,6 +21,8 @@ type Bootstrap struct {
 	Rank     int
 	Size     int
 	Secret   []byte
+	// SameBuild requires that all ranks run the same executable.
+	SameBuild bool
 
 	mu       sync.Mutex
 	arrivals <-chan connection.Arrival[[]byte] // connections to rank 0, once it listens
@@ -53,8 +55,12 @@ func (b *Bootstrap) join() connection.Join {
 }
 
 func (b *Bootstrap) facts() []connection.Fact {
-	return []connection.Fact{{Name: "exchange", Value: strconv.Itoa(b.round),
+	facts := []connection.Fact{{Name: "exchange", Value: strconv.Itoa(b.round),
 		Advice: "every rank must make the same calls"}}
+	if b.SameBuild {
+		facts = append(facts, connection.BuildFact())
+	}
+	return facts
 }
 
 // gather is the part of rank 0: it collects the data of all ranks and sends all of it to each.

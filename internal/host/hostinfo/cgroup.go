@@ -12,9 +12,17 @@ import (
 // or 0 without a limit.
 func cpuQuota(root fs.FS) float64 { return tightest(root, "cpu", quotaOf) }
 
-// memoryLimit returns the bytes of memory that the control groups grant this process, or 0
+// ProcessLimit returns the number of processes and threads that the control groups grant this process
+// and the others in its group, or 0 without a limit.
+func ProcessLimit(root fs.FS) int64 {
+	return int64(tightest(root, "pids", func(root fs.FS, dir string) float64 {
+		return number(line(root, dir+"/pids.max"))
+	}))
+}
+
+// MemoryLimit returns the bytes of memory that the control groups grant this process, or 0
 // without a limit.
-func memoryLimit(root fs.FS) int64 {
+func MemoryLimit(root fs.FS) int64 {
 	return int64(tightest(root, "memory", func(root fs.FS, dir string) float64 {
 		return number(cmp.Or(line(root, dir+"/memory.max"), line(root, dir+"/memory.limit_in_bytes")))
 	}))
@@ -24,7 +32,7 @@ func memoryLimit(root fs.FS) int64 {
 // limits of a group's ancestors apply too.
 func tightest(root fs.FS, controller string, limitOf func(root fs.FS, dir string) float64) float64 {
 	least := 0.0
-	for _, dir := range cgroupDirs(root, controller) {
+	for _, dir := range CgroupDirs(root, controller) {
 		if limit := limitOf(root, dir); limit > 0 && (least == 0 || limit < least) {
 			least = limit
 		}
@@ -50,7 +58,7 @@ func quotaOf(root fs.FS, dir string) float64 {
 // cpuset returns the number of processors that the control groups allow. If the group itself
 // lacks the controller, the set of its nearest ancestor applies.
 func cpuset(root fs.FS) int {
-	for _, dir := range cgroupDirs(root, "cpuset") {
+	for _, dir := range CgroupDirs(root, "cpuset") {
 		// The effective set comes first, because the plain one may be empty (inherited) or contain
 		// offline processors.
 		for _, file := range []string{"cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"} {
@@ -62,10 +70,10 @@ func cpuset(root fs.FS) int {
 	return 0
 }
 
-// cgroupDirs returns the folders of this process's group and its ancestors for a controller,
-// up to the mount point. If versions 1 and 2 are both mounted, it returns the folders of
+// CgroupDirs returns the folders of this process's group and its ancestors for a controller,
+// up to the mount point, without the leading slash. If versions 1 and 2 are both mounted, it returns the folders of
 // both; only one of them has the files of the controller.
-func cgroupDirs(root fs.FS, controller string) []string {
+func CgroupDirs(root fs.FS, controller string) []string {
 	var dirs []string
 	for _, m := range CgroupMounts(root) {
 		hierarchy := controller

@@ -124,7 +124,7 @@ func TestControlGroups(t *testing.T) {
 			if got := cpuQuota(root); got != tt.quota {
 				t.Errorf("quota %v, want %v", got, tt.quota)
 			}
-			if got := memoryLimit(root); got != tt.bytes {
+			if got := MemoryLimit(root); got != tt.bytes {
 				t.Errorf("memory limit %d, want %d", got, tt.bytes)
 			}
 			if got := cpuset(root); got != tt.set {

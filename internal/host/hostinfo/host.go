@@ -69,7 +69,7 @@ func Read(root fs.FS) Host {
 		Memory:    memory(root),
 		NUMANodes: countCPUs(line(root, "sys/devices/system/node/online")), // the syntax is the same as for processors
 	}
-	if limit := memoryLimit(root); limit < host.Memory {
+	if limit := MemoryLimit(root); limit < host.Memory {
 		host.MemoryMax = limit
 	}
 	host.GPUs, host.GPUDriver = readGPUs(root)

@@ -30,6 +30,7 @@ type Job struct {
 	MasterAddr string
 	MasterPort int
 	RootHost   string // host of rank 0; only torchrun and srun set it
+	Restarts   int    // how often the ranks were started again; only torchrun sets it
 	RankVar    string // name of the variable with the rank
 }
 
@@ -114,6 +115,7 @@ func (c convention) read(env map[string]string) (*Job, error) {
 			return nil, fmt.Errorf("MASTER_PORT=%q is not a port", env["MASTER_PORT"])
 		}
 		j.MasterAddr, j.MasterPort, j.RootHost = env["MASTER_ADDR"], int(port), env["MASTER_ADDR"]
+		j.Restarts, _ = strconv.Atoi(env["TORCHELASTIC_RESTART_COUNT"]) // optional
 	case Srun:
 		n, err := slurmLocalSize(env["SLURM_STEP_TASKS_PER_NODE"], env["SLURM_NODEID"])
 		if err != nil {

@@ -60,6 +60,7 @@ func (j Join) localPID() int {
 type Group struct {
 	Noun        string // the word for a member in messages: "rank" or "node"
 	Size        int
+	Min         int // an elastic group begins with this many members, up to Size; 0 if it needs all
 	Facts       []Fact
 	SilentTicks int    // ticks of silence after which a member is lost; 0 for no limit
 	FullAdvice  string // advice for a member that arrives when all have joined
@@ -116,7 +117,7 @@ func (g *Group) refusal(j Join) string {
 	if m := g.ByRank(j.Rank); m != nil && j.Rank != AnyRank {
 		return fmt.Sprintf("duplicate %s %d: %s has already joined", g.Noun, j.Rank, m.process())
 	}
-	if len(g.Members) == g.Size {
+	if present := lists.Filter(g.Members, isPresent); len(present) == g.Size || g.begun && g.Min == 0 {
 		text := fmt.Sprintf("all %s have joined: %s", unit.Plural(g.Size, g.Noun), g.names())
 		if g.FullAdvice != "" {
 			text += "; " + g.FullAdvice
@@ -181,12 +182,18 @@ func (g *Group) MarkAlive(peer int) *Member {
 	return m
 }
 
+func isPresent(m *Member) bool { return !m.Gone }
+
 // Complete reports whether all members have joined.
 func (g *Group) Complete() bool { return len(g.Members) == g.Size }
 
+// Enough reports whether the group has the members that it needs to begin.
+func (g *Group) Enough() bool { return len(g.Members) >= cmp.Or(g.Min, g.Size) }
+
 // Begin makes the membership final: from now on a disconnected member is marked as gone instead of
 // being removed. Begin assigns ranks to members that requested none, first to the host's own
-// member, then in order of arrival, and sorts the members by rank.
+// member, then in order of arrival, and sorts the members by rank. Members that join an elastic group
+// after Begin have no rank until the next Begin.
 func (g *Group) Begin() {
 	g.begun = true
 	next := 0
@@ -202,6 +209,16 @@ func (g *Group) Begin() {
 		}
 	}
 	slices.SortFunc(g.Members, func(a, b *Member) int { return cmp.Compare(a.Rank, b.Rank) })
+	for i, m := range g.Members { // the ranks of lost members leave no gap
+		m.Rank = i
+	}
+}
+
+// Regroup prepares an elastic group for another Begin: members that are gone are removed, and others
+// may join and leave again.
+func (g *Group) Regroup() {
+	g.begun = false
+	g.Members = lists.Filter(g.Members, isPresent)
 }
 
 // Tick counts one tick of silence for every member and returns those beyond the limit.
@@ -218,16 +235,19 @@ func (g *Group) Tick() (silent []*Member) {
 	return silent
 }
 
-// Disconnect removes the member of a connection and returns it, or nil if there is none. After
-// Begin the member is kept and marked as gone; before, it may join again.
+// Disconnect removes the member of a connection and returns it, or nil if there is none. A member that
+// has its rank from Begin is kept and marked as gone; others may join again.
 func (g *Group) Disconnect(peer int, cause string) *Member {
 	m := g.ByPeer(peer)
-	switch {
-	case m == nil:
-	case g.begun:
+	if m == nil {
+		return nil
+	}
+	if g.begun && m.Rank != AnyRank {
 		m.Gone = true
-	default:
+	} else {
 		g.Members = slices.DeleteFunc(g.Members, func(other *Member) bool { return other == m })
+	}
+	if !m.Gone || g.Min > 0 {
 		g.Refuse(m.process(), "joined and left: "+cause)
 	}
 	return m
@@ -258,12 +278,13 @@ func (g *Group) names() string {
 
 // Missing says which members have not joined within the time, and which were refused.
 func (g *Group) Missing(within time.Duration) string {
-	text := fmt.Sprintf("%d of %s joined within %v", len(g.Members), unit.Plural(g.Size, g.Noun), within)
+	needed := cmp.Or(g.Min, g.Size)
+	text := fmt.Sprintf("%d of %s joined within %v", len(g.Members), unit.Plural(needed, g.Noun), within)
 	if len(g.Members) > 0 {
 		text += ": " + g.names()
 	}
-	if slices.ContainsFunc(g.Members, func(m *Member) bool { return m.Rank == AnyRank }) {
-		text += fmt.Sprintf("; missing: %d more", g.Size-len(g.Members))
+	if g.Min > 0 || slices.ContainsFunc(g.Members, func(m *Member) bool { return m.Rank == AnyRank }) {
+		text += fmt.Sprintf("; missing: %d more", needed-len(g.Members))
 	} else {
 		var ranks []string
 		for rank := range g.Size {

@@ -52,17 +52,26 @@ func (e Evidence) Cause(silent time.Duration) string {
 		return "it is stopped by a signal (SIGSTOP, or a terminal's job control)"
 	case e.Local && (e.State == "" || e.State == "Z" || e.State == "X"):
 		return "its process has ended"
-	case e.TCP && e.Unconfirmed > 0 && e.LastAck >= silent-2*HeartbeatInterval:
-		return fmt.Sprintf("its host has not acknowledged a packet for %.1f s, so the host is down or the network is cut",
-			e.LastAck.Seconds())
-	case e.TCP && e.Resent >= minResent:
-		return fmt.Sprintf("the network loses packets: %d had to be sent again in this time", e.Resent)
+	case e.NetworkCause(silent) != "":
+		return e.NetworkCause(silent)
 	case e.Local && e.Waited >= silent/2:
 		return fmt.Sprintf("its process is alive, but its threads waited %.1f s for a processor", e.Waited.Seconds())
 	case e.Local:
 		return "its process is alive, but does not answer"
 	case e.TCP:
 		return "its host acknowledges packets, so the process is stopped or gets no processor"
+	}
+	return ""
+}
+
+// NetworkCause says how the network explains a silence of the given length, or returns "" if it does not.
+func (e Evidence) NetworkCause(silent time.Duration) string {
+	switch {
+	case e.TCP && e.Unconfirmed > 0 && e.LastAck >= silent-2*HeartbeatInterval:
+		return fmt.Sprintf("its host has not acknowledged a packet for %.1f s, so the host is down or the network is cut",
+			e.LastAck.Seconds())
+	case e.TCP && e.Resent >= minResent:
+		return fmt.Sprintf("the network loses packets: %d had to be sent again in this time", e.Resent)
 	}
 	return ""
 }

@@ -2,11 +2,10 @@ package culprit
 
 import (
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -52,25 +51,20 @@ func OwnLimits() Limits {
 		return l.Cur
 	}
 	l := Limits{Files: of(unix.RLIMIT_NOFILE), Processes: of(unix.RLIMIT_NPROC), AddressSpace: of(unix.RLIMIT_AS),
-		GroupProcesses: math.MaxUint64, GroupMemory: math.MaxUint64}
+		GroupProcesses: groupLimit(hostinfo.ProcessLimit), GroupMemory: groupLimit(hostinfo.MemoryLimit)}
 	if os.Geteuid() == 0 { // root may have any number of processes
 		l.Processes = math.MaxUint64
-	}
-	for dir := hostinfo.ControlGroup(hostinfo.Root()); len(dir) > 1; dir = filepath.Dir(dir) {
-		l.GroupProcesses = min(l.GroupProcesses, groupLimit(dir, "pids.max"))
-		l.GroupMemory = min(l.GroupMemory, groupLimit(dir, "memory.max"))
 	}
 	return l
 }
 
-// groupLimit reads a limit of a control group, which is a number or the word max.
-func groupLimit(dir, name string) uint64 {
-	text, _ := os.ReadFile(filepath.Join(dir, name)) // the controller may be missing
-	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil {
-		return math.MaxUint64
+// groupLimit returns a limit of this process's control groups. Version 1 has a number near 2^63 for no
+// limit of memory.
+func groupLimit(of func(fs.FS) int64) uint64 {
+	if n := of(hostinfo.Root()); n > 0 && n < 1<<62 {
+		return uint64(n)
 	}
-	return n
+	return math.MaxUint64
 }
 
 var (

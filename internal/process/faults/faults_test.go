@@ -69,7 +69,7 @@ type scene struct {
 	said     []*proctest.Buffer
 	victim   process
 	small    bool         // the folder's file system fills up soon
-	limits   []string     // arguments of prlimit for the run
+	limits   []string     // command that limits the resources of the run
 	relay    *netns.Relay // cable of the second host
 }
 
@@ -149,6 +149,8 @@ var faults = []*fault{
 	{"network delay", 1, "hosts", false, delayPackets, unharmed},
 	{"address-space limit", 3, "local joined", false, nil, limitNamed("ulimit -v")},
 	{"file limit", 3, "local joined", false, nil, limitNamed("ulimit -n")},
+	{"pid limit", 3, "local joined", false, nil, groupLimitNamed("pids.max")},
+	{"memory limit", 3, "local joined", false, nil, groupLimitNamed("memory.max")},
 	{"wrong secret", 1, "hosts", false, nil, stderrNamed("the secrets differ")},
 }
 
@@ -291,9 +293,13 @@ func (s *scene) play() (r result) {
 		mount(s.T, s.dir, 8+4*(s.pick%8))
 		s.small = true
 	case "address-space limit":
-		s.limits = []string{fmt.Sprintf("--as=%d", (1500+100*(s.pick%25))<<20)}
+		s.limits = []string{"prlimit", fmt.Sprintf("--as=%d", (1500+100*(s.pick%25))<<20)}
 	case "file limit":
-		s.limits = []string{fmt.Sprintf("--nofile=%d", 8+s.pick%40)}
+		s.limits = []string{"prlimit", fmt.Sprintf("--nofile=%d", 8+s.pick%40)}
+	case "pid limit":
+		s.limits = controlGroup(s.T, "pids", 8+s.pick%50)
+	case "memory limit":
+		s.limits = controlGroup(s.T, "memory", (20+s.pick%140)<<20)
 	case "wrong secret":
 		s.secrets[s.pick%2] = "another secret altogether"
 	}
@@ -334,10 +340,7 @@ func (s *scene) runArgs() []string {
 // command starts the program under test, on a host if one is given.
 func (s *scene) command(h *netns.Host, args ...string) {
 	s.Helper()
-	argv := append([]string{proctest.Self(s.T)}, args...)
-	if len(s.limits) > 0 {
-		argv = append(append([]string{"prlimit"}, s.limits...), argv...)
-	}
+	argv := slices.Concat(s.limits, []string{proctest.Self(s.T)}, args)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	if h != nil {
 		cmd = h.Command(argv...)

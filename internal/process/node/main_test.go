@@ -30,7 +30,7 @@ func still() *bench.Bench {
 		if mode := s.Str("mode"); mode == "kill" && s.Rank() == s.Size()-1 {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
-		if s.Str("mode") == "linger" {
+		if s.Str("mode") == "linger" || s.Str("mode") == "alone" && s.Size() == 1 {
 			time.Sleep(hangGuard)
 		}
 		all, err := s.Group().Exchange(ctx, []int64{int64(s.Rank())})

@@ -21,6 +21,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
@@ -64,17 +65,17 @@ type Spec struct {
 	Stderr      io.Writer
 	// Warn is called for irregularities that are no failures.
 	Warn func(text string)
-	// Restarting is called before another round, with the failure that ended the last one.
-	Restarting func(round int, why rendezvous.Failure)
+	// Restarting is called before another round, with the end of the last one.
+	Restarting func(rendezvous.Verdict)
 }
 
-// Run takes part in the job until it ends on all nodes. It returns the failure that ended the job,
-// or nil if every rank on every node ended with code 0. An error means that the job never began, or
+// Run takes part in the job until it ends on all nodes, or on this one. It returns the failure that ended
+// the job, or nil if every rank on every node ended with code 0. An error means that the job never began, or
 // that this node cannot continue.
 func Run(ctx context.Context, agent *launch.Agent, m *rendezvous.Member, spec Spec) (*rendezvous.Failure, error) {
 	n := &node{spec: spec, agent: agent, member: m, console: &console{out: [2]io.Writer{spec.Stdout, spec.Stderr}}}
-	for attempt := 0; ; attempt++ {
-		if err := m.Ready(attempt); err != nil {
+	for {
+		if err := m.Ready(); err != nil {
 			return nil, err
 		}
 		round, verdict, err := n.awaitRound(ctx)
@@ -90,7 +91,7 @@ func Run(ctx context.Context, agent *launch.Agent, m *rendezvous.Member, spec Sp
 		case !verdict.Restart:
 			return &verdict.Failure, nil
 		}
-		spec.Restarting(attempt+1, verdict.Failure)
+		spec.Restarting(*verdict)
 	}
 }
 
@@ -99,6 +100,8 @@ type node struct {
 	agent   *launch.Agent
 	member  *rendezvous.Member
 	console *console
+	// sharedHosts is the last warning about hosts that run several nodes.
+	sharedHosts string
 
 	// State of the current round.
 	attempt        int
@@ -124,6 +127,9 @@ func (n *node) awaitRound(ctx context.Context) (*rendezvous.Round, *rendezvous.V
 				return e.Start, nil, nil
 			case e.Stop != nil: // another node gave up between two rounds
 				return nil, e.Stop, nil
+			case e.Finished: // an elastic job, before this node could take part
+				n.spec.Warn("the job ended before this node could take part in it")
+				return nil, nil, nil
 			case e.Refused != "":
 				return nil, nil, fmt.Errorf("joining: %s", e.Refused)
 			case e.Lost != "":
@@ -140,7 +146,8 @@ func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Ver
 	n.attempt, n.pids, n.stopped, n.exitedRanks, n.failed = round.Attempt, map[int]int{}, map[int]time.Duration{}, 0, nil
 	n.begun = time.Now()
 	n.pause = connection.Pause{Limit: n.spec.Heartbeat, Waited: connection.OwnDelay}
-	if twice := round.SharedHosts(); twice != "" && round.Node == 0 && round.Attempt == 0 {
+	if twice := round.SharedHosts(); twice != "" && round.Node == 0 && twice != n.sharedHosts {
+		n.sharedHosts = twice
 		n.spec.Warn(twice + ": their ranks share its cores")
 	}
 	remove, err := n.makeErrorFiles(round.Attempt)
@@ -156,7 +163,7 @@ func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Ver
 	verdict := n.watch(ctx, round, l)
 	if l != nil {
 		if verdict != nil {
-			l.Stop(launch.StopRequest{Reason: verdict.Failure.String()})
+			l.Stop(launch.StopRequest{Reason: verdict.String()})
 		}
 		l.Wait()
 	}
@@ -270,7 +277,8 @@ func (n *node) handle(round *rendezvous.Round, e launch.Event) {
 		switch {
 		case e.Stopped: // by the agent, which gives the reason at the end
 		case e.Failed():
-			f := rendezvous.Failure{Rank: e.Rank, PID: e.PID, Cause: "ended with " + e.How(), Signal: e.Signal, Code: e.Code}
+			f := rendezvous.Failure{Rank: e.Rank, PID: e.PID, Signal: e.Signal, Code: e.Code,
+				Cause: culprit.OwnLimits().AddTo("ended with " + e.How())}
 			if said := n.recordedError(e.Rank); said != "" {
 				f.Cause += ": " + said
 			}

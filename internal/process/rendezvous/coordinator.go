@@ -7,6 +7,9 @@
 // silence and closed connections are failures too. Then the next round follows, if restarts are
 // left, or the end.
 //
+// An elastic job has between MinNodes and Nodes nodes. Its next round has another size if a node was
+// lost, or has joined meanwhile.
+//
 // Members prove to each other that they know a shared secret, which itself is never sent, and every
 // message is authenticated with a key derived from it. Nothing is encrypted, because no message is
 // confidential.
@@ -109,7 +112,18 @@ func (r Round) SharedHosts() string {
 // Verdict ends a round on every node.
 type Verdict struct {
 	Failure Failure `json:"failure"`
-	Restart bool    `json:"restart"` // another round follows
+	// Joined names the node whose arrival ended the round of an elastic job. There is no failure then.
+	Joined   string `json:"joined,omitempty"`
+	Restart  bool   `json:"restart"`            // another round follows
+	Restarts int    `json:"restarts,omitempty"` // restarts after failures so far, with this one
+}
+
+// String returns why the round ended.
+func (v Verdict) String() string {
+	if v.Joined != "" {
+		return v.Joined + " has joined"
+	}
+	return v.Failure.String()
 }
 
 // Event is news from the rendezvous. Exactly one field is set.
@@ -137,7 +151,7 @@ const (
 // message is one frame in either direction. A heartbeat has no field set. Any other message has
 // exactly one, and a member's message also has Attempt.
 type message struct {
-	// From a member. All but Join belong to the round Attempt.
+	// From a member. All but Join and Ready belong to the round Attempt.
 	Join    *join        `json:"join,omitempty"`
 	Attempt int          `json:"attempt,omitempty"`
 	Ready   *ready       `json:"ready,omitempty"`
@@ -180,13 +194,16 @@ type ready struct {
 // coordinator makes the decisions for the group: when a round begins, what failed first, and
 // whether another round follows. It does no I/O and reads no clock.
 type coordinator struct {
-	group       connection.Group
-	maxRestarts int
-	joinTicks   int
-	graceTicks  int
+	group         connection.Group
+	maxRestarts   int
+	joinTicks     int
+	lastCallTicks int
+	graceTicks    int
 
 	stage      stage
 	attempt    int
+	restarts   int           // after failures; the arrival of a node is a new attempt, but no restart of these
+	callTicks  int           // remaining ticks of the last call for nodes, once there are enough
 	nodes      map[int]*node // by connection number
 	stageTicks int           // ticks since the current stage began
 	reports    []report
@@ -213,10 +230,11 @@ const (
 
 // node is the state of an admitted member.
 type node struct {
-	addr  string
-	ready bool
-	port  int
-	done  bool
+	addr    string
+	ready   bool
+	port    int
+	done    bool
+	leaving bool // it was interrupted, and the others continue without it
 }
 
 // report is a failure and the host's time of its arrival.
@@ -231,8 +249,12 @@ func newCoordinator(cfg Config) *coordinator {
 		group: connection.Group{Noun: "node", FullAdvice: "another job has this --rdzv-id and port: give each its own",
 			Size: cfg.Nodes, Facts: cfg.requiredFacts(), SilentTicks: int(cfg.Heartbeat / tick)},
 		maxRestarts: cfg.MaxRestarts, joinTicks: int(cfg.JoinTimeout / tick), graceTicks: int(cfg.Grace / tick),
-		nodes: map[int]*node{},
+		lastCallTicks: int(cfg.LastCall / tick), nodes: map[int]*node{},
 	}
+	if cfg.elastic() {
+		c.group.Min = cfg.MinNodes
+	}
+	c.callTicks = c.lastCallTicks
 	c.pause = connection.Pause{Limit: time.Duration(c.group.SilentTicks) * tick}
 	return c
 }
@@ -250,18 +272,20 @@ func (c *coordinator) Receive(peer int, m message, at time.Duration) []action {
 		return nil
 	}
 	from := c.group.MarkAlive(peer)
-	if from == nil || m.Attempt != c.attempt {
+	if from == nil || m.Attempt != c.attempt && m.Ready == nil { // a node that joins later does not know the attempt
 		return nil
 	}
 	n := c.nodes[peer]
 	switch {
-	case m.Ready != nil && c.stage == gathering:
+	case m.Ready != nil && (c.stage == gathering || isNew(from)):
 		n.ready, n.port = true, m.Ready.Port
 		return c.begin()
 	case m.Stopped != nil:
 		c.noteStopped(from, *m.Stopped)
 	case m.Failed != nil:
-		c.report(from, *m.Failed, at, m.Failed.Code == InterruptedCode)
+		interrupted := m.Failed.Code == InterruptedCode
+		n.leaving = interrupted && m.Failed.Rank == NoRank && c.replaceable(from)
+		c.report(from, *m.Failed, at, interrupted && !n.leaving)
 	case m.Done && c.stage == running:
 		n.done = true
 		if !c.any(func(n *node) bool { return !n.done }) {
@@ -271,18 +295,41 @@ func (c *coordinator) Receive(peer int, m message, at time.Duration) []action {
 	return nil
 }
 
+// replaceable reports whether the job can continue without the node. The host of the rendezvous cannot
+// be replaced.
+func (c *coordinator) replaceable(m *connection.Member) bool {
+	return c.group.Min > 0 && m.Peer != connection.SelfPeer
+}
+
 // InterruptedCode is the Code of a failure that a user requested, such as by Ctrl-C.
 const InterruptedCode = 130
 
+// any reports whether a node of the current round has a property. Between rounds, every node counts.
 func (c *coordinator) any(is func(*node) bool) bool {
-	return slices.ContainsFunc(c.group.Members, func(m *connection.Member) bool { return is(c.nodes[m.Peer]) })
+	return slices.ContainsFunc(c.group.Members, func(m *connection.Member) bool {
+		return (c.stage == gathering || !isNew(m)) && is(c.nodes[m.Peer])
+	})
 }
 
-// begin starts a round once every node is ready for it.
+// isNew reports whether a node takes part in no round yet.
+func isNew(m *connection.Member) bool { return m.Rank == connection.AnyRank }
+
+// begin starts a round once every node is ready for it. If nodes may still join, it waits for them
+// until the last call is over. A round that runs is ended for a node that has joined meanwhile, unless
+// ranks have already succeeded: the others will follow soon.
 func (c *coordinator) begin() []action {
-	if !c.group.Complete() || c.any(func(n *node) bool { return !n.ready }) {
+	switch {
+	case c.stage == running && !c.any(func(n *node) bool { return n.done }):
+		i := slices.IndexFunc(c.group.Members, func(m *connection.Member) bool { return isNew(m) && c.nodes[m.Peer].ready })
+		if i < 0 {
+			return nil
+		}
+		return c.restart(Verdict{Joined: c.group.Name(c.group.Members[i].Join)})
+	case c.stage != gathering || !c.group.Enough() || !c.group.Complete() && c.callTicks > 0 ||
+		c.any(func(n *node) bool { return !n.ready }):
 		return nil
 	}
+	c.callTicks = 0
 	c.group.Begin()
 	c.enter(running)
 	members := c.group.Members
@@ -311,7 +358,7 @@ func (c *coordinator) Disconnect(peer int, cause string, at time.Duration) []act
 		own := c.group.ByPeer(connection.SelfPeer)
 		c.report(own, LauncherPaused(own.PID, c.pause.Cause(at)), at, true)
 	case m.Gone:
-		c.report(m, Failure{Rank: NoRank, PID: m.PID, Cause: "was lost: " + cause, Code: 1}, at, true)
+		c.report(m, Failure{Rank: NoRank, PID: m.PID, Cause: "was lost: " + cause, Code: 1}, at, !c.replaceable(m))
 	case peer == connection.SelfPeer:
 		why := fmt.Sprintf("the rendezvous ended before all nodes had joined: its host %s has left", m.Host)
 		return c.end(message{Event: Event{Refused: why}})
@@ -351,8 +398,12 @@ func (c *coordinator) Tick(at time.Duration) (orders []action) {
 		orders = append(orders, action{Peer: m.Peer, Drop: true})
 		c.Disconnect(m.Peer, c.group.SilenceCause(m), at)
 	}
+	if c.stage == gathering && c.group.Enough() {
+		c.callTicks = max(c.callTicks-1, 0)
+		orders = append(orders, c.begin()...)
+	}
 	switch {
-	case c.stage == gathering && c.stageTicks > c.gatherTicks():
+	case c.stage == gathering && c.stageTicks > c.gatherTicks() && !(c.group.Enough() && c.callTicks > 0):
 		return append(orders, c.end(message{Event: Event{Refused: c.missing()}})...)
 	case c.stage == judging && c.stageTicks > judgeTicks:
 		return append(orders, c.judge()...)
@@ -375,7 +426,7 @@ func (c *coordinator) judge() []action {
 	}
 	var odd []string
 	for _, m := range c.group.Members {
-		if m.Silent >= noteTicks && m.Rank != f.Node && !m.Gone {
+		if m.Silent >= noteTicks && m.Rank != f.Node && !m.Gone && !isNew(m) {
 			odd = append(odd, fmt.Sprintf("node %d (host %s) had been silent for %v", m.Rank, m.Host,
 				time.Duration(m.Silent)*tick))
 		}
@@ -384,13 +435,41 @@ func (c *coordinator) judge() []action {
 		f.Note = strings.TrimPrefix(f.Note+", "+strings.Join(odd, ", "), ", ")
 	}
 	final := slices.ContainsFunc(c.reports, func(r report) bool { return r.final })
-	if final || c.attempt >= c.maxRestarts {
+	if final || c.restarts >= c.maxRestarts {
 		return c.end(message{Event: Event{Stop: &Verdict{Failure: f}}})
+	}
+	c.restarts++
+	return c.restart(Verdict{Failure: f})
+}
+
+// restart ends the round, and lets nodes gather for the next one. Nodes that have joined during the
+// round wait already.
+func (c *coordinator) restart(v Verdict) (orders []action) {
+	v.Restarts = c.restarts
+	changed := false
+	for _, m := range c.group.Members {
+		leaving := c.nodes[m.Peer].leaving
+		changed = changed || m.Gone || leaving || isNew(m)
+		if m.Gone || isNew(m) {
+			continue
+		}
+		told := v
+		told.Restart = !leaving
+		orders = append(orders, action{Peer: m.Peer, Message: message{Event: Event{Stop: &told}}, Last: leaving})
+		if leaving {
+			c.group.Disconnect(m.Peer, "it was interrupted")
+		}
+	}
+	if changed { // other nodes may follow
+		c.callTicks = c.lastCallTicks
+	}
+	if c.group.Min > 0 {
+		c.group.Regroup()
 	}
 	c.attempt++
 	c.reports, c.stopped = nil, nil
 	c.enter(gathering)
-	return c.toAll(message{Event: Event{Stop: &Verdict{Failure: f, Restart: true}}})
+	return orders
 }
 
 // first chooses the failure that explains the others: the earliest, except that abrupt ends outrank
@@ -435,7 +514,7 @@ func (c *coordinator) gatherTicks() int {
 // missing says which nodes are not ready when the time is up.
 func (c *coordinator) missing() string {
 	limit := time.Duration(c.gatherTicks()) * tick
-	if !c.group.Complete() {
+	if !c.group.Enough() {
 		return c.group.Missing(limit)
 	}
 	var late []string

@@ -64,7 +64,7 @@ func gather(t *testing.T, addr string, n, restarts int) []*Member {
 func startRound(t *testing.T, members []*Member, attempt int) {
 	t.Helper()
 	for _, m := range members {
-		must.Do(t, m.Ready(attempt))
+		must.Do(t, m.Ready())
 	}
 	seen := map[int]bool{}
 	for _, m := range members {
@@ -104,7 +104,7 @@ func TestGroupLives(t *testing.T) {
 func TestSingleNode(t *testing.T) {
 	m := meet(t, Config{Nodes: 1, Procs: 1, Node: AnyNode, JoinTimeout: hangGuard, Heartbeat: DefaultHeartbeat,
 		Host: "here"})
-	m.Ready(0)
+	m.Ready()
 	if e := next(t, m); e.Start == nil || e.Start.MasterAddr != "localhost" {
 		t.Fatalf("got %+v", e)
 	}
@@ -140,7 +140,7 @@ func TestRefused(t *testing.T) {
 	cfg := testConfig(freeEndpoint(t, "127.0.0.1"), 2)
 	cfg.JoinTimeout = 8 * time.Second // generous, because the machine may be busy
 	host := meet(t, cfg)
-	host.Ready(0)
+	host.Ready()
 
 	wrong := cfg
 	wrong.Secret = []byte("another secret that is long enough")
