@@ -317,6 +317,21 @@ func TestBootstrap(t *testing.T) {
 	exchanges(t, ends)
 }
 
+// A rank with another executable is refused. Here it says nothing about its executable.
+func TestBootstrapSameBuild(t *testing.T) {
+	at := freePort(t)
+	var ranks sync.WaitGroup
+	for r := range 2 {
+		ranks.Go(func() {
+			b := &Bootstrap{Endpoint: at, Rank: r, Size: 2, Secret: []byte("secret"), SameBuild: r == 0}
+			if _, err := b.Exchange(within(t, guard), nil); err == nil || !strings.Contains(err.Error(), "--allow-other-build") {
+				t.Errorf("rank %d: %v", r, err)
+			}
+		})
+	}
+	ranks.Wait()
+}
+
 func TestBootstrapSaysWhoIsMissing(t *testing.T) {
 	at := freePort(t)
 	var ranks sync.WaitGroup

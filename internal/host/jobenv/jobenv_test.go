@@ -29,6 +29,9 @@ func TestDetect(t *testing.T) {
 	}
 	inTorchrun := &Job{Launcher: Torchrun, ID: "job7", Rank: 5, Size: 8, LocalRank: 1, LocalSize: 4, MasterAddr: "node0",
 		MasterPort: 29501, RootHost: "node0", RankVar: "RANK"}
+	again := *inTorchrun
+	again.Restarts = 2
+	restarted := &again
 	inOpenMPI := &Job{Launcher: OpenMPI, ID: "1234", Rank: 3, Size: 4, LocalRank: 1, LocalSize: 2,
 		RankVar: "OMPI_COMM_WORLD_RANK"}
 	inSrun := &Job{Launcher: Srun, ID: "99.4", Rank: 9, Size: 11, LocalRank: 1, LocalSize: 3, RootHost: "n07",
@@ -40,6 +43,7 @@ func TestDetect(t *testing.T) {
 	}{
 		{"nothing", nil, nil},
 		{"torchrun", torchrun, inTorchrun},
+		{"torchrun, restarted", append(slices.Clone(torchrun), "TORCHELASTIC_RESTART_COUNT=2"), restarted},
 		{"Open MPI", openmpi, inOpenMPI},
 		{"Hydra", hydra, &Job{Launcher: Hydra, Rank: 2, Size: 3, LocalSize: 1, RankVar: "PMI_RANK"}},
 		{"srun", srun, inSrun},

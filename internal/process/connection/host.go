@@ -23,7 +23,8 @@ type Action[M any] struct {
 
 // ToAll addresses a message to every member that is not gone.
 func ToAll[M any](g *Group, m M) []Action[M] {
-	return lists.Map(lists.Filter(g.Members, isPresent), func(member *Member) Action[M] { return Action[M]{Peer: member.Peer, Message: m} })
+	there := lists.Filter(g.Members, isPresent)
+	return lists.Map(there, func(member *Member) Action[M] { return Action[M]{Peer: member.Peer, Message: m} })
 }
 
 // Coordinator makes the decisions for a group. It does no I/O and reads no clock, so that tests can

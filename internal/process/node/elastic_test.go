@@ -28,8 +28,8 @@ type elastic struct {
 func newElastic(t *testing.T, flags string, program ...string) elastic {
 	port := must.Get(connection.PortRange{}.FreePort("127.0.0.1"))(t)
 	endpoint := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	return elastic{t, endpoint, append(strings.Fields(flags), "--nproc-per-node", "1", "--grace", "1s", "--last-call", "1s",
-		"--rdzv-endpoint", endpoint), program}
+	all := flags + " --nproc-per-node 1 --grace 1s --last-call 1s --rdzv-endpoint " + endpoint
+	return elastic{t, endpoint, strings.Fields(all), program}
 }
 
 // node starts a node. Without a secret, it has none.
@@ -94,8 +94,9 @@ func TestElastic(t *testing.T) {
 	if code := first.wait(); code != 1 {
 		t.Errorf("exit code %d", code)
 	}
-	for _, want := range []string{"restart with more nodes: host ", "restart 1 of 2: node 1 (host ", "was lost: its process ended",
-		"restart 2 of 2: node 1 (host ", "was interrupted", "1 of 2 nodes joined within 11s", "missing: 1 more"} {
+	for _, want := range []string{"restart with more nodes: host ", "restart 1 of 2: node 1 (host ",
+		"was lost: its process ended", "restart 2 of 2: node 1 (host ", "was interrupted",
+		"1 of 2 nodes joined within 11s", "missing: 1 more"} {
 		if !strings.Contains(first.stderr.String(), want) {
 			t.Errorf("no %q in:\n%s", want, first.stderr)
 		}

@@ -141,7 +141,7 @@ func (h *rankHost) start(o *launchOrder) {
 	h.launch, h.earlyStop, h.id, h.grace = nil, nil, 0, 0
 	h.mu.Unlock()
 	if err != nil {
-		h.link.Send(message{Failed: err.Error()})
+		h.link.Send(message{Failed: launch.WithLimit(err).Error()})
 		return
 	}
 	h.link.Send(message{Done: outcome})

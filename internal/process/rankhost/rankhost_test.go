@@ -201,6 +201,11 @@ func TestFailures(t *testing.T) {
 		!strings.Contains(err.Error(), "/no/such/program") {
 		t.Errorf("got %v", err)
 	}
+	spec = shell(3, "exit 0")
+	spec.Procs[1].Files = []string{"/no/too many open files"} // the text of the error that an exhausted limit gives
+	if _, err := l.Launch(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "(ulimit -n)") {
+		t.Errorf("got %v, want the limit", err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	run = must.Get(l.Launch(ctx, shell(3, "sleep 1000")))(t)
 	cancel()

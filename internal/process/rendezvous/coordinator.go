@@ -23,118 +23,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/process/connection"
-	"github.com/kernbench/kernbench/internal/process/culprit"
 )
-
-// Round is one start of the whole group.
-type Round struct {
-	Attempt    int      `json:"attempt"` // 0, plus one for each restart
-	Node       int      `json:"node"`    // this node's rank
-	Hosts      []string `json:"hosts"`   // host names by node rank
-	MasterAddr string   `json:"master_addr"`
-	MasterPort int      `json:"master_port"`
-	// Coordinator is the rank of the node that hosts the rendezvous.
-	Coordinator int `json:"coordinator"`
-}
-
-// Failure is the failure of a rank, or of a whole node, that ended a round.
-type Failure struct {
-	Node int    `json:"node"`
-	Host string `json:"host"`
-	Rank int    `json:"rank"` // NoRank for a whole node
-	PID  int    `json:"pid,omitempty"`
-	// Cause completes "rank 3 ...": "ended with exit code 1".
-	Cause  string         `json:"cause"`
-	Signal syscall.Signal `json:"signal,omitempty"` // that ended the rank, 0 if none did
-	Code   int            `json:"code"`             // exit code of the whole job
-	Output string         `json:"output,omitempty"` // its last lines
-	Note   string         `json:"note,omitempty"`   // other irregularities at the time
-	// More announces a second report with the last lines of output. The order of failures must be
-	// known before those arrive.
-	More bool `json:"more,omitempty"`
-}
-
-// NoRank is the Rank of a failure that concerns a whole node.
-const NoRank = -1
-
-// LauncherPaused is the failure of a node whose launcher made no progress for so long that the other
-// nodes considered it dead. The pause is described as by [connection.Pause.Cause].
-func LauncherPaused(pid int, pause string) Failure {
-	return Failure{Rank: NoRank, PID: pid, Code: 1, Cause: pause + ", and the others gave it up"}
-}
-
-// String returns the message about the failure, over several lines if it quotes output.
-func (f Failure) String() string {
-	var b strings.Builder
-	if f.Rank == NoRank {
-		fmt.Fprintf(&b, "node %d (host %s", f.Node, f.Host)
-	} else {
-		fmt.Fprintf(&b, "rank %d (node %d, host %s", f.Rank, f.Node, f.Host)
-	}
-	if f.PID > 0 {
-		fmt.Fprintf(&b, ", pid %d", f.PID)
-	}
-	fmt.Fprintf(&b, ") %s", f.Cause)
-	if f.Note != "" {
-		fmt.Fprintf(&b, "; %s", f.Note)
-	}
-	if f.Output != "" {
-		b.WriteString("; its last output:")
-		for line := range strings.Lines(f.Output) {
-			b.WriteString("\n    " + strings.TrimRight(line, "\n"))
-		}
-	}
-	return b.String()
-}
-
-// SharedHosts says which hosts run several nodes. It returns "" if none does.
-func (r Round) SharedHosts() string {
-	var texts []string
-	for _, host := range lists.Distinct(r.Hosts) {
-		var nodes []string
-		for i, other := range r.Hosts {
-			if other == host {
-				nodes = append(nodes, fmt.Sprint(i))
-			}
-		}
-		if len(nodes) > 1 {
-			texts = append(texts, fmt.Sprintf("nodes %s are all on host %s", strings.Join(nodes, ", "), host))
-		}
-	}
-	return strings.Join(texts, "; ")
-}
-
-// Verdict ends a round on every node.
-type Verdict struct {
-	Failure Failure `json:"failure"`
-	// Joined names the node whose arrival ended the round of an elastic job. There is no failure then.
-	Joined   string `json:"joined,omitempty"`
-	Restart  bool   `json:"restart"`            // another round follows
-	Restarts int    `json:"restarts,omitempty"` // restarts after failures so far, with this one
-}
-
-// String returns why the round ended.
-func (v Verdict) String() string {
-	if v.Joined != "" {
-		return v.Joined + " has joined"
-	}
-	return v.Failure.String()
-}
-
-// Event is news from the rendezvous. Exactly one field is set.
-type Event struct {
-	Start    *Round   `json:"start,omitempty"`
-	Stop     *Verdict `json:"stop,omitempty"`
-	Finished bool     `json:"finished,omitempty"` // every node is done
-	Refused  string   `json:"refused,omitempty"`  // no round will start, and why
-	// Lost means that this node has lost the rendezvous. No event follows.
-	Lost string `json:"-"`
-}
 
 const (
 	tick = connection.Tick
@@ -175,15 +67,6 @@ type stoppedRank struct {
 	PID  int           `json:"pid"`
 	For  time.Duration `json:"for"` // 0: it runs again
 }
-
-// RankStopped is the failure of a rank that has been stopped by a signal.
-func RankStopped(rank, pid int, stopped time.Duration) Failure {
-	return Failure{Rank: rank, PID: pid, Code: 1,
-		Cause: fmt.Sprintf("has been stopped for %v (SIGSTOP, or a terminal's job control)", stopped)}
-}
-
-// same reports whether two failures concern the same process.
-func (f Failure) same(g Failure) bool { return f.Node == g.Node && f.Rank == g.Rank && f.PID == g.PID }
 
 // ready reports that the previous round has ended on this node. Port is free here, in case the node
 // becomes the master.
@@ -300,9 +183,6 @@ func (c *coordinator) Receive(peer int, m message, at time.Duration) []action {
 func (c *coordinator) replaceable(m *connection.Member) bool {
 	return c.group.Min > 0 && m.Peer != connection.SelfPeer
 }
-
-// InterruptedCode is the Code of a failure that a user requested, such as by Ctrl-C.
-const InterruptedCode = 130
 
 // any reports whether a node of the current round has a property. Between rounds, every node counts.
 func (c *coordinator) any(is func(*node) bool) bool {
@@ -488,10 +368,6 @@ func first(reports []report) Failure {
 		return cmp.Or(cmp.Compare(weight(a), weight(b)), cmp.Compare(a.when, b.when))
 	}).Failure
 }
-
-// Abrupt reports whether the failure is the loss of a whole node or the death of a rank by an
-// abrupt signal. Ordinary exits may be consequences of such a failure.
-func (f Failure) Abrupt() bool { return f.Rank == NoRank || culprit.IsAbrupt(f.Signal) }
 
 func (c *coordinator) end(m message) []action {
 	c.enter(over)

@@ -61,7 +61,8 @@ func (s *story) do(verb string, args []string) (orders []action) {
 	switch verb {
 	case "job":
 		s.cfg = Config{ID: "job", Nodes: number("nodes", 0), MinNodes: number("min", 0), Procs: 2,
-			MaxRestarts: number("restarts", 0), JoinTimeout: 20 * tick, LastCall: 10 * tick, Heartbeat: 50 * tick, Program: []string{"train"}}
+			MaxRestarts: number("restarts", 0), JoinTimeout: 20 * tick, LastCall: 10 * tick,
+			Heartbeat: 50 * tick, Program: []string{"train"}}
 		s.coordinator, s.now = newCoordinator(s.cfg), 0
 		// the build of a test binary is different every time
 		s.group.Facts[slices.Index(s.group.Facts, connection.BuildFact())].Value = "ours"

@@ -107,7 +107,7 @@ func (c Config) validate() error {
 			c.Nodes, c.Procs, c.MaxRestarts))
 	}
 	if c.MinNodes < 0 || c.MinNodes > c.Nodes {
-		errs = append(errs, fmt.Errorf("at least %d and at most %d nodes: want the smaller number first", c.MinNodes, c.Nodes))
+		errs = append(errs, fmt.Errorf("%d to %d nodes: want the smaller number first", c.MinNodes, c.Nodes))
 	}
 	if c.Node != AnyNode && (c.Node < 0 || c.Node >= c.Nodes) {
 		errs = append(errs, fmt.Errorf("node rank %d does not exist: it must be 0 to %d", c.Node, c.Nodes-1))
