@@ -119,6 +119,10 @@ DEVICE Box beneath(const Params *p, const u64 *coarse, u64 *at) {
 	return box;
 }
 
+// between returns the weight, along an axis, of each coarse point next to a point that the coarser grid drops. The last
+// point of a line lies between a coarse point and the boundary, which may be nearer.
+DEVICE double between(const Params *p, int axis, u64 at) { return at + 1 == p->grid[axis] ? p->edge[axis] : .5; }
+
 // above returns the coarse points from which a fine point is interpolated, all with the same weight.
 // Points outside the grid count as zero.
 DEVICE Box above(const Params *p, const u64 *at, double *weight) {
@@ -129,15 +133,17 @@ DEVICE Box above(const Params *p, const u64 *at, double *weight) {
 		if (p->coarse[axis] == p->grid[axis]) continue;
 		box.lo[axis] = box.hi[axis] = at[axis] / 2;
 		if (at[axis] % 2) continue;
-		*weight /= 2;
+		*weight *= between(p, axis, at[axis]);
 		if (at[axis] > 0) box.lo[axis]--;
 		if (box.hi[axis] == p->coarse[axis]) box.hi[axis]--;
 	}
 	return box;
 }
 
-// halvings returns the interpolation weight of a neighbour: 1/2 for each axis along which it differs.
-DEVICE double halvings(const u64 *a, u64 x, u64 y, u64 z) { return (a[0] == x ? 1 : .5) * (a[1] == y ? 1 : .5) * (a[2] == z ? 1 : .5); }
+// weight_of returns the weight with which a fine point is interpolated from its neighbour a, which is a coarse point.
+DEVICE double weight_of(const Params *p, const u64 *a, u64 x, u64 y, u64 z) {
+	return (a[0] == x ? 1 : between(p, 0, x)) * (a[1] == y ? 1 : between(p, 1, y)) * (a[2] == z ? 1 : between(p, 2, z));
+}
 
 // restricted returns a coarse point's row of R times the finer level's t.
 DEVICE double restricted(const Params *p, const u64 *coarse) {
@@ -148,7 +154,7 @@ DEVICE double restricted(const Params *p, const u64 *coarse) {
 	for (i64 z = box.lo[2] - at[2]; z <= (i64)(box.hi[2] - at[2]); z++)
 		for (i64 y = box.lo[1] - at[1]; y <= (i64)(box.hi[1] - at[1]); y++)
 			for (i64 x = box.lo[0] - at[0]; x <= (i64)(box.hi[0] - at[0]); x++)
-				sum += (x ? .5 : 1) * (y ? .5 : 1) * (z ? .5 : 1) * t[x + (i64)p->grid[0] * (y + (i64)p->grid[1] * z)];
+				sum += weight_of(p, at, at[0] + x, at[1] + y, at[2] + z) * t[x + (i64)p->grid[0] * (y + (i64)p->grid[1] * z)];
 	return sum;
 }
 
@@ -309,7 +315,7 @@ DEVICE void galerkin_row(const Params *p, const u64 *coarse, double *sums) {
 	for (near[2] = box.lo[2]; near[2] <= box.hi[2]; near[2]++)
 		for (near[1] = box.lo[1]; near[1] <= box.hi[1]; near[1]++)
 			for (near[0] = box.lo[0]; near[0] <= box.hi[0]; near[0]++)
-				gather(p, coarse, near, halvings(at, near[0], near[1], near[2]), sums);
+				gather(p, coarse, near, weight_of(p, at, near[0], near[1], near[2]), sums);
 }
 
 // cycle_galerkin computes the matrix of the next level: every row, or, for a table, one row for each

@@ -63,6 +63,7 @@ const (
 const (
 	Ones uint32 = iota
 	Noise
+	Given // the values at Params.Given
 )
 
 // Faults that tests can plant; see params.cuh.
@@ -133,6 +134,8 @@ type Params struct {
 	Inverse, Bound                  uint64
 	Along, Beyond                   float64
 	Op, Level, Diagonals, Table     uint32
+	Edge                            [3]float64
+	Given                           uint64
 }
 
 // State is the state of a method between two steps.

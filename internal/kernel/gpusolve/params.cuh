@@ -24,7 +24,7 @@ enum { RUNNING, CONVERGED, TOO_MANY, BREAKDOWN };
 enum { NOT_DEFINITE = 1, BAD_PRECONDITIONER, NOT_FINITE };
 
 // Right-hand sides.
-enum { ONES, NOISE };
+enum { ONES, NOISE, GIVEN };
 
 // Faults that tests plant to see whether the checks find them, in order: ghosts are not sent; the dot
 // product p.q lacks its first block; x is updated with the previous step's factor; ranks do not wait
@@ -101,10 +101,12 @@ typedef struct {
 	double along, beyond;             // factors of a cycle's step
 	u32 op, level, diagonals;         // the step, the level of grid, and the number of diagonals of coarser matrices
 	u32 table;                        // set if coarser matrices are stored in a table by sides
+	double edge[3];                   // weight of the coarse point next to a last point that the coarser grid drops
+	u64 given;                        // values of the right-hand side GIVEN, from row 0
 } Params;
 
 #ifdef __CUDACC__
-static_assert(sizeof(Params) == 1456, "Params of gpusolve.go");
+static_assert(sizeof(Params) == 1488, "Params of gpusolve.go");
 #define KERNEL(name) extern "C" __global__ void __launch_bounds__(ROWS, 4) name(const __grid_constant__ Params p)
 #define DEVICE static __device__ __forceinline__
 #define SHARED __shared__

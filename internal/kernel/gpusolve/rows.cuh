@@ -152,4 +152,7 @@ DEVICE double unit(u64 seed, u64 i) {
 	h ^= h >> 31;
 	return (double)(h >> 11) / 9007199254740992.0;
 }
-DEVICE double right_hand_side(const Params *p, u64 row) { return p->rhs == ONES ? 1 : 2 * unit(p->seed, p->first + row) - 1; }
+DEVICE double right_hand_side(const Params *p, u64 row) {
+	if (p->rhs == GIVEN) return ((const double *)p->given)[row];
+	return p->rhs == ONES ? 1 : 2 * unit(p->seed, p->first + row) - 1;
+}

@@ -52,7 +52,7 @@ func (s *System) buildCycle() error {
 	*s.progress() = gpusolve.Outcome{}
 	c, p := s.cycle, s.params
 	first := &level{grid: s.matrix.grid, layout: s.layout, memory: s.memory, params: *p,
-		entries: float64(s.matrix.entriesBefore(s.Size))}
+		entries: float64(s.matrix.entriesBefore(s.Size)), margin: multigrid.FirstMargin}
 	s.Bytes -= s.estimateLevelBytes()
 	first.params.Diagonals, first.params.Fault = uint32(c.diagonals), 0
 	if c.table {
@@ -168,8 +168,9 @@ func (s *System) analyze(lv *level) error {
 	if multigrid.IsLast(lv.grid.Size()) {
 		return nil
 	}
-	for axis, n := range multigrid.Coarser(lv.grid, multigrid.Halved(lv.grid, total)) {
-		lv.params.Coarse[axis] = uint64(n)
+	lv.halved = multigrid.Halved(lv.grid, total)
+	for axis, n := range multigrid.Coarser(lv.grid, lv.halved) {
+		lv.params.Coarse[axis], lv.params.Edge[axis] = uint64(n), lv.margin.Weight(axis)
 	}
 	largest, err := s.largestEigenvalue(lv, bound[0])
 	lv.along, lv.beyond = multigrid.Smoother(largest)
@@ -223,7 +224,7 @@ func (c *cycle) product(lv *level) loadedKernel {
 // coarsen builds the level below lv: its grid, its memory and its matrix.
 func (s *System) coarsen(lv *level) (*level, error) {
 	c := s.cycle
-	next := &level{params: *s.params}
+	next := &level{params: *s.params, margin: lv.margin.Coarser(lv.grid, lv.halved)}
 	for axis, n := range lv.params.Coarse {
 		next.grid[axis] = int(n)
 	}
@@ -340,7 +341,7 @@ func (s *System) cycleSteps(l int) []step {
 	p.Along, p.Beyond = lv.along, lv.beyond
 	next := c.levels[l+1]
 	down, up := next.params, p // parameters with the rows of the coarser level, and of the finer one
-	down.Grid, down.Coarse = p.Grid, p.Coarse
+	down.Grid, down.Coarse, down.Edge = p.Grid, p.Coarse, p.Edge
 	down.Other = p.W[0] - 8*(p.First-p.Below)
 	up.Other = next.params.S[0] - 8*(next.params.First-next.params.Below)
 	product := c.product(lv)

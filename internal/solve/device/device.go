@@ -43,6 +43,7 @@ const (
 type Spec struct {
 	solve.Spec
 	DeviceRHS RHS
+	Given     *Given // the system is in GPU memory already
 	Fault     uint32 // fault of package gpusolve to plant; for tests
 
 	wide bool // use 64-bit row offsets even if 32 bits suffice; for tests
@@ -100,6 +101,21 @@ func Partitioners() []string { return []string{partition.Default} }
 // CheckSupported returns an error if GPUs do not support the problem, or the method, preconditioner or partition of s.
 // It does not check the size of the problem.
 func CheckSupported(p sparse.Problem, s solve.Spec) error {
+	if err := checkSolver(s); err != nil {
+		return err
+	}
+	if _, ok := matrixOf(p); !ok {
+		return errors.New("a GPU generates the matrix itself and supports only grid problems, with the same entries in " +
+			"every row or with variable coefficients: poisson, anisotropic, and variable with its default contrast")
+	}
+	if t := p.Traits(); !t.Definite {
+		return errors.New("the methods on GPUs need a symmetric positive definite matrix")
+	}
+	return nil
+}
+
+// checkSolver returns an error if GPUs do not support the method, preconditioner or partition of s.
+func checkSolver(s solve.Spec) error {
 	for _, c := range []struct {
 		noun, name string
 		supported  []string
@@ -119,13 +135,6 @@ func CheckSupported(p sparse.Problem, s solve.Spec) error {
 	if changed := s.Multigrid.Changed(false); len(changed) > 0 {
 		return fmt.Errorf("multigrid on GPUs has no %s", strings.Join(changed, ", "))
 	}
-	if _, ok := matrixOf(p); !ok {
-		return errors.New("a GPU generates the matrix itself and supports only grid problems, with the same entries in " +
-			"every row or with variable coefficients: poisson, anisotropic, and variable with its default contrast")
-	}
-	if t := p.Traits(); !t.Definite {
-		return errors.New("the methods on GPUs need a symmetric positive definite matrix")
-	}
 	return nil
 }
 
@@ -143,6 +152,7 @@ type matrix struct {
 	wide     bool // 64-bit row offsets
 	entries  int  // number of entries on this rank
 	jacobi   bool
+	given    *Given // nil if the kernels generate the matrix
 }
 
 // matrixOf describes the rows of a problem. ok is false if the kernels cannot generate them.
@@ -157,6 +167,9 @@ func matrixOf(p sparse.Problem) (m matrix, ok bool) {
 }
 
 func newMatrix(s Spec, rows sparse.Range) (matrix, error) {
+	if s.Given != nil {
+		return newGiven(s, rows)
+	}
 	if err := CheckSupported(s.Problem, s.Spec); err != nil {
 		return matrix{}, &solve.Refusal{Reason: err}
 	}
@@ -255,6 +268,9 @@ func (m *matrix) diagonal() float64 {
 
 // bytes returns the memory of the matrix, including jacobi's reciprocals.
 func (m *matrix) bytes(rows, ghosts int) int {
+	if m.given != nil {
+		return 0
+	}
 	if !m.plain {
 		return rows + m.coefficientBytes(rows+ghosts) + m.diagonalBytes(rows+ghosts)
 	}
@@ -275,7 +291,7 @@ func (m *matrix) coefficientBytes(values int) int {
 }
 
 func (m *matrix) diagonalBytes(values int) int {
-	if (m.plain || m.variable) && m.jacobi {
+	if (m.plain || m.variable) && m.jacobi && m.given == nil {
 		return 8 * values
 	}
 	return 0

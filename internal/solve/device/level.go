@@ -27,6 +27,8 @@ type level struct {
 	params        gpusolve.Params
 	along, beyond float64 // factors of the smoother; see multigrid.Smoother
 	entries       float64 // entries of the matrix on all ranks
+	margin        multigrid.Margin
+	halved        [3]bool // axes along which the next level has half the points
 }
 
 // The vectors of a level. Its right-hand side is vecR.

@@ -111,6 +111,9 @@ func (s *System) setUp() error {
 
 // plan assigns rows to ranks and lays out their memory.
 func (s *System) plan() (err error) {
+	if s.spec.Given != nil {
+		s.spec.Problem = s.spec.Given
+	}
 	s.Size = s.spec.Problem.Size()
 	s.maxIter = s.spec.MaxIter
 	if s.maxIter == 0 {
@@ -198,19 +201,11 @@ func (s *System) checkMemory(context *cuda.Context) error {
 
 // allocate allocates the vectors, which all ranks can access.
 func (s *System) allocate() error {
-	backend, ok := dist.As[reacher](s.group.Backend())
-	if !ok {
-		return fmt.Errorf("backend %s has no memory that kernels can access on all ranks", s.group.Backend())
-	}
-	probe, err := s.group.Alloc(dist.F64, 1) // the context of a buffer identifies the GPU
+	context, backend, err := contextOf(s.group)
 	if err != nil {
 		return err
 	}
-	context, _, ok := backend.Reach(probe)
-	if !ok {
-		return errors.New("kernels cannot access this group's memory on all ranks")
-	}
-	if err := errors.Join(s.group.Free(probe), s.checkMemory(context)); err != nil {
+	if err := s.checkMemory(context); err != nil {
 		return err
 	}
 	s.context = context
@@ -219,6 +214,28 @@ func (s *System) allocate() error {
 	}
 	_, s.memory, _ = backend.Reach(s.buffer)
 	return nil
+}
+
+// ContextOf returns the context of this rank's GPU, in which its kernels run.
+func ContextOf(g *dist.Group) (*cuda.Context, error) {
+	context, _, err := contextOf(g)
+	return context, err
+}
+
+func contextOf(g *dist.Group) (*cuda.Context, reacher, error) {
+	backend, ok := dist.As[reacher](g.Backend())
+	if !ok {
+		return nil, nil, fmt.Errorf("backend %s has no memory that kernels can access on all ranks", g.Backend())
+	}
+	probe, err := g.Alloc(dist.F64, 1) // the context of a buffer identifies the GPU
+	if err != nil {
+		return nil, nil, err
+	}
+	context, _, ok := backend.Reach(probe)
+	if !ok {
+		return nil, nil, errors.New("kernels cannot access this group's memory on all ranks")
+	}
+	return context, backend, g.Free(probe)
 }
 
 // modules caches the compiled kernels of each GPU of this process.
@@ -275,6 +292,7 @@ func (s *System) prepare() (err error) {
 	s.params = p
 	fillStencil(p, s.matrix.grid, s.matrix.points)
 	switch {
+	case s.matrix.given != nil: // its reciprocals are in memory
 	case s.matrix.variable:
 		p.Variable, p.CoefSeed = 1, s.matrix.seed
 	case s.matrix.jacobi:
@@ -284,7 +302,7 @@ func (s *System) prepare() (err error) {
 	if err := s.allocPrivate(); err != nil {
 		return err
 	}
-	if err := s.prepareSolve(); err != nil {
+	if err := s.prepareSolve(); err != nil || s.matrix.given != nil {
 		return err
 	}
 	return errors.Join(s.startKernel("make"), s.stream.Synchronize())
@@ -303,14 +321,17 @@ func (s *System) allocPrivate() error {
 	regions := []region{{&p.Control, gpusolve.ControlBytes, 0}, {&p.History, 8 * (s.maxIter + 2), 0},
 		{&p.Partials, 8 * gpusolve.MaxSums * maxBlocks, 0},
 		{&p.Diagonal, s.matrix.diagonalBytes(rows + s.Part.Halo), margin}}
-	if s.matrix.plain {
+	switch {
+	case s.matrix.given != nil:
+		s.matrix.given.place(p, s.matrix.jacobi)
+	case s.matrix.plain:
 		width := 4
 		if s.matrix.wide {
 			width = 8
 		}
 		regions = append(regions, region{&p.Starts, width * (rows + 1), 0}, region{&p.Cols, 4 * s.matrix.entries, 0},
 			region{&p.Vals, 8 * s.matrix.entries, 0})
-	} else {
+	default:
 		regions = append(regions, region{&p.Codes, rows, 0},
 			region{&p.Vals, s.matrix.coefficientBytes(rows + s.Part.Halo), margin})
 	}
@@ -357,8 +378,12 @@ func (s *System) load(name string) (k loadedKernel, err error) {
 	}
 	if strings.Contains(name, "_plain") { // the kernels with a product buffer entries in shared memory
 		k.shared = 8 * gpusolve.Rows * len(s.matrix.points)
+		if s.matrix.given != nil {
+			k.shared = 8 * s.matrix.given.TileEntries
+		}
 		if err := k.AllowShared(k.shared); err != nil {
-			return k, err
+			return k, &solve.Refusal{Reason: fmt.Errorf("%d rows of the matrix have %d entries, more than fit in the "+
+				"GPU's shared memory: %w", gpusolve.Rows, k.shared/8, err)}
 		}
 	}
 	processors, err := s.context.Device().Get(cuda.Multiprocessors)

@@ -16,7 +16,8 @@ func init() {
 }
 
 func newGeometric(l *precondition.Local, _ *fine) (coarsener, error) {
-	g := &geometric{grid: l.Problem.(sparse.Gridded).Grid(), at: make([]int, l.Plan.Owned), closed: l.Traits.Singular}
+	g := &geometric{grid: l.Problem.(sparse.Gridded).Grid(), at: make([]int, l.Plan.Owned), closed: l.Traits.Singular,
+		margin: FirstMargin}
 	for i := range g.at {
 		g.at[i] = l.Plan.Global(i)
 	}
@@ -30,6 +31,7 @@ type geometric struct {
 	grid   sparse.Grid
 	at     []int // grid points of the rank's unknowns
 	halved [3]bool
+	margin Margin // distances from the last points to the boundary
 	closed bool  // nothing crosses the boundary: the values outside equal the nearest value inside, not zero
 	mine   []int // the picked coarse points, in the order of their numbers
 
@@ -158,7 +160,7 @@ func (g *geometric) interpolate(f *fine, first int, coarse *space) (*sparse.Shap
 			return c
 		})
 	}
-	g.grid = g.coarse()
+	g.margin, g.grid = g.margin.Coarser(g.grid, g.halved), g.coarse()
 	g.at, err = handOver(f.team, g.mine, first, coarse.Strips)
 	return p, err
 }
@@ -218,7 +220,10 @@ func (g *geometric) spread(points *weighted, axis, at, step int) {
 	default: // between two coarse points, one of which may lie outside the grid
 		before, after := at > 0, at/2 < g.grid[axis]/2
 		for k := range points.at {
-			if before && after || !g.closed {
+			switch {
+			case !after && !g.closed:
+				points.weights[k] *= g.margin.Weight(axis)
+			case before && after || !g.closed:
 				points.weights[k] /= 2
 			}
 			if before && after {

@@ -3,6 +3,7 @@ package multigrid
 import (
 	"fmt"
 	"maps"
+	"math"
 	"sync"
 	"testing"
 
@@ -100,6 +101,33 @@ func interpolated(t *testing.T, what string, p sparse.Problem, ranks, each int) 
 		}
 		if want := linear(grid, coarser, grid.Point(i), p.Traits().Singular); !maps.Equal(got, want) {
 			t.Fatalf("%s: point %v of %v is interpolated from %v, want %v", what, grid.Point(i), grid, got, want)
+		}
+	}
+}
+
+// A line of points whose values fall linearly to zero at the boundary is interpolated exactly on every level, for every
+// number of points.
+func TestMargin(t *testing.T) {
+	for n := 3; n < 200; n++ {
+		boundary, margin := float64(n), FirstMargin
+		points := make([]float64, n) // positions, on the grid of the finest level
+		for i := range points {
+			points[i] = float64(i)
+		}
+		for len(points) > 2 {
+			last, spacing := len(points)-1, points[1]-points[0]
+			if got, want := margin[0], (boundary-points[last])/spacing; got != want {
+				t.Fatalf("%d of %d points: margin %v, want %v", len(points), n, got, want)
+			}
+			if got, want := margin.Weight(0), (boundary-points[last])/(boundary-points[last-1]); math.Abs(got-want) > 1e-15 {
+				t.Fatalf("%d of %d points: weight %v, want %v", len(points), n, got, want)
+			}
+			margin = margin.Coarser(sparse.Grid{len(points), 1, 1}, [3]bool{true})
+			var kept []float64
+			for i := 1; i < len(points); i += 2 {
+				kept = append(kept, points[i])
+			}
+			points = kept
 		}
 	}
 }

@@ -33,6 +33,32 @@ func Coarser(grid sparse.Grid, halved [3]bool) sparse.Grid {
 	return grid
 }
 
+// Margin holds, for each axis, the distance from the last point to the boundary, where the solution is zero, relative to
+// the distance between points. It is 1 on the finest grid. If a line has an even number of points, its last point is
+// kept, so on the coarser grid the last point is half as far from the boundary. On a grid of 1000 points, whose number
+// is even three times, it is 1/8 after three levels. The next level drops that point, and interpolates it between the
+// coarse point before it and the boundary. Taking the mean instead of 1/9 made cg need 11 iterations instead of 7.
+type Margin [3]float64
+
+// FirstMargin is the margin of the finest grid.
+var FirstMargin = Margin{1, 1, 1}
+
+// Coarser returns the margin of the next coarser grid.
+func (m Margin) Coarser(grid sparse.Grid, halved [3]bool) Margin {
+	for axis, n := range grid {
+		switch {
+		case halved[axis] && n%2 == 0:
+			m[axis] /= 2
+		case halved[axis]:
+			m[axis] = (1 + m[axis]) / 2
+		}
+	}
+	return m
+}
+
+// Weight returns the weight with which the last point of a line is interpolated from the coarse point before it.
+func (m Margin) Weight(axis int) float64 { return m[axis] / (1 + m[axis]) }
+
 // IsLast reports whether a level with this number of rows is the last, which is solved directly.
 func IsLast(rows int) bool { return rows <= lastRows }
 
