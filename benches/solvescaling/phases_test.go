@@ -59,9 +59,9 @@ func TestPhaseNames(t *testing.T) {
 // Settings of multigrid are dropped with a reason where they do not apply.
 func TestMultigridRefuses(t *testing.T) {
 	for axes, reason := range map[string]string{
-		"precond=jacobi,amg cycle=w":                "preconditioner jacobi has no cycle: use amg, amg-f32, gmg, gmg-f32",
+		"precond=jacobi,amg cycle=w":                "preconditioner jacobi has no cycle: use amg, amg-bf16, amg-f32, gmg",
 		"precond=gmg,amg coarsening=classical":      "gmg takes its levels from the grid and has no coarsening",
-		"precond=amg,amg-f32 smoother=gauss-seidel": "amg-f32 works in single precision",
+		"precond=amg,amg-f32 smoother=gauss-seidel": "amg-f32 stores rounded values",
 		"precond=amg method=cg,cg-single cycle=k":   "which an F- or K-cycle is not: use cg, or a V- or W-cycle",
 		"precond=amg aggressive=0,1":                "aggressive levels need coarsening aggregation",
 		"precond=amg strength=0.25,2":               "strength 2: want a number above 0 and below 1",

@@ -131,7 +131,7 @@ func finest(l *precondition.Local, format sparse.Format) (*fine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if format == sparse.Single {
+	if format != sparse.Compressed {
 		if f.square.Matrix, err = f.rows.Matrix(l.Matrix.Columns(), format); err != nil {
 			return nil, err
 		}
@@ -173,19 +173,34 @@ func (f *fine) prepare() error {
 	return newSmoother(f, inverse, bound)
 }
 
-// register registers a preconditioner, and a variant of it whose cycle stores all values in single precision. That
-// halves the memory traffic and is accurate enough for a preconditioner. The method around it still works in double
-// precision.
+// register registers a preconditioner, and variants of it whose cycle stores its matrices with shorter values. They move
+// fewer bytes and are accurate enough for a preconditioner. The arithmetic, the vectors and the method around the cycle
+// stay in double precision.
 func register(p precondition.Preconditioner, choose choice) {
-	for _, format := range []sparse.Format{sparse.Compressed, sparse.Single} {
+	for _, v := range []struct {
+		format       sparse.Format
+		suffix, help string
+	}{
+		{format: sparse.Compressed},
+		{sparse.Single, "-f32", "the same with its matrices in single precision"},
+		{sparse.Bfloat16, "-bf16", "the same with the couplings of its matrices in bfloat16"},
+	} {
 		q := p
-		if format == sparse.Single {
-			q.Name, q.Help = p.Name+"-f32", "the same with values in single precision"
-			q.Levels |= precondition.SingleLevels
+		if v.suffix != "" {
+			q.Name, q.Help, q.Levels = p.Name+v.suffix, v.help, p.Levels|precondition.RoundedLevels
 		}
-		q.New = func(l *precondition.Local) (krylov.Operator, error) { return build(l, choose, format) }
+		q.New = func(l *precondition.Local) (krylov.Operator, error) { return build(l, choose, v.format) }
 		precondition.Preconditioners.Register(q)
 	}
+}
+
+// betweenLevels returns the format of restriction and interpolation. Bfloat16 is for square matrices: there is no
+// diagonal entry that could keep the sums of the rows, and without them P would not interpolate constants.
+func betweenLevels(format sparse.Format) sparse.Format {
+	if format == sparse.Bfloat16 {
+		return sparse.Single
+	}
+	return format
 }
 
 // build makes all levels.
@@ -267,14 +282,14 @@ func (lv *level) descend(f *fine, p *sparse.Shapes, coarse *space) (*fine, error
 	if err != nil {
 		return nil, err
 	}
-	if lv.p, err = assemble(f.team, &own, coarse.clone(), f.format); err != nil {
+	if lv.p, err = assemble(f.team, &own, coarse.clone(), betweenLevels(f.format)); err != nil {
 		return nil, err
 	}
 	known := f.space.clone()
 	if r, err = restriction(f.team, r, known, coarse); err != nil {
 		return nil, err
 	}
-	if lv.r, err = assemble(f.team, r, known, f.format); err != nil {
+	if lv.r, err = assemble(f.team, r, known, betweenLevels(f.format)); err != nil {
 		return nil, err
 	}
 	a, err := assemble(f.team, rows, coarse, f.format)

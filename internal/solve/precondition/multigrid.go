@@ -142,7 +142,7 @@ type Levels uint8
 const (
 	Tunable         Levels = 1 << iota // its cycle can be tuned
 	AlgebraicLevels                    // its levels come from the couplings of the matrix, and can be tuned too
-	SingleLevels                       // its values are stored in single precision
+	RoundedLevels                      // its values are stored in less than double precision
 )
 
 // CheckMultigrid returns an error if the preconditioner does not have a setting that differs from its default.
@@ -159,9 +159,10 @@ func CheckMultigrid(p Preconditioner, m Multigrid) error {
 	case p.Levels&AlgebraicLevels == 0 && len(algebraic) > 0:
 		return fmt.Errorf("preconditioner %s takes its levels from the grid and has no %s: use %s", p.Name,
 			changed(algebraic), changed(withLevels(AlgebraicLevels)))
-	case p.Levels&SingleLevels != 0 && m.Smoother == SmoothGaussSeidel:
-		return fmt.Errorf("preconditioner %s works in single precision, but %s only in double: leave out the -f32", p.Name,
-			SmoothGaussSeidel)
+	case p.Levels&RoundedLevels != 0 && m.Smoother == SmoothGaussSeidel:
+		base, _, _ := strings.Cut(p.Name, "-")
+		return fmt.Errorf("preconditioner %s stores rounded values, but smoother %s reads doubles: use %s", p.Name,
+			SmoothGaussSeidel, base)
 	}
 	return nil
 }

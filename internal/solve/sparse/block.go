@@ -70,7 +70,7 @@ func (c *periodic) block(dst, x []float64, width, lo, hi, base int) {
 
 // block multiplies rows with the same offsets, a panel of columns at a time.
 func (v *varying) block(dst, x []float64, width, lo, hi, base int) {
-	if !fast {
+	if !fast || v.vals16 != nil {
 		v.portableBlock(dst, x, width, lo, hi, base)
 		return
 	}
@@ -112,7 +112,7 @@ func (c *scattered) block(dst, x []float64, width, lo, hi, base int) {
 }
 
 func (c *scattered) blockSlices(dst, x []float64, width, s, n, row int) {
-	if !fast {
+	if !fast || c.vals16 != nil {
 		c.portableBlock(dst, x, width, s, n, row)
 		return
 	}

@@ -22,7 +22,7 @@ func TestBlockProduct(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows, cols := drawRows(t)
 		width := rapid.SampledFrom([]int{1, 2, 4, 7, 8, 9, 16, 19, 64}).Draw(t, "width")
-		format := rapid.SampledFrom([]Format{Compressed, Plain, Single, PlainSingle}).Draw(t, "format")
+		format := rapid.SampledFrom([]Format{Compressed, Plain, Single, PlainSingle, Bfloat16}).Draw(t, "format")
 		m := build(t, rows, cols, format)
 		x := blockOf(5, cols, width)
 		lo := rapid.IntRange(0, len(rows)).Draw(t, "lo")

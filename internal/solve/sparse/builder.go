@@ -16,11 +16,12 @@ const (
 	Plain                     // every value in 64 bits, every column in 32 bits
 	Single                    // values rounded to single precision, then the smallest form
 	PlainSingle               // every value rounded to 32 bits, every column in 32 bits
+	Bfloat16                  // couplings of a square matrix rounded to 16 bits, then the smallest form; see roundRow
 )
 
 // String returns the name of the format in records.
 func (f Format) String() string {
-	return [...]string{"compressed", "plain", "single", "plain-single"}[f]
+	return [...]string{"compressed", "plain", "single", "plain-single", "bfloat16"}[f]
 }
 
 const (
@@ -38,6 +39,7 @@ type Builder struct {
 	ptr    []int
 	cols   []int32
 	vals   []float64
+	shared bool // the next rows are stored once for a whole run, so that shorter values would save nothing
 
 	shapes map[string]*constant // distinct rows that were stored, by the offsets and values of their entries
 	key    []byte               // buffer for the keys of shapes
@@ -83,13 +85,16 @@ func (b *Builder) endRow(vals []float64) {
 	}
 	at := len(b.vals)
 	b.vals = append(b.vals, vals...)
-	if b.format == Single || b.format == PlainSingle {
+	switch {
+	case b.format == Single || b.format == PlainSingle:
 		for i, v := range b.vals[at:] {
 			b.vals[at+i] = float64(float32(v))
 		}
+	case b.format == Bfloat16 && !b.shared:
+		b.roundRow(row, at)
 	}
 	b.ptr = append(b.ptr, len(b.cols))
-	b.m.entries += len(cols)
+	b.m.entries += len(b.vals) - at
 	if len(b.ptr) > chunkRows {
 		b.flush()
 	}
@@ -128,7 +133,9 @@ func (b *Builder) addRun(like []shape, step, n int) {
 	}
 	for k, s := range like {
 		b.check(s, b.first+k, (n-k+len(like)-1)/len(like), len(like), step)
+		b.shared = true
 		b.addRow(s.first, s.far, s.vals)
+		b.shared = false
 	}
 	if step == len(like) {
 		b.add(0, n, b.constantOf(0, b.first))
@@ -301,9 +308,12 @@ func (b *Builder) addVarying(lo, hi int) {
 			vals[k*n+i] = b.vals[b.ptr[lo+i]+k]
 		}
 	}
-	if exact32(vals) {
+	switch {
+	case b.format == Bfloat16:
+		v.vals16 = to16(vals)
+	case exact32(vals):
 		v.vals32 = to32(vals)
-	} else {
+	default:
 		v.vals64 = vals
 	}
 	b.m.bytes += v.bytes()

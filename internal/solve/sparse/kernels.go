@@ -100,6 +100,8 @@ func (c *scattered) value(at int) float64 {
 		return c.vals64[at]
 	case c.vals32 != nil:
 		return float64(c.vals32[at])
+	case c.vals16 != nil:
+		return widen(c.vals16[at])
 	}
 	return c.dict[c.vals8[at]]
 }

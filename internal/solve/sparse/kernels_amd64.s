@@ -258,6 +258,7 @@ done:
 
 #define DOUBLES(from, to) VMOVUPD.Z (from), K1, to
 #define FLOATS(from, to)  VCVTPS2PD.Z (from), K1, to
+#define HALVES(from, to)  VPMOVZXWD.Z (from), K1, Y30; VPSLLD $16, Y30, Y30; VCVTPS2PD Y30, to
 
 // func varying64AVX512(dst, x *float64, offs *int, vals *float64, stride, width, n int)
 TEXT ·varying64AVX512(SB), NOSPLIT, $0-56
@@ -266,6 +267,10 @@ TEXT ·varying64AVX512(SB), NOSPLIT, $0-56
 // func varying32AVX512(dst, x *float64, offs *int, vals *float32, stride, width, n int)
 TEXT ·varying32AVX512(SB), NOSPLIT, $0-56
 	VARYING(FLOATS, 2)
+
+// func varying16AVX512(dst, x *float64, offs *int, vals *uint16, stride, width, n int)
+TEXT ·varying16AVX512(SB), NOSPLIT, $0-56
+	VARYING(HALVES, 1)
 
 // iota holds the distances of consecutive columns from the first.
 DATA ·iota+0(SB)/4, $0
@@ -282,6 +287,7 @@ GLOBL ·iota(SB), RODATA|NOPTR, $32
 #define COLS16 VPMOVSXWD (R8), Y1
 #define VALS64 VMOVUPD (R9), Z2
 #define VALS32 VCVTPS2PD (R9), Z2
+#define VALS16 VPMOVZXWD (R9), Y30; VPSLLD $16, Y30, Y30; VCVTPS2PD Y30, Z2
 #define VALS8  VPMOVZXBD (R9), Y4; KXNORB K3, K3, K3; VXORPD X2, X2, X2; VGATHERDPD (R13)(Y4*8), K3, Z2
 
 // func wide64AVX512(dst, x *float64, cols *int32, vals *float64, masks *uint8, starts *start, n int)
@@ -299,6 +305,14 @@ TEXT ·near64AVX512(SB), NOSPLIT, $0-56
 // func near32AVX512(dst, x *float64, cols *int16, vals *float32, masks *uint8, starts *start, n int)
 TEXT ·near32AVX512(SB), NOSPLIT, $0-56
 	SCATTERED(COLS16, 2, VALS32, 4, 64)
+
+// func wide16AVX512(dst, x *float64, cols *int32, vals *uint16, masks *uint8, starts *start, n int)
+TEXT ·wide16AVX512(SB), NOSPLIT, $0-56
+	SCATTERED(COLS32, 4, VALS16, 2, 0)
+
+// func near16AVX512(dst, x *float64, cols *int16, vals *uint16, masks *uint8, starts *start, n int)
+TEXT ·near16AVX512(SB), NOSPLIT, $0-56
+	SCATTERED(COLS16, 2, VALS16, 2, 64)
 
 // func wide8AVX512(dst, x *float64, cols *int32, vals *uint8, masks *uint8, starts *start, n int, dict *float64)
 TEXT ·wide8AVX512(SB), NOSPLIT, $0-64

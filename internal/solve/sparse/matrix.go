@@ -56,6 +56,7 @@ type varying struct {
 	offs   []int // in bytes
 	vals64 []float64
 	vals32 []float32
+	vals16 []uint16 // bfloat16
 }
 
 // scattered is the form of arbitrary rows, stored in slices of 8 rows (sliced ELLPACK; see Kreutzer et al. 2014). The
@@ -70,6 +71,7 @@ type scattered struct {
 	wide   []int32
 	vals64 []float64
 	vals32 []float32
+	vals16 []uint16 // bfloat16
 	vals8  []uint8
 	dict   []float64
 }
@@ -80,10 +82,12 @@ type start struct{ entry, mask uint32 }
 
 func (c *constant) bytes() int { return 8*len(c.offs) + 8*len(c.coefs) }
 func (c *periodic) bytes() int { return 8 + 16*len(c.at) }
-func (v *varying) bytes() int  { return 8*len(v.offs) + 8*len(v.vals64) + 4*len(v.vals32) }
+func (v *varying) bytes() int {
+	return 8*len(v.offs) + 8*len(v.vals64) + 4*len(v.vals32) + 2*len(v.vals16)
+}
 func (c *scattered) bytes() int {
 	return 8*len(c.starts) + len(c.masks) + 2*len(c.near) + 4*len(c.wide) +
-		8*len(c.vals64) + 4*len(c.vals32) + len(c.vals8) + 8*len(c.dict)
+		8*len(c.vals64) + 4*len(c.vals32) + 2*len(c.vals16) + len(c.vals8) + 8*len(c.dict)
 }
 
 // indexRows is the distance between the rows whose run is stored in Matrix.first. The search for the run of any other
@@ -257,7 +261,7 @@ func (b *Builder) addScattered(lo, hi int) {
 		c.vals32, c.vals64 = to32(c.vals64), nil
 	default:
 		c.narrowColumns(b.first + lo)
-		c.narrowValues(size)
+		c.narrowValues(size, b.format)
 	}
 	b.m.bytes += c.bytes()
 	b.add(lo, hi, c)
@@ -278,9 +282,9 @@ func (c *scattered) narrowColumns(base int) {
 	c.near, c.wide = near, nil
 }
 
-// narrowValues replaces the values by indices into a dictionary of at most 256 values, or by single precision, if that
+// narrowValues replaces the values by indices into a dictionary of at most 256 values, or by fewer bits, if that
 // is exact. It uses a dictionary only if the dictionary is smaller than the memory it saves.
-func (c *scattered) narrowValues(size int) {
+func (c *scattered) narrowValues(size int, format Format) {
 	var dict []float64
 	vals8 := make([]uint8, len(c.vals64))
 	var table [1024]uint16 // open addressing; holds positions in the dictionary plus one
@@ -302,6 +306,8 @@ func (c *scattered) narrowValues(size int) {
 	switch {
 	case vals8 != nil && len(dict) > 0:
 		c.vals8, c.dict, c.vals64 = vals8, dict, nil
+	case format == Bfloat16:
+		c.vals16, c.vals64 = to16(c.vals64), nil
 	case exact32(c.vals64[:size]):
 		c.vals32, c.vals64 = to32(c.vals64), nil
 	}
@@ -325,7 +331,10 @@ func (v *varying) row(to *CSR, i, base int) {
 }
 
 func (v *varying) value(at int) float64 {
-	if v.vals32 != nil {
+	switch {
+	case v.vals16 != nil:
+		return widen(v.vals16[at])
+	case v.vals32 != nil:
 		return float64(v.vals32[at])
 	}
 	return v.vals64[at]

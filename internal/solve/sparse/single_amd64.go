@@ -67,7 +67,7 @@ func (v *varying) fastRows32(dst, x []float32, lo, hi, base int) bool {
 }
 
 func (c *scattered) fastSlices32(dst, x []float32, s, n, row int) bool {
-	if !fast || c.vals64 != nil {
+	if !fast || c.vals64 != nil || c.vals16 != nil {
 		return false
 	}
 	at := c.starts[s]
