@@ -39,7 +39,7 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 	if err != nil {
 		return nil, err
 	}
-	squares := make([]float64, 2*columns) // of the norms of the residuals, then of the right-hand sides
+	squares := make([]float64, 3*columns) // of the residuals, of the right-hand sides, and of the products a_ij x_j
 	var row sparse.Row
 	var local []int // number of each column of the row on this rank, -1 for ghosts
 	for i := range plan.Owned {
@@ -58,11 +58,14 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 			}
 			d := b
 			for k, c := range row.Cols {
+				product := row.Vals[k]
 				if own := local[k]; own >= 0 {
-					d -= row.Vals[k] * x[own*columns+j]
+					product *= x[own*columns+j]
 				} else {
-					d -= row.Vals[k] * ghosts[j][c]
+					product *= ghosts[j][c]
 				}
+				d -= product
+				squares[2*columns+j] += product * product
 			}
 			squares[j] += d * d
 			squares[columns+j] += b * b
@@ -73,13 +76,23 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 		return nil, err
 	}
 	residuals := make([]float64, columns)
+	s.rounding = 0
 	for j := range residuals {
 		if residuals[j] = math.Sqrt(sums[j]); sums[columns+j] > 0 {
 			residuals[j] = math.Sqrt(sums[j] / sums[columns+j])
+			s.rounding = max(s.rounding, unit*math.Sqrt(sums[2*columns+j]/sums[columns+j]))
 		}
 	}
 	return residuals, nil
 }
+
+// unit is the largest relative error of rounding to a double.
+const unit = 0x1p-53
+
+// Rounding returns the relative residual that remains if only the values of x are rounded, as the last Check estimated
+// it: the norm of all a_ij x_j 2^-53 over the norm of b. No method can return an x that is reliably better. It is large
+// if the entries differ by orders of magnitude and x is large compared with b.
+func (s *System) Rounding() float64 { return s.rounding }
 
 // meanRHS returns the means of a right-hand side that the solve projects out, or nil.
 func (s *System) meanRHS(rhs func(row int) float64) ([]float64, error) {

@@ -56,6 +56,8 @@ type System struct {
 	sums    *reducer    // the same as parts.Sums, without the interface
 	null    *projection // nil unless the matrix is singular
 	meter   *meter
+
+	rounding float64 // see Rounding
 }
 
 // New sets up a system together with the other ranks of the group: it partitions the matrix, generates the rows of this
@@ -261,6 +263,7 @@ type Outcome struct {
 	Stopped bool    // ended by Spec.StopAfter before it converged
 	// TrueResidual is ||b - Ax|| / ||b|| for the solution. Solve leaves it NaN; the caller sets it from Check.
 	TrueResidual float64
+	Rounding     float64 // System.Rounding after Check, or 0 if it is not known
 }
 
 // Solve solves the system once, starting from zero. A limit above 0 replaces a larger Spec.MaxIter. For a fair time the
@@ -297,6 +300,10 @@ func (s *System) Solve(limit int) (Outcome, error) {
 	return out, nil
 }
 
+// roundingLimit is the largest ratio of the true residual to Outcome.Rounding that is attributed to rounding. The
+// iterations round x again and again, which leaves more than rounding it once.
+const roundingLimit = 100
+
 // Gate returns an error if the solve did not converge or if its true residual contradicts the residual that the method
 // reports. Solves that were stopped early need not have converged. Set TrueResidual first.
 func (o Outcome) Gate(rtol float64) error {
@@ -311,6 +318,10 @@ func (o Outcome) Gate(rtol float64) error {
 	case o.Status != krylov.Converged:
 		return fmt.Errorf("the solve did not converge: %v (%d), relative residual %.3g, want %.3g", o.Status, o.Iterations,
 			o.Residual, rtol)
+	case !(o.TrueResidual <= 10*rtol) && rtol < o.Rounding && o.TrueResidual < roundingLimit*o.Rounding:
+		return fmt.Errorf("double precision cannot reach the tolerance %.3g: rounding x alone leaves a relative residual "+
+			"of about %.1g, and the solution has %.3g: ask for a tolerance of %.0e or more", rtol, o.Rounding, o.TrueResidual,
+			2*o.TrueResidual)
 	case !(o.TrueResidual <= 10*rtol):
 		return fmt.Errorf("the solution is wrong: its true relative residual is %.3g, above 10 x %.3g, though the "+
 			"method says %.3g", o.TrueResidual, rtol, o.Residual)

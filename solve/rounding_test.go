@@ -1,0 +1,52 @@
+package solve
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// With jumps of 1e6, rounding x to doubles changes Ax by more than a small tolerance. The gate then names the accuracy
+// that can be attained, and does not call the solution wrong. An estimate that is off would hide wrong solutions: so a
+// wrong ghost still counts as wrong, and well-scaled problems have a far smaller estimate.
+func TestAttainableAccuracy(t *testing.T) {
+	jumps := generated(t, "variable", sparse.Params{Rows: 4000, Contrast: 1e6, Seed: 1})
+	for _, c := range []struct {
+		problem sparse.Problem
+		rtol    float64
+		wrong   bool
+		says    string // "" if the solve passes
+	}{
+		{jumps, 1e-10, false, ""},
+		{jumps, 1e-14, false, "double precision cannot reach the tolerance 1e-14: rounding x alone leaves"},
+		{jumps, 1e-14, true, "the solution is wrong"},
+		{generated(t, "poisson", sparse.Params{Rows: 4000}), 1e-13, false, ""},
+	} {
+		errs := onRanks(t, 2, func(g *dist.Group) error {
+			sys, err := New(g, Spec{Problem: c.problem, Preconditioner: "amg", RTol: c.rtol,
+				RHS: func(int) float64 { return 1 }})
+			if err != nil {
+				return err
+			}
+			if c.wrong && g.Rank() == 1 {
+				sys.parts.Halo = swapped{sys.parts.Halo, sys.parts.Plan.Peers[0].Recv.Lo}
+			}
+			out, err := solved(sys)
+			if err != nil {
+				return err
+			}
+			out.Rounding = sys.Rounding()
+			if ratio := out.TrueResidual / out.Rounding; c.says != "" && !c.wrong && (ratio < 1 || ratio > 10) {
+				t.Errorf("a residual of %.2g, estimated %.2g", out.TrueResidual, out.Rounding)
+			}
+			return out.Gate(c.rtol)
+		})
+		for _, err := range errs {
+			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("%g, wrong %v: %v, want %q", c.rtol, c.wrong, err, c.says)
+			}
+		}
+	}
+}
