@@ -4,6 +4,7 @@ package service
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,7 @@ type Request struct {
 	Tol                    float64 // relative to b
 	MaxIter                int     // 0 means the default
 	Ranks                  int
+	Device                 *Device // nil if the arrays are in the shared memory
 }
 
 // Reply is the outcome of a request. If Error is empty, the solution is in the shared memory.
@@ -45,28 +47,52 @@ type Reply struct {
 // auto is the method that the matrix decides.
 const auto = "auto"
 
-// Serve answers requests until the input ends. memory is the file that both processes map.
+// Serve answers requests until the input ends. memory is the file that both processes map. If the input ends during a
+// solve, the client is gone and nobody waits for the answer: Serve returns at once, and leaves the solve running, which
+// ends with the process.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, memory *os.File) error {
-	lines := bufio.NewScanner(in)
+	requests, ended := make(chan []byte), make(chan error, 1)
+	go func() {
+		lines := bufio.NewScanner(in)
+		for lines.Scan() {
+			requests <- bytes.Clone(lines.Bytes())
+		}
+		ended <- lines.Err()
+	}()
 	answers := json.NewEncoder(out)
-	for lines.Scan() {
-		var q Request
-		reply := Reply{}
-		err := json.Unmarshal(lines.Bytes(), &q)
-		if err == nil {
-			reply, err = answer(ctx, q, memory)
+	for {
+		replies := make(chan Reply, 1)
+		select {
+		case line := <-requests:
+			go func() { replies <- reply(ctx, line, memory) }()
+		case err := <-ended:
+			return err
 		}
-		if err != nil {
-			reply.Error = err.Error()
-		}
-		if math.IsNaN(reply.Residual) || math.IsInf(reply.Residual, 0) {
-			reply.Residual = -1 // JSON has no such numbers
-		}
-		if err := answers.Encode(reply); err != nil {
-			return fmt.Errorf("answering a request: %w", err)
+		select {
+		case r := <-replies:
+			if err := answers.Encode(r); err != nil {
+				return fmt.Errorf("answering a request: %w", err)
+			}
+		case err := <-ended:
+			return err
 		}
 	}
-	return lines.Err()
+}
+
+// reply answers one request.
+func reply(ctx context.Context, line []byte, memory *os.File) (r Reply) {
+	var q Request
+	err := json.Unmarshal(line, &q)
+	if err == nil {
+		r, err = answer(ctx, q, memory)
+	}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	if math.IsNaN(r.Residual) || math.IsInf(r.Residual, 0) {
+		r.Residual = -1 // JSON has no such numbers
+	}
+	return r
 }
 
 // answer maps the arrays of a request and solves it.
@@ -74,6 +100,9 @@ func answer(ctx context.Context, q Request, memory *os.File) (Reply, error) {
 	if q.Rows < 1 || q.Entries < 0 || q.Columns < 1 || q.Ranks < 1 || q.Rows > math.MaxInt32 {
 		return Reply{}, fmt.Errorf("a request of %d rows, %d entries, %d columns and %d ranks", q.Rows, q.Entries, q.Columns,
 			q.Ranks)
+	}
+	if q.Device != nil {
+		return solveOnDevice(ctx, q)
 	}
 	words := q.Rows + 1 + 2*q.Entries + 2*q.Rows*q.Columns
 	info, err := memory.Stat()
@@ -161,6 +190,7 @@ func (j *job) run(g *dist.Group) error {
 		if out.TrueResidual, err = sys.Check(); err != nil {
 			return err
 		}
+		out.Rounding = sys.Rounding()
 		j.note(g, out)
 		if err := out.Gate(j.q.Tol); err != nil {
 			return err

@@ -10,6 +10,7 @@ import threading
 from typing import Any, Dict, List, Optional, Tuple
 
 import kernbench
+from kernbench import _solve_cuda
 
 
 class SolveError(RuntimeError):
@@ -26,8 +27,10 @@ def solve(A: Any, b: Any, method: str = "auto", precond: str = "none", tol: floa
     """Returns x with A x = b to the relative residual tol.
 
     A is a torch tensor in CSR layout, a tuple (crow_indices, col_indices, values) of torch tensors, or a SciPy
-    matrix. b is a vector, or a matrix whose columns are right-hand sides, of the same library. All are on the CPU
-    and in float64. With torch the result is differentiable, once, with respect to b and to the values of A.
+    matrix. b is a vector, or a matrix whose columns are right-hand sides, of the same library. All are in float64.
+    With torch the result is differentiable, once, with respect to b and to the values of A. Tensors may be on the
+    GPU cuda:0, with a symmetric positive definite A, the method cg, cg-single or cg-pipelined, and precond none or
+    jacobi.
 
     method is one that `kernbench run --bench solve-scaling --help` lists, or "auto": cg if A is symmetric, else
     gmres. ranks is the number of processors. Raises SolveError if the solve does not converge."""
@@ -92,11 +95,22 @@ def _solve_torch(A: Any, b: Any, options: Dict[str, Any]) -> Any:
         raise TypeError("A is %s: want a tensor in CSR layout (A.to_sparse_csr()), or a tuple (crow_indices, "
                         "col_indices, values)" % (getattr(A, "layout", None) or type(A).__name__))
     _check_shapes(size[0], size[1], tuple(b.shape))
-    for name, t in (("A", A if values is None else values), ("b", b)):
-        if t.device.type != "cpu":
-            raise ValueError("%s is on %s: kernbench.solve works on CPU tensors, use %s.cpu()" % (name, t.device, name))
+    given = A if values is None else values
+    if given.dim() != (2 if values is None else 1) or crow.dim() != 1 or col.dim() != 1 or crow.numel() < 1:
+        raise ValueError("A must have one-dimensional arrays crow_indices, col_indices and values")
+    if values is not None and col.numel() != values.numel():
+        raise ValueError("A has %d column indices and %d values" % (col.numel(), values.numel()))
+    for name, t in (("A", given), ("b", b)):
         if t.dtype != torch.float64:
             raise TypeError("%s has the type %s: want torch.float64" % (name, t.dtype))
+    for name, t in (("crow_indices", crow), ("col_indices", col), ("b", b)):
+        if t.device != given.device:
+            raise ValueError("the values of A are on %s and %s on %s: all must be on the same device"
+                             % (given.device, name, t.device))
+    if b.device.type not in ("cpu", "cuda"):
+        raise ValueError("A and b are on %s: kernbench.solve works on CPUs and on NVIDIA GPUs" % b.device)
+    if b.device.type == "cuda":
+        _solve_cuda.check_options(b.device, options)
     return _function().apply(A if values is None else values, b, crow, col, options)
 
 
@@ -111,6 +125,10 @@ def _function() -> Any:
     from torch.autograd.function import once_differentiable
 
     def run(crow: Any, col: Any, values: Any, b: Any, transposed: bool, options: Dict[str, Any]) -> Any:
+        if b.device.type == "cuda":
+            if not transposed:  # the adjoint system has the same matrix
+                _solve_cuda.check_matrix(crow, col, values)
+            return _solve_cuda.run(_service(), crow, col, values, b, options)
         x = torch.empty(b.shape, dtype=torch.float64)
 
         def view(memory: mmap.mmap, dtype: Any, count: int, at: int) -> Any:
@@ -147,8 +165,7 @@ def _function() -> Any:
             v = run(crow, col, values, grad.contiguous(), True, ctx.options)
             to_matrix = None
             if ctx.needs_input_grad[0]:
-                row = torch.repeat_interleave(torch.arange(crow.numel() - 1), (crow[1:] - crow[:-1]).to(torch.int64))
-                products = v[row] * x[col.to(torch.int64)]
+                products = v[_solve_cuda.rows_of(crow)] * x[col.to(torch.int64)]
                 to_matrix = -(products if x.dim() == 1 else products.sum(1))
                 if ctx.sparse:
                     to_matrix = torch.sparse_csr_tensor(crow, col, to_matrix, ctx.size)
@@ -171,7 +188,8 @@ class _Service:
             self.memory = os.dup(tempfile.TemporaryFile().fileno())
         self.process = subprocess.Popen([kernbench._binary(), "solve-service", "--memory", str(self.memory)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
-                                        pass_fds=[self.memory])
+                                        pass_fds=[self.memory],
+                                        start_new_session=True)  # Ctrl-C is for Python, which may catch it
 
     def call(self, rows: int, entries: int, columns: int, transposed: bool, options: Dict[str, Any], write: Any,
              read: Any) -> None:
@@ -182,24 +200,34 @@ class _Service:
             os.ftruncate(self.memory, at[-1])
             memory = mmap.mmap(self.memory, at[-1])
             write(memory, at)
-            try:
-                self.process.stdin.write((json.dumps(request) + "\n").encode())
-                self.process.stdin.flush()
-                line = self.process.stdout.readline()
-            except BaseException as e:  # an interrupt leaves an answer behind
-                self.close()
-                if not isinstance(e, OSError):
-                    raise
-                line = b""
-            if not line:
-                self.close()
-                self.log.seek(0)
-                raise SolveError("the kernbench process ended: %s" % self.log.read().decode(errors="replace").strip())
-            reply = json.loads(line)
-            if reply["error"]:
-                residual = reply["residual"] if reply["iterations"] else None
-                raise SolveError(reply["error"], residual, reply["iterations"])
+            self.ask(request)
             read(memory, at[4])
+
+    def request(self, request: Dict[str, Any]) -> Dict[str, Any]:
+        """The reply to a request whose arrays are in GPU memory."""
+        with self.lock:
+            return self.ask(request)
+
+    def ask(self, request: Dict[str, Any]) -> Dict[str, Any]:
+        """Sends a request and waits for the reply. The caller holds the lock."""
+        try:
+            self.process.stdin.write((json.dumps(request) + "\n").encode())
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BaseException as e:  # an interrupt leaves an answer behind
+            self.close()
+            if not isinstance(e, OSError):
+                raise
+            line = b""
+        if not line:
+            self.close()
+            self.log.seek(0)
+            raise SolveError("the kernbench process ended: %s" % self.log.read().decode(errors="replace").strip())
+        reply = json.loads(line)
+        if reply["error"]:
+            residual = reply["residual"] if reply["iterations"] else None
+            raise SolveError(reply["error"], residual, reply["iterations"])
+        return reply
 
     def close(self) -> None:
         if _services.get("service") is self:

@@ -191,6 +191,12 @@ Result cuMemsetD8_v2(uint64_t p, unsigned char v, size_t n) {
 }
 
 typedef struct { char name[64]; } Handle;
+Result cuMemGetAddressRange_v2(uint64_t *base, size_t *bytes, uint64_t p) {
+	struct block *b = find(p);
+	if (!b) return INVALID;
+	*base = (uint64_t)(uintptr_t)b->at, *bytes = b->bytes;
+	return OK;
+}
 Result cuIpcGetMemHandle(Handle *h, uint64_t p) {
 	struct block *b = find(p);
 	if (!b || b->imported || (uint64_t)(uintptr_t)b->at != p) return INVALID;
