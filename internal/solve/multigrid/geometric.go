@@ -32,8 +32,8 @@ type geometric struct {
 	at     []int // grid points of the rank's unknowns
 	halved [3]bool
 	margin Margin // distances from the last points to the boundary
-	closed bool  // nothing crosses the boundary: the values outside equal the nearest value inside, not zero
-	mine   []int // the picked coarse points, in the order of their numbers
+	closed bool   // nothing crosses the boundary: the values outside equal the nearest value inside, not zero
+	mine   []int  // the picked coarse points, in the order of their numbers
 
 	lines, points weighted // first points of the coarse lines next to a line, and the coarse points around a point of it
 }
