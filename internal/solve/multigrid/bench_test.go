@@ -23,7 +23,9 @@ var benchmarked = []struct {
 	{"3-D/amg", "poisson", "amg", sparse.Params{Rows: 1000000, Dim: 3}, sparse.Compressed},
 	{"variable/gmg", "variable", "gmg", sparse.Params{Rows: 1000000}, sparse.Compressed},
 	{"variable/amg", "variable", "amg", sparse.Params{Rows: 1000000, Contrast: 1e6}, sparse.Compressed},
+	{"variable/amg-bf16", "variable", "amg", sparse.Params{Rows: 1000000, Contrast: 1e6}, sparse.Bfloat16},
 	{"mesh/amg-f32", "mesh", "amg", sparse.Params{Rows: 1000000}, sparse.Single},
+	{"mesh/amg-bf16", "mesh", "amg", sparse.Params{Rows: 1000000}, sparse.Bfloat16},
 	{"mesh/amg", "mesh", "amg", sparse.Params{Rows: 1000000}, sparse.Compressed},
 }
 
@@ -87,6 +89,7 @@ func BenchmarkSolve(b *testing.B) {
 				complexity, _ := op.(*Cycle).Complexities()
 				b.ReportMetric(float64(iterations), "iterations")
 				b.ReportMetric(complexity, "complexity")
+				b.ReportMetric(float64(op.Bytes())/float64(p.Size()), "B/row")
 			})
 		})
 	}
