@@ -76,11 +76,11 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 		return nil, err
 	}
 	residuals := make([]float64, columns)
-	s.rounding = 0
+	*s.rounding = 0
 	for j := range residuals {
 		if residuals[j] = math.Sqrt(sums[j]); sums[columns+j] > 0 {
 			residuals[j] = math.Sqrt(sums[j] / sums[columns+j])
-			s.rounding = max(s.rounding, unit*math.Sqrt(sums[2*columns+j]/sums[columns+j]))
+			*s.rounding = max(*s.rounding, unit*math.Sqrt(sums[2*columns+j]/sums[columns+j]))
 		}
 	}
 	return residuals, nil
@@ -88,11 +88,6 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 
 // unit is the largest relative error of rounding to a double.
 const unit = 0x1p-53
-
-// Rounding returns the relative residual that remains if only the values of x are rounded, as the last Check estimated
-// it: the norm of all a_ij x_j 2^-53 over the norm of b. No method can return an x that is reliably better. It is large
-// if the entries differ by orders of magnitude and x is large compared with b.
-func (s *System) Rounding() float64 { return s.rounding }
 
 // meanRHS returns the means of a right-hand side that the solve projects out, or nil.
 func (s *System) meanRHS(rhs func(row int) float64) ([]float64, error) {

@@ -37,9 +37,8 @@ func TestAttainableAccuracy(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			out.Rounding = sys.Rounding()
-			if ratio := out.TrueResidual / out.Rounding; c.says != "" && !c.wrong && (ratio < 1 || ratio > 10) {
-				t.Errorf("a residual of %.2g, estimated %.2g", out.TrueResidual, out.Rounding)
+			if ratio := out.TrueResidual / *sys.rounding; c.says != "" && !c.wrong && (ratio < 1 || ratio > 10) {
+				t.Errorf("a residual of %.2g, estimated %.2g", out.TrueResidual, *sys.rounding)
 			}
 			return out.Gate(c.rtol)
 		})

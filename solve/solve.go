@@ -57,7 +57,10 @@ type System struct {
 	null    *projection // nil unless the matrix is singular
 	meter   *meter
 
-	rounding float64 // see Rounding
+	// rounding is the relative residual that remains if only the values of x are rounded, as the last Check estimated it:
+	// the norm of all a_ij x_j 2^-53 over the norm of b. No method can return an x that is reliably better. It is large if
+	// the entries differ by orders of magnitude and x is large compared with b.
+	rounding *float64
 }
 
 // New sets up a system together with the other ranks of the group: it partitions the matrix, generates the rows of this
@@ -93,7 +96,7 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 
 // newSystem returns a system without rows, whose spec has no defaults left to fill in.
 func newSystem(g *dist.Group, spec Spec, outline Problem) *System {
-	s := &System{group: g, spec: spec, Size: outline.Size(), meter: &meter{clock: g.Clock()}}
+	s := &System{group: g, spec: spec, Size: outline.Size(), meter: &meter{clock: g.Clock()}, rounding: new(float64)}
 	s.parts.Traits, s.parts.Clock, s.parts.NewSolver = outline.Traits(), g.Clock(), s.solver
 	s.spec.Partitioner = cmp.Or(spec.Partitioner, partition.Default)
 	s.spec.Method = cmp.Or(spec.Method, krylov.Default)
@@ -263,7 +266,8 @@ type Outcome struct {
 	Stopped bool    // ended by Spec.StopAfter before it converged
 	// TrueResidual is ||b - Ax|| / ||b|| for the solution. Solve leaves it NaN; the caller sets it from Check.
 	TrueResidual float64
-	Rounding     float64 // System.Rounding after Check, or 0 if it is not known
+
+	rounding *float64 // of the System; 0 before Check, and nil if no System made this
 }
 
 // Solve solves the system once, starting from zero. A limit above 0 replaces a larger Spec.MaxIter. For a fair time the
@@ -295,12 +299,13 @@ func (s *System) Solve(limit int) (Outcome, error) {
 		result.Reductions += s.null.reductions
 	}
 	s.parts.Timed = end()
-	out := Outcome{Result: result, Seconds: s.parts.Timed.Total, TrueResidual: math.NaN()}
+	*s.rounding = 0
+	out := Outcome{Result: result, Seconds: s.parts.Timed.Total, TrueResidual: math.NaN(), rounding: s.rounding}
 	out.Stopped = out.Status == krylov.TooManyIterations && out.Iterations == s.spec.StopAfter
 	return out, nil
 }
 
-// roundingLimit is the largest ratio of the true residual to Outcome.Rounding that is attributed to rounding. The
+// roundingLimit is the largest ratio of the true residual to System.rounding that is attributed to rounding. The
 // iterations round x again and again, which leaves more than rounding it once.
 const roundingLimit = 100
 
@@ -318,9 +323,10 @@ func (o Outcome) Gate(rtol float64) error {
 	case o.Status != krylov.Converged:
 		return fmt.Errorf("the solve did not converge: %v (%d), relative residual %.3g, want %.3g", o.Status, o.Iterations,
 			o.Residual, rtol)
-	case !(o.TrueResidual <= 10*rtol) && rtol < o.Rounding && o.TrueResidual < roundingLimit*o.Rounding:
+	case !(o.TrueResidual <= 10*rtol) && o.rounding != nil && rtol < *o.rounding &&
+		o.TrueResidual < roundingLimit**o.rounding:
 		return fmt.Errorf("double precision cannot reach the tolerance %.3g: rounding x alone leaves a relative residual "+
-			"of about %.1g, and the solution has %.3g: ask for a tolerance of %.0e or more", rtol, o.Rounding, o.TrueResidual,
+			"of about %.1g, and the solution has %.3g: ask for a tolerance of %.0e or more", rtol, *o.rounding, o.TrueResidual,
 			2*o.TrueResidual)
 	case !(o.TrueResidual <= 10*rtol):
 		return fmt.Errorf("the solution is wrong: its true relative residual is %.3g, above 10 x %.3g, though the "+

@@ -68,9 +68,6 @@ func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memor
 	if out.TrueResidual, err = sys.Check(); err != nil {
 		return out, t, err
 	}
-	if r, ok := sys.(interface{ Rounding() float64 }); ok {
-		out.Rounding = r.Rounding()
-	}
 	t.iterations = float64(max(1, out.Iterations))
 	reportSolves(s, size, out, t.seconds)
 	if !out.Stopped {

@@ -173,9 +173,9 @@ func (f *fine) prepare() error {
 	return newSmoother(f, inverse, bound)
 }
 
-// register registers a preconditioner, and variants of it whose cycle stores its matrices with shorter values. They move
-// fewer bytes and are accurate enough for a preconditioner. The arithmetic, the vectors and the method around the cycle
-// stay in double precision.
+// register registers a preconditioner, and variants of it whose cycle stores its matrices with shorter values. They
+// move fewer bytes and are accurate enough for a preconditioner. The arithmetic, the vectors and the method around the
+// cycle stay in double precision.
 func register(p precondition.Preconditioner, choose choice) {
 	for _, v := range []struct {
 		format       sparse.Format

@@ -33,9 +33,9 @@ func Coarser(grid sparse.Grid, halved [3]bool) sparse.Grid {
 	return grid
 }
 
-// Margin holds, for each axis, the distance from the last point to the boundary, where the solution is zero, relative to
-// the distance between points. It is 1 on the finest grid. If a line has an even number of points, its last point is
-// kept, so on the coarser grid the last point is half as far from the boundary. On a grid of 1000 points, whose number
+// Margin holds, for each axis, the distance from the last point to the boundary, where the solution is zero, relative
+// to the distance between points. It is 1 on the finest grid. If a line has an even number of points, its last point is
+// kept, so on the coarser grid the last point is half as far from the boundary. On a line of 1000 points, whose number
 // is even three times, it is 1/8 after three levels. The next level drops that point, and interpolates it between the
 // coarse point before it and the boundary. Taking the mean instead of 1/9 made cg need 11 iterations instead of 7.
 type Margin [3]float64

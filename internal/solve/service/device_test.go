@@ -49,7 +49,8 @@ type client struct {
 // because an allocation of torch holds several tensors.
 func newClient(t *testing.T, p sparse.Problem, columns int, factor float64) *client {
 	const gap = 512
-	g := must.Get(dist.Init(t.Context(), dist.Config{Backend: "cuda", Size: 1, ID: fmt.Sprintf("%s-%d-%d", t.Name(), p.Size(), int(factor))}))(t)
+	id := fmt.Sprintf("%s-%d-%d", t.Name(), p.Size(), int(factor))
+	g := must.Get(dist.Init(t.Context(), dist.Config{Backend: "cuda", Size: 1, ID: id}))(t)
 	t.Cleanup(func() { must.Do(t, g.Close()) })
 	c := &client{context: must.Get(device.ContextOf(g))(t), starts: []uint32{0}}
 	reciprocals := make([]float64, p.Size())
@@ -78,8 +79,8 @@ func newClient(t *testing.T, p sparse.Problem, columns int, factor float64) *cli
 			data = append(data, byte(v), byte(v>>8), byte(v>>16), byte(v>>24))
 		}
 	}
-	c.q = Request{Rows: p.Size(), Entries: len(c.values), Columns: columns, Tol: 1e-10, Ranks: 1, Method: auto, Precond: "none",
-		Device: &Device{Offset: gap, TileEntries: tile}}
+	c.q = Request{Rows: p.Size(), Entries: len(c.values), Columns: columns, Tol: 1e-10, Ranks: 1, Method: auto,
+		Precond: "none", Device: &Device{Offset: gap, TileEntries: tile}}
 	must.Do(t, c.context.Do(func() (err error) {
 		c.at = must.Get(c.context.Alloc(len(data)))(t)
 		handle := must.Get(c.context.Export(c.at))(t)
@@ -160,7 +161,8 @@ func TestDeviceRefuses(t *testing.T) {
 		}
 	}
 	negative := newClient(t, p, 2, -1)
-	if _, err := answer(t.Context(), negative.q, nil); err == nil || !strings.Contains(err.Error(), "not positive definite") {
+	_, err := answer(t.Context(), negative.q, nil)
+	if err == nil || !strings.Contains(err.Error(), "not positive definite") {
 		t.Errorf("-A: %v", err)
 	}
 }

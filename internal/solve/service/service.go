@@ -190,7 +190,6 @@ func (j *job) run(g *dist.Group) error {
 		if out.TrueResidual, err = sys.Check(); err != nil {
 			return err
 		}
-		out.Rounding = sys.Rounding()
 		j.note(g, out)
 		if err := out.Gate(j.q.Tol); err != nil {
 			return err

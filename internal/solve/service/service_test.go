@@ -33,10 +33,12 @@ func inMemory(t *testing.T, p sparse.Problem) (*os.File, Request) {
 	}
 	file := must.Get(os.Create(filepath.Join(t.TempDir(), "memory")))(t)
 	t.Cleanup(func() { file.Close() })
-	for _, data := range [][]byte{dist.Of(starts).Bytes(), dist.Of(columns).Bytes(), dist.Of(values).Bytes(), dist.Of(b).Bytes()} {
+	for _, data := range [][]byte{dist.Of(starts).Bytes(), dist.Of(columns).Bytes(), dist.Of(values).Bytes(),
+		dist.Of(b).Bytes()} {
 		must.Get(file.Write(data))(t)
 	}
-	return file, Request{Rows: p.Size(), Entries: len(values), Columns: 1, Method: auto, Precond: "none", Tol: 1e-10, Ranks: 1}
+	return file, Request{Rows: p.Size(), Entries: len(values), Columns: 1, Method: auto, Precond: "none", Tol: 1e-10,
+		Ranks: 1}
 }
 
 // A server answers one request after the other, and an error does not end it.

@@ -2,12 +2,12 @@ package sparse
 
 import "math"
 
-// Bfloat16 is the upper half of a float32: 8 significant bits and the range of single precision. Rounding the values of
-// a matrix to so few bits changes its row sums by up to 0.4 % of the diagonal, while the smallest eigenvalues of a large
-// grid are a millionth of it. A preconditioner made from such a matrix is useless for smooth errors, or not even
+// Bfloat16 is the upper half of a float32: 8 significant bits and the range of single precision. Rounding the values
+// of a matrix to so few bits changes its row sums by up to 0.4 % of the diagonal, while the smallest eigenvalues of a
+// large grid are a millionth of it. A preconditioner made from such a matrix is useless for smooth errors, or not even
 // definite. The format Bfloat16 therefore rounds only the couplings, and changes the diagonal so that every row keeps
-// its sum. If the couplings are negative, as in diffusion problems, x'Ax is a sum over couplings of |a_ij| (x_i - x_j)²,
-// and each term changes by at most 0.4 %. So does the quadratic form for every x.
+// its sum. If the couplings are negative, as in diffusion problems, x'Ax is a sum over couplings of |a_ij| (x_i - x_j)²
+// and over row sums, and each term changes by at most 0.4 %. So does the quadratic form, for every x.
 
 // diagonalParts is the number of bfloat16 values that add up to a diagonal entry: 24 bits, as in single precision.
 const diagonalParts = 3
@@ -24,8 +24,8 @@ func bfloat(v float64) uint16 {
 // widen returns the value of a bfloat16.
 func widen(half uint16) float64 { return float64(math.Float32frombits(uint32(half) << 16)) }
 
-// roundRow rounds the values of a row, which begins at position at of b.vals and is the last one in b.cols. The diagonal
-// entry becomes several entries in its column, which together keep the sum of the row.
+// roundRow rounds the values of a row, which begins at position at of b.vals and is the last one in b.cols. The
+// diagonal entry becomes several entries in its column, which together keep the sum of the row.
 func (b *Builder) roundRow(row, at int) {
 	vals := b.vals[at:]
 	cols := b.cols[len(b.cols)-len(vals):]

@@ -9,8 +9,8 @@ import (
 
 // bfloat returns the nearest bfloat16, and the even one if two are as near.
 func TestBfloat(t *testing.T) {
-	for v, want := range map[float64]float64{1: 1, -2.5: -2.5, 1 + 1./256: 1, 1 + 3./256: 1 + 4./256, 0x1p-130: 0x1p-130, 1e39: math.Inf(1),
-		-0.1: -0.10009765625} {
+	for v, want := range map[float64]float64{1: 1, -2.5: -2.5, 1 + 1./256: 1, 1 + 3./256: 1 + 4./256,
+		0x1p-130: 0x1p-130, 1e39: math.Inf(1), -0.1: -0.10009765625} {
 		if got := widen(bfloat(v)); got != want {
 			t.Errorf("%v becomes %v, want %v", v, got, want)
 		}
