@@ -23,9 +23,7 @@ func readDragonfly(f *file, n yamlfile.Node, what string) *builder {
 	}
 	b := newBuilder(groups * routers * per)
 	router := b.switches("router", groups*routers)
-	for rank := range b.Ranks {
-		b.connect("host", int32(rank), router+int32(rank/per), host)
-	}
+	b.attach("host", 0, b.Ranks, router, per, host)
 	for g := range groups {
 		for i := range routers {
 			for j := range i {

@@ -27,9 +27,7 @@ func readFatTree(f *file, n yamlfile.Node, what string) *builder {
 	between.Rate = host.Rate * 1000 / Rate(max(over, 1000))
 	edge, aggregation := b.switches("edge", radix*half), b.switches("agg", radix*half)
 	core := b.switches("core", half*half)
-	for rank := range b.Ranks {
-		b.connect("host", int32(rank), edge+int32(rank/half), host)
-	}
+	b.attach("host", 0, b.Ranks, edge, half, host)
 	for pod := range radix {
 		for i := range half {
 			for j := range half {

@@ -129,6 +129,13 @@ func (b *builder) connect(level string, from, to int32, s Spec) {
 	b.link(cable, level, to, from, s)
 }
 
+// attach connects n nodes from child on with switches from parent on, so many to each.
+func (b *builder) attach(level string, child int32, n int, parent int32, each int, s Spec) {
+	for i := range n {
+		b.connect(level, child+int32(i), parent+int32(i/each), s)
+	}
+}
+
 // cable adds a cable. Without a name it gets the names of its nodes.
 func (b *builder) cable(name string, from, to int32) int32 {
 	if name == "" {
@@ -167,6 +174,14 @@ func (b *builder) finish() (*Graph, error) {
 	g := b.Graph
 	g.index()
 	return &g, nil
+}
+
+// Switch returns the switch at the other end of a rank's first link, or -1 if that is a rank.
+func (g *Graph) Switch(rank int) int32 {
+	if links := g.out[rank]; len(links) > 0 && int(g.Links[links[0]].To) >= g.Ranks {
+		return g.Links[links[0]].To
+	}
+	return -1
 }
 
 // index lists the links of every node.

@@ -73,10 +73,8 @@ func buildLevels(list []level, ranks int) *builder {
 	for _, l := range list {
 		parents := children / l.size
 		parent := b.switches(l.name, parents)
-		for child := range children {
-			for range l.links {
-				b.connect(l.name, first+int32(child), parent+int32(child/l.size), l.Spec)
-			}
+		for range l.links {
+			b.attach(l.name, first, children, parent, l.size, l.Spec)
 		}
 		children, first = parents, parent
 		sizes = append(sizes, fmt.Sprintf("%s of %d", l.name, l.size))

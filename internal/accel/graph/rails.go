@@ -44,9 +44,9 @@ func readRails(f *file, n yamlfile.Node, what string) *builder {
 	b := newBuilder(nodes * per)
 	islands, leaf := b.switches("island", nodes), b.switches("leaf", per*leaves)
 	spine0 := b.switches("spine", spines)
+	b.attach("island", 0, b.Ranks, islands, per, island)
 	for rank := range b.Ranks {
 		node, i := rank/per, rank%per
-		b.connect("island", int32(rank), islands+int32(node), island)
 		b.connect("rail", int32(rank), leaf+int32(i*leaves+node/leafNodes), rail)
 	}
 	for i := range per * leaves {
