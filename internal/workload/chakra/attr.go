@@ -159,6 +159,9 @@ func (a *Attr) integer() (int64, bool) {
 		return int64(min(v, math.MaxInt64)), true
 	case float64:
 		return int64(v), v == math.Trunc(v) && math.Abs(v) < 1<<62
+	case string: // some tools write numbers as text
+		i, err := strconv.ParseInt(v, 10, 64)
+		return i, err == nil
 	}
 	return 0, false
 }

@@ -136,7 +136,7 @@ func TestBadTraces(t *testing.T) {
 		{func(n *Node) { n.Collective = 12 }, `node 4 "grad": comm_type is 12: want 0 (allreduce) to 9 (barrier)`},
 		{func(n *Node) {
 			n.Extra = attr("comm_type", String, "ring")
-		}, `node 4 "grad": comm_type is "ring": want an integer`},
+		}, `node 4 "grad": comm_type is "ring": want an integer, or a name such as ALL_REDUCE`},
 		{func(n *Node) { n.CtrlDeps = []uint64{17} }, `x.0.et: node 4 "grad": it depends on node 17, which does not exist`},
 		{func(n *Node) { n.ID = 3 }, `x.0.et: node 3 "grad": its id is also the id of "fwd"`},
 		{func(n *Node) { n.DataDeps = []uint64{4} }, `cycle: node 4 "grad", which needs node 4 "grad"`},

@@ -3,6 +3,7 @@ package chakra
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 )
@@ -37,8 +38,11 @@ var known = map[string]func(*Node, *Attr) error{
 	"comm_root":     rank(func(n *Node) *int { return &n.Root }),
 	"comm_type": func(n *Node, a *Attr) error {
 		v, ok := a.integer()
+		if i := slices.Index(schemaNames[:], a.text()); i >= 0 {
+			v, ok = int64(i), true
+		}
 		if !ok {
-			return wrongKind(a, "an integer")
+			return wrongKind(a, "an integer, or a name such as "+schemaNames[AllReduce])
 		}
 		if v < 0 || v >= int64(collectives) {
 			return fmt.Errorf("comm_type is %d: want 0 (%v) to %d (%v)", v, AllReduce, collectives-1, collectives-1)
@@ -71,6 +75,10 @@ var known = map[string]func(*Node, *Attr) error{
 	startPS:    picoseconds(func(n *Node) *event.Time { return &n.Start }),
 	durationPS: picoseconds(func(n *Node) *event.Time { return &n.Duration }),
 }
+
+// schemaNames are the names of the collectives in the schema.
+var schemaNames = [collectives]string{"ALL_REDUCE", "REDUCE", "ALL_GATHER", "GATHER", "SCATTER", "BROADCAST",
+	"ALL_TO_ALL", "REDUCE_SCATTER", "REDUCE_SCATTER_BLOCK", "BARRIER"}
 
 // take stores an attribute in the node.
 func (r *reader) take(t *Trace, n *Node, a Attr) error {

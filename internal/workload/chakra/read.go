@@ -1,8 +1,11 @@
 package chakra
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,27 +19,33 @@ import (
 	"github.com/kernbench/kernbench/internal/base/infile"
 )
 
-// suffix ends the names of trace files.
-const suffix = ".et"
+// suffix ends the names of trace files. Compressed files may have the second suffix besides.
+const (
+	suffix     = ".et"
+	compressed = ".gz"
+)
 
 // FileName returns the name of a rank's trace.
 func FileName(prefix string, rank int) string { return fmt.Sprintf("%s.%d%s", prefix, rank, suffix) }
 
-// Files returns the names of the traces PREFIX.0.et, PREFIX.1.et and so on. It returns an error if there are none
-// or one is missing.
+// Files returns the names of the traces PREFIX.0.et, PREFIX.1.et and so on, or PREFIX.0.et.gz. It returns an error if
+// there are none or one is missing.
 func Files(prefix string) ([]string, error) {
 	folder, base := filepath.Split(prefix)
 	entries, err := os.ReadDir(filepath.Join(folder, "."))
 	if err != nil {
 		return nil, fmt.Errorf("looking for the traces %s.RANK%s: %w", prefix, suffix, err)
 	}
-	ranks := map[int]bool{}
+	ranks := map[int]string{} // the suffix of the compressed file, or ""
 	for _, e := range entries {
 		middle, ok := strings.CutPrefix(e.Name(), base+".")
+		middle, packed := strings.CutSuffix(middle, compressed)
 		middle, is := strings.CutSuffix(middle, suffix)
 		rank, err := strconv.Atoi(middle)
-		if ok && is && err == nil && strconv.Itoa(rank) == middle && rank >= 0 {
-			ranks[rank] = true
+		if _, plain := ranks[rank]; ok && is && err == nil && strconv.Itoa(rank) == middle && rank >= 0 && !plain {
+			if ranks[rank] = ""; packed { // entries are sorted, so the file that is not compressed comes first
+				ranks[rank] = compressed
+			}
 		}
 	}
 	if len(ranks) == 0 {
@@ -45,14 +54,15 @@ func Files(prefix string) ([]string, error) {
 	}
 	files := make([]string, 0, len(ranks))
 	last := slices.Max(slices.Collect(maps.Keys(ranks)))
-	for rank := range last {
-		if !ranks[rank] {
+	for rank := range last + 1 {
+		end, ok := ranks[rank]
+		if !ok {
 			return nil, fmt.Errorf("the trace %s of rank %d is missing: there are %d traces, up to rank %d",
 				FileName(prefix, rank), rank, len(ranks), last)
 		}
-		files = append(files, FileName(prefix, rank))
+		files = append(files, FileName(prefix, rank)+end)
 	}
-	return append(files, FileName(prefix, last)), nil
+	return files, nil
 }
 
 // Read reads the traces of all ranks and checks each of them.
@@ -107,6 +117,10 @@ const internLimit = 256
 // trace reads a file.
 func (r *reader) trace(file string, rank int, data []byte) (*Trace, error) {
 	t := &Trace{File: file, Rank: rank, unknown: map[string]int{}}
+	data, err := decompress(file, data)
+	if err != nil {
+		return nil, err
+	}
 	messages, err := split(file, data)
 	if err != nil {
 		return nil, err
@@ -114,14 +128,17 @@ func (r *reader) trace(file string, rank int, data []byte) (*Trace, error) {
 	if len(messages) == 0 {
 		return nil, fmt.Errorf("%s is empty: want a metadata message and nodes", file)
 	}
-	withMetadata := !startsWithID(messages[0])
+	withMetadata := !isNode(messages[0])
 	if withMetadata {
 		if err := r.metadata(t, messages[0]); err != nil {
 			return nil, fmt.Errorf("%s: message 1, the metadata: %w", file, err)
 		}
 		messages = messages[1:]
 	}
-	old := !withMetadata && isFirstSchema(messages)
+	old, number := !withMetadata && isFirstSchema(messages), 1
+	if withMetadata {
+		number++
+	}
 	t.Nodes = make([]Node, len(messages))
 	for i, m := range messages {
 		n := &t.Nodes[i]
@@ -131,7 +148,7 @@ func (r *reader) trace(file string, rank int, data []byte) (*Trace, error) {
 			err = r.node(t, n, m)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: message %d, %v: %w", file, i+2, n, err)
+			return nil, fmt.Errorf("%s: message %d, %v: %w", file, i+number, n, err)
 		}
 	}
 	return t, nil
@@ -167,11 +184,39 @@ func split(file string, data []byte) (messages [][]byte, err error) {
 	return messages, nil
 }
 
-// startsWithID reports whether a message is a node, whose first field is a number. The first field of metadata is
-// a string or a message.
-func startsWithID(message []byte) bool {
-	number, wire, n := protowire.ConsumeTag(message)
-	return n > 0 && number == 1 && wire == protowire.VarintType
+// decompress returns the content of a file, which may be compressed by gzip: Chakra's own tools read such files too.
+func decompress(file string, data []byte) ([]byte, error) {
+	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) { // no trace begins so: its first field would have wire type 3
+		return data, nil
+	}
+	in, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: decompressing: %w", file, err)
+	}
+	out, err := io.ReadAll(io.LimitReader(in, infile.Trace+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: decompressing after %d bytes: %w", file, len(out), err)
+	case len(out) > infile.Trace:
+		return nil, fmt.Errorf("%s has more than %d bytes when it is decompressed", file, infile.Trace)
+	}
+	return out, nil
+}
+
+// isNode reports whether the first message of a file is a node and not metadata. Field 1 of a node is a number, and field
+// 1 of metadata is not. A node with the id 0 may lack it, but has a type.
+func isNode(message []byte) bool {
+	id, typed := missing, false
+	_ = fields(message, func(f field) error {
+		switch f.number {
+		case 1:
+			id = int(f.wire)
+		case 3:
+			typed = f.wire == protowire.VarintType
+		}
+		return nil
+	})
+	return id == int(protowire.VarintType) || id == missing && typed
 }
 
 // metadata reads a GlobalMetadata message. Before version 0.0.2 of the schema, field 1 was an attribute.
