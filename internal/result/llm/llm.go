@@ -109,15 +109,35 @@ func (m Model) AllReduces(p Parallelism) (perLayer int, remark string, err error
 // weights that every token uses, and the expected number of experts chosen by at least one
 // token if tokens choose experts uniformly.
 func (m Model) weightBytes(tokens int) float64 {
-	read := m.Params
-	if m.Experts > 0 {
-		share := float64(m.TopK) / float64(m.Experts)
-		experts := (m.Params - m.Active) / (1 - share) // Active = common + share x experts
-		common := m.Params - experts
-		touched := 1 - math.Pow(1-share, float64(tokens))
-		read = common + touched*experts
+	experts := m.ExpertParams()
+	return (m.Params - experts + m.Touched(tokens)*experts) * 1e9 * m.Bits / 8
+}
+
+// ExpertParams returns the weights of all experts together, in 1e9. It follows from
+// Active = Params - experts + TopK/Experts x experts.
+func (m Model) ExpertParams() float64 {
+	if m.Experts == 0 {
+		return 0
 	}
-	return read * 1e9 * m.Bits / 8
+	return (m.Params - m.Active) / (1 - float64(m.TopK)/float64(m.Experts))
+}
+
+// Touched returns the expected fraction of the experts that at least one of so many tokens chooses.
+func (m Model) Touched(tokens int) float64 {
+	return 1 - math.Pow(1-float64(m.TopK)/float64(max(m.Experts, 1)), float64(tokens))
+}
+
+// AttentionWeights returns the weights of the attention of a layer: its projections.
+func (m Model) AttentionWeights() int64 {
+	hidden, heads := int64(m.Hidden), int64(m.Heads)
+	if m.Latent == 0 {
+		return 2 * hidden * int64(m.HeadDim) * int64(m.Heads+m.KVHeads)
+	}
+	// MLA of DeepSeek-V3, which Kimi K2 has too: queries through queryRank, keys and values through the latent, and the
+	// output projection.
+	const queryRank, rope, plain, value = 1536, 64, 128, 128
+	return hidden*queryRank + queryRank*heads*(plain+rope) + hidden*int64(m.Latent) +
+		(int64(m.Latent)-rope)*heads*(plain+value) + heads*value*hidden
 }
 
 // cacheBytes returns the bytes of keys and values that a token has in the cache of a layer.
@@ -128,8 +148,8 @@ func (m Model) cacheBytes() float64 {
 	return 2 * float64(m.KVHeads*m.HeadDim) * ActivationBytes
 }
 
-// seen returns the sum over layers of the tokens that attention sees with a context of so many.
-func (m Model) seen(context float64) float64 {
+// Seen returns the sum over layers of the tokens that attention sees with a context of so many.
+func (m Model) Seen(context float64) float64 {
 	return float64(m.Layers-m.LocalLayers)*context + float64(m.LocalLayers)*min(context, float64(m.Window))
 }
 
@@ -145,6 +165,10 @@ func (m Model) cacheReaders(p Parallelism, ranks int) float64 {
 	}
 	return float64(min(ranks, m.KVHeads))
 }
+
+// CacheBytes returns the bytes of keys and values that a token has in the cache of a layer, on one of so many ranks that
+// share the model by tensor parallelism.
+func (m Model) CacheBytes(ranks int) float64 { return m.cacheBytes() / m.cacheReaders(Tensor, ranks) }
 
 // Precision is the format of a model's arithmetic.
 type Precision string
@@ -239,10 +263,10 @@ type Load struct {
 // reading weights and cache, or multiplying, whichever takes longer.
 func FloorUS(m Model, g GPU, p Parallelism, ranks int, l Load) float64 {
 	context := float64(l.Context) + float64(l.Tokens/l.Sequences)/2 // a token sees half of the new ones on average
-	cache := float64(l.Sequences) * m.seen(float64(l.Context)) * m.cacheBytes() / m.cacheReaders(p, ranks)
+	cache := float64(l.Sequences) * m.Seen(float64(l.Context)) * m.cacheBytes() / m.cacheReaders(p, ranks)
 	read := (m.weightBytes(l.Tokens)/float64(ranks) + cache) / (g.HBM * 1e9 * hbmShare)
 	rate, _ := g.Rate(m.Precision())
-	attention := 4 * float64(l.Tokens) * m.seen(context) * float64(m.Heads*m.HeadDim)
+	attention := 4 * float64(l.Tokens) * m.Seen(context) * float64(m.Heads*m.HeadDim)
 	compute := (2*m.Active*1e9*float64(l.Tokens)/rate + attention/g.TFlops[Bits16]) /
 		(float64(ranks) * 1e12 * flopsShare)
 	return 1e6 * max(read, compute)

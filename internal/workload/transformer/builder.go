@@ -2,6 +2,7 @@ package transformer
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/workload/chakra"
 )
@@ -35,8 +36,8 @@ func (s Step) newNames() *names {
 type builder struct {
 	Step
 	names  *names
-	halves [2]half
-	layers int // of the stage
+	first  int       // layer of the stage
+	layers [][2]half // of the stage
 	rank   int
 	tp, dp int
 	stage  int
@@ -64,19 +65,36 @@ func (b *builder) add(n chakra.Node, others ...uint64) uint64 {
 
 // groups returns the process groups of the rank.
 func (b *builder) groups() []chakra.Group {
-	tp := chakra.Group{Name: b.tensorGroup()}
-	for t := range b.TP {
-		tp.Ranks = append(tp.Ranks, b.at(t, b.dp, b.stage))
+	group := func(name string, n int, member func(i int) int) chakra.Group {
+		g := chakra.Group{Name: name}
+		for i := range n {
+			g.Ranks = append(g.Ranks, member(i))
+		}
+		return g
 	}
-	dp := chakra.Group{Name: b.dataGroup()}
-	for d := range b.DP {
-		dp.Ranks = append(dp.Ranks, b.at(b.tp, d, b.stage))
+	list := []chakra.Group{
+		group(b.tensorGroup(), b.TP, func(i int) int { return b.at(i, b.dp, b.stage) }),
+		group(b.dataGroup(), b.DP, func(i int) int { return b.at(b.tp, i, b.stage) })}
+	if b.EP > 1 {
+		list = append(list,
+			group(b.expertGroup(), b.EP, func(i int) int { return b.at(b.tp, b.dp/b.EP*b.EP+i, b.stage) }),
+			group(b.copiesGroup(), b.DP/b.EP, func(i int) int { return b.at(b.tp, i*b.EP+b.dp%b.EP, b.stage) }))
 	}
-	return []chakra.Group{tp, dp}
+	return list
 }
 
 func (b *builder) tensorGroup() string { return fmt.Sprint("tp", b.rank/b.TP) }
 func (b *builder) dataGroup() string   { return fmt.Sprint("dp", b.stage*b.TP+b.tp) }
+
+// expertGroup returns the name of the group that divides the experts, and copiesGroup the name of the group of ranks
+// that have the same experts.
+func (b *builder) expertGroup() string {
+	return fmt.Sprint("ep", b.tp+b.TP*(b.dp/b.EP+b.DP/b.EP*b.stage))
+}
+
+func (b *builder) copiesGroup() string {
+	return fmt.Sprint("edp", b.tp+b.TP*(b.dp%b.EP+b.EP*b.stage))
+}
 
 // at returns the rank at coordinates.
 func (b *builder) at(tp, dp, stage int) int { return tp + b.TP*(dp+b.DP*stage) }
@@ -86,24 +104,56 @@ func (b *builder) collective(name string, kind chakra.Collective, bytes int64, g
 	return b.add(chakra.Node{Name: name, Type: chakra.Coll, Collective: kind, Bytes: max(bytes, 1), Group: group})
 }
 
+// step adds a collective that the program waits for.
+func (b *builder) step(pass, name string, kind chakra.Collective, bytes int64, group string) {
+	b.last = b.collective(b.names.join(pass, name), kind, bytes, group)
+}
+
 // pass computes one layer. factor is 1 forward and 2 backward.
 func (b *builder) pass(name string, factor int64, halves ...half) {
-	whole := b.activations()
 	for i, h := range halves {
 		// Blocks in parallel share the communication of a layer.
 		first, final := i == 0 || !b.Model.Parallel, i == len(halves)-1 || !b.Model.Parallel
-		if b.TP > 1 && b.SequenceParallel && first {
-			b.last = b.collective(b.names.join(name, "all-gather"), chakra.AllGather, whole/int64(b.TP), b.tensorGroup())
+		if first {
+			b.gather(name, h)
 		}
 		b.last = b.add(chakra.Node{Name: b.names.join(name, h.name), Type: chakra.Comp, Ops: factor * h.ops,
 			TensorBytes: factor * h.bytes})
-		switch {
-		case b.TP == 1 || !final:
-		case b.SequenceParallel:
-			b.last = b.collective(b.names.join(name, "reduce-scatter"), chakra.ReduceScatter, whole, b.tensorGroup())
-		default:
-			b.last = b.collective(b.names.join(name, "all-reduce"), chakra.AllReduce, whole, b.tensorGroup())
+		if final {
+			b.reduce(name, h)
 		}
+	}
+}
+
+// gather adds the communication before a half of a layer.
+func (b *builder) gather(pass string, h half) {
+	sequence, part := b.SequenceParallel && b.TP > 1, b.activations()/int64(b.TP)
+	if h.routed {
+		part = b.dispatched()
+		if sequence {
+			part /= int64(b.TP)
+		}
+		b.step(pass, "dispatch", chakra.AllToAll, part, b.expertGroup())
+	}
+	if sequence {
+		b.step(pass, "all-gather", chakra.AllGather, part, b.tensorGroup())
+	}
+}
+
+// reduce adds the communication after a half of a layer.
+func (b *builder) reduce(pass string, h half) {
+	sequence, whole, routed := b.SequenceParallel && b.TP > 1, b.activations(), b.combined()
+	if h.routed && sequence {
+		whole, routed = routed, routed/int64(b.TP)
+	}
+	if sequence {
+		b.step(pass, "reduce-scatter", chakra.ReduceScatter, whole, b.tensorGroup())
+	}
+	if h.routed {
+		b.step(pass, "combine", chakra.AllToAll, routed, b.expertGroup())
+	}
+	if b.TP > 1 && !sequence {
+		b.step(pass, "all-reduce", chakra.AllReduce, whole, b.tensorGroup())
 	}
 }
 
@@ -136,8 +186,8 @@ func (b *builder) send(stage, tag int) {
 // forward adds the forward pass of a micro-batch.
 func (b *builder) forward(m int) {
 	b.receive(b.stage-1, 2*m)
-	for l := range b.layers {
-		b.pass(b.names.forward[l], 1, b.halves[0], b.halves[1])
+	for l, h := range b.layers {
+		b.pass(b.names.forward[b.first+l], 1, h[0], h[1])
 	}
 	b.send(b.stage+1, 2*m)
 }
@@ -145,18 +195,52 @@ func (b *builder) forward(m int) {
 // backward adds the backward pass of a micro-batch. In the last one, gradients of layers are ready.
 func (b *builder) backward(m int) {
 	b.receive(b.stage+1, 2*m+1)
-	for l := b.layers - 1; l >= 0; l-- {
-		b.pass(b.names.backward[l], 2, b.halves[1], b.halves[0])
-		if b.DP > 1 && m == b.MicroBatches-1 {
-			kind := chakra.AllReduce
-			if b.Sharded {
-				kind = chakra.ReduceScatter
-			}
-			weights := b.halves[0].weights + b.halves[1].weights
-			b.pieces = append(b.pieces, b.collective(b.names.gradients[l], kind, weights*elemBytes, b.dataGroup()))
+	for l, h := range slices.Backward(b.layers) {
+		b.pass(b.names.backward[b.first+l], 2, h[1], h[0])
+		if m == b.MicroBatches-1 {
+			b.gradients(b.names.gradients[b.first+l], h)
 		}
 	}
 	b.send(b.stage-1, 2*m+1)
+}
+
+// gradients reduces the gradients of a layer between the replicas, while the program goes on.
+func (b *builder) gradients(name string, layer [2]half) {
+	kind := chakra.AllReduce
+	if b.Sharded {
+		kind = chakra.ReduceScatter
+	}
+	common, experts := weightsOf(layer)
+	for _, part := range b.copies(common, experts) {
+		b.pieces = append(b.pieces, b.collective(name+part.suffix, kind, part.weights*elemBytes, part.group))
+	}
+}
+
+// weightsOf returns the weights of a layer of which every replica has a copy, and those of experts.
+func weightsOf(layer [2]half) (common, experts int64) {
+	return layer[0].weights + layer[1].weights, layer[1].experts
+}
+
+// copies is a set of weights of which every rank of a group has a copy.
+type copies struct {
+	suffix  string // of names
+	weights int64
+	group   string
+	ranks   int
+}
+
+// copies returns the weights of a rank that other ranks have too.
+func (b *builder) copies(common, experts int64) (list []copies) {
+	if b.EP == 1 { // every replica has all experts
+		common, experts = common+experts, 0
+	}
+	if b.DP > 1 {
+		list = append(list, copies{"", common, b.dataGroup(), b.DP})
+	}
+	if n := b.DP / b.EP; n > 1 && experts > 0 {
+		list = append(list, copies{" of experts", experts, b.copiesGroup(), n})
+	}
+	return list
 }
 
 // updateBytes is the memory traffic of the optimizer for a weight: its weight, gradient and moments.
@@ -174,14 +258,23 @@ func (b *builder) train() {
 		}
 		b.backward(m)
 	}
-	weights := int64(b.layers) * (b.halves[0].weights + b.halves[1].weights)
-	own := weights
-	if b.Sharded {
-		own = weights / int64(b.DP)
+	var common, experts int64
+	for _, layer := range b.layers {
+		c, e := weightsOf(layer)
+		common, experts = common+c, experts+e
+	}
+	shared, own := b.copies(common, experts), common+experts
+	if !b.Sharded {
+		shared = nil
+	}
+	for i := range shared {
+		part := shared[i].weights / int64(shared[i].ranks)
+		own -= shared[i].weights - part
+		shared[i].weights = part
 	}
 	b.last = b.add(chakra.Node{Name: "update", Type: chakra.Comp, Ops: 10 * own, TensorBytes: updateBytes * own},
 		b.pieces...)
-	if b.Sharded && b.DP > 1 {
-		b.collective("weights", chakra.AllGather, own*elemBytes, b.dataGroup())
+	for _, part := range shared {
+		b.collective("weights"+part.suffix, chakra.AllGather, part.weights*elemBytes, part.group)
 	}
 }
