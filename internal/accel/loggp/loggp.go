@@ -14,7 +14,8 @@
 // which it learns of them: when its rank begins to send, or when the first byte of a request arrives.
 // Reductions and copies have their own rates. If ranks share a memory (Load is not 0), reads and writes need
 // no messages: a rank loads what it reads and stores what it writes, and fetches data that a peer has written
-// during the call from the peer's caches. Flags travel between caches as they do over a network.
+// during the call from the peer's caches. Flags travel between caches as they do over a network. Before the first
+// step of a collective a rank needs the launch time.
 //
 // # Links
 //

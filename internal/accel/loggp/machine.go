@@ -107,6 +107,14 @@ func (n *Network) MostRanks() int {
 	return mostRanks
 }
 
+// Switch returns the switch to which a rank is connected, or -1 if it is connected to other ranks or the network is flat.
+func (m *Machine) Switch(rank int) int32 {
+	if m.network.Graph == nil {
+		return -1
+	}
+	return m.network.Graph.Switch(rank)
+}
+
 // ID identifies an operation of a Machine until the callback for its last member has returned.
 type ID int32
 

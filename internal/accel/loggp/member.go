@@ -62,6 +62,7 @@ func (m *Machine) begin(id, index int32, t event.Time) {
 	switch {
 	case o.schedule != nil:
 		k.steps = &o.pullers[index]
+		k.work(m.network.Launch)
 	case o.steps != nil:
 		k.step, k.fetched = o.steps[index], true
 	default:

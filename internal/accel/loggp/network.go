@@ -20,6 +20,7 @@ type Network struct {
 	Latency  event.Time
 	Overhead event.Time
 	Gap      event.Time
+	Launch   event.Time // of a collective, on every rank, before its first step
 	// A rate of 0 means that the operation takes no time. Bandwidth must not be 0.
 	Bandwidth, Reduce, Copy Rate
 	// Rates for ranks that share a memory; Load is 0 if they do not. Load is for data that no peer has written
@@ -164,7 +165,9 @@ func (f *networkFile) ends() []yamlfile.Field {
 // common returns the fields that all networks may have.
 func (f *networkFile) common() []yamlfile.Field {
 	n := &f.network
-	return []yamlfile.Field{f.rate("reduce_gbs", &n.Reduce, true), f.rate("copy_gbs", &n.Copy, true),
+	launch := f.ns("launch_ns", &n.Launch)
+	launch.Optional = true
+	return []yamlfile.Field{launch, f.rate("reduce_gbs", &n.Reduce, true), f.rate("copy_gbs", &n.Copy, true),
 		f.energy("memory_pj_per_byte", &n.Energy.Memory), f.energy("pj_per_op", &n.Energy.Op), f.faults()}
 }
 

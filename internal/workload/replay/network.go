@@ -34,20 +34,28 @@ func Choice(name string) func(SizedCall) string {
 		if _, err := Schedule(c, name); err == nil {
 			return name
 		}
-		return defaultAlgorithm(c.Collective)
+		return defaultAlgorithm(c)
 	}
 }
 
-// defaultAlgorithm returns the ring, which moves the fewest bytes, or the first algorithm that is registered.
-func defaultAlgorithm(collective string) string {
-	names := schedule.Names(collective)
-	if slices.Contains(names, ring) {
+// defaultAlgorithm returns the ring, which moves the fewest bytes, or the first algorithm that is registered. One ring
+// through several switches would use a single link between two of them. So an all-reduce of equal islands takes rings
+// within the islands and then as many rings between them.
+func defaultAlgorithm(c SizedCall) string {
+	names := schedule.Names(c.Collective)
+	switch {
+	case c.Island > 0 && slices.Contains(names, torus):
+		return torus
+	case slices.Contains(names, ring):
 		return ring
 	}
 	return names[0]
 }
 
-const ring = "ring"
+const (
+	ring  = "ring"
+	torus = "torus"
+)
 
 // Algorithms returns the algorithms that some collective has.
 func Algorithms() []string {
@@ -61,7 +69,7 @@ func Algorithms() []string {
 
 // Collective implements Machine. A schedule is proved before it is used for the first time.
 func (n *Network) Collective(key int64, c Call, members []int32) (loggp.ID, error) {
-	sized := SizedCall{c, len(members)}
+	sized := SizedCall{c, len(members), n.island(members)}
 	s, ok := n.built[sized]
 	if !ok {
 		var err error
@@ -77,6 +85,24 @@ func (n *Network) Collective(key int64, c Call, members []int32) (loggp.ID, erro
 	return n.Machine.Collective(key, s, 1, members)
 }
 
+// island returns SizedCall.Island of a group.
+func (n *Network) island(members []int32) int {
+	at := func(i int) int32 { return n.Switch(int(members[i])) }
+	size := 1
+	for size < len(members) && at(size) == at(0) {
+		size++
+	}
+	if size == 1 || size == len(members) || len(members)%size != 0 || at(0) < 0 {
+		return 0
+	}
+	for i := size; i < len(members); i++ {
+		if first := i%size == 0; first == (at(i) == at(i-1)) {
+			return 0
+		}
+	}
+	return size
+}
+
 // Schedule returns the schedule of a collective in bytes. All-reduces run in place, as in PyTorch.
 func Schedule(c SizedCall, algorithm string) (schedule.Schedule, error) {
 	if c.Collective == schedule.AllReduce && algorithm == directName {
@@ -86,9 +112,16 @@ func Schedule(c SizedCall, algorithm string) (schedule.Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	inPlace := c.Collective == schedule.AllReduce && slices.Contains(info.Takes, "InPlace")
-	return schedule.New(c.Collective, algorithm, schedule.Params{Ranks: c.Ranks, Count: int(c.Bytes), Root: c.Root,
-		InPlace: inPlace})
+	takes := func(option string) bool { return slices.Contains(info.Takes, option) }
+	p := schedule.Params{Ranks: c.Ranks, Count: int(c.Bytes), Root: c.Root,
+		InPlace: c.Collective == schedule.AllReduce && takes("InPlace")}
+	if takes("Width") {
+		p.Width = c.Island
+	}
+	if takes("GroupSize") {
+		p.GroupSize = c.Island
+	}
+	return schedule.New(c.Collective, algorithm, p)
 }
 
 // prove proves a schedule.

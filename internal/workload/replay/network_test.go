@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
@@ -81,6 +82,48 @@ func TestGroups(t *testing.T) {
 		}
 		if r, _ := replayed(t, 4, "ring", nodes); r.Time != 2*c.want {
 			t.Errorf("%q: %v, want %v", c.name, r.Time, 2*c.want)
+		}
+	}
+}
+
+// TestIslands takes rings within and between switches for an all-reduce whose members are evenly spread over switches,
+// and one ring for others. On links without latency of 10 bytes per nanosecond, rings of 4 take 3 times a quarter of
+// 1,024 bytes, before and after. Between the switches the 4 pairs exchange an eighth twice, over links of 40.
+func TestIslands(t *testing.T) {
+	const file = "name: n\nlevels:\n- {name: island, size: 4, bandwidth_gbs: 10, latency_ns: 0}\n" +
+		"- {name: leaf, size: 2, bandwidth_gbs: 40, latency_ns: 0}\n"
+	network := must.Get(loggp.Parse("n.yaml", []byte(file)))(t)
+	for _, c := range []struct {
+		members []int
+		kind    chakra.Collective
+		used    string
+		want    event.Time
+	}{
+		{[]int{0, 1, 2, 3, 4, 5, 6, 7}, chakra.AllReduce, "allreduce torus", (3*256 + 2*128 + 3*256) * 100},
+		{[]int{0, 1, 2, 3}, chakra.AllReduce, "allreduce ring", 6 * 256 * 100},
+		{[]int{0, 4}, chakra.AllReduce, "allreduce ring", 2 * 512 * 100},
+		{[]int{0, 1, 2, 4, 5, 6}, chakra.AllReduce, "allreduce torus", 0},
+		{[]int{0, 4, 1, 5}, chakra.AllReduce, "allreduce ring", 6 * 256 * 100},
+		{[]int{0, 1, 2, 4}, chakra.AllReduce, "allreduce ring", 6 * 256 * 100},
+		{[]int{0, 1, 2, 3, 4, 5, 6, 7}, chakra.AllGather, "allgather ring", 7 * 1024 * 100},
+	} {
+		var traces []*chakra.Trace
+		for rank := range 8 {
+			tr := trace(rank, comp(1, 0))
+			if slices.Contains(c.members, rank) {
+				tr.Nodes = append(tr.Nodes, coll(2, c.kind, 1024, "g"))
+			}
+			traces = append(traces, tr)
+		}
+		for launch := range event.Time(2) {
+			n := network
+			n.Launch = launch * us // of a collective
+			w := must.Get(load(Options{Groups: map[string][]int{"g": c.members}}, traces...))(t)
+			on := OnNetwork(must.Get(loggp.NewMachine(n, 8))(t), Choice(Auto))
+			r := must.Get(w.Run(on))(t)
+			if on.Used() != c.used || c.want > 0 && r.Time != c.want+n.Launch {
+				t.Errorf("%v: %s takes %v, want %s and %v", c.members, on.Used(), r.Time, c.used, c.want+n.Launch)
+			}
 		}
 	}
 }

@@ -141,7 +141,7 @@ func (w *Workload) Calls() map[SizedCall]int {
 	all := map[SizedCall]int{}
 	for i := range w.operations {
 		if o := &w.operations[i]; o.group >= 0 {
-			all[SizedCall{o.call, len(o.nodes)}]++
+			all[SizedCall{Call: o.call, Ranks: len(o.nodes)}]++
 		}
 	}
 	return all
@@ -151,6 +151,9 @@ func (w *Workload) Calls() map[SizedCall]int {
 type SizedCall struct {
 	Call
 	Ranks int
+	// Island is the number of consecutive members that share a switch, if their switches divide the members evenly; else
+	// it is 0.
+	Island int
 }
 
 // Messages returns the number of send and receive pairs.
