@@ -42,12 +42,13 @@ func faultsOf(get func(option string) (bench.Value, bool)) (text, option string)
 	return strings.Join(list, ";"), option
 }
 
-// Fault returns the name of an option by which the machine of a point has a fault, or "".
-func Fault(p, options bench.Point) string {
-	if _, option := arrangement(p, options); option != Arrangement {
-		return option
+// Faults returns the faults of a point's machine, in the notation of an arrangement, and the name of an option that has
+// one. Both are "" for a healthy machine.
+func Faults(p, options bench.Point) (text, option string) {
+	if text, option = arrangement(p, options); option != Arrangement {
+		return text, option
 	}
-	return ""
+	return "", ""
 }
 
 // IsFault reports whether an option is for faults.

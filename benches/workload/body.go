@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/accel/loggp"
 	"github.com/kernbench/kernbench/internal/workload/chakra"
 	"github.com/kernbench/kernbench/internal/workload/replay"
 )
@@ -66,6 +67,7 @@ func lead(s *bench.State) error {
 	if err != nil {
 		return err
 	}
+	s.Detail("machine", chosen.Text)
 	s.Phase("replaying")
 	s.Kind(bench.Simulated)
 	var r *replay.Result
@@ -79,14 +81,29 @@ func lead(s *bench.State) error {
 	case isAccelerator:
 		r, err = onAccelerator(s, w, chosen, on)
 	default:
-		r, err = onNetwork(s, w, chosen)
+		var n loggp.Network
+		if n, err = networkOf(s, chosen); err == nil {
+			r, err = onNetwork(s, w, n)
+		}
 	}
 	if err != nil {
 		return err
 	}
 	record(s, w, r)
-	s.Detail("machine", chosen.Text)
 	return writeFiles(s, r)
+}
+
+// networkOf returns the network of a point: the network file's, else the cluster's, else the built-in one.
+func networkOf(s *bench.State, chosen machine.Chosen) (loggp.Network, error) {
+	c, err := clusterOf(s.Point(), s.Point())
+	switch {
+	case err != nil:
+		return loggp.Network{}, err
+	case c == nil || chosen.File != "":
+		return loggp.Open(chosen.File, chosen.Arrangement)
+	}
+	noteCluster(s, c)
+	return clusterNetwork(c, s.Point(), s.Point())
 }
 
 // asRecorded replays a workload with the recorded times of communication.
@@ -108,8 +125,8 @@ func pointName(s *bench.State, stem string) string {
 			if v := c.Value.String(); v == "0" || v == "1" {
 				continue // the default
 			}
-		case traceOption, machine.Option, machine.Arrangement:
-			if !machine.Swept(c.Value) && c.Name != traceOption {
+		case traceOption, clusterOption, machine.Option, machine.Arrangement:
+			if !machine.Swept(c.Value) && c.Name != traceOption && c.Name != clusterOption {
 				continue
 			}
 		default:

@@ -29,20 +29,26 @@ var sizes = []struct {
 	{"tp", "1", "ranks that share each layer (tensor parallelism)", func(s *transformer.Step) *int { return &s.TP }},
 	{"pp", "1", "stages of the pipeline", func(s *transformer.Step) *int { return &s.PP }},
 	{"dp", "1", "replicas of the model (data parallelism)", func(s *transformer.Step) *int { return &s.DP }},
+	{"ep", "1", "replicas that divide the experts among them (expert parallelism); divides dp",
+		func(s *transformer.Step) *int { return &s.EP }},
 	{"micro-batches", "1", "micro-batches of each replica", func(s *transformer.Step) *int { return &s.MicroBatches }},
 	{"batch", "1", "sequences of a micro-batch", func(s *transformer.Step) *int { return &s.Batch }},
 	{"sequence", "4096", "tokens of a sequence; K is 1000", func(s *transformer.Step) *int { return &s.Sequence }},
 }
 
-// defaultGPU is the GPU of generated steps.
-const defaultGPU = "h200"
+// autoGPU selects the GPU of the cluster, or else the defaultGPU.
+const (
+	autoGPU    = "auto"
+	defaultGPU = "h200"
+)
 
 // modelOptions declares the options of generated steps. All but the last two can be swept.
 func modelOptions() []bench.Clause {
 	list := []bench.Clause{bench.Sweepable(bench.Option(modelOption, bench.KindString, "",
-		"generate the step of a dense model instead of reading traces, such as llama3-70b")),
-		bench.Sweepable(bench.Option(gpuOption, bench.KindString, defaultGPU, "with --"+modelOption+
-			" and without --"+flopsAxis+": GPU whose rates a rank reaches, one of "+strings.Join(llm.GPUs(), ", ")))}
+		"generate the step of a model instead of reading traces, such as llama3-70b")),
+		bench.Sweepable(bench.Option(gpuOption, bench.KindString, autoGPU, "with --"+modelOption+" and without --"+
+			flopsAxis+": GPU whose rates a rank reaches, one of "+strings.Join(llm.GPUs(), ", ")+
+			"; "+autoGPU+" is the GPU of --"+clusterOption+", or else "+defaultGPU))}
 	for _, size := range sizes {
 		list = append(list, bench.Sweepable(bench.Option(size.name, bench.KindString, size.def,
 			"with --"+modelOption+": "+size.help)))
@@ -92,15 +98,22 @@ func stepOf(p, options bench.Point) (s transformer.Step, generated bool, err err
 // takeRates sets the rates of a generated step that the user does not give: what good kernels reach on the GPU.
 func takeRates(o *replay.Options, p, options bench.Point) error {
 	name := optionOr(p, options, gpuOption).String()
-	g, err := llm.NamedGPU(name)
-	if err != nil {
-		return fmt.Errorf("--%s: %w", gpuOption, err)
-	}
 	if optionOr(p, options, modelOption).String() == "" {
-		if name != defaultGPU {
+		if name != autoGPU {
 			return fmt.Errorf("--%s %s needs --%s", gpuOption, name, modelOption)
 		}
 		return nil
+	}
+	if o.Flops > 0 && o.MemoryBandwidth > 0 {
+		return nil
+	}
+	c, err := clusterOf(p, options)
+	if err != nil {
+		return err
+	}
+	g, err := gpuOf(c, name)
+	if err != nil {
+		return err
 	}
 	flops, bandwidth := g.Reached(llm.Bits16)
 	if o.Flops == 0 {
@@ -119,5 +132,5 @@ func isGenerated(c point.Coord) bool {
 			return c.Value.String() != size.def
 		}
 	}
-	return c.Name == modelOption || c.Name == gpuOption && c.Value.String() != defaultGPU
+	return c.Name == modelOption || c.Name == gpuOption && c.Value.String() != autoGPU
 }

@@ -10,11 +10,7 @@ import (
 )
 
 // onNetwork replays a workload on a simulated network, and once more without each of its faults.
-func onNetwork(s *bench.State, w *replay.Workload, chosen machine.Chosen) (*replay.Result, error) {
-	n, err := loggp.Open(chosen.File, chosen.Arrangement)
-	if err != nil {
-		return nil, err
-	}
+func onNetwork(s *bench.State, w *replay.Workload, n loggp.Network) (*replay.Result, error) {
 	r, network, err := replayOn(n, w, s.Str(algorithmAxis))
 	if err != nil {
 		return nil, err

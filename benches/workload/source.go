@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/predict"
 	"github.com/kernbench/kernbench/internal/workload/chakra"
 	"github.com/kernbench/kernbench/internal/workload/replay"
 )
@@ -132,12 +133,16 @@ func fileState(prefix string) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
-// contentHashes identifies the contents of the traces.
+// contentHashes identifies the contents of the traces and of a cluster file.
 func contentHashes(p, options bench.Point) map[string]string {
+	all := map[string]string{}
+	if name := optionOr(p, options, clusterOption).String(); predict.Digest(name) != "" {
+		all["the cluster "+name] = predict.Digest(name)
+	}
 	prefix := prefixOf(p, options)
 	files, err := chakra.Files(prefix)
 	if prefix == "" || err != nil {
-		return nil // validate reports it
+		return all // validate reports an error
 	}
 	sum := sha256.New()
 	for _, file := range files {
@@ -152,7 +157,8 @@ func contentHashes(p, options bench.Point) map[string]string {
 		}
 		fmt.Fprintln(sum, file)
 	}
-	return map[string]string{"the traces " + prefix: fmt.Sprintf("%x", sum.Sum(nil))}
+	all["the traces "+prefix] = fmt.Sprintf("%x", sum.Sum(nil))
+	return all
 }
 
 // example returns a step of data-parallel training on 8 ranks: four layers forward and backward, whose gradients are

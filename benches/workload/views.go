@@ -43,7 +43,7 @@ func labels(rows rowset.Set) func(*journal.Row) string {
 		for _, axis := range axes {
 			text := cmp.Or(rowset.Text(r, axis), bench.BuiltIn)
 			switch axis {
-			case algorithmAxis:
+			case algorithmAxis, clusterOption:
 			case traceOption:
 				text = filepath.Base(text)
 			case machine.Option:
@@ -58,17 +58,21 @@ func labels(rows rowset.Set) func(*journal.Row) string {
 	}
 }
 
+// exposedPart begins the names of the parts that are communication.
+const exposedPart = "exposed "
+
 // parts returns the parts of a row's step: computation, exposed communication by kind, host and idle time.
 func parts(r *journal.Row) (names []string, us []float64) {
+	least := r.Metrics[timeMetric] * 1e-7 // less is a rounding of picoseconds
 	add := func(name, metric string) {
-		if v := r.Metrics[metric]; v > 0 {
+		if v := r.Metrics[metric]; v > least {
 			names, us = append(names, name), append(us, v)
 		}
 	}
 	add("compute", computeMetric)
 	for _, kind := range drawnActivities {
 		if kind != "compute" && kind != "host" {
-			add("exposed "+kind, exposedKind+kind+"_us")
+			add(exposedPart+kind, exposedKind+kind+"_us")
 		}
 	}
 	add("host", hostMetric)
@@ -126,7 +130,7 @@ func rank(name string) int {
 	case "idle":
 		return len(drawnActivities) + 1
 	}
-	return slices.Index(drawnActivities, strings.TrimPrefix(name, "exposed "))
+	return slices.Index(drawnActivities, strings.TrimPrefix(name, exposedPart))
 }
 
 // mostTimelines is the number of points whose timelines are drawn.
@@ -194,7 +198,10 @@ func sections(rows []journal.Row) (out []bench.Section) {
 		}
 	}
 	slices.SortStableFunc(columns, func(a, b string) int { return rank(a) - rank(b) })
-	table := [][]string{slices.Concat([]string{"point", "step"}, columns)}
+	table := [][]string{{"point", "step"}}
+	for _, c := range columns { // without the prefix, the table fits a terminal of 80 columns
+		table[0] = append(table[0], strings.TrimPrefix(c, exposedPart))
+	}
 	for _, r := range good {
 		line := []string{label(r), unit.FormatMicros(r.Metrics[timeMetric])}
 		names, us := parts(r)
@@ -208,7 +215,8 @@ func sections(rows []journal.Row) (out []bench.Section) {
 		table = append(table, line)
 	}
 	out = append(out, bench.Section{Title: "Parts of the step", Headline: true, Table: table,
-		Text: strings.TrimSpace("Simulated times, as means over the ranks. " + machine.Words(rowset.All(rows)))})
+		Text: strings.TrimSpace("Simulated times, as means over the ranks. Of communication, only the exposed time counts, in " +
+			"which nothing is computed. " + machine.Words(rowset.All(rows)))})
 	for _, r := range good[:min(len(good), mostBars)] {
 		out = append(out, bench.Section{Title: "Critical path of " + label(r), Text: pathSection(r)})
 	}

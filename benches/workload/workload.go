@@ -66,12 +66,14 @@ func Bench() *bench.Bench {
 		bench.ContentHashes(contentHashes),
 		bench.Figures(figures),
 		bench.Sections(sections),
-	}, modelOptions(), machine.FaultOptions(),
+	}, modelOptions(), clusterOptions(), machine.FaultOptions(),
 		machine.Options("network or topology file, or several to compare (default: "+bench.BuiltIn+")"))...)
 }
 
 // isNetwork reports whether a backend is a simulated network, whose rank 0 stands for all ranks.
 func isNetwork(d dist.Description) bool { return d.Simulated && d.Virtual }
+
+func isNetworkName(backend string) bool { return slices.Contains(dist.Backends(isNetwork), backend) }
 
 // The metrics of a row. Times are means over the ranks, except the time of the step.
 const (
@@ -100,7 +102,8 @@ exposed_KIND_us and exposed_group_NAME_us divide exposed_us by collective and by
 process group. Details name the critical path and the busiest links.
 
 algorithm applies to all collectives that have it; the others take the default, and
-the detail algorithms says which ran. direct is ASTRA-sim's all-reduce. recorded
+the detail algorithms says which ran. The default is the ring; an all-reduce of ranks
+that are evenly spread over switches takes torus, rings within and between them. direct is ASTRA-sim's all-reduce. recorded
 simulates no network: communication takes the durations of the traces. streams is
 how many computations a rank runs at a time. Collectives of one process group run
 one after the other; comm-streams limits how many communication operations of a
@@ -108,10 +111,14 @@ rank run at a time (0: no limit). --flops is in operations per second and replac
 durations of nodes with num_ops; with --memory-bandwidth such a node takes at least
 tensor_size over it.
 
---model generates the step of a dense model instead: training in the order 1F1B, or
-with --serve prefill or decode. --tp, --pp, --dp, --micro-batches, --batch and
+--model generates the step of a model instead: training in the order 1F1B, or with
+--serve prefill or decode. --tp, --pp, --dp, --ep, --micro-batches, --batch and
 --sequence are its sizes. Its kernels reach 70 % of the 16-bit operations and 80 % of
 the memory bandwidth in the data sheet of --gpu; --flops gives another rate.
+
+--cluster h100-8x4, or a cluster file of the bench predict, gives the network, the
+number of GPUs and the kind of GPU. --topology then describes another network between
+these GPUs.
 
 Node types and attributes that have no effect are counted in the plan and in the
 detail unused. Members of process groups are taken from --groups, else from the
@@ -130,6 +137,8 @@ the energy, if the network file gives any.
   kernbench run --bench workload --backend ahbm --algorithm auto
   kernbench run --bench workload --model llama3-8b --tp 2,4,8 --dp 2 --micro-batches 4 --flops 400e12
   kernbench run --bench workload --model llama3-70b --tp 8 --pp 4 --micro-batches 8 --gpu h100,b200
+  kernbench run --bench workload --model llama3-70b --tp 8 --pp 4 --micro-batches 8 --cluster h100-8x4,b200-8x4
+  kernbench run --bench workload --model mixtral-8x7b --dp 8 --ep 1,2,4,8 --sequence 2048 --cluster h200-8x1
   kernbench run --bench workload --slow-rank none,1:2x --start-offset none,0:50us
   kernbench run --bench workload --trace traces/step --plan`
 
@@ -187,8 +196,15 @@ func validate(p, options bench.Point) error {
 	} else if err = w.has(algorithm); err == nil {
 		err = w.tooLarge(p)
 	}
-	if option := machine.Fault(p, options); option != "" && p.At(algorithmAxis).String() == replay.Recorded {
+	if _, option := machine.Faults(p, options); option != "" && p.At(algorithmAxis).String() == replay.Recorded {
 		return fmt.Errorf("--%s has no effect on the times of --%s %s", option, algorithmAxis, replay.Recorded)
 	}
-	return cmp.Or(err, machine.Refuse(p, options))
+	if err != nil {
+		return err
+	}
+	c, err := clusterOf(p, options)
+	if c == nil || err != nil {
+		return cmp.Or(err, machine.Refuse(p, options))
+	}
+	return checkCluster(c, p, options)
 }

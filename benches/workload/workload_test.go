@@ -95,7 +95,7 @@ func TestRow(t *testing.T) {
 		t.Errorf("figures: %+v", figs)
 	}
 	if text := sections(rows)[0].Table; len(text) != 3 || strings.Join(text[0], " ") !=
-		"point step compute exposed allreduce exposed broadcast idle" {
+		"point step compute allreduce broadcast idle" {
 		t.Errorf("%q", text)
 	}
 }
@@ -155,6 +155,55 @@ func TestModel(t *testing.T) {
 		if _, err := benchtest.Rows(t, Bench(), "flat", words...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", words, err, want)
 		}
+	}
+}
+
+// TestCluster takes the network and the GPU from a cluster.
+func TestCluster(t *testing.T) {
+	words := []string{"--model=llama3-8b", "--tp=8", "--pp=2", "--sequence=128"}
+	rows := run(t, append(words, "--cluster=h100-8x2,a100-8x2")...)
+	for i, want := range []string{"2 x 8 GPUs, NVLink 4 at 370.8 GB/s", "2 x 8 GPUs, NVLink 3 at 240 GB/s"} {
+		if got := rows[i].Details["machine"]; !strings.HasPrefix(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	// The step is limited by reading weights, at 3350 and 2039 GB/s.
+	a, b := rows[0].Metrics, rows[1].Metrics
+	if got, want := b[computeMetric]/a[computeMetric], 3350.0/2039; math.Abs(got-want) > 0.01 ||
+		!(b["exposed_allreduce_us"] > a["exposed_allreduce_us"]) {
+		t.Errorf("%g, want %g: %v %v", got, want, a, b)
+	}
+	if c := figures(rows)[0].Panels[0].X.Categories; strings.Join(c, " ") != "h100-8x2 a100-8x2" {
+		t.Errorf("%v", c)
+	}
+	file := write(t, "mine.yaml", "name: mine\ngpus_per_node: 8\nnodes: 2\nnvlink_gbs: 370.8\nnics_per_node: 4\nnic_gbs: 50\n"+
+		"switch_levels: 1\nsources: [a test]\n")
+	row := run(t, append(words, "--cluster="+file, "--gpu=h100", "--slow-link=none,island0-leaf0:2x")...)[1]
+	if got := row.Details["busiest_links"]; !strings.Contains(got, "busy with") || !(row.Metrics["fault_cost_us"] >= 0) {
+		t.Errorf("%s: %v", got, row.Metrics)
+	}
+	for _, c := range []struct {
+		backend, want string
+		words         []string
+	}{
+		{"flat", "--cluster h100-8x1 has 8 GPUs, and the step has 16 ranks", append(words, "--cluster=h100-8x1")},
+		{"flat", "--cluster mine does not name its GPU", append(words, "--cluster="+file)},
+		{"flat", `did you mean "h100"`, append(words, "--cluster=h1000-8x2")},
+		{"flat", `unknown link "x-y"`, append(words, "--cluster=h100-8x2", "--dead-link=x-y")},
+		{"ahbm", "--cluster is not for backend ahbm", []string{"--cluster=h100-8x1"}},
+	} {
+		if _, err := benchtest.Rows(t, Bench(), c.backend, c.words...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.words, err, c.want)
+		}
+	}
+}
+
+// TestExperts divides the experts of a model among replicas.
+func TestExperts(t *testing.T) {
+	rows := run(t, "--model=mixtral-8x7b", "--dp=2", "--ep=1,2", "--sequence=128", "--cluster=h200-8x1")
+	if a, b := rows[0].Metrics, rows[1].Metrics; a["exposed_alltoall_us"] > 0 || !(b["exposed_alltoall_us"] > 0) ||
+		!(b["exposed_allreduce_us"] < a["exposed_allreduce_us"]) {
+		t.Errorf("%v\n%v", a, b)
 	}
 }
 
