@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/predict"
+	"github.com/kernbench/kernbench/internal/workload/accuracy"
 )
 
 const predictLong = `Fits the model behind the bench predict to your own cluster, or checks it.
@@ -34,11 +35,16 @@ Without it, the name of the GPU in the log decides.
 --errors fits the model again to the measured times that kernbench contains, each
 time without one rank count, GPU kind, generation of NVLink, node count or every
 second size, and prints the errors on the times left out as a Markdown table. It takes
-some seconds. 'kernbench docs models' has this table.`
+some seconds. 'kernbench docs models' has this table.
+
+--errors --simulated replays the same measured times on the simulated networks of their
+clusters instead, as the bench workload does with --cluster, and published training
+steps, and prints the differences. 'kernbench docs workload' has these tables.`
 
 // predictFlags holds the flags of predict.
 type predictFlags struct {
 	leaveOut      bool
+	simulated     bool
 	measured, ops []string
 	nodes         []int
 	cluster, out  string
@@ -51,10 +57,15 @@ func (a *app) predictCommand() *cobra.Command {
 		Short: "Fit the model of collectives to a cluster of GPUs, or check its errors",
 		Long:  predictLong,
 		Example: fmt.Sprintf("  %[1]s predict --measured two-nodes.log,four-nodes.log --nodes 8,16 --out mine.yaml\n"+
-			"  %[1]s run --bench predict --cluster mine.yaml:8x8\n  %[1]s predict --errors", a.name),
+			"  %[1]s run --bench predict --cluster mine.yaml:8x8\n  %[1]s predict --errors\n"+
+			"  %[1]s predict --errors --simulated", a.name),
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			switch {
+			case f.simulated && f.leaveOut && len(f.measured) == 0:
+				return a.simulationErrors()
+			case f.simulated:
+				return usage(errors.New("--simulated belongs to --errors"))
 			case f.leaveOut && len(f.measured) == 0:
 				a.stdout.Printf("%s", texttab.Block(predict.ErrorTable(predict.LeaveOut())))
 				return nil
@@ -67,6 +78,8 @@ func (a *app) predictCommand() *cobra.Command {
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&f.leaveOut, "errors", false, "leave whole systems out of the fit and print the errors on them")
+	fl.BoolVar(&f.simulated, "simulated", false,
+		"with --errors: print the errors of the simulated network and of generated training steps instead")
 	fl.StringSliceVar(&f.measured, "measured", nil, "outputs of nccl-tests, `LOG`[,LOG...], to fit the model to")
 	fl.StringVar(&f.cluster, "cluster", "", "kind of node, or cluster `FILE`, that the logs are of")
 	fl.IntSliceVar(&f.nodes, "nodes", nil, "node counts to predict (default the measured ones and twice the largest)")
@@ -74,6 +87,20 @@ func (a *app) predictCommand() *cobra.Command {
 		"collectives to predict (default the measured ones): "+strings.Join(predict.Ops, ", "))
 	fl.StringVarP(&f.out, "out", "o", "cluster.yaml", "cluster `FILE` to write")
 	return cmd
+}
+
+// simulationErrors compares replayed workloads with published times.
+func (a *app) simulationErrors() error {
+	collectives, err := accuracy.Collectives()
+	if err != nil {
+		return err
+	}
+	steps, err := accuracy.Steps()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "%s\n%s", accuracy.Table(collectives), accuracy.StepTable(steps))
+	return nil
 }
 
 // calibrate fits the model to logs, writes a cluster file and prints predictions.
