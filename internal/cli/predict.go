@@ -99,8 +99,7 @@ func (a *app) simulationErrors() error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%s\n%s", accuracy.Table(collectives), accuracy.StepTable(steps))
-	return nil
+	return a.stdout.Printf("%s\n%s", texttab.Block(accuracy.Table(collectives)), texttab.Block(accuracy.StepTable(steps)))
 }
 
 // calibrate fits the model to logs, writes a cluster file and prints predictions.
