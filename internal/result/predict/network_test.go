@@ -10,7 +10,9 @@ import (
 // switches and with fitted factors.
 func TestSimulated(t *testing.T) {
 	change := []func(*Cluster){func(*Cluster) {}, func(c *Cluster) { c.NICs = 4 }, func(c *Cluster) { c.Levels = 1 },
-		func(c *Cluster) { c.Calibration = &Calibration{Latency: 1.5, Rate: 0.8, NetworkLatency: 2, NetworkRate: 0.5} }}
+		func(c *Cluster) {
+			c.Calibration = &Calibration{Latency: 1.5, Rate: 0.8, NetworkLatency: 2, NetworkRate: 0.5}
+		}}
 	for _, kind := range NodeKinds() {
 		for _, size := range []string{"-8x1", "-4x1", "-8x4", "-1x2"} {
 			for _, f := range change {
