@@ -103,10 +103,10 @@ process group. Details name the critical path and the busiest links.
 
 algorithm applies to all collectives that have it; the others take the default, and
 the detail algorithms says which ran. The default is the ring; an all-reduce of ranks
-that are evenly spread over switches takes torus, rings within and between them. direct is ASTRA-sim's all-reduce. recorded
-simulates no network: communication takes the durations of the traces. streams is
-how many computations a rank runs at a time. Collectives of one process group run
-one after the other; comm-streams limits how many communication operations of a
+that are evenly spread over switches takes torus, rings within and between them. direct
+is ASTRA-sim's all-reduce. recorded simulates no network: communication takes the
+durations of the traces. streams is how many computations a rank runs at a time.
+Collectives of one process group run one after the other; comm-streams limits how many communication operations of a
 rank run at a time (0: no limit). --flops is in operations per second and replaces
 durations of nodes with num_ops; with --memory-bandwidth such a node takes at least
 tensor_size over it.

@@ -176,8 +176,8 @@ func TestCluster(t *testing.T) {
 	if c := figures(rows)[0].Panels[0].X.Categories; strings.Join(c, " ") != "h100-8x2 a100-8x2" {
 		t.Errorf("%v", c)
 	}
-	file := write(t, "mine.yaml", "name: mine\ngpus_per_node: 8\nnodes: 2\nnvlink_gbs: 370.8\nnics_per_node: 4\nnic_gbs: 50\n"+
-		"switch_levels: 1\nsources: [a test]\n")
+	file := write(t, "mine.yaml", "name: mine\ngpus_per_node: 8\nnodes: 2\nnvlink_gbs: 370.8\nnics_per_node: 4\n"+
+		"nic_gbs: 50\nswitch_levels: 1\nsources: [a test]\n")
 	row := run(t, append(words, "--cluster="+file, "--gpu=h100", "--slow-link=none,island0-leaf0:2x")...)[1]
 	if got := row.Details["busiest_links"]; !strings.Contains(got, "busy with") || !(row.Metrics["fault_cost_us"] >= 0) {
 		t.Errorf("%s: %v", got, row.Metrics)

@@ -107,7 +107,8 @@ func (n *Network) MostRanks() int {
 	return mostRanks
 }
 
-// Switch returns the switch to which a rank is connected, or -1 if it is connected to other ranks or the network is flat.
+// Switch returns the switch to which a rank is connected, or -1 if it is connected to other ranks or the network is
+// flat.
 func (m *Machine) Switch(rank int) int32 {
 	if m.network.Graph == nil {
 		return -1

@@ -166,8 +166,8 @@ func (m Model) cacheReaders(p Parallelism, ranks int) float64 {
 	return float64(min(ranks, m.KVHeads))
 }
 
-// CacheBytes returns the bytes of keys and values that a token has in the cache of a layer, on one of so many ranks that
-// share the model by tensor parallelism.
+// CacheBytes returns the bytes of keys and values that a token has in the cache of a layer, on one of so many ranks
+// that share the model by tensor parallelism.
 func (m Model) CacheBytes(ranks int) float64 { return m.cacheBytes() / m.cacheReaders(Tensor, ranks) }
 
 // Precision is the format of a model's arithmetic.

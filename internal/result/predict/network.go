@@ -7,8 +7,9 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/loggp"
 )
 
-// Constants of NCCL for the protocol LL, in nanoseconds (src/graph/tuning.cc): the latency of a step over NVLink (hwLat)
-// and the start of a ring (baseLat). The latency of a step between nodes is in ringNetworkUS. None of them is fitted.
+// Constants of NCCL for the protocol LL, in nanoseconds (src/graph/tuning.cc): the latency of a step over NVLink
+// (hwLat) and the start of a ring (baseLat). The latency of a step between nodes is in ringNetworkUS. None is
+// fitted.
 const (
 	nvlinkNS = 600
 	launchNS = 6600

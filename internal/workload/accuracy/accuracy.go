@@ -1,6 +1,6 @@
 // Package accuracy compares replayed workloads with published times: collectives that others measured with NCCL, and
-// training steps. Nothing is fitted to these times. The networks follow from cluster files, whose rates and latencies are
-// constants of NCCL, and computation from the data sheets of GPUs.
+// training steps. Nothing is fitted to these times. The networks follow from cluster files, whose rates and latencies
+// are constants of NCCL, and computation from the data sheets of GPUs.
 package accuracy
 
 import (
@@ -140,12 +140,16 @@ func Table(list []Comparison) string {
 		for _, class := range classes {
 			in := lists.Filter(g.Items, func(c Comparison) bool { return c.Bytes > least && c.Bytes <= class.most })
 			least = class.most
-			fmt.Fprintf(&out, " %s |", percent(stats.Median(slices.Sorted(slices.Values(lists.Map(in, Comparison.Difference))))))
+			fmt.Fprintf(&out, " %s |", percent(stats.Median(sorted(in, Comparison.Difference))))
 		}
-		errors := slices.Sorted(slices.Values(lists.Map(g.Items, func(c Comparison) float64 { return math.Abs(c.Difference()) })))
+		errors := sorted(g.Items, func(c Comparison) float64 { return math.Abs(c.Difference()) })
 		fmt.Fprintf(&out, " %.0f %% | %.0f %% |\n", 100*stats.Median(errors), 100*errors[len(errors)*9/10])
 	}
 	return out.String()
+}
+
+func sorted(list []Comparison, value func(Comparison) float64) []float64 {
+	return slices.Sorted(slices.Values(lists.Map(list, value)))
 }
 
 func percent(x float64) string { return fmt.Sprintf("%+.0f %%", 100*x) }

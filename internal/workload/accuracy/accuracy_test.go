@@ -14,15 +14,15 @@ import (
 func TestDocumented(t *testing.T) {
 	doc := string(must.Get(os.ReadFile("../../../docs/workload.md"))(t))
 	if table := Table(must.Get(Collectives())(t)); !strings.Contains(doc, table) {
-		t.Errorf("docs/workload.md does not have this table, which 'kernbench predict --errors --simulated' prints:\n%s", table)
+		t.Errorf("docs/workload.md does not have this table of 'kernbench predict --errors --simulated':\n%s", table)
 	}
 	small := must.Get(compare(steps[0]))(t)
 	if row := stepRow(small); !strings.Contains(doc, row) {
 		t.Errorf("docs/workload.md does not have the step %s", row)
 	}
 	for _, s := range steps {
-		if row, _, _ := strings.Cut(stepRow(Comparison{System: s.cluster, What: s.step.Model.Title, Published: 1e6 * s.seconds}),
-			" 0.00 s"); !strings.Contains(doc, row) {
+		published := Comparison{System: s.cluster, What: s.step.Model.Title, Published: 1e6 * s.seconds}
+		if row, _, _ := strings.Cut(stepRow(published), " 0.00 s"); !strings.Contains(doc, row) {
 			t.Errorf("docs/workload.md does not have %s", row)
 		}
 	}
@@ -50,7 +50,8 @@ func TestUtilization(t *testing.T) {
 	for i, want := range []float64{0.415, 0.514} {
 		s := steps[i]
 		m := s.step.Model
-		b, seq, l, h := float64(s.step.Batch*s.step.MicroBatches), float64(s.step.Sequence), float64(m.Layers), float64(m.Hidden)
+		b, seq := float64(s.step.Batch*s.step.MicroBatches), float64(s.step.Sequence)
+		l, h := float64(m.Layers), float64(m.Hidden)
 		ops := 72 * b * seq * l * h * h * (1 + seq/(6*h) + 51200/(12*l*h))
 		if got := ops / (s.seconds * 312e12 * float64(s.step.Ranks())); math.Abs(got-want) > 0.002 {
 			t.Errorf("%s: %.4f, published %g", m.Title, got, want)

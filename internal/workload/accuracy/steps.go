@@ -19,8 +19,8 @@ type step struct {
 }
 
 // megatron returns a step of a GPT model with tensor and sequence parallelism, as published by Korthikanti et al.,
-// "Reducing Activation Recomputation in Large Transformer Models" (2022), tables 3 and 5: A100 80 GB, sequences of 2,048
-// tokens, 51,200 words. Attention is recomputed there, which the generated step does not do.
+// "Reducing Activation Recomputation in Large Transformer Models" (2022), tables 3 and 5: A100 80 GB, sequences of
+// 2,048 tokens, 51,200 words. Attention is recomputed there, which the generated step does not do.
 func megatron(name string, layers, hidden, heads int, params float64, pp, microBatches, batch int, seconds float64,
 	remark string) step {
 	m := llm.Model{Name: "gpt-" + name, Title: "GPT " + name, Layers: layers, Hidden: hidden, Heads: heads, KVHeads: heads,
@@ -37,7 +37,8 @@ var steps = []step{
 	megatron("175B", 96, 12288, 96, 174.6, 8, 64, 1, 13.75, interleaved),
 }
 
-// Steps replays every published training step on the network of its cluster. Kernels reach the rates of llm.GPU.Reached.
+// Steps replays every published training step on the network of its cluster. Kernels reach the rates of
+// llm.GPU.Reached.
 func Steps() (list []Comparison, err error) {
 	for _, s := range steps {
 		c, err := compare(s)

@@ -203,8 +203,8 @@ func decompress(file string, data []byte) ([]byte, error) {
 	return out, nil
 }
 
-// isNode reports whether the first message of a file is a node and not metadata. Field 1 of a node is a number, and field
-// 1 of metadata is not. A node with the id 0 may lack it, but has a type.
+// isNode reports whether the first message of a file is a node and not metadata. Field 1 of a node is a number, and
+// field 1 of metadata is not. A node with the id 0 may lack it, but has a type.
 func isNode(message []byte) bool {
 	id, typed := missing, false
 	_ = fields(message, func(f field) error {

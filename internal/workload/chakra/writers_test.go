@@ -68,8 +68,8 @@ func ids(t *rapid.T, field protowire.Number, list []uint64) (out [][]byte) {
 	return out
 }
 
-// TestOtherWriters reads traces as other programs may write them: fields in any order, numbers of any kind, lists packed
-// or not, an id of 0 that is absent, unknown fields, with or without metadata, compressed or not.
+// TestOtherWriters reads traces as other programs may write them: fields in any order, numbers of any kind, lists
+// packed or not, an id of 0 that is absent, unknown fields, with or without metadata, compressed or not.
 func TestOtherWriters(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var want []Node
@@ -160,7 +160,8 @@ func TestCompressed(t *testing.T) {
 
 // TestNames reads the names of collectives in place of their numbers.
 func TestNames(t *testing.T) {
-	n := Node{ID: 4, Name: "grad", Type: Coll, Bytes: 8, Extra: []Attr{{Name: "comm_type", Kind: String, Value: "ALL_TO_ALL"}}}
+	n := Node{ID: 4, Name: "grad", Type: Coll, Bytes: 8}
+	n.Extra = []Attr{{Name: "comm_type", Kind: String, Value: "ALL_TO_ALL"}}
 	tr := must.Get(Parse("x.0.et", 0, encoded(t, &Trace{Nodes: []Node{n}})))(t)
 	if got := tr.Nodes[0].Collective; got != AllToAll {
 		t.Errorf("%v", got)

@@ -23,8 +23,8 @@
 // all-to-all after it returns the results. Tokens choose experts uniformly, so every rank computes as many tokens as it
 // sends. Each expert is divided by tensor parallelism like any matrix. With sequence parallelism, a rank dispatches its
 // part of the tokens, and the ranks of a tensor-parallel group all-gather the tokens that they received, as in
-// Megatron-LM; the all-gather of the tokens for shared experts is left out. Gradients of experts are reduced between the
-// replicas that have the same experts.
+// Megatron-LM; the all-gather of the tokens for shared experts is left out. Gradients of experts are reduced between
+// the replicas that have the same experts.
 //
 // # Serving
 //
@@ -87,8 +87,8 @@ func (s Step) Check() error {
 	for _, v := range []struct {
 		name  string
 		value int
-	}{{"tp", s.TP}, {"pp", s.PP}, {"dp", s.DP}, {"ep", max(s.EP, 1)}, {"micro-batches", s.MicroBatches}, {"batch", s.Batch},
-		{"sequence", s.Sequence}} {
+	}{{"tp", s.TP}, {"pp", s.PP}, {"dp", s.DP}, {"ep", max(s.EP, 1)}, {"micro-batches", s.MicroBatches},
+		{"batch", s.Batch}, {"sequence", s.Sequence}} {
 		if v.value < 1 || v.value > 1<<24 {
 			return fmt.Errorf("%s is %d: want 1 to %d", v.name, v.value, 1<<24)
 		}

@@ -132,8 +132,8 @@ func TestVolumes(t *testing.T) {
 
 // TestDecodedBytes checks what DeepSeek-V3 reads from memory for a token of each of 16 sequences on each of 8 ranks, in
 // bytes. The attention has 187,105,280 weights in a layer (MLA) and a cache of 576 elements of 16 bits for each token,
-// which every rank has for its own sequences. A rank has 32 of 256 experts; 128 tokens choose 98.3 % of them. The experts
-// have (671-37)/(1-8/256) = 654.4516e9 weights in 58 layers.
+// which every rank has for its own sequences. A rank has 32 of 256 experts; 128 tokens choose 98.3 % of them. The
+// experts have (671-37)/(1-8/256) = 654.4516e9 weights in 58 layers.
 func TestDecodedBytes(t *testing.T) {
 	s := Step{Model: must.Get(llm.Named("deepseek-v3"))(t), TP: 1, PP: 1, DP: 8, EP: 8, MicroBatches: 1, Batch: 16,
 		Sequence: 1024, Mode: Decode}
