@@ -3,9 +3,9 @@
 //
 //	go run ./scripts/mutate [-seed N] [-n 40] FOLDER...
 //
-// It changes no file: the compiler gets each mutant as an overlay. A mutant that survives is printed. If it is
-// equivalent to the original, so that no test can tell them apart, its line belongs into scripts/mutants.txt with the
-// reason; it then counts as explained. The exit code is 1 if a survivor is not explained.
+// It changes no file: the compiler gets the mutants as an overlay, all of them in one build. A mutant that survives is
+// printed. If it is equivalent to the original, so that no test can tell them apart, its line belongs into
+// scripts/mutants.txt with the reason; it then counts as explained. The exit code is 1 if a survivor is not explained.
 package main
 
 import (
@@ -24,11 +24,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/infile"
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // mutation is one change of a file. It is applied to a fresh syntax tree, where it is the index-th site.
@@ -68,32 +70,54 @@ func testPackage(dir string, seed uint64, count int, limit time.Duration) (ok bo
 	if err != nil {
 		return false, err
 	}
-	if out, err := goTest(dir, "", limit); err != nil {
-		return false, fmt.Errorf("the tests of %s fail without a mutation: %v\n%s", dir, err, out)
+	s, err := load(dir, pkg.GoFiles)
+	if err != nil {
+		return false, err
 	}
 	var all []mutation
 	for _, name := range pkg.GoFiles {
 		path := filepath.Join(dir, name)
-		_, _, sites, err := parse(path)
-		if err != nil {
-			return false, err
-		}
-		for i := range sites {
+		for i := range s.sites[path] {
 			all = append(all, mutation{path, i})
 		}
 	}
 	rng := rand.New(rand.NewPCG(seed, 0))
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	tmp, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(tmp)
+	program := filepath.Join(tmp, "mutants.test")
+	together := lists.Filter(all[:min(len(all), 2*count)], s.selectable)
+	together = together[:min(len(together), count)]
+	if err := s.build(together, program); err != nil {
+		return false, err
+	}
+	cpu, out, err := s.run(program, "", limit, limit)
+	if err != nil {
+		return false, fmt.Errorf("the tests of %s fail without a mutation: %v\n%s", dir, err, out)
+	}
+	cpu = 5*time.Second + 3*cpu
+
 	known := explained()
 	killed, survivors, equivalent := 0, 0, 0
 	for _, m := range all {
 		if killed+survivors+equivalent == count {
 			break
 		}
-		line, passed, compiled, err := m.test(dir, limit)
-		switch {
-		case err != nil:
+		line, after, err := m.describe()
+		if err != nil {
 			return false, err
+		}
+		passed, compiled := false, true
+		if k := slices.Index(together, m); k >= 0 {
+			_, _, err := s.run(program, strconv.Itoa(k), limit, cpu)
+			passed = err == nil
+		} else if passed, compiled, err = m.test(dir, after, limit); err != nil {
+			return false, err
+		}
+		switch {
 		case !compiled: // such as an unused variable
 		case !passed:
 			killed++
@@ -122,38 +146,40 @@ func explained() map[string]bool {
 	return known
 }
 
-// test runs the package's tests with the mutation and returns the changed line, before and after.
-func (m mutation) test(dir string, limit time.Duration) (line string, passed, compiled bool, err error) {
-	set, file, sites, err := parse(m.file)
+// describe returns the changed line, before and after, and the changed file.
+func (m mutation) describe() (line string, after []byte, err error) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, m.file, nil, parser.ParseComments)
 	if err != nil {
-		return "", false, false, err
+		return "", nil, err
 	}
 	before, err := source(set, file)
 	if err != nil {
-		return "", false, false, err
+		return "", nil, err
 	}
-	sites[m.index]()
-	after, err := source(set, file)
-	if err != nil {
-		return "", false, false, err
-	}
-	line = m.file + ": " + difference(before, after)
+	sitesOf(file, nil)[m.index].apply()
+	after, err = source(set, file)
+	return m.file + ": " + difference(before, after), after, err
+}
+
+// test compiles and runs the package's tests with this mutation alone.
+func (m mutation) test(dir string, after []byte, limit time.Duration) (passed, compiled bool, err error) {
 	tmp, err := os.MkdirTemp("", "mutate")
 	if err != nil {
-		return "", false, false, err
+		return false, false, err
 	}
 	defer os.RemoveAll(tmp)
 	mutant, overlay := filepath.Join(tmp, "mutant.go"), filepath.Join(tmp, "overlay.json")
 	path, err := filepath.Abs(m.file)
 	if err != nil {
-		return "", false, false, err
+		return false, false, err
 	}
 	text, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutant}})
 	if err := errors.Join(err, os.WriteFile(mutant, after, 0o600), os.WriteFile(overlay, text, 0o600)); err != nil {
-		return "", false, false, err
+		return false, false, err
 	}
 	out, err := goTest(dir, overlay, limit)
-	return line, err == nil, !bytes.Contains(out, []byte("[build failed]")), nil
+	return err == nil, !bytes.Contains(out, []byte("[build failed]")), nil
 }
 
 func goTest(dir, overlay string, limit time.Duration) ([]byte, error) {
@@ -163,42 +189,6 @@ func goTest(dir, overlay string, limit time.Duration) ([]byte, error) {
 		"-timeout", limit.String(), "-overlay", overlay, "./"+filepath.Clean(dir))
 	cmd.WaitDelay = time.Second
 	return cmd.CombinedOutput()
-}
-
-// parse parses a file and returns its sites: functions that each change one thing in the tree.
-func parse(path string) (*token.FileSet, *ast.File, []func(), error) {
-	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	var sites []func()
-	ast.Inspect(file, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.ImportSpec:
-			return false
-		case *ast.BinaryExpr:
-			for _, op := range swaps[n.Op] {
-				sites = append(sites, func() { n.Op = op })
-			}
-		case *ast.IncDecStmt:
-			sites = append(sites, func() { n.Tok = token.INC + token.DEC - n.Tok })
-		case *ast.IfStmt:
-			sites = append(sites, func() { n.Cond = &ast.UnaryExpr{Op: token.NOT, X: &ast.ParenExpr{X: n.Cond}} })
-		case *ast.BasicLit:
-			if value, err := strconv.Atoi(n.Value); err == nil && n.Kind == token.INT {
-				sites = append(sites, func() { n.Value = strconv.Itoa(value + 1) })
-			}
-		case *ast.ReturnStmt: // drop an error
-			if len(n.Results) > 0 {
-				if id, is := n.Results[len(n.Results)-1].(*ast.Ident); is && id.Name == "err" {
-					sites = append(sites, func() { id.Name = "nil" })
-				}
-			}
-		}
-		return true
-	})
-	return set, file, sites, nil
 }
 
 // swaps maps operators to the ones that replace them.

@@ -1,0 +1,141 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/inputs"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+func TestEstimate(t *testing.T) {
+	own := bench.DefaultMeasure()
+	own.Stop.MinTime, own.Stop.MaxTime, own.Warmup.MaxTime = time.Second, 3*time.Second, 2*time.Second
+	p := must.Get(Make(make4x4(bench.Measure(own)), request(nil, nil)))(t)
+	const start = 20 * time.Millisecond
+	if least, most := p.Estimate(); least != start+3*time.Second || most != start+3*5*time.Second {
+		t.Errorf("3 points: %v to %v", least, most)
+	}
+	b := make4x4()
+	b.Parts[0].Body, b.Parts[0].Timeout = nil, 7*time.Second
+	b.Parts[0].Command = &decl.Command{Argv: []string{"x"}, Warmup: 1}
+	p = must.Get(Make(b, request(nil, nil)))(t)
+	if least, most := p.Estimate(); least != 3*start || most != 3*(start+2*7*time.Second) {
+		t.Errorf("3 programs: %v to %v", least, most)
+	}
+	// A single known point of a part stands for the others of that part, not for those of another one.
+	s := bench.Suite("s", bench.Part("a", nop, bench.Ints("i", "1,2")), bench.Part("b", nop, bench.Ints("i", "1,2")))
+	p = must.Get(Make(s, request(nil, nil)))(t)
+	took := map[string]time.Duration{}
+	for _, g := range p.Groups {
+		took[g.Tasks[0].Key] = map[string]time.Duration{"a": time.Second, "b": time.Minute}[g.Part.Name]
+	}
+	if total, known := p.EstimateFrom(took); total != 2*time.Second+2*time.Minute || known != 2 {
+		t.Errorf("%v from %d points", total, known)
+	}
+}
+
+// A program with a single point is a launch of its own, and its own ranks are no coordinate.
+func TestOneProgram(t *testing.T) {
+	b := bench.New("b", nop)
+	b.Parts[0].Body = nil
+	b.Parts[0].Command = &decl.Command{Argv: []string{"x"}}
+	p := must.Get(Make(b, Request{Backend: "cpu", Trials: 1}))(t)
+	if len(p.Groups) != 1 || len(p.Groups[0].Tasks) != 1 {
+		t.Fatalf("%+v", p.Groups)
+	}
+	if label := (Task{Point: point.Point{{Name: "i", Value: point.IntValue(1)}}}).Label(); label != "i=1" {
+		t.Errorf("a task with its own ranks is %q", label)
+	}
+}
+
+// The functions of a bench see the backend and the number of ranks with a point, and the rows have no column for them.
+func TestDropSeesBackend(t *testing.T) {
+	var seen []string
+	b := bench.New("b", nop, bench.Ints("n", "1"), bench.Ranks("2"), bench.Drop(func(p point.Point) error {
+		seen = append(seen, p.String())
+		return nil
+	}))
+	p := must.Get(Make(b, request(nil, nil)))(t)
+	if !slices.Contains(seen, "n=1 num_ranks=2 backend=cpu") {
+		t.Errorf("seen: %q", seen)
+	}
+	if len(p.Axes) != 1 || p.Axes[0].Name != "n" {
+		t.Errorf("columns %+v", p.Axes)
+	}
+}
+
+func TestOneDroppedPointSaysWhy(t *testing.T) {
+	b := bench.New("b", nop, bench.Ints("n", "1"), bench.Drop(func(point.Point) error { return errors.New("too warm") }))
+	if _, err := Make(b, request(nil, nil)); err == nil || !strings.Contains(err.Error(), "all 1 points: too warm") {
+		t.Error(err)
+	}
+}
+
+func TestSkip(t *testing.T) {
+	req := request(nil, []string{"A=x,y"})
+	req.Skips = []Assign{{"size", "2K"}, {"A", "y"}}
+	words, _ := tasks(must.Get(Make(make4x4(), req))(t))
+	if got := strings.Join(words, "; "); got != "size=1Ki ranks=1 A=x; size=4Ki ranks=1 A=x" {
+		t.Error(got)
+	}
+}
+
+// A variable that is not swept is part of the rows' identity. A swept one is a coordinate.
+func TestVariablesAreInputs(t *testing.T) {
+	req := request(nil, []string{"A=1,2"})
+	req.Environ = map[string]string{"A": "1", "B": "2"}
+	p := must.Get(Make(make4x4(), req))(t)
+	in := p.Fingerprints[p.Groups[0].Tasks[0].Inputs]
+	if _, has := in["variable A"]; has || in["variable B"] != "2" {
+		t.Errorf("inputs %v", in)
+	}
+}
+
+func TestChangedContents(t *testing.T) {
+	sums := map[string]string{"a": "1", "b": "2"}
+	b := bench.New("b", nop, bench.Ints("n", "1"))
+	b.Content = func(p, options point.Point) map[string]string { return sums }
+	p := must.Get(Make(b, request(nil, nil)))(t)
+	task := p.Groups[0].Tasks[0]
+	if names := p.ChangedContents(task); len(names) > 0 {
+		t.Errorf("%v changed", names)
+	}
+	sums = map[string]string{"a": "1", "b": "3", "c": "4"}
+	if names := p.ChangedContents(task); fmt.Sprint(names) != "[b c]" {
+		t.Errorf("%v changed, want b and c", names)
+	}
+}
+
+func TestUntracked(t *testing.T) {
+	b := make4x4(bench.Env("PATH", "/a", "/b"))
+	b.Parts[0].Body = nil
+	b.Parts[0].Command = &decl.Command{Argv: []string{"prog"}, Setup: []string{"make"}}
+	p := must.Get(Make(b, request(nil, nil)))(t)
+	if list := p.Untracked(); list != nil {
+		t.Errorf("a bench of this program: %q", list)
+	}
+	b.Tracked = &inputs.Set{Inputs: journal.Inputs{}, Unknown: []string{"a pipe"}}
+	p = must.Get(Make(b, request(nil, nil)))(t)
+	if list := p.Untracked(); len(list) != 3 || list[0] != "a pipe" || !strings.Contains(list[1], "setup may build it") ||
+		!strings.Contains(list[2], "depends on PATH") {
+		t.Errorf("%q", list)
+	}
+}
+
+func TestParseNoise(t *testing.T) {
+	for text, want := range map[string]float64{"0": 0, "0%": 0, "1%": 0.01, "0.5": 0.5, "1": -1, "100%": -1, "-1%": -1,
+		"x": -1} {
+		if got, err := ParseNoise(text); (err == nil) != (want >= 0) || err == nil && got != want {
+			t.Errorf("%s is %g, %v", text, got, err)
+		}
+	}
+}
