@@ -197,7 +197,7 @@ bench-multigrid: $(if $(filter file,$(origin BIN)),build)
 ptx:
 	@scripts/ptx.sh
 
-# dist builds the release files in bin/dist: archives, Debian packages and checksums.
+# dist builds the release files in bin/dist: archives, Debian packages, wheels, container images and checksums.
 dist:
 	@scripts/dist.sh $(VERSION) amd64 arm64 static-amd64 static-arm64
 

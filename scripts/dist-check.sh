@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # dist-check.sh FOLDER checks the files that dist.sh has built: every archive, package and
 # wheel contains a program for the architecture in its name, a package's fields name the
-# same architecture, static programs need no dynamic loader, and the image contains its
-# package.
-# It stops at the first fault.
+# same architecture, static programs need no dynamic loader, and crun runs the image of this
+# machine's architecture, if crun is installed. It stops at the first fault.
 set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
 cd "${1:?dist-check.sh FOLDER}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -36,7 +36,7 @@ for file in *.tar.gz *.deb; do
 	*-static-*) ! grep -q 'ld-linux' "$root/bin/kernbench" || fail "the static program of $file asks for a loader" ;;
 	*) grep -q 'ld-linux' "$root/bin/kernbench" || fail "the program of $file cannot open libraries" ;;
 	esac
-	for page in share/man/man1/kernbench-run.1.gz share/doc/kernbench/THIRD_PARTY_NOTICES share/bash-completion/completions/kernbench; do
+	for page in share/man/man1/kernbench-run.1.gz share/doc/kernbench/THIRD_PARTY_NOTICES share/doc/kernbench/copyright share/bash-completion/completions/kernbench; do
 		[ -s "$root/$page" ] || fail "$file has no $page"
 	done
 	checked=$((checked + 1))
@@ -54,6 +54,24 @@ for file in *.whl; do
 	done
 	checked=$((checked + 1))
 done
+for file in *.oci.tar; do
+	[ -e "$file" ] || continue # only static targets have one
+	root=$work/$file
+	mkdir -p "$root/files"
+	tar xf "$file" -C "$root"
+	(cd "$root/blobs/sha256" && for blob in *; do echo "$blob  $blob"; done | sha256sum --quiet -c) || fail "$file is damaged"
+	for blob in "$root"/blobs/sha256/*; do
+		if gzip -t "$blob" 2>/dev/null; then tar xzf "$blob" -C "$root/files"; fi
+	done
+	arch=${file%.oci.tar} arch=${arch##*-}
+	have=$(machine "$root/files/bin/kernbench")
+	[ "$have" = "$arch" ] || fail "the program of $file is for $have"
+	! grep -q 'ld-linux' "$root/files/bin/kernbench" || fail "the program of $file asks for a loader"
+	if [ "$(id -u)" = 0 ] && [ "$arch" = "$(dpkg --print-architecture)" ] && command -v crun jq >/dev/null; then
+		"$here/image-run.sh" "$PWD/$file" version >/dev/null || fail "crun cannot run $file"
+	fi
+	checked=$((checked + 1))
+done
 grep -q '^COPY kernbench_\*_${TARGETARCH}.deb ' Containerfile || fail "the image is not made of the package"
 sha256sum --quiet -c SHA256SUMS || fail "the sums are of other files"
-echo "$checked archives, packages and wheels are what their names say"
+echo "$checked archives, packages, wheels and images are what their names say"

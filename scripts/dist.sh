@@ -2,8 +2,9 @@
 # dist.sh VERSION TARGET... builds the release files in bin/dist. A TARGET is amd64 or arm64
 # (Linux with glibc), or static-amd64 or static-arm64 (any Linux, but no C libraries). For
 # each target it makes an archive with the binary, manual pages, completions and licence
-# notices, and for glibc targets also a Debian package and a Python wheel. It adds SHA256SUMS
-# of all files and the Containerfile. DIST names another output folder.
+# notices, for glibc targets also a Debian package and a Python wheel, and for static targets
+# a container image. It adds SHA256SUMS of all files and the Containerfile. DIST names
+# another output folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${1:?dist.sh VERSION TARGET...}
@@ -67,9 +68,13 @@ for target in "$@"; do
 	cp "$work/completion.bash" "$root/share/bash-completion/completions/kernbench"
 	cp "$work/completion.zsh" "$root/share/zsh/vendor-completions/_kernbench"
 	cp "$work/completion.fish" "$root/share/fish/vendor_completions.d/kernbench.fish"
-	cp README.md CHANGELOG.md "$work/THIRD_PARTY_NOTICES" "$root/share/doc/kernbench/"
+	cp README.md CHANGELOG.md packaging/copyright "$work/THIRD_PARTY_NOTICES" "$root/share/doc/kernbench/"
 	tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -czf "$out/$name.tar.gz" "$name"
-	if [ -z "$tags" ]; then
+	if [ -n "$tags" ]; then
+		GOOS= GOARCH= go run ./scripts/image -version "$version" -arch "$arch" -licences "$work/THIRD_PARTY_NOTICES" \
+			-created "$(git log -1 --format=%ct 2>/dev/null || echo 0)" -o "$out/kernbench-$version-linux-$arch.oci.tar" \
+			"$root/bin/kernbench"
+	else
 		deb=$work/deb-$arch
 		mkdir -p "$deb/DEBIAN"
 		cp -r "$root" "$deb/usr"
@@ -92,6 +97,6 @@ for target in "$@"; do
 	fi
 done
 cp packaging/Containerfile "$out/"
-(cd "$out" && find . -name "*.tar.gz" -o -name "*.deb" -o -name "*.whl" | sort | xargs sha256sum >SHA256SUMS)
+(cd "$out" && find . -name "*.tar*" -o -name "*.deb" -o -name "*.whl" | sort | xargs sha256sum >SHA256SUMS)
 scripts/dist-check.sh "$out"
 ls -l "$out"
