@@ -61,4 +61,5 @@ func TestDist(t *testing.T) {
 		t.Errorf("the installed program measures nothing: %s", text)
 	}
 	checkWheel(t, shell)
+	checkCI(t, shell)
 }
