@@ -62,7 +62,10 @@ func (w *workerGroup) checkHeartbeats() *failure {
 // silenceCause says why a rank cannot send heartbeats, or returns "" if its process lives and gets no
 // processor. A pid of 0 means that the process is on another host: then only its connection can be observed.
 func (w *workerGroup) silenceCause(rank, pid int, limit time.Duration) string {
-	seen := w.hub.Observe(rank).Since(w.ranks[rank].quiet)
+	return explainSilence(w.hub.Observe(rank).Since(w.ranks[rank].quiet), pid, limit)
+}
+
+func explainSilence(seen connection.Evidence, pid int, limit time.Duration) string {
 	const advice = "; --heartbeat waits longer"
 	if pid == 0 {
 		return cmp.Or(seen.Cause(limit), "stopped, starved of CPU or cut off") + advice

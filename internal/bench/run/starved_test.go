@@ -8,9 +8,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/worker"
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -58,6 +60,25 @@ func TestStarvedRank(t *testing.T) {
 			if f != nil || !strings.Contains(row.Disturbed(), "starved: rank 1 was not heard for 12s") {
 				t.Errorf("%s: %+v, %q", name, f, row.Disturbed())
 			}
+		}
+	}
+}
+
+// A process that lives on this host, in a container with a network of its own, does not starve if its
+// network is cut.
+func TestSilentNetwork(t *testing.T) {
+	const limit = 5 * time.Second
+	for _, c := range []struct {
+		seen connection.Evidence
+		want string
+	}{
+		{connection.Evidence{}, ""}, {connection.Evidence{TCP: true, LastAck: time.Second}, ""},
+		{connection.Evidence{TCP: true, Unconfirmed: 1, LastAck: limit}, "the network is cut"},
+		{connection.Evidence{TCP: true, LastAck: time.Second, Resent: 9}, "the network loses packets: 9 had"},
+	} {
+		got := explainSilence(c.seen, os.Getpid(), limit)
+		if !strings.Contains(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%+v: %q, want %q", c.seen, got, c.want)
 		}
 	}
 }

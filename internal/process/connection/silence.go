@@ -59,7 +59,9 @@ func (e Evidence) Cause(silent time.Duration) string {
 	case e.Local:
 		return "its process is alive, but does not answer"
 	case e.TCP:
-		return "its host acknowledges packets, so the process is stopped or gets no processor"
+		// Acknowledgements show only that this side's packets arrive there.
+		return "its host acknowledges packets, so its process is stopped or gets no processor, or the network loses its " +
+			"packets"
 	}
 	return ""
 }

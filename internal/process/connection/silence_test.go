@@ -26,10 +26,11 @@ func TestSilenceCause(t *testing.T) {
 			"the network is cut"},
 		"cut, container": {Evidence{Local: true, State: "S", TCP: true, Unconfirmed: 1, LastAck: silent},
 			"the network is cut"},
-		"loss":         {Evidence{TCP: true, Unconfirmed: 1, LastAck: time.Second, Resent: 7}, "loses packets: 7 had"},
-		"far, stopped": {Evidence{TCP: true, LastAck: 400 * time.Millisecond, Resent: 1}, "acknowledges packets"},
-		"idle":         {Evidence{TCP: true, LastAck: silent}, "acknowledges packets"},
-		"unknown":      {Evidence{}, ""},
+		"loss": {Evidence{TCP: true, Unconfirmed: 1, LastAck: time.Second, Resent: 7}, "loses packets: 7 had"},
+		"far, stopped": {Evidence{TCP: true, LastAck: 400 * time.Millisecond, Resent: 1},
+			"acknowledges packets, so its process is stopped or gets no processor, or the network loses its packets"},
+		"idle":    {Evidence{TCP: true, LastAck: silent}, "acknowledges packets"},
+		"unknown": {Evidence{}, ""},
 	} {
 		if got := c.seen.Cause(silent); !strings.Contains(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -20,6 +20,7 @@ func TestCrash(t *testing.T) {
 			"a process may use 2Gi of address space (ulimit -v), the control group may use 1Gi of memory (memory.max)"},
 		{"panic: index out of range\ngoroutine 1", "panic: index out of range", ""},
 		{"open x: too many open files", "", "a process may open 24 files (ulimit -n)"},
+		{"RuntimeError: CUDA error: out of memory", "", ""},
 		{"all is well", "", ""},
 	} {
 		if crash, limit := Crash(c.said), some.Explain(c.said); crash != c.crash || limit != c.limit {

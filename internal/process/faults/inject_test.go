@@ -301,14 +301,3 @@ func networkNamed(s *scene, rows []journal.Row) bool {
 	}
 	return s.finished() || strings.Contains(blamed, "the network") || strings.Contains(blamed, "connection")
 }
-
-// limitNamed expects a failure to name the limit. A run may also survive, or end before its first own
-// instruction, with a message of Go's runtime.
-func limitNamed(limit string) func(*scene, []journal.Row) bool {
-	return func(s *scene, rows []journal.Row) bool {
-		said := s.output() + strings.Join(reasons(rows), "\n")
-		return strings.Contains(said, limit) || s.finished() && len(rows) == 0 ||
-			strings.Contains(said, "runtime.schedinit") ||
-			strings.HasPrefix(s.output(), "fakecgo:")
-	}
-}

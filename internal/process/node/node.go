@@ -309,6 +309,9 @@ func (n *node) report(f rendezvous.Failure) {
 	n.pendingReports.Go(func() {
 		awaitStreams(taps, outputLimit)
 		told.Output, told.More = lastOutput(taps), false
+		if limit := culprit.OwnLimits().Explain(told.Output); !strings.Contains(told.Output, limit) {
+			told.Note = limit
+		}
 		n.member.Failed(attempt, told)
 	})
 }

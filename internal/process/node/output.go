@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
 const (
@@ -48,8 +50,9 @@ type tap struct {
 	ended     chan struct{}
 	lineCount atomic.Int64 // lines read so far
 
-	mu   sync.Mutex
-	tail []string
+	mu    sync.Mutex
+	tail  []string
+	crash []string // first line of a Go program's crash report, after the line before it
 }
 
 // openTap opens the pipe and the log, and starts reading.
@@ -138,10 +141,14 @@ func (t *tap) run() {
 	}
 }
 
-// remember keeps the last maxQuotedLines lines, for the message about a failed rank.
+// remember keeps the last maxQuotedLines lines, for the message about a failed rank. Of a crash report it
+// keeps the cause, which the stacks would displace.
 func (t *tap) remember(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.crash == nil && culprit.Crash(line) != "" {
+		t.crash = append(slices.Clone(t.tail[max(0, len(t.tail)-1):]), line)
+	}
 	if len(t.tail) == maxQuotedLines {
 		t.tail = append(t.tail[:0], t.tail[1:]...)
 	}
@@ -152,6 +159,9 @@ func (t *tap) remember(line string) {
 func (t *tap) quoted() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.crash != nil {
+		return strings.Join(t.crash, "\n")
+	}
 	return strings.Join(t.tail, "\n")
 }
 

@@ -65,6 +65,16 @@ func TestErrorFile(t *testing.T) {
 }
 
 // Jobs without a name get different ones.
+// The message about a crashed Go program has its cause and the limit that it hit, not its stacks.
+func TestCrashReport(t *testing.T) {
+	l := start(t, nil, append([]string{"--standalone", "--"},
+		shell(`(echo 'open x: too many open files'; echo 'panic: no files'; seq 40) >&2; exit 2`)...)...)
+	l.expect(2, " files (ulimit -n); its last output:", "    open x: too many", "    panic: no files")
+	if strings.Contains(l.stderr.String(), "\n    40") {
+		t.Errorf("it quotes the stacks:\n%s", l.stderr)
+	}
+}
+
 func TestStandaloneJobsHaveNames(t *testing.T) {
 	var names []string
 	for range 2 {

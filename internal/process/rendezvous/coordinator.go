@@ -260,7 +260,7 @@ func (c *coordinator) report(m *connection.Member, f Failure, when time.Duration
 	f.Node, f.Host = m.Rank, m.Host
 	for i := range c.reports {
 		if r := &c.reports[i]; r.More && r.Node == f.Node && r.Rank == f.Rank && r.PID == f.PID {
-			r.Output, r.More = f.Output, f.More
+			r.Output, r.Note, r.More = f.Output, f.Note, f.More
 			return
 		}
 	}
