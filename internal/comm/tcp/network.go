@@ -145,7 +145,6 @@ type prober struct {
 	ctx    context.Context
 	byHost [][]int       // ranks by host
 	links  map[int]*Link // by rank
-	oneWay float64       // shortest latency so far, in microseconds
 	sleep  Sleeper
 }
 

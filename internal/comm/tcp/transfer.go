@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"runtime"
@@ -112,7 +111,6 @@ func (p *prober) latency(pairs [][2]int) ([]float64, error) {
 			best[i] = min(best[i], all[p.byHost[pair[0]][0]]/(2*probePings))
 		}
 	}
-	p.oneWay = min(cmp.Or(p.oneWay, math.Inf(1)), slices.Min(best))
 	return best, nil
 }
 
@@ -232,7 +230,7 @@ func (p *prober) transfer(flows func(from, to int) bool, bytes int) (us float64,
 	}
 	// A receiver reads its clock before its senders can begin: they wait for its part of the second barrier.
 	// If it read the clock after that, and lost its core in between, data that arrived meanwhile would count
-	// as arriving in no time.
+	// as arriving in no time. The transfer is long compared with the message of the barrier.
 	begin := time.Now()
 	if err := p.meet(links...); err != nil {
 		return 0, err
@@ -251,8 +249,8 @@ func (p *prober) transfer(flows func(from, to int) bool, bytes int) (us float64,
 	if err := p.moveAll(arrived, links...); err != nil {
 		return 0, err
 	}
-	if len(from) > 0 { // less the way of the barrier's message to the sender
-		us = us64(time.Since(begin)) - p.oneWay
+	if len(from) > 0 {
+		us = us64(time.Since(begin))
 	}
 	return us, p.moveAll(func() bool {
 		return !slices.ContainsFunc(to, func(l *Link) bool { return l.Out.Pending() })
