@@ -132,9 +132,9 @@ slurm: build
 	@scripts/slurm.sh $(BIN)
 
 # faults injects 300 random faults into running jobs, some of them under Slurm. FAULTS sets another number and
-# FAULTS_SEED repeats an earlier choice of faults. `make test` injects 30.
+# FAULTS_SEED repeats an earlier choice of faults. Runs mostly wait, so eight go side by side. `make test` injects 30.
 faults:
-	FAULTS=$${FAULTS:-300} scripts/slurm.sh -- $(GO) test -count=1 -timeout 90m -v ./internal/process/faults
+	FAULTS=$${FAULTS:-300} scripts/slurm.sh -- $(GO) test -count=1 -timeout 90m -parallel 8 -v ./internal/process/faults
 
 # mutate checks the tests of the folder PKG, by default of every core package: it plants 40 random errors in the code,
 # one at a time, and prints each error that no test of the package finds. SEED chooses other errors.
