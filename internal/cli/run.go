@@ -361,7 +361,7 @@ func (a *app) runOptions(j request.Planned, f request.Flags, via *run.Launcher,
 	o := f.Options
 	o.Dir, o.Argv, o.Environ = j.Out, append([]string{a.name}, a.args...), a.environ
 	o.Ports, o.Launcher, o.Inputs, o.Observe = a.ports, via, j.Inputs, progress.Observe
-	o.Replan = j.Replan
+	o.Replan, o.AllowOtherBuild = j.Replan, f.OtherBuild
 	return o
 }
 

@@ -42,9 +42,8 @@ type Options struct {
 	ImportLimit time.Duration
 	FailFast    bool // stop after the first failed row
 	// Remeasure is the maximum number of times that a disturbed point is measured again.
-	Remeasure int
-	Resume    bool // continue the folder's latest run
-	// ResumeSince makes Resume continue only a run that began after this time.
+	Remeasure   int
+	Resume      bool // continue the folder's latest run, if it began after ResumeSince
 	ResumeSince time.Time
 	// RetryFailed makes a resumed run retry every failed point, even those that failed twice.
 	RetryFailed bool
@@ -54,7 +53,9 @@ type Options struct {
 	Ports    connection.PortRange // to listen on for other hosts
 	Launcher *Launcher            // starts the ranks; nil if this process does
 	Joined   *Joined              // existing job whose ranks are used; nil for none
-	Inputs   map[string]string
+	// AllowOtherBuild accepts workers of other hosts that run another executable.
+	AllowOtherBuild bool
+	Inputs          map[string]string
 	// Replan plans the run again after its prepare program has run, which may have built the program
 	// that is measured. Without it, the rows have the inputs of before.
 	Replan  func() (*plan.Plan, error)

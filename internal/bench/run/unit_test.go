@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -405,6 +406,28 @@ func TestEndOfLaunch(t *testing.T) {
 	}
 }
 
+// A worker of another host with another executable is refused.
+func TestOtherBuild(t *testing.T) {
+	own := connection.BuildFact().Value
+	for _, c := range []struct {
+		joined  worker.Event
+		allowed bool
+		refused bool
+	}{
+		{worker.Event{Host: "b", Build: "other"}, false, true}, {worker.Event{Host: "b"}, false, true},
+		{worker.Event{Host: "b", Build: "other"}, true, false}, {worker.Event{Host: "b", Build: own}, false, false},
+		{worker.Event{PID: 1}, false, false},
+	} {
+		w := &workerGroup{slot: &runSlot{runner: &runner{opts: Options{AllowOtherBuild: c.allowed}}}, hub: new(worker.Hub),
+			group: &plan.Group{Ranks: 1}}
+		c.joined.Joined = true
+		f := w.handleJoin(c.joined, worker.Job{})
+		if (f != nil) != c.refused || f != nil && !strings.Contains(f.reason, "--allow-other-build") {
+			t.Errorf("%+v: %+v", c, f)
+		}
+	}
+}
+
 func TestLastOutput(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -432,7 +455,8 @@ func TestLastOutput(t *testing.T) {
 	}
 }
 
-// TestResumeOfAnotherBench: a run of another bench cannot be resumed.
+// TestResumeOfAnotherBench: a run of another bench cannot be resumed. Restarted ranks ignore it if it began before
+// their job.
 func TestResumeOfAnotherBench(t *testing.T) {
 	s := newScene(t)
 	s.run("scripted")
@@ -443,6 +467,10 @@ func TestResumeOfAnotherBench(t *testing.T) {
 	_, err = Run(t.Context(), p, Options{Dir: s.dir, Resume: true})
 	if err == nil || !strings.Contains(err.Error(), `bench "scripted", not "still"`) {
 		t.Errorf("error %v", err)
+	}
+	later := runner{plan: p, opts: Options{Dir: s.dir, Resume: true, ResumeSince: time.Now()}}
+	if found, err := later.latest(); found != nil || err != nil {
+		t.Errorf("%+v, %v, want no run of this job", found, err)
 	}
 }
 

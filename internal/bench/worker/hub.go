@@ -89,7 +89,7 @@ func (h *Hub) admit(c *connection.Conn) {
 		if here := hostinfo.ProcessSpace(); here != "" && here == m.Hello.Host {
 			joined.PID = m.Hello.PID
 		} else {
-			joined.Host = m.Hello.Name
+			joined.Host, joined.Build = m.Hello.Name, m.Hello.Build
 		}
 		h.emit(joined)
 		h.listen(c, m.Hello.Rank)

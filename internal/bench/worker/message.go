@@ -102,6 +102,8 @@ type hello struct {
 	PID  int    `json:"pid,omitempty"`
 	Host string `json:"host,omitempty"`
 	Name string `json:"name,omitempty"` // of its host, for messages
+	// Build is the executable of a worker that may be on another host.
+	Build string `json:"build,omitempty"`
 }
 
 // Event is a worker's message, or the end of its connection.
@@ -111,8 +113,9 @@ type Event struct {
 	Joined bool `json:"-"`
 	// PID is the process of a worker that has joined, or 0 if it is on another host.
 	PID int `json:"-"`
-	// Host is the name of the other host.
-	Host string `json:"-"`
+	// Host is the name of the other host, and Build the executable that the worker runs there, as in
+	// [connection.BuildFact].
+	Host, Build string `json:"-"`
 	// Ready answers a job, with the swept variables as the worker sees them, or with an error.
 	Ready bool               `json:"ready,omitempty"`
 	Env   map[string]*string `json:"env,omitempty"`

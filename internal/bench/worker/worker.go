@@ -108,8 +108,11 @@ func (w *worker) dial(forSync bool) (*connection.Conn, error) {
 		return nil, fmt.Errorf("connecting to the supervisor: %w", err)
 	}
 	name, _ := os.Hostname() // only for messages
-	if err := conn.Send(message{Hello: &hello{Rank: w.rank, Sync: forSync, PID: os.Getpid(),
-		Host: hostinfo.ProcessSpace(), Name: name}}); err != nil {
+	hi := &hello{Rank: w.rank, Sync: forSync, PID: os.Getpid(), Host: hostinfo.ProcessSpace(), Name: name}
+	if network == "tcp" && !forSync {
+		hi.Build = connection.BuildFact().Value
+	}
+	if err := conn.Send(message{Hello: hi}); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("greeting the supervisor: %w", err)
 	}
