@@ -31,7 +31,7 @@ func reportWork(ctx context.Context, s *bench.State, p profile.Profile, operator
 		}
 	}
 	all, err := s.Gather(ctx, mine...)
-	if err != nil || p.Work == [krylov.NumPhases]profile.Work{} {
+	if err != nil || p.Work == [krylov.NumPhases]krylov.Work{} {
 		return err
 	}
 	var words []string
@@ -61,10 +61,10 @@ var phaseNames = [krylov.NumPhases]string{
 // workTable shows the phases of an iteration of a row, one per line. The times are means over the ranks. They add up to
 // the timed iteration together with the last line: the time from the end of a mean rank to the end of the slowest.
 func workTable(r *journal.Row) [][]string {
-	work := map[string]profile.Work{}
+	work := map[string]krylov.Work{}
 	for _, word := range strings.Fields(r.Details[workDetail]) {
 		name, numbers, _ := strings.Cut(word, ":")
-		var w profile.Work
+		var w krylov.Work
 		if _, err := fmt.Sscanf(numbers, "%g:%g:%g", &w.Count, &w.Bytes, &w.Flops); err == nil {
 			work[name] = w
 		}
@@ -92,7 +92,7 @@ func workTable(r *journal.Row) [][]string {
 		}
 	}
 	if rowset.Ranks(r) > 1 {
-		out = append(out, workLine("wait for the slowest rank", profile.Work{}, max(0, left), whole))
+		out = append(out, workLine("wait for the slowest rank", krylov.Work{}, max(0, left), whole))
 	}
 	return append(out, []string{"whole iteration", "", unit.FormatSig(whole, 3), "100 %", "", "", "", ""})
 }
@@ -112,7 +112,7 @@ func levelLines(r *journal.Row, us, whole float64) (out [][]string) {
 		return nil
 	}
 	for l, word := range work {
-		var w profile.Work
+		var w krylov.Work
 		if _, err := fmt.Sscanf(word, "%g:%g", &w.Bytes, &w.Flops); err == nil {
 			out = append(out, workLine(fmt.Sprintf("  level %d", l), w, us*traced[l]/total, whole))
 		}
@@ -121,7 +121,7 @@ func levelLines(r *journal.Row, us, whole float64) (out [][]string) {
 }
 
 // workLine formats a line of the table.
-func workLine(name string, w profile.Work, us, whole float64) []string {
+func workLine(name string, w krylov.Work, us, whole float64) []string {
 	per := func(work float64) string {
 		if work == 0 || !(us > 0) {
 			return ""

@@ -187,6 +187,21 @@ func (s *System) Alone(limit int) (float64, error) {
 	return float64(s.parts.Clock.Now()-began) / 1e12 / float64(result.Iterations), nil
 }
 
+// Communicate performs the communication of the given numbers of products and reductions at full width, without any
+// arithmetic. See profile.Internals.Communicate.
+func (s *System) Communicate(products, reductions int) (float64, error) {
+	gram := make([]float64, 2*s.Columns*s.Columns)
+	return s.parts.TimeMessages(products, reductions, func() error { return s.vectors.Exchange(s.halo) },
+		func(i int) error {
+			sums := gram[:len(gram)/2]
+			if i%2 == 1 && s.parts.Applied != nil { // with and without the preconditioner
+				sums = gram
+			}
+			_, err := s.sums.Sum(sums)
+			return err
+		})
+}
+
 // Trace solves for at most limit iterations and times every phase.
 func (s *System) Trace(limit int) (profile.Profile, error) {
 	watch := profile.NewStopwatch(s.parts.Clock)
@@ -197,7 +212,5 @@ func (s *System) Trace(limit int) (profile.Profile, error) {
 	if err != nil {
 		return profile.Profile{}, err
 	}
-	watch.Enter(krylov.Other)
-	return profile.Profile{Iterations: result.Iterations, Seconds: watch.Seconds(), Bytes: result.Bytes,
-		Flops: result.Flops, Levels: watch.Levels()}, nil
+	return s.parts.NewProfile(watch, result.Iterations, result.Work), nil
 }

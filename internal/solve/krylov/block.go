@@ -43,21 +43,25 @@ type Block struct {
 
 	scratch, shifted []float64 // a few rows
 	one, two         []float64 // a column with its ghosts, for a preconditioner that takes single vectors
-	bytes, flops     float64   // of all passes since the solve began, by the model
+	sent             int       // values of one column that other ranks need
+	work             [NumPhases]Work
 }
 
 // NewBlock allocates the vectors of a block solve. operator is the preconditioner, or nil.
 func NewBlock(m *sparse.Matrix, plan *sparse.Plan, operator Operator, columns int) *Block {
 	n, all := m.Rows()*columns, m.Columns()*columns
 	k := &Block{matrix: m, interior: plan.Interior, boundary: plan.Boundary, operator: operator, columns: columns,
-		rows: m.Rows(), b: make([]float64, n), x: make([]float64, all), w: make([]float64, n), p: make([]float64, all),
-		q: make([]float64, n), order: make([]int, columns)}
+		rows: m.Rows(), order: make([]int, columns)}
+	k.b, k.x, k.w, k.p, k.q = newVector(n, 0), newVector(all, 1), newVector(n, 2), newVector(all, 3), newVector(n, 4)
 	if d, fused := operator.(Diagonal); fused {
 		k.operator, k.inverse = nil, d
 	}
 	if k.operator != nil {
-		k.z = make([]float64, n)
+		k.z = newVector(n, 5)
 		k.one, k.two = make([]float64, m.Columns()), make([]float64, m.Columns())
+	}
+	for i := range plan.Peers {
+		k.sent += plan.Peers[i].SendCount()
 	}
 	k.scratch, k.shifted = make([]float64, blockValues+8*columns), make([]float64, blockValues+8*columns)
 	return k
@@ -69,6 +73,14 @@ const blockValues = 512
 
 // RHS returns the right-hand sides, row by row. The caller fills them in.
 func (k *Block) RHS() []float64 { return k.b }
+
+// Exchange updates the ghosts of the directions, as a product of all columns does.
+func (k *Block) Exchange(halo BlockHalo) error {
+	if err := halo.StartBlock(k.p, k.columns); err != nil {
+		return err
+	}
+	return halo.FinishBlock(k.p, k.columns)
+}
 
 // Columns returns the number of right-hand sides.
 func (k *Block) Columns() int { return k.columns }
@@ -95,16 +107,20 @@ func (k *Block) enter(p Phase) {
 	}
 }
 
-// count adds the traffic of passes over columns of block vectors, and some operations per row.
+// count adds the traffic of a pass over columns of block vectors, and some operations per row.
 func (k *Block) count(columns, flops int) {
-	k.bytes += 8 * float64(k.rows) * float64(columns)
-	k.flops += float64(k.rows) * float64(flops)
+	k.work[Updates].Add(8*float64(k.rows)*float64(columns), float64(k.rows)*float64(flops))
 }
+
+// countGram adds the operations of the scalar products of n columns with n columns, which the pass finds in a cache.
+func (k *Block) countGram(n int) { k.work[Dots].Add(0, 2*float64(k.rows)*float64(n*n)) }
 
 // countProduct adds the traffic of a product: the matrix once, and the ghosts of all columns.
 func (k *Block) countProduct(width int) {
-	k.bytes += float64(k.matrix.Bytes() + 8*width*(k.matrix.Columns()-k.rows))
-	k.flops += 2 * float64(width) * float64(k.matrix.Entries())
+	ghosts := 8 * float64(width*(k.matrix.Columns()-k.rows))
+	k.work[SpMV].Add(float64(k.matrix.Bytes())+ghosts, 2*float64(width)*float64(k.matrix.Entries()))
+	k.work[HaloPack].Add(8*float64(width*k.sent), 0)
+	k.work[HaloWait].Add(ghosts, 0)
 }
 
 // source returns rows of the preconditioned w. A diagonal is applied on the way.
@@ -122,8 +138,8 @@ func (k *Block) source(lo, hi int) []float64 {
 }
 
 // descend makes a step along the directions and multiplies the matrix with new ones, in one pass: the first columns of
-// x += p*move, then p = M w*e + p*f with the preconditioner M, then q = A p. It returns this rank's part of p'q. A
-// matrix move without rows moves nothing, and a matrix f without rows drops the old directions.
+// x += p*move, then w = w*e, then p = M w + p*f with the preconditioner M, then q = A p. It returns this rank's part of
+// p'q. A matrix without rows is left out: move moves nothing, e keeps w, and f drops the old directions.
 func (k *Block) descend(move, e, f denseMatrix, active int, halo BlockHalo) (denseMatrix, error) {
 	n := k.width
 	sums := newDense(n, n)
@@ -131,12 +147,20 @@ func (k *Block) descend(move, e, f denseMatrix, active int, halo BlockHalo) (den
 		k.enter(Updates)
 		p := k.p[lo*n : hi*n]
 		if move.rows > 0 {
-			sparse.Combine(k.x[lo*k.columns:hi*k.columns], p, move.at, hi-lo, n, k.columns, active, true)
+			x := k.x[lo*k.columns : hi*k.columns]
+			sparse.Combine(x, x, p, move.at, hi-lo, n, k.columns, active)
 		}
-		if f.rows > 0 {
-			k.transform(p, f, hi-lo)
+		if e.rows > 0 {
+			k.transform(k.w[lo*n:hi*n], nil, e, hi-lo)
+			if k.z != nil {
+				k.transform(k.z[lo*n:hi*n], nil, e, hi-lo)
+			}
 		}
-		sparse.Combine(p, k.source(lo, hi), e.at, hi-lo, n, n, n, f.rows > 0)
+		if source := k.source(lo, hi); f.rows > 0 {
+			k.transform(p, source, f, hi-lo)
+		} else {
+			copy(p, source)
+		}
 	}
 	multiply := func(lo, hi int) {
 		k.enter(SpMV)
@@ -144,20 +168,21 @@ func (k *Block) descend(move, e, f denseMatrix, active int, halo BlockHalo) (den
 		k.enter(Dots)
 		sparse.Gram(sums.at, k.p[lo*n:hi*n], k.q[lo*n:hi*n], hi-lo, n, n, true)
 	}
-	k.count(2*active*min(1, move.rows)+n*(2+min(1, f.rows))+n, 2*n*(n+active*min(1, move.rows)+n*min(1, f.rows)+n))
+	moves, scales, keeps := min(1, move.rows), min(1, e.rows), min(1, f.rows)
+	k.count(2*active*moves+n*(2+scales+keeps)+n+k.diagonals(), 2*n*(active*moves+n*scales+n*keeps)+n*k.diagonals())
 	k.countProduct(n)
-	k.countPreconditioner()
+	k.countGram(n)
 	return sums, k.product(update, multiply, k.p, n, halo)
 }
 
-// transform multiplies rows of a block vector by a square matrix.
-func (k *Block) transform(rows []float64, by denseMatrix, count int) {
+// transform multiplies rows of a block vector by a square matrix, and adds the rows of another one unless that is nil.
+func (k *Block) transform(rows, plus []float64, by denseMatrix, count int) {
 	if by.cols <= sparse.InPlace {
-		sparse.Combine(rows, rows, by.at, count, by.rows, by.cols, by.cols, false)
+		sparse.Combine(rows, plus, rows, by.at, count, by.rows, by.cols, by.cols)
 		return
 	}
 	to := k.scratch[:count*by.cols]
-	sparse.Combine(to, rows, by.at, count, by.rows, by.cols, by.cols, false)
+	sparse.Combine(to, plus, rows, by.at, count, by.rows, by.cols, by.cols)
 	copy(rows, to)
 }
 
@@ -177,15 +202,14 @@ func (k *Block) pass() Pass {
 // each calls fn for a few rows at a time, in order.
 func (k *Block) each(fn func(lo, hi int)) { k.pass().Each(sparse.Range{Lo: 0, Hi: k.rows}, fn) }
 
-// reduce shortens the residuals: w = w*e - q*alpha. It returns this rank's parts of w'w and of w'M w.
-func (k *Block) reduce(e, alpha denseMatrix) (squares, products denseMatrix, err error) {
+// reduce shortens the residuals: w -= q*alpha. It returns this rank's parts of w'w and of w'M w.
+func (k *Block) reduce(alpha denseMatrix) (squares, products denseMatrix, err error) {
 	n := k.width
 	back := alpha.scaled(-1, n)
-	k.count(3*n, 4*n*n)
+	k.count(3*n+k.diagonals(), 2*n*n+n*k.diagonals())
 	return k.measure(func(lo, hi int) {
 		w := k.w[lo*n : hi*n]
-		k.transform(w, e, hi-lo)
-		sparse.Combine(w, k.q[lo*n:hi*n], back.at, hi-lo, n, n, n, true)
+		sparse.Combine(w, w, k.q[lo*n:hi*n], back.at, hi-lo, n, n, n)
 	})
 }
 
@@ -212,24 +236,22 @@ func (k *Block) measure(update func(lo, hi int)) (squares, products denseMatrix,
 			take(lo, hi)
 		}
 	})
-	k.flops += float64(k.rows) * 2 * float64(n*n)
+	k.countGram(n)
+	if preconditioned {
+		k.countGram(n)
+	}
 	if k.operator != nil {
 		if err := k.precondition(); err != nil {
 			return squares, products, err
 		}
 		k.each(take)
-		k.count(2*n, 2*n*n)
+		k.count(2*n, 0)
 	}
-	k.countPreconditioner()
 	return squares, products, nil
 }
 
-// countPreconditioner adds the traffic of a diagonal, which each pass that uses it reads.
-func (k *Block) countPreconditioner() {
-	if k.inverse != nil {
-		k.count(1, k.width)
-	}
-}
+// diagonals returns the number of vectors that a pass reads to apply the preconditioner: 1 for a diagonal, else 0.
+func (k *Block) diagonals() int { return min(1, len(k.inverse)) }
 
 // precondition applies a preconditioner that is not a diagonal, one column after the other.
 func (k *Block) precondition() error {
@@ -245,9 +267,8 @@ func (k *Block) precondition() error {
 		for i := range k.rows { // a projection changes its argument too
 			k.w[i*n+j], k.z[i*n+j] = k.one[i], k.two[i]
 		}
-		k.bytes += float64(k.operator.Bytes())
+		k.work[Precond].Add(float64(k.operator.Bytes())+5*8*float64(k.rows), 0)
 	}
-	k.count(5*n, 0)
 	return nil
 }
 
@@ -259,7 +280,8 @@ func (k *Block) move(by denseMatrix, active int) {
 	n := k.width
 	k.each(func(lo, hi int) {
 		k.enter(Updates)
-		sparse.Combine(k.x[lo*k.columns:hi*k.columns], k.p[lo*n:hi*n], by.at, hi-lo, n, k.columns, active, true)
+		x := k.x[lo*k.columns : hi*k.columns]
+		sparse.Combine(x, x, k.p[lo*n:hi*n], by.at, hi-lo, n, k.columns, active)
 	})
 	k.count(2*active+n, 2*n*active)
 }
@@ -273,7 +295,7 @@ func (k *Block) rebase(e, f denseMatrix) {
 		}
 		k.each(func(lo, hi int) { // rows move towards the start, so no row is overwritten before it is read
 			to := k.scratch[:(hi-lo)*by.cols]
-			sparse.Combine(to, v[lo*n:hi*n], by.at, hi-lo, n, by.cols, by.cols, false)
+			sparse.Combine(to, nil, v[lo*n:hi*n], by.at, hi-lo, n, by.cols, by.cols)
 			copy(v[lo*by.cols:], to)
 		})
 		k.count(n+by.cols, 2*n*by.cols)
@@ -329,11 +351,12 @@ func (k *Block) residuals(zero bool, halo BlockHalo) (squares []float64, err err
 		k.enter(Dots)
 		sparse.Gram(sums.at, q, q, hi-lo, n, n, true)
 	}
-	k.count(2*n, 2*n*n)
+	k.countGram(n)
 	if zero {
+		k.count(2*n, 0)
 		k.each(subtract)
 	} else {
-		k.count(n, n)
+		k.count(3*n, n)
 		k.countProduct(n)
 		err = k.product(func(int, int) {}, subtract, k.x, n, halo)
 	}

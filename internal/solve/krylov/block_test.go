@@ -257,7 +257,8 @@ func benchBlock(b *testing.B, p sparse.Problem, plan *sparse.Plan, m *sparse.Mat
 		}
 		for i, limit := range limits {
 			block[i] = min(block[i], cpuTime(func() {
-				moved[i] = must.Get(k.Solve(Config{RTol: 1e-300, MaxIter: limit}, NoHalo{}, local))(b).Bytes
+				work := must.Get(k.Solve(Config{RTol: 1e-300, MaxIter: limit}, NoHalo{}, local))(b).Work
+				moved[i] = work[SpMV].Bytes + work[Updates].Bytes
 			}))
 		}
 	}

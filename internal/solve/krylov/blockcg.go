@@ -11,11 +11,12 @@ import (
 // than each column alone. The residuals are kept as R = Q C with orthonormal columns of Q, which avoids the
 // breakdown of the original method when residuals become linearly dependent.
 //
-// Q is never stored. The pass that shortens the residuals leaves W = Q B, and returns W'W = B'B. The next passes use
-// Q = W E, where B E = 1. If columns of W depend on each other, B has fewer rows than columns, and the block
-// becomes narrower. Equal right-hand sides therefore cost as much as one.
+// Instead of Q, the method keeps a basis W of the same space, and its Gram matrix H = W'W. Orthonormalising costs
+// arithmetic that grows with the square of the width, so W = Q only after iterations that made the columns nearly
+// dependent, or much shorter: then W = W E, where B E = 1 and B'B = H. If columns depend on each other, B has fewer rows
+// than columns, and the block becomes narrower. Equal right-hand sides therefore cost as much as one.
 //
-// With a preconditioner M, the columns of Q are orthonormal in the scalar product of M.
+// With a preconditioner M, all of this refers to the scalar product of M.
 //
 // An iteration has two passes over memory and two all-reduces, as cg has.
 type blockCG struct {
@@ -27,7 +28,8 @@ type blockCG struct {
 	norms    []float64   // of the right-hand sides
 	active   int         // columns of x that are being solved
 	c        denseMatrix // coefficients of the residuals in the basis: width rows, active columns
-	e, f     denseMatrix // Q = W e; the old directions enter the new ones as P f
+	e, f     denseMatrix // the next basis is W e, unless e has no rows; the old directions enter the new ones as P f
+	h, hInv  denseMatrix // Gram matrix of the basis, and its inverse
 	step     denseMatrix // step of x that is still to be made: x += p*step
 	fallback bool        // the solve has made no iteration since it started from a true residual
 	result   BlockResult
@@ -40,16 +42,21 @@ type BlockResult struct {
 	Converged []int     // iteration after which each right-hand side had converged for good; -1 if it had not
 	Restarts  int       // starts from a true residual because it had drifted from the residual of the method
 	Widths    int       // sum of the widths of the block over all iterations
-	Bytes     float64   // memory traffic on this rank, by the model
-	Flops     float64   // operations on this rank, by the model; 0 if the preconditioner does not count its own
+	// Work is the work of this rank by phase, by the model, after the first residuals. The operations of a preconditioner
+	// count only if it is a diagonal.
+	Work [NumPhases]Work
 }
 
 const (
 	// dependent is the largest pivot of a scaled Gram matrix that counts as rounding. It is a few hundred units in the
 	// last place, because the pivots are differences of sums over all rows.
 	dependent = 1e-13
-	// exhausted is the squared norm of a column of W that counts as zero. The columns of Q have norm 1.
+	// exhausted is the squared norm of a column of W that counts as zero. Before the iteration it was at least shortest.
 	exhausted = 1e-26
+	// independent is the smallest pivot of a scaled Gram matrix, and shortest the smallest squared norm of a column, for
+	// which the basis stays as it is. Poisson problems then orthonormalise in about one of ten iterations.
+	independent = 1e-3
+	shortest    = 1e-4
 	// drifted is the largest true residual, in units of the tolerance, that ends a solve.
 	drifted = 2
 	// maxRestarts limits the starts from a true residual.
@@ -66,13 +73,13 @@ func (k *Block) Solve(cfg Config, halo BlockHalo, sum func(local []float64) ([]f
 	for j := range k.order {
 		k.order[j] = j
 	}
-	k.bytes, k.flops = 0, 0
 	m := &blockCG{Block: k, cfg: cfg, halo: halo, sum: sum, norms: make([]float64, k.columns)}
 	m.result.Residuals, m.result.Converged = make([]float64, k.columns), make([]int, k.columns)
 	for j := range m.result.Converged {
 		m.result.Converged[j] = -1
 	}
 	started, err := m.start(true)
+	k.work = [NumPhases]Work{}
 	for err == nil && started {
 		if err = m.iterate(); err != nil {
 			break
@@ -84,10 +91,7 @@ func (k *Block) Solve(cfg Config, halo BlockHalo, sum func(local []float64) ([]f
 		}
 		started, err = m.start(false)
 	}
-	m.result.Bytes, m.result.Flops = k.bytes, k.flops
-	if k.operator != nil {
-		m.result.Flops = 0
-	}
+	m.result.Work = k.work
 	return m.result, err
 }
 
@@ -177,7 +181,9 @@ func (m *blockCG) add(parts ...[]float64) ([]float64, error) {
 	m.enter(AllReduce)
 	defer m.enter(Other)
 	m.result.Reductions++
-	sums, err := m.sum(slices.Concat(parts...))
+	all := slices.Concat(parts...)
+	m.work[AllReduce].Add(8*float64(len(all)), 0)
+	sums, err := m.sum(all)
 	return slices.Clone(sums), err
 }
 
@@ -216,16 +222,16 @@ func (m *blockCG) iterate() error {
 		}
 		m.step = denseMatrix{}
 		n := m.width
-		_, inverse := denseMatrix{n, n, sums}.mirror().factor(0, 0)
+		_, inverse, _ := denseMatrix{n, n, sums}.mirror().factor(0, 0)
 		if inverse.cols < n {
 			if m.fallback {
 				return m.stop(Breakdown, "the matrix is not positive definite: use minres")
 			}
 			return nil // rounding: start again from the true residual
 		}
-		alpha := inverse.times(inverse.transposed())
+		alpha := inverse.times(inverse.transposed()).times(m.h)
 		m.step = alpha.times(m.c).scaled(1, m.columns)
-		w, p, err := m.Block.reduce(m.e, alpha)
+		w, p, err := m.Block.reduce(alpha)
 		if err != nil {
 			return err
 		}
@@ -255,7 +261,7 @@ func (m *blockCG) orthonormalise(w, p denseMatrix, least float64, first bool) er
 	if len(sums) > n*n {
 		gram = denseMatrix{n, n, sums[n*n:]}.mirror()
 	}
-	b, e := gram.factor(dependent, least)
+	b, e, pivot := gram.factor(dependent, least)
 	if b.rows == 0 && !first {
 		m.result.Status = Converged // nothing is left, up to rounding; the true residual decides
 		return nil
@@ -268,23 +274,29 @@ func (m *blockCG) orthonormalise(w, p denseMatrix, least float64, first bool) er
 		m.narrow(e, denseMatrix{})
 		return nil
 	}
-	m.c = b.times(m.c)
-	if m.check(m.residualNorms(squares, e)); m.result.Status == Running {
-		m.narrow(e, b.transposed())
+	if m.check(m.residualNorms(squares, b)); m.result.Status != Running {
+		return nil
 	}
+	if b.rows == n && pivot >= independent && gram.smallestDiagonal() >= shortest && !m.deflates() {
+		m.e, m.f = denseMatrix{}, m.hInv.times(gram)
+		m.h, m.hInv = gram, e.times(e.transposed())
+		return nil
+	}
+	m.c = b.times(m.c)
+	m.narrow(e, m.hInv.times(b.transposed()))
 	return nil
 }
 
-// residualNorms returns the norms of the active residuals Q C, where Q = W e and w is W'W.
-func (m *blockCG) residualNorms(w, e denseMatrix) []float64 {
+// residualNorms returns the norms of the active residuals W c, where w is W'W, and b'b the Gram matrix of W in the scalar
+// product of the preconditioner.
+func (m *blockCG) residualNorms(w, b denseMatrix) []float64 {
 	if m.operator == nil && m.inverse == nil {
-		return m.c.columnNorms() // the columns of Q are orthonormal
+		return b.times(m.c).columnNorms() // never negative
 	}
-	coefs := e.times(m.c)
-	products := w.times(coefs)
+	products := w.times(m.c)
 	norms := make([]float64, m.active)
-	for i := range coefs.rows {
-		for j, v := range coefs.row(i) {
+	for i := range m.c.rows {
+		for j, v := range m.c.row(i) {
 			norms[j] += v * products.row(i)[j]
 		}
 	}
@@ -326,16 +338,27 @@ func (m *blockCG) check(norms []float64) {
 	}
 }
 
-// narrow takes e and f as the transformations to the next basis. It first removes converged columns, if they are many,
-// and the directions that only they need.
-func (m *blockCG) narrow(e, f denseMatrix) {
-	var pending []int
+// pending returns the active columns that have not converged.
+func (m *blockCG) pending() (columns []int) {
 	for j := range m.active {
 		if m.result.Converged[m.order[j]] < 0 {
-			pending = append(pending, j)
+			columns = append(columns, j)
 		}
 	}
-	if done := m.active - len(pending); float64(done) >= deflateShare*float64(m.active) && done > 0 {
+	return columns
+}
+
+// deflates reports whether enough columns have converged to make the block narrower.
+func (m *blockCG) deflates() bool {
+	done := m.active - len(m.pending())
+	return done > 0 && float64(done) >= deflateShare*float64(m.active)
+}
+
+// narrow takes e and f as the transformations to the next basis, which is orthonormal. It first removes converged
+// columns, if they are many, and the directions that only they need.
+func (m *blockCG) narrow(e, f denseMatrix) {
+	if m.deflates() {
+		pending := m.pending()
 		m.Block.move(m.step, m.active)
 		m.step = denseMatrix{}
 		m.Block.swap(swaps(pending), false)
@@ -354,10 +377,11 @@ func (m *blockCG) narrow(e, f denseMatrix) {
 			m.step = denseMatrix{}
 		}
 		m.Block.rebase(e, f)
-		e = identity(m.width, m.width)
+		e = denseMatrix{}
 		if f.rows > 0 {
 			f = identity(m.width, m.width)
 		}
 	}
 	m.e, m.f = e, f
+	m.h, m.hInv = identity(m.width, m.width), identity(m.width, m.width)
 }

@@ -29,7 +29,7 @@ func (d denseMatrix) row(i int) []float64 { return d.at[i*d.cols:][:d.cols] }
 // times returns the product with e.
 func (d denseMatrix) times(e denseMatrix) denseMatrix {
 	out := newDense(d.rows, e.cols)
-	sparse.Combine(out.at, d.at, e.at, d.rows, d.cols, e.cols, e.cols, false)
+	sparse.Combine(out.at, nil, d.at, e.at, d.rows, d.cols, e.cols, e.cols)
 	return out
 }
 
@@ -65,6 +65,15 @@ func (d denseMatrix) pick(columns []int) denseMatrix {
 	return out
 }
 
+// smallestDiagonal returns the smallest element of the diagonal.
+func (d denseMatrix) smallestDiagonal() float64 {
+	least := math.Inf(1)
+	for i := range d.rows {
+		least = min(least, d.row(i)[i])
+	}
+	return least
+}
+
 // columnNorms returns the norms of the columns.
 func (d denseMatrix) columnNorms() []float64 {
 	norms := make([]float64, d.cols)
@@ -92,8 +101,8 @@ func (d denseMatrix) mirror() denseMatrix {
 // factor finds b and e for a symmetric, positive semidefinite matrix d, such that b'b = d and b*e is the unit matrix.
 // It is a Cholesky factorisation with pivoting and scaling to a unit diagonal. Columns whose pivot is at most drop
 // depend on the others, up to rounding. They have no row in b, whose number of rows is the rank. Columns with a
-// diagonal of at most least count as zero.
-func (d denseMatrix) factor(drop, least float64) (b, e denseMatrix) {
+// diagonal of at most least count as zero. smallest is the smallest pivot that was kept.
+func (d denseMatrix) factor(drop, least float64) (b, e denseMatrix, smallest float64) {
 	n := d.rows
 	scale, pivots := make([]float64, n), make([]float64, n)
 	for i := range n {
@@ -113,7 +122,8 @@ func (d denseMatrix) factor(drop, least float64) (b, e denseMatrix) {
 		if !(pivots[best] > drop) {
 			break
 		}
-		root := math.Sqrt(pivots[best])
+		smallest = pivots[best]
+		root := math.Sqrt(smallest)
 		row := make([]float64, n)
 		for j := range n {
 			if scale[j] == 0 || slices.Contains(order, j) {
@@ -147,7 +157,7 @@ func (d denseMatrix) factor(drop, least float64) (b, e denseMatrix) {
 			e.row(order[i])[c] = v / b.row(i)[order[i]]
 		}
 	}
-	return b, e
+	return b, e, smallest
 }
 
 // basis returns an orthonormal basis of the columns: a matrix u with u*u'd = d.

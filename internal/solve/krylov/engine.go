@@ -30,6 +30,17 @@ func (p Phase) String() string {
 	return [...]string{"spmv", "halo_pack", "halo_wait", "dots", "allreduce", "updates", "precond", "other"}[p]
 }
 
+// Work is what a phase does: how often it runs, the bytes that it moves, and its operations. For a phase that
+// communicates, Bytes counts what this rank sends and receives.
+type Work struct{ Count, Bytes, Flops float64 }
+
+// Add adds a run of the phase.
+func (w *Work) Add(bytes, flops float64) {
+	w.Count++
+	w.Bytes += bytes
+	w.Flops += flops
+}
+
 // Halo updates the ghosts of a vector. Start is called when the values of the boundary rows are final, and must not
 // wait. Finish is called when the ghosts are needed.
 type Halo interface {
@@ -96,11 +107,13 @@ func NewEngine(m *sparse.Matrix, plan *sparse.Plan, operator Operator, vectors i
 		e.operator, e.inverse = nil, d
 	}
 	for i := range e.vectors {
-		from := i * apart % page
-		e.vectors[i] = make([]float64, m.Columns()+page)[from:][:m.Columns():m.Columns()]
+		e.vectors[i] = newVector(m.Columns(), i)
 	}
 	return e
 }
+
+// newVector returns the i-th vector of a solve, of n values.
+func newVector(n, i int) []float64 { return sparse.NewVector[float64](n + page)[i*apart%page:][:n:n] }
 
 // Vector returns the owned part of a vector.
 func (e *Engine) Vector(v Vec) []float64 { return e.vectors[v][:e.matrix.Rows()] }

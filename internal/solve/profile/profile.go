@@ -25,20 +25,9 @@ type Profile struct {
 	// difference from Seconds[AllReduce] was hidden. It is the least disturbed of a few rounds, and 0 for other methods.
 	Blocking float64
 	// Work is the work of the iterations by phase, by the model. It is zero on GPUs.
-	Work [krylov.NumPhases]Work
+	Work [krylov.NumPhases]krylov.Work
 	// Levels is the time of each level of a multigrid preconditioner. The levels add up to Seconds[Precond].
 	Levels []float64
-}
-
-// Work is what a phase does: how often it runs, the bytes that it moves, and its operations. For a phase that
-// communicates, Bytes counts what this rank sends and receives.
-type Work struct{ Count, Bytes, Flops float64 }
-
-// add adds a run of the phase.
-func (w *Work) add(bytes, flops float64) {
-	w.Count++
-	w.Bytes += bytes
-	w.Flops += flops
 }
 
 // Leveled is implemented by hierarchies that know the work of an application on each level of this rank.
@@ -224,38 +213,42 @@ func (n *Internals) trace(limit int, begin func(local []float64) error) (p Profi
 		}
 		watch.Enter(krylov.Other)
 	}
-	watch.Enter(krylov.Other)
-	p.Iterations = solver.Result().Iterations
+	return n.NewProfile(watch, solver.Result().Iterations, p.Work), overlaps, nil
+}
+
+// NewProfile ends the stopwatch and returns the profile of some iterations. The operations are unknown if the
+// preconditioner is not a diagonal and does not know its own.
+func (n *Internals) NewProfile(w *Stopwatch, iterations int, work [krylov.NumPhases]krylov.Work) Profile {
+	w.Enter(krylov.Other)
+	p := Profile{Iterations: iterations, Seconds: w.Seconds(), Levels: w.Levels(), Work: work}
 	for _, phase := range []krylov.Phase{krylov.SpMV, krylov.Dots, krylov.Updates, krylov.Precond} {
-		p.Bytes, p.Flops = p.Bytes+p.Work[phase].Bytes, p.Flops+p.Work[phase].Flops
+		p.Bytes, p.Flops = p.Bytes+work[phase].Bytes, p.Flops+work[phase].Flops
 	}
 	_, diagonal := n.Operator.(krylov.Diagonal)
-	if _, known := n.Operator.(Leveled); !diagonal && !known && n.Operator != nil {
+	if known := work[krylov.Precond].Flops > 0; !diagonal && !known && n.Operator != nil {
 		p.Flops = 0
 	}
-	p.Seconds = watch.Seconds()
-	p.Levels = watch.Levels()
-	return p, overlaps, nil
+	return p
 }
 
 // count adds the work of a stage to its phases. All operations of a stage on a row are one pass over memory, so vectors
 // count once, with the updates, and the scalar products find them in a cache. The operations of a preconditioner count
 // only if it knows them.
-func (n *Internals) count(stage *krylov.Stage, work *[krylov.NumPhases]Work) {
+func (n *Internals) count(stage *krylov.Stage, work *[krylov.NumPhases]krylov.Work) {
 	rows, sums := float64(n.Plan.Owned), float64(stage.Sums())
-	work[krylov.Updates].add(8*rows*float64(stage.Passes()), rows*(float64(stage.Flops())-2*sums))
+	work[krylov.Updates].Add(8*rows*float64(stage.Passes()), rows*(float64(stage.Flops())-2*sums))
 	if stage.Sums() > 0 {
-		work[krylov.Dots].add(0, 2*rows*sums)
-		work[krylov.AllReduce].add(8*sums, 0)
+		work[krylov.Dots].Add(0, 2*rows*sums)
+		work[krylov.AllReduce].Add(8*sums, 0)
 	}
 	if stage.Multiplies() {
 		ghosts, sent := 8*float64(len(n.Plan.Ghosts)), 0.0
 		for i := range n.Plan.Peers {
 			sent += 8 * float64(n.Plan.Peers[i].SendCount())
 		}
-		work[krylov.SpMV].add(float64(n.Matrix.Bytes())+ghosts, 2*float64(n.Matrix.Entries()))
-		work[krylov.HaloPack].add(sent, 0)
-		work[krylov.HaloWait].add(ghosts, 0)
+		work[krylov.SpMV].Add(float64(n.Matrix.Bytes())+ghosts, 2*float64(n.Matrix.Entries()))
+		work[krylov.HaloPack].Add(sent, 0)
+		work[krylov.HaloWait].Add(ghosts, 0)
 	}
 	if stage.Preconditions() {
 		flops := 0.0
@@ -267,7 +260,7 @@ func (n *Internals) count(stage *krylov.Stage, work *[krylov.NumPhases]Work) {
 				}
 			}
 		}
-		work[krylov.Precond].add(float64(n.Applied.Bytes()), flops)
+		work[krylov.Precond].Add(float64(n.Applied.Bytes()), flops)
 	}
 }
 
@@ -305,15 +298,25 @@ func (n *Internals) Alone(limit int) (float64, error) {
 // Communicate performs the communication of the given numbers of products and reductions, without any arithmetic, and
 // returns the seconds that it took on this rank. That is what the messages of an iteration cost when no rank is late.
 func (n *Internals) Communicate(products, reductions int) (float64, error) {
-	began := n.Clock.Now()
 	square := precondition.Square{Matrix: n.Matrix, Halo: n.Halo}
+	return n.TimeMessages(products, reductions, func() error { return square.Exchange(n.Engine.Padded(krylov.X)) },
+		func(int) error {
+			_, err := n.Sums.Sum([]float64{0})
+			return err
+		})
+}
+
+// TimeMessages calls exchange and then reduce the given numbers of times, and returns the seconds that this took.
+func (n *Internals) TimeMessages(products, reductions int, exchange func() error, reduce func(i int) error) (float64,
+	error) {
+	began := n.Clock.Now()
 	for range products {
-		if err := square.Exchange(n.Engine.Padded(krylov.X)); err != nil {
+		if err := exchange(); err != nil {
 			return 0, err
 		}
 	}
-	for range reductions {
-		if _, err := n.Sums.Sum([]float64{0}); err != nil {
+	for i := range reductions {
+		if err := reduce(i); err != nil {
 			return 0, err
 		}
 	}

@@ -46,8 +46,7 @@ type iteration interface {
 	reduce(alpha float64) (rr, rz float64)
 	addTo(x []float64, scale, alpha float64)
 	memory() int
-	traffic() float64
-	flops() float64
+	work() [krylov.NumPhases]krylov.Work
 }
 
 // System is one rank's part of a system whose inner iterations are in lower precision. All ranks make the same calls.
@@ -291,6 +290,21 @@ func (s *System) Alone(limit int) (float64, error) {
 	return float64(s.parts.Clock.Now()-began) / 1e12 / float64(limit), nil
 }
 
+// Communicate performs the communication of the given numbers of products and reductions, without any arithmetic. See
+// profile.Internals.Communicate.
+func (s *System) Communicate(products, reductions int) (float64, error) {
+	exchange := func() error {
+		if err := s.start(); err != nil {
+			return err
+		}
+		return s.finish()
+	}
+	return s.parts.TimeMessages(products, reductions, exchange, func(i int) error {
+		_, err := s.parts.Sums.Sum(make([]float64, 1+i%2))
+		return err
+	})
+}
+
 // Trace solves for at most limit iterations and times every phase.
 func (s *System) Trace(limit int) (profile.Profile, error) {
 	watch := profile.NewStopwatch(s.parts.Clock)
@@ -304,11 +318,15 @@ func (s *System) Trace(limit int) (profile.Profile, error) {
 	if err != nil {
 		return profile.Profile{}, err
 	}
-	watch.Enter(krylov.Other)
-	iterations, updates := float64(result.Iterations), float64(s.Updates)
-	n := s.parts
-	// x twice, b, the product, the residual three times
-	correction := float64(n.Matrix.Bytes()) + 8*7*float64(n.Plan.Owned)
-	return profile.Profile{Iterations: result.Iterations, Seconds: watch.Seconds(),
-		Bytes: iterations*s.inner.traffic() + updates*correction, Flops: iterations * s.inner.flops()}, nil
+	work, n := s.inner.work(), s.parts
+	for phase := range work {
+		w, iterations := &work[phase], float64(result.Iterations)
+		w.Count, w.Bytes, w.Flops = iterations*w.Count, iterations*w.Bytes, iterations*w.Flops
+	}
+	for range s.Updates { // x twice, b, the product, the residual three times
+		work[krylov.SpMV].Add(float64(n.Matrix.Bytes()), 2*float64(n.Matrix.Entries()))
+		work[krylov.Updates].Add(8*7*float64(n.Plan.Owned), 0)
+	}
+	work[krylov.AllReduce] = krylov.Work{Count: float64(result.Reductions), Bytes: 12 * float64(result.Reductions)}
+	return n.NewProfile(watch, result.Iterations, work), nil
 }

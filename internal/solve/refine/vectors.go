@@ -33,6 +33,7 @@ type vectors[T number] struct {
 	x, p, r, q []T // p has ghosts
 	inverse    []T // the diagonal of the preconditioner, nil for none
 	shifted    []T // a few rows of the preconditioned r
+	sent       int // values that other ranks need
 }
 
 // stepBytes is the number of bytes of each vector that a pass works on at a time.
@@ -40,10 +41,13 @@ const stepBytes = 2048
 
 func newVectors[T number](k kernels[T], m *sparse.Matrix, plan *sparse.Plan, inverse krylov.Diagonal) *vectors[T] {
 	n := m.Rows()
-	v := &vectors[T]{kernels: k, matrix: m, x: make([]T, n), p: make([]T, m.Columns()), r: make([]T, n), q: make([]T, n),
-		enter: func(krylov.Phase) {},
+	v := &vectors[T]{kernels: k, matrix: m, x: sparse.NewVector[T](n), p: sparse.NewVector[T](m.Columns()),
+		r: sparse.NewVector[T](n), q: sparse.NewVector[T](n), enter: func(krylov.Phase) {},
 		pass: krylov.Pass{Interior: plan.Interior, Boundary: plan.Boundary, Rows: n, Reach: m.Reach(),
 			Step: stepBytes / k.bytes}}
+	for i := range plan.Peers {
+		v.sent += plan.Peers[i].SendCount()
+	}
 	if inverse != nil {
 		v.inverse, v.shifted = make([]T, n), make([]T, v.pass.Step)
 		for i, d := range inverse {
@@ -128,13 +132,16 @@ func (v *vectors[T]) memory() int {
 	return v.bytes*(len(v.x)+len(v.p)+len(v.r)+len(v.q)+len(v.inverse)) + v.matrix.Bytes()
 }
 
-// traffic returns the bytes that an iteration moves, by the model: nine vectors, the matrix, and the diagonal twice.
-func (v *vectors[T]) traffic() float64 {
-	ghosts := len(v.p) - len(v.x)
-	return float64(v.bytes*(9*len(v.x)+2*len(v.inverse)+ghosts) + v.matrix.Bytes())
-}
-
-// flops returns the operations of an iteration.
-func (v *vectors[T]) flops() float64 {
-	return float64(2*v.matrix.Entries() + 10*len(v.x) + 4*len(v.inverse))
+// work returns the work of an iteration by phase, by the model. It moves nine vectors, the matrix, and the diagonal twice.
+// Messages carry doubles, whatever the vectors hold.
+func (v *vectors[T]) work() (w [krylov.NumPhases]krylov.Work) {
+	rows, diagonal, ghosts := float64(len(v.x)), float64(len(v.inverse)), float64(len(v.p)-len(v.x))
+	size := float64(v.bytes)
+	w[krylov.SpMV] = krylov.Work{Count: 1, Bytes: float64(v.matrix.Bytes()) + size*ghosts,
+		Flops: 2 * float64(v.matrix.Entries())}
+	w[krylov.Updates] = krylov.Work{Count: 2, Bytes: size * (9*rows + 2*diagonal), Flops: 6*rows + 2*diagonal}
+	w[krylov.Dots] = krylov.Work{Count: 2, Flops: 4*rows + 2*diagonal}
+	w[krylov.HaloPack] = krylov.Work{Count: 1, Bytes: 8 * float64(v.sent)}
+	w[krylov.HaloWait] = krylov.Work{Count: 1, Bytes: 8 * ghosts}
+	return w
 }

@@ -142,33 +142,34 @@ func (c *scattered) portableBlock(dst, x []float64, width, s, n, row int) {
 	}
 }
 
-// Combine multiplies a block vector by a small matrix: dst = src*coef, or dst += src*coef if add is set, for the first
-// cols columns of dst. Rows of dst and of coef have n elements, and src has rows of k columns. dst
-// must not overlap src, unless both are the same block vector of at most InPlace columns.
-func Combine(dst, src, coef []float64, rows, k, n, cols int, add bool) {
+// Combine multiplies a block vector by a small matrix and adds the product to another block vector: dst = base +
+// src*coef, for the first cols columns of dst. Without a base it sets dst to the product. Rows of dst, base and coef have
+// n elements, and src has rows of k columns. dst may be base. dst must not overlap src, unless both are the same block
+// vector of at most InPlace columns.
+func Combine(dst, base, src, coef []float64, rows, k, n, cols int) {
 	if rows == 0 || cols == 0 {
 		return
 	}
-	if cols > n || len(dst) < rows*n || len(src) < rows*k || len(coef) < k*n {
-		panic(fmt.Sprintf("sparse: combining %d columns of %d rows to %d of %d, with %d, %d and %d values", k, rows, cols, n,
-			len(dst), len(src), len(coef)))
+	if cols > n || len(dst) < rows*n || len(src) < rows*k || len(coef) < k*n || base != nil && len(base) < rows*n {
+		panic(fmt.Sprintf("sparse: combining %d columns of %d rows to %d of %d, with %d, %d, %d and %d values", k, rows, cols,
+			n, len(dst), len(base), len(src), len(coef)))
 	}
 	if !fast || k == 0 {
-		portableCombine(dst, src, coef, rows, k, n, cols, add)
+		portableCombine(dst, base, src, coef, rows, k, n, cols)
 		return
 	}
 	for from := 0; from < cols; from += panel {
-		combinePanel(dst[from:], src, coef[from:], rows, k, n, min(panel, cols-from), add)
+		combinePanel(dst[from:], base[min(from, len(base)):], src, coef[from:], rows, k, n, min(panel, cols-from))
 	}
 }
 
 // portableCombine defines the results of Combine: each element adds its products in order, each with one rounding.
-func portableCombine(dst, src, coef []float64, rows, k, n, cols int, add bool) {
+func portableCombine(dst, base, src, coef []float64, rows, k, n, cols int) {
 	sum := make([]float64, cols)
 	for i := range rows {
 		clear(sum)
-		if add {
-			copy(sum, dst[i*n:])
+		if base != nil {
+			copy(sum, base[i*n:])
 		}
 		for l, a := range src[i*k:][:k] {
 			for j := range sum {
@@ -189,11 +190,16 @@ func Gram(sums, a, b []float64, rows, k, n int, symmetric bool) {
 		panic(fmt.Sprintf("sparse: scalar products of %d and %d columns of %d rows, with %d, %d and %d values", k, n, rows,
 			len(sums), len(a), len(b)))
 	}
+	if fast && symmetric && k == panel && n == panel {
+		gramTriangle(sums, a, b, rows)
+		return
+	}
 	for i := 0; i < k; i += gramRows {
-		for j := 0; j < n; j += panel {
-			if symmetric && i >= j+panel {
-				continue
-			}
+		from := 0
+		if symmetric {
+			from = i
+		}
+		for j := from; j < n; j += panel {
 			gramPanel(sums[i*n+j:], a[i:], b[j:], rows, k, n, min(gramRows, k-i), min(panel, n-j))
 		}
 	}

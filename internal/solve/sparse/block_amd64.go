@@ -1,10 +1,13 @@
 package sparse
 
 //go:noescape
-func combineAVX512(dst, src, coef *float64, rows, k, n, cols, add int)
+func combineAVX512(dst, base, src, coef *float64, rows, k, n, cols int)
 
 //go:noescape
 func gramAVX512(sums, a, b *float64, rows, strideA, strideB, k, cols int)
+
+//go:noescape
+func gramTriangleAVX512(sums, a, b *float64, rows int)
 
 //go:noescape
 func blockVarying64AVX512(dst, x *float64, offs *int, vals *float64, stride, entries, n, width, cols int)
@@ -32,14 +35,18 @@ func blockNear32AVX512(dst, x *float64, cs *int16, vals *float32, masks *uint8, 
 func blockNear8AVX512(dst, x *float64, cs *int16, vals *uint8, masks *uint8, starts *start, n, width, cols int,
 	dict *float64)
 
-// combinePanel computes at most 16 columns of Combine. n is the number of columns of dst and coef.
-func combinePanel(dst, src, coef []float64, rows, k, n, cols int, add bool) {
-	adds := 0
-	if add {
-		adds = 1
+// combinePanel computes at most 16 columns of Combine. n is the number of columns of dst, base and coef.
+func combinePanel(dst, base, src, coef []float64, rows, k, n, cols int) {
+	var from *float64
+	if len(base) > 0 {
+		from = &base[0]
 	}
-	combineAVX512(&dst[0], &src[0], &coef[0], rows, k, n, cols, adds)
+	combineAVX512(&dst[0], from, &src[0], &coef[0], rows, k, n, cols)
 }
+
+// gramTriangle adds the scalar products of two block vectors of 16 columns, except for those of the last 8 columns of a
+// with the first 8 of b.
+func gramTriangle(sums, a, b []float64, rows int) { gramTriangleAVX512(&sums[0], &a[0], &b[0], rows) }
 
 // gramPanel adds the scalar products of k columns of a with cols columns of b. strideA and
 // strideB are the strides of a and b; sums has the stride strideB.

@@ -8,6 +8,10 @@
 	SHRQ  $8, AX;          \
 	KMOVB AX, K2
 
+// NEXTROWS is the prefetch distance in bytes of the kernels that do not use the matrix. Their caller works on a page of
+// each vector after the other, and the processor prefetches only within a page.
+#define NEXTROWS 4096
+
 // FOREACH applies DO to the two accumulators of each of 8 rows.
 #define FOREACH(DO) \
 	DO(Z0, Z1); DO(Z2, Z3); DO(Z4, Z5); DO(Z6, Z7); \
@@ -29,6 +33,26 @@
 	CMPQ R14, $at;             \
 	JLE  partnext;             \
 	TERM2((8*at)(SI), a, b)
+
+// TRIANGLE applies BOTH to each row l < 8 of the sums of all columns and its two accumulators, and LAST to each row
+// l >= 8 and the accumulator of its last 8 columns.
+#define TRIANGLE(BOTH, LAST) \
+	BOTH(0, Z0, Z1); BOTH(1, Z2, Z3); BOTH(2, Z4, Z5); BOTH(3, Z6, Z7); \
+	BOTH(4, Z8, Z9); BOTH(5, Z10, Z11); BOTH(6, Z12, Z13); BOTH(7, Z14, Z15); \
+	LAST(8, Z16); LAST(9, Z17); LAST(10, Z18); LAST(11, Z19); \
+	LAST(12, Z20); LAST(13, Z21); LAST(14, Z22); LAST(15, Z23)
+
+#define BOTHLOAD(l, a, b) VMOVUPD 128*l(DI), a; VMOVUPD (128*l+64)(DI), b
+#define LASTLOAD(l, b) VMOVUPD (128*l+64)(DI), b
+#define BOTHSTORE(l, a, b) VMOVUPD a, 128*l(DI); VMOVUPD b, (128*l+64)(DI)
+#define LASTSTORE(l, b) VMOVUPD b, (128*l+64)(DI)
+
+// BOTHTERM and LASTTERM add a row of a times a row of b, which Z24 and Z25 hold.
+#define BOTHTERM(l, a, b) \
+	VBROADCASTSD 8*l(SI), Z26; \
+	VFMADD231PD  Z24, Z26, a;  \
+	VFMADD231PD  Z25, Z26, b
+#define LASTTERM(l, b) VFMADD231PD.BCST 8*l(SI), Z25, b
 
 #define PARTLOAD(at, a, b) CMPQ R14, $at; JLE partrow; LOAD2(a, b)
 #define PARTSTORE(at, a, b) CMPQ R14, $at; JLE partdone; STORE2(a, b)

@@ -6,20 +6,21 @@
 // Kernels for block vectors. A call processes a panel of at most 16 columns: two registers, whose unused elements are
 // masked off by K1 and K2.
 
-// func combineAVX512(dst, src, coef *float64, rows, k, n, cols, add int)
-// dst[i][j] = or += sum over l of src[i][l] * coef[l][j] for cols columns. Rows of src have k elements; rows of dst
-// and of coef have n. 8 rows at a time stay in registers.
+// func combineAVX512(dst, base, src, coef *float64, rows, k, n, cols int)
+// dst[i][j] = base[i][j] + sum over l of src[i][l] * coef[l][j] for cols columns; base may be nil. Rows of src have k
+// elements; rows of dst, base and coef have n. 8 rows at a time stay in registers. Each term prefetches one of the cache
+// lines of src and of base that the next call will need: 8 rows have as many lines as columns.
 TEXT ·combineAVX512(SB), NOSPLIT, $0-64
-	MOVQ cols+48(FP), CX
+	MOVQ cols+56(FP), CX
 	PANEL(CX)
 	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ rows+24(FP), CX
-	MOVQ k+32(FP), R8
-	MOVQ n+40(FP), R12
-	MOVQ R8, R14
+	MOVQ base+8(FP), R15
+	MOVQ src+16(FP), SI
+	MOVQ rows+32(FP), CX
+	MOVQ k+40(FP), R8
+	MOVQ n+48(FP), R12
 	SHLQ $3, R8              // bytes of a row of src
-	SHLQ $3, R12             // bytes of a row of dst and coef
+	SHLQ $3, R12             // bytes of a row of dst, base and coef
 	LEAQ (R8)(R8*2), R9      // 3 rows
 	LEAQ (R8)(R8*4), R10     // 5 rows
 	LEAQ (R9)(R8*4), R11     // 7 rows
@@ -27,23 +28,29 @@ TEXT ·combineAVX512(SB), NOSPLIT, $0-64
 eight:
 	CMPQ CX, $8
 	JLT  one
-	CMPQ add+56(FP), $0
+	MOVQ SI, R14             // prefetched instead of base if there is none
+	TESTQ R15, R15
 	JNE  load
 	FOREACH(ZERO2)
 	JMP  begin
 
 load:
-	MOVQ DI, AX
+	MOVQ R15, R14
+	MOVQ R15, AX
 	FOREACH(LOAD2)
+	MOVQ AX, R15
 
 begin:
-	MOVQ coef+16(FP), DX
-	MOVQ R14, R13
+	MOVQ coef+24(FP), DX
+	MOVQ k+40(FP), R13
 	MOVQ SI, BX
+	MOVQ SI, AX
 
 term:
 	VMOVUPD.Z (DX), K1, Z16
 	VMOVUPD.Z 64(DX), K2, Z17
+	PREFETCHT0 NEXTROWS(AX)
+	PREFETCHT0 NEXTROWS(R14)
 	TERM2((BX), Z0, Z1)
 	TERM2((BX)(R8*1), Z2, Z3)
 	TERM2((BX)(R8*2), Z4, Z5)
@@ -54,6 +61,8 @@ term:
 	TERM2((BX)(R11*1), Z14, Z15)
 	ADDQ R12, DX
 	ADDQ $8, BX
+	ADDQ $64, AX
+	ADDQ $64, R14
 	DECQ R13
 	JNE  term
 	MOVQ DI, AX
@@ -67,14 +76,15 @@ one:
 	TESTQ CX, CX
 	JLE   done
 	ZERO2(Z0, Z1)
-	CMPQ  add+56(FP), $0
+	TESTQ R15, R15
 	JEQ   onebegin
-	MOVQ  DI, AX
+	MOVQ  R15, AX
 	LOAD2(Z0, Z1)
+	MOVQ  AX, R15
 
 onebegin:
-	MOVQ coef+16(FP), DX
-	MOVQ R14, R13
+	MOVQ coef+24(FP), DX
+	MOVQ k+40(FP), R13
 	MOVQ SI, BX
 
 oneterm:
@@ -93,6 +103,31 @@ oneterm:
 	JMP  one
 
 done:
+	VZEROUPPER
+	RET
+
+// func gramTriangleAVX512(sums, a, b *float64, rows int)
+// sums[l][j] += sum over i of a[i][l] * b[i][j] for 16 columns, without l >= 8 and j < 8. All sums stay in registers.
+TEXT ·gramTriangleAVX512(SB), NOSPLIT, $0-32
+	MOVQ sums+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ rows+24(FP), CX
+	TRIANGLE(BOTHLOAD, LASTLOAD)
+
+row:
+	VMOVUPD (DX), Z24
+	VMOVUPD 64(DX), Z25
+	PREFETCHT0 NEXTROWS(SI)
+	PREFETCHT0 NEXTROWS+64(SI)
+	PREFETCHT0 NEXTROWS(DX)
+	PREFETCHT0 NEXTROWS+64(DX)
+	TRIANGLE(BOTHTERM, LASTTERM)
+	ADDQ $128, SI
+	ADDQ $128, DX
+	DECQ CX
+	JNE  row
+	TRIANGLE(BOTHSTORE, LASTSTORE)
 	VZEROUPPER
 	RET
 

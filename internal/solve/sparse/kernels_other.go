@@ -33,7 +33,11 @@ func (c *scattered) slices(dst []float64, x []float64, s, n, row int) {
 
 func (s *Sweep) run(lo, hi int, block []float64) { s.portable(lo, hi, block) }
 
-func combinePanel(dst, src, coef []float64, rows, k, n, cols int, add bool) {
+func combinePanel(dst, base, src, coef []float64, rows, k, n, cols int) {
+	panic("sparse: this architecture has no kernel for panels")
+}
+
+func gramTriangle(sums, a, b []float64, rows int) {
 	panic("sparse: this architecture has no kernel for panels")
 }
 

@@ -233,8 +233,8 @@ func (b *Builder) addScattered(lo, hi int) {
 	}
 	size := b.ptr[hi] - b.ptr[lo]
 	c := &scattered{starts: make([]start, 0, (hi-lo+7)/8+1)}
-	wide := make([]int32, 0, size+pad)
-	vals := make([]float64, 0, size+pad)
+	wide := onHugePages(make([]int32, size+pad))[:0]
+	vals := onHugePages(make([]float64, size+pad))[:0]
 	for s := lo; s < hi; s += 8 {
 		c.starts = append(c.starts, start{uint32(len(vals)), uint32(len(c.masks))})
 		for k := 0; ; k++ {
