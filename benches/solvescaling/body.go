@@ -49,11 +49,20 @@ type system interface {
 	Trace(limit int) (profile.Profile, error)
 }
 
+// communicates is implemented by systems that can repeat the messages of an iteration without its arithmetic. See
+// profile.Internals.
+type communicates interface {
+	Communicate(products, reductions int) (float64, error)
+}
+
 // cpuSystem is a system on CPUs, with the parts of it that the public package does not export.
 type cpuSystem struct {
 	*solve.System
 	*profile.Internals
 }
+
+// Bytes returns the memory of the vectors of this rank.
+func (c cpuSystem) Bytes() int { return c.Engine.Bytes() }
 
 // body measures one point: it sets the system up, times the solves, checks the solution, and then measures where the
 // time went.
@@ -99,40 +108,46 @@ func body(ctx context.Context, s *bench.State) error {
 		return err
 	}
 	reportNullSpace(s, sys)
-	if v, err := variantOf(s, spec, made, b); v != nil || err != nil {
-		if err != nil {
-			return err
-		}
-		return variantBody(ctx, s, spec, made, v, memory)
+	v, err := variantOf(s, spec, sys, b)
+	if err != nil {
+		return err
 	}
 	s.Phase("warm-up")
-	if _, err := sys.Solve(max(warmup, spec.Restart)); err != nil {
+	if _, err := v.solves.Solve(max(warmup, spec.Restart)); err != nil {
 		return err
 	}
 	grown := memory.grown() // now, while the process holds nothing but the solver
 	triad := newTriad(s.Int(repeatOption))
-	out, times, err := timeSolves(ctx, s, sys, sys.Size, triad)
+	out, times, err := timeSolves(ctx, s, v.solves, sys.Size, triad)
 	if err != nil {
 		return err
 	}
-	if err := writeResults(ctx, s, spec, sys, out); err != nil {
+	gate := v.gate(out)
+	v.report()
+	if gate == nil {
+		if err := writeResults(ctx, s, spec, made, v); err != nil {
+			return err
+		}
+	}
+	if err := reportParts(ctx, s, sys, v, out, grown); err != nil {
 		return err
 	}
-	if err := reportParts(ctx, s, spec, sys, out, times, triad, grown); err != nil {
-		return err
+	if gate == nil {
+		if err := reportTimes(ctx, s, sys, v, times, triad); err != nil {
+			return err
+		}
 	}
 	s.Phase("gate")
-	if err := out.Gate(spec.RTol); err != nil || !s.Bool(adjointOption) {
-		return err
+	if gate != nil || !s.Bool(adjointOption) {
+		return gate
 	}
 	return reportAdjoint(ctx, s, g, spec, sys)
 }
 
-// reportParts records the partition, the communication, and where the time of an iteration went. grown is the memory of
-// this rank in bytes.
-func reportParts(ctx context.Context, s *bench.State, spec solve.Spec, sys cpuSystem, out solve.Outcome, times *timings,
-	triad *triad, grown float64) error {
-	bytes := sys.Matrix.Bytes() + sys.Engine.Bytes()
+// reportParts records the partition, the memory and the communication. grown is the memory of this rank in bytes.
+func reportParts(ctx context.Context, s *bench.State, sys cpuSystem, v *variant, out solve.Outcome,
+	grown float64) error {
+	bytes := sys.Matrix.Bytes() + v.solves.Bytes()
 	if sys.Applied != nil {
 		bytes += sys.Applied.Bytes()
 	}
@@ -140,25 +155,25 @@ func reportParts(ctx context.Context, s *bench.State, spec solve.Spec, sys cpuSy
 		return err
 	}
 	products := float64(out.Products) / float64(max(1, out.Iterations))
-	mine := part{partition.LocalOf(sys.Plan), sys.Times, sys.Messages, sys.Matrix.Bytes(), sys.Operator}
+	mine := part{partition.LocalOf(sys.Plan), sys.Times, v.messages, v.matrix, sys.Operator}
 	if err := reportSystem(ctx, s, mine, sys.Size, products, grown); err != nil {
 		return err
 	}
-	if err := reportCommunication(ctx, s, sys, out); err != nil {
+	for _, name := range []string{"bytes", "halo_bytes_per_dof"} { // each message has the values of all columns
+		s.Record(name, float64(v.columns)*s.Metric(name))
+	}
+	return reportCommunication(ctx, s, v.solves, out)
+}
+
+// reportTimes records where the time of an iteration went.
+func reportTimes(ctx context.Context, s *bench.State, sys cpuSystem, v *variant, times *timings, triad *triad) error {
+	if err := reportPhases(ctx, s, v.solves, sys.Operator, triad, times); err != nil {
 		return err
 	}
-	if out.Gate(spec.RTol) == nil {
-		if err := reportPhases(ctx, s, sys, sys.Operator, triad, times); err != nil {
-			return err
-		}
-		if err := reportSlowRank(ctx, s, sys, times); err != nil {
-			return err
-		}
-		if err := reportProducts(ctx, s, sys); err != nil {
-			return err
-		}
+	if err := reportSlowRank(ctx, s, v.solves, times); err != nil || !v.krylov {
+		return err
 	}
-	return nil
+	return reportProducts(ctx, s, sys)
 }
 
 // thisHost describes the machine. It reads some hundred files, so it does that once.
@@ -339,7 +354,7 @@ func reportSystem(ctx context.Context, s *bench.State, p part, size int, product
 
 // reportCommunication records the time of the messages and reductions of an iteration without any arithmetic. It takes
 // the best round of each rank, which no late rank delayed.
-func reportCommunication(ctx context.Context, s *bench.State, sys cpuSystem, out solve.Outcome) error {
+func reportCommunication(ctx context.Context, s *bench.State, sys communicates, out solve.Outcome) error {
 	s.Phase("messages")
 	iterations := max(1, out.Iterations)
 	products, reductions := (out.Products+iterations/2)/iterations, (out.Reductions+iterations/2)/iterations

@@ -86,7 +86,7 @@ func checkColumns(p point.Point) error {
 }
 
 // columnsVariant returns the block solves of a system with several right-hand sides.
-func columnsVariant(s *bench.State, spec solve.Spec, made *solve.System, b rhs) (*variant, error) {
+func columnsVariant(s *bench.State, spec solve.Spec, made cpuSystem, b rhs) (*variant, error) {
 	switch {
 	case spec.Method != block.Method: // a file decides the number of columns after the plan
 		return nil, bench.Skip("%s has no block form, so it cannot solve for %d right-hand sides: use --%s %s", spec.Method,
@@ -94,11 +94,11 @@ func columnsVariant(s *bench.State, spec solve.Spec, made *solve.System, b rhs) 
 	case s.Bool(adjointOption):
 		return nil, bench.Skip("--%s checks the gradients of one right-hand side, not of %d", adjointOption, b.columns)
 	}
-	sys, err := block.New(made, b.columns, b.at)
+	sys, err := block.New(made.System, b.columns, b.at)
 	if err != nil {
 		return nil, err
 	}
-	return &variant{solves: sys, columns: b.columns, messages: sys.Messages, matrix: made.Internals().Matrix.Bytes(),
+	return &variant{solves: sys, columns: b.columns, messages: sys.Messages, matrix: made.Matrix.Bytes(),
 		gate:      func(out solve.Outcome) error { return sys.Gate(out, spec.RTol) },
 		solutions: sys.Solutions, report: func() { reportColumns(s, sys) }}, nil
 }

@@ -41,20 +41,20 @@ func checkPrecision(p point.Point) error {
 	return nil
 }
 
-// precisionVariant returns the solves of a system in lower precision, or nil if the point asks for double precision.
-func precisionVariant(s *bench.State, spec solve.Spec, made *solve.System) (*variant, error) {
+// precisionVariant returns the solves of a system in lower precision.
+func precisionVariant(s *bench.State, spec solve.Spec, made cpuSystem) (*variant, error) {
 	precision := s.Str(precisionAxis)
-	if precision == refine.Double {
-		return nil, nil
+	if s.Bool(adjointOption) {
+		return nil, bench.Skip("--%s solves in double precision, not with --%s %s", adjointOption, precisionAxis, precision)
 	}
-	sys, err := refine.New(made, precision, s.Str(storageAxis) == sparse.Plain.String())
+	sys, err := refine.New(made.System, precision, s.Str(storageAxis) == sparse.Plain.String())
 	if refusal, refused := errors.AsType[*solve.Refusal](err); refused {
 		return nil, bench.Skip("%v", refusal)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &variant{solves: sys, columns: 1, messages: made.Internals().Messages, matrix: sys.MatrixBytes(),
+	return &variant{solves: sys, columns: 1, messages: made.Messages, matrix: sys.MatrixBytes(),
 		gate:      func(out solve.Outcome) error { return out.Gate(spec.RTol) },
 		solutions: made.Solution, report: func() { s.Record("reliable_updates", float64(sys.Updates)) }}, nil
 }

@@ -124,14 +124,19 @@ func TestPrecisionRow(t *testing.T) {
 		if at := func(axis string) string { return task.Point.At(axis).String() }; at(methodAxis) == "cg" &&
 			at(precondAxis) == "jacobi" {
 			o := perform(t, task, p.Options, "cpu")[0]
-			if o.Status != journal.OK || !(o.Metrics["rel_residual"] <= 1e-7) {
-				t.Errorf("%s: %s: %s", at(precisionAxis), o.Status, o.Reason)
+			if o.Status != journal.OK || !(o.Metrics["rel_residual"] <= 1e-7) || !(o.Metrics["communication_us"] > 0) {
+				t.Errorf("%s: %s: %s, %v us of communication", at(precisionAxis), o.Status, o.Reason,
+					o.Metrics["communication_us"])
 			}
 			bytes[at(precisionAxis)] = o.Metrics["bytes_model"]
 		}
 	}
 	if !(bytes["f64"] > 1.1*bytes["f32-matrix"] && bytes["f32-matrix"] > 1.1*bytes["f32"]) {
 		t.Errorf("bytes of an iteration: %v", bytes)
+	}
+	if o := first(t, "num_ranks=1 dof-per-rank=100 precision=f32", "repeat=1 adjoint=true", "cpu"); o.Status !=
+		journal.Skipped || o.Reason != "--adjoint solves in double precision, not with --precision f32" {
+		t.Errorf("the adjoint in single precision: %s: %s", o.Status, o.Reason)
 	}
 	for _, want := range []string{"method gmres exists in double precision only, not with --precision f32",
 		"precond amg exists in double precision only"} {
@@ -150,7 +155,8 @@ func TestColumnsRow(t *testing.T) {
 		t.Fatal(o.Reason)
 	}
 	m := o.Metrics
-	for _, name := range append(blockMetrics, "solve_time_s", "triad_fraction", "gbps", "bytes_model", "alone_us") {
+	for _, name := range append(blockMetrics, "solve_time_s", "triad_fraction", "gbps", "bytes_model", "alone_us",
+		"communication_us", meanOf(krylov.HaloWait), meanOf(krylov.AllReduce)) {
 		if _, has := m[name]; !has {
 			t.Errorf("no %s", name)
 		}

@@ -22,12 +22,9 @@ const (
 	mtxMatrixBanner = "%%MatrixMarket matrix coordinate real general"
 )
 
-// writeResults writes the files that the run asks for, unless the solution is wrong.
-func writeResults(ctx context.Context, s *bench.State, spec solve.Spec, sys cpuSystem, out solve.Outcome) error {
-	if out.Gate(spec.RTol) != nil {
-		return nil
-	}
-	if err := writeSolution(ctx, s, sys.System, sys.Solution(), 1); err != nil {
+// writeResults writes the files that the run asks for.
+func writeResults(ctx context.Context, s *bench.State, spec solve.Spec, sys *solve.System, v *variant) error {
+	if err := writeSolution(ctx, s, sys, v.solutions(), v.columns); err != nil {
 		return err
 	}
 	return writeMatrixFile(s, spec)
