@@ -3,10 +3,10 @@ package solvescaling
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -33,19 +33,18 @@ func knee(c *curve, rows []journal.Row) string {
 		unit.Plural(rowset.Ranks(last), "rank"), reached(0.8, sizes), reached(0.5, sizes))
 }
 
-// bySize returns the best row of each size, among rows that differ from like in nothing else, the smallest first.
+// bySize returns the median trial of each size, among rows that differ from like in nothing else, the smallest first.
 func bySize(like *journal.Row, rows []journal.Row) []*journal.Row {
-	best := map[float64]*journal.Row{}
-	for _, r := range rowset.Good(rows) {
-		if _, known := r.Metrics["efficiency_implementation"]; !known || rowset.Ranks(r) != rowset.Ranks(like) ||
-			configurationKey(r) != configurationKey(like) || oversubscribed(r) {
-			continue
-		}
-		if old := best[perRank(r)]; old == nil || perIteration(r) < perIteration(old) {
-			best[perRank(r)] = r
-		}
-	}
-	return slices.SortedFunc(maps.Values(best), func(a, b *journal.Row) int { return cmp.Compare(perRank(a), perRank(b)) })
+	alike := rowset.Good(rows).Where(func(r *journal.Row) bool {
+		_, known := r.Metrics["efficiency_implementation"]
+		return known && rowset.Ranks(r) == rowset.Ranks(like) && configurationKey(r) == configurationKey(like) &&
+			!oversubscribed(r)
+	})
+	sizes := lists.Map(rowset.GroupBy(alike, perRank), func(g rowset.Group[float64]) *journal.Row {
+		return medianTrial(g.Rows)
+	})
+	slices.SortFunc(sizes, func(a, b *journal.Row) int { return cmp.Compare(perRank(a), perRank(b)) })
+	return sizes
 }
 
 func perRank(r *journal.Row) float64 { return r.Metrics["dof_per_rank"] }

@@ -100,6 +100,42 @@ func TestBaselineIsWhole(t *testing.T) {
 	}
 }
 
+// Of several trials, the median one is on the curve and is the baseline, and intervals span the solves of all. A
+// disturbed trial counts for neither.
+func TestMedianTrial(t *testing.T) {
+	var rows []journal.Row
+	for ranks, seconds := range map[int][]float64{1: {4, 2, 3, 0.1}, 2: {2, 9, 2.5}} {
+		for trial, s := range seconds {
+			r := newRow(strong, ranks, 9000, s, 100)
+			r.Trial = trial
+			r.Stats = r.Stats.With("time_us", journal.Stat{Min: r.Metrics["time_us"], Max: 1.1 * r.Metrics["time_us"]})
+			if s == 0.1 {
+				r.Quality = journal.QualityDisturbed
+			}
+			rows = append(rows, r)
+		}
+	}
+	rows = derive(rows)
+	all := curves(rows, strong)
+	if len(all) != 1 || len(all[0].rows) != 2 {
+		t.Fatalf("%d curves: %v", len(all), all)
+	}
+	one, two := all[0].rows[0].Metrics, all[0].rows[1].Metrics
+	if one["solve_time_s"] != 3 || two["solve_time_s"] != 2.5 {
+		t.Errorf("the curve has %v s and %v s, want the medians 3 and 2.5", one["solve_time_s"], two["solve_time_s"])
+	}
+	for name, want := range map[string]float64{"efficiency": 0.6, "efficiency_low": 2 / 9.9 / 2,
+		"efficiency_high": 4.4 / 2 / 2} {
+		if math.Abs(two[name]-want) > 1e-12 {
+			t.Errorf("%s is %v, want %v", name, two[name], want)
+		}
+	}
+	p, _ := strongPanel(rows)
+	if q := p.Series[0].Points[1]; math.Abs(q.Low-2/9.9) > 1e-12 || math.Abs(q.High-4.4/2) > 1e-12 {
+		t.Errorf("the figure has the interval %v to %v", q.Low, q.High)
+	}
+}
+
 // The numbers of a row determine its cause: exactly one is named.
 func TestVerdict(t *testing.T) {
 	waiting := func(m map[string]float64, us float64) {

@@ -1,6 +1,7 @@
 package solvescaling
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -121,12 +122,12 @@ func stopped(r *journal.Row) bool {
 //	efficiency                speedup / ranks = algorithmic x implementation
 //	efficiency_algorithmic    iterations of one rank / iterations
 //	efficiency_implementation the same efficiency for the time of one iteration
-//	  _low, _high             from the slowest of the row's solves, to the slowest of one rank's
+//	  _low, _high             from the slowest solve of all trials against the fastest of one rank, to the opposite
 //	bandwidth_scaling         typical triad of all ranks / (ranks x that of one)
 //
 // If solves were stopped without a solution, only the time of an iteration is compared.
 func derive(rows []journal.Row) []journal.Row {
-	base := baselines(rows)
+	base, all := baselines(rows), trialsByPoint(rows)
 	out := slices.Clone(rows)
 	for i := range out {
 		r := &out[i]
@@ -154,7 +155,7 @@ func derive(rows []journal.Row) []journal.Row {
 			r.Warnings = append(slices.Clip(r.Warnings), noBaseline)
 			continue
 		}
-		compare(r, b)
+		compare(r, b, all)
 		if b.Backend != r.Backend {
 			r.Details[baselineDetail] = fmt.Sprintf("the row of 1 rank by %s on the same host", b.Backend)
 		}
@@ -168,21 +169,59 @@ func derive(rows []journal.Row) []journal.Row {
 // baseline finds the row of one rank that a row is compared with.
 type baseline struct{ same, anywhere map[string]*journal.Row }
 
-// baselines collects the fastest row of one rank of each family, and of each family on one host by any backend.
+// baselines collects the median row of one rank of each family, and of each family on one host by any backend.
 func baselines(rows []journal.Row) baseline {
-	b := baseline{map[string]*journal.Row{}, map[string]*journal.Row{}}
-	for i := range rows {
-		r := &rows[i]
-		if r.Status != journal.OK || rowset.Ranks(r) != 1 {
-			continue
+	ones := rowset.Good(rows).Where(func(r *journal.Row) bool { return rowset.Ranks(r) == 1 })
+	medians := func(key func(r *journal.Row) string) map[string]*journal.Row {
+		out := map[string]*journal.Row{}
+		for _, g := range rowset.GroupBy(ones, key) {
+			out[g.Key] = medianTrial(g.Rows)
 		}
-		for key, all := range map[string]map[string]*journal.Row{familyKey(r): b.same, hostKey(r): b.anywhere} {
-			if old := all[key]; key != "" && (old == nil || perIteration(r) < perIteration(old)) {
-				all[key] = r
-			}
+		return out
+	}
+	return baseline{medians(familyKey), medians(hostKey)}
+}
+
+// trialsByPoint groups the successful rows of each family by their number of ranks: the trials of a point.
+func trialsByPoint(rows []journal.Row) map[string][]*journal.Row {
+	out := map[string][]*journal.Row{}
+	for _, r := range rowset.Good(rows) {
+		out[pointKey(r)] = append(out[pointKey(r)], r)
+	}
+	return out
+}
+
+// pointKey identifies the rows that differ in nothing but the trial.
+func pointKey(r *journal.Row) string { return fmt.Sprintf("%d %s", rowset.Ranks(r), familyKey(r)) }
+
+// medianTrial returns the row with the median time of an iteration, of two in the middle the faster one. Disturbed rows
+// count only if there are no others.
+func medianTrial(rows []*journal.Row) *journal.Row {
+	rows = undisturbed(rows)
+	slices.SortStableFunc(rows, func(a, b *journal.Row) int { return cmp.Compare(perIteration(a), perIteration(b)) })
+	return rows[(len(rows)-1)/2]
+}
+
+// undisturbed returns the rows that were not disturbed, or all if every one was.
+func undisturbed(rows []*journal.Row) []*journal.Row {
+	out := lists.Filter(rows, func(r *journal.Row) bool { return r.Disturbed() == "" })
+	if len(out) == 0 {
+		return slices.Clone(rows)
+	}
+	return out
+}
+
+// solveTimes returns the shortest and the longest time of an iteration over all solves of a row and the other trials of
+// its point.
+func solveTimes(r *journal.Row, all map[string][]*journal.Row) (shortest, longest float64) {
+	own := r.Stats.Get("time_us")
+	shortest, longest = own.Min, own.Max
+	for _, other := range undisturbed(all[pointKey(r)]) {
+		if t := other.Stats.Get("time_us"); t.Min > 0 {
+			shortest, longest = min(shortest, t.Min), max(longest, t.Max)
 		}
 	}
-	return b
+	return shortest, longest
 }
 
 // of returns the row of one rank for r, or nil. One rank sends nothing, so a row of another backend on the same host
@@ -208,15 +247,17 @@ func hostKey(r *journal.Row) string {
 	return r.Host + " " + familyKey(&q)
 }
 
-// compare adds the comparison of a row with the row of one rank.
-func compare(r, one *journal.Row) {
+// compare adds the comparison of a row with the row of one rank. all holds the trials of both.
+func compare(r, one *journal.Row, all map[string][]*journal.Row) {
 	m, ranks := r.Metrics, float64(rowset.Ranks(r))
 	each := m["dof_global"] / perIteration(r) / (one.Metrics["dof_global"] / perIteration(one)) / ranks
 	m["efficiency_implementation"] = each
-	own, theirs := r.Stats.Get("time_us"), one.Stats.Get("time_us")
+	shortest, longest := solveTimes(r, all)
+	shortestOne, longestOne := solveTimes(one, all)
 	low, high := 0.0, 0.0
-	if r != one && own.Max > own.Min && own.Min > 0 && theirs.Min > 0 {
-		low, high = each*own.Min/own.Max, each*theirs.Max/theirs.Min
+	if r != one && longest > shortest && shortest > 0 && shortestOne > 0 {
+		ratio := perIteration(r) / perIteration(one)
+		low, high = each*ratio*shortestOne/longest, each*ratio*longestOne/shortest
 		m["efficiency_implementation_low"], m["efficiency_implementation_high"] = low, high
 	}
 	if !stopped(r) && !stopped(one) {
@@ -242,7 +283,7 @@ const noBaseline = "no speed-up and no efficiency: no good row of 1 rank has the
 const sharedGPU = "no speed-up and no efficiency: %d ranks shared a GPU, so that times say nothing of how a " +
 	"solve scales"
 
-// curve is the rows of one family by ranks. Of several trials it keeps the best.
+// curve is the rows of one family by ranks. Of several trials it has the median one.
 type curve struct {
 	mode string
 	rows []*journal.Row // successful, by ranks
@@ -265,8 +306,12 @@ func curves(rows []journal.Row, mode string) []*curve {
 		return familyKey(r)
 	}) {
 		c := &curve{mode: rowset.Text(g.Rows[0], modeAxis)}
-		for _, r := range g.Rows {
-			c.add(r)
+		for _, trials := range rowset.GroupBy(g.Rows, rowset.Ranks) {
+			ok := lists.Filter(trials.Rows, func(r *journal.Row) bool { return r.Status == journal.OK })
+			if len(ok) > 0 {
+				c.rows = append(c.rows, medianTrial(ok))
+			}
+			c.bad = append(c.bad, lists.Filter(trials.Rows, func(r *journal.Row) bool { return r.Status != journal.OK })...)
 		}
 		out = append(out, c)
 		for _, list := range [][]*journal.Row{c.rows, c.bad} {
@@ -274,23 +319,6 @@ func curves(rows []journal.Row, mode string) []*curve {
 		}
 	}
 	return out
-}
-
-// add adds a row to the curve. Of several rows with the same number of ranks, the fastest successful one stays.
-func (c *curve) add(r *journal.Row) {
-	if r.Status != journal.OK {
-		c.bad = append(c.bad, r)
-		return
-	}
-	for i, old := range c.rows {
-		if rowset.Ranks(old) == rowset.Ranks(r) {
-			if perIteration(r) < perIteration(old) {
-				c.rows[i] = r
-			}
-			return
-		}
-	}
-	c.rows = append(c.rows, r)
 }
 
 // any returns a row of the curve, a successful one if there is one.
@@ -325,8 +353,6 @@ func traits() []trait {
 	out = append(out, text(columnsAxis, "%s right-hand sides"), trait{func(c *curve) string {
 		return strings.TrimPrefix(rowset.Text(c.any(), precisionAxis), refine.Double)
 	}, as("in %s")})
-	out = append(out, text(contrastAxis, contrastAxis+" %s"),
-		trait{func(c *curve) string { return strings.TrimSpace(settingsOf(c.any())) }, as("%s")})
 	out = append(out, text(contrastAxis, contrastAxis+" %s"),
 		trait{func(c *curve) string { return strings.TrimSpace(settingsOf(c.any())) }, as("%s")})
 	out = append(out, trait{func(c *curve) string {

@@ -100,7 +100,7 @@ func Bench() *bench.Bench {
 		bench.Option(stopOption, bench.KindInt, "0",
 			"iterations after which a solve may stop without converging, to time only these; 0 is off"),
 		bench.Option(restartOption, bench.KindInt, "30", "steps between restarts of "+strings.Join(restarting(), ", ")),
-		bench.Option(repeatOption, bench.KindInt, "3", "timed solves; curves use the best, the row keeps the spread"),
+		bench.Option(repeatOption, bench.KindInt, "3", "timed solves; the best counts, the row keeps the spread"),
 		bench.Option(adjointOption, bench.KindBool, "false",
 			"also solve the adjoint system, and check the gradients that follow from it by finite differences"),
 		bench.OutputFile(solutionOption, "Matrix Market file to write the solution of the last row to"),

@@ -45,8 +45,10 @@ func figures(rows []journal.Row) []figure.Figure {
 	if len(f.Panels) == 0 {
 		return nil
 	}
+	f.Caption = "Markers: the best solve of a launch, and of several launches the median. Error bars: all " +
+		"solves of all launches."
 	if slices.ContainsFunc(rowset.Good(rows), func(r *journal.Row) bool { return r.Disturbed() != "" }) {
-		f.Caption = "Hollow markers on solid lines, and outlined bars: disturbed while measured."
+		f.Caption += " Hollow markers on solid lines, and outlined bars: disturbed while measured."
 	}
 	out := []figure.Figure{f}
 	if c, ok := comparisonFigure(rows); ok {
@@ -107,15 +109,25 @@ func good(all []*curve) []*curve {
 	return slices.DeleteFunc(all, func(c *curve) bool { return len(c.rows) == 0 })
 }
 
-// byRanks returns the points of a metric over the ranks. Rows without the metric are left out.
+// byRanks returns the points of a metric over the ranks, with its interval if it has one. Rows without the metric are
+// left out.
 func byRanks(c *curve, metric string, scale float64) []figure.Point {
 	var points []figure.Point
 	for _, r := range c.rows {
 		if v, ok := r.Metrics[metric]; ok {
-			points = append(points, figure.Point{X: float64(rowset.Ranks(r)), Y: scale * v, Hollow: r.Disturbed() != ""})
+			points = append(points, figure.Point{X: float64(rowset.Ranks(r)), Y: scale * v, Hollow: r.Disturbed() != "",
+				Low: scale * r.Metrics[metric+"_low"], High: scale * r.Metrics[metric+"_high"]})
 		}
 	}
 	return points
+}
+
+// speedups turns efficiencies by ranks into speed-ups.
+func speedups(points []figure.Point) []figure.Point {
+	return lists.Map(points, func(q figure.Point) figure.Point {
+		q.Y, q.Low, q.High = q.X*q.Y, q.X*q.Low, q.X*q.High
+		return q
+	})
 }
 
 // ranksAxis returns the x axis of panels over the ranks.
@@ -156,13 +168,11 @@ func strongPanel(rows []journal.Row) (figure.Panel, bool) {
 	all := good(curves(rows, strong))
 	least, most := math.Inf(1), 0.0
 	for i, name := range names(all) {
-		whole := byRanks(all[i], "speedup", 1)
-		var each []figure.Point
-		for _, q := range byRanks(all[i], "efficiency_implementation", 1) {
-			each = append(each, figure.Point{X: q.X, Y: q.X * q.Y, Hollow: q.Hollow})
+		whole, each := byRanks(all[i], "efficiency", 1), byRanks(all[i], "efficiency_implementation", 1)
+		for _, q := range each {
 			least, most = min(least, q.X), max(most, q.X)
 		}
-		p.Series = append(p.Series, pair(name, i+1, whole, each)...)
+		p.Series = append(p.Series, pair(name, i+1, speedups(whole), speedups(each))...)
 	}
 	p.Lines = idealLine(least, most, 1)
 	return p, scales(p)
