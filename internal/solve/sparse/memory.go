@@ -12,8 +12,8 @@ func NewVector[T any](n int) []T { return onHugePages(make([]T, n)) }
 const hugePage = 2 << 20
 
 // onHugePages asks the system for huge pages behind memory that nobody has touched yet, and returns it. A solve reads
-// several arrays at once, a few rows of each at a time. With small pages it waits for an address translation whenever one
-// of them reaches a new page, and the processor prefetches only within a page.
+// several arrays at once, a few rows of each at a time. With small pages it waits for an address translation whenever
+// one of them reaches a new page, and the processor prefetches only within a page.
 func onHugePages[T any](v []T) []T {
 	room := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(*new(T))))
 	begin := int(-uintptr(unsafe.Pointer(unsafe.SliceData(room))) % hugePage)
