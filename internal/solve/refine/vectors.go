@@ -132,8 +132,8 @@ func (v *vectors[T]) memory() int {
 	return v.bytes*(len(v.x)+len(v.p)+len(v.r)+len(v.q)+len(v.inverse)) + v.matrix.Bytes()
 }
 
-// work returns the work of an iteration by phase, by the model. It moves nine vectors, the matrix, and the diagonal twice.
-// Messages carry doubles, whatever the vectors hold.
+// work returns the work of an iteration by phase, by the model. It moves nine vectors, the matrix, and the diagonal
+// twice. Messages carry doubles, whatever the vectors hold.
 func (v *vectors[T]) work() (w [krylov.NumPhases]krylov.Work) {
 	rows, diagonal, ghosts := float64(len(v.x)), float64(len(v.inverse)), float64(len(v.p)-len(v.x))
 	size := float64(v.bytes)

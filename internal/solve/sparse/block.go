@@ -143,9 +143,9 @@ func (c *scattered) portableBlock(dst, x []float64, width, s, n, row int) {
 }
 
 // Combine multiplies a block vector by a small matrix and adds the product to another block vector: dst = base +
-// src*coef, for the first cols columns of dst. Without a base it sets dst to the product. Rows of dst, base and coef have
-// n elements, and src has rows of k columns. dst may be base. dst must not overlap src, unless both are the same block
-// vector of at most InPlace columns.
+// src*coef, for the first cols columns of dst. Without a base it sets dst to the product. Rows of dst, base and coef
+// have n elements, and src has rows of k columns. dst may be base. dst must not overlap src, unless both are the same
+// block vector of at most InPlace columns.
 func Combine(dst, base, src, coef []float64, rows, k, n, cols int) {
 	if rows == 0 || cols == 0 {
 		return
