@@ -64,8 +64,7 @@ type cpuSystem struct {
 // Bytes returns the memory of the vectors of this rank.
 func (c cpuSystem) Bytes() int { return c.Engine.Bytes() }
 
-// body measures one point: it sets the system up, times the solves, checks the solution, and then measures where the
-// time went.
+// body measures one point.
 func body(ctx context.Context, s *bench.State) error {
 	s.Phase("set-up")
 	b, err := rightHandSides(s)
@@ -112,6 +111,14 @@ func body(ctx context.Context, s *bench.State) error {
 	if err != nil {
 		return err
 	}
+	if err := measure(ctx, s, spec, sys, v, memory); err != nil || !s.Bool(adjointOption) {
+		return err
+	}
+	return reportAdjoint(ctx, s, g, spec, sys)
+}
+
+// measure times the solves of a variant and checks their solution, and then measures where the time went.
+func measure(ctx context.Context, s *bench.State, spec solve.Spec, sys cpuSystem, v *variant, memory *memory) error {
 	s.Phase("warm-up")
 	if _, err := v.solves.Solve(max(warmup, spec.Restart)); err != nil {
 		return err
@@ -125,7 +132,7 @@ func body(ctx context.Context, s *bench.State) error {
 	gate := v.gate(out)
 	v.report()
 	if gate == nil {
-		if err := writeResults(ctx, s, spec, made, v); err != nil {
+		if err := writeResults(ctx, s, spec, sys.System, v); err != nil {
 			return err
 		}
 	}
@@ -138,10 +145,7 @@ func body(ctx context.Context, s *bench.State) error {
 		}
 	}
 	s.Phase("gate")
-	if gate != nil || !s.Bool(adjointOption) {
-		return gate
-	}
-	return reportAdjoint(ctx, s, g, spec, sys)
+	return gate
 }
 
 // reportParts records the partition, the memory and the communication. grown is the memory of this rank in bytes.

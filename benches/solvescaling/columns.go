@@ -52,6 +52,13 @@ func rightHandSides(s *bench.State) (rhs, error) {
 		return b, fmt.Errorf("%s has %s, but --%s is %d: want the same number, or leave --%s out", path,
 			unit.Plural(a.Columns, "column"), columnsAxis, asked, columnsAxis)
 	}
+	if p := s.Point().With(columnsAxis, point.IntValue(int64(a.Columns))); a.Columns > 1 { // the plan did not know it
+		for _, check := range []func(point.Point) error{checkColumns, checkPrecision} {
+			if err := check(p); err != nil {
+				return b, bench.Skip("%s has %d columns: %v", path, a.Columns, err)
+			}
+		}
+	}
 	hash := sha256.New()
 	for _, x := range a.Values {
 		hash.Write(binary.LittleEndian.AppendUint64(nil, math.Float64bits(x)))
@@ -87,11 +94,7 @@ func checkColumns(p point.Point) error {
 
 // columnsVariant returns the block solves of a system with several right-hand sides.
 func columnsVariant(s *bench.State, spec solve.Spec, made cpuSystem, b rhs) (*variant, error) {
-	switch {
-	case spec.Method != block.Method: // a file decides the number of columns after the plan
-		return nil, bench.Skip("%s has no block form, so it cannot solve for %d right-hand sides: use --%s %s", spec.Method,
-			b.columns, methodAxis, block.Method)
-	case s.Bool(adjointOption):
+	if s.Bool(adjointOption) {
 		return nil, bench.Skip("--%s checks the gradients of one right-hand side, not of %d", adjointOption, b.columns)
 	}
 	sys, err := block.New(made.System, b.columns, b.at)
