@@ -107,7 +107,7 @@ func (s *study) panel() figure.Panel {
 		}
 		t.Bars = append(t.Bars, bar)
 	}
-	p := figure.Panel{Title: fmt.Sprintf("%s: %s", s.title, unit.ProseMicros(s.base/1e3)), Content: t,
+	p := figure.Panel{Title: fmt.Sprintf("%s: %s", s.title, unit.FormatMicros(s.base/1e3)), Content: t,
 		X: figure.Axis{Label: "change of the time", Unit: figure.Percent}}
 	if more := len(s.effects) - len(shown); more > 0 {
 		p.Note = fmt.Sprintf("%d more with at least %g %% are in the table. ", more, visible)
@@ -159,7 +159,7 @@ func side(r *journal.Row, detail string) string {
 func (s *study) words() string {
 	var paragraphs []string
 	if s.base > 0 {
-		paragraphs = append(paragraphs, fmt.Sprintf("%s as the file is.", unit.ProseMicros(s.base/1e3)))
+		paragraphs = append(paragraphs, fmt.Sprintf("%s as the file is.", unit.FormatMicros(s.base/1e3)))
 	}
 	if exceptions := named(slices.Concat(s.effects, s.small), exception); s.base > 0 && exceptions == "" {
 		paragraphs = append(paragraphs, "No change has the opposite of the expected effect.")

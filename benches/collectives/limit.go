@@ -259,7 +259,7 @@ func networkText(n tcp.Network) string {
 		slowest = min(slowest, r.OutGBps, r.InGBps)
 	}
 	_, most := n.Latency()
-	return fmt.Sprintf("%s: up to %s us one way, at least %s GB/s in and out of each host",
+	return fmt.Sprintf("%s: up to %s µs one way, at least %s GB/s in and out of each host",
 		strings.Join(n.Hosts, ", "), unit.FormatSig(most, 3), unit.FormatSig(slowest, 3))
 }
 

@@ -270,6 +270,6 @@ func tune(ctx context.Context, s *bench.State, counts []int, run func(index int)
 
 // formatTrials lists the numbers of partitions that auto tried, with their median times.
 func formatTrials(trials []fused.Trial) string {
-	parts := lists.Map(trials, func(t fused.Trial) string { return fmt.Sprintf("%d: %.4g us", t.Partitions, t.Median()) })
+	parts := lists.Map(trials, func(t fused.Trial) string { return fmt.Sprintf("%d: %.4g µs", t.Partitions, t.Median()) })
 	return strings.Join(parts, ", ")
 }

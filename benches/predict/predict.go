@@ -295,7 +295,7 @@ func timeTable(rows rowset.Set) [][]string {
 	pairs := rows.Where(func(r *journal.Row) bool { return bests(r) == 0 })
 	name := func(r *journal.Row) string { return algorithm(r) + " " + rowset.Text(r, protocolAxis) }
 	columns := rowset.GroupBy(pairs, name)
-	table := [][]string{{"size, times in us"}}
+	table := [][]string{{"size, times in µs"}}
 	for _, c := range columns {
 		table[0] = append(table[0], c.Key)
 	}

@@ -37,7 +37,7 @@ func sections(rows []journal.Row) []bench.Section {
 		s.Text = strings.TrimSpace(s.Text)
 		out = append(out, s)
 		if phases := phaseTable(c); len(phases) > 1 {
-			out = append(out, bench.Section{Headline: true, Title: "phases of an iteration in us, mean over the ranks: " +
+			out = append(out, bench.Section{Headline: true, Title: "phases of an iteration in µs, mean over the ranks: " +
 				title(c), Table: phases, Text: phaseNotes(c)})
 		}
 		if n := len(c.rows); n > 0 {

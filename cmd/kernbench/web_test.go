@@ -37,7 +37,9 @@ func TestWeb(t *testing.T) {
 	b := &browser{T: t, ctx: ctx, cancel: cancel, dir: dir, site: serveWeb(t, dir, dir)}
 	b.watchComplaints()
 	b.list()
+	b.pending()
 	b.run()
+	b.quality()
 	b.filter()
 	b.zoom()
 	b.keys()
@@ -224,17 +226,60 @@ func (b *browser) picture(name string) {
 
 const mainText = "document.getElementById('main').innerText"
 
+// list checks the first page: runs in groups, which open, sort, group and filter, and journals that cannot be read.
 func (b *browser) list() {
 	b.open("/")
-	b.want("document.querySelectorAll('tbody tr').length === 4")
+	b.want("document.querySelectorAll('tbody').length === 4 && document.querySelectorAll('tr[data-group]').length === 2")
 	b.want(mainText + ".includes('4 failed') && " + mainText + ".includes('interrupted')")
+	b.want(mainText + ".includes('10 points: 9 slower, 1 lost') && " + mainText + ".includes('0123456789ab')")
+	b.want("document.getElementById('problems').innerText.includes('broken: ') && " +
+		"document.getElementById('problems').innerText.includes('line 1: ')")
+	// A run with disturbed rows is never green, and its group has a sparkline.
+	noisy := "document.querySelector('tr[data-group$=noisy]')"
+	b.want(noisy + ".innerText.includes('40 of 40 disturbed') && " + noisy + ".querySelector('.chip.ok') === null")
+	b.want(noisy + ".querySelector('svg.spark').getAttribute('aria-label').includes('time_us over 2 runs: from ')")
 	b.picture("list")
-	b.do(chromedp.SendKeys("input[type=search]", "hops"))
-	b.until("document.querySelectorAll('tbody tr').length === 2")
-	b.want("location.search === '?q=hops'")
+	b.click("tr[data-group$=hops] button.fold")
+	b.until("document.querySelectorAll('tr[data-run^=\"a@\"]').length === 2 && location.search.includes('open=')")
+	b.do(chromedp.Reload(), chromedp.WaitVisible("body[data-ready]"))
+	b.want("document.querySelector('button.fold[aria-expanded=true]').innerText.includes('2 runs')")
+	order := "[...document.querySelectorAll('tbody')].map((e) => e.querySelector('a').textContent).join()"
+	b.click("th button[data-key='sort bench']")
+	b.until("location.search.includes('sort=bench') && " + order + ".endsWith('cut,hops,noisy')")
+	b.want("document.querySelector('th[aria-sort=ascending]').innerText.startsWith('Bench')")
+	b.eval("(() => { const e = document.querySelector('.bar select'); e.value = 'host'; " +
+		"e.dispatchEvent(new Event('change')); return true; })()")
+	b.until("document.querySelectorAll('tbody').length === 1 && document.querySelector('tbody a').textContent === 'node1'")
+	b.open("/")
+	b.do(chromedp.SendKeys("input[type=search]", "node1 -disturbed -interrupted hops"))
+	b.until("document.querySelectorAll('tbody').length === 1")
+	b.want("new URLSearchParams(location.search).get('q') === 'node1 -disturbed -interrupted hops'")
 	b.click("tbody tr:last-child a")
 	b.until("document.body.dataset.ready?.startsWith('/run') && document.title.startsWith('hops')")
 	b.quiet("list")
+}
+
+// pending checks that a page shows progress while the server reads journals, and the result afterwards. The server is
+// too fast for a small journal, so the test answers in its place first.
+func (b *browser) pending() {
+	b.eval(`(() => { const real = window.fetch; let asked = 0; window.fetch = async (url, options) => {
+		const part = { journals: ['big'], read: 3 * 2 ** 20, bytes: 122 * 2 ** 20 };
+		if (url.startsWith('/api/runs')) return Response.json({ dir: 'out', runs: [], pending: part });
+		if (!url.startsWith('/api/run?') || options.headers.Prefer !== 'respond-async' || asked > 3) return real(url, options);
+		asked++;
+		await new Promise((done) => { window.proceed = done; });
+		return Response.json(part, { status: 202 });
+	}; return true; })()`)
+	b.click("a.brand")
+	b.until("document.getElementById('pending')?.innerText.includes('3.0 MiB of 122 MiB') || " +
+		"document.querySelectorAll('tbody').length === 4")
+	b.until("document.querySelectorAll('tbody').length === 4 && document.getElementById('pending') === null")
+	b.click("tr[data-group$=noisy] a[data-link]")
+	for range 4 {
+		b.until("window.proceed && (window.proceed(), window.proceed = null, true)")
+	}
+	b.until("document.body.dataset.ready?.startsWith('/run') && document.title.startsWith('noisy')")
+	b.quiet("pending")
 }
 
 func (b *browser) run() {
@@ -243,15 +288,35 @@ func (b *browser) run() {
 	b.want("document.querySelector('.chart svg').getAttribute('aria-label').includes('size')")
 	b.want("document.querySelector('#failures pre').innerText.includes('the last words')")
 	b.want("document.querySelectorAll('.chart [data-series]').length === 2")
+	// The contents lead to every part.
+	b.want("[...document.querySelectorAll('nav.contents a')].map((a) => a.textContent).join().startsWith('Answer,')")
+	b.want("[...document.querySelectorAll('nav.contents a')].every((a) => document.getElementById(a.hash.slice(1)))")
+	// A line is a point, as in the terminal, until each trial is asked for.
+	lines := "[...document.querySelectorAll('#main table')].at(-1).tBodies[0].rows.length"
+	b.want(lines + " === 10 && " + mainText + ".includes('of 10 points')")
 	b.picture("run")
+	b.click("[data-trials]")
+	b.until(lines + " === 40 && location.search.includes('trials=each')")
 	b.quiet("run")
+}
+
+// quality checks that a run whose rows were all disturbed is marked, and that no part of its outcome is green.
+func (b *browser) quality() {
+	b.open("/run", "run", "noisy")
+	b.want("document.getElementById('verdict').className === 'verdict skipped'")
+	b.want("document.getElementById('chips').innerText.includes('40 of 40 disturbed') && " +
+		"document.querySelector('.chip.ok') === null")
+	b.want("document.getElementById('verdict').innerText.includes('Times in doubt: 40 rows were disturbed')")
+	b.want("document.querySelectorAll('tr.doubt').length === 10")
+	b.picture("noisy")
+	b.quiet("quality")
 }
 
 func (b *browser) filter() {
 	b.do(chromedp.SetValue("#only", "size >= 64K && status == ok"))
 	b.click("form button[type=submit]")
 	b.until("document.body.dataset.ready?.includes('only=')")
-	b.want(mainText + ".includes('of 20 rows') && document.getElementById('failures') === null")
+	b.want(mainText + ".includes('of 5 points') && document.getElementById('failures') === null")
 	b.want("document.querySelector('figure').innerText.includes('Only rows where size >= 64K')")
 	b.open("/run", "run", "a@new", "only", "sise > 1")
 	b.want(mainText + `.includes('unknown name "sise", did you mean "size"?')`)
@@ -322,8 +387,8 @@ func (b *browser) export() {
 
 // compare shows two runs side by side, and one of their points over time.
 func (b *browser) compare() {
-	b.open("/", "q", "hops")
-	for _, what := range []string{"tbody tr:nth-child(1) input", "tbody tr:nth-child(2) input", "#compare"} {
+	b.open("/", "q", "hops", "open", "a\nhops")
+	for _, what := range []string{"tr[data-run='a@old'] input", "tr[data-run='a@new'] input", "#compare"} {
 		b.click(what)
 	}
 	b.until("document.body.dataset.ready?.startsWith('/compare')")
@@ -339,6 +404,11 @@ func (b *browser) compare() {
 		"document.getElementById('changes').innerText.startsWith('2 runs.')")
 	b.want("document.querySelectorAll('.chart [data-series]').length === 1")
 	b.picture("history")
+	// The history of the whole bench, and ticks that are not cut.
+	b.open("/history", "run", "noisy")
+	b.want("document.querySelector('h1').innerText === 'noisy, the geometric mean over its points'")
+	b.want("![...document.querySelectorAll('.chart text')].some((e) => e.textContent.includes('…')) && " +
+		"[...document.querySelectorAll('.chart text')].some((e) => e.textContent.includes('09:00'))")
 	b.quiet("compare")
 }
 
@@ -538,10 +608,18 @@ func (b *browser) token() {
 	b.forget()
 }
 
-// storeRuns writes journals: two runs of hops, an interrupted one, and one with texts that try to
-// break the page.
+// storeRuns writes journals: two runs of hops, two whose rows were all disturbed, an interrupted one, one with
+// texts that try to break the page, and one that cannot be read.
 func storeRuns(t *testing.T, dir string) {
 	t.Helper()
+	must.Do(t, os.Mkdir(filepath.Join(dir, "broken"), 0o777))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "broken", journal.FileName), []byte("<img src=x onerror=hacked=5>\n"),
+		0o666))
+	for i, id := range []string{"n1", "n2"} {
+		storeRun(t, filepath.Join(dir, "noisy"), id, "noisy", 1+float64(i)/10, func(r *journal.Row) {
+			r.Quality = journal.QualityDisturbed
+		})
+	}
 	storeRun(t, filepath.Join(dir, "a"), "old", "hops", 1, nil)
 	storeRun(t, filepath.Join(dir, "a"), "new", "hops", 1.2, func(r *journal.Row) {
 		if r.Point.At("size").Float() == 1<<20 && *r.NumRanks == 2 {
@@ -569,7 +647,7 @@ func storeRun(t *testing.T, dir, id, bench string, slower float64, change func(*
 		must.Do(t, w.Append(record))
 	}
 	add(journal.Header{Schema: journal.Schema, Run: id, Bench: bench, Time: start, Host: hostinfo.Host{Hostname: "node1"},
-		Backend: "cpu", Trials: 4, Points: 10,
+		Backend: "cpu", Trials: 4, Points: 10, Commit: "0123456789abcdef",
 		Axes:    []journal.AxisInfo{{Name: "size", Kind: point.Bytes}},
 		Metrics: []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"}}})
 	for i := range 40 {

@@ -67,7 +67,7 @@ func (v volume) us() float64 {
 }
 
 func (v volume) text(what, how string) string {
-	return fmt.Sprintf("%.4g MB of %s at %.0f GB/s of %s: %.4g us", v.bytes/1e6, what, v.speed/1e3, how, v.us())
+	return fmt.Sprintf("%.4g MB of %s at %.0f GB/s of %s: %.4g µs", v.bytes/1e6, what, v.speed/1e3, how, v.us())
 }
 
 // computeLimits returns the limits of a call, of whose buffers the given number of bytes is cached.

@@ -313,7 +313,7 @@ func writeNetwork(w io.Writer, format string, n tcp.Network) error {
 		return printJSON(w, n)
 	}
 	sig := func(x float64) string { return unit.FormatSig(x, 3) }
-	t := texttab.Table{Columns: []texttab.Column{{Title: "from"}, {Title: "to"}, {Title: "one way us", Right: true},
+	t := texttab.Table{Columns: []texttab.Column{{Title: "from"}, {Title: "to"}, {Title: "one way (µs)", Right: true},
 		{Title: "GB/s", Right: true}, {Title: "GB/s, both ways busy", Right: true}}}
 	for _, p := range n.Pairs {
 		t.Add(n.Hosts[p.From], n.Hosts[p.To], sig(p.LatencyUS), sig(p.GBps), sig(p.BothGBps))

@@ -3,6 +3,7 @@ package unit
 import (
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -62,7 +63,7 @@ var (
 	// Collectives take microseconds. Tenths of a microsecond keep this unit, so that small
 	// times in a column can be compared at a glance.
 	microsLadder = []step{
-		{1e6, 1e6, "s"}, {1e3, 1e3, "ms"}, {0.1, 1, "us"}, {0, 1e-3, "ns"},
+		{1e6, 1e6, "s"}, {1e3, 1e3, "ms"}, {0.1, 1, "µs"}, {0, 1e-3, "ns"},
 	}
 	siLadder = []step{
 		{1e18, 1e18, "E"}, {1e15, 1e15, "P"}, {1e12, 1e12, "T"}, {1e9, 1e9, "G"}, {1e6, 1e6, "M"}, {1e3, 1e3, "k"},
@@ -75,7 +76,7 @@ var (
 const shownDigits = 3
 
 // climb chooses the unit for v and returns the scaled number as text. It chooses by the rounded
-// value, so that 999.9 us is written as "1 ms" and not as "1000 us".
+// value, so that 999.9 µs is written as "1 ms" and not as "1000 µs".
 func climb(v float64, ladder []step) (number, name string) {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		for _, s := range ladder {
@@ -116,19 +117,21 @@ func FormatBytesApprox(v float64) string {
 }
 
 // FormatMicros writes a time in microseconds, the unit of time metrics, with three digits:
-// "0.25 us", "1.2 ms", "3.4 s".
+// "0.25 µs", "1.2 ms", "3.4 s".
 func FormatMicros(us float64) string {
 	number, name := climb(us, microsLadder)
 	return number + " " + name
 }
 
-// ProseMicros is FormatMicros with the sign µs, for figures, tables and prose.
-func ProseMicros(us float64) string {
-	number, name := climb(us, microsLadder)
-	if name == "us" {
-		name = "µs"
+// WithUnit returns the name of a metric for people: with its unit in brackets, unless the name ends in it.
+func WithUnit(name, unit string) string {
+	if unit == "" || strings.HasSuffix(name, "_"+unit) {
+		return name
 	}
-	return number + " " + name
+	if unit == "us" {
+		unit = "µs"
+	}
+	return name + " (" + unit + ")"
 }
 
 // FormatDuration is FormatMicros for a time.Duration.

@@ -112,22 +112,17 @@ func TestFormatBytesApprox(t *testing.T) {
 
 func TestFormatMicros(t *testing.T) {
 	tests := map[float64]string{
-		0: "0 us", 0.25: "0.25 us", 0.1: "0.1 us", 0.0999: "99.9 ns", 0.09999: "0.1 us", 0.0012: "1.2 ns", 12.345: "12.3 us",
-		999.4: "999 us", 999.96: "1 ms", 1200: "1.2 ms", 999960: "1 s", 3.4e6: "3.4 s", 3.456789e9: "3457 s",
+		0: "0 µs", 0.25: "0.25 µs", 0.1: "0.1 µs", 0.0999: "99.9 ns", 0.09999: "0.1 µs", 0.0012: "1.2 ns", 12.345: "12.3 µs",
+		999.4: "999 µs", 999.96: "1 ms", 1200: "1.2 ms", 999960: "1 s", 3.4e6: "3.4 s", 3.456789e9: "3457 s",
 		-1500:       "-1.5 ms",
-		math.Inf(1): "Inf us",
+		math.Inf(1): "Inf µs",
 	}
 	for us, want := range tests {
 		if got := FormatMicros(us); got != want {
 			t.Errorf("FormatMicros(%v) = %q, want %q", us, got, want)
 		}
 	}
-	for us, want := range map[float64]string{12.34: "12.3 µs", 0: "0 µs", 1234: "1.23 ms"} {
-		if got := ProseMicros(us); got != want {
-			t.Errorf("ProseMicros(%v) = %q, want %q", us, got, want)
-		}
-	}
-	if got := FormatMicros(math.NaN()); got != "NaN us" {
+	if got := FormatMicros(math.NaN()); got != "NaN µs" {
 		t.Errorf("FormatMicros(NaN) = %q", got)
 	}
 	if got := FormatDuration(1200 * time.Microsecond); got != "1.2 ms" {

@@ -132,7 +132,7 @@ func (b *prober) timeCalls(ids []int, call func(i int) func() error) (stats.Summ
 	}
 	s := measure.Analyze(results[0].Samples).Summary
 	if !(s.Min > 0) {
-		return s, fmt.Errorf("on cores %v: a call took %v us: the clock is too coarse", ids, s.Min)
+		return s, fmt.Errorf("on cores %v: a call took %v µs: the clock is too coarse", ids, s.Min)
 	}
 	return s, nil
 }

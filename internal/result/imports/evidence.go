@@ -227,7 +227,7 @@ func (r *Record) inOrder() string {
 	if least <= avg+printed && avg <= greatest+printed {
 		return ""
 	}
-	return fmt.Sprintf("the times are not in order: min %s us, avg %s us, max %s us", unit.FormatSig(least, 4),
+	return fmt.Sprintf("the times are not in order: min %s µs, avg %s µs, max %s µs", unit.FormatSig(least, 4),
 		unit.FormatSig(avg, 4), unit.FormatSig(greatest, 4))
 }
 

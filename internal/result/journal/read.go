@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/texttab"
@@ -219,6 +220,22 @@ type Follower struct {
 	offset int64 // bytes read so far
 	file   os.FileInfo
 	r      *reader
+	read   atomic.Int64
+}
+
+// BytesRead returns how much of the file has been read. It may be called while Next reads, to show progress.
+func (f *Follower) BytesRead() int64 { return f.read.Load() }
+
+// countingReader adds the bytes that pass through it to n.
+type countingReader struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+func (c countingReader) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n.Add(int64(n))
+	return n, err
 }
 
 // Follow returns a Follower of the journal that Read would read.
@@ -254,7 +271,8 @@ func (f *Follower) Next() (j *Journal, grown bool, err error) {
 	if _, err := file.Seek(f.offset, io.SeekStart); err != nil {
 		return nil, false, fmt.Errorf("reading %s: %w", f.path, err)
 	}
-	consumed, err := f.r.read(file, info.Size()-f.offset, false)
+	f.read.Store(f.offset)
+	consumed, err := f.r.read(countingReader{file, &f.read}, info.Size()-f.offset, false)
 	f.offset += consumed
 	if err != nil {
 		return nil, false, fmt.Errorf("reading %s: %w", f.path, err)

@@ -176,7 +176,7 @@ func (f Fit) String() string {
 	if f.Reason != "" {
 		return fmt.Sprintf("%v: not resolved: %s", f.Series, f.Reason)
 	}
-	text := fmt.Sprintf("%v: %.2g us at either end of a message or flag and %.0f %% of the probed rates, fitted to %s; %v",
+	text := fmt.Sprintf("%v: %.2g µs at either end of a message or flag and %.0f %% of the probed rates, fitted to %s; %v",
 		f.Series, f.OverheadUS, 100*f.Share, unit.Plural(f.Trained, "size"), f.Error)
 	if f.implausible != "" {
 		text += "; not validated: " + f.implausible

@@ -301,7 +301,7 @@ func (t SpeedupTable) Write(w io.Writer, ours string, goals Goals, width int) er
 		title = "goal " + unit.FormatSig(goals.least(), 3)
 	}
 	axes := varyingAxes(t.Lines)
-	numbers := append(slices.Clip(axes), "ours us", "peer us", "times faster", "95% interval", "pairs", "% of limit")
+	numbers := append(slices.Clip(axes), "ours (µs)", "peer (µs)", "times faster", "95% interval", "pairs", "% of limit")
 	columns := lists.Map(numbers, func(name string) texttab.Column { return texttab.Column{Title: name, Right: true} })
 	columns = append(columns, texttab.Column{Title: title}, texttab.Column{Title: "notes"},
 		texttab.Column{Title: "best peer", Shrink: true})

@@ -124,7 +124,7 @@ func (r Report) Document() Document {
 	shared := r.sharedFields() // shown once, above the table
 	d := Document{Data: r, Suite: "kernbench compare " + r.OldRun + " " + r.NewRun, Warnings: r.Warnings,
 		Heading: []string{r.OldRun + " -> " + r.NewRun + ":"}, Remarks: []string{""}}
-	value := r.metricWithUnit()
+	value := unit.WithUnit(r.Metric, r.Unit)
 	titles := map[string]string{"old": "old " + value, "interval": "95% interval"}
 	shown := r.columns
 	d.Heading = append(d.Heading, shared...)
@@ -154,14 +154,6 @@ func (r Report) Document() Document {
 	}
 	d.Remarks, d.Sentence = append(d.Remarks, r.Summary()), r.Summary()
 	return d
-}
-
-// metricWithUnit returns the metric, with its unit if its name does not end in it.
-func (r Report) metricWithUnit() string {
-	if r.Unit != "" && !strings.HasSuffix(r.Metric, "_"+r.Unit) {
-		return r.Metric + " (" + r.Unit + ")"
-	}
-	return r.Metric
 }
 
 func outcomeOf(v judge.Verdict) TestOutcome {

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
@@ -326,10 +327,7 @@ func (c Column) Title() string {
 	case Env, Axis:
 		return c.Key
 	case Metric:
-		if c.Unit != "" && !namesUnit(c.Key, c.Unit) {
-			return c.Key + " (" + c.Unit + ")"
-		}
-		return c.Key
+		return unit.WithUnit(c.Key, c.Unit)
 	case Quantile:
 		if c.Key == headline {
 			return c.Stat

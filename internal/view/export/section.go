@@ -17,6 +17,7 @@ type section struct {
 	title     string   // bench or bench/part
 	constants []string // NAME=VALUE of the constant columns
 	columns   []Column
+	lines     []line // without those of the gap
 	cells     [][]string
 	gap       string   // text in place of the lines left out, "" if none were
 	gapAt     int      // index of the line after the gap
@@ -60,6 +61,7 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 		s.gap, s.gapAt = gapText(ls[from:to]), from
 		shown = slices.Concat(ls[:from], ls[to:])
 	}
+	s.lines = shown
 	modesShown := slices.ContainsFunc(columns, func(c Column) bool { return c.Role == Modes })
 	var shownCells [][]string // by column
 	for _, c := range columns {

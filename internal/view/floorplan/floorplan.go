@@ -159,7 +159,7 @@ func (s Seen) loadFigure() figure.Figure {
 	f := figure.Figure{Name: name("link_load", s.Row), Columns: 1, Title: fmt.Sprintf("Load of the links of %s", where),
 		Caption: fmt.Sprintf("%s: a kernel of %s, fabric %s. Every line is a link in one direction, on the right side "+
 			"of its path. Links that carried nothing are not drawn.%s",
-			s.Label, unit.ProseMicros(micros(r.Kernel)), r.Fabric, s.leftOut())}
+			s.Label, unit.FormatMicros(micros(r.Kernel)), r.Fabric, s.leftOut())}
 	f.Panels = append(f.Panels, figure.Panel{Title: "share of the time for which each link was sending", Content: plan})
 	curves := figure.Panel{Title: "the busiest links over time",
 		X:      figure.Axis{Label: "since the start", Unit: figure.Micros},
@@ -228,7 +228,7 @@ func (s Seen) pathFigure() figure.Figure {
 	}
 	at := 0
 	for _, v := range profile.Condense(visits(r.Path), maxLanes) {
-		lane := Lane{Name: v.PE, Note: fmt.Sprintf("%s (%s)", unit.ProseMicros(micros(v.To-v.From)), s.share(v.To-v.From))}
+		lane := Lane{Name: v.PE, Note: fmt.Sprintf("%s (%s)", unit.FormatMicros(micros(v.To-v.From)), s.share(v.To-v.From))}
 		if v.Merged > 0 {
 			lane.Name = fmt.Sprintf("%d shorter visits", v.Merged)
 		}
@@ -238,7 +238,7 @@ func (s Seen) pathFigure() figure.Figure {
 		chain.Lanes = append(chain.Lanes, lane)
 	}
 	return figure.Figure{Name: name("critical_path", s.Row), Columns: 1,
-		Title: fmt.Sprintf("The critical path of %s", unit.ProseMicros(micros(r.Kernel))),
+		Title: fmt.Sprintf("The critical path of %s", unit.FormatMicros(micros(r.Kernel))),
 		Caption: fmt.Sprintf("%s. From the common start to the end of the slowest PE, following the last dependency "+
 			"to arrive: "+
 			"one line for each PE on the path. A line shows the PE's own work and the message that it waits for. Every "+
@@ -273,7 +273,7 @@ func (s Seen) links() bench.Section {
 	for i := range min(mostLinks, len(r.Links)) {
 		l := &r.Links[i]
 		table = append(table, []string{l.Name, fmt.Sprint(l.Bytes), fmt.Sprintf("%.1f %%", r.Share(l)),
-			unit.ProseMicros(micros(l.Wait))})
+			unit.FormatMicros(micros(l.Wait))})
 	}
 	what := "flits"
 	if r.Fabric == "whole" {
@@ -283,7 +283,7 @@ func (s Seen) links() bench.Section {
 		Text: fmt.Sprintf("The share of the kernel's %s for which each link was sending, and the total time that %s "+
 			"waited in its "+
 			"queue.%s",
-			unit.ProseMicros(micros(r.Kernel)), what, s.leftOut())}
+			unit.FormatMicros(micros(r.Kernel)), what, s.leftOut())}
 }
 
 // path lists the steps of the critical path in a table.
@@ -291,12 +291,12 @@ func (s Seen) path() bench.Section {
 	table := [][]string{{"from", "time", "share", "where", "what", "because of"}}
 	for _, step := range profile.Condense(s.Record.Path, maxLines) {
 		time := step.To - step.From
-		table = append(table, []string{unit.ProseMicros(micros(step.From)), unit.ProseMicros(micros(time)), s.share(time),
+		table = append(table, []string{unit.FormatMicros(micros(step.From)), unit.FormatMicros(micros(time)), s.share(time),
 			step.PE, does(step), because(step)})
 	}
 	return bench.Section{Title: "The critical path of " + s.Label, Table: table, Detail: true,
 		Text: fmt.Sprintf("The steps that make up the slowest PE's time of %s, in order. Their times add up to it.",
-			unit.ProseMicros(micros(s.Record.Kernel)))}
+			unit.FormatMicros(micros(s.Record.Kernel)))}
 }
 
 // does names the part of the machine that was working in a step.
@@ -321,7 +321,7 @@ func because(s profile.Step) string {
 		if time := s.Causes[c]; time == s.To-s.From {
 			return c
 		} else if time > 0 {
-			parts = append(parts, c+" "+unit.ProseMicros(micros(time)))
+			parts = append(parts, c+" "+unit.FormatMicros(micros(time)))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -28,7 +28,7 @@ func (r Report) Document() compare.Document {
 		Sentence: r.Sentence(), Remarks: []string{""},
 		Heading: append([]string{fmt.Sprintf("%s, latest %s, against a baseline of %s:", unit.Plural(len(r.Recent), "run"),
 			latest, unit.Plural(len(r.Baseline), "run"))}, shared...)}
-	for _, title := range []string{"point", "verdict", "baseline " + r.metricWithUnit(), "latest", "change",
+	for _, title := range []string{"point", "verdict", "baseline " + unit.WithUnit(r.Metric, r.Unit), "latest", "change",
 		"95% interval",
 		"rules out", "since", "notes"} {
 		d.Columns = append(d.Columns, texttab.Column{Title: title,
@@ -202,14 +202,6 @@ func percent(ratio float64) string {
 
 // percentPlain returns a relative change for a sentence: "5.1 %".
 func percentPlain(change float64) string { return fmt.Sprintf("%.1f %%", 100*change) }
-
-// metricWithUnit returns the metric, with its unit if its name does not end in it.
-func (r Report) metricWithUnit() string {
-	if r.Unit != "" && !strings.HasSuffix(r.Metric, "_"+r.Unit) {
-		return r.Metric + " (" + r.Unit + ")"
-	}
-	return r.Metric
-}
 
 // sharedFields returns the fields that the names of all points have.
 func (r Report) sharedFields() []string {

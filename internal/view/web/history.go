@@ -21,11 +21,12 @@ import (
 )
 
 const (
+	maxChanges     = 5       // that the summary names
 	maxHistory     = 1000    // runs in a history; the latest are kept, and the page says so
 	maxHistoryRows = 200_000 // rows whose evidence is pooled; beyond it only the point's own rows are used
 )
 
-// historyPage shows one point over all runs of its bench in a folder.
+// historyPage shows one point, or the mean of all points, over all runs of a bench in a folder.
 type historyPage struct {
 	Point   string            `json:"point"` // in words
 	Metric  string            `json:"metric"`
@@ -46,9 +47,11 @@ type historyRun struct {
 	Effect    string  `json:"effect,omitempty"`
 	Note      string  `json:"note,omitempty"`
 	Changed   string  `json:"changed,omitempty"` // inputs that differ from the run before
+	Others    bool    `json:"others,omitempty"`  // its points are not those of the latest run, so it is not drawn
 
 	median, low, high float64
 	failed            bool
+	set               string // the points of the mean
 }
 
 // pastRuns is the runs of one bench in one folder, the oldest first. A run that was resumed with
@@ -62,7 +65,8 @@ type pastRuns struct {
 	changed    []string // inputs that differ from the build before, by run
 }
 
-// history answers with the results of one point in all runs of its bench in the same folder.
+// history answers with the results of one point in all runs of its bench in the same folder, or without a point
+// with the mean of all points.
 // Folders are kept apart, because equally named benches in them may be different programs.
 func (s *Server) history(r *http.Request) (any, error) {
 	q := r.URL.Query()
@@ -120,14 +124,17 @@ func (p *pastRuns) add(b *cachedJournal, r, before *journal.Run, name string) {
 	p.runs = append(p.runs, compare.Run{Header: &header, Rows: slices.Clone(r.Latest()), Incomplete: r.Incomplete()})
 }
 
-// onlyPoint removes the rows of all other points.
+// onlyPoint removes the rows of all other points. "" keeps all.
 func (p *pastRuns) onlyPoint(key string) {
+	if key == "" {
+		return
+	}
 	for i := range p.runs {
 		p.runs[i].Rows = slices.DeleteFunc(p.runs[i].Rows, func(row journal.Row) bool { return rowset.Key(&row) != key })
 	}
 }
 
-// newHistory makes the history of the point with a key.
+// newHistory makes the history of the point with a key, or of all points if it is "".
 func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 	out := historyPage{Metric: metric}
 	all := 0
@@ -143,13 +150,18 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 		return out, badRequest{err}
 	}
 	past.onlyPoint(key)
-	changes := map[string]history.Change{} // of this point or of all, by run
+	changes := map[string][]history.Change{} // of this point or of all, by run
 	for _, m := range h.Machines {
-		m.Changes = lists.Filter(m.Changes, func(c history.Change) bool { return c.Key == key || c.Key == "" })
+		m.Changes = lists.Filter(m.Changes, func(c history.Change) bool { return key == "" || c.Key == key || c.Key == "" })
 		for _, c := range m.Changes {
-			changes[c.First.Run] = c
+			changes[c.First.Run] = append(changes[c.First.Run], c)
 		}
+		more := max(0, len(m.Changes)-maxChanges)
+		m.Changes = m.Changes[:len(m.Changes)-more]
 		text := m.Sentence(h.Floor)
+		if more > 0 {
+			text += "; and " + unit.Plural(more, "more change")
+		}
 		if len(h.Machines) > 1 {
 			host, _, _ := strings.Cut(m.Host, ":")
 			text = host + ": " + text
@@ -161,15 +173,24 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 		if len(run.Rows) == 0 {
 			continue
 		}
-		out.Point = rowset.Label(&run.Rows[0])
+		out.Point = h.Bench + ", the geometric mean over its points"
+		if key != "" {
+			out.Point = rowset.Label(&run.Rows[0])
+		}
 		_, out.Metrics = report.Names(run.Header, run.Rows)
 		unitName = cmp.Or(unitOf(run.Rows, metric), unitName)
-		one := newHistoryRun(past.infos[i], run, metric, changes)
+		one := newHistoryRun(past.infos[i], run, metric, changes[run.ID()])
+		if key == "" {
+			one.takeMean(run, metric, unitName)
+		}
 		one.Changed = past.changed[i]
 		out.Runs = append(out.Runs, one)
 	}
 	if len(out.Runs) == 0 {
 		return out, notFound{errors.New("the run has no such point")}
+	}
+	for i := range out.Runs {
+		out.Runs[i].Others = out.Runs[i].set != out.Runs[len(out.Runs)-1].set
 	}
 	counted := unit.Plural(len(out.Runs), "run") + "."
 	if past.cut > 0 {
@@ -184,9 +205,8 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 }
 
 // newHistoryRun summarizes the rows of the point in one run: the undisturbed ones if there are any.
-func newHistoryRun(info runInfo, run compare.Run, metric string, changes map[string]history.Change) historyRun {
-	m := historyRun{Info: info, Commit: cmp.Or(run.Header.Commit, run.Header.Host.Build.Revision), failed: true}
-	m.Commit = m.Commit[:min(12, len(m.Commit))]
+func newHistoryRun(info runInfo, run compare.Run, metric string, changes []history.Change) historyRun {
+	m := historyRun{Info: info, Commit: commitOf(run.Header), failed: true}
 	var good, disturbed []float64
 	for i := range run.Rows {
 		row := &run.Rows[i]
@@ -206,27 +226,48 @@ func newHistoryRun(info runInfo, run compare.Run, metric string, changes map[str
 		m.failed, m.median, m.low, m.high = false, stats.Median(good), slices.Min(good), slices.Max(good)
 		m.Value = report.MetricText(m.median, unitOf(run.Rows, metric))
 	}
-	if c, ok := changes[run.ID()]; ok {
+	if len(changes) > 0 {
+		c := changes[0]
 		m.Change, m.Note = string(c.Verdict), c.Point
 		if c.Effect != nil {
 			m.Effect = fmt.Sprintf("%+.1f%%", 100*(c.Effect.Ratio-1))
+		}
+		if more := len(changes) - 1; more > 0 {
+			m.Note += " and " + unit.Plural(more, "more point")
 		}
 	}
 	return m
 }
 
+// takeMean replaces the value of a run by the mean over its points. A run counts as disturbed if none of its
+// rows is undisturbed.
+func (m *historyRun) takeMean(run compare.Run, metric, unitName string) {
+	n, ok := report.MeanOf(metric, unitName, rowset.Good(run.Rows))
+	m.failed, m.median, m.low, m.high, m.set = !ok, n.Value, n.Value, n.Value, n.Set
+	if m.Value = n.Text; !ok {
+		m.Value = ""
+	}
+}
+
 // historyFigure shows the point over the runs, with a vertical line at each change.
 func historyFigure(h historyPage, unitName string) document.Figure {
-	p := figure.Panel{X: figure.Axis{Label: "run", Scale: figure.Category}, Y: report.FigureAxis(h.Metric, unitName),
+	p := figure.Panel{X: figure.Axis{Label: "start of the run", Scale: figure.Category},
+		Y:    report.FigureAxis(h.Metric, unitName),
 		Note: "points: median over trials, bars: from the smallest to the largest trial, hollow: disturbed"}
+	if h.Runs[0].set != "" || h.Runs[len(h.Runs)-1].set != "" {
+		p.Note = "points: geometric mean over the points of the run, hollow: all rows disturbed"
+	}
 	line := figure.Series{Name: h.Metric}
 	for i, m := range h.Runs {
 		p.X.Categories = append(p.X.Categories, m.Info.Start.UTC().Format("01-02 15:04"))
-		line.Points = append(line.Points, figure.Point{X: float64(i), Y: m.median, Low: m.low, High: m.high, Failed: m.failed,
-			Hollow: m.Disturbed})
+		if !m.Others {
+			line.Points = append(line.Points, figure.Point{X: float64(i), Y: m.median, Low: m.low, High: m.high,
+				Failed: m.failed, Hollow: m.Disturbed})
+		}
 		if m.Change != "" {
 			at := float64(i) - 0.5
-			p.Lines = append(p.Lines, figure.Line{Label: m.Change + " " + m.Effect, X: &at})
+			label := strings.Join(lists.NonEmpty(m.Change, m.Effect, m.Commit), " ")
+			p.Lines = append(p.Lines, figure.Line{Label: label, X: &at})
 		}
 	}
 	p.Series = []figure.Series{line}

@@ -23,7 +23,7 @@ func TestHistoryKeepsFoldersApart(t *testing.T) {
 	}
 	s := newServer(dir, "")
 	rows := ask[rowPage](t, s, "/api/rows?run=a")
-	page := ask[historyPage](t, s, "/api/history?run=a&point="+url.QueryEscape(rows.Rows[0].Point))
+	page := ask[historyPage](t, s, "/api/history?run=a&point="+url.QueryEscape(rows.Tables[0].Rows[0].Point))
 	if len(page.Runs) != 3 || page.Runs[0].Info.Folder != "a" {
 		t.Errorf("%d runs: %+v", len(page.Runs), page.Runs)
 	}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -35,7 +34,7 @@ type view struct {
 	key     viewKey
 	run     *journal.Run
 	rows    []journal.Row
-	columns []export.Column
+	tables  map[tableKey][]export.Table
 	damage  []string // damaged lines of the journal
 	page    *runPage // nil until requested
 	figures []figure.Figure
@@ -149,14 +148,14 @@ func (s *store) view(b *cachedJournal, j *journal.Journal, key viewKey) (*view, 
 	if err != nil {
 		return nil, notFound{err}
 	}
-	v := &view{key: key, run: s.bench(r.Header.Bench).View(j, r), damage: damage(j, r.ID())}
+	v := &view{key: key, run: s.bench(r.Header.Bench).View(j, r), damage: damage(j, r.ID()),
+		tables: map[tableKey][]export.Table{}}
 	v.rows = v.run.Latest()
 	if key.only != "" {
 		if v.rows, err = plan.FilterRows([]string{key.only}, v.rows); err != nil {
 			return nil, badRequest{err}
 		}
 	}
-	v.columns = export.Columns(&v.run.Header, v.rows)
 	if len(b.views) >= maxViews {
 		clear(b.views)
 	}
@@ -169,11 +168,15 @@ const maxDamage = 5
 
 // damage lists the damaged lines of a journal that belong to a run, or to no known one.
 func damage(j *journal.Journal, id string) []string {
-	of := lists.Filter(j.Problems, func(p journal.Problem) bool { return p.Run == id || p.Run == "" })
-	out := lists.Map(of[:min(len(of), maxDamage)], func(p journal.Problem) string {
+	return damageLines(lists.Filter(j.Problems, func(p journal.Problem) bool { return p.Run == id || p.Run == "" }))
+}
+
+// damageLines describes the first damaged lines of a journal and counts the rest.
+func damageLines(problems []journal.Problem) []string {
+	out := lists.Map(problems[:min(len(problems), maxDamage)], func(p journal.Problem) string {
 		return fmt.Sprintf("%s: %v (left out)", journal.FileName, p)
 	})
-	if more := len(of) - maxDamage; more > 0 {
+	if more := len(problems) - maxDamage; more > 0 {
 		out = append(out, fmt.Sprintf("%s: %s damaged", journal.FileName,
 			unit.Counted(more, "more line is", "more lines are")))
 	}
@@ -330,45 +333,6 @@ func extremes(points []figure.Point) []figure.Point {
 		}
 	}
 	return out
-}
-
-// pageRows is the number of rows that are sent at once.
-const pageRows = 200
-
-// rowPage is a part of the table of rows.
-type rowPage struct {
-	document.Table
-	Total int `json:"total"`
-	From  int `json:"from"`
-}
-
-// rows answers with a part of the table: pageRows rows of a view from a given row on,
-// sorted by a column.
-func (s *Server) rows(r *http.Request) (out any, err error) {
-	q := r.URL.Query()
-	from := 0
-	if text := q.Get("from"); text != "" {
-		if from, err = strconv.Atoi(text); err != nil || from < 0 {
-			return nil, badRequest{fmt.Errorf("from=%q: want the number of a row, from 0", text)}
-		}
-	}
-	err = s.withView(r, func(_ *cachedJournal, v *view) error {
-		rows := v.rows
-		if by := q.Get("sort"); by != "" {
-			if rows, err = export.Sort(&v.run.Header, rows, []string{by}); err != nil {
-				return badRequest{err}
-			}
-		}
-		set := rowset.All(rows)
-		from = min(from, len(set))
-		// The page has no heading that would name the part.
-		columns := slices.DeleteFunc(slices.Clone(v.columns), func(c export.Column) bool {
-			return c.Role != export.Part && c.Role.Elsewhere()
-		})
-		out = rowPage{report.RowTable(columns, set, set[from:min(from+pageRows, len(set))]), len(set), from}
-		return nil
-	})
-	return out, err
 }
 
 // csv sends all rows of a view.

@@ -2,17 +2,16 @@ package web
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
@@ -37,26 +36,43 @@ type store struct {
 	bench func(string) *bench.Bench
 	index index
 
-	mu       sync.Mutex
-	journals map[string]*cachedJournal // by folder below dir, with slashes
-	cut      bool                      // there are more
-	scanned  time.Time
-	clock    int // number of uses so far, to find the least recently used journal
+	mu         sync.Mutex
+	journals   map[string]*cachedJournal // by folder below dir, with slashes
+	unreadable []problem                 // folders and files that cannot be opened
+	cut        bool                      // there are more
+	scanned    time.Time
+	clock      int     // number of uses so far, to find the least recently used journal
+	lanes      [2]lane // of journals to be listed: small and large ones
 }
 
-// cachedJournal is one journal with everything derived from it, guarded by mu.
+// problem says why the runs of a folder are not listed, or not all of them.
+type problem struct {
+	Folder string `json:"folder"`
+	Reason string `json:"reason"`
+}
+
+// cachedJournal is one journal with everything derived from it. mu is held while the journal is read, which
+// takes seconds for a large one. The list of runs and the outcomes have locks of their own, so that the first
+// page never waits for mu.
 type cachedJournal struct {
 	folder string // below dir, with slashes; "." is dir itself
 	path   string
 	used   int // time of the last use; guarded by the store's lock
 
-	mu         sync.Mutex
-	follower   *journal.Follower // nil if the journal is not in memory
-	journal    *journal.Journal
-	infos      []runInfo               // nil until made
-	infosState fileState               // state of the file when infos was made
-	views      map[viewKey]*view       // dropped when the journal grows
-	holders    map[string]*holderCheck // by run
+	mu       sync.Mutex
+	follower *journal.Follower // nil if the journal is not in memory
+	journal  *journal.Journal
+	views    map[viewKey]*view // dropped when the journal grows
+
+	reading atomic.Pointer[journal.Follower] // not nil while the journal is read
+
+	listMu sync.Mutex
+	listed *listing      // nil until made
+	listOf fileState     // state of the file when listed was made
+	making chan struct{} // closed when the next list is made; nil if none is under way
+
+	holdersMu sync.Mutex
+	holders   map[string]*holderCheck // by run
 }
 
 // fileState identifies the state of a file.
@@ -84,38 +100,46 @@ func newStore(dir string, bench func(string) *bench.Bench, index index) *store {
 }
 
 // list returns the current journals in the order of their folders.
-func (s *store) list() (journals []*cachedJournal, cut bool, err error) {
+func (s *store) list() ([]*cachedJournal, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Since(s.scanned) > scanEvery {
 		if err := s.scan(); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		s.scanned = time.Now()
 	}
 	byFolder := func(a, b *cachedJournal) int { return cmp.Compare(a.folder, b.folder) }
-	return slices.SortedFunc(maps.Values(s.journals), byFolder), s.cut, nil
+	return slices.SortedFunc(maps.Values(s.journals), byFolder), nil
 }
 
 // scan looks for journals below the folder. It does not follow symbolic links.
 func (s *store) scan() error {
 	found := map[string]bool{}
 	folders := 0
-	s.cut = false
+	s.cut, s.unreadable = false, nil
 	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			if path == s.dir {
 				return err
 			}
-			return nil // the folder is not readable or has just been deleted
+			if !errors.Is(err, fs.ErrNotExist) { // else it has just been deleted
+				s.unreadable = append(s.unreadable, problem{s.below(path), err.Error()})
+			}
+			return nil
 		}
 		below, err := filepath.Rel(s.dir, path)
 		if err != nil {
 			return err
 		}
 		if !d.IsDir() {
-			if d.Name() == journal.FileName && d.Type().IsRegular() {
+			switch {
+			case d.Name() != journal.FileName:
+			case d.Type().IsRegular():
 				found[filepath.ToSlash(filepath.Dir(below))] = true
+			default:
+				s.unreadable = append(s.unreadable, problem{s.below(filepath.Dir(path)),
+					fmt.Sprintf("%s is a %s, and only regular files are read", journal.FileName, fileKind(d.Type()))})
 			}
 			if s.cut = len(found) >= maxJournals; s.cut {
 				return fs.SkipAll
@@ -152,10 +176,30 @@ func (s *store) scan() error {
 	return nil
 }
 
+// below returns the name of a folder in lists: its path below the folder of results, with slashes.
+func (s *store) below(path string) string {
+	rel, err := filepath.Rel(s.dir, path)
+	if err != nil {
+		return filepath.ToSlash(path)
+	}
+	return filepath.ToSlash(rel)
+}
+
+// fileKind names the type of a file that is not regular.
+func fileKind(t fs.FileMode) string {
+	switch {
+	case t&fs.ModeSymlink != 0:
+		return "symbolic link"
+	case t&fs.ModeNamedPipe != 0:
+		return "pipe"
+	}
+	return "special file"
+}
+
 // open resolves the name of a run, FOLDER@ID or FOLDER for its latest run, to a journal
 // and an id.
 func (s *store) open(name string) (*cachedJournal, string, error) {
-	journals, _, err := s.list()
+	journals, err := s.list()
 	if err != nil {
 		return nil, "", err
 	}
@@ -201,7 +245,9 @@ func (b *cachedJournal) read() error {
 		}
 		b.follower = f
 	}
+	b.reading.Store(b.follower)
 	j, grown, err := b.follower.Next()
+	b.reading.Store(nil)
 	if err != nil {
 		b.follower, b.journal = nil, nil
 		if errors.Is(err, fs.ErrNotExist) {
@@ -211,7 +257,6 @@ func (b *cachedJournal) read() error {
 	}
 	if b.journal = j; grown {
 		clear(b.views)
-		b.infos = nil
 	}
 	return nil
 }
@@ -245,137 +290,4 @@ func (s *store) trim(keep *cachedJournal) {
 		}
 		b.mu.Unlock()
 	}
-}
-
-// runInfo is a run's line in the list of runs.
-type runInfo struct {
-	Run     string    `json:"run"` // FOLDER@ID, its name in addresses
-	Folder  string    `json:"folder"`
-	ID      string    `json:"id"`
-	Bench   string    `json:"bench"`
-	Backend string    `json:"backend"`
-	Host    string    `json:"host"`
-	Start   time.Time `json:"start"`
-	Seconds float64   `json:"seconds,omitempty"`
-	Planned int       `json:"planned"` // points in all trials, 0 if unknown
-	OK      int       `json:"ok"`
-	Failed  int       `json:"failed"`
-	Skipped int       `json:"skipped"`
-	Missing int       `json:"missing"` // planned but not done, or not executed
-	Outcome string    `json:"outcome"`
-	Metrics []string  `json:"metrics"`
-}
-
-// The outcomes of a run without an end record.
-const (
-	running = "running" // a process is working on it
-	stopped = "stopped" // no process is working on it
-)
-
-// runList is the list of all runs in the folder, the latest first.
-type runList struct {
-	Dir      string    `json:"dir"`
-	Runs     []runInfo `json:"runs"`
-	Problems []string  `json:"problems,omitempty"`
-	Cut      bool      `json:"cut,omitempty"` // not all journals are shown
-}
-
-func (s *Server) runs(*http.Request) (any, error) { return s.store.runs() }
-
-// runs lists all runs of the folder. Journals that cannot be read become problems.
-func (s *store) runs() (runList, error) {
-	out := runList{Dir: s.dir, Runs: []runInfo{}}
-	journals, cut, err := s.list()
-	if err != nil {
-		return out, err
-	}
-	out.Cut = cut
-	for _, b := range journals {
-		infos, err := s.infos(b)
-		if err != nil {
-			out.Problems = append(out.Problems, b.folder+": "+err.Error())
-		}
-		out.Runs = append(out.Runs, infos...)
-	}
-	slices.SortStableFunc(out.Runs, func(a, b runInfo) int {
-		return cmp.Or(b.Start.Compare(a.Start), cmp.Compare(b.ID, a.ID))
-	})
-	return out, nil
-}
-
-// infos returns the runs of a journal. They stay in memory when its rows do not.
-func (s *store) infos(b *cachedJournal) ([]runInfo, error) {
-	b.mu.Lock()
-	now, err := b.fileState()
-	known := b.infos != nil && b.infosState == now
-	name, _, kept := s.index.entryName(b, "runs")
-	if made, ok := s.index.get(name, now); err == nil && !known && kept && ok && json.Unmarshal(made, &b.infos) == nil {
-		b.infosState, known = now, true
-	}
-	b.mu.Unlock()
-	if err == nil && !known {
-		err = s.use(b, func(j *journal.Journal) error {
-			b.infos, b.infosState = make([]runInfo, len(j.Runs)), now
-			for i, r := range j.Runs {
-				b.infos[i] = summarize(b.folder, r)
-			}
-			if made, err := json.Marshal(b.infos); err == nil && kept {
-				s.index.put(name, now, made)
-			}
-			return nil
-		})
-	}
-	if err != nil {
-		return nil, err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	out := slices.Clone(b.infos)
-	for i := range out {
-		out[i].Outcome = b.outcome(out[i].ID, out[i].Outcome)
-	}
-	return out, nil
-}
-
-// summarize returns a run's line for the list. The caller sets the outcome of a run
-// without an end record.
-func summarize(folder string, r *journal.Run) runInfo {
-	h := &r.Header
-	info := runInfo{Run: folder + "@" + r.ID(), Folder: folder, ID: r.ID(), Bench: h.Bench, Backend: h.Backend,
-		Host: h.Host.Hostname, Start: h.Time, Metrics: []string{}}
-	done, planned := r.Progress()
-	counts := r.Counts()
-	info.OK, info.Failed, info.Skipped = counts[journal.OK], counts[journal.Failed]+counts[journal.Timeout],
-		counts[journal.Skipped]
-	info.Planned, info.Missing = planned, counts[journal.NotExecuted]+max(0, planned-done)
-	for _, m := range h.Metrics {
-		info.Metrics = append(info.Metrics, m.Name)
-	}
-	if r.End != nil {
-		info.Outcome, info.Seconds = r.End.Outcome, r.End.Seconds
-		if r.End.Outcome == "complete" {
-			info.Missing = counts[journal.NotExecuted]
-		}
-	}
-	return info
-}
-
-// holderEvery is how long the knowledge whether a process works on a run is valid.
-const holderEvery = time.Second
-
-// outcome tells a running run from one that was killed.
-func (b *cachedJournal) outcome(id, recorded string) string {
-	if recorded != "" {
-		return recorded
-	}
-	h := b.holders[id]
-	if h == nil || time.Since(h.at) > holderEvery {
-		held, err := journal.HolderOf(b.path, id)
-		h = &holderCheck{held != nil || err != nil, time.Now()}
-		b.holders[id] = h
-	}
-	if h.held {
-		return running
-	}
-	return stopped
 }

@@ -12,13 +12,13 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"embed"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
@@ -48,6 +48,9 @@ type Server struct {
 	mux     http.ServeMux
 
 	stall, streamTime time.Duration // limits of a connection; tests shorten them
+
+	callsMu sync.Mutex
+	calls   map[string]*call // by address
 }
 
 // maxStreams is the number of pages that may follow runs at the same time.
@@ -56,7 +59,7 @@ const maxStreams = 64
 // New returns a server. Without a token it must listen on a loopback address only.
 func New(opts Options) *Server {
 	s := &Server{opts: opts, store: newStore(opts.Dir, opts.Bench, index{opts.Index, opts.Build}),
-		streams: make(chan struct{}, maxStreams), stall: stallTime, streamTime: streamTime}
+		streams: make(chan struct{}, maxStreams), stall: stallTime, streamTime: streamTime, calls: map[string]*call{}}
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
 		panic(err) // cannot happen: the folder is embedded
@@ -67,11 +70,15 @@ func New(opts Options) *Server {
 			http.ServeFileFS(w, r, files, "page.html")
 		})
 	}
-	for path, answer := range map[string]func(*http.Request) (any, error){
-		"/api/runs": s.runs, "/api/run": s.indexed(s.run), "/api/inside": s.inside, "/api/rows": s.indexed(s.rows),
+	s.mux.HandleFunc("GET /api/runs", func(w http.ResponseWriter, r *http.Request) {
+		list, err := s.runs(r)
+		s.send(w, encode(list, err))
+	})
+	for path, find := range map[string]func(*http.Request) (any, error){
+		"/api/run": s.indexed(s.run), "/api/inside": s.inside, "/api/rows": s.indexed(s.rows),
 		"/api/compare": s.compare, "/api/history": s.history,
 	} {
-		s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, answer) })
+		s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, find) })
 	}
 	s.mux.HandleFunc("GET /docs/{$}", docsContents)
 	s.mux.HandleFunc("GET /docs/{topic}", docsPage)
@@ -169,22 +176,6 @@ type badRequest struct{ error }
 
 // notFound is an error about a run, row or file that does not exist (any more).
 type notFound struct{ error }
-
-// answer sends the result of find as JSON.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, find func(*http.Request) (any, error)) {
-	data, err := find(r)
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	text, err := json.Marshal(data)
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Write(text) // an error means that the reader has gone
-}
 
 // fail sends an error as text with the fitting status code.
 func (s *Server) fail(w http.ResponseWriter, err error) {

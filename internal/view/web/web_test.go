@@ -192,14 +192,24 @@ func TestRuns(t *testing.T) {
 		t.Errorf("%+v", page)
 	}
 	rows := ask[rowPage](t, s, "/api/rows?run=b/c@two&sort=-time_us&only=n%3E0")
-	at := func(name string) int {
-		return slices.IndexFunc(rows.Columns, func(c document.Column) bool { return c.Title == name })
+	cell := func(p rowPage, name string) document.Cell {
+		i := slices.IndexFunc(p.Tables[0].Columns, func(c document.Column) bool { return c.Title == name })
+		if i < 0 {
+			t.Fatalf("no column %s in %+v", name, p.Tables[0].Columns)
+		}
+		return p.Tables[0].Rows[0].Cells[i]
 	}
-	if rows.Total != 2 || rows.Rows[0].Cells[at("time_us")].Text != "2.002" ||
-		rows.Rows[0].Cells[at("±trials")].Text != "0.0%" || rows.Note != "" {
+	// A point is one line with the median of its trials, as in the terminal.
+	if rows.Total != 1 || !rows.Trials || cell(rows, "time (µs)").Text != "2.001" || cell(rows, "±trials").Text != "0.0%" ||
+		rows.Tables[0].Note != "" {
 		t.Errorf("%+v", rows)
 	}
-	if single := ask[rowPage](t, s, "/api/rows?run=a@later"); single.Note != export.LaunchesNote {
+	rows = ask[rowPage](t, s, "/api/rows?run=b/c@two&sort=-time_us&only=n%3E0&trials=each&columns=all")
+	if rows.Total != 2 || cell(rows, "time (µs)").Text != "2.002" || cell(rows, "trial").Text != "1" {
+		t.Errorf("each trial: %+v", rows)
+	}
+	if single := ask[rowPage](t, s, "/api/rows?run=a@later"); single.Trials ||
+		single.Tables[0].Note != export.LaunchesNote {
 		t.Errorf("one launch without a note: %+v", single)
 	}
 }
@@ -315,7 +325,7 @@ func TestInputs(t *testing.T) {
 				t.Errorf("%s, run %s: remarks %q", input, id, page.Remarks)
 			}
 			rows := ask[rowPage](t, s, "/api/rows?run=.")
-			past := ask[historyPage](t, s, "/api/history?run=.&point="+url.QueryEscape(rows.Rows[0].Point))
+			past := ask[historyPage](t, s, "/api/history?run=.&point="+url.QueryEscape(rows.Tables[0].Rows[0].Point))
 			if len(past.Runs) != 2 || past.Runs[0].Changed != "" || past.Runs[1].Changed != input {
 				t.Errorf("%s, run %s: history %+v", input, id, past.Runs)
 			}
@@ -350,7 +360,7 @@ func TestUnverified(t *testing.T) {
 		strings.Join(c.Remarks, "\n"), "old@r: "+label) || strings.Contains(strings.Join(c.Remarks, "\n"), "new@r: ") {
 		t.Errorf("the comparison: %q", c.Remarks)
 	}
-	point := ask[rowPage](t, s, "/api/rows?run=old").Rows[0].Point
+	point := ask[rowPage](t, s, "/api/rows?run=old").Tables[0].Rows[0].Point
 	if h := ask[historyPage](t, s, "/api/history?run=old&point="+url.QueryEscape(point)); !strings.Contains(
 		strings.Join(h.Summary, " "), label) {
 		t.Errorf("the history: %q", h.Summary)
@@ -410,7 +420,7 @@ func TestHistory(t *testing.T) {
 			}
 			s := newServer(dir, "")
 			rows := ask[rowPage](t, s, "/api/rows?run=.")
-			page := ask[historyPage](t, s, "/api/history?run=.&point="+url.QueryEscape(rows.Rows[0].Point))
+			page := ask[historyPage](t, s, "/api/history?run=.&point="+url.QueryEscape(rows.Tables[0].Rows[0].Point))
 			var got []string
 			for _, m := range page.Runs {
 				got = append(got, m.Change)

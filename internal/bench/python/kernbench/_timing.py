@@ -293,7 +293,7 @@ class Events(Wall):
         elif ahead:
             self.hidden = -1  # checked: no hidden work
         if self.hidden == 4:
-            raise RuntimeError("the events saw %d us of %d us: have the current stream wait for the stream that the "
+            raise RuntimeError("the events saw %d µs of %d µs: have the current stream wait for the stream that the "
                                "call uses, or take mode=\"wall\"" % (0 if nothing else seen // 1000, wall // 1000))
 
 

@@ -3,6 +3,7 @@
 import { h, say } from './dom.js';
 import { runsPage } from './runs.js';
 import { runPage } from './run.js';
+import { bytes } from './words.js';
 import { comparePage, historyPage } from './compare.js';
 
 const pages = { '/': runsPage, '/run': runPage, '/compare': comparePage, '/history': historyPage };
@@ -10,11 +11,24 @@ const main = document.getElementById('main');
 let leave = () => {}; // stops the streams of the current view
 let turn = 0; // counts views, to ignore answers for a view that was left
 
-// api fetches JSON from the server. An error has the server's message.
+// api fetches JSON from the server. An error has the server's message. While the server reads a large journal, it
+// answers with its progress, which is shown in place of the view.
 export async function api(path, query) {
-  const answer = await fetch(`/api/${path}?${new URLSearchParams(query)}`);
-  if (!answer.ok) throw new Error((await answer.text()).trim() || answer.statusText);
-  return answer.json();
+  const mine = turn;
+  for (;;) {
+    const answer = await fetch(`/api/${path}?${new URLSearchParams(query)}`, { headers: { Prefer: 'respond-async' } });
+    if (!answer.ok) throw new Error((await answer.text()).trim() || answer.statusText);
+    const data = await answer.json();
+    if (answer.status !== 202) return data;
+    if (mine !== turn) throw new Error('another view was opened');
+    if (!document.body.dataset.ready) main.replaceChildren(waiting(data));
+  }
+}
+
+// waiting shows how far the server has come.
+function waiting(p) {
+  const text = p.bytes ? `Reading ${p.journals.join(', ')}: ${bytes(p.read)} of ${bytes(p.bytes)}` : 'Preparing the page…';
+  return h('div', { class: 'notice calm', id: 'waiting' }, h('progress', { max: p.bytes || null, value: p.bytes ? p.read : null, 'aria-label': 'Bytes of the journal that are read' }), h('div', { text }));
 }
 
 // follow subscribes to a stream of events and returns a function that closes it.

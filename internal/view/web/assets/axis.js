@@ -49,17 +49,28 @@ export class Axis {
   }
   // ticks returns about n pairs of value and label.
   ticks(n) {
-    if (this.desc.categories) return categoryTicks(this.desc.categories, this.lo, this.hi, n);
+    if (this.desc.categories) return categoryTicks(this.desc.categories, this.lo, this.hi);
     const base = this.desc.scale === 'log2' || this.desc.unit === 'bytes' ? 2 : 10;
     const values = this.log ? logTicks(this.lo, this.hi, base, n) : linearTicks(this.lo, this.hi, n, this.desc.unit === 'bytes');
     return values.map((v) => [v, format(this.desc.unit, v)]);
   }
 }
 
-function categoryTicks(names, lo, hi, n) {
-  const all = names.map((name, i) => [i, name]).filter(([i]) => i >= lo && i <= hi);
-  const stride = Math.ceil(all.length / Math.max(n, 1));
-  return all.filter((_, k) => k % stride === 0);
+function categoryTicks(names, lo, hi) {
+  return names.map((name, i) => [i, name]).filter(([i]) => i >= lo && i <= hi);
+}
+
+// wrapLabel breaks a label into lines of at most this many characters: at spaces, and long words after a hyphen, an
+// underscore or a slash. Words are not broken where there is room for a few letters only.
+export function wrapLabel(text, most) {
+  const words = text.split(' ').flatMap((w) => (w.length > most && most >= 6 ? w.split(/(?<=[-_/])/) : [w]).map((part, i) => [part, i > 0]));
+  const lines = [];
+  for (const [word, glued] of words) {
+    const last = lines[lines.length - 1], joined = glued ? last + word : `${last} ${word}`;
+    if (lines.length && joined.length <= most) lines[lines.length - 1] = joined;
+    else lines.push(word);
+  }
+  return lines;
 }
 
 function linearTicks(lo, hi, n, binary) {

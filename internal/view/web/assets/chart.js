@@ -1,7 +1,7 @@
 // Draws the panels of package figure as SVG. The exported file is the picture on the screen.
 // The state (zoom, scales, hidden series) is kept in the page's address.
 import { h, s, say, save } from './dom.js';
-import { Axis, format, label } from './axis.js';
+import { Axis, format, label, wrapLabel } from './axis.js';
 
 const light = { ink: '#1a1a1a', soft: '#555555', grid: '#e3e3e3', paper: '#ffffff', colors:
   ['#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9', '#4D4D4D', '#882255', '#999933', '#332288'] };
@@ -10,7 +10,7 @@ const dark = { ink: '#e6e9ed', soft: '#a3adb8', grid: '#343c46', paper: '#14181d
 const darkMode = matchMedia('(prefers-color-scheme: dark)');
 const theme = () => (darkMode.matches ? dark : light);
 
-const textSize = 12, charWidth = 6.6, maxMarkers = 400;
+const textSize = 12, charWidth = 6.6, maxMarkers = 400, maxLabel = 32;
 
 // Chart is one panel with its legend and buttons. It calls changed with every new state.
 export class Chart {
@@ -115,8 +115,8 @@ export class Chart {
     const yticks = new Axis(ydesc, ylo, yhi, this.isLog('y'), 1, 0).ticks(H / 55);
     const left = Math.min(14 + 20 + Math.max(...yticks.map(([, text]) => text.length), 2) * charWidth, W / 3);
     const head = whole ? 30 : 8, legendRows = whole ? shown.length : 0;
-    const bottom = H - 46, top = head, right = W - 14;
-    const x = new Axis(xdesc, xlo, xhi, this.isLog('x'), left, right);
+    const top = head, right = W - 14;
+    const x = new Axis(xdesc, xlo, xhi, this.isLog('x'), left, right), bottom = H - 32 - 14 * this.tickRows(x);
     const y = new Axis(ydesc, ylo, yhi, this.isLog('y'), bottom, top);
     const height = H + legendRows * 18 + (whole && this.panel.note ? 20 : 0);
     const svg = s('svg', { xmlns: 'http://www.w3.org/2000/svg', viewBox: `0 0 ${W} ${height}`, width: W, height,
@@ -140,27 +140,34 @@ export class Chart {
 
   grid(t, x, y, yticks, W) {
     const g = s('g', { fill: t.soft });
-    const xticks = x.ticks(Math.max((x.to - x.from) / (x.desc.categories ? 70 : 75), 2));
     let end = -Infinity;
-    for (const [v, text] of xticks) {
-      const at = x.at(v), most = x.desc.categories ? Math.floor((x.to - x.from) / xticks.length / charWidth) : 20;
-      const word = text.length > most ? text.slice(0, Math.max(most - 1, 1)) + '…' : text;
-      g.append(s('line', { x1: at, x2: at, y1: y.to, y2: y.from, stroke: t.grid }));
-      const half = word.length * charWidth / 2, center = Math.min(Math.max(at, half), W - half);
-      if (center - half < end) continue;
+    for (const [v, text] of x.ticks(Math.max((x.to - x.from) / 75, 2))) {
+      const at = x.at(v), lines = this.tickLines(x, text), half = Math.max(...lines.map((l) => l.length)) * charWidth / 2;
+      const center = Math.min(Math.max(at, half), W - half);
+      if (center - half < end) continue; // labels that do not fit are left out, never cut
       end = center + half + 6;
-      g.append(s('text', { x: center, y: y.from + 16, 'text-anchor': 'middle' }, s('title', { text }), word));
+      g.append(s('line', { x1: at, x2: at, y1: y.to, y2: y.from, stroke: t.grid }));
+      g.append(s('text', { y: y.from + 16, 'text-anchor': 'middle' }, s('title', { text }), lines.map((text, i) => s('tspan', { x: center, dy: i ? 14 : 0, text }))));
     }
     for (const [v, text] of yticks) {
       g.append(s('line', { x1: x.from, x2: x.to, y1: y.at(v), y2: y.at(v), stroke: t.grid }));
       g.append(s('text', { x: x.from - 6, y: y.at(v) + 4, 'text-anchor': 'end', text }));
     }
     g.append(s('rect', { x: x.from, y: y.to, width: x.to - x.from, height: y.from - y.to, fill: 'none', stroke: t.soft, 'stroke-opacity': '.6' }));
-    g.append(s('text', { x: (x.from + x.to) / 2, y: y.from + 36, 'text-anchor': 'middle', fill: t.ink, text: label(x.desc) }));
+    g.append(s('text', { x: (x.from + x.to) / 2, y: y.from + 22 + 14 * this.tickRows(x), 'text-anchor': 'middle', fill: t.ink, text: label(x.desc) }));
     const mid = (y.from + y.to) / 2;
     g.append(s('text', { x: 14, y: mid, 'text-anchor': 'middle', fill: t.ink, transform: `rotate(-90 14 ${mid})`, text: label(y.desc) }));
     return g;
   }
+
+  // tickLines returns the label of a category in up to three lines, if its place is narrow.
+  tickLines(x, text) {
+    if (!x.desc.categories) return [text];
+    const lines = wrapLabel(text, Math.floor((x.to - x.from) / x.desc.categories.length / charWidth) - 1);
+    const short = (line) => (line.length > maxLabel ? line.slice(0, maxLabel - 1) + '…' : line);
+    return (lines.length > 3 ? [...lines.slice(0, 2), lines.slice(2).join(' ')] : lines).map(short);
+  }
+  tickRows(x) { return Math.max(1, ...(x.desc.categories || []).map((text) => this.tickLines(x, text).length)); }
 
   color(t, one) { return t.colors[((one.color || one.i + 1) - 1) % t.colors.length]; }
 
@@ -230,7 +237,8 @@ export class Chart {
         at = [x.to - 6, y.at(line.y) - 5, 'end'];
         g.append(s('line', { x1: x.from, x2: x.to, y1: y.at(line.y), y2: y.at(line.y), ...pen }));
       } else if (Number.isFinite(line.x) && x.holds(line.x)) {
-        at = [x.at(line.x) + 5, y.to + 14, 'start'];
+        const fits = x.at(line.x) + 5 + (line.label || '').length * charWidth <= x.to;
+        at = fits ? [x.at(line.x) + 5, y.to + 14, 'start'] : [x.at(line.x) - 5, y.to + 14, 'end'];
         g.append(s('line', { x1: x.at(line.x), x2: x.at(line.x), y1: y.to, y2: y.from, ...pen }));
       } else {
         const points = (line.points || []).filter((p) => x.shows(p.x) && y.shows(p.y));

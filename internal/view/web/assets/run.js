@@ -3,35 +3,53 @@ import { h, say } from './dom.js';
 import { api, follow, go, link, query, remember } from './app.js';
 import { Chart, parseState, stateText } from './chart.js';
 import { insideView } from './inside.js';
-import { blocks, chip, counts, duration, evidence, kind, plural, sectionTable, select, table, time } from './words.js';
+import { blocks, chip, counts, duration, evidence, kind, plural, quality, sectionTable, select, state, table, time } from './words.js';
 
 export async function runPage(body) {
   const q = query(), asked = { run: q.get('run') || '', only: q.get('only') || '', plot: q.get('plot') || '' };
   const page = await api('run', asked), info = page.info;
   document.title = `${info.bench} · ${time(info.start)} · kernbench`;
   const figures = h('div', { class: 'figures' }), live = h('div');
-  const place = { rows: Number(q.get('from')) || 0, sort: q.get('sort') || '' };
+  const place = { rows: Number(q.get('from')) || 0, sort: q.get('sort') || '', trials: q.get('trials') || '', columns: q.get('columns') || '' };
   const rows = h('div');
-  body.append(h('div', {},
+  const content = h('div', { class: 'content' },
     h('p', { class: 'soft small' }, link('All runs', '/'), ` / ${info.folder}`),
     h('h1', { text: info.bench || '(no name)' }),
-    h('p', { class: 'soft', text: [time(info.start), info.host, info.backend, `run ${info.id}`].filter(Boolean).join(' · ') }),
+    h('p', { class: 'soft', text: [time(info.start), info.host, info.backend, info.commit ? `commit ${info.commit}` : '', `run ${info.id}`].filter(Boolean).join(' · ') }),
     chips(info), live, verdict(page), ...(page.problems || []).map((text) => h('p', { class: 'notice bad', text })),
-    filter(page, asked), h('section', { 'aria-label': 'Figures' }, figures), insideView(page, asked), failures(page), sections(page), evidence(page.evidence),
-    h('h2', { id: 'rows', text: 'Rows' }), rows, about(page)));
+    filter(page, asked), h('section', { 'aria-label': 'Figures', id: 'figures' }, figures), insideView(page, asked), failures(page), sections(page), evidence(page.evidence),
+    h('h2', { id: 'rows', text: 'Results' }), rows, about(page));
   drawFigures(figures, page, asked);
+  body.append(h('div', { class: 'withcontents' }, contents(content), content));
   await drawRows(rows, asked, place);
   if (info.outcome !== 'running') return null;
   return watch(live, figures, rows, asked, place, info);
 }
 
-const chips = (info) => h('div', { class: 'chips', id: 'chips' }, chip(info.outcome, kind(info.outcome)), counts(info),
+const chips = (info) => h('div', { class: 'chips', id: 'chips' }, chip(info.outcome, state(info)), counts(info), quality(info),
   info.seconds ? h('span', { class: 'soft', text: duration(info.seconds) }) : '');
 
+// contents lists the parts of the page, which is long if a run has many figures.
+function contents(content) {
+  const entries = [];
+  for (const e of content.querySelectorAll('#verdict, figure[id^=figure-], h2, .content > details')) {
+    if (e.tagName === 'H2' && e.closest('#verdict')) continue;
+    if (!e.id) e.id = `part-${entries.length}`;
+    entries.push([e.id, e.id === 'verdict' ? 'Answer' : (e.querySelector('figcaption, summary') || e).textContent]);
+  }
+  return h('nav', { class: 'contents', 'aria-label': 'Contents' }, h('details', { open: matchMedia('(min-width: 70rem)').matches },
+    h('summary', { text: 'Contents' }), h('ol', {}, entries.map(([id, text]) => h('li', {}, h('a', { href: `#${id}`, text, on: { click: (e) => {
+      e.preventDefault();
+      const target = document.getElementById(id);
+      if (target?.tagName === 'DETAILS') target.open = true;
+      target?.scrollIntoView();
+    } } }))))));
+}
+
+// verdict leads the page: the answer of the bench, or a summary of the run, and whether its times can be trusted.
 function verdict(page) {
   const lead = (page.sections || []).filter((sec) => sec.lead);
-  const of = page.info.failed > 0 ? 'failed' : kind(page.info.outcome);
-  return h('section', { class: `verdict ${of}`, id: 'verdict', 'aria-label': 'Verdict' },
+  return h('section', { class: `verdict ${state(page.info)}`, id: 'verdict', 'aria-label': 'Verdict' },
     lead.flatMap((sec) => [h('h2', { text: sec.title }), blocks(sec.blocks), sectionTable(sec)]),
     h('p', { id: 'summary', text: page.summary }),
     page.remarks?.length ? h('details', {}, h('summary', { text: plural(page.remarks.length, 'remark') }), h('ul', {}, page.remarks.map((text) => h('li', { text })))) : '');
@@ -98,33 +116,39 @@ function grid(g, title) {
     (r.Cells || []).map((c) => h('td', { class: c.Status ? kind(c.Status) : '', title: c.Note || null, text: c.Text })))), { class: 'grid', label: title });
 }
 
-// drawRows shows a part of the table of rows. A click on a heading sorts by its column.
+// drawRows shows a part of the tables: a line for each point, as in the terminal, or for each trial. A click on a
+// heading sorts by its column.
 async function drawRows(host, asked, place) {
-  const data = await api('rows', { ...asked, sort: place.sort, from: place.rows });
+  const data = await api('rows', { ...asked, sort: place.sort, from: place.rows, trials: place.trials, columns: place.columns });
   const again = async (changes) => {
     Object.assign(place, changes);
-    remember({ from: place.rows || null, sort: place.sort });
+    remember({ from: place.rows || null, sort: place.sort, trials: place.trials, columns: place.columns });
     try { await drawRows(host, asked, place); } catch (error) { say(error.message); }
   };
-  const head = data.columns.map((c) => {
+  const last = data.from + data.tables.reduce((n, t) => n + t.rows.length, 0), each = place.trials === 'each';
+  const lines = data.total ? `${(data.from + 1).toLocaleString('en')} to ${last.toLocaleString('en')} of ${plural(data.total, each ? 'row' : 'point')}` : '';
+  host.replaceChildren(data.total ? '' : h('p', { class: 'notice', text: 'No row matches.' }),
+    ...data.tables.flatMap((t) => rowTable(t, data.tables.length > 1, asked, place, again)),
+    h('div', { class: 'bar' }, h('span', { class: 'soft', text: lines }),
+      data.from > 0 ? h('button', { type: 'button', text: 'Previous', on: { click: () => again({ rows: Math.max(0, data.from - 200) }) } }) : '',
+      last < data.total ? h('button', { type: 'button', text: 'Next', on: { click: () => again({ rows: last }) } }) : '',
+      data.trials ? h('button', { type: 'button', 'data-trials': true, text: each ? 'One line per point' : 'One line per trial', on: { click: () => again({ rows: 0, trials: each ? '' : 'each' }) } }) : '',
+      data.hidden || place.columns ? h('button', { type: 'button', 'data-columns': true, text: place.columns ? 'Main columns' : plural(data.hidden, 'more column'), on: { click: () => again({ columns: place.columns ? '' : 'all' }) } }) : '',
+      h('a', { class: 'button', href: `/api/rows.csv?${new URLSearchParams(asked)}`, download: '', text: 'All as CSV' })));
+}
+
+function rowTable(t, titled, asked, place, again) {
+  const head = t.columns.map((c) => {
     const way = place.sort === c.name ? 'ascending' : place.sort === '-' + c.name ? 'descending' : null;
     return h('th', { scope: 'col', class: c.numeric ? 'num' : null, 'aria-sort': way }, h('button', { type: 'button', title: 'Sort by this column',
       text: c.title + (way ? (way === 'ascending' ? ' ↑' : ' ↓') : ''), on: { click: () => again({ rows: 0, sort: way === 'ascending' ? '-' + c.name : way ? '' : c.name }) } }));
   });
-  const lines = data.rows.flatMap((r) => {
-    const cells = r.cells.map((c, i) => h('td', { class: data.columns[i].numeric ? 'num' : null, title: c.x || null, text: c.t }));
-    const line = h('tr', { class: r.status === 'failed' ? 'failed' : null }, cells,
-      h('td', {}, link('history', '/history', { run: asked.run, point: r.point }, { title: 'This point over all runs' })));
-    return r.reason && r.status !== 'ok' ? [line, h('tr', { class: r.status === 'failed' ? 'failed' : null }, h('td', { class: 'why', colspan: r.cells.length + 1, text: r.reason }))] : [line];
-  });
-  const last = data.from + data.rows.length;
-  host.replaceChildren(data.constants.length ? h('p', { class: 'soft small', text: data.constants.join('  ') }) : '',
-    data.total ? table([...head, h('th', {}, h('span', { class: 'unseen', text: 'History' }))], lines, { label: 'Rows' }) : h('p', { class: 'notice', text: 'No row matches.' }),
-    data.note ? h('p', { class: 'soft small', text: data.note }) : '',
-    h('div', { class: 'bar' }, h('span', { class: 'soft', text: data.total ? `${(data.from + 1).toLocaleString('en')} to ${last.toLocaleString('en')} of ${plural(data.total, 'row')}` : '' }),
-      data.from > 0 ? h('button', { type: 'button', text: 'Previous', on: { click: () => again({ rows: Math.max(0, data.from - 200) }) } }) : '',
-      last < data.total ? h('button', { type: 'button', text: 'Next', on: { click: () => again({ rows: last }) } }) : '',
-      h('a', { class: 'button', href: `/api/rows.csv?${new URLSearchParams(asked)}`, download: '', text: 'All as CSV' })));
+  const lines = t.rows.map((r) => h('tr', { class: r.status === 'failed' ? 'failed' : r.disturbed ? 'doubt' : null },
+    r.cells.map((c, i) => h('td', { class: t.columns[i].numeric ? 'num' : null, title: c.x || null, text: c.t })),
+    h('td', {}, link('history', '/history', { run: asked.run, point: r.point }, { title: 'This point over all runs' }))));
+  return [titled ? h('h3', { text: t.title }) : '', t.constants.length ? h('p', { class: 'soft small', text: t.constants.join('  ') }) : '',
+    table([...head, h('th', {}, h('span', { class: 'unseen', text: 'History' }))], lines, { label: t.title }),
+    (t.legend || []).map((text) => h('p', { class: 'soft small legendline', text })), t.note ? h('p', { class: 'soft small', text: t.note }) : ''].flat();
 }
 
 function about(page) {

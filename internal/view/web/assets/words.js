@@ -20,11 +20,29 @@ export function duration(seconds) {
 export function kind(outcome) {
   return { complete: 'ok', ok: 'ok', running: 'live', failed: 'failed', timeout: 'failed', faster: 'ok', slower: 'failed', lost: 'failed', fixed: 'ok', same: 'none', new: 'none' }[outcome] || 'skipped';
 }
+// state returns the style class of a run: a complete run is good only if nothing failed, is missing or was disturbed.
+export function state(info) {
+  if (info.outcome === 'running') return 'live';
+  if (info.failed > 0) return 'failed';
+  return info.outcome === 'complete' && !info.missing && !info.disturbed ? 'ok' : 'skipped';
+}
 export const chip = (text, of) => h('span', { class: `chip ${of}`, text });
 
 export function counts(info) {
-  const parts = [[info.ok, 'ok', 'ok'], [info.failed, 'failed', 'failed'], [info.missing, 'missing', 'skipped'], [info.skipped, 'skipped', '']];
+  const parts = [[info.ok, 'ok', info.disturbed && info.disturbed === info.ok ? 'skipped' : 'ok'], [info.failed, 'failed', 'failed'], [info.missing, 'missing', 'skipped'], [info.skipped, 'skipped', '']];
   return parts.filter(([n]) => n > 0).map(([n, word, of]) => chip(`${n.toLocaleString('en')} ${word}`, of));
+}
+
+// quality says how far the times of a run can be trusted.
+export function quality(info) {
+  if (!info.ok) return '';
+  if (info.disturbed) return chip(`${info.disturbed.toLocaleString('en')} of ${info.ok.toLocaleString('en')} disturbed`, 'skipped');
+  return h('span', { class: 'soft', text: info.computed ? 'computed' : 'undisturbed' });
+}
+
+export function bytes(n) {
+  for (const [size, unit] of [[2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']]) if (n >= size) return `${(n / size).toFixed(n < 10 * size ? 1 : 0)} ${unit}`;
+  return `${n} bytes`;
 }
 
 // cited links a sentence to the rows behind it. It opens their list, which is folded.
@@ -68,6 +86,7 @@ export function table(head, rows, props = {}) {
       h('tbody', {}, rows.map((r) => (r instanceof Node ? r : h('tr', {}, r.map((c) => (c instanceof Node ? c : h('td', { text: c })))))))));
 }
 
+// select makes a choice. Values are texts, or pairs of a value and its text.
 export const select = (name, values, value, change, none) => h('label', { text: name }, h('select', { on: { change: (e) => change(e.target.value) } },
   none !== undefined ? h('option', { value: '', text: none }) : null,
-  values.map((v) => h('option', { value: v, selected: v === value, text: v }))));
+  values.map((v) => (Array.isArray(v) ? v : [v, v])).map(([v, text]) => h('option', { value: v, selected: v === value, text }))));

@@ -1,0 +1,67 @@
+package report
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+)
+
+// Number is one number for a whole run: the geometric mean of a metric over its points. Each point counts
+// with the median of its undisturbed trials.
+type Number struct {
+	Metric string  `json:"metric"`
+	Better string  `json:"better,omitempty"` // lower or higher
+	Value  float64 `json:"value"`
+	Text   string  `json:"text"` // the value with its unit
+	Points int     `json:"points"`
+	// Set identifies the points. Runs of different sets have numbers that cannot be compared.
+	Set string `json:"set"`
+}
+
+// NewNumber returns the number of a run: the mean of the time, or of the first declared metric that every good
+// row has. ok is false if there is none, or some value is not positive.
+func NewNumber(h *journal.Header, rows []journal.Row) (n Number, ok bool) {
+	good := rowset.Good(rows)
+	if len(good) == 0 {
+		return n, false
+	}
+	metrics := append([]journal.MetricInfo{{Name: headline, Unit: "us", Better: "lower"}}, h.Metrics...)
+	metric, found := lists.First(metrics, func(m journal.MetricInfo) bool {
+		return !slices.ContainsFunc(good, func(r *journal.Row) bool { _, has := r.Metrics[m.Name]; return !has })
+	})
+	if !found {
+		return n, false
+	}
+	n, ok = MeanOf(metric.Name, metric.Unit, good)
+	n.Better = metric.Better
+	return n, ok
+}
+
+// MeanOf returns the geometric mean of a metric over the points of some good rows. ok is false if some row does
+// not have it, or some value is not positive.
+func MeanOf(metric, unit string, good []*journal.Row) (n Number, ok bool) {
+	if len(good) == 0 {
+		return n, false
+	}
+	points := lists.GroupBy(good, func(r *journal.Row) string { return rowset.Key(r) })
+	sum := 0.0
+	for _, p := range points {
+		counting := journal.Counting(p.Items)
+		if len(journal.Values(counting, metric)) == 0 {
+			return n, false
+		}
+		sum += math.Log(journal.Median(counting, metric))
+	}
+	n = Number{Metric: metric, Value: math.Exp(sum / float64(len(points))), Points: len(points)}
+	keys := lists.Map(points, func(g lists.Group[string, *journal.Row]) string { return g.Key })
+	slices.Sort(keys)
+	hash := fnv.New64a()
+	fmt.Fprintf(hash, "%q", keys)
+	n.Set, n.Text = fmt.Sprintf("%x", hash.Sum64()), MetricText(n.Value, unit)
+	return n, finite(n.Value) && n.Value > 0
+}
