@@ -44,15 +44,11 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, find func(*http.
 			http.StatusServiceUnavailable)
 		return
 	}
-	var timeout <-chan time.Time // never
-	if isPage(r) {
-		timeout = time.After(patience)
-	}
 	select {
 	case <-c.done:
 		s.forget(r.URL.String(), c)
 		s.send(w, c.made)
-	case <-timeout:
+	case <-s.timeout(r):
 		s.promise(c)
 		text, err := json.Marshal(s.store.progress(r.URL.Query()["run"]))
 		if err != nil {

@@ -132,12 +132,11 @@ type progress struct {
 	Bytes    int64    `json:"bytes"`
 }
 
-const (
-	// patience is how long a page waits for an answer before it shows progress instead.
-	patience = 500 * time.Millisecond
-	// maxPending is the number of unread journals that the first page names.
-	maxPending = 3
-)
+// patience is how long a page waits for an answer before it shows progress instead.
+const patience = 500 * time.Millisecond
+
+// maxPending is the number of unread journals that the first page names.
+const maxPending = 3
 
 // isPage reports whether a request prefers progress to waiting (RFC 7240), as our page does. Other clients
 // get complete answers only.
@@ -145,11 +144,15 @@ func isPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Prefer
 
 // runs answers with the list of runs.
 func (s *Server) runs(r *http.Request) (any, error) {
-	var timeout <-chan time.Time // never
-	if isPage(r) {
-		timeout = time.After(patience)
+	return s.store.runs(s.timeout(r))
+}
+
+// timeout returns a channel that delivers when a request should get its progress instead of an answer.
+func (s *Server) timeout(r *http.Request) <-chan time.Time {
+	if !isPage(r) {
+		return nil // never
 	}
-	return s.store.runs(timeout)
+	return time.After(s.patience)
 }
 
 // runs lists all runs of the folder once all journals are read, or after the timeout the runs that are known.

@@ -59,6 +59,7 @@ func TestLargeJournal(t *testing.T) {
 	rows := recordMany(t, filepath.Join(dir, "big"), size)
 	record(t, filepath.Join(dir, "small"), "one", 1, 1, 2)
 	s := newServer(dir, "")
+	s.patience = 50 * time.Millisecond
 	begin := time.Now()
 	must.Get(s.store.list())(t)
 	big := s.store.journals["big"]

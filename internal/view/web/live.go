@@ -189,7 +189,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	next, every, name := func() (any, bool, error) {
-		list, err := s.store.runs(time.After(patience))
+		list, err := s.store.runs(time.After(s.patience))
 		return list, false, err
 	}, listEvery, "runs"
 	if run := r.URL.Query().Get("run"); run != "" {

@@ -47,7 +47,7 @@ type Server struct {
 	streams chan struct{} // a semaphore: one slot per open stream
 	mux     http.ServeMux
 
-	stall, streamTime time.Duration // limits of a connection; tests shorten them
+	stall, streamTime, patience time.Duration // limits of a connection; tests shorten them
 
 	callsMu sync.Mutex
 	calls   map[string]*call // by address
@@ -59,7 +59,8 @@ const maxStreams = 64
 // New returns a server. Without a token it must listen on a loopback address only.
 func New(opts Options) *Server {
 	s := &Server{opts: opts, store: newStore(opts.Dir, opts.Bench, index{opts.Index, opts.Build}),
-		streams: make(chan struct{}, maxStreams), stall: stallTime, streamTime: streamTime, calls: map[string]*call{}}
+		streams: make(chan struct{}, maxStreams), stall: stallTime, streamTime: streamTime, patience: patience,
+		calls: map[string]*call{}}
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
 		panic(err) // cannot happen: the folder is embedded

@@ -428,6 +428,12 @@ func TestHistory(t *testing.T) {
 			if !slices.Equal(got, c.want) || len(page.Figures[0].Panels[0].Series[0].Points) != 10 {
 				t.Errorf("%q, want %q", got, c.want)
 			}
+			// All points together: the mean of each run, and the same changes.
+			all := ask[historyPage](t, s, "/api/history?run=.")
+			if c.slow > 0 && all.Runs[c.slow].Change != c.want[c.slow] ||
+				all.Point != "b, the geometric mean over its points" || all.Runs[0].Value != "26.5 µs" {
+				t.Errorf("the whole bench: %+v", all.Runs)
+			}
 		})
 	}
 }

@@ -197,7 +197,7 @@ export class Chart {
       if (p.low < p.high && y.shows(p.low) && !many) {
         group.append(s('path', { d: `M${px} ${y.at(p.low)}V${y.at(p.high)}M${px - 3} ${y.at(p.low)}h6M${px - 3} ${y.at(p.high)}h6`, stroke: color, fill: 'none' }));
       }
-      if (!one.no_marker && (!many || !line)) group.append(marker(one.i, px, py, many ? 1.5 : 3.5, color, p.hollow || one.dashed ? t.paper : color));
+      if (!one.no_marker && (!many || !line || p.hollow)) group.append(marker(one.i, px, py, many && !p.hollow ? 1.5 : many ? 2.5 : 3.5, color, p.hollow || one.dashed ? t.paper : color));
       marks.push({ one, p, px, py });
     }
     g.append(group);

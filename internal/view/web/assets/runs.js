@@ -17,9 +17,8 @@ const groupings = {
 const columns = [
   ['bench', 'Bench', (r) => r.bench.toLowerCase(), ''], ['outcome', 'Outcome', (r) => -r.failed * 1e6 - r.missing, ''],
   ['result', 'Result', (r) => r.number?.value ?? -Infinity, 'num wide'], ['', 'Trend', null, 'wide'],
-  ['', 'Against the run before', null, 'wide'], ['quality', 'Quality', (r) => (r.ok ? r.disturbed / r.ok : -1), ''],
-  ['start', 'Started', (r) => Date.parse(r.start) || 0, 'wide'], ['took', 'Took', (r) => r.seconds || 0, 'num wide'],
-  ['host', 'Host', (r) => r.host.toLowerCase(), 'wide'], ['commit', 'Commit', (r) => r.commit || '', 'wide'],
+  ['', 'Against the run before', null, 'wide'], ['quality', 'Quality', (r) => (r.ok ? r.disturbed / r.ok : -1), 'wide'],
+  ['start', 'Started', (r) => Date.parse(r.start) || 0, 'wide'], ['host', 'Host, commit', (r) => `${r.host} ${r.commit}`.toLowerCase(), 'wide'],
 ];
 const firstRuns = 20; // of an open group, before "Show all"
 
@@ -53,7 +52,7 @@ export async function runsPage(body) {
     return h('thead', {}, h('tr', {}, h('th', {}, h('span', { class: 'unseen', text: 'Choose' })), columns.map(([name, title, key, of]) => {
       if (!key) return h('th', { scope: 'col', class: of, text: title });
       const way = sort === name ? 'ascending' : sort === '-' + name ? 'descending' : null;
-      const next = way === 'descending' || (!way && ['bench', 'host', 'commit'].includes(name)) ? name : '-' + name;
+      const next = way === 'descending' || (!way && ['bench', 'host'].includes(name)) ? name : '-' + name;
       return h('th', { scope: 'col', class: of || null, 'aria-sort': way }, h('button', { type: 'button', 'data-key': `sort ${name}`,
         text: title + (way ? (way === 'ascending' ? ' ↑' : ' ↓') : ''), on: { click: () => { remember({ sort: next }); draw(); } } }));
     })));
@@ -62,7 +61,7 @@ export async function runsPage(body) {
   // rowsOf returns a group: a line for its latest run, and below it all its runs if it is open.
   function rowsOf(g) {
     const latest = g.runs[0];
-    if (g.runs.length === 1) return h('tbody', {}, line(latest, null, h('td', {}, runLink(latest, g.title), g.sub ? h('div', { class: 'soft small', text: g.sub }) : '', brief(latest))));
+    if (g.runs.length === 1) return h('tbody', {}, line(latest, null, h('td', {}, runLink(latest, g.title), g.sub ? h('div', { class: 'soft small', text: g.sub }) : '', brief(latest), notes(latest))));
     const open = opened.has(g.key), rows = open ? (whole.has(g.key) ? g.runs : g.runs.slice(0, firstRuns)) : [];
     const toggle = h('button', { type: 'button', class: 'fold', 'aria-expanded': String(open), 'data-key': `open ${g.key}`,
       text: `${open ? '▾' : '▸'} ${plural(g.runs.length, 'run')}`, on: { click: () => {
@@ -73,7 +72,7 @@ export async function runsPage(body) {
     const top = h('tr', { class: g.runs.some((r) => r.outcome === 'running') ? 'group live' : 'group', 'data-group': g.key },
       h('td', {}), h('td', {}, runLink(latest, g.title), g.sub ? h('div', { class: 'soft small', text: g.sub }) : '', h('div', {}, toggle), brief(latest)),
       cells(latest, h('td', { class: 'wide' }, g.comparable ? sparkline(g.runs) : ''), h('td', { class: 'wide wrap' }, against(latest, g.comparable))));
-    return h('tbody', {}, top, rows.map((r, i) => line(r, g.runs[i + 1], h('td', { class: 'inner' }, runLink(r, time(r.start) || r.id), brief(r)), g.comparable)),
+    return h('tbody', {}, top, rows.map((r, i) => line(r, g.runs[i + 1], h('td', { class: 'inner' }, runLink(r, time(r.start) || r.id), brief(r), notes(r)), g.comparable)),
       rows.length && rows.length < g.runs.length ? h('tr', {}, h('td'), h('td', { colspan: columns.length, class: 'inner' }, h('button', { type: 'button', 'data-key': `all ${g.key}`,
         text: `Show all ${g.runs.length.toLocaleString('en')} runs`, on: { click: () => { whole.add(g.key); draw(); } } }))) : '');
   }
@@ -89,18 +88,19 @@ export async function runsPage(body) {
     const change = comparable && before?.number && r.number && before.number.set === r.number.set && before.number.metric === r.number.metric
       ? `${r.number.value < before.number.value ? '−' : '+'}${Math.abs(100 * (r.number.value / before.number.value - 1)).toFixed(1)} %` : '';
     return h('tr', { class: r.outcome === 'running' ? 'live' : null, 'data-run': r.run }, h('td', {}, box), name,
-      cells(r, h('td', { class: 'wide num soft', text: change }), h('td', { class: 'wide wrap soft small' }, (r.notes || []).join('; '))));
+      cells(r, h('td', { class: 'wide' }), h('td', { class: 'wide soft', text: change })));
   }
 
   // cells returns what the line of a run and of a group have in common.
   const cells = (r, trend, verdict) => [
-    h('td', {}, h('span', { class: 'chips' }, chip(r.outcome, state(r)), counts(r))),
+    h('td', {}, h('div', { class: 'chips' }, chip(r.outcome, state(r)), counts(r)), h('div', { class: 'narrow' }, quality(r))),
     h('td', { class: 'num wide' }, r.number ? [r.number.text, h('div', { class: 'soft small', text: r.number.metric,
       title: `the geometric mean over ${plural(r.number.points, 'point')}` })] : ''),
-    trend, verdict, h('td', {}, quality(r)), h('td', { class: 'wide', text: time(r.start) }), h('td', { class: 'num wide', text: r.seconds ? duration(r.seconds) : '' }),
-    h('td', { class: 'wide', text: r.host }), h('td', { class: 'wide mono', text: r.commit || '' })];
+    trend, verdict, h('td', { class: 'wide' }, quality(r)),
+    h('td', { class: 'wide' }, time(r.start), h('div', { class: 'soft small', text: r.seconds ? `for ${duration(r.seconds)}` : '' })),
+    h('td', { class: 'wide' }, r.host, h('div', { class: 'soft mono', text: r.commit || '' }))];
 
-  body.append(h('div', {}, h('h1', { text: 'Runs' }), count, pending, problems,
+  body.append(h('div', { class: 'full' }, h('h1', { text: 'Runs' }), count, pending, problems,
     h('div', { class: 'bar' }, h('label', { class: 'grow', text: 'Find' }, field),
       select('Group by', Object.entries(groupings).map(([value, [text]]) => [value, text]), query().get('group') || 'bench', (v) => { remember({ group: v === 'bench' ? '' : v }); draw(); }), compare),
     h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Runs' }, table),
@@ -115,6 +115,8 @@ export async function runsPage(body) {
 }
 
 const runLink = (r, text) => link(text, '/run', { run: r.run }, { 'data-key': `run ${r.run} ${text}` });
+
+const notes = (r) => (r.notes || []).map((text) => h('div', { class: 'soft small note', text }));
 
 // brief repeats the result on narrow screens, which have no room for its column.
 const brief = (r) => h('div', { class: 'narrow soft small', text: [r.number?.text, time(r.start)].filter(Boolean).join(' · ') });

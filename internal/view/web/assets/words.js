@@ -29,7 +29,7 @@ export function state(info) {
 export const chip = (text, of) => h('span', { class: `chip ${of}`, text });
 
 export function counts(info) {
-  const parts = [[info.ok, 'ok', info.disturbed && info.disturbed === info.ok ? 'skipped' : 'ok'], [info.failed, 'failed', 'failed'], [info.missing, 'missing', 'skipped'], [info.skipped, 'skipped', '']];
+  const parts = [[info.ok, 'ok', info.disturbed ? 'skipped' : 'ok'], [info.failed, 'failed', 'failed'], [info.missing, 'missing', 'skipped'], [info.skipped, 'skipped', '']];
   return parts.filter(([n]) => n > 0).map(([n, word, of]) => chip(`${n.toLocaleString('en')} ${word}`, of));
 }
 
