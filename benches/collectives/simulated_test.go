@@ -139,7 +139,7 @@ func TestNetworkFaults(t *testing.T) {
 	if label := machine.Curves(rowset.All(rows)); label(&rows[0]) != "" || label(&rows[1]) != "slow-link 1-leaf0:2x" {
 		t.Errorf("curves %q and %q", label(&rows[0]), label(&rows[1]))
 	}
-	if got := rows[1].Details["faults"]; got != "slow-link 1-leaf0:2x: 5.34 us" {
+	if got := rows[1].Details["faults"]; got != "slow-link 1-leaf0:2x: 5.34 µs" {
 		t.Errorf("%q", got)
 	}
 	for _, c := range []struct{ backend, option, want string }{

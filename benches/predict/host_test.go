@@ -110,7 +110,7 @@ func TestHost(t *testing.T) {
 	s := sections(rows)
 	for _, want := range []string{"All algorithms together: median error 0 %, 90th percentile ",
 		"on 6 times (sizes left out of the fit)",
-		"- ring, f32, 2 ranks, cpu: 0.5 us at either end of a message or flag and 80 % of the probed rates, fitted to 3 " +
+		"- ring, f32, 2 ranks, cpu: 0.5 µs at either end of a message or flag and 80 % of the probed rates, fitted to 3 " +
 			"sizes", "not resolved: 64Ki, 256Ki", "4 times in the table not resolved"} {
 		if !strings.Contains(s[0].Text, want) {
 			t.Errorf("no %q in: %s", want, s[0].Text)

@@ -158,7 +158,7 @@ func TestVerdict(t *testing.T) {
 			"bound by messages and reductions (2 reductions per iteration): ranks wait for 50 % of its 11 ms, and the " +
 				"messages by themselves take 4.95 ms"},
 		{"late ranks", func(m map[string]float64, us float64) { waiting(m, us); m["communication_us"] = 0.02 * us },
-			"bound by late ranks: ranks wait for 50 % of its 11 ms, though the messages by themselves take 220 us"},
+			"bound by late ranks: ranks wait for 50 % of its 11 ms, though the messages by themselves take 220 µs"},
 		{"waiting", waiting, "bound by waiting, 50 % of its 11 ms: whether for messages or for late ranks was not measured"},
 		{"a slow rank", func(m map[string]float64, us float64) {
 			m[meanOf(krylov.SpMV)] = 0.3 * us
@@ -500,9 +500,9 @@ func TestHiddenReductions(t *testing.T) {
 	for _, c := range []struct {
 		blocking, left float64
 		want           string
-	}{{0, 5, ""}, {20, 5, "which take 20 us of a traced iteration where ranks wait for them at once, 75 % are hidden " +
-		"behind the product: 5 us are left."},
-		{20, 25, "None of the reductions was hidden: they take 25 us"}} {
+	}{{0, 5, ""}, {20, 5, "which take 20 µs of a traced iteration where ranks wait for them at once, 75 % are hidden " +
+		"behind the product: 5 µs are left."},
+		{20, 25, "None of the reductions was hidden: they take 25 µs"}} {
 		m["allreduce_blocking_us"], m[meanOf(krylov.AllReduce)] = c.blocking, c.left
 		if text := sections(derive(rows))[0].Text; c.want != "" && !strings.Contains(text, c.want) ||
 			c.want == "" && strings.Contains(text, "hidden") {

@@ -24,8 +24,8 @@ func TestFaults(t *testing.T) {
 	for i, want := range []struct {
 		cost float64
 		text string
-	}{{0, ""}, {4, "start-offset 0:4µs: 4 us"}, {9, "slow-rank 1:2x: 9 us"},
-		{9, "slow-rank 1:2x: 5 us; start-offset 0:4µs: 0 us"}} {
+	}{{0, ""}, {4, "start-offset 0:4µs: 4 µs"}, {9, "slow-rank 1:2x: 9 µs"},
+		{9, "slow-rank 1:2x: 5 µs; start-offset 0:4µs: 0 µs"}} {
 		row := rows[i]
 		if got := row.Metrics[timeMetric]; math.Abs(got-13.15-want.cost) > 1e-9 {
 			t.Errorf("%v: the step takes %g µs", row.Point, got)

@@ -76,8 +76,8 @@ func TestRow(t *testing.T) {
 	if got := rows[1].Metrics[timeMetric]; math.Abs(got-5.15) > 1e-9 { // forward takes 2 µs at 2 PFLOP/s
 		t.Errorf("with --flops the step takes %g µs", got)
 	}
-	for name, want := range map[string]string{"critical_path": "rank 0 forward 10 us; rank 0 reduce 2.1 us; " +
-		"rank 0 to 1 parameters 1.05 us", "unused": "attribute stream is not used (2 times)",
+	for name, want := range map[string]string{"critical_path": "rank 0 forward 10 µs; rank 0 reduce 2.1 µs; " +
+		"rank 0 to 1 parameters 1.05 µs", "unused": "attribute stream is not used (2 times)",
 		"algorithms": "allreduce ring, broadcast tree",
 		"machine":    "network round: latency 1000 ns, overhead 0 ns, gap 0 ns, 10 GB/s"} {
 		if got := rows[0].Details[name]; got != want {

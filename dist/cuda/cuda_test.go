@@ -269,7 +269,7 @@ func TestColdLimit(t *testing.T) {
 		plant(t, speeds)
 		us, what, err := e.coldLimit(plan)
 		if err != nil || math.Abs(us-want) > 0.01 ||
-			!strings.Contains(what, "memory: 16 MB of all ranks' buffers at 100 GB/s of a copy: 160 us; cache: 24 MB of "+
+			!strings.Contains(what, "memory: 16 MB of all ranks' buffers at 100 GB/s of a copy: 160 µs; cache: 24 MB of "+
 				"accesses at ") {
 			t.Errorf("%s: %v us, %q, %v; want %v", speeds, us, what, err, want)
 		}

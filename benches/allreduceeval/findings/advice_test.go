@@ -50,7 +50,7 @@ func TestTuningAdvice(t *testing.T) {
 			t.Errorf("%s: %v", what, got)
 		}
 		if c.want && (!strings.Contains(got[0].text, kib) ||
-			!strings.Contains(got[0].text, "auto took two-stage (20 us (19.6 us to 20.4 us in 4 launches)")) {
+			!strings.Contains(got[0].text, "auto took two-stage (20 µs (19.6 µs to 20.4 µs in 4 launches)")) {
 			t.Errorf("%s: %q lacks size, what auto took, or range", what, got[0].text)
 		}
 	}
@@ -99,7 +99,7 @@ func TestFastest(t *testing.T) {
 	lucky.LowUS, lucky.HighUS, lucky.Samples = 0, 0, 1
 	good := timedAt("ring", "ring", 64<<10, 100)
 	if line := strings.Join(resultsOf(good).timeLines(), ""); !strings.Contains(line,
-		"the fastest is ring with 100 us (98 us to 102 us in 4 launches)") {
+		"the fastest is ring with 100 µs (98 µs to 102 µs in 4 launches)") {
 		t.Error(line)
 	}
 	if line := speedLines(resultsOf(lucky, good)); line != "- **Fastest:** not resolved: tree has not settled." {
@@ -147,7 +147,7 @@ func TestFastestBySize(t *testing.T) {
 	}
 	table := r.bestSections()[0].Table
 	if line := strings.Join(table[2], "|"); !strings.Contains(line,
-		"|ring or tree|10 us (9.8 us to 10.2 us in 4 launches)|") {
+		"|ring or tree|10 µs (9.8 µs to 10.2 µs in 4 launches)|") {
 		t.Errorf("the table's line: %s", line)
 	}
 	if line := strings.Join(table[4], "|"); !strings.Contains(line, "|not resolved: tree has not settled|") {

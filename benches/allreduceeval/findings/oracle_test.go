@@ -530,7 +530,7 @@ func checkLine(line []string, cells []cellOfRun) (problems []string) {
 	return problems
 }
 
-// number reads the number at the beginning of a text such as "9.8 us"; times are in microseconds.
+// number reads the number at the beginning of a text such as "9.8 µs"; times are in microseconds.
 func number(text string) float64 {
 	word, name, _ := strings.Cut(text, " ")
 	v, _ := strconv.ParseFloat(word, 64)

@@ -128,10 +128,15 @@ func WithUnit(name, unit string) string {
 	if unit == "" || strings.HasSuffix(name, "_"+unit) {
 		return name
 	}
+	return name + " (" + Symbol(unit) + ")"
+}
+
+// Symbol returns a unit as people write it: rows have times in "us", which is shown as "µs".
+func Symbol(unit string) string {
 	if unit == "us" {
-		unit = "µs"
+		return "µs"
 	}
-	return name + " (" + unit + ")"
+	return unit
 }
 
 // FormatDuration is FormatMicros for a time.Duration.

@@ -68,7 +68,7 @@ func TestModes(t *testing.T) {
 	}
 	// Work on a stream for which the current one does not wait would seem to take no time.
 	if o := measured(t, "testdata/modes.py", "mode", "elsewhere")[0]; o.Status != "failed" ||
-		!strings.Contains(o.Reason, "the events saw 0 us of") {
+		!strings.Contains(o.Reason, "the events saw 0 µs of") {
 		t.Errorf("work on another stream: %s %s, %v", o.Status, o.Reason, o.Metrics)
 	}
 }

@@ -330,7 +330,7 @@ func checkDrift(row *journal.Row, l sweep.LaunchedRow) {
 	}
 	if modes := journal.Modes(row, name); modes != nil {
 		row.Warnings = append(row.Warnings, measure.ModesWarning(modes, func(v float64) string {
-			return strings.TrimSpace(unit.FormatMetric(v) + " " + row.Units[name])
+			return strings.TrimSpace(unit.FormatMetric(v) + " " + unit.Symbol(row.Units[name]))
 		}))
 	}
 }

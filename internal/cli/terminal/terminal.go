@@ -290,7 +290,8 @@ func value(row *journal.Row) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(row.Metrics)) {
 		if name != "wrong" {
-			return strings.TrimSpace(fmt.Sprintf("%s %s %s", name, unit.FormatMetric(row.Metrics[name]), row.Units[name]))
+			return strings.TrimSpace(fmt.Sprintf("%s %s %s", name, unit.FormatMetric(row.Metrics[name]),
+				unit.Symbol(row.Units[name])))
 		}
 	}
 	return string(row.Status)

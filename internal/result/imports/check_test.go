@@ -29,7 +29,7 @@ func TestContradictions(t *testing.T) {
 		{"wrong values nobody owns up to", "nccl-tests", with("values : 0 OK", "values : 7 FAILED"), 2,
 			"line 5: Out of bounds values : 7 FAILED, and no row says which"},
 		{"time and algbw", "nccl-tests", with("100.0", "200.0"), 1,
-			"line 4: algbw is 10.49 GB/s, but 1048576 bytes in 200 us give 5.243 GB/s"},
+			"line 4: algbw is 10.49 GB/s, but 1048576 bytes in 200 µs give 5.243 GB/s"},
 		{"algbw and busbw", "nccl-tests", with("15.73      0\n", "25.73      0\n"), 1, "line 4: busbw is 25.73 GB/s"},
 		{"time 0", "nccl-tests", with("100.0", "0.00"), 1, "line 4: the time is 0"},
 		{"a unit too small", "nccl-tests",

@@ -32,7 +32,7 @@ func TestPublishedReport(t *testing.T) {
 		{"the actual data movement", "refuted: bus bandwidth is bytes / time x 2(n-1)/n: the nearest is 3.107 GB/s"},
 		{"a potential", "refuted: nccl-h100 is 85 to 102 times faster at these sizes"},
 		{"latency-bound, not bandwidth-bound",
-			"refuted: the fit says default, bf16, 2 ranks, cuda: time = 13.3 us + bytes / (3.107 GB/s), bandwidth-bound from " +
+			"refuted: the fit says default, bf16, 2 ranks, cuda: time = 13.3 µs + bytes / (3.107 GB/s), bandwidth-bound from " +
 				"64Mi to 512Mi"},
 		{"no dtype dependency", "refuted: it does not follow: bf16 and f32 take equal time (86.4 ms) for equal bytes (256Mi)"},
 		{"multimem shows no improvement",

@@ -70,7 +70,7 @@ func TestLogsAreEvidence(t *testing.T) {
 			"11 lines of NCCL's log were skipped", false},
 		{"OSU", "osu", osu, 5, 0, 0, "", false},
 		{"OSU out of order", "osu", strings.Replace(osu, "2.41   1.90   5.10", "2.41   5.10   1.90", 1), 4, 1, 0,
-			"the times are not in order: min 5.1 us, avg 2.41 us, max 1.9 us", false},
+			"the times are not in order: min 5.1 µs, avg 2.41 µs, max 1.9 µs", false},
 		{"OSU cut", "osu", osu[:strings.Index(osu, "16 ")], 2, 0, 3, "the run covers this size", false},
 		{"OSU, a line is gone", "osu", strings.NewReplacer("16   2.61   2.00   5.20   1000\n", "", " -m 4:64",
 			"").Replace(osu), 4, 0, 1, "1 size from 16 to 16", false},

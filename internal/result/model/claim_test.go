@@ -17,7 +17,7 @@ func TestJudgePublishedReport(t *testing.T) {
 		reason string
 	}{
 		{"linear time called latency-bound", Claim{Kind: ClaimBound, Bound: Latency}, Refuted,
-			"the fit says default, bf16, 2 ranks, cuda: time = 13.3 us + bytes / (3.107 GB/s), bandwidth-bound from " +
+			"the fit says default, bf16, 2 ranks, cuda: time = 13.3 µs + bytes / (3.107 GB/s), bandwidth-bound from " +
 				"64Mi to 512Mi"},
 		{"the right one", Claim{Kind: ClaimBound, Bound: Bandwidth, Algorithm: "default", DType: "bf16"}, Holds,
 			"3.107 GB/s"},

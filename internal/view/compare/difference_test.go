@@ -209,7 +209,7 @@ func declared(unit string, value float64) Run {
 	return run
 }
 
-// TestUnits compares one metric in different units: 12.5 us and 0.0125 ms are the same.
+// TestUnits compares one metric in different units: 12.5 µs and 0.0125 ms are the same.
 func TestUnits(t *testing.T) {
 	for _, c := range []struct {
 		old, new Run
@@ -235,7 +235,7 @@ func TestUnits(t *testing.T) {
 		}
 	}
 	p := compare(t, declared("us", 12.5), declared("GB/s", 12.5), Options{Metric: "lat"}).Pairs[0]
-	if p.Old.text() != "12.5 us" || p.New.text() != "12.5" {
+	if p.Old.text() != "12.5 µs" || p.New.text() != "12.5" {
 		t.Errorf("values are shown as %q and %q", p.Old.text(), p.New.text())
 	}
 	// The caller's rows stay as they are.

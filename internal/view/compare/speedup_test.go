@@ -288,7 +288,7 @@ func TestSpeedupTableWrite(t *testing.T) {
 	var b bytes.Buffer
 	must.Do(t, table.Write(&b, "symmetric", Goals{Least: 1, Mean: 3.5}, 0))
 	for _, want := range []string{
-		"symmetric, 2 ranks:", "1Mi       70      281          4.01     3.9 to 4.2     10          81  met              " +
+		"symmetric, 2 ranks:", "1Mi         70        281          4.01     3.9 to 4.2     10          81  met              " +
 			"    openmpi",
 		"too few pairs      2              not resolved         mpich", "not slower at any point: not resolved",
 		"geometric mean 2.83 times faster (2.7 to 2.9), goal 3.5: not met (10 pairs)",

@@ -220,7 +220,7 @@ func (s *Side) text() string {
 		return string(s.Status)
 	}
 	if s.Unit != "" {
-		return unit.FormatSig(s.Value, 4) + " " + s.Unit
+		return unit.FormatSig(s.Value, 4) + " " + unit.Symbol(s.Unit)
 	}
 	return unit.FormatSig(s.Value, 4)
 }

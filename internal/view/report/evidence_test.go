@@ -33,7 +33,7 @@ func TestWhy(t *testing.T) {
 	}
 	page := string(must.Get(Page(in))(t))
 	for _, want := range []string{`<a href="#why-fastest-1">[fastest-1]</a>`, `id="why-fastest-1"`,
-		"algorithm=&lt;ring&gt;: 12 us, measured", "other [none-1]"} {
+		"algorithm=&lt;ring&gt;: 12 µs, measured", "other [none-1]"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}

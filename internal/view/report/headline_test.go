@@ -89,20 +89,20 @@ func TestExtremesNeedLaunches(t *testing.T) {
 	}{
 		"the luckiest launch is not quoted": {[]journal.Row{stolen, of(1, 0.98, 0.1), of(1, 1.02, 0.1), of(1, 1, 0.1),
 			of(2, 20, 2), of(2, 22, 2), of(2, 99, 60)},
-			"The fastest took 1 us (3 launches from 0.98 us to 1.02 us) at size=1, the slowest 21 us (2 launches from 20 us " +
-				"to 22 us) at size=2."},
+			"The fastest took 1 µs (3 launches from 0.98 µs to 1.02 µs) at size=1, the slowest 21 µs (2 launches from 20 µs " +
+				"to 22 µs) at size=2."},
 		"one launch": {[]journal.Row{of(1, 10, 1), of(2, 20, 1)},
 			"The fastest and the slowest point are not resolved: 2 points have one settled launch, which does not show how " +
 				"launches differ (--trials 4 does)."},
 		"launches that overlap": {[]journal.Row{of(1, 1, 0.1), of(1, 1.04, 0.1), of(2, 1.02, 0.1), of(2, 1.06, 0.1)},
-			"The fastest and the slowest point are not resolved: the launches of all points overlap (1 us to 1.06 us)."},
+			"The fastest and the slowest point are not resolved: the launches of all points overlap (1 µs to 1.06 µs)."},
 		"two points that are equally fast": {[]journal.Row{of(1, 1, 0.1), of(1, 1.04, 0.1), of(2, 1.02, 0.1),
 			of(2, 1.06, 0.1), of(3, 9, 0.1), of(3, 9.2, 0.1)},
-			"The fastest took 1.02 us (2 launches from 1 us to 1.04 us) at size=1, as did 1 other point within the spread of " +
-				"launches, the slowest 9.1 us (2 launches from 9 us to 9.2 us) at size=3."},
+			"The fastest took 1.02 µs (2 launches from 1 µs to 1.04 µs) at size=1, as did 1 other point within the spread of " +
+				"launches, the slowest 9.1 µs (2 launches from 9 µs to 9.2 µs) at size=3."},
 		"one point": {[]journal.Row{of(1, 10, 1), of(1, 11, 1)}, ""},
 		"simulated": {[]journal.Row{simulated(1, 10), simulated(2, 20)},
-			"The fastest took 10 us at size=1, the slowest 20 us at size=2."},
+			"The fastest took 10 µs at size=1, the slowest 20 µs at size=2."},
 	} {
 		if got := extremes(header, c.rows); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

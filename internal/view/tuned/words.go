@@ -253,7 +253,7 @@ func (s story) value(log float64) float64 {
 }
 
 func (s story) withUnit(v float64) string {
-	return strings.TrimSpace(fmt.Sprintf("%.4g %s", v, s.r.Unit))
+	return strings.TrimSpace(fmt.Sprintf("%.4g %s", v, unit.Symbol(s.r.Unit)))
 }
 
 // level formats the metric's value for the best setting.

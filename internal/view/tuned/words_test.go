@@ -143,7 +143,7 @@ func TestAbstainsAndShowsModes(t *testing.T) {
 			"not resolved: the fastest launch was with A=2, but one launch does not show how launches differ", "best"},
 		{tune.Answer{ChosenBy: 8, Rounds: 4, Done: true, Confirmed: gain, Level: level,
 			Modes: []stats.Mode{{Center: 33.7, Share: 0.55}, {Center: 67, Share: 0.45}}},
-			"its launches have two modes: time_us is 33.7 us in 55 % and 67 us in 45 % of them", "34.6"},
+			"its launches have two modes: time_us is 33.7 µs in 55 % and 67 µs in 45 % of them", "34.6"},
 	} {
 		c.a.Best = 1
 		text := Text(tune.Result{Metric: "time_us", Unit: "us",
