@@ -313,6 +313,7 @@ func (b *browser) quality() {
 }
 
 func (b *browser) filter() {
+	b.open("/run", "run", "a@new")
 	b.do(chromedp.SetValue("#only", "size >= 64K && status == ok"))
 	b.click("form button[type=submit]")
 	b.until("document.body.dataset.ready?.includes('only=')")
