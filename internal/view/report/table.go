@@ -38,7 +38,7 @@ func tables(h *journal.Header, rows []journal.Row) (out []document.Table, omitte
 	}
 	noted := false // the note is shown once
 	return lists.Map(rowset.GroupBy(rowset.All(rows), rowset.BenchPart), func(g rowset.Group[string]) document.Table {
-		t := RowTable(columns, g.Rows, g.Rows)
+		t := rowTable(columns, g.Rows, g.Rows)
 		t.Title = g.Key
 		if noted {
 			t.Note = ""
@@ -48,9 +48,9 @@ func tables(h *journal.Header, rows []journal.Row) (out []document.Table, omitte
 	}), omitted
 }
 
-// RowTable returns a table of the shown rows. Columns that have the same value in all
+// rowTable returns a table of the shown rows. Columns that have the same value in all
 // rows become constants, except for the status and the metrics.
-func RowTable(columns []export.Column, all, shown []*journal.Row) document.Table {
+func rowTable(columns []export.Column, all, shown []*journal.Row) document.Table {
 	// The lists are never nil: the web page reads them as JSON arrays.
 	t := document.Table{Columns: []document.Column{}, Constants: []string{}, Rows: make([]document.TableRow, len(shown))}
 	for i, r := range shown {
