@@ -92,14 +92,34 @@ func (s Style) shorten(text string, width int) string {
 // glyphs are the characters that charts are made of.
 type glyphs struct {
 	markers                                             []rune
+	lines                                               []rune // of limits and fits
 	path, side, sideTick, corner, across, tick, bar, no rune
 }
 
 func (s Style) glyphs() glyphs {
 	if s.Unicode {
-		return glyphs{[]rune("●▲■◆○△□◇★✚✖▼"), '·', '│', '┤', '└', '─', '┬', '█', '✗'}
+		return glyphs{[]rune("●▲■◆○△□◇★✚✖▼"), []rune("╌═┈"), '·', '│', '┤', '└', '─', '┬', '█', '✗'}
 	}
-	return glyphs{[]rune("*ox#@%&$=^~w"), '.', '|', '|', '+', '-', '+', '#', 'X'}
+	return glyphs{[]rune("*ox#@%&$=^~w"), []rune("-~:"), '.', '|', '|', '+', '-', '+', '#', 'X'}
+}
+
+// forSeries returns the character of each series. Limits and fits are lines without markers, so that nobody takes
+// them for data, even without color.
+func (g glyphs) forSeries(series []figure.Series) []rune {
+	lines, markers := 0, 0
+	return lists.Map(series, func(s figure.Series) rune {
+		if isLine(s) {
+			lines++
+			return g.lines[(lines-1)%len(g.lines)]
+		}
+		markers++
+		return g.markers[(markers-1)%len(g.markers)]
+	})
+}
+
+// isLine reports whether a series is a limit or a fit. A limit at a single point is a dashed point.
+func isLine(s figure.Series) bool {
+	return s.Kind != figure.Scatter && (s.NoMarker || s.Dashed && len(s.Points) == 1)
 }
 
 // colors are ANSI foreground colors that are readable on both light and dark
@@ -119,7 +139,11 @@ func (s Style) legend(series []figure.Series, markers []rune) string {
 	var b strings.Builder
 	used := 0
 	for i, x := range series {
-		text := string(markers[i%len(markers)]) + " " + s.shorten(s.plain(x.Name), s.Width-4)
+		text := string(markers[i%len(markers)])
+		if isLine(x) {
+			text += text
+		}
+		text += " " + s.shorten(s.plain(x.Name), s.Width-5)
 		if w := texttab.Width(text); used > 0 && used+3+w > s.Width {
 			b.WriteByte('\n')
 			used = 0

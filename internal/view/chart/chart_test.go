@@ -25,6 +25,19 @@ func curves() figure.Figure {
 		Series: []figure.Series{ring, tree}, Note: "1 row failed"}}}
 }
 
+// limited returns curves with a limit that crosses them and ends in a point of the data, and a fit.
+func limited() figure.Figure {
+	f := curves()
+	p := &f.Panels[0]
+	limit, fit := figure.Series{Name: "limit: memory", Dashed: true, NoMarker: true}, figure.Series{Name: "fit", NoMarker: true}
+	for i, pt := range p.Series[0].Points {
+		limit.Points = append(limit.Points, figure.Point{X: pt.X, Y: p.Series[0].Points[8].Y / math.Pow(3, float64(8-i))})
+		fit.Points = append(fit.Points, figure.Point{X: pt.X, Y: 2000})
+	}
+	p.Series = append(p.Series, limit, fit)
+	return f
+}
+
 func bars() figure.Figure {
 	fast, slow := figure.Series{Name: "f32", Kind: figure.Bars}, figure.Series{Name: "bf16", Kind: figure.Bars}
 	for i, v := range []float64{12.5, 40, 31} {
@@ -49,6 +62,8 @@ func TestGolden(t *testing.T) {
 		{"curves120", curves(), Style{Width: 120, Unicode: true}},
 		{"curves_ascii", curves(), Style{Width: 60}},
 		{"curves_color", curves(), Style{Width: 60, Unicode: true, Color: true}},
+		{"limits80", limited(), Style{Width: 80, Unicode: true}},
+		{"limits_ascii", limited(), Style{Width: 60}},
 		{"bars80", bars(), Style{Width: 80, Unicode: true}},
 		{"bars_ascii", bars(), Style{Width: 60}},
 	} {

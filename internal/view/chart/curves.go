@@ -148,26 +148,24 @@ func (s Style) curves(p figure.Panel) string {
 		b.WriteString(strings.Repeat(" ", gutter+2+max(0, (c.width-texttab.Width(text))/2)) + text + "\n")
 	}
 	if len(p.Series) > 1 || p.Series[0].Name != "" && p.Series[0].Name != p.Y.Label {
-		b.WriteString(s.legend(p.Series, g.markers))
+		b.WriteString(s.legend(p.Series, g.forSeries(p.Series)))
 	}
 	return b.String()
 }
 
-// plot draws the lines of all series first and then their points over them.
+// plot draws the curves of the data first, then limits and fits where there is room, and the points last.
 func (c *canvas) plot(series []figure.Series, x, y scale, g glyphs) {
-	for i, one := range series {
-		joined := false // whether the point before is visible
-		var lastX, lastY int
-		for _, pt := range one.Points {
-			if pt.Failed || !x.shows(pt.X) || !y.shows(pt.Y) {
-				joined = false
+	marks := g.forSeries(series)
+	for _, lines := range []bool{false, true} {
+		for i, one := range series {
+			if isLine(one) != lines || one.Kind == figure.Scatter {
 				continue
 			}
-			px, py := x.cell(pt.X, c.width), y.cell(pt.Y, rows)
-			if joined && one.Kind != figure.Scatter {
-				c.path(lastX, lastY, px, py, g.path, i)
+			glyph := g.path
+			if lines {
+				glyph = marks[i]
 			}
-			joined, lastX, lastY = true, px, py
+			c.join(one, i, x, y, glyph)
 		}
 	}
 	for i, one := range series {
@@ -175,10 +173,31 @@ func (c *canvas) plot(series []figure.Series, x, y scale, g glyphs) {
 			switch {
 			case pt.Failed && x.shows(pt.X):
 				c.set(x.cell(pt.X, c.width), 0, g.no, i)
-			case x.shows(pt.X) && y.shows(pt.Y):
-				c.set(x.cell(pt.X, c.width), y.cell(pt.Y, rows), g.markers[i%len(g.markers)], i)
+			case !isLine(one) && x.shows(pt.X) && y.shows(pt.Y):
+				c.set(x.cell(pt.X, c.width), y.cell(pt.Y, rows), marks[i], i)
 			}
 		}
+	}
+}
+
+// join draws the line through the points of a series into empty cells. The points of a limit or a fit are part
+// of its line.
+func (c *canvas) join(one figure.Series, i int, x, y scale, glyph rune) {
+	joined := false // whether the point before is visible
+	var lastX, lastY int
+	for _, pt := range one.Points {
+		if pt.Failed || !x.shows(pt.X) || !y.shows(pt.Y) {
+			joined = false
+			continue
+		}
+		px, py := x.cell(pt.X, c.width), y.cell(pt.Y, rows)
+		if joined {
+			c.path(lastX, lastY, px, py, glyph, i)
+		}
+		if isLine(one) {
+			c.path(px-1, py, px+1, py, glyph, i)
+		}
+		joined, lastX, lastY = true, px, py
 	}
 }
 
