@@ -29,7 +29,8 @@ func curves() figure.Figure {
 func limited() figure.Figure {
 	f := curves()
 	p := &f.Panels[0]
-	limit, fit := figure.Series{Name: "limit: memory", Dashed: true, NoMarker: true}, figure.Series{Name: "fit", NoMarker: true}
+	limit := figure.Series{Name: "limit: memory", Dashed: true, NoMarker: true}
+	fit := figure.Series{Name: "fit", NoMarker: true}
 	for i, pt := range p.Series[0].Points {
 		limit.Points = append(limit.Points, figure.Point{X: pt.X, Y: p.Series[0].Points[8].Y / math.Pow(3, float64(8-i))})
 		fit.Points = append(fit.Points, figure.Point{X: pt.X, Y: 2000})

@@ -200,8 +200,8 @@ func TestRuns(t *testing.T) {
 		return p.Tables[0].Rows[0].Cells[i]
 	}
 	// A point is one line with the median of its trials, as in the terminal.
-	if rows.Total != 1 || !rows.Trials || cell(rows, "time (µs)").Text != "2.001" || cell(rows, "±trials").Text != "0.0%" ||
-		rows.Tables[0].Note != "" {
+	if rows.Total != 1 || !rows.Trials || cell(rows, "time (µs)").Text != "2.001" ||
+		cell(rows, "±trials").Text != "0.0%" || rows.Tables[0].Note != "" {
 		t.Errorf("%+v", rows)
 	}
 	rows = ask[rowPage](t, s, "/api/rows?run=b/c@two&sort=-time_us&only=n%3E0&trials=each&columns=all")
