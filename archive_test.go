@@ -40,7 +40,8 @@ func TestArchive(t *testing.T) {
 	page := filepath.Join(archive, "README.md")
 	text := string(must.Get(os.ReadFile(page))(t))
 	for name, table := range map[string]string{"contents": contents(runs),
-		"fastest": fastest(slices.Concat(runs["eval-small"], runs["eval-large"], runs["eval-8x512"]))} {
+		"fastest":     fastest(slices.Concat(runs["eval-small"], runs["eval-large"], runs["eval-8x512"])),
+		"fastest f16": fastest(runs["eval-f16"]), "fastest f32": fastest(runs["eval-f32"])} {
 		begin := fmt.Sprintf(tableBegins, name)
 		before, rest, found := strings.Cut(text, begin)
 		_, after, ended := strings.Cut(rest, tableEnds)
