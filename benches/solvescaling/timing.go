@@ -278,4 +278,7 @@ func reportLevels(s *bench.State, h profile.Hierarchy, us [][]float64) {
 		words = append(words, fmt.Sprintf("%.0f:%.0f:%.4g", rows, entries, lists.Sum(us[l])/float64(s.Size())))
 	}
 	s.Detail(levelsDetail, strings.Join(words, " "))
+	if f, known := h.(interface{ FinestBytes() float64 }); known && f.FinestBytes() > 0 {
+		s.Report("finest_level_gbps", f.FinestBytes()/slices.Max(us[0])/1e3, "GB/s", "higher")
+	}
 }

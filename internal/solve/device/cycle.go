@@ -294,10 +294,24 @@ func (s *System) Hierarchy() profile.Hierarchy {
 	if s.cycle == nil {
 		return nil
 	}
-	return &multigrid.Hierarchy{Sizes: lists.Map(s.cycle.levels, func(lv *level) multigrid.Size {
+	sizes := lists.Map(s.cycle.levels, func(lv *level) multigrid.Size {
 		return multigrid.Size{Rows: float64(lv.layout.size), Entries: lv.entries}
-	})}
+	})
+	h := hierarchy{Hierarchy: &multigrid.Hierarchy{Sizes: sizes}}
+	if len(s.cycle.levels) > 1 {
+		h.finest = s.levelBytes(0)
+	}
+	return h
 }
+
+// hierarchy is a hierarchy with the bytes that a cycle moves on the finest level of this rank.
+type hierarchy struct {
+	*multigrid.Hierarchy
+	finest float64
+}
+
+// FinestBytes returns the bytes that a cycle moves on the finest level of this rank, or 0 if there is no other level.
+func (h hierarchy) FinestBytes() float64 { return h.finest }
 
 // close frees the coarser levels' memory that is shared between ranks.
 func (c *cycle) close(g *dist.Group) error {
@@ -357,26 +371,37 @@ func (s *System) cycleSteps(l int) []step {
 func (s *System) cycleBytes() (bytes float64) {
 	for l, lv := range s.cycle.levels[:len(s.cycle.levels)-1] {
 		rows := lv.layout.strips[s.group.Rank()].Len()
-		coarse := s.cycle.levels[l+1].layout.strips[s.group.Rank()].Len()
-		diagonal, matrix := 8*rows, 8*s.cycle.diagonals*rows
-		if s.cycle.table {
-			matrix = rows
-		}
-		if l == 0 {
-			diagonal, matrix = s.matrix.diagonalBytes(rows), s.matrixPass()
-		} else if (8*4*rows+matrix)*s.sharing() < 8*s.triad.values/2 { // each triad vector is twice as large as the cache
+		// Each triad vector is twice as large as the cache.
+		if l > 0 && (8*4*rows+s.coarseMatrixBytes(rows))*s.sharing() < 8*s.triad.values/2 {
 			break
 		}
-		// Vector accesses, with right-hand side b, solution x and work vector t: Smooth reads b or t
-		// and writes x. Defect reads b and x and writes t. Restrict reads t. Correct reads and writes
-		// x. Relax is like Defect. Finish reads t and x and writes x. All except Restrict and Correct
-		// also read the matrix, and of those all except Defect read the diagonal. On the next level,
-		// Restrict writes b and t and reads the diagonal, and Correct reads x.
-		vectors := 2 + 3 + 1 + 2 + 3 + 3
-		if l == 0 {
-			vectors++ // b again, for the dot products
-		}
-		bytes += float64(8*vectors*rows + 4*matrix + 3*diagonal + 8*4*coarse)
+		bytes += s.levelBytes(l)
 	}
 	return bytes
+}
+
+// coarseMatrixBytes returns the bytes of a coarser level's matrix.
+func (s *System) coarseMatrixBytes(rows int) int {
+	if s.cycle.table {
+		return rows
+	}
+	return 8 * s.cycle.diagonals * rows
+}
+
+// levelBytes returns the bytes that a cycle moves on a level that is not the last.
+func (s *System) levelBytes(l int) float64 {
+	rows := s.cycle.levels[l].layout.strips[s.group.Rank()].Len()
+	coarse := s.cycle.levels[l+1].layout.strips[s.group.Rank()].Len()
+	diagonal, matrix := 8*rows, s.coarseMatrixBytes(rows)
+	// Vector accesses, with right-hand side b, solution x and work vector t: Smooth reads b or t
+	// and writes x. Defect reads b and x and writes t. Restrict reads t. Correct reads and writes
+	// x. Relax is like Defect. Finish reads t and x and writes x. All except Restrict and Correct
+	// also read the matrix, and of those all except Defect read the diagonal. On the next level,
+	// Restrict writes b and t and reads the diagonal, and Correct reads x.
+	vectors := 2 + 3 + 1 + 2 + 3 + 3
+	if l == 0 {
+		diagonal, matrix = s.matrix.diagonalBytes(rows), s.matrixPass()
+		vectors++ // b again, for the dot products
+	}
+	return float64(8*vectors*rows + 4*matrix + 3*diagonal + 8*4*coarse)
 }

@@ -593,3 +593,27 @@ func TestTrace(t *testing.T) {
 		}
 	}
 }
+
+// LeastBytes counts the vectors and the matrix of a rank: cg stores 5 vectors, 40 bytes per row.
+func TestLeastBytes(t *testing.T) {
+	problem := must.Get(solve.NewProblem("poisson", solve.Params{Rows: 10000, Dim: 2}))(t)
+	entries := 5*10000 - 4*100
+	for _, c := range []struct {
+		spec        solve.Spec
+		ranks, want int
+	}{
+		{solve.Spec{}, 1, 41 * 10000},
+		{solve.Spec{}, 2, 41 * 5000},
+		{solve.Spec{Method: "cg-single"}, 1, 65 * 10000},
+		{solve.Spec{Uncompressed: true}, 1, 40*10000 + 12*entries + 4*10001},
+		{solve.Spec{Uncompressed: true, Preconditioner: "jacobi"}, 1, 48*10000 + 12*entries + 4*10001},
+	} {
+		c.spec.Problem = problem
+		if got, err := LeastBytes(c.spec, c.ranks); got != c.want || err != nil {
+			t.Errorf("%+v on %d ranks: %d bytes, want %d (%v)", c.spec, c.ranks, got, c.want, err)
+		}
+	}
+	if _, err := LeastBytes(solve.Spec{Problem: problem, Method: "minres"}, 1); err == nil {
+		t.Error("a method that GPUs lack has a size")
+	}
+}
