@@ -97,7 +97,8 @@ func TestCUDA(t *testing.T) {
 		if r.Status != journal.OK || m["iterations"] != want["iterations"] || m["levels"] != want["levels"] ||
 			m["operator_complexity"] != want["operator_complexity"] ||
 			!(m["precond_us"] > 0) || !(m["precond_setup_s"] > 0) || m["precond_setup_s"] >= m["setup_s"] ||
-			!(m["bytes_model"] > 0) || !(m["finest_level_gbps"] > 0) || strings.Count(r.Details[levelsDetail], ":") != 2*int(m["levels"]) {
+			!(m["bytes_model"] > 0) || !(m["finest_level_gbps"] > 0) ||
+			strings.Count(r.Details[levelsDetail], ":") != 2*int(m["levels"]) {
 			t.Errorf("multigrid: %v %s %v %v, on processors %v", r.Status, r.Reason, m, r.Details, want)
 		}
 		if _, told := m["flops_model"]; told {

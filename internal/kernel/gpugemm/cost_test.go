@@ -122,8 +122,8 @@ func (m *costModel) fit(list []observation) {
 		}
 		return sum
 	}
-	coefficients := []*float64{&m.start, &m.turns, &m.column, &m.fetch, &m.pairA, &m.pairB, &m.store, &m.storeTurn, &m.part,
-		&m.partColumn, &m.memory, &m.power, &m.skinnyStart, &m.skinnyColumn, &m.skinnyFetch, &m.skinnyPart}
+	coefficients := []*float64{&m.start, &m.turns, &m.column, &m.fetch, &m.pairA, &m.pairB, &m.store, &m.storeTurn,
+		&m.part, &m.partColumn, &m.memory, &m.power, &m.skinnyStart, &m.skinnyColumn, &m.skinnyFetch, &m.skinnyPart}
 	least := loss()
 	for step := 0.3; step > 0.015; step /= 2 {
 		for improved := true; improved; {
@@ -144,8 +144,8 @@ func (m *costModel) fit(list []observation) {
 }
 
 // A model that is fitted to every other shape, from coefficients that are half or twice as large as the stored ones,
-// predicts the times of the remaining shapes and chooses fast plans for them. Shapes with fewer rows than a tile are left
-// out: half of them are too few to fit the coefficients of the kernels for few rows.
+// predicts the times of the remaining shapes and chooses fast plans for them. Shapes with fewer rows than a tile are
+// left out: half of them are too few to fit the coefficients of the kernels for few rows.
 func TestModelPredictsUnseenShapes(t *testing.T) {
 	d := &device{name: "NVIDIA H200", compute: tileCompute, multiprocessors: modelMultiprocessors}
 	shapes, times := readMeasured(t)

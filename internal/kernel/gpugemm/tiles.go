@@ -37,6 +37,7 @@ var tileKernels = []tileKernel{
 	{wideTiles, dtype.BF16, 224, 5},
 	{wideTiles, dtype.BF16, 256, 4},
 	{fp8Tiles, dtype.E4M3, 128, 6},
+	{fp8Tiles, dtype.E4M3, 160, 6},
 	{fp8Tiles, dtype.E4M3, 176, 5},
 	{fp8Tiles, dtype.E4M3, 192, 5},
 }

@@ -69,24 +69,24 @@ DEVICE void direct(const Params *p, const int form) {
 	v.beta = beta;
 	double *x = (double *)p->x, *q = (double *)p->q, *made = (double *)p->p[p->turn ^ 1];
 	double dot[SUMS] = {0, 0, 0};
-	int over = s.status != RUNNING;
+	if (s.status != RUNNING) { // in a loop of its own: otherwise the loop below waits for x before it loads the rest
+		for (u64 row = (u64)BLOCK * LANES + LANE; row < p->rows; row += (u64)p->blocks * LANES) x[row] += step * v.p[p->below + row];
+		return;
+	}
 	for (u64 tile = (u64)BLOCK * ROWS; tile < p->rows; tile += (u64)p->blocks * ROWS) {
 		u64 rows = p->rows - tile < ROWS ? p->rows - tile : ROWS;
-		if (form < 0 && !over) multiply_tile(p, form, &v, tile, rows);
+		if (tiled(form)) multiply_tile(p, form, &v, tile, rows);
 		for (u64 i = LANE; i < rows; i += LANES) {
 			u64 row = tile + i, j = p->below + row;
 			double before = load_streaming(x + row), along = v.p[j]; // load everything before the first store
-			if (!over) {
-				double d = value(&v, j), product = row_product(p, form, &v, tile, row);
-				made[j] = d;
-				q[row] = product;
-				dot[0] += d * product;
-			}
+			double d = value(&v, j), product = row_product(p, form, &v, tile, row);
+			made[j] = d;
+			q[row] = product;
+			dot[0] += d * product;
 			store_streaming(x + row, before + step * along);
 		}
-		if (form < 0 && !over) SYNC();
+		if (tiled(form)) SYNC();
 	}
-	if (over) return;
 	u64 ghosts = p->below + p->above;
 	for (u64 i = (u64)BLOCK * LANES + LANE; i < ghosts; i += (u64)p->blocks * LANES) {
 		u64 j = i < p->below ? i : i + p->rows;
@@ -180,7 +180,7 @@ DEVICE void single(const Params *p, const int form) {
 	double dot[SUMS] = {0, 0, 0};
 	for (u64 tile = (u64)BLOCK * ROWS; tile < p->rows; tile += (u64)p->blocks * ROWS) {
 		u64 rows = p->rows - tile < ROWS ? p->rows - tile : ROWS;
-		if (form < 0) multiply_tile(p, form, &v, tile, rows);
+		if (tiled(form)) multiply_tile(p, form, &v, tile, rows);
 		for (u64 i = LANE; i < rows; i += LANES) {
 			u64 row = tile + i, j = p->below + row;
 			double before = load_streaming(x + row); // load everything before the first store
@@ -197,7 +197,7 @@ DEVICE void single(const Params *p, const int form) {
 			dot[1] += product * u;
 			dot[2] += now * u;
 		}
-		if (form < 0) SYNC();
+		if (tiled(form)) SYNC();
 	}
 	u64 ghosts = p->below + p->above;
 	for (u64 i = (u64)BLOCK * LANES + LANE; i < ghosts; i += (u64)p->blocks * LANES) {

@@ -24,6 +24,10 @@
 
 // ---- steps
 
+// HELD is the largest number of rows that a thread has in a tile of level_product. It loads everything for them before the
+// first store.
+#define HELD (DEPTH * ROWS / LANES)
+
 // level_product runs the steps that multiply by a level's matrix.
 DEVICE void level_product(const Params *p, const int form) {
 	State s;
@@ -38,30 +42,41 @@ DEVICE void level_product(const Params *p, const int form) {
 	v.kind = coarser ? BARE : SCALED;
 	v.r = op == FINISH || (op == SMOOTH && coarser) ? t : op == SMOOTH ? b : x;
 	if (op != SMOOTH) v.diagonal = 0, v.factor = 1;
-	for (u64 tile = (u64)BLOCK * ROWS; tile < p->rows; tile += (u64)p->blocks * ROWS) {
-		u64 rows = p->rows - tile < ROWS ? p->rows - tile : ROWS;
-		if (form < 0) multiply_tile(p, form, &v, tile, rows);
-		for (u64 i = LANE; i < rows; i += LANES) {
-			u64 row = tile + i, j = p->below + row;
-			double product = row_product(p, form, &v, tile, row), scale = op == DEFECT ? 1 : preconditioned(&own, j, 1);
+	const int needs_x = op == FINISH || op == LANCZOS, needs_b = op != SMOOTH && (op != FINISH || p->level == 0);
+	const u64 size = tiled(form) ? ROWS : DEPTH * ROWS;
+	for (u64 tile = BLOCK * size; tile < p->rows; tile += p->blocks * size) {
+		u64 rows = p->rows - tile < size ? p->rows - tile : size;
+		double before[HELD], rhs[HELD], scale[HELD], along[HELD], product[HELD];
+		if (tiled(form)) multiply_tile(p, form, &v, tile, rows);
+		UNROLL
+		for (u64 k = 0; k < size / LANES; k++) {
+			u64 i = LANE + k * LANES, row = tile + (i < rows ? i : 0), j = p->below + row;
+			before[k] = needs_x ? x[j] : 0, rhs[k] = needs_b ? b[j] : 0;
+			scale[k] = op == DEFECT ? 1 : preconditioned(&own, j, 1);
+			along[k] = value(&v, j), product[k] = row_product(p, form, &v, tile, row);
+		}
+		UNROLL
+		for (u64 k = 0; k < size / LANES; k++) {
+			u64 row = tile + LANE + k * LANES, j = p->below + row;
+			if (row >= p->rows) break;
 			if (op == SMOOTH || op == FINISH) {
-				double made = p->along * value(&v, j) + p->beyond * (scale * product);
-				if (op == FINISH) made += x[j];
+				double made = p->along * along[k] + p->beyond * (scale[k] * product[k]);
+				if (op == FINISH) made += before[k];
 				x[j] = made;
 				send(p, x, row, made);
-				if (op == FINISH && p->level == 0) dot[0] += b[j] * b[j], dot[1] += b[j] * made;
+				if (op == FINISH && p->level == 0) dot[0] += rhs[k] * rhs[k], dot[1] += rhs[k] * made;
 			} else if (op == LANCZOS) {
-				double made = scale * product - p->along * b[j];
+				double made = scale[k] * product[k] - p->along * rhs[k];
 				t[j] = made;
-				dot[0] += made * x[j] / scale, dot[1] += made * made / scale;
+				dot[0] += made * before[k] / scale[k], dot[1] += made * made / scale[k];
 			} else {
-				double made = b[j] - product;
-				if (op == RELAX) made *= scale;
+				double made = rhs[k] - product[k];
+				if (op == RELAX) made *= scale[k];
 				t[j] = made;
 				send(p, t, row, made);
 			}
 		}
-		if (form < 0) SYNC();
+		if (tiled(form)) SYNC();
 	}
 	publish_sums(p, dot, op == LANCZOS || (op == FINISH && p->level == 0) ? 2 : 0);
 }
@@ -75,21 +90,23 @@ KERNEL(cycle_product_table27) { level_product(&p, TABLE + 27); }
 
 // Box is a box of grid points.
 typedef struct {
-	u64 lo[3], hi[3]; // hi is inclusive
+	u32 lo[3], hi[3]; // hi is inclusive
 } Box;
 
-DEVICE u64 row_of(const u64 *grid, const u64 *at) { return at[0] + grid[0] * (at[1] + grid[1] * at[2]); }
+DEVICE u64 row_of(const u64 *grid, const u32 *at) { return at[0] + grid[0] * (at[1] + grid[1] * at[2]); }
 
-// point_of computes the coordinates of a row in a grid.
-DEVICE void point_of(const u64 *grid, u64 row, u64 *at) {
-	at[0] = row % grid[0], row /= grid[0];
-	at[1] = row % grid[1], at[2] = row / grid[1];
+// point_of computes the coordinates of a row in a grid. Coordinates have 32 bits, because a GPU computes with these twice
+// as fast.
+DEVICE void point_of(const u64 *grid, u64 row, u32 *at) {
+	at[0] = (u32)(row % grid[0]), row /= grid[0];
+	at[1] = (u32)(row % grid[1]), at[2] = (u32)(row / grid[1]);
 }
 
 // Walk iterates over the rows of a thread and tracks their grid coordinates. After the first row it
 // needs no divisions, which are slow.
 typedef struct {
-	u64 row, at[3], by, step[3];
+	u64 row, by;
+	u32 at[3], step[3];
 } Walk;
 
 DEVICE Walk walk_from(const Params *p, const u64 *grid) {
@@ -108,7 +125,7 @@ DEVICE void walk_on(Walk *w, const u64 *grid) {
 
 // beneath returns the points of the finer grid that are interpolated from a coarse point, and sets at
 // to the coarse point's own coordinates there.
-DEVICE Box beneath(const Params *p, const u64 *coarse, u64 *at) {
+DEVICE Box beneath(const Params *p, const u32 *coarse, u32 *at) {
 	Box box;
 	for (int axis = 0; axis < 3; axis++) {
 		int halved = p->coarse[axis] != p->grid[axis];
@@ -121,11 +138,11 @@ DEVICE Box beneath(const Params *p, const u64 *coarse, u64 *at) {
 
 // between returns the weight, along an axis, of each coarse point next to a point that the coarser grid drops. The last
 // point of a line lies between a coarse point and the boundary, which may be nearer.
-DEVICE double between(const Params *p, int axis, u64 at) { return at + 1 == p->grid[axis] ? p->edge[axis] : .5; }
+DEVICE double between(const Params *p, int axis, u32 at) { return at + 1 == p->grid[axis] ? p->edge[axis] : .5; }
 
 // above returns the coarse points from which a fine point is interpolated, all with the same weight.
 // Points outside the grid count as zero.
-DEVICE Box above(const Params *p, const u64 *at, double *weight) {
+DEVICE Box above(const Params *p, const u32 *at, double *weight) {
 	Box box;
 	*weight = 1;
 	for (int axis = 0; axis < 3; axis++) {
@@ -141,30 +158,37 @@ DEVICE Box above(const Params *p, const u64 *at, double *weight) {
 }
 
 // weight_of returns the weight with which a fine point is interpolated from its neighbour a, which is a coarse point.
-DEVICE double weight_of(const Params *p, const u64 *a, u64 x, u64 y, u64 z) {
+DEVICE double weight_of(const Params *p, const u32 *a, u32 x, u32 y, u32 z) {
 	return (a[0] == x ? 1 : between(p, 0, x)) * (a[1] == y ? 1 : between(p, 1, y)) * (a[2] == z ? 1 : between(p, 2, z));
 }
 
 // restricted returns a coarse point's row of R times the finer level's t.
-DEVICE double restricted(const Params *p, const u64 *coarse) {
-	u64 at[3];
+DEVICE double restricted(const Params *p, const u32 *coarse) {
+	u32 at[3];
 	double sum = 0;
 	Box box = beneath(p, coarse, at);
 	const double *t = (const double *)p->other + row_of(p->grid, at);
-	for (i64 z = box.lo[2] - at[2]; z <= (i64)(box.hi[2] - at[2]); z++)
-		for (i64 y = box.lo[1] - at[1]; y <= (i64)(box.hi[1] - at[1]); y++)
-			for (i64 x = box.lo[0] - at[0]; x <= (i64)(box.hi[0] - at[0]); x++)
-				sum += weight_of(p, at, at[0] + x, at[1] + y, at[2] + z) * t[x + (i64)p->grid[0] * (y + (i64)p->grid[1] * z)];
+	i64 line = p->grid[0], plane = line * (i64)p->grid[1];
+	for (int z = (int)(box.lo[2] - at[2]); z <= (int)(box.hi[2] - at[2]); z++) {
+		// All nine points of a plane are loaded at once; the sum leaves out points outside of the box.
+		UNROLL
+		for (int k = 0; k < 9; k++) {
+			int x = k % 3 - 1, y = k / 3 - 1;
+			int inside = at[0] + x >= box.lo[0] && at[0] + x <= box.hi[0] && at[1] + y >= box.lo[1] && at[1] + y <= box.hi[1];
+			double more = sum + weight_of(p, at, at[0] + x, at[1] + y, at[2] + z) * t[plane * z + (inside ? x + line * y : 0)];
+			sum = inside ? more : sum;
+		}
+	}
 	return sum;
 }
 
 // interpolated returns a point's row of P times the coarser level's x.
-DEVICE double interpolated(const Params *p, const u64 *at) {
+DEVICE double interpolated(const Params *p, const u32 *at) {
 	double sum = 0, weight;
 	Box box = above(p, at, &weight);
 	const double *x = (const double *)p->other + row_of(p->coarse, box.lo);
-	for (u64 plane = 0; plane <= box.hi[2] - box.lo[2]; plane++)
-		for (u64 line = 0; line <= box.hi[1] - box.lo[1]; line++) {
+	for (u32 plane = 0; plane <= box.hi[2] - box.lo[2]; plane++)
+		for (u32 line = 0; line <= box.hi[1] - box.lo[1]; line++) {
 			const double *from = x + p->coarse[0] * (line + p->coarse[1] * plane);
 			sum += from[0];
 			if (box.hi[0] > box.lo[0]) sum += from[1];
@@ -227,7 +251,7 @@ KERNEL(cycle_transfer) {
 // ---- setting up levels
 
 // sides_at returns the sides of a grid at which a point lies, one bit per side.
-DEVICE u32 sides_at(const u64 *grid, const u64 *at) {
+DEVICE u32 sides_at(const u64 *grid, const u32 *at) {
 	u32 sides = 0;
 	for (int axis = 0; axis < 3; axis++) {
 		if (at[axis] == 0) sides |= 1u << 2 * axis;
@@ -237,10 +261,10 @@ DEVICE u32 sides_at(const u64 *grid, const u64 *at) {
 }
 
 // any_at finds a grid point that lies at exactly the given sides. It returns 0 if there is none.
-DEVICE int any_at(const u64 *grid, u32 sides, u64 *at) {
+DEVICE int any_at(const u64 *grid, u32 sides, u32 *at) {
 	for (int axis = 0; axis < 3; axis++) {
 		u32 first = sides >> 2 * axis & 1, last = sides >> (2 * axis + 1) & 1;
-		at[axis] = first ? 0 : last ? grid[axis] - 1 : 1;
+		at[axis] = first ? 0 : last ? (u32)grid[axis] - 1 : 1;
 	}
 	return at[0] < grid[0] && at[1] < grid[1] && at[2] < grid[2] && sides_at(grid, at) == sides;
 }
@@ -279,7 +303,8 @@ KERNEL(cycle_measure) {
 	raise_to((u64 *)p.bound, largest);
 	u64 all = p.level == 0 ? 0 : p.below + p.rows + p.above;
 	for (u64 j = (u64)BLOCK * LANES + LANE; j < all; j += (u64)p.blocks * LANES) {
-		u64 row = p.first + j - p.below, at[3];
+		u64 row = p.first + j - p.below;
+		u32 at[3];
 		point_of(p.grid, row, at);
 		((double *)p.diagonal)[j] = 1 / entry_of(&p, row, sides_at(p.grid, at), p.points / 2);
 	}
@@ -287,20 +312,20 @@ KERNEL(cycle_measure) {
 }
 
 // gather adds weight times a fine row of A to a coarse point's row of R A P, given by diagonals.
-DEVICE void gather(const Params *p, const u64 *coarse, const u64 *at, double weight, double *sums) {
+DEVICE void gather(const Params *p, const u32 *coarse, const u32 *at, double weight, double *sums) {
 	u64 row = row_of(p->grid, at);
 	u32 sides = sides_at(p->grid, at);
 	for (u32 k = 0; k < p->points; k++) {
 		if (sides & p->sides[k]) continue;
-		u64 next[3];
+		u32 next[3];
 		double part;
 		for (int axis = 0; axis < 3; axis++) next[axis] = at[axis] + step_of(p, k, axis);
 		Box box = above(p, next, &part);
 		part *= weight * entry_of(p, row, sides, k);
-		for (u64 z = box.lo[2]; z <= box.hi[2]; z++)
-			for (u64 y = box.lo[1]; y <= box.hi[1]; y++)
-				for (u64 x = box.lo[0]; x <= box.hi[0]; x++) {
-					u64 away = x - coarse[0] + 1 + 3 * (y - coarse[1] + 1);
+		for (u32 z = box.lo[2]; z <= box.hi[2]; z++)
+			for (u32 y = box.lo[1]; y <= box.hi[1]; y++)
+				for (u32 x = box.lo[0]; x <= box.hi[0]; x++) {
+					u32 away = x - coarse[0] + 1 + 3 * (y - coarse[1] + 1);
 					if (p->diagonals == 27) away += 9 * (z - coarse[2] + 1);
 					sums[away] += part;
 				}
@@ -308,8 +333,8 @@ DEVICE void gather(const Params *p, const u64 *coarse, const u64 *at, double wei
 }
 
 // galerkin_row computes a coarse point's row of R A P. It only couples to direct neighbours.
-DEVICE void galerkin_row(const Params *p, const u64 *coarse, double *sums) {
-	u64 at[3], near[3];
+DEVICE void galerkin_row(const Params *p, const u32 *coarse, double *sums) {
+	u32 at[3], near[3];
 	for (u32 k = 0; k < p->diagonals; k++) sums[k] = 0;
 	Box box = beneath(p, coarse, at);
 	for (near[2] = box.lo[2]; near[2] <= box.hi[2]; near[2]++)
@@ -323,7 +348,7 @@ DEVICE void galerkin_row(const Params *p, const u64 *coarse, double *sums) {
 KERNEL(cycle_galerkin) {
 	State s;
 	double received[SUMS], none[SUMS] = {0, 0, 0}, sums[MAX_POINTS];
-	u64 coarse[3];
+	u32 coarse[3];
 	if (!enter(&p, &s, received)) return;
 	store_state(&p, &s);
 	for (Walk w = walk_from(&p, p.coarse); w.row < p.rows; walk_on(&w, p.coarse)) {

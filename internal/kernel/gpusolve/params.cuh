@@ -14,8 +14,8 @@ enum { MAX_RANKS = 16, MAX_POINTS = 27, SUMS = 3, SLOTS = 4, SIDES = 64 };
 // ROWS is the number of rows that a block handles at a time, one per thread.
 enum { ROWS = 256 };
 
-// FLIGHT is the number of rows that a thread loads at a time in loops over vectors.
-enum { FLIGHT = 4 };
+// FLIGHT is the number of rows that a thread loads at a time in loops over vectors, and DEPTH in the products of a cycle.
+enum { FLIGHT = 4, DEPTH = 2 };
 
 // The status of a solve.
 enum { RUNNING, CONVERGED, TOO_MANY, BREAKDOWN };

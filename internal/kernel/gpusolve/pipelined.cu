@@ -105,9 +105,9 @@ DEVICE u32 decide(const Params *p, State *s, const double *sums, double *beta) {
 // tile_products stores the products of a tile's rows with a vector in held.
 DEVICE void tile_products(const Params *p, const int form, const Vector *v, u64 tile, double *held) {
 	u64 rows = p->rows - tile < ROWS ? p->rows - tile : ROWS;
-	if (form < 0) multiply_tile(p, form, v, tile, rows);
+	if (tiled(form)) multiply_tile(p, form, v, tile, rows);
 	for (u64 i = LANE; i < rows; i += LANES) held[i] = row_product(p, form, v, tile, tile + i);
-	if (form < 0) SYNC();
+	if (tiled(form)) SYNC();
 }
 
 // inner reports whether a tile can be multiplied without ghosts.

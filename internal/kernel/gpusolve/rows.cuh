@@ -2,11 +2,14 @@
 #pragma once
 #include "steps.cuh"
 
-// The form of a matrix is one number: STARTS32 or STARTS64 for CSR with 32- or 64-bit row starts; the
+// The form of a matrix is one number: STARTS32 or STARTS64 for CSR with 32- or 64-bit row starts, and
+// TILED32 or TILED64 if its rows are long, so that all threads of a block multiply entries together; the
 // number of points for a stencil with constant entries, of which only each row's sides of the grid are
 // stored; VARIABLE + points if the points' coefficients are stored too; DIAGONALS + n for n stored
 // diagonals, with zeros where a row has no entry; TABLE + n for the same in a table by sides.
-enum { STARTS32 = -1, STARTS64 = -2, VARIABLE = 64, DIAGONALS = 128, TABLE = 192 };
+enum { STARTS32 = -1, STARTS64 = -2, TILED32 = -3, TILED64 = -4, VARIABLE = 64, DIAGONALS = 128, TABLE = 192 };
+
+DEVICE int tiled(const int form) { return form == TILED32 || form == TILED64; }
 
 // Kinds of vectors in a product: cg's new direction, cg-single's preconditioned next residual, a
 // preconditioned vector, and a vector as it is.
@@ -44,13 +47,40 @@ DEVICE double value(const Vector *v, u64 j) {
 }
 
 DEVICE u64 start(const Params *p, const int form, u64 row) {
-	return form == STARTS64 ? ((const u64 *)p->starts)[row] : ((const u32 *)p->starts)[row];
+	return form == STARTS64 || form == TILED64 ? ((const u64 *)p->starts)[row] : ((const u32 *)p->starts)[row];
+}
+
+// BATCH is the number of entries that a thread loads at a time: first the entries, then the vector's elements.
+enum { BATCH = 5 };
+
+// stored_product multiplies a row of stored entries by the vector. Every thread reads its own row. A warp's loads are not
+// adjacent then, but the L1 cache holds short rows until all their entries were used, and no thread waits for
+// another. With 27 entries per row it does not, and tiles are faster.
+DEVICE double stored_product(const Params *p, const int form, const Vector *v, u64 row) {
+	const u32 *cols = (const u32 *)p->cols;
+	const double *vals = (const double *)p->vals;
+	double sum = 0;
+	u64 end = start(p, form, row + 1);
+	for (u64 at = start(p, form, row); at < end; at += BATCH) {
+		u32 col[BATCH];
+		double val[BATCH];
+		UNROLL
+		for (int k = 0; k < BATCH; k++) {
+			u64 e = at + k < end ? at + k : at;
+			col[k] = cols[e], val[k] = vals[e];
+		}
+		UNROLL
+		for (int k = 0; k < BATCH; k++) val[k] *= value(v, col[k]);
+		UNROLL
+		for (int k = 0; k < BATCH; k++)
+			if (at + k < end) sum += val[k];
+	}
+	return sum;
 }
 
 // multiply_tile multiplies the entries of some rows by the vector, all threads together, into shared
-// memory. Each thread has BATCH loads in flight: first of entries, then of vector elements.
+// memory.
 DEVICE void multiply_tile(const Params *p, const int form, const Vector *v, u64 row, u64 rows) {
-	enum { BATCH = 5 };
 	u64 lo = start(p, form, row), hi = start(p, form, row + rows);
 	const u32 *cols = (const u32 *)p->cols;
 	const double *vals = (const double *)p->vals;
@@ -110,7 +140,8 @@ DEVICE double diagonals_product(const Params *p, const int diagonals, const doub
 // row_product multiplies a row by the vector, adding in the order of columns.
 DEVICE double row_product(const Params *p, const int form, const Vector *v, u64 tile, u64 row) {
 	double sum = 0;
-	if (form < 0) {
+	if (form == STARTS32 || form == STARTS64) return stored_product(p, form, v, row);
+	if (tiled(form)) {
 		u64 base = start(p, form, tile);
 		u32 lo = (u32)(start(p, form, row) - base), hi = (u32)(start(p, form, row + 1) - base);
 		for (u32 e = lo; e < hi; e++) sum += products[e];
@@ -135,6 +166,8 @@ DEVICE double row_product(const Params *p, const int form, const Vector *v, u64 
 #define FORMS(name, step) \
 	KERNEL(name##_plain32) { step(&p, STARTS32); } \
 	KERNEL(name##_plain64) { step(&p, STARTS64); } \
+	KERNEL(name##_tiled32) { step(&p, TILED32); } \
+	KERNEL(name##_tiled64) { step(&p, TILED64); } \
 	KERNEL(name##_stencil5) { step(&p, 5); } \
 	KERNEL(name##_stencil7) { step(&p, 7); } \
 	KERNEL(name##_stencil9) { step(&p, 9); } \

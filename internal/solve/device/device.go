@@ -297,16 +297,26 @@ func (m *matrix) diagonalBytes(values int) int {
 	return 0
 }
 
+// longRows is the number of entries of a row up to which every thread multiplies its own row. On an H200 that takes
+// 10 % less time than tiles with 5 entries, 22 % less with 7 and 4 % less with 9, but 42 % more with 27.
+const longRows = 9
+
 // kernel returns the name of the kernel of a step for this kind of matrix.
 func (m *matrix) kernel(module, step string) string {
 	name := module + "_" + step
 	switch {
 	case step == "begin", step == "descend", step == "triad":
 		return name
-	case m.plain && m.wide:
-		return name + "_plain64"
 	case m.plain:
-		return name + "_plain32"
+		rows, bits := "_plain", 32
+		long := len(m.points) > longRows || m.given != nil && m.entries > longRows*m.given.Rows
+		if long && step != "make" {
+			rows = "_tiled"
+		}
+		if m.wide {
+			bits = 64
+		}
+		return fmt.Sprint(name, rows, bits)
 	case step == "make":
 		return name + "_stencil"
 	case m.variable:

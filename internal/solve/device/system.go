@@ -376,7 +376,7 @@ func (s *System) load(name string) (k loadedKernel, err error) {
 	if k.Kernel, err = s.findKernel(name); err != nil {
 		return k, err
 	}
-	if strings.Contains(name, "_plain") { // the kernels with a product buffer entries in shared memory
+	if strings.Contains(name, "_tiled") { // the products of a tile are in shared memory
 		k.shared = 8 * gpusolve.Rows * len(s.matrix.points)
 		if s.matrix.given != nil {
 			k.shared = 8 * s.matrix.given.TileEntries

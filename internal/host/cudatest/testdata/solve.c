@@ -7,7 +7,7 @@
 #include "cycle.cu"
 
 #define OF(name) {#name, name}
-#define FORMS_OF(name) OF(name##_plain32), OF(name##_plain64), OF(name##_stencil5), OF(name##_stencil7), OF(name##_stencil9), OF(name##_stencil27), \
+#define FORMS_OF(name) OF(name##_plain32), OF(name##_plain64), OF(name##_tiled32), OF(name##_tiled64), OF(name##_stencil5), OF(name##_stencil7), OF(name##_stencil9), OF(name##_stencil27), \
 	OF(name##_variable5), OF(name##_variable7)
 static const struct { const char *name; void (*run)(const Params); } kernels[] = {
 	OF(cg_begin), OF(cg_descend), OF(cg_triad), OF(cg_make_stencil), OF(cg_make_plain32), OF(cg_make_plain64),

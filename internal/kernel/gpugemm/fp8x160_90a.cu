@@ -1,0 +1,3 @@
+#include "fp8.cuh"
+
+FP8(160, 6)
