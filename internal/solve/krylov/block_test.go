@@ -1,6 +1,7 @@
 package krylov
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"runtime"
@@ -218,12 +219,14 @@ func TestBlockIterations(t *testing.T) {
 	}
 }
 
+var benchRows = flag.Int("rows", 1000000, "rows of the matrices of BenchmarkBlock")
+
 // BenchmarkBlock measures an iteration with several right-hand sides in plain storage, in turn with an iteration of cg.
 // It reports the shortest of each, their ratio, and the ratio by the byte model: the matrix once, the vectors once for
 // each column.
 func BenchmarkBlock(b *testing.B) {
 	for _, stencil := range []int{5, 7, 27} {
-		p := must.Get(sparse.New("poisson", sparse.Params{Rows: 1000000, Dim: 2 + stencil%5/2, Stencil: stencil}))(b)
+		p := must.Get(sparse.New("poisson", sparse.Params{Rows: *benchRows, Dim: 2 + stencil%5/2, Stencil: stencil}))(b)
 		plan := sparse.NewPlan(p, whole(p.Size()), 0)
 		m := must.Get(plan.Matrix(p, sparse.Plain))(b)
 		for _, columns := range []int{4, 16, 64} {
