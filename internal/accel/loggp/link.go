@@ -17,7 +17,8 @@ type link struct {
 	class, to  int32      // to is a node of a graph
 	free       event.Time // end of the last reservation
 	busy, wait event.Time
-	order      uint64 // hash of the messages in their order
+	order      uint64     // hash of the messages in their order
+	mixed      event.Time // sum over messages: how early their first bytes pass between the bytes of earlier messages
 	bytes      int64
 	messages   int64
 }
@@ -55,6 +56,7 @@ type message struct {
 	cause               int32  // as in member
 	source, target      int32  // the ranks of from and to
 	number              uint32 // counts the messages of the source
+	identity            uint64 // of the message in LinkUse.Order; unlike number, it does not depend on times
 	kind                kind
 	next                int32 // link of its path; -1 after the last one
 	bytes               int64
@@ -94,6 +96,7 @@ func (m *Machine) post(t event.Time, g message) (left, took event.Time) {
 	}
 	m.sent[g.source]++
 	g.number, g.last, g.next = m.sent[g.source], t, m.nextLink(&g, -1)
+	g.identity = identity(&g, m.operations[g.operation].key)
 	m.messages[slot] = g
 	m.result.Messages++
 	m.result.Bytes += g.moves()
@@ -106,6 +109,16 @@ func (m *Machine) post(t event.Time, g message) (left, took event.Time) {
 	}
 	return m.transmit(slot, t, true)
 }
+
+// identity returns a hash of a message. An answer has the same one in every simulation, whichever request arrives
+// first.
+func identity(g *message, key int64) uint64 {
+	h := uint64(g.source)<<32 ^ uint64(g.target)
+	h = h*fnvPrime ^ uint64(key)
+	return h*fnvPrime ^ uint64(g.bytes)<<8 ^ uint64(g.kind)
+}
+
+const fnvPrime = 0x100000001b3
 
 // transmit sends a message over the next link of its path, on which its first byte arrives at time t. It
 // returns when the last byte has passed the link, and how long the bytes took.
@@ -122,8 +135,9 @@ func (m *Machine) transmit(slot int32, t event.Time, posted bool) (passed, took 
 	l.wait += begin - t
 	l.bytes += g.moves()
 	l.messages++
-	l.order = l.order*0x100000001b3 ^ uint64(g.source)<<32 ^ uint64(g.number)
+	l.order = l.order*fnvPrime ^ g.identity
 	first := max(t, passed-max(took, g.last-t))
+	l.mixed += max(begin-first, 0)
 	g.next = m.nextLink(g, at)
 	g.wire = max(g.wire, took)
 	g.last = passed + c.latency
@@ -203,12 +217,19 @@ func (m *Machine) linkName(i int) string {
 	return fmt.Sprintf("%s-%d", flatSwitch, i-m.ranks)
 }
 
-// Reordered returns the name of a link that messages took in another order on a second machine, or "" if there is
-// none. Links serve messages in the order of arrival, so a change of the order can make a faster network slower.
+// Reordered says what happened in another order on a second machine, such as "messages take link 0-1", or returns "" if
+// there is nothing. Links serve messages in the order of arrival, and mix the bytes of messages that arrive slowly. The
+// callers of Compute start the computation that is ready first. So a change of the order can make a faster network
+// slower.
 func Reordered(a, b *Machine) string {
 	for i := range a.links {
-		if x, y := &a.links[i], &b.links[i]; x.messages == y.messages && x.order != y.order {
-			return a.linkName(i)
+		if x, y := &a.links[i], &b.links[i]; x.messages == y.messages && (x.order != y.order || x.mixed != y.mixed) {
+			return "messages take link " + a.linkName(i)
+		}
+	}
+	for rank := range a.computed {
+		if a.computed[rank] != b.computed[rank] {
+			return fmt.Sprintf("rank %d computes", rank)
 		}
 	}
 	return ""

@@ -66,6 +66,11 @@ func (m *Machine) begin(id, index int32, t event.Time) {
 	case o.steps != nil:
 		k.step, k.fetched = o.steps[index], true
 	default:
+		if m.computed == nil {
+			m.computed = make([]uint64, m.ranks)
+		}
+		h := &m.computed[o.rank(index)]
+		*h = *h*fnvPrime ^ uint64(o.key)
 		k.work(o.duration)
 	}
 	m.advance(o, k, t)

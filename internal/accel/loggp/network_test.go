@@ -207,6 +207,20 @@ func TestConservation(t *testing.T) {
 	})
 }
 
+// A slow link may spread the bytes of a message, so that they pass a later link between the bytes of other messages, and
+// free the next link earlier. Reordered names such a link.
+func TestMixed(t *testing.T) {
+	n := parse(t, "name: n\noverhead_ns: 0\ngap_ns: 10\nreduce_gbs: 20\n"+networks["dragonfly"])
+	s := must.Get(schedule.New("reduce", "direct", schedule.Params{Ranks: 9, Count: 2}))(t)
+	fast := machine(t, n, 9)
+	n.Faults = must.Get(ParseFaults(SlowLink, "6-router3:3x"))(t)
+	slow := machine(t, n, 9)
+	a, b := must.Get(fast.RunAlone(s, 4))(t), must.Get(slow.RunAlone(s, 4))(t)
+	if name := Reordered(slow, fast); a.Time <= b.Time || name == "" {
+		t.Errorf("%v, and %v with a slow link: %q", a.Time, b.Time, name)
+	}
+}
+
 // A faster link never makes a collective slower, unless messages take a link in another order.
 func TestMonotonicity(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

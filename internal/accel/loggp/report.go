@@ -83,8 +83,8 @@ func EnergyText(list []EnergyPart) (text string, uj float64) {
 type FaultCost struct {
 	Fault
 	Cost event.Time // with all faults, less without this one; it may be negative
-	// Reordered is a link that messages take in another order because of the fault. It is set if the cost is
-	// negative, and is then the reason. A dead link changes paths, which is the reason then.
+	// Reordered says what happens in another order because of the fault. It is set if the cost is negative, and is
+	// then the reason. A dead link changes paths, which is the reason then.
 	Reordered string
 }
 
@@ -120,7 +120,7 @@ func CostText(costs []FaultCost) string {
 		text := fmt.Sprintf("%v: %s", c.Fault, unit.FormatMicros(c.Cost.Nanoseconds()/1000))
 		switch {
 		case c.Cost < 0 && c.Reordered != "":
-			text += " (faster with the fault, because messages take link " + c.Reordered + " in another order)"
+			text += " (faster with the fault, because " + c.Reordered + " in another order)"
 		case c.Cost < 0:
 			text += " (faster with the fault, because messages take other paths)"
 		}

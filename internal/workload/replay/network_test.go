@@ -1,8 +1,11 @@
 package replay
 
 import (
+	"fmt"
 	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
@@ -171,4 +174,42 @@ func groupName(kind string, i int) string {
 		groupNames[key] = kind + string(rune('a'+i/26)) + string(rune('a'+i%26))
 	}
 	return groupNames[key]
+}
+
+// TestNetworkProperties replays random traces on a network of switches: switches keep no bytes, every byte that the
+// traces send arrives, no node starts before its dependencies have ended, and a faster network takes no longer unless
+// something happens in another order.
+func TestNetworkProperties(t *testing.T) {
+	const file = "name: n\noverhead_ns: 100\ngap_ns: 5\nlevels:\n- {name: island, size: 2, bandwidth_gbs: 10, " +
+		"latency_ns: 200}\n- {name: leaf, size: 2, bandwidth_gbs: %d, latency_ns: 500}\n"
+	network := func(t *rapid.T, gbs int) loggp.Network {
+		return must.Get(loggp.Parse("n.yaml", fmt.Appendf(nil, file, gbs)))(t)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		traces := draw(rt)
+		gbs := rapid.IntRange(1, 20).Draw(rt, "GB/s")
+		step := func(gbs int) (*Result, *loggp.Machine) {
+			n := network(rt, gbs)
+			w := must.Get(load(Options{}, traces...))(rt)
+			m := must.Get(loggp.NewMachine(n, len(traces)))(rt)
+			r := must.Get(w.Run(OnNetwork(m, Choice(Auto))))(rt)
+			checkResult(rt, w, r, 1)
+			balance := make([]int64, len(n.Graph.Nodes))
+			for i, l := range m.Links() {
+				balance[n.Graph.Links[i].From] -= l.Bytes
+				balance[n.Graph.Links[i].To] += l.Bytes
+			}
+			for node := n.Graph.Ranks; node < len(balance); node++ {
+				if balance[node] != 0 {
+					rt.Fatalf("%s keeps %d bytes", n.Graph.Nodes[node], balance[node])
+				}
+			}
+			return r, m
+		}
+		slow, with := step(gbs)
+		fast, without := step(gbs + rapid.IntRange(1, 20).Draw(rt, "more"))
+		if fast.Time > slow.Time && loggp.Reordered(with, without) == "" {
+			rt.Fatalf("%v on the faster network, %v on the slower one", fast.Time, slow.Time)
+		}
+	})
 }
