@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -146,17 +147,25 @@ func timelines(rows rowset.Set, label func(*journal.Row) string) (f figure.Figur
 	for _, r := range rows {
 		longest = max(longest, r.Metrics[timeMetric])
 	}
-	for _, r := range rows {
-		var p picture
-		end := r.Metrics[timeMetric]
-		if json.Unmarshal([]byte(r.Details[timelineDetail]), &p) != nil || len(p.Activities) == 0 || !(end > 0) {
+	pictures := make([]picture, len(rows))
+	var kinds []string // all panels have the same ones, so that a colour means the same in all
+	for i, r := range rows {
+		_ = json.Unmarshal([]byte(r.Details[timelineDetail]), &pictures[i]) // without a picture there is no panel
+		kinds = append(kinds, pictures[i].Activities...)
+	}
+	slices.SortFunc(kinds, func(a, b string) int { return order(a) - order(b) })
+	kinds = slices.Compact(kinds)
+	for i, r := range rows {
+		p, end := pictures[i], r.Metrics[timeMetric]
+		if len(p.Activities) == 0 || !(end > 0) {
 			continue
 		}
-		t := &figure.Timeline{Kinds: p.Activities, End: longest}
+		colours := lists.Map(p.Activities, func(a string) int { return slices.Index(kinds, a) })
+		t := &figure.Timeline{Kinds: kinds, End: longest}
 		for i, line := range p.Lines {
 			if i < len(p.Ranks) {
 				t.Rows = append(t.Rows, figure.TimelineRow{Name: fmt.Sprint("rank ", p.Ranks[i]),
-					Spans: spans(line, len(p.Activities), end)})
+					Spans: spans(line, colours, end)})
 			}
 		}
 		f.Panels = append(f.Panels, figure.Panel{Title: label(r), Content: t,
@@ -165,15 +174,15 @@ func timelines(rows rowset.Set, label func(*journal.Row) string) (f figure.Figur
 	return f, len(f.Panels) > 0
 }
 
-// spans joins equal letters of a line of a picture.
-func spans(line string, kinds int, end float64) (list []figure.TimelineSpan) {
+// spans joins equal letters of a line of a picture. kinds has the kind of each letter.
+func spans(line string, kinds []int, end float64) (list []figure.TimelineSpan) {
 	for from := 0; from < len(line); {
 		to := from + 1
 		for to < len(line) && line[to] == line[from] {
 			to++
 		}
-		if kind := int(line[from]) - 'a'; kind >= 0 && kind < kinds {
-			list = append(list, figure.TimelineSpan{Kind: kind, From: end * float64(from) / float64(len(line)),
+		if letter := int(line[from]) - 'a'; letter >= 0 && letter < len(kinds) {
+			list = append(list, figure.TimelineSpan{Kind: kinds[letter], From: end * float64(from) / float64(len(line)),
 				To: end * float64(to) / float64(len(line))})
 		}
 		from = to

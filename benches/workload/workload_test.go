@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/workload/chakra"
 )
@@ -204,6 +206,20 @@ func TestExperts(t *testing.T) {
 	if a, b := rows[0].Metrics, rows[1].Metrics; a["exposed_alltoall_us"] > 0 || !(b["exposed_alltoall_us"] > 0) ||
 		!(b["exposed_allreduce_us"] < a["exposed_allreduce_us"]) {
 		t.Errorf("%v\n%v", a, b)
+	}
+}
+
+// TestColours draws the same activity in the same colour in all panels of the timeline.
+func TestColours(t *testing.T) {
+	rows := run(t, "--model=mixtral-8x7b", "--dp=2", "--pp=2", "--ep=1,2", "--sequence=128", "--cluster=h200-8x1")
+	panels := figures(rows)[1].Panels
+	a, b := panels[0].Content.(*figure.Timeline), panels[1].Content.(*figure.Timeline)
+	if strings.Join(a.Kinds, " ") != "compute allreduce alltoall send recv" || !slices.Equal(a.Kinds, b.Kinds) {
+		t.Errorf("%v, %v", a.Kinds, b.Kinds)
+	}
+	// The last stage receives first.
+	if last := a.Rows[3].Spans[0]; a.Kinds[last.Kind] != "recv" {
+		t.Errorf("%+v", last)
 	}
 }
 

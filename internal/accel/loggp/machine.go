@@ -27,7 +27,7 @@ type Machine struct {
 	links           []link
 	routes          *graph.Routes // nil: the network is flat
 	sent            []uint32      // messages sent by each rank
-	computed        []uint64      // hash of the computations of each rank, in the order of their starts; nil if there are none
+	computed        []uint64      // hash of each rank's computations in the order of their starts; nil: there are none
 
 	queue      event.Queue
 	now        event.Time

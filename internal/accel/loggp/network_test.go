@@ -207,8 +207,8 @@ func TestConservation(t *testing.T) {
 	})
 }
 
-// A slow link may spread the bytes of a message, so that they pass a later link between the bytes of other messages, and
-// free the next link earlier. Reordered names such a link.
+// A slow link may spread the bytes of a message, so that they pass a later link between the bytes of other messages,
+// and free the next link earlier. Reordered names such a link.
 func TestMixed(t *testing.T) {
 	n := parse(t, "name: n\noverhead_ns: 0\ngap_ns: 10\nreduce_gbs: 20\n"+networks["dragonfly"])
 	s := must.Get(schedule.New("reduce", "direct", schedule.Params{Ranks: 9, Count: 2}))(t)
