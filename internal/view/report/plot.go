@@ -154,7 +154,7 @@ func AutoPlot(h *journal.Header, rows []journal.Row) (Plot, bool) {
 	p := Plot{X: best.name, Y: y.name, By: namesOf(separate(dots, best, nil, coords))}
 	// A legend must tell simulated curves from measured ones.
 	kindVaries := slices.ContainsFunc(good, func(r *journal.Row) bool { return r.Kind != good[0].Kind })
-	if kindVaries && !slices.Contains(p.By, kindField) {
+	if kindVaries && p.X != kindField && !slices.Contains(p.By, kindField) { // an axis may have that name too
 		p.By = append(p.By, kindField)
 	}
 	return p, true
