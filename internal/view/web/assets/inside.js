@@ -77,13 +77,13 @@ class Floor {
   draw() {
     const { plan, links } = this.record, top = plan.w * 0.045, pad = 0.6;
     const svg = s('svg', { viewBox: `${-pad} ${-top} ${plan.w + 2 * pad} ${plan.h + top + pad}`, role: 'img', 'font-family': 'Liberation Sans, Arial, sans-serif', 'font-size': plan.w / 60 });
-    svg.append(s('rect', { x: -pad, y: -top, width: plan.w + 2 * pad, height: plan.h + top + pad, fill: '#ffffff' }));
+    svg.append(s('rect', { x: -pad, y: -top, width: plan.w + 2 * pad, height: plan.h + top + pad, fill: 'var(--paper)' }));
     for (const b of plan.boxes || []) {
-      svg.append(s('rect', { x: b.x, y: b.y, width: b.w, height: b.h, fill: b.kind === 'hbm' || b.kind === 'pe' ? '#e3e3e3' : '#f2f2f2', stroke: '#d0d0d0', 'stroke-width': 0.1 }));
+      svg.append(s('rect', { x: b.x, y: b.y, width: b.w, height: b.h, fill: b.kind === 'hbm' || b.kind === 'pe' ? 'var(--line)' : 'var(--card)', stroke: 'var(--line)', 'stroke-width': 0.1 }));
     }
     for (const b of plan.boxes || []) {
-      if (b.kind === 'cube') svg.append(s('text', { x: b.x + b.w / 2, y: b.y + b.h / 2, 'text-anchor': 'middle', 'dominant-baseline': 'middle', fill: '#555555', text: b.name }));
-      if (b.kind === 'io') svg.append(s('text', { x: b.x + 0.6, y: b.y + plan.w / 50, fill: '#555555', text: b.name }));
+      if (b.kind === 'cube') svg.append(s('text', { x: b.x + b.w / 2, y: b.y + b.h / 2, 'text-anchor': 'middle', 'dominant-baseline': 'middle', fill: 'var(--soft)', text: b.name }));
+      if (b.kind === 'io') svg.append(s('text', { x: b.x + 0.6, y: b.y + plan.w / 50, fill: 'var(--soft)', text: b.name }));
     }
     this.lines = [];
     for (let i = links.length - 1; i >= 0; i--) { // the busiest link is drawn last, on top
@@ -153,10 +153,10 @@ function arrow([x0, y0, x1, y1]) {
 
 function legend(most) {
   const svg = s('svg', { viewBox: '0 0 320 30', class: 'scale', role: 'img', 'aria-label': `Colours from 0 to ${percent(most)} of the time`, 'font-family': 'Liberation Sans, Arial, sans-serif', 'font-size': 11 });
-  svg.append(s('rect', { width: 320, height: 30, fill: '#ffffff' }));
+  svg.append(s('rect', { width: 320, height: 30, fill: 'var(--paper)' }));
   for (let i = 0; i < 50; i++) svg.append(s('rect', { x: 10 + 6 * i, y: 3, width: 6.3, height: 9, fill: heat((i + 0.5) / 50) }));
   for (const [share, text] of [[0, '0 %'], [0.5, `${percent(most / 2)} of the time`], [1, percent(most)]]) {
-    svg.append(s('text', { x: 10 + 300 * share, y: 25, fill: '#555555', 'text-anchor': share === 0 ? 'start' : share === 1 ? 'end' : 'middle', text }));
+    svg.append(s('text', { x: 10 + 300 * share, y: 25, fill: 'var(--soft)', 'text-anchor': share === 0 ? 'start' : share === 1 ? 'end' : 'middle', text }));
   }
   return svg;
 }
