@@ -3,6 +3,7 @@ package draw
 import (
 	"image/color"
 	"math"
+	"slices"
 )
 
 // RGB returns the opaque color of a number such as 0x0072B2.
@@ -35,12 +36,41 @@ func Mix(a, b color.NRGBA, t float64) color.NRGBA {
 	return color.NRGBA{R: part(a.R, b.R), G: part(a.G, b.G), B: part(a.B, b.B), A: 255}
 }
 
-// InkOn returns the text color that is readable on c. It compares the ITU-R BT.601 luma.
-func InkOn(c color.NRGBA) color.NRGBA {
-	if 0.299*float64(c.R)+0.587*float64(c.G)+0.114*float64(c.B) < 140 {
-		return White
+// Tint returns a pale version of a color of the palette, for areas with text.
+func Tint(c color.NRGBA) color.NRGBA { return Mix(c, White, 0.8) }
+
+// contrast returns the contrast of two colors (WCAG 2.2): 1 for equal ones, 21 for black and white.
+func contrast(a, b color.NRGBA) float64 {
+	luminance := func(c color.NRGBA) (sum float64) {
+		for i, v := range []uint8{c.R, c.G, c.B} {
+			x := float64(v) / 255
+			if x <= 0.04045 {
+				x /= 12.92
+			} else {
+				x = math.Pow((x+0.055)/1.055, 2.4)
+			}
+			sum += x * []float64{0.2126, 0.7152, 0.0722}[i]
+		}
+		return sum
 	}
-	return Black
+	x, y := luminance(a), luminance(b)
+	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+}
+
+// InkOn returns the text color that is readable on c: White or Black, whichever differs more. On a color that the dark
+// theme of an SVG file replaces, the ink is replaced too. On other colors it is nearly White or Black and stays.
+func InkOn(c color.NRGBA) color.NRGBA {
+	pale := slices.ContainsFunc(Palette, func(p color.NRGBA) bool { return c == Tint(p) })
+	dark := contrast(White, c) > contrast(Black, c)
+	switch {
+	case pale || c == White || c == PaleGrey || c == GridGrey:
+		return Black
+	case dark && slices.Contains(Palette, c):
+		return White // the dark theme has a lighter color there, and a dark one instead of White
+	case dark:
+		return RGB(0xFFFFFE)
+	}
+	return RGB(0x1A1A1B)
 }
 
 // heatColors is ColorBrewer's YlGnBu from low to high. It is safe for color-blind

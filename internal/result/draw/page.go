@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"image"
 	"io"
+	"slices"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Page is a picture on a white background: its size in points, a function that draws it, and
-// the title and description that a screen reader reads.
+// Page is a picture: its size in points, a function that draws it, and the title and description that a screen
+// reader reads. The background is white. An SVG file has a dark theme too.
 type Page struct {
 	W, H        float64
 	Title       string
@@ -57,7 +58,7 @@ func (p Page) SVG(w io.Writer) error {
 		return fmt.Errorf("drawing SVG: %w", err)
 	}
 	out := bytes.ReplaceAll(b.Bytes(), fontNamed, fontFamily)
-	out = bytes.Replace(out, svgEnd, append(svgEnd[:len(svgEnd):len(svgEnd)], p.spoken()...), 1)
+	out = bytes.Replace(out, svgEnd, slices.Concat(svgEnd, p.spoken(), darkTheme), 1)
 	if _, err := w.Write(out); err != nil {
 		return fmt.Errorf("writing SVG: %w", err)
 	}

@@ -264,7 +264,7 @@ func (s Shape) colors() (line, fill, ink color.NRGBA) {
 	line, fill = draw.InkGrey, draw.PaleGrey
 	if s.Color > 0 {
 		line = draw.Palette[(s.Color-1)%len(draw.Palette)]
-		fill = draw.Mix(line, draw.White, 0.8)
+		fill = draw.Tint(line)
 	}
 	if s.Filled {
 		fill = line

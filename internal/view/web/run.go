@@ -271,7 +271,9 @@ func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 		if i < 0 {
 			return notFound{fmt.Errorf("the run has no figure %q", name)}
 		}
-		return figure.SVG(&svg, v.figures[i])
+		f := v.figures[i]
+		f.Title, f.Caption = "", "" // the page has both
+		return figure.SVG(&svg, f)
 	})
 	if err != nil {
 		s.fail(w, err)

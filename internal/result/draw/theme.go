@@ -1,0 +1,42 @@
+package draw
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+)
+
+// darkPaper is the background of the dark theme.
+var darkPaper = RGB(0x14181D)
+
+// darkPalette has the colors of the dark theme for those of Palette.
+var darkPalette = []color.NRGBA{
+	RGB(0x4AA3DF), RGB(0xFF8C42), RGB(0x2FC79A), RGB(0xE79CC6), RGB(0xF0B73D),
+	RGB(0x8FD0F5), RGB(0xB8B8B8), RGB(0xD9668F), RGB(0xC9C95A), RGB(0x9A95EA),
+}
+
+// darkColors returns the colors of the dark theme after the ones that they replace. Colors that carry a value,
+// such as those of heat maps, stay.
+func darkColors() [][2]color.NRGBA {
+	out := [][2]color.NRGBA{{White, darkPaper}, {Black, RGB(0xE6E9ED)}, {InkGrey, RGB(0xA3ADB8)},
+		{AxisGrey, RGB(0xC4CCD4)}, {GridGrey, RGB(0x343C46)}, {PaleGrey, RGB(0x242B33)}}
+	for i, c := range Palette {
+		out = append(out, [2]color.NRGBA{c, darkPalette[i]}, [2]color.NRGBA{Tint(c), Mix(darkPalette[i], darkPaper, 0.75)})
+	}
+	return out
+}
+
+// darkTheme is the style sheet of the dark theme. The drawing library writes colors as style attributes, so the
+// rules select by their text.
+var darkTheme = func() []byte {
+	var b bytes.Buffer
+	b.WriteString("<style>@media (prefers-color-scheme: dark) {\n")
+	hex := func(c color.NRGBA) string { return fmt.Sprintf("#%02X%02X%02X", c.R, c.G, c.B) }
+	for _, c := range darkColors() {
+		for _, what := range []string{"fill", "stroke"} {
+			fmt.Fprintf(&b, "[style*=\"%[1]s:%[2]s\"] { %[1]s: %[3]s !important; }\n", what, hex(c[0]), hex(c[1]))
+		}
+	}
+	b.WriteString("}</style>\n")
+	return b.Bytes()
+}()
