@@ -71,6 +71,7 @@ type scene struct {
 	small    bool         // the folder's file system fills up soon
 	limits   []string     // command that limits the resources of the run
 	relay    *netns.Relay // cable of the second host
+	endpoint string       // rendezvous of an elastic job
 }
 
 // shapes are the ways to run the bench.
@@ -93,6 +94,7 @@ var shapes = []*shape{
 	{"srun", ranks, true, func(s *scene) {
 		s.command(nil, append(s.runArgs(), "--launcher", "srun --nodes=2 --comment="+s.mark.Value)...)
 	}},
+	{"elastic", ranks, false, startElastic},
 	{"hosts", 2 * ranks, false, func(s *scene) {
 		s.network = netns.New(s.T, 2)
 		if strings.HasPrefix(s.fault.name, "network ") {
@@ -151,6 +153,9 @@ var faults = []*fault{
 	{"file limit", 3, "local joined", false, nil, limitNamed("ulimit -n")},
 	{"pid limit", 3, "local joined", false, nil, limitNamed("pids.max")},
 	{"memory limit", 3, "local joined", false, nil, limitNamed("memory.max")},
+	{"lose node", 2, "elastic", false, loseNode(syscall.SIGKILL), restarted("restart 1 of 1: node 1 (host ")},
+	{"leave node", 2, "elastic", false, loseNode(syscall.SIGTERM), restarted("was interrupted")},
+	{"join node", 2, "elastic", false, joinNode, restarted("restart with more nodes: host ")},
 	{"wrong secret", 1, "hosts", false, nil, stderrNamed("the secrets differ")},
 }
 
@@ -162,7 +167,7 @@ func (f *fault) possible() []*shape {
 }
 
 // slow matches the kinds of faults that wait for seconds. `make test` leaves them to the campaign.
-var slow = regexp.MustCompile(`^(pause|network|stop rank 0)|limit$`)
+var slow = regexp.MustCompile(`^(pause|network|stop rank 0|(lose|leave|join) node)|limit$`)
 
 // drawable returns the kinds to draw from: the ones that match FAULTS_ONLY, or all; without FAULTS, all but the slow
 // ones.
@@ -337,7 +342,11 @@ func (s *scene) play() (r result) {
 const points = 6
 
 func (s *scene) runArgs() []string {
-	return []string{"run", "--bench", "work", "--ranks", strconv.Itoa(s.shape.ranks), "--out", s.dir}
+	counts := strconv.Itoa(s.shape.ranks)
+	if s.shape.name == "elastic" {
+		counts = "1," + counts
+	}
+	return []string{"run", "--bench", "work", "--ranks", counts, "--out", s.dir}
 }
 
 // command starts the program under test, on a host if one is given.
@@ -473,14 +482,17 @@ func (s *scene) assertComplete() int {
 		s.Errorf("the journal has problems: %v", j.Problems)
 	}
 	good := map[string]bool{}
-	for _, row := range r.Latest() {
+	rows := slices.DeleteFunc(r.Latest(), func(row journal.Row) bool { // of an elastic job with fewer ranks
+		return s.shape.name == "elastic" && *row.NumRanks != s.shape.ranks
+	})
+	for _, row := range rows {
 		if row.Status != journal.OK {
 			s.Errorf("%s %s: %s: %s", row.Point, row.Env, row.Status, row.Reason)
 		}
 		good[row.Point.String()+" "+row.Env.String()] = true
 	}
-	if len(good) != points || len(r.Latest()) != points {
-		s.Errorf("%d rows of %d points, want %d: %v", len(r.Latest()), len(good), points, good)
+	if len(good) != points || len(rows) != points {
+		s.Errorf("%d rows of %d points, want %d: %v", len(rows), len(good), points, good)
 	}
 	return len(good)
 }
