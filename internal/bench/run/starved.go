@@ -70,15 +70,16 @@ func explainSilence(seen connection.Evidence, pid int, limit time.Duration) stri
 	if pid == 0 {
 		return cmp.Or(seen.Cause(limit), "stopped, starved of CPU or cut off") + advice
 	}
+	// Containers may share the numbering of processes and have networks of their own. This comes first, because a
+	// launcher that is cut off stops its processes before it ends them.
+	if network := seen.NetworkCause(limit); network != "" {
+		return network + advice
+	}
 	switch hostinfo.ProcessState(hostinfo.Root(), pid) {
 	case "T", "t":
 		return "stopped by a signal"
 	case "", "Z", "X":
 		return "its process has ended"
-	}
-	// Containers may share the numbering of processes and have networks of their own.
-	if network := seen.NetworkCause(limit); network != "" {
-		return network + advice
 	}
 	return ""
 }

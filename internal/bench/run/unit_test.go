@@ -414,7 +414,7 @@ func TestOtherBuild(t *testing.T) {
 		allowed bool
 		refused bool
 	}{
-		{worker.Event{Host: "b", Build: "other"}, false, true}, {worker.Event{Host: "b"}, false, true},
+		{worker.Event{Host: "b", Build: "other"}, false, true}, {worker.Event{Host: "b"}, false, false},
 		{worker.Event{Host: "b", Build: "other"}, true, false}, {worker.Event{Host: "b", Build: own}, false, false},
 		{worker.Event{PID: 1}, false, false},
 	} {

@@ -221,7 +221,7 @@ func (w *workerGroup) handleJoin(e worker.Event, job worker.Job) *failure {
 	switch {
 	case e.Joined && (e.Rank < 0 || e.Rank >= w.group.Ranks):
 		return failed(nil, fmt.Sprintf("a worker claims to be rank %d of %d", e.Rank, w.group.Ranks))
-	case e.Joined && e.Host != "" && !w.slot.opts.AllowOtherBuild && e.Build != connection.BuildFact().Value:
+	case e.Joined && e.Build != "" && !w.slot.opts.AllowOtherBuild && e.Build != connection.BuildFact().Value:
 		b := connection.BuildFact()
 		return failed(&e.Rank, fmt.Sprintf("%s is %q here and %q at the supervisor: %s", b.Name, e.Build, b.Value, b.Advice))
 	case e.Joined:

@@ -114,7 +114,7 @@ type Event struct {
 	// PID is the process of a worker that has joined, or 0 if it is on another host.
 	PID int `json:"-"`
 	// Host is the name of the other host, and Build the executable that the worker runs there, as in
-	// [connection.BuildFact].
+	// [connection.BuildFact]; "" if it could not be read, such as without free files.
 	Host, Build string `json:"-"`
 	// Ready answers a job, with the swept variables as the worker sees them, or with an error.
 	Ready bool               `json:"ready,omitempty"`

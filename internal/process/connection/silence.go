@@ -48,12 +48,13 @@ func (e Evidence) Since(earlier Evidence) Evidence {
 // a silence of the given length. It returns "" if nothing was observed.
 func (e Evidence) Cause(silent time.Duration) string {
 	switch {
+	// First, because a launcher that is cut off stops its processes before it ends them.
+	case e.NetworkCause(silent) != "":
+		return e.NetworkCause(silent)
 	case e.Local && (e.State == "T" || e.State == "t"):
 		return "it is stopped by a signal (SIGSTOP, or a terminal's job control)"
 	case e.Local && (e.State == "" || e.State == "Z" || e.State == "X"):
 		return "its process has ended"
-	case e.NetworkCause(silent) != "":
-		return e.NetworkCause(silent)
 	case e.Local && e.Waited >= silent/2:
 		return fmt.Sprintf("its process is alive, but its threads waited %.1f s for a processor", e.Waited.Seconds())
 	case e.Local:

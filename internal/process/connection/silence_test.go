@@ -24,6 +24,8 @@ func TestSilenceCause(t *testing.T) {
 		"hung": {Evidence{Local: true, State: "S", Waited: time.Second}, "alive, but does not answer"},
 		"cut": {Evidence{TCP: true, Unconfirmed: 1, LastAck: 4500 * time.Millisecond, Resent: 5},
 			"the network is cut"},
+		"cut, and stopped by its launcher": {Evidence{Local: true, State: "T", TCP: true, Unconfirmed: 1, LastAck: silent},
+			"the network is cut"},
 		"cut, container": {Evidence{Local: true, State: "S", TCP: true, Unconfirmed: 1, LastAck: silent},
 			"the network is cut"},
 		"loss": {Evidence{TCP: true, Unconfirmed: 1, LastAck: time.Second, Resent: 7}, "loses packets: 7 had"},

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,8 +32,8 @@ func startElastic(s *scene) {
 
 func (s *scene) startNode() {
 	s.Helper()
-	s.command(nil, append([]string{"launch", "--nnodes", "1:2", "--max-restarts", "1", "--last-call", "1s", "--grace", "2s",
-		"--rdzv-endpoint", s.endpoint, "--", proctest.Self(s.T)}, s.runArgs()...)...)
+	flags := strings.Fields("launch --nnodes 1:2 --max-restarts 1 --last-call 1s --grace 2s --rdzv-endpoint " + s.endpoint)
+	s.command(nil, slices.Concat(flags, []string{"--", proctest.Self(s.T)}, s.runArgs())...)
 }
 
 // joinNode adds the second node.
