@@ -2,6 +2,7 @@ package multigrid
 
 import (
 	"fmt"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -38,13 +39,15 @@ func asInPractice(b *testing.B) {
 
 // cpuTime starts to measure CPU time in addition to the clock, because other programs disturb it less.
 func cpuTime(b *testing.B) (report func()) {
-	spent := func() int64 {
-		var u syscall.Rusage
-		must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-		return u.Utime.Nano() + u.Stime.Nano()
-	}
-	began := spent()
-	return func() { b.ReportMetric(float64(spent()-began)/float64(b.N), "cpu-ns/op") }
+	began := cpuSeconds(b)
+	return func() { b.ReportMetric(1e9*(cpuSeconds(b)-began)/float64(b.N), "cpu-ns/op") }
+}
+
+// cpuSeconds returns the CPU time of this process.
+func cpuSeconds(b *testing.B) float64 {
+	var u syscall.Rusage
+	must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
 // BenchmarkSetup measures the set-up on one rank, and on two ranks with half the rows each, whose CPU times are added
@@ -115,4 +118,42 @@ func solved(b *testing.B, l *precondition.Local, op krylov.Operator) int {
 		b.Fatal(s.Result())
 	}
 	return s.Result().Iterations
+}
+
+// BenchmarkStorage applies cycles with each storage of the matrices in turns, and reports the CPU time of double
+// precision relative to the others, as the median over all turns. Neighbours on the machine slow all of them down.
+func BenchmarkStorage(b *testing.B) {
+	for _, c := range benchmarked[4:6] {
+		b.Run(c.name, func(b *testing.B) {
+			asInPractice(b)
+			p := must.Get(sparse.New(c.kind, c.params))(b)
+			onRanks(b, 1, 1, p, func(l *precondition.Local) {
+				formats := []sparse.Format{sparse.Compressed, sparse.Single, sparse.Bfloat16}
+				cycles := make([]krylov.Operator, len(formats))
+				for k, format := range formats {
+					cycles[k] = must.Get(build(l, choiceOf(l, c.coarsener), format))(b)
+				}
+				src, dst := make([]float64, l.Matrix.Columns()), make([]float64, l.Matrix.Columns())
+				for i := range src {
+					src[i] = sparse.Noise(1, i)
+				}
+				ratios := make([][]float64, len(formats))
+				for b.Loop() {
+					spent := make([]float64, len(formats))
+					for k, cycle := range cycles {
+						before := cpuSeconds(b)
+						must.Do(b, cycle.Apply(dst, src))
+						spent[k] = cpuSeconds(b) - before
+					}
+					for k := range ratios {
+						ratios[k] = append(ratios[k], spent[0]/spent[k])
+					}
+				}
+				for k, format := range formats[1:] {
+					slices.Sort(ratios[k+1])
+					b.ReportMetric(ratios[k+1][len(ratios[k+1])/2], "x-"+format.String())
+				}
+			})
+		})
+	}
 }
