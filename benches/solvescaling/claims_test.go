@@ -13,7 +13,7 @@ import (
 // The documents claim about the iterations of multigrid what the stored run shows.
 func TestClaimsAboutIterations(t *testing.T) {
 	read := func(name string) string {
-		return strings.Join(strings.Fields(string(must.Get(os.ReadFile("../../docs/" + name))(t))), " ")
+		return strings.Join(strings.Fields(string(must.Get(os.ReadFile("../../docs/"+name))(t))), " ")
 	}
 	const page = "results/2026-11-18-multigrid.md"
 	low, high := 0.0, 0.0
@@ -44,8 +44,8 @@ func TestClaimsAboutIterations(t *testing.T) {
 			growth[name] = max(growth[name], n/least)
 		}
 	}
-	want := fmt.Sprintf("From %.0e to %.0e unknowns, the iterations of `gmg` grow by a factor of at most %.2f, to at most "+
-		"%.0f, and the iterations of `amg` by %.2f, to at most %.0f.", low, high, growth["gmg"], most["gmg"], growth["amg"],
+	want := fmt.Sprintf("From %.0e to %.0e unknowns, the iterations of `gmg` grow by a factor of at most %.2f, to at "+
+		"most %.0f, and the iterations of `amg` by %.2f, to at most %.0f.", low, high, growth["gmg"], most["gmg"], growth["amg"],
 		most["amg"])
 	for _, name := range []string{page, "solve-scaling.md"} {
 		if rows < 7 || !strings.Contains(read(name), want) {
