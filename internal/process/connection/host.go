@@ -245,6 +245,8 @@ type Link[M any] struct {
 	closed bool
 	gone   chan struct{} // closed when writing has failed
 	ended  chan struct{} // closed when the writer has returned
+
+	finishing atomic.Bool // Finish was called: each message has lingerTimeout to be sent
 }
 
 // NewLink takes over a connection.
@@ -290,6 +292,9 @@ func (l *Link[M]) Throttle() {
 func (l *Link[M]) write() {
 	defer close(l.ended)
 	for body := range l.queue {
+		if l.finishing.Load() {
+			l.conn.SetWriteDeadline(time.Now().Add(lingerTimeout))
+		}
 		if l.conn.sendFrame(body, nil) != nil {
 			close(l.gone)
 			l.conn.Close()
@@ -358,9 +363,9 @@ func (l *Link[M]) Run(limit time.Duration, handle func(M) (more bool)) error {
 	}
 }
 
-// Finish sends the queued messages and closes the sending direction. Closing both directions at
-// once could destroy data in flight. The receiving goroutine continues until the peer closes too,
-// at most for lingerTimeout.
+// Finish sends the queued messages and closes the sending direction. A peer may be slow, but has to
+// read something within lingerTimeout. Closing both directions at once could destroy data in flight.
+// The receiving goroutine continues until the peer closes too, at most for lingerTimeout.
 func (l *Link[M]) Finish() {
 	l.mu.Lock()
 	if l.closed {
@@ -370,6 +375,7 @@ func (l *Link[M]) Finish() {
 	l.closed = true
 	close(l.queue)
 	l.mu.Unlock()
+	l.finishing.Store(true)
 	l.conn.SetWriteDeadline(time.Now().Add(lingerTimeout))
 	<-l.ended
 	l.conn.CloseWrite()
