@@ -17,6 +17,11 @@ func choose(all []Column, wanted []string) ([]Column, error) {
 	if len(wanted) == 0 || len(wanted) == 1 && wanted[0] == AllColumns {
 		return all, nil
 	}
+	return named(all, wanted)
+}
+
+// named returns the columns with the given names.
+func named(all []Column, wanted []string) ([]Column, error) {
 	var out []Column
 	for _, name := range wanted {
 		i := slices.IndexFunc(all, func(c Column) bool { return c.Name == name })
@@ -48,7 +53,7 @@ func Sort(h *journal.Header, rows []journal.Row, by []string) ([]journal.Row, er
 	if len(by) == 0 {
 		return rows, nil
 	}
-	columns, err := choose(Columns(h, rows), names)
+	columns, err := named(Columns(h, rows), names)
 	if err != nil {
 		return rows, err
 	}

@@ -36,6 +36,9 @@ func TestSort(t *testing.T) {
 			t.Errorf("by %s: %v (%v), want %s", by, order, err, want)
 		}
 	}
+	if _, err := Sort(nil, rows, []string{AllColumns}); err == nil || !strings.Contains(err.Error(), `column "all"`) {
+		t.Errorf("sorting by all columns gives %v", err)
+	}
 	if _, err := Sort(nil, rows, []string{"tim_us"}); err == nil ||
 		!strings.Contains(err.Error(), `did you mean "time_us"?`) {
 		t.Errorf("an unknown column gives %v", err)

@@ -16,6 +16,7 @@ func FuzzRequest(f *testing.F) {
 	for i := range paths {
 		f.Add(i, "run=.@r&a=.@r&b=.@s&only=n>0&sort=-time_us&from=1&columns=all&plot=x=n,y=time_us&figure=time_us&file=x")
 	}
+	f.Add(1, "run=.&sort=all")
 	dir := f.TempDir()
 	record(f, dir, "r", 2, 1, 2)
 	record(f, dir, "s", 2, 1, 3)

@@ -1,0 +1,49 @@
+package compare
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/texttab"
+)
+
+func TestLimitsOfOptions(t *testing.T) {
+	for alpha, good := range map[float64]bool{-0.01: false, 0.01: true, 0.49: true, 0.5: false, 1: false} {
+		if _, err := (Options{Alpha: alpha}).withDefaults(); (err == nil) != good {
+			t.Errorf("alpha %g: %v", alpha, err)
+		}
+	}
+	if (*Side)(nil).value() != 0 || (&Side{Value: 3}).value() != 3 || (Pair{}).ratio() != 1 || (Pair{}).p() != 1 {
+		t.Error("a side or an effect that is missing has a value")
+	}
+}
+
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+// TestNumberOfLines checks documents with no line, with one, and with one more than a comment shows.
+func TestNumberOfLines(t *testing.T) {
+	for n, want := range map[int]string{0: "", 1: "point 0", maxComment: "", maxComment + 1: "1 more changed."} {
+		d := Document{Heading: []string{"h:"}, Columns: []texttab.Column{{Title: "title"}}}
+		for i := range n {
+			name := fmt.Sprint("point ", i)
+			d.Lines = append(d.Lines, Line{Cells: []string{name}, Name: name, Outcome: Failed})
+		}
+		var table, comment strings.Builder
+		must.Do(t, d.Write(&table, "table", 0))
+		must.Do(t, d.Write(&comment, "github", 0))
+		if strings.Contains(table.String(), "title") != (n > 0) || !strings.Contains(comment.String(), want) ||
+			strings.Contains(comment.String(), "more changed") != (n > maxComment) {
+			t.Errorf("%d lines:\n%s\n%s", n, table.String(), comment.String())
+		}
+		for _, format := range Formats() {
+			if err := d.Write(failingWriter{}, format, 0); err == nil {
+				t.Errorf("%s: a failed write is not reported", format)
+			}
+		}
+	}
+}
