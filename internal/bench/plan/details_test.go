@@ -32,13 +32,13 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("3 programs: %v to %v", least, most)
 	}
 	// A single known point of a part stands for the others of that part, not for those of another one.
-	s := bench.Suite("s", bench.Part("a", nop, bench.Ints("i", "1,2")), bench.Part("b", nop, bench.Ints("i", "1,2")))
+	s := bench.Suite("s", bench.Part("a", nop, bench.Ints("i", "1,2")), bench.Part("b", nop, bench.Ints("i", "1,2,3")))
 	p = must.Get(Make(s, request(nil, nil)))(t)
 	took := map[string]time.Duration{}
 	for _, g := range p.Groups {
 		took[g.Tasks[0].Key] = map[string]time.Duration{"a": time.Second, "b": time.Minute}[g.Part.Name]
 	}
-	if total, known := p.EstimateFrom(took); total != 2*time.Second+2*time.Minute || known != 2 {
+	if total, known := p.EstimateFrom(took); total != 2*time.Second+3*time.Minute || known != 2 {
 		t.Errorf("%v from %d points", total, known)
 	}
 }

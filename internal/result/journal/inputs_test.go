@@ -129,3 +129,21 @@ func TestPreviousBuild(t *testing.T) {
 		t.Errorf("there is a build before the first: %v", got)
 	}
 }
+
+func TestDescribeOthers(t *testing.T) {
+	old := Inputs{"a": "1", "b": "1", "c": "1", "d": "1"}
+	for want, in := range map[string]Inputs{
+		"":                          old,
+		"a differs":                 {"a": "2", "b": "1", "c": "1", "d": "1"},
+		"a, b, c differ":            {"a": "2", "b": "2", "c": "2", "d": "1"},
+		"a, b, c and 1 more differ": {"a": "2", "b": "2", "c": "2", "d": "2"},
+	} {
+		first, last := startRun([]Inputs{old}), startRun([]Inputs{in})
+		first.Rows, last.Rows = []Row{inputsRow("", 1, old, 1)}, []Row{inputsRow("", 1, in, 1)}
+		got := (&Journal{Path: "out/journal.jsonl", Runs: []*Run{first, last}}).DescribeOthers(last)
+		if (got == "") != (want == "") || !strings.Contains(got, want) ||
+			want != "" && !strings.HasPrefix(got, "1 other build ") {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -104,3 +104,22 @@ func TestUntimedRowsAreNotDisturbed(t *testing.T) {
 		}
 	}
 }
+
+func TestNarrow(t *testing.T) {
+	for _, c := range []struct {
+		low, high float64
+		want      bool
+	}{{90, 110, true}, {90, 110.1, false}, {100, 100, true}, {80, 110, false}} {
+		if got := Narrow(c.low, c.high, 100); got != c.want {
+			t.Errorf("100 in [%g, %g]: %v", c.low, c.high, got)
+		}
+	}
+}
+
+func TestBadStatus(t *testing.T) {
+	for s, want := range map[Status]bool{OK: false, Failed: true, Timeout: true, Skipped: false, NotExecuted: false} {
+		if s.Bad() != want {
+			t.Errorf("%s is bad: %v", s, !want)
+		}
+	}
+}

@@ -432,3 +432,31 @@ func TestRowMemory(t *testing.T) {
 	}
 	runtime.KeepAlive(data)
 }
+
+func TestProblemNamesItsRun(t *testing.T) {
+	p := Problem{Line: 3, Text: "x", Err: ErrDamaged}
+	if s := p.String(); strings.Contains(s, "run") || !strings.HasPrefix(s, "line 3: ") {
+		t.Error(s)
+	}
+	if p.Run = "r"; !strings.HasPrefix(p.String(), "line 3 (run r): ") {
+		t.Error(p)
+	}
+}
+
+func TestIsHex(t *testing.T) {
+	for text, want := range map[string]bool{"": true, "09af": true, "0A": false, "/": false, ":": false, "`": false,
+		"g": false} {
+		if isHex([]byte(text)) != want {
+			t.Errorf("%q is hexadecimal: %v", text, !want)
+		}
+	}
+}
+
+func TestHeldErrorNamesItsHolder(t *testing.T) {
+	if s := (&HeldError{Run: "r"}).Error(); strings.Contains(s, "host") {
+		t.Error(s)
+	}
+	if s := (&HeldError{Run: "r", PID: 7, Host: "h"}).Error(); !strings.Contains(s, "process 7 on host h") {
+		t.Error(s)
+	}
+}
