@@ -58,7 +58,7 @@ var (
 	figureLink    = regexp.MustCompile(`!\[[^\]]{20,}\]\(`)
 	writtenFile   = regexp.MustCompile("`([a-z_./]+\\.(?:png|html|xml|md))`")
 	fileBlock     = regexp.MustCompile("(?ms)^```[a-z]+ ([a-z.]+)\n(.*?)^```")
-	outputBlock   = regexp.MustCompile("(?ms)^```output\n(.*?)^```")
+	outputBlock   = regexp.MustCompile("(?ms)^```output ?([^\n]*)\n(.*?)^```")
 	number        = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 	blanks        = regexp.MustCompile(` +`)
 	commandLine   = regexp.MustCompile("(?ms)^```(?:sh|console|bash|shell)\n(.*?)^```")
@@ -119,13 +119,47 @@ func walk(t *testing.T, name, text string) {
 	}
 }
 
+// TestOutputs runs the command beside the word "output" at the top of a block, in a folder with the runs of
+// testdata/outputs. The command must print every line of the block exactly. Measured times come from the stored runs.
+func TestOutputs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must.Do(t, os.CopyFS(dir, os.DirFS("testdata/outputs")))
+	must.Do(t, os.Symlink(must.Get(filepath.Abs("../../examples"))(t), filepath.Join(dir, "examples")))
+	blocks := 0
+	for name, text := range documents(t) {
+		for _, m := range outputBlock.FindAllStringSubmatch(text, -1) {
+			if m[1] == "" {
+				continue // the output of the page's own commands, see TestGuides
+			}
+			blocks++
+			_, printed := invoke(t, dir, append([]string{"kernbench"}, words(m[1])...)...)
+			for _, line := range missing(m[2], printed, strings.TrimSpace) {
+				t.Errorf("%s shows a line that `kernbench %s` does not print: %s\n%s", name, m[1], line, printed)
+			}
+		}
+	}
+	if blocks < 10 {
+		t.Errorf("only %d blocks were found: has the form of the documents changed?", blocks)
+	}
+}
+
 // unprinted returns the lines of a document's output blocks that its commands have not printed. Numbers may differ.
 func unprinted(text, printed string) (lines []string) {
 	for _, m := range outputBlock.FindAllStringSubmatch(text, -1) {
-		for _, line := range strings.Split(strings.TrimSpace(m[1]), "\n") {
-			if !strings.Contains(masked(printed), masked(line)) {
-				lines = append(lines, line)
-			}
+		if m[1] == "" {
+			lines = append(lines, missing(m[2], printed, masked)...)
+		}
+	}
+	return lines
+}
+
+// missing returns the lines of a block that do not occur in the printed text. Both are normalised first.
+func missing(block, printed string, normalise func(string) string) (lines []string) {
+	printed = normalise(printed)
+	for _, line := range strings.Split(strings.TrimSpace(block), "\n") {
+		if !strings.Contains(printed, normalise(line)) {
+			lines = append(lines, line)
 		}
 	}
 	return lines

@@ -11,6 +11,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
@@ -256,11 +257,36 @@ func declaredMeasure(b *bench.Bench, part *decl.Part) bench.Config {
 	return bench.Config{}
 }
 
+// isDefault reports whether an axis of a run has one value, and the bench declares the same one.
+func isDefault(b *bench.Bench, part string, a decl.Axis) bool {
+	p, ok := b.Part(part)
+	if !ok {
+		return false
+	}
+	declared, ok := p.Axis(a.Name)
+	return ok && len(a.Values) == 1 && slices.Equal(declared.Values, a.Values)
+}
+
+// AtDefault returns the names of the axes that have one value in all parts of the run, their default.
+func (p *Plan) AtDefault() (names []string) {
+	varies := map[string]bool{}
+	for _, a := range p.Axes {
+		varies[a.Name] = varies[a.Name] || !a.AtDefault
+	}
+	for _, a := range p.Axes {
+		if !varies[a.Name] {
+			names = append(names, a.Name)
+		}
+	}
+	return lists.Distinct(names)
+}
+
 // addColumns adds the axes and variables of the rows of a part.
 func (p *Plan) addColumns(part *decl.Part) {
 	for _, a := range part.Axes {
 		if a.Name != bench.RanksAxis {
-			p.Axes = append(p.Axes, journal.AxisInfo{Part: part.Name, Name: a.Name, Kind: a.Kind})
+			p.Axes = append(p.Axes, journal.AxisInfo{Part: part.Name, Name: a.Name, Kind: a.Kind,
+				AtDefault: isDefault(p.Bench, part.Name, a)})
 		}
 	}
 	if part.Command != nil {

@@ -76,6 +76,28 @@ func TestLaunchCounts(t *testing.T) {
 	}
 }
 
+// Axes with one value, their default, are marked. An axis that is set to another value, or swept, is not.
+func TestAxesAtDefault(t *testing.T) {
+	b := bench.New("b", nop, bench.Strings("op", "sum"), bench.Ints("n", "1"), bench.Ints("m", "1,2"))
+	for _, c := range []struct {
+		assigned []string
+		want     string
+	}{
+		{nil, "op n"},
+		{[]string{"op=max"}, "n"},
+		{[]string{"op=sum", "n=1,2"}, "op"},
+		{[]string{"m=1"}, "op n"},
+	} {
+		p, err := Make(b, request(c.assigned, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(p.AtDefault(), " "); got != c.want {
+			t.Errorf("%v: %q at their defaults, want %q", c.assigned, got, c.want)
+		}
+	}
+}
+
 // A misspelt name of a declared variable is an error. Any other undeclared variable is set and
 // listed as undeclared.
 func TestUndeclaredVariables(t *testing.T) {

@@ -78,24 +78,6 @@ type Source interface {
 	Expected() int
 }
 
-// Event tells the observer what happens. One field is set.
-type Event struct {
-	Started  *Started
-	Task     *plan.Task // an attempt of this task starts
-	Recorded *journal.Row
-	Note     string
-}
-
-// Started is the start of a run.
-type Started struct {
-	Run      string
-	Dir      string
-	Rows     int // planned rows
-	Done     int // planned rows that --resume found in the journal
-	Launches int
-	Follows  *journal.HeldError // the process that does the work, if it is another one
-}
-
 // Result is the outcome of a run.
 type Result struct {
 	Run         string
@@ -239,7 +221,8 @@ func (r *runner) announce(e *resumeState) {
 				GPUs: dist.Describe(r.plan.Backend).Has(dist.OnDevice)})
 		})
 	}
-	started := &Started{Run: r.id, Dir: r.opts.Dir, Rows: r.plan.Rows(), Done: len(e.done), Launches: r.plan.Launches()}
+	started := &Started{Run: r.id, Dir: r.opts.Dir, Rows: r.plan.Rows(), Done: len(e.done), Launches: r.plan.Launches(),
+		Defaults: r.plan.AtDefault()}
 	if r.opts.Source != nil {
 		started.Rows = r.opts.Source.Expected()
 	}

@@ -122,12 +122,13 @@ func WritePlan(out texttab.Out, p *plan.Plan, folder string, took map[string]tim
 		out.Printf("set although %s does not declare them: %s\n", p.Bench.Name, strings.Join(p.Undeclared, ", "))
 	}
 	number := 0
+	defaults := p.AtDefault()
 	for g, tasks := range p.All() {
 		number++
-		writeGroup(out, number, g, tasks, p.Trials > 1)
+		writeGroup(out, number, g, tasks, defaults, p.Trials > 1)
 	}
 	for t := range p.AllDropped() {
-		out.Printf("dropped: %s ranks=%d: %s\n", t.Point, t.Ranks, t.Reason)
+		out.Printf("dropped: %s ranks=%d: %s\n", t.Point.Without(defaults...), t.Ranks, t.Reason)
 	}
 }
 
@@ -143,7 +144,7 @@ func rounded(d time.Duration) time.Duration {
 }
 
 // writeGroup prints one launch and its points.
-func writeGroup(out texttab.Out, number int, g *plan.Group, tasks iter.Seq[plan.Task], trials bool) {
+func writeGroup(out texttab.Out, number int, g *plan.Group, tasks iter.Seq[plan.Task], defaults []string, trials bool) {
 	ranks := fmt.Sprintf("ranks=%d", g.Ranks)
 	if g.Ranks == 0 {
 		ranks = "its own ranks"
@@ -160,7 +161,7 @@ func writeGroup(out texttab.Out, number int, g *plan.Group, tasks iter.Seq[plan.
 	}
 	out.Printf("\n")
 	for t := range tasks {
-		text := texttab.Plain(cmp.Or(t.Point.String(), "-"))
+		text := texttab.Plain(cmp.Or(t.Point.Without(defaults...).String(), "all axes at their defaults"))
 		io.WriteString(out.Writer(), "  "+text+"\n") // faster than Printf, for plans of a million points
 	}
 }
@@ -172,12 +173,14 @@ type Progress struct {
 	quiet   bool
 	name    string
 	backend string
-	total   int
-	done    int
-	there   int // rows from before the run was resumed, included in done
-	current string
-	bars    *mpb.Progress
-	bar     *mpb.Bar
+
+	defaults []string // axes to leave out, see run.Started
+	total    int
+	done     int
+	there    int // rows from before the run was resumed, included in done
+	current  string
+	bars     *mpb.Progress
+	bar      *mpb.Bar
 }
 
 // NewProgress returns the progress display of a bench. It writes to w or, with a bar, to the
@@ -200,7 +203,7 @@ func (p *Progress) Observe(e run.Event) {
 	case e.Started != nil:
 		p.start(e.Started)
 	case e.Task != nil:
-		p.current = texttab.Plain(describe(*e.Task))
+		p.current = texttab.Plain(p.describe(*e.Task))
 	case e.Recorded != nil:
 		p.recorded(e.Recorded)
 	case e.Note != "":
@@ -209,7 +212,7 @@ func (p *Progress) Observe(e run.Event) {
 }
 
 func (p *Progress) start(s *run.Started) {
-	p.total, p.done, p.there = s.Rows, s.Done, s.Done
+	p.total, p.done, p.there, p.defaults = s.Rows, s.Done, s.Done, s.Defaults
 	begun := time.Now()
 	p.out.Printf("%s on %s: %s, %s, into %s (run %s)\n", p.name, p.backend, unit.Plural(s.Rows, "row"),
 		unit.Counted(s.Launches, "launch", "launches"), s.Dir, s.Run)
@@ -245,7 +248,7 @@ func (p *Progress) recorded(row *journal.Row) {
 			return // the bar shows it; only failures get a line
 		}
 	}
-	text := describe(plan.Task{Part: row.Part, Point: row.Point, Ranks: rowset.Ranks(row), Env: row.Env,
+	text := p.describe(plan.Task{Part: row.Part, Point: row.Point, Ranks: rowset.Ranks(row), Env: row.Env,
 		Trial: row.Trial}) + " " + result(row)
 	p.out.Printf("[%d/%d] %s\n", p.done, max(p.total, p.done), text)
 }
@@ -258,8 +261,10 @@ func (p *Progress) Close() {
 	}
 }
 
-func describe(t plan.Task) string {
-	s := t.Label()
+// describe returns the coordinates of a task, without axes at their defaults.
+func (p *Progress) describe(t plan.Task) string {
+	t.Point = t.Point.Without(p.defaults...)
+	s := strings.TrimSpace(t.Label())
 	if t.Trial > 0 {
 		s += fmt.Sprintf(" trial=%d", t.Trial)
 	}

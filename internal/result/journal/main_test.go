@@ -197,7 +197,7 @@ var (
 func genAxes(part string) *rapid.Generator[[]AxisInfo] {
 	return rapid.Custom(func(t *rapid.T) (axes []AxisInfo) {
 		for _, name := range genNames.Draw(t, "axes") {
-			axes = append(axes, AxisInfo{part, name, genKind.Draw(t, "kind")})
+			axes = append(axes, AxisInfo{part, name, genKind.Draw(t, "kind"), rapid.Bool().Draw(t, "default")})
 		}
 		return axes
 	})

@@ -258,7 +258,7 @@ func FuzzRead(f *testing.F) {
 
 // BenchmarkRead reads a journal of 100,000 rows.
 func BenchmarkRead(b *testing.B) {
-	recs := []any{Header{Run: "r", Axes: []AxisInfo{{"latency", "size", point.Bytes}}}}
+	recs := []any{Header{Run: "r", Axes: []AxisInfo{{Part: "latency", Name: "size", Kind: point.Bytes}}}}
 	for i := range 100_000 {
 		row := testRow("r", i)
 		row.Inputs = "0123456789abcdef"
@@ -403,7 +403,7 @@ not a record
 // allocate room for eight members, so a row has few of them, and repeated values are shared.
 func TestRowMemory(t *testing.T) {
 	const rows = 4000
-	recs := []any{Header{Run: "r", Axes: []AxisInfo{{"latency", "size", point.Bytes}}}}
+	recs := []any{Header{Run: "r", Axes: []AxisInfo{{Part: "latency", Name: "size", Kind: point.Bytes}}}}
 	noise, foreign := 0.02, 0.1
 	for i := range rows {
 		row := testRow("r", i)

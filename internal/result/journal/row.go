@@ -262,6 +262,10 @@ type AxisInfo struct {
 	Part string     `json:"part,omitempty"`
 	Name string     `json:"name"`
 	Kind point.Kind `json:"kind"`
+
+	// AtDefault reports that the run has only one value of the axis, its declared default. Tables and
+	// progress leave such axes out.
+	AtDefault bool `json:"at_default,omitempty"`
 }
 
 // MetricInfo describes a metric. Better is "lower", "higher" or "" for neither.

@@ -205,7 +205,7 @@ func TestEndBelongsToLatestPart(t *testing.T) {
 
 // TestAxisOfItsPart has an axis whose kind differs in one part.
 func TestAxisOfItsPart(t *testing.T) {
-	header := Header{Run: "r", Axes: []AxisInfo{{"", "n", point.Bytes}, {"p", "n", point.Float}}}
+	header := Header{Run: "r", Axes: []AxisInfo{{Name: "n", Kind: point.Bytes}, {Part: "p", Name: "n", Kind: point.Float}}}
 	row := func(part string) Row {
 		return Row{Run: "r", Key: "k", Part: part,
 			Point: point.Point{{Name: "n", Value: point.IntValue(64)}, {Name: "undeclared", Value: point.IntValue(1)}}}

@@ -144,3 +144,16 @@ func TestQuantilesByChoice(t *testing.T) {
 		t.Errorf("nobody asked for quantiles:\n%s", got)
 	}
 }
+
+// The line above a table omits axes at their defaults. Readers can still choose them.
+func TestDefaultsAreLeftOut(t *testing.T) {
+	in := Input{Header: header(), Rows: []journal.Row{row(1, unset(), 0, 1), row(2, unset(), 0, 2)}}
+	in.Header.Axes[1].AtDefault = true
+	if got := write(t, "table", in, Options{}); strings.Contains(got, "dtype") {
+		t.Errorf("the default of dtype is shown:\n%s", got)
+	}
+	in.Header.Axes[1].AtDefault = false
+	if got := write(t, "table", in, Options{}); !strings.Contains(got, "dtype=f32") {
+		t.Errorf("dtype is not shown:\n%s", got)
+	}
+}

@@ -123,6 +123,7 @@ type Column struct {
 	Stat string // which quantile: min, p50 and so on
 
 	numeric   bool // aligned to the right in tables
+	atDefault bool // axis with one value, its default
 	chosen    bool // named by the reader, so it is shown even if it is empty or constant
 	aggregate bool // lines are several trials: shows their number
 
@@ -174,6 +175,7 @@ type columnNames struct {
 
 	spreads map[string]bool   // metrics with statistics in some row
 	numeric map[string]bool   // axes with numbers
+	varied  map[string]bool   // axes that are not at their default everywhere
 	units   map[string]string // units of metrics
 
 	validated bool // some row says how its error was measured
@@ -181,12 +183,14 @@ type columnNames struct {
 
 // declaredNames returns the names in the header.
 func declaredNames(h *journal.Header) columnNames {
-	n := columnNames{spreads: map[string]bool{}, numeric: map[string]bool{}, units: map[string]string{}}
+	n := columnNames{spreads: map[string]bool{}, numeric: map[string]bool{}, varied: map[string]bool{},
+		units: map[string]string{}}
 	for _, a := range h.Axes {
 		// These two are fields of every row.
 		if a.Name != rowset.NumRanks && a.Name != rowset.Backend {
 			n.axes.Add(a.Name)
 			n.numeric[a.Name] = a.Kind.Numeric()
+			n.varied[a.Name] = n.varied[a.Name] || !a.AtDefault
 		}
 	}
 	for _, e := range h.Envs {
@@ -207,7 +211,7 @@ func declaredNames(h *journal.Header) columnNames {
 func (n *columnNames) addRow(r *journal.Row) {
 	for _, c := range r.Point {
 		if n.axes.Add(c.Name) {
-			n.numeric[c.Name] = c.Value.Kind().Numeric()
+			n.numeric[c.Name], n.varied[c.Name] = c.Value.Kind().Numeric(), true
 		}
 	}
 	for _, e := range r.Env {
@@ -238,7 +242,7 @@ func (n *columnNames) columns() []Column {
 		}
 	}
 	for _, name := range n.axes.List {
-		b.add(Column{Role: Axis, Name: name, Key: name, numeric: n.numeric[name]})
+		b.add(Column{Role: Axis, Name: name, Key: name, numeric: n.numeric[name], atDefault: !n.varied[name]})
 	}
 	// Environment variables, options and limits always have their prefix, so that a reader
 	// without the declaration knows what they are.

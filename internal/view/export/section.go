@@ -156,15 +156,17 @@ func (c Column) shown(column []string, constant bool) bool {
 	return !constant
 }
 
-// lifted reports whether a constant column is shown above the table. Options are not, since
-// most are at their defaults; csv has them.
+// lifted reports whether a constant column is shown above the table. Options and axes at their
+// defaults are not; csv has them.
 func (c Column) lifted(column []string, constant bool) bool {
 	if !constant || len(column) == 0 || column[0] == "" {
 		return false
 	}
 	switch c.Role {
-	case NumRanks, Backend, Axis, Env, Samples, Limit:
+	case NumRanks, Backend, Env, Samples, Limit:
 		return true
+	case Axis:
+		return !c.atDefault
 	case Kind:
 		return column[0] != string(journal.Measured)
 	case Trial:
