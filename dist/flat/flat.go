@@ -169,6 +169,17 @@ func simulate(s schedule.Schedule, p dist.Plan, n loggp.Network) (event.Time, *l
 	return r.Time, m, err
 }
 
+// once runs the schedule of a call, and keeps what Explain needs.
+func (e *engine) once(s schedule.Schedule, p dist.Plan) (event.Time, error) {
+	if !e.explains() {
+		r, err := loggp.Run(s, p.DType.Size(), e.network)
+		return r.Time, err
+	}
+	time, m, err := simulate(s, p, e.network)
+	e.last = prepared{nameOf(s, p), instrument.NetworkRun{Time: time, Machine: m}}
+	return time, err
+}
+
 // Prepare proves and simulates the schedule of the call once. Every run then advances the clock by that time.
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 	s, err := e.schedule(p)
@@ -183,12 +194,9 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 	if err := schedule.Prove(s); err != nil {
 		return nil, fmt.Errorf("proving the schedule: %w", err)
 	}
-	time, m, err := simulate(s, p, e.network)
+	time, err := e.once(s, p)
 	if err != nil {
 		return nil, err
-	}
-	if e.explains() {
-		e.last = prepared{nameOf(s, p), instrument.NetworkRun{Time: time, Machine: m}}
 	}
 	return func() error {
 		e.mu.Lock()

@@ -44,8 +44,9 @@ func compare(a, b Event) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Co
 
 // Queue is a calendar queue (Brown, 1988): a ring of buckets (days), each for one interval of time; one
 // turn of the ring is a year. Push and Pop take constant time as long as a day holds few distinct instants,
-// so the length of a day is adapted to the events. Many events of one instant, which no calendar can
-// separate, also take constant time if they are added in order; otherwise the logarithm of their number.
+// so the number and length of days are adapted to the instants of the events. Many events of one instant, which no
+// calendar can separate, also take constant time if they are added in order, or as two interleaved sequences that are
+// each in order; otherwise the logarithm of their number.
 //
 // The zero Queue is empty and ready to use.
 type Queue struct {
@@ -53,37 +54,49 @@ type Queue struct {
 	shift uint  // a day is 1<<shift picoseconds
 	today int64 // the day, counted from time 0, that Pop looks at
 	n     int
+	limit int // more events than this need a rebuild
 	// wasted counts steps over empty days and past other instants of a day since the last rebuild, and
 	// pops the removals that needed them. A bad ratio means that days have a bad length.
 	wasted, pops int
 	steps        int // all entries moved and days visited so far; tests limit it
 }
 
-// day holds the events of one day of every year. Events that were added in order form a sorted run, whose first taken
-// events have been removed. The others are in a binary heap.
+// day holds the events of one day of every year, in two sorted runs and a binary heap. An event is appended to the
+// first run whose last event is not later. If there is none, it goes to the heap. One run is enough for the messages of
+// ranks that answer in the order of their numbers. The second one is for exchanges between ranks whose numbers
+// differ in one bit: they answer in the order 1, 0, 3, 2 and so on.
 type day struct {
-	run   []Event
-	taken int
-	heap  []Event
+	runs [2]run
+	heap []Event
 }
 
-// next returns the first event of a day, and whether it is in the run.
-func (d *day) next() (e *Event, inRun bool) {
-	switch {
-	case d.taken == len(d.run) && len(d.heap) == 0:
-		return nil, false
-	case d.taken == len(d.run) || len(d.heap) > 0 && d.heap[0].Before(d.run[d.taken]):
-		return &d.heap[0], false
+// run is a sorted list whose first taken events have been removed.
+type run struct {
+	events []Event
+	taken  int
+}
+
+// next returns the first event of a day and the index of its run, which is -1 if the event is in the heap.
+func (d *day) next() (first *Event, index int) {
+	if len(d.heap) > 0 {
+		first, index = &d.heap[0], -1
 	}
-	return &d.run[d.taken], true
+	for i := range d.runs {
+		if r := &d.runs[i]; r.taken < len(r.events) {
+			if e := &r.events[r.taken]; first == nil || e.Before(*first) {
+				first, index = e, i
+			}
+		}
+	}
+	return first, index
 }
 
 const minDays = 16
 
 // Push adds an event. It must not be earlier than the last event popped.
 func (q *Queue) Push(e Event) {
-	if q.n >= 2*len(q.days) {
-		q.rebuild(max(minDays, 2*len(q.days)))
+	if q.n >= q.limit {
+		q.rebuild()
 	}
 	number := int64(e.Time) >> q.shift
 	if q.n == 0 {
@@ -97,9 +110,12 @@ func (q *Queue) Push(e Event) {
 // insert adds an event to a day.
 func (q *Queue) insert(number int64, e Event) {
 	d := &q.days[number&int64(len(q.days)-1)]
-	if last := len(d.run) - 1; last < d.taken || !e.Before(d.run[last]) {
-		d.run = append(d.run, e)
-		return
+	for i := range d.runs {
+		r := &d.runs[i]
+		if last := len(r.events) - 1; last < r.taken || !e.Before(r.events[last]) {
+			r.events = append(r.events, e)
+			return
+		}
 	}
 	heap := append(d.heap, e)
 	i := len(heap) - 1
@@ -116,15 +132,14 @@ func (q *Queue) insert(number int64, e Event) {
 	d.heap = heap
 }
 
-// first removes the first event of a day.
-func (q *Queue) first(d *day) Event {
-	next, inRun := d.next()
-	first := *next
-	if inRun {
-		if d.taken++; 2*d.taken >= len(d.run) { // each event moves to the front once, on average
-			d.run, d.taken = d.run[:copy(d.run, d.run[d.taken:])], 0
+// remove removes the first event of a day, which next has found.
+func (q *Queue) remove(d *day, index int) {
+	if index >= 0 {
+		r := &d.runs[index]
+		if r.taken++; 2*r.taken >= len(r.events) { // each event moves to the front once, on average
+			r.events, r.taken = r.events[:copy(r.events, r.events[r.taken:])], 0
 		}
-		return first
+		return
 	}
 	heap, last := d.heap, len(d.heap)-1
 	e := heap[last]
@@ -145,7 +160,6 @@ func (q *Queue) first(d *day) Event {
 	if last > 0 {
 		heap[i] = e
 	}
-	return first
 }
 
 // step counts that one event passed another one in a heap. Shorter days would avoid that, unless both have
@@ -163,15 +177,17 @@ func (q *Queue) Pop() (Event, bool) {
 		return Event{}, false
 	}
 	if q.wasted > 8*q.pops+32*q.n+1024 { // about the cost of a rebuild
-		q.rebuild(len(q.days))
+		q.rebuild()
 	}
 	mask := int64(len(q.days) - 1)
 	for range q.days {
 		d := &q.days[q.today&mask]
-		if next, _ := d.next(); next != nil && int64(next.Time)>>q.shift == q.today {
+		if next, index := d.next(); next != nil && int64(next.Time)>>q.shift == q.today {
+			e := *next
 			q.n--
 			q.pops++
-			return q.first(d), true
+			q.remove(d, index)
+			return e, true
 		}
 		q.today++
 		q.wasted++
@@ -189,37 +205,49 @@ func (q *Queue) Pop() (Event, bool) {
 	return q.Pop()
 }
 
-// rebuild distributes the events over a new number of days. A day is about a quarter of the average gap between the
-// next 256 instants, because skipping an empty day is cheaper than sorting into a full one.
-func (q *Queue) rebuild(days int) {
+// rebuild distributes the events over days. There are at least as many days as instants, so that a queue of many
+// events at few instants needs few. A day is about a quarter of the average gap between the next 256 instants, because
+// skipping an empty day is cheaper than sorting into a full one.
+func (q *Queue) rebuild() {
 	all := make([]Event, 0, q.n)
 	for i := range q.days {
-		all = append(append(all, q.days[i].run[q.days[i].taken:]...), q.days[i].heap...)
+		d := &q.days[i]
+		for _, r := range d.runs {
+			all = append(all, r.events[r.taken:]...)
+		}
+		all = append(all, d.heap...)
 	}
 	slices.SortFunc(all, compare)
 	q.steps += len(all)
 	// No length of a day separates events of the same instant, so only the gaps between instants count.
-	instants, last := 0, 0
-	for i := 1; i < len(all) && instants < 256; i++ {
+	const near = 256
+	instants, gaps, last := 0, 0, 0
+	for i := 1; i < len(all); i++ {
 		if all[i].Time > all[i-1].Time {
-			instants, last = instants+1, i
+			if instants++; instants <= near {
+				gaps, last = instants, i
+			}
 		}
 	}
-	if instants > 0 {
-		gap := int64(all[last].Time-all[0].Time) / int64(instants)
+	if gaps > 0 {
+		gap := int64(all[last].Time-all[0].Time) / int64(gaps)
 		q.shift = uint(max(bits.Len64(uint64(gap))-2, 0))
 	}
+	days := max(minDays, 1<<bits.Len(uint(instants)))
 	if len(q.days) != days {
 		q.days = make([]day, days)
 		const usual = 4 // events per day
 		room := make([]Event, usual*days)
 		for i := range q.days {
-			q.days[i].run = room[usual*i : usual*i : usual*(i+1)]
+			q.days[i].runs[0].events = room[usual*i : usual*i : usual*(i+1)]
 		}
 	}
 	for i := range q.days {
 		d := &q.days[i]
-		d.run, d.taken, d.heap = d.run[:0], 0, d.heap[:0]
+		for j := range d.runs {
+			d.runs[j] = run{events: d.runs[j].events[:0]}
+		}
+		d.heap = d.heap[:0]
 	}
 	for _, e := range all {
 		q.insert(int64(e.Time)>>q.shift, e)
@@ -227,5 +255,6 @@ func (q *Queue) rebuild(days int) {
 	if len(all) > 0 {
 		q.today = int64(all[0].Time) >> q.shift
 	}
+	q.limit = 2 * max(days, len(all))
 	q.wasted, q.pops = 0, 0
 }

@@ -99,26 +99,33 @@ func TestQueueWorkIsLinear(t *testing.T) {
 	}
 }
 
-// Events of one instant that are added nearly in order cost a constant number of steps each. Ranks of a ring
-// in lockstep give such events.
+// Events of one instant that are added nearly in order cost a constant number of steps each, and few days. Ranks in
+// lockstep give such events: on a ring each message goes to the next rank, in an exchange to the rank whose number
+// differs in one bit.
 func TestQueueLockstep(t *testing.T) {
-	const ranks, rounds = 1 << 11, 20
-	var q Queue
-	push := func(round, rank int) { q.Push(Event{Time: Time(round) * 1234, Seq: uint64(rank), A: int32(rank)}) }
-	for rank := range ranks {
-		push(0, rank)
-	}
-	last := Event{Time: -1}
-	for i := range ranks * rounds {
-		e, ok := q.Pop()
-		if !ok || e.Before(last) {
-			t.Fatalf("%+v came after %+v", e, last)
+	const bits = 11
+	const ranks, rounds = 1 << bits, 20
+	for name, next := range map[string]func(rank, round int) int{
+		"ring":     func(rank, _ int) int { return (rank + 1) % ranks },
+		"exchange": func(rank, round int) int { return rank ^ 1<<(round%bits) },
+	} {
+		var q Queue
+		push := func(round, rank int) { q.Push(Event{Time: Time(round) * 1234, Seq: uint64(rank), A: int32(rank)}) }
+		for rank := range ranks {
+			push(0, rank)
 		}
-		last = e
-		push(i/ranks+1, int(e.A+1)%ranks)
-	}
-	if most := 4 * ranks * rounds; q.steps > most {
-		t.Errorf("%d steps for %d events, want at most %d", q.steps, ranks*rounds, most)
+		last := Event{Time: -1}
+		for i := range ranks * rounds {
+			e, ok := q.Pop()
+			if !ok || e.Before(last) {
+				t.Fatalf("%s: %+v came after %+v", name, e, last)
+			}
+			last = e
+			push(i/ranks+1, next(int(e.A), i/ranks))
+		}
+		if most := 2 * ranks * rounds; q.steps > most || len(q.days) > 2*minDays {
+			t.Errorf("%s: %d steps for %d events, want at most %d; %d days", name, q.steps, ranks*rounds, most, len(q.days))
+		}
 	}
 }
 

@@ -12,10 +12,14 @@ type linkClass struct {
 	latency, gap event.Time
 }
 
-// link is the state of a link and its totals.
+// link is the state of a link.
 type link struct {
-	class, to  int32      // to is a node of a graph
-	free       event.Time // end of the last reservation
+	class, to int32      // to is a node of a graph
+	free      event.Time // end of the last reservation
+}
+
+// totals sums up the traffic of a link.
+type totals struct {
 	busy, wait event.Time
 	order      uint64     // hash of the messages in their order
 	mixed      event.Time // sum over messages: how early their first bytes pass between the bytes of earlier messages
@@ -38,7 +42,7 @@ type LinkUse struct {
 // Links returns the traffic of all links.
 func (m *Machine) Links() []LinkUse {
 	list := make([]LinkUse, len(m.links))
-	for i, l := range m.links {
+	for i, l := range m.totals {
 		list[i] = LinkUse{Name: m.linkName(i), Level: flatSwitch, Messages: l.messages, Bytes: l.bytes, Busy: l.busy,
 			Waited: l.wait, Order: l.order}
 		perByte := m.network.Energy.Link
@@ -53,16 +57,22 @@ func (m *Machine) Links() []LinkUse {
 // message is a message on its way, or in the mail of its receiver.
 type message struct {
 	operation, from, to int32  // from and to are members
-	cause               int32  // as in member
 	source, target      int32  // the ranks of from and to
 	number              uint32 // counts the messages of the source
+	next                int32  // link of its path; -1 after the last one. In the mail: see member.firstMail
 	identity            uint64 // of the message in LinkUse.Order; unlike number, it does not depend on times
 	kind                kind
-	next                int32 // link of its path; -1 after the last one
 	bytes               int64
 	last                event.Time // when its last byte reaches the next link; in the mail: the receiver
-	wire                event.Time // on the slowest link so far
-	spent               Spent      // of the sender when it sent, and the latencies so far
+}
+
+// chain returns the chain of the sender when it sent a message, with the latencies so far. It returns nil if chains are
+// not kept.
+func (m *Machine) chain(slot int32) *chain {
+	if m.ended == nil {
+		return nil
+	}
+	return &m.chains[slot]
 }
 
 // kind is the kind of a message.
@@ -85,8 +95,8 @@ func (g *message) moves() int64 {
 }
 
 // post sends a message over the first link of its path, at time t or when the link is free. It returns when the
-// bytes have left, and how long they took.
-func (m *Machine) post(t event.Time, g message) (left, took event.Time) {
+// bytes have left, and how long they took. sent is the chain up to t.
+func (m *Machine) post(t event.Time, g message, sent *chain) (left, took event.Time) {
 	var slot int32
 	if n := len(m.free); n > 0 {
 		slot, m.free = m.free[n-1], m.free[:n-1]
@@ -96,8 +106,16 @@ func (m *Machine) post(t event.Time, g message) (left, took event.Time) {
 	}
 	m.sent[g.source]++
 	g.number, g.last, g.next = m.sent[g.source], t, m.nextLink(&g, -1)
-	g.identity = identity(&g, m.operations[g.operation].key)
+	if m.totals != nil {
+		g.identity = identity(&g, m.operations[g.operation].key)
+	}
 	m.messages[slot] = g
+	if sent != nil {
+		for len(m.chains) < len(m.messages) {
+			m.chains = append(m.chains, chain{})
+		}
+		m.chains[slot] = chain{cause: sent.cause, spent: sent.spent}
+	}
 	m.result.Messages++
 	m.result.Bytes += g.moves()
 	m.result.MemoryBytes += 2 * g.moves() // read at the source, written at the target
@@ -131,21 +149,30 @@ func (m *Machine) transmit(slot int32, t event.Time, posted bool) (passed, took 
 	took = c.wire.of(g.moves())
 	passed = max(begin+took, g.last)
 	l.free = begin + took + c.gap
-	l.busy += took
-	l.wait += begin - t
-	l.bytes += g.moves()
-	l.messages++
-	l.order = l.order*fnvPrime ^ g.identity
 	first := max(t, passed-max(took, g.last-t))
-	l.mixed += max(begin-first, 0)
+	if m.totals != nil {
+		m.totals[at].add(g, begin-t, took, max(begin-first, 0))
+	}
 	g.next = m.nextLink(g, at)
-	g.wire = max(g.wire, took)
 	g.last = passed + c.latency
-	g.spent.Latency += c.latency
+	if chain := m.chain(slot); chain != nil {
+		chain.wire = max(chain.wire, took)
+		chain.spent.Latency += c.latency
+	}
 	if g.next >= 0 || posted { // a message that is posted never arrives within the same event
 		m.reach(slot, first+c.latency)
 	}
 	return passed, took
+}
+
+// add counts a message that waited for the link and occupied it.
+func (u *totals) add(g *message, waited, took, mixed event.Time) {
+	u.busy += took
+	u.wait += waited
+	u.mixed += mixed
+	u.bytes += g.moves()
+	u.messages++
+	u.order = u.order*fnvPrime ^ g.identity
 }
 
 // reach lets the first byte of a message reach the next link of its path, or its receiver, at time t.
@@ -183,12 +210,15 @@ func (m *Machine) pass(slot int32, t event.Time) {
 			return
 		}
 	}
-	g.spent.Wire += g.wire
+	chain := m.chain(slot)
+	if chain != nil {
+		chain.spent.Wire += chain.wire
+	}
 	switch g.kind {
 	case request:
 		m.free = append(m.free, slot)
 		m.post(g.last, message{operation: g.operation, from: g.to, to: g.from, source: g.target, target: g.source,
-			cause: g.cause, kind: answer, bytes: g.bytes, spent: g.spent})
+			kind: answer, bytes: g.bytes}, chain)
 		return
 	case written:
 		m.free = append(m.free, slot)
@@ -197,8 +227,8 @@ func (m *Machine) pass(slot int32, t event.Time) {
 	}
 	o := m.operations[g.operation]
 	k := &o.members[g.to]
-	k.mail = append(k.mail, slot)
-	if k.receiving && m.receive(o, k) {
+	m.deliver(k, slot)
+	if k.receiving && m.receive(o, k, m.current(o, k)) {
 		m.advance(o, k, t)
 	}
 }
@@ -222,8 +252,8 @@ func (m *Machine) linkName(i int) string {
 // callers of Compute start the computation that is ready first. So a change of the order can make a faster network
 // slower.
 func Reordered(a, b *Machine) string {
-	for i := range a.links {
-		if x, y := &a.links[i], &b.links[i]; x.messages == y.messages && (x.order != y.order || x.mixed != y.mixed) {
+	for i := range a.totals {
+		if x, y := &a.totals[i], &b.totals[i]; x.messages == y.messages && (x.order != y.order || x.mixed != y.mixed) {
 			return "messages take link " + a.linkName(i)
 		}
 	}

@@ -61,6 +61,7 @@ func Run(s schedule.Schedule, elem int, n Network) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	m.totals = nil // nobody can ask for them
 	return m.RunAlone(s, elem)
 }
 

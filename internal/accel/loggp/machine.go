@@ -25,6 +25,7 @@ type Machine struct {
 	broken          broken
 	classes         []linkClass
 	links           []link
+	totals          []totals      // of the links; nil: not counted
 	routes          *graph.Routes // nil: the network is flat
 	sent            []uint32      // messages sent by each rank
 	computed        []uint64      // hash of each rank's computations in the order of their starts; nil: there are none
@@ -37,7 +38,9 @@ type Machine struct {
 	checks     uint64   // calls of Collective so far
 	checked    []uint64 // the last of them that had each rank as a member
 	messages   []message
-	free       []int32 // unused entries of messages
+	chains     []chain       // of the messages; only if ended is set
+	free       []int32       // unused entries of messages
+	step       schedule.Step // of the member that continues
 	ended      func(End)
 	result     Result
 }
@@ -53,6 +56,7 @@ func NewMachine(n Network, ranks int) (*Machine, error) {
 	}
 	if n.Graph == nil {
 		m.connectFlat()
+		m.totals = make([]totals, len(m.links))
 		return m, nil
 	}
 	if m.routes, err = graph.NewRoutes(n.Graph, m.broken.dead, ranks); err != nil {
@@ -62,6 +66,7 @@ func NewMachine(n Network, ranks int) (*Machine, error) {
 	for i, l := range n.Graph.Links {
 		m.links[i] = link{class: m.class(int32(i), l.Rate, l.Latency), to: l.To}
 	}
+	m.totals = make([]totals, len(m.links))
 	return m, nil
 }
 
@@ -157,7 +162,8 @@ type operation struct {
 	ranks    []int32 // of the members; nil: member i is rank i
 	duration event.Time
 	pullers  []schedule.Puller
-	members  []member // nil until the first one starts
+	members  []member      // nil until the first one starts
+	chains   []memberChain // of the members; nil: not kept
 	ended    int
 }
 
@@ -240,6 +246,9 @@ func (m *Machine) add(o operation) int32 {
 // open creates the state of the members.
 func (m *Machine) open(o *operation) {
 	o.members = make([]member, o.size())
+	if m.ended != nil {
+		o.chains = make([]memberChain, o.size())
+	}
 	if o.schedule != nil {
 		o.pullers = schedule.PullAll(o.schedule)
 	}
@@ -335,7 +344,7 @@ func (m *Machine) stuck(o *operation) error {
 		case o.members == nil || !o.members[i].started:
 			return fmt.Errorf("%s: rank %d has not started", o.name(), rank)
 		case !o.members[i].ended:
-			return fmt.Errorf("%s: rank %d waits for ever in %v", o.name(), rank, o.members[i].step)
+			return fmt.Errorf("%s: rank %d waits for ever in %v", o.name(), rank, m.current(o, &o.members[i]))
 		}
 	}
 	return fmt.Errorf("%s: its end was not reported", o.name())
@@ -344,12 +353,11 @@ func (m *Machine) stuck(o *operation) error {
 // report tells the caller that a member has ended, and removes the operation after its last one.
 func (m *Machine) report(o *operation, index int32) {
 	if m.ended != nil {
-		k := &o.members[index]
-		cause := o.members[k.cause].start
-		spent := k.spent
-		spent.Queue = k.now - cause - spent.Total()
-		m.ended(End{ID: ID(o.slot), Key: o.key, Member: int(index), Rank: int(o.rank(index)), Start: k.start, Time: k.now,
-			Cause: int(k.cause), CauseStart: cause, Spent: spent})
+		now, c := o.members[index].now, &o.chains[index]
+		from, spent := o.chains[c.now.cause].start, c.now.spent
+		spent.Queue = now - from - spent.Total()
+		m.ended(End{ID: ID(o.slot), Key: o.key, Member: int(index), Rank: int(o.rank(index)), Start: c.start, Time: now,
+			Cause: int(c.now.cause), CauseStart: from, Spent: spent})
 	}
 	if o.ended++; o.ended == len(o.members) {
 		schedule.StopAll(o.pullers)

@@ -5,37 +5,78 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
-// member is the state of a rank in an operation.
+// member is the state of a rank in an operation. With a million ranks a simulation spends most of its time waiting
+// for memory, so a member fits one cache line: its step is unpacked when it is needed, and its chain is kept only if
+// somebody asks for it.
 type member struct {
 	index   int32
-	cause   int32 // the member at whose start the chain of last dependencies begins
-	steps   *schedule.Puller
-	step    schedule.Step
-	fetched bool // step has been fetched but not begun
+	slow    int32 // factor of its own time in thousandths; 0: it is not slow
+	fetched bool  // the step has been fetched, and is to be begun or continued
 	started bool
 	ended   bool
-	// receiving means that the member waits for the peers of step. Of these, seen have been received.
+	// receiving means that the member waits for the peers of its step. Of these, seen have been received.
 	receiving bool
-	seen      int
-	paid      bool  // the overhead of the next message of the step has been spent
-	posted    int   // peers of the step to which a message has been posted
-	slow      int64 // factor of its own time in thousandths; 0: it is not slow
-	start     event.Time
+	paid      bool // the overhead of the next message of the step has been spent
+	taken     bool // next has returned the only step of an operation without schedule
+	seen      int32
+	posted    int32 // peers of the step to which a message has been posted
 	now       event.Time
 	left      event.Time // when the bytes that the step sends have left
-	spent     Spent      // on the chain up to now; Queue is not kept, because it is the rest
-	leftSpent Spent      // on the chain up to left, with leftCause as its beginning
-	leftCause int32
-	mail      []int32 // messages that have arrived and wait to be received, in order
+	// Messages that have arrived and wait to be received, in order: a list that message.next continues. The indices
+	// count from 1; 0: there is none.
+	firstMail, lastMail int32
+}
+
+// chain is the chain of last dependencies up to a point in time. It begins at the start of a member, its cause. Queue
+// is not kept, because it is the rest. All methods do nothing if there is no chain.
+type chain struct {
+	cause int32
+	wire  event.Time // of a message: on the slowest link so far
+	spent Spent
+}
+
+func (c *chain) local(d event.Time) {
+	if c != nil {
+		c.spent.Local += d
+	}
+}
+
+func (c *chain) set(to *chain) {
+	if c != nil {
+		*c = *to
+	}
+}
+
+// memberChain has the chains of a member.
+type memberChain struct {
+	start event.Time
+	now   chain // up to member.now
+	left  chain // up to member.left
+}
+
+// chain returns the chain of a member, or nil if chains are not kept.
+func (o *operation) chain(k *member) *chain {
+	if o.chains == nil {
+		return nil
+	}
+	return &o.chains[k.index].now
+}
+
+// leftChain returns the chain up to the time at which the bytes of a member's step have left, or nil.
+func (o *operation) leftChain(k *member) *chain {
+	if o.chains == nil {
+		return nil
+	}
+	return &o.chains[k.index].left
 }
 
 // work lets a rank spend time of its own.
-func (k *member) work(d event.Time) {
+func (o *operation) work(k *member, d event.Time) {
 	if k.slow > 0 {
 		d = (d*event.Time(k.slow) + 999) / 1000
 	}
 	k.now += d
-	k.spent.Local += d
+	o.chain(k).local(d)
 }
 
 // pace is a rate that caches its last result, because most messages of a schedule have the same size.
@@ -57,23 +98,47 @@ func (p *pace) of(bytes int64) event.Time {
 func (m *Machine) begin(id, index int32, t event.Time) {
 	o := m.operations[id]
 	k := &o.members[index]
-	k.index, k.cause, k.started, k.start, k.now = index, index, true, t, t
-	k.slow = m.broken.ranks[o.rank(index)]
+	k.index, k.started, k.now = index, true, t
+	k.slow = int32(m.broken.ranks[o.rank(index)])
+	if o.chains != nil {
+		o.chains[index] = memberChain{start: t, now: chain{cause: index}}
+	}
 	switch {
 	case o.schedule != nil:
-		k.steps = &o.pullers[index]
-		k.work(m.network.Launch)
-	case o.steps != nil:
-		k.step, k.fetched = o.steps[index], true
-	default:
+		o.work(k, m.network.Launch)
+	case o.steps == nil:
 		if m.computed == nil {
 			m.computed = make([]uint64, m.ranks)
 		}
 		h := &m.computed[o.rank(index)]
 		*h = *h*fnvPrime ^ uint64(o.key)
-		k.work(o.duration)
+		o.work(k, o.duration)
 	}
 	m.advance(o, k, t)
+}
+
+// next fetches the next step of a member. It returns nil after the last one.
+func (m *Machine) next(o *operation, k *member) *schedule.Step {
+	switch {
+	case o.pullers != nil:
+		if !o.pullers[k.index].Next(&m.step) {
+			return nil
+		}
+		return &m.step
+	case o.steps == nil || k.taken:
+		return nil
+	}
+	k.taken = true
+	return &o.steps[k.index]
+}
+
+// current returns the step that next returned last. It is valid until another member continues.
+func (m *Machine) current(o *operation, k *member) *schedule.Step {
+	if o.pullers == nil {
+		return &o.steps[k.index]
+	}
+	o.pullers[k.index].Current(&m.step)
+	return &m.step
 }
 
 // finish marks the end of a member. It is reported when the queue's time has reached it.
@@ -91,36 +156,34 @@ func (m *Machine) finish(o *operation, k *member, t event.Time) {
 // advance performs the steps of a member until it has to wait.
 func (m *Machine) advance(o *operation, k *member, t event.Time) {
 	for {
-		if !k.fetched {
-			if k.steps == nil || !k.steps.Next(&k.step) {
-				m.finish(o, k, t)
-				return
-			}
-			k.fetched = true
+		var s *schedule.Step
+		if k.fetched {
+			s = m.current(o, k)
+		} else if s = m.next(o, k); s == nil {
+			m.finish(o, k, t)
+			return
 		}
-		s := &k.step
+		k.fetched = false
 		switch {
 		case s.Op == schedule.Copy:
 			m.result.MemoryBytes += 2 * int64(s.Src.Len) * o.elem
-			k.work(m.copying.of(int64(s.Src.Len) * o.elem))
+			o.work(k, m.copying.of(int64(s.Src.Len)*o.elem))
 		case s.Op == schedule.Reduce:
 			m.reduce(o, k, int64(s.Src.Len))
 		case s.Op.Direct() && m.network.Load > 0:
-			k.work(m.network.access(s, int(k.index), o.elem))
+			o.work(k, m.network.access(s, int(k.index), o.elem))
+		case !m.ahead && k.now > t:
+			m.resumeLater(o, k)
+			return
 		default:
-			if !m.ahead && k.now > t {
-				m.resumeLater(o, k)
+			if !m.perform(o, k, s, t) {
 				return
 			}
-			if !m.perform(o, k, t) {
-				return
-			}
-			k.fetched, k.posted, k.seen = false, 0, 0
-			if k.receiving && !m.receive(o, k) {
+			k.posted, k.seen = 0, 0
+			if k.receiving && !m.receive(o, k, s) {
 				return
 			}
 		}
-		k.fetched = false
 	}
 }
 
@@ -150,7 +213,7 @@ func (n *Network) access(s *schedule.Step, id int, elem int64) event.Time {
 // meanwhile.
 func (m *Machine) pay(o *operation, k *member, t event.Time) bool {
 	if !k.paid {
-		k.work(m.network.Overhead)
+		o.work(k, m.network.Overhead)
 	}
 	if k.paid = m.routes != nil && k.now > t; k.paid {
 		m.resumeLater(o, k)
@@ -160,14 +223,14 @@ func (m *Machine) pay(o *operation, k *member, t event.Time) bool {
 
 // resumeLater continues the step of a member when the queue's time has reached the member's.
 func (m *Machine) resumeLater(o *operation, k *member) {
+	k.fetched = true
 	m.queue.Push(event.Event{Time: k.now, Seq: sequence(progressClass, o.rank(k.index), o.serial), Kind: resume,
 		A: k.index,
 		B: o.slot})
 }
 
 // perform starts a step and posts its messages. It returns false if it will be called again at a later time.
-func (m *Machine) perform(o *operation, k *member, t event.Time) bool {
-	s := &k.step
+func (m *Machine) perform(o *operation, k *member, s *schedule.Step, t event.Time) bool {
 	switch {
 	case s.Op.Sends(), s.Op == schedule.Put:
 		if !m.pay(o, k, t) {
@@ -177,17 +240,20 @@ func (m *Machine) perform(o *operation, k *member, t event.Time) bool {
 		if s.Op == schedule.Put {
 			what = written
 		}
-		k.leftSpent, k.leftCause = k.spent, k.cause
-		left, took := m.send(o, k, s.To.First, what)
-		k.left, k.leftSpent.Wire = left, k.leftSpent.Wire+took
+		left, took := m.send(o, k, s, s.To.First, what)
+		k.left = left
+		if c := o.leftChain(k); c != nil {
+			*c = *o.chain(k)
+			c.spent.Wire += took
+		}
 		if k.receiving = s.Op.Receives(); !k.receiving {
-			k.awaitLeft()
+			o.awaitLeft(k)
 		}
 		return true
 	case s.Op == schedule.Signal:
-		return m.sendAll(o, k, t, s.To, flag)
+		return m.sendAll(o, k, s, t, s.To, flag)
 	case s.Op == schedule.Get, s.Op == schedule.GetReduce:
-		if !m.sendAll(o, k, t, s.From, request) {
+		if !m.sendAll(o, k, s, t, s.From, request) {
 			return false
 		}
 	}
@@ -196,9 +262,9 @@ func (m *Machine) perform(o *operation, k *member, t event.Time) bool {
 }
 
 // sendAll sends a message to each of a set of peers. It returns false if it will be called again at a later time.
-func (m *Machine) sendAll(o *operation, k *member, t event.Time, peers schedule.Peers, what kind) bool {
-	for first := true; k.posted < peers.N; k.posted++ {
-		to := peers.At(k.posted)
+func (m *Machine) sendAll(o *operation, k *member, s *schedule.Step, t event.Time, peers schedule.Peers, what kind) bool {
+	for first := true; int(k.posted) < peers.N; k.posted++ {
+		to := peers.At(int(k.posted))
 		if to == int(k.index) {
 			continue
 		}
@@ -207,39 +273,46 @@ func (m *Machine) sendAll(o *operation, k *member, t event.Time, peers schedule.
 			return false
 		}
 		first = false
-		m.send(o, k, to, what)
+		m.send(o, k, s, to, what)
 	}
 	return true
 }
 
 // send posts a message of a member's step.
-func (m *Machine) send(o *operation, k *member, to int, what kind) (left, took event.Time) {
+func (m *Machine) send(o *operation, k *member, s *schedule.Step, to int, what kind) (left, took event.Time) {
 	return m.post(k.now, message{operation: o.slot, from: k.index, to: int32(to), source: o.rank(k.index),
-		target: o.rank(int32(to)), cause: k.cause, kind: what, bytes: int64(k.step.Src.Len) * o.elem, spent: k.spent})
+		target: o.rank(int32(to)), kind: what, bytes: int64(s.Src.Len) * o.elem}, o.chain(k))
 }
 
 // awaitLeft lets a member wait until the bytes of its step have left.
-func (k *member) awaitLeft() {
+func (o *operation) awaitLeft(k *member) {
 	if k.left > k.now {
-		k.now, k.spent, k.cause = k.left, k.leftSpent, k.leftCause
+		k.now = k.left
+		o.chain(k).set(o.leftChain(k))
 	}
 }
 
 // receive takes the messages that the member waits for from its mail. It returns true if none is missing, so
 // that the member can continue.
-func (m *Machine) receive(o *operation, k *member) bool {
-	s := &k.step
-	for ; k.seen < s.From.N; k.seen++ {
-		from := int32(s.From.At(k.seen))
+func (m *Machine) receive(o *operation, k *member, s *schedule.Step) bool {
+	want := data
+	switch s.Op {
+	case schedule.Wait:
+		want = flag
+	case schedule.Get, schedule.GetReduce:
+		want = answer
+	}
+	for ; int(k.seen) < s.From.N; k.seen++ {
+		from := int32(s.From.At(int(k.seen)))
 		if from == k.index {
 			continue
 		}
-		if !m.take(k, from) {
+		if !m.take(o, k, from, want) {
 			return false
 		}
 	}
 	k.receiving = false
-	k.awaitLeft()
+	o.awaitLeft(k)
 	k.left = 0
 	switch s.Op {
 	case schedule.RecvReduce, schedule.SendRecvReduce:
@@ -255,28 +328,43 @@ func (m *Machine) reduce(o *operation, k *member, elements int64) {
 	bytes := elements * o.elem
 	m.result.Ops += elements
 	m.result.MemoryBytes += 3 * bytes
-	k.work(m.adding.of(bytes))
+	o.work(k, m.adding.of(bytes))
 }
 
-// take receives the first message from a member of the kind that the step waits for.
-func (m *Machine) take(k *member, from int32) bool {
-	want := data
-	switch k.step.Op {
-	case schedule.Wait:
-		want = flag
-	case schedule.Get, schedule.GetReduce:
-		want = answer
+// deliver appends a message to the mail of a member.
+func (m *Machine) deliver(k *member, slot int32) {
+	m.messages[slot].next = 0
+	if k.lastMail == 0 {
+		k.firstMail = slot + 1
+	} else {
+		m.messages[k.lastMail-1].next = slot + 1
 	}
-	for i, slot := range k.mail {
-		if g := &m.messages[slot]; g.from == from && g.kind == want {
-			if g.last > k.now {
-				k.now, k.spent, k.cause = g.last, g.spent, g.cause
-			}
-			k.work(m.network.Overhead)
-			k.mail = append(k.mail[:i], k.mail[i+1:]...)
-			m.free = append(m.free, slot)
-			return true
+	k.lastMail = slot + 1
+}
+
+// take receives the first message of a kind from a member.
+func (m *Machine) take(o *operation, k *member, from int32, want kind) bool {
+	before := int32(0)
+	for at := k.firstMail; at != 0; before, at = at, m.messages[at-1].next {
+		g := &m.messages[at-1]
+		if g.from != from || g.kind != want {
+			continue
 		}
+		if before == 0 {
+			k.firstMail = g.next
+		} else {
+			m.messages[before-1].next = g.next
+		}
+		if k.lastMail == at {
+			k.lastMail = before
+		}
+		if g.last > k.now {
+			k.now = g.last
+			o.chain(k).set(m.chain(at - 1))
+		}
+		o.work(k, m.network.Overhead)
+		m.free = append(m.free, at-1)
+		return true
 	}
 	return false
 }

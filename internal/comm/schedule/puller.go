@@ -11,17 +11,23 @@ import (
 // Up to the first short steps the stream is not kept open between fetches but generated again: with very
 // many ranks most streams are short, and an open stream needs a goroutine stack.
 //
-// With a million ranks the fetched steps are most of the memory of a simulation, so they are packed.
+// With a million ranks the fetched steps are most of the memory of a simulation, so they are packed, and what most
+// ranks do not need is in a separate struct.
 type Puller struct {
-	stream iter.Seq[Step]
 	shared *pullers
-	taken  int                     // steps fetched so far
-	steps  []packed                // fetched
-	next   int                     // the first of them that has not been returned
-	wide   []Step                  // the ones that do not fit a packed
-	ended  bool                    // steps are the last ones
-	more   func() ([]packed, bool) // set for a long stream, which is kept open
-	stop   func()
+	steps  []packed // fetched
+	rank   int32
+	next   int32 // the first of steps that has not been returned
+	taken  int   // steps fetched so far
+	ended  bool  // steps are the last ones
+	rare   *rare // nil if not needed so far
+}
+
+// rare is the state of a Puller whose stream is long or has steps that cannot be packed.
+type rare struct {
+	wide []Step                  // the ones that do not fit a packed
+	more func() ([]packed, bool) // set for a long stream, which is kept open
+	stop func()
 }
 
 const (
@@ -30,13 +36,16 @@ const (
 )
 
 // pullers is the state that the Pullers of a schedule share.
-type pullers struct{ buffer []packed }
+type pullers struct {
+	schedule Schedule
+	buffer   []packed
+}
 
-// packed is a Step in 32 instead of 112 bytes. Steps that do not fit are in Puller.wide.
+// packed is a Step in 32 instead of 112 bytes. Steps that do not fit are in rare.wide.
 type packed struct {
 	op             Op
 	src, dst       Buffer
-	wide           bool // srcOff is the index in Puller.wide; nothing else is set
+	wide           bool // srcOff is the index in rare.wide; nothing else is set
 	tag            int32
 	to, from       int32 // -1: none
 	srcOff, srcLen uint32
@@ -69,17 +78,26 @@ func (p *Puller) pack(s *Step) packed {
 	if !narrowTo || !narrowFrom || s.Tag < 0 || s.Tag > math.MaxInt32 || uint(s.Src.Off) > most ||
 		uint(s.Src.Len) > most ||
 		uint(s.Dst.Off) > most || uint(s.Dst.Len) > most {
-		p.wide = append(p.wide, *s)
-		return packed{wide: true, srcOff: uint32(len(p.wide) - 1)}
+		r := p.unusual()
+		r.wide = append(r.wide, *s)
+		return packed{wide: true, srcOff: uint32(len(r.wide) - 1)}
 	}
 	return packed{op: s.Op, src: s.Src.Buf, dst: s.Dst.Buf, tag: int32(s.Tag), to: to, from: from,
 		srcOff: uint32(s.Src.Off), srcLen: uint32(s.Src.Len), dstOff: uint32(s.Dst.Off), dstLen: uint32(s.Dst.Len)}
 }
 
+// unusual returns the state that few Pullers need.
+func (p *Puller) unusual() *rare {
+	if p.rare == nil {
+		p.rare = &rare{}
+	}
+	return p.rare
+}
+
 // unpack stores a packed step in into.
 func (p *Puller) unpack(s *packed, into *Step) {
 	if s.wide {
-		*into = p.wide[s.srcOff]
+		*into = p.rare.wide[s.srcOff]
 		return
 	}
 	into.Op, into.Tag, into.To, into.From = s.op, int(s.tag), unpackPeer(s.to), unpackPeer(s.from)
@@ -90,9 +108,9 @@ func (p *Puller) unpack(s *packed, into *Step) {
 // used by one goroutine.
 func PullAll(s Schedule) []Puller {
 	all := make([]Puller, s.Ranks())
-	shared := &pullers{}
+	shared := &pullers{schedule: s}
 	for rank := range all {
-		all[rank] = Puller{stream: s.Steps(rank), shared: shared}
+		all[rank] = Puller{rank: int32(rank), shared: shared}
 	}
 	return all
 }
@@ -100,15 +118,15 @@ func PullAll(s Schedule) []Puller {
 // StopAll releases the streams.
 func StopAll(all []Puller) {
 	for i := range all {
-		if all[i].stop != nil {
-			all[i].stop()
+		if r := all[i].rare; r != nil && r.stop != nil {
+			r.stop()
 		}
 	}
 }
 
 // Next stores the next step in into. It returns false after the last one.
 func (p *Puller) Next(into *Step) bool {
-	if p.next == len(p.steps) {
+	if int(p.next) == len(p.steps) {
 		if p.ended {
 			return false
 		}
@@ -121,14 +139,17 @@ func (p *Puller) Next(into *Step) bool {
 	return true
 }
 
+// Current stores the step that Next returned last in into.
+func (p *Puller) Current(into *Step) { p.unpack(&p.steps[p.next-1], into) }
+
 // fetch fills steps. The last fetch returns fewer than the others, or none.
 func (p *Puller) fetch() {
-	if p.taken >= short && p.more == nil {
-		p.more, p.stop = iter.Pull(p.batches(p.taken))
+	if p.taken >= short && p.unusual().more == nil {
+		p.rare.more, p.rare.stop = iter.Pull(p.batches(p.taken))
 	}
 	var batch []packed
-	if p.more != nil {
-		batch, _ = p.more()
+	if p.rare != nil && p.rare.more != nil {
+		batch, _ = p.rare.more()
 	} else {
 		for batch = range p.batches(p.taken) {
 			break
@@ -146,9 +167,8 @@ func (p *Puller) fetch() {
 // batches yields the stream without its first skip steps, several steps at a time.
 func (p *Puller) batches(skip int) iter.Seq[[]packed] {
 	return func(yield func([]packed) bool) {
-		p.wide = p.wide[:0]
-		steps := p.shared.buffer[:0]
-		for step := range p.stream {
+		steps := p.begin()
+		for step := range p.shared.schedule.Steps(int(p.rank)) {
 			if skip--; skip >= 0 {
 				continue
 			}
@@ -157,9 +177,17 @@ func (p *Puller) batches(skip int) iter.Seq[[]packed] {
 				if !yield(steps) {
 					return
 				}
-				p.wide, steps = p.wide[:0], p.shared.buffer[:0]
+				steps = p.begin()
 			}
 		}
 		yield(steps)
 	}
+}
+
+// begin returns the empty buffer for the next steps.
+func (p *Puller) begin() []packed {
+	if p.rare != nil {
+		p.rare.wide = p.rare.wide[:0]
+	}
+	return p.shared.buffer[:0]
 }

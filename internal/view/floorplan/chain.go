@@ -84,10 +84,7 @@ func (c *Chain) Draw(p draw.Pen, area draw.Rectangle) {
 	names, notes = min(names, area.W()*0.35), min(notes, area.W()*0.35)
 	frame := draw.Rect(area.X0+names+8, area.Y0+chainFoot, area.X1-notes-8, area.Y1)
 	x := func(t float64) float64 { return frame.X0 + frame.W()*t/end }
-	for _, t := range (figure.Axis{Unit: figure.Micros}).Ticks(0, end, int(frame.W()/70)) {
-		p.Line(draw.Stroke{Color: draw.GridGrey, Width: 0.7}, draw.Pt(x(t.Value), frame.Y0), draw.Pt(x(t.Value), frame.Y1))
-		p.Text(softFace, draw.Pt(x(t.Value), frame.Y0-4), draw.CenterTop, 0, t.Label)
-	}
+	timeTicks(p, frame, end)
 	height := frame.H() / float64(len(c.Lanes))
 	last := draw.Pt(frame.X0, frame.Y1)
 	for i, l := range c.Lanes {

@@ -137,8 +137,8 @@ func (s Seen) busiestSIP() int {
 	return s.Record.Links[0].SIP
 }
 
-// overTime is the number of links with a curve over time.
-const overTime = 3
+// overTime is the number of links that are drawn over time.
+const overTime = 8
 
 // loadFigure shows the load of the links of the busiest SIP on its floor plan, and the
 // load of the busiest links over time.
@@ -161,28 +161,22 @@ func (s Seen) loadFigure() figure.Figure {
 			"of its path. Links that carried nothing are not drawn.%s",
 			s.Label, unit.FormatMicros(micros(r.Kernel)), r.Fabric, s.leftOut())}
 	f.Panels = append(f.Panels, figure.Panel{Title: "share of the time for which each link was sending", Content: plan})
-	curves := figure.Panel{Title: "the busiest links over time",
-		X:      figure.Axis{Label: "since the start", Unit: figure.Micros},
-		Y:      figure.Axis{Label: "sending", Unit: figure.Percent, Min: new(float64), Max: new(100.0)},
-		Legend: figure.LegendBelow}
+	strips := &Strips{Step: micros(r.Bucket)}
 	for i := range min(overTime, len(r.Links)) {
-		curves.Series = append(curves.Series, s.curve(&r.Links[i]))
+		strips.Lanes = append(strips.Lanes, s.strip(&r.Links[i]))
 	}
-	f.Panels = append(f.Panels, curves)
+	f.Panels = append(f.Panels, figure.Panel{Title: "the busiest links over time: the height is the share for which each " +
+		"was sending", Content: strips})
 	return f
 }
 
-// curve returns the load of a link over time, one point in the middle of each bucket.
-func (s Seen) curve(l *profile.Link) figure.Series {
-	c := figure.Series{Name: l.Name, NoMarker: true}
-	for k := range s.Record.Buckets {
-		p := figure.Point{X: micros(s.Record.Bucket) * (float64(k) + 0.5)}
-		if k < len(l.Load) {
-			p.Y = 100 * float64(l.Load[k]) / 255
-		}
-		c.Points = append(c.Points, p)
+// strip returns the load of a link over time.
+func (s Seen) strip(l *profile.Link) Strip {
+	out := Strip{Name: l.Name, Note: fmt.Sprintf("%.1f %%", s.Record.Share(l)), Load: make([]float64, s.Record.Buckets)}
+	for k := range min(len(l.Load), len(out.Load)) {
+		out.Load[k] = 100 * float64(l.Load[k]) / 255
 	}
-	return c
+	return out
 }
 
 func (s Seen) leftOut() string {

@@ -33,7 +33,7 @@ type Wire struct {
 const (
 	above     = 0.045 // room above the plan for the cables to the switch, as part of its width
 	scaleRoom = 34.0  // height of the color scale
-	pale      = 0.14  // color of the smallest load on the scale from 0 to 1, visible on white
+	pale      = 0.3   // color of the smallest load on the scale from 0 to 1, visible on white and pale grey
 )
 
 // Check implements figure.Content.
@@ -71,9 +71,9 @@ func (p *Plan) Draw(pen draw.Pen, area draw.Rectangle) {
 	s := sheet{pen, draw.Pt(left, area.Y1-scale*top), scale}
 	rim := draw.Stroke{Color: draw.GridGrey, Width: 0.8}
 	for _, b := range p.Boxes {
-		fill := draw.PaleGrey
+		fill := draw.White // links of all colors are visible on it
 		if b.Kind == "hbm" || b.Kind == "pe" {
-			fill = draw.GridGrey
+			fill = draw.PaleGrey
 		}
 		corner, opposite := s.at(b.X, b.Y), s.at(b.X+b.W, b.Y+b.H)
 		pen.Box(draw.Rect(corner.X, opposite.Y, opposite.X, corner.Y), fill, rim)
