@@ -191,6 +191,7 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 		// much memory for nothing.
 		defer debug.SetGCPercent(debug.SetGCPercent(manyRanksGC))
 	}
+	s = schedule.Keep(s) // it runs twice: to be proved and to be timed
 	if err := schedule.Prove(s); err != nil {
 		return nil, fmt.Errorf("proving the schedule: %w", err)
 	}

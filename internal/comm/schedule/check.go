@@ -52,7 +52,7 @@ func newChecker(s Schedule) *checker {
 		for i := range c.memories[rank] {
 			c.memories[rank][i] = newMemory(c.layout.extent(rank, i), untouched)
 		}
-		if size := c.layout.len[rank][Input]; size > 0 {
+		if size := c.layout.of(rank).len[Input]; size > 0 {
 			m, off := c.memory(rank, Range{Input, 0, size})
 			m.store([]piece{{n: size, who: only(n, rank)}}, off)
 		}

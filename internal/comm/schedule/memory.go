@@ -8,7 +8,6 @@ import (
 )
 
 // This file holds the checker's model of memory: the layout of buffers, their contents, and the last accesses.
-// This file holds the checker's model of memory: the layout of buffers, their contents, and the last accesses.
 
 // ranks is a set of ranks as bits. It is immutable, so cells can share it.
 type ranks []uint64
@@ -262,26 +261,46 @@ func (c *checker) describe(with conflict) string {
 type layout struct {
 	ranks   int
 	inPlace bool
-	len     [][3]int // by rank and buffer
-	shift   [][3]int
+	buffers []buffers // by rank; only one if all ranks have the same
 }
+
+// buffers holds the lengths of a rank's buffers, and where they begin in memory.
+type buffers struct{ len, shift [3]int }
 
 // newLayout computes the lengths from the parameters and the collective; only the scratch length is taken from the
 // schedule.
 func newLayout(s Schedule) layout {
 	p := s.Params()
-	l := layout{ranks: s.Ranks(), inPlace: p.InPlace, len: make([][3]int, s.Ranks()), shift: make([][3]int, s.Ranks())}
+	l := layout{ranks: s.Ranks(), inPlace: p.InPlace, buffers: make([]buffers, 1)}
 	for rank := range l.ranks {
+		var b buffers
 		for _, buf := range []Buffer{Input, Output} {
 			// The collective determines these lengths, so Len of the schedule is not trusted.
-			l.len[rank][buf] = p.Len(s.Collective(), buf, rank)
+			b.len[buf] = p.Len(s.Collective(), buf, rank)
 			if p.InPlace {
-				l.shift[rank][buf] = p.Shift(s.Collective(), buf, rank)
+				b.shift[buf] = p.Shift(s.Collective(), buf, rank)
 			}
 		}
-		l.len[rank][Scratch] = s.Len(Scratch, rank)
+		b.len[Scratch] = s.Len(Scratch, rank)
+		switch {
+		case rank == 0:
+			l.buffers[0] = b
+		case len(l.buffers) > 1:
+			l.buffers[rank] = b
+		case b != l.buffers[0]:
+			l.buffers = slices.Repeat(l.buffers, l.ranks)
+			l.buffers[rank] = b
+		}
 	}
 	return l
+}
+
+// of returns the buffers of a rank.
+func (l *layout) of(rank int) *buffers {
+	if len(l.buffers) == 1 {
+		return &l.buffers[0]
+	}
+	return &l.buffers[rank]
 }
 
 // locate returns the memory and offset of a rank's range.
@@ -290,16 +309,17 @@ func (l *layout) locate(rank int, r Range) (memory, off int) {
 	if l.inPlace && r.Buf == Output {
 		memory = int(Input)
 	}
-	return memory, r.Off + l.shift[rank][r.Buf]
+	return memory, r.Off + l.of(rank).shift[r.Buf]
 }
 
 // extent returns the length of one of a rank's memories.
 func (l *layout) extent(rank, memory int) int {
-	n := l.len[rank][memory] + l.shift[rank][memory]
+	b := l.of(rank)
+	n := b.len[memory] + b.shift[memory]
 	if l.inPlace {
 		switch Buffer(memory) {
 		case Input:
-			n = max(n, l.len[rank][Output]+l.shift[rank][Output])
+			n = max(n, b.len[Output]+b.shift[Output])
 		case Output:
 			return 0
 		}
@@ -377,8 +397,11 @@ func (l *layout) validateRange(owners Peers, r Range) error {
 	if r.Len < 1 {
 		return fmt.Errorf("%v is empty", r)
 	}
+	if len(l.buffers) == 1 { // the others have the same
+		owners.N = 1
+	}
 	for i := range owners.N {
-		if size := l.len[owners.At(i)][r.Buf]; r.Off < 0 || r.Off+r.Len > size {
+		if size := l.of(owners.At(i)).len[r.Buf]; r.Off < 0 || r.Off+r.Len > size {
 			return fmt.Errorf("%v is outside the %s of rank %d, which has %d elements", r, r.Buf, owners.At(i), size)
 		}
 	}

@@ -36,7 +36,7 @@ func newProver(s Schedule) *prover {
 		if p.entered != nil {
 			p.entered[rank] = spans{{rank, rank + 1}}
 		}
-		if size := p.layout.len[rank][Input]; size > 0 {
+		if size := p.layout.of(rank).len[Input]; size > 0 {
 			m, off := p.memory(rank, Range{Input, 0, size})
 			p.all.store(m, off, []held{{n: size, sum: mark(rank)}})
 		}
@@ -192,6 +192,14 @@ func (v *intervals) memory(n int) cells {
 
 // find returns the interval that contains an element.
 func (v *intervals) find(m *cells, at int) int32 {
+	if c := v.at(m.finger); at >= c.start && at < c.end {
+		return m.finger
+	}
+	return v.search(m, at)
+}
+
+// search moves the finger to the interval that contains an element.
+func (v *intervals) search(m *cells, at int) int32 {
 	i := m.finger
 	c := v.at(i)
 	back := at < c.start && c.start-at <= m.size/2 || at >= c.end && at-c.end > m.size/2
@@ -240,16 +248,23 @@ func (v *intervals) load(m *cells, into []held, off, n int) ([]held, bool) {
 	return into, true
 }
 
-// each calls f for every interval from off on that moved data covers, cut to fit, together with that data.
-func (v *intervals) each(m *cells, off int, moved []held, f func(c *interval, h held) error) error {
+// each calls f for every interval from off on that moved data covers, cut to fit, together with the input element and
+// the sum that this data has at the beginning of a memory. Most schedules move whole intervals, which need no search.
+func (v *intervals) each(m *cells, off int, moved []held, f func(c *interval, shift int, sum uint64) error) error {
 	for _, h := range moved {
-		at, end := off+h.off, off+h.off+h.n
+		at, end, shift := off+h.off, off+h.off+h.n, h.first-off-h.off
+		if c := v.at(m.finger); c.start == at && c.end == end {
+			if err := f(c, shift, h.sum); err != nil {
+				return err
+			}
+			continue
+		}
 		for i := v.cut(m, at); at < end; i = v.at(i).next {
 			if v.at(i).end > end {
 				v.cut(m, end)
 			}
 			c := v.at(i)
-			if err := f(c, h); err != nil {
+			if err := f(c, shift, h.sum); err != nil {
 				return err
 			}
 			at = c.end
@@ -259,21 +274,21 @@ func (v *intervals) each(m *cells, off int, moved []held, f func(c *interval, h 
 }
 
 func (v *intervals) store(m *cells, off int, moved []held) {
-	v.each(m, off, moved, func(c *interval, h held) error { // never fails
-		c.sum, c.shift = h.sum, h.first-off-h.off
+	v.each(m, off, moved, func(c *interval, shift int, sum uint64) error { // never fails
+		c.sum, c.shift = sum, shift
 		return nil
 	})
 }
 
 func (v *intervals) add(m *cells, off int, moved []held) error {
-	return v.each(m, off, moved, func(c *interval, h held) error {
-		switch shift := h.first - off - h.off; {
+	return v.each(m, off, moved, func(c *interval, shift int, sum uint64) error {
+		switch {
 		case c.sum == 0:
 			return errors.New("adds to elements that have not been written")
 		case c.shift != shift:
 			return fmt.Errorf("adds input element %d to input element %d", c.start+shift, c.start+c.shift)
 		}
-		c.sum += h.sum
+		c.sum += sum
 		return nil
 	})
 }

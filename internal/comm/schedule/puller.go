@@ -31,8 +31,8 @@ type rare struct {
 }
 
 const (
-	fetched = 24 // steps per fetch
-	short   = 72 // steps after which a stream is kept open
+	fetched = 48 // steps per fetch: enough for recursive doubling with a million ranks
+	short   = 96 // steps after which a stream is kept open
 )
 
 // pullers is the state that the Pullers of a schedule share.
@@ -107,12 +107,39 @@ func (p *Puller) unpack(s *packed, into *Step) {
 // PullAll returns a Puller for the steps of every rank. The caller must call StopAll. The Pullers must be
 // used by one goroutine.
 func PullAll(s Schedule) []Puller {
+	if k, ok := s.(*kept); ok {
+		return k.pull()
+	}
 	all := make([]Puller, s.Ranks())
 	shared := &pullers{schedule: s}
 	for rank := range all {
 		all[rank] = Puller{rank: int32(rank), shared: shared}
 	}
 	return all
+}
+
+// Keep returns a schedule whose Pullers keep the steps of short streams. A second PullAll, after StopAll for the first,
+// returns them again. So a schedule that is proved and then simulated is generated once.
+func Keep(s Schedule) Schedule { return &kept{Schedule: s} }
+
+type kept struct {
+	Schedule
+	pullers []Puller // nil before the first PullAll
+}
+
+// pull returns the Pullers, at the beginning of their streams.
+func (k *kept) pull() []Puller {
+	if k.pullers == nil {
+		k.pullers = PullAll(k.Schedule)
+	}
+	for i := range k.pullers {
+		if p := &k.pullers[i]; p.ended && p.taken == len(p.steps) { // one fetch returned the whole stream
+			p.next = 0
+		} else {
+			*p = Puller{rank: p.rank, shared: p.shared}
+		}
+	}
+	return k.pullers
 }
 
 // StopAll releases the streams.
