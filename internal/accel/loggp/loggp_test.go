@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -210,6 +211,18 @@ func TestReference(t *testing.T) {
 				err)
 		}
 	})
+}
+
+// The state of a rank and of a message fits one cache line each. A simulation of a million ranks waits for memory most of
+// the time.
+func TestStateIsSmall(t *testing.T) {
+	const line = 64
+	for name, size := range map[string]uintptr{"member": unsafe.Sizeof(member{}), "message": unsafe.Sizeof(message{}),
+		"Puller": unsafe.Sizeof(schedule.Puller{}), "links": 4 * unsafe.Sizeof(link{})} {
+		if size > line {
+			t.Errorf("%s has %d bytes, want at most %d", name, size, line)
+		}
+	}
 }
 
 // A deadlock is an error that names the rank and the step.

@@ -230,6 +230,9 @@ func (v *intervals) cut(m *cells, at int) int32 {
 // hold the same sum are returned as one: otherwise every message of an all-gather would cut the receiver's memory where
 // the sender's was cut, and the number of intervals would double in each round.
 func (v *intervals) load(m *cells, into []held, off, n int) ([]held, bool) {
+	if c := v.at(v.find(m, off)); c.sum != 0 && off+n <= c.end {
+		return append(into, held{0, n, off + c.shift, c.sum}), true
+	}
 	first := len(into)
 	for at := off; at < off+n; {
 		c := v.at(v.find(m, at))

@@ -126,21 +126,34 @@ func (h hasty) Steps(rank int) iter.Seq[Step] {
 	}
 }
 
-// A stream gives the same steps whether it is kept open or generated again.
+// Pullers return the steps of a stream, also if it is long and kept open, if it is short and returned a second time, and
+// if its steps do not fit the packed form.
 func TestPull(t *testing.T) {
-	s := must.Get(New(AllReduce, "ring", Params{Ranks: 90, Count: 1000}))(t)
-	pullers := PullAll(s)
-	defer StopAll(pullers)
-	n := 0
-	var got Step
-	for want := range s.Steps(3) {
-		if !pullers[3].Next(&got) || got != want {
-			t.Fatalf("step %d is %v, want %v", n, got, want)
+	const huge = 1 << 40
+	for _, c := range []struct {
+		name         string
+		ranks, count int
+	}{{"ring", 90, 1000}, {"tree", 9, 100}, {"one-stage", 5, huge}, {"two-stage", 5, huge},
+		{"halving-doubling", 5, huge}, {"naive", 5, huge}, {"naive", 120, huge}} {
+		s := Keep(must.Get(New(AllReduce, c.name, Params{Ranks: c.ranks, Count: c.count}))(t))
+		for range 2 {
+			pullers := PullAll(s)
+			for rank := range pullers {
+				var got, again Step
+				for want := range s.Steps(rank) {
+					if !pullers[rank].Next(&got) || got != want {
+						t.Fatalf("%s rank %d: %v, want %v", c.name, rank, got, want)
+					}
+					if pullers[rank].Current(&again); again != want {
+						t.Fatalf("%s rank %d: %v again, want %v", c.name, rank, again, want)
+					}
+				}
+				if pullers[rank].Next(&got) {
+					t.Errorf("%s rank %d: %v after the last step", c.name, rank, got)
+				}
+			}
+			StopAll(pullers)
 		}
-		n++
-	}
-	if pullers[3].Next(&got) || n <= short {
-		t.Errorf("after %d steps: %v", n, got)
 	}
 }
 
@@ -155,24 +168,6 @@ func TestProofMemory(t *testing.T) {
 		if most := int32(ranks * 40); p.all.n > most {
 			t.Errorf("%s: %d ranks have %d intervals, want at most %d", name, ranks, p.all.n, most)
 		}
-	}
-}
-
-// Steps that do not fit the packed form are returned unchanged.
-func TestPullWide(t *testing.T) {
-	const huge = 1 << 40
-	for _, name := range []string{"one-stage", "two-stage", "halving-doubling", "naive"} {
-		s := must.Get(New(AllReduce, name, Params{Ranks: 5, Count: huge}))(t)
-		pullers := PullAll(s)
-		for rank := range pullers {
-			var got Step
-			for want := range s.Steps(rank) {
-				if !pullers[rank].Next(&got) || got != want {
-					t.Fatalf("%s rank %d: %v, want %v", name, rank, got, want)
-				}
-			}
-		}
-		StopAll(pullers)
 	}
 }
 

@@ -3,7 +3,6 @@ package schedule
 import (
 	"iter"
 	"math"
-	"slices"
 )
 
 // Puller returns the steps of a rank one by one, for callers that interleave the streams of many ranks. It
@@ -38,7 +37,7 @@ const (
 // pullers is the state that the Pullers of a schedule share.
 type pullers struct {
 	schedule Schedule
-	buffer   []packed
+	buffer   []packed // has room for a fetch; its contents are copied before the next one
 }
 
 // packed is a Step in 32 instead of 112 bytes. Steps that do not fit are in rare.wide.
@@ -111,7 +110,7 @@ func PullAll(s Schedule) []Puller {
 		return k.pull()
 	}
 	all := make([]Puller, s.Ranks())
-	shared := &pullers{schedule: s}
+	shared := &pullers{schedule: s, buffer: make([]packed, 0, fetched)}
 	for rank := range all {
 		all[rank] = Puller{rank: int32(rank), shared: shared}
 	}
@@ -183,10 +182,10 @@ func (p *Puller) fetch() {
 		}
 	}
 	// All Pullers collect their steps in one buffer, so that their own has only the length that is needed.
-	p.steps, p.next = append(p.steps[:0], batch...), 0
-	if len(batch) < fetched {
-		p.steps = slices.Clip(p.steps)
+	if cap(p.steps) < len(batch) {
+		p.steps = make([]packed, len(batch))
 	}
+	p.steps, p.next = p.steps[:copy(p.steps[:cap(p.steps)], batch)], 0
 	p.taken += len(batch)
 	p.ended = len(batch) < fetched
 }
@@ -200,7 +199,6 @@ func (p *Puller) batches(skip int) iter.Seq[[]packed] {
 				continue
 			}
 			if steps = append(steps, p.pack(&step)); len(steps) == fetched {
-				p.shared.buffer = steps
 				if !yield(steps) {
 					return
 				}
@@ -216,5 +214,5 @@ func (p *Puller) begin() []packed {
 	if p.rare != nil {
 		p.rare.wide = p.rare.wide[:0]
 	}
-	return p.shared.buffer[:0]
+	return p.shared.buffer
 }
