@@ -15,17 +15,27 @@ var _ instrument.Estimator = backend{}
 const maxMessages = 1 << 26
 
 // The cost of a call, measured (docs/results). With many ranks a message takes longer, because the state of the ranks
-// does not fit the caches, and a rank takes less memory, because garbage is collected earlier. Ranks with more than
-// manyMessages messages cut their vector into as many intervals.
+// does not fit the caches. A rank keeps the steps of its messages, up to manyMessages of them. Ranks with more messages
+// cut their vector into as many intervals.
 const (
-	fixedBytes, messageBytes  = 40 << 20, 24
-	rankBytes, manyRanksBytes = 5000, 1500
-	manyMessages              = 64
-	messageNS, farMessageNS   = 400, 1300
-	farRanks                  = 1 << 16 // from here on a message takes farMessageNS
-	noteSeconds, noteBytes    = 10, 1 << 30
-	smallRanks                = 512 // no algorithm is too large for so few ranks
+	fixedBytes, rankBytes    = 40 << 20, 900
+	stepBytes, intervalBytes = 70, 24 // of a message
+	manyMessages             = 64
+	messageNS, farMessageNS  = 600, 1400
+	farRanks                 = 1 << 16 // from here on a message takes farMessageNS
+	noteSeconds, noteBytes   = 10, 1 << 30
+	smallRanks               = 512 // no algorithm is too large for so few ranks
 )
+
+// memory estimates how many bytes of memory a call needs.
+func memory(ranks int, messages int64) int64 {
+	perRank := messages / int64(ranks)
+	bytes := fixedBytes + int64(ranks)*(rankBytes+stepBytes*min(perRank, manyMessages))
+	if perRank > manyMessages {
+		bytes += messages * intervalBytes
+	}
+	return bytes
+}
 
 // Estimate implements instrument.Estimator.
 func (backend) Estimate(op dist.Collective, algorithm string, ranks, count int) (note string, err error) {
@@ -54,13 +64,7 @@ func (backend) Estimate(op dist.Collective, algorithm string, ranks, count int) 
 	}
 	each := messageNS + (farMessageNS-messageNS)*min(ranks, farRanks)/farRanks
 	seconds := float64(messages) * float64(each) / 1e9
-	bytes := int64(fixedBytes) + int64(ranks)*rankBytes
-	if ranks > manyRanks {
-		bytes = fixedBytes + int64(ranks)*manyRanksBytes
-	}
-	if messages > int64(ranks)*manyMessages {
-		bytes += messages * messageBytes
-	}
+	bytes := memory(ranks, messages)
 	if seconds < noteSeconds && bytes < noteBytes {
 		return "", nil
 	}

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -374,9 +375,9 @@ func TestEstimate(t *testing.T) {
 		note, err string
 	}{
 		{"ring", 512, "", ""}, {"recursive-doubling", 65536, "", ""},
-		{"ring", 4096, "allreduce ring with 4096 ranks sends about 33.5M messages: about 15 CPU-seconds and 0.8 GiB of memory", ""},
+		{"ring", 4096, "allreduce ring with 4096 ranks sends about 33.5M messages: about 22 CPU-seconds and 0.8 GiB of memory", ""},
 		{"recursive-doubling", 1 << 20,
-			"sends about 21M messages: about 27 CPU-seconds and 1.5 GiB of memory", ""},
+			"sends about 21M messages: about 29 CPU-seconds and 2.3 GiB of memory", ""},
 		{"ring", 16384, "", "sends about 537M messages, and at most 67.1M are simulated: take fewer ranks"},
 		{"", 16384, "", "allreduce ring with 16384 ranks"},
 		{"one-stage", 4096, "", "sends about 67.1M messages and reads the memory of peers, which is proved for at most 1024"},
@@ -386,6 +387,35 @@ func TestEstimate(t *testing.T) {
 		if !strings.Contains(note, c.note) || (note == "") != (c.note == "") || (err == nil) != (c.err == "") ||
 			err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s with %d ranks: %q, %v", c.algorithm, c.ranks, note, err)
+		}
+	}
+}
+
+// The estimated messages are exact, and the estimated memory is within a factor of 1.5 of what a proof and a simulation
+// allocate.
+func TestEstimateIsClose(t *testing.T) {
+	network := loggp.Default()
+	for _, c := range []struct {
+		algorithm string
+		ranks     int
+	}{{"recursive-doubling", 1 << 11}, {"recursive-doubling", 1 << 13}, {"recursive-doubling", 1 << 15},
+		{"halving-doubling", 1 << 13}} {
+		s := must.Get(schedule.New(schedule.AllReduce, c.algorithm, schedule.Params{Ranks: c.ranks, Count: 1 << 18}))(t)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		kept := schedule.Keep(s)
+		must.Do(t, schedule.Prove(kept))
+		r := must.Get(loggp.Run(kept, 4, network))(t)
+		runtime.ReadMemStats(&after)
+		messages := schedule.Messages(s, maxMessages)
+		if messages != r.Messages {
+			t.Errorf("%s with %d ranks: %d messages estimated, %d sent", c.algorithm, c.ranks, messages, r.Messages)
+		}
+		estimated := float64(memory(c.ranks, messages) - fixedBytes)
+		if ratio := float64(after.TotalAlloc-before.TotalAlloc) / estimated; ratio < 1/1.5 || ratio > 1.5 {
+			t.Errorf("%s with %d ranks: %.2f times as much memory as estimated", c.algorithm, c.ranks, ratio)
+		} else {
+			t.Logf("%s with %d ranks: %.2f times the estimated memory", c.algorithm, c.ranks, ratio)
 		}
 	}
 }

@@ -330,58 +330,61 @@ func (l *layout) extent(rank, memory int) int {
 // validate checks a step by itself: its peers exist, and its ranges are inside buffers, have equal lengths
 // and do not overlap.
 func (l *layout) validate(at *event) error {
-	if at.Op > Wait {
+	op := at.Op
+	if op > Wait {
 		return errors.New("unknown operation")
 	}
-	addresses := at.Op.Sends() || at.Op == Put || at.Op == Signal
-	listens := at.Op.Receives() || at.Op == Get || at.Op == GetReduce || at.Op == Wait
-	if addresses {
-		if err := l.validatePeers(at, at.To); err != nil {
+	sends, receives := op.Sends(), op.Receives()
+	if sends || op == Put || op == Signal {
+		if err := l.validatePeers(at, &at.To); err != nil {
 			return err
 		}
 	}
-	if listens {
-		if err := l.validatePeers(at, at.From); err != nil {
+	if receives || op == Get || op == GetReduce || op == Wait {
+		if err := l.validatePeers(at, &at.From); err != nil {
 			return err
 		}
 	}
-	if at.Op == Signal || at.Op == Wait {
+	if op == Signal || op == Wait {
 		return nil
 	}
-	if at.Op.Sends() || !at.Op.Receives() {
+	if sends || !receives {
 		owners := One(at.rank)
-		if at.Op == Get || at.Op == GetReduce {
+		if op == Get || op == GetReduce {
 			owners = at.From
 		}
-		if err := l.validateRange(owners, at.Src); err != nil {
+		if err := l.validateRange(&owners, &at.Src); err != nil {
 			return err
 		}
 	}
-	if at.Op != Send {
+	if op != Send {
 		owner := One(at.rank)
-		if at.Op == Put {
+		if op == Put {
 			owner = at.To
 		}
-		if err := l.validateRange(owner, at.Dst); err != nil {
+		if err := l.validateRange(&owner, &at.Dst); err != nil {
 			return err
 		}
 		if at.Dst.Buf == Input {
 			return errors.New("writes to the input, which belongs to the caller")
 		}
 	}
-	if !at.Op.Sends() && !at.Op.Receives() && at.Src.Len != at.Dst.Len {
+	if !sends && !receives && at.Src.Len != at.Dst.Len {
 		return fmt.Errorf("the source has %d elements, the destination %d", at.Src.Len, at.Dst.Len)
 	}
 	return l.validateOverlap(at)
 }
 
-func (l *layout) validatePeers(at *event, peers Peers) error {
+func (l *layout) validatePeers(at *event, peers *Peers) error {
+	if peers.N == 1 && peers.Stride == 1 && uint(peers.First) < uint(l.ranks) && peers.First != at.rank {
+		return nil // the usual case
+	}
 	many := at.Op == GetReduce || at.Op == Signal || at.Op == Wait
 	switch {
 	case peers.N < 1 || peers.Stride < 1:
 		return errors.New("names no peer")
 	case peers.First < 0 || peers.At(peers.N-1) >= l.ranks:
-		return fmt.Errorf("no such peer: %v, ranks are 0 to %d", peers, l.ranks-1)
+		return fmt.Errorf("no such peer: %v, ranks are 0 to %d", *peers, l.ranks-1)
 	case !many && peers.N != 1:
 		return fmt.Errorf("takes one peer, not %d", peers.N)
 	case peers.N == 1 && peers.First == at.rank:
@@ -390,19 +393,19 @@ func (l *layout) validatePeers(at *event, peers Peers) error {
 	return nil
 }
 
-func (l *layout) validateRange(owners Peers, r Range) error {
+func (l *layout) validateRange(owners *Peers, r *Range) error {
 	if r.Buf > Scratch {
-		return fmt.Errorf("%v: no such buffer", r)
+		return fmt.Errorf("%v: no such buffer", *r)
 	}
 	if r.Len < 1 {
-		return fmt.Errorf("%v is empty", r)
+		return fmt.Errorf("%v is empty", *r)
 	}
-	if len(l.buffers) == 1 { // the others have the same
-		owners.N = 1
+	if len(l.buffers) == 1 && r.Off >= 0 && r.Off+r.Len <= l.buffers[0].len[r.Buf] {
+		return nil // the usual case: all ranks have the same buffers
 	}
 	for i := range owners.N {
 		if size := l.of(owners.At(i)).len[r.Buf]; r.Off < 0 || r.Off+r.Len > size {
-			return fmt.Errorf("%v is outside the %s of rank %d, which has %d elements", r, r.Buf, owners.At(i), size)
+			return fmt.Errorf("%v is outside the %s of rank %d, which has %d elements", *r, r.Buf, owners.At(i), size)
 		}
 	}
 	return nil
@@ -417,7 +420,7 @@ func (l *layout) validateOverlap(at *event) error {
 			bothOwn = bothOwn || at.From.At(i) == at.rank
 		}
 	}
-	if !bothOwn {
+	if !bothOwn || at.Src.Buf != at.Dst.Buf && !l.inPlace {
 		return nil
 	}
 	srcMemory, src := l.locate(at.rank, at.Src)

@@ -38,6 +38,7 @@ const (
 type pullers struct {
 	schedule Schedule
 	buffer   []packed // has room for a fetch; its contents are copied before the next one
+	free     []packed // see room
 }
 
 // packed is a Step in 32 instead of 112 bytes. Steps that do not fit are in rare.wide.
@@ -183,11 +184,23 @@ func (p *Puller) fetch() {
 	}
 	// All Pullers collect their steps in one buffer, so that their own has only the length that is needed.
 	if cap(p.steps) < len(batch) {
-		p.steps = make([]packed, len(batch))
+		p.steps = p.shared.room(len(batch))
 	}
 	p.steps, p.next = p.steps[:copy(p.steps[:cap(p.steps)], batch)], 0
 	p.taken += len(batch)
 	p.ended = len(batch) < fetched
+}
+
+// room returns memory for n packed steps. It is cut from larger pieces, because a million small ones would keep the
+// garbage collector busy.
+func (s *pullers) room(n int) []packed {
+	const piece = 1 << 12
+	if len(s.free) < n {
+		s.free = make([]packed, min(piece, fetched*s.schedule.Ranks()))
+	}
+	out := s.free[:n:n]
+	s.free = s.free[n:]
+	return out
 }
 
 // batches yields the stream without its first skip steps, several steps at a time.
