@@ -152,6 +152,60 @@ func TestWrongKernels(t *testing.T) {
 				p.Wait(second)
 			}, idle)
 		},
+		"LINE(a): store: the tile allocated at LINE(b) was released by the Scope at LINE(c)": func(g playground) tl.Kernel {
+			return on(func(p *tl.PE) {
+				p.Scope(func() {
+					var kept tl.Tile
+					p.Scope(func() { // c
+						kept = p.Load(g.x.Ptr, 8) // b
+					})
+					p.Store(g.x.Ptr, kept) // a
+				})
+			}, idle)
+		},
+		"sip0.cube0.pe0: store at LINE(d): 4 bytes at sip0.cube0.pe0.hbm+126 reach beyond the 128 bytes that were " +
+			"allocated at sip0.cube0.pe0.hbm+0": func(g playground) tl.Kernel {
+			return on(func(p *tl.PE) {
+				p.Store(g.x.Ptr.Plus(63), p.Scratch(2)) // d
+			}, idle)
+		},
+		"race on 16 bytes at sip0.cube0.pe0.hbm+0: sip0.cube0.pe0: store at LINE(e) (TIME) writes them, " +
+			"sip0.cube1.pe0: store at LINE(f) (TIME) writes them; no message orders them": func(g playground) tl.Kernel {
+			return on(func(p *tl.PE) {
+				p.Send(tl.E, p.Scratch(1))
+				p.Store(g.x.Ptr, p.Scratch(8)) // e
+			}, func(p *tl.PE) {
+				p.Recv(tl.W, 1)
+				p.Store(g.x.Ptr, p.Scratch(8)) // f
+			})
+		},
+		"sip0.cube0.pe0 sent f16 at LINE(g) that sip0.cube1.pe0 received as bf16 at LINE(h)": func(g playground) tl.Kernel {
+			return on(func(p *tl.PE) {
+				p.Send(tl.E, p.Scratch(8)) // g
+			}, func(p *tl.PE) {
+				p.Recv(tl.W, 8, tl.BF16) // h
+			})
+		},
+		"sip0.cube0.pe0 sent 1 message to sip0.cube1.pe0 that was not received (the first at LINE(i)): sip0.cube1.pe0 " +
+			"has ended without receiving it": func(g playground) tl.Kernel {
+			return on(func(p *tl.PE) {
+				p.Send(tl.E, p.Scratch(8)) // i
+			}, idle)
+		},
+		"kernel on sip0.cube0.pe0: LINE(j): store: the tile is f32 and the memory f16: Cast the tile first": func(
+			g playground) tl.Kernel {
+			return on(func(p *tl.PE) {
+				p.Store(g.x.Ptr, p.Scratch(8, tl.F32)) // j
+			}, idle)
+		},
+		"kernel on sip0.cube0.pe0: LINE(k): a view of elements 6 to 9 of a tile of 8": func(g playground) tl.Kernel {
+			return on(func(p *tl.PE) {
+				p.View(p.Load(g.x.Ptr, 8), 6, 3) // k
+			}, idle)
+		},
+		"kernel on sip0.cube0.pe0: LINE(F): the composite is never waited for": func(g playground) tl.Kernel {
+			return on(func(p *tl.PE) { g.product(p) }, idle)
+		},
 		"sip0.cube0.pe0: load at LINE(T) (TIME) reads sip0.cube0.pe0.hbm+32776, which was allocated by Empty and never " +
 			"written": func(g playground) tl.Kernel {
 			e, _ := g.Empty(0, 1, 8, OnCube(0))

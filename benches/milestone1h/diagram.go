@@ -127,6 +127,7 @@ func sipDiagram(t *topo.Topology) *figure.Diagram {
 			s.Both = t.SIPs.Kind == topo.Mesh
 			if next.SIP < sip { // back to the start of the row or column
 				s.Color = wrapColor
+				s.Trim = 0.78 * boxSize // it arrives at a corner, which is farther from the center
 				s.Bend = wrapBend(grid, sip, side)
 			}
 			d.Shapes = append(d.Shapes, s)

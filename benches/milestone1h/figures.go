@@ -153,7 +153,7 @@ func latencyFigure(rows rowset.Set, value string) (figure.Figure, bool) {
 		further = append(further, stackPanel(first, machine.With("where the time goes", g.Key)))
 	}
 	f.Panels = append([]figure.Panel{{Title: "latency", X: sizeAxis, Series: series,
-		Y: figure.Axis{Label: "slowest PE", Scale: figure.Log10, Unit: figure.Micros}}}, further...)
+		Y: figure.Axis{Label: "time of the slowest PE", Scale: figure.Log10, Unit: figure.Micros}}}, further...)
 	return f, true
 }
 
@@ -190,7 +190,8 @@ func bufferFigure(rows rowset.Set) figure.Figure {
 	return figure.Figure{Name: "buffer_kind",
 		Title: fmt.Sprintf("All-reduce by where receive slots lie, %s of %s SIPs (simulated)", strings.Join(kinds, " and "),
 			counts(rows)),
-		Panels: []figure.Panel{{X: sizeAxis, Y: figure.Axis{Label: "slowest PE", Scale: figure.Log10, Unit: figure.Micros},
+		Panels: []figure.Panel{{X: sizeAxis,
+			Y: figure.Axis{Label: "time of the slowest PE", Scale: figure.Log10, Unit: figure.Micros},
 			Series: curves(rows, func(r *journal.Row) string { return machine.With(rowset.Text(r, "buffer_kind"), label(r)) })}}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
 // queue is one IPCQ: a ring of slots at the receiver and credits at the sender. The sender begins with one credit per
@@ -86,13 +87,16 @@ func (g *engine) checkMessages() error {
 	for _, q := range g.queues {
 		from, to := g.Topo.At(int(q.port.From)), g.Topo.At(int(q.port.To))
 		if left := len(q.arrivals) - q.matched; left > 0 {
-			why := "has ended without receiving them"
+			why, were := "has ended without receiving it", "was"
+			if left > 1 {
+				why, were = "has ended without receiving them", "were"
+			}
 			if _, runs := g.byIndex[int(q.port.To)]; !runs {
 				why = "runs no program"
 			}
 			first := q.arrivals[q.matched]
-			return fmt.Errorf("%v sent %d messages to %v that were not received (the first at %s): %v %s",
-				from, left, to, first.from.prog.Where(first.op), to, why)
+			return fmt.Errorf("%v sent %s to %v that %s not received (the first at %s): %v %s",
+				from, unit.Plural(left, "message"), to, were, first.from.prog.Where(first.op), to, why)
 		}
 		for _, a := range q.arrivals {
 			sent, want := &a.from.prog.Ops[a.op], &a.by.prog.Ops[a.recv]

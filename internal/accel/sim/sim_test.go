@@ -658,7 +658,7 @@ func TestMessagesAreReceived(t *testing.T) {
 		"sip0.cube0.pe0 sent 2 messages to sip0.cube1.pe0 that were not received (the first at sim/sim_test.go:656): " +
 			"sip0.cube1.pe0 runs no program": {
 			pe0: send},
-		"sent 1 messages to sip0.cube1.pe0 that were not received (the first at sim/sim_test.go:656): sip0.cube1.pe0 has ended without": {
+		"sent 1 message to sip0.cube1.pe0 that was not received (the first at sim/sim_test.go:656): sip0.cube1.pe0 has ended without": {
 			pe0: send, cube1: func(p *tl.PE) { p.Recv(tl.W, 2) }},
 		"sent 4 bytes at sim/sim_test.go:656 that sip0.cube1.pe0 received as 6 bytes at sim/sim_test.go:664": {
 			pe0: send, cube1: func(p *tl.PE) { p.Recv(tl.W, 2); p.Recv(tl.W, 3) }},

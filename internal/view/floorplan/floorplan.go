@@ -165,8 +165,8 @@ func (s Seen) loadFigure() figure.Figure {
 	for i := range min(overTime, len(r.Links)) {
 		strips.Lanes = append(strips.Lanes, s.strip(&r.Links[i]))
 	}
-	f.Panels = append(f.Panels, figure.Panel{Title: "the busiest links over time: the height is the share for which each " +
-		"was sending", Content: strips})
+	f.Panels = append(f.Panels, figure.Panel{Content: strips,
+		Title: "the busiest links over time: share for which each was sending, 0 to 100 %"})
 	return f
 }
 

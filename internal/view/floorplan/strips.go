@@ -85,7 +85,13 @@ func (c *Strips) Draw(p draw.Pen, area draw.Rectangle) {
 		}
 		outline = append(outline, draw.Pt(x(len(l.Load)), bottom))
 		p.Polygon(draw.Palette[0], draw.Stroke{}, outline...)
-		p.Line(draw.Stroke{Color: draw.InkGrey, Width: 0.6}, draw.Pt(frame.X0, bottom), draw.Pt(frame.X1, bottom))
+		for _, level := range []float64{0, 1} { // 0 and 100 %
+			y, color := bottom+0.84*height*level, draw.InkGrey
+			if level > 0 {
+				color = draw.GridGrey
+			}
+			p.Line(draw.Stroke{Color: color, Width: 0.6}, draw.Pt(frame.X0, y), draw.Pt(frame.X1, y))
+		}
 		mid := bottom + 0.42*height
 		p.Text(laneFace, draw.Pt(area.X0+names, mid), draw.RightMid, 0, laneFace.Shorten(l.Name, names))
 		p.Text(softFace, draw.Pt(area.X1-notes, mid), draw.LeftMid, 0, softFace.Shorten(l.Note, notes))
