@@ -213,8 +213,8 @@ func TestReference(t *testing.T) {
 	})
 }
 
-// The state of a rank and of a message fits one cache line each. A simulation of a million ranks waits for memory most of
-// the time.
+// The state of a rank and of a message fits one cache line each. A simulation of a million ranks waits for memory most
+// of the time.
 func TestStateIsSmall(t *testing.T) {
 	const line = 64
 	for name, size := range map[string]uintptr{"member": unsafe.Sizeof(member{}), "message": unsafe.Sizeof(message{}),

@@ -262,7 +262,8 @@ func (m *Machine) perform(o *operation, k *member, s *schedule.Step, t event.Tim
 }
 
 // sendAll sends a message to each of a set of peers. It returns false if it will be called again at a later time.
-func (m *Machine) sendAll(o *operation, k *member, s *schedule.Step, t event.Time, peers schedule.Peers, what kind) bool {
+func (m *Machine) sendAll(o *operation, k *member, s *schedule.Step, t event.Time, peers schedule.Peers,
+	what kind) bool {
 	for first := true; int(k.posted) < peers.N; k.posted++ {
 		to := peers.At(int(k.posted))
 		if to == int(k.index) {

@@ -126,8 +126,8 @@ func (h hasty) Steps(rank int) iter.Seq[Step] {
 	}
 }
 
-// Pullers return the steps of a stream, also if it is long and kept open, if it is short and returned a second time, and
-// if its steps do not fit the packed form.
+// Pullers return the steps of a stream, also if it is long and kept open, if it is short and returned a second time,
+// and if its steps do not fit the packed form.
 func TestPull(t *testing.T) {
 	const huge = 1 << 40
 	for _, c := range []struct {
