@@ -11,6 +11,7 @@ import (
 // Any file of process groups is read or refused. One that is read lists the ranks of every group.
 func FuzzReadGroups(f *testing.F) {
 	f.Add([]byte(`{"0": [0, 1], "1": {"ranks": [2, 3]}}`))
+	f.Add([]byte(`{"0": {}}`))
 	path := filepath.Join(f.TempDir(), "groups.json")
 	f.Fuzz(func(t *testing.T, text []byte) {
 		must.Do(t, os.WriteFile(path, text, 0o666))

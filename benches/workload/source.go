@@ -3,6 +3,7 @@ package workload
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -61,13 +62,17 @@ func readGroups(file string) (map[string][]int, error) {
 	groups := map[string][]int{}
 	for name, entry := range entries {
 		var object struct{ Ranks []int }
-		if json.Unmarshal(entry, &object) == nil {
-			groups[name] = object.Ranks
-		} else if err := json.Unmarshal(entry, &object.Ranks); err == nil {
-			groups[name] = object.Ranks
-		} else {
+		err := json.Unmarshal(entry, &object)
+		if err != nil {
+			err = json.Unmarshal(entry, &object.Ranks)
+		}
+		if err == nil && len(object.Ranks) == 0 {
+			err = errors.New("it lists no ranks")
+		}
+		if err != nil {
 			return nil, fmt.Errorf("group %s: %w", name, err)
 		}
+		groups[name] = object.Ranks
 	}
 	return groups, nil
 }

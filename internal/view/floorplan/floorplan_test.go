@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,7 +124,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// Any stored profile is refused or drawn.
+// Any stored profile is refused or becomes figures and tables. Drawing them would take most of the time.
 func FuzzProfile(f *testing.F) {
 	f.Add(must.Get(json.Marshal(record(2)))(f))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -138,9 +137,8 @@ func FuzzProfile(f *testing.F) {
 			return
 		}
 		seen := []Seen{{&journal.Row{Part: "a"}, "label", r}}
-		for _, fig := range Figures(seen) {
-			must.Do(t, figure.SVG(io.Discard, fig))
+		if len(Figures(seen)) != 2 || len(Sections(seen)) != 2 {
+			t.Errorf("%s has no figures", text)
 		}
-		Sections(seen)
 	})
 }
