@@ -21,8 +21,8 @@ type member struct {
 	contents       []byte // of source
 }
 
-// betweenGPUs times copies between all GPUs of this process, one ordered pair at a time. The row's own time is that of
-// the first pair; the metrics p2p_FROM_TO have the GB/s of every pair.
+// betweenGPUs times copies between all GPUs of this process, one ordered pair at a time. The row's time belongs to
+// the first pair. The metrics p2p_FROM_TO have the GB/s of every pair.
 func betweenGPUs(ctx context.Context, s *bench.State) error {
 	list, err := visible()
 	if err != nil {

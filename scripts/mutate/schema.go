@@ -68,8 +68,8 @@ type schema struct {
 type site struct {
 	apply func()   // changes the syntax tree
 	node  ast.Node // what the mutation replaces
-	// choice returns the source of the node with both versions, of which on chooses one. text returns the source of a
-	// part of the node. It returns "" if there is no such source, as in a constant.
+	// choice returns the source of the node with both versions. The expression on chooses one of them. text returns the
+	// source of a part of the node. It returns "" if there is no such source, as in a constant.
 	choice func(on string, text func(ast.Node) string) string
 }
 
@@ -113,7 +113,7 @@ func exportFiles(dir string) (map[string]string, error) {
 	return files, nil
 }
 
-// check type-checks the package. If changed is given, its files replace those of the package, and the types of the
+// check type-checks the package. If changed is given, its files replace files of the package, and the types of the
 // original stay as they are.
 func (s *schema) check(changed map[string]string) error {
 	set, info, files := s.set, &s.info, []*ast.File(nil)
@@ -189,8 +189,8 @@ func (s *schema) render(path string, file *token.File, from, to int, places []pl
 	return b.String()
 }
 
-// selectable reports whether a mutation can be chosen at run time. Others, such as those of a constant, need a build of
-// their own, or do not compile at all.
+// selectable reports whether a mutation can be chosen at run time. Others, such as a mutation of a constant, need a
+// build of their own, or do not compile at all.
 func (s *schema) selectable(m mutation) bool {
 	one := s.sites[m.file][m.index]
 	if one.choice("on_(\"0\")", func(ast.Node) string { return "x" }) == "" {

@@ -31,7 +31,7 @@ func TestEstimate(t *testing.T) {
 	if least, most := p.Estimate(); least != 3*start || most != 3*(start+2*7*time.Second) {
 		t.Errorf("3 programs: %v to %v", least, most)
 	}
-	// A single known point of a part stands for the others of that part, not for those of another one.
+	// A single known point of a part stands for the others of that part, but not for points of another part.
 	s := bench.Suite("s", bench.Part("a", nop, bench.Ints("i", "1,2")), bench.Part("b", nop, bench.Ints("i", "1,2,3")))
 	p = must.Get(Make(s, request(nil, nil)))(t)
 	took := map[string]time.Duration{}

@@ -9,14 +9,14 @@ import (
 // darkPaper is the background of the dark theme.
 var darkPaper = RGB(0x14181D)
 
-// darkPalette has the colors of the dark theme for those of Palette.
+// darkPalette replaces Palette in the dark theme, color by color.
 var darkPalette = []color.NRGBA{
 	RGB(0x4AA3DF), RGB(0xFF8C42), RGB(0x2FC79A), RGB(0xE79CC6), RGB(0xF0B73D),
 	RGB(0x8FD0F5), RGB(0xB8B8B8), RGB(0xD9668F), RGB(0xC9C95A), RGB(0x9A95EA),
 }
 
 // darkColors returns the colors of the dark theme after the ones that they replace. Colors that carry a value,
-// such as those of heat maps, stay.
+// as in heat maps, stay.
 func darkColors() [][2]color.NRGBA {
 	out := [][2]color.NRGBA{{White, darkPaper}, {Black, RGB(0xE6E9ED)}, {InkGrey, RGB(0xA3ADB8)},
 		{AxisGrey, RGB(0xC4CCD4)}, {GridGrey, RGB(0x343C46)}, {PaleGrey, RGB(0x242B33)}}

@@ -44,8 +44,8 @@ func combinePanel(dst, base, src, coef []float64, rows, k, n, cols int) {
 	combineAVX512(&dst[0], from, &src[0], &coef[0], rows, k, n, cols)
 }
 
-// gramTriangle adds the scalar products of two block vectors of 16 columns, except for those of the last 8 columns of a
-// with the first 8 of b.
+// gramTriangle adds the scalar products of two block vectors of 16 columns. It leaves out the products of the last 8
+// columns of a with the first 8 of b.
 func gramTriangle(sums, a, b []float64, rows int) { gramTriangleAVX512(&sums[0], &a[0], &b[0], rows) }
 
 // gramPanel adds the scalar products of k columns of a with cols columns of b. strideA and

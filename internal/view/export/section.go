@@ -17,7 +17,7 @@ type section struct {
 	title     string   // bench or bench/part
 	constants []string // NAME=VALUE of the constant columns
 	columns   []Column
-	lines     []line // without those of the gap
+	lines     []line // without the lines of the gap
 	cells     [][]string
 	gap       string   // text in place of the lines left out, "" if none were
 	gapAt     int      // index of the line after the gap

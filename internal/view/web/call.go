@@ -78,7 +78,7 @@ func (s *Server) begin(r *http.Request, find func(*http.Request) (any, error)) (
 	s.calls[address] = c
 	go func() {
 		defer func() {
-			// net/http recovers from panics of a handler, but not from those of other goroutines.
+			// net/http recovers from panics of a handler, but not of other goroutines.
 			if p := recover(); p != nil {
 				c.made = answer{err: fmt.Errorf("internal error: %v", p)}
 			}

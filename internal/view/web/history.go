@@ -47,7 +47,7 @@ type historyRun struct {
 	Effect    string  `json:"effect,omitempty"`
 	Note      string  `json:"note,omitempty"`
 	Changed   string  `json:"changed,omitempty"` // inputs that differ from the run before
-	Others    bool    `json:"others,omitempty"`  // its points are not those of the latest run, so it is not drawn
+	Others    bool    `json:"others,omitempty"`  // it has other points than the latest run, so it is not drawn
 
 	median, low, high float64
 	failed            bool

@@ -126,7 +126,7 @@ type runList struct {
 
 // progress says how far the server has come with reading journals.
 type progress struct {
-	Journals []string `json:"journals"` // some of those that are not read yet
+	Journals []string `json:"journals"` // some of the journals that are not read yet
 	More     int      `json:"more,omitempty"`
 	Read     int64    `json:"read"` // bytes of all journals
 	Bytes    int64    `json:"bytes"`

@@ -216,12 +216,12 @@ func (b *builder) gradients(name string, layer [2]half) {
 	}
 }
 
-// weightsOf returns the weights of a layer of which every replica has a copy, and those of experts.
+// weightsOf returns the weights of a layer that every replica has, and the weights of its experts.
 func weightsOf(layer [2]half) (common, experts int64) {
 	return layer[0].weights + layer[1].weights, layer[1].experts
 }
 
-// copies is a set of weights of which every rank of a group has a copy.
+// copies is a set of weights that every rank of a group has.
 type copies struct {
 	suffix  string // of names
 	weights int64

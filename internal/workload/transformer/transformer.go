@@ -123,8 +123,8 @@ func (s Step) tokens() int64 {
 type half struct {
 	name    string
 	ops     int64 // forward
-	weights int64 // of which every replica has a copy
-	experts int64 // weights of experts, of which only every EP-th replica has a copy
+	weights int64 // every replica has a copy
+	experts int64 // weights of experts: every EP-th replica has a copy
 	bytes   int64 // of memory, forward
 	routed  bool  // tokens are sent to the ranks of their experts
 }

@@ -75,7 +75,7 @@ func TestVolumes(t *testing.T) {
 		{Step{TP: 2, PP: 1, DP: 1, MicroBatches: 1, Batch: 16, Sequence: 1024, Mode: Decode},
 			map[string]int{"allreduce tp": 64}, map[string]int64{"allreduce tp": 64 * 16 * 4096 * 2},
 			16 * (2*8.03e9 + 32*4*1024*32*128)},
-		// Mixtral 8x7B: 32 layers of hidden 4096 with 8 experts, of which a token takes 2. Active weights are 12.9e9 of
+		// Mixtral 8x7B: 32 layers of hidden 4096 with 8 experts; a token takes 2. Active weights are 12.9e9 of
 		// 46.7e9, so the experts have (46.7-12.9)/(1-2/8) = 45.067e9 and the rest 1.633e9. Four replicas divide the experts;
 		// there are two such sets. 4096 tokens go to 2 experts each in 4096*2*4096*2 bytes = 64 MiB: 32 layers * dispatch and
 		// combine * 2 directions * 2 micro-batches. A layer has 51,041,666 other weights, a rank half of them, in 2 bytes,
