@@ -318,7 +318,7 @@ class _Bench:
         sys.stdout.flush()
         sys.stderr.flush()
         os.environ["KERNBENCH_PYTHON"] = sys.executable
-        os.execv(_binary(), ["kernbench", "run", "-f", sys.argv[0]] + sys.argv[1:])
+        os.execv(_binary_or_exit(), ["kernbench", "run", "-f", sys.argv[0]] + sys.argv[1:])
 
 
 bench = _Bench()
@@ -341,9 +341,17 @@ def _binary() -> str:
         return installed
     path = shutil.which(name or "kernbench")
     if path is None:
-        sys.exit("%s: no such program: put kernbench on the PATH, or its path into the variable KERNBENCH"
-                 % (name or "kernbench"))
+        raise FileNotFoundError("%s: no such program: put kernbench on the PATH, or its path into the variable KERNBENCH"
+                                % (name or "kernbench"))
     return path
+
+
+def _binary_or_exit() -> str:
+    """_binary for commands, which end with the message alone."""
+    try:
+        return _binary()
+    except FileNotFoundError as missing:
+        sys.exit(str(missing))
 
 
 def rows(run: str) -> List[Dict[str, Any]]:

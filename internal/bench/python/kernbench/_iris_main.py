@@ -87,7 +87,7 @@ def _run(selected: List[BenchmarkDef], flags: Flags, args: argparse.Namespace) -
     status."""
     script = os.path.abspath(getattr(sys.modules["__main__"], "__file__", sys.argv[0]))
     out = os.path.join("out", os.path.splitext(os.path.basename(script))[0])
-    command = [core._binary(), "run", "-f", script, "--format", "jsonl", "--out", out,
+    command = [core._binary_or_exit(), "run", "-f", script, "--format", "jsonl", "--out", out,
                "--import-timeout=10m"]  # iris.bench has no limit
     for name in ("heap_size", "n_warmup", "n_repeat", "use_gluon"):
         value = getattr(args, name)
