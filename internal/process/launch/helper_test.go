@@ -208,6 +208,26 @@ type scene struct {
 
 func newMark() proctest.Mark { return proctest.Mark{Name: "MARK", Value: rand.Text()} }
 
+// assertReaped fails the test if zombies of this process are left. A child of a test that runs at the same time is one
+// until that test has waited for it, so only zombies that stay count.
+func assertReaped(t *testing.T) {
+	t.Helper()
+	var left []string
+	for limit := time.Now().Add(hangGuard); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+		left = nil
+		for _, p := range processes() {
+			if p.parent == os.Getpid() && p.zombie {
+				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+				left = append(left, fmt.Sprintf("zombie %d of session %d was not reaped: %s", p.pid, p.session, stat))
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+	}
+	t.Error(strings.Join(left, "\n"))
+}
+
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{T: t, mark: newMark(), logs: t.TempDir()}
@@ -220,12 +240,7 @@ func newScene(t *testing.T) *scene {
 			t.Error(err)
 		}
 		s.mark.AssertGone(t)
-		for _, p := range processes() {
-			if p.parent == os.Getpid() && p.zombie {
-				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
-				t.Errorf("zombie %d of session %d was not reaped: %s", p.pid, p.session, stat)
-			}
-		}
+		assertReaped(t)
 	})
 	return s
 }
