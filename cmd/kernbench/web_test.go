@@ -37,6 +37,7 @@ func TestWeb(t *testing.T) {
 	b := &browser{T: t, ctx: ctx, cancel: cancel, dir: dir, site: serveWeb(t, dir, dir)}
 	b.watchComplaints()
 	b.list()
+	b.tags()
 	b.pending()
 	b.run()
 	b.quality()
@@ -257,6 +258,22 @@ func (b *browser) list() {
 	b.click("tbody tr:last-child a")
 	b.until("document.body.dataset.ready?.startsWith('/run') && document.title.startsWith('hops')")
 	b.quiet("list")
+}
+
+// tags checks that runs show their tags and notes, and are found and grouped by tag.
+func (b *browser) tags() {
+	b.open("/")
+	b.want(mainText + ".includes('<b onclick=hacked=6>note</b> of x')")
+	b.click("button.tag[data-key$='tag-part']")
+	b.until("document.querySelectorAll('tbody').length === 1 && location.search.includes('q=tag%3Atag-part')")
+	b.open("/", "q", "-tag:tag-part -tag:nightl", "group", "tag")
+	b.want("[...document.querySelectorAll('tbody')].map((e) => e.querySelector('a').textContent).sort().join() === " +
+		"'nightly,tag-n1,tag-n2,tag-new,tag-old,tag-x'")
+	b.open("/run", "run", "a@new")
+	b.want(mainText + ".includes('note</b> of new')")
+	b.click("button.tag[data-key$='tag-new']")
+	b.until("document.body.dataset.ready === '/?q=tag%3Atag-new' && document.querySelectorAll('tbody').length === 1")
+	b.quiet("tags")
 }
 
 // pending checks that a page shows progress while the server reads journals, and the result afterwards. The server is
@@ -649,6 +666,7 @@ func storeRun(t *testing.T, dir, id, bench string, slower float64, change func(*
 	}
 	add(journal.Header{Schema: journal.Schema, Run: id, Bench: bench, Time: start, Host: hostinfo.Host{Hostname: "node1"},
 		Backend: "cpu", Trials: 4, Points: 10, Commit: "0123456789abcdef",
+		Tags: []string{"nightly", "tag-" + id}, Note: "<b onclick=hacked=6>note</b> of " + id,
 		Axes:    []journal.AxisInfo{{Name: "size", Kind: point.Bytes}},
 		Metrics: []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"}}})
 	for i := range 40 {

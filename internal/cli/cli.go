@@ -186,7 +186,7 @@ figures and comparisons are made from the journal.`,
 	if err != nil {
 		return nil, err
 	}
-	root.AddCommand(a.listCommand(), run, tune, a.showCommand(), a.compareCommand(), a.baselineCommand(),
+	root.AddCommand(a.listCommand(), run, tune, a.showCommand(), a.tagCommand(), a.compareCommand(), a.baselineCommand(),
 		a.reportCommand(), a.webCommand(), a.importCommand(), a.probeCommand(), a.predictCommand(),
 		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.selftestCommand(), a.pythonCommand(),
 		a.solveServiceCommand(), a.wheelCommand(), a.docsCommand(), a.versionCommand(),

@@ -66,6 +66,7 @@ With a bench, its own axes and options are flags too:
 		return nil, err
 	}
 	f.DeclareSampling(cmd.Flags())
+	f.DeclareLabels(cmd.Flags())
 	a.explain(cmd, benches)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(benches) == 0 {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -30,14 +29,14 @@ import (
 )
 
 const runHelp = `RUN is the folder of a run (out/memory). RUN@-1 is the run before the latest in
-it, and RUN@ID is the run with this id, which may be abbreviated.`
+it, RUN@ID is the run with this id, which may be abbreviated, and RUN@TAG is the
+latest run with this tag.`
 
 const onlyHelp = "only rows where `EXPR` holds, such as 'size>=1M && status==ok'"
 
 func (a *app) showCommand() *cobra.Command {
-	var format, samples, section string
-	var plots []string
-	var only, sort, columns []string
+	var format, samples, section, tag string
+	var plots, only, sort, columns []string
 	var perTrial, runs, draws, allBuilds, verify bool
 	cmd := &cobra.Command{
 		Use:   "show RUN",
@@ -62,8 +61,8 @@ func (a *app) showCommand() *cobra.Command {
 			}
 			part := r.Incomplete()
 			switch {
-			case runs:
-				return a.listRuns(j)
+			case runs || tag != "":
+				return usage(a.listRuns(j, tag))
 			case verify:
 				return a.verify(j, r)
 			}
@@ -101,6 +100,7 @@ func (a *app) showCommand() *cobra.Command {
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "show these `COLUMNS` in this order (table, markdown, csv)")
 	cmd.Flags().BoolVar(&perTrial, "per-trial", false, "one table line per trial")
 	cmd.Flags().BoolVar(&runs, "runs", false, "list the runs of the folder")
+	cmd.Flags().StringVar(&tag, "tag", "", "list only the runs with this `NAME` as a tag")
 	declareViews(cmd.Flags(), &samples, &section, &allBuilds, &verify)
 	return cmd
 }
@@ -122,7 +122,7 @@ func (a *app) printRows(r *journal.Run, rows []journal.Row, format string, opts 
 	if err := export.Write(a.stdout.Writer(), format, export.Input{Header: &header, Rows: rows}, opts); err != nil {
 		return usage(err)
 	}
-	a.printNotes(r.Incomplete(), r.Notes, format)
+	a.printNotes(r, format)
 	return nil
 }
 
@@ -169,9 +169,10 @@ func (a *app) loadFrom(journals map[string]*journal.Journal, spec string) (*jour
 	return j, r, nil
 }
 
-// printNotes prints the notes of a run below a table. For other formats it prints only, to stderr,
-// that the run is incomplete.
-func (a *app) printNotes(part string, notes []journal.Note, format string) {
+// printNotes prints the tags and notes of a run below a table. For other formats it prints only, to
+// stderr, that the run is incomplete.
+func (a *app) printNotes(r *journal.Run, format string) {
+	part := r.Incomplete()
 	if format != export.Default {
 		if part != "" {
 			a.stderr.Printf("%s: %s\n", a.name, part)
@@ -181,7 +182,8 @@ func (a *app) printNotes(part string, notes []journal.Note, format string) {
 	if part != "" {
 		a.stdout.Printf("%s\n", part)
 	}
-	for _, n := range notes {
+	a.printLabels(&r.Header)
+	for _, n := range r.Notes {
 		if len(n.Tuned) == 0 {
 			a.stdout.Printf("note: %s\n", n.Text)
 		}
@@ -233,23 +235,6 @@ func (a *app) draw(dir, text string, r *journal.Run, rows []journal.Row, caption
 	files, err := figure.Write(dir+"/figures", fig)
 	a.wrote(files, false)
 	return err
-}
-
-func (a *app) listRuns(j *journal.Journal) error {
-	w := tabwriter.NewWriter(a.stdout.Writer(), 0, 4, 2, ' ', 0)
-	out := texttab.ForTerminal(w)
-	out.Printf("RUN\tSTARTED\tBENCH\tROWS\tFAILED\tOUTCOME\n")
-	for _, r := range j.Runs {
-		outcome := "not finished"
-		if r.End != nil {
-			outcome = r.End.Outcome
-		}
-		c := r.Counts()
-		rows := lists.Sum(slices.Collect(maps.Values(c)))
-		out.Printf("%s\t%s\t%s\t%d\t%d\t%s\n", r.ID(), r.Header.Time.Local().Format("2006-01-02 15:04:05"),
-			r.Header.Bench, rows, c[journal.Failed]+c[journal.Timeout], outcome)
-	}
-	return w.Flush()
 }
 
 func (a *app) reportCommand() *cobra.Command {

@@ -94,6 +94,7 @@ so far is printed; continue with --resume).`,
 	if err != nil {
 		return nil, err
 	}
+	f.run.DeclareLabels(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case len(benches) == 0:

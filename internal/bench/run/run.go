@@ -56,6 +56,8 @@ type Options struct {
 	// AllowOtherBuild accepts workers of other hosts that run another executable.
 	AllowOtherBuild bool
 	Inputs          map[string]string
+	Tags            []string // labels of the run, see journal.ParseTags
+	Note            string
 	// Replan plans the run again after its prepare program has run, which may have built the program
 	// that is measured. Without it, the rows have the inputs of before.
 	Replan  func() (*plan.Plan, error)
@@ -320,7 +322,7 @@ func (r *runner) header(resumed bool) journal.Header {
 		Axes:    r.plan.Axes, Envs: r.plan.Envs, Metrics: metrics, Inputs: r.opts.Inputs,
 		Fingerprints: r.plan.Fingerprints,
 		Backend:      r.plan.Backend, Launcher: "local", Seed: r.plan.Seed, Trials: r.plan.Trials,
-		Points: r.plan.Points, Launches: r.plan.Launches(), Resumed: resumed,
+		Points: r.plan.Points, Launches: r.plan.Launches(), Resumed: resumed, Tags: r.opts.Tags, Note: r.opts.Note,
 	}
 	if n := r.plan.Tasks(); n != h.Points*h.Trials {
 		h.Tasks = n

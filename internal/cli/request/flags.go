@@ -20,6 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/export"
 )
 
@@ -188,6 +189,20 @@ func (f *Flags) DeclareSampling(fl *pflag.FlagSet) {
 		"sample a point for at least this long (default: the bench's own, else 100ms)")
 	own.DurationVar(&s.MaxTime, "max-time", 0,
 		"sample a point for at most this long (default: the bench's own, else 5s)")
+	addFree(fl, own)
+}
+
+// DeclareLabels adds the flags for tags and notes, except those whose names belong to an axis or option of the benches.
+func (f *Flags) DeclareLabels(fl *pflag.FlagSet) {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.StringArrayVar(&f.Options.Tags, "tag", nil,
+		"label the run with this `NAME`, by which it can be found later (repeatable)")
+	own.StringVar(&f.Options.Note, "note", "", "store this `TEXT` with the run, such as what was changed")
+	addFree(fl, own)
+}
+
+// addFree adds the flags whose names are not taken.
+func addFree(fl, own *pflag.FlagSet) {
 	own.VisitAll(func(flag *pflag.Flag) {
 		if fl.Lookup(flag.Name) == nil {
 			fl.AddFlag(flag)
@@ -206,6 +221,13 @@ func (f *Flags) check() error {
 		if err := AtLeast(n.flag, n.value, 0); err != nil {
 			return err
 		}
+	}
+	var err error
+	if f.Options.Tags, err = journal.ParseTags(o.Tags); err != nil {
+		return fmt.Errorf("--tag: %w", err)
+	}
+	if err := journal.CheckNote(o.Note); err != nil {
+		return fmt.Errorf("--note: %w", err)
 	}
 	switch {
 	case o.RetryFailed && !o.Resume:

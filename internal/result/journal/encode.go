@@ -20,6 +20,7 @@ const (
 	typeBegin = "begin"
 	typeRow   = "row"
 	typeNote  = "note"
+	typeLabel = "label"
 	typeEnd   = "end"
 )
 
@@ -62,12 +63,16 @@ func encode(rec any) (entry, error) {
 		typ, run, e.what = typeNote, r.Run, fmt.Sprintf("the note %.60q", r.Text)
 		r.Time = r.Time.UTC()
 		rec = r
+	case Label:
+		typ, run, e.what = typeLabel, r.Run, "the tags of run "+r.Run
+		r.Time, r.Tags = r.Time.UTC(), nonNil(r.Tags)
+		rec = r
 	case End:
 		typ, run, e.what = typeEnd, r.Run, "the end of run "+r.Run
 		r.Time, r.Counts = r.Time.UTC(), nonNilMap(r.Counts)
 		rec = r
 	default:
-		return e, fmt.Errorf("recording a %T: want a Header, Begin, Row, Note or End", rec)
+		return e, fmt.Errorf("recording a %T: want a Header, Begin, Row, Note, Label or End", rec)
 	}
 	if run == "" {
 		err = errors.Join(errors.New("it has no run id"), err)

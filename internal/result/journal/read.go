@@ -362,7 +362,7 @@ func (r *reader) addSlowly(line []byte) error {
 		return errors.New("the record has no type")
 	}
 	switch *head.Type {
-	case typeRun, typeBegin, typeRow, typeNote, typeEnd:
+	case typeRun, typeBegin, typeRow, typeNote, typeLabel, typeEnd:
 	default:
 		return nil // written by a newer program; the known records do not depend on it
 	}
@@ -425,6 +425,11 @@ func (r *reader) addTyped(typ, id string, line []byte) error {
 		return decode(line, r.addBegin)
 	case typeNote:
 		return decode(line, func(n Note) { run := r.run(id); run.Notes = append(run.Notes, n) })
+	case typeLabel:
+		return decode(line, func(l Label) {
+			h := &r.run(id).Header
+			h.Tags, h.Note = mergeTags(nil, l.Tags), l.Note
+		})
 	default:
 		return decode(line, func(e End) { r.run(id).End = &e })
 	}

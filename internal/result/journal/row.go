@@ -303,6 +303,9 @@ type Header struct {
 	Tasks    int  `json:"tasks,omitempty"`
 	Launches int  `json:"launches"`
 	Resumed  bool `json:"resumed,omitempty"` // continues an earlier header of the same run
+	// Tags and Note are the user's labels of the run, as ParseTags and CheckNote accept them.
+	Tags []string `json:"tags,omitempty"`
+	Note string   `json:"note,omitempty"`
 	// Headline lists the columns of tables, as the bench declares them now. It is not stored.
 	Headline []string `json:"-"`
 }
@@ -324,6 +327,14 @@ type Note struct {
 	Text  string          `json:"text"`
 	Time  time.Time       `json:"time"`
 	Tuned json.RawMessage `json:"tuned,omitempty"` // result of a tuning study: tune.Result
+}
+
+// Label replaces the tags and the note of a run that exists already.
+type Label struct {
+	Run  string    `json:"run"`
+	Tags []string  `json:"tags"`
+	Note string    `json:"note,omitempty"`
+	Time time.Time `json:"time"`
 }
 
 // End is the last record of a run that ended or was interrupted.

@@ -26,9 +26,9 @@ func (j *Journal) Dir() string { return filepath.Dir(j.Path) }
 // Run holds the records of one run. The methods rely on the order in which Read saw begin
 // records and rows.
 type Run struct {
-	// Header is the first header of the run, with the axes, metrics, variables and inputs
-	// that later headers add. A run without a readable header has id, bench, backend and
-	// time from its other records.
+	// Header is the first header of the run, with the axes, metrics, variables, inputs and
+	// tags that later headers add. Its tags and note are the latest ones (Label). A run without
+	// a readable header has id, bench, backend and time from its other records.
 	Header  Header
 	Headers []Header // as written; more than one means the run was resumed
 	Rows    []Row    // in file order, repeated attempts included
@@ -307,6 +307,7 @@ func (r *Run) addHeader(h Header) {
 		// Later merges must not change the header in r.Headers.
 		r.Header.Environ, r.Header.Inputs = maps.Clone(h.Environ), maps.Clone(h.Inputs)
 		r.Header.Fingerprints = maps.Clone(h.Fingerprints)
+		r.Header.Tags = mergeTags(nil, h.Tags)
 		return
 	}
 	m := &r.Header
@@ -317,6 +318,7 @@ func (r *Run) addHeader(h Header) {
 	m.addFingerprints(h.Fingerprints)
 	m.Trials, m.Points, m.Launches = max(m.Trials, h.Trials), max(m.Points, h.Points), max(m.Launches, h.Launches)
 	m.Tasks = max(m.Tasks, h.Tasks)
+	m.Tags, m.Note = mergeTags(m.Tags, h.Tags), cmp.Or(h.Note, m.Note)
 }
 
 func (h *Header) addFingerprints(more map[string]Inputs) {

@@ -40,12 +40,12 @@ func TestSchemaDocFields(t *testing.T) {
 	}
 	field := regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| [^|]+ \\| .+ \\|$")
 	for title, rec := range map[string]any{
-		"run": Header{}, "begin": Begin{}, "row": Row{}, "note": Note{}, "end": End{},
+		"run": Header{}, "begin": Begin{}, "row": Row{}, "note": Note{}, "label": Label{}, "end": End{},
 		"axis": AxisInfo{}, "metric": MetricInfo{}, "spread": Stat{}, "mode": stats.Mode{}, "load": Load{}, "rank": RankEnd{},
 		"sampling": Sampling{}, "measurement": Measurement{},
 	} {
 		var want, got []string
-		if slices.Contains([]string{"run", "begin", "row", "note", "end"}, title) {
+		if slices.Contains([]string{"run", "begin", "row", "note", "label", "end"}, title) {
 			want = append(want, "type")
 		}
 		for f := range reflect.TypeOf(rec).Fields() {

@@ -21,6 +21,7 @@ const maxListed = 20
 //	RUN       the latest run, selector ""
 //	RUN@-1    the run before the latest
 //	RUN@ID    the run whose id begins with ID
+//	RUN@TAG   the latest run with this tag
 //
 // An @ followed by a path separator, or in the name of an existing folder, is part of the
 // folder's name.
@@ -34,7 +35,7 @@ func Locate(spec string) (dir, sel string, err error) {
 	}
 	switch {
 	case spec == "":
-		return "", "", errors.New("the name of a run is empty: want RUN, RUN@-1 or RUN@ID")
+		return "", "", errors.New("the name of a run is empty: want RUN, RUN@-1, RUN@ID or RUN@TAG")
 	case i < 0:
 		return spec, "", nil
 	case i == 0:
@@ -96,7 +97,11 @@ func (j *Journal) Find(sel string) (*Run, error) {
 	}
 	switch len(matches) {
 	case 0:
-		return nil, fmt.Errorf("%s@%s: no run id starts with it; there %s", j.Dir(), sel, list(j.Runs))
+		if tagged := j.TaggedRuns(sel); len(tagged) > 0 {
+			return tagged[len(tagged)-1], nil
+		}
+		return nil, fmt.Errorf("%s@%s: no run id starts with it, and no run has this tag; there %s",
+			j.Dir(), sel, list(j.Runs))
 	case 1:
 		return matches[0], nil
 	}

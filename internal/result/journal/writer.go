@@ -48,7 +48,7 @@ func Open(dir string) (_ *Writer, err error) {
 	return &Writer{file: file, path: path}, nil
 }
 
-// Append records a Header, Begin, Row, Note or End. If it returns nil, the whole line is in
+// Append records a Header, Begin, Row, Note, Label or End. If it returns nil, the whole line is in
 // the file and, except for a Begin, on the disk. After an error the journal is as readable
 // as before, and the caller may append further records.
 func (w *Writer) Append(rec any) (err error) {

@@ -308,8 +308,8 @@ func TestRefusals(t *testing.T) {
 		{"begin without key", Begin{Run: "r"}, "no key"},
 		{"seconds", End{Run: "r", Seconds: nan}, "the end of run r"},
 		{"pointer", &Row{}, "*journal.Row"},
-		{"other", 7, "want a Header, Begin, Row, Note or End"},
-		{"nil", nil, "want a Header, Begin, Row, Note or End"},
+		{"other", 7, "want a Header, Begin, Row, Note, Label or End"},
+		{"nil", nil, "want a Header, Begin, Row, Note, Label or End"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

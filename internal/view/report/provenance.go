@@ -44,6 +44,8 @@ func facts(h *journal.Header) []document.Fact {
 	if h.Points > 0 {
 		add("Planned", unit.Plural(h.Points, "point")+", "+unit.Counted(h.Launches, "launch", "launches"))
 	}
+	add("Tags", strings.Join(h.Tags, ", "))
+	add("Note", h.Note)
 	if h.Resumed {
 		add("Resumed", "yes")
 	}

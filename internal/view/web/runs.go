@@ -30,7 +30,8 @@ type runInfo struct {
 	Missing int       `json:"missing"` // planned but not done, or not executed
 	Outcome string    `json:"outcome"`
 	Metrics []string  `json:"metrics"`
-	Notes   []string  `json:"notes,omitempty"`
+	Tags    []string  `json:"tags,omitempty"`
+	Notes   []string  `json:"notes,omitempty"` // the user's own comes first
 
 	// Disturbed counts the ok rows whose times are in doubt. Computed says that no ok row was measured.
 	Disturbed int  `json:"disturbed"`
@@ -105,7 +106,7 @@ func judgeLatest(folder string, before, latest *journal.Run) *verdict {
 func summarize(folder string, r *journal.Run) runInfo {
 	h := &r.Header
 	info := runInfo{Run: folder + "@" + r.ID(), Folder: folder, ID: r.ID(), Bench: h.Bench, Backend: h.Backend,
-		Host: h.Host.Hostname, Commit: commitOf(h), Start: h.Time, Metrics: []string{}}
+		Host: h.Host.Hostname, Commit: commitOf(h), Start: h.Time, Metrics: []string{}, Tags: h.Tags}
 	rows := r.Latest()
 	counts := map[journal.Status]int{}
 	measured := 0
@@ -129,9 +130,15 @@ func summarize(folder string, r *journal.Run) runInfo {
 	for _, m := range h.Metrics {
 		info.Metrics = append(info.Metrics, m.Name)
 	}
+	note := func(text string) {
+		if text != "" && len(info.Notes) < maxNotes {
+			info.Notes = append(info.Notes, strings.ToValidUTF8(text[:min(len(text), maxNote)], ""))
+		}
+	}
+	note(h.Note)
 	for _, n := range r.Notes {
-		if len(n.Tuned) == 0 && len(info.Notes) < maxNotes {
-			info.Notes = append(info.Notes, strings.ToValidUTF8(n.Text[:min(len(n.Text), maxNote)], ""))
+		if len(n.Tuned) == 0 {
+			note(n.Text)
 		}
 	}
 	if r.End != nil {

@@ -3,6 +3,7 @@ import { h, say } from './dom.js';
 import { api, follow, go, link, query, remember } from './app.js';
 import { Chart, parseState, stateText } from './chart.js';
 import { insideView } from './inside.js';
+import { taglist } from './runs.js';
 import { blocks, chip, counts, duration, evidence, kind, plural, quality, sectionTable, select, state, table, time } from './words.js';
 
 export async function runPage(body) {
@@ -16,7 +17,7 @@ export async function runPage(body) {
     h('p', { class: 'soft small' }, link('All runs', '/'), ` / ${info.folder}`),
     h('h1', { text: info.bench || '(no name)' }),
     h('p', { class: 'soft', text: [time(info.start), info.host, info.backend, info.commit ? `commit ${info.commit}` : '', `run ${info.id}`].filter(Boolean).join(' · ') }),
-    chips(info), live, verdict(page), ...(page.problems || []).map((text) => h('p', { class: 'notice bad', text })),
+    taglist(info, (tag) => go('/', { q: `tag:${tag}` })), (info.notes || []).map((text) => h('p', { class: 'soft note', text })), chips(info), live, verdict(page), ...(page.problems || []).map((text) => h('p', { class: 'notice bad', text })),
     filter(page, asked), h('section', { 'aria-label': 'Figures', id: 'figures' }, figures), insideView(page, asked), failures(page), sections(page), evidence(page.evidence),
     h('h2', { id: 'rows', text: 'Results' }), rows, about(page));
   drawFigures(figures, page, asked);

@@ -4,12 +4,14 @@ import { api, follow, go, link, query, remember } from './app.js';
 import { sparkline } from './spark.js';
 import { bytes, chip, counts, duration, plural, quality, select, state, time } from './words.js';
 
-// The ways to group runs: a name for the page, the key of a run, and the title and subtitle of its group.
+// The ways to group runs: a name for the page, the key of a run, and the title and subtitle of its group. A run with
+// several tags is in the group of each.
 const groupings = {
   bench: ['bench', (r) => `${r.folder}\n${r.bench}`, (r) => r.bench || '(no name)', (r) => r.folder],
   folder: ['folder', (r) => r.folder, (r) => r.folder, () => ''],
   host: ['host', (r) => r.host, (r) => r.host || '(unknown host)', () => ''],
   commit: ['commit', (r) => r.commit || '', (r) => r.commit || '(no commit)', () => ''],
+  tag: ['tag', (r, tag) => tag || '', (r, tag) => tag || '(no tag)', () => ''],
   none: ['nothing', (r) => r.run, (r) => r.bench || '(no name)', (r) => r.folder],
 };
 
@@ -30,8 +32,9 @@ export async function runsPage(body) {
   const count = h('p', { class: 'soft', id: 'count' }), pending = h('div'), problems = h('div'), table = h('table', { class: 'runs' });
   const compare = h('button', { type: 'button', class: 'main', id: 'compare', text: 'Compare', disabled: true,
     on: { click: () => go('/compare', list.runs.map((r) => r.run).filter((r) => chosen.has(r)).reverse().map((r) => ['run', r])) } });
-  const field = h('input', { type: 'search', value: query().get('q') || '', placeholder: 'bench, host, commit, disturbed, -words to leave out…',
+  const field = h('input', { type: 'search', value: query().get('q') || '', placeholder: 'bench, host, commit, tag:name, disturbed, -words to leave out…',
     on: { input: () => { remember({ q: field.value }); draw(); } } });
+  const tags = (r) => taglist(r, (tag) => { field.value = `tag:${tag}`; remember({ q: field.value }); draw(); });
   const grouping = () => groupings[query().get('group')] || groupings.bench;
 
   function draw() {
@@ -61,7 +64,7 @@ export async function runsPage(body) {
   // rowsOf returns a group: a line for its latest run, and below it all its runs if it is open.
   function rowsOf(g) {
     const latest = g.runs[0];
-    if (g.runs.length === 1) return h('tbody', {}, line(latest, null, h('td', {}, runLink(latest, g.title), g.sub ? h('div', { class: 'soft small', text: g.sub }) : '', brief(latest), notes(latest))));
+    if (g.runs.length === 1) return h('tbody', {}, line(latest, null, h('td', {}, runLink(latest, g.title), g.sub ? h('div', { class: 'soft small', text: g.sub }) : '', brief(latest), tags(latest), notes(latest))));
     const open = opened.has(g.key), rows = open ? (whole.has(g.key) ? g.runs : g.runs.slice(0, firstRuns)) : [];
     const toggle = h('button', { type: 'button', class: 'fold', 'aria-expanded': String(open), 'data-key': `open ${g.key}`,
       text: `${open ? '▾' : '▸'} ${plural(g.runs.length, 'run')}`, on: { click: () => {
@@ -70,9 +73,9 @@ export async function runsPage(body) {
         draw();
       } } });
     const top = h('tr', { class: g.runs.some((r) => r.outcome === 'running') ? 'group live' : 'group', 'data-group': g.key },
-      h('td', {}), h('td', {}, runLink(latest, g.title), g.sub ? h('div', { class: 'soft small', text: g.sub }) : '', h('div', {}, toggle), brief(latest)),
+      h('td', {}), h('td', {}, runLink(latest, g.title), g.sub ? h('div', { class: 'soft small', text: g.sub }) : '', h('div', {}, toggle), brief(latest), open ? '' : tags(latest)),
       cells(latest, h('td', { class: 'wide' }, g.comparable ? sparkline(g.runs) : ''), h('td', { class: 'wide wrap' }, against(latest, g.comparable))));
-    return h('tbody', {}, top, rows.map((r, i) => line(r, g.runs[i + 1], h('td', { class: 'inner' }, runLink(r, time(r.start) || r.id), brief(r), notes(r)), g.comparable)),
+    return h('tbody', {}, top, rows.map((r, i) => line(r, g.runs[i + 1], h('td', { class: 'inner' }, runLink(r, time(r.start) || r.id), brief(r), tags(r), notes(r)), g.comparable)),
       rows.length && rows.length < g.runs.length ? h('tr', {}, h('td'), h('td', { colspan: columns.length, class: 'inner' }, h('button', { type: 'button', 'data-key': `all ${g.key}`,
         text: `Show all ${g.runs.length.toLocaleString('en')} runs`, on: { click: () => { whole.add(g.key); draw(); } } }))) : '');
   }
@@ -82,6 +85,7 @@ export async function runsPage(body) {
     const box = h('input', { type: 'checkbox', checked: chosen.has(r.run), 'data-key': `choose ${r.run}`, 'aria-label': `Choose ${r.bench} of ${time(r.start)} to compare`,
       on: { change: () => {
         if (box.checked) chosen.add(r.run); else chosen.delete(r.run);
+        for (const same of table.querySelectorAll(`[data-key="${CSS.escape(box.dataset.key)}"]`)) same.checked = box.checked;
         compare.disabled = chosen.size < 2 || chosen.size > 8;
         compare.textContent = chosen.size < 2 ? 'Compare' : chosen.size > 8 ? 'At most 8' : `Compare ${chosen.size} runs`;
       } } });
@@ -118,16 +122,23 @@ const runLink = (r, text) => link(text, '/run', { run: r.run }, { 'data-key': `r
 
 const notes = (r) => (r.notes || []).map((text) => h('div', { class: 'soft small note', text }));
 
+// taglist shows the tags of a run. A click shows only the runs with a tag.
+export const taglist = (r, choose) => (r.tags?.length ? h('div', { class: 'tags' }, r.tags.map((tag) => h('button', { type: 'button', class: 'tag',
+  title: `Only runs with the tag ${tag}`, text: tag, 'data-key': `tag ${r.run} ${tag}`, on: { click: () => choose(tag) } }))) : '');
+
 // brief repeats the result on narrow screens, which have no room for its column.
 const brief = (r) => h('div', { class: 'narrow soft small', text: [r.number?.text, time(r.start)].filter(Boolean).join(' · ') });
 
-// matches returns a filter by words, each of which a run must contain, or not contain after a minus.
+// matches returns a filter by words, each of which a run must contain, or not contain after a minus. tag:NAME matches
+// a whole tag.
 function matches(text) {
   const words = text.toLowerCase().split(/\s+/).filter((w) => w && w !== '-');
   return (r) => {
-    const all = [r.bench, r.host, r.backend, r.outcome, r.folder, r.id, r.commit, time(r.start), r.disturbed ? 'disturbed' : '', r.failed ? 'failed' : '',
+    const all = [...(r.tags || []), r.bench, r.host, r.backend, r.outcome, r.folder, r.id, r.commit, time(r.start), r.disturbed ? 'disturbed' : '', r.failed ? 'failed' : '',
       r.missing ? 'missing' : '', r.computed ? 'computed' : '', ...(r.notes || [])].join(' ').toLowerCase();
-    return words.every((w) => (w[0] === '-' ? !all.includes(w.slice(1)) : all.includes(w)));
+    const tags = (r.tags || []).map((t) => `tag:${t.toLowerCase()}`);
+    const has = (w) => (w.startsWith('tag:') ? tags.includes(w) : all.includes(w));
+    return words.every((w) => (w[0] === '-' ? !has(w.slice(1)) : has(w)));
   };
 }
 
@@ -137,9 +148,11 @@ function grouped(runs, [, key, title, sub], sort) {
   const sign = sort[0] === '-' ? -1 : 1, compared = (a, b) => (a < b ? -sign : a > b ? sign : 0);
   const groups = new Map();
   for (const r of runs) {
-    const k = key(r);
-    if (!groups.has(k)) groups.set(k, { key: k, title: title(r), sub: sub(r), runs: [] });
-    groups.get(k).runs.push(r);
+    for (const tag of key === groupings.tag[1] && r.tags?.length ? r.tags : [null]) {
+      const k = key(r, tag);
+      if (!groups.has(k)) groups.set(k, { key: k, title: title(r, tag), sub: sub(r), runs: [] });
+      groups.get(k).runs.push(r);
+    }
   }
   const out = [...groups.values()].sort((a, b) => compared(of[2](a.runs[0]), of[2](b.runs[0])));
   for (const g of out) {
