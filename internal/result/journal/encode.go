@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -170,6 +171,9 @@ func (r *Row) dropNonFinite() (found []string) {
 	for name, s := range r.Stats.All() {
 		bad := firstNonFinite(s.Min, s.P50, s.P90, s.P99, s.Max, s.Mean, deref(s.CILow), deref(s.CIHigh),
 			deref(s.Effective))
+		for _, m := range s.Modes {
+			bad = cmp.Or(bad, firstNonFinite(m.Center, m.Share))
+		}
 		if bad != nil {
 			r.Stats = r.Stats.Without(name)
 			found = append(found, fmt.Sprintf("spread of %s has a %v", name, *bad))
@@ -180,9 +184,25 @@ func (r *Row) dropNonFinite() (found []string) {
 		r.Skew = nil
 	}
 	if l := r.Load; l != nil {
-		if bad := firstNonFinite(l.Before, l.After, l.Busy, l.Steal); bad != nil {
+		bad := firstNonFinite(l.Before, l.After, l.Busy, l.Steal, deref(l.Foreign), deref(l.Waiting))
+		if bad != nil {
 			found = append(found, fmt.Sprintf("load has a %v", *bad))
 			r.Load = nil
+		}
+	}
+	if s := r.Sampling; s != nil {
+		if bad := firstNonFinite(deref(s.Noise), s.Target, s.MinTime, s.MaxTime, deref(s.Drift)); bad != nil {
+			found = append(found, fmt.Sprintf("sampling has a %v", *bad))
+			r.Sampling = nil
+		}
+	}
+	for i, m := range r.Measurements {
+		for name, v := range m.Metrics.All() {
+			if firstNonFinite(v) != nil {
+				r.Measurements = slices.Clone(r.Measurements)
+				r.Measurements[i].Metrics = r.Measurements[i].Metrics.Without(name)
+				found = append(found, fmt.Sprintf("metric %s of measurement %d is %v", name, i+1, v))
+			}
 		}
 	}
 	return found

@@ -289,7 +289,7 @@ func BenchmarkAppend(b *testing.B) {
 func TestFastLines(t *testing.T) {
 	golden := must.Get(os.ReadFile(filepath.Join("testdata", "schema1.jsonl")))(t)
 	var full Row
-	fill(reflect.ValueOf(&full).Elem())
+	fill(reflect.ValueOf(&full).Elem(), func() float64 { return 0.25 })
 	full.Schema, full.Point, full.Env = Schema, testRow("r", 1).Point,
 		point.Env{{Name: "A", Value: "1", Set: true}, {Name: "B"}}
 	full.Options, full.Time = point.Point{{Name: "file", Value: point.StringValue("é\"\n")}}, testTime
@@ -327,33 +327,33 @@ func TestFastLines(t *testing.T) {
 	}
 }
 
-// fill sets every field to a value that is not zero.
-func fill(v reflect.Value) {
+// fill sets every field to a value that is not zero, and every number to a value of number.
+func fill(v reflect.Value, number func() float64) {
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString("some text")
 	case reflect.Int:
 		v.SetInt(3)
 	case reflect.Float64:
-		v.SetFloat(0.25)
+		v.SetFloat(number())
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem())
+		fill(v.Elem(), number)
 	case reflect.Map:
 		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-		fill(key)
-		fill(value)
+		fill(key, number)
+		fill(value, number)
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(key, value)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fill(v.Index(0))
+		fill(v.Index(0), number)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Field(i).CanSet() {
-				fill(v.Field(i))
+				fill(v.Field(i), number)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -346,6 +347,31 @@ func TestClean(t *testing.T) {
 	good := testRow("r", 1)
 	if diff := cmp.Diff(good, good.Clean(), same...); diff != "" {
 		t.Errorf("a good row changed: %s", diff)
+	}
+}
+
+// TestCleanDropsEveryNumber sets each number of a row to NaN in turn: none of them may cost the row, and none is
+// recorded.
+func TestCleanDropsEveryNumber(t *testing.T) {
+	for bad, numbers := 0, 1; bad < numbers; bad++ {
+		var r Row
+		numbers = 0
+		fill(reflect.ValueOf(&r).Elem(), func() float64 {
+			numbers++
+			if numbers == bad+1 {
+				return math.NaN()
+			}
+			return 0.25
+		})
+		r.Point, r.Env, r.Options = nil, nil, nil
+		_, err := encode(r)
+		if err == nil || !strings.Contains(err.Error(), "NaN: want finite numbers") {
+			t.Errorf("number %d is NaN: %v", bad+1, err)
+		}
+		c := r.Clean()
+		if _, err := encode(c); err != nil || len(c.Warnings) != 2 {
+			t.Errorf("without number %d: %v, warnings %q", bad+1, err, c.Warnings)
+		}
 	}
 }
 
