@@ -155,6 +155,9 @@ func (r *Run) groupBuilds() [][]build {
 func (r *Run) restrict(builds []build) *Run {
 	out := *r
 	out.Rows = nil
+	if r.End != nil { // its counts are of all builds
+		out.End = &End{Run: r.End.Run, Outcome: r.End.Outcome, Seconds: r.End.Seconds, Time: r.End.Time}
+	}
 	for i := range r.Rows {
 		if slices.Contains(builds, buildOf(&r.Rows[i])) {
 			out.Rows = append(out.Rows, r.Rows[i])

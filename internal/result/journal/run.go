@@ -235,13 +235,13 @@ func (r *Run) Progress() (done, planned int) {
 }
 
 // Incomplete describes how much of an unfinished run there is: "6 of 18 points: the run was
-// interrupted". It is "" if the run is complete or the plan is unknown.
+// interrupted", or how many rows of a finished run are left. It is "" if the run is complete or the plan is unknown.
 func (r *Run) Incomplete() string {
 	if r.last != nil {
 		return r.last.Incomplete()
 	}
 	if r.End != nil && r.End.Outcome == "complete" {
-		return ""
+		return r.lostRows()
 	}
 	done, planned := r.Progress()
 	if done >= planned {
@@ -261,6 +261,18 @@ func (r *Run) Incomplete() string {
 		why = "the run was given up"
 	}
 	return fmt.Sprintf("%d of %d %s: %s", done, planned, what, why)
+}
+
+// lostRows says that the file has fewer rows than were recorded until the end of the run, "" if it has all of them.
+func (r *Run) lostRows() string {
+	recorded := 0
+	for _, n := range r.End.Counts {
+		recorded += n
+	}
+	if rows := len(r.LatestOfAllBuilds()); rows < recorded {
+		return fmt.Sprintf("%d of %d rows: the other lines of the journal are damaged or missing", rows, recorded)
+	}
+	return ""
 }
 
 // Unverified says that damage to the run may go unnoticed, "" if every line has a checksum.

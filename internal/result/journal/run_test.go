@@ -246,6 +246,9 @@ func TestIncomplete(t *testing.T) {
 			"2 of 6 points in 2 trials: the run was interrupted"},
 		"resumed": {[]any{header, row("a", 0, OK), end("interrupted"), header, row("b", 0, OK), row("c", 0, OK),
 			end("complete")}, ""},
+		"lost": {[]any{header, row("a", 0, OK), row("a", 0, OK), row("b", 0, OK),
+			End{Run: "r", Outcome: "complete", Counts: map[Status]int{OK: 2, Failed: 1}}},
+			"2 of 3 rows: the other lines of the journal are damaged or missing"},
 		"not planned": {[]any{row("a", 0, OK)}, ""},
 	} {
 		j := parseBytes(t, encodeAll(t, c.recs...))
