@@ -133,7 +133,9 @@ func (w workload) notes(c judge.Contest) (notes []string) {
 // judges two builds of one bench, whose trials are not paired. A pair with a disturbed trial
 // does not count.
 func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
-	sides := append([]Run{ours}, peers...)
+	sides := lists.Map(append([]Run{ours}, peers...), func(r Run) Run {
+		return r.InUnit(journal.MetricInfo{Name: DefaultMetric})
+	})
 	if err := CheckIgnore(goals.Ignore, sides...); err != nil {
 		return nil, err
 	}

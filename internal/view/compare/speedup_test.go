@@ -71,6 +71,25 @@ func TestSpeedups(t *testing.T) {
 	}
 }
 
+// TestSpeedupConvertsUnits checks that times in another unit are converted, or are not compared.
+func TestSpeedupConvertsUnits(t *testing.T) {
+	us := map[int64]float64{4: 1, 1024: 2}
+	ours := Run{Name: "ours", Rows: peerRows(false, 0, us)}
+	for unit, want := range map[string]judge.Outcome{"ms": judge.NotMet, "cycles": judge.NotComparable} {
+		peer := Run{Name: "peer", Rows: peerRows(true, 0, map[int64]float64{4: 0.5e-3, 1024: 1e-3})}
+		for i := range peer.Rows {
+			peer.Rows[i].Units = map[string]string{"time_us": unit}
+		}
+		table := must.Get(Speedups(ours, []Run{peer}, Goals{Mean: 1}))(t)[0]
+		if table.Least != want || table.Mean != want {
+			t.Errorf("%s: %s and %s, want %s", unit, table.Least, table.Mean, want)
+		}
+		if r := table.Lines[0].Ratio.Median; unit == "ms" && math.Abs(r-0.5) > 1e-9 {
+			t.Errorf("%s: ratio %v, want 0.5", unit, r)
+		}
+	}
+}
+
 // TestPeersOfOneName checks that two peers with the same name both count.
 func TestPeersOfOneName(t *testing.T) {
 	ours := Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1, 1024: 1})}
