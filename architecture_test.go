@@ -212,7 +212,8 @@ func TestInputsAreReadWithBounds(t *testing.T) {
 // its arguments, so that no text from outside can control a terminal, forge a line or become markup.
 func printsForPeople(s source) bool {
 	return within(s.pkg, "internal/cli") || slices.Contains([]string{"internal/view/document/markdown.go",
-		"internal/view/export/markdown.go", "internal/view/compare/github.go"}, filepath.ToSlash(s.file))
+		"internal/view/export/markdown.go", "internal/view/compare/github.go", "internal/view/compare/print.go"},
+		filepath.ToSlash(s.file))
 }
 
 func TestTextForPeopleIsEscaped(t *testing.T) {

@@ -96,9 +96,11 @@ func (d Document) plain() Document {
 
 func (d Document) writeTable(w io.Writer, width int) error {
 	var b strings.Builder
-	fmt.Fprintln(&b, texttab.Wrap(d.Heading, width, "  "))
+	out := texttab.ForTerminal(&b)
+	wrap := func(words []string) { out.Printf("%s\n", texttab.Block(texttab.Wrap(words, width, "  "))) }
+	wrap(d.Heading)
 	for _, difference := range d.Differences {
-		fmt.Fprintln(&b, texttab.Wrap(strings.Fields(difference), width, "  "))
+		wrap(strings.Fields(difference))
 	}
 	t := texttab.Table{Columns: d.Columns}
 	for _, l := range d.Lines {
@@ -110,7 +112,7 @@ func (d Document) writeTable(w io.Writer, width int) error {
 		}
 	}
 	for _, remark := range d.Remarks {
-		fmt.Fprintln(&b, remark)
+		out.Printf("%s\n", remark)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
