@@ -154,7 +154,12 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage or no basel
   %[1]s baseline check out/memory --junit check.xml --github comment.md
   %[1]s baseline check after --baseline out/memory --only 'size>=16K'`, a.name),
 		Args: arguments(1, 1, "one RUN folder such as out/memory"),
-		RunE: func(_ *cobra.Command, args []string) error { return a.checkBaseline(args[0], f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notZero(cmd.Flags(), "floor", "alpha", "tolerance"); err != nil {
+				return usage(err)
+			}
+			return a.checkBaseline(args[0], f)
+		},
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&f.update, "update", false, "add the runs since the baseline to it unless a step is suspected")

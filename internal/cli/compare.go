@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/cli/request"
@@ -70,7 +71,8 @@ func (a *app) compareCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			link := cmp.Or(link, a.jobLink())
 			opts.Mean = true
-			if err := both.check(cmd.Flags(), args, by != "" || overRuns); err != nil {
+			err := errors.Join(notZero(cmd.Flags(), "floor", "alpha"), both.check(cmd.Flags(), args, by != "" || overRuns))
+			if err != nil {
 				return usage(err)
 			}
 			if both.run {
@@ -102,6 +104,16 @@ func (a *app) compareCommand() *cobra.Command {
 	request.Choice(fl, &format, "format", "format", "what to print", compare.Formats())
 	both.declare(fl)
 	return cmd
+}
+
+// notZero returns an error if one of the flags is given as 0, which means the default to the packages below.
+func notZero(fl *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		if v, _ := fl.GetFloat64(name); v == 0 && fl.Changed(name) {
+			return fmt.Errorf("--%s 0: want a number above 0", name)
+		}
+	}
+	return nil
 }
 
 // compare compares two runs, or values within one.
@@ -239,7 +251,10 @@ resolved or not comparable.`,
 		Example: fmt.Sprintf("  %[1]s speedup out/ours out/openmpi out/mpich --goal 3.5\n  %[1]s speedup out/bf16 out/f32 "+
 			"--except dtype --least 1.6 --goal 1.6", a.name),
 		Args: arguments(2, -1, "OURS and at least one PEER"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notZero(cmd.Flags(), "least"); err != nil {
+				return usage(err)
+			}
 			var sides []compare.Run
 			for _, spec := range args {
 				_, r, err := a.load(spec)

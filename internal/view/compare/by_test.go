@@ -63,10 +63,11 @@ func TestBy(t *testing.T) {
 		t.Errorf("two algorithms under one value pass for trials: %+v", reports)
 	}
 	for spec, want := range map[string]string{
-		"algoritm":           `did you mean "algorithm"?`,
-		"algorithm=ring,tre": `did you mean "tree"?`,
-		"backend":            "no two values",
-		"algorithm=ring":     "no two values",
+		"algoritm":            `did you mean "algorithm"?`,
+		"algorithm=ring,tre":  `did you mean "tree"?`,
+		"backend":             "no two values",
+		"algorithm=ring":      "no two values",
+		"algorithm=tree,tree": "names a value twice",
 	} {
 		if _, err := By(byRun(), spec, Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", spec, err, want)

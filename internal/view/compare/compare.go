@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -42,8 +43,6 @@ type Run struct {
 	Earlier []journal.Header
 	// Incomplete describes how the run was cut short; "" if it is complete.
 	Incomplete string
-
-	merged bool // rows of several runs: their number per point means nothing
 }
 
 // Options say what is compared and how strictly. The zero value means the defaults.
@@ -210,7 +209,9 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 				return nil, suggest.Unknown("value of "+name, value, values)
 			}
 		}
-		values = asked
+		if values = lists.Distinct(asked); len(values) < len(asked) {
+			return nil, fmt.Errorf("--by %s names a value twice: want different values", spec)
+		}
 	}
 	if len(values) < 2 {
 		return nil, fmt.Errorf("%s has no two values to compare, only %s", name, strings.Join(values, ", "))

@@ -420,4 +420,8 @@ func TestSortAndColumns(t *testing.T) {
 			t.Errorf("an unknown column gives %v", err)
 		}
 	}
+	if _, err := Compare(old, new, Options{Sort: []string{"p", "notes"}}); err == nil ||
+		!strings.Contains(err.Error(), "cannot be sorted by notes: want point, verdict, old, new, change, p") {
+		t.Errorf("sorting by notes gives %v", err)
+	}
 }

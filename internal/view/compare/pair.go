@@ -282,7 +282,7 @@ func warnings(old, new Run, points []rowset.Matched, opts Options) []string {
 		if len(a) == 0 || len(b) == 0 {
 			continue
 		}
-		if len(a) != len(b) && !old.merged {
+		if len(a) != len(b) {
 			unequal++
 		}
 		if len(a) < len(m[0]) || len(b) < len(m[1]) {

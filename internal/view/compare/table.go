@@ -62,6 +62,12 @@ func chooseColumns(names []string) ([]column, error) {
 	return lists.TryMap(names, findColumn)
 }
 
+// sortable returns the names of the columns that have an order.
+func sortable() []string {
+	ordered := lists.Filter(columns, func(c column) bool { return c.order != nil })
+	return lists.Map(ordered, column.String)
+}
+
 func (s *Side) value() float64 {
 	if s == nil {
 		return 0
@@ -96,6 +102,7 @@ func (r *Report) sort(by []string) error {
 		}
 		switch {
 		case c.order == nil:
+			return fmt.Errorf("the table cannot be sorted by %s: want %s", name, strings.Join(sortable(), ", "))
 		case descending:
 			orders = append(orders, func(a, b Pair) int { return c.order(b, a) })
 		default:
