@@ -142,3 +142,23 @@ func TestIntervalContainsMedian(t *testing.T) {
 		}
 	}
 }
+
+// TestDependentIntervalEnds widens the interval of n values with their span. Its ends are order statistics as long as a
+// fortieth of the values lies outside or is an end, and lie further out from then on.
+func TestDependentIntervalEnds(t *testing.T) {
+	for _, n := range []int{20, 40, 41, 80} {
+		sorted := evenly(n, 1000, 1)
+		first := float64(n)/2 - float64(exactIndex(n)) // distance from the middle, for independent values
+		for span := 1.0; span < 40; span *= 1.04 {
+			low, high, ok := DependentInterval(sorted, Dependence{Span: span, DoF: math.Inf(1)})
+			at := int(math.Floor(float64(n)/2 - first*math.Sqrt(span)))
+			if !ok || low+high != sorted[0]+sorted[n-1] {
+				t.Fatalf("%d values, span %v: %v to %v", n, span, low, high)
+			}
+			exact := at >= 0 && 40*(at+1) >= n
+			if exact && low != sorted[at] || !exact && low > sorted[max(at, 0)]+0.025*float64(n) {
+				t.Errorf("%d values, span %v: the interval begins at %v", n, span, low)
+			}
+		}
+	}
+}

@@ -76,7 +76,7 @@ func twoGroups(sorted []float64) int {
 	for i, v := range sorted {
 		sums[i+1] = sums[i] + v - sorted[0]
 	}
-	least := max(1, int(math.Ceil(minShare*float64(n))))
+	least := int(math.Ceil(minShare * float64(n)))
 	best, most := least, math.Inf(-1)
 	for i := least; i <= n-least; i++ {
 		left, right := sums[i]/float64(i), (sums[n]-sums[i])/float64(n-i)

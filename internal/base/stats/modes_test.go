@@ -174,3 +174,118 @@ func TestIntervalOfTwoModes(t *testing.T) {
 		t.Errorf("a fifth is slow: %+v: the median is certainly in the first mode", s)
 	}
 }
+
+// dipByDefinition returns the dip of a few sorted values by its definition, up to 1e-7: the least distance at which a
+// distribution fits that is convex below one of the values and concave above it. Dip is at least 1/(2n).
+func dipByDefinition(sorted []float64) float64 {
+	n := float64(len(sorted))
+	var x, before, after []float64 // distinct values, and the distribution on both sides of each
+	for i, v := range sorted {
+		if i == 0 || v > sorted[i-1] {
+			x, before, after = append(x, v), append(before, float64(i)/n), append(after, 0)
+		}
+		after[len(after)-1] = float64(i+1) / n
+	}
+	// leastAt returns the least value at x[mode] of a convex distribution that is at distance d or less below it,
+	// or infinity if there is none. A line through two bounds limits all values outside of them.
+	leastAt := func(x, before, after []float64, mode int, d float64) float64 {
+		least := before[mode] - d
+		for k := range mode {
+			least = max(least, after[k]-d)
+			for i := range k {
+				slope := (after[k] - d - before[i] - d) / (x[k] - x[i])
+				for l := k + 1; l <= mode; l++ {
+					reached := after[k] - d + slope*(x[l]-x[k])
+					if l == mode {
+						least = max(least, reached)
+					}
+					if reached > before[l]+d+1e-12 {
+						return math.Inf(1)
+					}
+				}
+			}
+			if after[k]-d > before[k]+d {
+				return math.Inf(1)
+			}
+		}
+		if least > before[mode]+d+1e-12 {
+			return math.Inf(1)
+		}
+		return least
+	}
+	// The concave part above the mode is the convex part of the mirrored values.
+	mirror := func(values []float64, f func(float64) float64) (out []float64) {
+		for _, v := range slices.Backward(values) {
+			out = append(out, f(v))
+		}
+		return out
+	}
+	negative, rest := func(v float64) float64 { return -v }, func(v float64) float64 { return 1 - v }
+	fits := func(d float64) bool {
+		for mode := range x {
+			low := leastAt(x, before, after, mode, d)
+			high := 1 - leastAt(mirror(x, negative), mirror(after, rest), mirror(before, rest), len(x)-1-mode, d)
+			if low <= high+1e-12 {
+				return true
+			}
+		}
+		return false
+	}
+	none, all := 0.0, 1.0
+	for all-none > 1e-7 {
+		if d := (none + all) / 2; fits(d) {
+			all = d
+		} else {
+			none = d
+		}
+	}
+	return max(all, 1/(2*n))
+}
+
+// TestDipAgainstDefinition draws few values, with and without ties.
+func TestDipAgainstDefinition(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for i := range 2000 {
+		values := draw(2+r.IntN(9), func() float64 {
+			if i%2 == 0 {
+				return float64(r.IntN(12))
+			}
+			return r.NormFloat64() + 4*float64(r.IntN(2))
+		})
+		slices.Sort(values)
+		if got, want := Dip(values), dipByDefinition(values); math.Abs(got-want) > 1e-6 {
+			t.Fatalf("%v: dip %v, want %v", values, got, want)
+		}
+	}
+}
+
+// TestTwoGroups compares with a search of all splits.
+func TestTwoGroups(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	for range 1000 {
+		n := 8 + r.IntN(20)
+		sorted := slices.Sorted(slices.Values(draw(n, func() float64 { return float64(r.IntN(30)) })))
+		within := func(group []float64) (squares float64) {
+			mean := 0.0
+			for _, v := range group {
+				mean += v / float64(len(group))
+			}
+			for _, v := range group {
+				squares += (v - mean) * (v - mean)
+			}
+			return squares
+		}
+		best, least := 0, math.Inf(1)
+		for i := 1; i < n; i++ {
+			if 10*min(i, n-i) < n || sorted[i] == sorted[i-1] { // less than a tenth, or a split of equal values
+				continue
+			}
+			if w := within(sorted[:i]) + within(sorted[i:]); w < least-1e-9 {
+				best, least = i, w
+			}
+		}
+		if got := twoGroups(sorted); best > 0 && got != best {
+			t.Fatalf("%v: split at %d, want %d", sorted, got, best)
+		}
+	}
+}

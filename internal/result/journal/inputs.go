@@ -271,13 +271,15 @@ func ChangedInputs(a, b *Run) []string {
 	type place struct{ part, backend string }
 	of := func(r *Run) map[place]Inputs {
 		found := map[place]Inputs{}
+		seen := map[build]bool{} // large runs have few
 		for i := range r.Rows {
-			row := &r.Rows[i]
-			at := place{row.Part, row.Backend}
-			if i > 0 && row.Inputs == r.Rows[i-1].Inputs && found[at] != nil {
+			b := buildOf(&r.Rows[i])
+			if seen[b] {
 				continue
 			}
-			for name, value := range r.Header.InputsOf(row) {
+			seen[b] = true
+			at := place{b.part, b.backend}
+			for name, value := range r.Header.Fingerprints[b.inputs] {
 				if found[at] == nil {
 					found[at] = Inputs{}
 				}

@@ -114,6 +114,19 @@ func TestBuildOfSeveralParts(t *testing.T) {
 	if got := ChangedInputs(r.Builds()[1], r.Builds()[0]); strings.Join(got, " ") != "variable GOGC" {
 		t.Errorf("changed %q", got)
 	}
+
+	// The inputs of later rows count too, and contents that only one run has do not.
+	later := Inputs{"program p": "1", "content of --curve b.csv": "6"}
+	a, b := startRun([]Inputs{two, three}), startRun([]Inputs{two, later})
+	a.Rows = []Row{inputsRow("y", 2, two, 2), inputsRow("y", 3, three, 3)}
+	b.Rows = []Row{inputsRow("y", 2, two, 2), inputsRow("y", 3, later, 3)}
+	if got := ChangedInputs(a, b); strings.Join(got, ", ") != "content of --curve b.csv" {
+		t.Errorf("changed %q", got)
+	}
+	b.Rows = b.Rows[:1]
+	if got := ChangedInputs(a, b); len(got) != 0 {
+		t.Errorf("a file that only one run uses changed: %q", got)
+	}
 }
 
 func TestPreviousBuild(t *testing.T) {

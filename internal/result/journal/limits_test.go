@@ -88,6 +88,19 @@ func TestReadErrors(t *testing.T) {
 }
 
 // TestSharing checks from which number on ranks count as sharing a GPU.
+func TestStatPart(t *testing.T) {
+	low := 7.0
+	s := Stat{Min: 1, P50: 2, P90: 3, P99: 4, Max: 5, Mean: 6, CILow: &low}
+	for i, name := range StatNames {
+		if v, has := s.Part(name); has != (name != "ci_high") || has && v != float64(i+1) {
+			t.Errorf("%s: %v, %v", name, v, has)
+		}
+	}
+	if v, has := s.Part("p95"); has || v != 0 {
+		t.Errorf("p95: %v, %v", v, has)
+	}
+}
+
 func TestSharing(t *testing.T) {
 	for n, want := range map[int]int{-1: 0, 0: 0, 1: 0, 2: 2, 8: 8} {
 		row := Row{Details: map[string]string{SharingDetail: strconv.Itoa(n)}}
