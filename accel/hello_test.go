@@ -29,7 +29,7 @@ func rowSums(x *Tensor) tl.Kernel {
 	}
 }
 
-// The collective of the documentation works, and docs/accelerator.md shows it as it is here.
+// The collective of the documentation works, and docs/accelerator-kernels.md shows it as it is here.
 func TestHelloWorld(t *testing.T) {
 	s := New(topo.Default(), ccl.Default())
 	x := must.Get(s.Zeros(0, 16, 8, PerCube))(t)
@@ -49,10 +49,10 @@ func TestHelloWorld(t *testing.T) {
 	}
 
 	source := must.Get(os.ReadFile("hello_test.go"))(t)
-	doc := must.Get(os.ReadFile("../docs/accelerator.md"))(t)
+	doc := must.Get(os.ReadFile("../docs/accelerator-kernels.md"))(t)
 	_, rest, _ := strings.Cut(string(source), "// rowSums")
 	kernel, _, _ := strings.Cut("// rowSums"+rest, "\n// The collective of the documentation")
 	if !strings.Contains(string(doc), kernel) {
-		t.Errorf("docs/accelerator.md does not show the kernel as it is:\n%s", kernel)
+		t.Errorf("docs/accelerator-kernels.md does not show the kernel as it is:\n%s", kernel)
 	}
 }

@@ -199,7 +199,7 @@ func opposite(t *topo.Topology, before, after *accel.Result) string {
 	}
 	text := fmt.Sprintf("%v %v instead of %v on the critical path", most, is[most], was[most])
 	if busiest := after.Busiest(t, 1); len(busiest) > 0 {
-		text += fmt.Sprintf("; %s has the most to do", busiest[0].Name)
+		text += fmt.Sprintf("; the busiest link is %s", busiest[0].Name)
 	}
 	return text
 }

@@ -222,7 +222,7 @@ func TestOppositeEffect(t *testing.T) {
 		Point: point.Point{{Name: parameterAxis, Value: point.StringValue("system.link.latency_ns")},
 			{Name: "n_elem", Value: point.IntValue(8)}}}
 	const want = "Slower where it should be faster, or the other way round: system.link.latency_ns (+12.93 % (34.561): " +
-		"queueing 654.39 ns instead of 567.99 ns on the critical path; sip0.cube0.r0c0 -> "
+		"queueing 654.39 ns instead of 567.99 ns on the critical path; the busiest link is sip0.cube0.r0c0 -> "
 	if text := sections([]journal.Row{row})[0].Text; !strings.Contains(text, want) {
 		t.Errorf("%s", text)
 	}

@@ -397,7 +397,7 @@ func writeMatrix(w io.Writer, problem sparse.Problem) error {
 		entries += len(row.Cols)
 	}
 	if entries > math.MaxInt32 {
-		return fmt.Errorf("%d entries: the peer's numbers have 32 bits", entries)
+		return fmt.Errorf("%d entries: the peer has 32-bit numbers", entries)
 	}
 	if err := binary.Write(w, binary.BigEndian, []int32{matrixMark, int32(n), int32(n), int32(entries)}); err != nil {
 		return err

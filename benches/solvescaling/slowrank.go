@@ -68,7 +68,7 @@ func slowReason(rank, number int, part, core float64) string {
 			"took %.2f times the mean on core %d", rank, part, core, number)
 	case !slowPart:
 		return fmt.Sprintf("the cause is gone: after a swap of cores neither the rows of rank %d (%.2f times the mean) nor "+
-			"core %d (%.2f times) were slow", rank, part, number, core)
+			"core %d (%.2f times) was slow", rank, part, number, core)
 	}
 	return fmt.Sprintf("not resolved: after a swap of cores both the rows of rank %d (%.2f times the mean) and core %d "+
 		"(%.2f times) were slow", rank, part, number, core)

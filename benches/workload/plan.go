@@ -152,14 +152,18 @@ func (s *summary) tooLarge(p bench.Point) error {
 		s.text(c), mostSeconds, mostBytes>>30)
 }
 
-// noteCost returns a decl.Note about the size of the workload.
+// noteCost returns a decl.Note about the cost of a replay that takes a second or more.
 func noteCost(p, options bench.Point) error {
 	s, err := summaryOf(p, options)
 	if _, ok := dist.As[accelerator](options.At(bench.BackendName).String()); err != nil || ok ||
 		prefixOf(p, options)+optionOr(p, options, modelOption).String() == "" {
 		return nil
 	}
-	return decl.Note(s.text(s.cost(p.At(algorithmAxis).String())))
+	c := s.cost(p.At(algorithmAxis).String())
+	if c.seconds < 1 {
+		return nil
+	}
+	return decl.Note(s.text(c))
 }
 
 // noteUnused returns a decl.Note that lists what of the traces has no effect.

@@ -224,8 +224,8 @@ func sections(rows []journal.Row) (out []bench.Section) {
 		table = append(table, line)
 	}
 	out = append(out, bench.Section{Title: "Parts of the step", Headline: true, Table: table,
-		Text: strings.TrimSpace("Simulated times, as means over the ranks. Of communication, only the exposed time counts, " +
-			"in which nothing is computed. " + machine.Words(rowset.All(rows)))})
+		Text: strings.TrimSpace("Simulated times, as means over the ranks. Communication counts only while nothing is " +
+			"computed (exposed time). " + machine.Words(rowset.All(rows)))})
 	for _, r := range good[:min(len(good), mostBars)] {
 		out = append(out, bench.Section{Title: "Critical path of " + label(r), Text: pathSection(r)})
 	}

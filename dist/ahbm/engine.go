@@ -50,7 +50,7 @@ func capabilities(algorithms []string) dist.Capabilities {
 // Alloc returns host memory of the rank. Each call copies it to the accelerator's memory.
 func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	if d != dist.F16 {
-		return dist.Buffer{}, fmt.Errorf("allocating %v: the accelerator has %v only", d, dist.F16)
+		return dist.Buffer{}, fmt.Errorf("allocating %v: the accelerator has only %v", d, dist.F16)
 	}
 	cells := dist.Of(make([]dist.Float16, count))
 	return dist.NewBuffer(d, count, unsafePointer(cells), onCube{}), nil

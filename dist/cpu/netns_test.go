@@ -254,9 +254,9 @@ func TestHostsCutLink(t *testing.T) {
 	j.awaitRunning()
 	j.Hosts[2].Cut()
 	for r := range 3 {
-		j.ends(r, `peer error: rank 3 \(pid \d+, host kb2\) is out of reach`)
+		j.ends(r, `peer error: rank 3 \(pid \d+, host kb2\) is unreachable`)
 	}
-	j.ends(3, `peer error: rank [012] \(pid \d+, host kb[01]\) is out of reach`)
+	j.ends(3, `peer error: rank [012] \(pid \d+, host kb[01]\) is unreachable`)
 }
 
 // A slow link must not count as failed, even if a call takes longer than the timeout of a silent rank.

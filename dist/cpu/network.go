@@ -105,7 +105,7 @@ func (h *hosts) broken(l *tcp.Link, err error, doing string) error {
 	case tcp.Closed:
 		return h.engine.member.FailPeer(l.Peer, true, fmt.Sprintf("is dead (%v)", err), doing)
 	case tcp.Cut:
-		return h.engine.member.FailPeer(l.Peer, false, fmt.Sprintf("is out of reach (%v)", err), doing)
+		return h.engine.member.FailPeer(l.Peer, false, fmt.Sprintf("is unreachable (%v)", err), doing)
 	}
 	return h.engine.member.FailPeer(l.Peer, false, fmt.Sprintf("has lost its connection (%v)", err), doing)
 }
@@ -124,13 +124,13 @@ func (h *hosts) Name(rank int) string {
 	return fmt.Sprintf("rank %d (pid %d, host %s)", rank, h.ranks[rank].PID, h.ranks[rank].Name)
 }
 
-// Lost returns why a rank is out of reach, or "".
+// Lost returns why a rank is unreachable, or "".
 func (h *hosts) Lost(rank int) string {
 	if h.local(rank) {
 		return ""
 	}
 	if end, err := h.controls[rank].End(); end == tcp.Cut {
-		return fmt.Sprintf("is out of reach: nothing was heard of it for %v (%v)", h.silence, err)
+		return fmt.Sprintf("is unreachable: no message from it for %v (%v)", h.silence, err)
 	}
 	return ""
 }

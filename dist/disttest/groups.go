@@ -179,7 +179,7 @@ func halvesBy(g *dist.Group, algorithm string) error {
 				return err
 			}
 			if g.Rank() < g.Size()-1 && add.Arrived() {
-				return fmt.Errorf("rank %d has begun a sum and sees that all have, which rank %d has not", g.Rank(), g.Rank()+1)
+				return fmt.Errorf("rank %d sees that all ranks have begun the sum, but rank %d has not", g.Rank(), g.Rank()+1)
 			}
 			return nil
 		}); err != nil {

@@ -240,7 +240,7 @@ func (e *engine) Close() error      { return nil }
 // nowhere is device memory without contents. Reading and writing it are errors.
 type nowhere struct{ _ byte } // not of size 0, so that allocations have different addresses
 
-var errNowhere = errors.New("no data moves on a simulated network: there is nothing to look at")
+var errNowhere = errors.New("a simulated network moves no data, so there is none to read or write")
 
 func (*nowhere) Read([]byte, int) error  { return errNowhere }
 func (*nowhere) Write(int, []byte) error { return errNowhere }

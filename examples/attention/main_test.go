@@ -10,9 +10,9 @@ import (
 	"github.com/kernbench/kernbench/accel"
 )
 
-// Both kernels agree with plain Go to the precision of f16, and print times with units, as docs/accelerator.md shows.
+// Both kernels agree with plain Go to the precision of f16, and print times with units, as docs/accelerator-kernels.md shows.
 func TestKernels(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/accelerator.md")
+	doc, err := os.ReadFile("../../docs/accelerator-kernels.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestKernels(t *testing.T) {
 			t.Fatalf("%s: %q", name, line)
 		}
 		if shown, _, _ := strings.Cut(line, "; largest error"); !strings.Contains(string(doc), "    "+shown) {
-			t.Errorf("docs/accelerator.md does not show %q", shown)
+			t.Errorf("docs/accelerator-kernels.md does not show %q", shown)
 		}
 		if off, err := strconv.ParseFloat(found[1], 64); err != nil || off == 0 || off > 1e-3 {
 			t.Errorf("%s: the largest error is %v (%v)", name, off, err)
@@ -36,20 +36,20 @@ func TestKernels(t *testing.T) {
 	}
 }
 
-// docs/accelerator.md shows the kernels as they are.
+// docs/accelerator-kernels.md shows the kernels as they are.
 func TestDocs(t *testing.T) {
 	source, err := os.ReadFile("kernels.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := os.ReadFile("../../docs/accelerator.md")
+	doc, err := os.ReadFile("../../docs/accelerator-kernels.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, kernels, _ := strings.Cut(string(source), "// softmax replaces")
 	for _, kernel := range strings.SplitAfter("// softmax replaces"+kernels, "\n}\n") {
 		if !strings.Contains(string(doc), strings.TrimSpace(kernel)) {
-			t.Errorf("docs/accelerator.md does not show\n%s", kernel)
+			t.Errorf("docs/accelerator-kernels.md does not show\n%s", kernel)
 		}
 	}
 }

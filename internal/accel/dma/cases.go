@@ -195,7 +195,7 @@ func (m *machine) congested() (all []testCase) {
 	return all
 }
 
-// published returns the reads of 16 KB whose times were published, with whole messages. docs/accelerator.md
+// published returns the reads of 16 KB whose times were published, with whole messages. docs/accelerator-model.md
 // discusses the differences of the last three.
 func (m *machine) published() (all []testCase) {
 	other := topo.PEID{SIP: 1}

@@ -358,14 +358,14 @@ func (r *Report) Failed() (n int) {
 // check fills in Checks.
 func (r *Report) check() {
 	r.Checks = []Check{
-		r.each("breakdown", "the parts add up to the time, none is negative, and only what meets others queues", breaksDown),
-		r.each("rate", "nothing is faster than the link or memory that has most to do", func(row *Row) string {
+		r.each("breakdown", "the parts add up to the time, none is negative, and only competing transfers queue", breaksDown),
+		r.each("rate", "no transfer is faster than its busiest link or memory allows", func(row *Row) string {
 			if row.Time >= row.Limit {
 				return ""
 			}
 			return fmt.Sprintf("%v ns, but %s needs %v for the bytes", row.Time, row.Bottleneck, row.Limit)
 		}),
-		r.each("bytes", "the links were sending exactly as long as the bytes that were asked for take",
+		r.each("bytes", "the links were busy for exactly the time that the requested bytes take",
 			func(row *Row) string {
 				if row.busy == row.due {
 					return ""
@@ -373,21 +373,21 @@ func (r *Report) check() {
 				return fmt.Sprintf("the links were sending for %v, the bytes take %v", row.busy, row.due)
 			}),
 		r.larger(),
-		r.ordered("distance", "what is farther takes no less", idleTable,
+		r.ordered("distance", "a longer distance does not take less time", idleTable,
 			[]string{"pe-local-hbm", "pe-cube-near", "pe-cube-far", "pe-next-cube", "pe-far-cube"},
 			[]string{"pe-local-hbm", "pe-other-sip"},
 			[]string{"pe-local-hbm-write", "pe-cube-near-write", "pe-cube-far-write", "pe-next-cube-write", "pe-far-cube-write"},
 			[]string{"pe-local-hbm-write", "pe-other-sip-write"}, []string{"h2d-near", "h2d-far"},
 			[]string{"d2h-near", "d2h-far"}),
-		r.ordered("congestion", "the more PEs meet at a memory, the longer the last takes", congestionTable,
+		r.ordered("congestion", "with more PEs at one memory, the last one takes longer", congestionTable,
 			[]string{"one-controller-1", "one-controller-2", "one-controller-3", "one-controller-8", "all-to-one"}),
-		r.matching("all-local", "PEs that read their own memory do not meet", func(row *Row) string {
+		r.matching("all-local", "PEs that read their own memory do not wait for each other", func(row *Row) string {
 			if row.Case != "all-local" || row.Queueing == 0 {
 				return ""
 			}
 			return fmt.Sprintf("%v ns of queueing", row.Queueing)
 		}, func(row *Row) bool { return row.Case == "all-local" }),
-		r.matching("published", "the published reads, to the nanosecond or as near as docs/accelerator.md says", asPublished,
+		r.matching("published", "the published reads match (see 'kernbench docs accelerator-model')", asPublished,
 			func(row *Row) bool { return row.Table == publishedTable }),
 	}
 }

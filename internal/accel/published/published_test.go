@@ -11,15 +11,15 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// With whole messages the published times are met: exactly, or as near as docs/accelerator.md says. Every published
+// With whole messages the published times are met: exactly, or as near as docs/accelerator-model.md says. Every published
 // value is in the table of that page.
 func TestPublished(t *testing.T) {
 	m := topo.Default()
 	m.Fabric = topo.Whole
-	doc := string(must.Get(os.ReadFile("../../../docs/accelerator.md"))(t))
+	doc := string(must.Get(os.ReadFile("../../../docs/accelerator-model.md"))(t))
 	for _, v := range values() {
 		if !strings.Contains(doc, "| "+v.name+" |") {
-			t.Errorf("docs/accelerator.md does not have %q", v.name)
+			t.Errorf("docs/accelerator-model.md does not have %q", v.name)
 		}
 		limit := 0.1 // percent
 		switch {

@@ -10,7 +10,7 @@ import (
 )
 
 // The published latencies of DMA reads of 16 KB on an idle machine with whole messages, and the values that
-// docs/accelerator.md shows next to them.
+// docs/accelerator-model.md shows next to them.
 func TestPublishedReads(t *testing.T) {
 	m := topo.Default().Clone()
 	m.Fabric = topo.Whole

@@ -96,7 +96,7 @@ func (l *Legend) Texts(line, lines string) []string {
 	for i, e := range l.entries {
 		switch {
 		case e.alike && e.count > 1:
-			out[i] = fmt.Sprintf("%s (and %d more alike)", e.text, e.count-1)
+			out[i] = fmt.Sprintf("%s (and %d more like it)", e.text, e.count-1)
 		case e.count == 1:
 			out[i] = fmt.Sprintf("%s (1 %s)", e.text, line)
 		default:

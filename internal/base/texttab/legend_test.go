@@ -19,7 +19,7 @@ func TestLegend(t *testing.T) {
 	if want := []string{"a", "a b", "", "a b", "c", "d"}; !slices.Equal(got, want) {
 		t.Errorf("marks %q, want %q", got, want)
 	}
-	want := []string{"a: steal: 5.1 % (and 2 more alike)", "b: crashed (2 points)", "c: cold (1 point)",
+	want := []string{"a: steal: 5.1 % (and 2 more like it)", "b: crashed (2 points)", "c: cold (1 point)",
 		"d: drift -1 % (1 point)"}
 	if got := l.Lines("point", "points"); !slices.Equal(got, want) {
 		t.Errorf("legend %q, want %q", got, want)

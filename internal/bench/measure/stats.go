@@ -294,8 +294,8 @@ func Analyze(m Matrix) Analysis {
 		a.Warnings = append(a.Warnings, ModesWarning(m, unit.FormatMicros))
 	}
 	if e := a.Summary.Effective; e < fewEffective && e < float64(len(values))/2 {
-		a.Warnings = append(a.Warnings, fmt.Sprintf("dependence: successive samples are alike, so that %d tell as much as "+
-			"%.0f independent ones", len(values), e))
+		a.Warnings = append(a.Warnings, fmt.Sprintf("dependence: successive samples are correlated, so %d of them count "+
+			"as %.0f independent ones", len(values), e))
 	}
 	a.Skew, a.Straggler, a.StragglerShare = imbalance(m)
 	if a.Drift, a.Drifts = Drift(values); a.Drifts {
@@ -313,7 +313,7 @@ func Drift(values []float64) (change float64, drifts bool) {
 
 // DriftWarning describes a drift.
 func DriftWarning(change float64) string {
-	return fmt.Sprintf("drift: the median of the second half of the samples differs by %+.1f %% from that of the first",
+	return fmt.Sprintf("drift: from the first to the second half of the samples, the median changed by %+.1f %%",
 		100*change)
 }
 

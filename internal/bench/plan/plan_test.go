@@ -295,7 +295,7 @@ func TestAllDroppedSaysWhy(t *testing.T) {
 		return errors.New("never on a Sunday")
 	}))
 	if _, err := Make(b, request(nil, nil)); err == nil ||
-		!strings.Contains(err.Error(), "all 2 points: never on a Sunday") {
+		!strings.Contains(err.Error(), "all 2 points are dropped: never on a Sunday") {
 		t.Errorf("%v", err)
 	}
 }

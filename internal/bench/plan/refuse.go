@@ -62,7 +62,7 @@ func (p *Plan) partDropError(parts []*decl.Part, t Task) error {
 func (p *Plan) emptySelection(parts []*decl.Part, req Request) error {
 	why, name := "nothing is left to run", p.Bench.Name
 	if dropped := slices.Collect(p.AllDropped()); len(dropped) > 0 {
-		why = dropReasons(req, dropped)
+		why = dropReasons(dropped)
 	}
 	flags := lists.Map(req.Only, func(o string) string { return fmt.Sprintf("--only %q", o) })
 	skips := lists.Map(req.Skips, func(s Assign) string { return fmt.Sprintf("--skip %s=%s", s.Name, s.Text) })
@@ -84,17 +84,17 @@ func (p *Plan) emptySelection(parts []*decl.Part, req Request) error {
 }
 
 // dropReasons explains why all points were dropped, with the first few reasons.
-func dropReasons(req Request, dropped []Task) string {
+func dropReasons(dropped []Task) string {
 	reasons := lists.Distinct(lists.Map(dropped, func(t Task) string { return t.Reason }))
 	const most = 3
 	if len(reasons) > most {
 		reasons = append(reasons[:most], fmt.Sprintf("and %d more reasons", len(reasons)-most))
 	}
-	who := "the bench's own conditions drop all %d points: %s"
-	if req.World != nil {
-		who = "all %d points are dropped: %s"
+	who := fmt.Sprintf("all %d points are dropped", len(dropped))
+	if len(dropped) == 1 {
+		who = "the only point is dropped"
 	}
-	return fmt.Sprintf(who, len(dropped), strings.Join(reasons, "; "))
+	return who + ": " + strings.Join(reasons, "; ")
 }
 
 // KnownValues returns the accepted values of the text and dtype axes of a part, by axis. A

@@ -364,7 +364,7 @@ func checkEnv(planned point.Env, seen map[string]*string) error {
 			have = *v
 		}
 		if (v != nil) != e.Set || have != want {
-			return fmt.Errorf("the worker saw %s=%s where %s was planned", e.Name, have, want)
+			return fmt.Errorf("the worker has %s=%s, but %s was planned", e.Name, have, want)
 		}
 	}
 	return nil

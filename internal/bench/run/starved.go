@@ -22,7 +22,7 @@ func (s starvation) warning() string {
 	if s.silent == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%srank %d was not heard for %v, in which its threads waited %.1f s for a processor",
+	return fmt.Sprintf("%srank %d sent nothing for %v, while its threads waited %.1f s for a processor",
 		journal.StarvedWarning, s.rank, s.silent, s.waited.Seconds())
 }
 

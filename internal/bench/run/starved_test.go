@@ -57,7 +57,7 @@ func TestStarvedRank(t *testing.T) {
 		case c.want == "":
 			row := journal.Row{Status: journal.OK, Kind: journal.Measured, Warnings: []string{w.starved.warning()}}
 			row.Judge()
-			if f != nil || !strings.Contains(row.Disturbed(), "starved: rank 1 was not heard for 12s") {
+			if f != nil || !strings.Contains(row.Disturbed(), "starved: rank 1 sent nothing for 12s") {
 				t.Errorf("%s: %+v, %q", name, f, row.Disturbed())
 			}
 		}

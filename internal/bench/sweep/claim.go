@@ -3,6 +3,7 @@ package sweep
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func (p *outputParser) doubt(ranks []decl.RankOutput, samples map[string][]float
 			continue
 		}
 		if slices.Min(values) == 0 && (m.info.Name == headline || i == 0) {
-			return fmt.Sprintf("claim: the program printed %s=0: no call takes no time", m.info.Name)
+			return fmt.Sprintf("claim: the program printed %s=0, but every call takes some time", m.info.Name)
 		}
 		limit, what := wallTime, fmt.Sprintf("it ran for %s", unit.FormatDuration(wallTime))
 		if slices.Contains(strings.Split(strings.ToLower(m.info.Name), "_"), "cpu") {
@@ -47,7 +48,7 @@ func (p *outputParser) doubt(ranks []decl.RankOutput, samples map[string][]float
 		if limit == 0 || claimed <= float64(limit+wallSlack)/float64(time.Microsecond) {
 			continue
 		}
-		text := fmt.Sprintf("claim: the program printed %s=%v", m.info.Name, slices.Max(values))
+		text := fmt.Sprintf("claim: the program printed %s=%s", m.info.Name, strconv.FormatFloat(slices.Max(values), 'f', -1, 64))
 		if calls > 1 {
 			text += fmt.Sprintf(" for each of %d calls", calls)
 		}

@@ -25,7 +25,7 @@ type Membership struct {
 type Others interface {
 	// Name returns the name of a rank in errors.
 	Name(rank int) string
-	// Lost returns why a rank is out of reach, or "".
+	// Lost returns why a rank is unreachable, or "".
 	Lost(rank int) string
 	// Behind returns the rank that delays the current collective, after a wait for a rank has timed out: that rank may
 	// itself be waiting for another one.

@@ -243,7 +243,7 @@ func TestDisturbedTrialsAreNoEvidence(t *testing.T) {
 	}
 	for _, warning := range []string{
 		"steal: the hypervisor took 23.0 % of this host's cores away",
-		"drift: the median of the second half of the samples differs by +9.0 % from that of the first",
+		"drift: from the first to the second half of the samples, the median changed by +9.0 %",
 		(&hostinfo.TakenError{PID: 7}).Error(),
 	} {
 		slow := disturb(trialsOf(1, 12), warning)

@@ -343,7 +343,7 @@ func TestWarningsStandOnce(t *testing.T) {
 	}
 	out := write(t, "table", Input{Header: in.Header, Rows: rows}, Options{})
 	if n := strings.Count(out, "steal"); n != 1 ||
-		!strings.Contains(out, "a: steal: the hypervisor took 5 % of this host's cores away (and 49 more alike)") {
+		!strings.Contains(out, "a: steal: the hypervisor took 5 % of this host's cores away (and 49 more like it)") {
 		t.Errorf("the warning stands %d times:\n%s", n, out)
 	}
 }

@@ -271,7 +271,7 @@ func TestRemarks(t *testing.T) {
 	rows[1].Warnings = []string{"drift: -7 % off"}
 	rows[2].Warnings = []string{"steal"}
 	run := &journal.Run{Notes: []journal.Note{{Text: "twice"}, {Text: "twice"}}}
-	want := []string{"twice", "drift: +59.2 % off (and 1 more alike)", "steal (2 rows)"}
+	want := []string{"twice", "drift: +59.2 % off (and 1 more like it)", "steal (2 rows)"}
 	if got := Remarks(run, rows); !cmp.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
