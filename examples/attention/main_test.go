@@ -10,7 +10,8 @@ import (
 	"github.com/kernbench/kernbench/accel"
 )
 
-// Both kernels agree with plain Go to the precision of f16, and print times with units, as docs/accelerator-kernels.md shows.
+// Both kernels agree with plain Go to the precision of f16, and print times with units, as
+// docs/accelerator-kernels.md shows.
 func TestKernels(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/accelerator-kernels.md")
 	if err != nil {

@@ -2,6 +2,7 @@ package published
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"strings"
@@ -11,16 +12,13 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// With whole messages the published times are met: exactly, or as near as docs/accelerator-model.md says. Every published
-// value is in the table of that page.
+// With whole messages the published times are met: exactly, or as near as docs/accelerator-model.md says. Every
+// published value is in the table of that page, with the simulated one.
 func TestPublished(t *testing.T) {
 	m := topo.Default()
 	m.Fabric = topo.Whole
 	doc := string(must.Get(os.ReadFile("../../../docs/accelerator-model.md"))(t))
 	for _, v := range values() {
-		if !strings.Contains(doc, "| "+v.name+" |") {
-			t.Errorf("docs/accelerator-model.md does not have %q", v.name)
-		}
 		limit := 0.1 // percent
 		switch {
 		case strings.HasPrefix(v.name, "product"):
@@ -33,6 +31,10 @@ func TestPublished(t *testing.T) {
 		row := Row{Published: v.published, Simulated: []float64{must.Get(v.simulate(m))(t)}}
 		if d := row.Difference(0); math.Abs(d) > limit {
 			t.Errorf("%s: %.2f ns, published %g: %+.1f %%", v.name, row.Simulated[0], v.published, d)
+		}
+		shown := fmt.Sprintf("| %s | %g | %.2f (%+.1f %%) |", v.name, v.published, row.Simulated[0], row.Difference(0))
+		if !strings.Contains(doc, shown) {
+			t.Errorf("docs/accelerator-model.md does not have %s", shown)
 		}
 	}
 }

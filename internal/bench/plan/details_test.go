@@ -75,7 +75,8 @@ func TestDropSeesBackend(t *testing.T) {
 
 func TestOneDroppedPointSaysWhy(t *testing.T) {
 	b := bench.New("b", nop, bench.Ints("n", "1"), bench.Drop(func(point.Point) error { return errors.New("too warm") }))
-	if _, err := Make(b, request(nil, nil)); err == nil || !strings.Contains(err.Error(), "the only point is dropped: too warm") {
+	_, err := Make(b, request(nil, nil))
+	if err == nil || !strings.Contains(err.Error(), "the only point is dropped: too warm") {
 		t.Error(err)
 	}
 }

@@ -48,7 +48,8 @@ func (p *outputParser) doubt(ranks []decl.RankOutput, samples map[string][]float
 		if limit == 0 || claimed <= float64(limit+wallSlack)/float64(time.Microsecond) {
 			continue
 		}
-		text := fmt.Sprintf("claim: the program printed %s=%s", m.info.Name, strconv.FormatFloat(slices.Max(values), 'f', -1, 64))
+		printed := strconv.FormatFloat(slices.Max(values), 'f', -1, 64)
+		text := fmt.Sprintf("claim: the program printed %s=%s", m.info.Name, printed)
 		if calls > 1 {
 			text += fmt.Sprintf(" for each of %d calls", calls)
 		}
