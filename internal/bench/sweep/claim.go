@@ -18,6 +18,24 @@ const headline = "time_us"
 // kernel counts processor time in ticks of up to 10 ms too.
 const wallSlack = 10 * time.Millisecond
 
+// timesRow reports whether a metric is the time of its row: time_us, or the first metric if that is a time.
+func (p *outputParser) timesRow(metric int) bool {
+	info := p.metrics[metric].info
+	dimension, _ := unit.Known(info.Unit)
+	return dimension == "time" && (info.Name == headline || metric == 0)
+}
+
+// negative returns the reason for failing a row whose time is below zero, or "". Other metrics may be differences of
+// times.
+func (p *outputParser) negative(samples map[string][]float64) string {
+	for i, m := range p.metrics {
+		if values := samples[m.info.Name]; p.timesRow(i) && len(values) > 0 && slices.Min(values) < 0 {
+			return fmt.Sprintf("%s is %v: no time is below zero", m.info.Name, slices.Min(values))
+		}
+	}
+	return ""
+}
+
 // doubt holds the times that a program claims against the time it ran, and returns the first that is
 // impossible, or "". A time may be longer than the processor time, because a program may sleep or wait
 // for a device, but not longer than the wall time. A metric with the word cpu in its name is a
@@ -35,7 +53,7 @@ func (p *outputParser) doubt(ranks []decl.RankOutput, samples map[string][]float
 		if _, measured := m.single.(wall); dimension != "time" || m.simulated || measured || len(values) == 0 {
 			continue
 		}
-		if slices.Min(values) == 0 && (m.info.Name == headline || i == 0) {
+		if slices.Min(values) == 0 && p.timesRow(i) {
 			return fmt.Sprintf("claim: the program printed %s=0, but every call takes some time", m.info.Name)
 		}
 		limit, what := wallTime, fmt.Sprintf("it ran for %s", unit.FormatDuration(wallTime))

@@ -71,6 +71,7 @@ func (p *outputParser) parse(ranks []decl.RankOutput) ([]decl.ParsedRow, error) 
 		for _, c := range p.checks {
 			rows[i].Wrong = cmp.Or(rows[i].Wrong, c.fault(ranks, rows[i].Samples))
 		}
+		rows[i].Wrong = cmp.Or(rows[i].Wrong, p.negative(rows[i].Samples))
 		rows[i].Doubt = p.doubt(ranks, rows[i].Samples)
 	}
 	return rows, nil
