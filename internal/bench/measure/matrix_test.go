@@ -66,6 +66,11 @@ func TestMatrixBytes(t *testing.T) {
 	if got, _ := m.MarshalBinary(); !bytes.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
+	var equal Matrix // one byte for each duration is the least
+	if err := equal.UnmarshalBinary([]byte("KBSM\x01\x02\x02\x02\x04\x00\x00")); err != nil ||
+		!slices.Equal(equal.data, []int64{1, 2, 1, 2}) {
+		t.Errorf("equal durations: %v, %v", equal, err)
+	}
 }
 
 func TestMatrixRefuses(t *testing.T) {

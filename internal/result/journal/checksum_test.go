@@ -115,6 +115,8 @@ func TestContradictions(t *testing.T) {
 		{timed, `"time_us":200}`, `"time_us":190}`, ""}, // the fastest sample
 		{timed, `"p90":210`, `"p90":21`, "not in order"},
 		{simulated, `"crit_ns":2487.914`, `"crit_ns":2487.915`, "time_us is 2.487914, but crit_ns is 2487.915"},
+		{simulated, `"time_us":2.487914`, `"time_us":-2.487914`, "time_us is -2.487914: no time is below zero"},
+		{simulated, `"time_us":2.487914`, `"time_us":0`, ""},
 		{simulated, `"wire_ns":906.766`, `"wire_ns":806.766`, "add up to 2387.914"},
 		{timed, `"trial":0`, `"trial":0`, ""},
 		{simulated, `"trial":0`, `"trial":0`, ""},

@@ -28,6 +28,9 @@ func checkNumbers(r *Row) error {
 		return nil
 	}
 	us, has := r.Metrics["time_us"]
+	if us < 0 {
+		return fmt.Errorf("time_us is %v: no time is below zero", us)
+	}
 	if s, sampled := r.Stats.Find("time_us"); has && sampled && s.Max > 0 { // some rows have only an interval
 		// Bodies that take their own samples, such as solves, record the fastest.
 		if differ(us, s.P50) && differ(us, s.Min) {

@@ -106,6 +106,8 @@ func TestVerdicts(t *testing.T) {
 		{"one simulated, one measured", one(simulated(rowOf(1, 0, 10))), one(rowOf(1, 0, 20)), judge.Ambiguous, judge.None,
 			3},
 		{"not positive", one(nan), trialsOf(1, 10), judge.Ambiguous, "", 3},
+		{"no longer positive", trialsOf(1, 10), one(nan), judge.Ambiguous, "", 3},
+		{"negative", trialsOf(1, 10), trialsOf(1, -10), judge.Ambiguous, "", 3},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -74,6 +74,11 @@ func TestOtherBench(t *testing.T) {
 	if r := compare(t, a, renamed(runOf("b", trialsOf(1, 10)), "second"), Options{}); len(r.Pairs) != 1 {
 		t.Errorf("%d pairs of two sweeps, want 1", len(r.Pairs))
 	}
+	mixed := runOf("b", trialsOf(1, 10))
+	mixed.Rows[0].Bench = "second"
+	if r := compare(t, a, mixed, Options{}); len(r.Pairs) != 2 {
+		t.Errorf("%d pairs with a run of two benches, want 2", len(r.Pairs))
+	}
 }
 
 // TestMeanOfSameBuild checks that the mean does not raise the rate of false verdicts of a report,

@@ -83,7 +83,7 @@ func (r *Report) judgePairs(points []rowset.Matched, decisive [][]string, opts O
 		if result.Effect.Method != judge.None {
 			continue
 		}
-		if p.Effect.Ratio = p.New.Value / p.Old.Value; p.Old.Value == 0 {
+		if p.Effect.Ratio = p.New.Value / p.Old.Value; !judge.HaveRatio([]float64{p.Old.Value, p.New.Value}) {
 			p.Effect = nil
 		}
 	}
