@@ -262,7 +262,7 @@ resolved or not comparable.`,
 					return err
 				}
 				sides = append(sides, compare.Run{Name: filepath.Base(spec), Header: &r.Header, Earlier: r.Earlier,
-					Rows: r.Latest()})
+					Rows: r.Latest(), Incomplete: r.Incomplete()})
 			}
 			tables, err := compare.Speedups(sides[0], sides[1:], goals)
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/kernbench/kernbench/dist/cpu"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
@@ -178,6 +179,27 @@ func TestForgedLines(t *testing.T) {
 
 // TestNotComparable checks that another CPU leaves no verdict, unless it is ignored, and that
 // other differences do.
+// TestGPUOf checks whose GPU counts: the row's own, or the host's unless the ranks of the backend use none.
+func TestGPUOf(t *testing.T) {
+	h := machineHeader("r")
+	h.Host.GPUs = "H200"
+	two := 2
+	for _, c := range []struct {
+		row  journal.Row
+		want string
+	}{
+		{journal.Row{Backend: "cpu", NumRanks: &two}, ""},
+		{journal.Row{Backend: "cpu"}, "H200"}, // a program that starts its own ranks may use it
+		{journal.Row{Backend: "unknown", NumRanks: &two}, "H200"},
+		{journal.Row{Backend: "cpu", NumRanks: &two, Details: map[string]string{"device": "A100"}}, "A100"},
+		{journal.Row{Details: map[string]string{"device": "A100", journal.DeviceDetail: "L4"}}, "L4"},
+	} {
+		if got := gpuOf(h, &c.row); got != c.want {
+			t.Errorf("backend %s, %v: %q, want %q", c.row.Backend, c.row.Details, got, c.want)
+		}
+	}
+}
+
 func TestNotComparable(t *testing.T) {
 	old := Run{Header: machineHeader("a"), Rows: trialsOf(1, 10)}
 	new := Run{Header: machineHeader("b"), Rows: trialsOf(1, 30)}

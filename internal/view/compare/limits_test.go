@@ -16,6 +16,11 @@ func TestLimitsOfOptions(t *testing.T) {
 			t.Errorf("alpha %g: %v", alpha, err)
 		}
 	}
+	for floor, good := range map[float64]bool{-0.01: false, 0.01: true, 0.99: true, 1: false, 1.5: false} {
+		if _, err := (Options{Floor: floor}).withDefaults(); (err == nil) != good {
+			t.Errorf("floor %g: %v", floor, err)
+		}
+	}
 	if (*Side)(nil).value() != 0 || (&Side{Value: 3}).value() != 3 || (Pair{}).ratio() != 1 || (Pair{}).p() != 1 {
 		t.Error("a side or an effect that is missing has a value")
 	}

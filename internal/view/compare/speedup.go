@@ -53,16 +53,17 @@ type SpeedupTable struct {
 	Mean    judge.Outcome // Goals.Mean
 	// Differences between our run and the peers besides the program, one line each.
 	Differences []string
+	Warnings    []string // about the runs as wholes
 }
 
 // times holds the undisturbed times of one side at a point in microseconds, by trial.
 type times struct {
-	us        map[int]float64
-	trials    int    // with the disturbed ones
-	disturbed string // what disturbed one of them
+	us      map[int]float64
+	trials  int    // with the disturbed and failed ones
+	leftOut string // why one of them does not count
 }
 
-// median returns the median time, NaN if every trial was disturbed.
+// median returns the median time, NaN if every trial was disturbed or failed.
 func (t times) median() float64 {
 	if len(t.us) == 0 {
 		return math.NaN()
@@ -105,8 +106,8 @@ func (w workload) contest() judge.Contest {
 func (w workload) notes(c judge.Contest) (notes []string) {
 	left := func(name string, t times) {
 		if n := t.trials - len(t.us); n > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %d of %s disturbed and left out (%s)", name, n,
-				unit.Plural(t.trials, "trial"), texttab.Shorten(t.disturbed, maxReason)))
+			notes = append(notes, fmt.Sprintf("%s: %d of %s left out (%s)", name, n, unit.Plural(t.trials, "trial"),
+				texttab.Shorten(t.leftOut, maxReason)))
 		}
 	}
 	left("ours", *w.ours)
@@ -131,7 +132,7 @@ func (w workload) notes(c judge.Contest) (notes []string) {
 // Trials are pairs: the runs were interleaved, so trial k of both sides was measured
 // within the same minute and slow drift cancels in their ratio. Compare, in contrast,
 // judges two builds of one bench, whose trials are not paired. A pair with a disturbed trial
-// does not count.
+// does not count. A point where our run failed is not resolved; a peer that failed is no peer there.
 func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 	sides := lists.Map(append([]Run{ours}, peers...), func(r Run) Run {
 		return r.InUnit(journal.MetricInfo{Name: DefaultMetric})
@@ -152,12 +153,16 @@ func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 		fixed := append(constantAxes(s.Rows), goals.Except...)
 		settings[i] = func(r *journal.Row) string { return setting(s.Name, r, common.Rest(r, fixed...)) }
 	}
-	if mine := rowset.GroupBy(runs[0], settings[0]); len(mine) != 1 {
+	mine := rowset.GroupBy(runs[0], settings[0])
+	if len(mine) != 1 {
 		names := lists.Map(mine, func(g rowset.Group[string]) string { return g.Key })
 		slices.Sort(names)
 		return nil, fmt.Errorf("%s holds %d settings (%s): want one, so that each point is one time", ours.Name, len(mine),
 			strings.Join(names, "; "))
 	}
+	runs[0] = append(runs[0], rowset.All(sides[0].Rows).Where(func(r *journal.Row) bool {
+		return r.Status.Bad() && settings[0](r) == mine[0].Key
+	})...)
 	workloads, err := findWorkloads(rowset.Match(common.Work, runs...), common, settings)
 	switch {
 	case err != nil:
@@ -216,8 +221,12 @@ func timesByTrial(g rowset.Group[string], ranks int) (times, error) {
 		}
 		seen[r.Trial] = true
 		t.trials++
-		if why := r.Disturbed(); why != "" {
-			t.disturbed = why
+		why := r.Disturbed()
+		if r.Status.Bad() {
+			why = string(r.Status) + ": " + r.Why()
+		}
+		if why != "" {
+			t.leftOut = why
 			continue
 		}
 		t.us[r.Trial] = r.Metrics[DefaultMetric]
@@ -232,6 +241,11 @@ func newSpeedupTable(sides []Run, workloads []workload, goals Goals) SpeedupTabl
 	ratios, mean := judge.RankPeers(contests)
 	t.Geomean, t.Mean = mean, mean.Reaches(goals.Mean)
 	incomparable := t.findDifferences(sides, workloads, goals)
+	for _, s := range sides {
+		if s.Incomplete != "" {
+			t.Warnings = append(t.Warnings, s.Name+": "+s.Incomplete)
+		}
+	}
 	for i, w := range workloads {
 		s := Speedup{Point: w.point, Ours: w.ours.median(), Theirs: math.NaN(), Ratio: ratios[i], OfLimit: w.ofLimit,
 			Outcome: ratios[i].Reaches(goals.least()), Notes: w.notes(contests[i])}
@@ -310,6 +324,9 @@ func (t SpeedupTable) Write(w io.Writer, ours string, goals Goals, width int) er
 	var legend texttab.Legend
 	lines := lists.Map(t.Lines, func(s Speedup) Line { return Line{Cells: s.cells(axes, legend.Mark(s.Notes...))} })
 	remarks := lists.Map(legend.Lines("point", "points"), texttab.Plain)
+	for _, text := range t.Warnings {
+		remarks = append(remarks, "warning: "+text)
+	}
 	mean := "geometric mean: " + string(t.Mean)
 	switch {
 	case t.Mean == judge.NotComparable:

@@ -253,7 +253,7 @@ func TestDisturbedPairs(t *testing.T) {
 		note  string
 	}{
 		{"two of ours", disturb(ours, 2), []Run{peer}, judge.Met,
-			"ours: 2 of 12 trials disturbed and left out (steal: much)"},
+			"ours: 2 of 12 trials left out (steal: much)"},
 		{"all of ours", disturb(ours, 12), []Run{peer}, judge.NotResolved,
 			"not resolved: 0 undisturbed pairs with mpi, and at least 10 are needed"},
 		{"all of one peer", ours, []Run{disturb(peer, 12), other}, judge.NotResolved,
@@ -274,6 +274,38 @@ func TestDisturbedPairs(t *testing.T) {
 }
 
 // TestSpeedupAcrossMachines checks that peers on another CPU are not comparable.
+// TestFailedPoints checks that a point where our program failed keeps the goal from being met, and that a point where a
+// peer failed is compared with the others.
+func TestFailedPoints(t *testing.T) {
+	us := map[int64]float64{4: 1, 1024: 2}
+	ours := Run{Name: "ours", Rows: peerRows(false, 0, us), Incomplete: "23 of 24 points: the run was interrupted"}
+	slow := Run{Name: "slow", Rows: peerRows(true, 0, map[int64]float64{4: 3, 1024: 9})}
+	other := Run{Name: "other", Rows: peerRows(true, 0, map[int64]float64{4: 2, 1024: 1})}
+	failing := func(rows []journal.Row) {
+		for i, r := range rows {
+			if r.Point.At("size").Int() == 1024 {
+				rows[i].Status, rows[i].Reason, rows[i].Metrics = journal.Failed, "no memory", nil
+			}
+		}
+	}
+	failing(other.Rows)
+	table := must.Get(Speedups(ours, []Run{slow, other}, Goals{Mean: 1}))(t)[0]
+	if table.Least != judge.Met || len(table.Lines) != 2 || table.Lines[1].Peer != "slow" {
+		t.Errorf("a peer failed: %+v", table)
+	}
+	var b bytes.Buffer
+	must.Do(t, table.Write(&b, "ours", Goals{Mean: 1}, 0))
+	if !strings.Contains(b.String(), "\nwarning: ours: 23 of 24 points: the run was interrupted\n") {
+		t.Errorf("an incomplete run is not told:\n%s", b.String())
+	}
+	failing(ours.Rows)
+	table = must.Get(Speedups(ours, []Run{slow}, Goals{Mean: 1}))(t)[0]
+	if table.Least != judge.NotResolved || len(table.Lines) != 2 || table.Lines[0].Outcome != judge.Met ||
+		!slices.Contains(table.Lines[1].Notes, "ours: 12 of 12 trials left out (failed: no memory)") {
+		t.Errorf("our program failed: %+v", table)
+	}
+}
+
 func TestSpeedupAcrossMachines(t *testing.T) {
 	ours := Run{Name: "ours", Header: machineHeader("a"), Rows: peerRows(false, 0, map[int64]float64{4: 1})}
 	peer := Run{Name: "mpi", Header: machineHeader("b"), Rows: peerRows(true, 0.001, map[int64]float64{4: 2})}
