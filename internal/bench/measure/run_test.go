@@ -125,6 +125,23 @@ func TestSteadyRun(t *testing.T) {
 	}
 }
 
+// TestNoiseIsWarnedOf takes a fixed number of samples whose times differ. Without a target, there is nothing to miss.
+func TestNoiseIsWarnedOf(t *testing.T) {
+	for target, want := range map[float64]string{
+		0: "", 0.5: "", 0.01: "noise: the median is known to 4.2 %, not 1.0 % (stopped: max-samples)",
+	} {
+		cfg := Default()
+		cfg.Stop = Stop{RelNoise: target, MinSamples: 100, MaxSamples: 100, MaxTime: NoTimeLimit}
+		r := each(1, cfg, 1e9)[0]
+		call, calls := r.body.Call, 0
+		r.body.Call = func() error { calls++; r.clock.now += int64(calls*calls%7) * 1e8; return call() }
+		result := succeed(t, []*rank{r})
+		if got := strings.Join(result.Warnings, "; "); got != want || result.Samples.Iterations() != 100 {
+			t.Errorf("target %v: %q after %d samples, want %q", target, got, result.Samples.Iterations(), want)
+		}
+	}
+}
+
 // Samples of a device come in longer blocks, so that it pauses less often.
 func TestDeviceTakesLongBlocks(t *testing.T) {
 	for _, device := range []bool{false, true} {

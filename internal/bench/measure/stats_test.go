@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 func TestAnalyze(t *testing.T) {
@@ -66,6 +68,29 @@ func TestDrift(t *testing.T) {
 	}
 	if m := series(8, func(i int) float64 { return 1 + float64(i) }); warned(m) {
 		t.Error("was sure with four values a side")
+	}
+}
+
+// TestDependenceWarning draws series of n samples, each near the mean of the last span ones. Only few effective samples
+// out of many are worth a warning.
+func TestDependenceWarning(t *testing.T) {
+	random := newRandom(7)
+	for _, c := range []struct {
+		n, span int
+		want    bool
+	}{{15, 1, false}, {200, 1, false}, {200, 40, true}, {6000, 40, false}} {
+		m, last := NewMatrix(1), make([]float64, c.span)
+		for i := range c.n + c.span {
+			last[i%c.span] = random.Float64()
+			if i >= c.span {
+				m.Append(int64(1e9 * (1 + 0.01*lists.Sum(last)/float64(c.span))))
+			}
+		}
+		a := Analyze(m)
+		warned := slices.ContainsFunc(a.Warnings, func(w string) bool { return strings.HasPrefix(w, "dependence: ") })
+		if warned != c.want {
+			t.Errorf("%d samples, span %d: %v effective ones, warnings %q", c.n, c.span, a.Summary.Effective, a.Warnings)
+		}
 	}
 }
 
