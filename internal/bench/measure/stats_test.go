@@ -69,6 +69,20 @@ func TestDrift(t *testing.T) {
 	if m := series(8, func(i int) float64 { return 1 + float64(i) }); warned(m) {
 		t.Error("was sure with four values a side")
 	}
+	if change, drifts := Drift(slices.Concat(make([]float64, 10), slices.Repeat([]float64{1}, 10))); change != 0 || drifts {
+		t.Errorf("a median of zero has the relative change %v", change)
+	}
+}
+
+func TestModesWarning(t *testing.T) {
+	m := NewMatrix(1)
+	for i := range 50 {
+		m.Append(int64(1e6 * (2 + 2*(i*i%5/3)))) // 4 in two of five samples
+	}
+	want := "two modes: 2 µs (60 % of the samples) and 4 µs (40 %)"
+	if a := Analyze(m); !slices.Contains(a.Warnings, want) {
+		t.Errorf("warnings %q, want %q", a.Warnings, want)
+	}
 }
 
 // TestDependenceWarning draws series of n samples, each near the mean of the last span ones. Only few effective samples

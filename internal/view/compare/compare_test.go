@@ -257,7 +257,7 @@ func TestDisturbedTrialsAreNoEvidence(t *testing.T) {
 		// Four undisturbed trials are enough.
 		some := append(disturb(trialsOf(1, 12)[:2], warning), trialsOf(1, 10)[2:]...)
 		if p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", some), Options{}).Pairs[0]; p.Verdict != judge.Same ||
-			p.New.Value > 10.1 {
+			p.New.Value > 10.1 || !strings.HasPrefix(strings.Join(p.Notes, ""), "NEW: 2 of 6 trials disturbed and left out") {
 			t.Errorf("%s: two disturbed trials of six make it %s, %v", warning, p.Verdict, p.New.Value)
 		}
 	}
