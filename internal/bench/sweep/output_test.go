@@ -315,18 +315,18 @@ func TestClaims(t *testing.T) {
 // TestNegativeTimes checks that a row whose time is below zero fails, whatever the metric is called. Other metrics may be
 // differences.
 func TestNegativeTimes(t *testing.T) {
+	const bad = "no time is below zero"
 	for metrics, want := range map[string]string{
-		`t_us: {regex: 't=(.+)'}`:                                           "t_us is -3: no time is below zero",
-		`t_ms: {regex: 't=(.+)', simulated: true}`:                          "t_ms is -3: no time is below zero",
-		`t: {regex: 't=(.+)'}`:                                              "",
-		"loss: {regex: 'x=(.+)'}, \ntime_us: {regex: 't=(.+)'}":             "time_us is -3: no time is below zero",
-		"first_us: {regex: 'x=(.+)'}, \nskew_us: {regex: 't=(.+)'}":         "",
-		`t_us: {regex: 't=(.+)', unit: percent}`:                            "",
-		"skew_gbps: {regex: 't=(.+)'}, \nfirst_us: {regex: 'x=(.+)'}":       "",
-		"time_us: {regex: 'x=(.+)'}, \nearly_us: {regex: 't=(.+)'}":         "",
-		"first_gbps: {regex: 'x=(.+)'}, \nother_time_us: {regex: 't=(.+)'}": "",
+		`t_us: {regex: 't=(.+)'}`:                                      "t_us is -3: " + bad,
+		`t_ms: {regex: 't=(.+)', simulated: true}`:                     "t_ms is -3: " + bad,
+		"loss: {regex: 'x=(.+)'}\ntime_us: {regex: 't=(.+)'}":          "time_us is -3: " + bad,
+		"first_us: {regex: 'x=(.+)'}\nskew_us: {regex: 't=(.+)'}":      "",
+		"skew_gbps: {regex: 't=(.+)'}\nfirst_us: {regex: 'x=(.+)'}":    "",
+		"first_gbps: {regex: 'x=(.+)'}\nof_time_us: {regex: 't=(.+)'}": "",
+		`t: {regex: 't=(.+)'}`:                                         "",
+		`t_us: {regex: 't=(.+)', unit: percent}`:                       "",
 	} {
-		p := mustParse(t, withMetrics("", strings.Split(metrics, ", \n")...))
+		p := mustParse(t, withMetrics("", strings.Split(metrics, "\n")...))
 		rows := must.Get(p.Command.Parse([]decl.RankOutput{{Stdout: []byte("t=5\nt=-3\nx=1\nx=1"), Wall: time.Second}}))(t)
 		if rows[0].Wrong != want {
 			t.Errorf("%s: %q, want %q", metrics, rows[0].Wrong, want)
