@@ -312,8 +312,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestNegativeTimes checks that a row whose time is below zero fails, whatever the metric is called. Other metrics may be
-// differences.
+// TestNegativeTimes checks that a row whose time is below zero fails, whatever the metric is called. Other metrics may
+// be differences.
 func TestNegativeTimes(t *testing.T) {
 	const bad = "no time is below zero"
 	for metrics, want := range map[string]string{
