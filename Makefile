@@ -24,7 +24,7 @@ export RAPID_SEED ?= 1
 .PHONY: run picture build test test-slurm-lint test-parallel test-serial deps lint unit \
 	norace-parallel norace-serial race race-build race-parallel race-serial faults slurm fuzz mutate \
 	bench bench-collectives bench-limits bench-tcp bench-mpi bench-tune bench-gemm bench-fused \
-	bench-solve bench-petsc bench-multigrid ptx gpu-test gemm-test dist clean
+	bench-solve bench-petsc bench-multigrid ptx gpu-test gemm-test dist gallery clean
 
 # run regenerates every result and figure of the all-reduce evaluation on the simulated
 # accelerator. They are written to benches/1H_milestone_output/ccl.
@@ -213,6 +213,11 @@ gpu-test:
 # providers of matrix products there.
 gemm-test:
 	$(GO) test -c -o bin/gemm.test ./internal/kernel/gemm
+
+# gallery draws every kind of figure in both themes, in grey and as color-blind people see it: open out/gallery/index.html.
+gallery:
+	$(GO) test -count=1 -run '^TestGallery$$' ./internal/result/figure ./internal/view/floorplan -gallery $(CURDIR)/out/gallery
+	@echo "wrote out/gallery/index.html"
 
 # clean removes everything that the other targets build or measure.
 clean:

@@ -11,13 +11,16 @@ func RGB(hex uint32) color.NRGBA {
 	return color.NRGBA{R: uint8(hex >> 16), G: uint8(hex >> 8), B: uint8(hex), A: 255}
 }
 
-// Palette holds the colors of series. They are Okabe and Ito's set for all kinds of
-// color vision, without its yellow, which is invisible on white, and three dark
-// colors of Tol's "muted" set.
+// Palette holds the colors of series, after Okabe and Ito and after Tol. The first five differ in lightness, so that
+// they also differ in greyscale, and so do the last five. All can be told apart by color-blind readers.
 var Palette = []color.NRGBA{
-	RGB(0x0072B2), RGB(0xD55E00), RGB(0x009E73), RGB(0xCC79A7), RGB(0xE69F00),
-	RGB(0x56B4E9), RGB(0x4D4D4D), RGB(0x882255), RGB(0x999933), RGB(0x332288),
+	RGB(0x006BA6), RGB(0xCC8500), RGB(0x882255), RGB(0x008F68), RGB(0x332288),
+	RGB(0xB04900), RGB(0x459CCD), RGB(0x4D4D4D), RGB(0xB86091), RGB(0x661100),
 }
+
+// PlainColors is the number of colors at the beginning of the palette that differ in lightness. So do the colors
+// after them, but not from these: whoever draws them adds a marker, dashes or hatching.
+const PlainColors = 5
 
 // The colors of everything that is not data.
 var (

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
@@ -38,18 +39,20 @@ func (p Page) PNG(w io.Writer, dpi int) error {
 }
 
 // An SVG file names its font: two embedded fonts would add a megabyte to every file.
-// The fallback fonts have the same letter widths as Liberation Sans, so the layout
-// is right with any of them. Quotation marks in the texts of a page are escaped, so
-// fontNamed matches markup only.
+// The fallback fonts have the same letter widths as Liberation Sans. On a system
+// without any of them, textLength makes each text as wide as it was laid out.
+// Quotation marks and < in the texts of a page are escaped, so that fontNamed and
+// textStart match markup only.
 var (
 	fontNamed  = []byte(`style="font-family:Liberation Sans;`)
 	fontFamily = []byte(`style="font-family:'Liberation Sans',Arimo,Arial,Helvetica,sans-serif;`)
+	textStart  = []byte("<text ")
 	svgEnd     = []byte(`xmlns:xlink="http://www.w3.org/1999/xlink">` + "\n")
 )
 
 // SVG writes the page as scalable graphics. Text stays text.
 func (p Page) SVG(w io.Writer) error {
-	canvas := vgsvg.New(vg.Length(p.W), vg.Length(p.H))
+	canvas := &measured{Canvas: vgsvg.New(vg.Length(p.W), vg.Length(p.H))}
 	pen := Pen{canvas}
 	pen.Box(Rect(0, 0, p.W, p.H), White, Stroke{})
 	p.Draw(pen)
@@ -57,12 +60,34 @@ func (p Page) SVG(w io.Writer) error {
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return fmt.Errorf("drawing SVG: %w", err)
 	}
-	out := bytes.ReplaceAll(b.Bytes(), fontNamed, fontFamily)
+	out := canvas.fixWidths(bytes.ReplaceAll(b.Bytes(), fontNamed, fontFamily))
 	out = bytes.Replace(out, svgEnd, slices.Concat(svgEnd, p.spoken(), darkTheme), 1)
 	if _, err := w.Write(out); err != nil {
 		return fmt.Errorf("writing SVG: %w", err)
 	}
 	return nil
+}
+
+// measured is an SVG canvas that remembers the widths of its texts.
+type measured struct {
+	*vgsvg.Canvas
+	widths []vg.Length
+}
+
+// FillString implements vg.Canvas.
+func (m *measured) FillString(f font.Face, at vg.Point, s string) {
+	m.widths = append(m.widths, f.Width(s))
+	m.Canvas.FillString(f, at, s)
+}
+
+// fixWidths states the width of every text.
+func (m *measured) fixWidths(svg []byte) []byte {
+	parts := bytes.Split(svg, textStart)
+	out := parts[0]
+	for i, part := range parts[1:] {
+		out = fmt.Appendf(out, `%stextLength="%.5g" lengthAdjust="spacingAndGlyphs" %s`, textStart, m.widths[i], part)
+	}
+	return out
 }
 
 // spoken returns the title and description as SVG elements.

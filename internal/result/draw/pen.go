@@ -159,6 +159,22 @@ func (p Pen) Box(r Rectangle, fill color.Color, s Stroke) {
 	p.Polygon(fill, s, Pt(r.X0, r.Y0), Pt(r.X1, r.Y0), Pt(r.X1, r.Y1), Pt(r.X0, r.Y1))
 }
 
+// PaletteBox fills a rectangle with a color of the palette, counted from 0, and outlines it. It hatches the colors
+// that can be mistaken for an earlier one without color.
+func (p Pen) PaletteBox(r Rectangle, i int, s Stroke) {
+	i %= len(Palette)
+	p.Box(r, Palette[i], s)
+	if i < PlainColors {
+		return
+	}
+	const step = 5
+	for x := r.X0 - r.H() + step/2; x < r.X1; x += step {
+		for _, piece := range r.ClipPath([]Point{{x, r.Y0}, {x + r.H(), r.Y1}}) {
+			p.Line(Stroke{Color: White, Width: 1.1}, piece...)
+		}
+	}
+}
+
 // Circle fills and outlines a circle.
 func (p Pen) Circle(c Point, radius float64, fill color.Color, s Stroke) {
 	var path vg.Path

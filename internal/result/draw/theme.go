@@ -11,8 +11,8 @@ var darkPaper = RGB(0x14181D)
 
 // darkPalette replaces Palette in the dark theme, color by color.
 var darkPalette = []color.NRGBA{
-	RGB(0x4AA3DF), RGB(0xFF8C42), RGB(0x2FC79A), RGB(0xE79CC6), RGB(0xF0B73D),
-	RGB(0x8FD0F5), RGB(0xB8B8B8), RGB(0xD9668F), RGB(0xC9C95A), RGB(0x9A95EA),
+	RGB(0x63B4EE), RGB(0xFFD878), RGB(0xE06E9A), RGB(0x40DDB0), RGB(0x7870D4),
+	RGB(0xFF8A3C), RGB(0xB4E4FC), RGB(0x939393), RGB(0xF4B0D4), RGB(0xC4603F),
 }
 
 // darkColors returns the colors of the dark theme after the ones that they replace. Colors that carry a value,

@@ -35,7 +35,7 @@ func TestThemes(t *testing.T) {
 		}
 		check("text on a neutral box", InkOn(PaleGrey), PaleGrey, 4.5)
 		for i, c := range Palette {
-			check(fmt.Sprint("curve ", i), c, White, 2)
+			check(fmt.Sprint("curve ", i), c, White, 3)
 			check(fmt.Sprint("text on color ", i), InkOn(c), c, 4)
 			check(fmt.Sprint("text on tint ", i), InkOn(Tint(c)), Tint(c), 4.5)
 			check(fmt.Sprint("black text on tint ", i), Black, Tint(c), 4.5)

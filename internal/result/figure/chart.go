@@ -238,6 +238,9 @@ func (c *chart) Draw(p draw.Pen, area draw.Rectangle) {
 	}
 	place := c.panel.Legend
 	if place == LegendAuto || place == "" {
+		if c.drawWithEndLabels(p, area, l) {
+			return
+		}
 		place = l.choose(area)
 	}
 	if place == "" { // the legend is short enough for a corner, if one is free
@@ -273,11 +276,16 @@ func (c *chart) legend() legend {
 	}
 	for i, line := range c.panel.Lines {
 		if line.Points != nil && line.Label != "" {
-			l.entries = append(l.entries, look{name: line.Label, mark: mark{line: true}, bare: true, limit: i + 1})
+			l.entries = append(l.entries, c.limitLook(i))
 		}
 	}
 	l.reversed = stacked // the order of a column is then the order of the stack
 	return l
+}
+
+// limitLook returns the appearance of a limit line.
+func (c *chart) limitLook(i int) look {
+	return look{name: c.panel.Lines[i].Label, mark: mark{line: true}, bare: true, limit: i + 1}
 }
 
 // drawNoData fills an area that has nothing to show.

@@ -55,9 +55,10 @@ type Panel struct {
 // Legend is the place of the legend.
 type Legend string
 
-// The places of a legend. LegendAuto (or the empty string) puts a short legend into
-// a corner without data, and a long one beside or below the plot. Panels with the
-// same series then share one legend.
+// The places of a legend. LegendAuto (or the empty string) writes the names beside
+// the ends of the lines. If that is not possible, a short legend is in a corner
+// without data, and a long one beside or below the plot. Panels with the same series
+// share one legend below them.
 const (
 	LegendAuto  Legend = "auto"
 	LegendRight Legend = "right"

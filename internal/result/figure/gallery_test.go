@@ -11,6 +11,7 @@ func gallery() []Figure {
 	return []Figure{
 		latencyFigure(), groupedFigure(), stackedFigure(), heatFigure(), scalingFigure(),
 		brokenFigure(), topologyFigure(), crowdedFigure(), oddFigure(), doubtFigure(), longNamesFigure(),
+		tornadoFigure(), timelineFigure(), scatterFigure(),
 	}
 }
 
@@ -289,6 +290,58 @@ func doubtFigure() Figure {
 				{Name: "f32", Kind: Bars, Points: []Point{{X: 0, Y: 10}, {X: 1, Y: 8, Hollow: true}, {X: 2, Y: nan, Failed: true}}},
 			}},
 	}}
+}
+
+func tornadoFigure() Figure {
+	return Figure{Name: "tornado", Title: "How the time of an all-reduce depends on the machine",
+		Panels: []Panel{{X: Axis{Label: "Change of the time"},
+			Content: &Tornado{Lowered: "20 % less", Raised: "20 % more", Bars: []TornadoBar{
+				{Name: "system.link.latency_ns", Value: "43.201", Lower: ref(-7.25), Higher: ref(7.25)},
+				{Name: "cube.ucie.bw_gbs", Value: "128", Lower: ref(4), Higher: ref(-2.5)},
+				{Name: "cube.hbm.efficiency", Value: "1", Lower: ref(0.5)},
+				{Name: "pe.gemm.tile", Lower: ref(0), Higher: ref(0.25)}}}}}}
+}
+
+// scatterFigure has clouds of points and more lines without markers than there are lightnesses.
+func scatterFigure() Figure {
+	cloud := func(x, y float64) (pts []Point) {
+		for i := range 24 {
+			sin, cos := math.Sincos(float64(i) * 2.4)
+			r := math.Sqrt(float64(i))
+			pts = append(pts, Point{X: x + 4*r*cos, Y: y + 2*r*sin})
+		}
+		return pts
+	}
+	residuals := Panel{Title: "Residuals of seven methods", X: Axis{Label: "Iteration"},
+		Y: Axis{Label: "Relative residual", Scale: Log10}}
+	for i := range 7 {
+		s := Series{Name: fmt.Sprintf("method %d", i+1), NoMarker: true}
+		for k := range 41 {
+			s.Points = append(s.Points, Point{X: float64(k), Y: math.Exp(-float64(k) * (0.2 + 0.09*float64(i)))})
+		}
+		residuals.Series = append(residuals.Series, s)
+	}
+	return Figure{Name: "scatter", Title: "Clouds of points, and lines without markers", Panels: []Panel{
+		{Title: "Settings tried by a search", X: Axis{Label: "Launches"}, Y: Axis{Label: "Gain", Unit: Percent},
+			Series: []Series{{Name: "first race", Kind: Scatter, Points: cloud(30, 20)},
+				{Name: "second race", Kind: Scatter, Points: cloud(60, 30)}}},
+		residuals,
+	}}
+}
+
+func timelineFigure() Figure {
+	c := &Timeline{Kinds: []string{"compute", "all-reduce", "copy", "waiting"}, End: 60}
+	for r := range 4 {
+		row := TimelineRow{Name: fmt.Sprintf("rank %d", r)}
+		at := 0.0
+		for i, length := range []float64{12 + float64(r), 3, 9 - float64(r), 14, 4, 16} {
+			row.Spans = append(row.Spans, TimelineSpan{Kind: i % 4, From: at, To: at + length})
+			at += length
+		}
+		c.Rows = append(c.Rows, row)
+	}
+	return Figure{Name: "timeline", Title: "One training step on four ranks",
+		Panels: []Panel{{X: Axis{Label: "Time", Unit: Micros}, Content: c}}}
 }
 
 func longNamesFigure() Figure {

@@ -113,12 +113,12 @@ func (c *chart) drawBars(p draw.Pen, g *geometry) {
 		if r.H() <= 0 {
 			continue
 		}
-		color := draw.Palette[c.looks[b.series].color]
+		color := c.looks[b.series].color
 		if b.point.Hollow {
-			p.Box(r.Inset(0.8), draw.White, draw.Stroke{Color: color, Width: 1.6})
+			p.Box(r.Inset(0.8), draw.White, draw.Stroke{Color: draw.Palette[color], Width: 1.6})
 			continue
 		}
-		p.Box(r, color, draw.Stroke{Color: draw.White, Width: 0.6})
+		p.PaletteBox(r, color, draw.Stroke{Color: draw.White, Width: 0.6})
 	}
 	for i, b := range c.bars {
 		c.drawErrorBar(p, g.frame, g.bars[i].Center().X, b.point, draw.Stroke{Color: draw.Black, Width: 0.9})

@@ -248,8 +248,8 @@ func (h *heat) drawColorBar(p draw.Pen, bar draw.Rectangle) {
 	const slices = 64
 	for i := range slices {
 		y := bar.Y0 + bar.H()*float64(i)/slices
-		// Overlap the slices a little, or seams would show between them.
-		top := min(bar.Y1, y+bar.H()/slices+0.4)
+		// The next slice covers half of it: seams would show between slices that only touch.
+		top := min(bar.Y1, y+2*bar.H()/slices)
 		p.Box(draw.Rect(bar.X0, y, bar.X1, top), draw.Heat((float64(i)+0.5)/slices), draw.Stroke{})
 	}
 	p.Box(bar, nil, draw.Stroke{Color: draw.AxisGrey, Width: 0.5})

@@ -88,8 +88,11 @@ func (l look) stroke() draw.Stroke {
 		return limitStroke(l.limit - 1)
 	}
 	s := draw.Stroke{Color: draw.Palette[l.color], Width: 1.7}
-	if l.dashed {
+	switch {
+	case l.dashed:
 		s.Dash = seriesDashes
+	case l.bare && l.line && l.color >= draw.PlainColors: // no marker tells it from a line of another color
+		s.Dash = []float64{8, 2, 2, 2}
 	}
 	return s
 }
@@ -310,7 +313,7 @@ func (l legend) used(width float64) float64 {
 // drawSwatch draws a sample of the look whose left end is at the point.
 func (l look) drawSwatch(p draw.Pen, at draw.Point) {
 	if l.bar {
-		p.Box(draw.Rect(at.X+swatch-15, at.Y-4.5, at.X+swatch, at.Y+4.5), draw.Palette[l.color], draw.Stroke{})
+		p.PaletteBox(draw.Rect(at.X+swatch-15, at.Y-4.5, at.X+swatch, at.Y+4.5), l.color, draw.Stroke{})
 		return
 	}
 	if l.line {
@@ -323,21 +326,17 @@ func (l look) drawSwatch(p draw.Pen, at draw.Point) {
 
 // sharedLegend merges the legends of all charts into one. It refuses if a name has
 // different looks, a look has different names, a panel asks for a place of its own,
-// or only one chart has a legend.
+// or no two charts have an entry in common.
 func sharedLegend(charts []*chart) (legend, bool) {
 	var all legend
 	byName := map[string]look{}
 	names := map[look]string{}
-	with := 0
+	common := false
 	for _, c := range charts {
 		if c.panel.Legend != "" && c.panel.Legend != LegendAuto {
 			return legend{}, false
 		}
-		l := c.legend()
-		if len(l.entries) > 0 {
-			with++
-		}
-		for _, e := range l.entries {
+		for _, e := range c.legend().entries {
 			unnamed := e
 			unnamed.name = ""
 			other, sameLook := names[unnamed]
@@ -346,11 +345,12 @@ func sharedLegend(charts []*chart) (legend, bool) {
 				return legend{}, false
 			}
 			names[unnamed] = e.name
+			common = common || ok
 			if !ok {
 				byName[e.name] = e
 				all.entries = append(all.entries, e)
 			}
 		}
 	}
-	return all, with > 1
+	return all, common
 }

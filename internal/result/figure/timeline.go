@@ -46,11 +46,11 @@ func (t *Timeline) Check(_ Panel, f Faults) {
 }
 
 // Prepare implements Content.
-func (t *Timeline) Prepare(p Panel) Drawing { return &timeline{t, p.X} }
+func (t *Timeline) Prepare(p Panel) Drawing { return &timeline{t, p} }
 
 type timeline struct {
 	*Timeline
-	axis Axis
+	panel Panel
 }
 
 // Sizes of a timeline in points.
@@ -61,7 +61,7 @@ const (
 
 // Height implements Drawing.
 func (t *timeline) Height(w, _ float64) float64 {
-	return tornadoExtra + timelineKey*float64(t.keyLines(w)) + tornadoFoot + timelineRow*float64(len(t.Rows))
+	return t.panel.extra() + timelineKey*float64(t.keyLines(w)) + tornadoFoot + timelineRow*float64(len(t.Rows))
 }
 
 // keyPerLine returns how many names of the color key fit a line.
@@ -92,19 +92,18 @@ func (t *timeline) Draw(p draw.Pen, area draw.Rectangle) {
 	bottom := max(area.Y0+tornadoFoot, top-timelineRow*float64(len(t.Rows)))
 	frame := draw.Rect(area.X0+min(widest, area.W()*0.3)+tornadoGap, bottom, area.X1-12, top)
 	x := func(v float64) float64 { return frame.X0 + v/t.End*frame.W() }
-	for _, tick := range t.axis.Ticks(0, t.End, max(2, int(frame.W()/70))) {
+	for _, tick := range t.panel.X.Ticks(0, t.End, max(2, int(frame.W()/70))) {
 		p.Line(gridStroke, draw.Pt(x(tick.Value), frame.Y0), draw.Pt(x(tick.Value), frame.Y1))
 		p.Text(tickFace, draw.Pt(x(tick.Value), frame.Y0-tornadoGap), draw.CenterTop, 0, tick.Label)
 	}
 	p.Text(labelFace, draw.Pt(frame.Center().X, frame.Y0-tornadoFoot+4), draw.CenterBase, 0,
-		labelFace.Shorten(t.axis.Label, area.W()))
+		labelFace.Shorten(t.panel.X.Label, area.W()))
 	height := frame.H() / float64(max(len(t.Rows), 1))
 	for i, row := range t.Rows {
 		y := frame.Y1 - float64(i)*height
 		p.Text(tickFace, draw.Pt(frame.X0-tornadoGap, y-height/2), draw.RightMid, 0, tickFace.Shorten(row.Name, area.W()*0.3))
 		for _, s := range row.Spans {
-			p.Box(draw.Rect(x(s.From), y-0.9*height, x(s.To), y-0.1*height), draw.Palette[s.Kind%len(draw.Palette)],
-				draw.Stroke{})
+			p.PaletteBox(draw.Rect(x(s.From), y-0.9*height, x(s.To), y-0.1*height), s.Kind, draw.Stroke{})
 		}
 	}
 	p.Line(axisStroke, draw.Pt(frame.X0, frame.Y0), draw.Pt(frame.X0, frame.Y1))
@@ -117,7 +116,7 @@ func (t *timeline) drawKey(p draw.Pen, area draw.Rectangle) {
 	step := area.W() / float64(per)
 	for i, name := range t.Kinds {
 		at := draw.Pt(area.X0+float64(i%per)*step, area.Y1-timelineKey*(float64(i/per)+0.5))
-		p.Box(draw.Rect(at.X, at.Y-4, at.X+10, at.Y+4), draw.Palette[i%len(draw.Palette)], draw.Stroke{})
+		p.PaletteBox(draw.Rect(at.X, at.Y-4, at.X+10, at.Y+4), i, draw.Stroke{})
 		p.Text(noteFace, draw.Pt(at.X+14, at.Y), draw.LeftMid, 0, name)
 	}
 }

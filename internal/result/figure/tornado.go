@@ -52,19 +52,29 @@ func (t *Tornado) Check(_ Panel, f Faults) {
 
 // Sizes of a tornado in points.
 const (
-	tornadoRow   = 25.0 // height of a parameter, at most
-	tornadoKey   = 22.0 // height of the color key
-	tornadoFoot  = 36.0 // height of ticks and axis label
-	tornadoExtra = 38.0 // title and note of the panel
-	tornadoGap   = 5.0
+	tornadoRow  = 25.0 // height of a parameter, at most
+	tornadoKey  = 22.0 // height of the color key
+	tornadoFoot = 36.0 // height of ticks and axis label
+	tornadoGap  = 5.0
 )
 
 // Prepare implements Content.
-func (t *Tornado) Prepare(p Panel) Drawing { return &tornado{t, p.X.Label} }
+func (t *Tornado) Prepare(p Panel) Drawing { return &tornado{t, p} }
 
 type tornado struct {
 	*Tornado
-	label string // of the x axis
+	panel Panel
+}
+
+// extra returns the height of the panel's title and note.
+func (p Panel) extra() (h float64) {
+	if p.Title != "" {
+		h += 20
+	}
+	if p.Note != "" {
+		h += 18
+	}
+	return h
 }
 
 // Height implements Drawing.
@@ -72,7 +82,7 @@ func (t *tornado) Height(_, usual float64) float64 {
 	if len(t.Bars) == 0 {
 		return usual / 3
 	}
-	return tornadoExtra + tornadoKey + tornadoFoot + tornadoRow*float64(len(t.Bars))
+	return t.panel.extra() + tornadoKey + tornadoFoot + tornadoRow*float64(len(t.Bars))
 }
 
 // Notes implements Drawing.
@@ -93,7 +103,7 @@ func (t *tornado) Draw(p draw.Pen, area draw.Rectangle) {
 		p.Text(tickFace, draw.Pt(x(tick.Value), frame.Y0-tornadoGap), draw.CenterTop, 0, tick.Label)
 	}
 	p.Text(labelFace, draw.Pt(frame.Center().X, frame.Y0-tornadoFoot+4), draw.CenterBase, 0,
-		labelFace.Shorten(t.label, area.W()))
+		labelFace.Shorten(t.panel.X.Label, area.W()))
 	for i, b := range t.Bars {
 		top := frame.Y1 - float64(i)*row
 		b.drawName(p, draw.Rect(area.X0, top-row, frame.X0-tornadoGap, top))
@@ -110,7 +120,7 @@ func (t *tornado) Draw(p draw.Pen, area draw.Rectangle) {
 // color: the first name gets the first color of the palette.
 func DrawKey(p draw.Pen, at draw.Point, names []string) {
 	for i, name := range names {
-		p.Box(draw.Rect(at.X, at.Y-4, at.X+10, at.Y+4), draw.Palette[i%len(draw.Palette)], draw.Stroke{})
+		p.PaletteBox(draw.Rect(at.X, at.Y-4, at.X+10, at.Y+4), i, draw.Stroke{})
 		p.Text(noteFace, draw.Pt(at.X+14, at.Y), draw.LeftMid, 0, name)
 		at.X += 14 + noteFace.Width(name) + 16
 	}

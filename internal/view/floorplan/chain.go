@@ -97,8 +97,8 @@ func (c *Chain) Draw(p draw.Pen, area draw.Rectangle) {
 			last = at
 		}
 		for _, b := range l.Bars {
-			p.Box(draw.Rect(x(b.From), y-height*0.34, max(x(b.To), x(b.From)+0.3), y+height*0.34),
-				draw.Palette[b.Cause%len(draw.Palette)], draw.Stroke{})
+			p.PaletteBox(draw.Rect(x(b.From), y-height*0.34, max(x(b.To), x(b.From)+0.3), y+height*0.34), b.Cause,
+				draw.Stroke{})
 		}
 		p.Text(laneFace, draw.Pt(area.X0+names, y), draw.RightMid, 0, laneFace.Shorten(l.Name, names))
 		p.Text(softFace, draw.Pt(area.X1-notes, y), draw.LeftMid, 0, softFace.Shorten(l.Note, notes))

@@ -4,9 +4,10 @@ import { h, s, say, save } from './dom.js';
 import { Axis, format, label, wrapLabel } from './axis.js';
 
 const light = { ink: '#1a1a1a', soft: '#555555', grid: '#e3e3e3', paper: '#ffffff', colors:
-  ['#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9', '#4D4D4D', '#882255', '#999933', '#332288'] };
+  ['#006BA6', '#CC8500', '#882255', '#008F68', '#332288', '#B04900', '#459CCD', '#4D4D4D', '#B86091', '#661100'] };
 const dark = { ink: '#e6e9ed', soft: '#a3adb8', grid: '#343c46', paper: '#14181d', colors:
-  ['#4aa3df', '#ff8c42', '#2fc79a', '#e79cc6', '#f0b73d', '#8fd0f5', '#b8b8b8', '#d9668f', '#c9c95a', '#9a95ea'] };
+  ['#63B4EE', '#FFD878', '#E06E9A', '#40DDB0', '#7870D4', '#FF8A3C', '#B4E4FC', '#939393', '#F4B0D4', '#C4603F'] };
+const plainColors = 5;
 const darkMode = matchMedia('(prefers-color-scheme: dark)');
 const theme = () => (darkMode.matches ? dark : light);
 
@@ -169,6 +170,8 @@ export class Chart {
   }
   tickRows(x) { return Math.max(1, ...(x.desc.categories || []).map((text) => this.tickLines(x, text).length)); }
 
+  // hatched reports whether the bars of a series need more than their color: only the first colors differ in lightness.
+  hatched(one) { return ((one.color || one.i + 1) - 1) % theme().colors.length >= plainColors; }
   color(t, one) { return t.colors[((one.color || one.i + 1) - 1) % t.colors.length]; }
 
   drawSeries(g, t, x, y, one, marks) {
@@ -213,6 +216,7 @@ export class Chart {
       const a = y.at(Math.max(to, y.lo)), b = y.at(Math.max(from, y.lo));
       g.append(s('rect', { 'data-series': one.i, x: px + 1, width: Math.max(wide - 2, 1), y: Math.min(a, b), height: Math.max(Math.abs(b - a), 0.5), fill: color,
         'fill-opacity': p.hollow ? 0.35 : 1, stroke: color }));
+      if (this.hatched(one)) g.append(s('path', { d: hatching(px + 1, Math.min(a, b), Math.max(wide - 2, 1), Math.abs(b - a)), stroke: t.paper, 'stroke-width': 1.4, 'pointer-events': 'none' }));
       if (p.low < p.high) {
         const mid = px + wide / 2;
         g.append(s('path', { d: `M${mid} ${y.at(p.low)}V${y.at(p.high)}`, stroke: t.ink }));
@@ -273,7 +277,7 @@ export class Chart {
           this.set({ off: off.includes(i) ? off.filter((k) => k !== i) : [...off, i].sort((a, b) => a - b) });
           this.legend.children[i]?.focus();
         } } },
-      s('svg', { viewBox: '0 0 22 12', 'aria-hidden': 'true' }, (one.kind || '').includes('bars') ? s('rect', { x: 4, width: 14, height: 12, fill: color }) :
+      s('svg', { viewBox: '0 0 22 12', 'aria-hidden': 'true' }, (one.kind || '').includes('bars') ? [s('rect', { x: 4, width: 14, height: 12, fill: color }), this.hatched({ ...one, i }) ? s('path', { d: hatching(4, 0, 14, 12), stroke: t.paper, 'stroke-width': 1.4 }) : ''] :
         [s('path', { d: 'M0 6h22', stroke: color, 'stroke-width': 2, 'stroke-dasharray': one.dashed ? '4 3' : null }), marker(i, 11, 6, 3.5, color, one.dashed ? t.paper : color)]),
       one.name || `series ${i + 1}`);
     }));
@@ -435,8 +439,20 @@ function marker(i, x, y, r, stroke, fill) {
   const shapes = [
     `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`, `M${x - r} ${y - r}h${2 * r}v${2 * r}h${-2 * r}Z`,
     `M${x} ${y - r * 1.2}l${r * 1.2} ${r * 2.2}h${-r * 2.4}Z`, `M${x} ${y - r * 1.3}l${r * 1.3} ${r * 1.3}l${-r * 1.3} ${r * 1.3}l${-r * 1.3} ${-r * 1.3}Z`,
+    `M${x} ${y + r * 1.2}l${r * 1.2} ${-r * 2.2}h${-r * 2.4}Z`, `M${x - r * 0.4} ${y - r * 1.2}h${r * 0.8}v${r * 0.8}h${r * 0.8}v${r * 0.8}h${-r * 0.8}v${r * 0.8}h${-r * 0.8}v${-r * 0.8}h${-r * 0.8}v${-r * 0.8}h${r * 0.8}Z`,
+    `M${x - r} ${y - r}h${2 * r}l${-2 * r} ${2 * r}h${2 * r}Z`, `M${x - r * 1.3} ${y - r * 0.5}h${r * 2.6}v${r}h${-r * 2.6}Z`,
   ];
   return s('path', { d: shapes[i % shapes.length], fill, stroke, 'stroke-width': 1.5 });
+}
+
+// hatching returns the path of diagonal lines in a rectangle.
+function hatching(x, y, w, height) {
+  let path = '';
+  for (let d = 3 - height; d < w; d += 6) {
+    const from = Math.max(d, 0), to = Math.min(d + height, w);
+    if (from < to) path += `M${round(x + from)} ${round(y + height - (from - d))}L${round(x + to)} ${round(y + height - (to - d))}`;
+  }
+  return path;
 }
 
 function round(v) { return Math.round(Math.min(Math.max(v, -1e5), 1e5) * 10) / 10; }
