@@ -83,9 +83,27 @@ var heatColors = []color.NRGBA{
 	RGB(0x1D91C0), RGB(0x225EA8), RGB(0x253494), RGB(0x081D58),
 }
 
-// Heat returns the heat map color at t in [0, 1].
+// Heat returns the heat map color at t in [0, 1]. Its red part is even, so that it never equals a color of Load.
 func Heat(t float64) color.NRGBA {
 	t = min(max(t, 0), 1) * float64(len(heatColors)-1)
 	i := min(int(t), len(heatColors)-2)
-	return Mix(heatColors[i], heatColors[i+1], t-float64(i))
+	c := Mix(heatColors[i], heatColors[i+1], t-float64(i))
+	c.R &^= 1
+	return c
+}
+
+// loadSteps is the number of colors of Load. The dark theme has a rule for each.
+const loadSteps = 24
+
+// Load returns the color of a line with a load t in [0, 1]. The largest load stands out most: it is the darkest on
+// white paper and, in the dark theme, the lightest.
+func Load(t float64) color.NRGBA {
+	return loadColor(int(min(max(t, 0), 1)*(loadSteps-1)+0.5), 0.42, 1)
+}
+
+// loadColor returns the color of a step on a part of the scale of Heat.
+func loadColor(step int, from, to float64) color.NRGBA {
+	c := Heat(from + (to-from)*float64(step)/(loadSteps-1))
+	c.R |= 1
+	return c
 }

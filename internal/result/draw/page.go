@@ -61,7 +61,7 @@ func (p Page) SVG(w io.Writer) error {
 		return fmt.Errorf("drawing SVG: %w", err)
 	}
 	out := canvas.fixWidths(bytes.ReplaceAll(b.Bytes(), fontNamed, fontFamily))
-	out = bytes.Replace(out, svgEnd, slices.Concat(svgEnd, p.spoken(), darkTheme), 1)
+	out = bytes.Replace(out, svgEnd, slices.Concat(svgEnd, p.spoken(), darkTheme(out)), 1)
 	if _, err := w.Write(out); err != nil {
 		return fmt.Errorf("writing SVG: %w", err)
 	}

@@ -40,6 +40,13 @@ func TestThemes(t *testing.T) {
 			check(fmt.Sprint("text on tint ", i), InkOn(Tint(c)), Tint(c), 4.5)
 			check(fmt.Sprint("black text on tint ", i), Black, Tint(c), 4.5)
 		}
+		for i := range loadSteps - 1 {
+			low, high := Load(float64(i)/(loadSteps-1)), Load(float64(i+1)/(loadSteps-1))
+			check(fmt.Sprint("load ", i), low, White, 2)
+			if a, b := contrast(in(theme, low), paper), contrast(in(theme, high), paper); a >= b {
+				t.Errorf("%s: load %d has a contrast of %.2f, and the next larger one %.2f", theme, i, a, b)
+			}
+		}
 		for i := range 21 {
 			c := Heat(float64(i) / 20)
 			check(fmt.Sprint("text on heat ", i), InkOn(c), c, 4)

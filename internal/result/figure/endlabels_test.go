@@ -58,8 +58,9 @@ func TestEndLabels(t *testing.T) {
 		lines  []Line
 		want   bool
 	}{
-		"two lines":       {[]Series{line("a", 10, 5), line("b", 10, 9)}, nil, true},
-		"a sloped limit":  {[]Series{line("a", 10, 5)}, []Line{{Label: "limit", Points: []Point{{X: 0}, {X: 10, Y: 9}}}}, true},
+		"two lines": {[]Series{line("a", 10, 5), line("b", 10, 9)}, nil, true},
+		"a sloped limit": {[]Series{line("a", 10, 5)},
+			[]Line{{Label: "limit", Points: []Point{{X: 0}, {X: 10, Y: 9}}}}, true},
 		"an early end":    {[]Series{line("a", 10, 5), line("b", 5, 9)}, nil, false},
 		"a long name":     {[]Series{line(strings.Repeat("long ", 30), 10, 5)}, nil, false},
 		"only points":     {[]Series{{Name: "a", Kind: Scatter, Points: []Point{{X: 1, Y: 1}, {X: 2, Y: 2}}}}, nil, false},

@@ -120,8 +120,11 @@ func (c *chart) drawBars(p draw.Pen, g *geometry) {
 		}
 		p.PaletteBox(r, color, draw.Stroke{Color: draw.White, Width: 0.6})
 	}
-	for i, b := range c.bars {
-		c.drawErrorBar(p, g.frame, g.bars[i].Center().X, b.point, draw.Stroke{Color: draw.Black, Width: 0.9})
+	// The rim makes error bars visible on bars of any color.
+	for _, s := range []draw.Stroke{{Color: draw.White, Width: 2.3}, {Color: draw.Black, Width: 0.9}} {
+		for i, b := range c.bars {
+			c.drawErrorBar(p, g.frame, g.bars[i].Center().X, b.point, s)
+		}
 	}
 }
 

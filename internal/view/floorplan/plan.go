@@ -33,7 +33,6 @@ type Wire struct {
 const (
 	above     = 0.045 // room above the plan for the cables to the switch, as part of its width
 	scaleRoom = 34.0  // height of the color scale
-	pale      = 0.3   // color of the smallest load on the scale from 0 to 1, visible on white and pale grey
 )
 
 // Check implements figure.Content.
@@ -80,7 +79,7 @@ func (p *Plan) Draw(pen draw.Pen, area draw.Rectangle) {
 	}
 	s.names(p)
 	for _, l := range p.Links {
-		s.link(l.Line, draw.Heat(pale+(1-pale)*l.Load/p.Most))
+		s.link(l.Line, draw.Load(l.Load/p.Most))
 	}
 	p.drawScale(pen, draw.Rect(left, area.Y0, left+scale*p.W, area.Y0+scaleRoom))
 }
@@ -130,8 +129,8 @@ func (p *Plan) drawScale(pen draw.Pen, room draw.Rectangle) {
 	pen.Text(face, draw.Pt(room.X0, bar.Center().Y), draw.LeftMid, 0, label)
 	for i := range parts {
 		x := bar.X0 + bar.W()*float64(i)/parts
-		pen.Box(draw.Rect(x, bar.Y0, min(bar.X1, x+bar.W()/parts+0.4), bar.Y1),
-			draw.Heat(pale+(1-pale)*(float64(i)+0.5)/parts), draw.Stroke{})
+		part := draw.Rect(x, bar.Y0, min(bar.X1, x+2*bar.W()/parts), bar.Y1) // the next part covers half of it
+		pen.Box(part, draw.Load((float64(i)+0.5)/parts), draw.Stroke{})
 	}
 	for _, t := range (figure.Axis{Unit: figure.Percent}).Ticks(0, p.Most, 4) {
 		pen.Text(face, draw.Pt(bar.X0+bar.W()*t.Value/p.Most, bar.Y0-3), draw.CenterTop, 0, t.Label)

@@ -6,9 +6,10 @@ import { select, table } from './words.js';
 // The colors of loads, as in package draw. Links without traffic are not drawn.
 const colors = ['#FFFFD9', '#EDF8B1', '#C7E9B4', '#7FCDBB', '#41B6C4', '#1D91C0', '#225EA8', '#253494', '#081D58']
   .map((c) => [1, 3, 5].map((i) => parseInt(c.slice(i, i + 2), 16)));
-const pale = 0.14;
+const darkMode = matchMedia('(prefers-color-scheme: dark)');
 function heat(share) {
-  const t = Math.min(Math.max(pale + (1 - pale) * share, 0), 1) * (colors.length - 1), i = Math.min(Math.floor(t), colors.length - 2);
+  const [from, to] = darkMode.matches ? [0.68, 0.05] : [0.42, 1]; // the largest load stands out most
+  const t = (from + (to - from) * Math.min(Math.max(share, 0), 1)) * (colors.length - 1), i = Math.min(Math.floor(t), colors.length - 2);
   return `rgb(${colors[i].map((v, k) => Math.round(v + (t - i) * (colors[i + 1][k] - v))).join(' ')})`;
 }
 

@@ -1,0 +1,28 @@
+package floorplan
+
+import (
+	"os"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/accel/profile"
+	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/gallery"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// TestGallery draws the profile of an all-reduce of 1 KiB over two SIPs. The figures show every kind of content of this
+// package. It writes them if -gallery is given.
+func TestGallery(t *testing.T) {
+	r := must.Get(profile.Decode(must.Get(os.ReadFile("testdata/kernel.json.gz"))(t)))(t)
+	figs := Figures([]Seen{{&journal.Row{}, "all-reduce of 1 KiB", r}})
+	for _, want := range []figure.Content{&Plan{}, &Strips{}, &Chain{}} {
+		has := func(p figure.Panel) bool { return reflect.TypeOf(p.Content) == reflect.TypeOf(want) }
+		if !slices.ContainsFunc(figs, func(f figure.Figure) bool { return slices.ContainsFunc(f.Panels, has) }) {
+			t.Errorf("no figure has a panel of the type %T", want)
+		}
+	}
+	gallery.Write(t, figs...)
+}
