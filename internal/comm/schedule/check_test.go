@@ -112,6 +112,10 @@ func TestCheckErrors(t *testing.T) {
 			{copyStep(in(0, 2), out(0, 2)), recvStep(RecvReduce, 0, out(0, 2)), sendStep(0, in(0, 2)),
 				copyStep(in(0, 2), out(2, 2))}},
 			"at the end of rank 1: output[0,2) has a contribution of rank 1, which does not belong there"},
+		"rank 0 too many": {AllGather, false, [][]Step{
+			{copyStep(in(0, 2), out(0, 2)), copyStep(in(0, 2), out(2, 2)), recvStep(RecvReduce, 1, out(2, 2))},
+			{sendStep(0, in(0, 2))}},
+			"at the end of rank 0: output[2,4) has a contribution of rank 0, which does not belong there"},
 		"wrong elements": {Scatter, false, [][]Step{{copyStep(in(2, 2), out(0, 2))}, {}},
 			"output[0,2) holds input elements from 2 on, should be from 0 on"},
 		"wrong rank": {AllGather, false, [][]Step{
