@@ -157,3 +157,34 @@ func TestSinglePrecision(t *testing.T) {
 		})
 	})
 }
+
+// Kernels read and write through pointers, so that slices that are too short must be refused before.
+func TestShortBlocksAreRefused(t *testing.T) {
+	const rows, k, n = 5, 3, 4
+	lengths := map[string]int{"dst": rows * n, "base": rows * n, "src": rows * k, "coef": k * n, "sums": k * n, "a": rows * k,
+		"b": rows * n}
+	panics := func(short string) (combine, gram bool) {
+		of := func(name string) []float64 {
+			if name == short {
+				return make([]float64, lengths[name]-1)
+			}
+			return make([]float64, lengths[name])
+		}
+		caught := func(call func()) (caught bool) {
+			defer func() { caught = recover() != nil }()
+			call()
+			return false
+		}
+		return caught(func() { Combine(of("dst"), of("base"), of("src"), of("coef"), rows, k, n, n) }),
+			caught(func() { Gram(of("sums"), of("a"), of("b"), rows, k, n, false) })
+	}
+	for name := range lengths {
+		inCombine := slices.Contains([]string{"dst", "base", "src", "coef"}, name)
+		if combine, gram := panics(name); combine != inCombine || gram == inCombine {
+			t.Errorf("a short %s is refused by Combine: %v, by Gram: %v", name, combine, gram)
+		}
+	}
+	if combine, gram := panics(""); combine || gram {
+		t.Errorf("slices that are long enough are refused by Combine: %v, by Gram: %v", combine, gram)
+	}
+}

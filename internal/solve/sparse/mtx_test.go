@@ -101,6 +101,8 @@ func TestReadMatrixErrors(t *testing.T) {
 		{banner + "1 1 1\n1\n", `line 3: column ""`},
 		{banner + "1 1 1\n1 1\n", `line 3: value ""`},
 		{banner + "1 1 1\n1 1 inf\n", "finite"},
+		{banner + "1 1 1\n1 1 -inf\n", "finite"},
+		{banner + "1 1 1\n1 1 nan\n", "finite"},
 		{banner + "1 1 1\n1 1 1 1\n", "after the entry"},
 		{banner + "1 1 1\n99999999999999999999 1 1\n", "line 3: row"},
 		{banner + "1 1 1\n1 1 1\n1 1 1\n", "line 4: "},
@@ -217,6 +219,8 @@ func TestArchive(t *testing.T) {
 		"%%MatrixMarket matrix array real general\n2\n":            "line 2: the sizes are \"2\"",
 		"%%MatrixMarket matrix array real general\n2 1\n1\n":       "line 3: reading value 2 of 2",
 		"%%MatrixMarket matrix array real general\n1 1\nNaN\n":     "line 3: value \"NaN\": want a finite number",
+		"%%MatrixMarket matrix array real general\n1 1\n-Inf\n":    "line 3: value \"-Inf\": want a finite number",
+		"%%MatrixMarket matrix array real general\n1 1\ninf\n":     "line 3: value \"inf\": want a finite number",
 	} {
 		if _, err := ReadArray(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

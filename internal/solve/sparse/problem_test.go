@@ -1,6 +1,7 @@
 package sparse
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -240,6 +241,33 @@ func TestParamsAreChecked(t *testing.T) {
 	} {
 		if _, err := New(tc.kind, tc.p); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("New(%q, %+v): error %v, want one with %q", tc.kind, tc.p, err, tc.want)
+		}
+	}
+}
+
+// A grid of the caller needs a point along each axis. One with a single layer has two dimensions.
+func TestGridOfTheCaller(t *testing.T) {
+	for grid, want := range map[Grid]int{{4, 5, 6}: 7, {4, 5, 1}: 5, {1, 1, 1}: 1, {4, 1, 6}: 5, {1, 5, 6}: 5,
+		{0, 5, 6}: 0, {4, 0, 6}: 0, {4, 5, 0}: 0, {-4, 5, 6}: 0} {
+		points := 7
+		if grid[2] == 1 {
+			points = 5
+		}
+		p, err := NewGridPoisson(grid, points)
+		v, verr := NewGridVariable(grid, 3)
+		if want == 0 {
+			for _, err := range []error{err, verr} {
+				if err == nil || !strings.Contains(err.Error(), "want at least 1 point along each axis") {
+					t.Errorf("%v: %v", grid, err)
+				}
+			}
+			continue
+		}
+		must.Do(t, errors.Join(err, verr))
+		var row Row
+		p.Row(p.Size()/2, &row)
+		if size := grid[0] * grid[1] * grid[2]; p.Size() != size || v.Size() != size || len(row.Cols) > want {
+			t.Errorf("%v: %d and %d rows, one with %d entries", grid, p.Size(), v.Size(), len(row.Cols))
 		}
 	}
 }
