@@ -234,34 +234,42 @@ func TestWrongSecret(t *testing.T) {
 	}
 }
 
-// A sender that calls Throttle can send any amount to a slow reader, also if the reader needs longer than lingerTimeout
-// for the messages that are queued at the end.
+// A sender that calls Throttle can send any amount to a slow reader. The reader may pause for any time, and for less
+// than lingerTimeout after each message that is queued at the end. Time is simulated.
 func TestSlowReader(t *testing.T) {
-	host, member, _, _ := greet(t)
-	const count = 4 * queueLength
-	text := string(bytes.Repeat([]byte("x"), 32<<10))
-	go func() {
-		for range count {
-			host.Throttle()
-			host.Send(message{text})
-		}
-		host.Finish()
-	}()
-	got := 0
-	for ; ; got++ {
-		m, err := member.Receive()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil || m.Text != text {
-			t.Fatalf("after %d: %v", got, err)
-		}
-		if got > count-12*16 && got%16 == 0 {
-			time.Sleep(lingerTimeout / 4)
-		}
-	}
-	if got != count {
-		t.Errorf("%d of %d messages came", got, count)
+	for pause, all := range map[time.Duration]bool{lingerTimeout - Tick: true, lingerTimeout + Tick: false} {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := Pipe()
+			host, member := NewLink[message](ours), NewLink[message](theirs)
+			const count = 2 * queueLength
+			ended := make(chan struct{})
+			go func() {
+				for range count {
+					host.Throttle()
+					host.Send(message{"again"})
+				}
+				host.Finish()
+				close(ended)
+			}()
+			time.Sleep(10 * lingerTimeout)
+			got := 0
+			for ; ; got++ {
+				m, err := member.Receive()
+				if err != nil {
+					break
+				}
+				if m.Text != "again" {
+					t.Fatalf("message %d is %q", got, m.Text)
+				}
+				time.Sleep(pause)
+			}
+			if (got == count) != all || got < count-queueLength/4-2 {
+				t.Errorf("with pauses of %v, %d of %d messages came", pause, got, count)
+			}
+			host.Abort()
+			member.Abort()
+			<-ended
+		})
 	}
 }
 

@@ -129,6 +129,9 @@ func TestFind(t *testing.T) {
 	defer cancel()
 	c := must.Get(service.DialAny(ctx, "tcp", addresses...))(t)
 	defer c.Close()
+	if c.PID != 0 {
+		t.Errorf("a TCP connection leads to process %d", c.PID)
+	}
 	go c.Send(message{"here"})
 	open, patience := 0, time.After(hangGuard)
 	for range conns {

@@ -100,6 +100,30 @@ func TestReach(t *testing.T) {
 	}
 }
 
+// Names and literal addresses are resolved. Addresses of this host are distinguished from foreign ones.
+func TestResolve(t *testing.T) {
+	own := map[string]bool{"127.0.0.1": true, "127.0.0.77": true, "0.0.0.0": true, "localhost": true,
+		"192.0.2.77": false, "2001:db8::7": false} // reserved for documentation by RFC 5737 and RFC 3849
+	for _, a := range must.Get(InterfaceAddrs(""))(t) {
+		own[a.String()] = true
+	}
+	for host, want := range own {
+		addrs := must.Get(Resolve(t.Context(), host))(t)
+		if literal, err := netip.ParseAddr(host); err == nil && (len(addrs) != 1 || addrs[0] != literal) ||
+			err != nil && !slices.ContainsFunc(addrs, netip.Addr.IsLoopback) {
+			t.Errorf("%s is %v", host, addrs)
+		}
+		if _, got := ownAddr(addrs); got != want {
+			t.Errorf("%s belongs to this host: %v, want %v", host, got, want)
+		}
+	}
+	for host, want := range map[string]string{"localhost": "127.0.0.1", "127.0.0.77": "127.0.0.77"} {
+		if got, err := bindAddr(t.Context(), host); got != want && got != "::1" || err != nil {
+			t.Errorf("%s: listens on %q (%v), want %q", host, got, err, want)
+		}
+	}
+}
+
 func TestAddresses(t *testing.T) {
 	if _, err := InterfaceAddrs("nowhere0"); err == nil ||
 		!strings.Contains(err.Error(), `no network interface "nowhere0": this host has [`) {

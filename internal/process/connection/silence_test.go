@@ -21,14 +21,18 @@ func TestSilenceCause(t *testing.T) {
 		"ended":   {Evidence{Local: true}, "its process has ended"},
 		"starved": {Evidence{Local: true, State: "R", Waited: 4 * time.Second},
 			"its threads waited 4.0 s for a processor"},
-		"hung": {Evidence{Local: true, State: "S", Waited: time.Second}, "alive, but does not answer"},
+		"half starved": {Evidence{Local: true, State: "R", Waited: silent / 2}, "waited 2.5 s for a processor"},
+		"traced":       {Evidence{Local: true, State: "t"}, "it is stopped by a signal"},
+		"zombie":       {Evidence{Local: true, State: "Z"}, "its process has ended"},
+		"hung":         {Evidence{Local: true, State: "S", Waited: time.Second}, "alive, but does not answer"},
 		"cut": {Evidence{TCP: true, Unconfirmed: 1, LastAck: 4500 * time.Millisecond, Resent: 5},
 			"the network is cut"},
 		"cut, and stopped by its launcher": {Evidence{Local: true, State: "T", TCP: true, Unconfirmed: 1, LastAck: silent},
 			"the network is cut"},
 		"cut, container": {Evidence{Local: true, State: "S", TCP: true, Unconfirmed: 1, LastAck: silent},
 			"the network is cut"},
-		"loss": {Evidence{TCP: true, Unconfirmed: 1, LastAck: time.Second, Resent: 7}, "loses packets: 7 had"},
+		"loss":        {Evidence{TCP: true, Unconfirmed: 1, LastAck: time.Second, Resent: 7}, "loses packets: 7 had"},
+		"little loss": {Evidence{TCP: true, Unconfirmed: 1, LastAck: time.Second, Resent: 2}, "loses packets: 2 had"},
 		"far, stopped": {Evidence{TCP: true, LastAck: 400 * time.Millisecond, Resent: 1},
 			"acknowledges packets, so its process is stopped or gets no processor, or the network loses its packets"},
 		"idle":    {Evidence{TCP: true, LastAck: silent}, "acknowledges packets"},
@@ -63,6 +67,21 @@ func TestObserve(t *testing.T) {
 	if e := a.Observe(cmd.Process.Pid); !strings.Contains(e.Cause(time.Second), "stopped by a signal") {
 		t.Errorf("%+v", e)
 	}
+	if e := a.Observe(0); e != (Evidence{}) {
+		t.Errorf("a pipe to another host: %+v", e)
+	}
+	dialled, accepted := must.Get2(LoopbackPair())(t)
+	defer dialled.Close()
+	defer accepted.Close()
+	if e := Plain(dialled).Observe(0); !e.TCP || e.Local || e.Unconfirmed != 0 || e.Resent != 0 {
+		t.Errorf("an idle TCP connection: %+v", e)
+	}
+	ours, theirs := must.Get2(SocketPair())(t)
+	defer ours.Close()
+	defer theirs.Close()
+	if e := ours.Observe(0); e.TCP {
+		t.Errorf("a unix socket: %+v", e)
+	}
 	own := NewJoin(0, 1, "", nil)
 	if other := (Join{PID: own.PID, Space: "elsewhere"}); own.localPID() != own.PID || other.localPID() != 0 {
 		t.Errorf("own process %d, of another host %d", own.localPID(), other.localPID())
@@ -96,8 +115,13 @@ func TestPause(t *testing.T) {
 	if tick(60); p.Cause(at) != "" {
 		t.Errorf("long ago: %q", p.Cause(at))
 	}
-	at, waited = at+6*time.Second, waited+5*time.Second
+	at, waited = at+6*time.Second, waited+3*time.Second
 	if got := p.Cause(at); !strings.HasPrefix(got, "got no processor for 6s") {
-		t.Errorf("starved: %q", got)
+		t.Errorf("starved for half of the time: %q", got)
+	}
+	tick(10) // the wait so far does not count for the next pause
+	at, waited = at+6*time.Second, waited+3*time.Second-1
+	if got := p.Cause(at); !strings.HasPrefix(got, "was stopped for 6s") {
+		t.Errorf("starved for less than half of the time: %q", got)
 	}
 }

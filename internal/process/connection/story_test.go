@@ -13,11 +13,11 @@ import (
 
 // TestStories runs the scripts in testdata against a Group. The commands are:
 //
-//	group NOUN size=N [silent=TICKS] [FACT=VALUE]...   makes a new group
+//	group NOUN size=N [min=N] [silent=TICKS] [FACT=VALUE]...   makes a new group
 //	join PEER rank=R size=N host=H pid=P [FACT=VALUE]...
 //	hear PEER, lose PEER CAUSE, refuse WHO WHY
 //	tick N       reports silent members and disconnects them
-//	missing TIME, members, begin
+//	missing TIME, members, begin, regroup
 func TestStories(t *testing.T) {
 	s := story{T: t}
 	proctest.Stories(t, s.do)
@@ -33,11 +33,11 @@ func (s *story) do(verb string, args []string) []string {
 	peer := func() int { return s.number(args[0]) }
 	switch verb {
 	case "group":
-		j, silent := s.join(args[1:])
-		s.group = Group{Noun: args[0], Size: j.Size, SilentTicks: silent, Facts: j.Facts}
+		s.group = Group{Noun: args[0]}
+		j := s.join(args[1:])
+		g.Size, g.Facts = j.Size, j.Facts
 	case "join":
-		j, _ := s.join(args[1:])
-		if why := g.Admit(peer(), j); why != "" {
+		if why := g.Admit(peer(), s.join(args[1:])); why != "" {
 			return []string{"refused: " + why}
 		}
 	case "hear":
@@ -63,6 +63,8 @@ func (s *story) do(verb string, args []string) []string {
 		return lost
 	case "begin":
 		g.Begin()
+	case "regroup":
+		g.Regroup()
 	case "missing":
 		d := must.Get(time.ParseDuration(args[0]))(s)
 		return []string{g.Missing(d)}
@@ -75,6 +77,9 @@ func (s *story) do(verb string, args []string) []string {
 			}
 			names = append(names, name)
 		}
+		if g.Min > 0 {
+			names = append(names, fmt.Sprintf("enough: %t", g.Enough()))
+		}
 		return append(names, fmt.Sprintf("complete: %t", g.Complete()))
 	default:
 		s.Fatalf("no verb %q", verb)
@@ -82,7 +87,8 @@ func (s *story) do(verb string, args []string) []string {
 	return nil
 }
 
-func (s *story) join(args []string) (j Join, silent int) {
+// join parses a member's description, and the limits of a group.
+func (s *story) join(args []string) (j Join) {
 	for _, arg := range args {
 		name, value, _ := strings.Cut(arg, "=")
 		switch name {
@@ -92,8 +98,10 @@ func (s *story) join(args []string) (j Join, silent int) {
 			}
 		case "size":
 			j.Size = s.number(value)
+		case "min":
+			s.group.Min = s.number(value)
 		case "silent":
-			silent = s.number(value)
+			s.group.SilentTicks = s.number(value)
 		case "host":
 			j.Host = value
 		case "pid":
@@ -102,7 +110,7 @@ func (s *story) join(args []string) (j Join, silent int) {
 			j.Facts = append(j.Facts, Fact{Name: name, Value: value})
 		}
 	}
-	return j, silent
+	return j
 }
 
 func (s *story) number(text string) int {
