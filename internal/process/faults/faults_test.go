@@ -69,7 +69,7 @@ type scene struct {
 	said     []*proctest.Buffer
 	victim   process
 	small    bool         // the folder's file system fills up soon
-	limits   []string     // command that limits the resources of the run
+	wrapper  []string     // command that starts the run, for example with limited resources
 	relay    *netns.Relay // cable of the second host
 	endpoint string       // rendezvous of an elastic job
 }
@@ -94,6 +94,11 @@ var shapes = []*shape{
 	{"srun", ranks, true, func(s *scene) {
 		s.command(nil, append(s.runArgs(), "--launcher", "srun --nodes=2 --comment="+s.mark.Value)...)
 	}},
+	{"srunjoined", ranks, true, func(s *scene) {
+		s.wrapper = []string{"srun", "--nodes=2", fmt.Sprintf("--ntasks=%d", ranks), "--kill-on-bad-exit=1",
+			"--comment=" + s.mark.Value}
+		s.command(nil, s.runArgs()...)
+	}},
 	{"elastic", ranks, false, startElastic},
 	{"hosts", 2 * ranks, false, func(s *scene) {
 		s.network = netns.New(s.T, 2)
@@ -111,7 +116,7 @@ var shapes = []*shape{
 
 // faults are the kinds of faults.
 var faults = []*fault{
-	{"kill worker", 6, "local joined mpirun mpihosts srun hosts", false, killOf(workers, syscall.SIGKILL),
+	{"kill worker", 6, "local joined mpirun mpihosts srun hosts srunjoined", false, killOf(workers, syscall.SIGKILL),
 		rankNamed("signal 9", "the worker ended", "ended with")},
 	{"kill agent", 3, "local mpirun mpihosts srun", false, killOf(agents, syscall.SIGKILL),
 		reasonNamed("the launch agent died")},
@@ -125,12 +130,14 @@ var faults = []*fault{
 		inTurn(killOf(supervisors, syscall.SIGINT), killOf(supervisors, syscall.SIGTERM)), alwaysNamed},
 	{"kill mpirun or srun", 2, "mpirun mpihosts srun", false, killOf(launcherPrograms, syscall.SIGKILL),
 		reasonNamed("ended with signal 9 (killed)")},
+	{"cancel step", 2, "srun srunjoined", false, cancelStep, stepNamed},
 	{"hang up", 1, "local mpirun mpihosts srun joined", false, killOf(supervisors, syscall.SIGHUP), interrupted},
 	{"hang up node", 1, "hosts", false, killOf(launchers, syscall.SIGHUP), interrupted},
-	{"kill rank", 4, "joined hosts", false, killOf(rankHosts, syscall.SIGKILL), rankHostNamed},
+	{"kill rank", 4, "joined hosts srunjoined", false, killOf(rankHosts, syscall.SIGKILL), rankHostNamed},
 	{"kill launcher", 3, "joined hosts", false, killOf(launchers, syscall.SIGKILL), launcherNamed},
-	{"stop worker", 1, "local joined mpihosts srun", false, killOf(workers, syscall.SIGSTOP), rankNamed("lost heartbeat")},
-	{"stop rank", 1, "joined hosts", false, killOf(followers, syscall.SIGSTOP), rankHostNamed},
+	{"stop worker", 1, "local joined mpihosts srun srunjoined", false, killOf(workers, syscall.SIGSTOP),
+		rankNamed("lost heartbeat")},
+	{"stop rank", 1, "joined hosts srunjoined", false, killOf(followers, syscall.SIGSTOP), rankHostNamed},
 	{"stop launcher", 1, "hosts", false, stopLauncher, launcherNamed},
 	{"stop launcher, kill it", 1, "hosts", false, inTurn(stopLauncher, killVictim), launcherNamed},
 	{"cut", 2, "hosts", false, cut, launcherNamed},
@@ -140,7 +147,7 @@ var faults = []*fault{
 	{"reset launcher", 1, "hosts", false, resetLauncher, launcherNamed},
 	{"flood", 2, "local joined mpirun mpihosts srun hosts", false, flood, unharmed},
 	{"disk full", 2, "local joined", false, nil, stderrNamed("no space left on device")},
-	{"stop rank 0", 3, "joined hosts", false, killOf(leaders, syscall.SIGSTOP), stoppedLeaderNamed},
+	{"stop rank 0", 3, "joined hosts srunjoined", false, killOf(leaders, syscall.SIGSTOP), stoppedLeaderNamed},
 	{"pause supervisor", 3, "local mpirun", false, pauseOf(supervisors, 1, 8), unharmed},
 	{"pause supervisor at start", 3, "local mpirun", true, pauseOf(supervisors, 1, 8), unharmed},
 	{"pause launcher", 2, "joined", false, pauseOf(launchers, 1, 8), unharmed},
@@ -169,12 +176,12 @@ func (f *fault) possible() []*shape {
 // slow matches the kinds of faults that wait for seconds. `make test` leaves them to the campaign.
 var slow = regexp.MustCompile(`^(pause|network|stop rank 0|(lose|leave|join) node)|limit$`)
 
-// drawable returns the kinds to draw from: the ones that match FAULTS_ONLY, or all; without FAULTS, all but the slow
-// ones.
+// drawable returns the kinds to draw from: the ones that are possible here and match FAULTS_ONLY; without FAULTS, all
+// but the slow ones.
 func drawable() []*fault {
 	only := regexp.MustCompile(os.Getenv("FAULTS_ONLY"))
 	return slices.DeleteFunc(slices.Clone(faults), func(f *fault) bool {
-		return !only.MatchString(f.name) || os.Getenv("FAULTS") == "" && slow.MatchString(f.name)
+		return !only.MatchString(f.name) || len(f.possible()) == 0 || os.Getenv("FAULTS") == "" && slow.MatchString(f.name)
 	})
 }
 
@@ -298,13 +305,13 @@ func (s *scene) play() (r result) {
 		mount(s.T, s.dir, 8+4*(s.pick%8))
 		s.small = true
 	case "address-space limit":
-		s.limits = []string{"prlimit", fmt.Sprintf("--as=%d", (1300+20*(s.pick%25))<<20)}
+		s.wrapper = []string{"prlimit", fmt.Sprintf("--as=%d", (1300+20*(s.pick%25))<<20)}
 	case "file limit":
-		s.limits = []string{"prlimit", fmt.Sprintf("--nofile=%d", 8+s.pick%24)}
+		s.wrapper = []string{"prlimit", fmt.Sprintf("--nofile=%d", 8+s.pick%24)}
 	case "pid limit":
-		s.limits = controlGroup(s.T, "pids", 8+s.pick%40)
+		s.wrapper = controlGroup(s.T, "pids", 8+s.pick%40)
 	case "memory limit":
-		s.limits = controlGroup(s.T, "memory", (6+s.pick%25)<<20)
+		s.wrapper = controlGroup(s.T, "memory", (6+s.pick%25)<<20)
 	case "wrong secret":
 		s.secrets[s.pick%2] = "another secret altogether"
 	}
@@ -352,7 +359,7 @@ func (s *scene) runArgs() []string {
 // command starts the program under test, on a host if one is given.
 func (s *scene) command(h *netns.Host, args ...string) {
 	s.Helper()
-	argv := slices.Concat(s.limits, []string{proctest.Self(s.T)}, args)
+	argv := slices.Concat(s.wrapper, []string{proctest.Self(s.T)}, args)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	if h != nil {
 		cmd = h.Command(argv...)

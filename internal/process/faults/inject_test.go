@@ -213,9 +213,12 @@ func unharmed(_ *scene, rows []journal.Row) bool { return len(rows) == 0 }
 // rankHostNamed expects the row or the launcher's message to name a rank of the job. A rank host that has
 // done its work may end unnoticed.
 func rankHostNamed(s *scene, rows []journal.Row) bool {
-	rank := s.victim.rank()
-	return strings.Contains(s.output(), fmt.Sprintf("rank %d (node ", rank)) ||
-		strings.Contains(s.output(), fmt.Sprintf("the process of rank %d (host ", rank)) || s.finished()
+	for _, name := range []string{"rank %d (node ", "the process of rank %d (host ", "lost rank %d: "} {
+		if strings.Contains(s.output(), fmt.Sprintf(name, s.victim.rank())) {
+			return true
+		}
+	}
+	return s.finished()
 }
 
 // launcherNamed expects the other node to name the lost one. In a job of one node no one is left to do
@@ -276,14 +279,14 @@ func delayPackets(s *scene) bool {
 	return !s.over()
 }
 
-// stoppedLeaderNamed expects the launcher to name rank 0, and a failed row to name it too.
+// stoppedLeaderNamed expects the launcher or the other ranks to name rank 0, and a failed row to name it too.
 func stoppedLeaderNamed(s *scene, rows []journal.Row) bool {
 	for _, r := range rows {
 		if r.Rank == nil || *r.Rank != 0 || !strings.Contains(r.Reason, "it was stopped for") {
 			return false
 		}
 	}
-	return strings.Contains(s.output(), "rank 0 (node 0") || s.finished()
+	return rankHostNamed(s, rows)
 }
 
 // networkNamed expects that nothing but the network is blamed. A job may also survive.

@@ -71,5 +71,6 @@ func limitNamed(limit string) func(*scene, []journal.Row) bool {
 	}
 }
 
-// ownCrash matches a report of Go's runtime that no launcher has passed on from a rank.
-var ownCrash = regexp.MustCompile(`^(fakecgo: |runtime: failed to create new OS thread|fatal error: )`)
+// ownCrash matches a report of Go's runtime that no launcher has passed on from a rank. The first two are by programs
+// without and with cgo.
+var ownCrash = regexp.MustCompile(`^(fakecgo: |runtime/cgo: |runtime: failed to create new OS thread|fatal error: )`)

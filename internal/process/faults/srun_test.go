@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // haveSlurm reports whether Slurm is installed. scripts/slurm.sh installs it.
@@ -21,6 +23,29 @@ func slurmJobs(t *testing.T) []string {
 	return strings.Fields(string(out))
 }
 
+// slurmJob returns the ID of the scene's job, or "" if it has ended.
+func (s *scene) slurmJob() string {
+	out, _ := exec.Command("squeue", "--noheader", "--format=%i %k").Output() // empty if Slurm does not answer
+	for line := range strings.Lines(string(out)) {
+		if id, comment, _ := strings.Cut(strings.TrimSpace(line), " "); comment == s.mark.Value {
+			return id
+		}
+	}
+	return ""
+}
+
+// cancelStep cancels the ranks as a user or an administrator does.
+func cancelStep(s *scene) bool {
+	job := s.slurmJob()
+	return job != "" && exec.Command("scancel", job+".0").Run() == nil
+}
+
+// stepNamed expects Slurm to be blamed and not a rank.
+func stepNamed(s *scene, rows []journal.Row) bool {
+	blamed := s.output() + strings.Join(reasons(rows), "\n")
+	return strings.Contains(blamed, "srun: ") || s.finished()
+}
+
 // TestSrun injects some faults into srun jobs. `make slurm` runs it.
 func TestSrun(t *testing.T) {
 	if !haveSlurm() {
@@ -29,11 +54,12 @@ func TestSrun(t *testing.T) {
 	hearHangUps()
 	for _, f := range faults {
 		for _, sh := range f.possible() {
-			if !sh.slurm || !slices.Contains([]string{"kill supervisor", "hang up", "kill worker", "stop agent",
-				"stop agent, kill supervisor", "kill mpirun or srun"}, f.name) {
+			if !sh.slurm || !slices.Contains([]string{"kill supervisor", "hang up", "kill worker", "kill agent", "stop agent",
+				"stop agent, kill supervisor", "kill mpirun or srun", "cancel step", "kill rank", "stop rank",
+				"stop rank 0"}, f.name) {
 				continue
 			}
-			t.Run(f.name, func(t *testing.T) {
+			t.Run(f.name+" in "+sh.name, func(t *testing.T) {
 				t.Parallel()
 				if r := newScene(t, injection{shape: sh, fault: f}).play(); !r.hit {
 					t.Error("it did not hit")
