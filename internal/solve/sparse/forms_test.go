@@ -106,8 +106,8 @@ func TestForms(t *testing.T) {
 		{"scattered wide 8", Compressed, makeRows(n, scatter(wide), few), wide, false},
 		{"periodic 2 1", Compressed, makeRows(3*blockValues, halves, equal), 3 * blockValues, true},
 		{"periodic 1 2", Compressed, makeRows(2*blockValues, doubles, equal), 4 * blockValues, true},
-		{"periodic 1 2", Compressed, slices.Concat(makeRows(n, doubles, equal), makeRows(n, func(int) []int { return nil }, nil)),
-			2 * n, true}, // all columns belong to rows of this rank
+		// All columns belong to rows of this rank.
+		{"periodic 1 2", Compressed, append(makeRows(n, doubles, equal), make(rowsOf, 2*n)...), 3 * n, true},
 		{"constant", Compressed, mixed, near, true},
 	} {
 		t.Run(c.want, func(t *testing.T) {
@@ -158,8 +158,8 @@ func wellFormed(m *Matrix) error {
 		}
 	}
 	if next != m.rows || csr.Rows() != m.rows || reach != m.Reach() || len(csr.Cols) != m.Entries() {
-		return fmt.Errorf("the runs end at row %d of %d, the reach is %d, want %d; %d entries, want %d", next, m.rows, m.Reach(),
-			reach, m.Entries(), len(csr.Cols))
+		return fmt.Errorf("the runs end at row %d of %d, the reach is %d, want %d; %d entries, want %d", next, m.rows,
+			m.Reach(), reach, m.Entries(), len(csr.Cols))
 	}
 	return nil
 }
