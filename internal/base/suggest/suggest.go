@@ -14,6 +14,9 @@ import (
 // maxListed is the largest number of names that an error lists. More would hide the suggestion.
 const maxListed = 40
 
+// maxShown is the largest number of bytes of a name that an error shows, since a name may be a whole file.
+const maxShown = 100
+
 // Error is the error for a name that does not exist.
 type Error struct {
 	What  string // the noun: "axis", "bench"
@@ -36,8 +39,10 @@ func Find[T any](what, name string, list []T, nameOf func(T) string) (T, error) 
 
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "unknown %s %q", e.What, e.Name)
-	if near := Nearest(e.Name, e.Names); near != "" {
+	fmt.Fprintf(&b, "unknown %s %.*q", e.What, maxShown, e.Name)
+	if len(e.Name) > maxShown {
+		b.WriteString("…")
+	} else if near := Nearest(e.Name, e.Names); near != "" {
 		fmt.Fprintf(&b, ", did you mean %q?", near)
 	}
 	if len(e.Names) == 0 {

@@ -31,6 +31,14 @@ func TestTypo(t *testing.T) {
 	}
 }
 
+// A name that is a whole file does not fill the terminal.
+func TestLongNamesAreCut(t *testing.T) {
+	got := Unknown("column", strings.Repeat("[", 200_000), []string{"size"}).Error()
+	if want := `unknown column "` + strings.Repeat("[", maxShown) + `"… (known: size)`; got != want {
+		t.Errorf("got %.200s, want %s", got, want)
+	}
+}
+
 func TestUnknownNamesWhatExists(t *testing.T) {
 	msg := Unknown("axis", "sise", []string{"size", "dtype"}).Error()
 	for _, want := range []string{`unknown axis "sise"`, `did you mean "size"`, "known: dtype, size"} {
