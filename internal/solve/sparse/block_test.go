@@ -161,8 +161,8 @@ func TestSinglePrecision(t *testing.T) {
 // Kernels read and write through pointers, so that slices that are too short must be refused before.
 func TestShortBlocksAreRefused(t *testing.T) {
 	const rows, k, n = 5, 3, 4
-	lengths := map[string]int{"dst": rows * n, "base": rows * n, "src": rows * k, "coef": k * n, "sums": k * n, "a": rows * k,
-		"b": rows * n}
+	lengths := map[string]int{"dst": rows * n, "base": rows * n, "src": rows * k, "coef": k * n, "sums": k * n,
+		"a": rows * k, "b": rows * n}
 	panics := func(short string) (combine, gram bool) {
 		of := func(name string) []float64 {
 			if name == short {

@@ -145,7 +145,8 @@ func wellFormed(m *Matrix) error {
 	next, reach, csr := 0, 0, m.Unpack()
 	for k, r := range m.runs {
 		if int(r.lo) != next || r.hi <= r.lo || r.through < r.hi {
-			return fmt.Errorf("run %d has the rows %d to %d through %d, want them to start at %d", k, r.lo, r.hi, r.through, next)
+			return fmt.Errorf("run %d has the rows %d to %d through %d, want them to start at %d", k, r.lo, r.hi, r.through,
+				next)
 		}
 		next = int(r.hi)
 	}
