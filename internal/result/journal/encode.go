@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
@@ -112,13 +113,7 @@ func checkLength(bytes int) error {
 }
 
 func describeRow(r Row) string {
-	parts := []string{"the row of", r.Bench}
-	if r.Part != "" {
-		parts = append(parts, r.Part)
-	}
-	if len(r.Point) > 0 {
-		parts = append(parts, r.Point.String())
-	}
+	parts := lists.NonEmpty("the row of", r.Bench, r.Part, r.Point.String())
 	return fmt.Sprintf("%s trial %d", strings.Join(parts, " "), r.Trial)
 }
 

@@ -63,12 +63,10 @@ func writeSynced(path string, content func(io.Writer) error) error {
 		return err
 	}
 	b := bufio.NewWriterSize(f, 1<<16)
-	err = content(b)
-	if err == nil {
-		err = b.Flush()
-	}
-	if err == nil {
-		err = f.Sync()
+	for _, step := range []func() error{func() error { return content(b) }, b.Flush, f.Sync} {
+		if err = step(); err != nil {
+			break
+		}
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		os.Remove(path)

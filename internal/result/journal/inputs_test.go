@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +77,12 @@ func TestLatestShowsTheCurrentBuild(t *testing.T) {
 	killed.Rows = rows[:2]
 	if d := cmp.Diff([]float64{100, 101}, times(killed.Latest())); d != "" {
 		t.Errorf("resumed with an edited program and killed before its first row: %s", d)
+	}
+
+	damaged := startRun([]Inputs{old}) // the second header could not be read
+	damaged.Rows = rows
+	if d := cmp.Diff([]float64{100, 101}, times(damaged.Latest())); d != "" {
+		t.Errorf("without the header of the last build: %s", d)
 	}
 
 	unknown := startRun(nil, []Inputs{new})
@@ -158,5 +165,22 @@ func TestDescribeOthers(t *testing.T) {
 			want != "" && !strings.HasPrefix(got, "1 other build ") {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+func TestAllBuilds(t *testing.T) {
+	old, new := Inputs{"program ./p": "1"}, Inputs{"program ./p": "2"}
+	first, last := startRun([]Inputs{old}), startRun([]Inputs{new})
+	first.Rows, last.Rows = []Row{inputsRow("", 1, old, 100)}, []Row{inputsRow("", 1, new, 200), inputsRow("", 2, new, 201)}
+	first.Rows[0].Key, first.Rows[0].Task = last.Rows[0].Key, "task" // only the build tells them apart
+	all := (&Journal{Runs: []*Run{first, last}}).AllBuilds(last)
+	var got []string
+	for _, r := range all.Latest() {
+		got = append(got, fmt.Sprintf("%s %s %v %q", r.Point.At(BuildAxis), r.Point.At("size"), r.Metrics["time_us"], r.Task))
+	}
+	slices.Sort(got)
+	want := []string{`1 1 100 "1\x00task"`, `2 (current) 1 200 ""`, `2 (current) 2 201 ""`}
+	if d := cmp.Diff(want, got); d != "" || all.Header.Axes[0].Name != BuildAxis || len(all.Header.Fingerprints) != 2 {
+		t.Errorf("%s, header %+v", d, all.Header)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -173,6 +174,8 @@ func TestBadLines(t *testing.T) {
 		{"no JSON", `hello`, "invalid character"},
 		{"cut", `{"type":"row","run":"r","key`, "unexpected end"},
 		{"glued", `{"type":"row","run":"r","key":"k"}{"type":"row"}`, "after top-level value"},
+		{"glued begin", `{"type":"begin","run":"r","key":"k","trial":0,"time":"2026-11-15T01:42:33Z"}x`,
+			"after top-level value"},
 		{"list", `[1]`, "cannot unmarshal"},
 		{"zeros", "\x00\x00\x00\x00", "invalid character"},
 		{"no type", `{"run":"r"}`, "no type"},
@@ -222,6 +225,25 @@ func TestRunWithoutHeader(t *testing.T) {
 	if h.Run != "r" || h.Bench != "all_reduce" || h.Backend != "cpu" || !h.Time.Equal(testTime) ||
 		len(j.Runs[0].Headers) != 0 {
 		t.Errorf("header made up from the rows: %+v", h)
+	}
+	for _, rec := range []any{Begin{Run: "r", Key: "k", Time: testTime}, testRow("r", 0), Note{Run: "r", Time: testTime},
+		End{Run: "r", Time: testTime}} {
+		if h := parseBytes(t, encodeAll(t, rec)).Runs[0].Header; !h.Time.Equal(testTime) {
+			t.Errorf("a run with nothing but a %T started at %v", rec, h.Time)
+		}
+	}
+}
+
+func TestNoJournal(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	if _, err := Read(missing); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Read: %v", err)
+	}
+	if _, err := Follow(missing); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Follow: %v", err)
+	}
+	if _, _, err := LoadRun(missing); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("LoadRun: %v", err)
 	}
 }
 

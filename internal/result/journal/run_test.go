@@ -146,6 +146,11 @@ func TestNotRunHidesNothing(t *testing.T) {
 			}
 		}
 	}
+	// A failure that has replaced a result is none.
+	run := Run{Rows: []Row{{Key: "k", Status: OK}, {Key: "k", Status: Failed}, {Key: "k", Attempt: 1, Status: NotExecuted}}}
+	if got := run.Latest(); len(got) != 1 || got[0].Status != NotExecuted {
+		t.Errorf("after a failure, the latest is %+v", got)
+	}
 }
 
 // TestLatestIsLinear checks that eight times as many rows of one point take about eight times

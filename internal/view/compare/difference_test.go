@@ -179,6 +179,17 @@ func TestForgedLines(t *testing.T) {
 
 // TestNotComparable checks that another CPU leaves no verdict, unless it is ignored, and that
 // other differences do.
+// TestHeaderOf checks that a row of an earlier run has the header of that run.
+func TestHeaderOf(t *testing.T) {
+	run := Run{Header: machineHeader("own"), Earlier: []journal.Header{*machineHeader(""), *machineHeader("a"),
+		*machineHeader("b")}}
+	for id, want := range map[string]string{"own": "own", "a": "a", "b": "b", "": "own", "unknown": "own"} {
+		if got := run.headerOf(&journal.Row{Run: id}); got.Run != want {
+			t.Errorf("a row of run %q has the header of %q, want %q", id, got.Run, want)
+		}
+	}
+}
+
 // TestGPUOf checks whose GPU counts: the row's own, or the host's unless the ranks of the backend use none.
 func TestGPUOf(t *testing.T) {
 	h := machineHeader("r")
