@@ -152,6 +152,11 @@ func TestTwoModes(t *testing.T) {
 	if m := FindModes(exact); !slices.Equal(m, []Mode{{2, 0.6}, {4, 0.4}}) {
 		t.Errorf("two exact values: %v", m)
 	}
+	rounded := slices.Repeat([]float64{2, 3, 3, 3, 4}, 20)
+	r.Shuffle(len(rounded), func(i, j int) { rounded[i], rounded[j] = rounded[j], rounded[i] })
+	if m := FindModes(rounded); m != nil {
+		t.Errorf("three values of one rounded mode: %v", m)
+	}
 }
 
 // TestIntervalOfTwoModes simulates rows whose calls take 1 or 2 with equal chance. An interval that contains only

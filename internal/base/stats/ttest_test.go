@@ -40,6 +40,31 @@ func TestPairedShift(t *testing.T) {
 	}
 }
 
+// TestSignedRankQuantileApproximation counts the subsets of the ranks 1 to n by their sum. A quantile that is too large
+// would make the interval too narrow.
+func TestSignedRankQuantileApproximation(t *testing.T) {
+	for _, n := range []int{maxExact, maxExact + 1, 60, 100} {
+		share := make([]float64, n*(n+1)/2+1)
+		share[0] = 1
+		for rank := 1; rank <= n; rank++ {
+			for s := len(share) - 1; s >= 0; s-- {
+				share[s] /= 2
+				if s >= rank {
+					share[s] += share[s-rank] / 2
+				}
+			}
+		}
+		want, below := 0, share[0]
+		for below <= 0.025 {
+			want++
+			below += share[want]
+		}
+		if got := signedRankQuantile(n, 0.025); got > want || got < want-2 || n <= maxExact && got != want {
+			t.Errorf("%d differences: quantile %d, want %d", n, got, want)
+		}
+	}
+}
+
 // TestPairedShiftCovers checks that the interval contains the true value in 95 % of the cases, also
 // if one launch in eight is far slower, and beyond maxExact.
 func TestPairedShiftCovers(t *testing.T) {
