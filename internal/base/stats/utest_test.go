@@ -110,6 +110,16 @@ func TestLeastP(t *testing.T) {
 	}
 }
 
+// TestUTestCountsUpToLimit separates two samples completely. Only counting gives the exact p value.
+func TestUTestCountsUpToLimit(t *testing.T) {
+	for n, exact := range map[int]bool{maxExact - 1: true, maxExact: true, maxExact + 1: false} {
+		x, y := evenly(n/2, 0, 1), evenly(n-n/2, 100, 1)
+		if p := UTest(x, y); near(p, LeastP(len(x), len(y))) != exact {
+			t.Errorf("%d values: p %v, the least is %v", n, p, LeastP(len(x), len(y)))
+		}
+	}
+}
+
 // exactUQuantile is uQuantile from the number of partitions of U, which are the coefficients of a
 // Gaussian binomial.
 func exactUQuantile(n, m int, tail float64) int {
