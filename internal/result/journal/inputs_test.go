@@ -171,7 +171,8 @@ func TestDescribeOthers(t *testing.T) {
 func TestAllBuilds(t *testing.T) {
 	old, new := Inputs{"program ./p": "1"}, Inputs{"program ./p": "2"}
 	first, last := startRun([]Inputs{old}), startRun([]Inputs{new})
-	first.Rows, last.Rows = []Row{inputsRow("", 1, old, 100)}, []Row{inputsRow("", 1, new, 200), inputsRow("", 2, new, 201)}
+	first.Rows = []Row{inputsRow("", 1, old, 100)}
+	last.Rows = []Row{inputsRow("", 1, new, 200), inputsRow("", 2, new, 201)}
 	first.Rows[0].Key, first.Rows[0].Task = last.Rows[0].Key, "task" // only the build tells them apart
 	all := (&Journal{Runs: []*Run{first, last}}).AllBuilds(last)
 	var got []string

@@ -147,7 +147,8 @@ func TestNotRunHidesNothing(t *testing.T) {
 		}
 	}
 	// A failure that has replaced a result is none.
-	run := Run{Rows: []Row{{Key: "k", Status: OK}, {Key: "k", Status: Failed}, {Key: "k", Attempt: 1, Status: NotExecuted}}}
+	run := Run{Rows: []Row{{Key: "k", Status: OK}, {Key: "k", Status: Failed},
+		{Key: "k", Status: NotExecuted, Attempt: 1}}}
 	if got := run.Latest(); len(got) != 1 || got[0].Status != NotExecuted {
 		t.Errorf("after a failure, the latest is %+v", got)
 	}

@@ -260,6 +260,10 @@ func TestDisturbedTrialsAreNoEvidence(t *testing.T) {
 			p.New.Value > 10.1 || !strings.HasPrefix(strings.Join(p.Notes, ""), "NEW: 2 of 6 trials disturbed and left out") {
 			t.Errorf("%s: two disturbed trials of six make it %s, %v", warning, p.Verdict, p.New.Value)
 		}
+		p = compare(t, runOf("a", some), runOf("b", trialsOf(1, 10)), Options{}).Pairs[0]
+		if !strings.HasPrefix(strings.Join(p.Notes, ""), "OLD: 2 of 6 trials disturbed") {
+			t.Errorf("%s: notes %q", warning, p.Notes)
+		}
 	}
 	// Other warnings do not disqualify trials.
 	if p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", disturb(trialsOf(1, 12), "the clock is coarse")),

@@ -33,7 +33,8 @@ func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("disk ful
 // TestNumberOfLines checks documents with no line, with one, and with one more than a comment shows.
 func TestNumberOfLines(t *testing.T) {
 	for n, want := range map[int]string{0: "", 1: "point 0", maxComment: "", maxComment + 1: "1 more changed."} {
-		d := Document{Heading: []string{"h:"}, Columns: []texttab.Column{{Title: "title"}}}
+		d := Document{Heading: []string{"h:"}, Columns: []texttab.Column{{Title: "title"}},
+			Remarks: []string{"a: remark", "warning: warned"}}
 		for i := range n {
 			name := fmt.Sprint("point ", i)
 			d.Lines = append(d.Lines, Line{Cells: []string{name}, Name: name, Outcome: Failed})
@@ -44,6 +45,9 @@ func TestNumberOfLines(t *testing.T) {
 		if strings.Contains(table.String(), "title") != (n > 0) || !strings.Contains(comment.String(), want) ||
 			strings.Contains(comment.String(), "more changed") != (n > maxComment) {
 			t.Errorf("%d lines:\n%s\n%s", n, table.String(), comment.String())
+		}
+		if strings.Contains(comment.String(), "a: remark") != (n > 0) || !strings.Contains(comment.String(), "warned") {
+			t.Errorf("%d lines: the remarks of the table are missing, or remain without it:\n%s", n, comment.String())
 		}
 		for _, format := range Formats() {
 			if err := d.Write(failingWriter{}, format, 0); err == nil {
