@@ -50,6 +50,7 @@ func TestWeb(t *testing.T) {
 	b.looks()
 	b.live()
 	b.inside()
+	b.accessible()
 	b.token()
 	b.print()
 }
