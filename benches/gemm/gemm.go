@@ -35,7 +35,11 @@ func Bench() *bench.Bench {
 A shape is MxNxK: C has M rows and N columns. The labelled shapes are layers of a
 transformer with 8 billion parameters, for 512 tokens (4096 on a GPU), and for one
 token (decode). f16 and bf16 operands have an f32 result, and on a GPU also tf32 and
-e4m3 (fp8). i8 operands have an exact i32 result.
+e4m3 (fp8). i8 and u8 operands have an exact i32 result. --b-dtype gives B another sign,
+and --scales multiplies the sums by a scale per row and per column, as quantised layers
+do:
+
+    kernbench run --bench gemm --dtype u8 --b-dtype i8 --scales
 
 The providers for cores are builtin, builtin restricted to an instruction set
 (builtin-avx2), and openblas and onednn, which are loaded at run time. onednn-packed
@@ -71,6 +75,7 @@ GPU uses less power and is faster than with real data.`),
 		bench.Strings("provider", builtin),
 		bench.Ints("threads", "1,2"),
 		bench.Choice(dataOption, "contents of the timed operands", randomData, "zeros", "ones"),
+		bench.OnlyOn([]string{gemm.Host}, byteOptions()...),
 		bench.Seconds("2", "longest time to sample one point, but at least one call"),
 		bench.Drop(checkPoint),
 		bench.Metric("gflops", "GFLOP/s", "higher"),
@@ -243,7 +248,11 @@ func onCores(ctx context.Context, s *bench.State, engine gemm.Engine, p product,
 	}
 
 	s.Phase("fill")
-	a, b, c := gemm.New(p.d, p.m, p.k), gemm.New(p.d, p.k, p.n), gemm.New(gemm.Result(p.d), p.m, p.n)
+	typeB, err := typeOfB(s, p.d)
+	if err != nil {
+		return err
+	}
+	a, b, c := gemm.New(p.d, p.m, p.k), gemm.New(typeB, p.k, p.n), gemm.New(gemm.Result(p.d), p.m, p.n)
 	if err := checkExact(engine, c, a, b, s.Seed()); err != nil {
 		return err
 	}
@@ -254,10 +263,17 @@ func onCores(ctx context.Context, s *bench.State, engine gemm.Engine, p product,
 		}
 	}
 	proof.Spoil(c)
-	s.Verify(func() error { return proof.Close(c, a, b, samples, s.Seed()) })
+	multiply, verify := func() error { return engine.Multiply(c, a, b) },
+		func() error { return proof.Close(c, a, b, samples, s.Seed()) }
+	if s.Bool(scalesOption) {
+		if multiply, verify, err = scaled(engine, c, a, b, verify); err != nil {
+			return err
+		}
+	}
+	s.Verify(verify)
 
 	peak := probe.PeakGFLOPS(p.d)
-	if err := s.Time(ctx, func() error { return engine.Multiply(c, a, b) }); err != nil {
+	if err := s.Time(ctx, multiply); err != nil {
 		return err
 	}
 	s.Detail("engine", engine.String())

@@ -43,9 +43,9 @@ func (p builtin) Help() string { return p.help }
 
 func (p builtin) Types() []dtype.DType {
 	if p.packed {
-		return []dtype.DType{dtype.BF16, dtype.I8}
+		return []dtype.DType{dtype.BF16, dtype.I8, dtype.U8}
 	}
-	return []dtype.DType{dtype.F64, dtype.F32, dtype.F16, dtype.BF16, dtype.I8}
+	return []dtype.DType{dtype.F64, dtype.F32, dtype.F16, dtype.BF16, dtype.I8, dtype.U8}
 }
 
 func (p builtin) Open(threads int) (Engine, error) {
@@ -58,7 +58,7 @@ func (p builtin) Open(threads int) (Engine, error) {
 	e := &engine{provider: p, packBytes: stripPackBytes, streamBytes: streamBytes, members: make([]member, threads),
 		types: p.Types(), fast: p.level >= tile.AVX2}
 	e.job, e.thin, e.sharing = e.work, e.thinProduct, e.share // stored once, because a new method value would be allocated
-	e.stripJob, e.thinStripJob, e.addRowsJob = e.stripWork, e.thinStrips, e.addRowsWork
+	e.stripJob, e.thinStripJob, e.fewRowsJob = e.stripWork, e.thinStrips, e.fewRowsWork
 	for _, d := range e.types {
 		e.kernels[d] = tile.For(p.level, d)
 	}
@@ -82,7 +82,7 @@ type engine struct {
 	sharing   func(member int)
 	members   []member
 
-	stripJob, thinStripJob, addRowsJob func(member int)
+	stripJob, thinStripJob, fewRowsJob func(member int)
 
 	// State of the running call.
 	c, a, b Matrix
@@ -104,6 +104,7 @@ type engine struct {
 	// Tests set lower limits than stripPackBytes and streamBytes.
 	packBytes, streamBytes int
 
+	spilt   atomic.Bool // a product with few rows has a sum that is not a number
 	stream  bool
 	readA   bool
 	scales  *Scales
@@ -111,7 +112,7 @@ type engine struct {
 	keptB   region
 	keptBuf buffer
 
-	wide [3]buffer // C, A and B of products of i8 without a kernel for them
+	wide [3]buffer // C, A and B of products of bytes without a kernel for them
 }
 
 // member is the private state of one thread.
@@ -183,8 +184,8 @@ func (e *engine) multiply(c, a, b Matrix) error {
 	if done, err := normalise(&c, &a, &b, e.types); done {
 		return err
 	}
-	e.kern = e.kernels[a.Type]
-	if a.Type == dtype.I8 && !e.kern.Strips {
+	e.kern = e.kernelFor(&a, &b)
+	if c.Type == dtype.I32 && !e.kern.Strips {
 		return e.widened(c, a, b)
 	}
 	readable := e.kern.Parts != nil && e.kern.Packed == a.Type && b.ColStep == 1
@@ -206,6 +207,15 @@ func (e *engine) multiply(c, a, b Matrix) error {
 	}
 	e.c, e.a, e.b = Matrix{}, Matrix{}, Matrix{} // do not keep the caller's memory alive
 	return err
+}
+
+// kernelFor returns the kernel for the types of two operands.
+func (e *engine) kernelFor(a, b *Matrix) *tile.Kernel {
+	k := e.kernels[a.Type]
+	if a.Type != b.Type && k.Mixed != nil {
+		return k.Mixed
+	}
+	return k
 }
 
 // all runs a job on every member.

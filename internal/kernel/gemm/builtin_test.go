@@ -34,7 +34,7 @@ func TestPlantedTileFaults(t *testing.T) {
 	}
 	around := func(change func(*tile.Args) (undo func())) func(*tile.Kernel) {
 		return func(k *tile.Kernel) {
-			for _, f := range []*tile.Func{&k.Whole, &k.Half} {
+			for _, f := range []*tile.Func{&k.Whole, &k.Half} { // not FewRows, which has another layout
 				kernel := *f
 				*f = func(a *tile.Args) {
 					undo := change(a)

@@ -10,10 +10,11 @@ import (
 // Scales are the factors of quantised operands: the sum of row i and column j is multiplied by Rows[i] x Cols[j].
 type Scales struct{ Rows, Cols []float32 }
 
-// Quantised is an engine that multiplies operands of i8 with scales.
+// Quantised is an engine that multiplies operands of i8 or u8 with scales.
 type Quantised interface {
 	Engine
-	// MultiplyScaled sets c, of f32, to the exact product of a and b, of i8, times the scales of rows and columns.
+	// MultiplyScaled sets c, of f32, to the exact product of a and b, of i8 or u8, times the scales of rows and
+	// columns.
 	MultiplyScaled(c, a, b Matrix, s Scales) error
 }
 
@@ -22,8 +23,8 @@ var _ Quantised = (*engine)(nil)
 // MultiplyScaled implements Quantised. The scales are applied to the sums before they leave the caches.
 func (e *engine) MultiplyScaled(c, a, b Matrix, s Scales) error {
 	sums := c
-	if sums.Type = dtype.I32; c.Type != dtype.F32 || a.Type != dtype.I8 {
-		return fmt.Errorf("multiplying with scales: operands of %v with a result of %v: want i8 and f32", a.Type, c.Type)
+	if sums.Type = dtype.I32; c.Type != dtype.F32 || Result(a.Type) != dtype.I32 {
+		return fmt.Errorf("multiplying with scales: operands of %v with a result of %v: want i8 or u8, and f32", a.Type, c.Type)
 	}
 	if err := Check(&sums, &a, &b, e.types); err != nil {
 		return fmt.Errorf("multiplying with scales: %w", err)
@@ -35,7 +36,7 @@ func (e *engine) MultiplyScaled(c, a, b Matrix, s Scales) error {
 	if c.ColStep != 1 { // the transposed product is stored by rows
 		c, sums, a, b, s = c.T(), sums.T(), b.T(), a.T(), Scales{s.Cols, s.Rows}
 	}
-	if e.kernels[dtype.I8].Strips && a.Cols > 0 {
+	if e.kernels[a.Type].Strips && a.Cols > 0 {
 		e.scales = &s
 		defer func() { e.scales = nil }()
 		return e.multiply(sums, a, b)
@@ -52,7 +53,7 @@ func (e *engine) MultiplyScaled(c, a, b Matrix, s Scales) error {
 	return nil
 }
 
-// widened multiplies operands of i8 as f64, on processors without a kernel for them. Sums of up to 2^39 products are
+// widened multiplies bytes as f64, on processors without a kernel for them. Sums of up to 2^39 products are
 // exact.
 func (e *engine) widened(c, a, b Matrix) error {
 	var w [3]Matrix
@@ -68,7 +69,11 @@ func (e *engine) widened(c, a, b Matrix) error {
 		values := dtype.View[float64](w[i].Data)
 		for r := range m.Rows {
 			for k := range m.Cols {
-				values[r*m.Cols+k] = float64(*(*int8)(m.at(r, k)))
+				if x := m.at(r, k); m.Type == dtype.I8 {
+					values[r*m.Cols+k] = float64(*(*int8)(x))
+				} else {
+					values[r*m.Cols+k] = float64(*(*uint8)(x))
+				}
 			}
 		}
 	}

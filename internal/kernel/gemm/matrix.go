@@ -56,7 +56,7 @@ func Result(operand dtype.DType) dtype.DType {
 		return dtype.F64
 	case dtype.F32, dtype.F16, dtype.BF16, dtype.TF32, dtype.E4M3:
 		return dtype.F32
-	case dtype.I8:
+	case dtype.I8, dtype.U8:
 		return dtype.I32
 	}
 	return 0
@@ -118,9 +118,11 @@ func (m *Matrix) Run(i, j, n int) []byte {
 // Check returns an error if a provider with these operand types cannot compute c = a x b. It does not detect overlap of
 // c with a or b, which gives an undefined result.
 func Check(c, a, b *Matrix, types []dtype.DType) error {
-	if a.Type != b.Type || c.Type != Result(a.Type) || c.Type == 0 || !slices.Contains(types, a.Type) {
-		return fmt.Errorf("operands of %v and %v with a result of %v: want two of one type of %v, with a "+
-			"result of f32 (f64 for f64, i32 for i8)",
+	bytes := Result(a.Type) == dtype.I32 && Result(b.Type) == dtype.I32 // signs may differ
+	if a.Type != b.Type && !bytes || c.Type != Result(a.Type) || c.Type == 0 || !slices.Contains(types, a.Type) ||
+		!slices.Contains(types, b.Type) {
+		return fmt.Errorf("operands of %v and %v with a result of %v: want two of one type of %v (i8 and u8 can be "+
+			"mixed), with a result of f32 (f64 for f64, i32 for i8 and u8)",
 			a.Type, b.Type, c.Type, types)
 	}
 	if a.Rows != c.Rows || b.Cols != c.Cols || a.Cols != b.Rows {

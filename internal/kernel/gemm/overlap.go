@@ -141,15 +141,16 @@ func (e *engine) Overlap(pieces []Piece, jobs int, do func(piece, job int) error
 		if err := Check(&c, &a, &b, e.types); err != nil {
 			return fmt.Errorf("overlapping piece %d: %w", i, err)
 		}
-		if a.Type == dtype.I8 && !e.kernels[a.Type].Strips {
-			return fmt.Errorf("overlapping piece %d: operands of i8 need AMX, and this engine has %v", i, e.provider.level)
-		}
-		if a.Type != pieces[0].A.Type {
-			return fmt.Errorf("overlapping piece %d: operands of %v after those of %v: want one type", i, a.Type,
-				pieces[0].A.Type)
+		if c.Type == dtype.I32 && !e.kernels[a.Type].Strips {
+			return fmt.Errorf("overlapping piece %d: operands of %v need AMX, and this engine has %v", i, a.Type,
+				e.provider.level)
 		}
 		if c.ColStep != 1 { // use the transposed product, which is stored by rows
 			a, b, c = b.T(), a.T(), c.T()
+		}
+		if i > 0 && (a.Type != w.pieces[0].A.Type || b.Type != w.pieces[0].B.Type) {
+			return fmt.Errorf("overlapping piece %d: operands of %v and %v after %v and %v: want the same types", i, a.Type,
+				b.Type, w.pieces[0].A.Type, w.pieces[0].B.Type)
 		}
 		w.pieces = append(w.pieces, overlapPiece{Piece: Piece{c, a, b}})
 	}
@@ -170,7 +171,7 @@ func (e *engine) Overlap(pieces []Piece, jobs int, do func(piece, job int) error
 // setUp cuts the pieces, allocates buffers and orders the items.
 func (e *engine) setUp(jobs int, do func(piece, job int) error) error {
 	w, threads := &e.overlap, len(e.members)
-	e.kern = e.kernels[w.pieces[0].A.Type]
+	e.kern = e.kernelFor(&w.pieces[0].A, &w.pieces[0].B)
 	e.blocks, e.stream, e.readA = blocks{}, false, false // the jobs read C from the caches
 	room := 0
 	for i := range w.pieces {

@@ -84,8 +84,10 @@ func (e *engine) strips() error {
 	e.blocks = cutStrips(kern, m, n, k, threads, e.packBytes)
 	bl := &e.blocks
 	job := e.stripJob
-	if kern.AddRows[0] != nil && m <= addedRows && n%addedCols == 0 && e.b.ColStep == 1 && !e.keeps(&e.b) {
-		return e.addRows(threads)
+	if e.few() {
+		if done, err := e.fewRowsProduct(threads); done || err != nil {
+			return err
+		}
 	}
 	kept := e.keeps(&e.b)
 	if kept {

@@ -40,7 +40,7 @@ var shapes = [][3]int{
 	{1, 1, 1}, {1, 7, 9}, {7, 1, 9}, {9, 7, 1}, {2, 3, 4},
 	{14, 32, 16}, {15, 33, 17}, {13, 31, 15}, {6, 16, 8}, {32, 32, 64}, {33, 65, 31},
 	{1, 300, 200}, {300, 1, 200}, {64, 64, 64}, {61, 67, 59},
-	{100, 120, 110}, {97, 101, 130}, {77, 70, 900}, {35, 260, 801}, {3, 500, 400}, {3, 192, 37}, {34, 40, 2100},
+	{100, 120, 110}, {97, 101, 130}, {77, 70, 900}, {35, 260, 801}, {3, 500, 400}, {3, 192, 37}, {16, 128, 150}, {34, 40, 2100},
 }
 
 // Faults returns everything that is wrong with a provider at a number of threads.
@@ -67,10 +67,16 @@ func Faults(p gemm.Provider, threads int) (faults []error) {
 		for i, s := range shapes {
 			// Two of the eight layouts, different ones for every shape and type.
 			for _, trans := range []int{(i + t) % 8, (3*i + t + 4) % 8} {
-				faults = append(faults, product(e, layout{d, s, trans, i % 3}))
+				faults = append(faults, product(e, layout{d, d, s, trans, i % 3}))
 			}
 		}
 		faults = append(faults, parts(e, d), misuse(e, d))
+	}
+	if slices.Contains(types, dtype.I8) && slices.Contains(types, dtype.U8) {
+		for i, s := range shapes {
+			faults = append(faults, product(e, layout{dtype.I8, dtype.U8, s, i % 8, i % 3}),
+				product(e, layout{dtype.U8, dtype.I8, s, (i + 4) % 8, i % 3}))
+		}
 	}
 	if k, ok := e.(gemm.Keeper); ok {
 		faults = append(faults, keeping(k, types[0]))
@@ -88,7 +94,7 @@ func Faults(p gemm.Provider, threads int) (faults []error) {
 // some of them can multiply.
 func offers(e gemm.Engine, d dtype.DType) bool {
 	var missing *gemm.MissingError
-	return !errors.As(product(e, layout{d, [3]int{2, 3, 4}, 0, 0}), &missing)
+	return !errors.As(product(e, layout{d, d, [3]int{2, 3, 4}, 0, 0}), &missing)
 }
 
 // large computes products that more than fill a GPU, several in a row, with operands that stay there.
@@ -122,7 +128,7 @@ func large(e gemm.Resident, types []dtype.DType) error {
 // keeping checks products with a kept B, with another B meanwhile, and with new elements after another call of Keep.
 func keeping(e gemm.Keeper, d dtype.DType) error {
 	for _, rows := range []int{5, 70} {
-		l := layout{d, [3]int{rows, 83, 66}, 0, 1}
+		l := layout{d, d, [3]int{rows, 83, 66}, 0, 1}
 		c, a, b := l.matrices()
 		_, _, other := l.matrices()
 		proof.Integers(a, 1)
@@ -146,10 +152,10 @@ func keeping(e gemm.Keeper, d dtype.DType) error {
 	return nil
 }
 
-// scaled checks products of i8 with scales, with an odd shape and C in both directions.
+// scaled checks products of bytes with scales, with an odd shape and C in both directions.
 func scaled(e gemm.Quantised) error {
 	for _, trans := range []int{0, 4} {
-		l := layout{dtype.I8, [3]int{37, 45, 130}, trans, 3}
+		l := layout{dtype.I8, dtype.I8, [3]int{37, 45, 130}, trans, 3}
 		sums, a, b := l.matrices()
 		proof.Integers(a, 1)
 		proof.Integers(b, 2)
@@ -187,17 +193,18 @@ func scaled(e gemm.Quantised) error {
 	return nil
 }
 
-// layout is a product to compute: which operands are transposed (one bit each for A, B and C), and how many elements of
+// layout is a product to compute: the types of A and B, which operands are transposed (one bit each for A, B and C), and how many elements of
 // other memory follow every line.
 type layout struct {
-	operand dtype.DType
-	shape   [3]int
-	trans   int
-	gap     int
+	a, b  dtype.DType
+	shape [3]int
+	trans int
+	gap   int
 }
 
 func (l layout) String() string {
-	return fmt.Sprintf("%v %dx%dx%d transposed %03b gap %d", l.operand, l.shape[0], l.shape[1], l.shape[2], l.trans, l.gap)
+	return fmt.Sprintf("%v x %v %dx%dx%d transposed %03b gap %d", l.a, l.b, l.shape[0], l.shape[1], l.shape[2], l.trans,
+		l.gap)
 }
 
 // matrix allocates an operand and fills the memory between its lines with a pattern.
@@ -217,7 +224,7 @@ func (l layout) matrix(d dtype.DType, rows, cols, bit int) gemm.Matrix {
 
 func (l layout) matrices() (c, a, b gemm.Matrix) {
 	m, n, k := l.shape[0], l.shape[1], l.shape[2]
-	return l.matrix(gemm.Result(l.operand), m, n, 2), l.matrix(l.operand, m, k, 0), l.matrix(l.operand, k, n, 1)
+	return l.matrix(gemm.Result(l.a), m, n, 2), l.matrix(l.a, m, k, 0), l.matrix(l.b, k, n, 1)
 }
 
 // product checks one product, exactly and with reals, and checks that nothing else was written.
@@ -269,7 +276,7 @@ func untouched(c gemm.Matrix, gap int) error {
 
 // parts computes C in uneven ranges of rows and of columns, like the overlap with communication does.
 func parts(e gemm.Engine, d dtype.DType) error {
-	l := layout{d, [3]int{75, 83, 66}, 0, 1}
+	l := layout{d, d, [3]int{75, 83, 66}, 0, 1}
 	c, a, b := l.matrices()
 	proof.Integers(a, 1)
 	proof.Integers(b, 2)
@@ -299,7 +306,7 @@ func parts(e gemm.Engine, d dtype.DType) error {
 
 // misuse must give an error, not a crash or a product.
 func misuse(e gemm.Engine, d dtype.DType) error {
-	fits := func() (c, a, b gemm.Matrix) { return layout{d, [3]int{3, 4, 5}, 0, 0}.matrices() }
+	fits := func() (c, a, b gemm.Matrix) { return layout{d, d, [3]int{3, 4, 5}, 0, 0}.matrices() }
 	for name, spoil := range map[string]func(c, a, b *gemm.Matrix){
 		"K differs":         func(c, a, b *gemm.Matrix) { b.Rows = 4 },
 		"M differs":         func(c, a, b *gemm.Matrix) { c.Rows = 2 },
@@ -309,7 +316,7 @@ func misuse(e gemm.Engine, d dtype.DType) error {
 		"no unit step":      func(c, a, b *gemm.Matrix) { b.ColStep = 2 },
 		"negative":          func(c, a, b *gemm.Matrix) { a.Rows, c.Rows = -1, -1 },
 		"an integer type":   func(c, a, b *gemm.Matrix) { a.Type, b.Type = dtype.I32, dtype.I32 },
-		"types differ":      func(c, a, b *gemm.Matrix) { *b = layout{dtype.U8, [3]int{}, 0, 0}.matrix(dtype.U8, 5, 4, 0) },
+		"types differ":      func(c, a, b *gemm.Matrix) { *b = gemm.New(dtype.I64, 5, 4) },
 		"the result's type": func(c, a, b *gemm.Matrix) { *c = gemm.New(dtype.I64, 3, 4) },
 	} {
 		c, a, b := fits()

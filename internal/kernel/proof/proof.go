@@ -48,26 +48,30 @@ func (m *Mistake) Err() error {
 // and f32 represents every whole number up to that one.
 const largest = 4
 
-// MaxDepth is the largest number of products of Integers whose sum is exact, and MaxDepthI8 for operands of i8: the sum
-// of that many products of -128 and -128 is 2^30.
+// MaxDepth is the largest number of products of Integers whose sum is exact, and MaxDepthBytes for operands of i8 or
+// u8: the sum of that many products of 255 and 255 is less than 2^31.
 const (
-	MaxDepth   = 1 << 20
-	MaxDepthI8 = 1 << 16
+	MaxDepth      = 1 << 20
+	MaxDepthBytes = 1 << 15
 )
 
-// Integers fills a matrix with whole numbers from -4 to 4, or with all values of i8.
+// Integers fills a matrix with whole numbers from -4 to 4, or with all values of i8 or u8.
 func Integers(m gemm.Matrix, seed uint64) {
 	fill(m, rand.NewPCG(seed, 1), func(rnd *rand.Rand) float64 {
-		if m.Type == dtype.I8 {
+		switch m.Type {
+		case dtype.I8:
 			return float64(rnd.IntN(256) - 128)
+		case dtype.U8:
+			return float64(rnd.IntN(256))
 		}
 		return float64(rnd.IntN(2*largest+1) - largest)
 	})
 }
 
-// Reals fills a matrix with numbers from -1 to 1. Operands of i8 have no such numbers and get Integers.
+// Reals fills a matrix with numbers from -1 to 1. Operands of i8 and u8 have no such numbers and get
+// Integers.
 func Reals(m gemm.Matrix, seed uint64) {
-	if m.Type == dtype.I8 {
+	if gemm.Result(m.Type) == dtype.I32 {
 		Integers(m, seed)
 		return
 	}
@@ -128,8 +132,8 @@ func lines(m gemm.Matrix, do func(i int, line []byte, values []float64)) {
 // that differ are then recomputed element by element.
 func Exact(c, a, b gemm.Matrix, seed uint64) error {
 	most := MaxDepth
-	if a.Type == dtype.I8 {
-		most = MaxDepthI8
+	if gemm.Result(a.Type) == dtype.I32 {
+		most = MaxDepthBytes
 	}
 	if a.Cols > most {
 		return fmt.Errorf("checking a product over k = %d: sums of %v are exact up to %d", a.Cols, a.Type, most)

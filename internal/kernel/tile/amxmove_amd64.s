@@ -240,3 +240,146 @@ row:
 	JNE  row
 	VZEROUPPER
 	RET
+
+// func expandRows(dst, src unsafe.Pointer, srcStride, rows, groups, places int)
+//
+// Expands rows of A for the kernels that read B in place: each element becomes 4 bytes,
+// with zeros in the other places of its group. Tiles for the other places follow.
+TEXT ·expandRows(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ srcStride+16(FP), R8
+	MOVQ rows+24(FP), R9
+	MOVQ groups+32(FP), R10
+	CMPQ places+40(FP), $4
+	JEQ  bytes
+
+row2:
+	MOVQ SI, AX
+	MOVQ DI, BX
+	MOVQ R10, CX
+
+group2:
+	VPMOVZXWD (AX), Z0
+	VMOVDQU64 Z0, (BX)
+	VPSLLD $16, Z0, Z1
+	VMOVDQU64 Z1, 1024(BX)
+	ADDQ $32, AX
+	ADDQ $2048, BX
+	DECQ CX
+	JNE  group2
+	ADDQ R8, SI
+	ADDQ $64, DI
+	DECQ R9
+	JNE  row2
+	VZEROUPPER
+	RET
+
+bytes:
+	MOVQ SI, AX
+	MOVQ DI, BX
+	MOVQ R10, CX
+
+group4:
+	VPMOVZXBD (AX), Z0
+	VMOVDQU64 Z0, (BX)
+	VPSLLD $8, Z0, Z1
+	VMOVDQU64 Z1, 1024(BX)
+	VPSLLD $16, Z0, Z2
+	VMOVDQU64 Z2, 2048(BX)
+	VPSLLD $24, Z0, Z3
+	VMOVDQU64 Z3, 3072(BX)
+	ADDQ $16, AX
+	ADDQ $4096, BX
+	DECQ CX
+	JNE  group4
+	ADDQ R8, SI
+	ADDQ $64, DI
+	DECQ R9
+	JNE  bytes
+	VZEROUPPER
+	RET
+
+// The even and odd elements of two vectors, alternately.
+DATA  merge<>+0(SB)/8, $0x0000001000000000
+DATA  merge<>+8(SB)/8, $0x0000001100000001
+DATA  merge<>+16(SB)/8, $0x0000001200000002
+DATA  merge<>+24(SB)/8, $0x0000001300000003
+DATA  merge<>+32(SB)/8, $0x0000001400000004
+DATA  merge<>+40(SB)/8, $0x0000001500000005
+DATA  merge<>+48(SB)/8, $0x0000001600000006
+DATA  merge<>+56(SB)/8, $0x0000001700000007
+GLOBL merge<>(SB), RODATA, $64
+DATA  merge8<>+0(SB)/4, $8
+GLOBL merge8<>(SB), RODATA, $4
+
+// MERGE replaces x and y by their elements in alternation.
+#define MERGE(x, y) \
+	VMOVDQA64 Z30, Z4; \
+	VMOVDQA64 Z31, Z5; \
+	VPERMI2D y, x, Z4; \
+	VPERMI2D y, x, Z5; \
+	VMOVDQA64 Z4, x; \
+	VMOVDQA64 Z5, y
+
+// func mergeRows(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, rows, groups, places int) (nan bool)
+//
+// Writes the sums of the kernels that read B in place to rows of C, and reports whether one
+// of them is not a number.
+TEXT ·mergeRows(SB), NOSPLIT, $0-49
+	MOVQ dst+0(FP), DI
+	MOVQ dstStride+8(FP), R8
+	MOVQ src+16(FP), SI
+	MOVQ groups+32(FP), R10
+	MOVQ places+40(FP), R11
+	VMOVDQU64 merge<>(SB), Z30
+	VPBROADCASTD merge8<>(SB), Z31
+	VPADDD Z30, Z31, Z31
+	KXORW K1, K1, K1
+
+group:
+	MOVQ DI, BX
+	MOVQ SI, AX
+	MOVQ rows+24(FP), CX
+
+row:
+	VMOVDQU64 (AX), Z0
+	VMOVDQU64 64(AX), Z1
+	VMOVDQU64 2048(AX), Z2
+	VMOVDQU64 2112(AX), Z3
+	CMPQ R11, $2
+	JEQ  pairs
+	MERGE(Z0, Z1)
+	MERGE(Z2, Z3)
+	JMP  both
+
+pairs:
+	VCMPPS $3, Z0, Z0, K2
+	VCMPPS $3, Z1, Z1, K3
+	VCMPPS $3, Z2, Z2, K4
+	VCMPPS $3, Z3, Z3, K5
+	KORW K2, K3, K2
+	KORW K4, K5, K4
+	KORW K1, K2, K1
+	KORW K1, K4, K1
+
+both:
+	MERGE(Z0, Z2)
+	MERGE(Z1, Z3)
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z2, 64(BX)
+	VMOVDQU64 Z1, 128(BX)
+	VMOVDQU64 Z3, 192(BX)
+	ADDQ R8, BX
+	ADDQ $128, AX
+	DECQ CX
+	JNE  row
+	ADDQ $256, DI
+	ADDQ $4096, SI
+	DECQ R10
+	JNE  group
+	KMOVW K1, AX
+	TESTL AX, AX
+	SETNE nan+48(FP)
+	VZEROUPPER
+	RET

@@ -60,7 +60,7 @@ type Func func(*Args)
 // Kernel is the code for one type of packed operands.
 type Kernel struct {
 	Level      Level
-	Packed     dtype.DType // f16 is packed as f32, and so is bf16 unless the kernel supports it; i8 else as f64
+	Packed     dtype.DType // f16 is packed as f32, and so is bf16 unless the kernel supports it; bytes else as f64
 	Rows, Cols int         // size of a tile
 	Group      int         // elements along k of a step, which are adjacent in memory
 	Unit       int         // the number of steps is a multiple of this; the rest is zero
@@ -79,14 +79,13 @@ type Kernel struct {
 	// steps (see strips.go). Half is then the kernel for half the rows.
 	Strips bool
 	Half   Func
-	// AddRows is the code for 1, 2 and 4 rows of C, if there is any. It adds K rows of B, read where they
-	// are and multiplied by the f32 factors at A, to the f32 sums at C, for Tiles groups of 64 columns.
-	// SumIndex tells where a sum is.
-	AddRows [3]Func
+	// Mixed is the kernel for bytes if those of B have the other sign: B is u8 if Packed is i8, and i8 if it is u8.
+	Mixed *Kernel
+	// FewRows is the kernel for at most 16 rows of C, if there is one. It reads B where it is. Args holds the result of
+	// ExpandRows as A, K rows (a multiple of 16), the number of rows of C in Mask, and in Next how far ahead of B to
+	// prefetch. C are sums for MergeRows, in Tiles blocks for GroupCols columns each.
+	FewRows Func
 }
-
-// SumIndex returns the index of a column among the sums of AddRows.
-func SumIndex(col int) int { return col&^31 + col&1*16 + col&31/2 }
 
 // Parts are kernels that read rows of B at any distance. They touch no element outside a tile, or outside the panel of
 // B if that is padded to the width of a tile.
@@ -152,7 +151,7 @@ func For(l Level, operand dtype.DType) *Kernel {
 			continue
 		}
 		if k.Packed == operand || k.Packed == dtype.F32 && (operand == dtype.F16 || operand == dtype.BF16) ||
-			k.Packed == dtype.F64 && operand == dtype.I8 {
+			k.Packed == dtype.F64 && (operand == dtype.I8 || operand == dtype.U8) {
 			return k
 		}
 	}

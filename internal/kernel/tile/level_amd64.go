@@ -18,15 +18,23 @@ var (
 	dotBF16 = Kernel{Level: AVX512BF16, Packed: dtype.BF16, Rows: 14, Cols: 32, Group: 2, Unit: 1,
 		Whole: tileBF16, Peak: peakBF16, PeakFlops: 28 * 32 * 2}
 	amxBF16 = Kernel{Level: AMX, Packed: dtype.BF16, Rows: 32, Cols: 32, Group: 2, Unit: 16, Strips: true,
-		Whole: tileAMXBF16, Half: halfAMXBF16, AddRows: [...]Func{addRows1BF16, addRows2BF16, addRows4BF16},
+		Whole: tileAMXBF16, Half: halfAMXBF16, FewRows: rowsAMXBF16,
 		Peak: peakAMXBF16, PeakFlops: 4 * 16 * 16 * 32 * 2}
-	amxI8 = Kernel{Level: AMX, Packed: dtype.I8, Rows: 32, Cols: 32, Group: 4, Unit: 16, Strips: true,
-		Whole: tileAMXI8, Half: halfAMXI8, Peak: peakAMXI8, PeakFlops: 4 * 16 * 16 * 64 * 2}
+	amxI8   = amxBytes(dtype.I8, tileAMXI8, halfAMXI8, rowsAMXI8,
+		amxBytes(dtype.I8, tileAMXI8U8, halfAMXI8U8, rowsAMXI8U8, nil))
+	amxU8   = amxBytes(dtype.U8, tileAMXU8, halfAMXU8, rowsAMXU8,
+		amxBytes(dtype.U8, tileAMXU8I8, halfAMXU8I8, rowsAMXU8I8, nil))
 )
 
-// Kernels lists all kernels, the fastest first.
+// amxBytes returns a kernel for bytes. All of them have the same arithmetic rate.
+func amxBytes(a dtype.DType, whole, half, few Func, mixed *Kernel) *Kernel {
+	return &Kernel{Level: AMX, Packed: a, Rows: 32, Cols: 32, Group: 4, Unit: 16, Strips: true, Whole: whole, Half: half,
+		FewRows: few, Mixed: mixed, Peak: peakAMXI8, PeakFlops: 4 * 16 * 16 * 64 * 2}
+}
+
+// Kernels lists the kernels for operands of one type, the fastest first.
 func Kernels() []*Kernel {
-	return []*Kernel{&amxBF16, &amxI8, &dotBF16, &avx512F64, &avx512F32, &avx2F64, &avx2F32, &portableF64, &portableF32}
+	return []*Kernel{&amxBF16, amxI8, amxU8, &dotBF16, &avx512F64, &avx512F32, &avx2F64, &avx2F32, &portableF64, &portableF32}
 }
 
 // Levels lists the levels of this machine, from slow to fast.
@@ -107,13 +115,21 @@ func interleaveFast(dst unsafe.Pointer, even, odd []byte) int {
 func tileAVX2F32(t *Args)
 func tileAVX2F64(t *Args)
 func tileBF16(t *Args)
-func addRows1BF16(t *Args)
-func addRows2BF16(t *Args)
-func addRows4BF16(t *Args)
 func tileAMXBF16(t *Args)
 func tileAMXI8(t *Args)
+func tileAMXI8U8(t *Args)
+func tileAMXU8(t *Args)
+func tileAMXU8I8(t *Args)
 func halfAMXBF16(t *Args)
 func halfAMXI8(t *Args)
+func rowsAMXBF16(t *Args)
+func rowsAMXI8(t *Args)
+func rowsAMXI8U8(t *Args)
+func rowsAMXU8(t *Args)
+func rowsAMXU8I8(t *Args)
+func halfAMXI8U8(t *Args)
+func halfAMXU8(t *Args)
+func halfAMXU8I8(t *Args)
 
 func peakAMXBF16(n int)
 
@@ -148,3 +164,9 @@ func copyOut(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, rows int, ma
 
 //go:noescape
 func scaleOut(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, rows int, mask uint32, byRow, byCol unsafe.Pointer)
+
+//go:noescape
+func expandRows(dst, src unsafe.Pointer, srcStride, rows, groups, places int)
+
+//go:noescape
+func mergeRows(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, rows, groups, places int) (nan bool)

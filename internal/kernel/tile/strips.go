@@ -11,6 +11,9 @@ const (
 	RowBytes    = 64  // of a strip
 	StepBytes   = 128 // of a panel
 	BlockStride = 128 // of the block of C
+
+	SumBytes  = 4 << 10 // of the sums for GroupCols columns of a kernel for few rows
+	GroupCols = 64
 )
 
 // Gather are the arguments of Interleave: rows of a matrix whose elements at the same column become adjacent. The
@@ -68,6 +71,20 @@ func ScaleOut(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, rows, cols 
 	if rows > 0 {
 		scaleOut(dst, dstStride, src, rows, ColumnMask(cols), unsafe.Pointer(&byRow[0]), unsafe.Pointer(&byCol[0]))
 	}
+}
+
+// ExpandRows converts rows of A for Kernel.FewRows, over groups of 16 elements each. places is Kernel.Group: every
+// element is in a group of its own, once in each place, and a group takes places x 1 KiB.
+func ExpandRows(dst, src unsafe.Pointer, srcStride, rows, groups, places int) {
+	if rows > 0 && groups > 0 {
+		expandRows(dst, src, srcStride, rows, groups, places)
+	}
+}
+
+// MergeRows writes the sums of Kernel.FewRows to C, for groups of GroupCols columns, and reports whether an f32 sum is
+// not a number.
+func MergeRows(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, rows, groups, places int) (nan bool) {
+	return rows > 0 && groups > 0 && mergeRows(dst, dstStride, src, rows, groups, places)
 }
 
 // ColumnMask returns a mask with a bit for each of up to 32 columns.
