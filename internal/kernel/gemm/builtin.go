@@ -59,6 +59,7 @@ func (p builtin) Open(threads int) (Engine, error) {
 		types: p.Types(), fast: p.level >= tile.AVX2}
 	e.job, e.thin, e.sharing = e.work, e.thinProduct, e.share // stored once, because a new method value would be allocated
 	e.stripJob, e.thinStripJob, e.fewRowsJob = e.stripWork, e.thinStrips, e.fewRowsWork
+	e.addRowsJob, e.acrossJob = e.addRowsWork, e.acrossWork
 	for _, d := range e.types {
 		e.kernels[d] = tile.For(p.level, d)
 	}
@@ -82,7 +83,7 @@ type engine struct {
 	sharing   func(member int)
 	members   []member
 
-	stripJob, thinStripJob, fewRowsJob func(member int)
+	stripJob, thinStripJob, fewRowsJob, addRowsJob, acrossJob func(member int)
 
 	// State of the running call.
 	c, a, b Matrix
@@ -107,6 +108,7 @@ type engine struct {
 	spilt   atomic.Bool // a product with few rows has a sum that is not a number
 	stream  bool
 	readA   bool
+	sharedA bool
 	scales  *Scales
 	kept    Matrix
 	keptB   region

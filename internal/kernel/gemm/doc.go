@@ -22,5 +22,5 @@
 // multiply them with the panels (builtin.go, pack.go). The sizes of the blocks follow from the sizes of the caches
 // (blocks.go). Products that are too small to be worth copying are computed in place (inplace.go). With the tile
 // registers of AMX, the arithmetic is so fast that another order of the same steps moves less data (strips.go,
-// fewrows.go).
+// across.go, fewrows.go, addrows.go).
 package gemm

@@ -6,17 +6,13 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
-// A product with few rows, such as the decoding of some tokens, takes as long as reading B. Packing B, even in the
+// A product with up to 16 rows, such as the decoding of some tokens, takes as long as reading B. Packing B, even in the
 // caches, would add to that, so B is read where it is (tile.Kernel.FewRows).
 const (
-	fewRows  = 16
-	fewDepth = 128 // rows of B at a time: their A stays in the first-level cache
-	rowStep  = 16  // rows of B of one step
-)
-
-var (
-	FewDepth = fewDepth
-	FewAhead = 512
+	fewRows   = 16
+	fewDepth  = 128 // rows of B at a time: their A stays in the first-level cache
+	rowStep   = 16  // rows of B of one step
+	fewGroups = 16  // groups of columns at a time: the kernel prefetches one row of so many for each step
 )
 
 // few reports whether the running product has few rows and its operands can be read where they are.
@@ -62,14 +58,22 @@ func (e *engine) fewRowsWork(who int) {
 	stepBytes := e.kern.Group << 10
 	tile.ExpandRows(me.packedA.at(0), e.a.at(0, 0), e.a.RowStep*size, m, whole/rowStep, e.kern.Group)
 	t := &me.tile
-	t.C, t.Mask, t.Tiles, t.Add = uintptr(me.edge.at(0)), uint32(m), to-from, false
-	t.BStep, t.Next = e.b.RowStep*size, uintptr(FewAhead)
-	for l := 0; l < whole; l += FewDepth {
-		t.K = min(FewDepth, whole-l)
-		t.A, t.B = uintptr(me.packedA.at(l/rowStep*stepBytes)), uintptr(e.b.at(l, from*tile.GroupCols))
-		e.kern.FewRows(t)
+	t.C, t.Mask, t.Add = uintptr(me.edge.at(0)), uint32(m), false
+	t.BStep = e.b.RowStep * size
+	sums := t.C
+	for l := 0; l < whole; l += fewDepth {
+		t.K, t.A = min(fewDepth, whole-l), uintptr(me.packedA.at(l/rowStep*stepBytes))
+		for g := from; g < to; g += fewGroups {
+			t.Tiles = min(fewGroups, to-g)
+			t.B, t.C = uintptr(e.b.at(l, g*tile.GroupCols)), sums+uintptr((g-from)*tile.SumBytes)
+			if t.Next = t.B + uintptr(fewGroups*tile.GroupCols*size); g+fewGroups >= to { // the first columns of the next rows
+				t.Next = t.B + uintptr(fewDepth*t.BStep-(g-from)*tile.GroupCols*size)
+			}
+			e.kern.FewRows(t)
+		}
 		t.Add = true
 	}
+	t.Tiles, t.C = to-from, sums
 	if rest > 0 { // pad the last rows with zeros
 		line := (to - from) * tile.GroupCols * size
 		rows := unsafe.Slice((*byte)(me.lines.at(0)), rowStep*line)

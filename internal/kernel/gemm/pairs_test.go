@@ -25,14 +25,16 @@ var (
 	threads   = flag.String("threads", "1,2", "numbers of threads")
 	providers = flag.String("providers", "builtin,onednn,onednn-packed,openblas", "the first is compared with the others")
 	window    = flag.Duration("window", 20*time.Millisecond, "time of a sample, at least one product")
-	reads     = flag.Bool("reads", false, "also compare with reading B")
+	huge      = flag.Bool("huge", false, "keep the matrices in huge pages")
+	reads     = flag.Bool("reads", false, "also compare with reading B, with the same threads")
 )
 
 // contender is a provider of a comparison.
 type contender struct {
 	name    string
-	engine  gemm.Engine
+	run     func() error
 	samples []float64 // nanoseconds of a product
+	shares  []float64 // arithmetic in the time of a product, and of the probes around it: flops x ns of the probe
 }
 
 // TestPairs prints a table with the rates of the providers and the ratios of their times.
@@ -40,9 +42,8 @@ func TestPairs(t *testing.T) {
 	if *pairs == 0 {
 		t.Skip("measures only with -pairs")
 	}
-	fmt.Println("| shape | type | threads | peak of a thread, G | provider | G/s | share of peak | times as fast as " +
-		"it | 95 % |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|")
+	fmt.Println("| shape | type | threads | provider | G/s | share of peak | times as fast as it | 95 % |")
+	fmt.Println("|---|---|---|---|---|---|---|---|")
 	for _, n := range strings.Split(*threads, ",") {
 		for _, name := range strings.Split(*types, ",") {
 			for _, shape := range strings.Split(*shapes, ",") {
@@ -62,7 +63,10 @@ func comparePairs(t *testing.T, shape string, d dtype.DType, threads int) {
 		size[i] = must.Get(strconv.Atoi(dims[i]))(t)
 	}
 	m, n, k := size[0], size[1], size[2]
-	a, b, c := gemm.New(d, m, k), gemm.New(d, k, n), gemm.New(gemm.Result(d), m, n)
+	a, b, c := gemm.NewHuge(d, m, k), gemm.NewHuge(d, k, n), gemm.NewHuge(gemm.Result(d), m, n)
+	if !*huge {
+		a, b, c = gemm.New(d, m, k), gemm.New(d, k, n), gemm.New(gemm.Result(d), m, n)
+	}
 	proof.Reals(a, 1)
 	proof.Reals(b, 2)
 	var all []*contender
@@ -79,16 +83,15 @@ func comparePairs(t *testing.T, shape string, d dtype.DType, threads int) {
 		proof.Spoil(c)
 		must.Do(t, e.Multiply(c, a, b))
 		must.Do(t, proof.Close(c, a, b, 50, 1))
-		all = append(all, &contender{name: name, engine: e})
+		all = append(all, &contender{name: name, run: func() error { return e.Multiply(c, a, b) }})
+		if read := gemm.Reader(e, b); *reads && read != nil {
+			all = append(all, &contender{name: "reading B", run: read})
+		}
 	}
-	peak, rate := gemm.PeakOf(d), 0.0
+	peak := gemm.PeakOf(d)
 	for range *pairs {
 		for _, x := range all {
-			x.sample(t, c, a, b)
-			const rounds = 2000
-			start := time.Now()
-			peak.Run(rounds)
-			rate = max(rate, peak.Flops*rounds/float64(time.Since(start).Nanoseconds()))
+			x.sample(t, peak)
 		}
 	}
 	flops := 2 * float64(m) * float64(n) * float64(k)
@@ -105,8 +108,9 @@ func comparePairs(t *testing.T, shape string, d dtype.DType, threads int) {
 			interval = fmt.Sprintf("%.2f to %.2f", list[edge], list[len(list)-1-edge])
 		}
 		got := flops / median(slices.Sorted(slices.Values(x.samples)))
-		fmt.Printf("| %s | %v | %d | %.0f | %s | %.0f | %.0f %% | %s | %s |\n", shape, d, threads, rate, x.name, got,
-			100*got/rate/float64(threads), ratio, interval)
+		share := flops / float64(threads) / peak.Flops * median(slices.Sorted(slices.Values(x.shares)))
+		fmt.Printf("| %s | %v | %d | %s | %.0f | %.0f %% | %s | %s |\n", shape, d, threads, x.name, got, 100*share,
+			ratio, interval)
 	}
 	if *reads {
 		fmt.Printf("%s %v, %d threads: B is %.1f MB, so %s reads %.1f GB/s\n", shape, d, threads, float64(len(b.Data))/1e6,
@@ -118,17 +122,28 @@ func comparePairs(t *testing.T, shape string, d dtype.DType, threads int) {
 const settling = 20 * time.Millisecond
 
 // sample adds the median of the products in a window, after the threads of the previous provider have gone to sleep.
-func (x *contender) sample(t *testing.T, c, a, b gemm.Matrix) {
+func (x *contender) sample(t *testing.T, peak gemm.Peak) {
 	time.Sleep(settling)
-	must.Do(t, x.engine.Multiply(c, a, b)) // wakes this provider's threads
-	var list []float64
+	must.Do(t, x.run()) // wakes this provider's threads
+	var list, shares []float64
+	const rounds = 500 // about 10 us
+	probe := func() float64 {
+		began := time.Now()
+		peak.Run(rounds)
+		return float64(time.Since(began).Nanoseconds()) / rounds
+	}
+	before := probe()
 	for start := time.Now(); len(list) == 0 || time.Since(start) < *window; {
 		began := time.Now()
-		must.Do(t, x.engine.Multiply(c, a, b))
-		list = append(list, float64(time.Since(began).Nanoseconds()))
+		must.Do(t, x.run())
+		ns := float64(time.Since(began).Nanoseconds())
+		after := probe()
+		list, shares = append(list, ns), append(shares, (before+after)/2/ns)
+		before = after
 	}
 	slices.Sort(list)
-	x.samples = append(x.samples, median(list))
+	slices.Sort(shares)
+	x.samples, x.shares = append(x.samples, median(list)), append(x.shares, median(shares))
 }
 
 func median(sorted []float64) float64 {

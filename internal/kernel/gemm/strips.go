@@ -84,10 +84,16 @@ func (e *engine) strips() error {
 	e.blocks = cutStrips(kern, m, n, k, threads, e.packBytes)
 	bl := &e.blocks
 	job := e.stripJob
+	if e.few() && m <= addedRows && kern.AddRows[0] != nil {
+		return e.addRows(threads)
+	}
 	if e.few() {
 		if done, err := e.fewRowsProduct(threads); done || err != nil {
 			return err
 		}
+	}
+	if e.across(threads) {
+		return e.acrossProduct(threads)
 	}
 	kept := e.keeps(&e.b)
 	if kept {
@@ -114,7 +120,7 @@ func (e *engine) strips() error {
 			return err
 		}
 	}
-	e.stream = m*n*4 > e.streamBytes && uintptr(e.c.first())%64 == 0 && e.c.RowStep*4%64 == 0
+	e.stream = e.streams()
 	// Rows that are close together lie in different sets of the first-level cache, and need no packing if there are only
 	// whole tiles.
 	e.readA = m > thinRows && m%kern.Rows == 0 && k <= bl.kc && k%(kern.Unit*kern.Group) == 0 && e.a.ColStep == 1 &&
@@ -123,6 +129,11 @@ func (e *engine) strips() error {
 	e.tasks[0].Store(0)
 	e.all(job)
 	return nil
+}
+
+// streams reports whether to write C past the caches: it is large, and its lines are aligned.
+func (e *engine) streams() bool {
+	return e.c.Rows*e.c.Cols*4 > e.streamBytes && uintptr(e.c.first())%64 == 0 && e.c.RowStep*4%64 == 0
 }
 
 // growStrips allocates the member's buffers for the running call.

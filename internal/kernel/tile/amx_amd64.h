@@ -15,6 +15,8 @@
 #define REUSE_A5 BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0x2c; BYTE $0x04 // tileloadd (R12)(R8*1), tmm5
 #define LOAD_B6 BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x13 // tileloadd (BX)(R10*1), tmm6
 #define LOAD_B7 BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x7c; BYTE $0x13; BYTE $0x40 // tileloadd 64(BX)(R10*1), tmm7
+#define PASS_B6 BYTE $0xc4; BYTE $0xa2; BYTE $0x79; BYTE $0x4b; BYTE $0x34; BYTE $0x13 // tileloaddt1 (BX)(R10*1), tmm6
+#define PASS_B7 BYTE $0xc4; BYTE $0xa2; BYTE $0x79; BYTE $0x4b; BYTE $0x7c; BYTE $0x13; BYTE $0x40 // tileloaddt1 64(BX)(R10*1), tmm7
 #define SAME_B7 BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x3c; BYTE $0x13 // tileloadd (BX)(R10*1), tmm7
 #define STORE_C0 BYTE $0xc4; BYTE $0xa2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x1a // tilestored tmm0, (DX)(R11*1)
 #define STORE_C1 BYTE $0xc4; BYTE $0xa2; BYTE $0x7a; BYTE $0x4b; BYTE $0x4c; BYTE $0x1a; BYTE $0x40 // tilestored tmm1, 64(DX)(R11*1)

@@ -129,6 +129,137 @@ step: \
 	TILERELEASE; \
 	RET
 
+// DRAIN copies a row of the previous block of C from AX to R14, past the caches.
+#define DRAIN \
+	VMOVDQU64 (AX), Z0; \
+	VMOVDQU64 64(AX), Z1; \
+	VMOVNTDQ Z0, (R14); \
+	VMOVNTDQ Z1, 64(R14); \
+	ADDQ $128, AX; \
+	ADDQ 56(DI), R14; \
+	DECQ R15
+
+// ACROSS multiplies one strip of A with Tiles panels of B, ATile apart. The strip stays in
+// the first-level cache, and the panels pass through it (tileloaddt1).
+//
+// With Room, a block of C is stored there and copied to C past the caches while the next
+// panel is multiplied. There is room for two blocks. Otherwise it is stored in C.
+//
+// 0(SP) is the panel, 8(SP) the number of panels left, 16(SP) the block of C, 24(SP) the
+// half of Room in use and 32(SP) the sums so far. SI and R12 are the two tiles of A, which
+// move by R9, BX the panel of B, CX counts steps, R13 is the address to prefetch, DX and AX
+// are the rows of C to load or store, and R15 counts the rows to copy from AX to R14.
+#define ACROSS(b6, b7, op) \
+	LEAQ ·tileShape(SB), DI; \
+	LDTILECFG_DI; \
+	MOVQ t+0(FP), DI; \
+	MOVQ 32(DI), R8; \
+	MOVQ 40(DI), R9; \
+	MOVQ 104(DI), R13; \
+	MOVQ $128, R10; \
+	MOVQ 8(DI), AX; \
+	MOVQ AX, 0(SP); \
+	MOVQ 88(DI), AX; \
+	MOVQ AX, 8(SP); \
+	MOVQ 16(DI), AX; \
+	MOVQ AX, 16(SP); \
+	MOVQ 128(DI), AX; \
+	MOVQ AX, 24(SP); \
+	MOVQ 112(DI), AX; \
+	MOVQ AX, 32(SP); \
+	XORQ R15, R15; \
+panel: \
+	MOVQ 0(DI), SI; \
+	MOVQ R8, R12; \
+	SHLQ $4, R12; \
+	ADDQ SI, R12; \
+	MOVQ 0(SP), BX; \
+	MOVQ 24(DI), CX; \
+	SHRQ $4, CX; \
+	CMPB 80(DI), $0; \
+	JEQ  zero; \
+	MOVQ 32(SP), DX; \
+	ADDQ $128, 32(SP); \
+	MOVQ 120(DI), R11; \
+	MOVQ R11, AX; \
+	SHLQ $4, AX; \
+	ADDQ DX, AX; \
+	LOAD_C0; \
+	LOAD_C1; \
+	LOAD_C2; \
+	LOAD_C3; \
+	JMP  begin; \
+zero: \
+	TILEZERO_0; \
+	TILEZERO_1; \
+	TILEZERO_2; \
+	TILEZERO_3; \
+begin: \
+	MOVQ 24(SP), AX; \
+	XORQ $4096, AX; \
+step: \
+	REUSE_A4; \
+	PASS_B6; \
+	PASS_B7; \
+	REUSE_A5; \
+	DOT_0(b6, op); \
+	DOT_1(b7, op); \
+	DOT_2(b6, op); \
+	DOT_3(b7, op); \
+	TESTQ R15, R15; \
+	JEQ  drained; \
+	DRAIN; \
+drained: \
+	PREFETCHT1 (R13); \
+	PREFETCHT1 64(R13); \
+	PREFETCHT1 128(R13); \
+	PREFETCHT1 192(R13); \
+	ADDQ $256, R13; \
+	ADDQ R9, SI; \
+	ADDQ R9, R12; \
+	ADDQ $2048, BX; \
+	DECQ CX; \
+	JNE  step; \
+	TESTQ R15, R15; \
+	JEQ  store; \
+rest: \
+	DRAIN; \
+	JNE  rest; \
+store: \
+	MOVQ 16(SP), DX; \
+	MOVQ 56(DI), R11; \
+	CMPQ 128(DI), $0; \
+	JEQ  direct; \
+	MOVQ DX, R14; \
+	MOVQ $32, R15; \
+	MOVQ 24(SP), DX; \
+	MOVQ $128, R11; \
+	XORQ $4096, 24(SP); \
+direct: \
+	MOVQ R11, AX; \
+	SHLQ $4, AX; \
+	ADDQ DX, AX; \
+	STORE_C0; \
+	STORE_C1; \
+	STORE_C2; \
+	STORE_C3; \
+	ADDQ $128, 16(SP); \
+	MOVQ 96(DI), AX; \
+	ADDQ AX, 0(SP); \
+	DECQ 8(SP); \
+	JNE  panel; \
+	MOVQ DX, AX; \
+	TESTQ R15, R15; \
+	JEQ  end; \
+last: \
+	DRAIN; \
+	JNE  last; \
+	SFENCE; \
+end: \
+	TILERELEASE; \
+	VZEROUPPER; \
+	RET
+
 // PEAK runs n rounds of four products without memory access.
 #define PEAK(b6, b7, op) \
 	MOVQ n+0(FP), CX; \
@@ -183,6 +314,26 @@ TEXT ·halfAMXU8(SB), NOSPLIT, $0-8
 // func halfAMXU8I8(t *Args)
 TEXT ·halfAMXU8I8(SB), NOSPLIT, $0-8
 	HALF(0x49, 0x41, 0x5e)
+
+// func acrossAMXBF16(t *Args)
+TEXT ·acrossAMXBF16(SB), NOSPLIT, $40-8
+	ACROSS(0x4a, 0x42, 0x5c)
+
+// func acrossAMXI8(t *Args)
+TEXT ·acrossAMXI8(SB), NOSPLIT, $40-8
+	ACROSS(0x4b, 0x43, 0x5e)
+
+// func acrossAMXI8U8(t *Args)
+TEXT ·acrossAMXI8U8(SB), NOSPLIT, $40-8
+	ACROSS(0x4a, 0x42, 0x5e)
+
+// func acrossAMXU8(t *Args)
+TEXT ·acrossAMXU8(SB), NOSPLIT, $40-8
+	ACROSS(0x48, 0x40, 0x5e)
+
+// func acrossAMXU8I8(t *Args)
+TEXT ·acrossAMXU8I8(SB), NOSPLIT, $40-8
+	ACROSS(0x49, 0x41, 0x5e)
 
 // func peakAMXBF16(n int)
 TEXT ·peakAMXBF16(SB), NOSPLIT, $0-8

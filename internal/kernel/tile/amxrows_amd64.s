@@ -11,7 +11,8 @@
 //
 // Args has the expanded A (2 KiB for every 16 rows of B with bf16, 4 KiB with bytes), B
 // with BStep, K rows (a multiple of 16), the sums at C (4 KiB for each of Tiles groups of
-// 64 columns), the rows of C in Mask, and in Next the distance to prefetch.
+// 64 columns), the rows of C in Mask, and in Next the rows to prefetch: one for
+// each step.
 
 // CONFIGURE sets the rows of A and C, because products with fewer rows are faster.
 #define CONFIGURE \
@@ -33,6 +34,7 @@
 	MOVQ 16(DI), DX; \
 	MOVQ 48(DI), R10; \
 	MOVQ 88(DI), R15; \
+	MOVQ 72(DI), R13; \
 	MOVQ $64, R8; \
 	MOVQ $128, R11
 
@@ -58,31 +60,30 @@ zero: \
 	TILEZERO_2; \
 	TILEZERO_3
 
-#define FETCH2 \
-	PREFETCHT0 (R13); \
-	PREFETCHT0 64(R13); \
-	PREFETCHT0 (R13)(R10*1); \
-	PREFETCHT0 64(R13)(R10*1); \
-	LEAQ (R13)(R10*2), R13
-
-#define FETCH4 \
-	PREFETCHT0 (R13); \
-	PREFETCHT0 (R13)(R10*1); \
-	LEAQ (R13)(R10*2), R13; \
-	PREFETCHT0 (R13); \
-	PREFETCHT0 (R13)(R10*1); \
-	LEAQ (R13)(R10*2), R13
+// FETCH prefetches 8 lines of the row at R13 into the second-level cache. In the first
+// one, the rows of a matrix whose width is a power of two would displace each other.
+#define FETCH(at) \
+	PREFETCHT1 at+0(R13); \
+	PREFETCHT1 at+64(R13); \
+	PREFETCHT1 at+128(R13); \
+	PREFETCHT1 at+192(R13); \
+	PREFETCHT1 at+256(R13); \
+	PREFETCHT1 at+320(R13); \
+	PREFETCHT1 at+384(R13); \
+	PREFETCHT1 at+448(R13)
 
 // NEXTSTEP moves 16 rows down.
 #define NEXTSTEP(bytes) \
 	ADDQ $bytes, SI; \
 	ADDQ $bytes, R12; \
-	MOVQ R10, R13; \
-	SHLQ $4, R13; \
-	ADDQ R13, BX; \
+	ADDQ R10, R13; \
+	MOVQ R10, AX; \
+	SHLQ $4, AX; \
+	ADDQ AX, BX; \
 	DECQ CX
 
 #define NEXTGROUP(bytes) \
+	LEAQ 2048(DX), AX; \
 	STORE_C0; \
 	STORE_C1; \
 	STORE_C2; \
@@ -100,24 +101,18 @@ group:
 	SUMS
 
 step:
-	MOVQ BX, R13
-	ADDQ 72(DI), R13
 	REUSE_A4
 	LOAD_B6
 	DOT_0(0x4a, 0x5c)
-	FETCH2
-	FETCH2
+	FETCH(0)
 	REUSE_A5
 	DOT_2(0x4a, 0x5c)
-	FETCH2
-	FETCH2
+	FETCH(512)
 	LOAD_B7
 	DOT_1(0x42, 0x5c)
-	FETCH2
-	FETCH2
+	FETCH(1024)
 	DOT_3(0x42, 0x5c)
-	FETCH2
-	FETCH2
+	FETCH(1536)
 	NEXTSTEP(2048)
 	JNE  step
 	NEXTGROUP(128)
@@ -132,24 +127,20 @@ step:
 group: \
 	SUMS; \
 step: \
-	MOVQ BX, R13; \
-	ADDQ 72(DI), R13; \
 	REUSE_A4; \
 	LOAD_B6; \
 	DOT_0(b6, 0x5e); \
-	FETCH4; \
+	FETCH(0); \
 	REUSE_A5; \
 	DOT_2(b6, 0x5e); \
-	FETCH4; \
+	FETCH(512); \
 	ADDQ $2048, SI; \
 	ADDQ $2048, R12; \
 	REUSE_A4; \
 	SAME_B7; \
 	DOT_1(b7, 0x5e); \
-	FETCH4; \
 	REUSE_A5; \
 	DOT_3(b7, 0x5e); \
-	FETCH4; \
 	NEXTSTEP(2048); \
 	JNE  step; \
 	NEXTGROUP(64); \

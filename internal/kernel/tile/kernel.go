@@ -52,6 +52,12 @@ type Args struct {
 
 	Tiles int // at least one
 	ATile int // distance between the first rows of A of consecutive tiles
+
+	// For Across.
+	Fetch   uintptr // address from which to prefetch, 256 bytes for every Unit steps
+	Sums    uintptr // the sums so far, if Add is set
+	SumsRow int     // the distance between their rows
+	Room    uintptr // RoomBytes, aligned to them, to write C past the caches; 0 to write it in the caches
 }
 
 // Func multiplies tiles. It changes only C and keeps no reference to its arguments.
@@ -81,11 +87,21 @@ type Kernel struct {
 	Half   Func
 	// Mixed is the kernel for bytes if those of B have the other sign: B is u8 if Packed is i8, and i8 if it is u8.
 	Mixed *Kernel
+	// Across multiplies one strip of A with Tiles panels of B, ATile apart, and writes whole tiles to C. B is packed, and
+	// A may be.
+	Across Func
+	// AddRows is the code for 1 and 2 rows of C, if there is any. It adds K rows of B, read where they
+	// are and multiplied by the f32 factors at A, to the f32 sums at C, for Tiles groups of GroupCols columns.
+	// SumIndex tells where a sum is.
+	AddRows [2]Func
 	// FewRows is the kernel for at most 16 rows of C, if there is one. It reads B where it is. Args holds the result of
 	// ExpandRows as A, K rows (a multiple of 16), the number of rows of C in Mask, and in Next how far ahead of B to
 	// prefetch. C are sums for MergeRows, in Tiles blocks for GroupCols columns each.
 	FewRows Func
 }
+
+// SumIndex returns the index of a column among the sums of AddRows.
+func SumIndex(col int) int { return col&^31 + col&1*16 + col&31/2 }
 
 // Parts are kernels that read rows of B at any distance. They touch no element outside a tile, or outside the panel of
 // B if that is padded to the width of a tile.

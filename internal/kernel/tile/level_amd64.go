@@ -18,18 +18,19 @@ var (
 	dotBF16 = Kernel{Level: AVX512BF16, Packed: dtype.BF16, Rows: 14, Cols: 32, Group: 2, Unit: 1,
 		Whole: tileBF16, Peak: peakBF16, PeakFlops: 28 * 32 * 2}
 	amxBF16 = Kernel{Level: AMX, Packed: dtype.BF16, Rows: 32, Cols: 32, Group: 2, Unit: 16, Strips: true,
-		Whole: tileAMXBF16, Half: halfAMXBF16, FewRows: rowsAMXBF16,
+		Whole: tileAMXBF16, Half: halfAMXBF16, Across: acrossAMXBF16,
+		AddRows: [...]Func{addRows1BF16, addRows2BF16}, FewRows: rowsAMXBF16,
 		Peak: peakAMXBF16, PeakFlops: 4 * 16 * 16 * 32 * 2}
-	amxI8   = amxBytes(dtype.I8, tileAMXI8, halfAMXI8, rowsAMXI8,
-		amxBytes(dtype.I8, tileAMXI8U8, halfAMXI8U8, rowsAMXI8U8, nil))
-	amxU8   = amxBytes(dtype.U8, tileAMXU8, halfAMXU8, rowsAMXU8,
-		amxBytes(dtype.U8, tileAMXU8I8, halfAMXU8I8, rowsAMXU8I8, nil))
+	amxI8 = amxBytes(dtype.I8, tileAMXI8, halfAMXI8, acrossAMXI8, rowsAMXI8,
+		amxBytes(dtype.I8, tileAMXI8U8, halfAMXI8U8, acrossAMXI8U8, rowsAMXI8U8, nil))
+	amxU8 = amxBytes(dtype.U8, tileAMXU8, halfAMXU8, acrossAMXU8, rowsAMXU8,
+		amxBytes(dtype.U8, tileAMXU8I8, halfAMXU8I8, acrossAMXU8I8, rowsAMXU8I8, nil))
 )
 
 // amxBytes returns a kernel for bytes. All of them have the same arithmetic rate.
-func amxBytes(a dtype.DType, whole, half, few Func, mixed *Kernel) *Kernel {
+func amxBytes(a dtype.DType, whole, half, across, few Func, mixed *Kernel) *Kernel {
 	return &Kernel{Level: AMX, Packed: a, Rows: 32, Cols: 32, Group: 4, Unit: 16, Strips: true, Whole: whole, Half: half,
-		FewRows: few, Mixed: mixed, Peak: peakAMXI8, PeakFlops: 4 * 16 * 16 * 64 * 2}
+		FewRows: few, Across: across, Mixed: mixed, Peak: peakAMXI8, PeakFlops: 4 * 16 * 16 * 64 * 2}
 }
 
 // Kernels lists the kernels for operands of one type, the fastest first.
@@ -122,7 +123,14 @@ func tileAMXU8(t *Args)
 func tileAMXU8I8(t *Args)
 func halfAMXBF16(t *Args)
 func halfAMXI8(t *Args)
+func addRows1BF16(t *Args)
+func addRows2BF16(t *Args)
 func rowsAMXBF16(t *Args)
+func acrossAMXBF16(t *Args)
+func acrossAMXI8(t *Args)
+func acrossAMXI8U8(t *Args)
+func acrossAMXU8(t *Args)
+func acrossAMXU8I8(t *Args)
 func rowsAMXI8(t *Args)
 func rowsAMXI8U8(t *Args)
 func rowsAMXU8(t *Args)

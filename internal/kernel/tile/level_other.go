@@ -29,5 +29,7 @@ func copyOut(unsafe.Pointer, int, unsafe.Pointer, int, uint32, bool) { panic("ti
 func scaleOut(_ unsafe.Pointer, _ int, _ unsafe.Pointer, _ int, _ uint32, _, _ unsafe.Pointer) {
 	panic("tile: no strips")
 }
-func expandRows(_, _ unsafe.Pointer, _, _, _, _ int)                         { panic("tile: no strips") }
-func mergeRows(unsafe.Pointer, int, unsafe.Pointer, int, int, int) (nan bool) { panic("tile: no strips") }
+func expandRows(_, _ unsafe.Pointer, _, _, _, _ int) { panic("tile: no strips") }
+func mergeRows(unsafe.Pointer, int, unsafe.Pointer, int, int, int) (nan bool) {
+	panic("tile: no strips")
+}

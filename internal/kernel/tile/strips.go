@@ -14,6 +14,8 @@ const (
 
 	SumBytes  = 4 << 10 // of the sums for GroupCols columns of a kernel for few rows
 	GroupCols = 64
+
+	RoomBytes = 8 << 10 // of Args.Room: two blocks of C
 )
 
 // Gather are the arguments of Interleave: rows of a matrix whose elements at the same column become adjacent. The
