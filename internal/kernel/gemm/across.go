@@ -8,8 +8,8 @@ import (
 )
 
 // Large products with few threads. Each thread packs the columns of B that it needs, as many as stay in its
-// second-level cache, and multiplies them with one strip of A after the other (tile.Kernel.Across). Packed columns never
-// leave the cache, and no other thread waits for them. A part of a strip stays in the first-level cache while all
+// second-level cache, and multiplies them with one strip of A after the other (tile.Kernel.Across). Packed columns
+// never leave the cache, and no other thread waits for them. A part of a strip stays in the first-level cache while all
 // columns pass by.
 const (
 	acrossRows   = 512     // fewest rows: with fewer, packing B takes too long
@@ -24,8 +24,8 @@ const (
 // thread.
 func (e *engine) across(threads int) bool {
 	m, n := e.c.Rows, e.c.Cols
-	return e.kern.Across != nil && m%e.kern.Rows == 0 && n%e.kern.Cols == 0 && m >= acrossRows && n >= acrossCols*threads*threads &&
-		e.scales == nil && !e.keeps(&e.b)
+	return e.kern.Across != nil && m%e.kern.Rows == 0 && n%e.kern.Cols == 0 && m >= acrossRows &&
+		n >= acrossCols*threads*threads && e.scales == nil && !e.keeps(&e.b)
 }
 
 // acrossProduct computes such a product on all threads.

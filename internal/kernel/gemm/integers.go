@@ -24,7 +24,8 @@ var _ Quantised = (*engine)(nil)
 func (e *engine) MultiplyScaled(c, a, b Matrix, s Scales) error {
 	sums := c
 	if sums.Type = dtype.I32; c.Type != dtype.F32 || Result(a.Type) != dtype.I32 {
-		return fmt.Errorf("multiplying with scales: operands of %v with a result of %v: want i8 or u8, and f32", a.Type, c.Type)
+		return fmt.Errorf("multiplying with scales: operands of %v with a result of %v: want i8 or u8, and f32", a.Type,
+			c.Type)
 	}
 	if err := Check(&sums, &a, &b, e.types); err != nil {
 		return fmt.Errorf("multiplying with scales: %w", err)

@@ -40,7 +40,8 @@ var shapes = [][3]int{
 	{1, 1, 1}, {1, 7, 9}, {7, 1, 9}, {9, 7, 1}, {2, 3, 4},
 	{14, 32, 16}, {15, 33, 17}, {13, 31, 15}, {6, 16, 8}, {32, 32, 64}, {33, 65, 31},
 	{1, 300, 200}, {300, 1, 200}, {64, 64, 64}, {61, 67, 59},
-	{100, 120, 110}, {97, 101, 130}, {77, 70, 900}, {35, 260, 801}, {3, 500, 400}, {3, 192, 37}, {16, 128, 150}, {34, 40, 2100},
+	{100, 120, 110}, {97, 101, 130}, {77, 70, 900}, {35, 260, 801}, {3, 500, 400}, {3, 192, 37}, {16, 128, 150},
+	{34, 40, 2100},
 }
 
 // Faults returns everything that is wrong with a provider at a number of threads.
@@ -193,8 +194,8 @@ func scaled(e gemm.Quantised) error {
 	return nil
 }
 
-// layout is a product to compute: the types of A and B, which operands are transposed (one bit each for A, B and C), and how many elements of
-// other memory follow every line.
+// layout is a product to compute: the types of A and B, which operands are transposed (one bit each for A, B and C),
+// and how many elements of other memory follow every line.
 type layout struct {
 	a, b  dtype.DType
 	shape [3]int

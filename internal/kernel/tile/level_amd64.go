@@ -35,7 +35,8 @@ func amxBytes(a dtype.DType, whole, half, across, few Func, mixed *Kernel) *Kern
 
 // Kernels lists the kernels for operands of one type, the fastest first.
 func Kernels() []*Kernel {
-	return []*Kernel{&amxBF16, amxI8, amxU8, &dotBF16, &avx512F64, &avx512F32, &avx2F64, &avx2F32, &portableF64, &portableF32}
+	return []*Kernel{&amxBF16, amxI8, amxU8, &dotBF16, &avx512F64, &avx512F32, &avx2F64, &avx2F32, &portableF64,
+		&portableF32}
 }
 
 // Levels lists the levels of this machine, from slow to fast.
