@@ -50,8 +50,8 @@ const (
 const builtVariable = "FAKE_CUDA_BUILT"
 
 // Main runs the tests of a package that all use the library, and returns the exit status. set receives
-// the library's path, in its own folder, and returns the environment to set.
-func Main(m *testing.M, set func(lib string) (environ map[string]string)) int {
+// the library's path, in its own folder, and returns the environment to set. solve is as for Build.
+func Main(m *testing.M, set func(lib string) (environ map[string]string), solve ...fs.FS) int {
 	lib := os.Getenv(builtVariable) // built by the parent test; a killed process would leave its own copy behind
 	if lib == "" {
 		dir, err := os.MkdirTemp("", "cudatest")
@@ -59,7 +59,7 @@ func Main(m *testing.M, set func(lib string) (environ map[string]string)) int {
 			panic(err)
 		}
 		defer os.RemoveAll(dir)
-		if lib, err = Build(dir); err != nil {
+		if lib, err = Build(dir, solve...); err != nil {
 			panic(err)
 		}
 		os.Setenv(builtVariable, lib)

@@ -29,19 +29,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(cudatest.RealVariable) != "" {
 		os.Exit(m.Run())
 	}
-	dir, err := os.MkdirTemp("", "device")
-	if err != nil {
-		panic(err)
-	}
-	lib, err := cudatest.Build(dir, gpusolve.Sources())
-	if err != nil {
-		panic(err)
-	}
-	os.Setenv(cuda.LibraryVariable, lib)
-	os.Setenv("KERNBENCH_CUDA_TAKE_TURNS", "1")
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(cudatest.Main(m, func(lib string) map[string]string {
+		return map[string]string{cuda.LibraryVariable: lib, "KERNBENCH_CUDA_TAKE_TURNS": "1"}
+	}, gpusolve.Sources()))
 }
 
 // gpus is the name of the GPU backend.

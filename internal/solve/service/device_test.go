@@ -20,18 +20,9 @@ import (
 
 // The tests run the kernels of GPUs on the CPU.
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "service")
-	if err != nil {
-		panic(err)
-	}
-	lib, err := cudatest.Build(dir, gpusolve.Sources())
-	if err != nil {
-		panic(err)
-	}
-	os.Setenv(cuda.LibraryVariable, lib)
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(cudatest.Main(m, func(lib string) map[string]string {
+		return map[string]string{cuda.LibraryVariable: lib}
+	}, gpusolve.Sources()))
 }
 
 // client is what a Python process has in GPU memory: the arrays of one request.
