@@ -1,6 +1,9 @@
 package sparse
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Bfloat16 is the upper half of a float32: 8 significant bits and the range of single precision. Rounding the values
 // of a matrix to so few bits changes its row sums by up to 0.4 % of the diagonal, while the smallest eigenvalues of a
@@ -8,9 +11,6 @@ import "math"
 // definite. The format Bfloat16 therefore rounds only the couplings, and changes the diagonal so that every row keeps
 // its sum. If the couplings are negative, as in diffusion problems, x'Ax is a sum over couplings of |a_ij| (x_i - x_j)²
 // and over row sums, and each term changes by at most 0.4 %. So does the quadratic form, for every x.
-
-// diagonalParts is the number of bfloat16 values that add up to a diagonal entry: 24 bits, as in single precision.
-const diagonalParts = 3
 
 // bfloat rounds to the nearest bfloat16, ties to even.
 func bfloat(v float64) uint16 {
@@ -25,31 +25,24 @@ func bfloat(v float64) uint16 {
 func widen(half uint16) float64 { return float64(math.Float32frombits(uint32(half) << 16)) }
 
 // roundRow rounds the values of a row, which begins at position at of b.vals and is the last one in b.cols. The
-// diagonal entry becomes several entries in its column, which together keep the sum of the row.
+// diagonal entry keeps the sum of the row and is rounded to single precision. It moves to the beginning of the row,
+// because the forms store the first value of each row in single precision. A row without a diagonal entry gets one.
 func (b *Builder) roundRow(row, at int) {
-	vals := b.vals[at:]
-	cols := b.cols[len(b.cols)-len(vals):]
-	diagonal, sum := -1, 0.0
-	for k, v := range vals {
-		if diagonal < 0 && int(cols[k]) == row {
-			diagonal, sum = k, sum+v
-			continue
-		}
-		vals[k] = widen(bfloat(v))
-		sum += v - vals[k]
-	}
+	start := len(b.cols) - (len(b.vals) - at)
+	diagonal := slices.Index(b.cols[start:], int32(row))
 	if diagonal < 0 {
-		return
+		b.cols, b.vals = append(b.cols, int32(row)), append(b.vals, 0)
+		diagonal = len(b.vals) - 1 - at
 	}
-	var parts [diagonalParts]float64
-	for k := range parts {
-		parts[k] = widen(bfloat(sum))
-		sum -= parts[k]
+	cols, vals := b.cols[start:], b.vals[at:]
+	sum := vals[diagonal]
+	copy(cols[1:], cols[:diagonal])
+	copy(vals[1:], vals[:diagonal])
+	for k, v := range vals[1:] {
+		vals[1+k] = widen(bfloat(v))
+		sum += v - vals[1+k]
 	}
-	vals[diagonal] = parts[0]
-	for _, part := range parts[1:] {
-		b.cols, b.vals = append(b.cols, int32(row)), append(b.vals, part)
-	}
+	cols[0], vals[0] = int32(row), float64(float32(sum))
 }
 
 // to16 returns the values as bfloat16.

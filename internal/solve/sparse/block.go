@@ -132,7 +132,7 @@ func (c *scattered) portableBlock(dst, x []float64, width, s, n, row int) {
 				if mask>>l&1 == 0 {
 					continue
 				}
-				a, from := c.value(at), x[c.column(at, row+8*i)*width:][:width]
+				a, from := c.value(s+i, at), x[c.column(at, row+8*i)*width:][:width]
 				for j, v := range from {
 					dst[(8*i+l)*width+j] += float64(a * v)
 				}

@@ -309,8 +309,8 @@ func (b *Builder) addVarying(lo, hi int) {
 		}
 	}
 	switch {
-	case b.format == Bfloat16:
-		v.vals16 = to16(vals)
+	case b.format == Bfloat16 && width > 1:
+		v.vals32, v.vals16 = to32(vals[:n]), to16(vals[n:])
 	case exact32(vals):
 		v.vals32 = to32(vals)
 	default:

@@ -85,7 +85,7 @@ func (c *scattered) portable(dst, x []float64, s, n, row int) {
 		for _, mask := range masks {
 			for l := range sum {
 				if mask>>l&1 != 0 {
-					sum[l] += float64(c.value(at) * x[c.column(at, row+8*i)])
+					sum[l] += float64(c.value(s+i, at) * x[c.column(at, row+8*i)])
 					at++
 				}
 			}
@@ -94,14 +94,18 @@ func (c *scattered) portable(dst, x []float64, s, n, row int) {
 	}
 }
 
-func (c *scattered) value(at int) float64 {
+// value returns the value of an entry of slice s.
+func (c *scattered) value(s, at int) float64 {
 	switch {
 	case c.vals64 != nil:
 		return c.vals64[at]
+	case c.vals16 != nil:
+		if k := at - int(c.starts[s].entry); k < c.firsts(s) {
+			return float64(c.vals32[8*s+k])
+		}
+		return widen(c.vals16[at-8*s-c.firsts(s)])
 	case c.vals32 != nil:
 		return float64(c.vals32[at])
-	case c.vals16 != nil:
-		return widen(c.vals16[at])
 	}
 	return c.dict[c.vals8[at]]
 }

@@ -32,7 +32,7 @@ func varying64AVX512(dst, x *float64, offs *int, vals *float64, stride, width, n
 func varying32AVX512(dst, x *float64, offs *int, vals *float32, stride, width, n int)
 
 //go:noescape
-func varying16AVX512(dst, x *float64, offs *int, vals *uint16, stride, width, n int)
+func varying16AVX512(dst, x *float64, offs *int, vals *uint16, stride, width, n int, first *float32)
 
 //go:noescape
 func wide64AVX512(dst, x *float64, cols *int32, vals *float64, masks *uint8, starts *start, n int)
@@ -41,7 +41,7 @@ func wide64AVX512(dst, x *float64, cols *int32, vals *float64, masks *uint8, sta
 func wide32AVX512(dst, x *float64, cols *int32, vals *float32, masks *uint8, starts *start, n int)
 
 //go:noescape
-func wide16AVX512(dst, x *float64, cols *int32, vals *uint16, masks *uint8, starts *start, n int)
+func wide16AVX512(dst, x *float64, cols *int32, vals *uint16, masks *uint8, starts *start, n int, first *float32)
 
 //go:noescape
 func wide8AVX512(dst, x *float64, cols *int32, vals *uint8, masks *uint8, starts *start, n int, dict *float64)
@@ -53,7 +53,7 @@ func near64AVX512(dst, x *float64, cols *int16, vals *float64, masks *uint8, sta
 func near32AVX512(dst, x *float64, cols *int16, vals *float32, masks *uint8, starts *start, n int)
 
 //go:noescape
-func near16AVX512(dst, x *float64, cols *int16, vals *uint16, masks *uint8, starts *start, n int)
+func near16AVX512(dst, x *float64, cols *int16, vals *uint16, masks *uint8, starts *start, n int, first *float32)
 
 //go:noescape
 func near8AVX512(dst, x *float64, cols *int16, vals *uint8, masks *uint8, starts *start, n int, dict *float64)
@@ -106,7 +106,7 @@ func (v *varying) rows(dst, x []float64, lo, hi, base int) {
 	case !fast:
 		v.portable(dst, x, lo, hi, base)
 	case v.vals16 != nil:
-		varying16AVX512(&dst[0], &x[lo], &v.offs[0], &v.vals16[at], v.n, len(v.offs), hi-lo)
+		varying16AVX512(&dst[0], &x[lo], &v.offs[0], &v.vals16[at], v.n, len(v.offs), hi-lo, &v.vals32[at])
 	case v.vals32 != nil:
 		varying32AVX512(&dst[0], &x[lo], &v.offs[0], &v.vals32[at], v.n, len(v.offs), hi-lo)
 	default:
@@ -128,10 +128,10 @@ func (c *scattered) slices(dst []float64, x []float64, s, n, row int) {
 		switch {
 		case c.vals64 != nil:
 			near64AVX512(out, from, cols, &c.vals64[at.entry], masks, starts, n)
+		case c.vals16 != nil:
+			near16AVX512(out, from, cols, &c.vals16[int(at.entry)-8*s], masks, starts, n, &c.vals32[8*s])
 		case c.vals32 != nil:
 			near32AVX512(out, from, cols, &c.vals32[at.entry], masks, starts, n)
-		case c.vals16 != nil:
-			near16AVX512(out, from, cols, &c.vals16[at.entry], masks, starts, n)
 		default:
 			near8AVX512(out, from, cols, &c.vals8[at.entry], masks, starts, n, &c.dict[0])
 		}
@@ -141,10 +141,10 @@ func (c *scattered) slices(dst []float64, x []float64, s, n, row int) {
 	switch {
 	case c.vals64 != nil:
 		wide64AVX512(out, from, cols, &c.vals64[at.entry], masks, starts, n)
+	case c.vals16 != nil:
+		wide16AVX512(out, from, cols, &c.vals16[int(at.entry)-8*s], masks, starts, n, &c.vals32[8*s])
 	case c.vals32 != nil:
 		wide32AVX512(out, from, cols, &c.vals32[at.entry], masks, starts, n)
-	case c.vals16 != nil:
-		wide16AVX512(out, from, cols, &c.vals16[at.entry], masks, starts, n)
 	default:
 		wide8AVX512(out, from, cols, &c.vals8[at.entry], masks, starts, n, &c.dict[0])
 	}

@@ -22,7 +22,8 @@
 // dst[i] = sum over k of vals[k*stride+i] * x[i+offs[k]], width >= 1. Offsets
 // are in bytes, the stride in elements. LOAD brings 8 masked values into a
 // register as doubles; SHIFT is the binary logarithm of the size of a value.
-#define VARYING(LOAD, SHIFT) \
+// FIRST loads the values of the first term into Z2, and the address of the second term into R14.
+#define VARYING(FIRST, LOAD, SHIFT) \
 	MOVQ dst+0(FP), DI;    \
 	MOVQ x+8(FP), SI;      \
 	MOVQ offs+16(FP), R8;  \
@@ -37,16 +38,15 @@ one:                       \
 	TAIL;                  \
 	MOVQ      (R8), R12;   \
 	VMOVUPD.Z (SI)(R12*1), K1, Z1; \
-	LOAD(R9, Z2);          \
+	FIRST;                 \
 	VMULPD    Z1, Z2, Z0;  \
-	MOVQ      R9, R14;     \
 	MOVQ      $1, R11;     \
 	JMP       check;       \
 term:                      \
-	ADDQ      R13, R14;    \
 	MOVQ      (R8)(R11*8), R12; \
 	VMOVUPD.Z (SI)(R12*1), K1, Z1; \
 	LOAD(R14, Z2);         \
+	ADDQ      R13, R14;    \
 	VMULPD    Z1, Z2, Z1;  \
 	VADDPD    Z1, Z0, Z0;  \
 	INCQ      R11;         \
@@ -67,9 +67,9 @@ done:                      \
 // which rows have a k-th entry. Only those entries are stored, so the kernel loads 8 values (the data is padded) and
 // expands them to their lanes. If all rows have an entry and the columns are consecutive, as on grids, a plain load of x
 // replaces the gather. starts holds the numbers of the first entry and the first mask of each slice, and one more pair
-// for the end. STEP is the distance in bytes by which the base of the columns moves from slice to slice. A sum starts
-// with -0, because adding the first product to -0 does not change it.
-#define SCATTERED(COLS, COLSIZE, VALS, VALSIZE, STEP) \
+// for the end. STEP is the distance in bytes by which the base of the columns moves from slice to slice. BEGIN starts
+// the sums in Z0.
+#define SCATTERED(BEGIN, COLS, COLSIZE, VALS, VALSIZE, STEP) \
 	MOVQ dst+0(FP), DI;    \
 	MOVQ x+8(FP), SI;      \
 	MOVQ cols+16(FP), R8;  \
@@ -83,10 +83,10 @@ done:                      \
 slice:                     \
 	TESTQ   CX, CX;        \
 	JLE     done;          \
-	VMOVAPD Z29, Z0;       \
 	MOVL    12(R11), R12;  \
 	SUBL    4(R11), R12;   \
 	ADDQ    $8, R11;       \
+	BEGIN;                 \
 term:                      \
 	DECQ    R12;           \
 	JLT     store;         \

@@ -260,17 +260,23 @@ done:
 #define FLOATS(from, to)  VCVTPS2PD.Z (from), K1, to
 #define HALVES(from, to)  VPMOVZXWD.Z (from), K1, Y30; VPSLLD $16, Y30, Y30; VCVTPS2PD Y30, to
 
+#define DOUBLES0 DOUBLES(R9, Z2); LEAQ (R9)(R13*1), R14
+#define FLOATS0  FLOATS(R9, Z2); LEAQ (R9)(R13*1), R14
+#define DIAGONAL FLOATS(BX, Z2); ADDQ $32, BX; MOVQ R9, R14
+
 // func varying64AVX512(dst, x *float64, offs *int, vals *float64, stride, width, n int)
 TEXT ·varying64AVX512(SB), NOSPLIT, $0-56
-	VARYING(DOUBLES, 3)
+	VARYING(DOUBLES0, DOUBLES, 3)
 
 // func varying32AVX512(dst, x *float64, offs *int, vals *float32, stride, width, n int)
 TEXT ·varying32AVX512(SB), NOSPLIT, $0-56
-	VARYING(FLOATS, 2)
+	VARYING(FLOATS0, FLOATS, 2)
 
-// func varying16AVX512(dst, x *float64, offs *int, vals *uint16, stride, width, n int)
-TEXT ·varying16AVX512(SB), NOSPLIT, $0-56
-	VARYING(HALVES, 1)
+// func varying16AVX512(dst, x *float64, offs *int, vals *uint16, stride, width, n int, first *float32)
+// The first term has its own values, and vals holds the others.
+TEXT ·varying16AVX512(SB), NOSPLIT, $0-64
+	MOVQ first+56(FP), BX
+	VARYING(DIAGONAL, HALVES, 1)
 
 // iota holds the distances of consecutive columns from the first.
 DATA ·iota+0(SB)/4, $0
@@ -283,6 +289,23 @@ DATA ·iota+24(SB)/4, $6
 DATA ·iota+28(SB)/4, $7
 GLOBL ·iota(SB), RODATA|NOPTR, $32
 
+// A sum starts with -0, because adding the first product to -0 does not change it. With bfloat16 values it starts with
+// the first entries, which are on the diagonal: their columns are consecutive, and their values are at R13.
+#define ZEROS VMOVAPD Z29, Z0
+#define DIAGONAL32 MOVLQSX (R8), DX; FIRSTS(4)
+#define DIAGONAL16 MOVWQSX (R8), DX; FIRSTS(2)
+#define FIRSTS(COLSIZE) \
+	MOVBLZX     (R10), AX;     \
+	INCQ        R10;           \
+	DECQ        R12;           \
+	KMOVB       AX, K1;        \
+	POPCNTL     AX, AX;        \
+	VMOVUPD.Z   (SI)(DX*8), K1, Z0; \
+	VCVTPS2PD.Z (R13), K1, Z2; \
+	VMULPD      Z0, Z2, Z0;    \
+	LEAQ        (R8)(AX*COLSIZE), R8; \
+	ADDQ        $32, R13
+
 #define COLS32 VMOVDQU (R8), Y1
 #define COLS16 VPMOVSXWD (R8), Y1
 #define VALS64 VMOVUPD (R9), Z2
@@ -292,37 +315,39 @@ GLOBL ·iota(SB), RODATA|NOPTR, $32
 
 // func wide64AVX512(dst, x *float64, cols *int32, vals *float64, masks *uint8, starts *start, n int)
 TEXT ·wide64AVX512(SB), NOSPLIT, $0-56
-	SCATTERED(COLS32, 4, VALS64, 8, 0)
+	SCATTERED(ZEROS, COLS32, 4, VALS64, 8, 0)
 
 // func wide32AVX512(dst, x *float64, cols *int32, vals *float32, masks *uint8, starts *start, n int)
 TEXT ·wide32AVX512(SB), NOSPLIT, $0-56
-	SCATTERED(COLS32, 4, VALS32, 4, 0)
+	SCATTERED(ZEROS, COLS32, 4, VALS32, 4, 0)
 
 // func near64AVX512(dst, x *float64, cols *int16, vals *float64, masks *uint8, starts *start, n int)
 TEXT ·near64AVX512(SB), NOSPLIT, $0-56
-	SCATTERED(COLS16, 2, VALS64, 8, 64)
+	SCATTERED(ZEROS, COLS16, 2, VALS64, 8, 64)
 
 // func near32AVX512(dst, x *float64, cols *int16, vals *float32, masks *uint8, starts *start, n int)
 TEXT ·near32AVX512(SB), NOSPLIT, $0-56
-	SCATTERED(COLS16, 2, VALS32, 4, 64)
+	SCATTERED(ZEROS, COLS16, 2, VALS32, 4, 64)
 
-// func wide16AVX512(dst, x *float64, cols *int32, vals *uint16, masks *uint8, starts *start, n int)
-TEXT ·wide16AVX512(SB), NOSPLIT, $0-56
-	SCATTERED(COLS32, 4, VALS16, 2, 0)
+// func wide16AVX512(dst, x *float64, cols *int32, vals *uint16, masks *uint8, starts *start, n int, first *float32)
+TEXT ·wide16AVX512(SB), NOSPLIT, $0-64
+	MOVQ first+56(FP), R13
+	SCATTERED(DIAGONAL32, COLS32, 4, VALS16, 2, 0)
 
-// func near16AVX512(dst, x *float64, cols *int16, vals *uint16, masks *uint8, starts *start, n int)
-TEXT ·near16AVX512(SB), NOSPLIT, $0-56
-	SCATTERED(COLS16, 2, VALS16, 2, 64)
+// func near16AVX512(dst, x *float64, cols *int16, vals *uint16, masks *uint8, starts *start, n int, first *float32)
+TEXT ·near16AVX512(SB), NOSPLIT, $0-64
+	MOVQ first+56(FP), R13
+	SCATTERED(DIAGONAL16, COLS16, 2, VALS16, 2, 64)
 
 // func wide8AVX512(dst, x *float64, cols *int32, vals *uint8, masks *uint8, starts *start, n int, dict *float64)
 TEXT ·wide8AVX512(SB), NOSPLIT, $0-64
 	MOVQ dict+56(FP), R13
-	SCATTERED(COLS32, 4, VALS8, 1, 0)
+	SCATTERED(ZEROS, COLS32, 4, VALS8, 1, 0)
 
 // func near8AVX512(dst, x *float64, cols *int16, vals *uint8, masks *uint8, starts *start, n int, dict *float64)
 TEXT ·near8AVX512(SB), NOSPLIT, $0-64
 	MOVQ dict+56(FP), R13
-	SCATTERED(COLS16, 2, VALS8, 1, 64)
+	SCATTERED(ZEROS, COLS16, 2, VALS8, 1, 64)
 
 // func sweepAVX512(ops *op, count int, sums *[lanes]float64, lo, n int, block *float64)
 // DI is the offset of the rows in the vectors, R12 their offset in the block, R13 the offset of the lanes.

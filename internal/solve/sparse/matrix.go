@@ -56,7 +56,7 @@ type varying struct {
 	offs   []int // in bytes
 	vals64 []float64
 	vals32 []float32
-	vals16 []uint16 // bfloat16
+	vals16 []uint16 // bfloat16, all but the first values of the rows; these are in vals32
 }
 
 // scattered is the form of arbitrary rows, stored in slices of 8 rows (sliced ELLPACK; see Kreutzer et al. 2014). The
@@ -71,7 +71,7 @@ type scattered struct {
 	wide   []int32
 	vals64 []float64
 	vals32 []float32
-	vals16 []uint16 // bfloat16
+	vals16 []uint16 // bfloat16, all but the first values of the rows; these are in vals32, 8 for each slice
 	vals8  []uint8
 	dict   []float64
 }
@@ -307,11 +307,27 @@ func (c *scattered) narrowValues(size int, format Format) {
 	case vals8 != nil && len(dict) > 0:
 		c.vals8, c.dict, c.vals64 = vals8, dict, nil
 	case format == Bfloat16:
-		c.vals16, c.vals64 = to16(c.vals64), nil
+		c.splitFirst()
 	case exact32(c.vals64[:size]):
 		c.vals32, c.vals64 = to32(c.vals64), nil
 	}
 }
+
+// splitFirst stores the first value of each row in single precision, and the others as bfloat16. Every row has one.
+func (c *scattered) splitFirst() {
+	slices := len(c.starts) - 1
+	c.vals32, c.vals16 = make([]float32, 8*slices), make([]uint16, 0, len(c.vals64))
+	for s := range slices {
+		lo, hi := int(c.starts[s].entry), int(c.starts[s+1].entry)
+		first := lo + c.firsts(s)
+		copy(c.vals32[8*s:], to32(c.vals64[lo:first]))
+		c.vals16 = append(c.vals16, to16(c.vals64[first:hi])...)
+	}
+	c.vals16, c.vals64 = append(c.vals16, make([]uint16, pad)...), nil
+}
+
+// firsts returns the number of first entries in a slice.
+func (c *scattered) firsts(s int) int { return bits.OnesCount8(c.masks[c.starts[s].mask]) }
 
 func (c *constant) row(to *CSR, i, _ int) {
 	for k, off := range c.offs {
@@ -332,8 +348,8 @@ func (v *varying) row(to *CSR, i, base int) {
 
 func (v *varying) value(at int) float64 {
 	switch {
-	case v.vals16 != nil:
-		return widen(v.vals16[at])
+	case v.vals16 != nil && at >= v.n:
+		return widen(v.vals16[at-v.n])
 	case v.vals32 != nil:
 		return float64(v.vals32[at])
 	}
@@ -346,7 +362,7 @@ func (c *scattered) row(to *CSR, i, base int) {
 	for _, mask := range c.masks[c.starts[s].mask:c.starts[s+1].mask] {
 		if mask>>lane&1 != 0 {
 			e := at + bits.OnesCount8(mask&(1<<lane-1))
-			to.Add(int32(c.column(e, i-lane)), c.value(e))
+			to.Add(int32(c.column(e, i-lane)), c.value(s, e))
 		}
 		at += bits.OnesCount8(mask)
 	}

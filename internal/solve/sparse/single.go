@@ -103,7 +103,7 @@ func (c *scattered) slices32(dst, x []float32, s, n, row int) {
 		for _, mask := range c.masks[c.starts[s+i].mask:c.starts[s+i+1].mask] {
 			for l := range sum {
 				if mask>>l&1 != 0 {
-					sum[l] += float32(float32(c.value(at)) * x[c.column(at, row+8*i)])
+					sum[l] += float32(float32(c.value(s+i, at)) * x[c.column(at, row+8*i)])
 					at++
 				}
 			}

@@ -59,7 +59,7 @@ func (c *constant) fastRows32(dst, x []float32, lo, hi int) bool {
 }
 
 func (v *varying) fastRows32(dst, x []float32, lo, hi, base int) bool {
-	if !fast || v.vals32 == nil {
+	if !fast || v.vals32 == nil || v.vals16 != nil {
 		return false
 	}
 	varyingSingle(&dst[0], &x[lo], &v.offs[0], &v.vals32[lo-base], v.n, len(v.offs), hi-lo)
