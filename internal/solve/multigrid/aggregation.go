@@ -24,6 +24,7 @@ const oneSided = 0.2
 // newAlgebraic returns the coarsener that the options ask for.
 func newAlgebraic(_ *precondition.Local, f *fine) (coarsener, error) {
 	o := f.options
+	f.deepens = true
 	c := &classical{threshold: o.Strength}
 	switch o.Coarsening {
 	case precondition.CoarsenClassical:
@@ -111,13 +112,16 @@ func (g *aggregation) pick(f *fine) (int, error) {
 type aggregates struct {
 	strong *sparse.CSR
 	of     []int32 // aggregate of each row
+	root   []bool  // the row is strongly coupled to every other row of its aggregate
 }
 
 // aggregate groups rows by their strong couplings (Vanek, Mandel and Brezina, algorithm 1): first whole neighbourhoods,
 // then rows join the adjacent aggregate that they are coupled to most, then the remaining rows form their own. The last
-// entry of each row is ignored, and so are columns of other ranks. Rows without couplings are in no aggregate.
+// row of a line, which has one coupling only, forms an aggregate with its neighbour instead. It would be too far from
+// the root of the adjacent aggregate: on anisotropic grids with a line end like that, cg took 14 iterations, not 10.
+// The last entry of each row is ignored, and so are columns of other ranks. Rows without couplings are in no aggregate.
 func aggregate(strong *sparse.CSR) (of []int32, count int32) {
-	g := aggregates{strong, slices.Repeat([]int32{free}, strong.Rows())}
+	g := aggregates{strong, slices.Repeat([]int32{free}, strong.Rows()), make([]bool, strong.Rows())}
 	count = g.neighbourhoods()
 	whole := slices.Clone(g.of)
 	for i := range g.of {
@@ -125,6 +129,14 @@ func aggregate(strong *sparse.CSR) (of []int32, count int32) {
 			continue
 		}
 		cols, vals := strong.Row(i)
+		if at := int(cols[0]); len(cols) == 2 && at < len(whole) && !g.root[at] {
+			if g.of[at] == whole[at] { // no other end of a line has taken it
+				g.of[at] = count
+				count++
+			}
+			g.of[i] = g.of[at]
+			continue
+		}
 		for k, best := 0, 0.0; k < len(cols)-1; k++ {
 			if at := int(cols[k]); at < len(whole) && whole[at] >= 0 && math.Abs(vals[k]) > best {
 				g.of[i], best = whole[at], math.Abs(vals[k])
@@ -195,7 +207,7 @@ func (g *aggregates) neighbourhoods() (count int32) {
 
 // claim makes an aggregate of a row and its free strong neighbours.
 func (g *aggregates) claim(i int, number int32) {
-	g.of[i] = number
+	g.of[i], g.root[i] = number, true
 	for _, at := range g.neighbours(i) {
 		if int(at) < len(g.of) && g.of[at] == free {
 			g.of[at] = number

@@ -18,8 +18,10 @@ const (
 	// maxLevels limits the number of levels.
 	maxLevels = 30
 	// smootherRatio is the part of the spectrum that the smoother damps, the upper three quarters. The coarser level
-	// cannot represent it.
-	smootherRatio = 4
+	// cannot represent it. Polynomials of a higher degree than asked for damp a larger part: each additional degree adds
+	// ratioPerDegree.
+	smootherRatio  = 4
+	ratioPerDegree = 2
 	// jacobiRatio makes a polynomial of degree 1 a Jacobi step that is damped by 4/3 over the largest eigenvalue.
 	jacobiRatio = 2
 )
@@ -80,6 +82,8 @@ type fine struct {
 	format   sparse.Format // storage format of coarser matrices
 	options  precondition.Multigrid
 	vector   []float64 // buffer of exchanged
+	depth    int       // 0 for the finest level
+	deepens  bool      // the degree of the smoothing polynomial grows from level to level
 }
 
 // exchanged returns a vector of the rank's values and their ghosts. It is valid until the next call.
@@ -300,7 +304,8 @@ func (lv *level) descend(f *fine, p *sparse.Shapes, coarse *space) (*fine, error
 	if more := a.Matrix.Columns() - len(lv.p.x); more > 0 {
 		lv.p.x = append(lv.p.x, make([]float64, more)...)
 	}
-	next := &fine{team: f.team, space: coarse, rows: rows, square: a.Square, format: f.format, options: f.options}
+	next := &fine{team: f.team, space: coarse, rows: rows, square: a.Square, format: f.format, options: f.options,
+		depth: f.depth + 1, deepens: f.deepens}
 	return next, next.prepare()
 }
 
