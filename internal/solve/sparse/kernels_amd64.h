@@ -22,8 +22,9 @@
 // dst[i] = sum over k of vals[k*stride+i] * x[i+offs[k]], width >= 1. Offsets
 // are in bytes, the stride in elements. LOAD brings 8 masked values into a
 // register as doubles; SHIFT is the binary logarithm of the size of a value.
-// FIRST loads the values of the first term into Z2, and the address of the second term into R14.
-#define VARYING(FIRST, LOAD, SHIFT) \
+// FIRST loads the values of the first term into Z2, and the address of the second term into R14. FIRST2 and LOAD2 load
+// the values of 16 rows into Z2 and Z3.
+#define VARYING(FIRST2, LOAD2, FIRST, LOAD, SHIFT) \
 	MOVQ dst+0(FP), DI;    \
 	MOVQ x+8(FP), SI;      \
 	MOVQ offs+16(FP), R8;  \
@@ -32,6 +33,36 @@
 	SHLQ $SHIFT, R13;      \
 	MOVQ width+40(FP), R10; \
 	MOVQ n+48(FP), CX;     \
+two:                       \
+	CMPQ    CX, $16;       \
+	JLT     one;           \
+	MOVQ    (R8), R12;     \
+	ADDQ    SI, R12;       \
+	FIRST2;                \
+	VMULPD  (R12), Z2, Z0; \
+	VMULPD  64(R12), Z3, Z4; \
+	MOVQ    $1, R11;       \
+	JMP     check2;        \
+term2:                     \
+	MOVQ    (R8)(R11*8), R12; \
+	ADDQ    SI, R12;       \
+	LOAD2(R14);            \
+	ADDQ    R13, R14;      \
+	VMULPD  (R12), Z2, Z2; \
+	VMULPD  64(R12), Z3, Z3; \
+	VADDPD  Z2, Z0, Z0;    \
+	VADDPD  Z3, Z4, Z4;    \
+	INCQ    R11;           \
+check2:                    \
+	CMPQ    R11, R10;      \
+	JLT     term2;         \
+	VMOVUPD Z0, (DI);      \
+	VMOVUPD Z4, 64(DI);    \
+	ADDQ    $128, SI;      \
+	ADDQ    $128, DI;      \
+	ADDQ    $(16<<SHIFT), R9; \
+	SUBQ    $16, CX;       \
+	JMP     two;           \
 one:                       \
 	TESTQ     CX, CX;      \
 	JLE       done;        \

@@ -260,23 +260,41 @@ done:
 #define FLOATS(from, to)  VCVTPS2PD.Z (from), K1, to
 #define HALVES(from, to)  VPMOVZXWD.Z (from), K1, Y30; VPSLLD $16, Y30, Y30; VCVTPS2PD Y30, to
 
+#define DOUBLES2(from) VMOVUPD (from), Z2; VMOVUPD 64(from), Z3
+#define FLOATS2(from)  VCVTPS2PD (from), Z2; VCVTPS2PD 32(from), Z3
+// HALVES2 also prefetches the same values of the next run, which lies DX bytes further.
+#define HALVES2(from) \
+	PREFETCHT0    (from)(DX*1); \
+	VPMOVZXWD     (from), Z30; \
+	VPSLLD        $16, Z30, Z30; \
+	VEXTRACTF64X4 $1, Z30, Y31; \
+	VCVTPS2PD     Y30, Z2; \
+	VCVTPS2PD     Y31, Z3
+
+#define DOUBLES02 DOUBLES2(R9); LEAQ (R9)(R13*1), R14
+#define FLOATS02  FLOATS2(R9); LEAQ (R9)(R13*1), R14
+#define DIAGONAL2 PREFETCHT0 (BX)(R13*2); FLOATS2(BX); ADDQ $64, BX; MOVQ R9, R14
 #define DOUBLES0 DOUBLES(R9, Z2); LEAQ (R9)(R13*1), R14
 #define FLOATS0  FLOATS(R9, Z2); LEAQ (R9)(R13*1), R14
 #define DIAGONAL FLOATS(BX, Z2); ADDQ $32, BX; MOVQ R9, R14
 
 // func varying64AVX512(dst, x *float64, offs *int, vals *float64, stride, width, n int)
 TEXT ·varying64AVX512(SB), NOSPLIT, $0-56
-	VARYING(DOUBLES0, DOUBLES, 3)
+	VARYING(DOUBLES02, DOUBLES2, DOUBLES0, DOUBLES, 3)
 
 // func varying32AVX512(dst, x *float64, offs *int, vals *float32, stride, width, n int)
 TEXT ·varying32AVX512(SB), NOSPLIT, $0-56
-	VARYING(FLOATS0, FLOATS, 2)
+	VARYING(FLOATS02, FLOATS2, FLOATS0, FLOATS, 2)
 
 // func varying16AVX512(dst, x *float64, offs *int, vals *uint16, stride, width, n int, first *float32)
 // The first term has its own values, and vals holds the others.
 TEXT ·varying16AVX512(SB), NOSPLIT, $0-64
 	MOVQ first+56(FP), BX
-	VARYING(DIAGONAL, HALVES, 1)
+	MOVQ width+40(FP), DX
+	DECQ DX
+	IMULQ stride+32(FP), DX
+	SHLQ $1, DX
+	VARYING(DIAGONAL2, HALVES2, DIAGONAL, HALVES, 1)
 
 // iota holds the distances of consecutive columns from the first.
 DATA ·iota+0(SB)/4, $0
