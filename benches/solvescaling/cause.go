@@ -3,6 +3,7 @@ package solvescaling
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -106,6 +107,10 @@ func causeOf(r *journal.Row) cause {
 		c := unresolved("the row was disturbed (%s)", r.Disturbed())
 		c.name = "disturbed"
 		return c
+	case several && oversubscribed(r):
+		c := unresolved("ranks share cores, so that each waits while another one runs")
+		c.name = "shared cores"
+		return c
 	case several && s.single:
 		return unresolved("one timed solve gives no range of its parts (--%s 3 does)", repeatOption)
 	case several && s.imbalance.value >= boundByImbalance && s.imbalance.value >= s.waiting.value:
@@ -120,6 +125,9 @@ func causeOf(r *journal.Row) cause {
 				s.waiting, s.imbalance)
 		}
 		return waitingCause(r, s)
+	case several && s.work.low <= max(s.imbalance.high, s.waiting.high):
+		return unresolved("ranks work for %v of it and wait for %v, and the slowest rank works %v of it longer than the "+
+			"mean rank", s.work, s.waiting, s.imbalance)
 	}
 	return workCause(r)
 }
@@ -138,6 +146,9 @@ func workCause(r *journal.Row) cause {
 	case m["triad_fraction"] > aboveMemory:
 		return cause{"own work", fmt.Sprintf("an iteration works from the caches, not from memory: %.1f GB/s by the model, "+
 			"above the triad's %.1f GB/s", m["gbps"], m["triad_gbps"])}
+	case m["triad_fraction"] >= boundByMemory && m["working_set_bytes"] > 0 && m["working_set_bytes"] <= m["cache_bytes"]:
+		return unresolved("it moves %s, but its working set of %s may be in the caches of %s", modelText(r),
+			unit.FormatBytesApprox(m["working_set_bytes"]), unit.FormatBytesApprox(m["cache_bytes"]))
 	case m["triad_fraction"] >= boundByMemory:
 		text := "an iteration is bound by memory bandwidth: " + modelText(r)
 		if b := m["bandwidth_scaling"]; b > 0 && b < 0.95 {
@@ -152,7 +163,9 @@ func workCause(r *journal.Row) cause {
 func unevenCause(r *journal.Row, s shares) cause {
 	m := r.Metrics
 	rows, entries := m["row_imbalance"], m["nnz_imbalance"]
-	if largest := max(rows, entries); (largest-1)*s.work.value >= explained*s.imbalance.value {
+	slow := r.Details[slowRankDetail]
+	if largest := max(rows, entries); (largest-1)*s.work.value >= explained*s.imbalance.value &&
+		!strings.HasPrefix(slow, slowCore) {
 		text := fmt.Sprintf("an iteration is bound by imbalance: the slowest rank works %v of it longer than the "+
 			"mean rank; the largest part has %.2f times the mean rows and %.2f times the mean entries",
 			s.imbalance, rows, entries)
@@ -164,7 +177,7 @@ func unevenCause(r *journal.Row, s shares) cause {
 	text := fmt.Sprintf("an iteration is bound by a slow rank: the slowest works %v of it longer than the mean "+
 		"rank, though "+
 		"the largest part has only %.2f times the mean rows and %.2f times the mean entries", s.imbalance, rows, entries)
-	if r.Details[slowRankDetail] == "" {
+	if slow == "" {
 		text += "; whether its core or its rows are the reason was not tested"
 	}
 	return cause{"a slow rank", text}
@@ -175,14 +188,18 @@ func waitingCause(r *journal.Row, s shares) cause {
 	m := r.Metrics
 	own, known := m["communication_us"]
 	us := unit.FormatMicros(m["time_us"])
+	half := explained * m["time_us"] // of the time of an iteration
 	switch {
 	case !known:
 		return cause{"waiting", fmt.Sprintf("an iteration is bound by waiting, %v of its %s: whether for messages or for "+
 			"late ranks was not measured", s.waiting, us)}
-	case own >= explained*s.waiting.value*m["time_us"]:
+	case own >= half*s.waiting.high:
 		return cause{"messages", fmt.Sprintf("an iteration is bound by messages and reductions (%.3g reductions per "+
 			"iteration): ranks wait for %v of its %s, and the messages by themselves take %s",
 			m["reductions_per_iteration"], s.waiting, us, unit.FormatMicros(own))}
+	case own >= half*s.waiting.low:
+		return cause{"waiting", fmt.Sprintf("an iteration is bound by waiting, %v of its %s: whether for messages, which "+
+			"by themselves take %s, or for late ranks is not resolved", s.waiting, us, unit.FormatMicros(own))}
 	}
 	return cause{"late ranks", fmt.Sprintf("an iteration is bound by late ranks: ranks wait for %v of its %s, though "+
 		"the messages by themselves take %s", s.waiting, us, unit.FormatMicros(own))}

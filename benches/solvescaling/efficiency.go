@@ -37,6 +37,8 @@ func efficiencyDoubt(r, one *journal.Row) string {
 		}
 	}
 	switch {
+	case oversubscribed(r):
+		return "ranks share cores"
 	case high == 0:
 		return "one timed solve gives no interval"
 	case high > widestInterval*low:
@@ -73,6 +75,13 @@ func efficiencyText(r *journal.Row) string {
 	return text + superlinearText(r) + base
 }
 
+// tooEfficient reports whether an iteration is certainly more efficient than on one rank, and the caches do not explain
+// it.
+func tooEfficient(r *journal.Row) bool {
+	own, one, known := cachedShares(r.Metrics)
+	return r.Metrics["efficiency_implementation_low"] > aboveLinear && !(known && own-one >= moreCached)
+}
+
 // superlinearText explains an iteration that is certainly more efficient than on one rank, or flags it.
 func superlinearText(r *journal.Row) string {
 	m := r.Metrics
@@ -83,7 +92,7 @@ func superlinearText(r *journal.Row) string {
 	switch {
 	case !known:
 		return " More than 100 % is not explained: the working set and the caches are not known."
-	case own-one >= moreCached:
+	case !tooEfficient(r):
 		return fmt.Sprintf(" More than 100 %% is explained by the caches: they hold %.0f %% of the working set of a rank "+
 			"(%s of %s), and %.0f %% of that of one rank.", 100*own, unit.FormatBytesApprox(m["cache_bytes"]),
 			unit.FormatBytesApprox(m["working_set_bytes"]), 100*one)

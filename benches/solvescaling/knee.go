@@ -124,7 +124,7 @@ func reached(goal float64, sizes []*journal.Row) string {
 type goalVerdict uint8
 
 const (
-	goalOpen goalVerdict = iota // the interval contains the goal, or the efficiency is not resolved
+	goalOpen goalVerdict = iota // the interval contains the goal, or the efficiency is not resolved or not plausible
 	goalReached
 	goalMissed
 )
@@ -133,7 +133,7 @@ const (
 func judgeGoal(goal float64, r *journal.Row) goalVerdict {
 	low, high := r.Metrics["efficiency_implementation_low"], r.Metrics["efficiency_implementation_high"]
 	switch {
-	case r.Details[doubtDetail] != "":
+	case r.Details[doubtDetail] != "" || tooEfficient(r):
 		return goalOpen
 	case low >= goal:
 		return goalReached

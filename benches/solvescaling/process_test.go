@@ -3,6 +3,7 @@ package solvescaling
 import (
 	"bytes"
 	"crypto/rand"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -27,6 +29,7 @@ func TestMain(m *testing.M) {
 	triadValues = 4096
 	figure.Density = 24
 	peakGFLOPS = func(dist.DType) float64 { return 1 }
+	plantSlowRank(os.Getenv(plantedVariable))
 	os.Exit(benchtest.Main(m, Bench()))
 }
 
@@ -91,6 +94,46 @@ func TestProcesses(t *testing.T) {
 	if written, err := report.Headlines(&out, Bench(), rows, 0); !written || err != nil ||
 		!strings.Contains(out.String(), "weak scaling: poisson 2-D 5-point, cg, simple partition, 2k unknowns per rank") {
 		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// plantedVariable makes iterations of ranks on a core, or on the rows of a rank, twice as long: "core 1" or "rank 1".
+const plantedVariable = "SOLVE_TEST_SLOW"
+
+// plantSlowRank replaces the times of iterations without communication in a worker process.
+func plantSlowRank(planted string) {
+	word, number, _ := strings.Cut(planted, " ")
+	if word == "" {
+		return
+	}
+	iterateAlone = func(system) (float64, error) {
+		own := map[string]string{"core": fmt.Sprint(cores.Allowed()[0]), "rank": os.Getenv("RANK")}
+		if own[word] == number {
+			return 2e-3, nil
+		}
+		return 1e-3, nil
+	}
+}
+
+// A slow core and slow rows are told apart by real processes that swap their cores.
+func TestSlowRank(t *testing.T) {
+	core := cores.Allowed()[1] // of rank 1
+	for planted, want := range map[string]string{
+		fmt.Sprintf("core %d", core): fmt.Sprintf("core %d is slow: the rows of rank 1 took 0.67 times the mean on another "+
+			"core, and other rows took 1.33 times the mean on core %d", core, core),
+		"rank 1": fmt.Sprintf("the rows of rank 1 are slow: they took 1.33 times the mean on another core too, and other "+
+			"rows took 0.67 times the mean on core %d", core),
+	} {
+		p, err := plan.Make(Bench(), plan.Request{Axes: assigns("num_ranks=2 dof-per-rank=500"),
+			Options: assigns("repeat=1"), Backend: "cpu", Seed: 1, Bind: cores.Core})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rows := runPlan(t, filepath.Join(t.TempDir(), "run"), p,
+			run.Options{Environ: append(os.Environ(), plantedVariable+"="+planted)})
+		if len(rows) != 1 || rows[0].Details[slowRankDetail] != want {
+			t.Errorf("%s: %v, want %s", planted, rows, want)
+		}
 	}
 }
 

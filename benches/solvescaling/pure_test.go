@@ -239,6 +239,7 @@ func TestKnee(t *testing.T) {
 				"bandwidth: 60 % (55 to 63); 50 % at 5k and from 50k to 100k, lost above at 10k"},
 		{[][2]float64{{800000, 0.95}, {400000, 0.9}}, "80 % from 400k to 800k, all that was measured"},
 		{[][2]float64{{10000, 0.4}}, "80 % at no measured size, the most is 40 % (36 to 42) at 10k"},
+		{[][2]float64{{10000, 2.5}}, "whether 80 % is reached is not resolved at 10k: 250 % (227 to 262)"},
 		{[][2]float64{{10000, 0.8}}, "whether 80 % is reached is not resolved at 10k: 80 % (73 to 84); 50 % at 10k, all"},
 	} {
 		if got := at(sized(c.sizes...)); !strings.Contains(got, c.want) {

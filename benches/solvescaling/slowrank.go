@@ -13,19 +13,22 @@ import (
 // slowRankDetail says what made one rank slower than the others, as far as swapping cores has shown it.
 const slowRankDetail = "slow_rank"
 
-// slowerThanMean is the time of a rank, relative to the mean of all ranks, from which it counts as slow.
-const slowerThanMean = 1.1
+const (
+	// slowerThanMean is the time of a rank, relative to the mean of all ranks, from which it counts as slow.
+	slowerThanMean = 1.1
+	// swappedRounds is how often ranks iterate on swapped cores. The fastest round counts, because a short disturbance
+	// of one of them would look like a slow core or slow rows.
+	swappedRounds = 3
+)
+
+// slowCore is the beginning of slowRankDetail if a core is slow.
+const slowCore = "core "
 
 // reportSlowRank tests why a rank iterates more slowly than the others on its own rows: the slowest
 // and the fastest rank swap their cores and iterate again. It needs ranks of one host that are bound
 // to cores of their own.
 func reportSlowRank(ctx context.Context, s *bench.State, sys system, t *timings) error {
-	best := slices.Clone(t.alone[0]) // of each rank
-	for _, round := range t.alone {
-		for r, us := range round {
-			best[r] = min(best[r], us)
-		}
-	}
+	best := fastestOfEach(t.alone)
 	mean := lists.Sum(best) / float64(len(best))
 	slow, fast := slices.Index(best, slices.Max(best)), slices.Index(best, slices.Min(best))
 	if s.Size() == 1 || best[fast] <= 0 || best[slow] <= slowerThanMean*mean {
@@ -45,10 +48,15 @@ func reportSlowRank(ctx context.Context, s *bench.State, sys system, t *timings)
 			stayed = 1 // and the other ranks must hear of it, since they wait for this one
 		}
 	}
-	swapped, err := timeAlone(ctx, s, sys)
-	if err != nil {
-		return err
+	var rounds [][]float64
+	for range swappedRounds {
+		round, err := timeAlone(ctx, s, sys)
+		if err != nil {
+			return err
+		}
+		rounds = append(rounds, round)
 	}
+	swapped := fastestOfEach(rounds)
 	if most, err := maxOverRanks(ctx, s, stayed); err != nil || most > 0 {
 		return err
 	}
@@ -56,14 +64,25 @@ func reportSlowRank(ctx context.Context, s *bench.State, sys system, t *timings)
 	return nil
 }
 
+// fastestOfEach returns the shortest time of each rank over several rounds.
+func fastestOfEach(rounds [][]float64) []float64 {
+	best := slices.Clone(rounds[0])
+	for _, round := range rounds[1:] {
+		for r, us := range round {
+			best[r] = min(best[r], us)
+		}
+	}
+	return best
+}
+
 // slowReason says what made a rank slow. part is the time of its rows on another core, and core the
 // time of other rows on its core, both relative to the mean of all ranks before the swap.
 func slowReason(rank, number int, part, core float64) string {
-	switch slowPart, slowCore := part > slowerThanMean, core > slowerThanMean; {
-	case slowCore && !slowPart:
-		return fmt.Sprintf("core %d is slow: the rows of rank %d took %.2f times the mean on another core, and other rows "+
+	switch slowPart, slow := part > slowerThanMean, core > slowerThanMean; {
+	case slow && !slowPart:
+		return fmt.Sprintf(slowCore+"%d is slow: the rows of rank %d took %.2f times the mean on another core, and other rows "+
 			"took %.2f times the mean on core %d", number, rank, part, core, number)
-	case slowPart && !slowCore:
+	case slowPart && !slow:
 		return fmt.Sprintf("the rows of rank %d are slow: they took %.2f times the mean on another core too, and other rows "+
 			"took %.2f times the mean on core %d", rank, part, core, number)
 	case !slowPart:

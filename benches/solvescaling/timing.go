@@ -122,13 +122,16 @@ func (t *timings) solve(ctx context.Context, s *bench.State, sys system) (out so
 	return out, nil
 }
 
+// iterateAlone returns the seconds per iteration of this rank without communication. Tests replace it.
+var iterateAlone = func(sys system) (float64, error) { return sys.Alone(aloneIterations) }
+
 // timeAlone lets all ranks iterate at the same time, each on its own rows without communication. It returns the
 // microseconds per iteration of each rank.
 func timeAlone(ctx context.Context, s *bench.State, sys system) ([]float64, error) {
 	if err := s.Barrier(ctx); err != nil {
 		return nil, err
 	}
-	seconds, err := sys.Alone(aloneIterations)
+	seconds, err := iterateAlone(sys)
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,8 @@ func TestCauseNeedsItsRange(t *testing.T) {
 		"work":      {3, [3][2]float64{{0.95, 0}, {0.02, 0}, {0.03, 0}}, false, "bound by memory bandwidth"},
 		"one solve": {1, [3][2]float64{{0.3, 0}, {0.1, 0}, {0.6, 0}}, false, "not resolved: one timed solve gives no range"},
 		"disturbed": {3, [3][2]float64{{0.3, 0}, {0.1, 0}, {0.6, 0}}, true, "not resolved: the row was disturbed"},
+		"varying work": {3, [3][2]float64{{0.7, 0.3}, {0.08, 0}, {0.22, 0.2}}, false,
+			"not resolved: ranks work for 70 % (40 to 100) of it and wait for 22 % (2 to 42)"},
 	} {
 		r := newRow(weak, 2, 2000, 0.101, 100)
 		r.Metrics["traced_us"], r.Metrics["communication_us"] = 12000, 900
@@ -51,6 +53,39 @@ func TestCauseNeedsItsRange(t *testing.T) {
 	}
 }
 
+// Causes that the numbers of a row seem to show are not named if something else explains them.
+func TestFalseCauses(t *testing.T) {
+	working := [3][2]float64{{0.9, 0}, {0.05, 0}, {0.05, 0}}
+	waiting := [3][2]float64{{0.3, 0}, {0.1, 0}, {0.6, 0.1}}
+	uneven := [3][2]float64{{0.7, 0}, {0.25, 0.02}, {0.05, 0}}
+	for name, c := range map[string]struct {
+		parts      [3][2]float64
+		change     func(r *journal.Row)
+		cause, not string
+	}{
+		"two ranks on one core": {waiting, func(r *journal.Row) {
+			r.Warnings = []string{"2 ranks share 1 cores of host vm"}
+		}, "shared cores", "bound by"},
+		"in the caches": {working, func(r *journal.Row) {
+			r.Metrics["working_set_bytes"], r.Metrics["cache_bytes"] = 1e6, 2e6
+		}, "not resolved", "bound by memory"},
+		"half of the waiting": {waiting, func(r *journal.Row) {
+			r.Metrics["communication_us"] = 0.3 * r.Metrics["time_us"]
+		}, "waiting", "bound by messages"},
+		"another rank is slow": {uneven, func(r *journal.Row) {
+			r.Metrics["row_imbalance"] = 1.6
+			r.Details[slowRankDetail] = slowReason(1, 5, 0.9, 1.4)
+		}, "a slow rank", "bound by imbalance"},
+	} {
+		r := newRow(weak, 2, 2000, 0.101, 100)
+		setShares(&r, 3, c.parts)
+		c.change(&r)
+		if got := causeOf(&r); got.name != c.cause || strings.Contains(got.sentence, c.not) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 // An efficiency is stated with its interval. It is not resolved if the solves differ too much or a row
 // was disturbed, and more than 100 % is explained by the caches or flagged.
 func TestEfficiencyText(t *testing.T) {
@@ -60,6 +95,7 @@ func TestEfficiencyText(t *testing.T) {
 		disturbed        int     // number of ranks of the disturbed row
 		want             string
 	}{
+		"shared cores": {0.55, 1.02, 0, 0, 0, 3, "is not resolved: ranks share cores"},
 		"plain": {0.55, 1.02, 0, 0, 0, 0,
 			"2 ranks keep 91 % (89 to 93) of one rank's efficiency: 100 % by the number"},
 		"wide": {0.33, 10, 0, 0, 0, 0,
@@ -79,8 +115,11 @@ func TestEfficiencyText(t *testing.T) {
 			if m["working_set_bytes"] = []float64{c.one, c.set}[i]; c.caches > 0 {
 				m["cache_bytes"] = c.caches
 			}
-			if c.disturbed == i+1 {
+			switch {
+			case c.disturbed == i+1:
 				rows[i].Quality = journal.QualityDisturbed
+			case c.disturbed > 2:
+				rows[i].Warnings = []string{"3 ranks share 2 cores"}
 			}
 		}
 		got := derive(rows)
