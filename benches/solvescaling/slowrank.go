@@ -80,8 +80,8 @@ func fastestOfEach(rounds [][]float64) []float64 {
 func slowReason(rank, number int, part, core float64) string {
 	switch slowPart, slow := part > slowerThanMean, core > slowerThanMean; {
 	case slow && !slowPart:
-		return fmt.Sprintf(slowCore+"%d is slow: the rows of rank %d took %.2f times the mean on another core, and other rows "+
-			"took %.2f times the mean on core %d", number, rank, part, core, number)
+		return fmt.Sprintf(slowCore+"%d is slow: the rows of rank %d took %.2f times the mean on another core, and other "+
+			"rows took %.2f times the mean on core %d", number, rank, part, core, number)
 	case slowPart && !slow:
 		return fmt.Sprintf("the rows of rank %d are slow: they took %.2f times the mean on another core too, and other rows "+
 			"took %.2f times the mean on core %d", rank, part, core, number)
