@@ -41,9 +41,10 @@ const (
 	// levelWorkDetail lists bytes and operations of each level of a hierarchy in an iteration, over all ranks.
 	levelWorkDetail = "level_work"
 
-	chosenDetail = "chosen" // the solver that auto chose
-	trialsDetail = "trials" // the result of each trial of auto
-	levelsDetail = "levels" // of a hierarchy: rows, entries and microseconds of each level
+	chosenDetail = "chosen"             // the solver that auto chose
+	trialsDetail = "trials"             // the result of each trial of auto
+	levelsDetail = "levels"             // of a hierarchy: rows, entries and microseconds of each level
+	finestDetail = "finest_level_steps" // of a cycle on GPUs: name and microseconds of each kernel on the finest level
 )
 
 // solveMode returns the mode by the work that it does: a throughput row is a weak row.

@@ -218,6 +218,11 @@ func reportPhases(ctx context.Context, s *bench.State, sys system, operator any,
 	if h, ok := operator.(profile.Hierarchy); ok {
 		reportLevels(s, h, levels)
 	}
+	if len(b.Finest) > 0 {
+		s.Detail(finestDetail, strings.Join(lists.Map(b.Finest, func(st profile.Step) string {
+			return fmt.Sprintf("%s:%.4g", st.Name, 1e6*st.Seconds/iterations)
+		}), " "))
+	}
 	if err := reportWork(ctx, s, b, operator); err != nil {
 		return err
 	}

@@ -28,12 +28,33 @@
 // first store.
 #define HELD (DEPTH * ROWS / LANES)
 
+// last_step adds the last step to x, as cg's product does.
+DEVICE void last_step(const Params *p, const State *s) {
+	double step = (p->fault & STALE_SCALAR) ? s->before : s->alpha, *x = (double *)p->x;
+	const double *along = (const double *)p->p[p->turn] + p->below;
+	for (u64 row = (u64)BLOCK * LANES + LANE; row < p->rows; row += (u64)p->blocks * LANES) x[row] += step * along[row];
+}
+
+// ends_before_cycle reports whether the residual that cg has just computed ends the solve, which then needs no further
+// cycle. squared is the square of its norm.
+DEVICE int ends_before_cycle(const Params *p, State *s, double squared) {
+	if (p->op != SMOOTH || p->level != 0 || !s->begun || !is_number(squared)) return 0;
+	if (sqrt(squared) > p->tolerance * s->norm && s->iterations + 1 < p->most) return 0;
+	s->reductions++;
+	return next_residual(p, s, squared);
+}
+
 // level_product runs the steps that multiply by a level's matrix.
 DEVICE void level_product(const Params *p, const int form) {
 	State s;
 	double sums[SUMS], dot[SUMS] = {0, 0, 0};
 	if (!enter(p, &s, sums)) return;
+	int over = ends_before_cycle(p, &s, sums[0]);
 	store_state(p, &s);
+	if (over) {
+		last_step(p, &s);
+		return;
+	}
 	const u32 op = p->op;
 	double *b = (double *)p->r[0], *x = (double *)p->s[0], *t = (double *)p->w[0];
 	const int coarser = form > DIAGONALS;

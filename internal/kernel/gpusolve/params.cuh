@@ -107,7 +107,9 @@ typedef struct {
 
 #ifdef __CUDACC__
 static_assert(sizeof(Params) == 1488, "Params of gpusolve.go");
-#define KERNEL(name) extern "C" __global__ void __launch_bounds__(ROWS, 4) name(const __grid_constant__ Params p)
+// KERNEL_OF declares a kernel of which this many blocks fit on a multiprocessor: fewer blocks have more registers each.
+#define KERNEL_OF(blocks, name) extern "C" __global__ void __launch_bounds__(ROWS, blocks) name(const __grid_constant__ Params p)
+#define KERNEL(name) KERNEL_OF(4, name)
 #define DEVICE static __device__ __forceinline__
 #define SHARED __shared__
 #define UNROLL _Pragma("unroll 9")

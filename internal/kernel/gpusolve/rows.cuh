@@ -162,16 +162,16 @@ DEVICE double row_product(const Params *p, const int form, const Vector *v, u64 
 	return sum;
 }
 
-// FORMS instantiates the kernels of a step, one for each form.
+// FORMS instantiates the kernels of a step, one for each form. Long rows need more registers.
 #define FORMS(name, step) \
 	KERNEL(name##_plain32) { step(&p, STARTS32); } \
 	KERNEL(name##_plain64) { step(&p, STARTS64); } \
-	KERNEL(name##_tiled32) { step(&p, TILED32); } \
-	KERNEL(name##_tiled64) { step(&p, TILED64); } \
+	KERNEL_OF(3, name##_tiled32) { step(&p, TILED32); } \
+	KERNEL_OF(3, name##_tiled64) { step(&p, TILED64); } \
 	KERNEL(name##_stencil5) { step(&p, 5); } \
 	KERNEL(name##_stencil7) { step(&p, 7); } \
 	KERNEL(name##_stencil9) { step(&p, 9); } \
-	KERNEL(name##_stencil27) { step(&p, 27); } \
+	KERNEL_OF(3, name##_stencil27) { step(&p, 27); } \
 	KERNEL(name##_variable5) { step(&p, VARIABLE + 5); } \
 	KERNEL(name##_variable7) { step(&p, VARIABLE + 7); }
 

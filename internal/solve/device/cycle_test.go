@@ -349,7 +349,7 @@ func reaches(t *testing.T, grid, coarse sparse.Grid, ranks int) {
 
 // A trace reports the cycle's time by level, and counts its bytes: 15 vectors of the first level, its
 // matrix four times, and four vectors of the next level, in addition to the 9 vectors and the matrix
-// of cg. Levels that fit in the cache are not counted.
+// of cg. Levels that fit in the cache are not counted. The kernels on the finest level add up to its time.
 func TestCycleTrace(t *testing.T) {
 	spec := cycleSpec(t, sparse.Grid{200, 150, 1}, 5)
 	err := together(t, gpus, 2, func(g *dist.Group) error {
@@ -362,9 +362,22 @@ func TestCycleTrace(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		// The end of the solve is noticed before the next cycle, whose time would otherwise count.
+		if got, want := int(s.progress().State.Steps), s.method.prologue+3*len(s.steps); got != want {
+			return fmt.Errorf("3 iterations took %d steps, want %d", got, want)
+		}
 		sum := 0.0
 		for _, us := range b.Levels {
 			sum += us
+		}
+		var names string
+		finest := b.Levels[0]
+		for _, st := range b.Finest {
+			names += st.Name + " "
+			finest -= st.Seconds
+		}
+		if names != "smooth defect restrict correct relax finish " || math.Abs(finest) > 1e-9 {
+			return fmt.Errorf("kernels on the finest level: %v, which take %g", b.Finest, b.Levels[0])
 		}
 		per := b.Bytes / float64(b.Iterations*s.Part.Rows)
 		if want := 8*(15+4./4) + 4 + 8*9 + 1; b.Iterations != 3 || math.Abs(per-want) > 0.3 ||

@@ -145,6 +145,24 @@ func newStep(k loadedKernel, p *gpusolve.Params, phase krylov.Phase) step {
 		phase: phase}
 }
 
+// stepNames names the steps of a cycle on a level that is not the last.
+var stepNames = map[uint32]string{gpusolve.Smooth: "smooth", gpusolve.Defect: "defect", gpusolve.Restrict: "restrict",
+	gpusolve.Correct: "correct", gpusolve.Relax: "relax", gpusolve.Finish: "finish"}
+
+// addFinest adds the time of a step of a cycle to list, if the step belongs to the finest level.
+func (st *step) addFinest(list []profile.Step, seconds float64) []profile.Step {
+	name, known := stepNames[st.params.Op]
+	if st.level > 0 || !known {
+		return list
+	}
+	at := slices.IndexFunc(list, func(s profile.Step) bool { return s.Name == name })
+	if at < 0 {
+		at, list = len(list), append(list, profile.Step{Name: name})
+	}
+	list[at].Seconds += seconds
+	return list
+}
+
 // start starts a step. All ranks must start the same steps, because the kernels wait for each other.
 func (st *step) start(s *System) error {
 	p := s.params
@@ -249,6 +267,7 @@ func (s *System) Trace(limit int) (b profile.Profile, err error) {
 			b.Seconds[st.phase] += us / 1e6
 			if st.phase == krylov.Precond {
 				b.Levels[st.level] += us / 1e6
+				b.Finest = st.addFinest(b.Finest, us/1e6)
 			}
 		}
 		return nil

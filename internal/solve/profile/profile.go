@@ -28,6 +28,14 @@ type Profile struct {
 	Work [krylov.NumPhases]krylov.Work
 	// Levels is the time of each level of a multigrid preconditioner. The levels add up to Seconds[Precond].
 	Levels []float64
+	// Finest is the time of each kernel of a multigrid cycle on the finest level, in order. It is empty on CPUs.
+	Finest []Step
+}
+
+// Step is a named part of an iteration and its time.
+type Step struct {
+	Name    string
+	Seconds float64
 }
 
 // Leveled is implemented by hierarchies that know the work of an application on each level of this rank.

@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#define KERNEL(name) static void name(const Params p)
+#define KERNEL_OF(blocks, name) static void name(const Params p)
+#define KERNEL(name) KERNEL_OF(1, name)
 #define DEVICE static inline
 #define SHARED static __thread
 #define UNROLL
