@@ -15,10 +15,10 @@ func kindOf(f form) string {
 		switch {
 		case v64:
 			return "64"
+		case v16: // the first values are in single precision
+			return "16"
 		case v32:
 			return "32"
-		case v16:
-			return "16"
 		}
 		return "8"
 	}
