@@ -27,6 +27,7 @@ func TestDocumentedCommands(t *testing.T) {
 		if isWalkthrough(name, text) {
 			continue // TestGuides runs them
 		}
+		writeFileBlocks(t, dir, text)
 		for _, line := range shellLines(text) {
 			commands++
 			try(t, dir, name, line)
@@ -85,9 +86,7 @@ func TestGuides(t *testing.T) {
 func walk(t *testing.T, name, text string) {
 	t.Helper()
 	dir := t.TempDir()
-	for _, m := range fileBlock.FindAllStringSubmatch(text, -1) {
-		must.Do(t, os.WriteFile(filepath.Join(dir, m[1]), []byte(m[2]), 0o600))
-	}
+	writeFileBlocks(t, dir, text)
 	var printed strings.Builder
 	for _, line := range scriptLines(text) {
 		args := words(line)
@@ -116,6 +115,14 @@ func walk(t *testing.T, name, text string) {
 	}
 	for _, line := range unprinted(text, printed.String()) {
 		t.Errorf("%s shows a line that its commands do not print: %s", name, line)
+	}
+}
+
+// writeFileBlocks writes the files that a document shows.
+func writeFileBlocks(t *testing.T, dir, text string) {
+	t.Helper()
+	for _, m := range fileBlock.FindAllStringSubmatch(text, -1) {
+		must.Do(t, os.WriteFile(filepath.Join(dir, m[1]), []byte(m[2]), 0o600))
 	}
 }
 

@@ -96,7 +96,7 @@ func (a *app) runAndCompare(ctx context.Context, b bothFlags, args, only []strin
 	if interrupted {
 		a.stderr.Printf("%s: interrupted; this compares the rows so far, and so does %s\n", a.name, again)
 	} else if !b.quiet {
-		a.stderr.Printf("%s: the same again: %s\n", a.name, again)
+		a.stderr.Printf("%s: to repeat this comparison: %s\n", a.name, again)
 	}
 	for i, r := range results {
 		if len(r.Counts) == 0 {

@@ -32,7 +32,7 @@ func effects(rows []journal.Row, metrics []journal.MetricInfo) []string {
 		names = append(names, envNames(r.Env)...)
 	}
 	for _, name := range lists.Distinct(names) {
-		if v := newVariable(name, good, better); len(v.values) > 1 && len(v.points) > 0 {
+		if v := newVariable(name, good, better); len(v.swept) > 1 {
 			notes = append(notes, v.verdict())
 		}
 	}
@@ -43,9 +43,10 @@ func effects(rows []journal.Row, metrics []journal.MetricInfo) []string {
 type envVariable struct {
 	name   string
 	metric string
-	sign   float64  // 1 if less is better, else -1
-	values []string // in order of appearance
-	exact  bool     // no row has noise
+	sign   float64         // 1 if less is better, else -1
+	swept  map[string]bool // all values
+	values []string        // with an undisturbed launch, in order of appearance
+	exact  bool            // no row has noise
 	points []string
 	times  map[string]map[configuration]float64 // logarithms by value
 
@@ -63,16 +64,21 @@ type configuration struct {
 // newVariable collects the undisturbed values of the first headline metric by value of the
 // variable. Rows with another headline metric are left out.
 func newVariable(name string, rows []journal.Row, better map[string]string) *envVariable {
-	v := &envVariable{name: name, sign: 1, exact: true, superlative: "best", times: map[string]map[configuration]float64{}}
+	v := &envVariable{name: name, sign: 1, exact: true, superlative: "best", swept: map[string]bool{},
+		times: map[string]map[configuration]float64{}}
 	for i := range rows {
 		r := &rows[i]
 		value, ok := r.Env.Get(name)
 		metric := headline(r)
 		v.metric = cmp.Or(v.metric, metric)
-		if !ok || metric != v.metric || !(r.Metrics[metric] > 0) || r.Disturbed() != "" {
+		if !ok || metric != v.metric || !(r.Metrics[metric] > 0) {
 			continue
 		}
 		text := value.Text()
+		v.swept[text] = true
+		if r.Disturbed() != "" {
+			continue
+		}
 		if v.times[text] == nil {
 			v.times[text] = map[configuration]float64{}
 			v.values = append(v.values, text)
@@ -149,6 +155,11 @@ func everything(configuration) string { return "" }
 
 // verdict describes the effect of the variable in a sentence.
 func (v *envVariable) verdict() string {
+	unresolved := fmt.Sprintf("%s: effect not resolved: fewer than %d undisturbed launches of each value do not show how "+
+		"launches differ; run with --trials 6", v.name, judge.MinLaunches)
+	if len(v.values) < 2 || len(v.points) == 0 {
+		return unresolved
+	}
 	if low, high, equal := v.equal(); equal {
 		return fmt.Sprintf("%s: no visible effect: %s of its %d values is equal within %.0f %% at all %d points (95 %% "+
 			"intervals %+.1f to %+.1f %%)",
@@ -163,9 +174,7 @@ func (v *envVariable) verdict() string {
 		gain := v.interval(v.differences(o, best, everything)[""], level)
 		switch {
 		case !gain.Known:
-			return fmt.Sprintf("%s: effect not resolved: fewer than %d undisturbed launches of each value do not show how "+
-				"launches differ; run with --trials 6",
-				v.name, judge.MinLaunches)
+			return unresolved
 		case gain.High >= 0:
 			tied = append(tied, fmt.Sprintf("%s (%+.1f to %+.1f %%)", o, v.percent(gain.Low), v.percent(gain.High)))
 		case text == "":
@@ -182,7 +191,7 @@ func (v *envVariable) verdict() string {
 			tied[0])
 	}
 	if len(tied) > 0 {
-		text += "; not told apart from it: " + strings.Join(tied, ", ")
+		text += "; indistinguishable from it: " + strings.Join(tied, ", ")
 	}
 	return text
 }

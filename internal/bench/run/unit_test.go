@@ -172,7 +172,7 @@ func TestEffects(t *testing.T) {
 		{"exact, equal", exact(100, 100, 101),
 			"E: no visible effect: time_us of its 3 values is equal within 2 % at all 1 points (95 % intervals +0.0 to +1.0 %)"},
 		{"exact, apart", exact(100, 90, 90),
-			"E: best is 1: time_us -10.0 % against 0 (95 % interval -10.0 to -10.0 %); not told apart from it: 2 " +
+			"E: best is 1: time_us -10.0 % against 0 (95 % interval -10.0 to -10.0 %); indistinguishable from it: 2 " +
 				"(+0.0 to +0.0 %)"},
 		{"higher is better", bandwidth, "E: best is 1: gbps +100.0 % against 0"},
 		{"one launch a value, equal", swept(rng, 1, 5, 0.001, none, "1", "2"), "E: effect not resolved: fewer than 4"},
@@ -184,7 +184,7 @@ func TestEffects(t *testing.T) {
 		{"12 values, one verdict", swept(rng, 6, 1, 0.002, none, strings.Fields("1 2 3 4 5 6 7 8 9 10 11 12")...),
 			"E: no visible effect: time_us of its 12 values"},
 		{"depends on the point", swept(rng, 6, 2, 0.005, crossed, "1", "2"), "E: best is 2: time_us -"},
-		{"all disturbed", disturbed, ""},
+		{"all disturbed", disturbed, "E: effect not resolved: fewer than 4 undisturbed launches"},
 	} {
 		notes := effects(c.rows, []journal.MetricInfo{{Name: "gbps", Better: "higher"}})
 		if c.want == "" && len(notes) == 0 {

@@ -147,7 +147,7 @@ func rounded(d time.Duration) time.Duration {
 func writeGroup(out texttab.Out, number int, g *plan.Group, tasks iter.Seq[plan.Task], defaults []string, trials bool) {
 	ranks := fmt.Sprintf("ranks=%d", g.Ranks)
 	if g.Ranks == 0 {
-		ranks = "its own ranks"
+		ranks = "one process"
 	}
 	out.Printf("launch %d: %s", number, ranks)
 	if g.Part.Name != "" {

@@ -16,8 +16,8 @@ import (
 
 // LaunchesNote is the footnote of a table in which the spread between launches is unknown for some
 // line.
-const LaunchesNote = "An empty ±trials means one usable launch, which does not show how launches differ, often " +
-	"by more than ±95%. Use --trials 4."
+const LaunchesNote = "±trials is empty for points with one usable launch. Launches often differ by more than ±95%; " +
+	"--trials 4 shows by how much."
 
 // launchStats describes how the launches of a point differ in one metric.
 type launchStats struct {

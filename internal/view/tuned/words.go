@@ -206,7 +206,7 @@ func (s story) lines() (out []string) {
 		if Gained(s.f) {
 			how = "confirmed by"
 		}
-		add("  %s %s of fresh launches that had no part in the choice", how, unit.Plural(c.Count, "pair"))
+		add("  %s %s of new launches, which were not used for the choice", how, unit.Plural(c.Count, "pair"))
 	}
 	if l := a.Level; l != nil && s.f.Cells == 1 && len(a.Modes) != 2 { // the headline has the two modes
 		add("  %s", s.level(*l))
@@ -216,14 +216,14 @@ func (s story) lines() (out []string) {
 	}
 	if a.Refuted {
 		add("  the race and the confirmation disagree: by the race the default was slower beyond doubt (%s %+.1f %%); "+
-			"the machine or the program changed in between, so that nothing else of the race is sure either", s.r.Metric,
+			"the machine or the program changed in between, so the rest of the race is uncertain too", s.r.Metric,
 			s.percent(a.Expected))
 	}
 	for _, line := range s.importance() {
 		add("  %s", line)
 	}
 	if n := len(a.Failed); n > 0 {
-		add("  out: %s", s.failures())
+		add("  excluded: %s", s.failures())
 	}
 	if n := s.f.Disturbed; n > 0 {
 		add("  disturbed while measured: %d of %d rows (%s)", n, s.f.Rows, s.f.DisturbedBy)
@@ -253,6 +253,9 @@ func (s story) value(log float64) float64 {
 }
 
 func (s story) withUnit(v float64) string {
+	if s.r.Unit == "us" {
+		return unit.FormatMicros(v)
+	}
 	return strings.TrimSpace(fmt.Sprintf("%.4g %s", v, unit.Symbol(s.r.Unit)))
 }
 
@@ -262,7 +265,7 @@ func (s story) level(l tune.Interval) string {
 	text := s.r.Metric + " " + s.withUnit(value(l.Mid))
 	if l.Known {
 		low, high := value(l.Low), value(l.High)
-		text += fmt.Sprintf(" (95 %% interval %.4g to %.4g)", min(low, high), max(low, high))
+		text += fmt.Sprintf(" (95 %% interval %s to %s)", s.withUnit(min(low, high)), s.withUnit(max(low, high)))
 	}
 	return text
 }
@@ -291,10 +294,10 @@ func (s story) equals() string {
 		text = fmt.Sprintf("there was no race: %s, and this was chosen by %s of its own", why,
 			unit.Counted(max(1, a.ChosenBy), "launch", "launches"))
 		if len(a.Raced) > 0 {
-			text += "; not told apart from it: " + s.list(a.Raced)
+			text += "; indistinguishable from it: " + s.list(a.Raced)
 		}
 	case len(a.Raced) > 0:
-		text = "not told apart from it: " + s.list(a.Raced)
+		text = "indistinguishable from it: " + s.list(a.Raced)
 	case a.Dropped > 0:
 		text = "all others of the race are slower beyond doubt"
 	}
@@ -324,7 +327,7 @@ func (s story) importance() (out []string) {
 	for _, x := range []struct {
 		text string
 		list []string
-	}{{"what matters, by share of the differences: ", matter}, {"no visible effect: ", none},
+	}{{"importance, as a share of all differences: ", matter}, {"no visible effect: ", none},
 		{"effect not resolved: ", open}} {
 		if len(x.list) > 0 {
 			out = append(out, x.text+strings.Join(x.list, ", "))
@@ -371,7 +374,7 @@ func (s story) cost() string {
 	if len(s.r.Findings) == 1 && a.Launches > 0 {
 		took := time.Duration(s.r.Seconds * float64(time.Second))
 		full := time.Duration(s.r.Seconds / float64(a.Launches) * float64(a.Full) * float64(time.Second))
-		text += fmt.Sprintf("; %v against about %v", rounded(took), rounded(full))
+		text += fmt.Sprintf("; the study took %v, the full sweep would take about %v", rounded(took), rounded(full))
 	}
 	return text
 }

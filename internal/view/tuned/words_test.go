@@ -71,7 +71,7 @@ func TestSlowerBeyondDoubt(t *testing.T) {
 	for want, a := range map[string]tune.Answer{
 		sure: {Confirmed: gain, Rounds: 4, ChosenBy: 4, Dropped: 1},
 		"there was no race: time or launches ended before it, and this was chosen by 1 launch of its own; " +
-			"not told apart from it: the default (A unset)": {Confirmed: few, ChosenBy: 1, Raced: []int{0}},
+			"indistinguishable from it: the default (A unset)": {Confirmed: few, ChosenBy: 1, Raced: []int{0}},
 		"chosen by 1 launch of its own; outside the race, 1 setting is not ruled out": {Confirmed: few, ChosenBy: 1,
 			Open: []int{0}},
 		"the race and the confirmation disagree: by the race the default was slower beyond doubt (time_us -30.0 %)": {Confirmed: none, Rounds: 4, ChosenBy: 4,
@@ -99,7 +99,7 @@ func TestOutByReason(t *testing.T) {
 		Findings: []tune.Finding{{Cells: 1, Size: 4, Levels: map[int][]int{0: {0}, 1: {1}, 2: {2}, 3: {3}},
 			Answer: tune.Answer{Failed: []tune.Failure{{Setting: 1, Reason: "[host:101] no route"},
 				{Setting: 2, Reason: "timeout"}, {Setting: 3, Reason: "[host:202] no route"}}}}}}
-	if text, want := Text(r), "  out: A=2, A=4 ([host:101] no route); A=3 (timeout)\n"; !strings.Contains(text, want) {
+	if text, want := Text(r), "  excluded: A=2, A=4 ([host:101] no route); A=3 (timeout)\n"; !strings.Contains(text, want) {
 		t.Errorf("%s\nwant %s", text, want)
 	}
 }
