@@ -99,7 +99,8 @@ func TestOutByReason(t *testing.T) {
 		Findings: []tune.Finding{{Cells: 1, Size: 4, Levels: map[int][]int{0: {0}, 1: {1}, 2: {2}, 3: {3}},
 			Answer: tune.Answer{Failed: []tune.Failure{{Setting: 1, Reason: "[host:101] no route"},
 				{Setting: 2, Reason: "timeout"}, {Setting: 3, Reason: "[host:202] no route"}}}}}}
-	if text, want := Text(r), "  excluded: A=2, A=4 ([host:101] no route); A=3 (timeout)\n"; !strings.Contains(text, want) {
+	const want = "  excluded: A=2, A=4 ([host:101] no route); A=3 (timeout)\n"
+	if text := Text(r); !strings.Contains(text, want) {
 		t.Errorf("%s\nwant %s", text, want)
 	}
 }
