@@ -176,11 +176,8 @@ func (w *workerGroup) launcherDied(x *launch.Exit) *failure {
 			f.rank, f.phase = &rank, w.ranks[rank].phase
 			return f
 		}
-		if !slices.ContainsFunc(w.ranks, func(s rankState) bool { return s.joined }) {
-			// No rank connected, so the launcher will have printed why.
-			if said := firstSentence(w.lastOutput(nil)); said != "" {
-				f.reason += ": " + said
-			}
+		if !w.anyJoined() {
+			w.addLauncherOutput(f)
 			return f
 		}
 		select {
@@ -189,6 +186,17 @@ func (w *workerGroup) launcherDied(x *launch.Exit) *failure {
 		case <-limit:
 			return f
 		}
+	}
+}
+
+func (w *workerGroup) anyJoined() bool {
+	return slices.ContainsFunc(w.ranks, func(s rankState) bool { return s.joined })
+}
+
+// addLauncherOutput adds what the launcher has printed to a failure. If no rank has connected, that explains why.
+func (w *workerGroup) addLauncherOutput(f *failure) {
+	if said := firstSentence(w.lastOutput(nil)); said != "" {
+		f.reason += ": " + said
 	}
 }
 

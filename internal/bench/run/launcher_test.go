@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
@@ -191,6 +192,30 @@ func TestLaunchersProgram(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A launcher that waits for its turn is blamed for ranks that do not start, not rank 0.
+func TestLauncherWaits(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	path := filepath.Join(t.TempDir(), "srun")
+	must.Do(t, os.WriteFile(path, []byte(`#!/bin/sh
+[ "$1" = --version ] && exec echo slurm-wlm 22.05.8
+echo "srun: job 7 queued and waiting for resources" >&2
+exec sleep 600
+`), 0o700))
+	s.options.Launcher = must.Get(NewLauncher(t.Context(), path, "127.0.0.1"))(t)
+	s.options.JoinTimeout = time.Second
+	_, rows := s.run("environ")
+	const want = "srun started no rank within 1s (--join-timeout): srun: job 7 queued and waiting for resources"
+	for _, r := range rows {
+		if r.Status != journal.Timeout || r.Rank != nil || r.Reason != want {
+			t.Errorf("%s: %s at rank %v: %s", at(r), r.Status, r.Rank, r.Reason)
+		}
+	}
+	if len(rows) != 3 {
+		t.Errorf("%d rows", len(rows))
+	}
 }
 
 func TestFirstSentence(t *testing.T) {

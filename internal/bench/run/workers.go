@@ -174,9 +174,7 @@ func (w *workerGroup) waitReady(ctx context.Context) *failure {
 		case <-ctx.Done():
 			return &failure{reason: "interrupted"}
 		case <-deadline.C:
-			rank := slices.IndexFunc(w.ranks, func(s rankState) bool { return !s.ready })
-			return w.preferLaunchFailure(&failure{status: journal.Timeout, rank: &rank, phase: "start", dump: true,
-				reason: fmt.Sprintf("the worker did not report within %v of its start", limit)})
+			return w.preferLaunchFailure(w.startTimeout(limit))
 		case e := <-w.hub.Events():
 			w.updateRank(e)
 			if f := w.handleDisconnect(e); f != nil {
@@ -195,6 +193,19 @@ func (w *workerGroup) waitReady(ctx context.Context) *failure {
 		}
 	}
 	return nil
+}
+
+// startTimeout returns the failure of ranks that have not reported in time. If not one of them has, their launcher has
+// probably not started them yet: in a full cluster, srun waits for its turn.
+func (w *workerGroup) startTimeout(limit time.Duration) *failure {
+	rank := slices.IndexFunc(w.ranks, func(s rankState) bool { return !s.ready })
+	f := &failure{status: journal.Timeout, rank: &rank, phase: "start", dump: true,
+		reason: fmt.Sprintf("the worker did not report within %v of its start", limit)}
+	if w.launcher != nil && !w.anyJoined() {
+		f.rank, f.reason = nil, fmt.Sprintf("%s started no rank within %v (--join-timeout)", w.launcher.Name(), limit)
+		w.addLauncherOutput(f)
+	}
+	return f
 }
 
 // importLimit returns the limit of the import in a worker: longer if there are more ranks than cores,

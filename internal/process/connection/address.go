@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 )
 
@@ -277,31 +278,46 @@ func DescribeInterfaces() string {
 }
 
 // InterfaceAddrs lists the addresses by which other hosts may reach this one, on the named network
-// interface or, if device is "", on all of them. Loopback addresses are included only if the device
+// interface or, if name is "", on all of them. Loopback addresses are included only if the interface
 // was named explicitly.
-func InterfaceAddrs(device string) ([]netip.Addr, error) {
+func InterfaceAddrs(name string) ([]netip.Addr, error) {
 	devices, err := net.Interfaces()
 	if err != nil {
 		return nil, fmt.Errorf("listing network interfaces: %w", err)
 	}
-	var found []netip.Addr
-	var names []string
+	var all []networkInterface
 	for _, d := range devices {
-		names = append(names, d.Name)
-		if device != "" && d.Name != device || d.Flags&net.FlagUp == 0 {
-			continue
-		}
 		nets, err := d.Addrs()
 		if err != nil {
 			return nil, fmt.Errorf("network interface %s: %w", d.Name, err)
 		}
+		i := networkInterface{name: d.Name, up: d.Flags&net.FlagUp != 0}
 		for _, n := range nets {
-			prefix, err := netip.ParsePrefix(n.String())
-			if err != nil {
-				continue
+			if prefix, err := netip.ParsePrefix(n.String()); err == nil {
+				i.addrs = append(i.addrs, prefix.Addr())
 			}
+		}
+		all = append(all, i)
+	}
+	return reachableAddrs(all, name)
+}
+
+type networkInterface struct {
+	name  string
+	up    bool
+	addrs []netip.Addr
+}
+
+// reachableAddrs is InterfaceAddrs for the given interfaces.
+func reachableAddrs(all []networkInterface, name string) (found []netip.Addr, err error) {
+	names := lists.Map(all, func(i networkInterface) string { return i.name })
+	for _, i := range all {
+		if name != "" && i.name != name || !i.up {
+			continue
+		}
+		for _, a := range i.addrs {
 			// Link-local addresses are not valid on other hosts.
-			if a := prefix.Addr(); !a.IsLinkLocalUnicast() && (!a.IsLoopback() || device != "") {
+			if !a.IsLinkLocalUnicast() && (!a.IsLoopback() || name != "") {
 				found = append(found, a)
 			}
 		}
@@ -309,10 +325,10 @@ func InterfaceAddrs(device string) ([]netip.Addr, error) {
 	switch {
 	case len(found) > 0:
 		return found, nil
-	case device != "" && !slices.Contains(names, device):
-		return nil, fmt.Errorf("no network interface %q: this host has %v", device, names)
-	case device != "":
-		return nil, fmt.Errorf("network interface %q has no address that other hosts could use", device)
+	case name != "" && !slices.Contains(names, name):
+		return nil, fmt.Errorf("no network interface %q: this host has %v", name, names)
+	case name != "":
+		return nil, fmt.Errorf("network interface %q has no address that other hosts could use", name)
 	}
 	return nil, fmt.Errorf("no address by which other hosts reach this one (network interfaces %v)", names)
 }

@@ -2,6 +2,7 @@ package connection
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
@@ -125,9 +127,28 @@ func TestResolve(t *testing.T) {
 }
 
 func TestAddresses(t *testing.T) {
-	if _, err := InterfaceAddrs("nowhere0"); err == nil ||
-		!strings.Contains(err.Error(), `no network interface "nowhere0": this host has [`) {
-		t.Errorf("an interface that is not here: %v", err)
+	of := func(name string, up bool, addrs ...string) networkInterface {
+		return networkInterface{name, up, lists.Map(addrs, netip.MustParseAddr)}
+	}
+	all := []networkInterface{of("lo", true, "127.0.0.1", "::1"), of("eth0", true, "10.0.0.7", "fe80::7"),
+		of("ib0", true, "10.1.0.7"), of("eth1", false, "10.2.0.7"), of("usb0", true, "169.254.3.1"), of("eth2", true)}
+	for _, c := range []struct {
+		all        []networkInterface
+		name, want string
+	}{
+		{all, "", "[10.0.0.7 10.1.0.7]"},
+		{all, "eth0", "[10.0.0.7]"},
+		{all, "lo", "[127.0.0.1 ::1]"},
+		{all, "eth1", `network interface "eth1" has no address that other hosts could use`},
+		{all, "usb0", `network interface "usb0" has no address that other hosts could use`},
+		{all, "eth2", `network interface "eth2" has no address that other hosts could use`},
+		{all[3:4], "nowhere0", `no network interface "nowhere0": this host has [eth1]`},
+		{all[:1], "", "no address by which other hosts reach this one (network interfaces [lo])"},
+	} {
+		got, err := reachableAddrs(c.all, c.name)
+		if text := fmt.Sprint(got); text != c.want && (err == nil || err.Error() != c.want) {
+			t.Errorf("%q: %v (%v), want %s", c.name, got, err, c.want)
+		}
 	}
 	if a, err := InterfaceAddrs("lo"); err != nil || !slices.Contains(a, netip.MustParseAddr("127.0.0.1")) {
 		t.Errorf("loopback, which was named, has %v (%v)", a, err)
