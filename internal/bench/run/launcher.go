@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -150,7 +151,12 @@ func (w *workerGroup) handleDisconnect(e worker.Event) *failure {
 			case is && (x.Stopped || x.Signal != 0):
 				return w.processEvent(x)
 			case is:
-				f.reason += fmt.Sprintf("; %s ended with %s", w.launcher.Name(), x.How())
+				how := fmt.Sprintf("%s ended with %s", w.launcher.Name(), x.How())
+				if said := slurmCancel(w.lastOutput(nil)); said != "" { // no rank is to blame
+					f.rank, f.reason = nil, how+": "+said
+				} else {
+					f.reason += "; " + how
+				}
 				return f
 			case !open: // neither the rank nor the launcher is to blame
 				return w.processEvent(nil)
@@ -167,6 +173,10 @@ func (w *workerGroup) launcherDied(x *launch.Exit) *failure {
 	f := &failure{status: journal.Failed, phase: "start", reason: w.launcher.Name() + " ended with " + x.How()}
 	if x.Signal != 0 { // it was killed, and its ranks follow
 		f.phase = w.ranks[0].phase
+		return f
+	}
+	if said := slurmCancel(w.lastOutput(nil)); said != "" {
+		f.phase, f.reason = w.ranks[0].phase, f.reason+": "+said
 		return f
 	}
 	limit := time.After(drainLimit)
@@ -198,6 +208,25 @@ func (w *workerGroup) addLauncherOutput(f *failure) {
 	if said := firstSentence(w.lastOutput(nil)); said != "" {
 		f.reason += ": " + said
 	}
+}
+
+var (
+	slurmCancelled = regexp.MustCompile(`\*\*\* ((?:JOB|STEP) \S+ ON \S+ CANCELLED .*?) \*\*\*`)
+	slurmTaskEnded = regexp.MustCompile(`^srun: error: \S+: tasks? \d`)
+)
+
+// slurmCancel returns the message in the output of srun that the job or the step was cancelled: by scancel, a time limit
+// or a job of higher priority. It returns "" if a rank had ended before, because srun then cancels the other ranks.
+func slurmCancel(output string) string {
+	for line := range strings.Lines(output) {
+		if m := slurmCancelled.FindStringSubmatch(line); m != nil {
+			return m[1]
+		}
+		if slurmTaskEnded.MatchString(line) {
+			return ""
+		}
+	}
+	return ""
 }
 
 // firstSentence returns the first line that contains letters, skipping the rules that launchers

@@ -130,7 +130,7 @@ var faults = []*fault{
 		inTurn(killOf(supervisors, syscall.SIGINT), killOf(supervisors, syscall.SIGTERM)), alwaysNamed},
 	{"kill mpirun or srun", 2, "mpirun mpihosts srun", false, killOf(launcherPrograms, syscall.SIGKILL),
 		reasonNamed("ended with signal 9 (killed)")},
-	{"cancel step", 2, "srun srunjoined", false, cancelStep, stepNamed},
+	{"cancel step", 2, "srun srunjoined", false, cancelStep, cancelNamed},
 	{"hang up", 1, "local mpirun mpihosts srun joined", false, killOf(supervisors, syscall.SIGHUP), interrupted},
 	{"hang up node", 1, "hosts", false, killOf(launchers, syscall.SIGHUP), interrupted},
 	{"kill rank", 4, "joined hosts srunjoined", false, killOf(rankHosts, syscall.SIGKILL), rankHostNamed},

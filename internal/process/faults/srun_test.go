@@ -40,10 +40,14 @@ func cancelStep(s *scene) bool {
 	return job != "" && exec.Command("scancel", job+".0").Run() == nil
 }
 
-// stepNamed expects Slurm to be blamed and not a rank.
-func stepNamed(s *scene, rows []journal.Row) bool {
-	blamed := s.output() + strings.Join(reasons(rows), "\n")
-	return strings.Contains(blamed, "srun: ") || s.finished()
+// cancelNamed expects the rows, or the output of srun, to say that the step was cancelled.
+func cancelNamed(s *scene, rows []journal.Row) bool {
+	for _, r := range rows {
+		if !strings.Contains(r.Reason, "CANCELLED") {
+			return false
+		}
+	}
+	return len(rows) > 0 || strings.Contains(s.output(), "CANCELLED") || s.finished()
 }
 
 // TestSrun injects some faults into srun jobs. `make slurm` runs it.
