@@ -215,8 +215,9 @@ var (
 	slurmTaskEnded = regexp.MustCompile(`^srun: error: \S+: tasks? \d`)
 )
 
-// slurmCancel returns the message in the output of srun that the job or the step was cancelled: by scancel, a time limit
-// or a job of higher priority. It returns "" if a rank had ended before, because srun then cancels the other ranks.
+// slurmCancel returns the message in the output of srun that the job or the step was cancelled: by
+// scancel, a time limit or a job of higher priority. It returns "" if a rank had ended before,
+// because srun then cancels the other ranks.
 func slurmCancel(output string) string {
 	for line := range strings.Lines(output) {
 		if m := slurmCancelled.FindStringSubmatch(line); m != nil {
