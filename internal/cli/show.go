@@ -133,6 +133,9 @@ func chosenRows(r *journal.Run, only, sort []string) ([]journal.Row, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(rows) == 0 && len(only) > 0 && len(r.Rows) > 0 {
+		return nil, plan.NoMatch(only, r.Latest())
+	}
 	return export.Sort(&r.Header, rows, sort)
 }
 

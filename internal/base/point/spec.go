@@ -79,9 +79,9 @@ func ParseEnvSpec(name, spec string) ([]EnvVar, error) {
 	return out, nil
 }
 
-// FormatSpec is the inverse of ParseSpec.
+// FormatSpec is the inverse of ParseSpec. Sizes are written as people type them: 64Ki.
 func FormatSpec(values []Value) string {
-	return strings.Join(lists.Map(values, func(v Value) string { return quoteSpec(v.String(), v.kind) }), ",")
+	return strings.Join(lists.Map(values, func(v Value) string { return quoteSpec(v.Pretty(), v.kind) }), ",")
 }
 
 func quoteSpec(s string, kind Kind) string {

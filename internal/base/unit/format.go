@@ -128,13 +128,18 @@ func WithUnit(name, unit string) string {
 	if unit == "" || strings.HasSuffix(name, "_"+unit) {
 		return name
 	}
+	if short := len(name) - len("_"+unit); short > 0 && strings.EqualFold(name[short:], "_"+unit) { // energy_uj in uJ
+		name = name[:short]
+	}
 	return name + " (" + Symbol(unit) + ")"
 }
 
-// Symbol returns a unit as people write it: rows have times in "us", which is shown as "µs".
+// Symbol returns a unit as people write it: rows have times in "us" and energies in "uJ", which are shown as "µs"
+// and "µJ".
 func Symbol(unit string) string {
-	if unit == "us" {
-		return "µs"
+	switch unit {
+	case "us", "uJ", "uW":
+		return "µ" + unit[1:]
 	}
 	return unit
 }

@@ -195,7 +195,7 @@ func TestBadRequests(t *testing.T) {
 		}), []string{`unknown name "szie"`, `did you mean "size"`}},
 		{"empty selection", with(func(r *Request) {
 			r.Only = []string{"size>1G"}
-		}), []string{"empty selection", "size>1G", "size=1024,2048"}},
+		}), []string{"empty selection", "size>1G", "size=1Ki,2Ki"}},
 		{"option typo", with(func(r *Request) {
 			r.Options = []Assign{{"mdoe", "fast"}}
 		}), []string{"unknown option", `did you mean "mode"`}},

@@ -94,13 +94,14 @@ type glyphs struct {
 	markers                                             []rune
 	lines                                               []rune // of limits and fits
 	path, side, sideTick, corner, across, tick, bar, no rune
+	upright                                             rune // of vertical limits
 }
 
 func (s Style) glyphs() glyphs {
 	if s.Unicode {
-		return glyphs{[]rune("●▲■◆○△□◇★✚✖▼"), []rune("╌═┈"), '·', '│', '┤', '└', '─', '┬', '█', '✗'}
+		return glyphs{[]rune("●▲■◆○△□◇★✚✖▼"), []rune("╌═┈"), '·', '│', '┤', '└', '─', '┬', '█', '✗', '╎'}
 	}
-	return glyphs{[]rune("*ox#@%&$=^~w"), []rune("-~:"), '.', '|', '|', '+', '-', '+', '#', 'X'}
+	return glyphs{[]rune("*ox#@%&$=^~w"), []rune("-~:"), '.', '|', '|', '+', '-', '+', '#', 'X', '!'}
 }
 
 // forSeries returns the character of each series. Limits and fits are lines without markers, so that nobody takes
@@ -108,6 +109,9 @@ func (s Style) glyphs() glyphs {
 func (g glyphs) forSeries(series []figure.Series) []rune {
 	lines, markers := 0, 0
 	return lists.Map(series, func(s figure.Series) rune {
+		if isLine(s) && len(s.Points) == 2 && s.Points[0].X == s.Points[1].X {
+			return g.upright
+		}
 		if isLine(s) {
 			lines++
 			return g.lines[(lines-1)%len(g.lines)]
@@ -163,9 +167,10 @@ type bar struct {
 	value  float64
 	series int
 	failed bool
+	limit  bool
 }
 
-// barsOf lists the bars of a panel, category by category.
+// barsOf lists the bars of a panel, category by category, and then its limits.
 func (s Style) barsOf(p figure.Panel) (list []bar) {
 	for slot, category := range p.X.Categories {
 		for i, series := range p.Series {
@@ -177,8 +182,13 @@ func (s Style) barsOf(p figure.Panel) (list []bar) {
 				if len(p.Series) > 1 {
 					label = strings.TrimSpace(category + " " + series.Name)
 				}
-				list = append(list, bar{s.plain(label), pt.Y, i, pt.Failed})
+				list = append(list, bar{label: s.plain(label), value: pt.Y, series: i, failed: pt.Failed})
 			}
+		}
+	}
+	for _, l := range p.Lines {
+		for _, v := range given(l.Y) {
+			list = append(list, bar{label: s.plain(l.Label), value: v, series: -1, limit: true})
 		}
 	}
 	return list
@@ -215,7 +225,11 @@ func (s Style) bars(p figure.Panel) string {
 			continue
 		}
 		n := max(0, int(math.Round(l.value/top*float64(room))))
-		b.WriteString(s.paint(strings.Repeat(string(g.bar), n), l.series) + " " +
+		glyph := g.bar
+		if l.limit {
+			glyph = g.lines[0]
+		}
+		b.WriteString(s.paint(strings.Repeat(string(glyph), n), l.series) + " " +
 			s.plain(p.Y.Unit.Format(l.value)) + "\n")
 	}
 	return b.String()

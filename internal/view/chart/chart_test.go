@@ -39,6 +39,23 @@ func limited() figure.Figure {
 	return f
 }
 
+// lined returns curves with the three kinds of limit lines.
+func lined() figure.Figure {
+	f := curves()
+	level, cache := 3.0, 4.0*(1<<20)
+	f.Panels[0].Lines = []figure.Line{{Label: "launch overhead", Y: &level}, {Label: "L2 capacity", X: &cache},
+		{Label: "link limit", Points: []figure.Point{{X: 1 << 16, Y: 4}, {X: 1 << 26, Y: 4096}}}}
+	return f
+}
+
+// barsUnder returns bars with a limit.
+func barsUnder() figure.Figure {
+	f := bars()
+	peak := 50.0
+	f.Panels[0].Lines = []figure.Line{{Label: "peak", Y: &peak}}
+	return f
+}
+
 func bars() figure.Figure {
 	fast, slow := figure.Series{Name: "f32", Kind: figure.Bars}, figure.Series{Name: "bf16", Kind: figure.Bars}
 	for i, v := range []float64{12.5, 40, 31} {
@@ -65,6 +82,9 @@ func TestGolden(t *testing.T) {
 		{"curves_color", curves(), Style{Width: 60, Unicode: true, Color: true}},
 		{"limits80", limited(), Style{Width: 80, Unicode: true}},
 		{"limits_ascii", limited(), Style{Width: 60}},
+		{"lines80", lined(), Style{Width: 80, Unicode: true}},
+		{"lines_ascii", lined(), Style{Width: 60}},
+		{"bars_limit", barsUnder(), Style{Width: 60, Unicode: true}},
 		{"bars80", bars(), Style{Width: 80, Unicode: true}},
 		{"bars_ascii", bars(), Style{Width: 60}},
 	} {

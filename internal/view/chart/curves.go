@@ -2,6 +2,7 @@ package chart
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -103,6 +104,9 @@ func (c *canvas) set(x, y int, r rune, series int) {
 
 // path dots the line between two cells, but only empty cells.
 func (c *canvas) path(x0, y0, x1, y1 int, r rune, series int) {
+	for y := min(y0, y1) + 1; x0 == x1 && y < max(y0, y1); y++ {
+		c.path(x0-1, y, x0+1, y, r, series)
+	}
 	for x := x0 + 1; x < x1; x++ {
 		y := int(math.Round(float64(y0) + float64(y1-y0)*float64(x-x0)/float64(x1-x0)))
 		if c.has(x, y) && c.runes[rows-1-y][x] == ' ' {
@@ -123,6 +127,12 @@ func (s Style) curves(p figure.Panel) string {
 			}
 		}
 	}
+	for _, l := range p.Lines {
+		xs, ys = append(xs, given(l.X)...), append(ys, given(l.Y)...)
+		for _, pt := range l.Points {
+			xs, ys = append(xs, pt.X), append(ys, pt.Y)
+		}
+	}
 	x, hasX := newScale(p.X, xs, false)
 	y, hasY := newScale(p.Y, ys, true)
 	if !hasX || !hasY {
@@ -131,7 +141,9 @@ func (s Style) curves(p figure.Panel) string {
 	g := s.glyphs()
 	labels, gutter := s.yLabels(y)
 	c := newCanvas(s.Width - gutter - 2)
-	c.plot(p.Series, x, y, g)
+	limits := lists.Map(p.Lines, func(l figure.Line) figure.Series { return limit(l, x, y) })
+	series := slices.Concat(p.Series, limits)
+	c.plot(series, x, y, g)
 	var b strings.Builder
 	b.WriteString(s.line(p.Y.Title()))
 	for row, label := range labels {
@@ -147,10 +159,30 @@ func (s Style) curves(p figure.Panel) string {
 		text = texttab.Shorten(s.plain(text), c.width)
 		b.WriteString(strings.Repeat(" ", gutter+2+max(0, (c.width-texttab.Width(text))/2)) + text + "\n")
 	}
-	if len(p.Series) > 1 || p.Series[0].Name != "" && p.Series[0].Name != p.Y.Label {
-		b.WriteString(s.legend(p.Series, g.forSeries(p.Series)))
+	if len(series) > 1 || series[0].Name != "" && series[0].Name != p.Y.Label {
+		b.WriteString(s.legend(series, g.forSeries(series)))
 	}
 	return b.String()
+}
+
+// given returns the value of a pointer, if there is one.
+func given(v *float64) []float64 {
+	if v == nil {
+		return nil
+	}
+	return []float64{*v}
+}
+
+// limit returns a limit line as a series without markers, from side to side or through its points.
+func limit(l figure.Line, x, y scale) figure.Series {
+	points := l.Points
+	switch {
+	case l.X != nil:
+		points = []figure.Point{{X: *l.X, Y: y.lo}, {X: *l.X, Y: y.hi}}
+	case l.Y != nil:
+		points = []figure.Point{{X: x.lo, Y: *l.Y}, {X: x.hi, Y: *l.Y}}
+	}
+	return figure.Series{Name: l.Label, NoMarker: true, Points: points}
 }
 
 // plot draws the curves of the data first, then limits and fits where there is room, and the points last.

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -286,18 +287,18 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // FigureAxis returns an axis for a metric in a unit. The label names the unit if the
 // ticks do not: "10 µs" needs no further explanation.
-func FigureAxis(label, unit string) figure.Axis {
-	switch unit {
+func FigureAxis(label, of string) figure.Axis {
+	switch of {
 	case "":
 		return figure.Axis{Label: label}
 	case "us":
-		return figure.Axis{Label: label, Unit: figure.Micros}
+		return figure.Axis{Label: strings.TrimSuffix(label, "_us"), Unit: figure.Micros}
 	case "%":
 		return figure.Axis{Label: label, Unit: figure.Percent}
 	case "B", "bytes":
-		return figure.Axis{Label: label + " (" + unit + ")", Unit: figure.Bytes}
+		return figure.Axis{Label: label + " (" + of + ")", Unit: figure.Bytes}
 	case string(figure.GBps), string(figure.TFlops):
-		return figure.Axis{Label: label, Unit: figure.Unit(unit)} // the figure adds the unit to the label
+		return figure.Axis{Label: label, Unit: figure.Unit(of)} // the figure adds the unit to the label
 	}
-	return figure.Axis{Label: label + " (" + unit + ")"}
+	return figure.Axis{Label: unit.WithUnit(label, of)}
 }

@@ -1,0 +1,45 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// word matches a name, or a quoted value, which is not a name.
+var word = regexp.MustCompile(`"[^"]*"|'[^']*'|[A-Za-z_][A-Za-z0-9_.]*`)
+
+// NoMatch returns the error for --only expressions for which no stored row holds. It lists the values of the names in
+// them.
+func NoMatch(only []string, rows []journal.Row) error {
+	values := map[string][]point.Value{}
+	for i := range rows {
+		for name, o := range rowValues(&rows[i]) {
+			if !o.unset && !slices.Contains(values[name], o.value) {
+				values[name] = append(values[name], o.value)
+			}
+		}
+	}
+	named := lists.Distinct(word.FindAllString(strings.Join(only, " "), -1))
+	named = lists.Filter(named, func(name string) bool { return len(values[name]) > 0 })
+	if len(named) == 0 {
+		named = slices.Sorted(maps.Keys(values))
+	}
+	const most = 12
+	there := lists.Map(named, func(name string) string {
+		list := values[name]
+		text := name + "=" + point.FormatSpec(list[:min(len(list), most)])
+		if len(list) > most {
+			text += fmt.Sprintf(" and %d more", len(list)-most)
+		}
+		return text
+	})
+	flags := lists.Map(only, func(o string) string { return fmt.Sprintf("--only %q", o) })
+	return fmt.Errorf("no row matches %s (there is %s)", strings.Join(flags, " "), strings.Join(there, "; "))
+}
