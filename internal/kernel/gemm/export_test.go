@@ -60,11 +60,22 @@ func Reader(x Engine, b Matrix) func() error {
 	}
 }
 
-// NewHuge is New with huge pages, if the system grants them. The memory is never freed.
-func NewHuge(d dtype.DType, rows, cols int) Matrix {
-	var b buffer
-	if err := b.grow(rows * cols * d.Size()); err != nil {
+// TilesOf returns the arithmetic of the best kernel for a type with its operands in the first-level cache: what a
+// product could do if packing, the other caches and memory cost nothing. Without tile registers it is PeakOf.
+func TilesOf(d dtype.DType) Peak {
+	k := tile.For(tile.Best(), d)
+	if !k.Strips {
+		return PeakOf(d)
+	}
+	const groups = 8 // 16 KiB of each operand
+	var room buffer
+	if err := room.grow(hugePage); err != nil {
 		panic(err)
 	}
-	return Matrix{Type: d, Rows: rows, Cols: cols, RowStep: cols, ColStep: 1, Data: b.room[:rows*cols*d.Size()]}
+	args := tile.Args{A: uintptr(room.at(0)), B: uintptr(room.at(groups * tile.GroupBytes)),
+		C: uintptr(room.at(2 * groups * tile.GroupBytes)), K: groups * k.Unit, ARow: tile.RowBytes, AStep: tile.GroupBytes}
+	return Peak{Flops: groups * k.PeakFlops, Run: func(n int) {
+		args.Tiles = n
+		k.Whole(&args)
+	}}
 }

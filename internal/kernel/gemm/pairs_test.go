@@ -25,7 +25,6 @@ var (
 	threads   = flag.String("threads", "1,2", "numbers of threads")
 	providers = flag.String("providers", "builtin,onednn,onednn-packed,openblas", "the first is compared with the others")
 	window    = flag.Duration("window", 20*time.Millisecond, "time of a sample, at least one product")
-	huge      = flag.Bool("huge", false, "keep the matrices in huge pages")
 	reads     = flag.Bool("reads", false, "also compare with reading B, with the same threads")
 )
 
@@ -33,8 +32,8 @@ var (
 type contender struct {
 	name    string
 	run     func() error
-	samples []float64 // nanoseconds of a product
-	shares  []float64 // arithmetic in the time of a product, and of the probes around it: flops x ns of the probe
+	samples []float64    // nanoseconds of a product
+	shares  [2][]float64 // of the arithmetic alone, and of a loop over tiles in the first-level cache
 }
 
 // TestPairs prints a table with the rates of the providers and the ratios of their times.
@@ -42,8 +41,8 @@ func TestPairs(t *testing.T) {
 	if *pairs == 0 {
 		t.Skip("measures only with -pairs")
 	}
-	fmt.Println("| shape | type | threads | provider | G/s | share of peak | times as fast as it | 95 % |")
-	fmt.Println("|---|---|---|---|---|---|---|---|")
+	fmt.Println("| shape | type | threads | provider | G/s | of peak | of tiles in L1 | times as fast as it | 95 % |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|")
 	for _, n := range strings.Split(*threads, ",") {
 		for _, name := range strings.Split(*types, ",") {
 			for _, shape := range strings.Split(*shapes, ",") {
@@ -63,10 +62,7 @@ func comparePairs(t *testing.T, shape string, d dtype.DType, threads int) {
 		size[i] = must.Get(strconv.Atoi(dims[i]))(t)
 	}
 	m, n, k := size[0], size[1], size[2]
-	a, b, c := gemm.NewHuge(d, m, k), gemm.NewHuge(d, k, n), gemm.NewHuge(gemm.Result(d), m, n)
-	if !*huge {
-		a, b, c = gemm.New(d, m, k), gemm.New(d, k, n), gemm.New(gemm.Result(d), m, n)
-	}
+	a, b, c := gemm.New(d, m, k), gemm.New(d, k, n), gemm.New(gemm.Result(d), m, n)
 	proof.Reals(a, 1)
 	proof.Reals(b, 2)
 	var all []*contender
@@ -88,13 +84,12 @@ func comparePairs(t *testing.T, shape string, d dtype.DType, threads int) {
 			all = append(all, &contender{name: "reading B", run: read})
 		}
 	}
-	peak := gemm.PeakOf(d)
+	flops := 2 * float64(m) * float64(n) * float64(k)
 	for range *pairs {
 		for _, x := range all {
-			x.sample(t, peak)
+			x.sample(t, flops/float64(threads), gemm.PeakOf(d), gemm.TilesOf(d))
 		}
 	}
-	flops := 2 * float64(m) * float64(n) * float64(k)
 	for i, x := range all {
 		ratio, interval := "", ""
 		if i > 0 {
@@ -108,9 +103,8 @@ func comparePairs(t *testing.T, shape string, d dtype.DType, threads int) {
 			interval = fmt.Sprintf("%.2f to %.2f", list[edge], list[len(list)-1-edge])
 		}
 		got := flops / median(slices.Sorted(slices.Values(x.samples)))
-		share := flops / float64(threads) / peak.Flops * median(slices.Sorted(slices.Values(x.shares)))
-		fmt.Printf("| %s | %v | %d | %s | %.0f | %.0f %% | %s | %s |\n", shape, d, threads, x.name, got, 100*share,
-			ratio, interval)
+		fmt.Printf("| %s | %v | %d | %s | %.0f | %s | %s | %s | %s |\n", shape, d, threads, x.name, got,
+			percent(x.shares[0]), percent(x.shares[1]), ratio, interval)
 	}
 	if *reads {
 		fmt.Printf("%s %v, %d threads: B is %.1f MB, so %s reads %.1f GB/s\n", shape, d, threads, float64(len(b.Data))/1e6,
@@ -118,19 +112,33 @@ func comparePairs(t *testing.T, shape string, d dtype.DType, threads int) {
 	}
 }
 
+// probeFlops is the work of a probe: about 25 µs with tile registers.
+const probeFlops = 6e7
+
 // settling is how long the threads of another library may still occupy the cores after their last product.
 const settling = 20 * time.Millisecond
 
+func percent(shares []float64) string {
+	return fmt.Sprintf("%.0f %%", 100*median(slices.Sorted(slices.Values(shares))))
+}
+
 // sample adds the median of the products in a window, after the threads of the previous provider have gone to sleep.
-func (x *contender) sample(t *testing.T, peak gemm.Peak) {
+// The probes of the arithmetic run before and after every product on the same thread, because the rate of a core may
+// change several times in a second.
+func (x *contender) sample(t *testing.T, flops float64, probes ...gemm.Peak) {
 	time.Sleep(settling)
 	must.Do(t, x.run()) // wakes this provider's threads
-	var list, shares []float64
-	const rounds = 500 // about 10 us
-	probe := func() float64 {
-		began := time.Now()
-		peak.Run(rounds)
-		return float64(time.Since(began).Nanoseconds()) / rounds
+	var list []float64
+	var shares [2][]float64
+	probe := func() (rates [2]float64) {
+		for i, p := range probes {
+			rounds := int(probeFlops/p.Flops) + 1
+			p.Run(rounds/8 + 1) // brings its operands into the cache
+			began := time.Now()
+			p.Run(rounds)
+			rates[i] = p.Flops * float64(rounds) / float64(time.Since(began).Nanoseconds())
+		}
+		return rates
 	}
 	before := probe()
 	for start := time.Now(); len(list) == 0 || time.Since(start) < *window; {
@@ -138,12 +146,18 @@ func (x *contender) sample(t *testing.T, peak gemm.Peak) {
 		must.Do(t, x.run())
 		ns := float64(time.Since(began).Nanoseconds())
 		after := probe()
-		list, shares = append(list, ns), append(shares, (before+after)/2/ns)
+		list = append(list, ns)
+		for i := range shares {
+			shares[i] = append(shares[i], flops/ns/((before[i]+after[i])/2))
+		}
 		before = after
 	}
 	slices.Sort(list)
-	slices.Sort(shares)
-	x.samples, x.shares = append(x.samples, median(list)), append(x.shares, median(shares))
+	x.samples = append(x.samples, median(list))
+	for i := range shares {
+		slices.Sort(shares[i])
+		x.shares[i] = append(x.shares[i], median(shares[i]))
+	}
 }
 
 func median(sorted []float64) float64 {
