@@ -89,7 +89,7 @@ func TestExtremesNeedLaunches(t *testing.T) {
 	}{
 		"the luckiest launch is not quoted": {[]journal.Row{stolen, of(1, 0.98, 0.1), of(1, 1.02, 0.1), of(1, 1, 0.1),
 			of(2, 20, 2), of(2, 22, 2), of(2, 99, 60)},
-			"The fastest took 1 µs (3 launches from 0.98 µs to 1.02 µs) at size=1, the slowest 21 µs (2 launches from 20 µs " +
+			"The fastest took 1 µs (3 launches from 0.98 µs to 1.02 µs) at size=1. The slowest took 21 µs (2 launches from 20 µs " +
 				"to 22 µs) at size=2."},
 		"one launch": {[]journal.Row{of(1, 10, 1), of(2, 20, 1)},
 			"The fastest and the slowest point are not resolved: 2 points have one settled launch, which does not show how " +
@@ -98,11 +98,11 @@ func TestExtremesNeedLaunches(t *testing.T) {
 			"The fastest and the slowest point are not resolved: the launches of all points overlap (1 µs to 1.06 µs)."},
 		"two points that are equally fast": {[]journal.Row{of(1, 1, 0.1), of(1, 1.04, 0.1), of(2, 1.02, 0.1),
 			of(2, 1.06, 0.1), of(3, 9, 0.1), of(3, 9.2, 0.1)},
-			"The fastest took 1.02 µs (2 launches from 1 µs to 1.04 µs) at size=1, as did 1 other point within the spread of " +
-				"launches, the slowest 9.1 µs (2 launches from 9 µs to 9.2 µs) at size=3."},
+			"The fastest took 1.02 µs (2 launches from 1 µs to 1.04 µs) at size=1; 1 other point is within the spread of its " +
+				"launches. The slowest took 9.1 µs (2 launches from 9 µs to 9.2 µs) at size=3."},
 		"one point": {[]journal.Row{of(1, 10, 1), of(1, 11, 1)}, ""},
 		"simulated": {[]journal.Row{simulated(1, 10), simulated(2, 20)},
-			"The fastest took 10 µs at size=1, the slowest 20 µs at size=2."},
+			"The fastest took 10 µs at size=1. The slowest took 20 µs at size=2."},
 	} {
 		if got := extremes(header, c.rows); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

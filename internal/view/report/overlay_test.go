@@ -61,8 +61,8 @@ func TestOverlay(t *testing.T) {
 // The summary of an overlay does not put the launches of two runs together.
 func TestOverlaySummary(t *testing.T) {
 	in := Overlay([]NamedRun{overlayRun("before", "cpu", 10, 2), overlayRun("after", "cpu", 20, 2)}, nil)
-	const want = "The fastest took 10 µs (6 launches from 10 µs to 10 µs) at size=1 run=before, " +
-		"the slowest 40.1 µs (6 launches from 40 µs to 40.2 µs) at size=2 run=after"
+	const want = "The fastest took 10 µs (6 launches from 10 µs to 10 µs) at size=1 run=before. " +
+		"The slowest took 40.1 µs (6 launches from 40 µs to 40.2 µs) at size=2 run=after"
 	if got := Summary(in.Run, in.Run.Latest()); !strings.Contains(got, want) {
 		t.Errorf("the summary is\n%s\nwant\n%s", got, want)
 	}

@@ -200,20 +200,20 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 		}
 		tied := func(other *journal.Row) bool { return other != r && overlap(y, other, r) }
 		if n := len(lists.Filter(good, tied)); n > 0 {
-			where += fmt.Sprintf(", as did %s within the spread of launches", unit.Plural(n, "other point"))
+			where += fmt.Sprintf("; %s within the spread of its launches", unit.Counted(n, "other point is", "other points are"))
 		}
 		return MetricText(v, y.unit) + between(y, r, launches[r]), where
 	}
 	lowText, lowAt := at(least)
 	highText, highAt := at(most)
-	text := fmt.Sprintf("%s lies between %s%s and %s%s", y.name, lowText, lowAt, highText, highAt)
+	text := fmt.Sprintf("The smallest %s is %s%s. The largest is %s%s.", y.name, lowText, lowAt, highText, highAt)
 	if y.name == headline {
-		text = fmt.Sprintf("The fastest took %s%s, the slowest %s%s", lowText, lowAt, highText, highAt)
+		text = fmt.Sprintf("The fastest took %s%s. The slowest took %s%s.", lowText, lowAt, highText, highAt)
 	}
 	if !sure {
-		text += ": an indication, as no row has an interval"
+		text += " This is only an indication, because no row has an interval."
 	}
-	return text + "."
+	return text
 }
 
 // settledRows returns the good rows with a trustworthy value: computed, or measured
