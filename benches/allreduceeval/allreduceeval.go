@@ -48,7 +48,7 @@ func Bench() *bench.Bench {
 		bench.Choice("mutate", "fault to plant in the correctness part", faultNames...),
 		bench.Option("link", bench.KindString, "",
 			"rates to compare times with: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
-		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
+		bench.FileOption("probe", "", "probe result with the limits (default: of this host)"),
 		bench.Option(findings.ModelsOption, bench.KindString, findings.Models,
 			"language models that the report draws conclusions for, separated by commas (llm-impact lists them)"),
 		bench.Backends(backends()...),

@@ -63,7 +63,7 @@ against and target-gbps compute the gain from another curve or bus bandwidth.
 		bench.Ints("context", "1K"),
 		bench.Choice("parallelism", "how the model is spread: tensor, sequence, expert or dp-attention",
 			llm.Parallelisms()...),
-		bench.Choice("gpu", "GPU whose memory bandwidth and arithmetic determine the floor; auto is the curve's",
+		bench.Choice("gpu", "GPU whose memory bandwidth and arithmetic determine the floor; auto is the GPU of the curve",
 			append([]string{autoGPU}, llm.GPUs()...)...),
 		bench.Choice("overlap", "two-batch: two halves of the batch take turns in communicating and computing",
 			"none", twoBatch),

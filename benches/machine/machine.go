@@ -48,8 +48,8 @@ func Swept(v bench.Value) bool {
 // Options declares both options, for benches whose backends may be simulated or not.
 func Options(files string) []bench.Clause {
 	return []bench.Clause{Files("", files), bench.Sweepable(bench.Option(Arrangement, bench.KindString, "",
-		"SIPs of a simulated accelerator and who is whose neighbour, or several to compare: 4x4:torus, 8:ring, or mesh "+
-			"for as many as the file has; empty is as the file says"))}
+		"SIPs of a simulated accelerator and how they are connected, or several to compare: 4x4:torus, 8:ring, or mesh "+
+			"for the number in the file (default: as in the file)"))}
 }
 
 // arrangement returns the arrangement of a point, and the name of the option that it is from: the SIPs of an

@@ -74,7 +74,7 @@ hosts, are not modelled.
   kernbench run --bench predict --cluster b200-8x1 --op allreduce,allgather,alltoall --algorithm best --protocol best
   kernbench run --bench llm-impact --curve predict:h100-8x1 --tp 8
   kernbench run --bench predict --cluster host-2 --probe limits.json --measured out/cpu --algorithm ring,two-stage`),
-		bench.FileOption(probeOption, "", "probe result that describes cluster host; empty is this host's own"),
+		bench.FileOption(probeOption, "", "probe result that describes cluster host (default: of this host)"),
 		bench.Option(measuredOption, bench.KindString, "",
 			"RUN with all-reduces measured on cluster host, to fit and test its model"),
 		bench.Version("3"),

@@ -18,7 +18,7 @@ const clusterOption = "cluster"
 func clusterOptions() []bench.Clause {
 	return []bench.Clause{bench.Sweepable(bench.Option(clusterOption, bench.KindString, "", "cluster of GPUs whose "+
 		"network and rates are taken, or several to compare: a kind of node ("+strings.Join(predict.NodeKinds(), ", ")+
-		") with its GPUs and nodes such as h100-8x4, or a file.yaml (see docs/models.md)"))}
+		") with its GPUs and nodes such as h100-8x4, or a file.yaml (see 'kernbench docs models')"))}
 }
 
 // clusterOf returns the cluster of a point, or nil if it has none.

@@ -177,7 +177,7 @@ figures and comparisons are made from the journal.`,
 	root.SetVersionTemplate("{{.Version}}")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(request.FlagError(cmd.Flags(), err)) })
 	root.PersistentFlags().Var(inputLimit{}, "max-input",
-		"`SIZE` up to which input files are read, where that is more than the limit of their kind, such as 256M")
+		"raise the size limit of input files to `SIZE`, such as 256M")
 	run, err := a.runCommand(ctx)
 	if err != nil {
 		return nil, err

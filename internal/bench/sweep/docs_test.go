@@ -75,3 +75,24 @@ func documented(t *testing.T, key string) string {
 	}
 	return block[1]
 }
+
+// The reference names every key. The error for an unknown key lists the known ones.
+func TestDocumentedKeys(t *testing.T) {
+	page := string(must.Get(os.ReadFile("../../../docs/sweep-format.md"))(t))
+	_, err := Parse("sweep.yaml", []byte("name: x\ncommand: [p]\nwrong: 1\nmetrics: {t: {wrong: 1}}\n"+
+		"until: {wrong: 1}\ncheck: {wrong: 1}\naxes: {a: {wrong: 1}}\n"))
+	if err == nil {
+		t.Fatal("unknown keys were accepted")
+	}
+	lists := regexp.MustCompile(`\(known: (.*?)\)`).FindAllStringSubmatch(err.Error(), -1)
+	if len(lists) != 5 {
+		t.Errorf("%d lists of known keys, want 5:\n%v", len(lists), err)
+	}
+	for _, list := range lists {
+		for _, key := range strings.Split(list[1], ", ") {
+			if !regexp.MustCompile("[`{ ]" + key + "[`:, ]").MatchString(page) {
+				t.Errorf("the reference does not have the key %s", key)
+			}
+		}
+	}
+}
