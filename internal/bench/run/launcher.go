@@ -342,8 +342,15 @@ func (g *guardedLaunch) Wait() (launch.Outcome, error) {
 	if outerErr != nil {
 		return out, outerErr
 	}
-	// A killed launcher takes the guards with it, one of which is missed first. Blame the launcher.
-	if x := outer.Failed(); err != nil && x != nil && x.Signal != 0 {
+	x := outer.Failed()
+	if x == nil || err == nil && out.Failed() == nil && out.Reason == "" {
+		return out, err
+	}
+	// A launcher that is killed, or whose job is cancelled, takes the guards with it, one of which is missed first. Blame
+	// the launcher.
+	if said := slurmCancel(string(x.Stderr.Tail)); said != "" {
+		err = fmt.Errorf("%s ended with %s: %s", g.via.Name(), x.How(), said)
+	} else if err != nil && x.Signal != 0 {
 		err = fmt.Errorf("%s ended with %s", g.via.Name(), x.How())
 	}
 	return out, err
