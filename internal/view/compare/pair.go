@@ -19,21 +19,17 @@ import (
 // match pairs the rows of two runs by point: the points of old in their order, then the
 // points that only new has.
 func match(old, new Run, opts Options) ([]rowset.Matched, error) {
-	var known []string
-	if len(opts.Ignore) > 0 {
-		known = rowset.CoordNames(slices.Concat(old.Rows, new.Rows))
+	points := rowset.Match(func(r *journal.Row) string { return rowset.Key(r, opts.Ignore...) }, rowset.All(old.Rows),
+		rowset.All(new.Rows))
+	if len(opts.Ignore) == 0 {
+		return points, nil
 	}
-	known = append(known, differenceNames(old, new)...)
+	known := append(rowset.CoordNames(slices.Concat(old.Rows, new.Rows)), differenceNames(old, new)...)
 	for _, name := range opts.Ignore {
 		if !slices.Contains(known, name) {
 			return nil, fmt.Errorf("nothing to ignore: %w", suggest.Unknown("coordinate or difference of these runs", name,
 				known))
 		}
-	}
-	points := rowset.Match(func(r *journal.Row) string { return rowset.Key(r, opts.Ignore...) }, rowset.All(old.Rows),
-		rowset.All(new.Rows))
-	if len(opts.Ignore) == 0 {
-		return points, nil
 	}
 	// Two points of a run that differ only in an ignored coordinate would be taken for
 	// trials of one point.

@@ -153,8 +153,13 @@ func TestSettings(t *testing.T) {
 		!strings.Contains(err.Error(), "two rows") {
 		t.Errorf("rows given twice give %v", err)
 	}
-	if _, err := Speedups(Run{Name: "ours", Rows: nil}, []Run{{Name: "mpi", Rows: plain}}, Goals{Mean: 1}); err == nil {
-		t.Error("no rows are no error")
+	if _, err := Speedups(Run{Name: "ours", Rows: nil}, []Run{{Name: "mpi", Rows: plain}}, Goals{Mean: 1}); err == nil ||
+		!strings.Contains(err.Error(), "ours holds no good row with a time_us") {
+		t.Errorf("no rows give %v", err)
+	}
+	if tables, err := Speedups(Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})[:1]},
+		[]Run{{Name: "mpi", Rows: plain}}, Goals{Mean: 1}); err != nil || tables[0].Lines[0].Ratio.Pairs != 1 {
+		t.Errorf("one row: %+v, %v", tables, err)
 	}
 	other := peerRows(true, 0, map[int64]float64{8: 3})
 	if _, err := Speedups(Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})},
