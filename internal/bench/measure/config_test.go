@@ -78,6 +78,7 @@ func TestColdBytes(t *testing.T) {
 		{0, 300 * mib, MaxColdBytes, true},
 		{400 * mib, 300 * mib, 400 * mib, false},
 		{16 * mib, 32 * mib, 16 * mib, true},
+		{32 * mib, 32 * mib, 32 * mib, true}, {33 * mib, 32 * mib, 33 * mib, false},
 	} {
 		if got, warning := coldBytes(test.given, test.cache); got != test.want || (warning != "") != test.warns {
 			t.Errorf("%d given, cache of %d: %d, %q", test.given, test.cache, got, warning)
