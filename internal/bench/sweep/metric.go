@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -118,6 +119,7 @@ func (r *reader) metric(e yamlfile.Entry, ownRanks bool) (m metric, ok bool) {
 		m.info.Better, _ = r.Word(n, what, "better", "lower", "higher")
 	}
 	r.readUnit(&m, f["unit"], source, what)
+	r.checkUnit(m, f["unit"], what)
 	if n := f["calls"]; n != nil {
 		m.calls = r.count(n, what+": calls")
 	}
@@ -151,6 +153,16 @@ func (r *reader) readUnit(m *metric, n yamlfile.Node, source, what string) {
 	if isRegex {
 		x.unit = m.info.Unit
 		m.single = x
+	}
+}
+
+// checkUnit refuses a time whose name ends in another unit: readers of time_us take it for microseconds. n may be nil.
+func (r *reader) checkUnit(m metric, n yamlfile.Node, what string) {
+	named, _ := defaultUnit(m.info.Name)
+	dimension, _ := unit.Known(named)
+	if factor, same := unit.Conversion(m.info.Unit, named); n != nil && same && dimension == "time" && factor != 1 {
+		r.Fault(n, "%s: the name says %s and the unit %s: name the metric after its unit, or leave the unit out", what, named,
+			m.info.Unit)
 	}
 }
 
