@@ -152,6 +152,11 @@ func TestTwoModes(t *testing.T) {
 	if m := FindModes(exact); !slices.Equal(m, []Mode{{2, 0.6}, {4, 0.4}}) {
 		t.Errorf("two exact values: %v", m)
 	}
+	for apart, want := range map[float64]int{3: 0, 4.9: 0, 5: 2, 6: 2, -3: 0, -10: 2} { // percent
+		if m := FindModes(slices.Repeat([]float64{100, 100 + apart}, 30)); len(m) != want {
+			t.Errorf("two values %v %% apart: %v", apart, m)
+		}
+	}
 	rounded := slices.Repeat([]float64{2, 3, 3, 3, 4}, 20)
 	r.Shuffle(len(rounded), func(i, j int) { rounded[i], rounded[j] = rounded[j], rounded[i] })
 	if m := FindModes(rounded); m != nil {

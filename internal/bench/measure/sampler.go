@@ -193,9 +193,8 @@ func (s *sampler) callError(err error) *CallError {
 // runtime.Goexit. Then no one receives the error, so the group is aborted here.
 func (s *sampler) panicError(value any) error {
 	if value == nil {
-		err := s.callError(errors.New("the body ended its goroutine"))
-		s.group.Abort(err.Error())
-		return err
+		s.group.Abort(s.callError(errors.New("the body ended its goroutine")).Error())
+		return nil
 	}
 	err := s.callError(fmt.Errorf("panic: %v", value))
 	if cause, ok := value.(error); ok {

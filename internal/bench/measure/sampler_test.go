@@ -140,3 +140,46 @@ func TestPauses(t *testing.T) {
 		}
 	}
 }
+
+// brokenBarrier is a group whose later barriers fail, although everything else works.
+type brokenBarrier struct {
+	syncgroup.Group
+	left int
+}
+
+var errBarrier = errors.New("the barrier broke")
+
+func (b *brokenBarrier) Barrier(ctx context.Context) error {
+	if b.left--; b.left < 0 {
+		return errBarrier
+	}
+	return b.Group.Barrier(ctx)
+}
+
+// TestFailedBarrierIsAnError checks that samples which the ranks did not start together are never taken.
+func TestFailedBarrierIsAnError(t *testing.T) {
+	for _, cadence := range []Cadence{Streaming, Isolated} {
+		for _, elsewhere := range []bool{false, true} {
+			for good := range 6 {
+				cfg := Default()
+				cfg.Cadence = cadence
+				ranks := each(1, cfg, 1e9)
+				if elsewhere {
+					ranks[0].body.Sample = func(_ int, samples []int64) error {
+						ranks[0].clock.now += int64(len(samples)) * 1e9
+						for i := range samples {
+							samples[i] = 1e9
+						}
+						return nil
+					}
+				}
+				_, errs := runAll(hang(t), ranks, func(g syncgroup.Group) syncgroup.Group {
+					return &brokenBarrier{g, good}
+				})
+				if !errors.Is(errs[0], errBarrier) {
+					t.Errorf("%s, samples taken elsewhere %v, after %d barriers: %v", cadence, elsewhere, good, errs[0])
+				}
+			}
+		}
+	}
+}
