@@ -69,6 +69,9 @@ func TestDrift(t *testing.T) {
 	if m := series(8, func(i int) float64 { return 1 + float64(i) }); warned(m) {
 		t.Error("was sure with four values a side")
 	}
+	if change, drifts := Drift([]float64{5}); change != 0 || drifts {
+		t.Errorf("one value drifts by %v", change)
+	}
 	rising := slices.Concat(make([]float64, 10), slices.Repeat([]float64{1}, 10))
 	if change, drifts := Drift(rising); change != 0 || drifts {
 		t.Errorf("a median of zero has the relative change %v", change)

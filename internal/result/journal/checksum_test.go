@@ -107,10 +107,14 @@ func TestContradictions(t *testing.T) {
 	simulated.Kind, simulated.Stats = Simulated, nil
 	simulated.Metrics = map[string]float64{"time_us": 2.487914, "crit_ns": 2487.914, "compute_ns": 11, "memory_ns": 16.252,
 		"overhead_ns": 1553, "queueing_ns": 0, "slot_ns": 0.896, "wire_ns": 906.766}
+	interval := testRow("r", 0)
+	low, high := 11.0, 14.0
+	interval.Stats = Stats{{"time_us", Stat{CILow: &low, CIHigh: &high}}}
 	tests := []struct {
 		row            Row
 		old, new, want string
 	}{
+		{interval, `"trial":0`, `"trial":0`, ""},
 		{timed, `"time_us":200}`, `"time_us":2000}`, "time_us is 2000, but the median of its samples is 200"},
 		{timed, `"time_us":200}`, `"time_us":190}`, ""}, // the fastest sample
 		{timed, `"p90":210`, `"p90":21`, "not in order"},

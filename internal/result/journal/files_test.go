@@ -128,6 +128,9 @@ func TestRaw(t *testing.T) {
 	if _, err := ReadRaw(dir, "other.bin"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
+	if _, err := ReadRaw(filepath.Join(dir, "missing"), "0001-0.bin"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing folder: %v", err)
+	}
 	for _, name := range []string{"", ".", "..", ".hidden", "../x", "a/b", "/etc/passwd", `a\b`, "a\x00b"} {
 		if err := WriteRaw(dir, name, data); err == nil {
 			t.Errorf("WriteRaw took the name %q", name)

@@ -2,8 +2,10 @@ package journal
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +14,7 @@ import (
 	"testing/iotest"
 
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
 // TestLongLine puts lines above the limit between good rows: they are reported with their number and
@@ -98,6 +101,51 @@ func TestStatPart(t *testing.T) {
 	}
 	if v, has := s.Part("p95"); has || v != 0 {
 		t.Errorf("p95: %v, %v", v, has)
+	}
+}
+
+func TestNewStat(t *testing.T) {
+	s := NewStat(stats.Summary{Min: 1, P50: 2, CILow: 1.5, CIHigh: 2.5, Effective: 12.345})
+	if *s.CILow != 1.5 || *s.CIHigh != 2.5 || *s.Effective != 12.3 || s.Min != 1 || s.P50 != 2 {
+		t.Errorf("%+v", s)
+	}
+	if s := NewStat(stats.Summary{CILow: math.NaN(), CIHigh: math.NaN(), Effective: 7}); s.CILow != nil || s.CIHigh != nil ||
+		s.Effective != nil {
+		t.Errorf("without an interval: %+v", s)
+	}
+	if _, err := json.Marshal(Stats{{"time_us", Stat{Mean: math.Inf(1)}}}); err == nil {
+		t.Error("an infinite number was written")
+	}
+}
+
+func TestWhy(t *testing.T) {
+	rank := 1
+	for want, r := range map[string]Row{
+		"": {}, "no memory": {Reason: "no memory"}, "rank 1": {Rank: &rank}, "in set-up": {Phase: "set-up"},
+		"rank 1 in set-up: no memory": {Rank: &rank, Phase: "set-up", Reason: "no memory"},
+	} {
+		if got := r.Why(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestLaunches checks that samples of a program are launches only if it could be launched more than once.
+func TestLaunches(t *testing.T) {
+	for want, r := range map[int]Row{
+		1: {Clock: "program", Samples: 5, Sampling: &Sampling{MaxSamples: 1}}, 5: {Clock: "program", Samples: 5,
+			Sampling: &Sampling{MaxSamples: 2}},
+	} {
+		if got := Launches(&r); got != want {
+			t.Errorf("at most %d: %d launches, want %d", r.Sampling.MaxSamples, got, want)
+		}
+		r.Clock = "monotonic"
+		if got := Launches(&r); got != 1 {
+			t.Errorf("samples of a worker: %d launches", got)
+		}
+	}
+	if got := Launches(&Row{Clock: "program", Samples: 5}); got != 1 {
+		t.Errorf("without a rule: %d launches", got)
 	}
 }
 

@@ -89,9 +89,7 @@ func (o Object[V]) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		if err := enc.Encode(m.Name); err != nil {
-			return nil, err
-		}
+		_ = enc.Encode(m.Name) // a text is always encoded
 		b.WriteByte(':')
 		if err := enc.Encode(m.Value); err != nil {
 			return nil, err

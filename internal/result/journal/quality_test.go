@@ -38,6 +38,24 @@ func TestDisturbance(t *testing.T) {
 	}
 }
 
+// TestThresholds puts each condition at a share of its threshold: all of them weigh the same there.
+func TestThresholds(t *testing.T) {
+	for share, want := range map[float64]Quality{0.99: QualitySettled, 1: QualityDisturbed, 3: QualityDisturbed} {
+		alike := []Disturbance{{Steal: 0.05 * share}, {Foreign: 0.1 * share}, {Waiting: 0.5 * share}, {Drift: 0.05 * share},
+			{Noise: 0.1 * share}}
+		for _, d := range alike {
+			if got := d.Quality(); got != want {
+				t.Errorf("%+v: %s, want %s", d, got, want)
+			}
+			less := alike[0]
+			less.Steal *= 0.999
+			if share != 1 && less.Compare(d) >= 0 {
+				t.Errorf("%+v is not less than %+v", less, d)
+			}
+		}
+	}
+}
+
 // TestJudge plants every disturbance in a row and checks its quality and the reason.
 func TestJudge(t *testing.T) {
 	share := func(v float64) *float64 { return &v }
