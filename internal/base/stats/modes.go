@@ -166,7 +166,6 @@ func (d *dipFinder) hulls() {
 		}
 		d.minorant[j] = m
 	}
-	d.majorant[n-1] = n - 1
 	for k := n - 2; k >= 0; k-- {
 		m := k + 1
 		for m < n-1 {

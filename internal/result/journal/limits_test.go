@@ -109,8 +109,8 @@ func TestNewStat(t *testing.T) {
 	if *s.CILow != 1.5 || *s.CIHigh != 2.5 || *s.Effective != 12.3 || s.Min != 1 || s.P50 != 2 {
 		t.Errorf("%+v", s)
 	}
-	if s := NewStat(stats.Summary{CILow: math.NaN(), CIHigh: math.NaN(), Effective: 7}); s.CILow != nil || s.CIHigh != nil ||
-		s.Effective != nil {
+	s = NewStat(stats.Summary{CILow: math.NaN(), CIHigh: math.NaN(), Effective: 7})
+	if s.CILow != nil || s.CIHigh != nil || s.Effective != nil {
 		t.Errorf("without an interval: %+v", s)
 	}
 	if _, err := json.Marshal(Stats{{"time_us", Stat{Mean: math.Inf(1)}}}); err == nil {
