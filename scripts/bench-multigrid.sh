@@ -6,6 +6,8 @@
 #   scripts/bench-multigrid.sh [bin/kernbench]
 #
 # SIZES    numbers of unknowns (100000,1000000,10000000; the largest needs about 10 GB)
+# VARIABLE_SIZES  of the problem with jumps (100000,1000000,4000000: with more, double precision cannot reach the
+#          tolerance)
 # SYSTEMS  "poisson poisson-3d anisotropic variable" (all)
 # RANKS    number of ranks (1)
 # OUT      folder of the runs (out/bench-multigrid). An interrupted script continues where it
@@ -15,6 +17,7 @@ bin=$(realpath "${1:-bin/kernbench}")
 # shellcheck disable=SC2034 # peers.sh uses it
 here=$(cd "$(dirname "$0")/.." && pwd)
 sizes=${SIZES:-100000,1000000,10000000}
+variable_sizes=${VARIABLE_SIZES:-100000,1000000,4000000}
 systems=${SYSTEMS:-poisson poisson-3d anisotropic variable}
 ranks=${RANKS:-1}
 out=${OUT:-out/bench-multigrid}
@@ -34,7 +37,7 @@ for name in $systems; do
 	poisson) count poisson gmg,amg --problem poisson ;;
 	poisson-3d) count poisson-3d gmg,amg --problem poisson --dim 3 ;;
 	anisotropic) count anisotropic gmg,amg --problem anisotropic --contrast 1000 ;;
-	variable) count variable amg,amg-f32,amg-bf16 --problem variable --contrast 1e6 ;;
+	variable) sizes=$variable_sizes count variable amg,amg-f32,amg-bf16 --problem variable --contrast 1e6 ;;
 	*) echo "SYSTEMS: no $name" >&2 && exit 2 ;;
 	esac
 done

@@ -141,7 +141,7 @@ func comparisonSections(rows []journal.Row, cited *decl.Citations) (out []bench.
 	for _, c := range findComparisons(rows) {
 		s := bench.Section{Headline: true,
 			Title: fmt.Sprintf("methods and preconditioners on %s: %s", unit.Plural(c.ranks, "rank"), c.title),
-			Table: [][]string{{"solver", "iterations", "set-up s", "solve s", "time to solution s", "interval", "us/iteration",
+			Table: [][]string{{"solver", "iterations", "set-up s", "solve s", "time to solution s", "interval", "µs/iteration",
 				"reductions", "bytes moved", "sent by products"}}}
 		s.Table = append(s.Table, lists.Map(c.candidates, (*candidate).line)...)
 		var behind rowset.Set

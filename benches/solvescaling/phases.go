@@ -73,7 +73,7 @@ func workTable(r *journal.Row) [][]string {
 	if len(work) == 0 || !(whole > 0) {
 		return nil
 	}
-	out := [][]string{{"phase", "count", "us", "share", "bytes", "operations", "GB/s", "GFLOP/s"}}
+	out := [][]string{{"phase", "count", "µs", "share", "bytes", "operations", "GB/s", "GFLOP/s"}}
 	left := whole
 	for phase := range krylov.NumPhases {
 		us, w := r.Metrics[meanOf(phase)], work[phase.String()]

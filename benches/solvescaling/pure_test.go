@@ -434,7 +434,7 @@ func TestExport(t *testing.T) {
 func TestLevelTable(t *testing.T) {
 	r := journal.Row{Details: map[string]string{levelsDetail: "1000:4980:300 250:2200:100"}}
 	got := levelTable(&curve{rows: []*journal.Row{{}, &r}})
-	want := [][]string{{"level", "rows", "entries/row", "us", "share"}, {"0", "1000", "4.98", "300", "75 %"},
+	want := [][]string{{"level", "rows", "entries/row", "µs", "share"}, {"0", "1000", "4.98", "300", "75 %"},
 		{"1", "250", "8.8", "100", "25 %"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)

@@ -115,7 +115,7 @@ func Bench() *bench.Bench {
 		})...),
 		bench.Version("1"),
 		bench.Accumulates(),
-		bench.Headline("num_ranks=ranks", "dof_global=unknowns", "iterations=iter.", "time_us=us/iter.",
+		bench.Headline("num_ranks=ranks", "dof_global=unknowns", "iterations=iter.", "time_us=µs/iter.",
 			"solve_time_s=time s",
 			"efficiency", "triad_fraction=of triad", verdictDetail),
 		bench.Derive(derive),

@@ -3,6 +3,7 @@ package solvescaling
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -25,7 +26,7 @@ func sections(rows []journal.Row) []bench.Section {
 	all := curves(rows, "")
 	for _, c := range all {
 		s := bench.Section{Headline: true, Title: title(c),
-			Table: [][]string{{"ranks", "unknowns", "iterations", "us/iteration", "time s", "efficiency", "of triad",
+			Table: [][]string{{"ranks", "unknowns", "iterations", "µs/iteration", "time s", "efficiency", "of triad",
 				"verdict"}}}
 		s.Table = append(s.Table, lists.Map(c.rows, line)...)
 		s.Text = citeLines(&cited, "scaling", append(trialsOf(c), verdict(c, rows)...), rows, c.rows)
@@ -142,7 +143,7 @@ func warnings(rows []*journal.Row) (text string) {
 
 // levelTable shows the time of each level of a multigrid cycle, for the largest number of ranks.
 func levelTable(c *curve) [][]string {
-	out := [][]string{{"level", "rows", "entries/row", "us", "share"}}
+	out := [][]string{{"level", "rows", "entries/row", "µs", "share"}}
 	if len(c.rows) == 0 {
 		return out
 	}
@@ -191,8 +192,13 @@ func title(c *curve) string {
 	return fmt.Sprintf("%s: %s, %s, backend %s", head, problemOf(r), strings.Join(words, ", "), r.Backend)
 }
 
+// problemOf names the problem. Rows that failed before they had a problem name their matrix file.
 func problemOf(r *journal.Row) string {
-	return cmp.Or(r.Details["problem"], rowset.Text(r, problemAxis))
+	file := rowset.Text(r, matrixOption)
+	if file != "" {
+		file = filepath.Base(file)
+	}
+	return cmp.Or(r.Details["problem"], file, rowset.Text(r, problemAxis))
 }
 
 // line returns a table row. Rows of stopped solves lack some of its cells.

@@ -24,7 +24,6 @@ const oneSided = 0.2
 // newAlgebraic returns the coarsener that the options ask for.
 func newAlgebraic(_ *precondition.Local, f *fine) (coarsener, error) {
 	o := f.options
-	f.deepens = true
 	c := &classical{threshold: o.Strength}
 	switch o.Coarsening {
 	case precondition.CoarsenClassical:
@@ -35,6 +34,7 @@ func newAlgebraic(_ *precondition.Local, f *fine) (coarsener, error) {
 			return c, err
 		}
 	}
+	f.deepens = true
 	return &aggregation{threshold: o.Strength, aggressive: o.Aggressive}, nil
 }
 

@@ -15,8 +15,8 @@ type smoother interface {
 	work() (bytes, flops float64)
 }
 
-// newSmoother sets the smoother of a level up. In an algebraic hierarchy the degree of the polynomial grows by one from
-// level to level, beginning with the second coarse one. A V-cycle solves each level only approximately, so the error
+// newSmoother sets the smoother of a level up. In a hierarchy of aggregates the degree of the polynomial grows by one
+// from level to level, beginning with the second coarse one. A V-cycle solves each level only approximately, so the error
 // adds up from level to level, and with the same degree on all of them the iterations grow with the size: by 1.36 from
 // 1e5 to 1e7 unknowns in 3-D, instead of 1.2. These levels are small: cycles move 1 to 3 % more bytes.
 //
