@@ -16,8 +16,8 @@ type smoother interface {
 }
 
 // newSmoother sets the smoother of a level up. In a hierarchy of aggregates the degree of the polynomial grows by one
-// from level to level, beginning with the second coarse one. A V-cycle solves each level only approximately, so the error
-// adds up from level to level, and with the same degree on all of them the iterations grow with the size: by 1.36 from
+// from level to level, beginning with the second coarse one. A V-cycle solves each level only approximately, so errors
+// add up from level to level, and with the same degree on all of them the iterations grow with the size: by 1.36 from
 // 1e5 to 1e7 unknowns in 3-D, instead of 1.2. These levels are small: cycles move 1 to 3 % more bytes.
 //
 // inverse holds the reciprocals of the diagonal, and bound is an upper bound of the eigenvalues of D^-1 A from the rows
