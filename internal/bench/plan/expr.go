@@ -25,7 +25,7 @@ import (
 //
 // NAME is an axis, an environment variable, an option, num_ranks, backend or
 // part. VALUE is parsed by the kind of its name, so size>=1M means bytes. Texts may be
-// double-quoted. The bare word unset matches a removed variable. A NAME alone tests whether its
+// in double or single quotes. The bare word unset matches a removed variable. A NAME alone tests whether its
 // value is true. If a part lacks the name, the test is false there.
 
 // expr is a compiled expression over the values of one point.
@@ -196,7 +196,17 @@ func (p *parser) next() {
 		p.pos += len(quoted)
 		return
 	}
-	end := strings.IndexAny(rest, " \t\n\r()!=<>&|\"")
+	if rest[0] == '\'' { // no escapes, as in a shell
+		text, _, closed := strings.Cut(rest[1:], "'")
+		if !closed {
+			p.fail("missing closing quote")
+			return
+		}
+		p.kind, p.tok = tokQuoted, text
+		p.pos += len(text) + 2
+		return
+	}
+	end := strings.IndexAny(rest, " \t\n\r()!=<>&|\"'")
 	if end < 0 {
 		end = len(rest)
 	}

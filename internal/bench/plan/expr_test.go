@@ -37,6 +37,7 @@ func TestExpressions(t *testing.T) {
 		"!inplace":                           true,
 		"!(inplace || size<1) && dtype==f32": true,
 		`alg=="two stage"`:                   true,
+		"alg=='two stage'":                   true,
 		"ENV<10":                             true, // numbers, not text
 		"ENV==9":                             true,
 		"ENV==unset":                         false,
