@@ -240,6 +240,7 @@ func (b *browser) list() {
 	noisy := "document.querySelector('tr[data-group$=noisy]')"
 	b.want(noisy + ".innerText.includes('40 of 40 disturbed') && " + noisy + ".querySelector('.chip.ok') === null")
 	b.want(noisy + ".querySelector('svg.spark').getAttribute('aria-label').includes('time_us over 2 runs: from ')")
+	b.want("(() => { const e = document.querySelector('.scroll'); return e.scrollWidth <= e.clientWidth; })()")
 	b.picture("list")
 	b.click("tr[data-group$=hops] button.fold")
 	b.until("document.querySelectorAll('tr[data-run^=\"a@\"]').length === 2 && location.search.includes('open=')")
@@ -564,10 +565,13 @@ func (b *browser) inside() {
 	b.want("document.getElementById('moment').innerText.startsWith('All of the kernel: ') && " +
 		"document.querySelector('#floor table tbody').rows.length === 10")
 	b.want("document.querySelector('#inside select').options.length === 2 && " +
-		"document.querySelector('figure#figure-link_load img').alt.includes('Load of the links')")
+		"document.querySelector('figure#figure-link_load img').alt.includes('busiest links over time')")
 	lit := "[...document.querySelectorAll('#floor polygon')].filter((e) => e.getAttribute('visibility') === " +
 		"'visible').length"
 	all := b.eval(lit).(float64)
+	if high := b.eval("document.body.scrollHeight").(float64); high > 5000 {
+		b.Errorf("the page of a simulated run is %v pixels high", high)
+	}
 	b.picture("inside")
 	b.do(chromedp.Focus("#when"), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
 	b.until("location.search.includes('at=2') && " +

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/accel/profile"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -119,6 +120,18 @@ func Figures(seen []Seen) (figs []figure.Figure) {
 	return figs
 }
 
+// WithoutPlan returns a figure of the load of links without the floor plan, for a page that shows the plan itself, and
+// other figures as they are.
+func WithoutPlan(f figure.Figure) figure.Figure {
+	rest := lists.Filter(f.Panels, func(p figure.Panel) bool { _, is := p.Content.(*Plan); return !is })
+	if len(rest) == len(f.Panels) || len(rest) != 1 {
+		return f
+	}
+	f.Title, f.Caption, f.Panels = rest[0].Title, "", rest
+	f.Panels[0].Title = ""
+	return f
+}
+
 // Sections returns the tables of busiest links and of critical paths.
 func Sections(seen []Seen) (sections []bench.Section) {
 	for _, s := range seen {
@@ -160,13 +173,13 @@ func (s Seen) loadFigure() figure.Figure {
 		Caption: fmt.Sprintf("%s: a kernel of %s, fabric %s. Every line is a link in one direction, on the right side "+
 			"of its path. Links that carried nothing are not drawn.%s",
 			s.Label, unit.FormatMicros(micros(r.Kernel)), r.Fabric, s.leftOut())}
-	f.Panels = append(f.Panels, figure.Panel{Title: "share of the time for which each link was sending", Content: plan})
+	f.Panels = append(f.Panels, figure.Panel{Title: "Share of the time for which each link was sending", Content: plan})
 	strips := &Strips{Step: micros(r.Bucket)}
 	for i := range min(overTime, len(r.Links)) {
 		strips.Lanes = append(strips.Lanes, s.strip(&r.Links[i]))
 	}
 	f.Panels = append(f.Panels, figure.Panel{Content: strips,
-		Title: "the busiest links over time: share for which each was sending, 0 to 100 %"})
+		Title: "The busiest links over time: share for which each was sending, 0 to 100 %"})
 	return f
 }
 
@@ -273,7 +286,7 @@ func (s Seen) links() bench.Section {
 	if r.Fabric == "whole" {
 		what = "messages"
 	}
-	return bench.Section{Title: "The busiest links of " + s.Label, Table: table,
+	return bench.Section{Title: "The busiest links of " + s.Label, Table: table, Detail: true,
 		Text: fmt.Sprintf("The share of the kernel's %s for which each link was sending, and the total time that %s "+
 			"waited in its "+
 			"queue.%s",

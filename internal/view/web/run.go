@@ -227,7 +227,7 @@ func (s *store) describe(b *cachedJournal, v *view) error {
 		}
 	}
 	for i := range p.Figures {
-		f := p.Figures[i].Figure
+		f := floorplan.WithoutPlan(p.Figures[i].Figure)
 		if key.only != "" {
 			f.AddCaption("Only rows where " + key.only + ".")
 		}

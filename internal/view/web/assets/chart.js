@@ -425,7 +425,7 @@ export class Chart {
   }
   csv() {
     const quote = (v) => (/[",\n\r]/.test(v) ? `"${v.replaceAll('"', '""')}"` : v);
-    const lines = [['series', label(this.panel.x || {}) || 'x', label(this.panel.y || {}) || 'y', 'low', 'high', 'status']];
+    const lines = [['series', label(this.panel.x || {}) || 'x', (label(this.panel.y || {}) || 'y') + (this.panel.y?.unit === 'us' ? '_us' : ''), 'low', 'high', 'status']];
     for (const { one, p } of this.marks) {
       const at = this.panel.x?.categories ? this.panel.x.categories[p.x] : String(p.x), bar = p.low < p.high;
       lines.push([one.name || this.name, at, p.failed ? '' : String(p.y), bar ? String(p.low) : '', bar ? String(p.high) : '', p.failed ? 'failed' : p.hollow ? 'disturbed' : 'ok']);

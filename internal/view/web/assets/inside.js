@@ -13,7 +13,7 @@ function heat(share) {
   return `rgb(${colors[i].map((v, k) => Math.round(v + (t - i) * (colors[i + 1][k] - v))).join(' ')})`;
 }
 
-const micros = (ps) => `${(ps / 1e6).toPrecision(4)} µs`;
+const micros = (ps) => (ps && ps < 1e6 ? `${Number((ps / 1e3).toPrecision(4))} ns` : `${Number((ps / 1e6).toPrecision(4))} µs`);
 const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
 
 // insideView makes the section of a run's page, or nothing if no kernel has a profile.
