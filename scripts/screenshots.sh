@@ -19,7 +19,7 @@ follow() {
 }
 
 photograph() { # GUIDE ADDRESS WIDTH,HEIGHT
-	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$work/profile" --virtual-time-budget=5000 \
+	timeout 60 chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$work/profile" --virtual-time-budget=5000 \
 		--window-size="$3" --screenshot="$guides/$1.png" "$2" 2>/dev/null
 	[ -s "$guides/$1.png" ]
 }
@@ -41,7 +41,9 @@ until grep -q ' at http' web.log; do
 	sleep 0.1
 done
 address=$(sed -n 's/.* at \(http[^ ]*\).*/\1/p' web.log)
-photograph track-nightly "$address" 1300,700
+# The page of the second run. (The list of runs keeps a connection open, for which Chromium would wait.)
+run=$(curl -s "${address%/}/api/runs" | grep -o '"run":"[^"]*"' | sed -n 2p | cut -d'"' -f4)
+photograph track-nightly "${address%/}/run?run=$run" 1000,1180
 kill -INT $server
 wait $server
 ls -l "$guides"/*.png
