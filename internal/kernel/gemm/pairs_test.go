@@ -123,13 +123,12 @@ func percent(shares []float64) string {
 }
 
 // sample adds the median of the products in a window, after the threads of the previous provider have gone to sleep.
-// The probes of the arithmetic run before and after every product on the same thread, because the rate of a core may
-// change several times in a second.
+// The probes of the arithmetic run before and after the window on the same thread, because the rate of a core may
+// change several times in a second. They do not run between products, because the other threads would fall asleep.
 func (x *contender) sample(t *testing.T, flops float64, probes ...gemm.Peak) {
 	time.Sleep(settling)
-	must.Do(t, x.run()) // wakes this provider's threads
+	must.Do(t, x.run())
 	var list []float64
-	var shares [2][]float64
 	probe := func() (rates [2]float64) {
 		for i, p := range probes {
 			rounds := int(probeFlops/p.Flops) + 1
@@ -141,22 +140,18 @@ func (x *contender) sample(t *testing.T, flops float64, probes ...gemm.Peak) {
 		return rates
 	}
 	before := probe()
+	must.Do(t, x.run()) // wakes this provider's threads
 	for start := time.Now(); len(list) == 0 || time.Since(start) < *window; {
 		began := time.Now()
 		must.Do(t, x.run())
-		ns := float64(time.Since(began).Nanoseconds())
-		after := probe()
-		list = append(list, ns)
-		for i := range shares {
-			shares[i] = append(shares[i], flops/ns/((before[i]+after[i])/2))
-		}
-		before = after
+		list = append(list, float64(time.Since(began).Nanoseconds()))
 	}
+	after := probe()
 	slices.Sort(list)
-	x.samples = append(x.samples, median(list))
-	for i := range shares {
-		slices.Sort(shares[i])
-		x.shares[i] = append(x.shares[i], median(shares[i]))
+	ns := median(list)
+	x.samples = append(x.samples, ns)
+	for i := range x.shares {
+		x.shares[i] = append(x.shares[i], flops/ns/((before[i]+after[i])/2))
 	}
 }
 
