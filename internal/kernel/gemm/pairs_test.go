@@ -115,8 +115,9 @@ func comparePairs(t *testing.T, shape string, d dtype.DType, threads int) {
 // probeFlops is the work of a probe: about 25 µs with tile registers.
 const probeFlops = 6e7
 
-// settling is how long the threads of another library may still occupy the cores after their last product.
-const settling = 20 * time.Millisecond
+// settling is how long the threads of another library may still occupy the cores after their last product. OpenBLAS
+// waits for 2^26 cycles.
+const settling = 50 * time.Millisecond
 
 func percent(shares []float64) string {
 	return fmt.Sprintf("%.0f %%", 100*median(slices.Sorted(slices.Values(shares))))
