@@ -146,7 +146,7 @@ func firstHost(list string) string {
 			return name.String()
 		}
 		inside, rest, _ := strings.Cut(list[plain+1:], "]")
-		name.WriteString(inside[:max(strings.IndexAny(inside+",", ",-"), 0)])
+		name.WriteString(inside[:strings.IndexAny(inside+",", ",-[")])
 		list = rest
 	}
 }

@@ -117,7 +117,7 @@ func TestFirstHost(t *testing.T) {
 	for list, want := range map[string]string{
 		"n1": "n1", "n1,n2": "n1", "n[1-4]": "n1", "n[007-010,12]": "n007", "n[3,5]": "n3",
 		"rack[2-5]n[1-3],other": "rack2n1",
-		"n[12]-ib,m":            "n12-ib", "": "", "n[": "n", "n[]x": "nx",
+		"n[12]-ib,m":            "n12-ib", "": "", "n[": "n", "n[]x": "nx", "n[[": "n",
 	} {
 		if got := firstHost(list); got != want {
 			t.Errorf("%q: got %q, want %q", list, got, want)
