@@ -159,7 +159,7 @@ func (s Style) curves(p figure.Panel) string {
 		text = texttab.Shorten(s.plain(text), c.width)
 		b.WriteString(strings.Repeat(" ", gutter+2+max(0, (c.width-texttab.Width(text))/2)) + text + "\n")
 	}
-	if len(series) > 1 || series[0].Name != "" && series[0].Name != p.Y.Label {
+	if len(series) > 1 || series[0].Name != "" && strings.TrimSuffix(series[0].Name, "_us") != p.Y.Label {
 		b.WriteString(s.legend(series, g.forSeries(series)))
 	}
 	return b.String()
