@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/inputs"
+	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -138,5 +139,71 @@ func TestParseNoise(t *testing.T) {
 		if got, err := ParseNoise(text); (err == nil) != (want >= 0) || err == nil && got != want {
 			t.Errorf("%s is %g, %v", text, got, err)
 		}
+	}
+}
+
+// TestSingleRank checks that one rank is a number of ranks, and that a program that starts its own has none.
+func TestSingleRank(t *testing.T) {
+	for ranks, label := range map[int]string{0: "p ", 1: "p  ranks=1", 2: "p  ranks=2"} {
+		task := Task{Part: "p", Ranks: ranks}
+		_, has := task.withRanks().Get(bench.RanksAxis)
+		if got := task.Label(); got != label || has != (ranks > 0) {
+			t.Errorf("%d ranks: %q, coordinate %v", ranks, got, has)
+		}
+		if got := (&Plan{}).Processes(&Group{Ranks: ranks}); got != max(ranks, 1) {
+			t.Errorf("%d ranks: %d processes", ranks, got)
+		}
+	}
+}
+
+func TestPreferredBackend(t *testing.T) {
+	p := must.Get(Make(make4x4(), request(nil, nil)))(t)
+	for want, prefer := range map[string]func(point.Point) string{
+		"mpi": func(point.Point) string { return "mpi" },
+		"": func(q point.Point) string {
+			return map[bool]string{true: "cpu", false: "mpi"}[q.At("size").Int() > 2048]
+		},
+	} {
+		p.Bench.Prefer = prefer
+		if got := p.PreferredBackend(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestTruthy(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "0": false, "false": false, "x": true, "1": true} {
+		if got := truthy(point.StringValue(text)); got != want {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+}
+
+func TestBadOption(t *testing.T) {
+	if v, err := parseOption(decl.Option{Name: "n", Kind: point.Int, Sweepable: true}, "1,x"); err == nil {
+		t.Errorf("1,x gives %v", v)
+	}
+}
+
+// TestIdentity checks that only options that cannot change a result have their default in rows.
+func TestIdentity(t *testing.T) {
+	number := point.IntValue
+	p := Plan{Bench: &bench.Bench{Options: []decl.Option{{Name: "format", Output: true, Default: number(1)},
+		{Name: "seed", Default: number(1)}, {Name: "colour", Output: true, Default: number(1)}}}}
+	p.Options = p.Options.With("format", number(2)).With("seed", number(2))
+	if got := p.Identity().String(); got != "format=1 seed=2" {
+		t.Errorf("the options are %s", got)
+	}
+}
+
+// TestTimeOfOneLaunch checks that a limit of time is refused where it changes nothing.
+func TestTimeOfOneLaunch(t *testing.T) {
+	for _, s := range []Sampling{{MinTime: 1}, {MaxTime: 1}} {
+		if _, err := s.launches("b", measure.Stop{}); err == nil || !strings.Contains(err.Error(), "once a point") {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	if _, err := (Sampling{MaxSamples: 1}).launches("b", measure.Stop{}); err != nil {
+		t.Error(err)
 	}
 }

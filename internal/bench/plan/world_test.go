@@ -22,6 +22,7 @@ func TestWorld(t *testing.T) {
 		{declared: "1,2", ranks: []int{4}},
 		{declared: "2,4,8", ranks: []int{4}, dropped: 2},
 		{declared: "1", given: "2,4", ranks: []int{4}, dropped: 1},
+		{declared: "1", given: "1,4", ranks: []int{4}, dropped: 1},
 		{declared: "4", given: "2,8", err: "all 2 points are dropped: this job has 4 ranks"},
 	} {
 		b := bench.New("b", nop, bench.Ranks(c.declared))
