@@ -153,6 +153,9 @@ func TestSingleRank(t *testing.T) {
 		if got := (&Plan{}).Processes(&Group{Ranks: ranks}); got != max(ranks, 1) {
 			t.Errorf("%d ranks: %d processes", ranks, got)
 		}
+		if got := (&Plan{InProcess: true}).Processes(&Group{Ranks: ranks, Part: &decl.Part{}}); got != 1 {
+			t.Errorf("%d ranks in one process: %d processes", ranks, got)
+		}
 	}
 }
 
@@ -167,6 +170,26 @@ func TestPreferredBackend(t *testing.T) {
 		p.Bench.Prefer = prefer
 		if got := p.PreferredBackend(); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestNotesAreNotRepeated(t *testing.T) {
+	var p Plan
+	for _, text := range []string{"a", "b", "a"} {
+		must.Do(t, p.refuse(decl.Note(text)))
+	}
+	if !slices.Equal(p.Notes, []string{"a", "b"}) {
+		t.Errorf("notes %q", p.Notes)
+	}
+}
+
+func TestVersionIsAnInput(t *testing.T) {
+	p := Plan{Bench: &bench.Bench{}}
+	for _, version := range []string{"", "2"} {
+		in := p.newPartInputs(&decl.Part{}, Request{}, version).common
+		if got, has := in["version"]; has != (version != "") || got != version {
+			t.Errorf("version %q: inputs %v", version, in)
 		}
 	}
 }

@@ -191,6 +191,10 @@ func TestTrialsOfParts(t *testing.T) {
 	if p := must.Get(Make(single, Request{Backend: "cpu", Seed: 1}))(t); len(p.Notes) > 0 {
 		t.Errorf("one trial has the notes %q", p.Notes)
 	}
+	repeated := bench.Suite("s", bench.Part("times", nop, bench.Trials(4)), bench.Part("checks", nop))
+	if p := must.Get(Make(repeated, Request{Backend: "cpu", Seed: 1}))(t); len(p.Notes) != 1 {
+		t.Errorf("four trials of one launch have the notes %q", p.Notes)
+	}
 	checks := must.Get(Make(suite, Request{Backend: "cpu", Seed: 1, Only: []string{`part == "checks"`}}))(t)
 	asked := must.Get(Make(suite, Request{Backend: "cpu", Seed: 1, Trials: 2}))(t)
 	if checks.Trials != 1 || len(checks.Notes) > 0 || asked.TrialsOf("checks") != 2 || asked.TrialsOf("times") != 2 {

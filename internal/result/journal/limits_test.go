@@ -73,6 +73,26 @@ func TestLongLineFollowed(t *testing.T) {
 	}
 }
 
+// TestHalfLineIsNoGrowth checks that a line that is still being written is not reported as something new.
+func TestHalfLineIsNoGrowth(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, FileName)
+	line := encodeAll(t, testRow("r", 0))
+	must.Do(t, os.WriteFile(path, line, 0o644))
+	f := must.Get(Follow(dir))(t)
+	for _, c := range []struct {
+		more []byte
+		want bool
+	}{{nil, true}, {nil, false}, {line[:40], false}, {line[40:], true}} {
+		file := must.Get(os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0))(t)
+		must.Get(file.Write(c.more))(t)
+		must.Do(t, file.Close())
+		if _, grown := must.Get2(f.Next())(t); grown != c.want {
+			t.Errorf("%d bytes more: grown %v", len(c.more), grown)
+		}
+	}
+}
+
 // TestReadErrors checks that an error of the disk is not taken for the end of the journal.
 func TestReadErrors(t *testing.T) {
 	text := encodeAll(t, testRow("r", 0), testRow("r", 1))

@@ -146,6 +146,13 @@ func TestNotRunHidesNothing(t *testing.T) {
 			}
 		}
 	}
+	// A row of its own for a part of the point is kept; one for the whole point is not.
+	for task, want := range map[string]int{"point": 2, "": 1} {
+		run := Run{Rows: []Row{{Key: "a", Task: "point", Status: OK}, {Key: "point", Task: task, Status: Skipped}}}
+		if got := run.Latest(); len(got) != want || got[0].Key != "a" {
+			t.Errorf("task %q: the latest are %+v", task, got)
+		}
+	}
 	// A failure that has replaced a result is none.
 	run := Run{Rows: []Row{{Key: "k", Status: OK}, {Key: "k", Status: Failed},
 		{Key: "k", Status: NotExecuted, Attempt: 1}}}
