@@ -21,7 +21,7 @@ func TestAcross(t *testing.T) {
 		for _, test := range []struct {
 			shape  [3]int
 			shared bool
-		}{{shape: [3]int{512, 512, 512}}, {shape: [3]int{544, 512, 1100}}, {[3]int{512, 1120, 4200}, true}} {
+		}{{shape: [3]int{512, 512, 512}}, {shape: [3]int{544, 512, 1100}}, {[3]int{512, 1120, 2200}, true}} {
 			m, n, k := test.shape[0], test.shape[1], test.shape[2]
 			a, b := whole(New(d, m, k), 1), whole(New(d, k, n), 2)
 			want := New(Result(d), m, n)

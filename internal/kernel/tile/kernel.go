@@ -95,8 +95,8 @@ type Kernel struct {
 	// SumIndex tells where a sum is.
 	AddRows [2]Func
 	// FewRows is the kernel for at most 16 rows of C, if there is one. It reads B where it is. Args holds the result of
-	// ExpandRows as A, K rows (a multiple of 16), the number of rows of C in Mask, and in Next how far ahead of B to
-	// prefetch. C are sums for MergeRows, in Tiles blocks for GroupCols columns each.
+	// ExpandRows as A, K rows (a multiple of 16), the number of rows of C in Mask, and in Next the first of the rows of B
+	// to prefetch. C are sums for MergeRows, in Tiles blocks for GroupCols columns each.
 	FewRows Func
 }
 
