@@ -346,7 +346,7 @@ func (g *guardedLaunch) Wait() (launch.Outcome, error) {
 	if x == nil || err == nil && out.Failed() == nil && out.Reason == "" {
 		return out, err
 	}
-	// A launcher that is killed, or whose job is cancelled, takes the guards with it, one of which is missed first. Blame
+	// A launcher that is killed, or whose job is cancelled, takes the guards with it, and one guard is missed first. Blame
 	// the launcher.
 	if said := slurmCancel(string(x.Stderr.Tail)); said != "" {
 		err = fmt.Errorf("%s ended with %s: %s", g.via.Name(), x.How(), said)

@@ -85,7 +85,7 @@ type Kernel struct {
 	// steps (see strips.go). Half is then the kernel for half the rows.
 	Strips bool
 	Half   Func
-	// Mixed is the kernel for bytes if those of B have the other sign: B is u8 if Packed is i8, and i8 if it is u8.
+	// Mixed is the kernel for bytes if B has the other sign: B is u8 if Packed is i8, and i8 if it is u8.
 	Mixed *Kernel
 	// Across multiplies one strip of A with Tiles panels of B, ATile apart, and writes whole tiles to C. B is packed, and
 	// A may be.

@@ -12,8 +12,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// visions are the ways to see a color: matrices on linear RGB. Those of color blindness are from Machado, Oliveira
-// and Fernandes (2009), for complete loss of one kind of receptor.
+// visions are the ways to see a color: matrices on linear RGB. The matrices of color blindness are from Machado,
+// Oliveira and Fernandes (2009), for complete loss of one kind of receptor.
 var visions = map[string][3][3]float64{
 	"normal vision": {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
 	"protanopia": {{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216},

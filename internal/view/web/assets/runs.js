@@ -129,7 +129,7 @@ export const taglist = (r, choose) => (r.tags?.length ? h('div', { class: 'tags'
 // brief repeats the result on narrow screens, which have no room for its column.
 const brief = (r) => h('div', { class: 'narrow soft small', text: [r.number?.text, time(r.start)].filter(Boolean).join(' · ') });
 
-// matches returns a filter by words, each of which a run must contain, or not contain after a minus. tag:NAME matches
+// matches returns a filter by words: a run must contain each word, or not contain it after a minus. tag:NAME matches
 // a whole tag.
 function matches(text) {
   const words = text.toLowerCase().split(/\s+/).filter((w) => w && w !== '-');
