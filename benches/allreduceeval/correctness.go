@@ -405,6 +405,9 @@ func (v *verdict) collect(ctx context.Context, s *bench.State, cell string, faul
 	if fault != nil {
 		wrong = 1
 	}
+	if v.fault == nil {
+		v.fault = fault
+	}
 	all, err := s.Group().Exchange(ctx, []int64{wrong})
 	if err != nil {
 		return err
@@ -416,20 +419,18 @@ func (v *verdict) collect(ctx context.Context, s *bench.State, cell string, faul
 			v.failedRank = rank
 		}
 	}
-	if v.fault == nil {
-		v.fault = fault
-	}
 	v.add(cell, status)
 	return nil
 }
 
-// err returns the outcome of the row. broken is the error that broke the group, if any.
+// err returns the outcome of the row. broken is the error that broke the group, if any. A fault of this rank explains
+// more: another rank may have ended the group because of it.
 func (v *verdict) err(broken error) error {
 	switch {
-	case broken != nil:
-		return broken
 	case v.fault != nil:
 		return v.fault
+	case broken != nil:
+		return broken
 	case v.failedRank >= 0:
 		return fmt.Errorf("rank %d: %w", v.failedRank, decl.ErrElsewhere)
 	case v.shortage != "":

@@ -86,3 +86,12 @@ func TestEverySecondRunIsCaught(t *testing.T) {
 		}
 	}
 }
+
+// A rank that found a fault reports it, even if another rank has ended the group because of it.
+func TestOwnFaultComesFirst(t *testing.T) {
+	fault := errors.New("element 0 is wrong")
+	v := verdict{fault: fault, failedRank: 1}
+	if err := v.err(errors.New("group aborted by rank 0: rank 1: the cause is there")); !errors.Is(err, fault) {
+		t.Errorf("the row says %v", err)
+	}
+}
