@@ -213,7 +213,8 @@ func unharmed(_ *scene, rows []journal.Row) bool { return len(rows) == 0 }
 // rankHostNamed expects the row or the launcher's message to name a rank of the job. A rank host that has
 // done its work may end unnoticed.
 func rankHostNamed(s *scene, rows []journal.Row) bool {
-	for _, name := range []string{"rank %d (node ", "the process of rank %d (host ", "lost rank %d: "} {
+	// srun may end the other ranks before they can say so, but names the task itself.
+	for _, name := range []string{"rank %d (node ", "the process of rank %d (host ", "lost rank %d: ", ": task %d: Killed"} {
 		if strings.Contains(s.output(), fmt.Sprintf(name, s.victim.rank())) {
 			return true
 		}
