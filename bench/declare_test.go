@@ -94,7 +94,7 @@ func TestBuild(t *testing.T) {
 	for _, a := range p.Axes {
 		got[a.Name] = fmt.Sprint(a.Kind, " ", point.FormatSpec(a.Values))
 	}
-	want := map[string]string{"num_ranks": "int 2,4", "size": "bytes 1024,2048,4096", "x": "float 0.5,1",
+	want := map[string]string{"num_ranks": "int 2,4", "size": "bytes 1Ki,2Ki,4Ki", "x": "float 0.5,1",
 		"inplace": "bool false,true", "shape": "tuple qkv=1x2x3", "dtype": "dtype f32,bf16", "op": "string sum"}
 	for name, text := range want {
 		if got[name] != text {

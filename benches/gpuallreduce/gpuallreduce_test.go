@@ -139,7 +139,7 @@ func TestLeftOut(t *testing.T) {
 	} {
 		_, err := plan.Make(b, plan.Request{Backend: b.Backends[0],
 			Axes: benchtest.Assign(append([]string{"size=4K", "num_ranks=2"}, strings.Fields(axes)...)...)})
-		if err == nil || !strings.HasSuffix(err.Error(), "points: "+want) {
+		if err == nil || !strings.HasSuffix(err.Error(), "dropped: "+want) {
 			t.Errorf("%s: %v, want %q", axes, err, want)
 		}
 	}

@@ -45,7 +45,7 @@ func (a *app) showCommand() *cobra.Command {
 		Example: fmt.Sprintf(`  %[1]s show out/memory
   %[1]s show out/memory --runs
   %[1]s show out/memory@-1 --format csv > rows.csv
-  %[1]s show out/memory --only 'size>=1M' --sort -gbps --columns op,size,gbps
+  %[1]s show out/memory --only 'size>=64K' --sort -gbps --columns op,size,gbps
   %[1]s show out/memory --columns op,size,time_us,p90,p99,max,stopped
   %[1]s show out/memory --samples npy > samples.npy
   %[1]s show out/memory --chart

@@ -69,7 +69,7 @@ func readAll(t *testing.T, path string) string {
 // values, and the points of the other environment are good.
 func TestWrongEnvironment(t *testing.T) {
 	t.Parallel()
-	for fake, reason := range map[string]string{"SWEPT=2": "SWEPT=2 where 1 was planned", "OTHER=1": ""} {
+	for fake, reason := range map[string]string{"SWEPT=2": "SWEPT=2, but 1 was planned", "OTHER=1": ""} {
 		t.Run(fake, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
@@ -103,7 +103,7 @@ func TestUnsetButSet(t *testing.T) {
 	s.request.Envs = []plan.Assign{{Name: "SWEPT", Text: "-"}}
 	_, rows := s.run("still")
 	for _, r := range rows {
-		if r.Status != journal.Failed || !strings.Contains(r.Reason, "SWEPT=here where (unset) was planned") {
+		if r.Status != journal.Failed || !strings.Contains(r.Reason, "SWEPT=here, but (unset) was planned") {
 			t.Errorf("%s: %s: %s", at(r), r.Status, r.Reason)
 		}
 	}

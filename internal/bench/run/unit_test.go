@@ -227,12 +227,12 @@ func TestEnvSeen(t *testing.T) {
 		t.Error(err)
 	}
 	for name, spoil := range map[string]func(map[string]*string){
-		"A=2 where 1":             func(m map[string]*string) { m["A"] = text("2") },
-		"A=(unset) where 1":       func(m map[string]*string) { m["A"] = nil },
-		"B=x where (unset)":       func(m map[string]*string) { m["B"] = text("x") },
-		"C=(unset) where ":        func(m map[string]*string) { m["C"] = nil },
-		"D=(unset) where (unset)": func(m map[string]*string) { m["D"] = nil },
-		"did not report B":        func(m map[string]*string) { delete(m, "B") },
+		"A=2, but 1":             func(m map[string]*string) { m["A"] = text("2") },
+		"A=(unset), but 1":       func(m map[string]*string) { m["A"] = nil },
+		"B=x, but (unset)":       func(m map[string]*string) { m["B"] = text("x") },
+		"C=(unset), but  was":    func(m map[string]*string) { m["C"] = nil },
+		"D=(unset), but (unset)": func(m map[string]*string) { m["D"] = nil },
+		"did not report B":       func(m map[string]*string) { delete(m, "B") },
 	} {
 		seen := good()
 		spoil(seen)

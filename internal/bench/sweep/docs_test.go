@@ -46,7 +46,7 @@ func TestDocumentedAxes(t *testing.T) {
 	p := mustParse(t, "name: x\ncommand: [p, '{M}{chunk}{alpha}{algo}{fused}{size}{dtype}{shape}']\n"+
 		documented(t, "axes:")+"metrics: {t: {wall: true}}\n")
 	want := "M int 1,32,128; chunk int 1,8,64; alpha float 0.5,1,2; algo string ring,tree; fused bool true,false; " +
-		"size bytes 1024,4096,16384,65536,262144,1048576,4194304,16777216,67108864; dtype dtype f32,bf16; " +
+		"size bytes 1Ki,4Ki,16Ki,64Ki,256Ki,1Mi,4Mi,16Mi,64Mi; dtype dtype f32,bf16; " +
 		"shape tuple qkv=4096x6144x4096,512x512x512"
 	if got := describeAxes(p); got != want {
 		t.Errorf("have %s\nwant %s", got, want)
