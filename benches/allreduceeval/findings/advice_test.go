@@ -244,6 +244,43 @@ func TestTuningTable(t *testing.T) {
 	}
 }
 
+// No entry of the tuning table covers a measured size at which its algorithm did not run, or did not prove faster:
+// such a size keeps the present choice.
+func TestTuningTableKeepsOtherSizes(t *testing.T) {
+	const small, middle, large = 1 << 10, 8 << 10, 64 << 10
+	disturbed := timedAt("ring", "ring", middle, 10)
+	disturbed.Launches = 1
+	for what, c := range map[string]struct {
+		middle []model.Sample
+		want   string
+	}{
+		"nothing": {nil, "one-stage to 1Ki, ring to 64Ki"},
+		"only a lossy algorithm": {[]model.Sample{timedAt("quickreduce", "", middle, 5)},
+			"one-stage to 1Ki, two-stage to 8Ki, ring to 64Ki"},
+		"only an algorithm that auto cannot choose": {[]model.Sample{timedAt("vendor", "", middle, 5)},
+			"one-stage to 1Ki, two-stage to 8Ki, ring to 64Ki"},
+		"only auto": {[]model.Sample{timedAt("auto", "tree", middle, 20)},
+			"one-stage to 1Ki, tree to 8Ki, ring to 64Ki"},
+		"not the fastest": {[]model.Sample{timedAt("two-stage", "two-stage", middle, 20),
+			timedAt("quickreduce", "", middle, 5)}, "one-stage to 1Ki, two-stage to 8Ki, ring to 64Ki"},
+		"the fastest in too few launches": {[]model.Sample{timedAt("two-stage", "two-stage", middle, 20), disturbed},
+			"one-stage to 1Ki, two-stage to 8Ki, ring to 64Ki"},
+		"all": {[]model.Sample{timedAt("two-stage", "two-stage", middle, 20), timedAt("ring", "ring", middle, 10),
+			timedAt("quickreduce", "", middle, 5)}, "one-stage to 1Ki, ring to 64Ki"},
+	} {
+		samples := slices.Concat([]model.Sample{timedAt("ring", "ring", small, 10),
+			timedAt("two-stage", "two-stage", small, 10)}, c.middle,
+			[]model.Sample{timedAt("ring", "ring", large, 10), timedAt("two-stage", "two-stage", large, 20)})
+		var got []string
+		for _, line := range resultsOf(samples...).tuningSections()[0].Table[1:] {
+			got = append(got, line[5]+" to "+line[4])
+		}
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("%s at 8Ki: %s, want %s", what, strings.Join(got, ", "), c.want)
+		}
+	}
+}
+
 // A run with times but no recommendations says so. A run without times has no section.
 func TestNoAdvice(t *testing.T) {
 	list := adviceSections(resultsOf(timedAt("ring", "ring", 64<<10, 10)))

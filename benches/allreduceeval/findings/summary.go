@@ -375,14 +375,24 @@ func Exports(rows []journal.Row) ([]bench.File, error) {
 }
 
 // tunable returns the samples for a tuning table: algorithms that auto can choose, and
-// auto itself for comparison. Samples without a kind of memory are left out, because a
-// table applies to one kind. The result is nil if it would contain only auto.
-func tunable(samples []model.Sample) []model.Sample {
-	out := lists.Filter(exactSamples(samples), func(s model.Sample) bool {
-		named := slices.Contains(schedule.Names(schedule.AllReduce), s.Algorithm)
-		return s.Buffers != "" && (named || s.Algorithm == matrix.Auto)
-	})
-	if !slices.ContainsFunc(out, func(s model.Sample) bool { return s.Algorithm != matrix.Auto }) {
+// auto itself for comparison. Samples of other algorithms lose their name: they only say which
+// sizes were measured, so that no entry covers a size at which its algorithm did not run. Samples
+// without a kind of memory are left out, because a table applies to one kind. The result is nil if
+// auto can choose none of the algorithms.
+func tunable(samples []model.Sample) (out []model.Sample) {
+	found := false
+	for _, s := range samples {
+		named := !lossy(s.Algorithm) && slices.Contains(schedule.Names(schedule.AllReduce), s.Algorithm)
+		if s.Buffers == "" {
+			continue
+		}
+		if !named && s.Algorithm != matrix.Auto {
+			s.Algorithm = ""
+		}
+		found = found || named
+		out = append(out, s)
+	}
+	if !found {
 		return nil
 	}
 	return out

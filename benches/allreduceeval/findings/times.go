@@ -233,9 +233,9 @@ func (r *results) tuningSections() []bench.Section {
 // supports reports whether an entry rests on a sample.
 func supports(s model.Sample, e tuning.Entry) bool {
 	d, err := dtype.Parse(s.DType)
-	return err == nil && slices.Contains(e.DTypes, d) && s.Comparable() && s.Backend == e.Backend &&
-		s.Buffers == e.Buffers && s.Ranks == e.MinRanks && s.Device == e.Device && s.Bytes >= int64(e.MinBytes) &&
-		s.Bytes <= int64(e.MaxBytes)
+	return err == nil && s.Algorithm != "" && slices.Contains(e.DTypes, d) && s.Comparable() &&
+		s.Backend == e.Backend && s.Buffers == e.Buffers && s.Ranks == e.MinRanks && s.Device == e.Device &&
+		s.Bytes >= int64(e.MinBytes) && s.Bytes <= int64(e.MaxBytes)
 }
 
 // timeSections lists every sample with its bandwidths and its share of every limit.

@@ -106,7 +106,9 @@ func crossing(times timesBySize, from, to string, a, b int64) int64 {
 // the element types, and sizes between the smallest and the largest measured one. An entry names another
 // algorithm than auto takes today only where that one is significantly faster. All other
 // calls keep the choice of the built-in table. If no sample supports an entry, the table is
-// empty and its note says why. Only samples for which good returns true are compared.
+// empty and its note says why. Only samples for which good returns true are compared. A sample
+// without an algorithm is never compared: it only says that its size was measured, so auto keeps
+// its choice there unless other samples of that size prove a better one.
 func Tuning(samples []Sample, good func(Sample) bool) ([]byte, error) {
 	entries, why := TuningEntries(samples, good)
 	lines, err := lists.TryMap(entries, func(e tuning.Entry) (string, error) {
@@ -132,7 +134,9 @@ func TuningEntries(samples []Sample, good func(Sample) bool) (entries []tuning.E
 	if entries = entriesOf(samples, good); len(entries) > 0 {
 		return entries, ""
 	}
-	named := lists.Filter(samples, func(s Sample) bool { return s.Algorithm != Auto && s.Buffers != "" })
+	named := lists.Filter(samples, func(s Sample) bool {
+		return s.Algorithm != Auto && s.Algorithm != "" && s.Buffers != ""
+	})
 	switch {
 	case len(named) == 0:
 		return nil, "no named algorithm was measured on buffers of a known kind"
@@ -260,12 +264,13 @@ func (c condition) groupDTypes(byType map[dtype.DType][]Sample, good func(Sample
 // largest size with a good sample. A tuning table does not distinguish in place from out of place.
 // Calls out of place decide; calls in place count only if no others were measured.
 func (c condition) spansOf(d dtype.DType, samples []Sample, good func(Sample) bool) (out []span) {
-	if outOfPlace := lists.Filter(samples, func(s Sample) bool { return !s.InPlace }); len(outOfPlace) > 0 {
-		samples = outOfPlace
+	if slices.ContainsFunc(samples, func(s Sample) bool { return !s.InPlace && s.Algorithm != "" }) {
+		samples = lists.Filter(samples, func(s Sample) bool { return !s.InPlace })
 	}
-	all, times := bySize(samples), bySize(lists.Filter(samples, good))
-	var last int64
-	known := 0 // spans up to the largest size with a good sample
+	all := bySize(samples)
+	times := bySize(lists.Filter(samples, func(s Sample) bool { return s.Algorithm != "" && good(s) }))
+	var last, skipped int64 // sizes in a span, and in none because today's choice is unknown
+	known := 0              // spans up to the largest size with a good sample
 	for _, bytes := range slices.Sorted(maps.Keys(all)) {
 		previous := ""
 		if len(out) > 0 {
@@ -280,9 +285,12 @@ func (c condition) spansOf(d dtype.DType, samples []Sample, good func(Sample) bo
 		}
 		switch {
 		case now == "" || !compared && len(out) == 0:
+			skipped = bytes
 			continue
 		case len(out) == 0:
 			out = append(out, span{now, bytes, bytes})
+		case skipped > last:
+			out = append(out, span{now, skipped + 1, bytes})
 		case now == previous:
 			out[len(out)-1].upTo = bytes
 		default:

@@ -177,6 +177,24 @@ func TestTuningLeavesGaps(t *testing.T) {
 	}
 }
 
+// A measured size that cannot be compared is in no entry if today's choice is unknown. A sample without an algorithm
+// leaves the comparison of calls in place as it is.
+func TestTuningLeavesUnknownChoices(t *testing.T) {
+	s := Series{DType: "f32", Backend: "another", Ranks: 4, Buffers: "private", Algorithm: "ring"}
+	for _, s.InPlace = range []bool{false, true} {
+		samples := line(s, 9, 100, 0, powers(16, 20), nil)
+		samples[2].Algorithm, samples[2].InPlace = "", false
+		entries, _ := TuningEntries(samples, Sample.Comparable)
+		var got []string
+		for _, e := range entries {
+			got = append(got, fmt.Sprintf("%s from %d to %d", e.Algorithm, e.MinBytes, e.MaxBytes))
+		}
+		if want := []string{"ring from 65536 to 131072", "ring from 262145 to 1048576"}; !slices.Equal(got, want) {
+			t.Errorf("in place %v: entries %q, want %q", s.InPlace, got, want)
+		}
+	}
+}
+
 // Entries apply only to what was measured: the same host, backend, buffers, number of ranks, element
 // type and sizes. All other calls keep the built-in choice.
 func TestTuningLeavesTheRest(t *testing.T) {
