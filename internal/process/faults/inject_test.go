@@ -214,7 +214,8 @@ func unharmed(_ *scene, rows []journal.Row) bool { return len(rows) == 0 }
 // done its work may end unnoticed.
 func rankHostNamed(s *scene, rows []journal.Row) bool {
 	// srun may end the other ranks before they can say so, but names the task itself.
-	for _, name := range []string{"rank %d (node ", "the process of rank %d (host ", "lost rank %d: ", ": task %d: Killed"} {
+	names := []string{"rank %d (node ", "the process of rank %d (host ", "lost rank %d: ", ": task %d: Killed"}
+	for _, name := range names {
 		if strings.Contains(s.output(), fmt.Sprintf(name, s.victim.rank())) {
 			return true
 		}
