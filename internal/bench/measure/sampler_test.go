@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/host/clock"
 )
 
 // A program that times itself returns blocks of samples. The error of its clock is subtracted like that of
@@ -181,6 +182,23 @@ func TestFailedBarrierIsAnError(t *testing.T) {
 					t.Errorf("%s, samples taken elsewhere %v, after %d barriers: %v", cadence, elsewhere, good, errs[0])
 				}
 			}
+		}
+	}
+}
+
+// A sample that the body takes itself is the time of one call: of a batch, without the overhead of the clock.
+func TestSamplesOfTheBody(t *testing.T) {
+	for _, isolated := range []bool{false, true} {
+		s := &sampler{watch: stopwatch{calibration: clock.Calibration{Overhead: 7}}, group: syncgroup.Local(1)[0],
+			batch: 5, isolated: isolated, body: Body{Sample: func(batch int, samples []int64) error {
+				for i := range samples {
+					samples[i] = int64(batch)*100 + 7
+				}
+				return nil
+			}}}
+		samples := []int64{0, 0, 0}
+		if err := s.loop(hang(t), samples); err != nil || !slices.Equal(samples, []int64{100, 100, 100}) {
+			t.Errorf("isolated %v: %v, %v", isolated, samples, err)
 		}
 	}
 }

@@ -141,3 +141,12 @@ func TestBadStatus(t *testing.T) {
 		}
 	}
 }
+
+func TestClaimsImpossible(t *testing.T) {
+	cases := map[string]bool{"": false, "noise: of the host": false, ClaimWarning + "600 s in 1 ms": true}
+	for warning, want := range cases {
+		if got := ClaimsImpossible(&Row{Warnings: []string{warning}}); got != want {
+			t.Errorf("%q: %v", warning, got)
+		}
+	}
+}

@@ -3,10 +3,12 @@ package compare
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 )
 
@@ -53,6 +55,25 @@ func TestNumberOfLines(t *testing.T) {
 			if err := d.Write(failingWriter{}, format, 0); err == nil {
 				t.Errorf("%s: a failed write is not reported", format)
 			}
+		}
+	}
+}
+
+// With several lines, only axes whose values differ are shown.
+func TestVaryingAxes(t *testing.T) {
+	at := func(a, b int64) Speedup {
+		return Speedup{Point: point.Point{{Name: "a", Value: point.IntValue(a)}, {Name: "b", Value: point.IntValue(b)}}}
+	}
+	for _, test := range []struct {
+		lines []Speedup
+		want  []string
+	}{
+		{[]Speedup{at(1, 2)}, []string{"a", "b"}},
+		{[]Speedup{at(1, 2), at(1, 3)}, []string{"b"}},
+		{[]Speedup{at(1, 2), at(1, 2)}, nil},
+	} {
+		if got := varyingAxes(test.lines); !slices.Equal(got, test.want) {
+			t.Errorf("%d lines: %v, want %v", len(test.lines), got, test.want)
 		}
 	}
 }
