@@ -51,7 +51,8 @@ func (b *browser) accessible() {
 // violations returns what axe finds on the current page.
 func (b *browser) violations(rules string) []any {
 	b.eval("window.found = undefined; axe.run(document, " + rules + ").then((r) => { " +
-		"window.found = r.violations.map((v) => v.id + ': ' + v.help + ': ' + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 150)).join(' | ')); }, " +
+		"window.found = r.violations.map((v) => v.id + ': ' + v.help + ': ' + " +
+		"v.nodes.slice(0, 3).map((n) => n.html.slice(0, 150)).join(' | ')); }, " +
 		"(e) => { window.found = [String(e)]; }); true")
 	b.until("window.found !== undefined")
 	return b.eval("window.found").([]any)

@@ -223,11 +223,11 @@ func TestSlurmCancel(t *testing.T) {
 	const step = "STEP 1.0 ON n1 CANCELLED AT 2026-11-18T16:36:07"
 	const job = "JOB 4 ON n1 CANCELLED AT 2026-11-18T16:36:07 DUE TO TIME LIMIT"
 	for text, want := range map[string]string{
-		"slurmstepd-n1: error: *** " + step + " ***\nsrun: error: n2: task 1: Killed\n":                                     step,
-		"srun: Job step aborted: Waiting up to 5 seconds for job step to finish.\nslurmstepd: error: *** " + job + " ***\n": job,
-		"srun: error: n2: task 1: Killed\nslurmstepd-n1: error: *** " + step + " ***\n":                                     "",
-		"srun: error: n[1-2]: tasks 0-1: Exited with exit code 1\nslurmstepd: error: *** " + step + " ***\n":                "",
-		"srun: job 8 queued and waiting for resources\n":                                                                    "",
+		"slurmstepd-n1: error: *** " + step + " ***\nsrun: error: n2: task 1: Killed\n":                      step,
+		"srun: Job step aborted: Waiting up to 5 seconds.\nslurmstepd: error: *** " + job + " ***\n":         job,
+		"srun: error: n2: task 1: Killed\nslurmstepd-n1: error: *** " + step + " ***\n":                      "",
+		"srun: error: n[1-2]: tasks 0-1: Exited with exit code 1\nslurmstepd: error: *** " + step + " ***\n": "",
+		"srun: job 8 queued and waiting for resources\n":                                                     "",
 	} {
 		if got := slurmCancel(text); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)

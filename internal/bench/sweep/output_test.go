@@ -291,7 +291,8 @@ func TestClaims(t *testing.T) {
 			"claim: the program printed t_us=600000000, which is 600 s, but it ran for 1 ms (declare simulated: true for times " +
 				"of another machine)"},
 		{`t_us: {regex: 't=(.+)', simulated: true}`, "t=600000000", time.Millisecond, ""},
-		{`t_us: {regex: 't=(.+)'}`, "t=5\nt=0", time.Second, "claim: the program printed t_us=0, but every call takes some time"},
+		{`t_us: {regex: 't=(.+)'}`, "t=5\nt=0", time.Second,
+			"claim: the program printed t_us=0, but every call takes some time"},
 		{`t_us: {regex: 't=(.+)'}`, "t=900000", time.Second, ""},
 		{`t_us: {regex: 't=(.+)', calls: 1000}`, "t=900000", time.Second,
 			"claim: the program printed t_us=900000 for each of 1000 calls, which is 900 s, but it ran for 1 s (declare " +
