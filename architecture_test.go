@@ -1,6 +1,8 @@
 package kernbench_test
 
 import (
+	"fmt"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -179,31 +181,119 @@ func TestPackagesSayWhatTheyAreFor(t *testing.T) {
 	}
 }
 
-// fileReaders lists the packages that may open files by themselves, and why.
+// fileReaders lists the packages and files that may open files by themselves, and why.
 var fileReaders = map[string]string{
-	"internal/base/infile":    "it is the guarded reader",
-	"internal/base/golden":    "test files",
-	"internal/host":           "files of the kernel and of this program's own daemons",
-	"internal/process":        "files of the kernel, and logs and sockets of this program",
-	"internal/comm":           "shared memory and files of the kernel",
-	"internal/cli/guide":      "creates files only",
-	"internal/cli/selftest":   "files that it has just written",
-	"internal/result/journal": "its own format, with locks",
-	"internal/bench/run":      "logs that it has just written, of limited size",
+	"internal/base/infile":              "it is the guarded reader",
+	"internal/base/golden":              "test files",
+	"internal/host":                     "files of the kernel and of this program's own daemons",
+	"internal/process":                  "files of the kernel, and logs and sockets of this program",
+	"internal/comm":                     "shared memory and files of the kernel",
+	"internal/cli/guide":                "creates files only",
+	"internal/cli/selftest":             "files that it has just written",
+	"internal/result/journal/writer.go": "opens the journal and its locks without following links",
+	"internal/result/journal/files.go":  "writes files of a RUN folder below an os.Root",
+	"internal/result/journal/read.go":   "opens a RUN folder as an os.Root for infile",
+	"internal/view/web/live.go":         "lists the logs of a RUN folder below an os.Root",
+	"internal/bench/run":                "logs that it has just written, of limited size",
+}
+
+// readers lists the functions that open a file or a folder for reading, by import path. Methods of os.Root are
+// among them, because a value of that type comes from one of these functions.
+var readers = map[string][]string{
+	"os":                    {"ReadFile", "Open", "OpenFile", "DirFS", "CopyFS", "OpenRoot", "OpenInRoot"},
+	"io/ioutil":             {"ReadFile"},
+	"syscall":               {"Open", "Openat"},
+	"golang.org/x/sys/unix": {"Open", "Openat", "Openat2"},
+}
+
+// unguardedReads returns the uses of readers in a file, as "line: name". Files of the kernel are left out, if the
+// call names them.
+func unguardedReads(name, text string) (found []string, err error) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, name, text, 0)
+	if err != nil {
+		return nil, err
+	}
+	imported := map[string]string{} // import paths by the name in this file
+	for _, imp := range file.Imports {
+		importPath, _ := strconv.Unquote(imp.Path.Value)
+		local := path.Base(importPath)
+		if imp.Name != nil {
+			local = imp.Name.Name
+		}
+		if local == "." && readers[importPath] != nil {
+			found = append(found, "0: a dot import of "+importPath)
+		}
+		imported[local] = importPath
+	}
+	kernel := map[ast.Expr]bool{} // functions of calls whose argument is a file of the kernel
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if len(n.Args) > 0 && ofKernel(n.Args[0]) {
+				kernel[n.Fun] = true
+			}
+		case *ast.SelectorExpr:
+			of, is := n.X.(*ast.Ident)
+			if is && slices.Contains(readers[imported[of.Name]], n.Sel.Name) && !kernel[n] {
+				found = append(found, fmt.Sprintf("%d: %s.%s", set.Position(n.Pos()).Line, of.Name, n.Sel.Name))
+			}
+		}
+		return true
+	})
+	return found, nil
+}
+
+// ofKernel reports whether an expression begins with the path of a file of the kernel.
+func ofKernel(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return strings.HasPrefix(e.Value, `"/proc/`) || strings.HasPrefix(e.Value, `"/sys/`)
+	case *ast.BinaryExpr:
+		return ofKernel(e.X)
+	case *ast.CallExpr: // fmt.Sprintf("/proc/%d", pid)
+		return len(e.Args) > 0 && ofKernel(e.Args[0])
+	}
+	return false
 }
 
 // TestInputsAreReadWithBounds checks that files from outside are read through infile only.
 func TestInputsAreReadWithBounds(t *testing.T) {
 	for _, s := range sources(t) {
-		if slices.ContainsFunc(slices.Collect(maps.Keys(fileReaders)), func(p string) bool { return within(s.pkg, p) }) {
+		file := filepath.ToSlash(s.file)
+		if slices.ContainsFunc(slices.Collect(maps.Keys(fileReaders)), func(p string) bool { return within(file, p) }) {
 			continue
 		}
-		for i, line := range strings.Split(s.text, "\n") {
-			for _, call := range []string{"os.ReadFile(", "os.Open(", "os.OpenFile(", "os.DirFS("} {
-				if strings.Contains(line, call) && !strings.Contains(line, `"/proc`) && !strings.Contains(line, `"/sys`) {
-					t.Errorf("%s:%d uses %s: read it with infile, which bounds size and kind", s.file, i+1, call)
-				}
-			}
+		for _, use := range must.Get(unguardedReads(s.file, s.text))(t) {
+			t.Errorf("%s:%s: read it with infile, which bounds size, kind and time", s.file, use)
+		}
+	}
+	for file, why := range fileReaders {
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("%s (%s) is gone: remove it from the list", file, why)
+		}
+	}
+}
+
+// TestUnguardedReadsAreFound plants every way to read a file that came to mind.
+func TestUnguardedReadsAreFound(t *testing.T) {
+	for code, want := range map[string]int{
+		`import "os"; var x, _ = os.ReadFile("x")`:                                      1,
+		`import "os"; var open = os.Open`:                                               1,
+		`import o "os"; var x, _ = o.OpenFile("x", 0, 0)`:                               1,
+		`import . "os"; var x, _ = Open("x")`:                                           1,
+		`import "io/ioutil"; var x, _ = ioutil.ReadFile("x")`:                           1,
+		`import "syscall"; var x, _ = syscall.Open("x", 0, 0)`:                          1,
+		`import "golang.org/x/sys/unix"; var x, _ = unix.Openat(0, "x", 0, 0)`:          1,
+		`import "os"; var x = os.DirFS("x")`:                                            1,
+		`import "os"; var x, _ = os.OpenRoot("x")`:                                      1,
+		`import "os"; var x, _ = os.ReadFile("/proc/self/maps")`:                        0,
+		`import ("fmt"; "os"); var x, _ = os.ReadFile(fmt.Sprintf("/proc/%d/stat", 1))`: 0,
+		`import "os"; var x, _ = os.Create("x")`:                                        0,
+		`import os "example.com/os"; var x, _ = os.Open("x")`:                           0,
+	} {
+		if found := must.Get(unguardedReads("planted.go", "package planted; "+code))(t); len(found) != want {
+			t.Errorf("%s: %v, want %d", code, found, want)
 		}
 	}
 }
@@ -216,6 +306,35 @@ func printsForPeople(s source) bool {
 		filepath.ToSlash(s.file))
 }
 
+// rawWriters lists the lines that write past texttab.Out, and why they may.
+var rawWriters = map[string]string{
+	"fmt.Fprintf(&b, ":                                     "the text of a flag or of a manual page",
+	"io.WriteString(g.w, texttab.Lines(":                   "it is the escaping of a whole output",
+	`io.WriteString(out.Writer(), "  "+text+"\n")`:         "the text is escaped; a plan may have a million lines",
+	"io.WriteString(a.streams[0], chart.Text(":             "chart escapes control characters itself",
+	`io.WriteString(p.w, p.name+": "+string(text))`:        "the lines of a progress, which are escaped",
+	"a.environ, a.streams[0], a.streams[1]":                "the output of the user's program, as it is",
+	"io.WriteString(w, xml.Header":                         "encoding/xml escapes it",
+	"service.Serve(cmd.Context(), os.Stdin, a.streams[0]":  "a binary protocol",
+	"terminal.NewProgress(a.stderr.Writer(), a.streams[1]": "the progress bar moves the cursor",
+	"export.WriteSamples(a.streams[0]":                     "binary samples",
+}
+
+// writesRaw reports whether a line of code writes text past texttab.Out.
+func writesRaw(line string) bool {
+	for raw := range rawWriters {
+		if strings.Contains(line, raw) {
+			return false
+		}
+	}
+	for _, call := range []string{"fmt.Fprint", "io.WriteString(", ".streams[", "os.Stdout.Write", "os.Stderr.Write"} {
+		if strings.Contains(line, call) {
+			return true
+		}
+	}
+	return false
+}
+
 func TestTextForPeopleIsEscaped(t *testing.T) {
 	checked := 0
 	for _, s := range sources(t) {
@@ -224,14 +343,20 @@ func TestTextForPeopleIsEscaped(t *testing.T) {
 		}
 		checked++
 		for i, line := range strings.Split(s.text, "\n") {
-			// A builder is for the text of a flag or a manual page.
-			if strings.Contains(line, "fmt.Fprint") && !strings.Contains(line, "fmt.Fprintf(&b, ") {
-				t.Errorf("%s:%d uses fmt.Fprint: print with texttab.Out, which escapes its arguments", s.file, i+1)
+			whole := within(s.pkg, "internal/view") && strings.Contains(line, "io.WriteString(w, b.String())")
+			if writesRaw(line) && !whole {
+				t.Errorf("%s:%d prints past texttab.Out, which escapes its arguments: %s", s.file, i+1, strings.TrimSpace(line))
 			}
 		}
 	}
 	if checked < 25 {
 		t.Errorf("only %d files were found", checked)
+	}
+	for _, planted := range []string{"fmt.Fprintln(w, name)", "io.WriteString(a.stdout.Writer(), name)",
+		"a.streams[1].Write([]byte(name))", "os.Stdout.WriteString(name)"} {
+		if !writesRaw(planted) {
+			t.Errorf("%s was not found", planted)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/bench/decl"
@@ -55,11 +56,12 @@ func Part(name string, body Body, clauses ...Clause) Clause {
 	}
 }
 
-// Metric declares the unit of a metric and which direction is better: "lower", "higher" or
-// "". The metrics that the harness computes need no declaration.
-func Metric(name, unit, better string) Clause {
+// Metric declares the unit of a metric, which direction is better ("lower", "higher" or ""), and what the metric
+// means, for people. The metrics that the harness computes need no declaration.
+func Metric(name, unit, better string, meaning ...string) Clause {
 	return func(d *declaration) {
-		d.part.Metrics = append(d.part.Metrics, journal.MetricInfo{Name: name, Unit: unit, Better: better})
+		d.part.Metrics = append(d.part.Metrics, journal.MetricInfo{Name: name, Unit: unit, Better: better,
+			Meaning: strings.Join(meaning, " ")})
 	}
 }
 

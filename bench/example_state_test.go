@@ -207,15 +207,15 @@ func ExampleState_Exchange() {
 
 // The declaration holds the unit of a metric and which direction is better.
 func ExampleState_Record() {
-	b := bench.New("example", nil, bench.Metric("cells", "cells/s", "higher"))
+	b := bench.New("example", nil, bench.Metric("cells", "cells/s", "higher", "cells that a second updates"))
 	declared, _ := b.Metrics()
 	body := bench.Body(func(_ context.Context, s *bench.State) error {
 		s.Record("cells", 3)
 		return nil
 	})
 	out, _ := body.Run(context.Background(), bench.Setting{Metrics: declared})
-	fmt.Println(out.Infos)
-	// Output: [{cells cells/s higher}]
+	fmt.Println(out.Metrics["cells"], out.Infos[0].Unit, out.Infos[0].Better)
+	// Output: 3 cells/s higher
 }
 
 // The unit of a metric that the harness computes is known.
@@ -224,8 +224,8 @@ func ExampleState_RecordSamples() {
 		s.RecordSamples("time_us", []float64{5, 4, 6})
 		return nil
 	})
-	fmt.Println(out.Metrics["time_us"], out.Stats["time_us"].P50, out.Infos)
-	// Output: 4 5 [{time_us us lower}]
+	fmt.Println(out.Metrics["time_us"], out.Stats["time_us"].P50, out.Infos[0].Unit)
+	// Output: 4 5 us
 }
 
 // Every rank gets the numbers of all ranks.

@@ -338,7 +338,7 @@ func TestDeclared(t *testing.T) {
 	s.RecordSamples("time_us", []float64{2, 1})
 	o := s.finish(nil)
 	if o.Metrics["cells"] != 3 || o.Metrics["time_us"] != 1 || len(o.Infos) != 2 || o.Infos[0] != declared[0] ||
-		o.Infos[1] != decl.SpeedMetrics[0] {
+		o.Infos[1].Unit != decl.SpeedMetrics[0].Unit {
 		t.Errorf("%v, %v", o.Metrics, o.Infos)
 	}
 	refused := func(set Setting) (panicked bool) {

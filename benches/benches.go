@@ -19,11 +19,12 @@ import (
 	"github.com/kernbench/kernbench/benches/predict"
 	"github.com/kernbench/kernbench/benches/solvescaling"
 	"github.com/kernbench/kernbench/benches/workload"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // All returns every built-in bench, in the order `kernbench list` shows them.
 func All() []*bench.Bench {
-	return []*bench.Bench{
+	all := []*bench.Bench{
 		bandwidth.Bench(),
 		memory.Bench(),
 		collectives.Bench(),
@@ -42,4 +43,8 @@ func All() []*bench.Bench {
 		ncclctasweep.Bench(),
 		harness.Bench(),
 	}
+	for _, b := range all {
+		decl.Explain(b, reports[b.Name]...)
+	}
+	return all
 }

@@ -17,6 +17,11 @@ func TestConformance(t *testing.T) {
 				t.Error("the name is taken, or there is no help")
 			}
 			seen[b.Name] = true
+			for _, p := range b.Parts {
+				if n := len(p.Headline); n > 8 || n == 0 && len(p.Metrics) > 0 {
+					t.Errorf("part %q chooses %d columns of its table, want 1 to 8", p.Name, n)
+				}
+			}
 			if err := b.Validate(); err != nil {
 				t.Fatal(err)
 			}

@@ -6,8 +6,8 @@ set -euo pipefail
 has_library() { ldconfig -p | grep -q "$1"; }
 
 # A C compiler for the race detector, torch for the torch.distributed example, Python
-# modules for the wheel, the MPI launchers, tools for network namespaces, jq for the commands in the documents, a browser
-# for the web page, and libraries that are opened at run time.
+# modules for the wheel, the MPI launchers, tools for network namespaces, a runtime for containers, jq for the commands in
+# the documents, a browser for the web page, and libraries that are opened at run time.
 need=()
 command -v gcc >/dev/null || need+=(gcc libc6-dev)
 command -v g++ >/dev/null || need+=(g++)
@@ -19,6 +19,7 @@ command -v g++ >/dev/null || need+=(g++)
 command -v mpirun.openmpi >/dev/null || need+=(openmpi-bin)
 command -v mpirun.mpich >/dev/null || need+=(mpich)
 command -v ip >/dev/null || need+=(iproute2)
+command -v crun >/dev/null || need+=(crun)
 command -v jq >/dev/null || need+=(jq)
 command -v chromium >/dev/null || need+=(chromium)
 has_library libmetis.so.5 || need+=(libmetis5)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # dist-check.sh FOLDER checks the files that dist.sh has built: every archive, package and
 # wheel contains a program for the architecture in its name, a package's fields name the
-# same architecture, static programs need no dynamic loader, and crun runs the image of this
-# machine's architecture, if crun is installed. It stops at the first fault.
+# same architecture, static programs need no dynamic loader, and the image of this machine's
+# architecture runs. It stops at the first fault. At the end it lists the images that it could
+# not run, each with the reason.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "${1:?dist-check.sh FOLDER}"
@@ -16,7 +17,7 @@ machine() {
 	case $(od -An -tu2 -j18 -N2 "$1" | tr -d ' ') in 62) echo amd64 ;; 183) echo arm64 ;; *) echo another ;; esac
 }
 
-checked=0
+checked=0 not_run=()
 for file in *.tar.gz *.deb; do
 	[ -e "$file" ] || fail "$PWD has no $file"
 	root=$work/$file
@@ -67,11 +68,22 @@ for file in *.oci.tar; do
 	have=$(machine "$root/files/bin/kernbench")
 	[ "$have" = "$arch" ] || fail "the program of $file is for $have"
 	! grep -q 'ld-linux' "$root/files/bin/kernbench" || fail "the program of $file asks for a loader"
-	if [ "$(id -u)" = 0 ] && [ "$arch" = "$(dpkg --print-architecture)" ] && command -v crun jq >/dev/null; then
+	missing=
+	for tool in crun jq; do command -v $tool >/dev/null || missing+=" $tool"; done
+	if [ "$arch" != "$(dpkg --print-architecture)" ]; then
+		not_run+=("$file: this machine is $(dpkg --print-architecture)")
+	elif [ "$(id -u)" != 0 ]; then
+		not_run+=("$file: only root can start containers")
+	elif [ -n "$missing" ]; then
+		not_run+=("$file: install$missing")
+	else
 		"$here/image-run.sh" "$PWD/$file" version >/dev/null || fail "crun cannot run $file"
 	fi
 	checked=$((checked + 1))
 done
-grep -q '^COPY kernbench_\*_${TARGETARCH}.deb ' Containerfile || fail "the image is not made of the package"
+# With a default value, TARGETARCH would stay the default on every machine.
+grep -qx 'ARG TARGETARCH' Containerfile || fail "the Containerfile is not for every architecture"
+grep -q '^COPY kernbench_\*_${TARGETARCH}.deb ' Containerfile || fail "the Containerfile does not install the package"
 sha256sum --quiet -c SHA256SUMS || fail "the sums are of other files"
 echo "$checked archives, packages, wheels and images are what their names say"
+for image in "${not_run[@]}"; do echo "not run: $image"; done

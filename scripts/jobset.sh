@@ -19,4 +19,4 @@ schema = bare(versions[0]["schema"]["openAPIV3Schema"])
 del schema["properties"]["status"]
 json.dump(schema, sys.stdout, sort_keys=True, separators=(",", ":"))
 PYTHON
-	gzip -9 -n >"$(dirname "$0")/../internal/process/node/testdata/jobset-$version.json.gz"
+	gzip -9 -n >"$(dirname "$0")/../cmd/kernbench/testdata/jobset-$version.json.gz"

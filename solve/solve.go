@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	_ "github.com/kernbench/kernbench/internal/solve/multigrid" // registers gmg and amg
 	"github.com/kernbench/kernbench/internal/solve/partition"
@@ -190,7 +191,7 @@ func (s *System) build(owners sparse.Layout) error {
 		return fmt.Errorf("looking for a null space: %w", err)
 	}
 	if n.Traits.Singular = pieces != nil; n.Traits.Singular {
-		n.NullPieces = len(pieces.rows)
+		n.NullPieces, n.NullRows = len(pieces.rows), int(lists.Sum(pieces.rows))
 	}
 	if err := s.precondition(problem); err != nil {
 		return fmt.Errorf("setting up the preconditioner %s: %w", s.precond.Name, err)

@@ -31,9 +31,17 @@ const (
 // Bench declares accel-whatif.
 func Bench() *bench.Bench {
 	common := []bench.Clause{
-		bench.Metric("effect_pct", "%", ""), bench.Metric("base_ns", "ns", "lower"),
-		bench.Metric("lower_ns", "ns", "lower"), bench.Metric("higher_ns", "ns", "lower"),
-		bench.Metric("lower_pct", "%", ""), bench.Metric("higher_pct", "%", ""),
+		bench.Metric("effect_pct", "%", "",
+			"larger of the two changes, without its sign"), bench.Metric("base_ns", "ns", "lower",
+			"time of the slowest PE on the unchanged machine"),
+		bench.Metric("lower_ns", "ns", "lower",
+			"the same with the parameter lowered"), bench.Metric("higher_ns", "ns", "lower",
+			"the same with the parameter raised"),
+		bench.Metric("lower_pct", "%", "",
+			"change of the time with the parameter lowered"), bench.Metric("higher_pct", "%", "",
+			"change of the time with the parameter raised"),
+		bench.Headline("effect_pct=effect (%)", "base_ns=time_ns", "lower_pct=if lower (%)",
+			"higher_pct=if higher (%)"),
 		bench.Strings(parameterAxis, keys()...), bench.Refuse(validate),
 	}
 	return bench.Suite("accel-whatif", append(machine.AcceleratorOptions(),

@@ -108,7 +108,7 @@ func testViews(t *testing.T, rows []journal.Row) {
 		if err := f.Validate(); err != nil {
 			t.Error(err)
 		}
-		if _, err := figure.Write(t.TempDir(), f); err != nil {
+		if _, err := figure.Write(t.TempDir(), ".", f); err != nil {
 			t.Error(err)
 		}
 		if bars := f.Panels[0].Content.(*figure.Tornado).Bars; len(bars) == 0 || bars[0].Name != secs[i].Table[1][0] {

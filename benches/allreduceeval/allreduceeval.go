@@ -101,8 +101,11 @@ func correctnessPart() bench.Clause {
 		bench.Strings("sizes", matrix.Quick),
 		bench.Drop(invalidPoint),
 		bench.Timeout(30*time.Minute),
-		bench.Metric("cells_passed", "", "higher"),
-		bench.Metric("cells_failed", "", "lower"),
+		bench.Metric("cells_passed", "", "higher",
+			"checks that passed"),
+		bench.Metric("cells_failed", "", "lower",
+			"checks that failed"),
+		bench.Headline("cells_passed=passed", "cells_failed=failed"),
 	)...)
 }
 
@@ -137,8 +140,10 @@ func performancePart() bench.Clause {
 		bench.Strings("algorithm", matrix.Timed()...),
 		bench.Bools("inplace", false),
 		bench.Bytes("size", "1Ki,8Ki,64Ki,512Ki,4Mi,16Mi"),
-		bench.Metric("pct_of_limit", "%", "higher"),
-		bench.Metric("traffic_bytes", "B", ""),
+		bench.Metric("pct_of_limit", "%", "higher",
+			"the largest limit divided by the time"),
+		bench.Metric("traffic_bytes", "B", "",
+			"bytes that the busiest rank sends"),
 		bench.Headline("time_us", "busbw", "pct_of_limit=of limit (%)"),
 		bench.Measure(sampling()),
 		bench.Trials(judge.MinLaunches), // fewer cannot tell which algorithm is the fastest

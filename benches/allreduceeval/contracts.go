@@ -48,6 +48,7 @@ func contractCells(ctx context.Context, s *bench.State) error {
 		s.Phase(d.String())
 		fault, err := t.checkContract(ctx, s, contract)
 		if err != nil {
+			s.Phase(checkPhase)
 			closeWorkspace(s)
 			return wrap(d.String(), err)
 		}
@@ -61,6 +62,7 @@ func contractCells(ctx context.Context, s *bench.State) error {
 	v.report(s, t, time.Since(began))
 	err := v.err(nil)
 	if err != nil {
+		s.Phase(checkPhase)
 		closeWorkspace(s)
 	}
 	return err

@@ -45,10 +45,15 @@ func correctness(ctx context.Context, s *bench.State) error {
 	verdict, err := t.runCells(ctx, s, sizes)
 	verdict.report(s, t, time.Since(began))
 	if err = verdict.err(err); err != nil {
+		s.Phase(checkPhase)
 		closeWorkspace(s) // the launch ends with its first failed row
 	}
 	return err
 }
+
+// checkPhase is the phase of rows that failed a check. While the checks run, the phase is the present cell, which may
+// not be the one that failed.
+const checkPhase = "check"
 
 // sizesOf returns the sizes of a set. Tests replace it.
 var sizesOf = matrix.Sizes

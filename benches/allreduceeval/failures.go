@@ -61,6 +61,7 @@ func failureCells(ctx context.Context, s *bench.State) error {
 	}
 	s.Detail("cells", matrix.FormatOutcomes(v.outcomes))
 	s.Report("wall_ms", float64(took.Microseconds())/1e3, "ms", "")
+	s.Phase(checkPhase)
 	return v.err(nil)
 }
 

@@ -73,7 +73,8 @@ size is the size of one array. gbps counts every byte that is read or written: c
 two arrays, triad three. A transfer over the bus counts once, and both directions of "both"
 count. latency_ns is the time of one dependent load. limit is the published bandwidth of
 the GPU's memory, from its clock and the width of its bus, and pct_of_limit the share of it.
-Every element of every result is checked.
+Both are left out if the arrays are smaller than twice the GPU's cache, because the cache is
+faster. Every element of every result is checked.
 
   kernbench run --bench bandwidth --backend cuda
   kernbench run --bench bandwidth --backend cuda --op h2d,d2h,both --size 4K:4G:x4
@@ -84,8 +85,10 @@ Every element of every result is checked.
 		bench.On(gpuBackend, bench.Strings("op", allOps...), bench.Bytes("size", "4Ki,64Ki,1Mi,16Mi,256Mi,1Gi")),
 		bench.Seconds("0.3", "longest time to sample one point, but at least five calls"),
 		bench.Drop(checkPoint),
-		bench.Metric("latency_ns", "ns", "lower"),
-		bench.Metric("pct_of_limit", "%", "higher"),
+		bench.Metric("latency_ns", "ns", "lower",
+			"time of one dependent load (op chase)"),
+		bench.Metric("pct_of_limit", "%", "higher",
+			"share of the published bandwidth of the GPU's memory"),
 		bench.Headline("time_us", "gbps", "latency_ns=latency (ns)", "pct_of_limit=of limit (%)"),
 		bench.Measure(cfg),
 		bench.Timeout(2*time.Minute),

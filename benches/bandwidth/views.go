@@ -153,7 +153,8 @@ func sections(rows []journal.Row) (list []bench.Section) {
 		}
 		list = append(list, bench.Section{Title: "Bandwidth and latency of " + g.Key,
 			Text: "GB/s by the size of one array, and nanoseconds of a dependent load (chase). Every byte that is read or " +
-				"written counts, and a transfer over the bus counts once. Values in parentheses were disturbed.", Table: table})
+				"written counts, and a transfer over the bus counts once. The share of the published bandwidth is the best of " +
+				"arrays that the cache cannot hold. Values in parentheses were disturbed.", Table: table})
 	}
 	return list
 }
@@ -161,7 +162,7 @@ func sections(rows []journal.Row) (list []bench.Section) {
 // line returns the table's line of an operation.
 func line(name string, rows rowset.Set, sizes []string) []string {
 	cells := []string{name}
-	best, share := 0.0, "-"
+	best, share := 0.0, 0.0
 	for _, size := range sizes {
 		at := rows.At("size", size)
 		if len(at) == 0 {
@@ -177,16 +178,17 @@ func line(name string, rows rowset.Set, sizes []string) []string {
 		}
 		if r.Disturbed() != "" {
 			text = "(" + text + ")"
-		} else if value > best {
-			best = value
-			if pct := r.Metrics["pct_of_limit"]; pct > 0 {
-				share = fmt.Sprintf("%.0f %%", pct)
-			}
+		} else {
+			best, share = max(best, value), max(share, r.Metrics["pct_of_limit"])
 		}
 		cells = append(cells, text)
 	}
-	if best == 0 {
-		return append(cells, "-", share)
+	last := []string{"-", "-"}
+	if best > 0 {
+		last[0] = unit.FormatSig(best, 4)
 	}
-	return append(cells, unit.FormatSig(best, 4), share)
+	if share > 0 {
+		last[1] = fmt.Sprintf("%.0f %%", share)
+	}
+	return append(cells, last...)
 }

@@ -177,7 +177,7 @@ func forBatches(b dist.Buffer, f func(from, n int, elements []byte)) {
 
 // encode writes the elements of an origin, a rank or allRanks, at consecutive positions.
 func (in *inputs) encode(to []byte, origin, position int) {
-	var values [batchSize]float64 // exact, because the inputs are small integers
+	var values [batchSize]float64 // exact: see verify.Inputs
 	size := in.dtype.Size()
 	for n := 0; len(to) > 0; to, position = to[n*size:], position+n {
 		n = min(batchSize, len(to)/size)

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
+	"github.com/kernbench/kernbench/internal/kernel/proof"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -60,6 +61,53 @@ func TestWrongProductIsFound(t *testing.T) {
 	if err := checkExact(offByOne{e}, c, a, b, 1); err == nil || !strings.Contains(err.Error(), "1 wrong elements") {
 		t.Errorf("an engine that is off by one: %v", err)
 	}
+}
+
+// A product of f32 that is computed with operands of tf32 or bf16, as libraries do by default or by an environment
+// variable, is wrong. The error bound for real numbers grows with k and would accept it.
+func TestLowerPrecisionIsFound(t *testing.T) {
+	e := must.Get(gemm.Builtin().Open(1))(t)
+	defer e.Close()
+	const k = 2048
+	a, b, c := gemm.New(dtype.F32, 4, k), gemm.New(dtype.F32, k, 5), gemm.New(dtype.F32, 4, 5)
+	must.Do(t, checkExact(e, c, a, b, 1))
+	for _, narrower := range []dtype.DType{dtype.TF32, dtype.BF16} {
+		if err := checkExact(rounding{e, narrower}, c, a, b, 1); err == nil {
+			t.Errorf("a product of operands that were rounded to %v passes", narrower)
+		}
+	}
+}
+
+type rounding struct {
+	gemm.Engine
+	to dtype.DType
+}
+
+func (e rounding) Multiply(c, a, b gemm.Matrix) error {
+	narrow := func(m gemm.Matrix) gemm.Matrix {
+		out := gemm.New(m.Type, m.Rows, m.Cols)
+		for i := range m.Rows {
+			for j := range m.Cols {
+				v := []float64{m.At(i, j)}
+				e.to.Round(v)
+				out.Set(i, j, v[0])
+			}
+		}
+		return out
+	}
+	return e.Engine.Multiply(c, narrow(a), narrow(b))
+}
+
+// Products of bytes along a k whose sums could exceed i32 have smaller operands.
+func TestLongProductsOfBytes(t *testing.T) {
+	e := must.Get(gemm.Builtin().Open(1))(t)
+	defer e.Close()
+	const k = 53248
+	a, b, c := gemm.New(dtype.U8, 2, k), gemm.New(dtype.U8, k, 3), gemm.New(dtype.I32, 2, 3)
+	must.Do(t, checkExact(e, c, a, b, 1))
+	must.Do(t, proof.Reals(a, b, 1))
+	must.Do(t, e.Multiply(c, a, b))
+	must.Do(t, proof.Close(c, a, b, samples, 1))
 }
 
 type offByOne struct{ gemm.Engine }

@@ -76,7 +76,9 @@ launches, so they have only time_us.
 			return dist.Describe(names[0]).CheckKnobs(names[0], knobValues(p, knobs))
 		}),
 		bench.Drop(func(p bench.Point) error { return checkPoint(p, knobs) }),
-		bench.Metric(kernel, "us", "lower"), bench.Metric(share, "%", "higher"),
+		bench.Metric(kernel, "us", "lower",
+			"a call inside one launch, on the same buffers"), bench.Metric(share, "%", "higher",
+			"limit divided by the time of a call inside one launch, beyond the cache"),
 		bench.Headline("time_us", kernel, "busbw", share+"=of limit (%)"),
 		bench.Timeout(5 * time.Minute),
 		bench.Figures(figures), bench.Sections(sections),

@@ -36,10 +36,11 @@ var bufferGrid = topo.Grid{W: 3, H: 2}
 
 // CCL declares milestone-1h-ccl.
 func CCL() *bench.Bench {
-	metrics := []bench.Clause{bench.Metric("crit_ns", "ns", "lower"), bench.Timeout(2 * time.Minute)}
+	metrics := []bench.Clause{bench.Metric("crit_ns", "ns", "lower",
+		"time of the slowest PE from the common start"), bench.Timeout(2 * time.Minute)}
 	shown := []string{"time_us"}
 	for _, part := range parts(sim.Breakdown{}) {
-		metrics = append(metrics, bench.Metric(part.name, "ns", "lower"))
+		metrics = append(metrics, bench.Metric(part.name, "ns", "lower", part.label+" on the critical path"))
 		shown = append(shown, part.name)
 	}
 	metrics = slices.Clip(append(metrics, bench.Headline(shown...))) // parts append to it

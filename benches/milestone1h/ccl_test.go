@@ -146,7 +146,7 @@ func check(t *testing.T, rows []journal.Row) {
 	dir := t.TempDir()
 	made := map[string]bool{}
 	for _, f := range figures(rows) {
-		files := must.Get(figure.Write(filepath.Join(dir, "figures"), f))(t)
+		files := must.Get(figure.Write(dir, "figures", f))(t)
 		for _, name := range files {
 			made["figures/"+filepath.Base(name)] = true
 		}

@@ -38,13 +38,18 @@ var epilogues = map[string][]tl.Fn{"none": nil, "bias": {tl.Add}, "bias_max": {t
 
 // GEMM declares milestone-1h-gemm.
 func GEMM() *bench.Bench {
-	common := []bench.Clause{bench.Timeout(2 * time.Minute), bench.Metric("crit_ns", "ns", "lower"),
-		bench.Metric("mac_utilization", "%", "higher"), bench.Headline("time_us", "mac_utilization=MAC utilization (%)")}
+	common := []bench.Clause{bench.Timeout(2 * time.Minute), bench.Metric("crit_ns", "ns", "lower",
+		"time of the slowest PE from the common start"),
+		bench.Metric("mac_utilization", "%", "higher",
+			"share of the GEMM engine's possible multiplications"), bench.Headline("time_us", "mac_utilization=MAC utilization (%)")}
 	single := append([]bench.Clause{}, common...)
-	single = append(single, bench.Metric("pe_window_ns", "ns", "lower"),
-		bench.Metric("composite_window_ns", "ns", "lower"))
+	single = append(single, bench.Metric("pe_window_ns", "ns", "lower",
+		"from the first record of any engine to the last"),
+		bench.Metric("composite_window_ns", "ns", "lower",
+			"the same for the stages of the composite only"))
 	for _, s := range stages() {
-		single = append(single, bench.Metric(busyName(s), "ns", "lower"))
+		single = append(single, bench.Metric(busyName(s), "ns", "lower",
+			"sum of the times in which the stage was busy"))
 	}
 	return bench.Suite("milestone-1h-gemm", append(machine.AcceleratorOptions(),
 		bench.Help("matrix products on the simulated accelerator: the tile pipeline of a PE, and where more PEs stop "+

@@ -52,7 +52,7 @@ func TestWholeGEMMEvaluation(t *testing.T) {
 		if err := f.Validate(); err != nil {
 			t.Errorf("%s: %v", f.Name, err)
 		}
-		paths := must.Get(figure.Write(dir, f))(t)
+		paths := must.Get(figure.Write(dir, ".", f))(t)
 		for _, p := range paths {
 			have = append(have, "figures/"+filepath.Base(p))
 		}

@@ -46,6 +46,7 @@ missing.
 		bench.Ints("M", "1,32,128,512,2048,8192"),
 		bench.Zip(bench.Env(minCTAs, values...), bench.Env(maxCTAs, values...)),
 		bench.Timeout(2*time.Minute),
+		bench.Headline("time_us", "busbw"),
 		bench.Figures(figures),
 	)
 }

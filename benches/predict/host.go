@@ -312,7 +312,7 @@ func hostSection(rows rowset.Set) bench.Section {
 	if overall := rows[0].Details[overallDetail]; overall != "" {
 		s.Text = "All algorithms together: " + overall + "."
 	}
-	s.Table = [][]string{{"algorithm", "size", "predicted", "measured", "error", "measured time was"}}
+	s.Table = [][]string{{"algorithm", "size", "predicted (µs)", "measured (µs)", "error", "measured time was"}}
 	var fits []string
 	unresolved := 0
 	for _, r := range rows {

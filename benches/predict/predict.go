@@ -84,13 +84,14 @@ hosts, are not modelled.
 		bench.Strings(algorithmAxis, withBest(reducers)...),
 		bench.Strings(protocolAxis, withBest(predict.Protocols)...),
 		bench.Bytes(sizeAxis, "1K:1G:x4"),
-		bench.Metric("time_us", "us", "lower"),
-		bench.Metric("busbw", "GB/s", "higher"),
-		bench.Metric("low_us", "us", ""),
-		bench.Metric("high_us", "us", ""),
-		bench.Metric(errorMedian, "%", ""),
-		bench.Metric(errorP90, "%", ""),
-		bench.Metric(measuredMetric, "us", ""),
+		bench.Metric("time_us", "us", "lower", "predicted time"),
+		bench.Metric("busbw", "GB/s", "higher", "bus bandwidth at the predicted time"),
+		bench.Metric("low_us", "us", "", "lower end of the interval, from the 90th percentile of the error"),
+		bench.Metric("high_us", "us", "", "upper end of the interval"),
+		bench.Metric(errorMedian, "%", "", "median error on systems that were left out of the fit"),
+		bench.Metric(errorP90, "%", "", "90th percentile of that error"),
+		bench.Metric(measuredMetric, "us", "", "shortest measured time of this size (option measured)"),
+		bench.Headline("time_us", "busbw", "low_us", "high_us", measuredMetric, journal.ValidatedByDetail+"=validated by"),
 		bench.Refuse(checkPoint),
 		bench.ContentHashes(contentHashes),
 		bench.Drop(checkCombination),
@@ -211,7 +212,7 @@ func record(s *bench.State, op string, us float64, bytes int64, ranks int, v pre
 	s.Record("high_us", us*(1+v.P90))
 }
 
-func micros(us float64) string { return unit.FormatSig(us, 4) + " µs" }
+func micros(us float64) string { return unit.FormatSig(us, 4) }
 
 func size(r *journal.Row) float64 { return rowset.Number(r, sizeAxis) }
 
@@ -367,15 +368,16 @@ func sections(rows []journal.Row) (out []bench.Section) {
 // choiceSection lists the best choice at each size with its error.
 func choiceSection(cluster string, rows rowset.Set) bench.Section {
 	s := bench.Section{Headline: true, Title: "Best choice on " + cluster,
-		Table: [][]string{{"size", "fastest", "time", "median error", "90 % of errors within", "validated by"}}}
+		Table: [][]string{{"size", "fastest", "time (µs)", "median error (%)", "90 % of errors within",
+			"validated by"}}}
 	for _, v := range rowset.GroupBy(rows, func(r *journal.Row) string { return r.Details[validationDetail] }) {
 		s.Text += "- " + v.Key + "\n"
 	}
 	for _, r := range rows {
 		within, median := "", ""
 		if high := r.Metrics["high_us"]; high > 0 {
-			within = unit.FormatSig(r.Metrics["low_us"], 4) + " to " + micros(high)
-			median = fmt.Sprintf("%.0f %%", r.Metrics[errorMedian])
+			within = micros(r.Metrics["low_us"]) + " to " + micros(high)
+			median = fmt.Sprintf("%.0f", r.Metrics[errorMedian])
 		}
 		s.Table = append(s.Table, []string{unit.FormatBytes(int64(size(r))), r.Details[choiceDetail],
 			micros(r.Metrics["time_us"]), median, within, r.Details[journal.ValidatedByDetail]})

@@ -211,11 +211,7 @@ func reportNullSpace(s *bench.State, sys cpuSystem) {
 	}
 	switch {
 	case sys.Traits.Singular:
-		rows, constants := "its rows add up to zero", "constants"
-		if sys.NullPieces > 1 {
-			rows = fmt.Sprintf("the rows of %d uncoupled pieces add up to zero", sys.NullPieces)
-			constants = fmt.Sprintf("constants of %d pieces", sys.NullPieces)
-		}
+		rows, constants := describeNullSpace(sys.NullPieces, sys.NullRows, sys.Size)
 		s.Detail(nullSpaceDetail, constants)
 		s.Warn("the matrix is singular: %s. Constants were projected out of the right-hand side "+
 			"(%.3g %% of its norm), the residuals and the solution; the residual is computed without it", rows,
@@ -224,6 +220,19 @@ func reportNullSpace(s *bench.State, sys cpuSystem) {
 		s.Warn("the matrix is singular: its rows add up to zero. Because it is not symmetric, nothing was projected out, " +
 			"and there may be no solution")
 	}
+}
+
+// describeNullSpace says which rows of a singular matrix of size rows add up to zero, and what was projected out.
+func describeNullSpace(pieces, rows, size int) (which, constants string) {
+	switch {
+	case rows < size:
+		return fmt.Sprintf("the rows of %d of its uncoupled pieces (%d of %d rows) add up to zero", pieces, rows, size),
+			fmt.Sprintf("constants of %d pieces", pieces)
+	case pieces > 1:
+		return fmt.Sprintf("the rows of %d uncoupled pieces add up to zero", pieces),
+			fmt.Sprintf("constants of %d pieces", pieces)
+	}
+	return "its rows add up to zero", "constants"
 }
 
 // reportHosts records the number of hosts of the ranks.

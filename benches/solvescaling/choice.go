@@ -218,8 +218,12 @@ func (c *comparison) unresolved(best *candidate, tied []*candidate) string {
 // counted compares the quantities that do not depend on times.
 func (c *comparison) counted() string {
 	var words []string
-	for _, n := range []struct{ what, times string }{{"needs the fewest iterations", ""},
-		{"makes the fewest reductions", "reductions_per_iteration"}, {"moves the fewest bytes", "bytes_model"}} {
+	var last *candidate // the one that the sentence named last
+	for _, n := range []struct {
+		what, times string
+		write       func(float64) string
+	}{{"needs the fewest iterations", "", count}, {"makes the fewest reductions", "reductions_per_iteration", count},
+		{"moves the fewest bytes", "bytes_model", unit.FormatBytesApprox}} {
 		of := func(cand *candidate) float64 {
 			if n.times == "" {
 				return cand.row.Metrics["iterations"]
@@ -230,9 +234,18 @@ func (c *comparison) counted() string {
 			return math.Inf(1) // a peer does not report it
 		}
 		least := slices.MinFunc(c.candidates, func(a, b *candidate) int { return cmp.Compare(of(a), of(b)) })
-		if v := of(least); !math.IsInf(v, 1) {
-			words = append(words, fmt.Sprintf("%s %s (%s)", least.name, n.what, count(v)))
+		v := of(least)
+		tied := slices.ContainsFunc(c.candidates, func(cand *candidate) bool { return cand != least && of(cand) == v })
+		if !tied {
+			fact := fmt.Sprintf("%s (%s)", n.what, n.write(v))
+			if least != last {
+				fact, last = least.name+" "+fact, least
+			}
+			words = append(words, fact)
 		}
+	}
+	if words == nil {
+		return "Independent of the times, no candidate is ahead of all others."
 	}
 	return "Independent of the times: " + strings.Join(words, ", ") + "."
 }

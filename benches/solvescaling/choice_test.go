@@ -50,8 +50,10 @@ func TestComparison(t *testing.T) {
 			[]string{"not resolved among cg + gmg, cg + amg: their"}, "Choose"},
 		"noisy": {[]journal.Row{slow, noisy}, []string{"not resolved: their"}, "Choose"},
 		"disturbed": {[]journal.Row{slow, disturbed(fast)}, []string{"not resolved: other programs disturbed the rows",
-			"Independent of the times: cg + gmg needs the fewest iterations (10), cg + gmg makes the fewest " +
-				"reductions (20), cg + gmg moves the fewest bytes (400k)."}, "Why"},
+			"Independent of the times: cg + gmg needs the fewest iterations (10), makes the fewest reductions (20), " +
+				"moves the fewest bytes (391Ki)."}, "Why"},
+		"tied counts": {[]journal.Row{solvedBy("gmg", 0, 2, 9), solvedBy("amg", 0, 2, 9)},
+			[]string{"Independent of the times, no candidate is ahead of all others."}, "fewest"},
 		"disturbed once": {[]journal.Row{slow, disturbed(solvedBy("gmg", 9, 9, 10)), fast},
 			[]string{"Choose cg + gmg: 500 ms"}, "disturbed"},
 		"failed": {[]journal.Row{slow, fast, failed},

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
@@ -51,6 +52,13 @@ func rightHandSides(s *bench.State) (rhs, error) {
 	if asked != columnsOfFile && asked != a.Columns {
 		return b, fmt.Errorf("%s has %s, but --%s is %d: want the same number, or leave --%s out", path,
 			unit.Plural(a.Columns, "column"), columnsAxis, asked, columnsAxis)
+	}
+	for column := range a.Columns {
+		values := a.Values[column*a.Rows : (column+1)*a.Rows]
+		if !slices.ContainsFunc(values, func(x float64) bool { return x != 0 }) {
+			return b, fmt.Errorf("column %d of %s has only zeros, so its solution needs no iteration: want other values",
+				column+1, path)
+		}
 	}
 	if p := s.Point().With(columnsAxis, point.IntValue(int64(a.Columns))); a.Columns > 1 { // the plan did not know it
 		for _, check := range []func(point.Point) error{checkColumns, checkPrecision} {

@@ -511,3 +511,19 @@ func TestHiddenReductions(t *testing.T) {
 		}
 	}
 }
+
+// The warning says that all rows add up to zero only if they do. A row without entries is a piece of its own.
+func TestDescribeNullSpace(t *testing.T) {
+	for _, c := range []struct {
+		pieces, rows int
+		want         string
+	}{
+		{1, 50, "its rows add up to zero"},
+		{2, 50, "the rows of 2 uncoupled pieces add up to zero"},
+		{1, 1, "the rows of 1 of its uncoupled pieces (1 of 50 rows) add up to zero"},
+	} {
+		if got, _ := describeNullSpace(c.pieces, c.rows, 50); got != c.want {
+			t.Errorf("%d pieces with %d of 50 rows: %q, want %q", c.pieces, c.rows, got, c.want)
+		}
+	}
+}

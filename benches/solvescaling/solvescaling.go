@@ -116,8 +116,7 @@ func Bench() *bench.Bench {
 		bench.Version("1"),
 		bench.Accumulates(),
 		bench.Headline("num_ranks=ranks", "dof_global=unknowns", "iterations=iter.", "time_us=µs/iter.",
-			"solve_time_s=time s",
-			"efficiency", "triad_fraction=of triad", verdictDetail),
+			"solve_time_s=time (s)", "efficiency", "triad_fraction=of triad", verdictDetail),
 		bench.Derive(derive),
 		bench.Figures(figures),
 		bench.Sections(sections),
@@ -126,7 +125,7 @@ func Bench() *bench.Bench {
 	}
 	items = append(items, multigridAxes()...)
 	for _, m := range metrics {
-		items = append(items, bench.Metric(m.name, m.unit, m.better))
+		items = append(items, bench.Metric(m.name, m.unit, m.better, m.meaning))
 	}
 	return bench.New("solve-scaling", body, items...)
 }

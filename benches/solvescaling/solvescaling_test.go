@@ -368,11 +368,13 @@ func TestMatrix(t *testing.T) {
 	bad := write("%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 1 2\n2 x 1\n")
 	three := write("%%MatrixMarket matrix array real general\n3 1\n1\n2\n3\n")
 	two := write("%%MatrixMarket matrix array real general\n3 2\n1\n2\n3\n6\n5\n4\n")
+	zero := write("%%MatrixMarket matrix array real general\n3 2\n1\n2\n3\n0\n0\n0\n")
 	for _, c := range []struct {
 		axes, options string
 		status        journal.Status
 		reason        string
 	}{
+		{"mode=strong rhs=file:" + zero, "matrix=" + good, journal.Failed, "m.mtx has only zeros, so its solution"},
 		{"mode=strong", "matrix=" + good, journal.OK, ""},
 		{"mode=strong partitioner=multilevel", "matrix=" + good, journal.OK, ""},
 		{"mode=strong", "matrix=" + skew, journal.Skipped, "needs a symmetric positive definite"},

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -155,4 +156,19 @@ func TestSlowReason(t *testing.T) {
 			t.Errorf("%v: %s, want %s", c, got, want)
 		}
 	}
+}
+
+// docs/solve-scaling.md shows what a report says about a slow core and about slow rows.
+func TestDocumentedSlowRank(t *testing.T) {
+	var lines []string
+	for _, text := range []string{slowReason(1, 1, 0.41, 1.62), slowReason(0, 0, 1.75, 1.03)} {
+		r := newRow(weak, 2, 2000, 0.101, 100)
+		r.Details[slowRankDetail] = text
+		for _, line := range verdict(&curve{rows: []*journal.Row{&r}}, nil) {
+			if strings.HasPrefix(line, "One rank ") {
+				lines = append(lines, line)
+			}
+		}
+	}
+	golden.Shown(t, "slow-rank", strings.Join(lines, "\n"))
 }

@@ -198,8 +198,10 @@ func sections(rows []journal.Row) (out []bench.Section) {
 	}
 	label := labels(good)
 	var columns []string
+	var times []float64
 	for _, r := range good {
-		names, _ := parts(r)
+		names, us := parts(r)
+		times = append(append(times, r.Metrics[timeMetric]), us...)
 		for _, name := range names {
 			if !slices.Contains(columns, name) {
 				columns = append(columns, name)
@@ -207,17 +209,18 @@ func sections(rows []journal.Row) (out []bench.Section) {
 		}
 	}
 	slices.SortStableFunc(columns, func(a, b string) int { return rank(a) - rank(b) })
-	table := [][]string{{"point", "step"}}
+	in := unit.MicrosIn(times)
+	table := [][]string{{"times in " + in.Name, "step"}}
 	for _, c := range columns { // without the prefix, the table fits a terminal of 80 columns
 		table[0] = append(table[0], strings.TrimPrefix(c, exposedPart))
 	}
 	for _, r := range good {
-		line := []string{label(r), unit.FormatMicros(r.Metrics[timeMetric])}
+		line := []string{label(r), in.Format(r.Metrics[timeMetric], 4)}
 		names, us := parts(r)
 		for _, c := range columns {
 			text := "0"
 			if i := slices.Index(names, c); i >= 0 {
-				text = unit.FormatMicros(us[i])
+				text = in.Format(us[i], 4)
 			}
 			line = append(line, text)
 		}

@@ -97,7 +97,7 @@ func TestRow(t *testing.T) {
 		t.Errorf("figures: %+v", figs)
 	}
 	if text := sections(rows)[0].Table; len(text) != 3 || strings.Join(text[0], " ") !=
-		"point step compute allreduce broadcast idle" {
+		"times in µs step compute allreduce broadcast idle" {
 		t.Errorf("%q", text)
 	}
 }

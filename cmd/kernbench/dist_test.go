@@ -11,30 +11,32 @@ import (
 	"testing"
 )
 
-// TestDist builds the archive, the Debian package and the wheel of this architecture, installs
-// the package into a folder and the wheel into virtual environments, and runs them from there.
+// TestDist builds the release files of this architecture: archives, Debian package, wheel and container image. It
+// installs the package into a folder and the wheel into virtual environments, runs them from there, and runs the image.
 func TestDist(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	shell := func(script string) string {
 		t.Helper()
 		cmd := exec.Command("bash", "-euc", script)
-		cmd.Env = append(os.Environ(), "DIST="+filepath.Join(dir, "dist"), "DIR="+dir)
+		cmd.Env = append(os.Environ(), "DIST="+filepath.Join(dir, "dist"), "DIR="+dir, "ARCH="+runtime.GOARCH)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", script, err, out)
 		}
 		return string(out)
 	}
-	shell("../../scripts/dist.sh v9.8.7 " + runtime.GOARCH)
+	shell("../../scripts/dist.sh v9.8.7 $ARCH static-$ARCH")
 	// dist.sh must reject a program for another architecture under this name.
 	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
-	if text := shell("cp -r $DIST $DIR/wrong && cd $DIR/wrong && mv *.tar.gz kernbench-v9.8.7-linux-" + other +
-		".tar.gz && ! $OLDPWD/../../scripts/dist-check.sh . 2>&1"); !strings.Contains(text, "is for "+runtime.GOARCH) {
+	text := shell("cp -r $DIST $DIR/wrong && cd $DIR/wrong && " +
+		"mv kernbench-v9.8.7-linux-$ARCH.tar.gz kernbench-v9.8.7-linux-" + other + ".tar.gz && " +
+		"! $OLDPWD/../../scripts/dist-check.sh . 2>&1")
+	if !strings.Contains(text, "is for "+runtime.GOARCH) {
 		t.Errorf("an archive with a wrong name: %s", text)
 	}
 	shell("cd $DIST && sha256sum -c SHA256SUMS && mkdir $DIR/root && dpkg-deb -x kernbench_9.8.7_*.deb $DIR/root && " +
-		"tar xzf *.tar.gz -C $DIR")
+		"tar xzf kernbench-v9.8.7-linux-$ARCH.tar.gz -C $DIR")
 	fields := shell("dpkg-deb -f $DIST/*.deb Package Version Architecture Depends")
 	if fields != "Package: kernbench\nVersion: 9.8.7\nArchitecture: "+runtime.GOARCH+"\nDepends: libc6\n" {
 		t.Errorf("the package is\n%s", fields)
@@ -56,10 +58,11 @@ func TestDist(t *testing.T) {
 			}
 		}
 	}
-	text := shell("cd $DIR && root/usr/bin/kernbench run -q --bench memory --op copy --size 16K --ranks 1 --format csv")
+	text = shell("cd $DIR && root/usr/bin/kernbench run -q --bench memory --op copy --size 16K --ranks 1 --format csv")
 	if !strings.Contains(text, "copy") {
 		t.Errorf("the installed program measures nothing: %s", text)
 	}
 	checkWheel(t, shell)
 	checkCI(t, shell)
+	checkImage(t, shell)
 }

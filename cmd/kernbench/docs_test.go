@@ -10,43 +10,72 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// TestDocumentedCommands runs every kernbench command in the shell blocks of the documents and in
-// the examples of help texts. Sweeps are only planned, which checks the file, flags, names and
-// expressions. Other commands run on two small stored runs in each folder that they name.
+// TestDocumentedCommands runs every command in the documents, see runner.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
-	dir := stage(t)
+	c := runner{t, stage(t)}
 	commands := 0
 	for name, text := range documents(t) {
 		if isWalkthrough(name, text) {
 			continue // TestGuides runs them
 		}
-		writeFileBlocks(t, dir, text)
-		for _, line := range shellLines(text) {
+		writeFileBlocks(t, c.dir, text)
+		for _, cmd := range commandsIn(name, text) {
+			if !cmd.known() {
+				continue // TestEveryBlockIsChecked reports it
+			}
 			commands++
-			try(t, dir, name, line)
+			if fault := c.check(cmd); fault != "" {
+				t.Errorf("%s: %s: %s", name, cmd.line, fault)
+			}
 		}
 	}
-	if commands < 5 {
+	if commands < 200 {
 		t.Errorf("only %d commands were found: has the form of the documents changed?", commands)
 	}
+	assertRotFound(t, c)
+}
+
+// TestHelpExamples runs the examples in help texts.
+func TestHelpExamples(t *testing.T) {
+	t.Parallel()
+	c := runner{t, stage(t)}
 	for _, command := range []string{"", "list", "run", "run --bench memory", "run --bench solve-scaling", "tune", "show",
 		"compare", "baseline", "baseline save", "baseline check", "init", "man", "report", "web", "doctor", "version"} {
-		examples := helpExamples(t, dir, command)
+		examples := helpExamples(t, c.dir, command)
 		if len(examples) == 0 {
 			t.Errorf("the help of %q has no example", command)
 		}
 		for _, line := range examples {
-			try(t, dir, "help of "+command, line)
+			if fault := c.check(parseCommand(line)); fault != "" {
+				t.Errorf("help of %s: %s: %s", command, line, fault)
+			}
 		}
 	}
-	assertRotFound(t, dir)
+}
+
+// commandsIn returns the commands of a document: of its blocks of commands, or of the steps of a workflow.
+func commandsIn(name, text string) (out []command) {
+	if filepath.Ext(name) != ".md" {
+		for _, line := range workflowLines(text) {
+			out = append(out, parseCommand(line))
+		}
+		return out
+	}
+	for _, b := range golden.Blocks(name, text) {
+		if sources[b.Page+" "+b.Kind] == "" && isCommands(b) {
+			out = append(out, commandsOf(b)...)
+		}
+	}
+	return out
 }
 
 // isWalkthrough reports whether TestGuides runs the commands of a document for real: of the tutorial, and of guides
@@ -56,14 +85,9 @@ func isWalkthrough(name, text string) bool {
 }
 
 var (
-	figureLink    = regexp.MustCompile(`!\[[^\]]{20,}\]\(`)
-	writtenFile   = regexp.MustCompile("`([a-z_./]+\\.(?:png|html|xml|md))`")
-	fileBlock     = regexp.MustCompile("(?ms)^```[a-z]+ ([a-z.]+)\n(.*?)^```")
-	outputBlock   = regexp.MustCompile("(?ms)^```output ?([^\n]*)\n(.*?)^```")
-	number        = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
-	blanks        = regexp.MustCompile(` +`)
-	commandLine   = regexp.MustCompile("(?ms)^```(?:sh|console|bash|shell)\n(.*?)^```")
-	expectFailure = "# exit status 1"
+	figureLink  = regexp.MustCompile(`!\[[^\]]{20,}\]\(`)
+	writtenFile = regexp.MustCompile("`([a-z_./]+\\.(?:png|html|xml|md))`")
+	fileBlock   = regexp.MustCompile("(?ms)^```[a-z]+ ([a-z.]+)\n(.*?)^```")
 )
 
 // TestGuides runs all commands of the tutorial and of each guide with a figure, one after the other, in an empty
@@ -88,8 +112,8 @@ func walk(t *testing.T, name, text string) {
 	dir := t.TempDir()
 	writeFileBlocks(t, dir, text)
 	var printed strings.Builder
-	for _, line := range scriptLines(text) {
-		args := words(line)
+	for _, cmd := range commandsIn(name, text) {
+		line, args := cmd.line, cmd.args
 		if args[0] != "kernbench" {
 			args = []string{"sh", "-c", line}
 		} else if args[1] == "web" {
@@ -100,7 +124,11 @@ func walk(t *testing.T, name, text string) {
 		printed.WriteString(out)
 		// The exit codes of compare and check depend on how busy the machine is; 3 means ambiguous.
 		judges := len(args) > 1 && (args[1] == "compare" || args[1] == "baseline")
-		if want := strings.Count(line, expectFailure); code != want && (code == 2 || !judges) {
+		want := 0
+		if m := expectedStatus.FindStringSubmatch(line); m != nil {
+			want = must.Get(strconv.Atoi(m[1]))(t)
+		}
+		if code != want && (code == 2 || !judges) {
 			t.Fatalf("%s: %s: exit code %d\n%s", name, line, code, out)
 		}
 	}
@@ -113,8 +141,12 @@ func walk(t *testing.T, name, text string) {
 	if len(files) == 0 {
 		t.Errorf("%s leads to no file", name)
 	}
-	for _, line := range unprinted(text, printed.String()) {
-		t.Errorf("%s shows a line that its commands do not print: %s", name, line)
+	for _, b := range golden.Blocks(name, text) {
+		if b.Kind == "output" && b.Of == "" {
+			if fault := b.Differs(printed.String(), golden.Masked); fault != "" {
+				t.Errorf("%s: %s", b, fault)
+			}
+		}
 	}
 }
 
@@ -126,87 +158,101 @@ func writeFileBlocks(t *testing.T, dir, text string) {
 	}
 }
 
-// TestOutputs runs the command beside the word "output" at the top of a block, in a folder with the runs of
-// testdata/outputs. The command must print every line of the block exactly. Measured times come from the stored runs.
+// TestOutputs compares the output blocks of the documents with real outputs. The command stands behind the word
+// "output", or in the block before; then numbers may differ. It runs in a folder with the runs of testdata/outputs and
+// of docs/results, from which measured times come.
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	must.Do(t, os.CopyFS(dir, os.DirFS("testdata/outputs")))
-	must.Do(t, os.Symlink(must.Get(filepath.Abs("../../examples"))(t), filepath.Join(dir, "examples")))
+	for _, name := range []string{"examples", "docs", "internal"} {
+		must.Do(t, os.Symlink(must.Get(filepath.Abs("../../"+name))(t), filepath.Join(dir, name)))
+	}
 	blocks := 0
 	for name, text := range documents(t) {
-		for _, m := range outputBlock.FindAllStringSubmatch(text, -1) {
-			if m[1] == "" {
-				continue // the output of the page's own commands, see TestGuides
+		all := golden.Blocks(name, text)
+		for i, b := range all {
+			if b.Kind != "output" || strings.HasPrefix(b.Of, golden.NamedBy+" ") || b.Of == "" && isWalkthrough(name, text) {
+				continue
 			}
 			blocks++
-			_, printed := invoke(t, dir, append([]string{"kernbench"}, words(m[1])...)...)
-			for _, line := range missing(m[2], printed, strings.TrimSpace) {
-				t.Errorf("%s shows a line that `kernbench %s` does not print: %s\n%s", name, m[1], line, printed)
+			if b.Of != "" {
+				if fault := b.Differs(printed(t, dir, parseCommand("kernbench "+b.Of)), golden.Exact); fault != "" {
+					t.Errorf("%s: kernbench %s: %s", b, b.Of, fault)
+				}
+				continue
+			}
+			cmd, _ := printer(all[:i])
+			if cmd.args[0] == "kernbench" && cmd.args[1] == "launch" { // the lines of ranks arrive in any order
+				b.Text = sorted(b.Text)
+			}
+			if fault := b.Differs(printed(t, dir, cmd), golden.Masked); fault != "" {
+				t.Errorf("%s: %s: %s", b, cmd.line, fault)
 			}
 		}
 	}
-	if blocks < 10 {
+	if blocks < 20 {
 		t.Errorf("only %d blocks were found: has the form of the documents changed?", blocks)
 	}
 }
 
-// unprinted returns the lines of a document's output blocks that its commands have not printed. Numbers may differ.
-func unprinted(text, printed string) (lines []string) {
-	for _, m := range outputBlock.FindAllStringSubmatch(text, -1) {
-		if m[1] == "" {
-			lines = append(lines, missing(m[2], printed, masked)...)
-		}
+// printer returns the command whose output follows the given blocks: the last one of the last block.
+func printer(before []golden.Block) (cmd command, ok bool) {
+	if len(before) == 0 || !isCommands(before[len(before)-1]) {
+		return command{}, false
 	}
-	return lines
+	commands := commandsOf(before[len(before)-1])
+	if len(commands) > 0 {
+		cmd = commands[len(commands)-1]
+	}
+	return cmd, len(cmd.args) > 1 && slices.Contains([]string{"kernbench", "go"}, cmd.args[0])
 }
 
-// missing returns the lines of a block that do not occur in the printed text. Both are normalised first.
-func missing(block, printed string, normalise func(string) string) (lines []string) {
-	printed = normalise(printed)
-	for _, line := range strings.Split(strings.TrimSpace(block), "\n") {
-		if !strings.Contains(printed, normalise(line)) {
-			lines = append(lines, line)
-		}
+// printed returns what a command prints. The lines of a job are sorted.
+func printed(t *testing.T, dir string, cmd command) string {
+	t.Helper()
+	args := cmd.args
+	if args[0] == "go" {
+		args = append([]string{buildProgram(t, dir, args[2])}, args[3:]...)
 	}
-	return lines
+	_, out := invoke(t, dir, args...)
+	if len(args) > 1 && args[1] == "launch" {
+		return sorted(out)
+	}
+	return out
 }
 
-// masked replaces numbers and runs of blanks, so that outputs of different runs can be compared.
-func masked(text string) string {
-	return blanks.ReplaceAllString(number.ReplaceAllString(text, "N"), " ")
+func sorted(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "")
 }
 
-// TestClusterCommands plans every `kernbench run` in docs/clusters.md. The scripts about joining run
-// such commands under the real launchers.
-func TestClusterCommands(t *testing.T) {
-	t.Parallel()
-	text := must.Get(os.ReadFile("../../docs/clusters.md"))(t)
-	dir := stage(t)
-	found := regexp.MustCompile(`(?m)^ {4,}(?:[^#\n]* )?(kernbench run .*)$`).FindAllStringSubmatch(string(text), -1)
-	if len(found) < 8 {
-		t.Errorf("only %d commands were found: has the form of the document changed?", len(found))
+// buildProgram builds a program of this module in the folder.
+func buildProgram(t *testing.T, dir, pkg string) string {
+	t.Helper()
+	program := filepath.Join(dir, filepath.Base(pkg)+".program")
+	if out, err := exec.Command("go", "build", "-o", program, filepath.Join("../..", pkg)).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, f := range found {
-		try(t, dir, "clusters.md", f[1])
-	}
+	return program
 }
 
-// documents returns the texts of all documents by name.
+// documents returns the texts of all documents by name: of the pages, and of the example sweeps and workflows.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md", "../../examples/*.yaml",
-		"../../examples/ci/*.yaml"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("no documents %s: %v", pattern, err)
+	add := func(path string) {
+		name := must.Get(filepath.Rel("../..", path))(t)
+		texts[filepath.ToSlash(name)] = string(must.Get(os.ReadFile(path))(t))
+	}
+	for _, pattern := range []string{"../../examples/*.yaml", "../../examples/ci/*.yaml"} {
+		for _, path := range must.Get(filepath.Glob(pattern))(t) {
+			add(path)
 		}
-		for _, path := range files {
-			text := must.Get(os.ReadFile(path))(t)
-			name, _ := filepath.Rel("../..", path)
-			texts[name] = string(text)
-		}
+	}
+	for page := range golden.Pages(t) {
+		add(filepath.Join("../..", page))
 	}
 	return texts
 }
@@ -239,22 +285,26 @@ func exists(path string) bool {
 }
 
 // assertRotFound checks that the test finds planted errors.
-func assertRotFound(t *testing.T, dir string) {
+func assertRotFound(t *testing.T, c runner) {
 	t.Helper()
 	for _, line := range []string{
 		"kernbench run --bench memroy", "kernbench run --bench memory --seize 1K", "kernbench shwo out/memory",
 		"kernbench run -f examples/gone.yaml", "kernbench run --bench memory --only 'sise>1'",
-		"kernbench show out/memory --format cvs",
+		"kernbench show out/memory --format cvs", "make no-such-target", "go test ./internal/gone", "go test -run NoSuch .",
+		"go run ./examples/gone", "scripts/gone.sh", "mpirun -n 2 kernbench run --bench memroy", "cc gone.c", "unknown x",
+		"kernbench launch --nnodes 2 --no-such-flag -- x", "kernbench launch --nnodes 2 -- kernbench run --bench memroy",
 	} {
-		if code, _ := execute(t, dir, line); code != 2 {
-			t.Errorf("%s: exit code %d", line, code)
+		if c.check(parseCommand(line)) == "" {
+			t.Errorf("%s: accepted", line)
 		}
 	}
-	if got := shellLines("```sh\n$ kernbench list # all\nmake x\n```\nkernbench no\n```yaml\nkernbench: no\n```\n"); !slices.Equal(got, []string{"kernbench list # all"}) {
-		t.Errorf("lines %q", got)
+	text := "```sh\n$ kernbench list # all\nRANKS=2 make \\\n  x\n```\nkernbench no\n```yaml\nkernbench: no\n```\n"
+	var lines []string
+	for _, cmd := range commandsIn("page.md", text) {
+		lines = append(lines, strings.Join(append(cmd.env, cmd.args...), " "))
 	}
-	if got := unprinted("```output\nring  1.5\ntree 2\n```\n", "ring 12\nmesh 2\n"); !slices.Equal(got, []string{"tree 2"}) {
-		t.Errorf("unprinted %q", got)
+	if !slices.Equal(lines, []string{"kernbench list", "RANKS=2 make x"}) {
+		t.Errorf("lines %q", lines)
 	}
 	if got := words(`kernbench run --only 'a b' --env "X=1" # no > more`); !slices.Equal(got,
 		[]string{"kernbench", "run", "--only", "a b", "--env", "X=1"}) {
@@ -262,30 +312,12 @@ func assertRotFound(t *testing.T, dir string) {
 	}
 }
 
-// shellLines returns the kernbench commands in the shell blocks of a document, or in the steps of a
-// workflow.
-func shellLines(text string) (lines []string) {
+// workflowLines returns the kernbench commands in the steps of a workflow.
+func workflowLines(text string) (lines []string) {
 	if strings.Contains(text, "\njobs:\n") {
 		for _, m := range regexp.MustCompile(`(?m)^ +(?:run: )?(kernbench .*?)(?: \|\| .*)?$`).FindAllStringSubmatch(text,
 			-1) {
 			lines = append(lines, m[1])
-		}
-	}
-	for _, line := range scriptLines(text) {
-		if strings.HasPrefix(line, "kernbench ") {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
-// scriptLines returns the lines of a document's shell blocks, without prompts.
-func scriptLines(text string) (lines []string) {
-	for _, block := range commandLine.FindAllStringSubmatch(text, -1) {
-		for _, line := range strings.Split(block[1], "\n") {
-			if line = strings.TrimPrefix(strings.TrimSpace(line), "$ "); line != "" {
-				lines = append(lines, line)
-			}
 		}
 	}
 	return lines
@@ -294,7 +326,7 @@ func scriptLines(text string) (lines []string) {
 // helpExamples returns the commands under "Examples:" in a help text.
 func helpExamples(t *testing.T, dir, command string) (lines []string) {
 	t.Helper()
-	code, out := execute(t, dir, "kernbench "+command+" --help")
+	code, out := invoke(t, dir, words("kernbench "+command+" --help")...)
 	if code != 0 {
 		t.Errorf("%s --help: exit code %d", command, code)
 	}
@@ -308,68 +340,11 @@ func helpExamples(t *testing.T, dir, command string) (lines []string) {
 	return lines
 }
 
-// stage makes a folder with everything that documented commands refer to: the examples, a
-// sweep.yaml, and folders with two runs that set a variable.
-func stage(t *testing.T) string {
+// execute runs the arguments of a command line. Sweeps and studies run with --plan.
+func execute(t *testing.T, dir string, args []string) (code int, out string) {
 	t.Helper()
-	dir := t.TempDir()
-	examples := must.Get(filepath.Abs("../../examples"))(t)
-	must.Do(t, os.Symlink(examples, filepath.Join(dir, "examples")))
-	compile := exec.Command("cc", "-O2", "-o", filepath.Join(dir, "copy"), "examples/python/copy.c")
-	compile.Dir = dir
-	if out, err := compile.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	const sweep = "name: sweep\ncommand: [echo, time=1us bw=1]\nranks: [2]\nenv: {A: [1, 2]}\nmetrics: {time_us: {regex: " +
-		"'time=([0-9.]+)us'}, busbw: {regex: 'bw=([0-9.]+)'}}\n"
-	for _, text := range []string{strings.Replace(sweep, "1us", "2us", 1), sweep} { // out/sweep has two builds
-		must.Do(t, os.WriteFile(filepath.Join(dir, "sweep.yaml"), []byte(text), 0o600))
-		if code, out := invoke(t, dir, "kernbench", "run", "-q", "-f", "sweep.yaml", "--remeasure", "0", "--trials",
-			"1"); code > 1 {
-			t.Fatalf("exit code %d: %s", code, out)
-		}
-	}
-	const short = "name: short\ncommand: [echo, time=1us]\nmetrics: {time_us: {regex: 'time=([0-9.]+)us'}}\n"
-	for _, side := range []string{"old", "new"} { // for compare --run
-		must.Do(t, os.Mkdir(filepath.Join(dir, side), 0o700))
-		must.Do(t, os.WriteFile(filepath.Join(dir, side+".yaml"), []byte(short), 0o600))
-		must.Do(t, os.WriteFile(filepath.Join(dir, side, "prog"), []byte("#!/bin/sh\n"), 0o700))
-	}
-	for range 2 {
-		if code, out := invoke(t, dir, "kernbench", "run", "-q", "--bench", "memory", "--size", "16K,64K", "--op", "copy",
-			"--ranks", "1", "--env", "NCCL_MIN_CTAS=4"); code != 0 {
-			t.Fatalf("exit code %d: %s", code, out)
-		}
-	}
-	if code, out := invoke(t, dir, "kernbench", "run", "-q", "--bench", "solve-scaling", "--ranks", "1", "--dof-per-rank",
-		"500", "--repeat", "1", "--remeasure", "0"); code != 0 {
-		t.Fatalf("exit code %d: %s", code, out)
-	}
-	if code, out := invoke(t, dir, "kernbench", "baseline", "save", "out/memory@-1"); code != 0 {
-		t.Fatalf("exit code %d: %s", code, out)
-	}
-	for _, name := range []string{"before", "after", "out/a", "out/b", "out/python_copy", "sim", "cpu", "gpu"} {
-		must.Do(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(dir, "out/memory"))))
-	}
-	return dir
-}
-
-// try fails the test if a documented command does not work. compare may find differences, but must
-// be able to compare.
-func try(t *testing.T, dir, where, line string) {
-	t.Helper()
-	code, out := execute(t, dir, line)
-	if code != 0 && (code == 2 || !slices.Contains([]string{"compare", "baseline"}, words(line)[1])) {
-		t.Errorf("%s: %s: exit code %d\n%s", where, line, code, out)
-	}
-}
-
-// execute runs a command line. Sweeps and studies run with --plan.
-func execute(t *testing.T, dir, line string) (code int, out string) {
-	t.Helper()
-	args := words(line)
 	if (args[1] == "run" || args[1] == "tune") && !slices.Contains(args, "--help") {
-		args = append(args, "--plan")
+		args = append(slices.Clone(args), "--plan")
 	}
 	if args[1] == "baseline" { // save and check --update change it: restore the staged one
 		mark := filepath.Join(dir, "out/memory/baseline.json")
@@ -398,14 +373,12 @@ func invoke(t *testing.T, dir string, args ...string) (code int, out string) {
 
 // words splits a command line like a shell, up to a comment, a redirection or the next command.
 func words(line string) (out []string) {
-	for _, m := range regexp.MustCompile(`'[^']*'|"[^"]*"|[^\s'"]+`).FindAllString(line, -1) {
+	for _, m := range regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"])+`).FindAllString(line, -1) {
 		if slices.Contains([]string{"#", ">", "|", "&&", ";"}, m) {
 			break
 		}
-		if m[0] == '\'' || m[0] == '"' {
-			m = m[1 : len(m)-1]
-		}
-		out = append(out, m)
+		// A quote of the other kind inside of a quoted text stays.
+		out = append(out, regexp.MustCompile(`'([^']*)'|"([^"]*)"`).ReplaceAllString(m, "$1$2"))
 	}
 	return out
 }

@@ -418,6 +418,10 @@ func (b *browser) compare() {
 	b.picture("compare")
 	b.do(chromedp.Reload(), chromedp.WaitVisible("body[data-ready]"))
 	b.want("document.querySelector('.outcome').innerText === '10 points: 9 slower, 1 lost'")
+	b.want("document.querySelector('.comparison .verdict').className === 'verdict failed'")
+	b.open("/compare", "run", "noisy@n1", "run", "noisy@n2") // a comparison without a verdict is not green
+	b.want("document.querySelector('.outcome').innerText === '10 points: 10 ambiguous' && " +
+		"document.querySelector('.comparison .verdict').className === 'verdict skipped'")
 	b.open("/run", "run", "a@new")
 	b.click("#main table tbody tr a")
 	b.until("document.body.dataset.ready?.startsWith('/history') && " +
@@ -446,6 +450,11 @@ func (b *browser) hostile() {
 	b.picture("hostile")
 	b.open("/")
 	b.want("window.hacked === undefined && " + mainText + `.includes('<img src=x onerror="hacked=1">')`)
+	// Control characters and directions of text are visible, in every way in which a page inserts a text.
+	b.eval("import('/assets/dom.js').then(({h, s}) => { const t = 'a\\u001b\\u009b\\u202e\\u2066\\u2028b'; " +
+		"const e = h('p', {text: t, title: t}, h('b', {}, t), s('text', {text: t})); window.shown = e.textContent + e.title; }); 0")
+	b.until("window.shown !== undefined")
+	b.want("window.shown === 'a\\\\u{1b}\\\\u{9b}\\\\u{202e}\\\\u{2066}\\\\u{2028}b'.repeat(4)")
 	b.quiet("hostile")
 }
 

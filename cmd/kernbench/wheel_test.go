@@ -5,6 +5,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/golden"
 )
 
 // checkWheel installs the wheel in $DIST without a network: into a clean virtual environment, where
@@ -53,4 +55,20 @@ func checkWheel(t *testing.T, shell func(script string) string) {
 	expect(shell("cd $DIR/tests-work && ! "+pytest+"-k test_sum --kernbench-compare nowhere --fail-slower 5% 2>&1"),
 		"nowhere")
 	expect(shell("cd $DIR/tests-work && ! "+pytest+"--fail-slower 5% 2>&1"), "--fail-slower needs --kernbench-compare RUN")
+	table := shell("cd $DIR/tests-work && PYTHONDONTWRITEBYTECODE=1 " + pytest + "-k sorted 2>&1")
+	golden.ShownMasked(t, "pytest-table", leftColumns(table, "±trials"))
+}
+
+// leftColumns returns the columns of a table up to the last of the given headings. A busy machine adds others.
+func leftColumns(text, last string) string {
+	lines, width := strings.Split(text, "\n"), 0
+	for i, line := range lines {
+		if before, _, found := strings.Cut(line, last); found {
+			width = len([]rune(before + last))
+		}
+		if runes := []rune(line); width > 0 && len(runes) > width {
+			lines[i] = string(runes[:width])
+		}
+	}
+	return strings.Join(lines, "\n")
 }

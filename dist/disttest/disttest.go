@@ -1,7 +1,7 @@
 // Package disttest is the conformance suite of dist: it checks that a backend does what its capabilities declare. Tests
 // of backends run it (Run), and so does kernbench selftest, with real processes.
 //
-// Inputs are small integers hashed from seed, rank and position. Their range is so small that every partial sum, in any
+// Inputs are integers hashed from seed, rank and position. Their range is so small that every partial sum, in any
 // order, is exact in the element type. So all algorithms, chunks and rank counts must return the bits of a plain
 // reference, and a wrong, missing, duplicated or misplaced element is detected.
 package disttest

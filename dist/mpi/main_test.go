@@ -12,6 +12,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/mpi"
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
@@ -121,13 +122,23 @@ func (l launcher) command(t *testing.T, ctx context.Context, ranks int, env ...s
 		}
 		args := append(append([]string{}, l.flags...), fmt.Sprint(ranks), os.Args[0])
 		cmd := exec.CommandContext(ctx, path, args...)
-		cmd.Env = append(os.Environ(), env...)
+		cmd.Env = append(os.Environ(), append(env, "OMPI_MCA_orte_tmpdir_base="+sessionDir(t))...)
 		cmd.WaitDelay = 5 * time.Second
 		return cmd
 	}
 	t.Fatalf("no launcher of %s is installed (looked for %s): run scripts/deps.sh", l.family,
 		strings.Join(l.programs, ", "))
 	return nil
+}
+
+// sessionDir returns a folder for the session files of one mpirun. By default all mpiruns of a user share one, and
+// Open MPI 4.1 fails with "File exists" if one creates it just when another removes it. The folder is not made with
+// t.TempDir, which fails the test if a daemon of a killed job still writes there while it is removed.
+func sessionDir(t *testing.T) string {
+	t.Helper()
+	dir := must.Get(os.MkdirTemp("", "mpi"))(t)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 // hangs is longer than any test takes, even on a busy machine.

@@ -28,7 +28,7 @@ func TestKernels(t *testing.T) {
 		if found == nil {
 			t.Fatalf("%s: %q", name, line)
 		}
-		if shown, _, _ := strings.Cut(line, "; largest error"); !strings.Contains(string(doc), "    "+shown) {
+		if shown, _, _ := strings.Cut(line, "; largest error"); !strings.Contains(string(doc), "\n"+shown) {
 			t.Errorf("docs/accelerator-kernels.md does not show %q", shown)
 		}
 		if off, err := strconv.ParseFloat(found[1], 64); err != nil || off == 0 || off > 1e-3 {

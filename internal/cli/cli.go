@@ -37,6 +37,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/terminal"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/rankhost"
 )
@@ -70,11 +71,18 @@ func Child(benches []*bench.Bench) (code int, is bool) {
 	return worker.Maybe(append(slices.Clone(benches), selftest.Bench()))
 }
 
+// secondSignal is the time after which a further signal counts as a second one.
+const secondSignal = time.Second
+
 // Main runs the command line with the given benches and returns the exit code. Agents and workers
 // start here too.
 func Main(benches []*bench.Bench) int {
 	if code, is := Child(benches); is {
 		return code
+	}
+	if err := culprit.OwnLimits().CheckThreads(); err != nil {
+		texttab.ForTerminal(os.Stderr).Printf("%s: %v\n", filepath.Base(os.Args[0]), err)
+		return exitFailed
 	}
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
@@ -83,10 +91,11 @@ func Main(benches []*bench.Bench) int {
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	launch.CatchUserSignals()
-	// A second Ctrl-C kills the program at once, and its agent then kills the workers.
-	context.AfterFunc(ctx, stop)
+	// A second Ctrl-C kills the program at once, and its agent then kills the workers. A signal shortly after the first
+	// is no second one: timeout(1) sends every signal to its child and then to the group of both.
+	context.AfterFunc(ctx, func() { time.AfterFunc(secondSignal, stop) })
 	a := &app{
-		name: filepath.Base(os.Args[0]), benches: benches, args: withFlag(os.Args[1:]), environ: os.Environ(),
+		name: filepath.Base(os.Args[0]), benches: benches, args: commandFirst(os.Args[1:]), environ: os.Environ(),
 		stdout:  texttab.ForTerminal(terminal.Guard(os.Stdout)),
 		stderr:  texttab.ForTerminal(terminal.Guard(os.Stderr)),
 		streams: [2]io.Writer{os.Stdout, os.Stderr},
@@ -111,7 +120,7 @@ func (a *app) run(ctx context.Context) int {
 		exit = &exitError{exitFailed, err}
 	}
 	if exit.err != nil && !(exit.code == exitUsage && job.Follower(a.args, a.environ)) { // rank 0 prints it
-		a.stderr.Printf("%s: %v\n", a.name, texttab.Block(launch.WithLimit(exit.err).Error()))
+		a.stderr.Printf("%s: %v\n", a.name, texttab.Failure(launch.WithLimit(exit.err)))
 		a.storeError(exit.err)
 		if exit.code == exitUsage {
 			a.stderr.Printf("See '%s --help'.\n", a.about(root))
@@ -137,10 +146,11 @@ func (a *app) storeError(err error) {
 
 // about returns the command whose help to mention after a usage error.
 func (a *app) about(root *cobra.Command) string {
-	if root != nil {
-		if cmd, _, err := root.Find(a.args); err == nil {
-			return cmd.CommandPath()
-		}
+	if root == nil { // only `run` and `tune` fail before their flags are complete, or a wrong declaration
+		return strings.Join(append([]string{a.name}, a.args[:min(len(a.args), 1)]...), " ")
+	}
+	if cmd, _, err := root.Find(a.args); err == nil {
+		return cmd.CommandPath()
 	}
 	return a.name
 }
@@ -175,7 +185,9 @@ figures and comparisons are made from the journal.`,
 			own.Name)
 	}
 	root.SetVersionTemplate("{{.Version}}")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(request.FlagError(cmd.Flags(), err)) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage(request.FlagError(cmd.Flags(), a.benches, err))
+	})
 	root.PersistentFlags().Var(inputLimit{}, "max-input",
 		"raise the size limit of input files to `SIZE`, such as 256M")
 	run, err := a.runCommand(ctx)
@@ -213,18 +225,19 @@ func refuseShells(root *cobra.Command) {
 	}
 }
 
-// withFlag adds the flag for a bench or a file that follows `run` or `tune` without one: `run memory` means
-// `run --bench memory`, and `run sweep.yaml` means `run -f sweep.yaml`.
-func withFlag(args []string) []string {
-	if len(args) < 2 || args[0] != "run" && args[0] != "tune" || strings.HasPrefix(args[1], "-") {
+// commandFirst moves a global flag that stands before the command behind it: `--max-input 1G run memory`.
+func commandFirst(args []string) []string {
+	n := 0
+	for n < len(args) && strings.HasPrefix(args[n], "--max-input=") {
+		n++
+	}
+	if n+1 < len(args) && args[n] == "--max-input" {
+		n += 2
+	}
+	if n >= len(args) {
 		return args
 	}
-	flag := "--bench"
-	switch filepath.Ext(args[1]) {
-	case ".yaml", ".yml", ".py":
-		flag = "-f"
-	}
-	return slices.Insert(slices.Clone(args), 1, flag)
+	return slices.Concat(args[n:n+1], args[:n], args[n+1:])
 }
 
 // inputLimit is the value of --max-input.

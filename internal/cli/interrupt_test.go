@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +59,21 @@ func TestInterrupt(t *testing.T) {
 			stdout: texttab.ForTerminal(&out), stderr: texttab.ForTerminal(&errs)}
 		if code := a.run(ctx); code != exitInterrupted || out.Len() > 0 {
 			t.Errorf("%s: exit code %d: %s%s", flag, code, out.String(), errs.String())
+		}
+	}
+}
+
+// TestInterruptWhileReading checks that an interrupt ends the reading of a file that takes minutes to parse.
+func TestInterruptWhileReading(t *testing.T) {
+	sweep := filepath.Join(t.TempDir(), "slow.yaml")
+	must.Do(t, os.WriteFile(sweep, []byte("a: >\n"+strings.Repeat(" \n", 4_000)), 0o600))
+	for _, args := range [][]string{{"run", "-f", sweep}, {"tune", "-f", sweep}, {"list", "-f", sweep}} {
+		var out, errs bytes.Buffer
+		a := &app{name: "kernbench", args: args, stdout: texttab.ForTerminal(&out), stderr: texttab.ForTerminal(&errs)}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if code := a.run(ctx); code != exitInterrupted || !strings.Contains(errs.String(), "interrupted") {
+			t.Errorf("%v: exit code %d: %s", args, code, errs.String())
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,7 +45,7 @@ soon as it is complete. Tables and figures are views of this file.
 
 ` + specHelp + `
 
-A name or a file right after ` + "`run`" + ` needs no flag: ` + "`run memory`, `run sweep.yaml`" + `.
+The name of a bench or of a file needs no flag: ` + "`run memory`, `run -q sweep.yaml`" + `.
 With a bench, its own axes and options are flags too:
 ` + a.name + ` run --bench NAME --help lists them.
 
@@ -90,16 +91,23 @@ With a bench, its own axes and options are flags too:
 // selectBenches finds the benches that the command line names, if it is for this command, and adds
 // flags for their axes and options.
 func (a *app) selectBenches(ctx context.Context, cmd *cobra.Command) ([]*bench.Bench, request.Values, error) {
-	args, partly := guide.Completing(a.args)
+	cmd.ValidArgsFunction = guide.NamesOrFiles(a.benches) // until the arguments name a bench
+	before, args, typed := guide.Completing(a.args)
 	if len(args) == 0 || args[0] != cmd.Name() {
 		return nil, nil, nil
 	}
-	benches, err := request.Select(ctx, a.benches, args[1:])
-	if err != nil && !partly {
+	fixed := request.Fixed(cmd.Flags())
+	named := request.NameBench(fixed, a.benches, args[1:])
+	a.args = slices.Concat(before, args[:1], named, typed)
+	benches, err := request.Select(ctx, fixed, a.benches, named)
+	if err != nil && len(before) == 0 {
 		return nil, nil, unread(ctx, err)
 	}
 	read, err := request.Bind(cmd.Flags(), benches)
 	guide.Complete(cmd, a.benches, benches)
+	if len(benches) > 0 {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
 	return benches, read, usage(err)
 }
 

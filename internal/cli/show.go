@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -235,7 +236,7 @@ func (a *app) draw(dir, text string, r *journal.Run, rows []journal.Row, caption
 		return err
 	}
 	fig.AddCaption(caption)
-	files, err := figure.Write(dir+"/figures", fig)
+	files, err := figure.Write(dir, "figures", fig)
 	a.wrote(files, false)
 	return err
 }
@@ -276,13 +277,13 @@ func (a *app) reportCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				b, dir := a.bench(r.Header.Bench), j.Dir()
-				if filepath.Clean(spec) == filepath.Clean(dir) {
+				b, folder := a.bench(r.Header.Bench), ""
+				if filepath.Clean(spec) == filepath.Clean(j.Dir()) {
 					r = b.View(j, r)
 				} else { // RUN itself holds the views of the latest run
-					dir = filepath.Join(dir, "runs", r.ID())
+					folder = path.Join("runs", r.ID())
 				}
-				files, err := report.Render(dir, report.Input{Bench: b, Run: r})
+				files, err := report.Render(j.Dir(), report.Input{Bench: b, Run: r, Folder: folder})
 				if err != nil {
 					return err
 				}

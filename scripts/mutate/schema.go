@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,7 +71,7 @@ type site struct {
 	apply func()   // changes the syntax tree
 	node  ast.Node // what the mutation replaces
 	// choice returns the source of the node with both versions. The expression on chooses one of them. text returns the
-	// source of a part of the node. It returns "" if there is no such source, as in a constant.
+	// source of a part of the node. It returns "" if there is no such source.
 	choice func(on string, text func(ast.Node) string) string
 }
 
@@ -189,9 +191,38 @@ func (s *schema) render(path string, file *token.File, from, to int, places []pl
 	return b.String()
 }
 
-// selectable reports whether a mutation can be chosen at run time. Others, such as a mutation of a constant, need a
-// build of their own, or do not compile at all.
-func (s *schema) selectable(m mutation) bool {
+// sample returns the mutations with the smallest hashes, and the number of sites among which it chose.
+func (s *schema) sample(seed uint64, count int) (chosen []mutation, sites int) {
+	type ranked struct {
+		mutation
+		hash [sha256.Size]byte
+	}
+	var all []ranked
+	for path, list := range s.sites {
+		file, seen := s.set.File(s.files[path].Pos()), map[string]int{}
+		lines := strings.Split(string(s.text[path]), "\n")
+		for i, one := range list {
+			line := strings.TrimSpace(lines[file.Line(one.node.Pos())-1])
+			hash := sha256.Sum256(fmt.Appendf(nil, "%d %s %d %s", seed, path, seen[line], line))
+			seen[line]++
+			all = append(all, ranked{mutation{path, i}, hash})
+		}
+	}
+	slices.SortFunc(all, func(a, b ranked) int { return bytes.Compare(a.hash[:], b.hash[:]) })
+	for _, r := range all {
+		if len(chosen) == count {
+			break
+		}
+		if s.compiles(r.mutation) {
+			chosen = append(chosen, r.mutation)
+		}
+	}
+	return chosen, len(all)
+}
+
+// compiles reports whether the package can be compiled with a choice of this mutation. It cannot if the expression must
+// be constant, or if the mutation subtracts texts.
+func (s *schema) compiles(m mutation) bool {
 	one := s.sites[m.file][m.index]
 	if one.choice("on_(\"0\")", func(ast.Node) string { return "x" }) == "" {
 		return false
@@ -230,13 +261,14 @@ func (s *schema) build(mutations []mutation, program string) error {
 	return nil
 }
 
-// run runs the tests with one mutant, or with none if mutant is "". It returns their processor time. A limit on that
-// ends endless loops also on a busy machine, where the tests take long.
-func (s *schema) run(program, mutant string, limit, cpu time.Duration) (time.Duration, []byte, error) {
+// run runs the tests with one mutant, or with none if mutant is "". Further arguments choose tests. It returns their
+// processor time. A limit on that ends endless loops also on a busy machine, where the tests take long.
+func (s *schema) run(program, mutant string, limit, cpu time.Duration, args ...string) (time.Duration, []byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit+10*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", `ulimit -t "$0" && exec "$@"`, strconv.Itoa(int(cpu.Seconds())), program,
-		"-test.short", "-test.failfast", "-test.timeout", limit.String())
+	args = append([]string{"-c", `ulimit -t "$0" && exec "$@"`, strconv.Itoa(int(cpu.Seconds())), program,
+		"-test.short", "-test.failfast", "-test.timeout", limit.String()}, args...)
+	cmd := exec.CommandContext(ctx, "sh", args...)
 	cmd.Dir, cmd.WaitDelay = s.dir, time.Second
 	cmd.Env = append(os.Environ(), mutantVar+"="+mutant)
 	out, err := cmd.CombinedOutput()

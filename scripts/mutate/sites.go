@@ -10,25 +10,22 @@ import (
 
 // sitesOf returns the sites of a file. The choices are made later, when info has the types.
 func sitesOf(file *ast.File, info *types.Info) (sites []*site) {
-	constant := 0 // end of the last declaration or type that must be constant
 	add := func(node ast.Node, apply func(), choice func(on string, text func(ast.Node) string) string) {
-		one := &site{apply: apply, node: node, choice: choice}
-		if int(node.Pos()) < constant {
-			one.choice = func(string, func(ast.Node) string) string { return "" }
-		}
-		sites = append(sites, one)
+		sites = append(sites, &site{apply: apply, node: node, choice: choice})
 	}
+	omitted := map[ast.Expr]bool{}
 	ast.Inspect(file, func(n ast.Node) bool {
+		if e, is := n.(ast.Expr); is && omitted[e] {
+			return false
+		}
 		switch n := n.(type) {
-		case *ast.ImportSpec:
+		case *ast.ImportSpec, *ast.ArrayType:
 			return false
 		case *ast.GenDecl:
-			if n.Tok == token.CONST {
-				constant = int(n.End())
-			}
-		case *ast.ArrayType:
-			if n.Len != nil {
-				constant = max(constant, int(n.Len.End()))
+			return n.Tok != token.CONST
+		case *ast.CallExpr:
+			if arg := immaterial(n); arg != nil {
+				omitted[arg] = true
 			}
 		case *ast.BinaryExpr:
 			for _, op := range swaps[n.Op] {
@@ -58,7 +55,15 @@ func sitesOf(file *ast.File, info *types.Info) (sites []*site) {
 				if call, is := last.(*ast.CallExpr); is && types.ExprString(call.Fun) == "fmt.Errorf" {
 					return false // the other results have no meaning
 				}
-				if id, is := last.(*ast.Ident); is && id.Name == "err" {
+				id, _ := last.(*ast.Ident)
+				if id != nil && (id.Name == "err" || id.Name == "false") {
+					for _, result := range n.Results {
+						if _, is := result.(*ast.BasicLit); is {
+							omitted[result] = true
+						}
+					}
+				}
+				if id != nil && id.Name == "err" {
 					add(id, func() { id.Name = "nil" }, func(on string, _ func(ast.Node) string) string {
 						return fmt.Sprintf("err_(%s, err)", on)
 					})
@@ -68,6 +73,22 @@ func sitesOf(file *ast.File, info *types.Info) (sites []*site) {
 		return true
 	})
 	return sites
+}
+
+// immaterial returns the argument of a call that only reserves memory or has a meaningless value, or nil.
+func immaterial(call *ast.CallExpr) ast.Expr {
+	switch types.ExprString(call.Fun) {
+	case "make":
+		_, list := call.Args[0].(*ast.ArrayType)
+		if last := len(call.Args) - 1; last == 2 || last == 1 && !list {
+			return call.Args[last]
+		}
+	case "bufio.NewReaderSize", "bufio.NewWriterSize", "slices.Grow":
+		return call.Args[1]
+	case "math.Inf":
+		return call.Args[0] // only its sign counts
+	}
+	return nil
 }
 
 // chooseOperator returns a binary expression whose operator is chosen by on.

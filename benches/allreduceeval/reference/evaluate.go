@@ -160,7 +160,7 @@ func (o *evaluator) sums(n int) {
 		return
 	}
 	clear(o.exact[:n])
-	for _, v := range o.ranks { // small integers: no order rounds
+	for _, v := range o.ranks { // no order rounds
 		for i, x := range v[:n] {
 			o.exact[i] += x
 		}

@@ -10,7 +10,7 @@ import (
 
 // The kinds of inputs. Each is a pure function of rank and position.
 const (
-	Exact       = "exact"       // small integers, for which no order of additions rounds
+	Exact       = "exact"       // integers, for which no order of additions rounds
 	Adversarial = "adversarial" // each block of 32 positions belongs to a family
 	Mixed       = "mixed"       // magnitudes so different that every order of additions rounds differently
 )

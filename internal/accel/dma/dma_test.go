@@ -11,7 +11,9 @@ import (
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 )
 
 const nanosecond = ns(event.Nanosecond)
@@ -289,6 +291,9 @@ func TestMonotone(t *testing.T) {
 		{file(t), "one-port-8", ""}} {
 		p := must.Get(New(BuiltIn, c.file, Options{Cases: []string{c.name}}))(t)
 		found, _ := must.Get2(p.Monotone(c.file))(t)
+		if c.want != "" {
+			golden.Shown(t, "monotone", texttab.Wrap(strings.Fields(found[0]), 118, ""))
+		}
 		if got := strings.Join(found, "\n"); !strings.Contains(got, c.want) || (c.want == "") != (len(found) == 0) {
 			t.Errorf("%s: %s", c.name, got)
 		}

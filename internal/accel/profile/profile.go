@@ -20,6 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
 // Version is the version of the file format.
@@ -199,7 +200,7 @@ func Condense(path []Step, n int) []Step {
 	}
 	for i := range out {
 		if m := out[i].Merged; m > 0 {
-			out[i].PE, out[i].Part = fmt.Sprintf("%d shorter steps", m), "several"
+			out[i].PE, out[i].Part = unit.Plural(m, "shorter step"), "several"
 		}
 	}
 	return out

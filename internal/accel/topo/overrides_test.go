@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
@@ -101,5 +102,29 @@ func TestOverrideFaults(t *testing.T) {
 		} else if !strings.HasPrefix(err.Error(), at) {
 			t.Errorf("no position: %v", err)
 		}
+	}
+}
+
+// TestDocumentedKeys reads the keys that docs/accelerator.md shows.
+func TestDocumentedKeys(t *testing.T) {
+	shown := 0
+	for _, b := range golden.Pages(t)["docs/accelerator.md"] {
+		if b.Kind != "yaml" {
+			continue
+		}
+		shown++
+		text := string(defaultFile)
+		if strings.HasPrefix(b.Text, "overrides:") {
+			text += b.Text
+		} else { // keys of the system
+			keys := "  " + strings.ReplaceAll(strings.TrimSpace(b.Text), "\n", "\n  ")
+			text = strings.Replace(text, "  flit_bytes: 256\n", "  flit_bytes: 256\n"+keys+"\n", 1)
+		}
+		if _, err := Parse("my.yaml", []byte(text)); err != nil {
+			t.Errorf("%s: %v", b, err)
+		}
+	}
+	if shown != 2 {
+		t.Errorf("the page shows %d blocks of keys, want 2", shown)
 	}
 }

@@ -6,12 +6,15 @@
 package infile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -33,8 +36,12 @@ var raised atomic.Int64
 // Raise sets the limit of all kinds that have a smaller one, as the flag --max-input does.
 func Raise(limit int64) { raised.Store(limit) }
 
-// pipeDeadline is how long a pipe may deliver nothing.
-const pipeDeadline = 30 * time.Second
+// Deadline is how long a pipe, or a file of the kernel such as /proc/kmsg, may deliver nothing, and how long
+// the text of a file may take to parse.
+const Deadline = 30 * time.Second
+
+// deadline is Deadline. Tests shorten it.
+var deadline = Deadline
 
 // ErrTooLarge is wrapped by the errors of files above the limit.
 var ErrTooLarge = errors.New("too large")
@@ -60,15 +67,69 @@ func ReadRegular(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return readAll(f, path, limit)
+	return f.ReadAll()
 }
 
+// File is an open regular file.
+type File struct {
+	file  *os.File
+	waits bool // reading may wait for data, as in some files of the kernel
+	path  string
+	limit int64
+}
+
+// openFlags let open return at once, even for a pipe without a writer.
+const openFlags = os.O_RDONLY | syscall.O_NONBLOCK | syscall.O_NOCTTY
+
 // Open opens a regular file of at most limit bytes. It never waits, not even for the writer of a pipe.
-func Open(path string, limit int64) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+func Open(path string, limit int64) (*File, error) {
+	f, err := os.OpenFile(path, openFlags, 0)
 	if err != nil {
 		return nil, err
 	}
+	return checked(f, path, limit)
+}
+
+// OpenBelow is Open for a file of a folder from somebody else, such as a RUN. Symbolic links must not lead
+// out of the folder.
+func OpenBelow(folder *os.Root, name string, limit int64) (*File, error) {
+	path := filepath.Join(folder.Name(), name)
+	f, err := folder.OpenFile(name, openFlags, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, Escapes(err))
+	}
+	return checked(f, path, limit)
+}
+
+// ReadBelow returns the content of such a file.
+func ReadBelow(dir, name string, limit int64) ([]byte, error) {
+	folder, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	f, err := OpenBelow(folder, name, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadAll()
+}
+
+// Escapes returns an error of os.Root without the name of the file, and explains the one about a symbolic link
+// that leads out of the folder.
+func Escapes(err error) error {
+	if strings.Contains(err.Error(), "path escapes from parent") { // os.Root has no error value for it
+		return errors.New("a symbolic link leads out of the folder, and is not followed")
+	}
+	if of, is := errors.AsType[*fs.PathError](err); is {
+		return of.Err
+	}
+	return err
+}
+
+// checked returns the open file if it is regular and not too large, and closes it otherwise.
+func checked(f *os.File, path string, limit int64) (*File, error) {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
@@ -81,7 +142,52 @@ func Open(path string, limit int64) (*os.File, error) {
 		f.Close()
 		return nil, err
 	}
-	return f, nil
+	return &File{f, f.SetReadDeadline(time.Time{}) == nil, path, limit}, nil
+}
+
+// Read fails if the file delivers nothing for the time of Deadline.
+func (f *File) Read(p []byte) (int, error) {
+	if f.waits {
+		if err := f.file.SetReadDeadline(time.Now().Add(deadline)); err != nil {
+			return 0, err
+		}
+	}
+	n, err := f.file.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("it delivered nothing for %v", deadline)
+	}
+	return n, err
+}
+
+// ReadAll returns the rest of the file. It fails if the file has grown beyond its limit.
+func (f *File) ReadAll() ([]byte, error) { return readAll(f, f.path, f.limit) }
+
+// Seek, Stat and Close are those of os.File.
+func (f *File) Seek(offset int64, whence int) (int64, error) { return f.file.Seek(offset, whence) }
+func (f *File) Stat() (fs.FileInfo, error)                   { return f.file.Stat() }
+func (f *File) Close() error                                 { return f.file.Close() }
+
+// Within returns what work returns. It gives up, and abandons work, when ctx ends or limit has passed. Parsers
+// run in it, because none of them can be interrupted.
+func Within[T any](ctx context.Context, limit time.Duration, work func() (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %v to read", limit))
+	defer cancel()
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := work()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
 }
 
 // atLeast returns the limit, or the larger one that the user has set.
@@ -125,18 +231,22 @@ func readPipe(path string, limit int64) ([]byte, error) {
 		done <- result{data, err}
 	}()
 	ended := make(chan os.Signal, 1)
-	signal.Notify(ended, os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		ends = append(ends, syscall.SIGHUP)
+	}
+	signal.Notify(ended, ends...)
 	defer signal.Stop(ended)
-	timer := time.NewTimer(pipeDeadline)
+	timer := time.NewTimer(deadline)
 	defer timer.Stop()
 	for {
 		select {
 		case r := <-done:
 			return r.data, r.err
 		case <-progress:
-			timer.Reset(pipeDeadline)
+			timer.Reset(deadline)
 		case <-timer.C:
-			return nil, fmt.Errorf("reading %s: the pipe delivered nothing for %v", path, pipeDeadline)
+			return nil, fmt.Errorf("reading %s: the pipe delivered nothing for %v", path, deadline)
 		case s := <-ended:
 			return nil, fmt.Errorf("reading %s: interrupted (%v)", path, s)
 		}

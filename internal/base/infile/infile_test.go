@@ -1,7 +1,9 @@
 package infile
 
 import (
+	"context"
 	"errors"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -107,6 +109,77 @@ func TestPipeInterrupted(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 			must.Do(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
 		}
+	}
+}
+
+// TestWithin checks that work is abandoned at the deadline and when the context ends.
+func TestWithin(t *testing.T) {
+	n, err := Within(t.Context(), time.Hour, func() (int, error) { return 3, os.ErrExist })
+	if n != 3 || err != os.ErrExist {
+		t.Error(n, err)
+	}
+	forever := make(chan struct{})
+	defer close(forever)
+	wait := func() (int, error) { <-forever; return 1, nil }
+	if n, err := Within(t.Context(), time.Millisecond, wait); n != 0 || err == nil ||
+		!strings.Contains(err.Error(), "longer than 1ms") {
+		t.Error(n, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if n, err := Within(ctx, time.Hour, wait); n != 0 || err != context.Canceled {
+		t.Error(n, err)
+	}
+}
+
+// TestFileThatWaits checks that a file which looks regular, but may deliver nothing for ever, is given up at the
+// deadline. The pipe stands for /proc/kmsg, which only root may open.
+func TestFileThatWaits(t *testing.T) {
+	defer func(before time.Duration) { deadline = before }(deadline)
+	deadline = 50 * time.Millisecond
+	r, w, err := os.Pipe()
+	must.Do(t, err)
+	defer r.Close()
+	defer w.Close()
+	f := &File{file: r, waits: r.SetReadDeadline(time.Time{}) == nil}
+	if n, err := io.Copy(io.Discard, f); err == nil || !strings.Contains(err.Error(), "delivered nothing for 50ms") {
+		t.Error(n, err)
+	}
+}
+
+// TestOpenBelow checks that links are followed within a folder and not out of it.
+func TestOpenBelow(t *testing.T) {
+	dir := t.TempDir()
+	must.Do(t, os.WriteFile(filepath.Join(dir, "outside"), []byte("secret"), 0o600))
+	must.Do(t, os.Mkdir(filepath.Join(dir, "run"), 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "run", "file"), []byte("text"), 0o600))
+	must.Do(t, os.Symlink("file", filepath.Join(dir, "run", "in")))
+	must.Do(t, os.Symlink("../outside", filepath.Join(dir, "run", "out")))
+	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "run", "pipe"), 0o600))
+	root := must.Get(os.OpenRoot(filepath.Join(dir, "run")))(t)
+	defer root.Close()
+	f := must.Get(OpenBelow(root, "in", Config))(t)
+	if data := must.Get(io.ReadAll(f))(t); string(data) != "text" {
+		t.Errorf("%q", data)
+	}
+	must.Do(t, f.Close())
+	for name, want := range map[string]string{"out": "leads out of the folder", "pipe": "is a pipe",
+		"none": "no such file", "../outside": "leads out of the folder"} {
+		if _, err := OpenBelow(root, name, Config); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	if data, err := ReadBelow(root.Name(), "in", Config); err != nil || string(data) != "text" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if _, err := ReadBelow(root.Name(), "out", Config); err == nil {
+		t.Error("ReadBelow followed a link out of the folder")
+	}
+	if _, err := ReadBelow(filepath.Join(dir, "none"), "file", Config); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := OpenBelow(root, "file", 3); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
 	}
 }
 

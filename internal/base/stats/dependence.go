@@ -107,7 +107,7 @@ func initialSequence(series []float64, variance, visible float64) Dependence {
 	span, before, lags := -1.0, math.Inf(1), 0
 	for ; lags+1 < len(series); lags += 2 {
 		pair := (autocovariance(series, lags) + autocovariance(series, lags+1)) / variance
-		if lags > 0 && pair < noisePair*math.Sqrt(2/n) {
+		if pair < noisePair*math.Sqrt(2/n) {
 			break
 		}
 		before = min(before, pair)

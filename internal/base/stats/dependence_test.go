@@ -106,6 +106,22 @@ func TestDependence(t *testing.T) {
 	}
 }
 
+// TestWeakLongDependence hides a slow process in noise. Neighbours correlate weakly, but over many lags:
+// the sum of 0.3*0.95^lag over all lags is a Span of 12.4.
+func TestWeakLongDependence(t *testing.T) {
+	r, sum := rand.New(rand.NewPCG(heldOut, 1)), 0.0
+	for range 10 {
+		series := autoregressive(r, 4000, 0.95)
+		for i := range series {
+			series[i] = math.Sqrt(0.3)*series[i] + math.Sqrt(0.7)*r.NormFloat64()
+		}
+		sum += SeriesDependence(series).Span
+	}
+	if mean := sum / 10; mean < 10 || mean > 15 {
+		t.Errorf("the mean span is %v, want about 12.4", mean)
+	}
+}
+
 // An interval that is wide because of dependence leaves outliers out.
 func TestWideIntervalWithoutOutliers(t *testing.T) {
 	series := shifted(autoregressive(rand.New(rand.NewPCG(3, 3)), 2000, 0.999))
@@ -148,6 +164,18 @@ func TestIntervalContainsMedian(t *testing.T) {
 
 // TestDependentIntervalEnds widens the interval of n values with their span. Its ends are order statistics as long as a
 // fortieth of the values lies outside or is an end. From then on it contains all of these values.
+// The dependence widens the interval of the fewest values that have one, too.
+func TestDependentIntervalOfFewest(t *testing.T) {
+	sorted := evenly(minInterval, 1000, 1)
+	low, high, ok := DependentInterval(sorted, Dependence{Span: 4, DoF: math.Inf(1)})
+	if !ok || low >= sorted[0] || high <= sorted[minInterval-1] {
+		t.Errorf("%v to %v, %v; want more than %v", low, high, ok, sorted)
+	}
+	if _, _, ok := DependentInterval(sorted[1:], Dependence{Span: 4, DoF: math.Inf(1)}); ok {
+		t.Errorf("%d values have an interval", minInterval-1)
+	}
+}
+
 func TestDependentIntervalEnds(t *testing.T) {
 	for _, n := range []int{20, 40, 80} {
 		sorted := evenly(n, 1000, 1)

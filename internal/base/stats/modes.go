@@ -109,7 +109,7 @@ func spreadTies(sorted []float64) []float64 {
 			j++
 		}
 		for k := range j - i {
-			out = append(out, sorted[i]+step*((float64(k)+0.5)/float64(j-i)-0.5))
+			out = append(out, sorted[i]+step*(float64(k)+0.5)/float64(j-i))
 		}
 		i = j
 	}
@@ -231,10 +231,10 @@ func (d *dipFinder) below(ig int) float64 {
 	for j := ig; j+1 < len(d.gcm); j++ {
 		from, to := d.gcm[j+1], d.gcm[j]
 		furthest := 1.0
-		if to-from > 1 && d.x[to] != d.x[from] {
+		if d.x[to] != d.x[from] {
 			slope := float64(to-from) / (d.x[to] - d.x[from])
-			for k := from; k <= to; k++ {
-				furthest = max(furthest, float64(k-from+1)-(d.x[k]-d.x[from])*slope)
+			for i, x := range d.x[from:to] {
+				furthest = max(furthest, float64(i+1)-(x-d.x[from])*slope)
 			}
 		}
 		most = max(most, furthest)
@@ -248,10 +248,10 @@ func (d *dipFinder) above(ih int) float64 {
 	for j := ih; j+1 < len(d.lcm); j++ {
 		from, to := d.lcm[j], d.lcm[j+1]
 		furthest := 1.0
-		if to-from > 1 && d.x[to] != d.x[from] {
+		if d.x[to] != d.x[from] {
 			slope := float64(to-from) / (d.x[to] - d.x[from])
-			for k := from; k <= to; k++ {
-				furthest = max(furthest, (d.x[k]-d.x[from])*slope-float64(k-from-1))
+			for i, x := range d.x[from:to] {
+				furthest = max(furthest, (x-d.x[from])*slope-float64(i-1))
 			}
 		}
 		most = max(most, furthest)

@@ -82,13 +82,12 @@ func MedianInterval[T int64 | float64](sorted []T) (low, high float64, ok bool) 
 // most 2.5 %.
 func intervalIndex(n int) int {
 	// Start twelve standard deviations (of sqrt(n)/2) below the mean: smaller counts have no weight.
-	first := max(0, n/2-int(6*math.Sqrt(float64(n)))-1)
-	i, below, p := first-1, 0.0, fairCoins(n, first)
+	first := max(0, n/2-int(6*math.Sqrt(float64(n))))
+	below, p := 0.0, fairCoins(n, first)
 	for k := first; ; k++ {
 		if below += p; below > 0.025 {
-			return max(i, 0)
+			return max(k-1, 0)
 		}
-		i = k
 		p *= float64(n-k) / float64(k+1) // binomial(n, k+1) / binomial(n, k)
 	}
 }

@@ -41,6 +41,26 @@ func UTest(x, y []float64) float64 {
 	return extreme / all
 }
 
+// KruskalWallis returns the probability that groups of the same distribution differ as much as these, by the
+// Kruskal-Wallis test with the chi-squared approximation, which is conservative for groups of few values. It is 1 if
+// all values are equal.
+func KruskalWallis(groups [][]float64) float64 {
+	ranks := doubledRanks(slices.Concat(groups...))
+	n, between, all := float64(len(ranks)), 0.0, 0.0 // sums of squares of doubled ranks around their mean, n+1
+	for _, r := range ranks {
+		all += (float64(r) - n - 1) * (float64(r) - n - 1)
+	}
+	for _, g := range groups {
+		away := float64(lists.Sum(ranks[:len(g)])) - float64(len(g))*(n+1)
+		between += away * away / float64(len(g))
+		ranks = ranks[len(g):]
+	}
+	if all == 0 {
+		return 1
+	}
+	return distuv.ChiSquared{K: float64(len(groups) - 1)}.Survival((n - 1) * between / all)
+}
+
 // doubledRanks returns twice the mean rank of each value.
 func doubledRanks(v []float64) []int {
 	order := lists.Range[int](len(v))

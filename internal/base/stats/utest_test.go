@@ -250,3 +250,21 @@ func TestUTestAgainstBenchmath(t *testing.T) {
 		}
 	})
 }
+
+// The values are from scipy.stats.kruskal.
+func TestKruskalWallis(t *testing.T) {
+	for _, c := range []struct {
+		groups [][]float64
+		want   float64
+	}{
+		{[][]float64{{1, 2, 3, 4}, {5, 6, 7, 8}}, 0.020921335337794052},
+		{[][]float64{{2.9, 3, 2.5, 2.6, 3.2}, {3.8, 2.7, 4, 2.4}, {2.8, 3.4, 3.7, 2.2, 2}}, 0.6799647735788936},
+		{[][]float64{{1, 1, 2, 3}, {1, 2, 2, 3}, {5, 5, 5, 4}}, 0.01997125002318572},
+		{[][]float64{{-1, -2}, {-1.5, -2.5}}, 0.43857802608099994},
+		{[][]float64{{7, 7}, {7, 7, 7}}, 1},
+	} {
+		if got := KruskalWallis(c.groups); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v: p %v, want %v", c.groups, got, c.want)
+		}
+	}
+}

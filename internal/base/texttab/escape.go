@@ -42,6 +42,23 @@ func Lines(s string) string {
 	})
 }
 
+// Visible makes text safe for HTML and SVG: control characters other than line ends and tabs, and characters that
+// change the direction of text or end a line, become visible escapes. Everything else is kept, also characters that
+// join others, which some languages need. The escapes contain no character that means something to HTML.
+func Visible(s string) string {
+	return escape(s, shown, func(b *strings.Builder, r rune) { fmt.Fprintf(b, `\u{%x}`, r) })
+}
+
+func shown(r rune) bool {
+	switch r {
+	case '\n', '\t':
+		return true
+	case '\u2028', '\u2029', '\ufeff', '\ufffe', '\uffff':
+		return false
+	}
+	return !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r)
+}
+
 // escape calls write for the characters that keep rejects. Bytes that are not UTF-8 become \xNN.
 func escape(s string, keep func(rune) bool, write func(b *strings.Builder, r rune)) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !keep(r) }) {

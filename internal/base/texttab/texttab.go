@@ -5,6 +5,7 @@ package texttab
 import (
 	"bufio"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -55,7 +56,7 @@ func (t *Table) Widths() []int {
 	return widths
 }
 
-// MinWidth returns the smallest width that Write can fit the table into.
+// MinWidth returns the smallest width that Write can fit the table into without folding its lines.
 func (t *Table) MinWidth() int {
 	widths := t.Widths()
 	t.shrink(widths, 1)
@@ -68,25 +69,62 @@ func total(widths []int) int {
 }
 
 // Write prints the table. If it is wider than width (0: no limit), the cells of Shrink columns
-// are shortened, though not below minShrunk.
+// are shortened, though not below minShrunk. If that is not enough, every line is folded: the columns that do not
+// fit follow on indented lines, aligned too.
 func (t *Table) Write(w io.Writer, width int) error {
 	widths := t.Widths()
 	if width > 0 {
 		t.shrink(widths, width)
 	}
+	folds := fold(widths, width)
 	b := bufio.NewWriter(w)
 	titles := lists.Map(t.Columns, func(c Column) string { return c.Title })
 	if len(titles) > 0 {
-		t.line(b, titles, widths)
+		t.folded(b, titles, widths, folds)
 	}
 	for _, l := range t.Lines {
 		if l.Text != "" {
-			b.WriteString(Plain(l.Text) + "\n")
+			b.WriteString(Wrap(strings.Split(l.Text, " "), width, foldIndent) + "\n")
 			continue
 		}
-		t.line(b, l.Cells, widths)
+		t.folded(b, l.Cells, widths, folds)
 	}
 	return b.Flush()
+}
+
+// foldIndent begins the further lines of a folded line.
+const foldIndent = "    "
+
+// fold returns the index of the first column of every line of a folded line.
+func fold(widths []int, width int) []int {
+	folds, used := []int{0}, 0
+	for i, w := range widths {
+		if i > folds[len(folds)-1] {
+			used += len(gap)
+			if width > 0 && used+w > width {
+				folds, used = append(folds, i), len(foldIndent)
+			}
+		}
+		used += w
+	}
+	return folds
+}
+
+// folded writes a line of cells. Folded lines without any text are left out.
+func (t *Table) folded(b *bufio.Writer, cells []string, widths, folds []int) {
+	for i, from := range folds {
+		to := len(cells)
+		if i+1 < len(folds) {
+			to = folds[i+1]
+		}
+		if i > 0 {
+			if !slices.ContainsFunc(cells[from:to], func(cell string) bool { return cell != "" }) {
+				continue
+			}
+			b.WriteString(foldIndent)
+		}
+		t.line(b, cells[from:to], from, widths)
+	}
 }
 
 func (t *Table) shrink(widths []int, width int) {
@@ -97,11 +135,12 @@ func (t *Table) shrink(widths []int, width int) {
 	}
 }
 
-// line writes cells padded to their columns, without trailing spaces.
-func (t *Table) line(b *bufio.Writer, cells []string, widths []int) {
+// line writes the cells from a column on, padded to their columns, without trailing spaces.
+func (t *Table) line(b *bufio.Writer, cells []string, from int, widths []int) {
 	owed := 0 // spaces to write before the next cell; none are written at the end of the line
-	for i, cell := range cells {
-		if i > 0 {
+	for n, cell := range cells {
+		i := from + n
+		if n > 0 {
 			owed += len(gap)
 		}
 		cell = Plain(cell)

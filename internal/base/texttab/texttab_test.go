@@ -1,6 +1,7 @@
 package texttab
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -24,6 +25,58 @@ func TestWrite(t *testing.T) {
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
+}
+
+// A table that is still too wide is folded, with its columns aligned, and without lines of empty cells.
+func TestFold(t *testing.T) {
+	tab := Table{Columns: []Column{{Title: "point"}, {Title: "time", Right: true}, {Title: "rate", Right: true},
+		{Title: "remarks"}}}
+	tab.Add("ring 1", "10.5", "7", "a b")
+	tab.Add("tree", "9", "12", "")
+	tab.Add("mesh", "8", "", "")
+	tab.Lines = append(tab.Lines, Line{Text: "… 12 lines left out"})
+	for width, want := range map[int]string{
+		30: "point   time  rate  remarks\nring 1  10.5     7  a b\ntree       9    12\nmesh       8\n… 12 lines left out\n",
+		17: "point   time\n    rate  remarks\nring 1  10.5\n       7  a b\ntree       9\n      12\nmesh       8\n" +
+			"… 12 lines left\n    out\n",
+	} {
+		var b strings.Builder
+		must.Do(t, tab.Write(&b, width))
+		if b.String() != want {
+			t.Errorf("in %d columns\n%s\nwant\n%s", width, b.String(), want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		width := rapid.IntRange(12, 40).Draw(t, "width")
+		var tab Table
+		cell := rapid.StringMatching("[a-z]{0,8}")
+		for range rapid.IntRange(1, 9).Draw(t, "columns") {
+			tab.Columns = append(tab.Columns, Column{Title: cell.Draw(t, "title"), Right: rapid.Bool().Draw(t, "right")})
+		}
+		for range 3 {
+			tab.Add(rapid.SliceOfN(cell, len(tab.Columns), len(tab.Columns)).Draw(t, "cells")...)
+		}
+		var b strings.Builder
+		if err := tab.Write(&b, width); err != nil {
+			t.Fatal(err)
+		}
+		var got, wanted []string
+		for _, line := range strings.Split(b.String(), "\n") {
+			if Width(line) > width {
+				t.Fatalf("%q is wider than %d", line, width)
+			}
+			got = append(got, strings.Fields(line)...)
+		}
+		for _, c := range tab.Columns {
+			wanted = append(wanted, strings.Fields(c.Title)...)
+		}
+		for _, l := range tab.Lines {
+			wanted = append(wanted, strings.Fields(strings.Join(l.Cells, " "))...)
+		}
+		if !slices.Equal(got, wanted) {
+			t.Fatalf("got %q, want %q", got, wanted)
+		}
+	})
 }
 
 func TestWidth(t *testing.T) {

@@ -2,9 +2,12 @@ package unit
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // FormatBytes writes a size exactly, with a binary prefix where the size is a multiple of it:
@@ -122,6 +125,34 @@ func FormatMicros(us float64) string {
 	number, name := climb(us, microsLadder)
 	return number + " " + name
 }
+
+// TimeUnit is a unit in which a table shows times that rows have in microseconds.
+type TimeUnit struct {
+	Name   string
+	Factor float64 // of a time in microseconds
+}
+
+// TimeUnits lists the units of times, the largest first.
+var TimeUnits = []TimeUnit{{"s", 1e-6}, {"ms", 1e-3}, {"µs", 1}, {"ns", 1e3}}
+
+// MicrosIn returns the unit in which the middle one of some times in microseconds has one to three digits before the
+// point. Times of 0 do not count.
+func MicrosIn(us []float64) TimeUnit {
+	middle := 1.0
+	known := lists.Filter(us, func(v float64) bool { return v > 0 && !math.IsInf(v, 0) })
+	if slices.Sort(known); len(known) > 0 {
+		middle = known[len(known)/2]
+	}
+	for _, u := range TimeUnits {
+		if middle*u.Factor >= 1 {
+			return u
+		}
+	}
+	return TimeUnits[len(TimeUnits)-1]
+}
+
+// Format returns a time without its unit.
+func (u TimeUnit) Format(us float64, digits int) string { return FormatSig(us*u.Factor, digits) }
 
 // WithUnit returns the name of a metric for people: with its unit in brackets, unless the name ends in it.
 func WithUnit(name, unit string) string {

@@ -144,3 +144,21 @@ func TestFormatSI(t *testing.T) {
 		}
 	}
 }
+
+// The unit of a column follows from its middle time; zeros and infinite times do not count.
+func TestMicrosIn(t *testing.T) {
+	for _, c := range []struct {
+		us   []float64
+		want string
+	}{
+		{nil, "µs"}, {[]float64{0, 0}, "µs"}, {[]float64{0.0345}, "ns"}, {[]float64{1e-6}, "ns"},
+		{[]float64{2, 20034, 40e6}, "ms"}, {[]float64{0, 0, 0, 1.5e6, math.Inf(1), math.Inf(1)}, "s"},
+	} {
+		if got := MicrosIn(c.us); got.Name != c.want {
+			t.Errorf("%v: %s, want %s", c.us, got.Name, c.want)
+		}
+	}
+	if got := MicrosIn([]float64{3410.01152}).Format(3410.01152, 4); got != "3.41" {
+		t.Errorf("3410 µs are %s ms", got)
+	}
+}

@@ -21,6 +21,9 @@ type Error struct {
 	Omitted int // number of further faults
 }
 
+// Multiline marks the error for texttab.Failure: each fault has an excerpt of the file.
+func (e *Error) Multiline() {}
+
 func (e *Error) Error() string {
 	var b strings.Builder
 	for i, f := range e.Faults {

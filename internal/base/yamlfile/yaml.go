@@ -8,6 +8,7 @@ package yamlfile
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
@@ -70,15 +72,20 @@ func (r *Reader) document(data []byte, noun, needs string) Node {
 		return nil
 	}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // the byte order mark of some editors
-	if !r.bounded(string(data)) {
-		return nil
-	}
-	// Duplicate keys are reported later, together with all other faults.
-	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	// Some texts, such as a folded text of blank lines, take the lexer minutes per megabyte.
+	file, err := infile.Within(context.Background(), parseTime, func() (*ast.File, error) {
+		if err := bounded(string(data)); err != nil {
+			return nil, err
+		}
+		// Duplicate keys are reported later, together with all other faults.
+		return parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	})
 	if err != nil {
 		if syntax, is := errors.AsType[yaml.Error](err); is && syntax.GetToken() != nil {
 			line, column := r.position(syntax.GetToken())
 			r.add(line, column, syntax.GetMessage())
+		} else if bound, is := errors.AsType[*boundError](err); is {
+			r.add(bound.line, bound.column, bound.msg)
 		} else {
 			r.add(1, 1, err.Error())
 		}
@@ -100,6 +107,10 @@ func (r *Reader) document(data []byte, noun, needs string) Node {
 	}
 	r.anchors = map[string]Node{}
 	ast.Walk(anchorCollector(r.anchors), root)
+	if n := (&counter{anchors: r.anchors, sizes: map[string]int{}}).size(root); n > maxNodes {
+		r.Fault(root, "with its aliases, the file has more than %d values", maxNodes)
+		return nil
+	}
 	return root
 }
 
@@ -108,11 +119,22 @@ func (r *Reader) document(data []byte, noun, needs string) Node {
 const (
 	maxTokens = 30_000
 	maxDepth  = 64
+	maxNodes  = 100_000 // aliases count as what they stand for
 )
 
-// bounded reports whether the parser can read the text in reasonable time and memory, and adds a fault
-// if not.
-func (r *Reader) bounded(text string) bool {
+// parseTime limits the time that a text may take. Tests shorten it.
+var parseTime = infile.Deadline
+
+// boundError is the place where a text exceeds a limit.
+type boundError struct {
+	line, column int
+	msg          string
+}
+
+func (e *boundError) Error() string { return e.msg }
+
+// bounded returns an error if the parser cannot read the text in reasonable time and memory.
+func bounded(text string) error {
 	brackets, dashes, line := 0, 0, 0
 	for i, t := range lexer.Tokenize(text) {
 		if t.Position.Line != line {
@@ -128,14 +150,50 @@ func (r *Reader) bounded(text string) bool {
 		}
 		switch {
 		case brackets+dashes > maxDepth:
-			r.add(line, t.Position.Column, fmt.Sprintf("lists and mappings are nested more than %d deep", maxDepth))
-			return false
+			return &boundError{line, t.Position.Column, fmt.Sprintf("lists and mappings are nested more than %d deep", maxDepth)}
 		case i >= maxTokens:
-			r.add(line, t.Position.Column, fmt.Sprintf("the file has more than %d values, keys and marks", maxTokens))
-			return false
+			return &boundError{line, t.Position.Column,
+				fmt.Sprintf("the file has more than %d values, keys and marks", maxTokens)}
 		}
 	}
-	return true
+	return nil
+}
+
+// counter counts the nodes that a reader of the file may visit. A list of aliases of lists of aliases has
+// exponentially many.
+type counter struct {
+	anchors map[string]Node
+	sizes   map[string]int // by anchor; 0 while one is being counted, because it may contain itself
+}
+
+// size returns the number of nodes, or a number above maxNodes if there are more.
+func (c *counter) size(n Node) int {
+	total := 1
+	add := func(part Node) { total = min(total+c.size(part), maxNodes+1) }
+	switch x := n.(type) {
+	case *ast.MappingNode:
+		for _, v := range x.Values {
+			add(v)
+		}
+	case *ast.MappingValueNode:
+		add(x.Value)
+	case *ast.SequenceNode:
+		for _, v := range x.Values {
+			add(v)
+		}
+	case *ast.AnchorNode:
+		add(x.Value)
+	case *ast.AliasNode:
+		name := x.Value.GetToken().Value
+		size, counted := c.sizes[name]
+		if target := c.anchors[name]; !counted && target != nil {
+			c.sizes[name] = 0
+			size = c.size(target)
+			c.sizes[name] = size
+		}
+		total = min(total+size, maxNodes+1)
+	}
+	return total
 }
 
 type anchorCollector map[string]Node

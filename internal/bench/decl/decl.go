@@ -133,6 +133,7 @@ type Part struct {
 	// OverHosts holds the axes that have other values when the ranks are on several hosts.
 	OverHosts []Axis
 	Metrics   []journal.MetricInfo
+	Reports   []journal.MetricInfo // see Explain
 	// Headline lists the numbers and details that tables show unless the reader names columns, in their order: NAME, or
 	// NAME=HEADING. Empty means all numbers. A number is shown with its interval if rows have NAME_low and NAME_high.
 	Headline []string
@@ -244,6 +245,13 @@ func (b *Bench) Part(name string) (*Part, bool) {
 	return lists.First(b.Parts, func(p *Part) bool { return p.Name == name })
 }
 
+// Explain says what metrics mean that only some rows have and that bodies record without a declaration. Capitals in a
+// name stand for a text that differs from row to row, as in exposed_KIND_us.
+func Explain(b *Bench, metrics ...journal.MetricInfo) *Bench {
+	b.Parts[0].Reports = append(b.Parts[0].Reports, metrics...)
+	return b
+}
+
 // Fault records a mistake in the declaration, which [Bench.Validate] will report.
 func (b *Bench) Fault(format string, args ...any) {
 	b.Faults = append(b.Faults, fmt.Errorf(format, args...))
@@ -252,12 +260,20 @@ func (b *Bench) Fault(format string, args ...any) {
 // SpeedMetrics are the metrics that the harness computes from a call's time and from the
 // amounts that a body declares.
 var SpeedMetrics = []journal.MetricInfo{
-	{Name: "time_us", Unit: "us", Better: "lower"},
-	{Name: "gbps", Unit: "GB/s", Better: "higher"},
-	{Name: "algbw", Unit: "GB/s", Better: "higher"},
-	{Name: "busbw", Unit: "GB/s", Better: "higher"},
-	{Name: "tflops", Unit: "TFLOP/s", Better: "higher"},
+	{Name: "time_us", Unit: "us", Better: "lower",
+		Meaning: "median over iterations of the slowest rank's time"},
+	{Name: "gbps", Unit: "GB/s", Better: "higher",
+		Meaning: "bytes that a call moves, as the bench counts them, divided by the time"},
+	{Name: "algbw", Unit: "GB/s", Better: "higher",
+		Meaning: "size of a collective divided by the time"},
+	{Name: "busbw", Unit: "GB/s", Better: "higher",
+		Meaning: "algbw times a factor that makes collectives and rank counts comparable"},
+	{Name: "tflops", Unit: "TFLOP/s", Better: "higher",
+		Meaning: "floating-point operations of a call, as the bench counts them, divided by the time"},
 }
+
+// WrongMetric is the number of wrong elements in a verified row.
+var WrongMetric = journal.MetricInfo{Name: "wrong", Better: "lower", Meaning: "wrong elements of the result"}
 
 // LimitMetric is the metric of rows with a recorded limit: the largest limit divided by the
 // time, in percent. [Bench.Metrics] lists it only if the bench declares it.
@@ -292,7 +308,7 @@ func (b *Bench) Metrics() (infos []journal.MetricInfo, complete bool) {
 		}
 	}
 	if body {
-		add(journal.MetricInfo{Name: "wrong", Better: "lower"}, false)
+		add(WrongMetric, false)
 	}
 	return infos, !body && b.Derive == nil
 }

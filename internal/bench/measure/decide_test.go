@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -138,6 +139,34 @@ func TestSampling(t *testing.T) {
 		got := drive(next, s.first(float64(steady(0))), test.at)
 		if reason != test.reason || got < test.least || got > test.most {
 			t.Errorf("%s: %d samples, %s; want %d to %d, %s", test.name, got, reason, test.least, test.most, test.reason)
+		}
+	}
+}
+
+// TestNoiseOfTheTarget checks that samples whose noise is just the target are precise enough.
+func TestNoiseOfTheTarget(t *testing.T) {
+	random, series := newRandom(4), make([]int64, 100)
+	for i := range series {
+		series[i] = int64(1e9 * (1 + 0.1*random.Float64()))
+	}
+	noise := Noise(floats(series))
+	for target, want := range map[float64]StopReason{noise: Precise, math.Nextafter(noise, 0): MaxSamples} {
+		s := samplingRule{stop: Stop{RelNoise: target, MinSamples: 20, MaxSamples: 100, MaxTime: NoTimeLimit}}
+		if n, reason := s.next(series, 1e12); n != 0 || reason != want {
+			t.Errorf("noise %v, target %v: %s, want %s", noise, target, reason, want)
+		}
+	}
+}
+
+// The dependence is estimated after the first block, even if samples are still missing, and then again after the
+// samples have grown by a tenth.
+func TestSamplingLooks(t *testing.T) {
+	s := samplingRule{stop: Stop{RelNoise: 0.01, MinSamples: 20, MaxSamples: 1000, MaxTime: NoTimeLimit}}
+	n := 0
+	for _, block := range []struct{ samples, lookedAt int }{{10, 10}, {9, 10}, {1, 20}, {1, 20}, {1, 22}} {
+		s.next(make([]int64, block.samples), 1e12)
+		if n += block.samples; s.lookedAt != block.lookedAt {
+			t.Errorf("after %d samples: looked at %d, want %d", n, s.lookedAt, block.lookedAt)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -36,9 +37,9 @@ func TestMatrix(t *testing.T) {
 
 func TestMatrixRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		ranks := rapid.IntRange(1, 5).Draw(t, "ranks")
+		ranks := rapid.IntRange(0, 5).Draw(t, "ranks")
 		m := NewMatrix(ranks)
-		for range rapid.IntRange(0, 20).Draw(t, "iterations") {
+		for range rapid.IntRange(0, 20).Draw(t, "iterations") { // without ranks, the matrix stays empty
 			m.Append(rapid.SliceOfN(rapid.Int64(), ranks, ranks).Draw(t, "row")...)
 		}
 		b := must.Get(m.MarshalBinary())(t)
@@ -84,8 +85,14 @@ func TestMatrixRefuses(t *testing.T) {
 			t.Errorf("%q: got %v, want %q", input, err, want)
 		}
 	}
+	most := must.Get(NewMatrix(maxMatrixRanks).MarshalBinary())(t)
+	must.Do(t, new(Matrix).UnmarshalBinary(most))
 	if _, err := NewMatrix(maxMatrixRanks + 1).MarshalBinary(); err == nil {
 		t.Error("encoded more ranks than can be decoded")
+	}
+	more := binary.AppendUvarint([]byte("KBSM\x01\x00"), maxMatrixRanks+1)
+	if new(Matrix).UnmarshalBinary(more) == nil {
+		t.Error("decoded more ranks than can be encoded")
 	}
 }
 

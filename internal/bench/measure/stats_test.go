@@ -69,6 +69,9 @@ func TestDrift(t *testing.T) {
 	if m := series(8, func(i int) float64 { return 1 + float64(i) }); warned(m) {
 		t.Error("was sure with four values a side")
 	}
+	if got := DriftWarning(-0.125); !strings.HasSuffix(got, "the median changed by -12.5 %") {
+		t.Error(got)
+	}
 	if change, drifts := Drift([]float64{5}); change != 0 || drifts {
 		t.Errorf("one value drifts by %v", change)
 	}

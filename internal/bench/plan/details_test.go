@@ -127,6 +127,7 @@ func TestUntracked(t *testing.T) {
 	}
 	b.Tracked = &inputs.Set{Inputs: journal.Inputs{}, Unknown: []string{"a pipe"}}
 	p = must.Get(Make(b, request(nil, nil)))(t)
+	b.Parts = append(b.Parts, &decl.Part{Name: "in Go"}, &decl.Part{Name: "empty", Command: &decl.Command{}})
 	if list := p.Untracked(); len(list) != 3 || list[0] != "a pipe" || !strings.Contains(list[1], "setup may build it") ||
 		!strings.Contains(list[2], "depends on PATH") {
 		t.Errorf("%q", list)
@@ -149,6 +150,9 @@ func TestSingleRank(t *testing.T) {
 		_, has := task.withRanks().Get(bench.RanksAxis)
 		if got := task.Label(); got != label || has != (ranks > 0) {
 			t.Errorf("%d ranks: %q, coordinate %v", ranks, got, has)
+		}
+		if got := ranksPtr(ranks); (got != nil) != (ranks > 0) || got != nil && *got != ranks {
+			t.Errorf("%d ranks: another number is in the key", ranks)
 		}
 		if got := (&Plan{}).Processes(&Group{Ranks: ranks}); got != max(ranks, 1) {
 			t.Errorf("%d ranks: %d processes", ranks, got)
@@ -203,8 +207,10 @@ func TestTruthy(t *testing.T) {
 }
 
 func TestBadOption(t *testing.T) {
-	if v, err := parseOption(decl.Option{Name: "n", Kind: point.Int, Sweepable: true}, "1,x"); err == nil {
-		t.Errorf("1,x gives %v", v)
+	for text, sweepable := range map[string]bool{"1,x": true, "x": false} {
+		if v, err := parseOption(decl.Option{Name: "n", Kind: point.Int, Sweepable: sweepable}, text); err == nil {
+			t.Errorf("%s gives %v", text, v)
+		}
 	}
 }
 

@@ -57,7 +57,9 @@ func TestSweptFiles(t *testing.T) {
 		{"a.yaml,b.yaml,copy.yaml", []string{a, b}, "", 1},
 		{"a.yaml,a.yaml", nil, "a.yaml", 0},
 	} {
-		p := must.Get(Make(machines(), withTopology(c.text, files)))(t)
+		// The defaults of other options need no note.
+		p := must.Get(Make(machines(bench.Option("mode", point.String, "fast", ""),
+			bench.Sweepable(bench.Option("depth", point.String, "3", ""))), withTopology(c.text, files)))(t)
 		var got []string
 		for _, task := range p.Groups[0].Tasks {
 			if v, has := task.Point.Get("topology"); has && !slices.Contains(got, v.String()) {
@@ -74,6 +76,28 @@ func TestSweptFiles(t *testing.T) {
 		}
 		if c.notes > 0 && !strings.Contains(p.Notes[0], "copy.yaml has the same content as a.yaml") {
 			t.Errorf("%q: notes %v", c.text, p.Notes)
+		}
+	}
+}
+
+// TestOtherOptionsAreNoSweptFiles checks that the word for no file, and equal contents, matter to swept files only.
+func TestOtherOptionsAreNoSweptFiles(t *testing.T) {
+	files := map[string]string{"a.yaml": hashOf("a"), "copy.yaml": hashOf("a")}
+	b := machines(bench.FileOption("probe", "", ""), bench.Sweepable(bench.Option("mode", point.String, "", "")))
+	for _, option := range []string{"probe", "mode"} {
+		p := must.Get(Make(b, Request{Backend: "cpu", Options: []Assign{{option, point.NoFile}}}))(t)
+		if got := p.Options.At(option).String(); got != point.NoFile {
+			t.Errorf("--%s %s is %q", option, point.NoFile, got)
+		}
+	}
+	p := must.Get(Make(b, Request{Backend: "cpu", Options: []Assign{{"mode", "a.yaml,copy.yaml"}}, Files: files}))(t)
+	if p.Points != 4 || len(p.Notes) > 0 {
+		t.Errorf("two texts and two values of i are %d points: %q", p.Points, p.Notes)
+	}
+	for option, want := range map[string]string{"topology": "b.yaml", "probe": "built-in", "mode": ""} {
+		given := []Assign{{"topology", "built-in,b.yaml"}, {"probe", "built-in"}, {"other", "c.yaml"}}
+		if got := must.Get(FilesOf(b, "cpu", option, given))(t); strings.Join(got, " ") != want {
+			t.Errorf("files of %s: %q, want %q", option, got, want)
 		}
 	}
 }

@@ -298,6 +298,13 @@ func TestAllDroppedSaysWhy(t *testing.T) {
 		!strings.Contains(err.Error(), "all 2 points are dropped: never on a Sunday") {
 		t.Errorf("%v", err)
 	}
+	b = bench.New("b", nop, bench.Ints("n", "1,2,3,4,5"), bench.Drop(func(p point.Point) error {
+		return fmt.Errorf("not %s", p.At("n"))
+	}))
+	if _, err := Make(b, request(nil, nil)); err == nil ||
+		!strings.Contains(err.Error(), "all 5 points are dropped: not 1; not 2; not 3; and 2 more reasons") {
+		t.Errorf("%v", err)
+	}
 }
 
 func TestTrialsAreInterleavedAndRepeatable(t *testing.T) {

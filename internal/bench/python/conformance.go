@@ -14,6 +14,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 )
 
@@ -90,7 +91,7 @@ func examined(check func(*examinee) (string, error)) func(context.Context, strin
 		saw, err := check(&examinee{program: p, ctx: ctx})
 		p.close() // before its output is read
 		if err != nil && !errors.Is(err, ErrNotApplicable) {
-			err = withOutput(err, output.String())
+			err = texttab.WithDetail(err, output.String())
 		}
 		return saw, err
 	}

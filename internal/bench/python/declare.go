@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/inputs"
 	"github.com/kernbench/kernbench/internal/bench/measure"
@@ -173,7 +174,7 @@ func Load(ctx context.Context, path, program string, limit time.Duration, taken 
 	r, err := p.greet(limited, greeting{Protocol: protocol, Ranks: 1, Watch: []string{}})
 	if err != nil {
 		p.close()
-		return nil, fmt.Errorf("%s: %w", path, withOutput(err, ownFrame.ReplaceAllString(output.String(), "")))
+		return nil, fmt.Errorf("%s: %w", path, texttab.WithDetail(err, ownFrame.ReplaceAllString(output.String(), "")))
 	}
 	script = append(script, r.Source)
 	sums := maps.Clone(r.Inputs)
@@ -222,13 +223,6 @@ func track(script []string, files map[string]string) (*inputs.Set, error) {
 		err = errors.Join(err, set.File(name, files[name]))
 	}
 	return set, err
-}
-
-func withOutput(err error, output string) error {
-	if output = strings.TrimSpace(output); output == "" {
-		return err
-	}
-	return fmt.Errorf("%w\n%s", err, output)
 }
 
 // bench converts the declaration for the planner. Its body is a placeholder: workers replace it by

@@ -149,6 +149,9 @@ type failure struct {
 	Trace  string `json:"trace"`
 }
 
+// Multiline marks the error for texttab.Failure: it has a traceback.
+func (f *failure) Multiline() {}
+
 func (f *failure) Error() string { return f.Reason + "\n" + strings.TrimRight(f.Trace, "\n") }
 
 func (p *program) String() string {

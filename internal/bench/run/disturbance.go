@@ -277,6 +277,9 @@ func (l *loadSample) end() *journal.Load {
 			}
 		}
 		load.Waiting = l.waiting(after)
+	} else if !l.watch.of.Local && !l.watch.of.Simulated {
+		// Another launcher started the ranks, so their own processor time is unknown and cannot be subtracted.
+		load.Waiting = l.stalled(after)
 	}
 	if load.Crowd == "" && !l.watch.of.Simulated {
 		load.Crowd, _ = l.watch.findOthers(l.callers)
@@ -297,6 +300,12 @@ func (l *loadSample) waiting(after hostinfo.Load) *float64 {
 		share := float64(waited) / float64(ran+waited)
 		return &share
 	}
+	return l.stalled(after)
+}
+
+// stalled returns the share of the time in which any process of this host waited for a processor, or nil if the kernel
+// does not count it.
+func (l *loadSample) stalled(after hostinfo.Load) *float64 {
 	took := time.Since(l.began).Microseconds()
 	if l.load.Stalled == 0 || took <= 0 {
 		return nil

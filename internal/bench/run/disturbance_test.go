@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -87,6 +88,30 @@ func TestBudget(t *testing.T) {
 	}
 	if none := (&remeasureBudget{}); none.allows(1, 0, time.Minute) {
 		t.Error("measured again, though it is not to be")
+	}
+}
+
+// Ranks of another launcher are not descendants of this process. If processes of the host waited for a core most of the
+// time, their rows are disturbed all the same.
+func TestLoadOfAnotherLauncher(t *testing.T) {
+	root := LoadRoot
+	t.Cleanup(func() { LoadRoot = root })
+	stalled := func(us int) {
+		LoadRoot = fstest.MapFS{"proc/pressure/cpu": {Data: fmt.Appendf(nil, "some avg10=0.00 total=%d\n", us)}}
+	}
+	for _, c := range []struct {
+		of   watchSubject
+		want journal.Quality
+	}{{watchSubject{}, journal.QualityDisturbed}, {watchSubject{Simulated: true}, journal.QualitySettled}} {
+		w := &hostWatch{of: c.of, closed: true}
+		stalled(1)
+		l := w.start()
+		time.Sleep(time.Millisecond)
+		stalled(1 + int(time.Hour.Microseconds())) // longer than the measurement
+		row := journal.Row{Load: l.end()}
+		if got := row.Disturbance().Quality(); got != c.want {
+			t.Errorf("%+v: %s under %+v", c.of, got, row.Load)
+		}
 	}
 }
 

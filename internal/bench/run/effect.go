@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
@@ -27,27 +28,64 @@ func effects(rows []journal.Row, metrics []journal.MetricInfo) []string {
 		better[m.Name] = m.Better
 	}
 	good := lists.Filter(rows, func(r journal.Row) bool { return r.Status == journal.OK })
-	var names, notes []string
-	for _, r := range good {
-		names = append(names, envNames(r.Env)...)
-	}
-	for _, name := range lists.Distinct(names) {
-		if v := newVariable(name, good, better); len(v.swept) > 1 {
+	var notes []string
+	for _, names := range zipped(good) {
+		if v := newVariable(names, good, better); len(v.all) > 1 {
 			notes = append(notes, v.verdict())
 		}
 	}
 	return notes
 }
 
-// envVariable is a swept variable and the logarithms of the metric under each of its values.
+// zipped groups the names of the variables. Variables whose values correspond one to one in all rows are one group,
+// because no row shows the effect of one of them alone.
+func zipped(rows []journal.Row) (groups [][]string) {
+	var names []string
+	for _, r := range rows {
+		names = append(names, envNames(r.Env)...)
+	}
+	for _, name := range lists.Distinct(names) {
+		at := slices.IndexFunc(groups, func(g []string) bool {
+			return follows(rows, g[0], name) && follows(rows, name, g[0])
+		})
+		if at < 0 {
+			groups = append(groups, []string{name})
+			continue
+		}
+		groups[at] = append(groups[at], name)
+	}
+	return groups
+}
+
+// follows reports whether each value of variable a occurs with only one value of variable b.
+func follows(rows []journal.Row, a, b string) bool {
+	with := map[string]string{}
+	for _, r := range rows {
+		x, hasA := r.Env.Get(a)
+		y, hasB := r.Env.Get(b)
+		if hasA != hasB {
+			return false
+		}
+		if seen, ok := with[x.Text()]; hasA && ok && seen != y.Text() {
+			return false
+		}
+		with[x.Text()] = y.Text()
+	}
+	return true
+}
+
+// envVariable is a swept variable, or several that vary together, and the logarithms of the metric under each of its
+// values.
 type envVariable struct {
 	name   string
 	metric string
-	sign   float64         // 1 if less is better, else -1
-	swept  map[string]bool // all values
-	values []string        // with an undisturbed launch, in order of appearance
-	exact  bool            // no row has noise
+	sign   float64  // 1 if less is better, else -1
+	values []string // with an undisturbed launch, in order of appearance
+	exact  bool     // no row has noise
 	points []string
+	good   int                                  // rows with the metric that are ok
+	noisy  int                                  // of these, left out because they were disturbed
+	all    map[string]map[configuration]bool    // by value, also disturbed ones
 	times  map[string]map[configuration]float64 // logarithms by value
 
 	superlative string // "best", or "lowest" if it is unknown which direction is better
@@ -62,28 +100,32 @@ type configuration struct {
 }
 
 // newVariable collects the undisturbed values of the first headline metric by value of the
-// variable. Rows with another headline metric are left out.
-func newVariable(name string, rows []journal.Row, better map[string]string) *envVariable {
-	v := &envVariable{name: name, sign: 1, exact: true, superlative: "best", swept: map[string]bool{},
-		times: map[string]map[configuration]float64{}}
+// variables, which vary together. Rows with another headline metric are left out.
+func newVariable(names []string, rows []journal.Row, better map[string]string) *envVariable {
+	v := &envVariable{name: strings.Join(names, " and "), sign: 1, exact: true, superlative: "best",
+		all: map[string]map[configuration]bool{}, times: map[string]map[configuration]float64{}}
 	for i := range rows {
 		r := &rows[i]
-		value, ok := r.Env.Get(name)
+		text, ok := valueOf(r.Env, names)
 		metric := headline(r)
 		v.metric = cmp.Or(v.metric, metric)
 		if !ok || metric != v.metric || !(r.Metrics[metric] > 0) {
 			continue
 		}
-		text := value.Text()
-		v.swept[text] = true
+		v.good++
+		if v.all[text] == nil {
+			v.all[text] = map[configuration]bool{}
+		}
+		v.all[text][configurationOf(r, names)] = true
 		if r.Disturbed() != "" {
+			v.noisy++
 			continue
 		}
 		if v.times[text] == nil {
 			v.times[text] = map[configuration]float64{}
 			v.values = append(v.values, text)
 		}
-		v.times[text][configurationOf(r, name)] = math.Log(r.Metrics[metric])
+		v.times[text][configurationOf(r, names)] = math.Log(r.Metrics[metric])
 		v.exact = v.exact && r.Kind != journal.Measured && r.Samples <= 1
 	}
 	switch {
@@ -110,10 +152,26 @@ func headline(r *journal.Row) string {
 	return slices.Min(slices.Collect(maps.Keys(r.Metrics)))
 }
 
-func configurationOf(r *journal.Row, name string) configuration {
+// valueOf returns the values of variables that vary together, as one text: "4 and 8", or "4" if all are 4.
+func valueOf(env point.Env, names []string) (text string, ok bool) {
+	var texts []string
+	for _, name := range names {
+		value, has := env.Get(name)
+		if !has {
+			return "", false
+		}
+		texts = append(texts, value.Text())
+	}
+	if len(lists.Distinct(texts)) == 1 {
+		texts = texts[:1]
+	}
+	return strings.Join(texts, " and "), true
+}
+
+func configurationOf(r *journal.Row, names []string) configuration {
 	var others []string
 	for _, e := range r.Env {
-		if e.Name != name {
+		if !slices.Contains(names, e.Name) {
 			others = append(others, e.Name+"="+e.Text())
 		}
 	}
@@ -153,17 +211,56 @@ func (v *envVariable) interval(d []float64, alpha float64) judge.Interval {
 
 func everything(configuration) string { return "" }
 
+// allPoints names all n points.
+func allPoints(n int) string {
+	if n == 1 {
+		return "the only point"
+	}
+	return fmt.Sprintf("all %d points", n)
+}
+
+// tooFew says why the launches do not resolve the effect, and what to do.
+func (v *envVariable) tooFew() string {
+	if !v.comparable() {
+		return v.name + ": effect not resolved: no point was measured with two of its values"
+	}
+	for _, configurations := range v.all {
+		launches := map[string]bool{}
+		for c := range configurations {
+			launches[c.launch] = true
+		}
+		if len(launches) < judge.MinLaunches {
+			return fmt.Sprintf("%s: effect not resolved: fewer than %d launches of each value do not show how launches "+
+				"differ; run with --trials 6", v.name, judge.MinLaunches)
+		}
+	}
+	return fmt.Sprintf("%s: effect not resolved: %d of %d rows were disturbed and left out, and %d undisturbed "+
+		"launches of each value are needed; measure again on a quiet machine", v.name, v.noisy, v.good, judge.MinLaunches)
+}
+
+// comparable reports whether two of the values were measured under the same conditions otherwise.
+func (v *envVariable) comparable() bool {
+	seen := map[configuration]bool{}
+	for _, configurations := range v.all {
+		for c := range configurations {
+			if seen[c] {
+				return true
+			}
+		}
+		maps.Copy(seen, configurations)
+	}
+	return false
+}
+
 // verdict describes the effect of the variable in a sentence.
 func (v *envVariable) verdict() string {
-	unresolved := fmt.Sprintf("%s: effect not resolved: fewer than %d undisturbed launches of each value do not show how "+
-		"launches differ; run with --trials 6", v.name, judge.MinLaunches)
 	if len(v.values) < 2 || len(v.points) == 0 {
-		return unresolved
+		return v.tooFew()
 	}
 	if low, high, equal := v.equal(); equal {
-		return fmt.Sprintf("%s: no visible effect: %s of its %d values is equal within %.0f %% at all %d points (95 %% "+
+		return fmt.Sprintf("%s: no visible effect: %s of its %d values is equal within %.0f %% at %s (95 %% "+
 			"intervals %+.1f to %+.1f %%)",
-			v.name, v.metric, len(v.values), 100*equalWithin, len(v.points), percent(low), percent(high))
+			v.name, v.metric, len(v.values), 100*equalWithin, allPoints(len(v.points)), percent(low), percent(high))
 	}
 	best, others := v.rank()
 	// Bonferroni correction: the best value was selected among all pairs of values.
@@ -174,7 +271,7 @@ func (v *envVariable) verdict() string {
 		gain := v.interval(v.differences(o, best, everything)[""], level)
 		switch {
 		case !gain.Known:
-			return unresolved
+			return v.tooFew()
 		case gain.High >= 0:
 			tied = append(tied, fmt.Sprintf("%s (%+.1f to %+.1f %%)", o, v.percent(gain.Low), v.percent(gain.High)))
 		case text == "":

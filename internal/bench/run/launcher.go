@@ -49,6 +49,13 @@ func NewLauncher(ctx context.Context, command, addr string) (*Launcher, error) {
 	defer cancel()
 	// Several programs are called mpirun and mpiexec, with different flags.
 	said, err := exec.CommandContext(ctx, argv[0], "--version").CombinedOutput()
+	if err != nil && ctx.Err() != nil { // the program may be a launcher on a busy machine
+		return nil, fmt.Errorf("launcher %s: it did not answer --version within %v: %w", argv[0], versionLimit, ctx.Err())
+	}
+	var failed *exec.ExitError
+	if errors.As(err, &failed) { // torchrun has no --version
+		return nil, fmt.Errorf("launcher %s: %w", argv[0], notALauncher(fmt.Sprintf("its --version fails (%v)", err)))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("launcher %s: asking its version: %w", argv[0], err)
 	}
@@ -69,7 +76,13 @@ func launcherKind(version string) (jobenv.Launcher, error) {
 	case strings.HasPrefix(first, "slurm"):
 		return jobenv.Srun, nil
 	}
-	return "", fmt.Errorf("%q is neither Open MPI, nor MPICH's Hydra, nor Slurm", first)
+	return "", notALauncher(fmt.Sprintf("its --version prints %q", first))
+}
+
+// notALauncher returns the error for a program that --launcher cannot use.
+func notALauncher(evidence string) error {
+	return fmt.Errorf("%s, so it is not Open MPI's mpirun, MPICH's mpiexec or srun; under another launcher, "+
+		"such as torchrun, start kernbench as the program of its ranks", evidence)
 }
 
 // Name returns the launcher's program name, for the record.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,9 +47,18 @@ func TestLauncherCommand(t *testing.T) {
 			t.Errorf("%q: got %s, %v", c.version, got, err)
 		}
 	}
-	for _, command := range []string{"", "/no/such/mpirun", "true"} {
-		if l, err := NewLauncher(t.Context(), command, "127.0.0.1"); err == nil {
-			t.Errorf("%q was taken for %+v", command, l)
+	// A launcher that is slow to answer, as on a busy machine, is not taken for another program.
+	path := filepath.Join(t.TempDir(), "mpirun")
+	must.Do(t, os.WriteFile(path, []byte("#!/bin/sh\nexec sleep 60\n"), 0o700))
+	brief, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := NewLauncher(brief, path, "127.0.0.1"); err == nil || !strings.Contains(err.Error(), "did not answer") {
+		t.Errorf("slow: %v", err)
+	}
+	for command, want := range map[string]string{"": "want a command", "/no/such/mpirun": "no such file",
+		"true": "under another launcher, such as torchrun", "false": "its --version fails (exit status 1)"} {
+		if l, err := NewLauncher(t.Context(), command, "127.0.0.1"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %+v, %v, want the error %q", command, l, err, want)
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -233,7 +232,11 @@ func (r *runner) announce(e *resumeState) {
 		r.opts.Observe(Event{Note: text})
 	}
 	if crowd := r.watch.others(); crowd != "" {
-		r.opts.Observe(Event{Note: crowd + ": the measurements of both will be disturbed"})
+		consequence := "the measurements of both will be disturbed"
+		if r.plan.Simulated {
+			consequence = "this simulation will disturb it"
+		}
+		r.opts.Observe(Event{Note: crowd + ": " + consequence})
 	}
 }
 
@@ -342,14 +345,10 @@ func (r *runner) header(resumed bool) journal.Header {
 // logDir makes the log folder of the current launch. name is its name in the rows. The folder is
 // always new, so that everything read from it comes from this launch.
 func (s *runSlot) logDir() (name, path string, err error) {
-	runLogs := filepath.Join(s.opts.Dir, "logs", s.id)
-	if err := os.MkdirAll(runLogs, 0o755); err != nil {
-		return "", "", fmt.Errorf("making the folder for logs: %w", err)
-	}
 	for {
-		launch := fmt.Sprintf("%04d", s.launch)
-		name, path = filepath.Join(s.id, launch), filepath.Join(runLogs, launch)
-		err := os.Mkdir(path, 0o755)
+		name = filepath.Join(s.id, fmt.Sprintf("%04d", s.launch))
+		path = filepath.Join(s.opts.Dir, "logs", name)
+		err := journal.MakeNewIn(s.opts.Dir, filepath.ToSlash(filepath.Join("logs", name)))
 		if err == nil {
 			break
 		}

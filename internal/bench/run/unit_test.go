@@ -155,6 +155,20 @@ func TestEffects(t *testing.T) {
 	for i := range bandwidth {
 		bandwidth[i].Metrics = map[string]float64{"gbps": bandwidth[i].Metrics["time_us"], "wrong": 0}
 	}
+	zip := func(rows []journal.Row, second func(first string) string) []journal.Row {
+		for i := range rows {
+			first, _ := rows[i].Env.Get("E")
+			rows[i].Env = append(rows[i].Env, point.EnvVar{Name: "F", Value: second(first.Value), Set: true})
+		}
+		return rows
+	}
+	same := func(first string) string { return first }
+	double := func(first string) string { return first + first }
+	split := swept(rand.New(rand.NewPCG(5, 6)), 6, 1, 0.01, ten, "1", "2") // zipped with the axis i
+	for i := range split {
+		value, _ := split[i].Env.Get("E")
+		split[i].Point = point.Point{{Name: "i", Value: point.StringValue(value.Value)}}
+	}
 	disturbed := swept(rand.New(rand.NewPCG(1, 1)), 6, 2, 0.001, ten, "1", "2")
 	for i := range disturbed {
 		disturbed[i].Warnings = []string{"steal: the hypervisor took 23.0 % of this host's cores away"}
@@ -168,9 +182,10 @@ func TestEffects(t *testing.T) {
 		{"nothing", nil, ""},
 		{"no variable", without, ""},
 		{"one value left", failed, ""},
-		{"no point in common", apart, "E: effect not resolved"},
+		{"no point in common", apart, "E: effect not resolved: no point was measured with two of its values"},
 		{"exact, equal", exact(100, 100, 101),
-			"E: no visible effect: time_us of its 3 values is equal within 2 % at all 1 points (95 % intervals +0.0 to +1.0 %)"},
+			"E: no visible effect: time_us of its 3 values is equal within 2 % at the only point (95 % intervals " +
+				"+0.0 to +1.0 %)"},
 		{"exact, apart", exact(100, 90, 90),
 			"E: best is 1: time_us -10.0 % against 0 (95 % interval -10.0 to -10.0 %); indistinguishable from it: 2 " +
 				"(+0.0 to +0.0 %)"},
@@ -184,7 +199,10 @@ func TestEffects(t *testing.T) {
 		{"12 values, one verdict", swept(rng, 6, 1, 0.002, none, strings.Fields("1 2 3 4 5 6 7 8 9 10 11 12")...),
 			"E: no visible effect: time_us of its 12 values"},
 		{"depends on the point", swept(rng, 6, 2, 0.005, crossed, "1", "2"), "E: best is 2: time_us -"},
-		{"all disturbed", disturbed, "E: effect not resolved: fewer than 4 undisturbed launches"},
+		{"zipped", zip(swept(rng, 6, 5, 0.01, ten, "1", "2"), same), "E and F: best is 2: time_us -"},
+		{"zipped, other values", zip(swept(rng, 6, 5, 0.01, ten, "1", "2"), double), "E and F: best is 2 and 22: time_us -"},
+		{"zipped with an axis", split, "E: effect not resolved: no point was measured with two of its values"},
+		{"all disturbed", disturbed, "E: effect not resolved: 24 of 24 rows were disturbed and left out"},
 	} {
 		notes := effects(c.rows, []journal.MetricInfo{{Name: "gbps", Better: "higher"}})
 		if c.want == "" && len(notes) == 0 {

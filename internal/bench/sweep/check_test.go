@@ -31,6 +31,8 @@ func TestWrongColumns(t *testing.T) {
 			"the program says: Out of bounds values : 7 FAILED|the program says: Out of bounds values : 7 FAILED"},
 		{"csv", "t: {csv: time}", "size,time,wrong\n1,2,0\n2,3,7\n", "|7 wrong elements"},
 		{"csv, of one key", "t: {csv: time}", "size,time,#wrong\n1,2,7\n1,3,0\n", "7 wrong elements"},
+		{"csv, words", "t: {csv: time}", "size,time,wrong\n1,2,false\n2,3,true\n3,4,nan\n4,5,N/A\n5,6,\n",
+			`|the column wrong says "true"|the column wrong says "nan"||`},
 		{"csv, a metric", "t: {csv: time}; bad: {csv: wrong}", "size,time,wrong\n1,2,1\n", "1 wrong elements"},
 		{"csv, a key", "t: {csv: time, keys: [wrong]}", "time,wrong\n2,7\n", ""},
 	} {

@@ -1,43 +1,62 @@
 package sweep
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
-// The reference's first error block is the real output for its first faulty file, and its first
-// YAML block is a valid sweep.
+// TestDocumentedErrors compares the errors that the reference shows with the errors for its faulty files.
 func TestDocumentedErrors(t *testing.T) {
-	data, err := os.ReadFile("../../../docs/sweep-format.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc := string(data)
-	yaml := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(doc)
-	if yaml == nil {
-		t.Fatal("the reference shows no sweep")
-	}
-	mustParse(t, yaml[1])
-
-	_, err = Parse("sweep.yaml", []byte(`name: x
+	_, err := Parse("sweep.yaml", []byte(`name: x
 command: [prog, "{sise}"]
 axes:
   size: [1, 2]
 metrics:
   time_us: {regexp: 'x=(.*)'}
 `))
-	if err == nil || !strings.Contains(doc, "```\n"+err.Error()+"\n```") {
-		t.Errorf("the reference does not show this error:\n%v", err)
-	}
+	golden.Shown(t, "sweep-errors", fmt.Sprint(err))
+	_, err = mustParse(t, documented(t, "name:")).Command.Parse(outputs("loading model\nout of memory\n", ""))
+	golden.Shown(t, "sweep-without-a-match", fmt.Sprint(err))
+}
 
-	_, err = mustParse(t, yaml[1]).Command.Parse(outputs("loading model\nout of memory\n", ""))
-	if err == nil || !strings.Contains(doc, "```\n"+err.Error()+"\n```") {
-		t.Errorf("the reference does not show this error:\n%v", err)
+// TestDocumentedSweeps reads the sweeps of all pages, and the pieces of sweeps that no other test reads.
+func TestDocumentedSweeps(t *testing.T) {
+	whole, pieces := 0, 0
+	for _, blocks := range golden.Pages(t) {
+		for _, b := range blocks {
+			if b.Kind != "yaml" {
+				continue
+			}
+			var texts []string
+			switch first, rest, _ := strings.Cut(b.Text, "\n"); {
+			case strings.Contains(b.Text, "\ncommand:"):
+				whole++
+				texts = []string{b.Text}
+			case strings.HasPrefix(first, "env:"), strings.HasPrefix(first, "files:"):
+				pieces++
+				texts = []string{withMetrics("", "time_us: {wall: true}") + b.Text}
+			case first == "metrics:": // several tables, which one sweep cannot have
+				pieces++
+				for _, line := range strings.Split(strings.TrimSpace(rest), "\n") {
+					texts = append(texts, withMetrics("2", strings.TrimSpace(line)))
+				}
+			}
+			for _, text := range texts {
+				if _, err := Parse("sweep.yaml", []byte(text)); err != nil {
+					t.Errorf("%s: %v", b, err)
+				}
+			}
+		}
+	}
+	if whole < 4 || pieces < 3 {
+		t.Errorf("only %d sweeps and %d pieces were found: has the form of the documents changed?", whole, pieces)
 	}
 }
 
@@ -68,12 +87,13 @@ func TestDocumentedChecks(t *testing.T) {
 // documented returns the YAML block of the reference that starts with a key.
 func documented(t *testing.T, key string) string {
 	t.Helper()
-	data := must.Get(os.ReadFile("../../../docs/sweep-format.md"))(t)
-	block := regexp.MustCompile("(?s)```yaml\n(" + key + ".*?)```").FindStringSubmatch(string(data))
-	if block == nil {
-		t.Fatalf("the reference shows no block %s", key)
+	for _, b := range golden.Pages(t)["docs/sweep-format.md"] {
+		if b.Kind == "yaml" && strings.HasPrefix(b.Text, key) {
+			return b.Text
+		}
 	}
-	return block[1]
+	t.Fatalf("the reference shows no block %s", key)
+	return ""
 }
 
 // The reference names every key. The error for an unknown key lists the known ones.
@@ -90,9 +110,19 @@ func TestDocumentedKeys(t *testing.T) {
 	}
 	for _, list := range lists {
 		for _, key := range strings.Split(list[1], ", ") {
-			if !regexp.MustCompile("[`{ ]" + key + "[`:, ]").MatchString(page) {
+			if !names(page, key) {
 				t.Errorf("the reference does not have the key %s", key)
 			}
 		}
 	}
+	for _, planted := range []string{"order", "sample", "program"} { // words of the page that are no keys
+		if names(page, planted) {
+			t.Errorf("the reference has the key %s", planted)
+		}
+	}
+}
+
+// names reports whether a page has a key in code: `key`, `key: VALUE` or {key: VALUE}.
+func names(page, key string) bool {
+	return regexp.MustCompile("(`|`\\{|, )" + key + "(`|: )").MatchString(page)
 }

@@ -95,8 +95,8 @@ func (r *reader) metric(e yamlfile.Entry, ownRanks bool) (m metric, ok bool) {
 		}
 		return m, false
 	}
-	unit, better := defaultUnit(e.Key)
-	m = metric{info: journal.MetricInfo{Name: e.Key, Unit: unit, Better: better}, from: "rank0", stream: "stdout"}
+	m = metric{info: journal.MetricInfo{Name: e.Key}, from: "rank0", stream: "stdout"}
+	m.info.Unit, m.info.Better = defaultUnit(e.Key)
 	for _, only := range []struct{ key, source string }{{"keys", "csv"}, {"place", "nccl_tests"}} {
 		if n := f[only.key]; n != nil && source != only.source {
 			r.Fault(n, "%s: %q goes with %q only", what, only.key, only.source)
@@ -115,11 +115,14 @@ func (r *reader) metric(e yamlfile.Entry, ownRanks bool) (m metric, ok bool) {
 		}
 	}
 	r.readSource(&m, source, f, what)
+	usual := m.info.Unit
+	r.readUnit(&m, f["unit"], source, what)
+	r.checkUnit(m, cmp.Or(f["unit"], e.At), what)
 	if n := f["better"]; n != nil {
 		m.info.Better, _ = r.Word(n, what, "better", "lower", "higher")
+	} else if _, same := unit.Conversion(m.info.Unit, usual); !same {
+		m.info.Better = "" // the usual direction belongs to the usual unit
 	}
-	r.readUnit(&m, f["unit"], source, what)
-	r.checkUnit(m, f["unit"], what)
 	if n := f["calls"]; n != nil {
 		m.calls = r.count(n, what+": calls")
 	}
@@ -136,7 +139,9 @@ const autoUnit = "auto"
 // readUnit reads the unit of the metric. n may be nil.
 func (r *reader) readUnit(m *metric, n yamlfile.Node, source, what string) {
 	x, isRegex := m.single.(regex)
-	if n != nil && source != "wall" {
+	if n != nil && source == "nccl_tests" {
+		r.Fault(n, "%s: nccl-tests prints this column in %s: leave the unit out", what, cmp.Or(m.info.Unit, "elements"))
+	} else if n != nil && source != "wall" {
 		if s, ok := r.Text(n, what+": unit"); ok && s.Text == autoUnit {
 			switch {
 			case source != "regex":
@@ -156,11 +161,11 @@ func (r *reader) readUnit(m *metric, n yamlfile.Node, source, what string) {
 	}
 }
 
-// checkUnit refuses a time whose name ends in another unit: readers of time_us take it for microseconds. n may be nil.
+// checkUnit refuses a time whose name ends in another unit: readers of time_us take it for microseconds.
 func (r *reader) checkUnit(m metric, n yamlfile.Node, what string) {
 	named, _ := defaultUnit(m.info.Name)
 	dimension, _ := unit.Known(named)
-	if factor, same := unit.Conversion(m.info.Unit, named); n != nil && same && dimension == "time" && factor != 1 {
+	if factor, same := unit.Conversion(m.info.Unit, named); same && dimension == "time" && factor != 1 {
 		r.Fault(n, "%s: the name says %s and the unit %s: name the metric after its unit, or leave the unit out", what, named,
 			m.info.Unit)
 	}
@@ -255,7 +260,7 @@ func (r *reader) checkTable(entries []yamlfile.Entry, metrics []metric) {
 }
 
 // unitOf maps the last word of a metric's name to its usual unit and direction, so that time_us
-// needs no declaration of either.
+// needs no declaration of either. Behind per, as in tokens_per_s, a time is that of a rate.
 var unitOf = []wordUnit{
 	{"ns", "ns", "lower"}, {"us", "us", "lower"}, {"ms", "ms", "lower"}, {"s", "s", "lower"},
 	{"gbps", "GB/s", "higher"}, {"algbw", "GB/s", "higher"}, {"busbw", "GB/s", "higher"},
@@ -265,8 +270,16 @@ var unitOf = []wordUnit{
 type wordUnit struct{ word, unit, better string }
 
 func defaultUnit(name string) (unit, better string) {
-	last := name[strings.LastIndexByte(name, '_')+1:]
-	u, _ := lists.First(unitOf, func(u wordUnit) bool { return u.word == last })
+	words := strings.Split(name, "_")
+	n := len(words) - 1
+	u, _ := lists.First(unitOf, func(u wordUnit) bool { return u.word == words[n] })
+	if n > 0 && words[n-1] == "per" && u.better == "lower" {
+		counted := "1"
+		if n > 1 {
+			counted = words[n-2]
+		}
+		return counted + "/" + u.unit, "higher"
+	}
 	return u.unit, u.better
 }
 

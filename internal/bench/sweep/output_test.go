@@ -46,9 +46,13 @@ func TestSources(t *testing.T) {
 		{"regex, every match", "", []string{`t: {regex: 'time=([0-9.]+)us'}`}, []string{"time=1us\nx time=2.5us time=3us"},
 			": t=[1 2.5 3]\n"},
 		{"regex, units converted", "", []string{`t_us: {regex: 'time=([0-9.]+)', unit: auto}`},
-			[]string{"time=900us\ntime=1.1ms\ntime=2 s\ntime=5µs"}, ": t_us=[900 1100.0000000000002 2e+06 5]\n"},
+			[]string{"time=900us\ntime=1.1ms\ntime=2 s\ntime=5µs"}, ": t_us=[900 1100 2e+06 5]\n"},
 		{"regex, words after the number", "", []string{`t_us: {regex: 'time=([0-9.]+)'}`},
 			[]string{"time=5 min=3 m\ntime=6 W\ntime=7, 8\ntime=8. Done\ntime=9 usec"}, ": t_us=[5 6 7 8 9]\n"},
+		{"regex, words after a number without a unit", "", []string{`n: {regex: '\bn=([0-9.]+)'}`},
+			[]string{"n=5 min=3\nn=6 min 3\nn=7 W\nn=8 ops\nn=9:1\nn=10x4\nn=11 M\nn=12 pm"}, ": n=[5 6 7 8 9 10 11 12]\n"},
+		{"regex, with the unit", "", []string{`bw: {regex: 'bw=([0-9.]+) ?MB/s'}`, `k: {regex: 'k=([0-9.]+)k'}`},
+			[]string{"bw=5 MB/s bw=6MB/s k=7k"}, ": bw=[5 6] k=[7]\n"},
 		{"regex, prefix allowed", "", []string{`t_us: {regex: '\w*time=([0-9.]+)'}`}, []string{"total_time=9us"},
 			": t_us=[9]\n"},
 		{"regex, named group", "", []string{`t: {regex: '(a|b)=(?P<value>\d+)'}`}, []string{"a=1\nb=2"}, ": t=[1 2]\n"},
@@ -139,6 +143,57 @@ func TestSourceFaults(t *testing.T) {
 				`"time=1.5e3us"`},
 		{"end of a number", "", []string{`t_us: {regex: '([0-9.]+) us'}`}, []string{"took 1,234 us"},
 			`metric t_us: rank 0: the number begins before "234": the group must match all of it, in the line "took 1,234 us"`},
+		{"end of an exponent", "", []string{`t_us: {regex: '([0-9.]+) us'}`}, []string{"took 1.2e+03 us"},
+			`metric t_us: rank 0: the number begins before "03": the group must match all of it, in the line "took 1.2e+03 us"`},
+		{"exponent without a sign", "", []string{`t_us: {regex: '([0-9.]+) us'}`}, []string{"1E05 us"},
+			`metric t_us: rank 0: the number begins before "05": the group must match all of it, in the line "1E05 us"`},
+		{"sign left out", "", []string{`t_us: {regex: '([0-9.]+) us'}`}, []string{"took=-5 us"},
+			`metric t_us: rank 0: the number begins before "5": the group must match all of it, in the line "took=-5 us"`},
+		{"thousands of Python", "", []string{`t_us: {regex: 't=([0-9.]+)'}`}, []string{"t=1_000 us"},
+			`metric t_us: rank 0: the number goes on after "1", with "_0": the group must match all of it, in the line "t=1_000 us"`},
+		{"thousands of France", "", []string{`t_us: {regex: '([0-9.]+) us'}`}, []string{"t=1\u202f234 us"},
+			"metric t_us: rank 0: the number begins before \"234\": the group must match all of it, in the line " +
+				"\"t=1\\u202f234 us\""},
+		{"minus sign of Unicode", "", []string{`t: {regex: '=.*?([0-9.]+)$'}`}, []string{"t=\u22125"},
+			`metric t: rank 0: the number begins before "5": the group must match all of it, in the line "t=−5"`},
+		{"hexadecimal", "", []string{`t: {regex: 't=([0-9]+)'}`}, []string{"t=0x1F"},
+			`metric t: rank 0: the number goes on after "0", with "x1": the group must match all of it, in the line "t=0x1F"`},
+		{"minutes and seconds", "", []string{`t_s: {regex: 'real\s+([0-9.]+)'}`}, []string{"real\t1m30.5s"},
+			`metric t_s: rank 0: the number goes on after "1", with "m30.5s": the group must match all of it, in the line ` +
+				`"real\t1m30.5s"`},
+		{"clock", "", []string{`t_s: {regex: '([0-9.]+)\S*elapsed'}`}, []string{"1:30.50elapsed"},
+			`metric t_s: rank 0: the number goes on after "1", with ":30": the group must match all of it, in the line ` +
+				`"1:30.50elapsed"`},
+		{"clock, its minutes", "", []string{`t_s: {regex: 'elapsed ([0-9.]+)'}`}, []string{"elapsed 1:30"},
+			`metric t_s: rank 0: the number goes on after "1", with ":30": the group must match all of it, in the line ` +
+				`"elapsed 1:30"`},
+		{"thousands as a letter", "", []string{`iops: {regex: 'IOPS=([0-9.]+)'}`}, []string{"IOPS=900, BW\nIOPS=12.5k, BW"},
+			`metric iops: rank 0: "12.5" is followed by k, which would be lost: print the whole number, or put k into the ` +
+				`expression, in the line "IOPS=12.5k, BW"`},
+		{"undeclared unit", "", []string{`bw: {regex: 'bw=([0-9.]+)'}`}, []string{"bw=900 MB/s\nbw=1.2 GB/s"},
+			`metric bw: rank 0: "900" is in MB/s, but the metric has no unit: declare unit: MB/s, or put MB/s into the ` +
+				`expression, in the line "bw=900 MB/s"`},
+		{"undeclared unit of time", "", []string{`lat: {regex: 'lat=([0-9.]+)'}`}, []string{"lat=1.2ms"},
+			`metric lat: rank 0: "1.2" is in ms, but the metric has no unit: declare unit: ms, or put ms into the ` +
+				`expression, in the line "lat=1.2ms"`},
+		{"a rate instead of a time", "", []string{`t_us: {regex: 't=([0-9.]+)'}`}, []string{"t=900 MB/s"},
+			`metric t_us: rank 0: "900" is in MB/s, which cannot be converted to the declared unit us, in the line "t=900 MB/s"`},
+		{"millibits", "", []string{`x_gbps: {regex: '([0-9.]+)', unit: auto}`}, []string{"100 mbps"},
+			`metric x_gbps: rank 0: "100" is in mbps, which cannot be converted to the declared unit GB/s, in the line ` +
+				`"100 mbps"`},
+		{"unit in full", "", []string{`t_us: {regex: 't=([0-9.]+)'}`}, []string{"t=5 milliseconds"},
+			`metric t_us: rank 0: "5" is in milliseconds, but the declared unit is us: declare unit: auto to convert it, in ` +
+				`the line "t=5 milliseconds"`},
+		{"point left out", "", []string{`t_us: {regex: '([0-9]+) us'}`}, []string{"took .5 us"},
+			`metric t_us: rank 0: the number begins before "5": the group must match all of it, in the line "took .5 us"`},
+		{"malformed JSON", "", []string{`t: {json: t}`}, []string{"{log}\n{\"t\": 1}\n{\"t\": NaN}\n"},
+			`metric t: rank 0: the line "{\"t\": NaN}" is not JSON: invalid character 'N' looking for beginning of value`},
+		{"another unit, aligned", "", []string{`t_us: {regex: 'time ([0-9.]+)'}`}, []string{"time 12.5   ms"},
+			`metric t_us: rank 0: "12.5" is in ms, but the declared unit is us: declare unit: auto to convert it, in the line ` +
+				`"time 12.5   ms"`},
+		{"another unit, in brackets", "", []string{`t_us: {regex: 'time ([0-9.]+)'}`}, []string{"time 12.5 [ms]"},
+			`metric t_us: rank 0: "12.5" is in ms, but the declared unit is us: declare unit: auto to convert it, in the line ` +
+				`"time 12.5 [ms]"`},
 		{"another unit", "", []string{`t_us: {regex: 'time=([0-9.]+)'}`}, []string{"time=900us\ntime=1.1ms\n"},
 			`metric t_us: rank 0: "1.1" is in ms, but the declared unit is us: declare unit: auto to convert it, in the line ` +
 				`"time=1.1ms"`},

@@ -184,11 +184,26 @@ func TestDefaultUnits(t *testing.T) {
 		{"status: {json: a}", "", ""}, {"time_us: {json: a, unit: ticks, better: higher}", "ticks", "higher"},
 		{"t: {wall: true}", "us", "lower"}, {"t_ms: {wall: true}", "ms", "lower"}, {"t: {wall: true, unit: s}", "s", "lower"},
 		{"t: {nccl_tests: time}", "us", "lower"}, {"x_us: {nccl_tests: busbw}", "GB/s", "higher"},
-		{"w: {nccl_tests: wrong}", "", "lower"},
+		{"w: {nccl_tests: wrong}", "", "lower"}, {"tokens_per_s: {json: a}", "tokens/s", "higher"},
+		{"mean_MB_per_ms: {json: a}", "MB/ms", "higher"}, {"per_s: {json: a}", "1/s", "higher"},
+		{"ns_per_op: {json: a}", "", ""}, {"tokens_s: {json: a, unit: tokens/s}", "tokens/s", ""},
+		{"t_ms: {json: a, unit: msec}", "msec", "lower"},
 	} {
 		got := mustParse(t, withMetrics("", c.metric)).Metrics[0]
 		if got.Unit != c.unit || got.Better != c.better {
 			t.Errorf("%s: unit %q better %q, want %q %q", c.metric, got.Unit, got.Better, c.unit, c.better)
+		}
+	}
+}
+
+// TestNCCLUnits checks that nobody can declare another unit for a column whose unit is known.
+func TestNCCLUnits(t *testing.T) {
+	for metric, want := range map[string]string{
+		"t_us: {nccl_tests: time, unit: ms}": "metric t_us: nccl-tests prints this column in us: leave the unit out",
+		"t_ms: {nccl_tests: time}":           "metric t_ms: the name says ms and the unit us: name the metric after its unit",
+	} {
+		if _, err := Parse("s.yaml", []byte(withMetrics("", metric))); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: have %v, want %s", metric, err, want)
 		}
 	}
 }

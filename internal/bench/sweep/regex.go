@@ -51,7 +51,7 @@ func (x regex) samples(text []byte, _ decl.RankOutput) ([]float64, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%v in %q", err, clip(string(text[at[0]:at[1]])))
 		}
-		factor, err := x.checkAround(text, at[0], from, to)
+		factor, err := x.checkAround(text, at[0], from, to, at[1])
 		if err != nil {
 			return nil, fmt.Errorf("%w, in the line %q", err, clip(lineAround(text, from)))
 		}
@@ -61,43 +61,71 @@ func (x regex) samples(text []byte, _ decl.RankOutput) ([]float64, error) {
 }
 
 var (
-	// moreOfNumber matches after the part of a number: 1,234 or 1.5e3 or 12.5.
-	moreOfNumber = regexp.MustCompile(`^(?:[0-9]|[,.'][0-9]|[eE][+-]?[0-9])`)
-	// lessOfNumber matches before the rest of a number: the 1, of 1,234.
-	lessOfNumber = regexp.MustCompile(`[0-9][,.']?$`)
-	// unitAfter matches a unit behind a number: us, GB/s, %. A name, as in "time=5 min=3", is none.
-	unitAfter = regexp.MustCompile(`^([ \t]?)([A-Za-zµμ]+(?:/[A-Za-z]+)?|%)(?:[^A-Za-z0-9_=:(]|$)`)
+	// moreOfNumber matches after the part of a number: 1,234 or 1_234 or 1.5e3 or 12.5 or 1:30 or 1m30s.
+	moreOfNumber = regexp.MustCompile(`^(?:[0-9]|[` + groups + `][0-9]|[eE][+-]?[0-9]|:[0-9]{2}|` +
+		`h ?[0-9]+m|m ?[0-9.]+s)`)
+	// lessOfNumber matches before the rest of a number: the 1, of 1,234, the 2e+ of 2e+03, the - of -5, the . of .5.
+	lessOfNumber = regexp.MustCompile(`(?:[0-9][` + groups + `]?|[0-9.][eE][+-]?|(?:^|[\s=:,(\[])(?:[-−]|[+-]?\.))$`)
+	// hexadecimal matches after the 0 of 0x1F.
+	hexadecimal = regexp.MustCompile(`^[xX][0-9a-fA-F]`)
+	// magnitude matches a letter that multiplies the number before it, as in 12.5k.
+	magnitude = regexp.MustCompile(`^[kKMGTP]i?(?:[^A-Za-z0-9_=:(]|$)`)
+	// unitAfter matches a unit behind a number: us, GB/s, %, (ms). A name, as in "time=5 min=3", is none.
+	unitAfter = regexp.MustCompile(`^([ \t]*[(\[]?)([A-Za-zµμ]+(?:/[A-Za-z]+)?|%)(?:[^A-Za-z0-9_=:(]|$)`)
 )
 
+// groups are the characters between the digits of a number. A blank is none: it also separates two numbers.
+const groups = ",.'_’\u00A0\u2009\u202F"
+
+// lessBytes is the greatest length of a match of lessOfNumber.
+const lessBytes = 4
+
 // checkAround checks the text around a number, which starts at from and ends at to; the whole match
-// starts at start. It returns the factor that converts the number to the metric's unit.
-func (x regex) checkAround(text []byte, start, from, to int) (factor float64, err error) {
+// starts at start and ends at end. It returns the factor that converts the number to the metric's unit.
+func (x regex) checkAround(text []byte, start, from, to, end int) (factor float64, err error) {
 	value := string(text[from:to])
 	if start > 0 && wordByte(text[start-1]) && wordByte(text[start]) && start < from {
 		return 0, fmt.Errorf("the expression %s matches inside the longer word %q: begin it with \\b for whole words, or "+
 			"with \\w* to allow this", x.text, wordAround(text, start))
 	}
-	if more := moreOfNumber.Find(text[to:]); more != nil {
+	more := moreOfNumber.Find(text[to:])
+	if more == nil && value == "0" {
+		more = hexadecimal.Find(text[to:])
+	}
+	if more != nil {
 		return 0, fmt.Errorf("the number goes on after %q, with %q: the group must match all of it", value, more)
 	}
-	if lessOfNumber.Match(text[max(0, from-2):from]) {
+	if lessOfNumber.Match(text[max(0, from-lessBytes):from]) {
 		return 0, fmt.Errorf("the number begins before %q: the group must match all of it", value)
 	}
 	found, apart := "", false
 	if m := unitAfter.FindSubmatch(text[to:]); m != nil {
 		found, apart = string(m[2]), len(m[1]) > 0
 	}
-	_, known := unit.Known(found)
+	dimension, known := unit.Known(found)
+	if end == to && found != x.unit && !known && magnitude.Match(text[to:]) {
+		return 0, fmt.Errorf("%q is followed by %s, which would be lost: print the whole number, or put %s into the "+
+			"expression", value, found, found)
+	}
 	switch {
 	case x.auto && !known:
 		return 0, fmt.Errorf("no known unit follows %q, as unit: auto requires", value)
-	case x.unit == "" || !known:
+	case !known:
 		return 1, nil
+	}
+	// A word behind a blank may happen to be a unit.
+	word := apart && found != "%" && !strings.Contains(dimension, "/")
+	if x.unit == "" {
+		if end > to || word && (dimension != "time" || len(found) == 1 || found == "min" || found == "second") {
+			return 1, nil
+		}
+		return 0, fmt.Errorf("%q is in %s, but the metric has no unit: declare unit: %s, or put %s into the "+
+			"expression", value, found, found, found)
 	}
 	factor, ok := unit.Conversion(found, x.unit)
 	switch {
-	case !ok && apart && !x.auto:
-		return 1, nil // a word that happens to be a unit
+	case !ok && word && !x.auto:
+		return 1, nil
 	case !ok:
 		return 0, fmt.Errorf("%q is in %s, which cannot be converted to the declared unit %s", value, found, x.unit)
 	case !x.auto && factor != 1:

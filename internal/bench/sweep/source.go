@@ -63,7 +63,11 @@ func (p jsonPath) String() string { return "the JSON field " + p.text }
 
 func (p jsonPath) samples(text []byte, _ decl.RankOutput) ([]float64, error) {
 	var samples []float64
-	for _, doc := range jsonDocuments(text) {
+	docs, err := p.documents(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, doc := range docs {
 		found, err := p.walk(doc, p.steps, nil)
 		if err != nil {
 			return nil, err
@@ -73,24 +77,27 @@ func (p jsonPath) samples(text []byte, _ decl.RankOutput) ([]float64, error) {
 	return samples, nil
 }
 
-// jsonDocuments returns the whole text if it is one JSON value, otherwise every line that is an
-// object.
-func jsonDocuments(text []byte) (docs []any) {
-	if doc, ok := decodeJSON(text); ok {
-		return []any{doc}
+// documents returns the whole text if it is one JSON value, otherwise every line that is an object. A line that
+// is no JSON, but names the field, is an error: Python writes NaN, whose sample would be lost.
+func (p jsonPath) documents(text []byte) (docs []any, err error) {
+	var doc any
+	if json.Unmarshal(text, &doc) == nil {
+		return []any{doc}, nil
 	}
+	name := []byte(strconv.Quote(p.steps[0].name))
 	for line := range bytes.Lines(text) {
-		if line = bytes.TrimSpace(line); bytes.HasPrefix(line, []byte("{")) {
-			if doc, ok := decodeJSON(line); ok {
-				docs = append(docs, doc)
-			}
+		if line = bytes.TrimSpace(line); !bytes.HasPrefix(line, []byte("{")) {
+			continue
+		}
+		var doc any
+		switch err := json.Unmarshal(line, &doc); {
+		case err == nil:
+			docs = append(docs, doc)
+		case bytes.Contains(line, name):
+			return nil, fmt.Errorf("the line %q is not JSON: %w", clip(string(line)), err)
 		}
 	}
-	return docs
-}
-
-func decodeJSON(text []byte) (doc any, ok bool) {
-	return doc, json.Unmarshal(text, &doc) == nil
+	return docs, nil
 }
 
 // walk collects the numbers at the end of a path. A name applied to a list applies to each of its

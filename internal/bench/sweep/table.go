@@ -162,14 +162,20 @@ func (t *table) csvLines(text string) ([]line, error) {
 // wrongColumns are the usual names of columns that count wrong elements.
 var wrongColumns = []string{"#wrong", "wrong", "nwrong", "num_wrong"}
 
+// notWrong are the words, in lower case, that say that nothing is wrong or that nothing was checked.
+var notWrong = []string{"", "-", "n/a", "na", "none", "false", "no", "ok"}
+
 // csvVerdict returns why a line is wrong according to its columns that count wrong elements, or "".
 func csvVerdict(header, keys, row []string) string {
 	for c, name := range header {
 		if !slices.Contains(wrongColumns, name) || slices.Contains(keys, name) {
 			continue
 		}
-		if n, err := number(row[c]); err == nil && n != 0 {
+		switch n, err := number(row[c]); {
+		case err == nil && n != 0:
 			return wrongElements(n)
+		case err != nil && !slices.Contains(notWrong, strings.ToLower(row[c])):
+			return fmt.Sprintf("the column %s says %q", name, clip(row[c]))
 		}
 	}
 	return ""

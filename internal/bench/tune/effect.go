@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
 // Verdict states whether a variable has an effect.
@@ -45,7 +46,7 @@ func (r *Race) effects() (out []Effect, pairs []Pair) {
 	if g == nil {
 		return nil, nil
 	}
-	vars, tail := len(r.space.Levels), r.tailFactor()
+	vars, tail, told := len(r.space.Levels), r.tailFactor(), r.settingsDiffer()
 	seen := make([][]int, vars) // number of points by variable and level
 	for v, n := range r.space.Levels {
 		seen[v] = make([]int, n)
@@ -91,6 +92,9 @@ func (r *Race) effects() (out []Effect, pairs []Pair) {
 		e := g.effect(v, main[v], seen[v], r.space.Levels, tail)
 		e.Share = of[v] / max(total, 1e-300)
 		e.judge(inter[v], seen[v])
+		if e.Verdict == Matters && !told && g.chance(v, len(seen[v])) > mainChance {
+			e.Verdict = Unresolved
+		}
 		out = append(out, e)
 	}
 	return out, pairs
@@ -182,6 +186,28 @@ func variance2(f [][]float64, rows, cols []int) float64 {
 		}
 	}
 	return sum / max(n, 1)
+}
+
+// mainChance is the probability of a visible effect of a variable without one, where nothing else shows that settings
+// differ.
+const mainChance = 0.01
+
+// settingsDiffer reports whether new launches have shown that settings differ: the race dropped one, or the
+// confirmation found a gain or a loss.
+func (r *Race) settingsDiffer() bool {
+	gain, _ := r.confirmed(r.best)
+	return slices.Contains(r.dropped, true) || gain != nil && gain.Known && (gain.High < 0 || gain.Low > 0)
+}
+
+// chance returns the probability that a variable without an effect looks like this, by a rank test over the values of
+// the settings. The intervals of the process assume normal noise: where most settings are launched once, nothing shows
+// that it has outliers, and these look like effects.
+func (g *surrogate) chance(v, levels int) float64 {
+	groups := make([][]float64, levels)
+	for i, p := range g.points {
+		groups[p[v]] = append(groups[p[v]], g.y[i])
+	}
+	return stats.KruskalWallis(slices.DeleteFunc(groups, func(values []float64) bool { return values == nil }))
 }
 
 // launchedPairs reports which pairs of levels were launched.

@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -343,9 +344,10 @@ func (s *Study) Describe() string {
 	fmt.Fprintf(&b, "%s of %s%s: at most %d launches; the full sweep at %d trials takes %d\n",
 		settings, unit.Plural(len(s.variables), "variable"), races, launches, Trials, full)
 	for _, v := range s.variables {
-		fmt.Fprintf(&b, "  %s: %d values\n", strings.Join(v.Names, ","), len(v.Values))
+		fmt.Fprintf(&b, "  %s: %d values\n", texttab.Plain(strings.Join(v.Names, ",")), len(v.Values))
 	}
-	fmt.Fprintf(&b, "default: %s\n", describe(f.tasks[f.space.Default][0].task, slices.Concat(s.names()...)))
+	preset := f.tasks[f.space.Default][0].task
+	fmt.Fprintf(&b, "default: %s\n", texttab.Plain(describe(preset, slices.Concat(s.names()...))))
 	return b.String()
 }
 

@@ -182,6 +182,28 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// TestOutliersAreNoEffect checks that variables without an effect are rarely said to matter if one launch in eight is
+// far slower and most settings are launched once.
+func TestOutliersAreNoEffect(t *testing.T) {
+	space := Space{Levels: []int{5, 4, 4, 3}}
+	for i := range 5 * 4 * 4 * 3 {
+		space.Settings = append(space.Settings, []int{i % 5, i / 5 % 4, i / 20 % 4, i / 80})
+	}
+	const studies = 50
+	b := &synthetic{space: space, log: make([]float64, len(space.Settings)), fails: make([]bool, len(space.Settings)),
+		noise: heavy(0.05)}
+	matters := 0
+	for i := range studies {
+		_, a := b.run(rand.New(rand.NewPCG(uint64(i), 99)), Config{Launches: 100, Seed: uint64(i)})
+		for _, e := range a.Effects {
+			matters += count(e.Verdict == Matters)
+		}
+	}
+	if all := studies * len(space.Levels); 50*matters > all {
+		t.Errorf("%d of %d variables without an effect matter", matters, all)
+	}
+}
+
 func count(yes bool) int {
 	if yes {
 		return 1

@@ -11,17 +11,17 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Completing returns the command line without cobra's completion command, and whether the shell
-// asks for a completion. In that case the arguments may be incomplete.
-func Completing(args []string) ([]string, bool) {
-	if len(args) == 0 || args[0] != cobra.ShellCompRequestCmd && args[0] != cobra.ShellCompNoDescRequestCmd {
-		return args, false
+// Completing splits a command line with which a shell asks for a completion: cobra's completion command, the command
+// line itself, and the word that is being typed. Another command line has the middle part only.
+func Completing(args []string) (request, line, typed []string) {
+	if len(args) < 2 || args[0] != cobra.ShellCompRequestCmd && args[0] != cobra.ShellCompNoDescRequestCmd {
+		return nil, args, nil
 	}
-	args = args[1:]
-	if len(args) > 0 && slices.ContainsFunc(args, func(a string) bool { return strings.HasSuffix(a, ".py") }) {
-		return args[:1], true // pressing Tab must not execute a Python file
+	request, line, typed = args[:1], args[1:len(args)-1], args[len(args)-1:]
+	if slices.ContainsFunc(line, func(a string) bool { return strings.HasSuffix(a, ".py") }) {
+		return request, nil, typed // pressing Tab must not execute a Python file
 	}
-	return args, true
+	return request, line, typed
 }
 
 // Complete registers completions for a command's flags: names of benches, values of axes, choices
@@ -54,6 +54,17 @@ func Complete(cmd *cobra.Command, known, chosen []*bench.Bench) {
 
 // Names completes arguments that are names of benches.
 func Names(known []*bench.Bench) cobra.CompletionFunc { return oneOf(benchNamesOf(known)) }
+
+// NamesOrFiles completes arguments that are names of benches, or else names of files.
+func NamesOrFiles(known []*bench.Bench) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		names, directive := Names(known)(cmd, args, typed)
+		if len(names) == 0 || typed == "" {
+			directive = cobra.ShellCompDirectiveDefault
+		}
+		return names, directive
+	}
+}
 
 func benchNamesOf(benches []*bench.Bench) []string {
 	return lists.Map(benches, func(b *bench.Bench) string { return b.Name })

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/texttab"
@@ -23,21 +24,28 @@ var firstFiles embed.FS
 // sweepKind is one of the ways to declare a sweep.
 type sweepKind struct {
 	name  string
-	files [][2]string // name in the embedded folder `first`, and name to write
-	next  string      // commands to try next
+	files [][2]string   // name in the embedded folder `first`, and name to write
+	next  string        // commands to try next
+	text  func() []byte // of the only file, if it is not in the embedded folder
 }
 
 var sweepKinds = []sweepKind{
-	{"yaml", [][2]string{{"sweep.yaml", "sweep.yaml"}, {"bench.sh", "bench.sh"}}, `%[1]s run -f %[2]s/sweep.yaml --plan
+	{name: "yaml", files: [][2]string{{"sweep.yaml", "sweep.yaml"}, {"bench.sh", "bench.sh"}},
+		next: `%[1]s run -f %[2]s/sweep.yaml --plan
 %[1]s run -f %[2]s/sweep.yaml --trials 6
 %[1]s show out/first-sweep --chart`},
-	{"go", [][2]string{{"main.go.txt", "main.go"}}, `cd %[2]s
+	{name: "go", files: [][2]string{{"main.go.txt", "main.go"}}, next: `cd %[2]s
 go mod init first && go mod tidy
 go run . run --bench first --plan
 go run . run --bench first --trials 6`},
-	{"python", [][2]string{{"bench.py", "bench.py"}}, `%[1]s run -f %[2]s/bench.py --plan
+	{name: "python", files: [][2]string{{"bench.py", "bench.py"}}, next: `%[1]s run -f %[2]s/bench.py --plan
 %[1]s run -f %[2]s/bench.py --trials 6
 %[1]s show out/first --chart`},
+	// The file is not called topology.yaml, because benches use a file with that name without being asked to.
+	{name: "accelerator", files: [][2]string{{"", "my.yaml"}}, text: topo.DefaultFile,
+		next: `%[1]s probe --topology %[2]s/my.yaml
+%[1]s run --bench milestone-1h-ccl --only 'part=="latency"' --sips 6:ring --topology built-in,%[2]s/my.yaml --out changed
+%[1]s compare changed --by topology=built-in,%[2]s/my.yaml`},
 }
 
 func (k sweepKind) String() string { return k.name }
@@ -48,11 +56,13 @@ func kindNames() []string { return lists.Map(sweepKinds, sweepKind.String) }
 func Starter(program string, out texttab.Out) *cobra.Command {
 	dir := "."
 	cmd := &cobra.Command{
-		Use:   "init [yaml|go|python]",
-		Short: "Write a first sweep to start from",
+		Use:   "init [yaml|go|python|accelerator]",
+		Short: "Write a first sweep to start from, or the topology file of the simulated accelerator",
 		Long: `Writes a small working sweep for you to change: of any program (yaml, the default),
-as a Go program, or in Python. It overwrites nothing and prints what to type next.`,
-		Example:   fmt.Sprintf("  %[1]s init --dir first\n  %[1]s init python --dir first-python", program),
+as a Go program, or in Python. The kind accelerator is the topology file of the
+simulated accelerator. It overwrites nothing and prints what to type next.`,
+		Example: fmt.Sprintf("  %[1]s init --dir first\n  %[1]s init python --dir first-python\n"+
+			"  %[1]s init accelerator --dir machine", program),
 		ValidArgs: kindNames(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -90,7 +100,7 @@ func (k sweepKind) write(program, dir string, out texttab.Out) error {
 		return err
 	}
 	for _, f := range k.files {
-		text, err := firstFiles.ReadFile("first/" + f[0])
+		text, err := k.read(f[0])
 		if err != nil {
 			return err
 		}
@@ -105,6 +115,14 @@ func (k sweepKind) write(program, dir string, out texttab.Out) error {
 		out.Printf("  %s\n", strings.ReplaceAll(line, "./", ""))
 	}
 	return nil
+}
+
+// read returns the text of a file of the kind.
+func (k sweepKind) read(name string) ([]byte, error) {
+	if k.text != nil {
+		return k.text(), nil
+	}
+	return firstFiles.ReadFile("first/" + name)
 }
 
 // writeNew creates a file and fails if it exists.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
@@ -133,10 +134,12 @@ func Shorten(s string, n int) string {
 }
 
 // Select finds the benches named by the arguments of `run`. It runs before the flags are parsed,
-// because benches add flags. If a file declares several benches, --bench chooses among them.
-func Select(ctx context.Context, known []*bench.Bench, args []string) (selected []*bench.Bench, err error) {
-	names, files := named(args)
-	limit := importLimit(args)
+// because benches add flags. If a file declares several benches, --bench chooses among them. fl has the flags
+// that do not depend on the bench.
+func Select(ctx context.Context, fl *pflag.FlagSet, known []*bench.Bench, args []string) (selected []*bench.Bench,
+	err error) {
+	given := split(fl, args)
+	names, files, limit := given.values("bench"), given.values("file"), importLimit(given)
 	var ofFiles []*bench.Bench
 	several := false
 	for _, f := range files {
@@ -158,49 +161,14 @@ func Select(ctx context.Context, known []*bench.Bench, args []string) (selected 
 	return append(selected, ofFiles...), nil
 }
 
-// named lists the values of --bench and of -f among the arguments.
-func named(args []string) (benches, files []string) {
-	for i := 0; i < len(args); i++ {
-		name, value, has := strings.Cut(args[i], "=")
-		if name == "--" {
-			break
-		}
-		if joined, short := strings.CutPrefix(args[i], "-f"); short && joined != "" && !has {
-			name, value, has = "-f", joined, true // -fsweep.yaml
-		}
-		if name != "--bench" && name != "--file" && name != "-f" {
-			continue
-		}
-		if !has {
-			if i++; i == len(args) {
-				break // pflag will report the missing value
-			}
-			value = args[i]
-		}
-		if name == "--bench" {
-			benches = append(benches, value)
-		} else {
-			files = append(files, value)
-		}
-	}
-	return benches, files
-}
-
 // importFlag is the flag that limits the import of a Python file.
 const importFlag = "import-timeout"
 
 // importLimit returns the value of --import-timeout among the arguments, or 0. The flag parser reports
 // a value that is not a time.
-func importLimit(args []string) (limit time.Duration) {
-	for i, arg := range args {
-		name, value, has := strings.Cut(arg, "=")
-		if normal(strings.TrimLeft(name, "-")) != importFlag {
-			continue
-		}
-		if !has && i+1 < len(args) {
-			value = args[i+1]
-		}
-		limit, _ = time.ParseDuration(value)
+func importLimit(a arguments) (limit time.Duration) {
+	for _, text := range a.values(importFlag) {
+		limit, _ = time.ParseDuration(text)
 	}
 	return max(limit, 0)
 }
@@ -213,7 +181,7 @@ func LoadFile(ctx context.Context, path string, limit time.Duration) (found []*b
 		found, err = python.Load(ctx, path, os.Getenv(python.InterpreterVar), limit, taken)
 	} else {
 		found = make([]*bench.Bench, 1)
-		found[0], err = sweep.Load(path)
+		found[0], err = infile.Within(ctx, 2*infile.Deadline, func() (*bench.Bench, error) { return sweep.Load(path) })
 	}
 	if err != nil {
 		return nil, err

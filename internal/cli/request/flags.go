@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -201,6 +202,17 @@ func (f *Flags) DeclareLabels(fl *pflag.FlagSet) {
 	addFree(fl, own)
 }
 
+// Fixed returns the flags that do not depend on the bench: those of a command and the ones that a bench may replace.
+func Fixed(fl *pflag.FlagSet) *pflag.FlagSet {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	fl.VisitAll(all.AddFlag)
+	var f Flags
+	f.DeclareSampling(all)
+	f.DeclareLabels(all)
+	all.SetNormalizeFunc(fl.GetNormalizeFunc())
+	return all
+}
+
 // addFree adds the flags whose names are not taken.
 func addFree(fl, own *pflag.FlagSet) {
 	own.VisitAll(func(flag *pflag.Flag) {
@@ -264,14 +276,14 @@ func fixedNames() []string {
 }
 
 // FlagError rewords an error of the flag parser like all other errors: the flag, what was wrong,
-// and what would be right.
-func FlagError(fl *pflag.FlagSet, err error) error {
+// and what would be right. known are the benches that the program has.
+func FlagError(fl *pflag.FlagSet, known []*bench.Bench, err error) error {
 	var unknown *pflag.NotExistError
 	var missing *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
 	switch {
 	case errors.As(err, &unknown):
-		return unknownFlag(fl, unknown)
+		return unknownFlag(fl, known, unknown)
 	case errors.As(err, &missing):
 		return fmt.Errorf("--%s: missing value", missing.GetFlag().Name)
 	case errors.As(err, &invalid):
@@ -300,7 +312,7 @@ var wants = map[string]string{
 
 // unknownFlag suggests the nearest flag. If there are many flags, it lists only the bench's flags,
 // because they differ from bench to bench; the help has the others.
-func unknownFlag(fl *pflag.FlagSet, e *pflag.NotExistError) error {
+func unknownFlag(fl *pflag.FlagSet, known []*bench.Bench, e *pflag.NotExistError) error {
 	if e.GetSpecifiedShortnames() != "" {
 		return fmt.Errorf("unknown flag %q", "-"+e.GetSpecifiedName())
 	}
@@ -317,6 +329,13 @@ func unknownFlag(fl *pflag.FlagSet, e *pflag.NotExistError) error {
 		return suggest.Unknown("flag", name, all)
 	}
 	text := fmt.Sprintf("unknown flag %q", name)
+	if of := owners(known, e.GetSpecifiedName()); len(own) == 0 && len(of) > 0 && fl.Lookup("bench") != nil {
+		who, which := "only some benches have it ("+strings.Join(of, ", ")+")", "one"
+		if len(of) == 1 {
+			who, which = "only "+of[0]+" has it", "the bench"
+		}
+		return fmt.Errorf("%s: %s, so name %s: 'run %s %s ...'", text, who, which, of[0], name)
+	}
 	if near := suggest.Nearest(name, all); near != "" {
 		text += fmt.Sprintf(", did you mean %q?", near)
 	}

@@ -78,7 +78,7 @@ func writeJournal(dir string) error {
 
 // drawFigure draws a small chart and checks the files.
 func drawFigure(dir string) error {
-	files, err := figure.Write(dir, figure.Figure{Name: "selftest", Title: "Self-test", Panels: []figure.Panel{{
+	files, err := figure.Write(dir, ".", figure.Figure{Name: "selftest", Title: "Self-test", Panels: []figure.Panel{{
 		X: figure.Axis{Label: "size", Scale: figure.Log2}, Y: figure.Axis{Label: "time"},
 		Series: []figure.Series{{Name: "time", Points: []figure.Point{{X: 1, Y: 1}, {X: 1024, Y: 3}}}},
 	}}})

@@ -225,18 +225,16 @@ func promise(s Schedule, rank int) (list []promised) {
 	if length == 0 {
 		return nil
 	}
-	off := 0
-	if s.Collective() != AllToAll {
-		off, _ = p.Block(rank)
-	}
 	switch s.Collective() {
 	case AllReduce, ReduceTo:
 		return []promised{{n: length, of: sumOfAll}}
 	case ReduceScatter:
+		off, _ := p.Block(rank)
 		return []promised{{n: length, first: off, of: sumOfAll}}
 	case Broadcast:
 		return []promised{{n: length, of: p.Root}}
 	case Scatter:
+		off, _ := p.Block(rank)
 		return []promised{{n: length, first: off, of: p.Root}}
 	case AllGather, Gather:
 		for peer := range s.Ranks() {

@@ -319,7 +319,7 @@ func (l *layout) extent(rank, memory int) int {
 	if l.inPlace {
 		switch Buffer(memory) {
 		case Input:
-			n = max(n, b.len[Output]+b.shift[Output])
+			n = max(n, b.len[Output]) // a shifted output is a part of the input
 		case Output:
 			return 0
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // sums assigns a number to every way of adding up. Two results are equal if they come from the same additions,
@@ -141,6 +142,16 @@ func TestWrongRegistrations(t *testing.T) {
 
 // TestEvaluatedHasStepsFirst checks the order of the algorithms in evaluations: the ones with steps come
 // first, then variants and the ones that need hardware.
+// Algorithms whose hardware no schedule can express declare how many bytes pass the busiest link of a rank.
+func TestTrafficOfHardware(t *testing.T) {
+	for name, want := range map[string]float64{"lamport": 3 << 20, "multimem": 1.25 * (1 << 20)} {
+		info := must.Get(Lookup(AllReduce, name))(t)
+		if got := info.Traffic(4, 1<<20); got != want {
+			t.Errorf("%s on 4 ranks: %v bytes, want %v", name, got, want)
+		}
+	}
+}
+
 func TestEvaluatedHasStepsFirst(t *testing.T) {
 	withSteps, evaluated := Algorithms(AllReduce), Evaluated(AllReduce)
 	names := func(list []Info) []string { return lists.Map(list, func(info Info) string { return info.Name }) }

@@ -110,6 +110,7 @@ func TestNewRejects(t *testing.T) {
 		{AllReduce, "hierarchical", Params{Ranks: 6, GroupSize: 4}, "6 ranks cannot be cut into groups of 4"},
 		{Broadcast, "tree", Params{Ranks: 3, Root: 3}, "Root is 3, want a rank from 0 to 2"},
 		{Broadcast, "tree", Params{Ranks: 3, Root: -1}, "Root is -1, want a rank from 0 to 2"},
+		{Broadcast, "tree", Params{Ranks: 1, Root: 1}, "Root is 1, want a rank from 0 to 0"},
 		{AllToAll, "pairwise", Params{Ranks: 3, InPlace: true}, "InPlace is set, but this algorithm takes only Blocks"},
 		{AllGather, "ring", Params{Ranks: 2, Count: 4, Blocks: NewBlocks([]int{1, 2, 1})},
 			"Blocks are [1 2 1], want 2 with 4 elements in all"},

@@ -176,6 +176,36 @@ func TestWrongInterface(t *testing.T) {
 	}
 }
 
+// The latency is the shortest of all round trips. A peer that loses its core once must not make it longer: the time of
+// a mean round trip is no limit for other messages.
+func TestPingPongTakesShortest(t *testing.T) {
+	const stall = time.Second
+	a, b := pair(t)
+	defer a.Close()
+	defer b.Close()
+	replied := make(chan error, 1)
+	go func() {
+		p := &prober{ctx: t.Context()}
+		err := p.meet(b)
+		for k := 0; k < probePings && err == nil; k++ {
+			b.In.ExpectHeader(Header{Call: uint64(k)})
+			if err = p.moveAll(b.Idle, b); err == nil {
+				if k == 3 {
+					time.Sleep(stall)
+				}
+				b.Out.PostHeader(Header{Call: uint64(k)})
+				err = p.moveAll(b.Idle, b)
+			}
+		}
+		replied <- err
+	}()
+	us := must.Get((&prober{ctx: t.Context()}).pingPong(0, a))(t)
+	must.Do(t, <-replied)
+	if us <= 0 || us >= us64(stall)/probePings {
+		t.Errorf("a round trip takes %v µs at best", us)
+	}
+}
+
 // Over all rounds every two hosts meet exactly once, and no host has two partners in one round.
 func TestPairsOf(t *testing.T) {
 	for hosts := 1; hosts < 12; hosts++ {

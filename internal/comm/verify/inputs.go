@@ -1,10 +1,12 @@
-// Package verify generates inputs whose reduction is known exactly: small integers, hashed from seed, rank and
+// Package verify generates inputs whose reduction is known exactly: integers, hashed from seed, rank and
 // position. Their range is so small that every partial result, in any order, is exact in the element type. So every
 // algorithm must return the same bits, and any difference is an error, not rounding. The conformance suite of process
 // groups and the benches use the same inputs.
 package verify
 
 import (
+	"math/bits"
+
 	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
@@ -28,8 +30,8 @@ func NewInputs(seed uint64, d dtype.DType, r dtype.Reduction, ranks int) Inputs 
 	return in
 }
 
-// exactTo returns an n such that all integers up to n are exact in the type. For wide types it is
-// smaller than the largest such n, which is large enough.
+// exactTo returns an n such that all integers up to n are exact in the type, and in float64. Most of them are exact in
+// no narrower type, so a sum that is computed in one is wrong.
 func exactTo(d dtype.DType) int64 {
 	switch d {
 	case dtype.BF16:
@@ -38,6 +40,10 @@ func exactTo(d dtype.DType) int64 {
 		return 1 << 11
 	case dtype.U8:
 		return 255
+	case dtype.I32:
+		return 1 << 30
+	case dtype.F64, dtype.I64:
+		return 1 << 52
 	}
 	return 1 << 20
 }
@@ -59,6 +65,12 @@ func mix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
+// scaled maps a hash to 0 .. span-1.
+func scaled(hash, span uint64) int64 {
+	high, _ := bits.Mul64(hash, span)
+	return int64(high)
+}
+
 // doubling is the number of ranks that may contribute a factor of 2 to a product: 2^7 still fits every type.
 const doubling = 7
 
@@ -66,7 +78,7 @@ const doubling = 7
 func (in Inputs) Value(rank, position int) int64 {
 	h := Hash(in.seed, rank, position)
 	if in.reduction != dtype.Prod {
-		return in.low + int64(h>>32*uint64(in.span)>>32)
+		return in.low + scaled(h, uint64(in.span))
 	}
 	v := int64(1)
 	if rank < doubling && h&1 != 0 {
@@ -83,7 +95,7 @@ func (in Inputs) Value(rank, position int) int64 {
 func (in Inputs) AddTo(sums []int64, rank, first int) {
 	at, low, span := start(in.seed, rank)+uint64(first), in.low, uint64(in.span)
 	for i := range sums {
-		sums[i] += low + int64(mix(at+uint64(i))>>32*span>>32)
+		sums[i] += low + scaled(mix(at+uint64(i)), span)
 	}
 }
 

@@ -105,3 +105,32 @@ func TestInputsDiffer(t *testing.T) {
 		}
 	}
 }
+
+// A sum in a narrower type must differ from the exact one, or an algorithm that adds in the wrong type would pass.
+func TestNarrowerSumsDiffer(t *testing.T) {
+	for _, c := range []struct{ d, narrower dtype.DType }{
+		{dtype.F64, dtype.F32}, {dtype.I64, dtype.I32}, {dtype.I64, dtype.F32}, {dtype.I32, dtype.F32},
+		{dtype.F32, dtype.TF32}, {dtype.F32, dtype.F16}, {dtype.F32, dtype.BF16}, {dtype.F16, dtype.BF16},
+	} {
+		for _, ranks := range []int{2, 3, 8} {
+			in := NewInputs(1, c.d, dtype.Sum, ranks)
+			differ := 0
+			const n = 1000
+			for i := range n {
+				sum := make([]float64, 1)
+				for rank := range ranks {
+					term := []float64{float64(in.Value(rank, i))}
+					c.narrower.Round(term)
+					sum[0] += term[0]
+					c.narrower.Round(sum)
+				}
+				if sum[0] != float64(in.Reduced(i)) {
+					differ++
+				}
+			}
+			if differ < n/10 {
+				t.Errorf("%d of %d sums of %v over %d ranks differ if they are added in %v", differ, n, c.d, ranks, c.narrower)
+			}
+		}
+	}
+}

@@ -20,6 +20,18 @@ func ProcessLimit(root fs.FS) int64 {
 	}))
 }
 
+// ProcessesUsed returns the number of processes and threads in the control group that ProcessLimit is about, or 0
+// without a limit.
+func ProcessesUsed(root fs.FS) int64 {
+	limit, used := ProcessLimit(root), 0.0
+	for _, dir := range CgroupDirs(root, "pids") {
+		if limit > 0 && int64(number(line(root, dir+"/pids.max"))) == limit {
+			used = max(used, number(line(root, dir+"/pids.current")))
+		}
+	}
+	return int64(used)
+}
+
 // MemoryLimit returns the bytes of memory that the control groups grant this process, or 0
 // without a limit.
 func MemoryLimit(root fs.FS) int64 {

@@ -153,3 +153,22 @@ func TestControlGroup(t *testing.T) {
 		}
 	}
 }
+
+// TestProcessesUsed checks that the processes are counted in the group whose limit applies.
+func TestProcessesUsed(t *testing.T) {
+	root := fstest.MapFS{}
+	for name, text := range map[string]string{
+		"proc/self/mountinfo":      "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+		"proc/self/cgroup":         "0::/a/b\n",
+		"sys/fs/cgroup/a/pids.max": "20\n", "sys/fs/cgroup/a/pids.current": "17\n",
+		"sys/fs/cgroup/a/b/pids.max": "max\n", "sys/fs/cgroup/a/b/pids.current": "3\n",
+	} {
+		root[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	if limit, used := ProcessLimit(root), ProcessesUsed(root); limit != 20 || used != 17 {
+		t.Errorf("%d of %d", used, limit)
+	}
+	if used := ProcessesUsed(fstest.MapFS{}); used != 0 {
+		t.Errorf("%d without a limit", used)
+	}
+}

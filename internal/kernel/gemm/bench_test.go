@@ -18,8 +18,7 @@ func BenchmarkMultiply(b *testing.B) {
 				e := must.Get(gemm.Builtin().Open(1))(b)
 				defer e.Close()
 				x, y, c := gemm.New(d, n, n), gemm.New(d, n, n), gemm.New(gemm.Result(d), n, n)
-				proof.Reals(x, 1)
-				proof.Reals(y, 2)
+				must.Do(b, proof.Reals(x, y, 1))
 				for b.Loop() {
 					must.Do(b, e.Multiply(c, x, y))
 				}
@@ -34,8 +33,7 @@ func BenchmarkOverlap(b *testing.B) {
 	const m, n = 2048, 4096
 	for _, k := range []int{256, 2048} {
 		x, y, c := gemm.New(dtype.F32, m, k), gemm.New(dtype.F32, k, n), gemm.New(dtype.F32, m, n)
-		proof.Reals(x, 1)
-		proof.Reals(y, 2)
+		must.Do(b, proof.Reals(x, y, 1))
 		for _, split := range []string{"m", "n"} {
 			for _, parts := range []int{0, 1, 4, 16} {
 				b.Run(fmt.Sprintf("k=%d/split=%s/pieces=%d", k, split, parts), func(b *testing.B) {

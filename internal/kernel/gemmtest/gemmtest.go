@@ -232,14 +232,15 @@ func (l layout) matrices() (c, a, b gemm.Matrix) {
 func product(e gemm.Engine, l layout) error {
 	c, a, b := l.matrices()
 	for _, variant := range []struct {
-		fill  func(gemm.Matrix, uint64)
+		fill  func(a, b gemm.Matrix, seed uint64) error
 		check func() error
 	}{
-		{proof.Integers, func() error { return proof.Exact(c, a, b, 3) }},
+		{proof.Operands, func() error { return proof.Exact(c, a, b, 3) }},
 		{proof.Reals, func() error { return proof.Close(c, a, b, 20, 3) }},
 	} {
-		variant.fill(a, 1)
-		variant.fill(b, 2)
+		if err := variant.fill(a, b, 1); err != nil {
+			return err
+		}
 		proof.Spoil(c)
 		operands := append(bytes.Clone(a.Data), b.Data...)
 		if err := e.Multiply(c, a, b); err != nil {

@@ -55,6 +55,7 @@ func TestFaultsAreFound(t *testing.T) {
 		"the last step along k is lost":   {twist: lastStep},
 		"rows are exchanged":              {twist: exchange},
 		"rounded to 12 bits":              {twist: round},
+		"operands rounded to 11 bits":     {twist: narrow},
 		"memory behind a line is written": {twist: behind},
 		"an operand is written":           {twist: func(c, a, b gemm.Matrix) { scratch(a) }},
 		"misuse is accepted":              {lax: true},
@@ -137,6 +138,24 @@ func round(c, _, _ gemm.Matrix) {
 		for j := range c.Cols {
 			bits := math.Float32bits(float32(c.At(i, j)))
 			c.Set(i, j, float64(math.Float32frombits(bits&^0xfff)))
+		}
+	}
+}
+
+// narrow repeats the product with operands rounded to tf32.
+func narrow(c, a, b gemm.Matrix) {
+	tf32 := func(v float64) float64 {
+		one := []float64{v}
+		dtype.TF32.Round(one)
+		return one[0]
+	}
+	for i := range c.Rows {
+		for j := range c.Cols {
+			sum := 0.0
+			for l := range a.Cols {
+				sum += tf32(a.At(i, l)) * tf32(b.At(l, j))
+			}
+			c.Set(i, j, sum)
 		}
 	}
 }

@@ -48,34 +48,71 @@ func (m *Mistake) Err() error {
 // and f32 represents every whole number up to that one.
 const largest = 4
 
-// MaxDepth is the largest number of products of Integers whose sum is exact, and MaxDepthBytes for operands of i8 or
-// u8: the sum of that many products of 255 and 255 is less than 2^31.
-const (
-	MaxDepth      = 1 << 20
-	MaxDepthBytes = 1 << 15
-)
+// MaxDepth is the largest number of products of Integers whose sum is exact.
+const MaxDepth = 1 << 20
 
 // Integers fills a matrix with whole numbers from -4 to 4, or with all values of i8 or u8.
-func Integers(m gemm.Matrix, seed uint64) {
+func Integers(m gemm.Matrix, seed uint64) { integers(m, seed, 256) }
+
+// integers limits the values of i8 and u8 to a largest magnitude.
+func integers(m gemm.Matrix, seed uint64, most int) {
 	fill(m, rand.NewPCG(seed, 1), func(rnd *rand.Rand) float64 {
 		switch m.Type {
 		case dtype.I8:
-			return float64(rnd.IntN(256) - 128)
+			low, high := max(-128, -most), min(127, most)
+			return float64(low + rnd.IntN(high-low+1))
 		case dtype.U8:
-			return float64(rnd.IntN(256))
+			return float64(rnd.IntN(min(255, most) + 1))
 		}
 		return float64(rnd.IntN(2*largest+1) - largest)
 	})
 }
 
-// Reals fills a matrix with numbers from -1 to 1. Operands of i8 and u8 have no such numbers and get
-// Integers.
-func Reals(m gemm.Matrix, seed uint64) {
-	if gemm.Result(m.Type) == dtype.I32 {
-		Integers(m, seed)
-		return
+// Operands fills A and B with whole numbers such that every sum of products is exact, in any order. They are Integers
+// with two exceptions. If k is so large that sums of i8 or u8 could exceed i32, their values are smaller. And one
+// element of each row of A and of each column of B needs more bits than narrower types have, so that the product is
+// wrong if operands are rounded to such a type, as f32 is to tf32 by some libraries.
+func Operands(a, b gemm.Matrix, seed uint64) error {
+	k := a.Cols
+	most := int(math.Sqrt(math.MaxInt32 / float64(max(k, 1))))
+	if bytes := gemm.Result(a.Type) == dtype.I32; bytes && most == 0 || !bytes && k > MaxDepth {
+		return fmt.Errorf("checking a product over k = %d: sums of %v are not exact", k, a.Type)
 	}
-	fill(m, rand.NewPCG(seed, 2), func(rnd *rand.Rand) float64 { return 2*rnd.Float64() - 1 })
+	integers(a, seed, most)
+	integers(b, seed+1, most)
+	wide := wideBits[a.Type]
+	if wide == 0 || k > MaxDepth/2 { // half of the range is for the wide elements
+		return nil
+	}
+	rnd := rand.New(rand.NewPCG(seed, 5))
+	number := func() float64 { return float64(int64(1)<<(wide-1) | rnd.Int64N(1<<(wide-1)) | 1) }
+	// Wide elements of A are at even positions along k, and those of B at odd ones, so that they never meet.
+	if even := (k + 1) / 2; even > 0 {
+		for i := range a.Rows {
+			a.Set(i, 2*(i%even), number())
+		}
+	}
+	if odd := k / 2; odd > 0 {
+		for j := range b.Cols {
+			b.Set(2*(j%odd)+1, j, number())
+		}
+	}
+	return nil
+}
+
+// wideBits is the number of bits of the wide elements of Operands: more than narrower types hold, which are tf32 and
+// f16 with 11, bf16 with 8, and two bf16 together with 16. An f32 times 4 is then at most 2^22, twice in a sum.
+var wideBits = [dtype.Last + 1]int{dtype.F64: 40, dtype.F32: 20, dtype.TF32: 11, dtype.F16: 11, dtype.BF16: 8}
+
+// Reals fills A and B with numbers from -1 to 1. Types i8 and u8 have no such numbers and get Operands.
+func Reals(a, b gemm.Matrix, seed uint64) error {
+	if gemm.Result(a.Type) == dtype.I32 {
+		return Operands(a, b, seed)
+	}
+	for i, m := range []gemm.Matrix{a, b} {
+		fill(m, rand.NewPCG(seed+uint64(i), 2), func(rnd *rand.Rand) float64 { return 2*rnd.Float64() - 1 })
+	}
+	return nil
 }
 
 // Constant fills a matrix with one value.
@@ -127,17 +164,10 @@ func lines(m gemm.Matrix, do func(i int, line []byte, values []float64)) {
 	wait.Wait()
 }
 
-// Exact checks c = a x b for operands that were filled by Integers. It multiplies both sides with a vector of random
-// nonzero integers. A row with one wrong element is always found, and a row with several is missed once in 2^30. Rows
-// that differ are then recomputed element by element.
+// Exact checks c = a x b for operands that were filled by Operands, or by Integers along a k of at most MaxDepth. It
+// multiplies both sides with a vector of random nonzero integers. A row with one wrong element is always found, and a
+// row with several is missed once in 2^30. Rows that differ are then recomputed element by element.
 func Exact(c, a, b gemm.Matrix, seed uint64) error {
-	most := MaxDepth
-	if gemm.Result(a.Type) == dtype.I32 {
-		most = MaxDepthBytes
-	}
-	if a.Cols > most {
-		return fmt.Errorf("checking a product over k = %d: sums of %v are exact up to %d", a.Cols, a.Type, most)
-	}
 	x := Probe(c.Cols, seed)
 	want := Times(a, Times(b, x))
 	got, whole := WholeTimes(c, x)

@@ -158,11 +158,11 @@ func ParsePortRange(text string) (p PortRange, err error) {
 		return p, nil
 	}
 	first, last, ok := strings.Cut(text, "-")
-	p.First, err = strconv.Atoi(first)
-	last1, err1 := strconv.Atoi(last)
-	p.Last = last1
+	// A text that is no number gives 0 or a number outside the ports.
+	p.First, _ = strconv.Atoi(first)
+	p.Last, _ = strconv.Atoi(last)
 	switch {
-	case !ok || err != nil || err1 != nil || p.First < 1 || p.Last > 65535 || p.First > p.Last:
+	case !ok || p.First < 1 || p.Last > 65535 || p.First > p.Last:
 		return PortRange{}, fmt.Errorf("port range %q: want two ports such as 29500-29599, the lower one first", text)
 	case p.Last-p.First+1 < minPorts:
 		return PortRange{}, fmt.Errorf("port range %s has %d ports: a job needs at least %d, "+

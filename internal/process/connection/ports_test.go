@@ -3,6 +3,7 @@ package connection
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -18,7 +19,7 @@ import (
 func TestParsePorts(t *testing.T) {
 	for text, want := range map[string]PortRange{
 		"": {}, "29500-29599": {29500, 29599}, "1-65535": {1, 65535},
-		"29500": {}, "29599-29500": {}, "0-99": {}, "65500-65536": {}, "a-b": {}, "100-200-300": {}, "29500-29505": {},
+		"29500": {}, "29599-29500": {}, "0-99": {}, "65500-65536": {}, "a-b": {}, "29500-b": {}, "a-29599": {}, "29500-99999999999999999999": {}, "100-200-300": {}, "29500-29505": {},
 	} {
 		got, err := ParsePortRange(text)
 		if got != want || (err == nil) != (text == "" || want != PortRange{}) || err == nil && got.String() != text {
@@ -74,6 +75,59 @@ func TestFreePort(t *testing.T) {
 	}
 	if port, err := (PortRange{}).FreePort("192.0.2.1"); err == nil { // reserved for documentation by RFC 5737
 		t.Errorf("port %d of another host", port)
+	}
+}
+
+// ListenAt opens a port of the range at an address of this host only.
+func TestListenAt(t *testing.T) {
+	p := PortRange{41_230, 41_249}
+	l := must.Get(p.ListenAt(t.Context(), "127.0.0.77"))(t)
+	defer l.Close()
+	if at := l.Addr().(*net.TCPAddr); at.IP.String() != "127.0.0.77" || at.Port < p.First || at.Port > p.Last {
+		t.Errorf("listens at %v", at)
+	}
+	if l, err := p.ListenAt(t.Context(), "192.0.2.77"); !errors.Is(err, ErrNotLocal) { // reserved by RFC 5737
+		t.Errorf("at another host: %v, %v", l, err)
+	}
+	if text := DescribeInterfaces(); !strings.Contains(text, "lo 127.0.0.1/8") {
+		t.Errorf("interfaces: %s", text)
+	}
+}
+
+// A pair of sockets is complete, or there is an error and nothing is left open.
+func TestPairsWithoutDescriptors(t *testing.T) {
+	open := func() int { return len(must.Get(os.ReadDir("/proc/self/fd"))(t)) }
+	pairs := map[string]func() ([]io.Closer, error){
+		"loopback": func() ([]io.Closer, error) { a, b, err := LoopbackPair(); return []io.Closer{a, b}, err },
+		"socket":   func() ([]io.Closer, error) { a, b, err := SocketPair(); return []io.Closer{a, b}, err },
+	}
+	for name, pair := range pairs {
+		failed := 0
+		for most := range 24 {
+			ends, err := pair() // also opens what the runtime keeps open
+			must.Do(t, err)
+			must.Do(t, errors.Join(ends[0].Close(), ends[1].Close()))
+			before := open()
+			var limit syscall.Rlimit
+			must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+			must.Do(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(most), Max: limit.Max}))
+			ends, err = pair()
+			must.Do(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
+			switch {
+			case err == nil:
+				must.Do(t, errors.Join(ends[0].Close(), ends[1].Close()))
+			case !errors.Is(err, syscall.EMFILE):
+				t.Errorf("%s with %d descriptors: %v", name, most, err)
+			default:
+				failed++
+			}
+			if after := open(); after != before {
+				t.Fatalf("%s with %d descriptors: %d are open, before %d", name, most, after, before)
+			}
+		}
+		if failed == 0 {
+			t.Errorf("%s: no lack of descriptors", name)
+		}
 	}
 }
 

@@ -88,6 +88,19 @@ func TestObserve(t *testing.T) {
 	}
 }
 
+// Without a source of delays, every pause is a stop.
+func TestPauseWithoutDelays(t *testing.T) {
+	p := Pause{Limit: 5 * time.Second}
+	at := time.Duration(0)
+	for range 2 * waitedLook {
+		at += Tick
+		p.Tick(at)
+	}
+	if got := p.Cause(at + 6*time.Second); !strings.HasPrefix(got, "was stopped for 6s") {
+		t.Errorf("got %q", got)
+	}
+}
+
 // A process notices its own pause for as long as its peers may leave because of it, and whether it was
 // stopped or starved.
 func TestPause(t *testing.T) {

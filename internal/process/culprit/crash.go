@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -40,8 +41,8 @@ func DescribeSignal(sig syscall.Signal) string { return fmt.Sprintf("signal %d (
 // Limits are the resource limits of a process. Its children inherit them. A limit of math.MaxUint64
 // means none.
 type Limits struct {
-	Files, Processes, AddressSpace uint64 // of the process
-	GroupProcesses, GroupMemory    uint64 // of its control group
+	Files, Processes, AddressSpace, FileSize uint64 // of the process
+	GroupProcesses, GroupMemory              uint64 // of its control group
 }
 
 // OwnLimits returns the limits of this process.
@@ -54,7 +55,8 @@ func OwnLimits() Limits {
 		return l.Cur
 	}
 	l := Limits{Files: of(unix.RLIMIT_NOFILE), Processes: of(unix.RLIMIT_NPROC), AddressSpace: of(unix.RLIMIT_AS),
-		GroupProcesses: groupLimit(hostinfo.ProcessLimit), GroupMemory: groupLimit(hostinfo.MemoryLimit)}
+		FileSize: of(unix.RLIMIT_FSIZE), GroupProcesses: groupLimit(hostinfo.ProcessLimit),
+		GroupMemory: groupLimit(hostinfo.MemoryLimit)}
 	if os.Geteuid() == 0 { // root may have any number of processes
 		l.Processes = math.MaxUint64
 	}
@@ -76,7 +78,8 @@ var (
 		`resource temporarily unavailable|can't start new thread`)
 	noMemory = regexp.MustCompile(`(?i)cannot allocate memory|\bout of memory\b|failed to reserve page summary memory|` +
 		`\bMemoryError\b|std::bad_alloc`)
-	gpuMemory = regexp.MustCompile(`(?i)\b(CUDA|HIP|GPU)\b.*\bout of memory\b`) // no limit of the host
+	noFileSize = regexp.MustCompile(`(?i)file too large|SIGXFSZ|file size limit exceeded`)
+	gpuMemory  = regexp.MustCompile(`(?i)\b(CUDA|HIP|GPU)\b.*\bout of memory\b`) // no limit of the host
 )
 
 // Explain names the limits that an error message or the last output of a process points to, with
@@ -93,6 +96,10 @@ func (l Limits) Explain(text string) string {
 	if noFiles.MatchString(text) {
 		note(l.Files, "a process may open %d files (ulimit -n)", l.Files)
 	}
+	if noFileSize.MatchString(text) {
+		note(l.FileSize, "a process may write files of %s, shared memory included (ulimit -f)",
+			unit.FormatBytes(int64(min(l.FileSize, math.MaxInt64))))
+	}
 	if processes {
 		note(l.Processes, "a user may have %d processes and threads (ulimit -u)", l.Processes)
 		note(l.GroupProcesses, "the control group may have %d processes and threads (pids.max)", l.GroupProcesses)
@@ -104,6 +111,44 @@ func (l Limits) Explain(text string) string {
 		note(l.GroupMemory, "the control group may use %s of memory (memory.max)", unit.FormatBytes(int64(l.GroupMemory)))
 	}
 	return strings.Join(hit, ", ")
+}
+
+// neededThreads is the number of threads that a command starts while it runs, in addition to those that exist when
+// main begins. Processes of a launch come on top.
+const neededThreads = 5
+
+// CheckThreads returns an error if the limits leave too little room for a command. Go's runtime cannot report that
+// it failed to start a thread: it ends the program with a dump of its registers and stacks.
+func (l Limits) CheckThreads() error {
+	check := func(limit uint64, used int64, noun, source string) error {
+		if limit >= math.MaxInt64 || used == 0 || used+neededThreads <= int64(limit) {
+			return nil
+		}
+		return fmt.Errorf("%s may have %d processes and threads (%s), and has %d: kernbench needs at least %d more, and "+
+			"several for every rank", noun, limit, source, used, neededThreads)
+	}
+	used := hostinfo.ProcessesUsed(hostinfo.Root())
+	if err := check(l.GroupProcesses, used, "the control group", "pids.max"); err != nil {
+		return err
+	}
+	if l.Processes > fewProcesses {
+		return nil // counting them would take longer than most commands
+	}
+	return check(l.Processes, threadsOf(os.Geteuid()), "this user", "ulimit -u")
+}
+
+// fewProcesses is a limit that may be reached on an ordinary machine.
+const fewProcesses = 1000
+
+// threadsOf returns the number of threads of a user's processes.
+func threadsOf(user int) (n int64) {
+	tasks, _ := filepath.Glob("/proc/[0-9]*/task/*") // those of other users are listed too
+	for _, task := range tasks {
+		if info, err := os.Stat(task); err == nil && info.Sys().(*syscall.Stat_t).Uid == uint32(user) {
+			n++
+		}
+	}
+	return n
 }
 
 // AddTo adds to a message the limits that it points to, unless it names them already.

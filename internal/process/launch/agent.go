@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -41,6 +42,7 @@ type agent struct {
 	requests  chan request
 	gone      chan struct{} // closed when the supervisor is gone or the agent was told to end
 	quit      func()        // closes gone
+	told      atomic.Int32  // the signal that told the agent to end, 0 if the supervisor is gone
 	survivors []int
 }
 
@@ -72,7 +74,10 @@ func serve() error {
 	// inherit ignored signals.
 	quit := make(chan os.Signal, 1)
 	signal.Notify(quit, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	go func() { <-quit; a.quit() }()
+	go func() {
+		a.told.Store(int32((<-quit).(syscall.Signal)))
+		a.quit()
+	}()
 	CatchUserSignals()
 	go a.reaper.run()
 	a.send(reply{Hello: true})
@@ -238,7 +243,7 @@ func (c *launchLoop) start(files []*os.File) (err error) {
 	for _, r := range ready {
 		select {
 		case <-c.gone:
-			return errors.New("the agent was told to end")
+			return errors.New(c.endReason())
 		default:
 		}
 		if err := r.start(c.reaper, null, files, c.ended); err != nil {
@@ -382,7 +387,7 @@ func (c *launchLoop) takeSnapshots() {
 // processes are launchers that must end remote processes first.
 func (c *launchLoop) supervisorGone() {
 	if c.stage == running {
-		c.reason = "the agent was told to end"
+		c.reason = c.endReason()
 	}
 	c.send(reply{Ending: true})                  // before the consequences become visible
 	c.job.Grace = min(c.job.Grace, DefaultGrace) // no one waits for a longer cleanup

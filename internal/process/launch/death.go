@@ -73,6 +73,14 @@ func (a *Agent) withDeath(cause error, oomBefore int64) error {
 	return fmt.Errorf("%w (crash report: %s)", cause, path)
 }
 
+// endReason says why the agent ends a launch. The supervisor, if there still is one, reports it.
+func (a *agent) endReason() string {
+	if sig := syscall.Signal(a.told.Load()); sig != 0 {
+		return "the launch agent, which starts and ends the ranks, was told to end by " + culprit.DescribeSignal(sig)
+	}
+	return "the launch agent was told to end"
+}
+
 // WithLimit adds the resource limit to an error that points to one, such as "too many open files".
 func WithLimit(err error) error {
 	text := err.Error()

@@ -245,7 +245,7 @@ func TestTerminatedAgent(t *testing.T) {
 	l := s.launch(Spec{Procs: []Proc{s.program(0, "daemons", "deaf")}, Grace: hangGuard})
 	s.awaitFamilies(1)
 	syscall.Kill(s.PID(), syscall.SIGTERM)
-	if o := s.wait(l); o.Reason == "" || !o.Exits[0].Stopped {
+	if o := s.wait(l); !strings.HasSuffix(o.Reason, "was told to end by signal 15 (terminated)") || !o.Exits[0].Stopped {
 		t.Errorf("outcome %+v", o)
 	}
 	select {

@@ -103,8 +103,13 @@ func (r Rule) Check(s Series, accepted int) Result {
 		switch {
 		case p < len(s.Exact) && s.Exact[p]:
 			f = r.exact(s, p, accepted)
-		case p < len(s.Exact) && gross(s, p, start, last) != "":
-			f.Verdict, f.Missing = gross(s, p, start, last), ""
+		case p < len(s.Exact) && gross(s, p, start, accepted, last) != "":
+			v := gross(s, p, start, accepted, last)
+			first := last
+			for first > accepted && gross(s, p, start, accepted, first-1) == v {
+				first--
+			}
+			f = q.certain(v, p, start, first, last)
 			out.Suspected = true
 		case q.step(c):
 			f = q.finding(q.locate(p, c, start, accepted, last))
@@ -124,10 +129,28 @@ func (r Rule) Check(s Series, accepted int) Result {
 	}
 	for _, v := range []Verdict{Slower, Faster} {
 		if out.Whole.Verdict == CannotTell && 2*count(out.Points, v) > known && known > 0 {
-			out.Whole.Verdict, out.Whole.Missing = v, ""
+			out.Whole = q.certain(v, len(s.Exact), start, since(out.Points, v), last)
 		}
 	}
 	return out
+}
+
+// certain returns the finding of a change that needs no test: it is too large, or most points show it.
+func (s search) certain(v Verdict, p, start, first, last int) Finding {
+	f := s.bound(s.at(start, first, last)[p], false)
+	f.Verdict, f.Missing, f.Bound = v, "", math.NaN()
+	return f
+}
+
+// since returns the first run from which on a point has the verdict v.
+func since(points []Finding, v Verdict) int {
+	first := math.MaxInt
+	for _, f := range points {
+		if f.Verdict == v {
+			first = min(first, f.First)
+		}
+	}
+	return first
 }
 
 func count(findings []Finding, v Verdict) (n int) {
@@ -195,24 +218,26 @@ const leastBound = 0.005
 // latest run differs by that much from every earlier launch. The smaller one needs minRuns
 // launches on either side.
 const (
-	grossFactor       = 1.5
+	GrossFactor       = 1.5
 	grossSingleFactor = 2.5
 )
 
-// gross returns Slower or Faster if all launches of run last differ by a large factor from all
-// launches of the runs since start, and "" otherwise.
-func gross(s Series, p, start, last int) Verdict {
-	latest := s.Runs[last][p]
+// gross returns Slower or Faster if all launches of a run differ by a large factor from all launches of the accepted
+// runs since start, and "" otherwise. If those have none, the first later run that has some counts instead.
+func gross(s Series, p, start, accepted, run int) Verdict {
+	latest := s.Runs[run][p]
 	var earlier []float64
-	for _, run := range s.Runs[start:last] {
-		earlier = append(earlier, run[p]...)
+	for i, before := range s.Runs[start:run] {
+		if start+i < accepted || len(earlier) == 0 {
+			earlier = append(earlier, before[p]...)
+		}
 	}
 	factor := grossSingleFactor
 	switch n := min(len(latest), len(earlier)); {
 	case n == 0:
 		return ""
 	case n >= minRuns:
-		factor = grossFactor
+		factor = GrossFactor
 	}
 	switch {
 	case slices.Min(latest)-slices.Max(earlier) >= math.Log(factor):
@@ -276,7 +301,7 @@ func (r Rule) exactWhole(points []Finding) Finding {
 		// The whole changed if most points did: points with unequal changes are listed one by one.
 		for _, v := range []Verdict{Slower, Faster} {
 			if 2*count(points, v) > n && n > 1 {
-				f.Verdict, f.Bound = v, math.NaN()
+				f.Verdict, f.Bound, f.First = v, math.NaN(), since(points, v)
 			}
 		}
 	}

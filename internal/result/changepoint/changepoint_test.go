@@ -49,6 +49,7 @@ func TestCheck(t *testing.T) {
 		"unchanged":                  {nights(10), 9, "no slowdown, no slowdown", ""},
 		"tripled after one run":      {nights(1, all(2)), 1, "slower, slower from 1", ""},
 		"tripled, one launch each":   {keep(nights(1, all(2)), 1), 1, "slower, slower from 1", ""},
+		"tripled for two runs":       {nights(1, all(2), all(2)), 1, "slower, slower from 1", ""},
 		"tripled at one point":       {nights(2, [5]float64{2: 2}), 2, "cannot tell, slower from 2", "2 do not show"},
 		"a third of the time":        {nights(1, all(-0.7)), 1, "faster, faster from 1", ""},
 		"few runs":                   {nights(3), 2, "cannot tell, cannot tell", "2 do not show how runs differ, 4 do"},
@@ -131,12 +132,32 @@ func TestExact(t *testing.T) {
 	if r.Points[1].Verdict != NoSlowdown || !r.Suspected {
 		t.Errorf("%+v", r)
 	}
+	// The whole is slower since the run in which its points became slower, whatever the other points are.
+	more := Series{Exact: []bool{true, true, true}}
+	for _, run := range s.Runs {
+		more.Runs = append(more.Runs, [][]float64{run[0], run[0], run[1]})
+	}
+	if f := rule.Check(more, 1).Whole; f.Verdict != Slower || f.First != 3 {
+		t.Errorf("two of three points slower since run 3: %+v", f)
+	}
 	s.Runs = s.Runs[:2]
 	if r := rule.Check(s, 1); r.Verdict() != NoSlowdown || r.Suspected {
 		t.Errorf("%+v", r)
 	}
 	s.Runs = append(s.Runs, [][]float64{{math.Log(4)}, {math.Log(7)}})
 	if steps := rule.Scan(s); len(steps) != 1 || steps[0].Point != 0 || steps[0].First != 2 || steps[0].High > -0.2 {
+		t.Errorf("%+v", steps)
+	}
+}
+
+// TestExactCreep checks that many small changes in one direction are found together.
+func TestExactCreep(t *testing.T) {
+	s := Series{Exact: []bool{true}}
+	for i := range 6 {
+		s.Runs = append(s.Runs, [][]float64{{0.015 * float64(i)}})
+	}
+	steps := rule.Scan(s)
+	if len(steps) != 2 || steps[0].First != 2 || steps[1].First != 4 || math.Abs(steps[1].Change-0.03) > 1e-9 {
 		t.Errorf("%+v", steps)
 	}
 }

@@ -32,7 +32,7 @@ func (r Rule) Scan(s Series) []Step {
 		first := firsts[i+1]
 		sizes := q.at(firsts[i], first, min(end, first+maxReference)-1)
 		for _, p := range points {
-			out = append(out, q.newStep(s, p, sizes[p], first))
+			out = append(out, q.newStep(s, p, sizes[p], firsts[i], first))
 		}
 	}
 	return out
@@ -58,7 +58,7 @@ func (q search) levels(s Series, end int) (firsts []int, found [][]int) {
 // stepAt looks for a step that the run last makes significant, among the runs after start.
 func (q search) stepAt(s Series, start, last int) (first int, points []int) {
 	for p, exact := range s.Exact {
-		if exact && exactStep(s, p, last, q.rule.Floor) || !exact && gross(s, p, start, last) != "" {
+		if exact && exactStep(s, p, start, last, q.rule.Floor) || !exact && gross(s, p, start, last, last) != "" {
 			points = append(points, p)
 		}
 	}
@@ -86,29 +86,37 @@ func (q search) stepAt(s Series, start, last int) (first int, points []int) {
 	return q.locate(best, steps[best], start, start+1, last).first, points
 }
 
-// exactStep reports whether a point without noise differs from the run before that has it.
-func exactStep(s Series, p, last int, floor float64) bool {
-	for r := last - 1; r >= 0 && len(s.Runs[last][p]) > 0; r-- {
-		if len(s.Runs[r][p]) > 0 {
-			return math.Abs(s.Runs[last][p][0]-s.Runs[r][p][0]) > math.Log1p(floor)
-		}
-	}
-	return false
+// exactStep reports whether a point without noise left its level. It is compared with the first run of the level, so
+// that small changes in one direction are found together.
+func exactStep(s Series, p, start, last int, floor float64) bool {
+	return len(s.Runs[last][p]) > 0 && math.Abs(s.Runs[last][p][0]-exactLevel(s, p, start, last)) > math.Log1p(floor)
 }
 
-// newStep returns the step at run first of the point p, where len(s.Exact) stands for the whole.
-func (q search) newStep(s Series, p int, c candidate, first int) Step {
+// exactLevel returns the value of a point without noise in the first run since start that has it, or in the last run
+// before start. It is NaN if no run before the end has it.
+func exactLevel(s Series, p, start, end int) float64 {
+	for r := start; r < end; r++ {
+		if len(s.Runs[r][p]) > 0 {
+			return s.Runs[r][p][0]
+		}
+	}
+	for r := start - 1; r >= 0; r-- {
+		if len(s.Runs[r][p]) > 0 {
+			return s.Runs[r][p][0]
+		}
+	}
+	return math.NaN()
+}
+
+// newStep returns the step at run first of the point p from the level that begins at start. len(s.Exact) stands for
+// the whole.
+func (q search) newStep(s Series, p int, c candidate, start, first int) Step {
 	step := Step{Point: p, First: first, Change: c.change, P: c.p}
 	switch {
 	case p == len(s.Exact):
 		step.Point = Whole
 	case s.Exact[p]:
-		for r := first - 1; r >= 0; r-- {
-			if len(s.Runs[r][p]) > 0 {
-				step.Change, step.P = s.Runs[first][p][0]-s.Runs[r][p][0], 0
-				break
-			}
-		}
+		step.Change, step.P = s.Runs[first][p][0]-exactLevel(s, p, start, first), 0
 		step.Low, step.High = step.Change, step.Change
 		return step
 	}

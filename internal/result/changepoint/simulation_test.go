@@ -33,6 +33,15 @@ func heavy(sd float64) func(*rand.Rand) float64 {
 	}
 }
 
+// wandering is like normal, but successive values have a correlation.
+func wandering(sd, correlation float64) func(*rand.Rand) float64 {
+	v := 0.0
+	return func(rng *rand.Rand) float64 {
+		v = correlation*v + math.Sqrt(1-correlation*correlation)*sd*rng.NormFloat64()
+		return v
+	}
+}
+
 // usual is the machine of the goals.
 var usual = machine{"launches 3 %, runs 1 %", normal(0.03), normal(0.01)}
 
@@ -105,6 +114,7 @@ func TestSimulationOtherMachines(t *testing.T) {
 		{"launches 1 %, runs 6 %", normal(0.01), normal(0.06)},
 		{"launches 0.5 %, runs 0.1 %", normal(0.005), normal(0.001)},
 		{"launches 3 %, runs 1 %, one in eight far slower", normal(0.03), heavy(0.01)},
+		{"launches 3 %, runs 1 % with a correlation of 0.5", normal(0.03), wandering(0.01, 0.5)},
 	} {
 		const nights = 40
 		count := 25 * *histories
@@ -114,6 +124,20 @@ func TestSimulationOtherMachines(t *testing.T) {
 		if slower > count*nights/50 {
 			t.Errorf("%s: %d false alarms in %d nights", m.name, slower, count*nights)
 		}
+	}
+}
+
+// TestSimulationWandering shows the limit of the method: a machine that becomes slower and faster by itself, over many
+// nights, looks like a program that does.
+func TestSimulationWandering(t *testing.T) {
+	const nights = 40
+	m := machine{"launches 3 %, runs 1 % with a correlation of 0.9", normal(0.03), wandering(0.01, 0.9)}
+	count := 25 * *histories
+	slower, faster, good, fromFifth := m.unchangedNights(2, count, nights)
+	t.Logf("%s: %d nights: %d slower, %d faster, %.1f %% good from the fifth on", m.name, count*nights, slower, faster,
+		100*float64(good)/float64(fromFifth))
+	if slower > count*nights/20 {
+		t.Errorf("%d false alarms in %d nights", slower, count*nights)
 	}
 }
 

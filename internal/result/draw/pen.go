@@ -10,7 +10,6 @@ import (
 	"math"
 	"strings"
 	"sync"
-	"unicode"
 
 	"codeberg.org/go-fonts/liberation/liberationsansbold"
 	"codeberg.org/go-fonts/liberation/liberationsansregular"
@@ -20,6 +19,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 )
 
 // Pen draws on a page of either format.
@@ -95,18 +95,10 @@ func (f Face) Width(s string) float64 {
 // Height returns the height of n lines.
 func (f Face) Height(n int) float64 { return float64(n) * f.Size * leading }
 
-// clean removes control characters and invalid UTF-8, which neither file format allows.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t' || r == '\n':
-			return ' '
-		case unicode.IsControl(r), r == 0xFFFE, r == 0xFFFF:
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-}
+// clean makes control characters and invalid UTF-8, which neither file format allows, and directions of text visible.
+func clean(s string) string { return spaces.Replace(texttab.Visible(s)) }
+
+var spaces = strings.NewReplacer("\t", " ", "\n", " ")
 
 // Text writes one line, rotated by angle (in radians) about the point.
 func (p Pen) Text(f Face, at Point, a Anchor, angle float64, s string) {

@@ -129,10 +129,11 @@ func TestSVGText(t *testing.T) {
 }
 
 func TestWrite(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "new", "figures")
+	run := filepath.Join(t.TempDir(), "new")
+	dir := filepath.Join(run, "figures")
 	f := chartWith(func(*Panel) {})
 	for range 2 { // the second pass replaces existing files
-		files := must.Get(Write(dir, f))(t)
+		files := must.Get(Write(run, "figures", f))(t)
 		want := []string{filepath.Join(dir, "f.png"), filepath.Join(dir, "f.svg")}
 		if d := cmp.Diff(want, files); d != "" {
 			t.Errorf("files (-want +got):\n%s", d)
@@ -146,12 +147,13 @@ func TestWrite(t *testing.T) {
 
 func TestWriteLeavesNothingBehindOnFailure(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Write(dir, Figure{Name: "f"}); err == nil {
+	if _, err := Write(dir, ".", Figure{Name: "f"}); err == nil {
 		t.Error("a figure without panels was written")
 	}
 	// The rename fails because a folder has the name of the target.
 	must.Do(t, os.MkdirAll(filepath.Join(dir, "f.png", "x"), 0o755))
-	if _, err := Write(dir, chartWith(func(*Panel) {})); err == nil || !strings.Contains(err.Error(), "writing figure f") {
+	_, err := Write(dir, ".", chartWith(func(*Panel) {}))
+	if err == nil || !strings.Contains(err.Error(), "f.png: file exists") {
 		t.Errorf("Write over a folder: %v", err)
 	}
 	entries, err := os.ReadDir(dir)

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/kernbench/kernbench/internal/result/draw"
@@ -168,16 +168,9 @@ func (s *sheet) drawRow(p draw.Pen, first int, areas []draw.Rectangle) {
 // text on any screen. Tests of whole runs lower it, because they do not look at the pixels.
 var Density = 2 * 96
 
-// Write draws the figure to NAME.png and NAME.svg in dir and returns their paths. It
-// creates dir if necessary. Files are replaced atomically.
-func Write(dir string, f Figure) ([]string, error) {
-	if err := f.Validate(); err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("making folder for figure %s: %w", f.Name, err)
-	}
-	var files []string
+// Write draws the figure to folder/NAME.png and folder/NAME.svg in the RUN folder dir and returns
+// their paths. Files are replaced atomically.
+func Write(dir, folder string, f Figure) (files []string, err error) {
 	for _, format := range []struct {
 		ending string
 		render func(io.Writer, Figure) error
@@ -186,11 +179,12 @@ func Write(dir string, f Figure) ([]string, error) {
 		if err := format.render(&b, f); err != nil {
 			return files, err
 		}
-		path := filepath.Join(dir, f.Name+format.ending)
-		if err := journal.WriteFileAtomic(path, b.Bytes()); err != nil {
-			return files, fmt.Errorf("writing figure %s: %w", f.Name, err)
+		name := path.Join(folder, f.Name+format.ending)
+		err := journal.WriteIn(dir, name, func(w io.Writer) error { _, err := w.Write(b.Bytes()); return err })
+		if err != nil {
+			return files, err
 		}
-		files = append(files, path)
+		files = append(files, filepath.Join(dir, filepath.FromSlash(name)))
 	}
 	return files, nil
 }

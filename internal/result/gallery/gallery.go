@@ -32,7 +32,7 @@ func Write(t must.T, figs ...figure.Figure) {
 		return
 	}
 	for _, f := range figs {
-		must.Get(figure.Write(*folder, f))(t)
+		must.Get(figure.Write(*folder, ".", f))(t)
 		var svg bytes.Buffer
 		must.Do(t, figure.SVG(&svg, f))
 		text := bytes.Replace(svg.Bytes(), []byte("@media (prefers-color-scheme: dark)"), []byte("@media all"), 1)

@@ -88,6 +88,9 @@ func (r *Record) contradiction() string {
 		return ""
 	case us == 0:
 		return "the time is 0: nothing was timed, or its digits were cut off"
+	case r.High > 0 && (r.Low > us || r.High < us):
+		return fmt.Sprintf("the interval from %s to %s does not contain the time, %s", unit.FormatMicros(r.Low),
+			unit.FormatMicros(r.High), unit.FormatMicros(us))
 	case r.inOrder() != "":
 		return r.inOrder()
 	case r.checkCount() != "":

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
@@ -96,4 +97,18 @@ func FuzzClaims(f *testing.F) {
 			model.Judge(nil, claims, model.NamedCurve)
 		}
 	})
+}
+
+// TestDocumentedClaims reads the claims in docs/models.md.
+func TestDocumentedClaims(t *testing.T) {
+	for _, b := range golden.Pages(t)["docs/models.md"] {
+		if b.Kind != "yaml" {
+			continue
+		}
+		if claims := must.Get(Claims("claims.yaml", []byte(b.Text)))(t); len(claims) != 2 {
+			t.Errorf("%s: %d claims", b, len(claims))
+		}
+		return
+	}
+	t.Error("the page shows no claims")
 }

@@ -194,6 +194,8 @@ func csvRecord(header, fields []string, g Given) (Record, error) {
 	switch {
 	case !sized:
 		return r, errors.New("missing size")
+	case r.Low > 0 && r.High == 0:
+		return r, errors.New("low_us without high_us: want both ends of the interval or none")
 	case r.Metrics["wrong"] > 0 && r.Status == journal.OK:
 		r.Status, r.Reason = journal.Failed, fmt.Sprintf("%.0f wrong elements", r.Metrics["wrong"])
 	case r.Status == journal.OK && !timed:

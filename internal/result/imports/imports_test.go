@@ -2,6 +2,7 @@ package imports
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -322,6 +323,50 @@ func TestRoundTrip(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestIntervals checks that an interval fits its time, and that nothing but the interval is made of it.
+func TestIntervals(t *testing.T) {
+	f := read(t, "csv", "size,ranks,time_us,low_us,high_us\n1M,8,10,9,12\n2M,8,10,11,12\n4M,8,10,8,9\n8M,8,10,0,12\n",
+		Given{})
+	rows := Rows(f.Records, Source{Bench: "b"}, 0, map[string]int{})
+	for i, want := range []string{"", "line 3: the interval from 11 µs to 12 µs does not contain the time, 10 µs",
+		"line 4: the interval from 8 µs to 9 µs does not contain the time, 10 µs", ""} {
+		if r := rows[i]; r.Reason != want || (r.Status == journal.Failed) != (want != "") {
+			t.Errorf("row %d: %s %q, want %q", i, r.Status, r.Reason, want)
+		}
+	}
+	s := rows[0].Stats.Get("time_us")
+	for _, name := range journal.StatNames {
+		v, has := s.Part(name)
+		want := map[string]float64{"p50": 10, "ci_low": 9, "ci_high": 12}[name]
+		if v != want || has != (want > 0) {
+			t.Errorf("%s of the row is %v, %v, want %v", name, v, has, want)
+		}
+	}
+	if text := string(must.Get(json.Marshal(s))(t)); text != `{"p50":10,"ci_low":9,"ci_high":12}` {
+		t.Errorf("the row has %s", text)
+	}
+	_, err := Read("csv", "f.csv", "size,time_us,low_us,high_us\n1M,10,9,\n", Given{})
+	if err == nil || !strings.Contains(err.Error(), "f.csv:2: low_us without high_us") {
+		t.Errorf("half an interval: %v", err)
+	}
+}
+
+// TestKindOfOwnTables checks that a table of simulated times is not taken for measured ones.
+func TestKindOfOwnTables(t *testing.T) {
+	const table = "# collectives num_ranks=2 backend=ahbm op=allreduce\n# Using devices\n" +
+		"#  Rank  0 Group  0 Pid    N/A on         vm device  0 [N/A] %s\n" +
+		"#  Rank  1 Group  0 Pid    N/A on         vm device  1 [N/A] %s\n" +
+		"#       size         count      type   redop    root     time   algbw   busbw #wrong\n" +
+		"        1024           512      half     sum      -1     0.33    3.10    3.10      0\n"
+	for device, want := range map[string]journal.Kind{"simulated ahbm": journal.Simulated,
+		"modelled flat": journal.Modelled, "NVIDIA H200": journal.Measured, "ahbm": journal.Measured} {
+		f := read(t, "nccl-tests", fmt.Sprintf(table, device, device), Given{})
+		if got := f.Records[0].Kind; got != want {
+			t.Errorf("%s: %s, want %s", device, got, want)
+		}
+	}
 }
 
 // TestRows checks the fields that views and --resume need, and that repeated points are trials.

@@ -63,10 +63,9 @@ func (rec Record) row(src Source) journal.Row {
 			}
 		}
 	}
-	if rec.Low > 0 && rec.High >= rec.Low && timed {
+	if rec.High > 0 && timed {
 		low, high := rec.Low, rec.High
-		r.Stats = journal.Stats{{Name: "time_us", Value: journal.Stat{Min: low, P50: us, P90: high, P99: high, Max: high,
-			Mean: us, CILow: &low, CIHigh: &high}}}
+		r.Stats = journal.Stats{{Name: "time_us", Value: journal.Stat{P50: us, CILow: &low, CIHigh: &high}}}
 	}
 	for name := range r.Metrics {
 		r.Units[name] = unitOf(name)

@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/kernbench/kernbench/internal/base/infile"
 )
 
 // Subfolders of a RUN folder for the files that belong to rows.
@@ -21,7 +25,7 @@ const (
 // WriteFileAtomic writes data to path so that a reader sees either the old content or all
 // of the new, even after a crash. A symbolic link at path is replaced and not followed,
 // unless it leads to a pipe or a device such as /dev/stdout: then the data is written into
-// that. The folder must exist.
+// that. The folder must exist. Files of a RUN folder are written with WriteIn.
 func WriteFileAtomic(path string, data []byte) error {
 	return WriteAtomic(path, func(w io.Writer) error { _, err := w.Write(data); return err })
 }
@@ -33,32 +37,106 @@ func WriteAtomic(path string, content func(io.Writer) error) error {
 		if err == nil {
 			err = errors.Join(content(f), f.Close())
 		}
-		if err != nil {
-			return fmt.Errorf("writing %s: %w", path, err)
-		}
+		return writing(path, err)
+	}
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return writing(path, err)
+	}
+	defer root.Close()
+	return writing(path, writeBelow(root, filepath.Base(path), content))
+}
+
+// WriteIn is WriteAtomic for a file of the RUN folder dir. name is its path below dir, with slashes. WriteIn
+// creates the folders on the way. It writes nothing outside dir: a symbolic link that leads out of dir is an
+// error, and one at the name itself is replaced.
+func WriteIn(dir, name string, content func(io.Writer) error) error {
+	root, err := folderIn(dir, path.Dir(name))
+	if err == nil {
+		defer root.Close()
+		err = writeBelow(root, filepath.FromSlash(name), content)
+	}
+	return writing(filepath.Join(dir, filepath.FromSlash(name)), err)
+}
+
+// MakeNewIn creates a folder of the RUN folder dir, and the folders on the way. The error is fs.ErrExist if it
+// exists already.
+func MakeNewIn(dir, name string) error {
+	root, err := folderIn(dir, path.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return root.Mkdir(filepath.FromSlash(name), 0o755)
+}
+
+// folderIn opens the RUN folder dir and creates the folder name below it, unless they exist.
+func folderIn(dir, name string) (*os.Root, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := root.MkdirAll(filepath.FromSlash(name), 0o777); err != nil {
+		root.Close()
+		return nil, fmt.Errorf("the folder %s: %w", name, infile.Escapes(err))
+	}
+	return root, nil
+}
+
+// writing adds the name of the file to an error, in place of the names of the steps.
+func writing(path string, err error) error {
+	if err == nil {
 		return nil
 	}
+	return fmt.Errorf("writing %s: %w", path, cause(err))
+}
+
+// cause returns an error without the name of the temporary file, which means nothing to a user.
+func cause(err error) error {
+	var of *fs.PathError
+	var renamed *os.LinkError
+	switch {
+	case errors.As(err, &of) && strings.Contains(of.Path, tempPrefix):
+		return of.Err
+	case errors.As(err, &renamed) && strings.Contains(renamed.Old, tempPrefix):
+		return renamed.Err
+	}
+	return err
+}
+
+// tempPrefix begins the names of temporary files.
+const tempPrefix = ".kernbench-"
+
+// writeBelow writes a file of a folder.
+func writeBelow(root *os.Root, name string, content func(io.Writer) error) error {
 	// The temporary name is random, so that two writers never share it, and hidden, so that
 	// a file left by a killed process is not taken for a result. os.CreateTemp is no
 	// alternative: it creates files with mode 0600 instead of following the umask.
-	dir := filepath.Dir(path)
-	temp := filepath.Join(dir, ".kernbench-"+rand.Text()[:16]+".tmp")
-	if err := writeSynced(temp, content); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
+	dir := filepath.Dir(name)
+	temp := filepath.Join(dir, tempPrefix+rand.Text()[:16]+".tmp")
+	if err := writeSynced(root, temp, content); err != nil {
+		return err
 	}
-	if err := os.Rename(temp, path); err != nil {
-		os.Remove(temp)
-		return fmt.Errorf("writing %s: %w", path, err)
+	if err := root.Rename(temp, name); err != nil {
+		_ = root.Remove(temp)
+		return err
 	}
-	if err := syncDir(dir); err != nil {
-		return fmt.Errorf("writing %s: the file is in place but may not survive a power failure: %w", path, err)
+	d, err := root.Open(dir)
+	if err == nil {
+		err = errors.Join(syncFolder(d), d.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("the file is in place but may not survive a power failure: %w", cause(err))
 	}
 	return nil
 }
 
 // writeSynced creates a file and syncs it to disk. After an error it leaves no file.
-func writeSynced(path string, content func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+func writeSynced(root *os.Root, name string, content func(io.Writer) error) error {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
@@ -69,7 +147,7 @@ func writeSynced(path string, content func(io.Writer) error) error {
 		}
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		os.Remove(path)
+		_ = root.Remove(name)
 	}
 	return err
 }
@@ -82,6 +160,10 @@ func syncDir(dir string) error {
 		return err
 	}
 	defer d.Close()
+	return syncFolder(d)
+}
+
+func syncFolder(d *os.File) error {
 	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
 		return err
 	}
@@ -115,58 +197,18 @@ func writeRowFile(dir, folder, name string, data []byte) error {
 	if err := checkRowFile(folder, name); err != nil {
 		return err
 	}
-	path, err := Inside(dir, folder+"/"+name)
-	if err != nil {
-		return err
-	}
-	return WriteFileAtomic(path, data)
-}
-
-// Inside returns the path of a file of a RUN folder and creates the folders on the way. A folder
-// that is a symbolic link to somewhere outside is an error, so that nothing is written there.
-func Inside(dir, name string) (string, error) {
-	path := filepath.Join(dir, filepath.FromSlash(name))
-	err := os.MkdirAll(dir, 0o777)
-	if err == nil {
-		var root *os.Root
-		if root, err = os.OpenRoot(dir); err == nil {
-			defer root.Close()
-			err = root.MkdirAll(filepath.Dir(filepath.FromSlash(name)), 0o777)
-		}
-	}
-	if err != nil && strings.Contains(err.Error(), "path escapes from parent") { // os.Root has no error value for it
-		err = fmt.Errorf("no link may lead out of the folder: %w", err)
-	}
-	if err != nil {
-		return "", fmt.Errorf("writing %s: %w", path, err)
-	}
-	return path, nil
+	return WriteIn(dir, folder+"/"+name, func(w io.Writer) error { _, err := w.Write(data); return err })
 }
 
 // readRowFile reads a file that a row names. A journal may come from somebody else: links that
 // lead out of the folder, pipes, devices and files of more than most bytes are refused.
 func readRowFile(dir, folder, name string, most int64) ([]byte, error) {
-	data, err := func() ([]byte, error) {
-		if err := checkRowFile(folder, name); err != nil {
-			return nil, err
-		}
-		root, err := os.OpenRoot(dir)
-		if err != nil {
-			return nil, err
-		}
-		defer root.Close()
-		f, err := root.OpenFile(filepath.Join(folder, name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > most {
-			return nil, fmt.Errorf("want a plain file of at most %d bytes", most)
-		}
-		return io.ReadAll(io.LimitReader(f, most))
-	}()
+	if err := checkRowFile(folder, name); err != nil {
+		return nil, fmt.Errorf("reading %w", err)
+	}
+	data, err := infile.ReadBelow(dir, filepath.Join(folder, name), most)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s/%s: %w", folder, name, err)
+		return nil, fmt.Errorf("reading a file of a row: %w", err)
 	}
 	return data, nil
 }

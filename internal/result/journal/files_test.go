@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -153,8 +154,89 @@ func TestHostileRowFiles(t *testing.T) {
 	must.Do(t, os.WriteFile(filepath.Join(samples, "sparse"), nil, 0o600))
 	must.Do(t, os.Truncate(filepath.Join(samples, "sparse"), 40<<30))
 	for _, name := range []string{"pipe", "device", "link", "sparse"} {
-		if _, err := ReadRaw(dir, name); err == nil || !strings.Contains(err.Error(), "reading samples/"+name) {
+		if _, err := ReadRaw(dir, name); err == nil || !strings.Contains(err.Error(), filepath.Join(samples, name)) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestHostileFolder checks that files of a RUN folder made by somebody else, which are links, pipes or devices, are
+// neither followed nor waited for, whether they are read or written.
+func TestHostileFolder(t *testing.T) {
+	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+	for kind, plant := range map[string]func(path string) error{
+		"link":   func(path string) error { return os.Symlink(elsewhere, path) },
+		"device": func(path string) error { return os.Symlink("/dev/zero", path) },
+		"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+	} {
+		must.Do(t, os.WriteFile(elsewhere, []byte("{}\n"), 0o600))
+		dir := t.TempDir()
+		must.Do(t, plant(filepath.Join(dir, FileName)))
+		must.Do(t, plant(filepath.Join(dir, ".r.lock")))
+		if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), FileName) {
+			t.Errorf("%s: reading: %v", kind, err)
+		}
+		f := must.Get(Follow(dir))(t)
+		if _, _, err := f.Next(); err == nil {
+			t.Errorf("%s: it was followed", kind)
+		}
+		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("%s: opening: %v", kind, err)
+		}
+		if held, err := HolderOf(dir, "r"); held != nil || err != nil {
+			t.Errorf("%s: held by %v, %v", kind, held, err)
+		}
+		if _, err := HoldRun(dir, "r"); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("%s: holding: %v", kind, err)
+		}
+		if text := must.Get(os.ReadFile(elsewhere))(t); string(text) != "{}\n" {
+			t.Errorf("%s: the file elsewhere has %q", kind, text)
+		}
+	}
+}
+
+// TestWriteIn checks that nothing is written outside the folder, and that links and pipes are replaced.
+func TestWriteIn(t *testing.T) {
+	dir, elsewhere := filepath.Join(t.TempDir(), "run"), t.TempDir()
+	write := func(name string) error {
+		return WriteIn(dir, name, func(w io.Writer) error { _, err := io.WriteString(w, "text"); return err })
+	}
+	must.Do(t, write("a/b/file")) // makes the folders
+	must.Do(t, os.Symlink("a", filepath.Join(dir, "in")))
+	must.Do(t, write("in/file")) // a link within the folder is followed
+	must.Do(t, os.Symlink(elsewhere, filepath.Join(dir, "out")))
+	must.Do(t, os.Symlink(filepath.Join(elsewhere, "file"), filepath.Join(dir, "link")))
+	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	for _, name := range []string{"out/file", "out/new/file", "../file", "/etc/kernbench"} {
+		if err := write(name); err == nil {
+			t.Errorf("%s was written", name)
+		}
+		if err := MakeNewIn(dir, name); err == nil {
+			t.Errorf("the folder %s was made", name)
+		}
+	}
+	for _, name := range []string{"link", "pipe", "a/file"} {
+		must.Do(t, write(name))
+		if text := must.Get(os.ReadFile(filepath.Join(dir, filepath.FromSlash(name))))(t); string(text) != "text" {
+			t.Errorf("%s has %q", name, text)
+		}
+	}
+	if found := names(t, elsewhere); len(found) > 0 {
+		t.Errorf("written outside: %v", found)
+	}
+	must.Do(t, MakeNewIn(dir, "logs/1"))
+	if err := MakeNewIn(dir, "logs/1"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("making a folder again: %v", err)
+	}
+}
+
+// TestWriteErrors checks that errors name the file and not the temporary one.
+func TestWriteErrors(t *testing.T) {
+	dir := t.TempDir()
+	must.Do(t, os.Mkdir(filepath.Join(dir, "taken"), 0o700))
+	err := WriteIn(dir, "taken", func(io.Writer) error { return nil })
+	if err == nil || strings.Contains(err.Error(), tempPrefix) ||
+		!strings.Contains(err.Error(), filepath.Join(dir, "taken")) {
+		t.Errorf("%v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -42,7 +43,7 @@ func HoldRun(dir, id string) (*Hold, error) {
 		return nil, fmt.Errorf("holding a run: %w", err)
 	}
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+		f, err := openOwn(path, os.O_RDWR|os.O_CREATE)
 		if err != nil {
 			return nil, fmt.Errorf("holding run %s: %w", id, err)
 		}
@@ -65,8 +66,8 @@ func HolderOf(dir, id string) (*HeldError, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	f, err := openOwn(path, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotRegular) { // no process made that lock file
 		return nil, nil
 	}
 	if err != nil {
@@ -75,7 +76,7 @@ func HolderOf(dir, id string) (*HeldError, error) {
 	defer f.Close()
 	switch err := flock(f, syscall.LOCK_SH|syscall.LOCK_NB); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		return readHolder(path, id), nil
+		return readHolder(f, id), nil
 	case err != nil:
 		return nil, fmt.Errorf("looking who holds run %s: %w", id, err)
 	}
@@ -89,10 +90,13 @@ func lockPath(dir, id string) (string, error) {
 	return filepath.Join(dir, "."+id+".lock"), nil
 }
 
+// maxHolder is the largest size of a lock file that is read, in bytes.
+const maxHolder = 4096
+
 // readHolder returns the holder that a lock file names.
-func readHolder(path, id string) *HeldError {
+func readHolder(f *os.File, id string) *HeldError {
 	held := &HeldError{}
-	if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, held) != nil {
+	if text, err := io.ReadAll(io.NewSectionReader(f, 0, maxHolder)); err != nil || json.Unmarshal(text, held) != nil {
 		held = &HeldError{}
 	}
 	held.Run = id
@@ -110,7 +114,7 @@ func takeHold(f *os.File, path, id string) (bool, error) {
 			time.Sleep(time.Millisecond)
 			return false, err
 		}
-		return false, readHolder(path, id)
+		return false, readHolder(f, id)
 	}
 	if err != nil {
 		return false, fmt.Errorf("holding run %s: locking %s: %w", id, path, err)

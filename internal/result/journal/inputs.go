@@ -151,7 +151,7 @@ func (r *Run) groupBuilds() [][]build {
 }
 
 // restrict returns the run with the rows of some builds only. Its header has the machine,
-// environment and command line of the latest invocation that had these inputs.
+// environment, command line and metrics of the latest invocation that had these inputs.
 func (r *Run) restrict(builds []build) *Run {
 	out := *r
 	out.Rows = nil
@@ -166,6 +166,7 @@ func (r *Run) restrict(builds []build) *Run {
 	for _, h := range slices.Backward(r.Headers) {
 		if _, has := h.Fingerprints[builds[0].inputs]; has {
 			out.Header.Time, out.Header.Argv, out.Header.Host, out.Header.Environ = h.Time, h.Argv, h.Host, h.Environ
+			out.Header.redefine(h.Metrics)
 			break
 		}
 	}

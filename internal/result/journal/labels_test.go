@@ -14,26 +14,26 @@ func TestParseTags(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		tags []string
-		want string // the tags, or part of the error
+		want string // the tags, or "error: " and a part of the error
 	}{
 		{nil, ""},
 		{[]string{"nightly", "h200", "nightly"}, "nightly h200"},
 		{[]string{"pr/12", "v1.2", "ünï", "gpu:0=a+b@c"}, "pr/12 v1.2 ünï gpu:0=a+b@c"},
 		{[]string{strings.Repeat("ü", maxTag)}, strings.Repeat("ü", maxTag)},
-		{[]string{strings.Repeat("ü", maxTag+1)}, "has 41 characters: want at most 40"},
-		{[]string{""}, "an empty tag"},
-		{[]string{"two words"}, `contains ' '`},
-		{[]string{"a,b"}, `contains ','`},
-		{[]string{"a\x1b[1m"}, `contains '\x1b'`},
-		{[]string{"a\xff"}, "contains"},
-		{[]string{"<b>"}, `contains '<'`},
-		{[]string{"-x"}, "begins with a hyphen"},
-		{many, "17 tags: a run has at most 16"},
+		{[]string{strings.Repeat("ü", maxTag+1)}, "error: has 41 characters: want at most 40"},
+		{[]string{""}, "error: an empty tag"},
+		{[]string{"two words"}, `error: contains ' '`},
+		{[]string{"a,b"}, `error: contains ','`},
+		{[]string{"a\x1b[1m"}, `error: contains '\x1b'`},
+		{[]string{"a\xff"}, "error: contains"},
+		{[]string{"<b>"}, `error: contains '<'`},
+		{[]string{"-x"}, "error: begins with a hyphen"},
+		{many, "error: 17 tags: a run has at most 16"},
 	} {
 		tags, err := ParseTags(tt.tags)
-		if got := strings.Join(tags, " "); err == nil && got != tt.want ||
-			err != nil && (tt.want == "" || !strings.Contains(err.Error(), tt.want)) {
-			t.Errorf("%q: %q, %v; want %s", tt.tags, got, err, tt.want)
+		if want, bad := strings.CutPrefix(tt.want, "error: "); bad != (err != nil) ||
+			bad && !strings.Contains(err.Error(), want) || !bad && strings.Join(tags, " ") != want {
+			t.Errorf("%q: %q, %v; want %s", tt.tags, tags, err, tt.want)
 		}
 	}
 	for text, good := range map[string]bool{"": true, "ok <b>": true, "a\nb": false, "\x1b": false, "\xff": false,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
 // TestLongLine puts lines above the limit between good rows: they are reported with their number and
@@ -26,12 +28,15 @@ func TestLongLine(t *testing.T) {
 		r.maxLine = 2000
 		text := good + strings.Repeat("x", length-1) + "\n" + good + strings.Repeat("y", length)
 		in := &largestRead{src: strings.NewReader(text)}
-		must.Get(r.read(in, int64(len(text)), true))(t)
+		if n := must.Get(r.read(in, int64(len(text)), true))(t); n != int64(len(text)) {
+			t.Errorf("%d of %d bytes are consumed", n, len(text))
+		}
 		rows, problems := len(r.j.Runs[0].Rows), r.j.Problems
 		if rows != 2 || len(problems) != 2 || problems[0].Line != 2 || problems[1].Line != 4 || problems[0].Run != "r" {
 			t.Fatalf("%d bytes: %d rows, problems %v", length, rows, problems)
 		}
-		if tooLong := strings.Contains(problems[0].String(), "the limit is 2000"); tooLong != (length > 2000) {
+		limit := fmt.Sprintf("the line has %s bytes, and the limit is 2000", unit.FormatBytes(int64(length)))
+		if tooLong := strings.Contains(problems[0].String(), limit); tooLong != (length > 2000) {
 			t.Errorf("%d bytes: %v", length, problems[0])
 		}
 		if in.most > 1<<16 {

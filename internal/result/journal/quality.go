@@ -193,4 +193,4 @@ func (r *Row) Disturbed() string {
 }
 
 // Narrow reports whether the interval of a value is narrow enough for a settled value.
-func Narrow(low, high, value float64) bool { return high-low <= 2*SettledNoise*value }
+func Narrow(low, high, value float64) bool { return high-low <= 2*SettledNoise*math.Abs(value) }

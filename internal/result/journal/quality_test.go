@@ -32,7 +32,7 @@ func TestDisturbance(t *testing.T) {
 		"another kernbench that does little":  {{Crowded: true}, {Crowded: true, Foreign: 0.5}},
 		"little noise rather than much theft": {{Noise: 0.12}, {Steal: 0.3}},
 	} {
-		if pair[0].Compare(pair[1]) >= 0 || pair[1].Compare(pair[0]) <= 0 || pair[0].Compare(pair[0]) != 0 {
+		if pair[0].Compare(pair[1]) != -1 || pair[1].Compare(pair[0]) != 1 || pair[0].Compare(pair[0]) != 0 {
 			t.Errorf("%s: the wrong one is less disturbed", name)
 		}
 	}

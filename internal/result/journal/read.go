@@ -51,47 +51,66 @@ func (p Problem) String() string {
 // cannot be used become Problems and not errors. Read takes no lock, so a line that is
 // being written at the moment may be one of them.
 func Read(path string) (*Journal, error) {
-	path, err := locate(path)
+	at, err := locate(path)
 	if err != nil {
 		return nil, err
 	}
-	f, err := infile.Open(path, infile.Data)
+	f, err := at.open()
 	if err != nil {
 		return nil, fmt.Errorf("reading a journal: %w", err)
 	}
 	defer f.Close()
-	size := int64(0)
-	if info, err := f.Stat(); err == nil {
-		size = info.Size()
-	}
-	j, err := parse(f, size)
+	info, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
+		return nil, fmt.Errorf("reading a journal: %w", err)
 	}
-	j.Path = path
+	j, err := parse(f, info.Size())
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", at.path, err)
+	}
+	j.Path = at.path
 	return j, nil
 }
 
-// locate returns the journal file of a path, which is a RUN folder or the file itself.
-func locate(path string) (string, error) {
+// location is where a journal is.
+type location struct {
+	path   string
+	folder string // the RUN folder, or "" if the user named the file itself
+}
+
+// open opens the journal. The folder may come from somebody else, so no link is followed out of it.
+func (l location) open() (*infile.File, error) {
+	if l.folder == "" {
+		return infile.Open(l.path, infile.Data)
+	}
+	root, err := os.OpenRoot(l.folder)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return infile.OpenBelow(root, FileName, infile.Data)
+}
+
+// locate returns the journal of a path, which is a RUN folder or the file itself.
+func locate(path string) (location, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && isJSONL(path):
-		return "", fmt.Errorf("reading a journal: no file %s: %w", path, fs.ErrNotExist)
+		return location{}, fmt.Errorf("reading a journal: no file %s: %w", path, fs.ErrNotExist)
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("reading a journal: no folder %s: %w", path, fs.ErrNotExist)
+		return location{}, fmt.Errorf("reading a journal: no folder %s: %w", path, fs.ErrNotExist)
 	case err != nil:
-		return "", fmt.Errorf("reading a journal: %w", err)
+		return location{}, fmt.Errorf("reading a journal: %w", err)
 	case info.IsDir():
 		file := filepath.Join(path, FileName)
-		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("reading a journal: the folder %s has no %s: %w", path, FileName, fs.ErrNotExist)
+		if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+			return location{}, fmt.Errorf("reading a journal: the folder %s has no %s: %w", path, FileName, fs.ErrNotExist)
 		}
-		return file, nil
+		return location{file, path}, nil
 	case !isJSONL(path):
-		return "", fmt.Errorf("reading a journal: %s is neither a folder nor a .jsonl file", path)
+		return location{}, fmt.Errorf("reading a journal: %s is neither a folder nor a .jsonl file", path)
 	}
-	return path, nil
+	return location{path: path}, nil
 }
 
 func isJSONL(path string) bool { return strings.EqualFold(filepath.Ext(path), ".jsonl") }
@@ -216,7 +235,7 @@ func grown[T any](r *reader, list []T) []T {
 
 // Follower reads a journal that may still grow.
 type Follower struct {
-	path   string
+	at     location
 	offset int64 // bytes read so far
 	file   os.FileInfo
 	r      *reader
@@ -240,11 +259,11 @@ func (c countingReader) Read(p []byte) (int, error) {
 
 // Follow returns a Follower of the journal that Read would read.
 func Follow(path string) (*Follower, error) {
-	path, err := locate(path)
+	at, err := locate(path)
 	if err != nil {
 		return nil, err
 	}
-	return &Follower{path: path}, nil
+	return &Follower{at: at}, nil
 }
 
 // Next reads what was appended since the last call and reports whether there was anything.
@@ -252,7 +271,7 @@ func Follow(path string) (*Follower, error) {
 // truncated: then it starts a new one. A line that is still being written is left for the
 // next call.
 func (f *Follower) Next() (j *Journal, grown bool, err error) {
-	file, err := infile.Open(f.path, infile.Data)
+	file, err := f.at.open()
 	if err != nil {
 		return nil, false, fmt.Errorf("reading a journal: %w", err)
 	}
@@ -263,19 +282,19 @@ func (f *Follower) Next() (j *Journal, grown bool, err error) {
 	}
 	if f.r == nil || info.Size() < f.offset || !os.SameFile(info, f.file) {
 		f.r, f.offset, f.file, grown = newReader(), 0, info, true
-		f.r.j.Path = f.path
+		f.r.j.Path = f.at.path
 	}
 	if info.Size() == f.offset {
 		return f.r.j, grown, nil
 	}
 	if _, err := file.Seek(f.offset, io.SeekStart); err != nil {
-		return nil, false, fmt.Errorf("reading %s: %w", f.path, err)
+		return nil, false, fmt.Errorf("reading %s: %w", f.at.path, err)
 	}
 	f.read.Store(f.offset)
 	consumed, err := f.r.read(countingReader{file, &f.read}, info.Size()-f.offset, false)
 	f.offset += consumed
 	if err != nil {
-		return nil, false, fmt.Errorf("reading %s: %w", f.path, err)
+		return nil, false, fmt.Errorf("reading %s: %w", f.at.path, err)
 	}
 	return f.r.j, grown || consumed > 0, nil
 }

@@ -67,6 +67,25 @@ type Stat struct {
 	Modes     []stats.Mode `json:"modes,omitempty"`
 }
 
+// onlyInterval reports whether nothing but the median and its interval is known, as in results of other tools.
+func (s Stat) onlyInterval() bool {
+	return s.CILow != nil && s.CIHigh != nil && *s.CIHigh != 0 && s.Min == 0 && s.P90 == 0 && s.P99 == 0 && s.Max == 0 &&
+		s.Mean == 0
+}
+
+// MarshalJSON leaves out the values that are not known.
+func (s Stat) MarshalJSON() ([]byte, error) {
+	type whole Stat
+	if !s.onlyInterval() {
+		return json.Marshal(whole(s))
+	}
+	return json.Marshal(struct {
+		P50    float64  `json:"p50,omitempty"`
+		CILow  *float64 `json:"ci_low"`
+		CIHigh *float64 `json:"ci_high"`
+	}{s.P50, s.CILow, s.CIHigh})
+}
+
 // NewStat converts a summary, in which NaN means that there is no interval.
 func NewStat(m stats.Summary) Stat {
 	s := Stat{Min: m.Min, P50: m.P50, P90: m.P90, P99: m.P99, Max: m.Max, Mean: m.Mean, Modes: m.Modes}
@@ -84,10 +103,11 @@ var StatNames = []string{"min", "p50", "p90", "p99", "max", "mean", "ci_low", "c
 // Part returns the value of a name in StatNames, and whether there is one.
 func (s Stat) Part(name string) (v float64, has bool) {
 	parts := []*float64{&s.Min, &s.P50, &s.P90, &s.P99, &s.Max, &s.Mean, s.CILow, s.CIHigh}
-	if i := slices.Index(StatNames, name); i >= 0 && parts[i] != nil {
-		return *parts[i], true
+	i := slices.Index(StatNames, name)
+	if i < 0 || parts[i] == nil || s.onlyInterval() && *parts[i] == 0 {
+		return 0, false
 	}
-	return 0, false
+	return *parts[i], true
 }
 
 // Stats are the summaries of a row's metrics by name, Numbers are values by name.
@@ -273,6 +293,8 @@ type MetricInfo struct {
 	Name   string `json:"name"`
 	Unit   string `json:"unit,omitempty"`
 	Better string `json:"better,omitempty"`
+
+	Meaning string `json:"-"` // for people; only declarations have it
 }
 
 // Header is the first record of a run. It has everything needed to read and repeat the run.

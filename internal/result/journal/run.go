@@ -79,13 +79,13 @@ func (r *Run) ID() string { return r.Header.Run }
 // A point may give several rows (Row.Task) and different ones when it is tried again, so a
 // row of a new attempt replaces all rows of the earlier attempt. A row that was not run
 // does not replace a result. Rows without a key, which only other programs write, replace
-// nothing. The result may be r.Rows itself, so callers must clone it before they change or
+// nothing. Every metric is in one unit. The result may be r.Rows itself, so callers must clone it before they change or
 // sort it.
 func (r *Run) Latest() []Row {
 	if r.AllBuilds {
-		return latestRows(r.Rows)
+		return r.inUnits(latestRows(r.Rows))
 	}
-	return latestRows(r.current())
+	return r.inUnits(latestRows(r.current()))
 }
 
 // LatestOfAllBuilds is Latest for the rows of all builds.
@@ -325,6 +325,7 @@ func (r *Run) addHeader(h Header) {
 	m := &r.Header
 	m.Resumed = true
 	m.AddColumns(h)
+	m.redefine(h.Metrics) // the current build declares what its rows mean
 	m.Envs = union(m.Envs, h.Envs, func(name string) string { return name })
 	m.Environ, m.Inputs = mergeMaps(h.Environ, m.Environ), mergeMaps(h.Inputs, m.Inputs)
 	m.addFingerprints(h.Fingerprints)
@@ -344,6 +345,16 @@ func (h *Header) addFingerprints(more map[string]Inputs) {
 func (h *Header) AddColumns(other Header) {
 	h.Axes = union(h.Axes, other.Axes, func(a AxisInfo) string { return a.Part + "\x00" + a.Name })
 	h.Metrics = union(h.Metrics, other.Metrics, func(i MetricInfo) string { return i.Name })
+}
+
+// redefine replaces the header's metrics by others of the same names.
+func (h *Header) redefine(metrics []MetricInfo) {
+	h.Metrics = lists.Map(h.Metrics, func(old MetricInfo) MetricInfo {
+		if i := slices.IndexFunc(metrics, func(m MetricInfo) bool { return m.Name == old.Name }); i >= 0 {
+			return metrics[i]
+		}
+		return old
+	})
 }
 
 // union appends to a the elements of b whose names are not in a.

@@ -60,7 +60,12 @@ func mergeTrials(trials []*Row) Row {
 	if len(good) == 1 {
 		return merged
 	}
-	merged.Metrics = maps.Clone(merged.Metrics)
+	metrics, units := map[string]float64{}, map[string]string{}
+	for _, r := range slices.Backward(good) { // a metric may be missing in some trials
+		maps.Copy(metrics, r.Metrics)
+		maps.Copy(units, r.Units)
+	}
+	merged.Metrics, merged.Units = metrics, units
 	spreads := map[string]Stat{}
 	for name := range merged.Metrics {
 		values := Values(good, name)

@@ -39,6 +39,13 @@ func TestMergeTrials(t *testing.T) {
 	if m := MergeTrials([]Row{noisy, noisy})[0]; m.Metrics["time_us"] != 50 || m.Quality != QualityDisturbed {
 		t.Errorf("disturbed trials alone merge to %v, %s", m.Metrics, m.Quality)
 	}
+	// A metric that only later trials have is merged too.
+	late := []Row{row("f", 0, OK, 1), row("f", 1, OK, 1), row("f", 2, OK, 1)}
+	late[1].Metrics["gap"], late[2].Metrics["gap"] = 4, 6
+	late[1].Units = map[string]string{"gap": "ns"}
+	if m := MergeTrials(late)[0]; m.Metrics["gap"] != 5 || m.Stats.Get("gap").Max != 6 || m.Units["gap"] != "ns" {
+		t.Errorf("a metric without a first trial merges to %+v", m)
+	}
 	if rows[0].Metrics["time_us"] != 3 {
 		t.Error("the rows themselves were changed")
 	}

@@ -1,8 +1,10 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -26,7 +28,13 @@ func Open(dir string) (_ *Writer, err error) {
 	path := dir
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("opening %s for appending (want a folder that can be written to): %w", path, err)
+			hint := ""
+			for _, e := range []error{fs.ErrPermission, fs.ErrNotExist, syscall.EROFS, syscall.ENOTDIR} {
+				if errors.Is(err, e) {
+					hint = ": choose a folder that can be written to"
+				}
+			}
+			err = fmt.Errorf("opening %s for appending: %w%s", path, err, hint)
 		}
 	}()
 	if dir, err = filepath.Abs(dir); err != nil { // in case the program changes its directory later
@@ -36,7 +44,7 @@ func Open(dir string) (_ *Writer, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
+	file, err := openOwn(path, os.O_RDWR|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +54,26 @@ func Open(dir string) (_ *Writer, err error) {
 		return nil, err
 	}
 	return &Writer{file: file, path: path}, nil
+}
+
+// errNotRegular is the error for a file of this package that is something else.
+var errNotRegular = errors.New("it is not a regular file: remove it, or choose another folder")
+
+// openOwn opens a file that only this package makes. The folder may come from somebody else: links, pipes and
+// devices are refused, without waiting for the writer of a pipe.
+func openOwn(path string, how int) (*os.File, error) {
+	f, err := os.OpenFile(path, how|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
+	switch {
+	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENXIO): // a symbolic link, a socket
+		return nil, errNotRegular
+	case err != nil:
+		return nil, errors.Unwrap(err) // the caller names the file
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, cmp.Or(err, errNotRegular)
+	}
+	return f, nil
 }
 
 // Append records a Header, Begin, Row, Note, Label or End. If it returns nil, the whole line is in

@@ -239,6 +239,20 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
+// A newline is added before a record only if the file does not end in one.
+func TestNewlineBeforeRecord(t *testing.T) {
+	line := string(encodeAll(t, testRow("r", 0)))
+	for before, want := range map[string]string{"": line, "\n": "\n" + line, line: line + line, "{": "{\n" + line} {
+		dir := t.TempDir()
+		w := mustOpen(t, dir)
+		must.Do(t, os.WriteFile(w.path, []byte(before), 0o644))
+		mustAppend(t, w, testRow("r", 0))
+		if got := string(must.Get(os.ReadFile(w.path))(t)); got != want {
+			t.Errorf("after %.20q: %q, want %q", before, got, want)
+		}
+	}
+}
+
 func TestDeletedJournal(t *testing.T) {
 	dir := t.TempDir()
 	w := mustOpen(t, dir)

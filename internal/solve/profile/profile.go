@@ -119,8 +119,8 @@ type Internals struct {
 	// RemovedRHS is the norm of the constant part of the right-hand side, relative to the norm of the whole. If
 	// Traits.Singular, that part is projected out of the right-hand side, the residuals and the solution.
 	RemovedRHS float64
-	// NullPieces is the number of uncoupled pieces of the matrix that are singular.
-	NullPieces int
+	// NullPieces is the number of uncoupled pieces of the matrix that are singular, and NullRows that of their rows.
+	NullPieces, NullRows int
 	// Asymmetry is the largest relative difference between an entry of the matrix file and its mirror image, if the
 	// solve replaced both by their mean. 0 means that it replaced none.
 	Asymmetry float64

@@ -91,7 +91,8 @@ func (s Style) shorten(text string, width int) string {
 
 // glyphs are the characters that charts are made of.
 type glyphs struct {
-	markers                                             []rune
+	markers                                             []rune // of series; hollow ones come last
+	hollow                                              rune   // of points in doubt, of any series
 	lines                                               []rune // of limits and fits
 	path, side, sideTick, corner, across, tick, bar, no rune
 	upright                                             rune // of vertical limits
@@ -99,9 +100,9 @@ type glyphs struct {
 
 func (s Style) glyphs() glyphs {
 	if s.Unicode {
-		return glyphs{[]rune("●▲■◆○△□◇★✚✖▼"), []rune("╌═┈"), '·', '│', '┤', '└', '─', '┬', '█', '✗', '╎'}
+		return glyphs{[]rune("●▲■◆★✚✖▼△□◇"), '○', []rune("╌═┈"), '·', '│', '┤', '└', '─', '┬', '█', '✗', '╎'}
 	}
-	return glyphs{[]rune("*ox#@%&$=^~w"), []rune("-~:"), '.', '|', '|', '+', '-', '+', '#', 'X', '!'}
+	return glyphs{[]rune("*#@%&$=^~wx"), 'o', []rune("-~:"), '.', '|', '|', '+', '-', '+', '#', 'X', '!'}
 }
 
 // forSeries returns the character of each series. Limits and fits are lines without markers, so that nobody takes
@@ -167,6 +168,7 @@ type bar struct {
 	value  float64
 	series int
 	failed bool
+	hollow bool
 	limit  bool
 }
 
@@ -182,7 +184,7 @@ func (s Style) barsOf(p figure.Panel) (list []bar) {
 				if len(p.Series) > 1 {
 					label = strings.TrimSpace(category + " " + series.Name)
 				}
-				list = append(list, bar{label: s.plain(label), value: pt.Y, series: i, failed: pt.Failed})
+				list = append(list, bar{label: s.plain(label), value: pt.Y, series: i, failed: pt.Failed, hollow: pt.Hollow})
 			}
 		}
 	}
@@ -226,8 +228,11 @@ func (s Style) bars(p figure.Panel) string {
 		}
 		n := max(0, int(math.Round(l.value/top*float64(room))))
 		glyph := g.bar
-		if l.limit {
+		switch {
+		case l.limit:
 			glyph = g.lines[0]
+		case l.hollow:
+			glyph = g.hollow
 		}
 		b.WriteString(s.paint(strings.Repeat(string(glyph), n), l.series) + " " +
 			s.plain(p.Y.Unit.Format(l.value)) + "\n")

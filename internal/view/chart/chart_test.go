@@ -69,6 +69,13 @@ func bars() figure.Figure {
 		Series: []figure.Series{fast, slow}}}}
 }
 
+// doubtful makes two points of a figure hollow. Their marks differ from those of all series.
+func doubtful(f figure.Figure) figure.Figure {
+	points := f.Panels[0].Series[0].Points
+	points[0].Hollow, points[2].Hollow = true, true
+	return f
+}
+
 func TestGolden(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -85,6 +92,9 @@ func TestGolden(t *testing.T) {
 		{"lines80", lined(), Style{Width: 80, Unicode: true}},
 		{"lines_ascii", lined(), Style{Width: 60}},
 		{"bars_limit", barsUnder(), Style{Width: 60, Unicode: true}},
+		{"hollow80", doubtful(curves()), Style{Width: 80, Unicode: true}},
+		{"hollow_ascii", doubtful(curves()), Style{Width: 60}},
+		{"hollow_bars", doubtful(bars()), Style{Width: 60, Unicode: true}},
 		{"bars80", bars(), Style{Width: 80, Unicode: true}},
 		{"bars_ascii", bars(), Style{Width: 60}},
 	} {

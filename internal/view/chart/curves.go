@@ -206,7 +206,11 @@ func (c *canvas) plot(series []figure.Series, x, y scale, g glyphs) {
 			case pt.Failed && x.shows(pt.X):
 				c.set(x.cell(pt.X, c.width), 0, g.no, i)
 			case !isLine(one) && x.shows(pt.X) && y.shows(pt.Y):
-				c.set(x.cell(pt.X, c.width), y.cell(pt.Y, rows), marks[i], i)
+				mark := marks[i]
+				if pt.Hollow {
+					mark = g.hollow
+				}
+				c.set(x.cell(pt.X, c.width), y.cell(pt.Y, rows), mark, i)
 			}
 		}
 	}

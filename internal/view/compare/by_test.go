@@ -74,3 +74,24 @@ func TestBy(t *testing.T) {
 		}
 	}
 }
+
+// --by accepts the notation of the flags that made the run. A text that could mean two values means none.
+func TestByNotation(t *testing.T) {
+	values := []string{"(unset)", "64Ki", "a.yaml#0f3a", "b.yaml#11", "b.yaml#22"}
+	for text, want := range map[string]string{"-": "(unset)", "64K": "64Ki", "a.yaml": "a.yaml#0f3a", "64Ki": "64Ki",
+		"b.yaml": "b.yaml", "b.yaml#22": "b.yaml#22", "64": "64", "": ""} {
+		if got := valueOf(text, values); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := valueOf("-", []string{"1", "2"}); got != "-" {
+		t.Errorf("-: %q without an unset variable", got)
+	}
+	run := byRun()
+	for i := range run.Rows {
+		run.Rows[i].Point = run.Rows[i].Point[1:]
+	}
+	if reports, err := By(run, "E=1,-", Options{}); err != nil || reports[0].NewRun != "E=(unset)" {
+		t.Errorf("%+v, %v", reports, err)
+	}
+}

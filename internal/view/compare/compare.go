@@ -67,7 +67,7 @@ type Options struct {
 
 // Verdicts that follow from the status of the rows. Package judge has the others.
 const (
-	Lost   judge.Verdict = "lost"   // ok in OLD, not ok or absent in NEW
+	Lost   judge.Verdict = "lost"   // ok in OLD; absent, or failed in half of the trials, in NEW
 	New    judge.Verdict = "new"    // absent from OLD
 	Fixed  judge.Verdict = "fixed"  // not ok in OLD, ok in NEW
 	Broken judge.Verdict = "broken" // not ok on either side
@@ -81,7 +81,7 @@ var verdicts = []judge.Verdict{judge.Slower, Lost, NotComparable, judge.Ambiguou
 
 // Side summarizes the rows of one run at a point.
 type Side struct {
-	Status  journal.Status `json:"status"` // ok if any trial is
+	Status  journal.Status `json:"status"` // ok if more trials are ok than failed
 	Reason  string         `json:"reason,omitempty"`
 	Value   float64        `json:"value"`            // median over the undisturbed ok trials
 	Trials  int            `json:"trials"`           // trials that are ok and have the metric
@@ -204,9 +204,9 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 	}
 	if chosen {
 		asked := strings.Split(list, ",")
-		for _, value := range asked {
-			if parts[value] == nil {
-				return nil, suggest.Unknown("value of "+name, value, values)
+		for i, text := range asked {
+			if asked[i] = valueOf(text, values); parts[asked[i]] == nil {
+				return nil, suggest.Unknown("value of "+name, text, values)
 			}
 		}
 		if values = lists.Distinct(asked); len(values) < len(asked) {
@@ -230,6 +230,25 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 		reports = append(reports, report)
 	}
 	return reports, nil
+}
+
+// valueOf returns the value that a text from the command line means, or the text if it means none. Besides the value
+// itself it may be the notation of a run's flags: "-" for an unset variable, "1K" for 1Ki bytes, and the name of a file
+// without its digest.
+func valueOf(text string, values []string) string {
+	if slices.Contains(values, text) {
+		return text
+	}
+	var found []string
+	for _, v := range values {
+		if text == "-" && v == "(unset)" || text+"i" == v || strings.HasPrefix(v, text+"#") {
+			found = append(found, v)
+		}
+	}
+	if len(found) == 1 {
+		return found[0]
+	}
+	return text
 }
 
 // ExitCode returns 1 if any point is slower or lost or the mean is slower, else 3 if any is ambiguous or not

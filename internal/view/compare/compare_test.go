@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
@@ -204,6 +205,36 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestRunsInSequence checks the warning that a verdict on two runs in sequence includes what changed between them.
+func TestRunsInSequence(t *testing.T) {
+	at := func(run Run, from, step int) Run {
+		for i := range run.Rows {
+			run.Rows[i].Time = time.Unix(int64(from+step*i), 0)
+		}
+		return run
+	}
+	const want = "OLD was measured before NEW, so a change of the machine in between looks like one of the program: " +
+		"compare --run alternates their launches"
+	slower := func(id string) Run { return runOf(id, trialsOf(1, 11), trialsOf(2, 22)) }
+	same := func(id string) Run { return runOf(id, trialsOf(1, 10), trialsOf(2, 20)) }
+	for name, c := range map[string]struct {
+		old, new Run
+		warns    bool
+	}{
+		"in sequence":   {at(same("a"), 0, 10), at(slower("b"), 1000, 10), true},
+		"large change":  {at(same("a"), 0, 10), at(runOf("b", trialsOf(1, 16), trialsOf(2, 32)), 1000, 10), false},
+		"alternating":   {at(same("a"), 0, 10), at(slower("b"), 5, 10), false},
+		"no verdict":    {at(same("a"), 0, 10), at(same("b"), 1000, 10), false},
+		"times unknown": {same("a"), slower("b"), false},
+		"without noise": {at(runOf("a", one(simulated(rowOf(1, 0, 10)))), 0, 10),
+			at(runOf("b", one(simulated(rowOf(1, 0, 11)))), 1000, 10), false},
+	} {
+		if r := compare(t, c.old, c.new, Options{}); slices.Contains(r.Warnings, want) != c.warns {
+			t.Errorf("%s: warnings %q", name, r.Warnings)
+		}
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	old, new := runOf("a", trialsOf(1, 10)), runOf("b", trialsOf(1, 10))
 	if r := compare(t, old, new, Options{}); len(r.Warnings) > 0 {
@@ -218,6 +249,45 @@ func TestWarnings(t *testing.T) {
 	}
 	if notes := strings.Join(r.Pairs[0].Notes, "; "); !strings.Contains(notes, "NEW: 1 of 6 trials not ok (crashed)") {
 		t.Errorf("notes %q", notes)
+	}
+	if r.Pairs[0].Verdict != judge.Same || r.ExitCode() != 0 {
+		t.Errorf("one failed trial: %s, exit %d", r.Pairs[0].Verdict, r.ExitCode())
+	}
+	for i := range new.Rows[:3] { // as many failed as are ok
+		new.Rows = append(new.Rows, bad(rowOf(1, 6+i, 0), journal.Failed, "crashed"))
+	}
+	new.Rows = append(new.Rows, rowOf(1, 9, 10), bad(rowOf(1, 10, 0), journal.Failed, "crashed"), bad(rowOf(1, 11, 0),
+		journal.Failed, "crashed"))
+	r = compare(t, old, new, Options{})
+	if notes := r.Pairs[0].Notes; r.Pairs[0].Verdict != Lost || r.ExitCode() != 1 ||
+		!slices.Contains(notes, "NEW: 6 of 12 trials not ok (crashed)") {
+		t.Errorf("half of the trials failed: %s, exit %d, %q", r.Pairs[0].Verdict, r.ExitCode(), notes)
+	}
+	r = compare(t, runOf("a", one(rowOf(1, 0, 10))), runOf("b", one(rowOf(1, 0, 10))), Options{})
+	if len(r.Warnings) > 0 {
+		t.Errorf("one trial on each side: %q", r.Warnings)
+	}
+}
+
+// TestDamagedHeader checks the warning about two runs if only one knows its host. A run without a header, such as an
+// imported one, gets none.
+func TestDamagedHeader(t *testing.T) {
+	host := runOf("a", trialsOf(1, 10))
+	host.Header = machineHeader("a")
+	damaged, imported := runOf("b", trialsOf(1, 10)), runOf("c", trialsOf(1, 10))
+	imported.Header = nil
+	for _, c := range []struct {
+		old, new Run
+		warned   bool
+	}{
+		{host, damaged, true}, {damaged, host, true}, {host, host, false}, {damaged, damaged, false},
+		{host, imported, false}, {imported, host, false}, {imported, imported, false},
+	} {
+		warnings := runWarnings(c.old, c.new, [2]string{"OLD", "NEW"})
+		warned := len(warnings) == 1 && strings.HasPrefix(warnings[0], "not known to be the same kind of host")
+		if warned != c.warned || !warned && len(warnings) > 0 {
+			t.Errorf("%s and %s: %q", c.old.ID(), c.new.ID(), warnings)
+		}
 	}
 }
 

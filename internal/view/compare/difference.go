@@ -133,17 +133,11 @@ func samplingRule(s *journal.Sampling) string {
 }
 
 func buildText(b hostinfo.Build) string {
-	if b.Version == "" && b.Revision == "" {
-		return ""
-	}
-	text := b.Version
-	if b.Revision != "" {
-		text += " " + shortHash(b.Revision)
-	}
+	words := lists.NonEmpty(b.Version, shortHash(b.Revision))
 	if b.Modified {
-		text += " modified"
+		words = append(words, "modified")
 	}
-	return text
+	return strings.Join(words, " ")
 }
 
 func shortHash(hash string) string { return hash[:min(len(hash), 8)] }

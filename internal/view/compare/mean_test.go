@@ -3,6 +3,7 @@ package compare
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -10,13 +11,14 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // TestMean checks the geometric mean over points: 20 % slower and 25 % faster cancel, a change of
 // all points does not, and trials that are not good at every point do not count.
 func TestMean(t *testing.T) {
-	failed := trialsOf(2, 12)
-	for i := range 4 {
+	failed := trialsOf(2, 12)[:5]
+	for i := range 2 {
 		failed[i] = bad(failed[i], journal.Failed, "crashed")
 	}
 	disturbed := trialsOf(2, 12)
@@ -38,7 +40,7 @@ func TestMean(t *testing.T) {
 			"geometric mean over 2 points: -10.00% (95% interval -10.", 0},
 		{"one point", runOf("a", trialsOf(1, 10)), runOf("b", trialsOf(1, 11)), "", 1},
 		{"few good trials", runOf("a", trialsOf(1, 10), trialsOf(2, 10)), runOf("b", trialsOf(1, 10), failed),
-			"geometric mean over 2 points: not resolved: only 6 and 2 trials are ok and undisturbed at every point", 3},
+			"geometric mean over 2 points: not resolved: only 6 and 3 trials are ok and undisturbed at every point", 3},
 		{"no good trials", runOf("a", trialsOf(1, 10), trialsOf(2, 10)), runOf("b", trialsOf(1, 10), disturbed),
 			"geometric mean over 2 points: not resolved: no trial is ok and undisturbed at every point", 3},
 		{"exact", runOf("a", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(2, 0, 10)))),
@@ -52,6 +54,21 @@ func TestMean(t *testing.T) {
 		}
 		if r := compare(t, c.old, c.new, Options{}); r.Mean != nil {
 			t.Errorf("%s: there is a mean that nobody asked for", c.name)
+		}
+	}
+}
+
+// TestMeanSharesAlpha checks that the mean and the points together give a false verdict with probability Alpha at most.
+func TestMeanSharesAlpha(t *testing.T) {
+	two := make([]rowset.Matched, 2)
+	for i := range two {
+		rows := trialsOf(int64(i), 10)
+		two[i] = rowset.Matched{rowset.All(rows), rowset.All(rows)}
+	}
+	for n, want := range []float64{0.05, 0.05, 0.04} { // one point has no mean
+		got := (&Report{}).judgeMean(two[:n], Options{Metric: DefaultMetric}, judge.Rule{Alpha: 0.05, Floor: 0.01})
+		if math.Abs(got-want) > 1e-9 {
+			t.Errorf("%d points: %g is left for the points, want %g", n, got, want)
 		}
 	}
 }

@@ -5,12 +5,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/changepoint"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -84,6 +86,40 @@ func (r *Report) judgePairs(points []rowset.Matched, decisive [][]string, opts O
 		}
 	}
 	r.Pairs = pairs
+	r.Warnings = append(r.Warnings, lists.NonEmpty(r.inSequence(points, opts))...)
+}
+
+// inSequence returns a warning if a verdict rests on launches of one side that all came before those of the other. Two
+// runs of one build differ, on most machines, by more than their launches suggest, although hardly by GrossFactor.
+func (r *Report) inSequence(points []rowset.Matched, opts Options) string {
+	changed := func(v judge.Verdict, e *judge.Effect) bool {
+		return (v == judge.Slower || v == judge.Faster) && e.Method.Tested() &&
+			max(e.Ratio, 1/e.Ratio) < changepoint.GrossFactor
+	}
+	whole := r.Mean != nil && changed(r.Mean.Verdict, &r.Mean.Effect)
+	var first, last [2]time.Time
+	for i, p := range r.Pairs {
+		if !inBoth(points[i]) || !whole && !changed(p.Verdict, p.Effect) {
+			continue
+		}
+		for side, rows := range points[i] {
+			for _, row := range withMetric(rows, opts.Metric) {
+				if first[side].IsZero() || row.Time.Before(first[side]) {
+					first[side] = row.Time
+				}
+				if row.Time.After(last[side]) {
+					last[side] = row.Time
+				}
+			}
+		}
+	}
+	for early, name := range opts.sides {
+		if last[early].Before(first[1-early]) {
+			return name + " was measured before " + opts.sides[1-early] + ", so a change of the machine in between looks like " +
+				"one of the program: compare --run alternates their launches"
+		}
+	}
+	return ""
 }
 
 // tooFewTrials says why there are too few trials for a verdict, and what would help.
@@ -148,10 +184,14 @@ func newSide(rows rowset.Set, metric string) *Side {
 		return nil
 	}
 	s := &Side{}
+	bad := 0
 	for _, r := range rows {
 		if r.Status != journal.OK {
 			s.NotOK++
 			s.Status, s.Reason = r.Status, r.Reason
+		}
+		if r.Status.Bad() {
+			bad++
 		}
 	}
 	good := withMetric(rows, metric)
@@ -160,7 +200,7 @@ func newSide(rows rowset.Set, metric string) *Side {
 	}
 	s.Trials = len(good)
 	s.quiet = len(good.Where(func(r *journal.Row) bool { return r.Disturbed() == "" }))
-	if s.NotOK < len(rows) {
+	if ok := len(rows) - s.NotOK; ok > bad {
 		s.Status = journal.OK
 	}
 	if values := valuesOf(journal.Counting(good), metric); len(values) > 0 {

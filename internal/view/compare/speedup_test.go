@@ -337,14 +337,14 @@ func TestSpeedupTableWrite(t *testing.T) {
 	size := func(n int64) point.Point { return point.Point{{Name: "size", Value: point.BytesValue(n)}} }
 	table := SpeedupTable{Ranks: 2, Lines: []Speedup{
 		{Point: size(1 << 20), Ours: 70, Theirs: 281, Peer: "openmpi",
-			Ratio: judge.Ratio{Median: 4.01, Low: 3.9, High: 4.2, Pairs: 10}, OfLimit: 81.4, Outcome: judge.Met},
+			Ratio: judge.Ratio{Median: 4.01, Low: 3.8765, High: 4.2345, Pairs: 10}, OfLimit: 81.4, Outcome: judge.Met},
 		{Point: size(4), Ours: 0.256, Theirs: 0.51234, Peer: "mpich",
 			Ratio: judge.Ratio{Median: 2, Low: nan, High: nan, Pairs: 2}, Outcome: judge.NotResolved},
 	}, Geomean: judge.Ratio{Median: 2.83, Low: 2.7, High: 2.9, Pairs: 10}, Least: judge.NotResolved, Mean: judge.NotMet}
 	var b bytes.Buffer
 	must.Do(t, table.Write(&b, "symmetric", Goals{Least: 1, Mean: 3.5}, 0))
 	for _, want := range []string{
-		"symmetric, 2 ranks:", "1Mi         70        281          4.01     3.9 to 4.2     10          81  met              " +
+		"symmetric, 2 ranks:", "1Mi         70        281          4.01   3.88 to 4.23     10          81  met              " +
 			"    openmpi",
 		"4      0.256      0.512             2  too few pairs      2              not resolved         mpich",
 		"not slower at any point: not resolved",

@@ -61,6 +61,7 @@ type Section struct {
 	Text   string      `json:"-"`                // as the bench wrote it, for the terminal
 	Blocks []Block     `json:"blocks,omitempty"` // Text as paragraphs and lists
 	Table  [][]string  `json:"table,omitempty"`  // the first row is the heading
+	Right  []bool      `json:"right,omitempty"`  // the columns of Table that hold numbers
 	Grid   *bench.Grid `json:"grid,omitempty"`
 	Lead   bool        `json:"lead,omitempty"`
 	Detail bool        `json:"detail,omitempty"` // folded until opened, and not printed
@@ -68,7 +69,32 @@ type Section struct {
 
 // NewSection parses the text of a bench's section.
 func NewSection(s bench.Section) Section {
-	return Section{s.Title, s.Text, parse(s.Text), s.Table, s.Grid, s.Lead, s.Detail && !s.Lead}
+	return Section{s.Title, s.Text, parse(s.Text), s.Table, numbers(s.Table), s.Grid, s.Lead, s.Detail && !s.Lead}
+}
+
+// numbers reports for every column of a table whether most of its cells begin with a number.
+func numbers(table [][]string) []bool {
+	if len(table) == 0 {
+		return nil
+	}
+	right := make([]bool, len(table[0]))
+	for i := range right {
+		number, other := 0, 0
+		for _, line := range table[1:] {
+			if i >= len(line) {
+				continue
+			}
+			switch text := strings.TrimLeft(line[i], "+-−±<>≤≥~ ("); {
+			case text == "":
+			case text[0] >= '0' && text[0] <= '9':
+				number++
+			default:
+				other++
+			}
+		}
+		right[i] = number > other
+	}
+	return right
 }
 
 // Figure is a figure with its text for readers who cannot see it.

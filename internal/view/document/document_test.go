@@ -90,6 +90,25 @@ func letters(s string) string {
 }
 
 // A section on a terminal shows control characters as escapes.
+// In the terminal, numbers are aligned to the right and words to the left, and long texts are wrapped.
+func TestWriteText(t *testing.T) {
+	s := NewSection(bench.Section{Title: "Best choice",
+		Text: "Every time is an estimate.\n\n- not validated: sizes above 512Mi",
+		Table: [][]string{{"size", "fastest", "gain"}, {"1Ki", "ring", "+2.5 %"}, {"16Ki", "tree", "not possible"},
+			{"4Mi", "ring", "-12 %"}}})
+	var b strings.Builder
+	must.Do(t, s.WriteText(&b, 30))
+	want := "Best choice\n" +
+		"size  fastest          gain\n" +
+		" 1Ki  ring           +2.5 %\n" +
+		"16Ki  tree     not possible\n" +
+		" 4Mi  ring            -12 %\n" +
+		"Every time is an estimate.\n\n- not validated: sizes above\n  512Mi\n"
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
 func TestWriteTextEscapes(t *testing.T) {
 	s := NewSection(bench.Section{Title: "a\x1b[2J", Text: "b\x1b[0m\nc", Table: [][]string{{"h\a"}, {"\x1b]0;x"}}})
 	var b strings.Builder

@@ -48,6 +48,21 @@ func TestHostileMarkdown(t *testing.T) {
 	}
 }
 
+// TestHostileHTML checks that control characters and directions of text are visible in the page.
+func TestHostileHTML(t *testing.T) {
+	s := "a\x1b[31m\r\a\u202e\u009b\u2028\u2066b<script>alert(1)</script>"
+	d := Document{Title: s, Subtitle: s, Summary: s, Remarks: []string{s}, NoFigure: s, Facts: []Fact{{s, s}},
+		Commands: []string{s}, Sections: []Section{NewSection(bench.Section{Title: s, Text: s, Table: [][]string{{s}, {s}}})}}
+	var b strings.Builder
+	must.Do(t, d.WriteHTML(&b))
+	if at := strings.IndexAny(b.String(), "\x1b\r\a\u202e\u009b\u2028\u2066"); at >= 0 {
+		t.Errorf("%q", b.String()[max(0, at-40):at+20])
+	}
+	if strings.Contains(b.String(), "<script>alert") || !strings.Contains(b.String(), `a\u{1b}[31m\u{d}\u{7}\u{202e}`) {
+		t.Error("the text is not shown as text")
+	}
+}
+
 // outlineOf returns the structure of a Markdown text as GitHub sees it, without the plain text and its emphasis.
 func outlineOf(t *testing.T, markdown string) string {
 	t.Helper()

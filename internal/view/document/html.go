@@ -1,15 +1,14 @@
 package document
 
 import (
-	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/kernbench/kernbench/internal/base/texttab"
 )
 
 var (
@@ -21,7 +20,8 @@ var (
 	pageScript string
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-		"gridClass": gridClass, "statusClass": StatusClass, "dataURL": dataURL, "rest": rest, "citation": citation,
+		"isNumber": isNumber, "gridClass": gridClass, "statusClass": StatusClass, "dataURL": dataURL, "rest": rest,
+		"citation": citation,
 	}).Parse(pageSource))
 )
 
@@ -62,24 +62,19 @@ func dataURL(svg []byte) template.URL {
 	return template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg))
 }
 
+// isNumber reports whether a column holds numbers.
+func isNumber(right []bool, column int) bool { return column < len(right) && right[column] }
+
 // rest returns the rows of a table below its heading.
 func rest(table [][]string) [][]string { return table[min(1, len(table)):] }
 
-// textWriter drops control characters and replaces invalid UTF-8, because outputs of
+// textWriter makes control characters, directions of text and invalid UTF-8 visible, because names and the outputs of
 // programs may hold any bytes. Every write must end at a character boundary.
 type textWriter struct{ w io.Writer }
 
 func (t textWriter) Write(b []byte) (int, error) {
-	n := len(b)
-	drop := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
-	if !utf8.Valid(b) || bytes.ContainsFunc(b, drop) {
-		b = bytes.Map(func(r rune) rune {
-			if drop(r) {
-				return -1
-			}
-			return r
-		}, bytes.ToValidUTF8(b, []byte("\uFFFD")))
+	if _, err := io.WriteString(t.w, texttab.Visible(string(b))); err != nil {
+		return 0, err
 	}
-	_, err := t.w.Write(b)
-	return n, err
+	return len(b), nil
 }

@@ -121,11 +121,11 @@ func (m markdownWriter) sections(sections []Section, lead bool) {
 				}
 				rows = append(rows, row)
 			}
-			m.table(rows)
+			m.table(rows, nil)
 			m.Printf("✓ passed, ✗ failed, – skipped, ○ not executed\n\n")
 		}
 		if len(s.Table) > 0 {
-			m.table(s.Table)
+			m.table(s.Table, s.Right)
 		}
 	}
 }
@@ -155,11 +155,9 @@ func (m markdownWriter) block(b Block) {
 	m.Printf("\n")
 }
 
-// table writes a table whose first row is the heading.
-func (m markdownWriter) table(rows [][]string) {
-	tab := texttab.Table{Columns: lists.Map(rows[0], func(title string) texttab.Column {
-		return texttab.Column{Title: oneLine(title)}
-	})}
+// table writes a table whose first row is the heading. right has the columns of numbers.
+func (m markdownWriter) table(rows [][]string, right []bool) {
+	tab := texttab.Table{Columns: columns(lists.Map(rows[0], oneLine), right)}
 	for _, r := range rows[1:] {
 		tab.Add(lists.Map(r, oneLine)...)
 	}
@@ -174,8 +172,7 @@ func (s Section) WriteText(w io.Writer, width int) error {
 	var b strings.Builder
 	b.WriteString(texttab.Plain(s.Title) + "\n")
 	if len(s.Table) > 0 {
-		column := func(title string) texttab.Column { return texttab.Column{Title: title, Right: true} }
-		tab := texttab.Table{Columns: lists.Map(s.Table[0], column)}
+		tab := texttab.Table{Columns: columns(s.Table[0], s.Right)}
 		for _, line := range s.Table[1:] {
 			tab.Add(line...)
 		}
@@ -184,8 +181,31 @@ func (s Section) WriteText(w io.Writer, width int) error {
 		}
 	}
 	if s.Text != "" {
-		b.WriteString(texttab.Lines(s.Text) + "\n")
+		for line := range strings.SplitSeq(s.Text, "\n") {
+			b.WriteString(wrap(texttab.Lines(line), width) + "\n")
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// wrap breaks a line that is longer than width (0: no limit). The rest of an item of a list is indented.
+func wrap(line string, width int) string {
+	if width == 0 || texttab.Width(line) <= width {
+		return line
+	}
+	indent := ""
+	if strings.HasPrefix(line, "- ") {
+		indent = "  "
+	}
+	return texttab.Wrap(strings.Fields(line), width, indent)
+}
+
+// columns returns columns with the given titles, of which some are aligned to the right.
+func columns(titles []string, right []bool) []texttab.Column {
+	out := lists.Map(titles, func(title string) texttab.Column { return texttab.Column{Title: title} })
+	for i, is := range right {
+		out[i].Right = is
+	}
+	return out
 }

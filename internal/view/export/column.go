@@ -129,10 +129,12 @@ type Column struct {
 
 	launches func() map[string]launchStats // by rowset.Key; see launchesByPoint
 
-	label    string    // heading that the bench declares
-	scale    timeScale // unit of a column of times in tables
-	interval bool      // shown with its interval, if the rows have one
-	hidden   bool      // has values that the bench does not declare as headlines
+	label    string  // heading that the bench declares
+	time     string  // name of a column of times without its unit
+	scale    string  // unit of a column of times in tables
+	factor   float64 // of a value of the row in this unit
+	interval bool    // shown with its interval, if the rows have one
+	hidden   bool    // has values that the bench does not declare as headlines
 }
 
 // Columns returns all columns of the rows: identity first, then numbers, then failures. csv
@@ -313,14 +315,13 @@ func (b *columnBuilder) add(c Column) {
 // heading returns the heading in tables. The column of reasons also holds the warnings
 // there, so it is called remarks.
 func (c Column) heading() string {
-	if c.label != "" {
+	switch {
+	case c.Role == Metric && c.scale != "":
+		return texttab.Plain(c.time) + " (" + c.scale + ")"
+	case c.label != "":
 		return c.label
-	}
-	if c.Role == Reason {
+	case c.Role == Reason:
 		return "remarks"
-	}
-	if c.Role == Metric && c.scale.name != "" {
-		return texttab.Plain(strings.TrimSuffix(c.Key, "_us")) + " (" + c.scale.name + ")"
 	}
 	return texttab.Plain(c.Title())
 }

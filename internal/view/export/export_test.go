@@ -180,13 +180,36 @@ func TestFailedRowsShowTheirPoint(t *testing.T) {
 }
 
 func TestTableWidth(t *testing.T) {
-	for _, width := range []int{80, 100, 132, 200} {
+	for _, width := range []int{40, 60, 80, 100, 120, 200} {
 		out := write(t, "table", fixture(), Options{Width: width})
 		for line := range strings.Lines(out) {
-			// Summary and heading contain words that cannot be broken.
-			if w := texttab.Width(strings.TrimSuffix(line, "\n")); w > width && !strings.Contains(line, "points:") {
+			if w := texttab.Width(strings.TrimSuffix(line, "\n")); w > width {
 				t.Errorf("width %d: a line has %d: %s", width, w, line)
 			}
+		}
+	}
+}
+
+// Rows without numbers have no kind, so that of the others stands above the table.
+func TestKindOfNumbers(t *testing.T) {
+	simulated := row(1, unset(), 0, 10)
+	simulated.Kind, simulated.Stats = journal.Simulated, nil
+	rows := []journal.Row{failed(row(2, unset(), 0, 0), journal.Skipped, "x"), simulated}
+	text := write(t, "table", Input{Rows: rows}, Options{})
+	title, _, _ := strings.Cut(text, "\n")
+	if !strings.Contains(title, "kind=simulated") || strings.Count(text, "kind") > 1 {
+		t.Errorf("the kind is not lifted above the table:\n%s", text)
+	}
+}
+
+// A reader who asks for all columns gets all, in a narrow terminal on several lines.
+func TestChosenColumnsAreNotDropped(t *testing.T) {
+	some := []string{"size", "dtype", "time_us", "±95%", "busbw", "limit.link", "samples"}
+	for _, columns := range [][]string{{AllColumns}, some} {
+		wide := write(t, "table", fixture(), Options{Columns: columns})
+		narrow := write(t, "table", fixture(), Options{Columns: columns, Width: 50})
+		if strings.Join(strings.Fields(wide), " ") != strings.Join(strings.Fields(narrow), " ") {
+			t.Errorf("the narrow table differs:\n%s\n%s", wide, narrow)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func headlines(all []Column, declared []string) []Column {
 		labels[name] = label
 		names = append(names, name)
 	}
-	var front, quality, last, hidden []Column
+	var front, details, quality, last, hidden []Column
 	found := map[string]Column{}
 	beside := map[string][]Column{} // spreads by metric
 	for _, c := range all {
@@ -45,10 +45,13 @@ func headlines(all []Column, declared []string) []Column {
 			}
 		case Quality, Modes:
 			quality = append(quality, c)
-		case Metric, Limit, Samples:
-			if named {
+		case Metric, Limit, Samples, Detail:
+			switch {
+			case named:
 				found[c.Name] = c
-			} else {
+			case c.Role == Detail: // how a modelled number was validated
+				details = append(details, c)
+			default:
 				c.hidden = true
 				hidden = append(hidden, c)
 			}
@@ -71,5 +74,5 @@ func headlines(all []Column, declared []string) []Column {
 	if len(beside) > 0 {
 		middle = append(middle, quality...)
 	}
-	return slices.Concat(front, middle, last, hidden)
+	return slices.Concat(front, middle, details, last, hidden)
 }

@@ -14,10 +14,13 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// LaunchesNote is the footnote of a table in which the spread between launches is unknown for some
-// line.
-const LaunchesNote = "±trials is empty for points with one usable launch. Launches often differ by more than ±95%; " +
-	"--trials 4 shows by how much."
+// Footnotes of tables in which the spread between launches is unknown: LaunchesNote if some lines have it, and
+// SingleNote if none has, where the table has no column for it.
+const (
+	LaunchesNote = "±trials is empty for points with one usable launch. " + moreLaunches
+	SingleNote   = "Each time comes from one launch. " + moreLaunches
+	moreLaunches = "Launches often differ by more than ±95%; --trials 4 shows by how much."
+)
 
 // launchStats describes how the launches of a point differ in one metric.
 type launchStats struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// The spread between launches has a column of its own. It is empty for one launch, which a note
-// explains once, and absent for computed values.
+// The spread between launches has a column of its own if some point has several launches. A note says once that
+// other points have one only. Computed values have neither.
 func TestSpreadBetweenLaunches(t *testing.T) {
 	repeated := row(1024, unset(), 0, 10) // a program that was launched until its time was precise
 	repeated.Clock, repeated.Sampling = "program", &journal.Sampling{MaxSamples: 50}
@@ -22,25 +22,28 @@ func TestSpreadBetweenLaunches(t *testing.T) {
 	other.Part = "other"
 	for name, c := range map[string]struct {
 		rows []journal.Row
-		want string // ±trials of the first line, "none" without the column
-		note int
+		want string // ±trials of the first line, "" without the column
+		note string
 	}{
-		"one launch":      {[]journal.Row{row(1024, unset(), 0, 10)}, "", 1},
-		"two tables":      {[]journal.Row{row(1024, unset(), 0, 10), other}, "", 1},
-		"two launches":    {[]journal.Row{row(1024, unset(), 0, 10), row(1024, unset(), 1, 12), disturbed}, "9.1%", 0},
-		"one of two":      {[]journal.Row{row(1024, unset(), 0, 10), disturbed}, "", 1},
-		"repeated launch": {[]journal.Row{repeated}, "55.0%", 0},
-		"simulated":       {[]journal.Row{simulated}, "none", 0},
-		"failed": {[]journal.Row{failed(row(1024, unset(), 0, 0), journal.Failed, "x")},
-			"none", 0},
+		"one launch":      {[]journal.Row{row(1024, unset(), 0, 10)}, "", SingleNote},
+		"two tables":      {[]journal.Row{row(1024, unset(), 0, 10), other}, "", SingleNote},
+		"two launches":    {[]journal.Row{row(1024, unset(), 0, 10), row(1024, unset(), 1, 12), disturbed}, "9.1%", ""},
+		"one of two":      {[]journal.Row{row(1024, unset(), 0, 10), disturbed}, "", SingleNote},
+		"some lines":      {[]journal.Row{repeated, row(2048, unset(), 0, 10)}, "55.0%", LaunchesNote},
+		"some tables":     {[]journal.Row{repeated, other}, "55.0%", LaunchesNote},
+		"repeated launch": {[]journal.Row{repeated}, "55.0%", ""},
+		"simulated":       {[]journal.Row{simulated}, "", ""},
+		"failed":          {[]journal.Row{failed(row(1024, unset(), 0, 0), journal.Failed, "x")}, "", ""},
 	} {
 		for _, format := range []string{"table", "markdown"} {
 			text := write(t, format, Input{Header: header(), Rows: c.rows}, Options{})
-			if got := strings.Count(text, LaunchesNote); got != c.note {
-				t.Errorf("%s, %s: %d notes, want %d:\n%s", name, format, got, c.note, text)
+			for _, note := range []string{SingleNote, LaunchesNote} {
+				if got := strings.Count(text, note); got > 1 || (got == 1) != (note == c.note) {
+					t.Errorf("%s, %s: %d notes, want %q:\n%s", name, format, got, c.note, text)
+				}
 			}
 			shown := strings.Contains(strings.ReplaceAll(text, LaunchesNote, ""), "±trials")
-			if shown != (c.want != "none") || shown && !strings.Contains(text, c.want) {
+			if shown != (c.want != "") || !strings.Contains(text, c.want) {
 				t.Errorf("%s, %s: want %q:\n%s", name, format, c.want, text)
 			}
 		}

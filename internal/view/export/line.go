@@ -148,6 +148,10 @@ func (c Column) text(l line) string {
 		if c.aggregate {
 			return strconv.Itoa(len(l.rows))
 		}
+	case Kind: // of numbers
+		if !slices.ContainsFunc(l.rows, func(r *journal.Row) bool { return r.Status == journal.OK }) {
+			return ""
+		}
 	case Status:
 		return l.status()
 	case Quality:

@@ -1,65 +1,56 @@
 package export
 
 import (
+	"cmp"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// timeScale is a unit in which a table shows a column of times. Rows have them in microseconds.
-type timeScale struct {
-	name   string
-	factor float64 // of a value in microseconds
-}
+// timeEnds are the ends of the names of times, with what one of their units is in microseconds.
+var timeEnds = map[string]float64{"_ns": 1e-3, "_us": 1, "_ms": 1e3, "_s": 1e6}
 
-// timeScales lists the units, the largest first.
-var timeScales = []timeScale{{"s", 1e-6}, {"ms", 1e-3}, {"µs", 1}, {"ns", 1e3}}
-
-// times reports whether the column has times in microseconds whose unit the table may choose. A heading
-// that the bench declares names its own unit.
-func (c Column) times() bool {
-	switch c.Role {
-	case Metric, Quantile, Modes:
-		return c.label == "" && strings.HasSuffix(c.Key, "_us")
+// times returns the name without its unit of a column of times whose unit the table may choose, and what a value of 1
+// is in microseconds. A heading that the bench declares names its own unit, unless it ends like the name of a metric.
+func (c Column) times() (name string, micros float64, ok bool) {
+	for end, micros := range timeEnds {
+		name, is := strings.CutSuffix(cmp.Or(c.label, c.Key), end)
+		switch {
+		case !is || !strings.HasSuffix(c.Key, end) || strings.HasSuffix(name, "_per"):
+		case end == "_s" && c.Unit != "s": // flops_s is no time
+		case c.Role == Metric || c.Role == Quantile || c.Role == Modes:
+			return name, micros, true
+		}
 	}
-	return false
+	return "", 0, false
 }
 
 // scaled returns the column with a unit in which the middle value of the lines has one to three digits before
 // the point.
 func (c Column) scaled(ls []line) Column {
-	if !c.times() {
+	name, micros, ok := c.times()
+	if !ok {
 		return c
 	}
 	var values []float64
 	for _, l := range ls {
-		if v, ok := l.median(c.Key); ok && v > 0 && !math.IsInf(v, 0) {
-			values = append(values, v)
+		if v, ok := l.median(c.Key); ok {
+			values = append(values, v*micros)
 		}
 	}
-	if len(values) == 0 {
-		return c
-	}
-	slices.Sort(values)
-	middle := values[len(values)/2]
-	for _, s := range timeScales {
-		c.scale = s
-		if middle*s.factor >= 1 {
-			break
-		}
-	}
+	in := unit.MicrosIn(values)
+	c.time, c.scale, c.factor = name, in.Name, in.Factor*micros
 	return c
 }
 
 // convert returns a value in the unit of the column.
 func (c Column) convert(v float64) float64 {
-	if c.scale.factor == 0 {
+	if c.factor == 0 {
 		return v
 	}
-	return v * c.scale.factor
+	return v * c.factor
 }
 
 // exactDigits shows picoseconds of a simulated step of minutes.
@@ -69,10 +60,11 @@ const exactDigits = 12
 // of a measured value one digit more than its interval leaves certain. Whole numbers are counts.
 func (c Column) number(l line, v float64) string {
 	v = c.convert(v)
-	if l.rows[0].Kind == journal.Simulated && (strings.HasSuffix(c.Key, "_us") || strings.HasSuffix(c.Key, "_ns")) {
+	_, _, isTime := c.times()
+	if isTime && l.rows[0].Kind == journal.Simulated {
 		return unit.FormatSig(v, exactDigits)
 	}
-	if v == math.Trunc(v) && !strings.HasSuffix(c.Key, "_us") {
+	if v == math.Trunc(v) && !isTime {
 		return unit.FormatMetric(v)
 	}
 	return unit.FormatSig(v, l.digits())

@@ -36,6 +36,21 @@ func TestScaleAndDigits(t *testing.T) {
 	}
 }
 
+// Times in other units are scaled too, and rates are not. A declared heading may name the time.
+func TestScaleOfOtherTimes(t *testing.T) {
+	r := row(1, unset(), 0, 1)
+	r.Metrics = map[string]float64{"wire_ns": 11127.28, "setup_s": 0.002, "idle_us": 0, "flops_s": 3e9, "items_per_ms": 7,
+		"step_time_us": 3410.01152}
+	r.Units, r.Kind, r.Stats = map[string]string{"setup_s": "s"}, journal.Simulated, nil
+	h := &journal.Header{Headline: []string{"wire_ns", "setup_s", "idle_us", "flops_s", "items_per_ms",
+		"step_time_us=step_us"}}
+	got := write(t, "table", Input{Header: h, Rows: []journal.Row{r}}, Options{})
+	if want := "wire (µs)  setup (ms)  idle (µs)     flops_s  items_per_ms   step (ms)\n" +
+		" 11.12728           2          0  3000000000             7  3.41001152\n"; !strings.Contains(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 func simulatedRow(us float64) journal.Row {
 	r := row(1, unset(), 0, us)
 	r.Kind, r.Stats = journal.Simulated, nil

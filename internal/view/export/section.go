@@ -22,8 +22,10 @@ type section struct {
 	gap       string   // text in place of the lines left out, "" if none were
 	gapAt     int      // index of the line after the gap
 	legend    []string // explains the marks in the lines
-	single    bool     // some line has one launch only, so that its spread between launches is empty
+	single    bool     // some line has one launch only, so that its spread between launches is unknown
+	repeated  bool     // the table shows the spread between launches of some line
 	hidden    int      // columns with values that the bench does not declare as headlines
+	chosen    bool     // the reader chose the columns
 }
 
 // sections splits the rows into tables in order of appearance. It also returns the lines of
@@ -45,7 +47,9 @@ func sections(in Input, opts Options) ([]section, []line, error) {
 	for _, g := range rowset.GroupBy(rowset.All(in.Rows), rowset.BenchPart) {
 		ls := lines(g.Rows, opts.PerTrial)
 		all = append(all, ls...)
-		out = append(out, newSection(g.Key, columns, ls, opts.MaxRows))
+		s := newSection(g.Key, columns, ls, opts.MaxRows)
+		s.chosen = len(opts.Columns) > 0
+		out = append(out, s)
 	}
 	return out, all, nil
 }
@@ -83,11 +87,14 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 		} else {
 			column, constant = cells(c, ls)
 		}
-		measured := c.Role == Between && slices.ContainsFunc(ls, c.measures)
-		s.single = s.single || measured && c.hasGap(column, ls)
-		if !measured && !c.shown(column, constant) {
-			if c.lifted(column, constant) {
-				s.constants = append(s.constants, c.heading()+"="+column[0])
+		if c.Role == Between {
+			s.single = s.single || c.hasGap(column, ls)
+			s.repeated = s.repeated || c.shown(column, constant)
+		}
+		if !c.shown(column, constant) {
+			value, _ := lists.First(column, func(text string) bool { return text != "" })
+			if c.lifted(value, constant) {
+				s.constants = append(s.constants, c.heading()+"="+value)
 			}
 			continue
 		}
@@ -115,19 +122,19 @@ func marks(ls []line, modesShown bool) (column, legend []string) {
 	return column, l.Lines("line", "lines")
 }
 
-// cells returns the texts of one column, and whether they are all the same.
+// cells returns the texts of one column, and whether they are all the same. Rows without numbers have no kind.
 func cells(c Column, ls []line) (column []string, constant bool) {
 	column = lists.Map(ls, c.text)
-	return column, !slices.ContainsFunc(column, func(text string) bool { return text != column[0] })
+	first, _ := lists.First(column, func(text string) bool { return text != "" || c.Role != Kind })
+	return column, !slices.ContainsFunc(column, func(text string) bool {
+		return text != first && !(text == "" && c.Role == Kind)
+	})
 }
-
-// measures reports whether a line has a measured value of the column's metric.
-func (c Column) measures(l line) bool { return slices.ContainsFunc(l.rows, c.Measures) }
 
 // hasGap reports whether the cell of a measured line is empty.
 func (c Column) hasGap(column []string, ls []line) bool {
 	for i, text := range column {
-		if text == "" && c.measures(ls[i]) {
+		if text == "" && slices.ContainsFunc(ls[i].rows, c.Measures) {
 			return true
 		}
 	}
@@ -136,10 +143,13 @@ func (c Column) hasGap(column []string, ls []line) bool {
 
 // launchesNote returns the note about single launches if some table needs it, else "".
 func launchesNote(secs []section) string {
-	if slices.ContainsFunc(secs, func(s section) bool { return s.single }) {
+	switch {
+	case !slices.ContainsFunc(secs, func(s section) bool { return s.single }):
+		return ""
+	case slices.ContainsFunc(secs, func(s section) bool { return s.repeated }):
 		return LaunchesNote
 	}
-	return ""
+	return SingleNote
 }
 
 // shown reports whether a column is part of the table.
@@ -158,8 +168,8 @@ func (c Column) shown(column []string, constant bool) bool {
 
 // lifted reports whether a constant column is shown above the table. Options and axes at their
 // defaults are not; csv has them.
-func (c Column) lifted(column []string, constant bool) bool {
-	if !constant || len(column) == 0 || column[0] == "" {
+func (c Column) lifted(value string, constant bool) bool {
+	if !constant || value == "" {
 		return false
 	}
 	switch c.Role {
@@ -168,7 +178,7 @@ func (c Column) lifted(column []string, constant bool) bool {
 	case Axis:
 		return !c.atDefault
 	case Kind:
-		return column[0] != string(journal.Measured)
+		return value != string(journal.Measured)
 	case Trial:
 		return c.aggregate
 	}

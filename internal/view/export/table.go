@@ -40,7 +40,7 @@ func writeTable(w io.Writer, in Input, opts Options) error {
 	if note := launchesNote(secs); note != "" {
 		fmt.Fprintln(b, texttab.Wrap(strings.Fields(note), opts.Width, ""))
 	}
-	fmt.Fprintln(b, summary(all))
+	fmt.Fprintln(b, texttab.Wrap(strings.Fields(summary(all)), opts.Width, "  "))
 	return b.Flush()
 }
 
@@ -58,29 +58,24 @@ func quoted(constants []string) []string {
 	return out
 }
 
-// write prints the section's table and its legend. If the table is too wide for the
-// terminal, it leaves out columns from the right and says so.
+// write prints the section's table and its legend. If the table is too wide for the terminal, it leaves out
+// columns from the right and says so. It leaves out none if the reader chose the columns, or if that would not be
+// enough: then the lines are folded.
 func (s section) write(w io.Writer, width int) error {
-	t, dropped := s.layout(), []string(nil)
-	for i := len(s.columns) - 1; i >= 0 && width > 0 && t.MinWidth() > width; i-- {
-		c := s.columns[i]
-		if s.droppable(i) {
-			dropped = append(dropped, c.heading())
-			s = s.without(i)
-			t = s.layout()
-		}
+	var dropped []string
+	if width > 0 && !s.chosen {
+		s, dropped = s.narrowed(width)
 	}
-	if err := t.Write(w, width); err != nil {
+	if err := s.layout().Write(w, width); err != nil {
 		return err
 	}
 	below := lists.Map(s.legend, func(text string) string { return texttab.Wrap(strings.Fields(text), width, "   ") })
 	if len(dropped) > 0 {
-		slices.Reverse(dropped)
-		below = append(below, texttab.Wrap(strings.Fields(fmt.Sprintf("not shown in %d columns: %s; --columns all shows them",
-			width, strings.Join(dropped, ", "))), width, "  "))
+		text := "not shown for lack of space: " + strings.Join(dropped, ", ")
+		below = append(below, texttab.Wrap(strings.Fields(text), width, "  "))
 	}
-	if s.hidden > 0 {
-		below = append(below, fmt.Sprintf("%s: show --columns all", unit.Plural(s.hidden, "more column")))
+	if more := len(dropped) + s.hidden; more > 0 {
+		below = append(below, unit.Plural(more, "more column")+": show --columns all")
 	}
 	for _, text := range below {
 		if _, err := fmt.Fprintln(w, text); err != nil {
@@ -88,6 +83,24 @@ func (s section) write(w io.Writer, width int) error {
 		}
 	}
 	return nil
+}
+
+// narrowed returns the section without the columns that do not fit, and their headings. It returns the section as it is
+// if too few columns may be left out.
+func (s section) narrowed(width int) (section, []string) {
+	out, t, dropped := s, s.layout(), []string(nil)
+	for i := len(s.columns) - 1; i >= 0 && t.MinWidth() > width; i-- {
+		if s.droppable(i) {
+			dropped = append(dropped, s.columns[i].heading())
+			out = out.without(i)
+			t = out.layout()
+		}
+	}
+	if t.MinWidth() > width {
+		return s, nil
+	}
+	slices.Reverse(dropped)
+	return out, dropped
 }
 
 // droppable reports whether the i-th column may be left out of a narrow table: numbers other than the first,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -37,7 +38,7 @@ var ErrNoBaseline = errors.New("no baseline is saved in it")
 // ReadBaseline reads the baseline of a RUN folder.
 func ReadBaseline(dir string) (Baseline, error) {
 	var b Baseline
-	text, err := infile.ReadRegular(filepath.Join(dir, BaselineFile), infile.Config)
+	text, err := infile.ReadBelow(dir, BaselineFile, infile.Config)
 	if errors.Is(err, fs.ErrNotExist) {
 		return b, fmt.Errorf("%s: %w", dir, ErrNoBaseline)
 	}
@@ -59,7 +60,10 @@ func (b Baseline) Write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return journal.WriteFileAtomic(filepath.Join(dir, BaselineFile), append(text, '\n'))
+	return journal.WriteIn(dir, BaselineFile, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
 }
 
 // NewBaseline returns a baseline of runs that are accepted by hand.

@@ -20,7 +20,7 @@ type Verdict string
 
 // Verdicts that follow from the status of the rows.
 const (
-	Lost   Verdict = "lost"   // ok in the baseline, not ok or absent in the latest run
+	Lost   Verdict = "lost"   // ok in the baseline; absent, or failed in half of the trials, in the latest run
 	New    Verdict = "new"    // not in the baseline
 	Fixed  Verdict = "fixed"  // not ok in the baseline, ok in the latest run
 	Broken Verdict = "broken" // not ok in either
@@ -188,9 +188,12 @@ func (s *Side) ok() bool { return s != nil && s.Status == journal.OK }
 
 // decide sets the finding of a point: from the status of its rows, or from the statistics.
 func (t *timeline) decide(p *Point, f changepoint.Finding, exact bool, key string, last int) {
-	bad := 0
+	bad, failed := 0, 0
 	reason := ""
 	for _, row := range t.rows[last][key] {
+		if row.Status.Bad() {
+			failed++
+		}
 		if row.Status != journal.OK {
 			bad++
 			reason = string(row.Status)
@@ -211,6 +214,8 @@ func (t *timeline) decide(p *Point, f changepoint.Finding, exact bool, key strin
 		p.Verdict, p.Notes = Fixed, []string{"not ok in the baseline"}
 	case !p.Old.ok():
 		p.Verdict = Broken
+	case failed >= len(t.rows[last][key])-bad:
+		p.Verdict = Lost
 	default:
 		p.Finding = t.finding(f, exact)
 	}

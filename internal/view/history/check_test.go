@@ -86,6 +86,9 @@ func TestCheck(t *testing.T) {
 			"no slowdown, broken, 0", ""},
 		"one trial failed": {func(runs []compare.Run) { runs[11].Rows[5].Status = journal.Failed },
 			"no slowdown, no slowdown, 0", "latest run: 1 of 4 trials not ok: failed"},
+		"half of the trials failed": {func(runs []compare.Run) {
+			runs[11].Rows[5].Status, runs[11].Rows[6].Status = journal.Failed, journal.Timeout
+		}, "no slowdown, lost, 1", "latest run: 2 of 4 trials not ok: timeout"},
 		"the latest run was disturbed": {func(runs []compare.Run) {
 			scale(runs[11:], 1, 2)
 			each(runs[11:], 1, func(r *journal.Row) { r.Quality = journal.QualityDisturbed })
@@ -147,6 +150,12 @@ func TestFewRuns(t *testing.T) {
 	if r.Points[0].Verdict != noSlowdown || r.Points[1].Verdict != slower || r.Points[1].Effect.Method != "exact" {
 		t.Errorf("%+v", r)
 	}
+	// Simulated values that differ between the trials of a run have noise.
+	runs[1].Rows[5].Metrics["time_us"] = 5
+	r = must.Get(Check(runs[:1], runs[1:], Options{Ignore: []string{"cpu"}}))(t)
+	if p := r.Points[1]; p.Verdict != cannotTell || p.Effect.Method != "steps" {
+		t.Errorf("unequal simulated trials: %+v", p)
+	}
 }
 
 // TestHigherIsBetter checks that a falling bandwidth is slower.
@@ -168,10 +177,11 @@ func TestWrite(t *testing.T) {
 	scale(runs[9:], 1, 1.15)
 	r := must.Get(Check(runs[:8], runs[8:], Options{}))(t)
 	for format, want := range map[string][]string{
-		"table": {"4 runs, latest r11, against a baseline of 8 runs:", "baseline time_us", "rules out", "r9",
+		"table": {"4 runs since the accepted baseline of 8 runs, latest r11:", "baseline time_us", "rules out", "r9",
 			"3 points: 1 slower, 2 no slowdown"},
-		"markdown": {"### 4 runs, latest r11", "| b size=1 | slower | ", "<details><summary>3 without a finding</summary>"},
-		"github": {"### kernbench: 4 runs, latest r11", "**b size=1 is slower by ", "| b size=1 | slower |",
+		"markdown": {"### 4 runs since the accepted baseline of 8 runs, latest r11", "| b size=1 | slower | ",
+			"<details><summary>3 without a finding</summary>"},
+		"github": {"### kernbench: 4 runs since the accepted", "**b size=1 is slower by ", "| b size=1 | slower |",
 			"Equal: 3 points, no slowdown (all points; size=0; size=2)", "[Report](https://ci/%28x%29)"},
 		"junit": {`failures="1"`, `<failure message="slower by 1`, "since run r9 (commit 999999999999)"},
 		"json":  {`"baseline_runs": [`, `"verdict": "slower"`, `"commit": "9999`, `"rules_out": 0.0`},

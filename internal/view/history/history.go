@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/changepoint"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/compare"
 )
@@ -192,13 +193,16 @@ func (t *timeline) usable(from int) (ids []string) {
 	return ids
 }
 
-// exact reports whether the values of a point come from a model, in every run.
+// exact reports whether the values of a point come from a model, in every run, and are equal in all trials of a run.
 func (t *timeline) exact(key string) bool {
 	for i := range t.runs {
 		for _, row := range t.rows[i][key] {
 			if row.Status == journal.OK && (row.Kind == journal.Measured || row.Samples > 1) {
 				return false
 			}
+		}
+		if !judge.AllEqual(t.values(i, key)) {
+			return false
 		}
 	}
 	return true

@@ -26,8 +26,8 @@ func (r Report) Document() compare.Document {
 	shared := r.sharedFields()
 	d := compare.Document{Data: r, Suite: "kernbench baseline check " + latest, Warnings: r.Warnings,
 		Sentence: r.Sentence(), Remarks: []string{""},
-		Heading: append([]string{fmt.Sprintf("%s, latest %s, against a baseline of %s:", unit.Plural(len(r.Recent), "run"),
-			latest, unit.Plural(len(r.Baseline), "run"))}, shared...)}
+		Heading: append([]string{fmt.Sprintf("%s since the accepted baseline of %s, latest %s:",
+			unit.Plural(len(r.Recent), "run"), unit.Plural(len(r.Baseline), "run"), latest)}, shared...)}
 	for _, title := range []string{"point", "verdict", "baseline " + unit.WithUnit(r.Metric, r.Unit), "latest", "change",
 		"95% interval",
 		"rules out", "since", "notes"} {

@@ -44,8 +44,14 @@ func (p Page) HTML() ([]byte, error) {
 // Contents returns a page with links to all pages.
 func Contents() []byte {
 	var body bytes.Buffer
-	body.WriteString("<h1>Documentation</h1>\n<ul>\n")
+	body.WriteString("<h1>Documentation</h1>\n<p>New here? Start with the tutorial.</p>\n" +
+		"<h2>Tutorial and guides</h2>\n<ul>\n")
+	guides := true
 	for _, p := range Pages() {
+		if guides && p.place() == reference {
+			guides = false
+			body.WriteString("</ul>\n<h2>Reference and background</h2>\n<ul>\n")
+		}
 		fmt.Fprintf(&body, "<li><a href=\"/docs/%s\">%s</a></li>\n", p.Topic, html.EscapeString(p.Title))
 	}
 	body.WriteString("</ul>\n")

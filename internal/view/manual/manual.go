@@ -55,6 +55,9 @@ func Pages() []Page {
 	return pages
 }
 
+// reference is the place of all pages after the tutorial and the guides.
+const reference = 2
+
 // place orders pages by how early a reader needs them.
 func (p Page) place() int {
 	switch {
@@ -63,7 +66,7 @@ func (p Page) place() int {
 	case p.Guide:
 		return 1
 	}
-	return 2
+	return reference
 }
 
 func topicOf(file string) string {

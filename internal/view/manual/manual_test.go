@@ -46,8 +46,15 @@ func TestHTML(t *testing.T) {
 			}
 		}
 	}
-	if contents := string(Contents()); !strings.Contains(contents, `<a href="/docs/tutorial">`) {
-		t.Errorf("the contents lack the tutorial:\n%s", contents)
+	contents := string(Contents())
+	at := 0
+	for _, part := range []string{"/docs/tutorial", "/docs/track-nightly",
+		"<h2>Reference and background</h2>", "/docs/accelerator"} {
+		n := strings.Index(contents, part)
+		if n < at {
+			t.Errorf("%s is not there, or not in its place:\n%s", part, contents)
+		}
+		at = n
 	}
 }
 

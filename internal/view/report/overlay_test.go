@@ -45,8 +45,11 @@ func TestOverlay(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if strings.Contains(text, "<script>alert") || strings.Contains(text, "figures/plot") {
-		t.Error("a name was not escaped, or the page links to missing files")
+	for _, wrong := range []string{"<script>alert", "figures/plot", "in the folder of this page",
+		"The folder also holds"} {
+		if strings.Contains(text, wrong) {
+			t.Errorf("a name was not escaped, or the page refers to files that are not there: %s", wrong)
+		}
 	}
 	broken := overlayRun("broken", "cpu", 10, 4)
 	broken.Rows[3].Status = journal.Failed

@@ -178,7 +178,7 @@ func TestPageIsComplete(t *testing.T) {
 		"points have one settled launch, which does not show how launches differ (--trials 4 does).",
 		"2 rows came with a warning.", "The run was complete after 1m23s.",
 		"no visible effect: NCCL_ALGO=Ring", "only 5 samples (2 rows)", "the clock is unstable (1 row)",
-		"rank 1 in timing: killed by signal 11 (segmentation fault)", "fatal: bad address 0x0", "logs/0003",
+		"rank 1 in timing: killed by signal 11 (segmentation fault)", `fatal:\u{7} bad address 0x0`, "logs/0003",
 		"no answer in 30 s", "needs respawn",
 		"Where the knee is", "128Ki",
 		"20261115-014233-7f3a", "Sun, 15 Nov 2026 01:42:33 UTC", "node1: Example CPU @ 2.00GHz", "Example Linux 1", "v1.2.3",
@@ -231,15 +231,14 @@ func TestTableConstants(t *testing.T) {
 	for _, c := range got[0].Columns {
 		heads = append(heads, c.Title)
 	}
-	want = []string{"num_ranks", "size", "dtype", "status", "samples", "time_us", "±95%", "±trials", "busbw (GB/s)",
-		"limit.link"}
+	want = []string{"num_ranks", "size", "dtype", "status", "samples", "time_us", "±95%", "busbw (GB/s)", "limit.link"}
 	if diff := cmp.Diff(want, heads); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
 	other := fixtureRow(coords{1024, "f32", 2, "", 0})
 	other.Part = "other"
 	parts, _ := tables(fixtureHeader(), append(fixtureRun().Rows, other))
-	if len(parts) != 2 || parts[0].Note != export.LaunchesNote || parts[1].Note != "" {
+	if len(parts) != 2 || parts[0].Note != export.SingleNote || parts[1].Note != "" {
 		t.Errorf("the note on single launches is not shown once: %q and %q", parts[0].Note, parts[1].Note)
 	}
 }

@@ -14,13 +14,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/decl"
@@ -38,7 +37,8 @@ type Input struct {
 	Bench     *bench.Bench // adds its figures and sections; may be nil
 	Run       *journal.Run
 	Plots     []Plot
-	PlotsOnly bool // draw Plots without the bench's own figures
+	PlotsOnly bool   // draw Plots without the bench's own figures
+	Folder    string // below the RUN folder, for the views of a run that is not the latest; "" for the RUN itself
 
 	Verdict  string          // further lines for the verdict, in Markdown
 	Sections []bench.Section // shown before the bench's own
@@ -52,10 +52,7 @@ func Render(dir string, in Input) (files []string, err error) {
 	if in.Run == nil {
 		return nil, errors.New("making a report: no run")
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, fmt.Errorf("making a report: %w", err)
-	}
-	out := rendering{dir: dir}
+	out := rendering{dir: dir, folder: in.Folder}
 	rows := in.Run.Latest()
 	doc := out.document(in, rows)
 	for _, as := range [][2]string{{"table.txt", "table"}, {"rows.csv", "csv"}} {
@@ -70,7 +67,7 @@ func Render(dir string, in Input) (files []string, err error) {
 	}
 	if in.Bench != nil && in.Bench.Artifacts != nil {
 		for _, name := range in.Bench.Artifacts(rows) {
-			if !slices.Contains(out.files, filepath.Join(dir, filepath.FromSlash(name))) {
+			if !slices.Contains(out.files, filepath.Join(dir, filepath.FromSlash(path.Join(in.Folder, name)))) {
 				out.fail(fmt.Errorf("the artifact %s was not made", name))
 			}
 		}
@@ -168,7 +165,8 @@ func Titled(w io.Writer, b *bench.Bench, rows []journal.Row, text string, width 
 	case len(titles) == 0:
 		return errors.New("the report of this bench has no sections of its own")
 	}
-	return fmt.Errorf("no title of a section contains %q. The titles are:\n%s", text, strings.Join(titles, "\n"))
+	return texttab.WithDetail(fmt.Errorf("no section has %q in its title; these are the titles", text),
+		strings.Join(lists.Map(titles, texttab.Plain), "\n"))
 }
 
 // printed prints the sections that satisfy a condition, and reports whether there were any.
@@ -192,9 +190,10 @@ func printed(w io.Writer, b *bench.Bench, rows []journal.Row, width int,
 
 // rendering collects the files of a report and the errors on the way.
 type rendering struct {
-	dir   string // "" writes no files
-	files []string
-	errs  []error
+	dir    string // "" writes no files
+	folder string // below dir
+	files  []string
+	errs   []error
 }
 
 // fail records an error; nil is ignored when the errors are joined.
@@ -220,21 +219,14 @@ func (o *rendering) document(in Input, rows []journal.Row) document.Document {
 
 // draw returns a figure as SVG. With a folder it also writes the figure's files.
 func (o *rendering) draw(f figure.Figure) ([]byte, error) {
-	if o.dir == "" {
-		var svg bytes.Buffer
-		err := figure.SVG(&svg, f)
+	var svg bytes.Buffer
+	if err := figure.SVG(&svg, f); err != nil || o.dir == "" {
 		return svg.Bytes(), err
 	}
-	path, err := journal.Inside(o.dir, "figures/"+f.Name+".svg")
-	if err != nil {
-		return nil, err
-	}
-	written, err := figure.Write(filepath.Dir(path), f)
-	o.files = append(o.files, written...)
-	if err != nil {
-		return nil, err
-	}
-	return infile.ReadRegular(path, infile.Table)
+	name := "figures/" + f.Name
+	o.write(name+".png", func(w io.Writer) error { return figure.PNG(w, f) })
+	o.write(name+".svg", func(w io.Writer) error { _, err := w.Write(svg.Bytes()); return err })
+	return svg.Bytes(), nil
 }
 
 // printable makes the control characters of a text visible, so that it can neither control a
@@ -252,19 +244,16 @@ func printable(content func(io.Writer) error) func(io.Writer) error {
 
 // write writes a file. Its name may contain folders.
 func (o *rendering) write(name string, content func(io.Writer) error) {
-	path, err := journal.Inside(o.dir, name)
-	if err == nil {
-		switch filepath.Ext(name) {
-		case ".txt", ".md", ".tsv": // people show them in terminals
-			content = printable(content)
-		}
-		err = journal.WriteAtomic(path, content)
+	switch path.Ext(name) {
+	case ".txt", ".md", ".tsv": // people show them in terminals
+		content = printable(content)
 	}
-	if err != nil {
+	name = path.Join(o.folder, name)
+	if err := journal.WriteIn(o.dir, name, content); err != nil {
 		o.fail(err)
 		return
 	}
-	o.files = append(o.files, path)
+	o.files = append(o.files, filepath.Join(o.dir, filepath.FromSlash(name)))
 }
 
 // exports returns the files of the bench and of a tuning study.

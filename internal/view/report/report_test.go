@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
@@ -170,12 +171,34 @@ func TestRenderEmptyRun(t *testing.T) {
 	}
 }
 
+// TestRenderReplacesSpecialFiles checks that files of a RUN that are pipes or links are replaced: writing to a pipe
+// would wait for a reader, and writing through a link would destroy a file elsewhere.
+func TestRenderReplacesSpecialFiles(t *testing.T) {
+	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "file")
+	must.Do(t, os.WriteFile(elsewhere, []byte("kept"), 0o600))
+	must.Do(t, os.Symlink(elsewhere, filepath.Join(dir, "report.md")))
+	must.Do(t, os.Symlink("/dev/full", filepath.Join(dir, "rows.csv")))
+	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "report.html"), 0o600))
+	must.Get(Render(dir, Input{Run: fixtureRun()}))(t)
+	for _, name := range []string{"report.md", "rows.csv", "report.html"} {
+		if info := must.Get(os.Lstat(filepath.Join(dir, name)))(t); !info.Mode().IsRegular() || info.Size() == 0 {
+			t.Errorf("%s is %v", name, info.Mode())
+		}
+	}
+	if text := must.Get(os.ReadFile(elsewhere))(t); string(text) != "kept" {
+		t.Errorf("a link was followed: %q", text)
+	}
+}
+
 // TestRenderStaysInside checks that a linked folder of a RUN is not followed out of it.
 func TestRenderStaysInside(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	must.Do(t, os.Symlink(elsewhere, filepath.Join(dir, "figures")))
 	_, err := Render(dir, Input{Run: fixtureRun()})
-	hasErrors(t, err, "no link may lead out of the folder")
+	hasErrors(t, err, "a symbolic link leads out of the folder")
+	must.Do(t, os.Symlink(elsewhere, filepath.Join(dir, "runs")))
+	_, err = Render(dir, Input{Run: fixtureRun(), Folder: "runs/r"})
+	hasErrors(t, err, "a symbolic link leads out of the folder")
 	if found := names(t, elsewhere); len(found) > 0 {
 		t.Errorf("written outside the folder: %v", found)
 	}

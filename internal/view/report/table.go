@@ -66,11 +66,16 @@ func rowTable(columns []export.Column, all, shown []*journal.Row) document.Table
 		}
 		first, exact := cellOf(c, all[0]), value(all[0])
 		if c.Role == export.Between {
-			if !slices.ContainsFunc(all, c.Measures) {
-				continue
-			}
-			if slices.ContainsFunc(shown, func(r *journal.Row) bool { return c.Measures(r) && value(r) == "" }) {
+			single := slices.ContainsFunc(shown, func(r *journal.Row) bool { return c.Measures(r) && value(r) == "" })
+			repeated := slices.ContainsFunc(all, func(r *journal.Row) bool { return value(r) != "" })
+			switch {
+			case single && repeated:
 				t.Note = export.LaunchesNote
+			case single:
+				t.Note = export.SingleNote
+			}
+			if !repeated {
+				continue
 			}
 		} else if !slices.ContainsFunc(all, func(r *journal.Row) bool { return value(r) != exact }) {
 			always := c.Role == export.Status || c.Role == export.Metric || c.Role == export.Quality || len(all) == 1

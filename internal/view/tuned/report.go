@@ -8,6 +8,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -36,9 +37,8 @@ func Sections(r tune.Result) []bench.Section {
 					"with 99 % intervals.", Table: table})
 		}
 	}
-	if text := Exports(r); text != "" {
-		out = append(out, bench.Section{Title: "To use it",
-			Text: "- `" + strings.Join(strings.Split(strings.TrimSpace(text), "\n"), "`\n- `") + "`"})
+	if found := lists.Map(statements(r), texttab.Plain); len(found) > 0 {
+		out = append(out, bench.Section{Title: "To use it", Text: "- `" + strings.Join(found, "`\n- `") + "`"})
 	}
 	return out
 }
@@ -261,29 +261,40 @@ func Files(r tune.Result, b *bench.Bench, rows []journal.Row) (out []bench.File,
 	return out, nil
 }
 
-// Exports returns shell export statements of the winners with a confirmed gain. Axes, which are not
-// environment variables, become comments.
+// Exports returns a shell script that exports the variables of the winners with a confirmed gain. Axes, which are
+// not environment variables, become comments.
 func Exports(r tune.Result) string {
-	var b strings.Builder
+	if found := statements(r); len(found) > 0 {
+		return strings.Join(found, "\n") + "\n"
+	}
+	return ""
+}
+
+// variableName matches the names that a shell can export.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// statements returns the statements of Exports. The journal may come from somebody else: a name or value must not
+// become a command.
+func statements(r tune.Result) (out []string) {
 	for _, f := range r.Findings {
 		if !Gained(f) {
 			continue
 		}
 		if f.Per != "" {
-			fmt.Fprintf(&b, "# %s\n", f.Per)
+			out = append(out, "# "+texttab.Plain(f.Per))
 		}
 		each(r, f, func(name, value string, env, unset bool) {
 			switch {
-			case !env:
-				fmt.Fprintf(&b, "# %s=%s\n", name, value)
+			case !env || !variableName.MatchString(name):
+				out = append(out, "# "+texttab.Plain(name+"="+value))
 			case unset:
-				fmt.Fprintf(&b, "unset %s\n", name)
+				out = append(out, "unset "+name)
 			default:
-				fmt.Fprintf(&b, "export %s=%s\n", name, ShellWord(value))
+				out = append(out, "export "+name+"="+ShellWord(value))
 			}
 		})
 	}
-	return b.String()
+	return out
 }
 
 // Fragment returns the winners in the format of a sweep file, with one value each. All but the first
@@ -299,10 +310,11 @@ func Fragment(r tune.Result) string {
 			prefix = "# "
 		}
 		if f.Per != "" {
-			fmt.Fprintf(&b, "# %s\n", f.Per)
+			fmt.Fprintf(&b, "# %s\n", texttab.Plain(f.Per))
 		}
 		var envs, axes []string
 		each(r, f, func(name, value string, env, unset bool) {
+			name = yamlWord(name)
 			text := fmt.Sprintf("  %s: [%q]", name, value)
 			if unset {
 				text = fmt.Sprintf("  %s: [null]", name)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -55,11 +56,11 @@ func Text(r tune.Result) string {
 			b.WriteByte('\n')
 		}
 		for _, line := range s.lines() {
-			fmt.Fprintln(&b, line)
+			fmt.Fprintln(&b, texttab.Plain(line))
 		}
 	}
-	if script := Exports(r); script != "" {
-		fmt.Fprintf(&b, "\nto use it:\n%s", script)
+	if found := lists.Map(statements(r), texttab.Plain); len(found) > 0 {
+		fmt.Fprintf(&b, "\nto use it:\n%s\n", strings.Join(found, "\n"))
 	}
 	return b.String()
 }

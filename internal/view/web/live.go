@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,8 +12,10 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
@@ -149,7 +150,7 @@ func tails(dir, id string) (launch string, out []rankTail) {
 
 // names returns the first names in a folder, in no order.
 func names(root *os.Root, dir string) []string {
-	f, err := root.Open(dir)
+	f, err := root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0) // a pipe is an error, and not waited for
 	if err != nil {
 		return nil
 	}
@@ -160,21 +161,23 @@ func names(root *os.Root, dir string) []string {
 
 // fileTail returns the end of a regular file, or "" if it cannot be read.
 func fileTail(root *os.Root, name string) string {
-	f, err := root.Open(name)
+	f, err := infile.OpenBelow(root, name, infile.Data)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = f.Seek(max(size-tailBytes, 0), io.SeekStart)
+	}
+	if err != nil {
 		return ""
 	}
-	text := make([]byte, min(info.Size(), tailBytes))
-	n, err := f.ReadAt(text, info.Size()-int64(len(text)))
-	if err != nil && !errors.Is(err, io.EOF) {
+	text, err := io.ReadAll(io.LimitReader(f, tailBytes))
+	if err != nil {
 		return ""
 	}
-	return report.Tail(strings.ToValidUTF8(string(text[:n]), "\uFFFD"))
+	return report.Tail(strings.ToValidUTF8(string(text), "\uFFFD"))
 }
 
 // live streams the progress of a run, or the list of runs, whenever it changes. It ends

@@ -209,7 +209,7 @@ func TestRuns(t *testing.T) {
 		t.Errorf("each trial: %+v", rows)
 	}
 	if single := ask[rowPage](t, s, "/api/rows?run=a@later"); single.Trials ||
-		single.Tables[0].Note != export.LaunchesNote {
+		single.Tables[0].Note != export.SingleNote {
 		t.Errorf("one launch without a note: %+v", single)
 	}
 }

@@ -32,9 +32,10 @@ export async function comparePage(body) {
 }
 
 function comparison(c) {
-  const bad = c.lines?.some((cells) => kind(cells[1]) === 'failed');
+  const kinds = (c.lines || []).map((cells) => kind(cells[1]));
+  const worst = ['failed', 'skipped'].find((k) => kinds.includes(k)) || 'ok'; // skipped: some verdict is ambiguous
   return h('section', { class: 'comparison' }, h('h2', { text: c.title }),
-    h('div', { class: `verdict ${bad ? 'failed' : 'ok'}` }, h('p', {}, h('b', { class: 'outcome', text: c.summary }))),
+    h('div', { class: `verdict ${worst}` }, h('p', {}, h('b', { class: 'outcome', text: c.summary }))),
     (c.differences || []).map((text) => h('p', { class: 'soft small', text: `Differs in ${text}` })),
     c.decisive ? h('button', { type: 'button', text: 'Compare anyway', on: { click: () => go('/compare', [...query(), ...c.decisive.map((name) => ['ignore', name])]) } }) : '',
     c.shared.length ? h('p', { class: 'soft small', text: c.shared.join('  ') }) : '',

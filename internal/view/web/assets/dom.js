@@ -14,19 +14,26 @@ export function s(tag, props = {}, ...children) {
   return fill(document.createElementNS(NS, tag), props, children);
 }
 
+// visible escapes control characters and those that change the direction of text: a journal may come from somebody
+// else, and what a reader sees must be what it says.
+export function visible(text) {
+  return typeof text !== 'string' ? text : text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g,
+    (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+}
+
 function fill(e, props, children) {
   for (const [name, value] of Object.entries(props)) {
     if (value === null || value === undefined || value === false) continue;
-    if (name === 'text') e.textContent = value;
+    if (name === 'text') e.textContent = visible(value);
     else if (name === 'on') for (const [event, call] of Object.entries(value)) e.addEventListener(event, call);
-    else e.setAttribute(name, value === true ? '' : value);
+    else e.setAttribute(name, value === true ? '' : ['title', 'aria-label'].includes(name) ? visible(value) : value);
   }
-  e.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false && c !== ''));
+  e.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false && c !== '').map(visible));
   return e;
 }
 
 // say announces a text to screen readers.
-export function say(text) { document.getElementById('said').textContent = text; }
+export function say(text) { document.getElementById('said').textContent = visible(text); }
 
 // save downloads a file.
 export function save(name, blob) {

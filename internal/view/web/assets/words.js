@@ -63,11 +63,12 @@ export function evidence(list) {
 // sectionTable makes the table of a section. Cells that hold only an ID link to its rows.
 export function sectionTable(sec) {
   if (!sec.table?.length) return '';
-  const lines = sec.table.slice(1).map((line) => line.map((text) => {
+  const of = (i) => (sec.right?.[i] ? 'num' : null);
+  const lines = sec.table.slice(1).map((line) => line.map((text, i) => {
     const id = /^\[([a-z]+-[0-9]+)\]$/.exec(text);
-    return id ? h('td', {}, cited(id[1])) : text;
+    return id ? h('td', {}, cited(id[1])) : h('td', { class: of(i), text });
   }));
-  return table(sec.table[0], lines, { label: sec.title });
+  return table(sec.table[0].map((text, i) => h('th', { scope: 'col', class: of(i), text })), lines, { label: sec.title });
 }
 
 // blocks makes paragraphs and lists of a section's blocks.

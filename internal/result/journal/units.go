@@ -1,0 +1,97 @@
+package journal
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/base/unit"
+)
+
+// inUnits returns the rows with every metric in one unit: the one that the run declares, or else that of the first row.
+// Rows in another unit come from a build that declared it, or from another program. Values are converted. Those that
+// cannot be are left out with a warning, because a table or figure has one unit for all its rows.
+func (r *Run) inUnits(rows []Row) []Row {
+	target := map[string]string{}
+	for _, m := range r.Header.Metrics {
+		target[m.Name] = m.Unit
+	}
+	cloned := false
+	for i := range rows {
+		for name, own := range rows[i].Units {
+			wanted := target[name]
+			if _, has := rows[i].Metrics[name]; !has || own == wanted || own == "" {
+				continue
+			}
+			if wanted == "" {
+				target[name] = own
+				continue
+			}
+			factor, ok := unit.Conversion(own, wanted)
+			if ok && factor == 1 {
+				continue
+			}
+			if !cloned {
+				rows, cloned = slices.Clone(rows), true
+			}
+			if ok {
+				rows[i] = rows[i].scaled(name, wanted, factor)
+			} else {
+				rows[i] = rows[i].without(name, fmt.Sprintf("unit: %s is in %s, not in %s like the run's: left out", name, own,
+					wanted))
+			}
+		}
+	}
+	return rows
+}
+
+// scaled returns the row with a metric multiplied by a factor, in the unit that results.
+func (r Row) scaled(name, to string, factor float64) Row {
+	r.Metrics, r.Units, r.Stats = maps.Clone(r.Metrics), maps.Clone(r.Units), slices.Clone(r.Stats)
+	r.Metrics[name] *= factor
+	r.Units[name] = to
+	for i := range r.Stats {
+		if r.Stats[i].Name == name {
+			r.Stats[i].Value = r.Stats[i].Value.scaled(factor)
+		}
+	}
+	r.Measurements = slices.Clone(r.Measurements)
+	for i := range r.Measurements {
+		m := slices.Clone(r.Measurements[i].Metrics)
+		for k := range m {
+			if m[k].Name == name {
+				m[k].Value *= factor
+			}
+		}
+		r.Measurements[i].Metrics = m
+	}
+	return r
+}
+
+// without returns the row without a metric, with a warning.
+func (r Row) without(name, warning string) Row {
+	r.Metrics, r.Stats = maps.Clone(r.Metrics), r.Stats.Without(name)
+	delete(r.Metrics, name)
+	r.Warnings = append(slices.Clip(r.Warnings), warning)
+	return r
+}
+
+func (s Stat) scaled(factor float64) Stat {
+	for _, part := range []*float64{&s.Min, &s.P50, &s.P90, &s.P99, &s.Max, &s.Mean} {
+		*part *= factor
+	}
+	end := func(v *float64) *float64 {
+		if v == nil {
+			return nil
+		}
+		scaled := *v * factor
+		return &scaled
+	}
+	s.CILow, s.CIHigh = end(s.CILow), end(s.CIHigh)
+	s.Modes = lists.Map(s.Modes, func(m stats.Mode) stats.Mode {
+		return stats.Mode{Center: m.Center * factor, Share: m.Share}
+	})
+	return s
+}

@@ -1,0 +1,176 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+)
+
+// extremes names the smallest and the largest value of the headline metric and their
+// points: the median over the launches of a point, with their range. It considers settled
+// rows only, and abstains if points have few launches each, because launches of the same point
+// often differ by more than samples do. Of many equal points some look fast by luck, so it abstains
+// too if the launches do not show that points differ at all. Computed values need one launch.
+func extremes(h *journal.Header, rows []journal.Row) string {
+	y, ok := autoMetric(h, rows)
+	if !ok {
+		return ""
+	}
+	settled, sure := settledRows(y, rows)
+	points, few, single := launchedPoints(y, settled)
+	const unresolved = "The fastest and the slowest point are not resolved: "
+	switch {
+	case len(points)+few < 2:
+		return ""
+	case single > 0:
+		return fmt.Sprintf(unresolved+"%s one settled launch, which does not show "+
+			"how launches differ (--trials 4 does).", unit.Counted(single, "point has", "points have"))
+	case few > 0:
+		return fmt.Sprintf(unresolved+"%s fewer than %d settled launches, which do not show how launches differ "+
+			"(--trials %d do).", unit.Counted(few, "point has", "points have"), judge.MinLaunches, judge.AdvisedLaunches)
+	}
+	least, most := slices.MinFunc(points, launched.compare), slices.MaxFunc(points, launched.compare)
+	switch p := chance(points); {
+	case least.computed && most.computed && least.value == most.value:
+		return fmt.Sprintf("All points have the same %s, %s.", y.name, MetricText(least.value, y.unit))
+	case least.overlaps(most):
+		return fmt.Sprintf(unresolved+"the launches of all points overlap (%s to %s).", MetricText(least.low, y.unit),
+			MetricText(most.high, y.unit))
+	case p > judgedChance:
+		return fmt.Sprintf(unresolved+"equal points would differ as much with a probability of %s %% (Kruskal-Wallis test).",
+			unit.FormatSig(100*p, 2))
+	}
+	good := lists.Map(points, func(p launched) *journal.Row { return p.row })
+	coords := slices.DeleteFunc(coordsOf(h, rows), func(c coord) bool {
+		return !c.varies(good) || c.is(trialField, machineField)
+	})
+	at := func(p launched) (number, where string) {
+		words := lists.NonEmpty(lists.Map(coords, func(c coord) string { return c.label(c.of(p.row)) })...)
+		if len(words) > 0 {
+			where = " at " + strings.Join(words, " ")
+		}
+		tied := func(other launched) bool { return other.row != p.row && other.overlaps(p) }
+		switch n := len(lists.Filter(points, tied)); {
+		case n > 0 && p.computed:
+			where += "; " + unit.Counted(n, "other point has", "other points have") + " the same value"
+		case n > 0:
+			where += fmt.Sprintf("; %s within the spread of its launches", unit.Counted(n, "other point is", "other points are"))
+		}
+		return MetricText(p.value, y.unit) + p.between(y.unit), where
+	}
+	lowText, lowAt := at(least)
+	highText, highAt := at(most)
+	text := fmt.Sprintf("The smallest %s is %s%s. The largest is %s%s.", y.name, lowText, lowAt, highText, highAt)
+	if y.name == headline {
+		text = fmt.Sprintf("The fastest took %s%s. The slowest took %s%s.", lowText, lowAt, highText, highAt)
+	}
+	if !sure {
+		text += " This is only an indication, because no row has an interval."
+	}
+	return text
+}
+
+// judgedChance is the probability of a ranking of equal points.
+const judgedChance = 0.05
+
+// chance returns the probability that equal points differ as much as these. It is 0 if values are
+// computed, or if a point is a single row of many launches, whose interval says how they differ.
+func chance(points []launched) float64 {
+	groups := lists.Map(points, func(p launched) []float64 { return p.values })
+	if slices.ContainsFunc(groups, func(values []float64) bool { return len(values) < 2 }) {
+		return 0
+	}
+	return stats.KruskalWallis(groups)
+}
+
+// settledRows returns the good rows with a trustworthy value: computed, or measured
+// without disturbance and with a narrow confidence interval. If no row has an
+// interval, it returns all undisturbed rows, and sure is false.
+func settledRows(y quantity, rows []journal.Row) (out []*journal.Row, sure bool) {
+	var undisturbed []*journal.Row
+	intervals := false
+	for i := range rows {
+		r := &rows[i]
+		v, low, high, has := y.of(r)
+		if !has || r.Status != journal.OK {
+			continue
+		}
+		interval := low != 0 || high != 0
+		intervals = intervals || interval
+		if r.Disturbed() != "" {
+			continue
+		}
+		undisturbed = append(undisturbed, r)
+		if r.Kind == journal.Simulated || r.Kind == journal.Modelled || interval && journal.Narrow(low, high, v) {
+			out = append(out, r)
+		}
+	}
+	if len(out) == 0 && !intervals {
+		return undisturbed, false
+	}
+	return out, true
+}
+
+// launched is a point with several launches, or with a computed value.
+type launched struct {
+	row       *journal.Row // over its launches
+	computed  bool
+	launches  int
+	values    []float64 // of the launches, unless they are one row
+	value     float64   // over the launches
+	low, high float64   // the range of the values, or the interval of a single row
+}
+
+func (p launched) compare(other launched) int { return cmp.Compare(p.value, other.value) }
+
+// overlaps reports whether the ranges of the launches of two points overlap. That of a computed value is the value.
+func (p launched) overlaps(other launched) bool { return p.low <= other.high && other.low <= p.high }
+
+// between returns the range of the value over several launches, or "" for a computed value.
+func (p launched) between(u string) string {
+	switch {
+	case p.computed:
+		return ""
+	case len(p.values) == 1:
+		return fmt.Sprintf(" (%d launches, 95 %% interval from %s to %s)", p.launches, MetricText(p.low, u),
+			MetricText(p.high, u))
+	}
+	return fmt.Sprintf(" (%d launches from %s to %s)", len(p.values), MetricText(p.low, u), MetricText(p.high, u))
+}
+
+// launchedPoints returns the points with a computed value or enough launches to see how launches differ, the number of
+// the other points, and how many of those have one launch.
+func launchedPoints(y quantity, rows []*journal.Row) (points []launched, few, single int) {
+	// Rows of different builds, or of the different runs of an overlay, are different points.
+	same := func(r *journal.Row) string { return overlaid(r) + "\x00" + r.Inputs + "\x00" + rowset.Key(r) }
+	for _, g := range lists.GroupBy(rows, same) {
+		first := g.Items[0]
+		p := launched{computed: first.Kind == journal.Simulated || first.Kind == journal.Modelled,
+			launches: len(g.Items) * journal.Launches(first)}
+		p.row = &journal.MergeTrials(lists.Map(g.Items, func(r *journal.Row) journal.Row { return *r }))[0]
+		p.values = lists.Map(g.Items, func(r *journal.Row) float64 { v, _, _, _ := y.of(r); return v })
+		p.value, p.low, p.high, _ = y.of(p.row)
+		switch {
+		case p.computed:
+			p.low, p.high = slices.Min(p.values), slices.Max(p.values)
+		case p.launches < judge.MinLaunches:
+			few++
+			if p.launches == 1 {
+				single++
+			}
+			continue
+		case len(p.values) > 1:
+			p.low, p.high = slices.Min(p.values), slices.Max(p.values)
+		}
+		points = append(points, p)
+	}
+	return points, few, single
+}
