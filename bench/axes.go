@@ -52,7 +52,7 @@ func On(backend string, clauses ...Clause) Clause {
 		if d.bench.OptionsOn == nil {
 			d.bench.OptionsOn = map[string][]decl.Option{}
 		}
-		other := d.apart(clauses)
+		other := d.evaluate(clauses)
 		d.part.On[backend] = append(d.part.On[backend], other.part.Axes...)
 		d.bench.OptionsOn[backend] = append(d.bench.OptionsOn[backend], other.bench.Options...)
 	}
@@ -62,7 +62,7 @@ func On(backend string, clauses ...Clause) Clause {
 // do not have them and naming them is an error.
 func OnlyOn(backends []string, clauses ...Clause) Clause {
 	return func(d *declaration) {
-		other := d.apart(clauses)
+		other := d.evaluate(clauses)
 		for _, a := range other.part.Axes {
 			a.Only = backends
 			d.part.Axes = append(d.part.Axes, a)
@@ -77,12 +77,12 @@ func OnlyOn(backends []string, clauses ...Clause) Clause {
 // OverHosts gives previously declared axes other values when the ranks are on several hosts.
 // The run prints a note about it.
 func OverHosts(axes ...Clause) Clause {
-	return func(d *declaration) { d.part.OverHosts = append(d.part.OverHosts, d.apart(axes).part.Axes...) }
+	return func(d *declaration) { d.part.OverHosts = append(d.part.OverHosts, d.evaluate(axes).part.Axes...) }
 }
 
-// apart applies clauses to an empty declaration, so that the caller can place the results.
-// Faults go to d.
-func (d *declaration) apart(clauses []Clause) *declaration {
+// evaluate applies clauses to a new, empty declaration, so that the caller can place the results.
+// Mistakes are added to the faults of d.
+func (d *declaration) evaluate(clauses []Clause) *declaration {
 	other := &declaration{bench: &Bench{}, part: &decl.Part{}}
 	for _, c := range clauses {
 		c(other)
@@ -161,7 +161,7 @@ func Refuse(fault func(p, options Point) error) Clause {
 
 // Profile declares the axis values that --profile NAME selects, each as "axis=SPEC". "only=EXPR"
 // selects points as --only does, and "trials=N" sets the number of trials. A profile without values
-// stands for the axes as declared.
+// keeps the axes as declared.
 func Profile(name string, axes ...string) Clause {
 	return func(d *declaration) {
 		p := decl.Profile{Name: name}

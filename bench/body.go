@@ -17,19 +17,20 @@ import (
 )
 
 // Body is the code of a benchmark. It runs once per point on every rank. Everything before
-// [State.Time] is untimed set-up. To leave the point out it returns [Skip] or [NotExecuted];
-// any other error, and a panic, makes a failed row.
+// [State.Time] is untimed set-up. To leave the point out, it returns [Skip] or [NotExecuted].
+// Any other error makes a failed row, and so does a panic.
 type Body func(ctx context.Context, s *State) error
 
 // Run executes the body on one rank in this process and returns the rank's outcome. Tests call
-// it to run a body without worker processes. The error is the one from which Outcome.Reason
-// was made; a panic in the body becomes an error with its stack.
+// it to run a body without worker processes. The returned error is the cause of Outcome.Reason.
+// A panic in the body becomes an error with its stack.
 func (b Body) Run(ctx context.Context, set Setting) (Outcome, error) {
 	s := newState(set)
 	err := protect(func() error { return b(ctx, s) })
 	return s.finish(err), err
 }
 
+// protect calls f and converts a panic to an error with the stack.
 func protect(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -58,10 +59,11 @@ func newState(set Setting) *State {
 	}}
 }
 
-// finish returns this rank's outcome. err is the body's result.
+// finish returns this rank's outcome. err is the error that the body returned. Only rows with status
+// ok keep samples and profiles.
 func (s *State) finish(err error) Outcome {
 	o := s.out
-	_, verified := o.Metrics["wrong"]
+	_, verified := o.Metrics["wrong"] // a verification alone is not a measurement
 	var skip *skipError
 	var missing *missingError
 	switch {
@@ -86,18 +88,18 @@ func (s *State) finish(err error) Outcome {
 	return o
 }
 
-// skipError leaves a point out.
+// skipError is the error of [Skip].
 type skipError struct{ reason string }
 
 func (e *skipError) Error() string { return "skipped: " + e.reason }
 
-// Skip returns the error by which a body leaves out a point that does not apply. The row gets
-// the status "skipped" with this reason. All ranks must return it together.
+// Skip returns the error with which a body leaves out a point that does not apply. The row gets
+// the status "skipped" with this reason. All ranks must return it for the same point.
 func Skip(format string, args ...any) error {
 	return &skipError{fmt.Sprintf(format, args...)}
 }
 
-// missingError reports that a point cannot run here.
+// missingError is the error of [NotExecuted].
 type missingError struct {
 	reason   string
 	required bool
@@ -107,7 +109,8 @@ func (e *missingError) Error() string { return "not executed: " + e.reason }
 
 // NotExecuted returns the error for a point that should run but cannot here, because the
 // backend or the machine lacks something. The reason states what is missing. The run fails if
-// the point is required; otherwise the point is only counted. All ranks must return it together.
+// the point is required; otherwise the point is only counted. All ranks must return it for the
+// same point.
 func NotExecuted(required bool, format string, args ...any) error {
 	return &missingError{fmt.Sprintf(format, args...), required}
 }

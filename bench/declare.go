@@ -12,8 +12,7 @@ import (
 // Clause is one element of a declaration: an axis, an option, a text, a view.
 type Clause func(d *declaration)
 
-// declaration is the target of the clauses: a bench, and the part that axes and
-// body belong to.
+// declaration is what a clause modifies: a bench, and the part that axes and body belong to.
 type declaration struct {
 	bench *Bench
 	part  *decl.Part
@@ -56,8 +55,8 @@ func Part(name string, body Body, clauses ...Clause) Clause {
 	}
 }
 
-// Metric declares the unit of a metric, which direction is better ("lower", "higher" or ""), and what the metric
-// means, for people. The metrics that the harness computes need no declaration.
+// Metric declares a metric: its unit, which direction is better ("lower", "higher" or ""), and a description for
+// users. The metrics that the harness computes need no declaration.
 func Metric(name, unit, better string, meaning ...string) Clause {
 	return func(d *declaration) {
 		d.part.Metrics = append(d.part.Metrics, journal.MetricInfo{Name: name, Unit: unit, Better: better,
@@ -80,9 +79,9 @@ func Doc(text string) Clause { return func(d *declaration) { d.bench.Doc = text 
 // that takes longer becomes a row with status "timeout".
 func Timeout(t time.Duration) Clause { return func(d *declaration) { d.part.Timeout = t } }
 
-// Trials repeats whole launches n times, to show the variance between processes. Without it, sweeps
+// Trials repeats whole launches n times, to show the variance between launches. Without it, sweeps
 // over environment variables have four trials and all others one. Simulated times are exact, so
-// simulated launches are repeated only if --trials says so.
+// simulated launches are repeated only with --trials.
 func Trials(n int) Clause { return func(d *declaration) { d.part.Trials = n } }
 
 // Measure sets how points are sampled: cadence, cache state, warm-up and stopping rule.
@@ -123,8 +122,8 @@ func ContentHashes(sums func(p, options Point) map[string]string) Clause {
 	return func(d *declaration) { d.bench.Content = sums }
 }
 
-// Version marks stored rows. Rows of different versions are never mixed. Change it when the
-// body measures something else than before.
+// Version labels stored rows. Rows of different versions are never mixed. Change it whenever the
+// body starts to measure something different.
 func Version(v string) Clause { return func(d *declaration) { d.bench.Version = v } }
 
 // Out sets the folder of a run without --out. The default is out/NAME.
@@ -137,14 +136,14 @@ func Accumulates() Clause { return func(d *declaration) { d.bench.Accumulate = t
 // Tuning sets the defaults of `kernbench tune` for this bench. Its flags override them.
 func Tuning(t TuningDefaults) Clause { return func(d *declaration) { d.bench.Tuning = &t } }
 
-// Headline chooses the numbers and details of the default table, in their order, each as NAME or NAME=HEADING. Without
-// it a table shows every number. A number is shown with its interval if rows have the metrics NAME_low and NAME_high.
-// Readers get other columns with `show --columns` and with `--format csv`.
+// Headline chooses the metrics and details that the default table shows, in this order, each as NAME or NAME=HEADING.
+// Without it, the table shows every metric. A metric is shown with its interval if rows have the metrics NAME_low and
+// NAME_high. Users see other columns with `show --columns` and `--format csv`.
 func Headline(columns ...string) Clause { return func(d *declaration) { d.part.Headline = columns } }
 
 // Derive sets a pure function that adds metrics which depend on other rows, such as a speed-up
-// over one rank. It must return every row. To change the Metrics or Warnings of a row, it must
-// replace the map or slice and not write into it.
+// over one rank. It must return every row. The rows are shared with other views: to change the
+// Metrics or Warnings of a row, it must replace the map or slice and not write into it.
 func Derive(f func(rows []Row) []Row) Clause {
 	return func(d *declaration) { d.bench.Derive = f }
 }

@@ -25,7 +25,7 @@ func Option(name string, kind Kind, def, help string) Clause {
 }
 
 // OutputFile declares an option that names a file which the body writes. Such an option cannot change
-// a result, so it is no part of a point's identity: a row with it replaces one without.
+// a result, so it is not part of a point's identity: a row with the option replaces a row without it.
 func OutputFile(name, help string) Clause {
 	return change(Option(name, point.String, "", help), func(_ *Bench, o *decl.Option) { o.Output = true })
 }

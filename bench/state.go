@@ -26,9 +26,9 @@ type State struct {
 	out     Outcome
 	flops   float64 // per call, 0 if not declared
 	bytes   float64 // per call, 0 if not declared
-	// collective and volume are the arguments of Volume, "" if not declared.
+	// collective and volume are the arguments of [State.Volume]; collective is "" if it was not called.
 	collective string
-	volume     int64
+	volume     int64 // bytes
 }
 
 // Value returns the value of an axis or option. It panics if the name was not declared, and the
@@ -135,10 +135,11 @@ func (s *State) UseClock(c Clock) {
 	}
 }
 
-// profiler is a [Clock] that can profile calls. StartProfile enables profiling before the timed calls.
-// Profile returns the profile of the last call, encoded by package profile, or nil if there is none.
+// profiler is a [Clock] that can profile calls.
 type profiler interface {
+	// StartProfile enables profiling. It comes before the timed calls.
 	StartProfile()
+	// Profile returns the profile of the last call, encoded by package profile, or nil if there is none.
 	Profile() ([]byte, error)
 }
 
@@ -201,6 +202,8 @@ func (s *State) RecordSamples(name string, samples []float64) {
 	s.out.Samples = max(s.out.Samples, len(samples))
 }
 
+// declared returns the declaration of a metric. It panics if the bench does not declare the metric. A test
+// that sets no Metrics may record any name.
 func (s *State) declared(name string) journal.MetricInfo {
 	m, known := lists.First(slices.Concat(s.set.Metrics, decl.SpeedMetrics),
 		func(m journal.MetricInfo) bool { return m.Name == name })

@@ -18,8 +18,8 @@ type TimeOption func(*timeOptions)
 type timeOptions struct {
 	preamble     func() error
 	inPlace      bool
-	take         func(batch int, samples []int64) error
-	cold         bool
+	take         func(batch int, samples []int64) error // nil: this process takes the samples
+	cold         bool                                   // take flushes the caches
 	afterSamples func() error
 }
 
@@ -34,23 +34,23 @@ func collect(options []TimeOption) (o timeOptions) {
 // the previous call.
 func Preamble(f func() error) TimeOption { return func(o *timeOptions) { o.preamble = f } }
 
-// InPlace declares, if is is true, that a call overwrites its inputs. The result of many calls
-// is then unknown, so only the separate verification calls are checked.
-func InPlace(is bool) TimeOption { return func(o *timeOptions) { o.inPlace = is } }
+// InPlace declares that a call overwrites its inputs. The expected result after many calls is then
+// unknown, so only the separate verification calls are checked. InPlace(false) has no effect.
+func InPlace(overwrites bool) TimeOption { return func(o *timeOptions) { o.inPlace = overwrites } }
 
 // AfterSamples sets a function that [State.TimeAs] runs after its samples and before the
 // verification. If the result is not in the verified output, the function copies it there.
 func AfterSamples(f func() error) TimeOption { return func(o *timeOptions) { o.afterSamples = f } }
 
-// SampledBy lets another program take the samples: take fills in the duration of each sample in
-// picoseconds, where a sample is batch calls. The other program also runs the preambles.
-// [State.UseClock] provides the resolution of its clock.
+// SampledBy lets another program take the samples. take fills in the duration of each sample in
+// picoseconds; a sample is batch calls. The other program also runs the preambles. The clock set by
+// [State.UseClock] must have the resolution of the program's clock.
 func SampledBy(take func(batch int, samples []int64) error) TimeOption {
 	return func(o *timeOptions) { o.take = take }
 }
 
-// SampledCold declares, if cold is true, that the program of [SampledBy] flushes the caches before
-// each call. The row's cache is then cold.
+// SampledCold declares that the program of [SampledBy] flushes the caches before each call, so that
+// the row records a cold cache. SampledCold(false) has no effect.
 func SampledCold(cold bool) TimeOption { return func(o *timeOptions) { o.cold = cold } }
 
 // Time measures call on all ranks together: it verifies one call, warms up, samples until the
@@ -112,11 +112,11 @@ func (s *State) Time(ctx context.Context, call func() error, options ...TimeOpti
 // deviceSamples is the number of samples that [State.TimeAs] takes. Each is already a mean.
 const deviceSamples = 20
 
-// TimeAs measures the call in another way than [State.Time], for example by a device's own
-// timer. On each rank, sample makes calls and returns the microseconds of one. The metric is the
-// median, over the samples, of the slowest rank's time; the row keeps the samples and their
-// spread. With [State.Refresh] the calls get new inputs and a garbage output, and their output
-// is verified unless [InPlace] is set.
+// TimeAs measures calls with a timer of the body's own, for example the timer of a device. On each
+// rank, sample makes calls and returns the time of one call in µs. The time of a sample is the time
+// of its slowest rank. TimeAs records the median over the samples as the metric; the row keeps the
+// samples and their spread. With [State.Refresh], the calls get new inputs and a garbage output, and
+// their output is verified unless [InPlace] is set.
 func (s *State) TimeAs(ctx context.Context, metric string, sample func() (us float64, err error),
 	options ...TimeOption) error {
 	opts := collect(options)
@@ -128,7 +128,7 @@ func (s *State) TimeAs(ctx context.Context, metric string, sample func() (us flo
 	}
 	m, err := measure.Collect(ctx, s.set.Group, deviceSamples, s.set.Measure.Stop.MaxTime, func() (int64, error) {
 		us, err := sample()
-		return int64(math.Round(us * 1e6)), err
+		return int64(math.Round(us * 1e6)), err // ps
 	})
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func (s *State) TimeAs(ctx context.Context, metric string, sample func() (us flo
 	return nil
 }
 
-// raw encodes a matrix of samples for the row. All ranks have the same one; only rank 0 records it.
+// raw encodes a matrix of samples for the row. All ranks have the same matrix, so only rank 0 records it.
 func (s *State) raw(m measure.Matrix) []byte {
 	if s.Rank() != 0 {
 		return nil
@@ -165,12 +165,13 @@ func (s *State) raw(m measure.Matrix) []byte {
 	return raw
 }
 
-// verifiedCalls is the number of calls of a verification with [State.Refresh]. Several are needed
-// to catch errors that occur only in every second call of a prepared operation (double
-// buffering), and calls that leave the output of the previous one.
+// verifiedCalls is the number of calls of a verification with [State.Refresh]. A single call would
+// miss errors that occur only in every second call of a prepared operation (double buffering), and
+// calls that leave the previous output in place.
 const verifiedCalls = 4
 
-// verifyCalls makes calls and verifies each. It leaves inputs that no call has seen.
+// verifyCalls makes calls and verifies each. With [State.Refresh], it ends by writing new inputs and
+// garbage outputs, so that the next verification detects timed calls that did nothing.
 func (s *State) verifyCalls(ctx context.Context, body measure.Body, phase string) error {
 	if len(s.verify) == 0 {
 		return nil
@@ -193,8 +194,8 @@ func (s *State) verifyCalls(ctx context.Context, body measure.Body, phase string
 	return s.Barrier(ctx) // no rank may call while another still writes its inputs
 }
 
-// check makes one call, unless one.Call is nil, and runs all verifications. The barriers matter
-// because a call, and a check, may read data that other ranks write.
+// check makes one call, unless one.Call is nil, and runs all verifications. The barriers are needed
+// because calls and verifications may read data that other ranks write.
 func (s *State) check(ctx context.Context, one measure.Body) error {
 	if one.Preamble != nil {
 		if err := one.Preamble(); err != nil {
@@ -231,7 +232,7 @@ func (s *State) check(ctx context.Context, one measure.Body) error {
 		mine[0] = max(wrong, 1)
 	}
 	all, err := s.set.Group.Exchange(ctx, mine)
-	if first != nil { // it explains more than a failed exchange does
+	if first != nil { // the wrong result explains more than an error of the exchange
 		return first
 	}
 	if err != nil {
@@ -262,10 +263,10 @@ func (s *State) record(res *measure.Result) {
 	}
 	if us > 0 {
 		if s.bytes > 0 {
-			s.Record("gbps", s.bytes/us/1e3)
+			s.Record("gbps", s.bytes/us/1e3) // 1 byte/µs = 1e-3 GB/s
 		}
 		if s.flops > 0 {
-			s.Record("tflops", s.flops/us/1e6)
+			s.Record("tflops", s.flops/us/1e6) // 1 FLOP/µs = 1e-6 TFLOP/s
 		}
 		if s.collective != "" {
 			s.Record("algbw", bandwidth.Alg(s.volume, us))
@@ -292,13 +293,13 @@ func (s *State) record(res *measure.Result) {
 	}
 }
 
-// sampling describes for the row how its samples were taken.
+// sampling returns the row's record of how its samples were taken.
 func sampling(stop measure.Stop, res *measure.Result, a measure.Analysis) *journal.Sampling {
 	out := &journal.Sampling{
 		Stopped: string(res.Stopped), Target: stop.RelNoise, MinSamples: stop.MinSamples, MaxSamples: stop.MaxSamples,
 		MinTime: stop.MinTime.Seconds(), MaxTime: stop.MaxTime.Seconds(),
 	}
-	if !math.IsNaN(res.Noise) && !math.IsInf(res.Noise, 0) {
+	if !math.IsNaN(res.Noise) && !math.IsInf(res.Noise, 0) { // JSON has neither
 		out.Noise = &res.Noise
 	}
 	if a.Drifts {
@@ -307,6 +308,7 @@ func sampling(stop measure.Stop, res *measure.Result, a measure.Analysis) *journ
 	return out
 }
 
+// largestLimit returns the limit that binds. Each limit is a lower bound on the time, in µs, so the largest counts.
 func largestLimit(limits map[string]float64) (most float64) {
 	for _, us := range limits {
 		most = max(most, us)
