@@ -3,10 +3,10 @@ package schedule
 // chunkInPlace lists the options of all-reduces that do not arrange the ranks in a shape.
 var chunkInPlace = []string{takesChunk, takesInPlace}
 
-// fewerBits is the reason why only one of the codecs is timed.
-const fewerBits = "quickreduce with 8 bits is the most exact, and takes the same way"
+// codecUntimed is the reason why evaluations time only one of the codecs.
+const codecUntimed = "quickreduce with 8 bits is the most exact, and takes the same way"
 
-// allReduces holds the all-reduce algorithms. Their traffic and hops are computed by Cost.
+// allReduces holds the all-reduce algorithms. Cost computes their traffic and hops.
 var allReduces = []Algorithm{
 	{Info: Info{Collective: AllReduce, Name: "naive",
 		Help:  "everyone sends to rank 0, which adds up and sends the sum back",
@@ -42,9 +42,9 @@ var allReduces = []Algorithm{
 	{Info: Info{Collective: AllReduce, Name: "quickreduce", Like: "two-stage", Codec: "int8",
 		Help: "two-stage on 8-bit integers with a scale per 32 elements"}},
 	{Info: Info{Collective: AllReduce, Name: "quickreduce-int6", Like: "two-stage", Codec: "int6",
-		Help: "the same on 6-bit integers", Untimed: fewerBits}},
+		Help: "the same on 6-bit integers", Untimed: codecUntimed}},
 	{Info: Info{Collective: AllReduce, Name: "quickreduce-int4", Like: "two-stage", Codec: "int4",
-		Help: "the same on 4-bit integers", Untimed: fewerBits}},
+		Help: "the same on 4-bit integers", Untimed: codecUntimed}},
 	{Info: Info{Collective: AllReduce, Name: "lamport",
 		Help: "every rank stores to all others, data and flag in one: for small calls", Most: 1 << 20,
 		Hardware: "stores of 16 bytes that peers see whole, as NVLink gives them to GPUs: data and flag in one",
@@ -77,8 +77,9 @@ func naive(e *emitter) {
 	}
 }
 
-// oneStage lets every rank add up all inputs. In place, peers would overwrite their inputs, so the ranks
-// publish a copy in scratch, and a barrier per piece protects its reuse.
+// oneStage lets every rank add up all inputs. In place, a rank overwrites its input while its peers still read it.
+// Each rank therefore publishes a copy in scratch. The second barrier of a piece ensures that nobody reads
+// the scratch any more when the next piece overwrites it.
 func oneStage(e *emitter) {
 	all := e.everyone()
 	if e.InPlace {
@@ -109,11 +110,12 @@ func oneStageScratch(p Params, rank int) int {
 
 // twoStage lets every rank reduce its own part from all inputs (reduce-scatter) and then read the other parts
 // (all-gather), both by direct access.
-func twoStage(e *emitter) { e.grouped(e.everyone(), func(int, int) {}) }
+func twoStage(e *emitter) { e.twoStageWithin(e.everyone(), func(int, int) {}) }
 
-// grouped is two-stage within a team. between runs between the stages and completes the sum of the rank's
-// own part. It is safe in place: only member i reads part i of every input, before anyone overwrites it.
-func (e *emitter) grouped(team Peers, between func(off, n int)) {
+// twoStageWithin is two-stage within a team. It calls between after the first stage; hierarchical uses that to
+// add the sums of the other groups to the rank's own part. No copy is needed in place: only member i
+// reads part i of the inputs, and that part is overwritten only after member i has signalled that its sum is complete.
+func (e *emitter) twoStageWithin(team Peers, between func(off, n int)) {
 	e.barrier(team) // all inputs are ready
 	for off, n := range e.pieces() {
 		e.teamReduce(team, off, n)
@@ -159,15 +161,15 @@ func halvingDoubling(e *emitter) {
 	}
 }
 
-// tree sends all pieces up before the first one comes down. A rank that waited for the result of a piece
-// could not pass on the next piece meanwhile.
+// tree sends all pieces up before the first one comes down. A rank's steps are sequential: if it waited for the
+// result of one piece, it could not pass the next piece up meanwhile.
 func tree(e *emitter) {
 	for off, n := range e.pieces() {
-		e.up(off, n, out(off, n))
+		e.reduceUp(off, n, out(off, n))
 	}
 	e.round++
 	for off, n := range e.pieces() {
-		e.down(off, n, out(off, n))
+		e.broadcastDown(off, n, out(off, n))
 	}
 }
 
@@ -194,5 +196,5 @@ func hierarchical(e *emitter) {
 	index := e.rank % e.GroupSize
 	group := Peers{First: e.rank - index, Stride: 1, N: e.GroupSize}
 	across := Peers{First: index, Stride: e.GroupSize, N: e.Ranks / e.GroupSize}
-	e.grouped(group, func(off, n int) { e.halve(across, off, n) })
+	e.twoStageWithin(group, func(off, n int) { e.halve(across, off, n) })
 }

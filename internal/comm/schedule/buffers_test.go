@@ -118,9 +118,9 @@ func TestIntervals(t *testing.T) {
 		m, model := v.memory(size), make([]element, size)
 		for range rapid.IntRange(1, 30).Draw(t, "operations") {
 			off := rapid.IntRange(0, size-1).Draw(t, "off")
-			var moved []held
+			var moved []markedPiece
 			for n := 0; n < size-off && len(moved) < 3; {
-				h := held{off: n, n: rapid.IntRange(1, size-off-n).Draw(t, "n"), first: off + n, sum: 1 << len(moved)}
+				h := markedPiece{off: n, n: rapid.IntRange(1, size-off-n).Draw(t, "n"), first: off + n, sum: 1 << len(moved)}
 				h.first += rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 5}).Draw(t, "shift")
 				moved, n = append(moved, h), n+h.n
 			}

@@ -9,11 +9,11 @@ import (
 // which rank is wrong. Its cost grows with the number of steps, not with the count.
 func Check(s Schedule) error {
 	c := newChecker(s)
-	return observed(s, c, c.result)
+	return executeAndVerify(s, c, c.result)
 }
 
-// observed executes a schedule with an observer and then checks the result of each rank.
-func observed[T any](s Schedule, o observer[T], result func(rank int) error) error {
+// executeAndVerify executes a schedule with an observer and then checks the result of each rank.
+func executeAndVerify[T any](s Schedule, o observer[T], result func(rank int) error) error {
 	if err := execute(s, o); err != nil {
 		return fmt.Errorf("%s %s: %w", s.Collective(), s.Name(), err)
 	}
@@ -31,8 +31,8 @@ type checker struct {
 	layout   layout
 	memories [][3]*memory
 	clocks   []clock
-	ended    []int   // by rank: number of steps if it has ended, otherwise -1
-	pieces   []piece // reused
+	ended    []int   // by rank: its number of steps once it has ended, until then -1
+	pieces   []piece // buffer of load, reused
 }
 
 // newChecker sets up memories whose inputs hold each rank's own contribution and whose outputs and scratch are
@@ -52,9 +52,9 @@ func newChecker(s Schedule) *checker {
 		for i := range c.memories[rank] {
 			c.memories[rank][i] = newMemory(c.layout.extent(rank, i), untouched)
 		}
-		if size := c.layout.of(rank).len[Input]; size > 0 {
+		if size := c.layout.buffersOf(rank).len[Input]; size > 0 {
 			m, off := c.memory(rank, Range{Input, 0, size})
-			m.store([]piece{{n: size, who: only(n, rank)}}, off)
+			m.store([]piece{{n: size, contributors: singleRank(n, rank)}}, off)
 		}
 	}
 	return c
@@ -65,20 +65,21 @@ func (c *checker) memory(rank int, r Range) (*memory, int) {
 	return c.memories[rank][i], off
 }
 
-// begin records what the step reads of the rank's own memory. Reading must be safe from the start of the
-// step on, before anything that the step itself receives.
-func (c *checker) begin(at *event) error {
-	c.clocks[at.rank][at.rank] = at.index
-	if at.Op.Sends() || at.Op == Copy || at.Op == Reduce || at.Op == Put {
-		return c.touch(at, at.rank, at.Src, false)
+// begin records the step's reads of the rank's own memory. They must be ordered at the start of the step, because a
+// step may read before it receives.
+func (c *checker) begin(ev *event) error {
+	c.clocks[ev.rank][ev.rank] = ev.index
+	if ev.Op.Sends() || ev.Op == Copy || ev.Op == Reduce || ev.Op == Put {
+		return c.touch(ev, ev.rank, ev.Src, false)
 	}
 	return nil
 }
 
-// stamp returns the clock without the current step: a sendrecv that has sent may not have received yet.
+// stamp returns a copy of the rank's clock, which does not include the current step. When the send half of a sendrecv
+// arrives, its receive half may still be writing.
 func (c *checker) stamp(rank int, into clock) clock { return append(into[:0], c.clocks[rank]...) }
 
-func (c *checker) wait(at *event, from int, carried clock) { c.clocks[at.rank].join(carried) }
+func (c *checker) wait(ev *event, from int, carried clock) { c.clocks[ev.rank].join(carried) }
 
 func (c *checker) message(src, dst *event, carried clock) error {
 	c.clocks[dst.rank].join(carried)
@@ -90,80 +91,81 @@ func (c *checker) message(src, dst *event, carried clock) error {
 }
 
 // local performs a step without a partner. A get reads, and a put writes, the memory of a peer.
-func (c *checker) local(at *event) error {
-	reader, writer := at.rank, at.rank
-	switch at.Op {
+func (c *checker) local(ev *event) error {
+	reader, writer := ev.rank, ev.rank
+	switch ev.Op {
 	case GetReduce:
-		return c.getReduce(at)
+		return c.getReduce(ev)
 	case Get:
-		reader = at.From.First
-		if err := c.touch(at, reader, at.Src, false); err != nil {
+		reader = ev.From.First
+		if err := c.touch(ev, reader, ev.Src, false); err != nil {
 			return err
 		}
 	case Put:
-		writer = at.To.First
+		writer = ev.To.First
 	}
-	pieces, err := c.load(at, reader)
+	pieces, err := c.load(ev, reader)
 	if err != nil {
 		return err
 	}
-	return c.store(at, writer, pieces)
+	return c.store(ev, writer, pieces)
 }
 
-// getReduce adds up in a temporary memory, as the step does in registers.
-func (c *checker) getReduce(at *event) error {
-	sum := newMemory(at.Src.Len, cell{})
-	for i := range at.From.N {
-		peer := at.From.At(i)
-		if err := c.touch(at, peer, at.Src, false); err != nil {
+// getReduce computes the sum in a temporary memory and then stores it. The destination may be the source range.
+func (c *checker) getReduce(ev *event) error {
+	sum := newMemory(ev.Src.Len, cell{})
+	for i := range ev.From.N {
+		peer := ev.From.At(i)
+		if err := c.touch(ev, peer, ev.Src, false); err != nil {
 			return err
 		}
-		pieces, err := c.load(at, peer)
+		pieces, err := c.load(ev, peer)
 		if err != nil {
 			return err
 		}
 		if i == 0 {
 			sum.store(pieces, 0)
 		} else if err := sum.add(pieces, 0); err != nil {
-			return fmt.Errorf("%v: from rank %d: %w", at, peer, err)
+			return fmt.Errorf("%v: from rank %d: %w", ev, peer, err)
 		}
 	}
-	pieces, err := sum.load(c.pieces[:0], 0, at.Src.Len)
+	pieces, err := sum.load(c.pieces[:0], 0, ev.Src.Len)
 	if err != nil {
-		return fmt.Errorf("%v: %w", at, err)
+		return fmt.Errorf("%v: %w", ev, err)
 	}
-	return c.store(at, at.rank, pieces)
+	return c.store(ev, ev.rank, pieces)
 }
 
 // load returns the contents of the step's source range in the memory of owner. They are valid until the
 // next load.
-func (c *checker) load(at *event, owner int) ([]piece, error) {
-	m, off := c.memory(owner, at.Src)
-	pieces, err := m.load(c.pieces[:0], off, at.Src.Len)
+func (c *checker) load(ev *event, owner int) ([]piece, error) {
+	m, off := c.memory(owner, ev.Src)
+	pieces, err := m.load(c.pieces[:0], off, ev.Src.Len)
 	c.pieces = pieces
 	if err != nil {
-		return nil, fmt.Errorf("%v: reads %v of rank %d: %w", at, at.Src, owner, err)
+		return nil, fmt.Errorf("%v: reads %v of rank %d: %w", ev, ev.Src, owner, err)
 	}
 	return pieces, nil
 }
 
 // store writes or adds the pieces to the step's destination range in the memory of owner.
-func (c *checker) store(at *event, owner int, pieces []piece) error {
-	if err := c.touch(at, owner, at.Dst, true); err != nil {
+func (c *checker) store(ev *event, owner int, pieces []piece) error {
+	if err := c.touch(ev, owner, ev.Dst, true); err != nil {
 		return err
 	}
-	m, off := c.memory(owner, at.Dst)
-	if !at.Op.Accumulates() {
+	m, off := c.memory(owner, ev.Dst)
+	if !ev.Op.Accumulates() {
 		m.store(pieces, off)
 		return nil
 	}
 	if err := m.add(pieces, off); err != nil {
-		return fmt.Errorf("%v: %w", at, err)
+		return fmt.Errorf("%v: %w", ev, err)
 	}
 	return nil
 }
 
-// end returns the rank's memory to the caller, who may write to it at once. So it counts as a write.
+// end records a write to all of the rank's memory, because the caller may overwrite it as soon as the collective
+// returns.
 func (c *checker) end(rank, steps int) error {
 	c.ended[rank] = steps
 	c.clocks[rank][rank] = steps
@@ -185,41 +187,42 @@ func (c *checker) result(rank int) error {
 			}
 		}
 	}
-	for _, want := range promise(c.schedule, rank) {
+	for _, want := range expectedOutput(c.schedule, rank) {
 		m, off := c.memory(rank, Range{Output, want.off, want.n})
 		pieces, err := m.load(c.pieces[:0], off, want.n)
 		c.pieces = pieces
 		if err != nil {
 			return fmt.Errorf("%v: %w", Range{Output, want.off, want.n}, err)
 		}
-		who := allRanks(len(c.clocks))
-		if want.of != sumOfAll {
-			who = only(len(c.clocks), want.of)
+		wanted := allRanks(len(c.clocks))
+		if want.source != sumOfAll {
+			wanted = singleRank(len(c.clocks), want.source)
 		}
 		for _, got := range pieces {
 			where := Range{Output, want.off + got.off, got.n}
-			switch {
-			case got.first != want.first+got.off:
-				return fmt.Errorf("%v holds input elements from %d on, should be from %d on", where, got.first, want.first+got.off)
-			case got.who.lacking(who) >= 0:
-				return fmt.Errorf("%v lacks the contribution of rank %d", where, got.who.lacking(who))
-			case who.lacking(got.who) >= 0:
-				return fmt.Errorf("%v has a contribution of rank %d, which does not belong there", where, who.lacking(got.who))
+			if first := want.first + got.off; got.first != first {
+				return fmt.Errorf("%v holds input elements from %d on, should be from %d on", where, got.first, first)
+			}
+			if lacking := got.contributors.missing(wanted); lacking >= 0 {
+				return fmt.Errorf("%v lacks the contribution of rank %d", where, lacking)
+			}
+			if excess := wanted.missing(got.contributors); excess >= 0 {
+				return fmt.Errorf("%v has a contribution of rank %d, which does not belong there", where, excess)
 			}
 		}
 	}
 	return nil
 }
 
-// promised describes the expected contents of n elements of a rank's output, from off on: the elements from
-// first on of the input of rank of, or the sum over all ranks.
-type promised struct{ off, n, first, of int }
+// expected describes n elements of a rank's output, starting at off. They must equal the elements starting at
+// first of the input of rank source, or the sum of these elements over all ranks.
+type expected struct{ off, n, first, source int }
 
-// sumOfAll, as promised.of, means the sum over all ranks.
+// sumOfAll, as expected.source, means the sum over all ranks.
 const sumOfAll = -1
 
-// promise returns the expected contents of a rank's output.
-func promise(s Schedule, rank int) (list []promised) {
+// expectedOutput returns what the collective promises for a rank's output.
+func expectedOutput(s Schedule, rank int) (list []expected) {
 	p := s.Params()
 	length := p.Len(s.Collective(), Output, rank)
 	if length == 0 {
@@ -227,34 +230,34 @@ func promise(s Schedule, rank int) (list []promised) {
 	}
 	switch s.Collective() {
 	case AllReduce, ReduceTo:
-		return []promised{{n: length, of: sumOfAll}}
+		return []expected{{n: length, source: sumOfAll}}
 	case ReduceScatter:
 		off, _ := p.Block(rank)
-		return []promised{{n: length, first: off, of: sumOfAll}}
+		return []expected{{n: length, first: off, source: sumOfAll}}
 	case Broadcast:
-		return []promised{{n: length, of: p.Root}}
+		return []expected{{n: length, source: p.Root}}
 	case Scatter:
 		off, _ := p.Block(rank)
-		return []promised{{n: length, first: off, of: p.Root}}
+		return []expected{{n: length, first: off, source: p.Root}}
 	case AllGather, Gather:
 		for peer := range s.Ranks() {
 			if off, size := p.Block(peer); size > 0 {
-				list = append(list, promised{off: off, n: size, of: peer})
+				list = append(list, expected{off: off, n: size, source: peer})
 			}
 		}
 	case AllToAll:
 		for peer := range s.Ranks() {
 			if src, dst, size := p.Pair(peer, rank); size > 0 {
-				list = append(list, promised{off: dst, n: size, first: src, of: peer})
+				list = append(list, expected{off: dst, n: size, first: src, source: peer})
 			}
 		}
 	}
 	return list
 }
 
-// Variants returns the parameters for which an algorithm is proved with a number of ranks and elements:
-// without options, with each option that it takes (every shape, another root, in place, in pieces), and
-// with all options together. It returns none if the algorithm does not support so many ranks.
+// Variants returns the parameters with which tests exercise an algorithm: no options, each option that
+// it takes alone (every shape, another root, in place, in pieces, uneven blocks), and all options together. It returns
+// none if the algorithm does not support this number of ranks.
 func Variants(info Info, ranks, count int) []Params {
 	if Fits(info.Collective, info.Name, ranks) != nil || info.Collective == Barrier && count > 0 {
 		return nil // New rejects it

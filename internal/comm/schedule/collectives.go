@@ -1,6 +1,6 @@
 package schedule
 
-// The options of the other collectives.
+// Lists of options for Info.Takes.
 var (
 	blocks        = []string{takesBlocks}
 	inPlaceBlocks = []string{takesInPlace, takesBlocks}
@@ -93,8 +93,8 @@ func ringReduceScatterScratch(p Params, rank int) int {
 	return 2 * largest
 }
 
-// directReduceScatter lets every rank add up its own block from all inputs. The second barrier keeps the callers from
-// overwriting inputs that peers still read.
+// directReduceScatter lets every rank sum its own block over all inputs. After the second barrier no peer reads
+// this rank's input any more, so the caller may overwrite it.
 func directReduceScatter(e *emitter) {
 	off, n := e.Block(e.rank)
 	e.barrier(e.everyone())
@@ -129,7 +129,7 @@ func treeBroadcast(e *emitter) {
 		e.copy(in(0, e.Count), out(0, e.Count))
 	}
 	for off, n := range e.pieces() {
-		e.down(off, n, in(off, n))
+		e.broadcastDown(off, n, in(off, n))
 	}
 }
 
@@ -152,25 +152,25 @@ func (e *emitter) fromRoot(root, others func()) {
 
 // directBroadcast lets every rank read the root's input.
 func directBroadcast(e *emitter) {
-	whole := func(copy func(src, dst Range)) func() {
+	transfer := func(copy func(src, dst Range)) func() {
 		return func() { copy(in(0, e.Count), out(0, e.Count)) }
 	}
-	e.fromRoot(whole(e.copy), whole(func(src, dst Range) { e.get(e.Root, src, dst) }))
+	e.fromRoot(transfer(e.copy), transfer(func(src, dst Range) { e.get(e.Root, src, dst) }))
 }
 
-// treeReduce adds up in the output of the root and in the scratch of the others, which have no output.
+// treeReduce sums up a binary tree, piece by piece. The root accumulates in its output, the inner ranks in scratch,
+// because only the root has an output.
 func treeReduce(e *emitter) {
 	for off, n := range e.pieces() {
 		acc := scratch(0, n)
 		if e.rank == e.Root {
 			acc = out(off, n)
 		}
-		e.up(off, n, acc)
+		e.reduceUp(off, n, acc)
 	}
 }
 
-// treeReduceScratch returns the scratch length: a piece for inner ranks. The root adds up in its output, and leaves
-// add nothing.
+// treeReduceScratch returns the scratch length: one piece for inner ranks, nothing for the root and for leaves.
 func treeReduceScratch(p Params, rank int) int {
 	e := emitter{Params: p, rank: rank}
 	if rank == p.Root || e.treeLeaf() {
@@ -193,7 +193,8 @@ func directReduce(e *emitter) {
 	e.barrier(e.everyone())
 }
 
-// directReduceScratch returns the scratch length: the rank's part, which it adds up before it puts it at the root.
+// directReduceScratch returns the scratch length: the rank's part. Ranks other than the root sum their part there
+// before they put it into the root's output.
 func directReduceScratch(p Params, rank int) int {
 	if rank == p.Root {
 		return 0
@@ -256,7 +257,7 @@ func directScatter(e *emitter) {
 // pairwise exchanges one block per round. In every round each rank sends to one rank and receives from one, so no
 // receiver is overloaded.
 func pairwise(e *emitter) {
-	e.keepPair()
+	e.copyOwnBlock()
 	for k := 1; k < e.Ranks; k++ {
 		to, from := (e.rank+k)%e.Ranks, (e.rank-k+e.Ranks)%e.Ranks
 		src, _, sent := e.Pair(e.rank, to)
@@ -268,7 +269,7 @@ func pairwise(e *emitter) {
 
 // directAllToAll lets every rank read its block of every input, starting with its next neighbour's.
 func directAllToAll(e *emitter) {
-	e.keepPair()
+	e.copyOwnBlock()
 	e.barrier(e.everyone())
 	for k := 1; k < e.Ranks; k++ {
 		peer := (e.rank + k) % e.Ranks
@@ -278,8 +279,8 @@ func directAllToAll(e *emitter) {
 	e.barrier(e.everyone())
 }
 
-// keepPair copies the block that a rank sends to itself.
-func (e *emitter) keepPair() {
+// copyOwnBlock copies the block that a rank sends to itself.
+func (e *emitter) copyOwnBlock() {
 	src, dst, n := e.Pair(e.rank, e.rank)
 	e.copy(in(src, n), out(dst, n))
 }

@@ -3,7 +3,7 @@ package schedule
 import "fmt"
 
 // Traffic is the amount of data that a schedule moves, in elements, and the length of its longest chain of
-// hops. It is exact because it is counted from the steps.
+// hops. It is counted from the steps, so it is exact and not a formula that could differ from the code.
 type Traffic struct {
 	Sent    Load // elements sent in messages
 	Read    Load // elements read from peers' memory
@@ -15,25 +15,26 @@ type Traffic struct {
 	Messages Load
 	Flags    Load
 
-	// Rounds is the longest chain of hops. In a round a rank may send one message and receive one. Flags can
-	// be raised at all peers at once without cost, and are seen one round later.
+	// Rounds is the length of the longest chain of hops. In one round a rank can send one message and receive one.
+	// Raising flags costs nothing, at any number of peers. Peers see a flag one round later.
 	Rounds int
 }
 
 // Load is the maximum and the sum of a quantity over all ranks.
 type Load struct{ Max, Total int }
 
-// Cost counts the traffic of a schedule. The schedule must terminate; Cost does not check its results.
+// Cost counts the traffic of a schedule. It fails if the schedule deadlocks or has invalid steps, but it does not
+// check the results.
 func Cost(s Schedule) (Traffic, error) {
 	m := &meter{start: make([]int, s.Ranks()), time: make([]int, s.Ranks()), tally: make([]tally, s.Ranks())}
 	if err := execute(s, m); err != nil {
 		return Traffic{}, fmt.Errorf("%s %s: %w", s.Collective(), s.Name(), err)
 	}
 	var t Traffic
-	for rank, y := range m.tally {
+	for rank, counts := range m.tally {
 		for i, load := range []*Load{&t.Sent, &t.Read, &t.Written, &t.Reduced, &t.Loads, &t.Stores, &t.Messages, &t.Flags} {
-			load.Max = max(load.Max, y[i])
-			load.Total += y[i]
+			load.Max = max(load.Max, counts[i])
+			load.Total += counts[i]
 		}
 		t.Rounds = max(t.Rounds, m.time[rank])
 	}
@@ -54,50 +55,51 @@ const (
 	flags
 )
 
-// meter is the observer that counts. Messages and flags carry the round in which they are sent.
+// meter is the observer that counts traffic. Its time is measured in rounds. Every message and flag carries the
+// sender's time.
 type meter struct {
-	start []int // when each rank's current step began
-	time  []int // when it ends, as far as known
+	start []int // by rank: when its current step began
+	time  []int // by rank: when its current step ends, as far as known
 	tally []tally
 }
 
 // begin counts the elements that a step moves, loads, stores and adds.
-func (m *meter) begin(at *event) error {
-	m.start[at.rank] = m.time[at.rank]
-	y := &m.tally[at.rank]
-	n := at.Dst.Len
-	if at.Op.Sends() {
-		y[sent] += at.Src.Len
-		y[loads] += at.Src.Len
-		y[messages]++
+func (m *meter) begin(ev *event) error {
+	m.start[ev.rank] = m.time[ev.rank]
+	counts := &m.tally[ev.rank]
+	n := ev.Dst.Len
+	if ev.Op.Sends() {
+		counts[sent] += ev.Src.Len
+		counts[loads] += ev.Src.Len
+		counts[messages]++
 	}
-	if at.Op.Accumulates() {
-		y[reduced] += n
-		y[loads] += n // the destination
+	if ev.Op.Accumulates() {
+		counts[reduced] += n
+		counts[loads] += n // the destination
 	}
-	if at.Op != Send {
-		y[stores] += n // flags have empty ranges
+	if ev.Op != Send {
+		counts[stores] += n // flags have empty ranges
 	}
-	switch at.Op {
+	switch ev.Op {
 	case Copy, Reduce:
-		y[loads] += n
+		counts[loads] += n
 	case Get:
-		y[read] += n
-		y[loads] += n
+		counts[read] += n
+		counts[loads] += n
 	case Put:
-		y[written] += n
-		y[loads] += n
+		counts[written] += n
+		counts[loads] += n
 	case GetReduce:
-		y[read] += n * others(at.From, at.rank)
-		y[reduced] += n * (at.From.N - 1)
-		y[loads] += n * at.From.N
+		counts[read] += n * others(ev.From, ev.rank)
+		counts[reduced] += n * (ev.From.N - 1)
+		counts[loads] += n * ev.From.N
 	case Signal:
-		y[flags] += others(at.To, at.rank)
+		counts[flags] += others(ev.To, ev.rank)
 	}
 	return nil
 }
 
-// others returns the number of peers without the rank itself.
+// others returns the number of peers, not counting the rank itself.
 func others(peers Peers, rank int) int {
 	n := peers.N
 	for i := range peers.N {
@@ -110,16 +112,16 @@ func others(peers Peers, rank int) int {
 
 func (m *meter) stamp(rank, _ int) int { return m.time[rank] }
 
-// message takes one round after both ends are ready. The two halves of a sendrecv take their rounds at the
-// same time; it ends with the later one.
+// message adds a round, which begins when both ends are ready. The two halves of a sendrecv overlap, so the step
+// ends with the later half.
 func (m *meter) message(src, dst *event, sentAt int) error {
 	m.time[src.rank] = max(m.time[src.rank], sentAt+1)
 	m.time[dst.rank] = max(m.time[dst.rank], max(m.start[dst.rank], sentAt)+1)
 	return nil
 }
 
-func (m *meter) wait(at *event, from int, raised int) {
-	m.time[at.rank] = max(m.time[at.rank], raised+1)
+func (m *meter) wait(ev *event, from int, raised int) {
+	m.time[ev.rank] = max(m.time[ev.rank], raised+1)
 }
 
 func (m *meter) local(*event) error { return nil }

@@ -1,8 +1,9 @@
 package schedule
 
-// Messages estimates how many messages a schedule sends over a network that has no shared memory: messages, flags,
-// and requests and answers of reads. It counts them for some ranks, evenly spread, and extrapolates; for up to
-// countedRanks ranks it is exact. It returns early with a lower bound above limit.
+// Messages estimates how many messages a schedule sends over a network without shared memory. It counts messages
+// and flags once, and each read of a peer's memory twice, as a request and an answer. For more than countedRanks
+// ranks it counts the messages of evenly spaced ranks and extrapolates. As soon as the count exceeds 64*limit,
+// it returns this lower bound without counting the rest.
 func Messages(s Schedule, limit int64) int64 {
 	n := s.Ranks()
 	counted := min(n, countedRanks)

@@ -2,9 +2,9 @@ package schedule
 
 import "iter"
 
-// emitter emits the steps of one rank, so that algorithms can be written as straight-line code. When the
-// consumer has stopped, further steps are dropped. Steps without elements are not emitted; both ends know
-// the length and agree on that.
+// emitter emits the steps of one rank, so that algorithms can be written as straight-line code. After the
+// consumer has stopped, it drops all further steps. It also drops steps without elements. Both ends of a
+// message know its length, so both drop it.
 type emitter struct {
 	Params
 	rank  int
@@ -13,7 +13,7 @@ type emitter struct {
 	yield func(Step) bool
 }
 
-// emitting returns the Steps function of an algorithm that is written with an emitter.
+// emitting turns an algorithm that is written with an emitter into a Steps function.
 func emitting(write func(*emitter)) func(Params, int) iter.Seq[Step] {
 	return func(p Params, rank int) iter.Seq[Step] {
 		return func(yield func(Step) bool) { write(&emitter{Params: p, rank: rank, yield: yield}) }
@@ -30,7 +30,6 @@ func (e *emitter) emit(s Step) {
 	}
 }
 
-// everyone returns the set of all ranks.
 func (e *emitter) everyone() Peers { return Peers{First: 0, Stride: 1, N: e.Ranks} }
 
 // pieces yields the offsets and lengths of the pipelined pieces of the vector.

@@ -9,19 +9,19 @@ import (
 
 // This file holds the checker's model of memory: the layout of buffers, their contents, and the last accesses.
 
-// ranks is a set of ranks as bits. It is immutable, so cells can share it.
+// ranks is a set of ranks as a bitmap. It is immutable, so that cells can share it.
 type ranks []uint64
 
-func noRanks(n int) ranks { return make(ranks, (n+63)/64) }
+func emptyRanks(n int) ranks { return make(ranks, (n+63)/64) }
 
-func only(n, rank int) ranks {
-	r := noRanks(n)
+func singleRank(n, rank int) ranks {
+	r := emptyRanks(n)
 	r[rank/64] = 1 << (rank % 64)
 	return r
 }
 
 func allRanks(n int) ranks {
-	r := noRanks(n)
+	r := emptyRanks(n)
 	for rank := range n {
 		r[rank/64] |= 1 << (rank % 64)
 	}
@@ -39,7 +39,7 @@ func (r ranks) common(other ranks) int {
 }
 
 // lacking returns a rank of other that is not in r, or -1.
-func (r ranks) lacking(other ranks) int {
+func (r ranks) missing(other ranks) int {
 	for i := range r {
 		if more := other[i] &^ r[i]; more != 0 {
 			return i*64 + bits.TrailingZeros64(more)
@@ -56,11 +56,11 @@ func (r ranks) union(other ranks) ranks {
 	return sum
 }
 
-// content describes the elements of an interval: position i holds the sum of element i+shift of the inputs
-// of the ranks in who. If who is nil, the interval has not been written.
+// content describes the elements of an interval: position i holds element i+shift, summed over the inputs of the
+// contributors. If contributors is nil, the interval has not been written.
 type content struct {
-	who   ranks
-	shift int
+	contributors ranks
+	shift        int
 }
 
 // cell is an interval of a memory whose elements have the same content and history.
@@ -69,9 +69,9 @@ type cell struct {
 	history
 }
 
-// memory is a buffer as consecutive cells: cell i is [starts[i], starts[i+1]), and starts ends with the
-// length. It is cut only where ranges of steps begin and end, so its size depends on the algorithm and not
-// on the count.
+// memory is a buffer as consecutive cells: cell i is [starts[i], starts[i+1]), and the last start is the length of
+// the buffer. Cells are cut only where the ranges of steps begin and end, so their number depends on the algorithm
+// and not on the count.
 type memory struct {
 	starts []int
 	cells  []cell
@@ -85,10 +85,10 @@ func newMemory(n int, c cell) *memory {
 }
 
 // cut makes position at a boundary and returns the cell that begins there.
-func (m *memory) cut(at int) int {
-	i, found := slices.BinarySearch(m.starts, at)
+func (m *memory) cut(pos int) int {
+	i, found := slices.BinarySearch(m.starts, pos)
 	if !found {
-		m.starts = slices.Insert(m.starts, i, at)
+		m.starts = slices.Insert(m.starts, i, pos)
 		m.cells = slices.Insert(m.cells, i, m.cells[i-1])
 	}
 	return i
@@ -100,11 +100,11 @@ func (m *memory) span(off, n int) (from, to int) {
 	return from, m.cut(off + n)
 }
 
-// piece is a part of the data that a step moves: n elements, off elements after the beginning of its range.
-// They hold the elements from first on of the inputs of who.
+// piece is a part of the data that a step moves: n elements, which begin off elements into the step's range. They are
+// the elements first, first+1... of the inputs, summed over the contributors.
 type piece struct {
 	off, n, first int
-	who           ranks
+	contributors  ranks
 }
 
 // load appends the contents of [off, off+n) to into.
@@ -112,10 +112,10 @@ func (m *memory) load(into []piece, off, n int) ([]piece, error) {
 	from, to := m.span(off, n)
 	for i := from; i < to; i++ {
 		start := m.starts[i]
-		if m.cells[i].who == nil {
+		if m.cells[i].contributors == nil {
 			return into, fmt.Errorf("elements %d to %d of it have not been written", start-off, m.starts[i+1]-off-1)
 		}
-		into = append(into, piece{start - off, m.starts[i+1] - start, start + m.cells[i].shift, m.cells[i].who})
+		into = append(into, piece{start - off, m.starts[i+1] - start, start + m.cells[i].shift, m.cells[i].contributors})
 	}
 	return into, nil
 }
@@ -125,36 +125,36 @@ func (m *memory) store(pieces []piece, off int) {
 	for _, p := range pieces {
 		from, to := m.span(off+p.off, p.n)
 		for i := from; i < to; i++ {
-			m.cells[i].content = content{p.who, p.first - off - p.off}
+			m.cells[i].content = content{p.contributors, p.first - off - p.off}
 		}
 	}
 }
 
-// add adds the pieces to the elements from off on. A sum that contains a rank twice or mixes elements can
-// never become right again, so add reports it at once.
+// add adds the pieces to the elements from off on. It fails if a sum would contain a rank twice or mix different
+// elements: no later step could correct that.
 func (m *memory) add(pieces []piece, off int) error {
 	for _, p := range pieces {
 		from, to := m.span(off+p.off, p.n)
 		for i := from; i < to; i++ {
 			c := &m.cells[i].content
 			first, last := m.starts[i]-off, m.starts[i+1]-off-1
-			if c.who == nil {
+			if c.contributors == nil {
 				return fmt.Errorf("adds to elements %d to %d of it, which have not been written", first, last)
 			}
-			if comes := p.first - off - p.off; comes != c.shift {
-				return fmt.Errorf("adds input element %d to input element %d", m.starts[i]+comes, m.starts[i]+c.shift)
+			if shift := p.first - off - p.off; shift != c.shift {
+				return fmt.Errorf("adds input element %d to input element %d", m.starts[i]+shift, m.starts[i]+c.shift)
 			}
-			if twice := c.who.common(p.who); twice >= 0 {
-				return fmt.Errorf("adds rank %d's contribution to elements %d to %d again", twice, first, last)
+			if duplicate := c.contributors.common(p.contributors); duplicate >= 0 {
+				return fmt.Errorf("adds rank %d's contribution to elements %d to %d again", duplicate, first, last)
 			}
-			c.who = c.who.union(p.who)
+			c.contributors = c.contributors.union(p.contributors)
 		}
 	}
 	return nil
 }
 
-// clock is a vector clock: how many steps of each rank are known to be complete. It is unknown if not even
-// the start of the rank is known.
+// clock is a vector clock. c[r] is the number of steps of rank r that are known to be complete, or unknown if r is not
+// even known to have started.
 type clock []int
 
 const unknown = -1
@@ -165,20 +165,21 @@ func (c clock) join(other clock) {
 	}
 }
 
-// access is an access of a rank to an element. Epoch 0 is before its first step, i+1 is during its step i.
-// The access happened before anything on a rank whose clock has at least epoch steps of this rank.
+// access is a read or write of an element by a rank. Epoch 0 is the time before the rank's first step, epoch i+1 is
+// its step i. The access happened before the current step of any rank whose clock has at least epoch steps of this
+// rank.
 type access struct{ rank, epoch int }
 
-// before reports whether the access happened before the current step of rank, whose clock is c. The steps of one rank
-// are always ordered.
+// before reports whether the access happened before the current step of rank, whose clock is c. Accesses by the same
+// rank are always ordered.
 func (a access) before(rank int, c clock) bool { return a.rank == rank || c[a.rank] >= a.epoch }
 
-// history holds the accesses that the next access must be ordered with: the last write and the reads since.
-// Most reads are by the owner, so they are kept separately.
+// history holds the accesses that the next access must be ordered with: the last write, and the reads since then.
+// The owner's reads are stored apart, because most reads are the owner's and need no list.
 type history struct {
 	write access
-	own   int      // epoch of the owner's last read; 0 means none, reading before the first step is harmless
-	peers []access // the last read of each other rank; immutable, since cells share it
+	own   int      // epoch of the owner's last read; 0 means none (a read before the first step conflicts with nothing)
+	peers []access // the last read of each other rank; immutable, because cells share it
 }
 
 // conflict is an access that is not ordered with the current one.
@@ -204,8 +205,8 @@ func (h *history) conflict(owner, rank int, c clock, writes bool) (conflict, boo
 	return conflict{own, "read"}, !own.before(rank, c)
 }
 
-// note adds an access to the history.
-func (h *history) note(owner int, a access, writes bool) {
+// record adds an access to the history.
+func (h *history) record(owner int, a access, writes bool) {
 	switch {
 	case writes:
 		*h = history{write: a}
@@ -217,21 +218,21 @@ func (h *history) note(owner int, a access, writes bool) {
 	}
 }
 
-// touch records that a step reads or writes a range of owner's memory. It fails if the access is not ordered
-// with another one.
-func (c *checker) touch(at *event, owner int, r Range, writes bool) error {
+// touch records that a step reads or writes a range of owner's memory. It fails if the step races with an earlier
+// access.
+func (c *checker) touch(ev *event, owner int, r Range, writes bool) error {
 	memory, off := c.layout.locate(owner, r)
-	if other, found := c.touchMemory(at.rank, at.index, owner, memory, off, r.Len, writes); found {
+	if other, found := c.touchMemory(ev.rank, ev.index, owner, memory, off, r.Len, writes); found {
 		verb := "reads"
 		if writes {
 			verb = "writes"
 		}
-		return fmt.Errorf("%v: %s %v of rank %d, not ordered after %s", at, verb, r, owner, c.describe(other))
+		return fmt.Errorf("%v: %s %v of rank %d, not ordered after %s", ev, verb, r, owner, c.describe(other))
 	}
 	return nil
 }
 
-// touchMemory is touch with the position in a memory. It returns a conflicting access, if any.
+// touchMemory is touch for a range of a memory instead of a buffer. It returns a conflicting access, if any.
 func (c *checker) touchMemory(rank, index, owner, memory, off, n int, writes bool) (conflict, bool) {
 	m := c.memories[owner][memory]
 	from, to := m.span(off, n)
@@ -240,7 +241,7 @@ func (c *checker) touchMemory(rank, index, owner, memory, off, n int, writes boo
 		if other, found := h.conflict(owner, rank, c.clocks[rank], writes); found {
 			return other, true
 		}
-		h.note(owner, access{rank, index + 1}, writes)
+		h.record(owner, access{rank, index + 1}, writes)
 	}
 	return conflict{}, false
 }
@@ -256,26 +257,24 @@ func (c *checker) describe(with conflict) string {
 	return fmt.Sprintf("rank %d's %s at its step %d", with.rank, with.verb, with.epoch-1)
 }
 
-// layout holds the lengths of every rank's buffers and their positions in memory. In place, Input and Output
-// are both in memory 0.
+// layout holds the lengths of every rank's buffers and their positions in memory. Each buffer has a memory of its own,
+// with the same index. In place, however, Input and Output share memory 0.
 type layout struct {
 	ranks   int
 	inPlace bool
 	buffers []buffers // by rank; only one if all ranks have the same
 }
 
-// buffers holds the lengths of a rank's buffers, and where they begin in memory.
+// buffers holds, by Buffer, the lengths of a rank's buffers and the positions at which they begin in memory.
 type buffers struct{ len, shift [3]int }
 
-// newLayout computes the lengths from the parameters and the collective; only the scratch length is taken from the
-// schedule.
 func newLayout(s Schedule) layout {
 	p := s.Params()
 	l := layout{ranks: s.Ranks(), inPlace: p.InPlace, buffers: make([]buffers, 1)}
 	for rank := range l.ranks {
 		var b buffers
 		for _, buf := range []Buffer{Input, Output} {
-			// The collective determines these lengths, so Len of the schedule is not trusted.
+			// The collective determines these lengths. Check must not trust the schedule under test for them.
 			b.len[buf] = p.Len(s.Collective(), buf, rank)
 			if p.InPlace {
 				b.shift[buf] = p.Shift(s.Collective(), buf, rank)
@@ -295,8 +294,8 @@ func newLayout(s Schedule) layout {
 	return l
 }
 
-// of returns the buffers of a rank.
-func (l *layout) of(rank int) *buffers {
+// buffersOf returns the buffers of a rank.
+func (l *layout) buffersOf(rank int) *buffers {
 	if len(l.buffers) == 1 {
 		return &l.buffers[0]
 	}
@@ -309,12 +308,12 @@ func (l *layout) locate(rank int, r Range) (memory, off int) {
 	if l.inPlace && r.Buf == Output {
 		memory = int(Input)
 	}
-	return memory, r.Off + l.of(rank).shift[r.Buf]
+	return memory, r.Off + l.buffersOf(rank).shift[r.Buf]
 }
 
 // extent returns the length of one of a rank's memories.
 func (l *layout) extent(rank, memory int) int {
-	b := l.of(rank)
+	b := l.buffersOf(rank)
 	n := b.len[memory] + b.shift[memory]
 	if l.inPlace {
 		switch Buffer(memory) {
@@ -329,19 +328,19 @@ func (l *layout) extent(rank, memory int) int {
 
 // validate checks a step by itself: its peers exist, and its ranges are inside buffers, have equal lengths
 // and do not overlap.
-func (l *layout) validate(at *event) error {
-	op := at.Op
+func (l *layout) validate(ev *event) error {
+	op := ev.Op
 	if op > Wait {
 		return errors.New("unknown operation")
 	}
 	sends, receives := op.Sends(), op.Receives()
 	if sends || op == Put || op == Signal {
-		if err := l.validatePeers(at, &at.To); err != nil {
+		if err := l.validatePeers(ev, &ev.To); err != nil {
 			return err
 		}
 	}
 	if receives || op == Get || op == GetReduce || op == Wait {
-		if err := l.validatePeers(at, &at.From); err != nil {
+		if err := l.validatePeers(ev, &ev.From); err != nil {
 			return err
 		}
 	}
@@ -349,37 +348,37 @@ func (l *layout) validate(at *event) error {
 		return nil
 	}
 	if sends || !receives {
-		owners := One(at.rank)
+		owners := One(ev.rank)
 		if op == Get || op == GetReduce {
-			owners = at.From
+			owners = ev.From
 		}
-		if err := l.validateRange(&owners, &at.Src); err != nil {
+		if err := l.validateRange(&owners, &ev.Src); err != nil {
 			return err
 		}
 	}
 	if op != Send {
-		owner := One(at.rank)
+		owner := One(ev.rank)
 		if op == Put {
-			owner = at.To
+			owner = ev.To
 		}
-		if err := l.validateRange(&owner, &at.Dst); err != nil {
+		if err := l.validateRange(&owner, &ev.Dst); err != nil {
 			return err
 		}
-		if at.Dst.Buf == Input {
+		if ev.Dst.Buf == Input {
 			return errors.New("writes to the input, which belongs to the caller")
 		}
 	}
-	if !sends && !receives && at.Src.Len != at.Dst.Len {
-		return fmt.Errorf("the source has %d elements, the destination %d", at.Src.Len, at.Dst.Len)
+	if !sends && !receives && ev.Src.Len != ev.Dst.Len {
+		return fmt.Errorf("the source has %d elements, the destination %d", ev.Src.Len, ev.Dst.Len)
 	}
-	return l.validateOverlap(at)
+	return l.validateOverlap(ev)
 }
 
-func (l *layout) validatePeers(at *event, peers *Peers) error {
-	if peers.N == 1 && peers.Stride == 1 && uint(peers.First) < uint(l.ranks) && peers.First != at.rank {
+func (l *layout) validatePeers(ev *event, peers *Peers) error {
+	if peers.N == 1 && peers.Stride == 1 && uint(peers.First) < uint(l.ranks) && peers.First != ev.rank {
 		return nil // the usual case
 	}
-	many := at.Op == GetReduce || at.Op == Signal || at.Op == Wait
+	many := ev.Op == GetReduce || ev.Op == Signal || ev.Op == Wait
 	switch {
 	case peers.N < 1 || peers.Stride < 1:
 		return errors.New("names no peer")
@@ -387,7 +386,7 @@ func (l *layout) validatePeers(at *event, peers *Peers) error {
 		return fmt.Errorf("no such peer: %v, ranks are 0 to %d", *peers, l.ranks-1)
 	case !many && peers.N != 1:
 		return fmt.Errorf("takes one peer, not %d", peers.N)
-	case peers.N == 1 && peers.First == at.rank:
+	case peers.N == 1 && peers.First == ev.rank:
 		return errors.New("the peer is the rank itself")
 	}
 	return nil
@@ -404,7 +403,7 @@ func (l *layout) validateRange(owners *Peers, r *Range) error {
 		return nil // the usual case: all ranks have the same buffers
 	}
 	for i := range owners.N {
-		if size := l.of(owners.At(i)).len[r.Buf]; r.Off < 0 || r.Off+r.Len > size {
+		if size := l.buffersOf(owners.At(i)).len[r.Buf]; r.Off < 0 || r.Off+r.Len > size {
 			return fmt.Errorf("%v is outside the %s of rank %d, which has %d elements", *r, r.Buf, owners.At(i), size)
 		}
 	}
@@ -413,20 +412,20 @@ func (l *layout) validateRange(owners *Peers, r *Range) error {
 
 // validateOverlap rejects a step whose destination overlaps its source. Only a get-reduce may overwrite
 // exactly the range that it reads, element by element.
-func (l *layout) validateOverlap(at *event) error {
-	bothOwn := at.Op == SendRecv || at.Op == SendRecvReduce || at.Op == Copy || at.Op == Reduce
-	if at.Op == GetReduce {
-		for i := range at.From.N {
-			bothOwn = bothOwn || at.From.At(i) == at.rank
+func (l *layout) validateOverlap(ev *event) error {
+	sameRank := ev.Op == SendRecv || ev.Op == SendRecvReduce || ev.Op == Copy || ev.Op == Reduce
+	if ev.Op == GetReduce {
+		for i := range ev.From.N {
+			sameRank = sameRank || ev.From.At(i) == ev.rank
 		}
 	}
-	if !bothOwn || at.Src.Buf != at.Dst.Buf && !l.inPlace {
+	if !sameRank || ev.Src.Buf != ev.Dst.Buf && !l.inPlace {
 		return nil
 	}
-	srcMemory, src := l.locate(at.rank, at.Src)
-	dstMemory, dst := l.locate(at.rank, at.Dst)
-	if srcMemory != dstMemory || src+at.Src.Len <= dst || dst+at.Dst.Len <= src || at.Op == GetReduce && src == dst {
+	srcMemory, src := l.locate(ev.rank, ev.Src)
+	dstMemory, dst := l.locate(ev.rank, ev.Dst)
+	if srcMemory != dstMemory || src+ev.Src.Len <= dst || dst+ev.Dst.Len <= src || ev.Op == GetReduce && src == dst {
 		return nil
 	}
-	return fmt.Errorf("%v and %v overlap", at.Src, at.Dst)
+	return fmt.Errorf("%v and %v overlap", ev.Src, ev.Dst)
 }

@@ -6,21 +6,20 @@ import (
 	"slices"
 )
 
-// Prove is a Check for very many ranks, for which sets of ranks would be too large. Each rank has a random
-// 64-bit number, its mark. Instead of the set of ranks that have contributed to an interval, Prove keeps the
-// sum of their marks. A wrong output passes with a probability of about 2^-60. Like Check it runs all steps
-// with sends that complete only when the receiver is ready. So it finds every deadlock, every unexpected
-// message, every use of unwritten data and every addition of different elements. For a barrier it keeps the
-// sets, as ranges of ranks.
+// Prove is a Check for very many ranks, for which sets of ranks would take too much memory. Each rank has a random
+// 64-bit number, its mark. For each interval, Prove keeps the sum of the contributors' marks instead of their set. A
+// wrong output passes with a probability of about 2^-60. Like Check, Prove runs all steps with sends that complete only
+// when the receiver is ready. It therefore finds every deadlock, every unexpected message, every use of unwritten data
+// and every addition of different elements. For a barrier it keeps sets, as ranges of ranks.
 //
-// It does not find races. Only schedules that access the memory of peers can have them, and Prove passes
-// those to Check.
+// Prove does not find races. Only schedules that access the memory of peers can have them, and Prove hands these
+// schedules to Check.
 func Prove(s Schedule) error {
 	if info, _ := Lookup(s.Collective(), s.Name()); info.Direct {
 		return Check(s)
 	}
 	p := newProver(s)
-	return observed(s, p, func(rank int) error { return p.result(s, rank) })
+	return executeAndVerify(s, p, func(rank int) error { return p.result(s, rank) })
 }
 
 // newProver sets up memories whose inputs hold each rank's mark.
@@ -36,9 +35,9 @@ func newProver(s Schedule) *prover {
 		if p.entered != nil {
 			p.entered[rank] = spans{{rank, rank + 1}}
 		}
-		if size := p.layout.of(rank).len[Input]; size > 0 {
+		if size := p.layout.buffersOf(rank).len[Input]; size > 0 {
 			m, off := p.memory(rank, Range{Input, 0, size})
-			p.all.store(m, off, []held{{n: size, sum: mark(rank)}})
+			p.all.store(m, off, []markedPiece{{n: size, sum: mark(rank)}})
 		}
 		p.total += mark(rank)
 	}
@@ -53,15 +52,15 @@ func mark(rank int) uint64 {
 	return z ^ z>>31
 }
 
-// prover is the observer that keeps sums of marks. In a barrier, messages and flags carry the set of ranks
-// that the sender knows to have entered.
+// prover is the observer that keeps sums of marks. In a barrier, messages and flags carry the ranks that the sender
+// knows to have entered.
 type prover struct {
 	layout   layout
 	memories [][3]cells
 	all      intervals
-	total    uint64  // sum of all marks
-	moved    []held  // buffer, reused
-	entered  []spans // barrier only: by rank, the ranks that it knows to have entered
+	total    uint64        // sum of all ranks' marks
+	moved    []markedPiece // buffer for the data that a step moves, reused
+	entered  []spans       // barrier only: by rank, the ranks that it knows to have entered
 }
 
 func (p *prover) memory(rank int, r Range) (*cells, int) {
@@ -71,7 +70,7 @@ func (p *prover) memory(rank int, r Range) (*cells, int) {
 
 func (p *prover) begin(*event) error    { return nil }
 func (p *prover) end(int, int) error    { return nil }
-func (p *prover) local(at *event) error { return p.move(at, at) }
+func (p *prover) local(ev *event) error { return p.move(ev, ev) }
 
 func (p *prover) stamp(rank int, into spans) spans {
 	if p.entered == nil {
@@ -80,14 +79,14 @@ func (p *prover) stamp(rank int, into spans) spans {
 	return append(into[:0], p.entered[rank]...)
 }
 
-func (p *prover) wait(at *event, _ int, carried spans) { p.learn(at.rank, carried) }
+func (p *prover) wait(ev *event, _ int, carried spans) { p.learn(ev.rank, carried) }
 
 func (p *prover) message(src, dst *event, carried spans) error {
 	p.learn(dst.rank, carried)
 	return p.move(src, dst)
 }
 
-// learn adds the ranks that a message or flag carries to the ones that rank knows to have entered the barrier.
+// learn adds the ranks that a message or flag carries to those that its receiver knows to have entered the barrier.
 func (p *prover) learn(rank int, carried spans) {
 	if p.entered != nil {
 		p.entered[rank] = p.entered[rank].union(carried)
@@ -115,14 +114,14 @@ func (p *prover) move(src, dst *event) error {
 // result checks a rank's output.
 func (p *prover) result(s Schedule, rank int) error {
 	if p.entered != nil {
-		if absent := p.entered[rank].lacking(s.Ranks()); absent >= 0 {
+		if absent := p.entered[rank].missing(s.Ranks()); absent >= 0 {
 			return fmt.Errorf("it leaves the barrier before rank %d has entered it", absent)
 		}
 	}
-	for _, want := range promise(s, rank) {
+	for _, want := range expectedOutput(s, rank) {
 		sum := p.total
-		if want.of != sumOfAll {
-			sum = mark(want.of)
+		if want.source != sumOfAll {
+			sum = mark(want.source)
 		}
 		m, off := p.memory(rank, Range{Output, want.off, want.n})
 		have, ok := p.all.load(m, p.moved[:0], off, want.n)
@@ -140,15 +139,14 @@ func (p *prover) result(s Schedule, rank int) error {
 	return nil
 }
 
-// held describes n elements, off elements after the beginning of a range. They hold the elements from first
-// on of the inputs of the ranks whose marks add up to sum.
-type held struct {
+// markedPiece is like piece, with the sum of the contributors' marks instead of their set.
+type markedPiece struct {
 	off, n, first int
 	sum           uint64
 }
 
-// cells is a memory as a circular list of intervals with equal contents. Schedules traverse their memory in
-// order, forwards, backwards or round, so the next interval is near the last one (finger).
+// cells is a memory as a circular list of intervals with uniform contents. finger is the interval that was used last.
+// Schedules traverse their memory forwards, backwards or in a circle, so the next interval is close to it.
 type cells struct {
 	finger int32
 	size   int
@@ -162,20 +160,20 @@ type interval struct {
 	prev, next int32
 }
 
-// intervals holds the intervals of all memories in order of creation. Ranks that take turns create theirs next
-// to each other and return to them in the same order, which suits the caches.
+// intervals holds the intervals of all memories in order of creation. Ranks that alternate create their intervals next
+// to each other and return to them in the same order, which is good for the CPU caches.
 type intervals struct {
-	pages []*[page]interval
+	pages []*[pageSize]interval
 	n     int32
 }
 
-const page = 1 << 10
+const pageSize = 1 << 10
 
-func (v *intervals) at(i int32) *interval { return &v.pages[i/page][i%page] }
+func (v *intervals) at(i int32) *interval { return &v.pages[i/pageSize][i%pageSize] }
 
 func (v *intervals) make(c interval) int32 {
-	if v.n%page == 0 {
-		v.pages = append(v.pages, new([page]interval))
+	if v.n%pageSize == 0 {
+		v.pages = append(v.pages, new([pageSize]interval))
 	}
 	v.n++
 	*v.at(v.n - 1) = c
@@ -191,19 +189,19 @@ func (v *intervals) memory(n int) cells {
 }
 
 // find returns the interval that contains an element.
-func (v *intervals) find(m *cells, at int) int32 {
-	if c := v.at(m.finger); at >= c.start && at < c.end {
+func (v *intervals) find(m *cells, pos int) int32 {
+	if c := v.at(m.finger); pos >= c.start && pos < c.end {
 		return m.finger
 	}
-	return v.search(m, at)
+	return v.search(m, pos)
 }
 
 // search moves the finger to the interval that contains an element.
-func (v *intervals) search(m *cells, at int) int32 {
+func (v *intervals) search(m *cells, pos int) int32 {
 	i := m.finger
 	c := v.at(i)
-	back := at < c.start && c.start-at <= m.size/2 || at >= c.end && at-c.end > m.size/2
-	for at < c.start || at >= c.end {
+	back := pos < c.start && c.start-pos <= m.size/2 || pos >= c.end && pos-c.end > m.size/2
+	for pos < c.start || pos >= c.end {
 		if i = c.next; back {
 			i = c.prev
 		}
@@ -214,24 +212,24 @@ func (v *intervals) search(m *cells, at int) int32 {
 }
 
 // cut makes an interval begin at an element and returns it.
-func (v *intervals) cut(m *cells, at int) int32 {
-	i := v.find(m, at)
+func (v *intervals) cut(m *cells, pos int) int32 {
+	i := v.find(m, pos)
 	c := v.at(i)
-	if c.start == at {
+	if c.start == pos {
 		return i
 	}
-	j := v.make(interval{at, c.end, c.shift, c.sum, i, c.next})
+	j := v.make(interval{pos, c.end, c.shift, c.sum, i, c.next})
 	v.at(c.next).prev = j
-	c.end, c.next = at, j
+	c.end, c.next = pos, j
 	return j
 }
 
-// load appends the contents of [off, off+n) to into. It returns false if a part was not written. Neighbours that
-// hold the same sum are returned as one: otherwise every message of an all-gather would cut the receiver's memory where
-// the sender's was cut, and the number of intervals would double in each round.
-func (v *intervals) load(m *cells, into []held, off, n int) ([]held, bool) {
+// load appends the contents of [off, off+n) to into. It returns false if a part has not been written. It merges
+// neighbouring intervals with consecutive elements of the same sum. Otherwise every message of an all-gather would cut
+// the receiver's memory wherever the sender's is cut, and the number of intervals would double in each round.
+func (v *intervals) load(m *cells, into []markedPiece, off, n int) ([]markedPiece, bool) {
 	if c := v.at(v.find(m, off)); c.sum != 0 && off+n <= c.end {
-		return append(into, held{0, n, off + c.shift, c.sum}), true
+		return append(into, markedPiece{0, n, off + c.shift, c.sum}), true
 	}
 	first := len(into)
 	for at := off; at < off+n; {
@@ -244,16 +242,18 @@ func (v *intervals) load(m *cells, into []held, off, n int) ([]held, bool) {
 			into[last].first+into[last].n == at+c.shift {
 			into[last].n += end - at
 		} else {
-			into = append(into, held{at - off, end - at, at + c.shift, c.sum})
+			into = append(into, markedPiece{at - off, end - at, at + c.shift, c.sum})
 		}
 		at = end
 	}
 	return into, true
 }
 
-// each calls f for every interval from off on that moved data covers, cut to fit, together with the input element and
-// the sum that this data has at the beginning of a memory. Most schedules move whole intervals, which need no search.
-func (v *intervals) each(m *cells, off int, moved []held, f func(c *interval, shift int, sum uint64) error) error {
+// forEach calls f for every interval that the moved data covers when it is stored at off. It first cuts the intervals
+// to the boundaries of the data. f also gets the shift and the sum of marks of the new data (see interval). Most
+// schedules move whole intervals, which need neither a search nor a cut.
+func (v *intervals) forEach(m *cells, off int, moved []markedPiece,
+	f func(c *interval, shift int, sum uint64) error) error {
 	for _, h := range moved {
 		at, end, shift := off+h.off, off+h.off+h.n, h.first-off-h.off
 		if c := v.at(m.finger); c.start == at && c.end == end {
@@ -276,15 +276,15 @@ func (v *intervals) each(m *cells, off int, moved []held, f func(c *interval, sh
 	return nil
 }
 
-func (v *intervals) store(m *cells, off int, moved []held) {
-	v.each(m, off, moved, func(c *interval, shift int, sum uint64) error { // never fails
+func (v *intervals) store(m *cells, off int, moved []markedPiece) {
+	v.forEach(m, off, moved, func(c *interval, shift int, sum uint64) error { // never fails
 		c.sum, c.shift = sum, shift
 		return nil
 	})
 }
 
-func (v *intervals) add(m *cells, off int, moved []held) error {
-	return v.each(m, off, moved, func(c *interval, shift int, sum uint64) error {
+func (v *intervals) add(m *cells, off int, moved []markedPiece) error {
+	return v.forEach(m, off, moved, func(c *interval, shift int, sum uint64) error {
 		switch {
 		case c.sum == 0:
 			return errors.New("adds to elements that have not been written")
@@ -296,8 +296,8 @@ func (v *intervals) add(m *cells, off int, moved []held) error {
 	})
 }
 
-// spans is a set of ranks as sorted, disjoint ranges [from, to). The ranks that a rank knows to have entered
-// a barrier form few ranges.
+// spans is a set of ranks as sorted, disjoint ranges [from, to). In every barrier here, the ranks that a rank knows to
+// have entered form only a few ranges.
 type spans [][2]int
 
 // union returns the ranks that are in either set.
@@ -316,7 +316,7 @@ func (s spans) union(other spans) spans {
 }
 
 // lacking returns the first of n ranks that is not in the set, or -1.
-func (s spans) lacking(n int) int {
+func (s spans) missing(n int) int {
 	switch {
 	case len(s) == 0 || s[0][0] > 0:
 		return 0

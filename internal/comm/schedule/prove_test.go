@@ -164,7 +164,7 @@ func TestProofMemory(t *testing.T) {
 	for _, name := range []string{"halving-doubling", "recursive-doubling", "tree"} {
 		s := must.Get(New(AllReduce, name, Params{Ranks: ranks, Count: 1 << 18, InPlace: true}))(t)
 		p := newProver(s)
-		must.Do(t, observed(s, p, func(rank int) error { return p.result(s, rank) }))
+		must.Do(t, executeAndVerify(s, p, func(rank int) error { return p.result(s, rank) }))
 		if most := int32(ranks * 40); p.all.n > most {
 			t.Errorf("%s: %d ranks have %d intervals, want at most %d", name, ranks, p.all.n, most)
 		}

@@ -7,41 +7,43 @@ import (
 
 // Puller returns the steps of a rank one by one, for callers that interleave the streams of many ranks. It
 // fetches several steps at a time, because switching to a stream and back costs more than generating a step.
-// Up to the first short steps the stream is not kept open between fetches but generated again: with very
-// many ranks most streams are short, and an open stream needs a goroutine stack.
 //
-// With a million ranks the fetched steps are most of the memory of a simulation, so they are packed, and what most
-// ranks do not need is in a separate struct.
+// A Puller keeps its stream open between fetches only after the first shortStream steps. Until then, each fetch
+// generates the stream again from the start. Most streams are short if there are very many ranks, and every open
+// stream needs a goroutine with its stack.
+//
+// In a simulation of a million ranks, fetched steps take most of the memory. They are therefore packed, and state that
+// few ranks need is in a separate struct.
 type Puller struct {
-	shared *pullers
-	steps  []packed // fetched
-	rank   int32
-	next   int32 // the first of steps that has not been returned
-	taken  int   // steps fetched so far
-	ended  bool  // steps are the last ones
-	rare   *rare // nil if not needed so far
+	shared       *pullers
+	steps        []packed // the steps of the last fetch
+	rank         int32
+	next         int32 // index in steps of the next one to return
+	fetchedSteps int   // steps fetched so far
+	ended        bool  // the last fetch reached the end of the stream
+	rare         *rare // nil if not needed so far
 }
 
 // rare is the state of a Puller whose stream is long or has steps that cannot be packed.
 type rare struct {
-	wide []Step                  // the ones that do not fit a packed
-	more func() ([]packed, bool) // set for a long stream, which is kept open
+	wide []Step                  // fetched steps that do not fit in a packed
+	pull func() ([]packed, bool) // the open stream; nil for a short one
 	stop func()
 }
 
 const (
-	fetched = 48 // steps per fetch: enough for recursive doubling with a million ranks
-	short   = 96 // steps after which a stream is kept open
+	fetchSize   = 48 // steps per fetch: enough for recursive doubling with a million ranks
+	shortStream = 96 // steps after which a stream is kept open
 )
 
 // pullers is the state that the Pullers of a schedule share.
 type pullers struct {
 	schedule Schedule
-	buffer   []packed // has room for a fetch; its contents are copied before the next one
-	free     []packed // see room
+	buffer   []packed // receives each fetch; the Puller copies it before the next fetch of any Puller
+	free     []packed // the rest of the last piece that alloc made
 }
 
-// packed is a Step in 32 instead of 112 bytes. Steps that do not fit are in rare.wide.
+// packed is a Step in 32 instead of 112 bytes. A Step whose values do not fit is stored in rare.wide.
 type packed struct {
 	op             Op
 	src, dst       Buffer
@@ -52,7 +54,7 @@ type packed struct {
 	dstOff, dstLen uint32
 }
 
-// packPeer packs a set of no or one rank.
+// packPeer packs an empty set or a single rank. ok is false for larger sets.
 func packPeer(p Peers) (first int32, ok bool) {
 	switch {
 	case p == Peers{}:
@@ -70,15 +72,14 @@ func unpackPeer(first int32) Peers {
 	return One(int(first))
 }
 
-// pack packs a step.
 func (p *Puller) pack(s *Step) packed {
 	to, narrowTo := packPeer(s.To)
 	from, narrowFrom := packPeer(s.From)
-	const most = math.MaxUint32
-	if !narrowTo || !narrowFrom || s.Tag < 0 || s.Tag > math.MaxInt32 || uint(s.Src.Off) > most ||
-		uint(s.Src.Len) > most ||
-		uint(s.Dst.Off) > most || uint(s.Dst.Len) > most {
-		r := p.unusual()
+	const limit = math.MaxUint32
+	if !narrowTo || !narrowFrom || s.Tag < 0 || s.Tag > math.MaxInt32 || uint(s.Src.Off) > limit ||
+		uint(s.Src.Len) > limit ||
+		uint(s.Dst.Off) > limit || uint(s.Dst.Len) > limit {
+		r := p.ensureRare()
 		r.wide = append(r.wide, *s)
 		return packed{wide: true, srcOff: uint32(len(r.wide) - 1)}
 	}
@@ -86,8 +87,8 @@ func (p *Puller) pack(s *Step) packed {
 		srcOff: uint32(s.Src.Off), srcLen: uint32(s.Src.Len), dstOff: uint32(s.Dst.Off), dstLen: uint32(s.Dst.Len)}
 }
 
-// unusual returns the state that few Pullers need.
-func (p *Puller) unusual() *rare {
+// ensureRare returns p.rare, which it allocates on first use.
+func (p *Puller) ensureRare() *rare {
 	if p.rare == nil {
 		p.rare = &rare{}
 	}
@@ -111,7 +112,7 @@ func PullAll(s Schedule) []Puller {
 		return k.pull()
 	}
 	all := make([]Puller, s.Ranks())
-	shared := &pullers{schedule: s, buffer: make([]packed, 0, fetched)}
+	shared := &pullers{schedule: s, buffer: make([]packed, 0, fetchSize)}
 	for rank := range all {
 		all[rank] = Puller{rank: int32(rank), shared: shared}
 	}
@@ -119,7 +120,7 @@ func PullAll(s Schedule) []Puller {
 }
 
 // Keep returns a schedule whose Pullers keep the steps of short streams. A second PullAll, after StopAll for the first,
-// returns them again. So a schedule that is proved and then simulated is generated once.
+// reuses these steps. A schedule that is first proved and then simulated is thus generated only once.
 func Keep(s Schedule) Schedule { return &kept{Schedule: s} }
 
 type kept struct {
@@ -133,7 +134,7 @@ func (k *kept) pull() []Puller {
 		k.pullers = PullAll(k.Schedule)
 	}
 	for i := range k.pullers {
-		if p := &k.pullers[i]; p.ended && p.taken == len(p.steps) { // one fetch returned the whole stream
+		if p := &k.pullers[i]; p.ended && p.fetchedSteps == len(p.steps) { // one fetch returned the whole stream
 			p.next = 0
 		} else {
 			*p = Puller{rank: p.rank, shared: p.shared}
@@ -169,34 +170,34 @@ func (p *Puller) Next(into *Step) bool {
 // Current stores the step that Next returned last in into.
 func (p *Puller) Current(into *Step) { p.unpack(&p.steps[p.next-1], into) }
 
-// fetch fills steps. The last fetch returns fewer than the others, or none.
+// fetch replaces steps by the next ones. A fetch of fewer than fetchSize steps is the last one.
 func (p *Puller) fetch() {
-	if p.taken >= short && p.unusual().more == nil {
-		p.rare.more, p.rare.stop = iter.Pull(p.batches(p.taken))
+	if p.fetchedSteps >= shortStream && p.ensureRare().pull == nil {
+		p.rare.pull, p.rare.stop = iter.Pull(p.batches(p.fetchedSteps))
 	}
 	var batch []packed
-	if p.rare != nil && p.rare.more != nil {
-		batch, _ = p.rare.more()
+	if p.rare != nil && p.rare.pull != nil {
+		batch, _ = p.rare.pull()
 	} else {
-		for batch = range p.batches(p.taken) {
+		for batch = range p.batches(p.fetchedSteps) {
 			break
 		}
 	}
-	// All Pullers collect their steps in one buffer, so that their own has only the length that is needed.
+	// The steps were collected in the shared buffer, so each Puller allocates only as many as it has.
 	if cap(p.steps) < len(batch) {
-		p.steps = p.shared.room(len(batch))
+		p.steps = p.shared.alloc(len(batch))
 	}
 	p.steps, p.next = p.steps[:copy(p.steps[:cap(p.steps)], batch)], 0
-	p.taken += len(batch)
-	p.ended = len(batch) < fetched
+	p.fetchedSteps += len(batch)
+	p.ended = len(batch) < fetchSize
 }
 
-// room returns memory for n packed steps. It is cut from larger pieces, because a million small ones would keep the
-// garbage collector busy.
-func (s *pullers) room(n int) []packed {
+// alloc returns memory for n packed steps. It cuts it from larger allocations, because a million small ones would slow
+// down the garbage collector.
+func (s *pullers) alloc(n int) []packed {
 	const piece = 1 << 12
 	if len(s.free) < n {
-		s.free = make([]packed, min(piece, fetched*s.schedule.Ranks()))
+		s.free = make([]packed, min(piece, fetchSize*s.schedule.Ranks()))
 	}
 	out := s.free[:n:n]
 	s.free = s.free[n:]
@@ -211,7 +212,7 @@ func (p *Puller) batches(skip int) iter.Seq[[]packed] {
 			if skip--; skip >= 0 {
 				continue
 			}
-			if steps = append(steps, p.pack(&step)); len(steps) == fetched {
+			if steps = append(steps, p.pack(&step)); len(steps) == fetchSize {
 				if !yield(steps) {
 					return
 				}
@@ -222,7 +223,7 @@ func (p *Puller) batches(skip int) iter.Seq[[]packed] {
 	}
 }
 
-// begin returns the empty buffer for the next steps.
+// begin discards the steps of the previous fetch and returns the empty buffer for the next one.
 func (p *Puller) begin() []packed {
 	if p.rare != nil {
 		p.rare.wide = p.rare.wide[:0]

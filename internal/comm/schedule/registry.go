@@ -25,15 +25,15 @@ type Info struct {
 	Takes  []string // the optional fields of Params that it uses
 	Direct bool     // needs memory that peers access directly
 
-	// Order is the order in which the elements of the ranks are combined. Wide reports whether 16-bit floats
-	// are accumulated in f32 and rounded once, instead of at every hop.
+	// Order is the order in which the ranks' elements are added. Wide reports whether 16-bit floats are
+	// accumulated in f32 and rounded once, instead of at every hop. Both determine the bits of the result.
 	Order Order
 	Wide  bool
 
-	// An algorithm without Steps is of one of two kinds. It is a variant of another one (Like) that moves
-	// encoded elements (Codec, a name of package quant); a call then selects the codec instead of the
-	// algorithm. Or it needs Hardware that a schedule cannot express; Traffic then returns the bytes that its
-	// busiest rank moves.
+	// There are two kinds of algorithms without Steps. A variant (Like is set) runs the algorithm Like on
+	// encoded elements; Codec is the name of the encoding in package quant, which a call selects instead of an
+	// algorithm. The other kind needs Hardware that a schedule cannot describe; Traffic returns the bytes that
+	// its busiest rank moves.
 	Like     string
 	Codec    string
 	Hardware string
@@ -45,7 +45,7 @@ type Info struct {
 	Untimed string
 }
 
-// Order is the order in which the elements of the ranks are combined.
+// Order is the order in which an algorithm adds the elements of the ranks.
 type Order uint8
 
 const (
@@ -79,9 +79,9 @@ const (
 	takesBlocks  = "Blocks"
 )
 
-// algorithms holds a registry for each collective. The algorithms of this package are
-// registered before any init function runs, so that the first one of a collective,
-// which is the default where no tuning table chooses, does not depend on other packages.
+// algorithms holds a registry for each collective. The first algorithm of a collective is its default when no
+// tuning table chooses. This package registers its own algorithms before any init function runs, so the default
+// does not depend on the packages that a program imports.
 var algorithms = byCollective(slices.Concat(allReduces, otherCollectives))
 
 func byCollective(list []Algorithm) map[string]*registry.Registry[Algorithm] {
@@ -160,14 +160,14 @@ func lookup(collective, name string) (Algorithm, error) {
 	return r.Lookup(name)
 }
 
-// Fits returns an error if an algorithm does not support a number of ranks or does not exist.
+// Fits returns an error if the algorithm does not exist or does not support this number of ranks.
 func Fits(collective, name string, ranks int) error {
 	_, err := New(collective, name, Params{Ranks: ranks})
 	return err
 }
 
-// settle rejects invalid parameters and fills in defaults. It reports all faults at once.
-func (a Algorithm) settle(collective string, p *Params) error {
+// resolveParams fills in the defaults of p, or returns an error that lists all invalid parameters.
+func (a Algorithm) resolveParams(collective string, p *Params) error {
 	var faults []error
 	refuse := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if p.Ranks < 1 {
@@ -207,7 +207,7 @@ func (a Algorithm) settle(collective string, p *Params) error {
 	return errors.Join(faults...)
 }
 
-// option is one of the optional fields of Params.
+// option is an optional field of Params with its value as an integer; 0 means not set.
 type option struct {
 	name  string
 	value int
@@ -232,7 +232,7 @@ func takesText(takes []string) string {
 	return "only " + strings.Join(takes, ", ")
 }
 
-// torusShape fills in Width and Height.
+// torusShape fills in Width and Height, whose product must be Ranks.
 func torusShape(p *Params) error {
 	switch {
 	case p.Width == 0 && p.Height == 0:

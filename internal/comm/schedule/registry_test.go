@@ -93,10 +93,11 @@ func TestShape(t *testing.T) {
 		}
 		return nil
 	}}
-	if err := pairs.settle(AllReduce, &Params{Ranks: 3}); err == nil || err.Error() != "want an even number of ranks" {
+	err := pairs.resolveParams(AllReduce, &Params{Ranks: 3})
+	if err == nil || err.Error() != "want an even number of ranks" {
 		t.Errorf("3 ranks: %v", err)
 	}
-	if err := pairs.settle(AllReduce, &Params{Ranks: 2}); err != nil {
+	if err := pairs.resolveParams(AllReduce, &Params{Ranks: 2}); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,8 +1,8 @@
 // Package schedule describes collectives as data. An algorithm is a pure function of the number of ranks,
 // the topology and the element count. It returns, for each rank, the stream of steps that the rank
 // performs. Package dist/cpu executes these streams, and so does the simulated accelerator for its flat
-// algorithms. Cost counts their traffic and Check proves them correct. The package moves no data itself
-// and knows neither element types nor clocks nor processes.
+// algorithms. Cost counts their traffic and Check proves them correct. The package moves no data itself. It does
+// not depend on element types, clocks or processes.
 //
 // An algorithm consists of its steps and its registration with its properties (Register). Other packages
 // look up algorithms and their properties here and keep no lists of their own.
@@ -31,8 +31,8 @@
 //	signal, wait                  raise a flag at each of a set of peers; wait for
 //	                              the next flag of each (oneself is skipped)
 //
-// The k-th message (or flag) from a to b matches b's k-th receive (or wait) from a. Tag, the round of the
-// algorithm, is the same at both ends. Messages and flags work over any transport. Get, get-reduce and put
+// The k-th message (or flag) from a to b matches b's k-th receive (or wait) from a. Both ends have the same Tag,
+// which is the round of the algorithm. Messages and flags work over any transport. Get, get-reduce and put
 // need memory that peers access directly; Info.Direct marks algorithms that use them.
 //
 // # Proofs
@@ -48,11 +48,12 @@
 //     message only orders its send before its receive, so that no transport can race, however much it
 //     buffers. The caller's use of the buffers before and after the collective counts as an access.
 //
-// Steps name their peers and never mean "any rank". So, without races, every order of execution gives the
-// same contents, and Check needs to run only one order.
+// Every step names its peers; there is no "any rank" receive. If there are no races, every order of execution
+// therefore gives the same contents, and Check runs only one order.
 //
-// Every all-reduce here also gives all ranks the same bits although addition rounds: each element is
-// summed in one place or, in recursive doubling, by the same tree up to the order of two operands.
+// Floating-point addition rounds, but every all-reduce here gives all ranks the same bits. Each element is
+// summed on one rank only. The exception is recursive doubling, in which all ranks evaluate the same tree of
+// additions. Only the two operands of an addition may be swapped, which does not change the result.
 package schedule
 
 import (
@@ -140,14 +141,14 @@ func (p Params) Pair(from, to int) (src, dst, n int) {
 		return src, from * n, n
 	}
 	src = p.Blocks.off[from*p.Ranks+to] - p.Blocks.off[from*p.Ranks]
-	for earlier := range from {
-		dst += p.Blocks.n[earlier*p.Ranks+to]
+	for peer := range from { // the receiver stores the blocks in rank order of their senders
+		dst += p.Blocks.n[peer*p.Ranks+to]
 	}
 	return src, dst, p.Blocks.n[from*p.Ranks+to]
 }
 
-// total returns the lengths of a rank's input and output in an all-to-all.
-func (p Params) total(rank int) (in, out int) {
+// allToAllLens returns the lengths of a rank's input and output in an all-to-all: the ends of their last blocks.
+func (p Params) allToAllLens(rank int) (in, out int) {
 	last := p.Ranks - 1
 	at, _, n := p.Pair(rank, last)
 	_, to, m := p.Pair(last, rank)
@@ -155,7 +156,7 @@ func (p Params) total(rank int) (in, out int) {
 }
 
 // Split divides count elements into parts whose lengths differ by at most one, the longer ones first, and
-// returns part i.
+// returns the offset and length of part i. It needs no table, so every rank can compute the part of any other.
 func Split(count, parts, i int) (off, n int) {
 	base := count / parts
 	extra := count - base*parts
@@ -175,7 +176,7 @@ func New(collective, algorithm string, p Params) (Schedule, error) {
 	if a.Steps == nil {
 		return nil, fmt.Errorf("%s %s has no schedule", collective, algorithm)
 	}
-	if err := a.settle(collective, &p); err != nil {
+	if err := a.resolveParams(collective, &p); err != nil {
 		return nil, fmt.Errorf("%s %s: %w", collective, algorithm, err)
 	}
 	return &built{algorithm: a, params: p}, nil
@@ -241,7 +242,7 @@ func (p Params) Len(collective string, buf Buffer, rank int) int {
 	case Scatter:
 		in, out = atRoot(p.Count), block
 	case AllToAll:
-		in, out = p.total(rank)
+		in, out = p.allToAllLens(rank)
 	case Barrier:
 		in, out = 0, 0
 	}
@@ -251,7 +252,8 @@ func (p Params) Len(collective string, buf Buffer, rank int) int {
 	return out
 }
 
-// Shift returns the position at which Input or Output begins in the memory that they share in place.
+// Shift returns the position of the first element of Input or Output in the memory that the two share in place.
+// It is not 0 for the shorter buffer, which is the rank's own block of the longer one.
 func (p Params) Shift(collective string, buf Buffer, rank int) int {
 	if collective == AllToAll {
 		return 0

@@ -2,8 +2,9 @@ package schedule
 
 import "math/bits"
 
-// The building blocks of algorithms. All ranks of a team call them for the same part [off, off+n) of the
-// vector, in the output buffer unless noted otherwise. Each advances the round by the same number on all ranks.
+// This file holds the building blocks of algorithms. All ranks of a team call a block for the same part [off, off+n)
+// of the vector. It works in the output buffer unless noted otherwise. It advances the round by the same number on
+// every rank, because the round is the tag by which messages are matched.
 
 // index returns the position of this rank in a team.
 func (e *emitter) index(team Peers) int { return (e.rank - team.First) / team.Stride }
@@ -83,7 +84,7 @@ func (e *emitter) unfold(team Peers, members, off, n int) {
 	e.round++
 }
 
-// unfolded returns the rank with the given position after fold.
+// unfolded returns the rank that has position id among the active members after fold.
 func unfolded(team Peers, members, id int) int {
 	if extra := team.N - members; id >= extra {
 		return team.At(id + extra)
@@ -135,15 +136,16 @@ func (e *emitter) halve(team Peers, off, n int) {
 	e.unfold(team, members, off, n)
 }
 
-// The binary tree over all ranks has the shape of a heap: the children of place i are 2i+1 and 2i+2. Places are
-// counted from the root on.
+// The binary tree over all ranks is laid out like a heap: the children of place i are places 2i+1 and 2i+2. The root
+// rank has place 0, and the ranks after it follow, modulo Ranks.
 
 func (e *emitter) treePlace() int         { return (e.rank - e.Root + e.Ranks) % e.Ranks }
 func (e *emitter) treeRank(place int) int { return (place + e.Root) % e.Ranks }
 func (e *emitter) treeLeaf() bool         { return 2*e.treePlace()+1 >= e.Ranks }
 
-// up sums the piece [off, off+n) of the inputs at the root. Inner ranks add up in acc; leaves send their input.
-func (e *emitter) up(off, n int, acc Range) {
+// reduceUp sums the piece [off, off+n) of all inputs at the root of the tree. The root and the inner ranks accumulate
+// in acc. Leaves send their input.
+func (e *emitter) reduceUp(off, n int, acc Range) {
 	place := e.treePlace()
 	src := in(off, n)
 	if place == 0 || !e.treeLeaf() {
@@ -158,8 +160,8 @@ func (e *emitter) up(off, n int, acc Range) {
 	}
 }
 
-// down broadcasts the piece that the root has in src to every rank's output.
-func (e *emitter) down(off, n int, src Range) {
+// broadcastDown sends a piece from the root to the output of every other rank. src is where the root has it.
+func (e *emitter) broadcastDown(off, n int, src Range) {
 	place := e.treePlace()
 	if place > 0 {
 		src = out(off, n)
