@@ -228,7 +228,7 @@ func TestIdentity(t *testing.T) {
 // TestTimeOfOneLaunch checks that a limit of time is refused where it changes nothing.
 func TestTimeOfOneLaunch(t *testing.T) {
 	for _, s := range []Sampling{{MinTime: 1}, {MaxTime: 1}} {
-		if _, err := s.launches("b", measure.Stop{}); err == nil || !strings.Contains(err.Error(), "once a point") {
+		if _, err := s.launches("b", measure.Stop{}); err == nil || !strings.Contains(err.Error(), "once per point") {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}

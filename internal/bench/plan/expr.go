@@ -23,10 +23,10 @@ import (
 //	not   = "!" not | "(" or ")" | test
 //	test  = NAME [ ("=="|"!="|"<"|"<="|">"|">=") VALUE ]
 //
-// NAME is an axis, an environment variable, an option, num_ranks, backend or
-// part. VALUE is parsed by the kind of its name, so size>=1M means bytes. Texts may be
-// in double or single quotes. The bare word unset matches a removed variable. A NAME alone tests whether its
-// value is true. If a part lacks the name, the test is false there.
+// NAME is an axis, an environment variable, an option, num_ranks, backend or part. VALUE is parsed
+// by the kind of its name, so size>=1M means bytes. Texts may be in double or single quotes. The bare
+// word unset matches a variable that the point removes. A NAME alone tests whether its value is true.
+// In parts without the name, the test is false.
 
 // expr is a compiled expression over the values of one point.
 type expr func(values map[string]operand) bool
@@ -34,12 +34,13 @@ type expr func(values map[string]operand) bool
 // operand is one named value of a point.
 type operand struct {
 	value point.Value
-	unset bool
+	unset bool // an environment variable that the point removes
 }
 
 // scope maps the valid names to the kinds of their values.
 type scope map[string]point.Kind
 
+// scopeOf returns the names that --only may use in a run of the given parts.
 func scopeOf(b *bench.Bench, parts []*decl.Part, options point.Point) scope {
 	s := scope{bench.BackendName: point.String, "part": point.String, bench.RanksAxis: point.Int}
 	for _, p := range parts {
@@ -56,6 +57,8 @@ func scopeOf(b *bench.Bench, parts []*decl.Part, options point.Point) scope {
 	return s
 }
 
+// values returns the named values of a task. Later assignments take precedence: the swept value of an
+// option replaces its single value.
 func (p *Plan) values(part *decl.Part, t Task) map[string]operand {
 	m := map[string]operand{
 		bench.BackendName: {value: point.StringValue(p.Backend)},
@@ -88,6 +91,7 @@ func compileAll(texts []string, names scope) ([]expr, error) {
 	return out, nil
 }
 
+// all reports whether all expressions hold.
 func all(exprs []expr, values map[string]operand) bool {
 	return !slices.ContainsFunc(exprs, func(e expr) bool { return !e(values) })
 }
@@ -100,7 +104,7 @@ func (p *parser) compile() (expr, error) {
 	p.next()
 	e := p.or()
 	if p.err == nil && p.kind != tokEnd {
-		p.fail("want && or || or the end, have %q", p.tok)
+		p.fail("want &&, || or the end, have %q", p.tok)
 	}
 	return e, p.err
 }
@@ -155,6 +159,7 @@ type parser struct {
 	err   error
 }
 
+// fail records the first error. It ends the token stream, so that all parsing functions return.
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = fmt.Errorf("expression %q, column %d: %s", p.text, p.at+1, fmt.Sprintf(format, args...))
@@ -162,6 +167,7 @@ func (p *parser) fail(format string, args ...any) {
 	p.kind, p.tok = tokEnd, ""
 }
 
+// operators are tried in order, so longer ones come before their prefixes.
 var operators = []string{"||", "&&", "==", "!=", "<=", ">=", "<", ">", "!", "(", ")"}
 
 // next scans the next token.
@@ -264,8 +270,8 @@ func (p *parser) not() expr {
 	return func(map[string]operand) bool { return false }
 }
 
-// test parses a comparison, or a name alone. It resolves the name and parses the value by the kind
-// of that name, so that mistakes are found before anything runs.
+// test parses a comparison, or a name alone. It resolves names and parses values while it compiles
+// the expression, so that mistakes are reported before anything runs.
 func (p *parser) test() expr {
 	name := p.tok
 	kind, known := p.names[name]
@@ -304,8 +310,8 @@ func (p *parser) test() expr {
 	}
 }
 
-// truthy is the meaning of a name alone: a number other than 0, or a text other than "", "0" and
-// "false".
+// truthy reports whether a name that stands alone holds: its value is a number other than 0, or a
+// text other than "", "0" and "false".
 func truthy(v point.Value) bool {
 	switch {
 	case v.Kind() == point.Bool:
@@ -316,8 +322,8 @@ func truthy(v point.Value) bool {
 	return v.String() != "" && v.String() != "0" && v.String() != "false"
 }
 
-// compareOp compares values of one kind. Texts that are numbers on both sides
-// (as environment values often are) are ordered as numbers.
+// compareOp compares values of one kind. Two texts that are both numbers, as environment values often
+// are, are ordered as numbers.
 func compareOp(op string, a, b point.Value) bool {
 	switch op {
 	case "==":

@@ -76,7 +76,7 @@ func TestBadExpressions(t *testing.T) {
 		"size>=":                   "want a value",
 		"size>=1Q":                 "size",
 		"(size>1":                  "missing closing",
-		"size>1 size>2":            "want && or ||",
+		"size>1 size>2":            "want &&, || or the end",
 		"size=1":                   "unexpected",
 		`alg=="open`:               "missing closing",
 		"szie>1":                   `did you mean "size"`,

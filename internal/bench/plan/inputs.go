@@ -11,15 +11,16 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// partInputs computes the identity of what produces the rows of one part.
+// partInputs computes fingerprints of everything that produces the rows of one part. --resume runs a
+// point again if its fingerprint has changed.
 type partInputs struct {
-	plan   *Plan
-	common journal.Inputs
-	whole  string // fingerprint of common
+	plan              *Plan
+	common            journal.Inputs // inputs of every point of the part
+	commonFingerprint string
 }
 
-// newPartInputs collects the inputs of a part: the build, the declaration, units, files of
-// options, variables that are not swept, and flags that change what is measured.
+// newPartInputs collects the inputs that all points of a part have in common: the build, the version,
+// units, files of options, variables that are not swept, and flags that change what is measured.
 func (p *Plan) newPartInputs(part *decl.Part, req Request, version string) *partInputs {
 	in := journal.Inputs{}
 	maps.Copy(in, req.Build)
@@ -34,7 +35,8 @@ func (p *Plan) newPartInputs(part *decl.Part, req Request, version string) *part
 			in["file "+name] = sum
 			continue
 		}
-		// The option's value is a coordinate of the row: another file is another point.
+		// The path is part of the name: rows record the option's value, so another path is another
+		// point and not a changed input.
 		in[journal.ContentPrefix+"--"+name+" "+p.Options.At(name).String()] = sum
 	}
 	for _, m := range part.Metrics {
@@ -59,10 +61,10 @@ func (p *Plan) newPartInputs(part *decl.Part, req Request, version string) *part
 	return &partInputs{p, in, in.Fingerprint()}
 }
 
-// of returns the fingerprint of a point that refers to the given contents.
-func (o *partInputs) of(contents map[string]string) string {
+// fingerprint returns the fingerprint of a point that refers to the given contents.
+func (o *partInputs) fingerprint(contents map[string]string) string {
 	if len(contents) == 0 {
-		return o.whole
+		return o.commonFingerprint
 	}
 	in := maps.Clone(o.common)
 	for name, sum := range contents {
@@ -71,16 +73,17 @@ func (o *partInputs) of(contents map[string]string) string {
 	return o.plan.addFingerprint(in)
 }
 
+// addFingerprint records inputs under their fingerprint and returns it.
 func (p *Plan) addFingerprint(in journal.Inputs) string {
 	if p.Fingerprints == nil {
 		p.Fingerprints = map[string]journal.Inputs{}
 	}
-	whole := in.Fingerprint()
-	p.Fingerprints[whole] = in
-	return whole
+	sum := in.Fingerprint()
+	p.Fingerprints[sum] = in
+	return sum
 }
 
-// contents returns the sums of the data that a point refers to, nil if there is none.
+// contents returns the SHA-256 sums of the external data that a point refers to, or nil if there is none.
 func (p *Plan) contents(at point.Point) map[string]string {
 	if p.Bench.Content == nil {
 		return nil
@@ -88,7 +91,7 @@ func (p *Plan) contents(at point.Point) map[string]string {
 	return p.Bench.Content(at, p.withBackend())
 }
 
-// ChangedContents returns the names of the contents that differ from when the task was planned.
+// ChangedContents returns the names of the external data that have changed since the task was planned.
 func (p *Plan) ChangedContents(t Task) (names []string) {
 	planned := p.Fingerprints[t.Inputs]
 	for name, sum := range p.contents(t.Point) {
@@ -100,8 +103,8 @@ func (p *Plan) ChangedContents(t Task) (names []string) {
 	return names
 }
 
-// Untracked lists the inputs that cannot be fingerprinted, with the reason: a change of them
-// stays unnoticed.
+// Untracked lists the inputs that cannot be fingerprinted, each with the reason. If one of them changes,
+// --resume does not notice.
 func (p *Plan) Untracked() (list []string) {
 	if p.Bench.Tracked == nil {
 		return nil

@@ -12,11 +12,12 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// word matches a name, or a quoted value, which is not a name.
-var word = regexp.MustCompile(`"[^"]*"|'[^']*'|[A-Za-z_][A-Za-z0-9_.]*`)
+// nameOrQuoted matches a name or a quoted value. Quoted values are matched so that the words in them
+// are not taken for names.
+var nameOrQuoted = regexp.MustCompile(`"[^"]*"|'[^']*'|[A-Za-z_][A-Za-z0-9_.]*`)
 
-// NoMatch returns the error for --only expressions for which no stored row holds. It lists the values of the names in
-// them.
+// NoMatch returns the error for --only expressions that no stored row satisfies. The error lists the stored values of
+// the names in the expressions.
 func NoMatch(only []string, rows []journal.Row) error {
 	values := map[string][]point.Value{}
 	for i := range rows {
@@ -26,13 +27,13 @@ func NoMatch(only []string, rows []journal.Row) error {
 			}
 		}
 	}
-	named := lists.Distinct(word.FindAllString(strings.Join(only, " "), -1))
+	named := lists.Distinct(nameOrQuoted.FindAllString(strings.Join(only, " "), -1))
 	named = lists.Filter(named, func(name string) bool { return len(values[name]) > 0 })
 	if len(named) == 0 {
 		named = slices.Sorted(maps.Keys(values))
 	}
 	const most = 12
-	there := lists.Map(named, func(name string) string {
+	available := lists.Map(named, func(name string) string {
 		list := values[name]
 		text := name + "=" + point.FormatSpec(list[:min(len(list), most)])
 		if len(list) > most {
@@ -41,5 +42,5 @@ func NoMatch(only []string, rows []journal.Row) error {
 		return text
 	})
 	flags := lists.Map(only, func(o string) string { return fmt.Sprintf("--only %q", o) })
-	return fmt.Errorf("no row matches %s (there is %s)", strings.Join(flags, " "), strings.Join(there, "; "))
+	return fmt.Errorf("no row matches %s (stored: %s)", strings.Join(flags, " "), strings.Join(available, "; "))
 }

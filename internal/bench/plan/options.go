@@ -25,7 +25,7 @@ type resolvedOptions struct {
 	notes       []string
 }
 
-// resolveOptions sets each option to its value in the request, or to its default on the backend.
+// resolveOptions sets each option to its value in the request, or else to its default on the backend.
 func resolveOptions(b *bench.Bench, req Request) (*resolvedOptions, error) {
 	s := &resolvedOptions{inputs: maps.Clone(req.Inputs), contentSums: map[string]string{}}
 	if s.inputs == nil {
@@ -40,8 +40,8 @@ func resolveOptions(b *bench.Bench, req Request) (*resolvedOptions, error) {
 		given := slices.ContainsFunc(req.Options, func(a Assign) bool { return a.Name == o.Name })
 		if path := o.Default.String(); o.File && o.Sweepable && path != "" && !given {
 			s.setSingle(o, o.Default, req)
-			s.notes = append(s.notes, fmt.Sprintf("--%s %s (sha256 %.12s), because this folder has it; --%s %s is for none",
-				o.Name, path, req.Files[path], o.Name, point.NoFile))
+			s.notes = append(s.notes, fmt.Sprintf("--%s %s (sha256 %.12s) is used, because it is in this folder; "+
+				"--%s %s ignores it", o.Name, path, req.Files[path], o.Name, point.NoFile))
 		}
 	}
 	return s, errors.Join(lists.Map(req.Options, func(a Assign) error { return s.set(b, a, req) })...)
@@ -98,7 +98,7 @@ func (s *resolvedOptions) setSingle(o decl.Option, v point.Value, req Request) {
 	s.options = s.options.With(o.Name, v)
 }
 
-// distinct removes files with the same content as an earlier one.
+// distinct returns the values without files that have the same content as an earlier one.
 func (s *resolvedOptions) distinct(o decl.Option, values []point.Value, req Request) (out []point.Value) {
 	first := map[string]string{}
 	for _, v := range values {
@@ -146,6 +146,7 @@ func FilesOf(b *bench.Bench, backend, name string, given []Assign) ([]string, er
 	return paths, nil
 }
 
+// allowed returns an error if the option does not accept the value.
 func allowed(o decl.Option, v point.Value) error {
 	switch {
 	case len(o.Choices) > 0 && !slices.Contains(o.Choices, v.String()):
@@ -158,8 +159,8 @@ func allowed(o decl.Option, v point.Value) error {
 	return nil
 }
 
-// keyPoint returns the point for its key: files are replaced by their SHA-256, because their path
-// does not matter.
+// keyPoint returns the point from which its key is computed. Files are replaced by their SHA-256, so
+// that a moved or renamed file is still the same point.
 func (s *resolvedOptions) keyPoint(p point.Point, files map[string]string) point.Point {
 	for _, name := range s.files {
 		if path, _ := p.At(name).File(); files[path] != "" {
@@ -186,8 +187,8 @@ func (p *Plan) Files() map[string]string {
 	return all
 }
 
-// Identity returns the options as rows record them: options that cannot change a result have their
-// default.
+// Identity returns the options as rows record them. Options that cannot change a result are recorded
+// with their default, so that they do not make a different point.
 func (p *Plan) Identity() point.Point {
 	options := p.Options
 	for _, o := range p.Bench.Options {
@@ -203,8 +204,8 @@ func (p *Plan) withBackend() point.Point {
 	return append(slices.Clip(p.Options), point.Coord{Name: bench.BackendName, Value: point.StringValue(p.Backend)})
 }
 
-// setMachineRanks sets num_ranks from Bench.RanksOf, for each combination of swept options, if
-// the request does not set it.
+// setMachineRanks sets num_ranks to the rank counts that Bench.RanksOf returns for the combinations of
+// swept options. It does nothing if the request sets num_ranks.
 func (p *Plan) setMachineRanks(parts []*decl.Part, req Request) {
 	asked := slices.ContainsFunc(req.Axes, func(a Assign) bool { return a.Name == bench.RanksAxis })
 	if p.Bench.RanksOf == nil || asked || req.World != nil && !dist.Describe(req.Backend).InProcess {
@@ -239,8 +240,8 @@ func (p *Plan) setMachineRanks(parts []*decl.Part, req Request) {
 	}
 }
 
-// otherMachineRanks reports whether the task combines a machine with another machine's number of
-// ranks. Such combinations are in the product of the axes but must not run.
+// otherMachineRanks reports whether the task combines one machine with the rank count of another. The
+// product of the axes contains such combinations, but they must not run.
 func (p *Plan) otherMachineRanks(t Task) bool {
 	if !p.machineRanks {
 		return false

@@ -16,12 +16,12 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// partOutline records which combinations of a part run, and in which launch, and which are
-// dropped. It stores only numbers; tasks are computed on demand.
+// partOutline records which combinations of a part run, in which launch, and which are dropped. It
+// stores only numbers, because a sweep may have a million points; tasks are computed on demand.
 type partOutline struct {
 	product
 	keys     *journal.Keyer
-	keyed    func(point.Point) point.Point // replaces files by their content for the key
+	keyed    func(point.Point) point.Point // replaces files by their SHA-256; see keyPoint
 	inputs   *partInputs
 	world    *World // nil if any number of ranks can be started
 	backend  string
@@ -30,7 +30,7 @@ type partOutline struct {
 	trials   int
 	bind     Bind
 
-	separate []pointRef   // points that have a launch each: a program's argv holds the point
+	separate []pointRef   // points of a program: one launch each, because argv contains the point
 	shared   [][]pointRef // launches of points that share processes
 	dropped  []pointRef
 }
@@ -44,11 +44,11 @@ type pointRef struct {
 // launch is one launch of a part in one trial.
 type launch struct {
 	trial  int
-	places []pointRef
+	points []pointRef
 }
 
-// expand finds the points of a part and groups them by the processes that they need: rank count
-// and environment.
+// expand finds the points of a part. Points with the same rank count and environment go into the same
+// launch, because they can share processes.
 func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
 	o := &partOutline{backend: p.Backend, maxRanks: dist.Describe(p.Backend).MaxRanks, threads: req.Threads,
 		bind: req.Bind, keyed: func(q point.Point) point.Point { return p.resolved.keyPoint(q, req.Files) }}
@@ -67,7 +67,7 @@ func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
 	o.inputs = p.newPartInputs(part, req, version)
 	o.keys = journal.NewKeyer(p.Bench.Name, part.Name, version, p.Backend, p.Identity(), o.inputs.common)
 	options := p.withBackend()
-	byNeed := map[string]int{} // launches
+	launchOf := map[string]int{} // index in o.shared, by rank count and environment
 	for n := range o.total {
 		t := o.task(n)
 		if p.otherMachineRanks(t) || skips.has(t) || len(only) > 0 && !all(only, p.values(part, t)) {
@@ -89,11 +89,11 @@ func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
 			o.separate = append(o.separate, at)
 			continue
 		}
-		need := fmt.Sprintf("%d %s", t.Ranks, t.Env)
-		i, ok := byNeed[need]
+		processes := fmt.Sprintf("%d %s", t.Ranks, t.Env)
+		i, ok := launchOf[processes]
 		if !ok {
 			i = len(o.shared)
-			byNeed[need] = i
+			launchOf[processes] = i
 			o.shared = append(o.shared, nil)
 		}
 		o.shared[i] = append(o.shared[i], at)
@@ -102,7 +102,8 @@ func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
 	return nil
 }
 
-// refuse returns the error of a refusal, unless it is a note, which it adds to the notes.
+// refuse handles what a refusal function returned. A [decl.Note] is added to the plan's notes; any other
+// error is returned.
 func (p *Plan) refuse(err error) error {
 	note, isNote := errors.AsType[decl.Note](err)
 	if !isNote {
@@ -131,8 +132,8 @@ func (o *partOutline) dropReason(t Task) error {
 // launches returns the number of launches of the part in one trial.
 func (o *partOutline) launches() int { return len(o.separate) + len(o.shared) }
 
-// group returns a launch without its tasks. All tasks of a launch have the ranks and environment
-// of the first.
+// group returns a launch without its tasks. The rank count and environment of the first task hold for
+// all tasks of the launch.
 func (o *partOutline) group(l launch, first Task) *Group {
 	return &Group{Part: o.part, Trial: l.trial, Ranks: first.Ranks, Env: first.Env, Threads: o.threads, Bind: o.bind}
 }
@@ -140,13 +141,13 @@ func (o *partOutline) group(l launch, first Task) *Group {
 // tasks computes the tasks of a launch. Keys are optional because they take most of the time.
 func (o *partOutline) tasks(l launch, keys bool) iter.Seq[Task] {
 	return func(yield func(Task) bool) {
-		for _, at := range l.places {
+		for _, at := range l.points {
 			t := o.task(int(at.combination))
 			t.Index, t.Trial = int(at.index), l.trial
 			if keys {
 				contents := o.inputs.plan.contents(t.Point)
 				t.Key = o.keys.Key(o.inputs.plan.addContent(o.keyed(t.Point), contents), ranksPtr(t.Ranks), t.Env)
-				t.Inputs = o.inputs.of(contents)
+				t.Inputs = o.inputs.fingerprint(contents)
 			}
 			if !yield(t) {
 				return
@@ -205,14 +206,14 @@ func (p *Plan) launch(i int) (*partOutline, []pointRef) {
 	return o, o.shared[i]
 }
 
-// EnvTrials is the default number of trials of a sweep over environment variables. Each of its
-// combinations is a launch of its own, so that one trial would take the difference between two
-// launches for an effect of the variable.
+// EnvTrials is the default number of trials of a sweep over environment variables. Each value runs in
+// its own launch, and launches differ even with equal settings. With a single trial, that difference
+// would look like an effect of the variable.
 const EnvTrials = 4
 
-// setTrials sets the number of trials of each part: as requested, or as declared, or EnvTrials where
-// measured launches with different environments are compared. Simulated times are exact, so the
-// default for them is one.
+// setTrials sets the number of trials of each part: as requested, else as declared, else EnvTrials if
+// the part measures launches with different environments. Simulated times are exact, so their default
+// is one trial.
 func (p *Plan) setTrials() {
 	requested := p.Trials
 	p.DefaultTrials, p.Trials, p.trialsOf = requested == 0, 1, map[string]int{}
@@ -225,13 +226,13 @@ func (p *Plan) setTrials() {
 		case o.part.Trials > 0:
 			o.trials = o.part.Trials
 			if o.part.Name != "" && o.trials > 1 && o.launches() > 0 {
-				p.Notes = append(p.Notes, fmt.Sprintf("%d trials of %s, because one launch does not show how launches "+
-					"differ (--trials 1 makes one)", o.trials, o.part.Name))
+				p.Notes = append(p.Notes, fmt.Sprintf("%d trials of %s, because one launch does not show how much launches "+
+					"differ (--trials 1 runs only one)", o.trials, o.part.Name))
 			}
 		case o.sweepsEnv():
 			o.trials = EnvTrials
-			p.Notes = append(p.Notes, fmt.Sprintf("%d trials, because one launch of each environment does not show how "+
-				"launches differ (--trials 1 makes one)", EnvTrials))
+			p.Notes = append(p.Notes, fmt.Sprintf("%d trials, because one launch of each environment does not show how much "+
+				"launches differ (--trials 1 runs only one)", EnvTrials))
 		}
 		p.trialsOf[o.part.Name] = o.trials
 		if o.launches() > 0 {
@@ -252,16 +253,16 @@ func (o *partOutline) sweepsEnv() bool {
 		if first < 0 {
 			first = n
 		}
-		return slices.ContainsFunc(o.envs, func(s stride) bool { return s.of(n) != s.of(first) })
+		return slices.ContainsFunc(o.envs, func(s stride) bool { return s.position(n) != s.position(first) })
 	}
 	return slices.ContainsFunc(o.separate, differs) ||
 		slices.ContainsFunc(o.shared, func(points []pointRef) bool { return differs(points[0]) })
 }
 
-// materialize computes Groups and Dropped, for a run.
+// materialize computes Groups and Dropped, which a run needs. Afterwards the outline is not used any more.
 func (p *Plan) materialize() {
 	for o, l := range p.outline() {
-		tasks := slices.AppendSeq(make([]Task, 0, len(l.places)), o.tasks(l, true))
+		tasks := slices.AppendSeq(make([]Task, 0, len(l.points)), o.tasks(l, true))
 		g := o.group(l, tasks[0])
 		g.Tasks = tasks
 		p.Groups = append(p.Groups, g)
@@ -282,7 +283,7 @@ func (p *Plan) all(keys bool) iter.Seq2[*Group, iter.Seq[Task]] {
 			}
 		}
 		for o, l := range p.outline() {
-			if !yield(o.group(l, o.task(int(l.places[0].combination))), o.tasks(l, keys)) {
+			if !yield(o.group(l, o.task(int(l.points[0].combination))), o.tasks(l, keys)) {
 				return
 			}
 		}
@@ -298,7 +299,7 @@ func (p *Plan) AllDropped() iter.Seq[Task] {
 			}
 		}
 		for _, o := range p.parts {
-			for t := range o.tasks(launch{places: o.dropped}, true) {
+			for t := range o.tasks(launch{points: o.dropped}, true) {
 				t.Reason = o.dropReason(t).Error()
 				if !yield(t) {
 					return
@@ -317,7 +318,7 @@ func (p *Plan) launchSizes() iter.Seq2[*decl.Part, int] {
 			}
 		}
 		for o, l := range p.outline() {
-			if !yield(o.part, len(l.places)) {
+			if !yield(o.part, len(l.points)) {
 				return
 			}
 		}
@@ -332,7 +333,7 @@ func (p *Plan) Launches() (n int) {
 	return n
 }
 
-// RunsPrograms reports whether the first launch is of a program.
+// RunsPrograms reports whether the first launch runs a program instead of a body.
 func (p *Plan) RunsPrograms() bool {
 	for part := range p.launchSizes() {
 		return part.Command != nil
@@ -341,11 +342,11 @@ func (p *Plan) RunsPrograms() bool {
 }
 
 // A dimension is an independent direction of the sweep: a single axis or environment variable,
-// or several zipped together. It has `size` positions.
+// or several zipped together.
 type dimension struct {
 	axes []decl.Axis
 	envs []decl.EnvAxis
-	size int
+	size int // number of positions; zipped axes have equally many values
 }
 
 // dimensions returns the dimensions of a part, outermost first: environment variables, because
@@ -388,19 +389,19 @@ func dimensions(part *decl.Part) ([]dimension, error) {
 	return dims, nil
 }
 
-// product enumerates the combinations of a part's values. A combination is just a number below
-// total, from which task computes the point, because there may be a million of them.
+// product enumerates the combinations of a part's values. A combination is only a number below total,
+// because there may be a million of them. The method task computes its point.
 type product struct {
 	part       *decl.Part
 	total      int
 	axes, envs []stride // of the part's axes and variables, in declared order
-	own        int      // number of axes besides num_ranks
+	pointAxes  int      // number of axes besides num_ranks
 }
 
 // stride converts the number of a combination to the position along one dimension.
 type stride struct{ every, size int }
 
-func (s stride) of(n int) int { return n / s.every % s.size }
+func (s stride) position(n int) int { return n / s.every % s.size }
 
 // newProduct numbers the combinations; the last dimension varies fastest.
 func newProduct(part *decl.Part) (product, error) {
@@ -409,34 +410,34 @@ func newProduct(part *decl.Part) (product, error) {
 		return product{}, err
 	}
 	p := product{part: part, total: 1}
-	of := map[string]stride{}
+	strides := map[string]stride{} // by axis or variable
 	for k := len(dims) - 1; k >= 0; k-- {
 		s := stride{p.total, dims[k].size}
 		for _, a := range dims[k].axes {
-			of[a.Name] = s
+			strides[a.Name] = s
 		}
 		for _, e := range dims[k].envs {
-			of[e.Name] = s
+			strides[e.Name] = s
 		}
 		p.total *= s.size
 	}
 	for _, a := range part.Axes {
-		p.axes = append(p.axes, of[a.Name])
+		p.axes = append(p.axes, strides[a.Name])
 		if a.Name != bench.RanksAxis {
-			p.own++
+			p.pointAxes++
 		}
 	}
 	for _, e := range part.Envs {
-		p.envs = append(p.envs, of[e.Name])
+		p.envs = append(p.envs, strides[e.Name])
 	}
 	return p, nil
 }
 
 // task returns the values of combination n, in declared order regardless of zips.
 func (p product) task(n int) Task {
-	t := Task{Part: p.part.Name, Point: make(point.Point, 0, p.own)}
+	t := Task{Part: p.part.Name, Point: make(point.Point, 0, p.pointAxes)}
 	for k, a := range p.part.Axes {
-		value := a.Values[p.axes[k].of(n)]
+		value := a.Values[p.axes[k].position(n)]
 		if a.Name == bench.RanksAxis {
 			t.Ranks = int(value.Int())
 			continue
@@ -444,7 +445,7 @@ func (p product) task(n int) Task {
 		t.Point = append(t.Point, point.Coord{Name: a.Name, Value: value})
 	}
 	for k, e := range p.part.Envs {
-		t.Env = append(t.Env, e.Values[p.envs[k].of(n)])
+		t.Env = append(t.Env, e.Values[p.envs[k].position(n)])
 	}
 	return t
 }

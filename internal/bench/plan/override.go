@@ -32,6 +32,8 @@ func (p *Plan) override(req Request) ([]*decl.Part, error) {
 	}
 	errs := lists.Map(req.Axes, func(a Assign) error { return overrideAxis(b, parts, a, req.Backend) })
 	for _, e := range req.Envs {
+		// A name that differs from a declared one by one letter is taken for a typing mistake. Other
+		// undeclared variables are set.
 		if near := suggest.Typo(e.Name, envNames(b.Parts)); near != "" && slices.Contains(undeclared(b, req), e.Name) {
 			errs = append(errs, suggest.Unknown("environment variable", e.Name, envNames(b.Parts)))
 			continue
@@ -60,8 +62,8 @@ func (p *Plan) override(req Request) ([]*decl.Part, error) {
 	return parts, errors.Join(check.Validate(), reservedVars(parts))
 }
 
-// reservedVars returns an error for swept variables that every rank gets from kernbench itself.
-// Programs that start their own ranks get none, so they may sweep them.
+// reservedVars returns an error for swept variables that kernbench itself sets for every rank. A program
+// that starts its own ranks may sweep them, because kernbench does not set them for it.
 func reservedVars(parts []*decl.Part) error {
 	var errs []error
 	for _, p := range parts {
@@ -208,8 +210,8 @@ func addZip(parts []*decl.Part, zip []string) error {
 	return nil
 }
 
-// setRanks sets num_ranks of the parts to the number of existing ranks, unless that number is
-// already among the values or the axis is zipped.
+// setRanks sets num_ranks of the parts to the number of ranks that the job has. It keeps axes that
+// already contain this number, and zipped axes, whose length must not change.
 func setRanks(parts []*decl.Part, ranks int) {
 	existing := point.IntValue(int64(ranks))
 	for _, p := range parts {
@@ -222,7 +224,7 @@ func setRanks(parts []*decl.Part, ranks int) {
 	}
 }
 
-// withDefaults fills in the fields that a declaration leaves zero.
+// withDefaults fills in the fields that a declaration leaves at zero.
 func withDefaults(c measure.Config) measure.Config {
 	d := measure.Default()
 	c.Cadence = cmp.Or(c.Cadence, d.Cadence)
@@ -232,7 +234,7 @@ func withDefaults(c measure.Config) measure.Config {
 	return c
 }
 
-// skips holds the values to leave out, as texts, by axis or variable.
+// skips holds the texts of the values that --skip leaves out, by axis or variable.
 type skips map[string]map[string]bool
 
 // skipSets parses --skip for one part. It is an error if a skip matches none of the part's values.

@@ -34,8 +34,8 @@ type Plan struct {
 	InProcess, Simulated, Virtual bool
 
 	Options point.Point
-	Trials  int // the most trials of a part; see TrialsOf
-	// DefaultTrials means that the request leaves the number of trials open.
+	Trials  int // largest number of trials of a part; see TrialsOf
+	// DefaultTrials means that the request does not set the number of trials.
 	DefaultTrials bool
 
 	Seed    uint64
@@ -46,13 +46,13 @@ type Plan struct {
 	// Axes and Envs are the columns of all parts, in order.
 	Axes []journal.AxisInfo
 	Envs []string
-	// Notes explain values that the plan chose because of the circumstances, for the user.
+	// Notes tell the user which values the plan chose, and why.
 	Notes []string
-	// Undeclared lists the members of Envs that the bench does not declare.
+	// Undeclared lists the swept variables that the bench does not declare.
 	Undeclared []string
 	// Inputs holds the SHA-256 sums of the files that options name.
 	Inputs map[string]string
-	// Fingerprints has the inputs of the tasks by Task.Inputs, and of every part.
+	// Fingerprints maps the fingerprints in Task.Inputs to the inputs that they stand for.
 	Fingerprints map[string]journal.Inputs
 
 	resolved     *resolvedOptions
@@ -61,7 +61,7 @@ type Plan struct {
 	trialsOf map[string]int // by part
 	// parts is set until materialize has filled Groups and Dropped from it.
 	parts []*partOutline
-	found int // number of points so far, dropped ones included
+	found int // number of points found so far, including dropped ones
 }
 
 // Group is one launch: a new set of processes that runs its tasks in order.
@@ -91,7 +91,7 @@ type Task struct {
 	Trial  int
 	Index  int    // position in declared order, over all parts
 	Key    string // identity of the point, for --resume; the same in all trials
-	Inputs string // fingerprint of what will produce its rows; see Plan.Fingerprints
+	Inputs string // fingerprint of everything that will produce its rows; see Plan.Fingerprints
 	Reason string // why the point was dropped, or ""
 }
 
@@ -132,8 +132,8 @@ type Request struct {
 	Hosts    string // explains why the ranks are on several hosts; "" if they are on one
 }
 
-// World is a job whose processes exist already, so that the number of ranks is fixed. It does
-// not affect backends whose ranks are not processes.
+// World is a job of another launcher. Its processes already exist, so the number of ranks is fixed. It
+// does not affect backends that run all ranks in one process.
 type World struct {
 	Ranks  int
 	Reason string // drop reason for points with another number of ranks
@@ -299,10 +299,10 @@ func (p *Plan) addColumns(part *decl.Part) {
 	p.Envs = lists.Distinct(append(p.Envs, envNames([]*decl.Part{part})...))
 }
 
-// Estimate returns bounds on the sampling time of the run. The set-up of the bodies is not
-// included.
+// Estimate returns the bounds that the stopping rules set on the sampling time of the run. The set-up
+// of the bodies is not included.
 func (p *Plan) Estimate() (least, most time.Duration) {
-	const start = 20 * time.Millisecond // to start the processes of a group
+	const start = 20 * time.Millisecond // approximate time to start the processes of a launch
 	for part, points := range p.launchSizes() {
 		n := time.Duration(points)
 		least += start
@@ -324,8 +324,8 @@ func (p *Plan) Estimate() (least, most time.Duration) {
 func (p *Plan) EstimateFrom(took map[string]time.Duration) (total time.Duration, known int) {
 	type sum struct {
 		time  time.Duration
-		n     int // points with a known duration
-		other int // points without
+		n     int // tasks with a known duration
+		other int // tasks without
 	}
 	if len(took) == 0 {
 		return 0, 0
@@ -383,7 +383,8 @@ func ranksPtr(n int) *int {
 	return &n
 }
 
-// dropError returns why a part drops a point on a backend, or nil. An empty backend stands for any.
+// dropError returns the reason why a part drops a point on a backend, or nil. If backend is "", the drop
+// functions are called without one.
 func dropError(part *decl.Part, t Task, backend string) error {
 	if len(part.Drops) > 0 {
 		at := t.withRanks()

@@ -48,7 +48,8 @@ func (p *Plan) unknownValues(parts []*decl.Part, req Request) error {
 	return errors.Join(lists.Map(order, func(word Assign) error { return faults[word] })...)
 }
 
-// partDropError returns why the task's own part drops it, or nil if the reason is another one.
+// partDropError returns the error with which the task's part drops it, or nil if it was dropped for
+// another reason, such as the limits of the backend.
 func (p *Plan) partDropError(parts []*decl.Part, t Task) error {
 	for _, part := range parts {
 		if part.Name == t.Part {
@@ -90,11 +91,11 @@ func dropReasons(dropped []Task) string {
 	if len(reasons) > most {
 		reasons = append(reasons[:most], fmt.Sprintf("and %d more reasons", len(reasons)-most))
 	}
-	who := fmt.Sprintf("all %d points are dropped", len(dropped))
+	count := fmt.Sprintf("all %d points are dropped", len(dropped))
 	if len(dropped) == 1 {
-		who = "the only point is dropped"
+		count = "the only point is dropped"
 	}
-	return who + ": " + strings.Join(reasons, "; ")
+	return count + ": " + strings.Join(reasons, "; ")
 }
 
 // KnownValues returns the accepted values of the text and dtype axes of a part, by axis. A
@@ -145,8 +146,8 @@ func KnownValues(b *bench.Bench, part *decl.Part) map[string][]string {
 	return words
 }
 
-// verdicts returns the error with which the part rejects each of its points, nil for an accepted
-// one. It looks at the first 10,000 points only.
+// verdicts returns, for each point of the part, the error with which the part rejects it, or nil if it
+// accepts the point. It covers only the first 10,000 points.
 func verdicts(b *bench.Bench, part *decl.Part) (errs []error) {
 	const most = 10_000
 	product, err := newProduct(part)

@@ -35,8 +35,8 @@ func ParseNoise(text string) (float64, error) {
 	return f, nil
 }
 
-// apply returns the configuration with the flags applied. If only one of two bounds is given, it
-// moves the other one where necessary.
+// apply returns the configuration with the flags applied. If the flags set only one of two bounds, the
+// other bound is moved where necessary, so that the minimum never exceeds the maximum.
 func (s Sampling) apply(c measure.Config) (measure.Config, error) {
 	c.Cadence, c.Cache = cmp.Or(s.Cadence, c.Cadence), cmp.Or(s.Cache, c.Cache)
 	if s.Noise != nil {
@@ -80,7 +80,8 @@ const (
 	maxLaunches = 50
 )
 
-// RepeatUntil returns the rule that launches a program until the noise is low enough.
+// RepeatUntil returns the stopping rule that launches a program until the median is known to the given
+// relative noise.
 func RepeatUntil(noise float64) measure.Stop {
 	return measure.Stop{RelNoise: noise, MinSamples: MinLaunches, MaxSamples: maxLaunches, MaxTime: measure.NoTimeLimit}
 }
@@ -102,15 +103,15 @@ func (s Sampling) launches(name string, until measure.Stop) (measure.Stop, error
 	c.Stop = until
 	c, err := s.apply(c)
 	if err == nil && c.Stop.MaxSamples == 1 && (s.MinTime > 0 || s.MaxTime > 0) {
-		err = fmt.Errorf("bench %s launches its program once a point, which no --min-time or --max-time changes: give "+
-			"--noise or --max-samples too", name)
+		err = fmt.Errorf("bench %s launches its program only once per point, so --min-time and --max-time have no effect: "+
+			"add --noise or --max-samples", name)
 	}
 	return c.Stop, err
 }
 
 // keyInputs adds --cadence and --cache to the inputs of a point's key if they differ from the
-// declaration: they change the measured quantity, so --resume must not mix such rows. The number
-// of samples does not matter.
+// declaration. They change what is measured, so --resume must not mix such rows. The stopping rule
+// changes only how precisely it is measured, so it is not an input.
 func (s Sampling) keyInputs(declared measure.Config, inputs map[string]string) map[string]string {
 	declared = withDefaults(declared)
 	cadence, cache := s.Cadence != "" && s.Cadence != declared.Cadence, s.Cache != "" && s.Cache != declared.Cache

@@ -96,7 +96,7 @@ func TestSamplingOfPrograms(t *testing.T) {
 		"at most so many": {ask: Sampling{MaxSamples: 9}, want: measure.Stop{MinSamples: 1, MaxSamples: 9, MaxTime: day}},
 		"for so long": {declared: RepeatUntil(one), ask: Sampling{MaxTime: time.Minute},
 			want: measure.Stop{RelNoise: 0.01, MinSamples: 6, MaxSamples: 50, MaxTime: time.Minute}},
-		"one, for so long":    {ask: Sampling{MaxTime: time.Minute}, err: "give --noise or --max-samples"},
+		"one, for so long":    {ask: Sampling{MaxTime: time.Minute}, err: "add --noise or --max-samples"},
 		"its caches":          {ask: Sampling{Cache: measure.Cold}, err: "cannot set their cadence or caches"},
 		"its cadence":         {ask: Sampling{Cadence: measure.Isolated}, err: "cannot set their cadence or caches"},
 		"longer than a day":   {declared: RepeatUntil(one), ask: Sampling{MaxTime: 2 * day}, err: "max time"},
@@ -183,7 +183,7 @@ func TestTrialsOfParts(t *testing.T) {
 	if p.Trials != 4 || p.TrialsOf("times") != 4 || p.TrialsOf("checks") != 1 || p.Tasks() != 9 || p.Rows() != 10 {
 		t.Errorf("%d trials, %d of checks, %d tasks, %d rows", p.Trials, p.TrialsOf("checks"), p.Tasks(), p.Rows())
 	}
-	if want := "4 trials of times, because one launch does not show how launches differ (--trials 1 makes one)"; !slices.
+	if want := "4 trials of times, because one launch does not show how much launches differ (--trials 1 runs only one)"; !slices.
 		Contains(p.Notes, want) {
 		t.Errorf("notes %q", p.Notes)
 	}
