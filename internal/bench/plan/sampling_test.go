@@ -183,8 +183,8 @@ func TestTrialsOfParts(t *testing.T) {
 	if p.Trials != 4 || p.TrialsOf("times") != 4 || p.TrialsOf("checks") != 1 || p.Tasks() != 9 || p.Rows() != 10 {
 		t.Errorf("%d trials, %d of checks, %d tasks, %d rows", p.Trials, p.TrialsOf("checks"), p.Tasks(), p.Rows())
 	}
-	if want := "4 trials of times, because one launch does not show how much launches differ (--trials 1 runs only one)"; !slices.
-		Contains(p.Notes, want) {
+	want := "4 trials of times, because one launch does not show how much launches differ (--trials 1 runs only one)"
+	if !slices.Contains(p.Notes, want) {
 		t.Errorf("notes %q", p.Notes)
 	}
 	single := bench.Suite("s", bench.Part("times", nop, bench.Trials(1)), bench.Part("checks", nop))
