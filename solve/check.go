@@ -39,7 +39,9 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 	if err != nil {
 		return nil, err
 	}
-	squares := make([]float64, 3*columns) // of the residuals, of the right-hand sides, and of the products a_ij x_j
+	// Squares of the residuals, of the right-hand sides, and of the products a_ij x_j, and the nonzeros of the right-hand
+	// sides.
+	squares := make([]float64, 4*columns)
 	var row sparse.Row
 	var local []int // number of each column of the row on this rank, -1 for ghosts
 	for i := range plan.Owned {
@@ -69,6 +71,9 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 			}
 			squares[j] += d * d
 			squares[columns+j] += b * b
+			if b != 0 {
+				squares[3*columns+j]++
+			}
 		}
 	}
 	sums, err := team{s.group}.Sum(squares)
@@ -78,6 +83,10 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 	residuals := make([]float64, columns)
 	*s.rounding = 0
 	for j := range residuals {
+		if sums[3*columns+j] > 0 && sums[columns+j] < leastSquare {
+			return nil, fmt.Errorf("the right-hand side is too small to check a solution: the sum of its squares is %.3g, and "+
+				"those of residuals underflow: multiply it by a power of two", sums[columns+j])
+		}
 		if residuals[j] = math.Sqrt(sums[j]); sums[columns+j] > 0 {
 			residuals[j] = math.Sqrt(sums[j] / sums[columns+j])
 			*s.rounding = max(*s.rounding, unit*math.Sqrt(sums[2*columns+j]/sums[columns+j]))
@@ -85,6 +94,10 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 	}
 	return residuals, nil
 }
+
+// leastSquare is the least sum of squares of a right-hand side. The square of a residual of 1e-16 times its norm is still
+// far above the least double. Below, squares lose digits and become 0, and so would the residual of any x.
+const leastSquare = 0x1p-900
 
 // unit is the largest relative error of rounding to a double.
 const unit = 0x1p-53

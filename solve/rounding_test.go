@@ -49,3 +49,26 @@ func TestAttainableAccuracy(t *testing.T) {
 		}
 	}
 }
+
+// The squares of a tiny right-hand side and of its residuals underflow, so that any x would have a residual of 0. The
+// check must not call such an x a solution. A right-hand side of zeros has the solution 0.
+func TestSquaresThatUnderflow(t *testing.T) {
+	problem := generated(t, "poisson", sparse.Params{Rows: 400})
+	for value, want := range map[float64]bool{0: true, 1e-320: false, 1e-200: false, 1e-150: false, 1e-120: true, 1: true} {
+		for rank, err := range onRanks(t, 2, func(g *dist.Group) error {
+			sys, err := New(g, Spec{Problem: problem, RTol: 1e-8, RHS: func(int) float64 { return value }})
+			if err != nil {
+				return err
+			}
+			out, err := solved(sys)
+			if err != nil {
+				return err
+			}
+			return out.Gate(1e-8)
+		}) {
+			if (err == nil) != want || !want && !strings.Contains(err.Error(), "the right-hand side is too small") {
+				t.Errorf("values of %g, rank %d: %v, want a good solve: %v", value, rank, err, want)
+			}
+		}
+	}
+}
