@@ -6,7 +6,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 )
 
-// backlog holds the attempts of a launch group that no slot has taken yet.
+// backlog holds the attempts of a launch group that no slot has taken yet. Several slots share it.
 type backlog struct {
 	group *plan.Group
 	mu    sync.Mutex
@@ -23,7 +23,7 @@ func (b *backlog) take(n int) []attempt {
 	return taken
 }
 
-// putBack returns attempts to the front.
+// putBack returns attempts to the front of the backlog, for another launch.
 func (b *backlog) putBack(again []attempt) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,12 +17,12 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// stragglerLimit is how long the other ranks may take to end a task that one rank has left. After
-// that they are aborted, and after the same time again killed.
+// stragglerLimit is how long the other ranks may take to end a task after one rank has left it. Then
+// they are aborted, and after the same time again they are killed.
 const stragglerLimit = 3 * time.Second
 
-// runBodies starts the workers of a group and runs tasks until none is left or the launch is
-// broken.
+// runBodies starts the workers of a group and runs tasks until none is left or the launch cannot
+// continue. The caller starts new workers for tasks that are left.
 func (s *runSlot) runBodies(ctx context.Context, b *backlog) error {
 	w, f, err := s.startWorkers(ctx, b.group)
 	if err != nil {
@@ -58,44 +58,44 @@ func (s *runSlot) runBodies(ctx context.Context, b *backlog) error {
 }
 
 // runBody lets the workers make one attempt and records its row. Disturbed points are measured
-// again. If healthy is false, the workers have been stopped.
+// again. again is the attempt to repeat, if any. If healthy is false, the workers have been stopped.
 func (s *runSlot) runBody(ctx context.Context, w *workerGroup, a attempt) (again []attempt, healthy bool, err error) {
 	if err := s.recordStart(a); err != nil {
 		return nil, false, err
 	}
-	var raw []rowFiles
+	var files []rowFiles // of each measurement
 	var f *failure
 	rows, err := s.measure(s.timeout(w.group), func() ([]journal.Row, error) {
-		row, beside, failed, err := s.bodyOnce(ctx, w, a.task)
-		raw, f = append(raw, beside), failed
+		row, own, failed, err := s.bodyOnce(ctx, w, a.task)
+		files, f = append(files, own), failed
 		return []journal.Row{row}, err
-	}, func(kept int, rows []journal.Row) error { return s.keepFiles(&rows[0], raw[kept]) })
+	}, func(kept int, rows []journal.Row) error { return s.keepFiles(&rows[0], files[kept]) })
 	if rows == nil {
 		return nil, false, err
 	}
-	again, settleErr := s.finishAttempt(a, rows...)
-	if err = cmp.Or(settleErr, err); err == nil && f != nil && s.opts.Joined != nil && ctx.Err() != nil {
+	again, recordErr := s.finishAttempt(a, rows...)
+	if err = cmp.Or(recordErr, err); err == nil && f != nil && s.opts.Joined != nil && ctx.Err() != nil {
 		err = &jobError{f.reason}
 	}
 	return again, f == nil, err
 }
 
-// measure measures a point, again while it is disturbed and time is left, and returns the rows of
-// the measurement that counts. Measurements made before an error are used; without any, rows is
-// nil.
+// measure measures a point by calling once, and repeats this while the point is disturbed and time is
+// left. It returns the rows of the least disturbed measurement, after passing them to keep. If once
+// returns an error, the earlier measurements are used; without any, rows is nil.
 func (s *runSlot) measure(limit time.Duration, once func() ([]journal.Row, error),
 	keep func(kept int, rows []journal.Row) error) (rows []journal.Row, err error) {
 	start := time.Now()
 	var all [][]journal.Row
 	for {
-		began, look := time.Now(), s.watch.start()
+		began, sample := time.Now(), s.watch.start()
 		measured, err := once()
-		load := look.end()
+		load := sample.end()
 		if err != nil {
 			if len(all) == 0 {
 				return nil, err
 			}
-			return s.kept(all, keep, err)
+			return s.chooseRows(all, keep, err)
 		}
 		for i := range measured {
 			measured[i].Load = load
@@ -105,20 +105,22 @@ func (s *runSlot) measure(limit time.Duration, once func() ([]journal.Row, error
 		s.budget.spend(len(all), took)
 		all = append(all, measured)
 		if !anyDisturbed(measured) || !s.budget.allows(len(all), took, limit-time.Since(start)) {
-			return s.kept(all, keep, nil)
+			return s.chooseRows(all, keep, nil)
 		}
 	}
 }
 
-// kept chooses the rows that count among all measurements of a point.
-func (s *runSlot) kept(all [][]journal.Row, keep func(kept int, rows []journal.Row) error, err error) ([]journal.Row,
-	error) {
+// chooseRows returns the rows of the least disturbed measurement of a point and passes them to keep.
+// err is the error that ended the measurements.
+func (s *runSlot) chooseRows(all [][]journal.Row, keep func(kept int, rows []journal.Row) error,
+	err error) ([]journal.Row, error) {
 	at, rows := keepLeastDisturbed(all)
 	return rows, cmp.Or(keep(at, rows), err)
 }
 
-// bodyOnce lets the workers run a task, and makes a row of their results.
-func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (row journal.Row, beside rowFiles,
+// bodyOnce lets the workers run a task and returns its row, the files of the row and, if the workers
+// were stopped, the failure. The error is for faults of the harness and for interrupts.
+func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (row journal.Row, files rowFiles,
 	f *failure, err error) {
 	res, f := w.runTask(ctx, t)
 	if ctx.Err() != nil && (f == nil || s.opts.Joined == nil) {
@@ -129,7 +131,7 @@ func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (ro
 	row.Launch = w.logs
 	switch {
 	case f != nil:
-		row.Output = w.lastOutput(f.rank) // before the stacks of a hung worker follow
+		row.Output = w.lastOutput(f.rank) // read it before stop makes a hung worker print its stacks
 		w.stop(f)
 		w.fail(&row, f)
 	case !res.healthy:
@@ -148,8 +150,8 @@ func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (ro
 	return row, res.files(), f, nil
 }
 
-// nameHost adds the host to the reason of a rank that failed on another host, and the resource limit to
-// one that hit a limit on this host.
+// nameHost completes the reason of a failed rank. If the rank was on another host, it adds the name of
+// the host. On this host, it adds the resource limit that the rank has hit, if any.
 func (w *workerGroup) nameHost(row *journal.Row) {
 	if row.Status == journal.OK || row.Rank == nil || *row.Rank < 0 || *row.Rank >= len(w.ranks) {
 		return
@@ -164,8 +166,7 @@ func (w *workerGroup) nameHost(row *journal.Row) {
 }
 
 // startFailed records a launch that failed before its workers were ready. The first failure may be
-// an accident and costs only one point. A group that repeatedly fails to start fails all its
-// points.
+// an accident, so it fails only one point. If the group repeatedly fails to start, all its points fail.
 func (s *runSlot) startFailed(w *workerGroup, f *failure, b *backlog) error {
 	s.failedStarts++
 	many := 1
@@ -202,21 +203,21 @@ func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *fail
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	res := &results{byRank: make([]*worker.Event, len(w.ranks))}
-	var straggle <-chan time.Time
-	woken := false
+	var straggle <-chan time.Time // set when the first rank has left the task
+	woken := false                // the other ranks have been aborted
 	w.stops.reset()
 	w.starved = starvation{}
-	look := time.NewTicker(stopLook)
-	defer look.Stop()
+	poll := time.NewTicker(stopPollInterval)
+	defer poll.Stop()
 	for !res.complete() {
 		select {
-		case <-look.C:
-			w.stops.look()
+		case <-poll.C:
+			w.stops.poll()
 		case <-ctx.Done():
 			return nil, w.interruptCause()
 		case <-deadline.C:
 			if _, left := res.firstIncomplete(); left {
-				return res, nil // the others may hang as well, but only as a consequence
+				return res, nil // the other ranks wait for the one that left, so they are not the cause
 			}
 			rank := w.hangCulprit(res)
 			return nil, w.preferLaunchFailure(&failure{status: journal.Timeout, rank: &rank, phase: w.ranks[rank].phase,
@@ -271,23 +272,24 @@ func (w *workerGroup) sendTask(index int, t plan.Task) *failure {
 	return nil
 }
 
-// wakeStragglers aborts the ranks that have not ended a task that another rank has left, and
-// reports whether it did. If no rank has failed, a working rank may still decide to skip the task
-// too.
+// wakeStragglers aborts the ranks that still run a task after another rank has left it, and reports
+// whether it did. If no rank has failed, it waits for ranks that are working: they may still skip the
+// task as well.
 func (w *workerGroup) wakeStragglers(res *results) bool {
 	if !res.anyFailed() && w.firstWorkingRank(res) >= 0 {
 		return false
 	}
 	for rank, e := range res.byRank {
 		if e == nil {
-			w.hub.Abort(min(rank, w.procs-1), res.firstReason()) // an unreachable rank is gone
+			// An error means that the rank is gone, so there is nothing to wake.
+			w.hub.Abort(min(rank, w.procs-1), res.firstReason())
 		}
 	}
 	return true
 }
 
-// firstWorkingRank returns the first rank that is not done and does not merely wait for others, or
-// -1.
+// firstWorkingRank returns the first rank that has not ended the task and is not only waiting for other
+// ranks, or -1.
 func (w *workerGroup) firstWorkingRank(res *results) int {
 	for rank, e := range res.byRank {
 		if e == nil && !w.ranks[rank].waiting {
@@ -297,8 +299,8 @@ func (w *workerGroup) firstWorkingRank(res *results) int {
 	return -1
 }
 
-// hangCulprit returns the rank to blame for a hang: one that works, or else the first that is not
-// done.
+// hangCulprit returns the rank to blame for a hang: a rank that is working, or else the first rank that
+// has not ended the task.
 func (w *workerGroup) hangCulprit(res *results) int {
 	if rank := w.firstWorkingRank(res); rank >= 0 {
 		return rank
@@ -311,7 +313,7 @@ func (w *workerGroup) fail(row *journal.Row, f *failure) {
 	row.Status, row.Rank, row.Phase, row.Reason = f.status, f.rank, f.phase, f.reason
 	row.Launch = w.logs
 	scripted := w.slot.plan.Bench.Script != nil
-	if scripted && f.dump { // Python's stacks are short, unlike those of all goroutines
+	if scripted && f.dump { // Python's stacks are short; a dump of all goroutines would hide the output
 		row.Output = joinLines(row.Output, w.lastOutput(f.rank))
 	} else if row.Output == "" || !f.dump {
 		if out := w.lastOutput(f.rank); out != "" {
@@ -320,6 +322,7 @@ func (w *workerGroup) fail(row *journal.Row, f *failure) {
 	}
 }
 
+// lastOutput returns the end of the output of a rank, or "" if no rank is known.
 func (w *workerGroup) lastOutput(rank *int) string {
 	switch {
 	case w.launcher != nil, w.oneProcess():
@@ -330,6 +333,7 @@ func (w *workerGroup) lastOutput(rank *int) string {
 	return lastOutput(w.path, *rank)
 }
 
+// warnCrowded adds a warning if there are more ranks than cores.
 func (w *workerGroup) warnCrowded(row *journal.Row) {
 	cores, ranks := w.slot.host.CPU.Usable, w.group.Ranks
 	if w.slot.joined(w.group) {

@@ -14,12 +14,12 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// inputChanges says which inputs of the tasks left to do differ from the stored rows of the same
-// points, and for how many points. It is empty if --resume finds no such rows.
+// inputChanges describes why points that have stored rows are measured again: one line for each set of
+// changed inputs, with the number of points. It is empty if no input has changed.
 func (r *runner) inputChanges(last *journal.Run, e *resumeState) []string {
 	stored := map[string]*journal.Row{}
-	axes := map[string][]string{} // of the tasks of a part; the output of a program may add others
-	seen := map[string]bool{}     // a study may plan a point twice
+	axes := map[string][]string{} // planned axes, by part; the output of a program may add others
+	seen := map[string]bool{}     // keys, because a study may plan a point twice
 	tasks := lists.Filter(everyTask(r.plan), func(t plan.Task) bool {
 		first := t.Trial == 0 && !seen[t.Key]
 		seen[t.Key] = true
@@ -50,7 +50,7 @@ func (r *runner) inputChanges(last *journal.Run, e *resumeState) []string {
 			points["the stored rows do not say what produced them"]++
 			continue
 		}
-		points[sentence(then.Changed(r.plan.Fingerprints[t.Inputs]))]++
+		points[describeChange(then.Changed(r.plan.Fingerprints[t.Inputs]))]++
 	}
 	var out []string
 	for _, s := range slices.Sorted(maps.Keys(points)) {
@@ -64,8 +64,8 @@ func axisNames(p point.Point) []string {
 	return lists.Map(p, func(c point.Coord) string { return c.Name })
 }
 
-// sentence says that the named inputs have changed.
-func sentence(names []string) string {
+// describeChange says that the named inputs have changed.
+func describeChange(names []string) string {
 	const most = 4
 	shown := names[:min(most, len(names))]
 	text := strings.Join(shown, ", ")
@@ -78,8 +78,8 @@ func sentence(names []string) string {
 	return text + " have changed"
 }
 
-// checkInputs returns an error that names the inputs that have changed since the run was planned.
-// A setup may change the program of its point, so there is nothing to check with one.
+// checkInputs returns an error that names the inputs that have changed since the run was planned. It
+// checks nothing for programs with a setup, because a setup may rebuild the program for its point.
 func (r *runner) checkInputs(g *plan.Group, t plan.Task) error {
 	if c := g.Part.Command; c != nil && len(c.Setup) > 0 {
 		return nil
@@ -92,12 +92,12 @@ func (r *runner) checkInputs(g *plan.Group, t plan.Task) error {
 		names = append(names, r.plan.ChangedContents(t)...)
 	}
 	if len(names) > 0 {
-		return fmt.Errorf("%s since the run was planned", sentence(names))
+		return fmt.Errorf("%s since the run was planned", describeChange(names))
 	}
 	return nil
 }
 
-// rejectRows fails rows whose inputs have changed during the measurement.
+// rejectRows marks rows as failed because their inputs have changed during the measurement.
 func rejectRows(rows []journal.Row, changed error) {
 	for i := range rows {
 		if row := &rows[i]; row.Status == journal.OK {

@@ -13,16 +13,16 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// remeasureGrace is the time for repeated measurements that even the shortest run has.
+// remeasureGrace is the time for repeated measurements that every run has, however short it is.
 const remeasureGrace = 10 * time.Second
 
-// remeasureBudget limits the repeated measurements of disturbed points. On a host that others keep
-// busy, repetition does not help, so all repetitions together take at most as long as the first
-// measurements of all points, plus remeasureGrace.
+// remeasureBudget limits the repeated measurements of disturbed points. All repetitions together take
+// at most as long as the first measurements of all points, plus remeasureGrace: on a host that is always
+// busy, repetition does not help and must not cost more than that.
 type remeasureBudget struct {
 	maxRepeats int // repetitions per point
 
-	first, again time.Duration
+	first, again time.Duration // time spent on first and on repeated measurements
 }
 
 // spend charges the duration of one measurement of a point to the budget. before is the number of
@@ -36,13 +36,13 @@ func (b *remeasureBudget) spend(before int, took time.Duration) {
 }
 
 // allows reports whether a point may be measured once more. measured is the number of its measurements
-// so far, once is the duration of one of them, and left is the rest of the point's time limit.
+// so far, once is the duration of the latest one, and left is the rest of the point's time limit.
 func (b *remeasureBudget) allows(measured int, once, left time.Duration) bool {
 	return measured <= b.maxRepeats && once <= left && b.again+once <= b.first+remeasureGrace
 }
 
 // anyDisturbed reports whether any of a point's rows was disturbed in a way that another measurement
-// may avoid. A program that claims an impossible time would claim it again.
+// may avoid. A program that claims an impossible time would claim it again, so this does not count.
 func anyDisturbed(rows []journal.Row) bool {
 	return slices.ContainsFunc(rows, func(r journal.Row) bool {
 		return r.Status == journal.OK && r.Quality == journal.QualityDisturbed &&
@@ -99,17 +99,18 @@ func worst(rows []journal.Row) (d journal.Disturbance) {
 	return d
 }
 
-// hostWatch observes the load on this host during measurements. A nil hostWatch observes nothing.
+// hostWatch observes the load on this host during measurements. It also claims the host, so that two
+// runs of kernbench notice each other. A nil hostWatch observes nothing.
 type hostWatch struct {
-	of   watchSubject
-	name string
-	gpus *gpuWatch // nil: not observed
+	subject watchSubject
+	name    string
+	gpus    *gpuWatch // nil: not observed
 
 	mu     sync.Mutex
 	claim  *hostinfo.Measuring  // nil while another kernbench holds it
 	taken  *hostinfo.TakenError // the holder of the claim, if it is another process
 	closed bool
-	users  int // runs that observe with it
+	users  int // runs that share this watch
 }
 
 // watchSubject describes the run to the watch.
@@ -124,16 +125,16 @@ type watchSubject struct {
 }
 
 // newHostWatch claims the host for measuring under a name.
-func newHostWatch(name string, of watchSubject) *hostWatch {
-	w := &hostWatch{of: of, name: name, users: 1}
+func newHostWatch(name string, subject watchSubject) *hostWatch {
+	w := &hostWatch{subject: subject, name: name, users: 1}
 	w.findOthers(0)
-	if of.GPUs && of.Local {
+	if subject.GPUs && subject.Local {
 		w.gpus = newGPUWatch()
 	}
 	return w
 }
 
-// share adds a user to the watch. It fails if the watch is closed.
+// share adds a user to the watch. It reports false if the watch is already closed.
 func (w *hostWatch) share() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,7 +161,7 @@ func (w *hostWatch) close() {
 	}
 }
 
-// others says that another kernbench is measuring on this host, or returns "".
+// others returns a message that another kernbench is measuring on this host, or "".
 func (w *hostWatch) others() string {
 	if w == nil {
 		return ""
@@ -169,6 +170,7 @@ func (w *hostWatch) others() string {
 	return text
 }
 
+// claimants returns the processes that have asked for the claim since this process holds it.
 func (w *hostWatch) claimants() []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,9 +181,9 @@ func (w *hostWatch) claimants() []int {
 }
 
 // findOthers describes another kernbench on this host: the holder of the claim, a living process that
-// has asked for the claim, or any process that has asked for it since there were only before
-// claimants, even if that process has ended. callers is the number of claimants so far.
-func (w *hostWatch) findOthers(before int) (text string, callers int) {
+// has asked for it, or a process that asked for it during the measurement and may have ended. before is
+// the number of claimants at the start of the measurement, claimants their number now.
+func (w *hostWatch) findOthers(before int) (text string, claimants int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.claim == nil && !w.closed {
@@ -191,7 +193,7 @@ func (w *hostWatch) findOthers(before int) (text string, callers int) {
 		return w.taken.Error(), 0
 	}
 	if w.claim == nil {
-		return "", 0 // the host cannot be claimed, by others neither
+		return "", 0 // nobody can claim this host
 	}
 	others := w.claim.Others()
 	for i, pid := range slices.Backward(others) {
@@ -202,13 +204,13 @@ func (w *hostWatch) findOthers(before int) (text string, callers int) {
 	return "", len(others)
 }
 
-// claimHost claims the host, or finds out who holds the claim.
+// claimHost claims the host, or finds out which process holds the claim.
 func (w *hostWatch) claimHost() {
 	if w.taken != nil && w.taken.Gone != nil {
 		select {
 		case <-w.taken.Gone:
 		default:
-			return // the holder still lives
+			return // the holder is still alive
 		}
 	}
 	w.taken = nil
@@ -218,8 +220,8 @@ func (w *hostWatch) claimHost() {
 		return
 	}
 	if gone := w.taken.Gone; gone != nil {
-		// Claim the host as soon as the holder ends, whatever this run is doing then. Otherwise two
-		// runs could measure side by side without knowing of each other.
+		// Claim the host as soon as the holder ends, even in the middle of a measurement. Otherwise two
+		// runs could measure at the same time without noticing each other.
 		go func() {
 			<-gone
 			w.findOthers(0)
@@ -232,12 +234,12 @@ type loadSample struct {
 	watch *hostWatch
 	load  hostinfo.Load
 	began time.Time
-	own   uint64
-	known bool // own is known
+	own   uint64 // CPU time of this run's processes, in clock ticks
+	known bool   // own is known
 
-	ran, waited uint64 // see hostinfo.TreeDelay
-	crowd       string
-	callers     int
+	ran, waited uint64 // in nanoseconds; see hostinfo.TreeDelay
+	crowd       string // says that another kernbench was measuring
+	claimants   int    // see hostWatch.findOthers
 	gpus        *gpuSample
 }
 
@@ -247,10 +249,10 @@ func (w *hostWatch) start() *loadSample {
 		return nil
 	}
 	l := &loadSample{watch: w}
-	if !w.of.Simulated {
-		l.crowd, l.callers = w.findOthers(len(w.claimants()))
+	if !w.subject.Simulated {
+		l.crowd, l.claimants = w.findOthers(len(w.claimants()))
 	}
-	if w.of.Local && !w.of.Simulated {
+	if w.subject.Local && !w.subject.Simulated {
 		l.own, _, l.known = hostinfo.TreeTicks(LoadRoot, os.Getpid())
 	}
 	if l.known {
@@ -262,7 +264,7 @@ func (w *hostWatch) start() *loadSample {
 	return l
 }
 
-// end samples again, and returns the load in between.
+// end samples the host's state after a measurement and returns the load since start.
 func (l *loadSample) end() *journal.Load {
 	if l == nil {
 		return nil
@@ -277,23 +279,23 @@ func (l *loadSample) end() *journal.Load {
 			}
 		}
 		load.Waiting = l.waiting(after)
-	} else if !l.watch.of.Local && !l.watch.of.Simulated {
+	} else if !l.watch.subject.Local && !l.watch.subject.Simulated {
 		// Another launcher started the ranks, so their own processor time is unknown and cannot be subtracted.
 		load.Waiting = l.stalled(after)
 	}
-	if load.Crowd == "" && !l.watch.of.Simulated {
-		load.Crowd, _ = l.watch.findOthers(l.callers)
+	if load.Crowd == "" && !l.watch.subject.Simulated {
+		load.Crowd, _ = l.watch.findOthers(l.claimants)
 	}
 	l.gpus.end(load)
 	return load
 }
 
-// minRun is the processor time from which the scheduler's delays say something about the ranks.
+// minRun is the processor time that this run's processes must have used before their scheduling delays
+// are meaningful.
 const minRun = 10 * time.Millisecond
 
-// waiting returns the share of the time in which our processes were ready to run and waited for a
-// processor. If they have ended already, it is the share of the time in which any process waited, and
-// nil if the kernel counts neither.
+// waiting returns the share of the time in which this run's processes were ready to run and waited for
+// a processor. If they have already ended, it falls back to stalled.
 func (l *loadSample) waiting(after hostinfo.Load) *float64 {
 	ran, waited := hostinfo.TreeDelay(LoadRoot, os.Getpid())
 	if ran, waited = ran-min(ran, l.ran), waited-min(waited, l.waited); ran >= uint64(minRun) {
@@ -304,7 +306,7 @@ func (l *loadSample) waiting(after hostinfo.Load) *float64 {
 }
 
 // stalled returns the share of the time in which any process of this host waited for a processor, or nil if the kernel
-// does not count it.
+// does not record it.
 func (l *loadSample) stalled(after hostinfo.Load) *float64 {
 	took := time.Since(l.began).Microseconds()
 	if l.load.Stalled == 0 || took <= 0 {

@@ -103,7 +103,7 @@ func TestLoadOfAnotherLauncher(t *testing.T) {
 		of   watchSubject
 		want journal.Quality
 	}{{watchSubject{}, journal.QualityDisturbed}, {watchSubject{Simulated: true}, journal.QualitySettled}} {
-		w := &hostWatch{of: c.of, closed: true}
+		w := &hostWatch{subject: c.of, closed: true}
 		stalled(1)
 		l := w.start()
 		time.Sleep(time.Millisecond)

@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// driftLevel is the probability of a note about drift over the trials of a run without any.
+	// driftLevel is the probability of a note about drift if the machine does not drift (false alarm).
 	driftLevel = 0.01
-	// minTrialDrift is the smallest relative drift over trials that is reported, as within a launch.
+	// minTrialDrift is the smallest relative drift over trials that is reported. Package measure uses
+	// the same threshold for drift within a launch.
 	minTrialDrift = 0.05
 )
 
-// trialDrifts describes drift over the trials of a run: of all points together and of each point. Trials
-// are interleaved, so that drift does not favour any setting, but every number is then a mean over a
-// changing machine. Drift within a launch is a matter of its row.
+// trialDrifts describes drift over the trials of a run: of all points together, or else of single points.
+// Trials are interleaved, so drift does not favour any setting. But the numbers then describe a machine
+// that changed during the run, which the user should know. Each row reports drift within its own launch.
 func trialDrifts(rows []journal.Row) (notes []string) {
 	var metric string
 	good := map[string][]*journal.Row{} // by point
@@ -112,8 +113,8 @@ func driftOf(values []launchValue, level float64) string {
 		verb, math.Abs(percent(change)), len(logs), percent(low), percent(high))
 }
 
-// thinned returns every n-th value such that at most maxHalf remain, which bounds the cost of the
-// shift.
+// thinned returns every n-th value, so that at most maxHalf values remain. This bounds the cost of the
+// test and of the shift.
 func thinned(values []float64) (out []float64) {
 	const maxHalf = 500
 	for i := 0; i < len(values); i += 1 + (len(values)-1)/maxHalf {

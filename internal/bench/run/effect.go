@@ -14,14 +14,13 @@ import (
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
-// equalWithin is the relative difference that is too small to act on: values closer than
-// this are equivalent.
+// equalWithin is the relative difference below which two values of a variable count as equivalent.
 const equalWithin = 0.02
 
-// effects describes the effect of every swept environment variable: the best value and its gain, no
-// visible effect, or that the rows do not resolve it. "No visible effect" is a test of equivalence:
-// the confidence interval must lie within equalWithin at every point. A setting may have been
-// ignored, misspelt or overridden, which no exit code reveals.
+// effects describes the effect of every swept environment variable: the best value and its gain, "no
+// visible effect", or "effect not resolved". "No visible effect" is the result of an equivalence test:
+// the confidence interval must lie within equalWithin at every point. It reveals settings that were
+// ignored, misspelt or overridden, which no exit code shows.
 func effects(rows []journal.Row, metrics []journal.MetricInfo) []string {
 	better := map[string]string{}
 	for _, m := range metrics {
@@ -37,8 +36,8 @@ func effects(rows []journal.Row, metrics []journal.MetricInfo) []string {
 	return notes
 }
 
-// zipped groups the names of the variables. Variables whose values correspond one to one in all rows are one group,
-// because no row shows the effect of one of them alone.
+// zipped groups the names of the variables. Variables whose values correspond one to one in all rows form one group,
+// because no row shows the effect of only one of them.
 func zipped(rows []journal.Row) (groups [][]string) {
 	var names []string
 	for _, r := range rows {
@@ -80,13 +79,13 @@ type envVariable struct {
 	name   string
 	metric string
 	sign   float64  // 1 if less is better, else -1
-	values []string // with an undisturbed launch, in order of appearance
+	values []string // values with an undisturbed launch, in order of appearance
 	exact  bool     // no row has noise
 	points []string
-	good   int                                  // rows with the metric that are ok
-	noisy  int                                  // of these, left out because they were disturbed
-	all    map[string]map[configuration]bool    // by value, also disturbed ones
-	times  map[string]map[configuration]float64 // logarithms by value
+	good   int                                  // ok rows with the metric
+	noisy  int                                  // disturbed rows among them, which are left out
+	all    map[string]map[configuration]bool    // configurations by value, including disturbed rows
+	times  map[string]map[configuration]float64 // logarithms of the metric by value, without disturbed rows
 
 	superlative string // "best", or "lowest" if it is unknown which direction is better
 }
@@ -99,8 +98,8 @@ type configuration struct {
 	rest   string // the other variables
 }
 
-// newVariable collects the undisturbed values of the first headline metric by value of the
-// variables, which vary together. Rows with another headline metric are left out.
+// newVariable collects the undisturbed values of a metric by value of the named variables, which vary
+// together. The metric is the headline metric of the first row; rows with another one are left out.
 func newVariable(names []string, rows []journal.Row, better map[string]string) *envVariable {
 	v := &envVariable{name: strings.Join(names, " and "), sign: 1, exact: true, superlative: "best",
 		all: map[string]map[configuration]bool{}, times: map[string]map[configuration]float64{}}
@@ -184,8 +183,9 @@ func configurationOf(r *journal.Row, names []string) configuration {
 		point: fmt.Sprint(r.Part, "|", r.Point, "|", ranks, "|", r.Backend, "|", r.Options)}
 }
 
-// differences returns the differences of value b from value a, where less is better, by group. Each
-// difference is the mean over the points of one launch, because these are not independent.
+// differences returns the differences b - a between two values of the variable, by group. They are
+// logarithms with their sign chosen so that less is better. Points of one launch are not independent,
+// so each launch gives one difference: the mean over its points.
 func (v *envVariable) differences(a, b string, group func(configuration) string) map[string][]float64 {
 	type cell struct{ group, launch string }
 	sums, counts := map[cell]float64{}, map[cell]int{}
@@ -209,7 +209,8 @@ func (v *envVariable) interval(d []float64, alpha float64) judge.Interval {
 	return judge.MeanDifference(d, alpha, v.exact)
 }
 
-func everything(configuration) string { return "" }
+// oneGroup puts all configurations into the same group.
+func oneGroup(configuration) string { return "" }
 
 // allPoints names all n points.
 func allPoints(n int) string {
@@ -219,7 +220,7 @@ func allPoints(n int) string {
 	return fmt.Sprintf("all %d points", n)
 }
 
-// tooFew says why the launches do not resolve the effect, and what to do.
+// tooFew returns the verdict for too few usable launches, with the cause and what to do.
 func (v *envVariable) tooFew() string {
 	if !v.comparable() {
 		return v.name + ": effect not resolved: no point was measured with two of its values"
@@ -230,7 +231,7 @@ func (v *envVariable) tooFew() string {
 			launches[c.launch] = true
 		}
 		if len(launches) < judge.MinLaunches {
-			return fmt.Sprintf("%s: effect not resolved: fewer than %d launches of each value do not show how launches "+
+			return fmt.Sprintf("%s: effect not resolved: fewer than %d launches of each value do not show how much launches "+
 				"differ; run with --trials 6", v.name, judge.MinLaunches)
 		}
 	}
@@ -238,7 +239,7 @@ func (v *envVariable) tooFew() string {
 		"launches of each value are needed; measure again on a quiet machine", v.name, v.noisy, v.good, judge.MinLaunches)
 }
 
-// comparable reports whether two of the values were measured under the same conditions otherwise.
+// comparable reports whether two values of the variable were measured in the same configuration.
 func (v *envVariable) comparable() bool {
 	seen := map[configuration]bool{}
 	for _, configurations := range v.all {
@@ -268,7 +269,7 @@ func (v *envVariable) verdict() string {
 	text := ""
 	var tied []string
 	for _, o := range others {
-		gain := v.interval(v.differences(o, best, everything)[""], level)
+		gain := v.interval(v.differences(o, best, oneGroup)[""], level)
 		switch {
 		case !gain.Known:
 			return v.tooFew()
@@ -284,7 +285,7 @@ func (v *envVariable) verdict() string {
 		}
 	}
 	if text == "" {
-		return fmt.Sprintf("%s: effect not resolved: %s of %s against %s; more trials would tell", v.name, v.metric, best,
+		return fmt.Sprintf("%s: effect not resolved: %s of %s against %s; run more trials", v.name, v.metric, best,
 			tied[0])
 	}
 	if len(tied) > 0 {
@@ -317,11 +318,11 @@ func (v *envVariable) equal() (low, high float64, ok bool) {
 	return low, high, true
 }
 
-// rank returns the value with the smallest mean, and the other values in order of their means.
+// rank returns the value with the best mean, and the other values from best to worst.
 func (v *envVariable) rank() (best string, others []string) {
 	means := map[string]float64{}
 	for _, b := range v.values {
-		means[b] = v.interval(v.differences(v.values[0], b, everything)[""], 0.05).Mid
+		means[b] = v.interval(v.differences(v.values[0], b, oneGroup)[""], 0.05).Mid
 	}
 	order := slices.SortedStableFunc(slices.Values(v.values), func(a, b string) int {
 		return cmp.Compare(means[a], means[b])
@@ -329,8 +330,8 @@ func (v *envVariable) rank() (best string, others []string) {
 	return order[0], order[1:]
 }
 
-// interactions names what changes the difference between two values, the point or the other
-// variables: the intervals of two groups lie apart.
+// interactions returns what the difference between two values depends on: the point, the other
+// variables, or both. There is a dependence if the intervals of two groups do not overlap.
 func (v *envVariable) interactions(a, b string) (with []string) {
 	for _, f := range []struct {
 		name  string

@@ -5,7 +5,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Event tells the observer what happens. One field is set.
+// Event is what a run reports to its observer. Exactly one field is set.
 type Event struct {
 	Started  *Started
 	Task     *plan.Task // an attempt of this task starts
@@ -13,13 +13,13 @@ type Event struct {
 	Note     string
 }
 
-// Started is the start of a run.
+// Started describes a run that starts.
 type Started struct {
 	Run      string
 	Dir      string
 	Rows     int // planned rows
 	Done     int // planned rows that --resume found in the journal
 	Launches int
-	Defaults []string           // axes with one value, their default
-	Follows  *journal.HeldError // the process that does the work, if it is another one
+	Defaults []string           // axes that have only their default value
+	Follows  *journal.HeldError // the process that executes the run; nil if it is this one
 }

@@ -15,12 +15,12 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// gpuPolls is the time between two looks at the GPUs during a measurement. NVML itself takes a sample every sixth of a
-// second or less often.
-const gpuPolls = 500 * time.Millisecond
+// gpuPollInterval is the time between two polls of the GPUs during a measurement. NVML itself samples at most about six
+// times a second.
+const gpuPollInterval = 500 * time.Millisecond
 
-// muchGPU is the share of a GPU from which another program disturbs a measurement, in per cent.
-const muchGPU = 1
+// minForeignGPU is the utilization of a GPU by another program, in percent, from which it counts as a disturbance.
+const minForeignGPU = 1
 
 // gpuWatch observes the GPUs of this host: the programs that use them, and whether they lower their clocks. A nil
 // gpuWatch observes nothing.
@@ -29,8 +29,8 @@ type gpuWatch struct {
 	own  func(pid int) bool // reports whether a living process belongs to this run
 
 	mu   sync.Mutex
-	ours map[int]bool // every process of this run that was seen; NVML may list it shortly after its end
-	busy map[int]int  // the share that other processes used last, in per cent
+	ours map[int]bool // all processes of this run seen so far; NVML may still list one shortly after its end
+	busy map[int]int  // latest GPU utilization of other processes, in percent, by PID
 }
 
 // newGPUWatch returns a watch, or nil if NVML does not list processes.
@@ -43,12 +43,12 @@ func newGPUWatch() *gpuWatch {
 		ours: map[int]bool{}, busy: map[int]int{}}
 }
 
-// mpsServer is the program through which ranks share a GPU. Its clients are listed too.
+// mpsServer is the program through which ranks share a GPU. It is ignored, because NVML also lists its clients.
 const mpsServer = "nvidia-cuda-mps-server"
 
-// look returns the other program that uses a GPU most, if any does, and why clocks are held down. fresh is false for
-// the first look of a measurement, which only ends NVML's record of the time before.
-func (w *gpuWatch) look(fresh bool) (text string, share int, held cuda.Hold) {
+// poll returns the foreign program that uses a GPU most, its share in percent, and why clocks are held down. fresh is
+// false for the first poll of a measurement, whose utilization NVML recorded before the measurement.
+func (w *gpuWatch) poll(fresh bool) (text string, share int, held cuda.Hold) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	use := w.read()
@@ -62,7 +62,7 @@ func (w *gpuWatch) look(fresh bool) (text string, share int, held cuda.Hold) {
 		if fresh && p.Busy > 0 || p.Busy > w.busy[p.PID] {
 			w.busy[p.PID] = p.Busy
 		}
-		if busy := w.busy[p.PID]; busy >= muchGPU && busy > share {
+		if busy := w.busy[p.PID]; busy >= minForeignGPU && busy > share {
 			share, text = busy, fmt.Sprintf("%v used %d %% of the GPU", p, busy)
 		}
 	}
@@ -84,38 +84,38 @@ type gpuSample struct {
 	held  cuda.Hold
 }
 
-// start looks at the GPUs before a measurement, and then again and again until its end.
+// start polls the GPUs before a measurement and then periodically until its end.
 func (w *gpuWatch) start() *gpuSample {
 	if w == nil {
 		return nil
 	}
 	s := &gpuSample{watch: w, stop: make(chan struct{}), done: make(chan struct{})}
-	s.look(false)
-	s.held = 0 // from the work before
+	s.poll(false)
+	s.held = 0 // caused by the work before this measurement
 	go func() {
 		defer close(s.done)
 		for {
 			select {
 			case <-s.stop:
-				s.look(true)
+				s.poll(true)
 				return
-			case <-time.After(gpuPolls):
-				s.look(true)
+			case <-time.After(gpuPollInterval):
+				s.poll(true)
 			}
 		}
 	}()
 	return s
 }
 
-func (s *gpuSample) look(fresh bool) {
-	text, share, held := s.watch.look(fresh)
+func (s *gpuSample) poll(fresh bool) {
+	text, share, held := s.watch.poll(fresh)
 	if share > s.share {
 		s.text, s.share = text, share
 	}
 	s.held |= held
 }
 
-// end looks at the GPUs once more and records what was seen.
+// end polls the GPUs a last time and records what was observed.
 func (s *gpuSample) end(load *journal.Load) {
 	if s == nil {
 		return
@@ -125,8 +125,8 @@ func (s *gpuSample) end(load *journal.Load) {
 	load.GPU, load.GPUSlowed, load.GPUPowerCap = s.text, s.held.Faults(), s.held&cuda.HeldByPower != 0
 }
 
-// descends reports whether a process is ancestor or one of its descendants. Ended processes, and those that are not
-// visible from here, are not.
+// descends reports whether a process is ancestor or one of its descendants. It reports false for processes that have
+// ended or that are not visible from here.
 func descends(root fs.FS, pid, ancestor int) bool {
 	const deepest = 100
 	for range deepest {

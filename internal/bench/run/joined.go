@@ -22,11 +22,11 @@ type Joined struct {
 	Launcher jobenv.Launcher
 	Size     int
 	// Native means that the backend joins the launcher's own job through the launcher's variables.
-	// Every rank can do that only once, so there is one launch.
+	// Every rank can do that only once, so there can be only one launch.
 	Native bool
 }
 
-// launched is a running launch, on this host or in a job.
+// launched is a running launch, either on this host or at the rank hosts of a job.
 type launched interface {
 	Events() <-chan launch.Event
 	Stop(launch.StopRequest)
@@ -34,16 +34,16 @@ type launched interface {
 	Wait() (launch.Outcome, error)
 }
 
-// processSpec is what the processes of a launch have in common.
+// processSpec holds what the processes of a launch have in common.
 type processSpec struct {
-	logs          string
+	logs          string // folder of the log files
 	argv          []string
-	dir           string
+	dir           string            // working directory; "" for the current one
 	extra         map[string]string // variables besides the planned ones
-	files         []*os.File
-	watch         []string
-	stopOnFailure bool
-	passOn        []syscall.Signal
+	files         []*os.File        // open files that the processes inherit
+	watch         []string          // variables whose values the processes report
+	stopOnFailure bool              // the first failing process ends the others
+	passOn        []syscall.Signal  // signals to forward to the processes
 }
 
 // joined reports whether the group's processes are the ranks of a joined job.
@@ -70,8 +70,8 @@ func (s *runSlot) start(ctx context.Context, g *plan.Group, p processSpec) (laun
 	}))
 }
 
-// asLaunched converts a concrete launch to the interface. It avoids an interface that holds a nil
-// pointer.
+// asLaunched converts a concrete launch to the interface. After an error it returns a nil interface, and
+// not an interface that holds a nil pointer.
 func asLaunched[L launched](l L, err error) (launched, error) {
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (s *runSlot) startJoined(ctx context.Context, g *plan.Group, p processSpec)
 	return job.Leader.Launch(ctx, p.hosted(g.Ranks, s.opts.Grace, proc))
 }
 
-// hosted describes one such process at each rank's host.
+// hosted describes the processes of a launch at the rank hosts: one per rank.
 func (p processSpec) hosted(ranks int, grace time.Duration, proc rankhost.Proc) rankhost.Spec {
 	spec := rankhost.Spec{ReportEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: grace, ForwardSignals: p.passOn}
 	for rank := range ranks {
@@ -103,7 +103,8 @@ func (p processSpec) hosted(ranks int, grace time.Duration, proc rankhost.Proc) 
 	return spec
 }
 
-// jobError says why a joined job cannot continue. The remaining tasks stay undone.
+// jobError is the reason why a run cannot continue: a joined job has lost a rank, or inputs have
+// changed. The remaining tasks get no rows, so that --resume can run them.
 type jobError struct{ reason string }
 
 func (e *jobError) Error() string { return e.reason }
@@ -124,8 +125,8 @@ func (s *runSlot) checkJob(b *backlog) error {
 	return nil
 }
 
-// skipSecondJoin skips a group whose ranks would have to join the launcher's job a second time, and
-// reports whether it did.
+// skipSecondJoin records the tasks of a group as skipped if its ranks would have to join the launcher's
+// job a second time, and reports whether it did.
 func (s *runSlot) skipSecondJoin(b *backlog) (bool, error) {
 	job := s.opts.Joined
 	if job == nil || !job.Native || s.native == nil || s.native == b.group || b.group.Part.Command != nil {
@@ -151,7 +152,7 @@ func (r *runner) lost(g *plan.Group) *rankhost.LostError {
 	return r.opts.Joined.Leader.Lost()
 }
 
-// lostRank returns the failure of a rank host whose loss has ended the launch, or nil.
+// lostRank returns the failure for a launch that ended because a rank host was lost, or nil.
 func (w *workerGroup) lostRank() *failure {
 	lost := w.slot.lost(w.group)
 	if lost == nil {
@@ -164,11 +165,11 @@ func (w *workerGroup) lostRank() *failure {
 	return f
 }
 
-// In a joined job, an interrupt often comes from a launcher that kills one second later. The search
-// for its cause and the wait for running processes must be shorter.
+// In a joined job, an interrupt often comes from a launcher that kills this process one second later.
+// Both limits together must be shorter than that.
 const (
-	interruptLimit = 500 * time.Millisecond
-	endingLimit    = 300 * time.Millisecond
+	interruptLimit = 500 * time.Millisecond // for finding the cause of an interrupt
+	endingLimit    = 300 * time.Millisecond // for running processes to end
 )
 
 // partOfInterrupt reports whether the end of a process is part of the end of the whole job. A batch
@@ -191,10 +192,10 @@ func isEndSignal(sig syscall.Signal) bool {
 	return sig == syscall.SIGTERM || sig == syscall.SIGINT || sig == syscall.SIGHUP
 }
 
-// awaitEnd waits for the launch's end, up to a limit unless that is 0, and reports whether it
-// ended. In a job that is being ended it waits only briefly: the rank hosts kill their processes
-// when this process is gone. The outcome is ignored, because the row already has its cause or needs
-// none.
+// awaitEnd waits until the launch has ended or the limit is over, and reports whether it has ended. A
+// limit of 0 means no limit. If the whole job is being ended, awaitEnd waits at most endingLimit: the
+// rank hosts kill their processes when this process is gone. The outcome of the launch is ignored,
+// because the row already has a reason or needs none.
 func (w *workerGroup) awaitEnd(limit time.Duration) (ended bool) {
 	if limit == 0 && !w.ending() {
 		w.launch.Wait()
@@ -213,15 +214,15 @@ func (w *workerGroup) awaitEnd(limit time.Duration) (ended bool) {
 	}
 }
 
-// interruptCause looks for the cause of an interrupt in a joined job: a launcher that sees a rank
-// die ends all others, including this one. It is a plain interrupt only if every rank host has
-// reported the end of its process, because a loss may be reported last.
+// interruptCause looks for a failure that caused an interrupt in a joined job. A launcher that sees a
+// rank die ends all others, including this process. Since the loss may be reported last, the interrupt
+// has no such cause only after every rank host has reported the end of its process. It then returns nil.
 func (w *workerGroup) interruptCause() *failure {
 	if !w.slot.joined(w.group) {
 		return nil
 	}
 	limit := time.After(interruptLimit)
-	stopped := false // by the interrupt
+	stopped := false // the interrupt has ended a process
 	for {
 		select {
 		case e := <-w.events:

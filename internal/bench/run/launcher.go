@@ -23,23 +23,23 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Launcher starts the ranks of a launch through another program, which may put them on other hosts:
-// Open MPI's mpirun, MPICH's mpiexec, or srun. Workers then connect to the supervisor over TCP.
+// Launcher starts the ranks of a launch through another program: Open MPI's mpirun, MPICH's mpiexec or
+// srun. That program may put ranks on other hosts, so workers connect to the supervisor over TCP.
 type Launcher struct {
 	// Interface is the network interface between the ranks, "" if unspecified.
 	Interface string
 
 	argv []string // the program and the user's flags for it
 	kind jobenv.Launcher
-	addr string
-	name string // job name for srun
+	addr string // at which ranks reach this host
+	name string // job name for srun, by which recall finds the job
 }
 
 // versionLimit bounds the query of a launcher's version.
 const versionLimit = 10 * time.Second
 
-// NewLauncher takes the beginning of the launcher's command line, such as "mpirun --hostfile
-// hosts", and the address at which its ranks reach this host.
+// NewLauncher returns the launcher for a command such as "mpirun --hostfile hosts". addr is the address
+// at which its ranks reach this host.
 func NewLauncher(ctx context.Context, command, addr string) (*Launcher, error) {
 	argv := strings.Fields(command)
 	if len(argv) == 0 {
@@ -47,9 +47,9 @@ func NewLauncher(ctx context.Context, command, addr string) (*Launcher, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionLimit)
 	defer cancel()
-	// Several programs are called mpirun and mpiexec, with different flags.
-	said, err := exec.CommandContext(ctx, argv[0], "--version").CombinedOutput()
-	if err != nil && ctx.Err() != nil { // the program may be a launcher on a busy machine
+	// Several programs with different flags are called mpirun or mpiexec.
+	version, err := exec.CommandContext(ctx, argv[0], "--version").CombinedOutput()
+	if err != nil && ctx.Err() != nil { // do not say "not a launcher": the machine may be busy
 		return nil, fmt.Errorf("launcher %s: it did not answer --version within %v: %w", argv[0], versionLimit, ctx.Err())
 	}
 	var failed *exec.ExitError
@@ -59,13 +59,14 @@ func NewLauncher(ctx context.Context, command, addr string) (*Launcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("launcher %s: asking its version: %w", argv[0], err)
 	}
-	kind, err := launcherKind(string(said))
+	kind, err := launcherKind(string(version))
 	if err != nil {
 		return nil, fmt.Errorf("launcher %s: %w", argv[0], err)
 	}
 	return &Launcher{argv: argv, kind: kind, addr: addr, name: "kernbench-" + rand.Text()}, nil
 }
 
+// launcherKind recognizes a launcher by the output of its --version.
 func launcherKind(version string) (jobenv.Launcher, error) {
 	first, _, _ := strings.Cut(strings.TrimSpace(version), "\n")
 	switch {
@@ -106,9 +107,9 @@ func (l *Launcher) command(ranks int, program []string, export []string) []strin
 	return append(line, program...)
 }
 
-// recall returns a command that ends the ranks of a launcher that was killed or did not end them.
-// Slurm's ranks outlive their srun: as a job with that name, or as a step of it in the user's own
-// job. The ranks of other launchers end by themselves.
+// recall returns a command that ends the ranks after their launcher was killed or has failed to end
+// them. Only Slurm's ranks outlive their launcher: as a job of that name, or as a step of that name in
+// the user's own job. For other launchers it returns nil.
 func (l *Launcher) recall() []string {
 	if l == nil || l.kind != jobenv.Srun {
 		return nil
@@ -136,8 +137,8 @@ func (l *Launcher) self() ([]string, error) {
 // launcherEndTimeout bounds the wait for a launcher that is ending all its ranks.
 const launcherEndTimeout = 20 * time.Second
 
-// handleDisconnect returns the failure of a rank that another launcher started. Its end is known
-// only from its connection. The launcher's own end follows a moment later, or not at all: some
+// handleDisconnect returns the failure of a rank that another launcher started. The supervisor learns of
+// the rank's end only from its connection. The launcher itself ends a moment later, or not at all: some
 // launchers let the other ranks continue.
 func (w *workerGroup) handleDisconnect(e worker.Event) *failure {
 	if !e.Closed || w.launcher == nil {
@@ -165,8 +166,8 @@ func (w *workerGroup) handleDisconnect(e worker.Event) *failure {
 				return w.processEvent(x)
 			case is:
 				how := fmt.Sprintf("%s ended with %s", w.launcher.Name(), x.How())
-				if said := slurmCancel(w.lastOutput(nil)); said != "" { // no rank is to blame
-					f.rank, f.reason = nil, how+": "+said
+				if message := slurmCancel(w.lastOutput(nil)); message != "" { // no rank is to blame
+					f.rank, f.reason = nil, how+": "+message
 				} else {
 					f.reason += "; " + how
 				}
@@ -180,16 +181,16 @@ func (w *workerGroup) handleDisconnect(e worker.Event) *failure {
 	}
 }
 
-// launcherDied returns the failure of a launcher that ended with all its ranks. A rank that
-// disconnected before may be the cause.
+// launcherDied returns the failure for a launcher that has ended together with its ranks. If a rank
+// disconnected first, that rank is blamed.
 func (w *workerGroup) launcherDied(x *launch.Exit) *failure {
 	f := &failure{status: journal.Failed, phase: "start", reason: w.launcher.Name() + " ended with " + x.How()}
 	if x.Signal != 0 { // it was killed, and its ranks follow
 		f.phase = w.ranks[0].phase
 		return f
 	}
-	if said := slurmCancel(w.lastOutput(nil)); said != "" {
-		f.phase, f.reason = w.ranks[0].phase, f.reason+": "+said
+	if message := slurmCancel(w.lastOutput(nil)); message != "" {
+		f.phase, f.reason = w.ranks[0].phase, f.reason+": "+message
 		return f
 	}
 	limit := time.After(drainLimit)
@@ -216,10 +217,10 @@ func (w *workerGroup) anyJoined() bool {
 	return slices.ContainsFunc(w.ranks, func(s rankState) bool { return s.joined })
 }
 
-// addLauncherOutput adds what the launcher has printed to a failure. If no rank has connected, that explains why.
+// addLauncherOutput adds the launcher's message to a failure. It usually explains why no rank has connected.
 func (w *workerGroup) addLauncherOutput(f *failure) {
-	if said := firstSentence(w.lastOutput(nil)); said != "" {
-		f.reason += ": " + said
+	if message := firstTextLine(w.lastOutput(nil)); message != "" {
+		f.reason += ": " + message
 	}
 }
 
@@ -228,9 +229,9 @@ var (
 	slurmTaskEnded = regexp.MustCompile(`^srun: error: \S+: tasks? \d`)
 )
 
-// slurmCancel returns the message in the output of srun that the job or the step was cancelled: by
-// scancel, a time limit or a job of higher priority. It returns "" if a rank had ended before,
-// because srun then cancels the other ranks.
+// slurmCancel returns srun's message that the job or step was cancelled: by scancel, a time limit or a
+// job of higher priority. It returns "" if srun reports the end of a rank first, because srun itself
+// then cancels the other ranks.
 func slurmCancel(output string) string {
 	for line := range strings.Lines(output) {
 		if m := slurmCancelled.FindStringSubmatch(line); m != nil {
@@ -243,9 +244,9 @@ func slurmCancel(output string) string {
 	return ""
 }
 
-// firstSentence returns the first line that contains letters, skipping the rules that launchers
-// draw around their messages.
-func firstSentence(text string) string {
+// firstTextLine returns the first line that contains letters. It skips the lines of dashes that
+// launchers print around their messages.
+func firstTextLine(text string) string {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); strings.ContainsFunc(line, unicode.IsLetter) {
 			return line
@@ -254,22 +255,22 @@ func firstSentence(text string) string {
 	return ""
 }
 
-// guardedLaunch is a launch of a program whose ranks were started by a launcher, each below a
-// guard. This process treats the guards as rank 0 of a job treats rank hosts.
+// guardedLaunch is a launch of a program through a launcher. The launcher starts a guard for each rank,
+// and the guard starts the rank. This process is to the guards what rank 0 of a job is to rank hosts.
 type guardedLaunch struct {
 	*rankhost.Launch
 	leader *rankhost.Leader
-	outer  *launch.Launch // the launcher itself
+	outer  *launch.Launch // the process of the launcher
 	via    *Launcher
 }
 
-// abortGrace is how long a rank may take to end by itself when it has made the launcher end the
-// others (MPI_Abort). The launcher kills one second after it has asked.
+// abortGrace is how long a rank that has called MPI_Abort may take to end by itself, after the launcher
+// has begun to end the others. The launcher kills them one second after it has asked them to end.
 const abortGrace = 300 * time.Millisecond
 
 // startGuarded starts a program through the launcher. The launcher starts one guard per rank (this
 // program again), the guards connect to this process, and each guard then starts its rank of the
-// program. Until all guards have connected, a launcher that ends fails the start.
+// program. If the launcher ends before all guards have connected, the start fails.
 func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec) (*guardedLaunch, error) {
 	via := s.opts.Launcher
 	self, err := via.self()
@@ -294,7 +295,7 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 	}
 	gathering, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() { // an ended launcher starts no guards
+	go func() { // stop waiting for guards when the launcher has ended
 		outer.Wait()
 		cancel(errors.New(via.Name() + " has ended"))
 	}()
@@ -304,14 +305,14 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 		out, _ := outer.Wait()
 		if x := out.Failed(); x != nil {
 			err = fmt.Errorf("%s ended with %s: %s", via.Name(), x.How(),
-				firstSentence(string(x.Stderr.Tail)+"\n"+string(x.Stdout.Tail)))
+				firstTextLine(string(x.Stderr.Tail)+"\n"+string(x.Stdout.Tail)))
 		}
 		return nil, err
 	}
 	port, err := s.opts.Ports.FreePort("127.0.0.1") // presumably also free on the host of rank 0
 	var l *rankhost.Launch
 	if err == nil {
-		// The rank belongs to the launcher's own job, and has torchrun's variables besides the
+		// The rank belongs to the launcher's own job. It gets torchrun's variables in addition to the
 		// launcher's.
 		proc := rankhost.Proc{Argv: p.argv, Env: variables(g, p.extra), Native: true,
 			Vars: launch.RankVars{WorldSize: g.Ranks, MasterAddr: leader.FirstRankAddr(), MasterPort: port}}
@@ -328,20 +329,20 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 	return &guardedLaunch{l, leader, outer, via}, nil
 }
 
-// endAborted stops a program whose launcher ends its ranks, for example because one has called
-// MPI_Abort.
+// endAborted stops the program when its launcher ends the ranks, for example because one of them has
+// called MPI_Abort.
 func endAborted(l *rankhost.Launch, leader *rankhost.Leader, via *Launcher) {
-	over := make(chan struct{})
-	go func() { l.Wait(); close(over) }()
+	ended := make(chan struct{})
+	go func() { l.Wait(); close(ended) }()
 	select {
 	case <-leader.Interrupted():
-	case <-over:
+	case <-ended:
 		return
 	}
 	select {
 	case <-time.After(abortGrace):
 		l.Stop(launch.StopRequest{Reason: via.Name() + " ended the job"})
-	case <-over:
+	case <-ended:
 	}
 }
 
@@ -359,10 +360,10 @@ func (g *guardedLaunch) Wait() (launch.Outcome, error) {
 	if x == nil || err == nil && out.Failed() == nil && out.Reason == "" {
 		return out, err
 	}
-	// A launcher that is killed, or whose job is cancelled, takes the guards with it, and one guard is missed first. Blame
-	// the launcher.
-	if said := slurmCancel(string(x.Stderr.Tail)); said != "" {
-		err = fmt.Errorf("%s ended with %s: %s", g.via.Name(), x.How(), said)
+	// If the launcher is killed or its job is cancelled, all guards end, and the first one that is missed looks like the
+	// cause. Blame the launcher instead.
+	if message := slurmCancel(string(x.Stderr.Tail)); message != "" {
+		err = fmt.Errorf("%s ended with %s: %s", g.via.Name(), x.How(), message)
 	} else if err != nil && x.Signal != 0 {
 		err = fmt.Errorf("%s ended with %s", g.via.Name(), x.How())
 	}

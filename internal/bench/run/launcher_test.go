@@ -252,7 +252,7 @@ func TestFirstSentence(t *testing.T) {
 		"-----\nmpirun has detected x.\n": "mpirun has detected x.",
 		"  srun: error: no\nmore":         "srun: error: no",
 	} {
-		if got := firstSentence(text); got != want {
+		if got := firstTextLine(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

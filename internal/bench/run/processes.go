@@ -26,8 +26,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// processes describes the processes of a launch: one per rank, or a single one for a program that
-// starts its own ranks, for a launcher, or for a backend with all ranks in one process.
+// processes describes the processes of a launch. There is one per rank, except for a program that starts
+// its own ranks, a launcher, and a backend with all ranks in one process: these are a single process.
 func (r *runner) processes(g *plan.Group, p processSpec) ([]launch.Proc, error) {
 	set := variables(g, p.extra)
 	if via := r.opts.Launcher; via != nil && g.Ranks > 0 {
@@ -76,7 +76,7 @@ func (r *runner) processes(g *plan.Group, p processSpec) ([]launch.Proc, error) 
 	return procs, nil
 }
 
-// logFiles returns the log files of a rank.
+// logFiles returns the paths of a rank's log files for stdout and stderr.
 func logFiles(dir string, rank int) (out, err string) {
 	name := filepath.Join(dir, fmt.Sprintf("rank%d", rank))
 	return name + ".out", name + ".err"
@@ -104,7 +104,8 @@ func variables(g *plan.Group, extra map[string]string) map[string]*string {
 	return set
 }
 
-// lastOutput returns the end of a rank's stderr, or of its stdout if stderr is empty.
+// lastOutput returns the end of a rank's stderr, or of its stdout if stderr is empty. For a crashed Go
+// program it returns the beginning of the crash report.
 func lastOutput(dir string, rank int) string {
 	const most = 2000
 	for _, ext := range []string{"err", "out"} {
@@ -112,7 +113,7 @@ func lastOutput(dir string, rank int) string {
 		if len(buf) == 0 {
 			continue
 		}
-		// A crashing Go program prints the reason first, and then its stacks.
+		// A crashing Go program prints the reason first and then many stacks.
 		if at := crash.FindIndex(buf); at != nil {
 			return toValidText(buf[at[0]:min(at[0]+most, len(buf))])
 		}
@@ -123,7 +124,7 @@ func lastOutput(dir string, rank int) string {
 
 // tailOf returns the end of one stream of a rank, or nil if there is no log.
 func tailOf(dir string, rank int, ext string) []byte {
-	const look = 64 << 10
+	const maxTail = 64 << 10
 	f, err := os.Open(filepath.Join(dir, fmt.Sprintf("rank%d.%s", rank, ext)))
 	if err != nil {
 		return nil
@@ -133,7 +134,7 @@ func tailOf(dir string, rank int, ext string) []byte {
 	if err != nil {
 		return nil
 	}
-	buf := make([]byte, min(st.Size(), look))
+	buf := make([]byte, min(st.Size(), maxTail))
 	if _, err := f.ReadAt(buf, st.Size()-int64(len(buf))); err != nil {
 		return nil
 	}
@@ -151,7 +152,7 @@ var crash = regexp.MustCompile(`(?m)^(panic|fatal error): `)
 // toValidText makes program output valid for JSON and terminals.
 func toValidText(b []byte) string {
 	for len(b) > 0 && !utf8.RuneStart(b[0]) {
-		b = b[1:] // the rest of a cut character
+		b = b[1:] // the rest of a character that was cut off
 	}
 	return strings.TrimRight(strings.ToValidUTF8(string(b), "\uFFFD"), "\n")
 }
@@ -190,16 +191,17 @@ func (s *runSlot) withHooks(ctx context.Context, g *plan.Group, t plan.Task,
 	for i := range rows {
 		rows[i].Warnings = append(slices.Clip(rows[i].Warnings), warnings...)
 	}
-	if len(rows) == 0 && reason != "" { // no row can carry the reason
+	if len(rows) == 0 && reason != "" { // there is no row to attach the reason to
 		cleanupErr = cmp.Or(cleanupErr, s.note(fmt.Sprintf("%s: %s", t.Label(), reason)))
 	}
 	return rows, cmp.Or(err, cleanupErr)
 }
 
-// prepare runs the prepare program of each part once, and plans the run again with what it has made.
-// It also runs if --resume may find nothing left to do: only then is it known whether the program has
-// changed. remarks are about processes that a prepare program left behind.
-func (r *runner) prepare(ctx context.Context) (remarks []string, err error) {
+// prepare runs the prepare program of each part once and then plans the run again, since the prepare
+// program may have built the program to be measured. It does so even if a resumed run may have nothing
+// left to do, because only then is it known whether the program has changed. It returns warnings about
+// processes that a prepare program left behind.
+func (r *runner) prepare(ctx context.Context) (warnings []string, err error) {
 	s := &runSlot{runner: r}
 	defer s.close()
 	done := map[*decl.Part]bool{}
@@ -211,7 +213,7 @@ func (r *runner) prepare(ctx context.Context) (remarks []string, err error) {
 		done[g.Part] = true
 		r.opts.Observe(Event{Note: "running prepare: " + texttab.Shorten(strings.Join(cmd.Prepare, " "), 80)})
 		s.nextLaunch()
-		reason, warnings, err := s.runHook(ctx, &plan.Group{Part: g.Part}, nil, "prepare", cmd.Prepare)
+		reason, more, err := s.runHook(ctx, &plan.Group{Part: g.Part}, nil, "prepare", cmd.Prepare)
 		switch {
 		case err != nil:
 			return nil, err
@@ -220,7 +222,7 @@ func (r *runner) prepare(ctx context.Context) (remarks []string, err error) {
 		case reason != "":
 			return nil, errors.New("prepare " + reason)
 		}
-		remarks = append(remarks, warnings...)
+		warnings = append(warnings, more...)
 	}
 	if len(done) == 0 {
 		return nil, nil
@@ -235,11 +237,11 @@ func (r *runner) prepare(ctx context.Context) (remarks []string, err error) {
 		}
 		r.plan = again
 	}
-	return remarks, nil
+	return warnings, nil
 }
 
 // runHook runs a setup, cleanup or prepare program once on this host, with the environment of the
-// point, if there is one. reason says why it failed.
+// group. t is the point for the program's arguments, or nil. reason is why the program failed, or "".
 func (s *runSlot) runHook(ctx context.Context, g *plan.Group, t *plan.Task, name string, argv []string) (reason string,
 	warnings []string, err error) {
 	if len(argv) == 0 || ctx.Err() != nil {
@@ -284,8 +286,8 @@ func (s *runSlot) runHook(ctx context.Context, g *plan.Group, t *plan.Task, name
 	default:
 		return "", warnings, nil
 	}
-	if said := salientLine(path, 0); said != "" {
-		reason += "; its last output: " + said
+	if line := salientLine(path, 0); line != "" {
+		reason += "; its last output: " + line
 	}
 	return fmt.Sprintf("%s: %s; its output is in logs/%s", argv[0], reason, logs), warnings, nil
 }

@@ -26,9 +26,9 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// runProgram runs one task of a sweep over another program, with one process per rank or one
-// process that starts its own ranks, and with as many launches as the sweep asks for. The output is
-// read when all processes of a launch have ended.
+// runProgram runs one task of a sweep over a user's program, with one process per rank or one process
+// that starts its own ranks. It launches the program as often as the sweep requires. The output is read
+// when all processes of a launch have ended.
 func (s *runSlot) runProgram(ctx context.Context, b *backlog) error {
 	next := b.take(1)
 	if len(next) == 0 {
@@ -43,7 +43,7 @@ func (s *runSlot) runProgram(ctx context.Context, b *backlog) error {
 	}
 	limit := s.timeout(b.group)
 	if s.joined(b.group) {
-		limit = 0 // ranks of another launcher may be unable to start it again
+		limit = 0 // no repetition: ranks of another launcher may be unable to start the program again
 	}
 	var all []rawSamples
 	rows, err := s.withHooks(ctx, b.group, a.task, func() ([]journal.Row, error) {
@@ -59,9 +59,9 @@ func (s *runSlot) runProgram(ctx context.Context, b *backlog) error {
 	if changed := s.checkInputs(b.group, a.task); changed != nil {
 		rejectRows(rows, changed)
 	}
-	again, settleErr := s.finishAttempt(a, rows...)
+	again, recordErr := s.finishAttempt(a, rows...)
 	b.putBack(again)
-	return cmp.Or(settleErr, err)
+	return cmp.Or(recordErr, err)
 }
 
 // launchRepeatedly launches a point's program until there are enough samples, and makes rows of the
@@ -102,8 +102,8 @@ func (s *runSlot) launchRepeatedly(ctx context.Context, g *plan.Group, t plan.Ta
 	}
 }
 
-// launchOnce launches the program once and parses its output. If the program is at fault, the row
-// says why and nothing is parsed; the error is for faults of the harness.
+// launchOnce launches the program once and parses its output. If the program fails, the row has the
+// reason and the parsed rows are nil. The error is for faults of the harness and for interrupts.
 func (s *runSlot) launchOnce(ctx context.Context, g *plan.Group, t plan.Task) (journal.Row, []decl.ParsedRow, error) {
 	row := s.row(t)
 	failed := func(status journal.Status, phase, reason string) (journal.Row, []decl.ParsedRow, error) {
@@ -159,7 +159,8 @@ func (s *runSlot) launchOnce(ctx context.Context, g *plan.Group, t plan.Task) (j
 	return s.parse(g, row, out, path)
 }
 
-// lostProgram returns why the end of a program is unknown: its agent or a rank host was lost.
+// lostProgram returns the reason for a launch that was lost: its agent or a rank host has ended. If a
+// rank is known to be the cause, lostProgram records it in the row.
 func (s *runSlot) lostProgram(row *journal.Row, g *plan.Group, err error, logs string) (reason string) {
 	var lost *rankhost.LostError
 	if !errors.As(err, &lost) || lost.Rank == rankhost.NoRank {
@@ -171,24 +172,25 @@ func (s *runSlot) lostProgram(row *journal.Row, g *plan.Group, err error, logs s
 		for r := range ranks {
 			ranks[r] = culprit.Rank{Rank: r, LastLine: salientLine(logs, r)}
 		}
-		// If the launcher has killed all guards, the order in which they are missed is random.
-		if teller := culprit.SoleReporter(ranks); teller >= 0 && teller != rank {
-			rank, reason = teller, via.Name()+" ended all ranks"
+		// If the launcher has killed all guards, it is random which one is missed first. Blame the only
+		// rank that has reported a failure, if there is exactly one.
+		if reporter := culprit.SoleReporter(ranks); reporter >= 0 && reporter != rank {
+			rank, reason = reporter, via.Name()+" ended all ranks"
 		}
 	}
 	row.Rank, row.Output = &rank, lastOutput(logs, rank)
-	if said := salientLine(logs, rank); said != "" {
-		reason += "; last output of its program: " + said
+	if line := salientLine(logs, rank); line != "" {
+		reason += "; last output of its program: " + line
 	}
 	return reason
 }
 
 // observation is what was observed of a program while it ran.
 type observation struct {
-	stops    stopWatch   // whether it was stopped
-	mismatch string      // how its environment differs from the planned one
+	stops    stopWatch   // times in which it was stopped
+	mismatch string      // how its environment differs from the planned one; "" if it does not
 	hung     bool        // it exceeded the time limit
-	order    map[int]int // position of each rank among the exits, from 1
+	order    map[int]int // position of each rank in the order of exits, from 1
 }
 
 // watchProgram watches a launch until it ends. It stops the launch if its environment is not the
@@ -198,8 +200,8 @@ func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) obse
 	defer deadline.Stop()
 	seen := observation{order: map[int]int{}, stops: newStopWatch()}
 	events := l.Events()
-	look := time.NewTicker(stopLook)
-	defer look.Stop()
+	poll := time.NewTicker(stopPollInterval)
+	defer poll.Stop()
 	for {
 		select {
 		case e, open := <-events:
@@ -209,7 +211,7 @@ func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) obse
 			switch e := e.(type) {
 			case launch.Started:
 				seen.stops.add(e.Rank, e.PID)
-				// The environment of a program that has already ended is unknown.
+				// Env is nil if the program has already ended, so that its environment cannot be read.
 				if e.Env != nil && seen.mismatch == "" {
 					if err := checkEnv(t.Env, e.Env); err != nil {
 						seen.mismatch = fmt.Sprintf("rank %d: %v", e.Rank, err)
@@ -220,8 +222,8 @@ func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) obse
 				seen.order[e.Rank] = len(seen.order) + 1
 				seen.stops.remove(e.Rank)
 			}
-		case <-look.C:
-			seen.stops.look()
+		case <-poll.C:
+			seen.stops.poll()
 		case <-deadline.C:
 			seen.hung = true
 			l.Stop(launch.StopRequest{Reason: fmt.Sprintf("not finished within %v", limit), Hung: true})
@@ -229,7 +231,7 @@ func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) obse
 	}
 }
 
-// ranksOf collects what is known of each rank at the end.
+// ranksOf collects what is known about each rank after the launch has ended.
 func ranksOf(out launch.Outcome, seen observation, logs string) []culprit.Rank {
 	return lists.Map(out.Exits, func(x launch.Exit) culprit.Rank {
 		return culprit.Rank{Rank: x.Rank, Order: seen.order[x.Rank], End: x.How(), Failed: x.Failed(),
@@ -237,13 +239,13 @@ func ranksOf(out launch.Outcome, seen observation, logs string) []culprit.Rank {
 	})
 }
 
-// blame fills in the culprit, and how all ranks ended.
+// blame records in a row which rank is to blame, why, and how all ranks ended.
 func blame(row *journal.Row, v culprit.Verdict, ranks []culprit.Rank, logs string) {
 	row.Reason = v.Reason
 	if v.Rank >= 0 {
 		row.Rank, row.Output = &v.Rank, lastOutput(logs, v.Rank)
 	}
-	if len(ranks) == 1 { // the row itself has everything
+	if len(ranks) == 1 { // Reason and Output already describe it
 		return
 	}
 	for _, r := range ranks {
@@ -255,7 +257,7 @@ func blame(row *journal.Row, v culprit.Verdict, ranks []culprit.Rank, logs strin
 	}
 }
 
-// parse extracts rows from the output of all ranks. If there are none, the returned row says why.
+// parse extracts rows from the output of all ranks. If it finds none, the returned row has the reason.
 func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs string) (journal.Row,
 	[]decl.ParsedRow, error) {
 	outputs := make([]decl.RankOutput, len(out.Exits))
@@ -268,7 +270,8 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 			}
 			*into = data
 		}
-		if n := x.Stdout.Dropped + x.Stderr.Dropped; n > 0 { // a truncated number would be parsed as a number
+		// Incomplete output is an error: a number that is cut off would be parsed as another number.
+		if n := x.Stdout.Dropped + x.Stderr.Dropped; n > 0 {
 			base.Status, base.Phase, base.Rank, base.Output = journal.Failed, "parse", &x.Rank, lastOutput(logs, x.Rank)
 			base.Reason = fmt.Sprintf("the last %d bytes of the output of rank %d were not kept: %s", n, x.Rank,
 				cmp.Or(x.Stdout.LogError, x.Stderr.LogError,
@@ -279,7 +282,7 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 	}
 	parsed, err := g.Part.Command.Parse(outputs)
 	if err == nil && len(parsed) == 0 {
-		err = fmt.Errorf("the output holds no row")
+		err = fmt.Errorf("the output contains no row")
 	}
 	if err != nil {
 		base.Status, base.Phase, base.Reason = journal.Failed, "parse", err.Error()
@@ -305,7 +308,7 @@ func (r *runner) launchedRows(part *decl.Part, base journal.Row, all *sweep.Laun
 			row.Output = lastOutput(filepath.Join(r.opts.Dir, "logs", row.Launch), 0)
 		} else {
 			row.Warnings = append(row.Warnings, lists.NonEmpty(l.Doubt)...)
-			sampled(&row, part.Command.Until, stopped, all.Noise(l))
+			recordSampling(&row, part.Command.Until, stopped, all.Noise(l))
 			checkDrift(&row, l)
 			if row.Samples > 1 {
 				raw[row.Key] = l.Samples
@@ -316,8 +319,8 @@ func (r *runner) launchedRows(part *decl.Part, base journal.Row, all *sweep.Laun
 	return rows, raw
 }
 
-// checkDrift tests the samples of a row's first metric for drift and two modes: within the launch, or
-// over several launches.
+// checkDrift tests the samples of a row's headline metric for drift and for two modes. The samples are
+// from one launch or from several.
 func checkDrift(row *journal.Row, l sweep.LaunchedRow) {
 	name := headline(row)
 	series := l.Values(name)
@@ -335,8 +338,8 @@ func checkDrift(row *journal.Row, l sweep.LaunchedRow) {
 	}
 }
 
-// sampled records why the launches of a row ended, if there could be several.
-func sampled(row *journal.Row, until measure.Stop, stopped measure.StopReason, noise float64) {
+// recordSampling records why no more launches were made for a row, if there could be several.
+func recordSampling(row *journal.Row, until measure.Stop, stopped measure.StopReason, noise float64) {
 	if until.MaxSamples <= 1 {
 		return
 	}
@@ -356,8 +359,8 @@ func sampled(row *journal.Row, until measure.Stop, stopped measure.StopReason, n
 	}
 }
 
-// parsedRow makes the row for one line of a program's output. Key columns of a table become further
-// coordinates. Such a row gets its own key, and its task is the planned point.
+// parsedRow makes the row for one line of a program's output. Key columns of a table become additional
+// coordinates. A row with such columns has its own key; its Task is the key of the planned point.
 func (r *runner) parsedRow(part *decl.Part, row journal.Row, l sweep.LaunchedRow) journal.Row {
 	row.Status = journal.OK
 	row.Clock, row.Cadence = "program", "program"
@@ -390,8 +393,8 @@ func (r *runner) parsedRow(part *decl.Part, row journal.Row, l sweep.LaunchedRow
 	return row
 }
 
-// keepPrinted stores the samples of a point's rows in one file, because a launch may give very many
-// rows.
+// keepPrinted stores the samples of all rows of a point in one file. One file per row could be very many
+// files.
 func (r *runner) keepPrinted(t plan.Task, rows []journal.Row, raw rawSamples) error {
 	if len(raw) == 0 {
 		return nil

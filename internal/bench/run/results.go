@@ -22,8 +22,8 @@ type heldRows struct {
 }
 
 // finishAttempt records the rows of an attempt and returns the attempt to repeat, if it failed and
-// a retry is left. The journal has the rows in planned order, whichever slot finishes first: early
-// rows are held until their turn.
+// a retry is left. The journal has the rows in planned order, whichever slot finishes first: rows that
+// come early are held until it is their turn.
 func (r *runner) finishAttempt(a attempt, rows ...journal.Row) (again []attempt, err error) {
 	for i := range rows {
 		rejectNegativeTime(&rows[i])
@@ -57,8 +57,8 @@ func (r *runner) finishAttempt(a attempt, rows ...journal.Row) (again []attempt,
 	return nil, nil
 }
 
-// rejectNegativeTime fails a row with a time or sample below zero. Its clock went backwards, or a
-// program subtracted the wrong way round, so its other times are meaningless too.
+// rejectNegativeTime marks a row with a negative time or sample as failed. Its clock went backwards, or
+// a program subtracted in the wrong order, so its other times are meaningless too.
 func rejectNegativeTime(row *journal.Row) {
 	us := min(row.Metrics["time_us"], row.Stats.Get("time_us").Min)
 	if row.Status != journal.OK || us >= 0 {
@@ -106,8 +106,8 @@ func (r *runner) recordTurn() error {
 	return nil
 }
 
-// recordHeld records the rows that are still held when a run ends early, because earlier turns will
-// not come.
+// recordHeld records the rows that are still held when a run ends early. The turns before them will not
+// come any more.
 func (r *runner) recordHeld() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,8 +129,8 @@ func (r *runner) record(row journal.Row) (journal.Row, error) {
 	return row, nil
 }
 
-// joinOnce joins two errors, unless the second one has the same cause at the same file: a full disk also
-// fails every later record.
+// joinOnce joins two errors. It drops the second one if it has the same cause at the same file: on a full
+// disk, for example, every later record fails as well.
 func joinOnce(err, later error) error {
 	var first, second *fs.PathError
 	if errors.As(err, &first) && errors.As(later, &second) && first.Path == second.Path && first.Err == second.Err {
@@ -149,6 +149,7 @@ func (r *runner) recordStart(a attempt) error {
 		Time:  time.Now().UTC()})
 }
 
+// note shows a note to the observer and records it.
 func (r *runner) note(text string) error {
 	r.opts.Observe(Event{Note: text})
 	return r.journal.Append(journal.Note{Run: r.id, Text: text, Time: time.Now().UTC()})
@@ -156,18 +157,17 @@ func (r *runner) note(text string) error {
 
 // results collects the ranks' results of one task.
 type results struct {
-	byRank    []*worker.Event
+	byRank    []*worker.Event // nil for ranks that have not ended the task
 	byArrival []worker.Event
-	healthy   bool
+	healthy   bool // all ranks ended the task with the same status, which is no failure
 	rowFiles  rowFiles
 }
 
-// rowFiles are the parts of a row that are stored outside the journal: its samples, the samples of
-// other metrics, and the profile of its last call.
+// rowFiles are the parts of a row that are stored outside the journal.
 type rowFiles struct {
-	samples []byte
-	others  map[string][]byte
-	inside  []byte
+	samples []byte            // of time_us
+	others  map[string][]byte // samples of other metrics
+	inside  []byte            // profile of the last call
 }
 
 func (s *results) add(e worker.Event) {
@@ -181,8 +181,8 @@ func (s *results) add(e worker.Event) {
 
 func (s *results) complete() bool { return len(s.byArrival) == len(s.byRank) }
 
-// firstIncomplete returns the first rank that ended the task without a result, and whether there is
-// one.
+// firstIncomplete returns the event of the first rank that left the task without a result, and whether
+// there is one.
 func (s *results) firstIncomplete() (worker.Event, bool) {
 	return lists.First(s.byArrival, func(e worker.Event) bool { return e.Done.Status != journal.OK })
 }
@@ -192,7 +192,7 @@ func (s *results) anyFailed() bool {
 	return slices.ContainsFunc(s.byArrival, func(e worker.Event) bool { return e.Done.Status.Bad() })
 }
 
-// agreed reports whether all ranks came to the same good end.
+// agreed reports whether all results have the same status and none is a failure.
 func (s *results) agreed() bool {
 	return !s.anyFailed() && !slices.ContainsFunc(s.byArrival, func(e worker.Event) bool {
 		return e.Done.Status != s.byArrival[0].Done.Status
@@ -206,7 +206,7 @@ func (s *results) firstReason() string {
 	return "another rank left the task"
 }
 
-// files returns the files of the row, if the task was done.
+// files returns the files of the row. It is empty if the task was not completed.
 func (s *results) files() rowFiles {
 	if s == nil {
 		return rowFiles{}
@@ -214,7 +214,8 @@ func (s *results) files() rowFiles {
 	return s.rowFiles
 }
 
-// fill fills in the row from the results.
+// fill fills in the row from the results: from rank 0 if all ranks agree, else from the rank whose
+// failure explains the others.
 func (s *results) fill(row *journal.Row) {
 	if s.healthy {
 		zero := s.byRank[0].Done
@@ -222,7 +223,7 @@ func (s *results) fill(row *journal.Row) {
 		s.rowFiles = rowFiles{zero.Raw, zero.Raws, zero.Inside}
 		for _, e := range s.byRank[1:] {
 			for _, w := range e.Done.Warnings {
-				if !slices.Contains(zero.Warnings, w) { // a warning of all ranks is recorded once
+				if !slices.Contains(zero.Warnings, w) { // rank 0 has recorded it already
 					row.Warnings = append(row.Warnings, fmt.Sprintf("rank %d: %s", e.Rank, w))
 				}
 			}
@@ -233,7 +234,7 @@ func (s *results) fill(row *journal.Row) {
 	if culprit := s.primary(); culprit != nil {
 		fillOutcome(row, culprit.Done)
 		row.Rank, row.Phase = &culprit.Rank, culprit.Done.Phase
-		if culprit.Secondary && culprit.Culprit != nil { // a lost rank cannot report itself
+		if culprit.Secondary && culprit.Culprit != nil { // the rank that caused it is lost and cannot report
 			row.Rank = culprit.Culprit
 		}
 		return
@@ -245,9 +246,10 @@ func (s *results) fill(row *journal.Row) {
 	}
 }
 
-// primary returns the failure that explains the others, or nil.
+// primary returns the failure that explains the others, or nil. It prefers a failure that is not the
+// consequence of another rank's.
 func (s *results) primary() *worker.Event {
-	var follower *worker.Event
+	var secondary *worker.Event
 	for i := range s.byArrival {
 		e := &s.byArrival[i]
 		if !e.Done.Status.Bad() {
@@ -256,19 +258,19 @@ func (s *results) primary() *worker.Event {
 		if !e.Secondary {
 			return e
 		}
-		if follower == nil {
-			follower = e
+		if secondary == nil {
+			secondary = e
 		}
 	}
 	if slices.ContainsFunc(s.byArrival, func(e worker.Event) bool { return e.Done.Status == journal.Skipped }) {
 		return nil // a skip on one rank made the others fail
 	}
-	return follower
+	return secondary
 }
 
 func fillOutcome(row *journal.Row, o *bench.Outcome) {
 	row.Status, row.Kind, row.Optional = o.Status, o.Kind, o.Optional
-	row.Reason, row.Output, _ = strings.Cut(o.Reason, "\n") // the stack of a panic follows its message
+	row.Reason, row.Output, _ = strings.Cut(o.Reason, "\n") // after a panic, Output is the stack
 	row.Clock, row.Cadence, row.Cache = o.Clock, o.Cadence, o.Cache
 	row.Samples, row.Batch = o.Samples, o.Batch
 	row.Stats, row.Limits, row.Skew, row.Slowest = journal.NewObject(o.Stats), o.Limits, o.Skew, o.Slowest

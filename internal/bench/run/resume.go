@@ -19,15 +19,13 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// resumeState is the content of the journal of a run that is resumed.
+// resumeState is what a resumed run knows from its journal.
 type resumeState struct {
-	done     map[taskID]bool // tasks that need not run again
-	attempts map[taskID]int  // number of the next attempt
-	final    bool            // failed tasks count as done
-	// failed says how the latest attempt of a task failed.
-	failed map[taskID]string
-	// changes says which inputs differ from the stored rows of the same points.
-	changes []string
+	done     map[taskID]bool   // tasks that need not run again
+	attempts map[taskID]int    // number of the next attempt
+	final    bool              // failed tasks count as done
+	failed   map[taskID]string // how the latest attempt failed
+	changes  []string          // changed inputs, because of which points run again; see inputChanges
 }
 
 func newResumeState() *resumeState {
@@ -43,7 +41,7 @@ func (e *resumeState) isDone(t plan.Task) bool        { return e.done[taskID{t.K
 func (e *resumeState) nextAttempt(t plan.Task) int    { return e.attempts[taskID{t.Key, t.Trial}] }
 func (e *resumeState) lastFailure(t plan.Task) string { return e.failed[taskID{t.Key, t.Trial}] }
 
-// claim finds the run to continue, or starts a new one, which is nil, and claims it.
+// claim locks the run to continue and returns it. If there is none, it locks a new run and returns nil.
 func (r *runner) claim() (last *journal.Run, err error) {
 	if last, err = r.holdLatest(); err != nil {
 		return nil, fmt.Errorf("resuming: %w", err)
@@ -57,14 +55,14 @@ func (r *runner) claim() (last *journal.Run, err error) {
 	return last, nil
 }
 
-// loadResumeState finds out what is left to do of the plan. last is the run to continue, or nil.
+// loadResumeState finds out which tasks of the plan are done. last is the run to continue, or nil.
 func (r *runner) loadResumeState(last *journal.Run) *resumeState {
 	e := newResumeState()
 	if last == nil {
 		return e
 	}
 	wanted := planned(r.plan)
-	if r.opts.Source != nil { // a source has its own trials, and accepts failures as answers
+	if r.opts.Source != nil { // a source chooses its own trials, and a failure is a valid answer for it
 		keys := map[string]bool{}
 		for w := range wanted {
 			keys[w.key] = true
@@ -91,7 +89,7 @@ func (r *runner) loadResumeState(last *journal.Run) *resumeState {
 	return e
 }
 
-// holdNew gives the run a unique ID.
+// holdNew locks a new run. It draws another ID if a live process holds the same one.
 func (r *runner) holdNew() (err error) {
 	var held *journal.HeldError
 	for {
@@ -102,7 +100,7 @@ func (r *runner) holdNew() (err error) {
 	}
 }
 
-// holdLatest claims the folder's latest run. It returns nil if there is none to continue.
+// holdLatest locks the folder's latest run. It returns nil if there is none to continue.
 func (r *runner) holdLatest() (*journal.Run, error) {
 	for {
 		found, err := r.latest()
@@ -137,7 +135,7 @@ func (r *runner) latest() (*journal.Run, error) {
 	j, err := journal.Read(r.opts.Dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil // nothing to continue: a first run
+		return nil, nil // the first run of this folder
 	case err != nil:
 		return nil, err
 	case len(j.Runs) == 0:
@@ -219,7 +217,7 @@ func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*journal.Run, 
 	return &stored, nil
 }
 
-// IncompleteError says which rows of a plan a journal lacks.
+// IncompleteError lists the rows of a plan that a journal lacks.
 type IncompleteError struct {
 	Dir      string
 	Of       int      // number of planned rows
@@ -261,7 +259,7 @@ func missingRows(p *plan.Plan, lacks map[taskID]string) (out []string) {
 	return out
 }
 
-// optionDifferences says how the options of a run's rows differ from the plan's.
+// optionDifferences describes how the options of a run's rows differ from the plan's options.
 func optionDifferences(p *plan.Plan, last *journal.Run) string {
 	if len(last.Rows) == 0 {
 		return ""
@@ -278,11 +276,12 @@ func optionDifferences(p *plan.Plan, last *journal.Run) string {
 	return "the rows there were made with " + strings.Join(differ, "; ")
 }
 
-// review decides which planned tasks are done: those with good rows, and those that failed in two
-// invocations, the first one and one that resumed it, unless retryFailed is set.
+// review decides which planned tasks are done. A task is done if its latest attempt has only good rows,
+// or if it failed in one invocation and again in a later one, unless retryFailed is set. If e.final is
+// set, every task with a row is done.
 func (e *resumeState) review(run *journal.Run, planned map[taskID]bool, retryFailed bool) {
-	failedIn := map[taskID]int{} // invocation of its first failure
-	tainted := map[taskID]int{}  // attempt, from 1, with a failed row, which good rows may follow
+	failedIn := map[taskID]int{} // invocation of the task's first failure
+	tainted := map[taskID]int{}  // latest attempt with a failed row, from 1; good rows may follow in it
 	for i, row := range run.Rows {
 		w := taskID{row.TaskKey(), row.Trial}
 		e.attempts[w] = max(e.attempts[w], row.Attempt+1)
@@ -301,19 +300,19 @@ func (e *resumeState) review(run *journal.Run, planned map[taskID]bool, retryFai
 		if e.final || tainted[w] != row.Attempt+1 || invocation > failedIn[w] && !retryFailed {
 			e.done[w] = true
 		}
-		// The table of a program has several rows, and nothing marks the last one. At the end of a
-		// killed run some may be missing.
+		// A program may print a table of several rows, and nothing marks the last one. If the run was
+		// killed, rows may be missing at its end.
 		if row.Task != "" && i == len(run.Rows)-1 && run.End == nil {
 			delete(e.done, w)
 		}
 	}
-	for _, b := range run.Unfinished() { // started again, and then killed
+	for _, b := range run.Unfinished() { // a new attempt was killed
 		delete(e.done, taskID{b.Key, b.Trial})
 	}
 }
 
-// reviveSkipped returns tasks to the work if an earlier plan dropped them and this one does not, such as
-// those for another number of ranks than the job had.
+// reviveSkipped makes tasks run that an earlier plan dropped and this plan does not drop, for example
+// because the earlier job had another number of ranks.
 func (e *resumeState) reviveSkipped(run *journal.Run, p *plan.Plan) {
 	skipped := map[taskID]bool{}
 	for _, row := range run.Rows {
@@ -328,7 +327,7 @@ func (e *resumeState) reviveSkipped(run *journal.Run, p *plan.Plan) {
 	}
 }
 
-// invocationOf returns the number of the invocation that wrote at a time.
+// invocationOf returns the number of the invocation, from 1, that wrote a record at the given time.
 func invocationOf(run *journal.Run, at time.Time) int {
 	n := 0
 	for _, h := range run.Headers {
@@ -357,7 +356,7 @@ func lastLaunch(dir string) int {
 // followTick is how often a followed run's journal is read.
 const followTick = 200 * time.Millisecond
 
-// follow observes a run that another process works on until that process ends, and returns its
+// follow observes a run that another process executes until that process ends, and returns the run's
 // result. It writes nothing and launches nothing.
 func (r *runner) follow(ctx context.Context, held *journal.HeldError) (Result, error) {
 	f, err := journal.Follow(r.opts.Dir)
@@ -367,9 +366,9 @@ func (r *runner) follow(ctx context.Context, held *journal.HeldError) (Result, e
 	r.id = held.Run
 	tick := time.NewTicker(followTick)
 	defer tick.Stop()
-	rows, notes := -1, 0 // already reported; -1 before the start
+	rows, notes := -1, 0 // numbers that have been reported; rows is -1 before the start
 	for {
-		// Ask before reading the journal: a process that has released the run has written all of it.
+		// Ask for the holder before reading the journal: if there is none, the journal is complete.
 		holder, err := journal.HolderOf(r.opts.Dir, r.id)
 		if err != nil {
 			return Result{}, err
@@ -382,7 +381,7 @@ func (r *runner) follow(ctx context.Context, held *journal.HeldError) (Result, e
 		if err != nil {
 			return Result{}, err
 		}
-		if rows < 0 || rows > len(run.Rows) { // the latter if the file was replaced
+		if rows < 0 || rows > len(run.Rows) { // fewer rows than before: the file was replaced
 			done, planned := run.Progress()
 			r.opts.Observe(Event{Started: &Started{Run: r.id, Dir: r.opts.Dir, Rows: planned, Done: done,
 				Launches: run.Header.Launches, Defaults: r.plan.AtDefault(), Follows: held}})
@@ -414,7 +413,7 @@ func (r *runner) followed(run *journal.Run, held *journal.HeldError) (Result, er
 	res := Result{Run: r.id, Counts: run.End.Counts, Missing: run.End.Missing,
 		Interrupted: run.End.Outcome == "interrupted"}
 	if run.End.Outcome == "failed" && res.Counts[journal.Failed]+res.Counts[journal.Timeout] == 0 {
-		res.Broken = "it was given up"
+		res.Broken = "the run ended without a reason"
 		if n := len(run.Notes); n > 0 {
 			res.Broken = run.Notes[n-1].Text
 		}

@@ -1,7 +1,7 @@
-// Package run is the loop from plan to journal. It starts each launch group, gives it its points,
-// watches it, and records a row for every point, whatever happens to the processes. It decides what
-// a crash, a hang or an unplanned environment means; package launch starts and kills processes. It
-// prints nothing; an observer receives events.
+// Package run executes a plan and writes the journal. It starts each launch group, sends it its points,
+// watches it, and records a row for every point, whatever happens to the processes. It decides what a
+// crash, a hang or an unplanned environment means for the row. Package launch starts and kills the
+// processes. Package run prints nothing; an observer receives events.
 package run
 
 import (
@@ -36,7 +36,7 @@ type Options struct {
 	// JoinTimeout limits the start of the workers; 0 for StartLimit.
 	JoinTimeout time.Duration
 	Grace       time.Duration // between SIGTERM and SIGKILL; 0 for launch.DefaultGrace
-	Retries     int           // attempts after a failed one
+	Retries     int           // additional attempts after a failed one
 	// ImportLimit limits the import of a Python file in a worker; 0 for the default.
 	ImportLimit time.Duration
 	FailFast    bool // stop after the first failed row
@@ -46,8 +46,8 @@ type Options struct {
 	ResumeSince time.Time
 	// RetryFailed makes a resumed run retry every failed point, even those that failed twice.
 	RetryFailed bool
-	// Follow makes a run that another process is working on be observed until it ends, instead of
-	// being an error.
+	// Follow observes a run that another process is executing until it ends. Without it, such a run is
+	// an error.
 	Follow   bool
 	Ports    connection.PortRange // to listen on for other hosts
 	Launcher *Launcher            // starts the ranks; nil if this process does
@@ -57,14 +57,14 @@ type Options struct {
 	Inputs          map[string]string
 	Tags            []string // labels of the run, see journal.ParseTags
 	Note            string
-	// Replan plans the run again after its prepare program has run, which may have built the program
-	// that is measured. Without it, the rows have the inputs of before.
+	// Replan plans the run again after its prepare program, which may have built the program to be
+	// measured. Without Replan, rows record the inputs as they were before.
 	Replan  func() (*plan.Plan, error)
 	Source  Source // decides what to launch; nil for the plan
 	Turn    *Turn  // waits for other runs of this process before each launch; nil for none
 	Observe func(Event)
 
-	unwatched bool // tests: only the samples can disturb a row
+	unwatched bool // for tests: do not observe the load of the host
 }
 
 // Source decides what a run launches, based on the results so far.
@@ -84,7 +84,7 @@ type Result struct {
 	Run         string
 	Counts      map[journal.Status]int // of the last attempts, including rows of a resumed run
 	Missing     int                    // required rows that were not executed
-	GivenUp     int                    // rows that failed in earlier invocations and were not retried
+	GivenUp     int                    // rows that failed in earlier invocations and are not retried any more
 	Interrupted bool
 	Broken      string // why the joined job could not continue; "" if it could
 }
@@ -100,7 +100,7 @@ type runner struct {
 	mu           sync.Mutex // guards the fields below, which run slots share
 	journal      *journal.Writer
 	launch       int // number of the latest launch, over all resumptions
-	nextTurn     int // turn of the next attempt; turns order the rows in the journal
+	nextTurn     int // turn of the next task; turns order the rows in the journal
 	recordedTurn int // turn whose rows are recorded next
 	heldByTurn   map[int][]heldRows
 	counts       map[journal.Status]int
@@ -147,10 +147,10 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 		return Result{}, err
 	}
 	defer r.hold.Release()
-	remarks, prepareErr := r.prepare(ctx)
-	earlier := r.loadResumeState(last)
-	r.announce(earlier)
-	header := r.header(len(earlier.done) > 0)
+	warnings, prepareErr := r.prepare(ctx)
+	resumed := r.loadResumeState(last)
+	r.announce(resumed)
+	header := r.header(len(resumed.done) > 0)
 	r.starts = append(r.starts, header.Time)
 	if err := r.journal.Append(header); err != nil {
 		return Result{}, err
@@ -158,13 +158,13 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	start := time.Now()
 	defer r.watch.close()
 
-	for _, text := range remarks {
+	for _, text := range warnings {
 		if err := r.note(text); err != nil {
 			return Result{}, err
 		}
 	}
 	if err = prepareErr; err == nil {
-		err = joinOnce(r.execute(ctx, earlier), r.recordHeld())
+		err = joinOnce(r.execute(ctx, resumed), r.recordHeld())
 	}
 	outcome, broken, err := r.outcome(ctx, err)
 	if opts.Source != nil {
@@ -180,9 +180,9 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	return res, err
 }
 
-// outcome classifies the end of the execution and records notes about it. broken is the reason if a
-// joined job could not continue. The returned error is set for faults of the harness only: interrupts,
-// broken jobs and --fail-fast are outcomes.
+// outcome classifies the end of the execution and records notes about it. broken is the reason if the
+// run could not continue (see jobError). The returned error is only for faults of the harness:
+// interrupts, broken jobs and --fail-fast are outcomes.
 func (r *runner) outcome(ctx context.Context, err error) (outcome, broken string, _ error) {
 	var job *jobError
 	switch {
@@ -213,7 +213,7 @@ func Missing(rows []journal.Row) (n int) {
 	return n
 }
 
-// announce claims the host for measuring and tells the observer the size of the work.
+// announce claims the host for measuring and tells the observer how many rows and launches there will be.
 func (r *runner) announce(e *resumeState) {
 	if !r.opts.unwatched {
 		r.watch = r.opts.Turn.hostWatch(func() *hostWatch {
@@ -268,16 +268,16 @@ func (r *runner) execute(ctx context.Context, e *resumeState) error {
 	}
 }
 
-// runGroups runs the tasks of the groups that have no valid row yet.
+// runGroups runs the tasks of the groups that are not done yet.
 func (r *runner) runGroups(ctx context.Context, e *resumeState, groups []*plan.Group) error {
 	var work []*backlog
 	for _, g := range groups {
 		b := &backlog{group: g}
 		for _, t := range g.Tasks {
 			if !e.isDone(t) {
-				again := r.attempt(t, e.nextAttempt(t))
-				again.failed = e.lastFailure(t)
-				b.todo = append(b.todo, again)
+				next := r.attempt(t, e.nextAttempt(t))
+				next.failed = e.lastFailure(t)
+				b.todo = append(b.todo, next)
 			}
 		}
 		if len(b.todo) > 0 {
@@ -290,8 +290,8 @@ func (r *runner) runGroups(ctx context.Context, e *resumeState, groups []*plan.G
 // attempt is one execution of a task.
 type attempt struct {
 	task   plan.Task
-	number int    // earlier attempts, over all invocations
-	budget int    // retries used in this invocation
+	number int    // number of earlier attempts, over all invocations
+	budget int    // number of retries used in this invocation
 	turn   int    // position of its rows in the journal
 	failed string // how the previous attempt failed; "" if it did not
 }
@@ -342,8 +342,8 @@ func (r *runner) header(resumed bool) journal.Header {
 	return h
 }
 
-// logDir makes the log folder of the current launch. name is its name in the rows. The folder is
-// always new, so that everything read from it comes from this launch.
+// logDir creates the log folder of the current launch. name is its name in the rows, path its absolute
+// path. The folder is always new, so that everything read from it comes from this launch.
 func (s *runSlot) logDir() (name, path string, err error) {
 	for {
 		name = filepath.Join(s.id, fmt.Sprintf("%04d", s.launch))
@@ -370,9 +370,9 @@ func (r *runner) timeout(g *plan.Group) time.Duration {
 	return plan.Timeout(g.Part)
 }
 
-// runSlot runs one launch after another. A run that measures has one slot, since measurements need
-// the whole machine. Simulated time does not depend on the load, so a simulated run has a slot for
-// every core.
+// runSlot runs one launch after another. A run that measures has one slot, because each measurement
+// needs the whole machine. Simulated time does not depend on the load, so a simulated run has one slot
+// for every core.
 type runSlot struct {
 	*runner
 	agent  *launch.Agent
@@ -384,8 +384,8 @@ type runSlot struct {
 	budget       remeasureBudget
 }
 
-// runSlots works off the backlogs. Every slot goes through all of them in order and takes the
-// attempts that the others have left. The first error ends all slots.
+// runSlots runs all attempts of the backlogs. Every slot goes through the backlogs in order and takes
+// attempts that no other slot has taken. The first error ends all slots.
 func (r *runner) runSlots(ctx context.Context, work []*backlog) error {
 	count := 1
 	if r.plan.Simulated {
@@ -409,7 +409,7 @@ func (r *runner) runSlots(ctx context.Context, work []*backlog) error {
 		})
 	}
 	err := group.Wait()
-	if left := instrument.Sweep(); left != nil { // killed ranks could not clean up themselves
+	if left := instrument.Sweep(); left != nil { // killed ranks could not clean up after themselves
 		r.opts.Observe(Event{Note: "cleaning up after this run: " + left.Error()})
 	}
 	return err
@@ -421,12 +421,12 @@ func (s *runSlot) close() {
 	}
 }
 
-// runGroup runs tasks of one launch group, and replaces broken processes with new ones.
+// runGroup runs the tasks of one launch group. After a failure it continues with new processes.
 func (s *runSlot) runGroup(ctx context.Context, b *backlog) error {
 	s.failedStarts = 0
 	for b.left() > 0 {
 		if err := ctx.Err(); err != nil {
-			if lost := s.lost(b.group); lost != nil { // the launcher interrupted the job because of it
+			if lost := s.lost(b.group); lost != nil { // the launcher interrupted the job because of this loss
 				return &jobError{lost.Error()}
 			}
 			return err
@@ -448,11 +448,11 @@ func (s *runSlot) runGroup(ctx context.Context, b *backlog) error {
 			return err
 		}
 		s.nextLaunch()
-		once := s.runBodies
+		runLaunch := s.runBodies
 		if b.group.Part.Command != nil {
-			once = s.runProgram
+			runLaunch = s.runProgram
 		}
-		err = once(ctx, b)
+		err = runLaunch(ctx, b)
 		done()
 		if err != nil {
 			return err
@@ -461,6 +461,7 @@ func (s *runSlot) runGroup(ctx context.Context, b *backlog) error {
 	return nil
 }
 
+// ensureAgent starts the agent of this slot, or replaces it if it has ended.
 func (s *runSlot) ensureAgent(ctx context.Context) error {
 	if s.agent != nil {
 		select {
@@ -476,6 +477,7 @@ func (s *runSlot) ensureAgent(ctx context.Context) error {
 	return err
 }
 
+// nextLaunch gives the slot the next launch number of the run.
 func (s *runSlot) nextLaunch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// starvation describes the longest silence of a rank that lives and gets no processor.
+// starvation describes the longest silence of a rank that is alive but gets no processor.
 type starvation struct {
 	rank   int
 	silent time.Duration
-	waited time.Duration // for a processor, by the scheduler's count over all threads
+	waited time.Duration // the time for which its threads waited for a processor, summed over the threads
 }
 
 // warning returns the warning for the row, or "" if no rank starved.
@@ -27,8 +27,8 @@ func (s starvation) warning() string {
 }
 
 // checkHeartbeats counts a tick of silence for every rank. A rank that is silent for too long has failed if it is
-// stopped or dead. If it lives, it gets no processor, which disturbs the row but loses nothing. A rank on another host
-// counts as lost, with the cause that its connection shows.
+// stopped or dead. If it is alive, it only waits for a processor: the row is then disturbed but valid. A rank on
+// another host counts as lost, with the cause that its connection shows.
 func (w *workerGroup) checkHeartbeats() *failure {
 	limit := cmp.Or(w.slot.opts.Heartbeat, connection.SilenceLimit)
 	for rank := range w.ranks {
@@ -49,7 +49,7 @@ func (w *workerGroup) checkHeartbeats() *failure {
 		}
 		if why := w.silenceCause(rank, pid, limit); why != "" {
 			return &failure{status: journal.Failed, rank: &rank, phase: s.phase,
-				reason: fmt.Sprintf("lost heartbeat: nothing heard for %v (%s)", limit, why)}
+				reason: fmt.Sprintf("lost heartbeat: no message for %v (%s)", limit, why)}
 		}
 		if silent > w.starved.silent {
 			_, waited := hostinfo.TreeDelay(hostinfo.Root(), pid)
@@ -59,8 +59,8 @@ func (w *workerGroup) checkHeartbeats() *failure {
 	return nil
 }
 
-// silenceCause says why a rank cannot send heartbeats, or returns "" if its process lives and gets no
-// processor. A pid of 0 means that the process is on another host: then only its connection can be observed.
+// silenceCause returns why a rank cannot send heartbeats, or "" if its process is alive and only waits for a
+// processor. A pid of 0 means that the process is on another host, where only its connection can be observed.
 func (w *workerGroup) silenceCause(rank, pid int, limit time.Duration) string {
 	return explainSilence(w.hub.Observe(rank).Since(w.ranks[rank].quiet), pid, limit)
 }
@@ -70,8 +70,8 @@ func explainSilence(seen connection.Evidence, pid int, limit time.Duration) stri
 	if pid == 0 {
 		return cmp.Or(seen.Cause(limit), "stopped, starved of CPU or cut off") + advice
 	}
-	// Containers may share the numbering of processes and have networks of their own. This comes first, because a
-	// launcher that is cut off stops its processes before it ends them.
+	// Containers may share process IDs but have separate networks. The network is checked first, because a launcher
+	// that is cut off stops its processes before it ends them.
 	if network := seen.NetworkCause(limit); network != "" {
 		return network + advice
 	}

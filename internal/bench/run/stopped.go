@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// stopLook is how often the processes of a launch are looked at. A shorter stop may be missed.
-	stopLook = 100 * time.Millisecond
-	// lookShare limits the cost: looking takes at most one part in this many of the time.
-	lookShare = 200
-	// suspendLimit is the difference between the two monotonic clocks, one of which counts while the
-	// host sleeps, from which the host counts as suspended.
+	// stopPollInterval is the time between two polls of the states of a launch's processes. Shorter
+	// stops may be missed.
+	stopPollInterval = 100 * time.Millisecond
+	// pollShare limits the cost of polling to 1/pollShare of the time.
+	pollShare = 200
+	// suspendLimit is the shortest suspension of the host that is reported.
 	suspendLimit = 50 * time.Millisecond
 )
 
-// stopWatch notices that a process of a launch, or a child of one, is stopped by a signal or that the
-// host sleeps. Such time is part of the measured time.
+// stopWatch detects that a process of a launch, or a child of one, is stopped by a signal, or that the
+// host is suspended. Such time is part of the measured time, so the row gets a warning.
 type stopWatch struct {
-	pids    map[int]int                      // of the living ranks
-	asleep  time.Duration                    // time that the host had slept before
-	stopped map[stoppedProcess]time.Duration // how long processes were seen stopped
-	last    time.Time                        // of the previous look
-	next    time.Time                        // no look before
+	pids    map[int]int                      // processes of the living ranks, by rank
+	asleep  time.Duration                    // value of hostSleep at the last reset
+	stopped map[stoppedProcess]time.Duration // how long processes have been stopped
+	last    time.Time                        // time of the previous poll
+	next    time.Time                        // earliest time of the next poll
 }
 
 // stoppedProcess is a rank, or a child of a rank with its name.
@@ -45,7 +45,7 @@ func newStopWatch() stopWatch {
 	return w
 }
 
-// reset forgets the stops so far, before a measurement.
+// reset forgets earlier stops. It is called before each measurement.
 func (w *stopWatch) reset() {
 	w.stopped, w.asleep, w.last, w.next = map[stoppedProcess]time.Duration{}, hostSleep(), time.Now(), time.Time{}
 }
@@ -54,8 +54,8 @@ func (w *stopWatch) add(rank, pid int) { w.pids[rank] = pid }
 
 func (w *stopWatch) remove(rank int) { delete(w.pids, rank) }
 
-// look reads the states of every rank's processes. Ranks on other hosts are not seen.
-func (w *stopWatch) look() {
+// poll reads the states of the processes of every rank on this host.
+func (w *stopWatch) poll() {
 	begin := time.Now()
 	if begin.Before(w.next) {
 		return
@@ -69,10 +69,11 @@ func (w *stopWatch) look() {
 			w.stopped[p] += begin.Sub(w.last)
 		}
 	}
-	w.last, w.next = begin, begin.Add(lookShare*time.Since(begin))
+	w.last, w.next = begin, begin.Add(pollShare*time.Since(begin))
 }
 
-// warning describes the stops so far, or returns "".
+// warning returns the warning for the row: about a suspension of the host, else about the process that
+// was stopped longest. It is "" if neither happened.
 func (w *stopWatch) warning() string {
 	if slept := hostSleep() - w.asleep; slept >= suspendLimit {
 		return fmt.Sprintf("%sthe host was suspended for %.1f s during the measurement", journal.StoppedWarning,
@@ -92,7 +93,8 @@ func (w *stopWatch) warning() string {
 		who, w.stopped[longest].Seconds())
 }
 
-// hostSleep returns how long the host has slept since it was started, or 0 if that is unknown.
+// hostSleep returns for how long the host has been suspended since it was started, or 0 if that is
+// unknown. CLOCK_BOOTTIME counts while the host is suspended, CLOCK_MONOTONIC does not.
 func hostSleep() time.Duration {
 	var with, without unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &with) != nil || unix.ClockGettime(unix.CLOCK_MONOTONIC, &without) != nil {

@@ -8,17 +8,17 @@ import (
 )
 
 // Turns interleaves the launches of several runs that are compared, so that a slow drift of the
-// machine affects all of them equally. The runs execute at the same time in this process, and
-// one launch at a time. Launches go in blocks of one launch of each run, in random order.
+// machine affects all of them equally. The runs are active at the same time in this process, but only
+// one launch runs at a time. Each block has one launch of each run, in random order.
 type Turns struct {
 	mu    sync.Mutex
-	freed *sync.Cond // a turn or a run has ended
+	freed *sync.Cond // signals that a turn or a run has ended
 	rng   *rand.Rand
 	left  []bool // runs that make no more launches
-	block []int  // runs that are still to come in the current block
-	busy  bool   // a launch is under way
+	block []int  // runs whose launch in the current block is still to come
+	busy  bool   // a launch is running
 
-	watch *hostWatch // of all runs: they do not disturb each other
+	watch *hostWatch // shared by all runs, so that they do not report each other as a disturbance
 }
 
 // NewTurns returns the turns of a number of runs.
@@ -32,7 +32,7 @@ func NewTurns(runs int, seed uint64) *Turns {
 // others wait for it.
 func (t *Turns) Of(run int) *Turn { return &Turn{t, run} }
 
-// Turn is the part of one run in Turns. A nil Turn never waits.
+// Turn is one run's access to Turns. A nil Turn never waits.
 type Turn struct {
 	all *Turns
 	run int
@@ -68,7 +68,8 @@ func (t *Turn) take(ctx context.Context) (done func(), err error) {
 	}, nil
 }
 
-// next returns the run whose turn it is. It starts a new block if the last one is over.
+// next returns the run whose turn it is, or -1 if no run makes any more launches. It starts a new block
+// if the current one is over.
 func (a *Turns) next() int {
 	gone := func(run int) bool { return a.left[run] }
 	a.block = slices.DeleteFunc(a.block, gone)
@@ -81,7 +82,7 @@ func (a *Turns) next() int {
 	return a.block[0]
 }
 
-// Leave says that the run makes no more launches.
+// Leave declares that the run makes no more launches.
 func (t *Turn) Leave() {
 	t.all.mu.Lock()
 	defer t.all.mu.Unlock()
@@ -89,8 +90,7 @@ func (t *Turn) Leave() {
 	t.all.freed.Broadcast()
 }
 
-// hostWatch returns the watch of all runs, so that none of them takes another for a foreign
-// kernbench. open makes it for the first run.
+// hostWatch returns the watch that all runs share. open makes it for the first run.
 func (t *Turn) hostWatch(open func() *hostWatch) *hostWatch {
 	if t == nil {
 		return open()

@@ -397,7 +397,7 @@ func TestEndOfLaunch(t *testing.T) {
 		{"silence", planted{doomed: true, err: stopped}, silence,
 			"the launch agent died: it had been stopped for 5s; the workers ended with it"},
 		{"silence of a worker", planted{}, silence,
-			"rank 0: lost heartbeat: nothing heard for 5s (stopped, starved of CPU or cut off; --heartbeat waits longer)"},
+			"rank 0: lost heartbeat: no message for 5s (stopped, starved of CPU or cut off; --heartbeat waits longer)"},
 		{"a worker it ended", planted{out: told}, event(ended), "the workers were ended: the agent was told to end"},
 		{"a worker that had ended before", planted{out: launch.Outcome{Exits: []launch.Exit{ended, own}}, err: stopped},
 			event(nil),

@@ -31,29 +31,30 @@ type workerGroup struct {
 	group                 *plan.Group
 	hub                   *worker.Hub
 	launch                launched  // nil if nothing could be started
-	launcher              *Launcher // that started the ranks; nil if this process did
+	launcher              *Launcher // started the ranks; nil if this process did
 	logs                  string    // log folder as named in the rows
-	path                  string
+	path                  string    // absolute path of the log folder
 	ranks                 []rankState
 	procs                 int // number of worker processes
-	tasks                 int // sent so far
+	tasks                 int // number of tasks sent so far
 	events                <-chan launch.Event
 	tick                  *time.Ticker
-	stops                 stopWatch   // of the processes that run on this host
-	starved               starvation  // the longest of the current task
+	stops                 stopWatch   // stops of the processes on this host
+	starved               starvation  // longest starvation in the current task
 	ending                func() bool // reports whether the job that contains this launch is being ended
 	stopWatchingInterrupt func() bool
 }
 
+// rankState is what the supervisor knows about a rank from its messages.
 type rankState struct {
 	joined, ready bool
 	phase         string
-	waiting       bool
+	waiting       bool                // it only waits for other ranks
 	closed        bool                // its connection has ended: no more messages will come
-	host          string              // of its worker; "" if that is this host
+	host          string              // host of its worker; "" if that is this host
 	silent        int                 // ticks since the last message
-	quiet         connection.Evidence // when the silence began
-	// waited is how long its process had waited for a processor when the silence began, in nanoseconds.
+	quiet         connection.Evidence // state of its connection when the silence began
+	// waited is the time for which its process had waited for a processor when the silence began, in ns.
 	waited uint64
 }
 
@@ -77,11 +78,11 @@ type failure struct {
 	rank   *int
 	phase  string
 	reason string
-	dump   bool // the workers hang: get their stacks
+	dump   bool // the workers hang: make them print their stacks
 }
 
-// startWorkers starts a group's processes and waits until all are ready. If it returns a failure,
-// the worker group must still be closed; with an error there is none.
+// startWorkers starts a group's processes and waits until all are ready. If it returns a failure, the
+// caller must still close the worker group. If it returns an error, there is no worker group.
 func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup, *failure, error) {
 	logs, path, err := s.logDir()
 	if err != nil {
@@ -116,7 +117,8 @@ func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup
 	for i := range w.ranks {
 		w.ranks[i].phase = "start"
 	}
-	// An interrupt cancels the bodies before their processes get a signal.
+	// On an interrupt, cancel the bodies first, so that they can clean up before their processes get a
+	// signal.
 	launchCtx, stopLaunch := context.WithCancelCause(context.WithoutCancel(ctx))
 	w.stopWatchingInterrupt = context.AfterFunc(ctx, func() {
 		w.cancelBodies("interrupted")
@@ -142,7 +144,8 @@ func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup
 	return w, w.waitReady(ctx), nil
 }
 
-// address is where ranks on other hosts reach this one, or "" if all ranks are on this host.
+// address returns the address at which ranks on other hosts reach this host, or "" if all ranks are on
+// this host.
 func (r *runner) address(g *plan.Group) string {
 	switch {
 	case r.opts.Launcher != nil:
@@ -195,8 +198,8 @@ func (w *workerGroup) waitReady(ctx context.Context) *failure {
 	return nil
 }
 
-// startTimeout returns the failure of ranks that have not reported in time. If not one of them has, their launcher has
-// probably not started them yet: in a full cluster, srun waits for its turn.
+// startTimeout returns the failure for ranks that have not reported in time. If none has reported, their launcher has
+// probably not started them yet: in a full cluster, for example, srun waits for free nodes.
 func (w *workerGroup) startTimeout(limit time.Duration) *failure {
 	rank := slices.IndexFunc(w.ranks, func(s rankState) bool { return !s.ready })
 	f := &failure{status: journal.Timeout, rank: &rank, phase: "start", dump: true,
@@ -208,8 +211,8 @@ func (w *workerGroup) startTimeout(limit time.Duration) *failure {
 	return f
 }
 
-// importLimit returns the limit of the import in a worker: longer if there are more ranks than cores,
-// because all ranks import at the same time.
+// importLimit returns the time limit for the import of a Python file in a worker. It is longer if there
+// are more ranks than cores, because all ranks import at the same time.
 func importLimit(limit time.Duration, ranks int) time.Duration {
 	rounds := (ranks + runtime.NumCPU() - 1) / runtime.NumCPU()
 	return cmp.Or(limit, python.ImportLimit) * time.Duration(max(1, rounds))
@@ -250,8 +253,8 @@ func (w *workerGroup) handleJoin(e worker.Event, job worker.Job) *failure {
 }
 
 // unsendable reports whether a message could not be encoded, for example because of an infinite
-// limit. Any other error means that the worker is gone; the end of its process or connection gives
-// a better reason.
+// limit. Any other error of a send means that the worker is gone, and is ignored: the end of its process
+// or connection gives a better reason.
 func unsendable(err error) bool {
 	var value *json.UnsupportedValueError
 	var marshaler *json.MarshalerError
@@ -280,8 +283,8 @@ func (w *workerGroup) updateRank(e worker.Event) {
 	}
 }
 
-// drain reads the remaining messages of a dead worker. The phase in which it died may still be on
-// its way.
+// drain reads the remaining messages of a dead worker, because the message with the phase in which it
+// died may still be on its way.
 func (w *workerGroup) drain(rank int) {
 	limit := time.After(drainLimit)
 	for s := &w.ranks[rank]; s.joined && !s.closed; {
@@ -294,21 +297,22 @@ func (w *workerGroup) drain(rank int) {
 	}
 }
 
-// processEvent handles an event of a process. It returns a failure if a worker ends before it was
-// asked to, or if the launch itself ends, which is reported as a nil event.
+// processEvent handles an event of a process. It returns a failure if a worker has ended without being
+// asked to, or if the launch itself has ended (a nil event).
 func (w *workerGroup) processEvent(e launch.Event) *failure {
 	if e == nil {
 		w.events = nil
 		return w.launchEnded()
 	}
-	if started, ok := e.(launch.Started); ok && w.slot.opts.Joined == nil { // else it may be on another host
+	// In a joined job, the process may be on another host, where its PID means nothing here.
+	if started, ok := e.(launch.Started); ok && w.slot.opts.Joined == nil {
 		w.stops.add(started.Rank, started.PID)
 	}
 	x, ok := e.(launch.Exit)
 	switch {
 	case !ok:
 		return nil
-	case x.Stopped: // by someone else, together with all other processes of the launch
+	case x.Stopped: // not by this process, and together with all other processes of the launch
 		return w.launchEnded()
 	case w.launcher != nil:
 		return w.launcherDied(&x)
@@ -338,8 +342,8 @@ func (w *workerGroup) launchEnded() *failure {
 	return f
 }
 
-// preferLaunchFailure returns f, a failure concluded from silence, unless the launch itself is
-// ending, which is a better reason.
+// preferLaunchFailure returns f, a failure that was concluded from silence. If the launch itself is
+// ending, it returns the cause of that instead, because it explains the silence.
 func (w *workerGroup) preferLaunchFailure(f *failure) *failure {
 	if w.launch == nil || !w.launch.Ending() {
 		return f
@@ -352,21 +356,21 @@ func (w *workerGroup) workerDied(x *launch.Exit) *failure {
 	w.drain(rank)
 	f := &failure{status: journal.Failed, rank: &rank, phase: w.ranks[rank].phase,
 		reason: "the worker ended with " + w.describeEnd(x)}
-	if w.oneProcess() { // the rank that caused it is unknown
+	if w.oneProcess() { // it is unknown which rank caused it
 		f.rank, f.reason = nil, fmt.Sprintf("the process of all %d ranks ended with %s", len(w.ranks), w.describeEnd(x))
 	}
 	return f
 }
 
-// describeEnd says how a worker ended, with the cause that its crash report states and the limit that it
-// points to. Its stacks stay in the log.
+// describeEnd describes how a worker ended. It adds the cause that the crash report states, and the
+// resource limit that the report points to. The stacks stay in the log.
 func (w *workerGroup) describeEnd(x *launch.Exit) string {
-	said := toValidText(tailOf(w.path, x.Rank, "err"))
+	stderr := toValidText(tailOf(w.path, x.Rank, "err"))
 	how := x.How()
-	if crash := culprit.Crash(said); crash != "" && x.Signal == 0 {
+	if crash := culprit.Crash(stderr); crash != "" && x.Signal == 0 {
 		how += fmt.Sprintf(": %s (stacks in logs/%s/rank%d.err)", crash, w.logs, x.Rank)
 	}
-	if limit := culprit.OwnLimits().Explain(said); limit != "" {
+	if limit := culprit.OwnLimits().Explain(stderr); limit != "" {
 		how += "; " + limit
 	}
 	return how
@@ -386,8 +390,8 @@ func (w *workerGroup) stop(f *failure) {
 	w.awaitEnd(0)
 }
 
-// cancelBodies cancels the contexts of the bodies, gives them time to clean up, and reports whether
-// all have returned. In a joined job there is no time: its launcher kills soon.
+// cancelBodies cancels the contexts of the bodies, gives them time to clean up, and reports whether all
+// have returned. In a joined job it does not wait, because the launcher kills this process soon.
 func (w *workerGroup) cancelBodies(reason string) bool {
 	if w.slot.joined(w.group) {
 		return w.hub.Cancel(reason, 0)
@@ -395,7 +399,7 @@ func (w *workerGroup) cancelBodies(reason string) bool {
 	return w.hub.Cancel(reason, cancelLimit)
 }
 
-// close asks the workers to exit and ends the launch.
+// close asks the workers to exit, and ends the launch if they do not.
 func (w *workerGroup) close() {
 	w.tick.Stop()
 	w.stopWatchingInterrupt()
@@ -404,9 +408,9 @@ func (w *workerGroup) close() {
 			w.hub.Quit(rank) // an unreachable worker has exited, or is stopped below
 		}
 		if !w.awaitEnd(quitLimit) {
-			w.launch.Stop(launch.StopRequest{Reason: "the workers did not end when asked"})
+			w.launch.Stop(launch.StopRequest{Reason: "the workers did not exit when asked to"})
 			w.awaitEnd(0)
 		}
 	}
-	w.hub.Close() // all rows are recorded, so an error here changes none
+	w.hub.Close() // an error does not matter, because all rows are recorded
 }
