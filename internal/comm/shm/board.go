@@ -6,22 +6,22 @@ import (
 )
 
 const (
-	// LineBytes is the alignment of data that different ranks write, against false sharing. It is two
+	// LineBytes is the alignment of data that different ranks write, which avoids false sharing. It is two
 	// cache lines, because x86 processors prefetch lines in pairs.
 	LineBytes = 128
 
-	// TinyBytes is the size of the data next to a flag in its cache line. One transfer between cores
-	// brings both.
+	// TinyBytes is the size of the data that shares a cache line with a flag, so that a single transfer between
+	// cores brings both.
 	TinyBytes = 56
 	// InlineBytes is the size of a slot: the data that a rank publishes with one epoch.
 	InlineBytes = 64 << 10
-	// StageBytes is the memory of each rank for pieces in flight, in bytes.
+	// StageBytes is the size of each rank's staging buffer, which holds the data of a call for its peers.
 	StageBytes = 4 << 20
 
-	// noteBytes is the memory of each rank for the texts that it publishes. maxFirsts is the number of
-	// questions of Member.Propose.
-	noteBytes = 1 << 20
-	maxFirsts = 64
+	// noteBytes is the size of each rank's memory for published texts. maxQuestions is the number of questions
+	// that Member.Propose can settle.
+	noteBytes    = 1 << 20
+	maxQuestions = 64
 
 	// The slots of a channel are large enough that their flags cost little, and few enough to stay in a cache.
 	channelSlots     = 4
@@ -41,7 +41,7 @@ func (l *line) epoch() *atomic.Uint32 {
 	return (*atomic.Uint32)(unsafe.Pointer(&l.flag)) // the lower half comes first: all our machines are little-endian
 }
 
-// label is the text of a call, for errors. There are two, because a rank may be one call ahead of a reader.
+// label is the text of a call, for errors. A cell has two labels, because a rank may be one call ahead of a reader.
 type label struct {
 	length uint32
 	text   [2*LineBytes - 4]byte
@@ -55,9 +55,9 @@ type cell struct {
 	state    atomic.Uint32
 	_        [LineBytes - 4]byte
 	labels   [2]label
-	// notes are the texts that the rank has published, one after the other; published is the place of
-	// the last one. They are never overwritten, so a reader needs no lock.
-	published atomic.Uint64 // a place in notes, see note
+	// notes holds the texts that the rank has published, one after the other. They are never overwritten, so a
+	// reader needs no lock. published is the place of the last text, encoded as in Member.note.
+	published atomic.Uint64
 	_         [LineBytes - 8]byte
 	notes     [noteBytes]byte
 	stage     [StageBytes]byte
@@ -69,7 +69,8 @@ const (
 	stateLeft
 )
 
-// pair counts the signals from one rank to another. Only the signalling rank writes it.
+// pair counts the signals from one rank to another. Only the signalling rank writes count, and only the other rank
+// writes sleepers.
 type pair struct {
 	count    atomic.Uint32
 	_        [LineBytes - 4]byte
@@ -96,14 +97,14 @@ type ringSlot struct {
 	data [channelSlotBytes]byte
 }
 
-// header is shared by all ranks and lies in front of their cells.
+// header precedes the cells. All ranks write it.
 type header struct {
 	failure Notice
-	firsts  [maxFirsts]atomic.Uint64 // answers of Member.Propose: places in notes; 0: none yet
+	answers [maxQuestions]atomic.Uint64 // answers of Member.Propose: places in notes; 0: none yet
 }
 
-// The two uses of channels. They are separate because messages of the program may be in flight while a collective sends
-// its own.
+// The two uses of channels. They have separate rings, because the program's messages may be in flight while a
+// collective sends its own.
 const (
 	ForCollectives = iota
 	ForProgram
@@ -139,7 +140,8 @@ func BoardAt(s *Segment, off, size int) Board {
 	return b
 }
 
-// StartAt sets the first epoch of a board that is not in use yet. Tests use it to check that epochs wrap around.
+// StartAt sets the initial epoch of a board that is not in use yet. Tests start just below 2^32 to check that epochs
+// wrap around.
 func (b Board) StartAt(epoch uint32) {
 	for i := range b.cells {
 		b.cells[i].lines[epoch&1].flag.Store(uint64(epoch))

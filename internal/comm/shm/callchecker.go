@@ -28,13 +28,13 @@ type CallChecker struct {
 // JoinCallChecker blocks until all ranks of the group on this host have joined.
 func JoinCallChecker(ctx context.Context, id Identity) (*CallChecker, error) {
 	id.Claim = id.Rank
-	met, err := Meet(ctx, id, func() (*os.File, error) { return NewFile(BoardBytes(id.Size)) })
+	meeting, err := Meet(ctx, id, func() (*os.File, error) { return NewFile(BoardBytes(id.Size)) })
 	if err != nil {
 		return nil, err
 	}
-	a := &CallChecker{Meeting: met, identity: id, Member: Join(Membership{
-		Segment: met.Segment, Board: BoardAt(met.Segment, 0, id.Size), Rank: id.Rank, PIDs: met.PIDs,
-		World: lists.Range[int](id.Size), Crowded: met.Crowded, Timeout: id.Timeout,
+	a := &CallChecker{Meeting: meeting, identity: id, Member: Join(Membership{
+		Segment: meeting.Segment, Board: BoardAt(meeting.Segment, 0, id.Size), Rank: id.Rank, PIDs: meeting.PIDs,
+		World: lists.Range[int](id.Size), Crowded: meeting.Crowded, Timeout: id.Timeout,
 	})}
 	// Barrier: every rank has made its claim after this, so a missing claim means that the rank has died.
 	if err := a.Check(NewLabel("init")); err != nil {
@@ -67,7 +67,7 @@ func (a *CallChecker) Wait() error { return a.AwaitAll(a.Next() - 1) }
 
 // AllGather returns every rank's data, in rank order. It takes two barriers: one so that no rank reads
 // before all have written, one so that no rank overwrites before all have read. The data of a rank is
-// limited to StageBytes-8 bytes.
+// limited to StageBytes-8 bytes, because its length precedes it.
 func (a *CallChecker) AllGather(what string, mine []byte) ([][]byte, error) {
 	if len(mine) > StageBytes-8 {
 		return nil, fmt.Errorf("gathering %d bytes per rank: the limit is %d", len(mine), StageBytes-8)
@@ -116,11 +116,11 @@ func (a *CallChecker) Split(color, key int) (part *CallChecker, ranks []int, err
 // that the peer is blamed and not the library.
 const deathGrace = 300 * time.Millisecond
 
-// CausedByPeer reports whether a library or driver error during doing was caused by a dead or failed peer. It waits up
-// to deathGrace for the evidence.
-func (a *CallChecker) CausedByPeer(doing string) bool {
+// CausedByPeer reports whether a library or driver error during op was caused by a dead or failed peer. It waits up to
+// deathGrace for the evidence.
+func (a *CallChecker) CausedByPeer(op string) bool {
 	for begin := time.Now(); time.Since(begin) < deathGrace; time.Sleep(time.Millisecond) {
-		if a.CheckFailed(doing) {
+		if a.CheckFailed(op) {
 			return true
 		}
 	}
@@ -129,13 +129,13 @@ func (a *CallChecker) CausedByPeer(doing string) bool {
 
 // CheckFailed reports whether the group has failed. If a rank has died or left since the last check,
 // it marks the group as failed for all ranks.
-func (a *CallChecker) CheckFailed(doing string) bool {
+func (a *CallChecker) CheckFailed(op string) bool {
 	if a.Failed() {
 		return true
 	}
 	for rank := range a.Size() {
 		if why, dead := a.Gone(rank); rank != a.Rank() && why != "" {
-			_ = a.FailPeer(rank, dead, why, doing)
+			_ = a.FailPeer(rank, dead, why, op)
 			return true
 		}
 	}
@@ -160,7 +160,7 @@ func (a *CallChecker) Close() {
 	a.Meeting.Segment.Close()
 }
 
-// A place encodes where a rank has written a note: its rank + 1, the offset and the length. It is never 0.
+// A place encodes where a note is, in 64 bits: the rank that wrote it + 1, its offset and its length. It is never 0.
 const (
 	placeBits = 21
 	placeMask = 1<<placeBits - 1
@@ -168,11 +168,11 @@ const (
 
 // note appends a note to this rank's notes and returns its place.
 func (m *Member) note(text []byte) (place uint64, err error) {
-	if m.noted+len(text) > noteBytes {
+	if m.notesUsed+len(text) > noteBytes {
 		return 0, fmt.Errorf("rank %d has no room left to publish %d bytes", m.rank, len(text))
 	}
-	off := m.noted
-	m.noted += copy(m.mine.notes[off:], text)
+	off := m.notesUsed
+	m.notesUsed += copy(m.mine.notes[off:], text)
 	return uint64(m.rank+1)<<(2*placeBits) | uint64(off)<<placeBits | uint64(len(text)), nil
 }
 
@@ -198,17 +198,17 @@ func (m *Member) Publish(text []byte) error {
 // Published returns the last text that a rank has published, or nil.
 func (m *Member) Published(rank int) []byte { return m.noteAt(m.board.cells[rank].published.Load()) }
 
-// Propose proposes text as the answer to question n, from 0 to maxFirsts-1. The first proposal of a
-// rank of this host wins (compare-and-swap), and Propose returns it.
+// Propose lets the ranks of this host agree on a text without waiting for each other. Each rank proposes an answer to
+// question n, which is below maxQuestions. The first proposal wins, by compare-and-swap, and every rank gets it.
 func (m *Member) Propose(n int, text []byte) ([]byte, error) {
-	if n >= maxFirsts {
-		return nil, fmt.Errorf("question %d: there are at most %d", n, maxFirsts)
+	if n >= maxQuestions {
+		return nil, fmt.Errorf("question %d: there are at most %d", n, maxQuestions)
 	}
 	place, err := m.note(text)
 	if err != nil {
 		return nil, err
 	}
-	first := &m.board.header.firsts[n]
-	first.CompareAndSwap(0, place)
-	return m.noteAt(first.Load()), nil
+	answer := &m.board.header.answers[n]
+	answer.CompareAndSwap(0, place)
+	return m.noteAt(answer.Load()), nil
 }

@@ -5,16 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// Note describes a message. The receiver checks that it expects the same.
+// Note is the header of a message. It travels with every slot, and the receiver checks that it equals its own.
 type Note struct {
 	Type  uint64 // of the elements
 	Count uint64
 	Bytes uint64
 }
 
-// Channel is one end of the messages from one rank to another, which keep their order. A message
-// longer than a slot is sent in pieces, so that the sender can fill a slot while the receiver empties
-// another.
+// Channel is one end of a FIFO of messages from one rank to another. A message longer than a slot is sent in pieces,
+// so that the sender can fill one slot while the receiver empties another.
 type Channel struct {
 	m     *Member
 	ring  *ring
@@ -24,36 +23,36 @@ type Channel struct {
 	describe func(Note) string
 }
 
-// ChannelTo returns the sending end of the messages to a peer.
+// ChannelTo returns the sending end of the channel to a peer. use is ForCollectives or ForProgram.
 func (m *Member) ChannelTo(use, peer int, describe func(Note) string) *Channel {
 	return &Channel{m: m, peer: peer, ring: &m.board.rings[(use*m.Size()+m.rank)*m.Size()+peer], describe: describe}
 }
 
-// ChannelFrom returns the receiving end of the messages from a peer.
+// ChannelFrom returns the receiving end of the channel from a peer. use is ForCollectives or ForProgram.
 func (m *Member) ChannelFrom(use, peer int, describe func(Note) string) *Channel {
 	return &Channel{m: m, peer: peer, ring: &m.board.rings[(use*m.Size()+peer)*m.Size()+m.rank], describe: describe}
 }
 
 // Transfer is the state of one message at one end of a channel.
 type Transfer struct {
-	c    *Channel
-	note Note
-	done int // bytes
-	any  bool
+	c       *Channel
+	note    Note
+	done    int // bytes
+	started bool
 }
 
-// Begin starts a message. The methods Send and Recv of the result move it.
+// Begin starts a message. The caller transfers it by calling Send or Recv of the result until it is complete.
 func (c *Channel) Begin(n Note) Transfer { return Transfer{c: c, note: n} }
 
 // Complete reports whether the message is done. An empty message takes one slot.
-func (t *Transfer) Complete() bool { return t.any && t.done == int(t.note.Bytes) }
+func (t *Transfer) Complete() bool { return t.started && t.done == int(t.note.Bytes) }
 
 // piece returns the range of bytes that the next slot holds.
 func (t *Transfer) piece() (from, to int) {
 	return t.done, min(t.done+channelSlotBytes, int(t.note.Bytes))
 }
 
-// Send copies pieces of src into the free slots, and reports whether there were any.
+// Send copies pieces of src into the free slots. It does not block, and reports whether any slot was free.
 func (t *Transfer) Send(src []byte) (moved bool) {
 	r := t.c.ring
 	for !t.Complete() && t.c.count-r.taken.Load() < channelSlots {
@@ -66,13 +65,13 @@ func (t *Transfer) Send(src []byte) (moved bool) {
 		if r.sentSleepers.Load() > 0 {
 			Unpark(&r.sent)
 		}
-		t.done, t.any, moved = to, true, true
+		t.done, t.started, moved = to, true, true
 	}
 	return moved
 }
 
-// Recv calls take with the pieces that have arrived and their offsets in the message, and reports whether there were
-// any.
+// Recv calls take with each piece that has arrived and its offset in the message. It does not block, and reports
+// whether any piece had arrived.
 func (t *Transfer) Recv(take func(off int, piece []byte)) (moved bool, err error) {
 	r := t.c.ring
 	for !t.Complete() && int32(r.sent.Load()-t.c.count) > 0 {
@@ -89,7 +88,7 @@ func (t *Transfer) Recv(take func(off int, piece []byte)) (moved bool, err error
 		if r.takenSleepers.Load() > 0 {
 			Unpark(&r.taken)
 		}
-		t.done, t.any, moved = to, true, true
+		t.done, t.started, moved = to, true, true
 	}
 	return moved, nil
 }

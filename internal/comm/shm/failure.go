@@ -16,12 +16,12 @@ const (
 	PeerGone                     // a rank died, left or does not respond
 )
 
-// Failure is the reason why a group has ended. Every rank gets the same one.
+// Failure is the reason why a group has failed. It is the same on every rank.
 type Failure struct {
 	Kind Kind
-	Rank int // the rank that is gone, if Kind is PeerGone
-	PID  int
-	Dead bool
+	Rank int  // of the peer, if Kind is PeerGone
+	PID  int  // of the peer
+	Dead bool // the peer has died, rather than left or not responded
 	Text string
 }
 
@@ -38,10 +38,10 @@ func (f Failure) Err() error {
 	return &PeerError{Rank: f.Rank, PID: f.PID, Dead: f.Dead, Text: f.Text}
 }
 
-// MisuseError reports that ranks made different calls, with both calls; or that a rank cannot make its call.
+// MisuseError reports that two ranks made different calls, or that a rank cannot make its call. Text names the calls.
 type MisuseError struct {
 	Text  string
-	Cause error // why the rank cannot make its call; nil: not known here
+	Cause error // why the rank cannot make its call; nil if only another rank knows
 }
 
 func (e *MisuseError) Error() string { return e.Text }
@@ -51,7 +51,7 @@ func (e *MisuseError) Unwrap() error { return e.Cause }
 // PeerError reports that a rank is dead, has left or does not respond.
 type PeerError struct {
 	Rank int
-	PID  int // 0: not known
+	PID  int // 0 if not known
 	Dead bool
 	Text string
 }
@@ -60,7 +60,7 @@ func (e *PeerError) Error() string { return e.Text }
 
 // disagree fails the group because peer makes a different call.
 func (m *Member) disagree(peer int) error {
-	return m.DisagreeOn(m.calls-m.first, peer, m.currentCall(m.rank), m.currentCall(peer))
+	return m.DisagreeOn(m.calls-m.uncountedCalls, peer, m.currentCall(m.rank), m.currentCall(peer))
 }
 
 // DisagreeOn fails the group because peer makes a different call than this rank. call is its number.
@@ -88,38 +88,39 @@ func (m *Member) Name(rank int) string {
 }
 
 // PeerFailure returns the failure of a group whose rank peer is gone while this rank waits for it.
-// doing names the operation that waits; "" is the current collective.
-func (m *Member) PeerFailure(peer int, dead bool, why, doing string) Failure {
+// op names the operation that waits; "" is the current collective.
+func (m *Member) PeerFailure(peer int, dead bool, why, op string) Failure {
 	return Failure{Kind: PeerGone, Rank: peer, PID: m.pids[peer], Dead: dead,
-		Text: fmt.Sprintf("%s %s while rank %d waits for it%s", m.Name(peer), why, m.rank, m.purpose(doing))}
+		Text: fmt.Sprintf("%s %s while rank %d waits for it%s", m.Name(peer), why, m.rank, m.purpose(op))}
 }
 
 // FailPeer fails the group with [Member.PeerFailure].
-func (m *Member) FailPeer(peer int, dead bool, why, doing string) error {
-	return m.Fail(m.PeerFailure(peer, dead, why, doing))
+func (m *Member) FailPeer(peer int, dead bool, why, op string) error {
+	return m.Fail(m.PeerFailure(peer, dead, why, op))
 }
 
-func (m *Member) purpose(doing string) string {
-	if doing != "" {
-		return " in " + doing
+// purpose returns the end of an error text that says in which operation or call the rank waited.
+func (m *Member) purpose(op string) string {
+	if op != "" {
+		return " in " + op
 	}
 	if m.calls == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" in %s (call %d)", m.currentCall(m.rank), m.calls-m.first)
+	return fmt.Sprintf(" in %s (call %d)", m.currentCall(m.rank), m.calls-m.uncountedCalls)
 }
 
 // Refuse fails the group because this rank cannot make its call.
 func (m *Member) Refuse(text string) { _ = m.Fail(Failure{Kind: Refusal, Text: text}) }
 
-// Disagree fails the group with a text that has both calls.
+// Disagree fails the group because two ranks made different calls. text names both calls.
 func (m *Member) Disagree(text string) error { return m.Fail(Failure{Kind: Disagreement, Text: text}) }
 
-// Fail makes f the failure of the group, unless it has failed before, and returns the first failure.
+// Fail makes f the failure of the group, unless the group has failed already. It returns the first failure as an error.
 // Any goroutine may call it.
 func (m *Member) Fail(f Failure) error { return m.board.header.failure.Post(f).Err() }
 
-// Failed reports whether the group has failed. It costs one load.
+// Failed reports whether the group has failed. It is cheap enough for a waiting loop: one atomic load.
 func (m *Member) Failed() bool { return m.board.header.failure.Posted() }
 
 // Ended returns the failure of the group, or nil.
@@ -133,10 +134,10 @@ func (m *Member) Failure() error {
 	return nil
 }
 
-// FailureIn returns the failure for a rank that waits for doing; "" is the current collective. If another rank refused
-// its call, the error names the call of this rank too.
-func (m *Member) FailureIn(doing string) error {
-	if doing != "" || m.calls == 0 {
+// FailureIn returns the failure of the group to a rank that waits in op; "" is the current collective. If another rank
+// refused its call, the error also names the call of this rank.
+func (m *Member) FailureIn(op string) error {
+	if op != "" || m.calls == 0 {
 		return m.Failure()
 	}
 	return m.failureIn(m.currentCall(m.rank))
@@ -150,10 +151,10 @@ func (m *Member) failureIn(call string) error {
 	return f.Err()
 }
 
-// Notice is a place in shared memory for the failure of a group. The first failure that is posted counts.
+// Notice holds the failure of a group, in shared memory. Only the first failure that is posted is kept.
 type Notice struct {
-	// The rank that sets claimed writes the other fields and then sets written. The others read the
-	// fields only after they have seen written, so the fields need not be atomic.
+	// The rank that wins claimed fills in the other fields and then sets written. Other ranks read these fields only
+	// after they have seen written, so the fields need not be atomic.
 	written atomic.Uint32
 	_       [LineBytes - 4]byte
 	claimed atomic.Uint32
@@ -166,12 +167,11 @@ type Notice struct {
 
 const (
 	deadBit = 1 << 16 // in Notice.kind
-	// claimLimit is the time to wait for the rank that has set claimed. It may have died before it set
-	// written.
+	// claimLimit is how long a rank waits for the rank that has set claimed, which may die before it sets written.
 	claimLimit = time.Second
 )
 
-// Post posts a failure, unless there is one already, and returns the first one.
+// Post posts a failure, unless one has been posted already. It returns the failure that counts.
 func (n *Notice) Post(f Failure) *Failure {
 	if !n.claimed.CompareAndSwap(0, 1) {
 		for until := time.Now().Add(claimLimit); !n.Posted(); yield() {

@@ -11,11 +11,11 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// counted is a message that announces the number of files sent with it, of one rank or of each rank.
-type counted struct{ Files []int }
+// fileCounts announces how many files come with a message: those of one rank, or of each rank.
+type fileCounts struct{ Files []int }
 
-// watchTime is the interval at which a rank that passes files checks whether the others are alive.
-const watchTime = 5 * time.Millisecond
+// livenessInterval is how often a rank that exchanges files checks whether the others are alive.
+const livenessInterval = 5 * time.Millisecond
 
 // ExchangeFiles returns the open files of all ranks, passed through rank 0 over a socket. The caller
 // owns them: it must close the files of the other ranks. If one rank fails, the group fails for all.
@@ -25,13 +25,13 @@ func (a *CallChecker) ExchangeFiles(what string, mine ...*os.File) (all [][]*os.
 	id.ID = fmt.Sprintf("%s/files/%d", id.ID, a.fileExchanges)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), id.Timeout, fmt.Errorf("%v have passed", id.Timeout))
 	defer cancel()
-	over, watched := make(chan struct{}), make(chan struct{})
-	go func() { // watch the ranks, because a socket does not show which rank has died
-		defer close(watched)
+	done, watcherDone := make(chan struct{}), make(chan struct{})
+	go func() { // check the claims of all ranks: a broken socket to rank 0 does not show which other rank has died
+		defer close(watcherDone)
 		for !a.CheckFailed(what) {
 			select {
-			case <-time.After(watchTime):
-			case <-over:
+			case <-time.After(livenessInterval):
+			case <-done:
 				return
 			}
 		}
@@ -40,36 +40,36 @@ func (a *CallChecker) ExchangeFiles(what string, mine ...*os.File) (all [][]*os.
 	if id.Rank == 0 {
 		all, err = id.collectFiles(ctx, mine)
 	} else {
-		all, err = id.giveFiles(ctx, mine)
+		all, err = id.sendFiles(ctx, mine)
 	}
-	close(over)
-	<-watched
+	close(done)
+	<-watcherDone
 	if err == nil && !a.Failed() {
 		return all, nil
 	}
 	closeFiles(all, id.Rank)
-	a.Refuse(fmt.Sprintf("rank %d in %s: passing files: %v", id.Rank, what, err)) // the first failure counts
+	a.Refuse(fmt.Sprintf("rank %d in %s: passing files: %v", id.Rank, what, err)) // no effect if the group has failed
 	return nil, a.Failure()
 }
 
-func closeFiles(all [][]*os.File, but int) {
+func closeFiles(all [][]*os.File, except int) {
 	for rank, files := range all {
 		for _, f := range files {
-			if rank != but {
+			if rank != except {
 				f.Close()
 			}
 		}
 	}
 }
 
-// collectFiles is the part of rank 0 in ExchangeFiles.
+// collectFiles is rank 0's part of ExchangeFiles: it receives the files of all ranks and sends them to every rank.
 func (id Identity) collectFiles(ctx context.Context, mine []*os.File) (all [][]*os.File, err error) {
 	l, err := connection.ListenLocal(id.address())
 	if err != nil {
 		return nil, err
 	}
 	g := &connection.Group{Noun: "rank", Size: id.Size}
-	arrivals := connection.Arrivals[counted](l, id.service())
+	arrivals := connection.Arrivals[fileCounts](l, id.service())
 	defer func() {
 		l.Close()
 		connection.RefuseLatecomers(arrivals, g)
@@ -79,7 +79,7 @@ func (id Identity) collectFiles(ctx context.Context, mine []*os.File) (all [][]*
 	if err != nil {
 		return nil, err
 	}
-	all, flat, numbers := [][]*os.File{mine}, mine, counted{[]int{len(mine)}}
+	all, flat, numbers := [][]*os.File{mine}, mine, fileCounts{[]int{len(mine)}}
 	for _, r := range ranks[1:] {
 		n := r.Payload.Files[0]
 		theirs, ferr := r.Files(n)
@@ -96,14 +96,15 @@ func (id Identity) collectFiles(ctx context.Context, mine []*os.File) (all [][]*
 	return all, err
 }
 
-// giveFiles is the part of the other ranks in ExchangeFiles.
-func (id Identity) giveFiles(ctx context.Context, mine []*os.File) (all [][]*os.File, err error) {
+// sendFiles is the other ranks' part of ExchangeFiles. Rank 0 sends back copies of this rank's own files too; sendFiles
+// closes these and returns the originals.
+func (id Identity) sendFiles(ctx context.Context, mine []*os.File) (all [][]*os.File, err error) {
 	c, err := id.service().DialAny(ctx, "unix", "@"+id.address())
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	numbers, err := connection.JoinOnce[counted](ctx, c, id.join(), counted{[]int{len(mine)}}, mine...)
+	numbers, err := connection.JoinOnce[fileCounts](ctx, c, id.join(), fileCounts{[]int{len(mine)}}, mine...)
 	if err != nil {
 		return nil, err
 	}

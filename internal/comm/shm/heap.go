@@ -8,28 +8,28 @@ import (
 
 const pageSize = 4096
 
-// apart is the gap between allocations, which uses addresses but no memory. A core that reads an
-// allocation to its end prefetches the next page. If another rank wrote to that page, the two would
+// guardGap is the gap between allocations. It takes addresses but no memory, because nobody touches it. A core that
+// reads an allocation to its end prefetches from the next page. If another rank wrote to that page, the two cores would
 // compete for its first cache lines.
-const apart = pageSize
+const guardGap = pageSize
 
-// Heap allocates parts of a range of the segment, in whole pages. It is local to the rank that owns the range; peers
+// Heap allocates whole pages of a range of the segment. Its tables are private to the rank that owns the range; peers
 // only get offsets.
 type Heap struct {
 	segment *Segment
 	mu      sync.Mutex
-	free    []extent // sorted by offset, never adjacent
-	used    map[int]int
+	free    []extent    // sorted by offset, never adjacent
+	used    map[int]int // length of each allocation, by offset
 }
 
 type extent struct{ off, n int }
 
-// NewHeap returns a heap of the n bytes of the segment from off on.
+// NewHeap returns a heap that allocates from the n bytes of the segment that begin at off.
 func NewHeap(s *Segment, off, n int) *Heap {
 	return &Heap{segment: s, free: []extent{{off, n}}, used: map[int]int{}}
 }
 
-// Alloc returns the offset of n zeroed bytes, in the first gap that is large enough.
+// Alloc returns the offset of n zeroed bytes. It takes the first free extent that is large enough.
 func (h *Heap) Alloc(n int) (off int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -38,7 +38,7 @@ func (h *Heap) Alloc(n int) (off int, err error) {
 		if gap.n < n {
 			continue
 		}
-		n = min(n+apart, gap.n)
+		n = min(n+guardGap, gap.n)
 		h.used[gap.off] = n
 		h.free[i] = extent{gap.off + n, gap.n - n}
 		if gap.n == n {

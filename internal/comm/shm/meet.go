@@ -16,27 +16,27 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// Identity has everything that a rank needs to find the other ranks of its group on this host.
+// Identity is what a rank must know to find the other ranks of its group on this host.
 type Identity struct {
 	ID      string // of the group
 	Secret  string
 	Rank    int
 	Size    int
-	Claim   int // the number of the rank in the segment
-	Timeout time.Duration
+	Claim   int           // the number under which the rank claims the segment
+	Timeout time.Duration // of Meet, and of each wait in the group
 }
 
 // Meeting is the result of [Meet].
 type Meeting struct {
-	Segment  *Segment // with a claim of this rank
+	Segment  *Segment // already claimed by this rank
 	PIDs     []int
 	Crowded  bool         // more ranks than cores they may use
 	listener net.Listener // of rank 0
 }
 
-// room describes a rank's processors to rank 0. welcome is the answer; the file of the segment comes
-// with it.
-type room struct {
+// processors tells rank 0 which processors a rank may use. The answer is a welcome, together with the file of the
+// segment.
+type processors struct {
 	CPUs    []int // the CPUs that the rank may use
 	Threads int   // threads that run Go code in its process (GOMAXPROCS)
 }
@@ -46,8 +46,8 @@ type welcome struct {
 	Crowded bool
 }
 
-// Meet finds the other ranks, and maps and claims the memory that rank 0 creates for all. It refuses processes of other
-// users and processes without the secret.
+// Meet waits until all ranks of the group have arrived. Rank 0 creates the segment with newFile and passes it to the
+// others, and every rank maps and claims it. Processes of other users and processes without the secret are refused.
 func Meet(ctx context.Context, id Identity, newFile func() (*os.File, error)) (*Meeting, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, id.Timeout, fmt.Errorf("%v have passed", id.Timeout))
 	defer cancel()
@@ -55,9 +55,9 @@ func Meet(ctx context.Context, id Identity, newFile func() (*os.File, error)) (*
 	var file *os.File
 	var err error
 	if id.Rank == 0 {
-		file, err = id.host(ctx, m, newFile)
+		file, err = id.hostMeeting(ctx, m, newFile)
 	} else {
-		file, err = id.visit(ctx, m)
+		file, err = id.joinMeeting(ctx, m)
 	}
 	if err != nil {
 		return nil, err
@@ -75,14 +75,14 @@ func Meet(ctx context.Context, id Identity, newFile func() (*os.File, error)) (*
 	return m, nil
 }
 
-// Close stops answering processes that join too late.
+// Close stops refusing processes that arrive too late. Until then, they get an error that says so.
 func (m *Meeting) Close() {
 	if m.listener != nil {
 		m.listener.Close()
 	}
 }
 
-// address returns a socket name in the abstract name space, which leaves no file behind.
+// address returns the name of a socket in the abstract namespace of Linux, which leaves no file behind.
 func (id Identity) address() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d/%s", os.Getuid(), id.ID))
 	return "kernbench-shm-" + hex.EncodeToString(sum[:12])
@@ -96,12 +96,13 @@ func (id Identity) join() connection.Join {
 	return connection.Join{Rank: id.Rank, Size: id.Size, PID: os.Getpid()}
 }
 
-func (id Identity) room() room {
-	return room{CPUs: cores.Allowed(), Threads: runtime.GOMAXPROCS(0)}
+func (id Identity) processors() processors {
+	return processors{CPUs: cores.Allowed(), Threads: runtime.GOMAXPROCS(0)}
 }
 
-// host is the part of rank 0 in Meet.
-func (id Identity) host(ctx context.Context, m *Meeting, newFile func() (*os.File, error)) (file *os.File, err error) {
+// hostMeeting is rank 0's part of Meet.
+func (id Identity) hostMeeting(ctx context.Context, m *Meeting,
+	newFile func() (*os.File, error)) (file *os.File, err error) {
 	if id.Size == 1 {
 		m.PIDs = []int{os.Getpid()}
 		return newFile()
@@ -114,7 +115,7 @@ func (id Identity) host(ctx context.Context, m *Meeting, newFile func() (*os.Fil
 		return nil, err
 	}
 	g := &connection.Group{Noun: "rank", Size: id.Size}
-	arrivals := connection.Arrivals[room](m.listener, id.service())
+	arrivals := connection.Arrivals[processors](m.listener, id.service())
 	defer func() { go connection.RefuseLatecomers(arrivals, g) }()
 	g.Admit(connection.SelfPeer, id.join())
 	ranks, err := connection.Collect(ctx, arrivals, g)
@@ -134,15 +135,15 @@ func (id Identity) host(ctx context.Context, m *Meeting, newFile func() (*os.Fil
 	return file, nil
 }
 
-// admit sends the file to every rank.
-func (id Identity) admit(m *Meeting, file *os.File, ranks []*connection.Arrival[room]) error {
-	ranks[0] = &connection.Arrival[room]{Join: id.join(), Payload: id.room()}
-	cpus, together := map[int]bool{}, map[int]int{}
+// admit computes whether the host is crowded and sends the file to every rank.
+func (id Identity) admit(m *Meeting, file *os.File, ranks []*connection.Arrival[processors]) error {
+	ranks[0] = &connection.Arrival[processors]{Join: id.join(), Payload: id.processors()}
+	cpus, ranksInProcess := map[int]bool{}, map[int]int{}
 	for _, r := range ranks {
 		pid := r.Join.PID
 		m.PIDs = append(m.PIDs, pid)
-		together[pid]++
-		m.Crowded = m.Crowded || together[pid] > r.Payload.Threads
+		ranksInProcess[pid]++
+		m.Crowded = m.Crowded || ranksInProcess[pid] > r.Payload.Threads
 		for _, cpu := range r.Payload.CPUs {
 			cpus[cpu] = true
 		}
@@ -160,8 +161,8 @@ func (id Identity) admit(m *Meeting, file *os.File, ranks []*connection.Arrival[
 	return failed
 }
 
-// visit is the part of the other ranks in Meet. It retries, because rank 0 may start later.
-func (id Identity) visit(ctx context.Context, m *Meeting) (*os.File, error) {
+// joinMeeting is the other ranks' part of Meet. It retries until rank 0 listens, because rank 0 may start later.
+func (id Identity) joinMeeting(ctx context.Context, m *Meeting) (*os.File, error) {
 	c, err := id.service().DialAny(ctx, "unix", "@"+id.address())
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = fmt.Errorf("%w (%w)", err, cause)
@@ -170,7 +171,7 @@ func (id Identity) visit(ctx context.Context, m *Meeting) (*os.File, error) {
 		return nil, fmt.Errorf("looking for rank 0: %w", err)
 	}
 	defer c.Close()
-	w, err := connection.JoinOnce[welcome](ctx, c, id.join(), id.room())
+	w, err := connection.JoinOnce[welcome](ctx, c, id.join(), id.processors())
 	if err != nil {
 		return nil, fmt.Errorf("joining rank 0: %w", err)
 	}

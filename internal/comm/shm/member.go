@@ -14,61 +14,62 @@ type Membership struct {
 	Board   Board
 	Rank    int
 	PIDs    []int // process IDs, by rank
-	World   []int // ranks in the first group of the segment, under which the ranks have made their claims
+	World   []int // by rank: the number under which it has claimed the segment, which is its rank in the first group
 	Crowded bool  // more ranks than cores
 	Timeout time.Duration
-	Others  Others // nil: all ranks are on this host
+	Others  Others // nil if all ranks are on this host
 }
 
-// Others answers questions about ranks of other hosts. The board then has room for all ranks, but only
-// the ranks of this host use it.
+// Others answers questions about ranks on other hosts, in a group that spans several. The board then has a cell for
+// every rank, but only the ranks of this host use theirs.
 type Others interface {
 	// Name returns the name of a rank in errors.
 	Name(rank int) string
-	// Lost returns why a rank is unreachable, or "".
+	// Lost returns why a rank is unreachable, or "" if it can be reached.
 	Lost(rank int) string
-	// Behind returns the rank that delays the current collective, after a wait for a rank has timed out: that rank may
-	// itself be waiting for another one.
+	// Behind returns the rank that delays the current collective. Member calls it after a wait for rank has timed out,
+	// because that rank may itself be waiting for another one.
 	Behind(rank int) int
 }
 
-// Member is one rank's access to a board. One goroutine at a time uses it, except for the channels of the program.
+// Member is one rank's access to a board. Only one goroutine may use it at a time. The channels of the program are the
+// exception.
 type Member struct {
-	segment *Segment
-	board   Board
-	rank    int
-	pids    []int
-	world   []int
-	looks   int
+	segment     *Segment
+	board       Board
+	rank        int
+	pids        []int
+	world       []int
+	quickChecks int
 
-	lines [2][]*line // by parity of the epoch and rank
-	mine  *cell
-	calls uint64 // number of calls begun
-	first uint64 // number of calls that are left out of call numbers in errors
-	epoch uint32 // last epoch that this rank has signalled
-	last  uint32 // last epoch of the current call
-	sig   uint64 // signature of the current call, in the upper half
-	told  [2]*Label
+	lines          [2][]*line // by parity of the epoch and rank
+	mine           *cell
+	calls          uint64 // number of calls begun
+	uncountedCalls uint64 // number of calls before the one that errors call number 1
+	epoch          uint32 // last epoch that this rank has signalled
+	lastEpoch      uint32 // last epoch of the current call
+	sig            uint64 // signature of the current call, in the upper half
+	labels         [2]*Label
 
-	noted   int      // used bytes of this rank's notes
-	signals []uint32 // signals sent to each peer, and seen from each
-	seen    []uint32
+	notesUsed int      // used bytes of this rank's notes
+	signals   []uint32 // signals sent to each peer, and seen from each
+	seen      []uint32
 
 	// State of waiting.
 	timeout   time.Duration
 	others    Others
 	near, far pace
-	// shared: other goroutines may need this thread. They are ranks of this process, or calls that
-	// were started in a process with one thread.
+	// shared is true if other goroutines may need this thread: other ranks of this process, or any goroutine if
+	// the process has only one thread for Go code.
 	shared bool
 }
 
-// Join returns the member of a rank, which has already made its claim.
+// Join returns a rank's access to the board. The rank must already have claimed the segment.
 func Join(s Membership) *Member {
 	m := &Member{segment: s.Segment, board: s.Board, rank: s.Rank, pids: s.PIDs, world: s.World,
-		timeout: s.Timeout, others: s.Others, looks: quickLooks, near: nearPace, far: farPace}
+		timeout: s.Timeout, others: s.Others, quickChecks: quickChecks, near: nearPace, far: farPace}
 	if s.Crowded {
-		m.looks, m.near, m.far = 1, m.near.crowded(), m.far.crowded()
+		m.quickChecks, m.near, m.far = 1, m.near.crowded(), m.far.crowded()
 	}
 	m.shared = runtime.GOMAXPROCS(0) == 1
 	for r, pid := range s.PIDs {
@@ -100,10 +101,10 @@ func (m *Member) Rank() int { return m.rank }
 // Size returns the number of ranks.
 func (m *Member) Size() int { return len(m.board.cells) }
 
-// Stage returns the memory of a rank for pieces in flight.
+// Stage returns the staging buffer of a rank, which has StageBytes bytes.
 func (m *Member) Stage(rank int) []byte { return m.board.cells[rank].stage[:] }
 
-// Label identifies a call: a text for errors, and its hash. Ranks compare the hash.
+// Label identifies a call. Ranks compare the hash of its text; errors contain the text.
 type Label struct {
 	text string
 	sig  uint64
@@ -122,35 +123,36 @@ func NewLabel(text string) *Label {
 	return &Label{text: text, sig: uint64(h.Sum32()) << 32}
 }
 
-// Begin starts a call. epochs is the number of times that the rank will signal before it begins the next call.
+// Begin starts a call. epochs is the number of times that the rank will signal before it begins the next call. It must
+// be the same on all ranks that make this call.
 func (m *Member) Begin(l *Label, epochs int) error {
 	if m.Failed() {
 		return m.failureIn(l.text)
 	}
 	parity := m.calls & 1
-	if m.told[parity] != l {
-		m.tell(parity, l)
+	if m.labels[parity] != l {
+		m.publishLabel(parity, l)
 	}
 	m.calls++
 	m.sig = l.sig
-	m.last = m.epoch + uint32(epochs)
+	m.lastEpoch = m.epoch + uint32(epochs)
 	return nil
 }
 
-// ResetCallCount excludes the calls so far from the call numbers in errors.
-func (m *Member) ResetCallCount() { m.first = m.calls }
+// ResetCallCount excludes all previous calls from the call numbers in errors.
+func (m *Member) ResetCallCount() { m.uncountedCalls = m.calls }
 
-func (m *Member) tell(parity uint64, l *Label) {
+func (m *Member) publishLabel(parity uint64, l *Label) {
 	to := &m.mine.labels[parity]
 	to.length = uint32(copy(to.text[:], l.text))
-	m.told[parity] = l
+	m.labels[parity] = l
 }
 
 // Next returns the epoch that the next Signal will signal.
 func (m *Member) Next() uint32 { return m.epoch + 1 }
 
-// Signal signals the next epoch. It is a release: a rank that sees the epoch also sees everything that
-// this rank stored before.
+// Signal signals the next epoch. It is a release store: a rank that sees the epoch also sees everything that this rank
+// stored before.
 func (m *Member) Signal() {
 	m.epoch++
 	l := &m.mine.lines[m.epoch&1]
@@ -163,7 +165,7 @@ func (m *Member) Signal() {
 // Await waits until a peer has signalled an epoch of this call.
 func (m *Member) Await(peer int, epoch uint32) error {
 	flag, want := &m.lines[epoch&1][peer].flag, m.sig|uint64(epoch)
-	for range m.looks {
+	for range m.quickChecks {
 		if flag.Load() == want {
 			return nil
 		}
@@ -176,7 +178,7 @@ func (m *Member) await(peer int, epoch uint32) error {
 	w := m.NewWait(peer, "")
 	for {
 		v := l.flag.Load()
-		switch Judge(v, epoch, m.last, m.sig) {
+		switch Judge(v, epoch, m.lastEpoch, m.sig) {
 		case Reached:
 			return nil
 		case Differs:
@@ -190,7 +192,7 @@ func (m *Member) await(peer int, epoch uint32) error {
 
 // Reached reports whether a peer has signalled an epoch of this call. It does not wait.
 func (m *Member) Reached(peer int, epoch uint32) (bool, error) {
-	switch Judge(m.lines[epoch&1][peer].flag.Load(), epoch, m.last, m.sig) {
+	switch Judge(m.lines[epoch&1][peer].flag.Load(), epoch, m.lastEpoch, m.sig) {
 	case Reached:
 		return true, nil
 	case Differs:
@@ -212,12 +214,12 @@ const (
 // Judge compares a flag with an epoch, in a call that ends with epoch last and has the signature sig.
 // Epochs wrap around, so they are compared by the sign of their difference.
 func Judge(flag uint64, epoch, last uint32, sig uint64) Verdict {
-	at := uint32(flag)
+	signalled := uint32(flag)
 	switch {
-	case int32(at-epoch) < 0:
+	case int32(signalled-epoch) < 0:
 		return Early
-	// A peer that is past this call has already compared its signature with this rank's.
-	case int32(at-last) > 0, flag&^0xffffffff == sig:
+	// A peer that is past this call has already compared its signature with this rank's, in the first epoch.
+	case int32(signalled-last) > 0, flag&^0xffffffff == sig:
 		return Reached
 	}
 	return Differs
@@ -239,14 +241,14 @@ func (m *Member) AwaitAll(epoch uint32) error {
 // Arrived reports whether AwaitAll would return without waiting.
 func (m *Member) Arrived(epoch uint32) bool {
 	for peer, l := range m.lines[epoch&1] {
-		if peer != m.rank && Judge(l.flag.Load(), epoch, m.last, m.sig) == Early {
+		if peer != m.rank && Judge(l.flag.Load(), epoch, m.lastEpoch, m.sig) == Early {
 			return false
 		}
 	}
 	return true
 }
 
-// Tiny returns the memory next to a rank's flag for an epoch, in the same cache line.
+// Tiny returns the data of a rank for an epoch that shares a cache line with the rank's flag.
 func (m *Member) Tiny(rank int, epoch uint32) *[TinyBytes]byte {
 	return &m.lines[epoch&1][rank].tiny
 }
@@ -256,10 +258,10 @@ func (m *Member) Word(rank int, epoch uint32, i int) *uint64 {
 	return (*uint64)(unsafe.Pointer(&m.lines[epoch&1][rank].tiny[8*i]))
 }
 
-// Slot returns the InlineBytes of memory of a rank for an epoch.
+// Slot returns the data of a rank for an epoch: InlineBytes bytes.
 func (m *Member) Slot(rank int, epoch uint32) []byte { return m.lines[epoch&1][rank].body[:] }
 
-// Notify increments the count of signals to one peer.
+// Notify signals one peer. Expect on the peer consumes the signal. These signals are counted apart from epochs.
 func (m *Member) Notify(peer int) {
 	m.signals[peer]++
 	p := &m.board.pairs[m.rank*m.Size()+peer]
@@ -269,7 +271,7 @@ func (m *Member) Notify(peer int) {
 	}
 }
 
-// Expect waits for the next signal of one peer.
+// Expect waits for the next signal that a peer sends with Notify.
 func (m *Member) Expect(peer int) error {
 	m.seen[peer]++
 	p := &m.board.pairs[peer*m.Size()+m.rank]

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Segment is memory that several processes map, each at its own address. Positions in it are offsets. It has no name:
-// it disappears with the last process that maps it.
+// Segment is memory that several processes map, each at its own address. Positions in it are therefore offsets and not
+// pointers. It has no name, so the kernel frees it when the last process that maps it ends.
 type Segment struct {
 	file *os.File // opened by this rank itself, because it carries the rank's lock
 	mem  []byte
 	refs atomic.Int32
 }
 
-// NewFile creates the file of a segment. Its size is virtual: memory is used only where something is written.
+// NewFile creates the file of a segment. The kernel allocates its pages only when they are first written.
 func NewFile(bytes int) (*os.File, error) {
 	fd, err := unix.MemfdCreate("kernbench", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -39,8 +39,8 @@ func NewFile(bytes int) (*os.File, error) {
 
 // Map maps the segment of a file. The file may be closed afterwards.
 func Map(f *os.File) (*Segment, error) {
-	// A descriptor that was passed over a socket shares its open file with the other ranks, but locks need an open file of
-	// this rank.
+	// Locks belong to the open file description (F_OFD_SETLK). A descriptor that was passed over a socket shares its
+	// description with the other ranks, so open the file again to get one for this rank alone.
 	own, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("mapping shared memory: %w", err)
@@ -65,7 +65,7 @@ func Map(f *os.File) (*Segment, error) {
 	return s, nil
 }
 
-// Keep adds a reference: one more Close is needed to unmap the segment.
+// Keep adds a reference, so that one more Close is needed to unmap the segment.
 func (s *Segment) Keep() { s.refs.Add(1) }
 
 // Close drops a reference and unmaps the segment with the last one.
@@ -81,20 +81,20 @@ func (s *Segment) Close() error {
 // Len returns the size of the segment.
 func (s *Segment) Len() int { return len(s.mem) }
 
-// At returns the n bytes from off on.
+// At returns the n bytes that begin at off.
 func (s *Segment) At(off, n int) []byte { return s.mem[off : off+n : off+n] }
 
-// Pointer returns the address of the n bytes from off on. They must lie within the segment.
+// Pointer returns the address of the n bytes that begin at off. It panics if they are not all in the segment.
 func (s *Segment) Pointer(off, n int) unsafe.Pointer { return unsafe.Pointer(&s.At(off, n)[0]) }
 
-// Offset returns the position of p in the segment, and whether p lies in it.
+// Offset returns the offset of p in the segment. inside reports whether p points into the segment.
 func (s *Segment) Offset(p unsafe.Pointer) (off int, inside bool) {
 	d := uintptr(p) - uintptr(unsafe.Pointer(&s.mem[0]))
 	return int(d), d < uintptr(len(s.mem))
 }
 
-// Populate maps the pages of a range now, if the kernel can, instead of at first use. The first rank
-// that touches a page decides on which NUMA node it lies.
+// Populate allocates the pages of a range now instead of at first use, if the kernel supports it. Linux places a page
+// on the NUMA node of the rank that touches it first, so the rank that owns a range should call Populate.
 func (s *Segment) Populate(off, n int) {
 	from, to := off&^(pageSize-1), (off+n+pageSize-1)&^(pageSize-1)
 	if from < to {
@@ -102,13 +102,13 @@ func (s *Segment) Populate(off, n int) {
 	}
 }
 
-// punch returns the memory of a range to the system. It then reads as zero.
+// punch returns the pages of a range to the system. The range then reads as zero.
 func (s *Segment) punch(off, n int) error {
 	return unix.Fallocate(int(s.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(off), int64(n))
 }
 
-// Claim marks this segment as used by a rank, with a file lock. The kernel releases the lock when the
-// process ends, however it ends, so other ranks can tell that the rank is dead.
+// Claim locks the byte of the segment's file that belongs to a rank. The kernel releases the lock when the process
+// ends, even if it is killed, so other ranks can tell that the rank is dead (Claimed).
 func (s *Segment) Claim(rank int) error {
 	lock := byteLock(rank)
 	if err := unix.FcntlFlock(s.file.Fd(), unix.F_OFD_SETLK, &lock); err != nil {
@@ -117,7 +117,7 @@ func (s *Segment) Claim(rank int) error {
 	return nil
 }
 
-// Claimed reports whether a rank that has made its claim is still alive.
+// Claimed reports whether a rank holds its claim. For a rank that has made a claim, this means that it is alive.
 func (s *Segment) Claimed(rank int) bool {
 	lock := byteLock(rank)
 	err := unix.FcntlFlock(s.file.Fd(), unix.F_OFD_GETLK, &lock)

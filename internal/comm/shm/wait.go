@@ -9,64 +9,64 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// pace sets how long a rank spins and yields before it sleeps.
+// pace sets how long a waiting rank spins and yields before it sleeps.
 type pace struct {
 	// spins is the number of times that a rank with its own core checks the flag before it yields:
 	// enough for the usual spread of arrival times.
 	spins int
-	// yields is the number of times that it yields before it reads the clock or, with more ranks than
-	// cores, sleeps. Sleeping is expensive for the other side too, because the signal then needs a
-	// system call.
+	// yields is the number of times that it yields before it reads the clock, or before it sleeps if awake is 0.
+	// Sleeping is expensive for the other side too, because the signal then needs a system call.
 	yields int
-	// awake is the time for which a rank with its own core continues to yield instead of sleeping. A
-	// sleeper wakes late, which makes others fall asleep in turn, and a hypervisor gives a sleeping
-	// core to another guest. One short delay of one rank must not start this chain.
+	// awake is the time for which a rank with its own core continues to yield instead of sleeping. A rank that
+	// slept wakes late, so the ranks that wait for it fall asleep too, and a hypervisor gives an idle core to
+	// another guest. A short delay of a single rank must not start this chain.
 	awake time.Duration
 }
 
 var (
 	// nearPace is the pace of waits for shared memory: some tens of microseconds of spinning.
 	nearPace = pace{spins: 600, yields: 500, awake: 10 * time.Millisecond}
-	// farPace is the pace of waits for the network, where each look is a system call: some hundred microseconds of
-	// spinning, then sleep until a packet arrives.
+	// farPace is the pace of waits for the network, where each check is a system call: a few hundred microseconds
+	// of spinning, then sleep until a packet arrives.
 	farPace = pace{spins: 400, yields: 200}
 )
 
-// crowded is the pace with more ranks than cores. The awaited rank may need this very core, so it is yielded at once.
+// crowded returns the pace to use with more ranks than cores. It yields at once, because the awaited rank may need the
+// core on which this rank spins.
 func (p pace) crowded() pace { return pace{yields: p.yields} }
 
 const (
-	// quickLooks is the number of checks before any other work of waiting, because most waits are
-	// shorter.
-	quickLooks = 64
-	// patience limits each sleep, so that a failure or a dead rank is noticed without a signal.
-	patience = 20 * time.Millisecond
+	// quickChecks is the number of times that Await checks the flag before it sets up a Wait. Most waits end
+	// within these checks.
+	quickChecks = 64
+	// maxSleep limits each sleep, so that the rank notices a failed group or a dead peer, which send no signal.
+	maxSleep = 20 * time.Millisecond
 )
 
-// Wait is one wait for a peer: spin, yield, sleep. It starts over whenever something moves.
+// Wait is the state of one wait for a peer, which spins, then yields, then sleeps. Progress restarts it (Moved).
 type Wait struct {
-	Peer  int // the awaited rank
-	m     *Member
-	pace  *pace
-	doing string // what for; "": the collective that the member is in
-	steps int
-	since time.Time // the first reading of the clock
-	began time.Time // start of the sleeping
-	gone  int       // 1 + the peer that was found gone; 0: none
+	Peer     int // the awaited rank
+	m        *Member
+	pace     *pace
+	op       string // what for; "": the collective that the member is in
+	steps    int
+	since    time.Time // the first reading of the clock
+	began    time.Time // start of the sleeping
+	gonePeer int       // 1 + the peer that was found gone; 0: none
 }
 
-// NewWait starts a wait for shared memory. doing is used in errors; "" is the current collective.
-func (m *Member) NewWait(peer int, doing string) Wait {
-	return Wait{m: m, pace: &m.near, Peer: peer, doing: doing}
+// NewWait starts a wait for shared memory. Errors name op; "" means the current collective.
+func (m *Member) NewWait(peer int, op string) Wait {
+	return Wait{m: m, pace: &m.near, Peer: peer, op: op}
 }
 
-// NewFarWait starts a wait for the network, or for the network and shared memory.
-func (m *Member) NewFarWait(peer int, doing string) Wait {
-	return Wait{m: m, pace: &m.far, Peer: peer, doing: doing}
+// NewFarWait starts a wait for the network, or for the network and shared memory. Errors name op, as in NewWait.
+func (m *Member) NewFarWait(peer int, op string) Wait {
+	return Wait{m: m, pace: &m.far, Peer: peer, op: op}
 }
 
-// Moved restarts the wait after something has moved.
-func (w *Wait) Moved() { w.steps, w.began, w.gone = 0, time.Time{}, 0 }
+// Moved restarts the wait, with its timeout, after some data has been transferred.
+func (w *Wait) Moved() { w.steps, w.began, w.gonePeer = 0, time.Time{}, 0 }
 
 // pause is one step of waiting until *word differs from seen. It fails if the group has failed, the
 // peer is gone, or the time is over.
@@ -76,9 +76,9 @@ func (w *Wait) pause(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) e
 	}
 	limit, err := w.Step()
 	if limit > 0 {
-		// The signalling rank changes the word and then reads sleepers. So this rank first counts
-		// itself in sleepers and then lets the kernel compare the word: one of the two always notices
-		// the other. The model in sleep_test.go explores all interleavings.
+		// The signalling rank changes the word and then reads sleepers. This rank works in the opposite
+		// order: it increments sleepers and then lets the kernel compare the word. One of the two always
+		// notices the other, so no wake-up is lost. The model in sleep_test.go explores all interleavings.
 		sleepers.Add(1)
 		Park(word, seen, limit)
 		sleepers.Add(-1)
@@ -95,7 +95,7 @@ func (w *Wait) Step() (limit time.Duration, err error) {
 	w.steps++
 	switch {
 	case w.m.Failed():
-		return 0, w.m.FailureIn(w.doing)
+		return 0, w.m.FailureIn(w.op)
 	case w.steps <= w.pace.spins+w.pace.yields:
 		if w.m.shared {
 			runtime.Gosched()
@@ -129,7 +129,7 @@ func (w *Wait) awake() bool {
 	return time.Since(w.since) < w.pace.awake
 }
 
-// check fails if the group has failed, the peer is gone, or the time is over.
+// check returns how long the rank may sleep. It fails if the peer is gone or the timeout has expired.
 func (w *Wait) check() (limit time.Duration, err error) {
 	m, now := w.m, time.Now()
 	if w.began.IsZero() {
@@ -145,22 +145,22 @@ func (w *Wait) check() (limit time.Duration, err error) {
 	}
 	switch {
 	case why == "":
-		return min(patience, left), nil
-	case w.gone != 1+w.Peer:
-		w.gone = 1 + w.Peer // the peer may have signalled before it left: check the flag once more
+		return min(maxSleep, left), nil
+	case w.gonePeer != 1+w.Peer:
+		w.gonePeer = 1 + w.Peer // the peer may have signalled just before it left: check its flag once more
 		return 0, nil
 	}
-	return 0, m.FailPeer(w.Peer, dead, why, w.doing)
+	return 0, m.FailPeer(w.Peer, dead, why, w.op)
 }
 
-// timeOut fails the group because a peer has not responded in time.
+// timeOut fails the group because a peer has not signalled in time.
 func (w *Wait) timeOut() error {
 	m, peer := w.m, w.Peer
-	if m.others != nil && w.doing == "" {
+	if m.others != nil && w.op == "" {
 		peer = m.others.Behind(peer)
 	}
 	return m.Fail(Failure{Kind: PeerGone, Rank: peer, PID: m.pids[peer],
-		Text: fmt.Sprintf("rank %d waited %v for %s%s", m.rank, m.timeout, m.Name(peer), m.purpose(w.doing))})
+		Text: fmt.Sprintf("rank %d waited %v for %s%s", m.rank, m.timeout, m.Name(peer), m.purpose(w.op))})
 }
 
 const (
@@ -168,7 +168,7 @@ const (
 	reasonLeft = "has left the group"
 )
 
-// Gone returns why a rank of this host will not signal any more, or "".
+// Gone returns why a rank of this host will not signal any more, or "" if it may still signal.
 func (m *Member) Gone(peer int) (why string, dead bool) {
 	switch m.board.cells[peer].state.Load() {
 	case stateLeft:
