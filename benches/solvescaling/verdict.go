@@ -233,11 +233,13 @@ func verdict(c *curve, rows []journal.Row) []string {
 		out = append(out, text)
 	}
 	out = append(out, fmt.Sprintf("On %s %s.", unit.Plural(rowset.Ranks(last), "rank"), causeOf(last).sentence))
-	if text := last.Details[slowRankDetail]; text != "" {
-		out = append(out, "One rank was slow by itself: "+text+".")
-	}
-	if text := hiddenText(last); text != "" {
-		out = append(out, text)
+	if last.Disturbed() == "" { // else another program can be the reason
+		if text := last.Details[slowRankDetail]; text != "" {
+			out = append(out, "One rank was slow by itself: "+text+".")
+		}
+		if text := hiddenText(last); text != "" {
+			out = append(out, text)
+		}
 	}
 	if k := knee(c, rows); k != "" {
 		out = append(out, k)

@@ -172,3 +172,16 @@ func TestDocumentedSlowRank(t *testing.T) {
 	}
 	golden.Shown(t, "slow-rank", strings.Join(lines, "\n"))
 }
+
+// Other programs can make a rank slow, or delay a reduction. The verdict on a disturbed row says neither.
+func TestVerdictOfDisturbedRow(t *testing.T) {
+	for quality, want := range map[journal.Quality]int{"": 2, journal.QualityDisturbed: 0} {
+		r := newRow(weak, 2, 2000, 0.101, 100)
+		r.Quality, r.Details[slowRankDetail] = quality, slowReason(1, 1, 0.41, 1.62)
+		r.Metrics["allreduce_blocking_us"], r.Metrics["allreduce_traced_us"] = 10, 4
+		text := strings.Join(verdict(&curve{rows: []*journal.Row{&r}}, nil), "\n")
+		if got := strings.Count(text, "One rank was slow") + strings.Count(text, "are hidden behind"); got != want {
+			t.Errorf("quality %q: %s", quality, text)
+		}
+	}
+}
