@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -72,13 +73,20 @@ func (r *Reader) document(data []byte, noun, needs string) Node {
 		return nil
 	}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // the byte order mark of some editors
+	// The library does not fold the lines of a quoted text if they end in \r\n.
+	text := strings.ReplaceAll(string(data), "\r\n", "\n")
 	// Some texts, such as a folded text of blank lines, take the lexer minutes per megabyte.
 	file, err := infile.Within(context.Background(), parseTime, func() (*ast.File, error) {
-		if err := bounded(string(data)); err != nil {
+		tokens := lexer.Tokenize(text)
+		if err := bounded(tokens); err != nil {
 			return nil, err
 		}
 		// Duplicate keys are reported later, together with all other faults.
-		return parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+		file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+		if err == nil {
+			err = misread(tokens)
+		}
+		return file, err
 	})
 	if err != nil {
 		if syntax, is := errors.AsType[yaml.Error](err); is && syntax.GetToken() != nil {
@@ -106,7 +114,7 @@ func (r *Reader) document(data []byte, noun, needs string) Node {
 		return nil
 	}
 	r.anchors = map[string]Node{}
-	ast.Walk(anchorCollector(r.anchors), root)
+	ast.Walk(anchorCollector{r, map[string]Node{}}, root)
 	if n := (&counter{anchors: r.anchors, sizes: map[string]int{}}).size(root); n > maxNodes {
 		r.Fault(root, "with its aliases, the file has more than %d values", maxNodes)
 		return nil
@@ -125,7 +133,7 @@ const (
 // parseTime limits the time that a text may take. Tests shorten it.
 var parseTime = infile.Deadline
 
-// boundError is the place where a text exceeds a limit.
+// boundError is the place where a text exceeds a limit, or cannot be read.
 type boundError struct {
 	line, column int
 	msg          string
@@ -134,9 +142,9 @@ type boundError struct {
 func (e *boundError) Error() string { return e.msg }
 
 // bounded returns an error if the parser cannot read the text in reasonable time and memory.
-func bounded(text string) error {
+func bounded(tokens token.Tokens) error {
 	brackets, dashes, line := 0, 0, 0
-	for i, t := range lexer.Tokenize(text) {
+	for i, t := range tokens {
 		if t.Position.Line != line {
 			dashes, line = 0, t.Position.Line
 		}
@@ -155,6 +163,33 @@ func bounded(text string) error {
 			return &boundError{line, t.Position.Column,
 				fmt.Sprintf("the file has more than %d values, keys and marks", maxTokens)}
 		}
+	}
+	return nil
+}
+
+// blockMark matches the mark of a block of text.
+var blockMark = regexp.MustCompile(`^[|>][-+0-9]{0,2}$`)
+
+// misread returns an error if the library read the text as something else without a word: it drops tabs within a
+// value, so that 1<tab>2 becomes 12, and the text of a block that begins on the line of its |.
+func misread(tokens token.Tokens) error {
+	block := false // the next token is the text of a block
+	for _, t := range tokens {
+		if t.Type == token.CommentType {
+			continue
+		}
+		text, fault := strings.TrimSpace(t.Origin), ""
+		mark := t.Type == token.LiteralType || t.Type == token.FoldedType
+		switch {
+		case t.Type == token.InvalidType, mark && !blockMark.MatchString(text):
+			fault = fmt.Sprintf("%q is not YAML", text)
+		case !block && !isQuoted(t) && strings.Contains(text, "\t"):
+			fault = fmt.Sprintf("a tab within %q: write it in quotes, or with blanks", text)
+		}
+		if fault != "" {
+			return &boundError{t.Position.Line, t.Position.Column, fault}
+		}
+		block = mark
 	}
 	return nil
 }
@@ -196,11 +231,27 @@ func (c *counter) size(n Node) int {
 	return total
 }
 
-type anchorCollector map[string]Node
+// anchorCollector fills the map of anchors, in the order of the text.
+type anchorCollector struct {
+	r     *Reader
+	early map[string]Node // aliases without an anchor before them
+}
 
 func (c anchorCollector) Visit(n Node) ast.Visitor {
-	if a, ok := n.(*ast.AnchorNode); ok && a.Name != nil {
-		c[a.Name.GetToken().Value] = a.Value
+	switch x := n.(type) {
+	case *ast.AnchorNode:
+		name := x.Name.GetToken().Value
+		switch alias := c.early[name]; {
+		case c.r.anchors[name] != nil: // YAML allows it: an alias means the last one before it
+			c.r.Fault(n, "the anchor &%s is defined twice: use two names", name)
+		case alias != nil:
+			c.r.Fault(alias, "the alias *%s stands before its anchor", name)
+		}
+		c.r.anchors[name] = x.Value
+	case *ast.AliasNode:
+		if name := x.Value.GetToken().Value; c.r.anchors[name] == nil {
+			c.early[name] = n
+		}
 	}
 	return c
 }
