@@ -34,6 +34,9 @@ func together(ctx context.Context, s *bench.State) error {
 	if s.LocalRank() != s.Rank() {
 		return fmt.Errorf("rank %d is told it is local rank %d", s.Rank(), s.LocalRank())
 	}
+	if s.Str("what") == "skips" {
+		return bench.Skip("nothing to do")
+	}
 	if s.Rank() == 1 {
 		switch s.Str("what") {
 		case "fails":
@@ -59,7 +62,7 @@ func TestInProcess(t *testing.T) {
 	s := newScene(t)
 	s.request.Backend = simulated
 	_, rows := s.run("together")
-	if len(rows) != 6 {
+	if len(rows) != 7 {
 		t.Fatalf("%d rows", len(rows))
 	}
 	for i, want := range []struct {
@@ -70,7 +73,7 @@ func TestInProcess(t *testing.T) {
 		{journal.OK, -1, ""}, {journal.Failed, 1, "rank 1 does not want to"},
 		{journal.Failed, 1, "panic: rank 1 is beside itself"},
 		{journal.Timeout, 1, "not finished"}, {journal.Failed, -1, "the process of all 3 ranks ended with exit code 7"},
-		{journal.OK, -1, ""},
+		{journal.OK, -1, ""}, {journal.Skipped, -1, "nothing to do"},
 	} {
 		r := rows[i]
 		rank := -1
@@ -83,7 +86,7 @@ func TestInProcess(t *testing.T) {
 		if r.NumRanks == nil || *r.NumRanks != 3 || r.Backend != simulated {
 			t.Errorf("%v: ranks %v, backend %s", r.Point, r.NumRanks, r.Backend)
 		}
-		if r.Status == journal.OK && (r.Kind != journal.Simulated || r.Metrics["time_us"] != 100) {
+		if r.Kind != journal.Simulated || r.Status == journal.OK && r.Metrics["time_us"] != 100 {
 			t.Errorf("%v: %s time, %v us", r.Point, r.Kind, r.Metrics["time_us"])
 		}
 		if logs, err := filepath.Glob(filepath.Join(s.dir, "logs", r.Launch, "*.out")); err != nil || len(logs) != 1 {
@@ -150,7 +153,7 @@ func TestSideBySideFailFast(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.request.Backend = simulated
-	s.request.Skips = append(s.request.Skips, struct{ Name, Text string }{"what", "hangs,dies,panics"})
+	s.request.Skips = append(s.request.Skips, struct{ Name, Text string }{"what", "hangs,dies,panics,skips"})
 	s.options.FailFast = true
 	res, _ := s.run("together")
 	rows := s.journal().Rows

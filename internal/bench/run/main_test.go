@@ -114,7 +114,7 @@ func benches() []*bench.Bench {
 			bench.Timeout(heedLimit)),
 		bench.New("lonely", lonely, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Measure(quick)),
 		bench.New("together", together, bench.Ranks("3"),
-			bench.Strings("what", "fine", "fails", "panics", "hangs", "dies", "again"),
+			bench.Strings("what", "fine", "fails", "panics", "hangs", "dies", "again", "skips"),
 			// only the hanging point needs all of it, however busy the machine is
 			bench.Backends("cpu", simulated), bench.Timeout(5*time.Second)),
 		bench.New("slow-simulated", slow, bench.Ranks("2"), bench.Ints("i", "1,2,3,4,5"), bench.Env("SWEPT", "1", "2"),

@@ -269,7 +269,10 @@ func (s *results) primary() *worker.Event {
 }
 
 func fillOutcome(row *journal.Row, o *bench.Outcome) {
-	row.Status, row.Kind, row.Optional = o.Status, o.Kind, o.Optional
+	row.Status, row.Optional = o.Status, o.Optional
+	if o.Status == journal.OK || o.Kind != journal.Measured { // else the body may have ended before it set its clock
+		row.Kind = o.Kind
+	}
 	row.Reason, row.Output, _ = strings.Cut(o.Reason, "\n") // after a panic, Output is the stack
 	row.Clock, row.Cadence, row.Cache = o.Clock, o.Cadence, o.Cache
 	row.Samples, row.Batch = o.Samples, o.Batch

@@ -309,6 +309,9 @@ func (r *runner) row(t plan.Task) journal.Row {
 		Kind: journal.Measured, Metrics: map[string]float64{}, Units: map[string]string{},
 		Host: r.host.Hostname, Key: t.Key, Inputs: t.Inputs,
 	}
+	if dist.Describe(row.Backend).Simulated {
+		row.Kind = journal.Simulated
+	}
 	if t.Ranks > 0 {
 		row.NumRanks = &t.Ranks
 	}
