@@ -1,12 +1,12 @@
 // Package measure samples a function on all ranks of a launch at once.
 //
 // [Run] warms up, chooses how many calls make one sample, and takes samples in blocks. Inside a
-// block each rank runs on its own. After it the ranks exchange their samples, and every rank
-// computes the same decision from the same data, so no rank leads. The statistics of the samples
+// block each rank runs on its own. After each block the ranks exchange their samples, and every rank
+// computes the same decision from the same data, so no rank has to lead. The statistics of the samples
 // are pure functions of the [Matrix].
 //
-// The package knows nothing of benches, rows or journals, and reaches the other ranks only through
-// a [syncgroup.Group]. It does not detect a call that hangs in the backend under test; its caller
+// The package knows nothing about benches, rows or journals, and reaches the other ranks only through
+// a [syncgroup.Group]. It does not detect a call that hangs in the backend under test. Its caller
 // does, by watching the progress.
 package measure
 
@@ -19,15 +19,15 @@ import (
 	"time"
 )
 
-// Cadence says how consecutive samples follow each other.
+// Cadence is how consecutive samples follow each other.
 type Cadence string
 
 const (
-	// Isolated means a barrier of all ranks before each sample, so that a sample is one call that all
-	// ranks start together. This is the latency of a single call.
+	// Isolated means a barrier of all ranks before each sample. A sample is one call that all ranks
+	// start together, so its time is the latency of a single call.
 	Isolated Cadence = "isolated"
-	// Streaming means that calls follow one another inside a block without barriers, so that ranks
-	// may run ahead of each other as they do in a program.
+	// Streaming means that calls follow one another inside a block without barriers. Ranks may run
+	// ahead of each other, as they do in a program.
 	Streaming Cadence = "streaming"
 )
 
@@ -41,47 +41,48 @@ const (
 	Cold Cache = "cold"
 )
 
-// Stop says when there are enough samples.
+// Stop is the stopping rule: it decides when there are enough samples.
 type Stop struct {
-	// RelNoise ends the sampling when half the width of the median's 95 % interval, relative to the
-	// median, is at most this, or when more samples would hardly improve it. 0 disables both rules.
+	// RelNoise is the target for the noise, which is half the width of the median's 95 % interval over
+	// the median. Sampling ends at this noise, or when more samples would hardly reduce it. 0 disables
+	// both rules.
 	RelNoise float64
-	// MinSamples and MaxSamples bound the number of samples per rank. For RelNoise the effective
-	// number must reach MinSamples, see [stats.Dependence].
+	// MinSamples and MaxSamples bound the number of samples per rank. For the target noise, even the
+	// effective number of samples must reach MinSamples; see [stats.Dependence].
 	MinSamples, MaxSamples int
-	// MinTime is the minimum time before noise may end the sampling. MaxTime ends it even before
-	// MinSamples, once each rank has a sample, unless it is NoTimeLimit.
+	// MinTime is the minimum time before noise may end the sampling. MaxTime ends the sampling even
+	// before MinSamples are taken, but not before each rank has one. NoTimeLimit disables it.
 	MinTime, MaxTime time.Duration
 }
 
-// FixedCount reports whether the number of samples is fixed: nothing but that number ends the sampling.
+// FixedCount reports whether only the number of samples ends the sampling, so that the number is fixed.
 func FixedCount(s Stop) bool {
 	return s.RelNoise == 0 && s.MinSamples == s.MaxSamples && s.MaxTime == NoTimeLimit
 }
 
-// Warmup bounds the calls made before the first sample. The warm-up goes on until the time per call
-// no longer falls.
+// Warmup bounds the calls before the first sample. The warm-up continues until the time per call no
+// longer falls.
 type Warmup struct {
 	MinCalls, MaxCalls int
 	MaxTime            time.Duration
 }
 
-// Config says how a body is sampled. All ranks must use the same one, except for Progress.
+// Config describes how a body is sampled. It must be the same on all ranks, except for Progress.
 type Config struct {
 	Cadence Cadence
 	Cache   Cache
 	Stop    Stop
 	Warmup  Warmup
-	// ColdBytes is the size of the buffer swept for a cold cache. 0 means a quarter more than the
-	// last-level cache, at most MaxColdBytes.
+	// ColdBytes is the size of the buffer that is swept for a cold cache. 0 means 1.25 times the
+	// last-level cache, but at most MaxColdBytes.
 	ColdBytes int
-	// Progress, if set, is called between blocks with the phase ("warmup" or "timed") and the number
-	// of its iterations so far.
+	// Progress, if set, is called after each block with the phase ("warmup" or "timed") and the number
+	// of iterations in this phase so far.
 	Progress func(phase string, iter int) `json:"-"`
 }
 
-// Default returns a streaming, warm measurement that ends once the median is known to 1 %: after a
-// tenth of a second on a quiet machine, after some seconds on a noisy one.
+// Default returns a streaming, warm measurement that ends when the median is known to 1 %. This takes
+// 0.1 s on a quiet machine, and up to 5 s on a noisy one.
 func Default() Config {
 	return Config{
 		Cadence: Streaming,
@@ -95,8 +96,8 @@ func Default() Config {
 	}
 }
 
-// Bounds combines requested lower and upper bounds, 0 if not requested, with the defaults. If only
-// one is requested, the other default gives way to it.
+// Bounds combines a requested lower and upper bound with the defaults. A bound of 0 is not requested. If
+// only one bound is requested, the default of the other one is moved where necessary.
 func Bounds[T int | time.Duration](low, high, ownLow, ownHigh T) (T, T) {
 	switch {
 	case low != 0 && high != 0:
@@ -134,14 +135,13 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// maxDuration keeps every duration well inside an int64 of picoseconds (106 days).
+// maxDuration keeps durations far below the largest int64 number of picoseconds, which is 106 days.
 const maxDuration = 24 * time.Hour
 
 // NoTimeLimit as Stop.MaxTime disables the limit.
 const NoTimeLimit = maxDuration + 1
 
-// fingerprint is equal on two ranks if and only if (up to hash collisions) they sample in the same
-// way.
+// fingerprint returns a hash of everything that must be the same on all ranks.
 func (c Config) fingerprint() int64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %s %+v %+v ", c.Cadence, c.Cache, c.Stop, c.Warmup)

@@ -163,10 +163,10 @@ func TestNoiseOfTheTarget(t *testing.T) {
 func TestSamplingLooks(t *testing.T) {
 	s := samplingRule{stop: Stop{RelNoise: 0.01, MinSamples: 20, MaxSamples: 1000, MaxTime: NoTimeLimit}}
 	n := 0
-	for _, block := range []struct{ samples, lookedAt int }{{10, 10}, {9, 10}, {1, 20}, {1, 20}, {1, 22}} {
+	for _, block := range []struct{ samples, estimatedAt int }{{10, 10}, {9, 10}, {1, 20}, {1, 20}, {1, 22}} {
 		s.next(make([]int64, block.samples), 1e12)
-		if n += block.samples; s.lookedAt != block.lookedAt {
-			t.Errorf("after %d samples: looked at %d, want %d", n, s.lookedAt, block.lookedAt)
+		if n += block.samples; s.estimatedAt != block.estimatedAt {
+			t.Errorf("after %d samples: looked at %d, want %d", n, s.estimatedAt, block.estimatedAt)
 		}
 	}
 }

@@ -76,7 +76,8 @@ func (m Matrix) MarshalBinary() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary decodes the output of MarshalBinary. It allocates at most eight times the input.
+// UnmarshalBinary decodes the output of MarshalBinary. It allocates at most eight times the size of the
+// input, even if the input is malicious.
 func (m *Matrix) UnmarshalBinary(b []byte) error {
 	const head = len(matrixMagic) + 1
 	if len(b) < head || string(b[:len(matrixMagic)]) != matrixMagic {

@@ -12,12 +12,12 @@ import (
 	"github.com/kernbench/kernbench/internal/host/clock"
 )
 
-// Result is a measurement. It is the same on every rank, except for ClockOverhead, ClockResolution
-// and Warnings.
+// Result is the result of a measurement. It is the same on every rank, except for ClockOverhead,
+// ClockResolution and Warnings.
 type Result struct {
 	// Samples holds the time of one call for each iteration and rank, without the clock's overhead.
 	Samples Matrix
-	// Batch is the number of calls in one sample, by which its time is divided.
+	// Batch is the number of calls in one sample. Samples are already divided by it.
 	Batch         int
 	Cadence       Cadence
 	Cache         Cache
@@ -30,18 +30,17 @@ type Result struct {
 	GCOff       bool
 	WarmupCalls int
 	Stopped     StopReason
-	// Noise is half the width of the median's 95 % confidence interval, relative to the median; NaN
-	// if there are too few samples.
+	// Noise is half the width of the median's 95 % confidence interval, relative to the median. It is
+	// NaN if there are too few samples.
 	Noise float64
-	// Elapsed is the time that sampling took, including untimed parts.
+	// Elapsed is the duration of the sampling, including untimed parts.
 	Elapsed  time.Duration
 	Warnings []string
 }
 
-// Run samples body on all ranks of the group. Every rank calls it at the same point of its program.
-// On an error Run aborts the group, so that the other ranks return with an error that names this
-// one, unless they hang in the body itself. A call or preamble that fails or panics gives a
-// [CallError].
+// Run samples body on all ranks of the group. Every rank must call it. After an error, Run aborts the
+// group, so that the other ranks return with an error that names this rank, unless they hang in the body
+// itself. If a call or preamble fails or panics, the error is a [CallError].
 //
 // With a deterministic clock there is one sample and no warm-up.
 func Run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body Body) (_ *Result, err error) {
@@ -88,12 +87,12 @@ func Run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 	}
 	defer setGC(percent)()
 
-	var call float64
+	var call float64 // time of one call in ps; 0 if unknown
 	if !r.Deterministic {
 		if r.WarmupCalls, call, err = s.warmUp(ctx, cfg); err != nil {
 			return nil, err
 		}
-		// Preamble and cold cache prepare one call. A second call in the same sample would go without.
+		// A preamble and a cold cache prepare only one call, so a sample is then one call.
 		if body.Preamble == nil && cfg.Cache == Warm {
 			s.batch = batchFor(call, clockError)
 		}
@@ -114,8 +113,8 @@ func (r *Result) warnIf(when bool, format string, args ...any) {
 	}
 }
 
-// checkAgreement makes sure that all ranks measure in the same way; otherwise they would wait for
-// each other forever. It returns the largest clock error of all ranks.
+// checkAgreement returns an error if the ranks do not measure in the same way: they would wait for each
+// other forever. It returns the largest clock error of all ranks, in picoseconds.
 func (s *sampler) checkAgreement(ctx context.Context, cfg Config, clock Clock) (clockError int64, err error) {
 	name := fnv.New64a()
 	name.Write([]byte(clock.Name()))
@@ -149,7 +148,8 @@ func (s *sampler) checkAgreement(ctx context.Context, cfg Config, clock Clock) (
 	return clockError, nil
 }
 
-// warmUp returns the number of calls made and the time of the last ones.
+// warmUp makes calls until their time no longer falls. It returns the number of calls, and the median
+// time of a call in the last block in picoseconds.
 func (s *sampler) warmUp(ctx context.Context, cfg Config) (calls int, call float64, err error) {
 	decide := warmupRule{limits: cfg.Warmup, block: s.blockTime}
 	s.start(phaseWarmup)
@@ -164,12 +164,12 @@ func (s *sampler) warmUp(ctx context.Context, cfg Config) (calls int, call float
 	return decide.calls, decide.last, nil
 }
 
-// sample adds samples to the result until a rule of cfg.Stop ends it.
+// sample takes samples until cfg.Stop ends the sampling. call is the time of a call in the warm-up.
 func (s *sampler) sample(ctx context.Context, cfg Config, r *Result, call float64) error {
 	decide := samplingRule{stop: cfg.Stop, block: s.blockTime, exact: r.Deterministic}
 	heap := heapBytes()
 	s.start(phaseTimed)
-	blocks, pauseAfter := 0, 1
+	blocks, pauseAfter := 0, 1 // the intervals double, so that the checks cost little in a long measurement
 	for n := decide.first(call * float64(s.batch)); n > 0; {
 		block, elapsed, err := s.block(ctx, n)
 		if err != nil {
@@ -203,9 +203,9 @@ func (c Config) progress(phase string, iter int) {
 	}
 }
 
-// HarnessCost measures the cost of a sample without the call: the time per sample of an empty body,
-// including clock readings and barriers. Every rank of the group calls it, and gets the time of the
-// slowest rank.
+// HarnessCost measures the time per sample of an empty body, including clock readings and barriers: the
+// cost that the harness adds to a sample. Every rank of the group must call it. It returns the time of
+// the slowest rank.
 func HarnessCost(ctx context.Context, cadence Cadence, g syncgroup.Group) (time.Duration, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -224,10 +224,10 @@ func HarnessCost(ctx context.Context, cadence Cadence, g syncgroup.Group) (time.
 	return time.Duration(cost / 1000), nil
 }
 
-// Collect takes up to n samples that the ranks time by their own means, such as a device's timer;
-// sample returns the picoseconds of one call. After each sample the ranks exchange their times, and
-// they stop together when the limit has passed. There is no warm-up and no stopping rule for noise,
-// because a sample is itself a mean over many calls.
+// Collect takes up to n samples that the ranks time by their own means, such as the timer of a device.
+// sample returns the time of one call in picoseconds. After each sample the ranks exchange their times.
+// They stop together when the time limit of any rank has passed. There is no warm-up and no stopping
+// rule for noise, because each sample is already a mean over many calls.
 func Collect(ctx context.Context, g syncgroup.Group, n int, limit time.Duration, sample func() (int64, error)) (Matrix,
 	error) {
 	m := NewMatrix(g.Size())

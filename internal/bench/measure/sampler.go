@@ -26,11 +26,11 @@ type Body struct {
 	// check the results of the calls. Either all ranks have it or none.
 	Between func() error
 	// Sample, if set, takes len(samples) samples of batch calls each, including preambles, and times
-	// them itself in picoseconds. Another program does so in blocks, because a request for each call
-	// would cost more than many calls do. A Preamble call just before Sample replaces the preamble of
-	// its first call.
+	// them itself in picoseconds. It is for bodies in another program: a request for each call would
+	// often take longer than the call. If Preamble has been called just before Sample, Sample does not
+	// run the preamble of its first call.
 	Sample func(batch int, samples []int64) error
-	// Cold says that Sample flushes the caches before each call.
+	// Cold means that Sample flushes the caches before each call.
 	Cold bool
 }
 
@@ -65,13 +65,13 @@ type sampler struct {
 	// blockTime is how long a block should take.
 	blockTime time.Duration
 
-	phase string
-	since int64 // start of the phase
-	done  int   // iterations of the phase before this block
-	at    int   // current iteration within the block
+	phase     string
+	since     int64 // start of the phase, in ps
+	done      int   // iterations of the phase before this block
+	iteration int   // current iteration within the block
 
-	// message is sent to the other ranks after a block: the time since the phase started, then the
-	// samples. It is reused, so that a block allocates nothing.
+	// message is sent to the other ranks after a block: the time since the start of the phase, then the
+	// samples, all in ps. It is reused, so that a block allocates nothing.
 	message [1 + maxBlock]int64
 }
 
@@ -79,8 +79,8 @@ func (s *sampler) start(phase string) {
 	s.phase, s.done, s.since = phase, 0, s.watch.now()
 }
 
-// block takes n samples on this rank and returns the samples of all ranks, with the time since the
-// start of the phase on the slowest one.
+// block takes n samples on this rank and returns the samples of all ranks, and the time since the start
+// of the phase on the slowest rank.
 func (s *sampler) block(ctx context.Context, n int) (samples Matrix, elapsed int64, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return Matrix{}, 0, fmt.Errorf("measuring: %s: %w", s.phase, err)
@@ -99,8 +99,8 @@ func (s *sampler) block(ctx context.Context, n int) (samples Matrix, elapsed int
 	return s.exchange(ctx, n)
 }
 
-// pause runs Between, and then one call whose time does not count, because the caches hold other
-// data. Neither counts as sampling time.
+// pause runs Between and then one call, which fills the caches again and whose time does not count.
+// Neither of them counts as sampling time.
 func (s *sampler) pause(ctx context.Context) error {
 	from, done := s.watch.now(), s.done
 	if err := s.body.Between(); err != nil {
@@ -114,7 +114,7 @@ func (s *sampler) pause(ctx context.Context) error {
 	return nil
 }
 
-// recoverLoop runs the loop and turns a panic into an error.
+// recoverLoop runs the loop and converts a panic to an error.
 func (s *sampler) recoverLoop(ctx context.Context, samples []int64) (err error) {
 	returned := false
 	defer func() {
@@ -127,7 +127,7 @@ func (s *sampler) recoverLoop(ctx context.Context, samples []int64) (err error) 
 	return err
 }
 
-// loop is the hot part: per sample two clock readings and the calls.
+// loop is the timed loop. Each sample consists of two clock readings and the calls, and nothing else.
 func (s *sampler) loop(ctx context.Context, samples []int64) error {
 	if s.body.Sample != nil {
 		return s.sampleByBody(ctx, samples)
@@ -135,7 +135,7 @@ func (s *sampler) loop(ctx context.Context, samples []int64) error {
 	call, preamble, batch := s.body.Call, s.body.Preamble, s.batch
 	overhead := s.watch.calibration.Overhead
 	for i := range samples {
-		s.at = i
+		s.iteration = i
 		if preamble != nil {
 			if err := preamble(); err != nil {
 				return s.callError(fmt.Errorf("preamble: %w", err))
@@ -164,9 +164,9 @@ func (s *sampler) sampleByBody(ctx context.Context, samples []int64) error {
 	if s.isolated {
 		step = 1
 	}
-	for s.at = 0; s.at < len(samples); s.at += step {
+	for s.iteration = 0; s.iteration < len(samples); s.iteration += step {
 		if s.isolated {
-			if s.body.Preamble != nil { // before the ranks meet
+			if s.body.Preamble != nil { // before the barrier, so that all ranks start the call together
 				if err := s.body.Preamble(); err != nil {
 					return s.callError(fmt.Errorf("preamble: %w", err))
 				}
@@ -175,7 +175,7 @@ func (s *sampler) sampleByBody(ctx context.Context, samples []int64) error {
 				return err
 			}
 		}
-		if err := s.body.Sample(s.batch, samples[s.at:s.at+step]); err != nil {
+		if err := s.body.Sample(s.batch, samples[s.iteration:s.iteration+step]); err != nil {
 			return s.callError(err)
 		}
 	}
@@ -186,11 +186,11 @@ func (s *sampler) sampleByBody(ctx context.Context, samples []int64) error {
 }
 
 func (s *sampler) callError(err error) *CallError {
-	return &CallError{Rank: s.group.Rank(), Phase: s.phase, Iteration: s.done + s.at, Err: err}
+	return &CallError{Rank: s.group.Rank(), Phase: s.phase, Iteration: s.done + s.iteration, Err: err}
 }
 
-// panicError is the error of a body that did not return. A nil value means that the body called
-// runtime.Goexit. Then no one receives the error, so the group is aborted here.
+// panicError returns the error for a body that did not return. value is what recover returned. nil means
+// that the body called runtime.Goexit: then nobody receives an error, so the group is aborted here.
 func (s *sampler) panicError(value any) error {
 	if value == nil {
 		s.group.Abort(s.callError(errors.New("the body ended its goroutine")).Error())
@@ -226,8 +226,8 @@ func (s *sampler) exchange(ctx context.Context, n int) (samples Matrix, elapsed 
 	return samples, elapsed, nil
 }
 
-// MaxColdBytes limits the default size of the buffer that is swept for a cold cache. Each rank has
-// one buffer, and sweeping it takes tens of milliseconds.
+// MaxColdBytes limits the default size of the buffer that is swept for a cold cache. Each rank has its
+// own buffer, and each sweep takes tens of milliseconds.
 const MaxColdBytes = 256 << 20
 
 // assumedCache is the cache size assumed if the system does not report it.
@@ -238,8 +238,8 @@ var lastLevelCache = sync.OnceValue(func() int64 {
 	return max(cpu.L1d, cpu.L2, cpu.L3)
 })
 
-// coldBytes returns the buffer size for a last-level cache of the given size (0 if unknown), and a
-// warning if the buffer cannot evict all of it.
+// coldBytes returns the buffer size for a last-level cache of the given size, and a warning if the buffer
+// is too small to evict the whole cache. given is the configured size or 0, cache is 0 if unknown.
 func coldBytes(given int, cache int64) (bytes int, warning string) {
 	cache = cmp.Or(cache, assumedCache)
 	bytes = given
@@ -253,7 +253,7 @@ func coldBytes(given int, cache int64) (bytes int, warning string) {
 	return bytes, warning
 }
 
-// cacheLine is the smallest common size. Longer lines are merely touched twice.
+// cacheLine is the smallest common line size in bytes. Longer lines are written twice, which does no harm.
 const cacheLine = 64
 
 // evictCaches writes to every cache line of the buffer, which evicts everything else.
@@ -263,23 +263,23 @@ func evictCaches(buffer []uint64) {
 	}
 }
 
-// collector guards the garbage collector's setting. Ranks that are goroutines of one process share
-// it, so the last of them to end restores it.
+// collector guards the setting of the garbage collector. Ranks that are goroutines of one process share
+// it, so the last rank to finish restores it.
 var collector struct {
 	sync.Mutex
-	pauses  int
+	pauses  int // ranks that are measuring
 	percent int // setting to restore
 }
 
-// GC percentages. The collector is off while it would disturb measurements. It runs often with
-// simulated time, which it does not affect and whose simulated machines use much memory.
+// GC percentages. The collector is off during measurements, because it would disturb them. It cannot
+// disturb simulated time, and simulated machines use much memory, so there it runs often.
 const (
 	gcOff      = -1
 	gcFrequent = 60
 )
 
-// setGC runs a collection, then sets the GC percentage until resume is called. A memory limit of
-// the process stays in force.
+// setGC runs a collection and sets the GC percentage until resume is called. A memory limit of the
+// process (GOMEMLIMIT) remains in force.
 func setGC(percent int) (resume func()) {
 	collector.Lock()
 	defer collector.Unlock()
@@ -320,8 +320,8 @@ func heapBytes() uint64 {
 // Clock is the clock that calls are timed with.
 type Clock = clock.Clock
 
-// stopwatch reads a clock in the sampling loop. It calls the monotonic clock directly, because an
-// interface call would be part of every sample.
+// stopwatch reads a clock in the sampling loop. It calls the monotonic clock directly: an interface call
+// would add to the time of every sample.
 type stopwatch struct {
 	clock       Clock // nil for the monotonic clock
 	calibration clock.Calibration
@@ -342,5 +342,5 @@ func (w *stopwatch) now() int64 {
 	return w.clock.Now()
 }
 
-// picoseconds converts a duration of at most maxDuration.
+// picoseconds converts a duration of at most maxDuration to picoseconds.
 func picoseconds(d time.Duration) int64 { return int64(d) * 1000 }

@@ -13,10 +13,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
-// All rules below are pure functions of data that the ranks have exchanged, so every rank makes the
-// same decision by itself.
+// All rules below are pure functions of data that the ranks have exchanged. So all ranks make the same
+// decision without another exchange.
 
-// StopReason says which rule ended the sampling.
+// StopReason is the rule that ended the sampling.
 type StopReason string
 
 const (
@@ -32,32 +32,33 @@ const (
 )
 
 const (
-	// blockTime is long enough that the exchange after a block takes a small part of the time.
+	// blockTime is how long a block should take: long enough that the exchange after it is a small part
+	// of the time.
 	blockTime = 20 * time.Millisecond
-	// deviceBlockTime is the same for a clock of a device. A GPU that draws much power lowers its clock while
-	// it works, and raises it again while it waits for the next block.
+	// deviceBlockTime is the block time for a device's clock. It is longer because a GPU that draws much
+	// power lowers its clock rate while it works, and raises it again while it waits for the next block.
 	deviceBlockTime = 100 * time.Millisecond
 	// maxBlock limits the memory for the samples of a block.
 	maxBlock = 4096
 
-	// The noise has settled, as in NVBench's stdrel criterion, when its own relative deviation over
-	// the last settledBlocks blocks is below settledNoise. Noise shrinks with the square root of the
-	// number of samples, so this happens after some sixty blocks, a good second.
+	// The noise has settled when its own relative standard deviation over the last settledBlocks blocks
+	// is below settledNoise, as in NVBench's stdrel criterion. Noise falls with the square root of the
+	// number of samples, so this happens after about 60 blocks, which take a little more than a second.
 	settledBlocks = 16
 	settledNoise  = 0.05
 
-	// The warm-up continues while the time per call falls below this share of its value in the
-	// previous block, which was half as long.
-	minSpeedup = 0.95
+	// maxWarmRatio ends the warm-up: it continues as long as the time per call is below this fraction
+	// of the time in the previous block, which had half as many calls.
+	maxWarmRatio = 0.95
 
-	// clockMargin is the minimum length of a sample in units of the clock's error.
+	// clockMargin is the minimum length of a sample, as a multiple of the clock's error.
 	clockMargin = 100
-	// minCallTime limits the batch if a call is too short to be seen.
-	minCallTime = 1000 // picoseconds
+	// minCallTime limits the batch if a call is too short to be measured.
+	minCallTime = 1000 // ps
 )
 
-// blockSize returns how many iterations of the given cost (in picoseconds) fill a block without
-// exceeding the budget, at least 1 and at most limit.
+// blockSize returns how many iterations fill a block without exceeding the budget: at least 1 and at
+// most limit. cost is the time of an iteration; cost and budget are in picoseconds.
 func blockSize(block time.Duration, cost float64, budget int64, limit int) int {
 	room := float64(min(picoseconds(block), budget))
 	if fit := room / max(cost, 1); fit < float64(min(limit, maxBlock)) {
@@ -66,20 +67,20 @@ func blockSize(block time.Duration, cost float64, budget int64, limit int) int {
 	return max(1, min(limit, maxBlock))
 }
 
-// warmupRule decides how long the warm-up goes on.
+// warmupRule decides how long the warm-up continues.
 type warmupRule struct {
 	limits Warmup
 	block  time.Duration
 	calls  int
-	last   float64 // median time per call in the previous block
+	last   float64 // median time per call in the previous block, in ps
 }
 
-// next takes the per-call maxima of a block and the time since the warm-up started. It returns the
-// size of the next block, or 0 at the end of the warm-up.
+// next takes the times of the slowest rank in a block and the time since the start of the warm-up. It
+// returns the size of the next block, or 0 at the end of the warm-up.
 func (w *warmupRule) next(maxima []int64, elapsed int64) int {
 	w.calls += len(maxima)
 	now := stats.Median(maxima)
-	falling := w.last == 0 || now < minSpeedup*w.last
+	falling := w.last == 0 || now < maxWarmRatio*w.last
 	w.last = now
 	budget := picoseconds(w.limits.MaxTime) - elapsed
 	if budget <= 0 || w.calls >= w.limits.MaxCalls || w.calls >= w.limits.MinCalls && !falling {
@@ -89,8 +90,8 @@ func (w *warmupRule) next(maxima []int64, elapsed int64) int {
 	return min(blockSize(w.block, cost, budget, w.limits.MaxCalls-w.calls), 2*len(maxima))
 }
 
-// batchFor returns how many calls of the given time make a sample long enough for a clock with the
-// given error.
+// batchFor returns how many calls make a sample long enough for the clock. call is the time of a call;
+// both are in picoseconds.
 func batchFor(call float64, clockError int64) int {
 	return max(1, int(math.Ceil(clockMargin*float64(clockError)/max(call, minCallTime))))
 }
@@ -100,20 +101,20 @@ type samplingRule struct {
 	stop   Stop
 	block  time.Duration
 	exact  bool      // the clock is deterministic
-	series []int64   // all per-iteration maxima so far, in the order they were taken
-	sorted []int64   // the same in increasing order
-	noises []float64 // noise of the median after each of the last blocks
+	series []int64   // time of the slowest rank in each iteration so far, in the order they were taken
+	sorted []int64   // series in increasing order
+	noises []float64 // noise of the median after each of the last settledBlocks blocks
 
-	// dependence of the first lookedAt samples, which is estimated at every look.
+	// dependence and cautious are estimates from the first estimatedAt samples.
 	dependence, cautious stats.Dependence
-	lookedAt             int
+	estimatedAt          int
 }
 
-// lookEvery is the relative growth of the samples between two looks at their precision. Each
-// look is another chance to stop by luck, and costs time.
-const lookEvery = 0.1
+// estimateGrowth is the relative growth of the number of samples between two tests of their precision.
+// Each test is another chance to stop too early by luck, and estimating the dependence takes time.
+const estimateGrowth = 0.1
 
-// first returns the size of the first block, for samples that took cost picoseconds in the warm-up.
+// first returns the size of the first block. cost is the time of a sample in the warm-up, in picoseconds.
 func (s *samplingRule) first(cost float64) int {
 	if s.exact {
 		return 1
@@ -121,17 +122,17 @@ func (s *samplingRule) first(cost float64) int {
 	return blockSize(s.block, cost, picoseconds(s.stop.MaxTime), s.stop.MaxSamples)
 }
 
-// next takes the per-iteration maxima of a block and the time since the sampling started. It
-// returns the size of the next block, or 0 and the reason.
+// next takes the times of the slowest rank in a block and the time since the start of the sampling. It
+// returns the size of the next block, or 0 and the reason to stop.
 func (s *samplingRule) next(maxima []int64, elapsed int64) (int, StopReason) {
 	s.series = append(s.series, maxima...)
 	s.sorted = mergeSorted(s.sorted, maxima)
 	n := len(s.sorted)
 	spent := time.Duration(elapsed / 1000)
-	look := float64(n) >= (1+lookEvery)*float64(s.lookedAt) && s.stop.enough(n, spent)
-	if look || s.lookedAt == 0 {
+	due := float64(n) >= (1+estimateGrowth)*float64(s.estimatedAt) && s.stop.enough(n, spent)
+	if due || s.estimatedAt == 0 {
 		s.dependence, s.cautious = stats.SeriesDependence(s.series), stats.CautiousDependence(s.series)
-		s.lookedAt = n
+		s.estimatedAt = n
 	}
 	noise := relativeWidth(s.sorted, s.dependence)
 	if !math.IsNaN(noise) {
@@ -139,7 +140,7 @@ func (s *samplingRule) next(maxima []int64, elapsed int64) (int, StopReason) {
 		s.noises = s.noises[max(0, len(s.noises)-settledBlocks):]
 	}
 	precision := math.NaN()
-	if look && noise <= s.stop.RelNoise && s.reliable() && s.oneMode() {
+	if due && noise <= s.stop.RelNoise && s.reliable() && s.oneMode() {
 		precision = noise
 	}
 	reason := s.stop.Reason(n, precision, spent)
@@ -155,15 +156,15 @@ func (s *samplingRule) next(maxima []int64, elapsed int64) (int, StopReason) {
 	return blockSize(s.block, float64(elapsed)/float64(n), picoseconds(s.stop.MaxTime)-elapsed, s.stop.MaxSamples-n), ""
 }
 
-// A long autocorrelation time is estimated reliably from a series that is longSeries times as long:
-// the rule of Markov chain Monte Carlo (A. Sokal, Monte Carlo Methods in Statistical Mechanics, 1997,
-// and the convergence criterion of emcee). Shorter series show too little of it.
+// The autocorrelation time of a series is estimated too low unless the series is much longer. As in
+// Markov chain Monte Carlo, require longSeries times its length if it is above longSpan samples
+// (A. Sokal, Monte Carlo Methods in Statistical Mechanics, 1997; the convergence criterion of emcee).
 const (
-	longSpan   = 3
-	longSeries = 50
+	longSpan   = 3  // samples
+	longSeries = 50 // autocorrelation times
 )
 
-// reliable reports whether there are enough samples to trust their estimated dependence.
+// reliable reports whether there are enough samples to trust the estimate of their dependence.
 func (s *samplingRule) reliable() bool {
 	need := s.stop.MinSamples
 	if s.cautious.Span > longSpan {
@@ -172,15 +173,15 @@ func (s *samplingRule) reliable() bool {
 	return s.cautious.Effective(len(s.series)) >= float64(need)
 }
 
-// oneMode reports whether the median lies in one mode of the samples beyond doubt.
+// oneMode reports whether it is certain in which mode of the samples the median lies.
 func (s *samplingRule) oneMode() bool {
 	modes := stats.FindModes(floats(s.series))
 	low, high := stats.CoverModes(math.Inf(1), math.Inf(-1), modes, s.dependence.Effective(len(s.series)))
 	return low > high
 }
 
-// Reason returns which rule ends the sampling after n samples, or "" for none yet. noise is the
-// relative noise of their median, NaN if it is unknown or not to be relied upon.
+// Reason returns the rule that ends the sampling after n samples, or "" if more samples are needed. noise
+// is the relative noise of their median. It is NaN if it is unknown or unreliable.
 func (s Stop) Reason(n int, noise float64, spent time.Duration) StopReason {
 	switch {
 	case s.enough(n, spent) && noise <= s.RelNoise:
@@ -193,7 +194,7 @@ func (s Stop) Reason(n int, noise float64, spent time.Duration) StopReason {
 	return ""
 }
 
-// enough reports whether noise may end the sampling.
+// enough reports whether there are enough samples and time for noise to end the sampling.
 func (s Stop) enough(n int, spent time.Duration) bool {
 	return s.RelNoise > 0 && n >= s.MinSamples && spent >= s.MinTime
 }
@@ -208,6 +209,7 @@ func Noise(series []float64) float64 {
 	return relative(s.CILow, s.CIHigh, s.P50)
 }
 
+// relativeWidth is Noise for sorted values whose dependence is known.
 func relativeWidth(sorted []int64, d stats.Dependence) float64 {
 	low, high, ok := stats.DependentInterval(sorted, d)
 	if !ok {
@@ -262,23 +264,24 @@ type Analysis struct {
 	Summary stats.Summary
 	// Skew is the median over iterations of (slowest - fastest) / slowest rank.
 	Skew float64
-	// Straggler is the rank that is most often the slowest, and StragglerShare its share of the
-	// iterations, 1/ranks if all ranks are equal. Of equally slow ranks the lowest counts.
+	// Straggler is the rank that is most often the slowest, and StragglerShare the share of iterations
+	// in which it is. If all ranks are alike, the share is 1/ranks. Of equally slow ranks, the lowest
+	// counts.
 	Straggler      int
 	StragglerShare float64
-	// Drift is the relative difference of the median of the second half from the median of the first.
-	// Drifts means that it is significant and larger than minDrift.
+	// Drift is the relative change of the median from the first half of the samples to the second.
+	// Drifts means that the change is significant and larger than minDrift.
 	Drift  float64
 	Drifts bool
-	// Warnings are for the reader of the numbers.
+	// Warnings are recorded in the row.
 	Warnings []string
 }
 
-// minDrift suppresses the warning for unimportant drift: with thousands of samples, a tenth of a
-// percent is statistically significant.
+// minDrift is the smallest relative drift that is reported. With thousands of samples, even 0.1 % is
+// statistically significant but not important.
 const minDrift = 0.05
 
-// fewEffective is the effective number of samples below which the reader is warned.
+// fewEffective is the effective number of samples below which a row gets a warning.
 const fewEffective = 20
 
 // Analyze describes the samples. It does not warn about a single sample: either the clock is
@@ -304,11 +307,11 @@ func Analyze(m Matrix) Analysis {
 	return a
 }
 
-// Drift returns the relative difference of the median of the second half of the values, in the order
-// they were taken, from the median of the first, and whether it is significant and large enough to matter.
+// Drift returns the relative change of the median from the first half of the values to the second, in
+// the order they were taken. drifts reports whether the change is significant and larger than 5 %.
 func Drift(values []float64) (change float64, drifts bool) {
-	change, sure := drift(values)
-	return change, sure && math.Abs(change) > minDrift
+	change, significant := drift(values)
+	return change, significant && math.Abs(change) > minDrift
 }
 
 // DriftWarning describes a drift.
@@ -317,13 +320,13 @@ func DriftWarning(change float64) string {
 		100*change)
 }
 
-// ModesWarning describes two modes of a metric, whose values format writes with their unit.
+// ModesWarning describes two modes of a metric. format writes a value with its unit.
 func ModesWarning(m []stats.Mode, format func(float64) string) string {
 	return fmt.Sprintf("two modes: %s (%.0f %% of the samples) and %s (%.0f %%)", format(m[0].Center), 100*m[0].Share,
 		format(m[1].Center), 100*m[1].Share)
 }
 
-// imbalance describes how unevenly the ranks share the time.
+// imbalance returns how unevenly the ranks share the time; see [Analysis].
 func imbalance(m Matrix) (skew float64, straggler int, share float64) {
 	if m.Iterations() == 0 {
 		return 0, 0, 0
@@ -342,9 +345,9 @@ func imbalance(m Matrix) (skew float64, straggler int, share float64) {
 	return stats.Median(skews), slices.Index(slowest, count), float64(count) / float64(len(skews))
 }
 
-// drift compares the two halves of the values in the order they were taken. sure means that the
+// drift compares the two halves of the values, in the order they were taken. significant means that the
 // confidence intervals of the two medians do not overlap.
-func drift(values []float64) (change float64, sure bool) {
+func drift(values []float64) (change float64, significant bool) {
 	half := len(values) / 2
 	if half == 0 {
 		return 0, false

@@ -18,32 +18,32 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// Hub is the supervisor's end. It accepts the workers of one launch and turns their messages into
-// events.
+// Hub is the supervisor's end of the connections to the workers of one launch. It accepts the workers
+// and turns their messages into events.
 type Hub struct {
 	token  string
 	ln     net.Listener
-	ranks  int // of the sync group that this hub serves; 0 if it serves none
+	ranks  int // size of the sync group that this hub serves; 0 if it serves none
 	events chan Event
-	gone   chan struct{}
+	gone   chan struct{} // closed by Close
 
 	mu      sync.Mutex
-	conns   map[int]*connection.Conn
-	sync    []*connection.Conn // connections of the sync group, by rank
-	perTask int                // results that a worker sends for one task
-	busy    map[int]int        // results still expected, by worker
+	conns   map[int]*connection.Conn // connections of the workers, by first rank
+	sync    []*connection.Conn       // connections of the sync group, by rank
+	perTask int                      // number of results that a worker sends for one task
+	busy    map[int]int              // number of results still expected, by worker
 
 	departures *disconnectOrder
 }
 
-// Listen opens the socket for one launch of processes on this host.
+// Listen returns a hub for one launch of processes on this host.
 func Listen() (*Hub, error) {
 	ln, err := connection.ListenLocal("kernbench-" + rand.Text())
 	return newHub(ln, 0, err)
 }
 
-// ListenTCP opens the socket for one launch of ranks that another launcher starts, possibly on
-// other hosts, which reach it at addr. The hub also serves their sync group.
+// ListenTCP returns a hub for one launch of ranks that another launcher starts, possibly on other
+// hosts. They reach the hub at addr. The hub also serves their sync group.
 func ListenTCP(addr string, ports connection.PortRange, ranks int) (*Hub, error) {
 	ln, err := ports.Listen(addr)
 	return newHub(ln, ranks, err)
@@ -56,12 +56,12 @@ func newHub(ln net.Listener, ranks int, err error) (*Hub, error) {
 	h := &Hub{token: rand.Text(), ln: ln, ranks: ranks, events: make(chan Event, 1024), gone: make(chan struct{}),
 		conns: map[int]*connection.Conn{}, sync: make([]*connection.Conn, ranks), perTask: 1, busy: map[int]int{},
 		departures: newDisconnectOrder()}
-	go Service(h.token).Serve(ln, h.admit, func(string, error) {}) // strangers are of no interest
+	go Service(h.token).Serve(ln, h.admit, func(string, error) {}) // ignore connections without the token
 	return h, nil
 }
 
-// Vars returns the variables that make a process a worker of this hub. shared means that the worker
-// finds the sync group's memory on descriptor ShmFD.
+// Vars returns the environment variables that make a process a worker of this hub. shared means that the
+// process has the sync group's shared memory on descriptor ShmFD.
 func (h *Hub) Vars(shared bool) map[string]string {
 	m := map[string]string{addrVar: h.ln.Addr().Network() + ":" + h.ln.Addr().String(), tokenVar: h.token}
 	switch {
@@ -76,8 +76,8 @@ func (h *Hub) Vars(shared bool) map[string]string {
 // Events delivers the workers' events until Close.
 func (h *Hub) Events() <-chan Event { return h.events }
 
-// admit registers a worker, or a rank's second connection for the sync group, and receives from a
-// worker until its connection ends.
+// admit registers a new connection: a worker's, or a rank's second connection for the sync group. It
+// receives from a worker until its connection ends.
 func (h *Hub) admit(c *connection.Conn) {
 	var m message
 	if err := c.ReceiveFirst(&m); err != nil || m.Hello == nil || !h.add(c, *m.Hello) {
@@ -96,8 +96,8 @@ func (h *Hub) admit(c *connection.Conn) {
 	}
 }
 
-// add registers a connection, unless its place is taken. The last connection of the sync group
-// starts it; the group ends with its connections.
+// add registers a connection and reports whether its rank was still free. The sync group starts with the
+// connection of its last rank, and ends when its connections end.
 func (h *Hub) add(c *connection.Conn, hi hello) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -119,17 +119,18 @@ func (h *Hub) add(c *connection.Conn, hi hello) bool {
 	}
 	h.sync[hi.Rank] = c
 	if !slices.Contains(h.sync, nil) {
-		go syncgroup.ServeHub(context.Background(), h.sync) // the ranks report how it ends
+		go syncgroup.ServeHub(context.Background(), h.sync) // the ranks report its errors
 	}
 	return true
 }
 
+// listen turns a worker's messages into events until its connection ends.
 func (h *Hub) listen(c *connection.Conn, rank int) {
 	defer c.Close()
 	for {
 		var m message
 		if err := c.Receive(&m); err != nil {
-			h.departures.firstRank() // note the order before this end is closed, which removes it from the list
+			h.departures.firstRank() // read the order now, because closing the connection removes it from epoll
 			h.countResults(rank, math.MaxInt)
 			h.emit(Event{Rank: rank, Closed: true})
 			return
@@ -155,7 +156,7 @@ func (h *Hub) emit(e Event) {
 // Ping sends a rank an empty message, so that TCP shows whether its host still acknowledges packets. The
 // supervisor sends nothing else while a point runs.
 func (h *Hub) Ping(rank int) {
-	_ = h.send(rank, message{}) // a broken connection is an event of its own
+	_ = h.send(rank, message{}) // listen reports a broken connection
 }
 
 // Observe reads what this host knows about the connection of a worker.
@@ -168,8 +169,8 @@ func (h *Hub) Observe(rank int) connection.Evidence {
 	return connection.Evidence{}
 }
 
-// FirstDisconnected returns the rank whose connection was the first to end, or -1. Events may
-// report several ends in another order.
+// FirstDisconnected returns the rank whose connection was the first to end, or -1 if none has ended. The
+// order of the Closed events may differ.
 func (h *Hub) FirstDisconnected() int { return h.departures.firstRank() }
 
 func (h *Hub) send(rank int, m message) error {
@@ -182,7 +183,7 @@ func (h *Hub) send(rank int, m message) error {
 	return c.Send(m)
 }
 
-// Job sends a rank the description of the launch.
+// Job sends a worker the description of the launch.
 func (h *Hub) Job(rank int, j Job) error {
 	if j.InProcess && !j.Virtual {
 		h.mu.Lock()
@@ -192,7 +193,7 @@ func (h *Hub) Job(rank int, j Job) error {
 	return h.send(rank, message{Job: &j})
 }
 
-// Task sends a rank its next point.
+// Task sends a worker its next point.
 func (h *Hub) Task(rank int, t Task) error {
 	h.mu.Lock()
 	h.busy[rank] = h.perTask
@@ -200,22 +201,22 @@ func (h *Hub) Task(rank int, t Task) error {
 	return h.send(rank, message{Task: &t})
 }
 
-// countResults reduces the number of results that a worker still owes.
+// countResults subtracts results that have arrived, or can no longer arrive, from the number that is
+// still expected of a worker.
 func (h *Hub) countResults(rank, results int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.busy[rank] = max(0, h.busy[rank]-results)
 }
 
-// Abort cancels the context of a rank's body, and wakes it if it waits for ranks that will not
-// come.
+// Abort cancels the context of a worker's bodies, and wakes ranks that wait in the sync group.
 func (h *Hub) Abort(rank int, reason string) error { return h.send(rank, message{Abort: &reason}) }
 
-// Cancel aborts every rank that runs a task, lets the bodies return by themselves within the limit,
-// and reports whether all have.
+// Cancel aborts every worker that runs a task, waits up to the limit for the bodies to return, and
+// reports whether all have returned.
 func (h *Hub) Cancel(reason string, limit time.Duration) bool {
 	for _, rank := range h.busyRanks() {
-		h.Abort(rank, reason) // an unreachable rank is gone
+		h.Abort(rank, reason) // an error means that the worker is gone
 	}
 	for end := time.Now().Add(limit); len(h.busyRanks()) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
@@ -225,7 +226,7 @@ func (h *Hub) Cancel(reason string, limit time.Duration) bool {
 	return true
 }
 
-// busyRanks returns the workers that still owe results.
+// busyRanks returns the workers whose results are still expected.
 func (h *Hub) busyRanks() (ranks []int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -263,22 +264,22 @@ func (h *Hub) Close() error {
 	return err
 }
 
-// disconnectOrder knows whose connection ended first. A launcher that ends all ranks after a death
-// does so within a millisecond, and the goroutines that read from them wake in any order; epoll's
-// ready list preserves the true order. (The launchers' messages are no help: Hydra names its first
-// process, whichever died.)
+// disconnectOrder records which rank's connection ended first. After the death of a rank, a launcher
+// ends all others within a millisecond, and the goroutines that read from their connections wake in any
+// order. The ready list of epoll preserves the true order. The messages of launchers do not help: Hydra
+// always names its first process, whichever has died.
 type disconnectOrder struct {
 	mu    sync.Mutex
-	epoll int // -1 if there is none: then the first rank is unknown
+	epoll int // descriptor; -1 if there is none, so that the first rank stays unknown
 	first int // -1 while all are connected
 }
 
 func newDisconnectOrder() *disconnectOrder {
-	fd, _ := unix.EpollCreate1(unix.EPOLL_CLOEXEC) // -1 on an error; additions to it fail
+	fd, _ := unix.EpollCreate1(unix.EPOLL_CLOEXEC) // -1 on an error: then all calls on it fail as well
 	return &disconnectOrder{epoll: fd, first: -1}
 }
 
-// watch records the end of a rank's connection.
+// watch starts to watch a rank's connection.
 func (d *disconnectOrder) watch(conn net.Conn, rank int) {
 	raw, ok := conn.(syscall.Conn)
 	if !ok {

@@ -41,12 +41,12 @@ const (
 // ShmFD is the descriptor of the sync group's shared memory in a worker: its first extra file.
 const ShmFD = 3
 
-// Service describes the connection between a worker and its supervisor, which both know the token.
+// Service returns the protocol between a worker and its supervisor. Both prove that they know the token.
 func Service(token string) connection.Service {
 	return connection.Service{Banner: "kernbench worker 3\n", Secret: []byte(token)}
 }
 
-// Job is what all tasks of a launch have in common.
+// Job describes a launch to its workers: everything that its tasks have in common.
 type Job struct {
 	Bench string `json:"bench"`
 	Part  string `json:"part"`
@@ -65,8 +65,8 @@ type Job struct {
 	Seed    uint64         `json:"seed"`
 	Watch   []string       `json:"watch"` // swept variables to report
 	Measure measure.Config `json:"measure"`
-	// Inputs are the SHA-256 sums of the files that options name, and of other inputs identified by
-	// their content.
+	// Inputs are the planned SHA-256 sums of the files that options name, and of other inputs that are
+	// identified by their content.
 	Inputs map[string]string `json:"inputs,omitempty"`
 }
 
@@ -81,7 +81,8 @@ type Task struct {
 	Limit time.Duration `json:"limit,omitempty"`
 }
 
-// message is one frame in either direction. One field is set, or none by [Hub.Ping].
+// message is one frame in either direction. Exactly one field is set, except in the empty message of
+// [Hub.Ping].
 type message struct {
 	// From the supervisor.
 	Job   *Job    `json:"job,omitempty"`
@@ -98,7 +99,8 @@ type message struct {
 type hello struct {
 	Rank int  `json:"rank"`
 	Sync bool `json:"sync,omitempty"` // this connection is for the sync group
-	// PID is the process, as its host numbers it. Host tells whether the supervisor is on the same host.
+	// PID is the worker's process ID on its host. Host is its hostinfo.ProcessSpace: if the supervisor has
+	// the same one, the PID is valid there too.
 	PID  int    `json:"pid,omitempty"`
 	Host string `json:"host,omitempty"`
 	Name string `json:"name,omitempty"` // of its host, for messages
@@ -113,28 +115,29 @@ type Event struct {
 	Joined bool `json:"-"`
 	// PID is the process of a worker that has joined, or 0 if it is on another host.
 	PID int `json:"-"`
-	// Host is the name of the other host, and Build the executable that the worker runs there, as in
-	// [connection.BuildFact]; "" if it could not be read, such as without free files.
+	// Host is the name of the other host. Build identifies the executable that the worker runs there, as
+	// in [connection.BuildFact]; it is "" if the executable could not be read.
 	Host, Build string `json:"-"`
 	// Ready answers a job, with the swept variables as the worker sees them, or with an error.
 	Ready bool               `json:"ready,omitempty"`
 	Env   map[string]*string `json:"env,omitempty"`
 	Error string             `json:"error,omitempty"`
-	// Heartbeat also reports what the rank is doing.
+	// Heartbeat means that the rank is alive. Phase and Waiting are what it is doing.
 	Heartbeat bool   `json:"beat,omitempty"`
 	Phase     string `json:"phase,omitempty"`
-	Waiting   bool   `json:"waiting,omitempty"` // for the other ranks, so not to blame for a hang
+	Waiting   bool   `json:"waiting,omitempty"` // only for other ranks, so it is not to blame for a hang
 	// Done is the outcome of a task on one rank.
 	Done      *bench.Outcome `json:"done,omitempty"`
 	Index     int            `json:"index,omitempty"`
 	Secondary bool           `json:"secondary,omitempty"` // the failure is a consequence of another rank's
-	Culprit   *int           `json:"culprit,omitempty"`   // that rank, if known
-	Closed    bool           `json:"-"`
+	Culprit   *int           `json:"culprit,omitempty"`   // that other rank, if known
+	// Closed is the end of the connection.
+	Closed bool `json:"-"`
 }
 
-// plannedVar holds the planned variables of a worker that another launcher starts. The worker
-// corrects what that launcher, or a login on another host, has changed; for example, only the
-// worker can remove a variable from an environment that the supervisor does not know.
+// plannedVar holds the planned variables of a worker that another launcher starts. That launcher, or a
+// login on another host, may have changed the environment, and only the worker sees the result. It
+// therefore corrects its own environment.
 const plannedVar = "KERNBENCH_PLANNED"
 
 // PlannedVars returns the variable that passes the planned environment to workers of another
@@ -167,8 +170,8 @@ func correctEnv(environ []string) (fixed []string, differs bool, err error) {
 	return all.Apply(environ), differs, nil
 }
 
-// reexecPlanned executes this program again if its environment is not the planned one. The Go
-// runtime, for example, has already read it.
+// reexecPlanned executes this program again if its environment is not the planned one. Setting the
+// variables would not be enough: the Go runtime, for example, has already read its variables.
 func reexecPlanned() error {
 	fixed, differs, err := correctEnv(os.Environ())
 	if err != nil || !differs {
@@ -177,7 +180,8 @@ func reexecPlanned() error {
 	return fmt.Errorf("starting again with the planned environment: %w", syscall.Exec("/proc/self/exe", os.Args, fixed))
 }
 
-// maybeHelper runs this process as a helper if its environment says so.
+// maybeHelper runs this process as a helper of a bench if its environment asks for one, and reports
+// whether it did.
 func maybeHelper(benches []*bench.Bench) (exitCode int, is bool) {
 	role, is := os.LookupEnv(launch.HelperVar)
 	if !is {

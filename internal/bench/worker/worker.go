@@ -27,8 +27,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Maybe runs this process as a worker if its environment says so, and returns when its work is
-// over. Every main function that declares benches calls it before anything else.
+// Maybe runs this process as a worker or helper if its environment asks for one, and returns when the
+// work is done. Every main function that declares benches must call it before anything else.
 func Maybe(benches []*bench.Bench) (exitCode int, isWorker bool) {
 	if code, is := maybeHelper(benches); is {
 		return code, true
@@ -65,15 +65,15 @@ type worker struct {
 	conn    *connection.Conn
 	job     Job
 	body    decl.Body
-	metrics []journal.MetricInfo    // declared by the bench; nil if another program has the body
-	script  *python.Program         // that has the body; nil if this program has it
-	ranks   atomic.Pointer[[]*rank] // of this process: one, or all of the launch
-	orders  chan message
-	cancel  atomic.Pointer[context.CancelCauseFunc] // of the current task
+	metrics []journal.MetricInfo                    // declared by the bench; nil if another program has the body
+	script  *python.Program                         // the program that has the body; nil if this program has it
+	ranks   atomic.Pointer[[]*rank]                 // ranks of this process: one, or all of the launch
+	orders  chan message                            // from the supervisor
+	cancel  atomic.Pointer[context.CancelCauseFunc] // cancels the current task
 }
 
-// findRank reads this process's rank from the variables of the supervisor, or of the launcher that
-// started it for the supervisor.
+// findRank reads this process's rank from the variables that the supervisor has set, or that the
+// launcher has set if the supervisor used one.
 func (w *worker) findRank(environ []string) {
 	if rank, err := strconv.Atoi(os.Getenv("RANK")); err == nil {
 		w.rank = rank
@@ -85,7 +85,7 @@ func (w *worker) findRank(environ []string) {
 	}
 }
 
-// reachTimeout is how long a worker tries to reach a supervisor that strangers flood with
+// reachTimeout is how long a worker tries to connect. Other programs may flood the supervisor with
 // connections.
 const reachTimeout = 30 * time.Second
 
@@ -96,7 +96,8 @@ func (w *worker) dial(forSync bool) (*connection.Conn, error) {
 		return nil, fmt.Errorf("address %q: want network:address", w.addr)
 	}
 	conn, err := w.reach(network, address)
-	for network == "unix" && errors.Is(err, connection.ErrNoAnswer) { // stopped; if it ends, this process is killed
+	// A supervisor on this host that does not answer is stopped. If it ends, this process is killed.
+	for network == "unix" && errors.Is(err, connection.ErrNoAnswer) {
 		conn, err = w.reach(network, address)
 	}
 	if err != nil {
@@ -125,14 +126,14 @@ func (w *worker) reach(network, address string) (*connection.Conn, error) {
 	return Service(w.token).DialRetry(ctx, network, address)
 }
 
-// run connects to the supervisor, receives the job, joins the other ranks, reports that it is
-// ready, and runs tasks until it is told to quit.
+// run connects to the supervisor, receives the job, joins the other ranks, reports that it is ready, and
+// runs tasks until the supervisor asks it to quit.
 func (w *worker) run() (err error) {
 	if w.conn, err = w.dial(false); err != nil {
 		return err
 	}
 	defer w.conn.Close()
-	w.ranks.Store(&[]*rank{newRank(w, 0, nil)}) // sends heartbeats while the worker joins
+	w.ranks.Store(&[]*rank{newRank(w, 0, nil)}) // for heartbeats while the worker joins
 	w.orders = make(chan message)
 	go w.listen()
 	go w.sendHeartbeats()
@@ -154,8 +155,8 @@ func (w *worker) run() (err error) {
 		return errors.Join(err, errors.New(ready.Error))
 	}
 	if ready.Error != "" {
-		// The supervisor ends this process once it has read the message. Exiting at once could make the
-		// exit known before the message.
+		// The supervisor ends this process when it has read the message. If the process exited now, the
+		// supervisor might learn of the exit first and report that instead of the error.
 		time.Sleep(connection.SilenceLimit)
 		return errors.New(ready.Error)
 	}
@@ -190,8 +191,8 @@ func (w *worker) join() (err error) {
 	return nil
 }
 
-// findBody returns the body of the job's bench: from a Python file or another program, which it
-// starts, or from the benches of this program.
+// findBody returns the body of the job's bench. If the body is in a Python file or another program, it
+// starts that program.
 func (w *worker) findBody(g syncgroup.Group) (body decl.Body, err error) {
 	if len(w.job.Script) > 0 {
 		environ, err := w.rankVars(g)
@@ -233,9 +234,8 @@ func (w *worker) checkContent(b *bench.Bench, body decl.Body) decl.Body {
 	}
 }
 
-// rankVars returns the environment of a program beside this worker, with the variables by which
-// torch.distributed finds its peers. If another launcher has not set them, rank 0 tells the others
-// its address.
+// rankVars returns the environment of the program that has the body, with the variables by which
+// torch.distributed finds its peers. If no launcher has set them, rank 0 sends the others its address.
 func (w *worker) rankVars(g syncgroup.Group) ([]string, error) {
 	environ := os.Environ()
 	if os.Getenv("MASTER_ADDR") != "" {
@@ -267,7 +267,7 @@ func (w *worker) rankVars(g syncgroup.Group) ([]string, error) {
 		"MASTER_ADDR="+all[0].Host, fmt.Sprintf("MASTER_PORT=%d", all[0].Port)), nil
 }
 
-// syncGroups returns the sync-group ends of this process's ranks.
+// syncGroups returns the members of the sync group for the ranks of this process.
 func (w *worker) syncGroups() ([]syncgroup.Group, error) {
 	var group syncgroup.Group
 	var err error
@@ -289,8 +289,8 @@ func (w *worker) syncGroups() ([]syncgroup.Group, error) {
 	return []syncgroup.Group{group}, err
 }
 
-// listen forwards orders. When the supervisor is gone, it ends the worker, whatever the body is
-// doing, since no one would receive the result.
+// listen forwards the supervisor's messages. When the connection ends, it exits the process, whatever
+// the body is doing, because nobody would receive the result.
 func (w *worker) listen() {
 	for {
 		var m message
@@ -314,7 +314,8 @@ func (w *worker) listen() {
 	}
 }
 
-// abort cancels the current task: the bodies' context, and their wait for other ranks.
+// abort cancels the current task: it cancels the context of the bodies and ends their wait for other
+// ranks.
 func (w *worker) abort(reason string) {
 	if cancel := w.cancel.Load(); cancel != nil {
 		(*cancel)(errors.New(reason))
@@ -359,8 +360,8 @@ func (w *worker) perform(t *Task) error {
 	return errors.Join(errs...)
 }
 
-// supervisedContext shows a deadline that the supervisor enforces by cancelling the context. A
-// single clock thus decides whether a task was in time.
+// supervisedContext has a deadline that it does not enforce itself. The supervisor does so by cancelling
+// the context, so that only one clock decides whether a task was in time.
 type supervisedContext struct {
 	context.Context
 	deadline time.Time
@@ -386,7 +387,7 @@ type rank struct {
 	number int // among the ranks of this process
 	group  syncgroup.Group
 	phase  atomic.Pointer[string]
-	wait   atomic.Bool
+	wait   atomic.Bool // it waits for other ranks; see waitTracker
 }
 
 func newRank(w *worker, number int, g syncgroup.Group) *rank {
@@ -405,8 +406,8 @@ func (r *rank) sendHeartbeat() error {
 	return r.send(Event{Heartbeat: true, Phase: *r.phase.Load(), Waiting: r.wait.Load()})
 }
 
-// setPhase also tells the supervisor at once, so that a crash right after is attributed to the
-// right phase. It is called a few times per task, not per sample.
+// setPhase changes the phase and sends it to the supervisor at once, so that a crash right afterwards is
+// attributed to the right phase. It is called a few times per task, not for each sample.
 func (r *rank) setPhase(phase string) {
 	if old := r.phase.Swap(&phase); old == nil || *old != phase {
 		r.sendHeartbeat()
@@ -427,21 +428,21 @@ func (r *rank) perform(ctx context.Context, t *Task) error {
 	if out.Phase = *r.phase.Load(); out.Status.Bad() {
 		r.group.Abort(out.Reason)
 	}
-	// A rank that aborted or left the group has an error of its own. The errors of the other ranks
-	// are consequences, and so is every error after the body was cancelled.
+	// The rank that aborted or left the group reports its own error. The errors of the other ranks are
+	// consequences, and so is every error after the body was cancelled.
 	var aborted *syncgroup.AbortedError
 	var peer *dist.PeerError
-	follows := cancelled || errors.As(err, &aborted) || errors.As(err, &peer) || errors.Is(err, decl.ErrElsewhere)
+	secondary := cancelled || errors.As(err, &aborted) || errors.As(err, &peer) || errors.Is(err, decl.ErrElsewhere)
 	var culprit *int
 	if aborted != nil && aborted.Rank != syncgroup.HubRank {
 		culprit = &aborted.Rank
 	}
 	r.setPhase("idle")
-	return r.send(Event{Done: &out, Index: t.Index, Secondary: follows, Culprit: culprit})
+	return r.send(Event{Done: &out, Index: t.Index, Secondary: secondary, Culprit: culprit})
 }
 
-// waitTracker records when a rank only waits for the others, so that the rank that hangs is blamed
-// and not the ones that wait for it.
+// waitTracker records when a rank only waits for other ranks. In a hang, the rank that does not wait is
+// blamed.
 type waitTracker struct {
 	syncgroup.Group
 	waiting *atomic.Bool
