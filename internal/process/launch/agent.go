@@ -21,9 +21,9 @@ import (
 // agentSocket is the descriptor of the agent's end of the socket pair.
 const agentSocket = 3
 
-// MaybeAgent runs this process as an agent if it was started as one, and returns when its work is
-// over; the caller then exits with the code. Every main function that may launch processes calls it
-// before anything else.
+// MaybeAgent runs this process as an agent if Start has started it as one. It then returns true when the agent's work
+// is done, and the caller exits with exitCode. Every main function that may launch processes must call it before
+// anything else.
 func MaybeAgent() (exitCode int, isAgent bool) {
 	if _, ok := os.LookupEnv(agentVar); !ok {
 		return 0, false
@@ -40,23 +40,23 @@ type agent struct {
 	conn      *connection.Conn // to the supervisor
 	reaper    *reaper
 	requests  chan request
-	gone      chan struct{} // closed when the supervisor is gone or the agent was told to end
+	gone      chan struct{} // closed when the supervisor is gone or a signal has told the agent to end
 	quit      func()        // closes gone
-	told      atomic.Int32  // the signal that told the agent to end, 0 if the supervisor is gone
-	survivors []int
+	endSignal atomic.Int32  // the signal that told the agent to end; 0 if there was none
+	survivors []int         // PIDs that could not be killed
 }
 
-// serve runs launches until the supervisor goes away, then makes sure that nothing is left.
+// serve runs launches until the supervisor is gone. No process of a launch is left when it returns nil.
 func serve() error {
-	// PR_SET_PDEATHSIG kills a rank when the thread that started it ends, not the process. So all
-	// ranks are started from one thread that lives as long as the agent. The thread also confines the
-	// CPU affinity that is set temporarily around each start.
+	// PR_SET_PDEATHSIG kills a rank when the thread that started it ends, and not only when the process does. All
+	// ranks are therefore started from this thread, which lives as long as the agent. Locking it also keeps other
+	// goroutines from running with the CPU affinity that is set temporarily for each start.
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("becoming a subreaper: %w", err)
 	}
-	// Ranks must not inherit descriptors that the supervisor itself inherited. Kernels before 5.11
-	// lack the call; there the descriptors are passed on.
+	// Ranks must not inherit descriptors that the supervisor itself has inherited. Before Linux 5.11 the flag is
+	// missing and ranks inherit them.
 	_ = unix.CloseRange(agentSocket, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
 	conn, err := connection.FromDescriptor(agentSocket)
 	if err != nil {
@@ -65,17 +65,17 @@ func serve() error {
 	defer conn.Close()
 	a := &agent{
 		conn: conn, reaper: newReaper(), gone: make(chan struct{}),
-		// The buffer lets receiveRequests go on, and notice the end of the supervisor, while the main
-		// loop starts ranks or reads their output to the end.
+		// The buffer allows receiveRequests to continue, and so to notice the end of the supervisor, while the
+		// main loop starts ranks or reads the rest of their output.
 		requests: make(chan request, 16),
 	}
 	a.quit = sync.OnceFunc(func() { close(a.gone) })
-	// Someone else may ask the agent to end. The signals are caught, not ignored, because ranks would
-	// inherit ignored signals.
+	// A user or a batch system may ask the agent to end. The signals are caught and not ignored, because ranks
+	// would inherit an ignored signal.
 	quit := make(chan os.Signal, 1)
 	signal.Notify(quit, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	go func() {
-		a.told.Store(int32((<-quit).(syscall.Signal)))
+		a.endSignal.Store(int32((<-quit).(syscall.Signal)))
 		a.quit()
 	}()
 	CatchUserSignals()
@@ -85,7 +85,7 @@ func serve() error {
 	for {
 		select {
 		case r := <-a.requests:
-			if r.Launch != nil { // else the request's launch has ended
+			if r.Launch != nil { // other requests are for a launch that has ended
 				a.runLaunch(r.Launch, r.files)
 			}
 		case <-a.gone:
@@ -131,19 +131,19 @@ func (a *agent) send(r reply) {
 }
 
 const (
-	// settleTime is how long processes may outlive the last rank before they count as leftovers. The
-	// reader at the end of a shell pipeline ends a moment after its writer.
+	// settleTime is how long processes may outlive the last rank before they count as leftovers. For example, the
+	// reader at the end of a shell pipeline ends shortly after its writer.
 	settleTime = 100 * time.Millisecond
-	// killLimit is how long killing is repeated. Processes left then belong to another user or hang
-	// in the kernel.
+	// killLimit is how long the agent keeps trying to kill. Processes that are left after that belong to another
+	// user or hang in the kernel.
 	killLimit = 10 * time.Second
 	// drainLimit is how long a stream may stay open without data after the last descendant has ended.
 	drainLimit = 5 * time.Second
-	// recallLimit bounds RecallCommand.
+	// recallLimit is the time limit of RecallCommand.
 	recallLimit = 10 * time.Second
 	// pollInterval is how often the supervisor's state is checked.
 	pollInterval = 500 * time.Millisecond
-	// A hung launch is observed hungSnapshots times, at intervals of snapshotPause.
+	// The ranks of a hung launch are observed hungSnapshots times, at intervals of snapshotPause.
 	hungSnapshots = 10
 	snapshotPause = 50 * time.Millisecond
 )
@@ -157,7 +157,7 @@ const (
 	settling          // every rank has exited, other descendants have not
 	dumping           // the ranks were sent SIGQUIT
 	terminating       // everything was sent SIGTERM
-	killing           // everything is sent SIGKILL, repeatedly
+	killing           // everything is sent SIGKILL, in rounds
 )
 
 // launchLoop is the agent's state of one launch.
@@ -171,7 +171,7 @@ type launchLoop struct {
 	deadline  <-chan time.Time
 	killUntil time.Time
 	pause     time.Duration // until the next round of killing
-	oomBefore int64
+	oomBefore int64         // oomKills at the start
 	reason    string
 	failed    *Exit            // first rank that failed
 	snapshots int              // taken of each rank
@@ -184,8 +184,7 @@ type rankExit struct {
 	childExit
 }
 
-// runLaunch runs one launch to its end. On return none of its processes is left, except for
-// survivors.
+// runLaunch runs one launch to its end. When it returns, no process of the launch is left, except for survivors.
 func (a *agent) runLaunch(job *launchRequest, files []*os.File) {
 	c := &launchLoop{agent: a, job: job, exits: make(chan rankExit, len(job.Procs)), pause: time.Millisecond}
 	begin := time.Now()
@@ -209,8 +208,7 @@ func (a *agent) runLaunch(job *launchRequest, files []*os.File) {
 	a.send(last)
 }
 
-// start opens all files before it starts the first process, so that most errors are found before
-// anything runs.
+// start starts the ranks. It opens all files first, so that most errors are found before any rank runs.
 func (c *launchLoop) start(files []*os.File) (err error) {
 	defer func() {
 		for _, f := range files {
@@ -253,7 +251,7 @@ func (c *launchLoop) start(files []*os.File) (err error) {
 		c.running++
 		seen := Started{Rank: r.Rank, PID: r.pid}
 		if len(c.job.ReportEnv) > 0 {
-			seen.Env = r.watched(c.job.ReportEnv)
+			seen.Env = r.readBackEnv(c.job.ReportEnv)
 		}
 		started = append(started, seen)
 	}
@@ -261,22 +259,22 @@ func (c *launchLoop) start(files []*os.File) (err error) {
 	return nil
 }
 
-// ended records the end of a rank. The reaper calls it with its lock held; exits has room for every
-// rank, so it does not block.
+// ended records the end of a rank. The reaper calls it with its lock held, so it must not block: exits has room for
+// every rank.
 func (c *launchLoop) ended(r *rank, e childExit) { c.exits <- rankExit{r, e} }
 
-// run is the event loop of a launch. It returns when no child is left, or none that can be killed.
+// run is the event loop of a launch. It returns when no child is left, or only children that cannot be killed.
 func (c *launchLoop) run() {
 	gone := c.gone
-	look := time.NewTicker(pollInterval)
-	defer look.Stop()
-	still := time.Duration(0) // how long the supervisor has been stopped
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	stoppedFor := time.Duration(0) // how long the supervisor has been stopped
 	for {
 		select {
-		case <-look.C:
+		case <-ticker.C:
 			if c.job.StoppedLimit == 0 || !IsStopped(os.Getppid()) {
-				still = 0
-			} else if still += pollInterval; still > c.job.StoppedLimit {
+				stoppedFor = 0
+			} else if stoppedFor += pollInterval; stoppedFor > c.job.StoppedLimit {
 				c.send(reply{Ending: true})
 				c.stop(StopRequest{Reason: fmt.Sprintf("its supervisor has been stopped for %v", c.job.StoppedLimit)})
 			}
@@ -288,7 +286,7 @@ func (c *launchLoop) run() {
 		case r := <-c.requests:
 			switch {
 			case r.Stop != nil && r.Stop.ID == c.job.ID:
-				c.drainExits() // ranks that ended before the request ended by themselves
+				c.drainExits() // ranks that ended before this request were not ended by it
 				c.stop(*r.Stop)
 			case r.Signal != nil && r.Signal.ID == c.job.ID:
 				c.signalRanks(r.Signal.Signal)
@@ -301,7 +299,7 @@ func (c *launchLoop) run() {
 				c.survivors = lists.Map(descendants(os.Getpid()), func(p process) int { return p.pid })
 				return
 			}
-			c.enter(c.next())
+			c.enter(c.nextStage())
 		case <-c.reaper.idle():
 			c.drainExits()
 			return
@@ -309,7 +307,7 @@ func (c *launchLoop) run() {
 	}
 }
 
-// drainExits handles the exits that are known by now.
+// drainExits handles the exits that have been reported so far.
 func (c *launchLoop) drainExits() {
 	for {
 		select {
@@ -323,7 +321,7 @@ func (c *launchLoop) drainExits() {
 
 func (c *launchLoop) exited(e rankExit) {
 	exit := e.toExit(e.rank.Rank)
-	exit.Stopped = c.stage > settling && e.at.After(c.stopped)
+	exit.Stopped = c.stage > settling && e.noticedAt.After(c.stopped)
 	exit.Activity = culprit.Summarize(e.rank.snapshots)
 	exit.OOM = !exit.Stopped && exit.Signal == syscall.SIGKILL && oomKills() > c.oomBefore
 	e.rank.exit = &exit
@@ -359,7 +357,7 @@ func (c *launchLoop) stop(s StopRequest) {
 
 // takeSnapshots observes every rank with all its descendants.
 func (c *launchLoop) takeSnapshots() {
-	pids := make(map[int][]int, len(c.ranks)) // of each rank with its descendants, by the rank's PID
+	pids := make(map[int][]int, len(c.ranks)) // by the PID of a rank: the PIDs of it and its descendants
 	for _, r := range c.ranks {
 		pids[r.pid] = []int{r.pid}
 	}
@@ -368,9 +366,9 @@ func (c *launchLoop) takeSnapshots() {
 		parents[p.pid] = p.parent
 	}
 	for pid := range parents {
-		for up := parents[pid]; up != 0; up = parents[up] {
-			if family, is := pids[up]; is {
-				pids[up] = append(family, pid)
+		for ancestor := parents[pid]; ancestor != 0; ancestor = parents[ancestor] {
+			if family, is := pids[ancestor]; is {
+				pids[ancestor] = append(family, pid)
 				break
 			}
 		}
@@ -383,14 +381,14 @@ func (c *launchLoop) takeSnapshots() {
 	c.snapshots++
 }
 
-// supervisorGone ends the launch when the supervisor no longer exists: by SIGKILL, unless the
-// processes are launchers that must end remote processes first.
+// supervisorGone ends the launch after the supervisor has ended. It kills at once, unless the processes are launchers
+// that must end remote processes first.
 func (c *launchLoop) supervisorGone() {
 	if c.stage == running {
 		c.reason = c.endReason()
 	}
-	c.send(reply{Ending: true})                  // before the consequences become visible
-	c.job.Grace = min(c.job.Grace, DefaultGrace) // no one waits for a longer cleanup
+	c.send(reply{Ending: true})                  // before ranks fail as a consequence
+	c.job.Grace = min(c.job.Grace, DefaultGrace) // nobody waits for a longer cleanup
 	switch {
 	case !c.job.RemoteLauncher:
 		c.enter(killing)
@@ -399,7 +397,7 @@ func (c *launchLoop) supervisorGone() {
 	}
 }
 
-func (c *launchLoop) next() stage {
+func (c *launchLoop) nextStage() stage {
 	switch {
 	case c.stage == observing && c.snapshots < hungSnapshots:
 		return observing
@@ -409,7 +407,7 @@ func (c *launchLoop) next() stage {
 	return min(c.stage+1, killing)
 }
 
-// enter begins a stage, or another round of killing, and sets the time of the next stage.
+// enter begins a stage, or another round of observing or killing, and sets the deadline at which nextStage begins.
 func (c *launchLoop) enter(s stage) {
 	if s == terminating && c.stage == settling {
 		c.leftovers = make(map[process]bool)
@@ -434,7 +432,7 @@ func (c *launchLoop) enter(s stage) {
 		c.countLeftovers(tree)
 		for _, p := range tree {
 			p.signal(unix.SIGTERM)
-			p.signal(unix.SIGCONT) // stopped processes do not handle signals
+			p.signal(unix.SIGCONT) // a stopped process would not handle SIGTERM
 		}
 	case killing:
 		if c.stage != killing {
@@ -479,7 +477,7 @@ func (c *launchLoop) recall() {
 	}
 	select {
 	case <-ended:
-	case <-time.After(recallLimit): // it is killed with the rest
+	case <-time.After(recallLimit): // the command is killed with the other processes
 	}
 }
 

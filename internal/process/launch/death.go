@@ -13,11 +13,11 @@ import (
 	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
-// maxReport is the number of bytes of an agent's own output that are kept: the first ones, because a
-// crash report begins with its cause.
+// maxReport limits the part of an agent's own output that is kept, in bytes. The beginning is kept, because a crash
+// report begins with its cause.
 const maxReport = 256 << 10
 
-// agentOutput keeps the beginning of an agent's own messages.
+// agentOutput keeps the first maxReport bytes that an agent writes to stderr.
 type agentOutput struct {
 	mu  sync.Mutex
 	buf []byte
@@ -36,14 +36,14 @@ func (o *agentOutput) bytes() []byte {
 	return bytes.Clone(o.buf)
 }
 
-// withDeath adds to the loss of an agent how it ended, in one line: the signal or exit code, the
-// limit that was hit, and the file that has its stacks.
-func (a *Agent) withDeath(cause error, oomBefore int64) error {
-	said := strings.TrimSpace(string(a.stderr.bytes()))
-	if errors.Is(cause, ErrAgentClosed) && said == "" {
+// explainDeath adds the cause of an agent's death to an error, in one line: the signal or exit code, the resource limit
+// that was reached, and the file with the crash report.
+func (a *Agent) explainDeath(cause error, oomBefore int64) error {
+	report := strings.TrimSpace(string(a.stderr.bytes()))
+	if errors.Is(cause, ErrAgentClosed) && report == "" {
 		return cause
 	}
-	crash := culprit.Crash(said)
+	crash := culprit.Crash(report)
 	how := crash
 	if state := a.cmd.ProcessState; how == "" && state != nil && !state.Success() {
 		how = "it ended with " + fmt.Sprintf("exit code %d", state.ExitCode())
@@ -57,25 +57,25 @@ func (a *Agent) withDeath(cause error, oomBefore int64) error {
 	if how != "" && !a.stopped.Load() && !a.clean {
 		cause = fmt.Errorf("%w: %s", cause, how)
 	}
-	if limit := culprit.OwnLimits().Explain(said); limit != "" {
+	if limit := culprit.OwnLimits().Explain(report); limit != "" {
 		cause = fmt.Errorf("%w; %s", cause, limit)
 	}
 	switch {
-	case said == "":
+	case report == "":
 		return cause
-	case crash == "" && !strings.Contains(said, "\n"):
-		return fmt.Errorf("%w: %s", cause, said)
+	case crash == "" && !strings.Contains(report, "\n"):
+		return fmt.Errorf("%w: %s", cause, report)
 	}
-	path, err := a.saveReport(said)
+	path, err := a.saveReport(report)
 	if err != nil {
 		return fmt.Errorf("%w (its crash report could not be stored: %v)", cause, err)
 	}
 	return fmt.Errorf("%w (crash report: %s)", cause, path)
 }
 
-// endReason says why the agent ends a launch. The supervisor, if there still is one, reports it.
+// endReason returns why the agent ends a launch. If the supervisor is still alive, it reports this to the user.
 func (a *agent) endReason() string {
-	if sig := syscall.Signal(a.told.Load()); sig != 0 {
+	if sig := syscall.Signal(a.endSignal.Load()); sig != 0 {
 		return "the launch agent, which starts and ends the ranks, was told to end by " + culprit.DescribeSignal(sig)
 	}
 	return "the launch agent was told to end"
@@ -90,7 +90,7 @@ func WithLimit(err error) error {
 	return err
 }
 
-// saveReport stores the agent's output in the folder for logs, or in the one for temporary files.
+// saveReport stores the agent's output in logDir, or in the folder for temporary files if logDir does not exist.
 func (a *Agent) saveReport(text string) (path string, err error) {
 	dir := a.logDir
 	if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() {

@@ -1,17 +1,16 @@
-// Package launch starts the processes of one launch on this host, watches them, keeps their output
-// and makes sure that none of their descendants is left behind. It knows nothing of benches,
-// journals or measurements: the caller decides when a launch has hung and what a failed rank means.
+// Package launch starts the processes of one launch on this host, watches them, keeps their output and makes
+// sure that no descendant of theirs is left behind. It does not depend on benches, journals or measurements. The
+// caller decides when a launch has hung and what a failed rank means.
 //
-// Two processes share the work. The supervisor is the program that calls [Start]. The agent is the
-// same binary, run again. It is the subreaper of everything it starts, so even a daemon that forked
-// twice and changed its session ends up as its child, and ECHILD from the kernel proves that
-// nothing is left. The two talk over a socket pair, so there is nothing on disk and nothing to
-// connect to.
+// Two processes share the work. The supervisor is the program that calls [Start]. The agent is the same binary,
+// started again. It is a subreaper, so even a daemon that forked twice and changed its session becomes its child.
+// When the kernel tells the agent that it has no children (ECHILD), nothing is left. The two communicate over a
+// socket pair, which has no name in the file system and no address that another process could connect to.
 //
 //   - If the supervisor dies, the agent reads end of file, kills its tree and exits. It first asks
 //     launchers (mpirun, srun) to end the processes they started on other hosts.
-//   - If the agent dies, the kernel kills the ranks (SIGKILL), and the supervisor kills everything else
-//     that it adopts or finds in the agent's control group. The launch ends with [ErrAgentLost].
+//   - If the agent dies, the kernel kills the ranks (SIGKILL). The supervisor kills all other processes that it
+//     adopts or finds in the agent's control group. The launch ends with [ErrAgentLost].
 //   - If the agent is stopped (SIGSTOP), the supervisor notices and kills it. If the supervisor dies
 //     first, the kernel continues the agent.
 //
@@ -37,13 +36,13 @@ import (
 	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
-// ErrAgentLost means that the agent ended before the launch did. Its processes are gone, and a new
-// agent can be started.
+// ErrAgentLost means that the agent ended before the launch did. All processes of the launch have been killed, and
+// the caller may start a new agent.
 var ErrAgentLost = errors.New("the launch agent died")
 
 const (
-	// DefaultGrace is the time between SIGTERM and SIGKILL. It also limits the wait for stack dumps,
-	// and every wait once the supervisor is gone.
+	// DefaultGrace is the time between SIGTERM and SIGKILL. It also limits the wait for stack dumps and, once the
+	// supervisor is gone, every other wait.
 	DefaultGrace = 2 * time.Second
 	// DefaultLogLimit is the number of bytes of one stream that are kept in its log file.
 	DefaultLogLimit = 256 << 20
@@ -73,17 +72,17 @@ type Spec struct {
 	Grace         time.Duration // 0 for DefaultGrace
 	LogLimit      int64         // bytes kept per stream; 0 for DefaultLogLimit
 	StopOnFailure bool          // stop the others when one process fails
-	// ForwardSignals are passed on to the processes when this process receives them, such as the
-	// signal by which a batch system announces the end of a job. Descendants do not get them, because
-	// the default action of most signals is to kill.
+	// ForwardSignals are passed on to the ranks when this process receives them, for example the signal by which
+	// a batch system announces the end of a job. Descendants of the ranks do not get them, because the default
+	// action of most signals is to kill.
 	ForwardSignals []syscall.Signal
-	// StoppedLimit, if not 0, is how long the supervisor may be stopped (SIGSTOP) before the launch
-	// is ended. By then, peers that depend on the supervisor consider it dead.
+	// StoppedLimit, if not 0, is how long the supervisor may be stopped (SIGSTOP) before the agent ends the
+	// launch. By then, peers that depend on the supervisor consider it dead.
 	StoppedLimit time.Duration
-	// RemoteLauncher means that the processes are launchers with processes on other hosts, which only
-	// they can end. They are asked to end before they are killed, even if the supervisor is gone.
-	// RecallCommand, if not empty, ends the remote processes of a launcher that was killed or did not
-	// end within Grace.
+	// RemoteLauncher means that the processes are launchers, such as mpirun, with processes on other hosts. Only
+	// the launchers can end these, so the agent sends them SIGTERM and waits before it kills them, even if the
+	// supervisor is gone. RecallCommand, if not empty, ends the remote processes of a launcher that was killed or
+	// did not end within Grace.
 	RemoteLauncher bool
 	RecallCommand  ByteStrings
 
@@ -102,8 +101,8 @@ type Started struct {
 	Env EnvOverrides
 }
 
-// Exit describes how a process ended. As an event it is sent at once and without the streams, which
-// are complete only in the [Outcome], when no descendant holds them open.
+// Exit describes how a process ended. The event is sent at once, without the streams. These are complete only in the
+// [Outcome], because descendants of the process may still write to them.
 type Exit struct {
 	Rank, PID int
 	Code      int            // exit code; -1 when ended by a signal
@@ -113,28 +112,27 @@ type Exit struct {
 	// out-of-memory kills rose.
 	OOM            bool
 	Stopped        bool              // ended after the launch was told to stop
-	Activity       *culprit.Activity // when the launch was stopped; nil if it had ended before
+	Activity       *culprit.Activity // what it was doing when the launch was stopped; nil if it had ended before
 	Wall           time.Duration
 	CPU            time.Duration // processor time of it and its descendants; complete in an Outcome only
 	Stdout, Stderr Stream
 }
 
-// Stream describes one output stream at the end. If both streams share a pipe, Stdout has all of
-// it.
+// Stream describes a complete output stream. If stdout and stderr share a pipe, the output of both is in Stdout.
 type Stream struct {
 	Bytes    int64  // written by the process and its descendants
 	Dropped  int64  // missing from the log file, because of the limit or an error
 	Tail     []byte // last TailSize bytes
-	LogError string // why the log file could not be written, if so
+	LogError string // why the log file could not be written; "" if it could
 }
 
 // Outcome is the end of a launch. Every process has exited and no descendant is left, except for
 // Survivors.
 type Outcome struct {
-	Exits     []Exit // in the order of Spec.Procs; unknown ends (ErrAgentLost) are missing
+	Exits     []Exit // in the order of Spec.Procs; after ErrAgentLost, only those known by then
 	Reason    string // why the launch was stopped; "" if it ended by itself
-	Leftovers int    // descendants that outlived every rank and were killed
-	Survivors []int  // could not be killed; the agent refuses further launches
+	Leftovers int    // number of descendants that outlived every rank and were killed
+	Survivors []int  // PIDs that could not be killed; the agent then refuses further launches
 	Wall      time.Duration
 }
 
@@ -184,17 +182,17 @@ type Launch struct {
 	startResult chan error // one value: nil once all processes run
 
 	stopping sync.Once
-	// exits (by rank) and the fields below it belong to the agent's receiver until done is closed.
+	// Only receiveReplies may use exits (by rank), outcome and err until done is closed.
 	exits   map[int]Exit
 	done    chan struct{}
-	ending  atomic.Bool // the agent ends the launch by its own decision
+	ending  atomic.Bool // the agent is ending the launch without a request to do so
 	outcome Outcome
 	err     error
 }
 
-// Launch starts the processes and returns when all of them run their programs. If one cannot be
-// started, none is left and the error names it. When ctx ends, at any time, the launch is stopped.
-// An agent runs one launch at a time.
+// Launch starts the processes and returns when all of them run their programs. If one cannot be started, Launch kills
+// the others and returns an error that names it. When ctx ends, even later, the launch is stopped. An agent runs one
+// launch at a time.
 func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("launching: %w", err)
@@ -212,10 +210,10 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 		agent: a, spec: spec, events: make(chan Event, 2*n),
 		startResult: make(chan error, 1), exits: make(map[int]Exit, n), done: make(chan struct{}),
 	}
-	if err := a.admit(l); err != nil {
+	if err := a.setCurrent(l); err != nil {
 		return nil, fmt.Errorf("launching: %w", err)
 	}
-	stopForwarding := l.forwardSignals() // before anything runs: what it causes must not be missed
+	stopForwarding := l.forwardSignals() // before the first process runs, so that no signal is missed
 	for chunk := range slices.Chunk(files, connection.MaxFiles) {
 		if err = errors.Join(err, a.conn.Send(request{Files: len(chunk)}, chunk...)); err != nil {
 			break
@@ -225,8 +223,8 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 		err = a.conn.Send(request{Launch: &launchRequest{l.id, procs, spec.settle, spec}})
 	}
 	if err != nil {
-		// The agent, if it lives, holds half a request and is of no further use. receiveReplies cleans
-		// up after it.
+		// If the agent is alive, it has received half a request and cannot be used any more. receiveReplies
+		// cleans up after it.
 		a.cmd.Process.Kill()
 		stopForwarding()
 		if begun := <-l.startResult; connection.IsDisconnect(err) {
@@ -246,8 +244,8 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	return l, nil
 }
 
-// admit makes l the current launch.
-func (a *Agent) admit(l *Launch) error {
+// setCurrent makes l the current launch.
+func (a *Agent) setCurrent(l *Launch) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	select {
@@ -271,12 +269,12 @@ func (a *Agent) admit(l *Launch) error {
 // of the launch. Callers may ignore it.
 func (l *Launch) Events() <-chan Event { return l.events }
 
-// Stop ends the launch: SIGTERM to every process and descendant, and SIGKILL to what is left after
-// Spec.Grace. Stop does not wait. Only the first call counts.
+// Stop ends the launch. It sends SIGTERM to every process and descendant, and SIGKILL to those that are left after
+// Spec.Grace. Stop does not wait. Only the first call has an effect.
 func (l *Launch) Stop(r StopRequest) {
 	r.ID = l.id
 	l.stopping.Do(func() {
-		// If the agent cannot be told, it is dead or dying, and its launch ends anyway.
+		// If sending fails, the agent is dead or dying, and its launch ends anyway.
 		_ = l.agent.conn.Send(request{Stop: &r})
 	})
 }
@@ -295,30 +293,27 @@ func (l *Launch) forwardSignals() (end func()) {
 	return func() { signal.Stop(got); close(got) }
 }
 
-// UserSignals have a meaning only for programs that handle them, such as the warning of Slurm's
-// --signal=USR1@60.
+// UserSignals are signals that only the user's programs give a meaning to. Slurm can send one as a warning before the
+// time limit of a job (--signal=USR1@60).
 var UserSignals = []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2}
 
-// CatchUserSignals keeps UserSignals, which are meant for the programs of a launch, from killing
-// this process. They are caught, not ignored, because child processes would inherit ignored
-// signals.
+// CatchUserSignals prevents UserSignals from killing this process. They are meant for the programs of a launch. They
+// are caught and not ignored, because child processes would inherit an ignored signal.
 func CatchUserSignals() {
 	for _, sig := range UserSignals {
 		signal.Notify(make(chan os.Signal, 1), sig)
 	}
 }
 
-// Wait returns when the launch has ended and nothing of it is left. Failed ranks are no error.
-// After ErrAgentLost, or ErrAgentClosed for an unresponsive agent, the outcome holds only the exits
-// known by then.
+// Wait returns when the launch has ended and none of its processes is left. A failed rank is not an error. After
+// ErrAgentLost, or ErrAgentClosed for an agent that did not respond, the outcome has only the exits known by then.
 func (l *Launch) Wait() (Outcome, error) {
 	<-l.done
 	return l.outcome, l.err
 }
 
-// Ending reports whether the agent is dead, dying or about to be killed, or ends the launch by its
-// own decision. Later failures of the processes are consequences of that; [Launch.Wait] returns the
-// reason.
+// Ending reports whether the agent is dead, dying or about to be killed, or is ending the launch without a request.
+// Later failures of the processes are consequences of that. [Launch.Wait] returns the reason.
 func (l *Launch) Ending() bool {
 	select {
 	case <-l.agent.ended:
@@ -329,7 +324,7 @@ func (l *Launch) Ending() bool {
 	return l.ending.Load() || l.agent.stopped.Load() || !ok || p.zombie
 }
 
-// handle takes one reply of the agent. Only receiveReplies calls it.
+// handle applies one reply of the agent to the launch. Only receiveReplies calls it.
 func (l *Launch) handle(r reply) {
 	switch {
 	case r.Refused != "":
@@ -349,8 +344,7 @@ func (l *Launch) handle(r reply) {
 	}
 }
 
-// end publishes the outcome. A lost agent has sent none, so the exits it had reported are filled
-// in.
+// end publishes the outcome. A lost agent has not sent one, so end fills in the exits that the agent had reported.
 func (l *Launch) end(outcome Outcome, err error) {
 	if err != nil {
 		for _, p := range l.spec.Procs {
@@ -368,12 +362,13 @@ func (l *Launch) end(outcome Outcome, err error) {
 	close(l.done)
 }
 
-// recall runs RecallCommand in place of a lost agent, whose launchers the kernel has killed.
+// recall runs RecallCommand on behalf of a lost agent. The kernel has killed the agent's launchers, so their remote
+// processes may still run.
 func (l *Launch) recall() {
 	if len(l.spec.RecallCommand) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), recallLimit)
 	defer cancel()
-	_ = exec.CommandContext(ctx, l.spec.RecallCommand[0], l.spec.RecallCommand[1:]...).Run() // it has nobody to tell
+	_ = exec.CommandContext(ctx, l.spec.RecallCommand[0], l.spec.RecallCommand[1:]...).Run() // best effort
 }

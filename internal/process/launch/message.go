@@ -29,14 +29,14 @@ type request struct {
 	files []*os.File // received for a launch
 }
 
-// reply is a frame from the agent to the supervisor. Exactly one field is set, except that Leaving
-// accompanies Done or Refused.
+// reply is a frame from the agent to the supervisor. Exactly one field is set. Only Leaving comes with another one,
+// Done or Refused.
 type reply struct {
 	Hello    bool      `json:"hello,omitempty"`    // the first reply
 	Launched []Started `json:"launched,omitempty"` // every process runs
 	Refused  string    `json:"refused,omitempty"`  // the launch was not started; nothing of it is left
 	Exited   *Exit     `json:"exited,omitempty"`
-	Ending   bool      `json:"ending,omitempty"` // the agent ends the launch by its own decision
+	Ending   bool      `json:"ending,omitempty"` // the agent is ending the launch without a request
 	Done     *Outcome  `json:"done,omitempty"`
 	Leaving  bool      `json:"leaving,omitempty"` // with Done or Refused: the agent accepts no other launch
 	Bye      bool      `json:"bye,omitempty"`     // the agent exits and has no children
@@ -61,13 +61,13 @@ type procRequest struct {
 	CPUs           []int       `json:"cpus,omitempty"`
 }
 
-// StopRequest says how a launch is to end. ID names the launch, because the request may cross the
-// launch's end on its way; Stop fills it in.
+// StopRequest says how to end a launch. Stop fills in ID, the number of the launch. The agent ignores a request that
+// arrives after its launch has ended.
 type StopRequest struct {
 	ID     int    `json:"id"`
 	Reason string `json:"reason"`
-	// Dump first sends SIGQUIT to the ranks and gives them up to DefaultGrace, so that Go programs write
-	// their goroutine stacks to the log.
+	// Dump first sends SIGQUIT to the ranks and waits up to DefaultGrace, so that Go programs write their goroutine
+	// stacks to the log.
 	Dump bool `json:"dump,omitempty"`
 	// Hung first observes the ranks for about half a second; the result is in Exit.Activity.
 	Hung bool `json:"hung,omitempty"`
@@ -79,8 +79,8 @@ type signalRequest struct {
 	Signal syscall.Signal `json:"signal"`
 }
 
-// ByteStrings are encoded as bytes. JSON strings cannot carry invalid UTF-8 and would silently
-// change it.
+// ByteStrings are strings that JSON encodes as bytes. Arguments and environment variables need not be valid UTF-8, and
+// encoding/json silently replaces invalid bytes of a string.
 type ByteStrings []string
 
 // MarshalJSON encodes the bytes of each string.
@@ -140,13 +140,13 @@ func (a *Agent) encode(procs []Proc) ([]procRequest, []*os.File, error) {
 	if len(procs) == 0 {
 		return nil, nil, errors.New("no process to start")
 	}
-	here, err := os.Getwd()
+	cwd, err := os.Getwd()
 	if err != nil {
 		return nil, nil, err
 	}
 	absolute := func(path string) []byte {
 		if path != "" && !filepath.IsAbs(path) {
-			path = filepath.Join(here, path)
+			path = filepath.Join(cwd, path)
 		}
 		return []byte(path)
 	}
@@ -154,21 +154,21 @@ func (a *Agent) encode(procs []Proc) ([]procRequest, []*os.File, error) {
 	var files []*os.File
 	var out []procRequest
 	index := make(map[*os.File]int)
-	taken := make(map[int]bool)
+	seen := make(map[int]bool)
 	for _, p := range procs {
 		for _, fault := range p.faults() {
 			faults = append(faults, fmt.Errorf("rank %d: %w", p.Rank, fault))
 		}
-		if taken[p.Rank] {
+		if seen[p.Rank] {
 			faults = append(faults, fmt.Errorf("rank %d: duplicate rank", p.Rank))
 		}
-		taken[p.Rank] = true
+		seen[p.Rank] = true
 		w := procRequest{
 			Rank: p.Rank, Argv: p.Argv, Env: EnvOverrides{TagVar: &a.tag}.Apply(p.Env), Dir: absolute(p.Dir),
 			Stdout: absolute(p.Stdout), Stderr: absolute(p.Stderr), CPUs: p.CPUs,
 		}
 		if p.Dir == "" {
-			w.Dir = []byte(here)
+			w.Dir = []byte(cwd)
 		}
 		for _, f := range p.ExtraFiles {
 			if _, ok := index[f]; !ok {
@@ -182,8 +182,7 @@ func (a *Agent) encode(procs []Proc) ([]procRequest, []*os.File, error) {
 	return out, files, errors.Join(faults...)
 }
 
-// faults returns why a process cannot be started, where the kernel would only say "invalid
-// argument".
+// faults returns the mistakes in a Proc for which the kernel would only report "invalid argument".
 func (p Proc) faults() (faults []error) {
 	if p.Rank < 0 {
 		faults = append(faults, errors.New("the rank is negative"))
@@ -213,18 +212,18 @@ func (p Proc) faults() (faults []error) {
 }
 
 const (
-	// TagVar marks every process of a launch, and its descendants unless they clear their
-	// environment.
+	// TagVar is set in every process of a launch. Its descendants inherit it unless they clear their environment.
 	TagVar = "KERNBENCH_LAUNCH"
 
 	// HelperVar makes a program run a helper of one of its benches; the value is "bench/helper".
 	HelperVar = "KERNBENCH_HELPER"
 
-	// agentVar makes a program an agent.
+	// agentVar makes a program run as an agent; see MaybeAgent.
 	agentVar = "KERNBENCH_AGENT"
 )
 
-// RankVars are the variables that tell a rank its place and its peers, with torchrun's names.
+// RankVars are the environment variables that tell a rank its number and how to reach its peers. They have torchrun's
+// names.
 type RankVars struct {
 	Rank, WorldSize           int
 	LocalRank, LocalWorldSize int
@@ -232,8 +231,8 @@ type RankVars struct {
 	MasterPort                int
 }
 
-// launcherVars are set by an outer launcher for its own ranks. If inherited, they would make a
-// program join that job instead of ours. A trailing * matches any suffix.
+// launcherVars are the variables that other launchers set for their ranks. A program that inherited them would join
+// that job instead of ours. A trailing * matches any suffix.
 var (
 	launcherVars = []string{
 		"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_*", "NODE_RANK",
@@ -243,8 +242,8 @@ var (
 		"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_*",
 		"KERNBENCH_*",
 	}
-	// settingVars are settings of the user that match a pattern above. The variables that name the
-	// file of a dynamic library are settings, too.
+	// settingVars are settings of the user although they match a pattern above. So are the variables that name
+	// the file of a dynamic library (isUserSetting).
 	settingVars = []string{"PMIX_MCA_*", "KERNBENCH_HOST", "KERNBENCH_MPI_LIB", "KERNBENCH_PETSC",
 		"KERNBENCH_CUDA_TAKE_TURNS", "KERNBENCH_IRIS_FLAGS"}
 )
@@ -262,11 +261,10 @@ func isUserSetting(name string) bool {
 		slices.ContainsFunc(dynlib.Libraries.All(), func(s dynlib.Spec) bool { return s.Env == name })
 }
 
-// Environ builds the complete environment of a process: base without the variables of an outer
-// launcher, with set applied (nil removes a variable), with the rank variables. The rank variables
-// take precedence over set; a nil rank adds none, for programs that start their own ranks. If base
-// has several entries of a name, the last one counts. Entries that are not NAME=value are dropped.
-// The result is sorted by name.
+// Environ returns the complete environment of a process, sorted by name. It starts from base, removes the variables of
+// an outer launcher, applies set (nil removes a variable) and then adds the rank variables. A nil rank adds none, for
+// programs that start their own ranks. If base has several entries with the same name, the last one counts. Entries
+// that are not NAME=value are dropped.
 func Environ(base []string, set map[string]*string, rank *RankVars) []string {
 	vars := make(map[string]string, len(base)+len(set))
 	for _, entry := range base {

@@ -15,8 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
-// process is one entry of the kernel's process table. The start time distinguishes it from a later
-// process with the same PID.
+// process is an entry of the kernel's process table. The start time (in clock ticks since boot) distinguishes it from a
+// later process with the same PID.
 type process struct {
 	pid, parent, session int
 	start                uint64
@@ -51,9 +51,8 @@ func IsStopped(pid int) bool {
 	return p.stopped
 }
 
-// processes reads the whole process table, one entry after another. Processes that fork or end
-// meanwhile may be missing or have an absent parent, so callers repeat the call until nothing is
-// left.
+// processes reads the process table, one entry after another, so the result is not a snapshot. Processes that fork or
+// end meanwhile may be missing, or their parent may be. Callers that kill repeat the call until nothing is left.
 func processes() []process {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -101,15 +100,15 @@ func withDescendants(all []process, seed func(process) bool) []process {
 
 // descendants returns every process below pid, except zombies, which only wait to be reaped.
 func descendants(pid int) []process {
-	return living(withDescendants(processes(), func(p process) bool { return p.parent == pid }))
+	return withoutZombies(withDescendants(processes(), func(p process) bool { return p.parent == pid }))
 }
 
-func living(procs []process) []process {
+func withoutZombies(procs []process) []process {
 	return slices.DeleteFunc(procs, func(p process) bool { return p.zombie })
 }
 
-// signal sends sig to this process and no other. Between the lookup and the signal the PID may be
-// reused; a pidfd cannot be, once the start time read through it has been checked.
+// signal sends sig to this process and no other. The kernel may reuse a PID between the lookup and the signal, but a
+// pidfd always refers to the same process. signal opens the pidfd first and then checks the start time.
 func (p process) signal(sig unix.Signal) {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err == nil {
@@ -126,9 +125,9 @@ func (p process) signal(sig unix.Signal) {
 	unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
-// killAll stops (SIGSTOP) the processes that find returns until it finds no new ones, then kills
-// all of them. Stopped processes cannot fork, so this catches a program that forks as fast as it
-// can. If 50 rounds do not suffice, the caller tries again.
+// killAll stops (SIGSTOP) the processes that find returns until find returns no new ones, and then kills all of them.
+// Stopped processes cannot fork, so this also catches a program that forks as fast as it can. After 50 rounds, killAll
+// kills those found so far, and the caller calls it again.
 func killAll(find func() []process) (killed []process) {
 	stopped := make(map[process]bool)
 	for range 50 {
@@ -161,8 +160,7 @@ func readEnviron(pid int) []string {
 		return nil
 	}
 	defer f.Close()
-	// Read everything with one call: if the process ended between two reads, the rest would be
-	// missing.
+	// Read everything with one call. If the process ended between two reads, the result would be incomplete.
 	for size := 64 << 10; ; size *= 4 {
 		data := make([]byte, size)
 		n, _ := f.ReadAt(data, 0)
@@ -175,7 +173,7 @@ func readEnviron(pid int) []string {
 	}
 }
 
-// lookup finds a variable like getenv: the first entry of the name counts.
+// lookup returns a variable like getenv: if a name occurs several times, the first entry counts.
 func lookup(env []string, name string) (value string, set bool) {
 	for _, entry := range env {
 		if value, set = strings.CutPrefix(entry, name+"="); set {
@@ -185,34 +183,34 @@ func lookup(env []string, name string) (value string, set bool) {
 	return "", false
 }
 
-// reaper collects every child of this process: the ones it started and the orphans it adopts.
-// Nothing else in the process waits for children, so ECHILD means that the whole tree is gone.
+// reaper waits for every child of this process: the ones it started and the orphans it adopts. Nothing else in the
+// agent may wait for children. ECHILD therefore means that all descendants are gone.
 type reaper struct {
 	mu        sync.Mutex
 	owned     map[int]*child
 	childless chan struct{} // closed while there is no child
 	wake      chan struct{}
-	// exitQueue is an epoll descriptor that lists started children in the order in which they end, or
-	// -1.
+	// exitQueue is an epoll descriptor with the pidfds of the started children. It reports them in the order in which
+	// they end, which wait4 does not. -1 if it could not be created.
 	exitQueue int
-	// orphanTime is the processor time of the collected orphans since takeOrphanTime.
+	// orphanTime is the processor time of the orphans collected since the last call of takeOrphanTime.
 	orphanTime time.Duration
 }
 
-// child is a started process whose end is reported.
+// child is a process that this process has started, unlike an adopted orphan.
 type child struct {
 	started time.Time
-	ended   func(childExit)
-	pidfd   int // -1 if the kernel has none
+	ended   func(childExit) // called when the child has been collected
+	pidfd   int             // -1 if the kernel has none
 }
 
 // childExit is the kernel's report on the end of a child.
 type childExit struct {
-	pid    int
-	status unix.WaitStatus
-	at     time.Time // when it was noticed; equal for exits noticed together
-	wall   time.Duration
-	cpu    time.Duration
+	pid       int
+	status    unix.WaitStatus
+	noticedAt time.Time // when it was noticed; equal for exits noticed together
+	wall      time.Duration
+	cpu       time.Duration
 }
 
 func newReaper() *reaper {
@@ -229,8 +227,8 @@ func (r *reaper) idle() <-chan struct{} {
 	return r.childless
 }
 
-// start forks with the lock held, so that a child that ends at once is not collected before it is
-// registered. ended is called with the lock held and must not block.
+// start forks with the lock held. Otherwise run could collect a child that ends at once before it is registered.
+// ended is called with the lock held and must not block.
 func (r *reaper) start(fork func() (pid int, err error), ended func(childExit)) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -255,8 +253,7 @@ func (r *reaper) start(fork func() (pid int, err error), ended func(childExit)) 
 // run collects children until the process ends.
 func (r *reaper) run() {
 	for {
-		// WNOWAIT: the child is collected later, with the lock held. Until then its PID cannot be
-		// reused.
+		// WNOWAIT leaves the child a zombie, so that its PID cannot be reused until collect has the lock.
 		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil)
 		switch err {
 		case nil:
@@ -278,8 +275,8 @@ func (r *reaper) watch(pid int) int {
 	return fd
 }
 
-// collect takes the children that have ended: first the started ones in the order of their exits,
-// then any others. wait4 alone would return several in the order of their starts.
+// collect takes all children that have ended: first the started ones, in the order in which they ended, then orphans.
+// wait4 alone would return them in the order in which they started, but callers need to know which rank failed first.
 func (r *reaper) collect(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -297,7 +294,7 @@ func (r *reaper) collect(now time.Time) {
 	}
 }
 
-// take collects one child, or any for -1, and reports whether there was one.
+// take collects the child with this PID, or any child if pid is -1. It reports whether one had ended.
 func (r *reaper) take(pid int, now time.Time) bool {
 	var e childExit
 	var used unix.Rusage
@@ -320,7 +317,7 @@ func (r *reaper) take(pid int, now time.Time) bool {
 	if c.pidfd >= 0 {
 		unix.Close(c.pidfd)
 	}
-	e.at, e.wall = now, now.Sub(c.started)
+	e.noticedAt, e.wall = now, now.Sub(c.started)
 	c.ended(e)
 	return true
 }
@@ -334,8 +331,8 @@ func (r *reaper) takeOrphanTime() time.Duration {
 	return spent
 }
 
-// outcome describes a launch that has ended. Whose descendants the orphans were is unknown, so their
-// processor time is charged to the first rank.
+// outcome describes a launch that has ended. The kernel does not tell which rank an orphan descended from, so the
+// processor time of all orphans is charged to the first rank.
 func (c *launchLoop) outcome(begin time.Time) Outcome {
 	out := Outcome{Reason: c.reason, Leftovers: len(c.leftovers), Survivors: c.survivors}
 	for _, r := range c.ranks {
@@ -356,10 +353,10 @@ func (c *launchLoop) outcome(begin time.Time) Outcome {
 	return out
 }
 
-// awaitChild announces that there is no child, and sleeps until there is one.
+// awaitChild closes childless and sleeps until start has started a child.
 func (r *reaper) awaitChild() {
 	r.mu.Lock()
-	if len(r.owned) == 0 { // else one was started after the kernel reported ECHILD
+	if len(r.owned) == 0 { // otherwise a child was started after the kernel had reported ECHILD
 		select {
 		case <-r.childless:
 		default:
@@ -385,8 +382,8 @@ func (e childExit) toExit(rank int) Exit {
 	return x
 }
 
-// oomKills returns the kernel's count of out-of-memory kills since boot, for the whole host and its
-// control groups; 0 if unknown.
+// oomKills returns the number of out-of-memory kills on this host since boot, including those in control groups. It
+// returns 0 if the kernel does not report it.
 func oomKills() int64 {
 	data, err := os.ReadFile("/proc/vmstat")
 	if err != nil {

@@ -28,7 +28,7 @@ type rank struct {
 	snapshots      []culprit.Snapshot // taken while the launch is being stopped
 }
 
-// openRank prepares the output of a process.
+// openRank opens the pipes and log files of a process that is about to be started.
 func openRank(p procRequest, limit int64) (*rank, error) {
 	r := &rank{procRequest: p}
 	var err error
@@ -52,8 +52,7 @@ func (r *rank) captures() []*capture {
 	return []*capture{r.stdout, r.stderr}
 }
 
-// start forks and executes the process. It must be called on a thread that outlives the process;
-// see serve.
+// start forks and executes the process. It must be called on a thread that outlives the process, as explained in serve.
 func (r *rank) start(reaper *reaper, null *os.File, files []*os.File, ended func(*rank, childExit)) error {
 	path, err := LookPath(r.Argv[0], string(r.Dir), r.Env)
 	if err != nil {
@@ -97,11 +96,11 @@ func (r *rank) abandon() {
 	}
 }
 
-// watched reads the values of the named variables from the running process.
-func (r *rank) watched(names []string) EnvOverrides {
+// readBackEnv reads the values of the named variables from the running process.
+func (r *rank) readBackEnv(names []string) EnvOverrides {
 	env := readEnviron(r.pid)
-	// The kernel reports the exec a moment before it shows the new environment, which is never empty,
-	// because it contains the tag.
+	// The kernel reports the exec slightly before it shows the new environment. The new environment is never empty,
+	// because it contains the tag, so retry while it is empty.
 	for limit := time.Now().Add(time.Second); env == nil && time.Now().Before(limit); env = readEnviron(r.pid) {
 		if p, ok := readProcess(r.pid); !ok || p.zombie {
 			return nil
@@ -121,7 +120,7 @@ func (r *rank) watched(names []string) EnvOverrides {
 	return values
 }
 
-// LookPath finds a program like a shell with this environment and working directory would.
+// LookPath finds a program as a shell with this environment and working directory would.
 func LookPath(name, dir string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil // relative to dir, the working directory at exec
@@ -162,8 +161,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	if len(p) > TailSize {
 		p = p[len(p)-TailSize:]
 	}
-	// The buffer may grow to twice the size before the old half is dropped, so that each byte is
-	// moved about once.
+	// Drop the old half only when the buffer has twice the size, so that each byte is moved about once.
 	if len(t.buf)+len(p) > 2*TailSize {
 		t.buf = append(t.buf[:0], t.buf[len(t.buf)-min(TailSize, len(t.buf)):]...)
 	}
@@ -177,18 +175,18 @@ func (t *tail) bytes() []byte {
 	return append([]byte(nil), t.buf[max(0, len(t.buf)-TailSize):]...)
 }
 
-// capture moves one output stream from a pipe into a log file. It always continues to read, even if
-// the file cannot be written, so that the program never blocks on a full pipe.
+// capture copies one output stream from a pipe to a log file. It continues to read even if the file cannot be written,
+// so that the program never blocks on a full pipe.
 type capture struct {
-	read  *os.File
-	write int // the process's end; -1 once closed here
-	log   *os.File
-	limit int64
-	done  chan struct{}
-	moved atomic.Int64 // bytes read so far
+	read      *os.File
+	write     int // the process's end; -1 once closed here
+	log       *os.File
+	limit     int64
+	done      chan struct{}
+	bytesRead atomic.Int64 // bytes read so far
 
-	stream Stream // the reader's until done is closed
-	last   tail
+	stream Stream // only run may use it until done is closed
+	tail   tail
 }
 
 // newCapture opens the pipe, and the log unless path is empty.
@@ -197,11 +195,11 @@ func newCapture(path string, limit int64) (*capture, error) {
 	if path != "" {
 		var err error
 		// Append, so that a retry of a point does not overwrite the first attempt's output.
-		how := os.O_WRONLY | os.O_APPEND | os.O_CREATE
+		flags := os.O_WRONLY | os.O_APPEND | os.O_CREATE
 		if !strings.HasPrefix(path, "/proc/") { // paths in /proc are descriptors of the supervisor; follow no other link
-			how |= unix.O_NOFOLLOW
+			flags |= unix.O_NOFOLLOW
 		}
-		c.log, err = os.OpenFile(path, how, 0o644)
+		c.log, err = os.OpenFile(path, flags, 0o644)
 		if err != nil {
 			return nil, fmt.Errorf("opening the log: %w", err)
 		}
@@ -211,14 +209,14 @@ func newCapture(path string, limit int64) (*capture, error) {
 		c.abandon()
 		return nil, fmt.Errorf("making a pipe: %w", err)
 	}
-	// Only the agent's end is non-blocking. A program that inherits a non-blocking pipe could lose
-	// output.
+	// Only the agent's end is non-blocking. Few programs handle EAGAIN, so a program with a non-blocking stdout could
+	// lose output.
 	unix.SetNonblock(fds[0], true)
 	c.read, c.write = os.NewFile(uintptr(fds[0]), "output pipe"), fds[1]
 	return c, nil
 }
 
-// closeWrite closes the agent's copy of the program's end.
+// closeWrite closes the agent's copy of the write end, so that the pipe ends when the program's last copy is closed.
 func (c *capture) closeWrite() {
 	if c.write >= 0 {
 		unix.Close(c.write)
@@ -246,18 +244,18 @@ func (c *capture) run() {
 		n, err := c.read.Read(buf)
 		if n > 0 {
 			c.store(buf[:n])
-			c.moved.Add(int64(n))
+			c.bytesRead.Add(int64(n))
 		}
 		if err != nil {
 			break // end of file, or the deadline set by finish
 		}
 	}
-	c.stream.Tail = c.last.bytes()
+	c.stream.Tail = c.tail.bytes()
 	c.closeLog()
 }
 
 func (c *capture) store(p []byte) {
-	c.last.Write(p)
+	c.tail.Write(p)
 	kept := c.stream.Bytes - c.stream.Dropped
 	c.stream.Bytes += int64(len(p))
 	n := 0
@@ -288,22 +286,22 @@ func (c *capture) closeLog() {
 	}
 }
 
-// finish returns the stream once it is complete. All descendants are gone, so that takes only as
-// long as the log's reader needs. An unrelated process may hold the pipe open, though; finish gives
-// up when nothing arrives for the given time, or more arrives than a pipe can hold. The time is
-// counted in polls, so that a slow machine does not cut a stream short.
-func (c *capture) finish(patience time.Duration) Stream {
-	const look = 20 * time.Millisecond
-	seen := c.moved.Load()
-	most := seen + maxPipe
-	for still := time.Duration(0); still < patience && seen <= most; still += look {
+// finish returns the complete stream. It is called when all descendants have ended, so run only has to read what is
+// left in the pipe. But an unrelated process may hold the pipe open. finish therefore gives up when nothing arrives for
+// idleLimit, or when more arrives than a pipe can hold. It counts the time in polls, so that a slow machine does not
+// lose the end of a stream.
+func (c *capture) finish(idleLimit time.Duration) Stream {
+	const interval = 20 * time.Millisecond
+	seen := c.bytesRead.Load()
+	maxTotal := seen + maxPipe
+	for idle := time.Duration(0); idle < idleLimit && seen <= maxTotal; idle += interval {
 		select {
 		case <-c.done:
 			return c.stream
-		case <-time.After(look):
+		case <-time.After(interval):
 		}
-		if now := c.moved.Load(); now != seen {
-			seen, still = now, 0
+		if now := c.bytesRead.Load(); now != seen {
+			seen, idle = now, 0
 		}
 	}
 	c.read.SetReadDeadline(time.Now())

@@ -29,11 +29,11 @@ var ErrAgentClosed = errors.New("the launch agent is closed")
 
 const (
 	startLimit = 30 * time.Second
-	// reviveLimit is how long an agent may be stopped before it is continued. An agent that is stopped
-	// again is killed after connection.SilenceLimit.
-	reviveLimit = time.Second
-	// closeLimit includes the time that the agent may need to find out that something cannot be
-	// killed.
+	// continueLimit is how long an agent may be stopped (SIGSTOP) before the supervisor continues it (SIGCONT). If it
+	// is stopped a second time, the supervisor kills it after connection.SilenceLimit.
+	continueLimit = time.Second
+	// closeLimit is how long Close waits for the agent. It includes the time after which the agent gives up on
+	// processes that cannot be killed.
 	closeLimit = killLimit + recallLimit + DefaultGrace + 2*time.Second
 )
 
@@ -49,8 +49,8 @@ type Agent struct {
 	oomBefore int64
 	// stopped is set if the agent was killed because it was stopped (SIGSTOP).
 	stopped    atomic.Bool
-	clean      bool          // the agent has reported that it has no children; used by receiveReplies
-	finalReply *reply        // of its last launch, delivered once the agent has gone; used by receiveReplies
+	clean      bool          // the agent has reported that it has no children; only receiveReplies uses it
+	finalReply *reply        // of the last launch, delivered once the agent has ended; only receiveReplies uses it
 	ended      chan struct{} // closed when the agent and everything it started are gone
 	err        error         // why it ended, or what is left; set before ended is closed
 
@@ -60,9 +60,9 @@ type Agent struct {
 	closed  bool
 }
 
-// Start starts an agent. ctx bounds only the start. If the agent crashes, its stacks are stored in
-// logDir, or in the folder for temporary files if that does not exist. While any agent lives, this process is a
-// subreaper, to adopt the orphans of an agent that was killed.
+// Start starts an agent. ctx limits only the start. If the agent crashes, its crash report is stored in logDir, or in
+// the folder for temporary files if logDir does not exist. While any agent is alive, this process is a subreaper: it
+// adopts the orphans of an agent that was killed.
 func Start(ctx context.Context, logDir string) (*Agent, error) {
 	conn, theirs, err := connection.SocketPair()
 	if err != nil {
@@ -80,7 +80,7 @@ func Start(ctx context.Context, logDir string) (*Agent, error) {
 		conn.Close()
 		return nil, fmt.Errorf("starting the launch agent: %w", err)
 	}
-	theirs.Close() // or the end of the agent would not end the connection
+	theirs.Close() // with an open copy, the end of the agent would not close the connection
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	if err := expectHello(ctx, conn); err != nil {
@@ -129,8 +129,8 @@ func (a *Agent) spawn(socket *os.File) (err error) {
 	}
 }
 
-// expectHello waits for the agent's greeting, which shows that the program has called MaybeAgent. The
-// socket pair needs no authentication: only the started process has the other end.
+// expectHello waits for the agent's greeting, which shows that the started program has called MaybeAgent. No
+// authentication is needed, because only the started process has the other end of the socket pair.
 func expectHello(ctx context.Context, conn *connection.Conn) error {
 	interrupt := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Now()) })
 	defer interrupt()
@@ -153,8 +153,8 @@ func (a *Agent) PID() int { return a.cmd.Process.Pid }
 // Done returns a channel that is closed when the agent has ended and everything it started is gone.
 func (a *Agent) Done() <-chan struct{} { return a.ended }
 
-// Close ends the agent and kills every process of a running launch without grace. The error lists
-// processes that could not be killed.
+// Close ends the agent. It kills the processes of a running launch at once, without SIGTERM (except for the launchers
+// of Spec.RemoteLauncher). The error lists processes that could not be killed.
 func (a *Agent) Close() error { return a.close(closeLimit) }
 
 func (a *Agent) close(limit time.Duration) error {
@@ -168,8 +168,7 @@ func (a *Agent) close(limit time.Duration) error {
 	select {
 	case <-a.ended:
 	case <-time.After(limit):
-		// The agent does not react. Once it is dead, receiveReplies reads end of file and does the
-		// cleanup.
+		// The agent does not respond. Once it is dead, receiveReplies reads end of file and cleans up.
 		a.cmd.Process.Kill()
 		<-a.ended
 	}
@@ -179,20 +178,19 @@ func (a *Agent) close(limit time.Duration) error {
 	return nil
 }
 
-// continueStopped continues an agent that has been stopped (SIGSTOP) for reviveLimit, so that neither
-// its launch nor output that it has not forwarded yet is lost. It returns then, or with true when the
-// agent ends.
-func continueStopped(p *os.Process, ended <-chan struct{}) (over bool) {
-	if !awaitStopped(p, ended, reviveLimit) {
+// continueStopped waits until the agent has been stopped (SIGSTOP) for continueLimit, and continues it. Its launch and
+// the output that it has not read yet are thus not lost. It returns true if the agent ended before.
+func continueStopped(p *os.Process, ended <-chan struct{}) (hasEnded bool) {
+	if !awaitStopped(p, ended, continueLimit) {
 		return true
 	}
 	p.Signal(syscall.SIGCONT)
 	return false
 }
 
-// KillStopped kills a process that has been stopped (SIGSTOP) for connection.SilenceLimit, and then
-// sets stopped. It returns early when the process ends. A stopped process answers no one and
-// ignores time limits. The time is counted in polls, because this process may have been stopped as
+// KillStopped waits until a process has been stopped (SIGSTOP) for connection.SilenceLimit, sets stopped and kills it.
+// It returns early when the process ends. Nothing else would end a stopped process, because it does not check its own
+// time limits. The time is counted in polls and not read from the clock, because this process may have been stopped as
 // well.
 func KillStopped(p *os.Process, ended <-chan struct{}, stopped *atomic.Bool) {
 	if awaitStopped(p, ended, connection.SilenceLimit) {
@@ -201,19 +199,19 @@ func KillStopped(p *os.Process, ended <-chan struct{}, stopped *atomic.Bool) {
 	}
 }
 
-// awaitStopped waits until a process has been stopped for longer than limit. It returns false if the
-// process ends before.
+// awaitStopped waits until a process has been stopped for longer than limit. It returns false if the process ends
+// first.
 func awaitStopped(p *os.Process, ended <-chan struct{}, limit time.Duration) bool {
-	look := time.NewTicker(pollInterval)
-	defer look.Stop()
-	for still := time.Duration(0); still <= limit; {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for stoppedFor := time.Duration(0); stoppedFor <= limit; {
 		select {
-		case <-look.C:
+		case <-ticker.C:
 		case <-ended:
 			return false
 		}
-		if still += pollInterval; !IsStopped(p.Pid) {
-			still = 0
+		if stoppedFor += pollInterval; !IsStopped(p.Pid) {
+			stoppedFor = 0
 		}
 	}
 	return true
@@ -228,7 +226,7 @@ func (a *Agent) receiveReplies() {
 			return
 		}
 		a.clean = a.clean || r.Bye
-		if r.Leaving { // deliver it only when the agent has gone: the caller may start the next one at once
+		if r.Leaving { // deliver it when the agent has ended, because the caller may then start the next one at once
 			a.finalReply = &r
 			continue
 		}
@@ -244,7 +242,7 @@ func (a *Agent) receiveReplies() {
 	}
 }
 
-// cleanUp makes sure that the agent is dead and leaves nothing, and ends its current launch.
+// cleanUp makes sure that the agent is dead, kills what it has left behind, and ends its current launch.
 func (a *Agent) cleanUp(cause error) {
 	a.mu.Lock()
 	switch {
@@ -269,7 +267,7 @@ func (a *Agent) cleanUp(cause error) {
 	a.group.remove()
 	leaveSubreaper()
 	a.conn.Close()
-	cause = a.withDeath(cause, a.oomBefore)
+	cause = a.explainDeath(cause, a.oomBefore)
 	if left != nil {
 		cause = errors.Join(cause, left)
 	}
@@ -296,7 +294,7 @@ func (a *Agent) awaitEnd() {
 	closed := a.closed
 	a.mu.Unlock()
 	if !closed {
-		a.cmd.Process.Kill() // it may only have lost its socket
+		a.cmd.Process.Kill() // only its socket may be broken
 	}
 	for unix.Waitid(unix.P_PID, a.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
@@ -309,15 +307,16 @@ func (e *survivorsError) Error() string {
 	return fmt.Sprintf("processes %v could not be killed: they belong to another user or hang in the kernel", e.pids)
 }
 
-// sweep kills the processes of a dead agent, and only those, since the supervisor may have other
-// children. A process belongs to the agent if it is in the agent's control group or session, if its
-// environment carries the tag, or if it descends from such a process. Without a control group, a
-// process that has changed its session and cleared its environment is found only through a living
-// parent. Adopted zombies are reaped, except for a daemon that has just ended by itself: it has no
-// environment left, and could be a child that the program has not waited for yet.
+// sweep kills the processes of a dead agent. It must not kill other children of the supervisor. A process belongs to
+// the agent if it is in the agent's control group or session, if its environment has the tag, or if it descends from
+// such a process. Without a control group, a process that has changed its session and cleared its environment is found
+// only through a living parent.
+//
+// sweep also reaps the zombies that it recognizes. It does not recognize a daemon that has just ended by itself,
+// because a zombie has no environment. Such a zombie could be a child for which the program itself is going to wait.
 func sweep(agentPID int, tag string, group *controlGroup) *survivorsError {
 	self := os.Getpid()
-	known := make(map[process]bool) // zombies have no environment to recognise them by
+	known := make(map[process]bool) // found before; a zombie has no environment by which to find it again
 	find := func() []process {
 		found := withDescendants(processes(), func(p process) bool {
 			if p.pid == self || p.pid == agentPID {
@@ -333,7 +332,7 @@ func sweep(agentPID int, tag string, group *controlGroup) *survivorsError {
 	}
 	pause := time.Millisecond
 	for limit := time.Now().Add(killLimit); ; pause = min(2*pause, 50*time.Millisecond) {
-		killAll(func() []process { return living(find()) })
+		killAll(func() []process { return withoutZombies(find()) })
 		left := find()
 		for _, p := range left {
 			if p.zombie && p.parent == self {
@@ -350,8 +349,8 @@ func sweep(agentPID int, tag string, group *controlGroup) *survivorsError {
 	}
 }
 
-// subreaper counts the living agents of this process. When the last one ends, the process returns
-// to its previous subreaper state.
+// subreaper counts the living agents of this process. When the last one ends, the previous state is restored: the
+// program may be a subreaper for reasons of its own.
 var subreaper struct {
 	sync.Mutex
 	users  int
@@ -375,7 +374,7 @@ func becomeSubreaper() error {
 	return nil
 }
 
-// childSubreaper asks the kernel whether this process is a subreaper.
+// childSubreaper returns 1 if this process is a subreaper, otherwise 0.
 func childSubreaper() (is int32, err error) {
 	err = unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&is)), 0, 0, 0)
 	return is, err
@@ -389,43 +388,42 @@ func leaveSubreaper() {
 	}
 }
 
-// controlGroup contains an agent and all its descendants, whatever they do to their session,
-// environment and parents; only processes with write access to it can leave. A nil group is empty.
+// controlGroup is a cgroup with an agent and all its descendants. Descendants stay in it even if they change their
+// session, their environment or their parent. Only a process with write access to the group can leave. A nil group is
+// empty.
 type controlGroup struct{ dir string }
 
-// groupName is the prefix of every group's name. A group older than staleGroup is not being entered
-// by a starting agent any more.
+// groupPrefix is the prefix of every group's name. An empty group that is older than staleGroup is left over from a
+// killed run; a younger one may belong to an agent that is just starting.
 const (
-	groupName  = "kernbench-"
-	staleGroup = time.Minute
+	groupPrefix = "kernbench-"
+	staleGroup  = time.Minute
 )
 
-// newGroup makes a group below the group of this process. It returns nil if that is not possible:
-// without cgroup v2, or without write access.
+// newGroup creates a group below the group of this process. It returns nil without cgroup v2 or without write access.
 func newGroup(tag string) *controlGroup {
 	parent := hostinfo.ControlGroup(hostinfo.Root())
 	if parent == "" {
 		return nil
 	}
 	// Remove groups left by killed runs. Removal fails if a group is not empty.
-	stale, _ := filepath.Glob(filepath.Join(parent, groupName+"*"))
+	stale, _ := filepath.Glob(filepath.Join(parent, groupPrefix+"*"))
 	for _, dir := range stale {
 		if st, err := os.Stat(dir); err == nil && time.Since(st.ModTime()) > staleGroup {
 			(&controlGroup{dir}).remove()
 		}
 	}
-	g := &controlGroup{filepath.Join(parent, groupName+tag)}
+	g := &controlGroup{filepath.Join(parent, groupPrefix+tag)}
 	if err := os.Mkdir(g.dir, 0o755); err != nil {
 		return nil
 	}
 	return g
 }
 
-// leaveGroup moves the agent out of its group and removes the group. No one else does so if the
-// supervisor was killed.
+// leaveGroup moves the agent out of its group and removes the group. The supervisor cannot do this if it was killed.
 func leaveGroup() {
 	g := controlGroup{hostinfo.ControlGroup(hostinfo.Root())}
-	if !strings.HasPrefix(filepath.Base(g.dir), groupName) {
+	if !strings.HasPrefix(filepath.Base(g.dir), groupPrefix) {
 		return
 	}
 	if os.WriteFile(filepath.Join(filepath.Dir(g.dir), "cgroup.procs"), []byte("0"), 0) == nil { // PID 0 means the writer
@@ -433,7 +431,7 @@ func leaveGroup() {
 	}
 }
 
-// has reports whether a process, or a zombie, is in the group or in a group below it.
+// has reports whether a process, which may be a zombie, is in the group or in a group below it.
 func (g *controlGroup) has(pid int) bool {
 	if g == nil {
 		return false
