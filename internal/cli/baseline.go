@@ -136,7 +136,7 @@ func (a *app) baselineCheckCommand() *cobra.Command {
                    false alarm in a check is about --alpha, for any number of points
   no slowdown      a slow-down of --tolerance or more as a whole, or of twice that
                    at one point, is excluded with a confidence of 95 %
-  cannot tell      and what is missing
+  cannot tell      the runs cannot decide it, with what is missing
   lost, new, ...   failed or absent now; not in the baseline; ...
 
 Runs are compared with runs on the same kind of machine. Disturbed trials do not count.
@@ -165,12 +165,12 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage or no basel
 	fl.BoolVar(&f.update, "update", false, "add the runs since the baseline to it unless a step is suspected")
 	fl.StringVar(&f.against, "baseline", "", "the `FOLDER` whose baseline it is (default: RUN's own)")
 	fl.IntVar(&f.last, "last", f.last, "use at most this many runs since the baseline")
-	fl.StringVar(&f.opts.Metric, "metric", compare.DefaultMetric, "what to compare")
+	fl.StringVar(&f.opts.Metric, "metric", compare.DefaultMetric, "`METRIC` to compare")
 	fl.Float64Var(&f.opts.Floor, "floor", changepoint.DefaultFloor, "smallest relative change that matters")
 	fl.Float64Var(&f.opts.Alpha, "alpha", changepoint.DefaultAlpha, "probability of any false alarm in a check")
 	fl.Float64Var(&f.opts.Tolerance, "tolerance", changepoint.DefaultTolerance,
 		"largest slow-down of all points together that a good check may miss; twice that at one point")
-	fl.StringSliceVar(&f.opts.Ignore, "ignore", nil, "differences between runs that are on purpose, such as cpu")
+	fl.StringSliceVar(&f.opts.Ignore, "ignore", nil, "`NAMES` of differences between runs that are on purpose, such as cpu")
 	fl.StringArrayVar(&f.only, "only", nil, onlyHelp)
 	request.Choice(fl, &f.format, "format", "format", "what to print", compare.Formats())
 	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML to this `FILE`")

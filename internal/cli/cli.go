@@ -184,6 +184,7 @@ figures and comparisons are made from the journal.`,
 		root.Example = fmt.Sprintf("  %[1]s list\n%[2]s\n  %[1]s show out/%[3]s --format csv", a.name, a.benchExamples(own),
 			own.Name)
 	}
+	root.SetUsageFunc(guide.Usage(a.width))
 	root.SetVersionTemplate("{{.Version}}")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(request.FlagError(cmd.Flags(), a.benches, err))
@@ -204,18 +205,23 @@ figures and comparisons are made from the journal.`,
 		a.solveServiceCommand(), a.wheelCommand(), a.docsCommand(), a.versionCommand(),
 		wrongUsage(guide.Starter(a.name, a.stdout)), wrongUsage(guide.Manual(a.name)))
 	root.InitDefaultCompletionCmd()
-	refuseShells(root)
+	describeCompletion(root)
 	root.InitDefaultHelpCmd() // now, so that prepare also covers the arguments of `help`
 	prepare(root, root.Commands())
 	return root, nil
 }
 
-// refuseShells has `completion SHELL` refuse a shell that it does not know. Cobra would print the help.
-func refuseShells(root *cobra.Command) {
+// describeCompletion rewords the help of cobra's command `completion`, and has it refuse a shell that it does not know.
+// Cobra would print the help.
+func describeCompletion(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if c.Name() != "completion" {
 			continue
 		}
+		c.Use, c.Short = "completion SHELL", "Print a script with which a shell completes commands and flags"
+		c.Long = `Prints a script for bash, fish, powershell or zsh. It completes commands, flags, and
+the names of benches and backends. Add --help to a SHELL to see how to load the script.`
+		c.Example = "  " + root.Name() + " completion bash > kernbench.bash"
 		c.RunE = func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return c.Help()

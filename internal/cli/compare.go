@@ -45,7 +45,7 @@ OUT/old and OUT/new, also after Ctrl-C.
 
 ` + runHelp + `
 
-Below the table is the geometric mean over the points, one more test of the report.
+Below the table is the geometric mean over the points, which --alpha covers too.
 
 Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 3 ambiguous or not comparable (and nothing slower), 130 interrupted.`
@@ -90,13 +90,13 @@ func (a *app) compareCommand() *cobra.Command {
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&opts.Metric, "metric", compare.DefaultMetric, "what to compare")
+	fl.StringVar(&opts.Metric, "metric", compare.DefaultMetric, "`METRIC` to compare")
 	fl.Float64Var(&opts.Floor, "floor", compare.DefaultFloor, "smallest relative change that matters")
 	fl.Float64Var(&opts.Alpha, "alpha", compare.DefaultAlpha, "probability of any false verdict in the whole comparison")
 	fl.StringVar(&by, "by", "", "compare values of this axis, `VAR`iable or option within one run; VAR=A,B compares these")
 	fl.BoolVar(&overRuns, "history", false, "show the runs where a point or the whole bench changed its level")
 	fl.StringVar(&link, "link", "", "`URL` of a report, for --format github (default: the present GitHub job)")
-	fl.StringSliceVar(&opts.Ignore, "ignore", nil, "axes, variables, options or differences that are on purpose")
+	fl.StringSliceVar(&opts.Ignore, "ignore", nil, "`NAMES` of axes, variables, options or differences that are on purpose")
 	fl.StringArrayVar(&only, "only", nil, onlyHelp)
 	fl.StringSliceVar(&opts.Sort, "sort", nil,
 		"order by these `COLUMNS` of the table, the first one first; -change is largest first")
@@ -288,7 +288,7 @@ resolved or not comparable.`,
 	fl := cmd.Flags()
 	fl.Float64Var(&goals.Mean, "goal", goals.Mean, "how many times faster the geometric mean over the points should be")
 	fl.Float64Var(&goals.Least, "least", goals.Least, "how many times faster every point should be; 1 means not slower")
-	fl.StringSliceVar(&goals.Except, "except", nil, "axes that may differ, because the comparison is between their values")
-	fl.StringSliceVar(&goals.Ignore, "ignore", nil, "differences that are on purpose, such as cpu")
+	fl.StringSliceVar(&goals.Except, "except", nil, "`AXES` that may differ, because the comparison is between their values")
+	fl.StringSliceVar(&goals.Ignore, "ignore", nil, "`NAMES` of differences that are on purpose, such as cpu")
 	return cmd
 }

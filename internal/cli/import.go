@@ -66,17 +66,17 @@ not executed, or the log ends in a failure, 2 wrong usage or an unreadable file.
 	}
 	fl := cmd.Flags()
 	fl.SortFlags = false
-	fl.StringVar(&f.as, "as", "", "format of the files: "+strings.Join(imports.Formats.Names(), ", "))
-	fl.StringVar(&f.out, "out", "", "RUN folder")
+	fl.StringVar(&f.as, "as", "", "`FORMAT` of the files: "+strings.Join(imports.Formats.Names(), ", "))
+	fl.StringVar(&f.out, "out", "", "`FOLDER` of the run")
 	fl.StringVar(&f.bench, "bench", "",
-		"bench whose views show the rows (default: "+importAllReduce+" for all-reduces, else "+importOthers+")")
+		"`NAME` of the bench whose views show the rows (default: "+importAllReduce+" for all-reduces, else "+importOthers+")")
 	fl.StringVar(&f.claims, "claims", "", "YAML `FILE` of claims about the results, to be checked")
-	fl.StringVar(&f.link, "link", "", "link to compare the times with: "+linkNames()+", or a rate such as '450 GB/s'")
+	fl.StringVar(&f.link, "link", "", "`LINK` to compare the times with: "+linkNames()+", or a rate such as '450 GB/s'")
 	fl.IntVar(&f.given.Ranks, "ranks", 0, "number of ranks, if missing in the file")
-	fl.StringVar(&f.given.Op, "op", "", "operation, if missing in the file")
-	fl.StringVar(&f.given.Algorithm, "algorithm", "", "algorithm, if missing in the file (default: the library)")
-	fl.StringVar(&f.given.DType, "dtype", "", "element type, if missing in the file")
-	fl.StringVar(&f.given.Backend, "backend", "", "backend, if missing in the file")
+	fl.StringVar(&f.given.Op, "op", "", "`NAME` of the operation, if missing in the file")
+	fl.StringVar(&f.given.Algorithm, "algorithm", "", "`NAME` of the algorithm, if missing in the file (default: the library)")
+	fl.StringVar(&f.given.DType, "dtype", "", "element `TYPE`, if missing in the file")
+	fl.StringVar(&f.given.Backend, "backend", "", "`NAME` of the backend, if missing in the file")
 	request.FormatFlag(fl, &f.format)
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no list of the files written")
 	return cmd

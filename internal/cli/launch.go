@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/cli/guide"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/host/cores"
@@ -100,14 +101,14 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 	cfg, spec := &f.cfg, &f.spec
 	fl.BoolVar(&f.standalone, "standalone", false, "one node, no rendezvous")
 	fl.StringVar(&f.perNode, "nproc-per-node", "1",
-		"ranks on each node: a number, gpu (one per GPU), cpu (one per core), or auto (gpu if there are any, else cpu)")
+		"ranks on each node: a number `N`, gpu (one per GPU), cpu (one per core), or auto (gpu if there are any, else cpu)")
 	fl.StringVar(&f.nnodes, "nnodes", "1",
 		"number of nodes `N`, or MIN:MAX for an elastic job, which continues with other nodes when one is lost or joins")
 	fl.IntVar(&cfg.Node, "node-rank", rendezvous.AnyNode,
 		"this node's rank (default: by order of arrival, which is also the rule of an elastic job)")
 	fl.StringVar(&cfg.Endpoint, "rdzv-endpoint", "",
-		"`HOST:PORT` of the rendezvous, an address of one of the nodes (default port "+rendezvous.DefaultPort+")")
-	fl.StringVar(&cfg.ID, "rdzv-id", noID, "name of the job, the same on every node")
+		"`HOST:PORT` of the rendezvous, an address of one of the nodes; without a port, "+rendezvous.DefaultPort)
+	fl.StringVar(&cfg.ID, "rdzv-id", noID, "`NAME` of the job, the same on every node")
 	f.backend = "c10d"
 	request.Choice(fl, &f.backend, "rdzv-backend", "rendezvous backend",
 		"accepted for compatibility with torchrun, but ignored", []string{"c10d", "static"})
@@ -123,22 +124,24 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 	fl.DurationVar(&cfg.Grace, "grace", node.DefaultGrace,
 		"time between SIGTERM and SIGKILL when the job ends early, for a checkpoint")
 	fl.StringVar(&spec.Interface, "interface", "",
-		"network interface for connections from other nodes; sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
+		"`NAME` of the network interface for connections from other nodes; sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
 	fl.StringVar(&f.ports, "port-range", "",
-		"ports `A-B` on which the ranks may listen for other nodes, if a firewall allows only some (default: the variable "+
-			jobenv.PortsVar+", or any); the rendezvous has its own port")
+		"ports `A-B` on which the ranks may listen for other nodes, if a firewall allows only some; the rendezvous has its "+
+			"own port (default: the variable "+jobenv.PortsVar+", or any)")
 	fl.StringVar(&cfg.LocalAddr, "local-addr", "",
-		"this node's address for other nodes (default: the one that reaches the rendezvous)")
+		"this node's `ADDRESS` for other nodes (default: the one that reaches the rendezvous)")
 	fl.StringVar(&spec.MasterAddr, "master-addr", "",
-		"MASTER_ADDR of the ranks (default: the first node's); also the rendezvous host without --rdzv-endpoint")
-	fl.IntVar(&spec.MasterPort, "master-port", 0, "MASTER_PORT of the ranks (default: a free one)")
+		"`HOST` for MASTER_ADDR of the ranks; without --rdzv-endpoint also the host of the rendezvous (default: the first "+
+			"node's address)")
+	fl.IntVar(&spec.MasterPort, "master-port", 0, "`PORT` for MASTER_PORT of the ranks (default: a free one)")
 	fl.StringVar(&f.conf, "rdzv-conf", "",
 		"torchrun's `KEY=VALUE,...`: join_timeout, or timeout, and last_call_timeout in seconds; other keys are ignored")
+	guide.Under("Nodes, addresses and time limits", fl)
 	fl.BoolVarP(&f.module, "module", "m", false, "PROGRAM is a Python module")
 	fl.BoolVar(&f.noPython, "no-python", false, "start PROGRAM directly; by default a file NAME.py runs under python3")
-	fl.StringVar(&spec.Role, "role", "default", "ROLE_NAME of the ranks")
+	fl.StringVar(&spec.Role, "role", "default", "`NAME` for ROLE_NAME of the ranks")
 	for _, name := range []string{"monitor-interval", "start-method"} {
-		fl.StringVar(&f.ignored, name, "", "accepted for compatibility with torchrun, but ignored")
+		fl.StringVar(&f.ignored, name, "", "`VALUE` is accepted for compatibility with torchrun, but ignored")
 	}
 	fl.IntVar(&cfg.MaxRestarts, "max-restarts", 0,
 		"how often to restart all ranks after one has failed; a lost node ends the job, unless enough nodes of an elastic "+
@@ -147,11 +150,13 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 	request.Choice(fl, &f.bind, "bind", "binding", request.BindHelp, cores.Binds())
 	fl.IntVar(&spec.Threads, "threads-per-rank", 0,
 		"threads of each rank; sets OMP_NUM_THREADS and the like (default: OMP_NUM_THREADS=1 with several ranks)")
+	guide.Under("Program and cores", fl)
 	fl.StringVar(&spec.Logs.Dir, "log-dir", "", "write the output of every rank to `DIR`/attemptN/rankR.{out,err}")
 	fl.StringVarP(&f.redirects, "redirects", "r", "0",
-		"streams that go only to --log-dir: 1 stdout, 2 stderr, 3 both, or by local rank as in 0:1,1:3")
-	fl.StringVarP(&f.tee, "tee", "t", "0", "streams that go to --log-dir and the console, in the same notation")
-	fl.IntSliceVar(&spec.Logs.Filter, "local-ranks-filter", nil, "show only these local ranks on the console")
+		"`STREAMS` that go only to --log-dir: 1 stdout, 2 stderr, 3 both, or by local rank as in 0:1,1:3")
+	fl.StringVarP(&f.tee, "tee", "t", "0", "`STREAMS` that go to --log-dir and the console, in the same notation")
+	fl.IntSliceVar(&spec.Logs.Filter, "local-ranks-filter", nil, "show only these local `RANKS` on the console")
+	guide.Under("Output", fl)
 }
 
 // asTorchrun applies torchrun's environment variables and conventions to the flags, and returns

@@ -80,11 +80,11 @@ func (a *app) predictCommand() *cobra.Command {
 	fl.BoolVar(&f.leaveOut, "errors", false, "leave whole systems out of the fit and print the errors on them")
 	fl.BoolVar(&f.simulated, "simulated", false,
 		"with --errors: print the errors of the simulated network and of generated training steps instead")
-	fl.StringSliceVar(&f.measured, "measured", nil, "outputs of nccl-tests, `LOG`[,LOG...], to fit the model to")
+	fl.StringSliceVar(&f.measured, "measured", nil, "output of nccl-tests to fit the model to, one or more `LOGS`")
 	fl.StringVar(&f.cluster, "cluster", "", "kind of node, or cluster `FILE`, that the logs are of")
-	fl.IntSliceVar(&f.nodes, "nodes", nil, "node counts to predict (default the measured ones and twice the largest)")
+	fl.IntSliceVar(&f.nodes, "nodes", nil, "node `COUNTS` to predict (default: the measured ones and twice the largest)")
 	fl.StringSliceVar(&f.ops, "op", nil,
-		"collectives to predict (default the measured ones): "+strings.Join(predict.Ops, ", "))
+		"`NAMES` of the collectives to predict: "+strings.Join(predict.Ops, ", ")+" (default: the measured ones)")
 	fl.StringVarP(&f.out, "out", "o", "cluster.yaml", "cluster `FILE` to write")
 	return cmd
 }

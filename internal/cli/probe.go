@@ -121,19 +121,19 @@ func (a *app) probeCommand() *cobra.Command {
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&f.quick, "quick", false, "fewer sizes, or shorter transfers: takes a few seconds")
-	fl.IntSliceVar(&f.cores, "cores", nil, "only these core counts (default: the powers of two, and all)")
+	fl.IntSliceVar(&f.cores, "cores", nil, "only these core `COUNTS` (default: the powers of two, and all)")
 	fl.StringVar(&f.format, "format", f.format,
-		"what to print: "+strings.Join(probeFormats, ", ")+"; with --topology also csv")
+		"`FORMAT` to print: "+strings.Join(probeFormats, ", ")+"; with --topology also csv")
 	fl.StringVar(&f.out, "out", "",
 		"`FILE` to write (default: in the user's cache folder; none for a network or a topology)")
 	fl.StringVar(&f.iface, "interface", "",
-		"network interface to measure between hosts (default: "+jobenv.InterfaceVar+
+		"`NAME` of the network interface to measure between hosts (default: "+jobenv.InterfaceVar+
 			", which launch --interface sets, or any)")
 	fl.StringVar(&f.endpoint, "rdzv-endpoint", "", "`HOST:PORT` on the host of rank 0 where the ranks meet, as for run")
 	fl.StringVar(&f.secretFile, "rdzv-secret-file", "", "`FILE` with the secret that authenticates the ranks, as for run")
 	fl.BoolVar(&f.otherBuild, "allow-other-build", false, request.OtherBuildHelp)
 	fl.StringVar(&f.topology, "topology", "", "`FILE` of a simulated accelerator to probe instead, or "+dma.BuiltIn)
-	fl.StringSliceVar(&f.cases, "case", nil, "with --topology: only the transfers of these names or globs (default: all)")
+	fl.StringSliceVar(&f.cases, "case", nil, "with --topology: only the transfers with these `NAMES` or globs (default: all)")
 	fl.StringVar(&f.fabric, "fabric", "", "with --topology: flits or whole, instead of the `FABRIC` of the file")
 	fl.StringVar(&f.size, "size", "",
 		"with --topology: `SPEC` of the sizes, such as 4K,64K or 4K:1M:x4 (default: 4K to 1M, and 16K where transfers meet)")

@@ -21,11 +21,11 @@ func (a *app) pythonCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "python FILE [ARGUMENT...]",
 		Short: "Run a Python file that imports kernbench or iris.bench",
-		Long: fmt.Sprintf(`Run a Python file as python3 does, with the modules kernbench and iris.bench at hand.
+		Long: fmt.Sprintf(`Runs a Python file as python3 does, with the modules kernbench and iris.bench at hand.
 
-A file written for iris.bench runs unchanged, with the flags and the output of iris.bench. The rows are
-also kept in a RUN folder, out/FILE. The interpreter is the python3 of the PATH, or the one that the
-variable %s names.`, python.InterpreterVar),
+A file written for iris.bench runs unchanged, with the flags and the output of
+iris.bench. The rows are also kept in a RUN folder, out/FILE. The interpreter is the
+python3 of the PATH, or the one that the variable %s names.`, python.InterpreterVar),
 		Example: fmt.Sprintf(`  %[1]s python bench_all_reduce.py --axis_M=1024 --skip_dtype=fp32 --benchmark_format csv
   %[1]s python --print-module > kernbench.py`, a.name),
 		Args: cobra.ArbitraryArgs,

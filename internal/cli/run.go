@@ -47,7 +47,7 @@ soon as it is complete. Tables and figures are views of this file.
 
 The name of a bench or of a file needs no flag: ` + "`run memory`, `run -q sweep.yaml`" + `.
 With a bench, its own axes and options are flags too:
-` + a.name + ` run --bench NAME --help lists them.
+'` + a.name + ` run --bench NAME --help' lists them.
 
 ` + exitHelp,
 		Example: fmt.Sprintf(`  %[1]s run --bench memory

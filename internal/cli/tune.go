@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/bench/tune"
+	"github.com/kernbench/kernbench/internal/cli/guide"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/cli/terminal"
@@ -49,6 +50,7 @@ func (f *tuneFlags) declare(fl *pflag.FlagSet, program string) {
 	fl.DurationVar(&f.budget, "budget", 0, "spend at most this `TIME`, such as 30m")
 	fl.IntVar(&f.launches, "launches", 0,
 		"make at most this many launches (default: a tenth of the full sweep at 6 trials, more if there are few settings)")
+	guide.Under("Search", fl)
 	f.run.Declare(fl, program)
 	// A study makes many launches: the next launch is more useful than measuring one again.
 	f.run.Options.Remeasure, fl.Lookup("remeasure").DefValue = 0, "0"

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
@@ -61,28 +60,22 @@ func manPage(cmd *cobra.Command) string {
 		}
 	}
 	verbatim("DESCRIPTION", cmd.Long)
-	first := true
-	cmd.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
-			return
-		}
-		if first {
+	sections := Sections(cmd)
+	for i, s := range sections {
+		if i == 0 {
 			b.WriteString(".SH OPTIONS\n")
-			first = false
 		}
-		what, usage := pflag.UnquoteUsage(f)
-		name := "--" + f.Name
-		if f.Shorthand != "" {
-			name = "-" + f.Shorthand + ", " + name
+		if len(sections) > 1 {
+			fmt.Fprintf(&b, ".SS %s\n", roff(s.Title))
 		}
-		if what != "" {
-			name += " " + what
+		for _, f := range s.Flags {
+			t := Describe(f)
+			if t.Default != "" {
+				t.Meaning += " (default: " + t.Default + ")"
+			}
+			fmt.Fprintf(&b, ".TP\n\\fB%s\\fR\n%s\n", roff(strings.TrimSpace(t.Name+" "+t.Value)), roff(t.Meaning))
 		}
-		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" {
-			usage += " (default " + f.DefValue + ")"
-		}
-		fmt.Fprintf(&b, ".TP\n\\fB%s\\fR\n%s\n", roff(name), roff(usage))
-	})
+	}
 	verbatim("EXAMPLES", cmd.Example)
 	var also []string
 	if cmd.HasParent() {

@@ -22,6 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
+	"github.com/kernbench/kernbench/internal/cli/guide"
 )
 
 // normal makes --dof_per_rank and --dof-per-rank the same flag, and --plot-only a synonym of
@@ -249,6 +250,7 @@ func Bind(fl *pflag.FlagSet, benches []*bench.Bench) (Values, error) {
 			fl.Lookup(f.name).NoOptDefVal = f.alone
 		}
 	}
+	guide.Under(guide.BenchFlags, fl)
 	return func(b *bench.Bench) (axes, options []plan.Assign) {
 		for _, f := range benchFlags(b) {
 			flag := fl.Lookup(f.name)

@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/cli/guide"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
@@ -68,12 +69,39 @@ const OtherBuildHelp = "let processes join that run another executable; by defau
 func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	fl.SetNormalizeFunc(Normalize)
 	fl.SortFlags = false
+	f.declarePoints(fl, program)
+	guide.Under("What to run", fl)
+	f.declareRanks(fl)
+	guide.Under("Ranks and hosts", fl)
+	f.declareTrials(fl)
+	guide.Under("Trials, time limits and failures", fl)
 	o := &f.Options
+	fl.BoolVar(&o.Resume, "resume", false,
+		"continue the folder's latest run: run what is missing, retry failed points once")
+	fl.BoolVar(&o.RetryFailed, "retry-failed", false,
+		"with --resume: also retry points that failed again in an earlier --resume")
+	fl.BoolVar(&o.Follow, "follow", false,
+		"with --resume: if another process still executes the run, show its rows until it ends, and end with its status")
+	fl.BoolVar(&f.RenderOnly, "render-only", false, "draw again from stored rows, run nothing")
+	guide.Under("Stored runs", fl)
+	FormatFlag(fl, &f.Format)
+	fl.StringArrayVar(&f.Plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` as PNG and SVG (repeatable)")
+	fl.StringVar(&f.Out, "out", "", "`FOLDER` of the run (default: out/BENCH, or the bench's own)")
+	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no progress, only the result")
+	guide.Under(outputFlags, fl)
+}
+
+// outputFlags is the title of the flags of what a run prints and stores.
+const outputFlags = "Output"
+
+// declarePoints adds the flags that choose the points.
+func (f *Flags) declarePoints(fl *pflag.FlagSet, program string) {
 	// Select reads --bench and --file before the flags are parsed.
-	fl.StringArray("bench", nil, "benchmark to run, a name or a glob (see "+program+" list)")
+	fl.StringArray("bench", nil,
+		"`NAME` of the benchmark to run, or a glob such as 'gemm*' ('"+program+" list' shows all; repeatable)")
 	fl.StringArrayP("file", "f", nil,
 		"`FILE` to run: a sweep in YAML ('kernbench docs sweep-format'), benches in Python ('kernbench docs python'), "+
-			"or a program that has benches ('kernbench docs protocol')")
+			"or a program that has benches ('kernbench docs protocol'; repeatable)")
 	fl.Var(assignFlag{&f.Axes, "size=1K:64M:x4"}, "axis", "values of an axis (repeatable)")
 	fl.Var(assignFlag{&f.Envs, "NCCL_PROTO=LL,Simple,-"}, "env",
 		"values of an environment variable, - for unset (repeatable)")
@@ -83,14 +111,19 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	fl.StringVar(&f.Ranks, "ranks", "", "rank counts, the same as --axis num_ranks=`SPEC`")
 	fl.StringVar(&f.Profile, "profile", "", "`NAME` of a set of axis values, for benches that declare some")
 	fl.StringVar(&f.Backend, "backend", "auto",
-		"backend of the bench, or auto: mpi in a job of an MPI launcher, nccl if a bench of collectives has a GPU for "+
+		"`NAME` of the backend, or auto: mpi in a job of an MPI launcher, nccl if a bench of collectives has a GPU for "+
 			"every rank, else the bench's first")
+	fl.BoolVar(&f.Plan, "plan", false, "print points, launches and an estimate, run nothing")
+}
+
+// declareRanks adds the flags that say how ranks are started.
+func (f *Flags) declareRanks(fl *pflag.FlagSet) {
 	fl.StringVar(&f.Launcher, "launcher", "auto",
 		"what starts the ranks: local (this program), join (the job that this process is a rank of), auto (join in a job, "+
 			"else local), or a `COMMAND`: mpirun, mpiexec or srun, with its own flags")
 	fl.StringVar(&f.Interface, "interface", "",
-		"network interface by which ranks of a --launcher reach this host and each other (default: loopback); "+
-			"sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
+		"`NAME` of the network interface by which ranks of a --launcher reach this host and each other; sets "+
+			"NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME (default: loopback)")
 	fl.StringVar(&f.Ports, "port-range", "",
 		"ports `A-B` on which this program and its ranks may listen for other hosts, if a firewall allows only some "+
 			"(default: the variable "+jobenv.PortsVar+", or any)")
@@ -102,7 +135,13 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	fl.BoolVar(&f.OtherBuild, "allow-other-build", false, OtherBuildHelp)
 	f.Bind = cores.Auto
 	Choice(fl, &f.Bind, "bind", "binding", BindHelp, cores.Binds())
-	fl.IntVar(&f.Threads, "threads-per-rank", 0, "threads of each rank; sets OMP_NUM_THREADS and the like")
+	fl.IntVar(&f.Threads, "threads-per-rank", 0, "threads of each rank; sets OMP_NUM_THREADS and the like (default: not set)")
+	fl.DurationVar(&f.Options.JoinTimeout, "join-timeout", run.StartLimit, "how long to wait for all ranks to start")
+}
+
+// declareTrials adds the flags about repetitions, time limits and failures.
+func (f *Flags) declareTrials(fl *pflag.FlagSet) {
+	o := &f.Options
 	fl.Uint64Var(&f.Seed, "seed", 1, "seed of the inputs and of the order of trials")
 	fl.Var((*positive)(&f.Trials), "trials",
 		"repeat every launch N times, interleaved (default: the bench's own, else 4 if environment variables are "+
@@ -114,24 +153,11 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	fl.DurationVar(&o.Heartbeat, "heartbeat", connection.SilenceLimit,
 		"how long a rank may be silent before it counts as lost; one of this host that only waits for a processor is waited "+
 			"for, and its row is disturbed")
-	fl.DurationVar(&o.JoinTimeout, "join-timeout", run.StartLimit, "how long to wait for all ranks to start")
 	fl.IntVar(&o.Retries, "retries", 0, "additional attempts after a failure")
 	fl.IntVar(&o.Remeasure, "remeasure", Remeasure,
 		"measure a point again, up to N times, if CPU steal, other programs, another kernbench, drift or noise disturbed "+
 			"it; the least disturbed measurement counts")
 	fl.BoolVar(&o.FailFast, "fail-fast", false, "stop after the first failed row")
-	fl.BoolVar(&o.Resume, "resume", false,
-		"continue the folder's latest run: run what is missing, retry failed points once")
-	fl.BoolVar(&o.RetryFailed, "retry-failed", false,
-		"with --resume: also retry points that failed again in an earlier --resume")
-	fl.BoolVar(&o.Follow, "follow", false,
-		"with --resume: if another process still executes the run, show its rows until it ends, and end with its status")
-	fl.BoolVar(&f.RenderOnly, "render-only", false, "draw again from stored rows, run nothing")
-	fl.BoolVar(&f.Plan, "plan", false, "print points, launches and an estimate, run nothing")
-	FormatFlag(fl, &f.Format)
-	fl.StringArrayVar(&f.Plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` as PNG and SVG (repeatable)")
-	fl.StringVar(&f.Out, "out", "", "RUN folder (default out/<bench>)")
-	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no progress, only the result")
 }
 
 // FormatFlag adds --format with the formats of rows.
@@ -156,7 +182,7 @@ type choiceFlag[T ~string] struct {
 }
 
 func (f choiceFlag[T]) String() string { return string(*f.value) }
-func (f choiceFlag[T]) Type() string   { return "string" }
+func (f choiceFlag[T]) Type() string   { return "WORD" }
 func (f choiceFlag[T]) Set(s string) error {
 	if !slices.Contains(f.words, s) {
 		return suggest.Unknown(f.noun, s, f.words)
@@ -169,6 +195,7 @@ func (f choiceFlag[T]) Set(s string) error {
 // names belong to an axis or option of the benches.
 func (f *Flags) DeclareSampling(fl *pflag.FlagSet) {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.SortFlags = false
 	s := &f.Sampling
 	Choice(own, &s.Cadence, "cadence", "cadence",
 		"order of calls: isolated (barrier before each call) or streaming (back to back) (default: the bench's own)",
@@ -190,7 +217,7 @@ func (f *Flags) DeclareSampling(fl *pflag.FlagSet) {
 		"sample a point for at least this long (default: the bench's own, else 100ms)")
 	own.DurationVar(&s.MaxTime, "max-time", 0,
 		"sample a point for at most this long (default: the bench's own, else 5s)")
-	addFree(fl, own)
+	addFree(fl, own, "Sampling")
 }
 
 // DeclareLabels adds the flags for tags and notes, except those whose names belong to an axis or option of the benches.
@@ -199,7 +226,7 @@ func (f *Flags) DeclareLabels(fl *pflag.FlagSet) {
 	own.StringArrayVar(&f.Options.Tags, "tag", nil,
 		"label the run with this `NAME`, by which it can be found later (repeatable)")
 	own.StringVar(&f.Options.Note, "note", "", "store this `TEXT` with the run, such as what was changed")
-	addFree(fl, own)
+	addFree(fl, own, outputFlags)
 }
 
 // Fixed returns the flags that do not depend on the bench: those of a command and the ones that a bench may replace.
@@ -213,8 +240,9 @@ func Fixed(fl *pflag.FlagSet) *pflag.FlagSet {
 	return all
 }
 
-// addFree adds the flags whose names are not taken.
-func addFree(fl, own *pflag.FlagSet) {
+// addFree adds the flags whose names are not taken, under a title of the help.
+func addFree(fl, own *pflag.FlagSet, title string) {
+	guide.Under(title, own)
 	own.VisitAll(func(flag *pflag.Flag) {
 		if fl.Lookup(flag.Name) == nil {
 			fl.AddFlag(flag)

@@ -163,7 +163,7 @@ func (w *writer) link(n *ast.Link) string {
 	text := w.inline(n)
 	topic, _, ok := w.page.target(string(n.Destination))
 	switch {
-	case ok && (topic == w.page.Topic || topic == text):
+	case ok && (topic == w.page.Topic || topic == text || strings.Contains(text, "docs "+topic)):
 		return text
 	case ok:
 		return text + " (`docs " + topic + "`)"
