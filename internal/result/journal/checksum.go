@@ -27,16 +27,17 @@ func appendChecksum(line []byte) []byte {
 	return fmt.Appendf(line, "%s%08x\"}\n", crcMember, crc32.Checksum(line, castagnoli))
 }
 
-// verifyChecksum verifies the checksum of a line and removes it in place. checked is false for a
-// line without one, as versions before the checksum wrote. The decoded record is the same with
-// and without this member.
+// verifyChecksum verifies the checksum of a line and removes it in place. checked is false for a line
+// without a checksum: early versions wrote none. The decoded record is the same with and without this
+// member.
 func verifyChecksum(line []byte) (record []byte, checked bool, err error) {
 	n := len(line) - crcLen
 	if n < 1 || line[n] != crcMember[0] || line[n+1] != crcMember[1] || line[len(line)-2] != '"' {
 		return line, false, nil
 	}
 	if string(line[n:n+len(crcMember)]) != crcMember {
-		// A damaged name looks like another member; no record ends with one of that shape.
+		// If the damage is in the name of the member, the line seems to have no checksum. No record ends
+		// with another member that looks like this, so it is a damaged checksum.
 		if string(line[n+5:n+len(crcMember)]) == crcMember[5:] && isHex(line[n+len(crcMember):len(line)-2]) {
 			return line, true, ErrDamaged
 		}

@@ -8,9 +8,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
-// fastReader decodes rows and begin records with package fastjson: the two kinds of
-// record of which a journal has many. The lists below name every field; TestFastLines
-// fails for a field that is missing.
+// fastReader decodes rows and begin records with package fastjson. These are the two kinds of record
+// that a journal has many of. The lists below name every field; TestFastLines fails if one is missing.
 type fastReader struct {
 	*fastjson.Decoder
 	row   fastjson.Reader[Row]
@@ -28,8 +27,8 @@ func newFastReader() fastReader {
 	})}
 }
 
-// rowReader returns the reader of a row after its type. Most rows of a run have the same
-// environment, options and units, so these are shared.
+// rowReader returns the reader for the part of a row's line after its type. Most rows of a run have the
+// same environment, options and units, so these values are shared between rows.
 func rowReader() fastjson.Reader[Row] {
 	texts, numbers := fastjson.Map(fastjson.Text[string]), fastjson.Map(fastjson.Float)
 	integer, float := fastjson.Pointer(fastjson.Int), fastjson.Pointer(fastjson.Float)

@@ -33,8 +33,8 @@ type entry struct {
 	sync bool   // the record must survive a power failure
 }
 
-// encode checks a record and returns its line. Maps and lists that the schema requires are
-// written empty and not as null. Times are in UTC, so that they sort as text.
+// encode validates a record and returns its line. Required maps and lists are written as empty ones
+// rather than as null. Times are in UTC, so that they sort as text.
 func encode(rec any) (entry, error) {
 	var typ, run string
 	e := entry{sync: true}
@@ -48,9 +48,9 @@ func encode(rec any) (entry, error) {
 		rec = r
 	case Begin:
 		typ, run, e.what = typeBegin, r.Run, fmt.Sprintf("the begin of %s trial %d", r.Key, r.Trial)
-		// A begin record distinguishes a point that was not reached from one that killed
-		// the run. The page cache survives the process, so no sync is needed; it would
-		// disturb the measurement that is about to start.
+		// A begin record distinguishes a point that was never reached from one that killed the run.
+		// It only has to survive the process, and the page cache does, so it is not synced. A sync
+		// would disturb the measurement that is about to start.
 		e.sync = false
 		r.Time = r.Time.UTC()
 		err = needKey(r.Key)
@@ -95,7 +95,7 @@ func marshalLine(typ string, rec any) ([]byte, error) {
 	fmt.Fprintf(&b, `{"type":%q,`, typ)
 	start := b.Len()
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // people read the file, browsers do not
+	enc.SetEscapeHTML(false) // keep < and & readable; no browser reads this file
 	if err := enc.Encode(rec); err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func marshalLine(typ string, rec any) ([]byte, error) {
 	return line, checkLength(len(line))
 }
 
-// checkLength returns an error for a line that no reader would accept.
+// checkLength returns an error for a line that is too long for Read.
 func checkLength(bytes int) error {
 	if bytes > maxLine {
 		return fmt.Errorf("it has %s bytes, and the limit is %s", unit.FormatBytes(int64(bytes)), unit.FormatBytes(maxLine))
@@ -117,6 +117,7 @@ func describeRow(r Row) string {
 	return fmt.Sprintf("%s trial %d", strings.Join(parts, " "), r.Trial)
 }
 
+// needKey returns an error for a record without a key.
 func needKey(key string) error {
 	if key == "" {
 		return errors.New("it has no key, so a resumed run could not find it")
@@ -138,9 +139,9 @@ func nonNilMap[K comparable, V any](m map[K]V) map[K]V {
 	return m
 }
 
-// Clean returns a copy without the numbers that JSON cannot represent, with a warning for
-// each, so that a metric that is NaN does not lose the whole row. Coordinates are kept,
-// since they identify the row; Append refuses a row with such coordinates.
+// Clean returns a copy of the row without numbers that JSON cannot represent, with a warning for each. So
+// the row is not lost because one metric is NaN. Coordinates are kept, because they identify the row:
+// Append returns an error if one of them is not finite.
 func (r Row) Clean() Row {
 	for _, found := range r.dropNonFinite() {
 		r.Warnings = append(slices.Clip(r.Warnings), found+": left out")
@@ -203,6 +204,7 @@ func (r *Row) dropNonFinite() (found []string) {
 	return found
 }
 
+// dropFrom returns m without non-finite numbers and appends their descriptions to found.
 func dropFrom(m map[string]float64, what string, found *[]string) map[string]float64 {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if v := m[name]; firstNonFinite(v) != nil {

@@ -22,15 +22,15 @@ const (
 	insideDir  = "inside"  // profiles of simulated kernels
 )
 
-// WriteFileAtomic writes data to path so that a reader sees either the old content or all
-// of the new, even after a crash. A symbolic link at path is replaced and not followed,
-// unless it leads to a pipe or a device such as /dev/stdout: then the data is written into
-// that. The folder must exist. Files of a RUN folder are written with WriteIn.
+// WriteFileAtomic writes data to path. A reader sees either the old content or all of the new content,
+// even after a crash. A symbolic link at path is replaced and not followed. If path is a pipe or a
+// device such as /dev/stdout, the data is written to it. The folder must exist. Use WriteIn for files of
+// a RUN folder.
 func WriteFileAtomic(path string, data []byte) error {
 	return WriteAtomic(path, func(w io.Writer) error { _, err := w.Write(data); return err })
 }
 
-// WriteAtomic is WriteFileAtomic for content that a function writes in pieces.
+// WriteAtomic is like WriteFileAtomic, for content that a function writes in pieces.
 func WriteAtomic(path string, content func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && info.Mode()&(os.ModeCharDevice|os.ModeNamedPipe) != 0 {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -47,9 +47,9 @@ func WriteAtomic(path string, content func(io.Writer) error) error {
 	return writing(path, writeBelow(root, filepath.Base(path), content))
 }
 
-// WriteIn is WriteAtomic for a file of the RUN folder dir. name is its path below dir, with slashes. WriteIn
-// creates the folders on the way. It writes nothing outside dir: a symbolic link that leads out of dir is an
-// error, and one at the name itself is replaced.
+// WriteIn is like WriteAtomic, for a file of the RUN folder dir. name is its path below dir, with slashes.
+// WriteIn creates missing folders. It writes nothing outside dir: a folder that is a symbolic link out of
+// dir is an error, and a symbolic link in place of the file itself is replaced.
 func WriteIn(dir, name string, content func(io.Writer) error) error {
 	root, err := folderIn(dir, path.Dir(name))
 	if err == nil {
@@ -59,8 +59,8 @@ func WriteIn(dir, name string, content func(io.Writer) error) error {
 	return writing(filepath.Join(dir, filepath.FromSlash(name)), err)
 }
 
-// MakeNewIn creates a folder of the RUN folder dir, and the folders on the way. The error is fs.ErrExist if it
-// exists already.
+// MakeNewIn creates a folder below the RUN folder dir, and its missing parents. The error is fs.ErrExist if the
+// folder already exists.
 func MakeNewIn(dir, name string) error {
 	root, err := folderIn(dir, path.Dir(name))
 	if err != nil {
@@ -70,7 +70,7 @@ func MakeNewIn(dir, name string) error {
 	return root.Mkdir(filepath.FromSlash(name), 0o755)
 }
 
-// folderIn opens the RUN folder dir and creates the folder name below it, unless they exist.
+// folderIn opens the RUN folder dir. It creates dir, and the folder name below it, if they do not exist.
 func folderIn(dir, name string) (*os.Root, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func folderIn(dir, name string) (*os.Root, error) {
 	return root, nil
 }
 
-// writing adds the name of the file to an error, in place of the names of the steps.
+// writing returns the error of writing path. It names the file instead of the steps that writing takes.
 func writing(path string, err error) error {
 	if err == nil {
 		return nil
@@ -94,15 +94,15 @@ func writing(path string, err error) error {
 	return fmt.Errorf("writing %s: %w", path, cause(err))
 }
 
-// cause returns an error without the name of the temporary file, which means nothing to a user.
+// cause returns an error without the name of the temporary file, which would confuse a user.
 func cause(err error) error {
-	var of *fs.PathError
-	var renamed *os.LinkError
+	var pathErr *fs.PathError
+	var linkErr *os.LinkError
 	switch {
-	case errors.As(err, &of) && strings.Contains(of.Path, tempPrefix):
-		return of.Err
-	case errors.As(err, &renamed) && strings.Contains(renamed.Old, tempPrefix):
-		return renamed.Err
+	case errors.As(err, &pathErr) && strings.Contains(pathErr.Path, tempPrefix):
+		return pathErr.Err
+	case errors.As(err, &linkErr) && strings.Contains(linkErr.Old, tempPrefix):
+		return linkErr.Err
 	}
 	return err
 }
@@ -110,11 +110,11 @@ func cause(err error) error {
 // tempPrefix begins the names of temporary files.
 const tempPrefix = ".kernbench-"
 
-// writeBelow writes a file of a folder.
+// writeBelow writes a file below root by renaming a temporary file in the same folder.
 func writeBelow(root *os.Root, name string, content func(io.Writer) error) error {
-	// The temporary name is random, so that two writers never share it, and hidden, so that
-	// a file left by a killed process is not taken for a result. os.CreateTemp is no
-	// alternative: it creates files with mode 0600 instead of following the umask.
+	// The temporary name is random, so that two writers never use the same one. It is hidden, so that a
+	// file left behind by a killed process is not taken for a result. os.CreateTemp is not used because
+	// it creates files with mode 0600 instead of following the umask.
 	dir := filepath.Dir(name)
 	temp := filepath.Join(dir, tempPrefix+rand.Text()[:16]+".tmp")
 	if err := writeSynced(root, temp, content); err != nil {
@@ -189,8 +189,8 @@ func ReadInside(dir, name string, most int64) ([]byte, error) {
 	return readRowFile(dir, insideDir, name, most)
 }
 
-// maxRaw limits the raw samples of a row, in bytes: a file in a RUN folder of somebody else may
-// have any size.
+// maxRaw is the largest file of raw samples that is read, in bytes. The RUN folder may come from somebody
+// else, so the file may have any size.
 const maxRaw = 256 << 20
 
 func writeRowFile(dir, folder, name string, data []byte) error {
@@ -200,8 +200,8 @@ func writeRowFile(dir, folder, name string, data []byte) error {
 	return WriteIn(dir, folder+"/"+name, func(w io.Writer) error { _, err := w.Write(data); return err })
 }
 
-// readRowFile reads a file that a row names. A journal may come from somebody else: links that
-// lead out of the folder, pipes, devices and files of more than most bytes are refused.
+// readRowFile reads a file that a row names. The journal may come from somebody else, so readRowFile
+// refuses links that lead out of the folder, pipes, devices, and files of more than most bytes.
 func readRowFile(dir, folder, name string, most int64) ([]byte, error) {
 	if err := checkRowFile(folder, name); err != nil {
 		return nil, fmt.Errorf("reading %w", err)
@@ -213,8 +213,8 @@ func readRowFile(dir, folder, name string, most int64) ([]byte, error) {
 	return data, nil
 }
 
-// checkRowFile refuses names that lead out of the folder, since a journal may come from somebody
-// else.
+// checkRowFile returns an error for a name that could lead out of the folder. The journal may come from
+// somebody else.
 func checkRowFile(folder, name string) error {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\\\x00") {
 		return fmt.Errorf("%s/%q: want a plain file name that does not start with a dot", folder, name)

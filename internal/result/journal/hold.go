@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// Hold is an exclusive lock on one run. Only its holder may write the run's records and
-// launch its ranks. The kernel releases it when the process dies. Other runs in the same
-// folder have their own holds.
+// Hold is an exclusive lock on one run. Only the process that has it may write the run's records and
+// launch its ranks. The kernel releases the lock when the process dies. Other runs in the same folder
+// have their own locks.
 type Hold struct{ file *os.File }
 
-// HeldError describes the process that holds a run. It is also the content of the lock file.
+// HeldError is the error for a run that another process holds. It is also the content of the lock file.
 type HeldError struct {
 	Run   string    `json:"run"`
 	PID   int       `json:"pid"`
@@ -34,9 +34,9 @@ func (e *HeldError) Error() string {
 		e.Since.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
-// HoldRun locks a run of the RUN folder dir. The error is a *HeldError if a live process
-// holds it. The lock is a file lock like the journal's: it works between hosts if the file
-// system supports that.
+// HoldRun locks a run of the RUN folder dir. The error is a *HeldError if a live process holds the run.
+// Like the journal's lock, it is a file lock (flock), so it works between hosts only if the file system
+// supports that.
 func HoldRun(dir, id string) (*Hold, error) {
 	path, err := lockPath(dir, id)
 	if err != nil {
@@ -47,8 +47,8 @@ func HoldRun(dir, id string) (*Hold, error) {
 		if err != nil {
 			return nil, fmt.Errorf("holding run %s: %w", id, err)
 		}
-		got, err := takeHold(f, path, id)
-		if got {
+		locked, err := takeHold(f, path, id)
+		if locked {
 			return &Hold{f}, nil
 		}
 		f.Close()
@@ -58,27 +58,27 @@ func HoldRun(dir, id string) (*Hold, error) {
 	}
 }
 
-// HolderOf returns the holder of a run of the RUN folder dir, or nil if nobody holds it. It
-// probes with a shared lock that it releases at once, so it keeps nobody from taking the
-// hold and is not misled by the lock file of a dead process.
+// HolderOf returns the process that holds a run of the RUN folder dir, or nil if there is none. It tests
+// the lock itself with a shared lock that it releases at once. So the lock file of a dead process does
+// not mislead it, and it does not keep other processes from locking the run.
 func HolderOf(dir, id string) (*HeldError, error) {
 	path, err := lockPath(dir, id)
 	if err != nil {
 		return nil, err
 	}
 	f, err := openOwn(path, os.O_RDONLY)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotRegular) { // no process made that lock file
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotRegular) { // not a lock file of kernbench
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking who holds run %s: %w", id, err)
+		return nil, fmt.Errorf("finding the holder of run %s: %w", id, err)
 	}
 	defer f.Close()
 	switch err := flock(f, syscall.LOCK_SH|syscall.LOCK_NB); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		return readHolder(f, id), nil
 	case err != nil:
-		return nil, fmt.Errorf("looking who holds run %s: %w", id, err)
+		return nil, fmt.Errorf("finding the holder of run %s: %w", id, err)
 	}
 	return nil, nil
 }
@@ -103,13 +103,13 @@ func readHolder(f *os.File, id string) *HeldError {
 	return held
 }
 
-// takeHold locks an open lock file and writes the holder into it. It returns false without
-// an error if the caller must open the file and try again: another process is probing it,
-// or its last holder has just removed it.
+// takeHold locks an open lock file and writes this process into it. It returns false without an error
+// if the caller must open the file again and retry: another process is just testing the lock, or the
+// last holder has just removed the file.
 func takeHold(f *os.File, path, id string) (bool, error) {
 	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		if flock(f, syscall.LOCK_SH|syscall.LOCK_NB) == nil { // only a shared lock, HolderOf's
+		if flock(f, syscall.LOCK_SH|syscall.LOCK_NB) == nil { // the other lock is a shared one, by HolderOf
 			err := flock(f, syscall.LOCK_UN)
 			time.Sleep(time.Millisecond)
 			return false, err
@@ -119,17 +119,17 @@ func takeHold(f *os.File, path, id string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("holding run %s: locking %s: %w", id, path, err)
 	}
-	mine, err := f.Stat()
+	opened, err := f.Stat()
 	if err != nil {
 		return false, fmt.Errorf("holding run %s: %w", id, err)
 	}
-	if now, err := os.Stat(path); err != nil || !os.SameFile(now, mine) {
+	if current, err := os.Stat(path); err != nil || !os.SameFile(current, opened) {
 		return false, nil
 	}
 	host, _ := os.Hostname() // only shown in messages
 	text, err := json.Marshal(HeldError{Run: id, PID: os.Getpid(), Host: host, Since: time.Now().UTC()})
 	if err == nil {
-		err = f.Truncate(0) // may name a dead holder
+		err = f.Truncate(0) // the file may name a dead process
 	}
 	if err == nil {
 		_, err = f.WriteAt(append(text, '\n'), 0)
@@ -140,8 +140,8 @@ func takeHold(f *os.File, path, id string) (bool, error) {
 	return true, nil
 }
 
-// Release gives up the hold. It removes the file before it releases the lock: otherwise
-// another process could lock a file that is about to be removed.
+// Release unlocks the run. It removes the file before it releases the lock: otherwise another process
+// could lock a file that is about to be removed.
 func (h *Hold) Release() error {
 	return errors.Join(os.Remove(h.file.Name()), h.file.Close())
 }

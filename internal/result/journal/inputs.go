@@ -11,17 +11,17 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
-// Inputs describes everything that produced a row, by name: programs, interpreters, files and
-// parts of the declaration by their SHA-256, variables and units by their value. Names are
-// for people: "program ./mp.sh", "interpreter /bin/sh", "file common.sh", "command",
-// "unit lat", "variable OMP_NUM_THREADS".
+// Inputs describes everything that produced a row, by name. Programs, interpreters, files and parts of
+// the declaration have their SHA-256 as the value; variables and units have their own value. Messages
+// show the names: "program ./mp.sh", "interpreter /bin/sh", "file common.sh", "command", "unit lat",
+// "variable OMP_NUM_THREADS".
 type Inputs map[string]string
 
-// ContentPrefix begins the name of an input that a value of the point or of an option refers
-// to, such as a swept file. Two points of one build may have different ones.
+// ContentPrefix begins the name of an input to which a value of the point or of an option refers, such
+// as a swept file. Two points of the same build may have different ones.
 const ContentPrefix = "content of "
 
-// Fingerprint returns the identity of the inputs in hexadecimal digits, "" for nil.
+// Fingerprint returns a hash of the inputs in hexadecimal digits, or "" for nil.
 func (in Inputs) Fingerprint() string {
 	if in == nil {
 		return ""
@@ -32,8 +32,8 @@ func (in Inputs) Fingerprint() string {
 	return text.sum()
 }
 
-// Changed returns the names whose values differ between two sets of inputs, in order. A name
-// that only one of them has differs too.
+// Changed returns the sorted names of the inputs that differ between two sets. This includes names that
+// only one set has.
 func (in Inputs) Changed(other Inputs) (names []string) {
 	for name, value := range in {
 		if now, has := other[name]; !has || now != value {
@@ -49,7 +49,7 @@ func (in Inputs) Changed(other Inputs) (names []string) {
 	return names
 }
 
-// conflicts reports whether some name that both have differs in value.
+// conflicts reports whether any name that is in both sets has different values.
 func (in Inputs) conflicts(other Inputs) bool {
 	for name, value := range in {
 		if now, has := other[name]; has && now != value {
@@ -59,25 +59,24 @@ func (in Inputs) conflicts(other Inputs) bool {
 	return false
 }
 
-// common returns the inputs that all points of a build share.
+// common returns the inputs that all points of a build share: all except contents.
 func (in Inputs) common() Inputs {
 	out := maps.Clone(in)
 	maps.DeleteFunc(out, func(name, _ string) bool { return strings.HasPrefix(name, ContentPrefix) })
 	return out
 }
 
-// InputsOf returns the inputs of a row, nil if they were not recorded.
+// InputsOf returns the inputs of a row, or nil if they were not recorded.
 func (h *Header) InputsOf(r *Row) Inputs { return h.Fingerprints[r.Inputs] }
 
-// build identifies the rows that one state of the inputs produced in one part of a bench on
-// one backend.
+// build identifies the rows that have the same inputs, in one part of a bench and on one backend.
 type build struct{ part, backend, inputs string }
 
 func buildOf(r *Row) build { return build{r.Part, r.Backend, r.Inputs} }
 
-// sameBuild reports whether one state of all programs, files and variables explains both.
-// Rows of the same part and backend share all their inputs except contents. Others, such as
-// two parts of a suite, agree in the inputs that both have.
+// sameBuild reports whether the same programs, files and variables can have produced both. For the same
+// part and backend, all inputs except contents must be equal. For others, such as two parts of a suite,
+// the inputs that both have must be equal.
 func (h *Header) sameBuild(a, b build) bool {
 	if a.inputs == b.inputs {
 		return true
@@ -89,10 +88,10 @@ func (h *Header) sameBuild(a, b build) bool {
 	return a.part != b.part || a.backend != b.backend || maps.Equal(x.common(), y.common())
 }
 
-// Builds splits the run into runs whose rows have consistent inputs, so that they may be shown
-// and aggregated together. The current build comes first: it has the inputs of the latest
-// start or resumption or, if that has recorded no row, of the latest row. Most runs have one
-// build; then the result is the run itself.
+// Builds splits the run into builds: runs whose rows have consistent inputs, so that they may be shown
+// and aggregated together. The current build comes first. It has the inputs of the latest start or
+// resumption or, if that has recorded no row, of the latest row. Most runs have only one build; then the
+// result is the run itself.
 func (r *Run) Builds() []*Run {
 	groups := r.groupBuilds()
 	if len(groups) < 2 {
@@ -105,8 +104,8 @@ func (r *Run) Builds() []*Run {
 	return out
 }
 
-// Current returns the run with the rows of its current build, and with the machine and environment of
-// that build in its header. A run of all builds stays as it is.
+// Current returns the run with only the rows of its current build. Its header has the machine and
+// environment of that build. A run with AllBuilds is returned unchanged.
 func (r *Run) Current() *Run {
 	if r.AllBuilds {
 		return r
@@ -114,13 +113,13 @@ func (r *Run) Current() *Run {
 	return r.Builds()[0]
 }
 
-// groupBuilds returns the builds of the rows in groups that belong together, the current one
-// first and the others from the latest to the earliest.
+// groupBuilds groups the builds of the rows that sameBuild accepts. The current group comes first, then
+// the others from the latest to the earliest.
 func (r *Run) groupBuilds() [][]build {
 	last := map[build]int{} // index of its last row
 	for i := range r.Rows {
 		if b := buildOf(&r.Rows[i]); i == 0 || b != buildOf(&r.Rows[i-1]) {
-			last[b] = i // of the first row after a change, which gives the same order
+			last[b] = i // the first row of its latest block, which gives the same order as the last row
 		}
 	}
 	order := slices.Collect(maps.Keys(last))
@@ -155,7 +154,7 @@ func (r *Run) groupBuilds() [][]build {
 func (r *Run) restrict(builds []build) *Run {
 	out := *r
 	out.Rows = nil
-	if r.End != nil { // its counts are of all builds
+	if r.End != nil { // leave out its counts, which are for all builds
 		out.End = &End{Run: r.End.Run, Outcome: r.End.Outcome, Seconds: r.End.Seconds, Time: r.End.Time}
 	}
 	for i := range r.Rows {
@@ -192,9 +191,9 @@ func (j *Journal) PreviousBuild(of *Run) *Run {
 	return nil
 }
 
-// OtherBuilds returns the builds of a bench other than the current build of a run, the latest
-// first: of the run itself, if it was resumed with other inputs, and of earlier runs of the folder.
-// Of several runs of one build, the latest stands for all.
+// OtherBuilds returns the builds of a bench other than the current build of a run, the latest first. They
+// are from the run itself, if it was resumed with other inputs, and from earlier runs of the folder. If
+// several runs have the same build, only the latest is returned.
 func (j *Journal) OtherBuilds(of *Run) []*Run {
 	found := of.Builds()
 	at := slices.Index(j.Runs, of)
@@ -211,7 +210,7 @@ func (j *Journal) OtherBuilds(of *Run) []*Run {
 	return found[1:]
 }
 
-// DescribeOthers says in one line which builds besides the current one a folder holds, "" if none.
+// DescribeOthers returns one line about the builds of a folder besides the current one, or "" if there are none.
 func (j *Journal) DescribeOthers(of *Run) string {
 	others := j.OtherBuilds(of)
 	if len(others) == 0 {
@@ -231,8 +230,8 @@ func (j *Journal) DescribeOthers(of *Run) string {
 		unit.Plural(len(others), "other build"), what, j.Dir())
 }
 
-// AllBuilds returns the rows of all builds that a folder has of a run's bench, with the coordinate
-// "build" to tell them apart. The first one is the oldest.
+// AllBuilds returns a run with the rows of all builds that a folder has of a run's bench. The coordinate
+// "build" distinguishes them: build 1 is the oldest.
 func (j *Journal) AllBuilds(of *Run) *Run {
 	builds := append([]*Run{of.Builds()[0]}, j.OtherBuilds(of)...)
 	all := *builds[0]
@@ -260,19 +259,19 @@ func (j *Journal) AllBuilds(of *Run) *Run {
 // BuildAxis is the coordinate that AllBuilds adds.
 const BuildAxis = "build"
 
-// differs reports whether two runs have rows of one part and backend with inputs that cannot
-// belong to one build. Rows without recorded inputs tell nothing.
+// differs reports whether two runs have rows of the same part and backend whose inputs cannot belong to
+// the same build. Rows without recorded inputs are ignored.
 func (r *Run) differs(other *Run) bool {
 	return len(ChangedInputs(r, other)) > 0
 }
 
-// ChangedInputs returns the names of the inputs that differ between the rows of two runs, in
-// order. It considers parts and backends that both have.
+// ChangedInputs returns the sorted names of the inputs that differ between the rows of two runs. It
+// compares the parts and backends that both runs have.
 func ChangedInputs(a, b *Run) []string {
 	type place struct{ part, backend string }
-	of := func(r *Run) map[place]Inputs {
+	inputsOf := func(r *Run) map[place]Inputs {
 		found := map[place]Inputs{}
-		seen := map[build]bool{} // large runs have few
+		seen := map[build]bool{} // even large runs have few builds
 		for i := range r.Rows {
 			b := buildOf(&r.Rows[i])
 			if seen[b] {
@@ -289,7 +288,7 @@ func ChangedInputs(a, b *Run) []string {
 		}
 		return found
 	}
-	old, new := of(a), of(b)
+	old, new := inputsOf(a), inputsOf(b)
 	var names []string
 	for at, x := range old {
 		y := new[at]
@@ -299,7 +298,7 @@ func ChangedInputs(a, b *Run) []string {
 		names = append(names, lists.Filter(x.Changed(y), func(name string) bool {
 			_, both := y[name]
 			_, had := x[name]
-			// A content that only one run has belongs to a point or option that only it has.
+			// A content that only one run has belongs to a point or option that only this run has.
 			return both && had || !strings.HasPrefix(name, ContentPrefix)
 		})...)
 	}

@@ -18,17 +18,16 @@ import (
 // collision among a hundred thousand points is below 1 in 10^9.
 const keyLen = 16
 
-// Key returns the identity of a point for --resume: two points have the same key exactly
-// if they are the same work. The order of coordinates, variables and options does not
-// matter. ranks is nil if the program starts its own ranks; inputs maps the names of input
-// files to their SHA-256.
+// Key returns the identity of a point for --resume. Two points have the same key if and only if they are
+// the same work. The order of coordinates, variables and options does not matter. ranks is nil if the
+// program starts its own ranks. inputs maps the names of input files to their SHA-256.
 func Key(bench, part, version string, pt point.Point, ranks *int, backend string, env point.Env, options point.Point,
 	inputs map[string]string) string {
 	return NewKeyer(bench, part, version, backend, options, inputs).Key(pt, ranks, env)
 }
 
-// Keyer computes the keys of many points of one part of a bench; a sweep may have a
-// million. It hashes the same bytes as Key.
+// Keyer computes the keys of many points of one part of a bench. It encodes what the points have in
+// common only once, because a sweep may have a million points. The keys are those of Key.
 type Keyer struct {
 	before, after keyText // the bytes before and after the point's
 	text          keyText // buffer for the current key
@@ -61,7 +60,8 @@ func (k *Keyer) Key(pt point.Point, ranks *int, env point.Env) string {
 	return h.sum()
 }
 
-// keyText is the input of the hash.
+// keyText is the input of a hash. Keys and fingerprints are stored in journals: after a change of the
+// format, --resume would find none of the old rows.
 type keyText []byte
 
 func (h *keyText) count(n int) { *h = binary.LittleEndian.AppendUint64(*h, uint64(n)) }
@@ -104,7 +104,7 @@ func (h *keyText) env(e point.Env) {
 	}
 }
 
-// sorted returns the list in order, as it is if possible.
+// sorted returns the list in order. It makes a copy only if the list is not sorted.
 func sorted[S ~[]E, E any](list S, compare func(a, b E) int) S {
 	if slices.IsSortedFunc(list, compare) {
 		return list
@@ -114,9 +114,9 @@ func sorted[S ~[]E, E any](list S, compare func(a, b E) int) S {
 	return list
 }
 
-// valueText returns a text that is equal for values that JSON cannot distinguish, so that
-// the key of a row is the same after the row was written and read: 64 bytes and the number
-// 64.0 are equal, the text "64" is different.
+// valueText returns the same text for values that JSON cannot distinguish, so that a row has the same key
+// after it was written and read. The size 64 B and the number 64.0 have the same text; the text "64" has
+// another one.
 func valueText(v point.Value) string {
 	switch v.Kind() {
 	case 0:
@@ -139,8 +139,8 @@ func valueText(v point.Value) string {
 	return "s" + v.String()
 }
 
-// NewRunID returns the id of a run that starts now, such as 20261115-014233-7f3a. Ids sort
-// by time; the last part comes from random and distinguishes runs of the same second.
+// NewRunID returns the ID of a run that starts now, such as 20261115-014233-7f3a. IDs sort by time. The
+// last part is random and distinguishes runs that start in the same second.
 func NewRunID(now time.Time, random io.Reader) string {
 	var tail [2]byte
 	if _, err := io.ReadFull(random, tail[:]); err != nil {

@@ -11,18 +11,19 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Limits of the tags and of the note that a user gives to a run. Lists of runs show them in one line each.
+// Limits of the tags and of the note that a user gives to a run. Lists show each run on one line.
 const (
 	maxTags = 16
 	maxTag  = 40  // characters
 	maxNote = 500 // characters
 )
 
-// tagSigns are the characters of a tag besides letters and digits. Spaces and commas separate tags in tables and in
-// the search field of the web page.
+// tagSigns are the characters that a tag may contain besides letters and digits. Spaces and commas are not among
+// them, because they separate tags in tables and in the search field of the web page.
 const tagSigns = "._-+:/@="
 
-// ParseTags returns the tags in their order, each once. It fails if a tag is not suitable or if there are too many.
+// ParseTags returns the tags in their order, without duplicates. It returns an error if a tag is invalid or if there
+// are too many.
 func ParseTags(tags []string) ([]string, error) {
 	tags = lists.Distinct(tags)
 	for _, tag := range tags {
@@ -65,8 +66,8 @@ func CheckNote(text string) error {
 	return nil
 }
 
-// mergeTags returns the tags of both lists, each once. A journal may come from somebody else, so it leaves out what
-// ParseTags would refuse.
+// mergeTags returns the tags of both lists, without duplicates. It leaves out tags that ParseTags would refuse,
+// because the journal may come from somebody else.
 func mergeTags(a, b []string) []string {
 	good := lists.Filter(slices.Concat(a, b), func(tag string) bool { return checkTag(tag) == nil })
 	good = lists.Distinct(good)

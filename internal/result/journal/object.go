@@ -11,8 +11,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/fastjson"
 )
 
-// Object holds the few members of a JSON object as a list sorted by name. It takes a
-// fraction of a map's memory, which matters for journals of 100,000 rows.
+// Object holds the members of a small JSON object as a list sorted by name. It uses much less memory than
+// a map, which matters for journals of 100,000 rows.
 type Object[V any] []Member[V]
 
 // Member is one member of an Object.
@@ -21,7 +21,7 @@ type Member[V any] struct {
 	Value V
 }
 
-// NewObject returns the members of a map; it is nil for a nil map.
+// NewObject returns the members of a map, or nil for a nil map.
 func NewObject[V any](m map[string]V) Object[V] {
 	if m == nil {
 		return nil
@@ -33,7 +33,7 @@ func NewObject[V any](m map[string]V) Object[V] {
 	return o
 }
 
-// Get returns the value of a name, the zero value if there is none.
+// Get returns the value of a name, or the zero value if there is none.
 func (o Object[V]) Get(name string) V {
 	v, _ := o.Find(name)
 	return v
@@ -109,10 +109,10 @@ func (o *Object[V]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// readObject returns a reader of objects whose members are sorted by name, as MarshalJSON
-// writes them. It declines others.
+// readObject returns a reader of objects whose members are sorted by name, as MarshalJSON writes them.
+// It rejects other objects, which are then read by encoding/json.
 func readObject[V any](read fastjson.Reader[V]) fastjson.Reader[Object[V]] {
-	room := 0 // as many members as the last object had
+	room := 0 // number of members of the last object: most objects of a journal have equally many
 	return func(d *fastjson.Decoder, p *Object[V]) bool {
 		if d.Null() {
 			return true

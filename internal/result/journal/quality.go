@@ -13,8 +13,8 @@ import (
 // Quality says whether anything disturbed the measurement of a row.
 type Quality string
 
-// The qualities of a measured row. Simulated and modelled rows have none, and neither have
-// rows of journals written before the field existed.
+// The qualities of a measured row. Simulated and modelled rows have no quality, and neither do rows of
+// journals that were written before the field existed.
 const (
 	QualitySettled   Quality = "settled"
 	QualityDisturbed Quality = "disturbed"
@@ -24,7 +24,7 @@ const (
 type Sampling struct {
 	Stopped    string   `json:"stopped"`         // precise, settled, max-samples, max-time, exact
 	Noise      *float64 `json:"noise,omitempty"` // half the width of the median's 95 % interval over the median
-	Target     float64  `json:"target"`          // noise at which sampling stops; 0: no such target
+	Target     float64  `json:"target"`          // noise at which sampling stops; 0: noise does not stop it
 	MinSamples int      `json:"min_samples"`
 	MaxSamples int      `json:"max_samples"`
 	MinTime    float64  `json:"min_time"` // in seconds
@@ -34,7 +34,7 @@ type Sampling struct {
 	Drift *float64 `json:"drift,omitempty"`
 }
 
-// Measurement is one of several measurements of a row. Disturbed rows are measured again.
+// Measurement is one of several measurements of a row that was disturbed and measured again.
 type Measurement struct {
 	Metrics   Numbers `json:"metrics"`
 	Samples   int     `json:"samples"`
@@ -42,9 +42,9 @@ type Measurement struct {
 	Kept      bool    `json:"kept,omitempty"`      // the row has the numbers of this measurement
 }
 
-// Disturbance holds the conditions while a row was measured, as fractions of 1; unknown
-// ones are 0. It does not contain the measured value, so that choosing the least disturbed
-// of several measurements cannot favor a desired result.
+// Disturbance holds the conditions under which a row was measured, as fractions of 1. Unknown ones are 0.
+// It does not contain the measured value, so that choosing the least disturbed of several measurements
+// cannot favor a desired result.
 type Disturbance struct {
 	Steal   float64 // of the host's cores, taken by the hypervisor
 	Foreign float64 // of the host's cores, used by other programs
@@ -53,11 +53,11 @@ type Disturbance struct {
 	Noise   float64 // of the median
 	Crowded bool    // another kernbench was measuring
 	GPU     bool    // another program used a GPU, or a GPU was too hot
-	Doubted bool    // the program was stopped, or claims an impossible time
+	Doubted bool    // the program was stopped or starved, or claims an impossible time
 }
 
-// Thresholds from which a condition counts as a disturbance. The one for CPU steal is low
-// because ranks that wait for each other all stand still if one of them does.
+// Thresholds from which a condition counts as a disturbance. The threshold for CPU steal is low because
+// ranks wait for each other: if one of them loses its core, all of them stand still.
 const (
 	muchSteal   = 0.05
 	muchForeign = 0.10
@@ -72,7 +72,7 @@ const (
 func (r *Row) Disturbance() (d Disturbance) {
 	if l := r.Load; l != nil {
 		d.Steal, d.Foreign, d.Crowded = l.Steal, deref(l.Foreign), l.Crowd != ""
-		// Ranks that share cores by their own number wait for each other.
+		// If there are more ranks than cores, ranks wait for cores even on an idle machine.
 		if l.Foreign == nil && !slices.ContainsFunc(r.Warnings, func(w string) bool {
 			return strings.Contains(w, OversubscribedWarning)
 		}) {
@@ -87,7 +87,7 @@ func (r *Row) Disturbance() (d Disturbance) {
 	return d
 }
 
-// doubts are the prefixes of warnings that make a row's numbers doubtful whatever the load was.
+// doubts are the prefixes of warnings that make a row's numbers doubtful, whatever the load was.
 var doubts = []string{ClaimWarning, StoppedWarning, StarvedWarning}
 
 // Prefixes of warnings about a program.
@@ -114,7 +114,7 @@ func (r *Row) warning(prefixes []string) string {
 	return w
 }
 
-// excess returns each condition relative to its threshold: 1 or more is a disturbance.
+// excess returns each condition divided by its threshold. 1 or more is a disturbance.
 func (d Disturbance) excess() []float64 {
 	list := []float64{d.Steal / muchSteal, d.Foreign / muchForeign, d.Waiting / muchWaiting, d.Drift / muchDrift,
 		d.Noise / SettledNoise}
@@ -147,14 +147,14 @@ func (d Disturbance) Compare(e Disturbance) int {
 	return 1
 }
 
-// disturbances are the prefixes of warnings that describe a disturbance. A noise warning
-// is one only if the row's quality says so, since there are also warnings of little noise.
+// disturbances are the prefixes of warnings that describe a disturbance. Noise warnings are not among
+// them: noise may miss its target and still be below SettledNoise, so only the row's quality decides.
 var disturbances = []string{"steal: ", "load: ", "another kernbench ", "gpu: ", "drift: "}
 
 const noiseWarning = "noise: "
 
-// Judge sets the quality of a measured row and adds warnings about steal, load, GPUs and
-// other kernbench processes. Warnings about the samples are there already.
+// Judge sets the quality of a measured row and adds warnings about steal, load, GPUs and other kernbench
+// processes. The sampling has already added warnings about the samples.
 func (r *Row) Judge() {
 	if r.Status != OK || r.Kind != Measured || r.Details[UntimedDetail] != "" {
 		return
@@ -179,8 +179,8 @@ func (r *Row) Judge() {
 	r.Quality = d.Quality()
 }
 
-// Disturbed describes what disturbed the row while it was measured, "" if nothing is
-// known. Every view uses this method, so that they all agree.
+// Disturbed returns what disturbed the measurement of the row, or "" if nothing is known to have
+// disturbed it. Every view uses this method, so that all views agree.
 func (r *Row) Disturbed() string {
 	if r.Quality == QualitySettled {
 		return ""

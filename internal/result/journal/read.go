@@ -34,22 +34,22 @@ const (
 // Problem is a line that could not be used.
 type Problem struct {
 	Line int    // number, from 1
-	Run  string // the run that it belongs to, as far as can be told
+	Run  string // the run that it probably belongs to; "" if unknown
 	Text string // beginning of the line
 	Err  error
 }
 
 func (p Problem) String() string {
-	of := ""
+	run := ""
 	if p.Run != "" {
-		of = " (run " + p.Run + ")"
+		run = " (run " + p.Run + ")"
 	}
-	return texttab.Plain(fmt.Sprintf("line %d%s: %v: %q", p.Line, of, p.Err, p.Text))
+	return texttab.Plain(fmt.Sprintf("line %d%s: %v: %q", p.Line, run, p.Err, p.Text))
 }
 
-// Read reads the journal of a RUN folder, or a file whose name ends in .jsonl. Lines that
-// cannot be used become Problems and not errors. Read takes no lock, so a line that is
-// being written at the moment may be one of them.
+// Read reads the journal of a RUN folder, or a file whose name ends in .jsonl. Lines that cannot be used
+// become Problems rather than errors. Read takes no lock, so a line that another process is just writing
+// may be among them.
 func Read(path string) (*Journal, error) {
 	at, err := locate(path)
 	if err != nil {
@@ -78,7 +78,7 @@ type location struct {
 	folder string // the RUN folder, or "" if the user named the file itself
 }
 
-// open opens the journal. The folder may come from somebody else, so no link is followed out of it.
+// open opens the journal. It follows no link out of the RUN folder, which may come from somebody else.
 func (l location) open() (*infile.File, error) {
 	if l.folder == "" {
 		return infile.Open(l.path, infile.Data)
@@ -123,18 +123,18 @@ type reader struct {
 	line  int             // number of the current line
 	last  string          // run of the latest good record
 
-	partial        bool  // the current line is counted already but has no newline yet
+	partial        bool  // the current line has been counted but has no newline yet
 	consumed, size int64 // bytes of the input, so far and in total; size is 0 if unknown
 
 	fast fastReader
-	// row and begin are the record being decoded; fields, so that they are not allocated for each line.
+	// row and begin are buffers for the record being decoded, so that not every line allocates one.
 	row   Row
 	begin Begin
 
 	maxLine int // tests use a smaller one
 }
 
-// Beginnings of the two kinds of line of which a journal has many.
+// Beginnings of the lines that fastReader decodes.
 var rowStart, beginStart = []byte(`{"type":"row",`), []byte(`{"type":"begin",`)
 
 func newReader() *reader {
@@ -142,8 +142,8 @@ func newReader() *reader {
 		maxLine: maxLine}
 }
 
-// parse reads a whole journal of size bytes, 0 if unknown. It fails only if reading fails,
-// never because of the content.
+// parse reads a whole journal. size is its length in bytes, or 0 if unknown. An error means that reading
+// failed; bad content is never an error.
 func parse(src io.Reader, size int64) (*Journal, error) {
 	r := newReader()
 	if _, err := r.read(src, size, true); err != nil {
@@ -152,9 +152,9 @@ func parse(src io.Reader, size int64) (*Journal, error) {
 	return r.j, nil
 }
 
-// read adds the lines of src and returns their number of bytes. If the last line is cut
-// off, it is a Problem if final is true; otherwise it is left for a later call, when its
-// rest may have been written.
+// read adds the lines of src and returns the number of bytes that it has used. If the last line is cut
+// off and final is true, the line is a Problem. If final is false, it is left for a later call, because
+// another process may still be writing it.
 func (r *reader) read(src io.Reader, size int64, final bool) (consumed int64, err error) {
 	r.consumed, r.size = 0, size
 	in := lineReader{in: bufio.NewReaderSize(src, 1<<16), most: r.maxLine}
@@ -199,7 +199,7 @@ func (r *reader) read(src io.Reader, size int64, final bool) (consumed int64, er
 	return r.consumed, nil
 }
 
-// addRow adds a row, unless its numbers contradict each other.
+// addRow adds a row. It returns an error instead if the row's numbers contradict each other.
 func (r *reader) addRow(row *Row) error {
 	if err := checkNumbers(row); err != nil {
 		return fmt.Errorf("the row contradicts itself: %w", err)
@@ -216,9 +216,10 @@ func (r *reader) addBegin(b Begin) {
 	run.addBegin(b)
 }
 
-// grown returns a list with room for another record. A full list grows by the number of records to
-// expect from the rest of the file: rows are large, and doubling the list would waste that much memory
-// and copy it too often. The first lines of a file may not be typical of it, so the growth is bounded.
+// grown returns the list with room for another record. A full list grows by the number of records that
+// the rest of the file probably has. Rows are large: doubling the list, as append does, would waste
+// memory and copy the list too often. The growth is bounded, because the first lines of a file may not be
+// typical.
 func grown[T any](r *reader, list []T) []T {
 	n := len(list)
 	if n < cap(list) || r.consumed == 0 || r.size <= r.consumed {
@@ -257,7 +258,7 @@ func (c countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Follow returns a Follower of the journal that Read would read.
+// Follow returns a Follower of a journal. It accepts the same paths as Read.
 func Follow(path string) (*Follower, error) {
 	at, err := locate(path)
 	if err != nil {
@@ -266,10 +267,9 @@ func Follow(path string) (*Follower, error) {
 	return &Follower{at: at}, nil
 }
 
-// Next reads what was appended since the last call and reports whether there was anything.
-// It returns the same Journal each time, with more records, unless the file was replaced or
-// truncated: then it starts a new one. A line that is still being written is left for the
-// next call.
+// Next reads the records that were appended since the last call, and reports whether there were any. It
+// returns the same Journal each time, unless the file was replaced or truncated: then it starts a new
+// one. A line that is still being written is left for the next call.
 func (f *Follower) Next() (j *Journal, grown bool, err error) {
 	file, err := f.at.open()
 	if err != nil {
@@ -307,13 +307,13 @@ type lineReader struct {
 	skipped int64  // bytes of the latest line that were not kept
 }
 
-// next returns a line, which is valid until the next call, or the beginning of one that is too
-// long. It returns io.EOF with the last line.
+// next returns the next line, or the beginning of a line that is too long. It is valid until the next
+// call. With the last line, the error is io.EOF.
 func (r *lineReader) next() ([]byte, error) {
 	r.skipped = 0
 	part, err := r.in.ReadSlice('\n')
 	if err != bufio.ErrBufferFull && len(part) <= r.most {
-		return part, err // without copying it: nearly all lines are short
+		return part, err // nearly all lines are short and need not be copied
 	}
 	r.buf = r.buf[:0]
 	for {
@@ -327,8 +327,8 @@ func (r *lineReader) next() ([]byte, error) {
 	}
 }
 
-// add adds one record. A last line without a newline is valid if its JSON is complete: the
-// next writer will only add the newline.
+// add adds one record. A last line without a newline is valid if its JSON is complete, because the next
+// writer will add the newline.
 func (r *reader) add(line []byte) error {
 	record, checked, err := verifyChecksum(line)
 	if err != nil {
@@ -350,8 +350,8 @@ func (r *reader) add(line []byte) error {
 // runMember matches the id of a run in a damaged line.
 var runMember = regexp.MustCompile(`"run":"([^"]*)"`)
 
-// runOf returns the run of a damaged line: the one that it names, if that is known, or the run of
-// the record before it.
+// runOf returns the probable run of a damaged line: the run that the line names, if there is such a run,
+// else the run of the record before it.
 func (r *reader) runOf(line []byte) string {
 	if m := runMember.FindSubmatch(line); m != nil && r.byID[string(m[1])] != nil {
 		return string(m[1])
@@ -367,7 +367,7 @@ func (r *reader) addSlowly(line []byte) error {
 		Run    string  `json:"run"`
 	}
 	err := json.Unmarshal(line, &head)
-	// Checked first, since fields of a newer record may have other types.
+	// Check the schema before the error, because fields of a newer record may have other types.
 	if head.Schema > Schema {
 		if head.Type != nil && *head.Type == typeRun {
 			r.newer[head.Run] = true
@@ -383,7 +383,7 @@ func (r *reader) addSlowly(line []byte) error {
 	switch *head.Type {
 	case typeRun, typeBegin, typeRow, typeNote, typeLabel, typeEnd:
 	default:
-		return nil // written by a newer program; the known records do not depend on it
+		return nil // a type that a newer program has added; the known records do not depend on it
 	}
 	if head.Run == "" {
 		return fmt.Errorf("the %s record has no run id", *head.Type)
@@ -391,8 +391,8 @@ func (r *reader) addSlowly(line []byte) error {
 	return r.addTyped(*head.Type, head.Run, line)
 }
 
-// addFast adds a row or begin record that looks as this program writes it, and reports
-// whether it did. The error is about a row that contradicts itself.
+// addFast adds a row or begin record if it has the exact form in which this program writes it, and
+// reports whether it did. The error is for a row that contradicts itself.
 func (r *reader) addFast(line []byte) (bool, error) {
 	if rest, ok := bytes.CutPrefix(line, rowStart); ok {
 		r.row = Row{}
@@ -414,8 +414,8 @@ func (r *reader) addFast(line []byte) (bool, error) {
 	return false, nil
 }
 
-// addTyped decodes a record of a known type. A header with a damaged field is used as far as it
-// could be read, and the error is reported as well.
+// addTyped decodes a record of a known type and adds it. If a field of a header is damaged, the other
+// fields are used, and the error is returned as well.
 func (r *reader) addTyped(typ, id string, line []byte) error {
 	switch typ {
 	case typeRun:

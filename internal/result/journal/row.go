@@ -50,9 +50,9 @@ const (
 	Modelled  Kind = "modelled"
 )
 
-// Stat summarizes the samples of one metric. CILow and CIHigh are the 95 % confidence
-// interval of the median; they are nil if there are too few samples. Effective is the number of
-// independent samples that would give this interval. Modes is nil unless the samples have two.
+// Stat summarizes the samples of one metric, in the unit of the metric. CILow and CIHigh are the 95 %
+// confidence interval of the median; they are nil if there are too few samples. Effective is the number
+// of independent samples that would give this interval. Modes is nil unless the samples have two modes.
 type Stat struct {
 	Min    float64  `json:"min"`
 	P50    float64  `json:"p50"`
@@ -73,11 +73,11 @@ func (s Stat) onlyInterval() bool {
 		s.Mean == 0
 }
 
-// MarshalJSON leaves out the values that are not known.
+// MarshalJSON leaves out unknown values.
 func (s Stat) MarshalJSON() ([]byte, error) {
-	type whole Stat
+	type plain Stat // without this method
 	if !s.onlyInterval() {
-		return json.Marshal(whole(s))
+		return json.Marshal(plain(s))
 	}
 	return json.Marshal(struct {
 		P50    float64  `json:"p50,omitempty"`
@@ -100,7 +100,7 @@ func NewStat(m stats.Summary) Stat {
 // StatNames are the names of a Stat's values in the metric's unit.
 var StatNames = []string{"min", "p50", "p90", "p99", "max", "mean", "ci_low", "ci_high"}
 
-// Part returns the value of a name in StatNames, and whether there is one.
+// Part returns the value with a name of StatNames, and whether it is known.
 func (s Stat) Part(name string) (v float64, has bool) {
 	parts := []*float64{&s.Min, &s.P50, &s.P90, &s.P99, &s.Max, &s.Mean, s.CILow, s.CIHigh}
 	i := slices.Index(StatNames, name)
@@ -116,9 +116,8 @@ type (
 	Numbers = Object[float64]
 )
 
-// Load describes how busy the machine was around a point: the load averages before and
-// after it, and the shares of all CPU time in between that were busy or stolen by the
-// hypervisor.
+// Load describes how busy the machine was while a point was measured: the load averages before and after
+// it, and the shares of all CPU time in between that were busy or stolen by the hypervisor.
 type Load struct {
 	Before  float64  `json:"before"`
 	After   float64  `json:"after"`
@@ -127,7 +126,7 @@ type Load struct {
 	Foreign *float64 `json:"foreign,omitempty"` // part of Busy used by other programs; nil if unknown
 	Waiting *float64 `json:"waiting,omitempty"` // share of the time that ranks waited for a processor; nil if unknown
 	Crowd   string   `json:"crowd,omitempty"`   // says that another kernbench was measuring
-	// GPU names the program of somebody else that used a GPU meanwhile. GPUSlowed is why the GPU had to lower its
+	// GPU names another program that used a GPU during the measurement. GPUSlowed is why the GPU had to lower its
 	// clock: its temperature or its power supply. GPUPowerCap means that the GPU reached its power limit.
 	GPU         string `json:"gpu,omitempty"`
 	GPUSlowed   string `json:"gpu_slowed,omitempty"`
@@ -138,8 +137,8 @@ type Load struct {
 type RankEnd struct {
 	Rank  int    `json:"rank"`
 	End   string `json:"end"`
-	Doing string `json:"doing,omitempty"` // what it was doing when it was told to end
-	Said  string `json:"said,omitempty"`
+	Doing string `json:"doing,omitempty"` // its activity when it was asked to end
+	Said  string `json:"said,omitempty"`  // the most informative line of its output
 }
 
 func (e RankEnd) String() string {
@@ -156,8 +155,8 @@ func (e RankEnd) String() string {
 // SharingDetail is the row detail with the number of ranks that shared a GPU.
 const SharingDetail = "ranks_per_gpu"
 
-// DeviceDetail is the row detail with the kind of GPU of all ranks; it is empty if they had
-// different kinds.
+// DeviceDetail is the row detail with the GPU model of all ranks. It is empty if the ranks had different
+// models.
 const DeviceDetail = "gpu"
 
 // Details of a simulated row that describe the simulated machine.
@@ -168,20 +167,20 @@ const (
 	KindDetail     = "sip_topology"    // how the SIPs are connected
 )
 
-// ValidatedByDetail names the detail that says how the error of a modelled time was measured,
-// or "not validated". Every table of rows shows it.
+// ValidatedByDetail is the row detail that states how the error of a modelled time was measured, or
+// "not validated". Every table of rows shows it.
 const ValidatedByDetail = "validated_by"
 
-// UntimedDetail names the detail of rows whose results do not depend on time, such as
-// correctness cells. Load cannot disturb them, so they are never measured again for it.
+// UntimedDetail is the detail of rows whose results do not depend on time, such as correctness cells.
+// Load cannot disturb them, so they are never measured again because of it.
 const UntimedDetail = "untimed"
 
 // MachineDetails returns the names of the details that describe a simulated machine.
 func MachineDetails() []string { return []string{FabricDetail, TopologyDetail, HashDetail, KindDetail} }
 
-// Sharing returns how many ranks shared a GPU, 0 if each had its own or none. Times of a
-// shared GPU depend on its memory and not on links, so they are never compared with times
-// of ranks on separate GPUs.
+// Sharing returns how many ranks shared a GPU. It is 0 if each rank had its own GPU or none. Times on a
+// shared GPU depend on its memory and not on links, so they are never compared with times of ranks on
+// separate GPUs.
 func (r *Row) Sharing() int {
 	n, err := strconv.Atoi(r.Details[SharingDetail])
 	if err != nil || n < 2 {
@@ -190,9 +189,8 @@ func (r *Row) Sharing() int {
 	return n
 }
 
-// Row is one point in one trial, the unit of every table, figure and export. Rows that were
-// read from a file share Env, Options and Units, so callers must copy these before they
-// change them.
+// Row is the result of one point in one trial. Every table, figure and export is made of rows. Rows that
+// were read from a file share Env, Options and Units, so callers must copy these before they change them.
 type Row struct {
 	Schema   int         `json:"schema"`
 	Run      string      `json:"run"`
@@ -213,7 +211,7 @@ type Row struct {
 	Output string `json:"output,omitempty"`
 	// Ranks describes how all ranks of a failed program ended.
 	Ranks []RankEnd `json:"ranks,omitempty"`
-	// Optional means that a not-executed row is counted and shown but is no failure.
+	// Optional means that a not-executed row is counted and shown but does not fail the run.
 	Optional bool `json:"optional,omitempty"`
 
 	Kind    Kind               `json:"kind"`
@@ -228,7 +226,7 @@ type Row struct {
 	Limits  map[string]float64 `json:"limits,omitempty"`
 	Skew    *float64           `json:"skew,omitempty"`      // median of (slowest - fastest)/slowest
 	Slowest *int               `json:"straggler,omitempty"` // the rank most often last
-	Details map[string]string  `json:"details,omitempty"`   // texts about the row from the bench
+	Details map[string]string  `json:"details,omitempty"`   // facts about the row that the bench recorded
 
 	Sampling     *Sampling     `json:"sampling,omitempty"`
 	Quality      Quality       `json:"quality,omitempty"`      // of a measured row; see Disturbed
@@ -252,7 +250,7 @@ type Row struct {
 	Inputs string `json:"inputs,omitempty"`
 }
 
-// Modes returns the two modes of the samples of a row's metric, or nil if they have one.
+// Modes returns the two modes of the samples of a row's metric, or nil if they do not have two.
 func Modes(r *Row, metric string) []stats.Mode {
 	s, _ := r.Stats.Find(metric)
 	return s.Modes
@@ -273,7 +271,7 @@ func (r *Row) Why() string {
 	return where + r.Reason
 }
 
-// TaskKey returns the key of the planned point behind the row, which --resume looks for.
+// TaskKey returns the key of the planned point that the row belongs to. --resume looks for this key.
 func (r *Row) TaskKey() string { return cmp.Or(r.Task, r.Key) }
 
 // AxisInfo describes an axis, so that a reader without the declaration can sort and format
@@ -283,8 +281,8 @@ type AxisInfo struct {
 	Name string     `json:"name"`
 	Kind point.Kind `json:"kind"`
 
-	// AtDefault reports that the run has only one value of the axis, its declared default. Tables and
-	// progress leave such axes out.
+	// AtDefault means that the run has only one value of the axis, its declared default. Tables and
+	// progress messages leave such axes out.
 	AtDefault bool `json:"at_default,omitempty"`
 }
 
@@ -294,7 +292,7 @@ type MetricInfo struct {
 	Unit   string `json:"unit,omitempty"`
 	Better string `json:"better,omitempty"`
 
-	Meaning string `json:"-"` // for people; only declarations have it
+	Meaning string `json:"-"` // description for users; only declarations have it
 }
 
 // Header is the first record of a run. It has everything needed to read and repeat the run.
@@ -319,7 +317,7 @@ type Header struct {
 	Launcher     string            `json:"launcher,omitempty"`
 	Bind         string            `json:"bind,omitempty"` // how ranks were pinned to cores
 	Seed         uint64            `json:"seed"`
-	Trials       int               `json:"trials"` // the most of any point
+	Trials       int               `json:"trials"` // largest number of trials of any point
 	Points       int               `json:"points"`
 	// Tasks is the number of points times their trials, or 0 if that is Points times Trials.
 	Tasks    int  `json:"tasks,omitempty"`
@@ -351,7 +349,7 @@ type Note struct {
 	Tuned json.RawMessage `json:"tuned,omitempty"` // result of a tuning study: tune.Result
 }
 
-// Label replaces the tags and the note of a run that exists already.
+// Label replaces the tags and the note of an existing run.
 type Label struct {
 	Run  string    `json:"run"`
 	Tags []string  `json:"tags"`

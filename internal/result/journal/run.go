@@ -26,9 +26,9 @@ func (j *Journal) Dir() string { return filepath.Dir(j.Path) }
 // Run holds the records of one run. The methods rely on the order in which Read saw begin
 // records and rows.
 type Run struct {
-	// Header is the first header of the run, with the axes, metrics, variables, inputs and
-	// tags that later headers add. Its tags and note are the latest ones (Label). A run without
-	// a readable header has id, bench, backend and time from its other records.
+	// Header is the first header of the run, with the axes, metrics, variables, inputs and tags that
+	// later headers add. A Label replaces its tags and note. If the run has no readable header, ID,
+	// bench, backend and time are taken from its other records.
 	Header  Header
 	Headers []Header // as written; more than one means the run was resumed
 	Rows    []Row    // in file order, repeated attempts included
@@ -36,20 +36,20 @@ type Run struct {
 	Notes   []Note
 	End     *End // nil if the run, or its latest resumption, did not end
 
-	// Earlier has the headers of the other runs whose rows an accumulated run includes.
+	// Earlier has the headers of the other runs whose rows are part of an accumulated run.
 	Earlier []Header
 
-	// Unchecked is the number of lines without a checksum, as earlier versions wrote them. Damage
-	// to them may go unnoticed.
+	// Unchecked is the number of lines without a checksum. Earlier versions wrote such lines. Damage to
+	// them may go unnoticed.
 	Unchecked int
 
-	// AllBuilds makes Latest return the rows of all builds. A coordinate or the name of the run
-	// must tell them apart.
+	// AllBuilds makes Latest return the rows of all builds. The rows must have a coordinate that
+	// distinguishes the builds, or the name of the run must do so.
 	AllBuilds bool
 
 	path *string            // file that the run was read from
-	last *Run               // the latest run in an accumulated run
-	open map[pointTrial]int // points begun without a row since: index of the latest record in Begun
+	last *Run               // for an accumulated run: the latest of its runs
+	open map[pointTrial]int // begun points that have no row yet: index of the latest record in Begun
 
 	typed int // number of rows whose values were converted to the kinds of their axes
 }
@@ -72,15 +72,14 @@ func (r *Run) Dir() string {
 // ID returns the run's id.
 func (r *Run) ID() string { return r.Header.Run }
 
-// Latest returns the last row of each key and trial of the current build, in the declared
-// order of the points (Row.Index), then in order of appearance. Rows of other builds, which a
-// run resumed with changed inputs has, are left out unless AllBuilds is set.
+// Latest returns the last row of each key and trial of the current build, in the declared order of the
+// points (Row.Index), then in order of appearance. A run that was resumed with changed inputs also has
+// rows of other builds. They are left out unless AllBuilds is set.
 //
-// A point may give several rows (Row.Task) and different ones when it is tried again, so a
-// row of a new attempt replaces all rows of the earlier attempt. A row that was not run
-// does not replace a result. Rows without a key, which only other programs write, replace
-// nothing. Every metric is in one unit. The result may be r.Rows itself, so callers must clone it before they change or
-// sort it.
+// A point may give several rows (Row.Task), and another attempt may give different ones. So a row of a
+// new attempt replaces all rows of the earlier attempt. A skipped or not-executed row does not replace a
+// result. Rows without a key, which only other programs write, replace nothing. Every metric is in one
+// unit. The result may be r.Rows itself, so callers must clone it before they change or sort it.
 func (r *Run) Latest() []Row {
 	if r.AllBuilds {
 		return r.inUnits(latestRows(r.Rows))
@@ -88,19 +87,19 @@ func (r *Run) Latest() []Row {
 	return r.inUnits(latestRows(r.current()))
 }
 
-// LatestOfAllBuilds is Latest for the rows of all builds.
+// LatestOfAllBuilds is like Latest for the rows of all builds, but keeps the units of the rows.
 func (r *Run) LatestOfAllBuilds() []Row { return latestRows(r.Rows) }
 
 func latestRows(rows []Row) []Row {
 	order := make([]outcome, 0, len(rows))
-	of := make(map[pointTrial]int, len(rows))
-	room := make([]int, len(rows)) // most points have one row
+	index := make(map[pointTrial]int, len(rows)) // in order
+	room := make([]int, len(rows))               // space for one row of each outcome, because most have one
 	for i := range rows {
 		id := pointTrial{rows[i].TaskKey(), rows[i].Trial}
-		k, has := of[id]
+		k, has := index[id]
 		if !has || id.key == "" {
 			k = len(order)
-			of[id] = k
+			index[id] = k
 			order = append(order, outcome{rows: room[i : i : i+1]})
 		}
 		order[k].add(rows, i)
@@ -120,16 +119,16 @@ func latestRows(rows []Row) []Row {
 type outcome struct {
 	attempt int
 	rows    []int          // indices in Run.Rows
-	at      map[string]int // index in rows by key; nil while there is at most one row
+	byKey   map[string]int // index in rows by key; nil while there is at most one row
 	good    int            // number of rows with a result
 }
 
-// add adds a row that is later than all before it.
+// add adds row i, which is later than all rows added before.
 func (p *outcome) add(rows []Row, i int) {
 	row := &rows[i]
 	at := p.find(rows, row.Key)
 	if p.good > 0 && row.Status.NotRun() {
-		// It must not replace a result of its own key or, in a new attempt, of the point.
+		// Do not replace a result of the same key or, in a new attempt, of the point.
 		if p.attempt != row.Attempt || at >= 0 && rows[p.rows[at]].Status == OK || at < 0 && row.Task == "" {
 			return
 		}
@@ -144,8 +143,8 @@ func (p *outcome) add(rows []Row, i int) {
 		p.rows[at] = i
 	} else {
 		p.rows = append(p.rows, i)
-		if p.at != nil {
-			p.at[row.Key] = len(p.rows) - 1
+		if p.byKey != nil {
+			p.byKey[row.Key] = len(p.rows) - 1
 		}
 	}
 	if row.Status == OK {
@@ -153,30 +152,30 @@ func (p *outcome) add(rows []Row, i int) {
 	}
 }
 
-// find returns the index in p.rows of the row with a key, or -1. Most points give one row,
-// but a point can give a hundred thousand, hence the map.
+// find returns the index in p.rows of the row with a key, or -1. Most points give one row, but a point
+// can give a hundred thousand. It therefore makes a map as soon as there is a second row.
 func (p *outcome) find(rows []Row, key string) int {
-	if p.at == nil && len(p.rows) > 1 {
-		p.at = make(map[string]int, len(p.rows))
+	if p.byKey == nil && len(p.rows) > 1 {
+		p.byKey = make(map[string]int, len(p.rows))
 		for k, i := range p.rows {
-			p.at[rows[i].Key] = k
+			p.byKey[rows[i].Key] = k
 		}
 	}
-	if p.at == nil {
+	if p.byKey == nil {
 		if len(p.rows) == 1 && rows[p.rows[0]].Key == key {
 			return 0
 		}
 		return -1
 	}
-	if k, ok := p.at[key]; ok {
+	if k, ok := p.byKey[key]; ok {
 		return k
 	}
 	return -1
 }
 
-// Accumulated returns last merged with all runs before it of the same bench, version and
-// seed. A row of a later run replaces the row of an earlier run with the same key and
-// trial, whether good or bad, unless it was not run. Points are in order of appearance.
+// Accumulated returns the run last merged with all earlier runs of the same bench, version and seed. A
+// row of a later run replaces the row of an earlier run with the same key and trial, even if the later
+// one failed, but not if it was skipped or not executed. Points are in order of appearance.
 func (j *Journal) Accumulated(last *Run) *Run {
 	sum := &Run{path: &j.Path, last: last, open: map[pointTrial]int{}}
 	for _, r := range j.Runs {
@@ -193,7 +192,7 @@ func (j *Journal) Accumulated(last *Run) *Run {
 			break
 		}
 	}
-	// Views show it under the name of the last run.
+	// Views show the merged run under the name of the last run.
 	axes, metrics, inputs := sum.Header.Axes, sum.Header.Metrics, sum.Header.Fingerprints
 	sum.Header = last.Header
 	sum.Header.Axes, sum.Header.Metrics, sum.Header.Fingerprints = axes, metrics, inputs
@@ -210,14 +209,14 @@ func (j *Journal) Accumulated(last *Run) *Run {
 	return sum
 }
 
-// Unfinished returns the begin records without a later row of their point and trial: the
-// work that was under way when the writing stopped.
+// Unfinished returns the begin records that no row of their point and trial follows: the work that was
+// under way when writing stopped.
 func (r *Run) Unfinished() []Begin {
 	return lists.Map(slices.Sorted(maps.Values(r.open)), func(i int) Begin { return r.Begun[i] })
 }
 
-// Progress returns the number of finished and of planned points, times trials. planned is 0
-// if it is unknown.
+// Progress returns the numbers of finished and of planned points, counting each trial. planned is 0 if it
+// is unknown.
 func (r *Run) Progress() (done, planned int) {
 	begun := map[string]bool{}
 	for _, b := range r.Begun {
@@ -234,8 +233,9 @@ func (r *Run) Progress() (done, planned int) {
 	return len(ended), cmp.Or(r.Header.Tasks, r.Header.Points*max(r.Header.Trials, 1))
 }
 
-// Incomplete describes how much of an unfinished run there is: "6 of 18 points: the run was
-// interrupted", or how many rows of a finished run are left. It is "" if the run is complete or the plan is unknown.
+// Incomplete describes which part of a run the journal has: "6 of 18 points: the run was interrupted" for an
+// unfinished run, or how many rows are left of a finished run whose lines are damaged. It is "" if the run is
+// complete or the plan is unknown.
 func (r *Run) Incomplete() string {
 	if r.last != nil {
 		return r.last.Incomplete()
@@ -247,7 +247,7 @@ func (r *Run) Incomplete() string {
 	if done >= planned {
 		return ""
 	}
-	what, why := "points", "the run has not come to its end"
+	what, why := "points", "the run has not ended"
 	if r.Header.Trials > 1 {
 		what = fmt.Sprintf("points in %d trials", r.Header.Trials)
 	}
@@ -258,12 +258,12 @@ func (r *Run) Incomplete() string {
 	case r.End != nil && r.End.Outcome == "interrupted":
 		why = "the run was interrupted"
 	case r.End != nil:
-		why = "the run was given up"
+		why = "the run was aborted"
 	}
 	return fmt.Sprintf("%d of %d %s: %s", done, planned, what, why)
 }
 
-// lostRows says that the file has fewer rows than were recorded until the end of the run, "" if it has all of them.
+// lostRows describes how many rows of a finished run are missing from the file. It is "" if none is missing.
 func (r *Run) lostRows() string {
 	recorded := 0
 	for _, n := range r.End.Counts {
@@ -275,7 +275,7 @@ func (r *Run) lostRows() string {
 	return ""
 }
 
-// Unverified says that damage to the run may go unnoticed, "" if every line has a checksum.
+// Unverified returns a warning that damage to the run may go unnoticed, or "" if every line has a checksum.
 func (r *Run) Unverified() string {
 	if r.Unchecked == 0 {
 		return ""
@@ -299,17 +299,17 @@ func (r *Run) addBegin(b Begin) {
 }
 
 func (r *Run) addRow(row *Row) {
-	// A begin record belongs to the point, which may give several rows.
+	// The first row of a point ends its begin record, even if more rows of the point follow.
 	delete(r.open, pointTrial{row.TaskKey(), row.Trial})
-	if len(r.Rows) == cap(r.Rows) { // append would grow a large slice by a quarter only and copy it too often
+	if len(r.Rows) == cap(r.Rows) { // append would grow a large slice by only a quarter and copy it too often
 		r.Rows = slices.Grow(r.Rows, max(len(r.Rows), 16))
 	}
 	r.Rows = append(r.Rows, *row)
 }
 
-// addHeader sets the first header and merges later ones into it. Planned numbers are the
-// largest seen, since a resumed run may plan only the rest. An End before the header belongs
-// to the part of the run that is continued.
+// addHeader sets the first header and merges later ones into it. Planned numbers are the largest of all
+// headers, because a resumed run may plan only the rest. An End before the header belongs to the part of
+// the run that is now continued, so it is dropped.
 func (r *Run) addHeader(h Header) {
 	r.Headers = append(r.Headers, h)
 	r.End = nil
@@ -325,7 +325,7 @@ func (r *Run) addHeader(h Header) {
 	m := &r.Header
 	m.Resumed = true
 	m.AddColumns(h)
-	m.redefine(h.Metrics) // the current build declares what its rows mean
+	m.redefine(h.Metrics) // the declaration of the current build applies
 	m.Envs = union(m.Envs, h.Envs, func(name string) string { return name })
 	m.Environ, m.Inputs = mergeMaps(h.Environ, m.Environ), mergeMaps(h.Inputs, m.Inputs)
 	m.addFingerprints(h.Fingerprints)
@@ -341,13 +341,13 @@ func (h *Header) addFingerprints(more map[string]Inputs) {
 	maps.Copy(h.Fingerprints, more)
 }
 
-// AddColumns adds the axes and metrics of another header that this one lacks.
+// AddColumns adds axes and metrics of another header that this header does not have.
 func (h *Header) AddColumns(other Header) {
 	h.Axes = union(h.Axes, other.Axes, func(a AxisInfo) string { return a.Part + "\x00" + a.Name })
 	h.Metrics = union(h.Metrics, other.Metrics, func(i MetricInfo) string { return i.Name })
 }
 
-// redefine replaces the header's metrics by others of the same names.
+// redefine replaces metrics of the header by the given metrics with the same names.
 func (h *Header) redefine(metrics []MetricInfo) {
 	h.Metrics = lists.Map(h.Metrics, func(old MetricInfo) MetricInfo {
 		if i := slices.IndexFunc(metrics, func(m MetricInfo) bool { return m.Name == old.Name }); i >= 0 {
@@ -376,7 +376,8 @@ func mergeMaps(a, b map[string]string) map[string]string {
 	return m
 }
 
-// finish completes a run after the last line: it converts values to the kinds of their axes.
+// finish converts the values of new rows to the kinds of their axes. It runs after the last line was read,
+// because a later header may declare an axis.
 func (r *Run) finish() {
 	if len(r.Headers) == 0 {
 		r.guessHeader()
@@ -399,7 +400,7 @@ func (r *Run) finish() {
 	r.typed = len(r.Rows)
 }
 
-// guessHeader fills the header of a run from its other records.
+// guessHeader fills in the header of a run from its other records.
 func (r *Run) guessHeader() {
 	h := &r.Header
 	switch {

@@ -23,8 +23,7 @@ const maxListed = 20
 //	RUN@ID    the run whose id begins with ID
 //	RUN@TAG   the latest run with this tag
 //
-// An @ followed by a path separator, or in the name of an existing folder, is part of the
-// folder's name.
+// An @ is part of the folder's name if a path separator follows it or if a folder of this name exists.
 func Locate(spec string) (dir, sel string, err error) {
 	if _, err := os.Stat(spec); spec != "" && err == nil {
 		return spec, "", nil
@@ -108,7 +107,8 @@ func (j *Journal) Find(sel string) (*Run, error) {
 	return nil, fmt.Errorf("%s@%s: ambiguous; there %s", j.Dir(), sel, list(matches))
 }
 
-// list returns a line for each run with its id, time and bench, the latest first.
+// list returns the end of an error message that lists the runs, the latest first: for each run a line with
+// its ID, time and bench.
 func list(runs []*Run) string {
 	var b strings.Builder
 	if len(runs) == 1 {

@@ -9,11 +9,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
-// Counting returns the trials of a point whose numbers count: the ok trials without the
-// disturbed ones, or all ok trials if all were disturbed. Rows of old journals have no
-// quality and count.
+// Counting returns the trials of a point whose numbers are used: the undisturbed ok trials or, if all
+// were disturbed, all ok trials. Rows of old journals have no quality and are used.
 func Counting(trials []*Row) []*Row {
-	if len(trials) == 1 && trials[0].Status == OK { // a shortcut: true for most points of a large run
+	if len(trials) == 1 && trials[0].Status == OK { // a shortcut for most points of a large run
 		return slices.Clone(trials)
 	}
 	good := slices.DeleteFunc(slices.Clone(trials), func(r *Row) bool { return r.Status != OK })
@@ -24,8 +23,8 @@ func Counting(trials []*Row) []*Row {
 	return good
 }
 
-// Launches returns how many launches a row's value comes from: the samples of a program that was
-// launched until its time was precise, else one.
+// Launches returns from how many launches a row's value was computed. This is the number of samples for a
+// program that was launched repeatedly until its time was precise, and one otherwise.
 func Launches(r *Row) int {
 	if s := r.Sampling; r.Clock == "program" && s != nil && s.MaxSamples > 1 {
 		return max(1, r.Samples)
@@ -33,10 +32,10 @@ func Launches(r *Row) int {
 	return 1
 }
 
-// MergeTrials returns one row for each point: the median of every metric over the trials
-// that count, with the range of the trials as its spread. Points with one trial, or with
-// none that is ok, keep their first row. The result may be the given slice, so callers
-// must clone it before they change or sort it.
+// MergeTrials returns one row for each point: the median of every metric over the trials that Counting
+// selects, with the range of the trials as its spread. Points with one trial, or with no ok trial, keep
+// their first row. The result may be the given slice, so callers must clone it before they change or sort
+// it.
 func MergeTrials(rows []Row) []Row {
 	all := make([]*Row, len(rows))
 	for i := range rows {
@@ -91,9 +90,9 @@ func Values(rows []*Row, metric string) (values []float64) {
 	return values
 }
 
-// Median returns the median of a metric over trials, at least one of which has it. For a
-// bandwidth it is the bytes over the median time, so that bandwidth and time stay
-// consistent: the median of two bandwidths does not belong to the median of two times.
+// Median returns the median of a metric over trials. At least one trial must have the metric. For a
+// bandwidth it returns the bytes over the median time, so that bandwidth and time agree. (The median of
+// two bandwidths, for example, does not correspond to the median of the two times.)
 func Median(trials []*Row, metric string) float64 {
 	var values, times, bytes []float64
 	for i := range trials {
@@ -112,8 +111,8 @@ func Median(trials []*Row, metric string) float64 {
 	return stats.Median(values)
 }
 
-// Durations returns how long the points of a bench took the last time, by Row.TaskKey: from
-// the begin record to the first row.
+// Durations returns how long the points of a bench took the last time, by Row.TaskKey. The duration is
+// from the begin record to the first row.
 func (j *Journal) Durations(bench string) map[string]time.Duration {
 	took := map[string]time.Duration{}
 	for _, r := range j.Runs {

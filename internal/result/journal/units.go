@@ -10,9 +10,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
-// inUnits returns the rows with every metric in one unit: the one that the run declares, or else that of the first row.
-// Rows in another unit come from a build that declared it, or from another program. Values are converted. Those that
-// cannot be are left out with a warning, because a table or figure has one unit for all its rows.
+// inUnits returns the rows with every metric in one unit, because a table or figure has one unit for all its rows. The
+// unit is the one that the run declares, or else the unit of the first row. Rows in another unit come from a build
+// that declared it, or from another program. Their values are converted or, if that is impossible, left out with a
+// warning.
 func (r *Run) inUnits(rows []Row) []Row {
 	target := map[string]string{}
 	for _, m := range r.Header.Metrics {
@@ -47,7 +48,7 @@ func (r *Run) inUnits(rows []Row) []Row {
 	return rows
 }
 
-// scaled returns the row with a metric multiplied by a factor, in the unit that results.
+// scaled returns the row with a metric multiplied by a factor and given in another unit.
 func (r Row) scaled(name, to string, factor float64) Row {
 	r.Metrics, r.Units, r.Stats = maps.Clone(r.Metrics), maps.Clone(r.Units), slices.Clone(r.Stats)
 	r.Metrics[name] *= factor

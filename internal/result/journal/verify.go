@@ -15,14 +15,14 @@ var sums = []struct {
 	{"crit_ns", []string{"wire_ns", "overhead_ns", "queueing_ns", "slot_ns", "compute_ns", "memory_ns"}},
 }
 
-// tolerance is the relative difference at which two numbers of a row contradict each other. They
-// are stored with all their digits, so only the order of additions may differ.
+// tolerance is the relative difference above which two numbers of a row contradict each other. Numbers
+// are stored with all their digits, so only another order of additions makes them differ.
 const tolerance = 1e-9
 
 func differ(a, b float64) bool { return math.Abs(a-b) > tolerance*max(math.Abs(a), math.Abs(b)) }
 
-// checkNumbers recomputes the numbers of an ok row that follow from others of the row, and returns
-// an error that names both if one contradicts.
+// checkNumbers recomputes the numbers of an ok row that follow from other numbers of the row. It returns
+// an error if one of them is different, which names both.
 func checkNumbers(r *Row) error {
 	if r.Status != OK {
 		return nil

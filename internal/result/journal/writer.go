@@ -37,7 +37,7 @@ func Open(dir string) (_ *Writer, err error) {
 			err = fmt.Errorf("opening %s for appending: %w%s", path, err, hint)
 		}
 	}()
-	if dir, err = filepath.Abs(dir); err != nil { // in case the program changes its directory later
+	if dir, err = filepath.Abs(dir); err != nil { // the program may change its working directory later
 		return nil, err
 	}
 	path = filepath.Join(dir, FileName)
@@ -48,7 +48,7 @@ func Open(dir string) (_ *Writer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Syncing a row does not make the file's name durable, syncing the folder does.
+	// Syncing the file does not make its name durable; syncing the folder does.
 	if err := syncDir(dir); err != nil {
 		file.Close()
 		return nil, err
@@ -56,11 +56,11 @@ func Open(dir string) (_ *Writer, err error) {
 	return &Writer{file: file, path: path}, nil
 }
 
-// errNotRegular is the error for a file of this package that is something else.
+// errNotRegular is the error if something other than a regular file has the name of a journal or lock file.
 var errNotRegular = errors.New("it is not a regular file: remove it, or choose another folder")
 
-// openOwn opens a file that only this package makes. The folder may come from somebody else: links, pipes and
-// devices are refused, without waiting for the writer of a pipe.
+// openOwn opens a file that only this package creates. The folder may come from somebody else, so openOwn refuses
+// links, pipes and devices. It does not block on a pipe that has no writer.
 func openOwn(path string, how int) (*os.File, error) {
 	f, err := os.OpenFile(path, how|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
 	switch {
@@ -76,9 +76,9 @@ func openOwn(path string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// Append records a Header, Begin, Row, Note, Label or End. If it returns nil, the whole line is in
-// the file and, except for a Begin, on the disk. After an error the journal is as readable
-// as before, and the caller may append further records.
+// Append records a Header, Begin, Row, Note, Label or End. If it returns nil, the whole line is in the
+// file and, except for a Begin, on the disk. After an error, the earlier records are still readable, and
+// the caller may append further records.
 func (w *Writer) Append(rec any) (err error) {
 	e, err := encode(rec)
 	if err != nil {
@@ -97,7 +97,7 @@ func (w *Writer) Append(rec any) (err error) {
 	// Unlocking an open file cannot fail, and closing it unlocks as well.
 	defer func() { _ = flock(w.file, syscall.LOCK_UN) }()
 
-	torn, err := w.tornTail()
+	torn, err := w.endsInsideLine()
 	if err != nil {
 		return fmt.Errorf("%s is lost: %w", e.what, err)
 	}
@@ -118,15 +118,15 @@ func (w *Writer) Append(rec any) (err error) {
 	return nil
 }
 
-// tornTail reports whether the file ends in the middle of a line, because a writer died or
-// the disk was full.
-func (w *Writer) tornTail() (bool, error) {
+// endsInsideLine reports whether the file ends in the middle of a line, because a writer died or the disk
+// was full. The next record then starts with a newline.
+func (w *Writer) endsInsideLine() (bool, error) {
 	info, err := w.file.Stat()
 	if err != nil {
 		return false, err
 	}
 	if now, err := os.Stat(w.path); err != nil || !os.SameFile(now, info) {
-		// A file without a name vanishes when the process ends.
+		// Records in a deleted file would vanish when this process ends.
 		return false, errors.New("the file was deleted or replaced while in use")
 	}
 	if info.Size() == 0 {
@@ -139,7 +139,7 @@ func (w *Writer) tornTail() (bool, error) {
 	return last[0] != '\n', nil
 }
 
-// Close closes the file. Appended records are valid without it.
+// Close closes the file. Appended records are valid even if Close is never called.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
