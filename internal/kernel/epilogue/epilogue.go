@@ -49,7 +49,8 @@ func (s *Step) IsNop() bool { return s.divisor == 0 && !s.scales }
 // block is the number of bytes per pass, so that bias, residual and output stay in the first-level cache.
 const block = 8 << 10
 
-// Apply applies the step to a part of an output that begins at byte at of the whole.
+// Apply applies the step to a part of an output. at is the offset of the part in the whole output, in bytes: it tells
+// which elements of Bias and Residual belong to the part.
 func (s *Step) Apply(out []byte, at int) {
 	switch {
 	case s.divisor != 0:

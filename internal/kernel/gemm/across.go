@@ -7,10 +7,10 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
-// Large products with few threads. Each thread packs the columns of B that it needs, as many as stay in its
-// second-level cache, and multiplies them with one strip of A after the other (tile.Kernel.Across). Packed columns
-// never leave the cache, and no other thread waits for them. A part of a strip stays in the first-level cache while all
-// columns pass by.
+// The functions in this file compute large products with few threads. Each thread packs the columns of B that it needs,
+// as many as stay in its second-level cache, and multiplies them with one strip of A after the other
+// (tile.Kernel.Across). Packed columns never leave the cache, and no other thread waits for them. A part of a strip
+// stays in the first-level cache while it is multiplied with all of these columns.
 const (
 	acrossRows   = 512     // fewest rows: with fewer, packing B takes too long
 	acrossCols   = 128     // fewest columns of a thread, times the number of threads: they all read the whole of A
@@ -60,8 +60,8 @@ func (e *engine) acrossProduct(threads int) error {
 }
 
 // acrossWork is one member's share of the product.
-func (e *engine) acrossWork(who int) {
-	kern, me := e.kern, &e.members[who]
+func (e *engine) acrossWork(thread int) {
+	kern, me := e.kern, &e.members[thread]
 	if e.sharedA {
 		strips := region{room: &e.packedA, count: e.c.Rows / kern.Rows, kc: e.a.Cols}
 		for s := next(&e.panels[0]); s < strips.count; s = next(&e.panels[0]) {
@@ -70,7 +70,7 @@ func (e *engine) acrossWork(who int) {
 		e.meetAt(&e.panels[0])
 	}
 	// A thread starts with the same columns in every call, because they may still be in its cache.
-	for part := who; part*e.blocks.tc < e.c.Cols; part = len(e.members) + next(&e.tasks[0]) {
+	for part := thread; part*e.blocks.tc < e.c.Cols; part = len(e.members) + next(&e.tasks[0]) {
 		j := part * e.blocks.tc
 		for l := 0; l < e.a.Cols; l += e.blocks.kc {
 			e.acrossPart(me, j, min(e.blocks.tc, e.c.Cols-j), l, min(e.blocks.kc, e.a.Cols-l))
@@ -113,7 +113,8 @@ func (e *engine) acrossPart(me *member, j, cols, l, depth int) {
 	}
 }
 
-// acrossStrip sets the strip of A that starts at row i, from l on: where it is, or packed.
+// acrossStrip gives the kernel the strip of A that starts at row i, from l on. The strip is read where it is, or
+// packed.
 func (e *engine) acrossStrip(me *member, i, l, depth int) {
 	kern, t := e.kern, &me.tile
 	t.ARow, t.AStep = tile.RowBytes, tile.GroupBytes

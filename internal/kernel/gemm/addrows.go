@@ -31,13 +31,13 @@ func (e *engine) addRows(threads int) error {
 }
 
 // addRowsWork is one member's share of the product: some columns.
-func (e *engine) addRowsWork(who int) {
-	me, threads := &e.members[who], len(e.members)
+func (e *engine) addRowsWork(thread int) {
+	me, threads := &e.members[thread], len(e.members)
 	if e.alone {
 		threads = 1
 	}
 	m, k, groups := e.c.Rows, e.a.Cols, e.c.Cols/tile.GroupCols
-	from, to := who*groups/threads*tile.GroupCols, (who+1)*groups/threads*tile.GroupCols
+	from, to := thread*groups/threads*tile.GroupCols, (thread+1)*groups/threads*tile.GroupCols
 	if from == to {
 		return
 	}

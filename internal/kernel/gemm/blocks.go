@@ -8,6 +8,8 @@ import (
 
 // blocks describes how a product is cut. B is cut into blocks of kc x nc, which all threads pack together. The columns
 // of C that belong to such a block are cut into tasks of mc x tc, and each thread takes the next task when it is free.
+// The method and the names mc, kc and nc are those of Goto and van de Geijn (Anatomy of High-Performance Matrix
+// Multiplication, ACM TOMS 34, 2008): a block of A stays in the second-level cache, and a block of B in the shared one.
 type blocks struct {
 	mc, kc, nc, tc int
 	mr             int // rows of A that are packed at a time, for kernels with strips
@@ -26,9 +28,9 @@ func depth(kern *tile.Kernel) int {
 	return int(math.Sqrt(2 * blockABytes / float64(kern.Packed.Size())))
 }
 
-// A product of up to aloneWork multiply-adds (some microseconds) is computed by one thread, in place if the kernel can.
-// A product of up to inPlaceRows rows is computed in place too, because copying an element of B takes
-// as long as using it for some rows.
+// One thread computes a product of up to aloneWork multiply-adds (some microseconds), in place if the kernel can. A
+// product of up to inPlaceRows rows is computed in place too: each element of B is used only once per row, so copying
+// it into a panel would take as long as the product.
 const (
 	aloneWork   = 96 * 96 * 96
 	inPlaceRows = 8

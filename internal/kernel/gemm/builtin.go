@@ -163,8 +163,8 @@ func (e *engine) Multiply(c, a, b Matrix) error {
 	return nil
 }
 
-// normalise checks a product and completes it if it is empty. If C is stored by columns, it replaces the product by the
-// transposed product, which is stored by rows.
+// normalise checks a product. If the product is empty, it sets C and returns true. If C is stored by columns, it
+// replaces the operands by those of the transposed product, whose result is stored by rows.
 func normalise(c, a, b *Matrix, types []dtype.DType) (done bool, err error) {
 	if err := Check(c, a, b, types); err != nil {
 		return true, fmt.Errorf("multiplying: %w", err)
@@ -258,8 +258,8 @@ func (e *engine) packed() error {
 
 // work is one member's share of the product. For every block, it packs panels of B until none is left. When all are
 // packed, it takes tasks until none is left.
-func (e *engine) work(who int) {
-	bl, me := e.blocks, &e.members[who]
+func (e *engine) work(thread int) {
+	bl, me := e.blocks, &e.members[thread]
 	n, k := e.c.Cols, e.a.Cols
 	turn := 0
 	for j := 0; j < n; j += bl.nc {
@@ -318,7 +318,7 @@ func (e *engine) compute(me *member, blk block, next *atomic.Int64) {
 }
 
 // panelsOf multiplies the packed rows of A with the panels of B that contain the columns [j, j+cols) of the block. The
-// result are rows of C, starting with row i.
+// result goes to the rows of C from row i on.
 func (e *engine) panelsOf(me *member, c *Matrix, blk block, i, rows, j, cols int) {
 	k, t := e.kern, &me.tile
 	t.K = roundUp(k.Steps(blk.depth), k.Unit)

@@ -21,9 +21,9 @@ func (e *engine) few() bool {
 		e.a.ColStep == 1 && e.scales == nil && !e.keeps(&e.b)
 }
 
-// fewRowsProduct computes a product with few rows on all threads. Zeros in the expanded A meet elements of other
-// columns of B, and zero times infinity is not a number. If there is such a sum, the product is computed again in the
-// usual way.
+// fewRowsProduct computes a product with few rows on all threads. The kernel multiplies zeros of the expanded A with
+// elements of B that do not belong to the sum, and zero times infinity is not a number. If a sum is not a number, done
+// is false, and the caller computes the product in the usual way.
 func (e *engine) fewRowsProduct(threads int) (done bool, err error) {
 	size := sizes[e.b.Type]
 	for i := range threads {
@@ -44,13 +44,13 @@ func (e *engine) fewRowsProduct(threads int) (done bool, err error) {
 }
 
 // fewRowsWork is one member's share of the product: some columns.
-func (e *engine) fewRowsWork(who int) {
-	me, threads := &e.members[who], len(e.members)
+func (e *engine) fewRowsWork(thread int) {
+	me, threads := &e.members[thread], len(e.members)
 	if e.alone {
 		threads = 1
 	}
 	m, k, groups, size := e.c.Rows, e.a.Cols, e.c.Cols/tile.GroupCols, sizes[e.b.Type]
-	from, to := who*groups/threads, (who+1)*groups/threads
+	from, to := thread*groups/threads, (thread+1)*groups/threads
 	if from == to {
 		return
 	}

@@ -82,12 +82,12 @@ func setOperands(t *tile.Args, c, a, b *Matrix, size int) {
 
 // thinProduct is one member's share of a product with few rows: some columns, and few steps at a time, so that B is
 // read line by line.
-func (e *engine) thinProduct(who int) {
+func (e *engine) thinProduct(thread int) {
 	panels, n := ceilDiv(e.c.Cols, e.kern.Cols), len(e.members)
-	from, to := who*panels/n*e.kern.Cols, min((who+1)*panels/n*e.kern.Cols, e.c.Cols)
+	from, to := thread*panels/n*e.kern.Cols, min((thread+1)*panels/n*e.kern.Cols, e.c.Cols)
 	c, b := e.c.ColRange(from, to), e.b.ColRange(from, to)
 	const depth = 32
-	inPlace(e.kern, &e.members[who].tile, &c, &e.a, &b, depth)
+	inPlace(e.kern, &e.members[thread].tile, &c, &e.a, &b, depth)
 }
 
 // keepAlive keeps the caller's memory alive up to this call, because the kernels hold its addresses as

@@ -70,7 +70,8 @@ var sizes = func() (s [dtype.Last + 1]int) {
 	return s
 }()
 
-// usual reports whether a view is stored by rows with all elements in Data. Such views need no further checks.
+// usual reports whether a view is not empty, is stored by rows, and has all its elements in Data. Such views need no
+// further checks.
 func (m *Matrix) usual(size int) bool {
 	return m.Rows > 0 && m.Cols > 0 && m.ColStep == 1 && m.RowStep >= m.Cols &&
 		((m.Rows-1)*m.RowStep+m.Cols)*size <= len(m.Data)

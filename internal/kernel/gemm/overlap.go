@@ -233,8 +233,8 @@ func zeros(counts []atomic.Int64, n int) []atomic.Int64 {
 }
 
 // share is one member's share of the call: it takes items until none is left.
-func (e *engine) share(who int) {
-	w, me := &e.overlap, &e.members[who]
+func (e *engine) share(thread int) {
+	w, me := &e.overlap, &e.members[thread]
 	for !w.failed.Load() {
 		i := int(w.next.Add(1)) - 1
 		if i >= len(w.items) {

@@ -8,9 +8,9 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// Packing copies elements along the direction in which they are adjacent. It transposes only if a kernel needs the
-// other direction: panels of B hold the columns of a tile next to each other. Rows of A may have either direction,
-// except for kernels that take pairs along k.
+// Packing copies elements along the direction in which they are adjacent in memory. It transposes only if a kernel
+// needs the other direction. In a panel of B, the columns of a tile are next to each other in each step. Kernels accept
+// rows of A in either direction, except kernels that take pairs along k.
 
 // A line is a run of adjacent elements in the packed type.
 

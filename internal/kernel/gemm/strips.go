@@ -7,10 +7,10 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
-// Products with tile registers (tile.Kernel.Strips). The arithmetic is so fast that moving data takes most of the time.
-// Both operands are packed once, in large blocks that all threads share, and a thread computes a block of C over the
-// whole of k before it takes the next one. The sums stay in a private block in the second-level cache, whose rows are
-// adjacent. They are written to C once, past the caches if C is large.
+// The functions in this file compute products with tile registers (tile.Kernel.Strips). The arithmetic is so fast that
+// moving data takes most of the time. Both operands are packed once, in large blocks that all threads share. A thread
+// computes a block of C over the whole of k before it takes the next one. The sums stay in a private block in the
+// second-level cache, whose rows are adjacent. They are written to C once, past the caches if C is large.
 
 // Sizes in bytes, elements and panels, for second-level caches of 2 MiB. They were found by measuring (docs/gemm.md).
 // Along k a block is as deep as the strips of A allow that stay in the cache while the panels of B stream by, because
@@ -121,8 +121,8 @@ func (e *engine) strips() error {
 		}
 	}
 	e.stream = e.streams()
-	// Rows that are close together lie in different sets of the first-level cache, and need no packing if there are only
-	// whole tiles.
+	// Rows that are at most readStride apart lie in different sets of the first-level cache, so they do not evict each
+	// other. They need no packing if there are only whole tiles.
 	e.readA = m > thinRows && m%kern.Rows == 0 && k <= bl.kc && k%(kern.Unit*kern.Group) == 0 && e.a.ColStep == 1 &&
 		e.a.RowStep*sizes[e.a.Type] <= readStride
 	e.panels[0].Store(0)
@@ -156,8 +156,8 @@ func (m *member) growStrips(e *engine) error {
 
 // stripWork is one member's share of the product: it packs and multiplies until nothing is left, for one part of the
 // operands after the other.
-func (e *engine) stripWork(who int) {
-	me, bl := &e.members[who], &e.blocks
+func (e *engine) stripWork(thread int) {
+	me, bl := &e.members[thread], &e.blocks
 	m, n := e.c.Rows, e.c.Cols
 	for j := 0; j < n; j += bl.nc {
 		cols := min(bl.nc, n-j)

@@ -73,8 +73,8 @@ func (e *engine) interleave(me *member, m *Matrix, l, depth, j, cols int, dst un
 
 // thinStrips is one member's share of a product with few rows. It reads every row of B once, some columns at a time,
 // and packs them for itself, so that B streams from memory.
-func (e *engine) thinStrips(who int) {
-	me, kern, bl := &e.members[who], e.kern, &e.blocks
+func (e *engine) thinStrips(thread int) {
+	me, kern, bl := &e.members[thread], e.kern, &e.blocks
 	k, n := e.a.Cols, e.c.Cols
 	strips := region{room: &me.packedA, count: 1, kc: bl.kc}
 	panels := region{room: &me.packedB, count: packPanels, kc: bl.kc, single: true}

@@ -25,8 +25,8 @@ type helper struct {
 	_      [64]byte // padding: each helper's flag has its own cache line
 }
 
-// The number of spins before a waiter yields its processor (about 5 us), and before a helper without work goes to sleep
-// (about 100 us).
+// The number of spins before a waiter yields its processor (about 5 µs), and before a helper without work goes to sleep
+// (about 100 µs).
 const (
 	spinsToYield = 100
 	spinsToSleep = 2000
@@ -44,6 +44,7 @@ func spin(done func() bool) {
 	}
 }
 
+// newTeam starts the helpers. The caller of run is member 0, so there is one helper less than threads.
 func newTeam(threads int) *team {
 	t := &team{helpers: make([]helper, threads-1), gate: barrier{members: int64(threads)}}
 	for i := range t.helpers {
@@ -62,6 +63,7 @@ func (t *team) run(job func(member int)) {
 	spin(func() bool { return t.working.Load() == 0 })
 }
 
+// signal announces a job and wakes the helpers that sleep.
 func (t *team) signal() {
 	t.started.Add(1)
 	for i := range t.helpers {
@@ -71,6 +73,7 @@ func (t *team) signal() {
 	}
 }
 
+// serve is the loop of a helper.
 func (t *team) serve(member int) {
 	h := &t.helpers[member-1]
 	for seen := uint64(0); ; seen++ {
@@ -118,7 +121,7 @@ type barrier struct {
 	round   atomic.Uint64
 }
 
-// wait waits for the other members. The last to arrive calls before first.
+// wait blocks until all members have called it. The last one to arrive calls before, while the others still wait.
 func (b *barrier) wait(before func()) {
 	round := b.round.Load()
 	if b.arrived.Add(1) == b.members {

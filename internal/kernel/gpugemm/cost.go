@@ -14,12 +14,12 @@ type plan interface {
 	launches(d *device, p problem, at []place) ([]*cuda.Launch, error)
 }
 
-// costModel predicts the time of a plan, in microseconds. Its coefficients were fitted to the times of all plans for
-// the shapes in testdata, which a GPU of that name took.
+// costModel predicts the time of a plan, in microseconds. Its coefficients were fitted to measured times of all plans
+// for the shapes in testdata, on the GPU of that name.
 type costModel struct {
 	gpu string
-	// atOnce is the number of blocks that run at once, by the size of their clusters. The blocks of a cluster must be in
-	// one part of the GPU, so that some multiprocessors stay idle.
+	// atOnce is the number of blocks that run at once, by the size of their clusters. All blocks of a cluster run in one
+	// GPC, a group of multiprocessors. Some of these stay idle if their number is not a multiple of the cluster size.
 	atOnce map[int]int
 
 	start, turns     float64 // start and end of a kernel, and more of it if warpgroups take turns
@@ -57,9 +57,10 @@ func (m *costModel) blocksAtOnce(cluster, multiprocessors int) int {
 	return m.atOnce[cluster] * multiprocessors / modelMultiprocessors
 }
 
-// combine adds times of which the longest one dominates, because they overlap.
+// combine returns the time of activities that overlap: little more than the longest one, unless several take about as
+// long. It is a p-norm of the times.
 func combine(times ...float64) float64 {
-	const sharpness = 6
+	const sharpness = 6 // p of the norm: two equal times take 12 % longer than one
 	sum := 0.0
 	for _, t := range times {
 		sum += math.Pow(t, sharpness)

@@ -28,7 +28,7 @@ func (p problem) bytesC() int { return p.m * p.ldc * gemm.Result(p.operand).Size
 // place holds the addresses of one product's operands and result.
 type place struct{ a, b, c cuda.Pointer }
 
-// padding holds the numbers of which the sizes of a problem must be multiples.
+// padding holds the divisors that the sizes of a problem must have.
 type padding struct{ rows, k, ldc int }
 
 // multiplier starts products on the GPU.
@@ -106,8 +106,8 @@ const mostPlaces = 64
 
 func (e *engine) Load(c, a, b gemm.Matrix) error { return e.load(c, a, b, mostPlaces) }
 
-// coldCaches is the size of all places together, in L2 caches. With less, a part of the operands is still in the cache
-// when their turn comes again.
+// coldCaches is the total size of all places, as a multiple of the L2 cache. With less, a part of an operand is still
+// in the cache when its turn comes again.
 const coldCaches = 4
 
 // load copies the operands to enough places, at most `most`, to exceed the L2 cache several times.

@@ -27,7 +27,7 @@ type Params struct {
 	_                         [5]uint64 // padding to the alignment of the tensor maps
 }
 
-// The general kernel, for GPUs that are no Hopper: the size of a block's tile, and its requirements.
+// The size of a block's tile, and the requirements, of the general kernel. It is for GPUs other than Hopper.
 const (
 	generalFile    = "gemm80"
 	generalRows    = 128

@@ -198,14 +198,15 @@ type contender struct {
 	us        float64
 }
 
-// The final round between the fastest: short trials favour the luckiest, and the GPU's clock changes
-// under load, so the finalists take turns.
+// Parameters of the final round between the fastest algorithms. The short trials before it favour lucky ones, and the
+// GPU's clock changes under load, so the finalists run in turns.
 const (
 	finalists     = 6
 	finalRounds   = 5
 	finalProducts = 10
 )
 
+// final times the finalists in turns and keeps the fastest.
 func (c *chosen) final(tried []contender, trial func(*algorithm, int) (float64, error)) error {
 	first := tried[0] // the heuristic's first choice always takes part
 	slices.SortStableFunc(tried, func(a, b contender) int { return cmp.Compare(a.us, b.us) })

@@ -8,7 +8,8 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gpustream"
 )
 
-// The array that is read to measure memory has the size of so many L2 caches, and the best of several runs counts.
+// The array that is read to measure memory is readCaches times as large as the L2 cache. The best of readRuns runs
+// counts, because disturbances only slow a run down.
 const (
 	readCaches = 16
 	readRuns   = 5

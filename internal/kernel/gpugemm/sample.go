@@ -58,7 +58,7 @@ func (e *engine) startGraphs(graphs []*cuda.Graph) error {
 	return nil
 }
 
-// record returns graphs with so many products together: full ones, and at last one with the rest.
+// record returns graphs that together have the given number of products: full graphs, and then one with the rest.
 func (e *engine) record(products int) (list []*cuda.Graph, err error) {
 	full := e.graphSize()
 	for ; products > 0; products -= full {

@@ -82,7 +82,7 @@ func (s *skinnyPlan) divide(p problem, multiprocessors int) {
 	s.fill(p, 1)
 }
 
-// splitShared returns into how many parts k is divided if two blocks share a multiprocessor.
+// splitShared returns the number of parts into which k is divided if two blocks share a multiprocessor.
 func splitShared(tiles, multiprocessors int) int {
 	const most = 4
 	// Leave a quarter of the places to the next product.
@@ -107,13 +107,14 @@ func balanced(blocks, multiprocessors int) bool {
 	return blocks*100 >= turns*multiprocessors*84
 }
 
-// limitSplit keeps the parts of k long enough to be worth a block.
+// limitSplit reduces the number of parts of k, so that each has enough steps to be worth a block.
 func (s *skinnyPlan) limitSplit(p problem) {
 	const leastSteps = 4
 	s.split = max(1, min(s.split, p.k/stepK/leastSteps))
 }
 
-// fill sets the number of stages to the most that fit if so many blocks run on a multiprocessor.
+// fill sets the number of stages to the largest that fits into shared memory if together blocks run on a
+// multiprocessor.
 func (s *skinnyPlan) fill(p problem, together int) {
 	const barriers = 16
 	stage := (groupCols*s.groups+s.rows)*stepK*p.operand.Size() + barriers

@@ -9,12 +9,12 @@ var fast = vec.Best() >= vec.AVX2
 
 // Each loop takes one or more whole groups.
 
-func most(mosts []uint32, values []float32) {
+func absMax(absMaxes []uint32, values []float32) {
 	if !fast {
-		mostPortable(mosts, values)
+		absMaxPortable(absMaxes, values)
 		return
 	}
-	mostAVX2(&mosts[0], &values[:len(mosts)*Group][0], len(mosts))
+	absMaxAVX2(&absMaxes[0], &values[:len(absMaxes)*Group][0], len(absMaxes))
 }
 
 func quantise(integers []byte, values, factors []float32) {
@@ -45,7 +45,7 @@ func accumulate(sum []float32, integers []byte, scales []float32) {
 }
 
 //go:noescape
-func mostAVX2(mosts *uint32, values *float32, groups int)
+func absMaxAVX2(absMaxes *uint32, values *float32, groups int)
 
 //go:noescape
 func quantiseAVX2(integers *byte, values, factors *float32, groups int)

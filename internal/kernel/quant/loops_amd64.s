@@ -22,8 +22,8 @@
 
 #define MAGNITUDE(from, to, y) VPAND from, Y15, y
 
-TEXT ·mostAVX2(SB), NOSPLIT, $0-24
-	MOVQ     mosts+0(FP), DI
+TEXT ·absMaxAVX2(SB), NOSPLIT, $0-24
+	MOVQ     absMaxes+0(FP), DI
 	MOVQ     values+8(FP), SI
 	MOVQ     groups+16(FP), CX
 	VPCMPEQD Y15, Y15, Y15

@@ -4,7 +4,7 @@ package quant
 
 var fast = false // this architecture has no assembly loops
 
-func most(mosts []uint32, values []float32) { mostPortable(mosts, values) }
+func absMax(absMaxes []uint32, values []float32) { absMaxPortable(absMaxes, values) }
 func quantise(integers []byte, values, factors []float32) {
 	quantisePortable(integers, values, factors)
 }

@@ -8,19 +8,20 @@ import (
 // payloads of NaNs. Conversions to float32 around products prevent the compiler from fusing them with a sum, which
 // would round once instead of twice.
 
-// mostPortable finds the bits of the largest magnitude of each group.
-func mostPortable(mosts []uint32, values []float32) {
-	for g := range mosts {
-		most := uint32(0)
+// absMaxPortable finds the largest magnitude of each group, as the bits of a float32.
+func absMaxPortable(absMaxes []uint32, values []float32) {
+	for g := range absMaxes {
+		absMax := uint32(0)
 		for _, v := range (*[Group]float32)(values[g*Group:]) {
-			most = max(most, math.Float32bits(v)&^(1<<31))
+			absMax = max(absMax, math.Float32bits(v)&^(1<<31))
 		}
-		mosts[g] = most
+		absMaxes[g] = absMax
 	}
 }
 
-// quantisePortable multiplies each group with its factor and rounds to nearest, ties to even. Adding 1.5 x 2^23 removes
-// the bits behind the point, so that the lowest byte is the integer. A factor of 0 gives 0 for any value.
+// quantisePortable multiplies each group with its factor and rounds to nearest, ties to even. Near 1.5 x 2^23 the
+// distance between two float32 is 1, so adding that number rounds, and the lowest byte of the sum is the integer. A
+// factor of 0 gives 0 for any value.
 func quantisePortable(integers []byte, values, factors []float32) {
 	const shift = 3 << 22
 	for g, factor := range factors {

@@ -78,7 +78,7 @@ const batch = 8
 type work struct {
 	values, sum [batch * Group]float32
 	integers    [batch * Group]byte // in two's complement
-	mosts       [batch]uint32       // bits of the largest magnitudes
+	absMaxes    [batch]uint32       // bits of the largest magnitudes
 	scales      [batch]float32
 	inverses    [batch]float32
 	short       [4 * Group]byte // the last group, padded
@@ -106,14 +106,15 @@ func (c Codec) Encode(dst, src []byte, d dtype.DType) {
 func (c Codec) encode(dst, src []byte, d dtype.DType, w *work, n int) {
 	values := w.values[:n*Group]
 	vec.Widen(values, src[:len(values)*d.Size()], d)
-	// Compared as integers, magnitudes keep their order, and NaN is larger than infinity.
-	most(w.mosts[:n], values)
+	// The bits of magnitudes, compared as integers, are in the order of the magnitudes. NaN is larger than infinity, so
+	// one comparison below finds both.
+	absMax(w.absMaxes[:n], values)
 	top := float32(c.Max())
-	for i, most := range w.mosts[:n] {
-		scale := math.Float32frombits(most) / top
+	for i, absMax := range w.absMaxes[:n] {
+		scale := math.Float32frombits(absMax) / top
 		inverse := 1 / scale
 		switch {
-		case most >= 0xff<<23:
+		case absMax >= 0xff<<23: // infinity or NaN: the exponent has all bits set
 			scale, inverse = float32(math.NaN()), 0
 		case scale < minScale:
 			scale, inverse = 0, 0

@@ -1,6 +1,6 @@
-// Package tile holds the innermost kernels of matrix multiplication. They keep a small part of C, a tile, in registers
-// while they run along rows of A and a panel of B. There are assembly kernels for each instruction set and portable
-// kernels. The package also moves elements into the layout of a panel.
+// Package tile holds the innermost kernels of matrix multiplication, which BLIS calls microkernels. They keep a small
+// part of C, a tile, in registers while they run along rows of A and a panel of B. There are assembly kernels for each
+// instruction set and portable kernels. The package also moves elements into the layout of a panel.
 //
 // It allocates nothing, starts no goroutine and checks no argument. Package gemm cuts products into tiles, holds the
 // memory and chooses the kernel.

@@ -19,8 +19,9 @@ var kernelsAVX512 = table{
 	dtype.U8:  {Sum: sumU8AVX512, Min: minU8AVX512, Max: maxU8AVX512},
 }
 
-// kernelsAVX512FP16 adds two f16 values in f16. The result equals a sum in f32 that is then rounded, because f32 has at
-// least 2p+2 bits for the p bits of f16.
+// kernelsAVX512FP16 adds two f16 values in f16. The result equals a sum in f32 that is then rounded, because f32 has 24
+// significant bits, which is at least 2p+2 for the p = 11 bits of f16 (Figueroa, When is double rounding innocuous?,
+// 1995). This holds for two sources only, since longer sums stay in f32 until the end.
 var kernelsAVX512FP16 = func() table {
 	t := kernelsAVX512
 	t[dtype.F16][sumOfTwo] = sumOfTwoF16AVX512
