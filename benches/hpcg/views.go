@@ -51,7 +51,7 @@ func sections(rows []journal.Row) []bench.Section {
 		return nil
 	}
 	return []bench.Section{{Headline: true, Title: "Rated by the rules of HPCG: " + disclaimer, Table: table,
-		Text: fmt.Sprintf("A set reaches the residual that cg reaches in %d iterations; what a method needs beyond earns "+
-			"nothing, and a tenth of the set-up is charged to every set. "+
+		Text: fmt.Sprintf("Every set reaches the residual that cg reaches in %d iterations. Further iterations of a method "+
+			"take time but do not count as work, and a tenth of the set-up is added to the time of every set. "+
 			"All rows passed the checks of symmetry, convergence and repeatability.", referenceIterations)}}
 }
