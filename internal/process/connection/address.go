@@ -22,8 +22,8 @@ import (
 // ErrNotLocal means that no network interface of this host has the address.
 var ErrNotLocal = errors.New("not an address of this host")
 
-// ListenLocal opens a unix socket in the abstract name space. It leaves no file behind, however the
-// process ends.
+// ListenLocal opens a unix socket in the abstract namespace of Linux. It leaves no file behind, even if the process is
+// killed.
 func ListenLocal(name string) (net.Listener, error) { return net.Listen("unix", "@"+name) }
 
 // ListenTCP opens a port at host, the name or literal address by which other hosts know this one.
@@ -36,8 +36,8 @@ func ListenTCP(ctx context.Context, host string, port int) (net.Listener, error)
 	return net.Listen("tcp", net.JoinHostPort(bind, strconv.Itoa(port)))
 }
 
-// bindAddr returns the address to listen on so that others reach this host at the given name. ""
-// means every interface.
+// bindAddr returns the address on which to listen so that other hosts can connect to the given name. "" means every
+// interface.
 func bindAddr(ctx context.Context, host string) (string, error) {
 	addrs, err := Resolve(ctx, host)
 	if err != nil {
@@ -73,7 +73,7 @@ func ownAddr(addrs []netip.Addr) (netip.Addr, bool) {
 	for _, addr := range addrs {
 		for _, n := range nets {
 			prefix, err := netip.ParsePrefix(n.String())
-			// All of 127.0.0.0/8 is this host.
+			// Every address in 127.0.0.0/8 belongs to this host, although no interface lists them all.
 			if err == nil && (prefix.Addr() == addr.WithZone("") || addr.IsLoopback() || addr.IsUnspecified()) {
 				return addr, true
 			}
@@ -88,8 +88,8 @@ func Pipe() (host, member *Conn) {
 	return newConn(a, nil, HostSide), newConn(b, nil, MemberSide)
 }
 
-// LoopbackPair connects two TCP sockets of this process over the loopback interface. It turns away
-// any other client that connects to the temporary port meanwhile.
+// LoopbackPair connects two TCP sockets of this process over the loopback interface. If another process connects to the
+// temporary port meanwhile, its connection is closed.
 func LoopbackPair() (dialled, accepted *net.TCPConn, err error) {
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -111,8 +111,7 @@ func LoopbackPair() (dialled, accepted *net.TCPConn, err error) {
 	}
 }
 
-// SocketPair makes a pair of connected unix sockets: one end for this process, the other to be
-// inherited by a child.
+// SocketPair returns two connected unix sockets: one end for this process, and one for a child process to inherit.
 func SocketPair() (ours *Conn, theirs *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -144,12 +143,12 @@ func FromDescriptor(fd int) (*Conn, error) {
 	return Plain(c), nil
 }
 
-// PortRange is the inclusive range of TCP ports that a firewall leaves open for processes that
-// listen for other hosts. The zero value means any port.
+// PortRange is a range of TCP ports, including both ends. A user sets it to the ports that a firewall leaves open
+// between hosts. The zero value means any port.
 type PortRange struct{ First, Last int }
 
-// minPorts is the number of ports that a job may need on one host besides one for each rank: the
-// meeting points of the ranks, MASTER_PORT and the ports above it.
+// minPorts is the number of ports that a job may need on a host in addition to one per rank: the ports on which ranks
+// meet, MASTER_PORT, and the ports above it.
 const minPorts = 16
 
 // ParsePortRange parses A-B. "" gives the zero PortRange, any port.
@@ -158,7 +157,7 @@ func ParsePortRange(text string) (p PortRange, err error) {
 		return p, nil
 	}
 	first, last, ok := strings.Cut(text, "-")
-	// A text that is no number gives 0 or a number outside the ports.
+	// Atoi returns 0 or an extreme value for invalid numbers, which the checks below reject.
 	p.First, _ = strconv.Atoi(first)
 	p.Last, _ = strconv.Atoi(last)
 	switch {
@@ -196,8 +195,8 @@ func (p PortRange) Listen(addr string) (net.Listener, error) {
 	return p.listenFirstFree(addr, p.Last)
 }
 
-// listenFirstFree opens a free port from p.First to last. The search starts at a random port
-// because the ranks of a host would otherwise all compete for the same ones.
+// listenFirstFree opens a free port from p.First to last. The search starts at a random port, because otherwise all
+// ranks of a host would compete for the first ports.
 func (p PortRange) listenFirstFree(addr string, last int) (net.Listener, error) {
 	count := last - p.First + 1
 	for i, from := 0, rand.N(count); i < count; i++ {
@@ -209,14 +208,14 @@ func (p PortRange) listenFirstFree(addr string, last int) (net.Listener, error) 
 	return nil, fmt.Errorf("all ports from %d to %d are in use at %q: %w", p.First, last, addr, syscall.EADDRINUSE)
 }
 
-// The ports to choose from by default. They lie below the kernel's ephemeral range, from which any
-// outgoing connection could take a port before it is used, and away from the default rendezvous
+// FreePort chooses from these ports by default. They are below the kernel's ephemeral range: from that range, an
+// outgoing connection of any process could take the port before it is used. They also avoid the default rendezvous
 // ports.
 const defaultFirstPort, defaultLastPort = 20_000, 28_999
 
-// FreePort returns a port that was free a moment ago at an address of this host, for another
-// program to listen on. Someone else may take the port first, so callers should retry a failed bind
-// with another one. The ports just above it lie in the range too, because ranks meet there.
+// FreePort returns a port that is free at an address of this host, for another program to listen on. Another process
+// may take the port first, so callers should retry a failed bind with another port. The ten ports above the returned
+// one are in the range too, because ranks meet there.
 func (p PortRange) FreePort(addr string) (int, error) {
 	l, err := p.listenFree(addr)
 	if err != nil {

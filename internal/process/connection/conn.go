@@ -15,19 +15,19 @@
 // the address that holds the most connections loses its oldest. [ListenTCP] and [ListenLocal] open the
 // two kinds of address. [SocketPair] and [Pipe] need neither address nor proof.
 //
-// The result is a [Conn]. It carries frames: four bytes of length, an HMAC if the two sides made a
-// handshake, and a message. A message is JSON, or the output of its MarshalBinary method. The HMAC
-// detects forged, changed, repeated and reflected frames. Nothing is encrypted. Over a unix socket,
-// open files can accompany a frame. Conn.Send blocks while the peer is slow and returns errors. A
-// [Link] never blocks: a goroutine sends from a queue, and the receiving side reports the errors.
+// The result is a [Conn]. It carries frames. A frame has four bytes of length, an HMAC if there was a handshake, and a
+// message. A message is JSON, or the output of its MarshalBinary method. The HMAC detects forged, changed, repeated and
+// reflected frames. Nothing is encrypted. Over a unix socket, open files can accompany a frame. Conn.Send blocks while
+// the peer is slow and returns errors. A [Link] never blocks: a goroutine sends from a queue, and the receiving side
+// reports the errors.
 //
-// # Who is here
+// # Membership
 //
-// [Group] decides who belongs to a group. It has no clock and no socket. Its caller reports who
-// joins, who sent a message, who disconnected and that time has passed; Group answers with who is
-// refused and why, who has been silent for too long, and who is missing. Silence is counted in
-// ticks, not by the clock: a process that was stopped for a while finds one tick waiting instead
-// of a group of dead peers. The files in testdata tell these rules as stories.
+// [Group] decides who belongs to a group. It has no clock and no socket. Its caller reports joins, messages,
+// disconnects and the passing of time. Group answers which members are refused and why, which have been silent for too
+// long, and which are missing. Silence is counted in ticks and not by the clock: if this process is stopped for a
+// while, only one tick is waiting when it continues, and its peers do not all seem dead. The files in testdata show
+// these rules in short scenarios.
 //
 // [Collect] is enough for a group that meets once: it waits for one connection from every rank. A
 // group that stays in touch has a [Coordinator], which is pure like Group and built on it: messages
@@ -35,8 +35,8 @@
 // ticks, performs the actions, and sends a heartbeat to every member twice a second. A member uses
 // [Link.Run]. Both sides treat a zero message as a heartbeat.
 //
-// The process that hosts a group is also a member of it, with connection number [SelfPeer]. It talks
-// to itself over a pipe as the others do over the network.
+// The process that hosts a group is also a member of it, with connection number [SelfPeer]. It communicates with its
+// host over a pipe, in the same way as the others do over the network.
 package connection
 
 import (
@@ -64,8 +64,8 @@ const (
 	HeartbeatInterval = 500 * time.Millisecond
 	// SilenceLimit is the default time without a message after which a peer is considered dead.
 	SilenceLimit = 5 * time.Second
-	// HandshakeTimeout bounds the handshake, and separately the first message after it. The right
-	// service sends its first bytes at once; many other services never send any.
+	// HandshakeTimeout limits the handshake, and again the first message after it. Our services send their first
+	// bytes at once. Many other services wait for the client, so without a limit the client would wait forever.
 	HandshakeTimeout = 5 * time.Second
 	// Tick is the unit of time of a [Coordinator].
 	Tick = 100 * time.Millisecond
@@ -87,8 +87,8 @@ const (
 	MaxFiles = 250
 )
 
-// Side tells the two directions of a connection apart, so that a frame cannot be reflected to its
-// sender.
+// Side is an end of a connection. The HMAC of a frame covers its sender's side, so that an attacker cannot reflect a
+// frame to its sender.
 type Side byte
 
 // HostSide is the side that listened, MemberSide the side that dialled.
@@ -115,11 +115,11 @@ type Conn struct {
 	key      []byte // nil if frames are not authenticated
 	side     Side
 	in       io.Reader
-	received uint64     // frames received; part of each frame's hash, against replay
+	received uint64     // number of frames received; each frame's HMAC covers it, which prevents replay
 	files    []*os.File // received but not yet claimed by Files
 
 	sending sync.Mutex
-	sent    uint64 // frames sent; guarded by sending
+	sent    uint64 // number of frames sent; guarded by sending
 }
 
 // Plain wraps a connection that only the two intended processes can hold, such as a socket pair.
@@ -203,7 +203,7 @@ func (c *Conn) sendFrame(body []byte, files []*os.File) error {
 func (c *Conn) Receive(message any) error {
 	body, err := c.receiveFrame()
 	if err != nil {
-		for _, f := range c.files { // no one will claim them
+		for _, f := range c.files { // after an error, nobody calls Files
 			f.Close()
 		}
 		c.files = nil
@@ -282,11 +282,11 @@ func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
-	return c.Close() // a net.Pipe cannot be half closed, and loses no data
+	return c.Close() // a net.Pipe cannot be half closed, but it is unbuffered, so closing it loses no data
 }
 
-// fileReader reads from a unix socket and sets received files aside. A frame's files arrive with
-// its first byte.
+// fileReader reads from a unix socket and appends received files to files. The files of a frame arrive with its first
+// byte.
 type fileReader struct {
 	conn  *net.UnixConn
 	files *[]*os.File

@@ -31,7 +31,7 @@ type Fact struct {
 	Advice string `json:"-"`
 }
 
-// Join is a member's description of itself.
+// Join is what a member sends to join a group.
 type Join struct {
 	Rank  int    `json:"rank"` // requested rank, or AnyRank
 	Size  int    `json:"size"` // expected group size
@@ -71,31 +71,31 @@ type Group struct {
 	Members []*Member // in order of arrival; sorted by rank after Begin
 
 	begun   bool     // set by Begin
-	refused []string // members that could not join, with the reason
+	refused []string // for each member that could not join, its name and the reason
 }
 
 // Member is an admitted member.
 type Member struct {
 	Join
 	Peer   int  // number of its connection
-	Gone   bool // lost after Begin
+	Gone   bool // it was lost after Begin
 	Silent int  // ticks since its last message
 
-	quiet Evidence // when its silence began
+	silenceStart Evidence // observed when its silence began
 }
 
 // Admit adds a member, or returns why it is refused.
-func (g *Group) Admit(peer int, j Join) (refusal string) {
-	if refusal = g.refusal(j); refusal != "" {
-		g.Refuse(j.process(), refusal)
+func (g *Group) Admit(peer int, j Join) (why string) {
+	if why = g.refusal(j); why != "" {
+		g.Refuse(j.process(), why)
 	} else {
 		g.Members = append(g.Members, &Member{Join: j, Peer: peer})
 	}
-	return refusal
+	return why
 }
 
-// refusal returns why a member cannot join, or "". Facts are compared first, because a different
-// command usually explains a wrong size or rank too.
+// refusal returns why a member cannot join, or "" if it can. It compares facts first, because a different command
+// usually explains a wrong size or rank too.
 func (g *Group) refusal(j Join) string {
 	for i, f := range g.Facts {
 		theirs := ""
@@ -117,7 +117,7 @@ func (g *Group) refusal(j Join) string {
 	if m := g.ByRank(j.Rank); m != nil && j.Rank != AnyRank {
 		return fmt.Sprintf("duplicate %s %d: %s has already joined", g.Noun, j.Rank, m.process())
 	}
-	if present := lists.Filter(g.Members, isPresent); len(present) == g.Size || g.begun && g.Min == 0 {
+	if members := lists.Filter(g.Members, isPresent); len(members) == g.Size || g.begun && g.Min == 0 {
 		text := fmt.Sprintf("all %s have joined: %s", unit.Plural(g.Size, g.Noun), g.names())
 		if g.FullAdvice != "" {
 			text += "; " + g.FullAdvice
@@ -152,10 +152,10 @@ func (j Join) process() string {
 	return fmt.Sprintf("host %s (pid %d)", j.Host, j.PID)
 }
 
-// Refuse records a failed attempt to join, for the message of Missing.
+// Refuse records a failed attempt to join, which Missing reports.
 func (g *Group) Refuse(who, why string) {
-	const most = 5 // enough to see a pattern
-	if text := who + ": " + why; len(g.refused) < most && !slices.Contains(g.refused, text) {
+	const maxRefused = 5 // enough to see a pattern
+	if text := who + ": " + why; len(g.refused) < maxRefused && !slices.Contains(g.refused, text) {
 		g.refused = append(g.refused, text)
 	}
 }
@@ -172,8 +172,7 @@ func (g *Group) ByRank(rank int) *Member {
 	return m
 }
 
-// MarkAlive resets the silence of a connection's member and returns the member, or nil if there is
-// none.
+// MarkAlive records that a message has arrived over a connection. It returns the member, or nil if there is none.
 func (g *Group) MarkAlive(peer int) *Member {
 	m := g.ByPeer(peer)
 	if m != nil {
@@ -190,10 +189,9 @@ func (g *Group) Complete() bool { return len(g.Members) == g.Size }
 // Enough reports whether the group has the members that it needs to begin.
 func (g *Group) Enough() bool { return len(g.Members) >= cmp.Or(g.Min, g.Size) }
 
-// Begin makes the membership final: from now on a disconnected member is marked as gone instead of
-// being removed. Begin assigns ranks to members that requested none, first to the host's own
-// member, then in order of arrival, and sorts the members by rank. Members that join an elastic group
-// after Begin have no rank until the next Begin.
+// Begin makes the membership final. After Begin, a member that disconnects is marked as gone and not removed. Begin
+// assigns ranks to members that requested none: first to the host's own member, then in order of arrival. It sorts the
+// members by rank. Members that join an elastic group after Begin have no rank until the next Begin.
 func (g *Group) Begin() {
 	g.begun = true
 	next := 0
@@ -214,18 +212,18 @@ func (g *Group) Begin() {
 	}
 }
 
-// Regroup prepares an elastic group for another Begin: members that are gone are removed, and others
-// may join and leave again.
+// Regroup prepares an elastic group for another Begin. It removes members that are gone, and allows members to join and
+// leave again.
 func (g *Group) Regroup() {
 	g.begun = false
 	g.Members = lists.Filter(g.Members, isPresent)
 }
 
-// Tick counts one tick of silence for every member and returns those beyond the limit.
+// Tick adds one tick of silence to every member and returns the members that are beyond the limit.
 func (g *Group) Tick() (silent []*Member) {
 	for _, m := range g.Members {
 		if m.Silent++; m.Silent == quietTicks && g.Observe != nil {
-			m.quiet = g.Observe(m)
+			m.silenceStart = g.Observe(m)
 		}
 		// The host's own member is exempt: its silence only means that this process was stopped.
 		if g.SilentTicks > 0 && m.Silent > g.SilentTicks && !m.Gone && m.Peer != SelfPeer {
@@ -235,8 +233,8 @@ func (g *Group) Tick() (silent []*Member) {
 	return silent
 }
 
-// Disconnect removes the member of a connection and returns it, or nil if there is none. A member that
-// has its rank from Begin is kept and marked as gone; others may join again.
+// Disconnect removes the member of a connection and returns it, or nil if there is none. A member that got its rank
+// from Begin is only marked as gone.
 func (g *Group) Disconnect(peer int, cause string) *Member {
 	m := g.ByPeer(peer)
 	if m == nil {
@@ -253,21 +251,21 @@ func (g *Group) Disconnect(peer int, cause string) *Member {
 	return m
 }
 
-// SilenceCause returns the reason for the loss of a member that Tick has returned.
+// SilenceCause explains the silence of a member that Tick has returned.
 func (g *Group) SilenceCause(m *Member) string {
 	e := SilentError{Limit: time.Duration(g.SilentTicks) * Tick}
 	if g.Observe != nil {
-		e.Cause = g.Observe(m).Since(m.quiet).Cause(e.Limit)
+		e.Cause = g.Observe(m).Since(m.silenceStart).Cause(e.Limit)
 	}
 	return e.Error()
 }
 
-// most is the number of members that a message names.
-const most = 8
+// maxNames is the number of members that a message names.
+const maxNames = 8
 
 func joinNames(names []string) string {
-	if extra := len(names) - most; extra > 0 {
-		names = append(names[:most:most], fmt.Sprintf("and %d more", extra))
+	if extra := len(names) - maxNames; extra > 0 {
+		names = append(names[:maxNames:maxNames], fmt.Sprintf("and %d more", extra))
 	}
 	return strings.Join(names, ", ")
 }
@@ -276,7 +274,7 @@ func (g *Group) names() string {
 	return joinNames(lists.Map(g.Members, func(m *Member) string { return g.Name(m.Join) }))
 }
 
-// Missing says which members have not joined within the time, and which were refused.
+// Missing returns a text that says which members have not joined within the time and which were refused.
 func (g *Group) Missing(within time.Duration) string {
 	needed := cmp.Or(g.Min, g.Size)
 	text := fmt.Sprintf("%d of %s joined within %v", len(g.Members), unit.Plural(needed, g.Noun), within)
@@ -311,13 +309,13 @@ type Arrival[P any] struct {
 	err  error
 }
 
-// opening is a member's first frame; reply is the host's answer to it.
-type opening[P any] struct {
+// joinRequest is a member's first frame; joinReply is the host's answer.
+type joinRequest[P any] struct {
 	Join    Join `json:"join"`
 	Payload P    `json:"payload"`
 }
 
-type reply[A any] struct {
+type joinReply[A any] struct {
 	Refused string `json:"refused,omitempty"`
 	Payload A      `json:"payload"`
 }
@@ -328,7 +326,7 @@ type reply[A any] struct {
 func Arrivals[P any](l net.Listener, s Service) <-chan Arrival[P] {
 	arrivals := make(chan Arrival[P])
 	admit := func(c *Conn) {
-		var o opening[P]
+		var o joinRequest[P]
 		a := Arrival[P]{Conn: c, from: hostOf(c.RemoteAddr())}
 		if a.err = c.ReceiveFirst(&o); a.err != nil {
 			c.Close()
@@ -358,10 +356,9 @@ func RefuseLatecomers[P any](arrivals <-chan Arrival[P], g *Group) {
 	}
 }
 
-// Collect waits until every member of the group has joined and returns the arrivals by rank;
-// members that g already had are nil. It gives up when ctx ends. A member that does not fit is
-// refused and fails the whole group, because it occupies the place of one that would fit. On any
-// error, all members that have joined are told the reason.
+// Collect waits until every member of the group has joined and returns the arrivals by rank. Members that g already had
+// are nil. It gives up when ctx ends. A member that is refused makes the whole group fail: the member that should be in
+// its place will not come. On any error, all members that have joined get the reason.
 func Collect[P any](ctx context.Context, arrivals <-chan Arrival[P], g *Group) ([]*Arrival[P], error) {
 	begin := time.Now()
 	members := make([]*Arrival[P], g.Size)
@@ -402,7 +399,7 @@ func Collect[P any](ctx context.Context, arrivals <-chan Arrival[P], g *Group) (
 // Refuse tells a member why it cannot join, and closes its connection.
 func (a *Arrival[P]) Refuse(why string) {
 	a.SetWriteDeadline(time.Now().Add(lingerTimeout))
-	a.Send(reply[any]{Refused: why}) // an unreachable member has already gone
+	a.Send(joinReply[any]{Refused: why}) // if this fails, the member has already gone
 	a.Close()
 }
 
@@ -410,7 +407,7 @@ func (a *Arrival[P]) Refuse(why string) {
 // its connection.
 func Welcome[P, A any](a *Arrival[P], answer A, files ...*os.File) error {
 	a.SetWriteDeadline(time.Now().Add(lingerTimeout))
-	err := a.Send(reply[A]{Payload: answer}, files...)
+	err := a.Send(joinReply[A]{Payload: answer}, files...)
 	a.Close()
 	return err
 }
@@ -425,10 +422,10 @@ func (e *RefusedError) Error() string { return "refused: " + e.Why }
 // which members are missing.
 func JoinOnce[A, P any](ctx context.Context, c *Conn, j Join, payload P, files ...*os.File) (answer A, err error) {
 	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Now().Add(lingerTimeout)) })()
-	if err := c.Send(opening[P]{j, payload}, files...); err != nil {
+	if err := c.Send(joinRequest[P]{j, payload}, files...); err != nil {
 		return answer, err
 	}
-	var r reply[A]
+	var r joinReply[A]
 	switch err := c.Receive(&r); {
 	case err != nil && ctx.Err() != nil:
 		return answer, context.Cause(ctx)

@@ -23,12 +23,12 @@ type Action[M any] struct {
 
 // ToAll addresses a message to every member that is not gone.
 func ToAll[M any](g *Group, m M) []Action[M] {
-	there := lists.Filter(g.Members, isPresent)
-	return lists.Map(there, func(member *Member) Action[M] { return Action[M]{Peer: member.Peer, Message: m} })
+	present := lists.Filter(g.Members, isPresent)
+	return lists.Map(present, func(member *Member) Action[M] { return Action[M]{Peer: member.Peer, Message: m} })
 }
 
-// Coordinator makes the decisions for a group. It does no I/O and reads no clock, so that tests can
-// drive it step by step. All times are relative to the start of its [Host].
+// Coordinator makes the decisions for a group. It does no I/O and reads no clock, so that tests can drive it step by
+// step. at is the time since the start of its [Host].
 type Coordinator[M any] interface {
 	// Receive handles a message. A zero message is a heartbeat.
 	Receive(peer int, m M, at time.Duration) []Action[M]
@@ -42,7 +42,7 @@ type Coordinator[M any] interface {
 	Over() bool
 }
 
-// Host runs a [Coordinator]: it feeds it messages and ticks and performs its actions.
+// Host runs a [Coordinator]: it passes messages and ticks to the coordinator and performs the actions that it returns.
 type Host[M any] struct {
 	begun time.Time
 
@@ -53,7 +53,7 @@ type Host[M any] struct {
 	isOver      bool
 	over        chan struct{}
 
-	sending sync.Mutex // guards links; separate from mu so that a slow coordinator delays no heartbeat
+	sending sync.Mutex // guards links; not mu, so that a slow coordinator does not delay heartbeats
 	links   map[int]*Link[M]
 
 	readers sync.WaitGroup
@@ -77,7 +77,7 @@ func (h *Host[M]) StartTimers() {
 func NewUntimedHost[M any](core Coordinator[M]) *Host[M] {
 	h := &Host[M]{begun: time.Now(), coordinator: core, links: map[int]*Link[M]{}, next: SelfPeer + 1,
 		over: make(chan struct{}), ended: make(chan struct{})}
-	go h.end()
+	go h.closeAll()
 	return h
 }
 
@@ -95,8 +95,8 @@ func (h *Host[M]) Serve(l net.Listener, s Service) {
 	})
 }
 
-// Add takes over connections and numbers them from 1. All are registered before the first message
-// is delivered.
+// Add takes over connections. It gives them the next numbers, starting with 1. All of them are registered before the
+// first message is delivered.
 func (h *Host[M]) Add(conns ...*Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,9 +142,8 @@ func (h *Host[M]) listen(peer int, l *Link[M]) {
 	}
 }
 
-// Do calls act with exclusive access to the coordinator and performs the actions it returns. The
-// process that runs the host uses it to inform the coordinator directly. After the end of the group
-// Do has no effect.
+// Do calls act with exclusive access to the coordinator and performs the actions that act returns. The process that
+// runs the host uses it to inform the coordinator directly. After the group has ended, Do has no effect.
 func (h *Host[M]) Do(act func(at time.Duration) []Action[M]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -211,11 +210,11 @@ func (h *Host[M]) Observe(m *Member) Evidence {
 	return l.conn.Observe(cmp.Or(l.conn.PID, m.localPID()))
 }
 
-// Ended returns a channel that is closed when the group is over and every reachable member has been
-// told.
+// Ended returns a channel that is closed when the group has ended and all queued messages have been sent to the members
+// that can be reached.
 func (h *Host[M]) Ended() <-chan struct{} { return h.ended }
 
-func (h *Host[M]) end() {
+func (h *Host[M]) closeAll() {
 	defer close(h.ended)
 	<-h.over
 	for _, l := range h.listeners { // Serve adds none after the end
@@ -228,11 +227,11 @@ func (h *Host[M]) end() {
 	}
 	h.sending.Unlock()
 	finishing.Wait()
-	h.readers.Wait() // they end when the members close, or after lingerTimeout
+	h.readers.Wait() // a reader ends when its member closes the connection, at the latest after lingerTimeout
 }
 
-// queueLength is the number of frames that may wait for a slow network. Messages are few and small,
-// so a peer that is this far behind is treated as lost.
+// queueLength is the number of frames that may wait for a slow network. Messages are few and small, so a peer whose
+// queue is full is treated as lost.
 const queueLength = 256
 
 // Link exchanges messages of one type over a connection. Sending never blocks. One goroutine at a
@@ -277,8 +276,8 @@ func (l *Link[M]) Send(m M) {
 	}
 }
 
-// Throttle blocks while more than a quarter of the queue is in use, unless the link has ended.
-// Callers that send bulk data call it before each Send, since a full queue breaks the link.
+// Throttle blocks while more than a quarter of the queue is in use, unless the link has ended. Callers that send bulk
+// data must call it before each Send, because Send closes the connection when the queue is full.
 func (l *Link[M]) Throttle() {
 	for len(l.queue) > queueLength/4 {
 		select {
@@ -308,10 +307,10 @@ func (l *Link[M]) write() {
 // Receive waits for the next message. The error is io.EOF if the peer closed the connection.
 func (l *Link[M]) Receive() (m M, err error) { return m, l.conn.Receive(&m) }
 
-// Run passes each message to handle until handle returns false or the link fails. It sends
-// heartbeats all the while. If the peer is silent for longer than limit, the error is a
-// [SilentError]; a limit of 0 disables the check. Silence is counted in ticks and only while Run
-// waits for a message, so that neither a stopped process nor a slow handle blames the peer.
+// Run passes each message to handle until handle returns false or the link fails. Meanwhile it sends heartbeats. If the
+// peer is silent for longer than limit, the error is a [SilentError]; a limit of 0 disables the check. Silence is
+// counted in ticks, and only while Run waits for a message. The peer is therefore not blamed if this process was
+// stopped or handle is slow.
 func (l *Link[M]) Run(limit time.Duration, handle func(M) (more bool)) error {
 	var silent atomic.Int64 // ticks since the last message; negative while handle runs
 	var cause atomic.Pointer[string]
@@ -363,9 +362,9 @@ func (l *Link[M]) Run(limit time.Duration, handle func(M) (more bool)) error {
 	}
 }
 
-// Finish sends the queued messages and closes the sending direction. A peer may be slow, but has to
-// read something within lingerTimeout. Closing both directions at once could destroy data in flight.
-// The receiving goroutine continues until the peer closes too, at most for lingerTimeout.
+// Finish sends the queued messages and closes the sending direction. The peer may be slow, but each message must be
+// sent within lingerTimeout. Finish does not close both directions at once, because that could destroy data in flight.
+// The receiving goroutine continues until the peer closes its side, for at most lingerTimeout.
 func (l *Link[M]) Finish() {
 	l.mu.Lock()
 	if l.closed {
@@ -388,7 +387,7 @@ func (l *Link[M]) Abort() {
 	l.Finish()
 }
 
-// DescribeLoss completes the message "was lost: ..." for an error of Receive or Run.
+// DescribeLoss returns the cause of an error of Receive or Run, as the end of a message such as "rank 1 was lost: ...".
 func DescribeLoss(err error) string {
 	if IsDisconnect(err) {
 		return "its process ended (connection closed)"

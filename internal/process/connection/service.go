@@ -23,19 +23,19 @@ import (
 type Service struct {
 	Banner string // names the service and its version; ends in a newline
 	Secret []byte
-	// From is the local address to dial from, for destinations of its family. The zero value means
-	// any.
+	// From is the local address from which to dial destinations of the same family (IPv4 or IPv6). The zero value
+	// means any address.
 	From netip.Addr
 }
 
-// The handshake, where H is the side that listened and M the side that dialled:
+// The handshake has three messages. H is the side that listened, M the side that dialled:
 //
 //	H: banner, nonce
 //	M: nonce, proof
 //	H: y, proof   or   n
 //
-// A proof is an HMAC of both nonces, keyed with the secret. M proves first, so that a mere
-// connection yields nothing to test guesses of the secret against. Both sides derive the key that
+// A proof is an HMAC of both nonces, keyed with the secret. M sends its proof first. Otherwise anyone who connects
+// would get a proof from H, against which to test guesses of the secret offline. Both sides derive the key that
 // authenticates frames from the same nonces.
 const (
 	nonceSize = 32
@@ -49,8 +49,8 @@ var (
 	ErrWrongService = errors.New("another service")
 	// ErrWrongSecret means that the two sides have different secrets.
 	ErrWrongSecret = errors.New("the secrets differ")
-	// ErrNoAnswer means that a process accepts connections at the address and sends nothing. It may
-	// be another service, or the right one while its process is stopped.
+	// ErrNoAnswer means that a process accepts connections at the address but sends nothing. It may be another
+	// service, or the right one if its process is stopped.
 	ErrNoAnswer = fmt.Errorf("connected, but nothing was heard for %v: its process may be stopped", HandshakeTimeout)
 )
 
@@ -159,10 +159,9 @@ func sameUser(conn net.Conn) (pid int, err error) {
 	return int(cred.Pid), nil
 }
 
-// Serve accepts connections and performs their handshakes until the listener is closed. It calls
-// admit on a goroutine per connection and refuse for one failure at a time; in a flood of failures
-// some are not reported. from is the peer's address without the port. Serve returns after all these
-// calls have returned.
+// Serve accepts connections and performs their handshakes until the listener is closed. For each success it calls
+// admit, on a goroutine of its own. For each failure it calls refuse, one at a time; if there are too many failures, it
+// skips some. from is the peer's address without the port. Serve returns after all these calls have returned.
 func (s Service) Serve(l net.Listener, admit func(*Conn), refuse func(from string, err error)) {
 	type refusal struct {
 		from string
@@ -198,7 +197,7 @@ func (s Service) Serve(l net.Listener, admit func(*Conn), refuse func(from strin
 			reporter.Wait()
 			return
 		case err != nil:
-			time.Sleep(maxRedialPause) // for example out of descriptors; clients dial again
+			time.Sleep(maxRedialPause) // for example, no descriptors are left; clients dial again
 		default:
 			g := unproven.add(conn, hostOf(conn.RemoteAddr()))
 			all.Go(func() { greet(g) })
@@ -234,8 +233,8 @@ func (s Service) Dial(ctx context.Context, network, address string) (*Conn, erro
 	return c, nil
 }
 
-// DialRetry is Dial for a service that is known to be listening. It retries if a crowded service
-// had no room for the connection or closed it for being slow, and if its process is stopped.
+// DialRetry is Dial for a service that is known to be listening. It retries if the service had no room for another
+// connection, closed it because the handshake was too slow, or is stopped.
 func (s Service) DialRetry(ctx context.Context, network, address string) (*Conn, error) {
 	return Retry(ctx, func() (*Conn, error) {
 		c, err := s.Dial(ctx, network, address)
@@ -249,7 +248,7 @@ func (s Service) DialRetry(ctx context.Context, network, address string) (*Conn,
 
 // DialAny searches for a service at several addresses in parallel, so that an unresponsive address
 // delays none of the others. It returns when the service answers, rejects the secret, or ctx ends.
-// In the last case the error tells why the attempts failed, not merely that ctx ended.
+// If ctx ends, the error says why the attempts failed.
 func (s Service) DialAny(ctx context.Context, network string, addresses ...string) (*Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	type answer struct {
@@ -340,18 +339,18 @@ const (
 	maxUnproven = 256
 	// maxRefusals limits the refusals that wait to be reported.
 	maxRefusals = 16
-	// handshakeTime is the time that a handshake may take while the limiter is full. A handshake
-	// needs one round trip. A client that is too slow on a busy machine dials again.
+	// handshakeTime is the time that a handshake may take while the limiter is full. A handshake needs only one round
+	// trip. A client that is too slow because its machine is busy dials again.
 	handshakeTime = 100 * time.Millisecond
 )
 
-// handshakeLimiter limits the number of connections with an unfinished handshake. When it is full,
-// it closes the oldest connection of the address that holds the most, so that one stranger cannot
-// lock out the other hosts, and silent connections make room for new ones.
+// handshakeLimiter limits the number of connections with an unfinished handshake. When it is full, it closes the oldest
+// connection from the address that has the most. A single host therefore cannot lock out the others, and silent
+// connections make room for new ones.
 type handshakeLimiter struct {
 	mu      sync.Mutex
 	pending []*pendingConn // in order of arrival
-	freed   chan struct{}
+	freed   chan struct{}  // receives a value after a connection has been removed
 }
 
 type pendingConn struct {
@@ -381,8 +380,8 @@ func (d *handshakeLimiter) add(conn net.Conn, from string) *pendingConn {
 	return g
 }
 
-// makeRoom closes one connection if the limiter is full and that connection has had its time.
-// Otherwise it returns how long to wait.
+// makeRoom reports whether the limiter is full. If it is, makeRoom closes a connection that has had handshakeTime, and
+// returns how long to wait before the next attempt.
 func (d *handshakeLimiter) makeRoom() (wait time.Duration, full bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

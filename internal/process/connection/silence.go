@@ -12,7 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
-// SilentError means that no message arrived from a peer within the limit.
+// SilentError means that no message, not even a heartbeat, arrived from a peer within the limit.
 type SilentError struct {
 	Limit time.Duration
 	Cause string // the observed reason; "" if there was nothing to observe
@@ -29,26 +29,27 @@ func (e *SilentError) Error() string {
 type Evidence struct {
 	Local  bool          // the peer's process is on this host
 	State  string        // of that process, as in /proc/PID/stat; "" if it has ended
-	Waited time.Duration // of its threads for a processor, added up
+	Waited time.Duration // for a processor, summed over the threads of that process since its start
 
-	TCP         bool // the connection has the following counters
-	LastAck     time.Duration
-	Unconfirmed int // packets that the peer's host has not acknowledged
-	Resent      int // packets sent again
+	TCP         bool          // the connection uses TCP, so the kernel has the following counters
+	LastAck     time.Duration // since the last acknowledgement arrived
+	Unconfirmed int           // packets that the peer's host has not acknowledged
+	Resent      int           // packets retransmitted since the connection was made
 }
 
-// Since returns the evidence of the time after an earlier observation.
+// Since returns e with its counters reduced to the time after an earlier observation.
 func (e Evidence) Since(earlier Evidence) Evidence {
 	e.Waited -= earlier.Waited
 	e.Resent -= earlier.Resent
 	return e
 }
 
-// Cause tells a stopped process, a starved one, a lossy network and an unreachable host apart after
-// a silence of the given length. It returns "" if nothing was observed.
+// Cause returns the most likely reason for a silence of the given length: a stopped process, one that gets no
+// processor, a lossy network or an unreachable host. It returns "" if nothing was observed.
 func (e Evidence) Cause(silent time.Duration) string {
 	switch {
-	// First, because a launcher that is cut off stops its processes before it ends them.
+	// The network comes first: a launcher that is cut off from the network stops its processes before it ends them,
+	// so a stopped process may be only a consequence.
 	case e.NetworkCause(silent) != "":
 		return e.NetworkCause(silent)
 	case e.Local && (e.State == "T" || e.State == "t"):
@@ -60,14 +61,14 @@ func (e Evidence) Cause(silent time.Duration) string {
 	case e.Local:
 		return "its process is alive, but does not answer"
 	case e.TCP:
-		// Acknowledgements show only that this side's packets arrive there.
+		// Acknowledgements show only that packets from here arrive there. The other direction may be broken.
 		return "its host acknowledges packets, so its process is stopped or gets no processor, or the network loses its " +
 			"packets"
 	}
 	return ""
 }
 
-// NetworkCause says how the network explains a silence of the given length, or returns "" if it does not.
+// NetworkCause returns how the network explains a silence of the given length, or "" if it does not.
 func (e Evidence) NetworkCause(silent time.Duration) string {
 	switch {
 	case e.TCP && e.Unconfirmed > 0 && e.LastAck >= silent-2*HeartbeatInterval:
@@ -79,12 +80,12 @@ func (e Evidence) NetworkCause(silent time.Duration) string {
 	return ""
 }
 
-// minResent is the number of packets sent again from which a network counts as lossy. TCP sends the
-// last packet before a short pause again by itself (tail loss probe).
+// minResent is the number of retransmissions from which a network counts as lossy. A single one proves nothing: TCP
+// retransmits the last packet before a short pause by itself (tail loss probe).
 const minResent = 2
 
-// Observe reads what this host knows about the peer. pid is its process on this host, 0 for a process
-// of another host.
+// Observe returns what this host knows about the peer. pid is the peer's process on this host, or 0 if it runs on
+// another host.
 func (c *Conn) Observe(pid int) (e Evidence) {
 	if pid > 0 {
 		e.Local, e.State = true, hostinfo.ProcessState(hostinfo.Root(), pid)
@@ -110,13 +111,13 @@ func (c *Conn) Observe(pid int) (e Evidence) {
 	return e
 }
 
-// quietTicks is the silence after which a peer is observed for the first time. Heartbeats are half as
-// far apart.
+// quietTicks is the silence, in ticks, after which a peer is observed for the first time. It is two heartbeat
+// intervals, so at least one heartbeat is missing by then.
 const quietTicks = int(2 * HeartbeatInterval / Tick)
 
-// Pause notices that this process made no progress for longer than Limit, because it was stopped or
-// got no processor. Its peers then consider it dead and leave, and it must not blame them. Pause has
-// no clock: its owner calls Tick every [Tick].
+// Pause detects that this process made no progress for longer than Limit, because it was stopped or got no processor.
+// After such a pause, peers have considered this process dead and left, and it must not blame them for leaving. Pause
+// reads no clock: its owner calls Tick every [Tick].
 type Pause struct {
 	Limit time.Duration
 	// Waited returns how long the threads of this process have waited for a processor so far. It
@@ -124,27 +125,27 @@ type Pause struct {
 	Waited func() time.Duration
 
 	last    time.Duration // time of the last tick
-	ticks   int           // so far
-	waited  time.Duration // at the last look
+	ticks   int           // number of calls of Tick
+	waited  time.Duration // the result of the last regular call of Waited
 	length  time.Duration // of the last pause
-	starved bool          // the last pause was a lack of processors
-	recent  int           // remaining ticks for which the last pause explains losses
+	starved bool          // the cause of the last pause was a lack of processors
+	recent  int           // number of further ticks for which the last pause explains the loss of peers
 }
 
-// waitedLook is the number of ticks between two calls of Waited.
-const waitedLook = 10
+// waitedInterval is the number of ticks between two calls of Waited.
+const waitedInterval = 10
 
-// Tick notes the progress of this process.
+// Tick records that this process is making progress. at is the time since the start.
 func (p *Pause) Tick(at time.Duration) {
 	p.recent--
-	p.look(at)
-	if p.ticks++; p.Waited != nil && p.ticks%waitedLook == 0 {
+	p.detect(at)
+	if p.ticks++; p.Waited != nil && p.ticks%waitedInterval == 0 {
 		p.waited = p.Waited()
 	}
 	p.last = at
 }
 
-func (p *Pause) look(at time.Duration) {
+func (p *Pause) detect(at time.Duration) {
 	length := at - p.last
 	if p.Limit == 0 || length <= p.Limit {
 		return
@@ -157,7 +158,7 @@ func (p *Pause) look(at time.Duration) {
 // Cause describes a pause of this process that ended recently, such as "was stopped for 7s (SIGSTOP,
 // or a terminal's job control)". It returns "" if there was none.
 func (p *Pause) Cause(at time.Duration) string {
-	p.look(at)
+	p.detect(at)
 	length := p.length.Round(time.Second)
 	switch {
 	case p.recent <= 0:
@@ -168,8 +169,9 @@ func (p *Pause) Cause(at time.Duration) string {
 	return fmt.Sprintf("was stopped for %v (SIGSTOP, or a terminal's job control)", length)
 }
 
-// space identifies the processes that this process can observe: they run on the same kernel, in the
-// same namespaces. A network namespace of its own makes a container another host. It is "" if that is unknown.
+// space identifies the set of processes that this process can observe. They have the same kernel and the same PID and
+// network namespaces. A container with a network namespace of its own therefore counts as another host. space returns
+// "" if the namespaces are not known.
 var space = sync.OnceValue(func() string {
 	network, err := os.Readlink("/proc/self/ns/net")
 	processes := hostinfo.ProcessSpace()

@@ -92,7 +92,7 @@ func TestObserve(t *testing.T) {
 func TestPauseWithoutDelays(t *testing.T) {
 	p := Pause{Limit: 5 * time.Second}
 	at := time.Duration(0)
-	for range 2 * waitedLook {
+	for range 2 * waitedInterval {
 		at += Tick
 		p.Tick(at)
 	}
