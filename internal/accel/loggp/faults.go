@@ -2,6 +2,7 @@ package loggp
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -107,10 +108,12 @@ func parseFault(kind, text string) (Fault, error) {
 	}
 	number, times := strings.CutSuffix(value, "x")
 	factor, err := strconv.ParseFloat(number, 64)
-	if err != nil || !times || factor < 1 || factor > 1e6 {
-		return f, fmt.Errorf("%s %q: want a factor from 1x to 1000000x after the colon, as in %s", kind, text, example(kind))
+	thousandths := math.Round(factor * 1000)
+	if err != nil || !times || !(factor >= 1 && factor <= 1e6) || thousandths/1000 != factor {
+		return f, fmt.Errorf("%s %q: want a factor from 1x to 1000000x with at most 3 decimals after the colon, as in %s",
+			kind, text, example(kind))
 	}
-	f.Factor = int64(factor*1000 + 0.5)
+	f.Factor = int64(thousandths)
 	return f, nil
 }
 

@@ -285,7 +285,8 @@ func TestFaults(t *testing.T) {
 		{flat, DeadLink, "1-net", "no path in both directions between ranks 0 and 1"},
 		{flat, SlowLink, "3-net:2x", `unknown link "3-net": the links of a flat network are 0-net to 2-net`},
 		{flat, SlowLink, "0-net", "want a colon and a value after the name, as in leaf0-spine1:4x"},
-		{flat, SlowLink, "0-net:0.5x", "want a factor from 1x"},
+		{flat, SlowLink, "0-net:0.5x", "want a factor from 1x"}, {flat, SlowRank, "1:NaNx", "want a factor from 1x"},
+		{flat, SlowRank, "1:infx", "want a factor"}, {flat, SlowRank, "1:1.0004x", "with at most 3 decimals"},
 		{flat, SlowRank, "a:2x", "want a rank before the colon"}, {flat, SlowRank, "1:2", "want a factor"},
 		{flat, StartOffset, "1:2", "want a time from 0 to 1h"}, {flat, DeadLink, "0-net+", "want the name of a link"},
 	} {

@@ -38,13 +38,17 @@ var csvColumns = map[string]func(r *Record, text string) error{
 	"inplace": func(r *Record, text string) (err error) { r.InPlace, err = strconv.ParseBool(text); return err },
 	"backend": func(r *Record, text string) error { r.Backend = text; return nil },
 	"time_us": csvTime(1), "time_ms": csvTime(1e3), "time_s": csvTime(1e6),
-	"low_us":      csvNumber(func(r *Record, v float64) error { r.Low = v; return nil }),
-	"high_us":     csvNumber(func(r *Record, v float64) error { r.High = v; return nil }),
-	"samples":     func(r *Record, text string) (err error) { r.Samples, err = strconv.Atoi(text); return err },
-	"algbw":       csvMetric("algbw"),
-	"busbw":       csvMetric("busbw"),
-	"wrong":       csvMetric("wrong"),
-	"utilisation": csvMetric("utilisation"), "utilisation_of": csvDetail("utilisation_of"),
+	"low_us":  csvNumber(func(r *Record, v float64) error { r.Low = v; return nil }),
+	"high_us": csvNumber(func(r *Record, v float64) error { r.High = v; return nil }),
+	"samples": csvSamples,
+	"algbw":   csvMetric("algbw"),
+	"busbw":   csvMetric("busbw"),
+	"wrong":   csvMetric("wrong"),
+	"utilisation": func(r *Record, text string) error {
+		return csvMetric("utilisation")(r, strings.TrimSuffix(text, "%"))
+	},
+
+	"utilisation_of": csvDetail("utilisation_of"),
 	"status": func(r *Record, text string) error {
 		r.Status = journal.Status(text)
 		if !slices.Contains(journal.Statuses, r.Status) {
@@ -66,6 +70,13 @@ var csvColumns = map[string]func(r *Record, text string) error{
 func csvRanks(r *Record, text string) (err error) {
 	if r.Ranks, err = strconv.Atoi(text); err == nil && r.Ranks < 1 {
 		err = errors.New("want 1 or more")
+	}
+	return err
+}
+
+func csvSamples(r *Record, text string) (err error) {
+	if r.Samples, err = strconv.Atoi(text); err == nil && r.Samples < 0 {
+		err = errors.New("want 0 or more")
 	}
 	return err
 }
@@ -92,7 +103,7 @@ func csvDetail(name string) func(*Record, string) error {
 // csvNumber returns a function that parses a number and passes it to use.
 func csvNumber(use func(r *Record, v float64) error) func(*Record, string) error {
 	return func(r *Record, text string) error {
-		v, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 			return errors.New("want a number, 0 or more")
 		}
@@ -142,15 +153,27 @@ func csvError(err error) error {
 	return LineError(1, "%w", err)
 }
 
+// ownCoordinates are the coordinates that every record has, so an axis cannot have these names.
+var ownCoordinates = []string{"op", "algorithm", "dtype", "reduction", "size", "inplace", "num_ranks", "ranks",
+	"backend"}
+
 func csvHeader(names []string) error {
 	known := slices.Collect(maps.Keys(csvColumns))
 	for i, name := range names {
 		_, ok := csvColumns[name]
 		_, axis := strings.CutPrefix(name, "axis.")
 		_, metric := strings.CutPrefix(name, "metric.")
+		_, own, _ := strings.Cut(name, ".")
+		_, taken := csvColumns[own]
 		switch {
 		case slices.Contains(names[:i], name):
 			return fmt.Errorf("duplicate column %s", name)
+		case name == "ranks" && slices.Contains(names, "num_ranks"):
+			return errors.New("the columns ranks and num_ranks mean the same")
+		case axis && slices.Contains(ownCoordinates, own) || metric && taken:
+			return fmt.Errorf("the column %s: call it %s, or choose another name", name, own)
+		case (axis || metric) && own == "":
+			return fmt.Errorf("the column %s lacks a name", name)
 		case name == "time":
 			return errors.New("the column time has no unit: call it time_us, time_ms or time_s")
 		case !ok && !axis && !metric:
@@ -165,15 +188,15 @@ func csvHeader(names []string) error {
 
 // csvRecord reads one line. Properties that the file does not have come from the user's flags.
 func csvRecord(header, fields []string, g Given) (Record, error) {
-	r := Record{Op: g.Op, Ranks: g.Ranks, Algorithm: g.Algorithm, DType: g.DType, Backend: g.Backend,
-		Status: journal.OK, Kind: journal.Measured, Metrics: map[string]float64{}, Details: map[string]string{"tool": "csv"}}
-	sized := false
+	r := Record{Status: journal.OK, Kind: journal.Measured, Metrics: map[string]float64{},
+		Details: map[string]string{"tool": "csv"}}
+	has := map[string]bool{}
 	for i, name := range header {
 		text := strings.TrimSpace(fields[i])
 		if text == "" {
 			continue
 		}
-		sized = sized || name == "size"
+		has[name] = true
 		if axis, is := strings.CutPrefix(name, "axis."); is {
 			r.Extra = append(r.Extra, point.Coord{Name: axis, Value: guessValue(text)})
 			continue
@@ -186,16 +209,21 @@ func csvRecord(header, fields []string, g Given) (Record, error) {
 			return r, fmt.Errorf("%s is %q: %w", name, text, err)
 		}
 	}
+	if err := r.settle(g); err != nil {
+		return r, err
+	}
 	r.Op = cmp.Or(r.Op, "allreduce")
 	if r.Reduction == "" && r.Op == "allreduce" {
 		r.Reduction = "sum"
 	}
 	_, timed := r.Metrics["time_us"]
 	switch {
-	case !sized:
+	case !has["size"]:
 		return r, errors.New("missing size")
-	case r.Low > 0 && r.High == 0:
+	case has["low_us"] && !has["high_us"]:
 		return r, errors.New("low_us without high_us: want both ends of the interval or none")
+	case has["high_us"] && !has["low_us"]:
+		return r, errors.New("high_us without low_us: want both ends of the interval or none")
 	case r.Metrics["wrong"] > 0 && r.Status == journal.OK:
 		r.Status, r.Reason = journal.Failed, fmt.Sprintf("%.0f wrong elements", r.Metrics["wrong"])
 	case r.Status == journal.OK && !timed:
@@ -206,9 +234,20 @@ func csvRecord(header, fields []string, g Given) (Record, error) {
 	return r, nil
 }
 
-// guessValue returns integers as such, so that they sort by value, and other text as strings.
+// settle completes the properties that the line lacks with the user's flags.
+func (r *Record) settle(g Given) error {
+	errs := make([]error, 5)
+	r.Op, errs[0] = settle("op", r.Op, g.Op)
+	r.Ranks, errs[1] = settle("ranks", r.Ranks, g.Ranks)
+	r.Algorithm, errs[2] = settle("algorithm", r.Algorithm, g.Algorithm)
+	r.DType, errs[3] = settle("dtype", r.DType, g.DType)
+	r.Backend, errs[4] = settle("backend", r.Backend, g.Backend)
+	return cmp.Or(errs...)
+}
+
+// guessValue returns integers as such, so that they sort by value, and other text, such as 007, as strings.
 func guessValue(text string) point.Value {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
 		return point.IntValue(n)
 	}
 	return point.StringValue(text)

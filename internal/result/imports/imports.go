@@ -90,6 +90,7 @@ func Read(format, name, text string, g Given) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
+	text = strings.TrimPrefix(text, "\uFEFF") // the byte order mark of spreadsheets
 	f, err := known.read(tags.ReplaceAllString(text, ""), g)
 	if err != nil {
 		if _, is := errors.AsType[*fault](err); is {

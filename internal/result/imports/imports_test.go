@@ -237,6 +237,8 @@ func TestErrors(t *testing.T) {
 			"file:17: algbw is \"fast\", want a number or N/A"},
 		{"nccl-tests", strings.Replace(ncclFull, "227.30", "NaN", 1), Given{}, "want a number"},
 		{"nccl-tests", strings.Replace(ncclFull, "(us)", "(ms)", 1), Given{}, "file:14: the unit (ms)"},
+		{"nccl-tests", strings.Replace(ncclFull, "227.30", "1 227.30", 1), Given{}, "fields, the header"},
+		{"nccl-tests", `{"version": 1, "config": {"nthreads": -1}, "results": []}`, Given{}, "-1 threads"},
 		{"nccl-tests", ncclFull, Given{Ranks: 8}, "the file says ranks 4, --ranks says 8"},
 		{"nccl-tests", ncclFull, Given{Op: "allgather"}, "the file says op allreduce, --op says allgather"},
 		{"nccl-tests", ncclFull, Given{Op: "allredus"}, "unknown op"},
@@ -256,6 +258,7 @@ func TestErrors(t *testing.T) {
 		{"osu", strings.Replace(osuFull, "1.11", "x", 1), Given{Ranks: 2}, `file:5: minlatency(us) is "x"`},
 		{"osu", strings.Replace(osuFull, "Iterations", "Furlongs", 1), Given{Ranks: 2}, `unknown column "furlongs"`},
 		{"osu", strings.Replace(osuFull, "Allreduce ", "", 1), Given{Ranks: 2}, "no title names the operation"},
+		{"osu", strings.Replace(osuFull, "1000", "1e300", 1), Given{Ranks: 2}, "the iterations \"1e300\" are not a whole"},
 		{"osu", "# OSU MPI Multi Latency Test\n", Given{Ranks: 2}, "file:1: OSU's Multi test"},
 		{"csv", "", Given{}, "the file is empty"},
 		{"csv", "size,time\n", Given{}, "file:1: the column time has no unit"},
@@ -271,6 +274,23 @@ func TestErrors(t *testing.T) {
 		{"csv", "size,time_us\n1K\n", Given{}, "file:2: wrong number of fields"},
 		{"csv", "size,time_us\n,5\n", Given{}, "missing size"},
 		{"csv", "size,kind,time_us\n1K,guessed,5\n", Given{}, "want measured"},
+		{"csv", "size,time_us\n1K,5%\n", Given{}, "file:2: time_us is \"5%\": want a number"},
+		{"csv", "size,time_us\n1K,1e400\n", Given{}, "want a number"},
+		{"csv", "size,time_us\n1K,NaN\n", Given{}, "want a number"},
+		{"csv", "size,time_us\n1K,\"1,000\"\n", Given{}, "want a number"},
+		{"csv", "size,time_us\n1K,0x10\n", Given{}, "want a number"},
+		{"csv", "size,time_us\n1K,5us\n", Given{}, "want a number"},
+		{"csv", "size,time_us\n0.7kB,5\n", Given{}, "size \"0.7kB\": not a whole number of bytes"},
+		{"csv", "size,time_us\n0x10,5\n", Given{}, "file:2: size is \"0x10\""},
+		{"csv", "size,time_us\n9223372036854775808,5\n", Given{}, "too large"},
+		{"csv", "size,time_us,samples\n1K,5,-2\n", Given{}, "samples is \"-2\": want 0 or more"},
+		{"csv", "size,time_us,ranks,num_ranks\n1K,5,2,4\n", Given{}, "ranks and num_ranks mean the same"},
+		{"csv", "size,time_us,metric.time_us\n1K,5,6\n", Given{}, "the column metric.time_us: call it time_us"},
+		{"csv", "size,time_us,axis.size\n1K,5,2K\n", Given{}, "the column axis.size: call it size"},
+		{"csv", "size,time_us,axis.\n1K,5,2K\n", Given{}, "the column axis. lacks a name"},
+		{"csv", "size,time_us,high_us\n1K,5,6\n", Given{}, "high_us without low_us"},
+		{"csv", "size,time_us,ranks\n1K,5,4\n", Given{Ranks: 8}, "file:2: the file says ranks 4, --ranks says 8"},
+		{"csv", "size,time_us,dtype\n1K,5,half\n", Given{DType: "f32"}, "the file says dtype f16, --dtype says f32"},
 	} {
 		if _, err := Read(c.format, "file", c.text, c.given); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %.60q: %v, want %q", c.format, c.text, err, c.want)
@@ -401,6 +421,19 @@ func TestRows(t *testing.T) {
 
 // FuzzRead gives every registered format any text: it reads rows or returns an error that
 // names the file.
+// TestSpreadsheet checks a file as spreadsheets write it, and that texts that only look like numbers stay texts.
+func TestSpreadsheet(t *testing.T) {
+	f := read(t, "csv", "\uFEFFsize,time_us,axis.node\r\n1K,5,007\r\n\"2K\", 6 ,7\r\n1K,5,1e3\r\n", Given{})
+	for i, want := range []point.Value{point.StringValue("007"), point.IntValue(7), point.StringValue("1e3")} {
+		if r := f.Records[i]; r.Extra.At("node") != want {
+			t.Errorf("record %d is %+v, want node %v", i, r, want)
+		}
+	}
+	if r := f.Records[1]; r.Size != 2048 || r.Metrics["time_us"] != 6 {
+		t.Errorf("%+v", r)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	for _, format := range Formats.Names() {
 		for _, text := range []string{"", ncclFull, ncclJSONFull, osuFull, csvFull} {

@@ -205,6 +205,9 @@ func (t *osuTable) record(fields []string, line int) (Record, error) {
 		case "maxlatency(us)":
 			r.Metrics["max_us"] = v
 		case "iterations":
+			if v != math.Trunc(v) || v > 1<<60 {
+				return r, LineError(line, "the iterations %q are not a whole number", fields[i])
+			}
 			r.Samples = int(v)
 		default:
 			if !strings.HasSuffix(name, "(us)") {

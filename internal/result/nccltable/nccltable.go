@@ -304,9 +304,9 @@ func (h *Header) row(fields []string, line int) (*Row, error) {
 	if err != nil {
 		return nil, nil
 	}
-	// A time stamp at the end is one column but two fields, so there may be more fields than
-	// columns, but never fewer.
-	if len(fields) < h.width {
+	// A time stamp at the end is one column but two fields, and other text may follow. Another number means that
+	// the fields are not those of the header's columns.
+	if len(fields) < h.width || slices.ContainsFunc(fields[h.width:], continuesRow) {
 		return nil, fault(line, "the line has %d fields, the header %d: it is cut off or not of this table", len(fields),
 			h.width)
 	}
