@@ -226,22 +226,34 @@ func (w *workerGroup) addLauncherOutput(f *failure) {
 
 var (
 	slurmCancelled = regexp.MustCompile(`\*\*\* ((?:JOB|STEP) \S+ ON \S+ CANCELLED .*?) \*\*\*`)
+	slurmAborted   = regexp.MustCompile(`^srun: (Job step aborted)\b`)
 	slurmTaskEnded = regexp.MustCompile(`^srun: error: \S+: tasks? \d`)
 )
 
-// slurmCancel returns srun's message that the job or step was cancelled: by scancel, a time limit or a
-// job of higher priority. It returns "" if srun reports the end of a rank first, because srun itself
-// then cancels the other ranks.
+// slurmCancel returns Slurm's message that the job or step was cancelled: by scancel, a time limit or a
+// job of higher priority. It returns "" if a rank ended first.
+//
+// In both cases Slurm says that the step was cancelled, because srun --kill-on-bad-exit cancels the step after
+// the end of a rank. The lines come from several processes, in any order. But srun says that the job step was
+// aborted only if somebody else cancelled it.
 func slurmCancel(output string) string {
+	var message string
+	taskEnded, aborted := false, false
 	for line := range strings.Lines(output) {
-		if m := slurmCancelled.FindStringSubmatch(line); m != nil {
-			return m[1]
+		if m := slurmCancelled.FindStringSubmatch(line); m != nil && message == "" {
+			message = m[1]
+			aborted = aborted || !taskEnded
 		}
-		if slurmTaskEnded.MatchString(line) {
-			return ""
-		}
+		aborted = aborted || slurmAborted.MatchString(line)
+		taskEnded = taskEnded || slurmTaskEnded.MatchString(line)
 	}
-	return ""
+	switch {
+	case !aborted:
+		return ""
+	case message == "":
+		return "Job step aborted"
+	}
+	return message
 }
 
 // firstTextLine returns the first line that contains letters. It skips the lines of dashes that

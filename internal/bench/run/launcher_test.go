@@ -238,6 +238,12 @@ func TestSlurmCancel(t *testing.T) {
 		"srun: error: n2: task 1: Killed\nslurmstepd-n1: error: *** " + step + " ***\n":                      "",
 		"srun: error: n[1-2]: tasks 0-1: Exited with exit code 1\nslurmstepd: error: *** " + step + " ***\n": "",
 		"srun: job 8 queued and waiting for resources\n":                                                     "",
+		"srun: error: n2: task 1: Killed\nsrun: launch/slurm: _step_signal: Terminating StepId=1.0\n" +
+			"srun: Job step aborted: Waiting up to 5 seconds for job step to finish.\n" +
+			"slurmstepd-n1: error: *** " + step + " ***\n": step,
+		"srun: error: n2: task 1: Killed\nsrun: launch/slurm: _step_signal: Terminating StepId=1.0\n" +
+			"slurmstepd-n1: error: *** " + step + " ***\nsrun: Force Terminated StepId=1.0\n": "",
+		"srun: Job step aborted: Waiting up to 5 seconds for job step to finish.\nsrun: error: n2: task 1: Killed\n": "Job step aborted",
 	} {
 		if got := slurmCancel(text); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)

@@ -3,6 +3,7 @@ package faults
 import (
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -43,12 +44,15 @@ func cancelStep(s *scene) bool {
 // cancelNamed expects the rows, or the output of srun, to say that the step was cancelled.
 func cancelNamed(s *scene, rows []journal.Row) bool {
 	for _, r := range rows {
-		if !strings.Contains(r.Reason, "CANCELLED") {
+		if !cancelled.MatchString(r.Reason) {
 			return false
 		}
 	}
-	return len(rows) > 0 || strings.Contains(s.output(), "CANCELLED") || s.finished()
+	return len(rows) > 0 || cancelled.MatchString(s.output()) || s.finished()
 }
+
+// cancelled matches the two messages of which Slurm prints at least one.
+var cancelled = regexp.MustCompile(`CANCELLED|Job step aborted`)
 
 // TestSrun injects some faults into srun jobs. `make slurm` runs it.
 func TestSrun(t *testing.T) {
