@@ -2,6 +2,7 @@ package unit
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -106,6 +107,10 @@ func simpleUnit(text string) (measure, bool) {
 			}
 			return measure{m.dimension, m.scale * scale}, true
 		}
+	}
+	// MSEC and Milliseconds: only spelled-out units of time mean the same in capitals.
+	if lower := strings.ToLower(text); lower != text && len(text) > 2 && slices.Contains(timeWords, lower) {
+		return simpleUnit(lower)
 	}
 	return measure{}, false
 }

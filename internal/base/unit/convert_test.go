@@ -15,6 +15,8 @@ func TestConversion(t *testing.T) {
 		{"GBps", "GB/s", 1}, {"Gb/s", "MB/s", 125}, {"GFLOPS", "TFLOPS", 1e-3}, {"GFLOP/s", "GFLOPS", 1}, {"kHz", "1/s", 1000},
 		{"%", "1", 0.01}, {"widgets", "widgets", 1}, {"", "", 1},
 		{"milliseconds", "us", 1000}, {"minutes", "s", 60}, {"hrs", "min", 60}, {"secs", "ms", 1000}, {"nanos", "us", 1e-3},
+
+		{"MSEC", "us", 1000}, {"Milliseconds", "us", 1000}, {"uSec", "us", 1}, {"Min", "s", 0}, {"MS", "us", 0},
 		{"mb/s", "MB/s", 0}, {"mbps", "Mbps", 0}, {"mbps", "mbps", 1}, {"gflops", "GFLOPS", 0}, {"mW", "W", 1e-3},
 		{"us", "GB/s", 0}, {"us", "", 0}, {"widgets", "gadgets", 0}, {"us", "us/op", 0}, {"B", "b/s", 0}, {"m", "ms", 0},
 	} {

@@ -118,6 +118,7 @@ func (r *reader) metric(e yamlfile.Entry, ownRanks bool) (m metric, ok bool) {
 	usual := m.info.Unit
 	r.readUnit(&m, f["unit"], source, what)
 	r.checkUnit(m, cmp.Or(f["unit"], e.At), what)
+	r.checkLabel(m, f["unit"], f[source], what)
 	if n := f["better"]; n != nil {
 		m.info.Better, _ = r.Word(n, what, "better", "lower", "higher")
 	} else if _, same := unit.Conversion(m.info.Unit, usual); !same {
@@ -156,7 +157,7 @@ func (r *reader) readUnit(m *metric, n yamlfile.Node, source, what string) {
 		}
 	}
 	if isRegex {
-		x.unit = m.info.Unit
+		x.unit, x.declared = m.info.Unit, n != nil
 		m.single = x
 	}
 }
@@ -168,6 +169,22 @@ func (r *reader) checkUnit(m metric, n yamlfile.Node, what string) {
 	if factor, same := unit.Conversion(m.info.Unit, named); same && dimension == "time" && factor != 1 {
 		r.Fault(n, "%s: the name says %s and the unit %s: name the metric after its unit, or leave the unit out", what, named,
 			m.info.Unit)
+	}
+}
+
+// checkLabel refuses a column or field whose name states another unit of time than the metric has, unless the sweep
+// file declares the unit.
+func (r *reader) checkLabel(m metric, declared, n yamlfile.Node, what string) {
+	source, label := "column", ""
+	if m.column != nil {
+		label = m.column.name
+	} else if path, ok := m.single.(jsonPath); ok {
+		source, label = "field", path.text
+	}
+	named, _ := unit.TimeIn(label)
+	if factor, same := unit.Conversion(named, m.info.Unit); same && factor != 1 && declared == nil {
+		r.Fault(n, "%s: the %s %s says %s, but the metric is in %s: name the metric after its unit, or declare unit: %s",
+			what, source, label, named, m.info.Unit, m.info.Unit)
 	}
 }
 

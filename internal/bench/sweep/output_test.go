@@ -51,6 +51,10 @@ func TestSources(t *testing.T) {
 			[]string{"time=5 min=3 m\ntime=6 W\ntime=7, 8\ntime=8. Done\ntime=9 usec"}, ": t_us=[5 6 7 8 9]\n"},
 		{"regex, words after a number without a unit", "", []string{`n: {regex: '\bn=([0-9.]+)'}`},
 			[]string{"n=5 min=3\nn=6 min 3\nn=7 W\nn=8 ops\nn=9:1\nn=10x4\nn=11 M\nn=12 pm"}, ": n=[5 6 7 8 9 10 11 12]\n"},
+		{"regex, label in another unit", "", []string{`t_us: {regex: 't_ms=([0-9.]+)', unit: us}`}, []string{"t_ms=5"},
+			": t_us=[5]\n"},
+		{"regex, per call", "", []string{`t_us: {regex: 't=([0-9.]+)'}`}, []string{"t=5us/iter t=6 us(max)"},
+			": t_us=[5 6]\n"},
 		{"regex, with the unit", "", []string{`bw: {regex: 'bw=([0-9.]+) ?MB/s'}`, `k: {regex: 'k=([0-9.]+)k'}`},
 			[]string{"bw=5 MB/s bw=6MB/s k=7k"}, ": bw=[5 6] k=[7]\n"},
 		{"regex, prefix allowed", "", []string{`t_us: {regex: '\w*time=([0-9.]+)'}`}, []string{"total_time=9us"},
@@ -96,6 +100,8 @@ func TestSources(t *testing.T) {
 			[]string{`{"a": [1], "u": 1, "v": {"w": 1}}` + "\n" + `{"a": [0, 0, 0, {"b": 2}], "v": 7}` + "\n" +
 				`{"a": {"b": 1}}`},
 			": t=[2] u=[1] v=[1]\n"},
+		{"csv, another table below", "", []string{`t: {csv: t}`}, []string{"n,t\n1,2\n3 left, 4 done\nk,max,min\n7,8,9\n"},
+			"n=1: t=[2]\n"},
 		{"csv over ranks", "[2]", []string{`t: {csv: time, from: max}`, `u: {csv: u}`},
 			[]string{"n,time,u\n1,5,1\n2,6,2\n", "n,time,u\n2,9,9\n1,2,9\n"},
 			"n=1: t=[5] u=[1]\nn=2: t=[9] u=[2]\n"},
@@ -184,6 +190,31 @@ func TestSourceFaults(t *testing.T) {
 		{"unit in full", "", []string{`t_us: {regex: 't=([0-9.]+)'}`}, []string{"t=5 milliseconds"},
 			`metric t_us: rank 0: "5" is in milliseconds, but the declared unit is us: declare unit: auto to convert it, in ` +
 				`the line "t=5 milliseconds"`},
+		{"csv, digits in groups", "", []string{`t: {csv: t}`}, []string{"op,t\na,5.0\nb,1,234.5\n"},
+			`metric t: rank 0: line 3 has 3 fields, but the header has 2: "b,1,234.5"; the end of its stdout:
+    op,t
+    a,5.0
+    b,1,234.5`},
+		{"csv, cell left out", "", []string{`t: {csv: t}`}, []string{"size,k,t\n1,1,5.0\n2,6.0\n"},
+			`metric t: rank 0: line 3 has 2 fields, but the header has 3: "2,6.0"; the end of its stdout:
+    size,k,t
+    1,1,5.0
+    2,6.0`},
+		{"unit in capitals", "", []string{`t_us: {regex: 't=([0-9.]+)'}`}, []string{"t=5MSEC"},
+			`metric t_us: rank 0: "5" is in MSEC, but the declared unit is us: declare unit: auto to convert it, in the ` +
+				`line "t=5MSEC"`},
+		{"unit per call", "", []string{`t_us: {regex: 't=([0-9.]+)'}`}, []string{"t=5 ms/iter"},
+			`metric t_us: rank 0: "5" is in ms, but the declared unit is us: declare unit: auto to convert it, in the line ` +
+				`"t=5 ms/iter"`},
+		{"unit and a bracket", "", []string{`t_us: {regex: 't=([0-9.]+)'}`}, []string{"t=5ms(mean)"},
+			`metric t_us: rank 0: "5" is in ms, but the declared unit is us: declare unit: auto to convert it, in the line ` +
+				`"t=5ms(mean)"`},
+		{"unit before", "", []string{`t_us: {regex: 'time_ms=([0-9.]+)'}`}, []string{"time_ms=5"},
+			`metric t_us: rank 0: the label before "5" says ms, but the metric is in us: name the metric after its unit, or ` +
+				`declare unit: us, in the line "time_ms=5"`},
+		{"unit before, in brackets", "", []string{`t_us: {regex: 'call.*: ([0-9.]+)'}`}, []string{"x\nTime per call [ms]: 5"},
+			`metric t_us: rank 0: the label before "5" says ms, but the metric is in us: name the metric after its unit, or ` +
+				`declare unit: us, in the line "Time per call [ms]: 5"`},
 		{"point left out", "", []string{`t_us: {regex: '([0-9]+) us'}`}, []string{"took .5 us"},
 			`metric t_us: rank 0: the number begins before "5": the group must match all of it, in the line "took .5 us"`},
 		{"malformed JSON", "", []string{`t: {json: t}`}, []string{"{log}\n{\"t\": 1}\n{\"t\": NaN}\n"},

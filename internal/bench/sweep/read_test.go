@@ -208,6 +208,23 @@ func TestNCCLUnits(t *testing.T) {
 	}
 }
 
+// TestLabelsInAnotherUnit checks that no metric takes its unit from its name if its column or field states another one.
+func TestLabelsInAnotherUnit(t *testing.T) {
+	for metric, want := range map[string]string{
+		"t_us: {csv: Time (ms)}": "metric t_us: the column Time (ms) says ms, but the metric is in us: name the metric " +
+			"after its unit, or declare unit: us",
+		"t_us: {json: result.time_ms}": "metric t_us: the field result.time_ms says ms, but the metric is in us: name the " +
+			"metric after its unit, or declare unit: us",
+		"t_us: {csv: time_ms, unit: us}": "", "t_us: {csv: time_usec}": "", "t_ms: {csv: time_ms}": "",
+		"t_us: {csv: tokens_per_s}": "", "v: {csv: time_ms}": "", "t_us: {csv: time}": "",
+	} {
+		_, err := Parse("s.yaml", []byte(withMetrics("", metric)))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: have %v, want %s", metric, err, want)
+		}
+	}
+}
+
 func TestWindowsLineEnds(t *testing.T) {
 	p := mustParse(t, "name: x\r\ncommand:\r\n- prog\r\n- \"{M}\"\r\naxes:\r\n  M: [a, b]\r\nenv:\r\n  V: "+
 		"abc\r\nmetrics: {t: {wall: true}}\r\n")

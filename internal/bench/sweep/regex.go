@@ -19,6 +19,9 @@ type regex struct {
 	// an error, or is converted if auto is set.
 	unit string
 	auto bool
+	// declared means that the sweep file states the unit. Otherwise it comes from the metric's name, and a label before
+	// the number must not contradict it.
+	declared bool
 }
 
 // newRegex compiles an expression that has one group, or one group named value. ^ and $ match at
@@ -72,6 +75,10 @@ var (
 	magnitude = regexp.MustCompile(`^[kKMGTP]i?(?:[^A-Za-z0-9_=:(]|$)`)
 	// unitAfter matches a unit behind a number: us, GB/s, %, (ms). A name, as in "time=5 min=3", is none.
 	unitAfter = regexp.MustCompile(`^([ \t]*[(\[]?)([A-Za-zµμ]+(?:/[A-Za-z]+)?|%)(?:[^A-Za-z0-9_=:(]|$)`)
+	// timeAfter matches a unit of time that touches the number, whatever follows: 5ms(mean), 5ms_total, 5ms: done.
+	timeAfter = regexp.MustCompile(`^()([numµμ]?s)(?:[^A-Za-z0-9]|$)`)
+	// timePer matches the time of a rate's inverse, as in ms/iter and s/GB.
+	timePer = regexp.MustCompile(`^([A-Za-zµμ]+)/[A-Za-z]+$`)
 )
 
 // groups are the characters between the digits of a number. A blank is none: it also separates two numbers.
@@ -99,10 +106,17 @@ func (x regex) checkAround(text []byte, start, from, to, end int) (factor float6
 		return 0, fmt.Errorf("the number begins before %q: the group must match all of it", value)
 	}
 	found, apart := "", false
-	if m := unitAfter.FindSubmatch(text[to:]); m != nil {
-		found, apart = string(m[2]), len(m[1]) > 0
+	for _, after := range []*regexp.Regexp{timeAfter, unitAfter} {
+		if m := after.FindSubmatch(text[to:]); m != nil {
+			found, apart = string(m[2]), len(m[1]) > 0
+		}
 	}
 	dimension, known := unit.Known(found)
+	if per := timePer.FindStringSubmatch(found); per != nil && !known && found != x.unit {
+		if above, _ := unit.Known(per[1]); above == "time" {
+			found, dimension, known = per[1], above, true
+		}
+	}
 	if end == to && found != x.unit && !known && magnitude.Match(text[to:]) {
 		return 0, fmt.Errorf("%q is followed by %s, which would be lost: print the whole number, or put %s into the "+
 			"expression", value, found, found)
@@ -111,7 +125,7 @@ func (x regex) checkAround(text []byte, start, from, to, end int) (factor float6
 	case x.auto && !known:
 		return 0, fmt.Errorf("no known unit follows %q, as unit: auto requires", value)
 	case !known:
-		return 1, nil
+		return 1, x.checkLabel(text[:from], value)
 	}
 	// A word behind a blank may happen to be a unit.
 	word := apart && found != "%" && !strings.Contains(dimension, "/")
@@ -133,6 +147,18 @@ func (x regex) checkAround(text []byte, start, from, to, end int) (factor float6
 			x.unit)
 	}
 	return factor, nil
+}
+
+// checkLabel checks the text before a number that no known unit follows. It may state a unit of time: time_ms=5.
+func (x regex) checkLabel(before []byte, value string) error {
+	before = before[bytes.LastIndexByte(before, '\n')+1:]
+	label := strings.TrimRight(string(before), " \t=:)]}\"'")
+	named, last := unit.TimeIn(label)
+	if factor, same := unit.Conversion(named, x.unit); last && same && factor != 1 && !x.declared {
+		return fmt.Errorf("the label before %q says %s, but the metric is in %s: name the metric after its unit, or declare "+
+			"unit: %s", value, named, x.unit, x.unit)
+	}
+	return nil
 }
 
 func wordByte(b byte) bool {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
@@ -100,7 +101,7 @@ func (t *table) dropAxes(lines []line) error {
 }
 
 // csvLines finds the header, which is the first line with all wanted columns, and reads the lines
-// below it that have equally many fields. Other lines, such as log messages, are ignored.
+// below it that have equally many fields. Other lines, such as log messages, are ignored, unless they look like rows.
 func (t *table) csvLines(text string) ([]line, error) {
 	var wanted, keys []string
 	for _, m := range t.metrics {
@@ -112,7 +113,7 @@ func (t *table) csvLines(text string) ([]line, error) {
 	var header []string
 	var cells [][]string // the lines of the table
 	var numbers []int
-	n := 0
+	n, other := 0, 0 // the number of the line, and the columns of another table below
 	for text := range strings.Lines(text) {
 		n++
 		fields, ok := csvFields(text)
@@ -124,6 +125,11 @@ func (t *table) csvLines(text string) ([]line, error) {
 			}
 		case len(fields) == len(header) && !slices.Equal(fields, header):
 			cells, numbers = append(cells, fields), append(numbers, n)
+		case !slices.ContainsFunc(fields, isNumber):
+			other = len(fields)
+		case len(fields) != other && damaged(fields, header, wanted):
+			return nil, fmt.Errorf("line %d has %s, but the header has %d: %q", n, unit.Plural(len(fields), "field"),
+				len(header), clip(strings.TrimSpace(text)))
 		}
 	}
 	if header == nil {
@@ -157,6 +163,20 @@ func (t *table) csvLines(text string) ([]line, error) {
 		addKey(lines, key, cells, slices.Index(header, key))
 	}
 	return lines, nil
+}
+
+// damaged reports whether a line with more or fewer fields than the header looks like a row of the table, as 1K,1,234.5
+// does, whose time has a comma between its digits.
+func damaged(fields, header, wanted []string) bool {
+	if len(fields) < len(header) {
+		return len(fields) > 1 && !slices.ContainsFunc(fields, func(f string) bool { return !isNumber(f) })
+	}
+	return !slices.ContainsFunc(wanted, func(name string) bool { return !isNumber(fields[slices.Index(header, name)]) })
+}
+
+func isNumber(text string) bool {
+	_, err := number(text)
+	return err == nil
 }
 
 // wrongColumns are the usual names of columns that count wrong elements.
