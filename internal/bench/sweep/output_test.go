@@ -100,7 +100,7 @@ func TestSources(t *testing.T) {
 			[]string{`{"a": [1], "u": 1, "v": {"w": 1}}` + "\n" + `{"a": [0, 0, 0, {"b": 2}], "v": 7}` + "\n" +
 				`{"a": {"b": 1}}`},
 			": t=[2] u=[1] v=[1]\n"},
-		{"csv, another table below", "", []string{`t: {csv: t}`}, []string{"n,t\n1,2\n3 left, 4 done\nk,max,min\n7,8,9\n"},
+		{"csv, another table below", "", []string{`t: {csv: t}`}, []string{"n,t\n1,2\nleft: 3\nk,max,min\n7,8,9\n"},
 			"n=1: t=[2]\n"},
 		{"csv over ranks", "[2]", []string{`t: {csv: time, from: max}`, `u: {csv: u}`},
 			[]string{"n,time,u\n1,5,1\n2,6,2\n", "n,time,u\n2,9,9\n1,2,9\n"},
