@@ -10,8 +10,9 @@ import (
 	"github.com/kernbench/kernbench/internal/host/clock"
 )
 
-// Backend makes groups whose data moves in one particular way: through shared memory, MPI, NCCL and so on. A Backend
-// that holds something for the whole process also implements io.Closer: see [End].
+// Backend creates groups that move their data in one particular way, for example through shared memory, MPI or NCCL. A
+// Backend with resources of the whole process, such as an initialized MPI library, also implements io.Closer; see
+// [End].
 type Backend interface {
 	// Join returns once all ranks of the group have joined.
 	Join(ctx context.Context, c Config) (Engine, error)
@@ -25,17 +26,17 @@ type Backend interface {
 //	Clock() Clock // the clock of a simulation; without it, the clock is the monotonic clock of the host
 //	Facts() Facts // what the group runs on
 type Engine interface {
-	// Rank is the number of this rank in the group, from 0, and Size the number of ranks.
+	// Rank returns the number of this rank in the group, from 0. Size returns the number of ranks.
 	Rank() int
 	Size() int
 	// Capabilities returns the capabilities of this group, a subset of those in the [Description].
 	Capabilities() Capabilities
 	// Alloc returns zeroed memory. It is a collective call.
 	Alloc(d DType, count int) (Buffer, error)
-	// Free releases a buffer that Alloc returned. It refuses other buffers.
+	// Free releases a buffer that Alloc returned. For any other buffer it returns an error.
 	Free(b Buffer) error
-	// Prepare does everything for the call that need not be repeated at every run. The function that it returns
-	// allocates nothing.
+	// Prepare does all work for the call that is not needed for every run. The function that it returns makes the call
+	// and allocates nothing.
 	Prepare(p Plan) (run func() error, err error)
 	// Refuse fails the group, because this rank cannot make the call that the others may be waiting for.
 	Refuse(reason error)
@@ -52,16 +53,16 @@ type Clock = clock.Clock
 type Overlapper interface {
 	// PrepareHalves is Prepare for [Op.Begin]. begin does the part that waits for no other rank, finish does the rest,
 	// and arrived reports whether finish would return without waiting. None of them allocates. begin is nil if the
-	// call cannot be divided; arrived is nil if that is not known. If one rank begins a call, all ranks do, and they
-	// finish it before they make another collective.
+	// call cannot be divided; arrived is nil if the engine cannot tell. If one rank begins a call, all ranks do, and
+	// they finish it before they make another collective.
 	PrepareHalves(p Plan) (begin, finish func() error, arrived func() bool, err error)
 }
 
 // Shrinker is an Engine whose ranks can continue after some of them have failed.
 type Shrinker interface {
-	// Shrink is called by every surviving rank, after Refuse and when nothing else runs. It returns the engine of a
-	// new group of the ranks that called it and their ranks in this group, the same list on all. It waits for no rank
-	// longer than a few times Config.Timeout.
+	// Shrink is called by every surviving rank, after Refuse and when nothing else runs. It returns the engine of a new
+	// group of the ranks that have called it. was is the list of their ranks in this group, the same on all ranks.
+	// Shrink waits for no rank longer than a few times Config.Timeout.
 	Shrink() (e Engine, was []int, err error)
 }
 
@@ -69,21 +70,21 @@ type Shrinker interface {
 type Facts struct {
 	Library string // the library that moves the data, with its version; "": none
 	Device  string // the kind of device that every rank has, such as the name of a GPU; "": none, or different ones
-	// RanksPerDevice is the number of ranks that share one device; 0: ranks have no device. If it is above 1, times show
-	// the memory of the device, not a link.
+	// RanksPerDevice is the number of ranks that share a device, or 0 if ranks have no device. If it is above 1, times
+	// depend on the memory of the device and not on a link between devices.
 	RanksPerDevice int
 }
 
-// UnavailableError reports that this machine lacks something: Join returns it if there are too few GPUs or no library,
-// and Prepare if the machine cannot run one algorithm of the backend. Such an algorithm is replaced by the first one of
-// the backend if "auto" chose it.
+// UnavailableError reports that this machine lacks what a backend needs. Join returns it if there are too few GPUs or a
+// library is missing. Prepare returns it if the machine cannot run an algorithm; if "auto" chose that algorithm, the
+// backend's first algorithm is used instead.
 type UnavailableError struct{ Err error }
 
 func (e *UnavailableError) Error() string { return e.Err.Error() }
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// Capabilities list what a backend, or one group of it, can do. Package dist refuses every other call, so an engine
-// need not check.
+// Capabilities list what a backend, or one of its groups, can do. Package dist refuses all other calls, so engines need
+// not check for them.
 type Capabilities struct {
 	Ops        []Collective
 	DTypes     []DType
@@ -93,7 +94,7 @@ type Capabilities struct {
 	Algorithms map[Collective][]string
 	Codecs     []Codec // the codecs that an all-reduce may have; see [AnyCodec]
 	Features   []Feature
-	// Missing has the reason for each algorithm of the Description that this group does not have.
+	// Missing says, for each algorithm that is in the Description but not in this group, why.
 	Missing map[string]string
 }
 
@@ -144,8 +145,8 @@ func (c Capabilities) fitting(size int) Capabilities {
 	return c
 }
 
-// checkSize returns an error if an algorithm does not work with size ranks. Algorithms that are not schedules are
-// left for the backend to refuse.
+// checkSize returns an error if an algorithm does not work with size ranks. It accepts every algorithm that is not a
+// schedule, because only the backend knows whether such an algorithm works.
 func checkSize(op Collective, algorithm string, size int) error {
 	if !slices.Contains(schedule.Names(string(op)), algorithm) {
 		return nil
@@ -153,19 +154,20 @@ func checkSize(op Collective, algorithm string, size int) error {
 	return schedule.Fits(string(op), algorithm, size)
 }
 
-// Description is what a backend declares when it is registered, for everything that happens before a group is joined.
-// Planning, launching and analysis ask for it ([Describe]) and compare no names of backends: a new backend is its
-// package and the import that registers it. Name is required.
+// Description contains the properties that a backend declares when it is registered. Planning, launching and analysis
+// use them ([Describe]) and never compare the names of backends, so a new backend needs only its package and an import
+// that registers it. Name is required.
 type Description struct {
 	Name string
 	Help string // one line
-	// Capabilities are the most that a group can do; [Group.Capabilities] may be less. A Backend that offers the
-	// algorithms which other packages register has a method Capabilities() Capabilities instead, which [Describe] calls.
+	// Capabilities are those of a group on a machine that has everything; [Group.Capabilities] may have fewer. A Backend
+	// whose algorithms are registered by other packages has a method Capabilities() Capabilities instead, which
+	// [Describe] calls.
 	Capabilities
 	InProcess bool // all ranks of a group are goroutines of one process; false: each rank is a process
 	Simulated bool // the clock shows simulated time, which does not depend on anything else that runs on this host
-	// Virtual: there is only rank 0, whose calls stand for the calls of all ranks. Their steps are proved and timed, but
-	// no data moves, so results cannot be checked.
+	// Virtual: only rank 0 exists, and its calls stand for the calls of all ranks. The steps of all ranks are proved
+	// and timed, but no data moves, so results cannot be checked.
 	Virtual bool
 	// Hints help to plan, launch, tune and analyse runs. A backend outside of this module may leave them out.
 	hints.Hints

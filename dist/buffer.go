@@ -18,13 +18,13 @@ type Buffer struct {
 	dtype  DType
 	count  int
 	data   unsafe.Pointer // nil if the host cannot reach the memory, or count is 0
-	memory any            // the backend's allocation; nil: memory of the program
+	memory any            // the backend's allocation, or nil for memory of the program
 	off    int            // bytes from the start of a [DeviceMemory]
 }
 
 // DeviceMemory is one allocation of a device, which the host cannot reach.
 type DeviceMemory interface {
-	// Read and Write copy between host memory and the device, from byte off of the allocation on.
+	// Read and Write copy between host memory and the device. off is the first byte in the allocation.
 	Read(dst []byte, off int) error
 	Write(off int, src []byte) error
 }
@@ -55,9 +55,9 @@ func Slice[E Element](b Buffer) []E {
 	return unsafe.Slice((*E)(b.data), b.count)
 }
 
-// Convert sets the elements of out to those of in, converted to the type of out. Both must have the same count. Floats
-// are rounded to nearest, f16 and bf16 by way of float32. Integers are truncated and wrap around; integers beyond 2^53
-// are rounded if the types differ.
+// Convert converts the elements of in to the type of out and stores them in out. Both must have the same count. Floats
+// are rounded to nearest, f16 and bf16 by way of float32. Conversion to an integer truncates and wraps around. Integers
+// beyond 2^53 are rounded if the types differ.
 func Convert(out, in Buffer) error {
 	if out.count != in.count {
 		return fmt.Errorf("converting %v to %v: their counts differ", in, out)
@@ -86,8 +86,9 @@ func Convert(out, in Buffer) error {
 	return out.Update(to)
 }
 
-// NewBuffer returns a buffer of count elements in memory of a backend: at data, or, if data is nil, at the start of
-// memory, a [DeviceMemory]. Engines call it in Alloc. [Buffer.Memory] returns memory.
+// NewBuffer returns a buffer of count elements in an allocation of a backend. The elements begin at data. If data is
+// nil, memory must be a [DeviceMemory], and the elements are at its start. Engines call NewBuffer in Alloc.
+// [Buffer.Memory] returns memory.
 func NewBuffer(d DType, count int, data unsafe.Pointer, memory any) Buffer {
 	return Buffer{dtype: d, count: count, data: data, memory: memory}
 }
@@ -95,8 +96,8 @@ func NewBuffer(d DType, count int, data unsafe.Pointer, memory any) Buffer {
 // Offset returns the position of the buffer in its DeviceMemory, in bytes.
 func (b Buffer) Offset() int { return b.off }
 
-// Mirror returns a buffer of host memory with the same elements: b itself if the host can reach it, otherwise a copy.
-// Update writes changes back.
+// Mirror returns a buffer in host memory with the same elements. It is b itself if the host can reach b, otherwise a
+// copy. [Buffer.Update] writes changes back.
 func (b Buffer) Mirror() (Buffer, error) {
 	m, far := b.memory.(DeviceMemory)
 	if !far || b.count == 0 {
@@ -132,10 +133,10 @@ func (b Buffer) Bytes() []byte {
 	return unsafe.Slice((*byte)(b.data), b.count*b.dtype.Size())
 }
 
-// Memory returns the allocation of the backend that the buffer lies in, or nil for memory of the program.
+// Memory returns the backend's allocation that contains the buffer, or nil for memory of the program.
 func (b Buffer) Memory() any { return b.memory }
 
-// Slice returns the n elements from off on, in the same memory. It panics if they reach beyond the buffer.
+// Slice returns a buffer that refers to n elements of b, starting at element off. It panics if they are not all in b.
 func (b Buffer) Slice(off, n int) Buffer {
 	if off < 0 || n < 0 || off > b.count-n {
 		panic(fmt.Sprintf("dist: elements %d to %d of a buffer of %d", off, off+n, b.count))
@@ -160,7 +161,7 @@ func (b Buffer) String() string {
 	return fmt.Sprintf("%d %v", b.count, b.dtype)
 }
 
-// distance returns how many bytes after other b begins, and whether the two overlap.
+// distance returns the offset of b from other in bytes, and whether the two buffers overlap.
 func (b Buffer) distance(other Buffer) (bytes int, overlap bool) {
 	if b.count == 0 || other.count == 0 {
 		return 0, false
@@ -187,10 +188,10 @@ type allocation struct {
 
 var errFreed = errors.New("in or out was freed")
 
-// gone reports whether the memory was freed. Memory of the program (nil) never is.
-func (a *allocation) gone() bool { return a != nil && a.freed.Load() }
+// isFreed reports whether the memory was freed. Memory of the program (nil) never is.
+func (a *allocation) isFreed() bool { return a != nil && a.freed.Load() }
 
-func (a *allocation) holds(b Buffer) bool {
+func (a *allocation) overlaps(b Buffer) bool {
 	if b.memory == nil {
 		return false
 	}
@@ -201,21 +202,21 @@ func (a *allocation) holds(b Buffer) bool {
 	return overlap
 }
 
-// allocations are the allocations of a group. Freed ones stay listed until their memory is allocated again, so that a
-// call with them is refused.
+// allocations lists the allocations of a group. A freed one stays in the list until its memory is allocated again, so
+// that a call that uses it is refused.
 type allocations struct {
 	mu   sync.Mutex
 	list []*allocation
 }
 
-func (l *allocations) allocated(b Buffer) {
+func (l *allocations) add(b Buffer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.list = slices.DeleteFunc(l.list, func(a *allocation) bool { return a.freed.Load() && a.holds(b) })
+	l.list = slices.DeleteFunc(l.list, func(a *allocation) bool { return a.freed.Load() && a.overlaps(b) })
 	l.list = append(l.list, &allocation{Buffer: b})
 }
 
-func (l *allocations) freed(b Buffer) {
+func (l *allocations) markFreed(b Buffer) {
 	if a := l.find(b); a != nil {
 		a.freed.Store(true)
 	}
@@ -224,6 +225,6 @@ func (l *allocations) freed(b Buffer) {
 func (l *allocations) find(b Buffer) *allocation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a, _ := lists.First(l.list, func(a *allocation) bool { return a.holds(b) })
+	a, _ := lists.First(l.list, func(a *allocation) bool { return a.overlaps(b) })
 	return a
 }

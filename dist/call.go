@@ -16,20 +16,20 @@ type Call struct {
 	Root      int       // of broadcast, reduce, gather and scatter
 	Peer      int       // of send and recv
 
-	// Count is the number of elements of the whole vector. 0: derived from the buffers. Only the ranks other than the
-	// root of a gather or scatter need it, and only if their blocks differ in length.
+	// Count is the number of elements of the whole vector. 0: it is derived from the buffers. Only ranks other than the
+	// root of a gather or scatter have to set it, and only if blocks differ in length.
 	Count int
 
-	// Counts are the lengths of the blocks of an all-gather, gather, scatter or reduce-scatter, if they are not those
-	// of [Block]; the same list on all ranks. In an all-to-all, entry i is what every rank sends to rank i; or, with
-	// size*size entries, entry s*size+i is what rank s sends to rank i.
+	// Counts are the lengths of the blocks of an all-gather, gather, scatter or reduce-scatter. nil: the lengths of
+	// [Block]. All ranks give the same list. In an all-to-all, entry i is the number of elements that every rank sends
+	// to rank i. With size*size entries, entry s*size+i is the number that rank s sends to rank i.
 	Counts []int
 
-	// Algorithm is one of [Capabilities].Algorithms; "" or "auto": the tuning table chooses. "steps:ring" executes the
-	// proved steps of ring one by one, even if the backend has code of its own. "ring@64K" has pipelined pieces of 64
-	// KiB, and "one-stage#16" a kernel of 16 blocks of threads.
+	// Algorithm is one of [Capabilities].Algorithms. With "" or "auto", the tuning table chooses. "steps:ring" executes
+	// the proved steps of ring one by one, even if the backend has code of its own for ring. "ring@64K" is ring in
+	// pipelined pieces of 64 KiB, and "one-stage#16" is one-stage with 16 thread blocks on a GPU.
 	Algorithm string
-	Chunk     int // elements per pipelined piece; 0: as the tuning table says, or no pieces
+	Chunk     int // elements per pipelined piece; 0: the choice of the tuning table, or a single piece
 	Epilogue  *Epilogue
 	Codec     Codec     // of an all-reduce
 	Combiner  *Combiner // replaces Reduction; nil: none
@@ -40,8 +40,8 @@ type Call struct {
 //	out = Scale*out + Bias[i mod len(Bias)] + Residual[i]
 //
 // It rounds as a fused kernel does: once for f16 and bf16, after each operation for f32 and f64.
-// Backends with the feature [WideEpilogue] do not round a 16-bit sum before it is scaled. The element
-// type must be a float. Bias and residual are local: they may differ between ranks.
+// Backends with the feature [WideEpilogue] do not round a 16-bit sum before they scale it. The element type must be a
+// floating-point type. Bias and residual are local, so they may differ between ranks.
 type Epilogue struct {
 	Scale    float64  // 0 means 1
 	Bias     Buffer   // empty: none; its length divides the length of the output
@@ -49,35 +49,35 @@ type Epilogue struct {
 	Norm     *RMSNorm // of an all-reduce, applied last; nil: none
 }
 
-// RMSNorm divides every row of an output by the root of its mean square. It applies to the elements h that the rest of
-// the epilogue has stored:
+// RMSNorm divides every row of an output by its root mean square. h are the elements after the rest of the epilogue:
 //
 //	out = h / sqrt(mean(h*h) + Epsilon) * Weight[i mod len(Weight)]
 //
-// A row is as long as the weight, and the output is whole rows of f32, f16 or bf16. The computation is in float32 and
-// rounds once. The weight is local.
+// A row is as long as the weight, and the output must consist of whole rows of f32, f16 or bf16. The computation uses
+// float32 and rounds once. The weight is local, so it may differ between ranks.
 type RMSNorm struct {
 	Weight  Buffer
 	Epsilon float64
 }
 
-// Codec makes an all-reduce move encoded elements, for example 8-bit integers with a scale per group of 32: each rank
-// encodes its input, the owner of each part decodes, adds and encodes the sum, and every rank decodes
-// all sums. So every element is encoded twice, and all ranks get the same bits.
+// Codec makes an all-reduce move encoded elements, for example 8-bit integers with a scale per group of 32. Each rank
+// encodes its input. The owner of each part decodes all ranks' parts, adds them and encodes the sum. Every rank decodes
+// all sums. Each element is thus encoded twice, and all ranks get the same bits.
 //
-// Its methods must be pure and are called from several goroutines. A codec with a method
-// Supports(DType) bool is refused for other types before anything moves.
+// The methods must be pure, because several goroutines call them. If a codec has a method Supports(DType) bool, a call
+// with any other type fails before any data moves.
 type Codec interface {
 	// Name is compared between ranks.
 	Name() string
 	// Group is the number of elements that are encoded together, at least 1. Every slice that Encode gets starts at a
 	// multiple of it.
 	Group() int
-	// Size is the largest number of bytes that n elements take encoded.
+	// Size returns the maximum size of n encoded elements in bytes.
 	Size(d DType, n int) int
 	// Encode writes the encoding of the elements in src to dst, which has Size bytes.
 	Encode(dst, src []byte, d DType)
-	// DecodeReduce decodes the sources and combines them into dst, from first to last. With one source it decodes.
+	// DecodeReduce decodes the sources and stores their combination in dst, in the order of the list. A single source
+	// is only decoded.
 	DecodeReduce(dst []byte, srcs [][]byte, d DType, r Reduction)
 }
 
@@ -88,9 +88,9 @@ type Combiner struct {
 	combine func(acc, x []byte)
 }
 
-// NewCombiner returns a reduction that uses combine, which combines the elements of x into those of acc. Both slices
-// have the same length and are any part of the vectors, in any order. So combine must be associative and commutative,
-// and it may be called from several goroutines. The name is compared between ranks.
+// NewCombiner returns a reduction that uses combine, which combines each element of x with the element of acc at the
+// same index and stores the result in acc. Backends call combine for parts of the vectors, in any order and from
+// several goroutines, so it must be associative and commutative. All ranks must use the same name.
 func NewCombiner[E Element](name string, combine func(acc, x []E)) *Combiner {
 	return &Combiner{name, dtype.Of[E](), func(acc, x []byte) { combine(dtype.View[E](acc), dtype.View[E](x)) }}
 }
@@ -112,8 +112,8 @@ func init() {
 	}
 }
 
-// RegisterCodec adds a codec. It panics if the name is taken. A codec may have a method
-// Help() string, which returns one line for `kernbench list --all`.
+// RegisterCodec adds a codec. It panics if the name is taken. If a codec has a method Help() string, `kernbench list
+// --all` shows its result, which should be one line.
 func RegisterCodec(c Codec) { codecs.Register(c) }
 
 // ParseCodec returns the codec with the given name: int8, int6 or int4, which have a float32 scale per 32 elements of

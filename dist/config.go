@@ -31,18 +31,18 @@ type Config struct {
 	// Knobs that are not named have their defaults.
 	Knobs map[string]string
 
-	// StreamFrom is the size in bytes of all ranks' outputs together from which a backend treats a call as far larger
-	// than the caches; 0: the backend decides. Tests set it to check that code with short calls. Results do not depend
-	// on it, and other backends ignore it.
+	// StreamFrom is a size in bytes. If the outputs of all ranks together are at least as large, a backend may bypass
+	// the CPU caches. 0: the backend decides. Tests set it, to run that code with short calls. Results do not depend on
+	// it, and backends without such code ignore it.
 	StreamFrom int
 
-	// SharedBytes is the address space that a rank needs for memory that it shares with the ranks of its host. All ranks
-	// must give the same number. 0: the memory of the host, which costs only addresses, so set it where these are
-	// limited. Backends without shared memory ignore it.
+	// SharedBytes is the address space, in bytes, that a rank reserves for memory that it shares with the ranks of its
+	// host. All ranks must give the same number. 0: the size of the host's memory. Reserving costs only addresses, so
+	// set it only where address space is limited. Backends without shared memory ignore it.
 	SharedBytes int
 
-	// Exchange lets ranks on several hosts find each other: it returns the data of all ranks, by rank, over an
-	// authenticated channel. It is used only while joining. nil: all ranks are on one host.
+	// Exchange lets ranks on several hosts find each other. It sends this rank's data over an authenticated channel and
+	// returns the data of all ranks, by rank. It is used only while joining. nil: all ranks are on one host.
 	Exchange func(ctx context.Context, mine []byte) ([][]byte, error)
 	// Host is the host that this rank counts as being on. Ranks of one host share memory. "": $KERNBENCH_HOST, or else
 	// the machine and its network namespace.
@@ -87,8 +87,9 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 	return newGroup(e, c.Backend, c.Tuning), nil
 }
 
-// tableOfHost returns the tuning table for this group. If entries depend on the host, the ranks compare their hosts,
-// because all must choose the same algorithm.
+// tableOfHost returns the tuning table for this group. If it has entries for certain hosts, the ranks exchange the
+// names of their hosts. These entries apply only if all ranks are on the same host, because all ranks must choose the
+// same algorithm.
 func (c Config) tableOfHost(ctx context.Context) (*Tuning, error) {
 	t := c.Tuning
 	if t == nil {
@@ -118,9 +119,9 @@ func (c Config) tableOfHost(ctx context.Context) (*Tuning, error) {
 	return t.For(group), nil
 }
 
-// checkHosts refuses a rank that would wait in vain for ranks on other hosts: a rank of a launcher's
-// job whose group has more ranks than the job has on this host, without an Exchange. Ranks that are
-// goroutines, or that a launcher's own library connects, need no Exchange.
+// checkHosts returns an error if this rank would wait in vain for ranks on other hosts: a launcher has started it, the
+// group has more ranks than the launcher has started on this host, and there is no Exchange. Ranks that are goroutines,
+// or that the launcher's own library connects, need no Exchange.
 func (c Config) checkHosts(environ []string) error {
 	d := Describe(c.Backend)
 	if c.Exchange != nil || c.Size == 1 || d.InProcess || d.Launcher != nil {
@@ -135,7 +136,7 @@ func (c Config) checkHosts(environ []string) error {
 		job.LocalSize, job.Size)
 }
 
-// check reports all errors at once.
+// check validates the fields. Its error lists all faults.
 func (c Config) check() error {
 	var faults []error
 	if c.Size < 1 {
@@ -152,11 +153,11 @@ func (c Config) check() error {
 	return errors.Join(append(faults, Describe(c.Backend).CheckKnobs(c.Backend, c.Knobs))...)
 }
 
-// Environment variables of FromEnv besides torchrun's.
+// FromEnv reads these environment variables in addition to torchrun's.
 const (
 	hostVar   = "KERNBENCH_HOST"
 	secretVar = "KERNBENCH_DIST_SECRET"
-	// portOffset avoids MASTER_PORT itself, where the store of torchrun or of the program may listen.
+	// portOffset is added to MASTER_PORT, because the store of torchrun or of the program may listen there.
 	portOffset = 1
 	// minSecret is the minimum length of a secret that is used over a network.
 	minSecret = 16

@@ -5,9 +5,9 @@
 //	op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: in, Out: out})
 //	err = op.Run()                      // allocates nothing
 //
-// There is no global group: a program may be in several. Importing a backend's package enables it, for
-// example dist/cpu, or dist/all for every one. This package checks calls, chooses algorithms and keeps
-// their order; the backend moves the data.
+// There is no global group, and a program may join several. Importing the package of a backend enables it, for example
+// dist/cpu; dist/all enables every backend. This package checks calls, chooses algorithms and keeps calls in order. The
+// backend moves the data.
 //
 // # Joining
 //
@@ -25,26 +25,26 @@
 //
 // Every rank of a group makes the same collectives in the same order, with the same element type,
 // count, reduction, root and options. [Group.Do], and the methods named after operations, make a call
-// at once. [Group.Prepare] does all the work that need not be repeated, so that the [Op] can run any
-// number of times without allocating.
+// at once. [Group.Prepare] does all work that is not needed for every run, so that the [Op] can run any number of times
+// without allocating.
 //
 // Count is the number of elements of the whole vector. If a rank holds one block of it (all-gather, gather, scatter,
 // reduce-scatter), block r is Block(count, size, r), so counts need not be divisible; [Call] can set other lengths. In
-// an all-to-all every In is a whole vector, and rank r collects block r of each, in rank order. In place means that In
-// and Out are the same memory: the shorter one is the rank's own block of the longer one.
+// an all-to-all every In is a whole vector, and rank r collects block r of each, in rank order. A call is in place if
+// In and Out share memory. The shorter buffer must then be the rank's own block of the longer one.
 //
 // # Overlap
 //
 // One goroutine at a time may use a group. [Op.Start] runs a call in the background, and [Op.Wait] waits for it.
 // Collectives run in the order of their calls, started or not. Messages to one peer, and from one peer, also keep their
-// order. [Op.Begin] makes the first half of a call and Wait the second: a small all-reduce needs no
-// thread in between if the group has the feature [Overlap].
+// order. [Op.Begin] makes the first half of a call and Wait the second half. If the group has the feature [Overlap], no
+// thread is needed in between.
 //
 // # Contexts
 //
-// A context that ends, ends the group, because a rank cannot leave a collective without ending it for the others.
-// [Group.Watch] makes a group observe a context, at no cost for its calls. To stop waiting for a call
-// without ending it, select on [Op.Done].
+// The end of a context ends the group, because a rank cannot leave a collective without failing it for the others.
+// [Group.Watch] makes a group observe a context. This does not slow down its calls. To stop waiting for a call without
+// ending it, select on [Op.Done].
 //
 // # Element types and codecs
 //
@@ -58,12 +58,12 @@
 //
 // # Errors
 //
-// If ranks disagree (on count, type, operation or order of calls), all of them get a [MisuseError] with both calls. If
-// a rank is dead, has left or does not respond within Config.Timeout, the others get a [PeerError] that names it. Both
-// are final: every later call of the group returns the same error. With [Group.Shrink] the surviving
-// ranks continue in a new group, if the backend supports it.
+// If ranks disagree on count, type, operation or order of calls, all of them get a [MisuseError] that names both calls.
+// If a rank is dead, has left or does not respond within Config.Timeout, the others get a [PeerError] that names it.
+// Both are final: every later call of the group returns the same error. With [Group.Shrink] the surviving ranks
+// continue in a new group, if the backend supports it.
 //
-// # Which results are equal, bit for bit
+// # Reproducibility
 //
 // All ranks get the same bits from an all-reduce, and the same inputs give the same bits in every run with the same
 // algorithm, chunk and number of ranks. (With the feature [RanksMayDiffer], ranks may differ if sums are inexact.)
@@ -76,11 +76,11 @@
 //   - ring, recursive-doubling, halving-doubling, tree, torus and hierarchical
 //     each have an order of their own.
 //
-// With two ranks there is only one order, so for f32 and f64 all agree.
+// With two ranks there is only one order, so all algorithms agree for f32 and f64.
 //
 // # Backends
 //
-// A [Backend] is registered with a [Description]: its capabilities, whether its ranks are processes,
-// whether its time is real. Code that needs to know this before a group exists calls [Describe].
+// A [Backend] is registered with a [Description], which contains its capabilities, whether its ranks are processes and
+// whether its time is simulated. Code that needs this before a group exists calls [Describe].
 // Package disttest is the conformance suite of all backends.
 package dist

@@ -30,7 +30,7 @@ type Group struct {
 	watch       watchState
 }
 
-// direction identifies the messages to one peer, or the messages from it.
+// direction identifies the messages to a peer (op is Send) or from it (op is Recv).
 type direction struct {
 	op   Collective
 	peer int
@@ -40,7 +40,7 @@ type direction struct {
 type watchState struct {
 	mu     sync.Mutex
 	closed bool  // the group is closed: its engine must not be used any more
-	cause  error // of the first context that ended
+	cause  error // the cause of the first context that ended
 }
 
 func newGroup(e Engine, backend string, t *Tuning) *Group {
@@ -68,8 +68,8 @@ func (g *Group) Size() int { return g.engine.Size() }
 // Backend returns the name of the backend.
 func (g *Group) Backend() string { return g.backend }
 
-// Capabilities returns what the backend can do in this group. Algorithms that do not work with its number of ranks are
-// left out.
+// Capabilities returns what the backend can do in this group. It does not list algorithms that do not work with the
+// group's number of ranks.
 func (g *Group) Capabilities() Capabilities { return g.caps }
 
 // Facts returns what the group runs on.
@@ -80,7 +80,7 @@ func (g *Group) Facts() Facts {
 	return Facts{}
 }
 
-// Clock returns the clock to measure the group's work with: simulated time, or the monotonic clock of this host.
+// Clock returns the clock with which to measure the group's work: simulated time, or the monotonic clock of this host.
 func (g *Group) Clock() Clock {
 	if e, ok := g.engine.(interface{ Clock() Clock }); ok {
 		return e.Clock()
@@ -106,7 +106,7 @@ func (g *Group) Alloc(d DType, count int) (Buffer, error) {
 	g.collectives.drain()
 	b, err := g.engine.Alloc(d, count)
 	if err == nil {
-		g.memory.allocated(b)
+		g.memory.add(b)
 	}
 	return b, err
 }
@@ -120,7 +120,7 @@ func (g *Group) Free(b Buffer) error {
 	if err := g.engine.Free(b); err != nil {
 		return err
 	}
-	g.memory.freed(b)
+	g.memory.markFreed(b)
 	return nil
 }
 
@@ -139,13 +139,13 @@ func (g *Group) Split(color, key int) (*Group, error) {
 }
 
 // Shrink makes a new group of the surviving ranks after an error. Every surviving rank calls it. Ranks that are dead,
-// have closed the group or do not call it within Config.Timeout are left out. All survivors get the same group, also if
-// more ranks die meanwhile. They keep their order: was[r] is the old rank of the new rank r. A group
-// that has not failed fails on all ranks when one calls Shrink.
+// have closed the group or do not call Shrink within Config.Timeout are left out. All survivors get the same group,
+// even if more ranks die meanwhile. They keep their order: was[r] is the old rank of the new rank r. If the group has
+// not failed yet, calling Shrink on one rank fails it on all ranks.
 //
-// A rank that calls it too late gets a [PeerError] that names itself. Between hosts, a silent rank whose process is not
-// known to have ended is left out only if more than half of all ranks agree. So a network that is cut in two does not
-// turn one group into two.
+// A rank that calls Shrink too late gets a [PeerError] that names itself. If ranks are on several hosts, a silent rank
+// whose process may still exist is left out only if more than half of all ranks agree. A network that is cut in two
+// therefore does not turn one group into two.
 //
 // Memory of this group is not symmetric in the new one, and its contexts are not watched there: allocate, prepare and
 // watch again. This group can only be closed. Backends that cannot shrink return an error that is
@@ -171,9 +171,9 @@ func (g *Group) Shrink() (left *Group, was []int, err error) {
 	return newGroup(e, g.backend, g.tuning), was, nil
 }
 
-// Prepare checks a call and does everything that need not be repeated when it runs. It is local: it waits for no other
-// rank, and an error concerns this rank only. [Group.Do] and the methods named after operations
-// prepare and run at once; there an error fails the group, because the other ranks would wait.
+// Prepare checks a call and does all work that is not needed for every run. It is local: it waits for no other rank,
+// and an error affects only this rank. [Group.Do] and the methods named after operations prepare a call and run it at
+// once. An error in them fails the group, because the other ranks would wait for this one.
 func (g *Group) Prepare(c Call) (*Op, error) {
 	if g.closed {
 		return nil, ErrClosed
@@ -183,7 +183,7 @@ func (g *Group) Prepare(c Call) (*Op, error) {
 		return nil, err
 	}
 	in, out := g.memory.find(p.In), g.memory.find(p.Out)
-	if in.gone() || out.gone() {
+	if in.isFreed() || out.isFreed() {
 		return nil, fmt.Errorf("%v: %w", p, errFreed)
 	}
 	run, err := g.engine.Prepare(p)
@@ -198,13 +198,13 @@ func (g *Group) Prepare(c Call) (*Op, error) {
 	}
 	if p.hostNorm(g.caps) && p.Out.Count() > 0 {
 		norm := epilogue.NewNorm(p.DType, p.Epilogue.Norm.Weight.Bytes(), p.Epilogue.Norm.Epsilon)
-		run = thenNormalize(run, norm, p.Out.Bytes())
+		run = withNorm(run, norm, p.Out.Bytes())
 	}
 	return &Op{run: run, stream: g.streamOf(p), plan: p, ended: make(chan struct{}, 1), in: in, out: out, group: g}, nil
 }
 
-// thenNormalize returns a function that calls run and then applies a norm to out.
-func thenNormalize(run func() error, n *epilogue.Norm, out []byte) func() error {
+// withNorm returns a function that calls run and then applies a norm to out.
+func withNorm(run func() error, n *epilogue.Norm, out []byte) func() error {
 	return func() error {
 		if err := run(); err != nil {
 			return err
@@ -214,9 +214,9 @@ func thenNormalize(run func() error, n *epilogue.Norm, out []byte) func() error 
 	}
 }
 
-// Watch fails the group when ctx ends: running and later calls return an error, on this rank (where it wraps the
-// context's error) and on the others (where it names this rank). It costs the calls nothing. stop ends the watching
-// and reports whether it did so before ctx ended.
+// Watch fails the group when ctx ends. Running and later calls then return an error on all ranks. On this rank it wraps
+// the context's error, on the others it names this rank. Watch does not slow down calls. stop ends the watching and
+// reports whether it did so before ctx ended.
 func (g *Group) Watch(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, func() {
 		w := &g.watch
@@ -234,7 +234,7 @@ func (g *Group) Watch(ctx context.Context) (stop func() bool) {
 
 var errContextEnded = errors.New("its context has ended")
 
-// addCause adds the cause to the failure of the group if it is a context of this rank.
+// addCause adds the cause of a context to the failure of the group, if that context has made this rank fail the group.
 func (g *Group) addCause(err error) error {
 	g.watch.mu.Lock()
 	defer g.watch.mu.Unlock()
@@ -246,8 +246,8 @@ func (g *Group) addCause(err error) error {
 	return err
 }
 
-// streamOf returns the stream of calls that keep their order with p: all collectives, or the messages of one direction
-// with one peer.
+// streamOf returns the stream in which p keeps its order: that of all collectives, or of the messages to or from a
+// peer.
 func (g *Group) streamOf(p Plan) *stream {
 	if !p.Op.PointToPoint() {
 		return g.collectives
@@ -276,8 +276,8 @@ func (g *Group) Close() error {
 	return g.engine.Close()
 }
 
-// Do prepares and runs a call. An error fails the group. The methods named after operations are short forms of it. They
-// prepare the call every time, so a loop should call [Group.Prepare] once.
+// Do prepares and runs a call. An error fails the group. The methods named after operations are short forms of Do. They
+// prepare the call every time, so a loop should call [Group.Prepare] once and then [Op.Run].
 func (g *Group) Do(c Call) error {
 	op, err := g.prepareOrFail(c)
 	if err != nil {
@@ -295,8 +295,8 @@ func (g *Group) Start(c Call) (*Op, error) {
 	return op, op.Start()
 }
 
-// prepareOrFail prepares a call that runs at once. If that is impossible it fails the group, because the other ranks
-// would wait for this one.
+// prepareOrFail prepares a call that is about to run. If this fails, it fails the group, because the other ranks would
+// wait for this one.
 func (g *Group) prepareOrFail(c Call) (*Op, error) {
 	op, err := g.Prepare(c)
 	if err != nil && !g.closed {
@@ -362,11 +362,11 @@ func (g *Group) Recv(b Buffer, from int) error { return g.Do(Call{Op: Recv, Out:
 
 // The errors that end a group.
 type (
-	// MisuseError reports in its Text that ranks did not make the same call, with both calls; or that a rank cannot make
-	// its call at all.
+	// MisuseError reports that two ranks made different calls, or that a rank cannot make its call. Its Text names the
+	// calls.
 	MisuseError = shm.MisuseError
 
-	// PeerError reports that a Rank (with its PID, 0 if not known) is Dead, has left or does not respond.
+	// PeerError reports that a rank is dead, has left or does not respond. PID is 0 if it is not known.
 	PeerError = shm.PeerError
 )
 

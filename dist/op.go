@@ -15,19 +15,19 @@ type Op struct {
 	plan   Plan
 
 	group   *Group
-	in, out *allocation // nil: memory that no group has allocated
+	in, out *allocation // nil if the group has not allocated the memory
 	halves  halves
 
 	// The state of a started run.
-	started atomic.Bool   // between Start and Wait
-	ended   chan struct{} // holds a token once the run has ended; buffered, so that the stream never waits for Wait
+	started atomic.Bool   // true between Start and Wait
+	ended   chan struct{} // receives a value when the run has ended; buffered, so that the stream never waits for Wait
 	err     error
-	mu      sync.Mutex
-	busy    bool
-	done    chan struct{} // closed once the run has ended; nil: Done was not called
+	mu      sync.Mutex    // guards err, busy and done
+	busy    bool          // the run has not ended
+	done    chan struct{} // closed when the run has ended; nil until Done is called
 }
 
-// Plan returns the call with everything filled in, such as the algorithm that was chosen.
+// Plan returns the call with all options resolved, for example with the algorithm that was chosen.
 func (o *Op) Plan() Plan { return o.plan }
 
 // Run makes the call and returns when this rank's part is complete. It allocates nothing. It waits for calls that were
@@ -56,7 +56,7 @@ func (o *Op) perform() error {
 
 // checkMemory fails the group if the memory of the call was freed.
 func (o *Op) checkMemory() error {
-	if o.in.gone() || o.out.gone() {
+	if o.in.isFreed() || o.out.isFreed() {
 		return o.group.refuse(fmt.Errorf("%v: %w", o.plan, errFreed))
 	}
 	return nil
@@ -67,8 +67,8 @@ var (
 	errNotStarted = errors.New("dist: Wait for an operation that was not started")
 )
 
-// Start begins the call in the background and returns at once. Every Start needs its Wait before the next Start of the
-// same Op; prepare several Ops to have several calls in flight.
+// Start begins the call in the background and returns at once. The program must call Wait before it starts the same Op
+// again. To have several calls in flight, prepare several Ops.
 func (o *Op) Start() error {
 	if !o.started.CompareAndSwap(false, true) {
 		return errStarted
@@ -85,7 +85,7 @@ func (o *Op) Start() error {
 	return nil
 }
 
-// Wait returns when the call that Start or Begin has begun is complete on this rank.
+// Wait waits until the call that Start or Begin has begun is complete on this rank.
 func (o *Op) Wait() error {
 	if h := &o.halves; h.begun {
 		h.begun = false
@@ -102,8 +102,8 @@ func (o *Op) Wait() error {
 	return o.err
 }
 
-// Done returns a channel that is closed once the started call is complete, so that a select can wait for it. Wait then
-// returns at once; it is still needed before the next Start, which has a new channel.
+// Done returns a channel that is closed when the started call is complete, for use in a select. Wait then returns at
+// once, but must still be called before the next Start. Each Start needs a new call of Done.
 func (o *Op) Done() <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -126,21 +126,21 @@ func (o *Op) finish(err error) {
 	}
 }
 
-// halves are the two parts of a call, from [Overlapper], and their state.
+// halves holds the two halves of a call, which an [Overlapper] has prepared, and their state.
 type halves struct {
 	begin, finish func() error // nil: the call cannot be divided
 	arrived       func() bool
 	prepared      bool
 	begun         bool
-	finished      bool  // another call has already finished it
-	err           error // with this result
+	finished      bool  // finish has already run, because another call was made before Wait
+	err           error // the result of finish
 }
 
-// Begin makes the part of the call that waits for no other rank, and returns; Wait makes the rest. No goroutine runs in
-// between, and the program's own work hides the latency of the other ranks' parts. Either all ranks
+// Begin makes the half of the call that waits for no other rank, and returns. Wait makes the other half. The program
+// can work in between, while the data of the other ranks arrives; no goroutine runs for the call. Either all ranks
 // begin a call or none does. If the backend cannot divide the call, Begin is the same as [Op.Start].
 //
-// Messages may be sent in between. Another collective first finishes the one that was begun, so the order is kept.
+// Messages may be sent in between. Another collective first finishes the one that was begun, which keeps the order.
 // Begin allocates nothing after its first call.
 func (o *Op) Begin() error {
 	h := &o.halves
@@ -168,8 +168,8 @@ func (o *Op) Begin() error {
 	return nil
 }
 
-// Arrived reports whether Wait, after Begin, would return without waiting for another rank. It does not wait itself. It
-// returns false if that is not known.
+// Arrived reports whether Wait, after Begin, would return without waiting for another rank. It does not wait. It
+// returns false if the backend cannot tell.
 func (o *Op) Arrived() bool {
 	h := &o.halves
 	return h.begun && (h.finished || h.arrived != nil && h.arrived())
@@ -193,16 +193,16 @@ func (o *Op) prepareHalves() (err error) {
 // stream runs started operations one after the other. Its goroutine exists only while the queue is not empty, so an
 // idle group costs no goroutine.
 type stream struct {
-	// pending counts started operations that have not ended. Closing the stream adds one more, so that it is never 0
-	// again: Run needs only this check to see that it may run at once.
+	// pending is the number of started operations that have not ended. Closing the stream adds one, so that pending
+	// never becomes 0 again. Run can therefore check with a single load that it may run at once.
 	pending atomic.Int32
-	begun   *Op // the operation between Begin and Wait; used by the goroutine that uses the group
+	begun   *Op // the operation between Begin and Wait; only the goroutine that uses the group accesses it
 
 	mu     sync.Mutex
 	closed bool
 	queue  []*Op
-	active bool
-	idle   sync.WaitGroup
+	active bool           // a goroutine runs work
+	idle   sync.WaitGroup // waits for that goroutine
 }
 
 // submit queues an operation. It returns false if the stream is closed.
@@ -242,7 +242,7 @@ func (s *stream) work() {
 	}
 }
 
-// drain waits until nothing is in flight.
+// drain waits until no operation is in flight.
 func (s *stream) drain() {
 	s.finishBegun()
 	s.idle.Wait()

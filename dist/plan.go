@@ -12,14 +12,14 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tuning"
 )
 
-// Plan is a call that has been checked and completed: the input of a backend's Prepare.
+// Plan is a checked call with all options resolved. It is the input of [Engine].Prepare.
 type Plan struct {
 	Call
 	DType   DType // of both buffers; U8 for a barrier
 	InPlace bool  // In and Out are the same memory: the shorter one is this rank's block of the longer one
 	Steps   bool  // execute the steps of the schedule, not the backend's own code
-	Blocks  int   // blocks of threads per rank; 0: the backend decides
-	Tuned   bool  // the tuning table chose Blocks: use fewer if they do not fit
+	Blocks  int   // number of thread blocks per rank on a GPU; 0: the backend decides
+	Tuned   bool  // the tuning table chose Blocks, so the backend may use fewer if they do not fit
 }
 
 // String returns the name of the call in errors, such as "allreduce of 8 f32 (sum)".
@@ -74,7 +74,7 @@ func (p Plan) Terms() string {
 	return s
 }
 
-// plan checks a call as far as this rank can and fills in everything that it leaves open: type, count, algorithm.
+// plan checks a call as far as this rank can, and fills in the type, the count and the algorithm if they are not set.
 func (g *Group) plan(c Call) (Plan, error) {
 	p := Plan{Call: c}
 	caps := g.caps
@@ -115,7 +115,7 @@ func (p *Plan) setType(caps Capabilities) error {
 	case in.Valid():
 		p.DType = in
 	default:
-		p.DType = U8 // there are no elements, so any type will do
+		p.DType = U8 // there are no elements, so the type does not matter
 	}
 	if p.Op != Barrier && !slices.Contains(caps.DTypes, p.DType) {
 		return fmt.Errorf("no support for %v", p.DType)
@@ -161,8 +161,8 @@ func (p *Plan) setCounts(caps Capabilities, g *Group) error {
 	return nil
 }
 
-// Params returns the parameters of a schedule for the call among size ranks. Its methods Block and Pair return the
-// part of the vector that belongs to a rank, or that goes from one rank to another in an all-to-all.
+// Params returns the parameters of a schedule for the call among size ranks. Their method Block returns the part of the
+// vector that belongs to a rank. Pair returns the part that goes from one rank to another in an all-to-all.
 func (p *Plan) Params(size int) schedule.Params {
 	s := schedule.Params{Ranks: size, Count: p.Count, Root: p.Root, InPlace: p.InPlace}
 	if p.Counts != nil {
@@ -194,8 +194,8 @@ func (p *Plan) setCount(size int) {
 	}
 }
 
-// need returns how many elements each buffer of a rank must have.
-func (p *Plan) need(rank, size int) (in, out int) {
+// bufferLens returns the number of elements that the buffers of a rank must have.
+func (p *Plan) bufferLens(rank, size int) (in, out int) {
 	switch p.Op {
 	case Send:
 		return p.Count, 0
@@ -206,7 +206,8 @@ func (p *Plan) need(rank, size int) (in, out int) {
 	return s.Len(op, schedule.Input, rank), s.Len(op, schedule.Output, rank)
 }
 
-// checkBuffers trims the buffers to the elements that the call uses. A buffer that is too long is allowed.
+// checkBuffers checks root, peer and the lengths of the buffers. It trims longer buffers to the elements that the call
+// uses.
 func (p *Plan) checkBuffers(rank, size int) error {
 	var faults []error
 	if p.Count < 0 {
@@ -218,7 +219,7 @@ func (p *Plan) checkBuffers(rank, size int) error {
 	if p.Op.PointToPoint() && (p.Peer < 0 || p.Peer >= size || p.Peer == rank) {
 		faults = append(faults, fmt.Errorf("peer is %d, want another rank from 0 to %d", p.Peer, size-1))
 	}
-	in, out := p.need(rank, size)
+	in, out := p.bufferLens(rank, size)
 	if p.In.Count() < in {
 		faults = append(faults, fmt.Errorf("in has %d elements, rank %d of %d needs %d", p.In.Count(), rank, size, in))
 	}
@@ -234,8 +235,8 @@ func (p *Plan) checkBuffers(rank, size int) error {
 
 // setInPlace detects whether In and Out are the same memory. It refuses any other overlap.
 func (p *Plan) setInPlace(rank, size int) error {
-	distance, one := p.In.distance(p.Out)
-	if !one {
+	distance, overlap := p.In.distance(p.Out)
+	if !overlap {
 		return nil
 	}
 	if p.Op == AllToAll {
@@ -265,7 +266,7 @@ func (p *Plan) checkOptions(caps Capabilities, backend string) error {
 		case c.dtype != p.DType:
 			return fmt.Errorf("combiner %s combines %v, not %v", c.name, c.dtype, p.DType)
 		}
-		p.Reduction = Sum // unlike Avg, it needs no last step
+		p.Reduction = Sum // backends scale the result of an Avg, but must not change that of a combiner
 	}
 	if c, ok := p.Codec.(interface{ Supports(DType) bool }); ok && !c.Supports(p.DType) {
 		return fmt.Errorf("codec %s cannot encode %v", p.Codec.Name(), p.DType)
@@ -317,8 +318,8 @@ func (p *Plan) hostNorm(caps Capabilities) bool {
 
 const auto = "auto"
 
-// setAlgorithm splits the name of the algorithm into its parts and asks the tuning table if the caller has not chosen
-// one.
+// setAlgorithm splits the name of the algorithm into its parts. If the caller has not chosen an algorithm, it takes the
+// choice of the tuning table, or the backend's first algorithm if this group does not have that one.
 func (p *Plan) setAlgorithm(g *Group, caps Capabilities) error {
 	known := caps.Algorithms[p.Op]
 	if err := p.parseAlgorithm(g.backend, caps); err != nil {
@@ -355,7 +356,8 @@ func (p *Plan) setAlgorithm(g *Group, caps Capabilities) error {
 	return nil
 }
 
-// parseAlgorithm moves the parameters in the name of the algorithm to their fields.
+// parseAlgorithm moves the parameters in the name of the algorithm, such as the piece length of "ring@64K", to their
+// fields.
 func (p *Plan) parseAlgorithm(backend string, caps Capabilities) error {
 	choice, err := tuning.ParseChoice(p.Algorithm)
 	bytes := choice.ChunkBytes
@@ -375,7 +377,7 @@ func (p *Plan) parseAlgorithm(backend string, caps Capabilities) error {
 	return nil
 }
 
-// symmetric reports whether all memory of the call was allocated by a group.
+// symmetric reports whether all memory of the call is from [Group.Alloc].
 func (p *Plan) symmetric() bool {
 	return (p.In.Memory() != nil || p.In.Count() == 0) && (p.Out.Memory() != nil || p.Out.Count() == 0)
 }

@@ -64,8 +64,9 @@ func EngineAs[T any](g *Group) (T, bool) {
 	return t, ok
 }
 
-// End closes every backend that implements io.Closer, because it holds something for the whole process. A program that
-// has joined groups calls it once all are closed, right before it exits; no group can be joined afterwards.
+// End releases the resources that backends hold for the whole process: it closes every backend that implements
+// io.Closer. A program that has joined groups calls End once, after it has closed all of them and before it exits. No
+// group can be joined after that.
 func End() error {
 	var faults []error
 	for _, name := range Backends(nil) {

@@ -20,17 +20,17 @@ import (
 const (
 	spawnRank = "KERNBENCH_SPAWN_RANK"
 	spawnID   = "KERNBENCH_SPAWN_ID"
-	spawnFD   = 3 // where a child writes its error
+	spawnFD   = 3 // the descriptor to which a child writes its error
 )
 
-// Spawn runs fn on n ranks, each in its own process: it starts the running program n times with the same arguments and
-// waits. Each child runs the program from its beginning up to this call, which makes it a rank of a new group, calls fn
-// and exits. So code before Spawn also runs in every child, and code after it only in the parent. A program calls it
-// once.
+// Spawn runs fn on n ranks, each in a process of its own. It starts the running program n times with the same arguments
+// and waits for all of them. Each child runs the program from its beginning up to the same call of Spawn. There it
+// joins a new group as a rank, calls fn and exits. Code before Spawn therefore also runs in every child, and code after
+// it only in the parent. A program calls Spawn once.
 //
-// Spawn takes Backend, Timeout and Tuning from c and fills in the rest. When a rank fails, the others are killed, and
-// Spawn returns the error of the first rank to fail. Children never outlive the parent. A rank that dies leaves no
-// survivors, so [Group.Shrink] cannot be used here.
+// Spawn takes Backend, Timeout and Tuning from c and fills in the other fields. When a rank fails, Spawn kills the
+// others and returns the error of the first rank to fail. [Group.Shrink] is therefore of no use here. Children never
+// outlive the parent.
 func Spawn(ctx context.Context, n int, c Config, fn func(ctx context.Context, g *Group) error) error {
 	if rank, ok := os.LookupEnv(spawnRank); ok {
 		os.Exit(becomeRank(ctx, rank, n, c, fn))
@@ -57,7 +57,7 @@ func Spawn(ctx context.Context, n int, c Config, fn func(ctx context.Context, g 
 	return context.Cause(ctx)
 }
 
-// becomeRank runs fn in a child that has reached Spawn, and returns the exit code.
+// becomeRank runs fn in a child process, which has reached Spawn, and returns the exit code.
 func becomeRank(ctx context.Context, rank string, n int, c Config, fn func(context.Context, *Group) error) (code int) {
 	err := func() error {
 		number, err := strconv.Atoi(rank)
