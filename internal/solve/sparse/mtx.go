@@ -1,16 +1,13 @@
 package sparse
 
 import (
-	"archive/tar"
 	"bufio"
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,8 +147,11 @@ type mtxReader struct {
 	asymmetry uint64
 }
 
+// errEnd means that the file has no more lines.
+var errEnd = errors.New("the file ends")
+
 // next returns the next line that is neither empty nor a comment. It returns the first line in any case. At the end of
-// the file the error is io.ErrUnexpectedEOF.
+// the file the error is errEnd. It is another error if a compressed file is cut off, because its lines may be wrong.
 func (m *mtxReader) next() ([]byte, error) {
 	for {
 		text, err := m.in.ReadSlice('\n')
@@ -161,7 +161,7 @@ func (m *mtxReader) next() ([]byte, error) {
 		}
 		if err != nil && (!errors.Is(err, io.EOF) || len(text) == 0) {
 			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
+				return nil, errEnd
 			}
 			return nil, err
 		}
@@ -210,7 +210,7 @@ func (m *mtxReader) read() (*File, error) {
 	}
 	for n := range count {
 		text, err := m.next()
-		if errors.Is(err, io.ErrUnexpectedEOF) {
+		if errors.Is(err, errEnd) {
 			return nil, fmt.Errorf("the file ends after %d of %d entries", n, count)
 		}
 		if err != nil {
@@ -222,10 +222,14 @@ func (m *mtxReader) read() (*File, error) {
 	}
 	if text, err := m.next(); err == nil {
 		return nil, fmt.Errorf("unexpected %q after the last of %d entries", text, count)
-	} else if !errors.Is(err, io.ErrUnexpectedEOF) {
+	} else if !errors.Is(err, errEnd) {
 		return nil, err
 	}
-	return m.file(), nil
+	f := m.file()
+	if slices.ContainsFunc(f.vals, func(v float64) bool { return math.IsInf(v, 0) || math.IsNaN(v) }) {
+		return nil, errors.New("entries of the same row and column add up to no finite number")
+	}
+	return f, nil
 }
 
 // banner reads the first line: %%MatrixMarket matrix coordinate FIELD SYMMETRY.
@@ -394,47 +398,6 @@ func (m *mtxReader) file() *File {
 	return f
 }
 
-// unpacked returns a reader of the text of a file, which may be compressed by gzip. In a tar archive it reads the first
-// member that wanted accepts.
-func unpacked(r io.Reader, wanted func(name string) bool) (*bufio.Reader, error) {
-	in := bufio.NewReaderSize(r, 1<<16)
-	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		unzipped, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, fmt.Errorf("decompressing: %w", err)
-		}
-		in = bufio.NewReaderSize(unzipped, 1<<16)
-	}
-	if head, _ := in.Peek(263); !bytes.HasSuffix(head, []byte("ustar")) && !bytes.HasSuffix(head, []byte("ustar\x00")) {
-		return in, nil
-	}
-	archive := tar.NewReader(in)
-	var names []string
-	for {
-		h, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("the archive has no matching file: it has %s", strings.Join(names, ", "))
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading the archive: %w", err)
-		}
-		if h.Typeflag == tar.TypeReg && wanted(h.Name) {
-			return bufio.NewReaderSize(archive, 1<<16), nil
-		}
-		names = append(names, h.Name)
-	}
-}
-
-// isMatrix reports whether a member of an archive is its matrix, NAME/NAME.mtx. Other members, such as NAME_b.mtx, are
-// vectors.
-func isMatrix(name string) bool {
-	folder, file := path.Split(path.Clean(name))
-	return file == path.Base(folder)+".mtx" || folder == "" && strings.HasSuffix(file, ".mtx")
-}
-
-// isVector reports whether a member of an archive is a right-hand side.
-func isVector(name string) bool { return strings.HasSuffix(name, "_b.mtx") }
-
 // ReadArray reads a dense matrix in the array format of Matrix Market, real or integer. The file may be plain,
 // compressed by gzip, or an archive of the SuiteSparse collection that contains NAME_b.mtx. Errors name the line.
 func ReadArray(r io.Reader) (Array, error) {
@@ -457,15 +420,21 @@ func (m *mtxReader) array() (a Array, err error) {
 		return a, fmt.Errorf("reading the banner: %w", err)
 	}
 	words := strings.Fields(strings.ToLower(string(text)))
-	if len(words) != 5 || words[0] != "%%matrixmarket" || words[2] != "array" ||
+	if len(words) != 5 || words[0] != "%%matrixmarket" || words[1] != "matrix" || words[2] != "array" ||
 		words[3] != "real" && words[3] != "integer" || words[4] != "general" {
 		return a, fmt.Errorf("the banner is %q, want %q", text, "%%MatrixMarket matrix array real general")
 	}
 	if text, err = m.next(); err != nil {
 		return a, fmt.Errorf("reading the sizes: %w", err)
 	}
-	if n, err := fmt.Sscan(string(text), &a.Rows, &a.Columns); n != 2 || err != nil || a.Rows < 1 || a.Columns < 1 ||
-		a.Rows > math.MaxInt32 || a.Columns > math.MaxInt32/a.Rows {
+	var wrong [2]error
+	sizes := strings.Fields(string(text))
+	if len(sizes) == 2 {
+		a.Rows, wrong[0] = strconv.Atoi(sizes[0])
+		a.Columns, wrong[1] = strconv.Atoi(sizes[1])
+	}
+	if cmp.Or(wrong[:]...) != nil || a.Rows < 1 || a.Columns < 1 || a.Rows > math.MaxInt32 ||
+		a.Columns > math.MaxInt32/a.Rows {
 		return a, fmt.Errorf("the sizes are %q, want rows and columns", text)
 	}
 	count := a.Rows * a.Columns
@@ -483,6 +452,8 @@ func (m *mtxReader) array() (a Array, err error) {
 	}
 	if text, err := m.next(); err == nil {
 		return a, fmt.Errorf("unexpected %q after the last of %d values", text, count)
+	} else if !errors.Is(err, errEnd) {
+		return a, err
 	}
 	return a, nil
 }
