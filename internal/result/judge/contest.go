@@ -17,26 +17,27 @@ type Trials map[int]float64
 // Contest is one point: our program paired with each of its peers.
 type Contest []Trials
 
-// contestAlpha is the level of the intervals of a table: together they miss a true ratio with this
-// probability. It is below 5 % because a table has two goals, at every point and for the mean.
-// "Not met" is wrong in at most 2 % for each, and in at most 5 % for any.
+// contestAlpha is the level of the intervals of a table: the probability that any of them misses the
+// true ratio. It is below 5 % because a table has two goals: at every point and for the mean. The
+// outcome "not met" is wrong at most 2 % of the time for each goal, and at most 5 % for either.
 const contestAlpha = 0.04
 
-// RankPeers returns how many times faster our program is than the best peer of each point, and
-// the geometric mean of that over the points. Ratios are of times: above 1 we are faster.
+// RankPeers returns how many times faster our program is than the best peer of each point, and the
+// geometric mean of these ratios over the points. A ratio is the peer's time over ours: above 1, ours is
+// faster.
 //
-// The best peer is unknown, and the one that looks best does so partly by luck: dividing by its
-// time would underestimate us. So the trials are split into two halves, and the ratio in a trial
-// is to the peer that was best in the other half. Its expectation has no such bias.
+// It is unknown which peer is best, and the peer that looks best does so partly by luck. A ratio to its
+// time would make our program look slower than it is. So the trials are split into two halves, and the
+// ratio in a trial is to the peer that was best in the other half. This choice has no such bias.
 //
-// The interval of a point needs no choice. We are faster than the best peer if we are faster than
-// every peer, so its lower end is the least lower end over the peers. Its upper end is the least
-// upper end, each at a level divided by the number of peers, since any of them may be low by
-// chance. Both are divided by the number of points too. A peer with fewer than MinPairs trials
-// leaves the lower end unknown.
+// The interval of a point needs no choice of a peer. Our program is faster than the best peer if it is
+// faster than every peer, so the lower end is the smallest lower end over the peers. The upper end is
+// the smallest upper end. For it, the level is divided by the number of peers, because any of them may
+// be low by chance. For both ends, the level is also divided by the number of points. If a peer has fewer
+// than MinPairs trials, the lower end is unknown.
 //
-// The interval of the mean comes from the mean over all points in each trial, with peers chosen
-// from the other half. Its lower end also allows for the peers that look best in all trials.
+// The interval of the mean comes from the mean over all points in each trial, with peers chosen from the
+// other half. Its lower end is not above the one for the peers that look best in all trials.
 func RankPeers(points []Contest) (ratios []Ratio, mean Ratio) {
 	choices := make([]choice, len(points))
 	for i, c := range points {
@@ -54,13 +55,13 @@ func RankPeers(points []Contest) (ratios []Ratio, mean Ratio) {
 	return ratios, mean
 }
 
-// choice holds the best peers of a contest, -1 where none has a trial.
+// choice holds the indices of the best peers of a contest, or -1 if no peer has a trial.
 type choice struct {
 	Contest
-	trials []int       // of any peer, in order
-	half   map[int]int // of each trial: 0 and 1 in turns
-	halves [2]int      // the best in each half
-	best   int         // the best in all trials
+	trials     []int       // trials of all peers, in order
+	half       map[int]int // the half of each trial, alternating between 0 and 1
+	bestInHalf [2]int      // best peer in each half
+	best       int         // best peer in all trials
 }
 
 func newChoice(c Contest) choice {
@@ -73,20 +74,20 @@ func newChoice(c Contest) choice {
 	for i, t := range out.trials {
 		out.half[t] = i % 2
 	}
-	for h := range out.halves {
-		out.halves[h] = c.bestIn(func(t int) bool { return out.half[t] == h })
+	for h := range out.bestInHalf {
+		out.bestInHalf[h] = c.bestIn(func(t int) bool { return out.half[t] == h })
 	}
 	out.best = c.ClosestPeer()
 	return out
 }
 
-// inOtherHalf returns the peer that was best in the half that a trial does not belong to.
-func (c choice) inOtherHalf(trial int) int { return c.halves[1-c.half[trial]] }
+// inOtherHalf returns the peer that was best in the half to which a trial does not belong.
+func (c choice) inOtherHalf(trial int) int { return c.bestInHalf[1-c.half[trial]] }
 
-// ClosestPeer returns the index of the peer with the least median ratio, -1 if none has a trial.
+// ClosestPeer returns the index of the peer with the smallest median ratio, or -1 if no peer has a trial.
 func (c Contest) ClosestPeer() int { return c.bestIn(func(int) bool { return true }) }
 
-// bestIn returns the peer with the least median over the trials that use accepts, or -1.
+// bestIn returns the peer with the smallest median over the trials for which use returns true, or -1.
 func (c Contest) bestIn(use func(trial int) bool) int {
 	best, least := -1, math.Inf(1)
 	for k, peer := range c {
@@ -106,7 +107,7 @@ func (c Contest) bestIn(use func(trial int) bool) int {
 	return best
 }
 
-// ratio returns the result of a point, one of several that are judged together.
+// ratio returns the result of the point. points is the number of points that are judged together.
 func (c choice) ratio(points int) Ratio {
 	chosen := meansByTrial([]choice{c}, choice.inOtherHalf)
 	if len(chosen) == 0 && c.best >= 0 { // a single trial has no other half
@@ -117,7 +118,7 @@ func (c choice) ratio(points int) Ratio {
 	for _, peer := range c.Contest {
 		logs := slices.Collect(maps.Values(peer))
 		if len(logs) < MinPairs {
-			out.Low = math.NaN() // min keeps it
+			out.Low = math.NaN() // stays: min with NaN is NaN
 			continue
 		}
 		out.Low = min(out.Low, newRatio(logs, points).Low)
@@ -129,8 +130,9 @@ func (c choice) ratio(points int) Ratio {
 	return out
 }
 
-// meansByTrial returns the mean over the points in each trial, of the peer that choose returns.
-// Trials in which a point is missing are left out, since other points have other ratios.
+// meansByTrial returns, for each trial, the mean over the points of the logarithm for the peer that
+// choose returns. Trials in which a point is missing are left out: points have different ratios, so a
+// mean over fewer points is another quantity.
 func meansByTrial(points []choice, choose func(c choice, trial int) int) []float64 {
 	if len(points) == 0 {
 		return nil
@@ -157,12 +159,12 @@ func meansByTrial(points []choice, choose func(c choice, trial int) int) []float
 }
 
 // newRatio returns the median of logarithms as a ratio, with its interval at confidence
-// 1-contestAlpha/tests. Low and High are NaN with fewer than MinPairs values.
+// 1-contestAlpha/tests. Low and High are NaN if there are fewer than MinPairs values.
 //
-// Order statistics give the interval if there are enough of them; they hold for every
-// distribution. Ten values cannot give an interval for forty tests that way. Then Student's t
-// gives it, and it contains the one of the order statistics for a single test. Which is used
-// depends on counts only.
+// If there are enough values, the interval is between two order statistics, which holds for every
+// distribution. But ten values, for example, are too few for forty tests. Then the interval is Student's
+// t interval, extended to contain the interval of the order statistics for a single test. The choice of
+// the method depends only on counts, never on the values.
 func newRatio(logs []float64, tests int) Ratio {
 	r := Ratio{Median: math.NaN(), Low: math.NaN(), High: math.NaN(), Pairs: len(logs)}
 	if len(logs) == 0 {
@@ -189,10 +191,11 @@ func newRatio(logs []float64, tests int) Ratio {
 	return r
 }
 
-// orderInterval returns the indices of the sorted values between which the median lies with
-// confidence 1-level, or of the least and the greatest value if no two give that.
+// orderInterval returns two indices of n sorted values between which the median of the distribution lies
+// with confidence 1-level. If there are too few values, it returns the first and the last index.
 func orderInterval(n int, level float64) (low, high int) {
-	tail, binomial := 0.0, math.Exp2(float64(-n)) // of values below the index, by fair coins
+	// The number of values below the median is binomial with p = 1/2. tail sums its probabilities.
+	tail, binomial := 0.0, math.Exp2(float64(-n))
 	for k := range n / 2 {
 		if tail += binomial; 2*tail > level {
 			break

@@ -8,15 +8,15 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// MinPairs is the least number of pairs for a decision on a goal.
+// MinPairs is the smallest number of pairs for which a goal is decided.
 const MinPairs = 10
 
 // Outcome is the decision whether a ratio reaches a goal.
 type Outcome string
 
-// A goal is Met if the lower end of the interval reaches it, NotMet if the upper end does
-// not, and NotResolved otherwise. NotComparable means that the sides differ in something that
-// makes their ratio meaningless.
+// A goal is Met if the lower end of the interval reaches it, NotMet if the upper end does not reach it,
+// and NotResolved otherwise. NotComparable means that the sides differ in something that makes their
+// ratio meaningless.
 const (
 	Met           Outcome = "met"
 	NotMet        Outcome = "not met"
@@ -43,7 +43,7 @@ type Ratio struct {
 
 // Reaches decides whether the ratio is at least goal.
 func (r Ratio) Reaches(goal float64) Outcome {
-	switch { // an unknown end is NaN, for which neither holds
+	switch { // unknown ends are NaN, so both conditions are false
 	case r.Low >= goal:
 		return Met
 	case r.High < goal:
@@ -58,14 +58,15 @@ type Interval struct {
 	Known          bool // there were enough launches for Low and High
 }
 
-// Within reports whether the whole interval is known and lies within a relative change.
+// Within reports whether the interval is known and lies within the relative change floor in both
+// directions.
 func (i Interval) Within(floor float64) bool {
 	return i.Known && max(i.High, -i.Low) <= math.Log1p(floor)
 }
 
-// MeanDifference returns the mean of paired differences with its interval at confidence
-// 1-alpha, by Student's t over the launches. Differences without noise need no minimum
-// number; their interval is their range.
+// MeanDifference returns the mean of paired differences between logarithms, with its interval at
+// confidence 1-alpha from Student's t distribution. Each difference is from one launch. If exact is set,
+// the differences have no noise: their interval is their range, and one is enough.
 func MeanDifference(d []float64, alpha float64, exact bool) Interval {
 	if len(d) == 0 {
 		return Interval{}
@@ -82,8 +83,8 @@ func MeanDifference(d []float64, alpha float64, exact bool) Interval {
 	return Interval{mean, mean - half, mean + half, true}
 }
 
-// Range is the interval in which a time lies: a confidence interval, or the least and the
-// greatest time of several launches.
+// Range is an interval in which a time lies: a confidence interval, or the smallest and the largest time
+// of several launches.
 type Range struct{ Low, High float64 }
 
 // Below reports whether r lies entirely below other.

@@ -1,38 +1,37 @@
-// Package judge decides whether one side is faster than another, by how much, and
-// whether the data can tell. Commands and reports choose the rows and print the answer;
-// the statistics are here and, as plain functions of numbers, in package stats.
+// Package judge decides whether one side is faster than another, by how much, and whether the data can
+// tell. Commands and reports choose the rows and print the answer. The statistics are in this package
+// and, as plain functions of numbers, in package stats.
 //
 // # Observations
 //
-// Samples within one launch share its memory layout, its core placement and the load of
-// that moment, so they say little about the next launch. The statistical unit is the
-// launch: every value given to this package is the result of one. At least MinLaunches a
-// side are needed to estimate how launches differ.
+// Samples of one launch share its memory layout, its core placement and the load at that time, so they
+// say little about the next launch. The statistical unit is the launch: every value given to this package
+// is the result of one launch. At least MinLaunches on each side are needed to estimate how much launches
+// differ.
 //
 // # Two independent sides
 //
-// Rule.Decide compares the launches of two builds or settings, for many points at once.
-// All tests use logarithms, so that twice as slow and twice as fast weigh the same.
+// Rule.Decide compares the launches of two builds or settings, for many points at once. All tests use
+// logarithms, so that a factor of 2 up and a factor of 2 down count the same.
 //
-//   - Four or more launches a side: the exact Mann-Whitney U test gives p, the
-//     Hodges-Lehmann shift gives the effect, and the inverted U test gives its 95 %
-//     interval. With many points, Holm's correction asks for a smaller p than the ranks of
-//     few launches can give (six against six stop at 0.0022). Then Welch's t test gives p,
-//     but never less than the median spread of all points would give, and the U test must
-//     agree at the uncorrected level. The choice of test depends on counts only, never on
-//     the values.
+//   - Four or more launches on each side: the exact Mann-Whitney U test gives p, the Hodges-Lehmann shift
+//     gives the effect, and the inverted U test gives its 95 % interval. With many points, Holm's
+//     correction requires a smaller p than a rank test of few launches can give (0.0022 for six against
+//     six). Then Welch's t test gives p, which is raised to the p that the median standard deviation of
+//     all points would give. The U test must agree at the uncorrected level. The choice of the test
+//     depends only on counts, never on the values.
 //   - Fewer launches: the verdict is Ambiguous, however large the difference looks.
 //   - Values without noise (simulated or modelled): their ratio is exact.
 //
-// A point is Slower or Faster if its corrected p is at most Alpha and its effect exceeds
-// Floor. So the probability that a comparison of two equal builds has any such verdict is
-// at most Alpha, for any number of points. A point is Same if its interval lies within
-// Floor. Everything else is Ambiguous. The reported interval is not corrected.
+// A point is Slower or Faster if its corrected p is at most Alpha and its effect exceeds Floor. So a
+// comparison of two equal builds has any such verdict with a probability of at most Alpha, for any
+// number of points. A point is Same if its interval lies within Floor. Everything else is Ambiguous. The
+// reported interval is not corrected.
 //
 // # Paired launches
 //
-// Ratio and MeanDifference judge launches that ran in pairs shortly after each other, so
-// that slow drift cancels.
+// Ratio and MeanDifference judge launches that ran in pairs, one shortly after the other, so that slow
+// drift cancels.
 package judge
 
 import (
@@ -46,24 +45,27 @@ import (
 )
 
 const (
-	// MinLaunches per side are needed for a verdict: a rank test of fewer cannot reach 5 %.
+	// MinLaunches is the smallest number of launches per side for a verdict. With fewer, a rank test
+	// cannot reach 5 %.
 	MinLaunches = 4
-	// AdvisedLaunches per side find a change of 10 % if launches differ by 3 %.
+	// AdvisedLaunches is the number of launches per side that error messages advise. It is enough to
+	// find a change of 10 % if launches differ by 3 %.
 	AdvisedLaunches = 6
 
-	// exactTolerance is the relative difference up to which two values without noise are
-	// equal. It allows for a sum in a different order.
+	// exactTolerance is the relative difference up to which two values without noise are equal. A sum
+	// may have been added in a different order.
 	exactTolerance = 1e-9
-	// rankReserve is how many times smaller than required the least p of the rank test
-	// must be for the ranks to decide alone. Without a reserve only complete separation
-	// of the two sides would reach the level.
+	// rankReserve decides between the rank test and the t test. The rank test is used if its smallest
+	// possible p is at least this many times smaller than required. Without the reserve, only sides that
+	// do not overlap at all would reach the required p.
 	rankReserve = 4
 )
 
 // Verdict is the decision on one point.
 type Verdict string
 
-// The verdicts. Faster and Slower follow the metric: a falling bandwidth is slower.
+// The verdicts. Faster and Slower take the direction of the metric into account: a lower bandwidth is
+// slower.
 const (
 	Faster    Verdict = "faster"
 	Slower    Verdict = "slower"
@@ -85,7 +87,8 @@ const (
 // Tested reports whether the effect comes from a statistical test.
 func (m Method) Tested() bool { return m == Ranks || m == TTest }
 
-// Effect is the change between two sides. Low and High are 0 without an interval.
+// Effect is the change between two sides. Low and High are the 95 % interval of the ratio, or 0 if there
+// is none.
 type Effect struct {
 	Ratio  float64  `json:"ratio"` // new / old
 	Low    float64  `json:"ci_low,omitempty"`
@@ -103,11 +106,11 @@ type Case struct {
 // Result is the decision on a Case.
 type Result struct {
 	Verdict Verdict
-	Effect  Effect // only Method is set if that is None
+	Effect  Effect // if Method is None, the other fields are not set
 	Note    string // why there is no verdict, or a remark on it; may be ""
 }
 
-// Rule says how strictly cases are judged.
+// Rule sets how strictly cases are judged.
 type Rule struct {
 	Floor          float64 // smallest relative change that matters
 	Alpha          float64 // probability of any false Faster or Slower among all cases
@@ -116,7 +119,7 @@ type Rule struct {
 
 // Notes on cases without a verdict.
 var (
-	// TooFewLaunches says how many launches would give a verdict.
+	// TooFewLaunches advises how many launches to make.
 	TooFewLaunches = fmt.Sprintf("run with --trials %d: fewer than %d a side do not show how launches differ",
 		AdvisedLaunches, MinLaunches)
 	notPositive = "values that are not positive have no ratio"
@@ -153,8 +156,8 @@ type evidence struct {
 	disagrees         bool // the U test does not confirm the t test
 }
 
-// Decide returns the result of each case. Cases are judged together, since the p of each
-// is corrected for their number.
+// Decide returns the result of each case. Cases that belong to one comparison must be judged together,
+// because each p is corrected for their number.
 func (r Rule) Decide(cases []Case) []Result {
 	found := lists.Map(cases, newEvidence)
 	var spreads []float64
@@ -163,7 +166,7 @@ func (r Rule) Decide(cases []Case) []Result {
 			spreads = append(spreads, pooledDeviation(e.old, e.new))
 		}
 	}
-	usual := 0.0 // standard deviation between launches, the median over the cases
+	usual := 0.0 // median over the cases of the standard deviation between launches
 	if len(spreads) > 0 {
 		usual = stats.Median(spreads)
 	}
@@ -188,7 +191,7 @@ func (r Rule) Decide(cases []Case) []Result {
 	return results
 }
 
-// newEvidence picks the method from counts and kinds only.
+// newEvidence chooses the method for a case. It looks only at counts and at whether values are exact.
 func newEvidence(c Case) evidence {
 	if !HaveRatio(c.Old) || !HaveRatio(c.New) {
 		return evidence{method: None, note: notPositive}
@@ -219,8 +222,8 @@ func (e *evidence) compareExact(floor float64) {
 	}
 }
 
-// test computes p and the effect. tests is the number of cases that are corrected for,
-// and usual the standard deviation between launches over all of them.
+// test computes p and the effect. tests is the number of tests for which p will be corrected, and usual
+// is the median over them of the standard deviation between launches.
 func (e *evidence) test(alpha float64, tests int, usual float64) {
 	e.p = stats.UTest(e.old, e.new)
 	e.change, e.low, e.high = stats.Shift(e.old, e.new)
