@@ -27,7 +27,7 @@ func (s *System) columns() profile.Columns {
 	return c
 }
 
-// count starts to count the parts of a solve. The function that it returns ends that.
+// count starts to time the parts of a solve. The function that it returns stops and returns the times.
 func (s *System) count() (end func() profile.Timed) {
 	clock := s.group.Clock()
 	s.meter.reset()

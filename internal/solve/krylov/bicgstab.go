@@ -74,11 +74,11 @@ func (m *bicgstab) whole(sums []float64) *Stage {
 		return m.Stage().Add(X, m.alpha, m.y).Dot(m.r, m.r)
 	}
 	omega := ts / tt
-	rho, beta := bs-omega*bt, 0.0
+	rho, beta := bs-omega*bt, 0.0 // rho is (shadow, next r), by linearity from (shadow, s) and (shadow, t)
 	if omega != 0 {
 		beta = rho / m.rho * m.alpha / omega
 	} else {
-		rho = 0 // useless: the next step needs another shadow
+		rho = 0 // beta is undefined; iterate replaces the shadow, because it finds that rho is too small
 	}
 	m.rho = rho
 	m.Next = m.steps.iterate

@@ -176,7 +176,7 @@ func swaps(columns []int) (pairs [][2]int) {
 // tolerance returns the norm of a residual that is small enough.
 func (m *blockCG) tolerance(of int) float64 { return max(m.cfg.ATol, m.cfg.RTol*m.norms[of]) }
 
-// add adds up over the ranks.
+// add returns the sums of the parts over the ranks, from one all-reduce.
 func (m *blockCG) add(parts ...[]float64) ([]float64, error) {
 	m.enter(AllReduce)
 	defer m.enter(Other)
@@ -227,7 +227,7 @@ func (m *blockCG) iterate() error {
 			if m.fallback {
 				return m.stop(Breakdown, "the matrix is not positive definite: use minres")
 			}
-			return nil // rounding: start again from the true residual
+			return nil // rounding made p'Ap singular: start again from the true residual
 		}
 		alpha := inverse.times(inverse.transposed()).times(m.h)
 		m.step = alpha.times(m.c).scaled(1, m.columns)

@@ -160,7 +160,8 @@ func (d denseMatrix) factor(drop, least float64) (b, e denseMatrix, smallest flo
 	return b, e, smallest
 }
 
-// basis returns an orthonormal basis of the columns: a matrix u with u*u'd = d.
+// basis returns an orthonormal basis of the columns: a matrix u with u*u'd = d. It is Gram-Schmidt with column
+// pivoting: each step takes the column of which the largest part is still outside the basis.
 func (d denseMatrix) basis() denseMatrix {
 	left := d.transposed() // its rows are the columns of d
 	var kept [][]float64

@@ -125,18 +125,18 @@ func (m *gmres) reorthogonalise(sums []float64) *Stage {
 		squared -= c * c
 	}
 	length := math.Sqrt(max(0, squared))
-	whole := length
+	product := length // the norm of the product before it was orthogonalised
 	for _, c := range m.h[j][:j+1] {
-		whole = math.Hypot(whole, c)
+		product = math.Hypot(product, c)
 	}
 	before := m.g[j]
 	m.rotate(length)
-	if m.h[j][j] <= negligible*whole { // no combination with this vector has a smaller residual
+	if m.h[j][j] <= negligible*product { // no combination with this vector has a smaller residual
 		m.singular, m.g[j] = true, before
 		m.Iterated(math.Abs(before))
 		return m.update()
 	}
-	m.weakest = min(m.weakest, m.h[j][j]/whole)
+	m.weakest = min(m.weakest, m.h[j][j]/product)
 	m.j++
 	over := m.Iterated(math.Abs(m.g[m.j]))
 	// If the new vector vanished, the solution lies in the span of the basis.

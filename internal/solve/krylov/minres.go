@@ -25,7 +25,9 @@ type minres struct {
 	steps                                   struct{ project, rotate Step }
 }
 
-// minresUpdate is the part of a step that the next stage does, because it reads the same vectors.
+// minresUpdate is the part of a step that the next stage does, because it reads the same vectors. gamma, delta and
+// oldeps are the new column of the triangular factor, and phi is the step of x. The new residual vector is keep times
+// the old one plus turn times the new Lanczos vector.
 type minresUpdate struct{ gamma, delta, oldeps, phi, keep, turn float64 }
 
 func init() {

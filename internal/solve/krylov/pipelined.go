@@ -135,6 +135,9 @@ func (v *pipelined) step(sums []float64) *Stage {
 	if v.u == v.r { // without a preconditioner, (r, u) is (r, r)
 		gamma = sums[0]
 	}
+	// The curvature (p, Ap) of the new direction follows from the sums and the previous step, as in cg-single. onward is
+	// the part of the last step of r, u and w that is repeated: r - alpha (w + beta s) with the last step -alpha' s is
+	// r + onward (r - old r) - alpha w, where onward is alpha beta / alpha'.
 	beta, curvature, onward := 0.0, delta, 0.0
 	if v.alpha != 0 {
 		beta = gamma / v.gamma

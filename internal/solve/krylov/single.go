@@ -65,6 +65,8 @@ func (m *single) iterate(sums []float64) *Stage {
 	}
 	gamma, delta := m.products(sums)
 	beta := gamma / m.gamma
+	// The curvature (p, Ap) of the next direction p = u + beta p follows from the sums and the previous step, so it needs
+	// no reduction of its own. This is the idea of the method.
 	curvature := delta - beta*gamma/m.alpha
 	if gamma <= 0 || curvature <= 0 {
 		return m.Breakdown("the matrix or the preconditioner is not positive definite: use minres")

@@ -15,10 +15,10 @@ func init() {
 		Needs: krylov.SymmetricDefinite, Levels: precondition.Tunable | precondition.AlgebraicLevels}, newAlgebraic)
 }
 
-// oneSided is the share of couplings that are strong for one of the two rows only, from which on classical coarsening
-// is chosen. Aggregates join rows of which neither determines the other, so they suit mutual couplings. On a grid with
-// coefficients that jump by a factor of 10 the share is 3 %, and aggregation solves 1e5 unknowns in 14 iterations
-// instead of 11. With jumps of 100 it is 43 %, and aggregation needs 29 iterations instead of 13.
+// oneSided is the share of one-sided couplings above which classical coarsening is chosen. A coupling is one-sided if
+// it is strong for only one of its two rows. Aggregation suits couplings that are strong for both rows. On a grid with
+// coefficients that jump by a factor of 10 the share is 3 %, and aggregation solves 1e5 unknowns in 14 iterations,
+// where classical coarsening needs 11. With jumps of 100 it is 43 %, and aggregation needs 29 iterations instead of 13.
 const oneSided = 0.2
 
 // newAlgebraic returns the coarsener that the options ask for.

@@ -173,7 +173,8 @@ func (g *classical) pick(f *fine) (int, error) {
 }
 
 // decide returns the next state of an undecided row: fine if it depends on a coarse row, coarse if its measure exceeds
-// the measures of all undecided rows that it is strongly coupled to in either direction.
+// the measures of all undecided rows that it is strongly coupled to in either direction. The measure is the number of
+// rows that depend on it, plus a random number below 1 against ties (see pick).
 func (g *classical) decide(i int, state []float64) float64 {
 	cols, depends := g.couplings.all(i)
 	own := state[i]
@@ -295,6 +296,7 @@ func (g *classical) weights(f *fine, i int, to []int32, sums []float64, near *sp
 			row.add(to[j], v)
 			continue
 		}
+		// The fine row j passes its coupling on: to its coarse rows, and the share through back to row i.
 		through := v / (sums[j] + v)
 		diagonal += v * through
 		first, far, weights := near.Row(int(j))

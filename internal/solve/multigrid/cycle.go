@@ -27,17 +27,17 @@ type level struct {
 	direct   bool      // the level is solved by its factor
 	owned    int
 	b        []float64 // right-hand side, on coarser levels
-	again    *again    // vectors of a cycle that visits the level twice
+	revisit  *revisit  // vectors of a cycle that visits the level twice
 	size     Size
 }
 
-// again holds the vectors of a level that is visited twice. The vectors that are multiplied have room for ghosts.
-type again struct{ first, second, product, product2, residual []float64 }
+// revisit holds the vectors of a level that is visited twice. The vectors that are multiplied have room for ghosts.
+type revisit struct{ first, second, product, product2, residual []float64 }
 
-// newAgain allocates the vectors for a second visit of a level.
-func newAgain(lv *level) *again {
+// newRevisit allocates the vectors of a level that is visited twice.
+func newRevisit(lv *level) *revisit {
 	width := lv.a.Matrix.Columns()
-	return &again{make([]float64, width), make([]float64, width), make([]float64, lv.owned), make([]float64, lv.owned),
+	return &revisit{make([]float64, width), make([]float64, width), make([]float64, lv.owned), make([]float64, lv.owned),
 		make([]float64, lv.owned)}
 }
 
@@ -76,7 +76,7 @@ func (c *Cycle) cycle(l int, kind string, x, b []float64) error {
 func (c *Cycle) coarse(l int, kind string, x, b []float64) error {
 	lv := c.levels[l]
 	switch {
-	case lv.again == nil || kind == precondition.CycleV:
+	case lv.revisit == nil || kind == precondition.CycleV:
 		return c.cycle(l, kind, x, b)
 	case kind == precondition.CycleK:
 		return c.krylov(l, x, b)
@@ -87,7 +87,7 @@ func (c *Cycle) coarse(l int, kind string, x, b []float64) error {
 	if kind == precondition.CycleF {
 		kind = precondition.CycleV
 	}
-	a := lv.again
+	a := lv.revisit
 	if err := lv.a.Residual(a.residual, b, x); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ const enough = 0.25
 // Recursive Krylov-based multigrid cycles, 2008, algorithm 3.2).
 func (c *Cycle) krylov(l int, x, b []float64) error {
 	lv := c.levels[l]
-	a, n := lv.again, lv.owned
+	a, n := lv.revisit, lv.owned
 	if err := c.cycle(l, precondition.CycleK, a.first, b); err != nil {
 		return err
 	}
@@ -122,6 +122,7 @@ func (c *Cycle) krylov(l int, x, b []float64) error {
 	if rho > 0 {
 		step = s[1] / rho
 	}
+	// left is the squared norm of the residual b - step*v, from the scalar products.
 	if left := s[2] - 2*step*s[3] + step*step*s[4]; !(left > enough*enough*s[2]) || !(rho > 0) {
 		sparse.Axpby(x[:n], step, u, 0, u)
 		return nil
@@ -137,6 +138,7 @@ func (c *Cycle) krylov(l int, x, b []float64) error {
 	if s, err = c.team.Sum([]float64{sparse.Dot(d, v), sparse.Dot(d, a.product2), sparse.Dot(d, a.residual)}); err != nil {
 		return err
 	}
+	// The second direction is d without its part along u, in the scalar product of A. rest is its curvature.
 	rest := s[1] - s[0]*s[0]/rho
 	if !(rest > 0) {
 		sparse.Axpby(x[:n], step, u, 0, u)
@@ -195,7 +197,7 @@ func (c *Cycle) Work(l int) (bytes, flops float64) {
 			2*flops+4*float64(lv.a.Matrix.Entries())+2*float64(lv.p.Matrix.Entries()+lv.r.Matrix.Entries())+3*rows
 	}
 	visits := c.visits(l)
-	if lv.again != nil { // every second visit needs a residual, and a K-cycle two products and eight scalar products
+	if lv.revisit != nil { // every second visit needs a residual, and a K-cycle two products and eight scalar products
 		products, vectors := 0.5, 2.
 		if c.kind == precondition.CycleK {
 			products, vectors = 1, 7

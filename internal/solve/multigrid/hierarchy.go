@@ -241,7 +241,7 @@ func build(l *precondition.Local, choose choice, format sparse.Format) (krylov.O
 		last.factor, err = factored(f, l.Traits.Singular)
 	}
 	for l := 1; l < len(out.levels)-1 && out.kind != precondition.CycleV; l++ {
-		out.levels[l].again = newAgain(out.levels[l])
+		out.levels[l].revisit = newRevisit(out.levels[l])
 	}
 	return out, l.Agree(err)
 }

@@ -156,16 +156,16 @@ func match(g *graph, heaviest int, rng *rand.Rand) []int32 {
 			}
 		}
 		if best == v {
-			best = g.twoSteps(v, mate, room)
+			best = g.twoHop(v, mate, room)
 		}
 		mate[v], mate[best] = best, v
 	}
 	return mate
 }
 
-// twoSteps finds a partner among the neighbours of a neighbour if all neighbours are taken. Otherwise the leaves of a
-// star would never be merged.
-func (g *graph) twoSteps(v int32, mate []int32, room int) int32 {
+// twoHop finds a partner for a vertex whose neighbours are all taken: a neighbour of a neighbour, as METIS does.
+// Otherwise the leaves of a star would never be merged.
+func (g *graph) twoHop(v int32, mate []int32, room int) int32 {
 	const few = 4 // search only short lists of neighbours
 	if g.ptr[v+1]-g.ptr[v] > few {
 		return v
@@ -197,7 +197,8 @@ func shuffled(n int, rng *rand.Rand) []int32 {
 	return out
 }
 
-// contract makes the graph of n merged vertices and adds up edges between the same pair.
+// contract makes the graph of n merged vertices and adds up edges between the same pair. to is the new number of each
+// vertex.
 func contract(g *graph, mate, to []int32, n int) *graph {
 	out := &graph{ptr: make([]int32, 1, n+1), adj: make([]int32, 0, len(g.adj)),
 		weight: make([]int32, 0, len(g.adj)), vertex: make([]int32, 0, n)}

@@ -51,6 +51,7 @@ func cycle(g *graph, enough int, targets []int, rng *rand.Rand, first func(*grap
 	levels := []*graph{g}
 	var maps [][]int32
 	for g.size() > enough {
+		// A merged vertex is at most 1.5 times as heavy as the mean vertex will be when enough of them are left.
 		coarse, to := coarsen(g, 3*g.total/(2*enough), rng)
 		if 20*coarse.size() > 19*g.size() { // merging has stalled
 			break
@@ -133,7 +134,8 @@ func bestOf(n int, g *graph, attempt func() []int32) []int32 {
 	return best
 }
 
-// grow builds one side from a random vertex outward. It always takes the vertex that adds least to the cut.
+// grow builds one side from a random vertex outward. It always takes the vertex that adds least to the cut (greedy
+// graph growing; Karypis and Kumar, 1998).
 func grow(g *graph, target int, rng *rand.Rand) []int32 {
 	side := slices.Repeat([]int32{1}, g.size())
 	var front queue

@@ -18,7 +18,7 @@ func refine(g *graph, part []int32, targets []int, rng *rand.Rand) {
 	r.queue.reset(g.size())
 	r.locked = make([]bool, g.size())
 	r.findHubs()
-	r.even(rng)
+	r.rebalance(rng)
 	const passes = 10
 	for range passes {
 		if r.pass(rng) <= 0 {
@@ -27,20 +27,22 @@ func refine(g *graph, part []int32, targets []int, rng *rand.Rand) {
 	}
 }
 
+// refiner is the state of a refinement.
 type refiner struct {
 	g       *graph
-	part    []int32
-	weights []int
-	limits  []int
-	queue   queue
-	locked  []bool
-	moved   []move
+	part    []int32 // part of each vertex
+	weights []int   // weight of each part
+	limits  []int   // largest weight of each part
+	queue   queue   // vertices that may be moved, by gain
+	locked  []bool  // vertices that were moved in this pass
+	moved   []move  // the moves of this pass, to take back those after the best state
 
 	conn    []int // weight of a vertex's edges to each part; zero between uses
 	touched []int32
 	hubs    [][]int // conn of vertices with many edges, kept up to date; nil if there are none
 }
 
+// move is a move of a vertex out of a part.
 type move struct{ vertex, from int32 }
 
 // findHubs finds the vertices with so many edges that rescanning them after each move of a neighbour would dominate the
@@ -152,7 +154,7 @@ func (r *refiner) pass(rng *rand.Rand) int {
 	patience := max(50, min(1000, len(r.queue.heap)/4))
 	r.moved = r.moved[:0]
 	sum, best, bestAt := 0, 0, 0
-	bestLoad := r.load()
+	bestOverload := r.overload()
 	for len(r.moved)-bestAt < patience {
 		v, ok := r.queue.pop()
 		if !ok {
@@ -166,8 +168,8 @@ func (r *refiner) pass(rng *rand.Rand) int {
 		r.locked[v] = true
 		r.apply(v, to)
 		sum += gain
-		if load := r.load(); sum > best || sum == best && load < bestLoad {
-			best, bestAt, bestLoad = sum, len(r.moved), load
+		if over := r.overload(); sum > best || sum == best && over < bestOverload {
+			best, bestAt, bestOverload = sum, len(r.moved), over
 		}
 		for _, u := range r.g.adj[r.g.ptr[v]:r.g.ptr[v+1]] {
 			if r.locked[u] {
@@ -189,8 +191,8 @@ func (r *refiner) pass(rng *rand.Rand) int {
 	return best
 }
 
-// load returns the largest excess of a part over its limit. It is negative if all parts fit.
-func (r *refiner) load() int {
+// overload returns the largest excess of a part over its limit. It is negative if all parts fit.
+func (r *refiner) overload() int {
 	worst := r.weights[0] - r.limits[0]
 	for p, w := range r.weights {
 		worst = max(worst, w-r.limits[p])
@@ -198,9 +200,9 @@ func (r *refiner) load() int {
 	return worst
 }
 
-// even moves vertices out of parts that are too heavy, the cheapest moves first. If no adjacent part has room, the
+// rebalance moves vertices out of parts that are too heavy, the cheapest moves first. If no adjacent part has room, the
 // emptiest part takes the vertex.
-func (r *refiner) even(rng *rand.Rand) {
+func (r *refiner) rebalance(rng *rand.Rand) {
 	for p := range r.weights {
 		if r.weights[p] <= r.limits[p] {
 			continue
@@ -239,6 +241,7 @@ func (r *refiner) even(rng *rand.Rand) {
 	}
 }
 
+// emptiest returns the part with the most room.
 func (r *refiner) emptiest() int32 {
 	best := int32(0)
 	for p := range int32(len(r.weights)) {

@@ -149,7 +149,7 @@ type Columns struct {
 	Connect func(width int) (halo krylov.BlockHalo, messages int, err error)
 	// NewSums returns a reducer of at most limit numbers.
 	NewSums func(limit int) Reducer
-	// Count starts to count the parts of a solve. The function that it returns ends that.
+	// Count starts to time the parts of a solve. The function that it returns stops and returns the times.
 	Count func() (end func() Timed)
 	// Project projects the null space out of a solution, and ProjectRHS out of a right-hand side. Both are nil unless
 	// the matrix is singular.
@@ -353,8 +353,8 @@ func NewStopwatch(clock dist.Clock) *Stopwatch {
 	return &Stopwatch{clock: clock, phase: krylov.Other, start: clock.Now()}
 }
 
-// Follow also adds up the time of each level of a preconditioner, if it has levels. The function that it returns ends
-// that.
+// Follow also adds up the time of each level of a preconditioner, if it has levels, until the function that it returns
+// is called.
 func (w *Stopwatch) Follow(operator krylov.Operator) (end func()) {
 	h, ok := operator.(Hierarchy)
 	if !ok {

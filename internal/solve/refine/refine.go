@@ -179,7 +179,7 @@ func (s *System) iterate(cfg krylov.Config, sum func([]float64) ([]float64, erro
 	return r.core.Result, err
 }
 
-// add adds up over the ranks.
+// add returns sums over the ranks. A sum that is not finite ends the solve.
 func (r *run) add(local ...float64) ([]float64, error) {
 	r.core.Result.Reductions++
 	sums, err := r.sum(local)
@@ -191,7 +191,8 @@ func (r *run) add(local ...float64) ([]float64, error) {
 	return sums, err
 }
 
-// loop makes iterations until the solve ends.
+// loop makes iterations until the solve ends. largest is the largest residual since the last update, because rounding
+// errors made while the residual was large do not shrink with it.
 func (r *run) loop() error {
 	rr, rz := r.inner.reduce(0)
 	sums, err := r.add(rr, rz)
@@ -234,7 +235,7 @@ func (r *run) loop() error {
 		}
 		largest = max(largest, norm)
 		if r.stalls > 0 {
-			beta = 0 // a new direction
+			beta = 0 // the last update made no progress: start with a new direction
 		} else {
 			beta = next / rz
 		}

@@ -44,7 +44,7 @@ type Reply struct {
 	Residual   float64 `json:"residual"` // true residual relative to b; the largest of all columns
 }
 
-// auto is the method that the matrix decides.
+// auto stands for the method that suits the matrix; see Request.
 const auto = "auto"
 
 // Serve answers requests until the input ends. memory is the file that both processes map. If the input ends during a
@@ -104,10 +104,13 @@ func answer(ctx context.Context, q Request, memory *os.File) (Reply, error) {
 	if q.Device != nil {
 		return solveOnDevice(ctx, q)
 	}
-	words := q.Rows + 1 + 2*q.Entries + 2*q.Rows*q.Columns
 	info, err := memory.Stat()
 	if err != nil {
 		return Reply{}, fmt.Errorf("looking at the shared memory: %w", err)
+	}
+	words := math.MaxInt / 8
+	if most := int(info.Size()); q.Entries <= most && q.Columns <= most/q.Rows { // otherwise the sum could overflow
+		words = q.Rows + 1 + 2*q.Entries + 2*q.Rows*q.Columns
 	}
 	if info.Size() < int64(8*words) {
 		return Reply{}, fmt.Errorf("the shared memory has %d bytes, the request needs %d", info.Size(), 8*words)
