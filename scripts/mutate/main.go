@@ -4,7 +4,7 @@
 //	go run ./scripts/mutate [-seed N] [-n 40] FOLDER...
 //
 // It changes no file: the compiler gets the mutants as an overlay, all of them in one build. A mutant that survives is
-// printed. If it is equivalent to the original, so that no test can tell them apart, its line belongs into
+// printed. If it is equivalent to the original, so that no test can tell them apart, add its line to
 // scripts/mutants.txt with the reason; it then counts as explained. The exit code is 1 if a survivor is not explained.
 //
 // These places are never changed, because a test of them would only restate the code:

@@ -19,7 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/infile"
 )
 
-// suffix ends the names of trace files. Compressed files may have the second suffix besides.
+// suffix ends the names of trace files. The names of compressed files may end with the second suffix in addition.
 const (
 	suffix     = ".et"
 	compressed = ".gz"
@@ -186,7 +186,8 @@ func split(file string, data []byte) (messages [][]byte, err error) {
 
 // decompress returns the content of a file, which may be compressed by gzip: Chakra's own tools read such files too.
 func decompress(file string, data []byte) ([]byte, error) {
-	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) { // no trace begins so: its first field would have wire type 3
+	// No trace begins with the bytes of gzip: its first field would have wire type 3, which traces do not use.
+	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return data, nil
 	}
 	in, err := gzip.NewReader(bytes.NewReader(data))

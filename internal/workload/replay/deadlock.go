@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// deadlock explains why nodes have not ended: it follows what each waits for until a node comes again.
+// deadlock explains why nodes have not ended. It goes from each node to one that it waits for until a node repeats, and
+// describes that cycle.
 func (p *player) deadlock() error {
 	at := int32(slices.IndexFunc(p.nodes, func(n node) bool { return n.state != done }))
 	var path []int32
@@ -38,10 +39,11 @@ func (p *player) deadlock() error {
 	return errors.New(text.String())
 }
 
-// mostNamed is the number of nodes that the message names.
+// mostNamed is the largest number of nodes that the message names.
 const mostNamed = 12
 
-// blocker returns a node that has not ended and that another one waits for, and how it waits.
+// blocker returns an unfinished node for which node i waits, and why it waits, in words for the message. next is -1 if
+// there is none.
 func (p *player) blocker(i int32) (next int32, why string) {
 	n := &p.nodes[i]
 	switch {

@@ -6,13 +6,14 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
-// direct is the all-reduce that ASTRA-sim calls direct, for networks on which a rank reaches every other one in
-// one hop: each rank writes a block of its vector to every other rank, which adds its block up and writes the sum
-// to every rank. Package schedule has no all-reduce that writes to peers, because its backends read faster.
+// direct is the all-reduce that ASTRA-sim calls direct, for networks on which a rank reaches every other one in one
+// hop. Each rank owns a block of the vector. It writes every other block to the owner, adds up the copies of its own
+// block, and writes the sum to all ranks. Package schedule has no all-reduce that writes to peers, because its backends
+// read faster.
 //
-// A rank writes into buffers that its peers keep for this purpose, and that are free since the previous call. So
-// no handshake precedes, as in ASTRA-sim. The proof does not know earlier calls: with handshake, the ranks say
-// first that their buffers are free.
+// A rank writes into buffers that its peers keep for this purpose, and that are free since the previous call. So it
+// needs no handshake, as in ASTRA-sim. The proof looks at a single call. For the proof, handshake is set: the ranks
+// then first announce that their buffers are free.
 type direct struct {
 	params    schedule.Params
 	handshake bool

@@ -32,8 +32,8 @@ type node struct {
 	queue      int32 // of a collective, else -1
 	waits      int32 // dependencies that have not ended
 	position   int32 // in issue order, within the rank
-	reason     int32 // the node whose end let this one start; -1 at the beginning
-	cause      int32 // the member of the operation that delayed this one
+	reason     int32 // the node whose end let this one start, for the critical path; -1 at the beginning
+	cause      int32 // the member of the operation that this one waited for, for the critical path
 	lane       lane
 	state      state
 	spent      loggp.Spent // of communication, since the start of cause
@@ -70,7 +70,7 @@ type group struct {
 // queue holds the collectives of a group on one rank, in issue order.
 type queue struct {
 	group int32
-	next  int // the one that may run
+	next  int // index in nodes of the collective that may run
 	nodes []int32
 }
 

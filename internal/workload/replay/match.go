@@ -8,7 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/workload/chakra"
 )
 
-// match finds the operations that nodes of different ranks form.
+// match joins communication nodes of different ranks to operations.
 func (w *Workload) match() error {
 	names, err := w.memberships()
 	if err != nil {
@@ -49,7 +49,7 @@ func (w *Workload) match() error {
 			return err
 		}
 	}
-	for _, i := range w.order { // in an order that does not depend on the map
+	for _, i := range w.order { // not over the maps, whose order is random: the same traces give the same error
 		if _, n := w.origin(i); n.Type == chakra.Send || n.Type == chakra.Recv {
 			key := pair{n.Src, n.Dst, n.Tag}
 			if err := w.matchMessages(sends[key], receives[key]); err != nil {
@@ -85,7 +85,7 @@ func (w *Workload) matchMessages(sends, receives []int32) error {
 	return nil
 }
 
-// add adds an operation and tells its nodes.
+// add adds an operation and records it in its nodes.
 func (w *Workload) add(o operation) {
 	for member, i := range o.nodes {
 		w.nodes[i].operation, w.nodes[i].member = int32(len(w.operations)), int32(member)
@@ -93,7 +93,7 @@ func (w *Workload) add(o operation) {
 	w.operations = append(w.operations, o)
 }
 
-// matchGroup pairs the collectives of a group. Queues holds the index of each rank's queue.
+// matchGroup matches the k-th collectives of all members of a group. queues maps a rank to the index of its queue.
 func (w *Workload) matchGroup(id int32, queues map[int32]int32) error {
 	g := &w.groups[id]
 	if len(queues) == 0 {
@@ -150,8 +150,8 @@ func callText(n *chakra.Node) string {
 	return text
 }
 
-// callOf returns the call of a node. Bytes of the node is the input of a rank; the vector of a gather consists of
-// the inputs of all ranks.
+// callOf returns the call of a collective node. A node counts the bytes of one rank's input, and a call the bytes of
+// the whole vector, which in a gather consists of the inputs of all ranks.
 func callOf(n *chakra.Node, ranks int) Call {
 	c := Call{Collective: n.Collective.String(), Bytes: n.Bytes}
 	switch n.Collective {
@@ -174,9 +174,9 @@ func label(name string) string {
 	return name
 }
 
-// memberships finds the members of the process groups. It returns, for each rank, the group of each name.
-// Members come from the options, else from the trace's metadata, else they are the ranks whose nodes name the
-// group. "" is the group of all ranks.
+// memberships finds the members of the process groups. It returns, for each rank, the index of the group of each name.
+// Members come from the options, or else from the trace's metadata, or else they are the ranks whose nodes name the
+// group. The group "" has all ranks.
 func (w *Workload) memberships() ([]map[string]int32, error) {
 	users := map[string][]int32{}
 	names := make([]map[string]int32, len(w.traces))

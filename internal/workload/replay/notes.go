@@ -8,7 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/workload/chakra"
 )
 
-// note lists what of the traces has no effect on the times.
+// note records which parts of the traces have no effect on the times.
 func (w *Workload) note() {
 	counts := map[string]int{}
 	for rank, t := range w.traces {
@@ -30,7 +30,7 @@ func (w *Workload) note() {
 	}
 }
 
-// remark says why a node takes no time although a reader might expect it to, or is not understood; else "".
+// remark says that a node has an unknown type, or takes no time although it should. It returns "" for all other nodes.
 func (w *Workload) remark(n *chakra.Node, state *node) string {
 	switch {
 	case n.Type > chakra.Coll || n.Type < 0:

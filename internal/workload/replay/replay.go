@@ -132,8 +132,8 @@ func (w *Workload) Work() (ops, bytes float64) {
 // Nodes returns the number of nodes of all ranks.
 func (w *Workload) Nodes() int { return len(w.nodes) }
 
-// Notes says what of the traces has no effect on the times: node types, attributes and missing durations, with
-// their numbers.
+// Notes lists what has no effect on the times: types of nodes, attributes and missing durations, each with the number
+// of occurrences.
 func (w *Workload) Notes() []string { return w.notes }
 
 // Calls returns the collectives with the number of their members and how often each occurs.

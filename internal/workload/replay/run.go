@@ -9,12 +9,12 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/loggp"
 )
 
-// player replays a workload on a machine.
+// player replays a workload on a machine. It decides when nodes start; the machine decides when they end.
 type player struct {
 	*Workload
 	machine Machine
 	ranks   []rankLanes
-	limits  [lanes]int
+	limits  [lanes]int // nodes of a rank that run at a time; receives have no limit
 	ids     []loggp.ID // of the operations that have started
 	added   []bool     // the operation is known to the machine
 	now     event.Time
@@ -26,9 +26,9 @@ type player struct {
 
 // rankLanes is the use of a rank's streams.
 type rankLanes struct {
-	busy  [lanes]int
-	ready [lanes]positions
-	freed int32 // the node that ended last
+	busy  [lanes]int       // nodes that run
+	ready [lanes]positions // nodes that wait for a stream
+	freed int32            // the node that ended last
 }
 
 // Run replays the workload. It can be called again, with another machine; results stay valid.
@@ -88,6 +88,7 @@ func (p *player) ended(e loggp.End) {
 			longest/event.Microsecond/1e6/86400)
 		return
 	}
+	// Keys below the number of nodes are computations, and the others are operations (see start).
 	i := int32(e.Key)
 	if op := e.Key - int64(len(p.nodes)); op >= 0 {
 		i = p.operations[op].nodes[e.Member]
@@ -142,7 +143,8 @@ func (p *player) offer(i int32) {
 	p.touched = append(p.touched, n.rank)
 }
 
-// dispatch starts all nodes that can start now.
+// dispatch starts all nodes that can start now. It first ends the nodes that take no time, so that a stream chooses
+// among all nodes that are ready at this moment and takes the first in issue order.
 func (p *player) dispatch() {
 	for len(p.instant)+len(p.touched) > 0 {
 		for len(p.instant) > 0 {
@@ -177,7 +179,8 @@ func (p *player) fill(rank int32) {
 	}
 }
 
-// start starts a node on the machine.
+// start starts a node on the machine. The first member of an operation to start makes the operation known to the
+// machine.
 func (p *player) start(i int32) {
 	n := &p.nodes[i]
 	if n.operation < 0 {

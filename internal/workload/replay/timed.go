@@ -21,16 +21,17 @@ type Timed struct {
 	added      uint64
 }
 
-// Times says when the members of an operation end. A member ends its time after the last member has started. If own
-// is set, it waits for nobody, and ends its time after its own start.
+// Times says how long a member of an operation takes, counted from the start of the last member. If own is set, the
+// member does not wait for others, and its time is counted from its own start.
 type Times func(member int) (took event.Time, own bool)
 
-// Together returns the times of an operation whose members all end at once.
+// Together returns the times of an operation whose members all end at the same time.
 func Together(took event.Time) Times { return func(int) (event.Time, bool) { return took, false } }
 
+// timedOperation is an operation that has not ended.
 type timedOperation struct {
 	key     int64
-	serial  uint64 // counts operations
+	serial  uint64 // number of the operation; orders events at the same time
 	ranks   []int32
 	times   Times
 	starts  []event.Time
@@ -146,9 +147,12 @@ func (w *Workload) recorded(at int32) *chakra.Node {
 	return n
 }
 
-// recordedTimes returns the recorded times of an operation. If the recorded times of its nodes overlap, the clocks of
-// the ranks agree: a member takes until its end, from the last start, or from its own start if it ended before. Else
-// all take the shortest duration, because the others have waited.
+// recordedTimes returns the recorded times of an operation, without the time in which members waited for the last one.
+//
+// If the recorded intervals of a collective do not overlap, the clocks of the ranks differ. All members then take the
+// shortest duration, because the member that waited least has it. Otherwise a member takes the time from the last start
+// to its end. Members of messages and rooted collectives may end before the last start; such a member waited for
+// nobody, and takes its whole duration.
 func (w *Workload) recordedTimes(nodes []int32) Times {
 	last, firstEnd, shortest := event.Time(0), longest, longest
 	for _, at := range nodes {

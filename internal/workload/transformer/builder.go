@@ -36,17 +36,18 @@ func (s Step) newNames() *names {
 type builder struct {
 	Step
 	names  *names
-	first  int       // layer of the stage
+	first  int       // number of the stage's first layer
 	layers [][2]half // of the stage
 	rank   int
-	tp, dp int
+	tp, dp int // the rank's positions in its tensor-parallel and data-parallel groups
 	stage  int
 	nodes  []chakra.Node
-	id     uint64
+	id     uint64   // of the last node
 	last   uint64   // node that the next one of the program depends on; 0: none
-	pieces []uint64 // collectives of gradients
+	pieces []uint64 // collectives of gradients, for which the update waits
 }
 
+// next returns the id of a new node.
 func (b *builder) next() uint64 {
 	b.id++
 	return b.id
@@ -157,7 +158,8 @@ func (b *builder) reduce(pass string, h half) {
 	}
 }
 
-// message returns the bytes that a rank sends to the next stage. With sequence parallelism it has a part only.
+// message returns the bytes that a rank sends to the next stage. With sequence parallelism a rank has only its part of
+// the activations.
 func (b *builder) message() int64 {
 	if b.SequenceParallel {
 		return max(b.activations()/int64(b.TP), 1)
@@ -192,7 +194,8 @@ func (b *builder) forward(m int) {
 	b.send(b.stage+1, 2*m)
 }
 
-// backward adds the backward pass of a micro-batch. In the last one, gradients of layers are ready.
+// backward adds the backward pass of a micro-batch. In the last one the gradients of a layer are complete, so they are
+// reduced while earlier layers compute.
 func (b *builder) backward(m int) {
 	b.receive(b.stage+1, 2*m+1)
 	for l, h := range slices.Backward(b.layers) {
@@ -246,7 +249,9 @@ func (b *builder) copies(common, experts int64) (list []copies) {
 // updateBytes is the memory traffic of the optimizer for a weight: its weight, gradient and moments.
 const updateBytes = 16
 
-// train adds the passes in the order 1F1B, and the update.
+// train adds the passes in the order 1F1B, and the update. A stage begins with as many forward passes as there are
+// stages after it. Then a forward and a backward pass alternate, so that a stage never stores the activations of more
+// micro-batches than there are stages (Narayanan et al., 2021).
 func (b *builder) train() {
 	warmup := min(b.PP-1-b.stage, b.MicroBatches)
 	for m := range warmup {
@@ -263,6 +268,8 @@ func (b *builder) train() {
 		c, e := weightsOf(layer)
 		common, experts = common+c, experts+e
 	}
+	// own is the number of weights that this rank updates. With a sharded optimizer, each rank of a group that has the same
+	// weights updates an equal part of them, and the group then gathers the parts.
 	shared, own := b.copies(common, experts), common+experts
 	if !b.Sharded {
 		shared = nil
