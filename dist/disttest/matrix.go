@@ -118,8 +118,12 @@ const reduced = -1
 
 // first returns the first elements of a vector.
 func (v *vectors) first(count int, of vectorOf) []byte {
-	if of.rank != reduced && of.reduction != dist.Prod {
-		of.reduction = dist.Sum // all reductions but products have the same inputs
+	switch { // the inputs of some reductions are the same
+	case of.rank == reduced:
+	case of.reduction == dist.Avg:
+		of.reduction = dist.Sum
+	case of.reduction == dist.Min:
+		of.reduction = dist.Max
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -22,7 +22,10 @@ type Inputs struct {
 // NewInputs returns the inputs of one reduction over a number of ranks.
 func NewInputs(seed uint64, d dtype.DType, r dtype.Reduction, ranks int) Inputs {
 	in := Inputs{seed: seed, dtype: d, reduction: r, ranks: ranks}
-	most := max(exactTo(d)/int64(ranks), 1) // largest value of one rank, so that the sum of all ranks is exact
+	most := exactTo(d) // largest value of one rank
+	if r != dtype.Min && r != dtype.Max {
+		most = max(most/int64(ranks), 1) // so that the sum of all ranks is exact
+	}
 	in.low, in.span = -most, 2*most+1
 	if d == dtype.U8 {
 		in.low, in.span = 0, most+1

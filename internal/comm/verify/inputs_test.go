@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -130,6 +131,46 @@ func TestNarrowerSumsDiffer(t *testing.T) {
 			}
 			if differ < n/10 {
 				t.Errorf("%d of %d sums of %v over %d ranks differ if they are added in %v", differ, n, c.d, ranks, c.narrower)
+			}
+		}
+	}
+}
+
+// A minimum or maximum must differ if unsigned bytes are compared as signed ones, and often enough if one rank is left
+// out, also of a large group.
+func TestWrongExtremesDiffer(t *testing.T) {
+	extreme := func(r dtype.Reduction, values []int64) int64 {
+		if r == dtype.Min {
+			return slices.Min(values)
+		}
+		return slices.Max(values)
+	}
+	const n = 10000
+	for _, r := range []dtype.Reduction{dtype.Min, dtype.Max} {
+		for _, d := range dtype.All() {
+			for _, ranks := range []int{2, 8, 64} {
+				in := NewInputs(1, d, r, ranks)
+				signed, without := 0, 0
+				for i := range n {
+					values := make([]int64, ranks)
+					bytes := make([]int64, ranks)
+					for rank := range values {
+						values[rank] = in.Value(rank, i)
+						bytes[rank] = int64(int8(values[rank]))
+					}
+					if d == dtype.U8 && uint8(extreme(r, bytes)) != uint8(in.Reduced(i)) {
+						signed++
+					}
+					if extreme(r, values[1:]) != in.Reduced(i) {
+						without++
+					}
+				}
+				if d == dtype.U8 && signed < n/10 {
+					t.Errorf("%v of %v over %d ranks: %d of %d differ if the bytes are compared as signed", r, d, ranks, signed, n)
+				}
+				if without < n/ranks/3 {
+					t.Errorf("%v of %v over %d ranks: %d of %d differ without rank 0", r, d, ranks, without, n)
+				}
 			}
 		}
 	}
