@@ -110,7 +110,8 @@ func TestDocumentedElasticJob(t *testing.T) {
 	golden.ShownMasked(t, "elastic-job", regexp.MustCompile(` \(disturbed: .*\)`).ReplaceAllString(first.String(), ""))
 }
 
-// TestDocumentedExchange compares the messages in docs/protocol.md with those between kernbench and a program in C.
+// TestDocumentedExchange compares the messages in docs/protocol.md with those between kernbench and a program in C, and
+// the output of the self-test with what it prints about that program.
 func TestDocumentedExchange(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -120,7 +121,12 @@ func TestDocumentedExchange(t *testing.T) {
 	if out, err := exec.Command("cc", "-O2", "-o", filepath.Join(dir, "copy"), source).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	code, out := invoke(t, dir, words("kernbench run -q -f ./spy --size 4K --max-samples 3 --min-samples 1")...)
+	code, out := invoke(t, dir, words("kernbench selftest --protocol -- ./copy")...)
+	if code != 0 {
+		t.Errorf("self-test: exit code %d", code)
+	}
+	golden.ShownMasked(t, "protocol-selftest", out)
+	code, out = invoke(t, dir, words("kernbench run -q -f ./spy --size 4K --max-samples 3 --min-samples 1")...)
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
