@@ -43,7 +43,7 @@ func (t *threads) Join(_ context.Context, c dist.Config) (dist.Engine, error) {
 	g := t.groups[c.ID]
 	if g == nil {
 		g = &group{size: c.Size, inputs: make([][]float32, c.Size), calls: make([]string, c.Size)}
-		g.moved.L = &g.mu
+		g.changed.L = &g.mu
 		t.groups[c.ID] = g
 	}
 	if g.joined++; g.joined == c.Size {
@@ -52,7 +52,7 @@ func (t *threads) Join(_ context.Context, c dist.Config) (dist.Engine, error) {
 	t.mu.Unlock()
 	e := &engine{group: g, rank: c.Rank, timeout: c.Timeout}
 	e.late = time.AfterFunc(c.Timeout, e.blame)
-	return e, e.meet("join")
+	return e, e.barrier("join")
 }
 
 // group is the state that all ranks of a group share.
@@ -60,11 +60,11 @@ type group struct {
 	size, joined int
 	inputs       [][]float32 // of the current call, by rank
 
-	mu     sync.Mutex
-	moved  sync.Cond
-	calls  []string // by rank: the call in which it waits for the others; "" if it does not wait
-	round  int      // number of completed barriers
-	failed error    // the first failure; the group stays failed
+	mu      sync.Mutex
+	changed sync.Cond // round or failed has changed
+	calls   []string  // by rank: the call in which it waits for the others; "" if it does not wait
+	round   int       // number of completed barriers
+	failed  error     // the first failure; the group stays failed
 }
 
 // engine is one rank of a group.
@@ -76,9 +76,9 @@ type engine struct {
 	sum     []float32
 }
 
-// meet is a barrier. It returns when all ranks have called it, or when the group has failed. Ranks that
-// meet in different calls make the group fail.
-func (e *engine) meet(call string) error {
+// barrier returns when all ranks have called it, or when the group has failed. If ranks arrive with
+// different calls, the group fails.
+func (e *engine) barrier(call string) error {
 	e.late.Reset(e.timeout)
 	defer e.late.Stop()
 	e.mu.Lock()
@@ -95,11 +95,11 @@ func (e *engine) meet(call string) error {
 		if e.failed == nil {
 			clear(e.calls)
 			e.round++
-			e.moved.Broadcast()
+			e.changed.Broadcast()
 		}
 	}
 	for e.round == round && e.failed == nil {
-		e.moved.Wait()
+		e.changed.Wait()
 	}
 	if e.round > round { // all ranks came, even if the group has failed afterwards
 		return nil
@@ -127,19 +127,19 @@ func (g *group) fail(err error) {
 	if g.failed == nil {
 		g.failed = err
 	}
-	g.moved.Broadcast()
+	g.changed.Broadcast()
 }
 
 // Prepare implements dist.Engine. Package dist has checked the call.
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 	call := p.Terms()
 	if p.Op == dist.Barrier {
-		return func() error { return e.meet(call) }, nil
+		return func() error { return e.barrier(call) }, nil
 	}
 	in, out := dist.Slice[float32](p.In), dist.Slice[float32](p.Out)
 	return func() error {
 		e.inputs[e.rank] = in
-		if err := e.meet(call); err != nil {
+		if err := e.barrier(call); err != nil {
 			return err
 		}
 		e.sum = append(e.sum[:0], e.inputs[0]...)
@@ -148,7 +148,7 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 				e.sum[i] += x
 			}
 		}
-		if err := e.meet(call); err != nil { // nobody overwrites an input that another rank still reads
+		if err := e.barrier(call); err != nil { // nobody overwrites an input that another rank still reads
 			return err
 		}
 		copy(out, e.sum)

@@ -12,6 +12,7 @@ func init() {
 	})
 }
 
+// rowSum returns the inverse of the sum of the magnitudes of a row's entries.
 func rowSum(_ int, r *solve.Row) (float64, error) {
 	sum := 0.0
 	for _, v := range r.Vals {

@@ -16,7 +16,8 @@ func init() {
 	})
 }
 
-// steepest moves along the preconditioned residual z. It needs one stage per iteration.
+// steepest moves x along the preconditioned residual z, as far as minimises the error in the norm of A. It needs
+// one stage per iteration.
 type steepest struct {
 	*solve.Core
 	r, q, z solve.Vec
@@ -29,15 +30,17 @@ func startSteepest(c *solve.Core) {
 	c.Vectors = int(free)
 	c.Next = func([]float64) *solve.Stage {
 		c.Next = m.started
-		return m.look(c.Stage().Set(solve.X).Set(m.r, solve.Term{Coef: 1, Vec: solve.B}))
+		return m.complete(c.Stage().Set(solve.X).Set(m.r, solve.Term{Coef: 1, Vec: solve.B}))
 	}
 }
 
-// look completes a stage: z = M r, q = A z, and the three sums for the next step.
-func (m *steepest) look(s *solve.Stage) *solve.Stage {
+// complete adds the rest of a stage: z = M r, q = A z, and the scalar products (r, r), (r, z) and (z, q). The next
+// step gets their sums over all ranks.
+func (m *steepest) complete(s *solve.Stage) *solve.Stage {
 	return s.Precondition(m.z, m.r).Multiply(m.q, m.z).Dot(m.r, m.r).Dot(m.r, m.z).Dot(m.z, m.q)
 }
 
+// started is the step after the first stage.
 func (m *steepest) started(sums []float64) *solve.Stage {
 	if m.Began(sums[0]) {
 		return nil
@@ -46,6 +49,7 @@ func (m *steepest) started(sums []float64) *solve.Stage {
 	return m.descend(sums)
 }
 
+// iterate is the step after every further stage.
 func (m *steepest) iterate(sums []float64) *solve.Stage {
 	if m.Iterated(math.Sqrt(sums[0])) {
 		return nil
@@ -53,10 +57,11 @@ func (m *steepest) iterate(sums []float64) *solve.Stage {
 	return m.descend(sums)
 }
 
+// descend returns the stage of an iteration.
 func (m *steepest) descend(sums []float64) *solve.Stage {
 	if sums[2] <= 0 {
 		return m.Breakdown("the matrix is not positive definite")
 	}
 	alpha := sums[1] / sums[2]
-	return m.look(m.Stage().Add(solve.X, alpha, m.z).Add(m.r, -alpha, m.q))
+	return m.complete(m.Stage().Add(solve.X, alpha, m.z).Add(m.r, -alpha, m.q))
 }
