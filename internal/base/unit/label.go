@@ -14,6 +14,16 @@ var timeWords = []string{"ns", "nsec", "nsecs", "nanos", "nanosecond", "nanoseco
 
 var labelWord = regexp.MustCompile(`[0-9A-Za-zµμ]+`)
 
+// Contradiction returns the unit of time that a label states, if numbers under this label are in another unit of time.
+// Otherwise it is "".
+func Contradiction(label, unit string) string {
+	named, _ := TimeIn(label)
+	if factor, same := Conversion(named, unit); named != "" && same && factor != 1 {
+		return named
+	}
+	return ""
+}
+
 // TimeIn returns the unit of time that a label states, such as ms for "time_ms", "Time [ms]" and "ms_mean", and whether
 // the label ends with it. The unit is "" if the label states none, or a rate such as tokens_per_s.
 func TimeIn(label string) (unit string, last bool) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
 // Validate returns all faults of the declaration together.
@@ -103,6 +104,11 @@ func (p *Part) faults(options map[string]bool) (errs []error) {
 		}
 		if dup, has := firstDuplicate(e.Values); has {
 			fault("environment variable %q: duplicate value %s", e.Name, dup.Text())
+		}
+	}
+	for _, m := range p.Metrics {
+		if named := unit.Contradiction(m.Name, m.Unit); named != "" {
+			fault("metric %s: the name says %s and the unit %s: name it after its unit", m.Name, named, m.Unit)
 		}
 	}
 	others := func(where string, axes []Axis) {

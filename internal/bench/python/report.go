@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -187,6 +188,9 @@ var reservedMetrics = append(lists.Map(decl.SpeedMetrics, func(m journal.MetricI
 func (c counter) check() error {
 	if slices.Contains(reservedMetrics, c.Name) {
 		return fmt.Errorf("counter %q: kernbench computes the metric of that name: choose another name", c.Name)
+	}
+	if named := unit.Contradiction(c.Name, c.Unit); named != "" {
+		return fmt.Errorf("counter %q: the name says %s and the unit %s: name it after its unit", c.Name, named, c.Unit)
 	}
 	if combinations[c.Combine] == nil {
 		return fmt.Errorf("counter %q: combine %q: want max, sum or rank0", c.Name, c.Combine)

@@ -164,9 +164,7 @@ func (r *reader) readUnit(m *metric, n yamlfile.Node, source, what string) {
 
 // checkUnit refuses a time whose name ends in another unit: readers of time_us take it for microseconds.
 func (r *reader) checkUnit(m metric, n yamlfile.Node, what string) {
-	named, _ := defaultUnit(m.info.Name)
-	dimension, _ := unit.Known(named)
-	if factor, same := unit.Conversion(m.info.Unit, named); same && dimension == "time" && factor != 1 {
+	if named := unit.Contradiction(m.info.Name, m.info.Unit); named != "" {
 		r.Fault(n, "%s: the name says %s and the unit %s: name the metric after its unit, or leave the unit out", what, named,
 			m.info.Unit)
 	}
@@ -181,8 +179,7 @@ func (r *reader) checkLabel(m metric, declared, n yamlfile.Node, what string) {
 	} else if path, ok := m.single.(jsonPath); ok {
 		source, label = "field", path.text
 	}
-	named, _ := unit.TimeIn(label)
-	if factor, same := unit.Conversion(named, m.info.Unit); same && factor != 1 && declared == nil {
+	if named := unit.Contradiction(label, m.info.Unit); named != "" && declared == nil {
 		r.Fault(n, "%s: the %s %s says %s, but the metric is in %s: name the metric after its unit, or declare unit: %s",
 			what, source, label, named, m.info.Unit, m.info.Unit)
 	}

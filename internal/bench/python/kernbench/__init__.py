@@ -201,6 +201,10 @@ class _Bench:
                 return
             listed = [_plain(v) for v in values]
             kind = type or _kind(listed)
+            for text in map(_text, listed):
+                if re.search(r" at 0x[0-9a-f]+>", text):
+                    raise TypeError("bench.axis(%r): %s is named by its address, which differs in every process: give it a "
+                                    "__str__ or a __name__" % (name, text))
             d.axes.insert(0, {"name": name, "type": kind, "values": [_text(v) for v in listed],
                               "words": _words(listed) if kind == "string" else {}})
             d.values[name] = listed
@@ -664,7 +668,11 @@ class _Server:
                 v = next((w for w in declared if tuple(w) == v), v)
             elif c["type"] == "string":
                 find = _dtype_of(declared)
-                v = next((w for w in declared if _text(w) == v), find(v) if find is not None else v)
+                named = [w for w in declared if _text(w) == v]
+                if not named and find is None and not all(isinstance(w, str) for w in declared):
+                    raise ValueError("the axis %s has no value %s in this process: the name of a value must be the same in "
+                                     "every process, and that of a set is not" % (c["name"], v))
+                v = named[0] if named else find(v) if find is not None else v
             elif c["type"] == "float":
                 v = next((w for w in declared if w == v), float(v))
             values[c["name"]] = v
