@@ -65,8 +65,8 @@ func TestBy(t *testing.T) {
 	for spec, want := range map[string]string{
 		"algoritm":            `did you mean "algorithm"?`,
 		"algorithm=ring,tre":  `did you mean "tree"?`,
-		"backend":             "no two values",
-		"algorithm=ring":      "no two values",
+		"backend":             "want at least two values",
+		"algorithm=ring":      "want at least two values",
 		"algorithm=tree,tree": "names a value twice",
 	} {
 		if _, err := By(byRun(), spec, Options{}); err == nil || !strings.Contains(err.Error(), want) {

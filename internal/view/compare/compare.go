@@ -1,15 +1,13 @@
-// Package compare shows what became faster or slower: between two runs of a bench, between
-// the values of one axis (By), and
-// between our run and other programs that do the same work (Speedups). It works on stored
-// rows and never runs or times anything.
+// Package compare shows what became faster or slower: between two runs of a bench (Compare), between the
+// values of one axis (By), and between a run and other programs that do the same work (Speedups). It
+// works on stored rows and never runs or times anything.
 //
-// The package pairs rows, asks package judge for a verdict on each pair, and prints the
-// answer as a table, JSON, JUnit XML or Markdown. The statistics are explained there.
+// The package pairs rows, asks package judge for a verdict on each pair, and prints the answer as a
+// table, JSON, JUnit XML or Markdown. Package judge explains the statistics.
 //
-// Rows are the same point if bench, part, axes, number of ranks, backend, environment and
-// options agree; Options.Ignore names coordinates that differ on purpose. Trials with a
-// warning of CPU steal, of another kernbench or of drift do not count: a disturbance during
-// one run would look like a change.
+// Rows belong to the same point if bench, part, axes, number of ranks, backend, environment and options
+// are equal. Options.Ignore names coordinates that differ on purpose. Disturbed trials are left out,
+// because a disturbance during one run would look like a change.
 package compare
 
 import (
@@ -41,28 +39,28 @@ type Run struct {
 	Rows   []journal.Row
 	// Earlier has the headers of other runs that some rows belong to.
 	Earlier []journal.Header
-	// Incomplete describes how the run was cut short; "" if it is complete.
+	// Incomplete describes which part of the run there is; "" if it is complete.
 	Incomplete string
 }
 
-// Options say what is compared and how strictly. The zero value means the defaults.
+// Options sets what is compared and how strictly. The zero value means the defaults.
 type Options struct {
 	Metric string
 	Floor  float64 // smallest relative change that matters
 	Alpha  float64 // probability of any false verdict in the whole report
-	// Ignore names axes, variables, options, num_ranks or backend that differ on purpose, and
-	// differences that do not make points incomparable.
+	// Ignore names coordinates that differ on purpose (axes, variables, options, num_ranks, backend),
+	// and differences that should not make points incomparable.
 	Ignore []string
 
 	Sort    []string // columns to sort the pairs by; "-change" sorts in descending order
 	Columns []string // columns of the table, in this order; nil means all
 
-	// Mean also judges the geometric mean over all points. It takes a part of Alpha, which makes the
-	// tests of the points a little stricter.
+	// Mean also judges the geometric mean over all points. The mean uses a part of Alpha, so the tests
+	// of the points become a little stricter.
 	Mean bool
 
 	sides    [2]string // names of the sides in notes and warnings; OLD and NEW by default
-	compared []string  // differences that are the object of the comparison, so they are not listed
+	compared []string  // what the comparison is about; it is not listed as a difference
 }
 
 // Verdicts that follow from the status of the rows. Package judge has the others.
@@ -83,14 +81,14 @@ var verdicts = []judge.Verdict{judge.Slower, Lost, NotComparable, judge.Ambiguou
 type Side struct {
 	Status  journal.Status `json:"status"` // ok if more trials are ok than failed
 	Reason  string         `json:"reason,omitempty"`
-	Value   float64        `json:"value"`            // median over the undisturbed ok trials
+	Value   float64        `json:"value"`            // median over the undisturbed ok trials, or all ok ones
 	Trials  int            `json:"trials"`           // trials that are ok and have the metric
 	NotOK   int            `json:"not_ok,omitempty"` // trials that are not ok
 	Samples int            `json:"samples"`          // total over Trials
-	// Unit of Value, if it is not the report's and cannot be converted to it.
+	// Unit is the unit of Value if it cannot be converted to the report's unit, and "" otherwise.
 	Unit string `json:"unit,omitempty"`
 
-	quiet int // trials among Trials that nothing disturbed
+	quiet int // number of undisturbed trials among Trials
 }
 
 // Pair is one point on both sides. A side that does not have the point is nil.
@@ -109,8 +107,8 @@ type Pair struct {
 	Notes    []string      `json:"notes,omitempty"`
 
 	key    string   // rowset.Key of its rows
-	group  string   // bench or bench/part
-	fields []string // the fields of Name after it
+	group  string   // bench or bench/part, with which Name begins
+	fields []string // the other fields of Name
 }
 
 // Report is the result of Compare.
@@ -124,10 +122,10 @@ type Report struct {
 	Alpha  float64               `json:"alpha"`
 	Counts map[judge.Verdict]int `json:"counts"`
 	Pairs  []Pair                `json:"pairs"`
-	// Mean is the geometric mean over the points. It is nil unless Options.Mean is set and two
-	// points or more are measured.
+	// Mean is the geometric mean over the points. It is nil unless Options.Mean is set and at least two
+	// points are measured.
 	Mean *Mean `json:"geomean,omitempty"`
-	// Differences between the sides besides what is compared.
+	// Differences lists how the sides differ besides what is compared.
 	Differences []Difference `json:"differences,omitempty"`
 	Warnings    []string     `json:"warnings,omitempty"`
 
@@ -177,9 +175,9 @@ func Compare(old, new Run, opts Options) (Report, error) {
 	return report, report.sort(opts.Sort)
 }
 
-// By compares values of an axis, a variable or an option within one run: the first value
-// with each of the others. spec is NAME, or NAME=A,B for these values in this order. The
-// probability of a false verdict is divided among the comparisons.
+// By compares values of an axis, a variable or an option within one run: the first value with each of the
+// others. spec is NAME for all values, or NAME=A,B for these values in this order. The comparisons share
+// Options.Alpha, the probability of a false verdict.
 func By(run Run, spec string, opts Options) ([]Report, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -214,7 +212,8 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 		}
 	}
 	if len(values) < 2 {
-		return nil, fmt.Errorf("%s has no two values to compare, only %s", name, strings.Join(values, ", "))
+		return nil, fmt.Errorf("%s has only the value %s: want at least two values to compare", name,
+			strings.Join(values, ", "))
 	}
 	opts.Ignore, opts.compared = append(slices.Clip(opts.Ignore), name), append(slices.Clip(opts.compared), name)
 	opts.Alpha /= float64(len(values) - 1)
@@ -224,7 +223,7 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		if run.Incomplete != "" { // the table shows which value lacks points
+		if run.Incomplete != "" { // the table shows which values lack points
 			report.Warnings = slices.Insert(report.Warnings, 0, "the run: "+run.Incomplete)
 		}
 		reports = append(reports, report)
@@ -232,9 +231,9 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 	return reports, nil
 }
 
-// valueOf returns the value that a text from the command line means, or the text if it means none. Besides the value
-// itself it may be the notation of a run's flags: "-" for an unset variable, "1K" for 1Ki bytes, and the name of a file
-// without its digest.
+// valueOf returns the value that a text from the command line stands for, or the text itself if there is none. The
+// text may be the value as rows show it, or use the notation of the flags of run: "-" for an unset variable, "1K" for
+// 1Ki bytes, and the name of a file without its digest.
 func valueOf(text string, values []string) string {
 	if slices.Contains(values, text) {
 		return text
@@ -291,8 +290,8 @@ func (r Run) ID() string {
 	return ""
 }
 
-// metricInfo returns the unit and direction of a metric. If the runs disagree, the
-// declaration of new counts.
+// metricInfo returns the unit and direction of a metric. If the runs declare them differently, it uses
+// the declaration of new.
 func metricInfo(old, new Run, name string) (journal.MetricInfo, error) {
 	info := journal.MetricInfo{Name: name}
 	seen := map[string]bool{}
@@ -325,8 +324,8 @@ func metricInfo(old, new Run, name string) (journal.MetricInfo, error) {
 		info.Better = "lower"
 	}
 	if info.Better != "lower" && info.Better != "higher" {
-		return info, fmt.Errorf("metric %s is declared neither better lower nor better higher, so there is no "+
-			"faster or slower", name)
+		return info, fmt.Errorf("the bench does not declare whether lower or higher values of metric %s are better, so it "+
+			"cannot be compared", name)
 	}
 	return info, nil
 }

@@ -190,7 +190,7 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		{run, Options{Metric: "time_u"}, `did you mean "time_us"?`},
-		{run, Options{Metric: "color"}, "neither better lower nor better higher"},
+		{run, Options{Metric: "color"}, "does not declare whether lower or higher values of metric color are better"},
 		{run, Options{Floor: 2}, "a floor of 2"},
 		{run, Options{Alpha: math.NaN()}, "an alpha of NaN"},
 		{runOf("a"), Options{}, "run a has no rows"},

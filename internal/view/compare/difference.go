@@ -19,16 +19,16 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// Difference is a property in which the two sides of a comparison differ, besides what is
-// compared. Name is the word that --ignore takes.
+// Difference is a property in which the two sides of a comparison differ, besides what is compared. Name is
+// the name that --ignore accepts.
 type Difference struct {
 	Name   string `json:"name"`
 	Old    string `json:"old"`
 	New    string `json:"new"`
-	Points int    `json:"points"` // points whose sides differ in it
-	Of     int    `json:"of"`     // points that both sides have
-	// Decisive means that a ratio of the sides would mean nothing: the points that differ in it
-	// are not comparable, unless Ignored.
+	Points int    `json:"points"` // number of points whose sides differ in it
+	Of     int    `json:"of"`     // number of points that both sides have
+	// Decisive means that a ratio of the sides would be meaningless: points that differ in this property
+	// are not comparable, unless it is ignored.
 	Decisive bool `json:"decisive,omitempty"`
 	Ignored  bool `json:"ignored,omitempty"` // by --ignore
 }
@@ -46,13 +46,12 @@ const (
 type property struct {
 	name     string
 	decisive bool
-	ofHost   bool // matters only for measured rows
+	ofHost   bool // compared only for measured rows
 	of       func(h *journal.Header, r *journal.Row) string
 }
 
-// properties lists the facts that are compared, in the order in which they are shown. The
-// units and directions of the metric, the recorded environment and the input files are
-// compared separately.
+// properties lists the facts that are compared, in the order in which they are shown. The unit and the
+// direction of the metric, the recorded environment and the input files are compared separately.
 var properties = []property{
 	{cpuProperty, true, true, func(h *journal.Header, _ *journal.Row) string { return h.Host.CPU.Model }},
 	{gpuProperty, true, true, gpuOf},
@@ -89,9 +88,9 @@ var properties = []property{
 	}},
 }
 
-// gpuOf returns the GPU that a row was measured on. Rows that do not name one have the GPUs of
-// their host, unless their data stays in the host's memory. A program that starts its own ranks
-// may use any GPU.
+// gpuOf returns the GPU that a row was measured on. If the row does not name one, it returns the GPUs of
+// the host, unless the backend keeps the data in the host's memory. A program that starts its own ranks
+// may use any GPU of the host.
 func gpuOf(h *journal.Header, r *journal.Row) string {
 	for _, detail := range []string{journal.DeviceDetail, "device"} {
 		if d := r.Details[detail]; d != "" {
@@ -146,16 +145,16 @@ func shortHash(hash string) string { return hash[:min(len(hash), 8)] }
 type differ struct {
 	runs   [2]Run
 	opts   Options
-	points int
-	found  map[string]*Difference
-	order  []string
+	points int                    // points that both sides have
+	found  map[string]*Difference // by name
+	order  []string               // names in the order in which they were found
 	values map[string][2][]string // distinct values of each side by property
-	// ofSingle has the differences of points whose sides have one origin each.
+	// ofSingle caches the differences of points whose sides have one origin each.
 	ofSingle map[[2]origin][]Difference
 }
 
-// Differences returns how two runs differ besides their results, at the points that both have.
-// It compares values of one metric and marks the differences that ignore names.
+// Differences returns how two runs differ besides their results, at the points that both have. metric is
+// the metric whose unit and direction are compared. Differences named by ignore are marked as ignored.
 func Differences(old, new Run, metric string, ignore []string) []Difference {
 	points := rowset.Match(func(r *journal.Row) string {
 		return rowset.Key(r)
@@ -164,7 +163,7 @@ func Differences(old, new Run, metric string, ignore []string) []Difference {
 	return all
 }
 
-// CheckIgnore returns an error for a name that is no possible difference between runs.
+// CheckIgnore returns an error for a name that is not a possible difference between the runs.
 func CheckIgnore(names []string, runs ...Run) error {
 	for _, name := range names {
 		if known := differenceNames(runs...); !slices.Contains(known, name) {
@@ -174,12 +173,12 @@ func CheckIgnore(names []string, runs ...Run) error {
 	return nil
 }
 
-// OfValues reports whether the difference changes what a value means, and not only where it was
-// measured.
+// OfValues reports whether the difference is about the meaning of values (their unit or direction) rather
+// than about where they were measured.
 func (d Difference) OfValues() bool { return d.Name == unitProperty || d.Name == betterProperty }
 
-// differences returns how the sides of the points differ besides what is compared, and for
-// each point the names of the decisive differences that are not ignored.
+// differences returns how the sides differ besides what is compared and, for each point, the names of its
+// decisive differences that are not ignored.
 func differences(old, new Run, points []rowset.Matched, opts Options) (all []Difference, decisive [][]string) {
 	d := &differ{runs: [2]Run{old, new}, opts: opts, found: map[string]*Difference{}, values: map[string][2][]string{},
 		ofSingle: map[[2]origin][]Difference{}}
@@ -202,7 +201,7 @@ func differences(old, new Run, points []rowset.Matched, opts Options) (all []Dif
 	for _, name := range slices.Clone(d.order) {
 		d.take(&all, name)
 	}
-	// The decisive ones explain the verdicts, so they come first.
+	// Decisive differences come first, because they explain the verdicts.
 	isDecisive := func(one Difference) bool { return one.Decisive }
 	rest := slices.DeleteFunc(slices.Clone(all), isDecisive)
 	return append(lists.Filter(all, isDecisive), rest...), decisive
@@ -241,8 +240,8 @@ func (d *differ) texts(side int, rows rowset.Set, p property) (out []string) {
 	return out
 }
 
-// ofMetric compares the unit and the direction of the metric. Units that can be converted are
-// a remark, other ones are decisive.
+// ofMetric compares the unit and the direction of the metric. A difference between units is decisive if
+// they cannot be converted.
 func (d *differ) ofMetric(a, b rowset.Set) (out []Difference) {
 	metric := d.opts.Metric
 	from, to := d.runs[0].unitsOf(a, metric), d.runs[1].unitsOf(b, metric)
@@ -271,21 +270,20 @@ func (r Run) unitsOf(rows rowset.Set, metric string) []string {
 // noUnit is shown if a metric is declared without a unit.
 const noUnit = "none"
 
-// unitOf returns the unit of a metric in a row, noUnit if neither the row nor its run has one.
+// unitOf returns the unit of a metric in a row, or noUnit if neither the row nor its run has one.
 func (r Run) unitOf(row *journal.Row, metric string) string {
 	declared := ""
 	if h := r.headerOf(row); h != nil {
 		info, _ := lists.First(h.Metrics, func(m journal.MetricInfo) bool { return m.Name == metric })
 		declared = info.Unit
 	}
-	if metric == DefaultMetric { // its name says it
+	if metric == DefaultMetric { // its name contains the unit
 		declared = cmp.Or(declared, "us")
 	}
 	return cmp.Or(row.Units[metric], declared, noUnit)
 }
 
-// betterOf returns the direction in which the run declares a metric to be better, "" if it does
-// not.
+// betterOf returns the direction that the run declares as better for a metric, or "" if it declares none.
 func (r Run) betterOf(metric string) string {
 	if r.Header == nil {
 		return ""
@@ -294,8 +292,8 @@ func (r Run) betterOf(metric string) string {
 	return info.Better
 }
 
-// headerOf returns the header of the run that a row belongs to, which differs from the side's
-// own if the side has rows of several runs. It is nil if there is none.
+// headerOf returns the header of the run that a row belongs to, or nil if there is none. A side may have
+// rows of several runs.
 func (r Run) headerOf(row *journal.Row) *journal.Header {
 	for i := range r.Earlier {
 		if r.Earlier[i].Run == row.Run && row.Run != "" {
@@ -325,8 +323,8 @@ func targetUnit(metric journal.MetricInfo) string {
 	return cmp.Or(metric.Unit, noUnit)
 }
 
-// InUnit returns the run with the values of a metric converted to its unit. Rows in a unit that
-// cannot be converted stay as they are; such points are not comparable.
+// InUnit returns the run with the values of a metric converted to the unit of info. Rows in a unit that
+// cannot be converted stay unchanged; their points are not comparable.
 func (r Run) InUnit(info journal.MetricInfo) Run {
 	metric, target, rows := info.Name, targetUnit(info), r.Rows
 	for i := range rows {
@@ -345,7 +343,7 @@ func (r Run) InUnit(info journal.MetricInfo) Run {
 	return r
 }
 
-// add counts a difference of a point and reports whether it makes the point not comparable.
+// add records a difference of a point and reports whether it makes the point not comparable.
 func (d *differ) add(one Difference) bool {
 	f := d.found[one.Name]
 	if f == nil {
@@ -365,7 +363,7 @@ func (d *differ) add(one Difference) bool {
 	return one.Decisive && !f.Ignored
 }
 
-// take moves the difference of a name to the list, if there is one.
+// take moves the difference with a name to the list to, if there is one.
 func (d *differ) take(to *[]Difference, name string) {
 	f := d.found[name]
 	if f == nil {

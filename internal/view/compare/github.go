@@ -11,13 +11,12 @@ import (
 )
 
 const (
-	maxComment = 20 // changed points in a comment; the report has all of them
-	maxNames   = 5  // names of points in a line of a comment
+	maxComment = 20 // changed points in a comment; the linked report has all of them
+	maxNames   = 5  // names of points in one line of a comment
 )
 
-// writeGitHub writes a short comment for a pull request: the answer, a table of the points that changed,
-// a line on the points seen to be equal, a line on the undecided ones, and a link to the
-// report.
+// writeGitHub writes a short comment for a pull request: the answer in one sentence, a table of the points
+// that changed, a line about the equal points, a line about the undecided points, and a link to the report.
 func (d Document) writeGitHub(w io.Writer, _ int) error {
 	var b strings.Builder
 	m := texttab.ForMarkdown(&b)
@@ -51,8 +50,8 @@ func (d Document) writeGitHub(w io.Writer, _ int) error {
 	return err
 }
 
-// writeNotes writes the remarks below the table, folded away: the notes that the table refers to, and the
-// warnings.
+// writeNotes writes the remarks in a folded section: the warnings and, if there is a table, the notes that
+// it refers to.
 func (d Document) writeNotes(m texttab.Out, table bool) {
 	remarks := lists.Filter(d.Remarks, func(text string) bool {
 		return text != "" && text != d.Sentence && (table || strings.HasPrefix(text, "warning: "))

@@ -19,9 +19,9 @@ type Mean struct {
 	Note    string        `json:"note,omitempty"`
 }
 
-// newMeanCase returns the geometric mean over the points in each trial of both sides, and the
-// number of points. A trial counts if it is ok and undisturbed at every point: the mean over
-// fewer points is another quantity. ok is false if there are fewer than two points.
+// newMeanCase returns the geometric mean over the points in each trial of both sides, and the number of
+// points. It uses only trials that are ok and undisturbed at every point, because the mean over fewer
+// points is another quantity. ok is false if there are fewer than two points.
 func newMeanCase(points []rowset.Matched, opts Options) (c judge.Case, n int, ok bool) {
 	var sums [2]map[int]float64 // by trial: sum of the logarithms
 	var counts [2]map[int]int
@@ -31,7 +31,7 @@ func newMeanCase(points []rowset.Matched, opts Options) (c judge.Case, n int, ok
 	for _, m := range points {
 		one, _ := newCase(m, opts)
 		if one.Exact || !judge.HaveRatio(one.Old) || !judge.HaveRatio(one.New) {
-			continue // a change without noise has no trials
+			continue // points without noise or without a ratio
 		}
 		n++
 		for side := range sums {
@@ -54,13 +54,12 @@ func newMeanCase(points []rowset.Matched, opts Options) (c judge.Case, n int, ok
 	return judge.Case{Old: values(0), New: values(1)}, n, n > 1
 }
 
-// meanShare is the part of the probability of a false verdict that the mean gets. Six launches a
-// side can still decide at 1 %.
+// meanShare is the mean's share of the probability of a false verdict. With it, six launches on each side
+// can still decide: at 1 % if Alpha is 5 %.
 const meanShare = 0.2
 
-// judgeMean judges the geometric mean over the points and returns the probability of a false
-// verdict that is left for the points. The mean is no case among them, because it varies much
-// less than they do.
+// judgeMean judges the geometric mean over the points and returns the probability of a false verdict
+// that is left for the points. The mean is judged separately, because it varies much less than the points.
 func (r *Report) judgeMean(points []rowset.Matched, opts Options, rule judge.Rule) (left float64) {
 	c, n, ok := newMeanCase(points, opts)
 	if !ok {
@@ -95,9 +94,8 @@ func (m Mean) String() string {
 	return text + ": " + string(m.Verdict)
 }
 
-// asBench returns the run with its rows under the bench of another run, if each run has rows of
-// one bench only. So the points of two sweeps with different names are paired; the names are
-// listed as a difference.
+// asBench returns the run with the bench of another run in its rows, if each run has rows of only one
+// bench. This pairs the points of two sweeps with different names. The names are listed as a difference.
 func (r Run) asBench(other Run) Run {
 	name, single := r.onlyBench()
 	wanted, alsoSingle := other.onlyBench()

@@ -26,8 +26,8 @@ func (r Run) origins(rows rowset.Set) (out []origin) {
 	return out
 }
 
-// ofOrigins compares the recorded variables and the inputs of all rows of a point. Nearly all points
-// of a side have the same single origin, whose differences are computed once.
+// ofOrigins compares the recorded variables and the inputs of the rows of a point. Nearly all points of a
+// side have the same single origin, so the differences between single origins are computed only once.
 func (d *differ) ofOrigins(old, new []origin) []Difference {
 	if len(old) == 0 || len(new) == 0 {
 		return nil
@@ -44,7 +44,7 @@ func (d *differ) ofOrigins(old, new []origin) []Difference {
 	return out
 }
 
-// environDifferences compares the recorded variables that no run sweeps.
+// environDifferences compares the recorded variables that neither run sweeps.
 func environDifferences(old, new []origin) (out []Difference) {
 	recorded := func(side []origin) []origin {
 		return lists.Filter(side, func(o origin) bool { return o.header.Environ != nil })
@@ -73,7 +73,7 @@ func environDifferences(old, new []origin) (out []Difference) {
 	return out
 }
 
-// distinctTexts returns the distinct texts of origins, in order.
+// distinctTexts returns the distinct texts of origins, sorted.
 func distinctTexts(side []origin, text func(origin) string) []string {
 	list := lists.Distinct(lists.Map(side, text))
 	slices.Sort(list)
@@ -83,8 +83,8 @@ func distinctTexts(side []origin, text func(origin) string) []string {
 // inputsProperty is the name of a difference between input files.
 const inputsProperty = "inputs"
 
-// contents returns the programs, files and declarations that produced rows. Rows of older journals
-// have only the files of their run.
+// contents returns the programs, files and declarations that produced the rows. For older journals, only
+// the files of the run are known.
 func (o origin) contents() journal.Inputs {
 	if in := o.header.Fingerprints[o.inputs]; in != nil {
 		return in
@@ -92,8 +92,8 @@ func (o origin) contents() journal.Inputs {
 	return o.header.Inputs
 }
 
-// inputDifferences compares the inputs of all rows of a point. Units and variables are compared by
-// their values elsewhere.
+// inputDifferences compares the inputs of the rows of a point, except for units and variables: ofMetric
+// and environDifferences compare their values.
 func inputDifferences(old, new []origin) []Difference {
 	recorded := func(side []origin) []origin {
 		return lists.Filter(side, func(o origin) bool { return o.contents() != nil })

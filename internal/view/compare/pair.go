@@ -18,8 +18,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// match pairs the rows of two runs by point: the points of old in their order, then the
-// points that only new has.
+// match pairs the rows of two runs by point: first the points of old in their order, then the points that
+// only new has.
 func match(old, new Run, opts Options) ([]rowset.Matched, error) {
 	points := rowset.Match(func(r *journal.Row) string { return rowset.Key(r, opts.Ignore...) }, rowset.All(old.Rows),
 		rowset.All(new.Rows))
@@ -37,18 +37,18 @@ func match(old, new Run, opts Options) ([]rowset.Matched, error) {
 	// trials of one point.
 	for _, m := range points {
 		for i, run := range []Run{old, new} {
-			if whole := rowset.GroupBy(m[i], func(r *journal.Row) string { return rowset.Key(r) }); len(whole) > 1 {
+			if merged := rowset.GroupBy(m[i], func(r *journal.Row) string { return rowset.Key(r) }); len(merged) > 1 {
 				return nil, fmt.Errorf("ignoring %s makes several points of run %s alike, among them %s; ignore only what has "+
 					"one value in each run",
-					strings.Join(opts.Ignore, ", "), run.ID(), rowset.Label(whole[1].Rows[0]))
+					strings.Join(opts.Ignore, ", "), run.ID(), rowset.Label(merged[1].Rows[0]))
 			}
 		}
 	}
 	return points, nil
 }
 
-// judgePairs describes all points and judges the ones with values on both sides. decisive has
-// the differences that make a point not comparable.
+// judgePairs describes all points and judges those with values on both sides. decisive has, for each
+// point, the differences that make it not comparable.
 func (r *Report) judgePairs(points []rowset.Matched, decisive [][]string, opts Options) {
 	pairs := make([]Pair, len(points))
 	var cases []judge.Case
@@ -89,17 +89,18 @@ func (r *Report) judgePairs(points []rowset.Matched, decisive [][]string, opts O
 	r.Warnings = append(r.Warnings, lists.NonEmpty(r.inSequence(points, opts))...)
 }
 
-// inSequence returns a warning if a verdict rests on launches of one side that all came before those of the other. Two
-// runs of one build differ, on most machines, by more than their launches suggest, although hardly by GrossFactor.
+// inSequence returns a warning if all launches of one side came before the launches of the other side, and there is a
+// verdict based on them. On most machines, two runs of the same build differ by more than the spread of their launches
+// suggests, although hardly by a factor of changepoint.GrossFactor.
 func (r *Report) inSequence(points []rowset.Matched, opts Options) string {
 	changed := func(v judge.Verdict, e *judge.Effect) bool {
 		return (v == judge.Slower || v == judge.Faster) && e.Method.Tested() &&
 			max(e.Ratio, 1/e.Ratio) < changepoint.GrossFactor
 	}
-	whole := r.Mean != nil && changed(r.Mean.Verdict, &r.Mean.Effect)
+	meanChanged := r.Mean != nil && changed(r.Mean.Verdict, &r.Mean.Effect)
 	var first, last [2]time.Time
 	for i, p := range r.Pairs {
-		if !inBoth(points[i]) || !whole && !changed(p.Verdict, p.Effect) {
+		if !inBoth(points[i]) || !meanChanged && !changed(p.Verdict, p.Effect) {
 			continue
 		}
 		for side, rows := range points[i] {
@@ -122,7 +123,7 @@ func (r *Report) inSequence(points []rowset.Matched, opts Options) string {
 	return ""
 }
 
-// tooFewTrials says why there are too few trials for a verdict, and what would help.
+// tooFewTrials returns why there are too few trials for a verdict, and what to do.
 func (p *Pair) tooFewTrials(sides [2]string) string {
 	const needed = "at least %d a side are needed; "
 	for i, s := range []*Side{p.Old, p.New} {
@@ -178,7 +179,7 @@ func describe(m rowset.Matched, opts Options) Pair {
 	return p
 }
 
-// newSide summarizes the rows of one run; it is nil if there are none.
+// newSide summarizes the rows of one run at a point. It returns nil if there are none.
 func newSide(rows rowset.Set, metric string) *Side {
 	if len(rows) == 0 {
 		return nil
@@ -235,7 +236,8 @@ func valuesOf(rows rowset.Set, metric string) []float64 {
 	return lists.Map(rows, func(r *journal.Row) float64 { return r.Metrics[metric] })
 }
 
-// newCase returns the values of both sides that count, with notes on those left out.
+// newCase returns the values of both sides that are compared, and notes about disturbed trials that are
+// left out.
 func newCase(m rowset.Matched, opts Options) (c judge.Case, notes []string) {
 	old, new := withMetric(m[0], opts.Metric), withMetric(m[1], opts.Metric)
 	c = judge.Case{Old: valuesOf(old, opts.Metric), New: valuesOf(new, opts.Metric)}
@@ -251,17 +253,17 @@ func newCase(m rowset.Matched, opts Options) (c judge.Case, notes []string) {
 		lists.NonEmpty(oldNote, newNote)
 }
 
-// noiseless reports whether the values come from a model: not measured, a single sample
-// each, and the same in every trial.
+// noiseless reports whether the values have no noise: they are not measured, come from a single sample
+// each, and are equal in every trial.
 func noiseless(rows rowset.Set, values []float64) bool {
 	noisy := func(r *journal.Row) bool { return r.Kind == journal.Measured || r.Samples > 1 }
 	return !slices.ContainsFunc(rows, noisy) && judge.AllEqual(values)
 }
 
-// maxReason limits the length of a disturbance in a note; its beginning says what it was.
+// maxReason limits the length of the description of a disturbance in a note, in characters.
 const maxReason = 60
 
-// undisturbed returns the rows without a known disturbance, and a note if it leaves any out.
+// undisturbed returns the rows without a known disturbance, and a note about the others.
 func undisturbed(rows rowset.Set, side string) (quiet rowset.Set, note string) {
 	for _, r := range rows {
 		if r.Disturbed() == "" {
@@ -277,7 +279,7 @@ func undisturbed(rows rowset.Set, side string) (quiet rowset.Set, note string) {
 	return quiet, note
 }
 
-// runWarnings returns the warnings about the runs as wholes.
+// runWarnings returns warnings that concern a whole run.
 func runWarnings(old, new Run, names [2]string) (out []string) {
 	for i, side := range []Run{old, new} {
 		if side.Incomplete != "" {
@@ -303,10 +305,11 @@ func differenceNames(runs ...Run) []string {
 	return names
 }
 
-// inBoth returns whether both runs have rows of a point.
+// inBoth reports whether both runs have rows of a point.
 func inBoth(m rowset.Matched) bool { return len(m[0]) > 0 && len(m[1]) > 0 }
 
-// warnings returns what is missing on a side. Differences lists how the sides differ.
+// warnings returns warnings about incomplete runs and missing trials. How the sides differ is in
+// Report.Differences.
 func warnings(old, new Run, points []rowset.Matched, opts Options) []string {
 	out := runWarnings(old, new, opts.sides)
 	common, unequal, missing := 0, 0, 0
@@ -338,8 +341,8 @@ func warnings(old, new Run, points []rowset.Matched, opts Options) []string {
 	return out
 }
 
-// ignoreHint names the coordinates without a common value. Each of them alone keeps all
-// points of the runs apart.
+// ignoreHint returns a hint that names the coordinates for which the runs have no common value. Each of
+// them is enough to prevent any match of points.
 func ignoreHint(old, new Run) string {
 	a, b := rowset.CoordTexts(old.Rows), rowset.CoordTexts(new.Rows)
 	names := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))

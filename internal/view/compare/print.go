@@ -14,11 +14,11 @@ import (
 	"github.com/kernbench/kernbench/internal/base/texttab"
 )
 
-// Document is a comparison as finished text. It can be printed as a table for people, as
-// JSON, as JUnit XML for build servers, as Markdown, and as a short comment on a pull request.
+// Document is a comparison as text. It can be printed as a table for a terminal, as JSON, as JUnit XML for
+// CI servers, as Markdown, and as a short comment on a pull request.
 type Document struct {
-	Heading []string // words above the table
-	// Differences between the sides besides what is compared, one line each.
+	Heading []string // words of the lines above the table
+	// Differences lists how the sides differ besides what is compared, one line each.
 	Differences []string
 	Columns     []texttab.Column
 	Lines       []Line
@@ -37,11 +37,11 @@ type Line struct {
 	Name    string   // JUnit test name: the point
 	Verdict string
 	Outcome TestOutcome
-	Equal   bool   // the sides were seen to be equal, so a short text need not list the point
+	Equal   bool   // the sides are equivalent, so a short text need not list the point
 	Message string // the verdict as a sentence
 }
 
-// TestOutcome is the result that a build server shows for a point.
+// TestOutcome is the result that a CI server shows for a point.
 type TestOutcome uint8
 
 const (
@@ -68,8 +68,8 @@ var formats = []format{
 // Formats returns the names that Write accepts, the default first.
 func Formats() []string { return lists.Map(formats, format.String) }
 
-// Write prints the document in the named format; "" means the table. Width is the width of
-// the terminal, 0 for no limit; only the table uses it.
+// Write prints the document in the named format; "" means the table. width is the width of the terminal,
+// or 0 for no limit. Only the table uses it.
 func (d Document) Write(w io.Writer, name string, width int) error {
 	f, err := suggest.Find("format", cmp.Or(name, formats[0].name), formats, format.String)
 	if err != nil {
@@ -81,8 +81,8 @@ func (d Document) Write(w io.Writer, name string, width int) error {
 	return nil
 }
 
-// plain returns the document with the control characters in its texts made visible, so that a name or value from a
-// journal can neither forge a line nor control the terminal. Tables escape their cells themselves.
+// plain returns the document with the control characters in its texts made visible. A name or value from a journal can
+// then neither forge a line nor control the terminal. Tables escape their cells themselves.
 func (d Document) plain() Document {
 	all := func(texts []string) []string { return lists.Map(texts, texttab.Plain) }
 	d.Heading, d.Differences, d.Remarks, d.Warnings = all(d.Heading), all(d.Differences), all(d.Remarks), all(d.Warnings)
@@ -127,7 +127,7 @@ func (d Document) writeJSON(w io.Writer, _ int) error {
 	return err
 }
 
-// The part of JUnit's XML that the common readers agree on.
+// The subset of JUnit XML that common readers support.
 type (
 	junitSuites struct {
 		XMLName xml.Name     `xml:"testsuites"`
@@ -155,8 +155,8 @@ type (
 	}
 )
 
-// writeJUnit writes each point as a test. A bad verdict is a failure and an undecided one
-// a skipped test, so that build servers show them separately.
+// writeJUnit writes each point as a test. A bad verdict is a failure. An undecided one is a skipped test,
+// so that CI servers show it separately.
 func (d Document) writeJUnit(w io.Writer, _ int) error {
 	suite := junitSuite{Name: d.Suite, Tests: len(d.Lines),
 		Out: texttab.Plain(strings.Join(slices.Concat(d.Differences, d.Warnings), "; "))}
@@ -182,11 +182,10 @@ func (d Document) writeJUnit(w io.Writer, _ int) error {
 	return err
 }
 
-// maxMarkdown limits the lines of a Markdown table, since GitHub rejects comments of more
-// than 64 KiB.
+// maxMarkdown limits the lines of a Markdown table, because GitHub rejects comments of more than 64 KiB.
 const maxMarkdown = 200
 
-// writeMarkdown shows the points with a finding first and folds the others away.
+// writeMarkdown writes the points with a finding first and the others in a folded section.
 func (d Document) writeMarkdown(w io.Writer, _ int) error {
 	var b strings.Builder
 	m := texttab.ForMarkdown(&b)

@@ -21,12 +21,12 @@ import (
 
 // Goals are the speedups to reach.
 type Goals struct {
-	Least float64 // at every point; 0 means 1, not slower
-	Mean  float64 // geometric mean over the points
-	// Except names axes that may differ between the sides because their values are
-	// compared, such as element types.
+	Least float64 // at every point; 0 means 1, which is "not slower"
+	Mean  float64 // for the geometric mean over the points
+	// Except names axes that may differ between the sides, because the comparison is between their
+	// values, such as element types.
 	Except []string
-	// Ignore names differences that do not make points incomparable, such as cpu.
+	// Ignore names differences that should not make points incomparable, such as cpu.
 	Ignore []string
 }
 
@@ -35,8 +35,8 @@ func (g Goals) least() float64 { return cmp.Or(g.Least, 1) }
 // Speedup is the result at one point.
 type Speedup struct {
 	Point   point.Point // on the common axes
-	Ours    float64     // median time in microseconds
-	Theirs  float64     // median time of the peer with the least one
+	Ours    float64     // our median time in µs
+	Theirs  float64     // median time in µs of the peer with the smallest median ratio
 	Peer    string      // name of that peer
 	Ratio   judge.Ratio // of the best peer's time over ours; see judge.RankPeers
 	OfLimit float64     // median of pct_of_limit; 0 if the rows have none
@@ -46,24 +46,24 @@ type Speedup struct {
 
 // SpeedupTable holds the points of one number of ranks.
 type SpeedupTable struct {
-	Ranks   int // 0 if a side does not say it
+	Ranks   int // 0 if a side has no number of ranks
 	Lines   []Speedup
 	Geomean judge.Ratio
 	Least   judge.Outcome // Goals.Least at every point
 	Mean    judge.Outcome // Goals.Mean
-	// Differences between our run and the peers besides the program, one line each.
+	// Differences lists how our run and the peers differ besides the program, one line each.
 	Differences []string
-	Warnings    []string // about the runs as wholes
+	Warnings    []string // about whole runs
 }
 
 // times holds the undisturbed times of one side at a point in microseconds, by trial.
 type times struct {
 	us      map[int]float64
-	trials  int    // with the disturbed and failed ones
-	leftOut string // why one of them does not count
+	trials  int    // number of trials, including disturbed and failed ones
+	leftOut string // why the last of those was left out
 }
 
-// median returns the median time, NaN if every trial was disturbed or failed.
+// median returns the median time, or NaN if every trial was disturbed or failed.
 func (t times) median() float64 {
 	if len(t.us) == 0 {
 		return math.NaN()
@@ -84,12 +84,12 @@ type workload struct {
 	ranks   int
 	point   point.Point
 	ours    *times
-	rows    rowset.Set // of ours
-	ofLimit float64
+	rows    rowset.Set  // our rows
+	ofLimit float64     // our median of pct_of_limit
 	peers   []peerTimes // sorted by name
 }
 
-// contest returns the logarithms of the paired ratios.
+// contest returns the logarithms of the ratios (peer's time over ours) of the paired trials.
 func (w workload) contest() judge.Contest {
 	return lists.Map(w.peers, func(p peerTimes) judge.Trials {
 		pairs := judge.Trials{}
@@ -102,7 +102,7 @@ func (w workload) contest() judge.Contest {
 	})
 }
 
-// notes say which sides have too few undisturbed trials for a decision.
+// notes returns notes about trials that were left out, and about peers with too few pairs for a decision.
 func (w workload) notes(c judge.Contest) (notes []string) {
 	left := func(name string, t times) {
 		if n := t.trials - len(t.us); n > 0 {
@@ -121,18 +121,17 @@ func (w workload) notes(c judge.Contest) (notes []string) {
 	return notes
 }
 
-// Speedups returns how many times faster our run is at each point than the best peer,
-// with an interval, and whether that meets the goals. Runs need Name and Rows only.
+// Speedups returns how many times faster our run is than the best peer at each point, with an interval,
+// and whether it meets the goals. Only Name and Rows of the runs are required.
 //
-// Rows do the same work if they have the same number of ranks, as far as every side says
-// it, and the same values of all axes that every side has. Axes of one side only, and its
-// environment, are a setting. A peer counts once per setting; the best of them at each
-// point is the one to beat. Package judge says how that is decided.
+// Rows are the same work if they have the same number of ranks (if every side has one) and the same values
+// of all axes that every side has. The other axes of a side and its environment are a setting. Each setting
+// of a peer counts as a peer of its own. The best peer at each point is the one to beat; see judge.RankPeers.
 //
-// Trials are pairs: the runs were interleaved, so trial k of both sides was measured
-// within the same minute and slow drift cancels in their ratio. Compare, in contrast,
-// judges two builds of one bench, whose trials are not paired. A pair with a disturbed trial
-// does not count. A point where our run failed is not resolved; a peer that failed is no peer there.
+// Trials are paired: the runs were interleaved, so trial k of both sides was measured within the same minute
+// and slow drift cancels in the ratio. (Compare judges two builds of one bench, whose trials are not
+// paired.) A pair with a disturbed trial is left out. If our run failed at a point, the point is not
+// resolved. If a peer failed at a point, it is not a peer there.
 func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 	sides := lists.Map(append([]Run{ours}, peers...), func(r Run) Run {
 		return r.InUnit(journal.MetricInfo{Name: DefaultMetric})
@@ -144,7 +143,7 @@ func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 	for i, s := range sides {
 		runs[i] = rowset.Good(s.Rows).Where(func(r *journal.Row) bool { return r.Metrics[DefaultMetric] > 0 })
 		if len(runs[i]) == 0 {
-			return nil, fmt.Errorf("%s holds no good row with a %s", s.Name, DefaultMetric)
+			return nil, fmt.Errorf("%s has no ok row with the metric %s", s.Name, DefaultMetric)
 		}
 	}
 	common := rowset.FindCommonAxes(runs, goals.Except)
@@ -157,7 +156,7 @@ func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 	if len(mine) != 1 {
 		names := lists.Map(mine, func(g rowset.Group[string]) string { return g.Key })
 		slices.Sort(names)
-		return nil, fmt.Errorf("%s holds %d settings (%s): want one, so that each point is one time", ours.Name, len(mine),
+		return nil, fmt.Errorf("%s has %d settings (%s): want one, so that each point has one time", ours.Name, len(mine),
 			strings.Join(names, "; "))
 	}
 	runs[0] = append(runs[0], rowset.All(sides[0].Rows).Where(func(r *journal.Row) bool {
@@ -168,10 +167,10 @@ func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 	case err != nil:
 		return nil, err
 	case len(workloads) == 0 && rowset.SharingDiffers(runs...):
-		return nil, fmt.Errorf("ranks shared a GPU in some of %s and its peers and not in others: times of one GPU's "+
-			"memory are not compared with those of links", ours.Name)
+		return nil, fmt.Errorf("ranks shared a GPU in some of %s and its peers but not in others: times on a shared GPU "+
+			"depend on its memory and are not compared with times that depend on links", ours.Name)
 	case len(workloads) == 0:
-		return nil, fmt.Errorf("no point of %s was measured by a peer with as many ranks; they have these axes in common: %s",
+		return nil, fmt.Errorf("no peer has measured a point of %s with the same number of ranks; the common axes are: %s",
 			ours.Name, strings.Join(common.Axes, ", "))
 	}
 	slices.SortStableFunc(workloads, func(a, b workload) int {
@@ -183,8 +182,8 @@ func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 	}), nil
 }
 
-// findWorkloads returns the points that we and at least one peer have measured. settings
-// has the function that names the setting of a row, for each side.
+// findWorkloads returns the points that our run and at least one peer have measured. settings has, for each
+// side, the function that names the setting of a row.
 func findWorkloads(matched []rowset.Matched, common rowset.CommonAxes, settings []func(*journal.Row) string) (
 	[]workload, error) {
 	var out []workload
@@ -261,8 +260,8 @@ func newSpeedupTable(sides []Run, workloads []workload, goals Goals) SpeedupTabl
 	return t
 }
 
-// findDifferences lists how each peer's run differs from ours besides being another program,
-// and reports for each workload whether that makes it incomparable.
+// findDifferences lists how the run of each peer differs from ours, besides being another program. It
+// returns, for each workload, whether the differences make it incomparable.
 func (t *SpeedupTable) findDifferences(sides []Run, workloads []workload, goals Goals) (incomparable []bool) {
 	incomparable = make([]bool, len(workloads))
 	opts := Options{Metric: DefaultMetric, Ignore: goals.Ignore,
@@ -288,7 +287,7 @@ func (t *SpeedupTable) findDifferences(sides []Run, workloads []workload, goals 
 	return incomparable
 }
 
-// setting names a run with the row's own axes and its environment.
+// setting returns the name of a run followed by the row's own axes and its environment.
 func setting(name string, r *journal.Row, ownAxes point.Point) string {
 	set := lists.Filter(r.Env, func(e point.EnvVar) bool { return e.Set })
 	return strings.Join(lists.NonEmpty(name, ownAxes.String(), set.String()), " ")
@@ -304,8 +303,8 @@ func constantAxes(rows []journal.Row) (names []string) {
 	return names
 }
 
-// Write prints the table, headed by the name of our run, and the outcomes of the goals
-// below it. Width is the width of the terminal, 0 for no limit.
+// Write prints the table under the name of our run, followed by the outcomes of the goals. width is the
+// width of the terminal, or 0 for no limit.
 func (t SpeedupTable) Write(w io.Writer, ours string, goals Goals, width int) error {
 	heading := ours
 	if t.Ranks > 0 {
@@ -331,7 +330,7 @@ func (t SpeedupTable) Write(w io.Writer, ours string, goals Goals, width int) er
 	switch {
 	case t.Mean == judge.NotComparable:
 	case t.Geomean.Pairs == 0:
-		mean += ": no trial has undisturbed times of all points"
+		mean += ": no trial has undisturbed times at all points"
 	default:
 		mean = fmt.Sprintf("geometric mean %s times faster (%s), goal %s: %s (%d pairs)", unit.FormatSig(t.Geomean.Median, 3),
 			intervalText(t.Geomean), unit.FormatSig(goals.Mean, 3), t.Mean, t.Geomean.Pairs)
@@ -356,7 +355,7 @@ func (s Speedup) cells(axes []string, marks string) []string {
 		fmt.Sprint(s.Ratio.Pairs), limit, string(s.Outcome), marks, s.Peer)
 }
 
-// knownText returns a number with three digits, "" for NaN.
+// knownText returns a number with three digits, or "" for NaN.
 func knownText(v float64) string {
 	if math.IsNaN(v) {
 		return ""
@@ -364,8 +363,8 @@ func knownText(v float64) string {
 	return unit.FormatSig(v, 3)
 }
 
-// varyingAxes returns the axes whose values differ between the lines, or all axes if there
-// is one line.
+// varyingAxes returns the axes whose values differ between the lines. If there is only one line, it returns
+// all axes.
 func varyingAxes(lines []Speedup) (names []string) {
 	for i, c := range lines[0].Point {
 		if len(lines) == 1 || slices.ContainsFunc(lines, func(s Speedup) bool { return s.Point[i].Value != c.Value }) {

@@ -154,7 +154,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("rows given twice give %v", err)
 	}
 	if _, err := Speedups(Run{Name: "ours", Rows: nil}, []Run{{Name: "mpi", Rows: plain}}, Goals{Mean: 1}); err == nil ||
-		!strings.Contains(err.Error(), "ours holds no good row with a time_us") {
+		!strings.Contains(err.Error(), "ours has no ok row with the metric time_us") {
 		t.Errorf("no rows give %v", err)
 	}
 	if tables, err := Speedups(Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})[:1]},
@@ -224,7 +224,7 @@ func TestExcept(t *testing.T) {
 	half := Run{Name: "bf16", Rows: shaped("provider", map[string]float64{"64x64x64 bf16": 1})}
 	full := Run{Name: "f32", Rows: shaped("provider", map[string]float64{"64x64x64 f32": 2})}
 	if _, err := Speedups(half, []Run{full}, Goals{}); err == nil ||
-		!strings.Contains(err.Error(), "in common: shape, dtype") {
+		!strings.Contains(err.Error(), "common axes are: shape, dtype") {
 		t.Errorf("other types pair: %v", err)
 	}
 	tables, err := Speedups(half, []Run{full}, Goals{Mean: 1.6, Except: []string{"dtype"}})

@@ -15,14 +15,14 @@ import (
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
-// tableLine is a pair with the texts that depend on the whole report.
+// tableLine is a pair, with texts that depend on the other pairs of the report.
 type tableLine struct {
 	Pair
 	shortName, noteMarks string
 	change, interval, p  string
 }
 
-// column is a column of the table, under its name in Options.Columns and Options.Sort.
+// column is a column of the table. Options.Columns and Options.Sort refer to it by its name.
 type column struct {
 	name  string
 	right bool // numbers are aligned to the right
@@ -54,7 +54,7 @@ func findColumn(name string) (column, error) {
 	return suggest.Find("column", name, columns, column.String)
 }
 
-// chooseColumns returns the named columns in their order, or all without names.
+// chooseColumns returns the named columns in the given order, or all columns if there are no names.
 func chooseColumns(names []string) ([]column, error) {
 	if len(names) == 0 {
 		return columns, nil
@@ -75,7 +75,7 @@ func (s *Side) value() float64 {
 	return s.Value
 }
 
-// ratio returns the change, 1 without an effect.
+// ratio returns the ratio of the effect, or 1 if there is none.
 func (p Pair) ratio() float64 {
 	if p.Effect == nil {
 		return 1
@@ -90,8 +90,8 @@ func (p Pair) p() float64 {
 	return *p.Effect.P
 }
 
-// sort orders the pairs by the named columns, the first one first. A minus before a name
-// reverses its order.
+// sort orders the pairs by the named columns. The first name is the most significant. A minus before a
+// name reverses its order.
 func (r *Report) sort(by []string) error {
 	var orders []func(a, b Pair) int
 	for _, name := range by {
@@ -120,15 +120,15 @@ func (r *Report) sort(by []string) error {
 	return nil
 }
 
-// Write prints the report in the named format; "" means the table. Width is the width of
-// the terminal, 0 for no limit; only the table uses it.
+// Write prints the report in the named format; "" means the table. width is the width of the terminal, or
+// 0 for no limit. Only the table uses it.
 func (r Report) Write(w io.Writer, format string, width int) error {
 	return r.Document().Write(w, format, width)
 }
 
-// Document returns the report as finished text.
+// Document returns the report as text.
 func (r Report) Document() Document {
-	shared := r.sharedFields() // shown once, above the table
+	shared := r.sharedFields() // shown only once, above the table
 	d := Document{Data: r, Suite: "kernbench compare " + r.OldRun + " " + r.NewRun, Warnings: r.Warnings,
 		Heading: []string{r.OldRun + " -> " + r.NewRun + ":"}, Remarks: []string{""}}
 	value := unit.WithUnit(r.Metric, r.Unit)
@@ -143,7 +143,8 @@ func (r Report) Document() Document {
 	for _, p := range r.Pairs {
 		l := tableLine{Pair: p, shortName: p.nameWithout(shared), noteMarks: legend.Mark(p.Notes...)}
 		if p.Effect != nil && (p.Effect.Method != judge.None || p.Old.quiet > 0 && p.New.quiet > 0) {
-			l.change, l.interval, l.p = effectTexts(*p.Effect) // a change between disturbed values is not shown
+			// The change between values that were all disturbed is not shown.
+			l.change, l.interval, l.p = effectTexts(*p.Effect)
 		}
 		d.Lines = append(d.Lines, Line{
 			Cells: lists.Map(shown, func(c column) string { return c.text(l) }),
@@ -243,7 +244,7 @@ func effectTexts(e judge.Effect) (change, interval, p string) {
 	return change, interval, p
 }
 
-// percent returns a ratio as a change with a sign.
+// percent returns a ratio as a signed change in percent.
 func percent(ratio float64) string {
 	v := 100 * (ratio - 1)
 	if math.Abs(v) < 0.005 {

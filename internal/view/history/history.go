@@ -276,8 +276,8 @@ func metricInfo(runs []compare.Run, name string) (journal.MetricInfo, error) {
 		info.Better = "lower"
 	}
 	if info.Better != "lower" && info.Better != "higher" {
-		return info, fmt.Errorf("metric %s is declared neither better lower nor better higher, so there is no "+
-			"faster or slower", name)
+		return info, fmt.Errorf("the bench does not declare whether lower or higher values of metric %s are better, so it "+
+			"has no faster or slower", name)
 	}
 	return info, nil
 }

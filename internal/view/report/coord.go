@@ -13,8 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// class is the part of a row that holds a coordinate. If two coordinates have the
-// same name, the later one gets its class as a prefix: row.kind.
+// class is the part of a row that contains a coordinate. If two coordinates have the same name, the later
+// one gets its class as a prefix: row.kind.
 type class string
 
 const (
@@ -55,17 +55,17 @@ var fields = map[string]func(*journal.Row) value{
 
 // coord is a coordinate of a row: an axis, an environment variable, an option or a field.
 type coord struct {
-	name  string // unique; as people write it
+	name  string // unique, as users write it
 	class class
 	key   string // the name within its class
 }
 
-// is reports whether the coordinate is one of these fields.
+// is reports whether the coordinate is one of the given fields.
 func (c coord) is(fields ...string) bool {
 	return c.class == fieldClass && slices.Contains(fields, c.key)
 }
 
-// value is the value of a row at a coordinate.
+// value is a row's value of a coordinate.
 type value struct {
 	has    bool // false if the row does not have the coordinate
 	unset  bool // an environment variable that the point removes
@@ -75,7 +75,8 @@ type value struct {
 	isNum  bool
 }
 
-// id identifies the value. It tells an unset variable from the text "(unset)".
+// id returns a text that is different for different values. An unset variable differs from one with the
+// text "(unset)".
 func (v value) id() string {
 	switch {
 	case !v.has:
@@ -86,8 +87,8 @@ func (v value) id() string {
 	return "=" + v.text
 }
 
-// coordsOf lists the coordinates of the rows in the order in which a legend should
-// name them. Coordinates declared in the header are included even without rows.
+// coordsOf lists the coordinates of the rows in the order in which a legend should name them. It includes
+// coordinates that the header declares but no row has.
 func coordsOf(h *journal.Header, rows []journal.Row) []coord {
 	var list lists.Set[coord]
 	add := func(class class, names ...string) {
@@ -122,8 +123,8 @@ func coordsOf(h *journal.Header, rows []journal.Row) []coord {
 	return list.List
 }
 
-// makeUnique adds the class to names that are taken. Fields give way to all other
-// classes: an axis called kind keeps its name, and the field becomes row.kind.
+// makeUnique adds the class to names that are already taken. Names of fields are changed rather than names
+// of other classes: if there is an axis called kind, the field becomes row.kind.
 func makeUnique(coords []coord) {
 	taken := map[string]bool{}
 	for _, fields := range []bool{false, true} {
@@ -154,8 +155,8 @@ func namesOf(coords []coord) []string {
 	return lists.Map(coords, func(c coord) string { return c.name })
 }
 
-// of returns the row's value at the coordinate.
-func (c coord) of(r *journal.Row) value {
+// value returns the row's value of the coordinate.
+func (c coord) value(r *journal.Row) value {
 	switch c.class {
 	case axisClass:
 		return typed(r.Point.Get(c.key))
@@ -178,8 +179,8 @@ func (c coord) of(r *journal.Row) value {
 // have journal.DeviceDetail instead.
 const MachineDetail = "machine"
 
-// machineOf says how a row was made and on what machine: "simulated on topology T",
-// "measured on GPU, shared by 8 ranks".
+// machineOf describes how and on which machine a row was made: "simulated on topology T", "measured on GPU,
+// shared by 8 ranks".
 func machineOf(r *journal.Row) string {
 	on := cmp.Or(r.Details[journal.DeviceDetail], r.Details[MachineDetail])
 	switch {
@@ -215,8 +216,8 @@ func (c coord) label(v value) string {
 	return c.name + "=" + v.text
 }
 
-// ordered returns the distinct values: numbers by size, then texts in the order of
-// their first appearance, which is the declared order.
+// ordered returns the distinct values: first numbers by size, then texts in the order of their first
+// appearance, which is the declared order.
 func ordered(values []value) []value {
 	var ids lists.Set[string]
 	out := lists.Filter(values, func(v value) bool { return ids.Add(v.id()) })
@@ -236,5 +237,5 @@ func ordered(values []value) []value {
 
 // varies reports whether the rows have more than one value at the coordinate.
 func (c coord) varies(rows []*journal.Row) bool {
-	return slices.ContainsFunc(rows, func(r *journal.Row) bool { return c.of(r).id() != c.of(rows[0]).id() })
+	return slices.ContainsFunc(rows, func(r *journal.Row) bool { return c.value(r).id() != c.value(rows[0]).id() })
 }

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// maxSeries is the number of series that a reader can still tell apart in a panel.
+	// maxSeries is the largest number of series that a reader can tell apart in a panel.
 	maxSeries = 12
-	// maxPanels is the number of panels in a figure that are still large enough.
+	// maxPanels is the largest number of panels in a figure. More would be too small.
 	maxPanels = 6
 )
 
-// Figure returns the figure of the rows that the plot asks for. Rows that are not ok,
-// or have no x or y, are omitted and counted in a note. A coordinate that varies but
-// was not named in By separates series too, with a note: values of different points
-// are never mixed in one curve. Too many series become several panels or an error.
+// Figure returns the figure that the plot asks for. Rows that are not ok, or that have no x or y, are left
+// out and counted in a note. Values of different points are never mixed in one curve: a coordinate that
+// varies but is not in By also separates series, and a note says so. If there are too many series, the
+// figure has several panels, or Figure returns an error.
 func (p Plot) Figure(h *journal.Header, rows []journal.Row) (figure.Figure, error) {
 	p.Y = cmp.Or(p.Y, headline)
 	fig, err := p.figure(h, rows)
@@ -35,8 +35,8 @@ func (p Plot) Figure(h *journal.Header, rows []journal.Row) (figure.Figure, erro
 	return fig, nil
 }
 
-// machines names the machine of each backend if some rows are simulated and others
-// measured, because their curves then belong to different machines.
+// machines returns a caption that names the machine of each backend if rows of different kinds, such as
+// simulated and measured ones, are shown together. Their curves belong to different machines.
 func machines(rows []journal.Row) string {
 	good := rowset.Good(rows)
 	if len(rowset.GroupBy(good, func(r *journal.Row) journal.Kind { return r.Kind })) < 2 {
@@ -100,7 +100,7 @@ type dot struct {
 	row          *journal.Row
 	x            value
 	y, low, high float64
-	failed       bool // it has no value; the curve has a gap there
+	failed       bool // it has no value, so the curve has a gap
 }
 
 // omissions counts the rows that a plot does not show.
@@ -109,14 +109,14 @@ type omissions struct {
 	noX, noY int
 }
 
-// collect returns the rows that have x and y, and the failed rows that have x. It counts
-// all others, and returns no dots if none has a value.
+// collect returns dots for the rows that have x and y, and for the failed rows that have x. It counts all
+// other rows. If no dot has a value, it returns no dots.
 func collect(rows []journal.Row, x coord, y quantity) (dots []dot, left omissions) {
 	left.byStatus = map[journal.Status]int{}
 	for i := range rows {
-		d := dot{row: &rows[i], x: x.of(&rows[i])}
+		d := dot{row: &rows[i], x: x.value(&rows[i])}
 		var ok bool
-		d.y, d.low, d.high, ok = y.of(d.row)
+		d.y, d.low, d.high, ok = y.value(d.row)
 		switch {
 		case d.row.Status.Bad() && d.x.has:
 			d.failed = true
@@ -138,23 +138,23 @@ func collect(rows []journal.Row, x coord, y quantity) (dots []dot, left omission
 	return dots, left
 }
 
-// anyGood reports whether a dot has a value. Failures alone make no curve.
+// anyGood reports whether any dot has a value. There is no curve of failures alone.
 func anyGood(dots []dot) bool {
 	return slices.ContainsFunc(dots, func(d dot) bool { return !d.failed })
 }
 
-// separate adds coordinates to by until no two rows with the same x in one series
-// differ in anything but their trial and their machine (which the run determines). A
-// coordinate that changes together with another one (zipped axes) is not added.
+// separate adds coordinates to by until rows with the same x in one series differ only in their trial and
+// their machine (which the run determines). It does not add a coordinate that changes together with another
+// one (zipped axes).
 func separate(dots []dot, x coord, by []coord, coords []coord) []coord {
 	by = slices.Clip(by)
 	for _, c := range coords {
 		if c == x || slices.Contains(by, c) || c.is(trialField, machineField) {
 			continue
 		}
-		first := map[string]string{} // the value of c, by series and x
+		first := map[string]string{} // first value of c, by series and x
 		for _, d := range dots {
-			at, v := key(d.row, append(slices.Clip(by), x)), c.of(d.row).id()
+			at, v := key(d.row, append(slices.Clip(by), x)), c.value(d.row).id()
 			if old, seen := first[at]; seen && old != v {
 				by = append(by, c)
 				break
@@ -169,18 +169,19 @@ func separate(dots []dot, x coord, by []coord, coords []coord) []coord {
 func key(r *journal.Row, coords []coord) string {
 	var b strings.Builder
 	for _, c := range coords {
-		fmt.Fprintf(&b, "%q ", c.of(r).id())
+		fmt.Fprintf(&b, "%q ", c.value(r).id())
 	}
 	return b.String()
 }
 
-// layOut decides which coordinates separate series, and whether one separates panels.
+// layOut returns the panels, and the coordinates that separate series within a panel. If there are too many
+// series for one panel, one coordinate separates panels instead.
 func layOut(dots []dot, by []coord) (panels []panelDots, within []coord, err error) {
 	total := countSeries(dots, by)
 	if total <= maxSeries {
 		return []panelDots{{dots: dots}}, by, nil
 	}
-	// The first coordinates are those that the reader wants to compare in one panel.
+	// The user wants to compare the values of the first coordinates in one panel, so try the last one first.
 	for i, c := range slices.Backward(by) {
 		within = slices.Delete(slices.Clone(by), i, i+1)
 		panels = slices.DeleteFunc(split(dots, c), func(p panelDots) bool { return !anyGood(p.dots) })
@@ -219,7 +220,7 @@ func split(dots []dot, c coord) []panelDots {
 	values := make([]value, len(dots))
 	groups := map[string][]dot{}
 	for i, d := range dots {
-		values[i] = c.of(d.row)
+		values[i] = c.value(d.row)
 		groups[values[i].id()] = append(groups[values[i].id()], d)
 	}
 	var out []panelDots
@@ -230,7 +231,7 @@ func split(dots []dot, c coord) []panelDots {
 	return out
 }
 
-// seriesOf splits the dots by all coordinates. The first one changes slowest.
+// seriesOf splits the dots by all coordinates. The first coordinate changes slowest.
 func seriesOf(dots []dot, by []coord) []panelDots {
 	out := []panelDots{{dots: dots}}
 	for _, c := range by {
@@ -246,15 +247,14 @@ func seriesOf(dots []dot, by []coord) []panelDots {
 	return out
 }
 
-// counting returns the dots at one x whose values count.
+// counting returns the dots at one x that journal.Counting selects: the undisturbed ones, if there are any.
 func counting(dots []dot) []dot {
 	rows := journal.Counting(lists.Map(dots, func(d dot) *journal.Row { return d.row }))
 	return lists.Filter(dots, func(d dot) bool { return slices.Contains(rows, d.row) })
 }
 
-// merge makes one point of the dots at one x: a single row with its confidence
-// interval, or the median of several trials with their range. Without dots all rows
-// at this x have failed.
+// merge returns one point for the dots at one x: a single row with its confidence interval, or the median of
+// several trials with their range. If there are no dots, all rows at this x have failed.
 func merge(at float64, dots []dot) figure.Point {
 	if len(dots) == 0 {
 		return figure.Point{X: at, Y: math.NaN(), Failed: true}
@@ -263,7 +263,7 @@ func merge(at float64, dots []dot) figure.Point {
 	if len(dots) == 1 {
 		return figure.Point{X: at, Y: dots[0].y, Low: dots[0].low, High: dots[0].high, Hollow: hollow}
 	}
-	// The warning is about the interval, which is not drawn.
+	// Ignore the warning: it is about the confidence interval, which is not drawn.
 	s, _ := stats.Summarize(lists.Map(dots, func(d dot) float64 { return d.y }))
 	return figure.Point{X: at, Y: s.P50, Low: s.Min, High: s.Max, Hollow: hollow}
 }

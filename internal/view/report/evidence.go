@@ -22,7 +22,7 @@ func describeEvidence(list []decl.Evidence, rows []journal.Row) []document.Evide
 		shown := e.Rows[:min(len(e.Rows), maxEvidence)]
 		lines := lists.Map(shown, func(i int) string { return describeRow(&rows[i]) })
 		if n := len(e.Rows) - len(shown); n > 0 {
-			lines = append(lines, fmt.Sprintf("and %s, which kernbench report RUN --why %s lists",
+			lines = append(lines, fmt.Sprintf("and %s (kernbench report RUN --why %s lists all)",
 				unit.Plural(n, "more row"), e.ID))
 		}
 		return document.Evidence{ID: e.ID, Rows: lines}
@@ -49,7 +49,7 @@ func describeRow(r *journal.Row) string {
 	return text + ", " + cmp.Or(r.Disturbed(), string(r.Quality), string(r.Kind))
 }
 
-// Why returns a generated sentence of a report by its ID, and the rows that it rests on.
+// Why returns the generated sentence of a report that has the given ID, and the rows that it is based on.
 func Why(in Input, rows []journal.Row, id string) (sentence string, behind []journal.Row, err error) {
 	all, _, _ := Sections(in, rows)
 	sections, cited := decl.SplitEvidence(all)

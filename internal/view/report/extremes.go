@@ -14,11 +14,13 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// extremes names the smallest and the largest value of the headline metric and their
-// points: the median over the launches of a point, with their range. It considers settled
-// rows only, and abstains if points have few launches each, because launches of the same point
-// often differ by more than samples do. Of many equal points some look fast by luck, so it abstains
-// too if the launches do not show that points differ at all. Computed values need one launch.
+// extremes returns a sentence about the smallest and the largest value of the headline metric and their
+// points. The value of a point is the median over its launches; the sentence also has their range. Only
+// settled rows are considered.
+//
+// The sentence says "not resolved" in two cases. If points have few launches, the difference may be due to
+// launches, which often differ by more than samples do. If the launches do not show that the points differ
+// at all, the fastest of many equal points is only lucky. For computed values, one launch is enough.
 func extremes(h *journal.Header, rows []journal.Row) string {
 	y, ok := autoMetric(h, rows)
 	if !ok {
@@ -44,7 +46,7 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 	case least.overlaps(most):
 		return fmt.Sprintf(unresolved+"the launches of all points overlap (%s to %s).", MetricText(least.low, y.unit),
 			MetricText(most.high, y.unit))
-	case p > judgedChance:
+	case p > maxChance:
 		return fmt.Sprintf(unresolved+"equal points would differ as much with a probability of %s %% (Kruskal-Wallis test).",
 			unit.FormatSig(100*p, 2))
 	}
@@ -53,7 +55,7 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 		return !c.varies(good) || c.is(trialField, machineField)
 	})
 	at := func(p launched) (number, where string) {
-		words := lists.NonEmpty(lists.Map(coords, func(c coord) string { return c.label(c.of(p.row)) })...)
+		words := lists.NonEmpty(lists.Map(coords, func(c coord) string { return c.label(c.value(p.row)) })...)
 		if len(words) > 0 {
 			where = " at " + strings.Join(words, " ")
 		}
@@ -78,11 +80,12 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 	return text
 }
 
-// judgedChance is the probability of a ranking of equal points.
-const judgedChance = 0.05
+// maxChance is the largest probability of a ranking that is only due to chance.
+const maxChance = 0.05
 
-// chance returns the probability that equal points differ as much as these. It is 0 if values are
-// computed, or if a point is a single row of many launches, whose interval says how they differ.
+// chance returns the probability that equal points differ as much as these (the p value of the Kruskal-Wallis
+// test). It is 0 if values are computed. It is also 0 if a point is a single row of many launches: then the
+// interval of that row shows how much its launches differ.
 func chance(points []launched) float64 {
 	groups := lists.Map(points, func(p launched) []float64 { return p.values })
 	if slices.ContainsFunc(groups, func(values []float64) bool { return len(values) < 2 }) {
@@ -91,15 +94,15 @@ func chance(points []launched) float64 {
 	return stats.KruskalWallis(groups)
 }
 
-// settledRows returns the good rows with a trustworthy value: computed, or measured
-// without disturbance and with a narrow confidence interval. If no row has an
-// interval, it returns all undisturbed rows, and sure is false.
+// settledRows returns the ok rows whose value can be trusted: computed values, and values that were measured
+// without disturbance and have a narrow confidence interval. If no row has an interval, it returns all
+// undisturbed rows, and sure is false.
 func settledRows(y quantity, rows []journal.Row) (out []*journal.Row, sure bool) {
 	var undisturbed []*journal.Row
 	intervals := false
 	for i := range rows {
 		r := &rows[i]
-		v, low, high, has := y.of(r)
+		v, low, high, has := y.value(r)
 		if !has || r.Status != journal.OK {
 			continue
 		}
@@ -121,20 +124,20 @@ func settledRows(y quantity, rows []journal.Row) (out []*journal.Row, sure bool)
 
 // launched is a point with several launches, or with a computed value.
 type launched struct {
-	row       *journal.Row // over its launches
-	computed  bool
+	row       *journal.Row // merged over its launches
+	computed  bool         // simulated or modelled
 	launches  int
-	values    []float64 // of the launches, unless they are one row
-	value     float64   // over the launches
-	low, high float64   // the range of the values, or the interval of a single row
+	values    []float64 // value of each row; a row may have several launches
+	value     float64   // median over the rows
+	low, high float64   // range of the values, or confidence interval of a single row
 }
 
 func (p launched) compare(other launched) int { return cmp.Compare(p.value, other.value) }
 
-// overlaps reports whether the ranges of the launches of two points overlap. That of a computed value is the value.
+// overlaps reports whether the ranges of two points overlap. The range of a computed value is the value itself.
 func (p launched) overlaps(other launched) bool { return p.low <= other.high && other.low <= p.high }
 
-// between returns the range of the value over several launches, or "" for a computed value.
+// between returns the range of the launches in parentheses, or "" for a computed value.
 func (p launched) between(u string) string {
 	switch {
 	case p.computed:
@@ -146,8 +149,8 @@ func (p launched) between(u string) string {
 	return fmt.Sprintf(" (%d launches from %s to %s)", len(p.values), MetricText(p.low, u), MetricText(p.high, u))
 }
 
-// launchedPoints returns the points with a computed value or enough launches to see how launches differ, the number of
-// the other points, and how many of those have one launch.
+// launchedPoints returns the points that have a computed value, or enough launches to show how much launches differ.
+// few is the number of the other points, and single the number of points among them that have only one launch.
 func launchedPoints(y quantity, rows []*journal.Row) (points []launched, few, single int) {
 	// Rows of different builds, or of the different runs of an overlay, are different points.
 	same := func(r *journal.Row) string { return overlaid(r) + "\x00" + r.Inputs + "\x00" + rowset.Key(r) }
@@ -156,8 +159,8 @@ func launchedPoints(y quantity, rows []*journal.Row) (points []launched, few, si
 		p := launched{computed: first.Kind == journal.Simulated || first.Kind == journal.Modelled,
 			launches: len(g.Items) * journal.Launches(first)}
 		p.row = &journal.MergeTrials(lists.Map(g.Items, func(r *journal.Row) journal.Row { return *r }))[0]
-		p.values = lists.Map(g.Items, func(r *journal.Row) float64 { v, _, _, _ := y.of(r); return v })
-		p.value, p.low, p.high, _ = y.of(p.row)
+		p.values = lists.Map(g.Items, func(r *journal.Row) float64 { v, _, _, _ := y.value(r); return v })
+		p.value, p.low, p.high, _ = y.value(p.row)
 		switch {
 		case p.computed:
 			p.low, p.high = slices.Min(p.values), slices.Max(p.values)

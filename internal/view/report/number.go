@@ -11,20 +11,20 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// Number is one number for a whole run: the geometric mean of a metric over its points. Each point counts
-// with the median of its undisturbed trials.
+// Number is one number for a whole run: the geometric mean of a metric over its points. The value of a point is
+// the median of its undisturbed trials.
 type Number struct {
 	Metric string  `json:"metric"`
 	Better string  `json:"better,omitempty"` // lower or higher
 	Value  float64 `json:"value"`
 	Text   string  `json:"text"` // the value with its unit
 	Points int     `json:"points"`
-	// Set identifies the points. Runs of different sets have numbers that cannot be compared.
+	// Set identifies the set of points. Numbers of runs with different sets cannot be compared.
 	Set string `json:"set"`
 }
 
-// NewNumber returns the number of a run: the mean of the time, or of the first declared metric that every good
-// row has. ok is false if there is none, or some value is not positive.
+// NewNumber returns the number of a run: the mean of the time, or else of the first declared metric that every
+// ok row has. ok is false if there is no such metric, or if any value is not positive.
 func NewNumber(h *journal.Header, rows []journal.Row) (n Number, ok bool) {
 	good := rowset.Good(rows)
 	if len(good) == 0 {
@@ -42,8 +42,8 @@ func NewNumber(h *journal.Header, rows []journal.Row) (n Number, ok bool) {
 	return n, ok
 }
 
-// MeanOf returns the geometric mean of a metric over the points of some good rows. ok is false if some row does
-// not have it, or some value is not positive.
+// MeanOf returns the geometric mean of a metric over the points of the given ok rows. ok is false if any point does
+// not have the metric, or if any value is not positive.
 func MeanOf(metric, unit string, good []*journal.Row) (n Number, ok bool) {
 	if len(good) == 0 {
 		return n, false

@@ -21,9 +21,9 @@ type NamedRun struct {
 	*journal.Run
 }
 
-// Overlay returns the input for one report of several runs. Figures show a curve for each
-// run, and a section for each run after the first lists what became faster or slower
-// since the first. The names must differ.
+// Overlay returns the input for one report of several runs. Figures show a curve for each run. For each run
+// after the first there is a section about what is faster or slower than in the first. The names must
+// differ.
 func Overlay(runs []NamedRun, plots []Plot) Input {
 	in := Input{Run: mergeRuns(runs), Plots: plots}
 	var lines []string
@@ -44,8 +44,8 @@ func Overlay(runs []NamedRun, plots []Plot) Input {
 	return in
 }
 
-// mergeRuns returns one run with the rows of all. Keys get the run's name as a prefix, so
-// that equal work of two runs stays two rows.
+// mergeRuns returns one run with the rows of all runs. Keys get the run's name as a prefix, so that the same
+// point in two runs gives two rows.
 func mergeRuns(runs []NamedRun) *journal.Run {
 	first := runs[0].Header
 	merged := &journal.Run{AllBuilds: true,
@@ -81,11 +81,11 @@ func mergeRuns(runs []NamedRun) *journal.Run {
 	}
 	benches := lists.Distinct(lists.Map(runs, func(r NamedRun) string { return r.Header.Bench }))
 	merged.Header.Bench = strings.Join(benches, ", ")
-	merged.End = &journal.End{} // Overlay lists incomplete runs one by one
+	merged.End = &journal.End{} // not "incomplete": Overlay reports that for each run
 	return merged
 }
 
-// overlaySeparator stands between the name of a run and the key of a row in an overlay.
+// overlaySeparator separates the name of a run from the key of a row in an overlay.
 const overlaySeparator = "\x00"
 
 // overlaid returns the name of the run that a row of an overlay comes from, or "" for other rows.
@@ -105,8 +105,8 @@ func hostLabel(h hostinfo.Host) string {
 	return fmt.Sprintf("%s, %.4g cores", h.CPU.Model, h.CPU.Usable)
 }
 
-// changesBetween returns a section on what is faster or slower in b than in a, and a line
-// that sums it up.
+// changesBetween returns a section about what is faster or slower in b than in a, and a line that summarizes
+// it.
 func changesBetween(a, b NamedRun) (bench.Section, string) {
 	s := bench.Section{Title: a.Name + " and " + b.Name}
 	title := fmt.Sprintf("%s against %s", b.Name, a.Name)
@@ -130,8 +130,8 @@ func changesBetween(a, b NamedRun) (bench.Section, string) {
 	return s, title + ": " + r.Summary()
 }
 
-// comparedMetric returns the metric to compare runs by: the time, or the first metric that is
-// declared better lower or higher if the run has no time.
+// comparedMetric returns the metric by which runs are compared. This is the time or, if the run has none,
+// the first metric with a declared direction.
 func comparedMetric(r *journal.Run) string {
 	timed := func(row journal.Row) bool { _, has := row.Metrics[compare.DefaultMetric]; return has }
 	if !slices.ContainsFunc(r.Rows, timed) {
@@ -144,8 +144,8 @@ func comparedMetric(r *journal.Run) string {
 	return compare.DefaultMetric
 }
 
-// BackendsDiffer reports whether each run has a single backend and these differ. Such
-// runs, simulated and measured ones for example, are compared on purpose.
+// BackendsDiffer reports whether each run has a single backend and not all of these are equal. Such runs, for
+// example a simulated and a measured one, differ on purpose.
 func BackendsDiffer(runs ...[]journal.Row) bool {
 	var all []string
 	for _, rows := range runs {

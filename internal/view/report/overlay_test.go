@@ -55,7 +55,7 @@ func TestOverlay(t *testing.T) {
 	broken.Rows[3].Status = journal.Failed
 	broken.Header.Points, broken.Header.Trials, broken.End.Outcome = 9, 6, "interrupted"
 	if page, err := Page(Overlay([]NamedRun{overlayRun("before", "cpu", 10, 4), broken}, nil)); err != nil ||
-		!strings.Contains(string(page), "Not right: 1 row failed") ||
+		!strings.Contains(string(page), "Failures: 1 row of") ||
 		!strings.Contains(string(page), "broken: 24 of 54 points in 6 trials: the run was interrupted") {
 		t.Errorf("a failure or an interrupted run is not mentioned: %v", err)
 	}

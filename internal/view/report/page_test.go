@@ -176,7 +176,7 @@ func TestPageIsComplete(t *testing.T) {
 		"allreduce recorded 23 points of 36 planned on cpu. Of its 23 rows 20 are ok, 1 failed, 1 timed out and 1 " +
 			"was skipped.",
 		"points have one settled launch, which does not show how launches differ (--trials 4 does).",
-		"2 rows came with a warning.", "The run was complete after 1m23s.",
+		"2 rows have a warning.", "The run completed in 1m23s.",
 		"no visible effect: NCCL_ALGO=Ring", "only 5 samples (2 rows)", "the clock is unstable (1 row)",
 		"rank 1 in timing: killed by signal 11 (segmentation fault)", `fatal:\u{7} bad address 0x0`, "logs/0003",
 		"no answer in 30 s", "needs respawn",

@@ -23,8 +23,9 @@ type drawing struct {
 	by   []coord
 	axis xAxis
 
-	trials, interval bool // the meanings of the error bars so far
-	hollow, failed   bool // whether there are such points
+	// What the points drawn so far contain, for the note.
+	trials, interval bool // error bars that are ranges of trials, or confidence intervals
+	hollow, failed   bool // disturbed and failed points
 	modes            []modePoint
 }
 
@@ -41,11 +42,11 @@ type xAxis struct {
 	slots map[string]float64 // position by value id; nil for a numeric axis
 }
 
-// wide is the ratio of values above which a linear axis would hide the small ones.
+// wide is the ratio of the largest to the smallest value above which a linear axis would hide small values.
 const wide = 16
 
-// newXAxis chooses the x axis: categories if any value is a text, else a log scale if
-// the values span a wide range, to base 2 for bytes and powers of two.
+// newXAxis chooses the x axis. It has categories if any value is a text, else a logarithmic scale if the
+// values span a wide range: to base 2 for bytes and powers of two, else to base 10.
 func newXAxis(x coord, dots []dot) xAxis {
 	values := make([]value, len(dots))
 	numbers := make([]float64, len(dots))
@@ -60,7 +61,7 @@ func newXAxis(x coord, dots []dot) xAxis {
 		a.Scale, a.slots = figure.Category, map[string]float64{}
 		for i, v := range ordered(values) {
 			a.slots[v.id()] = float64(i)
-			a.Categories = append(a.Categories, cmp.Or(v.text, `""`)) // makes an empty text visible
+			a.Categories = append(a.Categories, cmp.Or(v.text, `""`)) // show an empty text as ""
 		}
 		return a
 	}
@@ -110,7 +111,7 @@ func (d *drawing) panel(in panelDots) figure.Panel {
 	p.Series = append(p.Series, modeSeries(d.modes[known:])...)
 	p.Y = d.yAxis(p)
 	if len(p.Series) == 1 && len(p.Lines) == 0 && all[0].title == "" {
-		p.Legend = figure.LegendNone // the axis names the only curve already
+		p.Legend = figure.LegendNone // the axis already names the only curve
 	}
 	if d.axis.slots != nil {
 		kind := categoryKind(p, len(d.axis.slots))
@@ -123,8 +124,8 @@ func (d *drawing) panel(in panelDots) figure.Panel {
 	return p
 }
 
-// series returns a curve with one point per x, and remembers the meanings of its error
-// bars and markers for the note.
+// series returns a curve with one point per x. It records which error bars and markers it uses, for the
+// note.
 func (d *drawing) series(in panelDots) figure.Series {
 	s := figure.Series{Name: in.title}
 	s.Name = cmp.Or(s.Name, d.y.name)
@@ -165,7 +166,7 @@ func modeSeries(points []modePoint) []figure.Series {
 	return []figure.Series{s}
 }
 
-// modesNote gives the modes of the first points that have two, with their shares.
+// modesNote lists the modes of the first points that have two, with the shares of the samples.
 func (d *drawing) modesNote() string {
 	const most = 3
 	texts := lists.Map(d.modes[:min(most, len(d.modes))], func(m modePoint) string {
@@ -181,8 +182,8 @@ func (d *drawing) modesNote() string {
 // maxBars is the number of bars that fit into a panel.
 const maxBars = 40
 
-// categoryKind chooses bars if they fit and the y axis is linear. The length of a bar
-// on a log axis would mean nothing.
+// categoryKind chooses bars if they fit and the y axis is linear. On a logarithmic axis, the length of a bar
+// would be meaningless.
 func categoryKind(p figure.Panel, slots int) figure.Kind {
 	if p.Y.Scale == figure.Log10 || slots*len(p.Series) > maxBars {
 		return figure.Scatter
@@ -190,8 +191,8 @@ func categoryKind(p figure.Panel, slots int) figure.Kind {
 	return figure.Bars
 }
 
-// yAxis chooses the y axis: a log scale if the values span a wide range, else a linear
-// scale from zero.
+// yAxis chooses the y axis: a logarithmic scale if the values span a wide range, else a linear scale from
+// zero.
 func (d *drawing) yAxis(p figure.Panel) figure.Axis {
 	a := FigureAxis(d.y.name, d.y.unit)
 	values := heights(p)
@@ -205,7 +206,7 @@ func (d *drawing) yAxis(p figure.Panel) figure.Axis {
 	return a
 }
 
-// heights returns all finite y values of a panel.
+// heights returns all finite y values of a panel, including ends of error bars and limits.
 func heights(p figure.Panel) (values []float64) {
 	add := func(vs ...float64) {
 		for _, v := range vs {
@@ -236,8 +237,8 @@ func heights(p figure.Panel) (values []float64) {
 	return values
 }
 
-// commonScale makes panels comparable: if one has a log scale, all that can have one
-// get one.
+// commonScale makes panels comparable: if one panel has a logarithmic scale, all panels without zero or
+// negative values get one.
 func commonScale(panels []figure.Panel) {
 	log := slices.ContainsFunc(panels, func(p figure.Panel) bool { return p.Y.Scale == figure.Log10 })
 	for i := range panels {
@@ -253,8 +254,8 @@ func commonScale(panels []figure.Panel) {
 	}
 }
 
-// limits draws the lower bounds of the rows' times. A bound that is the same for all
-// series is one line; otherwise each series gets its bound as a dashed line in its color.
+// limits adds the lower bounds on the times of the rows. A bound that is the same for all series is one
+// line. Otherwise each series gets its bound as a dashed line in its color.
 func (d *drawing) limits(all []panelDots, series []figure.Series) ([]figure.Line, []figure.Series) {
 	if d.y.name != headline {
 		return nil, series
@@ -338,7 +339,7 @@ func title(h *journal.Header, dots []dot, coords, shown []coord) string {
 	}
 	var words []string
 	for _, c := range coords {
-		v := c.of(rows[0])
+		v := c.value(rows[0])
 		switch {
 		case c.varies(rows) || slices.Contains(shown, c):
 		case c.is(benchField):
@@ -359,8 +360,8 @@ func title(h *journal.Header, dots []dot, coords, shown []coord) string {
 	return name + ": " + strings.Join(words, ", ")
 }
 
-// note explains the error bars and markers, the coordinates that separate series
-// unasked, and the omitted rows.
+// note explains the error bars and markers, names the coordinates that separate series although the plot did
+// not ask for them, and counts the rows that are left out.
 func (d *drawing) note(left omissions, added []coord) string {
 	var notes []string
 	for _, n := range []struct {
@@ -388,7 +389,7 @@ func (d *drawing) note(left omissions, added []coord) string {
 		delete(left.byStatus, s)
 	}
 	for _, s := range slices.Sorted(maps.Keys(left.byStatus)) {
-		out = append(out, fmt.Sprintf("%d of status %q", left.byStatus[s], s))
+		out = append(out, fmt.Sprintf("%d with status %q", left.byStatus[s], s))
 	}
 	if left.noX > 0 {
 		out = append(out, fmt.Sprintf("%d without %s", left.noX, d.x.name))

@@ -43,8 +43,7 @@ func ParsePlot(text string) (Plot, error) {
 // ParsePlots parses several plots.
 func ParsePlots(texts []string) ([]Plot, error) { return lists.TryMap(texts, ParsePlot) }
 
-// parsePlot does the work of ParsePlot. Its errors lack the text and the correct form, which
-// ParsePlot adds.
+// parsePlot parses a plot. ParsePlot adds the text and the correct form to its errors.
 func parsePlot(text string) (p Plot, err error) {
 	for _, word := range strings.Split(text, ",") {
 		key, names, ok := strings.Cut(word, "=")
@@ -87,7 +86,7 @@ func (p Plot) String() string {
 	return s
 }
 
-// Check reports, before a run, whether its rows will have the coordinates of the plot.
+// Check returns an error if the rows of a planned run will not have the coordinates of the plot.
 func (p Plot) Check(h *journal.Header, options point.Point) error {
 	coords := coordsOf(h, []journal.Row{{Options: options}})
 	for _, name := range append([]string{p.X}, p.By...) {
@@ -98,7 +97,7 @@ func (p Plot) Check(h *journal.Header, options point.Point) error {
 	return nil
 }
 
-// CheckMetric reports whether the plot's metric is one of the known ones.
+// CheckMetric returns an error if the plot's metric is not one of the known metrics.
 func (p Plot) CheckMetric(known []journal.MetricInfo) error {
 	names := lists.Map(known, func(m journal.MetricInfo) string { return m.Name })
 	metric := p.Y
@@ -111,7 +110,7 @@ func (p Plot) CheckMetric(known []journal.MetricInfo) error {
 	return fmt.Errorf("plot %s: %w", p, suggest.Unknown("metric", metric, names))
 }
 
-// maxStem is the longest figure name that every file system accepts, with its ending.
+// maxStem is the longest name of a figure, in bytes. With its ending, every file system accepts it.
 const maxStem = 120
 
 // stem returns the name of the figure: plot_time_us_vs_size_by_dtype.
@@ -124,10 +123,9 @@ func (p Plot) stem() string {
 	return s[:min(len(s), maxStem)]
 }
 
-// AutoPlot chooses a default plot. X is the numeric coordinate with the most values,
-// or else the text coordinate with the most; Y is the time or the first metric; By is
-// everything else that varies. It reports false if nothing varies or no good row
-// has a metric.
+// AutoPlot chooses a default plot. X is the numeric coordinate with the most values, or else the text
+// coordinate with the most values. Y is the time or the first metric. By is everything else that varies. The
+// result is false if nothing varies or no ok row has a metric.
 func AutoPlot(h *journal.Header, rows []journal.Row) (Plot, bool) {
 	if h == nil {
 		h = &journal.Header{}
@@ -153,7 +151,7 @@ func AutoPlot(h *journal.Header, rows []journal.Row) (Plot, bool) {
 	}
 	dots, _ := collect(rows, best, y)
 	p := Plot{X: best.name, Y: y.name, By: namesOf(separate(dots, best, nil, coords))}
-	// A legend must tell simulated curves from measured ones.
+	// The legend must distinguish simulated curves from measured ones.
 	kindVaries := slices.ContainsFunc(good, func(r *journal.Row) bool { return r.Kind != good[0].Kind })
 	if kindVaries && p.X != kindField && !slices.Contains(p.By, kindField) { // an axis may have that name too
 		p.By = append(p.By, kindField)
@@ -161,8 +159,8 @@ func AutoPlot(h *journal.Header, rows []journal.Row) (Plot, bool) {
 	return p, true
 }
 
-// autoMetric returns the time if a good row has it, else the first declared metric
-// that one has, else any metric.
+// autoMetric returns the time if any ok row has it, else the first declared metric that an ok row has, else
+// any metric.
 func autoMetric(h *journal.Header, rows []journal.Row) (quantity, bool) {
 	names := append([]string{headline}, lists.Map(h.Metrics, func(m journal.MetricInfo) string { return m.Name })...)
 	for i := range rows {
@@ -185,7 +183,7 @@ func (c coord) count(rows []*journal.Row) (n int, numeric bool) {
 	seen := map[string]bool{}
 	numeric = true
 	for _, r := range rows {
-		if v := c.of(r); v.has {
+		if v := c.value(r); v.has {
 			seen[v.id()] = true
 			numeric = numeric && v.isNum
 		}
@@ -211,16 +209,16 @@ func Names(h *journal.Header, rows []journal.Row) (coords, metrics []string) {
 // headline is the metric that every timed row has. It is in microseconds, like limits.
 const headline = "time_us"
 
-// quantity is the y coordinate of a plot: a metric or one number of its spread.
+// quantity is the y coordinate of a plot: a metric or one number of its spread, such as its 99th percentile.
 type quantity struct {
-	name   string // as it was asked for
+	name   string // as the user wrote it
 	metric string
 	stat   string // "" for the metric itself
 	unit   string
 }
 
-// splitStat splits time_us.p99 into the metric and the statistic. Without a known
-// statistic at the end it returns the name.
+// splitStat splits time_us.p99 into the metric and the statistic. If the name does not end in a known
+// statistic, it returns the whole name as the metric.
 func splitStat(name string) (metric, stat string) {
 	if i := strings.LastIndexByte(name, '.'); i >= 0 && slices.Contains(journal.StatNames, name[i+1:]) {
 		return name[:i], name[i+1:]
@@ -228,8 +226,8 @@ func splitStat(name string) (metric, stat string) {
 	return name, ""
 }
 
-// quantityOf resolves the name of a metric or of a part of its spread. Without a good
-// row the metrics are not known, and every name is accepted.
+// quantityOf resolves the name of a metric or of a part of its spread. If there is no ok row, the metrics are
+// unknown, so it accepts every name.
 func quantityOf(h *journal.Header, rows []journal.Row, name string) (quantity, error) {
 	units, spreads := map[string]string{}, map[string]bool{}
 	for _, m := range h.Metrics {
@@ -264,8 +262,8 @@ func quantityOf(h *journal.Header, rows []journal.Row, name string) (quantity, e
 	return quantity{}, suggest.Unknown("metric", name, names)
 }
 
-// of returns the row's value and the ends of its error bar, both 0 if it has none.
-func (q quantity) of(r *journal.Row) (v float64, low, high float64, ok bool) {
+// value returns the row's value and the ends of its error bar. Both ends are 0 if it has none.
+func (q quantity) value(r *journal.Row) (v float64, low, high float64, ok bool) {
 	s, hasStat := r.Stats.Find(q.metric)
 	if q.stat != "" {
 		v, ok = s.Part(q.stat)
@@ -278,15 +276,15 @@ func (q quantity) of(r *journal.Row) (v float64, low, high float64, ok bool) {
 	return v, low, high, ok && finite(v)
 }
 
-// in returns the good rows that have the quantity.
+// in returns the ok rows that have the quantity.
 func (q quantity) in(rows []journal.Row) []*journal.Row {
-	return rowset.Good(rows).Where(func(r *journal.Row) bool { _, _, _, has := q.of(r); return has })
+	return rowset.Good(rows).Where(func(r *journal.Row) bool { _, _, _, has := q.value(r); return has })
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// FigureAxis returns an axis for a metric in a unit. The label names the unit if the
-// ticks do not: "10 µs" needs no further explanation.
+// FigureAxis returns an axis for a metric. of is the unit of the metric. The label contains the unit only if
+// the ticks do not: ticks such as "10 µs" already do.
 func FigureAxis(label, of string) figure.Axis {
 	switch of {
 	case "":

@@ -125,8 +125,8 @@ func distinct(h *journal.Header, rows []journal.Row, p Plot) int {
 	seen := map[identity]bool{}
 	for i := range rows {
 		r := &rows[i]
-		_, _, _, ok := y.of(r)
-		if r.Status != journal.OK || !ok || !x.of(r).has {
+		_, _, _, ok := y.value(r)
+		if r.Status != journal.OK || !ok || !x.value(r).has {
 			continue
 		}
 		bare := *r

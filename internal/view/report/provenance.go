@@ -14,7 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
-// facts says where the numbers of a run come from. Unknown facts are left out.
+// facts lists where the numbers of a run come from. Unknown facts are left out.
 func facts(h *journal.Header) []document.Fact {
 	var out []document.Fact
 	add := func(name, value string) {
@@ -52,7 +52,7 @@ func facts(h *journal.Header) []document.Fact {
 	return out
 }
 
-// earlierFacts describes the other runs that have rows in the report, one line each.
+// earlierFacts describes the other runs that have rows in the report, one fact each.
 func earlierFacts(earlier []journal.Header) []document.Fact {
 	return lists.Map(earlier, func(h journal.Header) document.Fact {
 		var words []string
@@ -65,8 +65,7 @@ func earlierFacts(earlier []journal.Header) []document.Fact {
 	})
 }
 
-// commandLines returns the commands of all runs that have rows in the report, each
-// once, the earliest first.
+// commandLines returns the distinct commands of all runs that have rows in the report, the earliest first.
 func commandLines(run *journal.Run) []string {
 	headers := append(slices.Clip(run.Earlier), run.Header)
 	lines := lists.Map(headers, func(h journal.Header) string { return commandLine(&h) })
@@ -96,8 +95,8 @@ func subtitle(h *journal.Header) string {
 	return strings.Join(lists.NonEmpty(date, h.Host.Hostname, prefixed("run ", h.Run)), " · ")
 }
 
-// commandLine returns the shell command that repeats a run. If the run drew its own
-// seed, the command has it.
+// commandLine returns the shell command that repeats a run. It includes the seed even if the user did not
+// give one.
 func commandLine(h *journal.Header) string {
 	if len(h.Argv) == 0 {
 		return ""

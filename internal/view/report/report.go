@@ -1,11 +1,10 @@
-// Package report makes the views of a run that have figures: the figures that the
-// command line asks for ([Plot]) or a default one ([AutoPlot]), report.html and
-// report.md with the run in words, its figures, its rows and its provenance.
+// Package report makes the figures and reports of a run. The figures are those that the command line asks
+// for ([Plot]) or a default one ([AutoPlot]). The reports, report.html and report.md, contain the findings
+// in words, the figures, the rows and their provenance.
 //
-// All views are made from the journal and can be made again at any time. Choosing,
-// wording and laying out are pure functions of the header and the rows; only Render
-// writes files. The package draws with package figure, writes pages with package
-// document and tables with package export.
+// All views are made from the journal and can be made again at any time. They are pure functions of the
+// header and the rows; only Render writes files. The package draws with package figure, writes pages with
+// package document, and writes tables with package export.
 package report
 
 import (
@@ -32,22 +31,21 @@ import (
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
-// Input is a run and the wishes for its views.
+// Input is a run, and what its views should contain.
 type Input struct {
 	Bench     *bench.Bench // adds its figures and sections; may be nil
 	Run       *journal.Run
 	Plots     []Plot
 	PlotsOnly bool   // draw Plots without the bench's own figures
-	Folder    string // below the RUN folder, for the views of a run that is not the latest; "" for the RUN itself
+	Folder    string // subfolder of the RUN folder for the views of a run that is not the latest; else ""
 
-	Verdict  string          // further lines for the verdict, in Markdown
-	Sections []bench.Section // shown before the bench's own
+	Verdict  string          // additional lines for the verdict, in Markdown
+	Sections []bench.Section // shown before the bench's own sections
 }
 
-// Render writes all views of a run into its folder: figures/*.png and *.svg,
-// table.txt, rows.csv, report.html, report.md and the bench's own files. Each file is
-// replaced atomically; other files are not touched. Figures that cannot be drawn are
-// named in the error, but the rest is still written.
+// Render writes all views of a run into its folder: figures/*.png and *.svg, table.txt, rows.csv,
+// report.html, report.md and the bench's own files. Each file is replaced atomically, and other files are
+// not changed. If figures cannot be drawn, the error names them, but everything else is written.
 func Render(dir string, in Input) (files []string, err error) {
 	if in.Run == nil {
 		return nil, errors.New("making a report: no run")
@@ -68,7 +66,7 @@ func Render(dir string, in Input) (files []string, err error) {
 	if in.Bench != nil && in.Bench.Artifacts != nil {
 		for _, name := range in.Bench.Artifacts(rows) {
 			if !slices.Contains(out.files, filepath.Join(dir, filepath.FromSlash(path.Join(in.Folder, name)))) {
-				out.fail(fmt.Errorf("the artifact %s was not made", name))
+				out.fail(fmt.Errorf("the artifact %s was not written", name))
 			}
 		}
 	}
@@ -96,8 +94,8 @@ func Picture(in Input, ending string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Page returns the page of a run without any files beside it. The error names
-// figures that could not be drawn; the page is complete otherwise.
+// Page returns the page of a run, which needs no other files. The error names figures that could not be
+// drawn; everything else is on the page.
 func Page(in Input) ([]byte, error) {
 	var out rendering
 	doc := out.document(in, in.Run.Latest())
@@ -107,8 +105,8 @@ func Page(in Input) ([]byte, error) {
 	return b.Bytes(), errors.Join(out.errs...)
 }
 
-// Document builds the document of a run without its tables of rows and with figures
-// that are not drawn yet. The errors name figures and sections that could not be made.
+// Document returns the document of a run, without its tables of rows. The figures are not drawn yet. The
+// errors name figures and sections that could not be made.
 func Document(in Input, rows []journal.Row) (doc document.Document, errs []error) {
 	h := &in.Run.Header
 	figures, noFigure, errs := Figures(in, rows)
@@ -127,9 +125,9 @@ func Document(in Input, rows []journal.Row) (doc document.Document, errs []error
 	return doc, append(errs, more...)
 }
 
-// Sections returns the sections of a report: a warning if ranks shared a GPU, the
-// verdict unless the bench has one, the results of a tuning study, the bench's own
-// sections, and those about simulated kernels. It also returns the study, if any.
+// Sections returns the sections of a report: a warning if ranks shared a GPU, the verdict unless the bench
+// has its own, the results of a tuning study, the bench's own sections, and sections about simulated
+// kernels. It also returns the study, if there is one.
 func Sections(in Input, rows []journal.Row) (sections []bench.Section, study *tune.Result, errs []error) {
 	sections, err := benchSections(in.Bench, rows)
 	study, tuneErr := tuned.Load(in.Run)
@@ -145,17 +143,17 @@ func Sections(in Input, rows []journal.Row) (sections []bench.Section, study *tu
 	return append(sharing(rows), sections...), study, []error{err, tuneErr}
 }
 
-// Headlines prints the sections that the bench marks as headlines for a terminal of
-// the given width. It reports whether there were any.
+// Headlines prints the sections that the bench marks as headlines, for a terminal of the given width. It
+// reports whether there were any.
 func Headlines(w io.Writer, b *bench.Bench, rows []journal.Row, width int) (written bool, err error) {
-	return printed(w, b, rows, width, func(s bench.Section) bool { return s.Headline })
+	return printSections(w, b, rows, width, func(s bench.Section) bool { return s.Headline })
 }
 
-// Titled prints the sections of the bench whose titles contain a text, in upper or lower case. If there are none, the
-// error lists the titles.
+// Titled prints the sections of the bench whose titles contain a text, ignoring case. If there are none, the error
+// lists the titles.
 func Titled(w io.Writer, b *bench.Bench, rows []journal.Row, text string, width int) error {
 	var titles []string
-	written, err := printed(w, b, rows, width, func(s bench.Section) bool {
+	written, err := printSections(w, b, rows, width, func(s bench.Section) bool {
 		titles = append(titles, s.Title)
 		return strings.Contains(strings.ToLower(s.Title), strings.ToLower(text))
 	})
@@ -165,12 +163,12 @@ func Titled(w io.Writer, b *bench.Bench, rows []journal.Row, text string, width 
 	case len(titles) == 0:
 		return errors.New("the report of this bench has no sections of its own")
 	}
-	return texttab.WithDetail(fmt.Errorf("no section has %q in its title; these are the titles", text),
+	return texttab.WithDetail(fmt.Errorf("no section has %q in its title; the titles are", text),
 		strings.Join(lists.Map(titles, texttab.Plain), "\n"))
 }
 
-// printed prints the sections that satisfy a condition, and reports whether there were any.
-func printed(w io.Writer, b *bench.Bench, rows []journal.Row, width int,
+// printSections prints the sections that satisfy a condition, and reports whether there were any.
+func printSections(w io.Writer, b *bench.Bench, rows []journal.Row, width int,
 	wanted func(s bench.Section) bool) (written bool, err error) {
 	sections, err := benchSections(b, rows)
 	for _, s := range sections {
@@ -188,15 +186,15 @@ func printed(w io.Writer, b *bench.Bench, rows []journal.Row, width int,
 	return written, err
 }
 
-// rendering collects the files of a report and the errors on the way.
+// rendering collects the files of a report and the errors of making them.
 type rendering struct {
-	dir    string // "" writes no files
-	folder string // below dir
+	dir    string // "" to write no files
+	folder string // subfolder of dir
 	files  []string
 	errs   []error
 }
 
-// fail records an error; nil is ignored when the errors are joined.
+// fail records an error. It may be nil, because joining the errors ignores nil.
 func (o *rendering) fail(err error) { o.errs = append(o.errs, err) }
 
 // document builds the complete document with drawn figures.
@@ -217,7 +215,7 @@ func (o *rendering) document(in Input, rows []journal.Row) document.Document {
 	return doc
 }
 
-// draw returns a figure as SVG. With a folder it also writes the figure's files.
+// draw returns a figure as SVG. It also writes the figure's files, unless dir is "".
 func (o *rendering) draw(f figure.Figure) ([]byte, error) {
 	var svg bytes.Buffer
 	if err := figure.SVG(&svg, f); err != nil || o.dir == "" {
@@ -245,7 +243,7 @@ func printable(content func(io.Writer) error) func(io.Writer) error {
 // write writes a file. Its name may contain folders.
 func (o *rendering) write(name string, content func(io.Writer) error) {
 	switch path.Ext(name) {
-	case ".txt", ".md", ".tsv": // people show them in terminals
+	case ".txt", ".md", ".tsv": // users show these files in terminals
 		content = printable(content)
 	}
 	name = path.Join(o.folder, name)
@@ -275,12 +273,12 @@ func (o *rendering) exports(in Input, rows []journal.Row) (files []bench.File) {
 	return files
 }
 
-// Figures returns the figures of a report: those of the bench and the plots asked
-// for, or else the default one, and those about simulated kernels. If there is none,
-// why tells the reader the reason.
+// Figures returns the figures of a report: the figures of the bench and the requested plots, or a default
+// plot if there are none, and figures about simulated kernels. If there is no figure, why is the reason for
+// the reader.
 func Figures(in Input, rows []journal.Row) (figures []figure.Figure, why string, errs []error) {
 	figures, why, errs = charts(in, rows)
-	chosen := in.PlotsOnly || in.Bench == nil && len(in.Plots) > 0 // by the reader
+	chosen := in.PlotsOnly || in.Bench == nil && len(in.Plots) > 0 // the user wants only these plots
 	if !chosen {
 		seen, damaged := floorplan.Load(in.Run.Dir(), rows)
 		figures, errs = append(figures, floorplan.Figures(seen)...), append(errs, damaged...)
@@ -291,7 +289,7 @@ func Figures(in Input, rows []journal.Row) (figures []figure.Figure, why string,
 	return figures, why, errs
 }
 
-// charts returns the figures of metrics.
+// charts returns the figures of a report that show metrics.
 func charts(in Input, rows []journal.Row) (figures []figure.Figure, why string, errs []error) {
 	var own []figure.Figure
 	if in.Bench != nil && !in.PlotsOnly {
@@ -332,9 +330,9 @@ func charts(in Input, rows []journal.Row) (figures []figure.Figure, why string, 
 	p, ok := AutoPlot(&in.Run.Header, rows)
 	switch f, err := p.Figure(&in.Run.Header, rows); {
 	case !anyOK:
-		why = "There is no good row to draw."
+		why = "There is no ok row to draw."
 	case !ok:
-		why = "There is nothing to draw a curve of: no coordinate varies, or no row has a metric."
+		why = "There is no curve to draw: no coordinate varies, or no row has a metric."
 	case err != nil: // nobody asked for this figure, so it is not an error
 		why = fmt.Sprintf("No figure was drawn by default (%v). Choose one with --plot.", err)
 	default:
@@ -343,8 +341,8 @@ func charts(in Input, rows []journal.Row) (figures []figure.Figure, why string, 
 	return figures, why, errs
 }
 
-// guarded calls a view of a bench, which may be nil, and turns a panic into an error:
-// the rows are already safe in the journal, and the other views must still be made.
+// guarded calls a view of a bench, which may be nil, and converts a panic to an error. The rows are already
+// safe in the journal, and the other views must still be made.
 func guarded[T any](what string, b *bench.Bench, view func([]journal.Row) []T, rows []journal.Row) (out []T,
 	err error) {
 	if view == nil {
@@ -365,7 +363,7 @@ func benchSections(b *bench.Bench, rows []journal.Row) ([]bench.Section, error) 
 	return guarded("sections", b, b.Sections, rows)
 }
 
-// sharing warns that times of ranks on a shared GPU say nothing about links.
+// sharing returns a section with a warning if ranks shared a GPU: such times say nothing about links.
 func sharing(rows []journal.Row) []bench.Section {
 	var most, shared int
 	for i := range rows {

@@ -89,8 +89,8 @@ func TestChooseFigures(t *testing.T) {
 		{"two of a name", Input{Bench: &bench.Bench{Figures: func(r []journal.Row) []figure.Figure {
 			return append(oneFigure("a", goodPanel)(r), oneFigure("a", goodPanel)(r)...)
 		}}, Run: fixtureRun()}, []string{"a"}, "", []string{"duplicate figure a of the bench"}},
-		{"empty run", Input{Run: &journal.Run{}}, nil, "no good row", nil},
-		{"nothing good", Input{Bench: &bench.Bench{Figures: oneFigure("hollow")}, Run: failedRun()}, nil, "no good row", nil},
+		{"empty run", Input{Run: &journal.Run{}}, nil, "no ok row", nil},
+		{"nothing good", Input{Bench: &bench.Bench{Figures: oneFigure("hollow")}, Run: failedRun()}, nil, "no ok row", nil},
 		{"one point", Input{Run: one}, nil, "no coordinate varies", nil},
 		{"too many series", Input{Run: wide}, nil, "No figure was drawn by default", nil},
 	} {
@@ -164,7 +164,7 @@ func TestRenderEmptyRun(t *testing.T) {
 	hasErrors(t, err)
 	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
 	for _, want := range []string{"allreduce recorded no row. The run has not ended.",
-		"There is no good row to draw.", "There is no row to show."} {
+		"There is no ok row to draw.", "There is no row to show."} {
 		if err != nil || !strings.Contains(string(page), want) {
 			t.Errorf("the page does not say %q (%v)", want, err)
 		}

@@ -28,12 +28,12 @@ func Summary(run *journal.Run, rows []journal.Row) string {
 		sentences = append(sentences, fmt.Sprintf("%s disturbed while measured.", unit.Counted(n, "row was", "rows were")))
 	}
 	if n := warned(rows); n > 0 {
-		sentences = append(sentences, fmt.Sprintf("%s with a warning.", unit.Counted(n, "row came", "rows came")))
+		sentences = append(sentences, fmt.Sprintf("%s a warning.", unit.Counted(n, "row has", "rows have")))
 	}
 	return strings.Join(lists.NonEmpty(append(sentences, ending(run))...), " ")
 }
 
-// extent says how many points and trials the run has, and on which backends.
+// extent returns a sentence about how many points and trials the run has, and on which backends.
 func extent(h *journal.Header, rows []journal.Row) string {
 	name := cmp.Or(h.Bench, "The run")
 	if len(rows) == 0 {
@@ -76,8 +76,8 @@ func outcome(rows []journal.Row) string {
 	return "Of its " + unit.Plural(len(rows), "row") + " " + strings.Join(parts, " and ") + "."
 }
 
-// verdict returns the section that a reader needs first: whether the results are
-// right, whether the times are usable, and what is missing.
+// verdict returns the section that a reader needs first: whether the results are right, whether the times
+// are usable, and what is missing. more is added at its end.
 func verdict(rows []journal.Row, more string) bench.Section {
 	counts := map[journal.Status]int{}
 	for _, c := range countStatuses(rows) {
@@ -89,8 +89,8 @@ func verdict(rows []journal.Row, more string) bench.Section {
 	case len(rows) == 0:
 		lines = append(lines, "- **Nothing was recorded.**")
 	case bad > 0:
-		lines = append(lines, fmt.Sprintf("- **Not right: %s failed or timed out** of %d; the reasons are with the rows.",
-			unit.Plural(bad, "row"), len(rows)))
+		lines = append(lines, fmt.Sprintf("- **Failures: %s of %d failed or timed out.** The reasons are listed with the "+
+			"rows.", unit.Plural(bad, "row"), len(rows)))
 	case counts[journal.OK] == 0:
 		lines = append(lines, "- **No result:** no row is ok.")
 	default:
@@ -113,7 +113,7 @@ func verdict(rows []journal.Row, more string) bench.Section {
 	return bench.Section{Title: "Verdict", Text: strings.Join(lines, "\n"), Lead: true}
 }
 
-// modelledLine says how far modelled times can be trusted, or returns "" if there are none.
+// modelledLine returns a line about how far modelled times can be trusted, or "" if there are none.
 func modelledLine(rows []journal.Row) string {
 	modelled, validated := 0, 0
 	for _, r := range rows {
@@ -129,7 +129,7 @@ func modelledLine(rows []journal.Row) string {
 	case modelled == 0:
 		return ""
 	case validated == 0:
-		return "- **Times not validated:** they are modelled, and no measured time tells their error."
+		return "- **Times not validated:** they are modelled, and no measured time shows their error."
 	case validated < modelled:
 		return fmt.Sprintf("- **Times modelled:** %d of %d have a known error; the others are **not validated**.", validated,
 			modelled)
@@ -137,7 +137,7 @@ func modelledLine(rows []journal.Row) string {
 	return "- **Times modelled, not measured:** each row states its error and what validates it."
 }
 
-// verbs returns the predicate of a sentence about n rows with a status.
+// verbs returns the verb of a sentence about n rows with a status.
 func verbs(s journal.Status, n int) string {
 	be, were := "is", "was"
 	if n != 1 {
@@ -155,10 +155,10 @@ func verbs(s journal.Status, n int) string {
 	case journal.NotExecuted:
 		return were + " not executed"
 	}
-	return be + " of status " + string(s)
+	return be + " in status " + string(s)
 }
 
-// MetricText formats a metric with its unit for people.
+// MetricText formats a metric with its unit for a reader.
 func MetricText(v float64, u string) string {
 	if u == "us" {
 		return unit.FormatMicros(v)
@@ -174,17 +174,17 @@ func warned(rows []journal.Row) int {
 	return len(rowset.All(rows).Where(func(r *journal.Row) bool { return len(r.Warnings) > 0 }))
 }
 
-// ending says whether the run was complete, and if not, how it ended.
+// ending returns a sentence about how the run ended.
 func ending(run *journal.Run) string {
 	switch {
 	case run.End == nil:
 		s := "The run has not ended"
 		if n := len(run.Unfinished()); n > 0 {
-			s += fmt.Sprintf("; %s under way when the writing stopped", unit.Counted(n, "point was", "points were"))
+			s += fmt.Sprintf("; %s running when recording stopped", unit.Counted(n, "point was", "points were"))
 		}
 		return s + "."
 	case run.End.Outcome == "complete":
-		return fmt.Sprintf("The run was complete after %s.", seconds(run.End.Seconds))
+		return fmt.Sprintf("The run completed in %s.", seconds(run.End.Seconds))
 	case run.End.Outcome == "":
 		return ""
 	}
@@ -199,11 +199,11 @@ func seconds(s float64) string {
 	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 }
 
-// maxRemarks is the number of different warnings that a page lists.
+// maxRemarks is the largest number of different warnings that a page lists.
 const maxRemarks = 30
 
-// Remarks returns the notes of a run, whether damage to it may go unnoticed, and the warnings
-// of its rows. Warnings that differ only in their numbers are counted as one.
+// Remarks returns the notes of a run, a warning if damage to the journal may go unnoticed, and the warnings
+// of its rows. Warnings that differ only in their numbers are merged and counted.
 func Remarks(run *journal.Run, rows []journal.Row) []string {
 	// The result of a tuning study has its own section.
 	notes := lists.Filter(run.Notes, func(n journal.Note) bool { return len(n.Tuned) == 0 })

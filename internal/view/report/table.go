@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// maxRows is the number of rows on a page; browsers become slow with more.
+	// maxRows is the largest number of rows on a page. Browsers become slow with more.
 	maxRows = 2000
 	// maxOutput is how much of a failed rank's output a page shows, in bytes.
 	maxOutput = 4000
-	// maxRankEnds is the number of ranks that are listed for a failed row.
+	// maxRankEnds is the largest number of ranks that are listed for a failed row.
 	maxRankEnds = 16
 )
 
-// tables returns the rows for a page, and a sentence about omitted rows.
+// tables returns the tables of rows for a page, and a sentence about rows that are left out.
 func tables(h *journal.Header, rows []journal.Row) (out []document.Table, omitted string) {
 	columns := slices.DeleteFunc(export.Columns(h, rows), func(c export.Column) bool { return c.Role.Elsewhere() })
 	if len(rows) > maxRows {
@@ -48,8 +48,8 @@ func tables(h *journal.Header, rows []journal.Row) (out []document.Table, omitte
 	}), omitted
 }
 
-// rowTable returns a table of the shown rows. Columns that have the same value in all
-// rows become constants, except for the status and the metrics.
+// rowTable returns a table of the shown rows. Columns that have the same value in all rows become constants
+// above the table, except for the status and the metrics.
 func rowTable(columns []export.Column, all, shown []*journal.Row) document.Table {
 	// The lists are never nil: the web page reads them as JSON arrays.
 	t := document.Table{Columns: []document.Column{}, Constants: []string{}, Rows: make([]document.TableRow, len(shown))}
@@ -61,7 +61,7 @@ func rowTable(columns []export.Column, all, shown []*journal.Row) document.Table
 			continue
 		}
 		value := c.Value
-		if c.Role == export.Quality { // of which the table shows disturbances only
+		if c.Role == export.Quality { // the table shows only disturbances
 			value = func(r *journal.Row) string { return cellOf(c, r).Text }
 		}
 		first, exact := cellOf(c, all[0]), value(all[0])
@@ -128,7 +128,7 @@ func NewFailure(r *journal.Row) Failure {
 	return Failure{rowset.Label(r), r.Trial, string(r.Status), t.Reason, t.Output, t.Ranks, t.Logs}
 }
 
-// rankEnds says how the first ranks of a failed row ended.
+// rankEnds describes how the first ranks of a failed row ended.
 func rankEnds(ends []journal.RankEnd) (texts []string) {
 	for i, e := range ends {
 		if i == maxRankEnds {
@@ -139,8 +139,8 @@ func rankEnds(ends []journal.RankEnd) (texts []string) {
 	return texts
 }
 
-// cellOf rounds measured values and shortens sizes. If the text differs from the
-// exact value, the cell has both.
+// cellOf returns the cell of a row in a column. It rounds measured values and shortens sizes. If the text
+// differs from the exact value, the cell has both.
 func cellOf(c export.Column, r *journal.Row) document.Cell {
 	exact := c.Value(r)
 	out := document.Cell{Text: exact}
