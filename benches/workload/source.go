@@ -12,6 +12,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/base/fastjson"
 	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/predict"
@@ -58,6 +59,9 @@ func readGroups(file string) (map[string][]int, error) {
 	var entries map[string]json.RawMessage
 	if err := json.Unmarshal(data, &entries); err != nil {
 		return nil, err
+	}
+	if name := fastjson.Duplicate(data); name != "" {
+		return nil, fmt.Errorf("duplicate name %q", name)
 	}
 	groups := map[string][]int{}
 	for name, entry := range entries {

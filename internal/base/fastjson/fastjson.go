@@ -397,6 +397,32 @@ func (d *Decoder) skip() (ok bool) {
 	return ok
 }
 
+// Duplicate returns a name that an object in the text has twice, or "" if there is none. encoding/json takes the last
+// one without an error.
+func Duplicate(text []byte) (name string) {
+	d := Decoder{text: text}
+	var value func() bool
+	value = func() bool {
+		switch d.peek() {
+		case '{':
+			seen := map[string]bool{}
+			return d.Object(func(key []byte) bool {
+				if seen[string(key)] {
+					name = string(key)
+					return false
+				}
+				seen[string(key)] = true
+				return value()
+			})
+		case '[':
+			return d.take('[') && d.items(']', value)
+		}
+		return d.skip()
+	}
+	value()
+	return name
+}
+
 // Members calls member for each member of the object in data, in order, and reports
 // whether data is an object. It gets the names as strings from intern.
 func Members(data []byte, intern func([]byte) string, member func(name string, value []byte) error) (bool, error) {

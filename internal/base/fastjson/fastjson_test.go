@@ -113,6 +113,17 @@ func TestShared(t *testing.T) {
 	}
 }
 
+func TestDuplicate(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":1,"b":{"a":2},"c":[{"a":3},{"a":4}]}`: "", `{"a":1,"b":2,"a":3}`: "a", `[{"x":{"é":1,"\u00e9":2}}]`: "é",
+		`{"a":"\"a\":1,\"a\":2"}`: "", `[`: "", ``: "", `{"a":1,"a"`: "", strings.Repeat(`{"a":`, 100_000): "",
+	} {
+		if got := Duplicate([]byte(text)); got != want {
+			t.Errorf("%.60s: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, text := range []string{`{"name":"a","n":1,"map":{"x":1}}`,
 		`{"raw":[1,{"a":"b"}],"time":"2026-11-16T11:58:36Z"}`, `{"stats":{"a":{"low":1}},"words":["\u0041"]}`} {

@@ -10,11 +10,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/fastjson"
 	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
@@ -85,6 +87,13 @@ func Parse(text []byte) (*Table, error) {
 	if err := strict.Decode(&file); err != nil {
 		return nil, fmt.Errorf("reading a tuning table: %w", err)
 	}
+	if _, err := strict.Token(); err != io.EOF {
+		return nil, fmt.Errorf("reading a tuning table: something follows the object, which ends at byte %d",
+			strict.InputOffset())
+	}
+	if name := fastjson.Duplicate(text); name != "" {
+		return nil, fmt.Errorf("reading a tuning table: duplicate key %q", name)
+	}
 	for i, e := range file.Entries {
 		if err := e.check(); err != nil {
 			return nil, fmt.Errorf("reading a tuning table: entry %d: %w", i, err)
@@ -114,6 +123,12 @@ var ops = []string{schedule.AllReduce, schedule.ReduceScatter, schedule.AllGathe
 	schedule.ReduceTo, schedule.Gather, schedule.Scatter, schedule.AllToAll, schedule.Barrier, "send", "recv"}
 
 func (e Entry) check() error {
+	empty := func(what string, least, most int) error {
+		if most > 0 && least > most {
+			return fmt.Errorf("min_%s is %d and max_%s is %d: no call has such a number", what, least, what, most)
+		}
+		return nil
+	}
 	negative := func(a string, av int, b string, bv int) error {
 		if av < 0 || bv < 0 {
 			return fmt.Errorf("%s is %d and %s is %d, want 0 or more", a, av, b, bv)
@@ -136,7 +151,8 @@ func (e Entry) check() error {
 	}
 	return cmp.Or(negative("min_ranks", e.MinRanks, "max_ranks", e.MaxRanks),
 		negative("min_bytes", e.MinBytes, "max_bytes", e.MaxBytes), negative("chunk_bytes", e.ChunkBytes, "blocks", e.Blocks),
-		negative("ranks_per_device", e.PerDevice, "blocks", e.Blocks))
+		negative("ranks_per_device", e.PerDevice, "blocks", e.Blocks), empty("ranks", e.MinRanks, e.MaxRanks),
+		empty("bytes", e.MinBytes, e.MaxBytes))
 }
 
 // Entries returns the entries of the table, in order.

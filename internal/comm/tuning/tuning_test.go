@@ -46,7 +46,11 @@ func TestTuning(t *testing.T) {
 		`{"entries": [{"algorithm": "x", "buffers": "y"}]}`, `{"entries": [{"algorithm": "x", "max_bytes": -1}]}`,
 		`{"entries": [{"algorithm": "x@64K"}]}`, `{"entries": [{"algorithm": "x#4"}]}`,
 		`{"entries": [{"algorithm": "x", "blocks": -1}]}`, `{"entries": [{"algorithm": "x", "ranks_per_device": 2}]}`,
-		`{"entries": [{"algorithm": "x", "dtypes": ["f31"]}]}`, `{"entires": []}`} {
+		`{"entries": [{"algorithm": "x", "dtypes": ["f31"]}]}`, `{"entires": []}`,
+		`{"entries": []} {"entries": []}`, `{"entries": [{"algorithm": "x", "algorithm": "y"}]}`,
+		`{"entries": [{"algorithm": "x", "min_ranks": 5, "max_ranks": 4}]}`,
+		`{"entries": [{"algorithm": "x", "min_bytes": 1e3}]}`, `{"entries": [{"algorithm": "x", "min_bytes": "1K"}]}`,
+		`{"entries": [{"algorithm": "x", "min_bytes": 9223372036854775808}]}`, "\uFEFF{}"} {
 		if _, err := Parse([]byte(bad)); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
@@ -108,8 +112,21 @@ func TestParseChoice(t *testing.T) {
 func FuzzTuning(f *testing.F) {
 	f.Add([]byte(`{"entries": [{"algorithm": "ring", "op": "allreduce"}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if table, err := Parse(text); err == nil {
-			table.Choose("cpu", schedule.AllReduce, 2, dtype.F32, 8, true)
+		table, err := Parse(text)
+		if err != nil {
+			return
+		}
+		table.Choose("cpu", schedule.AllReduce, 2, dtype.F32, 8, true)
+		for _, e := range table.Entries() { // an entry applies to the fewest ranks and bytes that it names
+			one := Table{entries: []Entry{e}, group: Group{e.Host, e.Device, e.PerDevice, e.Knobs}}
+			d := dtype.F32
+			if len(e.DTypes) > 0 {
+				d = e.DTypes[0]
+			}
+			got := one.Choose(e.Backend, e.Op, e.MinRanks, d, e.MinBytes, e.Buffers == "symmetric")
+			if got.Algorithm != e.Algorithm {
+				t.Errorf("%s: the entry %+v applies to nothing", text, e)
+			}
 		}
 	})
 }

@@ -58,10 +58,12 @@ func TestServe(t *testing.T) {
 		return r
 	}
 	encoded := func(q Request) string { return string(must.Get(json.Marshal(q))(t)) }
-	large := q
+	large, many, wide := q, q, q
 	large.Rows *= 10
+	many.Entries, wide.Columns = 1<<62, 1<<54 // so many that the number of bytes overflows
 	for text, want := range map[string]string{"{": "unexpected end of JSON input", "{}": "a request of 0 rows",
-		encoded(large): "the shared memory has"} {
+		encoded(large): "the shared memory has", encoded(many): "the shared memory has",
+		encoded(wide): "the shared memory has"} {
 		if r := ask(text); !strings.Contains(r.Error, want) {
 			t.Errorf("%s: %q, want %s", text, r.Error, want)
 		}
