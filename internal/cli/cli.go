@@ -52,7 +52,8 @@ type app struct {
 	stdout  texttab.Out          // makes control characters visible, like stderr
 	stderr  texttab.Out
 	streams [2]io.Writer // unfiltered stdout and stderr, for binary output and the progress bar
-	isTerm  bool         // stderr is a terminal
+	output  *terminal.Output
+	isTerm  bool // stderr is a terminal
 	width   int
 }
 
@@ -94,12 +95,13 @@ func Main(benches []*bench.Bench) int {
 	// A second Ctrl-C kills the program at once, and its agent then kills the workers. A signal shortly after the first
 	// is no second one: timeout(1) sends every signal to its child and then to the group of both.
 	context.AfterFunc(ctx, func() { time.AfterFunc(secondSignal, stop) })
+	output := terminal.NewOutput(os.Stdout)
 	a := &app{
 		name: filepath.Base(os.Args[0]), benches: benches, args: commandFirst(os.Args[1:]), environ: os.Environ(),
-		stdout:  texttab.ForTerminal(terminal.Guard(os.Stdout)),
+		stdout:  texttab.ForTerminal(terminal.Guard(output)),
 		stderr:  texttab.ForTerminal(terminal.Guard(os.Stderr)),
-		streams: [2]io.Writer{os.Stdout, os.Stderr},
-		isTerm:  terminal.Is(os.Stderr), width: terminal.Width(os.Stdout),
+		streams: [2]io.Writer{output, os.Stderr}, output: output,
+		isTerm: terminal.Is(os.Stderr), width: terminal.Width(os.Stdout),
 	}
 	return a.run(ctx)
 }
@@ -108,9 +110,7 @@ func (a *app) run(ctx context.Context) int {
 	root, err := a.root(ctx)
 	if err == nil {
 		root.SetArgs(a.args)
-		root.SetOut(a.stdout.Writer())
-		root.SetErr(a.stderr.Writer())
-		err = root.ExecuteContext(ctx)
+		err = a.withOutput(root.ExecuteContext(ctx))
 	}
 	if err == nil {
 		return exitGood
@@ -127,6 +127,26 @@ func (a *app) run(ctx context.Context) int {
 		}
 	}
 	return exit.code
+}
+
+// withOutput returns the error of a command, or that its output could not be written, unless it failed for another
+// reason. A failed write is never a usage error, even if the command reports it as one. If the reader of a pipe has
+// gone, nothing is printed.
+func (a *app) withOutput(err error) error {
+	failed := a.output.Err()
+	var status *exitError
+	verdict := errors.As(err, &status) && status.err == nil
+	switch {
+	case failed == nil && errors.Is(err, syscall.ENOSPC):
+		return &exitError{exitFailed, err}
+	case failed == nil || err != nil && !verdict && !errors.Is(err, failed):
+		return err
+	case verdict && status.code > exitAmbiguous: // of a rank of `launch`
+		return err
+	case errors.Is(failed, syscall.EPIPE):
+		return exit(exitFailed)
+	}
+	return &exitError{exitFailed, fmt.Errorf("writing the output: %w", failed)}
 }
 
 // storeError stores the error for torchrun, which shows the error of the first rank that failed.
@@ -184,6 +204,8 @@ figures and comparisons are made from the journal.`,
 		root.Example = fmt.Sprintf("  %[1]s list\n%[2]s\n  %[1]s show out/%[3]s --format csv", a.name, a.benchExamples(own),
 			own.Name)
 	}
+	root.SetOut(a.stdout.Writer())
+	root.SetErr(a.stderr.Writer())
 	root.SetUsageFunc(guide.Usage(a.width))
 	root.SetVersionTemplate("{{.Version}}")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

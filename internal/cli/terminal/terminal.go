@@ -306,3 +306,36 @@ func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")
 	return line
 }
+
+// Output passes writes on and remembers the first error, because most code that prints ignores errors.
+type Output struct {
+	w   io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+// NewOutput returns an Output that writes to w.
+func NewOutput(w io.Writer) *Output { return &Output{w: w} }
+
+func (o *Output) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if err != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.err == nil {
+			o.err = err
+		}
+		err = o.err // the same as before, so that callers can recognize it
+	}
+	return n, err
+}
+
+// Err returns the error of the first write that failed.
+func (o *Output) Err() error {
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
