@@ -48,6 +48,7 @@ var unrunnable = map[string]string{
 	"mpiexec -f hosts -n 16 ./osu": "needs the hosts of the reader",
 	"podman ":                      "needs podman; TestDist runs the image with crun",
 	"mpicc ":                       "needs a compiler for MPI, which make bench-collectives calls",
+	"pip install ":                 "TestDist installs the wheel",
 	"curl ":                        "needs the web server of the line before; the tests of the web page send this header",
 	"bin/gemm.test ":               "make gemm-test builds it; it needs AMX",
 	"cp /path/to/kernbench":        "TestUsersOwnModule of package bench makes such a module",

@@ -83,6 +83,7 @@ func stageSweeps(t *testing.T, dir string) {
 	for _, secret := range []string{".kernbench-secret", ".kernbench-token"} {
 		write(secret, "0123456789abcdef0123456789abcdef\n")
 	}
+	write("mine.yaml", string(must.Get(os.ReadFile("../../internal/result/predict/clusters/h100.yaml"))(t)))
 	write("my-ccl.yaml", string(must.Get(os.ReadFile("../../internal/accel/ccl/ccl.yaml"))(t)))
 	report := "../../examples/published-report/"
 	write("published.csv", string(must.Get(os.ReadFile(report+"times.csv"))(t)))

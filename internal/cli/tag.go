@@ -26,7 +26,7 @@ func (a *app) tagCommand() *cobra.Command {
 		Long: "Adds tags to a run that is already recorded, or removes them. --note replaces its note;\nan empty text " +
 			"removes it. The change is appended to the journal. A new run gets its tags\nfrom run --tag.\n\n" + runHelp,
 		Example: fmt.Sprintf("  %[1]s tag out/memory before\n  %[1]s tag out/memory@-1 nightly --note 'kernel 6.12'\n"+
-			"  %[1]s tag out/memory before --remove\n  %[1]s compare out/memory@before out/memory", a.name),
+			"  %[1]s compare out/memory@before out/memory\n  %[1]s tag out/memory before --remove", a.name),
 		Args: arguments(1, -1, "a RUN folder such as out/memory, then tags"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			noted := cmd.Flags().Changed("note")
