@@ -136,7 +136,8 @@ func (t team) connect(plan *sparse.Plan) (*halo, error) {
 	return newHalo(t.Group, plan, 1)
 }
 
-// exchange sends to[r] to each rank r, and returns the lists that the ranks sent here.
+// exchange sends to[r] to each rank r, and returns the lists that the ranks sent here. It first exchanges the lengths,
+// so that each rank knows how much to receive.
 func exchange[E dist.Element](g *dist.Group, to [][]E) ([][]E, error) {
 	from := make([][]E, g.Size())
 	from[g.Rank()] = to[g.Rank()]
@@ -182,7 +183,8 @@ func exchange[E dist.Element](g *dist.Group, to [][]E) ([][]E, error) {
 	return from, nil
 }
 
-// request asks each rank r about its rows rows[r], and calls answer for each row that other ranks ask about here.
+// request asks each rank r about its rows rows[r], and returns the answers in the same order. It calls answer for each
+// row that other ranks ask about here.
 func request[E dist.Element](g *dist.Group, rows [][]int64, answer func(row int) E) ([][]E, error) {
 	asked, err := exchange(g, rows)
 	if err != nil {

@@ -50,6 +50,7 @@ func (s *System) findPieces(problem Problem, zero []bool) (*singularPieces, erro
 			mine[l].nonzero++
 		}
 	}
+	// A piece may lie on several ranks. The rank with the number label mod size adds up the counts of a piece.
 	to := make([][]float64, size)
 	for l, c := range mine {
 		to[int(l)%size] = append(to[int(l)%size], l, c.rows, c.nonzero)
@@ -80,11 +81,11 @@ func (s *System) findPieces(problem Problem, zero []bool) (*singularPieces, erro
 		return nil, &Refusal{Reason: fmt.Errorf("the matrix has %.0f uncoupled pieces whose rows add up to zero: each makes "+
 			"it singular, and at most %d can be projected out", sums[0], maxPieces)}
 	}
-	told, err := exchange(s.group, slices.Repeat([][]float64{singular}, size))
+	gathered, err := exchange(s.group, slices.Repeat([][]float64{singular}, size))
 	if err != nil {
 		return nil, err
 	}
-	return numberPieces(labels[:len(zero)], slices.Concat(told...)), nil
+	return numberPieces(labels[:len(zero)], slices.Concat(gathered...)), nil
 }
 
 // numberPieces numbers the singular pieces by their labels. singular has the label and the rows of each.
@@ -105,8 +106,9 @@ func numberPieces(labels, singular []float64) *singularPieces {
 	return p
 }
 
-// labelPieces gives all rows of a piece the same label: its smallest row number. It first joins the
-// rows of this rank and then exchanges labels with the neighbours until none changes.
+// labelPieces gives all rows of a piece the same label: its smallest row number. It first joins the rows of this rank
+// (union-find), and then exchanges labels with the neighbours until none changes. Labels are floats, because halo
+// exchanges carry floats; they are exact up to 2^53.
 func (s *System) labelPieces(problem Problem) ([]float64, error) {
 	plan := s.parts.Plan
 	columns := plan.Owned + len(plan.Ghosts)

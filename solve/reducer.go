@@ -69,7 +69,8 @@ func (a *reducer) Wait() error {
 	return nil
 }
 
-// Sum returns the sums over the ranks, with the same bits on each. The slice is valid until the next call.
+// Sum returns the sums over the ranks, with the same bits on each. The slice is valid until the next call. If Begin has
+// started this sum, local must have the same values, and Sum only waits.
 func (a *reducer) Sum(local []float64) ([]float64, error) {
 	n := len(local)
 	if a.group.Size() == 1 || n == 0 {

@@ -232,7 +232,8 @@ func zeros(counts []atomic.Int64, n int) []atomic.Int64 {
 	return counts
 }
 
-// share is one member's share of the call: it takes items until none is left.
+// share is one member's share of the call: it takes items until none is left. An item waits only for items before it in
+// the list, and threads take the items in order. So the first unfinished item never waits, and there is no deadlock.
 func (e *engine) share(thread int) {
 	w, me := &e.overlap, &e.members[thread]
 	for !w.failed.Load() {

@@ -76,7 +76,7 @@ type Plan struct {
 
 	rows     []Range // owned rows, global numbers
 	before   []int   // local number of the first row of each range
-	boundary []bool
+	boundary []bool  // the local row needs a ghost, or another rank needs it
 }
 
 // Peer is another rank that this rank exchanges values with.
@@ -127,6 +127,7 @@ func PlanOf(layout Layout, rank int, wants []int) *Plan {
 	return plan
 }
 
+// emptyPlan returns the plan of a rank that needs no other rows.
 func emptyPlan(layout Layout, rank int) *Plan {
 	plan := &Plan{Rank: rank, rows: layout.Rows(rank)}
 	for _, r := range plan.rows {
@@ -137,7 +138,7 @@ func emptyPlan(layout Layout, rank int) *Plan {
 	return plan
 }
 
-// want adds the ghosts, ordered by owner and row.
+// want makes the given rows of other ranks ghosts, ordered by owner and row, and the owners peers.
 func (p *Plan) want(layout Layout, rows []int) {
 	type ghost struct{ owner, row int }
 	ghosts := make([]ghost, len(rows))
@@ -219,18 +220,18 @@ func (p *Plan) Serve(rank int, rows []int) error {
 // them, because a kernel call costs about as much as this many rows.
 const shortInterior = 16
 
-// evenRows is the number of rows that the kernels process at a time. They are fastest if a range starts at a multiple
-// of it; the remainder is processed in smaller pieces.
-const evenRows = 128
+// rowStep is the number of rows that the kernels process at a time. They are fastest if a range starts at a multiple of
+// it; the remainder is processed in smaller pieces.
+const rowStep = 128
 
-// even shrinks a long interior stretch to multiples of evenRows. The rows cut off at its ends become boundary rows.
-func (p *Plan) even(r Range) Range {
-	if r.Len() < 16*evenRows {
+// align shrinks a long interior stretch to multiples of rowStep. The rows cut off at its ends become boundary rows.
+func (p *Plan) align(r Range) Range {
+	if r.Len() < 16*rowStep {
 		return r
 	}
-	r.Lo = (r.Lo + evenRows - 1) / evenRows * evenRows
+	r.Lo = (r.Lo + rowStep - 1) / rowStep * rowStep
 	if r.Hi < p.Owned {
-		r.Hi -= r.Hi % evenRows
+		r.Hi -= r.Hi % rowStep
 	}
 	return r
 }
@@ -244,7 +245,7 @@ func (p *Plan) split() {
 		for hi < p.Owned && !p.boundary[hi] {
 			hi++
 		}
-		if in := p.even(Range{lo, hi}); in.Len() >= shortInterior || in.Len() == p.Owned {
+		if in := p.align(Range{lo, hi}); in.Len() >= shortInterior || in.Len() == p.Owned {
 			if at < in.Lo {
 				p.Boundary = append(p.Boundary, Range{at, in.Lo})
 			}

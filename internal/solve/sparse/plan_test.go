@@ -184,7 +184,7 @@ func TestServeWithoutNeeding(t *testing.T) {
 	}
 }
 
-// Long interior ranges are multiples of evenRows, and boundary and interior rows together are all rows.
+// Long interior ranges are multiples of rowStep, and boundary and interior rows together are all rows.
 func TestLongInteriorIsEven(t *testing.T) {
 	p := must.Get(New("poisson", Params{Rows: 40000}))(t) // lines of 200 points
 	of := make(owners, p.Size())
@@ -200,7 +200,7 @@ func TestLongInteriorIsEven(t *testing.T) {
 			t.Fatalf("rank %d: interior %v, boundary %v of %d rows", plan.Rank, plan.Interior, plan.Boundary, plan.Owned)
 		}
 		in := plan.Interior[0]
-		if in.Lo%evenRows != 0 || in.Hi%evenRows != 0 && in.Hi != plan.Owned || in.Len() < plan.Owned-2*200-2*evenRows {
+		if in.Lo%rowStep != 0 || in.Hi%rowStep != 0 && in.Hi != plan.Owned || in.Len() < plan.Owned-2*200-2*rowStep {
 			t.Errorf("rank %d: interior %v of %d rows", plan.Rank, in, plan.Owned)
 		}
 	}

@@ -97,7 +97,8 @@ func (n *Node) check(rank, ranks int) error {
 	return nil
 }
 
-// cycle returns the nodes of a cycle of dependencies, with the first one repeated at the end, or nil.
+// cycle returns the nodes of a cycle of dependencies, with the first one repeated at the end, or nil. It is a
+// depth-first search: a dependency on a node that is still open closes a cycle.
 func (t *Trace) cycle(index map[uint64]int) []string {
 	const unseen, open, closed = 0, 1, 2
 	state := make([]uint8, len(t.Nodes))

@@ -93,6 +93,7 @@ func (r *reader) take(t *Trace, n *Node, a Attr) error {
 	return nil
 }
 
+// integer, picoseconds and rank return functions that store an attribute in a field of a node.
 func integer(field func(*Node) *int64) func(*Node, *Attr) error {
 	return func(n *Node, a *Attr) error {
 		v, ok := a.integer()

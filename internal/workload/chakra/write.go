@@ -25,6 +25,7 @@ func Write(prefix string, traces []*Trace) error {
 	return nil
 }
 
+// writeFile writes a trace to a temporary file and renames it, so that a crash leaves no incomplete trace.
 func writeFile(name string, t *Trace) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), ".trace-*")
 	if err != nil {
@@ -91,6 +92,8 @@ func (n *Node) append(b []byte) ([]byte, error) {
 	return appendAttrs(b, 10, n.Extra)
 }
 
+// roundedMicros returns a time in whole microseconds, the unit of the schema. The exact time is an attribute of this
+// program (startPS, durationPS).
 func roundedMicros(t event.Time) uint64 { return uint64((t + event.Microsecond/2) / event.Microsecond) }
 
 func appendPacked(b []byte, number protowire.Number, ids []uint64) []byte {
