@@ -1,21 +1,21 @@
 // Package fabric moves messages over the links of the simulated accelerator.
 //
-// A link carries one thing at a time in each direction, in order of arrival unless another rule is set (Arbitrate).
-// There are two models of a message (topo.Fabric):
+// A link carries one flit or message at a time in each direction, in order of arrival unless Arbitrate sets another
+// rule. There are two models of a message (topo.Fabric):
 //
 //   - whole: the head advances link by link and the bytes drain behind it (cut-through). The latency is
 //     the fixed latency of the path plus the transfer time at the slowest link.
-//   - flits: pieces of a fixed size that follow each other. Only the first flit pays the cost of a node,
-//     and the others do not overtake it. Streams that meet at a link interleave flit by flit, in order of
+//   - flits: a message is a sequence of pieces of a fixed size. Only the first flit pays the cost of a node,
+//     and the others do not overtake it. Messages that meet at a link interleave flit by flit, in order of
 //     arrival. A node that stores and forwards (Hop.Collect) waits for the whole message.
 //
-// Flits are simulated one by one only where that is necessary. A message that meets no other is a train:
-// it needs one event per link for all its flits, whose times are known as a formula (train.go). When
-// another message comes to a link before the last flit of a train, the train is split into its flits
-// at their present positions. The results are the same to the picosecond.
+// Flits are simulated one by one only where that is necessary. A message that meets no other message is a train: it
+// needs only one event per link for all its flits, because their times follow a formula (train.go). When another
+// message comes to a link before the last flit of a train, the train is split into its flits at their current
+// positions. The results are the same to the picosecond.
 //
-// The package does not know the purpose of messages. The owner of the event queue passes events of kinds
-// below Kinds to Handle, and is notified of deliveries by Delivered events.
+// The package does not know the purpose of messages. The owner of the event queue passes events of kinds below Kinds to
+// Handle. Delivered events tell the owner that a message has arrived.
 package fabric
 
 import (
@@ -55,23 +55,23 @@ type Fabric struct {
 	flitBytes  int
 	flitByFlit bool // no trains: every flit has its own events
 
-	links    []link
-	messages messages
-	spare    []trainBuffer // of messages that have arrived
-	hops     int64         // passages of flits or whole messages over links
-	splits   int           // trains that were split
-	observe  func(Passage)
-	arbiter  *arbiter // nil: links send in order of arrival into unlimited buffers
-	symmetry *symmetry
+	links       []link
+	messages    messages
+	spareTrains []trainBuffer // of messages that have arrived
+	hops        int64         // passages of flits or whole messages over links
+	splits      int           // trains that were split
+	observe     func(Passage)
+	arbiter     *arbiter // nil: links send in order of arrival into unlimited buffers
+	symmetry    *symmetry
 }
 
 // link is the state of a link.
 type link struct {
-	free    event.Time // when it will have sent everything that has arrived so far
-	busy    event.Time // how long it was sending
-	train   claim      // the last train that used it
-	pending int32      // trains and flits with an event at this link
-	chained bool       // everything comes over one other link, see Chain
+	freeAt   event.Time // when it will have sent all flits and messages that have arrived so far
+	busyTime event.Time // how long it was sending so far
+	train    claim      // the last train that used it
+	pending  int32      // number of trains and flits that have an event at this link
+	chained  bool       // all messages come to it over the same other link, see Chain
 }
 
 // Passage is the passage of a flit, or of a whole message, over a link.
@@ -82,20 +82,20 @@ type Passage struct {
 	From, To      event.Time // begin and end of sending
 }
 
-// claim is the use of a link by a train: the message and its hop.
+// claim identifies the train that last used a link, and at which of its hops.
 type claim struct {
 	message int32 // ID + 1; 0 means none
 	hop     int32
 }
 
-// Message is a message in transit.
+// Message is a message in transit. In the model of flits, it is a train until it is split (see the package comment).
 type Message struct {
 	ID    int32
 	Path  topo.Path
 	Bytes int
 	Tag   uint64 // for the owner, who sets it after Send
-	// With Symmetric, the relative number of the part that the message goes to, and the hop at which it enters that
-	// part. Part is 0 for a message that stays in its own part. The owner sets them after Send.
+	// Part and Enters are used only with Symmetric: the relative number of the part to which the message goes, and the
+	// hop at which it enters that part. Part is 0 for a message that stays in its part. The owner sets them after Send.
 	Part, Enters int
 
 	each      bool  // the owner is notified of every flit
@@ -111,15 +111,16 @@ type Message struct {
 	queue     []pendingHop // split: by flit, the hop that it is waiting for
 }
 
-// pendingHop is a flit that waits to pass a hop. Of the flits of one message before the same link only the
-// first has an event, and it schedules the next one. So a burst of a thousand flits is one event.
+// pendingHop is a flit that waits to pass a hop. Of all flits of a message that wait for the same link, only the first
+// one has an event. When it is handled, it schedules the event of the next flit. A thousand waiting flits thus take
+// only one place in the event queue.
 type pendingHop struct {
 	hop   int32 // hop + 1; 0 means none
-	waits bool  // it has no event: the previous flit must pass first
+	waits bool  // it has no event yet, because the previous flit has not passed
 	ready event.Time
 }
 
-// New returns a fabric with the given number of links, all free. flitBytes is the size of a flit.
+// New returns a fabric with the given number of links, all of them free. flitBytes is the size of a flit in bytes.
 func New(q *event.Queue, links int, model topo.Fabric, flitBytes int) *Fabric {
 	return &Fabric{queue: q, model: model, flitBytes: flitBytes,
 		links: make([]link, links)}
@@ -128,13 +129,13 @@ func New(q *event.Queue, links int, model topo.Fabric, flitBytes int) *Fabric {
 // FlitByFlit disables trains. Simulating every flit is slow; tests use it as a reference.
 func (f *Fabric) FlitByFlit() { f.flitByFlit = true }
 
-// Observe sets a function that is called for every passage. Without trains the calls for one link are in
-// order of time. The passages of a train are reported together when it arrives or is split.
+// Observe sets a function that is called for every passage. Without trains, the calls for a link are in order of time.
+// All passages of a train are reported when it arrives or is split.
 func (f *Fabric) Observe(passed func(Passage)) { f.observe = passed }
 
-// Chain tells the fabric all paths that messages will take. Most links then follow a single other link in all of them.
-// Trains keep their order over such a pair of links, so that a train that has passed the first one can pass the
-// second one at once, without an event.
+// Chain tells the fabric all paths that messages will take. In all these paths, most links come after the same other
+// link. Trains cannot overtake each other on such a pair of links. A train that has passed the first link can therefore
+// pass the second one at once, without an event.
 func (f *Fabric) Chain(paths iter.Seq[topo.Path]) {
 	const none, several = -2, -3
 	before := slices.Repeat([]int32{none}, len(f.links))
@@ -156,9 +157,9 @@ func (f *Fabric) Chain(paths iter.Seq[topo.Path]) {
 	}
 }
 
-// sent accounts for a passage.
-func (f *Fabric) sent(p Passage) {
-	f.links[p.Link].busy += p.To - p.From
+// recordPassage counts a passage and reports it to the observer.
+func (f *Fabric) recordPassage(p Passage) {
+	f.links[p.Link].busyTime += p.To - p.From
 	f.hops++
 	if f.observe != nil {
 		f.observe(p)
@@ -176,7 +177,7 @@ func (f *Fabric) Hops() int64 { return f.hops }
 
 // Busy returns how long each link was sending.
 func (f *Fabric) Busy() []event.Time {
-	return lists.Map(f.links, func(l link) event.Time { return l.busy })
+	return lists.Map(f.links, func(l link) event.Time { return l.busyTime })
 }
 
 // Send starts a message now.
@@ -187,40 +188,40 @@ func (f *Fabric) Send(now event.Time, path topo.Path, bytes int) *Message {
 		f.queue.Push(event.Event{Time: now, Seq: m.seq(0, m.hop), Kind: wholeAt, A: m.ID})
 		return m
 	}
-	f.provide(m)
+	f.reuseTrain(m)
 	f.depart(m, now, schedule{lines: append(m.lines.take(1), line{now, 0}), last: now})
 	return m
 }
 
-// provide gives a message the memory of a train.
-func (f *Fabric) provide(m *Message) {
-	if n := len(f.spare); n > 0 {
-		m.train, m.lines = f.spare[n-1].train, f.spare[n-1].lines
-		f.spare = f.spare[:n-1]
+// reuseTrain gives a message the memory of a train that has arrived, if there is one, or new memory.
+func (f *Fabric) reuseTrain(m *Message) {
+	if n := len(f.spareTrains); n > 0 {
+		m.train, m.lines = f.spareTrains[n-1].train, f.spareTrains[n-1].lines
+		f.spareTrains = f.spareTrains[:n-1]
 	}
 	if cap(m.train) <= len(m.Path) {
 		m.train = make([]segment, 0, len(m.Path)+1)
 	}
 }
 
-// depart starts the flits of a message as a train that is ready for its first link.
+// depart starts a message as a train whose flits get ready for its first link at the times in ready.
 func (f *Fabric) depart(m *Message, at event.Time, ready schedule) {
 	m.train = append(m.train, segment{ready: ready})
 	if f.flitByFlit {
-		f.scatter(m, event.Event{Time: at - 1})
+		f.splitIntoFlits(m, event.Event{Time: at - 1})
 		return
 	}
 	f.approach(m, at)
 }
 
-// approach schedules a train at its next link.
+// approach schedules the arrival of a train at its next link.
 func (f *Fabric) approach(m *Message, at event.Time) {
 	f.links[m.Path[m.hop].Link].pending++
 	f.queue.Push(event.Event{Time: at, Seq: m.seq(0, m.hop), Kind: trainAt, A: m.ID})
 }
 
-// SendReady starts a message whose flits become ready at the given times, which do not decrease. Whole messages have no
-// flits: the head leaves at the first time, the tail not before the last.
+// SendReady starts a message whose flits become ready at the given times, which must not decrease. In the model of
+// whole messages, the head leaves at the first of these times, and the tail not before the last one.
 func (f *Fabric) SendReady(now event.Time, path topo.Path, bytes int, ready []event.Time) *Message {
 	m := f.message(now, path, bytes)
 	if f.model == topo.Whole {
@@ -228,8 +229,8 @@ func (f *Fabric) SendReady(now event.Time, path topo.Path, bytes int, ready []ev
 		f.queue.Push(event.Event{Time: ready[0], Seq: m.seq(0, m.hop), Kind: wholeAt, A: m.ID})
 		return m
 	}
-	f.provide(m)
-	f.depart(m, ready[0], listed(slices.Clone(ready)))
+	f.reuseTrain(m)
+	f.depart(m, ready[0], listedSchedule(slices.Clone(ready)))
 	return m
 }
 
@@ -244,7 +245,7 @@ func (f *Fabric) SendEach(now event.Time, path topo.Path, bytes int, ready []eve
 	m.each = true
 	m.splitUp()
 	for i := range m.flits {
-		f.push(m, i, 0, ready[min(i, len(ready)-1)])
+		f.scheduleFlit(m, i, 0, ready[min(i, len(ready)-1)])
 	}
 	return m
 }
@@ -274,25 +275,25 @@ func (m *Message) seq(flit, hop int) uint64 {
 // Handle processes an event of this package, except Delivered and FlitThere, which are for the owner.
 func (f *Fabric) Handle(e event.Event) {
 	if e.Kind == linkFree {
-		f.freed(e.A, e.Time)
+		f.onLinkFree(e.A, e.Time)
 		return
 	}
 	m := f.messages.at(e.A)
 	if m == nil {
-		return // an event of a train that was split, after the arrival of its last flit
+		return // an outdated event: the train was split, and its last flit has already arrived
 	}
 	switch e.Kind {
 	case wholeAt:
-		f.whole(m, e.Time)
+		f.moveWhole(m, e.Time)
 	case trainAt:
 		f.advance(m, e)
 	case flitAt:
-		f.single(m, int(e.B), e)
+		f.moveFlit(m, int(e.B), e)
 	}
 }
 
-// Valid reports whether a Delivered event is still valid. It is not if the train was split after the event
-// was scheduled, because the message then arrives at another time.
+// Valid reports whether a Delivered event is still valid. If the train was split after the event had been scheduled,
+// the message arrives at another time and has another Delivered event.
 func (f *Fabric) Valid(e event.Event) bool {
 	m := f.messages.at(e.A)
 	return m != nil && m.version == e.B
@@ -307,18 +308,18 @@ func (f *Fabric) deliver(m *Message, at event.Time) {
 func (f *Fabric) Done(m *Message) {
 	if f.observe != nil && !m.split {
 		for hop := range m.train[:max(0, len(m.train)-1)] { // the last segment is the destination
-			f.passed(m, hop, m.flits)
+			f.reportPassages(m, hop, m.flits)
 		}
 	}
 	if !m.split && m.train != nil {
-		f.spare = append(f.spare, trainBuffer{m.train[:0], m.lines[:0]})
+		f.spareTrains = append(f.spareTrains, trainBuffer{m.train[:0], m.lines[:0]})
 	}
 	m.train, m.lines, m.headReady, m.nextHop, m.queue = nil, nil, nil, nil, nil
 	f.messages.remove(m.ID)
 }
 
-// messages holds the messages in transit by their numbers, in pages. A page is freed when all its messages have
-// arrived, so that the memory follows the messages in transit and not the messages sent.
+// messages holds the messages in transit, by ID, in pages. A page is freed when all its messages have arrived, so that
+// the memory depends on the messages in transit and not on all messages that were sent.
 type messages struct {
 	pages []*messagePage
 	sent  int
@@ -359,16 +360,16 @@ func (s *messages) remove(id int32) {
 	}
 }
 
-// whole moves a whole message over one link. The head continues as soon as the link is free. The link stays occupied
-// until the message has drained, and at least until the tail has arrived over the previous links.
-func (f *Fabric) whole(m *Message, now event.Time) {
+// moveWhole moves a whole message over one link. The head continues as soon as the link is free. The link is occupied
+// until the message has drained, but at least until the tail has arrived from the previous links.
+func (f *Fabric) moveWhole(m *Message, now event.Time) {
 	h := m.Path[m.hop]
-	f.noteArrival(m, m.hop, now)
-	start := max(now, f.links[h.Link].free)
+	f.checkTie(m, m.hop, now)
+	start := max(now, f.links[h.Link].freeAt)
 	drain := h.BW.Time(m.Bytes)
 	end := max(start+drain, m.tail)
-	f.links[h.Link].free = end
-	f.sent(Passage{h.Link, m.ID, m.Bytes, start - now, end - drain, end})
+	f.links[h.Link].freeAt = end
+	f.recordPassage(Passage{h.Link, m.ID, m.Bytes, start - now, end - drain, end})
 	m.tail = end + h.Wire + h.Cost
 	m.hop++
 	if m.hop == len(m.Path) {
@@ -378,9 +379,9 @@ func (f *Fabric) whole(m *Message, now event.Time) {
 	f.queue.Push(event.Event{Time: start + h.Wire + h.Cost, Seq: m.seq(0, m.hop), Kind: wholeAt, A: m.ID})
 }
 
-// single moves one flit over one link. The head pays the cost of the node after the link, and later flits do not
+// moveFlit moves one flit over one link. The head pays the cost of the node after the link, and later flits do not
 // overtake it (headReady). A node that stores and forwards releases all flits together when the last one is there.
-func (f *Fabric) single(m *Message, i int, e event.Event) {
+func (f *Fabric) moveFlit(m *Message, i int, e event.Event) {
 	now := e.Time
 	if f.arbiter != nil {
 		f.arrive(m, i, now)
@@ -389,23 +390,24 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 	at := int(m.nextHop[i])
 	h := &m.Path[at]
 	f.links[h.Link].pending--
-	f.noteArrival(m, at, now)
+	f.checkTie(m, at, now)
 	f.splitTrain(h.Link, e)
 	m.queue[i].hop = 0
 	if next := i + 1; next < m.flits && m.queue[next].waits {
 		m.queue[next].waits = false
-		f.announce(m, next, at, m.queue[next].ready)
+		f.pushFlitEvent(m, next, at, m.queue[next].ready)
 	}
 	size := f.flitSize(m, i)
 	took := h.BW.Time(size)
-	start := max(now, f.links[h.Link].free)
+	start := max(now, f.links[h.Link].freeAt)
 	end := start + took
-	f.links[h.Link].free = end
-	f.sent(Passage{h.Link, m.ID, size, start - now, start, end})
+	f.links[h.Link].freeAt = end
+	f.recordPassage(Passage{h.Link, m.ID, size, start - now, start, end})
 	f.forward(m, i, at, end)
 }
 
-// forward schedules a flit that leaves the link of a hop at end: at its next hop, or its arrival.
+// forward schedules the next event of a flit that leaves the link of a hop at end: at its next hop or at its
+// destination.
 func (f *Fabric) forward(m *Message, i, at int, end event.Time) {
 	h := &m.Path[at]
 	last := i == m.flits-1
@@ -416,7 +418,7 @@ func (f *Fabric) forward(m *Message, i, at int, end event.Time) {
 			return
 		}
 		for j := range m.flits {
-			f.push(m, j, at+1, ready+h.Cost)
+			f.scheduleFlit(m, j, at+1, ready+h.Cost)
 		}
 		return
 	}
@@ -424,15 +426,15 @@ func (f *Fabric) forward(m *Message, i, at int, end event.Time) {
 		ready += h.Cost
 		m.headReady[at+1] = ready
 	}
-	f.push(m, i, at+1, max(ready, m.headReady[at+1]))
+	f.scheduleFlit(m, i, at+1, max(ready, m.headReady[at+1]))
 }
 
-// push schedules a flit at one of its hops, or its arrival. A flit that becomes ready after the previous flit of its
-// message at the same hop gets no event of its own yet: the previous flit schedules it (pendingHop).
-func (f *Fabric) push(m *Message, i, hop int, at event.Time) {
+// scheduleFlit schedules a flit at a hop, or its arrival at the destination. If the previous flit of the message waits
+// at the same hop and became ready earlier, the flit gets no event yet; the previous flit schedules it (pendingHop).
+func (f *Fabric) scheduleFlit(m *Message, i, hop int, at event.Time) {
 	m.nextHop[i] = int32(hop)
 	if hop < len(m.Path) && f.arbiter != nil {
-		f.announce(m, i, hop, at)
+		f.pushFlitEvent(m, i, hop, at)
 		return
 	}
 	if hop < len(m.Path) {
@@ -442,7 +444,7 @@ func (f *Fabric) push(m *Message, i, hop int, at event.Time) {
 			m.queue[i].waits = true
 			return
 		}
-		f.announce(m, i, hop, at)
+		f.pushFlitEvent(m, i, hop, at)
 		return
 	}
 	if m.each {
@@ -453,12 +455,12 @@ func (f *Fabric) push(m *Message, i, hop int, at event.Time) {
 	}
 }
 
-// announce schedules the event of a flit at a hop.
-func (f *Fabric) announce(m *Message, i, hop int, at event.Time) {
+// pushFlitEvent adds the event of a flit at a hop to the queue.
+func (f *Fabric) pushFlitEvent(m *Message, i, hop int, at event.Time) {
 	f.queue.Push(event.Event{Time: at, Seq: m.seq(i, hop), Kind: flitAt, A: m.ID, B: int32(i)})
 }
 
-// splitUp allocates the state of single flits.
+// splitUp marks the message as split and allocates the state of its flits.
 func (m *Message) splitUp() {
 	m.split = true
 	m.headReady = make([]event.Time, len(m.Path)+1)

@@ -136,7 +136,7 @@ func trainsEqualFlits(t *rapid.T, list []shipment) {
 
 // until returns when each link is free.
 func until(f *Fabric) []event.Time {
-	return lists.Map(f.links, func(l link) event.Time { return l.free })
+	return lists.Map(f.links, func(l link) event.Time { return l.freeAt })
 }
 
 // Messages that have arrived take no memory, however many were sent.
@@ -160,7 +160,7 @@ func TestMessagesAreFreed(t *testing.T) {
 				held++
 			}
 		}
-		most = max(most, held, len(f.spare))
+		most = max(most, held, len(f.spareTrains))
 	}
 	if most > 1 || f.Messages() != 10_000 {
 		t.Errorf("%d pages or buffers are held for one message in transit, of %d", most, f.Messages())

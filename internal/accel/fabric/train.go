@@ -21,7 +21,7 @@ func (b *lineBuffer) take(n int) []line {
 	return (*b)[from : from : from+n]
 }
 
-// trainBuffer is the memory of a train, which the next one uses again.
+// trainBuffer is the memory of a train. When the train has arrived, another train reuses it.
 type trainBuffer struct {
 	train []segment
 	lines lineBuffer
@@ -30,29 +30,31 @@ type trainBuffer struct {
 // line is a linear schedule: flit i is due at from + i*every.
 type line struct{ from, every event.Time }
 
-// schedule holds the time of each flit of a train at one place. Flit i of full size is due at the maximum of
-// the lines. The last flit may be shorter and has its own time. Links and nodes preserve this form (max-plus
-// algebra): a link that needs t per flit delays every line by t and gives it a slope of at least t; a node
-// that delays the head adds a constant line. Flits that come out of a memory have times of any form; these are listed.
+// schedule holds the time of each flit of a train at one place. Flit i of full size is due at the maximum of the lines.
+// The last flit may be shorter, so its time is stored separately. Links and nodes preserve this form (max-plus
+// algebra). A link that needs t per flit delays every line by t and raises its slope to at least t. A node that delays
+// the head adds a constant line. Flits that come out of a memory follow no such formula, so their times are listed.
 type schedule struct {
 	lines []line
 	last  event.Time
-	times []event.Time // if not nil: of each flit, instead of the lines
+	times []event.Time // the time of each flit; if not nil, lines is not used
 }
 
-// listed returns the schedule with the given times.
-func listed(times []event.Time) schedule { return schedule{times: times, last: times[len(times)-1]} }
+// listedSchedule returns the schedule of flits with the given times.
+func listedSchedule(times []event.Time) schedule {
+	return schedule{times: times, last: times[len(times)-1]}
+}
 
-// at returns the time of flit i.
-func (s schedule) at(i, flits int) event.Time {
+// time returns the time of flit i.
+func (s schedule) time(i, flits int) event.Time {
 	if i == flits-1 {
 		return s.last
 	}
-	return s.full(i)
+	return s.fullFlitTime(i)
 }
 
-// full returns the time of flit i if it has full size.
-func (s schedule) full(i int) event.Time {
+// fullFlitTime returns the time of flit i if it has full size.
+func (s schedule) fullFlitTime(i int) event.Time {
 	if s.times != nil {
 		return s.times[i]
 	}
@@ -63,7 +65,8 @@ func (s schedule) full(i int) event.Time {
 	return latest
 }
 
-// add adds a line unless another line is never below it, and drops the lines that are never above it.
+// add adds a line and drops the lines that are nowhere above it. If the new line is nowhere above one of the others,
+// add does nothing.
 func (s *schedule) add(l line) {
 	kept := s.lines[:0]
 	for _, o := range s.lines {
@@ -77,16 +80,16 @@ func (s *schedule) add(l line) {
 	s.lines = append(kept, l)
 }
 
-// segment is a train at one hop: the times at which its flits are ready to enter the link and have
-// left it, and when the link was free before.
+// segment is a train at one hop: when its flits are ready to enter the link, when they have left it, and when the link
+// was free before the train. splitIntoFlits needs the last to undo the train.
 type segment struct {
-	ready, gone schedule
+	ready, left schedule
 	free        event.Time
 }
 
-// passLink returns when flits have left a link that is free from the time free on. each is the link's time for a full
-// flit, last for the last one. Flit i leaves at the latest of: i+1 flit times after the link became free, and any
-// earlier flit's ready time plus the flit times from that one to i.
+// passLink returns when the flits of a train have left a link that becomes free at the time free. each is the time that
+// the link needs for a full flit, and last for the last flit. Flit i leaves at the maximum of free + (i+1)*each and,
+// for every j <= i, the ready time of flit j + (i-j+1)*each.
 func passLink(b *lineBuffer, ready schedule, flits int, free, each, last event.Time) schedule {
 	if flits == 1 {
 		return schedule{last: max(ready.last, free) + last}
@@ -99,11 +102,12 @@ func passLink(b *lineBuffer, ready schedule, flits int, free, each, last event.T
 	for _, l := range ready.lines {
 		gone.add(line{l.from + each, max(l.every, each)})
 	}
-	gone.last = max(ready.last, gone.full(flits-2)) + last
+	gone.last = max(ready.last, gone.fullFlitTime(flits-2)) + last
 	return gone
 }
 
-// passListed is passLink for listed times. The result is a line if the link never waits for a flit after the first.
+// passListed is passLink for listed times. If the link never has to wait for a flit after the first one, the result is
+// a line.
 func passListed(b *lineBuffer, ready schedule, free, each, last event.Time) schedule {
 	times := make([]event.Time, len(ready.times))
 	steady := true
@@ -120,19 +124,19 @@ func passListed(b *lineBuffer, ready schedule, free, each, last event.Time) sche
 	if steady {
 		return schedule{lines: append(b.take(1), line{times[0], each}), last: end}
 	}
-	return listed(times)
+	return listedSchedule(times)
 }
 
-// passNode returns when flits that have left a link are ready for the next one. Only the head pays the cost of the
-// node, which is the constant line.
+// passNode returns when flits that have left a link are ready for the next link. Only the head pays the cost of the
+// node, which adds a constant line.
 func passNode(b *lineBuffer, gone schedule, flits int, h *topo.Hop) schedule {
 	if h.Collect || flits == 1 {
 		ready := gone.last + h.Wire + h.Cost
 		return schedule{lines: append(b.take(1), line{ready, 0}), last: ready}
 	}
-	head := gone.full(0) + h.Wire + h.Cost
+	head := gone.fullFlitTime(0) + h.Wire + h.Cost
 	if gone.times != nil {
-		return listed(lists.Map(gone.times, func(t event.Time) event.Time { return max(t+h.Wire, head) }))
+		return listedSchedule(lists.Map(gone.times, func(t event.Time) event.Time { return max(t+h.Wire, head) }))
 	}
 	ready := schedule{lines: b.take(len(gone.lines) + 1)}
 	for _, l := range gone.lines {
@@ -150,15 +154,15 @@ func (f *Fabric) advance(m *Message, e event.Event) {
 		return // the train was split after this event was scheduled
 	}
 	f.links[m.Path[m.hop].Link].pending--
-	f.noteArrival(m, m.hop, e.Time)
+	f.checkTie(m, m.hop, e.Time)
 	f.splitTrain(m.Path[m.hop].Link, e)
 	f.pass(m)
 	for m.hop < len(m.Path) {
 		// Nothing comes to a chained link between this train and the one before it. That one must have passed the link
 		// already, because it may still be split and arrive later.
 		link := m.Path[m.hop].Link
-		if l := &f.links[link]; !l.chained || l.pending > 0 || f.entering(link, e) != nil {
-			f.approach(m, m.train[m.hop].ready.at(0, m.flits))
+		if l := &f.links[link]; !l.chained || l.pending > 0 || f.trainEntering(link, e) != nil {
+			f.approach(m, m.train[m.hop].ready.time(0, m.flits))
 			return
 		}
 		f.pass(m)
@@ -172,27 +176,28 @@ func (f *Fabric) pass(m *Message) {
 	s := &m.train[m.hop]
 	each, last := h.BW.Time(f.flitBytes), h.BW.Time(f.flitSize(m, m.flits-1))
 	l := &f.links[h.Link]
-	s.free = l.free
-	s.gone = passLink(&m.lines, s.ready, m.flits, l.free, each, last)
-	l.free = s.gone.last
-	l.busy += event.Time(m.flits-1)*each + last
+	s.free = l.freeAt
+	s.left = passLink(&m.lines, s.ready, m.flits, l.freeAt, each, last)
+	l.freeAt = s.left.last
+	l.busyTime += event.Time(m.flits-1)*each + last
 	f.hops += int64(m.flits)
 	l.train = claim{m.ID + 1, int32(m.hop)}
-	m.train = append(m.train, segment{ready: passNode(&m.lines, s.gone, m.flits, h)})
+	m.train = append(m.train, segment{ready: passNode(&m.lines, s.left, m.flits, h)})
 	m.hop++
 }
 
 // splitTrain splits the train on a link if some of its flits have not yet entered the link at event e.
 func (f *Fabric) splitTrain(link int32, e event.Event) {
-	m := f.entering(link, e)
+	m := f.trainEntering(link, e)
 	f.links[link].train = claim{} // the train is split below, or has passed
 	if m != nil {
-		f.scatter(m, e)
+		f.splitIntoFlits(m, e)
 	}
 }
 
-// entering returns the train of which some flits have not yet entered a link at event e, or nil.
-func (f *Fabric) entering(link int32, e event.Event) *Message {
+// trainEntering returns the train that is still entering a link at event e, because some of its flits have not entered
+// it yet. It returns nil if there is none.
+func (f *Fabric) trainEntering(link int32, e event.Event) *Message {
 	c := f.links[link].train
 	if c.message == 0 {
 		return nil
@@ -208,9 +213,9 @@ func (f *Fabric) entering(link int32, e event.Event) *Message {
 	return m
 }
 
-// scatter splits a train into flits at their positions just before event e. Passages after e, which were
-// computed in advance, are undone.
-func (f *Fabric) scatter(m *Message, e event.Event) {
+// splitIntoFlits splits a train into flits at their positions just before event e. It undoes the passages after e,
+// which were computed in advance.
+func (f *Fabric) splitIntoFlits(m *Message, e event.Event) {
 	train := m.train
 	if m.hop > 0 && m.hop < len(m.Path) {
 		f.links[m.Path[m.hop].Link].pending-- // its event is ignored
@@ -218,30 +223,30 @@ func (f *Fabric) scatter(m *Message, e event.Event) {
 	m.splitUp()
 	m.version++
 	f.splits++
-	taken := make([]int, len(m.Path)+1) // by hop: flits that have entered its link
+	taken := make([]int, len(m.Path)+1) // by hop: number of flits that have entered its link
 	for hop := range m.hop {
 		s := &train[hop]
 		h := &m.Path[hop]
 		n := sort.Search(m.flits, func(i int) bool {
-			return !event.Event{Time: s.ready.at(i, m.flits), Seq: m.seq(i, hop)}.Before(e)
+			return !event.Event{Time: s.ready.time(i, m.flits), Seq: m.seq(i, hop)}.Before(e)
 		})
 		taken[hop] = n
 		if f.observe != nil {
-			f.passed(m, hop, n)
+			f.reportPassages(m, hop, n)
 		}
 		if n < m.flits {
-			f.links[h.Link].free = s.free
+			f.links[h.Link].freeAt = s.free
 			if n > 0 {
-				f.links[h.Link].free = s.gone.at(n-1, m.flits)
+				f.links[h.Link].freeAt = s.left.time(n-1, m.flits)
 			}
 			for i := n; i < m.flits; i++ {
-				f.links[h.Link].busy -= h.BW.Time(f.flitSize(m, i))
+				f.links[h.Link].busyTime -= h.BW.Time(f.flitSize(m, i))
 				f.hops--
 			}
 		}
 	}
 	for hop := range train {
-		m.headReady[hop] = train[hop].ready.at(0, m.flits)
+		m.headReady[hop] = train[hop].ready.time(0, m.flits)
 	}
 	before := m.flits // number of flits that have entered the link of the previous hop
 	for hop := range train {
@@ -250,21 +255,21 @@ func (f *Fabric) scatter(m *Message, e event.Event) {
 			if waiting {
 				m.nextHop[i] = int32(hop) // waits for the last flit at a node that stores and forwards
 			} else {
-				f.push(m, i, hop, train[hop].ready.at(i, m.flits))
+				f.scheduleFlit(m, i, hop, train[hop].ready.time(i, m.flits))
 			}
 		}
 		before = taken[hop]
 	}
 }
 
-// passed reports the passages of the first n flits of a train at a hop.
-func (f *Fabric) passed(m *Message, hop, n int) {
+// reportPassages reports the passages of the first n flits of a train at a hop.
+func (f *Fabric) reportPassages(m *Message, hop, n int) {
 	s, h := &m.train[hop], &m.Path[hop]
 	for i := range n {
 		size := f.flitSize(m, i)
-		end := s.gone.at(i, m.flits)
+		end := s.left.time(i, m.flits)
 		start := end - h.BW.Time(size)
-		f.observe(Passage{h.Link, m.ID, size, start - s.ready.at(i, m.flits), start, end})
+		f.observe(Passage{h.Link, m.ID, size, start - s.ready.time(i, m.flits), start, end})
 	}
 }
 

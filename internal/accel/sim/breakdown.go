@@ -10,7 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// Cause is the reason for a time on the critical path: a part of a Breakdown.
+// Cause is the reason for a time on the critical path. Each cause is a part of a Breakdown.
 type Cause uint8
 
 // The causes, in the order in which they are shown.
@@ -105,31 +105,32 @@ func breakdown(path []Step) (b Breakdown) {
 // chain is a critical path under construction, from its end backwards.
 type chain struct {
 	steps []Step
-	at    event.Time
+	time  event.Time
 }
 
-// step goes back in time by took and adds a step, unless took is 0.
+// step adds a step that ends at the current time, and moves the current time back to its start. It adds no step if took
+// is 0.
 func (c *chain) step(cause Cause, took event.Time, s Step) {
 	if took == 0 {
 		return
 	}
-	s.Cause, s.From, s.To = cause, c.at-took, c.at
-	c.at = s.From
+	s.Cause, s.From, s.To = cause, c.time-took, c.time
+	c.time = s.From
 	c.steps = append(c.steps, s)
 }
 
-// criticalPath walks back from the end of a PE. It reaches an operation either through its result, which
-// something waited for, or because the program continued after it. In the latter case only the dispatch of
-// an operation that runs concurrently counts.
+// criticalPath walks back in time from the end of a PE. It reaches an operation in one of two ways: another operation
+// has waited for its result, or the program has continued after it. In the second case, an operation that runs
+// concurrently with the program contributes only its dispatch.
 func (g *engine) criticalPath(p *pe) []Step {
-	c := &chain{at: p.ended}
+	c := &chain{time: p.ended}
 	id := p.prog.ID
 	op := len(p.prog.Ops) - 1
-	for op >= 0 && p.log[op].end != c.at {
-		op-- // an operation that ran concurrently ended last
+	for op >= 0 && p.log[op].end != c.time {
+		op-- // the operation that ended last need not be the last of the program, because some run concurrently
 	}
 	result := true
-	for op >= 0 && c.at > g.target {
+	for op >= 0 && c.time > g.startTime {
 		log := &p.log[op]
 		kind := p.prog.Ops[op].Kind
 		here := Step{PE: id, Host: p.prog.Host, Op: kind, Part: PartCPU, Link: -1}
@@ -142,37 +143,37 @@ func (g *engine) criticalPath(p *pe) []Step {
 		}
 		switch a := log.arrival; {
 		case !result && (kind == program.RecvAsync || kind == program.Composite):
-			c.step(Overhead, c.at-log.begun, here)
+			c.step(Overhead, c.time-log.begun, here)
 		case a != nil:
-			if g.received(c, a, log, here) {
+			if g.stepReceive(c, a, log, here) {
 				id = g.sender(a, id)
-				p, op, result = a.from, a.op, false
+				p, op, result = a.sender, a.op, false
 				continue
 			}
 		case log.credit != nil:
 			// The receiver returned the slot late: continue with its receive.
 			here.Part = PartSlot
-			c.step(Queueing, c.at-log.credit.freed, here)
+			c.step(Queueing, c.time-log.credit.freed, here)
 			id = g.receiver(log.credit, id)
-			p, op, result = log.credit.by, log.credit.recv, true
+			p, op, result = log.credit.receiver, log.credit.recv, true
 			continue
 		case kind == program.Load || kind == program.Store:
 			here.Part = OwnLoad.Engine()
-			alone := min(g.idleTime(p, op), c.at-log.started)
+			alone := min(g.idleTime(p, op), c.time-log.started)
 			c.step(Memory, alone, here)
-			c.step(Queueing, c.at-log.begun, here)
+			c.step(Queueing, c.time-log.begun, here)
 		case kind == program.Math || kind == program.Dot || kind == program.Composite:
 			here.Part = OwnDot.Engine()
 			if kind == program.Math {
 				here.Part = OwnMath.Engine()
 			}
-			c.step(Compute, c.at-log.started, here)
-			c.step(Queueing, c.at-log.begun, here)
+			c.step(Compute, c.time-log.started, here)
+			c.step(Queueing, c.time-log.begun, here)
 		default:
-			c.step(Overhead, c.at-log.begun, here)
+			c.step(Overhead, c.time-log.begun, here)
 		}
 		here.Part = PartCPU
-		c.step(Overhead, c.at-log.issued, here)
+		c.step(Overhead, c.time-log.issued, here)
 		result = false
 		op = g.previousOp(p, op)
 	}
@@ -180,39 +181,40 @@ func (g *engine) criticalPath(p *pe) []Step {
 	return c.steps
 }
 
-// received goes back over a receive, from the arrival of its credit at the sender to its begin. If the
-// message arrived after that, it goes on along the message's path and returns true: the sender is next.
-func (g *engine) received(c *chain, a *arrival, log *opLog, here Step) (sender bool) {
-	slot, way, credit := here, here, here
-	slot.Part, way.Part, credit.Part = PartSlot, PartLink, PartLink
+// stepReceive adds the steps of a receive, back from the arrival of its credit at the sender to its start. If the
+// message became visible after that start, it adds the message's way too and returns true: the path continues at the
+// sender.
+func (g *engine) stepReceive(c *chain, a *arrival, log *opLog, here Step) (sender bool) {
+	slot, wire, credit := here, here, here
+	slot.Part, wire.Part, credit.Part = PartSlot, PartLink, PartLink
 	sent := g.sender(a, here.PE)
 	credit.Link = g.slowestLink(here.PE, sent)
-	nodes := a.queue.back.Costs() + g.Topo.PE.CPUCost
-	c.step(Wire, c.at-a.read-nodes, credit)
+	nodes := a.queue.creditPath.Costs() + g.Topo.PE.CPUCost
+	c.step(Wire, c.time-a.read-nodes, credit)
 	c.step(Overhead, nodes, credit)
 	writing, reading := g.slotTimes(a.queue.slots, a.bytes)
 	c.step(Slot, reading, slot)
-	c.step(Queueing, c.at-a.reading, slot)
+	c.step(Queueing, c.time-a.reading, slot)
 	if a.visible <= log.begun {
-		c.step(Queueing, c.at-log.begun, slot)
+		c.step(Queueing, c.time-log.begun, slot)
 		return false
 	}
-	c.step(Queueing, c.at-a.visible, slot)
+	c.step(Queueing, c.time-a.visible, slot)
 	c.step(Slot, writing, slot)
-	c.step(Queueing, c.at-a.landed, slot)
-	way.Link = g.slowestLink(sent, here.PE)
-	way.Sender = &sent
+	c.step(Queueing, c.time-a.landed, slot)
+	wire.Link = g.slowestLink(sent, here.PE)
+	wire.Sender = &sent
 	alone := g.fabric.Latency(a.queue.path, a.bytes)
 	// The flits of a long message may hide node costs.
 	costs := min(a.queue.path.Costs(), alone)
-	c.step(Wire, alone-costs, way)
-	c.step(Overhead, costs, way)
-	c.step(Queueing, c.at-a.sent, way)
+	c.step(Wire, alone-costs, wire)
+	c.step(Overhead, costs, wire)
+	c.step(Queueing, c.time-a.sent, wire)
 	return true
 }
 
-// idleTime returns how long a load or store takes on an idle machine, by simulating it again. All such simulations
-// use one machine, one after the other: at the end of each everything is idle again.
+// idleTime simulates a load or store on an idle machine and returns how long it takes. All of these simulations use the
+// same machine, one after the other, because it is idle again after each.
 func (g *engine) idleTime(p *pe, op int) event.Time {
 	h := g.idle
 	if h == nil {
@@ -226,9 +228,10 @@ func (g *engine) idleTime(p *pe, op int) event.Time {
 		g.idle = h
 	}
 	one := &program.Program{ID: p.prog.ID, Host: p.prog.Host, Ops: p.prog.Ops[op : op+1]}
-	alone := &pe{index: p.index, at: p.at, prog: one, log: make([]opLog, 1), waitFor: -1, writing: channel{write: true}}
+	alone := &pe{index: p.index, endpoint: p.endpoint, prog: one, log: make([]opLog, 1), waitFor: -1,
+		writing: channel{write: true}}
 	h.pes, h.running, h.hbm, h.order = []*pe{alone}, 1, map[int]*hbm{}, nil
-	h.at(h.now+event.Nanosecond, evIssue, 0, 0)
+	h.schedule(h.now+event.Nanosecond, evIssue, 0, 0)
 	if err := h.loop(); err != nil {
 		panic(fmt.Sprintf("sim: simulating a single operation again: %v", err))
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// composite is a product in the pipeline of its PE: DMA read, fetch, GEMM, epilogue, store, DMA write. An engine
-// starts a tile when it has finished the previous tile and the previous engine has finished this one. Reads and
-// writes are messages to the HBM and back, one at a time in each direction, so their times are found by simulating
-// them and not by a formula.
+// composite is a matrix product that passes tile by tile through the pipeline of its PE: DMA read, fetch, GEMM,
+// epilogue, store, DMA write. An engine starts a tile when it has finished the previous tile and the previous engine
+// has finished this one. Reads and writes are messages to the HBM and back, one at a time in each direction. Their
+// times depend on other traffic and are therefore simulated, not computed by a formula.
 type composite struct {
 	pe        *pe
 	op        int
@@ -38,24 +38,24 @@ type write struct {
 func (g *engine) compose(p *pe) error {
 	c := &composite{pe: p, op: p.pc, gemm: p.prog.Ops[p.pc].Gemm, tile: program.TileOf(g.Topo)}
 	c.count = c.gemm.Tiles(c.tile)
-	if need := c.largest(); need > p.room {
+	if need := c.maxTCMBytes(); need > p.tcmRoom {
 		return fmt.Errorf("%v: %s: a composite needs %d bytes of TCM for its tiles, and %d of %d are left beside the "+
-			"kernel's tiles and receive slots", p.prog.ID, p.prog.Where(p.pc), need, max(0, p.room), g.Topo.PE.TCMBytes)
+			"kernel's tiles and receive slots", p.prog.ID, p.prog.Where(p.pc), need, max(0, p.tcmRoom), g.Topo.PE.TCMBytes)
 	}
 	g.composites = append(g.composites, c)
 	return g.feed(c, int32(len(g.composites)-1))
 }
 
-// largest returns how much TCM one tile needs at most: for operands that are read, until they are fetched,
-// and for its result, until it is written to the HBM.
-func (c *composite) largest() int64 {
+// maxTCMBytes returns the largest number of bytes of TCM that a tile needs: for operands that are read, until they have
+// been fetched, and for its result, until it has been written to the HBM.
+func (c *composite) maxTCMBytes() int64 {
 	step := c.gemm.Step(c.tile, 0)
 	step.Last = true
-	return c.needs(step)
+	return c.tcmBytes(step)
 }
 
-// needs returns how much TCM a tile needs.
-func (c *composite) needs(step program.TileStep) int64 {
+// tcmBytes returns how many bytes of TCM a tile needs.
+func (c *composite) tcmBytes(step program.TileStep) int64 {
 	elements := 0
 	if !c.gemm.A.Resident() {
 		elements += step.M * step.K
@@ -69,21 +69,21 @@ func (c *composite) needs(step program.TileStep) int64 {
 	return int64(elements * c.gemm.Type.Size())
 }
 
-// reserve takes TCM for a tile. If there is too little, it returns false, and freeTCM feeds the tile again
-// when there is more.
+// reserve takes TCM for the current tile of a composite. It returns false if there is too little; freeTCM then feeds
+// the tile again when some has been freed.
 func (g *engine) reserve(c *composite, number int32) bool {
-	need := c.needs(c.step)
-	if c.pe.held+need > c.pe.room {
+	need := c.tcmBytes(c.step)
+	if c.pe.tcmUsed+need > c.pe.tcmRoom {
 		c.pe.starved = append(c.pe.starved, number)
 		return false
 	}
-	c.pe.held += need
+	c.pe.tcmUsed += need
 	return true
 }
 
 // freeTCM frees TCM and continues with the composites that wait for it.
 func (g *engine) freeTCM(p *pe, bytes int64) error {
-	p.held -= bytes
+	p.tcmUsed -= bytes
 	starved := p.starved
 	p.starved = nil
 	for _, number := range starved {
@@ -94,8 +94,8 @@ func (g *engine) freeTCM(p *pe, bytes int64) error {
 	return nil
 }
 
-// plus returns an address a number of elements after a.
-func (c *composite) plus(a topo.Address, elements int) topo.Address {
+// address returns the address of the element that follows the one at a by the given number of elements.
+func (c *composite) address(a topo.Address, elements int) topo.Address {
 	return a + topo.Address(elements*c.gemm.Type.Size())
 }
 
@@ -118,11 +118,11 @@ func (g *engine) feed(c *composite, number int32) error {
 		if o.Resident() {
 			continue
 		}
-		at, err := g.Topo.Locate(c.plus(o.Addr, o.off))
+		at, err := g.Topo.Locate(c.address(o.Addr, o.off))
 		if err != nil {
 			return err
 		}
-		c.reads[c.readsLeft] = transfer{composite: number, isTile: true, at: at, bytes: o.n * c.gemm.Type.Size()}
+		c.reads[c.readsLeft] = transfer{composite: number, isTile: true, location: at, bytes: o.n * c.gemm.Type.Size()}
 		c.readsLeft++
 	}
 	c.fed++
@@ -134,9 +134,9 @@ func (g *engine) feed(c *composite, number int32) error {
 	return nil
 }
 
-// tileRead runs when one operand of a tile has been read. After the last one the tile goes on to be fetched
+// onTileRead runs when one operand of a tile has been read. After the last one the tile goes on to be fetched
 // and the next tile is fed.
-func (g *engine) tileRead(number int32) error {
+func (g *engine) onTileRead(number int32) error {
 	c := g.composites[number]
 	c.readsLeft--
 	if c.readsLeft > 0 {
@@ -147,14 +147,14 @@ func (g *engine) tileRead(number int32) error {
 	return g.feed(c, number)
 }
 
-// tile is a tile whose operands are in the TCM.
+// tile is a tile of a composite whose operands are in the TCM.
 type tile struct {
 	composite int32
 	step      program.TileStep
 	resident  bool // nothing was read, so the next tile is fed after this one has been fetched
 }
 
-// enqueue adds the current tile of a composite to the tiles to be fetched.
+// enqueue adds the current tile of a composite to the tiles that wait to be fetched.
 func (g *engine) enqueue(c *composite, number int32, resident bool) {
 	c.pe.tiles = append(c.pe.tiles, tile{number, c.step, resident})
 	g.fetch(c.pe)
@@ -167,7 +167,7 @@ func (g *engine) fetch(p *pe) {
 		return
 	}
 	if p.registers > g.now {
-		g.at(p.registers, evFetch, p.number, 0)
+		g.schedule(p.registers, evFetch, p.number, 0)
 		return
 	}
 	p.fetching = true
@@ -175,13 +175,13 @@ func (g *engine) fetch(p *pe) {
 	bytes := (step.M*step.K + step.K*step.N) * g.composites[p.tiles[0].composite].gemm.Type.Size()
 	took := max(g.Topo.PE.FetchBW.Time(bytes), g.Topo.PE.TCMRead.Time(bytes))
 	end := g.tcm(p.index).take(false, g.now, took)
-	p.used(Fetch, end-took, end)
-	g.at(end, evFetched, p.number, 0)
+	p.recordUsage(Fetch, end-took, end)
+	g.schedule(end, evFetched, p.number, 0)
 }
 
-// fetched runs when the operands of a tile are in the registers. It schedules the GEMM and, after the last
+// onFetched runs when the operands of a tile are in the registers. It schedules the GEMM and, after the last
 // tile along K, the epilogue. Nothing else uses these engines, so their times are known now.
-func (g *engine) fetched(p *pe) error {
+func (g *engine) onFetched(p *pe) error {
 	t := p.tiles[0]
 	p.tiles = append(p.tiles[:0], p.tiles[1:]...)
 	p.fetching = false
@@ -189,19 +189,19 @@ func (g *engine) fetched(p *pe) error {
 	c.done++
 	p.registers = max(g.now, p.gemmFree)
 	tile := topo.ComputeTime(g.Topo, p.prog.ID, g.Topo.PE.TileCost*event.Time(c.gemm.Halves()))
-	done := p.engine(Gemm, &p.gemmFree, g.now, tile)
+	done := p.occupy(Gemm, &p.gemmFree, g.now, tile)
 	if step.Last {
 		elements := step.M * step.N
 		for range c.gemm.Epilogue {
 			took := topo.ComputeTime(g.Topo, p.prog.ID, g.mathTime(elements*c.gemm.Halves()))
-			done = p.engine(Math, &p.mathFree, done, took)
+			done = p.occupy(Math, &p.mathFree, done, took)
 		}
-		c.out = append(c.out, write{c.plus(c.gemm.Out, step.Out), elements * c.gemm.Type.Size()})
+		c.out = append(c.out, write{c.address(c.gemm.Out, step.Out), elements * c.gemm.Type.Size()})
 		c.pending++
-		g.at(done, evResult, t.composite, int32(len(c.out)-1))
+		g.schedule(done, evResult, t.composite, int32(len(c.out)-1))
 	}
 	step.Last = false // frees the operands but not the result
-	if err := g.freeTCM(p, c.needs(step)); err != nil {
+	if err := g.freeTCM(p, c.tcmBytes(step)); err != nil {
 		return err
 	}
 	if t.resident {
@@ -213,47 +213,48 @@ func (g *engine) fetched(p *pe) error {
 	return nil
 }
 
-// store runs when a tile of the result is complete, and writes it to the TCM.
-func (g *engine) store(number int32, out int) {
+// onResult runs when a tile of the result is complete, and writes it to the TCM.
+func (g *engine) onResult(number int32, out int) {
 	c := g.composites[number]
 	p, bytes := c.pe, c.out[out].bytes
 	took := max(g.Topo.PE.FetchBW.Time(bytes), g.Topo.PE.TCMWrite.Time(bytes))
 	p.storeFree = g.tcm(p.index).take(true, max(g.now, p.storeFree), took)
-	p.used(Store, p.storeFree-took, p.storeFree)
-	g.at(p.storeFree, evTile, number, int32(out))
+	p.recordUsage(Store, p.storeFree-took, p.storeFree)
+	g.schedule(p.storeFree, evTile, number, int32(out))
 }
 
-// engine performs work of one engine: it starts when the engine is free and the work is ready.
-func (p *pe) engine(a Activity, free *event.Time, ready, took event.Time) event.Time {
+// occupy uses an engine of the PE for the time took, from when the engine is free and the work is ready. It returns the
+// end.
+func (p *pe) occupy(a Activity, free *event.Time, ready, took event.Time) event.Time {
 	start := max(ready, *free)
 	*free = start + took
-	p.used(a, start, *free)
+	p.recordUsage(a, start, *free)
 	return *free
 }
 
-// mathTime returns how long the MATH engine takes, in whole nanoseconds.
+// mathTime returns how long the MATH engine takes for a number of elements, rounded up to whole nanoseconds.
 func (g *engine) mathTime(elements int) event.Time {
 	return roundUp(max(event.Time(elements)*event.Nanosecond/event.Time(g.Topo.PE.MathPerNS), event.Picosecond))
 }
 
-// tileStored runs when a tile of the result is in the TCM, and writes it to the HBM.
-func (g *engine) tileStored(number int32, out int) error {
+// onTileStored runs when a tile of the result is in the TCM, and writes it to the HBM.
+func (g *engine) onTileStored(number int32, out int) error {
 	c := g.composites[number]
 	w := c.out[out]
 	at, err := g.Topo.Locate(w.addr)
 	if err != nil {
 		return err
 	}
-	g.request(c.pe, &c.pe.writing, transfer{composite: number, isTile: true, at: at, bytes: w.bytes})
+	g.request(c.pe, &c.pe.writing, transfer{composite: number, isTile: true, location: at, bytes: w.bytes})
 	return nil
 }
 
-// tileWritten runs when a tile of the result is in the HBM. The last one ends the composite.
-func (g *engine) tileWritten(number int32, bytes int) error {
+// onTileWritten runs when a tile of the result is in the HBM. The last one ends the composite.
+func (g *engine) onTileWritten(number int32, bytes int) error {
 	c := g.composites[number]
 	c.pending--
 	if c.pending == 0 && c.done == c.count {
-		g.completed(c.pe, c.op)
+		g.onAsyncDone(c.pe, c.op)
 	}
 	return g.freeTCM(c.pe, int64(bytes))
 }
@@ -269,7 +270,7 @@ type channel struct {
 type transfer struct {
 	composite int32
 	isTile    bool // belongs to a composite; otherwise to the program's current operation
-	at        topo.Location
+	location  topo.Location
 	bytes     int
 	start     event.Time
 	stored    event.Time // write: the end of the latest burst
@@ -291,7 +292,7 @@ func (g *engine) acquire(p *pe, c *channel) {
 	if c.write {
 		direction = 1
 	}
-	g.at(g.now, evAcquire, p.number, direction)
+	g.schedule(g.now, evAcquire, p.number, direction)
 }
 
 // release ends the current transfer and starts the next.
@@ -322,7 +323,8 @@ func (g *engine) controller(l topo.Location) *hbm {
 	return h
 }
 
-// commit moves the bursts of a range through their channels and returns the end of the last one.
+// commit moves the bursts of a range through their HBM channels, not before the time at, and returns the end of the
+// last burst.
 func (g *engine) commit(l topo.Location, bytes int, write bool, at event.Time) event.Time {
 	c := &g.Topo.Cube.HBM
 	h := g.controller(l)
@@ -340,10 +342,10 @@ func (g *engine) commit(l topo.Location, bytes int, write bool, at event.Time) e
 	return last
 }
 
-// move commits a piece of a transfer: up to n bytes from off on.
-func (g *engine) move(t *transfer, off, n int, write bool, at event.Time) event.Time {
-	part := t.at
-	part.Offset, n = g.Topo.Cube.HBM.Piece(t.at.Offset, t.bytes, off, min(n, t.bytes-off), write)
+// commitPiece commits a piece of a transfer: up to n bytes that begin at off.
+func (g *engine) commitPiece(t *transfer, off, n int, write bool, at event.Time) event.Time {
+	part := t.location
+	part.Offset, n = g.Topo.Cube.HBM.Piece(t.location.Offset, t.bytes, off, min(n, t.bytes-off), write)
 	return g.commit(part, n, write, at)
 }
 
@@ -361,9 +363,9 @@ func (g *engine) transfer(p *pe, write bool) error {
 		p.log[p.pc].started = g.now
 	}
 	if !write {
-		return g.post(p.at, atHBM(t.at), purpose{forLoad, p.number})
+		return g.post(p.endpoint, atHBM(t.location), purpose{forLoad, p.number})
 	}
-	path, err := g.path(p.at, atHBM(t.at))
+	path, err := g.path(p.endpoint, atHBM(t.location))
 	if err != nil {
 		return err
 	}
@@ -380,23 +382,23 @@ func (g *engine) piece() int {
 	return g.Topo.Cube.HBM.Burst
 }
 
-// answer runs when a read request has reached the HBM, which sends the data piece by piece as the channels
-// deliver it. With whole messages it first finishes the transfers before this one.
-func (g *engine) answer(p *pe) error {
+// onReadRequest runs when a read request has reached the HBM. The HBM sends the data piece by piece, as its channels
+// deliver it. In the model of whole messages, it first finishes the previous transfers.
+func (g *engine) onReadRequest(p *pe) error {
 	t := p.reading.current()
 	from := g.now
-	h := g.controller(t.at)
+	h := g.controller(t.location)
 	if g.Topo.Fabric == topo.Whole {
 		from = max(from, h.served)
 	}
-	path, err := g.path(atHBM(t.at), p.at)
+	path, err := g.path(atHBM(t.location), p.endpoint)
 	if err != nil {
 		return err
 	}
 	g.ready = g.ready[:0]
 	latest := from
 	for off := 0; off < t.bytes; off += g.piece() {
-		latest = max(latest, g.move(t, off, g.piece(), false, from))
+		latest = max(latest, g.commitPiece(t, off, g.piece(), false, from))
 		g.ready = append(g.ready, latest)
 	}
 	h.served = max(latest, g.ready[0]+g.Topo.Cube.HBM.BW.Time(t.bytes))
@@ -404,59 +406,60 @@ func (g *engine) answer(p *pe) error {
 	return nil
 }
 
-// flitThere runs when a flit has arrived. Flits of writes go into the HBM; flits of reads need nothing.
-func (g *engine) flitThere(message int32, flit int) {
+// onFlitThere runs when a flit has arrived. A flit of a write goes into the HBM. Other flits need no action.
+func (g *engine) onFlitThere(message int32, flit int) {
 	why := purposeOf(g.fabric.Message(message))
 	if why.kind != forStoreData {
 		return
 	}
 	t := g.pes[why.a].writing.current()
-	t.stored = max(t.stored, g.move(t, flit*g.Topo.FlitBytes, g.Topo.FlitBytes, true, g.now))
+	t.stored = max(t.stored, g.commitPiece(t, flit*g.Topo.FlitBytes, g.Topo.FlitBytes, true, g.now))
 }
 
-// storeArrived runs when all data of a write has reached the HBM. A whole message has arrived burst by
-// burst at the rate of its slowest link; the last burst arrives now.
-func (g *engine) storeArrived(p *pe, m *fabric.Message) {
+// onStoreData runs when all data of a write has reached the HBM. In the model of whole messages, its bursts have
+// arrived one by one at the rate of the slowest link, and the last one arrives now.
+func (g *engine) onStoreData(p *pe, m *fabric.Message) {
 	t := p.writing.current()
 	if g.Topo.Fabric == topo.Whole {
 		bytes, burst := m.Bytes, g.Topo.Cube.HBM.Burst
 		each := m.Path.Bottleneck().BW.Time(burst)
-		h := g.controller(t.at)
+		h := g.controller(t.location)
 		for off := 0; off < bytes; off += burst {
 			after := program.Cdiv(bytes-off, burst) - 1
 			from := max(g.now-event.Time(after)*each, h.served)
-			t.stored = max(t.stored, g.move(t, off, burst, true, from))
+			t.stored = max(t.stored, g.commitPiece(t, off, burst, true, from))
 		}
 		h.served = t.stored
 	}
-	g.at(max(t.stored, g.now), evStored, p.number, 0)
+	g.schedule(max(t.stored, g.now), evStored, p.number, 0)
 }
 
-// stored acknowledges a write when its last burst is in the memory.
-func (g *engine) stored(p *pe) error {
-	return g.post(atHBM(p.writing.current().at), p.at, purpose{forStoreAck, p.number})
+// onStored runs when the last burst of a write is in the HBM, and acknowledges the write.
+func (g *engine) onStored(p *pe) error {
+	return g.post(atHBM(p.writing.current().location), p.endpoint, purpose{forStoreAck, p.number})
 }
 
-// loaded ends a read of the program or of a tile.
-func (g *engine) loaded(p *pe) error {
+// onLoadData runs when the data of a read has reached the PE. It ends the read, which is the program's or a tile's.
+func (g *engine) onLoadData(p *pe) error {
 	t := g.release(p, &p.reading)
 	if t.isTile {
-		p.used(DMARead, t.start, g.now)
-		return g.tileRead(t.composite)
+		p.recordUsage(DMARead, t.start, g.now)
+		return g.onTileRead(t.composite)
 	}
-	p.used(OwnLoad, t.start, g.now)
+	p.recordUsage(OwnLoad, t.start, g.now)
 	g.finish(p, g.now)
 	return nil
 }
 
-// written ends a write of the program or of a tile.
-func (g *engine) written(p *pe) error {
+// onStoreAck runs when the acknowledgement of a write has reached the PE. It ends the write, which is the program's or
+// a tile's.
+func (g *engine) onStoreAck(p *pe) error {
 	t := g.release(p, &p.writing)
 	if t.isTile {
-		p.used(DMAWrite, t.start, g.now)
-		return g.tileWritten(t.composite, t.bytes)
+		p.recordUsage(DMAWrite, t.start, g.now)
+		return g.onTileWritten(t.composite, t.bytes)
 	}
-	p.used(OwnStore, t.start, g.now)
+	p.recordUsage(OwnStore, t.start, g.now)
 	g.finish(p, g.now)
 	return nil
 }

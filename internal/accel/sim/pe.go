@@ -9,15 +9,15 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// pe is a running program. The PE_CPU issues its operations one after the other; sends, composites and
-// asynchronous receives run concurrently with the program.
+// pe is a running program and the state of the PE that runs it. The PE_CPU issues the program's operations one after
+// the other. Sends, composites and asynchronous receives then run concurrently with the program.
 type pe struct {
-	number int32
-	index  int      // of the PE in the system; negative for a host
-	at     topo.End // where its loads and stores start on the fabric
-	prog   *program.Program
-	pc     int
-	log    []opLog
+	number   int32
+	index    int      // of the PE in the system; negative for a host
+	endpoint topo.End // where its loads and stores start on the fabric
+	prog     *program.Program
+	pc       int
+	log      []opLog
 
 	ended     event.Time
 	issuedAll bool  // all operations have been issued
@@ -29,7 +29,7 @@ type pe struct {
 	reading, writing   channel // of the DMA
 	storeFree          event.Time
 	gemmFree, mathFree event.Time
-	room, held         int64   // TCM available for the tiles of composites, and how much of it is in use
+	tcmRoom, tcmUsed   int64   // TCM available for the tiles of composites, and the part of it in use, in bytes
 	starved            []int32 // composites that wait for room
 	tiles              []tile  // of composites, in the TCM; the first is being fetched
 	fetching           bool
@@ -39,11 +39,11 @@ type pe struct {
 	spans              []Span // of its engines
 }
 
-// opLog records when an operation passed its stages, for the critical path.
+// opLog records when an operation reached each of its stages. The critical path is computed from it.
 type opLog struct {
-	issued  event.Time // the previous operation had ended
-	begun   event.Time // it was dispatched
-	started event.Time // it got the engine that it needs
+	issued  event.Time // when the previous operation ended
+	begun   event.Time // when it was dispatched
+	started event.Time // when it got the engine that it needs
 	end     event.Time
 	done    bool
 	arrival *arrival // receive: the message that it took
@@ -57,7 +57,7 @@ func (g *engine) issue(p *pe) {
 	}
 	if p.pc == len(p.prog.Ops) {
 		p.issuedAll = true
-		g.mayEnd(p)
+		g.endIfDone(p)
 		return
 	}
 	op := &p.prog.Ops[p.pc]
@@ -72,7 +72,7 @@ func (g *engine) issue(p *pe) {
 		cost = 0 // its software is not modelled
 	}
 	p.log[p.pc].issued = g.now
-	g.at(g.now+cost, evBegin, p.number, 0)
+	g.schedule(g.now+cost, evBegin, p.number, 0)
 }
 
 // begin starts an operation that has been dispatched.
@@ -89,7 +89,7 @@ func (g *engine) begin(p *pe) error {
 		if op.Kind == program.Store {
 			c = &p.writing
 		}
-		g.request(p, c, transfer{at: at, bytes: op.Bytes()})
+		g.request(p, c, transfer{location: at, bytes: op.Bytes()})
 	case program.Math:
 		g.compute(p, OwnMath, &p.mathFree, g.mathTime(op.Work()))
 	case program.Dot:
@@ -119,54 +119,54 @@ func (g *engine) begin(p *pe) error {
 // compute runs an operation on an engine of the PE.
 func (g *engine) compute(p *pe, a Activity, free *event.Time, took event.Time) {
 	took = topo.ComputeTime(g.Topo, p.prog.ID, took)
-	end := p.engine(a, free, g.now, took)
+	end := p.occupy(a, free, g.now, took)
 	p.log[p.pc].started = end - took
-	g.at(end, evDone, p.number, 0)
+	g.schedule(end, evDone, p.number, 0)
 }
 
-// finish ends the current operation and records its effect.
+// finish ends the current operation, records its effect and schedules the next operation.
 func (g *engine) finish(p *pe, at event.Time) {
 	log := &p.log[p.pc]
 	log.end, log.done = at, true
 	switch p.prog.Ops[p.pc].Kind {
 	case program.Load, program.Store, program.Math, program.Dot:
-		g.effect(p, p.pc, program.Port{})
+		g.recordEffect(p, p.pc, program.Port{})
 	}
 	p.pc++
-	g.at(at, evIssue, p.number, 0)
+	g.schedule(at, evIssue, p.number, 0)
 }
 
-// next continues with the next operation while the current one runs on.
+// next schedules the next operation while the current one continues to run.
 func (g *engine) next(p *pe) {
 	p.pc++
-	g.at(g.now, evIssue, p.number, 0)
+	g.schedule(g.now, evIssue, p.number, 0)
 }
 
-// completed ends an operation that ran concurrently.
-func (g *engine) completed(p *pe, op int) {
+// onAsyncDone ends an operation that ran concurrently with the program.
+func (g *engine) onAsyncDone(p *pe, op int) {
 	log := &p.log[op]
 	log.end, log.done = g.now, true
 	p.async--
 	if p.prog.Ops[op].Kind == program.Composite {
-		g.effect(p, op, program.Port{})
+		g.recordEffect(p, op, program.Port{})
 	}
 	if p.waitFor == op {
 		p.waitFor = -1
 		g.finish(p, g.now)
 	}
-	g.mayEnd(p)
+	g.endIfDone(p)
 }
 
-// mayEnd ends the program if all its operations have ended.
-func (g *engine) mayEnd(p *pe) {
+// endIfDone ends the program if all its operations have ended.
+func (g *engine) endIfDone(p *pe) {
 	if p.issuedAll && p.async == 0 {
 		p.ended = g.now
 		g.running--
 	}
 }
 
-// effect appends an operation to Result.Order.
-func (g *engine) effect(p *pe, op int, port program.Port) {
+// recordEffect appends an operation to Result.Order.
+func (g *engine) recordEffect(p *pe, op int, port program.Port) {
 	g.order = append(g.order, Effect{p.number, int32(op), port, g.now})
 }
 
@@ -175,9 +175,9 @@ func roundUp(t event.Time) event.Time {
 	return (t + event.Nanosecond - 1) / event.Nanosecond * event.Nanosecond
 }
 
-// A launch command goes from the IO_CPU of each SIP to the M_CPU of each cube and from there to the PEs.
-// The IO_CPU knows how long that takes and sets a common start time for all PEs: the latest arrival
-// anywhere. So the launch is not part of the kernel's time, and no PE starts late.
+// A launch command goes from the IO_CPU of each SIP to the M_CPU of each cube and from there to the PEs. The IO_CPU
+// knows how long this takes. It sets a common start time for all PEs, at which the command has reached the last of
+// them. The launch is therefore not part of the kernel's time, and no PE starts late.
 
 // ioCPU is the end at which a SIP's launch starts.
 func ioCPU(sip int) topo.End { return topo.End{Kind: topo.AtIOCPU, PEID: topo.PEID{SIP: sip}} }
@@ -199,7 +199,7 @@ func (g *engine) launch() error {
 		if err != nil {
 			return err
 		}
-		g.target = max(g.target, g.now+toCube.Fixed()+toPE.Fixed()+g.Topo.PE.CPUCost)
+		g.startTime = max(g.startTime, g.now+toCube.Fixed()+toPE.Fixed()+g.Topo.PE.CPUCost)
 		if cube := id.SIP*g.Topo.Cubes.Count() + id.Cube; !sent[cube] {
 			sent[cube] = true
 			if err := g.post(ioCPU(id.SIP), mCPU(id), purpose{forCube, int32(cube)}); err != nil {
@@ -207,10 +207,10 @@ func (g *engine) launch() error {
 			}
 		}
 	}
-	g.target = max(g.target, g.now)
+	g.startTime = max(g.startTime, g.now)
 	for _, p := range g.pes {
 		if p.prog.Host { // hosts need no launch command
-			g.at(g.target, evIssue, p.number, 0)
+			g.schedule(g.startTime, evIssue, p.number, 0)
 		}
 	}
 	return nil
@@ -224,8 +224,8 @@ func mCPU(id topo.PEID) topo.End {
 
 func atPE(id topo.PEID) topo.End { return topo.End{Kind: topo.AtPE, PEID: id} }
 
-// launchCube runs when the launch command has reached an M_CPU, which forwards it to the PEs that take part.
-func (g *engine) launchCube(cube int) error {
+// onCubeLaunch runs when the launch command has reached an M_CPU, which forwards it to the PEs that take part.
+func (g *engine) onCubeLaunch(cube int) error {
 	id := topo.PEID{SIP: cube / g.Topo.Cubes.Count(), Cube: cube % g.Topo.Cubes.Count()}
 	for pe := range g.Topo.PEs() {
 		id.PE = pe
@@ -238,19 +238,19 @@ func (g *engine) launchCube(cube int) error {
 	return nil
 }
 
-// launched runs when the launch command has reached a PE, which waits for the common start.
-func (g *engine) launched(p *pe) {
+// onLaunch runs when the launch command has reached a PE, which waits for the common start.
+func (g *engine) onLaunch(p *pe) {
 	ready := g.now + g.Topo.PE.CPUCost
-	if ready > g.target {
-		g.late++
+	if ready > g.startTime {
+		g.latePEs++
 	}
-	g.at(max(ready, g.target), evIssue, p.number, 0)
+	g.schedule(max(ready, g.startTime), evIssue, p.number, 0)
 }
 
 // Deadlock is the error of programs that wait for each other: no event is left, but they have not ended.
 type Deadlock struct {
 	Stuck int      // programs that have not ended
-	Chain []string // for one of them, then for each next one, what it waits for
+	Chain []string // what one of them waits for, then what the program that it waits for waits for, and so on
 	Cycle bool     // the chain leads back to one of its own programs
 }
 
@@ -289,7 +289,7 @@ func (g *engine) deadlock() error {
 	return d
 }
 
-// describeWait describes what a program waits for, and returns the program that would have to act.
+// describeWait returns a text that says what a program waits for, and the program that it waits for, or nil.
 func (g *engine) describeWait(p *pe) (text string, next *pe) {
 	at := p.pc
 	if p.waitFor >= 0 {

@@ -12,19 +12,19 @@ import (
 )
 
 // queue is one IPCQ: a ring of slots at the receiver and credits at the sender. The sender begins with one credit per
-// slot. A send takes a credit, and without one it waits. The message travels to the receiving PE, is written to its
-// slot, becomes visible, is matched with a receive and is read. Then the receiver's PE_CPU returns the credit, and
-// the receive ends when the credit has reached the sender. So at most Slots messages are between send and read, and
-// no slot is ever overwritten.
+// slot. A send takes a credit; if there is none, it waits. The message travels to the receiving PE, is written to its
+// slot, becomes visible, is matched with a receive and is read. Then the receiver's PE_CPU returns the credit. The
+// receive ends when the credit has reached the sender. At most Slots messages are therefore between send and read, and
+// no slot is overwritten too early.
 type queue struct {
-	number  int32
-	port    program.Port // within SIP 0 if that stands for all SIPs
-	ends    [2]int       // the SIPs of sender and receiver
-	enters  int          // the hop of path at which a message enters the receiver's SIP
-	path    topo.Path    // of messages
-	back    topo.Path    // of credits; they have their own channel and never wait
-	slots   *slotMemory
-	credits int
+	number     int32
+	port       program.Port // within SIP 0 if that stands for all SIPs
+	ends       [2]int       // the SIPs of sender and receiver
+	entryHop   int          // the hop of path at which a message enters the receiver's SIP
+	path       topo.Path    // of messages
+	creditPath topo.Path    // of credits; they have their own channel and never wait
+	slots      *slotMemory
+	credits    int
 
 	// Messages stay in order, so counters tell how many of the arrivals have passed each stage.
 	arrivals []*arrival // in the order they were sent
@@ -43,9 +43,9 @@ type queue struct {
 // arrival is one message of a queue and the times of its stages.
 type arrival struct {
 	queue                 *queue
-	from                  *pe
+	sender                *pe
 	op                    int // the send
-	by                    *pe
+	receiver              *pe
 	recv                  int // the receive
 	bytes                 int
 	sent, landed, visible event.Time
@@ -75,14 +75,14 @@ func (g *engine) checkSlots() error {
 				g.Topo.At(memory), need, g.Buffer, have)
 		}
 		if i, runs := g.byIndex[memory]; runs && g.Buffer == topo.TCMSpace {
-			g.pes[i].room -= need
+			g.pes[i].tcmRoom -= need
 		}
 	}
 	return nil
 }
 
-// checkMessages fails if, at the end, a message was not received or was received with another size. Such a kernel is
-// wrong, and its time means nothing.
+// checkMessages fails if a message was not received, or was received with another size or type. Such a kernel is wrong,
+// so its time is meaningless.
 func (g *engine) checkMessages() error {
 	for _, q := range g.queues {
 		from, to := g.Topo.At(int(q.port.From)), g.Topo.At(int(q.port.To))
@@ -96,24 +96,24 @@ func (g *engine) checkMessages() error {
 			}
 			first := q.arrivals[q.matched]
 			return fmt.Errorf("%v sent %s to %v that %s not received (the first at %s): %v %s",
-				from, unit.Plural(left, "message"), to, were, first.from.prog.Where(first.op), to, why)
+				from, unit.Plural(left, "message"), to, were, first.sender.prog.Where(first.op), to, why)
 		}
 		for _, a := range q.arrivals {
-			sent, want := &a.from.prog.Ops[a.op], &a.by.prog.Ops[a.recv]
+			sent, want := &a.sender.prog.Ops[a.op], &a.receiver.prog.Ops[a.recv]
 			if want.Bytes() != a.bytes {
 				return fmt.Errorf("%v sent %d bytes at %s that %v received as %d bytes at %s", from, a.bytes,
-					a.from.prog.Where(a.op), to, want.Bytes(), a.by.prog.Where(a.recv))
+					a.sender.prog.Where(a.op), to, want.Bytes(), a.receiver.prog.Where(a.recv))
 			}
 			if want.Type != sent.Type {
 				return fmt.Errorf("%v sent %v at %s that %v received as %v at %s", from, sent.Type,
-					a.from.prog.Where(a.op), to, want.Type, a.by.prog.Where(a.recv))
+					a.sender.prog.Where(a.op), to, want.Type, a.receiver.prog.Where(a.recv))
 			}
 		}
 	}
 	return nil
 }
 
-// memory returns the number of the memory that holds a PE's slots. PEs of a cube share the SRAM.
+// memory returns the number of the memory that holds a PE's slots. All PEs of a cube share its SRAM.
 func (g *engine) memory(index int) int {
 	if g.Buffer == topo.SRAMSpace {
 		return index - index%g.Topo.PEs()
@@ -121,7 +121,7 @@ func (g *engine) memory(index int) int {
 	return index
 }
 
-// queue returns the queue of a port. It is set up on first use.
+// queue returns the queue of a port, which is created on first use.
 func (g *engine) queue(port program.Port) (*queue, error) {
 	local := g.local(port)
 	if n, known := g.byPort[local]; known {
@@ -133,15 +133,15 @@ func (g *engine) queue(port program.Port) (*queue, error) {
 	if q.path, err = g.path(from, to); err != nil {
 		return nil, err
 	}
-	if q.back, err = g.path(to, from); err != nil {
+	if q.creditPath, err = g.path(to, from); err != nil {
 		return nil, err
 	}
 	if g.oneSIP {
-		whole, err := g.wiring.Path(from, to)
+		fullPath, err := g.wiring.Path(from, to)
 		if err != nil {
 			return nil, err
 		}
-		q.enters = g.wiring.Crossing(whole)
+		q.entryHop = g.wiring.Crossing(fullPath)
 	}
 	if q.slots, err = g.slotMemory(int(local.To)); err != nil {
 		return nil, err
@@ -174,38 +174,38 @@ func (g *engine) send(p *pe) {
 		panic("sim: a queue has sent more than it has slots")
 	}
 	log.started = g.now
-	q.arrivals = append(q.arrivals, &arrival{queue: q, from: p, op: p.pc, bytes: op.Bytes(), sent: g.now})
+	q.arrivals = append(q.arrivals, &arrival{queue: q, sender: p, op: p.pc, bytes: op.Bytes(), sent: g.now})
 	m := g.fabric.Send(g.now, q.path, op.Bytes())
 	g.track(m, purpose{forQueue, q.number})
 	if g.oneSIP {
-		m.Part, m.Enters = g.Topo.SIPs.Shift(0, q.ends[0], q.ends[1]), q.enters
+		m.Part, m.Enters = g.Topo.SIPs.Shift(0, q.ends[0], q.ends[1]), q.entryHop
 	}
-	g.effect(p, p.pc, op.Port)
+	g.recordEffect(p, p.pc, op.Port)
 	g.finish(p, g.now)
 }
 
-// arrived runs when a message has reached the receiving PE, which writes it to its slot.
-func (g *engine) arrived(q *queue) {
+// onArrived runs when a message has reached the receiving PE. The PE writes it to its slot.
+func (g *engine) onArrived(q *queue) {
 	a := q.arrivals[q.landed]
 	q.landed++
 	a.landed = g.now
 	if q.slots.to == nil {
-		g.atSlot(q)
+		g.onAtSlot(q)
 		return
 	}
 	g.track(g.fabric.Send(g.now, q.slots.to, a.bytes), purpose{forSlot, q.number})
 }
 
-// atSlot runs when a message has reached the memory of its slot.
-func (g *engine) atSlot(q *queue) {
+// onAtSlot runs when a message has reached the memory of its slot.
+func (g *engine) onAtSlot(q *queue) {
 	a := q.arrivals[q.atMemory]
 	q.atMemory++
-	g.at(g.access(q.slots, a.bytes, true), evVisible, q.number, 0)
+	g.schedule(g.access(q.slots, a.bytes, true), evVisible, q.number, 0)
 }
 
-// visible runs when a message is in its slot and can be received. A program that waits for a message from any
+// onVisible runs when a message is in its slot and can be received. A program that waits for a message from any
 // neighbour takes it, unless an earlier receive has been posted for this queue.
-func (g *engine) visible(q *queue) {
+func (g *engine) onVisible(q *queue) {
 	q.arrivals[q.inSlot].visible = g.now
 	q.inSlot++
 	if i, runs := g.byIndex[int(q.port.To)]; runs {
@@ -267,47 +267,47 @@ func (g *engine) serve(q *queue) {
 	for q.served < len(q.posted) && q.matched < q.inSlot {
 		p := g.pes[g.byIndex[int(q.port.To)]]
 		a := q.arrivals[q.matched]
-		a.by, a.recv = p, q.posted[q.served]
+		a.receiver, a.recv = p, q.posted[q.served]
 		q.matched++
 		q.served++
 		a.reading = g.now
 		log := &p.log[a.recv]
 		log.started, log.arrival = a.reading, a
-		g.at(g.access(q.slots, a.bytes, false), evRead, q.number, 0)
+		g.schedule(g.access(q.slots, a.bytes, false), evRead, q.number, 0)
 	}
 }
 
-// slotRead runs when the memory has read a message, which then goes to the PE.
-func (g *engine) slotRead(q *queue) {
+// onSlotRead runs when a message has been read from the memory of the slots. It then goes to the PE.
+func (g *engine) onSlotRead(q *queue) {
 	a := q.arrivals[q.readOut]
 	q.readOut++
 	if q.slots.from == nil {
-		g.read(q)
+		g.onRead(q)
 		return
 	}
 	g.track(g.fabric.Send(g.now, q.slots.from, a.bytes), purpose{forReader, q.number})
 }
 
-// read runs when the PE has a message. The PE_CPU returns the slot as a credit, and the receive ends when
-// the sender has the credit.
-func (g *engine) read(q *queue) {
+// onRead runs when a message has reached the PE from its slot. The PE_CPU returns the slot as a credit, and the receive
+// ends when the credit has reached the sender.
+func (g *engine) onRead(q *queue) {
 	a := q.arrivals[q.freed]
 	q.freed++
 	a.read = g.now
-	a.freed = g.now + g.Topo.PE.CPUCost + q.back.Bottleneck().BW.Time(g.CreditBytes) + q.back.Fixed()
-	g.at(a.freed, evCredit, q.number, 0)
-	p := a.by
-	g.effect(p, a.recv, q.port)
+	a.freed = g.now + g.Topo.PE.CPUCost + q.creditPath.Bottleneck().BW.Time(g.CreditBytes) + q.creditPath.Fixed()
+	g.schedule(a.freed, evCredit, q.number, 0)
+	p := a.receiver
+	g.recordEffect(p, a.recv, q.port)
 	if p.prog.Ops[a.recv].Kind == program.RecvAsync {
-		g.at(a.freed, evAsync, p.number, int32(a.recv))
+		g.schedule(a.freed, evAsync, p.number, int32(a.recv))
 		return
 	}
 	g.finish(p, a.freed)
 }
 
-// credit runs when the sender learns that a slot is free. If it waits for one, it continues: at once, or at
-// its next poll.
-func (g *engine) credit(q *queue) {
+// onCredit runs when a credit has reached the sender. A sender that waits for one continues: at once, or at its next
+// poll.
+func (g *engine) onCredit(q *queue) {
 	q.credits++
 	p := q.sender
 	if p == nil {
@@ -322,13 +322,13 @@ func (g *engine) credit(q *queue) {
 		rounds := (g.now - log.begun + g.Topo.PE.Poll - 1) / g.Topo.PE.Poll
 		wake = log.begun + rounds*g.Topo.PE.Poll
 	}
-	g.at(wake, evWake, p.number, 0)
+	g.schedule(wake, evWake, p.number, 0)
 }
 
-// ports are the ports of a memory: it performs one read and one write at a time.
+// ports is the state of the ports of a memory, which performs one read and one write at a time.
 type ports struct{ readFree, writeFree event.Time }
 
-// take occupies a port as soon as it is free, and returns the end.
+// take occupies a port for the given time, as soon as it is free, and returns when the access ends.
 func (p *ports) take(write bool, at, took event.Time) event.Time {
 	free := &p.readFree
 	if write {
@@ -348,8 +348,8 @@ type slotMemory struct {
 	hbm      *hbm
 }
 
-// took returns the time that the memory itself takes.
-func (s *slotMemory) took(bytes int) event.Time { return s.tier.Cost + s.tier.BW.Time(bytes) }
+// accessTime returns how long an access to the memory takes, without the way through the fabric.
+func (s *slotMemory) accessTime(bytes int) event.Time { return s.tier.Cost + s.tier.BW.Time(bytes) }
 
 // slotEnds has the end of the paths to slots outside of the PE, by the memory that holds them.
 var slotEnds = map[topo.Space]topo.EndKind{topo.SRAMSpace: topo.AtSRAM, topo.HBMSpace: topo.AtHBM}
@@ -385,16 +385,16 @@ func (g *engine) portsOf(all map[int]*ports, memory int) *ports {
 	return all[memory]
 }
 
-// access reads or writes a slot and returns the end.
+// access reads or writes a slot and returns when the access ends.
 func (g *engine) access(s *slotMemory, bytes int, write bool) event.Time {
 	if s.hbm == nil {
-		return s.ports.take(write, g.now, s.took(bytes))
+		return s.ports.take(write, g.now, s.accessTime(bytes))
 	}
-	return g.stripe(s.hbm, s.took(bytes), write)
+	return g.stripe(s.hbm, s.accessTime(bytes), write)
 }
 
-// stripe occupies all channels of an HBM together and returns the end. Slots are striped over the channels,
-// unlike other data, because the published access time of one burst is that of all channels.
+// stripe occupies all channels of an HBM together and returns when they are free. Slots are striped over all channels,
+// unlike other data, because the published access time of one burst is that of all channels together.
 func (g *engine) stripe(h *hbm, took event.Time, write bool) event.Time {
 	start := g.now
 	if g.Topo.Fabric == topo.Whole {
@@ -415,9 +415,9 @@ func (g *engine) stripe(h *hbm, took event.Time, write bool) event.Time {
 	return h.served
 }
 
-// slotTimes returns how long writing and reading a slot take without contention.
+// slotTimes returns how long writing and reading a slot takes without contention.
 func (g *engine) slotTimes(s *slotMemory, bytes int) (write, read event.Time) {
-	write, read = s.took(bytes), s.took(bytes)
+	write, read = s.accessTime(bytes), s.accessTime(bytes)
 	if s.to != nil {
 		write += g.fabric.Latency(s.to, bytes)
 		read += g.fabric.Latency(s.from, bytes)

@@ -12,7 +12,7 @@ import (
 // all others count from the beginning of the simulation.
 type Result struct {
 	Start     event.Time   // when the PEs started, after the launch
-	Late      int          // PEs that the launch reached after Start; always 0 unless the model is wrong
+	Late      int          // number of PEs that the launch reached after Start; not 0 only if the model is wrong
 	Exec      []event.Time // by program: time from start to end
 	Crit      event.Time   // the longest time of Exec
 	Slowest   int          // the program with that time
@@ -24,16 +24,16 @@ type Result struct {
 	Busy      LinkTimes
 	Usage     []Usages // by program: what its engines did
 	End       event.Time
-	Unchecked string // what the check for races cannot decide, and why; Run leaves it empty
+	Unchecked string // what the check for races cannot decide, and why; set by the caller of Run
 	Load      *Load  // if Config.Load, and there are not too many links
 	Trace     *Trace // if Config.Trace
 }
 
 // Effects is a list of operations in the order in which they took effect.
 type Effects struct {
-	list   []Effect
-	copies int                // if not 0, list has the operations of SIP 0 alone, and so many SIPs do the same
-	of     []*program.Program // if copies is not 0: the programs of all SIPs
+	list     []Effect
+	copies   int                // if not 0, list has only the operations of SIP 0, and this many SIPs do the same
+	programs []*program.Program // if copies is not 0: the programs of all SIPs
 }
 
 // Len returns the number of effects.
@@ -47,10 +47,10 @@ func (e Effects) All() iter.Seq[Effect] {
 				return
 			}
 			for sip := range e.copies {
-				one := effect
-				one.Program += int32(sip * len(e.of) / e.copies)
-				one.Port = e.of[one.Program].Ops[one.Op].Port
-				if !yield(one) {
+				copied := effect
+				copied.Program += int32(sip * len(e.programs) / e.copies)
+				copied.Port = e.programs[copied.Program].Ops[copied.Op].Port
+				if !yield(copied) {
 					return
 				}
 			}
@@ -110,10 +110,10 @@ type Effect struct {
 
 // result assembles the result, including the critical path of the slowest program.
 func (g *engine) result() *Result {
-	r := &Result{Start: g.target, Late: g.late, Order: Effects{list: g.order}, Hops: g.fabric.Hops(),
+	r := &Result{Start: g.startTime, Late: g.latePEs, Order: Effects{list: g.order}, Hops: g.fabric.Hops(),
 		Messages: g.fabric.Messages(), Busy: LinkTimes{g.fabric.Busy(), g.wiring.Links()}, End: g.now}
 	for i, p := range g.pes {
-		exec := p.ended - g.target
+		exec := p.ended - g.startTime
 		r.Exec = append(r.Exec, exec)
 		r.Usage = append(r.Usage, p.usage)
 		if exec > r.Crit {

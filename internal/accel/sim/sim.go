@@ -1,13 +1,13 @@
-// Package sim runs the programs of PEs on a simulated accelerator and reports when everything happened.
-// It is a discrete-event simulation in integer picoseconds without randomness: the same input gives the
+// Package sim simulates the programs of PEs (processing elements) on an accelerator and reports when each operation
+// happened. It is a discrete-event simulation in integer picoseconds without randomness, so the same input gives the
 // same result on any machine.
 //
-// The simulation handles time, not data. Result.Order lists the operations in the order in which they
-// took effect, so that a program.Executor can compute the data afterwards. Package fabric moves the
-// messages; this package has the launch, the PEs, their receive queues (IPCQ) and the HBM.
+// The simulation computes times and no data. Result.Order lists the operations in the order in which they took effect,
+// so that a program.Executor can compute the data afterwards. Package fabric moves the messages. This package simulates
+// the launch, the PEs, their receive queues (IPCQ) and the HBM.
 //
-// Most methods of engine handle one kind of event and are named after it: visible runs when a message has
-// become visible in its slot, credit when a slot is free again.
+// The methods of engine whose names begin with "on" handle events: onVisible runs when a message has become visible in
+// its slot, onCredit when a slot is free again.
 package sim
 
 import (
@@ -28,9 +28,9 @@ type Config struct {
 	SlotBytes   int
 	CreditBytes int  // size of the message that returns a slot to the sender
 	Poll        bool // a sender without a free slot polls every topo.PE.Poll instead of being woken
-	FlitByFlit  bool // simulate every flit by itself (no trains): slow, the reference in tests
-	Load        bool // record in Result.Load what every link carried, unless there are too many links
-	Trace       bool // record everything in Result.Trace, flit by flit
+	FlitByFlit  bool // simulate every flit separately (no trains); slow, used as a reference in tests
+	Load        bool // record the load of every link in Result.Load, unless there are too many links
+	Trace       bool // record all activity in Result.Trace, flit by flit
 }
 
 // The kinds of this package's events. A and B are the fields of event.Event.
@@ -51,10 +51,10 @@ const (
 	evTile                          // tile B of the result of composite A is in the TCM
 )
 
-// purpose says what to do when a message has been delivered.
+// purpose determines what happens when a message is delivered. It travels in the Tag of the message.
 type purpose struct {
 	kind purposeKind
-	a    int32 // a queue, a program or a cube
+	a    int32 // the number of a queue, a program or a cube, depending on kind
 }
 
 type purposeKind uint8
@@ -85,13 +85,13 @@ type engine struct {
 	ports      []program.Port // of all sends
 	tcms, sram map[int]*ports // by PE; by the first PE of the cube
 	hbm        map[int]*hbm   // by PE
-	ready      []event.Time   // buffer of answer
+	ready      []event.Time   // buffer of onReadRequest
 	order      []Effect
 	composites []*composite
 	links      map[int32][]linkSpan // with Config.Trace
 	load       *recorder            // with Config.Load
-	target     event.Time           // the common start of all PEs
-	late       int
+	startTime  event.Time           // the common start of all PEs
+	latePEs    int
 	now        event.Time
 	running    int     // programs that have not ended
 	planned    bool    // paths has all paths of the programs
@@ -121,8 +121,8 @@ func Run(cfg Config, programs []*program.Program) (*Result, error) {
 	return g.result(), nil
 }
 
-// newEngine sets up a simulation. It fails if two programs share a PE or the receive slots do not fit. If oneSIP,
-// only the programs of SIP 0 are given, and all other SIPs run the same ones (see symmetric).
+// newEngine sets up a simulation. It fails if two programs share a PE or the receive slots do not fit. If oneSIP is
+// set, programs are those of SIP 0 only, and all other SIPs run the same ones (see symmetric).
 func newEngine(cfg Config, wiring *topo.Wiring, programs []*program.Program, oneSIP bool) (*engine, error) {
 	g := &engine{Config: cfg, wiring: wiring, oneSIP: oneSIP, paths: map[[2]topo.End]topo.Path{},
 		byIndex: map[int]int{}, byPort: map[program.Port]int32{}, tcms: map[int]*ports{}, sram: map[int]*ports{},
@@ -146,7 +146,7 @@ func newEngine(cfg Config, wiring *topo.Wiring, programs []*program.Program, one
 		g.load = newRecorder(links)
 	}
 	if cfg.Trace || g.load != nil {
-		g.fabric.Observe(g.passed)
+		g.fabric.Observe(g.onPassage)
 	}
 	for i, p := range programs {
 		index, at := cfg.Topo.Index(p.ID), atPE(p.ID)
@@ -157,24 +157,24 @@ func newEngine(cfg Config, wiring *topo.Wiring, programs []*program.Program, one
 			return nil, fmt.Errorf("two programs (%d and %d) for %v", other, i, p.ID)
 		}
 		g.byIndex[index] = i
-		g.pes = append(g.pes, &pe{number: int32(i), index: index, at: at, prog: p, log: make([]opLog, len(p.Ops)),
-			waitFor: -1, writing: channel{write: true}, room: cfg.Topo.PE.TCMBytes - p.TCM, tracing: cfg.Trace})
+		g.pes = append(g.pes, &pe{number: int32(i), index: index, endpoint: at, prog: p, log: make([]opLog, len(p.Ops)),
+			waitFor: -1, writing: channel{write: true}, tcmRoom: cfg.Topo.PE.TCMBytes - p.TCM, tracing: cfg.Trace})
 	}
 	g.running = len(programs)
 	return g, g.checkSlots()
 }
 
-// passed records that something went over a link.
-func (g *engine) passed(p fabric.Passage) {
+// onPassage records that a flit or a whole message has gone over a link.
+func (g *engine) onPassage(p fabric.Passage) {
 	if g.load != nil {
-		g.load.passed(p)
+		g.load.record(p)
 	}
 	if g.links != nil {
 		g.onLink(p)
 	}
 }
 
-// run simulates to the end and checks that every program has ended and every message was received.
+// run simulates until no event is left, and checks that every program has ended and every message was received.
 func (g *engine) run() error {
 	if err := g.plan(); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (g *engine) run() error {
 		return err
 	}
 	if g.load != nil {
-		g.load.start = g.target
+		g.load.start = g.startTime
 	}
 	if err := g.loop(); err != nil {
 		return err
@@ -225,10 +225,10 @@ func (g *engine) loop() error {
 		switch e.Kind {
 		case fabric.Delivered:
 			if g.fabric.Valid(e) {
-				err = g.delivered(e.A)
+				err = g.onDelivered(e.A)
 			}
 		case fabric.FlitThere:
-			g.flitThere(e.A, int(e.B))
+			g.onFlitThere(e.A, int(e.B))
 		case evIssue:
 			g.issue(g.pes[e.A])
 		case evBegin:
@@ -240,23 +240,23 @@ func (g *engine) loop() error {
 		case evAcquire:
 			err = g.transfer(g.pes[e.A], e.B == 1)
 		case evStored:
-			err = g.stored(g.pes[e.A])
+			err = g.onStored(g.pes[e.A])
 		case evVisible:
-			g.visible(g.queues[e.A])
+			g.onVisible(g.queues[e.A])
 		case evRead:
-			g.slotRead(g.queues[e.A])
+			g.onSlotRead(g.queues[e.A])
 		case evCredit:
-			g.credit(g.queues[e.A])
+			g.onCredit(g.queues[e.A])
 		case evAsync:
-			g.completed(g.pes[e.A], int(e.B))
+			g.onAsyncDone(g.pes[e.A], int(e.B))
 		case evResult:
-			g.store(e.A, int(e.B))
+			g.onResult(e.A, int(e.B))
 		case evFetch:
 			g.fetch(g.pes[e.A])
 		case evFetched:
-			err = g.fetched(g.pes[e.A])
+			err = g.onFetched(g.pes[e.A])
 		case evTile:
-			err = g.tileStored(e.A, int(e.B))
+			err = g.onTileStored(e.A, int(e.B))
 		default:
 			g.fabric.Handle(e)
 		}
@@ -266,14 +266,14 @@ func (g *engine) loop() error {
 	}
 }
 
-// at schedules an event of this package. Its sequence number is derived from the event itself, so that its
-// order among events of the same time does not depend on when it was scheduled.
-func (g *engine) at(t event.Time, kind uint8, a, b int32) {
+// schedule adds an event of this package to the queue. The sequence number is derived from the event itself, so that
+// the order of events with the same time does not depend on when they were scheduled.
+func (g *engine) schedule(t event.Time, kind uint8, a, b int32) {
 	g.events.Push(event.Event{Time: t, Seq: fabric.Sequences + uint64(kind)<<52 + uint64(a)<<24 + uint64(b), Kind: kind,
 		A: a, B: b})
 }
 
-// plan finds all paths that the programs use, so that the fabric knows which links follow each other.
+// plan finds all paths that the programs use, so that the fabric knows which links follow each other (fabric.Chain).
 func (g *engine) plan() error {
 	var err error
 	add := func(from, to topo.End) {
@@ -284,8 +284,8 @@ func (g *engine) plan() error {
 	both := func(from, to topo.End) { add(from, to); add(to, from) }
 	memory := func(p *pe, at topo.Address) {
 		l, failed := g.Topo.Locate(at)
-		if failed == nil { // else the operation fails
-			both(p.at, atHBM(l))
+		if failed == nil { // otherwise the operation itself reports the error
+			both(p.endpoint, atHBM(l))
 		}
 	}
 	for _, p := range g.pes {
@@ -321,13 +321,13 @@ func (g *engine) plan() error {
 	return err
 }
 
-// path returns a path, from the cache if possible.
+// path returns the path between two ends of the fabric. Paths are cached.
 func (g *engine) path(from, to topo.End) (topo.Path, error) {
 	key := [2]topo.End{from, to}
 	if p, known := g.paths[key]; known {
 		return p, nil
 	}
-	if g.planned { // a receive without a send: no message will come, but nothing relies on that
+	if g.planned { // a receive without a send asks for a path that plan has not seen: undo the chaining
 		g.fabric.Chain(func(func(topo.Path) bool) {})
 	}
 	p, err := g.wiring.Path(from, to)
@@ -343,7 +343,7 @@ func (g *engine) path(from, to topo.End) (topo.Path, error) {
 	return p, nil
 }
 
-// post sends an empty message.
+// post sends a message without data, such as a request or an acknowledgement.
 func (g *engine) post(from, to topo.End, why purpose) error {
 	path, err := g.path(from, to)
 	if err != nil {
@@ -363,29 +363,29 @@ func purposeOf(m *fabric.Message) purpose {
 	return purpose{purposeKind(m.Tag >> 32), int32(uint32(m.Tag))}
 }
 
-// delivered handles the delivery of a message.
-func (g *engine) delivered(message int32) error {
+// onDelivered handles the delivery of a message.
+func (g *engine) onDelivered(message int32) error {
 	m := g.fabric.Message(message)
 	defer g.fabric.Done(m)
 	switch why := purposeOf(m); why.kind {
 	case forQueue:
-		g.arrived(g.queues[why.a])
+		g.onArrived(g.queues[why.a])
 	case forSlot:
-		g.atSlot(g.queues[why.a])
+		g.onAtSlot(g.queues[why.a])
 	case forReader:
-		g.read(g.queues[why.a])
+		g.onRead(g.queues[why.a])
 	case forLoad:
-		return g.answer(g.pes[why.a])
+		return g.onReadRequest(g.pes[why.a])
 	case forLoadData:
-		return g.loaded(g.pes[why.a])
+		return g.onLoadData(g.pes[why.a])
 	case forStoreAck:
-		return g.written(g.pes[why.a])
+		return g.onStoreAck(g.pes[why.a])
 	case forStoreData:
-		g.storeArrived(g.pes[why.a], m)
+		g.onStoreData(g.pes[why.a], m)
 	case forCube:
-		return g.launchCube(int(why.a))
+		return g.onCubeLaunch(int(why.a))
 	case forProgram:
-		g.launched(g.pes[why.a])
+		g.onLaunch(g.pes[why.a])
 	}
 	return nil
 }

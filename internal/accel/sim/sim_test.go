@@ -192,20 +192,20 @@ func TestBurstsAreMovedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := bare(topo.Flits)
 		g := &engine{Config: Config{Topo: m}, hbm: map[int]*hbm{}}
-		x := &transfer{at: topo.Location{Space: topo.HBMSpace, Offset: int64(rapid.IntRange(0, 5000).Draw(t, "offset"))},
+		x := &transfer{location: topo.Location{Space: topo.HBMSpace, Offset: rapid.Int64Range(0, 5000).Draw(t, "offset")},
 			bytes: rapid.IntRange(1, 20000).Draw(t, "bytes")}
 		piece, write := rapid.IntRange(1, 700).Draw(t, "piece"), rapid.Bool().Draw(t, "write")
 		var last event.Time
 		for off := 0; off < x.bytes; off += piece {
-			last = max(last, g.move(x, off, piece, write, 0))
+			last = max(last, g.commitPiece(x, off, piece, write, 0))
 		}
 		want := make([]event.Time, m.Cube.HBM.Channels)
 		burst := int64(m.Cube.HBM.Burst)
-		for b := x.at.Offset / burst; b*burst < x.at.Offset+int64(x.bytes); b++ {
+		for b := x.location.Offset / burst; b*burst < x.location.Offset+int64(x.bytes); b++ {
 			want[m.Channel(b*burst)] += m.Cube.HBM.ChannelBW.Time(m.Cube.HBM.Burst)
 		}
-		if got := g.controller(x.at).free; !slices.Equal(got, want) || last != slices.Max(want) {
-			t.Fatalf("%d bytes from %d in pieces of %d: channels are busy for %v until %v, want %v", x.bytes, x.at.Offset,
+		if got := g.controller(x.location).free; !slices.Equal(got, want) || last != slices.Max(want) {
+			t.Fatalf("%d bytes from %d in pieces of %d: channels are busy for %v until %v, want %v", x.bytes, x.location.Offset,
 				piece, got, last, want)
 		}
 	})
@@ -524,9 +524,9 @@ func TestLoad(t *testing.T) {
 	// The more links there are, the fewer buckets each has, so that the record is bounded.
 	rec := newRecorder(maxCells)
 	for link := range int32(maxCells / 16) {
-		rec.passed(fabric.Passage{Link: link, Bytes: 1, From: 0, To: 100 * ns})
+		rec.record(fabric.Passage{Link: link, Bytes: 1, From: 0, To: 100 * ns})
 	}
-	rec.passed(fabric.Passage{Bytes: 1, From: 100 * ns, To: 200 * ns})
+	rec.record(fabric.Passage{Bytes: 1, From: 100 * ns, To: 200 * ns})
 	if rec.Buckets > 16 || rec.Links[0].Bytes != 2 || rec.Links[0].Busy[0] != rec.Bucket {
 		t.Errorf("%d buckets of %v for %d links", rec.Buckets, rec.Bucket, rec.active)
 	}

@@ -8,9 +8,9 @@ import (
 )
 
 // All SIPs of a ring or torus have the same neighbours, links and costs. If they also run the same programs, the same
-// things happen in all of them at the same times, and it is enough to simulate SIP 0. A message that SIP 0 sends to
-// its eastern neighbour then arrives in SIP 0 itself, in place of the equal message from its western neighbour.
-// So the cost of a symmetric launch does not depend on the number of SIPs.
+// events happen in all of them at the same times, and it is enough to simulate SIP 0. A message that SIP 0 sends to its
+// eastern neighbour then arrives in SIP 0 itself, in place of the equal message from its western neighbour. The cost of
+// simulating a symmetric launch therefore does not depend on the number of SIPs.
 
 // symmetric reports whether SIP 0 can stand for all SIPs: each SIP runs the programs of SIP 0 with all addresses and
 // peers shifted. Programs that access the memory of other SIPs, receive from any neighbour or use composites are
@@ -32,7 +32,8 @@ func symmetric(cfg Config, w *topo.Wiring, programs []*program.Program) bool {
 	return true
 }
 
-// shifted reports whether b, of the given SIP, does the same as a, of SIP 0.
+// shifted reports whether program b of the given SIP equals program a of SIP 0, with all PEs and addresses shifted to
+// that SIP.
 func shifted(t *topo.Topology, a, b *program.Program, sip int) bool {
 	id := a.ID
 	id.SIP = sip
@@ -60,7 +61,8 @@ func shifted(t *topo.Topology, a, b *program.Program, sip int) bool {
 				return false
 			}
 		case program.Send, program.Recv, program.RecvAsync:
-			// The input of a queue from a PE that is not a neighbour has the number of that PE: it is not shifted.
+			// The Input of a queue from a PE that is not a neighbour is the number of that PE. It is not shifted, so
+			// such programs are simulated in full.
 			if o.Any || o.Port.Input >= int32(program.Dirs) ||
 				p.Port != (program.Port{From: shift(o.Port.From), To: shift(o.Port.To), Input: o.Port.Input}) {
 				return false
@@ -80,8 +82,8 @@ func shifted(t *topo.Topology, a, b *program.Program, sip int) bool {
 	return true
 }
 
-// runOneSIP simulates SIP 0 of a symmetric launch and returns the result for all SIPs. It returns nil if that is not
-// exact (fabric.Tied), or if the launch fails: the full simulation then finds out where.
+// runOneSIP simulates SIP 0 of a symmetric launch and returns the result for all SIPs. It returns nil if the result is
+// not exact (fabric.Tied) or if the launch fails. The full simulation then gives the exact result or the exact error.
 func runOneSIP(cfg Config, w *topo.Wiring, programs []*program.Program) *Result {
 	sips := cfg.Topo.SIPs.Count
 	n := len(programs) / sips
@@ -95,11 +97,11 @@ func runOneSIP(cfg Config, w *topo.Wiring, programs []*program.Program) *Result 
 	r.Messages *= sips
 	r.Exec = slices.Repeat(r.Exec, sips)
 	r.Usage = slices.Repeat(r.Usage, sips)
-	r.Order.copies, r.Order.of = sips, programs
+	r.Order.copies, r.Order.programs = sips, programs
 	return r
 }
 
-// local returns a port as SIP 0 sees it, if that stands for all SIPs.
+// local returns the port with both PEs shifted into SIP 0, if SIP 0 stands for all SIPs.
 func (g *engine) local(port program.Port) program.Port {
 	if g.oneSIP {
 		pes := int32(g.Topo.Cubes.Count() * g.Topo.PEs())
@@ -111,11 +113,11 @@ func (g *engine) local(port program.Port) program.Port {
 
 // sender returns the PE that sent a message to the PE to. receiver returns the PE that received one from the PE from.
 func (g *engine) sender(a *arrival, to topo.PEID) topo.PEID {
-	return g.peer(a.from, to.SIP, a.queue.ends[1], a.queue.ends[0])
+	return g.peer(a.sender, to.SIP, a.queue.ends[1], a.queue.ends[0])
 }
 
 func (g *engine) receiver(a *arrival, from topo.PEID) topo.PEID {
-	return g.peer(a.by, from.SIP, a.queue.ends[0], a.queue.ends[1])
+	return g.peer(a.receiver, from.SIP, a.queue.ends[0], a.queue.ends[1])
 }
 
 // peer returns the PE of a program in the SIP that lies from sip as to lies from origin.

@@ -12,8 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Span is a time during which something was busy: a program with an operation, an engine of its PE, or a
-// link with a message.
+// Span is an interval in which a program performed an operation, an engine of a PE was busy, or a link sent a message.
 type Span struct {
 	Group, Lane, Name string // such as sip0.cube1.pe0, pe_dma, DMA_READ
 	From, To          event.Time
@@ -32,7 +31,7 @@ type Count struct {
 	Messages     int
 }
 
-// Trace holds everything that happened, in simulated time.
+// Trace records all activity of a launch, in simulated time.
 type Trace struct {
 	Spans  []Span
 	Arrows []Arrow
@@ -45,7 +44,7 @@ const (
 	LinkGroup   = "links"
 )
 
-// onLink records that a link sends part of a message. Parts without a gap between them form one span.
+// onLink records that a link has sent a part of a message. Adjacent parts are merged into one span.
 func (g *engine) onLink(p fabric.Passage) {
 	spans := g.links[p.Link]
 	if n := len(spans); n > 0 && spans[n-1].message == p.Message && spans[n-1].to == p.From {
@@ -85,7 +84,8 @@ func (g *engine) trace() *Trace {
 	}
 	for _, q := range g.queues {
 		for _, a := range q.arrivals {
-			t.Arrows = append(t.Arrows, Arrow{a.from.laneOf(a.op), a.by.laneOf(a.recv), a.from.log[a.op].issued, a.read})
+			sent := a.sender.log[a.op].issued
+			t.Arrows = append(t.Arrows, Arrow{a.sender.laneOf(a.op), a.receiver.laneOf(a.recv), sent, a.read})
 		}
 		t.Counts = append(t.Counts, g.counts(q)...)
 	}
@@ -100,24 +100,24 @@ func (g *engine) counts(q *queue) (counts []Count) {
 		input = program.Dir(q.port.Input).String()
 	}
 	name := fmt.Sprintf("queue %s of %v", input, g.Topo.At(int(q.port.From)))
-	held, read := 0, 0
-	note := func(at event.Time) {
+	held, taken := 0, 0
+	record := func(at event.Time) {
 		if n := len(counts); n > 0 && counts[n-1].At == at {
 			counts = counts[:n-1]
 		}
 		counts = append(counts, Count{g.Topo.At(int(q.port.To)).String(), name, at, held})
 	}
 	for _, a := range q.arrivals { // visible and read both increase along the list
-		for ; read < len(q.arrivals) && q.arrivals[read].read <= a.visible; read++ {
+		for ; taken < len(q.arrivals) && q.arrivals[taken].read <= a.visible; taken++ {
 			held--
-			note(q.arrivals[read].read)
+			record(q.arrivals[taken].read)
 		}
 		held++
-		note(a.visible)
+		record(a.visible)
 	}
-	for ; read < len(q.arrivals); read++ {
+	for ; taken < len(q.arrivals); taken++ {
 		held--
-		note(q.arrivals[read].read)
+		record(q.arrivals[taken].read)
 	}
 	return counts
 }
@@ -135,7 +135,7 @@ func (p *pe) laneOf(op int) [2]string {
 type Load struct {
 	Bucket  event.Time  // length of a bucket
 	Buckets int         // number of buckets
-	Links   []*LinkLoad // by link; nil for a link that carried nothing
+	Links   []*LinkLoad // by link; nil for a link that sent nothing
 }
 
 // LinkLoad is the load of one link.
@@ -152,23 +152,24 @@ const (
 	firstWidth = event.Nanosecond
 )
 
-// maxRecordedLinks is the largest number of links of a machine whose load is recorded, about 400 SIPs. Beyond it
-// recording every flit takes more time and memory than the simulation. A test lowers it.
+// maxRecordedLinks is the largest number of links for which the load is recorded. It is about 400 SIPs. In larger
+// machines, recording every flit would take more time and memory than the simulation itself. A test lowers it.
 var maxRecordedLinks = 2 << 20
 
-// recorder fills a Load. The end of the launch is not known in advance, so buckets start short.
+// recorder fills a Load. The duration of the launch is not known in advance, so it starts with short buckets and merges
+// them when there are too many.
 type recorder struct {
 	Load
 	start  event.Time
-	active int // links that have carried something
+	active int // number of links that have sent something
 }
 
 func newRecorder(links int) *recorder {
 	return &recorder{Load: Load{Bucket: firstWidth, Links: make([]*LinkLoad, links)}}
 }
 
-// passed records a passage. Messages before the common start belong to the launch and are ignored.
-func (r *recorder) passed(p fabric.Passage) {
+// record records a passage. Messages before the common start belong to the launch and are ignored.
+func (r *recorder) record(p fabric.Passage) {
 	if p.Bytes == 0 || p.From < r.start {
 		return
 	}
@@ -199,7 +200,7 @@ func (r *recorder) passed(p fabric.Passage) {
 // recordsLoad reports whether the load of links is recorded: if it is requested and there are not too many links.
 func recordsLoad(cfg Config, w *topo.Wiring) bool { return cfg.Load && w.Links() <= maxRecordedLinks }
 
-// coarsen merges each two buckets into one.
+// coarsen merges every two adjacent buckets into one.
 func (r *recorder) coarsen() {
 	r.Bucket *= 2
 	r.Buckets = (r.Buckets + 1) / 2
@@ -295,8 +296,8 @@ func (u *Usages) Of(wanted func(Activity) bool) (sum Usage) {
 	return sum
 }
 
-// used records an engine's work.
-func (p *pe) used(a Activity, from, to event.Time) {
+// recordUsage records an engine's work.
+func (p *pe) recordUsage(a Activity, from, to event.Time) {
 	p.usage[a] = p.usage[a].Plus(Usage{1, to - from, from, to})
 	if p.tracing {
 		lane := a.Engine()
