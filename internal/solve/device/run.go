@@ -59,8 +59,9 @@ func (s *System) finished() (bool, error) {
 	return atomic.LoadUint32(&o.State.Status) != gpusolve.Running, nil
 }
 
-// run starts steps until the solve has ended. It calls afterStep after the first kernel and after each
-// step.
+// run starts steps until the solve has ended. It calls afterStep after the first kernel and after each step. The host
+// cannot know when a solve ends without waiting for the GPU. So it starts iterations in batches, and reads the state of
+// one batch while the GPU works on the next. Kernels that are started after the end do nothing.
 func (s *System) run(limit int, afterStep func() error) error {
 	*s.progress() = gpusolve.Outcome{}
 	p := s.params

@@ -82,6 +82,8 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 	return s, nil
 }
 
+// setUp partitions the rows, allocates the memory, generates the matrix and sets up the preconditioner. It times these
+// steps.
 func (s *System) setUp() error {
 	clock := s.group.Clock()
 	start := clock.Now()

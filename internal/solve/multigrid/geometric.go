@@ -78,7 +78,9 @@ func (g *geometric) coarse() sparse.Grid {
 	return Coarser(g.grid, g.halved)
 }
 
-// half returns the position of a point along an axis of the coarse grid, and whether the point is kept.
+// half returns the position of a point along an axis of the coarse grid, and whether the point is kept. Points at odd
+// positions are kept: the first of them is two steps from the boundary at position -1, and each is two steps from the
+// next, so the coarse grid has the same form as the fine one.
 func (g *geometric) half(axis, at int) (coarse int, kept bool) {
 	if g.halved[axis] {
 		return at / 2, at%2 == 1

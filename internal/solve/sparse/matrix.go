@@ -290,7 +290,7 @@ func (c *scattered) narrowValues(size int, format Format) {
 	var table [1024]uint16 // open addressing; holds positions in the dictionary plus one
 	for i, v := range c.vals64[:size] {
 		key := math.Float64bits(v)
-		at := key * 0x9e3779b97f4a7c15 >> 54
+		at := key * 0x9e3779b97f4a7c15 >> 54 // Fibonacci hashing: the upper 10 bits of the product
 		for ; table[at] != 0 && math.Float64bits(dict[table[at]-1]) != key; at = (at + 1) % uint64(len(table)) {
 		}
 		if table[at] == 0 {
