@@ -34,6 +34,7 @@ func TestParseSpec(t *testing.T) {
 		{Float, "0:1:+0.25", "0,0.25,0.5,0.75,1"},
 		{Float, "0:0.3:+0.1", "0,0.1,0.2,0.30000000000000004"},
 		{Float, "1:8:x2", "1,2,4,8"},
+		{Float, "-0,1e3,-1e-3", "0,1000,-0.001"},
 		{String, `ring, "a,b" ,"say \"hi\""`, `ring,"a,b","say \"hi\""`},
 		{String, "host:port", "host:port"},
 		{String, `""`, `""`},

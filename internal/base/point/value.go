@@ -174,7 +174,7 @@ func Parse(kind Kind, text string) (Value, error) {
 		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
 			return Value{}, fmt.Errorf("%q is not a number", text)
 		}
-		return FloatValue(f), nil
+		return FloatValue(f + 0), nil // -0 becomes 0, because equal values must have the same text
 	case Bool:
 		switch strings.ToLower(text) {
 		case "true", "yes", "on", "1":

@@ -3,6 +3,7 @@ package sweep
 import (
 	"cmp"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -209,14 +210,17 @@ func wrongElements(n float64) string {
 	return fmt.Sprintf("%.0f wrong elements", n)
 }
 
-// addKey adds one column to the keys of all lines, as numbers if all cells are numbers.
+// addKey adds one column to the keys of all lines, as numbers if all cells are numbers. Cells that a number would
+// change, such as 007 and integers beyond 64 bits, are names.
 func addKey(lines []line, name string, cells [][]string, column int) {
 	kind := point.Int
 	for _, row := range cells {
-		if _, err := strconv.ParseInt(row[column], 10, 64); err != nil && kind == point.Int {
+		_, noInt := strconv.ParseInt(row[column], 10, 64)
+		if noInt != nil && kind == point.Int {
 			kind = point.Float
 		}
-		if _, err := point.Parse(point.Float, row[column]); err != nil {
+		_, noFloat := point.Parse(point.Float, row[column])
+		if noFloat != nil || errors.Is(noInt, strconv.ErrRange) || unplain.MatchString(row[column]) {
 			kind = point.String
 			break
 		}
