@@ -132,6 +132,9 @@ func (r *runner) record(row journal.Row) (journal.Row, error) {
 // joinOnce joins two errors. It drops the second one if it has the same cause at the same file: on a full
 // disk, for example, every later record fails as well.
 func joinOnce(err, later error) error {
+	if errors.Is(err, journal.ErrReplaced) && errors.Is(later, journal.ErrReplaced) {
+		return err
+	}
 	var first, second *fs.PathError
 	if errors.As(err, &first) && errors.As(later, &second) && first.Path == second.Path && first.Err == second.Err {
 		return err

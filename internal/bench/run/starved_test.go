@@ -109,6 +109,10 @@ func TestJoinOnce(t *testing.T) {
 		"journal").Error() {
 		t.Errorf("%v", err)
 	}
+	replaced := fmt.Errorf("row 1 is lost: %w", journal.ErrReplaced)
+	if err := joinOnce(replaced, fmt.Errorf("the end is lost: %w", journal.ErrReplaced)); err != replaced {
+		t.Errorf("%v", err)
+	}
 	both := joinOnce(full("row 1", "journal"), full("samples", "other"))
 	if text := both.Error(); !strings.Contains(text, "row 1") || !strings.Contains(text, "samples") {
 		t.Errorf("%v", both)

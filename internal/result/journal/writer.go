@@ -20,7 +20,11 @@ type Writer struct {
 	mu   sync.Mutex
 	file *os.File
 	path string
+	size int64 // of the file after this writer's last record; other writers only add to it
 }
+
+// ErrReplaced is the cause if a record cannot be appended because the file was deleted, replaced or truncated.
+var ErrReplaced = errors.New("the file was deleted, replaced or truncated while in use")
 
 // Open opens the journal in the RUN folder dir for appending. It creates the folder and the
 // file if they do not exist.
@@ -97,7 +101,7 @@ func (w *Writer) Append(rec any) (err error) {
 	// Unlocking an open file cannot fail, and closing it unlocks as well.
 	defer func() { _ = flock(w.file, syscall.LOCK_UN) }()
 
-	torn, err := w.endsInsideLine()
+	torn, size, err := w.endsInsideLine()
 	if err != nil {
 		return fmt.Errorf("%s is lost: %w", e.what, err)
 	}
@@ -109,6 +113,7 @@ func (w *Writer) Append(rec any) (err error) {
 		return fmt.Errorf("%s is lost, with %d of %d bytes written (records before it are intact): %w", e.what, n, len(line),
 			err)
 	}
+	w.size = size + int64(len(line))
 	if !e.sync {
 		return nil
 	}
@@ -119,24 +124,24 @@ func (w *Writer) Append(rec any) (err error) {
 }
 
 // endsInsideLine reports whether the file ends in the middle of a line, because a writer died or the disk
-// was full. The next record then starts with a newline.
-func (w *Writer) endsInsideLine() (bool, error) {
+// was full, and the size of the file. The next record then starts with a newline.
+func (w *Writer) endsInsideLine() (torn bool, size int64, err error) {
 	info, err := w.file.Stat()
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
-	if now, err := os.Stat(w.path); err != nil || !os.SameFile(now, info) {
-		// Records in a deleted file would vanish when this process ends.
-		return false, errors.New("the file was deleted or replaced while in use")
+	if now, err := os.Stat(w.path); err != nil || !os.SameFile(now, info) || info.Size() < w.size {
+		// Records in a deleted file would vanish when this process ends. A shorter file lacks earlier records.
+		return false, 0, ErrReplaced
 	}
-	if info.Size() == 0 {
-		return false, nil
+	if size = info.Size(); size == 0 {
+		return false, 0, nil
 	}
 	var last [1]byte
-	if _, err := w.file.ReadAt(last[:], info.Size()-1); err != nil {
-		return false, fmt.Errorf("reading its last byte: %w", err)
+	if _, err := w.file.ReadAt(last[:], size-1); err != nil {
+		return false, 0, fmt.Errorf("reading its last byte: %w", err)
 	}
-	return last[0] != '\n', nil
+	return last[0] != '\n', size, nil
 }
 
 // Close closes the file. Appended records are valid even if Close is never called.

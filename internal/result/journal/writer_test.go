@@ -258,8 +258,21 @@ func TestDeletedJournal(t *testing.T) {
 	w := mustOpen(t, dir)
 	mustAppend(t, w, testRow("r", 0))
 	must.Do(t, os.Remove(w.path))
-	if err := w.Append(testRow("r", 1)); err == nil || !strings.Contains(err.Error(), "deleted or replaced") {
+	if err := w.Append(testRow("r", 1)); err == nil || !strings.Contains(err.Error(), "deleted, replaced") {
 		t.Fatalf("appending to a deleted file: %v", err)
+	}
+}
+
+// If the file becomes shorter, recorded rows are lost.
+func TestTruncatedJournal(t *testing.T) {
+	dir := t.TempDir()
+	w, other := mustOpen(t, dir), mustOpen(t, dir)
+	mustAppend(t, w, testRow("r", 0))
+	mustAppend(t, other, testRow("s", 0))
+	mustAppend(t, w, testRow("r", 1))
+	must.Do(t, os.Truncate(w.path, 0))
+	if err := w.Append(testRow("r", 2)); !errors.Is(err, ErrReplaced) {
+		t.Fatalf("appending to a truncated file: %v", err)
 	}
 }
 
