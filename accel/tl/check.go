@@ -25,28 +25,28 @@ type extent struct {
 
 // async is a RecvAsync or a Composite.
 type async struct {
-	op     int
-	pc     uintptr
-	waited uintptr  // the Wait; 0 if there was none
+	op     int      // index of the operation in its program
+	pc     uintptr  // the call that started it
+	waited uintptr  // the call of Wait; 0 if there was none
 	reads  []extent // tiles that a composite reads until it has been waited for
 }
 
 // insideTL caches which calls are made by this package, by program counter.
 var insideTL sync.Map
 
-// callerPC returns the program counter of the kernel's call: the innermost call from outside of this package.
+// callerPC returns the program counter of the kernel's current call: the innermost frame that is not in this package.
 func callerPC() uintptr {
 	const skip = 3      // runtime.Callers, this function, and its caller in this package
 	var near [4]uintptr // enough for nearly all calls; unwinding more frames costs more
-	if pc := outside(near[:runtime.Callers(skip, near[:])]); pc != 0 {
+	if pc := firstOutside(near[:runtime.Callers(skip, near[:])]); pc != 0 {
 		return pc
 	}
 	var far [16]uintptr
-	return outside(far[:runtime.Callers(skip, far[:])])
+	return firstOutside(far[:runtime.Callers(skip, far[:])])
 }
 
-// outside returns the first call that this package does not make, or 0.
-func outside(pcs []uintptr) uintptr {
+// firstOutside returns the first program counter that is not in this package, or 0.
+func firstOutside(pcs []uintptr) uintptr {
 	for _, pc := range pcs {
 		inside, known := insideTL.Load(pc)
 		if !known {
@@ -69,8 +69,8 @@ func (p *PE) fail(format string, args ...any) {
 	}
 }
 
-// take checks a tile argument and returns its value number.
-func (p *PE) take(what string, t Tile) int32 {
+// use checks that a tile argument is valid, and returns its value number.
+func (p *PE) use(what string, t Tile) int32 {
 	switch {
 	case t.pe != p:
 		p.fail("%s: the tile does not belong to this kernel", what)
@@ -84,9 +84,9 @@ func (p *PE) take(what string, t Tile) int32 {
 // owner returns the extent of the tile that owns the memory of t.
 func (p *PE) owner(t Tile) *extent { return &p.extents[p.extents[t.value].owner] }
 
-// target is like take, for a tile that is written in place. It must not be an operand of a running composite.
-func (p *PE) target(what string, t Tile) int32 {
-	v := p.take(what, t)
+// useForWrite is like use, for a tile that is written in place. A composite that is still running must not read it.
+func (p *PE) useForWrite(what string, t Tile) int32 {
+	v := p.use(what, t)
 	if t.pe == p {
 		if c := p.reader(p.extents[t.value]); c != nil {
 			p.fail("%s: the tile is read by the composite at %s, which was not waited for", what, program.Line(c.pc))
@@ -108,8 +108,8 @@ func (p *PE) reader(e extent) *async {
 	return nil
 }
 
-// started records an asynchronous operation, the last one of the program, and the tiles that it reads.
-func (p *PE) started(t Tile, reads ...Tile) Handle {
+// startAsync records that the last operation of the program is asynchronous and reads the given tiles.
+func (p *PE) startAsync(t Tile, reads ...Tile) Handle {
 	a := async{op: len(p.prog.Ops) - 1, pc: callerPC()}
 	for _, r := range reads {
 		if r.pe == p {
@@ -123,9 +123,9 @@ func (p *PE) started(t Tile, reads ...Tile) Handle {
 // Scope records body and then releases the TCM of the tiles that it allocated. They must not be used
 // afterwards.
 func (p *PE) Scope(body func()) {
-	before, first := p.used, len(p.extents)
+	before, first := p.tcmUsed, len(p.extents)
 	body()
-	p.used = before
+	p.tcmUsed = before
 	pc := callerPC()
 	for v := first; v < len(p.extents); v++ {
 		if e := &p.extents[v]; e.owner == v && e.owned {

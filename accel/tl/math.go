@@ -42,21 +42,21 @@ func (p *PE) Add(a, b Tile) Tile { return p.Binary(Add, a, b) }
 
 // AddTo adds src to dst in place. src is broadcast to the shape of dst.
 func (p *PE) AddTo(dst, src Tile) {
-	d := p.target("add", dst)
-	p.into(dst, program.Op{Fn: Add, A: d, B: p.take("add", src)}, dst, src)
+	d := p.useForWrite("add", dst)
+	p.writeTo(dst, program.Op{Fn: Add, A: d, B: p.use("add", src)}, dst, src)
 }
 
 // CopyTo copies src into dst. src is broadcast to the shape of dst and converted to its type.
 func (p *PE) CopyTo(dst, src Tile) {
-	p.target("copy", dst)
-	p.into(dst, program.Op{Fn: program.Copy, A: p.take("copy", src)}, src)
+	p.useForWrite("copy", dst)
+	p.writeTo(dst, program.Op{Fn: program.Copy, A: p.use("copy", src)}, src)
 }
 
 // Cast returns a copy of a tile with elements of another type, rounded to nearest.
 func (p *PE) Cast(t Tile, to DType) Tile {
 	out := t.form
 	out.Type = to
-	return p.result(out, p.op(program.Op{Fn: program.Copy, A: p.take("cast", t)}, out, t))
+	return p.result(out, p.mathOp(program.Op{Fn: program.Copy, A: p.use("cast", t)}, out, t))
 }
 
 // FMA returns a*b + c, rounded once. The tiles are broadcast as in Binary.
@@ -64,7 +64,7 @@ func (p *PE) FMA(a, b, c Tile) Tile { return p.math(program.FMA, a, b, c) }
 
 // Clamp limits every element to the range from low to high.
 func (p *PE) Clamp(a Tile, low, high float32) Tile {
-	return p.result(a.form, p.op(program.Op{Fn: program.Clamp, A: p.take("clamp", a), Scalars: [2]float32{low, high}},
+	return p.result(a.form, p.mathOp(program.Op{Fn: program.Clamp, A: p.use("clamp", a), Scalars: [2]float32{low, high}},
 		a.form, a))
 }
 
@@ -78,7 +78,7 @@ func (p *PE) Unary(f Fn, a Tile) Tile {
 	case !program.Pointwise(f) && f != Softmax:
 		p.fail("%v does not take one tile", f)
 	}
-	return p.result(out, p.op(program.Op{Fn: f, A: p.take(f.String(), a)}, out, a))
+	return p.result(out, p.mathOp(program.Op{Fn: f, A: p.use(f.String(), a)}, out, a))
 }
 
 // math records an operation on tiles that are broadcast to a common shape.
@@ -87,21 +87,21 @@ func (p *PE) math(f Fn, in ...Tile) Tile {
 	for _, t := range in[1:] {
 		out = p.broadcast(f.String(), out, t.form)
 	}
-	o := program.Op{Fn: f, A: p.take(f.String(), in[0]), B: p.take(f.String(), in[1])}
+	o := program.Op{Fn: f, A: p.use(f.String(), in[0]), B: p.use(f.String(), in[1])}
 	if len(in) > 2 {
-		o.C = p.take(f.String(), in[2])
+		o.C = p.use(f.String(), in[2])
 	}
-	return p.result(out, p.op(o, out, in...))
+	return p.result(out, p.mathOp(o, out, in...))
 }
 
-// into records an operation on tiles that are broadcast to the shape of an existing one.
-func (p *PE) into(dst Tile, o program.Op, in ...Tile) {
+// writeTo records an operation on tiles that are broadcast to the shape of an existing one.
+func (p *PE) writeTo(dst Tile, o program.Op, in ...Tile) {
 	src := in[len(in)-1].form
 	if out := p.broadcast(o.Fn.String(), dst.form, src); out.Len() != dst.Len() {
 		p.fail("%v of %d x %d into %d x %d: want a shape that repeats to it", o.Fn, src.Rows, src.Cols, dst.form.Rows,
 			dst.form.Cols)
 	}
-	o = p.op(o, dst.form, in...)
+	o = p.mathOp(o, dst.form, in...)
 	o.Out = int32(dst.value)
 	p.emit(o)
 }
@@ -115,9 +115,9 @@ func (p *PE) broadcast(what string, a, b program.Form) program.Form {
 	return out
 }
 
-// op completes an operation of the MATH engine, which takes time for the larger of its result and its operands. Forms
-// are recorded only where they are needed, because most operations have equal ones.
-func (p *PE) op(o program.Op, out program.Form, in ...Tile) program.Op {
+// mathOp completes an operation of the MATH engine. Its time depends on the larger of its result and its operands. The
+// forms of the tiles are recorded only if they differ, which is rare.
+func (p *PE) mathOp(o program.Op, out program.Form, in ...Tile) program.Op {
 	o.Kind, o.Type, o.N = program.Math, out.Type, max(out.Len(), in[0].Len())
 	f := program.Forms{Out: out}
 	plain := true
@@ -172,8 +172,8 @@ func (p *PE) Dot(a, b Tile, m, k, n int, of ...DType) Tile {
 	if a.form.Type != b.form.Type {
 		p.fail("dot of %v and %v: want equal types", a.form.Type, b.form.Type)
 	}
-	out := program.Form{Rows: m, Cols: n, Type: selected(of, a.form.Type)}
-	return p.result(out, program.Op{Kind: program.Dot, A: p.take("dot", a), B: p.take("dot", b), N: m * n,
+	out := program.Form{Rows: m, Cols: n, Type: typeOr(of, a.form.Type)}
+	return p.result(out, program.Op{Kind: program.Dot, A: p.use("dot", a), B: p.use("dot", b), N: m * n,
 		Gemm: &program.Gemm{M: m, K: k, N: n, Type: a.form.Type}})
 }
 
@@ -183,16 +183,16 @@ func (p *PE) Composite(g Gemm) Handle {
 	if g.M < 1 || g.K < 1 || g.N < 1 {
 		p.fail("composite of %dx%dx%d: want at least 1 each", g.M, g.K, g.N)
 	}
-	p.memory("composite: out", g.Out, g.M*g.N)
-	p.apart("A", g.A, g.M*g.K, g)
-	p.apart("B", g.B, g.K*g.N, g)
+	p.checkMemory("composite: out", g.Out, g.M*g.N)
+	p.checkNoOverlap("A", g.A, g.M*g.K, g)
+	p.checkNoOverlap("B", g.B, g.K*g.N, g)
 	reads := []Tile{g.A.tile, g.B.tile}
 	gemm := &program.Gemm{M: g.M, K: g.K, N: g.N, Type: g.Out.Type, Out: g.Out.Addr,
 		A: p.operand("A", g.A, g.M*g.K, g.Out.Type), B: p.operand("B", g.B, g.K*g.N, g.Out.Type)}
 	for _, e := range g.Epilogue {
 		switch {
 		case program.Binary(e.Fn):
-			p.take("composite: epilogue", e.Arg)
+			p.use("composite: epilogue", e.Arg)
 			reads = append(reads, e.Arg)
 			if e.Arg.Len() != g.N || e.Arg.form.Type != g.Out.Type {
 				p.fail("composite: the %v of the epilogue has %d elements of %v, want a row of %d of %v", e.Fn, e.Arg.Len(),
@@ -204,12 +204,12 @@ func (p *PE) Composite(g Gemm) Handle {
 		gemm.Epilogue = append(gemm.Epilogue, program.EpilogueStep{Fn: e.Fn, Arg: int32(e.Arg.value)})
 	}
 	p.emit(program.Op{Kind: program.Composite, Type: g.Out.Type, N: g.M * g.N, Gemm: gemm})
-	return p.started(Tile{}, reads...)
+	return p.startAsync(Tile{}, reads...)
 }
 
-// apart checks that the result of a composite does not overlap an operand in HBM, which is still read while the
-// first tiles of the result are written.
-func (p *PE) apart(name string, o Operand, n int, g Gemm) {
+// checkNoOverlap checks that the result of a composite does not overlap an operand in HBM. The composite still reads
+// the operand when it writes the first tiles of the result.
+func (p *PE) checkNoOverlap(name string, o Operand, n int, g Gemm) {
 	if o.tile.pe == nil && o.ptr.Addr < g.Out.Plus(g.M*g.N).Addr && g.Out.Addr < o.ptr.Plus(n).Addr {
 		p.fail("composite: out overlaps %s, which is read while tiles of the result are written", name)
 	}
@@ -217,18 +217,18 @@ func (p *PE) apart(name string, o Operand, n int, g Gemm) {
 
 // operand checks an operand of n elements.
 func (p *PE) operand(name string, o Operand, n int, want DType) program.Operand {
-	of := o.ptr.Type
+	elem := o.ptr.Type
 	switch {
 	case o.tile.pe == nil:
-		p.memory("composite: "+name, o.ptr, n)
+		p.checkMemory("composite: "+name, o.ptr, n)
 	case o.tile.Len() != n:
 		p.fail("composite: %s has %d elements, want %d", name, o.tile.Len(), n)
 	default:
-		p.take("composite: "+name, o.tile)
-		of = o.tile.form.Type
+		p.use("composite: "+name, o.tile)
+		elem = o.tile.form.Type
 	}
-	if of != want {
-		p.fail("composite: %s is %v and out %v: want equal types", name, of, want)
+	if elem != want {
+		p.fail("composite: %s is %v and out %v: want equal types", name, elem, want)
 	}
 	return program.Operand{Value: int32(o.tile.value), Addr: o.ptr.Addr}
 }

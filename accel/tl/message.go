@@ -27,8 +27,8 @@ const (
 	GlobalW = program.GlobalW
 )
 
-// port returns the queue to the neighbour in a direction (sending), or from it.
-func (p *PE) port(what string, d Dir, sending bool) program.Port {
+// neighborPort returns the queue to the neighbour in a direction if sending is set, otherwise the queue from it.
+func (p *PE) neighborPort(what string, d Dir, sending bool) program.Port {
 	if d < 0 || d >= program.Dirs {
 		p.fail("%s: %d is not a direction", what, int(d))
 		return program.Port{}
@@ -52,8 +52,8 @@ func (p *PE) port(what string, d Dir, sending bool) program.Port {
 	return program.Port{From: other, To: me, Input: int32(d)}
 }
 
-// direct returns the queue to any other PE (sending), or from it.
-func (p *PE) direct(what string, peer PEID, sending bool) program.Port {
+// directPort returns the queue to any other PE if sending is set, otherwise the queue from it.
+func (p *PE) directPort(what string, peer PEID, sending bool) program.Port {
 	t := p.env.Topo
 	if _, err := t.Address(topo.Location{PEID: peer, Space: topo.HBMSpace}); err != nil || peer == p.env.ID {
 		p.fail("%s %v: want another PE of the system", what, peer)
@@ -66,35 +66,35 @@ func (p *PE) direct(what string, peer PEID, sending bool) program.Port {
 	return program.Port{From: int32(me), To: int32(other), Input: program.Direct(me)}
 }
 
-// fits checks that a message fits into a receive slot.
-func (p *PE) fits(what string, f program.Form) {
+// checkSlot checks that a message fits into a receive slot.
+func (p *PE) checkSlot(what string, f program.Form) {
 	if bytes := f.Bytes(); bytes > p.env.SlotBytes {
 		p.fail("%s: a tile of %d bytes does not fit into a slot of %d bytes: raise slot_size", what, bytes, p.env.SlotBytes)
 	}
 }
 
 func (p *PE) send(t Tile, port program.Port) {
-	p.fits("send", t.form)
-	p.emit(program.Op{Kind: program.Send, Type: t.form.Type, A: p.take("send", t), N: t.Len(), Port: port})
+	p.checkSlot("send", t.form)
+	p.emit(program.Op{Kind: program.Send, Type: t.form.Type, A: p.use("send", t), N: t.Len(), Port: port})
 }
 
-// Send sends a tile to the neighbour in a direction. The message has the contents that the tile has now, so the kernel
-// may change the tile afterwards. The kernel continues at once, unless all receive slots of the
-// neighbour are taken; then it waits for one.
-func (p *PE) Send(d Dir, t Tile) { p.send(t, p.port("send", d, true)) }
+// Send sends a tile to the neighbour in a direction. The message contains the current elements of the tile, so the
+// kernel may change the tile afterwards. The kernel continues at once. Only if all receive slots of the neighbour are
+// in use, it waits until one is free.
+func (p *PE) Send(d Dir, t Tile) { p.send(t, p.neighborPort("send", d, true)) }
 
 // SendTo is like Send, to any other PE of the system.
-func (p *PE) SendTo(peer PEID, t Tile) { p.send(t, p.direct("send to", peer, true)) }
+func (p *PE) SendTo(peer PEID, t Tile) { p.send(t, p.directPort("send to", peer, true)) }
 
 // Recv waits for a tile of n elements, in one row, from the neighbour in a direction. They are f16 unless another type
 // is given. It must be the type that was sent.
 func (p *PE) Recv(d Dir, n int, of ...DType) Tile {
-	return p.receive(row(n, of), program.Op{Kind: program.Recv, Port: p.port("recv", d, false)}).tile
+	return p.receive(row(n, of), program.Op{Kind: program.Recv, Port: p.neighborPort("recv", d, false)}).tile
 }
 
 // RecvFrom is like Recv, from any other PE of the system.
 func (p *PE) RecvFrom(peer PEID, n int, of ...DType) Tile {
-	return p.receive(row(n, of), program.Op{Kind: program.Recv, Port: p.direct("recv from", peer, false)}).tile
+	return p.receive(row(n, of), program.Op{Kind: program.Recv, Port: p.directPort("recv from", peer, false)}).tile
 }
 
 // RecvAny waits for a tile of n elements from any neighbour. If several have sent one, neighbours are
@@ -106,17 +106,17 @@ func (p *PE) RecvAny(n int, of ...DType) Tile {
 
 // RecvAsync starts a Recv. Wait returns its tile.
 func (p *PE) RecvAsync(d Dir, n int, of ...DType) Handle {
-	return p.receive(row(n, of), program.Op{Kind: program.RecvAsync, Port: p.port("recv", d, false)})
+	return p.receive(row(n, of), program.Op{Kind: program.RecvAsync, Port: p.neighborPort("recv", d, false)})
 }
 
-// receive records a receive. The tile stays in its slot's copy and takes no TCM of the kernel.
+// receive records a receive. The tile takes no TCM from the kernel's tiles.
 func (p *PE) receive(f program.Form, op program.Op) Handle {
-	p.fits("recv", f)
+	p.checkSlot("recv", f)
 	t := p.tile(f, false)
 	op.Out, op.N, op.Type = int32(t.value), f.Len(), f.Type
 	p.emit(op)
 	if op.Kind == program.RecvAsync {
-		return p.started(t)
+		return p.startAsync(t)
 	}
 	return Handle{tile: t}
 }

@@ -9,11 +9,10 @@
 //		}
 //	}
 //
-// A kernel is a Go function that gets a *PE. It computes nothing itself: every call records an
-// operation. The kernel runs once for each PE, before the simulation. Hence it cannot branch on
-// data, only on where it runs (ID, ProgramID, Topology). The simulator of package accel determines
-// how long each operation takes, and then computes the results in f32, rounded to the type of the
-// result once per operation.
+// A kernel is a Go function that gets a *PE. It computes nothing itself: every call only records an operation. The
+// kernel runs once for each PE, before the simulation. It can therefore branch on where it runs (ID, ProgramID,
+// Topology), but not on data. The simulator of package accel determines how long each operation takes and then computes
+// the results. It computes in f32 and rounds once per operation, to the type of the result.
 //
 // # Memory
 //
@@ -21,9 +20,8 @@
 // a tile back. Scratch returns a tile of zeros, Full one of equal elements, and View a part of a tile.
 // Scope releases the tiles allocated within it.
 //
-// Elements are F16, BF16 or F32. Pointers know the type of the elements in memory, tiles the type of
-// theirs, and Cast converts. A tile has rows and columns: Load returns a single row, and Tile.Reshape
-// divides it into several.
+// Elements are F16, BF16 or F32. Pointers and tiles have an element type; Cast converts a tile to another one. A tile
+// has rows and columns. Load returns a single row, and Tile.Reshape divides it into several.
 //
 // # Math
 //
@@ -112,13 +110,13 @@ type Kernel func(p *PE)
 
 // PE is the processing element that a kernel runs on. Its methods record the kernel's operations.
 type PE struct {
-	env  program.Env
-	prog *program.Program
-	used int64 // bytes of TCM
-	err  error // first mistake
+	env     program.Env
+	prog    *program.Program
+	tcmUsed int64 // bytes of TCM
+	err     error // first mistake
 
 	extents []extent // by value number
-	pending []async  // asynchronous operations, also the ones that were waited for
+	pending []async  // all asynchronous operations, including those that were waited for
 }
 
 // Record runs a kernel for one PE and returns its operations. Package accel calls it for every PE of
@@ -173,17 +171,18 @@ func (p *PE) emit(op program.Op) {
 	}
 }
 
-// tile numbers a new value. If it owns its memory, that is taken from the TCM.
+// tile returns a new tile with the next value number. If owned is set, it takes memory from the TCM; otherwise the
+// caller sets its extent.
 func (p *PE) tile(f program.Form, owned bool) Tile {
 	n, bytes := f.Len(), int64(f.Bytes())
 	if n < 1 {
 		p.fail("a tile of %d elements: want at least 1", n)
 	}
 	if owned {
-		p.used += bytes
-		p.prog.TCM = max(p.prog.TCM, p.used)
-		if most := p.env.Topo.PE.TCMBytes; p.used > most {
-			p.fail("a tile of %d bytes is too large: %d of the TCM's %d bytes are taken", bytes, p.used-bytes, most)
+		p.tcmUsed += bytes
+		p.prog.TCM = max(p.prog.TCM, p.tcmUsed)
+		if capacity := p.env.Topo.PE.TCMBytes; p.tcmUsed > capacity {
+			p.fail("a tile of %d bytes is too large: %d of the TCM's %d bytes are taken", bytes, p.tcmUsed-bytes, capacity)
 		}
 	}
 	p.prog.Values++
@@ -199,13 +198,13 @@ func (p *PE) result(f program.Form, op program.Op) Tile {
 	return t
 }
 
-// row returns the form of a tile of one row.
+// row returns the form of a tile with one row of n elements.
 func row(n int, of []DType) program.Form {
-	return program.Form{Rows: 1, Cols: n, Type: selected(of, F16)}
+	return program.Form{Rows: 1, Cols: n, Type: typeOr(of, F16)}
 }
 
-// selected returns the type of an optional argument, or the default.
-func selected(of []DType, otherwise DType) DType {
+// typeOr returns the optional type argument of a call, or the default.
+func typeOr(of []DType, otherwise DType) DType {
 	if len(of) > 0 {
 		return of[0]
 	}
@@ -214,21 +213,21 @@ func selected(of []DType, otherwise DType) DType {
 
 // Load copies n elements from HBM into a new tile of one row.
 func (p *PE) Load(from Ptr, n int) Tile {
-	p.memory("load", from, n)
+	p.checkMemory("load", from, n)
 	return p.result(row(n, []DType{from.Type}), program.Op{Kind: program.Load, N: n, Addr: from.Addr})
 }
 
 // Store copies a tile to HBM and waits until it has been written. The memory must have the type of the tile.
 func (p *PE) Store(to Ptr, t Tile) {
-	p.memory("store", to, t.Len())
+	p.checkMemory("store", to, t.Len())
 	if t.form.Type != to.Type {
 		p.fail("store: the tile is %v and the memory %v: Cast the tile first", t.form.Type, to.Type)
 	}
-	p.emit(program.Op{Kind: program.Store, Type: to.Type, A: p.take("store", t), N: t.Len(), Addr: to.Addr})
+	p.emit(program.Op{Kind: program.Store, Type: to.Type, A: p.use("store", t), N: t.Len(), Addr: to.Addr})
 }
 
-// memory checks that n elements at an address lie in the HBM of one PE.
-func (p *PE) memory(what string, at Ptr, n int) {
+// checkMemory checks that n elements at an address lie in the HBM of one PE.
+func (p *PE) checkMemory(what string, at Ptr, n int) {
 	l, err := p.env.Topo.Locate(at.Addr)
 	switch {
 	case at.Addr == 0:
@@ -251,17 +250,17 @@ func (p *PE) Full(value float32, n int, of ...DType) Tile {
 	return p.result(row(n, of), program.Op{Kind: program.Scratch, N: n, Scalars: [2]float32{value}})
 }
 
-// View returns the n elements of a tile from off on, as one row. It shares the memory of the tile.
+// View returns n elements of a tile, starting at element off, as one row. It shares the memory of the tile.
 func (p *PE) View(t Tile, off, n int) Tile {
 	if off < 0 || n < 1 || off+n > t.Len() {
 		p.fail("a view of elements %d to %d of a tile of %d", off, off+n, t.Len())
 	}
-	of := p.take("view", t)
+	value := p.use("view", t)
 	v := p.tile(row(n, []DType{t.form.Type}), false)
 	if t.pe == p {
 		e, size := p.extents[t.value], t.form.Type.Size()
 		p.extents[v.value] = extent{owner: e.owner, off: e.off + off*size, n: n * size}
 	}
-	p.emit(program.Op{Kind: program.View, Type: t.form.Type, Out: int32(v.value), A: of, N: n, Off: off})
+	p.emit(program.Op{Kind: program.View, Type: t.form.Type, Out: int32(v.value), A: value, N: n, Off: off})
 	return v
 }
