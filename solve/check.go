@@ -39,8 +39,7 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 	if err != nil {
 		return nil, err
 	}
-	// Squares of the residuals, of the right-hand sides, and of the products a_ij x_j, and the nonzeros of the right-hand
-	// sides.
+	// Sums by column: squares of the residual, of b, and of the products a_ij x_j; then the number of nonzeros of b.
 	squares := make([]float64, 4*columns)
 	var row sparse.Row
 	var local []int // number of each column of the row on this rank, -1 for ghosts
@@ -95,8 +94,9 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 	return residuals, nil
 }
 
-// leastSquare is the least sum of squares of a right-hand side. The square of a residual of 1e-16 times its norm is still
-// far above the least double. Below, squares lose digits and become 0, and so would the residual of any x.
+// leastSquare is the least sum of squares of a right-hand side that Check accepts. With it, the square of a residual of
+// 1e-16 times the norm is still far above the least double. With a smaller one, squares lose digits or become 0, and
+// then any x would seem to be a solution.
 const leastSquare = 0x1p-900
 
 // unit is the largest relative error of rounding to a double.
