@@ -251,12 +251,12 @@ func valueOf(text string, values []string) string {
 }
 
 // ExitCode returns 1 if any point is slower or lost or the mean is slower, else 3 if any is ambiguous or not
-// comparable, else 0.
+// comparable or if all failed on both sides, else 0.
 func (r Report) ExitCode() int {
 	switch {
 	case r.Counts[judge.Slower]+r.Counts[Lost] > 0, r.Mean != nil && r.Mean.Verdict == judge.Slower:
 		return 1
-	case r.Counts[judge.Ambiguous]+r.Counts[NotComparable] > 0:
+	case r.Counts[judge.Ambiguous]+r.Counts[NotComparable] > 0, len(r.Pairs) > 0 && r.Counts[Broken] == len(r.Pairs):
 		return 3
 	}
 	return 0

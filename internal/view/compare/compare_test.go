@@ -89,7 +89,7 @@ func TestVerdicts(t *testing.T) {
 		{"lost to a skip", trialsOf(1, 10), one(bad(rowOf(1, 0, 0), journal.Skipped, "no GPU")), Lost, "", 1},
 		{"fixed", one(bad(rowOf(1, 0, 0), journal.Failed, "crashed")), trialsOf(1, 10), Fixed, "", 0},
 		{"broken", one(bad(rowOf(1, 0, 0), journal.Failed, "a")), one(bad(rowOf(1, 0, 0), journal.Failed, "b")), Broken, "",
-			0},
+			3},
 		{"exact, equal", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10*(1+1e-12)))), judge.Same, judge.Exact,
 			0},
 		{"exact, below the floor", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10.1))), judge.Same,
