@@ -453,7 +453,8 @@ func (n *node) variables(round *rendezvous.Round, rank launch.RankVars) map[stri
 	put("TORCHELASTIC_RUN_ID", s.ID)
 	put("TORCHELASTIC_RESTART_COUNT", strconv.Itoa(round.Attempt))
 	put("TORCHELASTIC_MAX_RESTARTS", strconv.Itoa(s.MaxRestarts))
-	// Rank 0 creates the store itself: the launcher runs none at the master's port.
+	// torchrun --rdzv-backend static serves a TCPStore at the master's port and sets True. Here rank 0 serves it, because
+	// with True all ranks would only connect to it, and time out.
 	put("TORCHELASTIC_USE_AGENT_STORE", "False")
 	preset("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
 	preset("NCCL_ASYNC_ERROR_HANDLING", "1") // its name in versions of torch before 2.2

@@ -2,11 +2,15 @@ package node_test
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
 // torchScript runs with Debian's python3, which has torch (python3-torch).
@@ -33,5 +37,21 @@ func TestTorch(t *testing.T) {
 	for _, l := range all {
 		l.expect(137, fmt.Sprintf("rank 1 (node 1, host %s, pid %d) ended with signal 9", n.hosts[victim.host].Name,
 			victim.pid))
+	}
+}
+
+// Rank 0 serves the store of a torch.distributed script, also with the flags for which torchrun serves it, and inside of
+// such a job of torchrun.
+func TestTorchStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("torch takes seconds to load")
+	}
+	t.Parallel()
+	for _, flags := range []string{"--standalone", "--nnodes 1 --rdzv-backend static --master-addr 127.0.0.1"} {
+		args := append([]string{"launch", "--nproc-per-node", "2"}, strings.Fields(flags)...)
+		args = append(append(args, "--"), torchScript(t, "--bytes", "4096", "--iters", "1")...)
+		l := begin(t, exec.Command(proctest.Self(t), args...), append(os.Environ(), "TORCHELASTIC_USE_AGENT_STORE=True"))
+		l.expect(0)
+		l.await(`\[rank1\]: time=.*`)
 	}
 }
