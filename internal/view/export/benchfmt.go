@@ -28,7 +28,8 @@ func init() {
 //
 // Axes are part of the name (benchstat calls them /size), and the number of ranks is its -N
 // suffix (/gomaxprocs). Backend, environment and options are configuration keys, which the
-// format requires in lower case: benchstat -col nccl_min_ctas. Values that change with every
+// format requires in lower case: benchstat -col nccl_min_ctas. Disturbed rows have the key
+// quality, so that benchstat does not mix them with the others. Values that change with every
 // run, such as its id, are in comments, since benchstat never compares lines with different
 // configurations.
 //
@@ -80,7 +81,7 @@ type benchMetric struct {
 }
 
 // reservedKeys are the configuration keys that are not environment variables.
-var reservedKeys = []string{"bench", "host", "cpu", "backend", "kind"}
+var reservedKeys = []string{"bench", "host", "cpu", "backend", "kind", "validated_by", "quality"}
 
 func newBenchfmtFile(in Input) *benchfmtFile {
 	f := &benchfmtFile{in: in, envKeys: map[string]string{}}
@@ -216,6 +217,9 @@ func (f *benchfmtFile) config(r *journal.Row) []setting {
 	add("backend", r.Backend)
 	add("kind", string(r.Kind))
 	add("validated_by", r.Details[journal.ValidatedByDetail])
+	if r.Disturbed() != "" {
+		add("quality", string(journal.QualityDisturbed))
+	}
 	for _, e := range r.Env {
 		value := e.Text()
 		if e.Set {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,27 @@ func checkResult(t *testing.T, rec *benchfmt.Result, r *journal.Row) {
 	}
 	if len(parts) != axes {
 		t.Errorf("%s has %d parts %q, want %d", rec.Name, len(parts), parts, axes)
+	}
+}
+
+// TestBenchfmtDisturbed checks that benchstat cannot mix disturbed rows with the others.
+func TestBenchfmtDisturbed(t *testing.T) {
+	in := fixture()
+	quiet := in.Rows[0]
+	disturbed := quiet
+	quiet.Quality, quiet.Warnings = journal.QualitySettled, nil
+	disturbed.Kind, disturbed.Quality = journal.Measured, journal.QualityDisturbed
+	disturbed.Warnings = []string{"load: other programs used 50.0 % of this host's cores"}
+	in.Rows = []journal.Row{quiet, disturbed, quiet}
+	reader := benchfmt.NewReader(strings.NewReader(write(t, "benchfmt", in, Options{})), "fixture")
+	var got []string
+	for reader.Scan() {
+		if rec, ok := reader.Result().(*benchfmt.Result); ok {
+			got = append(got, rec.GetConfig("quality"))
+		}
+	}
+	if want := []string{"", "disturbed", ""}; !slices.Equal(got, want) {
+		t.Errorf("the qualities are %q, want %q", got, want)
 	}
 }
 
