@@ -3,6 +3,7 @@ package collectives
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
@@ -22,18 +23,24 @@ func TestInputsOfAnyLength(t *testing.T) {
 			sh := shape{op: op, dtype: dist.U8, count: count, ranks: 3}
 			const rank, shifted = 1, 5 * callShift
 			in := newInputs(9, sh)
+			value := func(origin, position int) byte {
+				if origin == allRanks {
+					return byte(in.Stored(position))
+				}
+				return byte(in.Value(origin, position))
+			}
 			ins, outs := sh.counts(rank)
 			given := dist.Make(sh.dtype, ins)
 			must.Do(t, in.fill(given, rank, sh.inputOffset(rank)+shifted))
 			for i, v := range given.Bytes() {
-				if want := in.value(rank, (sh.inputOffset(rank)+shifted+i)%period); float64(v) != want {
+				if want := value(rank, (sh.inputOffset(rank)+shifted+i)%period); v != want {
 					t.Fatalf("%s of %d: input %d is %d, want %v", op, count, i, v, want)
 				}
 			}
 			out := dist.Make(sh.dtype, outs)
 			for i := range out.Bytes() {
 				origin, position := sh.origin(rank, i)
-				out.Bytes()[i] = byte(in.value(origin, (position+shifted)%period))
+				out.Bytes()[i] = value(origin, (position+shifted)%period)
 			}
 			if err := in.check(out, sh, rank, shifted); err != nil {
 				t.Errorf("%s of %d: %v", op, count, err)
@@ -54,5 +61,26 @@ func TestInputsOfAnyLength(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A sum of 64-bit integers by way of float64 must be found, and the error must show the difference.
+func TestRoundedIntegersAreWrong(t *testing.T) {
+	sh := shape{op: string(dist.AllReduce), dtype: dist.I64, reduction: dist.Sum, count: 1000, ranks: 2}
+	in, sum, rounded := newInputs(9, sh), make([]int64, 1000), make([]int64, 1000)
+	for rank := range sh.ranks {
+		own := make([]int64, 1000)
+		must.Do(t, in.fill(dist.Of(own), rank, 0))
+		for i, v := range own {
+			sum[i], rounded[i] = sum[i]+v, int64(float64(rounded[i])+float64(v))
+		}
+	}
+	must.Do(t, in.check(dist.Of(sum), sh, 0, 0))
+	var wrong *bench.Wrong
+	if err := in.check(dist.Of(rounded), sh, 0, 0); !errors.As(err, &wrong) || wrong.Count < 100 {
+		t.Fatalf("sums in float64: %v", err)
+	}
+	if text := wrong.Error(); !strings.Contains(text, " is ") || strings.Contains(text, "e+") {
+		t.Errorf("the error shows rounded integers: %v", wrong)
 	}
 }

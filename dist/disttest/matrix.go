@@ -129,14 +129,16 @@ func (v *vectors) first(count int, of vectorOf) []byte {
 	defer v.mu.Unlock()
 	if width := of.dtype.Size(); len(v.made[of]) < count*width {
 		data := inputs(of.dtype, of.reduction, of.size)
-		value := func(i int) float64 { return float64(data.Value(of.rank, i)) }
-		if of.rank == reduced {
-			value = data.Stored
-		}
 		if v.size != of.size {
 			v.size, v.made = of.size, map[vectorOf][]byte{}
 		}
-		v.made[of] = vector(of.dtype, count, value)
+		b := make([]byte, count*width)
+		if of.rank == reduced {
+			data.EncodeReduced(b, 0)
+		} else {
+			data.Encode(b, of.rank, 0)
+		}
+		v.made[of] = b
 	}
 	return v.made[of]
 }

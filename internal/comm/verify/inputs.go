@@ -136,5 +136,47 @@ func (in Inputs) Stored(position int) float64 {
 	return float64(v / int64(in.ranks))
 }
 
+// wide is a factor that makes 64-bit integers so long that float64 cannot hold them.
+const wide = 1<<9 + 1
+
+// widened reports whether elements are the values times wide.
+func (in Inputs) widened() bool { return in.dtype == dtype.I64 && in.reduction != dtype.Prod }
+
+// Encode writes the elements of a rank's vector from position first on: its values, and for 64-bit integers multiples
+// of them that no float64 holds.
+func (in Inputs) Encode(to []byte, rank, first int) {
+	in.encode(to, func(i int) int64 { return wide * in.Value(rank, first+i) },
+		func(i int) float64 { return float64(in.Value(rank, first+i)) })
+}
+
+// EncodeReduced writes the reduction of these elements, as it is stored in an output.
+func (in Inputs) EncodeReduced(to []byte, first int) {
+	ranks := int64(1)
+	if in.reduction == dtype.Avg {
+		ranks = int64(in.ranks)
+	}
+	in.encode(to, func(i int) int64 { return wide * in.Reduced(first+i) / ranks },
+		func(i int) float64 { return in.Stored(first + i) })
+}
+
+func (in Inputs) encode(to []byte, integer func(i int) int64, value func(i int) float64) {
+	if in.widened() {
+		for i := range dtype.View[int64](to) {
+			dtype.View[int64](to)[i] = integer(i)
+		}
+		return
+	}
+	var batch [256]float64
+	size := in.dtype.Size()
+	for from := 0; len(to) > 0; from += len(batch) {
+		n := min(len(batch), len(to)/size)
+		for i := range n {
+			batch[i] = value(from + i)
+		}
+		in.dtype.Encode(to[:n*size], batch[:n])
+		to = to[n*size:]
+	}
+}
+
 // Most returns the largest magnitude of an input of anything but a product.
 func (in Inputs) Most() int64 { return in.low + in.span - 1 }

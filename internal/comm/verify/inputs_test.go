@@ -175,3 +175,55 @@ func TestWrongExtremesDiffer(t *testing.T) {
 		}
 	}
 }
+
+// A reduction of 64-bit integers by way of float64 must differ. AllReduce of the encoded inputs, on integers, is the
+// encoded result.
+func TestIntegersAreWide(t *testing.T) {
+	const n, ranks = 1000, 3
+	for _, r := range []dtype.Reduction{dtype.Sum, dtype.Avg, dtype.Min, dtype.Max, dtype.Prod} {
+		in := NewInputs(1, dtype.I64, r, ranks)
+		var all [ranks][]int64
+		for rank := range all {
+			all[rank] = make([]int64, n)
+			in.Encode(dtype.Bytes(all[rank]), rank, 7)
+		}
+		want, differ := make([]int64, n), 0
+		in.EncodeReduced(dtype.Bytes(want), 7)
+		for i, w := range want {
+			a, b, c := all[0][i], all[1][i], all[2][i]
+			x, y, z := float64(a), float64(b), float64(c)
+			got := map[dtype.Reduction]int64{dtype.Sum: a + b + c, dtype.Avg: (a + b + c) / ranks, dtype.Min: min(a, b, c),
+				dtype.Max: max(a, b, c), dtype.Prod: a * b * c}[r]
+			float := map[dtype.Reduction]float64{dtype.Sum: x + y + z, dtype.Avg: (x + y + z) / ranks, dtype.Min: min(x, y, z),
+				dtype.Max: max(x, y, z), dtype.Prod: x * y * z}[r]
+			if got != w {
+				t.Fatalf("%v: element %d is %d, and should be %d", r, i, w, got)
+			}
+			if int64(float) != w {
+				differ++
+			}
+		}
+		if r != dtype.Prod && differ < n/2 {
+			t.Errorf("%v: %d of %d differ if they are computed in float64", r, differ, n)
+		}
+	}
+}
+
+// Encode must write the values of other types, in batches of any length.
+func TestEncode(t *testing.T) {
+	in := NewInputs(1, dtype.F16, dtype.Avg, 3)
+	for _, n := range []int{0, 1, 256, 1000} {
+		input, result := make([]byte, 2*n), make([]byte, 2*n)
+		in.Encode(input, 1, 5)
+		in.EncodeReduced(result, 5)
+		for i := range n {
+			if got := dtype.F16.Get(input, i); got != float64(in.Value(1, 5+i)) {
+				t.Fatalf("element %d is %v, want %v", i, got, in.Value(1, 5+i))
+			}
+			want := []float64{in.Stored(5 + i)}
+			if dtype.F16.Round(want); dtype.F16.Get(result, i) != want[0] {
+				t.Fatalf("result %d is %v, want %v", i, dtype.F16.Get(result, i), want[0])
+			}
+		}
+	}
+}
