@@ -1,15 +1,16 @@
 // Package survivors lets the ranks of a failed group agree on the set of survivors, even if more ranks die or arrive
-// late meanwhile. It has no clock and no network: a rank publishes a [Ballot], looks at those of the others, and
-// publishes the next one, until its agreement is decided.
+// late meanwhile. It has no clock and no network. A rank publishes a [Ballot], looks at the ballots of the others and
+// publishes its next ballot, until the agreement is decided.
 //
-// An agreement is decided as in Paxos, in rounds that the members lead in turn. The leader waits until a quorum has
-// entered its round. It proposes the outcome that was voted for in the highest earlier round, or else the ranks that
-// have joined, and decides once a quorum has voted for it. A rank whose leader is gone or late enters the next round.
+// An agreement works as in Paxos, in rounds that the members lead in turn. The leader waits until a quorum has entered
+// its round. It then makes a proposal: the outcome that was voted for in the highest earlier round, or, if there was no
+// vote, the ranks that have joined. It decides when a quorum has voted for the proposal. A rank whose leader is gone or
+// late enters the next round.
 //
-// A quorum is every rank that is not gone. Gone (dead or departed) is certain and final, so any number of ranks may
-// die. A late rank may still be alive, and considers the others late; it can be left out only by more than half of all
-// members. So all surviving ranks get one outcome, and if a network is cut in two, at most one side does. Ranks that
-// share memory need no majority: there the first decision counts.
+// A quorum is every rank that is not gone. Gone means dead or departed, which is certain and final, so any number of
+// ranks may die. A late rank may still be alive and consider the others late. It can therefore be left out only by more
+// than half of all members. All surviving ranks thus get the same outcome, and if a network is cut in two, at most one
+// side gets one. Ranks that share memory need no majority, because View.First lets the first decision win.
 package survivors
 
 import (
@@ -18,12 +19,12 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Ballot is the state that a rank has published last: everything that the others know about it.
+// Ballot is the state that a rank publishes. The others know nothing else about it.
 type Ballot struct {
 	Step    int     // the current agreement, from 1; 0: it has not joined one
-	Fault   string  `json:",omitempty"` // why it cannot use the previous outcome; "": it can
+	Fault   string  `json:",omitempty"` // why it cannot use the previous outcome; "" if it can
 	Round   int     // the highest round that it has entered, from 1
-	Voted   int     `json:",omitempty"` // the round in which it voted; 0: none
+	Voted   int     `json:",omitempty"` // the latest round in which it voted; 0 if none
 	Vote    Outcome `json:",omitempty"` // its vote
 	Decided bool    `json:",omitempty"` // Vote is the outcome of this agreement
 	Before  Outcome `json:",omitempty"` // outcome of the previous agreement
@@ -46,22 +47,22 @@ func (o Outcome) Ranks() []int {
 // View is what a rank sees of the group, by rank.
 type View struct {
 	Ballots []Ballot
-	// Gone marks ranks that are dead or have left. It must be determined before the ballots are read, so that these are
-	// the last ones of such ranks.
+	// Gone marks ranks that are dead or have left. The caller must determine it before it reads the ballots, so that the
+	// ballot of a gone rank is its last one.
 	Gone []bool
-	// Late marks ranks that are not waited for any longer.
+	// Late marks ranks for which the others no longer wait.
 	Late []bool
-	// Stalled: nothing has happened for so long that another leader should try.
+	// Stalled means that there was no progress for so long that another leader should try.
 	Stalled bool
-	// First makes an outcome the decision of a step, unless there is one, and returns the one that counts. nil: the ranks
-	// share no memory.
+	// First makes an outcome the decision of a step, unless the step already has a decision. It returns the decision. It
+	// is nil if the ranks share no memory.
 	First func(step int, o Outcome) Outcome
 }
 
 // Voter is the state machine of one rank.
 type Voter struct {
-	Ballot  // to publish whenever it has changed
-	LeftOut bool
+	Ballot       // the caller publishes it whenever it has changed
+	LeftOut bool // the outcome does not contain this rank
 	rank    int
 	members []int
 }
@@ -77,32 +78,32 @@ func (v *Voter) Next(fault string) {
 	v.Ballot = Ballot{Step: v.Step + 1, Fault: fault, Round: 1, Before: v.Vote}
 }
 
-// Look processes the ballots of the others and reports whether the own ballot has changed. The agreement is over once
-// Decided or LeftOut.
-func (v *Voter) Look(at View) (changed bool) {
-	for !v.Decided && !v.LeftOut && v.look(at) {
-		changed, at.Stalled = true, false
+// Look processes the ballots of the others and reports whether this rank's ballot has changed. The agreement is over
+// when Decided or LeftOut is set.
+func (v *Voter) Look(view View) (changed bool) {
+	for !v.Decided && !v.LeftOut && v.step(view) {
+		changed, view.Stalled = true, false
 	}
 	return changed
 }
 
-// look makes one change at a time.
-func (v *Voter) look(at View) (changed bool) {
-	if v.adopt(at) {
+// step makes at most one change to the ballot and reports whether it made one.
+func (v *Voter) step(view View) (changed bool) {
+	if v.adopt(view) {
 		return true
 	}
 	for _, r := range v.members {
-		if b := at.Ballots[r]; b.Step == v.Step && b.Round > v.Round {
+		if b := view.Ballots[r]; b.Step == v.Step && b.Round > v.Round {
 			v.Round = b.Round
 			return true
 		}
 	}
 	leader := v.leader()
-	b := at.Ballots[leader]
+	b := view.Ballots[leader]
 	switch {
 	case leader == v.rank:
-		return v.lead(at)
-	case at.Gone[leader], at.Late[leader] && (b.Step != v.Step || at.Stalled):
+		return v.lead(view)
+	case view.Gone[leader], view.Late[leader] && (b.Step != v.Step || view.Stalled):
 		v.Round++
 		return true
 	case b.Step == v.Step && b.Round == v.Round && b.Voted == v.Round && v.Voted < v.Round:
@@ -114,10 +115,10 @@ func (v *Voter) look(at View) (changed bool) {
 
 func (v *Voter) leader() int { return v.members[(v.Round-1)%len(v.members)] }
 
-// adopt takes over a decision that others have published.
-func (v *Voter) adopt(at View) bool {
+// adopt takes over a decision that another rank has published. It reports whether there was one.
+func (v *Voter) adopt(view View) bool {
 	for _, r := range v.members {
-		switch b := at.Ballots[r]; {
+		switch b := view.Ballots[r]; {
 		case b.Step == v.Step && b.Decided:
 			v.decide(b.Vote)
 		case b.Step == v.Step+1:
@@ -137,22 +138,22 @@ func (v *Voter) decide(o Outcome) {
 	v.LeftOut = !slices.Contains(o.Ranks(), v.rank)
 }
 
-// lead makes the next step of the leader of a round.
-func (v *Voter) lead(at View) (changed bool) {
-	if !v.quorum(at) {
+// lead makes the leader's next change: the proposal, and later the decision.
+func (v *Voter) lead(view View) (changed bool) {
+	if !v.quorum(view) {
 		return false
 	}
 	if v.Voted == v.Round {
-		if at.First != nil {
-			v.Vote = at.First(v.Step, v.Vote)
+		if view.First != nil {
+			v.Vote = view.First(v.Step, v.Vote)
 		}
 		v.decide(v.Vote)
 		return true
 	}
 	highest, vote := v.Voted, v.Vote
-	var came Outcome
+	var joined Outcome
 	for _, r := range v.members {
-		b := at.Ballots[r]
+		b := view.Ballots[r]
 		if r == v.rank {
 			b = v.Ballot
 		}
@@ -162,42 +163,43 @@ func (v *Voter) lead(at View) (changed bool) {
 		if b.Voted > highest {
 			highest, vote = b.Voted, b.Vote
 		}
-		if !at.Gone[r] {
-			came = append(came, Entry{r, b.Fault})
+		if !view.Gone[r] {
+			joined = append(joined, Entry{r, b.Fault})
 		}
 	}
 	if highest == 0 {
-		vote = came
+		vote = joined
 	}
 	v.Vote, v.Voted = vote, v.Round
 	return true
 }
 
-// quorum reports whether enough ranks have entered the round or, once there is a proposal, have voted for it.
-func (v *Voter) quorum(at View) bool {
-	ready, all, butLate := 1, true, true
+// quorum reports whether enough ranks have entered the round or, if this rank has made a proposal, have voted for it.
+func (v *Voter) quorum(view View) bool {
+	ready, all, restLate := 1, true, true
 	for _, r := range v.members {
-		b := at.Ballots[r]
+		b := view.Ballots[r]
 		switch {
 		case r == v.rank:
 		case b.Step == v.Step && b.Round >= v.Round && (v.Voted < v.Round || b.Voted >= v.Round):
 			ready++
-		case !at.Gone[r]:
-			all, butLate = false, butLate && at.Late[r]
+		case !view.Gone[r]:
+			all, restLate = false, restLate && view.Late[r]
 		}
 	}
-	return all || butLate && (at.First != nil || 2*ready > len(v.members))
+	return all || restLate && (view.First != nil || 2*ready > len(v.members))
 }
 
-// Missing returns the members that have not joined and are not gone; if all have joined, all others that are not gone.
-func (v *Voter) Missing(at View) (ranks []int) {
+// Missing returns the members that the agreement is waiting for: those that have not joined and are not gone. If all
+// have joined, it returns all other members that are not gone.
+func (v *Voter) Missing(view View) (ranks []int) {
 	var others []int
 	for _, r := range v.members {
-		if r == v.rank || at.Gone[r] {
+		if r == v.rank || view.Gone[r] {
 			continue
 		}
 		others = append(others, r)
-		if at.Ballots[r].Step != v.Step {
+		if view.Ballots[r].Step != v.Step {
 			ranks = append(ranks, r)
 		}
 	}

@@ -191,14 +191,14 @@ func TestLeaderKeepsToWhatMayBeDecided(t *testing.T) {
 	// final.
 	voted := Outcome{{Rank: 0}, {Rank: 2}}
 	v := New(1, 3)
-	at := View{Gone: []bool{true, false, false}, Late: make([]bool, 3), Ballots: []Ballot{
+	view := View{Gone: []bool{true, false, false}, Late: make([]bool, 3), Ballots: []Ballot{
 		{Step: 1, Round: 1}, {}, {Step: 1, Round: 1},
 	}}
-	if v.Look(at); v.Round != 2 || v.Voted != 0 {
+	if v.Look(view); v.Round != 2 || v.Voted != 0 {
 		t.Fatalf("rank 1 proposes %v in round %d before rank 2 has entered it", v.Vote, v.Round)
 	}
-	at.Ballots[2] = Ballot{Step: 1, Round: 2, Voted: 1, Vote: voted}
-	v.Look(at)
+	view.Ballots[2] = Ballot{Step: 1, Round: 2, Voted: 1, Vote: voted}
+	v.Look(view)
 	if v.Round != 2 || v.Voted != 2 || fmt.Sprint(v.Vote) != fmt.Sprint(voted) {
 		t.Errorf("rank 1 proposes %v in round %d, want what may have been decided, %v", v.Vote, v.Round, voted)
 	}

@@ -23,8 +23,7 @@ func Machine() (string, error) {
 	return strings.TrimSpace(string(boot)) + " " + space, nil
 }
 
-// nearFirst sorts addresses that are in a network of this host to the front, because they are the most likely to be
-// reachable.
+// nearFirst moves addresses in networks of this host to the front, because they are most likely to be reachable.
 func nearFirst(addrs []netip.Addr) []netip.Addr {
 	nets, _ := net.InterfaceAddrs()
 	far := func(a netip.Addr) int {

@@ -14,8 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// Bootstrap is an exchange for ranks that know nothing about each other except an address at which rank 0 listens, and
-// a secret.
+// Bootstrap provides an exchange for ranks that know only an address, at which rank 0 listens, and a secret.
 type Bootstrap struct {
 	Endpoint string // host:port
 	Rank     int
@@ -37,7 +36,7 @@ func (b *Bootstrap) Exchange(ctx context.Context, mine []byte) (all [][]byte, er
 	if b.Rank == 0 {
 		all, err = b.gather(ctx, mine)
 	} else {
-		all, err = b.visit(ctx, mine)
+		all, err = b.contribute(ctx, mine)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("meeting at %s: %w", b.Endpoint, err)
@@ -63,7 +62,7 @@ func (b *Bootstrap) facts() []connection.Fact {
 	return facts
 }
 
-// gather is the part of rank 0: it collects the data of all ranks and sends all of it to each.
+// gather is rank 0's part of Exchange. It collects the data of all ranks and sends all of it to every rank.
 func (b *Bootstrap) gather(ctx context.Context, mine []byte) ([][]byte, error) {
 	if err := b.listen(); err != nil {
 		return nil, err
@@ -79,7 +78,7 @@ func (b *Bootstrap) gather(ctx context.Context, mine []byte) ([][]byte, error) {
 	for r, a := range ranks[1:] {
 		all[r+1] = a.Payload
 	}
-	// Answer all at once, so that unreachable ranks share one timeout.
+	// Answer all ranks concurrently, so that several unreachable ones take only one timeout.
 	faults := make([]error, b.Size)
 	var told sync.WaitGroup
 	for r, a := range ranks[1:] {
@@ -93,13 +92,13 @@ func (b *Bootstrap) gather(ctx context.Context, mine []byte) ([][]byte, error) {
 	return all, errors.Join(faults...)
 }
 
-// listen opens the endpoint once, for the life of the process, because ranks may start the next exchange before rank 0
-// does.
+// listen opens the endpoint on first use and keeps it open, because other ranks may start the next exchange before rank
+// 0 does.
 func (b *Bootstrap) listen() error {
 	if b.arrivals != nil {
 		return nil
 	}
-	l, err := net.Listen("tcp", b.bindTo())
+	l, err := net.Listen("tcp", b.bindAddress())
 	if errors.Is(err, syscall.EADDRINUSE) {
 		err = fmt.Errorf("the port is in use: choose another one (%w)", err)
 	}
@@ -110,9 +109,9 @@ func (b *Bootstrap) listen() error {
 	return nil
 }
 
-// bindTo returns the address that rank 0 listens on. If the endpoint is a host name, that is every
+// bindAddress returns the address that rank 0 listens on. If the endpoint is a host name, that is every
 // address, because a host's own name may resolve to a loopback address, as on Debian.
-func (b *Bootstrap) bindTo() string {
+func (b *Bootstrap) bindAddress() string {
 	host, port, err := net.SplitHostPort(b.Endpoint)
 	if _, notLiteral := netip.ParseAddr(host); err == nil && notLiteral != nil && host != "localhost" {
 		return ":" + port
@@ -120,8 +119,8 @@ func (b *Bootstrap) bindTo() string {
 	return b.Endpoint
 }
 
-// visit is the part of the other ranks. It retries, because rank 0 may start later.
-func (b *Bootstrap) visit(ctx context.Context, mine []byte) ([][]byte, error) {
+// contribute is the other ranks' part of Exchange. It retries until rank 0 listens, because rank 0 may start later.
+func (b *Bootstrap) contribute(ctx context.Context, mine []byte) ([][]byte, error) {
 	return connection.Retry(ctx, func() ([][]byte, error) {
 		c, err := b.service().Dial(ctx, "tcp", b.Endpoint)
 		if errors.Is(err, connection.ErrWrongSecret) || errors.Is(err, connection.ErrWrongService) {

@@ -38,16 +38,15 @@ type question struct{ ID, Call uint64 }
 type answer struct {
 	ID    uint64
 	Calls uint64 // number of calls that the rank has begun
-	Text  string // of the requested call; "" if it is not one of the last two
+	Text  string // of the requested call; "" if that is not one of the last two
 }
 
-// Handler has the reactions of a rank to the messages of its peers. They are called on the goroutines of the
-// connections.
+// Handler holds the functions that handle the messages of a peer. They are called on the goroutine of the connection.
 type Handler struct {
 	// Failed is called when the peer reports a failure of the group.
 	Failed func(shm.Failure)
-	// Calls returns the number of calls that this rank has begun, and the text of the given one if it
-	// is known.
+	// Calls returns the number of calls that this rank has begun, and the text of the given call, or "" if it is not
+	// known.
 	Calls func(call uint64) (calls uint64, text string)
 	// Published is called with a text that the peer publishes.
 	Published func(text []byte)
@@ -58,16 +57,16 @@ type Control struct {
 	link    *connection.Link[frame]
 	handler Handler
 
-	mu      sync.Mutex
-	end     End
-	why     error
-	asked   uint64
-	answers map[uint64]chan answer
-	ended   chan struct{}
+	mu           sync.Mutex
+	end          End
+	why          error
+	lastQuestion uint64
+	answers      map[uint64]chan answer
+	ended        chan struct{}
 }
 
-// NewControl takes over a TCP connection. The connection counts as cut if the peer, or its kernel,
-// does not respond for the given time.
+// NewControl takes over a TCP connection. The connection counts as cut if the peer's kernel does not respond for the
+// time silence.
 func NewControl(conn *connection.Conn, silence time.Duration, h Handler) (*Control, error) {
 	if err := probe(conn.Conn.(*net.TCPConn), silence); err != nil {
 		conn.Close()
@@ -79,7 +78,8 @@ func NewControl(conn *connection.Conn, silence time.Duration, h Handler) (*Contr
 	return c, nil
 }
 
-// probe makes the kernel check every second whether the peer responds, and give the connection up after the given time.
+// probe makes the kernel check every second whether the peer's kernel responds, and close the connection after the
+// given time without a response.
 func probe(conn *net.TCPConn, silence time.Duration) error {
 	err := conn.SetKeepAliveConfig(net.KeepAliveConfig{
 		Enable: true, Idle: time.Second, Interval: time.Second, Count: max(1, int(silence/time.Second)),
@@ -150,8 +150,8 @@ func (c *Control) Publish(text []byte) { c.link.Send(frame{Note: text}) }
 // within the limit.
 func (c *Control) Ask(call uint64, limit time.Duration) (calls uint64, text string, ok bool) {
 	c.mu.Lock()
-	c.asked++
-	id, to := c.asked, make(chan answer, 1)
+	c.lastQuestion++
+	id, to := c.lastQuestion, make(chan answer, 1)
 	c.answers[id] = to
 	c.mu.Unlock()
 	defer func() {
@@ -176,7 +176,7 @@ func (c *Control) End() (End, error) {
 	return c.end, c.why
 }
 
-// AwaitEnd waits for the end, at most for limit.
+// AwaitEnd waits until the connection ends, for at most limit.
 func (c *Control) AwaitEnd(limit time.Duration) {
 	select {
 	case <-c.ended:

@@ -1,25 +1,26 @@
-// Package tcp connects ranks on different hosts: TCP connections that carry the messages of a group without copies of
-// their own, and the way the ranks find each other. Package shm does the same within a host. It moves bytes and knows
-// nothing about collectives.
+// Package tcp connects ranks on different hosts. It lets the ranks find each other and carries the messages of a group
+// over TCP, without copying them in user space. Package shm does the same within a host. Package tcp moves bytes and
+// does not depend on collectives.
 //
-// Between two ranks of different hosts there are three connections, so that nothing queues behind something else: one
-// for collectives, one for messages of the program, and one for control. On the control connection a rank reports that
-// the group has failed, that it leaves, or, when asked, which call it is in. Ranks of one host have only the control
-// connection.
+// Two ranks on different hosts have three connections: one for collectives, one for messages of the program and one for
+// control. With a single connection, messages of one kind would wait behind messages of another kind. On the control
+// connection, a rank reports that the group has failed or that it is leaving, and answers which call it is in. Two
+// ranks on the same host have only the control connection.
 //
 // A [Link] never blocks: sends and receives are posted in order, and Progress moves as much as possible in both
-// directions. A waiting rank calls it repeatedly, then sleeps in poll(2). So two ranks that send each other more than
-// the kernel buffers cannot deadlock.
+// directions. A waiting rank first calls Progress repeatedly, then sleeps in poll(2). Two ranks therefore cannot
+// deadlock even if they send each other more than the kernel buffers.
 //
 // # Trust
 //
-// Every connection begins with a proof of a common key (package connection), which is derived from the secret of the
-// group and the data that the ranks exchanged when they joined. Control messages are authenticated one by one; data is
-// not, and nothing is encrypted.
+// Every connection begins with a handshake, in which both sides prove that they know a key (package connection). The
+// key is derived from the secret of the group and the data that the ranks exchanged when they joined. Every control
+// message is authenticated; data is not. Nothing is encrypted.
 //
 // # Detection of failures
 //
-// When a process ends, its connections close: end of stream or reset. A host that is cut off closes nothing. So the
-// kernel probes the control connection, which the other side always reads, every second, and gives it up after
-// Config.Silence. Data connections are not probed: a slow receiver is not a failure.
+// When a process ends, the kernel closes its connections. A host that is cut off from the network closes nothing. The
+// kernel therefore probes the control connection every second (keep-alive) and gives it up after the silence given to
+// NewControl. Data connections are not probed, because a slow receiver is not a failure. The peer always reads its
+// control connection.
 package tcp

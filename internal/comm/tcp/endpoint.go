@@ -15,7 +15,7 @@ import (
 type Place struct {
 	Host      string // name of the host in errors
 	Interface string // the network interface; "": all of them
-	Alone     bool   // all ranks are on this machine: accept no others
+	Alone     bool   // all ranks are on this machine, so accept no connections from others
 	Ports     connection.PortRange
 }
 
@@ -24,10 +24,10 @@ type Endpoint struct {
 	Host      string
 	Addresses []netip.Addr
 	Port      int
-	Fault     string // reason why there is no endpoint; "": there is one
+	Fault     string // the reason why there is no endpoint; "" if there is one
 }
 
-// Mesh connects ranks: it has this rank's listener and the addresses of all others.
+// Mesh connects this rank with others. It holds this rank's listener and the endpoints of all ranks.
 type Mesh struct {
 	*Listener
 	endpoints []Endpoint
@@ -38,7 +38,7 @@ type Mesh struct {
 // Open opens this rank's listener and exchanges its address with the others. On one machine, or with an interface, it
 // accepts no connections from elsewhere.
 func (at Place) Open(ctx context.Context, exchange Exchange, size int, key []byte) (*Mesh, error) {
-	l, bind, mine := at.listen(key)
+	l, bind, mine := at.openListener(key)
 	all, err := Swap(ctx, exchange, size, mine)
 	for r, e := range all {
 		if e.Fault != "" {
@@ -57,7 +57,7 @@ func (at Place) Open(ctx context.Context, exchange Exchange, size int, key []byt
 	return &Mesh{l, all, key, bind}, nil
 }
 
-// Of returns the mesh of some of the ranks, with new numbers. It shares the listener with this mesh.
+// Of returns the mesh of a subset of the ranks, renumbered in the order of the list. It shares the listener.
 func (m *Mesh) Of(ranks []int) *Mesh {
 	m.Keep()
 	some := *m
@@ -65,7 +65,7 @@ func (m *Mesh) Of(ranks []int) *Mesh {
 	return &some
 }
 
-func (at Place) listen(key []byte) (l *Listener, bind netip.Addr, e Endpoint) {
+func (at Place) openListener(key []byte) (l *Listener, bind netip.Addr, e Endpoint) {
 	e.Host = at.Host
 	var err error
 	if at.Alone && at.Interface == "" {
@@ -93,8 +93,8 @@ func (at Place) listen(key []byte) (l *Listener, bind netip.Addr, e Endpoint) {
 	return l, bind, e
 }
 
-// Connect connects this rank with a peer, from the chosen interface. rank and peer are their numbers in the group; at
-// is the number of the peer in the mesh. The rank with the higher number dials.
+// Connect connects this rank with a peer, from the chosen interface. rank and peer are the numbers of the two in the
+// group, and at is the number of the peer in the mesh. The rank with the higher number dials.
 func (m *Mesh) Connect(ctx context.Context, group [16]byte, rank, peer, at int, use Use) (*connection.Conn, error) {
 	if peer > rank {
 		return m.Accept(ctx, Ticket{Group: group, Rank: uint32(peer), Use: use})

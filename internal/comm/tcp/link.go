@@ -16,8 +16,8 @@ type Link struct {
 	fd   int
 }
 
-// bufferBytes is the size of the kernel buffer of one direction: large enough to keep a link with high
-// latency and bandwidth busy while the rank computes.
+// bufferBytes is the size of the kernel's send buffer. It must keep a link with a high bandwidth-delay product busy
+// while the rank computes.
 const bufferBytes = 4 << 20
 
 // NewLink takes over a connection. It fails if a send is not acknowledged within the limit.
@@ -28,8 +28,7 @@ func NewLink(conn *net.TCPConn, peer int, limit time.Duration) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{Peer: peer, fd: -1}
-	// Use a separate file descriptor: this package polls it itself, and the Go runtime's poller must
-	// not.
+	// Use a descriptor of our own, because this package polls it itself and the poller of the Go runtime must not.
 	if e := raw.Control(func(fd uintptr) { l.fd, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); e != nil {
 		err = e
 	}
@@ -51,9 +50,9 @@ func NewLink(conn *net.TCPConn, peer int, limit time.Duration) (*Link, error) {
 	return l, nil
 }
 
-// enlarge sets a large send buffer if the system allows one. Otherwise it sets none, because any
-// explicit size switches off the kernel's automatic growth. The receive buffer is always left to grow
-// automatically: if the receiver keeps up, it stays small enough for a cache.
+// enlarge sets a large send buffer if the system allows one. Otherwise it sets none, because any explicit size disables
+// the kernel's automatic tuning. The receive buffer is always tuned automatically: if the receiver keeps up, the buffer
+// stays small enough for a CPU cache.
 func (l *Link) enlarge() {
 	_ = unix.SetsockoptInt(l.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, bufferBytes)
 }
@@ -91,11 +90,11 @@ func (l *Link) Progress() (moved bool, err error) {
 // Idle reports whether nothing is posted in either direction.
 func (l *Link) Idle() bool { return !l.Out.Pending() && !l.In.Pending() }
 
-// Sleeper sleeps until a link can move. It keeps its memory between sleeps.
+// Sleeper waits until a link can send or receive. It reuses its memory, so sleeping allocates nothing.
 type Sleeper struct{ fds []unix.PollFd }
 
-// Sleep sleeps until one of the halves with something posted can move, at most for the limit, in whole milliseconds. If
-// nothing is posted it sleeps for the limit.
+// Sleep sleeps until one of the links can make progress with data that is posted on it, for at most the limit, in whole
+// milliseconds. If nothing is posted, it sleeps for the limit.
 func (s *Sleeper) Sleep(limit time.Duration, links ...*Link) {
 	s.fds = s.fds[:0]
 	for _, l := range links {
@@ -111,8 +110,8 @@ func (s *Sleeper) Sleep(limit time.Duration, links ...*Link) {
 	s.poll(limit)
 }
 
-// SleepOn sleeps until one link can send or another can receive, at most for the limit; either may be nil. Other
-// goroutines may use their other halves.
+// SleepOn sleeps until link out can send or link in can receive, for at most the limit. Either may be nil. Meanwhile,
+// other goroutines may receive from out and send to in.
 func (s *Sleeper) SleepOn(limit time.Duration, out, in *Link) {
 	s.fds = s.fds[:0]
 	if out != nil {

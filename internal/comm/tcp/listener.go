@@ -45,7 +45,7 @@ type Listener struct {
 	refused string // the last refused peer, and why
 }
 
-// Listen listens on one of the ports of the address, or of all addresses if it is not valid.
+// Listen listens on a free port of the range at the address, or at all addresses if it is not valid.
 func Listen(addr netip.Addr, ports connection.PortRange, key []byte) (*Listener, error) {
 	at := ""
 	if addr.IsValid() {
@@ -63,7 +63,7 @@ func Listen(addr netip.Addr, ports connection.PortRange, key []byte) (*Listener,
 // Port returns the port of the listener.
 func (l *Listener) Port() int { return l.listener.Addr().(*net.TCPAddr).Port }
 
-// Keep adds a reference: one more Close is needed.
+// Keep adds a reference, so that one more Close is needed.
 func (l *Listener) Keep() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +103,7 @@ func (l *Listener) admit(c *connection.Conn) {
 	defer l.mu.Unlock()
 	if err == nil && !l.closed {
 		select {
-		case l.of(t) <- c:
+		case l.awaited(t) <- c:
 			return
 		default: // a duplicate
 		}
@@ -111,8 +111,8 @@ func (l *Listener) admit(c *connection.Conn) {
 	c.Close()
 }
 
-// of returns the channel on which the connection of a ticket is awaited. The caller holds the lock.
-func (l *Listener) of(t Ticket) chan *connection.Conn {
+// awaited returns the channel that receives the connection of a ticket. The caller holds the lock.
+func (l *Listener) awaited(t Ticket) chan *connection.Conn {
 	if l.arrived[t] == nil {
 		l.arrived[t] = make(chan *connection.Conn, 1)
 	}
@@ -122,7 +122,7 @@ func (l *Listener) of(t Ticket) chan *connection.Conn {
 // Accept waits for the connection of a ticket.
 func (l *Listener) Accept(ctx context.Context, t Ticket) (*connection.Conn, error) {
 	l.mu.Lock()
-	arrived := l.of(t)
+	arrived := l.awaited(t)
 	l.mu.Unlock()
 	select {
 	case conn := <-arrived:
@@ -137,8 +137,8 @@ func (l *Listener) Accept(ctx context.Context, t Ticket) (*connection.Conn, erro
 	}
 }
 
-// Dial connects to a peer's listener, at the first of its addresses that works. It connects from the address from of
-// this host, or from any if that is not valid.
+// Dial connects to a peer's listener, at the first of its addresses that works. It connects from the local address
+// from, or from any address if from is not valid.
 func Dial(ctx context.Context, from netip.Addr, addrs []netip.Addr, port int, key []byte, t Ticket) (*connection.Conn,
 	error) {
 	var faults []error

@@ -23,16 +23,17 @@ type Network struct {
 	Ranks    []int    `json:"ranks"`    // the host of each rank
 	Machines int      `json:"machines"` // fewer than hosts if several hosts are on one machine
 	Pairs    []Pair   `json:"pairs,omitempty"`
-	AtOnce   []Rates  `json:"at_once,omitempty"` // by host, while all send to all others
+	AtOnce   []Rates  `json:"at_once,omitempty"` // by host, while every host sends to all others
 }
 
-// Pair is the link from one host to another. With several ranks on each host, their connections were measured together.
+// Pair is the link from one host to another. If hosts have several ranks, it is the rate of all their connections
+// together.
 type Pair struct {
 	From      int     `json:"from"` // index of a host
 	To        int     `json:"to"`
 	LatencyUS float64 `json:"latency_us"` // of the smallest message: half of a round trip
-	GBps      float64 `json:"gbps"`       // 1e9 bytes a second, with the other way idle
-	BothGBps  float64 `json:"both_gbps"`  // with the other way as busy
+	GBps      float64 `json:"gbps"`       // 1e9 bytes per second, while the other direction is idle
+	BothGBps  float64 `json:"both_gbps"`  // the same while the other direction is busy too
 }
 
 // Rates are the rates of one host.
@@ -102,8 +103,9 @@ func fabricIn(classes string) string {
 	return ""
 }
 
-// Measure measures latency and bandwidth between the hosts: pairs of hosts, one way and both ways, and all at once.
-// Pairs without a common host are measured at the same time. It does nothing if all ranks are on one host.
+// Measure measures the network between the hosts: latency and bandwidth of pairs of hosts, in one and in both
+// directions, and the bandwidth of all hosts at once. Pairs without a common host are measured at the same time.
+// Measure does nothing if all ranks are on one host.
 func (m Measuring) Measure(ctx context.Context) (Network, error) {
 	machine, err := Machine()
 	if err != nil {
@@ -174,7 +176,7 @@ func (p *prober) partner(host int) (rank int, ok bool) {
 	return 0, false
 }
 
-// connectLimit is the time that ranks wait for each other's connections.
+// connectLimit is how long ranks wait for each other's connections.
 const connectLimit = 30 * time.Second
 
 // connect connects each rank with its partners.
@@ -206,7 +208,7 @@ func (p *prober) connect(me identity, all []identity) error {
 			break
 		}
 	}
-	_, err = p.share(0, err)
+	_, err = p.gatherTimes(0, err)
 	return err
 }
 
@@ -216,8 +218,9 @@ func (p *prober) close() {
 	}
 }
 
-// share returns the times of all ranks. If one of them has failed, it fails on all.
-func (p *prober) share(us float64, fault error) ([]float64, error) {
+// gatherTimes returns the times of all ranks, in microseconds. If one rank has failed, it returns an error on all
+// ranks.
+func (p *prober) gatherTimes(us float64, fault error) ([]float64, error) {
 	type result struct {
 		US    float64
 		Fault string

@@ -156,7 +156,7 @@ func TestPlace(t *testing.T) {
 // If the interface does not exist, the error lists the existing ones. A failed dial lists the
 // addresses that were tried.
 func TestWrongInterface(t *testing.T) {
-	_, _, e := Place{Host: "here", Interface: "lo"}.listen([]byte("key"))
+	_, _, e := Place{Host: "here", Interface: "lo"}.openListener([]byte("key"))
 	if !strings.Contains(e.Fault, `"lo" is loopback, which no other host reaches; this host has `) ||
 		!strings.Contains(e.Fault, "lo 127.0.0.1") {
 		t.Errorf("loopback between hosts: %q", e.Fault)
@@ -186,7 +186,7 @@ func TestPingPongTakesShortest(t *testing.T) {
 	replied := make(chan error, 1)
 	go func() {
 		p := &prober{ctx: t.Context()}
-		err := p.meet(b)
+		err := p.barrier(b)
 		for k := 0; k < probePings && err == nil; k++ {
 			b.In.ExpectHeader(Header{Call: uint64(k)})
 			if err = p.moveAll(b.Idle, b); err == nil {

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxVec is the maximum number of posted ranges per system call, and maxMove the maximum number of
-	// bytes: large enough to keep both ranks busy, small enough that sending and receiving alternate
-	// while the data is still in a cache.
+	// maxVec is the maximum number of posted ranges per system call, and maxMove the maximum number of bytes. maxMove is
+	// large enough to keep both ranks busy, and small enough that sending and receiving alternate while the data is
+	// still in a cache.
 	maxVec  = 8
 	maxMove = 1 << 20
 )
@@ -28,25 +28,25 @@ type Header struct {
 
 const headerBytes = 24
 
-func (h Header) put(b *[headerBytes]byte) {
+func (h Header) encode(b *[headerBytes]byte) {
 	binary.LittleEndian.PutUint64(b[0:], h.Call)
 	binary.LittleEndian.PutUint64(b[8:], h.Sign)
 	binary.LittleEndian.PutUint64(b[16:], h.Bytes)
 }
 
-func headerOf(b *[headerBytes]byte) Header {
+func decodeHeader(b *[headerBytes]byte) Header {
 	return Header{binary.LittleEndian.Uint64(b[0:]), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])}
 }
 
-// MismatchError reports that the peer has sent another message than the expected one.
+// MismatchError reports that the peer has sent a message other than the expected one.
 type MismatchError struct{ Got, Want Header }
 
 func (e *MismatchError) Error() string {
 	return fmt.Sprintf("the peer sends %+v where %+v is expected", e.Got, e.Want)
 }
 
-// queue holds the ranges of memory that are still to be moved, in order, and the arguments of the system call that
-// moves them.
+// queue holds the ranges of memory that are still to be sent or received, in order, and the arguments of the system
+// call that moves them.
 type queue struct {
 	fd     int
 	ranges [][]byte
@@ -69,7 +69,7 @@ func (q *queue) post(b []byte) {
 	q.posted += uint64(len(b))
 }
 
-// Posted returns the number of bytes that have ever been posted: the stream position to wait for.
+// Posted returns the number of bytes posted so far. The data is moved when Done reaches this number.
 func (q *queue) Posted() uint64 { return q.posted }
 
 // Done returns the number of posted bytes that have been moved.
@@ -78,18 +78,18 @@ func (q *queue) Done() uint64 { return q.moved }
 // Pending reports whether there is something left to move.
 func (q *queue) Pending() bool { return q.moved != q.posted }
 
-// calls are the system calls of one direction: for one range and for several.
-type calls struct{ one, many, flags uintptr }
+// syscalls are the system calls of one direction: for one range and for several.
+type syscalls struct{ one, many, flags uintptr }
 
 var (
-	sending   = calls{unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.MSG_NOSIGNAL | unix.MSG_DONTWAIT}
-	receiving = calls{unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.MSG_DONTWAIT}
+	sending   = syscalls{unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.MSG_NOSIGNAL | unix.MSG_DONTWAIT}
+	receiving = syscalls{unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.MSG_DONTWAIT}
 )
 
-// syscallOnce makes one system call for the first ranges. The socket is non-blocking, so the call
-// never sleeps. It is a raw system call, because the Go scheduler could take a long copy for a sleep
-// and give the processor to another thread.
-func (q *queue) syscallOnce(c calls) (n int, err error) {
+// syscallOnce makes one system call for the first ranges. The socket is non-blocking, so the call never sleeps. It must
+// be a raw system call: during a normal one, the Go scheduler could mistake a long copy for a sleep and give the
+// processor to another thread.
+func (q *queue) syscallOnce(c syscalls) (n int, err error) {
 	k, total := q.gather()
 	if k == 1 || total <= len(q.small) {
 		return q.moveJoined(c, k, total)
@@ -119,9 +119,9 @@ func (q *queue) gather() (k, total int) {
 	return k, total
 }
 
-// moveJoined copies the first k ranges into one buffer and moves that: for a small message a copy is
-// cheaper than a list of ranges.
-func (q *queue) moveJoined(c calls, k, total int) (n int, err error) {
+// moveJoined copies the first k ranges into one buffer and moves that buffer. For a small message, a copy is cheaper
+// than a system call with a list of ranges.
+func (q *queue) moveJoined(c syscalls, k, total int) (n int, err error) {
 	ranges, b := q.ranges[q.first:q.first+k], q.small[:]
 	if k == 1 {
 		b = ranges[0]
@@ -182,7 +182,7 @@ type Sender struct {
 
 // PostHeader posts a header. The previous one must have been sent.
 func (s *Sender) PostHeader(h Header) {
-	h.put(&s.head)
+	h.encode(&s.head)
 	s.post(s.head[:])
 }
 
@@ -243,7 +243,7 @@ func (r *Receiver) Progress() (moved bool, err error) {
 	r.advance(n)
 	if r.until != 0 && r.moved >= r.until {
 		r.until = 0
-		if got := headerOf(&r.head); got != r.want {
+		if got := decodeHeader(&r.head); got != r.want {
 			return true, &MismatchError{got, r.want}
 		}
 	}

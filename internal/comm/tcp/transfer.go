@@ -46,8 +46,9 @@ func (p *prober) measure() error {
 	return nil
 }
 
-// pairsOf returns the pairs of hosts of a round, such that no host has two partners: hosts whose numbers add up to the
-// round, modulo the next odd number of hosts. After that many rounds every pair has met.
+// pairsOf returns the pairs of hosts of a round, in which no host has two partners. Let n be the number of hosts, plus
+// 1 if it is even. Two hosts are a pair if the sum of their numbers is the round modulo n. After n rounds every pair
+// has met.
 func pairsOf(hosts, round int) (pairs [][2]int) {
 	odd := hosts | 1
 	for a := range hosts {
@@ -100,7 +101,7 @@ func (p *prober) latency(pairs [][2]int) ([]float64, error) {
 				us, err = p.pingPong(1, p.links[a])
 			}
 		}
-		all, err := p.share(us, err)
+		all, err := p.gatherTimes(us, err)
 		if err != nil {
 			return nil, err
 		}
@@ -116,9 +117,9 @@ func (p *prober) latency(pairs [][2]int) ([]float64, error) {
 
 func us64(d time.Duration) float64 { return float64(d) / 1e3 }
 
-// pingPong makes some round trips, and returns the time of the shortest. Side 0 sends first.
+// pingPong makes several round trips and returns the time of the shortest in microseconds. Side 0 sends first.
 func (p *prober) pingPong(side int, l *Link) (us float64, err error) {
-	if err := p.meet(l); err != nil {
+	if err := p.barrier(l); err != nil {
 		return 0, err
 	}
 	us = math.Inf(1)
@@ -140,8 +141,8 @@ func (p *prober) pingPong(side int, l *Link) (us float64, err error) {
 	return us, nil
 }
 
-// meet is a barrier with the ranks at the other ends of links.
-func (p *prober) meet(links ...*Link) error {
+// barrier is a barrier with the ranks at the other ends of links.
+func (p *prober) barrier(links ...*Link) error {
 	for _, l := range links {
 		l.Out.PostHeader(Header{Sign: 1})
 		l.In.ExpectHeader(Header{Sign: 1})
@@ -149,15 +150,14 @@ func (p *prober) meet(links ...*Link) error {
 	return p.moveAll(func() bool { return !slices.ContainsFunc(links, func(l *Link) bool { return !l.Idle() }) }, links...)
 }
 
-// rate measures the bandwidth between hosts, all at once, as each receiver sees it, and returns the
-// best of several transfers. Transfers grow until they take long enough. The first long one is not
-// counted, because networks let bursts pass faster than they can sustain. For the same reason, a later
-// transfer that is too short again is discarded.
+// rate measures the bandwidth of all flows at once, as each receiver sees it, and returns the best of several
+// transfers. Transfers grow until they take long enough. The first long one is not counted, because networks let bursts
+// pass faster than they can sustain. For the same reason, a later transfer that is too short again is discarded.
 func (p *prober) rate(flows func(from, to int) bool) ([]Rates, error) {
 	var best []Rates // none until a transfer took long enough
 	for bytes, counted := probeFirst, 0; counted < probeTries; {
 		us, err := p.transfer(flows, bytes)
-		all, err := p.share(us, err)
+		all, err := p.gatherTimes(us, err)
 		if err != nil {
 			return nil, err
 		}
@@ -176,8 +176,8 @@ func (p *prober) rate(flows func(from, to int) bool) ([]Rates, error) {
 	return best, nil
 }
 
-// rates computes the rates of one transfer of the given number of bytes per connection from the times
-// of the receivers. The data of a host has arrived when its last receiver has everything.
+// rates computes the rates of a transfer from the times of the receivers. bytes is the number of bytes per connection.
+// The data of a host has arrived when the last receiver on that host has all of its data.
 func (p *prober) rates(flows func(from, to int) bool, bytes int, us []float64) []Rates {
 	type load struct{ bytes, us float64 }
 	in, out := make([]load, len(p.Hosts)), make([]load, len(p.Hosts))
@@ -228,14 +228,14 @@ func (p *prober) transfer(flows func(from, to int) bool, bytes int) (us float64,
 			links = append(links, l)
 		}
 	}
-	if err := p.meet(links...); err != nil {
+	if err := p.barrier(links...); err != nil {
 		return 0, err
 	}
-	// A receiver reads its clock before its senders can begin: they wait for its part of the second barrier.
-	// If it read the clock after that, and lost its core in between, data that arrived meanwhile would count
-	// as arriving in no time. The transfer is long compared with the message of the barrier.
+	// A receiver reads its clock before its senders can begin, because they wait for its part of the second barrier.
+	// If it read the clock after the barrier and lost its core in between, data that arrived meanwhile would seem to
+	// arrive in no time. The barrier's message is short compared with the transfer.
 	begin := time.Now()
-	if err := p.meet(links...); err != nil {
+	if err := p.barrier(links...); err != nil {
 		return 0, err
 	}
 	memory := make([]byte, 2*probeBuffer)
@@ -260,8 +260,8 @@ func (p *prober) transfer(flows func(from, to int) bool, bytes int) (us float64,
 	}, links...)
 }
 
-// moveAll moves posted data until done reports true. It spins for a moment, then sleeps, because the
-// other end may be far away or need this core.
+// moveAll moves posted data until done returns true. It spins for a short time and then sleeps, because the other end
+// may be far away or need this core.
 func (p *prober) moveAll(done func() bool, links ...*Link) error {
 	for idle := 0; !done(); {
 		moved := false
