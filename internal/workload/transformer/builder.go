@@ -268,8 +268,8 @@ func (b *builder) train() {
 		c, e := weightsOf(layer)
 		common, experts = common+c, experts+e
 	}
-	// own is the number of weights that this rank updates. With a sharded optimizer, each rank of a group that has the same
-	// weights updates an equal part of them, and the group then gathers the parts.
+	// own is the number of weights that this rank updates. With a sharded optimizer, each rank of a group that has the
+	// same weights updates an equal part of them, and the group then gathers the parts.
 	shared, own := b.copies(common, experts), common+experts
 	if !b.Sharded {
 		shared = nil
