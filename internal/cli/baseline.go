@@ -19,11 +19,10 @@ import (
 	"github.com/kernbench/kernbench/internal/view/history"
 )
 
-// How many runs a baseline and a check take by default.
 const (
-	baselineRuns = 30
-	recentRuns   = 50
-	neededRuns   = 4 // before small changes can be judged
+	baselineRuns = 30 // default of save --last
+	recentRuns   = 50 // default of check --last
+	neededRuns   = 4  // size of a baseline from which small changes can be judged
 )
 
 func (a *app) baselineCommand() *cobra.Command {
@@ -74,7 +73,8 @@ After an intended change, save again with only the runs since then, such as --la
 }
 
 // saveBaseline makes the latest runs of a bench, up to the given number, the baseline of their
-// folder. It warns of failed rows, incomplete runs, different kinds of host and too few runs.
+// folder. It prints warnings about failed rows, incomplete runs, different kinds of machine and too few
+// runs.
 func (a *app) saveBaseline(spec string, most int) error {
 	j, r, err := a.load(spec)
 	if err != nil {
@@ -104,11 +104,11 @@ func (a *app) saveBaseline(spec string, most int) error {
 		a.stdout.Printf("%s in them failed\n", unit.Plural(bad, "row"))
 	}
 	if len(hosts) > 1 {
-		a.stdout.Printf("they come from %d kinds of machine: a run is compared with those on its own kind\n",
+		a.stdout.Printf("they come from %d kinds of machine: a run is compared only with runs on its own kind\n",
 			len(hosts))
 	}
 	if len(runs) < neededRuns {
-		a.stdout.Printf("at least %d runs are needed to see how runs differ: add good runs with '%s baseline check %s "+
+		a.stdout.Printf("at least %d runs are needed to see how much runs differ: add good runs with '%s baseline check %s "+
 			"--update'\n", neededRuns, a.name, j.Dir())
 	}
 	return nil
@@ -181,7 +181,7 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage or no basel
 	return cmd
 }
 
-// checkBaseline judges the latest run and prints the verdicts. The exit code says whether anything
+// checkBaseline judges the latest run and prints the verdicts. The exit code depends on whether anything
 // became slower.
 func (a *app) checkBaseline(spec string, f checkFlags) error {
 	if f.last < 1 {
@@ -227,7 +227,7 @@ func (a *app) checkBaseline(spec string, f checkFlags) error {
 	return exit(r.ExitCode())
 }
 
-// baselineError adds to the error of a missing baseline how to save one.
+// baselineError adds the command that saves a baseline to the error of a missing one.
 func (a *app) baselineError(err error, dir string) error {
 	if errors.Is(err, history.ErrNoBaseline) {
 		return fmt.Errorf("%w: %s baseline save %s", err, a.name, dir)
@@ -236,25 +236,25 @@ func (a *app) baselineError(err error, dir string) error {
 }
 
 // updateBaseline adds the checked runs to a baseline unless they may be at another level. It prints
-// what it did if tell is true.
-func (a *app) updateBaseline(mark history.Baseline, r history.Report, dir string, tell bool) error {
+// what it did if verbose is set.
+func (a *app) updateBaseline(mark history.Baseline, r history.Report, dir string, verbose bool) error {
 	remark := ""
 	switch {
 	case r.ExitCode() == exitFailed:
-		remark = fmt.Sprintf("the baseline stays as it is; if the change is meant to stay: %s baseline save %s --last 1",
+		remark = fmt.Sprintf("the baseline is unchanged; if the change is intended: %s baseline save %s --last 1",
 			a.name, dir)
 	case r.Suspected:
-		remark = "the baseline stays as it is: the latest runs may be at another level, which the next runs will show"
+		remark = "the baseline is unchanged: the latest runs may be at another level, which the next runs will show"
 	case len(r.Usable) == 0:
-		remark = "the baseline stays as it is: the latest runs have no undisturbed value"
+		remark = "the baseline is unchanged: the latest runs have no undisturbed value"
 	default:
 		grown := mark.Add(r.Usable)
 		if err := grown.Write(dir); err != nil {
 			return fmt.Errorf("updating the baseline: %w", err)
 		}
-		remark = fmt.Sprintf("the baseline has %s now", unit.Plural(len(grown.Runs), "run"))
+		remark = fmt.Sprintf("the baseline now has %s", unit.Plural(len(grown.Runs), "run"))
 	}
-	if tell {
+	if verbose {
 		a.stdout.Printf("%s\n", remark)
 	}
 	return nil
@@ -285,8 +285,8 @@ func (a *app) checkedRuns(mark history.Baseline, home, j *journal.Journal, last 
 	accepted, later []compare.Run, err error,
 ) {
 	if mark.Bench != last.Header.Bench {
-		return nil, nil, fmt.Errorf("%s holds a run of bench %q, the baseline is of %q", j.Dir(), last.Header.Bench,
-			mark.Bench)
+		return nil, nil, fmt.Errorf("%s has a run of bench %q, but the baseline is of bench %q", j.Dir(),
+			last.Header.Bench, mark.Bench)
 	}
 	early, late, gone := mark.Select(home, j, last, f.last)
 	switch {
@@ -306,7 +306,7 @@ func (a *app) checkedRuns(mark history.Baseline, home, j *journal.Journal, last 
 	return accepted, later, err
 }
 
-// jobLink returns the address of the present GitHub job, or "".
+// jobLink returns the address of the GitHub job in which this process runs, or "".
 func (a *app) jobLink() string {
 	vars := map[string]string{}
 	for _, entry := range a.environ {
@@ -320,7 +320,7 @@ func (a *app) jobLink() string {
 	return server + "/" + repo + "/actions/runs/" + id
 }
 
-// sideOf returns the current build of a run in the form that package compare takes.
+// sideOf returns the current build of a run as a side of a comparison. only selects its rows.
 func sideOf(r *journal.Run, only []string) (compare.Run, error) {
 	r = r.Current()
 	rows, err := chosenRows(r, only, nil)

@@ -1,7 +1,7 @@
-// Package cli is the command line, with one file per command. It reads flags and the environment,
-// calls the packages that do the work, and prints; no package below it prints or exits. Package
-// request interprets the flags of `run`, package job starts or joins its ranks, and package
-// terminal shows its progress.
+// Package cli is the command line, with one file per command. It reads flags and the environment, calls
+// the packages that do the work, and prints the results. No package below it prints or exits. Package
+// request interprets the flags of `run`, package job starts or joins its ranks, and package terminal
+// shows its progress.
 package cli
 
 import (
@@ -42,7 +42,7 @@ import (
 	"github.com/kernbench/kernbench/internal/process/rankhost"
 )
 
-// app is everything a command needs from the outside.
+// app holds everything that commands get from outside: arguments, environment and streams.
 type app struct {
 	name    string
 	benches []*bench.Bench
@@ -57,8 +57,8 @@ type app struct {
 	width   int
 }
 
-// Child runs this process as an agent, a guard or a worker if it was started as one. They are the
-// same program with special environment variables.
+// Child runs this process as an agent, a guard or a worker if it was started as one, and reports whether
+// it did. These processes are the same program, started with special environment variables.
 func Child(benches []*bench.Bench) (code int, is bool) {
 	if code, is := launch.MaybeAgent(); is {
 		return code, true
@@ -72,11 +72,11 @@ func Child(benches []*bench.Bench) (code int, is bool) {
 	return worker.Maybe(append(slices.Clone(benches), selftest.Bench()))
 }
 
-// secondSignal is the time after which a further signal counts as a second one.
+// secondSignal is the time after the first signal from which another signal counts as the second one.
 const secondSignal = time.Second
 
-// Main runs the command line with the given benches and returns the exit code. Agents and workers
-// start here too.
+// Main runs the command line with the given benches and returns the exit code. It is also where agents
+// and workers start.
 func Main(benches []*bench.Bench) int {
 	if code, is := Child(benches); is {
 		return code
@@ -86,14 +86,14 @@ func Main(benches []*bench.Bench) int {
 		return exitFailed
 	}
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		ends = append(ends, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	launch.CatchUserSignals()
-	// A second Ctrl-C kills the program at once, and its agent then kills the workers. A signal shortly after the first
-	// is no second one: timeout(1) sends every signal to its child and then to the group of both.
+	// A second Ctrl-C kills the program at once, and its agent then kills the workers. A signal that follows the first
+	// one immediately does not count: timeout(1) sends every signal to its child and then again to the process group.
 	context.AfterFunc(ctx, func() { time.AfterFunc(secondSignal, stop) })
 	output := terminal.NewOutput(os.Stdout)
 	a := &app{
@@ -119,11 +119,12 @@ func (a *app) run(ctx context.Context) int {
 	if !errors.As(err, &exit) {
 		exit = &exitError{exitFailed, err}
 	}
-	if exit.err != nil && !(exit.code == exitUsage && job.Follower(a.args, a.environ)) { // rank 0 prints it
+	// In a job, every rank finds the same usage error. Only rank 0 prints it.
+	if exit.err != nil && !(exit.code == exitUsage && job.Follower(a.args, a.environ)) {
 		a.stderr.Printf("%s: %v\n", a.name, texttab.Failure(launch.WithLimit(exit.err)))
 		a.storeError(exit.err)
 		if exit.code == exitUsage {
-			a.stderr.Printf("See '%s --help'.\n", a.about(root))
+			a.stderr.Printf("See '%s --help'.\n", a.helpCommand(root))
 		}
 	}
 	return exit.code
@@ -161,11 +162,11 @@ func (a *app) storeError(err error) {
 	}
 	now := strconv.FormatInt(time.Now().Unix(), 10)
 	data, _ := json.Marshal(text{Message: text{Message: err.Error(), ExtraInfo: map[string]string{"timestamp": now}}})
-	_ = os.WriteFile(path, data, 0o600) // the error itself is printed
+	_ = os.WriteFile(path, data, 0o600) // the error itself has been printed
 }
 
-// about returns the command whose help to mention after a usage error.
-func (a *app) about(root *cobra.Command) string {
+// helpCommand returns the command whose --help is recommended after a usage error.
+func (a *app) helpCommand(root *cobra.Command) string {
 	if root == nil { // only `run` and `tune` fail before their flags are complete, or a wrong declaration
 		return strings.Join(append([]string{a.name}, a.args[:min(len(a.args), 1)]...), " ")
 	}
@@ -253,7 +254,7 @@ the names of benches and backends. Add --help to a SHELL to see how to load the 
 	}
 }
 
-// commandFirst moves a global flag that stands before the command behind it: `--max-input 1G run memory`.
+// commandFirst moves a global flag that is before the command to after it: `--max-input 1G run memory`.
 func commandFirst(args []string) []string {
 	n := 0
 	for n < len(args) && strings.HasPrefix(args[n], "--max-input=") {
@@ -282,20 +283,20 @@ func (inputLimit) Set(text string) error {
 	return err
 }
 
-// wrongUsage makes every error of a command a usage error.
+// wrongUsage turns every error of a command into a usage error.
 func wrongUsage(c *cobra.Command) *cobra.Command {
 	work := c.RunE
 	c.RunE = func(cmd *cobra.Command, args []string) error { return usage(work(cmd, args)) }
 	return c
 }
 
-// prepare makes wrong arguments of all commands usage errors, and lets an interrupt end commands
-// that start no processes.
+// prepare turns wrong arguments of all commands into usage errors, and makes commands that start no
+// processes end at an interrupt.
 func prepare(root *cobra.Command, commands []*cobra.Command) {
 	for _, c := range commands {
 		prepare(root, c.Commands())
 		check := c.Args
-		if check == nil { // the command `help COMMAND` of cobra
+		if check == nil { // cobra's command `help COMMAND`
 			check = func(_ *cobra.Command, args []string) error {
 				if topic, _, err := root.Find(args); err != nil || topic == root {
 					return unknownCommand(root, args)
@@ -306,15 +307,15 @@ func prepare(root *cobra.Command, commands []*cobra.Command) {
 		c.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }
 		if work := c.RunE; work != nil && !slices.Contains(startProcesses, c.Name()) {
 			c.RunE = func(cmd *cobra.Command, args []string) error {
-				return looking(cmd.Context(), func() error { return work(cmd, args) })
+				return readOnly(cmd.Context(), func() error { return work(cmd, args) })
 			}
 		}
 	}
 }
 
-// looking runs work that measures nothing and can be interrupted. It lowers GOGC, because such work
+// readOnly runs work that measures nothing and can be interrupted. It lowers GOGC, because such work
 // keeps almost all of its memory (rows or points), so the default would double the peak.
-func looking(ctx context.Context, work func() error) error {
+func readOnly(ctx context.Context, work func() error) error {
 	debug.SetGCPercent(65)
 	return interruptible(ctx, work)
 }
@@ -322,8 +323,8 @@ func looking(ctx context.Context, work func() error) error {
 // startProcesses lists the commands that must clean up when interrupted. They watch their context.
 var startProcesses = []string{"run", "compare", "tune", "launch", "probe", "selftest", "doctor", "web"}
 
-// interruptible runs work that can be abandoned at an interrupt: it holds only memory, and writes
-// files atomically.
+// interruptible runs work and abandons it at an interrupt. The work must own nothing but memory, and must
+// write files atomically.
 func interruptible(ctx context.Context, work func() error) error {
 	done := make(chan error, 1)
 	if ctx.Err() == nil {
@@ -337,7 +338,7 @@ func interruptible(ctx context.Context, work func() error) error {
 	}
 }
 
-// validate checks the declarations that this program was built with.
+// validate checks the declarations of the benches that this program was built with.
 func (a *app) validate() error {
 	var errs []error
 	var names lists.Set[string]
@@ -371,7 +372,7 @@ const exitHelp = `Exit status: 0 good (skipped rows allowed), 1 a row failed, a 
 not executed, or nothing ran, 2 wrong usage, 130 interrupted (completed rows are kept:
 continue with --resume).`
 
-// exitError carries an exit code up to Main. A nil err means that it has been printed already.
+// exitError carries an exit code to Main. A nil err means that the reason has already been printed.
 type exitError struct {
 	code int
 	err  error
@@ -386,7 +387,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// exit returns the error for an exit code whose reason has been printed already.
+// exit returns the error for an exit code whose reason has already been printed.
 func exit(code int) error {
 	if code == exitGood {
 		return nil
@@ -394,8 +395,8 @@ func exit(code int) error {
 	return &exitError{code: code}
 }
 
-// wrote prints the names of written files, unless quiet.
-func (a *app) wrote(files []string, quiet bool) {
+// printWritten prints the names of written files, unless quiet.
+func (a *app) printWritten(files []string, quiet bool) {
 	for _, name := range files {
 		if !quiet {
 			a.stderr.Printf("wrote %s\n", name)
@@ -418,17 +419,17 @@ func usage(err error) error {
 	return &exitError{exitUsage, err}
 }
 
-// unread classifies the error of loading a file of benches: it is a usage error, unless the user
+// loadError classifies the error of loading a file of benches: it is a usage error, unless the user
 // interrupted the loading.
-func unread(ctx context.Context, err error) error {
+func loadError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return &exitError{exitInterrupted, errors.New("interrupted while the benches were read")}
 	}
 	return usage(err)
 }
 
-// arguments accepts between least and most arguments; most may be -1 for any number. what describes
-// them in errors.
+// arguments accepts between least and most arguments. A most of -1 means any number. what describes the
+// arguments in errors.
 func arguments(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -444,7 +445,7 @@ func arguments(least, most int, what string) cobra.PositionalArgs {
 // noArguments accepts no arguments, for commands that have only flags.
 var noArguments = arguments(0, 0, "it takes no arguments")
 
-// unknownCommand returns an error for arguments that name no command.
+// unknownCommand returns the error for arguments that are not the name of a command.
 func unknownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

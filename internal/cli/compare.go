@@ -78,7 +78,7 @@ func (a *app) compareCommand() *cobra.Command {
 			if both.run {
 				return a.runAndCompare(cmd.Context(), both, args, only, format, link, opts)
 			}
-			return looking(cmd.Context(), func() error {
+			return readOnly(cmd.Context(), func() error {
 				if overRuns {
 					if !cmd.Flags().Changed("alpha") {
 						opts.Alpha = 0 // the default of a history differs
@@ -106,7 +106,7 @@ func (a *app) compareCommand() *cobra.Command {
 	return cmd
 }
 
-// notZero returns an error if one of the flags is given as 0, which means the default to the packages below.
+// notZero returns an error if one of the flags is given as 0. To the packages below, 0 means the default.
 func notZero(fl *pflag.FlagSet, names ...string) error {
 	for _, name := range names {
 		if v, _ := fl.GetFloat64(name); v == 0 && fl.Changed(name) {
@@ -144,8 +144,8 @@ func (a *app) compare(args, only []string, format, by, link string, opts compare
 	}
 	if err == nil && len(reports) > 1 && format != compare.Formats()[0] {
 		_, second, _ := strings.Cut(reports[0].NewRun, "=")
-		err = fmt.Errorf("format %s has one comparison: name two values, such as --by %s,%s", format, reports[0].OldRun,
-			second)
+		err = fmt.Errorf("format %s can hold only one comparison: name two values, such as --by %s,%s", format,
+			reports[0].OldRun, second)
 	}
 	if err != nil {
 		return usage(err)
@@ -161,7 +161,8 @@ func (a *app) compareBuilds(spec string, only []string, format, link string, opt
 	}
 	before := j.PreviousBuild(r)
 	if before == nil {
-		return usage(fmt.Errorf("%s holds one build of %s: give two runs, OLD and NEW, or --by VAR", spec, r.Header.Bench))
+		return usage(fmt.Errorf("%s has only one build of %s: give two runs, OLD and NEW, or --by VAR", spec,
+			r.Header.Bench))
 	}
 	now := r.Current()
 	old, err := sideOf(before, only)
@@ -172,7 +173,7 @@ func (a *app) compareBuilds(spec string, only []string, format, link string, opt
 	if err != nil {
 		return usage(err)
 	}
-	if before.ID() == now.ID() { // both have the id of the run
+	if before.ID() == now.ID() { // two builds of the same run
 		old.Name, new.Name = before.ID()+" before the change", now.ID()+" after it"
 	}
 	report, err := compare.Compare(old, new, opts)
@@ -182,8 +183,8 @@ func (a *app) compareBuilds(spec string, only []string, format, link string, opt
 	return a.writeComparisons([]compare.Report{report}, format, link)
 }
 
-// writeComparisons prints the reports one after the other. The exit code says "slower" if any
-// report does, else "ambiguous" if any does.
+// writeComparisons prints the reports one after the other. The exit code means "slower" if any report has
+// a slower point, else "ambiguous" if any has an ambiguous one.
 func (a *app) writeComparisons(reports []compare.Report, format, link string) error {
 	code := exitGood
 	for i, r := range reports {

@@ -39,7 +39,7 @@ type bothFlags struct {
 	quiet   bool
 }
 
-// runOnly lists the flags that mean nothing without --run.
+// runOnly lists the flags that have no effect without --run.
 var runOnly = []string{"trials", "axis", "out", "seed", "timeout", "quiet"}
 
 func (b *bothFlags) declare(fl *pflag.FlagSet) {
@@ -52,7 +52,7 @@ func (b *bothFlags) declare(fl *pflag.FlagSet) {
 	fl.BoolVarP(&b.quiet, "quiet", "q", false, "with --run: no progress, only the comparison")
 }
 
-// check returns an error for flags and arguments that do not fit together.
+// check returns an error for flags and arguments that cannot be combined.
 func (b *bothFlags) check(fl *pflag.FlagSet, args []string, otherMode bool) error {
 	given := slices.IndexFunc(runOnly, fl.Changed)
 	switch {
@@ -68,18 +68,18 @@ func (b *bothFlags) check(fl *pflag.FlagSet, args []string, otherMode bool) erro
 	return nil
 }
 
-// The names of the sides, which are also the names of their folders.
+// sideNames are the names of the sides and of their folders.
 var sideNames = []string{"old", "new"}
 
 // runAndCompare measures two sides with alternating launches and compares them. After an interrupt
-// it compares the rows so far.
+// it compares the rows recorded so far.
 func (a *app) runAndCompare(ctx context.Context, b bothFlags, args, only []string, format, link string,
 	opts compare.Options) error {
 	var plans []request.Planned
 	for i, arg := range args {
 		p, err := a.planSide(ctx, b, arg, filepath.Join(b.out, sideNames[i]))
 		if err != nil {
-			return unread(ctx, err)
+			return loadError(ctx, err)
 		}
 		plans = append(plans, p)
 	}
@@ -91,12 +91,12 @@ func (a *app) runAndCompare(ctx context.Context, b bothFlags, args, only []strin
 	for i, r := range results {
 		specs[i] = plans[i].Out + "@" + r.Run
 	}
-	again := fmt.Sprintf("%s compare %s %s", a.name, specs[0], specs[1])
+	repeat := fmt.Sprintf("%s compare %s %s", a.name, specs[0], specs[1])
 	interrupted := slices.ContainsFunc(results, func(r run.Result) bool { return r.Interrupted })
 	if interrupted {
-		a.stderr.Printf("%s: interrupted; this compares the rows so far, and so does %s\n", a.name, again)
+		a.stderr.Printf("%s: interrupted; comparing the rows recorded so far; to repeat this: %s\n", a.name, repeat)
 	} else if !b.quiet {
-		a.stderr.Printf("%s: to repeat this comparison: %s\n", a.name, again)
+		a.stderr.Printf("%s: to repeat this comparison: %s\n", a.name, repeat)
 	}
 	for i, r := range results {
 		if len(r.Counts) == 0 {
@@ -132,19 +132,19 @@ func (a *app) compareRuns(specs, names, only []string, opts compare.Options) (re
 	return report, usage(err)
 }
 
-// prefixed writes every line with the name of a side before it.
-type prefixed struct {
+// prefixWriter writes the name of a side before every line.
+type prefixWriter struct {
 	w    io.Writer
 	name string
 }
 
-func (p prefixed) Write(text []byte) (int, error) {
+func (p prefixWriter) Write(text []byte) (int, error) {
 	_, err := io.WriteString(p.w, p.name+": "+string(text)) // the progress writes whole lines
 	return len(text), err
 }
 
-// metricOf returns the metric to compare: the asked one, or the first with a direction if the bench
-// declares all of its metrics and not the default.
+// metricOf returns the metric to compare. If the bench declares all of its metrics and the default metric
+// is not among them, it is the first metric with a direction; otherwise it is asked.
 func metricOf(b *bench.Bench, asked string) string {
 	metrics, all := b.Metrics()
 	named := func(m journal.MetricInfo) bool { return m.Name == asked }
@@ -155,20 +155,20 @@ func metricOf(b *bench.Bench, asked string) string {
 	return cmp.Or(first.Name, asked)
 }
 
-// runSides executes both plans in turns and returns their results.
+// runSides executes both plans with interleaved launches and returns their results.
 func (a *app) runSides(ctx context.Context, b bothFlags, plans []request.Planned) ([]run.Result, error) {
 	turns := run.NewTurns(len(plans), b.seed)
 	results, errs := make([]run.Result, len(plans)), make([]error, len(plans))
 	var printing sync.Mutex
 	var wait sync.WaitGroup
-	ctx, cancel := context.WithCancel(ctx) // a fault of one side ends the other
+	ctx, cancel := context.WithCancel(ctx) // an error of one side ends the other side too
 	defer cancel()
 	for i, p := range plans {
 		via, err := job.Launcher(ctx, "auto", "", p.Plan.Backend)
 		if err != nil {
 			return nil, usage(err)
 		}
-		progress := terminal.NewProgress(prefixed{a.stderr.Writer(), sideNames[i]}, nil, p.Bench.Name, p.Plan.Backend,
+		progress := terminal.NewProgress(prefixWriter{a.stderr.Writer(), sideNames[i]}, nil, p.Bench.Name, p.Plan.Backend,
 			false, b.quiet)
 		o := a.runOptions(p, request.Flags{Options: run.Options{Timeout: b.timeout, Remeasure: request.Remeasure}}, via,
 			progress)
@@ -260,8 +260,8 @@ func commandBench(command string, given []plan.Assign) (*bench.Bench, error) {
 	return sweep.OfCommand(argv, axes)
 }
 
-// splitWords splits a command at blanks. Quotes, single or double, keep blanks in a word. There is
-// no shell, so nothing else is special.
+// splitWords splits a command at blanks. Blanks in single or double quotes do not split. No other
+// characters are special, because no shell runs the command.
 func splitWords(text string) (words []string, err error) {
 	var word strings.Builder
 	begun, quote := false, rune(0)
@@ -283,7 +283,7 @@ func splitWords(text string) (words []string, err error) {
 		}
 	}
 	if quote != 0 {
-		return nil, fmt.Errorf("the command %q has a quote %c that does not end", text, quote)
+		return nil, fmt.Errorf("the command %q has a quote %c that is not closed", text, quote)
 	}
 	if begun {
 		words = append(words, word.String())

@@ -10,7 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/view/manual"
 )
 
-// plainWidth is the width of pages that go to a file or another program.
+// plainWidth is the width of pages in columns if the output is not a terminal.
 const plainWidth = 100
 
 // docsCommand shows the documentation.

@@ -133,7 +133,7 @@ type importing struct {
 	rows   []journal.Row
 	notes  []string
 	inputs map[string]string
-	failed bool // a file says that its run did not end well
+	failed bool // a file reports that its run failed
 }
 
 // read converts the files to rows. Unless the user names a bench, a run that has only all-reduces
@@ -186,7 +186,7 @@ func (im *importing) source(path string) (src imports.Source, data []byte, err e
 	return src, data, err
 }
 
-// judge adds a row for each claim of the file.
+// judge checks the claims in a file and adds a row for each of them. It does nothing if path is "".
 func (im *importing) judge(path string) error {
 	if path == "" {
 		return nil
@@ -255,7 +255,7 @@ func (a *app) showImported(f importFlags, im importing) error {
 		return err
 	}
 	files, err := report.Render(j.Dir(), report.Input{Bench: a.bench(r.Header.Bench), Run: r})
-	a.wrote(files, f.quiet)
+	a.printWritten(files, f.quiet)
 	if err != nil {
 		return err
 	}

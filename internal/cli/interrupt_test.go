@@ -20,7 +20,7 @@ import (
 // An interrupt immediately ends a command that starts no processes. Here the command waits for a
 // reader of its output.
 func TestInterrupt(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "run")
+	dir := leftoverDir(t)
 	w := must.Get(journal.Open(dir))(t)
 	for _, rec := range []any{journal.Header{Schema: journal.Schema, Run: "r", Bench: "still"},
 		journal.Row{Schema: journal.Schema, Run: "r", Bench: "still", Status: journal.OK, Key: "k",
@@ -61,6 +61,21 @@ func TestInterrupt(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s%s", flag, code, out.String(), errs.String())
 		}
 	}
+}
+
+// leftoverDir returns a folder for commands that run on after they were interrupted. In the program they end with the
+// process. Here they may still write files while the folder is removed, which t.TempDir reports as a failure.
+func leftoverDir(t *testing.T) string {
+	dir := must.Get(os.MkdirTemp("", "interrupted"))(t)
+	t.Cleanup(func() {
+		for range 100 {
+			if os.RemoveAll(dir) == nil {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	return filepath.Join(dir, "run")
 }
 
 // TestInterruptWhileReading checks that an interrupt ends the reading of a file that takes minutes to parse.

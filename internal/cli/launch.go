@@ -173,7 +173,7 @@ func (f *launchFlags) asTorchrun(cmd *cobra.Command, args, environ []string) (ar
 		return nil, err
 	}
 	if f.cfg.MinNodes < f.cfg.Nodes {
-		f.cfg.Node = rendezvous.AnyNode // as torchrun, whose variable PET_NODE_RANK may be set
+		f.cfg.Node = rendezvous.AnyNode // like torchrun: ignore the node rank, which PET_NODE_RANK may have set
 	}
 	if f.cfg.Procs, err = job.ProcsPerNode(f.perNode, len(cores.Allowed()), gpus); err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func (f *launchFlags) asTorchrun(cmd *cobra.Command, args, environ []string) (ar
 		f.cfg.LastCall = cmp.Or(call, f.cfg.LastCall)
 	}
 	if f.cfg.Endpoint == "" && f.cfg.Nodes > 1 {
-		// Without its port: that one belongs to the store of the ranks.
+		// Do not use --master-port: that port is for the store of the ranks.
 		f.cfg.Endpoint = f.spec.MasterAddr
 	}
 	return job.Program(args, f.module, f.noPython)
@@ -215,7 +215,7 @@ func (a *app) launch(ctx context.Context, f launchFlags, argv []string) error {
 	}()
 	switch {
 	case failure != nil:
-		// Printed here, because run would take a rank's exit code 2 for a usage error of ours.
+		// Print it here: run would treat an exit code 2 of a rank as a usage error of this program.
 		a.stderr.Printf("%s: %v\n", a.name, texttab.Block(failure.String()))
 		return &exitError{code: failure.Code}
 	case err != nil && ctx.Err() != nil:
@@ -238,7 +238,7 @@ func (f *launchFlags) complete(a *app, argv []string) (err error) {
 		return fmt.Errorf("--port-range: %w", err)
 	}
 	if f.standalone && cfg.ID == noID {
-		cfg.ID = rand.Text() // as torchrun: two jobs on one host must not take each other's files
+		cfg.ID = rand.Text() // like torchrun: two jobs on one host must not use the same files
 	}
 	cfg.Program = argv
 	spec.Argv, spec.Environ, spec.Stdout, spec.Stderr = argv, a.environ, a.streams[0], a.streams[1]

@@ -57,7 +57,7 @@ codecs, file formats, problems, partitioners, methods and so on.`,
 			for _, f := range files {
 				found, err := request.LoadFile(cmd.Context(), f, limit)
 				if err != nil {
-					return unread(cmd.Context(), err)
+					return loadError(cmd.Context(), err)
 				}
 				benches = append(benches, found...)
 			}
@@ -170,13 +170,13 @@ func (a *app) versionCommand() *cobra.Command {
 func versionText() string {
 	text := fmt.Sprintf("%s, journal schema %d\n", hostinfo.LocalBuild(), journal.Schema)
 	if !dynlib.HasLoader {
-		text += lacking(doctor.Libraries())
+		text += missingLibraries(doctor.Libraries())
 	}
 	return text
 }
 
-// lacking lists the libraries that a binary without a dynamic loader cannot use.
-func lacking(libraries []dynlib.Spec) string {
+// missingLibraries lists the libraries that a binary without a dynamic loader cannot use.
+func missingLibraries(libraries []dynlib.Spec) string {
 	names := lists.Map(libraries, func(l dynlib.Spec) string { return l.Name })
 	return "static: without C libraries, so without " + strings.Join(names, ", ") + "\n"
 }

@@ -105,7 +105,7 @@ func (a *app) simulationErrors() error {
 // calibrate fits the model to logs, writes a cluster file and prints predictions.
 func (a *app) calibrate(f predictFlags) error {
 	if _, err := os.Stat(f.out); err == nil {
-		return usage(fmt.Errorf("%s exists already: name another file with --out", f.out))
+		return usage(fmt.Errorf("%s already exists: name another file with --out", f.out))
 	}
 	for _, op := range f.ops {
 		if !slices.Contains(predict.Ops, op) {
@@ -177,11 +177,11 @@ func (a *app) printPredictions(c *predict.Cluster, f predictFlags) error {
 	return table.Write(a.stdout.Writer(), 0)
 }
 
-// rankLine matches the lines in which nccl-tests lists its ranks: host and device.
+// rankLine matches the lines in which nccl-tests lists its ranks. The groups are the host and the device.
 var rankLine = regexp.MustCompile(`(?m)^#\s+Rank\s+\d+.*?\bon\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.+?)\s*$`)
 
-// readLog reads the times of one run of nccl-tests, in place or not whichever is faster, and
-// the name of its GPUs.
+// readLog reads the times of one run of nccl-tests and the name of its GPUs. If a size was measured in
+// place and out of place, it keeps the faster time.
 func readLog(name string) (points []predict.Point, device string, err error) {
 	data, err := infile.Read(name, infile.Table)
 	if err != nil {
@@ -196,8 +196,8 @@ func readLog(name string) (points []predict.Point, device string, err error) {
 		hosts[m[1]], device = true, m[2]
 	}
 	if len(hosts) == 0 {
-		return nil, "", fmt.Errorf("%s: no list of ranks (# Rank 0 ... on HOST device 0), which tells the number of nodes",
-			name)
+		return nil, "", fmt.Errorf("%s: the number of nodes is unknown, because there is no list of ranks "+
+			"(# Rank 0 ... on HOST device 0)", name)
 	}
 	for _, r := range file.Records {
 		us := r.Metrics["time_us"]
@@ -219,8 +219,8 @@ func readLog(name string) (points []predict.Point, device string, err error) {
 	return points, device, nil
 }
 
-// baseCluster returns the nodes that logs are of: a named kind or file, or the kind that the
-// name of the GPU mentions.
+// baseCluster returns the cluster that the logs come from: a named kind of node or file, or the kind whose
+// name is part of the name of the GPU.
 func baseCluster(name, device string) (*predict.Cluster, error) {
 	kinds := predict.NodeKinds()
 	if name == "" {

@@ -266,7 +266,7 @@ func (a *app) probeHost(ctx context.Context, f probeFlags) error {
 	return writeProbe(a.stdout.Writer(), f.format, r)
 }
 
-// probeNetwork measures the network between the hosts of a job, as one of its ranks. Only rank 0
+// probeNetwork measures the network between the hosts of a job. Every rank of the job calls it; only rank 0
 // prints.
 func (a *app) probeNetwork(ctx context.Context, f probeFlags, self job.Process, of *jobenv.Job) error {
 	alone := fmt.Errorf("%d ranks on one host would disturb each other, and have no network to measure: start %s "+

@@ -37,7 +37,7 @@ python3 of the PATH, or the one that the variable %s names.`, python.Interpreter
 				a.stdout.Printf("%s", texttab.Block(python.Module))
 				return nil
 			case len(args) == 0:
-				return usage(errors.New("which file? Give a FILE, or --print-module"))
+				return usage(errors.New("missing FILE: give a Python file, or --print-module"))
 			}
 			self, err := ownPath()
 			if err != nil {
@@ -52,9 +52,10 @@ python3 of the PATH, or the one that the variable %s names.`, python.Interpreter
 	return cmd
 }
 
-// ownPath returns the path of this program. If it was started through a link with another name, the
-// path of the link is returned, because the name may matter. A wheel's script of the same name is
-// not a link: it would start the program that KERNBENCH names, and so itself.
+// ownPath returns the path of this program. If the program was started through a link with another name,
+// it returns the path of the link, because the name may matter. A wheel installs a script with the name of
+// the program. Its path must not be returned: the script starts the program that KERNBENCH names, so it
+// would start itself.
 func ownPath() (string, error) {
 	self, err := os.Executable()
 	if err == nil && filepath.Base(self) == filepath.Base(os.Args[0]) {

@@ -81,7 +81,7 @@ With a bench, its own axes and options are flags too:
 		f.RenderOnly = f.RenderOnly || fast
 		work := func() error { return a.runAll(cmd.Context(), benches, f, read) }
 		if f.Plan || f.RenderOnly { // these start no processes
-			return looking(cmd.Context(), work)
+			return readOnly(cmd.Context(), work)
 		}
 		return work()
 	}
@@ -101,7 +101,7 @@ func (a *app) selectBenches(ctx context.Context, cmd *cobra.Command) ([]*bench.B
 	a.args = slices.Concat(before, args[:1], named, typed)
 	benches, err := request.Select(ctx, fixed, a.benches, named)
 	if err != nil && len(before) == 0 {
-		return nil, nil, unread(ctx, err)
+		return nil, nil, loadError(ctx, err)
 	}
 	read, err := request.Bind(cmd.Flags(), benches)
 	guide.Complete(cmd, a.benches, benches)
@@ -125,30 +125,30 @@ func (a *app) explain(cmd *cobra.Command, benches []*bench.Bench) {
 	}
 }
 
-// fastVar is set by the scripts of the milestone evaluations. It means --render-only with exactly
-// the points that the command line asks for.
+// fastVar is a variable that the scripts of the milestone evaluations set. It means --render-only for
+// exactly the points that the command line selects.
 const fastVar = "MILESTONE_FAST"
 
 // milestonePrefix begins the names of the milestone benches.
 const milestonePrefix = "milestone-"
 
-// fast reports whether fastVar asks for stored rows. It concerns the milestone benches only.
+// fast reports whether fastVar requests stored rows. It applies only to the milestone benches.
 func (a *app) fast(benches []*bench.Bench) (bool, error) {
-	concerned := lists.Filter(benches, func(b *bench.Bench) bool { return strings.HasPrefix(b.Name, milestonePrefix) })
+	milestones := lists.Filter(benches, func(b *bench.Bench) bool { return strings.HasPrefix(b.Name, milestonePrefix) })
 	value, set := "", false
 	for _, entry := range a.environ {
 		if text, is := strings.CutPrefix(entry, fastVar+"="); is {
 			value, set = text, true
 		}
 	}
-	if !set || len(concerned) == 0 {
+	if !set || len(milestones) == 0 {
 		return false, nil
 	}
 	switch strings.ToLower(value) {
 	case "1", "true", "yes", "on":
-		if len(concerned) < len(benches) {
-			return false, fmt.Errorf("%s=%s concerns the milestone benches only: run %s separately", fastVar, value,
-				concerned[0].Name)
+		if len(milestones) < len(benches) {
+			return false, fmt.Errorf("%s=%s applies only to the milestone benches: run %s separately", fastVar, value,
+				milestones[0].Name)
 		}
 		return true, nil
 	case "", "0", "false", "no", "off":
@@ -162,8 +162,8 @@ func (a *app) isFast(b *bench.Bench) bool {
 	return fast && err == nil
 }
 
-// ownExample returns a bench to show in examples if the program lacks the bench memory, which the
-// usual examples show.
+// ownExample returns a bench for the examples if the program does not have the bench memory, which the
+// usual examples use. Otherwise it returns nil.
 func (a *app) ownExample() *bench.Bench {
 	if len(a.benches) == 0 || a.bench("memory") != nil {
 		return nil
@@ -214,7 +214,8 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 			return err
 		}
 		defer joined.Leader.Close()
-		if of.Restarts > 0 && !f.Options.Resume { // the launcher has restarted its ranks, perhaps with another number of them
+		// If the launcher has restarted its ranks, perhaps with another number of them, continue their run.
+		if of.Restarts > 0 && !f.Options.Resume {
 			if f.Options.ResumeSince, err = job.Began(of); err != nil {
 				return fmt.Errorf("finding the run that the restarted ranks continue: %w", err)
 			}
@@ -275,7 +276,7 @@ func follow(ctx context.Context, self job.Process, of *jobenv.Job) error {
 	switch {
 	case err != nil && of.LocalRank > 0: // local rank 0 reports the same error
 		return &exitError{code: exitUsage}
-	case err != nil: // each host reports, because the error may exist on this host only
+	case err != nil: // each host reports its error, because it may concern only this host
 		return err
 	}
 	err = rankhost.Follow(ctx, cfg)
@@ -305,7 +306,7 @@ func lead(ctx context.Context, self job.Process, of *jobenv.Job) (context.Contex
 func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, joined *run.Joined) (int, error) {
 	if f.Plan {
 		w := bufio.NewWriterSize(a.stdout.Writer(), 1<<16) // a plan may have a million lines
-		terminal.WritePlan(texttab.ForTerminal(w), j.Plan, j.Out, took(j.Out, j.Bench.Name))
+		terminal.WritePlan(texttab.ForTerminal(w), j.Plan, j.Out, earlierDurations(j.Out, j.Bench.Name))
 		return exitGood, w.Flush()
 	}
 	if f.RenderOnly {
@@ -352,15 +353,15 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 	return exitCode(res.Counts, res.Missing), nil
 }
 
-// warnIfAllSkipped explains the exit code of a run without a measured row.
+// warnIfAllSkipped prints a warning that explains the exit code of a run in which all rows were skipped.
 func (a *app) warnIfAllSkipped(counts map[journal.Status]int) {
 	total := 0
 	for _, n := range counts {
 		total += n
 	}
 	if total > 0 && counts[journal.Skipped] == total {
-		a.stderr.Printf("%s: nothing was measured: %s skipped, with the reason in the table\n", a.name,
-			unit.Plural(total, "row"))
+		a.stderr.Printf("%s: nothing was measured: %s skipped (the table has the reasons)\n", a.name,
+			unit.Counted(total, "row was", "rows were"))
 	}
 }
 
@@ -374,9 +375,9 @@ func (a *app) runOptions(j request.Planned, f request.Flags, via *run.Launcher,
 	return o
 }
 
-// took returns the earlier durations of the points of a bench in a folder, by key. It is nil if
+// earlierDurations returns how long the points of a bench took in earlier runs of a folder, by key. It returns nil if
 // the folder has no journal.
-func took(dir, bench string) map[string]time.Duration {
+func earlierDurations(dir, bench string) map[string]time.Duration {
 	j, err := journal.Read(dir)
 	if err != nil {
 		return nil
@@ -384,8 +385,8 @@ func took(dir, bench string) map[string]time.Duration {
 	return j.Durations(bench)
 }
 
-// exitCode returns the exit code for the rows of a run: good if a row was measured and none has failed
-// or is missing.
+// exitCode returns the exit code for the rows of a run. It is exitGood if at least one row is ok, no row has
+// failed, and no required row is missing.
 func exitCode(counts map[journal.Status]int, missing int) int {
 	if counts[journal.Failed]+counts[journal.Timeout]+missing > 0 || counts[journal.OK] == 0 {
 		return exitFailed

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/view/report"
 )
 
-// declareViews declares the flags of show about samples, sections, builds and damage.
+// declareViews declares the flags of `show` that select another view: samples, sections, builds and damage.
 func declareViews(fl *pflag.FlagSet, samples, section *string, allBuilds, verify *bool) {
 	fl.StringVar(samples, "samples", "",
 		"write every raw sample instead, as `FORMAT` "+strings.Join(export.SampleFormats(), " or ")+

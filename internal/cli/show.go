@@ -106,8 +106,8 @@ func (a *app) showCommand() *cobra.Command {
 	return cmd
 }
 
-// printRows writes rows in a format. The default format starts with the result of a study, if there
-// is one, and ends with the notes of the run.
+// printRows writes rows in a format. The default format starts with the result of a tuning study, if the
+// run has one, and ends with the notes of the run.
 func (a *app) printRows(r *journal.Run, rows []journal.Row, format string, opts export.Options) error {
 	if format == export.Default {
 		found, err := tuned.Load(r)
@@ -140,7 +140,7 @@ func chosenRows(r *journal.Run, only, sort []string) ([]journal.Row, error) {
 	return export.Sort(&r.Header, rows, sort)
 }
 
-// load reads a run, and prints which lines of its journal are damaged or cannot be checked.
+// load reads a run. It prints warnings about lines of its journal that are damaged or have no checksum.
 func (a *app) load(spec string) (*journal.Journal, *journal.Run, error) {
 	return a.loadFrom(map[string]*journal.Journal{}, spec)
 }
@@ -173,8 +173,8 @@ func (a *app) loadFrom(journals map[string]*journal.Journal, spec string) (*jour
 	return j, r, nil
 }
 
-// printNotes prints the tags and notes of a run below a table. For other formats it prints only, to
-// stderr, that the run is incomplete.
+// printNotes prints the tags and notes of a run below a table. For other formats, it only prints to stderr
+// if the run is incomplete.
 func (a *app) printNotes(r *journal.Run, format string) {
 	part := r.Incomplete()
 	if format != export.Default {
@@ -237,7 +237,7 @@ func (a *app) draw(dir, text string, r *journal.Run, rows []journal.Row, caption
 	}
 	fig.AddCaption(caption)
 	files, err := figure.Write(dir, "figures", fig)
-	a.wrote(files, false)
+	a.printWritten(files, false)
 	return err
 }
 
@@ -280,7 +280,7 @@ func (a *app) reportCommand() *cobra.Command {
 				b, folder := a.bench(r.Header.Bench), ""
 				if filepath.Clean(spec) == filepath.Clean(j.Dir()) {
 					r = b.View(j, r)
-				} else { // RUN itself holds the views of the latest run
+				} else { // the RUN folder itself is for the views of the latest run
 					folder = path.Join("runs", r.ID())
 				}
 				files, err := report.Render(j.Dir(), report.Input{Bench: b, Run: r, Folder: folder})
@@ -302,7 +302,7 @@ func (a *app) reportCommand() *cobra.Command {
 	return cmd
 }
 
-// printEvidence prints a sentence of the report and the rows that it rests on.
+// printEvidence prints a sentence of the report and the rows that it is based on.
 func (a *app) printEvidence(specs []string, id string, otherFlags bool) error {
 	if len(specs) != 1 || otherFlags {
 		return usage(errors.New("--why needs one RUN and no other flags"))
@@ -367,8 +367,8 @@ func (a *app) overlay(specs, plots []string, path string, allBuilds bool) error 
 	return nil
 }
 
-// bench returns the built-in bench with that name, or nil. Rows of sweep files and of other
-// programs have no bench here, and are shown without its views.
+// bench returns the built-in bench with that name, or nil. Rows of sweep files and of other programs have no
+// built-in bench, so they are shown without the views of a bench.
 func (a *app) bench(name string) *bench.Bench {
 	b, _ := lists.First(a.benches, func(b *bench.Bench) bool { return b.Name == name })
 	return b
@@ -398,12 +398,12 @@ func (a *app) views(dir string, j request.Planned, f request.Flags, r *journal.R
 	if err != nil {
 		return err
 	}
-	a.wrote(files, f.Quiet)
+	a.printWritten(files, f.Quiet)
 	return nil
 }
 
-// print writes the rows in a format. In the default format, headline sections of the bench replace
-// the table.
+// print writes the rows in a format. In the default format, the headline sections of the bench replace the
+// table, if it has any.
 func (a *app) print(b *bench.Bench, format string, r *journal.Run) error {
 	rows := r.Latest()
 	if format == export.Default {
@@ -415,8 +415,8 @@ func (a *app) print(b *bench.Bench, format string, r *journal.Run) error {
 		export.Options{Width: a.width, MaxRows: tableRows(format)})
 }
 
-// tableRows returns the largest number of lines of a printed table; its middle is omitted if it is
-// longer. 0 means no limit. Files always have all lines.
+// tableRows returns the largest number of lines of a printed table, or 0 for no limit. The middle of longer
+// tables is left out. Files always have all lines.
 func tableRows(format string) int {
 	if format == export.Default {
 		return 200
@@ -424,8 +424,8 @@ func tableRows(format string) int {
 	return 0
 }
 
-// renderOnly draws the views again from stored rows: the points that the command line names, or
-// all points of the latest run. It fails if the rows come from another version of the bench or
+// renderOnly draws the views again from stored rows: for the points that the command line selects, or for
+// all points of the latest run. It returns an error if the rows come from another version of the bench or
 // from other input files.
 func (a *app) renderOnly(j request.Planned, f request.Flags) (int, error) {
 	jn, r, err := a.load(j.Out)
@@ -437,20 +437,20 @@ func (a *app) renderOnly(j request.Planned, f request.Flags) (int, error) {
 	}
 	switch {
 	case r.Header.Bench != j.Bench.Name:
-		err = fmt.Errorf("%s holds rows of bench %q, not of %q", j.Out, r.Header.Bench, j.Bench.Name)
+		err = fmt.Errorf("%s has rows of bench %q, not of %q", j.Out, r.Header.Bench, j.Bench.Name)
 	case r.Header.Version != j.Bench.Version:
 		err = fmt.Errorf("the rows in %s were made by version %q of %s, this is version %q: run again without --render-only",
 			j.Out, r.Header.Version, j.Bench.Name, j.Bench.Version)
 	case len(r.Rows) == 0:
-		err = fmt.Errorf("the latest run in %s holds no row: run without --render-only first", j.Out)
+		err = fmt.Errorf("the latest run in %s has no rows: run without --render-only first", j.Out)
 	}
-	if err == nil && !maps.Equal(ofAllRows(j.Inputs), ofAllRows(r.Header.Inputs)) {
+	if err == nil && !maps.Equal(sharedInputs(j.Inputs), sharedInputs(r.Header.Inputs)) {
 		err = fmt.Errorf("the rows in %s were made with other files (%s, now %s): run again without --render-only",
 			j.Out, inputNames(r.Header.Inputs), inputNames(j.Inputs))
 	}
 	if err == nil && (j.Asked || a.isFast(j.Bench)) {
 		if r, err = run.Stored(j.Plan, jn, r); err != nil {
-			err = fmt.Errorf("%w: run without --render-only, or draw what there is with %s report %s", err, a.name, j.Out)
+			err = fmt.Errorf("%w: run without --render-only, or draw the stored rows with %s report %s", err, a.name, j.Out)
 		}
 	}
 	if err != nil {
@@ -459,9 +459,9 @@ func (a *app) renderOnly(j request.Planned, f request.Flags) (int, error) {
 	return exitCode(r.Counts(), run.Missing(r.Latest())), a.views(jn.Dir(), j, f, j.Bench.View(jn, r))
 }
 
-// ofAllRows removes the files of swept options. They belong to some rows only, whose identity
-// includes them.
-func ofAllRows(inputs map[string]string) map[string]string {
+// sharedInputs returns the input files of all rows. It leaves out files of swept options: each belongs to
+// only some rows and is part of their identity.
+func sharedInputs(inputs map[string]string) map[string]string {
 	all := maps.Clone(inputs)
 	maps.DeleteFunc(all, func(name, _ string) bool { return strings.Contains(name, " ") })
 	return all

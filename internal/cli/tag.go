@@ -88,7 +88,7 @@ func (a *app) printLabels(h *journal.Header) {
 	}
 }
 
-// listRuns lists the runs of a journal, or those with a tag. It has a column of tags if some run has one.
+// listRuns lists the runs of a journal, or only the runs with a tag. The list has a column of tags if any run has one.
 func (a *app) listRuns(j *journal.Journal, tag string) error {
 	runs := j.Runs
 	if tag != "" {

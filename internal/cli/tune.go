@@ -52,7 +52,7 @@ func (f *tuneFlags) declare(fl *pflag.FlagSet, program string) {
 		"make at most this many launches (default: a tenth of the full sweep at 6 trials, more if there are few settings)")
 	guide.Under("Search", fl)
 	f.run.Declare(fl, program)
-	// A study makes many launches: the next launch is more useful than measuring one again.
+	// A study makes many launches, so a launch of another setting is more useful than a repetition.
 	f.run.Options.Remeasure, fl.Lookup("remeasure").DefValue = 0, "0"
 	fl.SetNormalizeFunc(func(fs *pflag.FlagSet, name string) pflag.NormalizedName {
 		switch name {
@@ -158,7 +158,7 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 	opts.Replan = func() (*plan.Plan, error) {
 		again, other, err := a.planStudy(b, f, goal, read)
 		if err == nil {
-			*study = *other // the source refers to it
+			*study = *other // opts.Source has a pointer to study
 		}
 		return again.Plan, err
 	}
@@ -208,7 +208,7 @@ func (a *app) showTuned(dir string, j request.Planned, f request.Flags, r *journ
 		return false, err
 	}
 	files, err := report.Render(dir, report.Input{Bench: j.Bench, Run: r, Plots: j.Plots})
-	a.wrote(files, f.Quiet)
+	a.printWritten(files, f.Quiet)
 	return slices.ContainsFunc(found.Findings, func(x tune.Finding) bool { return x.Answer.Best >= 0 }), err
 }
 
@@ -223,7 +223,7 @@ func (s source) Found(rows []journal.Row, starts []time.Time) journal.Note {
 	return n
 }
 
-// goal returns the objective from the flags, or from the declaration where flags are missing.
+// goal returns the objective from the flags. What the flags leave open comes from the bench's declaration.
 func (f *tuneFlags) goal(b *bench.Bench) (tune.Goal, error) {
 	g := tune.Goal{Metric: f.minimise, Over: f.over, Per: f.per}
 	switch {
@@ -243,7 +243,7 @@ func (f *tuneFlags) goal(b *bench.Bench) (tune.Goal, error) {
 	metrics, _ := b.Metrics()
 	for _, m := range metrics {
 		if m.Name == g.Metric && (m.Better == "higher") != g.Maximise && m.Better != "" {
-			return g, fmt.Errorf("%s is declared better %s: --%s %s", m.Name, m.Better,
+			return g, fmt.Errorf("the bench declares that %s values of %s are better: use --%s %s", m.Better, m.Name,
 				map[bool]string{true: "minimise", false: "maximise"}[g.Maximise], m.Name)
 		}
 	}
@@ -318,11 +318,11 @@ func (f *tuneFlags) declared(b *bench.Bench, given []plan.Assign) (out []plan.As
 	return out
 }
 
-// base returns the request for the default setting alone: swept variables unset, tuned axes at one
-// value.
+// base returns the request for only the default setting, in which swept variables are unset and tuned axes
+// have one value.
 func (f *tuneFlags) base(p *plan.Plan, goal tune.Goal) (request.Flags, []plan.Assign, error) {
 	flags := f.run
-	flags.Skips = nil // the planner rejects a skip that matches nothing, as may happen here
+	flags.Skips = nil // with one value per axis, a skip may match nothing, which the planner rejects
 	flags.Envs = slices.Clone(flags.Envs)
 	asked := map[string]string{}
 	for _, d := range f.defaults {

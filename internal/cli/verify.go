@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/view/export"
 )
 
-// verify checks the stored times of a run against their samples, and reports damaged lines of the
-// journal, which load has listed. It fails if anything is wrong.
+// verify recomputes the stored times of a run from their samples, and counts the damaged lines of the
+// journal, which load has already listed. It returns an error if anything is wrong.
 func (a *app) verify(j *journal.Journal, r *journal.Run) error {
 	recomputed, wrong := 0, len(j.Problems)
 	rows, verifier := r.LatestOfAllBuilds(), export.NewVerifier(j.Dir())

@@ -87,7 +87,7 @@ func thisProgram() string {
 	return fmt.Sprintf("%s %d %d", path, info.Size(), info.ModTime().UnixNano())
 }
 
-// leastToken is the smallest length of a user's token that is hard to guess.
+// leastToken is the smallest accepted length of a user's token, in bytes. Shorter tokens are easy to guess.
 const leastToken = 16
 
 // serve serves the folder until the context ends.

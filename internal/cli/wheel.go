@@ -53,7 +53,8 @@ is needed to write it.`,
 	return cmd
 }
 
-// writeWheel writes the wheel into a folder, which it makes. A half-written wheel is removed.
+// writeWheel writes the wheel into a folder, which it creates if necessary. After an error it removes the
+// incomplete file.
 func writeWheel(w wheel.Wheel, folder string) (path string, err error) {
 	name, err := w.Name()
 	if err != nil {
