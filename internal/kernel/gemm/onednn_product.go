@@ -206,7 +206,7 @@ func (p *dnnProduct) createPacking(b uintptr) error {
 	return dnnError(doing, l.createPrimitive.Call(uintptr(unsafe.Pointer(&p.reorder)), p.reorderPD))
 }
 
-// dense returns the matrix, or a copy if there are gaps between its lines.
+// dense returns the matrix, or a copy without gaps if there are gaps between its lines.
 func (m *Matrix) dense() Matrix {
 	switch {
 	case m.ColStep != 1:

@@ -259,7 +259,7 @@ func product(e gemm.Engine, l layout) error {
 	return nil
 }
 
-// untouched checks the memory between the lines of C.
+// untouched checks that the pattern of layout.matrix is still in the memory between the lines of C.
 func untouched(c gemm.Matrix, gap int) error {
 	if c.ColStep != 1 {
 		c = c.T()
@@ -306,7 +306,7 @@ func parts(e gemm.Engine, d dtype.DType) error {
 	return nil
 }
 
-// misuse must give an error, not a crash or a product.
+// misuse checks that each kind of wrong argument gives an error, not a crash or a product.
 func misuse(e gemm.Engine, d dtype.DType) error {
 	fits := func() (c, a, b gemm.Matrix) { return layout{d, d, [3]int{3, 4, 5}, 0, 0}.matrices() }
 	for name, spoil := range map[string]func(c, a, b *gemm.Matrix){

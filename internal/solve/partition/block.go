@@ -14,6 +14,7 @@ type blocks struct {
 	procs [3]int
 }
 
+// block cuts the grid of a problem into as many boxes as there are ranks.
 func block(p sparse.Problem, o Options) (sparse.Layout, error) {
 	grid := p.(sparse.Gridded).Grid()
 	return blocks{grid, processGrid(grid, o.Ranks)}, nil
@@ -32,7 +33,7 @@ func processGrid(g sparse.Grid, ranks int) [3]int {
 				continue
 			}
 			procs := [3]int{x, y, ranks / x / y}
-			cuts := 0.0
+			cuts := 0.0 // number of points that the cuts cross, as a share of the grid: a plane has 1/g[axis] of the points
 			for axis, n := range procs {
 				cuts += float64(n-1) / float64(g[axis])
 				if n > g[axis] { // leaves blocks empty, so avoid it if possible
@@ -47,6 +48,7 @@ func processGrid(g sparse.Grid, ranks int) [3]int {
 	return best
 }
 
+// Owner implements sparse.Layout.
 func (b blocks) Owner(row int) int {
 	at := b.grid.Point(row)
 	for axis := range at {
@@ -55,6 +57,7 @@ func (b blocks) Owner(row int) int {
 	return sparse.Grid(b.procs).Index(at)
 }
 
+// Rows implements sparse.Layout.
 func (b blocks) Rows(rank int) []sparse.Range {
 	var part box
 	for axis, i := range sparse.Grid(b.procs).Point(rank) {

@@ -116,6 +116,7 @@ func (c *cut) before(p [3]int) bool {
 	return false
 }
 
+// Rows implements sparse.Layout.
 func (b *bisection) Rows(rank int) []sparse.Range { return b.parts[rank].rows(b.grid) }
 
 // point is a row with its coordinates.

@@ -8,6 +8,7 @@ type queue struct {
 	count int
 }
 
+// queued is a vertex in the queue. order is the number of its first insertion.
 type queued struct {
 	gain, order int
 	vertex      int32
@@ -24,10 +25,12 @@ func (q *queue) reset(n int) {
 	q.heap, q.count = q.heap[:0], 0
 }
 
+// before reports whether a leaves the queue before b.
 func (a queued) before(b queued) bool {
 	return a.gain > b.gain || a.gain == b.gain && a.order < b.order
 }
 
+// push inserts a vertex, or changes its gain.
 func (q *queue) push(v int32, gain int) {
 	q.count++
 	e := queued{gain, q.count, v}
@@ -67,6 +70,7 @@ func (q *queue) remove(v int32) {
 	}
 }
 
+// up moves the entry at a position towards the top until the heap is in order, and returns its new position.
 func (q *queue) up(at int) int {
 	e := q.heap[at]
 	for at > 0 {
@@ -81,6 +85,7 @@ func (q *queue) up(at int) int {
 	return at
 }
 
+// down moves the entry at a position away from the top until the heap is in order.
 func (q *queue) down(at int) {
 	e := q.heap[at]
 	for {
@@ -100,6 +105,7 @@ func (q *queue) down(at int) {
 	q.set(at, e)
 }
 
+// set stores an entry at a position of the heap.
 func (q *queue) set(at int, e queued) {
 	q.heap[at] = e
 	q.where[e.vertex] = int32(at) + 1

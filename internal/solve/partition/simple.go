@@ -19,8 +19,8 @@ func simple(p sparse.Problem, o Options) (sparse.Layout, error) {
 	return out, nil
 }
 
-// cutStrips cuts where the accumulated weight is nearest to the share of the ranks before. So no strip exceeds the mean
-// by more than one row.
+// cutStrips cuts before each rank where the accumulated weight is nearest to the share of the earlier ranks. So no
+// strip exceeds the mean by more than the weight of one row.
 func cutStrips(weights []int32, ranks int) sparse.Strips {
 	total := 0
 	for _, w := range weights {
