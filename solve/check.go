@@ -82,7 +82,7 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 	residuals := make([]float64, columns)
 	*s.rounding = 0
 	for j := range residuals {
-		if sums[3*columns+j] > 0 && sums[columns+j] < leastSquare {
+		if sums[3*columns+j] > 0 && sums[columns+j] < minSquares {
 			return nil, fmt.Errorf("the right-hand side is too small to check a solution: the sum of its squares is %.3g, and "+
 				"those of residuals underflow: multiply it by a power of two", sums[columns+j])
 		}
@@ -94,10 +94,10 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 	return residuals, nil
 }
 
-// leastSquare is the least sum of squares of a right-hand side that Check accepts. With it, the square of a residual of
+// minSquares is the least sum of squares of a right-hand side that Check accepts. With it, the square of a residual of
 // 1e-16 times the norm is still far above the least double. With a smaller one, squares lose digits or become 0, and
 // then any x would seem to be a solution.
-const leastSquare = 0x1p-900
+const minSquares = 0x1p-900
 
 // unit is the largest relative error of rounding to a double.
 const unit = 0x1p-53

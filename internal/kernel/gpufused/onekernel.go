@@ -11,8 +11,8 @@ type OneKernel struct {
 	// consists of tiles of TileRows rows, which are signalled and added one by one.
 	Rows, Cols, TileRows int
 	// BoxRows is the number of rows that one bulk tensor copy fetches, or 0 without such copies.
-	BoxRows               int
-	leastCompute, compute int // if compute is not 0, only that capability is supported
+	BoxRows             int
+	minCompute, compute int // if compute is not 0, only that capability is supported
 }
 
 // OneKernels lists the fused kernels, the fastest first. The last one runs on every supported GPU.
@@ -21,12 +21,12 @@ var OneKernels = []OneKernel{
 		Cluster: 2,
 		Rows:    256, Cols: 256, TileRows: 64, BoxRows: 128, compute: 90},
 	{Kernel: Kernel{"onekernel80", "onekernel80_bf16"}, Threads: 256, SharedBytes: 4 * (128 + 128) * 32 * 2, Cluster: 1,
-		Rows: 128, Cols: 128, TileRows: 128, leastCompute: 80},
+		Rows: 128, Cols: 128, TileRows: 128, minCompute: 80},
 }
 
 // RunsOn reports whether GPUs of a compute capability run the kernel; 90 means 9.0.
 func (k OneKernel) RunsOn(compute int) bool {
-	return compute >= k.leastCompute && (k.compute == 0 || compute == k.compute)
+	return compute >= k.minCompute && (k.compute == 0 || compute == k.compute)
 }
 
 // Tiles returns the number of tiles of C, including tiles of a cluster that lie completely outside of

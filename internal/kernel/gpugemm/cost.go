@@ -141,7 +141,7 @@ func choosePlan(p problem, d *device) plan {
 
 // tilePlans lists all plans of tiles for a product.
 func tilePlans(p problem, m *costModel, multiprocessors int) (list []tilePlan) {
-	const leastSteps = 4 // of a part of k
+	const minSteps = 4 // of a part of k
 	atOnce := func(cluster int) int { return m.blocksAtOnce(cluster, multiprocessors) }
 	for _, k := range tileKernels {
 		if k.operand != p.operand {
@@ -157,7 +157,7 @@ func tilePlans(p problem, m *costModel, multiprocessors int) (list []tilePlan) {
 					continue // narrow tiles fetch more, which pays only if all are computed at once
 				}
 				if parts > 1 && (k.kind != wideTiles || p.multiprocessors > 0 || t.blocks > atOnce(t.cluster()) ||
-					p.k/stepK < leastSteps*parts) {
+					p.k/stepK < minSteps*parts) {
 					continue
 				}
 				list = append(list, t)

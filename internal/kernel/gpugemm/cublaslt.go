@@ -241,8 +241,8 @@ func (r *product) start(a *algorithm, at place, s *cuda.Stream) error {
 			uintptr(r.space), uintptr(r.spaceBytes), s.Handle()))
 }
 
-// mostOffered is the number of candidates requested from the heuristic.
-const mostOffered = 200
+// maxOffered is the number of candidates requested from the heuristic.
+const maxOffered = 200
 
 // offered returns the candidates of the library's heuristic, ordered by its estimate, best first.
 func (r *product) offered() ([]candidate, error) {
@@ -257,9 +257,9 @@ func (r *product) offered() ([]candidate, error) {
 		r.preferenceSet.Call(*preference, preferenceRoom, uintptr(unsafe.Pointer(room)), 8)); err != nil {
 		return nil, err
 	}
-	list, n := make([]candidate, mostOffered), new(int32)
+	list, n := make([]candidate, maxOffered), new(int32)
 	err := r.check("cublasLtMatmulAlgoGetHeuristic",
-		r.heuristic.Call(r.handle, r.desc, r.lb, r.la, r.lc, r.lc, *preference, mostOffered,
+		r.heuristic.Call(r.handle, r.desc, r.lb, r.la, r.lc, r.lc, *preference, maxOffered,
 			uintptr(unsafe.Pointer(&list[0])), uintptr(unsafe.Pointer(n))))
 	runtime.KeepAlive(list)
 	if err == nil && *n == 0 {

@@ -101,10 +101,10 @@ func (e *engine) Multiply(c, a, b gemm.Matrix) error {
 	return e.Fetch(c)
 }
 
-// mostPlaces limits the number of copies of small operands.
-const mostPlaces = 64
+// maxPlaces limits the number of copies of small operands.
+const maxPlaces = 64
 
-func (e *engine) Load(c, a, b gemm.Matrix) error { return e.load(c, a, b, mostPlaces) }
+func (e *engine) Load(c, a, b gemm.Matrix) error { return e.load(c, a, b, maxPlaces) }
 
 // coldCaches is the total size of all places, as a multiple of the L2 cache. With less, a part of an operand is still
 // in the cache when its turn comes again.

@@ -234,19 +234,19 @@ var (
 )
 
 const (
-	mostIDs            = 100
-	mostConfigurations = 3000
+	maxIDs            = 100
+	maxConfigurations = 3000
 )
 
 // configurations lists the configurations of the library's algorithms for the product.
 func (r *product) configurations() (all []algorithm) {
-	ids, n := make([]int32, mostIDs), new(int32)
+	ids, n := make([]int32, maxIDs), new(int32)
 	operand := dataTypes[r.problem.operand]
-	if int32(r.algoIDs.Call(r.handle, r.compute, r.factorType, operand, operand, r.factorType, r.factorType, mostIDs,
+	if int32(r.algoIDs.Call(r.handle, r.compute, r.factorType, operand, operand, r.factorType, r.factorType, maxIDs,
 		uintptr(unsafe.Pointer(&ids[0])), uintptr(unsafe.Pointer(n)))) != 0 {
 		return nil
 	}
-	for _, id := range ids[:min(mostIDs, int(*n))] {
+	for _, id := range ids[:min(maxIDs, int(*n))] {
 		a := new(algorithm)
 		if int32(r.algoInit.Call(r.handle, r.compute, r.factorType, operand, operand, r.factorType, r.factorType,
 			uintptr(id), uintptr(unsafe.Pointer(a)))) != 0 {
@@ -256,7 +256,7 @@ func (r *product) configurations() (all []algorithm) {
 			for _, stages := range orNone(r.caps(a, capStages)) {
 				for _, cluster := range clusters {
 					for _, split := range splits {
-						if next, takes := r.configured(*a, tile, stages, cluster, split); takes && len(all) < mostConfigurations {
+						if next, takes := r.configured(*a, tile, stages, cluster, split); takes && len(all) < maxConfigurations {
 							all = append(all, next)
 						}
 					}

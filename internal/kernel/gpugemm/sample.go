@@ -74,11 +74,11 @@ func (e *engine) record(products int) (list []*cuda.Graph, err error) {
 	return list, nil
 }
 
-// mostGraphs limits how many graphs are kept. Samples of one row have few different sizes.
-const mostGraphs = 16
+// maxGraphs limits how many graphs are kept. Samples of one row have few different sizes.
+const maxGraphs = 16
 
 func (e *engine) recordGraph(products int) (*cuda.Graph, error) {
-	if len(e.graphs) >= mostGraphs {
+	if len(e.graphs) >= maxGraphs {
 		if err := e.forgetGraphs(); err != nil {
 			return nil, err
 		}

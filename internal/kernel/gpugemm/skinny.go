@@ -109,8 +109,8 @@ func balanced(blocks, multiprocessors int) bool {
 
 // limitSplit reduces the number of parts of k, so that each has enough steps to be worth a block.
 func (s *skinnyPlan) limitSplit(p problem) {
-	const leastSteps = 4
-	s.split = max(1, min(s.split, p.k/stepK/leastSteps))
+	const minSteps = 4
+	s.split = max(1, min(s.split, p.k/stepK/minSteps))
 }
 
 // fill sets the number of stages to the largest that fits into shared memory if together blocks run on a

@@ -40,9 +40,9 @@ func (c *couplings) all(i int) (cols []int32, depends int) {
 const (
 	// dominant is the sum of a row, relative to its diagonal, above which the smoother alone solves the row.
 	dominant = 0.9
-	// mostWeights is the largest number of coarse rows that a row is interpolated from. The smallest weights are dropped,
+	// maxWeights is the largest number of coarse rows that a row is interpolated from. The smallest weights are dropped,
 	// so that coarse matrices do not fill up.
-	mostWeights = 4
+	maxWeights = 4
 
 	// States of a row while the coarse rows are chosen. A positive number is the measure of an undecided row.
 	isCoarse = -1.
@@ -307,7 +307,7 @@ func (g *classical) weights(f *fine, i int, to []int32, sums []float64, near *sp
 	if !(diagonal > 0) {
 		diagonal = f.diagonal[i]
 	}
-	row.normalise(-1/diagonal, mostWeights)
+	row.normalise(-1/diagonal, maxWeights)
 }
 
 // normalise multiplies the row by a factor and keeps at most n entries, the largest. They are scaled so that the sum of

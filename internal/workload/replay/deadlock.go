@@ -27,7 +27,7 @@ func (p *player) deadlock() error {
 	var text strings.Builder
 	text.WriteString("the ranks wait for each other for ever: " + p.describe(circle[0]))
 	for i, n := range circle[1:] {
-		if i == mostNamed {
+		if i == maxNamed {
 			fmt.Fprintf(&text, ", and so on over %d more nodes", len(circle)-1-i)
 			break
 		}
@@ -39,8 +39,8 @@ func (p *player) deadlock() error {
 	return errors.New(text.String())
 }
 
-// mostNamed is the largest number of nodes that the message names.
-const mostNamed = 12
+// maxNamed is the largest number of nodes that the message names.
+const maxNamed = 12
 
 // blocker returns an unfinished node for which node i waits, and why it waits, in words for the message. next is -1 if
 // there is none.
