@@ -57,9 +57,9 @@ func figures(rows []journal.Row) []figure.Figure {
 	if p := rooflinePanels(rows); len(p) > 0 {
 		out = append(out, figure.Figure{Name: "distributed_solve_roofline", Title: "Roofline of a solve" + commonTitle(rows),
 			Panels: p, Columns: 2,
-			Caption: "Roofs are the triad and the arithmetic of all ranks, measured beside the solves; times are measured, " +
-				"operations and bytes are " +
-				"counted. A point above the roof is of a matrix that fits a cache. Hollow markers: disturbed while measured."})
+			Caption: "The roof is the bandwidth of a triad in memory, and the arithmetic rate, of all ranks. Both, and the times, " +
+				"are measured; operations and bytes are counted. Points above the roof were read from a cache. Hollow markers: " +
+				"disturbed while measured."})
 	}
 	if p, ok := convergencePanel(rows); ok {
 		out = append(out, figure.Figure{Name: "distributed_solve_convergence", Title: "Convergence" + commonTitle(rows),
