@@ -251,9 +251,7 @@ func (b *benchmark) timeSets(sys *solve.System, iterations int, goal float64) er
 	if err != nil {
 		return err
 	}
-	last := residuals[len(residuals)-1]
-	b.check("variance of the residuals of the sets", variance(residuals), maxVariance)
-	b.check("residual of a set over that of the reference", last/goal, 1+slack)
+	b.checks = append(b.checks, setChecks(residuals, goal)...)
 	b.check("true residual of the solution over that of the reference", truth/goal, 10)
 
 	w := work{sets: len(times), iterations: iterations, rows: float64(sys.Size)}

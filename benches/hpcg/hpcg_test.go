@@ -10,6 +10,7 @@ import (
 	_ "github.com/kernbench/kernbench/dist/cpu"
 	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -200,4 +201,29 @@ func converges(t *testing.T, p problem,
 		t.Errorf("%d iterations with the preconditioner, %d without", iterations[preconditioner], iterations["none"])
 	}
 	return nil
+}
+
+// Every set must reach the residual of the reference, not only the last one. One set says nothing about repeatability,
+// and the report does not claim it.
+func TestSetsRepeat(t *testing.T) {
+	for _, c := range []struct {
+		residuals []float64
+		checks    int
+		valid     bool
+	}{
+		{[]float64{1, 1, 1}, 2, true}, {[]float64{0.5}, 1, true},
+		{[]float64{1.0005, 1, 1}, 2, false}, {[]float64{1, math.NaN(), 1}, 2, false}, {[]float64{1, 0.9}, 2, false},
+	} {
+		if checks := setChecks(c.residuals, 1); len(checks) != c.checks || (invalid(checks) == nil) != c.valid {
+			t.Errorf("%v: %v", c.residuals, checks)
+		}
+	}
+	for sets, want := range map[float64]string{1: "Repeatability was not checked", 2: "convergence and repeatability."} {
+		ranks := 1
+		text := sections([]journal.Row{{Status: journal.OK, Kind: journal.Measured, NumRanks: &ranks,
+			Metrics: map[string]float64{"rating_gflops": 1, "sets": sets}}})[0].Text
+		if !strings.Contains(text, want) {
+			t.Errorf("%v sets: %s", sets, text)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package hpcg
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
@@ -97,6 +98,16 @@ func variance(values []float64) float64 {
 		return variance
 	}
 	return variance / (mean * mean)
+}
+
+// setChecks returns the checks of the residuals at the end of the sets, given the one to reach. A single set cannot
+// show whether sets repeat each other.
+func setChecks(residuals []float64, goal float64) []check {
+	out := []check{{"residual of a set over that of the reference", slices.Max(residuals) / goal, 1 + slack}}
+	if len(residuals) > 1 {
+		out = append(out, check{"variance of the residuals of the sets", variance(residuals), maxVariance})
+	}
+	return out
 }
 
 // departure returns how far x'Ay and y'Ax differ, scaled as in HPCG: about 1 or less if they differ only by rounding.
