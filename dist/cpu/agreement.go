@@ -17,10 +17,9 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
-// Every collective begins with an agreement of all ranks on the call, so that ranks that make
-// different calls get an error and never each other's data. Within a host every rank waits for every
-// other; between hosts the first rank of each host represents it, which keeps the number of messages
-// small.
+// Every collective begins with an agreement of all ranks on the call. Ranks that make different calls then get an error
+// and never each other's data. Within a host, every rank waits for every other rank. Between hosts, the first rank of
+// each host represents the host, which keeps the number of messages small.
 
 // words are small numbers that the ranks exchange in an agreement, such as the offsets of their
 // buffers.
@@ -107,8 +106,8 @@ func (e *engine) gather(l *shm.Label, mine words) ([]words, error) {
 	return all, e.endAgreement()
 }
 
-// postWords begins an agreement: it publishes words to the ranks of this host and waits for theirs. In a
-// group over several hosts the agreement has a second epoch, which endAgreement ends.
+// postWords begins an agreement. It publishes words to the ranks of this host and waits for their words. In a group
+// over several hosts, the agreement has a second epoch, which endAgreement completes.
 func (e *engine) postWords(l *shm.Label, w words) error {
 	epochs := 1
 	if e.hosts != nil {
@@ -139,9 +138,9 @@ func (e *engine) wordsOf(peer int, mine words) (w words) {
 	return w
 }
 
-// endAgreement ends an agreement with other hosts. It is a barrier of this host: no rank continues before
-// all have read the words and the first rank has heard from the other hosts. Only then do the other
-// ranks of this host know that all hosts make the same call.
+// endAgreement completes an agreement with other hosts. It is a barrier of this host: no rank continues before all have
+// read the words and the first rank has received the calls of the other hosts. Only then do the other ranks of this
+// host know that all hosts make the same call.
 func (e *engine) endAgreement() error {
 	if len(e.locals) == 1 {
 		return nil
@@ -164,9 +163,8 @@ func (e *engine) awaitLocals(epoch uint32) error {
 	return nil
 }
 
-// census finds the survivors of a failed group, on one rank. Package survivors decides; census does
-// the input and output for it: ballots lie in the memory of a host, or are sent over control
-// connections.
+// census finds the survivors of a failed group, for one rank. Package survivors makes the decisions, and census does
+// the I/O: it publishes ballots in the memory of the host and sends them over control connections.
 type census struct {
 	e       *engine
 	voter   *survivors.Voter
@@ -176,9 +174,9 @@ type census struct {
 }
 
 const (
-	censusInterval = 2 * time.Millisecond // time between two looks at the ballots
-	// maxFaults limits how often the survivors may fail to form a group although none is known to have
-	// died. A few failures are normal, because a rank may die right after it has voted.
+	censusInterval = 2 * time.Millisecond // how often ballots are read
+	// maxFaults limits the attempts in which the survivors fail to form a group although none is known to have died. A
+	// few such failures are normal, because a rank may die right after it has voted.
 	maxFaults = 3
 )
 
@@ -197,7 +195,7 @@ func (e *engine) Shrink() (dist.Engine, []int, error) {
 	for attempt := 1; ; attempt++ {
 		ranks := c.voter.Vote.Ranks()
 		child, err := c.join(ranks, attempt)
-		c.voter.Next(text(err))
+		c.voter.Next(errorText(err))
 		err = c.vote()
 		same := slices.Equal(c.voter.Vote.Ranks(), ranks)
 		fault := slices.IndexFunc(c.voter.Vote, func(e survivors.Entry) bool { return e.Fault != "" })
@@ -220,7 +218,7 @@ func (e *engine) Shrink() (dist.Engine, []int, error) {
 	}
 }
 
-func text(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -253,7 +251,7 @@ func (c *census) join(ranks []int, attempt int) (dist.Engine, error) {
 	}
 	limited, stop := context.WithTimeoutCause(ctx, config.Timeout, fmt.Errorf("not joined within %v", config.Timeout))
 	defer stop()
-	return e.origin.backend.enter(limited, config, e.hosts.cluster.of(lists.At(e.hosts.world, ranks)))
+	return e.origin.backend.enter(limited, config, e.hosts.cluster.subset(lists.At(e.hosts.world, ranks)))
 }
 
 // whyImpossible returns the reason why the given ranks can no longer form a group, or nil.
@@ -357,8 +355,8 @@ func (c *census) view(late bool) survivors.View {
 	return at
 }
 
-// decideOnce makes o the outcome of all ranks of this host, unless one of them was faster, and returns the
-// outcome that counts.
+// decideOnce makes o the outcome for all ranks of this host, unless another of them has already decided. It returns the
+// decided outcome.
 func (c *census) decideOnce(step int, o survivors.Outcome) (counts survivors.Outcome) {
 	text, err := json.Marshal(o)
 	if err == nil {

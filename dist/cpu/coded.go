@@ -8,9 +8,9 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// coded is the two-stage all-reduce of encoded elements. Every rank encodes its input. The owner of
-// each part decodes it, adds in rank order and encodes the sum for all ranks. The owner also decodes
-// its own encoded sum instead of keeping the exact one, so that all ranks get the same bits.
+// coded is the two-stage all-reduce of encoded elements. Every rank encodes its input. The owner of each part decodes
+// the part of all ranks, adds in rank order and encodes the sum. All ranks decode the sum. The owner does so too,
+// instead of keeping the exact sum, so that all ranks get the same bits.
 type coded struct {
 	codec  dist.Codec
 	plan   dist.Plan
@@ -29,9 +29,9 @@ type coded struct {
 type carrier interface {
 	// begin starts a call of the given number of pieces.
 	begin(pieces int) error
-	// at returns the memory of a rank's encoding of one part of piece c. If part is the number of
-	// ranks, it returns the sum of the rank's own part. For other ranks, only the encoding of this
-	// rank's part and, after await, the sum are available.
+	// at returns the memory of a rank's encoding of a part of piece c. If part is the number of ranks, it returns the
+	// memory of the encoded sum of that rank's own part. Of other ranks, only the encoding of this rank's part and, after
+	// await, the sum are available.
 	at(c, rank, part int) []byte
 	// scatter makes this rank's encodings available to the owners of the parts, and gets the encodings of this rank's own
 	// part.
@@ -40,8 +40,8 @@ type carrier interface {
 	share(c int) error
 	// await gets the sum of a rank's part.
 	await(c, rank int) error
-	// end returns once no other rank reads the memory of this rank. The next call may then overwrite
-	// it before its first wait.
+	// end returns when no other rank reads this rank's memory any more, so that the next call may overwrite the memory
+	// before its first wait.
 	end() error
 }
 
@@ -81,8 +81,8 @@ func (e *engine) coded(p dist.Plan) (func() error, error) {
 	return o.run, nil
 }
 
-// room returns the maximum size of the encoding of n elements, in bytes.
-func (o *coded) room(elements int) int { return o.codec.Size(o.plan.DType, elements) }
+// maxEncoded returns the maximum size of the encoding of n elements, in bytes.
+func (o *coded) maxEncoded(elements int) int { return o.codec.Size(o.plan.DType, elements) }
 
 // bounds returns the elements of a rank's part of a piece. Parts are multiples of the codec's group;
 // the last part has the remainder.
@@ -120,7 +120,7 @@ func (o *coded) encode(c int) {
 	in := o.plan.In.Bytes()
 	for r := range o.srcs {
 		if from, to := o.bounds(c, r); from < to {
-			code := o.carry.at(c, o.rank, r)[:o.room(to-from)]
+			code := o.carry.at(c, o.rank, r)[:o.maxEncoded(to-from)]
 			o.codec.Encode(code, in[from*o.width:to*o.width], o.plan.DType)
 		}
 	}
@@ -132,7 +132,7 @@ func (o *coded) reduce(c int) {
 	if from == to {
 		return
 	}
-	room := o.room(to - from)
+	room := o.maxEncoded(to - from)
 	for r := range o.srcs {
 		o.srcs[r] = o.carry.at(c, r, o.rank)[:room]
 	}
@@ -147,7 +147,7 @@ func (o *coded) decode(c, rank int) {
 	if from == to {
 		return
 	}
-	o.srcs[0] = o.carry.at(c, rank, len(o.srcs))[:o.room(to-from)]
+	o.srcs[0] = o.carry.at(c, rank, len(o.srcs))[:o.maxEncoded(to-from)]
 	part := o.plan.Out.Bytes()[from*o.width : to*o.width]
 	o.codec.DecodeReduce(part, o.srcs[:1], o.plan.DType, dist.Sum)
 	o.finish.Apply(part, from*o.width)
@@ -173,7 +173,7 @@ type codedStages struct {
 }
 
 func newCodedStages(e *engine, o *coded) *codedStages {
-	part := (o.room(o.piece/e.Size()) + cacheLine - 1) &^ (cacheLine - 1)
+	part := (o.maxEncoded(o.piece/e.Size()) + cacheLine - 1) &^ (cacheLine - 1)
 	return &codedStages{m: e.member, label: label(o.plan, ""), half: shm.StageBytes / 2, part: part}
 }
 
@@ -232,7 +232,7 @@ func newCodedLinks(e *engine, o *coded) *codedLinks {
 // room returns the size of the encoding of a rank's part. There is one piece.
 func (s *codedLinks) room(rank int) int {
 	from, to := s.o.bounds(0, rank)
-	return s.o.room(to - from)
+	return s.o.maxEncoded(to - from)
 }
 
 func (s *codedLinks) begin(int) error { return s.e.agree(s.label, words{}, nil) }

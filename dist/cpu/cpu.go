@@ -9,17 +9,18 @@
 //     between cores and no barrier at the end. Vectors far larger than the caches are pipelined in pieces, and the
 //     sums are written with non-temporal stores.
 //   - two-stage on symmetric memory: each rank adds its part directly from all inputs and stores the sum directly
-//     into all outputs.
-//   - two-stage on private memory: the same through pieces that stay in the caches, which are copied in while the
-//     others still work on the previous piece.
+//     in all outputs.
+//   - two-stage on private memory: the same, but in pieces that are copied to shared memory and stay in the caches. A
+//     rank copies a piece while the others still work on the previous one.
 //
 // All of them add in rank order, like the schedules of the same name.
 //
 // With a Config.Exchange the ranks may be on several hosts. Ranks of one host share memory as before; between hosts
-// a link is a TCP connection (package tcp). Schedules that only send messages work over both. All-reduce has a faster
-// algorithm here too, "hierarchical": parts are added within each host, then between the hosts, and fetched within each
-// host, piece by piece. No rank can reach the memory of another host, so there is no symmetric memory: Alloc returns
-// ordinary memory, and the group lacks the feature. A group that Split makes of ranks on one host has it again.
+// a link is a TCP connection (package tcp). Schedules that only send messages work over both. For all-reduce between
+// hosts there is a faster algorithm, "hierarchical". Piece by piece, it adds parts within each host, then between the
+// hosts, and fetches the sums within each host. No rank can reach the memory of another host, so Alloc returns ordinary
+// memory and the group lacks the feature SymmetricMemory. If Split makes a group of ranks on one host, it has the
+// feature.
 package cpu
 
 import (
@@ -49,8 +50,8 @@ func init() {
 	}, backend{})
 }
 
-// backend is the same for all groups. Its fields are for tests: they start epochs just before they
-// wrap around, or make short outputs stream.
+// backend is the same for all groups. Only tests set its fields: to start with epochs that soon wrap around, or to use
+// the code for large outputs with small ones.
 type backend struct {
 	firstEpoch uint32
 	streamFrom int // 0: the constant streamFrom
@@ -97,7 +98,7 @@ func (b backend) share(ctx context.Context, c dist.Config, id shm.Identity, h *h
 		return nil, err
 	}
 	segment := meeting.Segment
-	region = (segment.Len() - board) / id.Size // as the rank that made the segment saw its limits
+	region = (segment.Len() - board) / id.Size // the limits of the rank that created the segment count
 	joined := shm.Membership{Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: meeting.PIDs,
 		World: lists.Range[int](c.Size), Crowded: meeting.Crowded, Timeout: c.Timeout}
 	if h != nil {
@@ -140,7 +141,7 @@ func regionBytes(size, need int) (int, error) {
 	return max(grain, n&^(grain-1)), nil
 }
 
-// capabilities are computed at first use, because algorithms may be registered until then.
+// capabilities is computed on first use, because algorithms may be registered until then.
 var capabilities = sync.OnceValue(func() dist.Capabilities {
 	c := dist.Capabilities{
 		Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dtype.Reductions(),

@@ -15,8 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// engine is the part that the two kinds of engines have in common: [localEngine] if all ranks are on one host,
-// [hostsEngine] otherwise.
+// engine is the common part of the two kinds of engines: [localEngine] if all ranks are on one host, otherwise
+// [hostsEngine].
 type engine struct {
 	segment *shm.Segment
 	heap    *shm.Heap // allocates this rank's region; shared by all its groups
@@ -153,9 +153,9 @@ func (e *engine) offset(b dist.Buffer) (int, bool) {
 	return e.segment.Offset(unsafe.Pointer(&b.Bytes()[0]))
 }
 
-// reserve returns the offset of at least n bytes of shared memory that peers can reach. Calls use it
-// one at a time. To grow, it allocates new memory and keeps the old: calls prepared earlier still use
-// that.
+// reserve returns the offset of at least n bytes of shared memory that peers can reach. All prepared calls use the same
+// memory, because only one runs at a time. To grow, reserve allocates new memory. It keeps the old memory, which calls
+// prepared earlier still use.
 func (e *engine) reserve(n int) (off int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -209,7 +209,7 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 	}
 	e.segment.Keep()
 	if slices.ContainsFunc(ranks, func(r int) bool { return !e.local(r) }) {
-		return e.hosts.branch(joined, color)
+		return e.hosts.splitOff(joined, color)
 	}
 	child := newEngine(e.segment, e.heap, joined, nil)
 	child.streamFrom, child.origin = e.streamFrom, e.origin.part(color)
@@ -231,26 +231,26 @@ func (e *engine) Refuse(reason error) { _ = e.member.Fail(shm.RefusalBy(e.Rank()
 
 // Prepare chooses the code for a call.
 func (e localEngine) Prepare(p dist.Plan) (func() error, error) {
-	if ownCode(p, e.Size()) && p.Codec == nil {
-		if run := e.fast(p); run != nil {
+	if hasFastPath(p, e.Size()) && p.Codec == nil {
+		if run := e.directAllReduce(p); run != nil {
 			return run, nil
 		}
 	}
 	return e.prepare(p)
 }
 
-// ownCode reports whether the call is an all-reduce that the optimised code may run, not the steps of
+// hasFastPath reports whether the call is an all-reduce that the optimised code may run, not the steps of
 // a schedule.
-func ownCode(p dist.Plan, size int) bool {
+func hasFastPath(p dist.Plan, size int) bool {
 	return p.Op == dist.AllReduce && !p.Steps && p.Combiner == nil && p.Count > 0 && size > 1
 }
 
-// prepare chooses among the code that works within a host and between hosts.
+// prepare chooses among the code that works both within a host and between hosts.
 func (e *engine) prepare(p dist.Plan) (func() error, error) {
 	switch {
 	case p.Op.PointToPoint():
 		return e.message(p), nil
-	case ownCode(p, e.Size()) && p.Codec != nil:
+	case hasFastPath(p, e.Size()) && p.Codec != nil:
 		return e.coded(p)
 	}
 	return e.steps(p)
@@ -267,14 +267,16 @@ type allReduce struct {
 	finish finish
 }
 
-// allReduce prepares the common part. how is text that ranks must agree on in addition to the plan.
+// allReduce prepares the common part of an all-reduce. how names the chosen code, on which ranks must agree in addition
+// to the plan.
 func (e *engine) allReduce(p dist.Plan, how string) allReduce {
 	return allReduce{m: e.member, label: label(p, how), kernel: vec.Lookup(p.DType, vec.Combining(p.Reduction)),
 		in: p.In.Bytes(), out: p.Out.Bytes(), srcs: make([][]byte, e.Size()), finish: newFinish(p, e.Size())}
 }
 
-// fast returns the all-reduce within a host that reads the peers' memory directly, or nil if the algorithm has none.
-func (e *engine) fast(p dist.Plan) func() error {
+// directAllReduce returns the all-reduce within a host that reads the peers' memory directly, or nil if the algorithm
+// has none.
+func (e *engine) directAllReduce(p dist.Plan) func() error {
 	switch p.Algorithm {
 	case "one-stage":
 		return e.oneStage(p)
@@ -297,7 +299,7 @@ func label(p dist.Plan, how string) *shm.Label { return shm.NewLabel(p.Terms() +
 // applies the epilogue.
 type finish struct {
 	epilogue.Step
-	local bool // ranks may have different epilogues, so each rank applies its own to its output
+	local bool // ranks may have different epilogues, so each applies its own to its own output
 }
 
 func newFinish(p dist.Plan, size int) finish {
@@ -311,15 +313,15 @@ func newFinish(p dist.Plan, size int) finish {
 	return f
 }
 
-// shared is called by the one rank that computes a sum, before the others read it.
-func (f *finish) shared(out []byte) {
+// applyShared is called by the one rank that computes a sum, before the others read it.
+func (f *finish) applyShared(out []byte) {
 	if !f.local {
 		f.Apply(out, 0)
 	}
 }
 
-// own is called by every rank on its own output.
-func (f *finish) own(out []byte) {
+// applyOwn is called by every rank on its own output.
+func (f *finish) applyOwn(out []byte) {
 	if f.local {
 		f.Apply(out, 0)
 	}

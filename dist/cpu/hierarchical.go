@@ -8,20 +8,19 @@ import (
 )
 
 const (
-	// hierarchyPiece is the default size of a piece in bytes: small enough that the pieces of two
-	// ranks stay in their caches, large enough to amortize a system call. Below hierarchyLeast system
-	// calls dominate.
+	// hierarchyPiece is the default size of a piece in bytes. It is small enough that the pieces of two ranks stay in
+	// their caches, and large enough to amortize a system call. Below hierarchyLeast, system calls dominate.
 	hierarchyPiece = 1 << 20
 	hierarchyLeast = 64 << 10
 	// inSlots and sumSlots are the numbers of pieces, of at most hierarchyMost bytes, that the stage of a rank holds for
 	// the others of its host. The order of epochs below explains the numbers.
 	inSlots, sumSlots = 2, 4
-	hierarchyMost     = shm.StageBytes / (inSlots + sumSlots) &^ (cacheLine - 1)
+	hierarchyMaxPiece = shm.StageBytes / (inSlots + sumSlots) &^ (cacheLine - 1)
 	// ahead is the number of pieces that are sent to the other hosts before the first sum is awaited.
-	ahead = 2
-	// Up to these sizes of a part, in bytes, hosts send each other the whole part and every host adds
-	// all of them: one network latency instead of two. Between two hosts this causes no more traffic,
-	// only more additions, so the limit is higher.
+	lookahead = 2
+	// Up to these sizes of a part, in bytes, hosts send each other the whole part, and every host adds all parts. This
+	// takes one network latency instead of two. Between two hosts it causes no additional traffic, only more additions,
+	// so the limit is higher.
 	wholeFor2    = 256 << 10
 	wholeForMany = 8 << 10
 )
@@ -30,9 +29,9 @@ const (
 // with the same local number on all hosts (a column) add these sums over TCP. Then the ranks of a host fetch the sums
 // from each other. There are as many columns as the smallest host has ranks.
 //
-// The vector is sent in pieces. Between hosts, a piece's part is divided once more: each host adds one share of it
-// ("in" is the data that it receives for that, "sum" the data that it returns). On every connection the order is, with
-// a header before the first only:
+// The vector is sent in pieces. Between hosts, a piece's part is divided again: each host adds one share of it. "in" is
+// the data that the host receives for its share, and "sum" the result that it returns. The order on every connection is
+// as follows, with a header only before the first:
 //
 //	in 0, in 1, sum 0, in 2, sum 1, ... in n-1, sum n-2, sum n-1
 //
@@ -40,9 +39,10 @@ const (
 //
 //	in 0, in 1, in 2, sum 0, in 3, sum 1, ... in n-1, sum n-3, sum n-2, sum n-1
 //
-// because iteration c signals in c+1, then sum c-1, and fetches sum c-2 last. Slots are safe for two reasons. Before in
-// c+2 overwrites the slot of in c, in c+1 of all ranks has been awaited, which they signal after adding in c. Before
-// piece c+4 overwrites the slot of sum c, in c+4 of all has been awaited, which they signal after fetching sum c.
+// because iteration c signals in c+1, then sum c-1, and fetches sum c-2 last. Slots are reused safely. Before a rank
+// writes in c+2 to the slot of in c, it has waited for in c+1 of all ranks, which they signal after they have added in
+// c. Before it writes sum c+4 to the slot of sum c, it has waited for in c+4 of all ranks, which they signal after they
+// have fetched sum c.
 type hierarchy struct {
 	allReduce
 	h *hosts
@@ -56,13 +56,13 @@ type hierarchy struct {
 	piece   int // bytes per piece
 	pieces  int
 
-	given     [ahead][][]byte    // by slot and host: data received for this host's share; nil: received into the output
-	sums      [sumSlots][]byte   // this rank's part of a piece; nil when it is alone on its host
-	stages    [inSlots][][]byte  // by slot and local rank
-	shared    [sumSlots][][]byte // by slot and column
-	inMark    [ahead][]uint64    // by slot and host: stream position where in c ends
-	sent      [sumSlots][]uint64 // by slot and host: stream position at which the slot has been sent
-	arrivedAt [sumSlots][]uint64 // by slot and host: stream position where sum c ends
+	inboxes   [lookahead][][]byte // by slot and host: data received for this host's share; nil: received into the output
+	sums      [sumSlots][]byte    // this rank's part of a piece; nil when it is alone on its host
+	stages    [inSlots][][]byte   // by slot and local rank
+	shared    [sumSlots][][]byte  // by slot and column
+	inMark    [lookahead][]uint64 // by slot and host: stream position where in c ends
+	sent      [sumSlots][]uint64  // by slot and host: stream position at which the slot has been sent
+	arrivedAt [sumSlots][]uint64  // by slot and host: stream position where sum c ends
 }
 
 func (h *hosts) hierarchical(p dist.Plan) func() error {
@@ -97,7 +97,7 @@ func (o *hierarchy) cut(chunk int) {
 		o.piece = max(chunk, hierarchyLeast)
 	}
 	if o.e.Size() > len(o.h.byHost) { // the ranks of some host pass pieces through their stages
-		o.piece = min(o.piece, hierarchyMost)
+		o.piece = min(o.piece, hierarchyMaxPiece)
 	}
 	o.piece &^= cacheLine - 1
 	if o.whole = bytes <= most*o.columns && bytes <= o.piece; o.whole {
@@ -106,13 +106,13 @@ func (o *hierarchy) cut(chunk int) {
 	o.pieces = (bytes + o.piece - 1) / o.piece
 }
 
-// reserve allocates the memory that pieces pass through. If the output is unused until the sum is
-// stored there, the share of one host is received directly into it, which saves cache.
+// reserve allocates the memory through which pieces pass. If the output is not used until the sum is stored there, the
+// share of one host is received directly into it, which saves space in the cache.
 func (o *hierarchy) reserve(outputFree bool) {
 	locals, hosts := o.h.locals, len(o.peers)
-	for slot := range ahead {
+	for slot := range lookahead {
 		o.inMark[slot] = make([]uint64, hosts)
-		o.given[slot] = make([][]byte, hosts)
+		o.inboxes[slot] = make([][]byte, hosts)
 		free := outputFree
 		for h, l := range o.peers {
 			switch _, from, to := o.share(0, o.h.host); {
@@ -120,7 +120,7 @@ func (o *hierarchy) reserve(outputFree bool) {
 			case free:
 				free = false
 			default:
-				o.given[slot][h] = make([]byte, to-from)
+				o.inboxes[slot][h] = make([]byte, to-from)
 			}
 		}
 	}
@@ -132,12 +132,12 @@ func (o *hierarchy) reserve(outputFree bool) {
 	}
 	for slot := range inSlots {
 		for _, r := range locals {
-			o.stages[slot] = append(o.stages[slot], o.m.Stage(r)[slot*hierarchyMost:][:o.piece])
+			o.stages[slot] = append(o.stages[slot], o.m.Stage(r)[slot*hierarchyMaxPiece:][:o.piece])
 		}
 	}
 	for slot := range sumSlots {
 		for _, r := range locals[:o.columns] {
-			o.shared[slot] = append(o.shared[slot], o.m.Stage(r)[(inSlots+slot)*hierarchyMost:][:o.piece])
+			o.shared[slot] = append(o.shared[slot], o.m.Stage(r)[(inSlots+slot)*hierarchyMaxPiece:][:o.piece])
 		}
 		if o.column >= 0 {
 			o.sums[slot] = o.shared[slot][o.column]
@@ -211,8 +211,8 @@ func (o *hierarchy) run() error {
 	return nil
 }
 
-// publish makes piece c available to the other ranks of this host, adds this rank's part of their pieces,
-// and sends that sum to the other hosts.
+// publish makes piece c available to the other ranks of this host, adds this rank's part of their pieces, and sends the
+// shares of this sum to the other hosts.
 func (o *hierarchy) publish(c int, base uint32) error {
 	slot := c % sumSlots
 	if len(o.h.locals) > 1 {
@@ -234,10 +234,10 @@ func (o *hierarchy) publish(c int, base uint32) error {
 		if l == nil {
 			continue
 		}
-		l.Out.Post(o.mine(c, h))
+		l.Out.Post(o.ownShare(c, h))
 		o.sent[slot][h] = l.Out.Posted()
 		l.In.Expect(o.inbox(c, h))
-		o.inMark[c%ahead][h] = l.In.Posted()
+		o.inMark[c%lookahead][h] = l.In.Posted()
 	}
 	_, err := o.h.progress(o.links)
 	return err
@@ -260,12 +260,12 @@ func (o *hierarchy) addLocals(c int) {
 	}
 }
 
-// mine returns the data that this host sends to another host for its share of piece c. For this host
+// ownShare returns this host's data for another host's share of piece c, which is sent to that host. For this host
 // itself, it returns the data that stays here.
-func (o *hierarchy) mine(c, host int) []byte { return o.shareOf(o.in, c, host) }
+func (o *hierarchy) ownShare(c, host int) []byte { return o.shareOf(o.in, c, host) }
 
-// total returns where the sum of a host's share of piece c is stored.
-func (o *hierarchy) total(c, host int) []byte { return o.shareOf(o.out, c, host) }
+// sumRange returns where the sum of a host's share of piece c is stored.
+func (o *hierarchy) sumRange(c, host int) []byte { return o.shareOf(o.out, c, host) }
 
 // shareOf returns a host's share of piece c. If the rank is alone on its host, the share lies in the
 // vector itself.
@@ -279,20 +279,20 @@ func (o *hierarchy) shareOf(vector []byte, c, host int) []byte {
 
 // inbox returns the memory into which another host's data for this host's share of piece c is received.
 func (o *hierarchy) inbox(c, host int) []byte {
-	total := o.total(c, o.h.host)
-	if given := o.given[c%ahead][host]; given != nil {
+	total := o.sumRange(c, o.h.host)
+	if given := o.inboxes[c%lookahead][host]; given != nil {
 		return given[:len(total)]
 	}
 	return total
 }
 
-// reduce adds this host's share of piece c once all hosts have sent their data, and sends the sum to
-// them.
+// reduce waits until all hosts have sent their data for this host's share of piece c, adds it, and sends the sum to all
+// hosts.
 func (o *hierarchy) reduce(c int) error {
 	if o.column < 0 {
 		return nil
 	}
-	if err := o.received(o.inMark[c%ahead]); err != nil {
+	if err := o.received(o.inMark[c%lookahead]); err != nil {
 		return err
 	}
 	if o.whole { // in place: the data that is still being sent would be overwritten
@@ -300,7 +300,7 @@ func (o *hierarchy) reduce(c int) error {
 			return err
 		}
 	}
-	mine, total := o.mine(c, o.h.host), o.total(c, o.h.host)
+	mine, total := o.ownShare(c, o.h.host), o.sumRange(c, o.h.host)
 	for from := 0; from < len(total); from += block {
 		end := min(from+block, len(total))
 		o.srcs = o.srcs[:0]
@@ -322,7 +322,7 @@ func (o *hierarchy) reduce(c int) error {
 		}
 		l.Out.Post(total)
 		o.sent[c%sumSlots][h] = l.Out.Posted()
-		l.In.Expect(o.total(c, h))
+		l.In.Expect(o.sumRange(c, h))
 		o.arrivedAt[c%sumSlots][h] = l.In.Posted()
 	}
 	_, err := o.h.progress(o.links)
@@ -362,20 +362,20 @@ func (o *hierarchy) fetch(c int, base uint32) error {
 
 // received waits until the links have received up to the given stream positions.
 func (o *hierarchy) received(marks []uint64) error {
-	return o.until(func(h int, l *tcp.Link) bool { return l.In.Done() >= marks[h] })
+	return o.waitUntil(func(h int, l *tcp.Link) bool { return l.In.Done() >= marks[h] })
 }
 
 // flushed waits until the data in a slot has been sent.
 func (o *hierarchy) flushed(slot int) error {
-	return o.until(func(h int, l *tcp.Link) bool { return l.Out.Done() >= o.sent[slot][h] })
+	return o.waitUntil(func(h int, l *tcp.Link) bool { return l.Out.Done() >= o.sent[slot][h] })
 }
 
-func (o *hierarchy) until(done func(h int, l *tcp.Link) bool) error {
+func (o *hierarchy) waitUntil(done func(h int, l *tcp.Link) bool) error {
 	for h, l := range o.peers {
 		if l == nil {
 			continue
 		}
-		if err := o.h.until(l.Peer, o.links, false, func() (bool, error) { return done(h, l), nil }); err != nil {
+		if err := o.h.waitUntil(l.Peer, o.links, false, func() (bool, error) { return done(h, l), nil }); err != nil {
 			return err
 		}
 	}

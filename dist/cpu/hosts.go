@@ -17,10 +17,9 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
-// hosts is the part of an engine for groups over several hosts. The ranks of this host share memory as
-// in any group. Their board has room for all ranks, under their numbers in the group. So a failure
-// that one of them notices or receives reaches all of them and names the right ranks. Other ranks are
-// reached over TCP.
+// hosts is the part of an engine for groups over several hosts. The ranks of this host share memory as in any group.
+// Their board has a cell for every rank of the group, so ranks keep their numbers: a failure that one rank of the host
+// detects or receives reaches the others and names the right rank. Ranks on other hosts are reached over TCP.
 type hosts struct {
 	*cluster
 	engine    *engine
@@ -42,9 +41,9 @@ type hosts struct {
 	calls  atomic.Uint64 // number of calls begun
 	labels [2]atomic.Pointer[shm.Label]
 
-	alive    sync.RWMutex // guards the segment, because control connections may outlive it
-	closed   bool
-	reported atomic.Bool // the other hosts have been told that the group has failed
+	segmentMu sync.RWMutex // guards the segment, because control connections may outlive it
+	closed    bool
+	reported  atomic.Bool // the other hosts have been told that the group has failed
 
 	noted sync.Mutex
 	notes [][]byte // last text that each rank has published
@@ -75,8 +74,7 @@ func newHosts(c *cluster, rank int, world []int, id string) *hosts {
 	h.localRank = slices.Index(h.locals, rank)
 	h.group = groupSize(h.ranks)
 
-	// Ranks with another Config.Host may still be on this machine and compete for its cores, so count
-	// them too.
+	// Count the ranks with another Config.Host too: they may be on this machine and compete for its cores.
 	cpus, ranks, together := map[int]bool{}, 0, 0
 	for _, p := range h.ranks {
 		if p.Machine == me.Machine {
@@ -148,7 +146,7 @@ type hostsEngine struct{ *engine }
 // Alloc returns ordinary memory: no memory is shared between hosts.
 func (e hostsEngine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	if _, err := e.gather(allocLabel(d, count), words{}); err != nil {
-		return dist.Buffer{}, e.reporting(err)
+		return dist.Buffer{}, e.report(err)
 	}
 	if count == 0 {
 		return dist.NewBuffer(d, 0, nil, nil), nil
@@ -174,7 +172,7 @@ func (e hostsEngine) Free(b dist.Buffer) error {
 func (e hostsEngine) Prepare(p dist.Plan) (func() error, error) {
 	var run func() error
 	switch {
-	case ownCode(p, e.Size()) && p.Codec == nil && p.Algorithm == hierarchical:
+	case hasFastPath(p, e.Size()) && p.Codec == nil && p.Algorithm == hierarchical:
 		run = e.hosts.hierarchical(p)
 	case p.Op == dist.Barrier && !p.Steps:
 		l := label(p, "")
@@ -185,13 +183,13 @@ func (e hostsEngine) Prepare(p dist.Plan) (func() error, error) {
 			return nil, err
 		}
 	}
-	return func() error { return e.reporting(run()) }, nil
+	return func() error { return e.report(run()) }, nil
 }
 
 // Split implements dist.Engine.
 func (e hostsEngine) Split(color, key int) (dist.Engine, error) {
 	child, err := e.engine.Split(color, key)
-	return child, e.reporting(err)
+	return child, e.report(err)
 }
 
 // Refuse implements dist.Engine.
@@ -206,16 +204,16 @@ func (e hostsEngine) Close() error {
 	return e.engine.Close()
 }
 
-// reporting reports an error of this rank to the other hosts, and returns it.
-func (e hostsEngine) reporting(err error) error {
+// report reports an error of this rank to the other hosts, and returns it.
+func (e hostsEngine) report(err error) error {
 	if err != nil {
 		e.hosts.reportFailure()
 	}
 	return err
 }
 
-// branch connects the ranks of a group that is split off.
-func (h *hosts) branch(joined shm.Membership, color int) (dist.Engine, error) {
+// splitOff connects the ranks of a group that is split off.
+func (h *hosts) splitOff(joined shm.Membership, color int) (dist.Engine, error) {
 	part := h.engine.origin.part(color)
 	child := newHosts(h.cluster, joined.Rank, joined.World, part.config.ID)
 	joined.Crowded = child.crowded
@@ -233,9 +231,9 @@ func (h *hosts) branch(joined shm.Membership, color int) (dist.Engine, error) {
 
 // close announces to the other ranks that this rank leaves, so that they do not consider it dead.
 func (h *hosts) close() {
-	h.alive.Lock()
+	h.segmentMu.Lock()
 	h.closed = true
-	h.alive.Unlock()
+	h.segmentMu.Unlock()
 	var bye sync.WaitGroup
 	for _, c := range h.controls {
 		if c != nil {
@@ -251,8 +249,8 @@ func (h *hosts) close() {
 	h.mesh.Close()
 }
 
-// countCall counts a call that this rank has begun. The label is stored before the counter, so a reader
-// that sees the count finds the label.
+// countCall counts a call that this rank begins. It stores the label before it increments the counter, so a reader that
+// sees the new count finds the label.
 func (h *hosts) countCall(l *shm.Label) {
 	n := h.calls.Load() + 1
 	h.labels[n&1].Store(l)

@@ -32,11 +32,11 @@ type rankInfo struct {
 	CPUs    []int
 	Threads int
 	Nonce   []byte
-	Proof   []byte // proof that the rank knows the secret
+	Proof   []byte // proves that the rank knows the secret
 }
 
-// joinHosts joins ranks that may be on several hosts. Every rank does the same exchanges in the same order, even after
-// a failure: it reports the failure in the next exchange, and all ranks give up together.
+// joinHosts joins ranks that may be on several hosts. Every rank makes the same exchanges in the same order. A rank
+// that fails reports this in the next exchange, and all ranks give up together. Otherwise the others would wait for it.
 func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not joined within %v", c.Timeout))
 	defer cancel()
@@ -54,7 +54,7 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 	}
 	e, fault := b.enter(ctx, c, cl)
 	// No rank returns before all are connected.
-	faults, err := tcp.Swap(ctx, c.Exchange, c.Size, text(fault))
+	faults, err := tcp.Swap(ctx, c.Exchange, c.Size, errorText(fault))
 	if err == nil {
 		for r, text := range faults {
 			if text != "" && r != c.Rank {
@@ -71,8 +71,8 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 	return e, nil
 }
 
-// meetHosts is the first exchange: it finds which rank is where and checks that all know the secret. The key is derived
-// from the secret and the nonces of all ranks.
+// meetHosts makes the first exchange, which shows where each rank runs and that all know the secret. It returns the
+// data of all ranks and a key that is derived from the secret and the nonces of all ranks.
 func meetHosts(ctx context.Context, c dist.Config) ([]rankInfo, []byte, error) {
 	machine, err := tcp.Machine()
 	if err != nil {
@@ -133,8 +133,8 @@ func (cl *cluster) open(ctx context.Context, c dist.Config) (err error) {
 	return err
 }
 
-// of returns the cluster of some of its ranks, with new numbers.
-func (cl *cluster) of(ranks []int) *cluster {
+// subset returns the cluster of some of its ranks, with new numbers.
+func (cl *cluster) subset(ranks []int) *cluster {
 	some := *cl
 	some.mesh, some.all = cl.mesh.Of(ranks), lists.At(cl.all, ranks)
 	return &some

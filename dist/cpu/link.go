@@ -12,8 +12,9 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// link connects this rank with one peer: channels in shared memory, or a TCP connection to a rank of
-// another host. It is one type with two cases, because an interface call in the spin loop costs time.
+// link connects this rank with a peer through channels in shared memory or, if the peer is on another host, through a
+// TCP connection. It is a single type with two cases and not an interface, because an interface call in the spin loop
+// would cost time.
 type link struct {
 	peer     int
 	to, from *shm.Channel
@@ -22,7 +23,7 @@ type link struct {
 
 // outgoing is the state of a message to a peer.
 type outgoing struct {
-	link  *link // nil: none
+	link  *link // nil if there is no message
 	src   []byte
 	slots shm.Transfer
 }
@@ -44,8 +45,8 @@ func (o *outgoing) pending() bool {
 	return o.link != nil && !o.slots.Complete()
 }
 
-// incoming is the state of a message from a peer. Data that must be added arrives over TCP in two
-// alternating pieces, which stay in a cache: one is received while the other is added.
+// incoming is the state of a message from a peer. Data that is to be added is received over TCP in pieces, alternately
+// into two buffers that stay in a cache: one piece is received while the other is added.
 type incoming struct {
 	link  *link // nil: none
 	dst   []byte
@@ -119,7 +120,7 @@ func (i *incoming) add() (moved bool) {
 type mover struct {
 	e       *engine
 	label   *shm.Label // label of the collective; nil for a message of the program
-	doing   string     // for errors; "": the current collective
+	op      string     // the operation, for errors; "" for the current collective
 	dtype   dist.DType
 	kernel  vec.Kernel
 	combine *dist.Combiner // replaces the kernel; nil: none
@@ -132,8 +133,8 @@ type mover struct {
 	sleeper tcp.Sleeper
 }
 
-func (e *engine) newMover(l *shm.Label, d dist.DType, op vec.Op, doing string) *mover {
-	t := &mover{e: e, label: l, doing: doing, dtype: d, kernel: vec.Lookup(d, op)}
+func (e *engine) newMover(l *shm.Label, d dist.DType, reduction vec.Op, op string) *mover {
+	t := &mover{e: e, label: l, op: op, dtype: d, kernel: vec.Lookup(d, reduction)}
 	t.store = func(off int, piece []byte) { copy(t.in.dst[off:], piece) }
 	t.add = func(off int, piece []byte) {
 		t.srcs = [2][]byte{t.in.dst[off : off+len(piece)], piece}
@@ -178,9 +179,9 @@ func (t *mover) move(to *link, src []byte, from *link, dst []byte, add bool) err
 	t.send(to, src)
 	t.receive(from, dst, add)
 	far := to != nil && to.tcp != nil || from != nil && from.tcp != nil
-	w := t.e.member.NewWait(-1, t.doing)
+	w := t.e.member.NewWait(-1, t.op)
 	if far {
-		w = t.e.member.NewFarWait(-1, t.doing)
+		w = t.e.member.NewFarWait(-1, t.op)
 	}
 	for {
 		moved, err := t.progress()
@@ -239,23 +240,23 @@ func (t *mover) receive(from *link, dst []byte, add bool) {
 	}
 }
 
-// progress moves as much as possible without waiting.
+// progress sends and receives as much as possible without waiting.
 func (t *mover) progress() (moved bool, err error) {
 	sent, err := t.out.move()
-	// Receive even if sending failed: the last message of the peer may explain why.
+	// Receive even if sending has failed, because the peer's last message may say why.
 	received, lost := t.in.move()
 	if lost != nil {
-		return false, t.broken(t.in.link, lost)
+		return false, t.linkFailure(t.in.link, lost)
 	}
 	if err != nil {
-		return false, t.broken(t.out.link, err)
+		return false, t.linkFailure(t.out.link, err)
 	}
 	return sent || received, nil
 }
 
-// mixedPatience limits a sleep in poll(2) while the rank also waits for shared memory, because a write
-// to shared memory does not wake it.
-const mixedPatience = time.Millisecond
+// mixedMaxSleep limits a sleep in poll(2) while the rank also waits for shared memory. A write to shared memory does
+// not end the sleep.
+const mixedMaxSleep = time.Millisecond
 
 // pause is one step of a wait that involves the network.
 func (t *mover) pause(w *shm.Wait, sending, receiving bool) error {
@@ -271,7 +272,7 @@ func (t *mover) pause(w *shm.Wait, sending, receiving bool) error {
 	}
 	limit, err := w.Step()
 	if mixed {
-		limit = min(limit, mixedPatience)
+		limit = min(limit, mixedMaxSleep)
 	}
 	if limit > 0 {
 		t.sleeper.SleepOn(limit, out, in)
@@ -279,8 +280,8 @@ func (t *mover) pause(w *shm.Wait, sending, receiving bool) error {
 	return err
 }
 
-// broken converts the error of a link into the failure of the group.
-func (t *mover) broken(l *link, err error) error {
+// linkFailure converts the error of a link into the failure of the group.
+func (t *mover) linkFailure(l *link, err error) error {
 	var other *tcp.MismatchError
 	switch {
 	case l.tcp == nil:
@@ -292,7 +293,7 @@ func (t *mover) broken(l *link, err error) error {
 		return t.e.member.Disagree(fmt.Sprintf("rank %d sends %s to rank %d, which receives %s",
 			l.peer, note(other.Got), t.e.Rank(), note(other.Want)))
 	}
-	return t.e.hosts.broken(l.tcp, err, t.doing)
+	return t.e.hosts.linkFailure(l.tcp, err, t.op)
 }
 
 // message prepares a send or a receive of the program. Both directions of a link may be in use at once, each with its

@@ -12,7 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
-// askLimit is the time that a peer has to answer how many calls it has begun.
+// askLimit is how long a rank waits for a peer's answer to the question how many calls it has begun.
 const askLimit = time.Second
 
 // progress moves as much as possible on the links without waiting.
@@ -23,17 +23,17 @@ func (h *hosts) progress(links []*tcp.Link) (moved bool, err error) {
 		}
 		m, err := l.Progress()
 		if err != nil {
-			return moved, h.broken(l, err, "")
+			return moved, h.linkFailure(l, err, "")
 		}
 		moved = moved || m
 	}
 	return moved, nil
 }
 
-// until waits for a peer and keeps the links moving meanwhile, because the awaited rank may depend on
+// waitUntil waits for a peer and keeps the links moving meanwhile, because the awaited rank may depend on
 // their data. If mixed is set, done also depends on shared memory, which does not wake a sleeping
 // rank, so sleeps are short.
-func (h *hosts) until(peer int, links []*tcp.Link, mixed bool, done func() (bool, error)) error {
+func (h *hosts) waitUntil(peer int, links []*tcp.Link, mixed bool, done func() (bool, error)) error {
 	w := h.engine.member.NewFarWait(peer, "")
 	for {
 		if is, err := done(); is || err != nil {
@@ -49,7 +49,7 @@ func (h *hosts) until(peer int, links []*tcp.Link, mixed bool, done func() (bool
 		}
 		limit, err := w.Step()
 		if mixed {
-			limit = min(limit, mixedPatience)
+			limit = min(limit, mixedMaxSleep)
 		}
 		if limit > 0 {
 			h.sleeps.Sleep(limit, links...)
@@ -63,7 +63,7 @@ func (h *hosts) until(peer int, links []*tcp.Link, mixed bool, done func() (bool
 // flush waits until everything that was posted on the links has been moved.
 func (h *hosts) flush(links []*tcp.Link) error {
 	for _, l := range links {
-		if err := h.until(l.Peer, links, false, func() (bool, error) { return l.Idle(), nil }); err != nil {
+		if err := h.waitUntil(l.Peer, links, false, func() (bool, error) { return l.Idle(), nil }); err != nil {
 			return err
 		}
 	}
@@ -72,7 +72,7 @@ func (h *hosts) flush(links []*tcp.Link) error {
 
 // awaitLocal waits for an epoch of a rank of this host.
 func (h *hosts) awaitLocal(peer int, epoch uint32, links []*tcp.Link) error {
-	return h.until(peer, links, true, func() (bool, error) { return h.engine.member.Reached(peer, epoch) })
+	return h.waitUntil(peer, links, true, func() (bool, error) { return h.engine.member.Reached(peer, epoch) })
 }
 
 // awaitLocals waits for an epoch of all ranks of this host, and keeps the links moving.
@@ -87,27 +87,27 @@ func (h *hosts) awaitLocals(epoch uint32, links []*tcp.Link) error {
 	return nil
 }
 
-// broken converts the error of a link into the failure of the group.
-func (h *hosts) broken(l *tcp.Link, err error, doing string) error {
+// linkFailure converts the error of a link into the failure of the group.
+func (h *hosts) linkFailure(l *tcp.Link, err error, op string) error {
 	if other, is := errors.AsType[*tcp.MismatchError](err); is {
 		return h.failMismatch(l.Peer, other)
 	}
-	// The last message on the peer's control connection explains the error better than the data
-	// connection does.
+	// The last message on the peer's control connection explains the failure better than the error of the data
+	// connection.
 	control := h.controls[l.Peer]
 	control.AwaitEnd(askLimit)
 	if h.engine.member.Failed() {
-		return h.engine.member.FailureIn(doing)
+		return h.engine.member.FailureIn(op)
 	}
 	switch end, _ := control.End(); end {
 	case tcp.Left:
-		return h.engine.member.FailPeer(l.Peer, false, "has left the group", doing)
+		return h.engine.member.FailPeer(l.Peer, false, "has left the group", op)
 	case tcp.Closed:
-		return h.engine.member.FailPeer(l.Peer, true, fmt.Sprintf("is dead (%v)", err), doing)
+		return h.engine.member.FailPeer(l.Peer, true, fmt.Sprintf("is dead (%v)", err), op)
 	case tcp.Cut:
-		return h.engine.member.FailPeer(l.Peer, false, fmt.Sprintf("is unreachable (%v)", err), doing)
+		return h.engine.member.FailPeer(l.Peer, false, fmt.Sprintf("is unreachable (%v)", err), op)
 	}
-	return h.engine.member.FailPeer(l.Peer, false, fmt.Sprintf("has lost its connection (%v)", err), doing)
+	return h.engine.member.FailPeer(l.Peer, false, fmt.Sprintf("has lost its connection (%v)", err), op)
 }
 
 // failMismatch fails the group because a peer makes a different call. It asks the peer for the text of its
@@ -159,9 +159,9 @@ type progress struct {
 	silent bool
 }
 
-// furthestBehind returns the rank to blame for a timeout: the first one that does not answer; else the
-// one with the fewest calls if these are fewer than this rank's, since the others wait for it too;
-// else the awaited rank.
+// furthestBehind returns the rank to blame for a timeout. This is the first rank that does not answer. If all answer,
+// it is the rank with the fewest calls, if it has begun fewer than this rank: the others wait for it too. Otherwise it
+// is the rank that was waited for.
 func furthestBehind(ranks []progress, calls uint64, waited int) int {
 	if r := slices.IndexFunc(ranks, func(p progress) bool { return p.silent }); r >= 0 {
 		return r
@@ -177,8 +177,8 @@ func furthestBehind(ranks []progress, calls uint64, waited int) int {
 
 // markFailed marks the group as failed when a rank of another host reports a failure.
 func (h *hosts) markFailed(f shm.Failure) {
-	h.alive.RLock()
-	defer h.alive.RUnlock()
+	h.segmentMu.RLock()
+	defer h.segmentMu.RUnlock()
 	if !h.closed {
 		_ = h.engine.member.Fail(f)
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// ownBytes is the part of a slot that is prefetched for writing, in bytes: as many cache lines as a
-// core can have in flight without delaying its other work.
+// ownBytes is the part of a slot that is prefetched for writing, in bytes. It is as many cache lines as a core can
+// request without delaying its other work.
 const ownBytes = 4 << 10
 
-// oneStage is the all-reduce in which every rank writes its input next to its flag and adds all inputs
-// itself. A longer vector is sent in pieces, one per epoch.
+// oneStage is the all-reduce in which every rank writes its input next to its flag and adds all inputs itself. A vector
+// that does not fit in a slot is sent in pieces, one per epoch.
 type oneStage struct {
 	allReduce
 	few    func(out []byte, srcs [][]byte) // replaces the kernel for inputs that fit next to a flag
@@ -31,8 +31,8 @@ func (e *engine) oneStage(p dist.Plan) func() error {
 	return e.newOneStage(p, "").run
 }
 
-// PrepareHalves divides an all-reduce of one epoch. begin publishes this rank's input; the others read
-// it whenever they are ready. finish waits for theirs.
+// PrepareHalves divides an all-reduce of one epoch. begin publishes this rank's input, which the others can read at any
+// time. finish waits for their inputs and adds them.
 func (e localEngine) PrepareHalves(p dist.Plan) (begin, finish func() error, arrived func() bool, err error) {
 	if p.Op != dist.AllReduce || p.Steps || p.Combiner != nil || p.Codec != nil || p.Count == 0 || e.Size() == 1 ||
 		p.Algorithm != "one-stage" || e.Size()*len(p.Out.Bytes()) >= e.streamFrom {
@@ -54,7 +54,7 @@ func (e *engine) newOneStage(p dist.Plan, how string) *oneStage {
 		o.few = fewSum(p.DType, len(o.in))
 	}
 	o.epochs = (len(o.in) + o.piece - 1) / o.piece
-	// The line of a flag is not prefetched: the others read it all the time.
+	// Do not prefetch the cache line of the flag, because the others poll it.
 	if len(o.in) > shm.TinyBytes {
 		o.own = min(len(o.in), ownBytes)
 	}
@@ -84,9 +84,9 @@ func (o *oneStage) run() error {
 	return nil
 }
 
-// begin and end are the halves of run, for a call of one piece. No barrier is needed at the end. The
-// input stays valid until all ranks have ended the call: before this rank overwrites it two calls
-// later, it has awaited the next call of all ranks, which they begin only after ending this one.
+// begin and end are the halves of run, for a call of one piece. No barrier is needed at the end, because the published
+// input stays valid until all ranks have ended the call. This rank overwrites it two calls later. By then it has waited
+// for the next call of all ranks, which they begin only after they have ended this one.
 func (o *oneStage) begin() error {
 	if err := o.m.Begin(o.label, o.epochs); err != nil {
 		return err
@@ -117,8 +117,8 @@ func (o *oneStage) combine(off, end int) error {
 	if err := m.AwaitAll(epoch); err != nil {
 		return err
 	}
-	// All ranks have read this rank's data of the previous epoch. So its cache lines can come back while the sum is
-	// computed, before the next epoch needs them.
+	// All ranks have read this rank's data of the previous epoch. Prefetch its cache lines now, so that they return to
+	// this core while the sum is computed, before the next epoch writes them.
 	if o.own > 0 {
 		vec.Own(&o.slots[(epoch+1)&1][me][0], o.own)
 	}
@@ -131,8 +131,8 @@ func (o *oneStage) combine(off, end int) error {
 	return nil
 }
 
-// fewSum returns a function that adds a few elements, for which setting up a kernel would take longer than adding; nil
-// if there are more. It adds in the same order as the kernels.
+// fewSum returns a function that adds a few elements, in the same order as the kernels. For so few elements, setting up
+// a kernel would take longer than adding. It returns nil if there are more elements.
 func fewSum(d dist.DType, bytes int) func(out []byte, srcs [][]byte) {
 	if bytes > shm.TinyBytes {
 		return nil
@@ -200,17 +200,17 @@ const (
 	// pipedSlots is the number of pieces in flight: one that is being written, one that is being
 	// added, and one that slower ranks still read.
 	pipedSlots = 3
-	// pipedPiece is the size of a piece in bytes. Non-temporal stores are fast only in long runs.
+	// pipedPiece is the size of a piece in bytes. It is long because non-temporal stores are fast only in long runs.
 	pipedPiece = 256 << 10
 )
 
-// piped is the one-stage all-reduce of vectors far larger than the caches. Every rank writes its input
-// piece by piece, each before it adds the previous piece. It writes the sums with non-temporal stores,
-// which leaves the caches to the pieces.
+// piped is the one-stage all-reduce of vectors far larger than the caches. Every rank publishes its input piece by
+// piece. It publishes each piece before it adds the previous piece of all ranks. It writes the sums with non-temporal
+// stores, so that they do not evict the pieces from the caches.
 //
-// Epoch c+1 of a call announces that piece c has been written. The last epoch announces that the rank
-// has read all pieces. Slots are reused safely: before publish overwrites a slot, it has awaited the
-// previous piece of all ranks, which they wrote after they had read the slot.
+// Epoch c+1 of a call announces that piece c has been published. The last epoch announces that the rank has read all
+// pieces. Slots are reused safely: before a rank overwrites a slot, it has waited for the previous piece of all ranks,
+// which they published after they had read the slot.
 type piped struct {
 	allReduce
 	reduce func(dst []byte, srcs [][]byte)

@@ -10,25 +10,24 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// steps executes a schedule. All ranks first agree on the call and exchange the offsets of their
-// buffers. After that the flags and messages of the schedule keep the order. Messages go over links.
-// Ranks reach into each other's memory only within a host; schedules that need more are not offered
-// between hosts.
+// steps executes a schedule. All ranks first agree on the call and exchange the offsets of their buffers. After that,
+// the flags and messages of the schedule synchronize the ranks. Messages go over links. Ranks access each other's
+// memory directly only within a host; schedules with direct access are not offered between hosts.
 type steps struct {
 	e     *engine
 	label *shm.Label
 	steps []step
 	mover *mover
 
-	mem    [3][]byte // input, output and scratch as the steps see them
-	off    words     // offsets of mem in the segment, if peers reach them
-	peers  []words   // offsets of all ranks of this host
+	mem    [3][]byte // input, output and scratch on which the steps work
+	off    words     // offsets of mem in the segment, if peers access them
+	peers  []words   // by rank: off of the ranks of this host
 	read   func(peer int, w words)
 	direct bool
 	srcs   [][]byte
 
-	// Private buffers that peers must reach are copied to shared memory before the steps, and the
-	// output back after them.
+	// Private buffers that peers must access are copied to shared memory before the steps, and the output is copied
+	// back after them.
 	in, out         []byte
 	copyIn, copyOut bool
 	finish          finish
@@ -71,8 +70,8 @@ func (e *engine) steps(p dist.Plan) (func() error, error) {
 
 // execute prepares a schedule for a call.
 func (e *engine) execute(p dist.Plan, s schedule.Schedule, direct bool) (*steps, error) {
-	// In an all-reduce the steps of the other ranks depend on whether this rank works in place, so
-	// ranks must agree on it.
+	// In an all-reduce, the steps of the other ranks depend on whether this rank works in place, so all ranks must
+	// agree on it.
 	how := ""
 	if s.Params().InPlace && p.Op == dist.AllReduce {
 		how = " in place"
@@ -84,7 +83,7 @@ func (e *engine) execute(p dist.Plan, s schedule.Schedule, direct bool) (*steps,
 	if o.mover.combine = p.Combiner; p.Combiner != nil {
 		o.mover.sum = make([]byte, 0, block)
 	}
-	if err := o.lay(p, s); err != nil {
+	if err := o.layOut(p, s); err != nil {
 		return nil, err
 	}
 	if direct {
@@ -102,8 +101,8 @@ func (e *engine) execute(p dist.Plan, s schedule.Schedule, direct bool) (*steps,
 	return o, nil
 }
 
-// lay chooses the memory that the steps work in.
-func (o *steps) lay(p dist.Plan, s schedule.Schedule) error {
+// layOut chooses the memory on which the steps work.
+func (o *steps) layOut(p dist.Plan, s schedule.Schedule) error {
 	width := p.DType.Size()
 	scratch := s.Len(schedule.Scratch, o.e.Rank()) * width
 	o.mem = [3][]byte{o.in, o.out, nil}
@@ -165,10 +164,10 @@ func (o *steps) run() error {
 	return nil
 }
 
-// own returns a range of this rank's memory; of returns a range of a peer's.
-func (o *steps) own(s span) []byte { return o.mem[s.buf][s.off : s.off+s.len] }
+// ownRange returns a range of this rank's memory, peerRange a range of a peer's memory.
+func (o *steps) ownRange(s span) []byte { return o.mem[s.buf][s.off : s.off+s.len] }
 
-func (o *steps) of(peer int, s span) []byte {
+func (o *steps) peerRange(peer int, s span) []byte {
 	return o.e.segment.At(int(o.peers[peer][s.buf])+s.off, s.len)
 }
 
@@ -177,14 +176,14 @@ func (o *steps) perform(s *step) error {
 	case schedule.Send, schedule.Recv, schedule.RecvReduce, schedule.SendRecv, schedule.SendRecvReduce:
 		return o.message(s)
 	case schedule.Copy:
-		vec.Copy(o.own(s.dst), o.own(s.src))
+		vec.Copy(o.ownRange(s.dst), o.ownRange(s.src))
 	case schedule.Reduce:
-		o.srcs = append(o.srcs[:0], o.own(s.dst), o.own(s.src))
+		o.srcs = append(o.srcs[:0], o.ownRange(s.dst), o.ownRange(s.src))
 		o.mover.reduce(o.srcs[0], o.srcs)
 	case schedule.Get:
-		vec.Copy(o.own(s.dst), o.of(s.from.First, s.src))
+		vec.Copy(o.ownRange(s.dst), o.peerRange(s.from.First, s.src))
 	case schedule.Put:
-		vec.Copy(o.of(s.to.First, s.dst), o.own(s.src))
+		vec.Copy(o.peerRange(s.to.First, s.dst), o.ownRange(s.src))
 	case schedule.GetReduce:
 		o.gather(s)
 	case schedule.Signal:
@@ -205,15 +204,15 @@ func (o *steps) perform(s *step) error {
 	return nil
 }
 
-// gather combines one range of several ranks, in blocks that stay in the cache.
+// gather combines a range of several ranks' memory, in blocks that stay in the cache.
 func (o *steps) gather(s *step) {
 	for off := 0; off < s.dst.len; off += block {
 		n := min(block, s.dst.len-off)
 		o.srcs = o.srcs[:0]
 		for i := range s.from.N {
-			o.srcs = append(o.srcs, o.of(s.from.At(i), span{s.src.buf, s.src.off + off, n}))
+			o.srcs = append(o.srcs, o.peerRange(s.from.At(i), span{s.src.buf, s.src.off + off, n}))
 		}
-		o.mover.reduce(o.own(span{s.dst.buf, s.dst.off + off, n}), o.srcs)
+		o.mover.reduce(o.ownRange(span{s.dst.buf, s.dst.off + off, n}), o.srcs)
 	}
 }
 
@@ -243,10 +242,10 @@ func (o *steps) message(s *step) error {
 	var to, from *link
 	var src, dst []byte
 	if s.op.Sends() {
-		to, src = o.e.links[s.to.First], o.own(s.src)
+		to, src = o.e.links[s.to.First], o.ownRange(s.src)
 	}
 	if s.op.Receives() {
-		from, dst = o.e.links[s.from.First], o.own(s.dst)
+		from, dst = o.e.links[s.from.First], o.ownRange(s.dst)
 	}
 	return o.mover.move(to, src, from, dst, s.op.Accumulates())
 }

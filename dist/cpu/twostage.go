@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// block is the number of bytes that a kernel processes at once: a block of every input and of an
-	// output stays in the L1 cache until it has been written to all outputs.
+	// block is the number of bytes that a kernel processes at once. A block of every input and of an output must stay in
+	// the L1 cache until it has been written to all outputs.
 	block = 8 << 10
 	// cacheLine is the alignment of the parts, so that no two ranks write the same line.
 	cacheLine = 64
-	// streamFrom is the size of all ranks' outputs together, in bytes, from which they are written
-	// with non-temporal stores. Ordinary stores would evict everything else from the caches, and the
-	// output would be evicted before it is read. Non-temporal stores need longer blocks.
+	// streamFrom is the total size of all ranks' outputs, in bytes, from which they are written with non-temporal stores.
+	// With ordinary stores, the outputs would evict all other data from the caches and would themselves be evicted
+	// before they are read. Non-temporal stores need longer blocks (streamBlock).
 	streamFrom  = 128 << 20
 	streamBlock = 32 << 10
 )
@@ -24,17 +24,17 @@ const (
 // any buffer.
 type direct struct {
 	allReduce
-	segment *shm.Segment
-	inOff   uint64
-	outOff  uint64
-	from    int // bounds of this rank's part, in bytes
-	to      int
-	stream  bool
-	block   int
-	turned  bool  // this call processes the part from its end
-	ins     []int // offset of the part in each rank's input and output
-	outs    []int
-	scratch []byte
+	segment   *shm.Segment
+	inOff     uint64
+	outOff    uint64
+	from      int // bounds of this rank's part, in bytes
+	to        int
+	stream    bool
+	block     int
+	backwards bool  // this call processes the part from its end
+	ins       []int // offset of the part in each rank's input and output
+	outs      []int
+	scratch   []byte
 }
 
 // part divides bytes into parts of whole cache lines.
@@ -72,22 +72,23 @@ func (o *direct) run() error {
 		o.ins[r] = int(*m.Word(r, epoch, 0))
 		o.outs[r] = int(*m.Word(r, epoch, 1))
 	}
-	// Calls process the part forwards and backwards in turn, so that each begins with data that the last one left in the
-	// caches. Always from the front, a part slightly larger than a cache would find nothing there.
+	// Calls process the part alternately forwards and backwards, so that each call begins with data that the previous one
+	// has left in the caches. If all calls went forwards, a part slightly larger than a cache would always have been
+	// evicted.
 	blocks := (o.to - o.from + o.block - 1) / o.block
 	for i := range blocks {
-		if o.turned {
+		if o.backwards {
 			i = blocks - 1 - i
 		}
 		off := o.from + i*o.block
 		o.reduce(off, min(o.block, o.to-off))
 	}
-	o.turned = !o.turned
+	o.backwards = !o.backwards
 	m.Signal()
 	if err := m.AwaitAll(epoch + 1); err != nil {
 		return err
 	}
-	o.finish.own(o.out)
+	o.finish.applyOwn(o.out)
 	return nil
 }
 
@@ -101,7 +102,7 @@ func (o *direct) reduce(off, n int) {
 		sum = o.scratch[:n]
 	}
 	o.kernel.Reduce(sum, o.srcs)
-	o.finish.shared(sum)
+	o.finish.applyShared(sum)
 	for r, out := range o.outs {
 		switch {
 		case o.stream:
@@ -113,28 +114,28 @@ func (o *direct) reduce(off, n int) {
 }
 
 const (
-	// stagedSlots is the number of pieces in flight. With three, a rank that keeps pace with the others never waits: it
-	// writes piece c+1 while they add piece c, and fetches the sums of c-1 meanwhile.
+	// stagedSlots is the number of pieces in flight. With three, a rank that is as fast as the others never waits: while
+	// they add piece c, it writes piece c+1 and fetches the sums of piece c-1.
 	stagedSlots = 3
 	// stagedMost is the default size of a piece of a long call; each rank holds six of them. A shorter call has two
 	// pieces, so that one can be written while the stores of the other drain. stagedLeast is the minimum that a rank
 	// should add of one piece: below it the flags cost more.
-	stagedMost  = 256 << 10
-	stagedLeast = 2 << 10
+	stagedPiece   = 256 << 10
+	stagedMinPart = 2 << 10
 )
 
-// staged is the two-stage all-reduce on private memory. Each rank copies the data that others need of a piece into its
-// stage. Every rank adds its part of the piece from the stages and writes the sum into its own stage, from where the
-// others fetch it.
+// staged is the two-stage all-reduce on private memory. Of each piece, a rank copies the data that others need into its
+// stage. It then adds its part of the piece from all stages and writes the sum to its own stage, from which the others
+// fetch it.
 //
 // The epochs of a call of n pieces, in the order of the signals ("in": a piece has been written, "sum": a part has been
 // added):
 //
 //	in 0, in 1, sum 0, in 2, sum 1, ... in n-1, sum n-2, sum n-1
 //
-// Before in c+1 overwrites a slot, the sums of c-2 have been awaited; the ranks that computed them were the readers of
-// the slot. Before sum c overwrites a slot, in c has been awaited, which the readers of the slot signalled after
-// reading it.
+// Before a rank writes in c+1 to a slot, it has waited for the sums of c-2. The ranks that computed these sums were the
+// readers of the slot. Before it writes sum c to a slot, it has waited for in c, which the readers of that slot
+// signalled after they had read it.
 type staged struct {
 	allReduce
 	piece  int // bytes
@@ -147,17 +148,17 @@ type staged struct {
 func (e *engine) staged(p dist.Plan) func() error {
 	o := &staged{allReduce: e.allReduce(p, " on private memory")}
 	half := (len(o.in) + 2*cacheLine - 1) / (2 * cacheLine) * cacheLine
-	o.piece = max(stagedLeast*e.Size(), min(stagedMost, half))
+	o.piece = max(stagedMinPart*e.Size(), min(stagedPiece, half))
 	if bytes := p.Chunk * p.DType.Size(); bytes > 0 {
 		o.piece = bytes
 	}
 	o.stream = e.Size()*len(o.out) >= e.streamFrom
-	o.lay(e.Size())
+	o.layOut(e.Size())
 	return o.run
 }
 
-// lay divides the stages into slots.
-func (o *staged) lay(size int) {
+// layOut divides the stage of every rank into slots.
+func (o *staged) layOut(size int) {
 	const most = shm.StageBytes / (2 * stagedSlots)
 	o.piece = max(cacheLine, min(o.piece, most, len(o.in))&^(cacheLine-1))
 	o.pieces = (len(o.in) + o.piece - 1) / o.piece
@@ -206,7 +207,7 @@ func (o *staged) run() error {
 			return err
 		}
 	}
-	o.finish.own(o.out)
+	o.finish.applyOwn(o.out)
 	return nil
 }
 
@@ -240,7 +241,7 @@ func (o *staged) reduce(c int) {
 		o.srcs[me] = o.in[off+from : off+end]
 		sum := o.sums[c%stagedSlots][me][from:end]
 		o.kernel.Reduce(sum, o.srcs)
-		o.finish.shared(sum)
+		o.finish.applyShared(sum)
 		o.store(o.out[off+from:off+end], sum)
 	}
 	o.m.Signal()
