@@ -1,5 +1,5 @@
-// Package hints has the properties of a backend that do not change its results, but how kernbench
-// plans, launches, tunes and analyses its runs.
+// Package hints defines the properties of a backend that do not affect its results. kernbench uses them to plan,
+// launch, tune and analyse runs.
 package hints
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
-// HostBackend is the name of the backend of this host's processors. It is the default backend, and the backend in rows
-// of benches that have no group at all.
+// HostBackend is the name of the backend that runs on this host's processors. It is the default backend. Rows of
+// benches without a group name it as their backend.
 const HostBackend = "cpu"
 
 // Hints are part of a backend's description. The zero Hints fit a backend without special needs.
@@ -21,12 +21,12 @@ type Hints struct {
 	// Preferred reports whether a run that names no backend uses this one for the given number of ranks, because the
 	// machine has everything that it needs, such as a GPU per rank. nil: never.
 	Preferred func(ranks int) bool
-	// Launcher must start the processes of the ranks; nil: any launcher may.
+	// Launcher is the only kind of launcher that can start the ranks. nil: any launcher can.
 	Launcher *Launcher
-	// HostMemory: all data moves through the memory and caches of this host, by the steps of the algorithm. So the
-	// measured speed of memory and caches gives a lower limit of the time of a call.
+	// HostMemory: all data moves through the memory and caches of this host, in the steps of the algorithm. The
+	// measured speed of memory and caches therefore gives a lower limit for the time of a call.
 	HostMemory bool
-	// Network: between hosts, data goes over their common network, or over their fabric if they have one.
+	// Network: between hosts, data goes over the network, or over a faster fabric such as InfiniBand if they have one.
 	Network bool
 	// NoShrink is the reason why the survivors of a failed group cannot continue as a new group.
 	NoShrink string
@@ -35,31 +35,32 @@ type Hints struct {
 	MaxBytes int64
 	// MaxRanks is the largest number of ranks in a group; 0: no limit.
 	MaxRanks int
-	// CheckMemory returns an error if the devices of this machine are too small for a group in which every rank has
-	// buffers of so many bytes, and nil if they are large enough or cannot be asked. nil: any size fits.
+	// CheckMemory returns an error if the memory of this machine's devices is too small for a group whose ranks have
+	// buffers of the given number of bytes each. It returns nil if the memory suffices or is not known. nil: any size
+	// fits.
 	CheckMemory func(ranks int, bytes int64) error
 	// Knobs are the choices that a group of the backend accepts.
 	Knobs []Knob
-	// Model is the version of a simulation. Change it whenever the same machine gives other times, so that stored rows
-	// are not reused (except for rows of benches that have their own version).
+	// Model is the version of a simulation. Change it whenever the simulation gives other times for the same machine, so
+	// that stored rows are not reused. Rows of benches with a version of their own are an exception.
 	Model string
 }
 
-// Launcher is a kind of program that starts ranks, for backends whose ranks cannot meet in any other way.
+// Launcher is a kind of program that starts ranks, for backends whose ranks find each other only through it.
 type Launcher struct {
 	Kind    string // such as "MPI"
 	Command string // the program to use unless the user names another
 	Install string // the package that has it
 }
 
-// Knob is a choice of how a backend does its work; results do not depend on it. The default value stands for the
-// backend's own choice.
+// Knob is an option of a backend that does not affect its results. With the default value, the backend chooses by
+// itself.
 type Knob struct {
 	Name, Help string
 	Default    string
 	Values     []string                 // the known values; empty: Check decides
-	Check      func(value string) error // refuses values that are not listed; nil: refuses all
-	// Retune: the fastest algorithm depends on the value, so a tuning table is valid for one value only.
+	Check      func(value string) error // returns an error for an invalid value that is not in Values; nil: all are
+	// Retune: the fastest algorithm depends on the value, so a tuning table is valid only for one value.
 	Retune bool
 }
 

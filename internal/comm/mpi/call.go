@@ -9,8 +9,8 @@ import (
 
 // Arg is an argument of a call: a number, or memory.
 //
-// Memory stays a Go pointer until the call. As a plain number, the compiler would not recognise it as
-// an address and might leave the memory on a stack, which can move.
+// Memory stays a Go pointer until the call. If it were converted to a number, the compiler would not recognise it as an
+// address and might allocate the memory on a stack, which can move.
 type Arg struct {
 	number uintptr
 	memory unsafe.Pointer

@@ -1,11 +1,11 @@
-// Package mpi calls the C interface of Open MPI and MPICH without cgo. It opens the library of the
-// launcher that started this process, recognises the family by the library's version string, and
-// refuses any other library.
+// Package mpi calls the C interface of Open MPI and MPICH without cgo. It opens the library of the launcher that
+// started this process, recognises the family (Open MPI or MPICH) by the library's version string, and refuses any
+// other library.
 //
-// The two families have different binary interfaces behind the same functions: handles are addresses
-// of the library's data in one and numbers in the other. This package hides that difference and
-// nothing else. MPI's rules still apply: which thread may call when, and that memory of an unfinished
-// call must stay in place. It knows nothing of groups and checks nothing; package dist/mpi does.
+// The two families have the same functions but different binary interfaces. Handles are addresses of the library's data
+// in Open MPI and numbers in MPICH. This package hides that difference and nothing else. MPI's rules still apply: which
+// thread may call when, and that the memory of an unfinished call must stay in place. The package does not check its
+// arguments and has no process groups; see dist/mpi.
 package mpi
 
 import (
@@ -67,9 +67,9 @@ func Open(environ []string) (*Library, error) {
 	return nil, errors.Join(faults...)
 }
 
-// wanted returns the families to try: the family of the launcher that started this process. Its
-// variables identify it even if it started only one rank, or was itself started by srun. Without a
-// launcher every process is a world of its own, and either family serves.
+// wanted returns the families to try. If a launcher of MPI started this process, that is only the launcher's family.
+// Its environment variables identify it even if it started only one rank, or was itself started by srun. Without a
+// launcher, every process is a world of its own, and either family will do.
 func wanted(environ []string) []Family {
 	if job, err := jobenv.Detect(environ); err == nil && job != nil {
 		switch job.Launcher {

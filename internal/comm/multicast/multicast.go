@@ -1,8 +1,8 @@
-// Package multicast allocates multicast memory for the ranks of a host, each with its own GPU. Such memory
-// is allocated on every GPU, and one additional address refers to all of it: the switch between the GPUs
-// (NVSwitch) answers a load from that address with the sum over all ranks' memory, and sends a store to
-// all. Only the multimem instructions of PTX may use that address. The memory of each rank also has an
-// ordinary address.
+// Package multicast allocates multicast memory for the ranks of a host, each of which has its own GPU. Such memory is
+// allocated on every GPU, and a multicast address refers to all of it. The switch between the GPUs (NVSwitch) answers a
+// load from the multicast address with the sum over all ranks' memory, and sends a store to the memory of all ranks.
+// Only the multimem instructions of PTX may use the multicast address. The memory of each rank also has an ordinary
+// address.
 package multicast
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cuda"
 )
 
-// Memory is multicast memory: equally many bytes on every rank's GPU.
+// Memory is multicast memory, with the same number of bytes on every rank's GPU.
 type Memory struct {
 	Addresses []cuda.Pointer // by rank: the ordinary address in this process
 	Multicast cuda.Pointer   // the address for multimem instructions
@@ -24,13 +24,13 @@ type Memory struct {
 	context *cuda.Context
 	group   *shm.CallChecker
 	blocks  []*cuda.Block // each rank's memory
-	object  *cuda.Block   // the multicast object that all memory is bound to
+	object  *cuda.Block   // the multicast object, to which the memory of all ranks is bound
 	bound   bool          // this rank's memory is bound to object
 }
 
-// New allocates at least the given number of bytes on every rank. The content is undefined. It is
-// collective: if one rank fails, all ranks get its error, and the group continues to work. If the group
-// itself has failed, the error is the group's failure.
+// New allocates at least the given number of bytes on every rank. The contents are undefined. New is a collective call.
+// If it fails on one rank, all ranks get that error, and the group can still be used. If the group itself has failed,
+// the error is the group's failure.
 func New(c *cuda.Context, group *shm.CallChecker, bytes int) (*Memory, error) {
 	m := &Memory{context: c, group: group, Addresses: make([]cuda.Pointer, group.Size()),
 		blocks: make([]*cuda.Block, group.Size())}

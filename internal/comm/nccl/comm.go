@@ -39,8 +39,8 @@ func (l *Library) Start(ranks, rank int, id ID) (*Comm, error) {
 	return &Comm{l, *handle, new(int32)}, nil
 }
 
-// State returns nil if everything requested of the communicator has been enqueued, ErrInProgress if
-// not yet, and otherwise the error of this or another rank.
+// State returns nil if all requests to the communicator have been enqueued, ErrInProgress if some have not, and
+// otherwise the error of this or another rank.
 func (c *Comm) State() error {
 	if err := c.check("ncclCommGetAsyncError",
 		c.lib.f.commGetAsyncError.Call(c.handle, uintptr(unsafe.Pointer(c.state)))); err != nil {
@@ -89,7 +89,7 @@ func (c *Comm) AllGather(in, out cuda.Pointer, count int, d dtype.DType, s *cuda
 		c.lib.f.allGather.Call(uintptr(in), uintptr(out), uintptr(count), types[d], c.handle, s.Handle()))
 }
 
-// ReduceScatter leaves each rank its block; all blocks have equal size.
+// ReduceScatter stores each rank's block of the result in its out. All blocks have the same size.
 func (c *Comm) ReduceScatter(in, out cuda.Pointer, count int, d dtype.DType, r dtype.Reduction, s *cuda.Stream) error {
 	return c.check("ncclReduceScatter",
 		c.lib.f.reduceScatter.Call(uintptr(in), uintptr(out), uintptr(count), types[d], ops[r], c.handle, s.Handle()))

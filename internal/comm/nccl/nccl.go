@@ -2,9 +2,9 @@
 // starts operations on a stream of package cuda. RCCL has the same functions for AMD's GPUs, but has
 // not been tried.
 //
-// Communicators are non-blocking: poll [Comm.State] for the progress of a request, so that the caller
-// can react to other events and end it with [Comm.Abort]. This package knows nothing of groups and
-// checks nothing; package dist/nccl does.
+// Communicators are non-blocking: the caller polls [Comm.State] for the progress of a request, so that it can react to
+// other events and end the request with [Comm.Abort]. This package does not check its arguments and has no process
+// groups; see dist/nccl.
 package nccl
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 )
 
-// LibraryVariable names the environment variable with another file to open instead of NCCL.
+// LibraryVariable names the environment variable that contains the file to open instead of NCCL.
 const LibraryVariable = "KERNBENCH_NCCL_LIB"
 
 var spec = dynlib.Register(dynlib.Spec{Name: "NCCL", Sonames: []string{"libnccl.so.2"}, Env: LibraryVariable,
@@ -98,7 +98,7 @@ type Error struct {
 	Call string
 	Code int
 	Text string // the library's text for the code
-	Last string // what the library said last, "" if nothing
+	Last string // the library's last error message, "" if there is none
 }
 
 func (e *Error) Error() string {

@@ -8,16 +8,16 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
-// board is the memory that the ranks of one host share. It holds no pointers, so the same layout
-// serves goroutines (on the heap) and processes (in a mapped file). Words that different ranks write
-// are on separate cache lines, against false sharing.
+// board is the memory that the ranks of one host share. It contains no pointers, so goroutines (on the heap) and
+// processes (in a mapped file) use the same layout. Words that different ranks write are on separate cache lines, which
+// avoids false sharing.
 type board struct {
 	head  *header
 	cells []cell
 }
 
 const (
-	// boardMagic identifies the layout: change it whenever header or cell change.
+	// boardMagic identifies the layout. Change it whenever header or cell changes.
 	boardMagic = 0x6b62_6167_7265_6502
 
 	line = shm.LineBytes
@@ -34,16 +34,17 @@ type header struct {
 	magic, size uint64
 	_           [line - 16]byte
 
-	// gate is the word that all ranks wait on: a generation in steps of gateStep, and the two flags
-	// below it.
+	// gate is the word on which all ranks wait. It contains the generation, which increases in steps of gateStep, and in
+	// the lower bits the two flags gateAgain and gatePoisoned.
 	gate atomic.Uint32
 	_    [line - 4]byte
 
-	// arrived counts the ranks in the current round; its upper half counts those in an exchange.
+	// arrived is the number of ranks that have arrived in the current round. Its upper half is the number of those
+	// that called Exchange.
 	arrived atomic.Uint32
 	_       [line - 4]byte
 
-	// sleepers is the number of sleeping ranks. If it is 0, the releasing rank saves a system call.
+	// sleepers is the number of sleeping ranks. If it is 0, the releasing rank makes no system call.
 	sleepers atomic.Int32
 	_        [line - 4]byte
 
@@ -51,7 +52,7 @@ type header struct {
 }
 
 const (
-	gateAgain    = 1 << 0 // this release woke sleepers: do one more round, spinning
+	gateAgain    = 1 << 0 // this release woke sleepers, so all ranks make one more round, which they reach awake
 	gatePoisoned = 1 << 1 // the group has been aborted
 	gateStep     = 1 << 2
 )
@@ -62,8 +63,8 @@ type cell struct {
 	state  atomic.Uint32
 	_      [line - 8]byte
 	cpus   [line / 8]uint64 // affinity mask, one bit per CPU
-	// Two slots, used alternately. A rank overwrites a slot only after a round in which every rank
-	// arrived after it had finished reading that slot. So one round per chunk is enough.
+	// The two slots are used alternately. Before a rank overwrites a slot, there was a round for which every rank arrived
+	// after it had read that slot. One round per chunk is therefore enough.
 	slots [2]slot
 }
 
@@ -74,7 +75,7 @@ const (
 )
 
 type slot struct {
-	total  int64 // number of values in the whole exchange; this chunk is a part of them
+	total  int64 // number of values of this rank in the whole exchange; values holds one chunk of them
 	values [slotValues]int64
 }
 
@@ -89,8 +90,8 @@ func viewBoard(memory unsafe.Pointer, n int) board {
 	return board{head: (*header)(memory), cells: unsafe.Slice((*cell)(cells), n)}
 }
 
-// allow records the CPUs that the rank of the cell may use. If one of them is beyond the mask, the
-// mask stays empty: its CPUs are not known, and ranks do not spin.
+// allow records the CPUs that the rank of the cell may use. If one of them does not fit in the mask, the mask stays
+// empty, and ranks do not spin, because it is not known whether each has a core.
 func (c *cell) allow(cpus []int) {
 	for _, cpu := range cpus {
 		if word := cpu / 64; word < len(c.cpus) {

@@ -1,17 +1,18 @@
 // Package syncgroup keeps the ranks of one launch in step: a barrier and an all-gather of integers over the harness's
 // own channel.
 //
-// It never uses the backend under test, so that a rank that hangs or dies there is still diagnosed here. It moves a few
-// numbers per block of samples. It is not a transport for data and knows nothing about benches, rows or workers.
+// It never uses the backend under test, so that a rank that hangs or dies in that backend can still be diagnosed. It
+// moves a few numbers per block of samples. It is not a transport for data, and does not depend on benches, rows or
+// workers.
 //
 // Three implementations share one contract, which one conformance suite checks: [Local] for ranks that are goroutines
 // of one process ([Solo] is its case of a single rank), [NewShm] and [JoinShm] for processes of one host, [ServeHub]
 // and [JoinStream] for ranks on several hosts. The first two are one protocol over memory of package shm.
 //
-// That protocol differs from shm.CallChecker on purpose. Here one counter and one gate release all
-// ranks within a few hundred nanoseconds, any context can end a wait, and ranks may be goroutines. A
-// CallChecker compares the signature of each call and has one flag per rank, which lets fast ranks run
-// one call ahead. A barrier of the harness must not allow that.
+// That protocol differs from shm.CallChecker on purpose. Here one counter and one gate release all ranks within a few
+// hundred nanoseconds, any context can end a wait, and ranks may be goroutines. A CallChecker compares the signatures
+// of calls and has one flag per rank, which lets fast ranks run one call ahead. A barrier of the harness must not allow
+// that.
 package syncgroup
 
 import (
@@ -45,8 +46,8 @@ type Group interface {
 	Close() error
 }
 
-// AbortedError reports which rank ended the group, and why. Rank is [HubRank] if it was none of them. Implementations
-// may cut a reason longer than 400 bytes.
+// AbortedError reports which rank ended the group, and why. Rank is [HubRank] if no rank did. Implementations may cut a
+// reason that is longer than 400 bytes.
 type AbortedError struct {
 	Rank   int
 	Reason string

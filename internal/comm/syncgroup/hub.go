@@ -28,12 +28,12 @@ func ServeHub(ctx context.Context, conns []*connection.Conn) error {
 	return nil
 }
 
-// hub is the state machine of the coordinator. It decides what to send; its caller does the input and
-// output.
+// hub is the state machine of the coordinator (connection.Coordinator). It decides what to send; a connection.Host does
+// the I/O.
 type hub struct {
-	arrived  []*frame // by rank: its unanswered call
+	arrived  []*frame // by rank: its call that has not been answered, or nil
 	waiting  int      // number of unanswered calls
-	finished []bool   // by rank: left, or its connection ended
+	finished []bool   // by rank: it has left or its connection has ended
 	left     int
 	over     bool
 	aborted  *AbortedError
@@ -47,13 +47,13 @@ func newHub(size int) *hub {
 	return &hub{arrived: make([]*frame, size), finished: make([]bool, size), over: size == 0}
 }
 
-// rankOf returns the rank of a connection; connections are numbered from 1.
+// rankOf returns the rank of a connection. A connection.Host numbers connections from 1.
 func rankOf(peer int) int { return peer - 1 }
 
 func (h *hub) Over() bool                  { return h.over }
 func (h *hub) Tick(time.Duration) []action { return nil }
 func (h *hub) Refuse(_, _ string)          {}
-func (h *hub) tell(f frame) (orders []action) {
+func (h *hub) broadcast(f frame) (orders []action) {
 	for rank := range h.arrived {
 		orders = append(orders, action{Peer: rank + 1, Message: f})
 	}
@@ -61,14 +61,14 @@ func (h *hub) tell(f frame) (orders []action) {
 }
 
 func (h *hub) Disconnect(peer int, cause string, _ time.Duration) []action {
-	return h.drop(rankOf(peer), "connection lost: "+cause)
+	return h.markGone(rankOf(peer), "connection lost: "+cause)
 }
 
 func (h *hub) Receive(peer int, f frame, _ time.Duration) []action {
 	rank := rankOf(peer)
 	switch {
 	case f.kind == frameLeave:
-		return h.drop(rank, "")
+		return h.markGone(rank, "")
 	case f.kind == frameAbort:
 		return h.abort(rank, string(f.payload))
 	case f.kind == frameBarrier || f.kind == frameExchange && len(f.payload)%8 == 0:
@@ -77,9 +77,9 @@ func (h *hub) Receive(peer int, f frame, _ time.Duration) []action {
 	return h.abort(rank, fmt.Sprintf("sent a frame of kind %q and %d bytes: %v", f.kind, len(f.payload), errMalformed))
 }
 
-// drop marks a rank as gone. Without a reason the rank has left on its own, which is an error only for
-// ranks that wait for it now or later.
-func (h *hub) drop(rank int, reason string) []action {
+// markGone marks a rank as gone. If reason is empty, the rank has left by itself. This is an error only for ranks that
+// wait for it now or later.
+func (h *hub) markGone(rank int, reason string) []action {
 	if h.finished[rank] {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (h *hub) answer() []action {
 	}
 	clear(h.arrived)
 	h.waiting = 0
-	return h.tell(answer)
+	return h.broadcast(answer)
 }
 
 func (h *hub) abort(rank int, reason string) []action {
@@ -145,5 +145,5 @@ func (h *hub) abort(rank int, reason string) []action {
 		return nil
 	}
 	h.aborted = &AbortedError{Rank: rank, Reason: reason}
-	return h.tell(frame{kind: frameAbort, payload: encodeAbort(h.aborted)})
+	return h.broadcast(frame{kind: frameAbort, payload: encodeAbort(h.aborted)})
 }

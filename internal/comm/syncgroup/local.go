@@ -45,7 +45,7 @@ func (p *goroutineParker) park(ctx context.Context, word *atomic.Uint32, seen ui
 	if word.Load() != seen {
 		return
 	}
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(maxSleep)
 	defer limit.Stop()
 	select {
 	case <-woken:

@@ -18,17 +18,17 @@ type parker interface {
 	park(ctx context.Context, word *atomic.Uint32, seen uint32)
 	// unpark wakes all ranks that sleep on word.
 	unpark(word *atomic.Uint32)
-	// alive returns false once a rank that has joined can no longer arrive.
+	// alive reports whether a rank that has joined can still arrive.
 	alive(rank int) bool
 }
 
 const (
-	// spinTime covers the usual spread of arrival times of a collective call. A longer wait makes the
-	// cost of a system call negligible.
+	// spinTime is longer than the usual spread of arrival times at a collective call. After a longer wait, the cost of
+	// a system call is negligible.
 	spinTime = 100 * time.Microsecond
 	// patience limits each sleep, so that an ended context or a dead rank is noticed without a
 	// wake-up.
-	patience = 20 * time.Millisecond
+	maxSleep = 20 * time.Millisecond
 )
 
 // member is one rank's end of a board.
@@ -37,8 +37,8 @@ type member struct {
 	parker parker
 	rank   int
 
-	spin    bool // every rank has its own core
-	parity  int  // which of the two slots the next chunk uses
+	spin    bool // every rank has its own core, so waiting ranks spin before they sleep
+	parity  int  // the index of the slot that the next chunk uses
 	result  [][]int64
 	closing sync.Mutex // orders Abort and Close, which unmaps the board
 	closed  atomic.Bool
@@ -56,8 +56,8 @@ const (
 	kindExchange = 1 | 1<<16
 )
 
-// Barrier releases all ranks within a few hundred nanoseconds if each has its own core. A rank that slept starts tens
-// of microseconds late. So a release that woke a rank is followed by one more round, which all ranks reach awake.
+// Barrier releases all ranks within a few hundred nanoseconds if each has its own core. A rank that slept wakes tens of
+// microseconds late. After a release that woke a rank, all ranks therefore make one more round, which they reach awake.
 func (m *member) Barrier(ctx context.Context) error {
 	again, err := m.round(ctx, kindBarrier, true)
 	if err == nil && again {
@@ -106,8 +106,8 @@ func (m *member) collect(parity int) (more bool) {
 	return more
 }
 
-// round arrives and returns once all ranks have. The last one to arrive opens the gate. With tighten, if ranks spin, it
-// asks for another round if it had to wake a rank.
+// round arrives and returns when all ranks have arrived. The last rank to arrive opens the gate. With tighten, it also
+// asks for another round if ranks spin and it had to wake one.
 func (m *member) round(ctx context.Context, kind uint32, tighten bool) (again bool, err error) {
 	if m.closed.Load() {
 		return false, ErrClosed

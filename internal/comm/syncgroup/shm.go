@@ -77,7 +77,7 @@ type processParker struct{ segment *shm.Segment }
 
 // park cannot watch ctx; its sleep is bounded by patience instead.
 func (processParker) park(_ context.Context, word *atomic.Uint32, seen uint32) {
-	shm.Park(word, seen, patience)
+	shm.Park(word, seen, maxSleep)
 }
 
 func (processParker) unpark(word *atomic.Uint32) { shm.Unpark(word) }

@@ -15,8 +15,8 @@ type stream struct {
 	link       *connection.Link[frame]
 	closed     atomic.Bool
 
-	answers chan frame    // at most one is in flight
-	ended   chan struct{} // closed once verdict is set
+	answers chan frame    // the hub's answers; at most one is in flight
+	ended   chan struct{} // closed when verdict has been set
 	end     sync.Once
 	verdict *AbortedError
 }

@@ -10,27 +10,26 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
-// Choice is an algorithm with its parameters. In axes, tables and details of rows it is written as one
-// name:
+// Choice is an algorithm with its parameters. Axes, tables and details of rows contain it as a single name:
 //
 //	steps:ring@64K       the proved steps of ring, in pieces of 65536 bytes
-//	one-stage#16         one-stage, by 16 blocks of threads per rank
+//	one-stage#16         one-stage, with 16 thread blocks per rank
 type Choice struct {
 	Algorithm  string
 	Steps      bool // execute the proved steps one by one, even if the backend has faster code
 	ChunkBytes int  // bytes per pipelined piece; 0: the backend decides
-	Blocks     int  // blocks of threads per rank; 0: the backend decides
+	Blocks     int  // thread blocks per rank; 0: the backend decides
 }
 
-// The marks in the name of a choice.
+// The separators in the name of a choice.
 const (
 	StepsPrefix = "steps:"
 	pieceMark   = "@"
 	blockMark   = "#"
 )
 
-// ParseChoice splits the name of a choice into its parts. If a number in it is wrong, the result still
-// has the algorithm.
+// ParseChoice parses the name of a choice. If it returns an error because of a wrong number, the result still contains
+// the algorithm.
 func ParseChoice(name string) (Choice, error) {
 	rest, blocks, badBlocks := number(name, blockMark, "number of blocks", "16",
 		func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) })
@@ -40,8 +39,8 @@ func ParseChoice(name string) (Choice, error) {
 	return c, cmp.Or(badBlocks, badBytes)
 }
 
-// number removes mark and the number after it from name, and returns the number; it is 0 if there is
-// no mark.
+// number removes mark and the number after it from name. It returns the rest of the name and the number, which is 0 if
+// there is no mark.
 func number(name, mark, what, example string, parse func(string) (int64, error)) (rest string, n int, err error) {
 	rest, text, found := strings.Cut(name, mark)
 	if !found {

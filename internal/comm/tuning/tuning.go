@@ -1,5 +1,5 @@
-// Package tuning has the tables that choose an algorithm for a call ("auto"), and the syntax in which
-// users name such a choice, such as ring@64K.
+// Package tuning defines the tables that choose an algorithm for a call ("auto"), and the notation for such a choice,
+// for example ring@64K.
 package tuning
 
 import (
@@ -32,9 +32,9 @@ type Table struct {
 
 // Group has the properties of a group that entries may depend on.
 type Group struct {
-	Host      string            // the host that all ranks are on; "": several, or unknown
+	Host      string            // the host that all ranks are on; "" if there are several or it is not known
 	Device    string            // the kind of device that every rank has
-	PerDevice int               // ranks that share one device
+	PerDevice int               // number of ranks that share a device
 	Knobs     map[string]string // the values of all knobs of the backend
 }
 
