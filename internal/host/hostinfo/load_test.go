@@ -2,6 +2,7 @@ package hostinfo
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -75,6 +76,31 @@ func FuzzParseTimes(f *testing.F) {
 	f.Add("cpu  100 20 30 400 50 6 7 80 9 10")
 	f.Add("cpu")
 	f.Fuzz(func(_ *testing.T, l string) { parseTimes(l) })
+}
+
+// Files of the kernel with any content give counts that are possible.
+func FuzzProc(f *testing.F) {
+	f.Add("cpu  100 20 30 400 50 6 7 80 9 10", "42 (a) S (b)) S 7 42 13 0 -1 4194560 1 0 0 0 1 2 3 4", "0-3,8,10-11", "42")
+	f.Add("0.5 total=12", ")", "3-1", "7 x")
+	f.Add("NaN 1", "1 (a) T", "0-2147483647,", "18446744073709551616")
+	f.Fuzz(func(t *testing.T, load, stat, cpus, children string) {
+		file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+		root := fstest.MapFS{"proc/loadavg": file(load), "proc/stat": file(load), "proc/pressure/cpu": file(load),
+			"proc/7/stat": file(stat), "proc/7/task/7/children": file(strings.ReplaceAll(children, "7", "8")),
+			"proc/7/task/7/schedstat": file(children)}
+		now := Snapshot(root)
+		if u := Between(Load{Times: Times{User: 1}}, now); !(u.Busy >= 0 && u.Steal >= 0 && u.Busy+u.Steal <= 1+1e-9) {
+			t.Errorf("%q gives %+v and %+v", load, now, u)
+		}
+		if _, n, ok := TreeTicks(root, 7); ok && n != 1 {
+			t.Errorf("%q: %d processes", stat, n)
+		}
+		TreeDelay(root, 7)
+		StoppedProcess(root, 7)
+		if n := countCPUs(cpus); n < 0 || n == 0 && cpus == "0" {
+			t.Errorf("%q: %d processors", cpus, n)
+		}
+	})
 }
 
 func TestForeign(t *testing.T) {
