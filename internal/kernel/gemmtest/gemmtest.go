@@ -60,7 +60,7 @@ func Faults(p gemm.Provider, threads int) (faults []error) {
 			faults = append(faults, fmt.Errorf("%d threads were accepted", threads))
 		}
 	}
-	types := lists.Filter(p.Types(), func(d dtype.DType) bool { return offers(e, d) })
+	types := lists.Filter(p.Types(), func(d dtype.DType) bool { return supports(e, d) })
 	if len(types) == 0 {
 		return append(faults, errors.New("no type can be multiplied here"))
 	}
@@ -91,9 +91,9 @@ func Faults(p gemm.Provider, threads int) (faults []error) {
 	return lists.Filter(faults, func(err error) bool { return err != nil })
 }
 
-// offers reports whether the device multiplies a type. A provider for several devices may have types that only
+// supports reports whether the device multiplies a type. A provider for several devices may have types that only
 // some of them can multiply.
-func offers(e gemm.Engine, d dtype.DType) bool {
+func supports(e gemm.Engine, d dtype.DType) bool {
 	var missing *gemm.MissingError
 	return !errors.As(product(e, layout{d, d, [3]int{2, 3, 4}, 0, 0}), &missing)
 }

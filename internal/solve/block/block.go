@@ -138,17 +138,18 @@ func (s *System) Gate(out solve.Outcome, rtol float64) error {
 		if out.Reason != "" {
 			reason = ", " + out.Reason
 		}
-		return fmt.Errorf("%s of %d did not converge: %v after %s%s, largest relative residual %.3g, want %.3g", named(open),
-			s.Columns, out.Status, unit.Plural(out.Iterations, "iteration"), reason, largest(s.result.Residuals, open), rtol)
+		return fmt.Errorf("%s of %d did not converge: %v after %s%s, largest relative residual %.3g, want %.3g",
+			columnList(open), s.Columns, out.Status, unit.Plural(out.Iterations, "iteration"), reason,
+			largest(s.result.Residuals, open), rtol)
 	case len(wrong) > 0:
 		return fmt.Errorf("%s of %d: the solution is wrong, its true relative residual is %.3g, above 10 x %.3g, though the "+
-			"method says %.3g", named(wrong), s.Columns, largest(s.true, wrong), rtol, largest(s.result.Residuals, wrong))
+			"method says %.3g", columnList(wrong), s.Columns, largest(s.true, wrong), rtol, largest(s.result.Residuals, wrong))
 	}
 	return nil
 }
 
-// named lists columns, counted from 1, at most eight of them.
-func named(columns []int) string {
+// columnList lists columns, counted from 1, at most eight of them.
+func columnList(columns []int) string {
 	var words []string
 	for k, j := range columns {
 		if k == 8 {

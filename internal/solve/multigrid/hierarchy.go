@@ -238,7 +238,7 @@ func build(l *precondition.Local, choose choice, format sparse.Format) (krylov.O
 	}
 	last := out.levels[len(out.levels)-1]
 	if last.direct = f.last() && f.options.Coarsest == precondition.CoarsestDirect; last.direct {
-		last.factor, err = factored(f, l.Traits.Singular)
+		last.factor, err = factorOf(f, l.Traits.Singular)
 	}
 	for l := 1; l < len(out.levels)-1 && out.kind != precondition.CycleV; l++ {
 		out.levels[l].revisit = newRevisit(out.levels[l])
@@ -309,10 +309,10 @@ func (lv *level) descend(f *fine, p *sparse.Shapes, coarse *space) (*fine, error
 	return next, next.prepare()
 }
 
-// factored returns the Cholesky factor of a level on the rank that owns it, and nil on other ranks. If the matrix is
+// factorOf returns the Cholesky factor of a level on the rank that owns it, and nil on other ranks. If the matrix is
 // singular, its null space is the constants. Then a constant is added to every entry, which makes the matrix definite
 // and does not change solutions that add up to zero.
-func factored(f *fine, singular bool) (*cholesky, error) {
+func factorOf(f *fine, singular bool) (*cholesky, error) {
 	n := f.rows.Rows()
 	if n == 0 {
 		return nil, nil
