@@ -231,8 +231,8 @@ func TestCheckPoint(t *testing.T) {
 }
 
 func TestSlowest(t *testing.T) {
-	got, err := slowest([][]int64{{1000, 5000, 3000}, {2000, 4000, 9000}})
-	if err != nil || !slices.Equal(got, []int64{2000, 5000, 9000}) {
+	got, err := slowest([][]int64{{5000, 1000, 3000}, {4000, 2000, 9000}})
+	if err != nil || !slices.Equal(got, []int64{5000, 2000, 9000}) {
 		t.Errorf("%v, %v", got, err)
 	}
 	if _, err := slowest([][]int64{{1}, {1, 2}}); err == nil {
@@ -240,6 +240,24 @@ func TestSlowest(t *testing.T) {
 	}
 	if _, err := slowest([][]int64{{}, {}}); err == nil {
 		t.Error("no times were accepted")
+	}
+}
+
+// The calls of a drifting machine depend on each other, so that their order widens the interval.
+func TestIntervalOfDependentTimes(t *testing.T) {
+	var drifting, mixed []int64
+	for i := range int64(100) {
+		drifting, mixed = append(drifting, 1000+i), append(mixed, 1000+i*37%100)
+	}
+	width := func(times []int64) float64 {
+		low, high, known := interval(times)
+		if !known {
+			t.Error("no interval")
+		}
+		return high - low
+	}
+	if d, m := width(drifting), width(mixed); d < 2*m {
+		t.Errorf("%g ns for times that drift, %g for the same times in another order", d, m)
 	}
 }
 

@@ -97,7 +97,7 @@ func (b *baselines) outcome(ctx context.Context, s *bench.State, plan fused.Plan
 		}
 		us[i] = stats.Median(times) / 1e3
 		if i == sequential {
-			low, high, known := stats.MedianInterval(times)
+			low, high, known := interval(times)
 			o.sequentialRange, o.rangesKnown = judge.Range{Low: low / 1e3, High: high / 1e3}, o.rangesKnown && known
 		}
 	}
@@ -109,7 +109,13 @@ func (b *baselines) outcome(ctx context.Context, s *bench.State, plan fused.Plan
 	return o, nil
 }
 
-// slowest returns the time of the slowest rank in each call, in nanoseconds, sorted.
+// interval returns the 95 % interval of the median of times in the order of their calls. Like the interval of a point,
+// it allows for dependence.
+func interval(times []int64) (low, high float64, known bool) {
+	return stats.DependentInterval(slices.Sorted(slices.Values(times)), stats.SeriesDependence(times))
+}
+
+// slowest returns the time of the slowest rank in each call, in nanoseconds.
 func slowest(all [][]int64) ([]int64, error) {
 	var most []int64
 	for rank, times := range all {
@@ -124,7 +130,6 @@ func slowest(all [][]int64) ([]int64, error) {
 			most[i] = max(most[i], t)
 		}
 	}
-	slices.Sort(most)
 	return most, nil
 }
 

@@ -256,8 +256,8 @@ func reasons(o outcome) string {
 		list = append(list, o.imbalance())
 	}
 	if len(list) == 0 {
-		return "the two slow each other down: they share cores (on a GPU: multiprocessors) and memory, and ranks wait for " +
-			"each other in each partition"
+		return fmt.Sprintf("the two slow each other down or wait for each other: alone, neither takes much longer in %d "+
+			"partitions", o.plan.Partitions)
 	}
 	return strings.Join(list, "; ")
 }
