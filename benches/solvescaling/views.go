@@ -57,7 +57,7 @@ func figures(rows []journal.Row) []figure.Figure {
 	if p := rooflinePanels(rows); len(p) > 0 {
 		out = append(out, figure.Figure{Name: "distributed_solve_roofline", Title: "Roofline of a solve" + commonTitle(rows),
 			Panels: p, Columns: 2,
-			Caption: "The roof is the bandwidth of a triad in memory, and the arithmetic rate, of all ranks. Both, and the times, " +
+			Caption: "The roof is the bandwidth of a triad and the arithmetic rate of all ranks. Both and the times " +
 				"are measured; operations and bytes are counted. Points above the roof were read from a cache. Hollow markers: " +
 				"disturbed while measured."})
 	}
