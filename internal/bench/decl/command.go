@@ -13,23 +13,23 @@ type Command struct {
 	Argv  []string // {axis} is replaced by the axis' value; no shell is involved
 	Dir   string
 	Parse ParseOutput
-	// OwnRanks marks a program that starts its own ranks: it is launched once per point, and
-	// the row's num_ranks is null.
+	// OwnRanks means that the program starts its own ranks. It is launched once per point, and the
+	// row's num_ranks is null.
 	OwnRanks bool
 	// Inputs are SHA-256 sums of the declaration that a row depends on besides its point: the
 	// commands, and how their output is read.
 	Inputs map[string]string
 	// Files are patterns of files that the program uses, relative to Dir.
 	Files []string
-	// Columns are the coordinates that the output's tables are known to add.
+	// Columns are the coordinates that tables in the output add to the point, as far as they are known.
 	Columns []Axis
 	// Prepare runs once before the first launch, Setup before each point and Cleanup after each
 	// point, even a failed one. They are argument lists like Argv; empty means none.
 	Prepare, Setup, Cleanup []string
 	// Warmup is the number of launches per point whose results are discarded.
 	Warmup int
-	// Until decides when a point has been launched often enough; each launch is a sample of
-	// UntilMetric. The zero value means one launch.
+	// Until decides how often a point is launched. Each launch is a sample of UntilMetric. The zero value
+	// means one launch.
 	Until       measure.Stop
 	UntilMetric string
 }
@@ -50,10 +50,10 @@ type RankOutput struct {
 type ParsedRow struct {
 	Extra   point.Point          // coordinates to add to the point: the key columns of a table
 	Samples map[string][]float64 // one or more values by metric
-	// Wrong is the reason why the result is incorrect, given by the program or by a check of
-	// its output. Such a row has failed, even if it has samples.
+	// Wrong is the reason why the result is incorrect, from the program or from a check of its output.
+	// Such a row has failed, even if it has samples.
 	Wrong string
-	// Doubt says that a time in the output is impossible. It is a warning that begins with "claim: ".
+	// Doubt is a warning that a time in the output is impossible. It begins with "claim: ".
 	Doubt string
 }
 

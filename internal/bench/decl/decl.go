@@ -1,9 +1,9 @@
-// Package decl holds benchmark declarations as data. Package bench builds them from its
-// clauses, package sweep from YAML files and package python from Python files. The planner,
-// the workers, the command line and the views read them.
+// Package decl holds benchmark declarations as data. Package bench builds them from clauses,
+// package sweep from YAML files and package python from Python files. The planner, the workers, the
+// command line and the views read them.
 //
-// The types are internal because only the harness reads them: authors of benches see the
-// clauses of package bench, and the few types that they fill in themselves have aliases there.
+// The types are internal because only the harness reads them. Authors of benches use the clauses of
+// package bench, which also has aliases for the few types that they fill in themselves.
 package decl
 
 import (
@@ -68,14 +68,14 @@ type Bench struct {
 	// Out is the run folder when --out is not given. Empty means out/NAME.
 	Out string
 
-	// OneHost is the reason why all ranks must be on one host, or "" if they need not. It does
+	// OneHost is the reason why all ranks must be on one host, or "" if they may be on several. It does
 	// not apply to backends whose own launcher connects the ranks.
 	OneHost string
-	// HostMemory is the reason why the data must be in memory that the CPU can address, or ""
-	// if it need not.
+	// HostMemory is the reason why the data must be in memory that the CPU can address, or "" if it may
+	// be elsewhere.
 	HostMemory string
-	// Accumulate makes views merge all runs of a folder by point. Otherwise they show the
-	// latest run only.
+	// Accumulate makes views merge all runs of a folder by point. Otherwise they show only the latest
+	// run.
 	Accumulate bool
 
 	// The views below are pure functions: the same rows always give the same result.
@@ -104,16 +104,16 @@ type Bench struct {
 	// Inputs are SHA-256 sums that all rows depend on besides their point.
 	Inputs map[string]string
 
-	// Tracked holds the programs and files that all rows depend on; nil if they depend on this
-	// program only.
+	// Tracked holds the programs and files that all rows depend on. It is nil if rows depend only on this
+	// program.
 	Tracked *inputs.Set
 
 	// Faults are mistakes found while the declaration was built. Validate reports them.
 	Faults []error
 }
 
-// Body runs a benchmark body at one point on one rank. It returns the rank's outcome and the
-// error from which the outcome was made, so that the worker can tell causes from consequences.
+// Body runs a benchmark body at one point on one rank. It returns the rank's outcome and the error that
+// caused it. The worker needs the error to distinguish causes from consequences.
 type Body func(ctx context.Context, set Setting) (Outcome, error)
 
 // Part is one sweep: axes, environment variables, and the body or command that runs at each
@@ -125,8 +125,8 @@ type Part struct {
 	Envs  []EnvAxis
 	Zips  [][]string // groups of names that vary together; axes and variables may be mixed
 	Drops []Drop
-	// Refusals reject a whole run because of one point and the options. A Note does not reject the run but is shown
-	// before it starts.
+	// Refusals reject a whole run because of one point and the options. If a refusal returns a Note, the run is not
+	// rejected, and the note is shown before the run starts.
 	Refusals []func(p, options point.Point) error
 	// On holds, by backend, the axes that have other values there.
 	On map[string][]Axis
@@ -134,8 +134,8 @@ type Part struct {
 	OverHosts []Axis
 	Metrics   []journal.MetricInfo
 	Reports   []journal.MetricInfo // see Explain
-	// Headline lists the numbers and details that tables show unless the reader names columns, in their order: NAME, or
-	// NAME=HEADING. Empty means all numbers. A number is shown with its interval if rows have NAME_low and NAME_high.
+	// Headline lists the metrics and details that tables show by default, in this order, each as NAME or NAME=HEADING.
+	// Empty means all metrics. A metric is shown with its interval if rows have NAME_low and NAME_high.
 	Headline []string
 
 	Body    Body     // nil if Command is set
@@ -146,9 +146,9 @@ type Part struct {
 	Measure measure.Config
 }
 
-// Drop is a pure predicate that removes points from a sweep: it returns an error, whose text
-// is the recorded reason, for a point to remove. The point includes num_ranks and, in a plan, the
-// backend ([BackendName]).
+// Drop is a pure function that removes points from a sweep. If it returns an error, the point is
+// removed, and the text of the error is recorded as the reason. The point includes num_ranks and, in a
+// plan, the backend ([BackendName]).
 type Drop = func(p point.Point) error
 
 // Axis is a swept parameter.
@@ -157,12 +157,12 @@ type Axis struct {
 	Kind   point.Kind
 	Values []point.Value
 	Only   []string // backends that have this axis; empty means all
-	// Words maps each text that the command line accepts to the text of the value that it means.
-	// Axes over objects of another program have such a list. Without one, every text of the kind is accepted.
+	// Words maps each text that the command line accepts to the text of the value that it stands for. It is set for axes
+	// whose values are objects of another program. If it is nil, every text of the kind is accepted.
 	Words map[string]string
 }
 
-// Parse returns the values that a SPEC of the command line means for this axis.
+// Parse returns the values of this axis for a SPEC of the command line.
 func (a Axis) Parse(spec string) ([]point.Value, error) {
 	values, err := point.ParseSpec(a.Kind, spec)
 	if err != nil || len(a.Words) == 0 {
@@ -198,7 +198,7 @@ type Option struct {
 	NonNegative bool     // a number of 0 or more
 	File        bool     // the value is a file's path; rows record its SHA-256
 	Sweepable   bool     // accepts a list; several values become an axis of the run
-	Output      bool     // names a file to write, which cannot change a result; rows have the default
+	Output      bool     // names a file to write, so it cannot change a result; rows record the default
 	Only        []string // backends that have this option; empty means all
 }
 
@@ -214,7 +214,7 @@ type Tuning struct {
 	Maximise bool                             // whether larger is better
 	Per      []string                         // axes with a separate winner for each value
 	Axes     func(backend string) [][2]string // axis and SPEC of the candidates, the default first
-	// Files makes files, such as a table for other programs, from the rows of the default and
+	// Files makes files, such as a table for other programs, from the rows of the default setting and
 	// of the winners whose gain was confirmed.
 	Files func(rows []journal.Row) ([]File, error)
 }
@@ -245,8 +245,8 @@ func (b *Bench) Part(name string) (*Part, bool) {
 	return lists.First(b.Parts, func(p *Part) bool { return p.Name == name })
 }
 
-// Explain says what metrics mean that only some rows have and that bodies record without a declaration. Capitals in a
-// name stand for a text that differs from row to row, as in exposed_KIND_us.
+// Explain documents metrics that bodies record without a declaration and that only some rows have. Capitals in a name
+// stand for a text that differs from row to row, as in exposed_KIND_us.
 func Explain(b *Bench, metrics ...journal.MetricInfo) *Bench {
 	b.Parts[0].Reports = append(b.Parts[0].Reports, metrics...)
 	return b
@@ -279,15 +279,15 @@ var WrongMetric = journal.MetricInfo{Name: "wrong", Better: "lower", Meaning: "w
 // time, in percent. [Bench.Metrics] lists it only if the bench declares it.
 const LimitMetric = "pct_of_limit"
 
-// WrongLimit is the ratio of limit to time above which a row gets a warning. Measured limits
-// are off by at most a fifth on an idle machine, so a larger ratio means a wrong limit or
-// untimed work.
+// WrongLimit is the ratio of limit to time above which a row gets a warning. On an idle machine, the
+// error of measured limits is at most 20 %, so a larger ratio means a wrong limit or work that was not
+// timed.
 const WrongLimit = 1.25
 
-// Metrics returns the metrics that are known before anything has run: the declared metrics of
-// all parts, and the harness's own if a part has a body. Complete reports whether rows can have
-// no others. It is false if a body or Derive may add some; a command's output is only searched
-// for declared metrics.
+// Metrics returns the metrics that are known before anything has run: the declared metrics of all
+// parts, and the harness's own metrics if a part has a body. complete reports whether rows can have no
+// other metrics. It is false if a body or Derive may add some. (The output of a command is searched
+// only for declared metrics.)
 func (b *Bench) Metrics() (infos []journal.MetricInfo, complete bool) {
 	add := func(m journal.MetricInfo, replace bool) {
 		i := slices.IndexFunc(infos, func(old journal.MetricInfo) bool { return old.Name == m.Name })
@@ -313,11 +313,11 @@ func (b *Bench) Metrics() (infos []journal.MetricInfo, complete bool) {
 	return infos, !body && b.Derive == nil
 }
 
-// ErrElsewhere marks a failure whose cause is on another rank, which the error text names. The
-// row reports that rank's error instead.
+// ErrElsewhere marks a failure whose cause is on another rank. The error text names that rank, and the
+// row reports the error of that rank instead.
 var ErrElsewhere = errors.New("the cause is there")
 
-// Note is an error of a Refusal that does not reject the run: a text for the user about one of its points.
+// Note is an error of a refusal that does not reject the run. It is a message for the user about one of the points.
 type Note string
 
 func (n Note) Error() string { return string(n) }

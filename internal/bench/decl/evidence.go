@@ -9,18 +9,18 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Evidence names the rows that a generated sentence or table line rests on. The sentence ends in
-// the ID, as in "[fastest-1]"; the line has it in its last cell.
+// Evidence lists the rows that a generated sentence or table line is based on. The sentence ends in
+// the ID, as in "[fastest-1]". A table line has the ID in its last cell.
 type Evidence struct {
 	ID   string // a kind and a number, such as fastest-1; unique in a report
 	Rows []int  // indices into the rows that the sections were made from
 }
 
-// evidenceTitle marks the section that carries the evidence of all sections.
+// evidenceTitle is the title of the section that contains the evidence of all sections.
 const evidenceTitle = "Rows behind the sentences"
 
-// EvidenceSection returns the section that carries the rows behind the sentences of a report.
-// It is a table of IDs and row indices, which reports turn into links.
+// EvidenceSection returns the section with the rows behind the sentences of a report. It is a table of
+// IDs and row indices, which reports turn into links.
 func EvidenceSection(list []Evidence) Section {
 	s := Section{Title: evidenceTitle, Detail: true, Table: [][]string{{"sentence", "row"}}}
 	for _, e := range list {
@@ -31,7 +31,7 @@ func EvidenceSection(list []Evidence) Section {
 	return s
 }
 
-// SplitEvidence separates the section made by EvidenceSection from the others.
+// SplitEvidence separates sections made by EvidenceSection from the others, and decodes them.
 func SplitEvidence(sections []Section) (others []Section, list []Evidence) {
 	for _, s := range sections {
 		if s.Title != evidenceTitle {
@@ -56,8 +56,8 @@ type Citations struct {
 	list    []Evidence
 }
 
-// ID returns the ID of the next sentence of a kind in brackets, such as "[fastest-1]". rows holds
-// the indices of the rows behind it. Without rows it returns "".
+// ID returns the ID of the next sentence of a kind in brackets, such as "[fastest-1]". rows are the
+// indices of the rows behind the sentence. If there are none, ID returns "".
 func (c *Citations) ID(kind string, rows []int) string {
 	if len(rows) == 0 {
 		return ""
@@ -79,7 +79,7 @@ func (c *Citations) Cite(kind, sentence string, rows []int) string {
 	return sentence
 }
 
-// Sections returns the section that carries the evidence, or none if there is none.
+// Sections returns the section with the evidence, or nil if there is no evidence.
 func (c *Citations) Sections() []Section {
 	if len(c.list) == 0 {
 		return nil

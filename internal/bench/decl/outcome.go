@@ -7,12 +7,12 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Setting describes one execution of a body: the point and its surroundings. Workers fill it
-// in. A test of a body needs to set only the Point.
+// Setting describes one execution of a body: the point, the rank and the harness around it. Workers
+// fill it in. A test of a body needs to set only the Point.
 type Setting struct {
 	Point     point.Point     // axes and options in one name space
 	Group     syncgroup.Group // the ranks; nil means a single rank
-	Ranks     int             // if larger than the group, this rank stands for that many
+	Ranks     int             // if larger than the group, this rank stands for this many ranks
 	LocalRank int             // number of this rank among the ranks of its host
 	Backend   string
 	Session   string // random text that all ranks of a launch share
@@ -27,8 +27,8 @@ type Setting struct {
 	Phase func(phase string)
 }
 
-// Outcome is one rank's report of one point. The numbers of rank 0 make the row; the other
-// ranks contribute warnings and failures. The fields have the same names as in journal.Row.
+// Outcome is the result of one point on one rank. The row has the numbers of rank 0; the other ranks
+// contribute warnings and failures. The fields have the same names as in journal.Row.
 type Outcome struct {
 	Status   journal.Status          `json:"status"`
 	Reason   string                  `json:"reason,omitempty"`

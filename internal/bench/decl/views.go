@@ -46,9 +46,9 @@ type File struct {
 	Data []byte
 }
 
-// View returns the run that tables, figures and exports show: the latest row of each point,
-// merged with earlier runs of the folder if the bench accumulates, with the metrics that
-// Derive adds, and a note about other builds that the folder holds. b may be nil.
+// View returns the run that tables, figures and exports show: the latest row of each point. If the
+// bench accumulates, earlier runs of the folder are merged into it. It has the metrics that Derive
+// adds, and a note if the folder has other builds. b may be nil.
 func (b *Bench) View(j *journal.Journal, r *journal.Run) *journal.Run {
 	others := j.DescribeOthers(r)
 	r = b.shown(j, r)

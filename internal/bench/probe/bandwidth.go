@@ -16,7 +16,7 @@ import (
 const (
 	// smallestSet fits into the first-level cache of every processor.
 	smallestSet = 16 << 10
-	// usualCache is assumed if the size of the last-level cache is unknown.
+	// usualCache is the size assumed for the last-level cache if it is unknown, in bytes.
 	usualCache = 64 << 20
 	// memoryShare limits the working sets for one number of cores to 1/memoryShare of the host's
 	// memory in total. The same memory serves all numbers of cores, and each core needs room for its
@@ -34,10 +34,10 @@ func coreCounts(n int) []int {
 	return append(counts, n)
 }
 
-// workingSets returns the sizes of the working sets per core: from the first-level cache, by the
-// profile's factor, to a size at which all cores together exceed the last-level cache four times,
-// as far as the profile and the host's memory allow. Twice the cache would not be enough: a cache
-// that does not always evict the oldest line would still hold a part.
+// workingSets returns the sizes of the working sets per core, in bytes. They start within the
+// first-level cache and grow by the profile's factor, until all cores together use four times the
+// last-level cache, if the profile and the host's memory allow that. Twice the cache would not be
+// enough: a cache that does not always evict the oldest line would still hold a part.
 func (p Profile) workingSets(cores int, lastLevel, memory int64) []int64 {
 	lastLevel = cmp.Or(lastLevel, usualCache)
 	total := min(4*lastLevel, p.Memory)
@@ -52,8 +52,8 @@ func (p Profile) workingSets(cores int, lastLevel, memory int64) []int64 {
 	return append(out, largest)
 }
 
-// memoryPerCore returns how much memory each core needs for its working sets with every number of
-// cores. A core's largest set belongs to the smallest number of cores that includes it.
+// memoryPerCore returns how many bytes each core needs for all its working sets. sets are the working
+// sets by number of cores. A core's largest set belongs to the smallest number of cores that includes it.
 func memoryPerCore(cores int, sets map[int][]int64) []int64 {
 	needs := make([]int64, cores)
 	for i := range needs {
@@ -114,8 +114,8 @@ func (b *prober) bandwidth(r *Result, host hostinfo.Host) error {
 	return nil
 }
 
-// mapTouched maps memory and writes to every page of it. It asks for huge pages, which the
-// collectives use as well.
+// mapTouched maps memory and writes to every page of it, so that no page fault is timed. It asks for
+// huge pages, which the collectives use as well.
 func mapTouched(bytes int) ([]byte, error) {
 	m, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -135,8 +135,8 @@ func copier(move func(dst, src []byte), m []byte) func() error {
 	return func() error { move(dst, src); return nil }
 }
 
-// A read is measured as a reduction of several streams into one block that stays in the first-level
-// cache. Only a fraction of the loaded bytes is stored, and only there.
+// A read is measured as a reduction of several streams into one block. The block stays in the
+// first-level cache, so the stores cost no memory bandwidth.
 const (
 	readBlock   = 4 << 10
 	readSources = 4
@@ -166,8 +166,8 @@ type exchangeMethod struct {
 	store func(dst, src []byte)
 }
 
-// exchangeMethods returns the candidates for a working set; the fastest is the limit. Larger pieces
-// need fewer flags, as long as at least two pieces can overlap.
+// exchangeMethods returns the methods to try for a working set. The fastest one gives the limit. Larger
+// pieces need fewer flags, as long as at least two pieces can overlap.
 func exchangeMethods(set, secondLevel int64) []exchangeMethod {
 	const short, long = 64 << 10, 256 << 10
 	switch {
@@ -179,11 +179,11 @@ func exchangeMethods(set, secondLevel int64) []exchangeMethod {
 	return []exchangeMethod{{long, vec.Copy}, {long, vec.CopyNT}}
 }
 
-// exchangeSlots is the number of pieces of a core in flight. With four, a core does not wait for
-// equally fast ones.
+// exchangeSlots is the number of pieces that a core may have in flight. With four, a core does not wait
+// for other cores that are equally fast.
 const exchangeSlots = 4
 
-// exchange fills in how fast 2, 4, ... cores exchange the contents of private memory.
+// exchange fills in the rates at which 2, 4, ... cores exchange the contents of private memory.
 func (b *prober) exchange(r *Result, host hostinfo.Host) error {
 	for _, n := range b.profile.Counts {
 		if n%2 != 0 {
@@ -231,10 +231,10 @@ func (b *prober) exchangeOf(n int, r *Result, host hostinfo.Host) error {
 	return nil
 }
 
-// exchangers returns a call per core. Each call copies bytes, piece by piece, into shared memory,
-// and takes as many from there, each piece from another core, so that near and far pairs take turns
-// as in a collective. Each core is one piece ahead of what it has taken, so that none waits for
-// stores in flight.
+// exchangers returns a call per core. Each call copies the given number of bytes, piece by piece, into
+// shared memory, and takes as many bytes from there. It takes each piece from another core, so that near
+// and far pairs alternate as in a collective. Each core gives one piece more than it has taken, so that
+// no core waits for stores in flight.
 func exchangers(memory [][]byte, bytes int, way exchangeMethod) []func() error {
 	type side struct {
 		_     pad
@@ -256,7 +256,8 @@ func exchangers(memory [][]byte, bytes int, way exchangeMethod) []func() error {
 			}
 		}
 		give := func(off int) {
-			// The core that took the previous piece of this slot did so before it gave its next but one.
+			// Wait until the slot is free. The core that takes a piece of round last does so before it
+			// gives its piece of round last+2, which is its piece number last+3.
 			if last := given - exchangeSlots; last >= 0 {
 				await(&sides[counterpart(len(sides), i, last)], last+3)
 			}
@@ -283,11 +284,10 @@ func exchangers(memory [][]byte, bytes int, way exchangeMethod) []func() error {
 	return calls
 }
 
-// counterpart returns the core with which core i exchanges in a round, for an even number of cores.
-// In each round every core has one counterpart, and in cores-1 rounds it meets all others. Cores
-// other than the last meet the core with which they add up to the round (modulo cores-1); the one
-// that would meet itself meets the last core. This is the circle method for round-robin
-// tournaments.
+// counterpart returns the core with which core i exchanges in a round, for an even number of cores. In
+// each round every core has one counterpart, and in cores-1 rounds it has every other core once. This is
+// the circle method for round-robin tournaments: the numbers of two counterparts add up to the round,
+// modulo cores-1. The core that would get itself gets the last core.
 func counterpart(cores, i, round int) int {
 	last := cores - 1
 	round %= last

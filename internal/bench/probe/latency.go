@@ -12,9 +12,9 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// latency fills in the one-way times between cores, each half of a round trip. The two ends of a
-// round trip are calls of one sampling: the samplers make the same number of calls on every core,
-// so one call is one round.
+// latency fills in the one-way times between cores, which are half of a round trip. The two ends of a
+// round trip are the calls that two ranks sample together. Both ranks make the same number of calls, so
+// one call is one round trip.
 func (b *prober) latency(r *Result) error {
 	for _, other := range partners(len(b.cores), b.profile.Hops) {
 		pair := []int{b.cores[0], b.cores[other]}
@@ -29,7 +29,7 @@ func (b *prober) latency(r *Result) error {
 	if err != nil {
 		return fmt.Errorf("probing the futex: %w", err)
 	}
-	// The median, not the minimum: in the fastest rounds the threads were not asleep yet.
+	// Use the median, not the minimum: in the fastest rounds, the threads were not yet asleep.
 	r.FutexWake = round.P50 / 2
 	for _, socket := range []struct {
 		name string
@@ -51,8 +51,8 @@ func (b *prober) latency(r *Result) error {
 	return nil
 }
 
-// partners chooses the cores with which the first one is paired: at most most of them, evenly
-// spread, including the nearest and the last.
+// partners chooses the cores with which the first core is paired. It returns up to most of them, evenly
+// spread from the nearest to the last.
 func partners(cores, most int) []int {
 	others := cores - 1
 	n := min(others, most)
@@ -66,15 +66,15 @@ func partners(cores, most int) []int {
 	return out
 }
 
-// roundTrip is the two calls of a round trip: ask sends and waits for the answer, answer waits and
+// roundTrip holds the two calls of a round trip: ask sends and waits for the answer, answer waits and
 // sends.
 type roundTrip struct{ ask, answer func() error }
 
 // call returns the call of the i-th core.
 func (e roundTrip) call(i int) func() error { return [...]func() error{e.ask, e.answer}[i] }
 
-// pad keeps two words out of the same cache line, and out of the adjacent line that processors
-// prefetch.
+// pad separates two words, so that they are neither in the same cache line nor in adjacent lines, which
+// processors prefetch together.
 type pad [128]byte
 
 // linePair bounces one cache line: ask makes the word odd, answer makes it even.
@@ -197,7 +197,7 @@ func tcpPair() (fds [2]int, err error) {
 	defer b.Close()
 	for i, c := range []*net.TCPConn{a, b} {
 		c.SetNoDelay(true)
-		// File duplicates the descriptor, so that Go's poller does not watch ours.
+		// Duplicate the descriptor: Go's poller must not watch the one that is used here.
 		f, err := c.File()
 		if err == nil {
 			fds[i], err = unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)

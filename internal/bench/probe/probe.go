@@ -3,13 +3,13 @@
 // cache line, a futex wake and a message take from one core to another. The times of collectives
 // are compared with these limits.
 //
-// [Measure] measures. Everything derived from a [Result] is pure, so that limits can be computed
-// from a file of any host. A stored result is used only on the same class of host and by the same
-// version of kernbench, see [Result.Check].
+// Only [Measure] measures. The methods of [Result] are pure, so that limits can be computed from a file
+// of any host. A stored result is used only on the same class of host and by the same version of
+// kernbench; see [Result.Check].
 //
-// The probe uses all cores that the control group grants to this process, even if the process
-// itself is bound to fewer, because a limit belongs to the machine and not to the rank that asks.
-// The package does not judge results and knows nothing of collectives.
+// The probe uses all cores that the control group grants to this process, even if the process itself
+// is bound to fewer: a limit belongs to the machine and not to one rank. The package does not judge
+// results and knows nothing about collectives.
 package probe
 
 import (
@@ -32,14 +32,14 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
-// Profile says how thoroughly to probe.
+// Profile sets how thoroughly to probe.
 type Profile struct {
 	Name   string
 	Time   time.Duration // sampling time per number
 	Step   int64         // factor between sizes
 	Memory int64         // maximum bytes that all cores touch together
 	Hops   int           // maximum number of core pairs
-	Counts []int         // numbers of cores; if empty, the powers of two, and all
+	Counts []int         // numbers of cores; if empty, the powers of two and the number of all cores
 }
 
 // Quick takes about two seconds on a few idle cores. Benches use it if no result is stored.
@@ -69,7 +69,7 @@ func Measure(ctx context.Context, p Profile, now time.Time) (Result, error) {
 			return Result{}, fmt.Errorf("probing %d: %w: this process may use 1 to %d", n, ErrCoreCount, len(cores))
 		}
 	}
-	// A rank that is bound to one core has GOMAXPROCS=1, not enough for a spinning thread per core.
+	// A rank that is bound to one core has GOMAXPROCS=1, but the probe needs a spinning thread on every core.
 	procs := runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), len(cores)+1))
 	defer runtime.GOMAXPROCS(procs)
 

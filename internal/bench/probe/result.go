@@ -41,19 +41,20 @@ type Result struct {
 
 	// Hops are the one-way times between pairs of cores, empty with a single core.
 	Hops []Hop `json:"hops,omitempty"`
-	// Exchange is the rate at which each of several cores sends private memory to the others through
-	// shared memory, all at once, by the bytes that each of them touches. It is empty with a single
-	// core.
+	// Exchange is the rate per core at which several cores send private memory to each other through
+	// shared memory, all at the same time. Bytes is the memory that each core touches. It is empty with a
+	// single core.
 	Exchange []Cell `json:"exchange,omitempty"`
-	// One-way times in microseconds between the first two cores, 0 with a single core: from a futex
-	// wake until the woken thread runs, and for eight bytes over a socket while both ends spin.
+	// One-way times in µs between the first two cores; 0 with a single core. FutexWake is the time from
+	// a wake until the woken thread runs. Unix and TCP are for eight bytes over a socket while both ends
+	// spin.
 	FutexWake float64 `json:"futex_wake_us,omitempty"`
 	Unix      float64 `json:"unix_us,omitempty"`
 	TCP       float64 `json:"tcp_us,omitempty"`
 }
 
-// Cell is the bandwidth of a number of cores, each with a working set of Bytes. The working set of
-// a copy is source and destination.
+// Cell is the bandwidth of a number of cores, each with a working set of Bytes. The working set of a copy
+// includes source and destination.
 type Cell struct {
 	Cores int     `json:"cores"`
 	Bytes int64   `json:"bytes"`
@@ -67,7 +68,7 @@ type Hop struct {
 	US   float64 `json:"us"`
 }
 
-// Class returns the host's class regardless of the CPU binding of this process, so that a rank
+// Class returns the host's class. It does not depend on the CPU binding of this process, so that a rank
 // bound to one core finds the result of its machine.
 func Class(h hostinfo.Host) string {
 	usable := float64(h.CPU.Threads)
@@ -122,13 +123,13 @@ func disturbance(before, after hostinfo.Load, own uint64, processes int) string 
 // remeasureAfter is the age at which a disturbed quick result is measured again.
 const remeasureAfter = time.Minute
 
-// needsRemeasure reports whether a stored result should be measured again. A thorough result, which
-// a user has made, stays until the user replaces it.
+// needsRemeasure reports whether a stored result should be measured again. A thorough result was made by
+// the user, so only the user replaces it.
 func (r Result) needsRemeasure(now time.Time) bool {
 	return r.Disturbed != "" && r.Profile == Quick.Name && now.Sub(r.Time).Abs() >= remeasureAfter
 }
 
-// withBest combines two results of a host and takes the better of each number, because disturbances
+// withBest combines two results of a host. It takes the better value of each number, because disturbances
 // only make numbers worse.
 func (r Result) withBest(old Result) Result {
 	for _, cells := range [][2][]Cell{{r.Copy, old.Copy}, {r.Read, old.Read}, {r.Exchange, old.Exchange}} {
@@ -245,13 +246,13 @@ func Save(path string, r Result) error {
 	return nil
 }
 
-// LoadOrMeasure returns this host's stored result. If there is none that can be used, or if it was
-// disturbed and is older than remeasureAfter, it measures a quick one and stores it. If the new
-// result cannot be stored, it is returned with the error.
+// LoadOrMeasure returns this host's stored result. If there is no usable result, or if it was disturbed
+// and is older than remeasureAfter, it measures a quick one and stores it. If the new result cannot be
+// stored, it is returned together with the error.
 func LoadOrMeasure(ctx context.Context) (Result, error) {
 	host := hostinfo.Local()
 	path, pathErr := Path(host)
-	var old Result // without numbers if there is no usable result
+	var old Result // the zero value if there is no usable result
 	if pathErr == nil {
 		var err error
 		if old, err = Load(path, host); err == nil && !old.needsRemeasure(time.Now()) {
@@ -295,11 +296,10 @@ type Traffic struct {
 	Stores float64 // bytes written, by all cores
 }
 
-// TimeUS returns the time in microseconds that the traffic needs at the probed bandwidths. A load
-// costs as much as in the probed read; a store costs the time by which the probed copy exceeds its
-// loads. So a kernel that copies needs exactly the time of the probed copy, and a kernel that only
-// reads needs exactly the time of the probed read. A reduction, with two or more loads per store, lies
-// in between.
+// TimeUS returns the time in µs that the traffic needs at the probed bandwidths. A load costs as much as
+// in the probed read. A store costs the time of the probed copy minus the time of its loads. So a kernel
+// that copies needs exactly the time of the probed copy, and a kernel that only reads needs exactly the
+// time of the probed read. A reduction, which has two or more loads per store, is in between.
 func (r Result) TimeUS(t Traffic) float64 {
 	perLoad := 1 / r.ReadGBps(t.Cores, t.Set)
 	perStore := max(0, 2/r.CopyGBps(t.Cores, t.Set)-perLoad)
@@ -321,9 +321,9 @@ func (r Result) ExchangeUS(cores int, crossing, memory float64) float64 {
 	return (crossing/fastest + memory/2*beyond) / 1e3
 }
 
-// lookup interpolates between the probed cells, linearly over cores and over the logarithm of the
-// size. Outside the probed range the nearest cell applies: a larger set lies in memory like the
-// largest, and more ranks than cores have no more bandwidth.
+// lookup interpolates between the probed cells, linearly over the number of cores and over the logarithm
+// of the size. Outside the probed range it uses the nearest cell: a set larger than the largest probed one
+// is in memory as well, and more ranks than cores do not have more bandwidth.
 func lookup(cells []Cell, cores int, bytes float64) float64 {
 	below, above := neighbours(cells, cores)
 	low := interpolateSize(below, bytes)
@@ -334,9 +334,9 @@ func lookup(cells []Cell, cores int, bytes float64) float64 {
 	return low + share*(interpolateSize(above, bytes)-low)
 }
 
-// neighbours returns the cells of the largest probed number of cores that is at most the wanted
-// one, and of the next larger, if any. If all probed numbers are larger, below is the smallest of
-// them.
+// neighbours returns the cells of the largest probed number of cores that is at most cores, and the cells
+// of the next larger number, if there is one. If all probed numbers are larger, below has the cells of the
+// smallest one.
 func neighbours(cells []Cell, cores int) (below, above []Cell) {
 	for len(cells) > 0 {
 		n := 1
@@ -354,9 +354,8 @@ func neighbours(cells []Cell, cores int) (below, above []Cell) {
 	return below, nil
 }
 
-// interpolateSize interpolates within the cells of one number of cores. A smaller set is at least
-// as fast as a larger one, so a cell below the rate of a larger set was disturbed and is raised to
-// it.
+// interpolateSize interpolates within the cells of one number of cores. A smaller set is at least as fast
+// as a larger one. So a cell that is slower than a larger set was disturbed, and is raised to its rate.
 func interpolateSize(cells []Cell, bytes float64) float64 {
 	var rate float64
 	for i := len(cells) - 1; i >= 0; i-- {
