@@ -121,6 +121,7 @@ func (c *chosen) details() map[string]string {
 	return all
 }
 
+// forget releases the prepared product.
 func (c *chosen) forget() error {
 	if c.product == nil {
 		return nil
@@ -137,11 +138,10 @@ func (c *chosen) close() error {
 	return c.device.Free(c.space)
 }
 
-// Limits of a search: the total GPU time of all trials, and the ratio to the best at which a trial
-// ends early.
+// Limits of a search.
 const (
-	searchMicroseconds = 2e6
-	hopeless           = 1.3
+	searchMicroseconds = 2e6 // GPU time of all trials
+	hopeless           = 1.3 // a configuration that takes this many times as long as the best gets no further trial
 )
 
 // search times the heuristic's candidates and every other configuration that the library accepts, and
@@ -166,12 +166,12 @@ func (c *chosen) search(list []candidate, w *stopwatch) error {
 		if spent > searchMicroseconds {
 			break
 		}
-		us, err := trial(&all[i], 1) // also loads its kernel
+		us, err := trial(&all[i], 1) // not compared with others, because it also loads the kernel
 		if cuda.Sticky(err) {
 			return err
 		}
 		if err != nil {
-			continue // refused at the start
+			continue // the library refuses to start it
 		}
 		spent += us
 		for _, products := range []int{1, 4} {
@@ -192,7 +192,7 @@ func (c *chosen) search(list []candidate, w *stopwatch) error {
 	return c.final(tried, trial)
 }
 
-// contender is an algorithm with its time so far.
+// contender is an algorithm with its time in microseconds.
 type contender struct {
 	algorithm *algorithm
 	us        float64

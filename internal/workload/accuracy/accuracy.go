@@ -49,7 +49,7 @@ func Collectives() ([]Comparison, error) {
 			}
 			networks[name] = n
 		}
-		us, err := alone(n, p)
+		us, err := callTime(n, p)
 		if err != nil {
 			return nil, fmt.Errorf("%s, %s of %d bytes: %w", name, p.Op, p.Bytes, err)
 		}
@@ -75,7 +75,7 @@ func addAstra(list []Comparison) ([]Comparison, error) {
 		if p.GPU != "h100" || p.Nodes > 1 || p.Ranks != n.MostRanks() || p.Op != predict.AllReduce {
 			continue
 		}
-		us, err := alone(n, p)
+		us, err := callTime(n, p)
 		if err != nil {
 			return nil, err
 		}
@@ -85,9 +85,9 @@ func addAstra(list []Comparison) ([]Comparison, error) {
 	return list, nil
 }
 
-// alone returns the time of a collective whose ranks all start at once. A trace counts the input of one rank; measured
-// times of an all-gather count the parts of all ranks.
-func alone(n loggp.Network, p predict.Point) (float64, error) {
+// callTime returns the time of a collective whose ranks all start at the same time. A trace counts the input of one
+// rank, while the sizes of measured all-gathers count the parts of all ranks.
+func callTime(n loggp.Network, p predict.Point) (float64, error) {
 	kind := kinds[p.Op]
 	bytes := p.Bytes
 	if kind == chakra.AllGather {
@@ -118,7 +118,7 @@ func replayed(n loggp.Network, traces []*chakra.Trace, o replay.Options) (float6
 	return replay.Micros(r.Time), nil
 }
 
-// classes are ranges of sizes: up to 64 KiB latency decides, from 16 MiB on bandwidth.
+// classes are ranges of sizes: up to 64 KiB latency dominates the time, and above 8 MiB bandwidth.
 var classes = []struct {
 	title string
 	most  int64

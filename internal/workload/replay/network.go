@@ -85,7 +85,8 @@ func (n *Network) Collective(key int64, c Call, members []int32) (loggp.ID, erro
 	return n.Machine.Collective(key, s, 1, members)
 }
 
-// island returns SizedCall.Island of a group.
+// island returns SizedCall.Island of a group: the number of consecutive members below one switch, or 0 if the switches
+// do not divide the members evenly.
 func (n *Network) island(members []int32) int {
 	at := func(i int) int32 { return n.Switch(int(members[i])) }
 	size := 1

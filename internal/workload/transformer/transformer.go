@@ -136,9 +136,10 @@ func (s Step) halves(withExperts bool) [2]half {
 	common := int64(math.Round((m.Params-m.ExpertParams())*1e9)) / int64(m.Layers)
 	context, cache := float64(s.Sequence)/2, int64(0) // a token sees half of a sequence on average
 	if s.Mode == Decode {
-		context *= 2
+		context *= 2 // the new token sees all of it
 		cache = int64(float64(s.Batch) * m.Seen(context) / float64(m.Layers) * m.CacheBytes(s.TP))
 	}
+	// Two products, with the keys and with the values: two operations each for every element of a head and token seen.
 	scores := int64(4 * float64(tokens) * m.Seen(context) / float64(m.Layers) * float64(m.Heads*m.HeadDim))
 	attention := half{name: "attention", ops: (2*tokens*projections + scores) / tp, weights: projections / tp}
 	attention.bytes = s.weightBytes(attention.weights) + cache
@@ -149,6 +150,7 @@ func (s Step) halves(withExperts bool) [2]half {
 		mlp.name, mlp.routed = "experts", s.EP > 1
 		mlp.ops += 2 * tokens * int64(m.TopK) * (all / int64(m.Experts)) / tp
 		mlp.experts = all / int64(max(s.EP, 1)) / tp
+		// A rank reads the weights of an expert once, if any token of the EP replicas chooses the expert.
 		touched := m.Touched(int(min(tokens*int64(max(s.EP, 1)), 1<<30)))
 		mlp.bytes += s.weightBytes(int64(touched * float64(mlp.experts)))
 	}
