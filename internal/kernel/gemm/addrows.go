@@ -30,7 +30,8 @@ func (e *engine) addRows(threads int) error {
 	return nil
 }
 
-// addRowsWork is one member's share of the product: some columns.
+// addRowsWork is one member's share of the product: some columns. It keeps their sums in f32 in a private buffer, in
+// the order that the kernel prefers, and copies them to C at the end.
 func (e *engine) addRowsWork(thread int) {
 	me, threads := &e.members[thread], len(e.members)
 	if e.alone {

@@ -79,7 +79,7 @@ func (e *engine) thinStrips(thread int) {
 	strips := region{room: &me.packedA, count: 1, kc: bl.kc}
 	panels := region{room: &me.packedB, count: packPanels, kc: bl.kc, single: true}
 	kept := e.keeps(&e.b)
-	packed := false
+	packed := false // A is one strip: it is packed with the first columns and used again for the others
 	for {
 		j := (int(e.tasks[0].Add(1)) - 1) * bl.tc
 		if j >= n {

@@ -45,8 +45,9 @@ func (l *Lanczos) Largest() float64 {
 	return min(safety*tridiagonal(l.alphas, l.betas), l.bound)
 }
 
-// tridiagonal returns the largest eigenvalue of a symmetric tridiagonal matrix by bisection. Above it, all pivots of
-// the shifted matrix are negative.
+// tridiagonal returns the largest eigenvalue of a symmetric tridiagonal matrix by bisection. A shift is above all
+// eigenvalues if and only if all pivots of the shifted matrix are negative (Sylvester's law of inertia). The search
+// starts between the largest diagonal element and the largest row sum (Gershgorin).
 func tridiagonal(diagonal, offDiagonal []float64) float64 {
 	lo, hi := math.Inf(-1), math.Inf(-1)
 	for i, d := range diagonal {
