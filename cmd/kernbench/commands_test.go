@@ -313,6 +313,7 @@ var sources = map[string]string{
 	"docs/accelerator-kernels.md go":                  "TestDocs",
 	"docs/accelerator.md go":                          "TestDocumentedSpawn",
 	"docs/accelerator.md yaml":                        "TestDocumentedKeys",
+	"docs/dist.md go":                                 "TestDistPage",
 	"docs/guides/python-and-triton.md python":         "TestPythonPages",
 	"docs/guides/sweep-environment-variables.md yaml": "TestDocumentedSweeps",
 	"docs/journal-schema.md json":                     "TestSchemaDocExamples",

@@ -44,7 +44,8 @@ func stage(t *testing.T) string {
 			must.Do(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(dir, copied))))
 		}
 	}
-	for name, stored := range map[string]string{"out/omp": "omp", "planted": "planted", "smoke": "planted"} {
+	for name, stored := range map[string]string{"out/omp": "omp", "planted": "planted", "smoke": "planted",
+		"bandwidth": "bandwidth"} {
 		must.Do(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join("testdata/outputs", stored))))
 	}
 	return dir
