@@ -75,9 +75,10 @@ func TestModes(t *testing.T) {
 
 // Typical mistakes that would give wrong times or hide wrong results fail, or are handled correctly.
 func TestTraps(t *testing.T) {
-	all := measured(t, "testdata/traps.py", "trap", "bool", "coroutine", "generator", "jax", "jax, nothing", "device")
+	all := measured(t, "testdata/traps.py", "trap", "bool", "coroutine", "generator", "jax", "jax, nothing", "device",
+		"exec", "skip")
 	for i, want := range []string{"number of wrong elements", "returns a coroutine", "returns a generator", "",
-		"return what it computes", ""} {
+		"return what it computes", "", "state.exec was called by a function that is timed", "state.skip was called by"} {
 		o := all[i]
 		if ok := o.Status == "ok"; ok != (want == "") || !strings.Contains(o.Reason, want) {
 			t.Errorf("trap %d: %s %s, want %q", i, o.Status, o.Reason, want)

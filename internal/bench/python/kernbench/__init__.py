@@ -472,6 +472,7 @@ class State:
         self._report: Dict[str, Any] = {}
         self._counters: Dict[str, dict] = {}
         self._calls: Dict[str, int] = {}
+        self._prepares = True  # until the body returns
 
     def __getitem__(self, name: str) -> Any:
         if name in self._values:
@@ -501,6 +502,8 @@ class State:
     def counter(self, name: str, value: float, unit: str = "", better: str = "", combine: str = "max") -> None:
         """Records a metric. combine says how the numbers of the ranks make the row's number: "max", "sum"
         or "rank0". A second call with the same name replaces the first."""
+        if not name:
+            raise ValueError("state.counter(%r): want a name%s" % (name, _line()))
         if name in _RESERVED:
             raise ValueError("state.counter(%r): kernbench computes the metric of that name: choose another name%s"
                              % (name, _line()))
@@ -539,7 +542,14 @@ class State:
 
     def skip(self, reason: str = "") -> None:
         """Leaves the point out. All ranks must do so together."""
+        self._in_body("state.skip")
         raise _Skip(reason)
+
+    def _in_body(self, what: str) -> None:
+        """Fails after the body has returned: then the point is being timed."""
+        if not self._prepares:
+            raise RuntimeError("%s was called by a function that is timed or checks: call it in the body%s"
+                               % (what, _line()))
 
     def exec(self, fn: Callable, preamble: Optional[Callable] = None, sync: Optional[Callable] = None,
              mode: str = "wall", preamble_fn: Optional[Callable] = None, cache: str = "") -> None:
@@ -557,6 +567,7 @@ class State:
         """
         from kernbench._timing import MODES  # not there in a copy of this file alone, which times nothing
 
+        self._in_body("state.exec")
         if mode not in MODES:
             raise ValueError("mode=%r: want one of %s" % (mode, ", ".join(MODES)))
         if sync is not None and mode != "wall":
@@ -704,6 +715,7 @@ class _Server:
             self.given = self.make_context(d, state)
         _hook("set_strict", True)
         d.fn(state, self.given)
+        state._prepares = False
         return state._prepared()
 
     def make_context(self, d: _Declaration, state: Any) -> Any:

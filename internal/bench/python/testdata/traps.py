@@ -10,7 +10,7 @@ async def later():
 
 
 @bench.register
-@bench.axis("trap", ["bool", "coroutine", "generator", "jax", "jax, nothing", "device"])
+@bench.axis("trap", ["bool", "coroutine", "generator", "jax", "jax, nothing", "device", "exec", "skip"])
 @bench.sampling(max_samples=50)
 def traps(state, ctx):
     """Mistakes that would give wrong times"""
@@ -27,6 +27,8 @@ def traps(state, ctx):
 
         state.verify(lambda: int(jax.waited[-1][-1] != ("a", "b")))
         state.exec(lambda: ("a", "b") if trap == "jax" else None)
+    if trap in ("exec", "skip"):
+        state.exec(lambda: state.exec(lambda: None) if trap == "exec" else state.skip())
     if trap == "device":
         import torch
 
