@@ -76,8 +76,8 @@ type Config struct {
 	// ColdBytes is the size of the buffer that is swept for a cold cache. 0 means 1.25 times the
 	// last-level cache, but at most MaxColdBytes.
 	ColdBytes int
-	// Progress, if set, is called after each block with the phase ("warmup" or "timed") and the number
-	// of iterations in this phase so far.
+	// Progress, if set, is called when the timing starts and after each block, with the phase ("warmup"
+	// or "timed") and the number of iterations in this phase so far.
 	Progress func(phase string, iter int) `json:"-"`
 }
 

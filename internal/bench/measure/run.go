@@ -168,6 +168,7 @@ func (s *sampler) warmUp(ctx context.Context, cfg Config) (calls int, call float
 func (s *sampler) sample(ctx context.Context, cfg Config, r *Result, call float64) error {
 	decide := samplingRule{stop: cfg.Stop, block: s.blockTime, exact: r.Deterministic}
 	heap := heapBytes()
+	cfg.progress(phaseTimed, 0) // a failure in the first block belongs to this phase
 	s.start(phaseTimed)
 	blocks, pauseAfter := 0, 1 // the intervals double, so that the checks cost little in a long measurement
 	for n := decide.first(call * float64(s.batch)); n > 0; {
@@ -193,9 +194,13 @@ func (s *sampler) sample(ctx context.Context, cfg Config, r *Result, call float6
 			samples, cfg.Stop.MinSamples, cfg.Stop.MaxTime)
 	}
 	r.warnIf(cfg.Stop.RelNoise > 0 && r.Noise > cfg.Stop.RelNoise,
-		"noise: the median is known to %.1f %%, not %.1f %% (stopped: %s)", 100*r.Noise, 100*cfg.Stop.RelNoise, r.Stopped)
+		"noise: the median is known to %.1f %%, not %.1f %% (stopped: %s)", NoisePercent(r.Noise, cfg.Stop.RelNoise),
+		100*cfg.Stop.RelNoise, r.Stopped)
 	return nil
 }
+
+// NoisePercent returns a noise above its target in per cent, at least 0.1 more, so that one digit shows the difference.
+func NoisePercent(noise, target float64) float64 { return max(100*noise, 100*target+0.1) }
 
 func (c Config) progress(phase string, iter int) {
 	if c.Progress != nil {

@@ -355,7 +355,7 @@ func recordSampling(row *journal.Row, until measure.Stop, stopped measure.StopRe
 	if until.RelNoise > 0 && noise > until.RelNoise {
 		row.Warnings = append(slices.Clip(row.Warnings),
 			fmt.Sprintf("noise: the median of %d launches is known to %.1f %%, not %.1f %% (stopped: %s)",
-				row.Samples, 100*noise, 100*until.RelNoise, stopped))
+				row.Samples, measure.NoisePercent(noise, until.RelNoise), 100*until.RelNoise, stopped))
 	}
 }
 
