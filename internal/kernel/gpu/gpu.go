@@ -49,20 +49,20 @@ const (
 // addresses, indexed by rank.
 type Params struct {
 	In, Out, Scratch, Flags [MaxRanks]uint64
-	Count                   uint64 // elements
-	Failure                 uint64 // address of a Failure in memory shared with the host
-	LimitNS                 uint64 // timeout of one wait
-	Bias, BiasCount         uint64
-	Residual                uint64
-	Stride                  uint64 // bytes between the buffers that iterations rotate over
-	SlotBytes               uint64 // size of a scratch slot
-	DelayNS                 uint64
-	Base                    uint64 // index of the first element in the whole vector
-	Weight, Row             uint64 // RMS norm: weights of a row, and elements per row
-	Epsilon                 float64
-	Scale                   float64
-	Rank, Size, Blocks      uint32
-	Epoch                   uint32
+	Count                   uint64  // elements
+	Failure                 uint64  // address of a Failure in memory shared with the host
+	LimitNS                 uint64  // timeout of one wait
+	Bias, BiasCount         uint64  // added by index modulo BiasCount; 0: none
+	Residual                uint64  // added element by element; 0: none
+	Stride                  uint64  // bytes between the buffers that iterations rotate over
+	SlotBytes               uint64  // size of a scratch slot: the most that one rank sends in one call
+	DelayNS                 uint64  // delay before the work of DelayRank
+	Base                    uint64  // index of the first element in the whole vector
+	Weight, Row             uint64  // RMS norm: weights of a row, and elements per row
+	Epsilon                 float64 // RMS norm
+	Scale                   float64 // factor of the sum
+	Rank, Size, Blocks      uint32  // Blocks: of each rank
+	Epoch                   uint32  // value of the flags before this launch
 	Iterations, Rotation    uint32
 	Options, DelayRank      uint32
 }

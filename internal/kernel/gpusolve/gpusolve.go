@@ -68,28 +68,28 @@ const (
 
 // Faults that tests can plant; see params.cuh.
 const (
-	DroppedHalo uint32 = 1 << iota
-	WrongDot
-	StaleScalar
-	MissingWait
-	StaleSums
-	NoCorrection
-	WrongRestriction
+	DroppedHalo      uint32 = 1 << iota // ghosts are not sent
+	WrongDot                            // the dot product p.q lacks its first block
+	StaleScalar                         // x is updated with the factor of the previous step
+	MissingWait                         // ranks do not wait for each other
+	StaleSums                           // dot products are taken from the previous step
+	NoCorrection                        // the coarse correction of a cycle is not added
+	WrongRestriction                    // the restriction of a cycle leaves out a point's last neighbours
 )
 
 // The steps of a multigrid cycle; see cycle.cu. The steps before Restrict multiply by a level's
 // matrix.
 const (
-	Smooth uint32 = iota
-	Defect
-	Relax
-	Finish
-	Lanczos
-	Restrict
-	Correct
-	Solve
-	BeginLanczos
-	NextLanczos
+	Smooth       uint32 = iota // x = two steps of the Chebyshev iteration from zero
+	Defect                     // t = b - A x
+	Relax                      // t = D^-1 (b - A x), after the coarse correction
+	Finish                     // x += the same two Chebyshev steps
+	Lanczos                    // the product of a Lanczos step, in the set-up
+	Restrict                   // b of the next level = R t
+	Correct                    // x += P times x of the next level
+	Solve                      // x = inverse times b, on the last level
+	BeginLanczos               // the first vector of the Lanczos steps
+	NextLanczos                // the next vector of the Lanczos steps
 )
 
 // The status of a solve.
@@ -107,7 +107,7 @@ func Reason(number uint32) string {
 		"a scalar product is not finite"}[min(number, 3)]
 }
 
-// Params is the argument of every kernel and mirrors params.cuh.
+// Params is the argument of every kernel. It mirrors params.cuh, which documents the fields.
 type Params struct {
 	X, Q                            uint64
 	P, R, S, W                      [2]uint64
@@ -140,11 +140,11 @@ type Params struct {
 
 // State is the state of a method between two steps.
 type State struct {
-	Norm, RZ, Alpha, Before, Residual float64
-	Highest                           float64
+	Norm, RZ, Alpha, Before, Residual float64 // Before is alpha of the previous step
+	Highest                           float64 // largest residual since the recurrences were last recomputed
 	Iterations, Status, Reason, Begun uint32
 	Steps, Products, Reductions       uint32 // counts
-	Phase, Turn, Since                uint32
+	Phase, Turn, Since                uint32 // only for the pipelined method
 }
 
 // ControlBytes is the size of Control in params.cuh: two States and two counters.
