@@ -8,15 +8,15 @@ import (
 
 // Series is a sequence of runs of one bench on one kind of machine, the oldest first.
 type Series struct {
-	// Runs has, for each run and point, the logarithms of its launches, signed so that larger is
-	// slower. A point without launches was not measured in that run. The caller leaves disturbed
-	// launches out.
+	// Runs has, for each run and point, the logarithms of the values of its launches, with the sign
+	// chosen so that larger is slower. A point without launches was not measured in that run. The
+	// caller must leave out disturbed launches.
 	Runs [][][]float64
 	// Exact marks the points whose values have no noise. Its length is the number of points.
 	Exact []bool
 }
 
-// Rule says how strictly a series is judged.
+// Rule sets how strictly a series is judged.
 type Rule struct {
 	Alpha     float64 // probability that a check of an unchanged build finds anything slower
 	Floor     float64 // smallest relative change that matters
@@ -47,25 +47,25 @@ const (
 // Finding is the decision on one point, or on all of them together.
 type Finding struct {
 	Verdict Verdict
-	// First is the first run at the present level if Verdict is Slower or Faster, else the latest run.
+	// First is the first run at the current level if Verdict is Slower or Faster, else the latest run.
 	First int
-	// Change of the runs since First against those before, with its 95 % interval, as logarithms.
-	// All are NaN if the latest run or the reference has no value. The interval is NaN if too few
-	// runs show how runs differ.
+	// Change is the change from the runs before First to the runs since First, Low and High are its
+	// 95 % interval; all are logarithms. They are NaN if the latest run or the reference has no value.
+	// Low and High are also NaN if there are too few runs to estimate how much runs differ.
 	Change, Low, High float64
-	P                 float64 // of Slower and Faster: probability of such a change by chance
+	P                 float64 // for Slower and Faster: probability of such a change by chance
 	// Bound is the smallest slow-down that is excluded with a confidence of 95 %, as a ratio minus
 	// 1. It is NaN if nothing is excluded.
 	Bound   float64
-	Missing string // of CannotTell: what would be needed
+	Missing string // for CannotTell: what is needed for a decision
 }
 
 // Result is the decision on the latest run of a series.
 type Result struct {
 	Whole  Finding // all points together
 	Points []Finding
-	// Suspected reports whether the latest runs may be at another level: too uncertain for an
-	// alarm, but too likely to make them part of the reference.
+	// Suspected reports whether the latest runs may be at another level. This is not certain enough for
+	// an alarm, but too likely to make these runs part of the reference.
 	Suspected bool
 }
 
@@ -79,9 +79,9 @@ func (r Result) Verdict() Verdict {
 	return NoSlowdown
 }
 
-// Check judges the latest run of a series. The first accepted runs are the reference: a step
-// among them is no finding, and then their last level counts. The series has at least one run
-// after them.
+// Check judges the latest run of a series. The first accepted runs are the reference. A step among them
+// is not a finding; the runs since the last such step are then the reference. The series must have at
+// least one run after them.
 func (r Rule) Check(s Series, accepted int) Result {
 	last := len(s.Runs) - 1
 	q := newSearch(s, r)
@@ -135,14 +135,14 @@ func (r Rule) Check(s Series, accepted int) Result {
 	return out
 }
 
-// certain returns the finding of a change that needs no test: it is too large, or most points show it.
+// certain returns the finding for a change that needs no test, because it is very large or most points show it.
 func (s search) certain(v Verdict, p, start, first, last int) Finding {
 	f := s.bound(s.at(start, first, last)[p], false)
 	f.Verdict, f.Missing, f.Bound = v, "", math.NaN()
 	return f
 }
 
-// since returns the first run from which on a point has the verdict v.
+// since returns the smallest First of the findings with the verdict v.
 func since(points []Finding, v Verdict) int {
 	first := math.MaxInt
 	for _, f := range points {
@@ -172,8 +172,8 @@ func (s search) finding(c candidate) Finding {
 	return f
 }
 
-// bound decides whether a slow-down of the latest run is excluded. The estimate is the latest
-// run's alone, since only that run shows the latest change of the program.
+// bound decides whether a slow-down of the latest run can be excluded. The estimate uses only the latest
+// run, because only this run shows the latest change of the program.
 func (s search) bound(c candidate, whole bool) Finding {
 	nan := math.NaN()
 	f := Finding{Verdict: CannotTell, First: c.first, Change: nan, Low: nan, High: nan, Bound: nan}
@@ -187,7 +187,7 @@ func (s search) bound(c candidate, whole bool) Finding {
 	}
 	f.Change = c.change
 	if c.n < minRuns {
-		f.Missing = fmt.Sprintf("earlier runs: %d do not show how runs differ, %d do", c.n, minRuns)
+		f.Missing = fmt.Sprintf("earlier runs: %d do not show how much runs differ, %d do", c.n, minRuns)
 		return f
 	}
 	f.Low, f.High = s.interval(c.estimate, 0.025)
@@ -211,19 +211,19 @@ func (s search) bound(c candidate, whole bool) Finding {
 	return f
 }
 
-// leastBound is the smallest Bound: finer claims would depend on the model of the noise.
+// leastBound is the smallest Bound. Smaller ones would depend too much on the model of the noise.
 const leastBound = 0.005
 
-// Ratios from which a change is certain without knowing how runs differ, if every launch of the
-// latest run differs by that much from every earlier launch. The smaller one needs minRuns
-// launches on either side.
+// Ratios from which a change is certain, even if it is unknown how much runs differ. Every launch of the
+// latest run must differ by this ratio from every earlier launch. GrossFactor requires minRuns launches
+// on either side.
 const (
 	GrossFactor       = 1.5
 	grossSingleFactor = 2.5
 )
 
 // gross returns Slower or Faster if all launches of a run differ by a large factor from all launches of the accepted
-// runs since start, and "" otherwise. If those have none, the first later run that has some counts instead.
+// runs since start, and "" otherwise. If the accepted runs have no launches, it uses the first later run that has some.
 func gross(s Series, p, start, accepted, run int) Verdict {
 	latest := s.Runs[run][p]
 	var earlier []float64
@@ -248,7 +248,7 @@ func gross(s Series, p, start, accepted, run int) Verdict {
 	return ""
 }
 
-// exact judges a point without noise against the last accepted run that has it.
+// exact compares a point without noise with the last accepted run that has the point.
 func (r Rule) exact(s Series, p, accepted int) Finding {
 	last := len(s.Runs) - 1
 	f := Finding{Verdict: CannotTell, First: last, Change: math.NaN(), Low: math.NaN(), High: math.NaN(),
@@ -284,7 +284,7 @@ func (r Rule) exact(s Series, p, accepted int) Finding {
 	return f
 }
 
-// exactWhole returns the finding on all points together if none of them has noise.
+// exactWhole returns the finding for all points together if no point has noise.
 func (r Rule) exactWhole(points []Finding) Finding {
 	f := Finding{Verdict: CannotTell, Change: math.NaN(), Low: math.NaN(), High: math.NaN(), Bound: math.NaN(),
 		Missing: "no point has an undisturbed launch in the latest run and in an earlier one"}
@@ -298,7 +298,7 @@ func (r Rule) exactWhole(points []Finding) Finding {
 	if n > 0 {
 		f.Verdict, f.Missing, f.Change = NoSlowdown, "", sum/float64(n)
 		f.Low, f.High, f.Bound = f.Change, f.Change, max(math.Expm1(f.Change), leastBound)
-		// The whole changed if most points did: points with unequal changes are listed one by one.
+		// All points together have changed if most points have. Otherwise only the points are reported.
 		for _, v := range []Verdict{Slower, Faster} {
 			if 2*count(points, v) > n && n > 1 {
 				f.Verdict, f.Bound, f.First = v, math.NaN(), since(points, v)

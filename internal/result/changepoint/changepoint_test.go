@@ -52,7 +52,7 @@ func TestCheck(t *testing.T) {
 		"tripled for two runs":       {nights(1, all(2), all(2)), 1, "slower, slower from 1", ""},
 		"tripled at one point":       {nights(2, [5]float64{2: 2}), 2, "cannot tell, slower from 2", "2 do not show"},
 		"a third of the time":        {nights(1, all(-0.7)), 1, "faster, faster from 1", ""},
-		"few runs":                   {nights(3), 2, "cannot tell, cannot tell", "2 do not show how runs differ, 4 do"},
+		"few runs":                   {nights(3), 2, "cannot tell, cannot tell", "2 do not show how much runs differ, 4 do"},
 		"all slower for three runs":  {nights(10, all(.05), all(.05), all(.05)), 10, "slower from 10, no slowdown", ""},
 		"one point for three runs":   {nights(10, ten, ten, ten), 10, "no slowdown, slower from 10", ""},
 		"inside the maintained part": {nights(10, ten, ten, ten, ten), 3, "no slowdown, slower from 10", ""},

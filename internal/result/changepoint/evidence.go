@@ -9,17 +9,16 @@ import (
 	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
-// Assumptions about a machine before its runs have shown how much they differ. They weigh as
-// much as priorRuns runs, so data soon outweigh them. They keep a few runs that agree by chance
-// from making an alarm out of the next one.
+// Assumptions about a machine whose runs have not yet shown how much they differ. They weigh as much as
+// priorRuns runs, so the data soon outweigh them. Without them, a few runs that agree by chance would
+// turn the next run into an alarm.
 const (
 	priorRuns   = 6
 	priorRun    = 0.01 // standard deviation between runs beyond their launches, as a logarithm
 	priorLaunch = 0.03 // standard deviation between the launches of a run
 )
 
-// table holds one value for each run and point of a Series, with the noise of the launches
-// behind it.
+// table holds one value for each run and point of a Series, and the noise of the launches.
 type table struct {
 	values [][]float64 // by point and run: center of the launches; NaN if there are none
 	counts [][]int     // launches by point and run
@@ -46,8 +45,8 @@ func newTable(s Series) table {
 	return t
 }
 
-// center returns the Hodges-Lehmann estimate of the center, which is the median of all pairwise
-// means. One launch in four may be far off without moving it much.
+// center returns the Hodges-Lehmann estimate of the center, which is the median of all pairwise means. It
+// changes little even if one launch in four is far off.
 func center(launches []float64) float64 {
 	var buffer [64]float64 // on the stack for the usual numbers of trials
 	means := buffer[:0]
@@ -65,7 +64,7 @@ type noise struct{ squares, dof float64 }
 
 func (n noise) add(other noise) noise { return noise{n.squares + other.squares, n.dof + other.dof} }
 
-// spreadOf returns the deviations of values from their mean. NaN are left out.
+// spreadOf returns the noise of values around their mean. It leaves out NaN.
 func spreadOf(values []float64) (n noise) {
 	mean, count := meanOf(values)
 	for _, v := range values {
@@ -91,18 +90,19 @@ func meanOf(values []float64) (mean float64, count int) {
 // estimate is a change between a reference and later runs, as a logarithm.
 type estimate struct {
 	change   float64
-	variance float64 // of one run
-	dof      float64
-	n, m     int     // runs in the reference and after it
+	variance float64 // variance of the value of one run
+	dof      float64 // degrees of freedom of variance
+	n, m     int     // number of runs in the reference and after it
 	level    float64 // mean of the reference
-	last     float64 // change of the last run alone; NaN if it has no value
-	own      noise   // of the reference
+	last     float64 // change of only the last run; NaN if it has no value
+	own      noise   // noise of the reference
 	ranks    bool    // the ranks of the runs confirm the change
 }
 
 // known reports whether there are values on both sides.
 func (e estimate) known() bool { return e.n > 0 && e.m > 0 }
 
+// deviation returns the standard deviation of the change.
 func (e estimate) deviation() float64 {
 	return math.Sqrt(e.variance * (1/float64(e.n) + 1/float64(e.m)))
 }
@@ -111,20 +111,19 @@ func (e estimate) deviation() float64 {
 // same direction.
 func (e estimate) chance() float64 {
 	t := math.Abs(e.change) / e.deviation()
-	if t < 2 { // most cases: never significant
+	if t < 2 { // never significant; saves time in most cases
 		return 1
 	}
 	return distuv.StudentsT{Sigma: 1, Nu: min(e.dof, tailDof*float64(e.m))}.Survival(t)
 }
 
-// tailDof limits the degrees of freedom of a test, for each recent run. The means of many runs are
-// close to normal, but a single bad night is not: on many machines it comes far more often than
-// the normal distribution says.
+// tailDof limits the degrees of freedom of a test to this many for each recent run. The mean of many runs
+// is close to normal. But on many machines a single bad night is far more frequent than the normal
+// distribution predicts.
 const tailDof = 6
 
-// ranksAgree reports whether the recent values lie beyond the reference also by their ranks: the
-// one-sided probability of such ranks by chance is at most rankChance, or the recent values
-// are all beyond.
+// ranksAgree reports whether the ranks of the values confirm a change: all recent values are beyond all
+// values of the reference, or the one-sided probability of such ranks by chance is at most rankChance.
 func ranksAgree(ref, recent []float64, change float64) bool {
 	_, n := meanOf(ref)
 	_, m := meanOf(recent)
@@ -145,8 +144,8 @@ func ranksAgree(ref, recent []float64, change float64) bool {
 	return distuv.UnitNormal.Survival(z) <= rankChance
 }
 
-// rankChance is how improbable the ranks of a step must be. It only guards the t test against
-// single outliers, so it is not part of the error probability.
+// rankChance is the largest probability by chance at which the ranks confirm a step. The ranks only guard
+// the t test against single outliers, so rankChance is not part of the error probability.
 const rankChance = 0.02
 
 // quantiles caches quantiles of Student's t, since all points of a check need the same few.
@@ -176,13 +175,13 @@ func newEstimate(ref, recent []float64, prior float64, carried noise) (e estimat
 	sum := noise{priorRuns * prior, priorRuns}.add(carried).add(e.own).add(spreadOf(recent))
 	e.change, e.last = mean-e.level, recent[len(recent)-1]-e.level
 	e.variance, e.dof = sum.squares/sum.dof, sum.dof
-	// The ranks matter for significant changes only, which are rare.
+	// Compare the ranks only for changes that may be significant, which are rare.
 	e.ranks = math.Abs(e.change) > 3*e.deviation() && ranksAgree(ref, recent, e.change)
 	return e
 }
 
-// launchVariance returns the variance of a point's value that is due to launches alone, for the
-// usual number of launches of the runs from a to b.
+// launchVariance returns the variance of a point's value that the launches alone cause, for the usual
+// number of launches in the runs from a to b.
 func (t table) launchVariance(p, a, b int) float64 {
 	runs, inverse := 0.0, 0.0
 	for _, n := range t.counts[p][a:b] {
@@ -194,8 +193,7 @@ func (t table) launchVariance(p, a, b int) float64 {
 	return t.launch[p] * inverse / max(runs, 1)
 }
 
-// point estimates the change of a point between the runs from a to before b and those from b to
-// before c.
+// point estimates the change of a point from the runs [a, b) to the runs [b, c).
 func (t table) point(p, a, b, c int, carried noise) estimate {
 	prior := t.launchVariance(p, a, c) + priorRun*priorRun
 	return newEstimate(t.values[p][a:b], t.values[p][b:c], prior, carried)

@@ -16,10 +16,9 @@ type Step struct {
 	P                 float64 // probability of such a change by chance; 0 for exact points
 }
 
-// Scan returns the steps of a whole series in the order of time. It goes through the runs as a
-// nightly check would, and begins a new level at each step. The size of a step comes from all runs
-// of the two levels, maxReference at most on either side. If all points changed together, the
-// points are not listed one by one.
+// Scan returns the steps of a series in the order of time. It goes through the runs like a nightly check,
+// and begins a new level at each step. The size of a step comes from all runs of the two levels, but at
+// most maxReference on either side. If all points changed together, the points are not listed separately.
 func (r Rule) Scan(s Series) []Step {
 	q := newSearch(s, r)
 	firsts, found := q.levels(s, len(s.Runs))
@@ -38,9 +37,9 @@ func (r Rule) Scan(s Series) []Step {
 	return out
 }
 
-// levels divides the runs before end into levels. It returns the first run of each level, and for
-// each step the points that changed, where len(s.Exact) is the whole. It keeps the noise of
-// all levels but the last.
+// levels divides the runs before end into levels. It returns the first run of each level and, for each
+// step, the points that changed, where len(s.Exact) stands for the whole. It adds the noise of all levels
+// except the last to q.carried.
 func (q search) levels(s Series, end int) (firsts []int, found [][]int) {
 	firsts = []int{0}
 	for last := 1; last < end; last++ {
@@ -55,7 +54,8 @@ func (q search) levels(s Series, end int) (firsts []int, found [][]int) {
 	return firsts, found
 }
 
-// stepAt looks for a step that the run last makes significant, among the runs after start.
+// stepAt looks for a step after run start that becomes significant with run last. It returns the first run
+// at the new level and the points that changed.
 func (q search) stepAt(s Series, start, last int) (first int, points []int) {
 	for p, exact := range s.Exact {
 		if exact && exactStep(s, p, start, last, q.rule.Floor) || !exact && gross(s, p, start, last, last) != "" {
@@ -86,8 +86,8 @@ func (q search) stepAt(s Series, start, last int) (first int, points []int) {
 	return q.locate(best, steps[best], start, start+1, last).first, points
 }
 
-// exactStep reports whether a point without noise left its level. It is compared with the first run of the level, so
-// that small changes in one direction are found together.
+// exactStep reports whether a point without noise has left its level. It compares with the first run of the level, so
+// that several small changes in one direction are found together.
 func exactStep(s Series, p, start, last int, floor float64) bool {
 	return len(s.Runs[last][p]) > 0 && math.Abs(s.Runs[last][p][0]-exactLevel(s, p, start, last)) > math.Log1p(floor)
 }

@@ -6,14 +6,14 @@ import "math"
 var windows = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48}
 
 const (
-	maxReference = 60   // runs before a step that it is compared with
-	minRuns      = 4    // in a reference, to see how runs differ
+	maxReference = 60   // largest number of runs before a step with which it is compared
+	minRuns      = 4    // runs that a reference needs to estimate how much runs differ
 	suspicion    = 0.01 // probability by chance below which a step is suspected
-	presence     = 0.5  // part of a step that must be seen in the last run: it may have been fixed
+	presence     = 0.5  // fraction of a step that must remain in the last run; else it was fixed meanwhile
 )
 
-// share returns the part of the error probability that a window may use. Steps should be found
-// within three runs, so the first three windows get most of it.
+// share returns the fraction of the error probability that a window may use. Steps should be found within
+// three runs, so the first three windows get most of it.
 func share(window int) float64 {
 	switch window {
 	case 1:
@@ -30,7 +30,7 @@ func share(window int) float64 {
 type search struct {
 	table
 	rule    Rule
-	carried []noise // of earlier levels, by point; the last is of the whole bench
+	carried []noise // noise of earlier levels, by point; the last element is for the whole
 	quantiles
 }
 
@@ -43,12 +43,12 @@ type candidate struct {
 	estimate
 	first  int
 	p      float64 // probability by chance
-	level  float64 // the largest significant p
-	agrees bool    // of the whole: most points show it too
+	level  float64 // largest p that is significant
+	agrees bool    // for the whole: most points show the change too
 }
 
-// at returns the candidates of a step at run first, up to run last, against the runs since start: one
-// for each point, and last one for the whole.
+// at returns the candidates of a step at run first: one for each point, and the last one for the whole. It
+// compares the runs from first to last with the runs from start to before first.
 func (s search) at(start, first, last int) []candidate {
 	n := len(s.values)
 	a, c := max(start, first-maxReference), last+1
@@ -92,8 +92,8 @@ func agree(points []estimate, change float64) bool {
 	return 2*moved > known
 }
 
-// best returns the most significant candidate of each point and of the whole. Steps at run least
-// and later are considered, and the reference begins at run start.
+// best returns the most significant candidate of each point and of the whole. It considers steps at run
+// least and later. The reference begins at run start.
 func (s search) best(start, least, last int) []candidate {
 	out := make([]candidate, len(s.values)+1)
 	for i := range out {
@@ -117,7 +117,7 @@ func (s search) best(start, least, last int) []candidate {
 	return out
 }
 
-// locate moves a step to the run where it is most significant.
+// locate returns the candidate for the same step at the run where it is most significant.
 func (s search) locate(p int, c candidate, start, least, last int) candidate {
 	for first := max(least, start+1); first <= last; first++ {
 		if other := s.at(start, first, last)[p]; other.p < c.p && (other.change > 0) == (c.change > 0) {

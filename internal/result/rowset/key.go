@@ -18,14 +18,13 @@ const (
 	Sharing  = journal.SharingDetail // ranks per GPU, present only if ranks shared one
 )
 
-// Key returns the identity of a row's point: bench, part, ranks, backend, axes,
-// environment and options, independent of their order. All trials of a point have the
-// same key, and so has the same point in another run. The key stored in a row differs:
-// it also covers the bench's version and input files, so it never matches across builds.
+// Key returns the identity of a row's point: bench, part, ranks, backend, axes, environment and options,
+// independent of their order. All trials of a point have the same key, in this run and in others. (The
+// key stored in a row is another one. It also covers the bench's version and input files, so it never
+// matches across builds.)
 //
-// Coordinates named in ignore are left out, except Sharing: ranks that share a GPU
-// exchange data through its memory and not over links, so they are never the same point
-// as ranks with a GPU each.
+// Coordinates named in ignore are left out, except Sharing: ranks that share a GPU exchange data through
+// its memory and not over links, so they are never the same point as ranks on separate GPUs.
 func Key(r *journal.Row, ignore ...string) string {
 	var text [512]byte
 	var buf [32][]byte
@@ -48,7 +47,7 @@ func Key(r *journal.Row, ignore ...string) string {
 	return string(key)
 }
 
-// appendField appends s with its length in front, so that "a"+"bc" differs from "ab"+"c".
+// appendField appends the length of s and then s, so that "a"+"bc" differs from "ab"+"c".
 func appendField(b []byte, s string) []byte {
 	return append(append(strconv.AppendInt(b, int64(len(s)), 10), ':'), s...)
 }
@@ -58,8 +57,8 @@ func Label(r *journal.Row, ignore ...string) string {
 	return strings.Join(append([]string{BenchPart(r)}, LabelFields(r, ignore...)...), " ")
 }
 
-// LabelFields returns the NAME=VALUE fields of a label, without the ignored coordinates
-// and without options, which are long and rarely differ between points.
+// LabelFields returns the NAME=VALUE fields of a label. It leaves out the ignored coordinates, and options,
+// because they are long and rarely differ between points.
 func LabelFields(r *journal.Row, ignore ...string) []string {
 	var out []string
 	if r.NumRanks != nil && !slices.Contains(ignore, NumRanks) {

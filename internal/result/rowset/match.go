@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Matched holds the rows of several runs that have the same key: one Set per run, empty
+// Matched holds the rows of several runs that have the same key. There is one Set per run, which is empty
 // if the run has no such row.
 type Matched []Set
 
@@ -44,19 +44,19 @@ func Match[K comparable](key func(*journal.Row) K, runs ...Set) []Matched {
 	return out
 }
 
-// ranksAxis is the axis that holds the number of ranks of a program that starts its own
-// ranks; such rows have no NumRanks.
+// ranksAxis is the axis with the number of ranks of a program that starts its own ranks. Rows of such
+// programs have no NumRanks.
 const ranksAxis = "np"
 
-// CommonAxes lists the axes that every row of several runs has, in the order of the first
-// row. Rows that agree in these axes and in the number of ranks do the same work, even if
-// different programs made them. Their other axes describe how they do it.
+// CommonAxes lists the axes that every row of several runs has, in the order of the first row. Rows with
+// equal values of these axes and the same number of ranks are the same work, even if they come from
+// different programs. Their other axes describe how the work is done.
 type CommonAxes struct {
 	Axes       []string
 	ranksKnown bool // every row has a number of ranks
 }
 
-// FindCommonAxes returns the axes that all rows of the runs have, without those in except.
+// FindCommonAxes returns the axes that all rows of the runs have, without the axes named in except.
 func FindCommonAxes(runs []Set, except []string) CommonAxes {
 	common := CommonAxes{ranksKnown: true}
 	first := true
@@ -87,9 +87,9 @@ func ranksOf(r *journal.Row) (n int, known bool) {
 
 // Work identifies rows that do the same work.
 type Work struct {
-	Ranks   int    // 0 if some row of the runs does not have it
-	sharing int    // ranks per GPU if they shared one
-	values  string // of the common axes
+	Ranks   int    // 0 if any row of the runs has no number of ranks
+	sharing int    // ranks per GPU if they shared one, else 0
+	values  string // values of the common axes
 }
 
 // Work returns the work of a row. Values are compared regardless of their kind, since

@@ -1,7 +1,6 @@
-// Package rowset selects and groups the rows of a run and matches rows of several runs:
-// lookups by coordinate, medians over trials, series for figures, and the key that is
-// equal for the same point in two runs. Benches and views use it to find their rows. It
-// decides nothing about them: package judge does.
+// Package rowset selects and groups the rows of a run and matches rows of several runs. It has lookups by
+// coordinate, medians over trials, series for figures, and the key that is equal for the same point in two
+// runs. Benches and views use it to find their rows. It does not judge them; package judge does.
 package rowset
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Text returns the row's axis or option of that name as users write it, "" if it has none.
+// Text returns the row's axis or option of that name as users write it, or "" if it has none.
 func Text(r *journal.Row, name string) string {
 	if v, ok := r.Point.Get(name); ok {
 		return v.String()
@@ -25,7 +24,7 @@ func Text(r *journal.Row, name string) string {
 // Number returns the row's axis of that name as a number.
 func Number(r *journal.Row, name string) float64 { return r.Point.At(name).Float() }
 
-// Ranks returns the row's number of ranks, 0 if it has none.
+// Ranks returns the row's number of ranks, or 0 if it has none.
 func Ranks(r *journal.Row) int {
 	if r.NumRanks == nil {
 		return 0
@@ -63,8 +62,8 @@ func (s Set) At(coordinates ...string) Set {
 	return s.Where(func(r *journal.Row) bool { return isAt(r, coordinates) })
 }
 
-// First returns the first row with these coordinates, or nil. It prefers rows that were
-// run over skipped ones.
+// First returns the first row with these coordinates, or nil. It prefers rows that were run to rows that
+// were skipped or not executed.
 func (s Set) First(coordinates ...string) *journal.Row {
 	var first *journal.Row
 	for _, r := range s {
@@ -95,7 +94,7 @@ func (s Set) Distinct(name string) []string {
 	return lists.Distinct(lists.Map(s, func(r *journal.Row) string { return Text(r, name) }))
 }
 
-// Median returns the median of a metric over the rows that have it, 0 if none has.
+// Median returns the median of a metric over the rows that have it, or 0 if no row has it.
 func (s Set) Median(metric string) float64 {
 	if values := journal.Values(s, metric); len(values) > 0 {
 		return stats.Median(values)
