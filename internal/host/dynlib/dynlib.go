@@ -57,7 +57,8 @@ type Library struct {
 type Func uintptr
 
 // ErrNoLoader is the error of Open in a binary that was built without a loader.
-var ErrNoLoader = errors.New("this binary was built without a dynamic loader (tag nodl)")
+var ErrNoLoader = errors.New("this static build of kernbench cannot load C libraries: use the build for glibc, " +
+	"kernbench-VERSION-linux-ARCH")
 
 // Program finds a program like Open finds a library: the file in the environment variable, or
 // else the named program on the path.
@@ -70,6 +71,9 @@ func Program(variable, name string) (string, error) {
 
 // Open loads a library. If the environment variable is set, only its file is tried.
 func Open(s Spec) (*Library, error) {
+	if !HasLoader { // installing the library or naming its file would not help
+		return nil, &OpenError{fmt.Errorf("opening %s: %w", s.Name, ErrNoLoader)}
+	}
 	names := slices.Concat(s.Sonames, s.inFolders(os.Getenv))
 	if file := os.Getenv(s.Env); s.Env != "" && file != "" {
 		names = []string{file}
@@ -81,9 +85,6 @@ func Open(s Spec) (*Library, error) {
 			return &Library{name: s.Name, path: name, handle: handle}, nil
 		}
 		faults = append(faults, err)
-		if errors.Is(err, ErrNoLoader) {
-			break
-		}
 	}
 	err := fmt.Errorf("opening %s: %w", s.Name, errors.Join(faults...))
 	if len(s.Folders) > 0 && len(faults) == len(s.Sonames) {

@@ -8,7 +8,11 @@ import (
 )
 
 func TestNoLoader(t *testing.T) {
-	if _, err := Open(Spec{Name: "C library", Sonames: []string{"libc.so.6"}}); !errors.Is(err, ErrNoLoader) {
-		t.Errorf("error %v, want ErrNoLoader", err)
+	_, err := Open(Spec{Name: "METIS", Sonames: []string{"libmetis.so.5"}, Env: "KERNBENCH_METIS", Hint: "Debian: libmetis5",
+		Folders: []string{"$HOME/lib"}})
+	const want = "opening METIS: this static build of kernbench cannot load C libraries: use the build for glibc, " +
+		"kernbench-VERSION-linux-ARCH"
+	if !errors.Is(err, ErrNoLoader) || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
