@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// hugeSize is the size from which a file is not read: hashing 1 GiB takes about 1.5 s.
+	// hugeSize is the size in bytes from which a file is not hashed: hashing 1 GiB takes about 1.5 s.
 	hugeSize = 1 << 30
 	hugeText = "1 GiB"
 	// storedSize is the size from which sums are kept between invocations.
@@ -30,8 +30,8 @@ const (
 	settleTime = 2 * time.Second
 )
 
-// stamp identifies a state of a file without reading it. The time of the inode's change is
-// included because copying with preserved times sets the other one back.
+// stamp identifies a state of a file without reading it. It includes the time at which the inode changed,
+// because a copy that preserves times sets the time of modification back.
 type stamp struct {
 	Device, Inode uint64
 	Size          int64
@@ -152,12 +152,12 @@ func (c *sumCache) store(s storedSum) {
 	text, err := json.Marshal(list[:min(len(list), maxStored)])
 	path, pathErr := cacheFile()
 	if errors.Join(err, pathErr) != nil || os.MkdirAll(filepath.Dir(path), 0o700) != nil {
-		return // the cache only saves time
+		return // without the cache, hashing only takes longer
 	}
 	_ = journal.WriteFileAtomic(path, text)
 }
 
-// loadSums reads the stored sums, none if there are none or the file is damaged.
+// loadSums reads the stored sums. It returns none if the file is missing or damaged.
 func loadSums() (list []storedSum) {
 	path, err := cacheFile()
 	if err != nil {

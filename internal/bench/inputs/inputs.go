@@ -1,10 +1,9 @@
-// Package inputs finds and hashes what a bench depends on: programs as the kernel would find
-// them, the interpreters of scripts, and files that the declaration names. The result is part
-// of the identity of every row, so that rows of two builds are never mixed.
+// Package inputs finds and hashes everything that a bench depends on: programs as the kernel would find
+// them, the interpreters of scripts, and files that the declaration names. The result is part of the
+// identity of every row, so that rows of two builds are never mixed.
 //
-// It only reads files. Package sweep and package python say what belongs to a bench, package
-// plan combines it with the declaration and the environment, and package run checks during a
-// run that nothing has changed.
+// It only reads files. Packages sweep and python decide what belongs to a bench, package plan combines it
+// with the declaration and the environment, and package run checks that nothing changes during a run.
 package inputs
 
 import (
@@ -26,8 +25,8 @@ import (
 // Set is a list of inputs with their current content.
 type Set struct {
 	Inputs journal.Inputs
-	// Unknown lists inputs that cannot be fingerprinted, with the reason. A change of them
-	// stays unnoticed.
+	// Unknown lists inputs that cannot be fingerprinted, each with the reason. Changes of these inputs
+	// are not noticed.
 	Unknown []string
 
 	additions []func(*Set) error // repeat the additions, to see whether something has changed
@@ -38,7 +37,7 @@ type Set struct {
 // New returns an empty set.
 func New() *Set { return &Set{Inputs: journal.Inputs{}} }
 
-// Find returns the set that find makes. Refresh calls find again, which may then find other files.
+// Find returns a new set filled by find. Refresh calls find again, which may then find other files.
 func Find(find func(*Set) error) (*Set, error) {
 	s := New()
 	s.find = find
@@ -52,7 +51,7 @@ func (s *Set) Program(name, dir string, environ []string) error {
 	return s.add(func(s *Set) error { return s.program("program ", name, dir, environ) })
 }
 
-// Interpreter adds an interpreter that was found already.
+// Interpreter adds an interpreter whose path is known.
 func (s *Set) Interpreter(name, path string) error {
 	return s.add(func(s *Set) error { return s.file("interpreter "+name, path) })
 }
@@ -63,14 +62,14 @@ func (s *Set) File(name, path string) error {
 	return s.add(func(s *Set) error { return s.readable(name, path) })
 }
 
-// Argument adds a file that a program is given. Changed does not consider it, because the
-// program may write to it.
+// Argument adds a file that is an argument of a program. Changed ignores it, because the program may
+// write to it.
 func (s *Set) Argument(name, path string) error {
 	s.arguments = append(s.arguments, "file "+name)
 	return s.readable(name, path)
 }
 
-// readable adds a file; one that only the program may read is unknown.
+// readable adds a file. A file that this process may not read is listed as unknown.
 func (s *Set) readable(name, path string) error {
 	err := s.file("file "+name, path)
 	if errors.Is(err, fs.ErrPermission) {
@@ -101,7 +100,7 @@ func (s *Set) Changed() ([]string, error) {
 	}), nil
 }
 
-// Refresh makes the present content the one that Changed compares with.
+// Refresh hashes all inputs again. Changed then compares with their current content.
 func (s *Set) Refresh() error {
 	switch {
 	case s == nil:
@@ -136,8 +135,8 @@ func (s *Set) add(addition func(*Set) error) error {
 	return addition(s)
 }
 
-// unknown records an input without a fingerprint. The reason takes its place, so that rows
-// from before and after the obstacle is removed differ.
+// unknown records an input without a fingerprint. The reason is recorded instead, so that rows differ from
+// those measured after the obstacle is removed.
 func (s *Set) unknown(name, why string) {
 	s.Inputs[name] = "unknown: " + why
 	if text := name + ": " + why; !slices.Contains(s.Unknown, text) {
@@ -155,7 +154,7 @@ func (s *Set) program(prefix, name, dir string, environ []string) error {
 		s.unknown(prefix+name, "not found in PATH")
 		return nil
 	}
-	path = in(dir, path)
+	path = joinDir(dir, path)
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -178,7 +177,7 @@ func (s *Set) program(prefix, name, dir string, environ []string) error {
 		if interpreter == "" {
 			return nil
 		}
-		path = in(dir, interpreter)
+		path = joinDir(dir, interpreter)
 		if err := s.file("interpreter "+interpreter, path); err != nil {
 			s.unknown("interpreter "+interpreter, "it cannot be read")
 			return nil
@@ -228,7 +227,7 @@ func (s *Set) file(name, path string) error {
 }
 
 func (s *Set) glob(pattern, dir string) error {
-	found, err := filepath.Glob(in(dir, pattern))
+	found, err := filepath.Glob(joinDir(dir, pattern))
 	if err != nil {
 		return fmt.Errorf("files: %q: %w", pattern, err)
 	}
@@ -259,8 +258,8 @@ func (s *Set) glob(pattern, dir string) error {
 	return nil
 }
 
-// in returns a path relative to dir.
-func in(dir, path string) string {
+// joinDir returns the path of a file in dir. An absolute path stays as it is.
+func joinDir(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}

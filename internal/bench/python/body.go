@@ -63,7 +63,7 @@ func (p *Program) Close() { p.program.close() }
 type request struct {
 	Bench string        `json:"bench"`
 	Point []coordinate  `json:"point"`
-	Cache measure.Cache `json:"cache,omitempty"` // cold if the program must flush the caches before each call
+	Cache measure.Cache `json:"cache,omitempty"` // cold: the program must flush the caches before each call
 }
 
 type coordinate struct {
@@ -156,7 +156,7 @@ func (p *Program) Body(name string) (bench.Body, error) {
 // barrierAnswer tells a body that all ranks have arrived.
 var barrierAnswer = map[string]any{"barrier": map[string]any{}}
 
-// session lets the program of one rank run its body for one point.
+// session is one execution of the program's body for one point, on one rank.
 type session struct {
 	*Program
 	ctx   context.Context
@@ -205,7 +205,7 @@ func (at *session) ask(verb string, arguments any) (reply, error) {
 	return at.program.ask(at.ctx, verb, arguments, at.inside)
 }
 
-// inside answers what a body asks for while it runs.
+// inside answers a request that the body makes while it runs: for a barrier, or to time a call.
 func (at *session) inside(r reply) (any, error) {
 	if !r.Time {
 		return barrierAnswer, at.state.Barrier(at.ctx)

@@ -18,8 +18,8 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 )
 
-// Demand is a requirement of the protocol. Check starts the program and returns a description of
-// what it saw. The error describes the violation, or is [ErrNotApplicable].
+// Demand is a requirement of the protocol. Check starts the program and returns a description of what it
+// observed. The error describes the violation, or is [ErrNotApplicable].
 type Demand struct {
 	Name  string
 	Check func(ctx context.Context, path, interpreter string) (saw string, err error)
@@ -37,7 +37,7 @@ func Demands() []Demand {
 		{"unknown request", checked(refusesUnknown)},
 		{"points", checked(preparesPoints)},
 		{"samples", checked(takesSamples)},
-		{"time", checked(tellsTime)},
+		{"time", checked(checkTimes)},
 		{"verification", checked(verifies)},
 		{"stacks", checked(showsStacks)},
 		{"end", checked(ends)},
@@ -269,7 +269,7 @@ func takesSamples(e *examinee) (string, error) {
 	return "as many as were asked for", nil
 }
 
-// noticeable is the smallest time of calls that can be compared with the time of the answer, which
+// noticeable is the shortest time of calls that can be compared with the time until the answer, which
 // includes the latency of the messages.
 const noticeable = 20 * time.Millisecond
 
@@ -284,9 +284,9 @@ func (e *examinee) timed(batch int) (reported, took time.Duration, err error) {
 	return reported, took, err
 }
 
-// tellsTime compares reported times with the time until the answer arrived. A batch of n must make n
+// checkTimes compares reported times with the time until the answer arrived. A batch of n must make n
 // calls, and the unit must be nanoseconds.
-func tellsTime(e *examinee) (string, error) {
+func checkTimes(e *examinee) (string, error) {
 	if _, err := e.ready(func(r reply) bool { return !r.Preamble && r.Clock == nil }); err != nil {
 		return "", err
 	}

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isSocket reports whether a path is a socket, on which a running program listens: a notebook, a test,
-// or any other process that has its own functions timed.
+// isSocket reports whether a path is a socket. A running program listens on it: a notebook, a test, or any
+// other process whose functions are to be timed.
 func isSocket(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode()&fs.ModeSocket != 0
 }
 
-// dial connects to a running program. It speaks the same protocol as a program that kernbench starts,
-// once per connection, and it goes on when the connection ends.
+// dial connects to a running program. The program speaks the same protocol as one that kernbench starts,
+// once per connection, and continues to run when the connection ends.
 func dial(path string) (*program, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -36,7 +36,7 @@ func dial(path string) (*program, error) {
 	return &program{kind: "python", socket: socket, lines: bufio.NewReader(socket)}, nil
 }
 
-// running reports whether the program was running already: then this process must not end it.
+// running reports whether the program was already running, so that this process must not end it.
 func (p *program) running() bool { return p.cmd == nil }
 
 // errRunning rejects a running program in places that start and end programs.

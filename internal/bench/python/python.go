@@ -217,7 +217,7 @@ func (p *program) exchange(request any) (r reply, err error) {
 	return r, nil
 }
 
-// gone returns an error that says how the program ended, after its socket was closed.
+// gone returns an error that describes how the program ended, after its socket was closed.
 func (p *program) gone(err error) error {
 	if p.running() {
 		return fmt.Errorf("the running program left the connection: %w", err)

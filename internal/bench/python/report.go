@@ -15,8 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// counter is a number that the body reports. Combine says how the ranks' numbers make the row's
-// number: "max" (the default), "sum" or "rank0".
+// counter is a number that the body reports. Combine is how the numbers of the ranks are combined into
+// the number of the row: "max" (the default), "sum" or "rank0".
 type counter struct {
 	Name    string  `json:"name"`
 	Value   float64 `json:"value"`

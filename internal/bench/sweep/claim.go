@@ -14,8 +14,9 @@ import (
 // headline is the name of the metric that every timed row has.
 const headline = "time_us"
 
-// wallSlack allows for the resolution of clocks and for a program that started before we looked. The
-// kernel counts processor time in ticks of up to 10 ms too.
+// wallSlack is added to the measured run time of a program. It allows for the resolution of clocks, and for
+// a program that started before the measurement did. The kernel also counts processor time in ticks of up
+// to 10 ms.
 const wallSlack = 10 * time.Millisecond
 
 // timesRow reports whether a metric is the time of its row: time_us, or the first metric if that is a time.
@@ -36,11 +37,11 @@ func (p *outputParser) negative(samples map[string][]float64) string {
 	return ""
 }
 
-// doubt holds the times that a program claims against the time it ran, and returns the first that is
-// impossible, or "". A time may be longer than the processor time, because a program may sleep or wait
-// for a device, but not longer than the wall time. A metric with the word cpu in its name is a
-// processor time: it may exceed the wall time, but not the processor time of all ranks. A simulator
-// prints times of another machine, so its metrics are declared simulated.
+// doubt compares the times that a program prints with the time for which it ran, and returns a warning
+// about the first impossible one, or "". A time may be longer than the processor time, because a program
+// may sleep or wait for a device, but not longer than the wall time. A metric with the word cpu in its name
+// is a processor time: it may exceed the wall time, but not the processor time of all ranks. Metrics of a
+// simulator are declared as simulated, because it prints times of another machine.
 func (p *outputParser) doubt(ranks []decl.RankOutput, samples map[string][]float64) string {
 	wallTime, cpuTime := time.Duration(0), time.Duration(0)
 	for _, out := range ranks {

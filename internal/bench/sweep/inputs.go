@@ -13,10 +13,10 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/inputs"
 )
 
-// track finds the programs and files of a sweep: the programs of its commands, arguments that
-// name a file, and the declared files. Arguments that contain an axis are looked up for each
-// point. The sweep file itself is no input: adding a value to an axis must not invalidate the
-// existing points of a resumed run.
+// track finds the programs and files of a sweep: the programs of its commands, arguments that name a
+// file, and the declared files. Arguments that contain an axis are looked up for each point. The sweep
+// file itself is not an input: adding a value to an axis must not invalidate the points that a resumed
+// run already has.
 func track(b *bench.Bench, environ []string) error {
 	c := b.Parts[0].Command
 	var err error
@@ -42,7 +42,7 @@ func track(b *bench.Bench, environ []string) error {
 	return nil
 }
 
-// interpreters matches programs whose first file argument is the program in fact.
+// interpreters matches programs whose first file argument is the program that really runs.
 // outputFlags matches options whose argument is a file that the program writes.
 var (
 	interpreters = regexp.MustCompile(`^(python|pypy|bash|dash|sh|zsh|perl|ruby|node|julia|lua|Rscript|php)[0-9.]*$`)
@@ -74,7 +74,7 @@ func trackCommand(set *inputs.Set, dir string, argv, environ []string) error {
 	return nil
 }
 
-// fileArgument returns the path of the file that an argument names, "" if there is none. Most
+// fileArgument returns the path of the file that an argument names, or "" if there is no such file. Most
 // arguments are not files.
 func fileArgument(dir, name string) string {
 	path := name

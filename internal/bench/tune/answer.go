@@ -12,22 +12,22 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Answer is the result of a race, final or so far. Differences are log ratios; negative is better.
+// Answer is the result of a race, which may still be running. Differences are log ratios; negative is better.
 type Answer struct {
 	Best int `json:"best"` // setting, or -1 if none works
 	// Raced lists the settings that the race could not distinguish from the best, without the
 	// best itself. Open lists settings outside the race that the surrogate does not rule out.
 	Raced []int `json:"raced"`
 	Open  []int `json:"open"`
-	// Confirmed is the best against the default in pairs that had no influence on the choice. It
-	// is nil before the confirmation, or if the default fails.
+	// Confirmed is the difference between the best and the default in pairs that had no influence on the
+	// choice. It is nil before the confirmation, and if the default fails.
 	Confirmed *Interval `json:"confirmed,omitempty"`
 	// Expected is the same estimate from the launches before the confirmation. It is biased in
 	// favour of the winner, so it is never claimed.
 	Expected float64   `json:"expected"`
 	Level    *Interval `json:"level,omitempty"` // value of the best itself, from the confirmation
-	// Modes has the two values, not their logarithms, that launches of the best gather around, if
-	// they have two modes.
+	// Modes has the two modes of the launches of the best, if they have two. The centers are values, not
+	// logarithms.
 	Modes []stats.Mode `json:"modes,omitempty"`
 	Done  bool         `json:"done"`
 	// Rounds is the number of rounds of the race. If it is 0 because time or launches ran out, the
@@ -65,11 +65,10 @@ type Failure struct {
 	Reason  string `json:"reason"`
 }
 
-// confident is a distance in standard deviations that chance gives once in 200 cases to
-// one side.
+// confident is a distance in standard deviations that noise exceeds in one direction once in 200 cases.
 const confident = 2.6
 
-// Answer returns the result so far.
+// Answer returns the result of the race so far.
 func (r *Race) Answer() Answer {
 	a := Answer{Best: -1, Done: r.phase == Done, Launches: len(r.history), Full: Trials * len(r.space.Settings),
 		Rounds: r.raceRounds(), Trace: r.trace}

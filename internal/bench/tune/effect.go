@@ -188,8 +188,8 @@ func variance2(f [][]float64, rows, cols []int) float64 {
 	return sum / max(n, 1)
 }
 
-// mainChance is the probability of a visible effect of a variable without one, where nothing else shows that settings
-// differ.
+// mainChance is the probability that a variable without an effect seems to have one, if nothing else shows that
+// settings differ.
 const mainChance = 0.01
 
 // settingsDiffer reports whether new launches have shown that settings differ: the race dropped one, or the
@@ -200,8 +200,8 @@ func (r *Race) settingsDiffer() bool {
 }
 
 // chance returns the probability that a variable without an effect looks like this, by a rank test over the values of
-// the settings. The intervals of the process assume normal noise: where most settings are launched once, nothing shows
-// that it has outliers, and these look like effects.
+// the settings. The intervals of the process assume normal noise. If most settings are launched only once, outliers
+// cannot be recognized, and look like effects.
 func (g *surrogate) chance(v, levels int) float64 {
 	groups := make([][]float64, levels)
 	for i, p := range g.points {

@@ -71,7 +71,7 @@ func (s *Study) observe(f *subStudy, times map[taskTrial]float64) {
 	for _, base := range []bool{true, false} {
 		for _, l := range f.asked {
 			if (l.Setting == f.space.Default) == base {
-				if o, whole := s.outcome(f, l, times); whole {
+				if o, complete := s.outcome(f, l, times); complete {
 					f.race.Observe(l, o)
 				}
 			}
@@ -79,8 +79,8 @@ func (s *Study) observe(f *subStudy, times map[taskTrial]float64) {
 	}
 }
 
-// outcome combines the rows of a launch to one number. whole is false if a row is still missing.
-func (s *Study) outcome(f *subStudy, l Launch, times map[taskTrial]float64) (o Outcome, whole bool) {
+// outcome combines the rows of a launch to one number. complete is false if a row is still missing.
+func (s *Study) outcome(f *subStudy, l Launch, times map[taskTrial]float64) (o Outcome, complete bool) {
 	cells := map[string]float64{}
 	hasRow := func(t plannedTask) bool { return len(s.rows[taskTrial{t.task.Key, l.Round}]) > 0 }
 	if s.metricFault != "" && !s.metricKnown { // ends the study, so one row is enough

@@ -13,12 +13,12 @@ const (
 	alpha = 0.05 // probability that the race drops the best setting, over all its tests
 	// Floor is the smallest relative difference that matters, as in compare.
 	Floor = 0.02
-	// exploreShare is the fraction of the race budget for exploring, and pilotShare the least fraction
-	// of that for settings that cover the space. maxPilotShare limits it where more would be
-	// needed to see all pairs of levels.
+	// exploreShare is the fraction of the race budget for exploring. pilotShare is the smallest fraction of
+	// the exploration for settings that cover the space, and maxPilotShare the largest, even if more
+	// settings would be needed to launch all pairs of levels.
 	exploreShare, pilotShare, maxPilotShare = 0.75, 0.5, 0.75
-	// coverShare is the fraction of each later batch that goes on covering the space, in case the
-	// model has seen nothing of the best region.
+	// coverShare is the fraction of each later batch that continues to cover the space, because the model
+	// may know nothing about the best region.
 	coverShare = 0.25
 	// maxLevelFailures is the number of failures, without a success, after which a level is no longer
 	// tried.
@@ -212,8 +212,8 @@ func (r *Race) startRace() {
 	}
 	many := max(2, r.launchesLeft()/8)
 	r.contenders = r.propose(many, append(slices.Clone(measured), r.unlaunched()...))
-	// The model may take a setting that it cannot explain for noise. Random search would not, so
-	// the settings that were fastest by their own launches take part in any case.
+	// The model may treat the good value of a setting as noise if it cannot explain it. Random search would
+	// not, so the settings with the fastest launches always enter the race.
 	own := map[int]float64{}
 	for _, s := range measured {
 		_, logs := r.samples(s)
@@ -227,8 +227,8 @@ func (r *Race) startRace() {
 	}
 }
 
-// ownContenders is the number of settings that enter the race by their own launches, whatever the
-// model says.
+// ownContenders is the number of settings that enter the race because of their own launches, whatever the
+// model expects of them.
 const ownContenders = 3
 
 // raceRound drops the losers and returns the remaining contenders for another round. It returns nil

@@ -18,8 +18,8 @@ import (
 // BaselineFile is the name of the file, inside a RUN folder, that lists its baseline runs.
 const BaselineFile = "baseline.json"
 
-// Baseline names the runs of a folder that later runs are checked against. Their rows stay
-// in the journal.
+// Baseline lists the runs of a folder with which later runs are compared. Their rows stay in the
+// journal.
 type Baseline struct {
 	Bench string    `json:"bench"`
 	Runs  []string  `json:"runs"` // ids, the oldest first
@@ -29,7 +29,7 @@ type Baseline struct {
 	Accepted string `json:"accepted,omitempty"`
 }
 
-// MaxBaseline is the number of runs that a baseline keeps when checks add runs.
+// MaxBaseline is the largest number of runs that a baseline keeps when checks add runs.
 const MaxBaseline = 60
 
 // ErrNoBaseline means that no baseline is saved in a folder.
@@ -74,8 +74,8 @@ func NewBaseline(bench string, runs []*journal.Run) Baseline {
 	return b
 }
 
-// Add returns the baseline with the runs that it does not have yet, without the oldest ones
-// beyond MaxBaseline.
+// Add returns the baseline with additional runs. If it has more than MaxBaseline runs, the oldest are
+// dropped.
 func (b Baseline) Add(ids []string) Baseline {
 	if b.Accepted == "" {
 		b.Accepted = b.Runs[len(b.Runs)-1]
@@ -90,7 +90,7 @@ func (b Baseline) Add(ids []string) Baseline {
 	return b
 }
 
-// LastRuns returns up to most runs of last's bench that have rows: last and those before it.
+// LastRuns returns the run last and the runs before it of the same bench that have rows, up to most runs.
 func LastRuns(j *journal.Journal, last *journal.Run, most int) []*journal.Run {
 	var out []*journal.Run
 	for _, r := range j.Runs {
@@ -113,10 +113,11 @@ func (b Baseline) accepted() []string {
 	return b.Runs[:max(1, slices.Index(b.Runs, b.Accepted)+1)]
 }
 
-// Select returns the runs of a check of last: those of home that the baseline accepts, then those
-// that later checks added and those of j since the baseline, at most recent of the latter. gone
-// has the ids of baseline runs that home no longer has. If an accepted run was resumed with other
-// inputs after the baseline was saved, its new build is one of the later runs.
+// Select returns the runs for a check of the run last. accepted has the runs of the journal home that were
+// accepted by hand. later has the runs that checks have added to the baseline, and then the runs of j since
+// the baseline, at most recent of these. gone has the IDs of baseline runs that home no longer has. If an
+// accepted run was resumed with other inputs after the baseline was saved, its new build is one of the
+// later runs.
 func (b Baseline) Select(home, j *journal.Journal, last *journal.Run, recent int) (accepted, later []*journal.Run,
 	gone []string) {
 	byHand := b.accepted()
@@ -146,8 +147,8 @@ func (b Baseline) Select(home, j *journal.Journal, last *journal.Run, recent int
 	return accepted, append(later, since[max(0, len(since)-recent):]...), gone
 }
 
-// splitBuilds returns the build of a run that the baseline was saved with, and the current build if
-// that is another one, which only has rows from after the baseline was saved.
+// splitBuilds returns the build that a run had when the baseline was saved. If the current build is another
+// one, whose rows all come from after that, it is returned as resumed.
 func (b Baseline) splitBuilds(r *journal.Run) (saved, resumed *journal.Run) {
 	builds := r.Builds()
 	for i, build := range builds {

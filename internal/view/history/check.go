@@ -95,18 +95,17 @@ type Report struct {
 	Whole     Finding         `json:"whole"`
 	Points    []Point         `json:"points"`
 	Warnings  []string        `json:"warnings,omitempty"`
-	// Differences between the last run of the baseline and the latest run, besides their results.
+	// Differences lists how the latest run differs from the last run of the baseline, besides its results.
 	Differences []compare.Difference `json:"differences,omitempty"`
-	// Suspected reports that the latest runs may be at another level, so that they should not become
-	// part of the baseline.
+	// Suspected means that the latest runs may be at another level, so they should not become part of
+	// the baseline.
 	Suspected bool `json:"suspected"`
 	// Usable has the runs of Recent with undisturbed values on the latest run's kind of machine.
 	Usable []string `json:"-"`
 }
 
-// Check judges the latest run against the runs before it. accepted are the runs of the baseline
-// that were accepted as they are, later the runs since then, the latest last.
-// Neither is empty.
+// Check judges the latest run against the runs before it. accepted has the runs of the baseline that were
+// accepted by hand, and later has the runs since then, the latest last. Neither may be empty.
 func Check(accepted, later []compare.Run, opts Options) (Report, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -125,7 +124,7 @@ func Check(accepted, later []compare.Run, opts Options) (Report, error) {
 		Whole: t.finding(result.Whole, !slices.Contains(t.series.Exact, false)), Suspected: result.Suspected,
 		Warnings: t.warnings(len(accepted)),
 		Usable:   t.usable(len(accepted)),
-		// The latest run may be compared with many; the last accepted one is known to be good.
+		// Of all earlier runs, list the differences from the last accepted one: it is known to be good.
 		Differences: compare.Differences(t.runs[len(accepted)-1], t.runs[last], opts.Metric, opts.Ignore)}
 	for p, key := range t.keys {
 		pt := t.newPoint(key, last)
@@ -164,7 +163,7 @@ func (t *timeline) newPoint(key string, last int) Point {
 		group: rowset.BenchPart(row), fields: rowset.LabelFields(row)}
 }
 
-// side summarizes the rows of a point in some runs; it is nil without any.
+// side summarizes the rows of a point in the runs [from, to). It returns nil if there are none.
 func (t *timeline) side(from, to int, key string) *Side {
 	var s *Side
 	for i := from; i < to; i++ {
@@ -228,7 +227,7 @@ func (t *timeline) decide(p *Point, f changepoint.Finding, exact bool, key strin
 	}
 }
 
-// finding translates a finding of package changepoint.
+// finding converts a finding of package changepoint, whose changes are logarithms, to ratios.
 func (t *timeline) finding(f changepoint.Finding, exact bool) Finding {
 	out := Finding{Verdict: Verdict(f.Verdict), Notes: lists.NonEmpty(f.Missing)}
 	if !math.IsNaN(f.Change) {
@@ -254,7 +253,7 @@ func (t *timeline) finding(f changepoint.Finding, exact bool) Finding {
 	return out
 }
 
-// warnings returns the remarks on the runs as wholes.
+// warnings returns warnings that concern whole runs.
 func (t *timeline) warnings(accepted int) (out []string) {
 	for i, r := range t.runs {
 		switch {
@@ -266,7 +265,7 @@ func (t *timeline) warnings(accepted int) (out []string) {
 		}
 	}
 	if t.apart > 0 {
-		out = append(out, fmt.Sprintf("%s on another kind of machine than the latest: measured values of it left out",
+		out = append(out, fmt.Sprintf("%s on another kind of machine than the latest: measured values left out",
 			unit.Plural(t.apart, "run")))
 	}
 	if t.otherUnit > 0 {

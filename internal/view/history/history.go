@@ -1,8 +1,8 @@
-// Package history shows when a bench became slower or faster over its runs: Check judges the latest
-// run against a baseline, and Steps lists every change of a whole history. Package changepoint has
-// the statistics; this package chooses the rows and words the answer.
+// Package history shows when a bench became slower or faster over its runs. Check judges the latest run
+// against a baseline, and Steps lists every change in a history. Package changepoint has the statistics;
+// this package chooses the rows and formats the answer.
 //
-// Disturbed rows take no part. Runs on different kinds of machine are never compared with each other,
+// Disturbed rows are left out. Runs on different kinds of machine are never compared with each other,
 // except for simulated and modelled values, which do not depend on the machine.
 package history
 
@@ -24,13 +24,13 @@ import (
 	"github.com/kernbench/kernbench/internal/view/compare"
 )
 
-// Options say what is judged and how strictly. The zero value means the defaults.
+// Options sets what is judged and how strictly. The zero value means the defaults.
 type Options struct {
 	Metric    string
 	Floor     float64 // smallest relative change that matters
 	Alpha     float64 // probability of a false alarm in a check
 	Tolerance float64 // largest slow-down of all points together that a good check may miss
-	// Ignore names differences, such as cpu, that do not keep runs apart.
+	// Ignore names differences, such as cpu, that should not prevent a comparison of runs.
 	Ignore []string
 }
 
@@ -89,9 +89,9 @@ type timeline struct {
 	keys   []string                // of the points: those of the latest run in its order, then the others
 	rows   []map[string]rowset.Set // by run and key
 	series changepoint.Series
-	apart  int // runs on another kind of machine than the latest
-	// otherUnit counts the runs whose values mean something else than the latest's, such as those in a
-	// unit that cannot be converted.
+	apart  int // number of runs on another kind of machine than the latest run
+	// otherUnit is the number of runs whose values cannot be compared with those of the latest run,
+	// because they have another direction or a unit that cannot be converted.
 	otherUnit int
 }
 
@@ -148,8 +148,8 @@ func (t *timeline) fillSeries(ignore []string) {
 	}
 }
 
-// comparable reports whether the values of a run can be compared with the latest run's, and counts
-// the runs of which that is not so.
+// comparable reports whether the values of a run can be compared with the values of the latest run. It
+// counts the runs for which this is not the case.
 func (t *timeline) comparable(i int, ignore []string) (sameMachine, sameUnit bool) {
 	run, latest := t.runs[i], t.runs[len(t.runs)-1]
 	sameMachine = run.Header == nil || latest.Header == nil || slices.Contains(ignore, "cpu") ||
@@ -183,7 +183,7 @@ func (t *timeline) values(run int, key string) (out []float64) {
 	return out
 }
 
-// usable returns the ids of the runs from a run on that have a value of any point.
+// usable returns the IDs of the runs, starting at from, that have a value for any point.
 func (t *timeline) usable(from int) (ids []string) {
 	for i, launches := range t.series.Runs[from:] {
 		if slices.ContainsFunc(launches, func(values []float64) bool { return len(values) > 0 }) {
@@ -193,7 +193,7 @@ func (t *timeline) usable(from int) (ids []string) {
 	return ids
 }
 
-// exact reports whether the values of a point come from a model, in every run, and are equal in all trials of a run.
+// exact reports whether the values of a point have no noise: they are not measured, and equal in all trials of a run.
 func (t *timeline) exact(key string) bool {
 	for i := range t.runs {
 		for _, row := range t.rows[i][key] {
@@ -219,7 +219,7 @@ func (t *timeline) disturbed(run int, key string) (n int, why string) {
 	return n, why
 }
 
-// anyRow returns a row of a point, the latest there is.
+// anyRow returns a row of a point, from the latest run that has one.
 func (t *timeline) anyRow(key string) *journal.Row {
 	for _, rows := range slices.Backward(t.rows) {
 		if len(rows[key]) > 0 {
@@ -249,7 +249,7 @@ func (t *timeline) ratio(change float64) float64 {
 	return math.Exp(change)
 }
 
-// metricInfo returns the unit and direction of a metric. The latest declaration counts.
+// metricInfo returns the unit and direction of a metric as the latest run that declares it has them.
 func metricInfo(runs []compare.Run, name string) (journal.MetricInfo, error) {
 	info := journal.MetricInfo{Name: name}
 	seen := map[string]bool{}

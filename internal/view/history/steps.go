@@ -15,7 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/view/compare"
 )
 
-// Change is a run from which on a point, or the whole bench, was slower or faster.
+// Change is a change of level: from the run First on, a point or the whole bench was slower or faster.
 type Change struct {
 	First RunName `json:"first"` // first run at the new level
 	Index int     `json:"-"`     // of that run in Machine.Runs
@@ -29,11 +29,11 @@ type Machine struct {
 	Host    string    `json:"host"`
 	Runs    []RunName `json:"runs"`
 	Changes []Change  `json:"changes"`
-	// Missing says why no change can be seen, if that is so.
+	// Missing is the reason why no change can be found; "" if changes can be found.
 	Missing string `json:"missing,omitempty"`
 }
 
-// History is all changes of a bench.
+// History has all changes of a bench, by kind of machine.
 type History struct {
 	Bench    string    `json:"bench"`
 	Metric   string    `json:"metric"`
@@ -41,7 +41,7 @@ type History struct {
 	Machines []Machine `json:"machines"`
 }
 
-// minHistory is the number of runs from which small changes can be seen.
+// minHistory is the number of runs from which small changes can be found.
 const minHistory = 5
 
 // allPoints names the whole of a bench in tables.
@@ -97,7 +97,7 @@ func newMachine(runs []compare.Run, opts Options) (Machine, error) {
 		m.Changes = append(m.Changes, c)
 	}
 	if n := len(t.usable(0)); n < minHistory && len(m.Changes) == 0 && slices.Contains(t.series.Exact, false) {
-		m.Missing = fmt.Sprintf("%s: at least %d are needed to see how runs differ; until then only large changes are found",
+		m.Missing = fmt.Sprintf("%s: at least %d are needed to see how much runs differ; fewer show only large changes",
 			unit.Counted(n, "undisturbed run", "undisturbed runs"), minHistory)
 	}
 	return m, nil

@@ -24,7 +24,7 @@ func Sections(r tune.Result) []bench.Section {
 		for _, line := range rest {
 			lead.Text += "\n- " + strings.TrimSpace(line)
 		}
-		lead.Table = s.beside()
+		lead.Table = s.settingsTable()
 	} else {
 		lead.Text = fmt.Sprintf("A winner for each of %s.", strings.Join(r.Per, ", "))
 		lead.Table = winners(r)
@@ -43,23 +43,23 @@ func Sections(r tune.Result) []bench.Section {
 	return out
 }
 
-// beside returns a table of the best setting and the default with a line for every variable,
-// because the names are often too long for a sentence.
-func (s story) beside() [][]string {
+// settingsTable returns a table of the best setting and the default, with a line for every variable. Their
+// names are often too long for a sentence.
+func (s story) settingsTable() [][]string {
 	best := s.f.Answer.Best
 	if best < 0 || best == s.f.Default || s.singleLaunch() {
 		return nil
 	}
 	table := [][]string{{"variable", "best", "default"}}
 	for v, x := range s.r.Variables {
-		table = append(table, []string{strings.Join(x.Names, ","), bare(x, s.f.Levels[best][v]),
-			bare(x, s.f.Levels[s.f.Default][v])})
+		table = append(table, []string{strings.Join(x.Names, ","), levelText(x, s.f.Levels[best][v]),
+			levelText(x, s.f.Levels[s.f.Default][v])})
 	}
 	return table
 }
 
-// bare formats a level without the name of its variable.
-func bare(v tune.Variable, level int) string {
+// levelText formats a level without the name of its variable.
+func levelText(v tune.Variable, level int) string {
 	if v.Unset[level][0] {
 		return "unset"
 	}
@@ -217,7 +217,7 @@ func (s story) interaction() (figure.Panel, bool) {
 	a, b := s.r.Variables[top.A], s.r.Variables[top.B]
 	names := func(v tune.Variable) (out []string) {
 		for l := range v.Values {
-			out = append(out, bare(v, l))
+			out = append(out, levelText(v, l))
 		}
 		return out
 	}
@@ -273,7 +273,7 @@ func Exports(r tune.Result) string {
 // variableName matches the names that a shell can export.
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// statements returns the statements of Exports. The journal may come from somebody else: a name or value must not
+// statements returns the statements of Exports. The journal may come from somebody else, so no name or value may
 // become a command.
 func statements(r tune.Result) (out []string) {
 	for _, f := range r.Findings {
@@ -283,7 +283,7 @@ func statements(r tune.Result) (out []string) {
 		if f.Per != "" {
 			out = append(out, "# "+texttab.Plain(f.Per))
 		}
-		each(r, f, func(name, value string, env, unset bool) {
+		visitBest(r, f, func(name, value string, env, unset bool) {
 			switch {
 			case !env || !variableName.MatchString(name):
 				out = append(out, "# "+texttab.Plain(name+"="+value))
@@ -313,7 +313,7 @@ func Fragment(r tune.Result) string {
 			fmt.Fprintf(&b, "# %s\n", texttab.Plain(f.Per))
 		}
 		var envs, axes []string
-		each(r, f, func(name, value string, env, unset bool) {
+		visitBest(r, f, func(name, value string, env, unset bool) {
 			name = yamlWord(name)
 			text := fmt.Sprintf("  %s: [%q]", name, value)
 			if unset {
@@ -343,10 +343,10 @@ func Chosen(r tune.Result, rows []journal.Row) (out []journal.Row) {
 	for i := range rows {
 		row := &rows[i]
 		for _, f := range r.Findings {
-			if row.Status != journal.OK || !at(row, strings.Fields(f.Per)) {
+			if row.Status != journal.OK || !inRace(row, strings.Fields(f.Per)) {
 				continue
 			}
-			if is(row, r, f.Levels[f.Default]) || Gained(f) && is(row, r, f.Levels[f.Answer.Best]) {
+			if hasSetting(row, r, f.Levels[f.Default]) || Gained(f) && hasSetting(row, r, f.Levels[f.Answer.Best]) {
 				out = append(out, *row)
 				break
 			}
@@ -355,8 +355,8 @@ func Chosen(r tune.Result, rows []journal.Row) (out []journal.Row) {
 	return out
 }
 
-// at reports whether a row belongs to a race.
-func at(row *journal.Row, per []string) bool {
+// inRace reports whether a row belongs to a race.
+func inRace(row *journal.Row, per []string) bool {
 	for _, p := range per {
 		name, want, _ := strings.Cut(p, "=")
 		if have, _ := coordinate(row, name); have != want {
@@ -366,8 +366,8 @@ func at(row *journal.Row, per []string) bool {
 	return true
 }
 
-// is reports whether a row belongs to a setting.
-func is(row *journal.Row, r tune.Result, levels []int) bool {
+// hasSetting reports whether a row belongs to a setting.
+func hasSetting(row *journal.Row, r tune.Result, levels []int) bool {
 	for v, l := range levels {
 		x := r.Variables[v]
 		for i, n := range x.Names {
@@ -390,8 +390,8 @@ func coordinate(row *journal.Row, name string) (text string, unset bool) {
 	return row.Point.At(name).String(), false
 }
 
-// each calls visit with every name that the best setting sets.
-func each(r tune.Result, f tune.Finding, visit func(name, value string, env, unset bool)) {
+// visitBest calls visit for every axis and variable that the best setting sets.
+func visitBest(r tune.Result, f tune.Finding, visit func(name, value string, env, unset bool)) {
 	for v, l := range f.Levels[f.Answer.Best] {
 		x := r.Variables[v]
 		for i, n := range x.Names {

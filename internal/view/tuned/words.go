@@ -125,7 +125,7 @@ func Gained(f tune.Finding) bool {
 }
 
 // headline states the result in one sentence. If the launches of the best setting have two modes, it
-// gives both, because a single number would be the value of neither.
+// gives both values, because no launch has the value in between.
 func (s story) headline() string {
 	if len(s.f.Answer.Modes) == 2 {
 		return s.verdict() + "; " + s.modes()
@@ -173,7 +173,7 @@ func (s story) verdict() string {
 	}
 }
 
-// singleLaunch reports whether one launch alone chose the best setting.
+// singleLaunch reports whether the best setting was chosen by only one launch.
 func (s story) singleLaunch() bool {
 	a := s.f.Answer
 	return a.ChosenBy == 1 && (a.Confirmed == nil || !a.Done) && a.Rounds == 0
@@ -282,7 +282,7 @@ func (s story) list(settings []int) string {
 	return strings.Join(names, ", ")
 }
 
-// equals lists the settings that may be as good as the best, or says why this is unknown.
+// equals lists the settings that may be as good as the best, or the reason why this is unknown.
 func (s story) equals() string {
 	a := s.f.Answer
 	text := "no other setting of the race works"
@@ -309,7 +309,7 @@ func (s story) equals() string {
 	return text
 }
 
-// importance lists which variables matter.
+// importance lists the variables that have an effect, and those that have none.
 func (s story) importance() (out []string) {
 	var matter, none, open []string
 	effects := slices.Clone(s.f.Answer.Effects)
@@ -368,7 +368,7 @@ func (s story) cost() string {
 		tune.Trials, a.Full*each)
 	switch {
 	case a.Repeats > 0 && a.Repeats < few:
-		text += fmt.Sprintf("; launches were repeated %d times, too few to say how much they differ", a.Repeats)
+		text += fmt.Sprintf("; launches were repeated %d times, too few to show how much they differ", a.Repeats)
 	case a.Noise > 0:
 		text += fmt.Sprintf("; launches differ by %.1f %%", 100*math.Expm1(a.Noise))
 	}

@@ -76,7 +76,7 @@ func TestSlowerBeyondDoubt(t *testing.T) {
 			Open: []int{0}},
 		"the race and the confirmation disagree: by the race the default was slower beyond doubt (time_us -30.0 %)": {Confirmed: none, Rounds: 4, ChosenBy: 4,
 			Raced: []int{0}, Refuted: true},
-		"launches were repeated 2 times, too few to say how much they differ": {Confirmed: few, ChosenBy: 1, Raced: []int{0},
+		"launches were repeated 2 times, too few to show how much they differ": {Confirmed: few, ChosenBy: 1, Raced: []int{0},
 			Noise: 0.02, Repeats: 2},
 		"no other setting of the race works": {Confirmed: gain, Rounds: 4, ChosenBy: 4},
 	} {
