@@ -38,8 +38,7 @@ func Crash(text string) string {
 // DescribeSignal returns the number and the name of a signal, such as "signal 9 (killed)".
 func DescribeSignal(sig syscall.Signal) string { return fmt.Sprintf("signal %d (%v)", int(sig), sig) }
 
-// Limits are the resource limits of a process. Its children inherit them. A limit of math.MaxUint64
-// means none.
+// Limits are the resource limits of a process, which its children inherit. math.MaxUint64 means that there is no limit.
 type Limits struct {
 	Files, Processes, AddressSpace, FileSize uint64 // of the process
 	GroupProcesses, GroupMemory              uint64 // of its control group
@@ -82,8 +81,8 @@ var (
 	gpuMemory  = regexp.MustCompile(`(?i)\b(CUDA|HIP|GPU)\b.*\bout of memory\b`) // no limit of the host
 )
 
-// Explain names the limits that an error message or the last output of a process points to, with
-// their values and how to raise them. It returns "" if there are none.
+// Explain returns a text about the limits to which an error message or the last output of a process points: their
+// values and how to raise them. It returns "" if there are none.
 func (l Limits) Explain(text string) string {
 	text = gpuMemory.ReplaceAllString(text, "")
 	var hit []string
@@ -132,7 +131,7 @@ func (l Limits) CheckThreads() error {
 		return err
 	}
 	if l.Processes > fewProcesses {
-		return nil // counting them would take longer than most commands
+		return nil // counting the threads would take longer than most commands
 	}
 	return check(l.Processes, threadsOf(os.Geteuid()), "this user", "ulimit -u")
 }
@@ -151,7 +150,7 @@ func threadsOf(user int) (n int64) {
 	return n
 }
 
-// AddTo adds to a message the limits that it points to, unless it names them already.
+// AddTo appends the text of Explain to a message, unless the message already contains it.
 func (l Limits) AddTo(text string) string {
 	if limit := l.Explain(text); limit != "" && !strings.Contains(text, limit) {
 		return text + ": " + limit

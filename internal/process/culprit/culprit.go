@@ -1,10 +1,9 @@
 // Package culprit decides which rank is to blame when a program of several ranks fails or hangs.
-// Ranks depend on each other, so they fall together: one crashes and the others lose their
-// connection to it, or one sleeps and the others wait for it. The evidence is what the kernel
-// reports of each process, the order in which the ranks ended, and their last output. If it is not
-// conclusive, no rank is named.
+// Ranks depend on each other: when one crashes, the others lose their connection to it, and when one sleeps, the others
+// wait for it. The evidence is what the kernel reports about each process, the order in which the ranks ended, and
+// their last output. If the evidence is not conclusive, no rank is blamed.
 //
-// [TakeSnapshot] and [Summarize] find out what a rank was doing; [BlameFailure] and [BlameHang]
+// [TakeSnapshot] and [Summarize] determine what a rank was doing. [BlameFailure] and [BlameHang]
 // decide. All functions except TakeSnapshot and [ReadStat] are pure.
 package culprit
 
@@ -24,7 +23,7 @@ import (
 // State describes what the processes of a rank were doing. Its text completes the phrase "it was".
 type State string
 
-// The states. An asleep rank has put itself to sleep for a time; a waiting one can be woken by
+// The states. A rank that is asleep has put itself to sleep for some time. A rank that is waiting can be woken by
 // another rank.
 const (
 	Unknown State = ""
@@ -53,26 +52,25 @@ func (d Activity) String() string {
 // Rank holds the evidence about one rank of a launch that failed or hung.
 type Rank struct {
 	Rank int
-	// Order is the rank's position in the order in which the ranks ended, from 1. It is 0 while the
-	// rank still ran.
+	// Order is the rank's position in the order in which the ranks ended, from 1. It is 0 if the rank had not ended.
 	Order    int
-	End      string // how it ended, in words
+	End      string // a text that says how it ended
 	Failed   bool   // ended with a non-zero code or by a signal
 	Signal   syscall.Signal
 	Stopped  bool      // ended after the launch was told to stop
-	Activity *Activity // when the launch was stopped; nil if unknown
+	Activity *Activity // what it was doing when the launch was stopped; nil if not known
 	LastLine string    // most informative line of its last output
 }
 
-// Verdict names the rank to blame, or -1 if none stands out, and gives the user a reason.
+// Verdict is the result of blaming: the rank, or -1 if none stands out, and the reason as a text for the user.
 type Verdict struct {
 	Rank   int
 	Reason string
 }
 
-// abruptSignals come from outside or from a fault of the process itself. Other signals may be a
-// consequence of another rank's end: a broken pipe, an abort after an uncaught exception, or a
-// launcher that ends the rest.
+// abruptSignals are sent by another program or caused by a fault of the process itself. Other signals may be a
+// consequence of another rank's end: a broken pipe, an abort after an uncaught exception, or a launcher that ends the
+// remaining ranks.
 var abruptSignals = []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE,
 	syscall.SIGSYS}
 
@@ -86,17 +84,17 @@ var lostPeer = regexp.MustCompile(`(?i)connection (was )?(reset|closed|aborted|l
 	`remote (process|peer|rank|end)\b.*(exited|closed|failed|died|gone)|socket (was )?closed|lost (connection|contact)|` +
 	`ConnectionError|DistNetworkError|ncclRemoteError|transport endpoint is not connected`)
 
-// BlameFailure chooses between ranks of which at least one failed. It blames the first rank that
-// failed, but prefers ranks killed by an abrupt signal, and puts those last whose output says that
-// they lost another rank.
+// BlameFailure chooses the rank to blame if at least one has failed. Ranks that were killed by an abrupt signal come
+// first, and ranks whose output says that they have lost another rank come last. Among equals, it blames the first rank
+// that failed.
 func BlameFailure(ranks []Rank) Verdict {
-	var failed, told []Rank
+	var failed, stopped []Rank
 	for _, r := range ranks {
 		switch {
 		case r.Failed && !r.Stopped:
 			failed = append(failed, r)
 		case r.Stopped:
-			told = append(told, r)
+			stopped = append(stopped, r)
 		}
 	}
 	slices.SortStableFunc(failed, func(a, b Rank) int { return cmp.Compare(a.Order, b.Order) })
@@ -106,20 +104,20 @@ func BlameFailure(ranks []Rank) Verdict {
 	}
 	first := failed[0]
 	if isVictim(first) {
-		// Every rank that ended by itself has lost another one. The cause may be a rank that was still
-		// ending when the launch was stopped.
-		for _, r := range told {
+		// Every rank that ended by itself has lost another rank. The cause may be a rank that was about to end when the
+		// launch was stopped.
+		for _, r := range stopped {
 			if r.Activity != nil && r.Activity.State == Stopped {
-				return Verdict{r.Rank, fmt.Sprintf("the program was stopped (SIGSTOP), and %s", lostIt(failed))}
+				return Verdict{r.Rank, fmt.Sprintf("the program was stopped (SIGSTOP), and %s", lostConnection(failed))}
 			}
 			if errorLine.MatchString(r.LastLine) && !isVictim(r) {
-				return Verdict{r.Rank, fmt.Sprintf("the program ended with %s, and %s", endWithLine(r), lostIt(failed))}
+				return Verdict{r.Rank, fmt.Sprintf("the program ended with %s, and %s", endWithLine(r), lostConnection(failed))}
 			}
 		}
 	}
 	reason := "the program ended with " + endWithLine(first)
 	if len(failed) > 1 {
-		reason += "; after it " + failedToo(failed[1:])
+		reason += "; after it " + peersFailed(failed[1:])
 	}
 	return Verdict{first.Rank, reason}
 }
@@ -140,8 +138,7 @@ func SoleReporter(ranks []Rank) int {
 	return teller
 }
 
-// suspicion returns a sort key for ranks that failed: the smaller, the more likely the rank is the
-// cause.
+// suspicion returns a sort key for ranks that failed. The smaller it is, the more likely the rank is the cause.
 func suspicion(r Rank) int {
 	switch {
 	case IsAbrupt(r.Signal):
@@ -162,13 +159,13 @@ func endWithLine(r Rank) string {
 	return r.End + ": " + r.LastLine
 }
 
-func lostIt(victims []Rank) string {
+func lostConnection(victims []Rank) string {
 	return fmt.Sprintf("%s then lost it", FormatRanks(rankNumbers(victims)))
 }
 
-func failedToo(ranks []Rank) string { return FormatRanks(rankNumbers(ranks)) + " failed too" }
+func peersFailed(ranks []Rank) string { return FormatRanks(rankNumbers(ranks)) + " failed too" }
 
-// BlameHang chooses between ranks that did not end in time; after is the time they had.
+// BlameHang chooses the rank to blame if ranks have not ended in time. after is the time that they had.
 func BlameHang(ranks []Rank, after time.Duration) Verdict {
 	late := fmt.Sprintf("the program did not end within %v", after)
 	var running, ended []Rank
@@ -179,11 +176,11 @@ func BlameHang(ranks []Rank, after time.Duration) Verdict {
 			ended = append(ended, r)
 		}
 	}
-	if len(running) == 0 { // they ended while they were observed
+	if len(running) == 0 { // all of them ended while they were observed
 		return Verdict{-1, late}
 	}
 	slices.SortFunc(ended, func(a, b Rank) int { return cmp.Compare(a.Order, b.Order) })
-	groups, clear := oddOneOut(running)
+	groups, clear := outlier(running)
 	were := lists.Map(groups, func(g group) string { return g.String() })
 	if len(ended) > 0 {
 		were = append(were, FormatRanks(rankNumbers(ended))+" had ended")
@@ -221,10 +218,10 @@ func (g group) String() string {
 	return fmt.Sprintf("%s were %v", FormatRanks(rankNumbers(g.ranks)), g.Activity)
 }
 
-// oddOneOut groups ranks by activity, the most suspicious first, and reports whether the first
+// outlier groups ranks by activity, the most suspicious first, and reports whether the first
 // group clearly stands out. It compares states; the system calls count only if all states are
 // equal.
-func oddOneOut(ranks []Rank) (groups []group, clear bool) {
+func outlier(ranks []Rank) (groups []group, clear bool) {
 	states := groupBy(ranks, func(d Activity) Activity { return Activity{State: d.State} })
 	clear = standsOut(states)
 	for _, g := range states {
@@ -273,7 +270,7 @@ func (g group) haltOrder() int {
 	return 3
 }
 
-// waitOrder is larger the more likely the rank waits for a message of another one.
+// waitOrder is the larger, the more likely the ranks wait for a message from another rank.
 func (g group) waitOrder() int {
 	switch {
 	case g.State == Busy:
@@ -318,7 +315,7 @@ const maxLineRunes = 200
 var (
 	// goCrash matches the first line of a Go runtime crash report, which stack traces follow.
 	goCrash = regexp.MustCompile(`(?m)^(panic|fatal error): .*`)
-	// errorLine matches a line that says what went wrong.
+	// errorLine matches a line that reports an error.
 	errorLine = regexp.MustCompile(`(?i)\b\w*(error|exception)\b|` +
 		`\b(panic|fatal|assert\w*|abort\w*|fail\w*|cannot|not found)\b|^\s*what\(\):`)
 	ansiCodes = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")

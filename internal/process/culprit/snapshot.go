@@ -86,8 +86,8 @@ func statusValue(status []byte, name string) uint64 {
 	return n
 }
 
-// currentCall returns the system call in which the main thread of a process waits. The kernel shows
-// it only to processes that may trace this one, such as its parent, unless tracing is disabled.
+// currentCall returns the system call in which the main thread of a process waits. The kernel shows it only to
+// processes that may trace that process, for example its parent if tracing is not disabled.
 func currentCall(dir string) string {
 	data, err := os.ReadFile(dir + "/syscall")
 	fields := strings.Fields(string(data))
@@ -129,7 +129,7 @@ func init() {
 	}
 }
 
-// sleepCalls are the calls that another rank cannot end.
+// sleepCalls are system calls that no other rank can end.
 var sleepCalls = []string{"sleep", "pause"}
 
 // Summarize returns a rank's activity from one or more snapshots, or nil if it had ended. Several

@@ -10,12 +10,12 @@ import (
 	"github.com/kernbench/kernbench/internal/base/infile"
 )
 
-// errorFileVar names the file in which a rank stores the error that ended it. torch's @record writes
-// it, and torchrun shows the first rank's error.
+// errorFileVar is the environment variable that names the file in which a rank stores the error that ended it. torch's
+// @record decorator writes the file, and torchrun shows the error of the first rank that failed.
 const errorFileVar = "TORCHELASTIC_ERROR_FILE"
 
-// makeErrorFiles makes the folder for the error files of a round: beside the logs, or a temporary one
-// that remove deletes.
+// makeErrorFiles creates the folder for the error files of a round: next to the logs, or, without logs, a temporary
+// folder that remove deletes.
 func (n *node) makeErrorFiles(attempt int) (remove func(), err error) {
 	if n.spec.Logs.Dir != "" {
 		n.errorDir = filepath.Join(n.spec.Logs.Dir, fmt.Sprintf("attempt%d", attempt))
@@ -38,8 +38,8 @@ func (n *node) recordedError(rank int) string {
 	return parseErrorFile(data)
 }
 
-// parseErrorFile returns the message of torch's error file, which is text or an object with the text,
-// in one line.
+// parseErrorFile returns the message of torch's error file as a single line. The message is a text or an object that
+// contains it.
 func parseErrorFile(data []byte) string {
 	var file struct {
 		Message json.RawMessage `json:"message"`

@@ -1,7 +1,7 @@
-// Package node runs one node's part of a job that spans several nodes. It starts the node's ranks
-// when the rendezvous begins a round, forwards their output to the console and to logs, reports
-// their ends to the rendezvous, and ends them when anything fails anywhere. Package rendezvous
-// decides what failed first; package launch starts and kills the processes.
+// Package node runs one node's part of a job that spans several nodes. It starts the node's ranks when the rendezvous
+// begins a round, forwards their output to the console and to logs, reports to the rendezvous when they end, and ends
+// them when any rank or node of the job fails. Package rendezvous decides what failed first. Package launch starts and
+// kills the processes.
 package node
 
 import (
@@ -30,15 +30,15 @@ const (
 	// DefaultGrace is the time between SIGTERM and SIGKILL, the same as torchrun's: enough to write a
 	// checkpoint.
 	DefaultGrace = 30 * time.Second
-	// outputLimit is how long to wait for the last output of a failed rank.
+	// outputLimit is how long this node waits for the last output of a failed rank.
 	outputLimit = 700 * time.Millisecond
-	// drainLimit is how long the console may block at the end without progress. A slow console gets
-	// the time it needs.
+	// drainLimit is how long the console may block at the end without any progress. A slow console may take longer in
+	// total.
 	drainLimit = 5 * time.Second
 	// pollInterval is how often the ranks' states are checked.
 	pollInterval = 500 * time.Millisecond
-	// suspectLimit is the time after which a stopped rank is reported to the rendezvous. From then on it is
-	// the cause if other ranks fail.
+	// suspectLimit is the time after which a stopped rank is reported to the rendezvous. If other ranks fail after that,
+	// the stopped rank is the cause.
 	suspectLimit = 2 * time.Second
 )
 
@@ -63,9 +63,9 @@ type Spec struct {
 	Logs        Logs
 	Stdout      io.Writer
 	Stderr      io.Writer
-	// Warn is called for irregularities that are no failures.
+	// Warn is called for irregularities that do not end the job.
 	Warn func(text string)
-	// Restarting is called before another round, with the end of the last one.
+	// Restarting is called before another round, with the verdict that ended the previous one.
 	Restarting func(rendezvous.Verdict)
 }
 
@@ -167,7 +167,7 @@ func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Ver
 		}
 		l.Wait()
 	}
-	n.pendingReports.Wait() // a late report must not fall into the next round
+	n.pendingReports.Wait() // a late report must not arrive in the next round
 	drain(slices.Concat(slices.Collect(maps.Values(n.taps))...))
 	return verdict
 }
@@ -180,9 +180,9 @@ func (n *node) start(ctx context.Context, round *rendezvous.Round) (*launch.Laun
 	if err == nil {
 		spec := launch.Spec{Procs: procs, Grace: n.spec.Grace, LogLimit: 1 << 62, ForwardSignals: launch.UserSignals}
 		if len(round.Hosts) > 1 {
-			// The other nodes consider a silent node dead, and its ranks must end with the rest. But they
-			// must not end before the others, or their end would look like the cause. On a single node, a
-			// stopped launcher is just a user's Ctrl-Z.
+			// The other nodes consider a silent node dead, so its ranks must end too. But they must not end before the
+			// other nodes give this one up, because their end would then look like the cause. On a single node, a
+			// stopped launcher only means that the user has pressed Ctrl-Z.
 			spec.StoppedLimit = 2 * n.spec.Heartbeat
 		}
 		l, err = n.agent.Launch(context.WithoutCancel(ctx), spec)
@@ -241,9 +241,9 @@ func (n *node) watch(ctx context.Context, round *rendezvous.Round, l *launch.Lau
 	}
 }
 
-// cutOff is the verdict of a node that has lost the rendezvous: the first failure on this node if
-// it was abrupt, or else the given cause at the given node. If this launcher was stopped for longer
-// than the heartbeat limit, the others have lost it, and it blames itself.
+// cutOff returns the verdict of a node that has lost the rendezvous. It is the first failure on this node if that was
+// abrupt, otherwise the given cause at the given node. If this launcher was stopped for longer than the heartbeat
+// limit, the other nodes have given it up, so it blames itself.
 func (n *node) cutOff(round *rendezvous.Round, at int, cause string) *rendezvous.Verdict {
 	f := rendezvous.Failure{Node: at, Rank: rendezvous.NoRank, Cause: cause, Code: 1}
 	if pause := n.pause.Cause(time.Since(n.begun)); pause != "" {
@@ -294,8 +294,8 @@ func (n *node) handle(round *rendezvous.Round, e launch.Event) {
 	}
 }
 
-// report reports a failure to the rendezvous at once, and then again with the rank's last output,
-// for which the verdict waits.
+// report reports a failure to the rendezvous at once, because the order of failures matters, and then again with the
+// rank's last output. The verdict waits for the second report.
 func (n *node) report(f rendezvous.Failure) {
 	if n.failed == nil {
 		n.failed = &f
@@ -316,8 +316,8 @@ func (n *node) report(f rendezvous.Failure) {
 	})
 }
 
-// awaitStreams waits for the end of the streams, up to a limit: an unrelated process may hold one
-// open, or the console may block.
+// awaitStreams waits for the end of the streams, for at most limit, because an unrelated process may hold one open or
+// the console may block.
 func awaitStreams(taps []*tap, limit time.Duration) {
 	patience := time.After(limit)
 	for _, t := range taps {
@@ -329,9 +329,8 @@ func awaitStreams(taps []*tap, limit time.Duration) {
 	}
 }
 
-// drain waits for output that is on its way to the console and the logs, as long as there is
-// progress. The time is counted in polls, so that a launcher that gets no CPU time does not give
-// up.
+// drain waits for output that has not reached the console and the logs yet, as long as there is progress. The time is
+// counted in polls, so that a launcher that gets no CPU time does not give up.
 func drain(taps []*tap) {
 	const look = 100 * time.Millisecond
 	seen := make([]int64, len(taps))
@@ -362,8 +361,8 @@ func lastOutput(taps []*tap) (text string) {
 	return text
 }
 
-// pollRanks finds stopped ranks. The time is counted in polls, so that a launcher that was stopped
-// itself does not blame its ranks.
+// pollRanks detects stopped ranks. The time is counted in polls, so that a launcher that was stopped itself does not
+// blame its ranks.
 func (n *node) pollRanks() {
 	for rank, pid := range n.pids {
 		suspect := min(suspectLimit, n.spec.Heartbeat/2)
@@ -431,8 +430,8 @@ func (n *node) processes(round *rendezvous.Round) ([]launch.Proc, error) {
 	return procs, nil
 }
 
-// variables returns the variables of a rank besides RankVars: the ones torchrun sets, so that its
-// programs run unchanged.
+// variables returns the environment variables of a rank in addition to RankVars. They are those that torchrun sets, so
+// that programs written for torchrun run unchanged.
 func (n *node) variables(round *rendezvous.Round, rank launch.RankVars) map[string]*string {
 	s, set := n.spec, map[string]*string{}
 	put := func(name, value string) { set[name] = &value }

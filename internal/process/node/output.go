@@ -24,7 +24,7 @@ const (
 	maxLine = 64 << 10
 )
 
-// console writes the lines of all ranks, each line as a whole.
+// console writes the lines of all ranks. Lines of different ranks are never mixed.
 type console struct {
 	mu  sync.Mutex
 	out [2]io.Writer // stdout, stderr
@@ -33,7 +33,7 @@ type console struct {
 func (c *console) line(stream Streams, rank int, text []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// A write error means that the console has no reader any more, which is no reason to stop.
+	// A write error means that nobody reads the console any more. The job continues.
 	_, _ = c.out[stream-1].Write(fmt.Appendf(nil, "[rank%d]: %s\n", rank, text))
 }
 
@@ -52,7 +52,7 @@ type tap struct {
 
 	mu    sync.Mutex
 	tail  []string
-	crash []string // first line of a Go program's crash report, after the line before it
+	crash []string // the line before a Go program's crash report, and the report's first line
 }
 
 // openTap opens the pipe and the log, and starts reading.
@@ -103,7 +103,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// path is the name under which another process of this user can open the pipe for writing.
+// path returns the name under which another process of this user can open the pipe for writing.
 func (t *tap) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), t.write.Fd()) }
 
 // closeWrite closes this process's writing end, so that the stream ends with the rank.
@@ -141,8 +141,8 @@ func (t *tap) run() {
 	}
 }
 
-// remember keeps the last maxQuotedLines lines, for the message about a failed rank. Of a crash report it
-// keeps the cause, which the stacks would displace.
+// remember keeps the last maxQuotedLines lines, for the message about a failed rank. It keeps the beginning of a crash
+// report apart, because the stacks that follow would displace it.
 func (t *tap) remember(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,8 +165,8 @@ func (t *tap) quoted() string {
 	return strings.Join(t.tail, "\n")
 }
 
-// splitLines splits after a line feed, a carriage return (used by progress bars), both together, or
-// maxLine bytes. The concatenated tokens are the input.
+// splitLines is a bufio.SplitFunc. It splits after a line feed, a carriage return (progress bars use it), both
+// together, or maxLine bytes. Tokens include these characters, so that the concatenated tokens equal the input.
 func splitLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	i := bytes.IndexAny(data, "\r\n")
 	switch {

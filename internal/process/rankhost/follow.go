@@ -21,14 +21,14 @@ import (
 )
 
 var (
-	// ErrInterrupted means that this process was told to end before rank 0 was done.
+	// ErrInterrupted means that a signal told this process to end before rank 0 had dismissed it.
 	ErrInterrupted = errors.New("interrupted")
-	// ErrGivenUp means that not all ranks came. Rank 0 says which ones are missing.
+	// ErrGivenUp means that not all ranks have joined. Rank 0 reports which ones are missing.
 	ErrGivenUp = errors.New("rank 0 has given up waiting for the others")
 )
 
-// Follow is the part of every rank but 0: it starts the processes that rank 0 asks for. It returns
-// nil when rank 0 dismisses it.
+// Follow is called by every rank except rank 0. It starts the processes that rank 0 asks for, and returns nil when rank
+// 0 dismisses it.
 func Follow(ctx context.Context, cfg Config) error {
 	conn, err := cfg.findLeader(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (h *rankHost) serve(ctx context.Context) (err error) {
 	defer h.work.Wait()
 	defer func() { err = errors.Join(err, h.closeAgent()) }()
 	defer context.AfterFunc(ctx, func() {
-		// The signal was meant for the whole job. Rank 0 ends it in order.
+		// The signal was meant for the whole job, which rank 0 will end.
 		h.link.Send(message{Interrupted: true})
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -229,8 +229,8 @@ func (h *rankHost) launchProc(spec launch.Spec) (l *launch.Launch, err error) {
 	return l, nil
 }
 
-// forward sends a stream to rank 0. If rank 0 is slow, forward waits, and so does the process when
-// its pipe is full, but nothing else.
+// forward sends a stream to rank 0. If rank 0 is slow, forward waits. The process then waits too as soon as its pipe is
+// full, but the rank host continues to handle messages.
 func (h *rankHost) forward(read *os.File, ofStderr bool) {
 	defer read.Close()
 	buf := make([]byte, 32<<10)
@@ -267,9 +267,8 @@ const (
 	guardSecretVar = "KERNBENCH_GUARD_SECRET"
 )
 
-// Guards are rank hosts that a launcher is about to start for this process, which is itself no rank
-// of the job. There is one beside each rank of a program, and it knows more about its rank than the
-// launcher reports.
+// Guards are rank hosts that a launcher starts for this process, which is not a rank of the job itself. There is a
+// guard for each rank of a program. It can report more about its rank than the launcher does.
 type Guards struct {
 	cfg      Config
 	listener net.Listener
@@ -296,7 +295,7 @@ func guardConfig(host string, port int, secret string, ranks int, limit time.Dur
 		JoinTimeout: limit}
 }
 
-// Vars returns the variables that make this program, when the launcher starts it, a guard.
+// Vars returns the environment variables with which this program runs as a guard when the launcher starts it.
 func (g *Guards) Vars() map[string]string {
 	return map[string]string{
 		guardHostVar:   g.cfg.Name,
@@ -318,8 +317,8 @@ func (g *Guards) Close() { g.listener.Close() }
 // guardTimeout is how long a guard looks for its supervisor.
 const guardTimeout = time.Minute
 
-// MaybeGuard runs this process as a guard if its environment says so, and returns when its work is
-// over.
+// MaybeGuard runs this process as a guard if its environment contains the variables of Guards.Vars. It then returns
+// true when the guard's work is done.
 func MaybeGuard(environ []string) (is bool, err error) {
 	env := jobenv.Variables(environ)
 	if env[guardVar] == "" {
@@ -362,8 +361,8 @@ func guardConfigFromEnv(env map[string]string, environ []string) (Config, error)
 	return cfg, checkReachable(addr.Addr(), env[guardHostVar], cfg.Name)
 }
 
-// checkReachable detects at once, instead of after a minute of attempts, that the supervisor
-// listens where this host cannot reach it.
+// checkReachable returns an error if the supervisor listens at an address that this host cannot reach. Otherwise the
+// guard would fail only after guardTimeout.
 func checkReachable(addr netip.Addr, theirs, ours string) error {
 	if addr.IsLoopback() && theirs != ours {
 		return fmt.Errorf("started on host %s, but kernbench run on host %s listens only on its loopback "+
@@ -372,7 +371,7 @@ func checkReachable(addr netip.Addr, theirs, ours string) error {
 	return nil
 }
 
-// RemoveGuardVars removes the variables of guards from the environment of their programs.
+// RemoveGuardVars removes the variables of Guards.Vars from the environment of a program.
 func RemoveGuardVars(set map[string]*string) {
 	set[guardVar], set[guardHostVar], set[guardSecretVar] = nil, nil, nil
 }

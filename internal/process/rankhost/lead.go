@@ -24,7 +24,7 @@ type Leader struct {
 	selfHost    chan error // result of rank 0's own rank host; nil if there is none
 }
 
-// Lead gathers all ranks. ctx bounds the gathering.
+// Lead waits until all ranks have joined. ctx limits only this wait.
 func Lead(ctx context.Context, cfg Config) (*Leader, error) {
 	listener, err := cfg.listen(ctx)
 	if errors.Is(err, connection.ErrNotLocal) {
@@ -74,8 +74,8 @@ func (l *Leader) gather(ctx context.Context) (_ *Leader, err error) {
 	return l, nil
 }
 
-// Lost returns the first lost rank, or nil while all are present. A leader that was stopped is lost
-// itself: the others have left it, or are about to.
+// Lost returns the loss of the first rank, or nil while all are present. A leader that was stopped for too long counts
+// as lost itself, because the others have left it or are about to.
 func (l *Leader) Lost() *LostError {
 	l.host.Do(func(at time.Duration) []action {
 		if self := l.coordinator.selfLoss(at); self != nil {
@@ -93,16 +93,16 @@ func (l *Leader) Addr() string { return l.coordinator.leaderAddr }
 // FirstRankAddr returns the address of rank 0's host on its connection to this process.
 func (l *Leader) FirstRankAddr() string { return l.coordinator.firstRankAddr }
 
-// Oversubscribed lists the hosts that have more ranks than cores for them, or returns "".
+// Oversubscribed returns a text that lists the hosts with more ranks than cores, or "" if there are none.
 func (l *Leader) Oversubscribed() string {
 	return oversubscribed(l.coordinator.group.Members, l.coordinator.cpus)
 }
 
-// Interrupted returns a channel that is closed when one of the ranks is told to end, which is meant
-// for the whole job.
+// Interrupted returns a channel that is closed when a signal tells one of the ranks to end. Such a signal is meant for
+// the whole job.
 func (l *Leader) Interrupted() <-chan struct{} { return l.coordinator.interrupted }
 
-// Close dismisses all ranks, which then exit with code 0.
+// Close dismisses all ranks. Their processes then exit with code 0.
 func (l *Leader) Close() { l.end(message{Bye: true}) }
 
 func (l *Leader) end(m message) {
@@ -244,8 +244,8 @@ func (c *coordinator) Tick(at time.Duration) (orders []action) {
 	return orders
 }
 
-// selfLoss returns the loss of this process, if it was recently stopped for so long that the other
-// ranks give it up, or nil.
+// selfLoss returns the loss of this process if it was recently stopped for so long that the other ranks give it up.
+// Otherwise it returns nil.
 func (c *coordinator) selfLoss(at time.Duration) *LostError {
 	pause := c.pause.Cause(at)
 	if pause == "" {
@@ -268,7 +268,7 @@ func (c *coordinator) Disconnect(peer int, cause string, at time.Duration) []act
 	if lost == nil {
 		lost = &LostError{Rank: m.Rank, Host: m.Host, PID: m.PID, Cause: cause}
 	}
-	if !c.interruptedPeers[peer] { // else its end follows from the end of the job
+	if !c.interruptedPeers[peer] { // otherwise it ends because the job does
 		c.lost.CompareAndSwap(nil, lost) // the first loss explains the others
 	}
 	c.finishGathering(lost)
@@ -326,7 +326,7 @@ type Launch struct {
 	id        int
 	stopped   bool
 	started   int
-	open      []bool // by rank: not done, failed or lost yet
+	open      []bool // by rank: it has not ended, failed or been lost
 	openRanks int    // number of open ranks
 	exits     []*launch.Exit
 	logs      [][2]*os.File
@@ -417,8 +417,8 @@ func (r *Launch) receive(rank int, m message) []action {
 		}
 	case m.Done != nil:
 		var orders []action
-		// A reason without a stop request: the rank's own agent ended the process, because it was told to or
-		// because the rank host was stopped.
+		// A reason without a stop request means that the rank's own agent has ended the process, because a signal told
+		// it to or because the rank host was stopped.
 		if m.Done.Reason != "" {
 			orders = r.stop(launch.StopRequest{Reason: fmt.Sprintf("rank %d: %s", rank, m.Done.Reason)})
 		}
@@ -452,7 +452,7 @@ func (r *Launch) writeLog(rank int, o *output) {
 	}
 }
 
-// fail ends a rank's part that the rank itself cannot report, and stops the others.
+// fail ends a rank's part in the launch when the rank cannot report its end itself, and stops the others.
 func (r *Launch) fail(rank int, err error) []action {
 	orders := r.stop(launch.StopRequest{Reason: err.Error()})
 	r.finish(rank, nil, err)

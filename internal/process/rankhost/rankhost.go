@@ -1,13 +1,13 @@
-// Package rankhost turns the processes of another launcher's job into hosts of ranks. Rank 0 lets
-// each of them start a process, any number of times and with any environment. That is how a sweep
-// over environment variables works within a job whose ranks already exist.
+// Package rankhost turns the processes of another launcher's job into hosts of ranks. Rank 0 can make each of them
+// start a process, any number of times and with any environment. A sweep over environment variables needs this in a job
+// whose ranks already exist.
 //
 // Rank 0 calls [Lead], every other rank calls [Follow]. If the leading process is not a rank of the
 // job but has started it, for example through mpirun, all ranks follow as its [Guards]. The ranks
 // meet at an address given by the job's variables or by the user or, if the job is on one host, at
 // a socket that only processes of the same user can use. The caller decides what to start and what
-// a failure means. Package launch starts and kills processes; package connection lets the ranks
-// meet and notices lost ones.
+// a failure means. Package launch starts and kills processes. Package connection connects the
+// ranks and detects lost ones.
 //
 //   - A lost rank host (ended, stopped or unreachable) ends the current launch everywhere, because the
 //     job is no longer complete.
@@ -29,15 +29,14 @@ import (
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
-// leaveTimeout is how long an interrupted rank waits for rank 0 to end the job in order.
+// leaveTimeout is how long an interrupted rank waits for rank 0 to end the job.
 const leaveTimeout = 3 * time.Second
 
-// silenceLimit is how long a rank may be silent. It is longer than the limit of a launcher, which
-// sees the processes of its host: a stopped rank is found by its launcher before other ranks give
-// it up.
+// silenceLimit is how long a rank may be silent. It is longer than a launcher's limit for the ranks of its host, so
+// that the launcher finds a stopped rank before the other ranks give it up.
 const silenceLimit = connection.SilenceLimit + time.Second
 
-// LostError means that a rank's host is gone, and with it the job.
+// LostError means that the host of a rank is lost. The job cannot continue without it.
 type LostError struct {
 	Rank  int // NoRank for a leader that is no rank of the job
 	Host  string
@@ -45,7 +44,7 @@ type LostError struct {
 	Cause string
 }
 
-// NoRank is the rank of a leader that is no rank of the job.
+// NoRank is the rank of a leader that is not a rank of the job.
 const NoRank = -1
 
 func (e *LostError) Error() string {
@@ -142,8 +141,8 @@ type Config struct {
 	self bool // the rank host runs in the leading process
 }
 
-// service describes the connection between ranks. On one host the kernel identifies the peer's
-// user, so the socket's name is secret enough.
+// service describes the connection between ranks. On a single host, the kernel identifies the user of the peer, so the
+// name of the socket suffices as the secret.
 func (c Config) service() connection.Service {
 	s := connection.Service{Banner: "kernbench rank host 1\n", Secret: c.Secret}
 	if c.Local != "" {

@@ -1,11 +1,10 @@
 // Package rendezvous lets the nodes of one job meet, agree on their ranks, and stay in touch until
 // the job ends. One of the nodes hosts it in its own process, over TCP.
 //
-// Each node calls [Join] with the same endpoint. The node that owns the endpoint's address becomes
-// the host, and every node, the host included, is a member. A round begins when every node is ready
-// for it. A failure anywhere ends it everywhere, with one verdict that names what failed first;
-// silence and closed connections are failures too. Then the next round follows, if restarts are
-// left, or the end.
+// Each node calls [Join] with the same endpoint. The node that owns the endpoint's address becomes the host. Every
+// node, including the host, is a member. A round begins when every node is ready for it. A failure on any node ends the
+// round on all nodes, with a single verdict that names what failed first. Silence and closed connections are failures
+// too. If restarts are left, the next round follows; otherwise the job ends.
 //
 // An elastic job has between MinNodes and Nodes nodes. Its next round has another size if a node was
 // lost, or has joined meanwhile.
@@ -14,8 +13,7 @@
 // message is authenticated with a key derived from it. Nothing is encrypted, because no message is
 // confidential.
 //
-// The package starts no processes and knows nothing of logs or environments. Package node does the
-// work of a round.
+// The package starts no processes and does not deal with logs or environments. Package node runs the ranks of a round.
 package rendezvous
 
 import (
@@ -30,13 +28,12 @@ import (
 
 const (
 	tick = connection.Tick
-	// judgeTicks is the time for which reports are collected before the first cause is chosen. Peers
-	// of a killed rank may report a broken connection before the kill itself is known, and must not
-	// be blamed.
+	// judgeTicks is how long reports are collected before the first cause is chosen. The peers of a killed rank may
+	// report a broken connection before the kill is reported, and they must not be blamed.
 	judgeTicks = 5
 	// outputTicks is how long the verdict waits for the last output of the failed rank.
 	outputTicks = 10
-	// noteTicks is the silence from which a node is mentioned in the verdict.
+	// noteTicks is the silence after which the verdict mentions a node.
 	noteTicks = 12
 )
 
@@ -85,16 +82,16 @@ type coordinator struct {
 
 	stage      stage
 	attempt    int
-	restarts   int           // after failures; the arrival of a node is a new attempt, but no restart of these
-	callTicks  int           // remaining ticks of the last call for nodes, once there are enough
+	restarts   int           // number of restarts after failures; a restart for a new node does not count
+	callTicks  int           // once there are enough nodes: remaining ticks of the last call for more
 	nodes      map[int]*node // by connection number
 	stageTicks int           // ticks since the current stage began
 	reports    []report
 
 	// stopped holds the ranks that their launchers see stopped at the moment.
 	stopped []Failure
-	// pause attributes losses to the host if it was stopped itself: the other nodes consider it dead,
-	// and it sees their disconnections.
+	// pause detects that the host itself was stopped. The other nodes then consider it dead and disconnect, so their
+	// loss is the host's fault.
 	pause connection.Pause
 }
 
@@ -107,7 +104,7 @@ type stage int
 const (
 	gathering stage = iota // until all are ready
 	running
-	judging // a failure was reported; others may follow
+	judging // a failure has been reported, and others may follow
 	over
 )
 
@@ -171,7 +168,7 @@ func (c *coordinator) Receive(peer int, m message, at time.Duration) []action {
 		c.report(from, *m.Failed, at, interrupted && !n.leaving)
 	case m.Done && c.stage == running:
 		n.done = true
-		if !c.any(func(n *node) bool { return !n.done }) {
+		if !c.anyNode(func(n *node) bool { return !n.done }) {
 			return c.end(message{Event: Event{Finished: true}})
 		}
 	}
@@ -184,8 +181,8 @@ func (c *coordinator) replaceable(m *connection.Member) bool {
 	return c.group.Min > 0 && m.Peer != connection.SelfPeer
 }
 
-// any reports whether a node of the current round has a property. Between rounds, every node counts.
-func (c *coordinator) any(is func(*node) bool) bool {
+// anyNode reports whether a node of the current round has a property. Between rounds, it considers all nodes.
+func (c *coordinator) anyNode(is func(*node) bool) bool {
 	return slices.ContainsFunc(c.group.Members, func(m *connection.Member) bool {
 		return (c.stage == gathering || !isNew(m)) && is(c.nodes[m.Peer])
 	})
@@ -194,19 +191,19 @@ func (c *coordinator) any(is func(*node) bool) bool {
 // isNew reports whether a node takes part in no round yet.
 func isNew(m *connection.Member) bool { return m.Rank == connection.AnyRank }
 
-// begin starts a round once every node is ready for it. If nodes may still join, it waits for them
-// until the last call is over. A round that runs is ended for a node that has joined meanwhile, unless
-// ranks have already succeeded: the others will follow soon.
+// begin starts a round when every node is ready for it. If more nodes may join, it first waits for them until the last
+// call is over. If a node joins during a round, begin ends the round so that the next one includes the node. It does
+// not do this if ranks have already ended successfully, because the others will soon end too.
 func (c *coordinator) begin() []action {
 	switch {
-	case c.stage == running && !c.any(func(n *node) bool { return n.done }):
+	case c.stage == running && !c.anyNode(func(n *node) bool { return n.done }):
 		i := slices.IndexFunc(c.group.Members, func(m *connection.Member) bool { return isNew(m) && c.nodes[m.Peer].ready })
 		if i < 0 {
 			return nil
 		}
 		return c.restart(Verdict{Joined: c.group.Name(c.group.Members[i].Join)})
 	case c.stage != gathering || !c.group.Enough() || !c.group.Complete() && c.callTicks > 0 ||
-		c.any(func(n *node) bool { return !n.ready }):
+		c.anyNode(func(n *node) bool { return !n.ready }):
 		return nil
 	}
 	c.callTicks = 0
@@ -293,13 +290,13 @@ func (c *coordinator) Tick(at time.Duration) (orders []action) {
 
 // judge chooses the first failure and ends the round, once that failure's output has arrived.
 func (c *coordinator) judge() []action {
-	f := first(c.reports)
+	f := firstCause(c.reports)
 	if f.More && c.stageTicks <= outputTicks {
 		return nil
 	}
 	f.More = false
 	if !f.Abrupt() && len(c.stopped) > 0 && !slices.ContainsFunc(c.stopped, f.same) {
-		// Ranks that wait for a stopped one give up sooner or later, and end by themselves.
+		// Ranks that wait for a stopped rank eventually give up and fail, so the stopped rank is the cause.
 		victim := f
 		f = c.stopped[0]
 		f.Note = fmt.Sprintf("after that, rank %d (host %s) %s", victim.Rank, victim.Host, victim.Cause)
@@ -322,8 +319,8 @@ func (c *coordinator) judge() []action {
 	return c.restart(Verdict{Failure: f})
 }
 
-// restart ends the round, and lets nodes gather for the next one. Nodes that have joined during the
-// round wait already.
+// restart ends the round and lets nodes gather for the next one. Nodes that have joined during the round are already
+// waiting.
 func (c *coordinator) restart(v Verdict) (orders []action) {
 	v.Restarts = c.restarts
 	changed := false
@@ -352,13 +349,13 @@ func (c *coordinator) restart(v Verdict) (orders []action) {
 	return orders
 }
 
-// first chooses the failure that explains the others: the earliest, except that abrupt ends outrank
-// ordinary exits, and an interrupt of a whole node outranks both.
-func first(reports []report) Failure {
+// firstCause returns the failure that explains the others. It is the earliest one, except that abrupt ends take
+// precedence over ordinary exits, and an interrupt of a whole node takes precedence over both.
+func firstCause(reports []report) Failure {
 	weight := func(r report) int {
 		switch {
 		case r.Code == InterruptedCode && r.Rank == NoRank:
-			return 0 // everything after an interrupt follows from it; a rank may only have passed it on
+			return 0 // failures after an interrupt are consequences of it, even those of a rank that received it first
 		case r.Abrupt():
 			return 1
 		}
@@ -378,8 +375,8 @@ func (c *coordinator) enter(s stage) { c.stage, c.stageTicks = s, 0 }
 
 func (c *coordinator) toAll(m message) []action { return connection.ToAll(&c.group, m) }
 
-// gatherTicks is the time that nodes have to become ready. Before a restart they also have to end
-// the previous round.
+// gatherTicks returns the time that nodes have to become ready. Before a restart, this includes the time to end the
+// previous round.
 func (c *coordinator) gatherTicks() int {
 	if c.attempt == 0 {
 		return c.joinTicks
@@ -387,7 +384,7 @@ func (c *coordinator) gatherTicks() int {
 	return c.joinTicks + c.graceTicks
 }
 
-// missing says which nodes are not ready when the time is up.
+// missing returns a text that says which nodes are not ready.
 func (c *coordinator) missing() string {
 	limit := time.Duration(c.gatherTicks()) * tick
 	if !c.group.Enough() {

@@ -50,9 +50,9 @@ type Config struct {
 	Grace       time.Duration        // time to end a failed round
 	Host        string               // this node's name in messages
 	Program     []string             // command line of the ranks
-	LocalAddr   string               // where other nodes reach this one; "" to detect it
+	LocalAddr   string               // the address of this node for other nodes; "" to detect it
 	Ports       connection.PortRange // for the ranks to listen on
-	// AllowOtherBuild lets the host accept nodes that run another executable.
+	// AllowOtherBuild makes the host accept nodes that run another executable.
 	AllowOtherBuild bool
 }
 
@@ -205,7 +205,7 @@ func (c Config) hostGroup(listener net.Listener, addr string) *Member {
 	h := connection.NewUntimedHost(core)
 	core.group.Observe, core.pause.Waited = h.Observe, connection.OwnDelay
 	h.StartTimers()
-	// No silence limit: a process cannot lose itself, however slow it is.
+	// No silence limit, because a process cannot lose the connection to itself, however slow it is.
 	m := newMember(h.SelfLink(), c.join(addr), c.Ports, 0)
 	m.host = h
 	if listener != nil {
@@ -248,8 +248,8 @@ type Member struct {
 	close  sync.Once
 }
 
-// newMember joins the group. The host is lost if it is silent for longer than the limit; 0 disables
-// the check.
+// newMember joins the group over a link to the host. The host counts as lost if it is silent for longer than the limit;
+// 0 disables the check.
 func newMember(l *connection.Link[message], j join, ports connection.PortRange, silence time.Duration) *Member {
 	m := &Member{link: l, addr: j.Addr, ports: ports, events: make(chan Event), quit: make(chan struct{})}
 	l.Send(message{Join: &j})
@@ -261,8 +261,8 @@ func newMember(l *connection.Link[message], j join, ports connection.PortRange, 
 // Finished, Refused, Lost, or a Stop without Restart.
 func (m *Member) Events() <-chan Event { return m.events }
 
-// Ready reports that the previous round has ended on this node. It also offers a free port, in case
-// rank 0 runs here.
+// Ready reports that the previous round has ended on this node. It also offers a free port, for the case that rank 0 of
+// the next round runs here.
 func (m *Member) Ready() error {
 	addr := m.addr
 	if addr == localhost { // which a container may not be able to look up
@@ -288,8 +288,8 @@ func (m *Member) Stopped(attempt, rank, pid int, stopped time.Duration) {
 // Done reports that every rank of this node has ended with code 0.
 func (m *Member) Done(attempt int) { m.link.Send(message{Attempt: attempt, Done: true}) }
 
-// Close leaves the rendezvous. The others treat this as a failure unless the group has ended. On
-// the host, Close waits until the other nodes have been told.
+// Close leaves the rendezvous. The others treat this as a failure unless the group has ended. On the host, Close waits
+// until the last messages to the other nodes have been sent.
 func (m *Member) Close() {
 	m.close.Do(func() {
 		close(m.quit)

@@ -33,16 +33,16 @@ type Failure struct {
 	Code   int            `json:"code"`             // exit code of the whole job
 	Output string         `json:"output,omitempty"` // its last lines
 	Note   string         `json:"note,omitempty"`   // other irregularities at the time
-	// More announces a second report with the last lines of output. The order of failures must be
-	// known before those arrive.
+	// More announces a second report with the last lines of output. The first report must not wait for them, because the
+	// order in which failures are reported matters.
 	More bool `json:"more,omitempty"`
 }
 
 // NoRank is the Rank of a failure that concerns a whole node.
 const NoRank = -1
 
-// LauncherPaused is the failure of a node whose launcher made no progress for so long that the other
-// nodes considered it dead. The pause is described as by [connection.Pause.Cause].
+// LauncherPaused returns the failure of a node whose launcher made no progress for so long that the other nodes
+// considered it dead. pause describes why, as returned by [connection.Pause.Cause].
 func LauncherPaused(pid int, pause string) Failure {
 	return Failure{Rank: NoRank, PID: pid, Code: 1, Cause: pause + ", and the others gave it up"}
 }
@@ -71,7 +71,7 @@ func (f Failure) String() string {
 	return b.String()
 }
 
-// SharedHosts says which hosts run several nodes. It returns "" if none does.
+// SharedHosts returns a text that lists the hosts with several nodes, or "" if there are none.
 func (r Round) SharedHosts() string {
 	var texts []string
 	for _, host := range lists.Distinct(r.Hosts) {
@@ -105,13 +105,13 @@ func (v Verdict) String() string {
 	return v.Failure.String()
 }
 
-// Event is news from the rendezvous. Exactly one field is set.
+// Event is a message from the rendezvous to a node. Exactly one field is set.
 type Event struct {
 	Start    *Round   `json:"start,omitempty"`
 	Stop     *Verdict `json:"stop,omitempty"`
 	Finished bool     `json:"finished,omitempty"` // every node is done
 	Refused  string   `json:"refused,omitempty"`  // no round will start, and why
-	// Lost means that this node has lost the rendezvous. No event follows.
+	// Lost is the reason why this node has lost the rendezvous. No event follows.
 	Lost string `json:"-"`
 }
 
