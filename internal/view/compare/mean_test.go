@@ -127,3 +127,12 @@ func TestMeanOfSameBuild(t *testing.T) {
 		})
 	}
 }
+
+// A small probability is not zero.
+func TestSmallProbability(t *testing.T) {
+	for p, want := range map[float64]string{0.00049: "<0.001", 0.0006: "0.001", 0.03: "0.030"} {
+		if _, _, text := effectTexts(judge.Effect{Ratio: 1.2, P: &p}); text != want {
+			t.Errorf("%v is shown as %q, want %q", p, text, want)
+		}
+	}
+}

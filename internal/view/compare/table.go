@@ -240,6 +240,9 @@ func effectTexts(e judge.Effect) (change, interval, p string) {
 	}
 	if e.P != nil {
 		p = fmt.Sprintf("%.3f", *e.P)
+		if p == "0.000" { // no test is certain
+			p = "<0.001"
+		}
 	}
 	return change, interval, p
 }
