@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/llm"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // rowsOf computes a sweep. Words are "name=SPEC" for axes and "--name=value" for options.
@@ -92,6 +93,14 @@ func TestServing(t *testing.T) {
 	}
 	plain, overlapped := rowsOf(t, "model=llama3-70b", "tp=8", "step=prefill-2048")[0],
 		rowsOf(t, "model=llama3-70b", "tp=8", "step=prefill-2048", "--overlap=two-batch")[0]
+	bars, _ := stepBars(rowset.All([]journal.Row{overlapped}))
+	high := 0.0
+	for _, series := range bars.Panels[0].Series {
+		high += series.Points[0].Y
+	}
+	if step := overlapped.Metrics["step_us"]; math.Abs(high/step-1) > 1e-9 {
+		t.Errorf("with overlap the bar of a step of %g us is %g us high", step, high)
+	}
 	if overlapped.Metrics["step_us"] >= plain.Metrics["step_us"] || overlapped.Metrics["message_bytes"]*2 !=
 		plain.Metrics["message_bytes"] {
 		t.Errorf("%v, with overlap %v", plain.Metrics, overlapped.Metrics)

@@ -70,10 +70,10 @@ func largestTP(rows rowset.Set) string {
 
 // shareMap draws a heat map of the share of the all-reduces in every step of every model.
 func shareMap(rows rowset.Set) figure.Figure {
-	f := figure.Figure{Name: "llm_share", Title: "Share of the step that is all-reduce",
+	f := figure.Figure{Name: "llm_share", Title: "Share of the step that is communication",
 		Columns: min(3, len(rows.Distinct("tp"))),
 		Caption: "Modelled, not validated. Communication over communication and floor. The floor is the time of reading " +
-			"weights and cache, or of multiplying, whichever is longer. Empty: outside the curve."}
+			"weights and cache, or of multiplying, whichever is longer. Empty: no time, for the reason in the row."}
 	models, steps := rows.Distinct("model"), rows.Distinct("step")
 	zero, most := 0.0, 0.0
 	for _, r := range rows {
@@ -106,12 +106,13 @@ func shareMap(rows rowset.Set) figure.Figure {
 // maxNarrowBars is the largest number of bars that a narrow panel shows well.
 const maxNarrowBars = 6
 
-// stepBars stacks the floor and the communication of the first step at the largest group.
+// stepBars stacks the floor and the exposed communication of the first step at the largest group.
 func stepBars(rows rowset.Set) (figure.Figure, bool) {
 	step, tp, context := rows.Distinct("step")[0], largestTP(rows), rows.Distinct("context")[0]
 	f := figure.Figure{Name: "llm_step",
-		Title:   fmt.Sprintf("One step, %s at tp %s, context %s: floor and communication", step, tp, context),
-		Caption: "Modelled, not validated. The floor does not count launches."}
+		Title: fmt.Sprintf("One step, %s at tp %s, context %s: floor and communication", step, tp, context),
+		Caption: "Modelled, not validated. The floor does not count launches. Communication that overlaps with the floor is " +
+			"left out."}
 	zero, most := 0.0, 0.0
 	for _, r := range rows.At("step", step, "tp", tp) {
 		most = max(most, 1.05*r.Metrics["step_us"]) // one scale for all panels
@@ -119,13 +120,13 @@ func stepBars(rows rowset.Set) (figure.Figure, bool) {
 	for _, curve := range rows.Distinct("curve") {
 		var names []string
 		floor, comm := figure.Series{Name: "floor", Kind: figure.StackedBars},
-			figure.Series{Name: "all-reduce", Kind: figure.StackedBars}
+			figure.Series{Name: "communication", Kind: figure.StackedBars}
 		for _, m := range rows.Distinct("model") {
 			if r := rowAt(rows, m, step, setting{curve, tp, context}); r != nil {
 				x := float64(len(names))
 				names = append(names, m)
 				floor.Points = append(floor.Points, figure.Point{X: x, Y: r.Metrics["floor_us"]})
-				comm.Points = append(comm.Points, figure.Point{X: x, Y: r.Metrics["time_us"]})
+				comm.Points = append(comm.Points, figure.Point{X: x, Y: r.Metrics["step_us"] - r.Metrics["floor_us"]})
 			}
 		}
 		if len(names) > 0 && len(f.Panels) < 3 {
@@ -281,7 +282,7 @@ func costSection(rows rowset.Set) bench.Section {
 		}
 	}
 	return bench.Section{Title: "Time per layer and per step",
-		Text:  "The all-reduces of a layer, of the step, and their share of the step. Empty cells lie outside the curve.",
+		Text:  "The communication of a layer and of the step, and its share. Empty cells have no time; the rows say why.",
 		Table: table}
 }
 
