@@ -119,8 +119,8 @@ func (m *Machine) post(t event.Time, g message, sent *chain) (left, took event.T
 	m.result.Messages++
 	m.result.Bytes += g.moves()
 	m.result.MemoryBytes += 2 * g.moves() // read at the source, written at the target
-	// A message of a rank to itself takes no link of a graph. An answer waits for its time, because messages of others
-	// may take the same link until then.
+	// A message of a rank to itself takes no link of a graph. An answer is sent only at time t, because messages of other
+	// ranks may take the same link before that.
 	if g.next < 0 || m.routes != nil && t > m.now {
 		m.reach(slot, t)
 		return t, 0
@@ -175,7 +175,7 @@ func (u *totals) add(g *message, waited, took, mixed event.Time) {
 	u.order = u.order*fnvPrime ^ g.identity
 }
 
-// reach lets the first byte of a message reach the next link of its path, or its receiver, at time t.
+// reach schedules the arrival of a message's first byte at the next link of its path, or at its receiver, at time t.
 func (m *Machine) reach(slot int32, t event.Time) {
 	g := &m.messages[slot]
 	m.queue.Push(event.Event{Time: t, Seq: sequence(messageClass, g.source, uint64(g.number)), Kind: arrival, B: slot})
@@ -247,10 +247,10 @@ func (m *Machine) linkName(i int) string {
 	return fmt.Sprintf("%s-%d", flatSwitch, i-m.ranks)
 }
 
-// Reordered says what happened in another order on a second machine, such as "messages take link 0-1", or returns "" if
-// there is nothing. Links serve messages in the order of arrival, and mix the bytes of messages that arrive slowly. The
-// callers of Compute start the computation that is ready first. So a change of the order can make a faster network
-// slower.
+// Reordered returns a text that says which events happened in another order on machine b than on machine a, such as
+// "messages take link 0-1", or "" if there are none. Links serve messages in the order of arrival, and mix the bytes of
+// messages that arrive slowly. The callers of Compute start the computation that is ready first. A change of the order
+// can therefore make a run on a faster network slower.
 func Reordered(a, b *Machine) string {
 	for i := range a.totals {
 		if x, y := &a.totals[i], &b.totals[i]; x.messages == y.messages && (x.order != y.order || x.mixed != y.mixed) {

@@ -4,14 +4,14 @@
 //
 // # Messages
 //
-// A message of k bytes occupies its sender for the overhead o. Then its bytes leave over the first link of
-// its path, after the bytes of the sender's earlier messages. When the last byte has arrived and the receiver
-// asks for the message, it is occupied for o again. A send is complete when its bytes have left. Both halves
-// of an exchange run at the same time. Flags are empty messages.
+// A message of k bytes occupies its sender for the overhead o. Then its bytes leave over the first link of its path,
+// after the bytes of the sender's earlier messages. When the last byte has arrived and the receiver has reached its
+// receive, the receiver is occupied for o too. A send is complete when its bytes have left. Both halves of an exchange
+// run at the same time. Flags are empty messages.
 //
-// A read of a peer's memory is an empty request to the peer's network interface, which sends the data without
-// the peer. A write to it is a message that needs no receive. An interface sends messages in the order in
-// which it learns of them: when its rank begins to send, or when the first byte of a request arrives.
+// To read a peer's memory, a rank sends an empty request to the peer's network interface, which sends the data without
+// involving the peer. A write to a peer's memory is a message that needs no receive. An interface sends messages in the
+// order in which it learns of them: when its rank begins to send, or when the first byte of a request arrives.
 // Reductions and copies have their own rates. If ranks share a memory (Load is not 0), reads and writes need
 // no messages: a rank loads what it reads and stores what it writes, and fetches data that a peer has written
 // during the call from the peer's caches. Flags travel between caches as they do over a network. Before the first
@@ -36,7 +36,7 @@
 // order: first starts, by rank and by the order in which the operations were added; then all other events, by
 // the rank that caused them, its own progress before its messages, and its messages in the order of sending.
 //
-// Not modelled: finite buffers, flow control, packet headers, and a handshake before large messages.
+// The model has no finite buffers, flow control, packet headers, or handshakes before large messages.
 package loggp
 
 import (
@@ -61,7 +61,7 @@ func Run(s schedule.Schedule, elem int, n Network) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	m.totals = nil // nobody can ask for them
+	m.totals = nil // nobody can read them, because the machine is not returned
 	return m.RunAlone(s, elem)
 }
 

@@ -5,16 +5,16 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
-// member is the state of a rank in an operation. With a million ranks a simulation spends most of its time waiting
-// for memory, so a member fits one cache line: its step is unpacked when it is needed, and its chain is kept only if
-// somebody asks for it.
+// member is the state of a rank in an operation. With a million ranks, a simulation spends most of its time waiting for
+// memory. A member therefore fits in one cache line: its step is unpacked when it is needed, and chains are stored
+// separately and only if the caller asks for them.
 type member struct {
 	index   int32
 	slow    int32 // factor of its own time in thousandths; 0: it is not slow
-	fetched bool  // the step has been fetched, and is to be begun or continued
+	fetched bool  // the step has been fetched but is not complete
 	started bool
 	ended   bool
-	// receiving means that the member waits for the peers of its step. Of these, seen have been received.
+	// receiving means that the member waits for messages from the peers of its step. seen is the number received.
 	receiving bool
 	paid      bool // the overhead of the next message of the step has been spent
 	taken     bool // next has returned the only step of an operation without schedule
@@ -22,13 +22,14 @@ type member struct {
 	posted    int32 // peers of the step to which a message has been posted
 	now       event.Time
 	left      event.Time // when the bytes that the step sends have left
-	// Messages that have arrived and wait to be received, in order: a list that message.next continues. The indices
-	// count from 1; 0: there is none.
+	// firstMail and lastMail are the ends of a linked list (message.next) of the messages that have arrived and wait to
+	// be received, in order. Indices count from 1; 0 means none.
 	firstMail, lastMail int32
 }
 
-// chain is the chain of last dependencies up to a point in time. It begins at the start of a member, its cause. Queue
-// is not kept, because it is the rest. All methods do nothing if there is no chain.
+// chain is the chain of the last dependencies up to a point in time, as the time spent by kind. It begins at the start
+// of a member, which is its cause. The time spent in queues is not stored, because it is the remainder. All methods
+// accept a nil chain and then do nothing.
 type chain struct {
 	cause int32
 	wire  event.Time // of a message: on the slowest link so far
@@ -70,7 +71,7 @@ func (o *operation) leftChain(k *member) *chain {
 	return &o.chains[k.index].left
 }
 
-// work lets a rank spend time of its own.
+// work lets a rank compute for the time d.
 func (o *operation) work(k *member, d event.Time) {
 	if k.slow > 0 {
 		d = (d*event.Time(k.slow) + 999) / 1000

@@ -35,7 +35,7 @@ type Network struct {
 // Rate is a rate in bytes per millisecond, a millionth of a GB/s.
 type Rate = graph.Rate
 
-// Energy is how much energy the parts of a machine take, in femtojoules; 0: not given.
+// Energy holds the energy that the parts of a machine take, in femtojoules; 0: not given.
 type Energy struct {
 	Link   int64 // for each byte on a link of a flat network; the links of a graph have their own
 	Memory int64 // for each byte that is read from memory or written to it
@@ -133,7 +133,8 @@ func (f *networkFile) graph(root yamlfile.Node) {
 	f.Struct(root, "the network", append(fields, f.ends()...)...)
 }
 
-// astra reads a file in ASTRA-sim's format. Such a file has no name, so it gets one; our own keys may be added to it.
+// astra reads a file in ASTRA-sim's format, which may also contain keys of our own format. Such a file has no name, so
+// the network gets one.
 func (f *networkFile) astra(root yamlfile.Node) {
 	f.network.Name = "astra-sim"
 	name := f.name()
@@ -215,7 +216,7 @@ func (f *networkFile) faults() yamlfile.Field {
 	}}
 }
 
-// fault reads a fault. YAML takes 3:2x without quotes for a mapping in some places, so both forms are read.
+// fault reads a fault. In some places, YAML parses 3:2x without quotes as a mapping, so fault accepts a mapping too.
 func (f *networkFile) fault(kind string, node yamlfile.Node, what string) {
 	var texts []string
 	if f.IsMapping(node) {

@@ -13,7 +13,7 @@ import (
 // LevelUse is the traffic of the links of a level.
 type LevelUse struct {
 	Level   string
-	Links   int // that carried something
+	Links   int // number of links that carried a message
 	Bytes   int64
 	Busiest LinkUse
 	Energy  float64 // picojoules
@@ -38,7 +38,7 @@ func (m *Machine) Levels() []LevelUse {
 	return list
 }
 
-// LevelText describes the traffic of levels during a time.
+// LevelText returns a text about the traffic of levels during a time.
 func LevelText(levels []LevelUse, during event.Time) string {
 	return strings.Join(lists.Map(levels, func(u LevelUse) string {
 		return fmt.Sprintf("%s: %sB, busiest %s (%.0f %%)", u.Level, unit.FormatBytesApprox(float64(u.Bytes)), u.Busiest.Name,
@@ -52,8 +52,8 @@ type EnergyPart struct {
 	PJ   float64 // picojoules
 }
 
-// Energy returns the energy of the links by level, of memory, and of operations, as far as the network file gives
-// energies. ops and memoryBytes are added to the operations and bytes that the machine has counted itself.
+// Energy returns the energy of the links by level, of memory, and of operations. It leaves out parts for which the
+// network file gives no energy. ops and memoryBytes are added to the operations and bytes that the machine has counted.
 func (m *Machine) Energy(ops, memoryBytes float64) (list []EnergyPart) {
 	add := func(name string, pj float64) {
 		if pj > 0 {
@@ -69,7 +69,7 @@ func (m *Machine) Energy(ops, memoryBytes float64) (list []EnergyPart) {
 	return list
 }
 
-// EnergyText describes the energy of parts, and returns the sum in microjoules.
+// EnergyText returns a text about the energy of parts, and the sum in microjoules.
 func EnergyText(list []EnergyPart) (text string, uj float64) {
 	for _, p := range list {
 		uj += p.PJ / 1e6
@@ -83,8 +83,8 @@ func EnergyText(list []EnergyPart) (text string, uj float64) {
 type FaultCost struct {
 	Fault
 	Cost event.Time // with all faults, less without this one; it may be negative
-	// Reordered says what happens in another order because of the fault. It is set if the cost is negative, and is
-	// then the reason. A dead link changes paths, which is the reason then.
+	// Reordered is set if the cost is negative. It then gives the reason: which events happen in another order because
+	// of the fault, or that a dead link changes paths.
 	Reordered string
 }
 
@@ -114,7 +114,7 @@ func FaultCosts(n Network, time event.Time, with *Machine, run func(Network) (ev
 	return costs, time - healthy, err
 }
 
-// CostText describes the costs of faults.
+// CostText returns a text about the costs of faults.
 func CostText(costs []FaultCost) string {
 	return strings.Join(lists.Map(costs, func(c FaultCost) string {
 		text := fmt.Sprintf("%v: %s", c.Fault, unit.FormatMicros(c.Cost.Nanoseconds()/1000))

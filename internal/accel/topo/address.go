@@ -40,8 +40,8 @@ type Address uint64
 // topologies have wider fields.
 type widths struct{ sip, die, local int }
 
-// The two upper bits of the offset on a die select the memory. No window is 0, so that address 0 is invalid
-// and a forgotten pointer is found.
+// The two upper bits of the offset on a die select the memory. No memory has the value 0, so that address 0 is invalid
+// and a pointer that was not set is detected.
 const (
 	hbmWindow = iota + 1
 	sramWindow
@@ -67,8 +67,8 @@ func (t *Topology) addressWidths() (widths, error) {
 // HBMSlice returns the size of one PE's share of the HBM in bytes.
 func (t *Topology) HBMSlice() int64 { return t.Cube.HBM.Bytes / int64(t.PEs()) }
 
-// Capacity returns the size of a PE's memory of a kind in bytes. For the SRAM it is the size for the
-// whole cube.
+// Capacity returns the size of a PE's memory of the given kind in bytes. For the SRAM, it is the size of the cube's
+// SRAM.
 func (t *Topology) Capacity(s Space) int64 {
 	switch s {
 	case HBMSpace:
@@ -134,9 +134,9 @@ func (t *Topology) Channel(offset int64) int {
 	return int(offset / int64(t.Cube.HBM.Burst) % int64(t.Cube.HBM.Channels))
 }
 
-// Piece returns the range of memory that one piece of a transfer accesses. The transfer has bytes bytes
-// from base on, the piece n bytes from off on. The HBM moves whole bursts. A burst shared by two pieces
-// is accessed once: a read does so with the first piece, a write with the last.
+// Piece returns the range of memory that a piece of a transfer accesses. The transfer begins at base and has bytes
+// bytes. The piece begins off bytes later and has n bytes. The HBM moves whole bursts. A burst that belongs to two
+// pieces is accessed only once: with the first piece in a read, with the last piece in a write.
 func (h *HBM) Piece(base int64, bytes, off, n int, write bool) (from int64, length int) {
 	burst := int64(h.Burst)
 	from = base + int64(off)

@@ -55,8 +55,8 @@ func (t *Topology) Boxes() []Box {
 	return boxes
 }
 
-// endAt returns the position of an end in its cube. It is next to its router: PEs outward, their memory
-// controllers inward.
+// endAt returns the position of an end in its cube. Ends are drawn next to their routers: PEs on the outer side, their
+// memory controllers on the inner side.
 func (t *Topology) endAt(e End) Pos {
 	noc := &t.Cube.Noc
 	dx, dy := noc.pitchX*2/5, noc.pitchY*2/5

@@ -15,9 +15,9 @@ import (
 type override struct {
 	name       string
 	device     bool
-	bw         Bandwidth   // of the link, or of a channel of the HBM; 0: as all others
-	latency    *event.Time // of the link; nil: as all others
-	efficiency int64       // share of the bandwidth or, for a PE, of its speed, in thousandths; 0: all of it
+	bw         Bandwidth   // of the link, or of a channel of the HBM; 0: not changed
+	latency    *event.Time // of the link; nil: not changed
+	efficiency int64       // thousandths of the bandwidth or, for a PE, of its speed, that are available; 0: all
 }
 
 // overrides holds the overrides of a topology, and what they name.
@@ -42,7 +42,7 @@ func (o *override) rate(bw Bandwidth) Bandwidth {
 // Uneven reports whether some link or device differs from the others of its kind.
 func Uneven(t *Topology) bool { return len(t.overrides.list) > 0 }
 
-// ComputeTime returns how long the engines of a PE take for work that takes so long on others.
+// ComputeTime returns how long the engines of a PE take for work that takes the given time on a PE without an override.
 func ComputeTime(t *Topology, pe PEID, took event.Time) event.Time {
 	if o := t.overrides.pes[pe]; o != nil {
 		return (took*1000 + event.Time(o.efficiency) - 1) / event.Time(o.efficiency)
@@ -109,7 +109,8 @@ func (r reader) override(o *override, e yamlfile.Entry, what string) {
 	}
 }
 
-// applyOverrides finds what the overrides name. It returns an error for each one, nil if it is good.
+// applyOverrides looks up the links and devices that the overrides name. It returns an error, or nil, for each
+// override.
 func (t *Topology) applyOverrides() (faults []error) {
 	o := &t.overrides
 	o.links, o.pes, o.hbms = map[int32]*override{}, map[PEID]*override{}, map[PEID]*override{}
@@ -188,8 +189,8 @@ func (w *Wiring) exists(link int) bool {
 	return noc.exists(at) && noc.exists(router{at.row + rows, at.col + cols})
 }
 
-// settleOverrides checks the overrides of a topology whose size has changed.
-func (t *Topology) settleOverrides() error {
+// resolveOverrides applies the overrides again after the size of the topology has changed.
+func (t *Topology) resolveOverrides() error {
 	t.SIPs.uneven = Uneven(t)
 	if !Uneven(t) {
 		return nil

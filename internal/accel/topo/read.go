@@ -61,7 +61,7 @@ func parse(name string, data []byte, watch func(*yamlfile.Reader)) (*Topology, e
 	}
 	list := t.overrides.list
 	t.overrides.list = nil
-	if err := t.settle(); err != nil {
+	if err := t.resolve(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if t.overrides.list = list; Uneven(t) {
@@ -287,8 +287,8 @@ func (r reader) pos(n yamlfile.Node, what string, least int64) Pos {
 	return Pos{Length(x), Length(y)}
 }
 
-// settle checks the combinations of values and computes the derived fields.
-func (t *Topology) settle() error {
+// resolve checks that the values fit together and computes the derived fields.
+func (t *Topology) resolve() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	c := &t.Cube
@@ -336,7 +336,7 @@ func (t *Topology) settle() error {
 	if t.addressWidth, err = t.addressWidths(); err != nil {
 		return err
 	}
-	return t.settleOverrides()
+	return t.resolveOverrides()
 }
 
 // Parameter is a key of a topology file that holds one number or several, such as the three of a tile.
@@ -379,9 +379,9 @@ func keyOf(what string) string {
 	return key
 }
 
-// Vary reads a topology file with the numbers of one key multiplied by a factor, and returns the new
-// numbers too. It fails if they cannot be changed like that: 0 stays 0, counts have no fractions, and
-// the result must be valid in a file.
+// Vary reads a topology file with the numbers of one key multiplied by a factor. It also returns the new numbers. It
+// fails if the numbers cannot be changed in this way: 0 stays 0, counts have no fractions, and the result must be valid
+// in a file.
 func Vary(name string, data []byte, key string, factor float64) (t *Topology, values []string, err error) {
 	var faults []error
 	moved := false
@@ -416,8 +416,8 @@ func Vary(name string, data []byte, key string, factor float64) (t *Topology, va
 // tolerance is the largest accepted relative error of a change that is caused by rounding.
 const tolerance = 0.1
 
-// Effect returns whether a larger value of a key should make everything faster (-1) or slower (1), or 0 if either may
-// be.
+// Effect returns -1 if a larger value of a key should only make the accelerator faster, 1 if it should only make it
+// slower, and 0 if it may do either.
 func Effect(key string) int {
 	last := key[strings.LastIndexByte(key, '.')+1:]
 	switch {

@@ -8,7 +8,7 @@ import (
 
 // Hop is one directed link of a path and the node at its end.
 type Hop struct {
-	Link    int32 // number of the link; a link carries one thing at a time
+	Link    int32 // number of the link, which carries one flit or message at a time
 	BW      Bandwidth
 	Wire    event.Time // propagation
 	Cost    event.Time // of the node at the end, once per message
@@ -60,8 +60,8 @@ const (
 	AtHost // the host, which is connected to the switch like the SIPs
 )
 
-// End is one end of a path. The SRAM and the M_CPU ignore PE; the IO_CPU and the host ignore Cube
-// and PE. The SIP of the host is the one that it accesses.
+// End is one end of a path. PE is ignored for the SRAM and the M_CPU; Cube and PE are ignored for the IO_CPU and the
+// host. For the host, SIP is the one that it accesses.
 type End struct {
 	Kind EndKind
 	PEID
@@ -87,12 +87,12 @@ func NewWiring(t *Topology) *Wiring {
 // Links returns the number of directed links.
 func (w *Wiring) Links() int { return w.sip*w.t.SIPs.Count + hostLinks }
 
-// LinksPerSIP returns the number of directed links of each SIP. SIP s has the links from s*LinksPerSIP() on, in the
-// same order as all others.
+// LinksPerSIP returns the number of directed links of each SIP. The first link of SIP s has the number s*LinksPerSIP().
+// The order of links is the same in all SIPs.
 func (w *Wiring) LinksPerSIP() int { return w.sip }
 
-// Crossing returns the index of the first hop of a path that is a link of another SIP than the first hop, or the
-// length of the path if there is none.
+// Crossing returns the index of the first hop of a path that leads over a link of another SIP than the first hop does.
+// If there is none, it returns the length of the path.
 func (w *Wiring) Crossing(p Path) int {
 	for i := range p {
 		if int(p[i].Link)/w.sip != int(p[0].Link)/w.sip {
@@ -181,8 +181,8 @@ type trip struct {
 }
 
 // path returns the route between two ends without overrides. Routing is XY over the cubes and over the routers of each
-// cube. A message crosses to the next die by the UCIe connection that is nearest to the router where it is, which makes
-// the way shortest. Between SIPs it leads north to the IO chiplet, over the switch, and south again.
+// cube. A message crosses to the next die over the UCIe connection that is nearest to its current router, which gives
+// the shortest path. Between SIPs, the path leads north to the IO chiplet, over the switch, and south again.
 func (w *Wiring) path(from, to End) (Path, error) {
 	t := w.t
 	for _, e := range []End{from, to} {
@@ -295,9 +295,9 @@ func (tr *trip) walk(to router) {
 	}
 }
 
-// out leaves the cube on a side: over the routers to the port and across the gap to another port, whose
-// cost is farCost.
-func (tr *trip) out(side Side, farCost event.Time) {
+// crossOut leaves the cube on a side. It adds the hops over the routers to the port and across the gap to the opposite
+// port, whose cost is farCost.
+func (tr *trip) crossOut(side Side, farCost event.Time) {
 	c := &tr.t.Cube
 	tr.conn = c.Noc.nearestPort(side, c.UCIeConns, tr.at)
 	tr.walk(c.Noc.port(side, c.UCIeConns, tr.conn))
@@ -305,15 +305,15 @@ func (tr *trip) out(side Side, farCost event.Time) {
 	tr.add(tr.cubeLink(tr.atUCIe(portWire, side, tr.conn)), c.UCIeBW, tr.t.Gap, farCost)
 }
 
-// in enters a cube through its port on a side.
-func (tr *trip) in(cube int, side Side) {
+// crossIn adds the hop into a cube from its port on a side.
+func (tr *trip) crossIn(cube int, side Side) {
 	c := &tr.t.Cube
 	tr.cube = cube
 	tr.add(tr.cubeLink(tr.atUCIe(portIn, side, tr.conn)), c.UCIeBW, c.Noc.pitchX/2, c.Noc.RouterCost)
 	tr.at = c.Noc.port(side, c.UCIeConns, tr.conn)
 }
 
-// toCube goes from cube to cube, first along the row, then along the column.
+// toCube adds the hops from cube to cube, first along the row, then along the column.
 func (tr *trip) toCube(to int) {
 	cubes := tr.t.Cubes
 	for tr.cube != to {
@@ -327,20 +327,20 @@ func (tr *trip) toCube(to int) {
 			side = South
 		}
 		next, _ := cubes.neighbor(tr.cube, side, false)
-		tr.out(side, tr.t.Cube.UCIeCost)
-		tr.in(next, side.Opposite())
+		tr.crossOut(side, tr.t.Cube.UCIeCost)
+		tr.crossIn(next, side.Opposite())
 	}
 }
 
-// north goes up the column of cubes to the network of the IO chiplet.
+// north adds the hops up the column of cubes to the network of the IO chiplet.
 func (tr *trip) north() {
 	col := tr.cube % tr.t.Cubes.W
 	tr.toCube(col)
-	tr.out(North, tr.t.IOUCIeCost)
+	tr.crossOut(North, tr.t.IOUCIeCost)
 	tr.add(tr.ioLink(phyToNoc, col), tr.t.Cube.UCIeBW, tr.ioLength(col), tr.t.IONocCost)
 }
 
-// down goes from the network of the IO chiplet into the northernmost cube of an end's column, by the
+// down adds the hops from the network of the IO chiplet into the northernmost cube of an end's column, over the
 // connection nearest to the end.
 func (tr *trip) down(to End) {
 	t := tr.t
@@ -348,7 +348,7 @@ func (tr *trip) down(to End) {
 	tr.conn = t.Cube.Noc.nearestPort(North, t.Cube.UCIeConns, tr.routerOf(to))
 	tr.add(tr.ioLink(nocToPhy, col), t.Cube.UCIeBW, tr.ioLength(col), t.IOUCIeCost)
 	tr.add(tr.ioLink(phyWire, col), t.Cube.UCIeBW, t.Gap, t.Cube.UCIeCost)
-	tr.in(col, North)
+	tr.crossIn(col, North)
 }
 
 // ioLength returns the distance from a PHY to the network of the IO chiplet, which is in its middle.

@@ -1,7 +1,7 @@
-// Package topo describes the simulated accelerator: how many SIPs, cubes and PEs there are, where they
-// are, which are neighbours, and the latency and bandwidth of each part. A Topology is read from a YAML
-// file; unknown keys are errors. topology.yaml is the built-in one. The package computes positions,
-// neighbours, addresses and paths. It simulates nothing.
+// Package topo describes the simulated accelerator: the number and positions of its SIPs (packages), cubes (dies) and
+// PEs (processing elements), which of them are neighbours, and the latency and bandwidth of each part. A Topology is
+// read from a YAML file, in which unknown keys are errors. topology.yaml is the built-in one. The package computes
+// positions, neighbours, addresses and paths. It simulates nothing.
 package topo
 
 import (
@@ -26,7 +26,7 @@ func DefaultFile() []byte { return defaultFile }
 func Default() *Topology {
 	t, err := Parse("topology.yaml", defaultFile)
 	if err != nil {
-		panic(err) // a test reads it, so it cannot be wrong
+		panic(err) // cannot happen: a test parses the built-in file
 	}
 	return t
 }
@@ -36,7 +36,7 @@ type Fabric string
 
 // The models of a message in transit.
 const (
-	Flits Fabric = "flits" // pieces of FlitBytes that follow each other, hop by hop
+	Flits Fabric = "flits" // a sequence of pieces of FlitBytes bytes, which move hop by hop
 	Whole Fabric = "whole" // one piece, whose bytes take time only once, at the slowest link
 )
 
@@ -45,16 +45,16 @@ type Arbitration string
 
 // The arbitration rules.
 const (
-	FIFO       Arbitration = "fifo"        // the flit that came first
-	RoundRobin Arbitration = "round-robin" // the links that flits come from take turns
-	Age        Arbitration = "age"         // the flit of the message that was sent first
+	FIFO       Arbitration = "fifo"        // serves the flit that arrived first
+	RoundRobin Arbitration = "round-robin" // serves the links from which flits come in turn
+	Age        Arbitration = "age"         // serves the flit whose message was sent first
 )
 
 // Queueing is how flits wait at links. The zero value is FIFO with unlimited buffers.
 type Queueing struct {
 	Rule Arbitration // "" is FIFO
-	// Buffer is the number of flits that the buffer at the end of each link holds, 0 for any number. A link sends only
-	// when the buffer has room, so that a full buffer holds up the links before it.
+	// Buffer is the number of flits that fit in the buffer at the end of each link; 0: any number. A link sends only if
+	// the buffer has room, so a full buffer blocks the links before it (backpressure).
 	Buffer int
 }
 
@@ -124,7 +124,7 @@ type Topology struct {
 	overrides    overrides
 }
 
-// SIPs says how many packages there are and how they are connected.
+// SIPs describes the packages and how they are connected.
 type SIPs struct {
 	Count int
 	Kind  Kind
@@ -248,7 +248,7 @@ func (t *Topology) WithSIPs(kind Kind, w, h int) (*Topology, error) {
 	if kind == Ring && h != 1 {
 		return nil, fmt.Errorf("a %s of %d x %d: want a height of 1", kind, w, h)
 	}
-	return c, c.settle()
+	return c, c.resolve()
 }
 
 // WithCubes returns a copy with another mesh of cubes.
@@ -258,10 +258,10 @@ func (t *Topology) WithCubes(w, h int) (*Topology, error) {
 	if w < 1 || h < 1 {
 		return nil, fmt.Errorf("a cube mesh of %d x %d: want at least 1 x 1", w, h)
 	}
-	return c, c.settle()
+	return c, c.resolve()
 }
 
-// fieldBits returns the number of bits that distinguish n things.
+// fieldBits returns the number of bits of an address field with n values.
 func fieldBits(n int64) int { return bits.Len64(uint64(n - 1)) }
 
 // neighbor returns the cell next to id on a side, and whether there is one. With wrap the first and
@@ -296,11 +296,12 @@ func (t *Topology) NextSIP(p PEID, side Side) (PEID, bool) {
 	return PEID{sip, p.Cube, p.PE}, ok
 }
 
-// Symmetric reports whether all SIPs are equal, so that the neighbours of each are in the same places. The SIPs at the
-// edges of a mesh have fewer neighbours.
+// Symmetric reports whether all SIPs are equal and have neighbours on the same sides. The SIPs at the edges of a mesh
+// have fewer neighbours.
 func (s SIPs) Symmetric() bool { return s.Kind != Mesh && !s.uneven }
 
-// Shift returns the SIP that lies from sip as to lies from origin, wrapping around. The SIPs must be Symmetric.
+// Shift returns the SIP at the same distance from sip, in rows and columns, as to is from origin, wrapping around. The
+// SIPs must be Symmetric.
 func (s SIPs) Shift(sip, origin, to int) int {
 	w, h := s.Grid.W, s.Grid.H
 	row := (sip/w + to/w - origin/w + h) % h
@@ -358,13 +359,13 @@ func (t *Topology) Arrange(text string) (*Topology, error) {
 		return nil, err
 	}
 	if g == (Grid{}) {
-		g = t.SIPs.as(kind)
+		g = t.SIPs.gridFor(kind)
 	}
 	return t.WithSIPs(kind, g.W, g.H)
 }
 
-// as returns a grid of the same number of SIPs for another kind.
-func (s SIPs) as(kind Kind) Grid {
+// gridFor returns the grid of the same number of SIPs in a topology of another kind.
+func (s SIPs) gridFor(kind Kind) Grid {
 	if kind == Ring {
 		return Grid{W: s.Count, H: 1}
 	}
