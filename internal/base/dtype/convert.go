@@ -29,8 +29,8 @@ func (d DType) Put(b []byte, i int, v float64) {
 	d.Encode(b[i*d.Size():(i+1)*d.Size()], []float64{v})
 }
 
-// convert applies a conversion to each element. The calls below are inlined, which a table of
-// functions by type would prevent: that takes three times as long.
+// convert applies a conversion to each element. The compiler inlines the calls below. A table of functions by type
+// would prevent this and take three times as long.
 func convert[To, From any](dst []To, src []From, as func(From) To) {
 	for i, v := range src {
 		dst[i] = as(v)

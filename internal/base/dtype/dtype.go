@@ -13,7 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
-// DType is an element type. The zero value is invalid, so that a missing type is noticed.
+// DType is an element type. The zero value is invalid, so that a missing type is detected.
 type DType uint8
 
 // The element types, from wide to narrow.

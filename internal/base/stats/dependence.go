@@ -7,14 +7,14 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Dependence says how strongly the values of a series depend on the values before them.
+// Dependence describes how strongly the values of a series depend on the values before them.
 //
-// The estimator is Geyer's initial monotone sequence (Practical Markov Chain Monte Carlo, Statistical
-// Science 7, 1992, section 3.3), applied to the ranks of the values. Ranks make it independent of
-// the distribution, so that one outlier neither hides nor feigns dependence. Batch means would need a
-// batch size longer than the dependence, which nobody knows beforehand.
+// The estimator is Geyer's initial monotone sequence (Practical Markov Chain Monte Carlo, Statistical Science 7, 1992,
+// section 3.3), applied to the ranks of the values. Ranks make it independent of the distribution, so that a single
+// outlier neither hides nor feigns dependence. Batch means would need a batch size that is longer than the dependence,
+// which is not known in advance.
 type Dependence struct {
-	// Span is the integrated autocorrelation time: this many successive values tell as much about the
+	// Span is the integrated autocorrelation time: this many successive values contain as much information about the
 	// median as one independent value. It is 1 for independent values.
 	Span float64
 	// DoF is the number of degrees of freedom of the estimated Span; infinite for independent values.
@@ -44,10 +44,9 @@ func SeriesDependence[T int64 | float64](series []T) Dependence {
 	return dependence(series, visibleDependence)
 }
 
-// CautiousDependence is SeriesDependence without the benefit of the doubt: any positive correlation of
-// neighbours counts, and as much as an autoregressive process would have. Half of all independent
-// series have one. The stopping rule uses it, because it looks many times and would otherwise stop at
-// the luckiest moment.
+// CautiousDependence is like SeriesDependence, but it counts any positive correlation of neighbours as dependence, with
+// the Span of an autoregressive process that has this correlation. Half of all independent series have a positive
+// correlation. The stopping rule uses it, because it tests repeatedly and would otherwise stop at the luckiest moment.
 func CautiousDependence[T int64 | float64](series []T) Dependence {
 	return dependence(series, 0)
 }
@@ -141,16 +140,17 @@ func autocovariance(values []float64, lag int) float64 {
 	return sum / float64(len(values))
 }
 
-// Effective returns how many independent values tell as much about the median as n of these.
+// Effective returns the number of independent values that contain as much information about the median as n values of
+// the series.
 func (d Dependence) Effective(n int) float64 { return max(1, float64(n)/d.Span) }
 
-// minEffective limits how wide an interval of n values gets. With fewer effective values Student's t
-// would give widths without meaning. The limit is stricter for short series, of which some look
-// dependent although they are not.
+// minEffective is the smallest effective number with which an interval of n values is computed. With fewer, Student's t
+// would give meaningless widths. The limit is higher for short series, because some of them look dependent although
+// they are not.
 func minEffective(n int) float64 { return 2.5 + 6/float64(n) }
 
-// outer is the share of values at either end that no interval includes for lack of effective values:
-// the median does not depend on outliers.
+// outer is the share of values at either end that an interval does not include, even if there are too few effective
+// values: the median does not depend on outliers.
 const outer = 0.025
 
 // DependentInterval is like [MedianInterval] for the sorted values of a series with dependence d. If

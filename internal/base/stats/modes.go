@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Mode is one of several values that samples gather around.
+// Mode is one of several values around which samples are concentrated.
 type Mode struct {
 	Center float64 `json:"center"` // median of the samples of the mode
 	Share  float64 `json:"share"`  // of all samples, between 0 and 1
@@ -14,8 +14,8 @@ type Mode struct {
 const (
 	// minModeValues is the smallest number of values in which two modes can be told from chance.
 	minModeValues = 8
-	// minShare and minDistance are the smallest share of a mode, and the smallest relative distance of
-	// two, that are worth telling. Less is a tail, or does not matter.
+	// minShare is the smallest share of a mode that is reported, and minDistance the smallest relative distance of two
+	// modes. A smaller share is a tail of the distribution, and a smaller distance is not important.
 	minShare    = 0.10
 	minDistance = 0.05
 	// minDip suppresses ripples that only many thousand samples show. Two modes that do not
@@ -50,9 +50,9 @@ func FindModes(series []float64) []Mode {
 	return modes
 }
 
-// CoverModes widens the interval of the median to both modes if the median may lie in either: the share
-// of one of them among so many effective values may be half. Where it lies changes with every
-// sample then, so this asks for near certainty (99.9 %).
+// CoverModes widens the interval of the median to both modes if the median may be in either of them. This is the case
+// if, with so many effective values, a mode may have half of the distribution. The median then jumps between the modes
+// from sample to sample, so CoverModes requires near certainty (99.9 %) that it does not.
 func CoverModes(low, high float64, modes []Mode, effective float64) (float64, float64) {
 	if len(modes) == 2 && math.Abs(modes[0].Share-0.5) < 3.29/2/math.Sqrt(effective) {
 		return min(low, modes[0].Center), max(high, modes[1].Center)

@@ -1,5 +1,5 @@
-// Package clock has the clocks that measurements read: the monotonic clock of this host with its calibration, and
-// stand-ins for simulated time and for the events of a device.
+// Package clock defines the clocks that measurements read: the monotonic clock of this host with its calibration, a
+// clock of simulated time, and a clock for calls that a device times by its own events.
 package clock
 
 import (
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Clock is a source of time: integer picoseconds from an arbitrary start, so that simulated and measured times have one
-// unit. A clock that knows its own error also has a method Calibration: see [CalibrationOf].
+// Clock is a source of time: integer picoseconds from an arbitrary start, so that simulated and measured times have the
+// same unit. A clock that knows its error also has a method Calibration; see [CalibrationOf].
 type Clock interface {
 	Now() int64
 	// Deterministic reports whether the same call always takes the same time on this clock. One sample is then enough,
@@ -20,7 +20,7 @@ type Clock interface {
 // Calibration is the error that a clock adds to a duration, in picoseconds.
 type Calibration struct {
 	Overhead   int64 // the shortest duration between two readings; subtracted from each sample
-	Resolution int64 // the smallest step that the clock was seen to make
+	Resolution int64 // the smallest observed step of the clock
 }
 
 // CalibrationOf returns the calibration of c: the result of its method Calibration, or zero (an exact clock) if it has

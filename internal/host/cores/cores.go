@@ -53,9 +53,8 @@ func Allowed() []int {
 	return list(&set)
 }
 
-// Granted returns the cores that the control group grants to this process, whatever the process
-// is bound to. It binds one thread to all cores for a moment and reads back the
-// result.
+// Granted returns the cores that the control group grants to this process, even if the process is bound to fewer. It
+// temporarily binds a thread to all cores and reads back the result.
 func Granted() ([]int, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

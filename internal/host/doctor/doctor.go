@@ -1,6 +1,5 @@
-// Package doctor reports what a machine offers to kernbench: processor instructions, GPUs, limits
-// of processes, network interfaces, launchers and C libraries. For missing things it gives the
-// reason. It changes nothing.
+// Package doctor reports which features of a machine kernbench can use: processor instructions, GPUs, process limits,
+// network interfaces, launchers and C libraries. If something is missing, it reports the reason. It changes nothing.
 package doctor
 
 import (
@@ -128,9 +127,9 @@ const (
 	// smallShm is the default of container engines, which is too small for the buffers of a
 	// few ranks.
 	smallShm = 64 << 20
-	// smallLocked is less than one registered network or GPU buffer needs.
+	// smallLocked is less than the size of a single registered network or GPU buffer.
 	smallLocked = 64 << 20
-	// fewFiles is less than a few hundred ranks on a node need.
+	// fewFiles is too small for a few hundred ranks on a node.
 	fewFiles = 4096
 )
 

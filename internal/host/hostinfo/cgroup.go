@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// cpuQuota returns the number of processors whose time the control groups grant this process,
-// or 0 without a limit.
+// cpuQuota returns the processor time that the control groups grant this process, as a number of processors. It returns
+// 0 if there is no limit.
 func cpuQuota(root fs.FS) float64 { return tightest(root, "cpu", quotaOf) }
 
 // ProcessLimit returns the number of processes and threads that the control groups grant this process
@@ -20,8 +20,8 @@ func ProcessLimit(root fs.FS) int64 {
 	}))
 }
 
-// ProcessesUsed returns the number of processes and threads in the control group that ProcessLimit is about, or 0
-// without a limit.
+// ProcessesUsed returns the number of processes and threads in the control group with the limit that ProcessLimit
+// returns, or 0 if there is no limit.
 func ProcessesUsed(root fs.FS) int64 {
 	limit, used := ProcessLimit(root), 0.0
 	for _, dir := range CgroupDirs(root, "pids") {

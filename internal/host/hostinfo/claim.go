@@ -19,8 +19,8 @@ const ClaimName = "@kernbench-measuring"
 // TakenError is the error if another process holds the claim.
 type TakenError struct {
 	PID int // 0 if the process is not visible from here
-	// Gone is closed when the process releases the claim. It is nil if that cannot be observed.
-	// Claim may then be called again, and fails if a third process was faster.
+	// Gone is closed when the process releases the claim, after which Claim may be called again. That call fails if a
+	// third process was faster. Gone is nil if the release cannot be observed.
 	Gone <-chan struct{}
 }
 
@@ -46,8 +46,8 @@ const (
 	// connect.
 	maxCallers = 64
 
-	// claimTries limits the attempts if the claim changes hands meanwhile: it is taken when we
-	// bind, but the holder is gone, or not yet listening, when we connect.
+	// claimTries limits the attempts if other processes take and release the claim meanwhile. The address may be in use
+	// when we bind, but the holder may be gone, or not yet listening, when we connect.
 	claimTries = 50
 	claimPause = time.Millisecond
 
@@ -76,7 +76,7 @@ func Claim(name string) (*Measuring, error) {
 		}
 		time.Sleep(claimPause)
 	}
-	return nil, &TakenError{} // the address is always taken, but nobody accepts
+	return nil, &TakenError{} // the address is in use, but nobody accepts connections
 }
 
 // callHolder connects to the holder, which then records this process. It returns nil if there is no holder.
