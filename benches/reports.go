@@ -56,7 +56,7 @@ var reports = map[string][]journal.MetricInfo{
 	},
 }
 
-// kernelTimes explains the times that a GPU takes of calls, besides time_us.
+// kernelTimes explains the times of calls that the GPU measures itself, in addition to time_us.
 func kernelTimes(call string) []journal.MetricInfo {
 	return []journal.MetricInfo{
 		{Name: "graph_us", Unit: "us", Meaning: call + " among many in a recorded graph"},

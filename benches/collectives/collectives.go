@@ -24,7 +24,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// joinLimit is how long a rank waits for the others, set-up included.
+// joinLimit is how long a rank waits for the others to join the group, including their set-up.
 const joinLimit = 30 * time.Second
 
 // Bench returns the declaration of the bench.
@@ -200,7 +200,7 @@ type AllReduceCall struct {
 	Knobs     map[string]string // settings of the backend
 }
 
-// AllReduce times and verifies an all-reduce in the way of this bench. Other benches call it.
+// AllReduce times and verifies an all-reduce as this bench does. Other benches call it.
 func AllReduce(ctx context.Context, s *bench.State, sum AllReduceCall) error {
 	algorithm := cmp.Or(sum.Algorithm, auto)
 	cfg := dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit, Exchange: s.Exchange,
@@ -366,8 +366,8 @@ func config(s *bench.State) (dist.Config, error) {
 	return cfg, nil
 }
 
-// checkTuning returns a function that refuses a tuning table that cannot be read. It reads each file
-// once, because it is called for every point.
+// checkTuning returns a function that refuses a tuning table that cannot be read. The function is called for
+// every point, but reads each file only once.
 func checkTuning() func(_, options bench.Point) error {
 	var checked sync.Map // error or nil by path
 	return func(_, options bench.Point) error {

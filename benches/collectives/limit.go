@@ -21,7 +21,7 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// limits holds the least times of a call in microseconds.
+// limits holds lower bounds on the time of a call, in µs.
 type limits struct {
 	bandwidth float64 // its traffic at this host's bandwidth
 	hops      float64 // its longest chain of hops between caches
@@ -184,8 +184,8 @@ func AllReduceLimits(ctx context.Context, s *bench.State) func(g *dist.Group, p 
 	}
 }
 
-// Measuring the network before the first point of a launch must be quick: some pairs of each host, for
-// a few hundredths of a second each.
+// Limits of the network measurement before the first point of a launch. It must be quick, so it measures
+// only some pairs of each host, for a few hundredths of a second each.
 const (
 	networkTime   = 25 * time.Millisecond
 	networkRounds = 8

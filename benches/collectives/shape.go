@@ -144,8 +144,8 @@ func noteSlow(p, options bench.Point) error {
 	return nil
 }
 
-// estimate returns what a call costs on a simulated backend, "" if that is little, and an error if
-// it is too much.
+// estimate describes what it costs to simulate a call on a simulated backend. It returns "" if that is
+// little, and an error if it is too much.
 func estimate(p bench.Point, name point.Value) (string, error) {
 	backend, estimates := dist.As[instrument.Estimator](name.String())
 	d, err := dtype.Parse(p.At("dtype").String())
@@ -227,7 +227,7 @@ func (sh shape) inputOffset(rank int) int {
 	return 0
 }
 
-// allRanks as the origin of an element means the reduction over all ranks.
+// allRanks is the origin of an element that is a reduction over all ranks.
 const allRanks = -1
 
 // origin returns the expected i-th output element of a rank: the element at a position of the vector

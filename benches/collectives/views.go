@@ -95,9 +95,9 @@ func limitLines(rows rowset.Set, label func(*journal.Row) string,
 	return lines
 }
 
-// LimitLine returns a line through the least limit at each size, which the best of the algorithms
-// shown could reach. value converts a limit to the unit of the axis. It returns nothing if fewer than
-// two sizes have a limit.
+// LimitLine returns a line through the smallest limit at each size, which the best of the shown algorithms
+// could reach. value converts a limit to the unit of the axis. LimitLine returns no line if fewer than two
+// sizes have a limit.
 func LimitLine(rows rowset.Set, name string, limit func(*journal.Row) float64,
 	value func(r *journal.Row, us float64) float64) []figure.Line {
 	line := figure.Line{Label: name}
@@ -131,9 +131,9 @@ type unranked struct {
 	few       int // measured in too few launches to show how launches differ
 }
 
-// regrets returns the regret of each point that has both auto and fixed algorithms. It uses only
-// settled times of enough launches, or computed ones, and counts the points without any; trials count
-// by their median. If the ranges of auto and the best overlap, the factor is 1.
+// regrets returns the regret of each point that has both auto and fixed algorithms. It uses only computed
+// times and settled times of enough launches; left counts the points without such times. The time of
+// several trials is their median. If the ranges of auto and of the best algorithm overlap, the factor is 1.
 func regrets(rows []journal.Row) (out []regret, left unranked) {
 	timed := rowset.Good(rows).Where(func(r *journal.Row) bool { return r.Metrics["time_us"] > 0 })
 	label := machine.Curves(timed)

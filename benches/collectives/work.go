@@ -158,8 +158,8 @@ const (
 	// period is the number of positions after which the inputs repeat. It is prime, so that it divides
 	// no block or chunk, and a block taken from a wrong position is detected.
 	period = 1<<20 - 3
-	// tableThreshold is the number of elements from which on a table pays. At most maxTables are kept:
-	// a rank's own input, and the reduction or the root's input. The inputs of other ranks are
+	// tableThreshold is the number of elements from which a table saves time. At most maxTables are kept:
+	// for a rank's own input, and for the reduction or the root's input. The inputs of other ranks are
 	// generated each time.
 	tableThreshold, maxTables = period / 2, 2
 	// callShift is the shift between the inputs of successive calls.

@@ -134,7 +134,8 @@ func fillTimed(s *bench.State, a, b gemm.Matrix) error {
 	return nil
 }
 
-// checkPoint returns an error if the backend cannot run a point, or, before it is known, no backend can.
+// checkPoint returns an error if the backend cannot run a point. If the backend is not known yet, it returns an error
+// if no backend can run the point.
 func checkPoint(p point.Point) error {
 	name := p.At("provider").String()
 	shape := p.At("shape")
@@ -366,7 +367,7 @@ func timeOnDevice(ctx context.Context, s *bench.State, e gemm.Resident, flops fl
 	return err
 }
 
-// asTimed multiplies as the timed products do, with the algorithm that Load chose.
+// asTimed multiplies like the timed products, with the algorithm that Load chose.
 type asTimed struct{ gemm.Resident }
 
 func (e asTimed) Multiply(c, a, b gemm.Matrix) error {

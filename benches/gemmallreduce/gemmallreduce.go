@@ -50,7 +50,7 @@ func checkOptions(_, options bench.Point) error {
 // Bench declares the bench.
 func Bench() *bench.Bench {
 	cfg := bench.DefaultMeasure()
-	// A baseline is timed before each call, so calls must start together.
+	// A baseline is timed before each call, so the ranks must start each call together.
 	cfg.Cadence = bench.Isolated
 	cfg.Stop.MinSamples, cfg.Stop.MaxSamples, cfg.Stop.MinTime = 30, 500, 500*time.Millisecond
 	cfg.Warmup.MaxCalls = 20

@@ -41,9 +41,9 @@ const (
 	allReduceParts
 )
 
-// newBaselines returns the baselines of a point. parts is nil if the point has one partition; then it is itself the
-// sequential operation. The order never runs a reduction alone twice on the same data: the product alone or a call of
-// the point comes in between and renews C.
+// newBaselines returns the baselines of a point. parts is nil if the point has one partition; the point is then itself
+// the sequential operation. In the order of the baselines, a reduction alone never runs twice on the same data: the
+// product alone or a call of the point comes in between and computes C again.
 func newBaselines(whole, parts *operation) baselines {
 	b := baselines{list: []baseline{gemmAlone: {run: whole.multiply}, allReduceAlone: {run: whole.reduce}},
 		order: []int{gemmAlone, allReduceAlone}}
@@ -171,8 +171,8 @@ func (o outcome) recovered() (percent float64, in judge.Range) {
 		High: share(o.sequentialRange.High, o.timeRange.Low)}
 }
 
-// warning says what a reader must know about the recovered share: overlap cannot show, or the share is
-// impossible or negative beyond its interval. It is "" otherwise.
+// warning returns a warning about the recovered share if overlap cannot show, or if the share is impossible or
+// significantly negative. It returns "" otherwise.
 func (o outcome) warning() string {
 	if o.shorter() <= 0 || o.plan.Partitions < 2 || !o.plan.Overlap {
 		return ""

@@ -51,9 +51,9 @@ func writeTrace(s *bench.State, o outcome) error {
 	return nil
 }
 
-// traces returns the point as a graph of products and all-reduces. Only their times alone and the time of the whole
-// are known, so each takes its share of the time alone, and all are scaled by one factor with which the step takes the
-// time of the point.
+// traces returns the point as a graph of products and all-reduces. Only the times of the product and of the all-reduce
+// alone are known, and the time of the whole point. So each partition gets its share of these times, scaled by one
+// factor for all, so that the step takes the time of the point.
 func (o outcome) traces(ranks int, elemBytes int64) []*chakra.Trace {
 	parts, total := max(o.plan.Partitions, 1), o.plan.M*o.plan.N
 	gemm, reduce := o.gemm, o.allReduce

@@ -149,7 +149,7 @@ func sum(a []uint64) uint64 {
 	return s0 + s1 + s2 + s3
 }
 
-// increment adds one to every word. Eight words per turn hide the cost of the loop counter.
+// increment adds one to every word. Eight words per iteration hide the cost of the loop counter.
 func increment(a []uint64) {
 	for len(a) >= 8 {
 		a[0]++

@@ -30,14 +30,13 @@ func init() {
 // suffix (/gomaxprocs). Backend, environment and options are configuration keys, which the
 // format requires in lower case: benchstat -col nccl_min_ctas. Disturbed rows have the key
 // quality, so that benchstat does not mix them with the others. Values that change with every
-// run, such as its id, are in comments, since benchstat never compares lines with different
+// run, such as its ID, are in comments, because benchstat never compares lines with different
 // configurations.
 //
-// Characters of names with a meaning in the format are written as %XX: slash, per cent, white
-// space, control characters, = in an axis name, and the dash of a final -N that is not the
-// number of ranks. The configuration value "(unset)" is a variable that is removed; text that
-// is empty, equals "(unset)" or does not fit on a line is a quoted Go string. Rows that are
-// not ok are comments.
+// Characters that have a meaning in the format are written as %XX in names: slash, percent, white space,
+// control characters, = in an axis name, and the dash of a final -N that is not the number of ranks. The
+// configuration value "(unset)" stands for a variable that is removed. Text that is empty, equals
+// "(unset)" or does not fit on a line is written as a quoted Go string. Rows that are not ok are comments.
 func writeBenchfmt(w io.Writer, in Input, _ Options) error {
 	b := bufio.NewWriter(w)
 	f := newBenchfmtFile(in)
@@ -125,8 +124,8 @@ func configKey(name string) string {
 // decimalPrefixes are removed from units, so that benchstat can scale the values itself.
 var decimalPrefixes = map[byte]float64{'k': 1e3, 'M': 1e6, 'G': 1e9, 'T': 1e12, 'P': 1e15}
 
-// newBenchMetric returns the unit of a metric: ns/op for the time, and the metric's name with
-// its base unit for others, such as busbw-B/s, since two metrics may have the same unit.
+// newBenchMetric returns the unit of a metric: ns/op for the time, and the metric's name with its base
+// unit for others, such as busbw-B/s. The name is needed because two metrics may have the same unit.
 func newBenchMetric(name, unit string) benchMetric {
 	if name == headline {
 		return benchMetric{name, "ns/op", 1e3}
@@ -146,8 +145,8 @@ func newBenchMetric(name, unit string) benchMetric {
 	return benchMetric{name, texttab.Plain(strings.Join(strings.Fields(unit), "_")), factor}
 }
 
-// writeUnits writes which direction of each metric is better, and that simulated values are
-// exact; otherwise benchstat would ask for more trials of them.
+// writeUnits writes which direction of each metric is better, and that simulated values are exact.
+// Otherwise benchstat would recommend more trials for them.
 func (f *benchfmtFile) writeUnits(b *bufio.Writer) {
 	better := map[string]string{}
 	if f.in.Header != nil {
@@ -262,7 +261,7 @@ func benchName(r *journal.Row) string {
 	return escapeFinalNumber(b.String())
 }
 
-// escapeName writes characters that would end a name, and those in also, as %XX.
+// escapeName writes characters that would end a name, and the characters in also, as %XX.
 func escapeName(s, also string) string {
 	var b strings.Builder
 	for i, r := range s {

@@ -11,8 +11,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// choose returns the columns that the reader names, in that order, or all columns without
-// names or with the name all. A name may also be a key or the heading of a column.
+// choose returns the columns that the user names, in that order. It returns all columns if there are no
+// names or a name is "all". A name may also be a key or the heading of a column.
 func choose(all []Column, wanted []string) ([]Column, error) {
 	if len(wanted) == 0 || len(wanted) == 1 && wanted[0] == AllColumns {
 		return all, nil
@@ -46,8 +46,8 @@ func (c Column) hasHeading(name string) bool {
 	return single || c.heading() == name
 }
 
-// Sort returns the rows sorted by the named columns, the first one first. A minus before a
-// name reverses its order. Empty cells come last in either order.
+// Sort returns the rows sorted by the named columns. The first name is the most significant. A minus
+// before a name reverses its order. Empty cells come last in either order.
 func Sort(h *journal.Header, rows []journal.Row, by []string) ([]journal.Row, error) {
 	names := lists.Map(by, func(name string) string { return strings.TrimPrefix(name, "-") })
 	if len(by) == 0 {
@@ -69,8 +69,8 @@ func Sort(h *journal.Header, rows []journal.Row, by []string) ([]journal.Row, er
 	return rows, nil
 }
 
-// compareCells orders two cells. Numbers come before other texts: comparing a number with a text as
-// texts would be no order, since 2 < 10 and 10 < 1a, but 1a < 2.
+// compareCells orders two cells. Numbers come before other texts. Comparing a number and a text as texts
+// would not be transitive: 2 < 10 and 10 < 1a, but 1a < 2.
 func compareCells(a, b string, descending bool) int {
 	if a == "" || b == "" {
 		return cmp.Compare(len(b), len(a))

@@ -15,10 +15,10 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// headline is the metric that every timed row has. Its spread is shown beside it.
+// headline is the metric that every timed row has. Tables show its spread next to it.
 const headline = "time_us"
 
-// Role says which field of a row a column shows.
+// Role is the field of a row that a column shows.
 type Role uint8
 
 // The roles, in the order of the columns.
@@ -110,8 +110,8 @@ var roles = [...]struct {
 	Detail: {value: func(c Column, r *journal.Row) string { return r.Details[c.Key] }},
 }
 
-// Elsewhere reports whether tables leave the column out unless the reader names it, because
-// the title, a heading or the reason shows the same or few readers need it.
+// Elsewhere reports whether tables leave the column out unless the user names it, because the title, a
+// heading or the reason shows the same, or because few users need it.
 func (r Role) Elsewhere() bool { return roles[r].elsewhere }
 
 // Column is one column of a table or csv file.
@@ -137,9 +137,9 @@ type Column struct {
 	hidden   bool    // has values that the bench does not declare as headlines
 }
 
-// Columns returns all columns of the rows: identity first, then numbers, then failures. csv
-// writes all of them; tables leave out empty columns and show constant ones above the table.
-// Without a header, only names that occur in the rows have columns.
+// Columns returns all columns of the rows: identity first, then numbers, then failures. csv writes all of
+// them. Tables leave out empty columns and show constant ones above the table. If there is no header, only
+// names that occur in the rows have columns.
 func Columns(h *journal.Header, rows []journal.Row) []Column {
 	if h == nil {
 		h = &journal.Header{}
@@ -296,8 +296,8 @@ func (r Role) group() Role {
 // namesUnit reports whether a metric's name ends in its unit, like time_us.
 func namesUnit(name, unit string) bool { return strings.HasSuffix(name, "_"+unit) }
 
-// columnBuilder makes names unique: an axis called status becomes axis.status, since the
-// fixed names are added first.
+// columnBuilder makes names unique. Fixed names are added first, so an axis called status becomes
+// axis.status.
 type columnBuilder struct {
 	columns []Column
 	taken   map[string]bool
@@ -351,9 +351,9 @@ func (c Column) Title() string {
 	return c.Name
 }
 
-// Value returns the cell of a single row with numbers in full precision and sizes in bytes.
-// It is "" if there is nothing to show. A variable that the point removes from the
-// environment is "(unset)"; "" means that it is set to the empty text or not swept.
+// Value returns the cell of a single row, with numbers in full precision and sizes in bytes. It is "" if
+// there is nothing to show. For a variable that the point removes from the environment it is "(unset)";
+// for a variable, "" means that it is set to the empty text or not swept.
 func (c Column) Value(r *journal.Row) string { return roles[c.Role].value(c, r) }
 
 // envText returns a swept variable of a row, "" if the point does not sweep it.
@@ -416,8 +416,8 @@ func exact(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// spreadOf returns the half-width of the 95 % interval of a row's metric in per cent of its
-// median, and whether there is one.
+// spreadOf returns half the width of the 95 % interval of a row's metric in percent of the median, and
+// whether there is an interval.
 func spreadOf(r *journal.Row, metric string) (float64, bool) {
 	s, ok := r.Stats.Find(metric)
 	if !ok || s.CILow == nil || s.CIHigh == nil || s.P50 == 0 {

@@ -15,12 +15,11 @@ func init() {
 	Formats.Register(Format{Name: "csv", Help: "comma-separated values with a header, one line per row", Write: writeCSV})
 }
 
-// writeCSV writes one record per row and trial. It writes every column, even constant ones,
-// except statistics over all trials of a point,
-// so that a script finds the same headings in every run. Control characters other than line
-// ends and tabs are escaped, and text that a spreadsheet would take for a formula gets an
-// apostrophe in front. Quoting follows RFC 4180, but lines end in a line feed only, as most
-// tools expect.
+// writeCSV writes one record per row and trial. It writes every column, even constant ones, so that a
+// script finds the same headings in every run. Only statistics over all trials of a point are left out.
+// Control characters other than line ends and tabs are escaped, and text that a spreadsheet would treat as
+// a formula is preceded by an apostrophe. Quoting follows RFC 4180, but lines end in a line feed only, as
+// most tools expect.
 //
 // Numbers have full precision and sizes are bytes. The unit of a metric is in a column of its
 // own (busbw, busbw_unit), unless the name contains it (time_us). Column.Value describes how

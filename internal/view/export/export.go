@@ -1,7 +1,7 @@
-// Package export writes the rows of a journal as text: an aligned table for people, csv,
-// json, jsonl, markdown, the Go benchmark format that benchstat reads, and the table of
-// nccl-tests. There is one file per format. A format depends only on a header and its rows;
-// nothing here runs, measures, judges or draws.
+// Package export writes the rows of a journal as text: as an aligned table for terminals, csv, json, jsonl,
+// markdown, the Go benchmark format that benchstat reads, and the table of nccl-tests. There is one file
+// per format. The output depends only on a header and its rows. The package does not run, measure, judge
+// or draw anything.
 package export
 
 import (
@@ -16,15 +16,15 @@ import (
 // Default is the name of the default format.
 const Default = "table"
 
-// Input is the run to write. If Header is nil, the columns are in the order in which the
-// rows show them.
+// Input is the run to write. If Header is nil, the columns are in the order in which they occur in the
+// rows.
 type Input struct {
 	Header *journal.Header
 	Rows   []journal.Row
 }
 
-// Options apply to the formats for people (table, markdown), and Columns also to csv. The
-// other formats always write everything.
+// Options apply to the formats table and markdown, and Columns also to csv. The other formats always write
+// everything.
 type Options struct {
 	Width    int  // of the terminal; 0 means no limit
 	MaxRows  int  // lines per table before the middle is left out; 0 means all
@@ -39,8 +39,8 @@ type Format struct {
 	Help string // one line
 	// Write writes one run. The writer may be unbuffered.
 	Write func(w io.Writer, in Input, opts Options) error
-	// Sweep has values for axes by name. A run that prints in this format sweeps over
-	// them unless the user sets the axis, because the format shows each of them.
+	// Sweep has values of axes by name that the format shows in separate columns. A run that prints in
+	// this format sweeps over them, unless the user sets the axis.
 	Sweep map[string]string
 }
 

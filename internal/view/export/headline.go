@@ -8,9 +8,9 @@ import (
 // AllColumns is the name that chooses every column of a table.
 const AllColumns = "all"
 
-// plainly marks the columns that a table of a bench without declared headlines leaves out: how many samples
-// were taken, and limits, whose share is a column of its own.
-func plainly(all []Column) []Column {
+// hideByDefault marks the columns that a table leaves out if the bench declares no headlines: the number of
+// samples, and limits, because another column shows the share of the limit.
+func hideByDefault(all []Column) []Column {
 	out := slices.Clone(all)
 	for i := range out {
 		out[i].hidden = out[i].Role == Limit || out[i].Role == Samples

@@ -26,8 +26,8 @@ func writeJSONL(w io.Writer, in Input, _ Options) error {
 	return b.Flush()
 }
 
-// writeJSON writes one array of the same objects. Each row is on its own line, so that the
-// difference between two files stays readable.
+// writeJSON writes one array of the same objects. Each row is on its own line, so that a diff between two
+// files is readable.
 func writeJSON(w io.Writer, in Input, _ Options) error {
 	b := bufio.NewWriter(w)
 	b.WriteString("[\n")
@@ -44,7 +44,7 @@ func writeJSON(w io.Writer, in Input, _ Options) error {
 	return b.Flush()
 }
 
-// writeRow writes a row and end. The final Flush reports write errors.
+// writeRow writes a row followed by end. The caller's final Flush returns write errors.
 func writeRow(b *bufio.Writer, r *journal.Row, end string) error {
 	text, err := json.Marshal(r)
 	if err != nil {

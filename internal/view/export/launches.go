@@ -14,8 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// Footnotes of tables in which the spread between launches is unknown: LaunchesNote if some lines have it, and
-// SingleNote if none has, where the table has no column for it.
+// Footnotes of tables in which the spread between launches is unknown. LaunchesNote is for tables in which some lines
+// have it. SingleNote is for tables in which no line has it, so that there is no column for it.
 const (
 	LaunchesNote = "±trials is empty for points with one usable launch. " + moreLaunches
 	SingleNote   = "Each time comes from one launch. " + moreLaunches
@@ -48,8 +48,8 @@ func launchStatsOf(rows []*journal.Row, metric string) launchStats {
 	return launchStats{spread: 100 * (high - low) / 2 / math.Abs(mid), known: true, modes: stats.FindModes(values)}
 }
 
-// launchesByPoint returns a function that compares the launches of every point, by rowset.Key. It does
-// so when it is first called, and returns nil if no point has a second trial.
+// launchesByPoint returns a function that returns how the launches of every point differ, by rowset.Key. The
+// function computes this at its first call. It returns nil if no point has a second trial.
 func launchesByPoint(rows []journal.Row, metric string) func() map[string]launchStats {
 	return sync.OnceValue(func() map[string]launchStats {
 		all := rowset.All(rows)
@@ -74,8 +74,8 @@ func (c Column) launchesOf(r *journal.Row) launchStats {
 	return launchStatsOf([]*journal.Row{r}, c.Key)
 }
 
-// Measures reports whether a row has a measured value of the column's metric, so that a second launch
-// could differ.
+// Measures reports whether a row has a measured value of the column's metric. Only measured values can
+// differ in a second launch.
 func (c Column) Measures(r *journal.Row) bool {
 	_, has := r.Metrics[c.Key]
 	return has && r.Status == journal.OK && r.Kind != journal.Simulated && r.Kind != journal.Modelled
@@ -97,8 +97,8 @@ func (c Column) betweenText(l line) string {
 
 func percentText(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) + "%" }
 
-// modesText returns the two modes of a row's metric with their shares, or "": the modes of the launches of
-// its point, or else of the samples of the row.
+// modesText returns the two modes of a row's metric with their shares, or "" if it does not have two. These
+// are the modes of the launches of its point, or else of the samples of the row.
 func (c Column) modesText(r *journal.Row) string {
 	if m := c.launchesOf(r).modes; m != nil {
 		return c.twoModes(m) + " of the launches"
@@ -106,8 +106,8 @@ func (c Column) modesText(r *journal.Row) string {
 	return c.twoModes(journal.Modes(r, c.Key))
 }
 
-// lineModes is like modesText for a line. If the samples of only some trials have two modes, it says of
-// how many, and shows the first.
+// lineModes is like modesText for a line. If the samples of only some trials have two modes, it shows the
+// modes of the first such trial and the number of such trials.
 func (c Column) lineModes(l line) string {
 	if len(l.rows) == 1 {
 		return c.modesText(l.rows[0])

@@ -30,7 +30,7 @@ func lines(rows []*journal.Row, perTrial bool) []line {
 	return lists.Map(points, func(g lists.Group[string, *journal.Row]) line { return line{g.Key, g.Items} })
 }
 
-// severity orders statuses by importance: failures before results before points not run.
+// severity orders statuses: failures are more severe than results, and results than points that were not run.
 var severity = map[journal.Status]int{journal.Skipped: 0, journal.NotExecuted: 1, journal.OK: 2, journal.Timeout: 3,
 	journal.Failed: 4}
 
@@ -41,7 +41,7 @@ func worstOf(rows []*journal.Row) *journal.Row {
 	return slices.MaxFunc(rows, func(a, b *journal.Row) int { return severity[a.Status] - severity[b.Status] })
 }
 
-// status returns the worst status, with the number of such trials unless it is all of them.
+// status returns the worst status, with the number of such trials unless all trials have it.
 func (l line) status() string {
 	w := l.worst()
 	n := 0
@@ -56,7 +56,7 @@ func (l line) status() string {
 	return fmt.Sprintf("%s %d/%d", w.Status, n, len(l.rows))
 }
 
-// quality returns how many of the ok trials were disturbed, "" for none.
+// quality returns how many of the ok trials were disturbed, or "" if none was.
 func (l line) quality() string {
 	disturbed, good := 0, 0
 	for _, r := range l.rows {
@@ -76,7 +76,7 @@ func (l line) quality() string {
 	return fmt.Sprintf("%s %d/%d", journal.QualityDisturbed, disturbed, good)
 }
 
-// median returns the median of a metric over the trials that count.
+// median returns the median of a metric over the trials that journal.Counting selects.
 func (l line) median(metric string) (float64, bool) {
 	if len(l.rows) == 1 { // a shortcut for most lines of a large table
 		v, has := l.rows[0].Metrics[metric]
@@ -89,8 +89,8 @@ func (l line) median(metric string) (float64, bool) {
 	return journal.Median(good, metric), true
 }
 
-// spread returns half the 95 % interval of a launch in per cent of its median: the median over the
-// trials that count.
+// spread returns half the width of a launch's 95 % interval in percent of its median. For several trials it
+// is the median over the trials that journal.Counting selects.
 func (l line) spread(metric string) string {
 	var values []float64
 	for _, r := range journal.Counting(l.rows) {

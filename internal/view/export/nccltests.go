@@ -34,10 +34,10 @@ func init() {
 		Sweep: map[string]string{ncclInPlace: "false,true"}})
 }
 
-// writeNCCLTests writes the preamble and table of nccl-tests: a line per size with the results
-// out of place and in place side by side. A number that was not measured or not recorded is
-// N/A. Trials are combined by their median. Comments below the table list points that are not
-// ok. Rows without a size are left out.
+// writeNCCLTests writes the preamble and the table of nccl-tests. The table has a line per size, with the
+// results out of place and in place next to each other. Numbers that were not measured or not recorded are
+// N/A. The value of several trials is their median. Comments below the table list points that are not ok.
+// Rows without a size are left out.
 func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 	var b bytes.Buffer
 	tables, others := ncclTables(in.Rows)
@@ -77,7 +77,8 @@ func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 	return err
 }
 
-// modelledNotes says which rows are modelled and what validates them. The table has no column for that.
+// modelledNotes returns comments about modelled rows and what validates them. The table has no column for
+// this.
 func modelledNotes(rows []journal.Row) []string {
 	modelled := rowset.All(rows).Where(func(r *journal.Row) bool { return r.Kind == journal.Modelled })
 	validatedBy := func(r *journal.Row) string { return r.Details[journal.ValidatedByDetail] }
@@ -161,7 +162,7 @@ var ncclPrograms = map[string]string{"allreduce": "all_reduce_perf", "reducescat
 	"allgather": "all_gather_perf", "broadcast": "broadcast_perf", "reduce": "reduce_perf", "gather": "gather_perf",
 	"scatter": "scatter_perf", "alltoall": "alltoall_perf", "sendrecv": "sendrecv_perf"}
 
-// ncclDevice returns the device of the ranks, as far as the row and the header say.
+// ncclDevice returns the device of the ranks, as far as the row or the header records it.
 func ncclDevice(r *journal.Row, h *journal.Header) string {
 	switch d := r.Details["device"]; {
 	case d != "":
@@ -320,8 +321,8 @@ func ncclTime(us float64) string {
 
 func twoDigits(v float64) string { return fmt.Sprintf("%.2f", v) }
 
-// wrong returns the number of wrong elements over all trials, including those that are not
-// ok, since rows with wrong elements never are.
+// wrong returns the number of wrong elements over all trials, including failed ones: rows with wrong
+// elements are never ok.
 func (l line) wrong() (n int) {
 	for _, r := range l.rows {
 		n += int(r.Metrics["wrong"])

@@ -74,7 +74,7 @@ func WriteSamples(w io.Writer, format, dir string, rows []journal.Row) error {
 	return suggest.Unknown("format of samples", format, SampleFormats())
 }
 
-// add adds the samples of a row. A row of a program with one sample holds it in its metrics.
+// add adds the samples of a row. If a program printed only one sample, the row's metrics have it.
 func (s *samples) add(dir string, i int, r *journal.Row) error {
 	switch {
 	case r.Raw == "" && r.Status == journal.OK && r.Clock == "program" && r.Samples == 1:
@@ -95,7 +95,7 @@ func (s *samples) add(dir string, i int, r *journal.Row) error {
 	return nil
 }
 
-// read reads the printed values of a program, unless it has read the same file last.
+// read reads the printed values of a program. It does nothing if the last call read the same file.
 func (s *samples) read(dir, file string) error {
 	if file == s.file {
 		return nil

@@ -40,7 +40,7 @@ func sections(in Input, opts Options) ([]section, []line, error) {
 	case in.Header != nil && len(in.Header.Headline) > 0:
 		columns = headlines(columns, in.Header.Headline)
 	default:
-		columns = plainly(columns)
+		columns = hideByDefault(columns)
 	}
 	var out []section
 	var all []line
