@@ -48,7 +48,8 @@ func (b *bothFlags) declare(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&b.axes, "axis", nil, "with --run: values `K=SPEC` of an axis on both sides (repeatable)")
 	fl.StringVar(&b.out, "out", filepath.Join("out", "compare"), "with --run: `FOLDER` for the runs old and new")
 	fl.Uint64Var(&b.seed, "seed", 1, "with --run: seed of the inputs and of the order of launches")
-	fl.DurationVar(&b.timeout, "timeout", 0, "with --run: time limit per point and trial (default: the bench's own, else 2m)")
+	fl.DurationVar(&b.timeout, "timeout", 0,
+		"with --run: time limit per point and trial (default: the bench's own, else 2m)")
 	fl.BoolVarP(&b.quiet, "quiet", "q", false, "with --run: no progress, only the comparison")
 }
 

@@ -135,7 +135,8 @@ func (f *Flags) declareRanks(fl *pflag.FlagSet) {
 	fl.BoolVar(&f.OtherBuild, "allow-other-build", false, OtherBuildHelp)
 	f.Bind = cores.Auto
 	Choice(fl, &f.Bind, "bind", "binding", BindHelp, cores.Binds())
-	fl.IntVar(&f.Threads, "threads-per-rank", 0, "threads of each rank; sets OMP_NUM_THREADS and the like (default: not set)")
+	fl.IntVar(&f.Threads, "threads-per-rank", 0,
+		"threads of each rank; sets OMP_NUM_THREADS and the like (default: not set)")
 	fl.DurationVar(&f.Options.JoinTimeout, "join-timeout", run.StartLimit, "how long to wait for all ranks to start")
 }
 
