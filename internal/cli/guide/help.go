@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Section is the flags of a command that stand under one title in its help.
+// Section holds the flags of a command that its help lists under one title.
 type Section struct {
 	Title string
 	Flags []*pflag.Flag
@@ -21,7 +21,7 @@ const sectionOf = "kernbench_section"
 // BenchFlags is the title of the axes and options of a bench, which come first.
 const BenchFlags = "Axes and options of the bench"
 
-// Under puts all flags that have no title yet under this one.
+// Under gives the title to all flags that have none yet.
 func Under(title string, fl *pflag.FlagSet) {
 	fl.VisitAll(func(f *pflag.Flag) {
 		if f.Annotations[sectionOf] == nil {

@@ -47,8 +47,8 @@ type Process struct {
 	AllowOtherBuild bool
 }
 
-// Find returns the job that this process is a rank of, if --launcher says to join it. It returns
-// nil if the process starts its own ranks.
+// Find returns the job that this process is a rank of, if --launcher means to join it. It returns nil if
+// the process starts its own ranks.
 func (p Process) Find(launcher string) (*jobenv.Job, error) {
 	if launcher != "auto" && launcher != "join" {
 		return nil, nil
@@ -146,7 +146,7 @@ func CanJoin(b *bench.Bench, backend string, job *jobenv.Job) error {
 			b.Name, backend, needs.Kind, job.Launcher, needs.Command)
 	}
 	for _, p := range b.Parts {
-		// The program would not find the launcher's job, and run as n jobs of one rank.
+		// The program would not find the launcher's job, and would run as n jobs of one rank each.
 		if p.Command != nil && !p.Command.OwnRanks && IsMPI(job.Launcher) && job.Size > 1 {
 			return fmt.Errorf("bench %s: its program can join %[2]s's job only once, not at every point: start kernbench "+
 				"outside the job, with --launcher %[2]s", b.Name, job.Launcher)

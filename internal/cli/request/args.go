@@ -28,7 +28,7 @@ type word struct {
 	after string // the unknown flag before it, whose value it may be
 }
 
-// split reads arguments as pflag does, but accepts flags that fl lacks.
+// split parses arguments like pflag, but accepts flags that are not in fl.
 func split(fl *pflag.FlagSet, args []string) (a arguments) {
 	for i := 0; i < len(args); i++ {
 		arg, unknown := args[i], ""
@@ -88,9 +88,9 @@ func (a arguments) values(name string) []string {
 	return lists.Map(of, func(g given) string { return g.value })
 }
 
-// NameBench adds the flag for a bench or a file that is named without one, wherever it stands: `run -q memory` means
-// `run -q --bench memory`, and `run sweep.yaml` means `run -f sweep.yaml`. The word after a flag that fl lacks
-// is the value of this flag, unless it names a bench whose flag of this name takes no value.
+// NameBench adds --bench or --file before a bench or a file that is named without a flag: `run -q memory` means
+// `run -q --bench memory`, and `run sweep.yaml` means `run -f sweep.yaml`. A word after a flag that is not in fl is the
+// value of that flag, unless the word names a bench whose flag of this name takes no value.
 func NameBench(fl *pflag.FlagSet, known []*bench.Bench, args []string) []string {
 	a := split(fl, args)
 	if slices.ContainsFunc(a.flags, func(g given) bool { return g.name == "bench" || g.name == "file" }) {

@@ -25,7 +25,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/guide"
 )
 
-// normal makes --dof_per_rank and --dof-per-rank the same flag, and --plot-only a synonym of
+// normal treats --dof_per_rank and --dof-per-rank as the same flag, and --plot-only as a synonym of
 // --render-only.
 func normal(name string) string {
 	if name = strings.ReplaceAll(name, "_", "-"); name == "plot-only" {
@@ -52,7 +52,7 @@ func Clash(b *bench.Bench) error {
 	return errors.Join(errs...)
 }
 
-// taken reports whether an axis of another program needs a qualified name, because its own is a flag
+// taken reports whether an axis of another program needs a qualified name, because its own name is a flag
 // of `run` or has another meaning in expressions.
 func taken(name string) bool {
 	return name == bench.BackendName || name == "part" || slices.Contains(fixedNames(), normal(name))

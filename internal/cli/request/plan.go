@@ -206,9 +206,9 @@ func (r Run) hosts() string {
 	return ""
 }
 
-// drawable checks the names in the plots before the run, so that a mistake does not show up only
-// after a long run. An undeclared metric is an error if rows can have no others, and a doubt if
-// the body may report it.
+// drawable checks the names in the plots before the run, so that a mistake is found before and not after a
+// long run. An undeclared metric is an error if rows can have no other metrics, and a doubt if the body may
+// report it.
 func (j Planned) drawable() (doubts []error, err error) {
 	h := &journal.Header{Axes: j.Plan.Axes, Envs: j.Plan.Envs}
 	metrics, all := j.Bench.Metrics()

@@ -1,7 +1,7 @@
-// Package selftest checks an installation of kernbench: it proves the schedules of every
-// registered algorithm, runs the conformance suite of every available backend, and tests what runs
-// rely on: kernels, journal, figures, shared memory, sockets and worker processes. It measures
-// nothing and leaves nothing behind.
+// Package selftest checks an installation of kernbench. It proves the schedules of every registered
+// algorithm, runs the conformance suite of every available backend, and tests everything that runs rely
+// on: kernels, journal, figures, shared memory, sockets and worker processes. It measures nothing and
+// leaves no files or processes behind.
 package selftest
 
 import (

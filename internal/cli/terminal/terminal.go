@@ -307,7 +307,7 @@ func firstLine(s string) string {
 	return line
 }
 
-// Output passes writes on and remembers the first error, because most code that prints ignores errors.
+// Output is a writer that records the first error, because most code that prints ignores errors.
 type Output struct {
 	w   io.Writer
 	mu  sync.Mutex

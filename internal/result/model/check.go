@@ -36,16 +36,15 @@ type Warning struct {
 	Subject string
 }
 
-// A time may lie this far below its limit, as a share of the limit. The rate of a link is
-// known well. The rate of a host's memory was measured, and data may stay in a faster cache
-// than its size suggests.
+// How far a time may be below its limit, as a fraction of the limit. The rate of a link is known well. The
+// rate of a host's memory was measured, and data may stay in a faster cache than its size suggests.
 const (
 	MemoryMargin = 0.20
 	linkMargin   = 0.05
 )
 
-// Check compares the samples with physics. Clean data causes notes at most. Doubtful times are
-// compared with their limits only, because a disturbance does not make a call faster.
+// Check returns warnings about samples that contradict physics. For correct data it returns notes at most.
+// Doubtful times are only compared with their limits, because a disturbance does not make a call faster.
 func Check(samples []Sample) []Warning {
 	sound := lists.Filter(samples, func(s Sample) bool { return !s.Doubtful() })
 	curves := map[Series]Curve{}
@@ -57,9 +56,9 @@ func Check(samples []Sample) []Warning {
 		checkDTypes(sound, curves))
 }
 
-// Ceiling returns the binding limit of the sample. Limits are least times, so it is the
-// largest one. The reachable rate of a link is experience and not a physical limit; it
-// counts only if reachable is true.
+// Ceiling returns the binding limit of the sample. Limits are lower bounds on the time, so the largest one
+// binds. The reachable rate of a link is an empirical value and not a physical limit; it is used only if
+// reachable is true.
 func (s Sample) Ceiling(reachable bool) (name string, us float64) {
 	for n, least := range s.Limits {
 		if !reachable && strings.HasSuffix(n, " reachable") {
@@ -72,8 +71,8 @@ func (s Sample) Ceiling(reachable bool) (name string, us float64) {
 	return name, us
 }
 
-// AboveLimit reports whether the sample is faster than its limits allow, by more than the
-// margin to which such limits are known. A sample whose interval reaches the limit is not.
+// AboveLimit reports whether the sample is faster than its limits allow, by more than the margin to which
+// such limits are known. It is false if the interval of the sample reaches the limit.
 func (s Sample) AboveLimit() bool {
 	_, limit := s.Ceiling(false)
 	margin := linkMargin

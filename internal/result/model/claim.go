@@ -11,8 +11,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Claim is a published sentence about results, in a form that can be checked: what it
-// says, and about which rows. Comments name the kinds that use a field.
+// Claim is a published statement about results, in a form that can be checked: what it states, and about
+// which rows. The comments of the fields name the kinds that use them.
 type Claim struct {
 	Kind string
 	Text string // the sentence, as published
@@ -57,7 +57,7 @@ type Verdict struct {
 	Reason string
 }
 
-// Answer says whether a claim holds.
+// Answer is whether a claim holds.
 type Answer string
 
 // The answers.

@@ -116,8 +116,8 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 	return t, nil
 }
 
-// curveDoubt says if the times of a curve, measured by kernbench, have not settled or come from too
-// few launches. The fastest of several single launches is partly luck.
+// curveDoubt returns a warning if the times of a curve that kernbench measured have not settled or come from
+// too few launches. The fastest of several single launches is partly luck.
 func curveDoubt(samples []Sample, fastest bool) string {
 	own := lists.Filter(samples, func(s Sample) bool { return s.LowUS > 0 })
 	unsettled := len(lists.Filter(own, func(s Sample) bool { return !s.Settled() }))
@@ -169,8 +169,8 @@ var curveSources = [][2]string{
 	{"staged-h100", "a published report on 2x H100 whose data went through host memory: an example of a wrong data path"},
 }
 
-// namedCurves parses the embedded curves.csv on first use. A fault in the file is a
-// mistake in the program, so it panics.
+// namedCurves parses the embedded curves.csv on first use. It panics if the file is malformed, because the
+// file is part of the program.
 var namedCurves = sync.OnceValue(func() map[string]*Table {
 	in := csv.NewReader(strings.NewReader(curvesFile))
 	in.Comment = '#'

@@ -149,7 +149,7 @@ func (c *Cluster) ringUS(g *gpuCost, l *libraryCost, op string, p int, s float64
 	return us + g.latencyUS(l, p, steps) + l.fillUS(p, s, gbs)
 }
 
-// treeUS is the time of a double binary tree over the nodes, with a chain in each node.
+// treeUS returns the time of a double binary tree over the nodes, with a chain in each node.
 func (c *Cluster) treeUS(g *gpuCost, l *libraryCost, p int, s float64) float64 {
 	gbs, copies := c.rate(g, l, p)
 	k := float64(c.GPUs)
@@ -169,9 +169,9 @@ func (c *Cluster) treeTraffic(s float64) float64 {
 	return 2 * (n - 1) / n * s
 }
 
-// switchUS is the time of NVLS: the switch adds the inputs of a node and distributes the
-// result, which moves (1 + 1/g) S. Between nodes a tree carries each GPU's part. Its first
-// level costs no latency of its own, because the nodes begin to send before NVLS is done.
+// switchUS returns the time of NVLS: the switch adds the inputs of a node and distributes the result, which
+// moves (1 + 1/g) S. Between nodes, a tree carries each GPU's part. The first level of the tree adds no
+// latency, because the nodes begin to send before NVLS has finished.
 func (c *Cluster) switchUS(g *gpuCost, s float64) float64 {
 	us := (1 + 1/float64(c.GPUs)) * s / (g.Switch * c.NVLinkGBs) / 1e3
 	if c.Nodes > 1 {
@@ -182,7 +182,7 @@ func (c *Cluster) switchUS(g *gpuCost, s float64) float64 {
 	return g.SwitchStart + us
 }
 
-// directUS is the time of an all-to-all, in which each rank sends a part to every other.
+// directUS returns the time of an all-to-all, in which each rank sends a part to every other rank.
 // Parts for other nodes share the NICs, parts for the same node share NVLink.
 func (c *Cluster) directUS(g *gpuCost, l *libraryCost, p int, s float64) (float64, bool) {
 	n, k := float64(c.Ranks()), float64(c.GPUs)

@@ -11,8 +11,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
-// Ways to measure the error of a prediction, from the easiest to the hardest: each says what
-// the fit has not seen.
+// Ways to measure the error of a prediction, from the easiest to the hardest. Each states which times were
+// left out of the fit.
 const (
 	ByInterpolation = "interpolation between measured sizes"
 	ByRankCount     = "left-out rank count"
@@ -21,7 +21,7 @@ const (
 	ByGeneration    = "left-out generation of NVLink"
 )
 
-// NotValidated labels predictions whose error nothing measures.
+// NotValidated labels predictions whose error has not been measured.
 const NotValidated = "not validated"
 
 // ErrorStats summarises the relative errors |prediction/time - 1| on times that the fit has

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// call makes the answer to a request. It goes on when the page that asked shows progress meanwhile, and the
-// next request for the same address gets its result.
+// call computes the answer to a request. It continues while the page that sent the request shows progress, and
+// the next request for the same address gets its result.
 type call struct {
 	done     chan struct{}
 	made     answer // valid when done is closed
@@ -90,7 +90,7 @@ func (s *Server) begin(r *http.Request, find func(*http.Request) (any, error)) (
 	return c, true
 }
 
-// promise keeps the answer of a call for the next request.
+// promise keeps the answer of a call until the next request for it.
 func (s *Server) promise(c *call) {
 	s.callsMu.Lock()
 	defer s.callsMu.Unlock()

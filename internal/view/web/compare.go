@@ -39,7 +39,7 @@ type comparePage struct {
 	NoFigure    string            `json:"no_figure,omitempty"`
 }
 
-// comparison compares two runs in the words of the compare command.
+// comparison is the comparison of two runs, with the texts of the compare command.
 type comparison struct {
 	Title   string     `json:"title"`
 	Summary string     `json:"summary"`
@@ -48,8 +48,8 @@ type comparison struct {
 	Lines   [][]string `json:"lines"` // the second cell is the verdict
 	More    int        `json:"more,omitempty"`
 	Remarks []string   `json:"remarks"`
-	// Differences between the runs besides what is compared, one line each. Decisive has the names
-	// of those that make points not comparable.
+	// Differences lists how the runs differ besides what is compared, one line each. Decisive has the names
+	// of the differences that make points not comparable.
 	Differences []string `json:"differences,omitempty"`
 	Decisive    []string `json:"decisive,omitempty"`
 }

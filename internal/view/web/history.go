@@ -54,8 +54,8 @@ type historyRun struct {
 	set               string // the points of the mean
 }
 
-// pastRuns is the runs of one bench in one folder, the oldest first. A run that was resumed with
-// other inputs is in it once for each build.
+// pastRuns holds the runs of one bench in one folder, the oldest first. A run that was resumed with other
+// inputs occurs once for each build.
 type pastRuns struct {
 	infos []runInfo
 	runs  []compare.Run
@@ -65,9 +65,9 @@ type pastRuns struct {
 	changed    []string // inputs that differ from the build before, by run
 }
 
-// history answers with the results of one point in all runs of its bench in the same folder, or without a point
-// with the mean of all points.
-// Folders are kept apart, because equally named benches in them may be different programs.
+// history answers with the results of one point in all runs of its bench in the same folder, or with the mean of
+// all points if the request has no point. Runs of other folders are not included, because a bench of the same
+// name there may be another program.
 func (s *Server) history(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	past, err := s.store.pastRuns(q.Get("run"))

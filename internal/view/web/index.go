@@ -15,8 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// index caches answers about large journals on disk, so that an unchanged journal need
-// not be read again. It can be deleted at any time.
+// index caches answers about large journals on disk, so that unchanged journals need not be read again. The
+// folder can be deleted at any time.
 type index struct {
 	dir   string // "" disables the index
 	build string // the program that made an entry; other programs do not use it
@@ -63,7 +63,7 @@ func (x index) get(name string, now fileState) (json.RawMessage, bool) {
 	return e.Made, true
 }
 
-// put stores an entry. On an error there is no entry, and it is made again next time.
+// put stores an entry. Errors are ignored: without the entry, the answer is computed again next time.
 func (x index) put(name string, now fileState, made json.RawMessage) {
 	text, err := json.Marshal(entry{now.of(name), made})
 	if err != nil || os.MkdirAll(x.dir, 0o700) != nil {

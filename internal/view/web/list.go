@@ -16,8 +16,8 @@ type listing struct {
 	Damage string    `json:"damage,omitempty"` // what could not be read
 }
 
-// lane reads journals in the background, one after another, so that a server on a machine that measures takes
-// little of it. Small journals have a lane of their own and never wait for large ones.
+// lane is a queue of journals that are read in the background, one after another, so that the server uses little of
+// a machine that may be measuring. Small journals have their own lane and never wait for large ones.
 type lane struct {
 	queue   []*cachedJournal
 	working bool
@@ -107,7 +107,7 @@ func (s *store) makeListing(b *cachedJournal) (fileState, *listing) {
 	return now, &out
 }
 
-// describeDamage says why runs or rows of a journal are missing from the list, "" if none are.
+// describeDamage returns why runs or rows of a journal are missing from the list, or "" if none are.
 func describeDamage(j *journal.Journal) string {
 	if len(j.Runs) == 0 && len(j.Problems) == 0 {
 		return "the journal has no run"
@@ -124,7 +124,7 @@ type runList struct {
 	Pending  *progress `json:"pending,omitempty"` // journals whose runs are not listed yet
 }
 
-// progress says how far the server has come with reading journals.
+// progress is how many journals, and how much of them, the server has read.
 type progress struct {
 	Journals []string `json:"journals"` // some of the journals that are not read yet
 	More     int      `json:"more,omitempty"`
@@ -201,7 +201,7 @@ func (s *store) runs(timeout <-chan time.Time) (runList, error) {
 	return out, nil
 }
 
-// listing returns the list of a journal's runs with their current outcomes, nil if it was never made.
+// listing returns the list of a journal's runs with their current outcomes, or nil if it was never made.
 func (b *cachedJournal) listing() *listing {
 	b.listMu.Lock()
 	l := b.listed

@@ -33,7 +33,7 @@ type runInfo struct {
 	Tags    []string  `json:"tags,omitempty"`
 	Notes   []string  `json:"notes,omitempty"` // the user's own comes first
 
-	// Disturbed counts the ok rows whose times are in doubt. Computed says that no ok row was measured.
+	// Disturbed is the number of ok rows whose times are in doubt. Computed means that no ok row was measured.
 	Disturbed int  `json:"disturbed"`
 	Computed  bool `json:"computed,omitempty"`
 
@@ -160,10 +160,11 @@ func commitOf(h *journal.Header) string {
 	return commit[:min(commitLetters, len(commit))]
 }
 
-// holderEvery is how long the knowledge whether a process works on a run is valid.
+// holderEvery is how long the information whether a process works on a run is cached.
 const holderEvery = time.Second
 
-// outcome tells a running run from one that was killed.
+// outcome returns the outcome of a run. For a run without an end record, it checks whether a process still works on
+// the run or whether it was killed.
 func (b *cachedJournal) outcome(id, recorded string) string {
 	if recorded != "" {
 		return recorded

@@ -45,7 +45,7 @@ type store struct {
 	lanes      [2]lane // of journals to be listed: small and large ones
 }
 
-// problem says why the runs of a folder are not listed, or not all of them.
+// problem is the reason why not all runs of a folder are listed.
 type problem struct {
 	Folder string `json:"folder"`
 	Reason string `json:"reason"`
