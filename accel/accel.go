@@ -1,7 +1,7 @@
 // Package accel simulates an accelerator: SIPs (packages) of cubes (dies), each with its HBM and a
 // grid of PEs (processing elements), connected by a network on chip, UCIe links and a switch. A
-// program allocates tensors in the simulated memory, launches kernels on the PEs, reads the results
-// back and learns how long everything took, to the picosecond.
+// program allocates tensors in the simulated memory, launches kernels on the PEs and reads back the
+// results. It also gets the time of each launch, to the picosecond.
 //
 //	system := accel.New(accel.DefaultTopology(), accel.DefaultConfig())
 //	x, err := system.Zeros(0, 16, 1024, accel.PerCube)  // on SIP 0, one row per cube
@@ -31,12 +31,14 @@
 //
 // # Results
 //
-// A Result holds the time of the slowest PE (Crit), its breakdown along the critical path
-// (Breakdown), the time of every PE and the use of its engines. Kernels that wait for each other end
-// in a *Deadlock that names the chain. Every launch is checked: reading or writing memory that was not
-// allocated, reading an Empty tensor before it was written, and accesses of two PEs that no message
-// orders are errors that name the lines of the kernel. The simulation has no randomness: the same files give the
-// same times on any machine, until Version changes.
+// A Result holds the time of the slowest PE (Crit), its breakdown along the critical path (Breakdown), the time of
+// every PE and the use of its engines. If kernels wait for each other, the launch returns a *Deadlock that names the
+// chain of waiting PEs.
+//
+// Every launch is checked. It returns an error that names the lines of the kernel for three mistakes: an access to
+// memory that was not allocated, a read of an Empty tensor before it was written, and conflicting accesses of two PEs
+// that no message orders. The simulation has no randomness: the same files give the same times on any machine, until
+// Version changes.
 //
 // A System does all work in the calling goroutine. It must not be used by two goroutines at once.
 package accel
@@ -227,7 +229,7 @@ func (g *Graph) Launch() (*Result, error) {
 		if _, err := g.launch(s.memory).Check(); err != nil {
 			return nil, fmt.Errorf("checking the kernel: %w", err)
 		}
-		s.memory.written(g.programs)
+		s.memory.markWritten(g.programs)
 	}
 	s.now += g.result.Crit
 	s.latest = g.result
@@ -287,7 +289,7 @@ func (s *System) AllReduce(tensors []*Tensor) (*Result, error) {
 	return result, nil
 }
 
-// shape derives from the layout of the tensors which tiles an all-reduce sums.
+// shape returns which tiles an all-reduce sums, according to the layout of the tensors.
 func (s *System) shape(tensors []*Tensor) (ccl.Shape, error) {
 	shape := ccl.Shape{SIPs: s.Topo.SIPs, Root: s.CCL.Settings().Root}
 	if len(tensors) != s.Topo.SIPs.Count {

@@ -30,12 +30,11 @@ type gap struct{ from, to int64 }
 // channel and transfers of equal size take equal time.
 const alignment = 4096
 
-// redZone is the least distance between two allocations, so that an access that is off by one row does not reach the
-// next allocation, but is an error.
+// redZone is the minimum distance between two allocations, in bytes. An access that is off by one row then fails
+// instead of reaching the next allocation.
 const redZone = 4096
 
-// alloc allocates bytes behind the last allocation of a PE, with a gap of at least redZone bytes.
-// Nothing is ever freed.
+// alloc allocates bytes after the last allocation of a PE, with a gap of at least redZone bytes. Memory is never freed.
 func (m *memory) alloc(id PEID, bytes int64) (topo.Address, []byte, error) {
 	list := m.regions[id]
 	var offset int64
@@ -99,21 +98,21 @@ func (m *memory) Initialized(at topo.Address, n int64) bool {
 	return err == nil && !slices.ContainsFunc(r.empty, func(g gap) bool { return g.from < first+n && first < g.to })
 }
 
-// allocation checks what is allocated and takes all of it as initialized.
+// allocation is a sanitize.Memory in which all allocated memory counts as initialized.
 type allocation struct{ *memory }
 
 func (allocation) Initialized(topo.Address, int64) bool { return true }
 
-// forget marks the last allocation of a PE as not initialized.
-func (m *memory) forget(id PEID) {
+// markUninitialized marks the last allocation of a PE as not initialized.
+func (m *memory) markUninitialized(id PEID) {
 	list := m.regions[id]
 	last := &list[len(list)-1]
 	last.empty = []gap{{0, int64(len(last.bytes))}}
 	m.empty++
 }
 
-// fill marks n bytes at an address as initialized.
-func (m *memory) fill(at topo.Address, n int64) {
+// markInitialized marks n bytes at an address as initialized.
+func (m *memory) markInitialized(at topo.Address, n int64) {
 	r, first, err := m.region(at, n)
 	if err != nil || len(r.empty) == 0 {
 		return
@@ -130,15 +129,15 @@ func (m *memory) fill(at topo.Address, n int64) {
 	r.empty = left
 }
 
-// written marks as initialized what programs write.
-func (m *memory) written(programs []*program.Program) {
+// markWritten marks all memory that the programs write as initialized.
+func (m *memory) markWritten(programs []*program.Program) {
 	for _, p := range programs {
 		for i := range p.Ops {
 			switch op := &p.Ops[i]; op.Kind {
 			case program.Store:
-				m.fill(op.Addr, int64(op.Bytes()))
+				m.markInitialized(op.Addr, int64(op.Bytes()))
 			case program.Composite:
-				m.fill(op.Gemm.Out, int64(op.Bytes()))
+				m.markInitialized(op.Gemm.Out, int64(op.Bytes()))
 			}
 		}
 	}

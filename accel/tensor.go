@@ -70,7 +70,7 @@ func (s *System) Empty(sip, rows, cols int, p Policy) (*Tensor, error) {
 	if err == nil {
 		t.memory = s.memory
 		for _, shard := range t.Shards {
-			s.memory.forget(shard.At)
+			s.memory.markUninitialized(shard.At)
 		}
 	}
 	return t, err
@@ -174,7 +174,7 @@ func (t *Tensor) set(bytes []byte) error {
 	for _, s := range t.Shards {
 		t.rows(s, func(shard, tensor int) { copy(s.bytes[shard:shard+s.Cols*size], bytes[tensor:]) })
 		if t.memory != nil {
-			t.memory.fill(s.Ptr.Addr, int64(len(s.bytes)))
+			t.memory.markInitialized(s.Ptr.Addr, int64(len(s.bytes)))
 		}
 	}
 	return nil

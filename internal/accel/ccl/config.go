@@ -1,5 +1,5 @@
-// Package ccl has the collectives of the simulated accelerator: their configuration (ccl.yaml), which
-// selects an algorithm and sets up the receive queues, and the algorithms as kernels of package tl.
+// Package ccl implements the collectives of the simulated accelerator. It reads their configuration (ccl.yaml), which
+// selects an algorithm and sets up the receive queues, and contains the algorithms as kernels of package tl.
 package ccl
 
 import (

@@ -5,8 +5,8 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// Shape describes the tiles that an all-reduce sums: one tile of N elements per cube of each SIP, or in
-// one cube of each SIP only.
+// Shape describes the tiles that an all-reduce sums: one tile of N elements in every cube of each SIP, or in only one
+// cube of each SIP.
 type Shape struct {
 	N     int
 	Cubes topo.Grid // 1 x 1: one cube of each SIP takes part
@@ -120,7 +120,7 @@ func Exchange(p *tl.PE, acc tl.Tile, sips topo.SIPs) tl.Tile {
 	return ring(p, acc, sips.Grid.H, tl.GlobalS, tl.GlobalN)
 }
 
-// ring passes every member's tile once round the ring; each member adds the tiles that it receives.
+// ring passes every member's tile once round the ring. Each member adds the tiles that it receives to its own.
 func ring(p *tl.PE, acc tl.Tile, n int, to, from tl.Dir) tl.Tile {
 	passing := acc
 	for range n - 1 {

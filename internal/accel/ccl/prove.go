@@ -35,7 +35,7 @@ type recording struct {
 	programs []*program.Program
 }
 
-// record records a kernel for all ranks. Its operations must be among the ones that Steps translates.
+// record records a kernel for all ranks. The kernel may use only operations that Steps can translate.
 func (s Shape) record(m *topo.Topology, kernel tl.Kernel) (schedule.Schedule, error) {
 	r := recording{Shape: s, pes: m.PEs()}
 	for rank := range r.Ranks() {
@@ -69,9 +69,9 @@ func (r recording) Len(buf schedule.Buffer, rank int) int {
 	return r.N
 }
 
-// Steps translates the operations of a rank. The tag of a message is the input of its receiver. A send
-// directly followed by a receive with the same tag, as in a ring, becomes one step: the kernel does not
-// wait for its sends, while a schedule does.
+// Steps translates the operations of a rank into steps. The tag of a message is the input of its receiver. A send that
+// is directly followed by a receive with the same tag, as in a ring, becomes a single sendrecv step. The kernel does
+// not wait for its sends, but a schedule does, so two separate steps would deadlock.
 func (r recording) Steps(rank int) iter.Seq[schedule.Step] {
 	value := func(v int32) schedule.Range {
 		return schedule.Range{Buf: schedule.Scratch, Off: int(v-1) * r.N, Len: r.N}

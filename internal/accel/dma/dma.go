@@ -1,8 +1,7 @@
-// Package dma computes the latency tables of a topology: transfers between the host, the DMA engines of
-// PEs and the HBM, on an idle machine, by size, and with contention. Package sim simulates their times.
-// This package explains them independently, from the paths and the rules of the model alone, so that the
-// breakdown of every row is also a check of the simulator. More checks compare rates of links, the order
-// of sizes and distances, and published values.
+// Package dma computes the latency tables of a topology: transfers between the host, the DMA engines of PEs and the
+// HBM, on an idle machine, by size, and with contention. Package sim simulates their times. This package computes the
+// breakdown of the times independently, from the paths and the rules of the model alone, so every row is also a check
+// of the simulator. Further checks compare the rates of links, the order of sizes and distances, and published values.
 package dma
 
 import (
@@ -40,7 +39,7 @@ type Report struct {
 	Checks   []Check     `json:"checks"`
 	// Exceptions explain the numbers of the file that make some transfers slower where they should be faster.
 	Exceptions []string `json:"exceptions,omitempty"`
-	// Varied is how many numbers of the file were changed to find Exceptions.
+	// Varied is the number of values in the file that were changed to find Exceptions.
 	Varied int `json:"varied,omitempty"`
 
 	swept    []int // bytes of the transfers of the size table
@@ -272,7 +271,7 @@ func (m *machine) simulate(xs []transfer) (*sim.Result, error) {
 	return sim.Run(sim.Config{Topo: m.Topology, Buffer: topo.TCMSpace, Slots: 1, SlotBytes: program.ElemSize}, programs)
 }
 
-// bound finds the bottleneck: the link or memory whose bytes take longest at its rate.
+// bound finds the bottleneck: the link or memory that needs the most time for its bytes at its rate.
 func (m *machine) bound(row *Row, xs []transfer) error {
 	bytes := map[int32]int{}
 	rate := map[int32]topo.Bandwidth{}
@@ -358,47 +357,48 @@ func (r *Report) Failed() (n int) {
 // check fills in Checks.
 func (r *Report) check() {
 	r.Checks = []Check{
-		r.each("breakdown", "the parts add up to the time, none is negative, and only competing transfers queue", breaksDown),
-		r.each("rate", "no transfer is faster than its busiest link or memory allows", func(row *Row) string {
+		r.checkRows("breakdown", "the parts add up to the time, none is negative, and only competing transfers queue",
+			breaksDown),
+		r.checkRows("rate", "no transfer is faster than its busiest link or memory allows", func(row *Row) string {
 			if row.Time >= row.Limit {
 				return ""
 			}
 			return fmt.Sprintf("%v ns, but %s needs %v for the bytes", row.Time, row.Bottleneck, row.Limit)
 		}),
-		r.each("bytes", "the links were busy for exactly the time that the requested bytes take",
+		r.checkRows("bytes", "the links were busy for exactly the time that the requested bytes take",
 			func(row *Row) string {
 				if row.busy == row.due {
 					return ""
 				}
 				return fmt.Sprintf("the links were sending for %v, the bytes take %v", row.busy, row.due)
 			}),
-		r.larger(),
-		r.ordered("distance", "a longer distance does not take less time", idleTable,
+		r.checkSizes(),
+		r.checkOrder("distance", "a longer distance does not take less time", idleTable,
 			[]string{"pe-local-hbm", "pe-cube-near", "pe-cube-far", "pe-next-cube", "pe-far-cube"},
 			[]string{"pe-local-hbm", "pe-other-sip"},
 			[]string{"pe-local-hbm-write", "pe-cube-near-write", "pe-cube-far-write", "pe-next-cube-write", "pe-far-cube-write"},
 			[]string{"pe-local-hbm-write", "pe-other-sip-write"}, []string{"h2d-near", "h2d-far"},
 			[]string{"d2h-near", "d2h-far"}),
-		r.ordered("congestion", "with more PEs at one memory, the last one takes longer", congestionTable,
+		r.checkOrder("congestion", "with more PEs at one memory, the last one takes longer", congestionTable,
 			[]string{"one-controller-1", "one-controller-2", "one-controller-3", "one-controller-8", "all-to-one"}),
-		r.matching("all-local", "PEs that read their own memory do not wait for each other", func(row *Row) string {
+		r.checkMatching("all-local", "PEs that read their own memory do not wait for each other", func(row *Row) string {
 			if row.Case != "all-local" || row.Queueing == 0 {
 				return ""
 			}
 			return fmt.Sprintf("%v ns of queueing", row.Queueing)
 		}, func(row *Row) bool { return row.Case == "all-local" }),
-		r.matching("published", "the published reads match (see 'kernbench docs accelerator-model')", asPublished,
+		r.checkMatching("published", "the published reads match (see 'kernbench docs accelerator-model')", asPublished,
 			func(row *Row) bool { return row.Table == publishedTable }),
 	}
 }
 
-// each checks every row; fault returns the fault of a row, or "".
-func (r *Report) each(name, text string, fault func(*Row) string) Check {
-	return r.matching(name, text, fault, func(*Row) bool { return true })
+// checkRows checks every row; fault returns the fault of a row, or "".
+func (r *Report) checkRows(name, text string, fault func(*Row) string) Check {
+	return r.checkMatching(name, text, fault, func(*Row) bool { return true })
 }
 
-// matching checks the selected rows; fault returns the fault of a row, or "".
-func (r *Report) matching(name, text string, fault func(*Row) string, of func(*Row) bool) Check {
+// checkMatching checks the selected rows; fault returns the fault of a row, or "".
+func (r *Report) checkMatching(name, text string, fault func(*Row) string, of func(*Row) bool) Check {
 	c := Check{Name: name, Text: text}
 	for i := range r.Rows {
 		if row := &r.Rows[i]; of(row) {
@@ -433,8 +433,8 @@ func asPublished(row *Row) string {
 	return fmt.Sprintf("%v ns, published %g, which may differ by %.0f %%", row.Time, want, 100*row.within)
 }
 
-// larger checks that a case takes longer the more bytes it has.
-func (r *Report) larger() Check {
+// checkSizes checks that the time of a case increases with the number of bytes.
+func (r *Report) checkSizes() Check {
 	c := Check{Name: "size", Text: "more bytes take longer"}
 	last := map[[2]string]*Row{} // by table and case
 	for i := range r.Rows {
@@ -449,8 +449,8 @@ func (r *Report) larger() Check {
 	return c
 }
 
-// ordered checks that times do not decrease along each list of cases.
-func (r *Report) ordered(name, text, table string, lists ...[]string) Check {
+// checkOrder checks that times do not decrease along each list of cases.
+func (r *Report) checkOrder(name, text, table string, lists ...[]string) Check {
 	c := Check{Name: name, Text: text + ": " + strings.Join(lists[0], ", ")}
 	type key struct {
 		name  string

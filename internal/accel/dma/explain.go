@@ -24,9 +24,9 @@ func (m *machine) explain(x transfer) (Parts, error) {
 	}
 	if x.write {
 		m.explainWrite(&p, x, there)
-		p.empty(back) // the acknowledgement
+		p.addEmpty(back) // the acknowledgement
 	} else {
-		p.empty(there) // the request
+		p.addEmpty(there) // the request
 		ready := m.reading(x)
 		piece := m.message(back, x.bytes, ready).explain(&p, -1)
 		p.Memory += ns(ready[piece])
@@ -34,8 +34,8 @@ func (m *machine) explain(x transfer) (Parts, error) {
 	return p, nil
 }
 
-// empty adds the time of an empty message.
-func (p *Parts) empty(path topo.Path) {
+// addEmpty adds the time of an empty message.
+func (p *Parts) addEmpty(path topo.Path) {
 	p.Nodes += ns(path.Costs())
 	p.Wires += ns(path.Fixed() - path.Costs())
 }
@@ -127,7 +127,7 @@ func (m *machine) message(path topo.Path, bytes int, ready []event.Time) message
 // and has left it.
 type flits struct {
 	path        topo.Path
-	ready, gone [][]event.Time // by hop, by flit
+	ready, left [][]event.Time // by hop, by flit
 }
 
 // newFlits computes the times of all flits on all links. ready has the times at which flits may enter
@@ -147,7 +147,7 @@ func newFlits(path topo.Path, bytes, size int, ready []event.Time) *flits {
 			gone[i] = max(now[i], free) + h.BW.Time(min(size, bytes-i*size))
 			free = gone[i]
 		}
-		f.gone = append(f.gone, gone)
+		f.left = append(f.left, gone)
 		next := make([]event.Time, count)
 		for i := range next {
 			switch {
@@ -180,14 +180,14 @@ func (f *flits) explain(p *Parts, i int) int {
 		case h.Collect:
 			i = len(f.ready[0]) - 1
 			p.Nodes += ns(h.Cost)
-		case i == 0 || f.ready[hop+1][i] > f.gone[hop][i]+h.Wire: // held by the head
+		case i == 0 || f.ready[hop+1][i] > f.left[hop][i]+h.Wire: // held by the head
 			i = 0
 			p.Nodes += ns(h.Cost)
 		}
 		// Go back over the flits that it waited for, to the one that found the link idle. If a flit arrives
 		// exactly when the link becomes free, the delay is charged to the link.
-		end := f.gone[hop][i]
-		for i > 0 && f.gone[hop][i-1] >= f.ready[hop][i] {
+		end := f.left[hop][i]
+		for i > 0 && f.left[hop][i-1] >= f.ready[hop][i] {
 			i--
 		}
 		p.Drain += ns(end - f.ready[hop][i])

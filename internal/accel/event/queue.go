@@ -1,9 +1,8 @@
 // Package event is the event queue of a discrete-event simulation.
 //
-// Time is integer picoseconds. Events of the same picosecond are ordered by their sequence number. The
-// simulator derives it from the subject of the event, not from when the event was scheduled. So the order
-// does not depend on the order of scheduling, and is the same on any machine. The queue does not interpret
-// events.
+// Time is integer picoseconds. Events of the same picosecond are ordered by their sequence numbers. The simulator
+// derives the number from what the event is about and not from when it was scheduled. The order of events therefore
+// does not depend on the order of scheduling. The queue does not interpret events.
 package event
 
 import (
@@ -55,8 +54,8 @@ type Queue struct {
 	today int64 // the day, counted from time 0, that Pop looks at
 	n     int
 	limit int // more events than this need a rebuild
-	// wasted counts steps over empty days and past other instants of a day since the last rebuild, and
-	// pops the removals that needed them. A bad ratio means that days have a bad length.
+	// Since the last rebuild, wasted is the number of steps over empty days and past other instants of a day, and pops is
+	// the number of removals. If there are too many wasted steps per removal, days have an unsuitable length.
 	wasted, pops int
 	steps        int // all entries moved and days visited so far; tests limit it
 }

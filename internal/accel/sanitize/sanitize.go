@@ -1,10 +1,10 @@
-// Package sanitize finds races in simulated kernels: two accesses to the same HBM, at least one of them a write,
-// that no program order and no message brings into an order. The simulated time of such accesses decides which
-// value is read, so a faster link would change the result.
+// Package sanitize finds races in simulated kernels. A race is a pair of accesses to the same HBM, at least one of them
+// a write, that are ordered neither by a program nor by messages. Only their simulated times decide which value is
+// read, so a faster link could change the result.
 //
-// The order is the happens-before relation. An operation of a program happens before the next one; a send before
-// the receive that takes its message; and a receive before the send that reuses its slot. A composite runs beside
-// its program: it begins after the operations before it, and ends before the operation that follows its Wait.
+// The order is the happens-before relation. An operation of a program happens before the next one, a send before
+// the receive that takes its message, and a receive before the send that reuses its slot. A composite runs concurrently
+// with its program: it begins after the operations before it, and ends before the operation that follows its Wait.
 //
 // The relation is tracked with vector clocks (Mattern, 1988). Their length is the number of programs that access
 // memory which several programs access and at least one writes, or that receive from any neighbour. Most kernels have
@@ -22,7 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// Memory tells which ranges of HBM exist and which have contents.
+// Memory says which ranges of HBM are allocated and which are initialized.
 type Memory interface {
 	// Allocated returns an error if n bytes at an address are not all part of one allocation.
 	Allocated(at topo.Address, n int64) error
@@ -30,8 +30,8 @@ type Memory interface {
 	Initialized(at topo.Address, n int64) bool
 }
 
-// maxWork limits the entries of vector clocks that a check copies, about ten seconds. A launch that needs more is
-// checked for everything but races.
+// maxWork limits the number of vector clock entries that a check copies. Copying this many takes about ten seconds. A
+// launch that needs more is not checked for races, but for everything else.
 const maxWork = 1 << 32
 
 // access is an access of an operation to HBM.
@@ -65,13 +65,13 @@ type Launch struct {
 	Memory   Memory
 }
 
-// Check returns an error for the first access that is not allowed: to memory that was not allocated, to memory
-// that has no contents, or in a race with another access. unchecked is empty, or says why races were not looked for, or
-// for which receives from any neighbour the order of arrival decides.
+// Check returns an error for the first invalid access: to memory that was not allocated, to memory that is not
+// initialized, or in a race with another access. unchecked is a text that says why races were not checked, or which
+// receives from any neighbour depend on the order of arrival. It is empty if everything was checked.
 func (l Launch) Check() (unchecked string, err error) {
 	c := &checker{Launch: l, shadows: map[int]*shadow{}, column: make([]int32, len(l.Programs)),
 		next: make([]int, len(l.Programs)), waits: make([]map[int]int, len(l.Programs))}
-	shared, err := c.survey()
+	shared, err := c.assignColumns()
 	if err != nil {
 		return "", err
 	}
@@ -84,7 +84,7 @@ func (l Launch) Check() (unchecked string, err error) {
 		c.clocks[i] = make(clock, shared)
 	}
 	for e := range l.Order.All() {
-		if err := c.effect(e); err != nil {
+		if err := c.handleEffect(e); err != nil {
 			return "", err
 		}
 	}
@@ -112,12 +112,12 @@ type checker struct {
 	shadows map[int]*shadow // by memory
 	// wild has the latest receive from any neighbour of each program. arrivalOrder describes the first two messages of
 	// such receives that nothing orders.
-	wild         map[int]wildReceive
+	anySource    map[int]anyReceive
 	arrivalOrder string
 }
 
-// wildReceive is a receive from any neighbour and the message that it took.
-type wildReceive struct {
+// anyReceive is a receive from any neighbour and the message that it took.
+type anyReceive struct {
 	op   int32
 	port program.Port
 	sent access
@@ -136,8 +136,8 @@ type queue struct {
 	credits []clock   // of receives whose slots were not used again yet
 }
 
-// uses returns the accesses of an operation to HBM.
-func (c *checker) uses(o *program.Op) ([]use, error) {
+// accesses returns the accesses of an operation to HBM.
+func (c *checker) accesses(o *program.Op) ([]use, error) {
 	var all []use
 	add := func(at topo.Address, elements int, write bool) error {
 		loc, err := c.Topo.Locate(at)
@@ -168,9 +168,9 @@ func (c *checker) uses(o *program.Op) ([]use, error) {
 	return all, err
 }
 
-// survey checks that all accesses go to allocated memory and gives each program that shares memory a column. It
+// assignColumns checks that all accesses go to allocated memory and gives each program that shares memory a column. It
 // returns the number of columns.
-func (c *checker) survey() (int, error) {
+func (c *checker) assignColumns() (int, error) {
 	type users struct {
 		first          int
 		several, write bool
@@ -180,7 +180,7 @@ func (c *checker) survey() (int, error) {
 	for i, p := range c.Programs {
 		c.column[i] = -1
 		for k := range p.Ops {
-			uses, err := c.uses(&p.Ops[k])
+			uses, err := c.accesses(&p.Ops[k])
 			for _, u := range uses {
 				if err == nil && c.Memory != nil {
 					err = c.Memory.Allocated(u.addr, u.to-u.from)
@@ -216,12 +216,12 @@ func (c *checker) survey() (int, error) {
 			columns++
 		}
 	}
-	c.issued, c.queues, c.wild = map[[2]int32]clock{}, map[program.Port]*queue{}, map[int]wildReceive{}
+	c.issued, c.queues, c.anySource = map[[2]int32]clock{}, map[program.Port]*queue{}, map[int]anyReceive{}
 	return columns, nil
 }
 
-// effect handles an operation in the order in which the simulation found it to take effect.
-func (c *checker) effect(e sim.Effect) error {
+// handleEffect handles an operation in the order in which the simulation found it to take effect.
+func (c *checker) handleEffect(e sim.Effect) error {
 	p := int(e.Program)
 	c.advance(p, int(e.Op))
 	op := &c.Programs[p].Ops[e.Op]
@@ -231,7 +231,7 @@ func (c *checker) effect(e sim.Effect) error {
 	case program.Recv, program.RecvAsync:
 		c.receive(p, e, op.Kind == program.RecvAsync)
 	}
-	uses, err := c.uses(op)
+	uses, err := c.accesses(op)
 	if err != nil {
 		return err
 	}
@@ -251,8 +251,8 @@ func (c *checker) effect(e sim.Effect) error {
 	return nil
 }
 
-// advance passes the operations of a program up to op that have no effect of their own: it remembers the clock
-// with which an asynchronous operation begins, and joins the clock of one that was waited for.
+// advance handles the operations of a program up to op that have no effect of their own. It stores the clock with which
+// an asynchronous operation begins, and joins the clock of an operation for which the program waits.
 func (c *checker) advance(p, op int) {
 	for ; c.next[p] <= op; c.next[p]++ {
 		o := &c.Programs[p].Ops[c.next[p]]
@@ -312,7 +312,7 @@ func (c *checker) receive(p int, e sim.Effect, async bool) {
 	m := q.flight[0]
 	q.flight = q.flight[1:]
 	if c.Programs[p].Ops[e.Op].Any {
-		c.fromAny(p, e, m)
+		c.checkAnySource(p, e, m)
 	}
 	if async {
 		c.issued[[2]int32{e.Program, e.Op}] = m.clock
@@ -323,20 +323,21 @@ func (c *checker) receive(p int, e sim.Effect, async bool) {
 	q.credits = append(q.credits, c.stamp(p, int(e.Op)))
 }
 
-// fromAny looks for two messages from different senders whose order of arrival decides which of two
+// checkAnySource looks for two messages from different senders whose order of arrival decides which of two
 // receives takes which: the second one was not sent after the first receive.
-func (c *checker) fromAny(p int, e sim.Effect, m message) {
-	last, seen := c.wild[p]
+func (c *checker) checkAnySource(p int, e sim.Effect, m message) {
+	last, seen := c.anySource[p]
 	if seen && last.port != e.Port && m.clock[c.column[p]] <= last.op && c.arrivalOrder == "" {
 		prog := c.Programs[p]
 		c.arrivalOrder = fmt.Sprintf("the order of arrival decides what %v receives from any neighbour at %s and at %s: "+
 			"%s and %s are in no order", prog.ID, prog.Where(int(last.op)), prog.Where(int(e.Op)), c.describe(last.sent),
 			c.describe(m.sent))
 	}
-	c.wild[p] = wildReceive{e.Op, e.Port, m.sent}
+	c.anySource[p] = anyReceive{e.Op, e.Port, m.sent}
 }
 
-// before reports whether an access has ended before the operation op of program p begins, whose clock is known.
+// before reports whether an access has ended before operation op of program p begins. known is the clock of that
+// operation.
 func (c *checker) before(a access, p, op int32, known clock) bool {
 	if a.program == p {
 		return a.until < op
