@@ -40,7 +40,7 @@ func TestTorch(t *testing.T) {
 	}
 }
 
-// Rank 0 serves the store of a torch.distributed script, also with the flags for which torchrun serves it, and inside of
+// Rank 0 serves the store of a torch.distributed script, also with the flags for which torchrun serves it, and inside
 // such a job of torchrun.
 func TestTorchStore(t *testing.T) {
 	if testing.Short() {
