@@ -3,8 +3,10 @@ package unit
 import "testing"
 
 func TestContradiction(t *testing.T) {
-	for _, c := range [][3]string{{"time_ms", "us", "ms"}, {"time_ms", "ms", ""}, {"time_us", "µs", ""}, {"time_s", "", ""},
-		{"s", "GB/s", ""}, {"x", "us", ""}, {"msec", "ms", ""}} {
+	for _, c := range [][3]string{
+		{"time_ms", "us", "ms"}, {"time_ms", "ms", ""}, {"time_us", "µs", ""}, {"time_s", "", ""},
+		{"s", "GB/s", ""}, {"x", "us", ""}, {"msec", "ms", ""},
+	} {
 		if got := Contradiction(c[0], c[1]); got != c[2] {
 			t.Errorf("%s in %s: %q, want %q", c[0], c[1], got, c[2])
 		}

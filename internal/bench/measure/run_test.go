@@ -118,7 +118,8 @@ func TestSteadyRun(t *testing.T) {
 				r.Warnings != nil {
 				t.Errorf("%s, %d ranks: %+v", cadence, n, r)
 			}
-			if want := []string{"warmup", "warmup", "timed", "timed", "timed", "timed", "timed", "timed"}; !slices.Equal(progress, want) {
+			want := []string{"warmup", "warmup", "timed", "timed", "timed", "timed", "timed", "timed"}
+			if !slices.Equal(progress, want) {
 				t.Errorf("progress %q, want %q", progress, want)
 			}
 		}
