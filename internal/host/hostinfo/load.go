@@ -204,9 +204,13 @@ func ProcessState(root fs.FS, pid int) string {
 }
 
 // StatFields returns the fields of /proc/PID/stat from the state on. The name of the program
-// before it may contain any characters.
+// before it may contain any characters. It returns nil for a line without such a name.
 func StatFields(line string) []string {
-	return strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+	end := strings.LastIndexByte(line, ')')
+	if end < 0 {
+		return nil
+	}
+	return strings.Fields(line[end+1:])
 }
 
 // processTicks returns the time of the process and of the children that it has waited for, from
