@@ -21,8 +21,8 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
-// failure is a mistake or failure that the last rank causes. Every rank must get an
-// error that says what happened, in time.
+// failure is a mistake or failure that the last rank causes. Every rank must get an error that explains it,
+// within a time limit.
 type failure matrix.Failure
 
 func failureNames() []string {

@@ -222,7 +222,8 @@ func reportNullSpace(s *bench.State, sys cpuSystem) {
 	}
 }
 
-// describeNullSpace says which rows of a singular matrix of size rows add up to zero, and what was projected out.
+// describeNullSpace describes which rows of a singular matrix with size rows add up to zero, and what was projected
+// out.
 func describeNullSpace(pieces, rows, size int) (which, constants string) {
 	switch {
 	case rows < size:

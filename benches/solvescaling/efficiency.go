@@ -47,7 +47,7 @@ func efficiencyDoubt(r, one *journal.Row) string {
 	return ""
 }
 
-// efficiencyText says how much of one rank's efficiency is left. It returns "" if that is not known.
+// efficiencyText describes how much of the efficiency of one rank is left. It returns "" if this is unknown.
 func efficiencyText(r *journal.Row) string {
 	m := r.Metrics
 	each, known := m["efficiency_implementation"]

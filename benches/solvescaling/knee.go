@@ -120,7 +120,7 @@ func reached(goal float64, sizes []*journal.Row) string {
 	return text
 }
 
-// goalVerdict says whether an efficiency reaches a goal.
+// goalVerdict is whether an efficiency reaches a goal.
 type goalVerdict uint8
 
 const (

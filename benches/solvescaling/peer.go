@@ -147,7 +147,7 @@ func runPeer(ctx context.Context, s *bench.State, spec solve.Spec, name string) 
 }
 
 // coresOfRanks lists the cores of all ranks, which must be on one host. Each rank may be bound to its own cores, and a
-// peer that rank 0 starts would otherwise be confined to those of rank 0.
+// peer that rank 0 starts would otherwise be confined to the cores of rank 0.
 func coresOfRanks(ctx context.Context, s *bench.State) ([]int, error) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -124,7 +124,7 @@ func stopped(r *journal.Row) bool {
 //	efficiency_algorithmic    iterations of one rank / iterations
 //	efficiency_implementation the same efficiency for the time of one iteration
 //	  _low, _high             from the slowest solve of all trials against the fastest of one rank, to the opposite
-//	bandwidth_scaling         typical triad of all ranks / (ranks x that of one)
+//	bandwidth_scaling         typical triad of all ranks / (ranks x triad of one rank)
 //
 // If solves were stopped without a solution, only the time of an iteration is compared.
 func derive(rows []journal.Row) []journal.Row {

@@ -10,7 +10,8 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cores"
 )
 
-// slowRankDetail says what made one rank slower than the others, as far as swapping cores has shown it.
+// slowRankDetail is the detail that explains why one rank was slower than the others, as far as swapping cores
+// has shown it.
 const slowRankDetail = "slow_rank"
 
 const (
@@ -75,7 +76,7 @@ func fastestOfEach(rounds [][]float64) []float64 {
 	return best
 }
 
-// slowReason says what made a rank slow. part is the time of its rows on another core, and core the
+// slowReason explains why a rank was slow. part is the time of its rows on another core, and core the
 // time of other rows on its core, both relative to the mean of all ranks before the swap.
 func slowReason(rank, number int, part, core float64) string {
 	switch slowPart, slow := part > slowerThanMean, core > slowerThanMean; {

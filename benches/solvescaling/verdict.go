@@ -90,7 +90,8 @@ func phaseTable(c *curve) [][]string {
 	return out
 }
 
-// phaseNotes says which columns of the phases come from a trace, and where that is doubtful.
+// phaseNotes returns a note about which columns of the phases come from a trace, and for which rows the trace is
+// doubtful.
 func phaseNotes(c *curve) string {
 	var doubtful []string
 	counted := false
@@ -247,8 +248,8 @@ func verdict(c *curve, rows []journal.Row) []string {
 	return out
 }
 
-// hiddenText says how much of the reductions is hidden behind other work. It returns "" for methods
-// that hide none, and on one rank.
+// hiddenText describes how much of the reductions is hidden behind other work. It returns "" for one rank
+// and for methods that hide none.
 func hiddenText(r *journal.Row) string {
 	blocking := r.Metrics["allreduce_blocking_us"]
 	left, traced := r.Metrics["allreduce_traced_us"]

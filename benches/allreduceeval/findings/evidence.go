@@ -29,8 +29,8 @@ type contest struct {
 	bytes   int64
 	samples []model.Sample // one for each named algorithm that has a time, the fastest first
 	others  []model.Sample // auto and lossy algorithms, which do not compete
-	// unresolved says why the fastest is not known: a candidate did not run, failed, has too few
-	// launches or has not settled. It is "" if the contest is resolved.
+	// unresolved is the reason why the fastest is unknown: a candidate did not run, failed, has too few
+	// launches or has not settled. It is "" if the fastest is known.
 	unresolved string
 }
 

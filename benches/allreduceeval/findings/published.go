@@ -101,7 +101,7 @@ func (r *results) warningLines() (lines []string) {
 	return lines
 }
 
-// plausibility says what the samples were compared with if nothing contradicts them.
+// plausibility describes with what the samples were compared, if nothing contradicts them.
 func (r *results) plausibility() string {
 	text := "no time contradicts another"
 	if slices.ContainsFunc(r.samples, func(s model.Sample) bool { return len(s.Limits) > 0 }) {
@@ -118,8 +118,8 @@ func contradicted(warnings []warning) bool {
 	return slices.ContainsFunc(warnings, func(w warning) bool { return !w.Note })
 }
 
-// tableLines points out what a table of times lacks: messages as small as those of
-// decode steps, and provenance. Readers tend to draw conclusions about both anyway.
+// tableLines returns lines about what a table of times lacks: messages as small as in decode steps, and
+// provenance. Readers tend to draw conclusions about both anyway.
 func (r *results) tableLines() (lines []string) {
 	rows, samples := r.rows, r.samples
 	if len(samples) == 0 {

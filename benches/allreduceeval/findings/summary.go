@@ -111,7 +111,7 @@ func (r *results) summarize() string {
 	return strings.Join(lines, "\n")
 }
 
-// correctVerdict says whether results are correct.
+// correctVerdict returns a line about whether results are correct.
 func correctVerdict(cells []cell) string {
 	t, all := count(inPart(cells, matrix.Correctness)), count(cells)
 	switch {

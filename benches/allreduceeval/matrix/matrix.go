@@ -151,7 +151,8 @@ const (
 	AcrossStages = "stages" // switching between one and two stages does not change an element
 )
 
-// ContractTitle heads a column of the report, and ContractHelp says what is promised.
+// ContractTitle is the heading of a contract's column in the report, and ContractHelp describes what the
+// contract promises.
 var (
 	ContractTitle = map[string]string{
 		AcrossRanks:  "equal on all ranks",
@@ -170,9 +171,8 @@ var (
 // ContractNames lists the contracts in the order of the report.
 var ContractNames = []string{AcrossRanks, AcrossRuns, AcrossSizes, AcrossStages}
 
-// CheckPromised returns nil if an algorithm promises a contract, and otherwise an
-// error that says why not. The answer follows from the order of additions that the
-// algorithm declares.
+// CheckPromised returns nil if an algorithm promises a contract, and otherwise an error with the reason.
+// The answer follows from the order of additions that the algorithm declares.
 func CheckPromised(contract, algorithm string) error {
 	rankOrder := Find(algorithm).Order == schedule.RankOrder
 	switch {

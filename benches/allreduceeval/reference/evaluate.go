@@ -44,8 +44,8 @@ func Accumulator(d dist.DType) dist.DType {
 	return d
 }
 
-// sameValue reports whether two numbers are equal, including the sign of zero. All
-// NaNs count as equal, since IEEE 754 does not fix their bits.
+// sameValue reports whether two numbers are equal, including the sign of zero. All NaNs count as equal,
+// because IEEE 754 does not define which NaN an operation returns.
 func sameValue(a, b float64) bool {
 	return math.Float64bits(a) == math.Float64bits(b) || a != a && b != b
 }

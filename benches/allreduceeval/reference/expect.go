@@ -187,7 +187,7 @@ func (e *Expectation) Compare(got []byte, w Window) (worst float64, err error) {
 	return worst, wrong.Err()
 }
 
-// describe says what is wrong with element i of a window.
+// describe describes what is wrong with element i of a window.
 func (e *Expectation) describe(i int, w Window, got, want, bound float64) string {
 	family := ""
 	if e.kind != Exact {

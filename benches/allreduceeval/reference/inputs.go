@@ -15,7 +15,7 @@ const (
 	Mixed       = "mixed"       // magnitudes so different that every order of additions rounds differently
 )
 
-// The families of the adversarial inputs. docs/correctness.md says which bugs each of them finds.
+// The families of the adversarial inputs. docs/correctness.md lists the bugs that each of them finds.
 const (
 	mixedMagnitudes = "mixed magnitudes"
 	cancellation    = "cancellation"

@@ -50,8 +50,8 @@ func Candidates(p Plan, size int) []int {
 // resolution of the measurement do not justify more partitions.
 const margin = 0.01
 
-// Choose returns the number of partitions of the fastest trial that clearly beats the first one, or
-// that of the first trial if none does. The first trial has one partition.
+// Choose returns the number of partitions of the fastest trial. If no trial is clearly faster than the
+// first one, which has one partition, it returns the number of the first trial.
 func Choose(trials []Trial) int {
 	best := trials[0]
 	for _, t := range trials[1:] {

@@ -274,7 +274,7 @@ func (r *reader) checkTable(entries []yamlfile.Entry, metrics []metric) {
 }
 
 // unitOf maps the last word of a metric's name to its usual unit and direction, so that time_us
-// needs no declaration of either. Behind per, as in tokens_per_s, a time is that of a rate.
+// needs no declaration of either. After the word per, as in tokens_per_s, a unit of time is part of a rate.
 var unitOf = []wordUnit{
 	{"ns", "ns", "lower"}, {"us", "us", "lower"}, {"ms", "ms", "lower"}, {"s", "s", "lower"},
 	{"gbps", "GB/s", "higher"}, {"algbw", "GB/s", "higher"}, {"busbw", "GB/s", "higher"},

@@ -46,7 +46,7 @@ func (r *Race) effects() (out []Effect, pairs []Pair) {
 	if g == nil {
 		return nil, nil
 	}
-	vars, tail, told := len(r.space.Levels), r.tailFactor(), r.settingsDiffer()
+	vars, tail, differ := len(r.space.Levels), r.tailFactor(), r.settingsDiffer()
 	seen := make([][]int, vars) // number of points by variable and level
 	for v, n := range r.space.Levels {
 		seen[v] = make([]int, n)
@@ -92,7 +92,7 @@ func (r *Race) effects() (out []Effect, pairs []Pair) {
 		e := g.effect(v, main[v], seen[v], r.space.Levels, tail)
 		e.Share = of[v] / max(total, 1e-300)
 		e.judge(inter[v], seen[v])
-		if e.Verdict == Matters && !told && g.chance(v, len(seen[v])) > mainChance {
+		if e.Verdict == Matters && !differ && g.chance(v, len(seen[v])) > mainChance {
 			e.Verdict = Unresolved
 		}
 		out = append(out, e)

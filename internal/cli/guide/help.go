@@ -30,7 +30,7 @@ func Under(title string, fl *pflag.FlagSet) {
 	})
 }
 
-// Sections returns the flags of a command, without those of all commands, in the order of its help.
+// Sections returns the flags of a command in the order of its help, without the flags that all commands have.
 func Sections(cmd *cobra.Command) []Section {
 	var all []Section
 	rest := Section{Title: "Flags"}

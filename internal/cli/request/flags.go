@@ -26,8 +26,8 @@ import (
 	"github.com/kernbench/kernbench/internal/view/export"
 )
 
-// Flags holds the flags of `run` that do not depend on the bench. Options has those that package
-// run reads itself.
+// Flags holds the flags of `run` that do not depend on the bench. Options has the flags that package run
+// reads itself.
 type Flags struct {
 	Options    run.Options
 	Axes, Envs []plan.Assign
@@ -230,7 +230,8 @@ func (f *Flags) DeclareLabels(fl *pflag.FlagSet) {
 	addFree(fl, own, outputFlags)
 }
 
-// Fixed returns the flags that do not depend on the bench: those of a command and the ones that a bench may replace.
+// Fixed returns the flags that do not depend on the bench: the flags of a command, and the flags that a bench may
+// replace.
 func Fixed(fl *pflag.FlagSet) *pflag.FlagSet {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fl.VisitAll(all.AddFlag)

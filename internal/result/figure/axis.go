@@ -4,7 +4,7 @@ import (
 	"math"
 )
 
-// Axis maps numbers to positions and says how they are written.
+// Axis maps numbers to positions and sets how they are written.
 type Axis struct {
 	Label string `json:"label,omitempty"`
 	Scale Scale  `json:"scale,omitempty"`

@@ -41,8 +41,8 @@ func damaged(text string) (notes []string) {
 	return notes
 }
 
-// check marks records that contradict themselves as failed, since nobody can know which of
-// their numbers is wrong. It warns of bandwidths beyond every link and notes repeated points.
+// check marks records that contradict themselves as failed, because it is unknown which of their numbers
+// is wrong. It warns about bandwidths that no link reaches, and notes repeated points.
 func (f *File) check() {
 	first := map[string]int{}
 	again, example := 0, ""

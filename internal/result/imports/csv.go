@@ -24,10 +24,10 @@ func init() {
 		Example: "published.csv --claims claims.yaml --out out/published"})
 }
 
-// csvColumns maps the names in the header of a CSV file to functions that read a cell. The
-// file needs a size and one time column, whose name contains the unit; a row without a time
-// needs a status that says why. axis.NAME is a further coordinate, metric.NAME a further
-// number. Lines that start with # are comments.
+// csvColumns maps the names in the header of a CSV file to functions that read a cell. The file must
+// have a size and one column of times, whose name contains the unit. A row without a time must have a
+// status that explains it. axis.NAME is an additional coordinate, and metric.NAME an additional metric.
+// Lines that start with # are comments.
 var csvColumns = map[string]func(r *Record, text string) error{
 	"op":        func(r *Record, text string) (err error) { r.Op, err = opGiven(text); return err },
 	"algorithm": func(r *Record, text string) error { r.Algorithm = text; return nil },

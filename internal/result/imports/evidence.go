@@ -184,8 +184,8 @@ type average struct {
 	value float64
 }
 
-// check marks the records as failed if their mean bus bandwidth is not the one that the tool
-// printed, since nobody can know which of them was changed.
+// check marks all records as failed if their mean bus bandwidth differs from the one that the tool
+// printed, because it is unknown which record was changed.
 func (a average) check(records []Record) {
 	sum, n := 0.0, 0
 	for _, r := range records {
@@ -231,7 +231,7 @@ func (r *Record) inOrder() string {
 		unit.FormatSig(avg, 4), unit.FormatSig(greatest, 4))
 }
 
-// logNote says how many lines of NCCL's log were skipped, "" if there was none.
+// logNote returns a note about how many lines of NCCL's log were skipped, or "" if none was.
 func logNote(skipped int) string {
 	if skipped == 0 {
 		return ""

@@ -163,8 +163,8 @@ var ncclMetrics = []struct{ name, column string }{{"time_us", nccltable.Time}, {
 	{"busbw", nccltable.BusBW}, {"wrong", nccltable.Wrong}, {"min_us", nccltable.IterMin}, {"max_us", nccltable.IterMax},
 	{"p99_us", nccltable.IterP99}, {"cv_pct", nccltable.IterCV}}
 
-// outOfBounds marks all records as failed if the tool counted wrong values but no row shows
-// any, since nobody can know which rows are right.
+// outOfBounds marks all records as failed if the tool counted wrong values but no row shows any, because
+// it is unknown which rows are right.
 func outOfBounds(records []Record, evidence string) {
 	if slices.ContainsFunc(records, func(r Record) bool { return r.Status == journal.Failed }) {
 		return

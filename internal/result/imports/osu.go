@@ -237,8 +237,8 @@ func osuScale(r *Record) int64 {
 	return 1
 }
 
-// completeOSU adds what only the user knows, and converts sizes to those of nccl-tests: OSU
-// prints the size of one rank's part, nccl-tests the size of the whole buffer.
+// completeOSU adds what only the user knows, and converts sizes to the convention of nccl-tests: OSU
+// prints the size of one rank's part, but nccl-tests prints the size of the whole buffer.
 func completeOSU(r *Record, g Given) (err error) {
 	if g.Ranks == 0 {
 		return errors.New("OSU does not say how many ranks there were: give --ranks")

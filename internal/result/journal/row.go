@@ -147,7 +147,7 @@ func (e RankEnd) String() string {
 		text += "; it was " + e.Doing
 	}
 	if e.Said != "" {
-		text += "; it said: " + e.Said
+		text += "; its output: " + e.Said
 	}
 	return text
 }

@@ -200,8 +200,8 @@ type GPU struct {
 	Source string
 }
 
-// Rate returns the TFLOP/s for a precision. If the GPU has no arithmetic of that precision, it
-// is that of the next wider one, whose name it returns.
+// Rate returns the TFLOP/s for a precision. If the GPU has no arithmetic of that precision, it returns
+// the rate and the name of the next wider one.
 func (g GPU) Rate(p Precision) (float64, Precision) {
 	order := []Precision{FP4, FP8, Bits16}
 	for _, wider := range order[slices.Index(order, p):] {

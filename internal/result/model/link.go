@@ -37,7 +37,7 @@ var links = []Link{
 	{"nvlink-a100", 12 * 26.562, 300, 12 * 20.0, ""},
 	// 18 links of NVLink 5: NCCL's constant 40.1; vendor 1800 GB/s both ways.
 	{"nvlink-b200", 18 * 53.125, 900, 18 * 40.1, ""},
-	// 7 links of Infinity Fabric: 64 GB/s each, of which about 48 are usable.
+	// 7 links of Infinity Fabric: 64 GB/s each, about 48 GB/s usable.
 	{"xgmi-mi300x", 7 * 64, 7 * 64, 7 * 48, ""},
 	// 16 lanes of 16 and 32 GT/s with 128b/130b encoding; NCCL's constants 24 and 48.
 	{"pcie4-x16", 32, 31.5, 24, ""},

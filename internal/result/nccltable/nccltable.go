@@ -86,7 +86,7 @@ type Header struct {
 	keys   map[string]int
 	places []map[string]int
 	// deviation means that the column Wrong holds the largest deviation, as in the first
-	// versions of the tool. Their last line says whether it was too large.
+	// versions of the tool. The last line of their output states whether it was too large.
 	deviation bool
 }
 
@@ -176,8 +176,8 @@ type Line struct {
 	Begun   *Row
 }
 
-// failure matches the messages of nccl-tests about a failed call of NCCL or CUDA, including
-// those of the calling functions.
+// failure matches the messages of nccl-tests about a failed call of NCCL or CUDA, including the messages
+// of the calling functions.
 var failure = regexp.MustCompile(`Test (?:NCCL |CUDA |)failure .*`)
 
 // Failed reports whether the line is the footer of a table with wrong results.
@@ -259,8 +259,8 @@ func startsRun(fields []string) bool {
 		strings.Contains(text, " num_ranks=")
 }
 
-// newHeader finds the columns of a table by their names. The columns of the second place have the
-// same names as those of the first and follow them.
+// newHeader finds the columns of a table by their names. The columns of the second place follow the
+// columns of the first place and have the same names.
 func newHeader(names []string, line int) (*Header, error) {
 	h := &Header{width: len(names), keys: map[string]int{}}
 	for i, name := range names {
@@ -305,7 +305,7 @@ func (h *Header) row(fields []string, line int) (*Row, error) {
 		return nil, nil
 	}
 	// A time stamp at the end is one column but two fields, and other text may follow. Another number means that
-	// the fields are not those of the header's columns.
+	// the fields do not belong to the columns of the header.
 	if len(fields) < h.width || slices.ContainsFunc(fields[h.width:], continuesRow) {
 		return nil, fault(line, "the line has %d fields, the header %d: it is cut off or not of this table", len(fields),
 			h.width)

@@ -79,7 +79,7 @@ type peerTimes struct {
 	times
 }
 
-// workload is one point: our times and those of all peers that did the same work.
+// workload is one point: our times, and the times of all peers that did the same work.
 type workload struct {
 	ranks   int
 	point   point.Point

@@ -32,7 +32,7 @@ func headlines(all []Column, declared []string) []Column {
 	}
 	var front, details, quality, last, hidden []Column
 	found := map[string]Column{}
-	beside := map[string][]Column{} // spreads by metric
+	spreads := map[string][]Column{} // by metric
 	for _, c := range all {
 		label, named := labels[c.Name]
 		c.label, c.interval = label, named && c.Role == Metric
@@ -41,7 +41,7 @@ func headlines(all []Column, declared []string) []Column {
 		switch c.Role {
 		case Spread, Between:
 			if unlabelled {
-				beside[c.Key] = append(beside[c.Key], c)
+				spreads[c.Key] = append(spreads[c.Key], c)
 			}
 		case Quality, Modes:
 			quality = append(quality, c)
@@ -68,10 +68,10 @@ func headlines(all []Column, declared []string) []Column {
 			c, is = Column{Role: Detail, Name: name, Key: name, label: labels[name]}, true
 		}
 		if is {
-			middle = append(append(middle, c), beside[name]...)
+			middle = append(append(middle, c), spreads[name]...)
 		}
 	}
-	if len(beside) > 0 {
+	if len(spreads) > 0 {
 		middle = append(middle, quality...)
 	}
 	return slices.Concat(front, middle, details, last, hidden)

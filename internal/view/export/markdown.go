@@ -11,8 +11,8 @@ func init() {
 	Formats.Register(Format{Name: "markdown", Help: "the table in Markdown", Write: writeMarkdown})
 }
 
-// writeMarkdown writes the content of the table format as GitHub-flavored Markdown, for a
-// report. It ignores Options.Width, since browsers wrap.
+// writeMarkdown writes the content of the table format as GitHub-flavored Markdown, for a report. It ignores
+// Options.Width, because browsers wrap lines.
 func writeMarkdown(w io.Writer, in Input, opts Options) error {
 	secs, all, err := sections(in, opts)
 	if err != nil {

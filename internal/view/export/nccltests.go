@@ -36,8 +36,8 @@ func init() {
 
 // writeNCCLTests writes the preamble and the table of nccl-tests. The table has a line per size, with the
 // results out of place and in place next to each other. Numbers that were not measured or not recorded are
-// N/A. The value of several trials is their median. Comments below the table list points that are not ok.
-// Rows without a size are left out.
+// N/A. The value of several trials is their median. Comments below the table list points that are not ok or were
+// disturbed. Rows without a size are left out.
 func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 	var b bytes.Buffer
 	tables, others := ncclTables(in.Rows)
@@ -246,10 +246,15 @@ func (t *ncclTable) write(b *bytes.Buffer) {
 	}
 	for _, l := range t.lines {
 		for i, place := range l.places {
-			if len(place.rows) > 0 && place.worst().Status != journal.OK {
-				fmt.Fprintf(b, "# %s %s: %s: %s\n", l.row.Point.At(ncclSize), [...]string{"out-of-place", "in-place"}[i],
-					place.status(),
-					strings.Join(place.remarks(false), "; "))
+			if len(place.rows) == 0 {
+				continue
+			}
+			where := fmt.Sprintf("%s %s", l.row.Point.At(ncclSize), [...]string{"out-of-place", "in-place"}[i])
+			if place.worst().Status != journal.OK {
+				fmt.Fprintf(b, "# %s: %s: %s\n", where, place.status(), strings.Join(place.remarks(false), "; "))
+			}
+			if quality := place.quality(); quality != "" {
+				fmt.Fprintf(b, "# %s: %s\n", where, quality)
 			}
 		}
 	}

@@ -85,6 +85,17 @@ func TestNCCLTestsReduction(t *testing.T) {
 	}
 }
 
+// Disturbed rows are marked, because the table has no column for their quality.
+func TestNCCLTestsDisturbed(t *testing.T) {
+	in := places()
+	in.Rows = in.Rows[:1]
+	in.Rows[0].Kind, in.Rows[0].Quality = journal.Measured, journal.QualityDisturbed
+	in.Rows[0].Warnings = []string{"load: other programs used 50.0 % of this host's cores"}
+	if got := write(t, "nccl-tests", in, Options{}); !strings.Contains(got, "-place: disturbed\n") {
+		t.Errorf("the table does not say what was disturbed:\n%s", got)
+	}
+}
+
 // Modelled rows are marked, because their times look like measured ones.
 func TestNCCLTestsModelled(t *testing.T) {
 	in := places()

@@ -90,7 +90,7 @@ type timeline struct {
 	rows   []map[string]rowset.Set // by run and key
 	series changepoint.Series
 	apart  int // number of runs on another kind of machine than the latest run
-	// otherUnit is the number of runs whose values cannot be compared with those of the latest run,
+	// otherUnit is the number of runs whose values cannot be compared with the values of the latest run,
 	// because they have another direction or a unit that cannot be converted.
 	otherUnit int
 }
