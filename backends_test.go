@@ -19,9 +19,10 @@ func backendPackages(all []source) (paths []string) {
 // singleBackend lists the benches that measure one backend: the simulated accelerator or NCCL.
 var singleBackend = []string{"benches/accelwhatif", "benches/milestone1h", "benches/ncclctasweep"}
 
-// dependsOnBackend returns how a source depends on one backend, or "" if it does not.
+// dependsOnBackend returns how a source depends on one backend, or "" if it does not. The examples are programs of
+// users, who choose the backend.
 func dependsOnBackend(s source, backends []string) string {
-	if within(s.pkg, "dist") || slices.Contains(singleBackend, s.pkg) {
+	if within(s.pkg, "dist") || within(s.pkg, "examples") || slices.Contains(singleBackend, s.pkg) {
 		return ""
 	}
 	for _, p := range backends {

@@ -111,8 +111,8 @@ func stepBars(rows rowset.Set) (figure.Figure, bool) {
 	step, tp, context := rows.Distinct("step")[0], largestTP(rows), rows.Distinct("context")[0]
 	f := figure.Figure{Name: "llm_step",
 		Title: fmt.Sprintf("One step, %s at tp %s, context %s: floor and communication", step, tp, context),
-		Caption: "Modelled, not validated. The floor does not count launches. Communication that overlaps with the floor is " +
-			"left out."}
+		Caption: "Modelled, not validated. The floor does not count launches. Communication that overlaps with the floor " +
+			"is left out."}
 	zero, most := 0.0, 0.0
 	for _, r := range rows.At("step", step, "tp", tp) {
 		most = max(most, 1.05*r.Metrics["step_us"]) // one scale for all panels

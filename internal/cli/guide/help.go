@@ -1,12 +1,13 @@
 package guide
 
 import (
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/kernbench/kernbench/internal/base/texttab"
 )
 
 // Section holds the flags of a command that its help lists under one title.
@@ -92,8 +93,7 @@ func Usage(width int) func(*cobra.Command) error {
 		if c.HasAvailableSubCommands() {
 			b.WriteString("\nUse \"" + c.CommandPath() + " [command] --help\" for more information about a command.\n")
 		}
-		_, err := io.WriteString(c.OutOrStderr(), b.String())
-		return err
+		return texttab.ForTerminal(c.OutOrStderr()).Printf("%s", texttab.Block(b.String()))
 	}
 }
 
