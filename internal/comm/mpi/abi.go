@@ -27,8 +27,6 @@ type constants struct {
 	anySource    int32
 	statusTag    int // index of MPI_TAG in the status
 	statusSource int
-	// Types and operations of the 16-bit floats, which MPI lacks; Init creates them.
-	halves map[half]Op
 }
 
 // anyTag and undefined are the same in both families.

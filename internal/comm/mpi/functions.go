@@ -13,8 +13,8 @@ var names = []string{
 	"MPI_Init_thread", "MPI_Finalize", "MPI_Error_string", "MPI_Comm_rank", "MPI_Comm_size", "MPI_Comm_group",
 	"MPI_Comm_create_group", "MPI_Comm_split", "MPI_Comm_dup", "MPI_Comm_free", "MPI_Group_free",
 	"MPI_Comm_set_errhandler", "MPI_Type_contiguous", "MPI_Type_commit", "MPI_Op_create", "MPI_Type_free",
-	"MPI_Op_free", "MPI_Allreduce", "MPI_Reduce_scatter", "MPI_Reduce_scatter_block", "MPI_Allgather",
-	"MPI_Allgatherv", "MPI_Bcast", "MPI_Reduce", "MPI_Gather", "MPI_Gatherv", "MPI_Scatter", "MPI_Scatterv",
+	"MPI_Op_free", "MPI_Reduce_local", "MPI_Allreduce", "MPI_Reduce_scatter", "MPI_Reduce_scatter_block",
+	"MPI_Allgather", "MPI_Allgatherv", "MPI_Bcast", "MPI_Reduce", "MPI_Gather", "MPI_Gatherv", "MPI_Scatter", "MPI_Scatterv",
 	"MPI_Alltoall", "MPI_Alltoallv", "MPI_Barrier", "MPI_Iallreduce", "MPI_Iallgather", "MPI_Isend",
 	"MPI_Iprobe", "MPI_Recv", "MPI_Test", "MPI_Get_count",
 }
@@ -39,12 +39,12 @@ func (l *Library) Init() error {
 	if err := l.returnErrors(l.World); err != nil {
 		return err
 	}
-	return l.makeHalves()
+	return l.makeOps()
 }
 
 // Finalize ends MPI. It waits for all ranks.
 func (l *Library) Finalize() error {
-	l.freeHalves()
+	l.freeOps()
 	return l.call("MPI_Finalize").Run()
 }
 
@@ -125,9 +125,9 @@ func (l *Library) ReducesInPlace(root int) bool { return l.Family != MPICH || ro
 // Type returns MPI's type for an element type.
 func (l *Library) Type(d dtype.DType) Datatype { return l.types[d] }
 
-// Op returns MPI's operation that combines elements of a type.
+// Op returns the operation that combines elements of a type: MPI's, or one that Init has created.
 func (l *Library) Op(d dtype.DType, op vec.Op) Op {
-	if made, ok := l.halves[half{d, op}]; ok {
+	if made, ok := l.ownOps[combination{d, op}]; ok {
 		return made
 	}
 	return l.ops[op]

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 )
@@ -45,13 +46,25 @@ var hints = map[Family]string{OpenMPI: "Debian: openmpi-bin", MPICH: "Debian: mp
 type Library struct {
 	Family  Family
 	Version string // "4.1.4"
+	// SignedBytes means that the library compares unsigned bytes as if they had a sign, so Init has replaced its min and
+	// max of u8.
+	SignedBytes bool
 
 	constants
 	functions map[string]*dynlib.Func // by name
+	// The types and operations that Init creates.
+	ownTypes []dtype.DType
+	ownOps   map[combination]Op
 }
 
-// String returns the library's name and version.
-func (l *Library) String() string { return string(l.Family) + " " + l.Version }
+// String returns the library's name and version, and which of its operations are replaced.
+func (l *Library) String() string {
+	text := string(l.Family) + " " + l.Version
+	if l.SignedBytes {
+		text += " (min and max of u8 by kernbench, because the library's are wrong)"
+	}
+	return text
+}
 
 // Open opens the library that fits the environment.
 func Open(environ []string) (*Library, error) {

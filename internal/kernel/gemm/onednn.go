@@ -215,6 +215,10 @@ func (e *dnnEngine) multiply(c, a, b *Matrix, packed, converted bool) error {
 		dense := c.dense()
 		c, a, b = &dense, &denseA, &denseB
 		defer result.copyFrom(c)
+	} else if packed {
+		// On a processor without AMX, version 2.6.3 cannot pack a transposed i8 matrix with gaps.
+		denseB := b.dense()
+		b = &denseB
 	}
 	if !e.product.like(c, a, b) {
 		e.Close()
