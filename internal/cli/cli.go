@@ -106,6 +106,9 @@ func Main(benches []*bench.Bench) int {
 	return a.run(ctx)
 }
 
+// rankZeroPrints is how long the other ranks of a job wait for rank 0 to print a usage error.
+const rankZeroPrints = time.Second
+
 func (a *app) run(ctx context.Context) int {
 	root, err := a.root(ctx)
 	if err == nil {
@@ -119,10 +122,19 @@ func (a *app) run(ctx context.Context) int {
 	if !errors.As(err, &exit) {
 		exit = &exitError{exitFailed, err}
 	}
-	// In a job, every rank finds the same usage error. Only rank 0 prints it.
-	if exit.err != nil && !(exit.code == exitUsage && job.Follower(a.args, a.environ)) {
+	if exit.err == nil {
+		return exit.code
+	}
+	a.storeError(exit.err)
+	if exit.code == exitUsage && job.Follower(a.args, a.environ) {
+		// In a job, every rank finds the same usage error, and only rank 0 prints it. Launchers end all ranks as soon as
+		// one has ended, so the others leave rank 0 the time to do so.
+		select {
+		case <-ctx.Done():
+		case <-time.After(rankZeroPrints):
+		}
+	} else {
 		a.stderr.Printf("%s: %v\n", a.name, texttab.Failure(launch.WithLimit(exit.err)))
-		a.storeError(exit.err)
 		if exit.code == exitUsage {
 			a.stderr.Printf("See '%s --help'.\n", a.helpCommand(root))
 		}
@@ -162,7 +174,7 @@ func (a *app) storeError(err error) {
 	}
 	now := strconv.FormatInt(time.Now().Unix(), 10)
 	data, _ := json.Marshal(text{Message: text{Message: err.Error(), ExtraInfo: map[string]string{"timestamp": now}}})
-	_ = os.WriteFile(path, data, 0o600) // the error itself has been printed
+	_ = os.WriteFile(path, data, 0o600) // without the file, the launcher still shows the final output
 }
 
 // helpCommand returns the command whose --help is recommended after a usage error.
