@@ -61,7 +61,7 @@ func kernelTimes(call string) []journal.MetricInfo {
 	return []journal.MetricInfo{
 		{Name: "graph_us", Unit: "us", Meaning: call + " among many in a recorded graph"},
 		{Name: "kernel_us", Unit: "us", Meaning: call + " inside one launch, on the same buffers"},
-		{Name: "kernel_cold_us", Unit: "us", Meaning: "the same on buffers beyond the cache"},
+		{Name: "kernel_cold_us", Unit: "us", Meaning: call + " inside one launch, on buffers beyond the cache"},
 		{Name: "KIND_pct_of_limit", Unit: "%",
 			Meaning: "the limit of such a time divided by it: kernel, kernel_cold or graph"},
 	}

@@ -5,5 +5,5 @@ import "embed"
 
 // Files holds the pages and their pictures, by their paths below docs.
 //
-//go:embed *.md *.png guides/*.md guides/*.png
+//go:embed *.md *.png guides/*.md guides/*.png results/*.md
 var Files embed.FS

@@ -64,8 +64,8 @@ echo
 awk -F' *[|] *' 'NR > 2 { n = split($4, size, ", "); for (k = 1; k <= n; k++) { u = size[k] + 0; if (!low || u < low) low = u; if (u > high) high = u }
 	n = split($5, count, ", "); for (k = 1; k <= n; k++) if (count[k] + 0 > most[$3]) most[$3] = count[k] + 0
 	if ($6 + 0 > growth[$3]) growth[$3] = $6 + 0 }
-	END { printf "From %.0e to %.0e unknowns, the iterations of `gmg` grow by a factor of at most %.2f, to at most %d, and the iterations of `amg` by %.2f, to at most %d.\n",
-		low, high, growth["gmg"], most["gmg"], growth["amg"], most["amg"] }' "$table"
+	END { printf "From %.0e to %.0e unknowns, `gmg` takes at most %d iterations (largest growth %.2f), and `amg` at most %d (%.2f).\n",
+		low, high, most["gmg"], growth["gmg"], most["amg"], growth["amg"] }' "$table"
 for name in $systems; do
 	"$bin" show "$out/$name" --format jsonl | sed -n "s/.*\"status\":\"failed\".*\"reason\":\"\([^\"]*\)\".*/$name: \1/p"
 done

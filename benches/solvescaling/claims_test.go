@@ -44,9 +44,8 @@ func TestClaimsAboutIterations(t *testing.T) {
 			growth[name] = max(growth[name], n/least)
 		}
 	}
-	want := fmt.Sprintf("From %.0e to %.0e unknowns, the iterations of `gmg` grow by a factor of at most %.2f, to at "+
-		"most %.0f, and the iterations of `amg` by %.2f, to at most %.0f.", low, high, growth["gmg"], most["gmg"], growth["amg"],
-		most["amg"])
+	want := fmt.Sprintf("From %.0e to %.0e unknowns, `gmg` takes at most %.0f iterations (largest growth %.2f), and `amg` "+
+		"at most %.0f (%.2f).", low, high, most["gmg"], growth["gmg"], most["amg"], growth["amg"])
 	for _, name := range []string{page, "solve-scaling.md"} {
 		if rows < 7 || !strings.Contains(read(name), want) {
 			t.Errorf("docs/%s does not say: %s", name, want)

@@ -43,7 +43,7 @@ var metrics = append([]metric{
 	{"alone_us", "us", "lower", "an iteration without communication, on the slowest rank"},
 	{"communication_us", "us", "lower", "messages and reductions of an iteration without arithmetic"},
 	{"efficiency_communication", "", "higher", "alone_us divided by time_us"},
-	{"bandwidth_scaling", "", "", "typical triad of all ranks relative to that many times one rank"},
+	{"bandwidth_scaling", "", "", "typical triad of all ranks divided by ranks times the typical triad of one rank"},
 	{workShare, "", "", "work of the mean rank, as a share of an iteration"},
 	{imbalanceShare, "", "", "additional work of the slowest rank, as a share of an iteration"},
 	{waitingShare, "", "", "time in which no rank works, as a share of an iteration"},
@@ -98,10 +98,21 @@ var metrics = append([]metric{
 // rank.
 func phaseMetrics() (all []metric) {
 	for p := range krylov.NumPhases {
-		all = append(all, metric{meanOf(p), "us", "lower", p.String() + " in an iteration, mean over the ranks"},
+		all = append(all, metric{meanOf(p), "us", "lower", phaseMeanings[p] + "; per iteration, mean over the ranks"},
 			metric{slowestOf(p), "us", "lower", "the same on the slowest rank"})
 	}
 	return all
+}
+
+var phaseMeanings = [krylov.NumPhases]string{
+	krylov.SpMV:      "products with the matrix",
+	krylov.HaloPack:  "starting to send the halo",
+	krylov.HaloWait:  "waiting for the halo",
+	krylov.Dots:      "local parts of the scalar products",
+	krylov.AllReduce: "adding up the scalar products over the ranks",
+	krylov.Updates:   "vector updates, with a diagonal preconditioner",
+	krylov.Precond:   "a preconditioner that is not diagonal, with its messages",
+	krylov.Other:     "everything else",
 }
 
 func meanOf(p krylov.Phase) string    { return p.String() + "_us" }

@@ -194,7 +194,7 @@ func exactMicros(us float64) string {
 	case us >= 1e3:
 		return unit.FormatSig(us/1e3, 6) + " ms"
 	}
-	return unit.FormatSig(us, 6) + " us"
+	return unit.FormatSig(us, 6) + " µs"
 }
 
 // difference returns the field of s, algorithm or variant, in which it differs from other.

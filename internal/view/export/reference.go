@@ -35,7 +35,7 @@ var meanings = [...]Explained{
 	Between: {Name: "time_us_trials_pct", Heading: "±trials",
 		Unit: "%", Meaning: "half the range of the launches, relative to their median"},
 	Unit:     {Name: "METRIC_unit", Meaning: "unit of a metric whose name does not end in it"},
-	Limit:    {Name: "limit.NAME", Unit: "us", Meaning: "shortest time that a limit allows"},
+	Limit:    {Name: "limit.NAME", Unit: "µs", Meaning: "shortest time that a limit allows"},
 	Quantile: {Name: "METRIC_STAT", Heading: "STAT", Meaning: "min, p50, p90, p99 or max of the samples"},
 	Stopped:  {Name: "stopped", Meaning: "why sampling ended"},
 	Quality:  {Name: "quality", Meaning: "empty, or disturbed, or how many trials were disturbed"},

@@ -32,7 +32,7 @@ type Strip struct {
 // Check implements figure.Content.
 func (c *Strips) Check(_ figure.Panel, f figure.Faults) {
 	if !(c.Step > 0) || math.IsInf(c.Step, 0) {
-		f.Add("a value every %g us, want a positive time", c.Step)
+		f.Add("a value every %g µs, want a positive time", c.Step)
 	}
 	for _, l := range c.Lanes {
 		for _, v := range l.Load {

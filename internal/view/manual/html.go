@@ -5,15 +5,17 @@ import (
 	"fmt"
 	"html"
 	"path"
+	"strings"
 
 	"github.com/yuin/goldmark/ast"
 )
 
 // HTML returns the page as HTML for the page's own address, /docs/TOPIC. Links lead to other topics, pictures
-// to /docs/files/PATH. Style sheets are under /assets.
+// to /docs/files/PATH. A link to a file that only the source tree has becomes its path. Style sheets are under /assets.
 func (p Page) HTML() ([]byte, error) {
 	m := markdown()
 	root := p.parse(m)
+	var files []*ast.Link
 	err := ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			return ast.WalkContinue, nil
@@ -27,12 +29,17 @@ func (p Page) HTML() ([]byte, error) {
 				if heading != "" {
 					n.Destination = append(n.Destination, "#"+heading...)
 				}
+			} else if _, ok := p.source(string(n.Destination)); ok {
+				files = append(files, n)
 			}
 		}
 		return ast.WalkContinue, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("page %s: %w", p.Topic, err)
+	}
+	for _, n := range files {
+		p.replaceByPath(n)
 	}
 	var body bytes.Buffer
 	if err := m.Renderer().Render(&body, p.text, root); err != nil {
@@ -41,17 +48,35 @@ func (p Page) HTML() ([]byte, error) {
 	return frame(p.Title, body.String()), nil
 }
 
+// replaceByPath replaces a link by its text and the path of its file in the source tree.
+func (p Page) replaceByPath(n *ast.Link) {
+	text := (&writer{page: p}).inline(n)
+	parent := n.Parent()
+	for c := n.FirstChild(); c != nil; c = n.FirstChild() {
+		parent.InsertBefore(parent, n, c)
+	}
+	if file, _ := p.source(string(n.Destination)); strings.Trim(text, "`/") != file {
+		address := ast.NewString([]byte(" (<code>" + html.EscapeString(file) + "</code>)"))
+		address.SetRaw(true)
+		parent.InsertBefore(parent, n, address)
+	}
+	parent.RemoveChild(parent, n)
+}
+
+// titles are the headings in the contents before the first page of a place.
+var titles = map[int]string{reference: "Reference and background", result: "Results"}
+
 // Contents returns a page with links to all pages.
 func Contents() []byte {
 	var body bytes.Buffer
 	body.WriteString("<h1>Documentation</h1>\n<p>New here? Start with the tutorial.</p>\n" +
 		"<h2>Tutorial and guides</h2>\n<ul>\n")
-	guides := true
+	place := tutorial
 	for _, p := range Pages() {
-		if guides && p.place() == reference {
-			guides = false
-			body.WriteString("</ul>\n<h2>Reference and background</h2>\n<ul>\n")
+		if title := titles[p.place()]; title != "" && p.place() != place {
+			body.WriteString("</ul>\n<h2>" + title + "</h2>\n<ul>\n")
 		}
+		place = p.place()
 		fmt.Fprintf(&body, "<li><a href=\"/docs/%s\">%s</a></li>\n", p.Topic, html.EscapeString(p.Title))
 	}
 	body.WriteString("</ul>\n")

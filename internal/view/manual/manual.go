@@ -31,7 +31,7 @@ type Page struct {
 // overview is the file with the overview of a folder. Its topic is the name of the folder.
 const overview = "README.md"
 
-// Pages returns all pages: first the tutorial, then the guides, then the others by topic.
+// Pages returns all pages: first the tutorial, then the guides, the others by topic, and the results by date.
 func Pages() []Page {
 	var pages []Page
 	err := fs.WalkDir(docs.Files, ".", func(name string, _ fs.DirEntry, err error) error {
@@ -42,7 +42,7 @@ func Pages() []Page {
 		if err != nil {
 			return err
 		}
-		p := Page{Topic: topicOf(name), Guide: path.Dir(name) != ".", path: name, text: data}
+		p := Page{Topic: topicOf(name), Guide: path.Dir(name) == "guides", path: name, text: data}
 		first, _, _ := strings.Cut(string(data), "\n")
 		p.Title = strings.TrimPrefix(first, "# ")
 		pages = append(pages, p)
@@ -55,16 +55,22 @@ func Pages() []Page {
 	return pages
 }
 
-// reference is the place of all pages after the tutorial and the guides.
-const reference = 2
+// The places of pages, ordered by how early a reader needs them.
+const (
+	tutorial = iota
+	guide
+	reference
+	result
+)
 
-// place orders pages by how early a reader needs them.
 func (p Page) place() int {
 	switch {
 	case p.Topic == "tutorial":
-		return 0
+		return tutorial
 	case p.Guide:
-		return 1
+		return guide
+	case path.Dir(p.path) == "results":
+		return result
 	}
 	return reference
 }
@@ -132,4 +138,10 @@ func (p Page) target(link string) (topic, heading string, ok bool) {
 		return "", "", false
 	}
 	return topicOf(whole), heading, true
+}
+
+// source returns the path in the source tree of a file that a link of this page leads to.
+func (p Page) source(link string) (file string, ok bool) {
+	file, _, _ = strings.Cut(link, "#")
+	return path.Join("docs", path.Dir(p.path), file), !strings.Contains(file, "://")
 }

@@ -35,13 +35,17 @@ func TestPages(t *testing.T) {
 // sites. It contains no script.
 func TestHTML(t *testing.T) {
 	links := regexp.MustCompile(`(?:href|src)="([^"]*)"`)
+	pages := map[string]string{}
 	for _, p := range Pages() {
-		page := string(must.Get(p.HTML())(t))
+		pages[p.Topic] = string(must.Get(p.HTML())(t))
+	}
+	for _, p := range Pages() {
+		page := pages[p.Topic]
 		if strings.Contains(page, "<script") || !strings.Contains(page, "<title>") {
 			t.Errorf("%s: a script, or no title", p.Topic)
 		}
 		for _, m := range links.FindAllStringSubmatch(page, -1) {
-			if fault := broken(m[1]); fault != "" {
+			if fault := broken(m[1], pages); fault != "" {
 				t.Errorf("%s: %s", p.Topic, fault)
 			}
 		}
@@ -58,15 +62,18 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-func broken(link string) string {
-	if file, ok := strings.CutPrefix(link, "/docs/files/"); ok {
+// broken returns what is wrong with a link, or "". pages has the HTML of each topic.
+func broken(link string, pages map[string]string) string {
+	if !strings.HasPrefix(link, "/") && !strings.HasPrefix(link, "#") && !strings.Contains(link, "://") {
+		return fmt.Sprintf("link %s: it leads to no page", link)
+	} else if file, ok := strings.CutPrefix(link, "/docs/files/"); ok {
 		if _, err := fs.Stat(docs.Files, file); err != nil {
 			return fmt.Sprintf("picture %s: %v", link, err)
 		}
 	} else if topic, ok := strings.CutPrefix(link, "/docs/"); ok && topic != "" {
-		topic, _, _ = strings.Cut(topic, "#")
-		if _, err := Find(topic); err != nil {
-			return fmt.Sprintf("link %s: %v", link, err)
+		topic, heading, _ := strings.Cut(topic, "#")
+		if page, is := pages[topic]; !is || heading != "" && !strings.Contains(page, `id="`+heading+`"`) {
+			return fmt.Sprintf("link %s: no such page or heading", link)
 		}
 	}
 	return ""
@@ -75,7 +82,7 @@ func broken(link string) string {
 // A page for the terminal is wrapped, keeps its code as it is, and names the topics of its links.
 func TestText(t *testing.T) {
 	p := Page{Topic: "one", path: "one.md", text: []byte("# One page\n\nSome `code` and a [link](tutorial.md), **bold** " +
-		"text of two lines.\n\n    kernbench run --bench memory --a-long-line-that-stays\n\n- first\n  - second\n\n" +
+		"text of two lines.\n\n    kernbench run --bench memory --a-long-line-that-stays\n\n- first\n  - second\n\n1. one ([file](../bench/doc.go))\n2. two\n\n" +
 		"| a | b |\n|---|--:|\n| x | 1 |\n| long cell of some words | 22 |\n")}
 	want := `One page
 ========
@@ -86,6 +93,9 @@ Some ` + "`code`" + ` and a link (` + "`docs\ntutorial`" + `), bold text of two 
 
 - first
   - second
+
+1. one (file (bench/doc.go))
+2. two
 
 a                         b
 x                         1

@@ -2,6 +2,7 @@ package manual
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
@@ -67,8 +68,13 @@ func (w *writer) paragraph(text, first, indent string) {
 }
 
 func (w *writer) list(n *ast.List, indent string) {
+	number := n.Start
 	for item := n.FirstChild(); item != nil; item = item.NextSibling() {
 		first := indent + "- "
+		if n.IsOrdered() {
+			first = fmt.Sprintf("%s%d. ", indent, number)
+			number++
+		}
 		for c := item.FirstChild(); c != nil; c = c.NextSibling() {
 			switch c.(type) {
 			case *ast.TextBlock, *ast.Paragraph:
@@ -168,5 +174,10 @@ func (w *writer) link(n *ast.Link) string {
 	case ok:
 		return text + " (`docs " + topic + "`)"
 	}
-	return text + " (" + string(n.Destination) + ")"
+	if file, ok := w.page.source(string(n.Destination)); !ok {
+		return text + " (" + string(n.Destination) + ")"
+	} else if strings.Trim(text, "`/") != file {
+		return text + " (" + file + ")"
+	}
+	return text
 }
