@@ -50,7 +50,7 @@ var allReduces = []Algorithm{
 		Hardware: "stores of 16 bytes that peers see whole, as NVLink gives them to GPUs: data and flag in one",
 		Traffic:  func(ranks int, bytes float64) float64 { return float64(ranks-1) * bytes }}},
 	{Info: Info{Collective: AllReduce, Name: "multimem", Aliases: []string{"nvls"}, Help: "the switch adds",
-		Hardware: "a switch that adds (NVLink SHARP: 4 or more Hopper GPUs, multicast memory)",
+		Hardware: "a switch that adds (NVLink SHARP: 2 or more GPUs with multicast memory)",
 		Traffic:  func(ranks int, bytes float64) float64 { return (1 + 1/float64(ranks)) * bytes }}}, // as NCCL counts it
 }
 
