@@ -162,8 +162,6 @@ func TestIntervalContainsMedian(t *testing.T) {
 	}
 }
 
-// TestDependentIntervalEnds widens the interval of n values with their span. Its ends are order statistics as long as a
-// fortieth of the values lies outside or is an end. From then on it contains all of these values.
 // The dependence widens the interval of the fewest values that have one, too.
 func TestDependentIntervalOfFewest(t *testing.T) {
 	sorted := evenly(minInterval, 1000, 1)
@@ -176,6 +174,8 @@ func TestDependentIntervalOfFewest(t *testing.T) {
 	}
 }
 
+// TestDependentIntervalEnds widens the interval of n values with their span. Its ends are order statistics as long as a
+// fortieth of the values lies outside or is an end. From then on it contains all of these values.
 func TestDependentIntervalEnds(t *testing.T) {
 	for _, n := range []int{20, 40, 80} {
 		sorted := evenly(n, 1000, 1)
@@ -191,5 +191,71 @@ func TestDependentIntervalEnds(t *testing.T) {
 				t.Errorf("%d values, span %v: the interval begins at %v", n, span, low)
 			}
 		}
+	}
+}
+
+// TestSpanByHand computes the Span of a series by hand. Thirty values +++---+++--- ... have the autocorrelations 11/30,
+// -8/30 and -27/30 at the lags 1, 2 and 3. Only the lags 0 and 1 are in the sum, so the Span is
+// (-1 + 2*(1 + 11/30)) / (1 - 3/30).
+func TestSpanByHand(t *testing.T) {
+	series := make([]float64, 30)
+	for i := range series {
+		series[i] = float64(i / 3 % 2)
+	}
+	if d := SeriesDependence(series); !near(d.Span, 52.0/27) || !near(d.DoF, 10) {
+		t.Errorf("%+v, want a span of 52/27 and 10 degrees of freedom", d)
+	}
+	// rho = 0.5 + 1.2*3/100
+	if span := autoregressiveSpan(0.5, 100); !near(span, 1.536/0.464) {
+		t.Errorf("span %v, want 1.536/0.464", span)
+	}
+	if span := autoregressiveSpan(0.98, 20); !near(span, 199) {
+		t.Errorf("span %v, want the largest one, 199", span)
+	}
+}
+
+// TestMeans replaces series that are longer than maxSeries by the means of as few successive values as necessary.
+func TestMeans(t *testing.T) {
+	for n, want := range map[int]int{maxSeries: 1, maxSeries + 1: 2, 2 * maxSeries: 2, 2*maxSeries + 1: 3} {
+		out, size := means(evenly(n, 0, 1))
+		last := len(out) - 1
+		if size != want || len(out) != n/size || !near(out[last], float64(last*size)+float64(size-1)/2) {
+			t.Errorf("%d values: %d means of %d, the last is %v", n, len(out), size, out[last])
+		}
+	}
+}
+
+// TestWideIntervalByHand computes the interval for five effective values out of 100. Student's t with four degrees of
+// freedom is 2.776445. Times are never below 0, but other values may be.
+func TestWideIntervalByHand(t *testing.T) {
+	half := 2.776445105 * math.Sqrt(math.Pi/2/5) * 0.682 * 99 / 2 / math.Sqrt(1-1.0/5)
+	for first, want := range map[float64]float64{1000: 1049.5 - half, -1: 48.5 - half, 0: 0} {
+		low, high, ok := DependentInterval(evenly(100, first, 1), Dependence{Span: 20, DoF: math.Inf(1)})
+		if !ok || math.Abs(low-want) > 1e-6 || math.Abs(high-first-49.5-half) > 1e-6 {
+			t.Errorf("values from %v: %v to %v, want %v to %v", first, low, high, want, first+49.5+half)
+		}
+	}
+}
+
+// TestLeastEffective checks that an interval of 100 values is computed from at least 2.56 effective ones.
+func TestLeastEffective(t *testing.T) {
+	width := func(span float64) float64 {
+		low, high, _ := DependentInterval(evenly(100, 1e6, 1), Dependence{Span: span, DoF: math.Inf(1)})
+		return high - low
+	}
+	if width(39) >= width(40) || width(40) != width(400) {
+		t.Errorf("the widths are %v, %v and %v: want the widest one from a span of 100/2.56", width(39), width(40),
+			width(400))
+	}
+}
+
+// TestFewDegreesOfFreedom checks that the interval widens until the Span has one degree of freedom.
+func TestFewDegreesOfFreedom(t *testing.T) {
+	low := func(dof float64) float64 {
+		low, _, _ := DependentInterval(evenly(1000, 1000, 1), Dependence{Span: 2, DoF: dof})
+		return low
+	}
+	if low(0.5) != low(1) || low(1) >= low(2) {
+		t.Errorf("the intervals begin at %v, %v and %v", low(0.5), low(1), low(2))
 	}
 }

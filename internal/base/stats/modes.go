@@ -64,7 +64,7 @@ func CoverModes(low, high float64, modes []Mode, effective float64) (float64, fl
 // The uniform distribution has the largest dips of all unimodal ones. The formula fits simulated
 // quantiles for 8 to 5000 values within 2 %.
 func criticalDip(n float64) float64 {
-	root := math.Sqrt(max(n, 1))
+	root := math.Sqrt(n)
 	return (0.6 - 0.38/root) / root
 }
 

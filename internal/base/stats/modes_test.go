@@ -299,3 +299,52 @@ func TestTwoGroups(t *testing.T) {
 		}
 	}
 }
+
+// TestFewestModes checks that two modes take eight values, and that one mode has at least a tenth of them.
+func TestFewestModes(t *testing.T) {
+	for n, want := range map[int]int{minModeValues - 1: 0, minModeValues: 2} {
+		if m := FindModes(slices.Repeat([]float64{1, 2}, n)[:n]); len(m) != want {
+			t.Errorf("%d values: %v", n, m)
+		}
+	}
+	for slow, want := range map[int]int{99: 0, 100: 2} {
+		series := slices.Repeat([]float64{1}, 1000)
+		for i := range slow {
+			series[10*i] = 2
+		}
+		if m := FindModes(series); len(m) != want {
+			t.Errorf("%d of 1000 values are slow: %v", slow, m)
+		}
+	}
+}
+
+// TestCoverModes checks the share from which 100 effective values tell in which mode the median is: half and 3.29
+// standard errors, which is 0.6645.
+func TestCoverModes(t *testing.T) {
+	for share, both := range map[float64]bool{0.5: true, 0.664: true, 0.665: false, 0.336: true, 0.335: false} {
+		modes := []Mode{{1, share}, {2, 1 - share}}
+		low, high := CoverModes(1.4, 1.6, modes, 100)
+		if covers := low == 1 && high == 2; covers != both || !covers && (low != 1.4 || high != 1.6) {
+			t.Errorf("share %v: %v to %v", share, low, high)
+		}
+	}
+	if low, high := CoverModes(0.5, 2.5, []Mode{{1, 0.5}, {2, 0.5}}, 100); low != 0.5 || high != 2.5 {
+		t.Errorf("a wide interval becomes %v to %v", low, high)
+	}
+	if low, high := CoverModes(1, 2, nil, 100); low != 1 || high != 2 {
+		t.Errorf("without two modes: %v to %v", low, high)
+	}
+}
+
+func TestSpreadTies(t *testing.T) {
+	for _, c := range []struct{ sorted, want []float64 }{
+		{[]float64{1, 1, 2, 4}, []float64{1.25, 1.75, 2.5, 4.5}},
+		{[]float64{1, 3, 3, 7, 7}, []float64{2, 3.5, 4.5, 7.5, 8.5}},
+		{[]float64{1, 1, 2}, []float64{1, 1, 2}}, // two distinct values may be two modes
+		{[]float64{1, 2, 3}, []float64{1, 2, 3}},
+	} {
+		if got := spreadTies(c.sorted); !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.sorted, got, c.want)
+		}
+	}
+}

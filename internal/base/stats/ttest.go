@@ -63,7 +63,7 @@ func PairedShift(d []float64) (mid, low, high float64, ok bool) {
 func signedRankQuantile(n int, tail float64) int {
 	if n > maxExact {
 		mean, sd := float64(n*(n+1))/4, math.Sqrt(float64(n*(n+1)*(2*n+1))/24)
-		return max(1, int(math.Floor(mean+distuv.UnitNormal.Quantile(tail)*sd)))
+		return int(math.Floor(mean + distuv.UnitNormal.Quantile(tail)*sd))
 	}
 	share := make([]float64, n*(n+1)/2+1) // of the 2^n subsets, by their sum
 	share[0] = 1

@@ -8,8 +8,12 @@ import (
 
 func TestWelch(t *testing.T) {
 	// t = sqrt(3/2) with 4 degrees of freedom; the p value was integrated numerically.
-	if p := Welch([]float64{1, 2, 3}, []float64{2, 3, 4}, 0); math.Abs(p-0.2878641347) > 1e-9 {
+	if p := Welch([]float64{1, 2, 3}, []float64{2, 3, 4}, 0); !(math.Abs(p-0.2878641347) < 1e-9) {
 		t.Errorf("p = %.10f", p)
+	}
+	// Another number of values on each side; the p value is from scipy.stats.ttest_ind.
+	if p := Welch([]float64{1, 2, 3}, []float64{2, 4, 6, 8}, 0); !(math.Abs(p-0.0999128643118) < 1e-9) {
+		t.Errorf("3 and 4 values: p = %.10f", p)
 	}
 	// The values agree by chance; the difference is 1.96 standard errors of the usual spread.
 	usual := 1 / 1.959964 / math.Sqrt(2./3)
@@ -37,6 +41,9 @@ func TestPairedShift(t *testing.T) {
 	}
 	if _, _, _, ok := PairedShift([]float64{1, 2, 3, 4, 5}); ok {
 		t.Error("five differences have an interval")
+	}
+	if mid, _, _, ok := PairedShift(nil); !math.IsNaN(mid) || ok {
+		t.Errorf("no differences: %v, %v", mid, ok)
 	}
 }
 
@@ -107,5 +114,10 @@ func TestPairedP(t *testing.T) {
 	}
 	if p := PairedP([]float64{-1, 1, -1, 1}, 0.1, 1000); math.Abs(p-1) > 1e-9 {
 		t.Errorf("no difference, p = %v", p)
+	}
+	// The table gives t = 2.228139 for p = 0.05 and 10 degrees of freedom. The median distance from the centre is 1.
+	centre := 2.228138852 * 1.4826 * math.Sqrt(math.Pi/3/3)
+	if p := PairedP([]float64{centre - 1, centre, centre + 1}, 0.1, 10); math.Abs(p-0.05) > 1e-6 {
+		t.Errorf("with the spread of the differences p = %v, want 0.05", p)
 	}
 }

@@ -48,7 +48,8 @@ func KruskalWallis(groups [][]float64) float64 {
 	ranks := doubledRanks(slices.Concat(groups...))
 	n, between, all := float64(len(ranks)), 0.0, 0.0 // sums of squares of doubled ranks around their mean, n+1
 	for _, r := range ranks {
-		all += (float64(r) - n - 1) * (float64(r) - n - 1)
+		d := float64(r) - n - 1
+		all += d * d
 	}
 	for _, g := range groups {
 		away := float64(lists.Sum(ranks[:len(g)])) - float64(len(g))*(n+1)
@@ -143,11 +144,12 @@ func Shift(x, y []float64) (mid, low, high float64) {
 	return Median(diffs), diffs[k-1], diffs[len(diffs)-k]
 }
 
-// uQuantile returns the largest k with P(U < k) <= tail under the null hypothesis.
+// uQuantile returns the largest k with P(U < k) <= tail under the null hypothesis. Beyond maxExact values the result is
+// an approximation, which may be too small. It is at least 1, so P(U < 1) must be at most tail.
 func uQuantile(n, m int, tail float64) int {
 	if n+m > maxExact {
 		mean, sd := float64(n*m)/2, math.Sqrt(float64(n*m*(n+m+1))/12)
-		return max(0, int(math.Floor(mean+distuv.UnitNormal.Quantile(tail)*sd)))
+		return max(1, int(math.Floor(mean+distuv.UnitNormal.Quantile(tail)*sd)))
 	}
 	ranks := lists.Map(lists.Range[int](n+m), func(i int) int { return i + 1 })
 	counts := sumCounts(ranks, n)

@@ -87,9 +87,15 @@ func TestUTestApproximation(t *testing.T) {
 			t.Errorf("exact %v, approximation %v", exact, approx)
 		}
 	}
-	many := make([]float64, 60)
-	if p := UTest(many, many); p != 1 {
-		t.Errorf("equal values give p %v", p)
+	for name, many := range map[string][]float64{"equal values": make([]float64, 60), "equal sides": evenly(30, 0, 1)} {
+		if p := UTest(many, many); p != 1 {
+			t.Errorf("%s give p %v", name, p)
+		}
+	}
+	// Without ties, U has the variance n*m*(n+m+1)/12. All 25*20 pairs have the larger value in y.
+	z := (25*20/2.0 - 0.5) / math.Sqrt(25*20*46/12.0)
+	if p, want := UTest(evenly(25, 0, 1), evenly(20, 100, 1)), math.Erfc(z/math.Sqrt2); math.Abs(p/want-1) > 1e-6 {
+		t.Errorf("separate sides give p %v, want %v", p, want)
 	}
 }
 
@@ -211,6 +217,19 @@ func TestShiftInvertsTheTest(t *testing.T) {
 			t.Fatalf("shift %v: interval [%v, %v], p %v", s, low, high, p)
 		}
 	})
+}
+
+// TestShiftOfOneValue compares one value with enough others for an interval, which is then the whole range.
+func TestShiftOfOneValue(t *testing.T) {
+	for _, m := range []int{maxExact, 2 * maxExact} {
+		one, others := []float64{0}, evenly(m, 1, 1)
+		if mid, low, high := Shift(one, others); mid != float64(m+1)/2 || low != 1 || high != float64(m) {
+			t.Errorf("1 and %d values: %v in %v to %v", m, mid, low, high)
+		}
+		if mid, low, high := Shift(others, one); mid != -float64(m+1)/2 || low != -float64(m) || high != -1 {
+			t.Errorf("%d and 1 values: %v in %v to %v", m, mid, low, high)
+		}
+	}
 }
 
 // TestHolmAgainstProcedure checks that a corrected p value is at most alpha exactly when the

@@ -65,6 +65,31 @@ func TestWarming(t *testing.T) {
 	}
 }
 
+// TestWarmupLimits checks each limit of the warm-up on both sides. The calls of the previous block took 100 µs each.
+func TestWarmupLimits(t *testing.T) {
+	limits := Warmup{MinCalls: 9, MaxCalls: 100, MaxTime: time.Second}
+	for _, c := range []struct {
+		calls, us int // of this block
+		elapsed   time.Duration
+		want      int
+	}{
+		{6, 94, time.Millisecond, 12}, // still falling by more than 5 %
+		{6, 95, time.Millisecond, 0},
+		{5, 100, time.Millisecond, 10}, // fewer than nine calls so far
+		{6, 94, time.Second - time.Millisecond, 1},
+		{6, 94, time.Second, 0},
+		{96, 94, 99 * time.Millisecond, 1}, // the last of 100 calls
+		{97, 94, 99 * time.Millisecond, 0},
+		{60, 50, 63 * time.Millisecond, 20}, // a block of 20 ms
+	} {
+		w := warmupRule{limits: limits, block: blockTime, calls: 3, last: 100e6}
+		block := slices.Repeat([]int64{int64(c.us) * microsecond}, c.calls)
+		if got := w.next(block, picoseconds(c.elapsed)); got != c.want {
+			t.Errorf("%d calls of %d µs until %v: then a block of %d, want %d", c.calls, c.us, c.elapsed, got, c.want)
+		}
+	}
+}
+
 func TestBatch(t *testing.T) {
 	for _, test := range []struct {
 		call       float64
@@ -96,6 +121,48 @@ func TestBlockSize(t *testing.T) {
 			t.Fatalf("%d of %v ps take more than %v", n, cost, room)
 		}
 	})
+}
+
+func TestBlockSizeExamples(t *testing.T) {
+	const ms = 1e9 // ps
+	for _, c := range []struct {
+		cost   float64
+		budget int64
+		limit  int
+		want   int
+	}{
+		{ms, 1000 * ms, 1000, 20}, {3 * ms, 1000 * ms, 1000, 6}, {ms, 5 * ms, 1000, 5}, {ms, 1000 * ms, 4, 4},
+		{ms, 1000 * ms, 20, 20}, {100 * ms, 1000 * ms, 1000, 1}, {ms, 0, 1000, 1}, {0, 1000 * ms, 1000, 1000},
+		{0, 1000 * ms, 10_000, maxBlock}, {0, 3, 1000, 3},
+	} {
+		if got := blockSize(blockTime, c.cost, c.budget, c.limit); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+// TestReason checks each condition of the stopping rule at its limit.
+func TestReason(t *testing.T) {
+	stop := Stop{RelNoise: 0.01, MinSamples: 20, MaxSamples: 100, MinTime: time.Second, MaxTime: time.Minute}
+	endless, noiseless := stop, stop
+	endless.MaxTime, noiseless.RelNoise = NoTimeLimit, 0
+	for _, c := range []struct {
+		stop  Stop
+		n     int
+		noise float64
+		spent time.Duration
+		want  StopReason
+	}{
+		{stop, 20, 0.01, time.Second, Precise}, {stop, 20, 0.011, time.Second, ""}, {stop, 19, 0, time.Second, ""},
+		{stop, 20, 0, time.Second - 1, ""}, {stop, 20, math.NaN(), time.Second, ""}, {noiseless, 20, 0, time.Second, ""},
+		{stop, 99, 1, 0, ""}, {stop, 100, 1, 0, MaxSamples}, {stop, 99, 1, time.Minute - 1, ""},
+		{stop, 99, 1, time.Minute, MaxTime}, {stop, 100, 1, time.Minute, MaxSamples}, {stop, 100, 0, time.Minute, Precise},
+		{endless, 99, 1, 1000 * time.Hour, ""},
+	} {
+		if got := c.stop.Reason(c.n, c.noise, c.spent); got != c.want {
+			t.Errorf("%d samples with noise %v after %v: %q, want %q", c.n, c.noise, c.spent, got, c.want)
+		}
+	}
 }
 
 func TestSampling(t *testing.T) {
@@ -139,6 +206,38 @@ func TestSampling(t *testing.T) {
 		got := drive(next, s.first(float64(steady(0))), test.at)
 		if reason != test.reason || got < test.least || got > test.most {
 			t.Errorf("%s: %d samples, %s; want %d to %d, %s", test.name, got, reason, test.least, test.most, test.reason)
+		}
+	}
+}
+
+// TestSettled checks that the sampling ends when the noise has hardly changed in the last settledBlocks blocks, unless
+// another rule comes first.
+func TestSettled(t *testing.T) {
+	random, series := newRandom(5), make([]int64, 100)
+	for i := range series {
+		series[i] = int64(1e9 * (1 + random.Float64()))
+	}
+	equal := slices.Repeat([]float64{Noise(floats(series))}, settledBlocks)
+	for _, c := range []struct {
+		before   []float64 // noises of earlier blocks
+		min, max int       // samples
+		spent    time.Duration
+		want     StopReason
+	}{
+		{equal[1:], 100, 101, 0, Settled},
+		{equal[1:], 100, 101, time.Second, Settled},
+		{slices.Concat([]float64{10}, equal[1:]), 100, 101, 0, Settled}, // the oldest noise no longer counts
+		{slices.Concat([]float64{10}, equal[2:]), 100, 101, 0, ""},
+		{equal[2:], 100, 101, 0, ""},
+		{equal[2:], 100, 101, time.Second, MaxTime},
+		{equal[1:], 101, 101, 0, ""},
+		{equal[1:], 100, 100, 0, MaxSamples},
+	} {
+		s := samplingRule{block: blockTime, noises: slices.Clone(c.before),
+			stop: Stop{RelNoise: 1e-6, MinSamples: c.min, MaxSamples: c.max, MaxTime: time.Second}}
+		if n, reason := s.next(series, picoseconds(c.spent)); reason != c.want || n != map[bool]int{true: 1}[c.want == ""] {
+			t.Errorf("%d earlier blocks, %d to %d samples in %v: %q and %d more samples, want %q", len(c.before), c.min, c.max,
+				c.spent, reason, n, c.want)
 		}
 	}
 }

@@ -160,6 +160,11 @@ func TestSingleRank(t *testing.T) {
 		if got := (&Plan{InProcess: true}).Processes(&Group{Ranks: ranks, Part: &decl.Part{}}); got != 1 {
 			t.Errorf("%d ranks in one process: %d processes", ranks, got)
 		}
+		for virtual, want := range map[bool]int{false: ranks, true: 1} {
+			if got := (&Plan{Virtual: virtual}).BodyRanks(&Group{Ranks: ranks}); got != want {
+				t.Errorf("%d ranks, virtual %v: %d execute the body", ranks, virtual, got)
+			}
+		}
 	}
 }
 
@@ -234,5 +239,18 @@ func TestTimeOfOneLaunch(t *testing.T) {
 	}
 	if _, err := (Sampling{MaxSamples: 1}).launches("b", measure.Stop{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestMostPoints checks that a sweep may have a million points, and not one more.
+func TestMostPoints(t *testing.T) {
+	axis := func(name string, n int) decl.Axis {
+		return decl.Axis{Name: name, Kind: point.Int, Values: make([]point.Value, n)}
+	}
+	for n, good := range map[int]bool{1000: true, 1001: false} {
+		product, err := newProduct(&decl.Part{Axes: []decl.Axis{axis("m", 1000), axis("n", n)}})
+		if (err == nil) != good || good && product.total != 1000*n {
+			t.Errorf("1000 times %d points: %d, %v", n, product.total, err)
+		}
 	}
 }

@@ -258,7 +258,7 @@ func (p *parser) not() expr {
 	case p.kind == tokOp && p.tok == "(":
 		p.next()
 		e := p.or()
-		if p.tok != ")" {
+		if p.kind != tokOp || p.tok != ")" {
 			p.fail("missing closing parenthesis")
 		}
 		p.next()

@@ -12,7 +12,7 @@ import (
 
 var exprScope = scope{"size": point.Bytes, "num_ranks": point.Int, "dtype": point.DType, "inplace": point.Bool,
 	"alg": point.String,
-	"ENV": point.String, "shape": point.Tuple, "x": point.Float}
+	"ENV": point.String, "shape": point.Tuple, "x": point.Float, "zero": point.Float}
 
 func exprValues() map[string]operand {
 	f32, _ := point.Parse(point.DType, "f32")
@@ -21,7 +21,7 @@ func exprValues() map[string]operand {
 		"size": {value: point.BytesValue(1 << 20)}, "num_ranks": {value: point.IntValue(2)}, "dtype": {value: f32},
 		"inplace": {value: point.BoolValue(false)}, "alg": {value: point.StringValue("two stage")},
 		"ENV":   {value: point.StringValue("9")},
-		"shape": {value: shape}, "x": {value: point.FloatValue(0.5)},
+		"shape": {value: shape}, "x": {value: point.FloatValue(0.5)}, "zero": {value: point.FloatValue(0)},
 	}
 }
 
@@ -44,6 +44,10 @@ func TestExpressions(t *testing.T) {
 		"ENV!=unset":                         true,
 		`shape=="qkv=2x3"`:                   true,
 		"x<0.6&&x>=0.5":                      true,
+		"x<=0.5 && !(x<0.5)":                 true,
+		"x>0.5 || x>=0.6":                    false,
+		"x && num_ranks":                     true, // numbers other than 0
+		"zero":                               false,
 	} {
 		e, err := compile(text, exprScope)
 		if err != nil {
@@ -76,7 +80,8 @@ func TestBadExpressions(t *testing.T) {
 		"size>=":                   "want a value",
 		"size>=1Q":                 "size",
 		"(size>1":                  "missing closing",
-		"size>1 size>2":            "want &&, || or the end",
+		`(size>1 ")"`:              "missing closing",
+		"size>1 size>2":            "column 8: want &&, || or the end",
 		"size=1":                   "unexpected",
 		`alg=="open`:               "missing closing",
 		"szie>1":                   `did you mean "size"`,
@@ -85,6 +90,16 @@ func TestBadExpressions(t *testing.T) {
 	} {
 		if _, err := compile(text, exprScope); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: error %v, want one with %q", text, err, want)
+		}
+	}
+}
+
+// TestDeepExpressions checks the deepest expression that is allowed, and one that is deeper.
+func TestDeepExpressions(t *testing.T) {
+	for depth, want := range map[int]string{maxDepth: "", maxDepth + 1: "nested more than 200 deep"} {
+		_, err := compile(strings.Repeat("!", depth-1)+"ENV", exprScope)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d deep: %v", depth, err)
 		}
 	}
 }
@@ -137,6 +152,54 @@ func TestOwnRanksHaveNoNumber(t *testing.T) {
 		}
 		if got := e((&Plan{}).values(&decl.Part{}, Task{Ranks: ranks})); got != want {
 			t.Errorf("%d ranks: num_ranks<4 is %v", ranks, got)
+		}
+	}
+}
+
+// TestCondition checks a condition on metrics: it is false for rows without one of its names.
+func TestCondition(t *testing.T) {
+	holds, used, err := Condition("time_us<10 || busbw>=2", []string{"time_us", "busbw", "other"})
+	if err != nil || strings.Join(used, " ") != "time_us busbw" {
+		t.Fatalf("names %q, %v", used, err)
+	}
+	for _, c := range []struct {
+		us, busbw float64
+		want      bool
+	}{{9, 0, true}, {10, 0, false}, {10, 2, true}} {
+		if got := holds(map[string]float64{"time_us": c.us, "busbw": c.busbw, "other": 1}); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	if holds(map[string]float64{"time_us": 9}) {
+		t.Error("a row without busbw passed")
+	}
+	if _, _, err := Condition("time<10", []string{"time_us"}); err == nil || !strings.Contains(err.Error(), `"time_us"`) {
+		t.Errorf("an unknown metric: %v", err)
+	}
+}
+
+// TestNoMatch checks which stored values the error lists: at most twelve for each name in the expressions.
+func TestNoMatch(t *testing.T) {
+	rows := make([]journal.Row, 13)
+	for i := range rows {
+		rows[i] = journal.Row{Bench: "b", Backend: "cpu", Trial: i % 2, Status: journal.OK,
+			Point: point.Point{{Name: "size", Value: point.IntValue(int64(i + 1))},
+				{Name: "op", Value: point.StringValue("sum")}},
+			Env: point.Env{{Name: "E", Value: "1", Set: i == 0}}}
+	}
+	const twelve = "size=1,2,3,4,5,6,7,8,9,10,11,12"
+	for _, c := range []struct {
+		rows int
+		only []string
+		want string
+	}{
+		{12, []string{"size>20"}, `no row matches --only "size>20" (stored: ` + twelve + ")"},
+		{13, []string{"size>20"}, `no row matches --only "size>20" (stored: ` + twelve + " and 1 more)"},
+		{13, []string{"op=='size' && E==2", "trial>1"}, "(stored: op=sum; E=1; trial=0,1)"},
+		{1, []string{"unknown"}, "(stored: E=1; backend=cpu; kind=\"\"; op=sum; part=\"\"; size=1; status=ok; trial=0)"},
+	} {
+		if err := NoMatch(c.only, rows[:c.rows]); !strings.HasSuffix(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %s", c.only, err, c.want)
 		}
 	}
 }

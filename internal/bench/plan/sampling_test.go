@@ -201,3 +201,15 @@ func TestTrialsOfParts(t *testing.T) {
 		t.Errorf("checks alone: %d trials, notes %q; two asked for: %d", checks.Trials, checks.Notes, asked.Trials)
 	}
 }
+
+// TestNoiseReplacesFixedCount checks that a target for the noise replaces a declared number of samples.
+func TestNoiseReplacesFixedCount(t *testing.T) {
+	fixed, byNoise := measure.Default(), measure.Default()
+	fixed.Stop = measure.Stop{MinSamples: 5, MaxSamples: 5, MaxTime: measure.NoTimeLimit}
+	byNoise.Stop.RelNoise = 0.02
+	for noise, want := range map[float64]measure.Config{0: fixed, 0.02: byNoise} {
+		if got := must.Get(Sampling{Noise: &noise}.apply(fixed))(t); got.Stop != want.Stop {
+			t.Errorf("noise %v: %+v, want %+v", noise, got.Stop, want.Stop)
+		}
+	}
+}

@@ -117,7 +117,10 @@ func TestContradictions(t *testing.T) {
 		{interval, `"trial":0`, `"trial":0`, ""},
 		{timed, `"time_us":200}`, `"time_us":2000}`, "time_us is 2000, but the median of its samples is 200"},
 		{timed, `"time_us":200}`, `"time_us":190}`, ""}, // the fastest sample
-		{timed, `"p90":210`, `"p90":21`, "not in order"},
+		{timed, `"p90":210`, `"p90":21`, "not in order"}, {timed, `"p90":210`, `"p90":200`, ""},
+		{timed, `"min":190`, `"min":201`, "not in order"}, {timed, `"min":190`, `"min":200`, ""},
+		{timed, `"p99":215`, `"p99":209`, "not in order"}, {timed, `"p99":215`, `"p99":210`, ""},
+		{timed, `"max":220`, `"max":214`, "not in order"}, {timed, `"max":220`, `"max":215`, ""},
 		{simulated, `"crit_ns":2487.914`, `"crit_ns":2487.915`, "time_us is 2.487914, but crit_ns is 2487.915"},
 		{simulated, `"time_us":2.487914`, `"time_us":-2.487914`, "time_us is -2.487914: no time is below zero"},
 		{simulated, `"time_us":2.487914`, `"time_us":0`, ""},

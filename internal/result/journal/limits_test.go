@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -96,6 +97,9 @@ func TestHalfLineIsNoGrowth(t *testing.T) {
 			t.Errorf("%d bytes more: grown %v", len(c.more), grown)
 		}
 	}
+	if n := f.BytesRead(); n != int64(2*len(line)) {
+		t.Errorf("%d bytes are read, want %d", n, 2*len(line))
+	}
 }
 
 // TestReadErrors checks that an error of the disk is not taken for the end of the journal.
@@ -115,7 +119,6 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// TestSharing checks from which number on ranks count as sharing a GPU.
 func TestStatPart(t *testing.T) {
 	low := 7.0
 	s := Stat{Min: 1, P50: 2, P90: 3, P99: 4, Max: 5, Mean: 6, CILow: &low}
@@ -126,6 +129,49 @@ func TestStatPart(t *testing.T) {
 	}
 	if v, has := s.Part("p95"); has || v != 0 {
 		t.Errorf("p95: %v, %v", v, has)
+	}
+}
+
+// TestOnlyInterval checks that a spread with nothing but an interval has no other values in the journal and in views.
+func TestOnlyInterval(t *testing.T) {
+	low, high, zero := 1.0, 2.0, 0.0
+	for want, s := range map[string]Stat{
+		`{"ci_low":1,"ci_high":2}`:           {CILow: &low, CIHigh: &high},
+		`{"p50":1.5,"ci_low":1,"ci_high":2}`: {P50: 1.5, CILow: &low, CIHigh: &high},
+	} {
+		_, has := s.Part("min")
+		mid, hasMid := s.Part("p50")
+		end, _ := s.Part("ci_high")
+		if text := must.Get(json.Marshal(s))(t); string(text) != want || has || hasMid != (s.P50 > 0) || mid != s.P50 ||
+			end != 2 {
+			t.Errorf("%s, want %s; min known %v, p50 %v %v, ci_high %v", text, want, has, mid, hasMid, end)
+		}
+	}
+	for i, s := range []Stat{{CILow: &low, CIHigh: &zero}, {CIHigh: &high}, {CILow: &low},
+		{CILow: &low, CIHigh: &high, Min: 1}, {CILow: &low, CIHigh: &high, P90: 1}, {CILow: &low, CIHigh: &high, P99: 1},
+		{CILow: &low, CIHigh: &high, Max: 1}, {CILow: &low, CIHigh: &high, Mean: 1}} {
+		if _, has := s.Part("p50"); !has || !strings.Contains(string(must.Get(json.Marshal(s))(t)), `"p50":0`) {
+			t.Errorf("spread %d lacks its median", i)
+		}
+	}
+}
+
+// TestExcerpt checks that only longer lines are shortened.
+func TestExcerpt(t *testing.T) {
+	for n, want := range map[int]int{excerptLen: excerptLen, excerptLen + 1: excerptLen + len("...")} {
+		if got := excerpt(bytes.Repeat([]byte("x"), n)); len(got) != want {
+			t.Errorf("%d bytes: %q", n, got)
+		}
+	}
+}
+
+// TestUnsortedObject reads an object that another program wrote, whose members are not in order or occur twice.
+func TestUnsortedObject(t *testing.T) {
+	for _, members := range []string{`"b":1,"a":3`, `"a":2,"a":3,"b":1`} {
+		j := parseText(t, `{"type":"row","run":"r","key":"k","measurements":[{"metrics":{`+members+`},"samples":1}]}`)
+		if m := j.Runs[0].Rows[0].Measurements[0].Metrics; !slices.Equal(m, Numbers{{"a", 3}, {"b", 1}}) {
+			t.Errorf("%s: %v", members, m)
+		}
 	}
 }
 
@@ -174,6 +220,7 @@ func TestLaunches(t *testing.T) {
 	}
 }
 
+// TestSharing checks from which number on ranks count as sharing a GPU.
 func TestSharing(t *testing.T) {
 	for n, want := range map[int]int{-1: 0, 0: 0, 1: 0, 2: 2, 8: 8} {
 		row := Row{Details: map[string]string{SharingDetail: strconv.Itoa(n)}}

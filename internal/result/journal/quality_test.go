@@ -78,9 +78,22 @@ func TestJudge(t *testing.T) {
 			"drift: -20 %"},
 		"noise": {Row{Sampling: &Sampling{Noise: share(0.3)}, Warnings: []string{"noise: 30 %"}}, QualityDisturbed,
 			"noise: 30 %"},
-		"some noise": {Row{Sampling: &Sampling{Noise: share(0.03)}, Warnings: []string{"noise: 3 %"}}, QualitySettled, ""},
-		"failed":     {Row{Status: Failed, Load: &Load{Steal: 0.23}}, "", ""},
-		"simulated":  {Row{Kind: Simulated, Load: &Load{Steal: 0.23}}, "", ""},
+		"some noise": {Row{Sampling: &Sampling{Noise: share(0.03)}, Warnings: []string{"noise: 3 %"}},
+			QualitySettled, ""},
+		"just enough steal": {Row{Load: &Load{Steal: 0.05}}, QualityDisturbed, "steal: the hypervisor took 5.0 %"},
+		"just enough load":  {Row{Load: &Load{Foreign: share(0.1)}}, QualityDisturbed, "load: other programs used 10.0 %"},
+		"just enough waiting": {Row{Load: &Load{Waiting: share(0.5)}}, QualityDisturbed,
+			"load: processes waited for a core in 50 % of the time"},
+		"waiting on an idle machine": {Row{Load: &Load{Waiting: share(0.9), Foreign: share(0)}}, QualitySettled, ""},
+		"more ranks than cores": {Row{Load: &Load{Waiting: share(0.9)}, Warnings: []string{"8 ranks share 4 cores"}},
+			QualitySettled, ""},
+		"impossible": {Row{Warnings: []string{"claim: 600 s in 1 ms"}}, QualityDisturbed, "claim: 600 s"},
+		"stopped, and steal": {Row{Load: &Load{Steal: 0.23}, Warnings: []string{"stopped: for 3 s"}}, QualityDisturbed,
+			"stopped: for 3 s"},
+		"starved":   {Row{Warnings: []string{"starved: rank 1"}}, QualityDisturbed, "starved: rank 1"},
+		"no reason": {Row{Sampling: &Sampling{Noise: share(0.3)}}, QualityDisturbed, "disturbed"},
+		"failed":    {Row{Status: Failed, Load: &Load{Steal: 0.23}}, "", ""},
+		"simulated": {Row{Kind: Simulated, Load: &Load{Steal: 0.23}}, "", ""},
 	} {
 		r := want.row
 		if r.Status == "" {
@@ -98,7 +111,19 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: quality %q, disturbed by %q, want %q by %q", name, r.Quality, r.Disturbed(), want.quality, want.why)
 		}
 	}
-	// Rows without a quality come from old journals; their warnings decide.
+}
+
+func TestPowerLimitIsNoDisturbance(t *testing.T) {
+	r := Row{Status: OK, Kind: Measured, Load: &Load{GPUPowerCap: true}}
+	r.Judge()
+	if r.Quality != QualitySettled || len(r.Warnings) != 1 ||
+		!strings.HasPrefix(r.Warnings[0], "power: the GPU reached its power limit") {
+		t.Errorf("at the power limit: quality %q, warnings %q", r.Quality, r.Warnings)
+	}
+}
+
+// Rows without a quality come from old journals; their warnings decide.
+func TestDisturbedByWarnings(t *testing.T) {
 	for _, w := range []string{"steal: 9 %", "drift: 9 %", "another kernbench (process 7)", "noise: 30 %",
 		"only 3 samples"} {
 		r := Row{Warnings: []string{w}}

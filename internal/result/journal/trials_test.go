@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -51,6 +52,21 @@ func TestMergeTrials(t *testing.T) {
 	}
 }
 
+// TestMedianOfBandwidth checks that a bandwidth belongs to the median time if every trial has a time.
+func TestMedianOfBandwidth(t *testing.T) {
+	for metric, want := range map[string]float64{"busbw": 0.5, "algbw": 0.5, "other": 2.0 / 3} {
+		trials := []*Row{{Metrics: map[string]float64{metric: 1, "time_us": 1}},
+			{Metrics: map[string]float64{metric: 1.0 / 3, "time_us": 3}}, {Metrics: map[string]float64{"time_us": 9}}}
+		if got := Median(trials, metric); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s: %v, want %v", metric, got, want)
+		}
+		trials[1].Metrics["time_us"] = 0
+		if got := Median(trials, metric); math.Abs(got-2.0/3) > 1e-12 {
+			t.Errorf("%s, one time unknown: %v, want 2/3", metric, got)
+		}
+	}
+}
+
 // TestDurations checks that the duration of a point is the time from its latest begin to its
 // first row, and that rows not run and other benches are ignored.
 func TestDurations(t *testing.T) {
@@ -66,9 +82,11 @@ func TestDurations(t *testing.T) {
 		line("begin", "r", `"key":"c"`, 21), line("row", "r", `"key":"c","status":"not-executed"`, 22),
 		line("row", "r", `"key":"d","status":"skipped"`, 23), line("begin", "r", `"key":"e"`, 24),
 		line("row", "r", `"key":"e","status":"timeout"`, 30),
+		line("begin", "r", `"key":"g"`, 31), line("row", "r", `"key":"g","status":"ok"`, 31),
+		line("begin", "r", `"key":"h"`, 33), line("row", "r", `"key":"h","status":"ok"`, 32), // the clock was set back
 		line("run", "s", `"bench":"other"`, 40), line("begin", "s", `"key":"f"`, 41),
 		line("row", "s", `"key":"f","status":"ok"`, 42))
-	want := map[string]time.Duration{"a": 3 * time.Second, "e": 6 * time.Second}
+	want := map[string]time.Duration{"a": 3 * time.Second, "e": 6 * time.Second, "g": 0}
 	if diff := cmp.Diff(want, j.Durations("b")); diff != "" {
 		t.Error(diff)
 	}

@@ -51,7 +51,7 @@ func TestBy(t *testing.T) {
 			if !slices.Contains(r.Warnings, "the run: "+run.Incomplete) {
 				t.Errorf("%s: that the run was cut short is not said: %q", spec, r.Warnings)
 			}
-			if r.Alpha > DefaultAlpha/float64(len(reports)) {
+			if r.Alpha != DefaultAlpha/float64(len(reports)) {
 				t.Errorf("%s: alpha %v in each of %d comparisons", spec, r.Alpha, len(reports))
 			}
 		}

@@ -184,8 +184,6 @@ func TestForgedLines(t *testing.T) {
 	}
 }
 
-// TestNotComparable checks that another CPU leaves no verdict, unless it is ignored, and that
-// other differences do.
 // TestHeaderOf checks that a row of an earlier run has the header of that run.
 func TestHeaderOf(t *testing.T) {
 	run := Run{Header: machineHeader("own"), Earlier: []journal.Header{*machineHeader(""), *machineHeader("a"),
@@ -218,6 +216,8 @@ func TestGPUOf(t *testing.T) {
 	}
 }
 
+// TestNotComparable checks that another CPU leaves no verdict, unless it is ignored, and that
+// other differences do.
 func TestNotComparable(t *testing.T) {
 	old := Run{Header: machineHeader("a"), Rows: trialsOf(1, 10)}
 	new := Run{Header: machineHeader("b"), Rows: trialsOf(1, 30)}

@@ -332,8 +332,8 @@ func (t SpeedupTable) Write(w io.Writer, ours string, goals Goals, width int) er
 	case t.Geomean.Pairs == 0:
 		mean += ": no trial has undisturbed times at all points"
 	default:
-		mean = fmt.Sprintf("geometric mean %s times faster (%s), goal %s: %s (%d pairs)", unit.FormatSig(t.Geomean.Median, 3),
-			intervalText(t.Geomean), unit.FormatSig(goals.Mean, 3), t.Mean, t.Geomean.Pairs)
+		mean = fmt.Sprintf("geometric mean %s times faster (%s), goal %s: %s (%s)", unit.FormatSig(t.Geomean.Median, 3),
+			intervalText(t.Geomean), unit.FormatSig(goals.Mean, 3), t.Mean, unit.Plural(t.Geomean.Pairs, "pair"))
 	}
 	return Document{Heading: []string{heading + ":"}, Differences: t.Differences, Columns: columns, Lines: lines,
 		Remarks: append(remarks, fmt.Sprintf("%s: %s", every, t.Least), mean, "")}.Write(w, "", width)

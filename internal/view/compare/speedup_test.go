@@ -278,7 +278,6 @@ func TestDisturbedPairs(t *testing.T) {
 	}
 }
 
-// TestSpeedupAcrossMachines checks that peers on another CPU are not comparable.
 // TestFailedPoints checks that a point where our program failed keeps the goal from being met, and that a point where a
 // peer failed is compared with the others.
 func TestFailedPoints(t *testing.T) {
@@ -311,6 +310,7 @@ func TestFailedPoints(t *testing.T) {
 	}
 }
 
+// TestSpeedupAcrossMachines checks that peers on another CPU are not comparable.
 func TestSpeedupAcrossMachines(t *testing.T) {
 	ours := Run{Name: "ours", Header: machineHeader("a"), Rows: peerRows(false, 0, map[int64]float64{4: 1})}
 	peer := Run{Name: "mpi", Header: machineHeader("b"), Rows: peerRows(true, 0.001, map[int64]float64{4: 2})}
