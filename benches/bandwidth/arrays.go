@@ -81,18 +81,42 @@ func compare(got, want []byte, first int64) error {
 // mostHops limits the loads of one call.
 const mostHops = 20_000
 
-// chain returns lines that are linked in random order, as a single cycle, and the number of loads of a
-// call. last is the line that they lead to from line 0.
-func chain(size int64, seed uint64) (lines []byte, hops int, last uint64) {
+// chain is lines that are linked in random order. Line 0 leads into a cycle of all others. A long chain has more lines
+// than a call loads. Each call then enters it where the last one ended: the same lines would still be in the caches.
+type chain struct {
+	cycle []int // the lines of the cycle, in its order
+	hops  int   // dependent loads of a call
+	long  bool
+	entry int // index in cycle of the line to which line 0 leads
+	last  int // line at the end of the last call
+}
+
+// newChain links the lines of an array of so many bytes.
+func newChain(size int64, seed uint64) (c *chain, lines []byte) {
 	n := int(size / lineBytes)
-	order := rand.New(rand.NewPCG(seed, 2)).Perm(n)
+	c = &chain{cycle: rand.New(rand.NewPCG(seed, 2)).Perm(n - 1), hops: min(mostHops, max(1000, n))}
+	c.long = n > c.hops
+	for i := range c.cycle {
+		c.cycle[i]++
+	}
 	lines = make([]byte, size)
-	for i, line := range order {
-		binary.LittleEndian.PutUint64(lines[line*lineBytes:], uint64(order[(i+1)%n]))
+	for i, line := range c.cycle {
+		link(lines, line, c.cycle[(i+1)%len(c.cycle)])
 	}
-	hops = min(mostHops, max(1000, n))
-	for range hops {
-		last = binary.LittleEndian.Uint64(lines[last*lineBytes:])
+	link(lines, 0, c.cycle[0])
+	return c, lines
+}
+
+// link makes a line lead to another.
+func link(lines []byte, line, next int) {
+	binary.LittleEndian.PutUint64(lines[line*lineBytes:], uint64(next))
+}
+
+// count accounts for a call. The caller then links line 0 of a long chain to the line at its end.
+func (c *chain) count() {
+	end := (c.entry + c.hops - 1) % len(c.cycle)
+	c.last = c.cycle[end]
+	if c.long {
+		c.entry = end
 	}
-	return lines, hops, last
 }

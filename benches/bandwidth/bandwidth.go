@@ -67,7 +67,8 @@ also the transfers over the bus.
   write       fills an array
   copy, scale, add, triad
               the loops of STREAM on f64: c = a, c = 3a, c = a + b, c = a + 3b
-  chase       loads that depend on each other, through lines of 128 bytes in random order
+  chase       loads that depend on each other, through lines of 128 bytes in random order;
+              each call goes on where the last one ended
 
 size is the size of one array. gbps counts every byte that is read or written: copy moves
 two arrays, triad three. A transfer over the bus counts once, and both directions of "both"

@@ -157,18 +157,21 @@ func checkSum(parts []uint64, want uint64) error {
 }
 
 func chaseOnHost(size int64, seed uint64) *work {
-	lines, hops, want := chain(size, seed)
+	c, lines := newChain(size, seed)
 	var got uint64
-	return &work{hops: hops, close: func() {},
+	return &work{hops: c.hops, close: func() {},
 		call: func() error {
 			line := uint64(0)
-			for range hops {
+			for range c.hops {
 				line = binary.LittleEndian.Uint64(lines[line*lineBytes:])
 			}
 			got = line
+			if c.count(); c.long {
+				link(lines, 0, int(line))
+			}
 			return nil
 		},
-		check: func() error { return checkLine(&got, want) }}
+		check: func() error { return checkLine(&got, uint64(c.last)) }}
 }
 
 // checkLine compares the line at the end of a chain and clears it.
