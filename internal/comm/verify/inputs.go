@@ -74,8 +74,9 @@ func scaled(hash, span uint64) int64 {
 	return int64(high)
 }
 
-// doubling is the number of ranks that may contribute a factor of 2 to a product: 2^7 still fits every type.
-const doubling = 7
+// doubling is the largest number of ranks that contribute a factor of 2 to a product. The rest of the range of the type
+// is left for one long factor, so that a product that is computed in a narrower type is wrong.
+const doubling = 4
 
 // Value returns the element of a rank's vector at a position.
 func (in Inputs) Value(rank, position int) int64 {
@@ -83,14 +84,23 @@ func (in Inputs) Value(rank, position int) int64 {
 	if in.reduction != dtype.Prod {
 		return in.low + scaled(h, uint64(in.span))
 	}
-	v := int64(1)
-	if rank < doubling && h&1 != 0 {
+	v, twos := int64(1), min(in.ranks-1, doubling)
+	switch after := in.afterLong(rank, position); {
+	case after == 0:
+		v += scaled(h, uint64(exactTo(in.dtype)>>twos))
+	case after <= twos && h&1 != 0:
 		v = 2
 	}
 	if in.dtype != dtype.U8 && h&2 != 0 {
 		v = -v
 	}
 	return v
+}
+
+// afterLong returns how many ranks a rank comes after the one with the long factor of a product. That rank changes with
+// the position, so that every rank matters to some products.
+func (in Inputs) afterLong(rank, position int) int {
+	return (rank + in.ranks - position%in.ranks) % in.ranks
 }
 
 // AddTo adds a rank's elements, from position first on, to sums. It adds the same values as Value returns, but fast
@@ -139,13 +149,20 @@ func (in Inputs) Stored(position int) float64 {
 // wide is a factor that makes 64-bit integers so long that float64 cannot hold them.
 const wide = 1<<9 + 1
 
-// widened reports whether elements are the values times wide.
-func (in Inputs) widened() bool { return in.dtype == dtype.I64 && in.reduction != dtype.Prod }
+// widened returns the 64-bit integer in a rank's vector: the value times wide. Of the factors of a product, only the
+// long one is multiplied.
+func (in Inputs) widened(rank, position int) int64 {
+	v := in.Value(rank, position)
+	if in.reduction == dtype.Prod && in.afterLong(rank, position) > 0 {
+		return v
+	}
+	return wide * v
+}
 
 // Encode writes the elements of a rank's vector from position first on: its values, and for 64-bit integers multiples
 // of them that no float64 holds.
 func (in Inputs) Encode(to []byte, rank, first int) {
-	in.encode(to, func(i int) int64 { return wide * in.Value(rank, first+i) },
+	in.encode(to, func(i int) int64 { return in.widened(rank, first+i) },
 		func(i int) float64 { return float64(in.Value(rank, first+i)) })
 }
 
@@ -160,7 +177,7 @@ func (in Inputs) EncodeReduced(to []byte, first int) {
 }
 
 func (in Inputs) encode(to []byte, integer func(i int) int64, value func(i int) float64) {
-	if in.widened() {
+	if in.dtype == dtype.I64 {
 		for i := range dtype.View[int64](to) {
 			dtype.View[int64](to)[i] = integer(i)
 		}

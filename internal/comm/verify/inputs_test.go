@@ -136,6 +136,57 @@ func TestNarrowerSumsDiffer(t *testing.T) {
 	}
 }
 
+// So must a product.
+func TestNarrowerProductsDiffer(t *testing.T) {
+	for _, c := range []struct{ d, narrower dtype.DType }{
+		{dtype.F64, dtype.F32}, {dtype.I64, dtype.I32}, {dtype.I64, dtype.F32}, {dtype.I32, dtype.F32},
+		{dtype.F32, dtype.TF32}, {dtype.F32, dtype.F16}, {dtype.F32, dtype.BF16}, {dtype.U8, dtype.I8},
+	} {
+		for _, ranks := range []int{2, 3, 8, 64} {
+			in := NewInputs(1, c.d, dtype.Prod, ranks)
+			differ := 0
+			const n = 1000
+			for i := range n {
+				product := []float64{1}
+				for rank := range ranks {
+					factor := []float64{float64(in.Value(rank, i))}
+					c.narrower.Round(factor)
+					product[0] *= factor[0]
+					c.narrower.Round(product)
+				}
+				if product[0] != float64(in.Reduced(i)) {
+					differ++
+				}
+			}
+			if differ < n/50 {
+				t.Errorf("%d of %d products of %v over %d ranks differ if they are computed in %v", differ, n, c.d, ranks,
+					c.narrower)
+			}
+		}
+	}
+}
+
+// A product must differ often enough if one rank is left out, whichever it is.
+func TestIncompleteProductsDiffer(t *testing.T) {
+	const n = 10000
+	for _, d := range dtype.All() {
+		for _, ranks := range []int{2, 8, 64} {
+			in := NewInputs(1, d, dtype.Prod, ranks)
+			without := make([]int, ranks)
+			for i := range n {
+				for rank := range ranks {
+					if in.Value(rank, i) != 1 {
+						without[rank]++
+					}
+				}
+			}
+			if least := slices.Min(without); least < n/ranks/2 {
+				t.Errorf("%v over %d ranks: %d of %d products differ without one of them", d, ranks, least, n)
+			}
+		}
+	}
+}
+
 // A minimum or maximum must differ if unsigned bytes are compared as signed ones, and often enough if one rank is left
 // out, also of a large group.
 func TestWrongExtremesDiffer(t *testing.T) {
@@ -203,7 +254,7 @@ func TestIntegersAreWide(t *testing.T) {
 				differ++
 			}
 		}
-		if r != dtype.Prod && differ < n/2 {
+		if differ < n/2 {
 			t.Errorf("%v: %d of %d differ if they are computed in float64", r, differ, n)
 		}
 	}
