@@ -273,7 +273,7 @@ func (l ncclLine) keys() (size, count, typ, redop, root string) {
 	}
 	if t, ok := l.row.Point.Get(ncclDType); ok {
 		if d, err := dtype.Parse(t.String()); err == nil {
-			typ = ncclTypes[d]
+			typ = cmp.Or(ncclTypes[d], d.String())
 			count = fmt.Sprint(v.Int() / int64(d.Size()) / parts)
 		}
 	}

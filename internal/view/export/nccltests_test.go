@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/nccltable"
 )
 
 // places returns a run of two operations, out of place and in place, with one place that was
@@ -40,6 +42,20 @@ func places() Input {
 
 func TestNCCLTestsPlaces(t *testing.T) {
 	golden.Check(t, "places.nccl", write(t, "nccl-tests", places(), Options{}))
+}
+
+// Element types that nccl-tests lacks fill their column too. A blank one would shift the numbers of the line.
+func TestNCCLTestsTypes(t *testing.T) {
+	for _, d := range append(dtype.All(), dtype.Products()...) {
+		in := places()
+		in.Rows = in.Rows[:1]
+		in.Rows[0].Point[1].Value = point.DTypeValue(d)
+		for _, l := range must.Get(nccltable.Read(write(t, "nccl-tests", in, Options{})))(t) {
+			if l.Row != nil && (l.Row.Key("type") == "" || l.Row.Key("redop") != "max") {
+				t.Errorf("%v: type %q, redop %q", d, l.Row.Key("type"), l.Row.Key("redop"))
+			}
+		}
+	}
 }
 
 // TestNCCLTestsReadsBack reads the output with package nccltable and checks every number.
