@@ -302,7 +302,7 @@ func (e *resumeState) review(run *journal.Run, planned map[taskID]bool, retryFai
 		}
 		// A program may print a table of several rows, and nothing marks the last one. If the run was
 		// killed, rows may be missing at its end.
-		if row.Task != "" && i == len(run.Rows)-1 && run.End == nil {
+		if row.Task != "" && run.CutAfter(i) {
 			delete(e.done, w)
 		}
 	}

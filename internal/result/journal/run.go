@@ -52,6 +52,8 @@ type Run struct {
 	open map[pointTrial]int // begun points that have no row yet: index of the latest record in Begun
 
 	typed int // number of rows whose values were converted to the kinds of their axes
+
+	cuts []int // indices of rows after which writing stopped without an End, before the run was resumed
 }
 
 // pointTrial identifies a point in one trial. The key is Row.TaskKey or Row.Key.
@@ -215,6 +217,12 @@ func (r *Run) Unfinished() []Begin {
 	return lists.Map(slices.Sorted(maps.Values(r.open)), func(i int) Begin { return r.Begun[i] })
 }
 
+// CutAfter reports whether writing stopped without an End after the row with an index. More rows of its point may be
+// missing.
+func (r *Run) CutAfter(index int) bool {
+	return index == len(r.Rows)-1 && r.End == nil || slices.Contains(r.cuts, index)
+}
+
 // Progress returns the numbers of finished and of planned points, counting each trial. planned is 0 if it
 // is unknown.
 func (r *Run) Progress() (done, planned int) {
@@ -311,6 +319,9 @@ func (r *Run) addRow(row *Row) {
 // headers, because a resumed run may plan only the rest. An End before the header belongs to the part of
 // the run that is now continued, so it is dropped.
 func (r *Run) addHeader(h Header) {
+	if r.CutAfter(len(r.Rows) - 1) {
+		r.cuts = append(r.cuts, len(r.Rows)-1)
+	}
 	r.Headers = append(r.Headers, h)
 	r.End = nil
 	r.typed = 0
