@@ -49,6 +49,7 @@ type RankOutput struct {
 // ParsedRow is one row found in a command's output.
 type ParsedRow struct {
 	Extra   point.Point          // coordinates to add to the point: the key columns of a table
+	Printed point.Point          // coordinates that the point has already, as the program printed them
 	Samples map[string][]float64 // one or more values by metric
 	// Wrong is the reason why the result is incorrect, from the program or from a check of its output.
 	// Such a row has failed, even if it has samples.

@@ -13,7 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
@@ -289,8 +291,34 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 		base.Output = lastOutput(logs, 0)
 		return base, nil, nil
 	}
+	base.Warnings = append(base.Warnings, otherPoint(&base, parsed[0].Printed)...)
 	return base, parsed, nil
 }
+
+// otherPoint returns warnings about numbers that a program printed for coordinates of the point, if they differ from
+// the ones it was given: it may have rounded or ignored an argument, or not have found the other ranks.
+func otherPoint(row *journal.Row, printed point.Point) (warnings []string) {
+	for _, c := range printed {
+		given, _ := row.Point.Get(c.Name)
+		if e, has := row.Env.Get(c.Name); has && e.Set {
+			given, _ = point.Parse(point.Float, e.Value)
+		}
+		if c.Name == bench.RanksAxis && row.NumRanks != nil {
+			given = point.IntValue(int64(*row.NumRanks))
+		}
+		if !given.Kind().Numeric() || !c.Value.Kind().Numeric() {
+			continue // the program may have another name for it
+		}
+		if want, have := given.Float(), c.Value.Float(); math.Abs(have-want) > printedRounding*math.Abs(want) {
+			warnings = append(warnings, fmt.Sprintf("the program printed %s=%v, but this point has %s=%v: it may have run "+
+				"another point", c.Name, c.Value, c.Name, given))
+		}
+	}
+	return warnings
+}
+
+// printedRounding is the largest relative difference of a number that is printed with few digits.
+const printedRounding = 1e-3
 
 // rawSamples are the printed samples of all launches of a point, by row key and metric.
 type rawSamples map[string]map[string][][]float64

@@ -114,7 +114,8 @@ func (p *outputParser) tableRows(ranks []decl.RankOutput) ([]decl.ParsedRow, err
 	}
 	rows := make([]decl.ParsedRow, len(tables[0]))
 	for r, first := range tables[0] {
-		rows[r] = decl.ParsedRow{Extra: first.Extra, Samples: map[string][]float64{}, Wrong: first.Wrong}
+		rows[r] = decl.ParsedRow{Extra: first.Extra, Printed: first.Printed, Samples: map[string][]float64{},
+			Wrong: first.Wrong}
 		for i, others := range tables[1:] {
 			if at := rowOf(others, first); at >= 0 && others[at].Wrong != "" && rows[r].Wrong == "" {
 				rows[r].Wrong = fmt.Sprintf("rank %d: %s", ranks[i+1].Rank, others[at].Wrong)

@@ -346,8 +346,8 @@ func TestKeyColumnThatIsAnAxis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := show(rows); got != "n=1: t=[3]\nn=2: t=[4]\n" {
-		t.Errorf("%s", got)
+	if got := show(rows); got != "n=1: t=[3]\nn=2: t=[4]\n" || rows[1].Printed.String() != "size=8 num_ranks=2" {
+		t.Errorf("%s, printed %v", got, rows[1].Printed)
 	}
 	_, err = p.Command.Parse(outputs("size,time\n8,3\n16,4\n"))
 	if err == nil || !strings.Contains(err.Error(),

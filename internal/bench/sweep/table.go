@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
@@ -43,7 +44,8 @@ func (t *table) rows(text []byte) ([]decl.ParsedRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.dropAxes(lines); err != nil {
+	printed, err := t.dropAxes(lines)
+	if err != nil {
 		return nil, err
 	}
 	var rows []decl.ParsedRow
@@ -54,7 +56,7 @@ func (t *table) rows(text []byte) ([]decl.ParsedRow, error) {
 		if !known {
 			i = len(rows)
 			index[id] = i
-			rows = append(rows, decl.ParsedRow{Extra: l.keys, Samples: map[string][]float64{}})
+			rows = append(rows, decl.ParsedRow{Extra: l.keys, Printed: printed, Samples: map[string][]float64{}})
 		}
 		for name, v := range l.values {
 			rows[i].Samples[name] = append(rows[i].Samples[name], v)
@@ -73,32 +75,34 @@ func rowID(p point.Point) string {
 	return b.String()
 }
 
-// dropAxes removes key columns that are also axes, because the point has them already. It is an
-// error if such a column varies: then some lines do not belong to the requested point.
-func (t *table) dropAxes(lines []line) error {
+// dropAxes removes key columns that are also axes, because the point has them already, and returns their values. It is
+// an error if such a column varies: then some lines do not belong to the requested point.
+func (t *table) dropAxes(lines []line) (printed point.Point, err error) {
 	for i := range lines {
 		for _, c := range lines[i].keys {
 			if c.Name == bench.RanksAxis && !slices.Contains(t.axes, c.Name) || c.Name == bench.BackendName {
-				return fmt.Errorf("the key column %q has a name that kernbench uses itself: list the wanted columns with keys",
-					c.Name)
+				return nil, fmt.Errorf("the key column %q has a name that kernbench uses itself: list the wanted columns with "+
+					"keys", c.Name)
 			}
 			for _, m := range t.metrics {
 				if m.info.Name == c.Name {
-					return fmt.Errorf("the key column %q has the name of a metric: rename the metric, or list the wanted "+
-						"columns with keys",
-						c.Name)
+					return nil, fmt.Errorf("the key column %q has the name of a metric: rename the metric, or list the wanted "+
+						"columns with keys", c.Name)
 				}
 			}
 			if first, _ := lines[0].keys.Get(c.Name); slices.Contains(t.axes, c.Name) && first != c.Value {
-				return fmt.Errorf("the column %q holds %v and, in line %d, %v, but %q is an axis with one value per run",
+				return nil, fmt.Errorf("the column %q holds %v and, in line %d, %v, but %q is an axis with one value per run",
 					c.Name, first, lines[i].number, c.Value, c.Name)
 			}
 		}
 	}
+	if len(lines) > 0 {
+		printed = lists.Filter(lines[0].keys, func(c point.Coord) bool { return slices.Contains(t.axes, c.Name) })
+	}
 	for i := range lines {
 		lines[i].keys = lines[i].keys.Without(t.axes...)
 	}
-	return nil
+	return printed, nil
 }
 
 // csvLines finds the header, which is the first line with all wanted columns, and reads the lines
