@@ -57,7 +57,7 @@ func (p Page) replaceByPath(n *ast.Link) {
 	}
 	if file, _ := p.source(string(n.Destination)); strings.Trim(text, "`/") != file {
 		address := ast.NewString([]byte(" (<code>" + html.EscapeString(file) + "</code>)"))
-		address.SetRaw(true)
+		address.SetCode(true) // written as it is
 		parent.InsertBefore(parent, n, address)
 	}
 	parent.RemoveChild(parent, n)

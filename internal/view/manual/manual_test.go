@@ -50,10 +50,13 @@ func TestHTML(t *testing.T) {
 			}
 		}
 	}
+	if want := "(example (<code>examples/networks/levels.yaml</code>))"; !strings.Contains(pages["networks"], want) {
+		t.Errorf("the page networks lacks %s", want)
+	}
 	contents := string(Contents())
 	at := 0
 	for _, part := range []string{"/docs/tutorial", "/docs/track-nightly",
-		"<h2>Reference and background</h2>", "/docs/accelerator"} {
+		"<h2>Reference and background</h2>", "/docs/accelerator", "<h2>Results</h2>"} {
 		n := strings.Index(contents, part)
 		if n < at {
 			t.Errorf("%s is not there, or not in its place:\n%s", part, contents)
