@@ -62,8 +62,8 @@ type Finding struct {
 
 // Result is the decision on the latest run of a series.
 type Result struct {
-	Whole  Finding // all points together
-	Points []Finding
+	AllPoints Finding // all points together
+	Points    []Finding
 	// Suspected reports whether the latest runs may be at another level. This is not certain enough for
 	// an alarm, but too likely to make these runs part of the reference.
 	Suspected bool
@@ -72,7 +72,7 @@ type Result struct {
 // Verdict returns the worst verdict: Slower, then CannotTell, then Faster, then NoSlowdown.
 func (r Result) Verdict() Verdict {
 	for _, worst := range []Verdict{Slower, CannotTell, Faster} {
-		if r.Whole.Verdict == worst || slices.ContainsFunc(r.Points, func(f Finding) bool { return f.Verdict == worst }) {
+		if r.AllPoints.Verdict == worst || slices.ContainsFunc(r.Points, func(f Finding) bool { return f.Verdict == worst }) {
 			return worst
 		}
 	}
@@ -121,15 +121,15 @@ func (r Rule) Check(s Series, accepted int) Result {
 			out.Points = append(out.Points, f)
 			out.Suspected = out.Suspected || s.Exact[p] && (f.Verdict == Slower || f.Verdict == Faster)
 		} else {
-			out.Whole = f
+			out.AllPoints = f
 		}
 	}
 	if known == 0 {
-		out.Whole = r.exactWhole(out.Points)
+		out.AllPoints = r.exactAllPoints(out.Points)
 	}
 	for _, v := range []Verdict{Slower, Faster} {
-		if out.Whole.Verdict == CannotTell && 2*count(out.Points, v) > known && known > 0 {
-			out.Whole = q.certain(v, len(s.Exact), start, since(out.Points, v), last)
+		if out.AllPoints.Verdict == CannotTell && 2*count(out.Points, v) > known && known > 0 {
+			out.AllPoints = q.certain(v, len(s.Exact), start, since(out.Points, v), last)
 		}
 	}
 	return out
@@ -174,7 +174,7 @@ func (s search) finding(c candidate) Finding {
 
 // bound decides whether a slow-down of the latest run can be excluded. The estimate uses only the latest
 // run, because only this run shows the latest change of the program.
-func (s search) bound(c candidate, whole bool) Finding {
+func (s search) bound(c candidate, allPoints bool) Finding {
 	nan := math.NaN()
 	f := Finding{Verdict: CannotTell, First: c.first, Change: nan, Low: nan, High: nan, Bound: nan}
 	switch {
@@ -187,14 +187,14 @@ func (s search) bound(c candidate, whole bool) Finding {
 	}
 	f.Change = c.change
 	if c.n < minRuns {
-		f.Missing = fmt.Sprintf("earlier runs: %d do not show how much runs differ, %d do", c.n, minRuns)
+		f.Missing = fmt.Sprintf("earlier runs: %d; at least %d are needed to show how much runs differ", c.n, minRuns)
 		return f
 	}
 	f.Low, f.High = s.interval(c.estimate, 0.025)
 	_, high := s.interval(c.estimate, 0.05)
 	f.Bound = max(math.Expm1(high), leastBound)
 	limit := s.rule.PointTolerance()
-	if whole {
+	if allPoints {
 		limit = s.rule.Tolerance
 	}
 	if f.Bound <= limit {
@@ -205,8 +205,7 @@ func (s search) bound(c candidate, whole bool) Finding {
 		100*f.Bound, 100*math.Sqrt(c.variance))
 	if math.Expm1(c.change) > limit/2 {
 		f.Missing = fmt.Sprintf("the latest run is %.1f %% slower than the runs before (up to %.1f %%): more runs "+
-			"show whether "+
-			"it stays so", 100*math.Expm1(c.change), 100*f.Bound)
+			"will show whether it stays slower", 100*math.Expm1(c.change), 100*f.Bound)
 	}
 	return f
 }
@@ -226,23 +225,23 @@ const (
 // runs since start, and "" otherwise. If the accepted runs have no launches, it uses the first later run that has some.
 func gross(s Series, p, start, accepted, run int) Verdict {
 	latest := s.Runs[run][p]
-	var earlier []float64
+	var reference []float64
 	for i, before := range s.Runs[start:run] {
-		if start+i < accepted || len(earlier) == 0 {
-			earlier = append(earlier, before[p]...)
+		if start+i < accepted || len(reference) == 0 {
+			reference = append(reference, before[p]...)
 		}
 	}
 	factor := grossSingleFactor
-	switch n := min(len(latest), len(earlier)); {
+	switch n := min(len(latest), len(reference)); {
 	case n == 0:
 		return ""
 	case n >= minRuns:
 		factor = GrossFactor
 	}
 	switch {
-	case slices.Min(latest)-slices.Max(earlier) >= math.Log(factor):
+	case slices.Min(latest)-slices.Max(reference) >= math.Log(factor):
 		return Slower
-	case slices.Min(earlier)-slices.Max(latest) >= math.Log(factor):
+	case slices.Min(reference)-slices.Max(latest) >= math.Log(factor):
 		return Faster
 	}
 	return ""
@@ -284,8 +283,8 @@ func (r Rule) exact(s Series, p, accepted int) Finding {
 	return f
 }
 
-// exactWhole returns the finding for all points together if no point has noise.
-func (r Rule) exactWhole(points []Finding) Finding {
+// exactAllPoints returns the finding for all points together if no point has noise.
+func (r Rule) exactAllPoints(points []Finding) Finding {
 	f := Finding{Verdict: CannotTell, Change: math.NaN(), Low: math.NaN(), High: math.NaN(), Bound: math.NaN(),
 		Missing: "no point has an undisturbed launch in the latest run and in an earlier one"}
 	sum, n := 0.0, 0

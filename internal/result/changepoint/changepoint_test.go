@@ -43,16 +43,16 @@ func TestCheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		series   Series
 		accepted int
-		want     string // verdicts on the whole and point 2, the first run of the step
+		want     string // verdicts on all points together and point 2, the first run of the step
 		says     string // part of what is missing
 	}{
 		"unchanged":                  {nights(10), 9, "no slowdown, no slowdown", ""},
 		"tripled after one run":      {nights(1, all(2)), 1, "slower, slower from 1", ""},
 		"tripled, one launch each":   {keep(nights(1, all(2)), 1), 1, "slower, slower from 1", ""},
 		"tripled for two runs":       {nights(1, all(2), all(2)), 1, "slower, slower from 1", ""},
-		"tripled at one point":       {nights(2, [5]float64{2: 2}), 2, "cannot tell, slower from 2", "2 do not show"},
+		"tripled at one point":       {nights(2, [5]float64{2: 2}), 2, "cannot tell, slower from 2", "2; at least 4 are needed"},
 		"a third of the time":        {nights(1, all(-0.7)), 1, "faster, faster from 1", ""},
-		"few runs":                   {nights(3), 2, "cannot tell, cannot tell", "2 do not show how much runs differ, 4 do"},
+		"few runs":                   {nights(3), 2, "cannot tell, cannot tell", "2; at least 4 are needed to show how much runs differ"},
 		"all slower for three runs":  {nights(10, all(.05), all(.05), all(.05)), 10, "slower from 10, no slowdown", ""},
 		"one point for three runs":   {nights(10, ten, ten, ten), 10, "no slowdown, slower from 10", ""},
 		"inside the maintained part": {nights(10, ten, ten, ten, ten), 3, "no slowdown, slower from 10", ""},
@@ -69,15 +69,15 @@ func TestCheck(t *testing.T) {
 				}
 				return string(f.Verdict)
 			}
-			got := describe(r.Whole) + ", " + describe(r.Points[2])
+			got := describe(r.AllPoints) + ", " + describe(r.Points[2])
 			if strings.HasPrefix(c.want, "slower, ") || strings.HasPrefix(c.want, "faster, ") {
-				got = string(r.Whole.Verdict) + ", " + describe(r.Points[2])
+				got = string(r.AllPoints.Verdict) + ", " + describe(r.Points[2])
 			}
 			if got != c.want {
-				t.Errorf("%s, want %s\nwhole %+v\npoint %+v", got, c.want, r.Whole, r.Points[2])
+				t.Errorf("%s, want %s\nall points %+v\npoint %+v", got, c.want, r.AllPoints, r.Points[2])
 			}
-			if !strings.Contains(r.Whole.Missing+r.Points[2].Missing, c.says) {
-				t.Errorf("missing: %q and %q, want %q", r.Whole.Missing, r.Points[2].Missing, c.says)
+			if !strings.Contains(r.AllPoints.Missing+r.Points[2].Missing, c.says) {
+				t.Errorf("missing: %q and %q, want %q", r.AllPoints.Missing, r.Points[2].Missing, c.says)
 			}
 		})
 	}
@@ -108,13 +108,13 @@ func TestMissingPoints(t *testing.T) {
 	if f := r.Points[3]; f.Verdict != CannotTell || !strings.Contains(f.Missing, "no earlier run") {
 		t.Errorf("%+v", f)
 	}
-	if r.Whole.Verdict != NoSlowdown {
-		t.Errorf("%+v", r.Whole)
+	if r.AllPoints.Verdict != NoSlowdown {
+		t.Errorf("%+v", r.AllPoints)
 	}
 	for p := range s.Runs[7] {
 		s.Runs[7][p] = nil
 	}
-	if r := rule.Check(s, 7); r.Verdict() != CannotTell || r.Whole.Verdict != CannotTell {
+	if r := rule.Check(s, 7); r.Verdict() != CannotTell || r.AllPoints.Verdict != CannotTell {
 		t.Errorf("%+v", r)
 	}
 }
@@ -132,12 +132,12 @@ func TestExact(t *testing.T) {
 	if r.Points[1].Verdict != NoSlowdown || !r.Suspected {
 		t.Errorf("%+v", r)
 	}
-	// The whole is slower since the run in which its points became slower, whatever the other points are.
+	// All points together are slower since the run in which they became slower, whatever the other points are.
 	more := Series{Exact: []bool{true, true, true}}
 	for _, run := range s.Runs {
 		more.Runs = append(more.Runs, [][]float64{run[0], run[0], run[1]})
 	}
-	if f := rule.Check(more, 1).Whole; f.Verdict != Slower || f.First != 3 {
+	if f := rule.Check(more, 1).AllPoints; f.Verdict != Slower || f.First != 3 {
 		t.Errorf("two of three points slower since run 3: %+v", f)
 	}
 	s.Runs = s.Runs[:2]
@@ -177,7 +177,7 @@ func TestScan(t *testing.T) {
 	want := []struct {
 		point, first int
 		change       float64
-	}{{Whole, 20, 0.05}, {4, 50, 0.238}, {4, 60, -0.192}}
+	}{{AllPoints, 20, 0.05}, {4, 50, 0.238}, {4, 60, -0.192}}
 	steps := rule.Scan(s)
 	for i, step := range steps {
 		t.Logf("%+v", step)

@@ -199,9 +199,9 @@ func (t table) point(p, a, b, c int, carried noise) estimate {
 	return newEstimate(t.values[p][a:b], t.values[p][b:c], prior, carried)
 }
 
-// whole estimates the change of all points together: their mean, with more weight for points that
+// allPoints estimates the change of all points together: their mean, with more weight for points that
 // vary less from run to run. points holds the points' own estimates for the same runs.
-func (t table) whole(points []estimate, a, b, c int, carried noise) estimate {
+func (t table) allPoints(points []estimate, a, b, c int, carried noise) estimate {
 	prior, total := 0.0, 0.0
 	sums, weights := make([]float64, c-a), make([]float64, c-a)
 	for p, e := range points {

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Whole is the index of all points together in a Step.
-const Whole = -1
+// AllPoints is the index of all points together in a Step.
+const AllPoints = -1
 
 // Step is a change of level in a series.
 type Step struct {
-	Point             int // Whole if all points changed together
+	Point             int // AllPoints if all points changed together
 	First             int // first run at the new level
 	Change, Low, High float64
 	P                 float64 // probability of such a change by chance; 0 for exact points
@@ -37,9 +37,9 @@ func (r Rule) Scan(s Series) []Step {
 	return out
 }
 
-// levels divides the runs before end into levels. It returns the first run of each level and, for each
-// step, the points that changed, where len(s.Exact) stands for the whole. It adds the noise of all levels
-// except the last to q.carried.
+// levels divides the runs before end into levels. It returns the first run of each level and, for each step, the points
+// that changed, where len(s.Exact) stands for all points together. It adds the noise of all levels except the last to
+// q.carried.
 func (q search) levels(s Series, end int) (firsts []int, found [][]int) {
 	firsts = []int{0}
 	for last := 1; last < end; last++ {
@@ -68,7 +68,7 @@ func (q search) stepAt(s Series, start, last int) (first int, points []int) {
 	steps := q.best(start, start+1, last)
 	n := len(s.Exact)
 	best := -1
-	for p, c := range slices.Backward(steps) { // the whole first
+	for p, c := range slices.Backward(steps) { // all points together first
 		if q.step(c) {
 			points = append(points, p)
 			if best < 0 || c.p < steps[best].p {
@@ -108,13 +108,13 @@ func exactLevel(s Series, p, start, end int) float64 {
 	return math.NaN()
 }
 
-// newStep returns the step at run first of the point p from the level that begins at start. len(s.Exact) stands for
-// the whole.
+// newStep returns the step at run first of the point p from the level that begins at start. len(s.Exact) stands for all
+// points together.
 func (q search) newStep(s Series, p int, c candidate, start, first int) Step {
 	step := Step{Point: p, First: first, Change: c.change, P: c.p}
 	switch {
 	case p == len(s.Exact):
-		step.Point = Whole
+		step.Point = AllPoints
 	case s.Exact[p]:
 		step.Change, step.P = s.Runs[first][p][0]-exactLevel(s, p, start, first), 0
 		step.Low, step.High = step.Change, step.Change

@@ -30,7 +30,7 @@ func share(window int) float64 {
 type search struct {
 	table
 	rule    Rule
-	carried []noise // noise of earlier levels, by point; the last element is for the whole
+	carried []noise // noise of earlier levels, by point; the last element is for all points together
 	quantiles
 }
 
@@ -44,10 +44,10 @@ type candidate struct {
 	first  int
 	p      float64 // probability by chance
 	level  float64 // largest p that is significant
-	agrees bool    // for the whole: most points show the change too
+	agrees bool    // for all points together: most points show the change too
 }
 
-// at returns the candidates of a step at run first: one for each point, and the last one for the whole. It
+// at returns the candidates of a step at run first: one for each point, and the last one for all points together. It
 // compares the runs from first to last with the runs from start to before first.
 func (s search) at(start, first, last int) []candidate {
 	n := len(s.values)
@@ -59,20 +59,20 @@ func (s search) at(start, first, last int) []candidate {
 			tested++
 		}
 	}
-	whole := s.whole(points, a, first, c, s.carried[n])
-	for p, e := range append(points, whole) {
+	together := s.allPoints(points, a, first, c, s.carried[n])
+	for p, e := range append(points, together) {
 		out[p] = candidate{estimate: e, first: first, p: 1, agrees: true}
 		if !e.known() {
 			continue
 		}
 		out[p].p = e.chance()
 		switch {
-		case tested == 1: // the whole is the point
+		case tested == 1: // all points together are this one
 			out[p].level = s.rule.Alpha
 		case p < n:
 			out[p].level = s.rule.Alpha / 2 / float64(tested)
 		default:
-			out[p].level, out[p].agrees = s.rule.Alpha/2, agree(points, whole.change)
+			out[p].level, out[p].agrees = s.rule.Alpha/2, agree(points, together.change)
 		}
 	}
 	return out
@@ -92,8 +92,8 @@ func agree(points []estimate, change float64) bool {
 	return 2*moved > known
 }
 
-// best returns the most significant candidate of each point and of the whole. It considers steps at run
-// least and later. The reference begins at run start.
+// best returns the most significant candidate of each point and of all points together. It considers steps at run least
+// and later. The reference begins at run start.
 func (s search) best(start, least, last int) []candidate {
 	out := make([]candidate, len(s.values)+1)
 	for i := range out {

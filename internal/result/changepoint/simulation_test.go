@@ -162,7 +162,7 @@ func TestSimulationChange(t *testing.T) {
 					continue
 				}
 				found[n]++
-				step := r.Whole
+				step := r.AllPoints
 				if step.Verdict != Slower {
 					step = r.Points[2]
 				}

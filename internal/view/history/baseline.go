@@ -119,14 +119,14 @@ func (b Baseline) accepted() []string {
 // accepted run was resumed with other inputs after the baseline was saved, its new build is one of the
 // later runs.
 func (b Baseline) Select(home, j *journal.Journal, last *journal.Run, recent int) (accepted, later []*journal.Run,
-	gone []string) {
+	missing []string) {
 	byHand := b.accepted()
-	gone = slices.Clone(b.Runs)
+	missing = slices.Clone(b.Runs)
 	for _, r := range home.Runs {
 		if !slices.Contains(b.Runs, r.ID()) {
 			continue
 		}
-		gone = slices.DeleteFunc(gone, func(id string) bool { return id == r.ID() })
+		missing = slices.DeleteFunc(missing, func(id string) bool { return id == r.ID() })
 		since := r
 		if slices.Contains(byHand, r.ID()) {
 			var saved *journal.Run
@@ -144,7 +144,7 @@ func (b Baseline) Select(home, j *journal.Journal, last *journal.Run, recent int
 			break
 		}
 	}
-	return accepted, append(later, since[max(0, len(since)-recent):]...), gone
+	return accepted, append(later, since[max(0, len(since)-recent):]...), missing
 }
 
 // splitBuilds returns the build that a run had when the baseline was saved. If the current build is another

@@ -121,7 +121,7 @@ func Check(accepted, later []compare.Run, opts Options) (Report, error) {
 	r := Report{Bench: benchOf(runs[last]), Baseline: lists.Map(accepted, compare.Run.ID),
 		Recent: lists.Map(later, compare.Run.ID), Metric: opts.Metric, Unit: t.metric.Unit, Better: t.metric.Better,
 		Floor: opts.Floor, Alpha: opts.Alpha, Tolerance: opts.Tolerance, Counts: map[Verdict]int{},
-		Whole: t.finding(result.Whole, !slices.Contains(t.series.Exact, false)), Suspected: result.Suspected,
+		Whole: t.finding(result.AllPoints, !slices.Contains(t.series.Exact, false)), Suspected: result.Suspected,
 		Warnings: t.warnings(len(accepted)),
 		Usable:   t.usable(len(accepted)),
 		// Of all earlier runs, list the differences from the last accepted one: it is known to be good.
@@ -264,9 +264,9 @@ func (t *timeline) warnings(accepted int) (out []string) {
 			out = append(out, fmt.Sprintf("baseline: run %s: %s", r.ID(), r.Incomplete))
 		}
 	}
-	if t.apart > 0 {
+	if t.otherMachine > 0 {
 		out = append(out, fmt.Sprintf("%s on another kind of machine than the latest: measured values left out",
-			unit.Plural(t.apart, "run")))
+			unit.Plural(t.otherMachine, "run")))
 	}
 	if t.otherUnit > 0 {
 		out = append(out, fmt.Sprintf("%s with %s in a unit or direction that cannot be compared with the latest: left out",

@@ -133,7 +133,7 @@ func TestCheck(t *testing.T) {
 func TestFewRuns(t *testing.T) {
 	runs := nights(2)
 	r := must.Get(Check(runs[:1], runs[1:], Options{}))(t)
-	const reason = "cannot tell: earlier runs: 1 do not show how much runs differ"
+	const reason = "cannot tell: earlier runs: 1; at least 4 are needed"
 	if r.ExitCode() != 3 || !strings.Contains(r.Sentence(), reason) {
 		t.Errorf("%d %s", r.ExitCode(), r.Sentence())
 	}

@@ -84,12 +84,12 @@ func (n RunName) String() string {
 
 // timeline is the rows of several runs by point. The last run is the latest.
 type timeline struct {
-	runs   []compare.Run
-	metric journal.MetricInfo
-	keys   []string                // of the points: those of the latest run in its order, then the others
-	rows   []map[string]rowset.Set // by run and key
-	series changepoint.Series
-	apart  int // number of runs on another kind of machine than the latest run
+	runs         []compare.Run
+	metric       journal.MetricInfo
+	keys         []string                // of the points: first the latest run's, in its order, then the others
+	rows         []map[string]rowset.Set // by run and key
+	series       changepoint.Series
+	otherMachine int // number of runs on another kind of machine than the latest run
 	// otherUnit is the number of runs whose values cannot be compared with the values of the latest run,
 	// because they have another direction or a unit that cannot be converted.
 	otherUnit int
@@ -164,7 +164,7 @@ func (t *timeline) comparable(i int, ignore []string) (sameMachine, sameUnit boo
 		}
 	}
 	if !sameMachine {
-		t.apart++
+		t.otherMachine++
 	}
 	if !sameUnit {
 		t.otherUnit++

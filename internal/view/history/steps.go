@@ -84,7 +84,7 @@ func newMachine(runs []compare.Run, opts Options) (Machine, error) {
 	for _, step := range opts.rule().Scan(t.series) {
 		c := Change{First: m.Runs[step.First], Index: step.First, Point: allPoints}
 		exact := false
-		if step.Point != changepoint.Whole {
+		if step.Point != changepoint.AllPoints {
 			c.Key, exact = t.keys[step.Point], t.series.Exact[step.Point]
 			c.Point = rowset.Label(t.anyRow(c.Key))
 		}
