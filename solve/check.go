@@ -84,7 +84,7 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 	for j := range residuals {
 		if sums[3*columns+j] > 0 && sums[columns+j] < minSquares {
 			return nil, fmt.Errorf("the right-hand side is too small to check a solution: the sum of its squares is %.3g, and "+
-				"those of residuals underflow: multiply it by a power of two", sums[columns+j])
+				"the squares of residuals underflow: multiply the right-hand side by a power of two", sums[columns+j])
 		}
 		if residuals[j] = math.Sqrt(sums[j]); sums[columns+j] > 0 {
 			residuals[j] = math.Sqrt(sums[j] / sums[columns+j])

@@ -22,7 +22,7 @@ func layout(g *dist.Group, spec *Spec, outline Problem) (owners sparse.Layout, s
 		return nil, 0, err
 	}
 	problem := outline
-	central := p.Whole(outline, spec.Weights)
+	central := p.NeedsAllRows(outline, spec.Weights)
 	if central {
 		if g.Rank() != 0 {
 			owners, err = distribute(g, spec, nil, nil)

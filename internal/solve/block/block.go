@@ -166,11 +166,11 @@ func columnList(columns []int) string {
 
 // largest returns the largest of the values of the given columns.
 func largest(values []float64, columns []int) float64 {
-	most := 0.0
+	maximum := 0.0
 	for _, j := range columns {
-		most = max(most, values[j])
+		maximum = max(maximum, values[j])
 	}
-	return most
+	return maximum
 }
 
 // Alone makes at most limit iterations on the rows of this rank as if there were no other ranks, and returns the
@@ -179,7 +179,7 @@ func (s *System) Alone(limit int) (float64, error) {
 	if s.parts.Applied != nil && !s.parts.Applied.Local() {
 		return 0, nil
 	}
-	cfg := s.parts.Columns.Config(max(4, limit/s.Columns)) // an iteration does the work of so many
+	cfg := s.parts.Columns.Config(max(4, limit/s.Columns)) // an iteration does the work of s.Columns iterations
 	began := s.parts.Clock.Now()
 	result, err := s.vectors.Solve(cfg, krylov.NoHalo{}, func(sums []float64) ([]float64, error) { return sums, nil })
 	if err != nil || result.Iterations == 0 {

@@ -201,11 +201,11 @@ func (s *System) largestEigenvalue(lv *level, bound float64) (float64, error) {
 			return 0, err
 		}
 		p.Along = before
-		made, err := s.runStep(s.cycle.product(lv), p, gpusolve.Lanczos)
+		parts, err := s.runStep(s.cycle.product(lv), p, gpusolve.Lanczos)
 		if err != nil {
 			return 0, err
 		}
-		sums, err := s.sum(made[0], made[1])
+		sums, err := s.sum(parts[0], parts[1])
 		if err != nil {
 			return 0, err
 		}

@@ -246,14 +246,14 @@ func (m *matrix) entriesBefore(row int) int {
 	}
 	n := 0
 	for _, q := range m.points {
-		before, whole := 0, 1
+		before, points := 0, 1
 		for axis, d := range q.Step {
 			lo, hi := max(0, -d), m.grid[axis]-max(0, d)
 			if at[axis] < lo || at[axis] >= hi {
 				before = 0
 			}
-			before += whole * (min(max(at[axis], lo), max(hi, lo)) - lo)
-			whole *= max(0, hi-lo)
+			before += points * (min(max(at[axis], lo), max(hi, lo)) - lo)
+			points *= max(0, hi-lo)
 		}
 		n += before
 	}

@@ -55,8 +55,8 @@ func (l *layout) ghosts(rank int) (below, above int) {
 // vector identifies a vector in the kernels' parameters.
 type vector int
 
-// The vectors. method.stored lists those that a method uses. A vector and its partner (R and R1, P0
-// and P1 ...) swap roles in every iteration.
+// The vectors. method.stored lists the vectors that a method uses. A vector and its partner (R and R1, P0 and P1 ...)
+// swap roles in every iteration.
 const (
 	vecX vector = iota
 	vecQ        // also the direction of cg-single, and z of cg-pipelined

@@ -151,13 +151,13 @@ type reference struct {
 
 // onHost solves a system on the CPU, on one rank.
 func onHost(g *dist.Group, spec device.Spec) (*reference, error) {
-	alone, err := dist.Init(context.Background(),
+	group, err := dist.Init(context.Background(),
 		dist.Config{Backend: hints.HostBackend, Size: 1, ID: fmt.Sprintf("reference-%d-%d", os.Getpid(), g.Rank())})
 	if err != nil {
 		return nil, err
 	}
-	defer alone.Close()
-	s, err := solve.New(alone, spec.Spec)
+	defer group.Close()
+	s, err := solve.New(group, spec.Spec)
 	if err != nil {
 		return nil, err
 	}
@@ -172,15 +172,15 @@ func (want *reference) check(out solve.Outcome, rows sparse.Range, x []float64) 
 	if d := out.Iterations - want.iterations; max(d, -d) > max(1, want.iterations/50) {
 		return fmt.Errorf("%d iterations, on the CPU %d", out.Iterations, want.iterations)
 	}
-	most, size := 0.0, 0.0
+	difference, size := 0.0, 0.0
 	for _, v := range want.x {
 		size = max(size, math.Abs(v))
 	}
 	for i, v := range x {
-		most = max(most, math.Abs(v-want.x[rows.Lo+i]))
+		difference = max(difference, math.Abs(v-want.x[rows.Lo+i]))
 	}
-	if len(x) != rows.Len() || !(most <= 1e-6*size) {
-		return fmt.Errorf("the solution differs by %g from the CPU's, whose largest value is %g", most, size)
+	if len(x) != rows.Len() || !(difference <= 1e-6*size) {
+		return fmt.Errorf("the solution differs by %g from the CPU's, whose largest value is %g", difference, size)
 	}
 	return nil
 }

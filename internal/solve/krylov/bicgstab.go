@@ -13,7 +13,7 @@ type bicgstab struct {
 	shadow, renewed  Vec     // shadow is B or renewed, the vector that holds a later shadow
 	length           float64 // norm of the shadow
 	rho, alpha       float64
-	steps            struct{ whole, iterate Step }
+	steps            struct{ secondHalf, iterate Step }
 }
 
 // orthogonal is the cosine below which rho is only rounding error.
@@ -31,7 +31,7 @@ func startBiCGStab(c *Core) {
 	m.y = c.Preconditioned(m.p, &n)
 	m.z = c.Preconditioned(m.r, &n)
 	c.Vectors = int(n)
-	m.steps.whole, m.steps.iterate = m.whole, m.iterate
+	m.steps.secondHalf, m.steps.iterate = m.secondHalf, m.iterate
 	c.Next = m.start
 }
 
@@ -50,24 +50,24 @@ func (m *bicgstab) started(sums []float64) *Stage {
 
 // direct takes the residual as the direction.
 func (m *bicgstab) direct(s *Stage) *Stage {
-	m.Next = m.half
+	m.Next = m.firstHalf
 	return s.Set(m.p, Term{1, m.r}).Precondition(m.y, m.p).Multiply(m.v, m.y).Dot(m.shadow, m.v)
 }
 
-// half makes the first half of an iteration, from r to s = r - alpha v. sums[0] is (shadow, v).
-func (m *bicgstab) half(sums []float64) *Stage {
+// firstHalf makes the first half of an iteration, from r to s = r - alpha v. sums[0] is (shadow, v).
+func (m *bicgstab) firstHalf(sums []float64) *Stage {
 	if sums[0] == 0 {
 		return m.Breakdown("the direction is orthogonal to the shadow residual: try gmres")
 	}
 	m.alpha = m.rho / sums[0]
-	m.Next = m.steps.whole
+	m.Next = m.steps.secondHalf
 	return m.Stage().Add(m.r, -m.alpha, m.v).Precondition(m.z, m.r).Multiply(m.t, m.z).
 		Dot(m.t, m.r).Dot(m.t, m.t).Dot(m.shadow, m.r).Dot(m.shadow, m.t)
 }
 
-// whole makes the second half, from s to the next r = s - omega t, and the next direction. omega minimises the norm
-// of that r.
-func (m *bicgstab) whole(sums []float64) *Stage {
+// secondHalf makes the second half, from s to the next r = s - omega t, and the next direction. omega minimises the
+// norm of that r.
+func (m *bicgstab) secondHalf(sums []float64) *Stage {
 	ts, tt, bs, bt := sums[0], sums[1], sums[2], sums[3]
 	if tt == 0 { // then s is zero too, and x is exact after half a step
 		m.Next = m.close
@@ -100,7 +100,7 @@ func (m *bicgstab) iterate(sums []float64) *Stage {
 		m.shadow, m.length, m.rho = m.renewed, length, sums[1]
 		return m.direct(m.Stage().Set(m.renewed, Term{1, m.r}))
 	}
-	return m.half(sums)
+	return m.firstHalf(sums)
 }
 
 // close ends a solve whose second half was impossible. The solve has converged unless the matrix is singular.

@@ -67,11 +67,11 @@ func (d denseMatrix) pick(columns []int) denseMatrix {
 
 // smallestDiagonal returns the smallest element of the diagonal.
 func (d denseMatrix) smallestDiagonal() float64 {
-	least := math.Inf(1)
+	smallest := math.Inf(1)
 	for i := range d.rows {
-		least = min(least, d.row(i)[i])
+		smallest = min(smallest, d.row(i)[i])
 	}
-	return least
+	return smallest
 }
 
 // columnNorms returns the norms of the columns.
@@ -161,24 +161,24 @@ func (d denseMatrix) factor(drop, least float64) (b, e denseMatrix, smallest flo
 }
 
 // basis returns an orthonormal basis of the columns: a matrix u with u*u'd = d. It is Gram-Schmidt with column
-// pivoting: each step takes the column of which the largest part is still outside the basis.
+// pivoting: each step takes the column with the largest part outside the basis so far.
 func (d denseMatrix) basis() denseMatrix {
-	left := d.transposed() // its rows are the columns of d
-	var kept [][]float64
+	remainder := d.transposed() // its rows are the columns of d
+	var vectors [][]float64
 	full := d.columnNorms()
 	for range min(d.rows, d.cols) {
-		best, most := -1, 1e-13 // relative to the column; less is rounding
-		for j := range left.rows {
-			if norm := math.Sqrt(sparse.Dot(left.row(j), left.row(j))); full[j] > 0 && norm > most*full[j] {
-				best, most = j, norm/full[j]
+		best, largest := -1, 1e-13 // relative to the column; less is rounding
+		for j := range remainder.rows {
+			if norm := math.Sqrt(sparse.Dot(remainder.row(j), remainder.row(j))); full[j] > 0 && norm > largest*full[j] {
+				best, largest = j, norm/full[j]
 			}
 		}
 		if best < 0 {
 			break
 		}
-		u := slices.Clone(left.row(best))
+		u := slices.Clone(remainder.row(best))
 		for range 2 { // once more for the rounding of the first time
-			for _, k := range kept {
+			for _, k := range vectors {
 				sparse.Axpby(u, 1, u, -sparse.Dot(k, u), k)
 			}
 		}
@@ -186,14 +186,14 @@ func (d denseMatrix) basis() denseMatrix {
 		for i := range u {
 			u[i] /= norm
 		}
-		kept = append(kept, u)
-		for j := range left.rows {
-			v := left.row(j)
+		vectors = append(vectors, u)
+		for j := range remainder.rows {
+			v := remainder.row(j)
 			sparse.Axpby(v, 1, v, -sparse.Dot(u, v), u)
 		}
 	}
-	out := newDense(d.rows, len(kept))
-	for j, u := range kept {
+	out := newDense(d.rows, len(vectors))
+	for j, u := range vectors {
 		for i, v := range u {
 			out.row(i)[j] = v
 		}

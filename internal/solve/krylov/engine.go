@@ -82,7 +82,7 @@ type Engine struct {
 	before   sparse.Sweep  // operations on rows before the product
 	after    sparse.Sweep  // operations on rows after the product
 	dots     *sparse.Sweep // before or after, whichever takes the scalar products
-	made     int           // interior rows up to this one of the left product are computed
+	computed int           // interior rows up to this one of the left product are computed
 	block    []float64     // rows of the product that the previous stage left
 	leftVec  Vec           // destination of the last product that was left, unless assigned since; X means none
 	in, next int           // next interior range and row to multiply
@@ -95,8 +95,8 @@ const blockRows = 256
 // Long vectors start at a page boundary. The same rows of all vectors would then share a few sets of the first-level
 // cache, which are too small for them if two ranks share the cache. So each vector starts some cache lines further.
 const (
-	page  = 4096 / 8   // values per page
-	apart = 9 * 64 / 8 // distance between the starts of consecutive vectors, modulo a page: 9 cache lines
+	page        = 4096 / 8   // values per page
+	vectorShift = 9 * 64 / 8 // distance between the starts of consecutive vectors, modulo a page: 9 cache lines
 )
 
 // NewEngine allocates the vectors of a solve. operator is the preconditioner, or nil.
@@ -113,7 +113,9 @@ func NewEngine(m *sparse.Matrix, plan *sparse.Plan, operator Operator, vectors i
 }
 
 // newVector returns the i-th vector of a solve, of n values.
-func newVector(n, i int) []float64 { return sparse.NewVector[float64](n + page)[i*apart%page:][:n:n] }
+func newVector(n, i int) []float64 {
+	return sparse.NewVector[float64](n + page)[i*vectorShift%page:][:n:n]
+}
 
 // Vector returns the owned part of a vector.
 func (e *Engine) Vector(v Vec) []float64 { return e.vectors[v][:e.matrix.Rows()] }
@@ -147,7 +149,7 @@ func (e *Engine) Run(s *Stage, halo Halo) ([]float64, error) {
 		}
 	}
 	for _, r := range e.interior {
-		e.update(s, r, e.made, follows)
+		e.update(s, r, e.computed, follows)
 	}
 	if s.overlaps && e.Begin != nil {
 		e.enter(Other)
@@ -251,14 +253,14 @@ func (e *Engine) enter(p Phase) {
 }
 
 // update does the operations before the product on a range of rows. On the way it computes the product that the
-// previous stage left, except for rows below made, which are already computed.
-func (e *Engine) update(s *Stage, r sparse.Range, made int, follows bool) {
+// previous stage left, except for rows below computed.
+func (e *Engine) update(s *Stage, r sparse.Range, computed int, follows bool) {
 	for lo := r.Lo; lo < r.Hi; lo += blockRows {
 		hi := min(lo+blockRows, r.Hi)
 		var block []float64
 		switch {
 		case !e.before.TakesBlock():
-		case hi <= made:
+		case hi <= computed:
 			block = e.vectors[s.left.dst][lo:hi]
 		default:
 			e.enter(SpMV)
@@ -294,7 +296,7 @@ func (e *Engine) precondition(s *Stage, halo Halo) error {
 // product computes the rest of the product, and takes the scalar products that depend on it.
 func (e *Engine) product(s *Stage, halo Halo) error {
 	rows := e.matrix.Rows()
-	if e.made = 0; s.multiply == nil {
+	if e.computed = 0; s.multiply == nil {
 		e.takeDots(0, rows)
 		return nil
 	}
@@ -303,9 +305,9 @@ func (e *Engine) product(s *Stage, halo Halo) error {
 	}
 	if s.leaves() {
 		e.leftVec = s.multiply.dst
-		for e.made < rows && e.Begin != nil && (e.Underway == nil || e.Underway()) {
-			e.made += blockRows
-			e.multiplyInterior(s, e.made)
+		for e.computed < rows && e.Begin != nil && (e.Underway == nil || e.Underway()) {
+			e.computed += blockRows
+			e.multiplyInterior(s, e.computed)
 		}
 	} else {
 		e.multiplyInterior(s, rows)

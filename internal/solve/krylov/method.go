@@ -79,7 +79,8 @@ type Core struct {
 // Stage returns an empty stage. It reuses the memory of the previous stage.
 func (c *Core) Stage() *Stage { return c.stage.reset(c.Config.Stored) }
 
-// Begin returns the first stage of most methods: x = 0, r = b, and the squared norm of b, which is also that of r.
+// Begin returns the first stage of most methods: x = 0, r = b, and the squared norm of b, which is also the squared
+// norm of r.
 func (c *Core) Begin(r Vec) *Stage {
 	return c.Stage().Set(X).Set(r, Term{1, B}).Dot(B, B)
 }

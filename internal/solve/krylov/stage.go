@@ -139,7 +139,7 @@ func (s *Stage) Sums() int { return len(s.dots) }
 // preconditioner counts as a vector, and the matrix does not count.
 func (s *Stage) Passes() int {
 	n := 0
-	var near, written []Vec // near: in a cache since an earlier operation
+	var cached, written []Vec // cached: in a cache since an earlier operation
 	diagonal := s.precondition != nil
 	read := func(v Vec) {
 		v, inverted := v.of()
@@ -147,8 +147,8 @@ func (s *Stage) Passes() int {
 		if s.left != nil && v == s.left.dst {
 			v = s.left.src
 		}
-		if !slices.Contains(near, v) {
-			near = append(near, v)
+		if !slices.Contains(cached, v) {
+			cached = append(cached, v)
 			n++
 		}
 	}
@@ -157,8 +157,8 @@ func (s *Stage) Passes() int {
 			written = append(written, v)
 			n++
 		}
-		if !slices.Contains(near, v) {
-			near = append(near, v)
+		if !slices.Contains(cached, v) {
+			cached = append(cached, v)
 		}
 	}
 	for _, a := range s.assign {
@@ -181,7 +181,7 @@ func (s *Stage) Passes() int {
 		write(s.precondition.dst)
 	}
 	if s.overlaps {
-		near = near[:0]
+		cached = cached[:0]
 	}
 	if s.multiply != nil && !s.leaves() {
 		read(s.multiply.src)
@@ -196,8 +196,8 @@ func (s *Stage) Passes() int {
 	return n
 }
 
-// Flops returns the number of operations per row, without those of the matrix and of a preconditioner that is not a
-// diagonal.
+// Flops returns the number of operations per row, without the operations of the matrix and of a preconditioner that is
+// not a diagonal.
 func (s *Stage) Flops() int {
 	n := 0
 	value := func(v Vec) {

@@ -55,29 +55,29 @@ const (
 // filter finds the strong couplings. A coupling is strong if it is at least the threshold times the geometric mean of
 // the largest couplings of its two rows.
 func (g *aggregation) filter(f *fine) error {
-	least, err := f.exchanged(func(i int) float64 { // each of the two rows contributes a factor
+	thresholds, err := f.exchanged(func(i int) float64 { // each of the two rows contributes a factor
 		if i > 0 && f.rows.Follows(i, 1, 1) {
 			return f.vector[i-1]
 		}
-		first, far, vals := f.rows.Row(i)
-		most := 0.0
-		for k, d := range far {
+		first, offsets, vals := f.rows.Row(i)
+		largest := 0.0
+		for k, d := range offsets {
 			if int(first+d) != i {
-				most = max(most, math.Abs(vals[k]))
+				largest = max(largest, math.Abs(vals[k]))
 			}
 		}
-		return g.threshold * most
+		return g.threshold * largest
 	})
 	if err != nil {
 		return err
 	}
 	g.strong = sparse.NewCSR(f.space.own, f.rows.Entries())
 	for i := range f.space.own {
-		first, far, vals := f.rows.Row(i)
+		first, offsets, vals := f.rows.Row(i)
 		rest := 0.0
-		for k, d := range far {
+		for k, d := range offsets {
 			c := first + d
-			if v := vals[k]; int(c) != i && v != 0 && v*v >= least[i]*least[c] {
+			if v := vals[k]; int(c) != i && v != 0 && v*v >= thresholds[i]*thresholds[c] {
 				g.strong.Add(c, v)
 			} else {
 				rest += v
@@ -123,14 +123,14 @@ type aggregates struct {
 func aggregate(strong *sparse.CSR) (of []int32, count int32) {
 	g := aggregates{strong, slices.Repeat([]int32{free}, strong.Rows()), make([]bool, strong.Rows())}
 	count = g.neighbourhoods()
-	whole := slices.Clone(g.of)
+	initial := slices.Clone(g.of)
 	for i := range g.of {
 		if g.of[i] != free {
 			continue
 		}
 		cols, vals := strong.Row(i)
-		if at := int(cols[0]); len(cols) == 2 && at < len(whole) && !g.root[at] {
-			if g.of[at] == whole[at] { // no other end of a line has taken it
+		if at := int(cols[0]); len(cols) == 2 && at < len(initial) && !g.root[at] {
+			if g.of[at] == initial[at] { // no other end of a line has taken it
 				g.of[at] = count
 				count++
 			}
@@ -138,8 +138,8 @@ func aggregate(strong *sparse.CSR) (of []int32, count int32) {
 			continue
 		}
 		for k, best := 0, 0.0; k < len(cols)-1; k++ {
-			if at := int(cols[k]); at < len(whole) && whole[at] >= 0 && math.Abs(vals[k]) > best {
-				g.of[i], best = whole[at], math.Abs(vals[k])
+			if at := int(cols[k]); at < len(initial) && initial[at] >= 0 && math.Abs(vals[k]) > best {
+				g.of[i], best = initial[at], math.Abs(vals[k])
 			}
 		}
 	}
@@ -189,15 +189,15 @@ func (g *aggregates) neighbours(i int) []int32 {
 // neighbourhoods makes an aggregate of each row that is free together with all its strong neighbours.
 func (g *aggregates) neighbourhoods() (count int32) {
 	for i := range g.of {
-		near := g.neighbours(i)
-		whole := g.of[i] == free
-		for k := 0; k < len(near) && whole; k++ {
-			whole = int(near[k]) >= len(g.of) || g.of[near[k]] == free
+		neighbours := g.neighbours(i)
+		allFree := g.of[i] == free
+		for k := 0; k < len(neighbours) && allFree; k++ {
+			allFree = int(neighbours[k]) >= len(g.of) || g.of[neighbours[k]] == free
 		}
 		switch {
-		case len(near) == 0:
+		case len(neighbours) == 0:
 			g.of[i] = none
-		case whole:
+		case allFree:
 			g.claim(i, count)
 			count++
 		}

@@ -12,7 +12,7 @@ import (
 // Yang, 2008). It suits matrices whose couplings differ widely, because the weights follow the couplings.
 type classical struct {
 	threshold float64
-	most      []float64 // the largest coupling of each row and ghost, 0 if the row needs no interpolation
+	largest   []float64 // the largest coupling of each row and ghost, 0 if the row needs no interpolation
 	couplings couplings
 	coarse    []int32 // number of each coarse row among the rank's; none for the others
 }
@@ -52,21 +52,21 @@ const (
 // measureCouplings finds the largest coupling of each row and ghost. A coupling is a negative entry: the two values
 // approach each other.
 func (g *classical) measureCouplings(f *fine) error {
-	most, err := f.exchanged(func(i int) float64 {
-		first, far, vals := f.rows.Row(i)
-		most, sum := 0.0, 0.0
-		for k, d := range far {
+	largest, err := f.exchanged(func(i int) float64 {
+		first, offsets, vals := f.rows.Row(i)
+		largest, sum := 0.0, 0.0
+		for k, d := range offsets {
 			sum += vals[k]
 			if int(first+d) != i {
-				most = max(most, -vals[k])
+				largest = max(largest, -vals[k])
 			}
 		}
 		if sum > dominant*f.diagonal[i] {
 			return 0
 		}
-		return most
+		return largest
 	})
-	g.most = slices.Clone(most)
+	g.largest = slices.Clone(largest)
 	return err
 }
 
@@ -77,10 +77,10 @@ func (g *classical) oneSided(f *fine) (float64, error) {
 	}
 	counts := make([]float64, 2)
 	for i := range f.space.own {
-		first, far, vals := f.rows.Row(i)
-		for k, d := range far {
+		first, offsets, vals := f.rows.Row(i)
+		for k, d := range offsets {
 			j := int(first + d)
-			here, there := g.dependsOn(g.most[i], vals[k]), g.dependsOn(g.most[j], vals[k])
+			here, there := g.dependsOn(g.largest[i], vals[k]), g.dependsOn(g.largest[j], vals[k])
 			if j == i || !here && !there {
 				continue
 			}
@@ -98,7 +98,9 @@ func (g *classical) oneSided(f *fine) (float64, error) {
 
 // dependsOn reports whether a row with a given largest coupling depends strongly on a row to which it is coupled by
 // the entry v.
-func (g *classical) dependsOn(most, v float64) bool { return most > 0 && -v >= g.threshold*most }
+func (g *classical) dependsOn(largest, v float64) bool {
+	return largest > 0 && -v >= g.threshold*largest
+}
 
 // findCouplings lists the strong couplings, and returns for each row how many rows depend on it.
 func (g *classical) findCouplings(f *fine) []float64 {
@@ -107,14 +109,14 @@ func (g *classical) findCouplings(f *fine) []float64 {
 	*c = couplings{make([]int32, 1, own+1), make([]int32, 0, own), make([]int32, 0, entries), make([]float64, 0, entries)}
 	influence := make([]float64, own)
 	for i := range own {
-		first, far, vals := f.rows.Row(i)
-		least, others := g.threshold*g.most[i], 0
-		for k, d := range far {
+		first, offsets, vals := f.rows.Row(i)
+		least, others := g.threshold*g.largest[i], 0
+		for k, d := range offsets {
 			j, v := first+d, -vals[k]
 			if int(j) == i || v <= 0 {
 				continue
 			}
-			here, there := g.most[i] > 0 && v >= least, g.dependsOn(g.most[j], vals[k])
+			here, there := g.largest[i] > 0 && v >= least, g.dependsOn(g.largest[j], vals[k])
 			if there {
 				influence[i]++
 			}
@@ -162,13 +164,13 @@ func (g *classical) pick(f *fine) (int, error) {
 		if left[0] == 0 {
 			return g.number(f, slices.Clone(all))
 		}
-		kept := open[:0]
+		stillOpen := open[:0]
 		for _, i := range open {
 			if state[i] = g.decide(int(i), all); state[i] > 0 {
-				kept = append(kept, i)
+				stillOpen = append(stillOpen, i)
 			}
 		}
-		open = kept
+		open = stillOpen
 	}
 }
 
@@ -280,7 +282,7 @@ func (g *classical) weights(f *fine, i int, to []int32, sums []float64, near *sp
 		row.add(to[i], 1)
 		return
 	}
-	if g.most[i] == 0 {
+	if g.largest[i] == 0 {
 		return
 	}
 	_, _, vals := f.rows.Row(i)
@@ -299,8 +301,8 @@ func (g *classical) weights(f *fine, i int, to []int32, sums []float64, near *sp
 		// The fine row j passes its coupling on: to its coarse rows, and the share through back to row i.
 		through := v / (sums[j] + v)
 		diagonal += v * through
-		first, far, weights := near.Row(int(j))
-		for m, d := range far {
+		first, offsets, weights := near.Row(int(j))
+		for m, d := range offsets {
 			row.add(first+d, v*(1-through)*weights[m])
 		}
 	}

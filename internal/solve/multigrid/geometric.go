@@ -56,9 +56,9 @@ func (g *geometric) choose(f *fine) error {
 	}
 	step := max(1, len(g.at)/sampled) | 1 // odd, so that it rarely divides the length of a line
 	for i := 0; i < len(g.at); i += step {
-		first, far, vals := f.rows.Row(i)
+		first, offsets, vals := f.rows.Row(i)
 		p := g.grid.Point(g.at[i])
-		for k, d := range far {
+		for k, d := range offsets {
 			for axis, q := range g.grid.Point(int(points[first+d])) {
 				if q != p[axis] {
 					coupling[axis] += math.Abs(vals[k])
@@ -178,8 +178,8 @@ func (g *geometric) repeats(p *sparse.Shapes, k, x, first int, coarse *space) bo
 	if k < period || g.halved[0] && (x < 3 || x/2 >= g.grid[0]/2) {
 		return false
 	}
-	start, far, _ := p.Row(p.Rows() - period)
-	for _, d := range far {
+	start, offsets, _ := p.Row(p.Rows() - period)
+	for _, d := range offsets {
 		place := int(start + d)
 		at := coarse.first + place - first // index in mine; outside mine if another rank will own the coarse point
 		if place < 0 || at+1 >= len(g.mine) || g.mine[at+1] != g.mine[at]+1 {
@@ -286,38 +286,38 @@ func directory(team precondition.Team, points int, mine stretches, first int, wa
 	if team.Size() == 1 {
 		return number, nil
 	}
-	tell, ask := make([][]float64, team.Size()), make([][]float64, team.Size())
+	reports, queries := make([][]float64, team.Size()), make([][]float64, team.Size())
 	for _, s := range mine {
 		for r := keeper(s.point); r <= keeper(s.point+s.count-1); r++ {
-			tell[r] = append(tell[r], float64(s.point), float64(first+s.place), float64(s.count))
+			reports[r] = append(reports[r], float64(s.point), float64(first+s.place), float64(s.count))
 		}
 	}
-	asked := map[int]bool{}
+	requested := map[int]bool{}
 	for _, c := range wanted {
-		if !asked[c] {
-			asked[c] = true
-			ask[keeper(c)] = append(ask[keeper(c)], float64(c))
+		if !requested[c] {
+			requested[c] = true
+			queries[keeper(c)] = append(queries[keeper(c)], float64(c))
 		}
 	}
-	told, err := team.Exchange(tell)
+	incoming, err := team.Exchange(reports)
 	if err != nil {
 		return nil, err
 	}
-	var kept stretches
-	for _, list := range told {
+	var known stretches
+	for _, list := range incoming {
 		for ; len(list) > 0; list = list[3:] {
-			kept = append(kept, stretch{int(list[0]), int(list[1]), int(list[2])})
+			known = append(known, stretch{int(list[0]), int(list[1]), int(list[2])})
 		}
 	}
-	kept.sort()
-	questions, err := team.Exchange(ask)
+	known.sort()
+	received, err := team.Exchange(queries)
 	if err != nil {
 		return nil, err
 	}
 	answers := make([][]float64, team.Size())
-	for r, list := range questions {
+	for r, list := range received {
 		for _, c := range list {
-			answers[r] = append(answers[r], float64(kept.find(int(c))))
+			answers[r] = append(answers[r], float64(known.find(int(c))))
 		}
 	}
 	got, err := team.Exchange(answers)
@@ -326,7 +326,7 @@ func directory(team precondition.Team, points int, mine stretches, first int, wa
 	}
 	for r, list := range got {
 		for k, id := range list {
-			number[int(ask[r][k])] = int(id)
+			number[int(queries[r][k])] = int(id)
 		}
 	}
 	return number, nil

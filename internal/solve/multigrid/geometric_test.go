@@ -87,8 +87,8 @@ func interpolated(t *testing.T, what string, p sparse.Problem, ranks, each int) 
 		}
 		for i := range rows.Rows() {
 			row := map[int]float64{}
-			start, far, vals := rows.Row(i)
-			for k, d := range far {
+			start, offsets, vals := rows.Row(i)
+			for k, d := range offsets {
 				row[coarse.id(start+d)] += vals[k]
 			}
 			found[l.Plan.Global(i)] = row

@@ -162,9 +162,9 @@ func (f *fine) prepare() error {
 			f.diagonal[i], inverse[i] = f.diagonal[i-1], inverse[i-1]
 			continue
 		}
-		first, far, vals := f.rows.Row(i)
+		first, offsets, vals := f.rows.Row(i)
 		sum := 0.0
-		for k, d := range far {
+		for k, d := range offsets {
 			if sum += math.Abs(vals[k]); int(first+d) == i {
 				f.diagonal[i] += vals[k]
 			}
@@ -319,8 +319,8 @@ func factorOf(f *fine, singular bool) (*cholesky, error) {
 	}
 	dense := make([]float64, n*n)
 	for i := range n {
-		first, far, vals := f.rows.Row(i)
-		for k, d := range far {
+		first, offsets, vals := f.rows.Row(i)
+		for k, d := range offsets {
 			dense[i*n+int(first+d)] += vals[k]
 		}
 	}

@@ -103,10 +103,10 @@ func (lv *injected) coarsen(l *precondition.Local) (precondition.Local, error) {
 	grid := l.Problem.(sparse.Gridded).Grid()
 	half := sparse.Grid{grid[0] / 2, grid[1] / 2, grid[2] / 2}
 	layout := coarseLayout{owners: map[int]int{}}
-	whole := true // no cell belongs to two ranks
+	divisible := true // no cell belongs to two ranks
 	for i := range l.Plan.Owned {
 		c, kept := cellOf(grid, half, l.Plan.Global(i))
-		whole = layout.belongs(c, l.Plan.Rank) && whole
+		divisible = layout.belongs(c, l.Plan.Rank) && divisible
 		if kept {
 			lv.fine = append(lv.fine, int32(i))
 			layout.rows = sparse.Extend(layout.rows, c) // the points come in ascending order
@@ -115,11 +115,11 @@ func (lv *injected) coarsen(l *precondition.Local) (precondition.Local, error) {
 	for _, p := range l.Plan.Peers {
 		for _, g := range l.Plan.Wants(&p) {
 			c, _ := cellOf(grid, half, g)
-			whole = layout.belongs(c, p.Rank) && whole
+			divisible = layout.belongs(c, p.Rank) && divisible
 		}
 	}
 	problem, err := sparse.NewGridPoisson(half, 27)
-	if err == nil && !whole {
+	if err == nil && !divisible {
 		err = fmt.Errorf("preconditioner hpcg needs parts of the grid whose sides are multiples of %d: "+
 			"partitioner block, and as many points per rank along each axis", 1<<(injectedLevels-1))
 	}

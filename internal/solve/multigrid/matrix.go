@@ -35,8 +35,8 @@ func assemble(team precondition.Team, m *sparse.Shapes, columns *space, format s
 func transposed(m *sparse.Shapes, width int) *sparse.Shapes {
 	out := &sparse.CSR{Start: make([]int, width+1), Cols: make([]int32, m.Entries()), Vals: make([]float64, m.Entries())}
 	for i := range m.Rows() {
-		first, far, _ := m.Row(i)
-		for _, d := range far {
+		first, offsets, _ := m.Row(i)
+		for _, d := range offsets {
 			out.Start[first+d+1]++
 		}
 	}
@@ -45,8 +45,8 @@ func transposed(m *sparse.Shapes, width int) *sparse.Shapes {
 	}
 	next := slices.Clone(out.Start)
 	for i := range m.Rows() {
-		first, far, vals := m.Row(i)
-		for k, d := range far {
+		first, offsets, vals := m.Row(i)
+		for k, d := range offsets {
 			at := next[first+d]
 			out.Cols[at], out.Vals[at] = int32(i), vals[k]
 			next[first+d]++
@@ -62,10 +62,10 @@ func sendRows(team precondition.Team, of *space, n int, row func(place int) (int
 	columns *space) ([][][]float64, error) {
 	to := make([][]float64, team.Size())
 	for k, id := range of.ghosts[:n-of.own] {
-		first, far, vals := row(of.own + k)
+		first, offsets, vals := row(of.own + k)
 		r := of.Owner(id)
-		to[r] = append(to[r], float64(id), float64(len(far)))
-		for m, d := range far {
+		to[r] = append(to[r], float64(id), float64(len(offsets)))
+		for m, d := range offsets {
 			to[r] = append(to[r], float64(columns.id(first+d)), vals[m])
 		}
 	}
@@ -96,14 +96,14 @@ func restriction(team precondition.Team, r *sparse.Shapes, fine, coarse *space) 
 	}
 	out := sparse.NewShapes(coarse.own, r.Stored())
 	for c := range coarse.own {
-		first, far, vals := r.Row(c)
+		first, offsets, vals := r.Row(c)
 		if c > 0 && len(received[c]) == 0 && len(received[c-1]) == 0 {
 			if before, _, _ := r.Row(c - 1); r.Follows(c, 1, int(first-before)) {
 				out.Repeat(1, first-before)
 				continue
 			}
 		}
-		for k, d := range far {
+		for k, d := range offsets {
 			out.Add(first+d, vals[k])
 		}
 		for _, list := range received[c] {
@@ -123,18 +123,18 @@ func restriction(team precondition.Team, r *sparse.Shapes, fine, coarse *space) 
 func galerkin(team precondition.Team, a, p, r *sparse.Shapes, coarse *space) (*sparse.Shapes, error) {
 	left, sum := newAccumulator(p.Rows()), newAccumulator(coarse.width())
 	product := func(c int) {
-		first, far, vals := r.Row(c)
-		for k, d := range far {
+		first, offsets, vals := r.Row(c)
+		for k, d := range offsets {
 			v := vals[k]
-			first, far, vals := a.Row(int(first + d))
-			for e, d := range far {
+			first, offsets, vals := a.Row(int(first + d))
+			for e, d := range offsets {
 				left.add(first+d, v*vals[e])
 			}
 		}
 		for _, j := range left.cols {
 			v := left.cells[j].sum
-			first, far, vals := p.Row(int(j))
-			for e, d := range far {
+			first, offsets, vals := p.Row(int(j))
+			for e, d := range offsets {
 				sum.add(first+d, v*vals[e])
 			}
 		}
@@ -191,8 +191,8 @@ func repeated(a, p, r *sparse.Shapes) (again func(c int) bool) {
 	for j := range interpolated {
 		interpolated[j] = p.Follows(j, step, 1)
 	}
-	all := func(set []bool, first int32, far []int32) bool {
-		for _, d := range far {
+	all := func(set []bool, first int32, offsets []int32) bool {
+		for _, d := range offsets {
 			if !set[first+d] {
 				return false
 			}
@@ -202,13 +202,13 @@ func repeated(a, p, r *sparse.Shapes) (again func(c int) bool) {
 	multiplied := make([]bool, a.Rows()) // rows of A P
 	for i := range multiplied {
 		if a.Follows(i, step, step) {
-			first, far, _ := a.Row(i)
-			multiplied[i] = all(interpolated, first, far)
+			first, offsets, _ := a.Row(i)
+			multiplied[i] = all(interpolated, first, offsets)
 		}
 	}
 	return func(c int) bool {
-		first, far, _ := r.Row(c)
-		return r.Follows(c, 1, step) && all(multiplied, first, far)
+		first, offsets, _ := r.Row(c)
+		return r.Follows(c, 1, step) && all(multiplied, first, offsets)
 	}
 }
 
@@ -226,9 +226,9 @@ func fetch(team precondition.Team, p *sparse.Shapes, fine, coarse *space) error 
 	answers := make([][]float64, team.Size())
 	for r, list := range asked {
 		for _, id := range list {
-			first, far, vals := p.Row(int(id) - fine.first)
-			answers[r] = append(answers[r], float64(len(far)))
-			for k, d := range far {
+			first, offsets, vals := p.Row(int(id) - fine.first)
+			answers[r] = append(answers[r], float64(len(offsets)))
+			for k, d := range offsets {
 				answers[r] = append(answers[r], float64(coarse.id(first+d)), vals[k])
 			}
 		}

@@ -73,8 +73,8 @@ func (s *space) settle(m *sparse.Shapes) {
 	beyond := m.Beyond(s.own)
 	used := make([]bool, len(s.ghosts))
 	for _, i := range beyond {
-		first, far, _ := m.Row(i)
-		for _, d := range far {
+		first, offsets, _ := m.Row(i)
+		for _, d := range offsets {
 			if k := int(first+d) - s.own; k >= 0 {
 				used[k] = true
 			}

@@ -13,15 +13,15 @@ const weakAxis = 0.5
 // Halved decides along which axes of a grid to keep every other point. coupling is the sum of the magnitudes of all
 // entries that couple points along each axis.
 func Halved(grid sparse.Grid, coupling [3]float64) (halved [3]bool) {
-	most := 0.0
+	strongest := 0.0
 	for axis, n := range grid {
 		coupling[axis] /= 1 - 1/float64(max(2, n)) // n points have n-1 gaps
 		if n > 2 {
-			most = max(most, coupling[axis])
+			strongest = max(strongest, coupling[axis])
 		}
 	}
 	for axis, n := range grid {
-		halved[axis] = n > 2 && coupling[axis] >= weakAxis*most
+		halved[axis] = n > 2 && coupling[axis] >= weakAxis*strongest
 	}
 	return halved
 }

@@ -63,7 +63,7 @@ func (p polynomial) work() (bytes, flops float64) {
 }
 
 // gaussSeidel relaxes the rows of a rank one after the other: forward before the coarse correction, backward after it.
-// Values of other ranks are those from before the sweep.
+// For rows of other ranks it uses the values from before the sweep.
 type gaussSeidel struct {
 	a       precondition.Square
 	rows    *sparse.Shapes
@@ -76,9 +76,9 @@ type gaussSeidel struct {
 func newGaussSeidel(f *fine, sweeps int) *gaussSeidel {
 	g := &gaussSeidel{a: f.square, rows: f.rows, inverse: make([]float64, f.space.own), sweeps: sweeps}
 	for i := range g.inverse {
-		first, far, vals := f.rows.Row(i)
+		first, offsets, vals := f.rows.Row(i)
 		diagonal := f.diagonal[i]
-		for k, d := range far {
+		for k, d := range offsets {
 			if int(first+d) >= f.space.own {
 				diagonal += max(vals[k], -vals[k]) / 2
 			}
@@ -121,10 +121,10 @@ func (g *gaussSeidel) after(x, b []float64) error {
 
 // relax changes x[i] so that the equation of row i holds.
 func (g *gaussSeidel) relax(i int, x, b []float64) {
-	first, far, vals := g.rows.Row(i)
-	vals = vals[:len(far)]
+	first, offsets, vals := g.rows.Row(i)
+	vals = vals[:len(offsets)]
 	sum := b[i]
-	for k, d := range far {
+	for k, d := range offsets {
 		sum -= vals[k] * x[first+d]
 	}
 	x[i] += sum * g.inverse[i]

@@ -23,7 +23,7 @@ func block(p sparse.Problem, o Options) (sparse.Layout, error) {
 // processGrid factors the number of ranks so that the cuts cross the fewest points. Among equal factorisations it takes
 // the one with the fewest cuts across lines of the grid, which are contiguous in memory.
 func processGrid(g sparse.Grid, ranks int) [3]int {
-	best, least := [3]int{1, 1, ranks}, -1.0
+	best, fewest := [3]int{1, 1, ranks}, -1.0
 	for x := 1; x <= ranks; x++ {
 		if ranks%x != 0 {
 			continue
@@ -40,8 +40,8 @@ func processGrid(g sparse.Grid, ranks int) [3]int {
 					cuts += float64(n)
 				}
 			}
-			if least < 0 || cuts < least {
-				best, least = procs, cuts
+			if fewest < 0 || cuts < fewest {
+				best, fewest = procs, cuts
 			}
 		}
 	}

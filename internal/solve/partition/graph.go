@@ -134,7 +134,7 @@ func match(g *graph, heaviest int, rng *rand.Rand) []int32 {
 			continue
 		}
 		best, bestRating := v, 0.0
-		room := heaviest - g.vertexWeight(v)
+		limit := heaviest - g.vertexWeight(v)
 		// Start at a random neighbour, so that neighbours of equal rating are chosen at random.
 		first, degree := g.ptr[v], g.ptr[v+1]-g.ptr[v]
 		from := int32(0)
@@ -147,7 +147,7 @@ func match(g *graph, heaviest int, rng *rand.Rand) []int32 {
 				e -= degree
 			}
 			u := g.adj[e]
-			if mate[u] >= 0 || g.vertexWeight(u) > room {
+			if mate[u] >= 0 || g.vertexWeight(u) > limit {
 				continue
 			}
 			w := float64(g.edgeWeight(e))
@@ -156,7 +156,7 @@ func match(g *graph, heaviest int, rng *rand.Rand) []int32 {
 			}
 		}
 		if best == v {
-			best = g.twoHop(v, mate, room)
+			best = g.twoHop(v, mate, limit)
 		}
 		mate[v], mate[best] = best, v
 	}

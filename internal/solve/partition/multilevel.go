@@ -47,12 +47,12 @@ func partitionGraph(g *graph, parts int, rng *rand.Rand) []int32 {
 
 // cycle coarsens the graph to at most enough vertices, calls first to partition that, and refines the parts on the way
 // back.
-func cycle(g *graph, enough int, targets []int, rng *rand.Rand, first func(*graph) []int32) []int32 {
+func cycle(g *graph, maxVertices int, targets []int, rng *rand.Rand, first func(*graph) []int32) []int32 {
 	levels := []*graph{g}
 	var maps [][]int32
-	for g.size() > enough {
+	for g.size() > maxVertices {
 		// A merged vertex is at most 1.5 times as heavy as the mean vertex will be when enough of them are left.
-		coarse, to := coarsen(g, 3*g.total/(2*enough), rng)
+		coarse, to := coarsen(g, 3*g.total/(2*maxVertices), rng)
 		if 20*coarse.size() > 19*g.size() { // merging has stalled
 			break
 		}
@@ -124,11 +124,11 @@ func bestBisection(g *graph, targets []int, rng *rand.Rand) []int32 {
 // bestOf returns the partition with the smallest cut among n attempts.
 func bestOf(n int, g *graph, attempt func() []int32) []int32 {
 	var best []int32
-	least := 0
+	smallest := 0
 	for range n {
 		part := attempt()
-		if c := g.cut(part); best == nil || c < least {
-			best, least = part, c
+		if c := g.cut(part); best == nil || c < smallest {
+			best, smallest = part, c
 		}
 	}
 	return best

@@ -108,9 +108,9 @@ var Partitioners = registry.New("partitioner", func(p Partitioner) registry.Entr
 	return registry.Entry{Name: p.Name, Help: p.Help}
 })
 
-// Whole reports whether the partitioner looks at every row of the problem, which may be too large for every rank: see
-// Share.
-func (p Partitioner) Whole(problem sparse.Problem, w Weights) bool {
+// NeedsAllRows reports whether the partitioner looks at every row of the problem, which may be too large for every
+// rank: see Share.
+func (p Partitioner) NeedsAllRows(problem sparse.Problem, w Weights) bool {
 	_, grid := problem.(sparse.Gridded)
 	return p.Needs == Graph || w == ByEntries || p.Needs == Coordinates && !grid
 }
@@ -147,8 +147,8 @@ func (p Partitioner) CheckWeights(w Weights) error {
 		return nil
 	case w == ByEntries:
 		able := Partitioners.NamesWhere(func(q Partitioner) bool { return q.Weighs })
-		return fmt.Errorf("partitioner %s gives ranks the same rows: only %s can give them the same entries (weights %s)",
-			p.Name, strings.Join(able, ", "), w)
+		return fmt.Errorf("partitioner %s cannot give ranks equal numbers of entries (weights %s): use %s", p.Name, w,
+			strings.Join(able, ", "))
 	}
 	return suggest.Unknown("weights", string(w), []string{string(ByRows), string(ByEntries)})
 }

@@ -139,11 +139,11 @@ func CheckEntries(layout sparse.Layout, problem sparse.Problem, ranks int, imbal
 		parts[layout.Owner(i)] += n
 		total, longest = total+n, max(longest, n)
 	}
-	most := imbalance*total/float64(ranks) + longest*float64(1+slack)
+	limit := imbalance*total/float64(ranks) + longest*float64(1+slack)
 	for rank, n := range parts {
-		if n > most {
+		if n > limit {
 			return fmt.Errorf("rank %d has %.0f entries, the mean is %.1f, the longest row %.0f: the registration promises "+
-				"at most %.1f", rank, n, total/float64(ranks), longest, most)
+				"at most %.1f", rank, n, total/float64(ranks), longest, limit)
 		}
 	}
 	return nil
@@ -181,15 +181,15 @@ func Check(layout sparse.Layout, rows, ranks int) error {
 // CheckEven returns an error if a part has more rows than guaranteed.
 func CheckEven(layout sparse.Layout, rows, ranks int, imbalance float64, slack int) error {
 	mean := float64(rows) / float64(ranks)
-	most := max(imbalance*mean, math.Ceil(mean)+float64(slack))
+	limit := max(imbalance*mean, math.Ceil(mean)+float64(slack))
 	for rank := range ranks {
 		n := 0
 		for _, r := range layout.Rows(rank) {
 			n += r.Len()
 		}
-		if float64(n) > most {
+		if float64(n) > limit {
 			return fmt.Errorf("rank %d has %d rows, the mean is %.1f: the registration promises at most %.1f", rank, n, mean,
-				most)
+				limit)
 		}
 	}
 	return nil

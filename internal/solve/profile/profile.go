@@ -119,7 +119,8 @@ type Internals struct {
 	// RemovedRHS is the norm of the constant part of the right-hand side, relative to the norm of the whole. If
 	// Traits.Singular, that part is projected out of the right-hand side, the residuals and the solution.
 	RemovedRHS float64
-	// NullPieces is the number of uncoupled pieces of the matrix that are singular, and NullRows that of their rows.
+	// NullPieces is the number of uncoupled pieces of the matrix that are singular, and NullRows is the number of their
+	// rows.
 	NullPieces, NullRows int
 	// Asymmetry is the largest relative difference between an entry of the matrix file and its mirror image, if the
 	// solve replaced both by their mean. 0 means that it replaced none.
@@ -144,8 +145,8 @@ type Columns struct {
 	Config func(limit int) krylov.Config
 	// StopAfter is the number of iterations after which a solve may end without having converged, or 0.
 	StopAfter int
-	// Connect prepares the exchange of the ghosts of block vectors of at most width columns. It also returns the number of
-	// messages that this rank sends for an exchange of so many columns.
+	// Connect prepares the exchange of the ghosts of block vectors of at most width columns. It also returns the number
+	// of messages that this rank sends for an exchange of that many columns.
 	Connect func(width int) (halo krylov.BlockHalo, messages int, err error)
 	// NewSums returns a reducer of at most limit numbers.
 	NewSums func(limit int) Reducer

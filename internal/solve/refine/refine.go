@@ -68,8 +68,8 @@ func New(sys *solve.System, precision string, plain bool) (*System, error) {
 	n := sys.Internals()
 	inverse, diagonal := n.Applied.(krylov.Diagonal)
 	if n.Applied != nil && !diagonal {
-		return nil, &solve.Refusal{Reason: fmt.Errorf("precision %s has the preconditioners none and jacobi, and regular "+
-			"matrices", precision)}
+		return nil, &solve.Refusal{Reason: fmt.Errorf("precision %s supports only the preconditioners none and jacobi, "+
+			"and only matrices that are not singular", precision)}
 	}
 	format := sparse.Single
 	if plain {

@@ -1,5 +1,6 @@
 // Package service solves sparse systems for another program, such as a Python process. The program sends requests as
-// lines of JSON. The arrays of a request are in memory that both processes share.
+// lines of JSON. The arrays of a request are in memory that both processes share. The package contains no solver:
+// package solve does the work.
 package service
 
 import (
@@ -109,7 +110,7 @@ func answer(ctx context.Context, q Request, memory *os.File) (Reply, error) {
 		return Reply{}, fmt.Errorf("looking at the shared memory: %w", err)
 	}
 	words := math.MaxInt / 8
-	if most := int(info.Size()); q.Entries <= most && q.Columns <= most/q.Rows { // otherwise the sum could overflow
+	if limit := int(info.Size()); q.Entries <= limit && q.Columns <= limit/q.Rows { // otherwise the sum could overflow
 		words = q.Rows + 1 + 2*q.Entries + 2*q.Rows*q.Columns
 	}
 	if info.Size() < int64(8*words) {

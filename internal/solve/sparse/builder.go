@@ -104,16 +104,16 @@ func (b *Builder) endRow(vals []float64) {
 	}
 }
 
-// shape is a row with its columns relative to the first: column k is first+far[k].
+// shape is a row with its columns relative to the first: column k is first+offsets[k].
 type shape struct {
-	first int32
-	far   []int32
-	vals  []float64
+	first   int32
+	offsets []int32
+	vals    []float64
 }
 
 // addRow appends a row with its columns relative to the first.
-func (b *Builder) addRow(first int32, far []int32, vals []float64) {
-	for _, d := range far {
+func (b *Builder) addRow(first int32, offsets []int32, vals []float64) {
+	for _, d := range offsets {
 		b.cols = append(b.cols, first+d)
 	}
 	b.endRow(vals)
@@ -138,7 +138,7 @@ func (b *Builder) addRun(like []shape, step, n int) {
 	for k, s := range like {
 		b.check(s, b.first+k, (n-k+len(like)-1)/len(like), len(like), step)
 		b.shared = true
-		b.addRow(s.first, s.far, s.vals)
+		b.addRow(s.first, s.offsets, s.vals)
 		b.shared = false
 	}
 	if step == len(like) {
@@ -147,14 +147,14 @@ func (b *Builder) addRun(like []shape, step, n int) {
 		b.add(0, n, b.periodicOf(0, len(like), step))
 	}
 	for k := len(like); k < n; k++ {
-		b.m.entries += len(like[k%len(like)].far)
+		b.m.entries += len(like[k%len(like)].offsets)
 	}
 	b.start(n)
 }
 
 // check verifies the columns of n repetitions of s. They start at row, every period rows, and move by step columns.
 func (b *Builder) check(s shape, row, n, period, step int) {
-	for _, d := range s.far {
+	for _, d := range s.offsets {
 		c := int(s.first + d)
 		if last := c + (n-1)*step; last >= b.m.cols {
 			panic(fmt.Sprintf("sparse: row %d has column %d of %d", row+(n-1)*period, last, b.m.cols))
@@ -219,9 +219,9 @@ func (b *Builder) sameOffsets(i, j int) bool {
 		return false
 	}
 	ci, cj := b.cols[b.ptr[i]:b.ptr[i+1]], b.cols[b.ptr[j]:b.ptr[j+1]]
-	far := int32(j - i)
+	offsets := int32(j - i)
 	for k := range ci {
-		if cj[k]-ci[k] != far {
+		if cj[k]-ci[k] != offsets {
 			return false
 		}
 	}

@@ -15,10 +15,10 @@ const hugePage = 2 << 20
 // several arrays at once, a few rows of each at a time. With small pages it waits for an address translation whenever
 // one of them reaches a new page, and the processor prefetches only within a page.
 func onHugePages[T any](v []T) []T {
-	room := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(*new(T))))
-	begin := int(-uintptr(unsafe.Pointer(unsafe.SliceData(room))) % hugePage)
-	if whole := (len(room) - begin) / hugePage * hugePage; whole > 0 {
-		_ = unix.Madvise(room[begin:begin+whole], unix.MADV_HUGEPAGE) // only a hint; small pages work too
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(*new(T))))
+	begin := int(-uintptr(unsafe.Pointer(unsafe.SliceData(bytes))) % hugePage)
+	if length := (len(bytes) - begin) / hugePage * hugePage; length > 0 {
+		_ = unix.Madvise(bytes[begin:begin+length], unix.MADV_HUGEPAGE) // only a hint; small pages work too
 	}
 	return v
 }

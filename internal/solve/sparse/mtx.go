@@ -332,7 +332,7 @@ func (m *mtxReader) entry(text []byte) error {
 	}
 	switch {
 	case m.mirror != 0 && col > row:
-		return fmt.Errorf("entry (%d, %d) lies above the diagonal: a symmetric file has the lower triangle alone", row+1,
+		return fmt.Errorf("entry (%d, %d) lies above the diagonal: a symmetric file stores only the lower triangle", row+1,
 			col+1)
 	case m.mirror < 0 && col == row:
 		return fmt.Errorf("entry (%d, %d) lies on the diagonal, which is zero in a skew-symmetric matrix", row+1, col+1)

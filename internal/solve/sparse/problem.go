@@ -123,11 +123,11 @@ func New(name string, p Params) (Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := k.New(p)
+	problem, err := k.New(p)
 	if err != nil {
 		return nil, fmt.Errorf("problem %s: %w", name, err)
 	}
-	return made, nil
+	return problem, nil
 }
 
 // hash mixes its arguments well. It applies the finaliser of splitmix64 to each.
@@ -195,8 +195,8 @@ func FitGrid(rows, dim int) (Grid, error) {
 				continue
 			}
 			x, y := fitPair(max(1, (rows+z/2)/z))
-			if far := distance(x*y*z, rows); far < off {
-				best, off = Grid{x, y, z}, far
+			if difference := distance(x*y*z, rows); difference < off {
+				best, off = Grid{x, y, z}, difference
 			}
 		}
 	}
@@ -210,8 +210,8 @@ func fitPair(n int) (int, int) {
 	for d := 0; d <= side/8+1 && off > 0; d++ {
 		x := side + d
 		y := (n + x/2) / x
-		if far := distance(x*y, n); y > 0 && far < off {
-			bx, by, off = x, y, far
+		if difference := distance(x*y, n); y > 0 && difference < off {
+			bx, by, off = x, y, difference
 		}
 	}
 	return bx, by

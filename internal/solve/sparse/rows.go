@@ -76,13 +76,13 @@ func NewShapes(rows, entries int) *Shapes {
 
 // Shapes returns the rows of the matrix, with the entries in the order of summation.
 func (m *Matrix) Shapes() *Shapes {
-	room := m.entries
+	entries := m.entries
 	for _, r := range m.runs {
 		if c, same := r.form.(*constant); same {
-			room -= (int(r.hi-r.lo) - 1) * len(c.offs)
+			entries -= (int(r.hi-r.lo) - 1) * len(c.offs)
 		}
 	}
-	out := NewShapes(m.rows, room)
+	out := NewShapes(m.rows, entries)
 	for _, r := range m.runs {
 		_, same := r.form.(*constant)
 		for i := int(r.lo); i < int(r.hi); i++ {
@@ -116,10 +116,10 @@ func (s *Shapes) Entries() int { return s.entries }
 // Stored returns the number of entries in memory.
 func (s *Shapes) Stored() int { return len(s.distinct.Cols) }
 
-// Row returns row i. Its k-th entry is vals[k] in column first + far[k].
-func (s *Shapes) Row(i int) (first int32, far []int32, vals []float64) {
-	far, vals = s.distinct.Row(int(s.of[i]))
-	return s.first[i], far, vals
+// Row returns row i. Its k-th entry is vals[k] in column first + offsets[k].
+func (s *Shapes) Row(i int) (first int32, offsets []int32, vals []float64) {
+	offsets, vals = s.distinct.Row(int(s.of[i]))
+	return s.first[i], offsets, vals
 }
 
 // Follows reports whether row i shares the entries of the row before rows earlier, with all columns moved by shift.
@@ -149,7 +149,7 @@ func (s *Shapes) End() {
 		first = cols[0]
 	}
 	for i := len(s.of) - 1; i >= max(0, len(s.of)-2); i-- {
-		if _, far, known := s.Row(i); moved(cols, far, first) && identical(vals, known) {
+		if _, offsets, known := s.Row(i); moved(cols, offsets, first) && identical(vals, known) {
 			s.distinct.Cols, s.distinct.Vals = s.distinct.Cols[:at], s.distinct.Vals[:at]
 			s.append(s.of[i], first, len(cols))
 			return
@@ -174,13 +174,13 @@ func (s *Shapes) Repeat(before int, shift int32) {
 	s.append(shape, s.first[like]+shift, s.distinct.Start[shape+1]-s.distinct.Start[shape])
 }
 
-// moved reports whether the columns are at the distances far from first.
-func moved(cols, far []int32, first int32) bool {
-	if len(cols) != len(far) {
+// moved reports whether the columns are at the given offsets from first.
+func moved(cols, offsets []int32, first int32) bool {
+	if len(cols) != len(offsets) {
 		return false
 	}
 	for k, c := range cols {
-		if c-first != far[k] {
+		if c-first != offsets[k] {
 			return false
 		}
 	}
@@ -200,9 +200,9 @@ func identical(a, b []float64) bool {
 func (s *Shapes) Beyond(limit int) (rows []int) {
 	farthest := make([]int32, s.distinct.Rows())
 	for shape := range farthest {
-		far, _ := s.distinct.Row(shape)
+		offsets, _ := s.distinct.Row(shape)
 		farthest[shape] = math.MinInt32
-		for _, d := range far {
+		for _, d := range offsets {
 			farthest[shape] = max(farthest[shape], d)
 		}
 	}
@@ -216,12 +216,12 @@ func (s *Shapes) Beyond(limit int) (rows []int) {
 
 // Rename replaces each column of row i by name(column).
 func (s *Shapes) Rename(i int, name func(col int32) int32) {
-	first, far, vals := s.Row(i)
-	if len(far) == 0 {
+	first, offsets, vals := s.Row(i)
+	if len(offsets) == 0 {
 		return
 	}
-	s.first[i], s.of[i] = name(first+far[0]), int32(s.distinct.Rows())
-	for k, d := range far {
+	s.first[i], s.of[i] = name(first+offsets[0]), int32(s.distinct.Rows())
+	for k, d := range offsets {
 		s.distinct.Add(name(first+d)-s.first[i], vals[k])
 	}
 	s.distinct.End()
@@ -242,8 +242,8 @@ func (s *Shapes) Matrix(width int, format Format) (*Matrix, error) {
 		}
 		var like []shape
 		for i := range period {
-			first, far, vals := s.Row(lo + i)
-			like = append(like, shape{first, far, vals})
+			first, offsets, vals := s.Row(lo + i)
+			like = append(like, shape{first, offsets, vals})
 		}
 		b.addRun(like, step, hi-lo)
 		lo = hi

@@ -9,8 +9,8 @@ import (
 
 // list returns the columns and values of a row.
 func (s *Shapes) list(i int) (cols []int, vals []float64) {
-	first, far, vals := s.Row(i)
-	for _, d := range far {
+	first, offsets, vals := s.Row(i)
+	for _, d := range offsets {
 		cols = append(cols, int(first+d))
 	}
 	return cols, vals

@@ -23,8 +23,8 @@ func init() {
 	Kinds.Register(Kind{Name: "helmholtz",
 		Help: "-div grad u - k^2 u with three waves across the grid: indefinite, for minres",
 		New:  newHelmholtz})
-	Kinds.Register(Kind{Name: "hub", Help: "-div grad u with a few rows that are coupled to a sixteenth of all each, as " +
-		"supply nets of a circuit are",
+	Kinds.Register(Kind{Name: "hub", Help: "-div grad u with a few rows that are each coupled to a sixteenth of all " +
+		"rows, like the supply nets of a circuit",
 		New: newHub})
 	Kinds.Register(Kind{Name: "advection", Help: "diffusion in a steady wind, upwind differences: not symmetric",
 		New: newAdvection})
@@ -180,11 +180,11 @@ func poissonOn(grid Grid, dim, points int) *stencil {
 type neumann struct{ *stencil }
 
 func newNeumann(p Params) (Problem, error) {
-	made, err := newPoisson(p)
+	poisson, err := newPoisson(p)
 	if err != nil {
 		return nil, err
 	}
-	s := made.(*stencil)
+	s := poisson.(*stencil)
 	s.traits.Singular = true
 	return neumann{s}, nil
 }
@@ -385,7 +385,7 @@ func (v *variable) Row(i int, r *Row) {
 // rows. So a few rows have very many entries, and each other row has a neighbour that may be far away. The problem has
 // coordinates but is not a grid.
 type hub struct {
-	near *stencil
+	base *stencil
 	hubs int
 }
 
@@ -396,20 +396,20 @@ const (
 
 func newHub(p Params) (Problem, error) {
 	p.Stencil = 0
-	made, err := newPoisson(p)
+	poisson, err := newPoisson(p)
 	if err != nil {
 		return nil, err
 	}
-	near := made.(*stencil)
-	return &hub{near, min(maxHubs, near.Size()/(2*maxHubs))}, nil
+	base := poisson.(*stencil)
+	return &hub{base, min(maxHubs, base.Size()/(2*maxHubs))}, nil
 }
 
-func (h *hub) Size() int               { return h.near.Size() }
-func (h *hub) Traits() Traits          { return h.near.Traits() }
-func (h *hub) Locate(i int) [3]float64 { return h.near.Locate(i) }
+func (h *hub) Size() int               { return h.base.Size() }
+func (h *hub) Traits() Traits          { return h.base.Traits() }
+func (h *hub) Locate(i int) [3]float64 { return h.base.Locate(i) }
 
 func (h *hub) Row(i int, r *Row) {
-	h.near.Row(i, r)
+	h.base.Row(i, r)
 	switch {
 	case h.hubs == 0:
 	case i < h.hubs:
@@ -422,19 +422,19 @@ func (h *hub) Row(i int, r *Row) {
 
 // spread adds the couplings of hub i to its row.
 func (h *hub) spread(i int, r *Row) {
-	near := Row{slices.Clone(r.Cols), slices.Clone(r.Vals)}
+	base := Row{slices.Clone(r.Cols), slices.Clone(r.Vals)}
 	r.Reset()
 	k, total := 0, 0.0
 	before := func(col int) {
-		for ; k < len(near.Cols) && near.Cols[k] < col; k++ {
-			r.Add(near.Cols[k], near.Vals[k])
+		for ; k < len(base.Cols) && base.Cols[k] < col; k++ {
+			r.Add(base.Cols[k], base.Vals[k])
 		}
 	}
 	for j := h.hubs + i; j < h.Size(); j += h.hubs {
 		before(j)
 		v := -hubWeight
-		if k < len(near.Cols) && near.Cols[k] == j {
-			v += near.Vals[k]
+		if k < len(base.Cols) && base.Cols[k] == j {
+			v += base.Vals[k]
 			k++
 		}
 		r.Add(j, v)
