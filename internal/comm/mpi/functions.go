@@ -33,8 +33,8 @@ func (l *Library) Init() error {
 		return err
 	}
 	if provided != threadMultiple {
-		return fmt.Errorf("%v was built without MPI_THREAD_MULTIPLE: it gives level %d, needed is %d", l, provided,
-			threadMultiple)
+		return fmt.Errorf("%v was built without MPI_THREAD_MULTIPLE: it provides thread level %d, want %d", l,
+			provided, threadMultiple)
 	}
 	if err := l.returnErrors(l.World); err != nil {
 		return err
@@ -80,16 +80,16 @@ func (l *Library) Create(c Comm, tag int) (Comm, error) {
 		return 0, err
 	}
 	defer l.call("MPI_Group_free", field(&group)).Run()
-	made := new(Comm)
-	return l.made(made, l.call("MPI_Comm_create_group", handle(c), handle(group), integer(tag), field(made)))
+	created := new(Comm)
+	return l.newComm(created, l.call("MPI_Comm_create_group", handle(c), handle(group), integer(tag), field(created)))
 }
 
 // Dup duplicates a communicator.
 //
 //	int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 func (l *Library) Dup(c Comm) (Comm, error) {
-	made := new(Comm)
-	return l.made(made, l.call("MPI_Comm_dup", handle(c), field(made)))
+	created := new(Comm)
+	return l.newComm(created, l.call("MPI_Comm_dup", handle(c), field(created)))
 }
 
 // Split creates a communicator for the ranks of each color, ordered by key. With a negative color the
@@ -97,14 +97,15 @@ func (l *Library) Dup(c Comm) (Comm, error) {
 //
 //	int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
 func (l *Library) Split(c Comm, color, key int) (Comm, error) {
-	made := new(Comm)
+	created := new(Comm)
 	if color < 0 {
-		return 0, l.call("MPI_Comm_split", handle(c), integer(undefined), integer(key), field(made)).Run()
+		return 0, l.call("MPI_Comm_split", handle(c), integer(undefined), integer(key), field(created)).Run()
 	}
-	return l.made(made, l.call("MPI_Comm_split", handle(c), integer(color), integer(key), field(made)))
+	return l.newComm(created, l.call("MPI_Comm_split", handle(c), integer(color), integer(key), field(created)))
 }
 
-func (l *Library) made(c *Comm, by *Call) (Comm, error) {
+// newComm runs a call that creates the communicator *c, and makes calls on that return their errors.
+func (l *Library) newComm(c *Comm, by *Call) (Comm, error) {
 	if err := by.Run(); err != nil {
 		return 0, err
 	}

@@ -70,7 +70,7 @@ func (l *Library) String() string {
 func Open(environ []string) (*Library, error) {
 	defer keepSignals()()
 	var faults []error
-	for _, f := range wanted(environ) {
+	for _, f := range candidateFamilies(environ) {
 		lib, err := dynlib.Open(dynlib.Spec{Name: string(f), Sonames: sonames[f], Env: EnvLibrary, Hint: hints[f]})
 		if err == nil {
 			return bind(lib)
@@ -80,10 +80,10 @@ func Open(environ []string) (*Library, error) {
 	return nil, errors.Join(faults...)
 }
 
-// wanted returns the families to try. If a launcher of MPI started this process, that is only the launcher's family.
-// Its environment variables identify it even if it started only one rank, or was itself started by srun. Without a
-// launcher, every process is a world of its own, and either family will do.
-func wanted(environ []string) []Family {
+// candidateFamilies returns the families to try, the preferred one first. If a launcher of MPI started this process,
+// that is only the launcher's family. Its environment variables identify it even if it started only one rank, or was
+// itself started by srun. Without a launcher, every process is a world of its own, and either family will do.
+func candidateFamilies(environ []string) []Family {
 	if job, err := jobenv.Detect(environ); err == nil && job != nil {
 		switch job.Launcher {
 		case jobenv.OpenMPI:
@@ -107,12 +107,12 @@ func wanted(environ []string) []Family {
 
 // bind recognises the library and looks up its functions and constants.
 func bind(lib *dynlib.Library) (*Library, error) {
-	said, err := libraryVersion(lib)
+	text, err := libraryVersion(lib)
 	if err != nil {
 		return nil, err
 	}
 	l := &Library{functions: map[string]*dynlib.Func{}}
-	if l.Family, l.Version, err = recognise(said); err != nil {
+	if l.Family, l.Version, err = recognise(text); err != nil {
 		return nil, fmt.Errorf("%v: %w", lib, err)
 	}
 	lib.SetVersion(l.Version)
@@ -132,16 +132,16 @@ func bind(lib *dynlib.Library) (*Library, error) {
 //
 //	int MPI_Get_library_version(char *version, int *resultlen)
 func libraryVersion(lib *dynlib.Library) (string, error) {
-	const most = 8192 // MPI_MAX_LIBRARY_VERSION_STRING of MPICH; Open MPI's is 256
+	const maxLength = 8192 // MPI_MAX_LIBRARY_VERSION_STRING of MPICH; Open MPI's is 256
 	var f dynlib.Func
 	if err := lib.Bind(map[string]*dynlib.Func{"MPI_Get_library_version": &f}); err != nil {
 		return "", err
 	}
-	text, length := make([]byte, most), new(int32)
+	text, length := make([]byte, maxLength), new(int32)
 	if code := int32(f.Call(uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(length)))); code != 0 {
 		return "", fmt.Errorf("%v: MPI_Get_library_version gave %d", lib, code)
 	}
-	return strings.TrimRight(string(text[:max(0, min(int(*length), most))]), "\x00\n"), nil
+	return strings.TrimRight(string(text[:max(0, min(int(*length), maxLength))]), "\x00\n"), nil
 }
 
 // known lists the releases with the binary interface that is bound here: Open MPI with the soname
@@ -163,7 +163,7 @@ func recognise(version string) (Family, string, error) {
 			continue
 		}
 		if major, _ := strconv.Atoi(m[2]); major < k.first || major > k.last {
-			return "", "", fmt.Errorf("%s %s: only versions %d to %d are known here", k.family, m[1], k.first, k.last)
+			return "", "", fmt.Errorf("%s %s: only versions %d to %d are supported", k.family, m[1], k.first, k.last)
 		}
 		return k.family, m[1], nil
 	}
@@ -186,9 +186,9 @@ func (l *Library) check(call string, code uintptr) error {
 	if int32(code) == 0 {
 		return nil
 	}
-	const most = 1024 // MPI_MAX_ERROR_STRING is 256 and 512
-	text, length := make([]byte, most), new(int32)
+	const maxLength = 1024 // MPI_MAX_ERROR_STRING is 256 and 512
+	text, length := make([]byte, maxLength), new(int32)
 	l.functions["MPI_Error_string"].Call(uintptr(uint32(code)), uintptr(unsafe.Pointer(&text[0])),
 		uintptr(unsafe.Pointer(length)))
-	return &Error{call, strings.TrimSpace(string(text[:max(0, min(int(*length), most))]))}
+	return &Error{call, strings.TrimSpace(string(text[:max(0, min(int(*length), maxLength))]))}
 }

@@ -26,7 +26,7 @@ func TestRecognise(t *testing.T) {
 			`it calls itself "Intel(R) MPI Library 2021.9 for Linux* OS"`},
 		{"MVAPICH2 Version      :\t2.3.7", "", "", "MVAPICH2 Version"},
 		{"MPI VERSION    : CRAY MPICH version 8.1.9.13 (ANL base 3.4a2)", "", "", "CRAY MPICH"},
-		{"Open MPI v6.0.0, package: the future", "", "", "Open MPI 6.0.0: only versions 3 to 5 are known here"},
+		{"Open MPI v6.0.0, package: the future", "", "", "Open MPI 6.0.0: only versions 3 to 5 are supported"},
 		{"MPICH Version:\t2.1", "", "", "MPICH 2.1: only versions 3 to 4"},
 		{"", "", "", "neither Open MPI nor MPICH"},
 	} {
@@ -56,7 +56,7 @@ func TestWanted(t *testing.T) {
 			[]Family{MPICH}},
 		{"HOME=/root", []Family{OpenMPI, MPICH}},
 	} {
-		if got := wanted(strings.Fields(c.environ)); !slices.Equal(got, c.want) {
+		if got := candidateFamilies(strings.Fields(c.environ)); !slices.Equal(got, c.want) {
 			t.Errorf("%s wants %v, want %v", c.environ, got, c.want)
 		}
 	}

@@ -56,11 +56,11 @@ func (l *Library) makeHalves() error {
 //	int MPI_Op_create(MPI_User_function *user_fn, int commute, MPI_Op *op)
 func (l *Library) makeOp(d dtype.DType, ops ...vec.Op) error {
 	for _, op := range ops {
-		var made Op
-		if err := l.call("MPI_Op_create", handle(combiner(d, op)), integer(1), field(&made)).Run(); err != nil {
+		var created Op
+		if err := l.call("MPI_Op_create", handle(combiner(d, op)), integer(1), field(&created)).Run(); err != nil {
 			return err
 		}
-		l.ownOps[combination{d, op}] = made
+		l.ownOps[combination{d, op}] = created
 	}
 	return nil
 }

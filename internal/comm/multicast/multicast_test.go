@@ -113,7 +113,7 @@ func TestMake(t *testing.T) {
 			}
 		}
 		if m.Multicast == 0 || slices.Contains(m.Addresses, m.Multicast) {
-			return errors.New("the address of all is that of one")
+			return errors.New("the multicast address equals the address of one rank's memory")
 		}
 		return errors.Join(a.Check(shm.NewLabel("read")), m.Close())
 	})

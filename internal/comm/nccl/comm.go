@@ -26,8 +26,8 @@ type Comm struct {
 	state  *int32 // result of State; on the heap because C writes to it
 }
 
-// Start begins to create a communicator. Each rank uses the GPU whose context is current. State tells
-// when the communicator is ready.
+// Start begins to create a communicator. Each rank uses the GPU whose context is current. Poll State until the
+// communicator is ready.
 func (l *Library) Start(ranks, rank int, id ID) (*Comm, error) {
 	handle := new(uintptr)
 	c := &config{magic: configMagic, version: oldest}

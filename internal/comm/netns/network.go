@@ -1,5 +1,5 @@
 // Package netns provides hosts for tests: network namespaces with cables to a common switch. The cables can be cut and
-// slowed down. It needs root and iproute2.
+// slowed down. It needs root and iproute2. Only tests use it.
 package netns
 
 import (
@@ -159,8 +159,8 @@ func (h *Host) Within(open func() error) (err error) {
 // Has reports whether a process runs on the host.
 func (h *Host) Has(pid int) bool {
 	there, err := os.Stat("/run/netns/" + h.Space)
-	its, gone := os.Stat(fmt.Sprintf("/proc/%d/ns/net", pid))
-	return err == nil && gone == nil && os.SameFile(there, its)
+	own, ownErr := os.Stat(fmt.Sprintf("/proc/%d/ns/net", pid))
+	return err == nil && ownErr == nil && os.SameFile(there, own)
 }
 
 // Cut disconnects the cable of the host. Neither side is notified.

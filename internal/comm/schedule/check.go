@@ -194,19 +194,19 @@ func (c *checker) result(rank int) error {
 		if err != nil {
 			return fmt.Errorf("%v: %w", Range{Output, want.off, want.n}, err)
 		}
-		wanted := allRanks(len(c.clocks))
+		contributors := allRanks(len(c.clocks))
 		if want.source != sumOfAll {
-			wanted = singleRank(len(c.clocks), want.source)
+			contributors = singleRank(len(c.clocks), want.source)
 		}
 		for _, got := range pieces {
 			where := Range{Output, want.off + got.off, got.n}
 			if first := want.first + got.off; got.first != first {
 				return fmt.Errorf("%v holds input elements from %d on, should be from %d on", where, got.first, first)
 			}
-			if lacking := got.contributors.missing(wanted); lacking >= 0 {
+			if lacking := got.contributors.missing(contributors); lacking >= 0 {
 				return fmt.Errorf("%v lacks the contribution of rank %d", where, lacking)
 			}
-			if excess := wanted.missing(got.contributors); excess >= 0 {
+			if excess := contributors.missing(got.contributors); excess >= 0 {
 				return fmt.Errorf("%v has a contribution of rank %d, which does not belong there", where, excess)
 			}
 		}
@@ -267,10 +267,10 @@ func Variants(info Info, ranks, count int) []Params {
 	variants := []Params{plain}
 	vary := func(option string, apply func(*Params)) {
 		if slices.Contains(info.Takes, option) {
-			alone := plain
-			apply(&alone)
+			variant := plain
+			apply(&variant)
 			apply(&together)
-			variants = append(variants, alone)
+			variants = append(variants, variant)
 		}
 	}
 	for d := 1; d <= ranks; d++ {

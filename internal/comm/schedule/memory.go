@@ -38,7 +38,7 @@ func (r ranks) common(other ranks) int {
 	return -1
 }
 
-// lacking returns a rank of other that is not in r, or -1.
+// missing returns a rank of other that is not in r, or -1.
 func (r ranks) missing(other ranks) int {
 	for i := range r {
 		if more := other[i] &^ r[i]; more != 0 {

@@ -86,7 +86,7 @@ func (p *prover) message(src, dst *event, carried spans) error {
 	return p.move(src, dst)
 }
 
-// learn adds the ranks that a message or flag carries to those that its receiver knows to have entered the barrier.
+// learn adds the ranks that a message or flag carries to the ranks that its receiver knows to have entered the barrier.
 func (p *prover) learn(rank int, carried spans) {
 	if p.entered != nil {
 		p.entered[rank] = p.entered[rank].union(carried)
@@ -167,6 +167,7 @@ type intervals struct {
 	n     int32
 }
 
+// pageSize is the number of intervals that are allocated at a time.
 const pageSize = 1 << 10
 
 func (v *intervals) at(i int32) *interval { return &v.pages[i/pageSize][i%pageSize] }
@@ -315,7 +316,7 @@ func (s spans) union(other spans) spans {
 	return out
 }
 
-// lacking returns the first of n ranks that is not in the set, or -1.
+// missing returns the first of n ranks that is not in the set, or -1.
 func (s spans) missing(n int) int {
 	switch {
 	case len(s) == 0 || s[0][0] > 0:

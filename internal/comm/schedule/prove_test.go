@@ -86,7 +86,7 @@ func (s spoilt) Steps(rank int) iter.Seq[Step] {
 func TestProveDirect(t *testing.T) {
 	s := must.Get(New(AllReduce, "two-stage", Params{Ranks: 4, Count: 8}))(t)
 	if err := Prove(spoilt{s, 1, 0, "left out"}); err == nil || !strings.Contains(err.Error(), "rank") {
-		t.Errorf("a barrier of which a rank does not tell the others: %v", err)
+		t.Errorf("a barrier in which one rank sends no flags: %v", err)
 	}
 }
 

@@ -108,7 +108,7 @@ func (p *Puller) unpack(s *packed, into *Step) {
 // PullAll returns a Puller for the steps of every rank. The caller must call StopAll. The Pullers must be
 // used by one goroutine.
 func PullAll(s Schedule) []Puller {
-	if k, ok := s.(*kept); ok {
+	if k, ok := s.(*keptSchedule); ok {
 		return k.pull()
 	}
 	all := make([]Puller, s.Ranks())
@@ -121,15 +121,15 @@ func PullAll(s Schedule) []Puller {
 
 // Keep returns a schedule whose Pullers keep the steps of short streams. A second PullAll, after StopAll for the first,
 // reuses these steps. A schedule that is first proved and then simulated is thus generated only once.
-func Keep(s Schedule) Schedule { return &kept{Schedule: s} }
+func Keep(s Schedule) Schedule { return &keptSchedule{Schedule: s} }
 
-type kept struct {
+type keptSchedule struct {
 	Schedule
 	pullers []Puller // nil before the first PullAll
 }
 
 // pull returns the Pullers, at the beginning of their streams.
-func (k *kept) pull() []Puller {
+func (k *keptSchedule) pull() []Puller {
 	if k.pullers == nil {
 		k.pullers = PullAll(k.Schedule)
 	}
@@ -195,7 +195,7 @@ func (p *Puller) fetch() {
 // alloc returns memory for n packed steps. It cuts it from larger allocations, because a million small ones would slow
 // down the garbage collector.
 func (s *pullers) alloc(n int) []packed {
-	const piece = 1 << 12
+	const piece = 1 << 12 // steps per allocation: 128 KiB
 	if len(s.free) < n {
 		s.free = make([]packed, min(piece, fetchSize*s.schedule.Ranks()))
 	}

@@ -132,8 +132,8 @@ func Names(collective string) []string {
 	return lists.Map(Algorithms(collective), func(info Info) string { return info.Name })
 }
 
-// Evaluated returns the algorithms that an evaluation of the collective shows: first those with steps, then
-// variants and those that need hardware.
+// Evaluated returns the algorithms that an evaluation of the collective shows: first the ones with steps, then variants
+// and the ones that need hardware.
 func Evaluated(collective string) []Info {
 	return append(Algorithms(collective), infos(collective, func(a Algorithm) bool { return a.Steps == nil })...)
 }

@@ -141,8 +141,6 @@ func TestWrongRegistrations(t *testing.T) {
 	}
 }
 
-// TestEvaluatedHasStepsFirst checks the order of the algorithms in evaluations: the ones with steps come
-// first, then variants and the ones that need hardware.
 // Algorithms whose hardware no schedule can express declare how many bytes pass the busiest link of a rank.
 func TestTrafficOfHardware(t *testing.T) {
 	for name, want := range map[string]float64{"lamport": 3 << 20, "multimem": 1.25 * (1 << 20)} {
@@ -153,6 +151,8 @@ func TestTrafficOfHardware(t *testing.T) {
 	}
 }
 
+// TestEvaluatedHasStepsFirst checks the order of the algorithms in evaluations: the ones with steps come
+// first, then variants and the ones that need hardware.
 func TestEvaluatedHasStepsFirst(t *testing.T) {
 	withSteps, evaluated := Algorithms(AllReduce), Evaluated(AllReduce)
 	names := func(list []Info) []string { return lists.Map(list, func(info Info) string { return info.Name }) }

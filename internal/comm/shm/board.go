@@ -78,17 +78,18 @@ type pair struct {
 	_        [LineBytes - 4]byte
 }
 
-// ring is a channel from one rank to another. The slots and the two counters are in separate cache lines, because
-// different ranks write the counters.
+// ring is a channel from one rank to another. Its counters are numbers of slots since the start, which wrap around;
+// filled - emptied slots hold data. The slots and the two counters are in separate cache lines, because different ranks
+// write the counters.
 type ring struct {
-	sent          atomic.Uint32 // slots filled
-	_             [LineBytes - 4]byte
-	taken         atomic.Uint32 // slots emptied
-	_             [LineBytes - 4]byte
-	sentSleepers  atomic.Int32
-	takenSleepers atomic.Int32
-	_             [LineBytes - 8]byte
-	slots         [channelSlots]ringSlot
+	filled          atomic.Uint32 // by the sender
+	_               [LineBytes - 4]byte
+	emptied         atomic.Uint32 // by the receiver
+	_               [LineBytes - 4]byte
+	filledSleepers  atomic.Int32 // ranks that sleep on filled
+	emptiedSleepers atomic.Int32 // ranks that sleep on emptied
+	_               [LineBytes - 8]byte
+	slots           [channelSlots]ringSlot
 }
 
 type ringSlot struct {

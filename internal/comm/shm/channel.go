@@ -55,15 +55,15 @@ func (t *Transfer) piece() (from, to int) {
 // Send copies pieces of src into the free slots. It does not block, and reports whether any slot was free.
 func (t *Transfer) Send(src []byte) (moved bool) {
 	r := t.c.ring
-	for !t.Complete() && t.c.count-r.taken.Load() < channelSlots {
+	for !t.Complete() && t.c.count-r.emptied.Load() < channelSlots {
 		slot := &r.slots[t.c.count%channelSlots]
 		from, to := t.piece()
 		slot.head = [4]uint64{t.note.Type, t.note.Count, t.note.Bytes}
 		copy(slot.data[:], src[from:to])
 		t.c.count++
-		r.sent.Store(t.c.count)
-		if r.sentSleepers.Load() > 0 {
-			Unpark(&r.sent)
+		r.filled.Store(t.c.count)
+		if r.filledSleepers.Load() > 0 {
+			Unpark(&r.filled)
 		}
 		t.done, t.started, moved = to, true, true
 	}
@@ -74,7 +74,7 @@ func (t *Transfer) Send(src []byte) (moved bool) {
 // whether any piece had arrived.
 func (t *Transfer) Recv(take func(off int, piece []byte)) (moved bool, err error) {
 	r := t.c.ring
-	for !t.Complete() && int32(r.sent.Load()-t.c.count) > 0 {
+	for !t.Complete() && int32(r.filled.Load()-t.c.count) > 0 {
 		slot := &r.slots[t.c.count%channelSlots]
 		if want := [4]uint64{t.note.Type, t.note.Count, t.note.Bytes}; slot.head != want {
 			got := Note{slot.head[0], slot.head[1], slot.head[2]}
@@ -84,9 +84,9 @@ func (t *Transfer) Recv(take func(off int, piece []byte)) (moved bool, err error
 		from, to := t.piece()
 		take(from, slot.data[:to-from])
 		t.c.count++
-		r.taken.Store(t.c.count)
-		if r.takenSleepers.Load() > 0 {
-			Unpark(&r.taken)
+		r.emptied.Store(t.c.count)
+		if r.emptiedSleepers.Load() > 0 {
+			Unpark(&r.emptied)
 		}
 		t.done, t.started, moved = to, true, true
 	}
@@ -96,23 +96,23 @@ func (t *Transfer) Recv(take func(off int, piece []byte)) (moved bool, err error
 // ForSpace waits one step for a free slot.
 func (w *Wait) ForSpace(c *Channel) error {
 	w.Peer = c.peer
-	return w.forWord(&c.ring.taken, c.count-channelSlots, &c.ring.takenSleepers)
+	return w.forWord(&c.ring.emptied, c.count-channelSlots, &c.ring.emptiedSleepers)
 }
 
 // ForPiece waits one step for a filled slot.
 func (w *Wait) ForPiece(c *Channel) error {
 	w.Peer = c.peer
-	return w.forWord(&c.ring.sent, c.count, &c.ring.sentSleepers)
+	return w.forWord(&c.ring.filled, c.count, &c.ring.filledSleepers)
 }
 
 // Empty reports whether the receiver has taken all slots that were sent.
-func (c *Channel) Empty() bool { return c.ring.taken.Load() == c.count }
+func (c *Channel) Empty() bool { return c.ring.emptied.Load() == c.count }
 
 // ForEmpty waits one step until the receiver has taken more slots.
 func (w *Wait) ForEmpty(c *Channel) error {
 	w.Peer = c.peer
-	if seen := c.ring.taken.Load(); seen != c.count {
-		return w.forWord(&c.ring.taken, seen, &c.ring.takenSleepers)
+	if seen := c.ring.emptied.Load(); seen != c.count {
+		return w.forWord(&c.ring.emptied, seen, &c.ring.emptiedSleepers)
 	}
 	return nil
 }

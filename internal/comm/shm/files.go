@@ -11,7 +11,8 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// fileCounts announces how many files come with a message: those of one rank, or of each rank.
+// fileCounts announces how many files come with a message: one number for the files of a single rank, or a number for
+// each rank.
 type fileCounts struct{ Files []int }
 
 // livenessInterval is how often a rank that exchanges files checks whether the others are alive.

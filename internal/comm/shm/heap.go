@@ -17,7 +17,7 @@ const guardGap = pageSize
 // only get offsets.
 type Heap struct {
 	segment *Segment
-	mu      sync.Mutex
+	mu      sync.Mutex  // guards free and used
 	free    []extent    // sorted by offset, never adjacent
 	used    map[int]int // length of each allocation, by offset
 }

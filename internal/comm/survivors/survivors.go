@@ -190,7 +190,7 @@ func (v *Voter) quorum(view View) bool {
 	return all || restLate && (view.First != nil || 2*ready > len(v.members))
 }
 
-// Missing returns the members that the agreement is waiting for: those that have not joined and are not gone. If all
+// Missing returns the members that the agreement is waiting for: the ones that have not joined and are not gone. If all
 // have joined, it returns all other members that are not gone.
 func (v *Voter) Missing(view View) (ranks []int) {
 	var others []int

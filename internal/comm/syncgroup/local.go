@@ -34,7 +34,7 @@ func Local(n int) []Group {
 
 // goroutineParker parks goroutines instead of threads, so any number of ranks works.
 type goroutineParker struct {
-	mu    sync.Mutex
+	mu    sync.Mutex    // guards woken
 	woken chan struct{} // closed and replaced by unpark
 }
 
@@ -42,6 +42,7 @@ func (p *goroutineParker) park(ctx context.Context, word *atomic.Uint32, seen ui
 	p.mu.Lock()
 	woken := p.woken
 	p.mu.Unlock()
+	// unpark runs after the word has changed. It therefore either closes this channel or has changed the word already.
 	if word.Load() != seen {
 		return
 	}

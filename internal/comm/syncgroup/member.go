@@ -26,8 +26,7 @@ const (
 	// spinTime is longer than the usual spread of arrival times at a collective call. After a longer wait, the cost of
 	// a system call is negligible.
 	spinTime = 100 * time.Microsecond
-	// patience limits each sleep, so that an ended context or a dead rank is noticed without a
-	// wake-up.
+	// maxSleep limits each sleep, so that an ended context or a dead rank is noticed without a wake-up.
 	maxSleep = 20 * time.Millisecond
 )
 
@@ -168,20 +167,20 @@ func (m *member) await(ctx context.Context, old uint32) (now uint32, err error) 
 			return now, nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
-			err = fmt.Errorf("waiting for ranks %v of %d: %w", m.late(), len(m.cells), cause)
+			err = fmt.Errorf("waiting for ranks %v of %d: %w", m.lateRanks(), len(m.cells), cause)
 			m.Abort(err.Error())
 			return now, err
 		}
 		// A rank that opened the gate may leave at once, so check the gate again before reporting that
 		// it is gone.
-		if rank, why := m.gone(); why != "" && gate.Load() == old {
+		if rank, why := m.goneRank(); why != "" && gate.Load() == old {
 			return now, m.abortFor(rank, why)
 		}
 	}
 }
 
-// late returns the ranks that have not begun the current round.
-func (m *member) late() (ranks []int) {
+// lateRanks returns the ranks that have not begun the current round.
+func (m *member) lateRanks() (ranks []int) {
 	mine := m.cells[m.rank].rounds.Load()
 	for r := range m.cells {
 		if m.cells[r].rounds.Load() != mine {
@@ -191,8 +190,8 @@ func (m *member) late() (ranks []int) {
 	return ranks
 }
 
-// gone returns a rank that will not arrive any more, and why.
-func (m *member) gone() (rank int, why string) {
+// goneRank returns a rank that will not arrive any more, and why.
+func (m *member) goneRank() (rank int, why string) {
 	for r := range m.cells {
 		switch state := m.cells[r].state.Load(); {
 		case r == m.rank:

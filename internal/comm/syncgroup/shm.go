@@ -75,7 +75,7 @@ func openBoard(s *shm.Segment, size int) (board, error) {
 // processParker sleeps in the kernel, which also knows which ranks are alive.
 type processParker struct{ segment *shm.Segment }
 
-// park cannot watch ctx; its sleep is bounded by patience instead.
+// park cannot watch ctx; its sleep is limited by maxSleep instead.
 func (processParker) park(_ context.Context, word *atomic.Uint32, seen uint32) {
 	shm.Park(word, seen, maxSleep)
 }

@@ -23,9 +23,9 @@ type Bootstrap struct {
 	// SameBuild requires that all ranks run the same executable.
 	SameBuild bool
 
-	mu       sync.Mutex
+	mu       sync.Mutex                        // held during an exchange: exchanges run one at a time
 	arrivals <-chan connection.Arrival[[]byte] // connections to rank 0, once it listens
-	round    int
+	round    int                               // number of exchanges begun; the ranks must agree on it
 }
 
 // Exchange returns the data of all ranks, in rank order. ctx limits the waiting.
@@ -80,15 +80,15 @@ func (b *Bootstrap) gather(ctx context.Context, mine []byte) ([][]byte, error) {
 	}
 	// Answer all ranks concurrently, so that several unreachable ones take only one timeout.
 	faults := make([]error, b.Size)
-	var told sync.WaitGroup
+	var answers sync.WaitGroup
 	for r, a := range ranks[1:] {
-		told.Go(func() {
+		answers.Go(func() {
 			if err := connection.Welcome(a, all); err != nil {
 				faults[r] = fmt.Errorf("answering %s: %w", g.Name(a.Join), err)
 			}
 		})
 	}
-	told.Wait()
+	answers.Wait()
 	return all, errors.Join(faults...)
 }
 

@@ -57,12 +57,12 @@ type Control struct {
 	link    *connection.Link[frame]
 	handler Handler
 
-	mu           sync.Mutex
+	mu           sync.Mutex // guards the fields below, except ended
 	end          End
-	why          error
+	why          error // the error that ended the connection
 	lastQuestion uint64
-	answers      map[uint64]chan answer
-	ended        chan struct{}
+	answers      map[uint64]chan answer // by question: where Ask waits
+	ended        chan struct{}          // closed when the connection has ended
 }
 
 // NewControl takes over a TCP connection. The connection counts as cut if the peer's kernel does not respond for the

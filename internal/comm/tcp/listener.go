@@ -38,11 +38,11 @@ type Ticket struct {
 type Listener struct {
 	listener net.Listener
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards the fields below
 	closed  bool
 	refs    int
-	arrived map[Ticket]chan *connection.Conn
-	refused string // the last refused peer, and why
+	arrived map[Ticket]chan *connection.Conn // of connections that have come or are awaited
+	refused string                           // the last refused peer, and why
 }
 
 // Listen listens on a free port of the range at the address, or at all addresses if it is not valid.

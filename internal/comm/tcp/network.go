@@ -26,8 +26,8 @@ type Network struct {
 	AtOnce   []Rates  `json:"at_once,omitempty"` // by host, while every host sends to all others
 }
 
-// Pair is the link from one host to another. If hosts have several ranks, it is the rate of all their connections
-// together.
+// Pair is the link from one host to another. If hosts have several ranks, its rates are sums over all their
+// connections.
 type Pair struct {
 	From      int     `json:"from"` // index of a host
 	To        int     `json:"to"`
@@ -58,12 +58,12 @@ func (n Network) Best(host int) (r Rates) {
 }
 
 // Latency returns the smallest and the largest latency between two hosts.
-func (n Network) Latency() (least, most float64) {
-	least = math.Inf(1)
+func (n Network) Latency() (lowest, highest float64) {
+	lowest = math.Inf(1)
 	for _, p := range n.Pairs {
-		least, most = min(least, p.LatencyUS), max(most, p.LatencyUS)
+		lowest, highest = min(lowest, p.LatencyUS), max(highest, p.LatencyUS)
 	}
-	return least, most
+	return lowest, highest
 }
 
 // Measuring holds the parameters of a network measurement, in which all ranks take part.
@@ -126,8 +126,8 @@ func (m Measuring) Measure(ctx context.Context) (Network, error) {
 	}
 	for _, id := range all {
 		if id.Fabric != "" {
-			return Network{}, fmt.Errorf("data may go over %s of host %s, which the measurement of the network by TCP "+
-				"says nothing of", id.Fabric, id.Name)
+			return Network{}, fmt.Errorf("data may go over %s of host %s instead of TCP, so a measurement of TCP would "+
+				"not describe it", id.Fabric, id.Name)
 		}
 	}
 	defer p.close()

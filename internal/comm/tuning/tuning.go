@@ -1,5 +1,6 @@
 // Package tuning defines the tables that choose an algorithm for a call ("auto"), and the notation for such a choice,
-// for example ring@64K.
+// for example ring@64K. It measures nothing: package tune searches for the best settings, and package model makes
+// tables from measured times.
 package tuning
 
 import (
@@ -123,9 +124,9 @@ var ops = []string{schedule.AllReduce, schedule.ReduceScatter, schedule.AllGathe
 	schedule.ReduceTo, schedule.Gather, schedule.Scatter, schedule.AllToAll, schedule.Barrier, "send", "recv"}
 
 func (e Entry) check() error {
-	empty := func(what string, least, most int) error {
-		if most > 0 && least > most {
-			return fmt.Errorf("min_%s is %d and max_%s is %d: no call has such a number", what, least, what, most)
+	empty := func(what string, low, high int) error {
+		if high > 0 && low > high {
+			return fmt.Errorf("min_%s is %d and max_%s is %d: no call has such a number", what, low, what, high)
 		}
 		return nil
 	}

@@ -1,7 +1,7 @@
-// Package verify generates inputs whose reduction is known exactly: integers, hashed from seed, rank and
-// position. Their range is so small that every partial result, in any order, is exact in the element type. So every
-// algorithm must return the same bits, and any difference is an error, not rounding. The conformance suite of process
-// groups and the benches use the same inputs.
+// Package verify generates inputs whose reduction is known exactly: integers, hashed from seed, rank and position.
+// Their range is so small that every partial result, in any order, is exact in the element type. Every algorithm must
+// therefore return the same bits, and any difference is an error, not rounding. The conformance suite of process groups
+// and the benches use the same inputs.
 package verify
 
 import (
@@ -22,19 +22,19 @@ type Inputs struct {
 // NewInputs returns the inputs of one reduction over a number of ranks.
 func NewInputs(seed uint64, d dtype.DType, r dtype.Reduction, ranks int) Inputs {
 	in := Inputs{seed: seed, dtype: d, reduction: r, ranks: ranks}
-	most := exactTo(d) // largest value of one rank
+	limit := exactTo(d) // largest value of one rank
 	if r != dtype.Min && r != dtype.Max {
-		most = max(most/int64(ranks), 1) // so that the sum of all ranks is exact
+		limit = max(limit/int64(ranks), 1) // so that the sum of all ranks is exact
 	}
-	in.low, in.span = -most, 2*most+1
+	in.low, in.span = -limit, 2*limit+1
 	if d == dtype.U8 {
-		in.low, in.span = 0, most+1
+		in.low, in.span = 0, limit+1
 	}
 	return in
 }
 
-// exactTo returns an n such that all integers up to n are exact in the type, and in float64. Most of them are exact in
-// no narrower type, so a sum that is computed in one is wrong.
+// exactTo returns an n such that all integers up to n are exact in the type, and in float64. Most of these integers are
+// not exact in a narrower type, so a sum computed in a narrower type is wrong.
 func exactTo(d dtype.DType) int64 {
 	switch d {
 	case dtype.BF16:

@@ -1,6 +1,6 @@
-// Package instrument has what benches ask of backends beyond the calls of package dist: lower limits of a call's time,
-// timings without the host's part, readings of a device, planted faults, descriptions of simulated machines. A backend
-// or an engine offers one of them by implementing its interface.
+// Package instrument defines optional interfaces of backends and engines, for benches that need more than package dist
+// offers: lower limits of a call's time, timings without the host's part, readings of a device, planted faults, and
+// descriptions of simulated machines. It measures nothing itself.
 package instrument
 
 import (
@@ -33,7 +33,7 @@ func Limits(g *dist.Group, p dist.Plan) ([]Limit, error) {
 
 // MachineReader is a dist.Backend whose machine is described by a file: [dist.Config.Machine].
 type MachineReader interface {
-	// CheckMachine reports what is wrong with a file and an arrangement for groups of so many ranks.
+	// CheckMachine reports what is wrong with a file and an arrangement for groups with the given number of ranks.
 	CheckMachine(path, arrangement string, ranks int) error
 	// DescribeMachine returns a summary of the machine of a file, or of the built-in one if path is empty.
 	DescribeMachine(path, arrangement string) (Machine, error)
@@ -83,10 +83,11 @@ func Explain(g *dist.Group, p dist.Plan) (Explanation, error) {
 	return Explanation{}, nil
 }
 
-// Estimator is a simulated dist.Backend that can say what a call will cost before anything runs.
+// Estimator is a simulated dist.Backend that estimates the cost of simulating a call before anything runs.
 type Estimator interface {
-	// Estimate returns an error if the call is too large to be simulated. note is empty, or says how long a large call
-	// takes and how much memory it needs. algorithm is empty for the default; count is in elements.
+	// Estimate returns an error if the call is too large to be simulated. note is empty, or states how long the
+	// simulation of a large call takes and how much memory it needs. algorithm is empty for the default; count is in
+	// elements.
 	Estimate(op dist.Collective, algorithm string, ranks, count int) (note string, err error)
 }
 
@@ -134,8 +135,8 @@ type Timing struct {
 	// Check, if set, verifies samples that leave no result in the buffers of the call. All ranks call it together: it
 	// makes the call itself and compares the results.
 	Check func() error
-	// LimitUS is a lower limit of a call that is timed in this way, as rank 0 knows it, and Limit names the resource
-	// that limits it; 0: not known.
+	// LimitUS is a lower limit of the time of a call that is timed in this way, and Limit names the resource that
+	// limits it. Only rank 0 needs to know them; 0: not known.
 	LimitUS float64
 	Limit   string
 	// Close releases the resources of this timing.
@@ -162,10 +163,10 @@ func Timings(g *dist.Group, op *dist.Op) ([]Timing, error) {
 	return list, nil
 }
 
-// FaultInjector is a dist.Engine with kernels of its own that can be made wrong, to test whether checks notice.
+// FaultInjector is a dist.Engine that can plant faults in its own kernels, to test whether checks find them.
 type FaultInjector interface {
-	// Plant makes the all-reduces that are prepared from now on wrong in one of the ways of [Faults], or right again
-	// (""). An all-reduce that cannot be wrong in this way is refused with [ErrNoSuchFault] when it is prepared.
+	// Plant plants one of [Faults] in all all-reduces that are prepared from now on, or none if fault is "". Preparing
+	// an all-reduce that cannot have the fault returns [ErrNoSuchFault].
 	Plant(fault string) error
 }
 
@@ -179,11 +180,10 @@ const (
 // Faults lists the faults that can be planted.
 func Faults() []string { return []string{DroppedBarrier, SkippedTail, WrongSlot} }
 
-// ErrNoSuchFault is the error if nothing can be wrong in the way that was asked for.
+// ErrNoSuchFault is the error if the requested fault cannot be planted.
 var ErrNoSuchFault = errors.New("the fault cannot be planted")
 
-// Plant makes the all-reduces of this rank that are prepared from now on wrong, in one of the ways of [Faults], or
-// right again ("").
+// Plant plants one of [Faults] in all all-reduces of this rank that are prepared from now on, or none if fault is "".
 func Plant(g *dist.Group, fault string) error {
 	e, ok := dist.EngineAs[FaultInjector](g)
 	switch {

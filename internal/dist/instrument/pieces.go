@@ -37,10 +37,10 @@ func inPieces(b dist.Buffer, f func(piece dist.Buffer, m dist.DeviceMemory, firs
 	if !onDevice || b.Count() == 0 {
 		return f(b, nil, 0)
 	}
-	most := pieceBytes / b.DType().Size()
-	host := dist.Make(b.DType(), min(b.Count(), most))
-	for first := 0; first < b.Count(); first += most {
-		if err := f(host.Slice(0, min(most, b.Count()-first)), m, first); err != nil {
+	pieceLen := pieceBytes / b.DType().Size()
+	host := dist.Make(b.DType(), min(b.Count(), pieceLen))
+	for first := 0; first < b.Count(); first += pieceLen {
+		if err := f(host.Slice(0, min(pieceLen, b.Count()-first)), m, first); err != nil {
 			return err
 		}
 	}

@@ -65,17 +65,17 @@ var calibrateHost = sync.OnceValue(func() Calibration {
 // calibrate computes a calibration from successive readings. Overhead may be 0 if the clock is coarse: two readings
 // can then be equal. Resolution considers only steps above 0.
 func calibrate(readings []int64) Calibration {
-	least, step := int64(-1), int64(-1)
+	shortest, step := int64(-1), int64(-1)
 	for i := 1; i < len(readings); i++ {
 		d := readings[i] - readings[i-1]
-		if least < 0 || d < least {
-			least = d
+		if shortest < 0 || d < shortest {
+			shortest = d
 		}
 		if d > 0 && (step < 0 || d < step) {
 			step = d
 		}
 	}
-	return Calibration{Overhead: max(least, 0), Resolution: max(step, 0)}
+	return Calibration{Overhead: max(shortest, 0), Resolution: max(step, 0)}
 }
 
 // Simulated returns an exact clock that reads simulated time with now, in picoseconds.

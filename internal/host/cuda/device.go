@@ -82,7 +82,7 @@ func text(b []byte) string {
 }
 
 // PeakBandwidth returns the published bandwidth of the device memory in GB/s: the width of its bus, at two bits per
-// clock and line. It is 0 if the driver does not tell.
+// clock and line. It is 0 if the driver does not report them.
 func (d *Device) PeakBandwidth() float64 {
 	kHz, noClock := d.Get(MemoryClock)
 	bits, noBits := d.Get(MemoryBusBits)

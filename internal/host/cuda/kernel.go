@@ -114,7 +114,8 @@ const (
 // predecessor's end before it reads its results.
 func (l *Launch) Dependent() *Launch { return l.with(programmaticSerialization, 1) }
 
-// Clusters makes every group of so many blocks a cluster. The number of blocks must be a multiple of it.
+// Clusters makes each group of the given number of blocks a cluster. The number of blocks of the launch must be a
+// multiple of it.
 func (l *Launch) Clusters(blocks int) *Launch { return l.with(clusterDimension, uint32(blocks), 1, 1) }
 
 // with adds an attribute.

@@ -80,8 +80,8 @@ func multicastOf(devices, bytes int) *multicastProp {
 	return &multicastProp{devices: uint32(devices), bytes: uint64(bytes), handles: fileDescriptor}
 }
 
-// MulticastGranularity returns the granularity of a multicast object of that many devices: its size,
-// and the size of memory bound to it, must be multiples of it.
+// MulticastGranularity returns the granularity of a multicast object of that many devices: the size of the object, and
+// the size of memory bound to it, must be multiples of the granularity.
 func (c *Context) MulticastGranularity(devices, bytes int) (int, error) {
 	n := new(uint64)
 	err := c.driver.call("cuMulticastGetGranularity", uintptr(unsafe.Pointer(n)),

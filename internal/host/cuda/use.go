@@ -108,7 +108,7 @@ type (
 	}
 )
 
-// Watcher reads the use of GPUs again and again.
+// Watcher reads the use of GPUs repeatedly.
 type Watcher struct {
 	m       *management
 	devices []Installed

@@ -113,12 +113,12 @@ func Build(dir string, solve ...fs.FS) (string, error) {
 			args = append(args, name)
 		}
 	}
-	made, err := compiled(src, append(args, "-lrt", "-lm"))
+	library, err := compiled(src, append(args, "-lrt", "-lm"))
 	if err != nil {
 		return "", fmt.Errorf("building the stand-in for libcuda and libnccl: %w", err)
 	}
 	to := filepath.Join(dir, "libcuda.so.1")
-	return to, os.WriteFile(to, made, 0o700)
+	return to, os.WriteFile(to, library, 0o700)
 }
 
 // compiled returns the shared library that gcc builds from the sources in a folder. Many tests and
@@ -143,20 +143,20 @@ func compiled(src string, args []string) ([]byte, error) {
 		cache = src // the user has no home directory
 	}
 	cache = filepath.Join(cache, "kernbench-cudatest")
-	kept := filepath.Join(cache, fmt.Sprintf("%x.so", sum.Sum(nil)))
-	if made, err := os.ReadFile(kept); err == nil {
-		return made, nil
+	cached := filepath.Join(cache, fmt.Sprintf("%x.so", sum.Sum(nil)))
+	if library, err := os.ReadFile(cached); err == nil {
+		return library, nil
 	}
 	gcc := exec.Command("gcc", append(args, "-o", src+".so")...)
 	gcc.Dir = src
 	if out, err := gcc.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, out)
 	}
-	made, err := os.ReadFile(src + ".so")
+	library, err := os.ReadFile(src + ".so")
 	if err == nil {
-		_ = keep(kept, made) // without a cache every test compiles
+		_ = keep(cached, library) // without a cache every test compiles
 	}
-	return made, err
+	return library, err
 }
 
 // keep writes a file atomically: other processes, which may write the same file, see it completely or

@@ -207,7 +207,7 @@ type launcher struct {
 	programs []string
 	args     []string
 	kind     string
-	get      string // package of Debian
+	get      string // Debian package
 }
 
 var launchers = []launcher{
@@ -215,7 +215,7 @@ var launchers = []launcher{
 	{"MPICH (Hydra)", []string{"mpiexec.hydra", "mpiexec"}, []string{"--version"}, "HYDRA", "mpich"},
 	{"Slurm", []string{"srun"}, []string{"--version"}, "slurm", "slurm-client"},
 	{"torchrun", []string{"torchrun"}, nil, "", "python3-torch"},
-	// The package of Debian has no torchrun, but the module that it runs.
+	// Debian's package has no torchrun command, but it has the module that torchrun runs.
 	{"torch.distributed", []string{"python3", "/usr/bin/python3"},
 		[]string{"-c", "import importlib.metadata as m; print('torch', m.version('torch'))"}, "torch", "python3-torch"},
 }
@@ -234,15 +234,15 @@ func (m Machine) launcher(l launcher) Finding {
 		if l.args == nil {
 			return Finding{"launchers", l.name, Yes, path}
 		}
-		said, err := m.Output(path, l.args...)
+		output, err := m.Output(path, l.args...)
 		switch {
 		case err != nil:
 			why = fmt.Sprintf("%s: %v", path, err)
-		case !strings.Contains(said, l.kind):
-			first, _, _ := strings.Cut(said, "\n")
+		case !strings.Contains(output, l.kind):
+			first, _, _ := strings.Cut(output, "\n")
 			why = fmt.Sprintf("%s is another program: %s", path, first)
 		default:
-			return Finding{"launchers", l.name, Yes, strings.TrimSuffix(path+": "+version(said), ": ")}
+			return Finding{"launchers", l.name, Yes, strings.TrimSuffix(path+": "+version(output), ": ")}
 		}
 	}
 	return Finding{"launchers", l.name, No, why + " (Debian: " + l.get + ")"}

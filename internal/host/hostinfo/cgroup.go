@@ -43,13 +43,13 @@ func MemoryLimit(root fs.FS) int64 {
 // tightest returns the lowest limit of the groups of this process, or 0 if there is none. The
 // limits of a group's ancestors apply too.
 func tightest(root fs.FS, controller string, limitOf func(root fs.FS, dir string) float64) float64 {
-	least := 0.0
+	lowest := 0.0
 	for _, dir := range CgroupDirs(root, controller) {
-		if limit := limitOf(root, dir); limit > 0 && (least == 0 || limit < least) {
-			least = limit
+		if limit := limitOf(root, dir); limit > 0 && (lowest == 0 || limit < lowest) {
+			lowest = limit
 		}
 	}
-	return least
+	return lowest
 }
 
 // quotaOf returns the quota of one group. Version 2 has quota and period in one file, version 1

@@ -36,8 +36,8 @@ type Measuring struct {
 	listener *net.UnixListener
 	done     chan struct{} // closed when answer has returned
 
-	mu      sync.Mutex
-	others  []int
+	mu      sync.Mutex             // guards others and callers
+	others  []int                  // processes that tried to claim the host, in order
 	callers map[*net.UnixConn]bool // processes that wait for the end of the claim; nil after Close
 }
 

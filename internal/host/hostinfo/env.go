@@ -40,7 +40,7 @@ var (
 // left out. If a swept variable looks like a secret, its value is replaced by Redacted, so
 // that the row shows that it was set.
 func RecordedEnv(environ []string, swept []string) map[string]string {
-	kept := map[string]string{}
+	recorded := map[string]string{}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
 		secret := looksSecret(name) || secretValue.MatchString(value)
@@ -50,12 +50,12 @@ func RecordedEnv(environ []string, swept []string) map[string]string {
 			if secret {
 				value = Redacted
 			}
-			kept[name] = value
+			recorded[name] = value
 		case !secret && isRecorded(name):
-			kept[name] = value
+			recorded[name] = value
 		}
 	}
-	return kept
+	return recorded
 }
 
 // jobPrefixes match recorded variables that describe the job or this program's own wiring. They
@@ -67,11 +67,11 @@ var jobPrefixes = []string{"KERNBENCH_", "MILESTONE_", "OMPI_COMM_WORLD_", "OMPI
 // IdentityEnv returns the recorded variables of an environment that are part of the identity
 // of a result: results with different ones must not be mixed.
 func IdentityEnv(environ []string) map[string]string {
-	kept := RecordedEnv(environ, nil)
-	maps.DeleteFunc(kept, func(name, _ string) bool {
+	identity := RecordedEnv(environ, nil)
+	maps.DeleteFunc(identity, func(name, _ string) bool {
 		return slices.ContainsFunc(jobPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	})
-	return kept
+	return identity
 }
 
 func isRecorded(name string) bool {

@@ -64,7 +64,7 @@ var conventions = []convention{
 // rank.
 func Detect(environ []string) (*Job, error) {
 	env := Variables(environ)
-	var alone *Job
+	var single *Job
 	for _, c := range conventions {
 		if !c.complete(env) {
 			continue
@@ -76,11 +76,11 @@ func Detect(environ []string) (*Job, error) {
 		if j.Size > 1 {
 			return j, nil
 		}
-		if alone == nil {
-			alone = j
+		if single == nil {
+			single = j
 		}
 	}
-	return alone, nil
+	return single, nil
 }
 
 func (c convention) complete(env map[string]string) bool {

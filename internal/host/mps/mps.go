@@ -94,25 +94,25 @@ const (
 
 // newLockedFolder makes a folder and locks it. The kernel releases the lock when this process
 // ends, however it ends. If a Sweep removed the folder before it was locked, another one is made.
-func newLockedFolder() (dir string, held *os.File, err error) {
+func newLockedFolder() (dir string, lock *os.File, err error) {
 	for {
 		if dir, err = os.MkdirTemp("", dirPrefix); err != nil {
 			return "", nil, err
 		}
-		if held, err = os.Open(dir); err != nil {
+		if lock, err = os.Open(dir); err != nil {
 			if errors.Is(err, os.ErrNotExist) {
 				continue
 			}
 			return "", nil, err
 		}
-		if err := unix.Flock(int(held.Fd()), unix.LOCK_EX); err != nil {
-			held.Close()
+		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+			lock.Close()
 			return "", nil, errors.Join(fmt.Errorf("locking %s: %w", dir, err), os.RemoveAll(dir))
 		}
 		if _, err := os.Stat(dir); err == nil {
-			return dir, held, nil
+			return dir, lock, nil
 		}
-		held.Close()
+		lock.Close()
 	}
 }
 
@@ -127,15 +127,15 @@ func Sweep() error {
 		if err != nil || !info.IsDir() || int(info.Sys().(*syscall.Stat_t).Uid) != os.Getuid() {
 			continue
 		}
-		held, err := os.Open(dir)
+		lock, err := os.Open(dir)
 		if err != nil {
 			continue // removed by another Sweep
 		}
-		if unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			killServers(filepath.Join(dir, pipesFolder))
 			faults = append(faults, os.RemoveAll(dir))
 		}
-		held.Close()
+		lock.Close()
 	}
 	return errors.Join(faults...)
 }

@@ -66,7 +66,7 @@ func TestDaemonsAreSwept(t *testing.T) {
 	victim.Wait()
 	must.Do(t, Sweep())
 	if got := folders(); len(got) != 1 || got[0] != filepath.Base(d.dir) {
-		t.Errorf("after one of two was killed there are %q, want that of the other", got)
+		t.Errorf("after one of two was killed there are %q, want only the folder of the other", got)
 	}
 	gone(t, server)
 	text = must.Get(os.ReadFile(filepath.Join(d.Pipes, "server.pid")))(t)
