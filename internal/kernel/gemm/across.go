@@ -63,7 +63,7 @@ func (e *engine) acrossProduct(threads int) error {
 func (e *engine) acrossWork(thread int) {
 	kern, me := e.kern, &e.members[thread]
 	if e.sharedA {
-		strips := region{room: &e.packedA, count: e.c.Rows / kern.Rows, kc: e.a.Cols}
+		strips := region{buf: &e.packedA, count: e.c.Rows / kern.Rows, kc: e.a.Cols}
 		for s := next(&e.panels[0]); s < strips.count; s = next(&e.panels[0]) {
 			e.packStrips(me, &e.a, &strips, 0, e.a.Cols, s, s+1)
 		}
@@ -84,7 +84,7 @@ func (e *engine) acrossPart(me *member, j, cols, l, depth int) {
 	step := kern.Unit * kern.Group
 	kc := roundUp(evenly(depth, acrossDepth/size), step)
 	b := e.b.RowRange(l, l+depth).ColRange(j, j+cols)
-	panels := region{room: &me.packedB, count: cols / kern.Cols, kc: kc}
+	panels := region{buf: &me.packedB, count: cols / kern.Cols, kc: kc}
 	for x := 0; x < depth; x += kc {
 		for p := 0; p < panels.count; p += packPanels {
 			e.packPanels(me, &b, &panels, x, min(kc, depth-x), p, min(p+packPanels, panels.count))
@@ -126,7 +126,7 @@ func (e *engine) acrossStrip(me *member, i, l, depth int) {
 		t.A = uintptr(e.packedA.at(i/kern.Rows*stripBytes(kern, e.a.Cols) + stripBytes(kern, l)))
 		t.Fetch = t.A + uintptr(stripBytes(kern, depth))
 	default:
-		strip, a := region{room: &me.packedA, count: 1, single: true, kc: depth}, e.a.RowRange(i, i+kern.Rows)
+		strip, a := region{buf: &me.packedA, count: 1, single: true, kc: depth}, e.a.RowRange(i, i+kern.Rows)
 		e.packStrips(me, &a, &strip, l, depth, 0, 1)
 		t.A = uintptr(me.packedA.at(0))
 		t.Fetch = t.A

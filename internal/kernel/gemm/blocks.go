@@ -8,7 +8,7 @@ import (
 
 // blocks describes how a product is cut. B is cut into blocks of kc x nc, which all threads pack together. The columns
 // of C that belong to such a block are cut into tasks of mc x tc, and each thread takes the next task when it is free.
-// The method and the names mc, kc and nc are those of Goto and van de Geijn (Anatomy of High-Performance Matrix
+// The method and the names mc, kc and nc come from Goto and van de Geijn (Anatomy of High-Performance Matrix
 // Multiplication, ACM TOMS 34, 2008): a block of A stays in the second-level cache, and a block of B in the shared one.
 type blocks struct {
 	mc, kc, nc, tc int
@@ -67,7 +67,7 @@ func cut(kern *tile.Kernel, m, n, k, threads int) blocks {
 }
 
 // evenly returns the size of equal pieces of n that are not larger than most.
-func evenly(n, most int) int { return ceilDiv(n, ceilDiv(n, most)) }
+func evenly(n, limit int) int { return ceilDiv(n, ceilDiv(n, limit)) }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 

@@ -105,7 +105,7 @@ type engine struct {
 	// Tests set lower limits than stripPackBytes and streamBytes.
 	packBytes, streamBytes int
 
-	spilt   atomic.Bool // a product with few rows has a sum that is not a number
+	sawNaN  atomic.Bool // a product with few rows has a sum that is not a number
 	stream  bool
 	readA   bool
 	sharedA bool
@@ -164,7 +164,7 @@ func (e *engine) Multiply(c, a, b Matrix) error {
 }
 
 // normalise checks a product. If the product is empty, it sets C and returns true. If C is stored by columns, it
-// replaces the operands by those of the transposed product, whose result is stored by rows.
+// replaces the product by the transposed one, whose result is stored by rows.
 func normalise(c, a, b *Matrix, types []dtype.DType) (done bool, err error) {
 	if err := Check(c, a, b, types); err != nil {
 		return true, fmt.Errorf("multiplying: %w", err)

@@ -12,7 +12,7 @@ const (
 	fewRows   = 16
 	fewDepth  = 128 // rows of B at a time: their A stays in the first-level cache
 	rowStep   = 16  // rows of B of one step
-	fewGroups = 16  // groups of columns at a time: the kernel prefetches one row of so many for each step
+	fewGroups = 16  // groups of columns at a time: for each step, the kernel prefetches one row of that many groups
 )
 
 // few reports whether the running product has few rows and its operands can be read where they are.
@@ -38,9 +38,9 @@ func (e *engine) fewRowsProduct(threads int) (done bool, err error) {
 			return false, err
 		}
 	}
-	e.spilt.Store(false)
+	e.sawNaN.Store(false)
 	e.all(e.fewRowsJob)
-	return !e.spilt.Load(), nil
+	return !e.sawNaN.Load(), nil
 }
 
 // fewRowsWork is one member's share of the product: some columns.
@@ -91,6 +91,6 @@ func (e *engine) fewRowsWork(thread int) {
 		e.kern.FewRows(t)
 	}
 	if tile.MergeRows(e.c.at(0, from*tile.GroupCols), e.c.RowStep*4, me.edge.at(0), m, to-from, e.kern.Group) {
-		e.spilt.Store(true)
+		e.sawNaN.Store(true)
 	}
 }

@@ -59,14 +59,14 @@ func inPlace(k *tile.Kernel, t *tile.Args, c, a, b *Matrix, depth int) {
 // splitRows cuts n rows into tiles of at most most rows, as evenly as possible, because a tile with few rows would wait
 // for its own sums. It returns the rows per tile, the number of tiles, and how many of them have one row less. Small
 // products have fewer rows than 32 bits can count.
-func splitRows(n, most int) (rows, tiles, less int) {
-	if n <= most {
+func splitRows(n, maxRows int) (rows, tiles, less int) {
+	if n <= maxRows {
 		return n, 1, 0
 	}
 	// A division takes as long as a small tile, so avoid it for two tiles, and otherwise use 32 bits.
 	tiles, rows = 2, (n+1)/2
-	if rows > most {
-		tiles = int(uint32(n+most-1) / uint32(most))
+	if rows > maxRows {
+		tiles = int(uint32(n+maxRows-1) / uint32(maxRows))
 		rows = int(uint32(n+tiles-1) / uint32(tiles))
 	}
 	less = tiles*rows - n

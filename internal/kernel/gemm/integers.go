@@ -63,7 +63,7 @@ func (e *engine) widened(c, a, b Matrix) error {
 			return err
 		}
 		w[i] = Matrix{Type: dtype.F64, Rows: m.Rows, Cols: m.Cols, RowStep: m.Cols, ColStep: 1,
-			Data: e.wide[i].room[:m.Rows*m.Cols*8]}
+			Data: e.wide[i].mem[:m.Rows*m.Cols*8]}
 		if i == 0 {
 			continue
 		}

@@ -18,7 +18,7 @@ type dnnProduct struct {
 	reorderPD       uintptr // with a packed B: its conversion
 	reorder, packed uintptr
 	move            [2]dnnArg
-	room            uintptr // the converted B
+	convertedB      uintptr // the converted B
 }
 
 // dnnArg is the C type struct { int arg; dnnl_memory_t memory; }.
@@ -60,7 +60,7 @@ func (p *dnnProduct) destroy() {
 		destroy dynlib.Func
 	}{{p.a, l.destroyMemory}, {p.b, l.destroyMemory}, {p.c, l.destroyMemory}, {p.packed, l.destroyMemory},
 		{p.primitive, l.destroyPrimitive}, {p.reorder, l.destroyPrimitive}, {p.pd, l.destroyPD},
-		{p.reorderPD, l.destroyPD}, {p.room, l.free}} {
+		{p.reorderPD, l.destroyPD}, {p.convertedB, l.free}} {
 		if x.object != 0 {
 			x.destroy.Call(x.object)
 		}
@@ -96,30 +96,30 @@ func (p *dnnProduct) desc(m *Matrix, any bool) (uintptr, error) {
 		strides[1] = int64(m.Rows)
 	}
 	init, last := l.descByStrides, strides
-	made := new(uintptr)
+	handle := new(uintptr)
 	if l.version[0] == 2 {
-		*made = l.alloc.Call(dnnAlign, dnnDescBytes)
-		p.descs = append(p.descs, *made)
+		*handle = l.alloc.Call(dnnAlign, dnnDescBytes)
+		p.descs = append(p.descs, *handle)
 	}
 	var status uintptr
 	switch {
 	case any && l.version[0] == 2:
-		status = l.descByTag.Call(*made, 2, uintptr(unsafe.Pointer(size)), dnnTypes[m.Type], dnnAny)
+		status = l.descByTag.Call(*handle, 2, uintptr(unsafe.Pointer(size)), dnnTypes[m.Type], dnnAny)
 	case any:
-		status = l.descByTag.Call(uintptr(unsafe.Pointer(made)), 2, uintptr(unsafe.Pointer(size)), dnnTypes[m.Type], dnnAny)
+		status = l.descByTag.Call(uintptr(unsafe.Pointer(handle)), 2, uintptr(unsafe.Pointer(size)), dnnTypes[m.Type], dnnAny)
 	case l.version[0] == 2:
-		status = init.Call(*made, 2, uintptr(unsafe.Pointer(size)), dnnTypes[m.Type], uintptr(unsafe.Pointer(last)))
+		status = init.Call(*handle, 2, uintptr(unsafe.Pointer(size)), dnnTypes[m.Type], uintptr(unsafe.Pointer(last)))
 	default:
-		status = init.Call(uintptr(unsafe.Pointer(made)), 2, uintptr(unsafe.Pointer(size)), dnnTypes[m.Type],
+		status = init.Call(uintptr(unsafe.Pointer(handle)), 2, uintptr(unsafe.Pointer(size)), dnnTypes[m.Type],
 			uintptr(unsafe.Pointer(last)))
 	}
 	if err := dnnError("describing a matrix", status); err != nil {
 		return 0, err
 	}
 	if l.version[0] == 3 {
-		p.descs = append(p.descs, *made)
+		p.descs = append(p.descs, *handle)
 	}
-	return *made, nil
+	return *handle, nil
 }
 
 // prepare makes the objects for a product. With packed, the library chooses the layout of B.
@@ -193,9 +193,9 @@ func (p *dnnProduct) create(a, b, c uintptr) error {
 func (p *dnnProduct) createPacking(b uintptr) error {
 	l, doing := p.library, "preparing to pack B"
 	layout := l.queryDesc.Call(p.pd, dnnWeightsDescriptor, 0)
-	p.room = l.alloc.Call(dnnAlign, uintptr(roundUp(int(l.descSize.Call(layout)), dnnAlign)))
+	p.convertedB = l.alloc.Call(dnnAlign, uintptr(roundUp(int(l.descSize.Call(layout)), dnnAlign)))
 	if err := dnnError(doing,
-		l.createMemory.Call(uintptr(unsafe.Pointer(&p.packed)), layout, l.engine, p.room)); err != nil {
+		l.createMemory.Call(uintptr(unsafe.Pointer(&p.packed)), layout, l.engine, p.convertedB)); err != nil {
 		return err
 	}
 	if err := dnnError(doing,

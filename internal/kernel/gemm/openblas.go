@@ -83,7 +83,7 @@ func (p openBLAS) Open(threads int) (Engine, error) {
 	defer l.mu.Unlock()
 	l.use(threads)
 	if got := int(int32(l.getThreads.Call())); got != threads {
-		return nil, fmt.Errorf("opening OpenBLAS with %d threads: it takes %d", threads, got)
+		return nil, fmt.Errorf("opening OpenBLAS with %d threads: it uses %d instead", threads, got)
 	}
 	e := &blasEngine{library: l, threads: threads, types: p.Types()}
 	e.args.alpha32, e.args.alpha64 = 1, 1

@@ -59,14 +59,14 @@ type overlap struct {
 	items  []item
 	next   atomic.Int64 // index of the next item
 
-	// Panels packed and tasks done, by piece; pieces done, by job.
-	packed, made, ran []atomic.Int64
+	// By piece: number of panels packed, and of tasks done. By job: number of pieces whose job is done.
+	panelsPacked, tasksDone, jobsDone []atomic.Int64
 
 	packedB buffer
 	do      func(piece, job int) error
 	failed  atomic.Bool
-	mu      sync.Mutex
-	err     error // the first error
+	mu      sync.Mutex // guards err
+	err     error      // the first error
 }
 
 // Limits for the blocks of C. A block must stay in the second-level cache while the panels of B stream by, because each
@@ -173,7 +173,7 @@ func (e *engine) setUp(jobs int, do func(piece, job int) error) error {
 	w, threads := &e.overlap, len(e.members)
 	e.kern = e.kernelFor(&w.pieces[0].A, &w.pieces[0].B)
 	e.blocks, e.stream, e.readA = blocks{}, false, false // the jobs read C from the caches
-	room := 0
+	size := 0
 	for i := range w.pieces {
 		p := &w.pieces[i]
 		switch {
@@ -190,12 +190,12 @@ func (e *engine) setUp(jobs int, do func(piece, job int) error) error {
 			p.shared, p.at = w.pieces[i-1].shared, w.pieces[i-1].at
 			continue
 		}
-		p.shared, p.at = i, room
+		p.shared, p.at = i, size
 		p.panels = ceilDiv(p.B.Rows, p.kc) * p.packItems(e.kern)
 		blk := p.block(e, 0)
-		room += ceilDiv(p.B.Rows, p.kc) * ceilDiv(p.B.Cols, e.kern.Cols) * blk.panelSize(e.kern)
+		size += ceilDiv(p.B.Rows, p.kc) * ceilDiv(p.B.Cols, e.kern.Cols) * blk.panelSize(e.kern)
 	}
-	if err := w.packedB.grow(room); err != nil {
+	if err := w.packedB.grow(size); err != nil {
 		return err
 	}
 	for i := range e.members {
@@ -210,7 +210,8 @@ func (e *engine) setUp(jobs int, do func(piece, job int) error) error {
 	w.items = order(w.items[:0], w.pieces, jobs, threads)
 	w.next.Store(0)
 	w.failed.Store(false)
-	w.packed, w.made, w.ran = zeros(w.packed, len(w.pieces)), zeros(w.made, len(w.pieces)), zeros(w.ran, jobs)
+	w.panelsPacked, w.tasksDone = zeros(w.panelsPacked, len(w.pieces)), zeros(w.tasksDone, len(w.pieces))
+	w.jobsDone = zeros(w.jobsDone, jobs)
 	w.do = do
 	return nil
 }
@@ -246,16 +247,16 @@ func (e *engine) share(thread int) {
 		switch s.kind {
 		case packing:
 			e.packItem(me, p, s.index)
-			w.packed[s.piece].Add(1)
+			w.panelsPacked[s.piece].Add(1)
 		case multiplying:
-			if w.reach(&w.packed[p.shared], w.pieces[p.shared].panels) {
+			if w.reach(&w.panelsPacked[p.shared], w.pieces[p.shared].panels) {
 				e.blockOf(me, p, s.index)
-				w.made[s.piece].Add(1)
+				w.tasksDone[s.piece].Add(1)
 			}
 		case running:
-			if w.reach(&w.made[s.piece], p.tasks) && w.reach(&w.ran[s.index], s.piece) {
+			if w.reach(&w.tasksDone[s.piece], p.tasks) && w.reach(&w.jobsDone[s.index], s.piece) {
 				w.note(w.do(s.piece, s.index))
-				w.ran[s.index].Add(1)
+				w.jobsDone[s.index].Add(1)
 			}
 		}
 	}
@@ -314,7 +315,7 @@ func (e *engine) packItem(me *member, p *overlapPiece, index int) {
 
 // region returns where the piece's B is packed, for kernels with strips.
 func (p *overlapPiece) region(e *engine) region {
-	return region{room: &e.overlap.packedB, at: p.at, count: ceilDiv(p.B.Cols, e.kern.Cols), kc: p.kc}
+	return region{buf: &e.overlap.packedB, at: p.at, count: ceilDiv(p.B.Cols, e.kern.Cols), kc: p.kc}
 }
 
 // blockOf computes a block of C.
@@ -335,7 +336,7 @@ func (e *engine) blockOf(me *member, p *overlapPiece, index int) {
 
 // stripBlockOf computes a block of C with strips. The thread packs A for itself.
 func (e *engine) stripBlockOf(me *member, p *overlapPiece, i, rows, j, cols int) {
-	strips := region{room: &me.packedA, count: ceilDiv(rows, e.kern.Rows), kc: p.kc, single: true}
+	strips := region{buf: &me.packedA, count: ceilDiv(rows, e.kern.Rows), kc: p.kc, single: true}
 	panels, a, k := p.region(e), p.A.RowRange(i, i+rows), p.A.Cols
 	s := stripBlock{c: &p.C, a: &strips, b: &panels, i: i, rows: rows, j: j, cols: cols, panel: j / e.kern.Cols}
 	for l := 0; l < k; l += p.kc {

@@ -37,8 +37,8 @@ type Engine interface {
 // Host is the backend of providers that multiply on the CPUs of this machine.
 const Host = "cpu"
 
-// Resident is an engine that multiplies in its own memory, such as that of a GPU, and times the products there. Its
-// Multiply copies the operands there and the result back.
+// Resident is an engine that multiplies in the memory of a device, such as a GPU, and times the products there. Its
+// Multiply copies the operands to the device and the result back.
 type Resident interface {
 	Engine
 	// Load copies the operands to the device and spoils the result. The layout of c, a and b on the host makes no
@@ -81,7 +81,7 @@ type registered struct {
 	backend string
 }
 
-// providers holds the providers of all backends. Those of Host are registered first.
+// providers holds the providers of all backends. The providers of Host are registered first.
 var providers = registry.NewOrdered("GEMM provider", func(r registered) registry.Entry {
 	return registry.Entry{Name: r.backend + "/" + r.Name(), Help: r.Help()}
 })

@@ -13,23 +13,23 @@ import (
 // second-level cache, whose rows are adjacent. They are written to C once, past the caches if C is large.
 
 // Sizes in bytes, elements and panels, for second-level caches of 2 MiB. They were found by measuring (docs/gemm.md).
-// Along k a block is as deep as the strips of A allow that stay in the cache while the panels of B stream by, because
-// the sums are loaded and stored once for every block.
+// Along k, a block is as deep as possible while its strips of A stay in the cache and the panels of B stream by,
+// because the sums are loaded and stored once for every block.
 const (
 	stripDepthBytes = 4 << 10  // largest depth of a block along k
 	stripBlockBytes = 1 << 20  // the block of A
 	stripSide       = 512      // largest side of a block of C
 	stripPackBytes  = 64 << 20 // of each operand, packed at a time
 	streamBytes     = 2 << 20  // a larger C is written past the caches
-	readStride      = 1 << 10  // A is read in place if its rows are at most so far apart
+	readStride      = 1 << 10  // A is read in place if its rows are at most this far apart
 	packPanels      = 16       // panels or strips that a thread packs at a time
-	thinRows        = 32       // with at most so many rows, B is read only once, and nothing is shared
-	thinDepthBytes  = 512      // depth of a block of B with so few rows
+	thinRows        = 32       // with at most this many rows, B is read only once, and nothing is shared
+	thinDepthBytes  = 512      // depth of a block of B for a product with at most thinRows rows
 )
 
 // region is memory for an operand that is packed in blocks along k. A block has count strips of A, or panels of B.
 type region struct {
-	room  *buffer
+	buf   *buffer
 	at    int // offset in the buffer
 	count int
 	kc    int // depth of every block but the last
@@ -47,7 +47,7 @@ func (r *region) strip(k *tile.Kernel, l, depth, i int) unsafe.Pointer {
 	if r.single {
 		l = 0
 	}
-	return r.room.at(r.at + l/r.kc*r.count*stripBytes(k, r.kc) + i*stripBytes(k, depth))
+	return r.buf.at(r.at + l/r.kc*r.count*stripBytes(k, r.kc) + i*stripBytes(k, depth))
 }
 
 // regionBytes returns the size of a region with count strips over k elements.
@@ -60,8 +60,8 @@ func regionBytes(kern *tile.Kernel, count, k, kc int) int {
 func cutStrips(kern *tile.Kernel, m, n, k, threads, packBytes int) blocks {
 	size := kern.Packed.Size()
 	b := blocks{kc: roundUp(evenly(k, stripDepthBytes/size), kern.Unit*kern.Group)}
-	most := max(packBytes/(roundUp(k, b.kc)*size)/stripSide, 1) * stripSide
-	b.nc, b.mr = roundUp(evenly(n, most), kern.Cols), roundUp(evenly(m, most), kern.Rows)
+	limit := max(packBytes/(roundUp(k, b.kc)*size)/stripSide, 1) * stripSide
+	b.nc, b.mr = roundUp(evenly(n, limit), kern.Cols), roundUp(evenly(m, limit), kern.Rows)
 	rows := min(stripBlockBytes/(b.kc*size), stripSide)
 	b.mc, b.tc = roundUp(evenly(min(m, b.mr), rows), kern.Rows), roundUp(evenly(min(n, b.nc), stripSide), kern.Cols)
 	for threads > 1 && ceilDiv(b.mr, b.mc)*ceilDiv(b.nc, b.tc) < tasksPerThread*threads && max(b.mc, b.tc) > taskRows {
@@ -162,14 +162,14 @@ func (e *engine) stripWork(thread int) {
 	for j := 0; j < n; j += bl.nc {
 		cols := min(bl.nc, n-j)
 		b := e.b.ColRange(j, j+cols)
-		regionB, kept := region{room: &e.packedB[0], count: ceilDiv(cols, e.kern.Cols), kc: bl.kc}, e.keeps(&e.b)
+		regionB, kept := region{buf: &e.packedB[0], count: ceilDiv(cols, e.kern.Cols), kc: bl.kc}, e.keeps(&e.b)
 		if kept {
 			regionB = e.keptB
 		}
 		for i := 0; i < m; i += bl.mr {
 			rows := min(bl.mr, m-i)
 			a := e.a.RowRange(i, i+rows)
-			regionA := region{room: &e.packedA, count: ceilDiv(rows, e.kern.Rows), kc: bl.kc}
+			regionA := region{buf: &e.packedA, count: ceilDiv(rows, e.kern.Rows), kc: bl.kc}
 			e.packBoth(me, &a, &b, &regionA, &regionB, i == 0 && !kept)
 			e.meetAt(&e.tasks[0])
 			e.blocksOfC(me, stripBlock{c: &e.c, a: &regionA, b: &regionB, i: i, j: j}, rows, cols)

@@ -55,7 +55,7 @@ func (e *engine) interleave(me *member, m *Matrix, l, depth, j, cols int, dst un
 	tile.InterleavePanels(&g)
 	done := g.Steps
 	if rows := depth % group; rows > 0 { // complete the last step with rows of zeros
-		last, line := me.lines.at(len(me.lines.room)-lastStepBytes), g.Panels*width*size
+		last, line := me.lines.at(len(me.lines.mem)-lastStepBytes), g.Panels*width*size
 		clear(unsafe.Slice((*byte)(last), group*line))
 		for r := range rows {
 			copy(unsafe.Slice((*byte)(unsafe.Add(last, r*line)), line), m.Run(l+done*group+r, j, cols))
@@ -76,8 +76,8 @@ func (e *engine) interleave(me *member, m *Matrix, l, depth, j, cols int, dst un
 func (e *engine) thinStrips(thread int) {
 	me, kern, bl := &e.members[thread], e.kern, &e.blocks
 	k, n := e.a.Cols, e.c.Cols
-	strips := region{room: &me.packedA, count: 1, kc: bl.kc}
-	panels := region{room: &me.packedB, count: packPanels, kc: bl.kc, single: true}
+	strips := region{buf: &me.packedA, count: 1, kc: bl.kc}
+	panels := region{buf: &me.packedB, count: packPanels, kc: bl.kc, single: true}
 	kept := e.keeps(&e.b)
 	packed := false // A is one strip: it is packed with the first columns and used again for the others
 	for {
@@ -129,7 +129,7 @@ func (e keeper) Keep(b Matrix) error {
 		return err
 	}
 	bl := cutStrips(kern, stripSide, b.Cols, b.Rows, 1, stripPackBytes)
-	r := region{room: &e.keptBuf, count: ceilDiv(b.Cols, kern.Cols), kc: bl.kc}
+	r := region{buf: &e.keptBuf, count: ceilDiv(b.Cols, kern.Cols), kc: bl.kc}
 	if err := e.keptBuf.grow(regionBytes(kern, r.count, b.Rows, r.kc)); err != nil {
 		return err
 	}

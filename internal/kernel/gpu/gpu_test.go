@@ -73,7 +73,7 @@ func TestOnOneGPU(t *testing.T) {
 		near := string(OnOneGPU(ptx))
 		if strings.Contains(near, "release.sys") || strings.Contains(near, "acquire.sys") ||
 			strings.Count(near, "st.release.gpu.") != strings.Count(string(ptx), "st.release.sys.") || len(near) != len(ptx) {
-			t.Errorf("%s: not all flags are those of one GPU", a)
+			t.Errorf("%s: some flags do not have device scope", a)
 		}
 	}
 }

@@ -22,12 +22,12 @@ type costModel struct {
 	// GPC, a group of multiprocessors. Some of these stay idle if their number is not a multiple of the cluster size.
 	atOnce map[int]int
 
-	start, turns     float64 // start and end of a kernel, and more of it if warpgroups take turns
+	start, turns     float64 // of the start and end of a kernel, and in addition if warpgroups take turns
 	column, fetch    float64 // of one step of a tile: for each column, and for each byte that is fetched
-	pairA, pairB     float64 // more of a step for pairs of blocks that share A or B
+	pairA, pairB     float64 // additional time of a step for pairs of blocks that share A or B
 	store, storeTurn float64 // of a tile: for each column
-	part, partColumn float64 // of adding up the parts of k, and more of it for each column
-	promote          float64 // more of a step of e4m3, whose sums are added up in f32
+	part, partColumn float64 // of adding up the parts of k, and in addition for each column
+	promote          float64 // additional time of a step of e4m3, whose sums are added up in f32
 	memory, power    float64 // for each byte of memory, and for each operation: limits of the whole GPU
 	skinnyStart      float64
 	skinnyColumn     float64

@@ -246,15 +246,15 @@ const maxOffered = 200
 
 // offered returns the candidates of the library's heuristic, ordered by its estimate, best first.
 func (r *product) offered() ([]candidate, error) {
-	preference, room := new(uintptr), new(uint64)
+	preference, workspace := new(uintptr), new(uint64)
 	if err := r.check("cublasLtMatmulPreferenceCreate",
 		r.preferenceCreate.Call(uintptr(unsafe.Pointer(preference)))); err != nil {
 		return nil, err
 	}
 	defer r.preferenceDestroy.Call(*preference)
-	*room = uint64(r.spaceBytes)
+	*workspace = uint64(r.spaceBytes)
 	if err := r.check("cublasLtMatmulPreferenceSetAttribute",
-		r.preferenceSet.Call(*preference, preferenceRoom, uintptr(unsafe.Pointer(room)), 8)); err != nil {
+		r.preferenceSet.Call(*preference, preferenceRoom, uintptr(unsafe.Pointer(workspace)), 8)); err != nil {
 		return nil, err
 	}
 	list, n := make([]candidate, maxOffered), new(int32)

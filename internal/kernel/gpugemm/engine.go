@@ -110,8 +110,8 @@ func (e *engine) Load(c, a, b gemm.Matrix) error { return e.load(c, a, b, maxPla
 // in the cache when its turn comes again.
 const coldCaches = 4
 
-// load copies the operands to enough places, at most `most`, to exceed the L2 cache several times.
-func (e *engine) load(c, a, b gemm.Matrix, most int) error {
+// load copies the operands to enough places, at most maxCopies, to exceed the L2 cache several times.
+func (e *engine) load(c, a, b gemm.Matrix, maxCopies int) error {
 	if err := gemm.Check(&c, &a, &b, e.types); err != nil {
 		return fmt.Errorf("multiplying: %w", err)
 	}
@@ -138,17 +138,17 @@ func (e *engine) load(c, a, b gemm.Matrix, most int) error {
 		k: roundUp(a.Cols, pad.k), scale: 1}
 	e.problem.ldc = roundUp(e.problem.n, pad.ldc)
 	return e.device.Do(func() error {
-		if err := e.reserve(most); err != nil {
+		if err := e.reserve(maxCopies); err != nil {
 			return err
 		}
-		if err := e.bring(a, b); err != nil {
-			return fmt.Errorf("bringing operands to the GPU: %w", err)
+		if err := e.copyOperands(a, b); err != nil {
+			return fmt.Errorf("copying the operands to the GPU: %w", err)
 		}
-		if err := e.by.prepare(e.problem, e.places, e.watch, most > 1); err != nil {
+		if err := e.by.prepare(e.problem, e.places, e.watch, maxCopies > 1); err != nil {
 			return err
 		}
 		for _, at := range e.places { // a search may have left correct results
-			if err := e.device.Fill(at.c, spoilt, e.problem.bytesC()); err != nil {
+			if err := e.device.Fill(at.c, nanByte, e.problem.bytesC()); err != nil {
 				return err
 			}
 		}
@@ -157,12 +157,12 @@ func (e *engine) load(c, a, b gemm.Matrix, most int) error {
 }
 
 // reserve lays out the places and allocates memory for them.
-func (e *engine) reserve(most int) error {
+func (e *engine) reserve(maxCopies int) error {
 	const alignment = 1024
 	p := e.problem
 	sizes := [3]int{roundUp(p.bytesA(), alignment), roundUp(p.bytesB(), alignment), roundUp(p.bytesC(), alignment)}
 	each := sizes[0] + sizes[1] + sizes[2]
-	n := max(1, min(most, (coldCaches*e.device.cache+each-1)/each))
+	n := max(1, min(maxCopies, (coldCaches*e.device.cache+each-1)/each))
 	if n*each > e.poolBytes {
 		if e.pool != 0 {
 			if err := e.device.Free(e.pool); err != nil {
@@ -184,8 +184,8 @@ func (e *engine) reserve(most int) error {
 	return nil
 }
 
-// bring copies the operands to all places.
-func (e *engine) bring(a, b gemm.Matrix) error {
+// copyOperands copies the operands to all places.
+func (e *engine) copyOperands(a, b gemm.Matrix) error {
 	p := e.problem
 	if err := e.device.Write(e.places[0].a, e.packed(a, p.m, p.k)); err != nil {
 		return err
@@ -204,8 +204,8 @@ func (e *engine) bring(a, b gemm.Matrix) error {
 	return e.watch.Synchronize()
 }
 
-// spoilt is a byte that makes a NaN in every floating-point type.
-const spoilt = 0xff
+// nanByte is a byte that makes a NaN in every floating-point type.
+const nanByte = 0xff
 
 // packed returns a matrix's elements row by row, padded with zeros to the given size.
 func (e *engine) packed(m gemm.Matrix, rows, cols int) []byte {
@@ -249,7 +249,7 @@ func (e *engine) Fetch(c gemm.Matrix) error {
 		if err := e.device.Read(e.staging[:bytes], e.places[e.last].c); err != nil {
 			return err
 		}
-		return e.device.Fill(e.places[e.last].c, spoilt, bytes)
+		return e.device.Fill(e.places[e.last].c, nanByte, bytes)
 	})
 	if err != nil {
 		return fmt.Errorf("fetching the result: %w", err)

@@ -33,8 +33,8 @@ type device struct {
 	name                            string
 	compute, multiprocessors, cache int
 
-	mu      sync.Mutex
-	modules map[string]*cuda.Module
+	mu      sync.Mutex              // guards modules and reads
+	modules map[string]*cuda.Module // compiled PTX files, by name
 	peaks   map[dtype.DType]*peak
 	reads   float64 // measured speed of reading memory in GB/s; 0: not measured yet
 }

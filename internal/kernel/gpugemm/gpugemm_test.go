@@ -177,8 +177,8 @@ func TestRefusals(t *testing.T) {
 // lacksDriver is set in a process that must not find a driver.
 const lacksDriver = "KERNBENCH_TEST_LACKS_DRIVER"
 
-// What the machine lacks is reported as a MissingError with the reason, which a bench passes on. A
-// process opens the driver only once, so the test uses its own process.
+// If the machine lacks something, a MissingError reports the reason, which a bench passes on. A process opens the
+// driver only once, so the test uses its own process.
 func TestMissing(t *testing.T) {
 	if os.Getenv(lacksDriver) == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
@@ -231,7 +231,7 @@ func TestPTXIsCurrent(t *testing.T) {
 	}
 }
 
-// How products with few rows are divided on an H200, and that every plan fits into shared memory.
+// The test checks how products with few rows are divided on an H200, and that every plan fits into shared memory.
 func TestSkinnyPlans(t *testing.T) {
 	d := &device{compute: skinnyCompute, multiprocessors: 132}
 	for _, c := range []struct {

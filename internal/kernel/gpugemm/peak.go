@@ -72,13 +72,13 @@ func (d *device) peakOf(operand dtype.DType, w *stopwatch) (gflops float64, err 
 			}
 			d.peaks[operand] = p
 		}
-		room, err := d.Alloc(p.blocks * p.threads * 16)
+		sums, err := d.Alloc(p.blocks * p.threads * 16)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, d.Free(room)) }()
+		defer func() { err = errors.Join(err, d.Free(sums)) }()
 		for range peakRuns {
-			launch := cuda.NewLaunch(p.kernel, p.blocks, p.threads, p.shared, false, &Params{C: room, Rounds: p.rounds})
+			launch := cuda.NewLaunch(p.kernel, p.blocks, p.threads, p.shared, false, &Params{C: sums, Rounds: p.rounds})
 			us, err := w.time(func() error { return launch.Start(w.Stream) })
 			if err != nil {
 				return err

@@ -32,7 +32,7 @@ func ProductTypes(provider string) []dtype.DType {
 // ProductProviders lists the providers that can multiply in the caller's memory.
 func ProductProviders() []string { return []string{"builtin", "cublaslt"} }
 
-// NewProducts opens a provider in the current context c. What the machine lacks is reported as a
+// NewProducts opens a provider in the current context c. If the machine lacks something, the error is a
 // [gemm.MissingError].
 func NewProducts(c *cuda.Context, provider string) (*Products, error) {
 	d, err := deviceOf(c)
@@ -42,7 +42,8 @@ func NewProducts(c *cuda.Context, provider string) (*Products, error) {
 	p := &Products{device: d}
 	switch {
 	case !slices.Contains(ProductProviders(), provider):
-		return nil, fmt.Errorf("provider %q has no products in memory of the caller's", provider)
+		return nil, fmt.Errorf("provider %q cannot multiply in the caller's memory: want one of %q", provider,
+			ProductProviders())
 	case provider == "builtin":
 		p.builtin, err = builtinOn(d)
 		return p, err

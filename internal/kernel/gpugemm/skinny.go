@@ -84,9 +84,9 @@ func (s *skinnyPlan) divide(p problem, multiprocessors int) {
 
 // splitShared returns the number of parts into which k is divided if two blocks share a multiprocessor.
 func splitShared(tiles, multiprocessors int) int {
-	const most = 4
+	const maxParts = 4
 	// Leave a quarter of the places to the next product.
-	for split := most; split > 1; split-- {
+	for split := maxParts; split > 1; split-- {
 		if tiles*split <= multiprocessors*3/2 {
 			return split
 		}
@@ -97,7 +97,7 @@ func splitShared(tiles, multiprocessors int) int {
 	case balanced(tiles, multiprocessors):
 		return 1
 	}
-	return most // many short blocks are spread evenly as they end
+	return maxParts // many short blocks are spread evenly as they end
 }
 
 // balanced reports whether blocks of equal length keep the multiprocessors busy to the end. A multiprocessor fetches

@@ -42,7 +42,7 @@ var tileKernels = []tileKernel{
 	{fp8Tiles, dtype.E4M3, 192, 5},
 }
 
-// usualTiles is the kernel for large bf16 products, and for those whose best kernel the driver refuses.
+// usualTiles is the kernel for large bf16 products, and for products whose best kernel the driver refuses.
 var usualTiles = tileKernel{turnTiles, dtype.BF16, 128, 6}
 
 const (

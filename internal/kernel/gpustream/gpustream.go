@@ -1,5 +1,5 @@
-// Package gpustream has the kernels of the bench `bandwidth`: the loops of STREAM, reading and writing alone, and a
-// chain of dependent loads.
+// Package gpustream holds the GPU kernels of the bench `bandwidth`: the loops of STREAM, reading and writing alone, and
+// a chain of dependent loads. It loads and prepares them; the bench times them and checks the results.
 //
 // The kernels are CUDA C++ (stream.cu), compiled to PTX, which is embedded; `make ptx` renews it.
 package gpustream

@@ -45,7 +45,7 @@ func (m *Mistake) Err() error {
 }
 
 // largest is the largest whole number among the operands. The sum of MaxDepth products is at most 2^20 x 4 x 4 = 2^24,
-// and f32 represents every whole number up to that one.
+// and f32 represents every whole number up to 2^24.
 const largest = 4
 
 // MaxDepth is the largest number of products of Integers whose sum is exact.
@@ -55,14 +55,14 @@ const MaxDepth = 1 << 20
 func Integers(m gemm.Matrix, seed uint64) { integers(m, seed, 256) }
 
 // integers limits the values of i8 and u8 to a largest magnitude.
-func integers(m gemm.Matrix, seed uint64, most int) {
+func integers(m gemm.Matrix, seed uint64, magnitude int) {
 	fill(m, rand.NewPCG(seed, 1), func(rnd *rand.Rand) float64 {
 		switch m.Type {
 		case dtype.I8:
-			low, high := max(-128, -most), min(127, most)
+			low, high := max(-128, -magnitude), min(127, magnitude)
 			return float64(low + rnd.IntN(high-low+1))
 		case dtype.U8:
-			return float64(rnd.IntN(min(255, most) + 1))
+			return float64(rnd.IntN(min(255, magnitude) + 1))
 		}
 		return float64(rnd.IntN(2*largest+1) - largest)
 	})
@@ -74,19 +74,20 @@ func integers(m gemm.Matrix, seed uint64, most int) {
 // wrong if operands are rounded to such a type, as f32 is to tf32 by some libraries.
 func Operands(a, b gemm.Matrix, seed uint64) error {
 	k := a.Cols
-	most := int(math.Sqrt(math.MaxInt32 / float64(max(k, 1))))
-	if bytes := gemm.Result(a.Type) == dtype.I32; bytes && most == 0 || !bytes && k > MaxDepth {
+	limit := int(math.Sqrt(math.MaxInt32 / float64(max(k, 1))))
+	if bytes := gemm.Result(a.Type) == dtype.I32; bytes && limit == 0 || !bytes && k > MaxDepth {
 		return fmt.Errorf("checking a product over k = %d: sums of %v are not exact", k, a.Type)
 	}
-	integers(a, seed, most)
-	integers(b, seed+1, most)
+	integers(a, seed, limit)
+	integers(b, seed+1, limit)
 	wide := wideBits[a.Type]
 	if wide == 0 || k > MaxDepth/2 { // half of the range is for the wide elements
 		return nil
 	}
 	rnd := rand.New(rand.NewPCG(seed, 5))
 	number := func() float64 { return float64(int64(1)<<(wide-1) | rnd.Int64N(1<<(wide-1)) | 1) }
-	// Wide elements of A are at even positions along k, and those of B at odd ones, so that they never meet.
+	// Wide elements of A are at even positions along k, and wide elements of B at odd ones, so that two of them are
+	// never multiplied with each other.
 	if even := (k + 1) / 2; even > 0 {
 		for i := range a.Rows {
 			a.Set(i, 2*(i%even), number())

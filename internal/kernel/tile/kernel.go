@@ -57,7 +57,7 @@ type Args struct {
 	Fetch   uintptr // address from which to prefetch, 256 bytes for every Unit steps
 	Sums    uintptr // the sums so far, if Add is set
 	SumsRow int     // the distance between their rows
-	Room    uintptr // RoomBytes, aligned to them, to write C past the caches; 0 to write it in the caches
+	Room    uintptr // a buffer of RoomBytes, aligned to its size, to write C past the caches; 0 to write in the caches
 }
 
 // Func multiplies tiles. It changes only C and keeps no reference to its arguments.
@@ -66,7 +66,7 @@ type Func func(*Args)
 // Kernel is the code for one type of packed operands.
 type Kernel struct {
 	Level      Level
-	Packed     dtype.DType // f16 is packed as f32, and so is bf16 unless the kernel supports it; bytes else as f64
+	Packed     dtype.DType // f16 is packed as f32, and so is bf16 unless the kernel supports it; likewise bytes as f64
 	Rows, Cols int         // size of a tile
 	Group      int         // elements along k of a step, which are adjacent in memory
 	Unit       int         // the number of steps is a multiple of this; the rest is zero
@@ -95,8 +95,8 @@ type Kernel struct {
 	// SumIndex tells where a sum is.
 	AddRows [2]Func
 	// FewRows is the kernel for at most 16 rows of C, if there is one. It reads B where it is. Args holds the result of
-	// ExpandRows as A, K rows (a multiple of 16), the number of rows of C in Mask, and in Next the first of the rows of B
-	// to prefetch. C are sums for MergeRows, in Tiles blocks for GroupCols columns each.
+	// ExpandRows as A, K rows (a multiple of 16), the number of rows of C in Mask, and in Next the first of the rows of
+	// B to prefetch. C holds the sums for MergeRows, in Tiles blocks for GroupCols columns each.
 	FewRows Func
 }
 
