@@ -118,8 +118,8 @@ type Conn struct {
 	received uint64     // number of frames received; each frame's HMAC covers it, which prevents replay
 	files    []*os.File // received but not yet claimed by Files
 
-	sending sync.Mutex
-	sent    uint64 // number of frames sent; guarded by sending
+	sending sync.Mutex // held while a frame is written; see sendFrame
+	sent    uint64     // number of frames sent; guarded by sending
 }
 
 // Plain wraps a connection that only the two intended processes can hold, such as a socket pair.
@@ -272,9 +272,9 @@ func (c *Conn) Files(n int) ([]*os.File, error) {
 	if n > len(c.files) {
 		return nil, fmt.Errorf("receiving files: %d were announced, %d came", n, len(c.files))
 	}
-	taken := c.files[:n:n]
+	files := c.files[:n:n]
 	c.files = c.files[n:]
-	return taken, nil
+	return files, nil
 }
 
 // CloseWrite ends the sending direction; the peer reads end of file.

@@ -218,7 +218,7 @@ func TestRun(t *testing.T) {
 	l.Abort()
 }
 
-// A client with the wrong secret is told so, and learns nothing else.
+// A client with the wrong secret gets an error that says so, and learns nothing else.
 func TestWrongSecret(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer ours.Close()

@@ -276,13 +276,13 @@ func (g *Group) names() string {
 
 // Missing returns a text that says which members have not joined within the time and which were refused.
 func (g *Group) Missing(within time.Duration) string {
-	needed := cmp.Or(g.Min, g.Size)
-	text := fmt.Sprintf("%d of %s joined within %v", len(g.Members), unit.Plural(needed, g.Noun), within)
+	size := cmp.Or(g.Min, g.Size)
+	text := fmt.Sprintf("%d of %s joined within %v", len(g.Members), unit.Plural(size, g.Noun), within)
 	if len(g.Members) > 0 {
 		text += ": " + g.names()
 	}
 	if g.Min > 0 || slices.ContainsFunc(g.Members, func(m *Member) bool { return m.Rank == AnyRank }) {
-		text += fmt.Sprintf("; missing: %d more", needed-len(g.Members))
+		text += fmt.Sprintf("; missing: %d more", size-len(g.Members))
 	} else {
 		var ranks []string
 		for rank := range g.Size {

@@ -239,7 +239,7 @@ const queueLength = 256
 type Link[M any] struct {
 	conn *Conn
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards closed, so that nothing is sent on queue after it is closed
 	queue  chan []byte
 	closed bool
 	gone   chan struct{} // closed when writing has failed

@@ -348,7 +348,7 @@ const (
 // connection from the address that has the most. A single host therefore cannot lock out the others, and silent
 // connections make room for new ones.
 type handshakeLimiter struct {
-	mu      sync.Mutex
+	mu      sync.Mutex     // guards pending
 	pending []*pendingConn // in order of arrival
 	freed   chan struct{}  // receives a value after a connection has been removed
 }

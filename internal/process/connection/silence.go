@@ -38,9 +38,9 @@ type Evidence struct {
 }
 
 // Since returns e with its counters reduced to the time after an earlier observation.
-func (e Evidence) Since(earlier Evidence) Evidence {
-	e.Waited -= earlier.Waited
-	e.Resent -= earlier.Resent
+func (e Evidence) Since(start Evidence) Evidence {
+	e.Waited -= start.Waited
+	e.Resent -= start.Resent
 	return e
 }
 

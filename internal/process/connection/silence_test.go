@@ -10,7 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// The causes of a silence are told apart by what this host can observe.
+// This host's observations distinguish the causes of a silence.
 func TestSilenceCause(t *testing.T) {
 	const silent = 5 * time.Second
 	for name, c := range map[string]struct {

@@ -112,8 +112,8 @@ func (l Limits) Explain(text string) string {
 	return strings.Join(hit, ", ")
 }
 
-// neededThreads is the number of threads that a command starts while it runs, in addition to those that exist when
-// main begins. Processes of a launch come on top.
+// neededThreads is the number of threads that a command starts while it runs, in addition to the threads that exist
+// when main begins. The processes of a launch are not included.
 const neededThreads = 5
 
 // CheckThreads returns an error if the limits leave too little room for a command. Go's runtime cannot report that
@@ -141,7 +141,7 @@ const fewProcesses = 1000
 
 // threadsOf returns the number of threads of a user's processes.
 func threadsOf(user int) (n int64) {
-	tasks, _ := filepath.Glob("/proc/[0-9]*/task/*") // those of other users are listed too
+	tasks, _ := filepath.Glob("/proc/[0-9]*/task/*") // threads of other users are listed too
 	for _, task := range tasks {
 		if info, err := os.Stat(task); err == nil && info.Sys().(*syscall.Stat_t).Uid == uint32(user) {
 			n++

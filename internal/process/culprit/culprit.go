@@ -270,7 +270,7 @@ func (g group) haltOrder() int {
 	return 3
 }
 
-// waitOrder is the larger, the more likely the ranks wait for a message from another rank.
+// waitOrder returns a sort key: the larger it is, the more likely the ranks wait for a message from another rank.
 func (g group) waitOrder() int {
 	switch {
 	case g.State == Busy:

@@ -51,7 +51,7 @@ func cancelNamed(s *scene, rows []journal.Row) bool {
 	return len(rows) > 0 || cancelled.MatchString(s.output()) || s.finished()
 }
 
-// cancelled matches the two messages of which Slurm prints at least one.
+// cancelled matches two messages. Slurm prints at least one of them.
 var cancelled = regexp.MustCompile(`CANCELLED|Job step aborted`)
 
 // TestSrun injects some faults into srun jobs. `make slurm` runs it.

@@ -269,7 +269,7 @@ func (a *Agent) setCurrent(l *Launch) error {
 // of the launch. Callers may ignore it.
 func (l *Launch) Events() <-chan Event { return l.events }
 
-// Stop ends the launch. It sends SIGTERM to every process and descendant, and SIGKILL to those that are left after
+// Stop ends the launch. It sends SIGTERM to every process and descendant, and SIGKILL to the ones that are left after
 // Spec.Grace. Stop does not wait. Only the first call has an effect.
 func (l *Launch) Stop(r StopRequest) {
 	r.ID = l.id

@@ -186,10 +186,10 @@ func lookup(env []string, name string) (value string, set bool) {
 // reaper waits for every child of this process: the ones it started and the orphans it adopts. Nothing else in the
 // agent may wait for children. ECHILD therefore means that all descendants are gone.
 type reaper struct {
-	mu        sync.Mutex
-	owned     map[int]*child
-	childless chan struct{} // closed while there is no child
-	wake      chan struct{}
+	mu        sync.Mutex     // guards owned, childless and orphanTime
+	owned     map[int]*child // started children that have not been collected, by PID
+	childless chan struct{}  // closed while there is no child
+	wake      chan struct{}  // receives a value when a child is started while run sleeps
 	// exitQueue is an epoll descriptor with the pidfds of the started children. It reports them in the order in which
 	// they end, which wait4 does not. -1 if it could not be created.
 	exitQueue int

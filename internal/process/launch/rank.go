@@ -256,12 +256,12 @@ func (c *capture) run() {
 
 func (c *capture) store(p []byte) {
 	c.tail.Write(p)
-	kept := c.stream.Bytes - c.stream.Dropped
+	logged := c.stream.Bytes - c.stream.Dropped
 	c.stream.Bytes += int64(len(p))
 	n := 0
 	if c.log != nil && c.stream.LogError == "" && c.stream.Dropped == 0 {
 		var err error
-		if n, err = c.log.Write(p[:min(int64(len(p)), c.limit-kept)]); err != nil {
+		if n, err = c.log.Write(p[:min(int64(len(p)), c.limit-logged)]); err != nil {
 			c.stream.LogError = err.Error()
 		}
 	}

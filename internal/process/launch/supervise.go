@@ -54,7 +54,7 @@ type Agent struct {
 	ended      chan struct{} // closed when the agent and everything it started are gone
 	err        error         // why it ended, or what is left; set before ended is closed
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards the fields below
 	current *Launch
 	nextID  int
 	closed  bool
@@ -142,7 +142,7 @@ func expectHello(ctx context.Context, conn *connection.Conn) error {
 	case err != nil:
 		return fmt.Errorf("waiting for its greeting: %w", err)
 	case !r.Hello:
-		return errors.New("its first message is no greeting")
+		return errors.New("its first message is not a greeting")
 	}
 	return nil
 }
@@ -353,8 +353,8 @@ func sweep(agentPID int, tag string, group *controlGroup) *survivorsError {
 // program may be a subreaper for reasons of its own.
 var subreaper struct {
 	sync.Mutex
-	users  int
-	before int32
+	users  int   // living agents
+	before int32 // the state to restore, 0 or 1
 }
 
 func becomeSubreaper() error {

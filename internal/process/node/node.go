@@ -178,6 +178,7 @@ func (n *node) start(ctx context.Context, round *rendezvous.Round) (*launch.Laun
 	procs, err := n.processes(round)
 	var l *launch.Launch
 	if err == nil {
+		// The agent writes to the pipes of this process, which has no limit for logs, so the agent has none either.
 		spec := launch.Spec{Procs: procs, Grace: n.spec.Grace, LogLimit: 1 << 62, ForwardSignals: launch.UserSignals}
 		if len(round.Hosts) > 1 {
 			// The other nodes consider a silent node dead, so its ranks must end too. But they must not end before the
@@ -279,8 +280,8 @@ func (n *node) handle(round *rendezvous.Round, e launch.Event) {
 		case e.Failed():
 			f := rendezvous.Failure{Rank: e.Rank, PID: e.PID, Signal: e.Signal, Code: e.Code,
 				Cause: culprit.OwnLimits().AddTo("ended with " + e.How())}
-			if said := n.recordedError(e.Rank); said != "" {
-				f.Cause += ": " + said
+			if recorded := n.recordedError(e.Rank); recorded != "" {
+				f.Cause += ": " + recorded
 			}
 			if e.Signal != 0 {
 				f.Code = 128 + int(e.Signal) // like a shell
@@ -300,19 +301,19 @@ func (n *node) report(f rendezvous.Failure) {
 	if n.failed == nil {
 		n.failed = &f
 	}
-	attempt, taps, told := n.attempt, n.taps[f.Rank], f
-	told.More = len(taps) > 0
-	n.member.Failed(attempt, told)
-	if !told.More {
+	attempt, taps, message := n.attempt, n.taps[f.Rank], f
+	message.More = len(taps) > 0
+	n.member.Failed(attempt, message)
+	if !message.More {
 		return
 	}
 	n.pendingReports.Go(func() {
 		awaitStreams(taps, outputLimit)
-		told.Output, told.More = lastOutput(taps), false
-		if limit := culprit.OwnLimits().Explain(told.Output); !strings.Contains(told.Output, limit) {
-			told.Note = limit
+		message.Output, message.More = lastOutput(taps), false
+		if limit := culprit.OwnLimits().Explain(message.Output); !strings.Contains(message.Output, limit) {
+			message.Note = limit
 		}
-		n.member.Failed(attempt, told)
+		n.member.Failed(attempt, message)
 	})
 }
 
@@ -430,7 +431,7 @@ func (n *node) processes(round *rendezvous.Round) ([]launch.Proc, error) {
 	return procs, nil
 }
 
-// variables returns the environment variables of a rank in addition to RankVars. They are those that torchrun sets, so
+// variables returns the environment variables of a rank in addition to RankVars. torchrun sets the same variables, so
 // that programs written for torchrun run unchanged.
 func (n *node) variables(round *rendezvous.Round, rank launch.RankVars) map[string]*string {
 	s, set := n.spec, map[string]*string{}

@@ -50,9 +50,9 @@ type tap struct {
 	ended     chan struct{}
 	lineCount atomic.Int64 // lines read so far
 
-	mu    sync.Mutex
-	tail  []string
-	crash []string // the line before a Go program's crash report, and the report's first line
+	mu    sync.Mutex // guards tail and crash
+	tail  []string   // the last maxQuotedLines lines
+	crash []string   // the line before a Go program's crash report, and the report's first line
 }
 
 // openTap opens the pipe and the log, and starts reading.
@@ -88,11 +88,11 @@ func createLog(path string) (*os.File, error) {
 		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 {
 			return nil, fmt.Errorf("%s is a symbolic link: logs are not written through one", path)
 		}
-		kept := ""
-		for n := 1; kept == "" || exists(kept); n++ {
-			kept = fmt.Sprintf("%s.%d", path, n)
+		backup := ""
+		for n := 1; backup == "" || exists(backup); n++ {
+			backup = fmt.Sprintf("%s.%d", path, n)
 		}
-		if err := os.Rename(path, kept); err != nil {
+		if err := os.Rename(path, backup); err != nil {
 			return nil, err
 		}
 	}

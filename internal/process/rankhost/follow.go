@@ -49,9 +49,9 @@ func Follow(ctx context.Context, cfg Config) error {
 type rankHost struct {
 	cfg   Config
 	link  *connection.Link[message]
-	agent *launch.Agent
+	agent *launch.Agent // replaced if it was killed; guarded by mu
 
-	mu        sync.Mutex
+	mu        sync.Mutex // guards the fields below, except work
 	launch    *launch.Launch
 	id        int                 // of the current launch, which may not have begun
 	grace     time.Duration       // of the current launch
@@ -85,16 +85,16 @@ func (h *rankHost) serve(ctx context.Context) (err error) {
 	if h.cfg.self {
 		limit = 0 // a process cannot lose itself, however slow it is
 	}
-	var told error
+	var dismissal error
 	err = h.link.Run(limit, func(m message) (more bool) {
 		switch {
 		case m.Bye:
 			return false
 		case m.GivenUp:
-			told = ErrGivenUp
+			dismissal = ErrGivenUp
 			return false
 		case m.Refused != "":
-			told = errors.New(m.Refused)
+			dismissal = errors.New(m.Refused)
 			return false
 		case m.Launch != nil:
 			h.mu.Lock()
@@ -108,7 +108,7 @@ func (h *rankHost) serve(ctx context.Context) (err error) {
 	})
 	switch {
 	case err == nil:
-		return told
+		return dismissal
 	case ctx.Err() != nil:
 		return ErrInterrupted
 	}

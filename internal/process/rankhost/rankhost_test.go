@@ -404,7 +404,7 @@ func TestInterruptedRankIsNoCause(t *testing.T) {
 	}
 }
 
-// If the agent of one rank is told to end, the launch ends everywhere, for that reason.
+// If the agent of one rank gets a signal to end, the launch ends everywhere, for that reason.
 func TestEndedAtOneRank(t *testing.T) {
 	l := &Leader{coordinator: newCoordinator(Config{Size: 2, Local: "x"})}
 	for peer := range 2 {

@@ -330,9 +330,9 @@ func (c *coordinator) restart(v Verdict) (orders []action) {
 		if m.Gone || isNew(m) {
 			continue
 		}
-		told := v
-		told.Restart = !leaving
-		orders = append(orders, action{Peer: m.Peer, Message: message{Event: Event{Stop: &told}}, Last: leaving})
+		verdict := v
+		verdict.Restart = !leaving
+		orders = append(orders, action{Peer: m.Peer, Message: message{Event: Event{Stop: &verdict}}, Last: leaving})
 		if leaving {
 			c.group.Disconnect(m.Peer, "it was interrupted")
 		}
@@ -355,7 +355,7 @@ func firstCause(reports []report) Failure {
 	weight := func(r report) int {
 		switch {
 		case r.Code == InterruptedCode && r.Rank == NoRank:
-			return 0 // failures after an interrupt are consequences of it, even those of a rank that received it first
+			return 0 // other failures are consequences of the interrupt, even if a rank received it first
 		case r.Abrupt():
 			return 1
 		}
