@@ -56,14 +56,14 @@ func (p Panel) validateSeries(f Faults, s Series) {
 }
 
 func (l Line) validate(f Faults) {
-	given := 0
+	count := 0
 	for _, is := range []bool{l.X != nil, l.Y != nil, l.Points != nil} {
 		if is {
-			given++
+			count++
 		}
 	}
-	if given != 1 {
-		f.Add("%d of x, y and points are given, want exactly one", given)
+	if count != 1 {
+		f.Add("%d of x, y and points are given, want exactly one", count)
 	}
 	if l.Points != nil && len(l.Points) < 2 {
 		f.Add("%d point, a sloped line needs at least two", len(l.Points))

@@ -220,19 +220,19 @@ func (d *Diagram) Draw(p draw.Pen, area draw.Rectangle) {
 		return
 	}
 	const margin = 14 // for text that is wider than the outermost shape
-	from, room := d.bounds(), area.Inset(margin)
+	from, inner := d.bounds(), area.Inset(margin)
 	scale := math.Inf(1)
 	if from.W() > 0 {
-		scale = room.W() / from.W()
+		scale = inner.W() / from.W()
 	}
 	if from.H() > 0 {
-		scale = min(scale, room.H()/from.H())
+		scale = min(scale, inner.H()/from.H())
 	}
 	// Few nodes are not scaled up to the size of the panel.
 	if largest := d.largest(); largest > 0 {
 		scale = min(scale, area.H()/2/largest)
 	}
-	c := room.Center()
+	c := inner.Center()
 	dr := drawing{Pen: p, from: from, scale: scale,
 		origin: draw.Pt(c.X-scale*from.W()/2, c.Y-scale*from.H()/2)}
 	for _, s := range d.Shapes {

@@ -220,9 +220,9 @@ func thinned(path []draw.Point) []draw.Point {
 				high = to
 			}
 		}
-		kept := []int{from, low, high, to - 1}
-		slices.Sort(kept)
-		for _, k := range slices.Compact(kept) {
+		corners := []int{from, low, high, to - 1}
+		slices.Sort(corners)
+		for _, k := range slices.Compact(corners) {
 			out = append(out, path[k])
 		}
 		from = to
@@ -234,10 +234,10 @@ func thinned(path []draw.Point) []draw.Point {
 // part grows with the square of its length. Neighbouring parts share a segment, so
 // that every corner lies inside one of them.
 func strokes(path []draw.Point) (parts [][]draw.Point) {
-	const most = 100
-	for len(path) > most {
-		parts = append(parts, path[:most])
-		path = path[most-2:]
+	const maxPoints = 100
+	for len(path) > maxPoints {
+		parts = append(parts, path[:maxPoints])
+		path = path[maxPoints-2:]
 	}
 	return append(parts, path)
 }
@@ -295,12 +295,12 @@ func (c *chart) drawLimitLabels(p draw.Pen, g *geometry) {
 		if box == (draw.Rectangle{}) {
 			continue
 		}
-		room, angle := box.W(), 0.0
+		length, angle := box.W(), 0.0
 		if l.X != nil {
-			room, angle = box.H(), math.Pi/2
+			length, angle = box.H(), math.Pi/2
 		}
 		p.Box(box, draw.Veil, draw.Stroke{})
-		p.Text(limitFace, box.Center(), draw.CenterMid, angle, limitFace.Shorten(l.Label, room))
+		p.Text(limitFace, box.Center(), draw.CenterMid, angle, limitFace.Shorten(l.Label, length))
 	}
 }
 
@@ -318,7 +318,7 @@ func (g *geometry) limitLabel(l Line, path []draw.Point) draw.Rectangle {
 	}
 	long := min(limitFace.Width(l.Label)+2, 0.6*max(frame.W(), frame.H()), side-2*margin)
 	high := limitFace.Size + 1
-	best, least := draw.Rectangle{}, math.MaxInt
+	best, fewest := draw.Rectangle{}, math.MaxInt
 	for _, t := range []float64{1, 0, 0.75, 0.5, 0.25} { // positions along the line, best first
 		start := margin + t*(side-2*margin-long)
 		var tries [2]draw.Rectangle // on either side of the line
@@ -333,8 +333,8 @@ func (g *geometry) limitLabel(l Line, path []draw.Point) draw.Rectangle {
 			if !frame.Has(draw.Pt(try.X0, try.Y0)) || !frame.Has(draw.Pt(try.X1, try.Y1)) {
 				continue
 			}
-			if n := g.ink.under(try); n < least {
-				best, least = try, n
+			if n := g.ink.under(try); n < fewest {
+				best, fewest = try, n
 			}
 		}
 	}

@@ -227,8 +227,8 @@ func (h *heat) textSize(length, height float64) float64 {
 			widest = max(widest, font.Width(h.cellText(c)))
 		}
 	}
-	if room := length - 6; widest > room {
-		font.Size *= room / widest
+	if width := length - 6; widest > width {
+		font.Size *= width / widest
 	}
 	return font.Size
 }

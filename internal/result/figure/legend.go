@@ -63,7 +63,7 @@ func (p Panel) looks() []look {
 		marker int
 		dashed bool
 	}
-	taken := map[used]bool{}
+	inUse := map[used]bool{}
 	for i, s := range p.Series {
 		c := i
 		if s.Color > 0 {
@@ -72,11 +72,11 @@ func (p Panel) looks() []look {
 		l := look{name: s.Name, mark: marks[s.Kind], color: c % len(draw.Palette), dashed: s.Dashed}
 		l.bare = s.NoMarker && !l.dots
 		l.marker = c % len(markers)
-		for n := 0; n < len(markers) && taken[used{l.marker, l.dashed}]; n++ {
+		for n := 0; n < len(markers) && inUse[used{l.marker, l.dashed}]; n++ {
 			l.marker = (l.marker + 1) % len(markers)
 		}
 		if !l.bare && !l.bar {
-			taken[used{l.marker, l.dashed}] = true
+			inUse[used{l.marker, l.dashed}] = true
 		}
 		list[i] = l
 	}
@@ -263,13 +263,13 @@ func (l legend) draw(p draw.Pen, spot draw.Rectangle, framed bool) {
 		p.Box(spot, draw.Veil, draw.Stroke{Color: draw.GridGrey, Width: 0.6})
 	}
 	columns, rows := l.grid(spot.W())
-	room := max(1, int((spot.H()-2*legendPad)/legendRow+slack))
+	rowsThatFit := max(1, int((spot.H()-2*legendPad)/legendRow+slack))
 	entries, more := slices.Clone(l.entries), 0
 	if columns == 1 && l.reversed {
 		slices.Reverse(entries)
 	}
-	if rows > room {
-		keep := room*columns - 1
+	if rows > rowsThatFit {
+		keep := rowsThatFit*columns - 1
 		entries, more = entries[:keep], len(entries)-keep
 	}
 	limit := spot.W() / 2 // the same limit as in grid

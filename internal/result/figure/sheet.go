@@ -86,13 +86,13 @@ func (s *sheet) measure() {
 		row := &s.rows[i/s.columns]
 		*row = max(*row, p.Height(w, h))
 	}
-	room := s.w - 2*sheetMargin
-	s.title = titleFace.Wrap(s.figure.Title, room, 2)
-	s.caption = noteFace.Wrap(s.figure.Caption, room, 12)
+	width := s.w - 2*sheetMargin
+	s.title = titleFace.Wrap(s.figure.Title, width, 2)
+	s.caption = noteFace.Wrap(s.figure.Caption, width, 12)
 	rest := 2*sheetMargin + heightOf(titleFace, s.title, 6) + heightOf(noteFace, s.caption, 8) +
 		float64(len(s.rows)-1)*panelGap
 	if s.shared {
-		_, rows := s.common.grid(room)
+		_, rows := s.common.grid(width)
 		rest += s.common.height(rows)
 	}
 	if len(s.figure.Panels) == 1 && s.rows[0] == h {
@@ -129,11 +129,11 @@ func (s *sheet) draw(p draw.Pen) {
 	}
 	y += panelGap
 	if s.shared {
-		room := s.w - 2*sheetMargin
-		_, rows := s.common.grid(room)
+		width := s.w - 2*sheetMargin
+		_, rows := s.common.grid(width)
 		h := s.common.height(rows)
-		x := (s.w - s.common.used(room)) / 2
-		s.common.draw(p, draw.Rect(x, y-h, x+room, y), false)
+		x := (s.w - s.common.used(width)) / 2
+		s.common.draw(p, draw.Rect(x, y-h, x+width, y), false)
 		y -= h
 	}
 	p.Lines(noteFace, draw.Pt(sheetMargin, y-8), draw.LeftTop, s.caption)

@@ -178,6 +178,6 @@ func (t *tornado) ends(frame draw.Rectangle) (lo, hi float64) {
 	if lo == hi {
 		hi = 1
 	}
-	room := (hi - lo) * min(50/frame.W(), 0.3)
-	return lo - room, hi + room
+	margin := (hi - lo) * min(50/frame.W(), 0.3)
+	return lo - margin, hi + margin
 }

@@ -166,16 +166,16 @@ func (r *Record) checkCount() string {
 		return ""
 	}
 	bytes := count * int64(d.Size())
-	whole := bytes
+	vector := bytes
 	switch r.Op {
 	case "allgather", "reduce_scatter", "alltoall", "gather", "scatter":
-		whole = bytes * int64(r.Ranks)
+		vector = bytes * int64(r.Ranks)
 	}
-	if r.Size == bytes || r.Size == whole {
+	if r.Size == bytes || r.Size == vector {
 		return ""
 	}
 	return fmt.Sprintf("the size is %d bytes, but a count of %d elements of %s is %d bytes: one of them is wrong", r.Size,
-		count, r.DType, whole)
+		count, r.DType, vector)
 }
 
 // average is the mean bus bandwidth at the end of a run.
@@ -217,18 +217,18 @@ func (r *Record) inOrder() string {
 	if !has {
 		return ""
 	}
-	least, greatest := avg, avg
+	lowest, highest := avg, avg
 	if v, has := r.Metrics["min_us"]; has {
-		least = v
+		lowest = v
 	}
 	if v, has := r.Metrics["max_us"]; has {
-		greatest = v
+		highest = v
 	}
-	if least <= avg+printed && avg <= greatest+printed {
+	if lowest <= avg+printed && avg <= highest+printed {
 		return ""
 	}
-	return fmt.Sprintf("the times are not in order: min %s µs, avg %s µs, max %s µs", unit.FormatSig(least, 4),
-		unit.FormatSig(avg, 4), unit.FormatSig(greatest, 4))
+	return fmt.Sprintf("the times are not in order: min %s µs, avg %s µs, max %s µs", unit.FormatSig(lowest, 4),
+		unit.FormatSig(avg, 4), unit.FormatSig(highest, 4))
 }
 
 // logNote returns a note about how many lines of NCCL's log were skipped, or "" if none was.

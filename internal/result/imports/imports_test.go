@@ -419,8 +419,6 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// FuzzRead gives every registered format any text: it reads rows or returns an error that
-// names the file.
 // TestSpreadsheet checks a file as spreadsheets write it, and that texts that only look like numbers stay texts.
 func TestSpreadsheet(t *testing.T) {
 	f := read(t, "csv", "\uFEFFsize,time_us,axis.node\r\n1K,5,007\r\n\"2K\", 6 ,7\r\n1K,5,1e3\r\n", Given{})
@@ -434,6 +432,8 @@ func TestSpreadsheet(t *testing.T) {
 	}
 }
 
+// FuzzRead gives every registered format any text: it reads rows or returns an error that
+// names the file.
 func FuzzRead(f *testing.F) {
 	for _, format := range Formats.Names() {
 		for _, text := range []string{"", ncclFull, ncclJSONFull, osuFull, csvFull} {

@@ -92,7 +92,7 @@ func readNCCLJSON(text string, g Given) (File, error) {
 		return f, fmt.Errorf("the JSON of nccl-tests has version %d, want 1 or 2", report.Version)
 	}
 	c := report.Config
-	if most := 1 << 20; c.Threads < 0 || c.GPUs < 0 || c.Threads > most || c.GPUs > most || c.Iterations < 0 {
+	if limit := 1 << 20; c.Threads < 0 || c.GPUs < 0 || c.Threads > limit || c.GPUs > limit || c.Iterations < 0 {
 		return f, fmt.Errorf("the config of nccl-tests' JSON has %d threads, %d GPUs and %d iterations", c.Threads, c.GPUs,
 			c.Iterations)
 	}

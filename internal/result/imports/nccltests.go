@@ -304,8 +304,8 @@ func (p *ncclPreamble) group(records []Record, g Given) (op string, ranks int, n
 	if by, sure := ncclRanks(records, op); sure {
 		switch {
 		case listed > by && listed%by == 0:
-			notes = append(notes, fmt.Sprintf("the header lists %d ranks, but busbw/algbw fits %d: groups were split, "+
-				"and %d is taken", listed, by, by))
+			notes = append(notes, fmt.Sprintf("the header lists %d ranks, but busbw/algbw fits %d: the groups were "+
+				"split, so %d ranks are assumed", listed, by, by))
 			listed = by
 		case listed > 0 && listed != by:
 			contradictRanks(records, listed, by)

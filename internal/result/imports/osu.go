@@ -54,10 +54,10 @@ func readOSU(text string, g Given) (File, error) {
 	f := File{Notes: lists.NonEmpty(logNote(skipped))}
 	var t osuTable
 	var err error
-	var asked sizeRange
+	var requested sizeRange
 	number, tableAt := 0, 0
 	endTable := func() {
-		missing := addMissing(f.Records[tableAt:], osuMissing(f.Records[tableAt:], asked), number, f.Failure)
+		missing := addMissing(f.Records[tableAt:], osuMissing(f.Records[tableAt:], requested), number, f.Failure)
 		f.Notes = append(f.Notes, lists.NonEmpty(missingNote(missing))...)
 		f.Records = append(f.Records, missing...)
 		tableAt = len(f.Records)
@@ -66,8 +66,8 @@ func readOSU(text string, g Given) (File, error) {
 		number++
 		plain := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "#"))
 		if m := osuSizes.FindStringSubmatch(plain); m != nil {
-			asked.min, _ = strconv.ParseInt(cmp.Or(m[1], "4"), 10, 64)
-			asked.max, _ = strconv.ParseInt(m[2], 10, 64)
+			requested.min, _ = strconv.ParseInt(cmp.Or(m[1], "4"), 10, 64)
+			requested.max, _ = strconv.ParseInt(m[2], 10, 64)
 		}
 		if f.Failure == "" && launcherFailure.MatchString(plain) {
 			f.Failure = fmt.Sprintf("line %d: the run ended in a failure (%s)", number, plain)
@@ -117,18 +117,18 @@ func readOSU(text string, g Given) (File, error) {
 // osuMissing returns the sizes that a table of OSU should have. The tool doubles the size from
 // line to line. It does not print which sizes it was asked for, so without the command line in
 // the log only gaps are found. A table with more gaps than lines is an excerpt.
-func osuMissing(table []Record, asked sizeRange) []int64 {
+func osuMissing(table []Record, requested sizeRange) []int64 {
 	if len(table) == 0 || table[0].Size == 0 {
 		return nil
 	}
 	sizes := slices.Sorted(maps.Keys(sizeSet(table)))
-	known := asked.max > 0
+	known := requested.max > 0
 	if !known {
-		asked.min, asked.max = sizes[0], sizes[len(sizes)-1]
+		requested.min, requested.max = sizes[0], sizes[len(sizes)-1]
 	} else if scale := osuScale(&table[0]); scale > 1 {
-		asked.min, asked.max = asked.min*scale, asked.max*scale
+		requested.min, requested.max = requested.min*scale, requested.max*scale
 	}
-	doubles := sizeRange{asked.min, asked.max, 2, true}.list()
+	doubles := sizeRange{requested.min, requested.max, 2, true}.list()
 	// Any other sequence of sizes was chosen by a file of tuning sizes or by hand.
 	if slices.ContainsFunc(sizes, func(size int64) bool { return !slices.Contains(doubles, size) }) ||
 		!known && len(doubles) >= 2*len(sizes) {

@@ -95,12 +95,12 @@ const maxHolder = 4096
 
 // readHolder returns the holder that a lock file names.
 func readHolder(f *os.File, id string) *HeldError {
-	held := &HeldError{}
-	if text, err := io.ReadAll(io.NewSectionReader(f, 0, maxHolder)); err != nil || json.Unmarshal(text, held) != nil {
-		held = &HeldError{}
+	holder := &HeldError{}
+	if text, err := io.ReadAll(io.NewSectionReader(f, 0, maxHolder)); err != nil || json.Unmarshal(text, holder) != nil {
+		holder = &HeldError{}
 	}
-	held.Run = id
-	return held
+	holder.Run = id
+	return holder
 }
 
 // takeHold locks an open lock file and writes this process into it. It returns false without an error

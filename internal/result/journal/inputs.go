@@ -219,10 +219,10 @@ func (j *Journal) DescribeOthers(of *Run) string {
 	changed := ChangedInputs(others[0], of.Builds()[0])
 	what := "recorded without inputs"
 	if len(changed) > 0 {
-		const most = 3
-		what = strings.Join(changed[:min(most, len(changed))], ", ")
-		if len(changed) > most {
-			what += fmt.Sprintf(" and %d more", len(changed)-most)
+		const maxNames = 3
+		what = strings.Join(changed[:min(maxNames, len(changed))], ", ")
+		if len(changed) > maxNames {
+			what += fmt.Sprintf(" and %d more", len(changed)-maxNames)
 		}
 		what += map[bool]string{true: " differs", false: " differ"}[len(changed) == 1]
 	}

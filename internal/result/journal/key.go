@@ -26,8 +26,8 @@ func Key(bench, part, version string, pt point.Point, ranks *int, backend string
 	return NewKeyer(bench, part, version, backend, options, inputs).Key(pt, ranks, env)
 }
 
-// Keyer computes the keys of many points of one part of a bench. It encodes what the points have in
-// common only once, because a sweep may have a million points. The keys are those of Key.
+// Keyer computes the keys of many points of one part of a bench. It encodes what the points have in common only once,
+// because a sweep may have a million points. It returns the same keys as the function Key.
 type Keyer struct {
 	before, after keyText // the bytes before and after the point's
 	text          keyText // buffer for the current key

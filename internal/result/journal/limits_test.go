@@ -119,6 +119,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
+// TestStatPart checks that Stat.Part returns each value under its name, and none for unknown names.
 func TestStatPart(t *testing.T) {
 	low := 7.0
 	s := Stat{Min: 1, P50: 2, P90: 3, P99: 4, Max: 5, Mean: 6, CILow: &low}

@@ -112,18 +112,18 @@ func (o *Object[V]) UnmarshalJSON(data []byte) error {
 // readObject returns a reader of objects whose members are sorted by name, as MarshalJSON writes them.
 // It rejects other objects, which are then read by encoding/json.
 func readObject[V any](read fastjson.Reader[V]) fastjson.Reader[Object[V]] {
-	room := 0 // number of members of the last object: most objects of a journal have equally many
+	capacity := 0 // number of members of the last object: most objects of a journal have equally many
 	return func(d *fastjson.Decoder, p *Object[V]) bool {
 		if d.Null() {
 			return true
 		}
-		o := make(Object[V], 0, room)
+		o := make(Object[V], 0, capacity)
 		ok := d.Object(func(name []byte) bool {
 			o = append(o, Member[V]{Name: d.Intern(name)})
 			n := len(o)
 			return (n == 1 || o[n-2].Name < o[n-1].Name) && read(d, &o[n-1].Value)
 		})
-		*p, room = o, len(o)
+		*p, capacity = o, len(o)
 		return ok
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Quality says whether anything disturbed the measurement of a row.
+// Quality states whether a row's measurement was disturbed.
 type Quality string
 
 // The qualities of a measured row. Simulated and modelled rows have no quality, and neither do rows of

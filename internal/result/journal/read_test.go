@@ -66,7 +66,7 @@ func TestGoldenSchema1(t *testing.T) {
 		t.Errorf("unfinished %v, want key 6", un)
 	}
 	if run.End != nil {
-		t.Error("the end of the interrupted part was taken for that of the resumption")
+		t.Error("the end of the interrupted part was taken for the end of the resumption")
 	}
 	if len(run.Notes) != 1 || run.Notes[0].Text != "the governor is powersave" {
 		t.Errorf("notes %v", run.Notes)

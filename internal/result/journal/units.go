@@ -22,15 +22,15 @@ func (r *Run) inUnits(rows []Row) []Row {
 	cloned := false
 	for i := range rows {
 		for name, own := range rows[i].Units {
-			wanted := target[name]
-			if _, has := rows[i].Metrics[name]; !has || own == wanted || own == "" {
+			wantedUnit := target[name]
+			if _, has := rows[i].Metrics[name]; !has || own == wantedUnit || own == "" {
 				continue
 			}
-			if wanted == "" {
+			if wantedUnit == "" {
 				target[name] = own
 				continue
 			}
-			factor, ok := unit.Conversion(own, wanted)
+			factor, ok := unit.Conversion(own, wantedUnit)
 			if ok && factor == 1 {
 				continue
 			}
@@ -38,10 +38,10 @@ func (r *Run) inUnits(rows []Row) []Row {
 				rows, cloned = slices.Clone(rows), true
 			}
 			if ok {
-				rows[i] = rows[i].scaled(name, wanted, factor)
+				rows[i] = rows[i].scaled(name, wantedUnit, factor)
 			} else {
 				rows[i] = rows[i].without(name, fmt.Sprintf("unit: %s is in %s, not in %s like the run's: left out", name, own,
-					wanted))
+					wantedUnit))
 			}
 		}
 	}

@@ -17,7 +17,7 @@ const FileName = "journal.jsonl"
 // Writer appends records to a journal. It is safe for use by several goroutines, and
 // several Writers, even in different processes, can append to the same file.
 type Writer struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // held during Append; the file lock excludes other Writers
 	file *os.File
 	path string
 	size int64 // of the file after this writer's last record; other writers only add to it

@@ -89,7 +89,7 @@ func (c Contest) ClosestPeer() int { return c.bestIn(func(int) bool { return tru
 
 // bestIn returns the peer with the smallest median over the trials for which use returns true, or -1.
 func (c Contest) bestIn(use func(trial int) bool) int {
-	best, least := -1, math.Inf(1)
+	best, smallest := -1, math.Inf(1)
 	for k, peer := range c {
 		var values []float64
 		for t, v := range peer {
@@ -100,8 +100,8 @@ func (c Contest) bestIn(use func(trial int) bool) int {
 		if len(values) == 0 {
 			continue
 		}
-		if m := stats.Median(values); m < least {
-			best, least = k, m
+		if m := stats.Median(values); m < smallest {
+			best, smallest = k, m
 		}
 	}
 	return best

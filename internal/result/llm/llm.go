@@ -122,7 +122,7 @@ func (m Model) ExpertParams() float64 {
 	return (m.Params - m.Active) / (1 - float64(m.TopK)/float64(m.Experts))
 }
 
-// Touched returns the expected fraction of the experts that at least one of so many tokens chooses.
+// Touched returns the expected fraction of the experts that at least one of the given number of tokens chooses.
 func (m Model) Touched(tokens int) float64 {
 	return 1 - math.Pow(1-float64(m.TopK)/float64(max(m.Experts, 1)), float64(tokens))
 }
@@ -148,7 +148,8 @@ func (m Model) cacheBytes() float64 {
 	return 2 * float64(m.KVHeads*m.HeadDim) * ActivationBytes
 }
 
-// Seen returns the sum over layers of the tokens that attention sees with a context of so many.
+// Seen returns the number of tokens that attention sees, summed over the layers, with a context of the given number of
+// tokens.
 func (m Model) Seen(context float64) float64 {
 	return float64(m.Layers-m.LocalLayers)*context + float64(m.LocalLayers)*min(context, float64(m.Window))
 }
@@ -166,8 +167,8 @@ func (m Model) cacheReaders(p Parallelism, ranks int) float64 {
 	return float64(min(ranks, m.KVHeads))
 }
 
-// CacheBytes returns the bytes of keys and values that a token has in the cache of a layer, on one of so many ranks
-// that share the model by tensor parallelism.
+// CacheBytes returns the bytes of keys and values that a token has in the cache of a layer, on one of the given number
+// of ranks that share the model by tensor parallelism.
 func (m Model) CacheBytes(ranks int) float64 { return m.cacheBytes() / m.cacheReaders(Tensor, ranks) }
 
 // Precision is the format of a model's arithmetic.
@@ -328,8 +329,8 @@ type Serving struct {
 	Ranks       int
 	Load        Load
 	Overlap     bool // split the batch in two and overlap the halves
-	// AllToAll returns the time of an all-to-all of so many bytes for each rank. If it is nil,
-	// the all-to-alls of expert parallelism are not counted.
+	// AllToAll returns the time of an all-to-all with the given bytes for each rank. If it is nil, the all-to-alls of
+	// expert parallelism are not counted.
 	AllToAll func(ranks int, bytes int64) (float64, error)
 }
 

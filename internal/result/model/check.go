@@ -60,12 +60,12 @@ func Check(samples []Sample) []Warning {
 // binds. The reachable rate of a link is an empirical value and not a physical limit; it is used only if
 // reachable is true.
 func (s Sample) Ceiling(reachable bool) (name string, us float64) {
-	for n, least := range s.Limits {
+	for n, limit := range s.Limits {
 		if !reachable && strings.HasSuffix(n, " reachable") {
 			continue
 		}
-		if least > us || least == us && n < name {
-			name, us = n, least
+		if limit > us || limit == us && n < name {
+			name, us = n, limit
 		}
 	}
 	return name, us
@@ -327,7 +327,7 @@ const minSpeedup = 2
 // its link is. The limits name the link.
 func checkPublished(samples []Sample) (out []Warning) {
 	for _, g := range bySeries(samples) {
-		least, most, w := math.Inf(1), 0.0, Warning{Kind: KnownFaster, Note: true}
+		lowest, highest, w := math.Inf(1), 0.0, Warning{Kind: KnownFaster, Note: true}
 		var curve *Table
 		for _, s := range g.Items {
 			if curve == nil {
@@ -337,13 +337,13 @@ func checkPublished(samples []Sample) (out []Warning) {
 				continue
 			}
 			if us, err := curve.US(s.Ranks, s.Bytes); err == nil {
-				least, most = min(least, s.TimeUS/us), max(most, s.TimeUS/us)
+				lowest, highest = min(lowest, s.TimeUS/us), max(highest, s.TimeUS/us)
 				w.Rows = append(w.Rows, s.Rows...)
 			}
 		}
-		if most > 0 && least >= minSpeedup {
-			times := fmt.Sprintf("%.0f", least)
-			if high := fmt.Sprintf("%.0f", most); high != times {
+		if highest > 0 && lowest >= minSpeedup {
+			times := fmt.Sprintf("%.0f", lowest)
+			if high := fmt.Sprintf("%.0f", highest); high != times {
 				times += " to " + high
 			}
 			w.Text = fmt.Sprintf("%s: the published %s is %s times faster at the same sizes, so at least that much is "+

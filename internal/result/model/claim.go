@@ -285,18 +285,18 @@ func judgePotential(c Claim, samples []Sample, curve func(string) (*Table, error
 	if err != nil {
 		return Undecided, err.Error()
 	}
-	most, least := 0.0, math.Inf(1)
+	highest, lowest := 0.0, math.Inf(1)
 	for _, s := range samples {
 		if us, err := ref.US(s.Ranks, s.Bytes); err == nil {
-			most, least = max(most, s.TimeUS/us), min(least, s.TimeUS/us)
+			highest, lowest = max(highest, s.TimeUS/us), min(lowest, s.TimeUS/us)
 		}
 	}
 	switch {
-	case most == 0:
+	case highest == 0:
 		return Undecided, fmt.Sprintf("the curve %s has none of the sizes", c.Against)
-	case most > c.Value*(1+claimTolerance):
+	case highest > c.Value*(1+claimTolerance):
 		return Refuted, fmt.Sprintf("%s is %.0f to %.0f times faster at these sizes, so %s times understates what is "+
-			"possible", c.Against, least, most, unit.FormatSig(c.Value, 3))
+			"possible", c.Against, lowest, highest, unit.FormatSig(c.Value, 3))
 	}
-	return Holds, fmt.Sprintf("%s is %s times faster at most", c.Against, unit.FormatSig(most, 3))
+	return Holds, fmt.Sprintf("%s is %s times faster at most", c.Against, unit.FormatSig(highest, 3))
 }

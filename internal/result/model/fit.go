@@ -50,7 +50,7 @@ const (
 	// fitLimit is the relative error above which a line does not fit. It is twice the
 	// error that the best public line fits of real libraries have within one protocol.
 	fitLimit = 0.10
-	// sizesPerMiss allows one size in so many to miss the line without spoiling its segment.
+	// sizesPerMiss is the number of sizes for which a segment may have one size that misses its line.
 	sizesPerMiss = 5
 	// minSegmentSizes is the least number of sizes in a segment: any two lie on a line.
 	minSegmentSizes = 3

@@ -184,8 +184,8 @@ type costKey struct {
 	ranks     int
 }
 
-// cost counts the traffic of a schedule with costElements elements. It returns false if
-// there is no schedule of that name for so many ranks.
+// cost counts the traffic of a schedule with costElements elements. It returns false if there is no schedule of that
+// name for that many ranks.
 func cost(algorithm string, ranks int) (schedule.Traffic, bool) {
 	key := costKey{algorithm, ranks}
 	if t, has := costs.Load(key); has {

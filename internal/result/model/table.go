@@ -56,14 +56,14 @@ func (t *Table) US(ranks int, bytes int64) (float64, error) {
 	return a.US * math.Pow(b.US/a.US, share), nil
 }
 
-// Floor returns the shortest time in the table for so many ranks. No bandwidth, however
-// high, makes a message faster.
+// Floor returns the shortest time in the table for the given number of ranks. No bandwidth, however high, makes a
+// message faster.
 func (t *Table) Floor(ranks int) float64 {
-	least := math.Inf(1)
+	shortest := math.Inf(1)
 	for _, p := range t.Ranks[ranks] {
-		least = min(least, p.US)
+		shortest = min(shortest, p.US)
 	}
-	return least
+	return shortest
 }
 
 // BestAlgorithm makes TableOf take the fastest algorithm at each size.

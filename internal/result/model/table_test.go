@@ -90,7 +90,7 @@ func TestTableOf(t *testing.T) {
 	if us, _ := best.US(2, 1024); us != 7 { // of the 16-bit types
 		t.Errorf("the best at 1 KiB is %v", us)
 	}
-	// A curve of the run's own times says if they are from few launches or have not settled.
+	// A curve of the run's own times has a warning if the times are from few launches or have not settled.
 	for want, change := range map[string]func(*Sample){"s": func(*Sample) {},
 		"s, the fastest of few launches at 3 of 3 sizes": func(s *Sample) { s.Launches = 1 },
 		"s, of whose 3 times 3 have not settled":         func(s *Sample) { s.HighUS = 9 * s.TimeUS }} {

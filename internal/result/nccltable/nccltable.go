@@ -155,9 +155,9 @@ func (r *Row) WrongElements() (wrong float64, err error) {
 
 // clip shortens a text for a message.
 func clip(text string) string {
-	const most = 60
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "..."
+	const maxLength = 60
+	if len(text) > maxLength {
+		return strings.ToValidUTF8(text[:maxLength], "") + "..."
 	}
 	return text
 }

@@ -24,7 +24,7 @@ type Calibration struct {
 	Ops      []string // measured operations
 }
 
-// factors returns pointers to the factors, those of the network only if there is one.
+// factors returns pointers to the factors. The factors of the network are included only if there is a network.
 func (k *Calibration) factors(network bool) []*float64 {
 	if network {
 		return []*float64{&k.Latency, &k.Rate, &k.NetworkLatency, &k.NetworkRate}

@@ -113,8 +113,8 @@ func (l *libraryCost) fillUS(p int, s, gbs float64) float64 {
 	return l.Fill * 1e3 / gbs * s / (s + l.Ramp*1e6)
 }
 
-// networkFillUS returns the time until a chunk has crossed so many network steps. A rail
-// carries its share of the message in at least two chunks, each at most a buffer.
+// networkFillUS returns the time until a chunk has crossed the given number of network steps. A rail carries its share
+// of the message in at least two chunks, each at most a buffer.
 func (c *Cluster) networkFillUS(steps, s float64) float64 {
 	return steps * min(bufferBytes, s/float64(2*c.NICs)) / (c.nicRate() / nicShare) / 1e3
 }

@@ -93,13 +93,13 @@ func (c *Cluster) basis(op string, bytes int64, ownChoice bool) (by string, beyo
 		return "", 0, "the measured times are of the library's own choice of algorithm and protocol"
 	}
 	same := c.Measured(op)
-	near := same
-	if len(near) == 0 {
-		near = lists.Filter(Points(), func(p Point) bool { return p.Op == op && (p.Nodes > 1) == (c.Nodes > 1) })
+	related := same
+	if len(related) == 0 {
+		related = lists.Filter(Points(), func(p Point) bool { return p.Op == op && (p.Nodes > 1) == (c.Nodes > 1) })
 	}
-	if len(near) > 0 && (bytes < near[0].Bytes || bytes > near[len(near)-1].Bytes) {
-		return "", 0, fmt.Sprintf("measured sizes go from %s to %s", unit.FormatBytes(near[0].Bytes),
-			unit.FormatBytes(near[len(near)-1].Bytes))
+	if len(related) > 0 && (bytes < related[0].Bytes || bytes > related[len(related)-1].Bytes) {
+		return "", 0, fmt.Sprintf("measured sizes go from %s to %s", unit.FormatBytes(related[0].Bytes),
+			unit.FormatBytes(related[len(related)-1].Bytes))
 	}
 	switch {
 	case len(same) > 0:
@@ -125,18 +125,18 @@ const maxMeasuredGPUs = 8
 
 // networkBasis is basis for several nodes that were not measured themselves.
 func (c *Cluster) networkBasis(op string) (by string, beyond float64, reason string) {
-	most := 0
+	maxNodes := 0
 	for _, p := range Points() {
 		if p.Nodes > 1 && p.Op == op && c.likeNetworkOf(p.GPU) && p.Ranks/p.Nodes == c.GPUs {
-			most = max(most, p.Nodes)
+			maxNodes = max(maxNodes, p.Nodes)
 		}
 	}
-	if most == 0 {
+	if maxNodes == 0 {
 		return "", 0, fmt.Sprintf("no measured %s between nodes like these", op)
 	}
-	beyond = max(0, math.Log2(float64(c.Nodes)/float64(most)))
+	beyond = max(0, math.Log2(float64(c.Nodes)/float64(maxNodes)))
 	if beyond > maxBeyond {
-		return "", 0, fmt.Sprintf("measured times reach %d nodes", most)
+		return "", 0, fmt.Sprintf("measured times reach %d nodes", maxNodes)
 	}
 	return ByNodeCount, beyond, ""
 }
@@ -203,8 +203,8 @@ func (p Point) cluster() *Cluster {
 	return &c
 }
 
-// interpolationErrors returns the errors of every second size of each series, which must lie
-// between two others, when the rest is fitted and interpolated.
+// interpolationErrors leaves out every second size of each series, if it lies between two others, fits and interpolates
+// the rest, and returns the errors on the sizes left out.
 func interpolationErrors(points []Point) (out []SystemErrors) {
 	type series struct {
 		gpu, op      string
@@ -212,19 +212,19 @@ func interpolationErrors(points []Point) (out []SystemErrors) {
 	}
 	groups := lists.GroupBy(points, func(p Point) series { return series{p.GPU, p.Op, p.Nodes, p.Ranks} })
 	for half := range 2 {
-		var kept, left []Point
+		var training, test []Point
 		for _, g := range groups {
 			for i, p := range g.Items {
 				if i%2 == half || i == 0 || i == len(g.Items)-1 {
-					kept = append(kept, p)
+					training = append(training, p)
 				} else {
-					left = append(left, p)
+					test = append(test, p)
 				}
 			}
 		}
-		m := fit(kept)
-		for _, g := range lists.GroupBy(left, func(p Point) series { return series{p.GPU, p.Op, p.Nodes, p.Ranks} }) {
-			around := lists.Filter(kept, func(p Point) bool {
+		m := fit(training)
+		for _, g := range lists.GroupBy(test, func(p Point) series { return series{p.GPU, p.Op, p.Nodes, p.Ranks} }) {
+			around := lists.Filter(training, func(p Point) bool {
 				return g.Key == series{p.GPU, p.Op, p.Nodes, p.Ranks}
 			})
 			c := g.Items[0].cluster()

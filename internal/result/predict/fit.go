@@ -137,7 +137,7 @@ func loss(ratio float64) float64 {
 // finest. It is deterministic. It may end in a local minimum; the errors on the systems left
 // out show how good the result is.
 func search(values []*float64, finest float64, loss func() float64) {
-	least := loss()
+	smallest := loss()
 	for step := 1.5; step > finest; step = math.Sqrt(step) {
 		for improved := true; improved; {
 			improved = false
@@ -145,8 +145,8 @@ func search(values []*float64, finest float64, loss func() float64) {
 				for _, by := range []float64{step, 1 / step} {
 					old := *v
 					*v *= by
-					if now := loss(); now < least*(1-1e-9) {
-						least, improved = now, true
+					if now := loss(); now < smallest*(1-1e-9) {
+						smallest, improved = now, true
 						break
 					}
 					*v = old

@@ -31,9 +31,9 @@ type Host struct {
 	Exchange, Load, Copy func(ranks int, bytes float64) float64
 }
 
-// network returns the LogGP parameters for a library on this host, if each rank touches so many bytes.
-// They follow from the probe: a store takes what a copy takes beyond its load, adding takes two loads
-// and a store, and an exchange is a copy to where the peer finds it, a fetch and a store.
+// network returns the LogGP parameters for a library on this host, if each rank touches the given number of bytes. They
+// follow from the probe: the time of a store is the time of a copy minus the time of a load, adding takes two loads and
+// a store, and an exchange is a copy to where the peer finds it, a fetch and a store.
 func (h *Host) network(l Library, ranks int, touched float64) loggp.Network {
 	load, copied := 1/h.Load(ranks, touched), 1/h.Copy(ranks, touched)
 	store := max(0, copied-load)
@@ -212,8 +212,8 @@ func (f Fit) Validation(bytes int64) (ErrorStats, string) {
 	return f.Error, ""
 }
 
-// Fits fits every algorithm that was measured on a host with so many ranks. If an algorithm has
-// several series, it fits the first; skipped names the others.
+// Fits fits every algorithm that was measured on a host with the given number of ranks. If an algorithm has several
+// series, it fits the first; skipped names the others.
 func (h *Host) Fits(ranks int, samples []model.Sample) (fits []Fit, skipped []string) {
 	named := map[string]bool{} // algorithms that were measured by name
 	for _, s := range samples {

@@ -45,7 +45,7 @@ func TestInMemoryIsProved(t *testing.T) {
 					}
 					s, own := executed(t, c[0], c[1], schedule.Params{Ranks: ranks, Count: count, ChunkElems: piece}).(sharedSchedule)
 					if !own {
-						t.Fatalf("%v: the steps are those of the schedule", c)
+						t.Fatalf("%v: the steps are equal to the steps of the schedule", c)
 					}
 					if err := schedule.Check(withBarrier{s}); err != nil {
 						t.Errorf("%v, %d ranks, %d elements, pieces of %d: %v", c, ranks, count, piece, err)

@@ -56,18 +56,18 @@ func Panel(title string, roof Roof, kernels []Kernel) (figure.Panel, bool) {
 	p := figure.Panel{Title: title, Legend: figure.LegendBelow,
 		X: figure.Axis{Label: "operations per byte, modelled", Scale: figure.Log10},
 		Y: figure.Axis{Label: "GFLOP/s, measured", Scale: figure.Log10}}
-	least, most := roof.Ridge(), roof.Ridge()
+	low, high := roof.Ridge(), roof.Ridge()
 	for _, g := range lists.GroupBy(kernels, func(k Kernel) string { return k.Name }) {
 		s := figure.Series{Name: g.Key, Kind: figure.Scatter}
 		for _, k := range g.Items {
 			s.Points = append(s.Points, figure.Point{X: k.intensity(), Y: k.gflops(), Hollow: k.Disturbed})
-			least, most = min(least, k.intensity()), max(most, k.intensity())
+			low, high = min(low, k.intensity()), max(high, k.intensity())
 		}
 		p.Series = append(p.Series, s)
 	}
-	least, most = least/margin, most*margin
+	low, high = low/margin, high*margin
 	p.Lines = []figure.Line{{Label: fmt.Sprintf("roof, measured: %s GB/s, %s GFLOP/s", unit.FormatSig(roof.GBps, 3),
 		unit.FormatSig(roof.GFLOPS, 3)),
-		Points: []figure.Point{{X: least, Y: roof.At(least)}, {X: roof.Ridge(), Y: roof.GFLOPS}, {X: most, Y: roof.GFLOPS}}}}
+		Points: []figure.Point{{X: low, Y: roof.At(low)}, {X: roof.Ridge(), Y: roof.GFLOPS}, {X: high, Y: roof.GFLOPS}}}}
 	return p, true
 }
