@@ -571,7 +571,7 @@ func (b *browser) inside() {
 	}
 	b.open("/run", "run", "simulated")
 	b.until("document.querySelectorAll('#floor polygon').length > 10")
-	b.want("document.getElementById('moment').innerText.startsWith('All of the kernel: ') && " +
+	b.want("document.getElementById('moment').innerText.startsWith('The whole kernel: ') && " +
 		"document.querySelector('#floor table tbody').rows.length === 10")
 	b.want("document.querySelector('#inside select').options.length === 2 && " +
 		"document.querySelector('figure#figure-link_load img').alt.includes('busiest links over time')")

@@ -189,7 +189,7 @@ func (s Style) barsOf(p figure.Panel) (list []bar) {
 		}
 	}
 	for _, l := range p.Lines {
-		for _, v := range given(l.Y) {
+		for _, v := range valueOf(l.Y) {
 			list = append(list, bar{label: s.plain(l.Label), value: v, series: -1, limit: true})
 		}
 	}

@@ -69,7 +69,7 @@ func bars() figure.Figure {
 		Series: []figure.Series{fast, slow}}}}
 }
 
-// doubtful makes two points of a figure hollow. Their marks differ from those of all series.
+// doubtful makes two points of a figure hollow. Their marks differ from the marks of all series.
 func doubtful(f figure.Figure) figure.Figure {
 	points := f.Panels[0].Series[0].Points
 	points[0].Hollow, points[2].Hollow = true, true

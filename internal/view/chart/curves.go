@@ -128,7 +128,7 @@ func (s Style) curves(p figure.Panel) string {
 		}
 	}
 	for _, l := range p.Lines {
-		xs, ys = append(xs, given(l.X)...), append(ys, given(l.Y)...)
+		xs, ys = append(xs, valueOf(l.X)...), append(ys, valueOf(l.Y)...)
 		for _, pt := range l.Points {
 			xs, ys = append(xs, pt.X), append(ys, pt.Y)
 		}
@@ -165,8 +165,8 @@ func (s Style) curves(p figure.Panel) string {
 	return b.String()
 }
 
-// given returns the value of a pointer, if there is one.
-func given(v *float64) []float64 {
+// valueOf returns the value of a pointer as a list, which is empty for nil.
+func valueOf(v *float64) []float64 {
 	if v == nil {
 		return nil
 	}

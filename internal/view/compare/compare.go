@@ -201,13 +201,13 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 		parts[value].Rows = append(parts[value].Rows, run.Rows[i])
 	}
 	if chosen {
-		asked := strings.Split(list, ",")
-		for i, text := range asked {
-			if asked[i] = valueOf(text, values); parts[asked[i]] == nil {
+		requested := strings.Split(list, ",")
+		for i, text := range requested {
+			if requested[i] = valueOf(text, values); parts[requested[i]] == nil {
 				return nil, suggest.Unknown("value of "+name, text, values)
 			}
 		}
-		if values = lists.Distinct(asked); len(values) < len(asked) {
+		if values = lists.Distinct(requested); len(values) < len(requested) {
 			return nil, fmt.Errorf("--by %s names a value twice: want different values", spec)
 		}
 	}

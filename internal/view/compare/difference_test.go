@@ -216,8 +216,8 @@ func TestGPUOf(t *testing.T) {
 	}
 }
 
-// TestNotComparable checks that another CPU leaves no verdict, unless it is ignored, and that
-// other differences do.
+// TestNotComparable checks that another CPU leaves no verdict, unless it is ignored, and that other differences do not
+// prevent one.
 func TestNotComparable(t *testing.T) {
 	old := Run{Header: machineHeader("a"), Rows: trialsOf(1, 10)}
 	new := Run{Header: machineHeader("b"), Rows: trialsOf(1, 30)}

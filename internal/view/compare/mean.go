@@ -98,13 +98,13 @@ func (m Mean) String() string {
 // bench. This pairs the points of two sweeps with different names. The names are listed as a difference.
 func (r Run) asBench(other Run) Run {
 	name, single := r.onlyBench()
-	wanted, alsoSingle := other.onlyBench()
-	if !single || !alsoSingle || name == wanted {
+	target, alsoSingle := other.onlyBench()
+	if !single || !alsoSingle || name == target {
 		return r
 	}
 	r.Rows = slices.Clone(r.Rows)
 	for i := range r.Rows {
-		r.Rows[i].Bench = wanted
+		r.Rows[i].Bench = target
 	}
 	return r
 }

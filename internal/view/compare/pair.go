@@ -127,17 +127,17 @@ func (r *Report) inSequence(points []rowset.Matched, opts Options) string {
 func (p *Pair) tooFewTrials(sides [2]string) string {
 	const needed = "at least %d a side are needed; "
 	for i, s := range []*Side{p.Old, p.New} {
-		switch made := s.Trials + s.NotOK; {
-		case s.quiet >= judge.MinLaunches || made < judge.MinLaunches && s.quiet == made:
+		switch trials := s.Trials + s.NotOK; {
+		case s.quiet >= judge.MinLaunches || trials < judge.MinLaunches && s.quiet == trials:
 		case s.quiet == 0 && s.Trials > 0:
 			return fmt.Sprintf("not resolved: all trials of %s that are ok were disturbed: measure again on a quiet machine",
 				sides[i])
 		case s.Trials < judge.MinLaunches && s.NotOK > 0:
 			return fmt.Sprintf("not resolved: only %d of %s of %s are ok, and "+needed+"find out why the others failed",
-				s.Trials, unit.Plural(made, "trial"), sides[i], judge.MinLaunches)
+				s.Trials, unit.Plural(trials, "trial"), sides[i], judge.MinLaunches)
 		default:
 			return fmt.Sprintf("not resolved: only %d of %s of %s were undisturbed, and "+needed+
-				"measure again on a quiet machine", s.quiet, unit.Plural(made, "trial"), sides[i], judge.MinLaunches)
+				"measure again on a quiet machine", s.quiet, unit.Plural(trials, "trial"), sides[i], judge.MinLaunches)
 		}
 	}
 	return judge.TooFewLaunches

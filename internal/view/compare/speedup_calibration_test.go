@@ -25,7 +25,7 @@ func program(rng *rand.Rand, name string, points, trials int, draw launches) Run
 	return run
 }
 
-// TestEqualProgramsAreNotSlower compares the rows of a program with those of equal peers. A report of 5 points and 3
+// TestEqualProgramsAreNotSlower compares the rows of a program with the rows of equal peers. A report of 5 points and 3
 // peers says "not met" in at most 5 % of the cases. Package judge simulates more reports, without rows.
 func TestEqualProgramsAreNotSlower(t *testing.T) {
 	const points, peers, reports = 5, 3, 60

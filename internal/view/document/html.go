@@ -32,7 +32,7 @@ type page struct {
 	Policy string // a content security policy that allows only what follows
 	Style  template.CSS
 	Script template.JS
-	Short  bool // there are so few rows that they are shown open and printed
+	Short  bool // there are at most shortRows rows: they are shown open and printed
 }
 
 // shortRows is the largest number of rows that are shown without a click.

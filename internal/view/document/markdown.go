@@ -201,7 +201,7 @@ func wrap(line string, width int) string {
 	return texttab.Wrap(strings.Fields(line), width, indent)
 }
 
-// columns returns columns with the given titles, of which some are aligned to the right.
+// columns returns columns with the given titles. right marks the ones that are aligned to the right.
 func columns(titles []string, right []bool) []texttab.Column {
 	out := lists.Map(titles, func(title string) texttab.Column { return texttab.Column{Title: title} })
 	for i, is := range right {

@@ -84,9 +84,9 @@ var reservedKeys = []string{"bench", "host", "cpu", "backend", "kind", "validate
 
 func newBenchfmtFile(in Input) *benchfmtFile {
 	f := &benchfmtFile{in: in, envKeys: map[string]string{}}
-	taken := map[string]bool{}
+	used := map[string]bool{}
 	for _, k := range reservedKeys {
-		taken[k] = true
+		used[k] = true
 	}
 	for _, c := range Columns(in.Header, in.Rows) {
 		switch c.Role {
@@ -94,10 +94,10 @@ func newBenchfmtFile(in Input) *benchfmtFile {
 			f.metrics = append(f.metrics, newBenchMetric(c.Key, c.Unit))
 		case Env:
 			key := configKey(c.Key)
-			for !unicode.IsLower(firstRune(key)) || taken[key] {
+			for !unicode.IsLower(firstRune(key)) || used[key] {
 				key = "env." + key
 			}
-			taken[key] = true
+			used[key] = true
 			f.envKeys[c.Key] = key
 		}
 	}

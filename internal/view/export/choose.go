@@ -13,17 +13,17 @@ import (
 
 // choose returns the columns that the user names, in that order. It returns all columns if there are no
 // names or a name is "all". A name may also be a key or the heading of a column.
-func choose(all []Column, wanted []string) ([]Column, error) {
-	if len(wanted) == 0 || len(wanted) == 1 && wanted[0] == AllColumns {
+func choose(all []Column, names []string) ([]Column, error) {
+	if len(names) == 0 || len(names) == 1 && names[0] == AllColumns {
 		return all, nil
 	}
-	return named(all, wanted)
+	return named(all, names)
 }
 
 // named returns the columns with the given names.
-func named(all []Column, wanted []string) ([]Column, error) {
+func named(all []Column, names []string) ([]Column, error) {
 	var out []Column
-	for _, name := range wanted {
+	for _, name := range names {
 		i := slices.IndexFunc(all, func(c Column) bool { return c.Name == name })
 		if i < 0 {
 			i = slices.IndexFunc(all, func(c Column) bool { return c.Key == name || c.hasHeading(name) })

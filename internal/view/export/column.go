@@ -235,7 +235,7 @@ func (n *columnNames) addRow(r *journal.Row) {
 	n.validated = n.validated || r.Details[journal.ValidatedByDetail] != ""
 }
 
-// columns returns the fixed columns and those of the names, ordered by role.
+// columns returns the fixed columns and the columns of the names, ordered by role.
 func (n *columnNames) columns() []Column {
 	b := columnBuilder{taken: map[string]bool{}}
 	for role, of := range roles {

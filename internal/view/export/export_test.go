@@ -190,7 +190,7 @@ func TestTableWidth(t *testing.T) {
 	}
 }
 
-// Rows without numbers have no kind, so that of the others stands above the table.
+// Rows without numbers have no kind. The kind of the other rows is shown above the table.
 func TestKindOfNumbers(t *testing.T) {
 	simulated := row(1, unset(), 0, 10)
 	simulated.Kind, simulated.Stats = journal.Simulated, nil

@@ -197,8 +197,8 @@ func (t *ncclTable) settings() (sizes []int64, iters string, checked int) {
 		return sizes, "N/A", checked
 	}
 	iters = fmt.Sprint(slices.Min(samples))
-	if most := slices.Max(samples); most > slices.Min(samples) {
-		iters += fmt.Sprintf(" to %d", most)
+	if largest := slices.Max(samples); largest > slices.Min(samples) {
+		iters += fmt.Sprintf(" to %d", largest)
 	}
 	return sizes, iters, checked
 }

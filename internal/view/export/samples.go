@@ -146,13 +146,13 @@ func (s *samples) addPrinted(i int, r *journal.Row, byMetric map[string][][]floa
 	}
 	iteration := 0
 	for launch := range launches {
-		most := 0
+		longest := 0
 		for _, l := range byMetric {
 			if launch < len(l) {
-				most = max(most, len(l[launch]))
+				longest = max(longest, len(l[launch]))
 			}
 		}
-		for k := range most {
+		for k := range longest {
 			one := sample{i, r.Trial, iteration, math.NaN(), float64(launch), math.NaN(), map[string]float64{}}
 			for name, l := range byMetric {
 				switch {

@@ -78,10 +78,10 @@ func (v *Verifier) verifyPrinted(r *journal.Row) (done bool, err error) {
 	if !has {
 		return false, fmt.Errorf("samples/%s has no samples of this row", r.Raw)
 	}
-	most := 0
+	longest := 0
 	for _, metric := range slices.Sorted(maps.Keys(printed)) {
 		values := slices.Concat(printed[metric]...)
-		most = max(most, len(values))
+		longest = max(longest, len(values))
 		stored, has := r.Metrics[metric]
 		switch {
 		case len(values) == 0:
@@ -94,8 +94,8 @@ func (v *Verifier) verifyPrinted(r *journal.Row) (done bool, err error) {
 			return true, err
 		}
 	}
-	if most != r.Samples {
-		return true, fmt.Errorf("the row has %d samples, but samples/%s has %d", r.Samples, r.Raw, most)
+	if longest != r.Samples {
+		return true, fmt.Errorf("the row has %d samples, but samples/%s has %d", r.Samples, r.Raw, longest)
 	}
 	return true, nil
 }

@@ -120,13 +120,13 @@ func (s sheet) link(line [4]float64, c color.Color) {
 }
 
 // drawScale draws the color scale with its ticks.
-func (p *Plan) drawScale(pen draw.Pen, room draw.Rectangle) {
+func (p *Plan) drawScale(pen draw.Pen, area draw.Rectangle) {
 	const height, parts = 8.0, 64
 	face := draw.Face{Size: 9, Color: draw.InkGrey}
 	label := "sending, share of the kernel's time"
-	bar := draw.Rect(room.X0+face.Width(label)+12, room.Y0+14, min(room.X1, room.X0+face.Width(label)+260),
-		room.Y0+14+height)
-	pen.Text(face, draw.Pt(room.X0, bar.Center().Y), draw.LeftMid, 0, label)
+	bar := draw.Rect(area.X0+face.Width(label)+12, area.Y0+14, min(area.X1, area.X0+face.Width(label)+260),
+		area.Y0+14+height)
+	pen.Text(face, draw.Pt(area.X0, bar.Center().Y), draw.LeftMid, 0, label)
 	for i := range parts {
 		x := bar.X0 + bar.W()*float64(i)/parts
 		part := draw.Rect(x, bar.Y0, min(bar.X1, x+2*bar.W()/parts), bar.Y1) // the next part covers half of it

@@ -133,11 +133,11 @@ func (p Page) target(link string) (topic, heading string, ok bool) {
 	if file == "" {
 		return p.Topic, heading, true
 	}
-	whole := path.Join(path.Dir(p.path), file)
-	if _, err := fs.Stat(docs.Files, whole); err != nil || path.Ext(whole) != ".md" {
+	full := path.Join(path.Dir(p.path), file)
+	if _, err := fs.Stat(docs.Files, full); err != nil || path.Ext(full) != ".md" {
 		return "", "", false
 	}
-	return topicOf(whole), heading, true
+	return topicOf(full), heading, true
 }
 
 // source returns the path in the source tree of a file that a link of this page leads to.

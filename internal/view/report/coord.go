@@ -126,17 +126,17 @@ func coordsOf(h *journal.Header, rows []journal.Row) []coord {
 // makeUnique adds the class to names that are already taken. Names of fields are changed rather than names
 // of other classes: if there is an axis called kind, the field becomes row.kind.
 func makeUnique(coords []coord) {
-	taken := map[string]bool{}
+	used := map[string]bool{}
 	for _, fields := range []bool{false, true} {
 		for i := range coords {
 			c := &coords[i]
 			if (c.class == fieldClass) != fields {
 				continue
 			}
-			for taken[c.name] {
+			for used[c.name] {
 				c.name = string(c.class) + "." + c.name
 			}
-			taken[c.name] = true
+			used[c.name] = true
 		}
 	}
 }

@@ -185,11 +185,11 @@ func layOut(dots []dot, by []coord) (panels []panelDots, within []coord, err err
 	for i, c := range slices.Backward(by) {
 		within = slices.Delete(slices.Clone(by), i, i+1)
 		panels = slices.DeleteFunc(split(dots, c), func(p panelDots) bool { return !anyGood(p.dots) })
-		most := 0
+		largest := 0
 		for _, p := range panels {
-			most = max(most, countSeries(p.dots, within))
+			largest = max(largest, countSeries(p.dots, within))
 		}
-		if len(panels) <= maxPanels && most <= maxSeries {
+		if len(panels) <= maxPanels && largest <= maxSeries {
 			return panels, within, nil
 		}
 	}

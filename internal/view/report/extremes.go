@@ -39,13 +39,13 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 		return fmt.Sprintf(unresolved+"%s fewer than %d settled launches, which do not show how launches differ "+
 			"(--trials %d do).", unit.Counted(few, "point has", "points have"), judge.MinLaunches, judge.AdvisedLaunches)
 	}
-	least, most := slices.MinFunc(points, launched.compare), slices.MaxFunc(points, launched.compare)
+	lowest, highest := slices.MinFunc(points, launched.compare), slices.MaxFunc(points, launched.compare)
 	switch p := chance(points); {
-	case least.computed && most.computed && least.value == most.value:
-		return fmt.Sprintf("All points have the same %s, %s.", y.name, MetricText(least.value, y.unit))
-	case least.overlaps(most):
-		return fmt.Sprintf(unresolved+"the launches of all points overlap (%s to %s).", MetricText(least.low, y.unit),
-			MetricText(most.high, y.unit))
+	case lowest.computed && highest.computed && lowest.value == highest.value:
+		return fmt.Sprintf("All points have the same %s, %s.", y.name, MetricText(lowest.value, y.unit))
+	case lowest.overlaps(highest):
+		return fmt.Sprintf(unresolved+"the launches of all points overlap (%s to %s).", MetricText(lowest.low, y.unit),
+			MetricText(highest.high, y.unit))
 	case p > maxChance:
 		return fmt.Sprintf(unresolved+"equal points would differ as much with a probability of %s %% (Kruskal-Wallis test).",
 			unit.FormatSig(100*p, 2))
@@ -68,8 +68,8 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 		}
 		return MetricText(p.value, y.unit) + p.between(y.unit), where
 	}
-	lowText, lowAt := at(least)
-	highText, highAt := at(most)
+	lowText, lowAt := at(lowest)
+	highText, highAt := at(highest)
 	text := fmt.Sprintf("The smallest %s is %s%s. The largest is %s%s.", y.name, lowText, lowAt, highText, highAt)
 	if y.name == headline {
 		text = fmt.Sprintf("The fastest took %s%s. The slowest took %s%s.", lowText, lowAt, highText, highAt)

@@ -61,9 +61,9 @@ func TestSharingComesFirst(t *testing.T) {
 	}
 }
 
-// The fastest and the slowest point are told by the medians of their settled launches: rows that are
-// disturbed, have a wide interval, or lack an interval that others have are ignored. With one
-// launch of a point there is no ranking, however narrow its interval is.
+// The fastest and the slowest point follow from the medians of their settled launches: rows that are disturbed, have a
+// wide interval, or lack an interval that others have are ignored. With one launch of a point there is no ranking,
+// however narrow its interval is.
 func TestExtremesNeedLaunches(t *testing.T) {
 	of := func(size int64, us, percent float64) journal.Row {
 		r := measuredRow(us)

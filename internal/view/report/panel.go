@@ -168,12 +168,12 @@ func modeSeries(points []modePoint) []figure.Series {
 
 // modesNote lists the modes of the first points that have two, with the shares of the samples.
 func (d *drawing) modesNote() string {
-	const most = 3
-	texts := lists.Map(d.modes[:min(most, len(d.modes))], func(m modePoint) string {
+	const maxPoints = 3
+	texts := lists.Map(d.modes[:min(maxPoints, len(d.modes))], func(m modePoint) string {
 		return fmt.Sprintf("%s %s (%.0f %%) and %s (%.0f %%)", m.label, MetricText(m.modes[0].Center, d.y.unit),
 			100*m.modes[0].Share, MetricText(m.modes[1].Center, d.y.unit), 100*m.modes[1].Share)
 	})
-	if more := len(d.modes) - most; more > 0 {
+	if more := len(d.modes) - maxPoints; more > 0 {
 		texts = append(texts, unit.Plural(more, "more point"))
 	}
 	return "two modes: " + strings.Join(texts, ", ")

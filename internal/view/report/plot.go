@@ -136,17 +136,17 @@ func AutoPlot(h *journal.Header, rows []journal.Row) (Plot, bool) {
 	}
 	good := y.in(rows)
 	coords := coordsOf(h, rows)
-	best, most, bestNum := coord{}, 1, false
+	best, mostValues, bestNum := coord{}, 1, false
 	for _, c := range coords {
 		if c.class == fieldClass && !c.is(ranksField, backendField, partField) {
 			continue
 		}
 		n, num := c.count(good)
-		if n > 1 && (n > most && num == bestNum || num && !bestNum) {
-			best, most, bestNum = c, n, num
+		if n > 1 && (n > mostValues && num == bestNum || num && !bestNum) {
+			best, mostValues, bestNum = c, n, num
 		}
 	}
-	if most < 2 {
+	if mostValues < 2 {
 		return Plot{}, false
 	}
 	dots, _ := collect(rows, best, y)

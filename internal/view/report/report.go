@@ -1,6 +1,6 @@
-// Package report makes the figures and reports of a run. The figures are those that the command line asks
-// for ([Plot]) or a default one ([AutoPlot]). The reports, report.html and report.md, contain the findings
-// in words, the figures, the rows and their provenance.
+// Package report makes the figures and reports of a run. It draws the figures that the command line requests ([Plot]),
+// or a default one ([AutoPlot]). The reports, report.html and report.md, contain the findings in words, the figures,
+// the rows and their provenance.
 //
 // All views are made from the journal and can be made again at any time. They are pure functions of the
 // header and the rows; only Render writes files. The package draws with package figure, writes pages with
@@ -365,10 +365,10 @@ func benchSections(b *bench.Bench, rows []journal.Row) ([]bench.Section, error) 
 
 // sharing returns a section with a warning if ranks shared a GPU: such times say nothing about links.
 func sharing(rows []journal.Row) []bench.Section {
-	var most, shared int
+	var maxRanks, shared int
 	for i := range rows {
 		if n := rows[i].Sharing(); n > 0 {
-			most, shared = max(most, n), shared+1
+			maxRanks, shared = max(maxRanks, n), shared+1
 		}
 	}
 	if shared == 0 {
@@ -378,5 +378,5 @@ func sharing(rows []journal.Row) []bench.Section {
 		"In %d of %d rows the ranks shared one GPU, up to %d of them. These times show whether the algorithms are "+
 			"right, what their protocols cost, and how well they use the memory and caches of that GPU. They show nothing "+
 			"about NVLink, PCIe or a network, or about a machine with a GPU for each rank, and are never compared with "+
-			"times of such machines.", shared, len(rows), most)}}
+			"times of such machines.", shared, len(rows), maxRanks)}}
 }

@@ -155,8 +155,9 @@ func Figures(r tune.Result) []figure.Figure {
 // convergence shows the leader relative to the default after each round.
 func (s story) convergence() (figure.Panel, bool) {
 	p := figure.Panel{Title: s.f.Per, X: figure.Axis{Label: "launches"},
-		Y:    figure.Axis{Label: s.r.Metric + " against the default", Unit: figure.Percent},
-		Note: "as expected from the launches until then, which chose it; only the confirmation is a claim"}
+		Y: figure.Axis{Label: s.r.Metric + " against the default", Unit: figure.Percent},
+		Note: "estimates from the launches up to then, which also chose the setting and so favour it; only the " +
+			"confirmation has no such bias"}
 	if len(s.f.Answer.Modes) == 2 {
 		p.Note += "; " + s.modes()
 	}

@@ -40,9 +40,9 @@ func Note(r tune.Result) (journal.Note, error) {
 		return journal.Note{}, fmt.Errorf("recording what was found: %w", err)
 	}
 	lines := lists.Map(r.Findings, func(f tune.Finding) string { return story{r, f}.headline() })
-	const most = 3
-	if len(lines) > most {
-		lines = append(lines[:most], fmt.Sprintf("and %d more winners", len(lines)-most))
+	const maxLines = 3
+	if len(lines) > maxLines {
+		lines = append(lines[:maxLines], fmt.Sprintf("and %d more winners", len(lines)-maxLines))
 	}
 	return journal.Note{Text: "tuned: " + strings.Join(lines, "; "), Tuned: data}, nil
 }
@@ -161,15 +161,15 @@ func (s story) verdict() string {
 	case Gained(s.f):
 		return fmt.Sprintf("%sbest is %s: %s %s against the default", at, s.name(a.Best), s.r.Metric, s.change(*c))
 	case !c.Known:
-		return fmt.Sprintf("%snot confirmed: the time or the launches ended after %s of %s and the default, too few to "+
-			"tell them apart (%s %+.1f %%)",
+		return fmt.Sprintf("%snot confirmed: the limit of time or launches was reached after %s of %s and the default, too "+
+			"few to tell them apart (%s %+.1f %%)",
 			at, unit.Plural(c.Count, "pair"), s.name(a.Best), s.r.Metric, s.percent(c.Mid))
 	case c.Low > 0:
-		return fmt.Sprintf("%snothing better was found than %s: the best of the others, %s, comes to %s %s", at,
+		return fmt.Sprintf("%snothing better was found than %s: with the best of the others, %s, %s changes by %s", at,
 			s.name(s.f.Default), s.name(a.Best), s.r.Metric, s.change(*c))
 	default:
-		return fmt.Sprintf("%sno gain over the default is confirmed: %s comes to %s %s", at, s.name(a.Best), s.r.Metric,
-			s.change(*c))
+		return fmt.Sprintf("%sno gain over the default is confirmed: with %s, %s changes by %s", at, s.name(a.Best),
+			s.r.Metric, s.change(*c))
 	}
 }
 
@@ -287,8 +287,8 @@ func (s story) equals() string {
 	a := s.f.Answer
 	text := "no other setting of the race works"
 	switch raceless := a.Rounds == 0 && a.Dropped == 0; {
-	case raceless && (a.ChosenBy > 0 || len(a.Raced) == 0): // old journals tell neither rounds nor by what it was chosen
-		why := "time or launches ended before it"
+	case raceless && (a.ChosenBy > 0 || len(a.Raced) == 0): // old journals record neither rounds nor ChosenBy
+		why := "the limit of time or launches was reached before it"
 		if !a.Done {
 			why = "it was interrupted before that"
 		}
@@ -309,7 +309,7 @@ func (s story) equals() string {
 	return text
 }
 
-// importance lists the variables that have an effect, and those that have none.
+// importance lists the variables that have an effect and the variables that have none.
 func (s story) importance() (out []string) {
 	var matter, none, open []string
 	effects := slices.Clone(s.f.Answer.Effects)

@@ -22,20 +22,20 @@ func TestFirstLine(t *testing.T) {
 		a        tune.Answer
 		maximise bool
 	}{
-		"best is A=2: time_us -30.0 % (95 % interval -40.0 to -20.0 %) against the default":                                                           {a: tune.Answer{Best: 1, Done: true, Confirmed: gain}},
-		"best is A=2: time_us +42.9 % (95 % interval +25.0 to +66.7 %) against the default":                                                           {a: tune.Answer{Best: 1, Done: true, Confirmed: gain}, maximise: true},
-		"no gain over the default is confirmed: A=2 comes to time_us -10.0 % (95 % interval -30.0 to +10.0 %)":                                        {a: tune.Answer{Best: 1, Done: true, Confirmed: none}},
-		"not confirmed: the time or the launches ended after 3 pairs of A=2 and the default, too few to tell them apart (time_us -30.0 %)":            {a: tune.Answer{Best: 1, Done: true, Confirmed: few}},
-		"nothing better was found than the default (A unset): the best of the others, A=2, comes to time_us +20.0 % (95 % interval +10.0 to +30.0 %)": {a: tune.Answer{Best: 1, Done: true, Confirmed: worse}},
-		"nothing better was found than the default (A unset)":                                                                                         {a: tune.Answer{Best: 0, Done: true}},
-		"so far nothing is better than the default (A unset)":                                                                                         {a: tune.Answer{Best: 0}},
-		"best so far, not confirmed: A=2 (time_us -30.0 % by the launches that chose it)":                                                             {a: tune.Answer{Best: 1, Expected: math.Log(0.7)}},
-		"best so far, not confirmed: A=2 (time_us -30.0 % by the launches":                                                                            {a: tune.Answer{Best: 1, Expected: math.Log(0.7), Confirmed: gain}},
-		"best so far is A=2, not confirmed: nothing was left to compare it with the default":                                                          {a: tune.Answer{Best: 1, Done: true}},
-		"best is A=2; it was not compared with the default, which fails: failed: exit code 3":                                                         {a: tune.Answer{Best: 1, Done: true, Failed: []tune.Failure{broken}}},
-		"no setting works: failed: exit code 3":                                                                                                       {a: tune.Answer{Best: -1, Done: true, Failed: []tune.Failure{broken, {Setting: 1, Reason: broken.Reason}}}},
-		"no setting works: failed: exit code 3; 1 is out for other reasons":                                                                           {a: tune.Answer{Best: -1, Done: true, Failed: []tune.Failure{broken, {Setting: 1, Reason: "timeout"}}}},
-		"nothing is known yet: no launch has ended":                                                                                                   {a: tune.Answer{Best: -1}},
+		"best is A=2: time_us -30.0 % (95 % interval -40.0 to -20.0 %) against the default":                                                                  {a: tune.Answer{Best: 1, Done: true, Confirmed: gain}},
+		"best is A=2: time_us +42.9 % (95 % interval +25.0 to +66.7 %) against the default":                                                                  {a: tune.Answer{Best: 1, Done: true, Confirmed: gain}, maximise: true},
+		"no gain over the default is confirmed: with A=2, time_us changes by -10.0 % (95 % interval -30.0 to +10.0 %)":                                       {a: tune.Answer{Best: 1, Done: true, Confirmed: none}},
+		"not confirmed: the limit of time or launches was reached after 3 pairs of A=2 and the default, too few to tell them apart (time_us -30.0 %)":        {a: tune.Answer{Best: 1, Done: true, Confirmed: few}},
+		"nothing better was found than the default (A unset): with the best of the others, A=2, time_us changes by +20.0 % (95 % interval +10.0 to +30.0 %)": {a: tune.Answer{Best: 1, Done: true, Confirmed: worse}},
+		"nothing better was found than the default (A unset)":                                                                                                {a: tune.Answer{Best: 0, Done: true}},
+		"so far nothing is better than the default (A unset)":                                                                                                {a: tune.Answer{Best: 0}},
+		"best so far, not confirmed: A=2 (time_us -30.0 % by the launches that chose it)":                                                                    {a: tune.Answer{Best: 1, Expected: math.Log(0.7)}},
+		"best so far, not confirmed: A=2 (time_us -30.0 % by the launches":                                                                                   {a: tune.Answer{Best: 1, Expected: math.Log(0.7), Confirmed: gain}},
+		"best so far is A=2, not confirmed: nothing was left to compare it with the default":                                                                 {a: tune.Answer{Best: 1, Done: true}},
+		"best is A=2; it was not compared with the default, which fails: failed: exit code 3":                                                                {a: tune.Answer{Best: 1, Done: true, Failed: []tune.Failure{broken}}},
+		"no setting works: failed: exit code 3":                                                                                                              {a: tune.Answer{Best: -1, Done: true, Failed: []tune.Failure{broken, {Setting: 1, Reason: broken.Reason}}}},
+		"no setting works: failed: exit code 3; 1 is out for other reasons":                                                                                  {a: tune.Answer{Best: -1, Done: true, Failed: []tune.Failure{broken, {Setting: 1, Reason: "timeout"}}}},
+		"nothing is known yet: no launch has ended":                                                                                                          {a: tune.Answer{Best: -1}},
 	} {
 		r := tune.Result{Metric: "time_us", Maximise: c.maximise,
 			Variables: []tune.Variable{{Names: []string{"A"}, Env: []bool{true},
@@ -70,7 +70,7 @@ func TestSlowerBeyondDoubt(t *testing.T) {
 	const sure = "all others of the race are slower beyond doubt"
 	for want, a := range map[string]tune.Answer{
 		sure: {Confirmed: gain, Rounds: 4, ChosenBy: 4, Dropped: 1},
-		"there was no race: time or launches ended before it, and this was chosen by 1 launch of its own; " +
+		"there was no race: the limit of time or launches was reached before it, and this was chosen by 1 launch of its own; " +
 			"indistinguishable from it: the default (A unset)": {Confirmed: few, ChosenBy: 1, Raced: []int{0}},
 		"chosen by 1 launch of its own; outside the race, 1 setting is not ruled out": {Confirmed: few, ChosenBy: 1,
 			Open: []int{0}},

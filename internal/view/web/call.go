@@ -11,8 +11,8 @@ import (
 // the next request for the same address gets its result.
 type call struct {
 	done     chan struct{}
-	made     answer // valid when done is closed
-	promised bool   // a page was told to ask again; guarded by the server's callsMu
+	result   answer // valid when done is closed
+	promised bool   // a page got its progress and will ask again; guarded by the server's callsMu
 }
 
 // answer is the JSON text of an answer, or an error.
@@ -47,7 +47,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, find func(*http.
 	select {
 	case <-c.done:
 		s.forget(r.URL.String(), c)
-		s.send(w, c.made)
+		s.send(w, c.result)
 	case <-s.timeout(r):
 		s.promise(c)
 		text, err := json.Marshal(s.store.progress(r.URL.Query()["run"]))
@@ -80,12 +80,12 @@ func (s *Server) begin(r *http.Request, find func(*http.Request) (any, error)) (
 		defer func() {
 			// net/http recovers from panics of a handler, but not of other goroutines.
 			if p := recover(); p != nil {
-				c.made = answer{err: fmt.Errorf("internal error: %v", p)}
+				c.result = answer{err: fmt.Errorf("internal error: %v", p)}
 			}
 			close(c.done)
 			s.finish(address, c)
 		}()
-		c.made = encode(find(r))
+		c.result = encode(find(r))
 	}()
 	return c, true
 }

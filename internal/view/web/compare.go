@@ -121,13 +121,13 @@ func compareRuns(sides []comparedRun, opts compare.Options) (comparePage, error)
 		if err != nil {
 			return out, badRequest{fmt.Errorf("%s and %s: %w", sides[0].Name, one.Name, err)}
 		}
-		made := newComparison(r)
+		comparison := newComparison(r)
 		for _, side := range []comparedRun{sides[0], one} {
 			if side.unverified != "" {
-				made.Remarks = append(made.Remarks, side.Name+": "+side.unverified)
+				comparison.Remarks = append(comparison.Remarks, side.Name+": "+side.unverified)
 			}
 		}
-		out.Comparisons = append(out.Comparisons, made)
+		out.Comparisons = append(out.Comparisons, comparison)
 	}
 	_, out.Metrics = report.Names(&header, rows)
 	plot, ok := report.AutoPlot(&header, rows)

@@ -64,8 +64,8 @@ func (x index) get(name string, now fileState) (json.RawMessage, bool) {
 }
 
 // put stores an entry. Errors are ignored: without the entry, the answer is computed again next time.
-func (x index) put(name string, now fileState, made json.RawMessage) {
-	text, err := json.Marshal(entry{now.of(name), made})
+func (x index) put(name string, now fileState, answer json.RawMessage) {
+	text, err := json.Marshal(entry{now.of(name), answer})
 	if err != nil || os.MkdirAll(x.dir, 0o700) != nil {
 		return
 	}
@@ -109,8 +109,8 @@ func (s *Server) indexed(find func(*http.Request) (any, error)) func(*http.Reque
 			return nil, err
 		}
 		name, now, kept := s.store.index.entryName(b, r.URL.Path+"?"+r.URL.Query().Encode())
-		if made, ok := s.store.index.get(name, now); kept && ok {
-			return made, nil
+		if text, ok := s.store.index.get(name, now); kept && ok {
+			return text, nil
 		}
 		out, err := find(r)
 		if err != nil || !kept {
@@ -121,11 +121,11 @@ func (s *Server) indexed(find func(*http.Request) (any, error)) func(*http.Reque
 		if ok && (page.Info.Outcome == running || page.Info.Outcome == stopped) {
 			return out, nil
 		}
-		made, err := json.Marshal(out)
+		text, err := json.Marshal(out)
 		if err != nil {
 			return nil, err
 		}
-		s.store.index.put(name, now, made)
-		return json.RawMessage(made), nil
+		s.store.index.put(name, now, text)
+		return json.RawMessage(text), nil
 	}
 }

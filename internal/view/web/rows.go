@@ -53,8 +53,8 @@ type tableKey struct {
 
 // tablesFor returns the tables of a view, made once.
 func (v *view) tablesFor(key tableKey) ([]export.Table, error) {
-	if made, ok := v.tables[key]; ok {
-		return made, nil
+	if tables, ok := v.tables[key]; ok {
+		return tables, nil
 	}
 	rows, opts := v.rows, export.Options{PerTrial: key.perTrial}
 	if key.sort != "" {
@@ -67,14 +67,14 @@ func (v *view) tablesFor(key tableKey) ([]export.Table, error) {
 	if key.allColumns {
 		opts.Columns = []string{export.AllColumns}
 	}
-	made, err := export.Tables(export.Input{Header: &v.run.Header, Rows: rows}, opts)
+	tables, err := export.Tables(export.Input{Header: &v.run.Header, Rows: rows}, opts)
 	if err == nil {
 		if len(v.tables) >= maxViews {
 			clear(v.tables)
 		}
-		v.tables[key] = made
+		v.tables[key] = tables
 	}
-	return made, err
+	return tables, err
 }
 
 // rows answers with pageRows lines of the tables of a view from a given line on, sorted by a column: one line

@@ -301,7 +301,8 @@ func thinned(f figure.Figure) figure.Figure {
 				if p.Note != "" {
 					p.Note += "; "
 				}
-				p.Note += fmt.Sprintf("of the %d points of %s the extremes of each stretch are drawn", n, p.Series[k].Name)
+				p.Note += fmt.Sprintf("%s has %d points: only the lowest and the highest of each stretch are drawn",
+					p.Series[k].Name, n)
 			}
 		}
 	}

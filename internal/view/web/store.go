@@ -36,13 +36,13 @@ type store struct {
 	bench func(string) *bench.Bench
 	index index
 
-	mu         sync.Mutex
+	mu         sync.Mutex                // guards the fields below
 	journals   map[string]*cachedJournal // by folder below dir, with slashes
 	unreadable []problem                 // folders and files that cannot be opened
 	cut        bool                      // there are more
-	scanned    time.Time
-	clock      int     // number of uses so far, to find the least recently used journal
-	lanes      [2]lane // of journals to be listed: small and large ones
+	scanned    time.Time                 // when the folder was last scanned
+	clock      int                       // number of uses so far, to find the least recently used journal
+	lanes      [2]lane                   // of journals to be listed: small and large ones
 }
 
 // problem is the reason why not all runs of a folder are listed.
@@ -59,19 +59,19 @@ type cachedJournal struct {
 	path   string
 	used   int // time of the last use; guarded by the store's lock
 
-	mu       sync.Mutex
+	mu       sync.Mutex        // guards follower, journal and views
 	follower *journal.Follower // nil if the journal is not in memory
 	journal  *journal.Journal
 	views    map[viewKey]*view // dropped when the journal grows
 
 	reading atomic.Pointer[journal.Follower] // not nil while the journal is read
 
-	listMu sync.Mutex
+	listMu sync.Mutex    // guards the next three fields
 	listed *listing      // nil until made
 	listOf fileState     // state of the file when listed was made
 	making chan struct{} // closed when the next list is made; nil if none is under way
 
-	holdersMu sync.Mutex
+	holdersMu sync.Mutex              // guards holders
 	holders   map[string]*holderCheck // by run
 }
 

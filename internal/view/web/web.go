@@ -49,7 +49,7 @@ type Server struct {
 
 	stall, streamTime, patience time.Duration // limits of a connection; tests shorten them
 
-	callsMu sync.Mutex
+	callsMu sync.Mutex       // guards calls and call.promised
 	calls   map[string]*call // by address
 }
 

@@ -267,7 +267,7 @@ func TestThinned(t *testing.T) {
 		}
 	}
 	if len(got) > maxPoints+1 || lo != 1 || hi != 99 || failed != 1 ||
-		!strings.Contains(f.Panels[0].Note, "of the 100000 points of s") {
+		!strings.Contains(f.Panels[0].Note, "s has 100000 points") {
 		t.Errorf("%d points from %v to %v, %d failed: %s", len(got), lo, hi, failed, f.Panels[0].Note)
 	}
 }

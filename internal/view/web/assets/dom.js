@@ -14,7 +14,7 @@ export function s(tag, props = {}, ...children) {
   return fill(document.createElementNS(NS, tag), props, children);
 }
 
-// visible escapes control characters and those that change the direction of text: a journal may come from somebody
+// visible escapes control characters and characters that change the direction of text: a journal may come from somebody
 // else, and what a reader sees must be what it says.
 export function visible(text) {
   return typeof text !== 'string' ? text : text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g,

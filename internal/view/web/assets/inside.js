@@ -60,11 +60,11 @@ class Floor {
     sips.sort((a, b) => a - b);
     this.element = h('figure', { id: 'floor' },
       h('figcaption', { text: `Load of the links, a kernel of ${micros(record.kernel_ps)}` }),
-      h('div', { class: 'bar' }, this.button, h('label', { class: 'grow', text: 'Time: the left end is all of the kernel' }, this.slider),
+      h('div', { class: 'bar' }, this.button, h('label', { class: 'grow', text: 'Time: the left end shows the whole kernel' }, this.slider),
         sips.length > 1 ? select('SIP', sips.map(String), String(this.sip), (v) => { this.sip = Number(v); remember({ sip: v }); this.draw(); }) : ''),
       this.words, this.picture, this.scale, this.list,
-      h('p', { class: 'soft small', text: 'Every line is a link in one direction, at the right of its way; one that carries nothing is not drawn.' +
-        (record.others ? ` Recorded are the ${record.links.length} busiest links; ${record.others} others carried something too.` : '') }));
+      h('p', { class: 'soft small', text: 'Every line is a link in one direction, drawn on the right side of its path. Links that carried nothing are not drawn.' +
+        (record.others ? ` The profile has the ${record.links.length} busiest links; ${record.others} others carried data too.` : '') }));
     this.draw();
   }
 
@@ -110,14 +110,14 @@ class Floor {
     }
     this.scale.replaceChildren(legend(most));
     const busy = record.links.map((l, i) => [this.share(i), l]).filter(([share]) => share > 0).sort((a, b) => b[0] - a[0]);
-    const when = this.at === 0 ? 'All of the kernel' : `From ${micros((this.at - 1) * record.bucket_ps)} to ${micros(this.at * record.bucket_ps)}`;
+    const when = this.at === 0 ? 'The whole kernel' : `From ${micros((this.at - 1) * record.bucket_ps)} to ${micros(this.at * record.bucket_ps)}`;
     const top = busy.length ? `, the busiest ${busy[0][1].name} for ${percent(busy[0][0])} of it` : '';
     const text = `${when}: ${busy.length} links are sending${top}.`;
     this.words.textContent = text;
     this.slider.value = this.at;
     this.slider.setAttribute('aria-valuetext', text);
     this.svg.setAttribute('aria-label', `Floor plan of sip${this.sip}. ${text}`);
-    this.list.replaceChildren(table(['Link', 'Sending', 'Bytes in all', 'Queueing in all'], busy.slice(0, 10).map(([share, l]) =>
+    this.list.replaceChildren(table(['Link', 'Sending', 'Total bytes', 'Total queueing'], busy.slice(0, 10).map(([share, l]) =>
       [l.name, percent(share), l.bytes.toLocaleString('en'), micros(l.wait_ps)]), { label: 'The busiest links' }));
   }
 

@@ -43,7 +43,7 @@ export async function runsPage(body) {
     const groups = grouped(shown, grouping(), query().get('sort') || '-start');
     count.textContent = [plural(shown.length, 'run') + (shown.length < list.runs.length ? ` of ${list.runs.length.toLocaleString('en')}` : ''),
       groups.length < shown.length ? plural(groups.length, 'group') : ''].filter(Boolean).join(' in ') +
-      (list.cut ? '; there are more journals than are shown here: open a folder further down' : '');
+      (list.cut ? '; not all journals are shown: open a subfolder' : '');
     pending.replaceChildren(list.pending ? reading(list.pending) : '');
     problems.replaceChildren(unread(list.problems || []));
     table.replaceChildren(head(), ...groups.map(rowsOf));
@@ -162,7 +162,7 @@ function grouped(runs, [, key, title, sub], sort) {
   return out;
 }
 
-// against says how the latest run compares with the one before it, with links to both views.
+// against describes how the latest run compares with the one before it, with links to both views.
 function against(r, comparable) {
   if (!comparable) return '';
   const v = r.verdict;

@@ -33,7 +33,7 @@ export function counts(info) {
   return parts.filter(([n]) => n > 0).map(([n, word, of]) => chip(`${n.toLocaleString('en')} ${word}`, of));
 }
 
-// quality says how far the times of a run can be trusted.
+// quality describes how far the times of a run can be trusted.
 export function quality(info) {
   if (!info.ok) return '';
   if (info.disturbed) return chip(`${info.disturbed.toLocaleString('en')} of ${info.ok.toLocaleString('en')} disturbed`, 'skipped');
