@@ -39,9 +39,9 @@ picture:
 build:
 	$(GO) build -ldflags "$(LDFLAGS)" -o $(BIN) ./cmd/kernbench
 
-# test installs the packages that the tests need (as root; other users are told what to install),
-# then runs every check. vet runs first and alone: commands that start together with an empty
-# build cache would each compile the same packages.
+# test installs the packages that the tests need (as root; for other users it prints what to install), then runs every
+# check. vet runs first and alone: commands that start together with an empty build cache would each compile the same
+# packages.
 test: deps
 	$(RARE_GC) $(GO) vet ./...
 	@$(MAKE) --no-print-directory -j3 test-slurm-lint test-parallel test-serial
@@ -151,8 +151,8 @@ fuzz:
 bench: build
 	@scripts/bench.sh $(BIN)
 
-# bench-collectives compares the all-reduce with those of Open MPI, MPICH and gloo that are installed. This and
-# the following targets use an existing binary if it is named with BIN=path; then they do not need Go.
+# bench-collectives compares kernbench's all-reduce with the ones of Open MPI, MPICH and gloo, if they are installed.
+# This and the following targets use an existing binary if it is named with BIN=path; then they do not need Go.
 bench-collectives: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-collectives.sh $(BIN)
 

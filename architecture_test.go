@@ -276,7 +276,6 @@ func TestInputsAreReadWithBounds(t *testing.T) {
 	}
 }
 
-// TestUnguardedReadsAreFound plants every way to read a file that came to mind.
 // notFuzzed lists the packages that open files of users and have no fuzz target, with the reason.
 var notFuzzed = map[string]string{
 	"bench":                 "the benches read their own files",
@@ -317,6 +316,7 @@ func TestReadersAreFuzzed(t *testing.T) {
 	}
 }
 
+// TestUnguardedReadsAreFound checks that unguardedReads finds every known way to open a file.
 func TestUnguardedReadsAreFound(t *testing.T) {
 	for code, want := range map[string]int{
 		`import "os"; var x, _ = os.ReadFile("x")`:                                      1,

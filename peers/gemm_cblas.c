@@ -3,7 +3,7 @@
  *   gemm_cblas M N K f32|f64 THREADS SECONDS
  *
  * prints time_us=... for every call (several short calls are one sample, as in
- * kernbench) and wrong=... with the number of wrong elements among those that it
+ * kernbench) and wrong=... with the number of wrong elements among the ones that it
  * checks. It declares the prototypes itself, so that the library's headers are not
  * needed.
  *

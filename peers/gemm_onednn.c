@@ -3,7 +3,7 @@
  *   gemm_onednn M N K f32|bf16|i8 THREADS SECONDS packed|unpacked
  *
  * prints time_us=... for every call (several short calls are one sample, as in
- * kernbench) and wrong=... with the number of wrong elements among those that it
+ * kernbench) and wrong=... with the number of wrong elements among the ones that it
  * checks. packed means that oneDNN chooses the layout of B and that B is converted
  * before the timing, as frameworks do with weights; unpacked means that B is stored
  * by rows and that each call converts it as it needs. The library is opened at run

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Compares kernbench's all-reduce with those of Open MPI, MPICH and gloo that are
-# installed. All sides run the same sizes, and their trials alternate, so that trial k
-# of each side is measured at nearly the same time and drift of the machine affects
-# all sides equally. Prints, for each size, the times, their ratio with a confidence
-# interval and the percentage of this host's limit, and whether the goals are met.
+# Compares kernbench's all-reduce with the ones of Open MPI, MPICH and gloo, if they are installed. All sides run the
+# same sizes, and their trials alternate, so that trial k of each side is measured at nearly the same time and drift of
+# the machine affects all sides equally. Prints, for each size, the times, their ratio with a confidence interval and
+# the percentage of this host's limit, and whether the goals are met.
 #
 #   scripts/bench-collectives.sh [bin/kernbench]
 #

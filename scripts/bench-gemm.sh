@@ -61,7 +61,7 @@ onednn() { # k, packed or unpacked, edges, type, threads
 		--threads "$5" --axis "weights=$2" --axis "seconds=$seconds"
 }
 
-# has_packed says whether this kernbench can keep B packed, which needs AMX.
+# has_packed succeeds if this kernbench can keep B packed, which needs AMX.
 has_packed=
 "$bin" list --all | grep -q builtin-packed && has_packed=yes
 

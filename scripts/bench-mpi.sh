@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
-# Measures how much longer an MPI call takes from kernbench than from C. It compares the
-# all-reduce of `kernbench run --bench collectives --backend mpi` with that of
-# peers/allreduce_mpi.c, which uses the same library. Both run the same sizes, and their
-# trials alternate, so that drift of the machine affects both equally. Prints both times
-# and the median difference with its confidence interval for each size, and whether the
-# goal is met.
+# Measures how much longer an MPI call takes from kernbench than from C. It compares the all-reduce of `kernbench run
+# --bench collectives --backend mpi` with the all-reduce of peers/allreduce_mpi.c, which uses the same library. Both run
+# the same sizes, and their trials alternate, so that drift of the machine affects both equally. Prints both times and
+# the median difference with its confidence interval for each size, and whether the goal is met.
 #
 #   scripts/bench-mpi.sh [bin/kernbench]
 #

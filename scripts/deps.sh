@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that the tests need. Users other than root are told what is
-# missing, and the script fails: no test is skipped because something is not installed.
+# Installs the Debian packages that the tests need. For users other than root it prints what is missing, and the script
+# fails: no test is skipped because something is not installed.
 set -euo pipefail
 
 has_library() { ldconfig -p | grep -q "$1"; }

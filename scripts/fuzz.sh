@@ -20,8 +20,8 @@ cover() {
 	[ -s "$work/new" ]
 }
 
-# keep copies those of the given inputs to $corpus that cover more statements. Most inputs do not, so it runs all
-# of them at once, and then each half only if that was worth it.
+# keep copies the given inputs that cover more statements to $corpus. Most inputs do not, so it runs all of them at
+# once, and then each half only if that was worth it.
 keep() {
 	local half=$(($# / 2)) kept
 	kept=$(find "$corpus" -type f | wc -l)

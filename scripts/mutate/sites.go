@@ -92,7 +92,7 @@ func immaterial(call *ast.CallExpr) ast.Expr {
 }
 
 // chooseOperator returns a binary expression whose operator is chosen by on, for the mutations in swaps: == and !=
-// replace each other, as do && and ||, < and <=, > and >=, + and -, and * and /.
+// replace each other, and so do && and ||, < and <=, > and >=, + and -, and * and /.
 func chooseOperator(n *ast.BinaryExpr, info *types.Info, on string, text func(ast.Node) string) string {
 	a, b := text(n.X), text(n.Y)
 	switch n.Op {

@@ -136,10 +136,10 @@ func Table(list []Comparison) string {
 	key := func(c Comparison) [2]string { return [2]string{c.System, c.What} }
 	for _, g := range lists.GroupBy(list, key) {
 		fmt.Fprintf(&out, "| %s | %s | %d |", g.Key[0], g.Key[1], len(g.Items))
-		least := int64(0)
+		lower := int64(0)
 		for _, class := range classes {
-			in := lists.Filter(g.Items, func(c Comparison) bool { return c.Bytes > least && c.Bytes <= class.most })
-			least = class.most
+			in := lists.Filter(g.Items, func(c Comparison) bool { return c.Bytes > lower && c.Bytes <= class.most })
+			lower = class.most
 			fmt.Fprintf(&out, " %s |", percent(stats.Median(sorted(in, Comparison.Difference))))
 		}
 		errors := sorted(g.Items, func(c Comparison) float64 { return math.Abs(c.Difference()) })

@@ -68,7 +68,7 @@ func TestClosedForms(t *testing.T) {
 	}
 }
 
-// TestGroups runs the all-reduces of two groups side by side, and those of one group one after the other.
+// TestGroups runs the all-reduces of two groups side by side, and the all-reduces of one group one after the other.
 func TestGroups(t *testing.T) {
 	const size = 1 << 20
 	const one = 2 * (500*event.Nanosecond + size/2*20)

@@ -30,7 +30,8 @@ func (w *Workload) note() {
 	}
 }
 
-// remark says that a node has an unknown type, or takes no time although it should. It returns "" for all other nodes.
+// remark returns a note about a node that has an unknown type, or that takes no time although it should, and "" for all
+// other nodes.
 func (w *Workload) remark(n *chakra.Node, state *node) string {
 	switch {
 	case n.Type > chakra.Coll || n.Type < 0:

@@ -10,10 +10,9 @@
 //
 // # Streams
 //
-// A rank runs as many computations at a time as it has streams, and one computation of the host (is_cpu_op)
-// besides. The collectives of one process group run one after the other in issue order, as on an NCCL communicator.
-// Different groups run side by side, unless the number of communication streams is limited. Receives occupy no
-// stream.
+// A rank runs as many computations at a time as it has streams, and in addition one computation of the host
+// (is_cpu_op). The collectives of one process group run one after the other in issue order, as on an NCCL communicator.
+// Different groups run side by side, unless the number of communication streams is limited. Receives occupy no stream.
 //
 // # Matching
 //

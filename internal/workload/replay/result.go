@@ -139,9 +139,9 @@ func union(list []interval) (merged []interval) {
 // length of each interval's own part, and how much of that is outside of cover.
 func each(list, cover []interval, f func(node int32, own, outside event.Time)) {
 	slices.SortFunc(list, byStart)
-	taken := event.Time(0) // everything before is given away
+	assigned := event.Time(0) // all time before it already belongs to an interval
 	for _, v := range list {
-		start := max(v.start, taken)
+		start := max(v.start, assigned)
 		own := max(v.end-start, 0)
 		outside := own
 		for len(cover) > 0 && cover[0].end <= start {
@@ -153,7 +153,7 @@ func each(list, cover []interval, f func(node int32, own, outside event.Time)) {
 			}
 			outside -= max(min(c.end, v.end)-max(c.start, start), 0)
 		}
-		taken = max(taken, v.end)
+		assigned = max(assigned, v.end)
 		f(v.node, own, outside)
 	}
 }

@@ -94,7 +94,7 @@ func (p *player) ended(e loggp.End) {
 		i = p.operations[op].nodes[e.Member]
 	}
 	n := &p.nodes[i]
-	n.start, n.cause, n.spent = e.Start, int32(e.Cause), e.Spent // a rank may start later than it was told
+	n.start, n.cause, n.spent = e.Start, int32(e.Cause), e.Spent // a rank may start later than requested
 	p.finish(i)
 	p.dispatch()
 }

@@ -143,18 +143,18 @@ func (b *builder) gather(pass string, h half) {
 
 // reduce adds the communication after a half of a layer.
 func (b *builder) reduce(pass string, h half) {
-	sequence, whole, routed := b.SequenceParallel && b.TP > 1, b.activations(), b.combined()
+	sequence, full, routed := b.SequenceParallel && b.TP > 1, b.activations(), b.combined()
 	if h.routed && sequence {
-		whole, routed = routed, routed/int64(b.TP)
+		full, routed = routed, routed/int64(b.TP)
 	}
 	if sequence {
-		b.step(pass, "reduce-scatter", chakra.ReduceScatter, whole, b.tensorGroup())
+		b.step(pass, "reduce-scatter", chakra.ReduceScatter, full, b.tensorGroup())
 	}
 	if h.routed {
 		b.step(pass, "combine", chakra.AllToAll, routed, b.expertGroup())
 	}
 	if b.TP > 1 && !sequence {
-		b.step(pass, "all-reduce", chakra.AllReduce, whole, b.tensorGroup())
+		b.step(pass, "all-reduce", chakra.AllReduce, full, b.tensorGroup())
 	}
 }
 

@@ -37,8 +37,8 @@
 // A layer has Params/Layers weights, so the embeddings are spread over the layers. Experts are spread over the layers
 // that have them. A token takes two operations per weight that it uses, and in causal attention 2*S*heads*head_dim on
 // average over a sequence of S tokens, less in layers with a window. Weights, gradients and activations have 16 bits.
-// In serving, weights have the bits of the published model, and dispatched tokens as many, but at least 8. The update
-// moves 16 bytes per weight.
+// In serving, weights have the bits of the published model, and so have the elements of dispatched tokens, but at least
+// 8. The update moves 16 bytes per weight.
 package transformer
 
 import (
@@ -157,7 +157,7 @@ func (s Step) halves(withExperts bool) [2]half {
 	return [2]half{attention, mlp}
 }
 
-// weightBytes returns the bytes of so many weights in memory.
+// weightBytes returns the bytes of the given number of weights in memory.
 func (s Step) weightBytes(weights int64) int64 {
 	if s.Mode == Train {
 		return weights * elemBytes

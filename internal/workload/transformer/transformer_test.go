@@ -52,7 +52,7 @@ func TestVolumes(t *testing.T) {
 	}{
 		// Llama 3.1 8B: 32 layers of hidden 4096. A micro-batch of 4096 tokens has activations of 4096*4096*2 = 32 MiB.
 		// Rank 0 is in stage 0 of 2 with 16 layers: 16 layers * 2 halves * 2 directions * 4 micro-batches all-reduces.
-		// A layer has 8.03e9/32 weights, of which a rank has half, in 2 bytes. The operations are 6 for each of
+		// A layer has 8.03e9/32 weights. A rank has half of them, in 2 bytes each. The operations are 6 for each of
 		// 8.03e9 weights and 4*4096 tokens of 2 replicas, and 3*2*4096*32*128 in attention for each token and layer.
 		{Step{TP: 2, PP: 2, DP: 2, MicroBatches: 4, Batch: 1, Sequence: 4096},
 			map[string]int{"allreduce tp": 256, "allreduce dp": 16, "send": 4, "recv": 4},
