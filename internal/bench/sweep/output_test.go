@@ -51,6 +51,8 @@ func TestSources(t *testing.T) {
 			[]string{"time=5 min=3 m\ntime=6 W\ntime=7, 8\ntime=8. Done\ntime=9 usec"}, ": t_us=[5 6 7 8 9]\n"},
 		{"regex, words after a number without a unit", "", []string{`n: {regex: '\bn=([0-9.]+)'}`},
 			[]string{"n=5 min=3\nn=6 min 3\nn=7 W\nn=8 ops\nn=9:1\nn=10x4\nn=11 M\nn=12 pm"}, ": n=[5 6 7 8 9 10 11 12]\n"},
+		{"regex, units as labels", "", []string{`t_us: {regex: 'us: ([0-9.]+)'}`, `n: {regex: 'n=([0-9.]+)'}`},
+			[]string{"us: 5 ms: 0.005 n=7 ms: 3\nus: 6 us: x"}, ": n=[7] t_us=[5 6]\n"},
 		{"regex, label in another unit", "", []string{`t_us: {regex: 't_ms=([0-9.]+)', unit: us}`}, []string{"t_ms=5"},
 			": t_us=[5]\n"},
 		{"regex, per call", "", []string{`t_us: {regex: 't=([0-9.]+)'}`}, []string{"t=5us/iter t=6 us(max)"},
@@ -190,6 +192,9 @@ func TestSourceFaults(t *testing.T) {
 		{"millibits", "", []string{`x_gbps: {regex: '([0-9.]+)', unit: auto}`}, []string{"100 mbps"},
 			`metric x_gbps: rank 0: "100" is in mbps, which cannot be converted to the declared unit GB/s, in the line ` +
 				`"100 mbps"`},
+		{"unit before a colon", "", []string{`t_us: {regex: 'avg ([0-9.]+)'}`}, []string{"avg 5 ms: ok"},
+			`metric t_us: rank 0: "5" is in ms, but the declared unit is us: declare unit: auto to convert it, in the line ` +
+				`"avg 5 ms: ok"`},
 		{"unit in full", "", []string{`t_us: {regex: 't=([0-9.]+)'}`}, []string{"t=5 milliseconds"},
 			`metric t_us: rank 0: "5" is in milliseconds, but the declared unit is us: declare unit: auto to convert it, in ` +
 				`the line "t=5 milliseconds"`},

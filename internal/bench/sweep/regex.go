@@ -77,6 +77,8 @@ var (
 	unitAfter = regexp.MustCompile(`^([ \t]*[(\[]?)([A-Za-zµμ]+(?:/[A-Za-z]+)?|%)(?:[^A-Za-z0-9_=:(]|$)`)
 	// timeAfter matches a unit of time that touches the number, whatever follows: 5ms(mean), 5ms_total, 5ms: done.
 	timeAfter = regexp.MustCompile(`^()([numµμ]?s)(?:[^A-Za-z0-9]|$)`)
+	// timeApart matches a unit of time behind a blank and before a colon or a bracket: 5 ms: done, 5 ms(mean).
+	timeApart = regexp.MustCompile(`^([ \t]+)([numµμ]s(?:ecs?)?)[:(]`)
 	// timePer matches the time of a rate's inverse, as in ms/iter and s/GB.
 	timePer = regexp.MustCompile(`^([A-Za-zµμ]+)/[A-Za-z]+$`)
 )
@@ -110,6 +112,9 @@ func (x regex) checkAround(text []byte, start, from, to, end int) (factor float6
 		if m := after.FindSubmatch(text[to:]); m != nil {
 			found, apart = string(m[2]), len(m[1]) > 0
 		}
+	}
+	if m := timeApart.FindSubmatch(text[to:]); m != nil && x.isTime() && !timeBefore(text[:from]) {
+		found, apart = string(m[2]), true
 	}
 	dimension, known := unit.Known(found)
 	if per := timePer.FindStringSubmatch(found); per != nil && !known && found != x.unit {
@@ -147,6 +152,19 @@ func (x regex) checkAround(text []byte, start, from, to, end int) (factor float6
 			x.unit)
 	}
 	return factor, nil
+}
+
+// isTime reports whether the metric is a time.
+func (x regex) isTime() bool {
+	dimension, _ := unit.Known(x.unit)
+	return dimension == "time"
+}
+
+// timeBefore reports whether the text before a number states a unit of time on its line. The one behind the number may
+// then belong to the next: "us: 5 ms: 0.005".
+func timeBefore(before []byte) bool {
+	named, _ := unit.TimeIn(string(before[bytes.LastIndexByte(before, '\n')+1:]))
+	return named != ""
 }
 
 // checkLabel checks the text before a number that no known unit follows. It may state a unit of time: time_ms=5.
