@@ -291,14 +291,18 @@ func (l *Launches) Add(rows []decl.ParsedRow) error {
 
 // Stopped returns why no further launch is needed, or "" if one is.
 func (l *Launches) Stopped(spent time.Duration) measure.StopReason {
-	worst := 0.0
+	var noises []float64
 	for _, r := range l.Rows {
 		if r.Wrong != "" { // repeating a wrong result is useless
 			return measure.MaxSamples
 		}
-		if noise := l.Noise(r); !(noise <= worst) {
-			worst = noise
+		if len(r.Samples[l.metric]) > 0 { // else the program prints N/A there
+			noises = append(noises, l.Noise(r))
 		}
+	}
+	worst := math.NaN()
+	if len(noises) > 0 {
+		worst = slices.Max(noises) // NaN if any of them is
 	}
 	return l.until.Reason(l.Count, worst, spent)
 }

@@ -97,6 +97,26 @@ func TestLaunches(t *testing.T) {
 	}
 }
 
+// The least known row decides, in whatever order rows are printed. Rows that never have the metric do not count.
+func TestLeastKnownRow(t *testing.T) {
+	same := [][]float64{{5}, {5}, {5}, {5}, {5}, {5}, {5}, {5}}
+	sure, once := LaunchedRow{Samples: map[string][][]float64{"t": same}},
+		LaunchedRow{Samples: map[string][][]float64{"t": same[:1]}}
+	for _, c := range []struct {
+		rows []LaunchedRow
+		want measure.StopReason
+	}{
+		{[]LaunchedRow{sure, once}, ""}, {[]LaunchedRow{once, sure}, ""}, {[]LaunchedRow{{}}, ""},
+		{[]LaunchedRow{{}, sure, {}}, measure.Precise},
+	} {
+		l := NewLaunches(&decl.Command{Until: plan.RepeatUntil(0.01), UntilMetric: "t"})
+		l.Count, l.Rows = len(same), c.rows
+		if got := l.Stopped(time.Second); got != c.want {
+			t.Errorf("%v: stopped %q, want %q", c.rows, got, c.want)
+		}
+	}
+}
+
 // Launches of a point with different rows are an error.
 func TestOtherRows(t *testing.T) {
 	row := func(size int64) decl.ParsedRow {
