@@ -35,6 +35,12 @@ func TestWrapAndShorten(t *testing.T) {
 	if got := f.Wrap("one two three four five six", 50, 2); len(got) != 2 || !strings.HasSuffix(got[1], Ellipsis) {
 		t.Errorf("wrap to two lines = %q, want an ellipsis at the end", got)
 	}
+	if got := f.Wrap("one two dof-per-rank=1000", 72, 2); !cmp.Equal(got, []string{"one two dof-", "per-rank=1000"}) {
+		t.Errorf("wrap within a name = %q", got)
+	}
+	if got := f.Wrap("one two dof-per-rank=1000-and-more", 72, 2); len(got) != 2 || strings.Contains(got[1], " ") {
+		t.Errorf("wrap within a cut name = %q", got)
+	}
 	if got := f.Shorten("NCCL_ALGO=Ring channels=16", 80); !strings.HasPrefix(got, "NCCL_") ||
 		!strings.HasSuffix(got, "=16") {
 		t.Errorf("shorten = %q, want both ends kept", got)

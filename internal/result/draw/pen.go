@@ -250,7 +250,8 @@ func (f Face) Wrap(s string, width float64, limit int) []string {
 	for hard := range strings.SplitSeq(s, "\n") {
 		line := ""
 		for _, piece := range pieces(clean(hard)) {
-			if line != "" && f.Width(strings.TrimRight(line+piece, " ")) > width {
+			last := len(lines) >= limit-1 // it is cut off instead
+			if line != "" && !last && f.Width(strings.TrimRight(line+piece, " ")) > width {
 				lines = append(lines, strings.TrimRight(line, " "))
 				line = ""
 			}
@@ -261,7 +262,7 @@ func (f Face) Wrap(s string, width float64, limit int) []string {
 		}
 	}
 	if len(lines) > limit {
-		// Put the rest into the last line, which then gets an ellipsis.
+		// Put further lines of the text into the last line, which then gets an ellipsis.
 		lines = append(lines[:limit-1:limit-1], strings.Join(lines[limit-1:], " "))
 	}
 	for i, line := range lines {

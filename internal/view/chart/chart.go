@@ -7,6 +7,7 @@ package chart
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -172,8 +173,9 @@ type bar struct {
 	limit  bool
 }
 
-// barsOf lists the bars of a panel, category by category, and then its limits.
-func (s Style) barsOf(p figure.Panel) (list []bar) {
+// barsOf lists the bars of a panel, category by category, and the limits of the whole panel. more is the number of
+// bars that are left out because there are too many.
+func (s Style) barsOf(p figure.Panel) (list, limits []bar, more int) {
 	for slot, category := range p.X.Categories {
 		for i, series := range p.Series {
 			for _, pt := range series.Points {
@@ -184,58 +186,75 @@ func (s Style) barsOf(p figure.Panel) (list []bar) {
 				if len(p.Series) > 1 {
 					label = strings.TrimSpace(category + " " + series.Name)
 				}
-				list = append(list, bar{label: s.plain(label), value: pt.Y, series: i, failed: pt.Failed, hollow: pt.Hollow})
+				list = append(list, bar{label: s.plain(label), value: pt.Y, series: i, failed: pt.Failed, hollow: pt.Hollow,
+					limit: isLine(series)})
+			}
+		}
+		for _, l := range p.Lines {
+			for _, pt := range l.Points {
+				if int(math.Round(pt.X)) == slot {
+					list = append(list, bar{label: s.plain(category + " " + l.Label), value: pt.Y, series: -1, limit: true})
+				}
 			}
 		}
 	}
 	for _, l := range p.Lines {
 		for _, v := range valueOf(l.Y) {
-			list = append(list, bar{label: s.plain(l.Label), value: v, series: -1, limit: true})
+			limits = append(limits, bar{label: s.plain(l.Label), value: v, series: -1, limit: true})
 		}
 	}
-	return list
+	more = max(0, len(list)-maxBars)
+	return list[:len(list)-more], limits, more
 }
 
 // bars draws a panel with a category x axis: one bar per line, starting at zero.
 func (s Style) bars(p figure.Panel) string {
-	list := s.barsOf(p)
+	list, limits, more := s.barsOf(p)
 	top, labels, values := 0.0, 0, 0
-	for _, l := range list {
+	for _, l := range slices.Concat(list, limits) {
 		if !l.failed {
 			top = max(top, l.value)
 			values = max(values, texttab.Width(s.plain(p.Y.Unit.Format(l.value))))
 		}
 		labels = max(labels, texttab.Width(l.label))
 	}
-	if len(list) == 0 || top <= 0 {
+	if len(list)+len(limits) == 0 || top <= 0 {
 		return s.line("(nothing to draw)")
 	}
 	labels = min(labels, s.Width/2)
-	g := s.glyphs()
 	room := s.Width - labels - values - 3
 	var b strings.Builder
-	b.WriteString(s.line(p.Y.Title()))
-	for i, l := range list {
-		if i == maxBars {
-			fmt.Fprintf(&b, "and %d more\n", len(list)-maxBars)
-			break
-		}
+	draw := func(l bar) {
 		label := s.shorten(l.label, labels)
 		b.WriteString(label + strings.Repeat(" ", labels-texttab.Width(label)+1))
 		if l.failed {
-			b.WriteString(s.paint(string(g.no), l.series) + " failed\n")
-			continue
+			b.WriteString(s.paint(string(s.glyphs().no), l.series) + " failed\n")
+			return
 		}
 		n := max(0, int(math.Round(l.value/top*float64(room))))
-		glyph := g.bar
-		switch {
-		case l.limit:
-			glyph = g.lines[0]
-		case l.hollow:
-			glyph = g.hollow
-		}
-		b.WriteString(s.paint(strings.Repeat(string(glyph), n), l.series) + " " +
+		b.WriteString(s.paint(strings.Repeat(string(s.glyphs().forBar(l)), n), l.series) + " " +
 			s.plain(p.Y.Unit.Format(l.value)) + "\n")
 	}
+	b.WriteString(s.line(p.Y.Title()))
+	for _, l := range list {
+		draw(l)
+	}
+	if more > 0 {
+		fmt.Fprintf(&b, "and %d more\n", more)
+	}
+	for _, l := range limits {
+		draw(l)
+	}
 	return b.String()
+}
+
+// forBar returns the character that a bar is made of.
+func (g glyphs) forBar(l bar) rune {
+	switch {
+	case l.limit:
+		return g.lines[0]
+	case l.hollow:
+		return g.hollow
+	}
+	return g.bar
 }

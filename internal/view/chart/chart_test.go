@@ -52,7 +52,10 @@ func lined() figure.Figure {
 func barsUnder() figure.Figure {
 	f := bars()
 	peak := 50.0
-	f.Panels[0].Lines = []figure.Line{{Label: "peak", Y: &peak}}
+	f.Panels[0].Lines = []figure.Line{{Label: "peak", Y: &peak},
+		{Label: "limit: link", Points: []figure.Point{{X: 0, Y: 45}, {X: 2, Y: 35}}}}
+	f.Panels[0].Series = append(f.Panels[0].Series, figure.Series{Name: "limit: memory (f32)", Color: 1, Dashed: true,
+		NoMarker: true, Points: []figure.Point{{X: 0, Y: 15}, {X: 1, Y: 44}, {X: 2, Y: 33}}})
 	return f
 }
 
@@ -92,6 +95,7 @@ func TestGolden(t *testing.T) {
 		{"lines80", lined(), Style{Width: 80, Unicode: true}},
 		{"lines_ascii", lined(), Style{Width: 60}},
 		{"bars_limit", barsUnder(), Style{Width: 60, Unicode: true}},
+		{"bars_limit_ascii", barsUnder(), Style{Width: 60}},
 		{"hollow80", doubtful(curves()), Style{Width: 80, Unicode: true}},
 		{"hollow_ascii", doubtful(curves()), Style{Width: 60}},
 		{"hollow_bars", doubtful(bars()), Style{Width: 60, Unicode: true}},
@@ -125,6 +129,8 @@ func TestOddFigures(t *testing.T) {
 		many.X.Categories = append(many.X.Categories, fmt.Sprint("c", i))
 		many.Series[0].Points = append(many.Series[0].Points, figure.Point{X: float64(i), Y: float64(i)})
 	}
+	peak, limited100 := 120.0, many
+	limited100.Lines = []figure.Line{{Label: "peak", Y: &peak}}
 	for name, c := range map[string]struct {
 		panel figure.Panel
 		want  string
@@ -140,6 +146,7 @@ func TestOddFigures(t *testing.T) {
 		"hostile": {figure.Panel{Title: "a\x1b[2Jb",
 			Series: []figure.Series{{Name: "x\n\x07", Points: []figure.Point{{X: 1, Y: 1}, {X: 2, Y: 2}}}}}, `\x1b`},
 		"many":     {many, "and 70 more"},
+		"limit":    {limited100, "peak"}, // a limit is shown even if bars are left out
 		"heat map": {figure.Panel{Content: &figure.HeatMap{}}, "see the figure"},
 	} {
 		for _, width := range []int{0, 40, 500} {

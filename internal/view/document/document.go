@@ -24,6 +24,7 @@ type Document struct {
 	Title    string     `json:"-"`
 	Subtitle string     `json:"-"`
 	Counts   []Count    `json:"-"`
+	Doubtful int        `json:"-"` // rows that were disturbed while they were measured
 	Summary  string     `json:"summary"`
 	Remarks  []string   `json:"remarks"`
 	Sections []Section  `json:"sections"` // those with Lead come before the summary
@@ -166,6 +167,14 @@ func StatusClass(s journal.Status) string {
 		return "skipped"
 	}
 	return "failed"
+}
+
+// CountClass returns the style class of a number of rows. Ok rows count as good only if none was disturbed.
+func (d Document) CountClass(c Count) string {
+	if c.Status == journal.OK && d.Doubtful > 0 {
+		return StatusClass(journal.Skipped)
+	}
+	return StatusClass(c.Status)
 }
 
 // gridClass returns the style class of a grid's cell. Unlike StatusClass it tells

@@ -89,7 +89,6 @@ func letters(s string) string {
 	}, s)
 }
 
-// A section on a terminal shows control characters as escapes.
 // In the terminal, numbers are aligned to the right and words to the left, and long texts are wrapped.
 func TestWriteText(t *testing.T) {
 	s := NewSection(bench.Section{Title: "Best choice",
@@ -109,6 +108,7 @@ func TestWriteText(t *testing.T) {
 	}
 }
 
+// A section on a terminal shows control characters as escapes.
 func TestWriteTextEscapes(t *testing.T) {
 	s := NewSection(bench.Section{Title: "a\x1b[2J", Text: "b\x1b[0m\nc", Table: [][]string{{"h\a"}, {"\x1b]0;x"}}})
 	var b strings.Builder

@@ -20,7 +20,7 @@ var (
 	pageScript string
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-		"isNumber": isNumber, "gridClass": gridClass, "statusClass": StatusClass, "dataURL": dataURL, "rest": rest,
+		"isNumber": isNumber, "gridClass": gridClass, "dataURL": dataURL, "rest": rest,
 		"citation": citation,
 	}).Parse(pageSource))
 )

@@ -27,6 +27,9 @@ func (d Document) WriteMarkdown(w io.Writer) error {
 	m.Printf("# %s\n\n%s\n\n", d.Title, texttab.Paragraph(d.Subtitle))
 	if len(d.Counts) > 0 {
 		counts := lists.Map(d.Counts, func(c Count) string { return fmt.Sprintf("%d %s", c.N, c.Status) })
+		if d.Doubtful > 0 {
+			counts = append(counts, fmt.Sprintf("%d disturbed", d.Doubtful))
+		}
 		m.Printf("Rows: %s.\n\n", strings.Join(counts, ", "))
 	}
 	m.sections(d.Sections, true)

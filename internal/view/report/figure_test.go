@@ -221,3 +221,16 @@ func TestUnsetIsNotText(t *testing.T) {
 		t.Errorf("categories %q", got)
 	}
 }
+
+// A title with many coordinates ends at a whole one and counts the rest, because a figure has room for two lines.
+func TestLongTitle(t *testing.T) {
+	row := journal.Row{Bench: "b", Status: journal.OK, Kind: journal.Measured}
+	for i := range 12 {
+		row.Point = append(row.Point, point.Coord{Name: fmt.Sprintf("coordinate%d", i), Value: point.IntValue(1)})
+	}
+	rows := []journal.Row{row}
+	got := title(&journal.Header{Bench: "b"}, []dot{{row: &rows[0]}}, coordsOf(&journal.Header{}, rows), nil)
+	if !strings.HasPrefix(got, "b: coordinate0=1, coordinate1=1, ") || !strings.HasSuffix(got, " and 6 more") {
+		t.Errorf("title %q", got)
+	}
+}

@@ -316,3 +316,26 @@ func TestContentsAndDetails(t *testing.T) {
 		t.Error("a short page has no contents, or hides its rows")
 	}
 }
+
+// The number of ok rows is not green if rows were disturbed, and the disturbed rows are counted.
+func TestDisturbedRunIsNotGreen(t *testing.T) {
+	rows := sweep(sizes[:2], []string{"f32"}, []int{2}, []string{""}, 1)
+	run := &journal.Run{Header: *fixtureHeader(), Rows: rows}
+	counts := func() string {
+		page := htmlOf(t, newPage(run, rows, nil, nil, ""))
+		return regexp.MustCompile(`(?s)<ul class="counts">.*?</ul>`).FindString(page)
+	}
+	if got := counts(); !strings.Contains(got, `<li class="ok"><b>2</b> ok</li>`) || strings.Contains(got, "disturbed") {
+		t.Errorf("undisturbed rows: %s", got)
+	}
+	for i := range rows {
+		rows[i].Quality = journal.QualityDisturbed
+	}
+	if got := counts(); !strings.Contains(got, `<li class="skipped"><b>2</b> ok</li>`) ||
+		!strings.Contains(got, `<li class="skipped"><b>2</b> disturbed</li>`) || strings.Contains(got, `class="ok"`) {
+		t.Errorf("disturbed rows: %s", got)
+	}
+	if text := markdownOf(t, newPage(run, rows, nil, nil, "")); !strings.Contains(text, "Rows: 2 ok, 2 disturbed.") {
+		t.Errorf("the Markdown has not the number of disturbed rows:\n%s", text)
+	}
+}

@@ -330,7 +330,10 @@ func limitLine(label string, curve []figure.Point) figure.Line {
 	return figure.Line{Label: label, Y: &y}
 }
 
-// title names the bench and the coordinates that are the same for all dots.
+// maxTitle is the longest list of coordinates in a title, in bytes. It fits into the two lines of a figure's title.
+const maxTitle = 100
+
+// title names the bench and the coordinates that are the same for all dots. If these are too many, the rest is counted.
 func title(h *journal.Header, dots []dot, coords, shown []coord) string {
 	rows := lists.Map(dots, func(d dot) *journal.Row { return d.row })
 	name := h.Bench
@@ -357,7 +360,14 @@ func title(h *journal.Header, dots []dot, coords, shown []coord) string {
 	if len(words) == 0 {
 		return name
 	}
-	return name + ": " + strings.Join(words, ", ")
+	text := words[0]
+	for i, word := range words[1:] {
+		if len(text)+len(word) > maxTitle {
+			return fmt.Sprintf("%s: %s and %d more", name, text, len(words)-1-i)
+		}
+		text += ", " + word
+	}
+	return name + ": " + text
 }
 
 // note explains the error bars and markers, names the coordinates that separate series although the plot did

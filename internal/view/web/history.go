@@ -32,6 +32,7 @@ type historyPage struct {
 	Metric  string            `json:"metric"`
 	Metrics []string          `json:"metrics"`
 	Summary []string          `json:"summary"` // sentences
+	State   string            `json:"state"`   // ok, failed if some change is slower, skipped if changes cannot be found
 	Runs    []historyRun      `json:"runs"`
 	Figures []document.Figure `json:"figures"`
 }
@@ -136,7 +137,7 @@ func (p *pastRuns) onlyPoint(key string) {
 
 // newHistory makes the history of the point with a key, or of all points if it is "".
 func newHistory(past pastRuns, key, metric string) (historyPage, error) {
-	out := historyPage{Metric: metric}
+	out := historyPage{Metric: metric, State: "ok"}
 	all := 0
 	for _, run := range past.runs {
 		all += len(run.Rows)
@@ -153,8 +154,14 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 	changes := map[string][]history.Change{} // of this point or of all, by run
 	for _, m := range h.Machines {
 		m.Changes = lists.Filter(m.Changes, func(c history.Change) bool { return key == "" || c.Key == key || c.Key == "" })
+		if m.Missing != "" && out.State == "ok" {
+			out.State = "skipped"
+		}
 		for _, c := range m.Changes {
 			changes[c.First.Run] = append(changes[c.First.Run], c)
+			if c.Verdict == "slower" {
+				out.State = "failed"
+			}
 		}
 		more := max(0, len(m.Changes)-maxChanges)
 		m.Changes = m.Changes[:len(m.Changes)-more]
@@ -271,6 +278,6 @@ func historyFigure(h historyPage, unitName string) document.Figure {
 		}
 	}
 	p.Series = []figure.Series{line}
-	f := figure.Figure{Name: "history", Title: h.Point, Panels: []figure.Panel{p}}
+	f := figure.Figure{Name: "history", Title: h.Metric + " of each run", Panels: []figure.Panel{p}}
 	return document.NewFigure(f, nil)
 }

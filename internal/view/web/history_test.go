@@ -49,17 +49,20 @@ func TestHistorySummary(t *testing.T) {
 	ten := []float64{100, 100, 100, 100, 100, 100, 100, 100, 100, 100}
 	key := rowset.Key(&past(1).runs[0].Rows[0])
 	for name, c := range map[string]struct {
-		past pastRuns
-		want string
+		past        pastRuns
+		want, state string
 	}{
-		"a visible step of few runs": {past(100, 300), "slower by 2"},
-		"a step":                     {past(append(ten, 110, 110, 110)...), "since run r10 (commit 000000000000)"},
-		"few runs":                   {past(100, 101), "2 undisturbed runs: at least 5 are needed"},
-		"steady":                     {past(ten...), "10 runs. No lasting change of more than 2 % found in 10 runs."},
+		"a visible step of few runs": {past(100, 300), "slower by 2", "failed"},
+		"a step":                     {past(append(ten, 110, 110, 110)...), "since run r10 (commit 000000000000)", "failed"},
+		"few runs":                   {past(100, 101), "2 undisturbed runs: at least 5 are needed", "skipped"},
+		"steady":                     {past(ten...), "10 runs. No lasting change of more than 2 % found in 10 runs.", "ok"},
 	} {
 		page := must.Get(newHistory(c.past, key, "time_us"))(t)
 		if text := strings.Join(page.Summary, " "); !strings.Contains(text, c.want) {
 			t.Errorf("%s: %s\nwant %s", name, text, c.want)
+		}
+		if page.State != c.state {
+			t.Errorf("%s: state %s, want %s", name, page.State, c.state)
 		}
 	}
 	cut := past(ten...)

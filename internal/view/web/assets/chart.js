@@ -15,8 +15,8 @@ const textSize = 12, charWidth = 6.6, maxMarkers = 400, maxLabel = 32;
 
 // Chart is one panel with its legend and buttons. It calls changed with every new state.
 export class Chart {
-  constructor(panel, name, alt, state, changed) {
-    Object.assign(this, { panel, name, alt, state, changed });
+  constructor(panel, name, title, alt, state, changed) {
+    Object.assign(this, { panel, name, title: panel.title || title || name, alt, state, changed });
     this.canBeLog = { x: this.positive('x'), y: this.positive('y') };
     this.host = h('div', { class: 'chart' });
     this.tip = h('div', { class: 'tip', hidden: true });
@@ -123,7 +123,7 @@ export class Chart {
     const svg = s('svg', { xmlns: 'http://www.w3.org/2000/svg', viewBox: `0 0 ${W} ${height}`, width: W, height,
       'font-family': 'Liberation Sans, Arial, sans-serif', 'font-size': textSize });
     svg.append(s('rect', { width: W, height, fill: t.paper }));
-    if (whole) svg.append(s('text', { x: left, y: 18, fill: t.ink, 'font-weight': 'bold', text: this.panel.title || this.name }));
+    if (whole) svg.append(s('text', { x: left, y: 18, fill: t.ink, 'font-weight': 'bold', text: this.title }));
     svg.append(this.grid(t, x, y, yticks, W));
     const clip = `clip${Math.random().toString(36).slice(2)}`;
     svg.append(s('clipPath', { id: clip }, s('rect', { x: left, y: top, width: right - left, height: bottom - top })));
@@ -146,7 +146,7 @@ export class Chart {
       const at = x.at(v), lines = this.tickLines(x, text), half = Math.max(...lines.map((l) => l.length)) * charWidth / 2;
       const center = Math.min(Math.max(at, half), W - half);
       if (center - half < end) continue; // labels that do not fit are left out, never cut
-      end = center + half + 6;
+      end = center + half + 12;
       g.append(s('line', { x1: at, x2: at, y1: y.to, y2: y.from, stroke: t.grid }));
       g.append(s('text', { y: y.from + 16, 'text-anchor': 'middle' }, s('title', { text }), lines.map((text, i) => s('tspan', { x: center, dy: i ? 14 : 0, text }))));
     }
@@ -358,7 +358,7 @@ export class Chart {
     const out = [m.one.name || this.name, `${label(xd) || 'x'}: ${at}`];
     if (m.p.failed) out.push('failed: there is no value');
     else out.push(`${label(yd) || 'y'}: ${format(yd.unit, m.p.y, 5)}` + (m.p.hollow ? ' (disturbed)' : ''));
-    if (m.p.low < m.p.high) out.push(`95 %: ${format(yd.unit, m.p.low, 5)} to ${format(yd.unit, m.p.high, 5)}`);
+    if (m.p.low < m.p.high) out.push(`bar: ${format(yd.unit, m.p.low, 5)} to ${format(yd.unit, m.p.high, 5)}`);
     return out;
   }
 

@@ -49,9 +49,8 @@ export async function historyPage(body) {
   const q = query(), page = await api('history', q);
   document.title = `${page.point} · kernbench`;
   const figures = h('div', { class: 'figures' });
-  const marks = page.runs.filter((m) => m.change);
   body.append(h('div', {}, h('p', { class: 'soft small' }, link('All runs', '/'), ' / history'), h('h1', { text: page.point }),
-    h('div', { class: `verdict ${marks.some((m) => m.change === 'slower') ? 'failed' : 'ok'}` }, h('p', { id: 'changes',
+    h('div', { class: `verdict ${page.state}` }, h('p', { id: 'changes',
       text: page.summary.join(' ') })),
     h('div', { class: 'bar' }, select('Metric', page.metrics || [], page.metric, (metric) => again('/history', { metric }))), figures,
     h('h2', { text: 'Runs' }), table(['Started', 'Value', 'Trials', 'Change', 'Commit', 'Host', 'Run'], page.runs.slice().reverse().map((m) => h('tr', { class: m.change === 'slower' ? 'failed' : null },

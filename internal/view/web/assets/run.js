@@ -82,7 +82,7 @@ export function drawFigures(host, page, asked) {
     const inner = charted(f) ? h('div', { class: 'panels' }, f.panels.map((p, i) => {
       const at = i ? `${name}.${i}` : name;
       const alt = f.panels.length > 1 ? `${f.title || f.name}: ${p.title || `panel ${i + 1}`}` : f.alt;
-      return new Chart(p, f.panels.length > 1 ? `${f.name}-${i + 1}` : f.name, alt, parseState(query().get(at)), (state) => remember({ [at]: stateText(state) })).element;
+      return new Chart(p, f.panels.length > 1 ? `${f.name}-${i + 1}` : f.name, f.title, alt, parseState(query().get(at)), (state) => remember({ [at]: stateText(state) })).element;
     })) : h('img', { src: `/api/figure.svg?${new URLSearchParams({ ...asked, figure: f.name })}`, alt: f.alt, loading: 'lazy' });
     return h('figure', { id: `figure-${f.name}` }, h('figcaption', { text: f.title || f.name }), inner, f.caption ? h('p', { class: 'soft small', text: f.caption }) : '');
   }));
