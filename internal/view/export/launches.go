@@ -19,7 +19,7 @@ import (
 const (
 	LaunchesNote = "±trials is empty for points with one usable launch. " + moreLaunches
 	SingleNote   = "Each time comes from one launch. " + moreLaunches
-	moreLaunches = "Launches often differ by more than ±95%; --trials 4 shows by how much."
+	moreLaunches = "Launches often differ by more than the 95 % interval of one launch; --trials 4 shows by how much."
 )
 
 // launchStats describes how the launches of a point differ in one metric.

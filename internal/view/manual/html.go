@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
+
+	"github.com/kernbench/kernbench/internal/base/texttab"
 )
 
 // HTML returns the page as HTML for the page's own address, /docs/TOPIC. Links lead to other topics, pictures
@@ -81,6 +83,12 @@ func Contents() []byte {
 	}
 	body.WriteString("</ul>\n")
 	return frame("Documentation", body.String())
+}
+
+// Missing returns a page that says why a page does not exist.
+func Missing(why string) []byte {
+	return frame("Page not found", fmt.Sprintf("<h1>Page not found</h1>\n<p class=\"notice bad\">%s</p>\n"+
+		"<p><a href=\"/\">All runs</a> · <a href=\"/docs/\">Documentation</a></p>\n", html.EscapeString(texttab.Visible(why))))
 }
 
 // frame completes a body to a page.

@@ -113,8 +113,9 @@ func Document(in Input, rows []journal.Row) (doc document.Document, errs []error
 	all, _, more := Sections(in, rows)
 	sections, cited := decl.SplitEvidence(all)
 	doc = document.Document{
-		Title: cmp.Or(h.Bench, "kernbench run"), Subtitle: subtitle(h), Counts: countStatuses(rows), Doubtful: disturbed(rows),
-		Summary: Summary(in.Run, rows), Remarks: Remarks(in.Run, rows),
+		Title: cmp.Or(h.Bench, "kernbench run"), Subtitle: subtitle(h), Counts: countStatuses(rows),
+		Doubtful: disturbed(rows),
+		Summary:  Summary(in.Run, rows), Remarks: Remarks(in.Run, rows),
 		Sections: lists.Map(sections, document.NewSection),
 		Figures:  lists.Map(figures, func(f figure.Figure) document.Figure { return document.NewFigure(f, nil) }),
 		NoFigure: noFigure,

@@ -137,7 +137,7 @@ func (p *pastRuns) onlyPoint(key string) {
 
 // newHistory makes the history of the point with a key, or of all points if it is "".
 func newHistory(past pastRuns, key, metric string) (historyPage, error) {
-	out := historyPage{Metric: metric, State: "ok"}
+	out := historyPage{Metric: metric}
 	all := 0
 	for _, run := range past.runs {
 		all += len(run.Rows)
@@ -154,14 +154,8 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 	changes := map[string][]history.Change{} // of this point or of all, by run
 	for _, m := range h.Machines {
 		m.Changes = lists.Filter(m.Changes, func(c history.Change) bool { return key == "" || c.Key == key || c.Key == "" })
-		if m.Missing != "" && out.State == "ok" {
-			out.State = "skipped"
-		}
 		for _, c := range m.Changes {
 			changes[c.First.Run] = append(changes[c.First.Run], c)
-			if c.Verdict == "slower" {
-				out.State = "failed"
-			}
 		}
 		more := max(0, len(m.Changes)-maxChanges)
 		m.Changes = m.Changes[:len(m.Changes)-more]
@@ -199,6 +193,7 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 	for i := range out.Runs {
 		out.Runs[i].Others = out.Runs[i].set != out.Runs[len(out.Runs)-1].set
 	}
+	out.State = stateOf(h, changes)
 	counted := unit.Plural(len(out.Runs), "run") + "."
 	if past.cut > 0 {
 		counted = fmt.Sprintf("The latest %d of %d runs.", len(past.runs), len(past.runs)+past.cut)
@@ -209,6 +204,19 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 	}
 	out.Figures = []document.Figure{historyFigure(out, unitName)}
 	return out, nil
+}
+
+// stateOf returns the state of a history with these changes by run.
+func stateOf(h history.History, changes map[string][]history.Change) string {
+	for _, list := range changes {
+		if slices.ContainsFunc(list, func(c history.Change) bool { return c.Verdict == "slower" }) {
+			return "failed"
+		}
+	}
+	if slices.ContainsFunc(h.Machines, func(m history.Machine) bool { return m.Missing != "" }) {
+		return "skipped"
+	}
+	return "ok"
 }
 
 // newHistoryRun summarizes the rows of the point in one run: the undisturbed ones if there are any.

@@ -84,6 +84,7 @@ func New(opts Options) *Server {
 	s.mux.HandleFunc("GET /docs/{$}", docsContents)
 	s.mux.HandleFunc("GET /docs/{topic}", docsPage)
 	s.mux.Handle("GET /docs/files/", http.StripPrefix("/docs/files/", http.FileServerFS(docs.Files)))
+	s.mux.HandleFunc("GET /", noPage)
 	s.mux.HandleFunc("GET /api/live", s.live)
 	s.mux.HandleFunc("GET /api/rows.csv", s.csv)
 	s.mux.HandleFunc("GET /api/figure.svg", s.picture)

@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -435,5 +436,21 @@ func TestHistory(t *testing.T) {
 				t.Errorf("the whole bench: %+v", all.Runs)
 			}
 		})
+	}
+}
+
+// An address that does not exist gets a page with links in a browser, and text in a program.
+func TestMissingPage(t *testing.T) {
+	s := newServer(t.TempDir(), "")
+	for _, path := range []string{"/nothing", "/docs/nothing", "/%3Cimg%20src=x%3E"} {
+		got := get(s, "GET", "http://127.0.0.1"+path, "Accept: text/html,*/*")
+		page := string(must.Get(io.ReadAll(got.Body))(t))
+		if got.StatusCode != 404 || !strings.Contains(page, `<a href="/">All runs</a>`) || strings.Contains(page, "<img") {
+			t.Errorf("%s: %d\n%s", path, got.StatusCode, page)
+		}
+		got = get(s, "GET", "http://127.0.0.1"+path)
+		if text := string(must.Get(io.ReadAll(got.Body))(t)); got.StatusCode != 404 || strings.Contains(text, "<html") {
+			t.Errorf("%s: %d\n%s", path, got.StatusCode, text)
+		}
 	}
 }

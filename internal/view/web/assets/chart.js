@@ -234,27 +234,46 @@ export class Chart {
   }
 
   drawLines(g, t, x, y) {
+    const ink = this.ink(x, y);
     for (const line of this.panel.lines || []) {
       const pen = { stroke: t.soft, 'stroke-width': 1.5, 'stroke-dasharray': '2 3', fill: 'none' };
-      let at = null;
+      let places = []; // for the label: x, y and anchor
       if (Number.isFinite(line.y) && y.holds(line.y)) {
-        at = [x.to - 6, y.at(line.y) - 5, 'end'];
-        g.append(s('line', { x1: x.from, x2: x.to, y1: y.at(line.y), y2: y.at(line.y), ...pen }));
+        const at = y.at(line.y), mid = (x.from + x.to) / 2;
+        places = [-5, 14].flatMap((dy) => [[x.to - 6, at + dy, 'end'], [mid, at + dy, 'middle'], [x.from + 6, at + dy, 'start']]);
+        g.append(s('line', { x1: x.from, x2: x.to, y1: at, y2: at, ...pen }));
       } else if (Number.isFinite(line.x) && x.holds(line.x)) {
-        const fits = x.at(line.x) + 5 + (line.label || '').length * charWidth <= x.to;
-        at = fits ? [x.at(line.x) + 5, y.to + 14, 'start'] : [x.at(line.x) - 5, y.to + 14, 'end'];
-        g.append(s('line', { x1: x.at(line.x), x2: x.at(line.x), y1: y.to, y2: y.from, ...pen }));
+        const at = x.at(line.x);
+        places = [y.to + 14, (y.to + y.from) / 2, y.from - 8].flatMap((py) => [[at + 5, py, 'start'], [at - 5, py, 'end']]);
+        g.append(s('line', { x1: at, x2: at, y1: y.to, y2: y.from, ...pen }));
       } else {
         const points = (line.points || []).filter((p) => x.shows(p.x) && y.shows(p.y));
         if (points.length < 2) continue;
         g.append(s('path', { d: 'M' + points.map((p) => `${round(x.at(p.x))} ${round(y.at(p.y))}`).join('L'), ...pen }));
-        const seen = points.filter((p) => x.holds(p.x) && y.holds(p.y)).pop();
-        if (seen) at = [Math.min(x.at(seen.x), x.to - 4), y.at(seen.y) - 6, 'end'];
+        const seen = points.filter((p) => x.holds(p.x) && y.holds(p.y)).reverse();
+        places = seen.flatMap((p) => [[x.at(p.x) - 6, y.at(p.y) - 6, 'end'], [x.at(p.x) + 6, y.at(p.y) + 14, 'start']]);
       }
-      if (at && line.label) {
-        g.append(s('text', { x: at[0], y: Math.max(at[1], y.to + 12), 'text-anchor': at[2], fill: t.soft, stroke: t.paper, 'stroke-width': 3, 'paint-order': 'stroke', text: line.label }));
+      if (!places.length || !line.label) continue;
+      const [px, py, anchor] = freePlace(places, line.label, ink, x, y);
+      g.append(s('text', { x: px, y: py, 'text-anchor': anchor, fill: t.soft, stroke: t.paper, 'stroke-width': 3, 'paint-order': 'stroke', text: line.label }));
+    }
+  }
+
+  // ink returns positions on the visible curves and bars, so that labels can avoid them.
+  ink(x, y) {
+    const out = [];
+    for (const one of this.shown()) {
+      const bars = (one.kind || '').includes('bars'), joined = one.kind !== 'scatter' && !bars;
+      let last = null;
+      for (const p of one.points || []) {
+        if (p.failed || !x.shows(p.x) || !y.shows(p.y)) { last = null; continue; }
+        const at = [x.at(p.x), y.at(p.y)], steps = joined && last && out.length < 20000 ? Math.ceil(Math.hypot(at[0] - last[0], at[1] - last[1]) / 6) : 1;
+        for (let k = 1; k <= steps; k++) out.push(steps === 1 ? at : [last[0] + (at[0] - last[0]) * k / steps, last[1] + (at[1] - last[1]) * k / steps]);
+        if (bars) for (let py = at[1]; py < y.from; py += 6) out.push([at[0], py]);
+        last = at;
       }
     }
+    return out;
   }
 
   caption(svg, t, shown, left, H) {
@@ -443,6 +462,22 @@ function marker(i, x, y, r, stroke, fill) {
     `M${x - r} ${y - r}h${2 * r}l${-2 * r} ${2 * r}h${2 * r}Z`, `M${x - r * 1.3} ${y - r * 0.5}h${r * 2.6}v${r}h${-r * 2.6}Z`,
   ];
   return s('path', { d: shapes[i % shapes.length], fill, stroke, 'stroke-width': 1.5 });
+}
+
+// freePlace returns the first place where a label lies within the axes and covers no ink. Places that reach beyond the
+// axes are moved into them. The last resort is a label that covers ink.
+function freePlace(places, text, ink, x, y) {
+  const width = widthOf(text), left = ([px, , anchor]) => px - (anchor === 'end' ? width : anchor === 'middle' ? width / 2 : 0);
+  const inside = (place) => left(place) >= x.from && left(place) + width <= x.to && place[1] - 11 >= y.to && place[1] + 3 <= y.from;
+  const free = (place) => !ink.some(([px, py]) => px > left(place) - 6 && px < left(place) + width + 6 && py > place[1] - 16 && py < place[1] + 8);
+  const moved = places.map((place) => [Math.max(x.from + 2, Math.min(left(place), x.to - width - 2)), Math.max(place[1], y.to + 12), 'start']);
+  return places.find((place) => inside(place) && free(place)) || moved.find(free) || moved[0];
+}
+
+const ruler = document.createElement('canvas').getContext('2d');
+function widthOf(text) {
+  ruler.font = `${textSize}px Liberation Sans, Arial, sans-serif`;
+  return ruler.measureText(text).width;
 }
 
 // hatching returns the path of diagonal lines in a rectangle.

@@ -90,7 +90,7 @@ export async function runsPage(body) {
         compare.textContent = chosen.size < 2 ? 'Compare' : chosen.size > 8 ? 'At most 8' : `Compare ${chosen.size} runs`;
       } } });
     const change = comparable && before?.number && r.number && before.number.set === r.number.set && before.number.metric === r.number.metric
-      ? `${r.number.value < before.number.value ? '−' : '+'}${Math.abs(100 * (r.number.value / before.number.value - 1)).toFixed(1)} %` : '';
+      ? signed(100 * (r.number.value / before.number.value - 1)) + (before.disturbed || r.disturbed ? ' (disturbed)' : '') : '';
     return h('tr', { class: r.outcome === 'running' ? 'live' : null, 'data-run': r.run }, h('td', {}, box), name,
       cells(r, h('td', { class: 'wide' }), h('td', { class: 'wide soft', text: change })));
   }
@@ -120,6 +120,9 @@ export async function runsPage(body) {
 
 const runLink = (r, text) => link(text, '/run', { run: r.run }, { 'data-key': `run ${r.run} ${text}` });
 
+// signed writes a change in percent.
+const signed = (v) => `${v.toFixed(1).replace('-0.0', '0.0').replace('-', '−').replace(/^(?=[1-9]|0\.[1-9])/, '+')} %`;
+
 const notes = (r) => (r.notes || []).map((text) => h('div', { class: 'soft small note', text }));
 
 // taglist shows the tags of a run. A click shows only the runs with a tag.
@@ -127,7 +130,7 @@ export const taglist = (r, choose) => (r.tags?.length ? h('div', { class: 'tags'
   title: `Only runs with the tag ${tag}`, text: tag, 'data-key': `tag ${r.run} ${tag}`, on: { click: () => choose(tag) } }))) : '');
 
 // brief repeats the result on narrow screens, which have no room for its column.
-const brief = (r) => h('div', { class: 'narrow soft small', text: [r.number?.text, time(r.start)].filter(Boolean).join(' · ') });
+const brief = (r) => h('div', { class: 'narrow soft small brief' }, [r.number?.text, time(r.start)].filter(Boolean).map((text) => h('span', { text })));
 
 // matches returns a filter by words: a run must contain each word, or not contain it after a minus. tag:NAME matches
 // a whole tag.
