@@ -101,9 +101,9 @@ type glyphs struct {
 
 func (s Style) glyphs() glyphs {
 	if s.Unicode {
-		return glyphs{[]rune("●▲■◆★✚✖▼△□◇"), '○', []rune("╌═┈"), '·', '│', '┤', '└', '─', '┬', '█', '✗', '╎'}
+		return glyphs{[]rune("●▲■◆★✚✖▼△□◇"), '○', []rune("╌═┈≈┉"), '·', '│', '┤', '└', '─', '┬', '█', '✗', '╎'}
 	}
-	return glyphs{[]rune("*#@%&$=^~wx"), 'o', []rune("-~:"), '.', '|', '|', '+', '-', '+', '#', 'X', '!'}
+	return glyphs{[]rune("*#@%&$=^~wx"), 'o', []rune("-~:,;"), '.', '|', '|', '+', '-', '+', '#', 'X', '!'}
 }
 
 // forSeries returns the character of each series. Limits and fits are lines without markers, so that nobody takes

@@ -162,3 +162,20 @@ func TestOddFigures(t *testing.T) {
 		}
 	}
 }
+
+// Four limits look different from each other and from data, with and without Unicode.
+func TestLimitsDiffer(t *testing.T) {
+	series := []figure.Series{{Name: "data"}}
+	for range 4 {
+		series = append(series, figure.Series{NoMarker: true, Points: []figure.Point{{X: 1, Y: 1}, {X: 2, Y: 2}}})
+	}
+	for _, style := range []Style{{}, {Unicode: true}} {
+		seen := map[rune]bool{}
+		for _, r := range style.glyphs().forSeries(series) {
+			if seen[r] {
+				t.Errorf("Unicode %v: %q stands for two series", style.Unicode, r)
+			}
+			seen[r] = true
+		}
+	}
+}
