@@ -11,8 +11,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/texttab"
 )
 
-// TestDocumentedErrors compares the messages in docs/accelerator-kernels.md with those of wrong kernels. The page wraps
-// them, and calls the file of the kernels main.go.
+// TestDocumentedErrors compares the messages in docs/accelerator-kernels.md with the errors of
+// wrong kernels. The page wraps them, and calls the file of the kernels main.go.
 func TestDocumentedErrors(t *testing.T) {
 	launch := func(kernel func(g playground) tl.Kernel) string {
 		g := newPlayground(t)

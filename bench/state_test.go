@@ -69,7 +69,7 @@ func TestAccessors(t *testing.T) {
 	}
 	defer func() {
 		if r := fmt.Sprint(recover()); !strings.Contains(r, `reads "sise"`) || !strings.Contains(r, `"size"`) {
-			t.Errorf("panic %q, want the name and those that exist", r)
+			t.Errorf("panic %q, want the unknown name and the existing names", r)
 		}
 	}()
 	s.Int("sise")

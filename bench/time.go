@@ -275,11 +275,11 @@ func (s *State) record(res *measure.Result) {
 			}
 		}
 	}
-	if most := largestLimit(o.Limits); us > 0 && most > 0 {
-		s.Report(decl.LimitMetric, 100*most/us, "%", "higher")
-		if most > decl.WrongLimit*us {
+	if limit := largestLimit(o.Limits); us > 0 && limit > 0 {
+		s.Report(decl.LimitMetric, 100*limit/us, "%", "higher")
+		if limit > decl.WrongLimit*us {
 			s.Warn("faster than its limit allows (%.0f %% of it): the limit is wrong, or not all of the work was done or timed",
-				100*most/us)
+				100*limit/us)
 		}
 	}
 	if o.Samples > 1 {
@@ -309,9 +309,9 @@ func sampling(stop measure.Stop, res *measure.Result, a measure.Analysis) *journ
 }
 
 // largestLimit returns the limit that binds. Each limit is a lower bound on the time, in µs, so the largest counts.
-func largestLimit(limits map[string]float64) (most float64) {
+func largestLimit(limits map[string]float64) (largest float64) {
 	for _, us := range limits {
-		most = max(most, us)
+		largest = max(largest, us)
 	}
-	return most
+	return largest
 }

@@ -28,8 +28,8 @@ func explained(b *bench.Bench, name string) bool {
 	return false
 }
 
-// TestMetricsAreExplained checks that every metric has a meaning: the declared ones, those that bodies report, and
-// those of the stored runs.
+// TestMetricsAreExplained checks that every metric has a meaning: the declared metrics, the metrics that bodies report,
+// and the metrics of the stored runs.
 func TestMetricsAreExplained(t *testing.T) {
 	byName := map[string]*bench.Bench{}
 	for _, b := range All() {

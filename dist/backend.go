@@ -61,9 +61,9 @@ type Overlapper interface {
 // Shrinker is an Engine whose ranks can continue after some of them have failed.
 type Shrinker interface {
 	// Shrink is called by every surviving rank, after Refuse and when nothing else runs. It returns the engine of a new
-	// group of the ranks that have called it. was is the list of their ranks in this group, the same on all ranks.
-	// Shrink waits for no rank longer than a few times Config.Timeout.
-	Shrink() (e Engine, was []int, err error)
+	// group of the ranks that have called it. oldRanks[r] is the rank in this group of rank r of the new one. It is the
+	// same on all ranks. Shrink waits for no rank longer than a few times Config.Timeout.
+	Shrink() (e Engine, oldRanks []int, err error)
 }
 
 // Facts describe what a group runs on, for the record of a result and for tuning tables.
@@ -160,8 +160,8 @@ func checkSize(op Collective, algorithm string, size int) error {
 type Description struct {
 	Name string
 	Help string // one line
-	// Capabilities are those of a group on a machine that has everything; [Group.Capabilities] may have fewer. A Backend
-	// whose algorithms are registered by other packages has a method Capabilities() Capabilities instead, which
+	// Capabilities lists what a group can do if the machine lacks nothing; [Group.Capabilities] may have fewer. A
+	// Backend whose algorithms are registered by other packages has a method Capabilities() Capabilities instead, which
 	// [Describe] calls.
 	Capabilities
 	InProcess bool // all ranks of a group are goroutines of one process; false: each rank is a process

@@ -95,7 +95,8 @@ func NewCombiner[E Element](name string, combine func(acc, x []E)) *Combiner {
 	return &Combiner{name, dtype.Of[E](), func(acc, x []byte) { combine(dtype.View[E](acc), dtype.View[E](x)) }}
 }
 
-// Apply combines the elements of x into those of acc. Backends call it.
+// Apply combines each element of x with the element of acc at the same index and stores the result
+// in acc. Backends call it.
 func (c *Combiner) Apply(acc, x []byte) { c.combine(acc, x) }
 
 var codecs = registry.New("codec", func(c Codec) registry.Entry {

@@ -69,7 +69,7 @@ func TestRanksOfSeveralHostsNeedAnExchange(t *testing.T) {
 	}{
 		{"all of the job", job, Config{Rank: 1, Size: 4}, true},
 		{"three of four", job, Config{Rank: 1, Size: 3}, true},
-		{"those of one host", job, Config{Rank: 1, Size: 2}, false},
+		{"the ranks of one host", job, Config{Rank: 1, Size: 2}, false},
 		{"alone", job, Config{Rank: 0, Size: 1}, false},
 		{"with an exchange", job, Config{Rank: 1, Size: 4, Exchange: exchange}, false},
 		{"another rank of the process", job, Config{Rank: 3, Size: 4}, false},

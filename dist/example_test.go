@@ -128,7 +128,7 @@ func ExampleGroup_Shrink() {
 		err := g.AllReduce(dist.Of(x), dist.Of(x), dist.Sum)
 		var gone *dist.PeerError
 		if !errors.As(err, &gone) {
-			return fmt.Errorf("want to be told who is gone, got %w", err)
+			return fmt.Errorf("want an error that names the rank that left, got %w", err)
 		}
 		left, was, err := g.Shrink()
 		if err != nil {

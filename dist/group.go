@@ -38,9 +38,9 @@ type direction struct {
 
 // watchState is shared with the callbacks of the contexts that a group watches.
 type watchState struct {
-	mu     sync.Mutex
-	closed bool  // the group is closed: its engine must not be used any more
-	cause  error // the cause of the first context that ended
+	mu     sync.Mutex // guards the fields below
+	closed bool       // the group is closed: its engine must not be used any more
+	cause  error      // the cause of the first context that ended
 }
 
 func newGroup(e Engine, backend string, t *Tuning) *Group {
@@ -140,8 +140,8 @@ func (g *Group) Split(color, key int) (*Group, error) {
 
 // Shrink makes a new group of the surviving ranks after an error. Every surviving rank calls it. Ranks that are dead,
 // have closed the group or do not call Shrink within Config.Timeout are left out. All survivors get the same group,
-// even if more ranks die meanwhile. They keep their order: was[r] is the old rank of the new rank r. If the group has
-// not failed yet, calling Shrink on one rank fails it on all ranks.
+// even if more ranks die meanwhile. They keep their order: oldRanks[r] is the old rank of the new rank r. If the group
+// has not failed yet, calling Shrink on one rank fails it on all ranks.
 //
 // A rank that calls Shrink too late gets a [PeerError] that names itself. If ranks are on several hosts, a silent rank
 // whose process may still exist is left out only if more than half of all ranks agree. A network that is cut in two
@@ -150,7 +150,7 @@ func (g *Group) Split(color, key int) (*Group, error) {
 // Memory of this group is not symmetric in the new one, and its contexts are not watched there: allocate, prepare and
 // watch again. This group can only be closed. Backends that cannot shrink return an error that is
 // [errors.ErrUnsupported], with the reason.
-func (g *Group) Shrink() (left *Group, was []int, err error) {
+func (g *Group) Shrink() (survivors *Group, oldRanks []int, err error) {
 	if g.closed {
 		return nil, nil, ErrClosed
 	}
@@ -164,11 +164,11 @@ func (g *Group) Shrink() (left *Group, was []int, err error) {
 	for _, s := range g.messages {
 		s.drain()
 	}
-	e, was, err := s.Shrink()
+	e, oldRanks, err := s.Shrink()
 	if err != nil {
 		return nil, nil, err
 	}
-	return newGroup(e, g.backend, g.tuning), was, nil
+	return newGroup(e, g.backend, g.tuning), oldRanks, nil
 }
 
 // Prepare checks a call and does all work that is not needed for every run. It is local: it waits for no other rank,
@@ -246,8 +246,8 @@ func (g *Group) addCause(err error) error {
 	return err
 }
 
-// streamOf returns the stream in which p keeps its order: that of all collectives, or of the messages to or from a
-// peer.
+// streamOf returns the stream in which p keeps its order. All collectives share one stream, and so do all messages to a
+// peer, and all messages from it.
 func (g *Group) streamOf(p Plan) *stream {
 	if !p.Op.PointToPoint() {
 		return g.collectives

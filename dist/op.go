@@ -198,7 +198,7 @@ type stream struct {
 	pending atomic.Int32
 	begun   *Op // the operation between Begin and Wait; only the goroutine that uses the group accesses it
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the fields below
 	closed bool
 	queue  []*Op
 	active bool           // a goroutine runs work

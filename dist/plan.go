@@ -126,7 +126,7 @@ func (p *Plan) setType(caps Capabilities) error {
 	return nil
 }
 
-// setCounts checks the lengths of blocks and expands those of an all-to-all to size*size entries.
+// setCounts checks the lengths of blocks. For an all-to-all, it expands the list to size*size entries.
 func (p *Plan) setCounts(caps Capabilities, g *Group) error {
 	if p.Counts == nil {
 		return nil
@@ -266,7 +266,7 @@ func (p *Plan) checkOptions(caps Capabilities, backend string) error {
 		case c.dtype != p.DType:
 			return fmt.Errorf("combiner %s combines %v, not %v", c.name, c.dtype, p.DType)
 		}
-		p.Reduction = Sum // backends scale the result of an Avg, but must not change that of a combiner
+		p.Reduction = Sum // for an Avg, backends would scale the result of the combiner
 	}
 	if c, ok := p.Codec.(interface{ Supports(DType) bool }); ok && !c.Supports(p.DType) {
 		return fmt.Errorf("codec %s cannot encode %v", p.Codec.Name(), p.DType)

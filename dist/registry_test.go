@@ -36,7 +36,7 @@ func TestDescribed(t *testing.T) {
 	}
 	sends := dist.Backends(func(d dist.Description) bool { return d.Can(dist.Send) && !d.Can(dist.Recv) })
 	if !slices.Equal(sends, []string{"test-only"}) {
-		t.Errorf("those that only send are %v", sends)
+		t.Errorf("the backends that only send are %v", sends)
 	}
 	if d := dist.Describe("test-only"); !d.Simulated || d.InProcess || d.HostMemory {
 		t.Errorf("described as %+v", d)

@@ -115,8 +115,8 @@ const (
 	valueDetail  = "value"  // the parameter in the file
 	lowerDetail  = "lower"  // the lowered value, or the reason why there is none
 	higherDetail = "higher" // the raised value, or the reason why there is none
-	// oppositeDetail, after the name of a side, explains a change that makes slower what it should make faster, or the
-	// other way round.
+	// oppositeDetail is the suffix of the detail that explains why a change had the opposite of the
+	// expected effect. The name of the side, lowerDetail or higherDetail, comes before it.
 	oppositeDetail = "_opposite"
 )
 
@@ -196,16 +196,16 @@ func vary(s *bench.State, m machine.Accelerator, before *accel.Result,
 }
 
 // opposite explains why a change had the opposite of the expected effect: which cause on the critical
-// path changed most, and which link had the most to do.
+// path changed most, and which link was busiest.
 func opposite(t *topo.Topology, before, after *accel.Result) string {
 	was, is := before.Breakdown.Parts(), after.Breakdown.Parts()
-	most := sim.Cause(0)
+	cause := sim.Cause(0)
 	for c := range sim.Causes {
-		if abs(is[c]-was[c]) > abs(is[most]-was[most]) {
-			most = c
+		if abs(is[c]-was[c]) > abs(is[cause]-was[cause]) {
+			cause = c
 		}
 	}
-	text := fmt.Sprintf("%v %v instead of %v on the critical path", most, is[most], was[most])
+	text := fmt.Sprintf("%v %v instead of %v on the critical path", cause, is[cause], was[cause])
 	if busiest := after.Busiest(t, 1); len(busiest) > 0 {
 		text += fmt.Sprintf("; the busiest link is %s", busiest[0].Name)
 	}
@@ -222,7 +222,7 @@ func reasons(failures []error) string {
 	return strings.Join(lists.Distinct(all), "; ")
 }
 
-// allReduce simulates the all-reduce of the collectives file, with slots that hold the tile.
+// allReduce simulates the all-reduce of the collectives file, with receive slots large enough for the tile.
 func allReduce(s *bench.State, t *topo.Topology, c *ccl.Config) (*accel.Result, error) {
 	n := s.Int("n_elem")
 	c, err := c.With(c.Algorithm, func(set *ccl.Settings) { set.SlotBytes = max(set.SlotBytes, 2*n) })

@@ -282,8 +282,7 @@ func (t *trial) inputSequence(size matrix.Size, count int) []runInput {
 	return list
 }
 
-// exactInput returns the exact inputs of the i-th such run. They begin at another
-// element from run to run.
+// exactInput returns the i-th input with exact values. Each run begins at another element.
 func (t *trial) exactInput(i, count int) runInput {
 	first := (int(t.preparations%reference.RunStarts) + i) % reference.RunStarts * reference.RunStride
 	return runInput{t.inputs(reference.Exact), reference.Window{First: first, Count: count}}

@@ -157,12 +157,12 @@ func chunkedAllReduce(g *dist.Group, c dist.Codec) error {
 // stoppingCodec calls stop before it encodes, once a number of calls have been made.
 type stoppingCodec struct {
 	quant.Codec
-	left *atomic.Int64
-	stop func()
+	remaining *atomic.Int64
+	stop      func()
 }
 
 func (c stoppingCodec) Encode(dst, src []byte, d dist.DType) {
-	if c.left.Add(-1) < 0 {
+	if c.remaining.Add(-1) < 0 {
 		c.stop()
 	}
 	c.Codec.Encode(dst, src, d)
@@ -171,9 +171,9 @@ func (c stoppingCodec) Encode(dst, src []byte, d dist.DType) {
 // stopInSecondChunk returns a codec that calls stop in the second chunk of
 // chunkedAllReduce: a chunk takes about one encoding for each rank and one for the sum.
 func stopInSecondChunk(g *dist.Group, stop func()) stoppingCodec {
-	left := &atomic.Int64{}
-	left.Store(int64(g.Size() + 2))
-	return stoppingCodec{quant.Int8, left, stop}
+	remaining := &atomic.Int64{}
+	remaining.Store(int64(g.Size() + 2))
+	return stoppingCodec{quant.Int8, remaining, stop}
 }
 
 // stall makes an all-reduce in which the last rank stops half-way until the others have

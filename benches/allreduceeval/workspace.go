@@ -74,7 +74,7 @@ func openStreamed(ctx context.Context, s *bench.State, with *workspace) (*worksp
 // joinWorkspace returns an existing workspace, or creates one with a new group.
 func joinWorkspace(ctx context.Context, s *bench.State, group string, c dist.Config) (*workspace, error) {
 	key := workspaceKey(s, group)
-	if w, kept := workspaces.Load(key); kept {
+	if w, ok := workspaces.Load(key); ok {
 		return w.(*workspace), nil
 	}
 	c.Backend, c.Rank, c.Size, c.Timeout, c.ID = s.Backend(), s.Rank(), s.Size(), callTimeout, s.Session()+group
@@ -91,7 +91,7 @@ func joinWorkspace(ctx context.Context, s *bench.State, group string, c dist.Con
 // its calls has failed.
 func closeWorkspace(s *bench.State) {
 	for _, group := range []string{defaultGroup, streamedGroup} {
-		if w, kept := workspaces.LoadAndDelete(workspaceKey(s, group)); kept {
+		if w, ok := workspaces.LoadAndDelete(workspaceKey(s, group)); ok {
 			w.(*workspace).g.Close()
 		}
 	}

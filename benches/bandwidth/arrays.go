@@ -19,7 +19,7 @@ const scalar = 3
 // lineBytes is the size of a line of a chain.
 const lineBytes = 128
 
-// block returns the repeated contents of an array of so many bytes: f64 that are whole numbers.
+// block returns the pattern that fills an array of size bytes: whole numbers as f64. A longer array repeats it.
 func block(size int64, seed uint64) []byte {
 	b := make([]byte, min(size, blockBytes))
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -51,7 +51,7 @@ func expected(op string, a, b []byte) []byte {
 	return c
 }
 
-// sumOf returns the sum of the words of an array of so many bytes with repeated contents.
+// sumOf returns the sum of the 64-bit words of an array of size bytes that repeats the pattern b.
 func sumOf(b []byte, size int64) (sum uint64) {
 	part := func(b []byte) (s uint64) {
 		for i := 0; i < len(b); i += 8 {
@@ -78,8 +78,8 @@ func compare(got, want []byte, first int64) error {
 	return &bench.Wrong{Count: wrong, Detail: fmt.Sprintf("byte %d is %d, want %d", first+int64(at), got[at], want[at])}
 }
 
-// mostHops limits the loads of one call.
-const mostHops = 20_000
+// maxHops limits the loads of one call.
+const maxHops = 20_000
 
 // chain is lines that are linked in random order. Line 0 leads into a cycle of all others. A long chain has more lines
 // than a call loads. Each call then enters it where the last one ended: the same lines would still be in the caches.
@@ -91,10 +91,10 @@ type chain struct {
 	last  int // line at the end of the last call
 }
 
-// newChain links the lines of an array of so many bytes.
+// newChain links the lines of an array of size bytes.
 func newChain(size int64, seed uint64) (c *chain, lines []byte) {
 	n := int(size / lineBytes)
-	c = &chain{cycle: rand.New(rand.NewPCG(seed, 2)).Perm(n - 1), hops: min(mostHops, max(1000, n))}
+	c = &chain{cycle: rand.New(rand.NewPCG(seed, 2)).Perm(n - 1), hops: min(maxHops, max(1000, n))}
 	c.long = n > c.hops
 	for i := range c.cycle {
 		c.cycle[i]++

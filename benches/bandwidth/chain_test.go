@@ -3,12 +3,12 @@ package bandwidth
 import "testing"
 
 // Calls on an array that is larger than what a call loads go on through all its lines before they come to a line again.
-// Otherwise the latency would be that of a cache.
+// Otherwise the latency of a cache would be measured.
 func TestChainGoesOn(t *testing.T) {
-	for _, size := range []int64{4096, 128 * mostHops, 128 * (mostHops + 32), 64 << 20} {
+	for _, size := range []int64{4096, 128 * maxHops, 128 * (maxHops + 32), 64 << 20} {
 		c, _ := newChain(size, 1)
 		n := int(size / lineBytes)
-		if c.long != (n > mostHops) {
+		if c.long != (n > maxHops) {
 			t.Errorf("%d lines: long %v", n, c.long)
 		}
 		seen := map[int]bool{}

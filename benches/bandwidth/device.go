@@ -67,8 +67,8 @@ func onDevice(s *bench.State) (*work, error) {
 	return w, nil
 }
 
-// cached reports whether the GPU's cache can hold a notable part of so many bytes from one call to the next. Such calls
-// may be faster than the memory.
+// cached reports whether a notable part of an operation's bytes can stay in the GPU's cache from one call to the next.
+// Such calls may be faster than the memory.
 func (g *gpu) cached(bytes int64) bool {
 	cache, err := g.Device().Get(cuda.L2Bytes)
 	return err == nil && bytes < 2*int64(cache)
@@ -136,7 +136,7 @@ func (g *gpu) close() {
 	})
 }
 
-// array allocates device memory with repeated contents, or with ones of all bits if there are none.
+// array allocates device memory and fills it with a repeated pattern, or with the byte spoilt if contents is nil.
 func (g *gpu) array(contents []byte) (cuda.Pointer, error) {
 	p, err := g.Alloc(int(g.size))
 	if err != nil {
@@ -172,7 +172,7 @@ func (g *gpu) checkArray(p cuda.Pointer, want []byte) error {
 	return g.Fill(p, spoilt, int(g.size))
 }
 
-// hostArray allocates host memory with repeated contents, or with ones of all bits.
+// hostArray allocates host memory and fills it like array.
 func (g *gpu) hostArray(pinned bool, contents []byte) (b []byte, err error) {
 	if pinned {
 		p, err := g.Share(int(g.size))
@@ -240,8 +240,8 @@ func (g *gpu) transfer(op string, seed uint64) (*work, error) {
 	return w, nil
 }
 
-// timed makes work of a function that starts one call, which moves so many bytes. A call may use both streams. They
-// begin a sample together and its end waits for both; in between, neither waits for the other.
+// timed returns the work whose calls start launches. moved is the number of bytes that a call moves. A call may use
+// both streams. They begin a sample together, and its end waits for both; in between, neither waits for the other.
 func (g *gpu) timed(start func() error, check func() error, moved int64) *work {
 	begin, end, second := g.events[0], g.events[1], g.events[2]
 	first, other := g.streams[0], g.streams[1]
@@ -267,7 +267,7 @@ func (g *gpu) timed(start func() error, check func() error, moved int64) *work {
 		call: func() error { _, err := sample(1); return err }}
 }
 
-// copyEngine prepares copies within the GPU. The driver chooses what does them.
+// copyEngine prepares copies within the GPU. The driver chooses whether a copy engine or a kernel performs them.
 func (g *gpu) copyEngine(seed uint64) (*work, error) {
 	contents := block(g.size, seed)
 	from, err := g.array(contents)

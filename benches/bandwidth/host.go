@@ -10,8 +10,8 @@ import (
 	"github.com/kernbench/kernbench/bench"
 )
 
-// leastPart is the smallest part of an array that is worth a core.
-const leastPart = 64 << 10
+// minPart is the smallest part of an array that is worth a core.
+const minPart = 64 << 10
 
 // hostArrays are the arrays of a loop and the parts of the cores.
 type hostArrays struct {
@@ -27,7 +27,7 @@ func onHost(s *bench.State) (*work, error) {
 		return chaseOnHost(size, s.Seed()), nil
 	}
 	h := &hostArrays{a: make([]float64, size/8), b: make([]float64, size/8), c: make([]float64, size/8)}
-	cores := max(1, min(runtime.GOMAXPROCS(0), int(size/leastPart)))
+	cores := max(1, min(runtime.GOMAXPROCS(0), int(size/minPart)))
 	for i := range cores {
 		h.parts = append(h.parts, [2]int{len(h.a) * i / cores, len(h.a) * (i + 1) / cores})
 	}
@@ -70,7 +70,8 @@ func arraysOf(op string) int64 {
 
 func asBytes(f []float64) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(&f[0])), 8*len(f)) }
 
-// repeat fills a part of an array with repeated contents, or with ones of all bits if there are none.
+// repeat fills the elements [from, until) of an array with a repeated pattern, or with bytes of
+// 0xff if contents is nil.
 func repeat(to []float64, contents []byte, from, until int) {
 	raw := asBytes(to)[8*from : 8*until]
 	if contents == nil {

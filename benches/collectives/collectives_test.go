@@ -155,7 +155,7 @@ func TestForeignProbe(t *testing.T) {
 	}
 }
 
-// faulty is the cpu backend with a defect: after so many good runs of a prepared call, every run or
+// faulty is the cpu backend with a defect: after a number of good runs of a prepared call, every run or
 // every second run leaves an element of rank 1's output unwritten.
 type faulty struct{ good, every int }
 
@@ -231,7 +231,7 @@ func TestDropped(t *testing.T) {
 		{"algorithm=rng", "did you mean"},
 		{"algorithm=rng@64K size=1M", "did you mean"},
 		{"algorithm=ring@64X", "not a size of pieces"},
-		{"algorithm=ring@64K size=4K", "more than the whole"},
+		{"algorithm=ring@64K size=4K", "longer than the vector"},
 		{"algorithm=ring@2 size=4K", "hold no element"},
 		{"op=broadcast algorithm=two-stage", "broadcast algorithm"},
 		{"buffers=shared", "kind of buffers"},

@@ -258,18 +258,18 @@ func networkText(n tcp.Network) string {
 		r := n.Best(h)
 		slowest = min(slowest, r.OutGBps, r.InGBps)
 	}
-	_, most := n.Latency()
+	_, latency := n.Latency()
 	return fmt.Sprintf("%s: up to %s µs one way, at least %s GB/s in and out of each host",
-		strings.Join(n.Hosts, ", "), unit.FormatSig(most, 3), unit.FormatSig(slowest, 3))
+		strings.Join(n.Hosts, ", "), unit.FormatSig(latency, 3), unit.FormatSig(slowest, 3))
 }
 
 // networkUS returns the least time in which the operation can move its data between the hosts, with
 // any algorithm: out of and into each host, and over all links together.
 func networkUS(n tcp.Network, sh shape) (us float64) {
-	us, most := n.Latency()
+	us, latency := n.Latency()
 	switch dist.Collective(sh.op) {
 	case dist.Barrier, dist.AllReduce, dist.AllGather, dist.ReduceScatter, dist.AllToAll:
-		us = most // every host waits for every other
+		us = latency // every host waits for every other
 	}
 	out, in, total := crossingBytes(sh, n.Ranks, len(n.Hosts))
 	sum := 0.0

@@ -91,7 +91,7 @@ func checkPoint(p point.Point) error {
 	if pieces := choice.ChunkBytes; pieces > 0 {
 		switch size := p.At("size").Int(); {
 		case int64(pieces) > size:
-			return fmt.Errorf("pieces of %d bytes are more than the whole, which is the same as pieces of %d", pieces, size)
+			return fmt.Errorf("pieces of %d bytes are longer than the vector, which is the same as pieces of %d", pieces, size)
 		case pieces < d.Size():
 			return fmt.Errorf("pieces of %d bytes hold no element of %s", pieces, d)
 		}

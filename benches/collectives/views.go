@@ -88,9 +88,9 @@ func figures(rows []journal.Row) []figure.Figure {
 // limitLines returns the limit lines of each machine.
 func limitLines(rows rowset.Set, label func(*journal.Row) string,
 	value func(r *journal.Row, us float64) float64) (lines []figure.Line) {
-	most := func(r *journal.Row) float64 { return slices.Max(append(slices.Collect(maps.Values(r.Limits)), 0)) }
+	limit := func(r *journal.Row) float64 { return slices.Max(append(slices.Collect(maps.Values(r.Limits)), 0)) }
 	for _, g := range rowset.GroupBy(rows, label) {
-		lines = append(lines, LimitLine(g.Rows, machine.With("limit", g.Key), most, value)...)
+		lines = append(lines, LimitLine(g.Rows, machine.With("limit", g.Key), limit, value)...)
 	}
 	return lines
 }
@@ -134,7 +134,7 @@ type unranked struct {
 // regrets returns the regret of each point that has both auto and fixed algorithms. It uses only computed
 // times and settled times of enough launches; left counts the points without such times. The time of
 // several trials is their median. If the ranges of auto and of the best algorithm overlap, the factor is 1.
-func regrets(rows []journal.Row) (out []regret, left unranked) {
+func regrets(rows []journal.Row) (out []regret, skipped unranked) {
 	timed := rowset.Good(rows).Where(func(r *journal.Row) bool { return r.Metrics["time_us"] > 0 })
 	label := machine.Curves(timed)
 	for _, same := range rowset.GroupBy(timed, func(r *journal.Row) [5]string {
@@ -146,7 +146,7 @@ func regrets(rows []journal.Row) (out []regret, left unranked) {
 			continue
 		}
 		own := model.TimeOf(mine)
-		reg, least := regret{row: mine[0], on: same.Key[4], best: auto, factor: 1}, own
+		reg, fastest := regret{row: mine[0], on: same.Key[4], best: auto, factor: 1}, own
 		rivals, repeated := 0, own.Repeated()
 		for _, name := range algorithms {
 			s := model.TimeOf(same.Rows.At("algorithm", name))
@@ -154,26 +154,26 @@ func regrets(rows []journal.Row) (out []regret, left unranked) {
 				continue
 			}
 			repeated = repeated && s.Repeated()
-			if rivals++; s.TimeUS < least.TimeUS {
-				least, reg.best = s, name
+			if rivals++; s.TimeUS < fastest.TimeUS {
+				fastest, reg.best = s, name
 			}
 		}
 		if !own.Settled() || rivals == 0 {
-			left.unsettled++
+			skipped.unsettled++
 			continue
 		}
 		if !repeated {
-			left.few++
+			skipped.few++
 			continue
 		}
 		reg.rows = same.Rows
-		reg.low, reg.high = own.RatioTo(least)
-		if own.Slower(least) {
-			reg.factor = own.TimeUS / least.TimeUS
+		reg.low, reg.high = own.RatioTo(fastest)
+		if own.Slower(fastest) {
+			reg.factor = own.TimeUS / fastest.TimeUS
 		}
 		out = append(out, reg)
 	}
-	return out, left
+	return out, skipped
 }
 
 // sections reports the rows without data and the regret of auto.

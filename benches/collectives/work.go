@@ -36,10 +36,10 @@ func newWork(g *dist.Group, sh shape, seed uint64, algorithm string) (*work, err
 // allocate allocates the buffers. All ranks allocate the same sizes, whatever their part, because
 // allocating symmetric memory is itself a collective.
 func (w *work) allocate(g *dist.Group) error {
-	var most struct{ in, out int }
+	var longest struct{ in, out int }
 	for rank := range w.sh.ranks {
 		in, out := w.sh.counts(rank)
-		most.in, most.out = max(most.in, in), max(most.out, out)
+		longest.in, longest.out = max(longest.in, in), max(longest.out, out)
 	}
 	get := g.Alloc
 	if w.sh.buffers == private {
@@ -47,30 +47,30 @@ func (w *work) allocate(g *dist.Group) error {
 	}
 	in, out := w.sh.counts(w.rank)
 	if !w.sh.inPlace {
-		a, err := get(w.sh.dtype, most.in)
+		a, err := get(w.sh.dtype, longest.in)
 		if err != nil {
 			return err
 		}
-		b, err := get(w.sh.dtype, most.out)
+		b, err := get(w.sh.dtype, longest.out)
 		if err != nil {
 			return err
 		}
 		w.in, w.out = a.Slice(0, in), b.Slice(0, out)
 		return nil
 	}
-	both, err := get(w.sh.dtype, max(most.in, most.out))
+	shared, err := get(w.sh.dtype, max(longest.in, longest.out))
 	if err != nil {
 		return err
 	}
 	// In place there is one buffer. If the input or output is the rank's block of the other, it lies
 	// at the position of that block; if a rank has only one of the two, it lies at the start.
-	w.in, w.out = both.Slice(0, in), both.Slice(0, out)
+	w.in, w.out = shared.Slice(0, in), shared.Slice(0, out)
 	off, _ := dist.Block(w.sh.count, w.sh.ranks, w.rank)
 	switch {
 	case in < out:
-		w.in = both.Slice(min(off, out-in), in)
+		w.in = shared.Slice(min(off, out-in), in)
 	case out < in:
-		w.out = both.Slice(min(off, in-out), out)
+		w.out = shared.Slice(min(off, in-out), out)
 	}
 	return nil
 }

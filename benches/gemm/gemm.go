@@ -325,9 +325,9 @@ func onDevice(ctx context.Context, s *bench.State, e gemm.Resident, p product) e
 		s.Warn("no peak to compare with: %v", noPeak)
 		return nil
 	}
-	again, err := e.Peak(p.d)
+	peakAfter, err := e.Peak(p.d)
 	if err == nil {
-		recordPeak(s, p.flops(), max(peak, again), 1)
+		recordPeak(s, p.flops(), max(peak, peakAfter), 1)
 	}
 	return err
 }

@@ -117,20 +117,20 @@ func interval(times []int64) (low, high float64, known bool) {
 
 // slowest returns the time of the slowest rank in each call, in nanoseconds.
 func slowest(all [][]int64) ([]int64, error) {
-	var most []int64
+	var maxima []int64
 	for rank, times := range all {
 		if len(times) == 0 || len(times) != len(all[0]) {
 			return nil, fmt.Errorf("rank %d has %d times and rank 0 has %d: want the same number, and at least one", rank,
 				len(times), len(all[0]))
 		}
 		if rank == 0 {
-			most = slices.Clone(times)
+			maxima = slices.Clone(times)
 		}
 		for i, t := range times {
-			most[i] = max(most[i], t)
+			maxima[i] = max(maxima[i], t)
 		}
 	}
-	return most, nil
+	return maxima, nil
 }
 
 // outcome holds the times of a point and its baselines in microseconds, each of the slowest rank.

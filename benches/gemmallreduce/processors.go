@@ -64,7 +64,7 @@ func threadsOf(ctx context.Context, s *bench.State) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	least := gemm.MaxThreads // all ranks use the same number, because they have the same amount of work
+	threads := gemm.MaxThreads // all ranks use the same number, because they have the same amount of work
 	for _, own := range all {
 		sharers := 0
 		for _, theirs := range all {
@@ -72,9 +72,9 @@ func threadsOf(ctx context.Context, s *bench.State) (int, error) {
 				sharers++
 			}
 		}
-		least = min(least, max(1, len(own)/max(sharers, 1)))
+		threads = min(threads, max(1, len(own)/max(sharers, 1)))
 	}
-	return least, nil
+	return threads, nil
 }
 
 // join creates the group of this point. Its name is unique among all points and launches.

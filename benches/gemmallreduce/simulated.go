@@ -65,7 +65,7 @@ func runSimulated(ctx context.Context, s *bench.State, plan fused.Plan, on accel
 		return bench.Skip("the simulated accelerator multiplies f16, not %v: --%s f16", d, dtypeAxis)
 	}
 	if plan.K == 0 || plan.M*plan.N == 0 {
-		return bench.Skip("the simulated accelerator has no product of nothing")
+		return bench.Skip("the simulated accelerator has no empty products")
 	}
 	sim, err := simulatorOf(s, on)
 	if err != nil {
@@ -101,7 +101,7 @@ func runSimulated(ctx context.Context, s *bench.State, plan fused.Plan, on accel
 	if found.Checked {
 		s.Verify(found.Wrong.Err)
 	} else {
-		s.Warn("timing alone: data is computed and checked up to %d multiplications", checkedWork)
+		s.Warn("only times were computed: data is computed and checked up to %d multiplications", checkedWork)
 	}
 	o := found.outcome(plan)
 	if err := s.Time(ctx, func() error { watch.now += found.Time; return nil }); err != nil {
@@ -151,7 +151,7 @@ type simulator struct {
 func (s simulator) plan(p fused.Plan, ranks int, seed uint64) (simulation, error) {
 	one := p
 	one.Partitions = 1
-	whole, err := s.times(one)
+	single, err := s.times(one)
 	if err != nil {
 		return simulation{}, err
 	}
@@ -166,7 +166,7 @@ func (s simulator) plan(p fused.Plan, ranks int, seed uint64) (simulation, error
 		return f, err
 	}
 	f.Partitions = p.Partitions
-	f.Gemm, f.AllReduce, f.Sequential = int64(whole.Gemm), int64(whole.AllReduce), int64(whole.Sequential)
+	f.Gemm, f.AllReduce, f.Sequential = int64(single.Gemm), int64(single.AllReduce), int64(single.Sequential)
 	f.GemmParts, f.AllReduceParts = int64(parts.Gemm), int64(parts.AllReduce)
 	f.Time = int64(parts.Sequential)
 	if p.Overlap {
@@ -245,8 +245,8 @@ func fillSimulated(m gemm.Matrix, alongCols bool, ranks, rank int, seed uint64) 
 	if alongCols {
 		depth = m.Cols
 	}
-	const most = 2048
-	step := (depth*ranks + most - 1) / most
+	const maxExact = 2048
+	step := (depth*ranks + maxExact - 1) / maxExact
 	for i := range m.Rows {
 		for j := range m.Cols {
 			l := i

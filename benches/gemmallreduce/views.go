@@ -111,7 +111,7 @@ func recovery(o outcome, m map[string]float64) string {
 // figures draws the time relative to the bound over the number of partitions. A ratio of 1 means that the shorter
 // operation is hidden entirely. All backends share the panels.
 func figures(rows []journal.Row) []figure.Figure {
-	// auto repeats one of the numbers; the one kernel, which requires auto, has no number.
+	// A row of auto repeats the row of the number that it chose. The single kernel requires auto and has no number.
 	drawn := lists.Filter(results(rows), func(r result) bool {
 		return (r.partitions != auto || r.oneKernel()) && (r.overlap || r.partitions == "1")
 	})
@@ -139,11 +139,11 @@ func (r result) oneKernel() bool { return strings.HasSuffix(r.variant, "one kern
 // ratio returns the time relative to the bound.
 func (r result) ratio() float64 { return r.time / r.bound() }
 
-// panel draws the results of one size. The one kernel is a horizontal line.
+// panel draws the results of one size. The single kernel is a horizontal line.
 func panel(title string, all []result) figure.Panel {
-	bound, least := 1.0, 0.9 // the axis starts below the bound, so that its line is visible
+	bound, yMin := 1.0, 0.9 // the axis starts below the bound, so that its line is visible
 	p := figure.Panel{Title: title, X: figure.Axis{Label: "partitions", Scale: figure.Log2},
-		Y: figure.Axis{Label: "time / bound", Min: &least}, Lines: []figure.Line{{Label: "bound", Y: &bound}}}
+		Y: figure.Axis{Label: "time / bound", Min: &yMin}, Lines: []figure.Line{{Label: "bound", Y: &bound}}}
 	name := func(r result) string {
 		return fmt.Sprintf("%s, %s, K = %d%s", machine.With(r.backend, r.machine), r.dtype, r.k, r.variant)
 	}
@@ -156,7 +156,7 @@ func panel(title string, all []result) figure.Panel {
 				continue
 			}
 			series.Points = append(series.Points, figure.Point{X: float64(r.outcome.plan.Partitions), Y: y})
-			if y < least { // noise, which must stay visible
+			if y < yMin { // noise, which must stay visible
 				p.Y.Min = nil
 			}
 		}
@@ -242,12 +242,12 @@ func sections(rows []journal.Row) []bench.Section {
 func reasons(o outcome) string {
 	var list []string
 	if o.gemmParts > 0 {
-		lost := o.time - o.sequential
-		if extra := o.gemmParts - o.gemm; extra > lost/3 {
+		loss := o.time - o.sequential
+		if extra := o.gemmParts - o.gemm; extra > loss/3 {
 			list = append(list, fmt.Sprintf("the product in %d partitions takes %.0f %% longer", o.plan.Partitions,
 				100*extra/o.gemm))
 		}
-		if extra := o.allReduceParts - o.allReduce; extra > lost/3 {
+		if extra := o.allReduceParts - o.allReduce; extra > loss/3 {
 			list = append(list, fmt.Sprintf("the all-reduce in %d partitions takes %.1f times as long", o.plan.Partitions,
 				o.allReduceParts/o.allReduce))
 		}

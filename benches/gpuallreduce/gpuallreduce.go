@@ -253,9 +253,9 @@ func timings(rows []journal.Row) []bench.Section {
 	return out
 }
 
-// processes compares ranks that are processes with ranks that are blocks of one kernel. How much slower
-// they are needs several launches of each, because launches differ. merged has a row for each point, rows
-// one for each trial.
+// processes compares ranks that are processes with ranks that are blocks of one kernel. The ratio of their
+// times needs several launches of each, because launches differ. merged has a row for each point, rows one
+// for each trial.
 func processes(merged, rows []journal.Row) []bench.Section {
 	table := [][]string{{"ranks", "algorithm", "size", "as blocks", "as processes", "slower by", "rows"}}
 	worst, resolved := 0.0, true

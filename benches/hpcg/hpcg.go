@@ -153,9 +153,9 @@ func (b *benchmark) system(p solve.Problem, rhs func(int) float64, method, preco
 // unreachable is a tolerance that no solve reaches, so that every solve makes all its iterations.
 const unreachable = 1e-300
 
-// run follows the phases of HPCG: the reference makes 50 iterations, which sets the residual to reach; the rated
-// method is validated, then counted how many iterations it needs for that residual, and then timed with this number
-// of iterations.
+// run follows the phases of HPCG. 50 iterations of the reference set the residual to reach. The rated method is
+// validated, the iterations that it needs for that residual are counted, and it is timed with this number of
+// iterations.
 func (b *benchmark) run(p problem) error {
 	b.s.Phase("reference")
 	reference, err := b.system(p, p.rhs, "cg", preconditioner, unreachable)

@@ -232,7 +232,7 @@ func TestViews(t *testing.T) {
 		t.Errorf("the summary: %s", secs[0].Text)
 	}
 	if s := sections(rowsOf(t, "curve=vllm-eager-h200")); !strings.Contains(s[0].Text, "points have no number") {
-		t.Errorf("what is missing is not told: %s", s[0].Text)
+		t.Errorf("the section does not state what is missing: %s", s[0].Text)
 	}
 }
 

@@ -75,12 +75,12 @@ func shareMap(rows rowset.Set) figure.Figure {
 		Caption: "Modelled, not validated. Communication over communication and floor. The floor is the time of reading " +
 			"weights and cache, or of multiplying, whichever is longer. Empty: no time, for the reason in the row."}
 	models, steps := rows.Distinct("model"), rows.Distinct("step")
-	zero, most := 0.0, 0.0
+	zero, maxShare := 0.0, 0.0
 	for _, r := range rows {
-		most = max(most, r.Metrics["share_pct"])
+		maxShare = max(maxShare, r.Metrics["share_pct"])
 	}
 	for _, s := range settings(rows) {
-		heat := &figure.HeatMap{Value: figure.Axis{Label: "share", Unit: figure.Percent, Min: &zero, Max: &most}}
+		heat := &figure.HeatMap{Value: figure.Axis{Label: "share", Unit: figure.Percent, Min: &zero, Max: &maxShare}}
 		for _, m := range models {
 			var line []figure.Cell
 			for _, st := range steps {
@@ -113,9 +113,9 @@ func stepBars(rows rowset.Set) (figure.Figure, bool) {
 		Title: fmt.Sprintf("One step, %s at tp %s, context %s: floor and communication", step, tp, context),
 		Caption: "Modelled, not validated. The floor does not count launches. Communication that overlaps with the floor " +
 			"is left out."}
-	zero, most := 0.0, 0.0
+	zero, maxTime := 0.0, 0.0
 	for _, r := range rows.At("step", step, "tp", tp) {
-		most = max(most, 1.05*r.Metrics["step_us"]) // one scale for all panels
+		maxTime = max(maxTime, 1.05*r.Metrics["step_us"]) // one scale for all panels
 	}
 	for _, curve := range rows.Distinct("curve") {
 		var names []string
@@ -132,7 +132,7 @@ func stepBars(rows rowset.Set) (figure.Figure, bool) {
 		if len(names) > 0 && len(f.Panels) < 3 {
 			f.Panels = append(f.Panels, figure.Panel{Title: curve, Series: []figure.Series{floor, comm},
 				X: figure.Axis{Scale: figure.Category, Categories: names},
-				Y: figure.Axis{Label: "time", Unit: figure.Micros, Min: &zero, Max: &most}})
+				Y: figure.Axis{Label: "time", Unit: figure.Micros, Min: &zero, Max: &maxTime}})
 		}
 	}
 	if f.Columns = 1; len(rows.Distinct("model")) <= maxNarrowBars {
@@ -237,15 +237,15 @@ func summarySection(rows rowset.Set, missing int, cite *citation) bench.Section 
 		if len(of) == 0 {
 			continue
 		}
-		most, least := slices.MaxFunc(of, byShare), slices.MinFunc(of, byShare)
-		low, high := fmt.Sprintf("%.0f %%", least.Metrics["share_pct"]), fmt.Sprintf("%.0f %%", most.Metrics["share_pct"])
+		highest, lowest := slices.MaxFunc(of, byShare), slices.MinFunc(of, byShare)
+		low, high := fmt.Sprintf("%.0f %%", lowest.Metrics["share_pct"]), fmt.Sprintf("%.0f %%", highest.Metrics["share_pct"])
 		if low == high {
-			add(of, "- **%s**: communication takes %s of the step (%s).", phase, high, where(most))
+			add(of, "- **%s**: communication takes %s of the step (%s).", phase, high, where(highest))
 			continue
 		}
-		add([]*journal.Row{least, most},
+		add([]*journal.Row{lowest, highest},
 			"- **%s**: communication takes from %s of the step (%s) to %s (%s), %s for each all-reduce there.",
-			phase, low, where(least), high, where(most), unit.FormatMicros(most.Metrics["each_us"]))
+			phase, low, where(lowest), high, where(highest), unit.FormatMicros(highest.Metrics["each_us"]))
 	}
 	if missing > 0 {
 		lines = append(lines, fmt.Sprintf("- %d points have no number: their messages lie outside the curve, or the model "+

@@ -54,19 +54,19 @@ func bytesPerPE(r *journal.Row) int { return 2 * elements(r) }
 
 // exports returns the two tables in their published form, and a page that shows everything.
 func exports(rows []journal.Row) ([]bench.File, error) {
-	whole := func(r *journal.Row, metric string) string { return strconv.Itoa(int(r.Metrics[metric])) }
+	integer := func(r *journal.Row, metric string) string { return strconv.Itoa(int(r.Metrics[metric])) }
 	ns := func(r *journal.Row) string { return strconv.FormatFloat(r.Metrics["crit_ns"], 'f', 3, 64) }
 	summary := [][]string{{"algorithm", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "bytes_per_sip", "latency_ns"}}
 	summary[0] = append(append(summary[0], machine.Columns()...), machine.Root)
 	for _, r := range rowset.Good(rows).Part(latencyPart) {
-		summary = append(summary, append([]string{rowset.Text(r, "algorithm"), rowKind(r), whole(r, "n_sips"),
+		summary = append(summary, append([]string{rowset.Text(r, "algorithm"), rowKind(r), integer(r, "n_sips"),
 			strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), strconv.Itoa(bytesPerPE(r) * int(r.Metrics["cubes"])),
 			ns(r)}, append(machine.Cells(r), r.Details[machine.Root])...))
 	}
 	buffers := [][]string{{"buffer_kind", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "latency_ns"}}
 	buffers[0] = append(append(buffers[0], machine.Columns()...), machine.Root)
 	for _, r := range rowset.Good(rows).Part(bufferPart) {
-		buffers = append(buffers, append([]string{rowset.Text(r, "buffer_kind"), rowKind(r), whole(r, "n_sips"),
+		buffers = append(buffers, append([]string{rowset.Text(r, "buffer_kind"), rowKind(r), integer(r, "n_sips"),
 			strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), ns(r)}, append(machine.Cells(r),
 			r.Details[machine.Root])...))
 	}

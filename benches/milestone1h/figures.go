@@ -270,14 +270,14 @@ func sections(rows []journal.Row) []bench.Section {
 	table := [][]string{{"SIPs", "bytes per PE", "latency", "bandwidth bound", "largest part"}}
 	names, last := largest(rowset.Good(rows).Part(latencyPart).At("algorithm", ccl.LRAB), rows)
 	for i, r := range last {
-		most, share := "", 0.0
+		largestPart, share := "", 0.0
 		for _, part := range parts(sim.Breakdown{}) {
 			if v := r.Metrics[part.name] / r.Metrics["crit_ns"]; v > share {
-				most, share = part.label, v
+				largestPart, share = part.label, v
 			}
 		}
 		table = append(table, []string{names[i], unit.FormatBytes(int64(bytesPerPE(r))), fmt.Sprintf("%.2f µs", micros(r)),
-			fmt.Sprintf("%.2f µs", r.Limits["bandwidth"]), fmt.Sprintf("%s (%.0f %%)", most, 100*share)})
+			fmt.Sprintf("%.2f µs", r.Limits["bandwidth"]), fmt.Sprintf("%s (%.0f %%)", largestPart, 100*share)})
 	}
 	if len(table) == 1 {
 		return nil

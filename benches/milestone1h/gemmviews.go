@@ -189,19 +189,19 @@ func scalingCurves(rows rowset.Set) figure.Figure {
 	speed := figure.Panel{Title: "speed-up", X: x, Y: figure.Axis{Label: "times faster than 1 PE", Scale: figure.Log2}}
 	use := figure.Panel{Title: "use of the GEMM engines", X: x,
 		Y: figure.Axis{Label: "useful multiplications", Unit: figure.Percent, Min: new(float64)}}
-	most := 1.0
+	maxPEs := 1.0
 	for i, c := range scalings(rows) {
 		s := figure.Series{Name: "split " + c.name(), Color: i + 1, Dashed: strings.HasSuffix(c.split, onceSuffix)}
 		u := s
 		for _, r := range c.rows {
 			pes := r.Metrics["total_pes"]
-			most = max(most, pes)
+			maxPEs = max(maxPEs, pes)
 			s.Points = append(s.Points, figure.Point{X: pes, Y: c.speedup(r)})
 			u.Points = append(u.Points, figure.Point{X: pes, Y: r.Metrics["mac_utilization"]})
 		}
 		speed.Series, use.Series = append(speed.Series, s), append(use.Series, u)
 	}
-	speed.Lines = []figure.Line{{Label: "ideal", Points: []figure.Point{{X: 1, Y: 1}, {X: most, Y: most}}}}
+	speed.Lines = []figure.Line{{Label: "ideal", Points: []figure.Point{{X: 1, Y: 1}, {X: maxPEs, Y: maxPEs}}}}
 	f.Panels = []figure.Panel{speed, use}
 	return f
 }
@@ -213,17 +213,17 @@ func gemmSections(rows []journal.Row) []bench.Section {
 		table := [][]string{{"M x K x N", "tiles", "filled", "variant", "pipeline", "used", "ideal", "busiest stage"}}
 		label := machine.Labels(sweep)
 		for _, r := range sweep {
-			busiest, most := "", 0.0
+			busiest, longest := "", 0.0
 			for _, stage := range stages() {
-				if v := r.Metrics[busyName(stage)]; v > most {
-					busiest, most = stage.String(), v
+				if v := r.Metrics[busyName(stage)]; v > longest {
+					busiest, longest = stage.String(), v
 				}
 			}
 			table = append(table, []string{rowset.Text(r, "shapes"), strconv.Itoa(int(r.Metrics["tiles"])),
 				fmt.Sprintf("%.4g", r.Metrics["tile_fill"]), machine.With(rowset.Text(r, "variant"), label(r)),
 				fmt.Sprintf("%.0f ns", r.Metrics["composite_window_ns"]), fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization"]),
 				fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization_theoretical"]),
-				fmt.Sprintf("%s (%.0f %%)", busiest, 100*most/r.Metrics["composite_window_ns"])})
+				fmt.Sprintf("%s (%.0f %%)", busiest, 100*longest/r.Metrics["composite_window_ns"])})
 		}
 		out = append(out, bench.Section{Title: "The pipeline by shape", Table: table,
 			Text: "Used is the useful share of the GEMM engine's multiplications in the window of the pipeline; ideal is " +

@@ -221,47 +221,47 @@ func (f *hostModel) candidates() []string {
 
 // fastest returns the shortest predicted time of the algorithms. It fails only if there is
 // no time for any of them.
-func (f *hostModel) fastest(algorithms []string, bytes int64) (least float64, best predict.Fit, err error) {
-	least = math.Inf(1)
+func (f *hostModel) fastest(algorithms []string, bytes int64) (minUS float64, best predict.Fit, err error) {
+	minUS = math.Inf(1)
 	for _, name := range algorithms {
 		fit := f.fit(name)
 		us, failure := f.host.US(fit.Series, fit.Library, bytes)
 		if failure != nil {
 			err = failure
-		} else if us < least {
-			least, best = us, fit
+		} else if us < minUS {
+			minUS, best = us, fit
 		}
 	}
 	if best.Algorithm != "" {
 		err = nil
 	}
-	return least, best, err
+	return minUS, best, err
 }
 
 // recordMeasured records the shortest measured time of the size among the algorithms, and
 // its use in the fit. Resolved times take precedence.
 func (f *hostModel) recordMeasured(s *bench.State, algorithms []string, bytes int64) {
-	var least predict.Time
+	var shortest predict.Time
 	for _, name := range algorithms {
 		t, ok := f.fit(name).At(bytes)
-		if ok && (least.TimeUS == 0 || t.Resolved() && (!least.Resolved() || t.TimeUS < least.TimeUS)) {
-			least = t
+		if ok && (shortest.TimeUS == 0 || t.Resolved() && (!shortest.Resolved() || t.TimeUS < shortest.TimeUS)) {
+			shortest = t
 		}
 	}
-	if least.TimeUS == 0 {
+	if shortest.TimeUS == 0 {
 		return
 	}
-	if least.Host != f.host.Name {
-		s.Warn("the times were measured on host %s, but the probe is of %s", least.Host, f.host.Name)
+	if shortest.Host != f.host.Name {
+		s.Warn("the times were measured on host %s, but the probe is of %s", shortest.Host, f.host.Name)
 	}
-	s.Record(measuredMetric, least.TimeUS)
-	if least.LowUS > 0 {
-		s.Report(measuredLow, least.LowUS, "us", "")
-		s.Report(measuredHigh, least.HighUS, "us", "")
+	s.Record(measuredMetric, shortest.TimeUS)
+	if shortest.LowUS > 0 {
+		s.Report(measuredLow, shortest.LowUS, "us", "")
+		s.Report(measuredHigh, shortest.HighUS, "us", "")
 	}
-	use := least.Use
+	use := shortest.Use
 	if len(algorithms) > 1 {
-		use = "fastest measured: " + least.Algorithm + ", " + use
+		use = "fastest measured: " + shortest.Algorithm + ", " + use
 	}
 	s.Detail(useDetail, use)
 }

@@ -276,7 +276,7 @@ func figures(rows []journal.Row) []figure.Figure {
 	return slices.DeleteFunc([]figure.Figure{f, hosts}, func(f figure.Figure) bool { return len(f.Panels) == 0 })
 }
 
-// bests returns how many of the row's algorithm and protocol are best.
+// bests returns on how many of the two axes, algorithm and protocol, the row has the value best.
 func bests(r *journal.Row) int {
 	return strings.Count(algorithm(r)+" "+rowset.Text(r, protocolAxis), predict.Best)
 }

@@ -22,7 +22,7 @@ func automatic(p point.Point) bool {
 	return p.At(methodAxis).String() == auto || p.At(precondAxis).String() == auto
 }
 
-// checkAutomatic returns an error for options that leave nothing to choose by.
+// checkAutomatic returns an error for options with which auto cannot compare solvers.
 func checkAutomatic(p, options point.Point) error {
 	if automatic(p) && options.At(stopOption).Int() > 0 {
 		return fmt.Errorf("--%s %s: with --%s %s or --%s %s the shortest solve is chosen, so solves must not stop early",
@@ -176,11 +176,11 @@ func attempts(g *dist.Group, spec solve.Spec, cost costs, phase func(string)) at
 			if err != nil {
 				return t, err
 			}
-			most := []float64{setup, iteration}
-			if err := g.AllReduce(dist.Of(most), dist.Of(most), dist.Max); err != nil {
+			slowest := []float64{setup, iteration}
+			if err := g.AllReduce(dist.Of(slowest), dist.Of(slowest), dist.Max); err != nil {
 				return t, err
 			}
-			t.setup, t.iteration, t.iterations, t.residual = most[0], most[1], out.Iterations, out.Residual
+			t.setup, t.iteration, t.iterations, t.residual = slowest[0], slowest[1], out.Iterations, out.Residual
 			t.solved = out.Status == krylov.Converged
 			affordable := int(min((budget-t.setup)/t.iteration, math.MaxInt32))
 			if out.Status != krylov.TooManyIterations || affordable <= limit || limit == 0 {

@@ -360,8 +360,8 @@ func reportSystem(ctx context.Context, s *bench.State, p part, size int, product
 	s.Record("bytes", products*8*float64(q.Volume))
 	s.Record("halo_bytes_per_dof", haloPerDOF)
 	s.Record("matrix_bytes_per_dof", lists.Sum(all[9])/float64(size))
-	if most := slices.Max(all[10]); most > 0 {
-		s.Record("memory_bytes_per_dof", most)
+	if grownPerDOF := slices.Max(all[10]); grownPerDOF > 0 {
+		s.Record("memory_bytes_per_dof", grownPerDOF)
 	}
 	return nil
 }

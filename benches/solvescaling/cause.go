@@ -64,10 +64,10 @@ func sharesOf(r *journal.Row) (s shares, doubt string) {
 		return shares{of(workShare), of(imbalanceShare), of(waitingShare), r.Samples < 2}, ""
 	}
 	us := cmp.Or(m["traced_us"], m["time_us"]) // the phases of the oldest rows add up to time_us
-	mean, most := 0.0, 0.0
+	mean, slowest := 0.0, 0.0
 	for _, p := range []krylov.Phase{krylov.SpMV, krylov.Dots, krylov.Updates, krylov.Precond, krylov.Other} {
 		mean += m[meanOf(p)]
-		most += m[slowestOf(p)]
+		slowest += m[slowestOf(p)]
 	}
 	switch {
 	case !(us > 0) || mean == 0:
@@ -82,9 +82,9 @@ func sharesOf(r *journal.Row) (s shares, doubt string) {
 			"measured",
 			100*part)
 	}
-	most = min(most, us)
+	slowest = min(slowest, us)
 	one := func(part float64) share { return share{part / us, part / us, part / us} }
-	return shares{work: one(mean), imbalance: one(max(0, most-mean)), waiting: one(max(0, us-most))}, ""
+	return shares{work: one(mean), imbalance: one(max(0, slowest-mean)), waiting: one(max(0, us-slowest))}, ""
 }
 
 // unresolved is the cause of an iteration whose numbers do not show one.
@@ -99,8 +99,8 @@ func causeOf(r *journal.Row) cause {
 	several := rowset.Ranks(r) > 1
 	switch {
 	case several && r.Details[gpuDetail] != "" && r.Metrics["triad_fraction"] < boundByMemory:
-		return unresolved("its kernels wait for other ranks where they work, which is not told apart; it moves %s",
-			modelText(r))
+		return unresolved("its kernels work and wait for other ranks in the same launch, so the two cannot be timed "+
+			"separately; it moves %s", modelText(r))
 	case doubt != "":
 		return unresolved("%s", doubt)
 	case r.Disturbed() != "":

@@ -233,13 +233,13 @@ func (c *comparison) counted() string {
 			}
 			return math.Inf(1) // a peer does not report it
 		}
-		least := slices.MinFunc(c.candidates, func(a, b *candidate) int { return cmp.Compare(of(a), of(b)) })
-		v := of(least)
-		tied := slices.ContainsFunc(c.candidates, func(cand *candidate) bool { return cand != least && of(cand) == v })
+		lowest := slices.MinFunc(c.candidates, func(a, b *candidate) int { return cmp.Compare(of(a), of(b)) })
+		v := of(lowest)
+		tied := slices.ContainsFunc(c.candidates, func(cand *candidate) bool { return cand != lowest && of(cand) == v })
 		if !tied {
 			fact := fmt.Sprintf("%s (%s)", n.what, n.write(v))
-			if least != last {
-				fact, last = least.name+" "+fact, least
+			if lowest != last {
+				fact, last = lowest.name+" "+fact, lowest
 			}
 			words = append(words, fact)
 		}

@@ -34,8 +34,8 @@ type rhs struct {
 
 // rightHandSides makes the right-hand sides of a point, or reads them from its file and records their hash.
 func rightHandSides(s *bench.State) (rhs, error) {
-	asked := s.Int(columnsAxis)
-	b := rhs{columns: max(1, asked)}
+	columns := s.Int(columnsAxis)
+	b := rhs{columns: max(1, columns)}
 	path, file := strings.CutPrefix(s.Str(rhsAxis), rhsFile)
 	switch {
 	case !file && s.Str(rhsAxis) == "ones":
@@ -49,9 +49,9 @@ func rightHandSides(s *bench.State) (rhs, error) {
 	if err != nil {
 		return b, err
 	}
-	if asked != columnsOfFile && asked != a.Columns {
+	if columns != columnsOfFile && columns != a.Columns {
 		return b, fmt.Errorf("%s has %s, but --%s is %d: want the same number, or leave --%s out", path,
-			unit.Plural(a.Columns, "column"), columnsAxis, asked, columnsAxis)
+			unit.Plural(a.Columns, "column"), columnsAxis, columns, columnsAxis)
 	}
 	for column := range a.Columns {
 		values := a.Values[column*a.Rows : (column+1)*a.Rows]

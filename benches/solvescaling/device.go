@@ -76,11 +76,11 @@ func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name strin
 		return collectives.JoinError(err)
 	}
 	defer g.Close()
-	asked := device.Spec{Spec: spec, DeviceRHS: device.Noise}
+	deviceSpec := device.Spec{Spec: spec, DeviceRHS: device.Noise}
 	if s.Str(rhsAxis) == "ones" {
-		asked.DeviceRHS = device.Ones
+		deviceSpec.DeviceRHS = device.Ones
 	}
-	sys, err := device.New(g, asked)
+	sys, err := device.New(g, deviceSpec)
 	if _, is := errors.AsType[*solve.Refusal](err); is {
 		return bench.NotExecuted(false, "%v", err)
 	}

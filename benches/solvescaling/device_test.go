@@ -68,7 +68,7 @@ func TestCUDA(t *testing.T) {
 				t.Errorf("no %s in a row of %v", name, r.Point)
 			}
 		}
-		if _, told := m["halo_wait_us"]; told {
+		if _, has := m["halo_wait_us"]; has {
 			t.Error("the time of messages, which are part of the kernels, is in a row")
 		}
 		shared := rowset.Ranks(&r) > 1
@@ -102,7 +102,7 @@ func TestCUDA(t *testing.T) {
 			!strings.HasPrefix(r.Details[finestDetail], "smooth:") || strings.Count(r.Details[finestDetail], ":") != 6 {
 			t.Errorf("multigrid: %v %s %v %v, on processors %v", r.Status, r.Reason, m, r.Details, want)
 		}
-		if _, told := m["flops_model"]; told {
+		if _, has := m["flops_model"]; has {
 			t.Error("operations of a cycle are in a row")
 		}
 	}

@@ -66,7 +66,7 @@ func reached(goal float64, sizes []*journal.Row) string {
 	}
 	var stretches, losses, open []string
 	named := map[int]bool{} // a size may lie between two ranges
-	lost := func(i int, side string) {
+	addLoss := func(i int, side string) {
 		if i < 0 || i >= len(sizes) || named[i] || judgeGoal(goal, sizes[i]) != goalMissed {
 			return
 		}
@@ -91,8 +91,8 @@ func reached(goal float64, sizes []*journal.Row) string {
 			stretch = fmt.Sprintf("from %s to %s", count(perRank(sizes[lo])), count(perRank(sizes[hi-1])))
 		}
 		stretches = append(stretches, stretch)
-		lost(lo-1, "below")
-		lost(hi, "above")
+		addLoss(lo-1, "below")
+		addLoss(hi, "above")
 		lo = hi
 	}
 	for _, r := range sizes {

@@ -76,7 +76,7 @@ func checkPeer(p point.Point) error {
 		return fmt.Errorf("peer %s has strips of the same rows (weights %s), not %s", peer, partition.ByRows,
 			text(weightsAxis))
 	case !has:
-		return fmt.Errorf("peer %s stands beside the preconditioners %s, not %s", peer,
+		return fmt.Errorf("peer %s can be compared with the preconditioners %s, not %s", peer,
 			strings.Join(slices.Sorted(maps.Keys(peers[peer])), ", "), text(precondAxis))
 	}
 	return nil

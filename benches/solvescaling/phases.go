@@ -69,36 +69,36 @@ func workTable(r *journal.Row) [][]string {
 			work[name] = w
 		}
 	}
-	whole := perIteration(r)
-	if len(work) == 0 || !(whole > 0) {
+	total := perIteration(r)
+	if len(work) == 0 || !(total > 0) {
 		return nil
 	}
 	out := [][]string{{"phase", "count", "µs", "share", "bytes", "operations", "GB/s", "GFLOP/s"}}
-	left := whole
+	rest := total
 	for phase := range krylov.NumPhases {
 		us, w := r.Metrics[meanOf(phase)], work[phase.String()]
-		left -= us
+		rest -= us
 		if us == 0 && w.Bytes == 0 && w.Flops == 0 {
 			continue
 		}
-		line := workLine(phaseNames[phase], w, us, whole)
+		line := workLine(phaseNames[phase], w, us, total)
 		switch phase {
 		case krylov.HaloPack, krylov.HaloWait, krylov.AllReduce:
 			line[6], line[7] = "", "" // the time is mostly latency and waiting
 		}
 		out = append(out, line)
 		if phase == krylov.Precond {
-			out = append(out, levelLines(r, us, whole)...)
+			out = append(out, levelLines(r, us, total)...)
 		}
 	}
 	if rowset.Ranks(r) > 1 {
-		out = append(out, workLine("wait for the slowest rank", krylov.Work{}, max(0, left), whole))
+		out = append(out, workLine("wait for the slowest rank", krylov.Work{}, max(0, rest), total))
 	}
-	return append(out, []string{"whole iteration", "", unit.FormatSig(whole, 3), "100 %", "", "", "", ""})
+	return append(out, []string{"whole iteration", "", unit.FormatSig(total, 3), "100 %", "", "", "", ""})
 }
 
 // levelLines divides the time of the preconditioner among its levels, as in a traced cycle.
-func levelLines(r *journal.Row, us, whole float64) (out [][]string) {
+func levelLines(r *journal.Row, us, iteration float64) (out [][]string) {
 	var traced []float64
 	for _, word := range strings.Fields(r.Details[levelsDetail]) {
 		var rows, entries, us float64
@@ -114,14 +114,14 @@ func levelLines(r *journal.Row, us, whole float64) (out [][]string) {
 	for l, word := range work {
 		var w krylov.Work
 		if _, err := fmt.Sscanf(word, "%g:%g", &w.Bytes, &w.Flops); err == nil {
-			out = append(out, workLine(fmt.Sprintf("  level %d", l), w, us*traced[l]/total, whole))
+			out = append(out, workLine(fmt.Sprintf("  level %d", l), w, us*traced[l]/total, iteration))
 		}
 	}
 	return out
 }
 
 // workLine formats a line of the table.
-func workLine(name string, w krylov.Work, us, whole float64) []string {
+func workLine(name string, w krylov.Work, us, total float64) []string {
 	per := func(work float64) string {
 		if work == 0 || !(us > 0) {
 			return ""
@@ -129,7 +129,7 @@ func workLine(name string, w krylov.Work, us, whole float64) []string {
 		return unit.FormatSig(work/us/1e3, 3)
 	}
 	if w.Count == 0 && w.Bytes == 0 && w.Flops == 0 {
-		return []string{name, "", unit.FormatSig(us, 3), percentOf(us, whole), "", "", "", ""}
+		return []string{name, "", unit.FormatSig(us, 3), percentOf(us, total), "", "", "", ""}
 	}
 	times := ""
 	if w.Count > 0 {
@@ -141,11 +141,11 @@ func workLine(name string, w krylov.Work, us, whole float64) []string {
 		}
 		return format(v)
 	}
-	return []string{name, times, unit.FormatSig(us, 3), percentOf(us, whole), text(w.Bytes, unit.FormatBytesApprox),
+	return []string{name, times, unit.FormatSig(us, 3), percentOf(us, total), text(w.Bytes, unit.FormatBytesApprox),
 		text(w.Flops, count), per(w.Bytes), per(w.Flops)}
 }
 
-func percentOf(part, whole float64) string { return fmt.Sprintf("%.0f %%", 100*part/whole) }
+func percentOf(part, total float64) string { return fmt.Sprintf("%.0f %%", 100*part/total) }
 
 // workNote explains the table.
 const workNote = "Counts, bytes and operations belong to one iteration on all ranks together, and are counted, not " +

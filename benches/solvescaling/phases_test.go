@@ -70,7 +70,7 @@ func TestMultigridRefuses(t *testing.T) {
 		"problem=variable contrast=10,0.5":          "--contrast 0.5: want at least 1",
 		"precond=amg cycle=w peer=none,petsc:hypre": "peer petsc:hypre has its own multigrid, without --cycle",
 		"precond=amg,auto cycle=w":                  "auto chooses among solvers with default settings: leave out --cycle",
-		"precond=amg,auto peer=petsc:cg,none":       "peer petsc:cg stands beside",
+		"precond=amg,auto peer=petsc:cg,none":       "peer petsc:cg can be compared with",
 	} {
 		if !strings.Contains(axes, "problem=") {
 			axes += " problem=poisson"

@@ -46,7 +46,7 @@ func reportSlowRank(ctx context.Context, s *bench.State, sys system, t *timings)
 		if restore, err := cores.BindProcess(core); err == nil {
 			defer restore()
 		} else {
-			stayed = 1 // and the other ranks must hear of it, since they wait for this one
+			stayed = 1 // not an error: the other ranks would wait for this one
 		}
 	}
 	var rounds [][]float64
@@ -58,7 +58,7 @@ func reportSlowRank(ctx context.Context, s *bench.State, sys system, t *timings)
 		rounds = append(rounds, round)
 	}
 	swapped := fastestOfEach(rounds)
-	if most, err := maxOverRanks(ctx, s, stayed); err != nil || most > 0 {
+	if anyStayed, err := maxOverRanks(ctx, s, stayed); err != nil || anyStayed > 0 {
 		return err
 	}
 	s.Detail(slowRankDetail, slowReason(slow, own[slow], swapped[slow]/mean, swapped[fast]/mean))
@@ -106,8 +106,8 @@ func boundCores(ctx context.Context, s *bench.State) ([]int, error) {
 		return nil, err
 	}
 	out := lists.Map(all[0], func(c float64) int { return int(c) })
-	apart := len(lists.Distinct(out)) == len(out) && len(lists.Distinct(all[1])) == 1
-	if !apart || slices.Contains(out, -1) {
+	distinct := len(lists.Distinct(out)) == len(out) && len(lists.Distinct(all[1])) == 1
+	if !distinct || slices.Contains(out, -1) {
 		return nil, nil
 	}
 	return out, nil

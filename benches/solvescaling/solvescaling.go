@@ -295,11 +295,11 @@ const sampleRows = 4096
 // checkOptions returns an error for invalid numbers or an invalid combination with a file.
 func checkOptions(p, options point.Point) error {
 	for _, o := range []struct {
-		name  string
-		least float64
+		name    string
+		minimum float64
 	}{{maxIterOption, 0}, {stopOption, 0}, {restartOption, 1}, {repeatOption, 1}} {
-		if v := options.At(o.name); v.Float() < o.least {
-			return fmt.Errorf("--%s %s: want at least %g", o.name, v, o.least)
+		if v := options.At(o.name); v.Float() < o.minimum {
+			return fmt.Errorf("--%s %s: want at least %g", o.name, v, o.minimum)
 		}
 	}
 	if rtol := options.At(rtolOption); !(rtol.Float() > 0 && rtol.Float() < 1) {
@@ -349,11 +349,11 @@ func checkOwnSolves(p, options point.Point) error {
 // did not intend.
 func unusedSize(p point.Point) error {
 	mode := p.At(modeAxis)
-	used, unused, left := perRankAxis, totalAxis, defaultTotal
+	used, unused, unusedDefault := perRankAxis, totalAxis, defaultTotal
 	if mode.String() == strong {
-		used, unused, left = totalAxis, perRankAxis, defaultPerRank
+		used, unused, unusedDefault = totalAxis, perRankAxis, defaultPerRank
 	}
-	if v := p.At(unused); v.Int() != int64(left) {
+	if v := p.At(unused); v.Int() != int64(unusedDefault) {
 		return fmt.Errorf("mode=%s takes its size from --%s, so --%s %s has no effect: leave it out, or run each mode by "+
 			"itself into the same --out", mode, used, unused, v)
 	}

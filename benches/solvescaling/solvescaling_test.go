@@ -334,7 +334,7 @@ func TestStopAfter(t *testing.T) {
 		after, backend string
 		status         journal.Status
 		iterations     float64 // 0 means fewer than the limit
-		said           string
+		warning        string
 	}{
 		{"7", "cpu", journal.OK, 7, stoppedWarning + "7 iterations"},
 		{"500", "cpu", journal.OK, 0, ""},
@@ -344,7 +344,7 @@ func TestStopAfter(t *testing.T) {
 		got := o.Metrics["iterations"]
 		text := o.Reason + strings.Join(o.Warnings, "; ")
 		if o.Status != c.status || c.iterations > 0 && got != c.iterations || c.iterations == 0 && !(got > 7 && got < 500) ||
-			!strings.Contains(text, c.said) || c.said == "" && strings.Contains(text, "stopped") {
+			!strings.Contains(text, c.warning) || c.warning == "" && strings.Contains(text, "stopped") {
 			t.Errorf("%s iterations on %s: %s after %v: %s", c.after, c.backend, o.Status, got, text)
 		}
 	}

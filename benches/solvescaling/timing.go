@@ -48,15 +48,15 @@ func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memor
 	}
 	for k := range s.Int(repeatOption) {
 		s.Phase(fmt.Sprintf("solve %d of %d", k+1, s.Int(repeatOption)))
-		again, err := t.solve(ctx, s, sys)
+		next, err := t.solve(ctx, s, sys)
 		if err != nil {
 			return out, t, err
 		}
-		if k > 0 && again.Iterations != out.Iterations {
+		if k > 0 && next.Iterations != out.Iterations {
 			return out, t, fmt.Errorf("solve %d took %d iterations, the previous one %d: the counts must agree", k+1,
-				again.Iterations, out.Iterations)
+				next.Iterations, out.Iterations)
 		}
-		out = again
+		out = next
 		if err := memory.sweep(ctx, s); err != nil {
 			return out, t, err
 		}
@@ -76,10 +76,10 @@ func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memor
 	reportShares(s, t)
 	if slowest := lists.Map(t.alone, slices.Max); slices.Min(slowest) > 0 {
 		s.RecordSamples("alone_us", slowest)
-		// On one rank alone is all there is. An iteration without communication that takes longer than one with it was
-		// disturbed.
-		if left := s.Metric("alone_us") / s.Metric("time_us"); s.Size() > 1 && left <= aloneTolerance {
-			s.Record("efficiency_communication", left)
+		// One rank has no communication to compare with. An iteration without communication that takes longer than one
+		// with it was disturbed.
+		if efficiency := s.Metric("alone_us") / s.Metric("time_us"); s.Size() > 1 && efficiency <= aloneTolerance {
+			s.Record("efficiency_communication", efficiency)
 		}
 	}
 	return out, t, nil
@@ -149,9 +149,9 @@ func reportShares(s *bench.State, t *timings) {
 	samples := map[string][]float64{}
 	for k, ranks := range t.parts {
 		own := lists.Map(ranks, profile.Timed.Own)
-		mean, most, total := lists.Sum(own)/float64(len(own)), min(slices.Max(own), t.seconds[k]), t.seconds[k]
-		for name, seconds := range map[string]float64{workShare: mean, imbalanceShare: most - mean,
-			waitingShare: total - most} {
+		mean, slowest, total := lists.Sum(own)/float64(len(own)), min(slices.Max(own), t.seconds[k]), t.seconds[k]
+		for name, seconds := range map[string]float64{workShare: mean, imbalanceShare: slowest - mean,
+			waitingShare: total - slowest} {
 			samples[name] = append(samples[name], max(0, seconds)/total)
 		}
 	}
@@ -164,11 +164,11 @@ func reportShares(s *bench.State, t *timings) {
 // reportWorkingSet records how much memory an iteration touches on the rank that touches most, given the bytes of this
 // rank, and the caches that a rank has if all ranks of this machine use them.
 func reportWorkingSet(ctx context.Context, s *bench.State, bytes int) error {
-	most, err := maxOverRanks(ctx, s, float64(bytes))
+	largest, err := maxOverRanks(ctx, s, float64(bytes))
 	if err != nil {
 		return err
 	}
-	s.Record("working_set_bytes", most)
+	s.Record("working_set_bytes", largest)
 	if cpu := thisHost().CPU; cpu.L2 > 0 {
 		s.Record("cache_bytes", float64(cpu.L2)+float64(cpu.L3)/float64(s.Size()))
 	}

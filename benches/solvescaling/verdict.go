@@ -77,11 +77,11 @@ func phaseTable(c *curve) [][]string {
 		if _, traced := r.Metrics[meanOf(krylov.SpMV)]; !traced {
 			continue
 		}
-		whole := cmp.Or(r.Metrics["traced_us"], perIteration(r)) // older rows have the phases of a traced iteration
+		total := cmp.Or(r.Metrics["traced_us"], perIteration(r)) // older rows have the phases of a traced iteration
 		if _, counted := r.Metrics[waitingShare]; counted {
-			whole = perIteration(r)
+			total = perIteration(r)
 		}
-		words := []string{fmt.Sprint(rowset.Ranks(r)), unit.FormatSig(whole, 3)}
+		words := []string{fmt.Sprint(rowset.Ranks(r)), unit.FormatSig(total, 3)}
 		for p := range krylov.NumPhases {
 			words = append(words, cell(r, meanOf(p), func(us float64) string { return unit.FormatSig(us, 3) }))
 		}
@@ -150,18 +150,18 @@ func levelTable(c *curve) [][]string {
 	}
 	type level struct{ rows, entries, us float64 }
 	var levels []level
-	whole := 0.0
+	total := 0.0
 	for _, word := range strings.Fields(c.rows[len(c.rows)-1].Details[levelsDetail]) {
 		var l level
 		if _, err := fmt.Sscanf(word, "%g:%g:%g", &l.rows, &l.entries, &l.us); err != nil {
 			continue
 		}
 		levels = append(levels, l)
-		whole += l.us
+		total += l.us
 	}
 	for i, l := range levels {
 		out = append(out, []string{fmt.Sprint(i), fmt.Sprintf("%.0f", l.rows), unit.FormatSig(l.entries/max(1, l.rows), 3),
-			unit.FormatSig(l.us, 3), fmt.Sprintf("%.0f %%", 100*l.us/max(whole, 1e-9))})
+			unit.FormatSig(l.us, 3), fmt.Sprintf("%.0f %%", 100*l.us/max(total, 1e-9))})
 	}
 	return out
 }
@@ -252,19 +252,19 @@ func verdict(c *curve, rows []journal.Row) []string {
 // and for methods that hide none.
 func hiddenText(r *journal.Row) string {
 	blocking := r.Metrics["allreduce_blocking_us"]
-	left, traced := r.Metrics["allreduce_traced_us"]
+	exposed, traced := r.Metrics["allreduce_traced_us"]
 	if !traced { // older rows have the traced time under this name
-		left = r.Metrics[meanOf(krylov.AllReduce)]
+		exposed = r.Metrics[meanOf(krylov.AllReduce)]
 	}
 	if !(blocking > 0) {
 		return ""
 	}
-	if left >= blocking {
+	if exposed >= blocking {
 		return fmt.Sprintf("None of the reductions was hidden: they take %s of a traced iteration behind the product, and "+
 			"%s where ranks wait for them at once.",
-			unit.FormatMicros(left), unit.FormatMicros(blocking))
+			unit.FormatMicros(exposed), unit.FormatMicros(blocking))
 	}
 	return fmt.Sprintf("Of the reductions, which take %s of a traced iteration where ranks wait for them at once, %.0f "+
 		"%% are hidden behind the product: %s are left.",
-		unit.FormatMicros(blocking), 100*(1-left/blocking), unit.FormatMicros(left))
+		unit.FormatMicros(blocking), 100*(1-exposed/blocking), unit.FormatMicros(exposed))
 }

@@ -135,12 +135,13 @@ func ranksAxis() figure.Axis { return figure.Axis{Label: "ranks", Scale: figure.
 
 // pair returns a curve's efficiency or speed-up to the solution, and a dashed one per iteration if the number of
 // iterations changes.
-func pair(name string, color int, whole, perIteration []figure.Point) []figure.Series {
+func pair(name string, color int, toSolution, perIteration []figure.Point) []figure.Series {
 	var out []figure.Series
-	if len(whole) > 0 {
-		out = append(out, figure.Series{Name: name, Points: whole, Color: color})
+	if len(toSolution) > 0 {
+		out = append(out, figure.Series{Name: name, Points: toSolution, Color: color})
 	}
-	same := slices.EqualFunc(whole, perIteration, func(a, b figure.Point) bool { return math.Abs(a.Y-b.Y) <= 0.01*a.Y })
+	near := func(a, b figure.Point) bool { return math.Abs(a.Y-b.Y) <= 0.01*a.Y }
+	same := slices.EqualFunc(toSolution, perIteration, near)
 	if len(perIteration) > 0 && !same {
 		out = append(out, figure.Series{Name: name + ", per iteration", Points: perIteration, Color: color, Dashed: true})
 	}
@@ -166,15 +167,15 @@ func weakPanel(rows []journal.Row) (figure.Panel, bool) {
 func strongPanel(rows []journal.Row) (figure.Panel, bool) {
 	p := figure.Panel{Title: "strong scaling", X: ranksAxis(), Y: figure.Axis{Label: "speed-up", Scale: figure.Log2}}
 	all := good(curves(rows, strong))
-	least, most := math.Inf(1), 0.0
+	minRanks, maxRanks := math.Inf(1), 0.0
 	for i, name := range names(all) {
-		whole, each := byRanks(all[i], "efficiency", 1), byRanks(all[i], "efficiency_implementation", 1)
-		for _, q := range each {
-			least, most = min(least, q.X), max(most, q.X)
+		toSolution, perIteration := byRanks(all[i], "efficiency", 1), byRanks(all[i], "efficiency_implementation", 1)
+		for _, q := range perIteration {
+			minRanks, maxRanks = min(minRanks, q.X), max(maxRanks, q.X)
 		}
-		p.Series = append(p.Series, pair(name, i+1, speedups(whole), speedups(each))...)
+		p.Series = append(p.Series, pair(name, i+1, speedups(toSolution), speedups(perIteration))...)
 	}
-	p.Lines = idealLine(least, most, 1)
+	p.Lines = idealLine(minRanks, maxRanks, 1)
 	return p, scales(p)
 }
 
@@ -186,12 +187,12 @@ func scales(p figure.Panel) bool {
 }
 
 // idealLine returns a line that grows in proportion to the ranks.
-func idealLine(least, most, perRank float64) []figure.Line {
-	if least >= most {
+func idealLine(minRanks, maxRanks, perRank float64) []figure.Line {
+	if minRanks >= maxRanks {
 		return nil
 	}
 	return []figure.Line{{Label: "ideal",
-		Points: []figure.Point{{X: least, Y: perRank * least}, {X: most, Y: perRank * most}}}}
+		Points: []figure.Point{{X: minRanks, Y: perRank * minRanks}, {X: maxRanks, Y: perRank * maxRanks}}}}
 }
 
 // throughputPanel draws unknowns solved per second over ranks. The ideal line starts at the best rate of one rank.
@@ -199,7 +200,7 @@ func throughputPanel(rows []journal.Row) (figure.Panel, bool) {
 	p := figure.Panel{Title: "throughput", X: ranksAxis(),
 		Y: figure.Axis{Label: "unknowns solved per second", Scale: figure.Log10}}
 	all := good(curves(rows, throughput))
-	best, least, most := 0.0, math.Inf(1), 0.0
+	best, minRanks, maxRanks := 0.0, math.Inf(1), 0.0
 	for i, name := range names(all) {
 		points := byRanks(all[i], "throughput_dof_s", 1)
 		if len(points) == 0 {
@@ -207,14 +208,14 @@ func throughputPanel(rows []journal.Row) (figure.Panel, bool) {
 		}
 		p.Series = append(p.Series, figure.Series{Name: name, Points: points, Color: i + 1})
 		for _, q := range points {
-			least, most = min(least, q.X), max(most, q.X)
+			minRanks, maxRanks = min(minRanks, q.X), max(maxRanks, q.X)
 			if q.X == 1 {
 				best = max(best, q.Y)
 			}
 		}
 	}
 	if best > 0 {
-		p.Lines = idealLine(least, most, best)
+		p.Lines = idealLine(minRanks, maxRanks, best)
 	}
 	return p, len(p.Series) > 0
 }
@@ -226,7 +227,7 @@ const maxPhasePanels = 8
 // each configuration.
 func phasePanels(rows []journal.Row) []figure.Panel {
 	var out []figure.Panel
-	left := 0
+	omitted := 0
 	for _, mode := range []string{weak, strong, throughput} {
 		all := slices.DeleteFunc(good(curves(rows, "")), func(c *curve) bool { return c.mode != mode })
 		for i, name := range names(all) {
@@ -234,14 +235,14 @@ func phasePanels(rows []journal.Row) []figure.Panel {
 			switch {
 			case !traced:
 			case len(out) == maxPhasePanels:
-				left++
+				omitted++
 			default:
 				out = append(out, p)
 			}
 		}
 	}
-	if left > 0 {
-		out[len(out)-1].Note = fmt.Sprintf("%d more configurations are not drawn", left)
+	if omitted > 0 {
+		out[len(out)-1].Note = fmt.Sprintf("%d more configurations are not drawn", omitted)
 	}
 	return out
 }

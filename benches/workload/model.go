@@ -125,7 +125,7 @@ func takeRates(o *replay.Options, p, options bench.Point) error {
 	return nil
 }
 
-// isGenerated reports whether a coordinate is an option of generated steps that has not its default.
+// isGenerated reports whether a coordinate is an option of generated steps that differs from its default.
 func isGenerated(c point.Coord) bool {
 	for _, size := range sizes {
 		if c.Name == size.name {

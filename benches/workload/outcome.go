@@ -29,8 +29,8 @@ const (
 	slowestDetail  = "ranks"
 )
 
-// mostGroups is the number of process groups that have a metric of their own.
-const mostGroups = 8
+// maxGroups is the number of process groups that have a metric of their own.
+const maxGroups = 8
 
 // record records the result of a replay in the row.
 func record(s *bench.State, w *replay.Workload, r *replay.Result) {
@@ -48,11 +48,11 @@ func record(s *bench.State, w *replay.Workload, r *replay.Result) {
 	for _, k := range r.Kinds {
 		s.Report(exposedKind+k.Name+"_us", perRank(k), "us", "lower")
 	}
-	for _, g := range r.Groups[:min(len(r.Groups), mostGroups)] {
+	for _, g := range r.Groups[:min(len(r.Groups), maxGroups)] {
 		s.Report(exposedGroup+strings.Map(metricRune, g.Name)+"_us", perRank(g), "us", "lower")
 	}
-	if more := len(r.Groups) - mostGroups; more > 0 {
-		s.Detail("groups", fmt.Sprintf("the %d process groups with the longest exposed time of %d", mostGroups,
+	if more := len(r.Groups) - maxGroups; more > 0 {
+		s.Detail("groups", fmt.Sprintf("the %d process groups with the longest exposed time of %d", maxGroups,
 			len(r.Groups)))
 	}
 	s.Detail("nodes", fmt.Sprint(w.Nodes()))
@@ -76,27 +76,27 @@ func metricRune(r rune) rune {
 
 // rankText names the ranks that compute longest and shortest.
 func rankText(r *replay.Result) string {
-	most, least := 0, 0
+	longest, shortest := 0, 0
 	for rank, b := range r.Ranks {
-		if b.Compute > r.Ranks[most].Compute {
-			most = rank
+		if b.Compute > r.Ranks[longest].Compute {
+			longest = rank
 		}
-		if b.Compute < r.Ranks[least].Compute {
-			least = rank
+		if b.Compute < r.Ranks[shortest].Compute {
+			shortest = rank
 		}
 	}
-	if r.Ranks[most].Compute == r.Ranks[least].Compute {
+	if r.Ranks[longest].Compute == r.Ranks[shortest].Compute {
 		return fmt.Sprintf("All ranks compute for %s", micros(r.Ranks[0].Compute))
 	}
-	return fmt.Sprintf("Rank %d computes longest, %s, and rank %d shortest, %s", most, micros(r.Ranks[most].Compute),
-		least,
-		micros(r.Ranks[least].Compute))
+	return fmt.Sprintf("Rank %d computes longest, %s, and rank %d shortest, %s", longest, micros(r.Ranks[longest].Compute),
+		shortest,
+		micros(r.Ranks[shortest].Compute))
 }
 
 func micros(t event.Time) string { return unit.FormatMicros(replay.Micros(t)) }
 
-// mostLinks is the number of links of the critical path that a row names.
-const mostLinks = 24
+// maxLinks is the number of links of the critical path that a row names.
+const maxLinks = 24
 
 // pathText describes the critical path. Consecutive computations of a rank are one link.
 func pathText(path []replay.Link) string {
@@ -115,8 +115,8 @@ func pathText(path []replay.Link) string {
 		parts = append(parts, text+" "+micros(path[i+n-1].End-l.Start))
 		i += n
 	}
-	if more := len(parts) - mostLinks; more > 0 {
-		half := mostLinks / 2
+	if more := len(parts) - maxLinks; more > 0 {
+		half := maxLinks / 2
 		parts = slices.Concat(parts[:half], []string{fmt.Sprintf("... %d more ...", more)}, parts[len(parts)-half:])
 	}
 	return strings.Join(parts, "; ")

@@ -86,8 +86,8 @@ const (
 	nodeNS, nodeBytes       = 4000, 900
 	messageNS, messageBytes = 700, 24
 	baseBytes               = 40 << 20
-	mostSeconds, mostBytes  = 500, 32 << 30
-	mostMessages            = mostSeconds * 1_000_000_000 / messageNS
+	maxSeconds, maxBytes    = 500, 32 << 30
+	maxMessages             = maxSeconds * 1_000_000_000 / messageNS
 )
 
 // cost is an estimate of what a replay takes.
@@ -108,7 +108,7 @@ func (s *summary) cost(algorithm string) cost {
 		if err != nil {
 			continue
 		}
-		n := schedule.Messages(built, mostMessages)
+		n := schedule.Messages(built, maxMessages)
 		c.messages = min(c.messages+n*int64(times), 1<<60)
 		c.seconds += proofSeconds(built, n)
 	}
@@ -117,9 +117,9 @@ func (s *summary) cost(algorithm string) cost {
 	return c
 }
 
-// proofSeconds estimates how long the proof of a schedule with so many messages takes. Schedules that access the memory
-// of peers are checked for races, which takes longer (measured: 7 s for 256 ranks). All-reduces that package schedule
-// does not know are such schedules.
+// proofSeconds estimates how long the proof of a schedule with the given number of messages takes. Schedules that
+// access the memory of peers are checked for races, which takes longer (measured: 7 s for 256 ranks). All-reduces that
+// package schedule does not know are such schedules.
 func proofSeconds(s schedule.Schedule, messages int64) float64 {
 	if info, err := schedule.Lookup(s.Collective(), s.Name()); err != nil || info.Direct {
 		return 7 * math.Pow(float64(s.Ranks())/256, 2.5)
@@ -145,11 +145,11 @@ func (s *summary) text(c cost) string {
 // tooLarge returns an error if the replay would take too long or too much memory.
 func (s *summary) tooLarge(p bench.Point) error {
 	c := s.cost(p.At(algorithmAxis).String())
-	if c.seconds <= mostSeconds && c.bytes <= mostBytes {
+	if c.seconds <= maxSeconds && c.bytes <= maxBytes {
 		return nil
 	}
 	return fmt.Errorf("%s; at most %d s and %d GiB are simulated: take fewer ranks or an algorithm with fewer messages",
-		s.text(c), mostSeconds, mostBytes>>30)
+		s.text(c), maxSeconds, maxBytes>>30)
 }
 
 // noteCost returns a decl.Note about the cost of a replay that takes a second or more.
@@ -166,7 +166,7 @@ func noteCost(p, options bench.Point) error {
 	return decl.Note(s.text(c))
 }
 
-// noteUnused returns a decl.Note that lists what of the traces has no effect.
+// noteUnused returns a decl.Note that lists the parts of the traces that have no effect.
 func noteUnused(p, options bench.Point) error {
 	if s, err := summaryOf(p, options); err == nil && len(s.notes) > 0 {
 		return decl.Note("in the traces: " + strings.Join(s.notes, "; "))

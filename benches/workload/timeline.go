@@ -62,7 +62,7 @@ type picture struct {
 }
 
 // condensed returns the timeline of the row as JSON. A bin shows the activity with the longest time in it. If a rank
-// computes and communicates at a time, it computes.
+// computes and communicates at the same time, computation is shown.
 func condensed(r *replay.Result) string {
 	n := min(len(r.Ranks), timelineRanks)
 	p := picture{Ranks: make([]int, n), Lines: make([]string, n)}

@@ -64,9 +64,9 @@ const exposedPart = "exposed "
 
 // parts returns the parts of a row's step: computation, exposed communication by kind, host and idle time.
 func parts(r *journal.Row) (names []string, us []float64) {
-	least := r.Metrics[timeMetric] * 1e-7 // less is a rounding of picoseconds
+	rounding := r.Metrics[timeMetric] * 1e-7 // less is a rounding of picoseconds
 	add := func(name, metric string) {
-		if v := r.Metrics[metric]; v > least {
+		if v := r.Metrics[metric]; v > rounding {
 			names, us = append(names, name), append(us, v)
 		}
 	}
@@ -81,8 +81,8 @@ func parts(r *journal.Row) (names []string, us []float64) {
 	return names, us
 }
 
-// mostBars is the number of bars that stay readable.
-const mostBars = 24
+// maxBars is the number of bars that stay readable.
+const maxBars = 24
 
 // figures draws the parts of the step as stacked bars, one for each point, and the timelines of some points.
 func figures(rows []journal.Row) (figs []figure.Figure) {
@@ -91,7 +91,7 @@ func figures(rows []journal.Row) (figs []figure.Figure) {
 		return nil
 	}
 	label := labels(good)
-	shown := good[:min(len(good), mostBars)]
+	shown := good[:min(len(good), maxBars)]
 	p := figure.Panel{Title: "Mean over the ranks", Y: figure.Axis{Label: "time", Unit: figure.Micros},
 		X: figure.Axis{Label: "point", Scale: figure.Category}}
 	var order []string
@@ -134,15 +134,15 @@ func rank(name string) int {
 	return slices.Index(drawnActivities, strings.TrimPrefix(name, exposedPart))
 }
 
-// mostTimelines is the number of points whose timelines are drawn.
-const mostTimelines = 4
+// maxTimelines is the number of points whose timelines are drawn.
+const maxTimelines = 4
 
 // timelines draws what the ranks do over time.
 func timelines(rows rowset.Set, label func(*journal.Row) string) (f figure.Figure, ok bool) {
 	f = figure.Figure{Name: "workload_timeline", Title: "What the ranks do (simulated)", Columns: 1,
 		Caption: fmt.Sprintf("Each of %d intervals shows what takes most of it; computing counts before communicating at "+
 			"the same time. Shorter activities are invisible: --perfetto has them all.", bins)}
-	rows = rows[:min(len(rows), mostTimelines)]
+	rows = rows[:min(len(rows), maxTimelines)]
 	longest := 0.0 // all panels have the same axis, so that steps can be compared
 	for _, r := range rows {
 		longest = max(longest, r.Metrics[timeMetric])
@@ -229,7 +229,7 @@ func sections(rows []journal.Row) (out []bench.Section) {
 	out = append(out, bench.Section{Title: "Parts of the step", Headline: true, Table: table,
 		Text: strings.TrimSpace("Simulated times, as means over the ranks. Communication counts only while nothing is " +
 			"computed (exposed time). " + machine.Words(rowset.All(rows)))})
-	for _, r := range good[:min(len(good), mostBars)] {
+	for _, r := range good[:min(len(good), maxBars)] {
 		out = append(out, bench.Section{Title: "Critical path of " + label(r), Text: pathSection(r)})
 	}
 	return out

@@ -173,12 +173,12 @@ func ranksOf(p, options bench.Point) int {
 // validate refuses a run whose options or traces are wrong.
 func validate(p, options bench.Point) error {
 	for _, axis := range []string{streamsAxis, commStreamsAxis} {
-		least := int64(0)
+		minimum := int64(0)
 		if axis == streamsAxis {
-			least = 1
+			minimum = 1
 		}
-		if v := p.At(axis); v.Int() < least || v.Int() > 1<<20 {
-			return fmt.Errorf("--%s %v: want %d to %d", axis, v, least, 1<<20)
+		if v := p.At(axis); v.Int() < minimum || v.Int() > 1<<20 {
+			return fmt.Errorf("--%s %v: want %d to %d", axis, v, minimum, 1<<20)
 		}
 	}
 	if v := p.At(flopsAxis); !(v.Float() >= 0 && v.Float() <= 1e21) {

@@ -232,7 +232,7 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	case w.size != c.Size:
 		err = fmt.Errorf("rank %d says the group has %d ranks, others say %d", c.Rank, c.Size, w.size)
 	case w.secret != c.Secret:
-		err = errors.New("the secret is not that of the group")
+		err = errors.New("the secret differs from the secret of the group")
 	case w.joined[c.Rank]:
 		err = fmt.Errorf("duplicate rank %d", c.Rank)
 	}

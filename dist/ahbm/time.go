@@ -10,9 +10,9 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// AllReduceTime simulates an all-reduce of so many elements between some SIPs of a machine, without data. A group of
-// all SIPs uses their arrangement. The SIPs of a smaller group are connected as a ring of their own. algorithm is ""
-// for the default one.
+// AllReduceTime simulates an all-reduce of the given number of elements between members SIPs of a machine with sips
+// SIPs, without data. A group of all SIPs uses their arrangement. The SIPs of a smaller group are connected as a ring
+// of their own. algorithm is "" for the default one.
 func (backend) AllReduceTime(file, arrangement string, sips, members, elements int, algorithm string) (event.Time,
 	error) {
 	m, err := machineOf(file, arrangement, sips)

@@ -20,8 +20,8 @@ type share struct {
 // next to the IO chiplet come first, one in each column of cubes, so that even a few PEs use all of
 // its ports.
 func shares(t *topo.Topology, elements int) []share {
-	least := max(1, t.Cube.HBM.Burst/tl.ElemSize)
-	count := min(t.Cubes.Count()*t.PEs(), tl.Cdiv(elements, least))
+	minElements := max(1, t.Cube.HBM.Burst/tl.ElemSize)
+	count := min(t.Cubes.Count()*t.PEs(), tl.Cdiv(elements, minElements))
 	list := make([]share, count)
 	off := 0
 	for i := range list {

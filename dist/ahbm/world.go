@@ -29,7 +29,7 @@ type world struct {
 	missing  int
 	complete chan struct{}
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the fields below
 	now    event.Time // simulated time
 	last   *accel.Result
 	latest prepared

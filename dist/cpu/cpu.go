@@ -132,10 +132,10 @@ func regionBytes(size, need int) (int, error) {
 	if err := unix.Sysinfo(&info); err != nil {
 		return 0, fmt.Errorf("asking for the size of memory: %w", err)
 	}
-	const most, grain = 4 << 40, 2 << 20
-	n := min(cmp.Or(need, int(info.Totalram)*int(info.Unit)), most/size)
+	const maxBytes, grain = 4 << 40, 2 << 20 // of all ranks together; the size of a huge page
+	n := min(cmp.Or(need, int(info.Totalram)*int(info.Unit)), maxBytes/size)
 	var addresses unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_AS, &addresses); err == nil && addresses.Cur < most {
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &addresses); err == nil && addresses.Cur < maxBytes {
 		n = min(n, int(addresses.Cur)/2/size)
 	}
 	return max(grain, n&^(grain-1)), nil

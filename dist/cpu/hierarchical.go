@@ -9,14 +9,15 @@ import (
 
 const (
 	// hierarchyPiece is the default size of a piece in bytes. It is small enough that the pieces of two ranks stay in
-	// their caches, and large enough to amortize a system call. Below hierarchyLeast, system calls dominate.
-	hierarchyPiece = 1 << 20
-	hierarchyLeast = 64 << 10
-	// inSlots and sumSlots are the numbers of pieces, of at most hierarchyMost bytes, that the stage of a rank holds for
-	// the others of its host. The order of epochs below explains the numbers.
+	// their caches, and large enough to amortize a system call. Below hierarchyMinPiece, system calls dominate.
+	hierarchyPiece    = 1 << 20
+	hierarchyMinPiece = 64 << 10
+	// inSlots and sumSlots are the numbers of pieces, of at most hierarchyMaxPiece bytes, that the
+	// stage of a rank holds for the others of its host. The order of epochs below explains the
+	// numbers.
 	inSlots, sumSlots = 2, 4
 	hierarchyMaxPiece = shm.StageBytes / (inSlots + sumSlots) &^ (cacheLine - 1)
-	// ahead is the number of pieces that are sent to the other hosts before the first sum is awaited.
+	// lookahead is the number of pieces that are sent to the other hosts before the first sum is awaited.
 	lookahead = 2
 	// Up to these sizes of a part, in bytes, hosts send each other the whole part, and every host adds all parts. This
 	// takes one network latency instead of two. Between two hosts it causes no additional traffic, only more additions,
@@ -88,19 +89,19 @@ func (h *hosts) hierarchical(p dist.Plan) func() error {
 
 // cut chooses the pieces, the same on all ranks.
 func (o *hierarchy) cut(chunk int) {
-	bytes, most := len(o.in), wholeForMany
+	bytes, limit := len(o.in), wholeForMany
 	if len(o.peers) == 2 {
-		most = wholeFor2
+		limit = wholeFor2
 	}
 	o.piece = hierarchyPiece
 	if chunk > 0 {
-		o.piece = max(chunk, hierarchyLeast)
+		o.piece = max(chunk, hierarchyMinPiece)
 	}
 	if o.e.Size() > len(o.h.byHost) { // the ranks of some host pass pieces through their stages
 		o.piece = min(o.piece, hierarchyMaxPiece)
 	}
 	o.piece &^= cacheLine - 1
-	if o.whole = bytes <= most*o.columns && bytes <= o.piece; o.whole {
+	if o.whole = bytes <= limit*o.columns && bytes <= o.piece; o.whole {
 		o.piece = max(cacheLine, (bytes+cacheLine-1)&^(cacheLine-1))
 	}
 	o.pieces = (bytes + o.piece - 1) / o.piece
@@ -280,8 +281,8 @@ func (o *hierarchy) shareOf(vector []byte, c, host int) []byte {
 // inbox returns the memory into which another host's data for this host's share of piece c is received.
 func (o *hierarchy) inbox(c, host int) []byte {
 	total := o.sumRange(c, o.h.host)
-	if given := o.inboxes[c%lookahead][host]; given != nil {
-		return given[:len(total)]
+	if buffer := o.inboxes[c%lookahead][host]; buffer != nil {
+		return buffer[:len(total)]
 	}
 	return total
 }

@@ -43,10 +43,10 @@ type hosts struct {
 
 	segmentMu sync.RWMutex // guards the segment, because control connections may outlive it
 	closed    bool
-	reported  atomic.Bool // the other hosts have been told that the group has failed
+	reported  atomic.Bool // this rank has reported the failure of the group to the other hosts
 
-	noted sync.Mutex
-	notes [][]byte // last text that each rank has published
+	notesMu sync.Mutex // guards notes, which control connections write
+	notes   [][]byte   // last text that each rank has published
 
 	memory map[unsafe.Pointer]bool // buffers that Alloc has returned and Free has not released
 	sleeps tcp.Sleeper             // for waits of collectives
@@ -273,7 +273,7 @@ func (h *hosts) header(l *shm.Label, bytes int) tcp.Header {
 
 // note returns the last text that a rank has published.
 func (h *hosts) note(rank int) []byte {
-	h.noted.Lock()
-	defer h.noted.Unlock()
+	h.notesMu.Lock()
+	defer h.notesMu.Unlock()
 	return h.notes[rank]
 }

@@ -205,8 +205,8 @@ func (h *hosts) attach(peer int, use tcp.Use, conn *connection.Conn) (err error)
 	case tcp.ForControl:
 		h.controls[peer], err = tcp.NewControl(conn, h.silence,
 			tcp.Handler{Failed: h.markFailed, Calls: h.callText, Published: func(text []byte) {
-				h.noted.Lock()
-				defer h.noted.Unlock()
+				h.notesMu.Lock()
+				defer h.notesMu.Unlock()
 				h.notes[peer] = text
 			}})
 	case tcp.ForCollectives:

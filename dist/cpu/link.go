@@ -58,6 +58,7 @@ type incoming struct {
 	pieces        [2][]byte
 }
 
+// incomingPiece is the size of a piece in bytes. Both pieces of a message stay in the L2 cache.
 const incomingPiece = 128 << 10
 
 func (i *incoming) move() (moved bool, err error) {
@@ -244,9 +245,9 @@ func (t *mover) receive(from *link, dst []byte, add bool) {
 func (t *mover) progress() (moved bool, err error) {
 	sent, err := t.out.move()
 	// Receive even if sending has failed, because the peer's last message may say why.
-	received, lost := t.in.move()
-	if lost != nil {
-		return false, t.linkFailure(t.in.link, lost)
+	received, recvErr := t.in.move()
+	if recvErr != nil {
+		return false, t.linkFailure(t.in.link, recvErr)
 	}
 	if err != nil {
 		return false, t.linkFailure(t.out.link, err)

@@ -166,10 +166,10 @@ func furthestBehind(ranks []progress, calls uint64, waited int) int {
 	if r := slices.IndexFunc(ranks, func(p progress) bool { return p.silent }); r >= 0 {
 		return r
 	}
-	blamed, least := waited, calls
+	blamed, fewest := waited, calls
 	for r, p := range ranks {
-		if p.calls < least {
-			blamed, least = r, p.calls
+		if p.calls < fewest {
+			blamed, fewest = r, p.calls
 		}
 	}
 	return blamed

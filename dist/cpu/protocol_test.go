@@ -332,7 +332,7 @@ func TestStreamFrom(t *testing.T) {
 		g := must.Get(backend{}.Join(t.Context(),
 			dist.Config{ID: fmt.Sprint(t.Name(), "/", os.Getpid()), Size: 1, Timeout: time.Minute, StreamFrom: from}))(t)
 		if got := g.(localEngine).streamFrom; got != want {
-			t.Errorf("told %d, outputs of %d bytes and more are streamed, want %d", from, got, want)
+			t.Errorf("with StreamFrom %d, outputs of %d bytes and more are streamed, want %d", from, got, want)
 		}
 		g.Close()
 	}

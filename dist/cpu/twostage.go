@@ -117,9 +117,9 @@ const (
 	// stagedSlots is the number of pieces in flight. With three, a rank that is as fast as the others never waits: while
 	// they add piece c, it writes piece c+1 and fetches the sums of piece c-1.
 	stagedSlots = 3
-	// stagedMost is the default size of a piece of a long call; each rank holds six of them. A shorter call has two
-	// pieces, so that one can be written while the stores of the other drain. stagedLeast is the minimum that a rank
-	// should add of one piece: below it the flags cost more.
+	// stagedPiece is the default size of a piece of a long call; each rank holds six of them. A shorter call has two
+	// pieces, so that one can be written while the stores of the other drain. stagedMinPart is the minimum that a
+	// rank should add of one piece: below it the flags cost more.
 	stagedPiece   = 256 << 10
 	stagedMinPart = 2 << 10
 )
@@ -159,14 +159,14 @@ func (e *engine) staged(p dist.Plan) func() error {
 
 // layOut divides the stage of every rank into slots.
 func (o *staged) layOut(size int) {
-	const most = shm.StageBytes / (2 * stagedSlots)
-	o.piece = max(cacheLine, min(o.piece, most, len(o.in))&^(cacheLine-1))
+	const slotBytes = shm.StageBytes / (2 * stagedSlots)
+	o.piece = max(cacheLine, min(o.piece, slotBytes, len(o.in))&^(cacheLine-1))
 	o.pieces = (len(o.in) + o.piece - 1) / o.piece
 	for slot := range stagedSlots {
 		for r := range size {
 			stage := o.m.Stage(r)
-			o.ins[slot] = append(o.ins[slot], stage[slot*most:][:o.piece])
-			o.sums[slot] = append(o.sums[slot], stage[(stagedSlots+slot)*most:][:o.piece])
+			o.ins[slot] = append(o.ins[slot], stage[slot*slotBytes:][:o.piece])
+			o.sums[slot] = append(o.sums[slot], stage[(stagedSlots+slot)*slotBytes:][:o.piece])
 		}
 	}
 }

@@ -192,9 +192,9 @@ func (c *call) exchangeAddresses() error {
 }
 
 const (
-	watchEvery = 256    // polls of a stream between two checks of the group
-	busyPolls  = 20_000 // polls without sleeping
-	pollPause  = 20 * time.Microsecond
+	watchEvery = 256                   // polls of a stream between two checks of the group
+	busyPolls  = 20_000                // polls without sleeping
+	pollPause  = 20 * time.Microsecond // sleep between later polls
 )
 
 // wait returns when the work on the engine's stream is done.

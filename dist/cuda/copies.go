@@ -216,8 +216,8 @@ func (e *engine) newCopier(method string, stream *cuda.Stream) (c copier, err er
 	return c, err
 }
 
-// raisesFlag reports whether a copy of so many bytes sets a flag when it is done. Only a single block
-// can: with several, none knows when the others are done.
+// raisesFlag reports whether a copy of this size sets a flag when it is done. Only a copy by a single block
+// can: with several blocks, none knows when the others are done.
 func (c *copier) raisesFlag(bytes int) bool { return c.single != nil && bytes <= singleBytes }
 
 // start starts a copy. If the copy raises a flag, it stores value there when it is done.

@@ -315,7 +315,7 @@ func (e *engine) checkOneGPU() error {
 // launches reports whether this rank launches kernels.
 func (e *engine) launches() bool { return !e.knobs.asBlocks || e.rank == 0 }
 
-// gridOf returns the grid for so many blocks per rank. If the ranks are blocks of one kernel, the launch
+// gridOf returns the grid for the given number of blocks per rank. If the ranks are blocks of one kernel, the launch
 // contains the blocks of all ranks and must be cooperative, so that all are resident.
 func (c *call) gridOf(blocks int) (grid int, cooperative bool) {
 	if !c.e.knobs.asBlocks {

@@ -78,12 +78,12 @@ func TestTurnsRefused(t *testing.T) {
 			t.Setenv(TurnsVariable, turns)
 			cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
 			cmd.Env = append(os.Environ(), shares+"="+id)
-			var said strings.Builder
-			cmd.Stdout, cmd.Stderr = &said, &said
+			var output strings.Builder
+			cmd.Stdout, cmd.Stderr = &output, &output
 			must.Do(t, cmd.Start())
 			defer func() {
-				if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "--- PASS: "+t.Name()) {
-					t.Errorf("turns %q, rank 1: %v\n%s", turns, err, said.String())
+				if err := cmd.Wait(); err != nil || !strings.Contains(output.String(), "--- PASS: "+t.Name()) {
+					t.Errorf("turns %q, rank 1: %v\n%s", turns, err, output.String())
 				}
 			}()
 		}
@@ -116,10 +116,10 @@ func TestKernelsAreLoadedAtOnce(t *testing.T) {
 	key := append([]byte(loadingVariable), 0)
 	at := get.Call(uintptr(unsafe.Pointer(&key[0])))
 	if at == 0 {
-		t.Fatal("the driver is told nothing")
+		t.Fatal("the variable for loading kernels is not set")
 	}
 	if got := unsafe.String(*(**byte)(unsafe.Pointer(&at)), len("EAGER")); got != "EAGER" {
-		t.Errorf("the driver is told %q", got)
+		t.Errorf("the variable for loading kernels is %q", got)
 	}
 	must.Do(t, gs[0].Close())
 }

@@ -70,7 +70,7 @@ func (v volume) text(what, how string) string {
 	return fmt.Sprintf("%.4g MB of %s at %.0f GB/s of %s: %.4g µs", v.bytes/1e6, what, v.speed/1e3, how, v.us())
 }
 
-// computeLimits returns the limits of a call, of whose buffers the given number of bytes is cached.
+// computeLimits returns the limits of a call. cached is the number of bytes of its buffers that are in the cache.
 func (e *engine) computeLimits(p dist.Plan, cached int) (l limits, err error) {
 	width := p.DType.Size()
 	if bytes := bufferElements(p, e.size)*width - cached; bytes > 0 {
@@ -179,7 +179,7 @@ func (p *probe) measure(d *device, measure func(*measurement) (float64, error)) 
 
 const (
 	probeRepeats  = 5
-	minProbeBytes = 16 << 20
+	minProbeBytes = 16 << 20 // of a copy, however small the cache is
 )
 
 // measurement holds the resources of one speed measurement.
@@ -278,7 +278,7 @@ func (b *measurement) measureCopy() (float64, error) {
 }
 
 const (
-	cacheThreads = 512
+	cacheThreads = 512  // per block
 	cacheRounds  = 1024 // takes about a millisecond on an H200
 )
 
@@ -317,9 +317,9 @@ func (b *measurement) measureCache(readers int) (speed float64, err error) {
 // multiprocessors can receive: 128 bytes each per cycle. Then the compiler has removed the loads.
 func (b *measurement) checkPlausible(speed float64) error {
 	rate, err := b.Device().Get(cuda.ClockRate)
-	if most := float64(b.multiprocessors) * 128 * float64(rate) / 1e3; err == nil && rate > 0 && speed > most {
+	if maxSpeed := float64(b.multiprocessors) * 128 * float64(rate) / 1e3; err == nil && rate > 0 && speed > maxSpeed {
 		return fmt.Errorf("measured %.0f GB/s, more than the %.0f GB/s that %d multiprocessors at %d MHz can receive",
-			speed/1e3, most/1e3, b.multiprocessors, rate/1000)
+			speed/1e3, maxSpeed/1e3, b.multiprocessors, rate/1000)
 	}
 	return nil
 }

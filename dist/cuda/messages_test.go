@@ -274,7 +274,7 @@ func dieAsRank1(id string) error {
 
 // startRank1 starts this test again in another process, as rank 1 of a group. The variable passes the
 // group's name. said reads the process's output.
-func startRank1(t *testing.T, variable string) (id string, rank1 *exec.Cmd, said *bufio.Reader) {
+func startRank1(t *testing.T, variable string) (id string, rank1 *exec.Cmd, output *bufio.Reader) {
 	t.Helper()
 	id = fmt.Sprintf("%s-%d", t.Name(), os.Getpid())
 	rank1 = exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
@@ -292,11 +292,11 @@ func TestMessageFromTheDead(t *testing.T) {
 		t.Fatal(dieAsRank1(id))
 	}
 	t.Setenv(TurnsVariable, "1")
-	id, rank1, said := startRank1(t, dies)
+	id, rank1, output := startRank1(t, dies)
 	g := must.Get(dist.Init(t.Context(), dist.Config{Backend: Name, Rank: 0, Size: 2, ID: id, Timeout: time.Minute}))(t)
 	b := must.Get(g.Alloc(dist.F64, 1000))(t)
 	must.Do(t, errors.Join(g.Recv(b, 1), holds(b, 7)))
-	if line, err := said.ReadString('\n'); line != "sent\n" {
+	if line, err := output.ReadString('\n'); line != "sent\n" {
 		t.Fatalf("%q %v", line, err)
 	}
 	rank1.Process.Kill()

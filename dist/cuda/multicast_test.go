@@ -270,7 +270,7 @@ func TestMulticastProcesses(t *testing.T) {
 	if id := os.Getenv(switches); id != "" {
 		t.Fatal(switchAsRank1(id))
 	}
-	id, rank1, said := startRank1(t, switches)
+	id, rank1, output := startRank1(t, switches)
 	log := filepath.Join(t.TempDir(), "calls")
 	t.Setenv(cudatest.LogVariable, log)
 	g := must.Get(dist.Init(t.Context(), dist.Config{Backend: Name, Rank: 0, Size: 2, ID: id, Timeout: time.Minute}))(t)
@@ -280,7 +280,7 @@ func TestMulticastProcesses(t *testing.T) {
 	if err != nil || slices.ContainsFunc(dist.Slice[float32](m), func(v float32) bool { return v != 3 }) {
 		t.Fatalf("1 and 2 are %v (%v)", dist.Slice[float32](m)[:8], err)
 	}
-	if line, err := said.ReadString('\n'); line != "added\n" {
+	if line, err := output.ReadString('\n'); line != "added\n" {
 		t.Fatalf("%q %v", line, err)
 	}
 	rank1.Process.Kill()

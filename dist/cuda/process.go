@@ -18,7 +18,7 @@ const TurnsVariable = "KERNBENCH_CUDA_TAKE_TURNS"
 
 // process is the state that all groups of this process share.
 type process struct {
-	mu      sync.Mutex
+	mu      sync.Mutex      // guards the fields below
 	daemon  *mps.Daemon     // nil unless this process started one
 	opened  bool            // the driver is open, and no longer reads its environment variables
 	devices map[int]*device // by ordinal
@@ -34,7 +34,7 @@ type device struct {
 	copyProbe       probe
 	cacheProbes     [gpu.MaxRanks]probe // by the number of readers of the same data, minus one
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards the fields below
 	modules map[moduleKey]module
 }
 

@@ -90,7 +90,7 @@ func cover(lengths []int, together int, seed uint64, possible func(at []int) boo
 		first[axis] = values
 		points, values = points*n, values+n
 	}
-	met := make([]bool, values*values*values)
+	seen := make([]bool, values*values*values)
 	var chosen []int
 	for _, point := range rand.New(rand.NewPCG(seed, 0)).Perm(points) {
 		at := pointAt(lengths, point)
@@ -100,7 +100,7 @@ func cover(lengths []int, together int, seed uint64, possible func(at []int) boo
 		for axis := range at {
 			at[axis] += first[axis]
 		}
-		if meet(met, values, at, together) {
+		if addCombinations(seen, values, at, together) {
 			chosen = append(chosen, point)
 		}
 	}
@@ -108,8 +108,8 @@ func cover(lengths []int, together int, seed uint64, possible func(at []int) boo
 	return lists.Map(chosen, func(point int) []int { return pointAt(lengths, point) })
 }
 
-// meet records all pairs or triples of values of a point, and reports whether any was new.
-func meet(met []bool, values int, at []int, together int) (fresh bool) {
+// addCombinations records all pairs or triples of values of a point, and reports whether any was new.
+func addCombinations(seen []bool, values int, at []int, together int) (fresh bool) {
 	for i, a := range at {
 		for j, b := range at[:i] {
 			rest := at[:j]
@@ -117,7 +117,7 @@ func meet(met []bool, values int, at []int, together int) (fresh bool) {
 				rest = at[i : i+1]
 			}
 			for _, c := range rest {
-				m := &met[(a*values+b)*values+c]
+				m := &seen[(a*values+b)*values+c]
 				fresh, *m = fresh || !*m, true
 			}
 		}

@@ -72,7 +72,7 @@ func counted(g *dist.Group, op dist.Collective, c cell, pattern func(block int) 
 			return err
 		}
 		if err := same(call.Out, func(i int) float64 { return out[i] }); err != nil || call.Out.Count() != len(out) {
-			return fmt.Errorf("rank %d has %d elements, %d are wanted: %w", rank, call.Out.Count(), len(out), err)
+			return fmt.Errorf("rank %d has %d elements, want %d: %w", rank, call.Out.Count(), len(out), err)
 		}
 	}
 	return g.Barrier() // no rank may reuse the memory before all have compared

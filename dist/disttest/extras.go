@@ -65,7 +65,7 @@ func epilogue(g *dist.Group, op dist.Collective, r dist.Reduction, d dist.DType,
 		return err
 	}
 	if !bytes.Equal(got, want) {
-		return fmt.Errorf("rank %d has not what the formula gives", g.Rank())
+		return fmt.Errorf("the output of rank %d differs from the formula", g.Rank())
 	}
 	return nil
 }
@@ -158,11 +158,11 @@ func (c int8Scaled) Encode(dst, src []byte, d dist.DType) {
 	n := len(src) / d.Size()
 	scales := dst[n:]
 	for from := 0; from < n; from += int8Group {
-		to, most := min(from+int8Group, n), 0.0
+		to, peak := min(from+int8Group, n), 0.0
 		for i := from; i < to; i++ {
-			most = max(most, math.Abs(d.Get(src, i)))
+			peak = max(peak, math.Abs(d.Get(src, i)))
 		}
-		scale := float32(most / 127)
+		scale := float32(peak / 127)
 		binary.LittleEndian.PutUint32(scales[from/int8Group*4:], math.Float32bits(scale))
 		for i := from; i < to; i++ {
 			q := 0.0
@@ -268,7 +268,7 @@ func quantised(g *dist.Group) error {
 						return err
 					}
 					if !bytes.Equal(got, want) {
-						return fmt.Errorf("codec %s of %d %v (%v): not the bits that its Go code gives, first at element %d", c.Name(),
+						return fmt.Errorf("codec %s of %d %v (%v): other bits than its Go code, first at element %d", c.Name(),
 							count, d, r, differing(got, want)/d.Size())
 					}
 				}

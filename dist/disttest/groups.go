@@ -56,24 +56,24 @@ func nested(g, half *dist.Group) error {
 	if half.Rank() == 0 {
 		color = -1
 	}
-	rest, err := half.Split(color, 0)
+	sub, err := half.Split(color, 0)
 	if err != nil {
 		return err
 	}
-	if (rest == nil) != (color < 0) {
-		return fmt.Errorf("color %d gave the group %v", color, rest)
+	if (sub == nil) != (color < 0) {
+		return fmt.Errorf("color %d gave the group %v", color, sub)
 	}
-	if rest == nil {
+	if sub == nil {
 		return g.Barrier()
 	}
-	defer rest.Close()
+	defer sub.Close()
 	mine := []float64{float64(g.Rank())}
-	all := make([]float64, rest.Size())
-	if err := rest.AllGather(dist.Of(all), dist.Of(mine)); err != nil {
+	all := make([]float64, sub.Size())
+	if err := sub.AllGather(dist.Of(all), dist.Of(mine)); err != nil {
 		return err
 	}
-	if rest.Size() != half.Size()-1 || !slices.Contains(all, float64(g.Rank())) {
-		return fmt.Errorf("the rest of the half has %v", all)
+	if sub.Size() != half.Size()-1 || !slices.Contains(all, float64(g.Rank())) {
+		return fmt.Errorf("the group without the first rank of the half has %v", all)
 	}
 	return g.Barrier()
 }
@@ -105,7 +105,7 @@ func async(g *dist.Group) error {
 		}
 	}
 	if want := float64(g.Size() * (g.Size() - 1) / 2); last[0] != want {
-		return fmt.Errorf("the sum after those started is %v, want %v", last[0], want)
+		return fmt.Errorf("the sum after the started ones is %v, want %v", last[0], want)
 	}
 	return restart(g)
 }
@@ -263,7 +263,7 @@ func memory(g *dist.Group) error {
 		s := dist.Slice[float32](m)
 		k := float32(len(s)/1000 - 1)
 		if i := slices.IndexFunc(s, func(v float32) bool { return v != k }); i >= 0 {
-			return fmt.Errorf("allocation %v has %v at %d: another one lies over it", k, s[i], i)
+			return fmt.Errorf("allocation %v has %v at %d: another allocation overlaps it", k, s[i], i)
 		}
 		if err := g.AllReduce(b, b, dist.Sum); err != nil {
 			return err

@@ -174,24 +174,24 @@ func expect(op dist.Collective, size, rank, root, count int, part func(rank, off
 		}
 		return nil
 	}
-	whole := part(rank, 0, count)
+	vector := part(rank, 0, count)
 	switch op {
 	case dist.AllReduce:
-		return expectation{in: whole, out: part(reduced, 0, count)}
+		return expectation{in: vector, out: part(reduced, 0, count)}
 	case dist.ReduceScatter:
-		return expectation{in: whole, out: part(reduced, off, n), shift: off}
+		return expectation{in: vector, out: part(reduced, off, n), shift: off}
 	case dist.AllGather:
 		return expectation{in: part(rank, off, n), out: owned(), shift: off}
 	case dist.Broadcast:
-		return expectation{in: atRoot(whole), out: part(root, 0, count)}
+		return expectation{in: atRoot(vector), out: part(root, 0, count)}
 	case dist.Reduce:
-		return expectation{in: whole, out: atRoot(part(reduced, 0, count))}
+		return expectation{in: vector, out: atRoot(part(reduced, 0, count))}
 	case dist.Gather:
 		return expectation{in: part(rank, off, n), out: atRoot(owned()), shift: off}
 	case dist.Scatter:
-		return expectation{in: atRoot(whole), out: part(root, off, n), shift: off}
+		return expectation{in: atRoot(vector), out: part(root, off, n), shift: off}
 	case dist.AllToAll:
-		e := expectation{in: whole}
+		e := expectation{in: vector}
 		for k := range size {
 			e.out = append(e.out, part(k, off, n)...)
 		}
@@ -211,7 +211,7 @@ func runAll(list [runs]expectation, g *dist.Group, op dist.Collective, c cell, s
 	}
 	for i, e := range list {
 		if err := e.run(prepared, call, c.dtype, space.out[kind], space.fill, c.inPlace); err != nil {
-			return fmt.Errorf("run %d of one preparation: %w", i+1, err)
+			return fmt.Errorf("run %d of a prepared call: %w", i+1, err)
 		}
 	}
 	return nil

@@ -104,13 +104,13 @@ func same(b dist.Buffer, want func(i int) float64) error {
 // pingPong sends between ranks 0 and 1. The sender overwrites the memory as soon as the send returns,
 // because the data must have left it by then.
 func pingPong(g *dist.Group, symmetric bool) error {
-	const most = 50_000
-	b, err := room(g, dist.F64, most+1, symmetric)
+	const maxCount = 50_000
+	b, err := room(g, dist.F64, maxCount+1, symmetric)
 	if err != nil || g.Rank() > 1 {
 		return err
 	}
-	spoilt := vector(dist.F64, most, func(int) float64 { return -7 })
-	for k, n := range []int{1, 2, 7, 8, 9, 31, 1000, 1001, 4096, 8191, most, 1, 3, most} {
+	spoilt := vector(dist.F64, maxCount, func(int) float64 { return -7 })
+	for k, n := range []int{1, 2, 7, 8, 9, 31, 1000, 1001, 4096, 8191, maxCount, 1, 3, maxCount} {
 		part := b.Slice(k%2, n)
 		value := func(i int) float64 { return float64(k*100_000 + i) }
 		switch {

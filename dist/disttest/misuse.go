@@ -210,7 +210,7 @@ func (s Suite) mistake(m mistake) error {
 		}
 		err := call(g)
 		if again := g.Barrier(); again == nil {
-			return fmt.Errorf("%v, and a group that works on after it", err)
+			return fmt.Errorf("%v, and the group still works afterwards", err)
 		}
 		return err
 	}, func(rank int, got error) error {
@@ -261,7 +261,7 @@ func (s Suite) cancelled() error {
 		switch {
 		case rank != 1 && (got == nil ||
 			!strings.Contains(got.Error(), "rank 0 cannot make its call: its context has ended")):
-			return fmt.Errorf("rank %d got %v, want one that names rank 0 and its context", rank, got)
+			return fmt.Errorf("rank %d got %v, want an error that names rank 0 and its context", rank, got)
 		case rank == 0 && !errors.Is(got, context.Canceled):
 			return fmt.Errorf("rank 0 got %v, want context.Canceled", got)
 		}
@@ -283,7 +283,7 @@ func cancel(g *dist.Group) error {
 	}
 	select {
 	case <-op.Done():
-		return errors.New("a barrier that a rank did not call is done")
+		return errors.New("Done reports the end of a barrier that a rank did not call")
 	default:
 	}
 	cancel()
@@ -294,36 +294,37 @@ func cancel(g *dist.Group) error {
 // shrink checks that the survivors of a group continue as a new one: after a rank has left and the others had an error,
 // and again without a failure.
 func (s Suite) shrink() error {
-	const gone = 1
+	const leaver = 1
 	n := needs{ops(dist.Barrier, dist.AllReduce), types(dist.I32), "shrinking", has(dist.Shrinking)}
 	return s.failing(mistakeRanks, guardTimeout, n, func(g *dist.Group) error {
-		if g.Rank() == gone {
+		if g.Rank() == leaver {
 			return g.Close()
 		}
 		if err := g.Barrier(); err == nil {
 			return errors.New("a barrier without rank 1 is no error")
 		}
-		left, was, err := g.Shrink()
+		survivors, oldRanks, err := g.Shrink()
 		if err != nil {
 			return err
 		}
-		defer left.Close()
-		if want := []int{0, 2}; !slices.Equal(was, want) || left.Size() != len(want) || want[left.Rank()] != g.Rank() {
-			return fmt.Errorf("is rank %d of %d in the new group of %v, want to be in that of %v", left.Rank(), left.Size(),
-				was, want)
+		defer survivors.Close()
+		want := []int{0, 2}
+		if !slices.Equal(oldRanks, want) || survivors.Size() != len(want) || want[survivors.Rank()] != g.Rank() {
+			return fmt.Errorf("rank %d of %d in the new group of the old ranks %v, want the old ranks %v",
+				survivors.Rank(), survivors.Size(), oldRanks, want)
 		}
-		if err := sumOfRanks(left); err != nil {
+		if err := sumOfRanks(survivors); err != nil {
 			return err
 		}
-		again, was, err := left.Shrink()
+		second, oldRanks, err := survivors.Shrink()
 		if err != nil {
 			return err
 		}
-		defer again.Close()
-		if len(was) != left.Size() || again.Rank() != left.Rank() {
-			return fmt.Errorf("is rank %d of %v in a group of which nobody was gone", again.Rank(), was)
+		defer second.Close()
+		if len(oldRanks) != survivors.Size() || second.Rank() != survivors.Rank() {
+			return fmt.Errorf("rank %d of the old ranks %v after a shrink without a failure", second.Rank(), oldRanks)
 		}
-		return sumOfRanks(again)
+		return sumOfRanks(second)
 	}, func(rank int, got error) error {
 		if got != nil {
 			return fmt.Errorf("rank %d: %w", rank, got)

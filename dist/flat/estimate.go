@@ -55,9 +55,9 @@ func (backend) Estimate(op dist.Collective, algorithm string, ranks, count int) 
 	what := fmt.Sprintf("%s %s with %d ranks sends about %s messages", op, info.Name, ranks,
 		unit.FormatSI(float64(messages)))
 	switch {
-	case info.Direct && ranks > mostDirect:
+	case info.Direct && ranks > maxDirectRanks:
 		return "", fmt.Errorf("%s and reads the memory of peers, which is proved for at most %d ranks: take fewer ranks, or "+
-			"an algorithm with messages, such as halving-doubling", what, mostDirect)
+			"an algorithm with messages, such as halving-doubling", what, maxDirectRanks)
 	case messages > maxMessages:
 		return "", fmt.Errorf("%s, and at most %s are simulated: take fewer ranks, or an algorithm with fewer messages, "+
 			"such as halving-doubling", what, unit.FormatSI(maxMessages))

@@ -32,12 +32,12 @@ import (
 // Name is the name of the backend.
 const Name = "flat"
 
-// mostRanks is the maximum number of ranks. mostDirect is the maximum for algorithms that read the
+// maxRanks is the maximum number of ranks. maxDirectRanks is the maximum for algorithms that read the
 // memory of peers: proving that none of their accesses comes too early takes time quadratic in the
 // number of ranks.
 const (
-	mostRanks  = 1 << 20
-	mostDirect = 1 << 10
+	maxRanks       = 1 << 20
+	maxDirectRanks = 1 << 10
 )
 
 // For more than manyRanks ranks the garbage collector runs when the heap has grown by manyRanksGC percent.
@@ -111,8 +111,8 @@ func (backend) Join(_ context.Context, c dist.Config) (dist.Engine, error) {
 	if c.Rank != 0 {
 		return nil, fmt.Errorf("rank %d: there is only rank 0, which stands for all ranks", c.Rank)
 	}
-	if c.Size > mostRanks {
-		return nil, fmt.Errorf("%d ranks, want %d at most", c.Size, mostRanks)
+	if c.Size > maxRanks {
+		return nil, fmt.Errorf("%d ranks, want %d at most", c.Size, maxRanks)
 	}
 	n, err := loggp.Open(c.Machine, c.Arrangement)
 	if err == nil {
@@ -127,7 +127,7 @@ type engine struct {
 	network loggp.Network
 	last    prepared
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the fields below
 	now    event.Time
 	failed error
 }
@@ -140,7 +140,7 @@ func (e *engine) Size() int { return e.size }
 // Capabilities leaves out the algorithms that cannot be proved for this number of ranks.
 func (e *engine) Capabilities() dist.Capabilities {
 	c := capabilities()
-	if e.size <= mostDirect {
+	if e.size <= maxDirectRanks {
 		return c
 	}
 	for op, names := range c.Algorithms {

@@ -353,7 +353,7 @@ func TestNotOffered(t *testing.T) {
 	for _, c := range []struct {
 		rank, size int
 		want       string
-	}{{1, 4, "only rank 0"}, {0, mostRanks + 1, "1048576 at most"}} {
+	}{{1, 4, "only rank 0"}, {0, maxRanks + 1, "1048576 at most"}} {
 		_, err := dist.Init(t.Context(), dist.Config{Backend: Name, Rank: c.rank, Size: c.size, ID: "test"})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("rank %d of %d: %v", c.rank, c.size, err)
@@ -362,7 +362,7 @@ func TestNotOffered(t *testing.T) {
 	has := func(size int) bool {
 		return slices.Contains((&engine{size: size}).Capabilities().Algorithms[dist.AllReduce], "two-stage")
 	}
-	if !has(mostDirect) || has(mostDirect+1) {
+	if !has(maxDirectRanks) || has(maxDirectRanks+1) {
 		t.Error("what reads peers' memory is offered to more ranks than it is proved for, or to fewer")
 	}
 }

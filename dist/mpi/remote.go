@@ -312,7 +312,7 @@ func (p *remoteCoordinator) Close() {
 // lives as long as MPI. A communicator per group would not do: it could be freed only after every
 // notice in it was received, and the receiver of a notice may have left.
 type noticeRouter struct {
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the fields below
 	box    *mailbox
 	groups map[uint64]*remoteCoordinator // by token
 	early  []notice                      // for groups that this rank has not joined yet

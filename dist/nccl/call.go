@@ -218,9 +218,9 @@ func (c *call) resolve(stage int, b dist.Buffer) (cuda.Pointer, error) {
 }
 
 const (
-	checkEvery = 256    // polls between two checks of the communicator and the group
-	busyPolls  = 20_000 // polls without sleeping
-	pollPause  = 20 * time.Microsecond
+	checkEvery = 256                   // polls between two checks of the communicator and the group
+	busyPolls  = 20_000                // polls without sleeping
+	pollPause  = 20 * time.Microsecond // sleep between later polls
 )
 
 // awaitComm returns when the communicator has accepted the last call.

@@ -89,9 +89,9 @@ func TestFaults(t *testing.T) {
 		}
 		os.Unsetenv(cudatest.FaultVariable)
 		os.Unsetenv(cudatest.LogVariable)
-		said, _ := os.ReadFile(calls)
-		if n := strings.Count(string(said), "ncclCommAbort"); n != 2 {
-			t.Errorf("%s: %d communicators were aborted, want 2:\n%s", c.fault, n, said)
+		log, _ := os.ReadFile(calls)
+		if n := strings.Count(string(log), "ncclCommAbort"); n != 2 {
+			t.Errorf("%s: %d communicators were aborted, want 2:\n%s", c.fault, n, log)
 		}
 		os.Remove(calls)
 	}

@@ -13,8 +13,8 @@ func softmax(x *accel.Tensor) tl.Kernel {
 		block, _ := x.On(p.ID())
 		rows := p.Load(block.Ptr, block.Rows*block.Cols).Reshape(block.Rows, block.Cols)
 		rows = p.Cast(rows, tl.F32)
-		most := p.Unary(tl.Max, rows)                            // one column, repeated over the columns of rows
-		weights := p.Unary(tl.Exp, p.Binary(tl.Sub, rows, most)) // at most 1, so that exp does not overflow
+		maxima := p.Unary(tl.Max, rows)                            // one column, repeated over the columns of rows
+		weights := p.Unary(tl.Exp, p.Binary(tl.Sub, rows, maxima)) // at most 1, so that exp does not overflow
 		result := p.Binary(tl.Div, weights, p.Unary(tl.Sum, weights))
 		p.Store(block.Ptr, p.Cast(result, tl.F16))
 	}
@@ -31,25 +31,25 @@ func attention(q, kT, v, out *accel.Tensor) tl.Kernel {
 
 		scores := p.Dot(p.Load(queries.Ptr, m*d), p.Load(keys.Ptr, d*n), m, d, n, tl.F32)
 		scores = p.Binary(tl.Mul, scores, p.Full(float32(1/math.Sqrt(float64(d))), 1, tl.F32))
-		most := p.Unary(tl.Max, scores) // m x 1
-		weights := p.Unary(tl.Exp, p.Binary(tl.Sub, scores, most))
+		maxima := p.Unary(tl.Max, scores) // m x 1
+		weights := p.Unary(tl.Exp, p.Binary(tl.Sub, scores, maxima))
 		total := p.Unary(tl.Sum, weights)
 		acc := p.Dot(p.Cast(weights, tl.F16), p.Load(values.Ptr, n*d), m, n, d, tl.F32)
 
 		if p.ProgramID(0) == 1 {
-			p.Send(tl.IntraW, most)
+			p.Send(tl.IntraW, maxima)
 			p.Send(tl.IntraW, total)
 			p.Send(tl.IntraW, acc)
 			return
 		}
-		most2 := p.Recv(tl.IntraE, m, tl.F32).Reshape(m, 1)
+		maxima2 := p.Recv(tl.IntraE, m, tl.F32).Reshape(m, 1)
 		total2 := p.Recv(tl.IntraE, m, tl.F32).Reshape(m, 1)
 		acc2 := p.Recv(tl.IntraE, m*d, tl.F32).Reshape(m, d)
 
 		// Both parts are relative to their own maximum: scale them to the larger one before they are added.
-		larger := p.Binary(tl.Maximum, most, most2)
-		scale := p.Unary(tl.Exp, p.Binary(tl.Sub, most, larger))
-		scale2 := p.Unary(tl.Exp, p.Binary(tl.Sub, most2, larger))
+		larger := p.Binary(tl.Maximum, maxima, maxima2)
+		scale := p.Unary(tl.Exp, p.Binary(tl.Sub, maxima, larger))
+		scale2 := p.Unary(tl.Exp, p.Binary(tl.Sub, maxima2, larger))
 		total = p.FMA(total2, scale2, p.Binary(tl.Mul, total, scale))
 		acc = p.FMA(acc2, scale2, p.Binary(tl.Mul, acc, scale))
 		to, _ := out.On(p.ID())

@@ -16,7 +16,7 @@ const (
 	words = 200_000
 	// A shared machine may take a core away for tenths of a second. With this total time, the median
 	// pass is not affected.
-	least = 600 * time.Millisecond
+	minDuration = 600 * time.Millisecond
 )
 
 func main() {
@@ -29,7 +29,7 @@ func main() {
 	for i := range text {
 		text[i] = "word" + strconv.Itoa(i*i%997)
 	}
-	for begin := time.Now(); time.Since(begin) < least; {
+	for begin := time.Now(); time.Since(begin) < minDuration; {
 		start := time.Now()
 		if n := count(text, chunk); n != words {
 			fmt.Fprintln(os.Stderr, "counted", n)

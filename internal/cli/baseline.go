@@ -75,12 +75,12 @@ After an intended change, save again with only the runs since then, such as --la
 // saveBaseline makes the latest runs of a bench, up to the given number, the baseline of their
 // folder. It prints warnings about failed rows, incomplete runs, different kinds of machine and too few
 // runs.
-func (a *app) saveBaseline(spec string, most int) error {
+func (a *app) saveBaseline(spec string, limit int) error {
 	j, r, err := a.load(spec)
 	if err != nil {
 		return err
 	}
-	runs := history.LastRuns(j, r, most)
+	runs := history.LastRuns(j, r, limit)
 	if len(runs) == 0 {
 		return usage(fmt.Errorf("%s: its runs have no rows", spec))
 	}
@@ -288,20 +288,20 @@ func (a *app) checkedRuns(mark history.Baseline, home, j *journal.Journal, last 
 		return nil, nil, fmt.Errorf("%s has a run of bench %q, but the baseline is of bench %q", j.Dir(),
 			last.Header.Bench, mark.Bench)
 	}
-	early, late, gone := mark.Select(home, j, last, f.last)
+	before, after, missing := mark.Select(home, j, last, f.last)
 	switch {
-	case len(early) == 0:
+	case len(before) == 0:
 		return nil, nil, fmt.Errorf("%s: the journal no longer has any accepted run of the baseline: save the baseline again",
 			home.Dir())
-	case len(late) == 0 || late[len(late)-1].ID() != last.ID():
+	case len(after) == 0 || after[len(after)-1].ID() != last.ID():
 		return nil, nil, fmt.Errorf("%s: no run since the baseline was saved: there is nothing to check", j.Dir())
 	}
-	if len(gone) > 0 {
-		a.stderr.Printf("%s: the journal no longer has %s of the baseline\n", a.name, unit.Plural(len(gone), "run"))
+	if len(missing) > 0 {
+		a.stderr.Printf("%s: the journal no longer has %s of the baseline\n", a.name, unit.Plural(len(missing), "run"))
 	}
 	side := func(r *journal.Run) (compare.Run, error) { return sideOf(r, f.only) }
-	if accepted, err = lists.TryMap(early, side); err == nil {
-		later, err = lists.TryMap(late, side)
+	if accepted, err = lists.TryMap(before, side); err == nil {
+		later, err = lists.TryMap(after, side)
 	}
 	return accepted, later, err
 }

@@ -85,11 +85,11 @@ func Main(benches []*bench.Bench) int {
 		texttab.ForTerminal(os.Stderr).Printf("%s: %v\n", filepath.Base(os.Args[0]), err)
 		return exitFailed
 	}
-	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
-		ends = append(ends, syscall.SIGHUP)
+		signals = append(signals, syscall.SIGHUP)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), ends...)
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	defer stop()
 	launch.CatchUserSignals()
 	// A second Ctrl-C kills the program at once, and its agent then kills the workers. A signal that follows the first
@@ -440,14 +440,14 @@ func loadError(ctx context.Context, err error) error {
 	return usage(err)
 }
 
-// arguments accepts between least and most arguments. A most of -1 means any number. what describes the
+// arguments accepts between minimum and maximum arguments. A maximum of -1 means any number. what describes the
 // arguments in errors.
-func arguments(least, most int, what string) cobra.PositionalArgs {
+func arguments(minimum, maximum int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
-		case len(args) < least || most > 0 && len(args) > most:
+		case len(args) < minimum || maximum > 0 && len(args) > maximum:
 			return fmt.Errorf("%s: want %s, have %s", cmd.Name(), what, unit.Plural(len(args), "argument"))
-		case most == 0 && len(args) > 0:
+		case maximum == 0 && len(args) > 0:
 			return fmt.Errorf("%s: unexpected argument %q: %s", cmd.Name(), args[0], what)
 		}
 		return nil

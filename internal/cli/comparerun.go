@@ -55,10 +55,10 @@ func (b *bothFlags) declare(fl *pflag.FlagSet) {
 
 // check returns an error for flags and arguments that cannot be combined.
 func (b *bothFlags) check(fl *pflag.FlagSet, args []string, otherMode bool) error {
-	given := slices.IndexFunc(runOnly, fl.Changed)
+	index := slices.IndexFunc(runOnly, fl.Changed)
 	switch {
-	case !b.run && given >= 0:
-		return fmt.Errorf("--%s needs --run: stored runs are compared as they are", runOnly[given])
+	case !b.run && index >= 0:
+		return fmt.Errorf("--%s needs --run: stored runs are compared as they are", runOnly[index])
 	case !b.run:
 		return nil
 	case otherMode || len(args) != 2:

@@ -32,7 +32,7 @@ func (a *app) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [BENCH...]",
 		Short: "List the benchmarks, their axes and options",
-		Long: `Lists all benchmarks, or shows those that are named (a name or a glob): axes,
+		Long: `Lists all benchmarks, or shows the named ones (each a name or a glob): axes,
 variables and options with their legal words and defaults, and how to run them.
 With --all it lists everything that can be chosen by name: algorithms, backends,
 codecs, file formats, problems, partitioners, methods and so on.`,

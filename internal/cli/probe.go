@@ -269,13 +269,13 @@ func (a *app) probeHost(ctx context.Context, f probeFlags) error {
 // probeNetwork measures the network between the hosts of a job. Every rank of the job calls it; only rank 0
 // prints.
 func (a *app) probeNetwork(ctx context.Context, f probeFlags, self job.Process, of *jobenv.Job) error {
-	alone := fmt.Errorf("%d ranks on one host would disturb each other, and have no network to measure: start %s "+
+	oneHostErr := fmt.Errorf("%d ranks on one host would disturb each other, and have no network to measure: start %s "+
 		"probe by itself", of.Size, a.name)
 	if len(f.cores) > 0 {
 		return usage(errors.New("--cores is for one host; as ranks of a job, probe measures the network between hosts"))
 	}
 	if of.LocalSize == of.Size {
-		return usage(alone)
+		return usage(oneHostErr)
 	}
 	exchange, err := self.Exchange(of)
 	if err != nil {
@@ -295,7 +295,7 @@ func (a *app) probeNetwork(ctx context.Context, f probeFlags, self job.Process, 
 	case err != nil:
 		return err
 	case len(n.Hosts) < 2:
-		return usage(alone)
+		return usage(oneHostErr)
 	case of.Rank > 0:
 		return nil
 	}

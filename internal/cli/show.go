@@ -250,7 +250,7 @@ func (a *app) reportCommand() *cobra.Command {
 		Short: "Write figures, tables, report.html and report.md from stored rows again",
 		Long: "Makes every view of a run again from its journal: figures, tables, one\nself-contained page, " +
 			"report.html, and the same as Markdown, report.md. For a\nrun that is named with @, the files go to RUN/runs/ID, " +
-			"and those of the folder stay.\n\nGenerated sentences end in an ID such as [fastest-1]. --why ID prints the rows that the\n" +
+			"and the folder's own files stay.\n\nGenerated sentences end in an ID such as [fastest-1]. --why ID prints the rows that the\n" +
 			"sentence rests on and writes nothing.\n\nWith -o, all runs go onto one page: their curves in the same " +
 			"figures, and what " +
 			"became\nfaster or slower between the first and each of the others. A FILE that ends in .png or\n.svg is the " +

@@ -156,11 +156,11 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 	opts := a.runOptions(j, f.run, via, progress)
 	opts.Source = source{study}
 	opts.Replan = func() (*plan.Plan, error) {
-		again, other, err := a.planStudy(b, f, goal, read)
+		planned, replanned, err := a.planStudy(b, f, goal, read)
 		if err == nil {
-			*study = *other // opts.Source has a pointer to study
+			*study = *replanned // opts.Source has a pointer to study
 		}
-		return again.Plan, err
+		return planned.Plan, err
 	}
 	res, err := run.Run(ctx, j.Plan, opts)
 	progress.Close()
@@ -324,18 +324,18 @@ func (f *tuneFlags) base(p *plan.Plan, goal tune.Goal) (request.Flags, []plan.As
 	flags := f.run
 	flags.Skips = nil // with one value per axis, a skip may match nothing, which the planner rejects
 	flags.Envs = slices.Clone(flags.Envs)
-	asked := map[string]string{}
+	defaults := map[string]string{}
 	for _, d := range f.defaults {
 		name, text, ok := strings.Cut(d, "=")
 		if !ok {
 			return flags, nil, fmt.Errorf("--default %s: want AXIS=VALUE, such as chunk=64K", d)
 		}
-		asked[name] = text
+		defaults[name] = text
 	}
 	var more []plan.Assign
 	for _, v := range tune.Swept(p, slices.Concat(goal.Over, goal.Per)) {
-		text, has := asked[v.Name]
-		delete(asked, v.Name)
+		text, has := defaults[v.Name]
+		delete(defaults, v.Name)
 		switch {
 		case v.Env && !has:
 			flags.Envs = append(flags.Envs, plan.Assign{Name: v.Name, Text: "-"})
@@ -352,7 +352,7 @@ func (f *tuneFlags) base(p *plan.Plan, goal tune.Goal) (request.Flags, []plan.As
 			more = append(more, plan.Assign{Name: v.Name, Text: v.First})
 		}
 	}
-	for name := range asked {
+	for name := range defaults {
 		names := lists.Map(tune.Swept(p, slices.Concat(goal.Over, goal.Per)), func(v tune.SweptName) string { return v.Name })
 		return flags, nil, fmt.Errorf("--default: %w", suggest.Unknown("tuned axis or variable", name, names))
 	}

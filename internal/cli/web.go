@@ -87,8 +87,8 @@ func thisProgram() string {
 	return fmt.Sprintf("%s %d %d", path, info.Size(), info.ModTime().UnixNano())
 }
 
-// leastToken is the smallest accepted length of a user's token, in bytes. Shorter tokens are easy to guess.
-const leastToken = 16
+// minTokenBytes is the smallest accepted length of a user's token, in bytes. Shorter tokens are easy to guess.
+const minTokenBytes = 16
 
 // serve serves the folder until the context ends.
 func (a *app) serve(ctx context.Context, dir, addr, tokenFile, index string) error {
@@ -107,10 +107,10 @@ func (a *app) serve(ctx context.Context, dir, addr, tokenFile, index string) err
 		if err != nil {
 			return usage(fmt.Errorf("reading the token: %w", err))
 		}
-		if opts.Token = strings.TrimSpace(string(text)); len(opts.Token) < leastToken ||
+		if opts.Token = strings.TrimSpace(string(text)); len(opts.Token) < minTokenBytes ||
 			strings.ContainsAny(opts.Token, " \t\r\n;,\"\\") {
 			return usage(fmt.Errorf("the token in %s is unsuitable: want one word of at least %d letters and digits", tokenFile,
-				leastToken))
+				minTokenBytes))
 		}
 	}
 	ip, err := netip.ParseAddr(host)

@@ -66,7 +66,7 @@ func findSample(samples []model.Sample, algorithm string, bytes int64) (model.Sa
 }
 
 // autoAdvice recommends the tuning table if auto chose another algorithm than the best
-// and was significantly slower. Other sizes count as equal in the mean.
+// and was significantly slower. In the mean, all other sizes count with a ratio of 1.
 func autoAdvice(set model.Series, samples []model.Sample) []advice {
 	logs, n := 0.0, 0
 	worst, where := 1.0, ""

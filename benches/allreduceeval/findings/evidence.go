@@ -199,11 +199,11 @@ func resolvedSamples(list []contest) (samples []model.Sample) {
 // and how many others there are.
 func notResolved(list []contest) string {
 	reasons := lists.GroupBy(list, func(c contest) string { return c.unresolved })
-	most := slices.MaxFunc(reasons, func(a, b lists.Group[string, contest]) int {
+	commonest := slices.MaxFunc(reasons, func(a, b lists.Group[string, contest]) int {
 		return cmp.Compare(len(a.Items), len(b.Items))
 	})
 	if len(reasons) == 1 {
-		return most.Key
+		return commonest.Key
 	}
-	return fmt.Sprintf("%s, and %s", most.Key, unit.Plural(len(reasons)-1, "other reason"))
+	return fmt.Sprintf("%s, and %s", commonest.Key, unit.Plural(len(reasons)-1, "other reason"))
 }

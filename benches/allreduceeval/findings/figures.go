@@ -107,12 +107,12 @@ func (r *results) fitLine(setting model.Series, algorithms []string) (figure.Ser
 // limitLines draws the least limit at each size over the exact algorithms, which is the
 // best that any of them could reach. value converts a sample's limit to the y axis.
 func limitLines(samples []model.Sample, value func(s model.Sample, us float64) float64) []figure.Line {
-	least := map[int64]float64{}
+	limits := map[int64]float64{}
 	points := map[int64]figure.Point{}
 	for _, s := range exactSamples(samples) {
 		_, us := s.Ceiling(true)
-		if old, has := least[s.Bytes]; us > 0 && (!has || us < old) {
-			least[s.Bytes], points[s.Bytes] = us, figure.Point{X: float64(s.Bytes), Y: value(s, us)}
+		if old, has := limits[s.Bytes]; us > 0 && (!has || us < old) {
+			limits[s.Bytes], points[s.Bytes] = us, figure.Point{X: float64(s.Bytes), Y: value(s, us)}
 		}
 	}
 	if len(points) < 2 {

@@ -101,7 +101,7 @@ func (r *results) warningLines() (lines []string) {
 	return lines
 }
 
-// plausibility describes with what the samples were compared, if nothing contradicts them.
+// plausibility states that nothing contradicts the samples, and what they were compared with.
 func (r *results) plausibility() string {
 	text := "no time contradicts another"
 	if slices.ContainsFunc(r.samples, func(s model.Sample) bool { return len(s.Limits) > 0 }) {
@@ -128,14 +128,14 @@ func (r *results) tableLines() (lines []string) {
 	add := func(of []model.Sample, format string, args ...any) {
 		lines = append(lines, r.cited.Cite("note", fmt.Sprintf(format, args...), rowsOf(of)))
 	}
-	least := slices.MinFunc(samples, func(a, b model.Sample) int { return cmp.Compare(a.Bytes, b.Bytes) }).Bytes
-	smallest := lists.Filter(samples, func(s model.Sample) bool { return s.Bytes == least })
+	minBytes := slices.MinFunc(samples, func(a, b model.Sample) int { return cmp.Compare(a.Bytes, b.Bytes) }).Bytes
+	smallest := lists.Filter(samples, func(s model.Sample) bool { return s.Bytes == minBytes })
 	wider := func(a, b llm.Model) int { return cmp.Compare(a.Hidden, b.Hidden) }
 	widest := slices.MaxFunc(append(modelsOf(rows), llm.Model{}), wider)
-	if tokens := least / max(widest.Message(1), 1); widest.Hidden > 0 && tokens > model.MaxDecode {
+	if tokens := minBytes / max(widest.Message(1), 1); widest.Hidden > 0 && tokens > model.MaxDecode {
 		add(smallest, "- **No decode step:** the smallest message, %s, is %d tokens of %s, a long "+
 			"prefill; a decode step has one token for each sequence (%s at batch 1). "+
-			"These times do not tell what decoding costs.", unit.FormatBytes(least), tokens, widest.Title,
+			"These times do not tell what decoding costs.", unit.FormatBytes(minBytes), tokens, widest.Title,
 			unit.FormatBytes(widest.Message(1)))
 	}
 	if missing := missingProvenance(rows); len(missing) > 0 {
@@ -162,7 +162,8 @@ func missingProvenance(rows []journal.Row) []string {
 	return missing
 }
 
-// checkSections lists the contradictions to physics. The summary says if there are none.
+// checkSections lists the samples that contradict physical limits or each other. If there are none,
+// the summary says so.
 func (r *results) checkSections() []bench.Section {
 	if len(r.warnings) == 0 {
 		return nil

@@ -299,7 +299,7 @@ func winnerRuns(list []contest) (runs [][]contest) {
 
 // timeLines states, for each setting, the fastest time at the largest size, its distance from
 // the limit, and what determines it. Settings without a result share one line, which is left out
-// if choiceLines has said the same of all sizes.
+// if choiceLines already states this for all sizes.
 func (r *results) timeLines() (lines []string) {
 	var open []contest
 	for _, g := range lists.GroupBy(r.contests, func(c contest) model.Series { return c.setting }) {

@@ -124,7 +124,7 @@ func (o *evaluator) evaluate(to []float64, s *sum, d dist.DType) {
 // bounds computes the exact sums, by Neumaier's compensated summation, and the
 // largest allowed error of each: c times the sum of the magnitudes.
 func (o *evaluator) bounds(c float64, n int) {
-	most := limitsOf(o.in.d).largest
+	largest := limitsOf(o.in.d).largest
 	for i := range n {
 		sum, rest, all, finite := 0.0, 0.0, 0.0, true
 		for _, v := range o.ranks {
@@ -143,7 +143,7 @@ func (o *evaluator) bounds(c float64, n int) {
 		switch {
 		case !finite: // infinities and NaN have no error to bound
 			o.exact[i] = sum
-		case all > most && o.in.d.Float(): // some order may overflow
+		case all > largest && o.in.d.Float(): // some order may overflow
 			o.bound[i] = math.Inf(1)
 		case o.in.d == dist.F64: // storing the exact sum as float64 rounds it too
 			o.bound[i] += limitsOf(dist.F64).unit * math.Abs(sum)

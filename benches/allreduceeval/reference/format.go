@@ -31,12 +31,12 @@ const minScale = 0x1p-126
 // roundTrip encodes and decodes a group in place, which leaves integer multiples of its scale. The
 // scale, its reciprocal and the products are rounded to float32.
 func (f Format) roundTrip(group []float64) {
-	most := float32(maxMagnitude(group))
-	scale := most / f.maxLevel()
+	peak := float32(maxMagnitude(group))
+	scale := peak / f.maxLevel()
 	inverse := 1 / scale
 	for i, x := range group {
 		switch {
-		case most != most || math.IsInf(float64(most), 0):
+		case peak != peak || math.IsInf(float64(peak), 0):
 			group[i] = math.NaN()
 		case scale < minScale:
 			group[i] = 0
@@ -53,33 +53,33 @@ func (f Format) roundTrip(group []float64) {
 const excess = 0x1p-14
 
 // step returns the largest error of encoding and decoding an element of a group with maximum magnitude
-// most: half a step of the integers, or the whole magnitude if the group is so small that it decodes
+// peak: half a step of the integers, or the whole magnitude if the group is so small that it decodes
 // to zeros.
-func (f Format) step(most float64) float64 {
+func (f Format) step(peak float64) float64 {
 	top := float64(f.maxLevel())
-	if most < top*minScale*2 {
-		return most
+	if peak < top*minScale*2 {
+		return peak
 	}
-	return most / top * (0.5 + excess)
+	return peak / top * (0.5 + excess)
 }
 
-// bound returns the largest allowed error of an element of the quantised all-reduce. mosts are the
+// bound returns the largest allowed error of an element of the quantised all-reduce. peaks are the
 // maximum magnitudes of each rank's group, and sum is the maximum magnitude of the group's exact sums.
 // Each rank's input is encoded once, and then the sum is encoded.
-func (f Format) bound(d dist.DType, mosts []float64, sum float64) float64 {
+func (f Format) bound(d dist.DType, peaks []float64, sum float64) float64 {
 	inputs, all := 0.0, 0.0
-	for _, m := range mosts {
+	for _, m := range peaks {
 		inputs += f.step(m)
 		all += m
 	}
 	// The sum is computed in float32. It is rounded to the element type before it is encoded, and
 	// again after it is decoded.
-	unit, least := limitsOf(d).unit, limitsOf(d).smallest/2
-	adding := float64(len(mosts)) * 0x1p-24 * all
-	storing := unit*(sum+inputs+adding) + least
+	unit, underflow := limitsOf(d).unit, limitsOf(d).smallest/2
+	adding := float64(len(peaks)) * 0x1p-24 * all
+	storing := unit*(sum+inputs+adding) + underflow
 	before := inputs + adding + storing
 	encoding := f.step(sum + before)
-	return before + encoding + unit*(sum+before+encoding) + least
+	return before + encoding + unit*(sum+before+encoding) + underflow
 }
 
 // evaluateQuantised computes the result of the quantised all-reduce group by group: it encodes and

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# Runs ./copy, and writes what kernbench and it say to each other to exchange.log.
+# Runs ./copy, and writes the messages between kernbench and the program to exchange.log.
 import os, socket, subprocess, threading
 
 kernbench = socket.socket(fileno=int(os.environ["KERNBENCH_SOCKET"]))

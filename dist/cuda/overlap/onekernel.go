@@ -25,7 +25,7 @@ type oneKernel struct {
 func (o *Op) prepareOneKernel() error {
 	r := o.rank
 	if r.config.DType != dtype.BF16 || r.config.Dependent {
-		return fmt.Errorf("the one kernel multiplies only bf16, without dependent launches: not %v", r.config.DType)
+		return fmt.Errorf("the single kernel multiplies only bf16, and without dependent launches: not %v", r.config.DType)
 	}
 	own, refused := r.fastestKernel()
 	// The slowest choice of all ranks decides. The backend has no maximum, so the ranks count votes.
@@ -130,7 +130,7 @@ func (r *Rank) setLaunch(k *oneKernel, stride int) (err error) {
 	return nil
 }
 
-// Tiles returns how many tiles the one kernel sums on all ranks together, or 0 if the plan has partitions.
+// Tiles returns how many tiles the single kernel sums on all ranks together, or 0 if the plan has partitions.
 func (o *Op) Tiles() int {
 	if o.oneKernel == nil {
 		return 0

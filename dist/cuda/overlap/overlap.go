@@ -54,7 +54,7 @@ type Config struct {
 	// (programmatic dependent launch).
 	Dependent bool
 	// SumMultiprocessors is how many of the rank's multiprocessors are reserved for sums while it
-	// multiplies partitions; 0 means an eighth. The one kernel reserves none.
+	// multiplies partitions; 0 means an eighth. The single kernel reserves none.
 	SumMultiprocessors int
 }
 
@@ -74,7 +74,7 @@ type Rank struct {
 	flags           []cuda.Pointer // by rank
 	words           int            // number of flags
 	epoch           uint32         // number of gates started
-	calls           uint32         // number of launches of the one kernel
+	calls           uint32         // number of launches of the single kernel
 	arrivedTiles    uint32         // tiles of C that have arrived at this rank in earlier calls; where its counter starts
 
 	operands  [2]cuda.Pointer // A by rows, B by columns

@@ -208,7 +208,7 @@ func TestEveryElement(t *testing.T) {
 // onHopper makes the stand-in a GPU of compute capability 9.0.
 func onHopper(t *testing.T) { t.Setenv(cudatest.MajorVariable, "9") }
 
-// Tests the one kernel for Hopper, whose tiles are 64 x 256, with sizes that fill clusters, leave out
+// Tests the single kernel for Hopper, whose tiles are 64 x 256, with sizes that fill clusters, leave out
 // whole tiles and end within a pack, and with numbers of ranks that have a specialized loop and that
 // have none.
 func TestEveryElementOnHopper(t *testing.T) {
@@ -226,7 +226,7 @@ func TestEveryElementOnHopper(t *testing.T) {
 	}
 }
 
-// prepared returns each rank's details of its one kernel, or the error.
+// prepared returns each rank's details of its single kernel, or the error.
 func prepared(t *testing.T, size int, before func(r *Rank)) (details []map[string]string, err error) {
 	t.Helper()
 	details = make([]map[string]string, size)
@@ -252,7 +252,7 @@ func prepared(t *testing.T, size int, before func(r *Rank)) (details []map[strin
 	return details, err
 }
 
-// The one kernel is the fastest that all ranks can run. Each rank reports which, and why not a faster
+// The single kernel is the fastest that all ranks can run. Each rank reports which, and why not a faster
 // one.
 func TestWhichOneKernel(t *testing.T) {
 	small := func(r *Rank) { // rank 1 has no room for a cluster
@@ -326,7 +326,7 @@ func TestPlantedErrors(t *testing.T) {
 	}
 }
 
-// The tests find the faults of a one kernel: a tile that is not multiplied, signalled before it is
+// The tests find the faults of a single kernel: a tile that is not multiplied, signalled before it is
 // stored, summed before it was signalled, summed at the wrong place, and not summed at all.
 func TestPlantedErrorsOfOneKernel(t *testing.T) {
 	for _, major := range []string{"8", "9"} {

@@ -137,9 +137,9 @@ func Parse(name string, data []byte) (*Config, error) {
 
 // settings returns the fields of Settings. They are required in defaults and optional in algorithms.
 func settings(r *yamlfile.Reader, s *Settings, optional bool) []yamlfile.Field {
-	whole := func(key string, into *int, least int) yamlfile.Field {
+	integer := func(key string, into *int, minimum int) yamlfile.Field {
 		return yamlfile.Field{Key: key, Optional: optional, Read: func(n yamlfile.Node, what string) {
-			*into, _ = r.Int(n, what, least, maxBytes)
+			*into, _ = r.Int(n, what, minimum, maxBytes)
 		}}
 	}
 	return []yamlfile.Field{
@@ -151,7 +151,7 @@ func settings(r *yamlfile.Reader, s *Settings, optional bool) []yamlfile.Field {
 			word, _ := r.Word(n, what, "back-pressure", "sleep", "poll")
 			s.Poll = word == "poll"
 		}},
-		whole("n_slots", &s.Slots, 1), whole("slot_size", &s.SlotBytes, 2),
-		whole("ipcq_credit_size_bytes", &s.CreditBytes, 0),
+		integer("n_slots", &s.Slots, 1), integer("slot_size", &s.SlotBytes, 2),
+		integer("ipcq_credit_size_bytes", &s.CreditBytes, 0),
 	}
 }

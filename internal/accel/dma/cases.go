@@ -32,8 +32,8 @@ type testCase struct {
 	within            float64
 }
 
-// cases returns all cases in the order of the tables. swept are the sizes of the table by size, together the sizes of
-// transfers that meet.
+// cases returns all cases in the order of the tables. swept has the sizes of the table by size, together the sizes of
+// concurrent transfers.
 func (m *machine) cases(swept, together []int) (all []testCase) {
 	idle := m.idle()
 	for _, table := range []struct {
@@ -77,17 +77,17 @@ func (m *machine) readers(count int, from func(i int) (by, at topo.PEID)) func(b
 
 // ends returns the memories with the lowest and the highest fixed latency.
 func (m *machine) ends(from topo.End, to []topo.PEID) (near, far topo.PEID) {
-	var least, most event.Time
+	var minLatency, maxLatency event.Time
 	for i, id := range to {
 		way, err := m.wiring.Path(from, topo.End{Kind: topo.AtHBM, PEID: id})
 		if err != nil {
 			continue // no path leads from an end to itself; callers do not ask for that
 		}
-		if fixed := way.Fixed(); i == 0 || fixed < least {
-			near, least = id, fixed
+		if fixed := way.Fixed(); i == 0 || fixed < minLatency {
+			near, minLatency = id, fixed
 		}
-		if fixed := way.Fixed(); i == 0 || fixed > most {
-			far, most = id, fixed
+		if fixed := way.Fixed(); i == 0 || fixed > maxLatency {
+			far, maxLatency = id, fixed
 		}
 	}
 	return near, far

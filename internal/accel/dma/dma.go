@@ -144,7 +144,7 @@ type Plan struct {
 type Options struct {
 	Cases  []string    // names or globs; none: all
 	Fabric topo.Fabric // "": as the topology says
-	Sizes  []int       // of the table by size and of transfers that meet; none: 4 KiB to 1 MiB, and 16 KiB
+	Sizes  []int       // of the table by size and of concurrent transfers; none: 4 KiB to 1 MiB, and 16 KiB
 }
 
 // New reads a topology file and selects the cases.
@@ -236,9 +236,9 @@ func (m *machine) measure(xs []transfer) (Row, error) {
 		return Row{}, err
 	}
 	slowest := xs[r.Slowest]
-	alone := r
+	idle := r
 	if len(xs) > 1 {
-		if alone, err = m.simulate([]transfer{slowest}); err != nil {
+		if idle, err = m.simulate([]transfer{slowest}); err != nil {
 			return Row{}, err
 		}
 	}
@@ -247,7 +247,7 @@ func (m *machine) measure(xs []transfer) (Row, error) {
 	if row.Parts, err = m.explain(slowest); err != nil {
 		return Row{}, err
 	}
-	row.Queueing = ns(r.Crit - alone.Crit)
+	row.Queueing = ns(r.Crit - idle.Crit)
 	for _, busy := range r.Busy.All() {
 		row.busy += busy
 	}

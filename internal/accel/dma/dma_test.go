@@ -300,7 +300,7 @@ func TestMonotone(t *testing.T) {
 	}
 }
 
-// The fabric and the size of transfers that meet can be chosen.
+// The fabric and the size of concurrent transfers can be chosen.
 func TestOptions(t *testing.T) {
 	o := Options{Cases: []string{"one-port-8"}, Fabric: topo.Whole, Sizes: []int{64 << 10, 4 << 10}}
 	r := must.Get(must.Get(New(BuiltIn, file(t), o))(t).Run())(t)

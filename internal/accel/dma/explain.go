@@ -10,7 +10,7 @@ import (
 // explain splits the time of a transfer on an idle machine by cause. It follows the critical path backwards
 // through a recurrence over flits and links, without an event queue.
 func (m *machine) explain(x transfer) (Parts, error) {
-	there, err := m.wiring.Path(x.end(), x.memory())
+	forward, err := m.wiring.Path(x.end(), x.memory())
 	if err != nil {
 		return Parts{}, err
 	}
@@ -23,10 +23,10 @@ func (m *machine) explain(x transfer) (Parts, error) {
 		p.Command = 0
 	}
 	if x.write {
-		m.explainWrite(&p, x, there)
+		m.explainWrite(&p, x, forward)
 		p.addEmpty(back) // the acknowledgement
 	} else {
-		p.addEmpty(there) // the request
+		p.addEmpty(forward) // the request
 		ready := m.reading(x)
 		piece := m.message(back, x.bytes, ready).explain(&p, -1)
 		p.Memory += ns(ready[piece])
@@ -123,7 +123,7 @@ func (m *machine) message(path topo.Path, bytes int, ready []event.Time) message
 	return newFlits(path, bytes, m.FlitBytes, ready)
 }
 
-// flits is a message of flits. ready and gone have the times at which each flit may enter the link of a hop
+// flits is a message of flits. ready and left have the times at which each flit may enter the link of a hop
 // and has left it.
 type flits struct {
 	path        topo.Path
@@ -141,22 +141,22 @@ func newFlits(path topo.Path, bytes, size int, ready []event.Time) *flits {
 	}
 	for _, h := range path {
 		f.ready = append(f.ready, now)
-		gone := make([]event.Time, count)
+		departed := make([]event.Time, count)
 		free := event.Time(0)
-		for i := range gone {
-			gone[i] = max(now[i], free) + h.BW.Time(min(size, bytes-i*size))
-			free = gone[i]
+		for i := range departed {
+			departed[i] = max(now[i], free) + h.BW.Time(min(size, bytes-i*size))
+			free = departed[i]
 		}
-		f.left = append(f.left, gone)
+		f.left = append(f.left, departed)
 		next := make([]event.Time, count)
 		for i := range next {
 			switch {
 			case h.Collect:
-				next[i] = gone[count-1] + h.Wire + h.Cost
+				next[i] = departed[count-1] + h.Wire + h.Cost
 			case i == 0:
-				next[0] = gone[0] + h.Wire + h.Cost
+				next[0] = departed[0] + h.Wire + h.Cost
 			default: // it does not overtake the head, which the node delays
-				next[i] = max(gone[i]+h.Wire, next[0])
+				next[i] = max(departed[i]+h.Wire, next[0])
 			}
 		}
 		now = next

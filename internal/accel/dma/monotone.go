@@ -15,8 +15,8 @@ var monotoneFactors = []float64{2, 0.5}
 
 // Monotone doubles and halves every number of the topology file that should make transfers faster or slower, and
 // returns a sentence for each case in which the opposite happens, and how many numbers it changed. The sentence names
-// the link with the most to do, how it is shared, and the times of the fastest and the slowest transfer, which tell who
-// gains and who loses.
+// the busiest link, how it is shared, and the times of the fastest and the slowest transfer, which show whether some
+// transfers gain at the expense of others.
 func (p *Plan) Monotone(file []byte) (found []string, varied int, err error) {
 	all, err := topo.Parameters(p.report.Topology, file)
 	if err != nil {

@@ -134,11 +134,11 @@ func writeSizes(sizes []int) func(io.Writer, []*Row) error {
 		titles := lists.Map(sizes, func(bytes int) string { return unit.FormatBytes(int64(bytes)) })
 		t := texttab.Table{Columns: append([]texttab.Column{{Title: "case"}}, right(append(titles, "GB/s at most")...)...)}
 		for of := range slices.Chunk(rows, len(sizes)) {
-			cells, most := []string{of[0].Case}, 0.0
+			cells, peak := []string{of[0].Case}, 0.0
 			for _, row := range of {
-				cells, most = append(cells, short(row.Time)), max(most, row.GBps())
+				cells, peak = append(cells, short(row.Time)), max(peak, row.GBps())
 			}
-			t.Add(append(cells, fmt.Sprintf("%.1f", most))...)
+			t.Add(append(cells, fmt.Sprintf("%.1f", peak))...)
 		}
 		return t.Write(w, 0)
 	}

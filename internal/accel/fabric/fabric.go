@@ -325,6 +325,7 @@ type messages struct {
 	sent  int
 }
 
+// messagesPerPage trades the memory that one slow message keeps for the number of allocations.
 const messagesPerPage = 256
 
 type messagePage struct {

@@ -25,8 +25,8 @@ type arrival struct {
 	seen bool // there was an arrival
 }
 
-// Symmetric declares that the machine has many equal parts of which only one is simulated. If Tied is false at the end,
-// the result is exact for all of them.
+// Symmetric declares that the machine has many equal parts, and that the fabric has only one of them. If Tied is
+// false at the end, the result is exact for all of them.
 func (f *Fabric) Symmetric() { f.symmetry = &symmetry{latest: make([]arrival, len(f.links))} }
 
 // Tied reports whether messages from different parts reached a link in the same picosecond.

@@ -68,16 +68,16 @@ func (s schedule) fullFlitTime(i int) event.Time {
 // add adds a line and drops the lines that are nowhere above it. If the new line is nowhere above one of the others,
 // add does nothing.
 func (s *schedule) add(l line) {
-	kept := s.lines[:0]
+	remaining := s.lines[:0]
 	for _, o := range s.lines {
 		if o.from >= l.from && o.every >= l.every {
 			return // no line has been dropped so far: o would have made it redundant, too
 		}
 		if l.from < o.from || l.every < o.every {
-			kept = append(kept, o)
+			remaining = append(remaining, o)
 		}
 	}
-	s.lines = append(kept, l)
+	s.lines = append(remaining, l)
 }
 
 // segment is a train at one hop: when its flits are ready to enter the link, when they have left it, and when the link
@@ -97,13 +97,13 @@ func passLink(b *lineBuffer, ready schedule, flits int, free, each, last event.T
 	if ready.times != nil {
 		return passListed(b, ready, free, each, last)
 	}
-	gone := schedule{lines: b.take(len(ready.lines) + 1)}
-	gone.add(line{free + each, each})
+	departed := schedule{lines: b.take(len(ready.lines) + 1)}
+	departed.add(line{free + each, each})
 	for _, l := range ready.lines {
-		gone.add(line{l.from + each, max(l.every, each)})
+		departed.add(line{l.from + each, max(l.every, each)})
 	}
-	gone.last = max(ready.last, gone.fullFlitTime(flits-2)) + last
-	return gone
+	departed.last = max(ready.last, departed.fullFlitTime(flits-2)) + last
+	return departed
 }
 
 // passListed is passLink for listed times. If the link never has to wait for a flit after the first one, the result is
@@ -129,21 +129,21 @@ func passListed(b *lineBuffer, ready schedule, free, each, last event.Time) sche
 
 // passNode returns when flits that have left a link are ready for the next link. Only the head pays the cost of the
 // node, which adds a constant line.
-func passNode(b *lineBuffer, gone schedule, flits int, h *topo.Hop) schedule {
+func passNode(b *lineBuffer, departed schedule, flits int, h *topo.Hop) schedule {
 	if h.Collect || flits == 1 {
-		ready := gone.last + h.Wire + h.Cost
+		ready := departed.last + h.Wire + h.Cost
 		return schedule{lines: append(b.take(1), line{ready, 0}), last: ready}
 	}
-	head := gone.fullFlitTime(0) + h.Wire + h.Cost
-	if gone.times != nil {
-		return listedSchedule(lists.Map(gone.times, func(t event.Time) event.Time { return max(t+h.Wire, head) }))
+	head := departed.fullFlitTime(0) + h.Wire + h.Cost
+	if departed.times != nil {
+		return listedSchedule(lists.Map(departed.times, func(t event.Time) event.Time { return max(t+h.Wire, head) }))
 	}
-	ready := schedule{lines: b.take(len(gone.lines) + 1)}
-	for _, l := range gone.lines {
+	ready := schedule{lines: b.take(len(departed.lines) + 1)}
+	for _, l := range departed.lines {
 		ready.lines = append(ready.lines, line{l.from + h.Wire, l.every})
 	}
 	ready.add(line{head, 0})
-	ready.last = max(gone.last+h.Wire, head)
+	ready.last = max(departed.last+h.Wire, head)
 	return ready
 }
 
@@ -283,8 +283,8 @@ func (f *Fabric) Latency(path topo.Path, bytes int) event.Time {
 	ready := schedule{lines: []line{{0, 0}}}
 	for i := range path {
 		h := &path[i]
-		gone := passLink(&buffer, ready, flits, 0, h.BW.Time(f.flitBytes), h.BW.Time(bytes-(flits-1)*f.flitBytes))
-		ready = passNode(&buffer, gone, flits, h)
+		departed := passLink(&buffer, ready, flits, 0, h.BW.Time(f.flitBytes), h.BW.Time(bytes-(flits-1)*f.flitBytes))
+		ready = passNode(&buffer, departed, flits, h)
 	}
 	return ready.last
 }

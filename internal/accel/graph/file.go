@@ -77,8 +77,8 @@ func (f *file) energy(s *Spec) yamlfile.Field {
 	}})
 }
 
-func (f *file) whole(key string, into *int, least, most int) yamlfile.Field {
-	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) { *into, _ = f.Int(n, what, least, most) }}
+func (f *file) integer(key string, into *int, low, high int) yamlfile.Field {
+	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) { *into, _ = f.Int(n, what, low, high) }}
 }
 
 // share returns the field of an over-subscription, in thousandths.
@@ -101,11 +101,11 @@ func optional(f yamlfile.Field) yamlfile.Field {
 }
 
 // fits reports whether the product of numbers of nodes is not too large, and records a fault if it is.
-func (f *file) fits(n yamlfile.Node, what string, most int, factors ...int) bool {
+func (f *file) fits(n yamlfile.Node, what string, high int, factors ...int) bool {
 	product := 1
 	for _, x := range factors {
-		if product *= x; product > most || product < 1 {
-			f.Fault(n, "%s: more than %d nodes or links of one kind", what, most)
+		if product *= x; product > high || product < 1 {
+			f.Fault(n, "%s: more than %d nodes or links of one kind", what, high)
 			return false
 		}
 	}

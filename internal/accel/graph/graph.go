@@ -113,7 +113,7 @@ func indexOf(name string, indexes map[string]int32, names *[]string) int32 {
 	return id
 }
 
-// switches adds so many switches of a kind and returns the first one; the others follow it.
+// switches adds n switches of a kind and returns the first one; the others follow it.
 func (b *builder) switches(kind string, n int) int32 {
 	first := int32(len(b.Nodes))
 	for i := range n {
@@ -129,7 +129,7 @@ func (b *builder) connect(level string, from, to int32, s Spec) {
 	b.link(cable, level, to, from, s)
 }
 
-// attach connects n nodes from child on with switches from parent on, so many to each.
+// attach connects n nodes, from child on, with switches, from parent on: each nodes to one switch.
 func (b *builder) attach(level string, child int32, n int, parent int32, each int, s Spec) {
 	for i := range n {
 		b.connect(level, child+int32(i), parent+int32(i/each), s)

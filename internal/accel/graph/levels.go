@@ -32,8 +32,8 @@ func readLevels(f *file, n yamlfile.Node, what string) *builder {
 		rate := f.rate("bandwidth_gbs", &l.Rate)
 		rate.Optional = i > 0
 		f.Struct(node, at, yamlfile.Field{Key: "name", Read: func(n yamlfile.Node, what string) { l.name = f.word(n, what) }},
-			f.whole("size", &l.size, 1, maxRanks), rate, f.ns("latency_ns", &l.Latency), f.share(&l.over), f.energy(&l.Spec),
-			optional(f.whole("links", &l.links, 1, 1024)))
+			f.integer("size", &l.size, 1, maxRanks), rate, f.ns("latency_ns", &l.Latency), f.share(&l.over), f.energy(&l.Spec),
+			optional(f.integer("links", &l.links, 1, 1024)))
 		if ranks *= max(l.size, 1); ranks > maxRanks {
 			f.Fault(node, "%s: more than %d ranks", at, maxRanks)
 			return nil
@@ -44,7 +44,7 @@ func readLevels(f *file, n yamlfile.Node, what string) *builder {
 		case l.Rate == 0 && i > 0:
 			l.Rate = divided(below, l.over, l.links)
 		}
-		below = float64(l.size) * float64(l.links) * float64(l.Rate) // what the links of all children carry
+		below = float64(l.size) * float64(l.links) * float64(l.Rate) // bandwidth of the links of all children together
 	}
 	if f.Err() != nil {
 		return nil
@@ -52,7 +52,8 @@ func readLevels(f *file, n yamlfile.Node, what string) *builder {
 	return buildLevels(list, ranks)
 }
 
-// divided returns the bandwidth of each of some links that carry a total, less an over-subscription in thousandths.
+// divided returns the bandwidth of each of the links above a switch: the total of the links below it, divided by the
+// over-subscription, which is in thousandths, and by the number of links.
 func divided(total float64, over int64, links int) Rate {
 	return Rate(min(max(total*1000/float64(max(over, 1000))/float64(max(links, 1)), 1), MaxRate))
 }

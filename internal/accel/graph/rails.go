@@ -21,8 +21,8 @@ func readRails(f *file, n yamlfile.Node, what string) *builder {
 			f.Fault(n, "%s: bandwidth_gbs and oversubscription exclude each other", what)
 		}
 	}}
-	f.Struct(n, what, f.whole("nodes", &nodes, 1, maxRanks), f.whole("ranks_per_node", &per, 1, 1024),
-		optional(f.whole("nodes_per_leaf", &leafNodes, 1, maxRanks)), optional(f.whole("spines", &spines, 0, 4096)),
+	f.Struct(n, what, f.integer("nodes", &nodes, 1, maxRanks), f.integer("ranks_per_node", &per, 1, 1024),
+		optional(f.integer("nodes_per_leaf", &leafNodes, 1, maxRanks)), optional(f.integer("spines", &spines, 0, 4096)),
 		f.link("island", &island), f.link("rail", &rail), optional(up))
 	if !f.fits(n, what, maxRanks, max(nodes, 1), max(per, 1)) {
 		return nil

@@ -27,7 +27,7 @@ type Routes struct {
 // maxEntries limits the tables to 1 GiB.
 const maxEntries = 1 << 28
 
-// NewRoutes returns the paths between the first so many ranks over links that are not dead.
+// NewRoutes returns the paths between ranks 0 to ranks-1 over links that are not dead.
 func NewRoutes(g *Graph, dead map[int32]bool, ranks int) (*Routes, error) {
 	r := &Routes{g: g, dead: dead, home: make([]int32, g.Ranks), core: make([]int32, len(g.Nodes)),
 		tables: make([][]int32, len(g.Nodes)), known: map[string]int32{}}
@@ -94,7 +94,8 @@ func (r *Routes) Next(node, source, target int32) int32 {
 	}
 }
 
-// between returns the living links from one node to another one, one of which has no other neighbour.
+// between returns the links from one node to another that are not dead. One of the nodes is a rank with no other
+// neighbour.
 func (r *Routes) between(from, to int32) []int32 {
 	list := r.g.out[from]
 	if to < int32(r.g.Ranks) {

@@ -90,13 +90,13 @@ func (f Fused) run(t *accel.Topology, c *accel.Config, multiply, add, overlap bo
 // grid chooses into how many rows and columns of blocks a partition is cut for pes PEs. It minimizes
 // the tiles of the largest block, then the operands that it reads.
 func grid(p Partition, pes int, tile program.Tile) (rows, cols int) {
-	fewest, least := 0, 0
+	fewest, shortest := 0, 0
 	for r := 1; r <= pes; r++ {
 		c := pes / r
 		h, w := tl.Cdiv(p.Rows, r), tl.Cdiv(p.Cols, c)
 		tiles, border := tl.Cdiv(h, tile.M)*tl.Cdiv(w, tile.N), h+w
-		if rows == 0 || tiles < fewest || tiles == fewest && border < least {
-			rows, cols, fewest, least = r, c, tiles, border
+		if rows == 0 || tiles < fewest || tiles == fewest && border < shortest {
+			rows, cols, fewest, shortest = r, c, tiles, border
 		}
 	}
 	return rows, cols

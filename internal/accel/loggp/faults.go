@@ -135,10 +135,10 @@ type broken struct {
 	offsets map[int32]event.Time
 }
 
-// resolve finds the ranks and links of the faults in a network of at least so many ranks.
+// resolve finds the ranks and links of the faults in a network with at least the given number of ranks.
 func (n *Network) resolve(ranks int) (b broken, err error) {
-	if most := n.MostRanks(); ranks > most || ranks < 1 {
-		return b, fmt.Errorf("it has %d ranks, want %d", most, ranks)
+	if available := n.MaxRanks(); ranks > available || ranks < 1 {
+		return b, fmt.Errorf("it has %d ranks, want %d", available, ranks)
 	}
 	b = broken{map[int32]int64{}, map[int32]int64{}, map[int32]bool{}, map[int32]event.Time{}}
 	for _, f := range n.Faults {
@@ -211,16 +211,16 @@ func (n *Network) connected(dead map[int32]bool, ranks int) error {
 	if len(isolated) == 0 {
 		return nil
 	}
-	const most = 8
-	pairs := lists.Map(isolated[:min(most, len(isolated))], func(rank int) string {
+	const maxListed = 8
+	pairs := lists.Map(isolated[:min(maxListed, len(isolated))], func(rank int) string {
 		if rank == 0 {
 			return "0 and all others"
 		}
 		return fmt.Sprintf("0 and %d", rank)
 	})
 	more := ""
-	if len(isolated) > most {
-		more = fmt.Sprintf(", and %d more", len(isolated)-most)
+	if len(isolated) > maxListed {
+		more = fmt.Sprintf(", and %d more", len(isolated)-maxListed)
 	}
 	return fmt.Errorf("no path in both directions between ranks %s%s", strings.Join(pairs, ", "), more)
 }

@@ -105,12 +105,12 @@ func (n *Network) Check(ranks int) error {
 	return nil
 }
 
-// MostRanks returns the largest number of ranks on the network.
-func (n *Network) MostRanks() int {
+// MaxRanks returns the largest number of ranks on the network.
+func (n *Network) MaxRanks() int {
 	if n.Graph != nil {
 		return n.Graph.Ranks
 	}
-	return mostRanks
+	return maxRanks
 }
 
 // Switch returns the switch to which a rank is connected, or -1 if it is connected to other ranks or the network is
@@ -217,7 +217,7 @@ func (m *Machine) Collective(key int64, s schedule.Schedule, elem int, members [
 	return ID(m.add(operation{key: key, schedule: s, elem: int64(elem), ranks: members})), nil
 }
 
-// Message adds a message of so many bytes between two different ranks. Member 0 sends: it ends when the bytes
+// Message adds a message between two different ranks. Member 0 sends: it ends when the bytes
 // have left. Member 1 receives.
 func (m *Machine) Message(key int64, from, to int, bytes int64) ID {
 	data := schedule.Range{Len: int(bytes)}
@@ -288,7 +288,7 @@ const (
 // serialBits is the size of the last part of a sequence number. The class takes 2 bits, the rank 20.
 const (
 	serialBits = 40
-	mostRanks  = 1 << 20
+	maxRanks   = 1 << 20
 )
 
 // sequence returns a sequence number that orders events of the same time: see the package comment.

@@ -325,7 +325,7 @@ func (m *Machine) receive(o *operation, k *member, s *schedule.Step) bool {
 	return true
 }
 
-// reduce lets a member add so many elements to others. Each addition reads two elements and writes one.
+// reduce lets a member add a number of elements to others. Each addition reads two elements and writes one.
 func (m *Machine) reduce(o *operation, k *member, elements int64) {
 	bytes := elements * o.elem
 	m.result.Ops += elements

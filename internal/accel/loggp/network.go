@@ -181,11 +181,11 @@ func (f *networkFile) ns(key string, into *event.Time) yamlfile.Field {
 
 func (f *networkFile) rate(key string, into *Rate, optional bool) yamlfile.Field {
 	return yamlfile.Field{Key: key, Optional: optional, Read: func(node yamlfile.Node, what string) {
-		least := int64(graph.MinRate)
+		lowest := int64(graph.MinRate)
 		if optional {
-			least = 0
+			lowest = 0
 		}
-		v, _ := f.Decimal(node, what, 6, least, graph.MaxRate)
+		v, _ := f.Decimal(node, what, 6, lowest, graph.MaxRate)
 		*into = Rate(v)
 	}}
 }

@@ -182,7 +182,7 @@ func drawSchedule(t *rapid.T, ranks int) schedule.Schedule {
 func TestConservation(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := drawNetwork(rt)
-		ranks := rapid.IntRange(2, n.MostRanks()).Draw(rt, "ranks")
+		ranks := rapid.IntRange(2, n.MaxRanks()).Draw(rt, "ranks")
 		m := machine(rt, n, ranks)
 		s := drawSchedule(rt, ranks)
 		id := must.Get(m.Collective(1, s, 4, nil))(rt)
@@ -225,7 +225,7 @@ func TestMixed(t *testing.T) {
 func TestMonotonicity(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := drawNetwork(rt)
-		ranks := rapid.IntRange(2, n.MostRanks()).Draw(rt, "ranks")
+		ranks := rapid.IntRange(2, n.MaxRanks()).Draw(rt, "ranks")
 		s := drawSchedule(rt, ranks)
 		fast := machine(rt, n, ranks)
 		cable := rapid.SampledFrom(n.Graph.Cables).Draw(rt, "link")
@@ -312,7 +312,7 @@ func TestExamples(t *testing.T) {
 	files := must.Get(filepath.Glob("../../../examples/networks/*.yaml"))(t)
 	for _, file := range files {
 		n := must.Get(Load(file))(t)
-		machine(t, n, min(n.MostRanks(), 64))
+		machine(t, n, min(n.MaxRanks(), 64))
 	}
 	if len(files) != 7 {
 		t.Errorf("%d files", len(files))

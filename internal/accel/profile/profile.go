@@ -264,7 +264,7 @@ func (r *Record) Encode() ([]byte, error) {
 // Decode reads an encoded record. It checks everything, because the file may be damaged or not be ours.
 func Decode(data []byte) (*Record, error) {
 	if len(data) > MaxFile {
-		return nil, fmt.Errorf("%d bytes are more than the %d of any record", len(data), MaxFile)
+		return nil, fmt.Errorf("it has %d bytes, a record has at most %d", len(data), MaxFile)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {

@@ -224,9 +224,9 @@ func (o *Op) element(x, y, z float32) float32 {
 
 // reduce computes the functions that need a whole row. Softmax subtracts the maximum first to avoid overflow.
 func reduce(f Fn, out, row []float32) {
-	largest, least, sum := float32(math.Inf(-1)), float32(math.Inf(1)), float32(0)
+	largest, smallest, sum := float32(math.Inf(-1)), float32(math.Inf(1)), float32(0)
 	for _, v := range row {
-		largest, least, sum = max(largest, v), min(least, v), sum+v
+		largest, smallest, sum = max(largest, v), min(smallest, v), sum+v
 	}
 	switch f {
 	case Sum:
@@ -234,7 +234,7 @@ func reduce(f Fn, out, row []float32) {
 	case Max:
 		out[0] = largest
 	case Min:
-		out[0] = least
+		out[0] = smallest
 	case Softmax:
 		total := 0.0
 		for _, v := range row {

@@ -110,8 +110,8 @@ type checker struct {
 	issued  map[[2]int32]clock // by program and operation: the clock of an asynchronous operation
 	queues  map[program.Port]*queue
 	shadows map[int]*shadow // by memory
-	// wild has the latest receive from any neighbour of each program. arrivalOrder describes the first two messages of
-	// such receives that nothing orders.
+	// anySource has the latest receive from any neighbour of each program. arrivalOrder describes
+	// the first two messages of such receives that nothing orders.
 	anySource    map[int]anyReceive
 	arrivalOrder string
 }

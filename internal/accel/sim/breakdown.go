@@ -133,7 +133,7 @@ func (g *engine) criticalPath(p *pe) []Step {
 	for op >= 0 && c.time > g.startTime {
 		log := &p.log[op]
 		kind := p.prog.Ops[op].Kind
-		here := Step{PE: id, Host: p.prog.Host, Op: kind, Part: PartCPU, Link: -1}
+		step := Step{PE: id, Host: p.prog.Host, Op: kind, Part: PartCPU, Link: -1}
 		if kind == program.Wait {
 			if target := &p.log[p.prog.Ops[op].Handle]; target.end > log.begun {
 				// The operation that was waited for determined the end of the wait.
@@ -143,37 +143,37 @@ func (g *engine) criticalPath(p *pe) []Step {
 		}
 		switch a := log.arrival; {
 		case !result && (kind == program.RecvAsync || kind == program.Composite):
-			c.step(Overhead, c.time-log.begun, here)
+			c.step(Overhead, c.time-log.begun, step)
 		case a != nil:
-			if g.stepReceive(c, a, log, here) {
+			if g.stepReceive(c, a, log, step) {
 				id = g.sender(a, id)
 				p, op, result = a.sender, a.op, false
 				continue
 			}
 		case log.credit != nil:
 			// The receiver returned the slot late: continue with its receive.
-			here.Part = PartSlot
-			c.step(Queueing, c.time-log.credit.freed, here)
+			step.Part = PartSlot
+			c.step(Queueing, c.time-log.credit.freed, step)
 			id = g.receiver(log.credit, id)
 			p, op, result = log.credit.receiver, log.credit.recv, true
 			continue
 		case kind == program.Load || kind == program.Store:
-			here.Part = OwnLoad.Engine()
-			alone := min(g.idleTime(p, op), c.time-log.started)
-			c.step(Memory, alone, here)
-			c.step(Queueing, c.time-log.begun, here)
+			step.Part = OwnLoad.Engine()
+			idle := min(g.idleTime(p, op), c.time-log.started)
+			c.step(Memory, idle, step)
+			c.step(Queueing, c.time-log.begun, step)
 		case kind == program.Math || kind == program.Dot || kind == program.Composite:
-			here.Part = OwnDot.Engine()
+			step.Part = OwnDot.Engine()
 			if kind == program.Math {
-				here.Part = OwnMath.Engine()
+				step.Part = OwnMath.Engine()
 			}
-			c.step(Compute, c.time-log.started, here)
-			c.step(Queueing, c.time-log.begun, here)
+			c.step(Compute, c.time-log.started, step)
+			c.step(Queueing, c.time-log.begun, step)
 		default:
-			c.step(Overhead, c.time-log.begun, here)
+			c.step(Overhead, c.time-log.begun, step)
 		}
-		here.Part = PartCPU
-		c.step(Overhead, c.time-log.issued, here)
+		step.Part = PartCPU
+		c.step(Overhead, c.time-log.issued, step)
 		result = false
 		op = g.previousOp(p, op)
 	}
@@ -184,11 +184,11 @@ func (g *engine) criticalPath(p *pe) []Step {
 // stepReceive adds the steps of a receive, back from the arrival of its credit at the sender to its start. If the
 // message became visible after that start, it adds the message's way too and returns true: the path continues at the
 // sender.
-func (g *engine) stepReceive(c *chain, a *arrival, log *opLog, here Step) (sender bool) {
-	slot, wire, credit := here, here, here
+func (g *engine) stepReceive(c *chain, a *arrival, log *opLog, step Step) (sender bool) {
+	slot, wire, credit := step, step, step
 	slot.Part, wire.Part, credit.Part = PartSlot, PartLink, PartLink
-	sent := g.sender(a, here.PE)
-	credit.Link = g.slowestLink(here.PE, sent)
+	sent := g.sender(a, step.PE)
+	credit.Link = g.slowestLink(step.PE, sent)
 	nodes := a.queue.creditPath.Costs() + g.Topo.PE.CPUCost
 	c.step(Wire, c.time-a.read-nodes, credit)
 	c.step(Overhead, nodes, credit)
@@ -202,12 +202,12 @@ func (g *engine) stepReceive(c *chain, a *arrival, log *opLog, here Step) (sende
 	c.step(Queueing, c.time-a.visible, slot)
 	c.step(Slot, writing, slot)
 	c.step(Queueing, c.time-a.landed, slot)
-	wire.Link = g.slowestLink(sent, here.PE)
+	wire.Link = g.slowestLink(sent, step.PE)
 	wire.Sender = &sent
-	alone := g.fabric.Latency(a.queue.path, a.bytes)
+	idle := g.fabric.Latency(a.queue.path, a.bytes)
 	// The flits of a long message may hide node costs.
-	costs := min(a.queue.path.Costs(), alone)
-	c.step(Wire, alone-costs, wire)
+	costs := min(a.queue.path.Costs(), idle)
+	c.step(Wire, idle-costs, wire)
 	c.step(Overhead, costs, wire)
 	c.step(Queueing, c.time-a.sent, wire)
 	return true
@@ -228,14 +228,14 @@ func (g *engine) idleTime(p *pe, op int) event.Time {
 		g.idle = h
 	}
 	one := &program.Program{ID: p.prog.ID, Host: p.prog.Host, Ops: p.prog.Ops[op : op+1]}
-	alone := &pe{index: p.index, endpoint: p.endpoint, prog: one, log: make([]opLog, 1), waitFor: -1,
+	only := &pe{index: p.index, endpoint: p.endpoint, prog: one, log: make([]opLog, 1), waitFor: -1,
 		writing: channel{write: true}}
-	h.pes, h.running, h.hbm, h.order = []*pe{alone}, 1, map[int]*hbm{}, nil
+	h.pes, h.running, h.hbm, h.order = []*pe{only}, 1, map[int]*hbm{}, nil
 	h.schedule(h.now+event.Nanosecond, evIssue, 0, 0)
 	if err := h.loop(); err != nil {
 		panic(fmt.Sprintf("sim: simulating a single operation again: %v", err))
 	}
-	return alone.log[0].end - alone.log[0].started
+	return only.log[0].end - only.log[0].started
 }
 
 // previousOp returns the previous operation that takes time, or -1.

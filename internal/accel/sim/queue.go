@@ -394,7 +394,7 @@ func (g *engine) access(s *slotMemory, bytes int, write bool) event.Time {
 }
 
 // stripe occupies all channels of an HBM together and returns when they are free. Slots are striped over all channels,
-// unlike other data, because the published access time of one burst is that of all channels together.
+// unlike other data, because the published access time of one burst is the time of all channels together.
 func (g *engine) stripe(h *hbm, took event.Time, write bool) event.Time {
 	start := g.now
 	if g.Topo.Fabric == topo.Whole {

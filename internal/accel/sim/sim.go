@@ -122,7 +122,7 @@ func Run(cfg Config, programs []*program.Program) (*Result, error) {
 }
 
 // newEngine sets up a simulation. It fails if two programs share a PE or the receive slots do not fit. If oneSIP is
-// set, programs are those of SIP 0 only, and all other SIPs run the same ones (see symmetric).
+// set, programs has the programs of SIP 0 only, and all other SIPs run the same ones (see symmetric).
 func newEngine(cfg Config, wiring *topo.Wiring, programs []*program.Program, oneSIP bool) (*engine, error) {
 	g := &engine{Config: cfg, wiring: wiring, oneSIP: oneSIP, paths: map[[2]topo.End]topo.Path{},
 		byIndex: map[int]int{}, byPort: map[program.Port]int32{}, tcms: map[int]*ports{}, sram: map[int]*ports{},
@@ -281,11 +281,11 @@ func (g *engine) plan() error {
 			_, err = g.path(from, to)
 		}
 	}
-	both := func(from, to topo.End) { add(from, to); add(to, from) }
+	addBoth := func(from, to topo.End) { add(from, to); add(to, from) }
 	memory := func(p *pe, at topo.Address) {
 		l, failed := g.Topo.Locate(at)
 		if failed == nil { // otherwise the operation itself reports the error
-			both(p.endpoint, atHBM(l))
+			addBoth(p.endpoint, atHBM(l))
 		}
 	}
 	for _, p := range g.pes {
@@ -309,9 +309,9 @@ func (g *engine) plan() error {
 	}
 	for _, port := range g.ports {
 		from, to := atPE(g.Topo.At(int(port.From))), atPE(g.Topo.At(int(port.To)))
-		both(from, to)
+		addBoth(from, to)
 		if kind, outside := slotEnds[g.Buffer]; outside {
-			both(to, topo.End{Kind: kind, PEID: to.PEID})
+			addBoth(to, topo.End{Kind: kind, PEID: to.PEID})
 		}
 	}
 	if err == nil {

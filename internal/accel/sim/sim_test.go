@@ -20,7 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// bare returns the built-in machine without the costs of issuing operations, so that times are those of the
+// bare returns the built-in machine without the costs of issuing operations, so that times belong to the
 // operations alone.
 func bare(f topo.Fabric) *topo.Topology {
 	m := topo.Default().Clone()
@@ -368,10 +368,10 @@ func TestAnyAndAsync(t *testing.T) {
 	work := func(p *tl.PE) { p.Dot(p.Scratch(32*64), p.Scratch(64*32*8), 32, 64, 32*8) }
 	sender := func(p *tl.PE) { p.Send(tl.E, p.Scratch(512)) }
 	one := perPE(t, c, kernels{pe0: sender, cube1: func(p *tl.PE) { p.Recv(tl.W, 512); work(p) }})[cube1]
-	beside := perPE(t, c, kernels{pe0: sender,
+	concurrent := perPE(t, c, kernels{pe0: sender,
 		cube1: func(p *tl.PE) { h := p.RecvAsync(tl.W, 512); work(p); p.Wait(h) }})[cube1]
-	if beside != 128*ns || one <= beside {
-		t.Errorf("receive then work %v, beside work %v", one, beside)
+	if concurrent != 128*ns || one <= concurrent {
+		t.Errorf("receive then work %v, beside work %v", one, concurrent)
 	}
 }
 

@@ -100,24 +100,24 @@ func (g *engine) counts(q *queue) (counts []Count) {
 		input = program.Dir(q.port.Input).String()
 	}
 	name := fmt.Sprintf("queue %s of %v", input, g.Topo.At(int(q.port.From)))
-	held, taken := 0, 0
+	level, readOut := 0, 0
 	record := func(at event.Time) {
 		if n := len(counts); n > 0 && counts[n-1].At == at {
 			counts = counts[:n-1]
 		}
-		counts = append(counts, Count{g.Topo.At(int(q.port.To)).String(), name, at, held})
+		counts = append(counts, Count{g.Topo.At(int(q.port.To)).String(), name, at, level})
 	}
 	for _, a := range q.arrivals { // visible and read both increase along the list
-		for ; taken < len(q.arrivals) && q.arrivals[taken].read <= a.visible; taken++ {
-			held--
-			record(q.arrivals[taken].read)
+		for ; readOut < len(q.arrivals) && q.arrivals[readOut].read <= a.visible; readOut++ {
+			level--
+			record(q.arrivals[readOut].read)
 		}
-		held++
+		level++
 		record(a.visible)
 	}
-	for ; taken < len(q.arrivals); taken++ {
-		held--
-		record(q.arrivals[taken].read)
+	for ; readOut < len(q.arrivals); readOut++ {
+		level--
+		record(q.arrivals[readOut].read)
 	}
 	return counts
 }

@@ -46,12 +46,12 @@ func (n *Noc) at(r router) Pos {
 // nearest returns the router closest to a position, the first of several.
 func (n *Noc) nearest(p Pos) router {
 	var best router
-	least := Length(-1)
+	shortest := Length(-1)
 	for row := range n.Rows {
 		for col := range n.Cols {
 			r := router{row, col}
-			if d := distance(p, n.at(r)); n.exists(r) && (least < 0 || d < least) {
-				best, least = r, d
+			if d := distance(p, n.at(r)); n.exists(r) && (shortest < 0 || d < shortest) {
+				best, shortest = r, d
 			}
 		}
 	}

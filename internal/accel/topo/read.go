@@ -89,12 +89,12 @@ func (r reader) system() []yamlfile.Field {
 			word, _ := r.Word(n, what, "fabric", string(Flits), string(Whole))
 			t.Fabric = Fabric(word)
 		}},
-		r.whole("flit_bytes", &t.FlitBytes, 16, maxBytes),
+		r.integer("flit_bytes", &t.FlitBytes, 16, maxBytes),
 		{Key: "arbitration", Optional: true, Read: func(n yamlfile.Node, what string) {
 			word, _ := r.Word(n, what, "arbitration", string(FIFO), string(RoundRobin), string(Age))
 			t.queueing.Rule = Arbitration(word)
 		}},
-		optional(r.whole("buffer_flits", &t.queueing.Buffer, 0, maxBytes)),
+		optional(r.integer("buffer_flits", &t.queueing.Buffer, 0, maxBytes)),
 		decimal(r, "ns_per_mm", &t.FsPerMM, 6, 0, 1000*1e6, 1),
 		{Key: "sips", Read: r.sips},
 		r.group("switch", r.ns("overhead_ns", &t.SwitchCost)),
@@ -111,11 +111,11 @@ func (r reader) cube() []yamlfile.Field {
 			p := r.pos(n, what, 1)
 			c.W, c.H = p.X, p.Y
 		}},
-		r.group("noc", r.whole("rows", &noc.Rows, 1, maxSide), r.whole("cols", &noc.Cols, 1, maxSide),
-			r.group("hole", r.whole("row", &noc.HoleRow, 0, maxSide), r.whole("col", &noc.HoleCol, 0, maxSide),
-				r.whole("h", &noc.HoleH, 0, maxSide), r.whole("w", &noc.HoleW, 0, maxSide)),
+		r.group("noc", r.integer("rows", &noc.Rows, 1, maxSide), r.integer("cols", &noc.Cols, 1, maxSide),
+			r.group("hole", r.integer("row", &noc.HoleRow, 0, maxSide), r.integer("col", &noc.HoleCol, 0, maxSide),
+				r.integer("h", &noc.HoleH, 0, maxSide), r.integer("w", &noc.HoleW, 0, maxSide)),
 			r.ns("router_overhead_ns", &noc.RouterCost), r.rate("bw_gbs", &noc.BW)),
-		r.group("ucie", r.whole("connections", &c.UCIeConns, 1, maxSide), r.rate("bw_gbs", &c.UCIeBW),
+		r.group("ucie", r.integer("connections", &c.UCIeConns, 1, maxSide), r.rate("bw_gbs", &c.UCIeBW),
 			r.ns("overhead_ns", &c.UCIeCost)),
 		r.group("m_cpu", r.position("pos_mm", &c.MCPUPos), r.ns("overhead_ns", &c.MCPUCost)),
 		r.group("sram", r.position("pos_mm", &c.SRAMPos), r.memory("size_mb", &c.SRAMBytes, 1<<20, maxMB),
@@ -154,7 +154,7 @@ func (r reader) pe() []yamlfile.Field {
 		r.group("tcm", r.memory("size_mb", &p.TCMBytes, 1<<20, maxMB),
 			r.rate("read_bw_gbs", &p.TCMRead), r.rate("write_bw_gbs", &p.TCMWrite)),
 		r.group("mmu", r.ns("tlb_overhead_ns", &p.TLBCost)),
-		r.group("math", r.whole("elements_per_ns", &p.MathPerNS, 1, maxBytes)),
+		r.group("math", r.integer("elements_per_ns", &p.MathPerNS, 1, maxBytes)),
 		r.group("gemm", yamlfile.Field{Key: "tile", Read: r.tile}, r.ns("tile_ns", &p.TileCost)),
 		r.group("fetch_store", r.rate("bw_gbs", &p.FetchBW)),
 		r.group("ipcq", tier(TCMSpace), tier(SRAMSpace), tier(HBMSpace), r.ns("poll_ns", &p.Poll)),
@@ -165,13 +165,13 @@ func (r reader) pe() []yamlfile.Field {
 func (r reader) sips(n yamlfile.Node, what string) {
 	s := &r.t.SIPs
 	r.Struct(n, what,
-		r.whole("count", &s.Count, 1, maxSIPs),
+		r.integer("count", &s.Count, 1, maxSIPs),
 		yamlfile.Field{Key: "topology", Read: func(n yamlfile.Node, what string) {
 			word, _ := r.Word(n, what, "SIP topology", Kinds()...)
 			s.Kind = Kind(word)
 		}},
-		optional(r.whole("w", &s.Grid.W, 1, maxSIPs)),
-		optional(r.whole("h", &s.Grid.H, 1, maxSIPs)))
+		optional(r.integer("w", &s.Grid.W, 1, maxSIPs)),
+		optional(r.integer("h", &s.Grid.H, 1, maxSIPs)))
 	if s.Count == 0 || s.Kind == "" {
 		return // reported already
 	}
@@ -219,8 +219,8 @@ func optional(f yamlfile.Field) yamlfile.Field {
 	return f
 }
 
-func (r reader) whole(key string, into *int, least, most int) yamlfile.Field {
-	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) { *into, _ = r.Int(n, what, least, most) }}
+func (r reader) integer(key string, into *int, low, high int) yamlfile.Field {
+	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) { *into, _ = r.Int(n, what, low, high) }}
 }
 
 // power reads a power of two, because the value divides addresses into bit fields.
@@ -236,9 +236,9 @@ func (r reader) power(key string, into *int) yamlfile.Field {
 
 // decimal reads a number with up to digits decimals. Its value, in units of the last digit, is
 // multiplied by unit.
-func decimal[T ~int64](r reader, key string, into *T, digits int, least, most, unit int64) yamlfile.Field {
+func decimal[T ~int64](r reader, key string, into *T, digits int, low, high, unit int64) yamlfile.Field {
 	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
-		v, _ := r.Decimal(n, what, digits, least, most)
+		v, _ := r.Decimal(n, what, digits, low, high)
 		*into = T(v * unit)
 	}}
 }
@@ -254,8 +254,8 @@ func (r reader) rate(key string, into *Bandwidth) yamlfile.Field {
 }
 
 // memory reads a size as a whole number of units (MB or GB).
-func (r reader) memory(key string, into *int64, unit, most int64) yamlfile.Field {
-	return decimal(r, key, into, 0, 1, most, unit)
+func (r reader) memory(key string, into *int64, unit, high int64) yamlfile.Field {
+	return decimal(r, key, into, 0, 1, high, unit)
 }
 
 func (r reader) length(key string, into *Length) yamlfile.Field {
@@ -267,14 +267,14 @@ func (r reader) position(key string, into *Pos) yamlfile.Field {
 }
 
 func (r reader) grid(key string, into *Grid) yamlfile.Field {
-	return r.group(key, r.whole("w", &into.W, 1, maxSide), r.whole("h", &into.H, 1, maxSide))
+	return r.group(key, r.integer("w", &into.W, 1, maxSide), r.integer("h", &into.H, 1, maxSide))
 }
 
 // maxMicrometres is the longest distance on a board: a metre, in micrometres.
 const maxMicrometres = 1_000_000
 
 // pos reads a pair of lengths in mm.
-func (r reader) pos(n yamlfile.Node, what string, least int64) Pos {
+func (r reader) pos(n yamlfile.Node, what string, low int64) Pos {
 	items, ok := r.List(n, what)
 	if ok && len(items) != 2 {
 		r.Fault(n, "%s: want x and y, have %d numbers", what, len(items))
@@ -282,8 +282,8 @@ func (r reader) pos(n yamlfile.Node, what string, least int64) Pos {
 	if len(items) != 2 {
 		return Pos{}
 	}
-	x, _ := r.Decimal(items[0], what, 3, least, maxMicrometres)
-	y, _ := r.Decimal(items[1], what, 3, least, maxMicrometres)
+	x, _ := r.Decimal(items[0], what, 3, low, maxMicrometres)
+	y, _ := r.Decimal(items[1], what, 3, low, maxMicrometres)
 	return Pos{Length(x), Length(y)}
 }
 
@@ -408,7 +408,7 @@ func Vary(name string, data []byte, key string, factor float64) (t *Topology, va
 	case len(values) == 0:
 		return nil, nil, errors.New("the file does not have it")
 	case !moved:
-		return nil, nil, errors.New("it is 0, and so is any part of it")
+		return nil, nil, errors.New("it is 0, and a percentage of 0 is 0")
 	}
 	return t, values, nil
 }
@@ -444,7 +444,7 @@ func scaled(text string, digits int, factor float64) (string, error) {
 		if digits > 0 {
 			kind = fmt.Sprintf("number with %d decimals", digits)
 		}
-		return "", fmt.Errorf("it is %s, and no %s is near", text, kind)
+		return "", fmt.Errorf("it is %s, and no %s is close enough to the wanted value", text, kind)
 	}
 	return strconv.FormatFloat(got, 'f', -1, 64), nil
 }

@@ -38,13 +38,13 @@ func (p Path) Fixed() event.Time {
 
 // Bottleneck returns the hop with the lowest bandwidth, the first of several.
 func (p Path) Bottleneck() Hop {
-	least := &p[0]
+	slowest := &p[0]
 	for i := range p {
-		if p[i].BW < least.BW {
-			least = &p[i]
+		if p[i].BW < slowest.BW {
+			slowest = &p[i]
 		}
 	}
-	return *least
+	return *slowest
 }
 
 // EndKind is the kind of component at which a path starts or ends.
@@ -71,7 +71,7 @@ type End struct {
 type Wiring struct {
 	t       *Topology
 	cube    int                  // links per cube
-	sip     int                  // links per SIP, those of its cubes included
+	sip     int                  // links per SIP, including the links of its cubes
 	routes  map[[2]router][]Side // cache of Noc.route
 	perPort int                  // UCIe connections per side of a cube
 }

@@ -27,7 +27,7 @@ const (
 	U8
 
 	// Types of operands of matrix products only; Products lists them.
-	TF32 // an f32 of which matrix units read only 10 fraction bits
+	TF32 // an f32; matrix units read only 10 of its fraction bits
 	E4M3 // 8 bits: see Float8
 	I8   // signed bytes, whose products are added up in i32
 )

@@ -7,12 +7,12 @@ import (
 )
 
 // faults is a test that records its errors.
-type faults struct{ told []string }
+type faults struct{ messages []string }
 
 func (*faults) Helper()             {}
-func (f *faults) Fatal(args ...any) { f.told = append(f.told, fmt.Sprint(args...)) }
+func (f *faults) Fatal(args ...any) { f.messages = append(f.messages, fmt.Sprint(args...)) }
 func (f *faults) Errorf(format string, args ...any) {
-	f.told = append(f.told, fmt.Sprintf(format, args...))
+	f.messages = append(f.messages, fmt.Sprintf(format, args...))
 }
 
 func TestCheck(t *testing.T) {
@@ -27,8 +27,8 @@ func TestCheck(t *testing.T) {
 	} {
 		var f faults
 		Check(&f, c.file, c.got)
-		if told := strings.Join(f.told, "\n"); (told == "") != (c.want == "") || !strings.Contains(told, c.want) {
-			t.Errorf("%q against %s: %q, want %q", c.got, c.file, told, c.want)
+		if messages := strings.Join(f.messages, "\n"); (messages == "") != (c.want == "") || !strings.Contains(messages, c.want) {
+			t.Errorf("%q against %s: %q, want %q", c.got, c.file, messages, c.want)
 		}
 	}
 }

@@ -101,8 +101,8 @@ func moduleRoot(t must.T) string {
 // NamedBy is the first word after "output" of blocks that a test names in a call of Shown or ShownMasked.
 const NamedBy = "by"
 
-// Shown compares what a test has printed with the blocks "output by NAME" of the documentation, of which there must be
-// one. With -update it writes the text into them.
+// Shown compares what a test has printed with the blocks "output by NAME" of the documentation. There must be at least
+// one. With -update, Shown writes the text into them.
 func Shown(t T, name, printed string) {
 	t.Helper()
 	shown(t, name, printed, Exact)

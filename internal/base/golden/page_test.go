@@ -64,7 +64,7 @@ func TestMasked(t *testing.T) {
 func TestShown(t *testing.T) {
 	var f faults
 	Shown(&f, "nothing-shows-this", "")
-	if told := strings.Join(f.told, "\n"); !strings.Contains(told, `no page shows the output "nothing-shows-this"`) {
-		t.Errorf("told %q", told)
+	if messages := strings.Join(f.messages, "\n"); !strings.Contains(messages, `no page shows the output "nothing-shows-this"`) {
+		t.Errorf("messages %q", messages)
 	}
 }

@@ -162,7 +162,7 @@ func (f *File) Read(p []byte) (int, error) {
 // ReadAll returns the rest of the file. It fails if the file has grown beyond its limit.
 func (f *File) ReadAll() ([]byte, error) { return readAll(f, f.path, f.limit) }
 
-// Seek, Stat and Close are those of os.File.
+// Seek, Stat and Close call the methods of the same names of os.File.
 func (f *File) Seek(offset int64, whence int) (int64, error) { return f.file.Seek(offset, whence) }
 func (f *File) Stat() (fs.FileInfo, error)                   { return f.file.Stat() }
 func (f *File) Close() error                                 { return f.file.Close() }
@@ -231,11 +231,11 @@ func readPipe(path string, limit int64) ([]byte, error) {
 		done <- result{data, err}
 	}()
 	ended := make(chan os.Signal, 1)
-	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
-		ends = append(ends, syscall.SIGHUP)
+		signals = append(signals, syscall.SIGHUP)
 	}
-	signal.Notify(ended, ends...)
+	signal.Notify(ended, signals...)
 	defer signal.Stop(ended)
 	timer := time.NewTimer(deadline)
 	defer timer.Stop()

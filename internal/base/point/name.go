@@ -20,7 +20,7 @@ const hashDigits = 12
 var hashed = regexp.MustCompile(fmt.Sprintf("#[0-9a-f]{%d}$", hashDigits))
 
 // FileValue returns a file as a value of an axis. The value contains the path and the first
-// digits of the SHA-256, so that rows measured before the file changed are told apart.
+// digits of the SHA-256, so that rows measured before and after a change of the file differ.
 func FileValue(path, sha string) Value { return StringValue(path + "#" + sha[:hashDigits]) }
 
 // HashFile returns the SHA-256 of a file in hexadecimal digits.

@@ -30,7 +30,7 @@ type Registry[T any] struct {
 	entry   func(T) Entry
 	ordered bool
 
-	mu     sync.RWMutex
+	mu     sync.RWMutex // guards the fields below
 	values []T          // as All returns them
 	byName map[string]T // aliases included
 }

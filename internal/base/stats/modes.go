@@ -12,7 +12,7 @@ type Mode struct {
 }
 
 const (
-	// minModeValues is the smallest number of values in which two modes can be told from chance.
+	// minModeValues is the smallest number of values in which two modes can be distinguished from chance.
 	minModeValues = 8
 	// minShare is the smallest share of a mode that is reported, and minDistance the smallest relative distance of two
 	// modes. A smaller share is a tail of the distribution, and a smaller distance is not important.
@@ -51,8 +51,8 @@ func FindModes(series []float64) []Mode {
 }
 
 // CoverModes widens the interval of the median to both modes if the median may be in either of them. This is the case
-// if, with so many effective values, a mode may have half of the distribution. The median then jumps between the modes
-// from sample to sample, so CoverModes requires near certainty (99.9 %) that it does not.
+// if, given the number of effective values, a mode may have half of the distribution. The median then jumps between the
+// modes from sample to sample, so CoverModes requires near certainty (99.9 %) that it does not.
 func CoverModes(low, high float64, modes []Mode, effective float64) (float64, float64) {
 	if len(modes) == 2 && math.Abs(modes[0].Share-0.5) < 3.29/2/math.Sqrt(effective) {
 		return min(low, modes[0].Center), max(high, modes[1].Center)
@@ -76,13 +76,14 @@ func twoGroups(sorted []float64) int {
 	for i, v := range sorted {
 		sums[i+1] = sums[i] + v - sorted[0]
 	}
-	least := int(math.Ceil(minShare * float64(n)))
-	best, most := least, math.Inf(-1)
-	for i := least; i <= n-least; i++ {
+	minCount := int(math.Ceil(minShare * float64(n)))
+	best, largest := minCount, math.Inf(-1)
+	for i := minCount; i <= n-minCount; i++ {
 		left, right := sums[i]/float64(i), (sums[n]-sums[i])/float64(n-i)
 		// The sum of squares between the groups, which is largest where the one within is smallest.
-		if between := float64(i) * float64(n-i) * (right - left) * (right - left); between > most && sorted[i] > sorted[i-1] {
-			best, most = i, between
+		between := float64(i) * float64(n-i) * (right - left) * (right - left)
+		if between > largest && sorted[i] > sorted[i-1] {
+			best, largest = i, between
 		}
 	}
 	return best
@@ -227,7 +228,7 @@ func (d *dipFinder) widest() (distance float64, ig, ih int) {
 
 // below returns the largest distance of the distribution above its minorant left of the modal interval.
 func (d *dipFinder) below(ig int) float64 {
-	most := 0.0
+	largest := 0.0
 	for j := ig; j+1 < len(d.gcm); j++ {
 		from, to := d.gcm[j+1], d.gcm[j]
 		furthest := 1.0
@@ -237,14 +238,14 @@ func (d *dipFinder) below(ig int) float64 {
 				furthest = max(furthest, float64(i+1)-(x-d.x[from])*slope)
 			}
 		}
-		most = max(most, furthest)
+		largest = max(largest, furthest)
 	}
-	return most
+	return largest
 }
 
 // above returns the largest distance of the distribution below its majorant right of the modal interval.
 func (d *dipFinder) above(ih int) float64 {
-	most := 0.0
+	largest := 0.0
 	for j := ih; j+1 < len(d.lcm); j++ {
 		from, to := d.lcm[j], d.lcm[j+1]
 		furthest := 1.0
@@ -254,7 +255,7 @@ func (d *dipFinder) above(ih int) float64 {
 				furthest = max(furthest, (x-d.x[from])*slope-float64(i-1))
 			}
 		}
-		most = max(most, furthest)
+		largest = max(largest, furthest)
 	}
-	return most
+	return largest
 }

@@ -104,7 +104,7 @@ func TestPairedShiftCovers(t *testing.T) {
 func TestPairedP(t *testing.T) {
 	few := []float64{0.1, 0.1, 0.1, 0.1}
 	if p := PairedP(few, 0.1, 1000); p < 0.04 || p > 0.06 {
-		t.Errorf("equal by chance, p = %v: want that of the usual spread", p)
+		t.Errorf("equal by chance, p = %v: want the p value under the usual spread", p)
 	}
 	if many, few := PairedP(few, 0.04, 1000), PairedP(few, 0.04, 5); few < 10*many {
 		t.Errorf("a spread that is hardly known gives p = %v, a known one %v", few, many)

@@ -94,9 +94,9 @@ func sumCounts(ranks []int, n int) []float64 {
 	counts[0][0] = 1
 	for i, r := range ranks {
 		for k := min(i+1, n); k > max(0, n-len(ranks)+i); k-- { // with fewer than this the remaining ranks cannot complete n
-			least, most := sums[k-1], sums[i]-sums[i+1-k] // sums of the other k-1
-			with := counts[k][least+r:]
-			for s, c := range counts[k-1][least : most+1] {
+			low, high := sums[k-1], sums[i]-sums[i+1-k] // sums of the other k-1
+			with := counts[k][low+r:]
+			for s, c := range counts[k-1][low : high+1] {
 				with[s] += c
 			}
 		}
@@ -154,9 +154,9 @@ func uQuantile(n, m int, tail float64) int {
 	ranks := lists.Map(lists.Range[int](n+m), func(i int) int { return i + 1 })
 	counts := sumCounts(ranks, n)
 	all, below := lists.Sum(counts), 0.0
-	least := n * (n + 1) / 2 // the rank sum at U = 0
+	minSum := n * (n + 1) / 2 // the rank sum at U = 0
 	for k := 0; ; k++ {
-		below += counts[least+k]
+		below += counts[minSum+k]
 		if below/all > tail {
 			return k
 		}

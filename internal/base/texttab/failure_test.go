@@ -25,7 +25,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// TestFailure checks that line ends of names are escaped, and those of errors with several lines are kept.
+// TestFailure checks that line ends in names are escaped, and line ends of errors with several lines are kept.
 func TestFailure(t *testing.T) {
 	forged := errors.New("no bench x\nkernbench: all is well\x1b[2J")
 	for _, c := range []struct {

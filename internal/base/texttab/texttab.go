@@ -137,11 +137,11 @@ func (t *Table) shrink(widths []int, width int) {
 
 // line writes the cells from a column on, padded to their columns, without trailing spaces.
 func (t *Table) line(b *bufio.Writer, cells []string, from int, widths []int) {
-	owed := 0 // spaces to write before the next cell; none are written at the end of the line
+	pending := 0 // spaces to write before the next cell; none are written at the end of the line
 	for n, cell := range cells {
 		i := from + n
 		if n > 0 {
-			owed += len(gap)
+			pending += len(gap)
 		}
 		cell = Plain(cell)
 		if t.Columns[i].Shrink {
@@ -149,14 +149,14 @@ func (t *Table) line(b *bufio.Writer, cells []string, from int, widths []int) {
 		}
 		pad := widths[i] - Width(cell)
 		if t.Columns[i].Right {
-			owed, pad = owed+pad, 0
+			pending, pad = pending+pad, 0
 		}
 		if cell != "" {
-			b.WriteString(strings.Repeat(" ", owed))
+			b.WriteString(strings.Repeat(" ", pending))
 			b.WriteString(cell)
-			owed = 0
+			pending = 0
 		}
-		owed += pad
+		pending += pad
 	}
 	b.WriteByte('\n')
 }

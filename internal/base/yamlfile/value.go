@@ -46,14 +46,14 @@ func within(what, key string) string {
 }
 
 // Int reads a whole number between two bounds, inclusive.
-func (r *Reader) Int(n Node, what string, least, most int) (int, bool) {
-	v, ok := r.Decimal(n, what, 0, int64(least), int64(most))
+func (r *Reader) Int(n Node, what string, low, high int) (int, bool) {
+	v, ok := r.Decimal(n, what, 0, int64(low), int64(high))
 	return int(v), ok
 }
 
 // Decimal reads a decimal number exactly and returns it in units of 10^-digits: 0.25 with 3
 // digits is 250. The bounds are in the same unit.
-func (r *Reader) Decimal(n Node, what string, digits int, least, most int64) (int64, bool) {
+func (r *Reader) Decimal(n Node, what string, digits int, low, high int64) (int64, bool) {
 	s, ok := r.Text(n, what)
 	if !ok {
 		return 0, false
@@ -62,12 +62,12 @@ func (r *Reader) Decimal(n Node, what string, digits int, least, most int64) (in
 		s.Text = r.Number(what, s.Text, digits)
 	}
 	v, good := fixed(s.Text, digits)
-	if s.Quoted || !good || v < least || v > most {
+	if s.Quoted || !good || v < low || v > high {
 		kind := "a whole number"
 		if digits > 0 {
 			kind = "a number with at most " + strconv.Itoa(digits) + " decimals"
 		}
-		r.Fault(n, "%s: want %s from %s to %s, have %q", what, kind, unfixed(least, digits), unfixed(most, digits), s.Text)
+		r.Fault(n, "%s: want %s from %s to %s, have %q", what, kind, unfixed(low, digits), unfixed(high, digits), s.Text)
 		return 0, false
 	}
 	return v, true

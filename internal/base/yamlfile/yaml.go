@@ -478,9 +478,9 @@ func (r *Reader) IsMapping(n Node) bool {
 
 // Peek is Mapping without recording faults.
 func (r *Reader) Peek(n Node) []Entry {
-	kept := len(r.faults)
+	faults := len(r.faults)
 	entries, _ := r.Mapping(n, "")
-	r.faults = r.faults[:kept]
+	r.faults = r.faults[:faults]
 	return entries
 }
 

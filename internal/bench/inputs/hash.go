@@ -118,7 +118,7 @@ func readSum(path string) (string, stamp, error) {
 // sumCache keeps the sums of this process in memory, and the sums of large files in the user's
 // cache folder.
 type sumCache struct {
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the fields below
 	sums   map[stamp]string
 	loaded bool
 }

@@ -90,13 +90,13 @@ func (s *Set) Changed() ([]string, error) {
 	if s == nil || len(s.additions) == 0 {
 		return nil, nil
 	}
-	now, err := s.again()
+	now, err := s.repeat()
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(s.Inputs.Changed(now.Inputs), func(name string) bool {
-		_, again := now.Inputs[name]
-		return !again && slices.Contains(s.arguments, name)
+		_, found := now.Inputs[name]
+		return !found && slices.Contains(s.arguments, name)
 	}), nil
 }
 
@@ -112,18 +112,18 @@ func (s *Set) Refresh() error {
 		}
 		return err
 	}
-	now, err := s.again()
+	now, err := s.repeat()
 	if err == nil {
 		maps.Copy(s.Inputs, now.Inputs)
 	}
 	return err
 }
 
-// again repeats the additions.
-func (s *Set) again() (*Set, error) {
+// repeat makes all additions again, in a new set.
+func (s *Set) repeat() (*Set, error) {
 	now := New()
-	for _, again := range s.additions {
-		if err := again(now); err != nil {
+	for _, add := range s.additions {
+		if err := add(now); err != nil {
 			return nil, err
 		}
 	}

@@ -14,8 +14,7 @@ func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
 const microsecond = int64(1e6) // ps
 
-// drive feeds a rule with calls, the n-th of which takes at(n) picoseconds, and returns the number of calls at
-// the end.
+// drive feeds a rule with calls and returns the number of calls at the end. The n-th call takes at(n) picoseconds.
 func drive(next func(maxima []int64, elapsed int64) int, first int, at func(n int) int64) (calls int) {
 	elapsed := int64(0)
 	for n := first; n > 0; {

@@ -236,7 +236,7 @@ func HarnessCost(ctx context.Context, cadence Cadence, g syncgroup.Group) (time.
 func Collect(ctx context.Context, g syncgroup.Group, n int, limit time.Duration, sample func() (int64, error)) (Matrix,
 	error) {
 	m := NewMatrix(g.Size())
-	for begin, late := time.Now(), false; m.Iterations() < n && !late; {
+	for begin, expired := time.Now(), false; m.Iterations() < n && !expired; {
 		ps, err := sample()
 		if err != nil {
 			g.Abort(err.Error())
@@ -252,7 +252,7 @@ func Collect(ctx context.Context, g syncgroup.Group, n int, limit time.Duration,
 		}
 		for _, theirs := range all {
 			m.data = append(m.data, theirs[0])
-			late = late || theirs[1] != 0
+			expired = expired || theirs[1] != 0
 		}
 	}
 	return m, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/clock"
 )
 
-// A program that times itself returns blocks of samples. The error of its clock is subtracted like that of
+// A program that times itself returns blocks of samples. The error of its clock is subtracted as from
 // other samples.
 func TestSamplesTakenElsewhere(t *testing.T) {
 	for _, cadence := range []Cadence{Streaming, Isolated} {

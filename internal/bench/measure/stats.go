@@ -335,10 +335,10 @@ func imbalance(m Matrix) (skew float64, straggler int, share float64) {
 	slowest := make([]int, m.Ranks())
 	for i := range skews {
 		row := m.Row(i)
-		most := slices.Max(row)
-		slowest[slices.Index(row, most)]++
-		if most > 0 {
-			skews[i] = float64(most-slices.Min(row)) / float64(most)
+		longest := slices.Max(row)
+		slowest[slices.Index(row, longest)]++
+		if longest > 0 {
+			skews[i] = float64(longest-slices.Min(row)) / float64(longest)
 		}
 	}
 	count := slices.Max(slowest)

@@ -118,7 +118,7 @@ func Condition(text string, names []string) (func(values map[string]float64) boo
 		kinds[name] = point.Float
 	}
 	p := &parser{text: text, names: kinds}
-	holds, err := p.compile()
+	condition, err := p.compile()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -131,7 +131,7 @@ func Condition(text string, names []string) (func(values map[string]float64) boo
 			}
 			operands[name] = operand{value: point.FloatValue(v)}
 		}
-		return holds(operands)
+		return condition(operands)
 	}, p.used, nil
 }
 

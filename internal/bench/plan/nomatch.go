@@ -32,12 +32,12 @@ func NoMatch(only []string, rows []journal.Row) error {
 	if len(named) == 0 {
 		named = slices.Sorted(maps.Keys(values))
 	}
-	const most = 12
+	const maxListed = 12
 	available := lists.Map(named, func(name string) string {
 		list := values[name]
-		text := name + "=" + point.FormatSpec(list[:min(len(list), most)])
-		if len(list) > most {
-			text += fmt.Sprintf(" and %d more", len(list)-most)
+		text := name + "=" + point.FormatSpec(list[:min(len(list), maxListed)])
+		if len(list) > maxListed {
+			text += fmt.Sprintf(" and %d more", len(list)-maxListed)
 		}
 		return text
 	})

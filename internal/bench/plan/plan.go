@@ -301,21 +301,21 @@ func (p *Plan) addColumns(part *decl.Part) {
 
 // Estimate returns the bounds that the stopping rules set on the sampling time of the run. The set-up
 // of the bodies is not included.
-func (p *Plan) Estimate() (least, most time.Duration) {
+func (p *Plan) Estimate() (shortest, longest time.Duration) {
 	const start = 20 * time.Millisecond // approximate time to start the processes of a launch
 	for part, points := range p.launchSizes() {
 		n := time.Duration(points)
-		least += start
-		most += start
+		shortest += start
+		longest += start
 		if part.Command != nil {
-			most += n * Timeout(part) * time.Duration(part.Command.Launches())
+			longest += n * Timeout(part) * time.Duration(part.Command.Launches())
 			continue
 		}
 		m := part.Measure
-		least += n * m.Stop.MinTime
-		most += n * min(m.Warmup.MaxTime+m.Stop.MaxTime, Timeout(part))
+		shortest += n * m.Stop.MinTime
+		longest += n * min(m.Warmup.MaxTime+m.Stop.MaxTime, Timeout(part))
 	}
-	return least, most
+	return shortest, longest
 }
 
 // EstimateFrom estimates the time of the run from earlier durations of points, by key. It also

@@ -497,8 +497,8 @@ func TestOutline(t *testing.T) {
 	}
 }
 
-// KnownValues finds the values that Drop and Refuse accept, even if those of one axis depend on
-// another axis.
+// KnownValues finds the values that Drop and Refuse accept, even if the values of one axis depend
+// on another axis.
 func TestKnownValues(t *testing.T) {
 	algorithms := map[string][]string{"sum": {"ring", "tree"}, "max": {"direct"}}
 	b := bench.New("b", nop, bench.Strings("op", "sum"), bench.Strings("how", "ring"), bench.Strings("free", "x"),

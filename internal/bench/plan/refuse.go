@@ -87,9 +87,9 @@ func (p *Plan) emptySelection(parts []*decl.Part, req Request) error {
 // dropReasons explains why all points were dropped, with the first few reasons.
 func dropReasons(dropped []Task) string {
 	reasons := lists.Distinct(lists.Map(dropped, func(t Task) string { return t.Reason }))
-	const most = 3
-	if len(reasons) > most {
-		reasons = append(reasons[:most], fmt.Sprintf("and %d more reasons", len(reasons)-most))
+	const maxListed = 3
+	if len(reasons) > maxListed {
+		reasons = append(reasons[:maxListed], fmt.Sprintf("and %d more reasons", len(reasons)-maxListed))
 	}
 	count := fmt.Sprintf("all %d points are dropped", len(dropped))
 	if len(dropped) == 1 {
@@ -149,13 +149,13 @@ func KnownValues(b *bench.Bench, part *decl.Part) map[string][]string {
 // verdicts returns, for each point of the part, the error with which the part rejects it, or nil if it
 // accepts the point. It covers only the first 10,000 points.
 func verdicts(b *bench.Bench, part *decl.Part) (errs []error) {
-	const most = 10_000
+	const maxProbed = 10_000
 	product, err := newProduct(part)
 	if err != nil {
 		return nil
 	}
 	plain, _ := resolveOptions(b, Request{}) // defaults only: it cannot fail
-	for n := range min(product.total, most) {
+	for n := range min(product.total, maxProbed) {
 		t := product.task(n)
 		var fault error
 		for _, mistake := range part.Refusals {

@@ -51,11 +51,11 @@ func (b *prober) latency(r *Result) error {
 	return nil
 }
 
-// partners chooses the cores with which the first core is paired. It returns up to most of them, evenly
-// spread from the nearest to the last.
-func partners(cores, most int) []int {
+// partners chooses the cores with which the first core is paired: at most limit of them, evenly spread from
+// the nearest to the last.
+func partners(cores, limit int) []int {
 	others := cores - 1
-	n := min(others, most)
+	n := min(others, limit)
 	out := make([]int, n)
 	for i := range out {
 		out[i] = 1
@@ -172,7 +172,7 @@ func socketPair(fds [2]int) roundTrip {
 	}
 	send0, receive0 := end(fds[0])
 	send1, receive1 := end(fds[1])
-	both := func(first, second func() error) func() error {
+	sequence := func(first, second func() error) func() error {
 		return func() error {
 			if err := first(); err != nil {
 				return err
@@ -180,7 +180,7 @@ func socketPair(fds [2]int) roundTrip {
 			return second()
 		}
 	}
-	return roundTrip{ask: both(send0, receive0), answer: both(receive1, send1)}
+	return roundTrip{ask: sequence(send0, receive0), answer: sequence(receive1, send1)}
 }
 
 func unixPair() ([2]int, error) {

@@ -118,10 +118,10 @@ func (c programClock) Name() string      { return cmp.Or(c.Label, "perf_counter"
 // check rejects implausible calibrations. The overhead is subtracted from each sample, so it must
 // be far below the time of a call.
 func (c programClock) check() error {
-	const most = 1_000_000
-	if c.Overhead < 0 || c.Resolution < 0 || c.Overhead > most || c.Resolution > most {
+	const maxNS = 1_000_000
+	if c.Overhead < 0 || c.Resolution < 0 || c.Overhead > maxNS || c.Resolution > maxNS {
 		return fmt.Errorf("clock %q: overhead %d ns, resolution %d ns: want 0 to %d", c.Name(), c.Overhead, c.Resolution,
-			most)
+			maxNS)
 	}
 	return nil
 }

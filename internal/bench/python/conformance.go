@@ -310,7 +310,7 @@ func checkTimes(e *examinee) (string, error) {
 			return fmt.Sprintf("%d calls take %v, as reported", batch, ns), nil
 		}
 	}
-	return "", errors.New("sample: a larger batch does not take longer: a batch must be that many calls")
+	return "", errors.New("sample: a larger batch does not take longer: a batch of n must make n calls")
 }
 
 func verifies(e *examinee) (string, error) {

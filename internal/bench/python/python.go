@@ -220,13 +220,13 @@ func (p *program) exchange(request any) (r reply, err error) {
 // gone returns an error that describes how the program ended, after its socket was closed.
 func (p *program) gone(err error) error {
 	if p.running() {
-		return fmt.Errorf("the running program left the connection: %w", err)
+		return fmt.Errorf("the running program closed the connection: %w", err)
 	}
 	select {
 	case <-p.ended:
 		return fmt.Errorf("%s ended: %s", p, p.endedBy)
 	case <-time.After(2 * time.Second):
-		return fmt.Errorf("%s left the connection: %w", p, err)
+		return fmt.Errorf("%s closed the connection: %w", p, err)
 	}
 }
 

@@ -58,12 +58,12 @@ func TestModes(t *testing.T) {
 	for i, o := range measured(t, "testdata/modes.py", "mode", lists.Map(wants, func(w wanted) string {
 		return w.mode
 	})...) {
-		want, us, said := wants[i], o.Metrics["time_us"], strings.Join(append(o.Warnings, o.Reason), "; ")
+		want, us, warnings := wants[i], o.Metrics["time_us"], strings.Join(append(o.Warnings, o.Reason), "; ")
 		if o.Clock != want.clock || o.Cache != want.cache || us < want.least || us > want.most {
-			t.Errorf("%s: %s %s, clock %q, %s, %v us, want %+v", want.mode, o.Status, said, o.Clock, o.Cache, us, want)
+			t.Errorf("%s: %s %s, clock %q, %s, %v us, want %+v", want.mode, o.Status, warnings, o.Clock, o.Cache, us, want)
 		}
-		if !strings.Contains(said, want.says) || want.says == "" && strings.Contains(said, "ahead") {
-			t.Errorf("%s: it says %q, want %q", want.mode, said, want.says)
+		if !strings.Contains(warnings, want.says) || want.says == "" && strings.Contains(warnings, "ahead") {
+			t.Errorf("%s: it says %q, want %q", want.mode, warnings, want.says)
 		}
 	}
 	// Work on a stream for which the current one does not wait would seem to take no time.
@@ -195,7 +195,7 @@ func TestPlanted(t *testing.T) {
 		{"one less", "samples", "took 0 samples of 1"},
 		{"twice", "samples", "neither exec nor counters"},
 		{"floats", "samples", "reading the program's answer"},
-		{"batch of one", "time", "that many calls"},
+		{"batch of one", "time", "must make n calls"},
 		{"microseconds", "time", "are these nanoseconds"},
 		{"picoseconds", "time", "are these nanoseconds"},
 		{"no verdict", "verification", "no number of wrong elements"},

@@ -24,10 +24,10 @@ func (b *backlog) take(n int) []attempt {
 }
 
 // putBack returns attempts to the front of the backlog, for another launch.
-func (b *backlog) putBack(again []attempt) {
+func (b *backlog) putBack(attempts []attempt) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.todo = append(again, b.todo...)
+	b.todo = append(attempts, b.todo...)
 }
 
 func (b *backlog) left() int {

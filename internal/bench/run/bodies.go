@@ -46,20 +46,20 @@ func (s *runSlot) runBodies(ctx context.Context, b *backlog) error {
 		if len(next) == 0 {
 			return nil
 		}
-		again, healthy, err := s.runBody(ctx, w, next[0])
+		retries, healthy, err := s.runBody(ctx, w, next[0])
 		if err != nil {
 			return err
 		}
-		b.putBack(again)
-		if !healthy || len(again) > 0 {
+		b.putBack(retries)
+		if !healthy || len(retries) > 0 {
 			return nil
 		}
 	}
 }
 
 // runBody lets the workers make one attempt and records its row. Disturbed points are measured
-// again. again is the attempt to repeat, if any. If healthy is false, the workers have been stopped.
-func (s *runSlot) runBody(ctx context.Context, w *workerGroup, a attempt) (again []attempt, healthy bool, err error) {
+// again. retries has the attempt to repeat, if any. If healthy is false, the workers have been stopped.
+func (s *runSlot) runBody(ctx context.Context, w *workerGroup, a attempt) (retries []attempt, healthy bool, err error) {
 	if err := s.recordStart(a); err != nil {
 		return nil, false, err
 	}
@@ -73,11 +73,11 @@ func (s *runSlot) runBody(ctx context.Context, w *workerGroup, a attempt) (again
 	if rows == nil {
 		return nil, false, err
 	}
-	again, recordErr := s.finishAttempt(a, rows...)
+	retries, recordErr := s.finishAttempt(a, rows...)
 	if err = cmp.Or(recordErr, err); err == nil && f != nil && s.opts.Joined != nil && ctx.Err() != nil {
 		err = &jobError{f.reason}
 	}
-	return again, f == nil, err
+	return retries, f == nil, err
 }
 
 // measure measures a point by calling once, and repeats this while the point is disturbed and time is
@@ -342,8 +342,8 @@ func (w *workerGroup) warnCrowded(row *journal.Row) {
 		}
 		return
 	}
-	here := w.launcher == nil && !w.slot.plan.Simulated
-	if here && cores > 0 && float64(ranks) > cores {
+	local := w.launcher == nil && !w.slot.plan.Simulated
+	if local && cores > 0 && float64(ranks) > cores {
 		row.Warnings = append(row.Warnings, fmt.Sprintf("%d ranks share %g cores", ranks, cores))
 	}
 }

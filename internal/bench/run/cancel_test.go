@@ -58,8 +58,8 @@ func TestBodiesAreCancelled(t *testing.T) {
 				rows[0].Reason != c.reason {
 				t.Fatalf("rows %+v", rows)
 			}
-			if said := s.log(rows[0], 0); !strings.Contains(said, c.cause) {
-				t.Errorf("rank 0 printed %q", said)
+			if output := s.log(rows[0], 0); !strings.Contains(output, c.cause) {
+				t.Errorf("rank 0 printed %q", output)
 			}
 			if strings.Contains(rows[0].Output, "goroutine") {
 				t.Errorf("the stacks of bodies that had ended: %s", rows[0].Output)
@@ -82,7 +82,7 @@ func TestBodiesAreCancelled(t *testing.T) {
 			t.Errorf("interrupted: %t, rows %+v", res.Interrupted, rows)
 		}
 		if n := s.printed("cancelled: interrupted"); n != 2 {
-			t.Errorf("%d ranks were told", n)
+			t.Errorf("%d ranks saw the cause", n)
 		}
 	})
 }
@@ -91,7 +91,7 @@ func TestBodiesAreCancelled(t *testing.T) {
 func (s *scene) printed(text string) (n int) {
 	logs, _ := filepath.Glob(filepath.Join(s.dir, "logs", "*", "*", "rank*.out"))
 	for _, log := range logs {
-		if said, err := os.ReadFile(log); err == nil && strings.Contains(string(said), text) {
+		if output, err := os.ReadFile(log); err == nil && strings.Contains(string(output), text) {
 			n++
 		}
 	}

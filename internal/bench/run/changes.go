@@ -66,8 +66,8 @@ func axisNames(p point.Point) []string {
 
 // describeChange says that the named inputs have changed.
 func describeChange(names []string) string {
-	const most = 4
-	shown := names[:min(most, len(names))]
+	const maxListed = 4
+	shown := names[:min(maxListed, len(names))]
 	text := strings.Join(shown, ", ")
 	if more := len(names) - len(shown); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)

@@ -106,7 +106,7 @@ type hostWatch struct {
 	name    string
 	gpus    *gpuWatch // nil: not observed
 
-	mu     sync.Mutex
+	mu     sync.Mutex           // guards the fields below
 	claim  *hostinfo.Measuring  // nil while another kernbench holds it
 	taken  *hostinfo.TakenError // the holder of the claim, if it is another process
 	closed bool

@@ -340,13 +340,13 @@ func (v *envVariable) interactions(a, b string) (with []string) {
 		return p.point
 	}}, {"the other variables", func(p configuration) string { return p.rest }}} {
 		groups := v.differences(a, b, f.group)
-		least, most := math.Inf(1), math.Inf(-1) // lowest upper end, highest lower end
+		lowestHigh, highestLow := math.Inf(1), math.Inf(-1) // lowest upper end, highest lower end
 		for _, d := range groups {
 			if i := v.interval(d, 0.05/float64(len(groups))); i.Known {
-				least, most = min(least, i.High), max(most, i.Low)
+				lowestHigh, highestLow = min(lowestHigh, i.High), max(highestLow, i.Low)
 			}
 		}
-		if most-least > math.Log1p(equalWithin) {
+		if highestLow-lowestHigh > math.Log1p(equalWithin) {
 			with = append(with, f.name)
 		}
 	}

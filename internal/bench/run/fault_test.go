@@ -139,10 +139,10 @@ func TestDiesAtStart(t *testing.T) {
 				rows[0].Attempt)
 		}
 		for i, r := range rows {
-			said := slices.ContainsFunc(r.Warnings, func(w string) bool {
+			warned := slices.ContainsFunc(r.Warnings, func(w string) bool {
 				return strings.HasPrefix(w, "needed a retry: attempt 1 failed at rank ") && strings.Contains(w, "exit code 9")
 			})
-			if said != (i == 0) {
+			if warned != (i == 0) {
 				t.Errorf("%s: warnings %q", at(r), r.Warnings)
 			}
 		}

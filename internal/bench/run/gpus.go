@@ -28,7 +28,7 @@ type gpuWatch struct {
 	read func() cuda.Use
 	own  func(pid int) bool // reports whether a living process belongs to this run
 
-	mu   sync.Mutex
+	mu   sync.Mutex   // guards the fields below
 	ours map[int]bool // all processes of this run seen so far; NVML may still list one shortly after its end
 	busy map[int]int  // latest GPU utilization of other processes, in percent, by PID
 }
@@ -128,7 +128,7 @@ func (s *gpuSample) end(load *journal.Load) {
 // descends reports whether a process is ancestor or one of its descendants. It reports false for processes that have
 // ended or that are not visible from here.
 func descends(root fs.FS, pid, ancestor int) bool {
-	const deepest = 100
+	const deepest = 100 // generations; a loop of reused process IDs ends
 	for range deepest {
 		if pid == ancestor {
 			return true

@@ -136,16 +136,16 @@ func TestFollow(t *testing.T) {
 				journal.End{Run: "live", Outcome: "complete"})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			var told []string
+			var events []string
 			res, err := Run(ctx, p, Options{Dir: dir, Resume: true, Follow: true, Observe: func(e Event) {
 				switch {
 				case e.Started != nil:
-					told = append(told, fmt.Sprintf("%d of %d in %s by %d", e.Started.Done, e.Started.Rows, e.Started.Run,
+					events = append(events, fmt.Sprintf("%d of %d in %s by %d", e.Started.Done, e.Started.Rows, e.Started.Run,
 						e.Started.Follows.PID))
 					write(journal.Header{Run: "live", Bench: "still", Points: 3, Resumed: true}, row(1, journal.OK),
 						journal.Note{Run: "live", Text: "a note"})
 				case e.Recorded != nil:
-					told = append(told, e.Recorded.Point.String())
+					events = append(events, e.Recorded.Point.String())
 				case e.Note == "a note":
 					if c.cancel {
 						cancel()
@@ -158,7 +158,7 @@ func TestFollow(t *testing.T) {
 					}
 					hold.Release()
 				default:
-					told = append(told, e.Note)
+					events = append(events, e.Note)
 				}
 			}})
 			if fmt.Sprint(err) != "<nil>" != (c.err != "") || c.err != "" && !strings.Contains(err.Error(), c.err) {
@@ -168,8 +168,8 @@ func TestFollow(t *testing.T) {
 			if name == "complete" {
 				want = append(want, "the run ended without 4 of the 6 rows of this command: run them with --resume")
 			}
-			if !slices.Equal(told, want) {
-				t.Errorf("told %q, want %q", told, want)
+			if !slices.Equal(events, want) {
+				t.Errorf("events %q, want %q", events, want)
 			}
 			if res.Run = ""; c.err == "" && c.want.Counts == nil {
 				c.want.Counts = map[journal.Status]int{}

@@ -32,7 +32,7 @@ func init() {
 func together(ctx context.Context, s *bench.State) error {
 	s.Detail("pid", strconv.Itoa(os.Getpid()))
 	if s.LocalRank() != s.Rank() {
-		return fmt.Errorf("rank %d is told it is local rank %d", s.Rank(), s.LocalRank())
+		return fmt.Errorf("rank %d has local rank %d", s.Rank(), s.LocalRank())
 	}
 	if s.Str("what") == "skips" {
 		return bench.Skip("nothing to do")
@@ -94,7 +94,7 @@ func TestInProcess(t *testing.T) {
 		}
 	}
 	if rows[3].Phase != "hanging" || !strings.Contains(rows[4].Output, "giving up") {
-		t.Errorf("hanging in phase %q; the dead one said %q", rows[3].Phase, rows[4].Output)
+		t.Errorf("hanging in phase %q; the dead one printed %q", rows[3].Phase, rows[4].Output)
 	}
 }
 

@@ -362,8 +362,9 @@ func endAborted(l *rankhost.Launch, leader *rankhost.Leader, via *Launcher) {
 func (g *guardedLaunch) Wait() (launch.Outcome, error) {
 	out, err := g.Launch.Wait()
 	g.leader.Close()
-	late := time.AfterFunc(launcherEndTimeout, func() { g.outer.Stop(launch.StopRequest{Reason: "its ranks have ended"}) })
-	defer late.Stop()
+	end := func() { g.outer.Stop(launch.StopRequest{Reason: "its ranks have ended"}) }
+	timer := time.AfterFunc(launcherEndTimeout, end)
+	defer timer.Stop()
 	outer, outerErr := g.outer.Wait()
 	if outerErr != nil {
 		return out, outerErr

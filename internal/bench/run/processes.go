@@ -107,7 +107,7 @@ func variables(g *plan.Group, extra map[string]string) map[string]*string {
 // lastOutput returns the end of a rank's stderr, or of its stdout if stderr is empty. For a crashed Go
 // program it returns the beginning of the crash report.
 func lastOutput(dir string, rank int) string {
-	const most = 2000
+	const maxBytes = 2000
 	for _, ext := range []string{"err", "out"} {
 		buf := tailOf(dir, rank, ext)
 		if len(buf) == 0 {
@@ -115,16 +115,16 @@ func lastOutput(dir string, rank int) string {
 		}
 		// A crashing Go program prints the reason first and then many stacks.
 		if at := crash.FindIndex(buf); at != nil {
-			return toValidText(buf[at[0]:min(at[0]+most, len(buf))])
+			return toValidText(buf[at[0]:min(at[0]+maxBytes, len(buf))])
 		}
-		return toValidText(buf[max(0, len(buf)-most):])
+		return toValidText(buf[max(0, len(buf)-maxBytes):])
 	}
 	return ""
 }
 
 // tailOf returns the end of one stream of a rank, or nil if there is no log.
 func tailOf(dir string, rank int, ext string) []byte {
-	const maxTail = 64 << 10
+	const maxTail = 64 << 10 // bytes
 	f, err := os.Open(filepath.Join(dir, fmt.Sprintf("rank%d.%s", rank, ext)))
 	if err != nil {
 		return nil
@@ -231,11 +231,11 @@ func (r *runner) prepare(ctx context.Context) (warnings []string, err error) {
 		return nil, fmt.Errorf("after prepare: %w", err)
 	}
 	if r.opts.Replan != nil {
-		again, err := r.opts.Replan()
+		replanned, err := r.opts.Replan()
 		if err != nil {
 			return nil, fmt.Errorf("after prepare: %w", err)
 		}
-		r.plan = again
+		r.plan = replanned
 	}
 	return warnings, nil
 }

@@ -61,8 +61,8 @@ func (s *runSlot) runProgram(ctx context.Context, b *backlog) error {
 	if changed := s.checkInputs(b.group, a.task); changed != nil {
 		rejectRows(rows, changed)
 	}
-	again, recordErr := s.finishAttempt(a, rows...)
-	b.putBack(again)
+	retries, recordErr := s.finishAttempt(a, rows...)
+	b.putBack(retries)
 	return cmp.Or(recordErr, err)
 }
 

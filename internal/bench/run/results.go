@@ -24,7 +24,7 @@ type heldRows struct {
 // finishAttempt records the rows of an attempt and returns the attempt to repeat, if it failed and
 // a retry is left. The journal has the rows in planned order, whichever slot finishes first: rows that
 // come early are held until it is their turn.
-func (r *runner) finishAttempt(a attempt, rows ...journal.Row) (again []attempt, err error) {
+func (r *runner) finishAttempt(a attempt, rows ...journal.Row) (retries []attempt, err error) {
 	for i := range rows {
 		rejectNegativeTime(&rows[i])
 	}

@@ -25,7 +25,7 @@ type resumeState struct {
 	attempts map[taskID]int    // number of the next attempt
 	final    bool              // failed tasks count as done
 	failed   map[taskID]string // how the latest attempt failed
-	changes  []string          // changed inputs, because of which points run again; see inputChanges
+	changes  []string          // descriptions of the changed inputs for which points run again; see inputChanges
 }
 
 func newResumeState() *resumeState {

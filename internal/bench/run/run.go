@@ -44,7 +44,7 @@ type Options struct {
 	Remeasure   int
 	Resume      bool // continue the folder's latest run, if it began after ResumeSince
 	ResumeSince time.Time
-	// RetryFailed makes a resumed run retry every failed point, even those that failed twice.
+	// RetryFailed makes a resumed run retry every failed point, even a point that failed twice.
 	RetryFailed bool
 	// Follow observes a run that another process is executing until it ends. Without it, such a run is
 	// an error.

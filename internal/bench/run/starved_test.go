@@ -87,15 +87,15 @@ func TestSilentNetwork(t *testing.T) {
 func TestFailedHostNamed(t *testing.T) {
 	w := &workerGroup{ranks: []rankState{{}, {host: "b"}}}
 	for _, c := range []struct {
-		rank       int
-		said, want string
+		rank         int
+		reason, want string
 	}{
 		{0, "the worker ended", "the worker ended"}, {1, "the worker ended", "on host b: the worker ended"},
 		{1, "the process of rank 1 (host b, pid 5) was lost", "the process of rank 1 (host b, pid 5) was lost"},
 	} {
-		row := journal.Row{Status: journal.Failed, Rank: &c.rank, Reason: c.said}
+		row := journal.Row{Status: journal.Failed, Rank: &c.rank, Reason: c.reason}
 		if w.nameHost(&row); row.Reason != c.want {
-			t.Errorf("%q became %q, want %q", c.said, row.Reason, c.want)
+			t.Errorf("%q became %q, want %q", c.reason, row.Reason, c.want)
 		}
 	}
 }

@@ -11,10 +11,10 @@ import (
 // machine affects all of them equally. The runs are active at the same time in this process, but only
 // one launch runs at a time. Each block has one launch of each run, in random order.
 type Turns struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // guards all fields
 	freed *sync.Cond // signals that a turn or a run has ended
 	rng   *rand.Rand
-	left  []bool // runs that make no more launches
+	ended []bool // runs that make no more launches
 	block []int  // runs whose launch in the current block is still to come
 	busy  bool   // a launch is running
 
@@ -23,7 +23,7 @@ type Turns struct {
 
 // NewTurns returns the turns of a number of runs.
 func NewTurns(runs int, seed uint64) *Turns {
-	t := &Turns{left: make([]bool, runs), rng: rand.New(rand.NewPCG(seed, uint64(runs)))}
+	t := &Turns{ended: make([]bool, runs), rng: rand.New(rand.NewPCG(seed, uint64(runs)))}
 	t.freed = sync.NewCond(&t.mu)
 	return t
 }
@@ -71,10 +71,10 @@ func (t *Turn) take(ctx context.Context) (done func(), err error) {
 // next returns the run whose turn it is, or -1 if no run makes any more launches. It starts a new block
 // if the current one is over.
 func (a *Turns) next() int {
-	gone := func(run int) bool { return a.left[run] }
-	a.block = slices.DeleteFunc(a.block, gone)
+	ended := func(run int) bool { return a.ended[run] }
+	a.block = slices.DeleteFunc(a.block, ended)
 	if len(a.block) == 0 {
-		a.block = slices.DeleteFunc(a.rng.Perm(len(a.left)), gone)
+		a.block = slices.DeleteFunc(a.rng.Perm(len(a.ended)), ended)
 	}
 	if len(a.block) == 0 {
 		return -1
@@ -86,7 +86,7 @@ func (a *Turns) next() int {
 func (t *Turn) Leave() {
 	t.all.mu.Lock()
 	defer t.all.mu.Unlock()
-	t.all.left[t.run] = true
+	t.all.ended[t.run] = true
 	t.all.freed.Broadcast()
 }
 

@@ -387,7 +387,7 @@ func TestEndOfLaunch(t *testing.T) {
 			return w.handleDisconnect(worker.Event{Rank: 1, Closed: true})
 		}
 	}
-	told := launch.Outcome{Exits: []launch.Exit{ended}, Reason: "the agent was told to end"}
+	agentEnded := launch.Outcome{Exits: []launch.Exit{ended}, Reason: "the agent was told to end"}
 	for _, c := range []struct {
 		name   string
 		launch planted
@@ -402,11 +402,11 @@ func TestEndOfLaunch(t *testing.T) {
 			"the launch agent died: it had been stopped for 5s; the workers ended with it"},
 		{"silence of a worker", planted{}, silence,
 			"rank 0: lost heartbeat: no message for 5s (stopped, starved of CPU or cut off; --heartbeat waits longer)"},
-		{"a worker it ended", planted{out: told}, event(ended), "the workers were ended: the agent was told to end"},
+		{"a worker it ended", planted{out: agentEnded}, event(ended), "the workers were ended: the agent was told to end"},
 		{"a worker that had ended before", planted{out: launch.Outcome{Exits: []launch.Exit{ended, own}}, err: stopped},
 			event(nil),
 			"rank 1: the worker ended with signal 11 (segmentation fault)"},
-		{"a rank, before the launcher it ended", planted{out: told}, lost(ended),
+		{"a rank, before the launcher it ended", planted{out: agentEnded}, lost(ended),
 			"the workers were ended: the agent was told to end"},
 		{"a rank, before the launcher that was killed", planted{}, lost(launch.Exit{Code: -1, Signal: 9}),
 			"mpirun ended with signal 9 (killed)"},

@@ -218,7 +218,7 @@ func (m metric) read(out decl.RankOutput) []byte {
 
 // lastLines quotes the end of a rank's output, which usually explains why the number is missing.
 func lastLines(out decl.RankOutput) string {
-	const most = 5
+	const maxLines = 5
 	var b strings.Builder
 	for _, s := range []struct {
 		name string
@@ -229,7 +229,7 @@ func lastLines(out decl.RankOutput) string {
 			continue
 		}
 		lines := strings.Split(text, "\n")
-		lines = lines[max(0, len(lines)-most):]
+		lines = lines[max(0, len(lines)-maxLines):]
 		fmt.Fprintf(&b, "\n  the end of its %s:", s.name)
 		for _, l := range lines {
 			b.WriteString("\n    " + clip(strings.TrimRight(l, "\r")))

@@ -107,10 +107,10 @@ func (x regex) checkAround(text []byte, start, from, to, end int) (factor float6
 	if lessOfNumber.Match(text[max(0, from-lessBytes):from]) {
 		return 0, fmt.Errorf("the number begins before %q: the group must match all of it", value)
 	}
-	found, apart := "", false
+	found, spaced := "", false
 	for _, after := range []*regexp.Regexp{timeAfter, unitAfter} {
 		if m := after.FindSubmatch(text[to:]); m != nil {
-			found, apart = string(m[2]), len(m[1]) > 0
+			found, spaced = string(m[2]), len(m[1]) > 0
 		}
 	}
 	if m := timeApart.FindSubmatch(text[to:]); m != nil && x.isTime() && !timeBefore(text[:from]) {
@@ -133,7 +133,7 @@ func (x regex) checkAround(text []byte, start, from, to, end int) (factor float6
 		return 1, x.checkLabel(text[:from], value)
 	}
 	// A word behind a blank may happen to be a unit.
-	word := apart && found != "%" && !strings.Contains(dimension, "/")
+	word := spaced && found != "%" && !strings.Contains(dimension, "/")
 	if x.unit == "" {
 		if end > to || word && (dimension != "time" || len(found) == 1 || found == "min" || found == "second") {
 			return 1, nil

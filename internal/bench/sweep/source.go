@@ -150,9 +150,9 @@ func (w wall) samples(_ []byte, out decl.RankOutput) ([]float64, error) {
 
 // clip shortens a text for an error message.
 func clip(text string) string {
-	const most = 200
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most]) + "..."
+	const maxRunes = 200
+	if runes := []rune(text); len(runes) > maxRunes {
+		return string(runes[:maxRunes]) + "..."
 	}
 	return text
 }

@@ -64,13 +64,13 @@ func (r *Race) effects() (out []Effect, pairs []Pair) {
 	inter := make([]interaction, vars) // strongest interaction by variable
 	for a := range vars {
 		for b := a + 1; b < vars; b++ {
-			both := g.component2(a, b, r.space.Levels[a], r.space.Levels[b])
-			centre(both, main[a], main[b], seen[a], seen[b])
-			v := variance2(both, seen[a], seen[b])
+			joint := g.component2(a, b, r.space.Levels[a], r.space.Levels[b])
+			centre(joint, main[a], main[b], seen[a], seen[b])
+			v := variance2(joint, seen[a], seen[b])
 			of[a], of[b], total = of[a]+v, of[b]+v, total+v
 			i := interaction{math.Sqrt(v), v > tail*tail*g.chanceVariance(a, b, seen[a], seen[b])}
 			inter[a], inter[b] = inter[a].or(i), inter[b].or(i)
-			pairs = append(pairs, Pair{A: a, B: b, Share: v, Log: both})
+			pairs = append(pairs, Pair{A: a, B: b, Share: v, Log: joint})
 		}
 	}
 	for v := range vars {
@@ -225,17 +225,17 @@ func (g *surrogate) launchedPairs(a, b int, like [][]float64) [][]bool {
 // relativeToLeast subtracts the smallest launched cell from all launched cells and sets the others to
 // -1.
 func relativeToLeast(f [][]float64, launched [][]bool) {
-	least := math.Inf(1)
+	lowest := math.Inf(1)
 	for x, row := range f {
 		for y, v := range row {
 			if launched[x][y] {
-				least = min(least, v)
+				lowest = min(lowest, v)
 			}
 		}
 	}
 	for x, row := range f {
 		for y := range row {
-			if row[y] -= least; !launched[x][y] {
+			if row[y] -= lowest; !launched[x][y] {
 				row[y] = -1
 			}
 		}

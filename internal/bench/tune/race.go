@@ -69,8 +69,8 @@ func (r *Race) pilot(budget int) int {
 			pairs = max(pairs, n*m)
 		}
 	}
-	least, most := int(pilotShare*float64(budget)), int(maxPilotShare*float64(budget))
-	return min(max(least, pairs+pairs/3), most)
+	low, high := int(pilotShare*float64(budget)), int(maxPilotShare*float64(budget))
+	return min(max(low, pairs+pairs/3), high)
 }
 
 // withDefault adds the default setting, which takes part in every round of the exploration.
@@ -98,10 +98,10 @@ func (r *Race) unlaunched() []int {
 		}
 	}
 	// A random sample of very many settings is enough.
-	const most = 20_000
-	if len(out) > most {
+	const sampleSize = 20_000
+	if len(out) > sampleSize {
 		r.rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
-		out = out[:most]
+		out = out[:sampleSize]
 	}
 	return out
 }
@@ -185,11 +185,11 @@ func (r *Race) cover(many int, among []int) (out []int) {
 		}
 	}
 	for len(out) < many && len(among) > 0 {
-		best, most := 0, -1.0
+		best, bestGain := 0, -1.0
 		for range min(coverTries, len(among)) {
 			i := r.rng.IntN(len(among))
-			if g := gain(among[i]); g > most {
-				best, most = i, g
+			if g := gain(among[i]); g > bestGain {
+				best, bestGain = i, g
 			}
 		}
 		add(among[best])
@@ -335,14 +335,14 @@ func (r *Race) leader() (best int, ok bool) {
 }
 
 func (r *Race) bestOf(among []int) (best int, ok bool) {
-	least := math.Inf(1)
+	lowest := math.Inf(1)
 	for _, s := range among {
 		_, logs := r.samples(s)
 		if len(logs) == 0 || r.failure[s] != "" {
 			continue
 		}
-		if v := r.expected(s); v < least {
-			best, least, ok = s, v, true
+		if v := r.expected(s); v < lowest {
+			best, lowest, ok = s, v, true
 		}
 	}
 	return best, ok

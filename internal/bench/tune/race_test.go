@@ -46,7 +46,7 @@ func TestWinnerThatFailsLater(t *testing.T) {
 		t.Errorf("out: %+v", a.Failed)
 	}
 	if slices.Contains(a.Raced, 3) || slices.Contains(a.Open, 3) {
-		t.Error("a failing setting is said to be as good as the best")
+		t.Error("a failing setting counts as good as the best")
 	}
 }
 
@@ -68,7 +68,7 @@ func TestClaimIsTheConfirmation(t *testing.T) {
 		t.Errorf("confirmed %+v: want an interval around no gain", c)
 	}
 	if !slices.Contains(a.Raced, 0) || !a.Refuted {
-		t.Errorf("refuted %v, not told apart %v: the confirmation sees no difference to the default, which the race "+
+		t.Errorf("refuted %v, undistinguished %v: the confirmation sees no difference to the default, which the race "+
 			"had dropped", a.Refuted, a.Raced)
 	}
 }
@@ -93,7 +93,7 @@ func TestTimeEndsBeforeTheRace(t *testing.T) {
 		t.Errorf("%d rounds, chosen by %d, %d dropped, %v s: %+v", a.Rounds, a.ChosenBy, a.Dropped, r.secondsSpent, a)
 	}
 	if c := a.Confirmed; c == nil || c.Known || !a.mayBe(r.space.Default) {
-		t.Errorf("confirmed %+v, not told apart %v %v", c, a.Raced, a.Open)
+		t.Errorf("confirmed %+v, undistinguished %v %v", c, a.Raced, a.Open)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestDeterministicAndBounded(t *testing.T) {
 func TestFewestLaunchesConfirm(t *testing.T) {
 	for n := 2; n < 30; n += 3 {
 		for seed := range uint64(10) {
-			least := leastLaunches
+			least := minLaunches
 			r := drive(line(n), Config{Launches: least, Seed: seed}, func(l Launch, _ Phase) Outcome {
 				return Outcome{Log: -float64(l.Setting)}
 			})
@@ -224,7 +224,7 @@ func TestFewestLaunchesConfirm(t *testing.T) {
 				t.Errorf("%d settings, seed %d: %+v", n, seed, a)
 			}
 			if a.Best != 0 && (slices.Contains(a.Raced, 0) || slices.Contains(a.Open, 0)) {
-				t.Errorf("%d settings, seed %d: the default, which is slower, is said to be as good", n, seed)
+				t.Errorf("%d settings, seed %d: the default, which is slower, counts as equally good", n, seed)
 			}
 		}
 	}

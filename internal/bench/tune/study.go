@@ -125,9 +125,9 @@ func (s *Study) start(byPer map[string]*subStudy, defaults []plannedTask, cfg Co
 	for i, f := range s.parts {
 		switch {
 		case f.space.Default < 0:
-			return fmt.Errorf("the default setting has no point%s: name one that has, --default AXIS=VALUE", atText(f.per))
+			return fmt.Errorf("the default setting has no point%s: choose another one with --default AXIS=VALUE", atText(f.per))
 		case len(f.space.Settings) < 2:
-			return fmt.Errorf("nothing to tune%s: no axis and no variable has two values besides those of --over and --per",
+			return fmt.Errorf("nothing to tune%s: besides --over and --per, no axis and no variable has two values",
 				atText(f.per))
 		}
 		own := cfg
@@ -135,10 +135,10 @@ func (s *Study) start(byPer map[string]*subStudy, defaults []plannedTask, cfg Co
 		own.Seconds = cfg.Seconds / float64(len(s.parts))
 		if total > 0 {
 			own.Launches = total / len(s.parts) / f.launches
-			if own.Launches < leastLaunches {
+			if own.Launches < minLaunches {
 				return fmt.Errorf("--launches %d are too few%s: %d races of %d launches a setting take at least %d", total,
 					atText(f.per),
-					len(s.parts), f.launches, leastLaunches*len(s.parts)*f.launches)
+					len(s.parts), f.launches, minLaunches*len(s.parts)*f.launches)
 			}
 		}
 		f.space.Levels = levels
@@ -327,15 +327,15 @@ func (s *Study) missing(groups []*plan.Group) []*plan.Group {
 func (s *Study) Describe() string {
 	var b strings.Builder
 	f := s.parts[0]
-	least, most, launches, full := math.MaxInt, 0, 0, 0
+	minSize, maxSize, launches, full := math.MaxInt, 0, 0, 0
 	for _, f := range s.parts {
 		n := len(f.space.Settings)
-		least, most = min(least, n), max(most, n)
+		minSize, maxSize = min(minSize, n), max(maxSize, n)
 		launches, full = launches+f.race.cfg.Launches*f.launches, full+Trials*n*f.launches
 	}
-	settings := unit.Plural(most, "setting")
-	if least < most {
-		settings = fmt.Sprintf("%d to %s", least, settings)
+	settings := unit.Plural(maxSize, "setting")
+	if minSize < maxSize {
+		settings = fmt.Sprintf("%d to %s", minSize, settings)
 	}
 	races := ""
 	if n := len(s.parts); n > 1 {

@@ -253,7 +253,7 @@ func TestStudyResumes(t *testing.T) {
 			cut := fresh()
 			some := conduct(cut, nil, killed, measure)
 			if a := cut.Result(some, []time.Time{epoch}).Findings[0].Answer; a.Done && c.goal.Per == nil {
-				t.Errorf("%+v: said to be confirmed after %d of %d rows", c, killed, len(rows))
+				t.Errorf("%+v: reported as confirmed after %d of %d rows", c, killed, len(rows))
 			}
 			s := fresh()
 			whole := conduct(s, slices.Clone(some), all, measure)
@@ -347,7 +347,7 @@ func TestStudyOfAConfoundedDefault(t *testing.T) {
 		t.Errorf("only A matters: %+v", e)
 	}
 	if a.Confirmed == nil || math.Abs(a.Confirmed.Mid-math.Log(0.2)) > 0.01 {
-		t.Errorf("gain %+v: want that of 100 over 500", a.Confirmed)
+		t.Errorf("gain %+v: want the gain from 500 to 100", a.Confirmed)
 	}
 }
 

@@ -197,13 +197,13 @@ func (r *Race) training(all bool) []record {
 // for example because the sweep does not list "unset". Then the effects of these levels cannot be
 // separated.
 func (s Space) confounded() bool {
-	base, alone := s.Settings[s.Default], 0
+	base, unshared := s.Settings[s.Default], 0
 	for v := range s.Levels {
 		if !slices.ContainsFunc(s.Settings, func(l []int) bool { return l[v] == base[v] && !slices.Equal(l, base) }) {
-			alone++
+			unshared++
 		}
 	}
-	return alone > 1
+	return unshared > 1
 }
 
 // train fits the process to launches in two passes: the second one reduces the weight of outliers
@@ -273,12 +273,12 @@ func (g *surrogate) fitShares(first bool) {
 		g.points, g.y, g.launches = points[:enough], y[:enough], launches[:enough]
 	}
 	defer func() { g.points, g.y, g.launches = points, y, launches }()
-	most := math.Inf(-1)
+	bestLikelihood := math.Inf(-1)
 	try := func(at *float64, values ...float64) {
 		best := *at
 		for _, *at = range values {
-			if l := g.factor(); l > most {
-				most, best = l, *at
+			if l := g.factor(); l > bestLikelihood {
+				bestLikelihood, best = l, *at
 			}
 		}
 		*at = best

@@ -167,7 +167,7 @@ func TestShares(t *testing.T) {
 				t.Errorf("within %v of the best: %d of %d", c.within, near, n)
 			}
 			if held < least {
-				t.Errorf("the best is among those not told apart: %d of %d", held, n)
+				t.Errorf("the best is among the undistinguished settings: %d of %d", held, n)
 			}
 			if alike < twins-1-twins/20 {
 				t.Errorf("the setting identical to the best is called equal: %d of %d", alike, twins)
@@ -176,13 +176,13 @@ func TestShares(t *testing.T) {
 				t.Errorf("the gain is in its interval: %d of %d", covered, n)
 			}
 			if wrong > 1+n/20 {
-				t.Errorf("a variable that does nothing is said to matter: %d of %d", wrong, n)
+				t.Errorf("a variable without effect is reported to matter: %d of %d", wrong, n)
 			}
 		})
 	}
 }
 
-// TestOutliersAreNoEffect checks that variables without an effect are rarely said to matter if one launch in eight is
+// TestOutliersAreNoEffect checks that variables without an effect rarely seem to matter if one launch in eight is
 // far slower and most settings are launched once.
 func TestOutliersAreNoEffect(t *testing.T) {
 	space := Space{Levels: []int{5, 4, 4, 3}}

@@ -46,8 +46,8 @@ const (
 	minRounds = 4
 	minPairs  = 6 // smallest number of pairs with a 95 % confidence interval
 	maxPairs  = 20
-	// leastLaunches is the smallest budget: a contender, the default, and their confirmation.
-	leastLaunches = 2 + 2*minPairs
+	// minLaunches is the smallest budget: a contender, the default, and their confirmation.
+	minLaunches = 2 + 2*minPairs
 )
 
 // DefaultLaunches returns the default budget: a tenth of the full sweep, or up to 100 launches if

@@ -27,7 +27,7 @@ type Hub struct {
 	events chan Event
 	gone   chan struct{} // closed by Close
 
-	mu      sync.Mutex
+	mu      sync.Mutex               // guards the fields below
 	conns   map[int]*connection.Conn // connections of the workers, by first rank
 	sync    []*connection.Conn       // connections of the sync group, by rank
 	perTask int                      // number of results that a worker sends for one task
@@ -269,9 +269,9 @@ func (h *Hub) Close() error {
 // order. The ready list of epoll preserves the true order. The messages of launchers do not help: Hydra
 // always names its first process, whichever has died.
 type disconnectOrder struct {
-	mu    sync.Mutex
-	epoll int // descriptor; -1 if there is none, so that the first rank stays unknown
-	first int // -1 while all are connected
+	mu    sync.Mutex // guards the fields below
+	epoll int        // descriptor; -1 if there is none, so that the first rank stays unknown
+	first int        // -1 while all are connected
 }
 
 func newDisconnectOrder() *disconnectOrder {

@@ -59,7 +59,7 @@ func TestOtherLaunchersRanks(t *testing.T) {
 				t.Errorf("%s: %+v", address, e)
 			}
 			if e.Rank == 0 && !strings.Contains(e.Done.Reason, "rank 1") {
-				t.Errorf("rank 0 was not told by whom it was left: %s", e.Done.Reason)
+				t.Errorf("the reason of rank 0 does not name the rank that left: %s", e.Done.Reason)
 			}
 		}
 		for rank := range 2 {
@@ -153,9 +153,9 @@ func TestUnauthenticatedAtTheHub(t *testing.T) {
 		} else {
 			conn.Write([]byte(c.hello))
 		}
-		said, err := io.ReadAll(conn)
-		if bytes.Contains(said, []byte(h.token)) || strings.Contains(string(said), "job") {
-			t.Errorf("%.60q was answered with %q, %v", c.hello, said, err)
+		answer, err := io.ReadAll(conn)
+		if bytes.Contains(answer, []byte(h.token)) || strings.Contains(string(answer), "job") {
+			t.Errorf("%.60q was answered with %q, %v", c.hello, answer, err)
 		}
 		conn.Close()
 	}

@@ -255,7 +255,7 @@ func TestAdmission(t *testing.T) {
 	refused("a second rank 0", connect(h.token, greeting(0)))
 	right.Send(message{Event: &Event{Ready: true}})
 	if e := next(t, h); !e.Ready || e.Rank != 0 {
-		t.Errorf("%+v: the first rank 0 is no longer heard", e)
+		t.Errorf("%+v: events of the first rank 0 no longer arrive", e)
 	}
 	connect(h.token, greeting(1))
 	if e := next(t, h); !e.Joined || e.Rank != 1 {

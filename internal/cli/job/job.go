@@ -187,19 +187,19 @@ func FromPET(fl *pflag.FlagSet, environ []string) (err error) {
 }
 
 // Nodes parses --nnodes: a number, or the range MIN:MAX of an elastic job.
-func Nodes(text string) (least, most int, err error) {
+func Nodes(text string) (minNodes, maxNodes int, err error) {
 	low, high, ranged := strings.Cut(text, ":")
 	if !ranged {
 		high = low
 	}
-	least, err = strconv.Atoi(low)
+	minNodes, err = strconv.Atoi(low)
 	if err == nil {
-		most, err = strconv.Atoi(high)
+		maxNodes, err = strconv.Atoi(high)
 	}
-	if err != nil || least < 1 || most < least {
+	if err != nil || minNodes < 1 || maxNodes < minNodes {
 		return 0, 0, fmt.Errorf("--nnodes %s: want a whole number of at least 1, or MIN:MAX such as 2:4", text)
 	}
-	return least, most, nil
+	return minNodes, maxNodes, nil
 }
 
 // ProcsPerNode parses --nproc-per-node: a number, cpu, gpu or auto.

@@ -87,8 +87,8 @@ func (p Process) HostConfig(job *jobenv.Job) (rankhost.Config, error) {
 			"known: set %s=HOST:PORT, an address of that host, and %s, for all ranks",
 			job.Size, job.Launcher, EndpointVar, SecretVar)
 	}
-	given := p.SecretFile != "" || jobenv.Variable(p.Environ, SecretVar) != ""
-	if own := jobenv.Variable(p.Environ, RankSecretVar); own != "" && !given {
+	hasSecret := p.SecretFile != "" || jobenv.Variable(p.Environ, SecretVar) != ""
+	if own := jobenv.Variable(p.Environ, RankSecretVar); own != "" && !hasSecret {
 		cfg.Secret = []byte(own) // set by kernbench launch
 		return cfg, nil
 	}

@@ -14,12 +14,12 @@ import (
 // arguments are the arguments of `run`, split before its flags are complete: the flags of a bench are
 // known only once the arguments have named it.
 type arguments struct {
-	flags []given
+	flags []flagValue
 	words []word // arguments that are neither flags nor values of known flags
 }
 
-// given is a flag with its value, which is "" if it has none.
-type given struct{ name, value string }
+// flagValue is a flag with its value, which is "" if it has none.
+type flagValue struct{ name, value string }
 
 // word is an argument by itself.
 type word struct {
@@ -39,8 +39,8 @@ func split(fl *pflag.FlagSet, args []string) (a arguments) {
 			a.words = append(a.words, word{text: arg, at: i})
 			continue
 		case !strings.HasPrefix(arg, "--"):
-			known, wants := a.short(fl, arg[1:])
-			if known && wants && i+1 < len(args) {
+			known, needsValue := a.short(fl, arg[1:])
+			if known && needsValue && i+1 < len(args) {
 				i++
 				a.flags[len(a.flags)-1].value = args[i]
 			}
@@ -59,20 +59,20 @@ func split(fl *pflag.FlagSet, args []string) (a arguments) {
 			unknown = name
 			a.words = append(a.words, word{args[i], i, unknown})
 		}
-		a.flags = append(a.flags, given{name, value})
+		a.flags = append(a.flags, flagValue{name, value})
 	}
 	return a
 }
 
 // short reads the letters of an argument such as -qf. It reports whether the last one is known, and whether
 // its value is the next argument.
-func (a *arguments) short(fl *pflag.FlagSet, letters string) (known, wants bool) {
+func (a *arguments) short(fl *pflag.FlagSet, letters string) (known, needsValue bool) {
 	for letters != "" {
 		f := fl.ShorthandLookup(letters[:1])
 		if letters = letters[1:]; f == nil {
 			return false, false
 		}
-		a.flags = append(a.flags, given{name: f.Name})
+		a.flags = append(a.flags, flagValue{name: f.Name})
 		if f.NoOptDefVal != "" {
 			continue
 		}
@@ -84,8 +84,8 @@ func (a *arguments) short(fl *pflag.FlagSet, letters string) (known, wants bool)
 
 // values returns the values of a flag.
 func (a arguments) values(name string) []string {
-	of := lists.Filter(a.flags, func(g given) bool { return g.name == name && g.value != "" })
-	return lists.Map(of, func(g given) string { return g.value })
+	of := lists.Filter(a.flags, func(f flagValue) bool { return f.name == name && f.value != "" })
+	return lists.Map(of, func(f flagValue) string { return f.value })
 }
 
 // NameBench adds --bench or --file before a bench or a file that is named without a flag: `run -q memory` means
@@ -93,7 +93,7 @@ func (a arguments) values(name string) []string {
 // value of that flag, unless the word names a bench whose flag of this name takes no value.
 func NameBench(fl *pflag.FlagSet, known []*bench.Bench, args []string) []string {
 	a := split(fl, args)
-	if slices.ContainsFunc(a.flags, func(g given) bool { return g.name == "bench" || g.name == "file" }) {
+	if slices.ContainsFunc(a.flags, func(f flagValue) bool { return f.name == "bench" || f.name == "file" }) {
 		return args
 	}
 	w, found := lists.First(a.words, func(w word) bool { return w.after == "" || switchOf(known, w.text, w.after) })
@@ -112,7 +112,7 @@ func NameBench(fl *pflag.FlagSet, known []*bench.Bench, args []string) []string 
 func switchOf(known []*bench.Bench, name, flag string) bool {
 	b, found := lists.First(known, func(b *bench.Bench) bool { return b.Name == name })
 	return found && slices.ContainsFunc(benchFlags(b), func(f benchFlag) bool {
-		return normal(f.name) == flag && f.alone != ""
+		return normal(f.name) == flag && f.implied != ""
 	})
 }
 

@@ -96,7 +96,7 @@ func presetOf(b *bench.Bench, name string) (s preset, err error) {
 type benchFlag struct {
 	name, help string
 	axis       bool
-	alone      string // the value of the flag without one; "" if it needs one
+	implied    string // the value if the flag is given without one; "" if it needs one
 }
 
 // benchFlags returns the flags of a bench's axes and options, each name once.
@@ -117,11 +117,11 @@ func benchFlags(b *bench.Bench) []benchFlag {
 		if len(o.Choices) > 0 {
 			help += " (" + strings.Join(o.Choices, ", ") + ")"
 		}
-		alone := ""
+		implied := ""
 		if o.Kind == point.Bool && !o.Default.Bool() && !o.Sweepable { // --adjoint, like the program's own switches
-			alone = "true"
+			implied = "true"
 		}
-		out = append(out, benchFlag{o.Name, fmt.Sprintf("%s, default %q", help, o.Default.Pretty()), false, alone})
+		out = append(out, benchFlag{o.Name, fmt.Sprintf("%s, default %q", help, o.Default.Pretty()), false, implied})
 	}
 	return out
 }
@@ -139,8 +139,8 @@ func Shorten(s string, n int) string {
 // that do not depend on the bench.
 func Select(ctx context.Context, fl *pflag.FlagSet, known []*bench.Bench, args []string) (selected []*bench.Bench,
 	err error) {
-	given := split(fl, args)
-	names, files, limit := given.values("bench"), given.values("file"), importLimit(given)
+	parsed := split(fl, args)
+	names, files, limit := parsed.values("bench"), parsed.values("file"), importLimit(parsed)
 	var ofFiles []*bench.Bench
 	several := false
 	for _, f := range files {
@@ -247,7 +247,7 @@ func Bind(fl *pflag.FlagSet, benches []*bench.Bench) (Values, error) {
 				kind = "SPEC"
 			}
 			fl.Var(&textFlag{kind: kind}, f.name, f.help)
-			fl.Lookup(f.name).NoOptDefVal = f.alone
+			fl.Lookup(f.name).NoOptDefVal = f.implied
 		}
 	}
 	guide.Under(guide.BenchFlags, fl)

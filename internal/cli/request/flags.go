@@ -397,9 +397,9 @@ func (p *positive) String() string {
 func (*positive) Type() string { return "count" }
 
 // AtLeast returns an error if a flag's value is too small.
-func AtLeast(flag string, value, least int) error {
-	if value < least {
-		return fmt.Errorf("--%s %d: want a whole number of at least %d", flag, value, least)
+func AtLeast(flag string, value, minimum int) error {
+	if value < minimum {
+		return fmt.Errorf("--%s %d: want a whole number of at least %d", flag, value, minimum)
 	}
 	return nil
 }

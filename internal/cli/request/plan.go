@@ -130,13 +130,13 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 	if err != nil {
 		return Planned{}, err
 	}
-	asked := len(req.Axes)-len(filled)+len(req.Envs)+len(req.Skips)+len(req.Only)+len(req.Options)+len(req.Zips) > 0 ||
+	selects := len(req.Axes)-len(filled)+len(req.Envs)+len(req.Skips)+len(req.Only)+len(req.Options)+len(req.Zips) > 0 ||
 		req.Trials > 0
 	replan := func() (*plan.Plan, error) {
 		again, err := r.plan(b)
 		return again.Plan, err
 	}
-	return Planned{Bench: b, Plan: p, Out: runFolder(b, f.Out, several), Inputs: p.Files(), Asked: asked,
+	return Planned{Bench: b, Plan: p, Out: runFolder(b, f.Out, several), Inputs: p.Files(), Asked: selects,
 		Replan: replan}, nil
 }
 
@@ -283,36 +283,36 @@ func axisNames(b *bench.Bench) []string {
 
 // free reports whether the bench may choose the backend.
 func (r Run) free() bool {
-	asked := r.Flags.Backend
-	return asked == "auto" && r.Job == nil
+	backend := r.Flags.Backend
+	return backend == "auto" && r.Job == nil
 }
 
 // backend resolves --backend for a bench.
 func (r Run) backend(b *bench.Bench) (string, error) {
-	asked := r.Flags.Backend
+	requested := r.Flags.Backend
 	can := b.Backends
 	if len(can) == 0 {
 		can = []string{hints.HostBackend}
 	}
-	if asked == "auto" && r.Job != nil && job.IsMPI(r.Job.Launcher) { // prefer the MPI backend
+	if requested == "auto" && r.Job != nil && job.IsMPI(r.Job.Launcher) { // prefer the MPI backend
 		if name, ok := lists.First(can, func(name string) bool { return dist.Describe(name).Launcher != nil }); ok {
 			return name, nil
 		}
 	}
-	if asked == "auto" {
+	if requested == "auto" {
 		return can[0], nil
 	}
-	if slices.Contains(can, asked) {
-		return asked, nil
+	if slices.Contains(can, requested) {
+		return requested, nil
 	}
-	if why := b.HostMemory; why != "" && dist.Describe(asked).Has(dist.OnDevice) {
+	if why := b.HostMemory; why != "" && dist.Describe(requested).Has(dist.OnDevice) {
 		return "", fmt.Errorf("bench %s does not run on backend %s, which uses device memory: %s; it runs on %s",
-			b.Name, asked, why, strings.Join(can, ", "))
+			b.Name, requested, why, strings.Join(can, ", "))
 	}
-	if slices.ContainsFunc(r.Known, func(other *bench.Bench) bool { return slices.Contains(other.Backends, asked) }) {
-		return "", fmt.Errorf("bench %s does not run on backend %s, only on %s", b.Name, asked, strings.Join(can, ", "))
+	if slices.ContainsFunc(r.Known, func(other *bench.Bench) bool { return slices.Contains(other.Backends, requested) }) {
+		return "", fmt.Errorf("bench %s does not run on backend %s, only on %s", b.Name, requested, strings.Join(can, ", "))
 	}
-	return "", fmt.Errorf("bench %s: %w", b.Name, suggest.Unknown("backend", asked, append([]string{"auto"}, can...)))
+	return "", fmt.Errorf("bench %s: %w", b.Name, suggest.Unknown("backend", requested, append([]string{"auto"}, can...)))
 }
 
 // withFiles hashes the files that the options of a bench name, and plans the bench.

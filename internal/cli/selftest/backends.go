@@ -285,13 +285,13 @@ func (s session) run(ctx context.Context, t target, passed func(*journal.Row) Re
 	if err != nil {
 		return err
 	}
-	began, here := time.Now(), false
+	began, available := time.Now(), false
 	_, err = run.Run(ctx, p, run.Options{
 		Dir: s.folder(t), Argv: []string{benchName}, Environ: environ, Launcher: t.launcher,
 		Observe: func(e run.Event) {
 			if e.Recorded != nil && ctx.Err() == nil {
-				here = here || e.Recorded.Status == journal.OK
-				s.row(e.Recorded, passed(e.Recorded), here, time.Since(began))
+				available = available || e.Recorded.Status == journal.OK
+				s.row(e.Recorded, passed(e.Recorded), available, time.Since(began))
 				began = time.Now()
 			}
 		},
@@ -310,14 +310,14 @@ func enoughCores(p point.Point) error {
 
 // row reports the result of a row. here is true if the backend has passed with fewer ranks, so
 // that it is certainly available.
-func (s session) row(row *journal.Row, r Result, here bool, took time.Duration) {
+func (s session) row(row *journal.Row, r Result, available bool, took time.Duration) {
 	r.Seconds = took.Seconds()
 	switch row.Status {
 	case journal.OK:
 		r.Status = Passed
 	case journal.Skipped, journal.NotExecuted:
 		r.Status, r.Detail = Skipped, row.Reason
-		if row.Status == journal.NotExecuted && s.Backend != "" && !here {
+		if row.Status == journal.NotExecuted && s.Backend != "" && !available {
 			r.Status = Failed // --backend names it, but it is not available
 		}
 	default:

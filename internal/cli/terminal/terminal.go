@@ -90,7 +90,7 @@ func (g *guard) Write(p []byte) (int, error) {
 // WritePlan prints what a run into the folder would do. took holds the earlier durations of
 // points in that folder, by key.
 func WritePlan(out texttab.Out, p *plan.Plan, folder string, took map[string]time.Duration) {
-	least, most := p.Estimate()
+	shortest, longest := p.Estimate()
 	out.Printf("bench %s on %s: %s, %s", p.Bench.Name, p.Backend, unit.Plural(p.Points, "point"),
 		unit.Counted(p.Launches(), "launch", "launches"))
 	if upTo := ""; p.Trials > 1 {
@@ -108,9 +108,9 @@ func WritePlan(out texttab.Out, p *plan.Plan, folder string, took map[string]tim
 		if known == 0 {
 			out.Printf("duration unknown: none of these points is in %s\n", folder)
 		}
-		out.Printf("ends after at most %v, if every launch times out\n", most.Round(time.Second))
+		out.Printf("ends after at most %v, if every launch times out\n", longest.Round(time.Second))
 	} else {
-		out.Printf("sampling takes between %v and %v\n", rounded(least), rounded(max(least, most)))
+		out.Printf("sampling takes between %v and %v\n", rounded(shortest), rounded(max(shortest, longest)))
 	}
 	for _, note := range p.Notes {
 		out.Printf("%s\n", note)

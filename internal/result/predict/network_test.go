@@ -19,7 +19,7 @@ func TestSimulated(t *testing.T) {
 				c := must.Get(Find(kind + size))(t)
 				f(c)
 				n, err := c.Simulated()
-				if err != nil || n.MostRanks() != c.Ranks() || n.Check(c.Ranks()) != nil {
+				if err != nil || n.MaxRanks() != c.Ranks() || n.Check(c.Ranks()) != nil {
 					t.Errorf("%s: %v\n%s", c.Name, err, c.NetworkFile())
 				}
 			}

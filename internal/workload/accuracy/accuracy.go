@@ -72,7 +72,7 @@ func addAstra(list []Comparison) ([]Comparison, error) {
 		return nil, err
 	}
 	for _, p := range predict.Points() {
-		if p.GPU != "h100" || p.Nodes > 1 || p.Ranks != n.MostRanks() || p.Op != predict.AllReduce {
+		if p.GPU != "h100" || p.Nodes > 1 || p.Ranks != n.MaxRanks() || p.Op != predict.AllReduce {
 			continue
 		}
 		us, err := callTime(n, p)

@@ -192,8 +192,8 @@ class _Bench:
 
     def axis(self, name: str, values: Union[str, Sequence[Any]], type: str = "") -> Callable:
         """An axis over values, or over a SPEC such as "1K:64M:x4". The type (int, bytes, float,
-        string, bool, dtype, tuple) is that of the values unless given. Values of any other type
-        are named by their text, and the body gets the value itself."""
+        string, bool, dtype, tuple) is the type of the values unless given. Values of any other
+        type are named by their text, and the body gets the value itself."""
 
         def add(d: _Declaration) -> None:
             if isinstance(values, str):
@@ -279,8 +279,8 @@ class _Bench:
 
     def inputs(self, *patterns: str) -> Callable:
         """Names files that the benches of this file depend on, such as "kernel.cu" or "data/*.bin",
-        relative to its folder. Rows of changed files are never mixed with earlier ones. The file itself
-        and the modules that it imports from outside installed packages are found without it."""
+        relative to its folder. Rows of changed files are never mixed with earlier ones. The file itself,
+        and the modules that it imports and that are not installed packages, are always included."""
         self.patterns.extend(patterns)
         return lambda fn: fn
 
@@ -615,7 +615,7 @@ class _Server:
         self.context: Optional[Context] = None
         self.state: Any = State({})
         self.environ: Dict[str, Optional[str]] = {}
-        self.given: Any = None  # what bodies get as ctx
+        self.body_context: Any = None  # what bodies get as ctx
         self.source = ""
         self.joined = False
 
@@ -682,7 +682,7 @@ class _Server:
                 named = [w for w in declared if _text(w) == v]
                 if not named and find is None and not all(isinstance(w, str) for w in declared):
                     raise ValueError("the axis %s has no value %s in this process: the name of a value must be the same in "
-                                     "every process, and that of a set is not" % (c["name"], v))
+                                     "every process, and the name of a set is not" % (c["name"], v))
                 v = named[0] if named else find(v) if find is not None else v
             elif c["type"] == "float":
                 v = next((w for w in declared if w == v), float(v))
@@ -711,10 +711,10 @@ class _Server:
         values = self.values(d, asked["point"])
         kind = d.dialect.State if d.dialect else State
         self.state = state = kind(values, self.environ, self.context.num_ranks, asked.get("cache") == "cold")
-        if self.given is None:
-            self.given = self.make_context(d, state)
+        if self.body_context is None:
+            self.body_context = self.make_context(d, state)
         _hook("set_strict", True)
-        d.fn(state, self.given)
+        d.fn(state, self.body_context)
         state._prepares = False
         return state._prepared()
 
@@ -826,7 +826,7 @@ def _load(path: str) -> str:
     neither read nor written, so that the current file is measured."""
     with open(path, encoding="utf-8") as f:
         source = f.read()
-    os.environ.pop("KERNBENCH_SCRIPT", None)  # of a `kernbench python FILE` that has started this run
+    os.environ.pop("KERNBENCH_SCRIPT", None)  # set by the `kernbench python FILE` that started this run
     _run_file(path, [], source, "kernbench_file")
     return source
 
@@ -863,7 +863,7 @@ def _module_files(path: str) -> Dict[str, str]:
     library = tuple(os.path.abspath(sysconfig.get_path(k)) + os.sep for k in ("stdlib", "platstdlib"))
     found = {}
     for module, loaded in list(sys.modules.items()):
-        # Packages put other objects than modules here, and modules that load themselves when they are asked.
+        # sys.modules may also hold objects that are no modules, and modules that are loaded when an attribute is read.
         name = getattr(loaded, "__dict__", {}).get("__file__")
         own = module.split(".")[0] == "kernbench"
         if own or not isinstance(name, str) or "site-packages" in name or "dist-packages" in name:

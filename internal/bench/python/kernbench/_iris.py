@@ -295,8 +295,8 @@ def _has_events(torch: Any) -> bool:
 
 
 class _HostTimer(Wall):
-    """Times calls by the host's clock. With the first call, which belongs to no count, it makes exactly
-    as many calls as iris.do_bench."""
+    """Times calls by the host's clock. Including the first call, which is not counted, it makes
+    exactly as many calls as iris.do_bench."""
 
     warmup_calls = WARMUP
 

@@ -101,7 +101,7 @@ class Session:
         self.out, self.flags, self.progress = out, list(flags), progress
         self.samples: List[float] = []  # nanoseconds per call of all samples, warm-ups included
         self.raised: Optional[BaseException] = None
-        self.said = self.output = ""  # what kernbench wrote to its standard error and output
+        self.errors = self.output = ""  # what kernbench wrote to its standard error and standard output
 
     def run(self) -> int:
         """Runs all points and returns the exit status: 0 if all rows are good, 1 if some failed."""
@@ -124,7 +124,7 @@ class Session:
         if child.returncode == 130:
             raise KeyboardInterrupt
         if child.returncode not in (0, 1):
-            raise RuntimeError(self.said.strip() or "kernbench ended with status %d" % child.returncode)
+            raise RuntimeError(self.errors.strip() or "kernbench ended with status %d" % child.returncode)
         return child.returncode
 
     def serve(self, listener: socket.socket, child: Any) -> None:
@@ -163,7 +163,7 @@ class Session:
         if self.raised is not None:
             raise self.raised
         if not rows or rows[-1]["status"] != "ok":
-            raise RuntimeError(rows[-1].get("reason", rows[-1]["status"]) if rows else self.said.strip())
+            raise RuntimeError(rows[-1].get("reason", rows[-1]["status"]) if rows else self.errors.strip())
         return rows[-1]
 
     def keep(self, text: bytes) -> bool:
@@ -174,7 +174,7 @@ class Session:
         if self.progress and text:
             sys.stderr.write(text.decode(errors="replace"))
             sys.stderr.flush()
-        self.said += text.decode(errors="replace")
+        self.errors += text.decode(errors="replace")
         return bool(text)
 
     def answer(self, server: _LiveServer) -> bool:

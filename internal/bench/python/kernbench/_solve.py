@@ -214,7 +214,7 @@ class _Service:
             self.process.stdin.write((json.dumps(request) + "\n").encode())
             self.process.stdin.flush()
             line = self.process.stdout.readline()
-        except BaseException as e:  # an interrupt leaves an answer behind
+        except BaseException as e:  # after an interrupt, the next request would read this answer
             self.close()
             if not isinstance(e, OSError):
                 raise

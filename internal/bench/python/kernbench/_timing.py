@@ -20,10 +20,10 @@ class Wall:
     name = "wall"
 
     def __init__(self, call: Callable, preamble: Optional[Callable] = None, sync: Optional[Callable] = None,
-                 cold: bool = False, alone: bool = True) -> None:
+                 cold: bool = False, single_rank: bool = True) -> None:
         self.call, self.preamble, self.sync = call, preamble, sync
         self.cold = cold  # the GPU's cache is flushed before each call
-        self.alone = alone  # there are no other ranks, which would have to make the same calls
+        self.single_rank = single_rank  # there are no other ranks, which would have to make the same calls
         self.wait: Optional[Callable] = sync  # waits for the device
         self.ready: Optional[Callable] = None  # waits for a list of results of calls
         self.device = _device.find() if cold else None
@@ -112,8 +112,8 @@ class Events(Wall):
     longest = 300_000_000  # nanoseconds of a delay
 
     def __init__(self, call: Callable, preamble: Optional[Callable] = None, sync: Optional[Callable] = None,
-                 cold: bool = False, alone: bool = True) -> None:
-        super().__init__(call, preamble, sync, cold, alone)
+                 cold: bool = False, single_rank: bool = True) -> None:
+        super().__init__(call, preamble, sync, cold, single_rank)
         self.device = self.device or _device.find()
         if self.device is None:
             raise RuntimeError("mode=\"%s\" needs torch or CuPy, and a GPU that it can use" % self.name)
@@ -122,11 +122,11 @@ class Events(Wall):
         self.empty = 0  # nanoseconds between two events with nothing in between
         self.host = self.busy = 0.0  # nanoseconds per sample: of the host to queue it, of the GPU to execute it
         self.batch = 0  # for which these are known
-        self.grown = 1  # how much longer than estimated the next delay is
-        self.gated = alone  # the samples come behind a delay
-        self.after = False  # the delay comes after the preamble, before a single sample
+        self.delay_factor = 1  # how much longer than estimated the next delay is
+        self.behind_delay = single_rank  # the samples come behind a delay
+        self.after_preamble = False  # the delay comes after the preamble, before a single sample
         self.hidden = 0  # leading batches that took much longer than their events measured
-        self.taken = self.late = 0  # samples, and those before which the GPU waited for the host
+        self.total = self.late = 0  # samples, and those before which the GPU waited for the host
 
     def clock(self) -> Optional[dict]:
         return {"name": "%s %s" % (self.device.kind, self.name), "overhead": 0, "resolution": self.resolution,
@@ -157,14 +157,14 @@ class Events(Wall):
         if batch != self.batch:
             self.host *= self.launches(batch) / self.launches(self.batch or 1)
             self.batch, self.busy = batch, 0.0
-        if self.alone:
+        if self.single_rank:
             times = self.retried(count, batch)
         else:
             times = self.once_each(count, batch)
         self.warning = ""
         if self.late:
             self.warning = ("the host was not ahead of the GPU in %s, so times include launches"
-                            % ("any sample" if self.late == self.taken else "some samples"))
+                            % ("any sample" if self.late == self.total else "some samples"))
         return times
 
     def retried(self, count: int, batch: int) -> List[int]:
@@ -174,40 +174,41 @@ class Events(Wall):
         while len(times) < count:
             some = self.attempt(self.fitting(count - len(times), batch), batch)
             ahead = [t for t, late in some if not late]
-            if not self.gated:
+            if not self.behind_delay:
                 times += [t for t, _ in some]
                 self.late += len(some)
             elif 2 * len(ahead) >= len(some):
                 times += ahead
-                self.grown, failures = 1, 0
+                self.delay_factor, failures = 1, 0
             else:
                 times += ahead
-                self.grown, failures = 2 * self.grown, failures + 1
+                self.delay_factor, failures = 2 * self.delay_factor, failures + 1
             if failures == self.attempts:
                 # The preamble may wait for the GPU: put the delay behind it. If that fails too, the call waits.
-                self.gated, self.after, self.grown, failures = not self.after, True, 1, 0
-        self.taken += count
+                self.behind_delay, self.after_preamble = not self.after_preamble, True
+                self.delay_factor, failures = 1, 0
+        self.total += count
         return times
 
     def once_each(self, count: int, batch: int) -> List[int]:
         """Takes each sample once, because other ranks would wait for calls that only this one repeats.
         Ranks that meet before each sample must not be delayed by different times."""
-        if count > 1 and not self.gated:
-            self.taken = self.late = 0  # the warm-up starts with one sample
-        self.gated = count > 1
+        if count > 1 and not self.behind_delay:
+            self.total = self.late = 0  # the warm-up starts with one sample
+        self.behind_delay = count > 1
         some: List[tuple] = []
         most = max(1, self.queued // self.launches(batch))
         while len(some) < count:
             some += self.attempt(min(count - len(some), most), batch)
         late = sum(late for _, late in some)
-        self.grown = min(2 * self.grown, 64) if 2 * late > count else 1
+        self.delay_factor = min(2 * self.delay_factor, 64) if 2 * late > count else 1
         self.late += late
-        self.taken += count
+        self.total += count
         return [t for t, _ in some]
 
     def fitting(self, count: int, batch: int) -> int:
         """How many samples to queue behind one delay."""
-        return 1 if self.after else min(count, max(1, self.queued // self.launches(batch)))
+        return 1 if self.after_preamble else min(count, max(1, self.queued // self.launches(batch)))
 
     def delay(self, samples: int) -> int:
         """The cycles of a delay. It lasts until all samples are queued: launches that arrive while a kernel
@@ -216,7 +217,7 @@ class Events(Wall):
         lag = self.host * samples
         if self.busy > 10 * self.host:
             lag = self.host
-        return int(min((1.5 * lag + 30_000) * self.grown, self.longest) * self.rate)
+        return int(min((1.5 * lag + 30_000) * self.delay_factor, self.longest) * self.rate)
 
     def calibrate(self) -> None:
         """Measures the delay kernel, an empty pair of events, and the host's time for a launch. It makes
@@ -251,20 +252,20 @@ class Events(Wall):
         """Queues samples behind a delay. It returns the time of each, and whether the host was late."""
         device, pairs, now = self.device, self.pairs(samples + 1), time.perf_counter_ns
         first, gate = pairs.pop()
-        if self.after:
+        if self.after_preamble:
             self.prepare()
         device.synchronize()
-        late = [not self.gated] * samples
+        late = [not self.behind_delay] * samples
         start = now()
         first.record()
-        if self.gated:
+        if self.behind_delay:
             device.spin(self.delay(samples))
         gate.record()
-        if self.gated and not self.alone:
+        if self.behind_delay and not self.single_rank:
             self.prepare()
             self.run(1)  # delays end at different times on the ranks: meet before the first sample
         for i, (a, b) in enumerate(pairs):
-            if not self.after:
+            if not self.after_preamble:
                 self.prepare()
             a.record()
             self.run(batch)
@@ -277,7 +278,7 @@ class Events(Wall):
         if not any(late):
             self.host = min(took / samples, 1.1 * self.host)  # a full queue makes the host wait for the GPU
             self.busy = device.elapsed(gate, pairs[-1][1]) / samples
-        elif self.gated:
+        elif self.behind_delay:
             self.host = max(self.host, min(took / samples, 2 * self.host))
         self.compare(wall, device.elapsed(first, pairs[-1][1]), min(times) - self.empty < 100 * batch, not any(late))
         return list(zip(times, late))
@@ -302,20 +303,20 @@ class Graph(Events):
 
     name = "graph"
     resolution = 10_000  # a bound for what a replay adds: a sample is 100 times as long
-    most = 2000  # calls in one graph
+    max_calls = 2000  # in one graph
 
     def __init__(self, call: Callable, preamble: Optional[Callable] = None, sync: Optional[Callable] = None,
-                 cold: bool = False, alone: bool = True) -> None:
+                 cold: bool = False, single_rank: bool = True) -> None:
         if cold:
             raise ValueError("mode=\"graph\" times calls with a warm cache; cache=\"cold\" is for mode=\"events\"")
-        super().__init__(call, preamble, sync, cold, alone)
+        super().__init__(call, preamble, sync, cold, single_rank)
         self.graphs: Dict[int, Callable] = {}
-        self.one = 0  # shortest time of a replay with one call
+        self.replay_time = 0  # shortest time of a replay with one call
 
     def parts(self, batch: int) -> List[int]:
         """The numbers of calls of the graphs that make a batch."""
-        whole, rest = divmod(batch, self.most)
-        return [self.most] * whole + [rest] * (rest > 0)
+        full, rest = divmod(batch, self.max_calls)
+        return [self.max_calls] * full + [rest] * (rest > 0)
 
     def launches(self, batch: int) -> int:
         return 2 + len(self.parts(batch)) + (self.preamble is not None)
@@ -345,16 +346,16 @@ class Graph(Events):
         self.check(sorted(times)[len(times) // 2], min(times), batch)
         return times
 
-    def check(self, median: int, least: int, batch: int) -> None:
+    def check(self, median: int, shortest: int, batch: int) -> None:
         """Warns if replaying takes more than 1 % of a sample."""
         if batch == 1:
-            self.one = min(self.one or least, least)
+            self.replay_time = min(self.replay_time or shortest, shortest)
             if self.preamble is not None and median < 100 * 2000:
                 self.warning = self.warning or ("with a preamble each graph holds one call, so a time includes the "
                                                 "start of a graph, about 2 µs")
             return
-        share = (self.one - median / batch) * len(self.parts(batch)) / median
-        if self.one and share > 0.01:
+        share = (self.replay_time - median / batch) * len(self.parts(batch)) / median
+        if self.replay_time and share > 0.01:
             self.warning = self.warning or "starting the graphs takes %.1f %% of the time" % (100 * share)
 
 
