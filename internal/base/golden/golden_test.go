@@ -27,7 +27,8 @@ func TestCheck(t *testing.T) {
 	} {
 		var f faults
 		Check(&f, c.file, c.got)
-		if messages := strings.Join(f.messages, "\n"); (messages == "") != (c.want == "") || !strings.Contains(messages, c.want) {
+		messages := strings.Join(f.messages, "\n")
+		if (messages == "") != (c.want == "") || !strings.Contains(messages, c.want) {
 			t.Errorf("%q against %s: %q, want %q", c.got, c.file, messages, c.want)
 		}
 	}
