@@ -73,7 +73,7 @@ func TestCUDA(t *testing.T) {
 		}
 		shared := rowset.Ranks(&r) > 1
 		if c := causeOf(&r); shared && m["triad_fraction"] < boundByMemory &&
-			!strings.Contains(c.sentence, "where they work") {
+			!strings.Contains(c.sentence, "cannot be timed separately") {
 			t.Errorf("2 ranks are bound by %+v", c)
 		}
 		if _, known := m["efficiency"]; known == shared || (r.Sharing() == 2) != shared ||

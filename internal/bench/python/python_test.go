@@ -130,7 +130,7 @@ for mode, timer in MODES.items():
         def call():
             time.sleep(slow)
             calls.append("captured" if torch.cuda._capturing else "made")
-        t = timer(call, alone=False)
+        t = timer(call, single_rank=False)
         torch.cuda.log.clear()
         for count, batch in ((1, 1), (2, 1), (2, 3)):
             assert len(t.sample(count, batch)) == count
