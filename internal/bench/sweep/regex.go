@@ -114,7 +114,7 @@ func (x regex) checkAround(text []byte, start, from, to, end int) (factor float6
 		}
 	}
 	if m := timeApart.FindSubmatch(text[to:]); m != nil && x.isTime() && !timeBefore(text[:from]) {
-		found, apart = string(m[2]), true
+		found, spaced = string(m[2]), true
 	}
 	dimension, known := unit.Known(found)
 	if per := timePer.FindStringSubmatch(found); per != nil && !known && found != x.unit {
