@@ -142,6 +142,9 @@ func checkPoint(p point.Point) error {
 	if len(shape.Dims()) != 3 {
 		return fmt.Errorf("shape %v: want MxNxK", shape)
 	}
+	if slices.Contains(shape.Dims(), 0) {
+		return fmt.Errorf("shape %v: an empty product takes no time and has nothing to verify", shape)
+	}
 	d, err := dtype.Parse(p.At("dtype").String())
 	if err != nil {
 		return err

@@ -36,6 +36,7 @@ func TestCheckPoint(t *testing.T) {
 		{"8x8x8", "f64", "openblas", ""},
 		{"8x8x8", "bf16", "openblas", "cannot multiply bf16"},
 		{"8x8", "f32", "builtin", "MxNxK"},
+		{"8x0x8", "f32", "builtin", "an empty product"},
 		{"8x8x8", "i32", "builtin", "cannot multiply i32"},
 		{"8x8x8", "f32", "mkl", "unknown provider"},
 		{"8x8x8", "e4m3", "cublaslt", ""},
