@@ -233,3 +233,27 @@ func TestSharing(t *testing.T) {
 		t.Errorf("a text counts as %d", got)
 	}
 }
+
+// TestGrown checks for how many more records a full list gets room: as many as the rest of the file probably has, but at
+// most three times as many as there are, if there are few.
+func TestGrown(t *testing.T) {
+	for _, c := range []struct {
+		n, room        int
+		consumed, size int64
+		least, most    int
+	}{
+		{100, 0, 1000, 101_000, 316, 360}, // not 10,000
+		{2000, 0, 1_000_000, 3_000_000, 4078, 4700},
+		{2000, 0, 1_000_000, 1_000_001, 16, 800},
+		{100, 0, 0, 1000, 0, 0}, // the first record
+		{100, 0, 1000, 1000, 0, 0},
+		{100, 1, 1000, 101_000, 1, 1}, // not full
+	} {
+		r := newReader()
+		r.consumed, r.size = c.consumed, c.size
+		list := grown(r, make([]int64, c.n, c.n+c.room))
+		if more := cap(list) - c.n; len(list) != c.n || more < c.least || more > c.most {
+			t.Errorf("%+v: room for %d more", c, more)
+		}
+	}
+}

@@ -202,3 +202,26 @@ func TestSpeedupGoals(t *testing.T) {
 		}
 	}
 }
+
+// TestUnitOfMetric checks that the unit is the latest one that a run declares or that a row has.
+func TestUnitOfMetric(t *testing.T) {
+	in := func(unit string) Run {
+		run := Run{Rows: trialsOf(1, 10)}
+		for i := range run.Rows {
+			run.Rows[i].Units = map[string]string{DefaultMetric: unit}
+		}
+		return run
+	}
+	declared := runOf("a", trialsOf(1, 10)) // in us
+	for _, c := range []struct {
+		old, new Run
+		want     string
+	}{
+		{in("us"), in("ms"), "ms"}, {in("us"), in(""), "us"}, {in(""), in(""), ""}, {declared, in("ms"), "ms"},
+		{declared, in(""), "us"}, {in("ms"), declared, "us"},
+	} {
+		if info := must.Get(metricInfo(c.old, c.new, DefaultMetric))(t); info.Unit != c.want || info.Better != "lower" {
+			t.Errorf("%v and %v: %+v, want the unit %q", c.old.Rows[0].Units, c.new.Rows[0].Units, info, c.want)
+		}
+	}
+}
