@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +42,11 @@ func TestEstimate(t *testing.T) {
 	}
 	if total, known := p.EstimateFrom(took); total != 2*time.Second+3*time.Minute || known != 2 {
 		t.Errorf("%v from %d points", total, known)
+	}
+	// A part without a known point takes as long as the points of the other part.
+	maps.DeleteFunc(took, func(_ string, d time.Duration) bool { return d == time.Minute })
+	if total, known := p.EstimateFrom(took); total != 5*time.Second || known != 1 {
+		t.Errorf("%v from one known point, %d", total, known)
 	}
 }
 

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // hashOf returns a stand-in for the SHA-256 of a text.
@@ -163,5 +165,16 @@ func TestOptionsOnBackends(t *testing.T) {
 	if _, err := Make(machines(bench.On("ahbm", bench.FileOption("typology", "x", ""))),
 		Request{Backend: "cpu"}); err == nil || !strings.Contains(err.Error(), `no option "typology"`) {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestAllowedNumbers(t *testing.T) {
+	for number, want := range map[float64][2]bool{-1e-9: {false, false}, 0: {false, true}, 1e-9: {true, true},
+		math.NaN(): {false, false}} {
+		v := point.FloatValue(number)
+		positive, nonNegative := allowed(decl.Option{Positive: true}, v), allowed(decl.Option{NonNegative: true}, v)
+		if (positive == nil) != want[0] || (nonNegative == nil) != want[1] {
+			t.Errorf("%v: above 0: %v; 0 or more: %v", number, positive, nonNegative)
+		}
 	}
 }

@@ -92,6 +92,7 @@ func TestSamplingOfPrograms(t *testing.T) {
 			want: measure.Stop{RelNoise: 0.01, MinSamples: 6, MaxSamples: 50, MaxTime: day}},
 		"noise of another": {declared: RepeatUntil(one), ask: Sampling{Noise: &five},
 			want: measure.Stop{RelNoise: 0.05, MinSamples: 6, MaxSamples: 50, MaxTime: day}},
+		"no noise":        {ask: Sampling{Noise: new(float64)}, want: measure.Stop{MinSamples: 1, MaxSamples: 1, MaxTime: day}},
 		"so many":         {ask: Sampling{MinSamples: 4}, want: measure.Stop{MinSamples: 4, MaxSamples: 4, MaxTime: day}},
 		"at most so many": {ask: Sampling{MaxSamples: 9}, want: measure.Stop{MinSamples: 1, MaxSamples: 9, MaxTime: day}},
 		"for so long": {declared: RepeatUntil(one), ask: Sampling{MaxTime: time.Minute},
@@ -190,6 +191,10 @@ func TestTrialsOfParts(t *testing.T) {
 	single := bench.Suite("s", bench.Part("times", nop, bench.Trials(1)), bench.Part("checks", nop))
 	if p := must.Get(Make(single, Request{Backend: "cpu", Seed: 1}))(t); len(p.Notes) > 0 {
 		t.Errorf("one trial has the notes %q", p.Notes)
+	}
+	twice := bench.Suite("s", bench.Part("times", nop, bench.Trials(4)), bench.Part("checks", nop, bench.Trials(2)))
+	if p := must.Get(Make(twice, Request{Backend: "cpu", Seed: 1}))(t); len(p.Groups) != 6 || p.Tasks() != 6 {
+		t.Errorf("four and two trials of one launch are %d launches of %d points", len(p.Groups), p.Tasks())
 	}
 	repeated := bench.Suite("s", bench.Part("times", nop, bench.Trials(4)), bench.Part("checks", nop))
 	if p := must.Get(Make(repeated, Request{Backend: "cpu", Seed: 1}))(t); len(p.Notes) != 1 {
