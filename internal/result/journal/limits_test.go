@@ -234,8 +234,8 @@ func TestSharing(t *testing.T) {
 	}
 }
 
-// TestGrown checks for how many more records a full list gets room: as many as the rest of the file probably has, but at
-// most three times as many as there are, if there are few.
+// TestGrown checks for how many more records a full list gets room: as many as the rest of the file probably has. A
+// short list grows by at most three times its length.
 func TestGrown(t *testing.T) {
 	for _, c := range []struct {
 		n, room        int

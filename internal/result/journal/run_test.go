@@ -159,6 +159,12 @@ func TestNotRunHidesNothing(t *testing.T) {
 	if got := run.Latest(); len(got) != 1 || got[0].Status != NotExecuted {
 		t.Errorf("after a failure, the latest is %+v", got)
 	}
+	// Nor is a failure a result beside another row of the same point that is good.
+	run = Run{Rows: []Row{{Key: "k", Status: Failed}, {Key: "part", Task: "k", Status: OK},
+		{Key: "k", Status: NotExecuted}}}
+	if got := run.Latest(); len(got) != 2 || got[0].Status != NotExecuted || got[1].Status != OK {
+		t.Errorf("after a failure of a part, the latest are %+v", got)
+	}
 }
 
 // TestLatestIsLinear checks that eight times as many rows of one point take about eight times
