@@ -599,8 +599,8 @@ func (b *browser) inside() {
 		"document.getElementById('when').max")
 	b.eval("(() => { const e = document.querySelector('#inside select'); e.selectedIndex = 1 - e.selectedIndex; " +
 		"e.dispatchEvent(new Event('change')); return true; })()")
-	b.until("location.search.includes('inside=') && document.getElementById('moment').innerText.startsWith('All of " +
-		"the kernel: ')")
+	b.until("location.search.includes('inside=') && document.getElementById('moment').innerText.startsWith('The whole " +
+		"kernel: ')")
 	b.want("window.hacked === undefined")
 	b.quiet("inside")
 	for _, scheme := range []string{"light", "dark"} {
