@@ -220,6 +220,7 @@ figures and comparisons are made from the journal.`,
 	root.SetOut(a.stdout.Writer())
 	root.SetErr(a.stderr.Writer())
 	root.SetUsageFunc(guide.Usage(a.width))
+	root.SetHelpFunc(guide.Help(a.width))
 	root.SetVersionTemplate("{{.Version}}")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(request.FlagError(cmd.Flags(), a.benches, err))
@@ -257,12 +258,13 @@ func describeCompletion(root *cobra.Command) {
 		c.Long = `Prints a script for bash, fish, powershell or zsh. It completes commands, flags, and
 the names of benches and backends. Add --help to a SHELL to see how to load the script.`
 		c.Example = "  " + root.Name() + " completion bash > kernbench.bash"
-		c.RunE = func(c *cobra.Command, args []string) error {
+		c.Args = func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return c.Help()
+				return nil
 			}
-			return usage(suggest.Unknown("shell", args[0], lists.Map(c.Commands(), (*cobra.Command).Name)))
+			return suggest.Unknown("shell", args[0], lists.Map(c.Commands(), (*cobra.Command).Name))
 		}
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
 }
 

@@ -103,7 +103,7 @@ func writeCommand(b *strings.Builder, c *cobra.Command, name string, run *cobra.
 var (
 	entry     = regexp.MustCompile(`^  (\S.*?)  +(\S.*)$`) // of a list with two columns
 	continued = regexp.MustCompile(`^ {6,}(\S.*)$`)        // of its second column
-	literal   = regexp.MustCompile("`[^`]+`|'[^' ][^']*'|(?:^|[ (])--?[a-z][a-z-]*(?: [A-Z]{2,}(?::[A-Z]+)?| \\d(?:[^ ,;)]*[^ ,;).])?| [a-z]+=[^ ,;)]*[^ ,;).])?")
+	literal   = regexp.MustCompile("`[^`]+`|'[^' ][^']*'|(?:^|[ (])--?[a-z][a-z-]*(?: [A-Z]{2,}(?::[A-Z]+)?| \\d(?:[^ ,;)]*[^ ,;).])?| [a-z]+=[^ ;)]*[^ ,;).])?")
 	topicName = regexp.MustCompile(`^kernbench docs ([a-z-]+)$`)
 )
 

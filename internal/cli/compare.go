@@ -93,7 +93,7 @@ func (a *app) compareCommand() *cobra.Command {
 	fl.StringVar(&opts.Metric, "metric", compare.DefaultMetric, "`METRIC` to compare")
 	fl.Float64Var(&opts.Floor, "floor", compare.DefaultFloor, "smallest relative change that matters")
 	fl.Float64Var(&opts.Alpha, "alpha", compare.DefaultAlpha, "probability of any false verdict in the whole comparison")
-	fl.StringVar(&by, "by", "", "compare values of this axis, `VAR`iable or option within one run; VAR=A,B compares these")
+	fl.StringVar(&by, "by", "", "compare values of the axis, variable or option `VAR` within one run; VAR=A,B compares these")
 	fl.BoolVar(&overRuns, "history", false, "show the runs where a point or the whole bench changed its level")
 	fl.StringVar(&link, "link", "", "`URL` of a report, for --format github (default: the present GitHub job)")
 	fl.StringSliceVar(&opts.Ignore, "ignore", nil, "`NAMES` of axes, variables, options or differences that are on purpose")

@@ -32,7 +32,7 @@ import (
 type bothFlags struct {
 	run     bool
 	trials  int
-	axes    []string
+	axes    []plan.Assign
 	out     string
 	seed    uint64
 	timeout time.Duration
@@ -45,7 +45,7 @@ var runOnly = []string{"trials", "axis", "out", "seed", "timeout", "quiet"}
 func (b *bothFlags) declare(fl *pflag.FlagSet) {
 	fl.BoolVar(&b.run, "run", false, "measure both sides, which are files or commands, with alternating launches")
 	fl.IntVar(&b.trials, "trials", judge.AdvisedLaunches, "with --run: launches of every point on each side")
-	fl.StringArrayVar(&b.axes, "axis", nil, "with --run: values `K=SPEC` of an axis on both sides (repeatable)")
+	fl.Var(request.AxisFlag(&b.axes, "n=1000,2000"), "axis", "with --run: values of an axis on both sides (repeatable)")
 	fl.StringVar(&b.out, "out", filepath.Join("out", "compare"), "with --run: `FOLDER` for the runs old and new")
 	fl.Uint64Var(&b.seed, "seed", 1, "with --run: seed of the inputs and of the order of launches")
 	fl.DurationVar(&b.timeout, "timeout", 0,
@@ -198,24 +198,15 @@ func (a *app) planSide(ctx context.Context, b bothFlags, arg, out string) (reque
 	var f request.Flags
 	f.Declare(pflag.NewFlagSet("", pflag.ContinueOnError), a.name) // sets the defaults
 	f.Trials, f.Seed, f.Out, f.Options.Timeout = b.trials, b.seed, out, b.timeout
-	axes, err := lists.TryMap(b.axes, func(text string) (plan.Assign, error) {
-		name, spec, ok := strings.Cut(text, "=")
-		if !ok || name == "" {
-			return plan.Assign{}, usage(fmt.Errorf("--axis %s: want NAME=SPEC, such as n=1000,2000", text))
-		}
-		return plan.Assign{Name: name, Text: spec}, nil
-	})
-	if err != nil {
-		return request.Planned{}, err
-	}
 	var found []*bench.Bench
+	var err error
 	switch filepath.Ext(arg) {
 	case ".yaml", ".yml", ".py":
-		f.Axes = axes
+		f.Axes = b.axes
 		found, err = request.LoadFile(ctx, arg, 0)
 	default:
 		found = make([]*bench.Bench, 1)
-		found[0], err = commandBench(arg, axes)
+		found[0], err = commandBench(arg, b.axes)
 	}
 	if err == nil && len(found) != 1 {
 		names := lists.Map(found, func(b *bench.Bench) string { return b.Name })

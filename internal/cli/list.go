@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,7 +43,7 @@ codecs, file formats, problems, partitioners, methods and so on.`,
 			if all && (verbose || len(names)+len(files) > 0) {
 				return usage(errors.New("--all lists everything: give no names, --file or --verbose with it"))
 			}
-			w := tabwriter.NewWriter(a.stdout.Writer(), 0, 4, 2, ' ', 0)
+			w := guide.NewColumns(a.stdout.Writer(), a.width)
 			out := texttab.ForTerminal(w)
 			if all {
 				describeKinds(out, a.benches)

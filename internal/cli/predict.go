@@ -174,7 +174,7 @@ func (a *app) printPredictions(c *predict.Cluster, f predictFlags) error {
 			}
 		}
 	}
-	return table.Write(a.stdout.Writer(), 0)
+	return table.Write(a.stdout.Writer(), a.width)
 }
 
 // rankLine matches the lines in which nccl-tests lists its ranks. The groups are the host and the device.

@@ -33,6 +33,9 @@ const specHelp = `SPEC is a list (1,2,8), a geometric range (1K:64M:x4), a linea
 or powers of two (pow2:8:13), in any combination. K = Ki = 1024 on byte axes.
 For --env, a bare - leaves the variable unset.`
 
+// onlyOneName explains why a further argument of `run` or `tune` is refused.
+const onlyOneName = "a benchmark is named by --bench, a sweep file by -f; only the first needs no flag"
+
 func (a *app) runCommand(ctx context.Context) (*cobra.Command, error) {
 	var f request.Flags
 	cmd := &cobra.Command{
@@ -59,7 +62,7 @@ With a bench, its own axes and options are flags too:
   %[1]s run -f sweep.yaml --env NCCL_MIN_CTAS=32,64 --env NCCL_MAX_CTAS=32,64 --zip NCCL_MIN_CTAS,NCCL_MAX_CTAS
   %[1]s run --bench memory --ranks 2 --launcher 'mpirun --hostfile hosts' --interface eth0
   %[1]s run --bench memory --plot x=size,y=gbps,by=num_ranks --out out/mine`, a.name),
-		Args: arguments(0, 0, "a benchmark is named by --bench, a sweep file by -f"),
+		Args: arguments(0, 0, onlyOneName),
 	}
 	f.Declare(cmd.Flags(), a.name)
 	benches, read, err := a.selectBenches(ctx, cmd)

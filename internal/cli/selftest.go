@@ -101,6 +101,28 @@ func (a *app) checks(ctx context.Context, asJSON bool, run func(report func(self
 	return err
 }
 
+// findingsTable returns the findings as a table. Details that do not fit the width (0: no limit) continue on the next
+// lines.
+func findingsTable(findings []doctor.Finding, width int) *texttab.Table {
+	t := &texttab.Table{Columns: []texttab.Column{{Title: "area"}, {Title: "what"}, {Title: "here"}, {Title: "details"}}}
+	for _, f := range findings {
+		t.Add(f.Area, f.Name, string(f.State), "")
+	}
+	const least, gaps = 24, 6
+	if first := t.Widths()[:3]; width > 0 {
+		width = max(least, width-first[0]-first[1]-first[2]-gaps)
+	}
+	t.Lines = nil
+	for _, f := range findings {
+		lines := strings.Split(texttab.Wrap(strings.Fields(f.Detail), width, ""), "\n")
+		t.Add(f.Area, f.Name, string(f.State), lines[0])
+		for _, more := range lines[1:] {
+			t.Add("", "", "", more)
+		}
+	}
+	return t
+}
+
 // doctorFormats are the values of --format, the default first.
 var doctorFormats = []string{"table", "json"}
 
@@ -122,11 +144,7 @@ The default configuration needs none of the optional ones. Exit status 0.`,
 			if format == "json" {
 				return printJSON(a.stdout.Writer(), findings)
 			}
-			t := texttab.Table{Columns: []texttab.Column{{Title: "area"}, {Title: "what"}, {Title: "here"}, {Title: "details"}}}
-			for _, f := range findings {
-				t.Add(f.Area, f.Name, string(f.State), f.Detail)
-			}
-			return t.Write(a.stdout.Writer(), 0)
+			return findingsTable(findings, a.width).Write(a.stdout.Writer(), 0)
 		},
 	}
 	request.Choice(cmd.Flags(), &format, "format", "format", "what to print", doctorFormats)

@@ -89,7 +89,7 @@ so far is printed; continue with --resume).`,
   %[1]s tune -f sweep.yaml --maximise busbw --over size --budget 30m
   %[1]s tune --bench memory --maximise gbps --env GOGC=50,100,200 --env GOMAXPROCS=1,2 --ranks 1 --over size,op
   %[1]s tune --bench collectives --ranks 2,4`, a.name),
-		Args: arguments(0, 0, "a benchmark is named by --bench, a sweep file by -f"),
+		Args: arguments(0, 0, onlyOneName),
 	}
 	f.declare(cmd.Flags(), a.name)
 	benches, read, err := a.selectBenches(ctx, cmd)
@@ -126,6 +126,11 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 	goal, err := f.goal(b)
 	if err != nil {
 		return usage(err)
+	}
+	if doubt, err := doubtful(b, goal.Metric); err != nil {
+		return usage(err)
+	} else if doubt != nil && !f.run.Quiet {
+		a.stderr.Printf("%s: warning: %v: no setting works unless %s reports it\n", a.name, doubt, b.Name)
 	}
 	var j request.Planned
 	var study *tune.Study
@@ -260,6 +265,20 @@ func (f *tuneFlags) goal(b *bench.Bench) (tune.Goal, error) {
 		return g, fmt.Errorf("--budget %v: a time cannot be negative", f.budget)
 	}
 	return g, nil
+}
+
+// doubtful returns why a metric may not exist. It is an error if rows can have no other metrics than the declared ones.
+func doubtful(b *bench.Bench, metric string) (doubt, err error) {
+	metrics, all := b.Metrics()
+	names := lists.Map(metrics, func(m journal.MetricInfo) string { return m.Name })
+	switch unknown := suggest.Unknown("metric", metric, names); {
+	case slices.Contains(names, metric):
+		return nil, nil
+	case all:
+		return nil, unknown
+	default:
+		return unknown, nil
+	}
 }
 
 // planStudy plans all settings and the default setting, and creates the study.

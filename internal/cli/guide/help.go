@@ -1,6 +1,7 @@
 package guide
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -67,13 +68,13 @@ func Usage(width int) func(*cobra.Command) error {
 		var b strings.Builder
 		b.WriteString("Usage:\n")
 		if c.Runnable() {
-			b.WriteString("  " + c.UseLine() + "\n")
+			b.WriteString(foldLine("  "+c.UseLine(), width) + "\n")
 		}
 		if c.HasAvailableSubCommands() {
 			b.WriteString("  " + c.CommandPath() + " [command]\n")
 		}
 		if c.HasExample() {
-			b.WriteString("\nExamples:\n" + c.Example + "\n")
+			b.WriteString("\nExamples:\n" + foldCommands(c.Example, width) + "\n")
 		}
 		if c.HasAvailableSubCommands() {
 			b.WriteString("\nAvailable Commands:\n")
@@ -81,7 +82,7 @@ func Usage(width int) func(*cobra.Command) error {
 		for _, sub := range c.Commands() {
 			if sub.IsAvailableCommand() || sub.Name() == "help" {
 				pad := strings.Repeat(" ", max(0, sub.NamePadding()-len(sub.Name())))
-				b.WriteString("  " + sub.Name() + pad + " " + sub.Short + "\n")
+				b.WriteString(foldLine("  "+sub.Name()+pad+" "+sub.Short, width) + "\n")
 			}
 		}
 		for _, s := range Sections(c) {
@@ -94,6 +95,15 @@ func Usage(width int) func(*cobra.Command) error {
 			b.WriteString("\nUse \"" + c.CommandPath() + " [command] --help\" for more information about a command.\n")
 		}
 		return texttab.ForTerminal(c.OutOrStderr()).Printf("%s", texttab.Block(b.String()))
+	}
+}
+
+// Help returns the function that prints the help of a command for a terminal of that width (0: no limit).
+func Help(width int) func(*cobra.Command, []string) {
+	return func(c *cobra.Command, _ []string) {
+		c.InheritedFlags() // adds the flags of the parents, as cobra's own function does
+		texttab.ForTerminal(c.OutOrStdout()).Printf("%s\n\n%s", texttab.Block(fold(cmp.Or(c.Long, c.Short), width)),
+			texttab.Block(c.UsageString()))
 	}
 }
 

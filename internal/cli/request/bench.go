@@ -96,6 +96,7 @@ func presetOf(b *bench.Bench, name string) (s preset, err error) {
 type benchFlag struct {
 	name, help string
 	axis       bool
+	list       bool   // several values are possible
 	implied    string // the value if the flag is given without one; "" if it needs one
 }
 
@@ -108,7 +109,7 @@ func benchFlags(b *bench.Bench) []benchFlag {
 			if a.Name != bench.RanksAxis && axes.Add(a.Name) {
 				values := Shorten(point.FormatSpec(a.Values), 60)
 				help := fmt.Sprintf("axis of %s (%s), default %s", b.Name, a.Kind, values)
-				out = append(out, benchFlag{a.Name, help, true, ""})
+				out = append(out, benchFlag{a.Name, help, true, true, ""})
 			}
 		}
 	}
@@ -121,7 +122,8 @@ func benchFlags(b *bench.Bench) []benchFlag {
 		if o.Kind == point.Bool && !o.Default.Bool() && !o.Sweepable { // --adjoint, like the program's own switches
 			implied = "true"
 		}
-		out = append(out, benchFlag{o.Name, fmt.Sprintf("%s, default %q", help, o.Default.Pretty()), false, implied})
+		help += fmt.Sprintf(", default %q", o.Default.Pretty())
+		out = append(out, benchFlag{o.Name, help, false, o.Sweepable, implied})
 	}
 	return out
 }
@@ -195,7 +197,7 @@ func LoadFile(ctx context.Context, path string, limit time.Duration) (found []*b
 	return found, nil
 }
 
-// Named returns the benches that match the names or globs, or all benches if there are none.
+// Named returns the benches that match the names or globs, each once, or all benches if there are none.
 func Named(known []*bench.Bench, names []string) (found []*bench.Bench, err error) {
 	if len(names) == 0 {
 		return known, nil
@@ -207,7 +209,7 @@ func Named(known []*bench.Bench, names []string) (found []*bench.Bench, err erro
 		}
 		found = append(found, some...)
 	}
-	return found, nil
+	return lists.Distinct(found), nil
 }
 
 // match returns the benches that match a name or glob, at least one.
@@ -246,7 +248,7 @@ func Bind(fl *pflag.FlagSet, benches []*bench.Bench) (Values, error) {
 			if f.axis {
 				kind = "SPEC"
 			}
-			fl.Var(&textFlag{kind: kind}, f.name, f.help)
+			fl.Var(&textFlag{kind: kind, list: f.list}, f.name, f.help)
 			fl.Lookup(f.name).NoOptDefVal = f.implied
 		}
 	}
@@ -269,16 +271,54 @@ func Bind(fl *pflag.FlagSet, benches []*bench.Bench) (Values, error) {
 }
 
 // textFlag is a text flag of a bench. Its kind, SPEC or VALUE, appears in --help.
-type textFlag struct{ text, kind string }
+type textFlag struct {
+	text, kind string
+	list       bool // several values are possible
+	given      bool
+}
 
-func (f *textFlag) String() string     { return f.text }
-func (f *textFlag) Set(s string) error { f.text = s; return nil }
-func (f *textFlag) Type() string       { return f.kind }
+func (f *textFlag) String() string { return f.text }
+func (f *textFlag) Type() string   { return f.kind }
+func (f *textFlag) Set(s string) error {
+	if f.given && s != f.text {
+		return twice(f.text, s, f.list)
+	}
+	f.text, f.given = s, true
+	return nil
+}
+
+// twice is the error for a flag that is given again with another value. If several values are possible, the user
+// probably wants both, so that the last one must not silently replace the first one.
+func twice(before, now string, list bool) error {
+	if list {
+		return fmt.Errorf("given twice: give all values in one list: %s,%s", before, now)
+	}
+	return fmt.Errorf("given twice, as %s and as %s", before, now)
+}
+
+// specFlag is a flag of every bench whose value is a SPEC.
+type specFlag struct{ text *string }
+
+func (f specFlag) String() string { return "" }
+func (f specFlag) Type() string   { return "SPEC" }
+func (f specFlag) Set(s string) error {
+	if *f.text != "" && s != *f.text {
+		return twice(*f.text, s, true)
+	}
+	*f.text = s
+	return nil
+}
 
 // assignFlag collects NAME=TEXT.
 type assignFlag struct {
 	list    *[]plan.Assign
 	example string
+	add     bool // a name may be given again, with further values
+}
+
+// AxisFlag returns a flag that collects values of axes. The example is for its error.
+func AxisFlag(list *[]plan.Assign, example string) pflag.Value {
+	return assignFlag{list, example, false}
 }
 
 func (f assignFlag) String() string { return "" }
@@ -287,6 +327,10 @@ func (f assignFlag) Set(s string) error {
 	name, text, ok := strings.Cut(s, "=")
 	if !ok || name == "" {
 		return fmt.Errorf("want NAME=SPEC, such as %s", f.example)
+	}
+	same := func(a plan.Assign) bool { return a.Name == name }
+	if before, again := lists.First(*f.list, same); again && before.Text != text && !f.add {
+		return fmt.Errorf("%s is %w", name, twice(before.Text, text, true))
 	}
 	*f.list = append(*f.list, plan.Assign{Name: name, Text: text})
 	return nil

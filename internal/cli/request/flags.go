@@ -102,13 +102,13 @@ func (f *Flags) declarePoints(fl *pflag.FlagSet, program string) {
 	fl.StringArrayP("file", "f", nil,
 		"`FILE` to run: a sweep in YAML ('kernbench docs sweep-format'), benches in Python ('kernbench docs python'), "+
 			"or a program that has benches ('kernbench docs protocol'; repeatable)")
-	fl.Var(assignFlag{&f.Axes, "size=1K:64M:x4"}, "axis", "values of an axis (repeatable)")
-	fl.Var(assignFlag{&f.Envs, "NCCL_PROTO=LL,Simple,-"}, "env",
+	fl.Var(AxisFlag(&f.Axes, "size=1K:64M:x4"), "axis", "values of an axis (repeatable)")
+	fl.Var(assignFlag{&f.Envs, "NCCL_PROTO=LL,Simple,-", false}, "env",
 		"values of an environment variable, - for unset (repeatable)")
 	fl.StringArrayVar(&f.Zips, "zip", nil, "axes and variables `K1,K2` that vary together (repeatable)")
-	fl.Var(assignFlag{&f.Skips, "size=1K"}, "skip", "values to leave out (repeatable)")
+	fl.Var(assignFlag{&f.Skips, "size=1K", true}, "skip", "values to leave out (repeatable)")
 	fl.StringArrayVar(&f.Only, "only", nil, "run only points where `EXPR` holds, such as 'size>=1M && num_ranks==2'")
-	fl.StringVar(&f.Ranks, "ranks", "", "rank counts, the same as --axis num_ranks=`SPEC`")
+	fl.Var(specFlag{&f.Ranks}, "ranks", "rank counts, the same as --axis num_ranks=`SPEC`")
 	fl.StringVar(&f.Profile, "profile", "", "`NAME` of a set of axis values, for benches that declare some")
 	fl.StringVar(&f.Backend, "backend", "auto",
 		"`NAME` of the backend, or auto: mpi in a job of an MPI launcher, nccl if a bench of collectives has a GPU for "+

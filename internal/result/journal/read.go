@@ -98,13 +98,14 @@ func locate(path string) (location, error) {
 	case errors.Is(err, fs.ErrNotExist) && isJSONL(path):
 		return location{}, fmt.Errorf("reading a journal: no file %s: %w", path, fs.ErrNotExist)
 	case errors.Is(err, fs.ErrNotExist):
-		return location{}, fmt.Errorf("reading a journal: no folder %s: %w", path, fs.ErrNotExist)
+		return location{}, fmt.Errorf("reading a journal: no folder %s%s: %w", path, besides(path), fs.ErrNotExist)
 	case err != nil:
 		return location{}, fmt.Errorf("reading a journal: %w", err)
 	case info.IsDir():
 		file := filepath.Join(path, FileName)
 		if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
-			return location{}, fmt.Errorf("reading a journal: the folder %s has no %s: %w", path, FileName, fs.ErrNotExist)
+			return location{}, fmt.Errorf("reading a journal: the folder %s has no %s%s: %w", path, FileName, below(path),
+				fs.ErrNotExist)
 		}
 		return location{file, path}, nil
 	case !isJSONL(path):

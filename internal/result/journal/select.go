@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/texttab"
 )
 
 // ErrNoRun means that a journal has no run.
 var ErrNoRun = errors.New("no run in it")
 
-// maxListed is how many of the latest runs an error lists.
+// maxListed is how many of the latest runs, or of the folders with runs, an error lists.
 const maxListed = 20
 
 // Locate splits the name of a run into a folder and a selector:
@@ -81,7 +83,7 @@ func (j *Journal) Find(sel string) (*Run, error) {
 				j.Dir(), sel)
 		}
 		if int(n) >= len(j.Runs) {
-			return nil, fmt.Errorf("%s@%s: it goes back too far; there %s", j.Dir(), sel, list(j.Runs))
+			return nil, j.without(sel, "it goes back too far", j.Runs)
 		}
 		return j.Runs[len(j.Runs)-1-int(n)], nil
 	}
@@ -99,30 +101,61 @@ func (j *Journal) Find(sel string) (*Run, error) {
 		if tagged := j.TaggedRuns(sel); len(tagged) > 0 {
 			return tagged[len(tagged)-1], nil
 		}
-		return nil, fmt.Errorf("%s@%s: no run id starts with it, and no run has this tag; there %s",
-			j.Dir(), sel, list(j.Runs))
+		return nil, j.without(sel, "no run id starts with it, and no run has this tag", j.Runs)
 	case 1:
 		return matches[0], nil
 	}
-	return nil, fmt.Errorf("%s@%s: ambiguous; there %s", j.Dir(), sel, list(matches))
+	return nil, j.without(sel, "ambiguous", matches)
+}
+
+// without returns the error for a selector that selects no run. It lists the runs that the user may have meant.
+func (j *Journal) without(sel, why string, runs []*Run) error {
+	what := "is 1 run:"
+	if len(runs) != 1 {
+		what = fmt.Sprintf("are %d runs:", len(runs))
+	}
+	return texttab.WithDetail(fmt.Errorf("%s@%s: %s; there %s", j.Dir(), sel, why, what), list(runs))
 }
 
 // list returns the end of an error message that lists the runs, the latest first: for each run a line with
 // its ID, time and bench.
 func list(runs []*Run) string {
 	var b strings.Builder
-	if len(runs) == 1 {
-		b.WriteString("is 1 run:")
-	} else {
-		fmt.Fprintf(&b, "are %d runs:", len(runs))
-	}
 	for i, r := range slices.Backward(runs) {
 		if len(runs)-i > maxListed {
-			fmt.Fprintf(&b, "\n  and %d earlier ones", i+1)
+			fmt.Fprintf(&b, "and %d earlier ones", i+1)
 			break
 		}
 		h := r.Header
-		fmt.Fprintf(&b, "\n  %s  %s  %s", h.Run, h.Time.UTC().Format("2006-01-02 15:04:05"), h.Bench)
+		fmt.Fprintf(&b, "%s  %s  %s\n", h.Run, h.Time.UTC().Format("2006-01-02 15:04:05"), h.Bench)
 	}
 	return b.String()
+}
+
+// runsFolder is the folder in which RUN folders are by default.
+const runsFolder = "out"
+
+// besides suggests the RUN folder of that name in the usual place.
+func besides(path string) string {
+	usual := filepath.Join(runsFolder, path)
+	if _, err := os.Lstat(filepath.Join(usual, FileName)); err != nil || filepath.IsAbs(path) {
+		return ""
+	}
+	return ", did you mean " + usual + "?"
+}
+
+// below lists the RUN folders in a folder.
+func below(path string) string {
+	entries, _ := os.ReadDir(path) // a folder that cannot be read suggests nothing
+	var found []string
+	for _, e := range entries {
+		run := filepath.Join(path, e.Name())
+		if _, err := os.Lstat(filepath.Join(run, FileName)); err == nil && len(found) < maxListed {
+			found = append(found, run)
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return " (folders in it that have one: " + strings.Join(found, ", ") + ")"
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -69,15 +70,25 @@ func (r *Report) judgeMean(points []rowset.Matched, opts Options, rule judge.Rul
 	rule.Alpha *= meanShare
 	result := rule.Decide([]judge.Case{c})[0]
 	r.Mean = &Mean{Points: n, Verdict: result.Verdict, Effect: result.Effect, Note: result.Note}
-	switch {
+	switch least := stats.LeastP(len(c.Old), len(c.New)); {
+	case result.Effect.Method != judge.None && result.Verdict == judge.Ambiguous && least > rule.Alpha:
+		needed := judge.MinLaunches
+		for stats.LeastP(needed, needed) > rule.Alpha {
+			needed++
+		}
+		r.Mean.Note = tooFew(c, needed)
 	case result.Effect.Method != judge.None:
 	case len(c.Old) == 0 || len(c.New) == 0:
 		r.Mean.Note = "no trial is ok and undisturbed at every point"
 	default:
-		r.Mean.Note = fmt.Sprintf("only %d and %d trials are ok and undisturbed at every point, and at least %d a side "+
-			"are needed", len(c.Old), len(c.New), judge.MinLaunches)
+		r.Mean.Note = tooFew(c, judge.MinLaunches)
 	}
 	return left
+}
+
+func tooFew(c judge.Case, needed int) string {
+	return fmt.Sprintf("only %d and %d trials are ok and undisturbed at every point, and at least %d a side are needed",
+		len(c.Old), len(c.New), needed)
 }
 
 // String returns the mean in one line.
@@ -91,7 +102,11 @@ func (m Mean) String() string {
 	if interval != "" {
 		text += " (95% interval " + interval + ", p " + p + ")"
 	}
-	return text + ": " + string(m.Verdict)
+	text += ": " + string(m.Verdict)
+	if m.Note != "" {
+		text += " (" + m.Note + ")"
+	}
+	return text
 }
 
 // asBench returns the run with the bench of another run in its rows, if each run has rows of only one

@@ -112,7 +112,7 @@ func (d Document) writeTable(w io.Writer, width int) error {
 		}
 	}
 	for _, remark := range d.Remarks {
-		out.Printf("%s\n", remark)
+		out.Printf("%s\n", texttab.Block(texttab.Wrap(strings.Fields(remark), width, "   ")))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
