@@ -92,7 +92,8 @@ func Usage(width int) func(*cobra.Command) error {
 			b.WriteString("\nGlobal Flags:\n" + c.InheritedFlags().FlagUsagesWrapped(width))
 		}
 		if c.HasAvailableSubCommands() {
-			b.WriteString("\nUse \"" + c.CommandPath() + " [command] --help\" for more information about a command.\n")
+			more := "Use \"" + c.CommandPath() + " [command] --help\" for more information about a command."
+			b.WriteString("\n" + foldLine(more, width) + "\n")
 		}
 		return texttab.ForTerminal(c.OutOrStderr()).Printf("%s", texttab.Block(b.String()))
 	}
