@@ -195,7 +195,6 @@ var fileReaders = map[string]string{
 	"internal/result/journal/files.go":  "writes files of a RUN folder below an os.Root",
 	"internal/result/journal/read.go":   "opens a RUN folder as an os.Root for infile",
 	"internal/view/web/live.go":         "lists the logs of a RUN folder below an os.Root",
-	"internal/bench/run":                "logs that it has just written, of limited size",
 }
 
 // readers lists the functions that open a file or a folder for reading, by import path. Methods of os.Root are
@@ -204,7 +203,15 @@ var readers = map[string][]string{
 	"os":                    {"ReadFile", "Open", "OpenFile", "DirFS", "CopyFS", "OpenRoot", "OpenInRoot"},
 	"io/ioutil":             {"ReadFile"},
 	"syscall":               {"Open", "Openat"},
-	"golang.org/x/sys/unix": {"Open", "Openat", "Openat2"},
+	"golang.org/x/sys/unix": {"Open", "Openat", "Openat2", "OpenByHandleAt"},
+	// These take the name of a file and open it.
+	"archive/zip":     {"OpenReader"},
+	"crypto/tls":      {"LoadX509KeyPair"},
+	"debug/buildinfo": {"ReadFile"},
+	"debug/elf":       {"Open"},
+	"html/template":   {"ParseFiles", "ParseGlob"},
+	"net/http":        {"Dir", "ServeFile"},
+	"text/template":   {"ParseFiles", "ParseGlob"},
 }
 
 // unguardedReads returns the uses of readers in a file, as "line: name". Files of the kernel are left out, if the
@@ -283,6 +290,7 @@ var notFuzzed = map[string]string{
 	"benches/solvescaling":  "it reads an array of a known size",
 	"internal/accel/graph":  "loggp fuzzes the files that contain its networks",
 	"internal/bench/inputs": "it hashes files",
+	"internal/bench/run":    "package sweep parses the logs of programs that it reads",
 	"internal/bench/wheel":  "it copies files",
 	"internal/cli":          "other packages read the files that it opens",
 	"internal/cli/request":  "other packages read the files that it opens",
@@ -328,6 +336,8 @@ func TestUnguardedReadsAreFound(t *testing.T) {
 		`import "golang.org/x/sys/unix"; var x, _ = unix.Openat(0, "x", 0, 0)`:          1,
 		`import "os"; var x = os.DirFS("x")`:                                            1,
 		`import "os"; var x, _ = os.OpenRoot("x")`:                                      1,
+		`import "debug/elf"; var x, _ = elf.Open("x")`:                                  1,
+		`import "net/http"; var x = http.Dir("x")`:                                      1,
 		`import "os"; var x, _ = os.ReadFile("/proc/self/maps")`:                        0,
 		`import ("fmt"; "os"); var x, _ = os.ReadFile(fmt.Sprintf("/proc/%d/stat", 1))`: 0,
 		`import "os"; var x, _ = os.Create("x")`:                                        0,

@@ -46,6 +46,9 @@ var deadline = Deadline
 // ErrTooLarge is wrapped by the errors of files above the limit.
 var ErrTooLarge = errors.New("too large")
 
+// ErrInterrupted is wrapped by the error of a read that a signal has ended.
+var ErrInterrupted = errors.New("interrupted")
+
 // Read returns the content of a regular file, or of a pipe that the user named, such as
 // /dev/stdin or the <(command) of a shell. limit is its largest size in bytes.
 func Read(path string, limit int64) ([]byte, error) {
@@ -103,17 +106,31 @@ func OpenBelow(folder *os.Root, name string, limit int64) (*File, error) {
 
 // ReadBelow returns the content of such a file.
 func ReadBelow(dir, name string, limit int64) ([]byte, error) {
-	folder, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer folder.Close()
-	f, err := OpenBelow(folder, name, limit)
+	f, err := openIn(dir, name, limit)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	return f.ReadAll()
+}
+
+// TailBelow returns the last bytes of such a file, at most most.
+func TailBelow(dir, name string, most int64) ([]byte, error) {
+	f, err := openIn(dir, name, Data)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Tail(most)
+}
+
+func openIn(dir, name string, limit int64) (*File, error) {
+	folder, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	return OpenBelow(folder, name, limit)
 }
 
 // Escapes returns an error of os.Root without the name of the file, and explains the one about a symbolic link
@@ -161,6 +178,18 @@ func (f *File) Read(p []byte) (int, error) {
 
 // ReadAll returns the rest of the file. It fails if the file has grown beyond its limit.
 func (f *File) ReadAll() ([]byte, error) { return readAll(f, f.path, f.limit) }
+
+// Tail returns the last bytes of the file, at most most.
+func (f *File) Tail(most int64) ([]byte, error) {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = f.Seek(max(size-most, 0), io.SeekStart)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(f, most))
+}
 
 // Seek, Stat and Close call the methods of the same names of os.File.
 func (f *File) Seek(offset int64, whence int) (int64, error) { return f.file.Seek(offset, whence) }
@@ -248,7 +277,7 @@ func readPipe(path string, limit int64) ([]byte, error) {
 		case <-timer.C:
 			return nil, fmt.Errorf("reading %s: the pipe delivered nothing for %v", path, deadline)
 		case s := <-ended:
-			return nil, fmt.Errorf("reading %s: interrupted (%v)", path, s)
+			return nil, fmt.Errorf("reading %s: %w (%v)", path, ErrInterrupted, s)
 		}
 	}
 }

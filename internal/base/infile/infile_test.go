@@ -99,7 +99,7 @@ func TestPipeInterrupted(t *testing.T) {
 	for {
 		select {
 		case err := <-failed:
-			if !strings.Contains(err.Error(), "interrupted (terminated)") {
+			if !errors.Is(err, ErrInterrupted) || !strings.Contains(err.Error(), "interrupted (terminated)") {
 				t.Error(err)
 			}
 			// The reader's goroutine still waits in open: let it end.
@@ -171,6 +171,14 @@ func TestOpenBelow(t *testing.T) {
 	}
 	if data, err := ReadBelow(root.Name(), "in", Config); err != nil || string(data) != "text" {
 		t.Errorf("%q, %v", data, err)
+	}
+	for most, want := range map[int64]string{2: "xt", 9: "text"} {
+		if data, err := TailBelow(root.Name(), "in", most); err != nil || string(data) != want {
+			t.Errorf("the last %d bytes are %q, %v", most, data, err)
+		}
+	}
+	if _, err := TailBelow(root.Name(), "pipe", 9); err == nil {
+		t.Error("TailBelow read a pipe")
 	}
 	if _, err := ReadBelow(root.Name(), "out", Config); err == nil {
 		t.Error("ReadBelow followed a link out of the folder")

@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
@@ -207,14 +208,32 @@ func (p *program) exchange(request any) (r reply, err error) {
 	if _, err := p.socket.Write(append(line, '\n')); err != nil {
 		return r, p.gone(err)
 	}
-	answer, err := p.lines.ReadBytes('\n')
+	answer, err := p.readLine()
 	if err != nil {
-		return r, p.gone(err)
+		return r, err
 	}
 	if err := json.Unmarshal(answer, &r); err != nil {
 		return r, fmt.Errorf("reading the program's answer: %w", err)
 	}
 	return r, nil
+}
+
+// maxAnswer is the length of the longest answer, in bytes. An answer has the samples of a call, or all declarations.
+const maxAnswer = 64 << 20
+
+// readLine reads one answer.
+func (p *program) readLine() (line []byte, err error) {
+	for err = bufio.ErrBufferFull; err == bufio.ErrBufferFull; {
+		var part []byte
+		part, err = p.lines.ReadSlice('\n')
+		if line = append(line, part...); len(line) > maxAnswer {
+			return nil, fmt.Errorf("reading the program's answer: the line has more than %s bytes", unit.FormatBytes(maxAnswer))
+		}
+	}
+	if err != nil {
+		return nil, p.gone(err)
+	}
+	return line, nil
 }
 
 // gone returns an error that describes how the program ended, after its socket was closed.

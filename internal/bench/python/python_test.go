@@ -226,6 +226,18 @@ func TestStoppedProgram(t *testing.T) {
 	}
 }
 
+// An answer without an end is refused before it fills the memory.
+func TestEndlessAnswer(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "program")
+	must.Do(t, os.WriteFile(path, []byte("#!/bin/sh\nexec tr '\\0' x </dev/zero >&3\n"), 0o755))
+	p := must.Get(start([]string{"", path}, os.Environ(), io.Discard, io.Discard))(t)
+	defer p.close()
+	if _, err := p.greet(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "more than 64Mi bytes") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A bound in the file moves the opposite default bound if necessary, like on the command line.
 func TestSampling(t *testing.T) {
 	for _, c := range []struct {

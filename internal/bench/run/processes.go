@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/texttab"
@@ -78,8 +78,7 @@ func (r *runner) processes(g *plan.Group, p processSpec) ([]launch.Proc, error) 
 
 // logFiles returns the paths of a rank's log files for stdout and stderr.
 func logFiles(dir string, rank int) (out, err string) {
-	name := filepath.Join(dir, fmt.Sprintf("rank%d", rank))
-	return name + ".out", name + ".err"
+	return filepath.Join(dir, logName(rank, "out")), filepath.Join(dir, logName(rank, "err"))
 }
 
 // variables returns the changes to the inherited environment of a group's processes; nil removes a
@@ -122,23 +121,17 @@ func lastOutput(dir string, rank int) string {
 	return ""
 }
 
-// tailOf returns the end of one stream of a rank, or nil if there is no log.
+// logName returns the name of the log of one stream of a rank.
+func logName(rank int, ext string) string { return fmt.Sprintf("rank%d.%s", rank, ext) }
+
+// tailOf returns the end of one stream of a rank, or nil if there is no log. The program may have replaced the log.
 func tailOf(dir string, rank int, ext string) []byte {
 	const maxTail = 64 << 10 // bytes
-	f, err := os.Open(filepath.Join(dir, fmt.Sprintf("rank%d.%s", rank, ext)))
+	tail, err := infile.TailBelow(dir, logName(rank, ext), maxTail)
 	if err != nil {
 		return nil
 	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil
-	}
-	buf := make([]byte, min(st.Size(), maxTail))
-	if _, err := f.ReadAt(buf, st.Size()-int64(len(buf))); err != nil {
-		return nil
-	}
-	return buf
+	return tail
 }
 
 // salientLine returns the most informative line of a rank's last output.

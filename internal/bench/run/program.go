@@ -6,14 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
@@ -264,20 +265,10 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 	[]decl.ParsedRow, error) {
 	outputs := make([]decl.RankOutput, len(out.Exits))
 	for i, x := range out.Exits {
-		o := decl.RankOutput{Rank: x.Rank, Wall: x.Wall, CPU: x.CPU}
-		for ext, into := range map[string]*[]byte{"out": &o.Stdout, "err": &o.Stderr} {
-			data, err := os.ReadFile(filepath.Join(logs, fmt.Sprintf("rank%d.%s", x.Rank, ext)))
-			if err != nil && !os.IsNotExist(err) {
-				return base, nil, fmt.Errorf("reading a rank's output: %w", err)
-			}
-			*into = data
-		}
-		// Incomplete output is an error: a number that is cut off would be parsed as another number.
-		if n := x.Stdout.Dropped + x.Stderr.Dropped; n > 0 {
+		o, err := outputOf(x, logs)
+		if err != nil {
 			base.Status, base.Phase, base.Rank, base.Output = journal.Failed, "parse", &x.Rank, lastOutput(logs, x.Rank)
-			base.Reason = fmt.Sprintf("the last %d bytes of the output of rank %d were not kept: %s", n, x.Rank,
-				cmp.Or(x.Stdout.LogError, x.Stderr.LogError,
-					fmt.Sprintf("it has more than %d MiB, or the disk is full", launch.DefaultLogLimit>>20)))
+			base.Reason = err.Error()
 			return base, nil, nil
 		}
 		outputs[i] = o
@@ -319,6 +310,35 @@ func otherPoint(row *journal.Row, printed point.Point) (warnings []string) {
 
 // printedRounding is the largest relative difference of a number that is printed with few digits.
 const printedRounding = 1e-3
+
+// outputOf reads the logs of a rank. Incomplete output is an error: a number that is cut off would be parsed as
+// another number.
+func outputOf(x launch.Exit, logs string) (o decl.RankOutput, err error) {
+	o = decl.RankOutput{Rank: x.Rank, Wall: x.Wall, CPU: x.CPU}
+	if n := x.Stdout.Dropped + x.Stderr.Dropped; n > 0 {
+		return o, fmt.Errorf("the last %d bytes of the output of rank %d were not kept: %s", n, x.Rank,
+			cmp.Or(x.Stdout.LogError, x.Stderr.LogError,
+				fmt.Sprintf("it has more than %d MiB, or the disk is full", launch.DefaultLogLimit>>20)))
+	}
+	if o.Stdout, err = readLog(x.Rank, "out", x.Stdout.Bytes, logs); err == nil {
+		o.Stderr, err = readLog(x.Rank, "err", x.Stderr.Bytes, logs)
+	}
+	return o, err
+}
+
+// readLog reads the log of one stream, to which the rank has written the given number of bytes. The program, or a user
+// who deletes the RUN folder, may have removed or replaced the log.
+func readLog(rank int, ext string, written int64, logs string) ([]byte, error) {
+	data, err := infile.ReadBelow(logs, logName(rank, ext), launch.DefaultLogLimit)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the output of rank %d: %w", rank, err)
+	}
+	if missing := written - int64(len(data)); missing > 0 {
+		return nil, fmt.Errorf("the output of rank %d was deleted while it ran: %d of %d bytes are missing in %s", rank,
+			missing, written, filepath.Join(filepath.Base(logs), logName(rank, ext)))
+	}
+	return data, nil
+}
 
 // rawSamples are the printed samples of all launches of a point, by row key and metric.
 type rawSamples map[string]map[string][][]float64

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -566,6 +567,30 @@ func TestNegativeTime(t *testing.T) {
 	}
 }
 
+// A program may replace its logs. Whatever it puts there is neither waited for nor read from outside the folder.
+func TestReplacedLog(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside")
+	must.Do(t, os.WriteFile(outside, []byte("secret"), 0o600))
+	for want, replace := range map[string]func(string) error{
+		"is a pipe":               func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"leads out of the folder": func(path string) error { return os.Symlink(outside, path) },
+		"is a folder":             func(path string) error { return os.Mkdir(path, 0o700) },
+		"too large": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 1<<40))
+		},
+		"was deleted": func(string) error { return nil },
+	} {
+		logs := t.TempDir()
+		must.Do(t, replace(filepath.Join(logs, "rank0.out")))
+		out := launch.Outcome{Exits: []launch.Exit{{Stdout: launch.Stream{Bytes: 5}}}}
+		row, rows, err := new(runner).parse(&plan.Group{}, journal.Row{}, out, logs)
+		if err != nil || rows != nil || row.Status != journal.Failed || row.Output != "" ||
+			!strings.Contains(row.Reason, want) {
+			t.Errorf("%s: %s %q, %d rows, %v", want, row.Status, row.Reason, len(rows), err)
+		}
+	}
+}
+
 // Output that was cut short, by a full disk or because it was too long, may end in half a number. It gives no
 // row.
 func TestCutOutput(t *testing.T) {
@@ -585,6 +610,8 @@ func TestCutOutput(t *testing.T) {
 			"the last 4 bytes of the output of rank 0 were not kept: no space left on device"},
 		{launch.Stream{Bytes: 9, Dropped: 4}, 0,
 			"the last 4 bytes of the output of rank 0 were not kept: it has more than 256 MiB, or the disk is full"},
+		{launch.Stream{Bytes: 9}, 0, "the output of rank 0 was deleted while it ran: 4 of 9 bytes are missing in " +
+			filepath.Base(logs) + "/rank0.out"},
 	} {
 		row, rows, err := new(runner).parse(g, journal.Row{}, launch.Outcome{Exits: []launch.Exit{{Stdout: c.stdout}}}, logs)
 		if err != nil || len(rows) != c.rows || row.Reason != c.reason || (row.Status == journal.Failed) != (c.reason != "") {

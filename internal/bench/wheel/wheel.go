@@ -54,33 +54,32 @@ func Version(b hostinfo.Build) string {
 
 // Name returns the file name of the wheel, which depends on the architecture of the program.
 func (w Wheel) Name() (string, error) {
-	tag, err := w.tag()
+	_, tag, err := w.read()
 	return fmt.Sprintf("kernbench-%s-%s.whl", w.Version, tag), err
 }
 
-func (w Wheel) tag() (string, error) {
-	f, err := elf.Open(w.Program)
-	if err != nil {
-		return "", fmt.Errorf("making a wheel: reading the program %s: %w", w.Program, err)
+// read returns the program and its platform as a tag of wheels.
+func (w Wheel) read() (program []byte, tag string, err error) {
+	if program, err = infile.ReadRegular(w.Program, infile.Trace); err != nil {
+		return nil, "", fmt.Errorf("making a wheel: %w", err)
 	}
-	defer f.Close()
+	f, err := elf.NewFile(bytes.NewReader(program))
+	if err != nil {
+		return nil, "", fmt.Errorf("making a wheel: reading the program %s: %w", w.Program, err)
+	}
 	platform, known := platforms[f.Machine]
 	if !known {
-		return "", fmt.Errorf("making a wheel: %s is a program for %v: there are wheels for x86-64 and AArch64", w.Program,
-			f.Machine)
+		return nil, "", fmt.Errorf("making a wheel: %s is a program for %v: there are wheels for x86-64 and AArch64",
+			w.Program, f.Machine)
 	}
-	return "py3-none-" + platform, nil
+	return program, "py3-none-" + platform, nil
 }
 
 // Write writes the wheel. Equal inputs give equal bytes.
 func (w Wheel) Write(out io.Writer) error {
-	tag, err := w.tag()
+	program, tag, err := w.read()
 	if err != nil {
 		return err
-	}
-	program, err := infile.ReadRegular(w.Program, infile.Data)
-	if err != nil {
-		return fmt.Errorf("making a wheel: %w", err)
 	}
 	info := fmt.Sprintf("kernbench-%s.dist-info/", w.Version)
 	files := map[string][]byte{

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/must"
@@ -69,11 +70,16 @@ func TestWheel(t *testing.T) {
 	}
 }
 
-// A file that is not a program is rejected.
+// A file that is not a program is rejected, and a pipe is not waited for.
 func TestNoProgram(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "text")
-	must.Do(t, os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755))
-	if _, err := (Wheel{Version: "1", Program: path}).Name(); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("got %v", err)
+	dir := t.TempDir()
+	text, pipe := filepath.Join(dir, "text"), filepath.Join(dir, "pipe")
+	must.Do(t, os.WriteFile(text, []byte("#!/bin/sh\n# not a program\n"), 0o755))
+	must.Do(t, syscall.Mkfifo(pipe, 0o600))
+	for path, want := range map[string]string{text: "bad magic number", pipe: "is a pipe", "/dev/zero": "is a device"} {
+		_, err := (Wheel{Version: "1", Program: path}).Name()
+		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
 	}
 }

@@ -31,7 +31,7 @@ func (n *node) errorFile(rank int) string {
 
 // recordedError returns the error that a rank has stored, or "" if it has stored none.
 func (n *node) recordedError(rank int) string {
-	data, err := infile.Read(n.errorFile(rank), infile.Config)
+	data, err := infile.ReadRegular(n.errorFile(rank), infile.Config)
 	if err != nil {
 		return ""
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path"
@@ -166,14 +165,7 @@ func fileTail(root *os.Root, name string) string {
 		return ""
 	}
 	defer f.Close()
-	size, err := f.Seek(0, io.SeekEnd)
-	if err == nil {
-		_, err = f.Seek(max(size-tailBytes, 0), io.SeekStart)
-	}
-	if err != nil {
-		return ""
-	}
-	text, err := io.ReadAll(io.LimitReader(f, tailBytes))
+	text, err := f.Tail(tailBytes)
 	if err != nil {
 		return ""
 	}
