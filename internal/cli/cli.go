@@ -118,10 +118,7 @@ func (a *app) run(ctx context.Context) int {
 	if err == nil {
 		return exitGood
 	}
-	var exit *exitError
-	if !errors.As(err, &exit) {
-		exit = &exitError{exitFailed, err}
-	}
+	exit := exitOf(err)
 	if exit.err == nil {
 		return exit.code
 	}
@@ -140,6 +137,19 @@ func (a *app) run(ctx context.Context) int {
 		}
 	}
 	return exit.code
+}
+
+// exitOf returns the error with its exit code. Commands report most errors about a file as wrong usage, but a read that
+// was interrupted is not.
+func exitOf(err error) *exitError {
+	var exit *exitError
+	if !errors.As(err, &exit) {
+		exit = &exitError{exitFailed, err}
+	}
+	if errors.Is(exit.err, infile.ErrInterrupted) {
+		return &exitError{exitInterrupted, exit.err}
+	}
+	return exit
 }
 
 // withOutput returns the error of a command, or that its output could not be written, unless it failed for another

@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/texttab"
@@ -89,6 +92,19 @@ func TestInterruptWhileReading(t *testing.T) {
 		cancel()
 		if code := a.run(ctx); code != exitInterrupted || !strings.Contains(errs.String(), "interrupted") {
 			t.Errorf("%v: exit code %d: %s", args, code, errs.String())
+		}
+	}
+}
+
+// TestInterruptedRead checks the exit code if the reading of a pipe is interrupted, in a command that reports every
+// error about a file as wrong usage.
+func TestInterruptedRead(t *testing.T) {
+	for err, want := range map[error]int{
+		usage(fmt.Errorf("reading fifo: %w (interrupt)", infile.ErrInterrupted)): exitInterrupted,
+		usage(errors.New("reading fifo: too large")):                             exitUsage,
+	} {
+		if got := exitOf(err).code; got != want {
+			t.Errorf("%v: exit code %d, want %d", err, got, want)
 		}
 	}
 }

@@ -133,8 +133,8 @@ func (a *app) calibrate(f predictFlags) error {
 	perNode := first.Ranks / first.Nodes
 	base.Name, base.Nodes, base.GPUs = "measured", k.MaxNodes, max(base.GPUs, perNode)
 	base.Sources = append(base.Sources, "fit: "+strings.Join(f.measured, ", "))
-	if err := os.WriteFile(f.out, []byte(base.YAML()), 0o666); err != nil {
-		return fmt.Errorf("writing the cluster file: %w", err)
+	if err := journal.WriteFileAtomic(f.out, []byte(base.YAML())); err != nil {
+		return err
 	}
 	a.stdout.Printf("Fitted to %s of %s: %s.\n", unit.Plural(len(slices.Concat(runs...)), "time"),
 		unit.Plural(len(runs), "run"), k.Errors)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +31,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // probeFormats are the values of --format without --topology, the default first.
@@ -225,8 +225,8 @@ func storeProbe(stderr texttab.Out, path string, write func(io.Writer) error) er
 	if err := write(&text); err != nil {
 		return err
 	}
-	if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("storing the probe result: %w", err)
+	if err := journal.WriteFileAtomic(path, text.Bytes()); err != nil {
+		return err
 	}
 	stderr.Printf("wrote %s\n", path)
 	return nil

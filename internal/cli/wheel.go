@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/bench/wheel"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // wheelCommand writes a Python wheel with this program.
@@ -53,8 +54,7 @@ is needed to write it.`,
 	return cmd
 }
 
-// writeWheel writes the wheel into a folder, which it creates if necessary. After an error it removes the
-// incomplete file.
+// writeWheel writes the wheel into a folder, which it creates if necessary.
 func writeWheel(w wheel.Wheel, folder string) (path string, err error) {
 	name, err := w.Name()
 	if err != nil {
@@ -64,16 +64,5 @@ func writeWheel(w wheel.Wheel, folder string) (path string, err error) {
 		return "", fmt.Errorf("writing the wheel: %w", err)
 	}
 	path = filepath.Join(folder, name)
-	f, err := os.Create(path)
-	if err != nil {
-		return "", fmt.Errorf("writing the wheel: %w", err)
-	}
-	err = w.Write(f)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		os.Remove(path)
-	}
-	return path, err
+	return path, journal.WriteAtomic(path, w.Write)
 }
