@@ -245,6 +245,10 @@ func TestSourceFaults(t *testing.T) {
 		{"longer word", "", []string{`t_us: {regex: 'time=([0-9.]+)'}`}, []string{"total_time=9999us"},
 			`metric t_us: rank 0: the expression time=([0-9.]+) matches inside the longer word "total_time": begin it with \b ` +
 				`for whole words, or with \w* to allow this, in the line "total_time=9999us"`},
+		{"very long word", "", []string{`t_us: {regex: 'time=([0-9.]+)'}`}, []string{strings.Repeat("x", 300) + "time=9us"},
+			`metric t_us: rank 0: the expression time=([0-9.]+) matches inside the longer word "` + strings.Repeat("x", 200) +
+				`...": begin it with \b for whole words, or with \w* to allow this, in the line "` + strings.Repeat("x", 200) +
+				`..."`},
 		{"no unit to read", "", []string{`t_us: {regex: 'time=([0-9.]+)', unit: auto}`}, []string{"time=12.5"},
 			`metric t_us: rank 0: no known unit follows "12.5", as unit: auto requires, in the line "time=12.5"`},
 		{"json text", "", []string{`t: {json: t}`}, []string{`{"t": "1"}`}, `metric t: rank 0: t is "1", not a number`},
@@ -426,6 +430,18 @@ func TestNegativeTimes(t *testing.T) {
 		if rows[0].Wrong != want {
 			t.Errorf("%s: %q, want %q", metrics, rows[0].Wrong, want)
 		}
+	}
+}
+
+// TestLongLine checks that the time to read a line grows in proportion to its length. It once took minutes for 20,000
+// numbers, because the label of each number was looked for in all of the line.
+func TestLongLine(t *testing.T) {
+	const n = 20_000
+	p := mustParse(t, withMetrics("", `t_us: {regex: '\b([0-9.]+)'}`))
+	began := time.Now()
+	rows := must.Get(p.Command.Parse(outputs("times" + strings.Repeat(" 1.5", n))))(t)
+	if got := len(rows[0].Samples["t_us"]); got != n || time.Since(began) > 15*time.Second {
+		t.Errorf("%d samples after %v, want %d", got, time.Since(began), n)
 	}
 }
 

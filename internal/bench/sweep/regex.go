@@ -92,10 +92,10 @@ const lessBytes = 4
 // checkAround checks the text around a number, which starts at from and ends at to; the whole match
 // starts at start and ends at end. It returns the factor that converts the number to the metric's unit.
 func (x regex) checkAround(text []byte, start, from, to, end int) (factor float64, err error) {
-	value := string(text[from:to])
+	value := clip(string(text[from:to]))
 	if start > 0 && wordByte(text[start-1]) && wordByte(text[start]) && start < from {
 		return 0, fmt.Errorf("the expression %s matches inside the longer word %q: begin it with \\b for whole words, or "+
-			"with \\w* to allow this", x.text, wordAround(text, start))
+			"with \\w* to allow this", x.text, clip(wordAround(text, start)))
 	}
 	more := moreOfNumber.Find(text[to:])
 	if more == nil && value == "0" {
@@ -163,12 +163,18 @@ func (x regex) isTime() bool {
 // timeBefore reports whether the text before a number states a unit of time on its line. The one behind the number may
 // then belong to the next: "us: 5 ms: 0.005".
 func timeBefore(before []byte) bool {
+	before = before[max(0, len(before)-labelBytes):]
 	named, _ := unit.TimeIn(string(before[bytes.LastIndexByte(before, '\n')+1:]))
 	return named != ""
 }
 
+// labelBytes is how far before a number its label is looked for. A line may have thousands of numbers, so looking at
+// all that precedes each of them would take minutes.
+const labelBytes = 200
+
 // checkLabel checks the text before a number that no known unit follows. It may state a unit of time: time_ms=5.
 func (x regex) checkLabel(before []byte, value string) error {
+	before = before[max(0, len(before)-labelBytes):]
 	before = before[bytes.LastIndexByte(before, '\n')+1:]
 	label := strings.TrimRight(string(before), " \t=:)]}\"'")
 	named, last := unit.TimeIn(label)

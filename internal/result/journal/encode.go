@@ -59,6 +59,7 @@ func encode(rec any) (entry, error) {
 		typ, run, e.what = typeRow, r.Run, describeRow(r)
 		r.Schema, r.Time = Schema, r.Time.UTC()
 		r.Metrics, r.Units = nonNilMap(r.Metrics), nonNilMap(r.Units)
+		r.Reason, r.Output, r.Warnings = clip(r.Reason), clip(r.Output), lists.Map(r.Warnings, clip)
 		err = errors.Join(needKey(r.Key), r.checkFinite())
 		rec = r
 	case Note:
@@ -102,6 +103,17 @@ func marshalLine(typ string, rec any) ([]byte, error) {
 	line := slices.Delete(b.Bytes(), start, start+1) // the opening brace of the record itself
 	line = appendChecksum(line)
 	return line, checkLength(len(line))
+}
+
+// maxText is the length of the longest text for people in a row, in bytes. Such a text may quote the output of a
+// program, and a row of more than maxLine bytes would be lost.
+const maxText = 1 << 20
+
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "..."
 }
 
 // checkLength returns an error for a line that is too long for Read.

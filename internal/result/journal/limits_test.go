@@ -50,6 +50,19 @@ func TestLongLine(t *testing.T) {
 	must.Do(t, checkLength(maxLine))
 }
 
+// TestLongTexts checks that a row is kept whose texts quote an output that is longer than a line may be.
+func TestLongTexts(t *testing.T) {
+	long := strings.Repeat("é", maxLine)
+	row := Row{Run: "r", Key: "k", Status: Failed, Reason: long, Output: "short", Warnings: []string{long}}
+	e := must.Get(encode(row))(t)
+	if len(e.line) > 4*maxText || !strings.Contains(string(e.line), `éé..."`) || !strings.Contains(string(e.line), `"short"`) {
+		t.Errorf("the line has %d bytes: %.300s", len(e.line), e.line)
+	}
+	if row.Warnings[0] != long {
+		t.Error("the caller's row was changed")
+	}
+}
+
 // largestRead records the size of the largest buffer that was read into.
 type largestRead struct {
 	src  io.Reader
