@@ -16,6 +16,21 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestFixedCount checks that noise, a range of samples and a time limit may each end the sampling.
+func TestFixedCount(t *testing.T) {
+	fixed := Stop{MinSamples: 7, MaxSamples: 7, MaxTime: NoTimeLimit}
+	if !FixedCount(fixed) {
+		t.Error("7 samples without other limits are not fixed")
+	}
+	noise, samples, limited := fixed, fixed, fixed
+	noise.RelNoise, samples.MaxSamples, limited.MaxTime = 0.01, 8, NoTimeLimit-1
+	for _, s := range []Stop{noise, samples, limited} {
+		if FixedCount(s) {
+			t.Errorf("%+v is fixed", s)
+		}
+	}
+}
+
 // TestLimitsOfConfig checks the first values that are refused, and the last that are not.
 func TestLimitsOfConfig(t *testing.T) {
 	for what, c := range map[string]struct {

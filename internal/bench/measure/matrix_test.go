@@ -76,10 +76,11 @@ func TestMatrixBytes(t *testing.T) {
 
 func TestMatrixRefuses(t *testing.T) {
 	for want, input := range map[string]string{
-		"does not start": "KBSX\x01\x00\x00",
-		"version 2":      "KBSM\x02\x00\x00",
-		"cannot hold":    "KBSM\x01\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01\x02\x00\x00",
-		"truncated":      "KBSM\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+		"does not start":  "KBSX\x01\x00\x00",
+		"version 2":       "KBSM\x02\x00\x00",
+		"1 iterations of": "KBSM\x01\x01\x00",
+		"cannot hold":     "KBSM\x01\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01\x02\x00\x00",
+		"truncated":       "KBSM\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
 	} {
 		if err := new(Matrix).UnmarshalBinary([]byte(input)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", input, err, want)

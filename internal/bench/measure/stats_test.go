@@ -9,6 +9,13 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
+// Without samples, no rank is the slowest.
+func TestImbalanceOfNothing(t *testing.T) {
+	if skew, straggler, share := imbalance(NewMatrix(2)); skew != 0 || straggler != 0 || share != 0 {
+		t.Errorf("skew %v, rank %d in %v of the iterations", skew, straggler, share)
+	}
+}
+
 func TestAnalyze(t *testing.T) {
 	m := matrixOf(
 		[]int64{1e6, 2e6, 4e6}, // skew 3/4
