@@ -163,8 +163,7 @@ func (x regex) isTime() bool {
 // timeBefore reports whether the text before a number states a unit of time on its line. The one behind the number may
 // then belong to the next: "us: 5 ms: 0.005".
 func timeBefore(before []byte) bool {
-	before = before[max(0, len(before)-labelBytes):]
-	named, _ := unit.TimeIn(string(before[bytes.LastIndexByte(before, '\n')+1:]))
+	named, _ := unit.TimeIn(string(lineBefore(before)))
 	return named != ""
 }
 
@@ -172,11 +171,21 @@ func timeBefore(before []byte) bool {
 // all that precedes each of them would take minutes.
 const labelBytes = 200
 
+// lineBefore returns the last whole words of a text that are on its last line.
+func lineBefore(before []byte) []byte {
+	if cut := len(before) - labelBytes; cut > 0 {
+		inWord := wordByte(before[cut-1])
+		before = before[cut:]
+		for inWord && len(before) > 0 && wordByte(before[0]) { // the end of tokens is no unit
+			before = before[1:]
+		}
+	}
+	return before[bytes.LastIndexByte(before, '\n')+1:]
+}
+
 // checkLabel checks the text before a number that no known unit follows. It may state a unit of time: time_ms=5.
 func (x regex) checkLabel(before []byte, value string) error {
-	before = before[max(0, len(before)-labelBytes):]
-	before = before[bytes.LastIndexByte(before, '\n')+1:]
-	label := strings.TrimRight(string(before), " \t=:)]}\"'")
+	label := strings.TrimRight(string(lineBefore(before)), " \t=:)]}\"'")
 	named, last := unit.TimeIn(label)
 	if factor, same := unit.Conversion(named, x.unit); last && same && factor != 1 && !x.declared {
 		return fmt.Errorf("the label before %q says %s, but the metric is in %s: name the metric after its unit, or declare "+
