@@ -185,10 +185,10 @@ func TestSpeedupGoals(t *testing.T) {
 		want  []string
 	}{
 		{SpeedupTable{Ranks: 1, Mean: judge.NotResolved}, Goals{}, []string{"ours, 1 rank:\n", "  not slower  ",
-			"not slower at any point: ",
+			"not slower at any point:",
 			"geometric mean: not resolved: no trial has undisturbed times at all points\n"}},
 		{SpeedupTable{Mean: judge.NotComparable}, Goals{Least: 0.95, Mean: 1}, []string{"ours:\n", "  goal 0.95  ",
-			"at least 0.95 times as fast at every point: ", "geometric mean: not comparable\n"}},
+			"at least 0.95 times as fast at every point:", "geometric mean: not comparable\n"}},
 		{SpeedupTable{Mean: judge.Met, Geomean: judge.Ratio{Median: 2, Low: 1, High: 3, Pairs: 1}}, Goals{Mean: 1},
 			[]string{"geometric mean 2 times faster (1 to 3), goal 1: met (1 pair)\n"}},
 	} {
