@@ -283,7 +283,7 @@ func cancel(g *dist.Group) error {
 	}
 	select {
 	case <-op.Done():
-		return errors.New("Done reports the end of a barrier that a rank did not call")
+		return errors.New("the channel Done reports the end of a barrier that a rank did not call")
 	default:
 	}
 	cancel()
