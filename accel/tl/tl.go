@@ -116,7 +116,7 @@ type PE struct {
 	err     error // first mistake
 
 	extents []extent // by value number
-	pending []async  // all asynchronous operations, including those that were waited for
+	pending []async  // all asynchronous operations, including completed ones
 }
 
 // Record runs a kernel for one PE and returns its operations. Package accel calls it for every PE of

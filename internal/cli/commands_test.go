@@ -93,7 +93,7 @@ func writeCommand(b *strings.Builder, c *cobra.Command, name string, run *cobra.
 		b.WriteString("\n| flag | value | default | meaning |\n|---|---|---|---|\n" + rows.String())
 	}
 	if shared {
-		b.WriteString("\nAll other flags are those of [run](#run).\n")
+		b.WriteString("\nAll other flags are the same as for [run](#run).\n")
 	}
 	if c.Example != "" {
 		fmt.Fprintf(b, "\nExamples:\n\n```sh\n%s\n```\n", strings.ReplaceAll(strings.TrimPrefix(c.Example, "  "), "\n  ", "\n"))
