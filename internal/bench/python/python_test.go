@@ -66,7 +66,7 @@ func TestModes(t *testing.T) {
 			t.Errorf("%s: it says %q, want %q", want.mode, warnings, want.says)
 		}
 	}
-	// Work on a stream for which the current one does not wait would seem to take little time: only what the host was late.
+	// Work on a stream for which the current one does not wait would seem to take little time.
 	if o := measured(t, "testdata/modes.py", "mode", "elsewhere")[0]; o.Status != "failed" ||
 		!strings.Contains(o.Reason, "have the current stream wait for the stream that the call uses") {
 		t.Errorf("work on another stream: %s %s, %v", o.Status, o.Reason, o.Metrics)
