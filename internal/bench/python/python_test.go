@@ -86,8 +86,8 @@ func TestTraps(t *testing.T) {
 	}
 }
 
-// The harness adds less than 5 µs to a sample on an idle machine. The limit of the test is generous, because CI machines
-// are shared.
+// The harness adds less than 5 µs to a sample on an idle machine. The limit of the test is generous, because CI
+// machines are shared.
 func TestEmptyFunction(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "empty.py")
 	const source = `from kernbench import bench
