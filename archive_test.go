@@ -13,8 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // archive is the folder of stored runs on a GPU. The tables of its page between the marks below are made from the
@@ -89,10 +89,10 @@ func fastest(rows []*journal.Row) string {
 	best := map[place]*journal.Row{}
 	var ranks, sizes []int
 	for _, r := range rows {
-		if r.Status != journal.OK || r.NumRanks == nil || strings.HasPrefix(rowset.Text(r, "algorithm"), "quickreduce") {
+		if r.Status != journal.OK || r.NumRanks == nil || strings.HasPrefix(dataset.Text(r, "algorithm"), "quickreduce") {
 			continue
 		}
-		at := place{*r.NumRanks, int(rowset.Number(r, "size"))}
+		at := place{*r.NumRanks, int(dataset.Number(r, "size"))}
 		ranks, sizes = append(ranks, at.ranks), append(sizes, at.size)
 		if old := best[at]; old == nil || r.Metrics["time_us"] < old.Metrics["time_us"] {
 			best[at] = r

@@ -20,9 +20,9 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // rowsOf simulates a sweep: axes as name=values, options as --name=value.
@@ -47,7 +47,7 @@ func TestEveryParameter(t *testing.T) {
 		t.Fatalf("%v: %d rows of %d parameters", err, len(rows), len(list))
 	}
 	for _, r := range rows {
-		key := rowset.Text(&r, parameterAxis)
+		key := dataset.Text(&r, parameterAxis)
 		_, lower := r.Metrics["lower_pct"]
 		_, higher := r.Metrics["higher_pct"]
 		switch {
@@ -70,7 +70,7 @@ func TestEveryParameter(t *testing.T) {
 		last := math.Inf(1)
 		for _, r := range s.effects {
 			if e := r.Metrics["effect_pct"]; e > last || e < visible {
-				t.Errorf("%s: %s has %g %%, after %g", s.title, rowset.Text(r, parameterAxis), e, last)
+				t.Errorf("%s: %s has %g %%, after %g", s.title, dataset.Text(r, parameterAxis), e, last)
 			} else {
 				last = e
 			}
@@ -78,7 +78,7 @@ func TestEveryParameter(t *testing.T) {
 	}
 	names := func(rows []*journal.Row) (names []string) {
 		for _, r := range rows {
-			names = append(names, rowset.Text(r, parameterAxis))
+			names = append(names, dataset.Text(r, parameterAxis))
 		}
 		return names
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // visible is the smallest effect that is drawn, in per cent; maxBars is the number of bars that stay readable.
@@ -21,32 +21,32 @@ const visible, maxBars = 0.1, 16
 type study struct {
 	title   string
 	part    string
-	base    float64    // ns
-	percent string     // size of the changes
-	effects rowset.Set // parameters with a visible effect, the largest first
-	small   rowset.Set // parameters with an effect that is not visible
-	none    rowset.Set // parameters without effect
-	stuck   rowset.Set // parameters that could not be changed
+	base    float64     // ns
+	percent string      // size of the changes
+	effects dataset.Set // parameters with a visible effect, the largest first
+	small   dataset.Set // parameters with an effect that is not visible
+	none    dataset.Set // parameters without effect
+	stuck   dataset.Set // parameters that could not be changed
 	failed  []*journal.Row
 }
 
 // title returns the name of a row's all-reduce or product.
 func title(r *journal.Row) string {
 	if r.Part == allReducePart {
-		return fmt.Sprintf("All-reduce of %s bytes per cube", unit.FormatBytes(2*int64(rowset.Number(r, "n_elem"))))
+		return fmt.Sprintf("All-reduce of %s bytes per cube", unit.FormatBytes(2*int64(dataset.Number(r, "n_elem"))))
 	}
-	return fmt.Sprintf("Product of %s, %s", rowset.Text(r, "shapes"), rowset.Text(r, "variant"))
+	return fmt.Sprintf("Product of %s, %s", dataset.Text(r, "shapes"), dataset.Text(r, "variant"))
 }
 
 // studies groups the rows.
 func studies(rows []journal.Row) (all []*study) {
-	label := machine.Labels(rowset.All(rows))
-	for _, g := range rowset.GroupBy(rowset.All(rows), func(r *journal.Row) string {
+	label := machine.Labels(dataset.All(rows))
+	for _, g := range dataset.GroupBy(dataset.All(rows), func(r *journal.Row) string {
 		return machine.With(title(r), label(r))
 	}) {
-		s := &study{title: g.Key, part: g.Rows[0].Part, percent: rowset.Text(g.Rows[0], "percent")}
-		parameter := func(r *journal.Row) string { return rowset.Text(r, parameterAxis) }
-		for _, trials := range rowset.GroupBy(g.Rows, parameter) {
+		s := &study{title: g.Key, part: g.Rows[0].Part, percent: dataset.Text(g.Rows[0], "percent")}
+		parameter := func(r *journal.Row) string { return dataset.Text(r, parameterAxis) }
+		for _, trials := range dataset.GroupBy(g.Rows, parameter) {
 			r := trials.Rows[0] // further trials give the same numbers
 			effect := r.Metrics["effect_pct"]
 			switch {
@@ -87,7 +87,7 @@ func figures(rows []journal.Row) (figs []figure.Figure) {
 		if len(f.Panels) > 0 {
 			f.Columns = min(len(f.Panels), 2)
 			f.Caption = "By how much the time of the slowest PE changes when one number of the topology file does. " +
-				machine.Words(rowset.All(rows))
+				machine.Words(dataset.All(rows))
 			figs = append(figs, f)
 		}
 	}
@@ -99,7 +99,7 @@ func (s *study) panel() figure.Panel {
 	t := &figure.Tornado{Lowered: s.percent + " % less", Raised: s.percent + " % more"}
 	shown := s.effects[:min(len(s.effects), maxBars)]
 	for _, r := range shown {
-		bar := figure.TornadoBar{Name: rowset.Text(r, parameterAxis), Value: r.Details[valueDetail]}
+		bar := figure.TornadoBar{Name: dataset.Text(r, parameterAxis), Value: r.Details[valueDetail]}
 		for metric, into := range map[string]**float64{"lower_pct": &bar.Lower, "higher_pct": &bar.Higher} {
 			if v, has := r.Metrics[metric]; has {
 				*into = &v
@@ -121,12 +121,12 @@ func (s *study) panel() figure.Panel {
 
 // sections returns the tables and lists the parameters that are not in them.
 func sections(rows []journal.Row) (out []bench.Section) {
-	var stuck rowset.Set
+	var stuck dataset.Set
 	percent := ""
 	for _, s := range studies(rows) {
 		table := [][]string{{"parameter", "value", s.percent + " % less", s.percent + " % more"}}
 		for _, r := range s.effects {
-			table = append(table, []string{rowset.Text(r, parameterAxis), r.Details[valueDetail], side(r, lowerDetail),
+			table = append(table, []string{dataset.Text(r, parameterAxis), r.Details[valueDetail], side(r, lowerDetail),
 				side(r, higherDetail)})
 		}
 		if len(table) == 1 {
@@ -137,12 +137,12 @@ func sections(rows []journal.Row) (out []bench.Section) {
 		percent = s.percent
 	}
 	if len(stuck) > 0 {
-		why := func(r *journal.Row) string { return strings.TrimPrefix(r.Reason, rowset.Text(r, parameterAxis)+": ") }
+		why := func(r *journal.Row) string { return strings.TrimPrefix(r.Reason, dataset.Text(r, parameterAxis)+": ") }
 		out = append(out, bench.Section{Title: fmt.Sprintf("What cannot change by %s %%", percent), Headline: true,
 			Text: named(stuck, why) + "."})
 	}
 	if len(out) > 0 {
-		out[len(out)-1].Text += "\n\n" + machine.Words(rowset.All(rows))
+		out[len(out)-1].Text += "\n\n" + machine.Words(dataset.All(rows))
 	}
 	return out
 }
@@ -180,9 +180,9 @@ func (s *study) words() string {
 }
 
 // named lists the parameters of rows, grouped by reason. Rows without a reason are omitted.
-func named(rows rowset.Set, why func(*journal.Row) string) string {
+func named(rows dataset.Set, why func(*journal.Row) string) string {
 	var names []string
-	for _, g := range rowset.GroupBy(rows, why) {
+	for _, g := range dataset.GroupBy(rows, why) {
 		if g.Key != "" {
 			names = append(names, fmt.Sprintf("%s (%s)", strings.Join(g.Rows.Distinct(parameterAxis), ", "), g.Key))
 		}

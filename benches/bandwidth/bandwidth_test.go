@@ -13,9 +13,9 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // run times points on a backend and returns their rows.
@@ -46,7 +46,7 @@ func check(t *testing.T, rows []journal.Row, want int) {
 	}
 	for _, r := range rows {
 		metric := "gbps"
-		if rowset.Text(&r, "op") == chase {
+		if dataset.Text(&r, "op") == chase {
 			metric = "latency_ns"
 		}
 		if r.Status != journal.OK || r.Metrics[metric] <= 0 {
@@ -72,7 +72,7 @@ func TestHost(t *testing.T) {
 func TestDevice(t *testing.T) {
 	cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable)
 	rows := append(run(t, gpuBackend, "size=4K"), run(t, gpuBackend, "size=9M", "op=both,read,triad")...)
-	alone := slices.IndexFunc(rows, func(r journal.Row) bool { return rowset.Text(&r, "op") == peerToPeer })
+	alone := slices.IndexFunc(rows, func(r journal.Row) bool { return dataset.Text(&r, "op") == peerToPeer })
 	if r := rows[alone]; r.Status != journal.NotExecuted ||
 		r.Reason != "p2p copies between GPUs, and there is one GPU (Fake GPU 0)" {
 		t.Errorf("one GPU: %s %s", r.Status, r.Reason)
@@ -80,8 +80,8 @@ func TestDevice(t *testing.T) {
 	rows = slices.Delete(rows, alone, alone+1)
 	check(t, rows, len(allOps)+2)
 	for _, r := range rows {
-		op := rowset.Text(&r, "op")
-		unlimited := slices.Contains(transfers, op) || op == chase || rowset.Number(&r, "size") < 9<<20 // cached
+		op := dataset.Text(&r, "op")
+		unlimited := slices.Contains(transfers, op) || op == chase || dataset.Number(&r, "size") < 9<<20 // cached
 		if r.Details["gpu"] != "Fake GPU 0" || (r.Metrics["pct_of_limit"] > 0) == unlimited {
 			t.Errorf("%v: %v, %v", r.Point, r.Details, r.Metrics)
 		}

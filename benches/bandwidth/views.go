@@ -8,13 +8,13 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // series names the operation of a row.
-func series(r *journal.Row) string { return rowset.Text(r, "op") }
+func series(r *journal.Row) string { return dataset.Text(r, "op") }
 
 // where names the machine of a row in titles.
 func where(r *journal.Row) string {
@@ -26,7 +26,7 @@ func where(r *journal.Row) string {
 
 // figures draws bandwidth against size, and the latency of loads.
 func figures(rows []journal.Row) (list []figure.Figure) {
-	good := rowset.Good(journal.MergeTrials(rows))
+	good := dataset.Good(journal.MergeTrials(rows))
 	x := figure.Axis{Label: "size of an array", Scale: figure.Log2, Unit: figure.Bytes}
 	for _, f := range []struct {
 		name, title, label, metric string
@@ -36,11 +36,11 @@ func figures(rows []journal.Row) (list []figure.Figure) {
 		{"latency", "Time of a dependent load", "nanoseconds", "latency_ns", figure.Plain},
 	} {
 		fig := figure.Figure{Name: f.name, Title: f.title}
-		for _, g := range rowset.GroupBy(good.Where(func(r *journal.Row) bool { return r.Metrics[f.metric] > 0 }), where) {
+		for _, g := range dataset.GroupBy(good.Where(func(r *journal.Row) bool { return r.Metrics[f.metric] > 0 }), where) {
 			fig.Panels = append(fig.Panels, figure.Panel{Title: g.Key, X: x,
 				Y: figure.Axis{Label: f.label, Scale: figure.Log10, Unit: f.unit},
-				Series: rowset.Series(g.Rows, series, func(r *journal.Row) (figure.Point, bool) {
-					return figure.Point{X: rowset.Number(r, "size"), Y: r.Metrics[f.metric]}, true
+				Series: dataset.Series(g.Rows, series, func(r *journal.Row) (figure.Point, bool) {
+					return figure.Point{X: dataset.Number(r, "size"), Y: r.Metrics[f.metric]}, true
 				})})
 		}
 		if len(fig.Panels) > 0 {
@@ -57,12 +57,12 @@ type memories struct {
 }
 
 // measured collects the pairs of memories that rows have measured. Bytes count once, also within a GPU.
-func measured(rows rowset.Set) memories {
+func measured(rows dataset.Set) memories {
 	m := memories{cells: map[[2]int]figure.Cell{}}
 	largest := map[[2]int]float64{}
 	note := func(r *journal.Row, from, to int, gbps float64) {
 		at := [2]int{from, to}
-		size := rowset.Number(r, "size")
+		size := dataset.Number(r, "size")
 		if gbps <= 0 || size < largest[at] {
 			return
 		}
@@ -75,7 +75,7 @@ func measured(rows rowset.Set) memories {
 	}
 	for _, r := range rows {
 		gbps := r.Metrics["gbps"]
-		switch rowset.Text(r, "op") {
+		switch dataset.Text(r, "op") {
 		case hostToDevice:
 			note(r, host, 0, gbps)
 		case deviceToHost:
@@ -108,10 +108,10 @@ func memoryName(i int) string {
 }
 
 // matrixFigure draws how fast bytes move from each memory to each other.
-func matrixFigure(rows rowset.Set) []figure.Figure {
+func matrixFigure(rows dataset.Set) []figure.Figure {
 	fig := figure.Figure{Name: "memories", Title: "From one memory to another",
 		Caption: "GB/s of the bytes that arrive, at the largest size. Values in parentheses were disturbed."}
-	for _, g := range rowset.GroupBy(rows, where) {
+	for _, g := range dataset.GroupBy(rows, where) {
 		m := measured(g.Rows)
 		if len(m.numbers) < 2 {
 			continue
@@ -141,14 +141,14 @@ func matrixFigure(rows rowset.Set) []figure.Figure {
 
 // sections tabulates operations by sizes, for each machine.
 func sections(rows []journal.Row) (list []bench.Section) {
-	for _, g := range rowset.GroupBy(rowset.Good(journal.MergeTrials(rows)), where) {
+	for _, g := range dataset.GroupBy(dataset.Good(journal.MergeTrials(rows)), where) {
 		sizes := g.Rows.Distinct("size")
 		table := [][]string{{"operation"}}
 		for _, size := range sizes {
-			table[0] = append(table[0], unit.FormatBytes(int64(rowset.Number(g.Rows.At("size", size)[0], "size"))))
+			table[0] = append(table[0], unit.FormatBytes(int64(dataset.Number(g.Rows.At("size", size)[0], "size"))))
 		}
 		table[0] = append(table[0], "best", "of the published bandwidth")
-		for _, op := range rowset.GroupBy(g.Rows, series) {
+		for _, op := range dataset.GroupBy(g.Rows, series) {
 			table = append(table, line(op.Key, op.Rows, sizes))
 		}
 		list = append(list, bench.Section{Title: "Bandwidth and latency of " + g.Key,
@@ -160,7 +160,7 @@ func sections(rows []journal.Row) (list []bench.Section) {
 }
 
 // line returns the table's line of an operation.
-func line(name string, rows rowset.Set, sizes []string) []string {
+func line(name string, rows dataset.Set, sizes []string) []string {
 	cells := []string{name}
 	best, share := 0.0, 0.0
 	for _, size := range sizes {

@@ -14,8 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/run"
 	driver "github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // The bench runs on GPUs without changes, in real processes that share device memory. A fake driver
@@ -86,11 +86,11 @@ func TestCUDA(t *testing.T) {
 				!strings.HasSuffix(row.Details["gpu_after"], " °C") {
 				t.Errorf("%s: %s %s, %v wrong, details %v", row.Point, row.Status, row.Reason, row.Metrics["wrong"], row.Details)
 			}
-			if rowset.Text(&row, "op") == allReduce && row.Details["algorithm"] != "one-stage" { // the first choice is refused
+			if dataset.Text(&row, "op") == allReduce && row.Details["algorithm"] != "one-stage" { // the first choice is refused
 				t.Errorf("%s: auto took %s", row.Point, row.Details["algorithm"])
 			}
-			if rowset.Text(&row, "op") == allReduce && rowset.Text(&row, "buffers") == symmetric &&
-				rowset.Text(&row, "inplace") == "false" {
+			if dataset.Text(&row, "op") == allReduce && dataset.Text(&row, "buffers") == symmetric &&
+				dataset.Text(&row, "inplace") == "false" {
 				timedInside(t, &row)
 			}
 		}

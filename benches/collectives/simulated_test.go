@@ -14,8 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // A plain run on the simulated accelerator takes what it supports, and the plan refuses the rest.
@@ -70,7 +70,7 @@ func TestVirtual(t *testing.T) {
 		t.Errorf("%d rows", len(rows))
 	}
 	for _, row := range rows {
-		if *row.NumRanks == 4096 && rowset.Text(&row, "algorithm") == "two-stage" {
+		if *row.NumRanks == 4096 && dataset.Text(&row, "algorithm") == "two-stage" {
 			if row.Status != journal.Skipped ||
 				!strings.Contains(row.Reason, "two-stage with 4096 ranks sends about 117M messages") {
 				t.Errorf("reads of memory that are not proved: %s (%s)", row.Status, row.Reason)
@@ -86,7 +86,7 @@ func TestVirtual(t *testing.T) {
 			t.Errorf("%v: data that did not move was checked", row.Point)
 		}
 		rounds := map[int]float64{4: 2, 4096: 12}[*row.NumRanks]
-		if want := rounds * (1.2 + 6.5536); rowset.Text(&row, "algorithm") == "recursive-doubling" &&
+		if want := rounds * (1.2 + 6.5536); dataset.Text(&row, "algorithm") == "recursive-doubling" &&
 			math.Abs(row.Metrics["time_us"]-want) > 1e-3 {
 			t.Errorf("%v: %v us, want %v", row.Point, row.Metrics["time_us"], want)
 		}
@@ -136,7 +136,7 @@ func TestNetworkFaults(t *testing.T) {
 			t.Errorf("%q", row.Details["links"])
 		}
 	}
-	if label := machine.Curves(rowset.All(rows)); label(&rows[0]) != "" || label(&rows[1]) != "slow-link 1-leaf0:2x" {
+	if label := machine.Curves(dataset.All(rows)); label(&rows[0]) != "" || label(&rows[1]) != "slow-link 1-leaf0:2x" {
 		t.Errorf("curves %q and %q", label(&rows[0]), label(&rows[1]))
 	}
 	if got := rows[1].Details["faults"]; got != "slow-link 1-leaf0:2x: 5.34 µs" {
@@ -221,7 +221,7 @@ func TestArrangements(t *testing.T) {
 		t.Errorf("%d rows", len(rows))
 	}
 	for _, row := range rows {
-		sips := rowset.Text(&row, "sips")
+		sips := dataset.Text(&row, "sips")
 		kind := map[string]string{"4:ring": "ring_1d", "2x2:torus": "torus_2d", "3x2:mesh": "mesh_2d_no_wrap",
 			"mesh": "mesh_2d_no_wrap"}[sips]
 		if row.Status != journal.OK || row.Details["sip_topology"] != kind || !(row.Metrics["pct_of_limit"] <= 100) ||

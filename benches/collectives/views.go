@@ -13,19 +13,19 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-func size(r *journal.Row) float64 { return rowset.Number(r, "size") }
+func size(r *journal.Row) float64 { return dataset.Number(r, "size") }
 
 // panelOf returns the title of the panel in which a row is drawn.
 func panelOf(r *journal.Row) string {
-	name := fmt.Sprintf("%s, %s", rowset.Text(r, "op"), rowset.Text(r, "dtype"))
-	if red := rowset.Text(r, "reduction"); red != "sum" {
+	name := fmt.Sprintf("%s, %s", dataset.Text(r, "op"), dataset.Text(r, "dtype"))
+	if red := dataset.Text(r, "reduction"); red != "sum" {
 		name += " " + red
 	}
 	if r.NumRanks != nil {
@@ -36,11 +36,11 @@ func panelOf(r *journal.Row) string {
 
 // seriesOf returns a function that names a row's line: the algorithm, the buffers and, if there are
 // several, the machine.
-func seriesOf(rows rowset.Set) func(r *journal.Row) string {
+func seriesOf(rows dataset.Set) func(r *journal.Row) string {
 	label := machine.Curves(rows)
 	return func(r *journal.Row) string {
-		name := rowset.Text(r, "algorithm") + ", " + rowset.Text(r, "buffers")
-		if rowset.Text(r, "inplace") == "true" {
+		name := dataset.Text(r, "algorithm") + ", " + dataset.Text(r, "buffers")
+		if dataset.Text(r, "inplace") == "true" {
 			name += ", in place"
 		}
 		return machine.With(name, label(r))
@@ -54,12 +54,12 @@ func figures(rows []journal.Row) []figure.Figure {
 	rates := figure.Figure{Name: "collectives_busbw", Title: "Bus bandwidth by size"}
 	zero := 0.0
 	x := figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes}
-	sized := rowset.Good(rows).Where(func(r *journal.Row) bool { return size(r) > 0 })
+	sized := dataset.Good(rows).Where(func(r *journal.Row) bool { return size(r) > 0 })
 	line, label := seriesOf(sized), machine.Curves(sized)
-	for _, g := range rowset.GroupBy(sized, panelOf) {
+	for _, g := range dataset.GroupBy(sized, panelOf) {
 		mine := g.Rows
 		t := figure.Panel{Title: g.Key, X: x, Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}}
-		t.Series = rowset.Series(mine, line, func(r *journal.Row) (figure.Point, bool) {
+		t.Series = dataset.Series(mine, line, func(r *journal.Row) (figure.Point, bool) {
 			p := figure.Point{X: size(r), Y: r.Metrics["time_us"]}
 			if st := r.Stats.Get("time_us"); st.CILow != nil && st.CIHigh != nil {
 				p.Low, p.High = *st.CILow, *st.CIHigh
@@ -70,7 +70,7 @@ func figures(rows []journal.Row) []figure.Figure {
 		times.Panels = append(times.Panels, t)
 
 		b := figure.Panel{Title: g.Key, X: x, Y: figure.Axis{Label: "bus bandwidth", Unit: figure.GBps, Min: &zero}}
-		b.Series = rowset.Series(mine, line, func(r *journal.Row) (figure.Point, bool) {
+		b.Series = dataset.Series(mine, line, func(r *journal.Row) (figure.Point, bool) {
 			bw, ok := r.Metrics["busbw"]
 			return figure.Point{X: size(r), Y: bw}, ok
 		})
@@ -86,10 +86,10 @@ func figures(rows []journal.Row) []figure.Figure {
 }
 
 // limitLines returns the limit lines of each machine.
-func limitLines(rows rowset.Set, label func(*journal.Row) string,
+func limitLines(rows dataset.Set, label func(*journal.Row) string,
 	value func(r *journal.Row, us float64) float64) (lines []figure.Line) {
 	limit := func(r *journal.Row) float64 { return slices.Max(append(slices.Collect(maps.Values(r.Limits)), 0)) }
-	for _, g := range rowset.GroupBy(rows, label) {
+	for _, g := range dataset.GroupBy(rows, label) {
 		lines = append(lines, LimitLine(g.Rows, machine.With("limit", g.Key), limit, value)...)
 	}
 	return lines
@@ -98,18 +98,18 @@ func limitLines(rows rowset.Set, label func(*journal.Row) string,
 // LimitLine returns a line through the smallest limit at each size, which the best of the shown algorithms
 // could reach. value converts a limit to the unit of the axis. LimitLine returns no line if fewer than two
 // sizes have a limit.
-func LimitLine(rows rowset.Set, name string, limit func(*journal.Row) float64,
+func LimitLine(rows dataset.Set, name string, limit func(*journal.Row) float64,
 	value func(r *journal.Row, us float64) float64) []figure.Line {
 	line := figure.Line{Label: name}
 	limited := rows.Where(func(r *journal.Row) bool { return limit(r) > 0 })
-	for _, g := range rowset.GroupBy(limited, size) {
+	for _, g := range dataset.GroupBy(limited, size) {
 		best := slices.MinFunc(g.Rows, func(a, b *journal.Row) int { return cmp.Compare(limit(a), limit(b)) })
 		line.Points = append(line.Points, figure.Point{X: g.Key, Y: value(best, limit(best))})
 	}
 	if len(line.Points) < 2 {
 		return nil
 	}
-	rowset.SortByX(line.Points)
+	dataset.SortByX(line.Points)
 	return []figure.Line{line}
 }
 
@@ -121,8 +121,8 @@ type regret struct {
 	row               *journal.Row // of auto
 	on                string       // the machine, if there are several
 	best              string
-	rows              rowset.Set // of auto and its rivals
-	factor, low, high float64    // auto's time over the best's, and its interval
+	rows              dataset.Set // of auto and its rivals
+	factor, low, high float64     // auto's time over the best's, and its interval
 }
 
 // unranked counts the points whose algorithms cannot be ranked.
@@ -135,10 +135,10 @@ type unranked struct {
 // times and settled times of enough launches; left counts the points without such times. The time of
 // several trials is their median. If the ranges of auto and of the best algorithm overlap, the factor is 1.
 func regrets(rows []journal.Row) (out []regret, skipped unranked) {
-	timed := rowset.Good(rows).Where(func(r *journal.Row) bool { return r.Metrics["time_us"] > 0 })
+	timed := dataset.Good(rows).Where(func(r *journal.Row) bool { return r.Metrics["time_us"] > 0 })
 	label := machine.Curves(timed)
-	for _, same := range rowset.GroupBy(timed, func(r *journal.Row) [5]string {
-		return [5]string{panelOf(r), rowset.Text(r, "size"), rowset.Text(r, "buffers"), rowset.Text(r, "inplace"), label(r)}
+	for _, same := range dataset.GroupBy(timed, func(r *journal.Row) [5]string {
+		return [5]string{panelOf(r), dataset.Text(r, "size"), dataset.Text(r, "buffers"), dataset.Text(r, "inplace"), label(r)}
 	}) {
 		mine := same.Rows.At("algorithm", auto)
 		algorithms := same.Rows.Distinct("algorithm")
@@ -214,7 +214,7 @@ func autoSections(rows []journal.Row) []bench.Section {
 	}
 	table := [][]string{{"operation", "size", "buffers", "auto took", "best", "auto slower by", "range"}}
 	sum, worst := 0.0, all[0]
-	var behind rowset.Set
+	var behind dataset.Set
 	for _, reg := range all {
 		behind = append(behind, reg.rows...)
 		sum += math.Log(reg.factor)
@@ -226,7 +226,7 @@ func autoSections(rows []journal.Row) []bench.Section {
 			slower = fmt.Sprintf("%.1f %%", 100*(reg.factor-1))
 		}
 		table = append(table, []string{machine.With(panelOf(reg.row), reg.on), unit.FormatBytes(int64(size(reg.row))),
-			rowset.Text(reg.row, "buffers"),
+			dataset.Text(reg.row, "buffers"),
 			reg.row.Details["algorithm"], reg.best, slower, fmt.Sprintf("%+.1f to %+.1f %%", 100*(reg.low-1), 100*(reg.high-1))})
 	}
 	var cited decl.Citations

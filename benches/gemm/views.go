@@ -8,15 +8,15 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // measured returns the good rows that have a rate.
-func measured(rows []journal.Row) rowset.Set {
-	return rowset.Good(rows).Where(func(r *journal.Row) bool {
+func measured(rows []journal.Row) dataset.Set {
+	return dataset.Good(rows).Where(func(r *journal.Row) bool {
 		_, has := r.Metrics["gflops"]
 		return has && len(dims(r)) == 3
 	})
@@ -29,14 +29,14 @@ func dims(r *journal.Row) []int64 {
 
 // seriesName names a line of the figure.
 func seriesName(r *journal.Row) string {
-	threads := rowset.Text(r, "threads")
+	threads := dataset.Text(r, "threads")
 	switch {
 	case r.Backend != gemm.Host:
-		return rowset.Text(r, "provider") + ", " + r.Backend
+		return dataset.Text(r, "provider") + ", " + r.Backend
 	case threads == "1":
-		return rowset.Text(r, "provider") + ", 1 thread"
+		return dataset.Text(r, "provider") + ", 1 thread"
 	}
-	return fmt.Sprintf("%s, %s threads", rowset.Text(r, "provider"), threads)
+	return fmt.Sprintf("%s, %s threads", dataset.Text(r, "provider"), threads)
 }
 
 // figures draws the rate of cubic products, with one panel per element type. Layers have labels ("attn_out=...") and
@@ -45,9 +45,9 @@ func figures(rows []journal.Row) []figure.Figure {
 	fig := figure.Figure{Name: "gemm_rate", Title: "Matrix multiplication by size"}
 	cubes := measured(rows).Where(func(r *journal.Row) bool {
 		d := dims(r)
-		return d[0] == d[1] && d[1] == d[2] && d[0] != 0 && !strings.Contains(rowset.Text(r, "shape"), "=")
+		return d[0] == d[1] && d[1] == d[2] && d[0] != 0 && !strings.Contains(dataset.Text(r, "shape"), "=")
 	})
-	for _, g := range rowset.GroupBy(cubes, func(r *journal.Row) string { return rowset.Text(r, "dtype") }) {
+	for _, g := range dataset.GroupBy(cubes, func(r *journal.Row) string { return dataset.Text(r, "dtype") }) {
 		unit, scale := "GFLOP/s", 1.0
 		if slices.ContainsFunc(g.Rows, func(r *journal.Row) bool { return r.Metrics["gflops"] >= 10_000 }) {
 			unit, scale = "TFLOP/s", 1e-3
@@ -56,7 +56,7 @@ func figures(rows []journal.Row) []figure.Figure {
 			Title: g.Key,
 			X:     figure.Axis{Label: "M = N = K", Scale: figure.Log2},
 			Y:     figure.Axis{Label: unit, Scale: figure.Linear, Min: new(float64)},
-			Series: rowset.Series(g.Rows, seriesName, func(r *journal.Row) (figure.Point, bool) {
+			Series: dataset.Series(g.Rows, seriesName, func(r *journal.Row) (figure.Point, bool) {
 				return figure.Point{X: float64(dims(r)[0]), Y: scale * r.Metrics["gflops"]}, true
 			}),
 		})
@@ -73,8 +73,8 @@ func sections(rows []journal.Row) []bench.Section {
 	table := [][]string{{"shape", "type", "threads", "builtin", "of peak", "other", "", "builtin / other", "rows"}}
 	var cited decl.Citations
 	few := false
-	for _, point := range rowset.GroupBy(measured(rows), func(r *journal.Row) [4]string {
-		return [4]string{rowset.Text(r, "shape"), rowset.Text(r, "dtype"), rowset.Text(r, "threads"), r.Backend}
+	for _, point := range dataset.GroupBy(measured(rows), func(r *journal.Row) [4]string {
+		return [4]string{dataset.Text(r, "shape"), dataset.Text(r, "dtype"), dataset.Text(r, "threads"), r.Backend}
 	}) {
 		ours := point.Rows.At("provider", builtin)
 		for _, provider := range point.Rows.Distinct("provider") {

@@ -22,9 +22,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/workload/chakra"
 	"github.com/kernbench/kernbench/internal/workload/replay"
 )
@@ -131,9 +131,9 @@ func checkTraces(t *testing.T, prefix string, rows []journal.Row) {
 	for _, r := range rows {
 		name := prefix
 		for _, axis := range []string{shapeAxis, dtypeAxis, splitAxis, partitionsAxis} {
-			name += "-" + rowset.Text(&r, axis)
+			name += "-" + dataset.Text(&r, axis)
 		}
-		if rowset.Text(&r, overlapAxis) == "false" {
+		if dataset.Text(&r, overlapAxis) == "false" {
 			name += "-sequential"
 		}
 		traces := must.Get(chakra.Read(fmt.Sprintf("%s-%dranks", name, *r.NumRanks)))(t)

@@ -9,11 +9,11 @@ import (
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // result is the point and the times of a good row.
@@ -51,8 +51,8 @@ const minSlowdown = 1.01
 
 // results reads the good rows. Trials count by their medians.
 func results(rows []journal.Row) (all []result) {
-	label := machine.Curves(rowset.Good(rows))
-	for _, trials := range rowset.GroupBy(rowset.Good(rows), func(r *journal.Row) string { return rowset.Key(r) }) {
+	label := machine.Curves(dataset.Good(rows))
+	for _, trials := range dataset.GroupBy(dataset.Good(rows), func(r *journal.Row) string { return dataset.Key(r) }) {
 		time := model.TimeOf(trials.Rows)
 		r := &journal.MergeTrials(lists.Map(trials.Rows, func(r *journal.Row) journal.Row {
 			trial := *r
@@ -64,10 +64,10 @@ func results(rows []journal.Row) (all []result) {
 		if len(d) != 3 || r.NumRanks == nil || !(r.Metrics["bound_us"] > 0) {
 			continue
 		}
-		x := result{partitions: rowset.Text(r, partitionsAxis), overlap: rowset.Text(r, overlapAxis) == "true"}
-		x.product = product{backend: r.Backend, shape: shape.String(), dtype: rowset.Text(r, dtypeAxis),
-			split: rowset.Text(r, splitAxis), machine: label(r), variant: variantOf(r),
-			ranks: rowset.Ranks(r), m: d[0], n: d[1], k: d[2]}
+		x := result{partitions: dataset.Text(r, partitionsAxis), overlap: dataset.Text(r, overlapAxis) == "true"}
+		x.product = product{backend: r.Backend, shape: shape.String(), dtype: dataset.Text(r, dtypeAxis),
+			split: dataset.Text(r, splitAxis), machine: label(r), variant: variantOf(r),
+			ranks: dataset.Ranks(r), m: d[0], n: d[1], k: d[2]}
 		m := r.Metrics
 		x.gemm, x.allReduce, x.sequential, x.time = m["gemm_us"], m["allreduce_us"], m["sequential_us"], m["time_us"]
 		x.gemmParts, x.allReduceParts = m["gemm_parts_us"], m["allreduce_parts_us"]
@@ -83,13 +83,13 @@ func results(rows []journal.Row) (all []result) {
 
 // variantOf describes the values of the GPU axes.
 func variantOf(r *journal.Row) (text string) {
-	if provider := rowset.Text(r, providerAxis); provider != "" {
+	if provider := dataset.Text(r, providerAxis); provider != "" {
 		text = ", " + provider
 	}
-	if rowset.Text(r, methodAxis) == oneKernel {
+	if dataset.Text(r, methodAxis) == oneKernel {
 		text += ", one kernel"
 	}
-	if rowset.Text(r, pdlAxis) == "true" {
+	if dataset.Text(r, pdlAxis) == "true" {
 		text += ", dependent launches"
 	}
 	return text
@@ -161,7 +161,7 @@ func panel(title string, all []result) figure.Panel {
 			}
 		}
 		if len(series.Points) > 0 {
-			rowset.SortByX(series.Points)
+			dataset.SortByX(series.Points)
 			p.Series = append(p.Series, series)
 		}
 	}

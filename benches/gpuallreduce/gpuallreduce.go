@@ -18,10 +18,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/hints"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Name is the bench's name.
@@ -143,7 +143,7 @@ func body(ctx context.Context, s *bench.State, knobs []hints.Knob) error {
 const ranksAs = "ranks_as"
 
 func series(r *journal.Row) string {
-	return rowset.Text(r, "algorithm") + ", " + rowset.Text(r, ranksAs) + otherKnobs(r)
+	return dataset.Text(r, "algorithm") + ", " + dataset.Text(r, ranksAs) + otherKnobs(r)
 }
 
 // otherKnobs lists the other knobs that are not at their default.
@@ -161,7 +161,7 @@ func otherKnobs(r *journal.Row) (text string) {
 }
 
 func panel(r *journal.Row) string {
-	return fmt.Sprintf("%d ranks, %s", *r.NumRanks, rowset.Text(r, "dtype"))
+	return fmt.Sprintf("%d ranks, %s", *r.NumRanks, dataset.Text(r, "dtype"))
 }
 
 // figures draws the time inside one launch, and the four ways to time a call side by side.
@@ -173,19 +173,19 @@ func figures(rows []journal.Row) []figure.Figure {
 	y := figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}
 	at := func(metric string) func(r *journal.Row) (figure.Point, bool) {
 		return func(r *journal.Row) (figure.Point, bool) {
-			return figure.Point{X: rowset.Number(r, "size"), Y: r.Metrics[metric]}, r.Metrics[metric] > 0
+			return figure.Point{X: dataset.Number(r, "size"), Y: r.Metrics[metric]}, r.Metrics[metric] > 0
 		}
 	}
-	for _, g := range rowset.GroupBy(good, panel) {
-		p := figure.Panel{Title: g.Key, X: x, Y: y, Series: rowset.Series(g.Rows, series, at(cold))}
+	for _, g := range dataset.GroupBy(good, panel) {
+		p := figure.Panel{Title: g.Key, X: x, Y: y, Series: dataset.Series(g.Rows, series, at(cold))}
 		limit := func(r *journal.Row) float64 { return r.Metrics[cold] * r.Metrics[share] / 100 }
 		p.Lines = collectives.LimitLine(g.Rows, "limit", limit, collectives.Micros)
 		inside.Panels = append(inside.Panels, p)
 	}
-	for _, g := range rowset.GroupBy(good, func(r *journal.Row) string { return panel(r) + ", " + series(r) }) {
+	for _, g := range dataset.GroupBy(good, func(r *journal.Row) string { return panel(r) + ", " + series(r) }) {
 		p := figure.Panel{Title: g.Key, X: x, Y: y}
 		for _, metric := range []string{"time_us", graph, kernel, cold} {
-			p.Series = append(p.Series, rowset.Series(g.Rows, func(*journal.Row) string { return metric }, at(metric))...)
+			p.Series = append(p.Series, dataset.Series(g.Rows, func(*journal.Row) string { return metric }, at(metric))...)
 		}
 		ways.Panels = append(ways.Panels, p)
 	}
@@ -207,8 +207,8 @@ const copyMethod = "copy"
 
 // copies compares the ways to copy, if whole calls were timed with several.
 func copies(rows []journal.Row) []bench.Section {
-	set := rowset.Good(rows).Where(func(r *journal.Row) bool {
-		by := rowset.Text(r, copyMethod)
+	set := dataset.Good(rows).Where(func(r *journal.Row) bool {
+		by := dataset.Text(r, copyMethod)
 		return r.NumRanks != nil && by != "" && by != "auto"
 	})
 	methods := set.Distinct(copyMethod)
@@ -216,12 +216,12 @@ func copies(rows []journal.Row) []bench.Section {
 		return nil
 	}
 	table := [][]string{append([]string{"ranks", "algorithm", "size"}, methods...)}
-	for _, g := range rowset.GroupBy(set, func(r *journal.Row) string {
-		return strings.Join([]string{panel(r), rowset.Text(r, "algorithm"), rowset.Text(r, "size")}, "/")
+	for _, g := range dataset.GroupBy(set, func(r *journal.Row) string {
+		return strings.Join([]string{panel(r), dataset.Text(r, "algorithm"), dataset.Text(r, "size")}, "/")
 	}) {
 		first := g.Rows[0]
-		line := []string{fmt.Sprint(*first.NumRanks), rowset.Text(first, "algorithm"),
-			unit.FormatBytes(int64(rowset.Number(first, "size")))}
+		line := []string{fmt.Sprint(*first.NumRanks), dataset.Text(first, "algorithm"),
+			unit.FormatBytes(int64(dataset.Number(first, "size")))}
 		for _, by := range methods {
 			text := "-"
 			if at := g.Rows.At(copyMethod, by); len(at) > 0 {
@@ -244,7 +244,7 @@ func timings(rows []journal.Row) []bench.Section {
 	table := [][]string{{"ranks", "size", "line", "call", "graph", "launch", "launch, cold", "of the limit"}}
 	for _, r := range good {
 		us := func(metric string) string { return unit.FormatSig(r.Metrics[metric], 4) }
-		table = append(table, []string{fmt.Sprint(*r.NumRanks), unit.FormatBytes(int64(rowset.Number(r, "size"))), series(r),
+		table = append(table, []string{fmt.Sprint(*r.NumRanks), unit.FormatBytes(int64(dataset.Number(r, "size"))), series(r),
 			us("time_us"), us(graph), us(kernel), us(cold), fmt.Sprintf("%.0f %%", r.Metrics[share])})
 	}
 	out := []bench.Section{{Title: "Four ways to time a call",
@@ -261,16 +261,16 @@ func processes(merged, rows []journal.Row) []bench.Section {
 	worst, resolved := 0.0, true
 	var cited decl.Citations
 	var all []int
-	for _, g := range rowset.GroupBy(timedInside(merged), func(r *journal.Row) string {
-		return strings.Join([]string{panel(r), rowset.Text(r, "algorithm"), rowset.Text(r, "size"), otherKnobs(r)}, "/")
+	for _, g := range dataset.GroupBy(timedInside(merged), func(r *journal.Row) string {
+		return strings.Join([]string{panel(r), dataset.Text(r, "algorithm"), dataset.Text(r, "size"), otherKnobs(r)}, "/")
 	}) {
 		blocks, own := g.Rows.At(ranksAs, "blocks"), g.Rows.At(ranksAs, "processes")
 		if len(blocks) == 0 || len(own) == 0 {
 			continue
 		}
 		a, b := blocks[0].Metrics[kernel], own[0].Metrics[kernel]
-		line := []string{fmt.Sprint(*own[0].NumRanks), rowset.Text(own[0], "algorithm") + otherKnobs(own[0]),
-			unit.FormatBytes(int64(rowset.Number(own[0], "size"))),
+		line := []string{fmt.Sprint(*own[0].NumRanks), dataset.Text(own[0], "algorithm") + otherKnobs(own[0]),
+			unit.FormatBytes(int64(dataset.Number(own[0], "size"))),
 			unit.FormatSig(a, 4), unit.FormatSig(b, 4), "not resolved", ""}
 		if behind, enough := launches(rows, blocks[0], own[0]); enough {
 			worst, all = max(worst, b/a-1), append(all, behind...)
@@ -295,8 +295,8 @@ func processes(merged, rows []journal.Row) []bench.Section {
 }
 
 // timedInside returns the good rows with times inside one launch.
-func timedInside(rows []journal.Row) rowset.Set {
-	return rowset.Good(rows).Where(func(r *journal.Row) bool { return r.NumRanks != nil && r.Metrics[cold] > 0 })
+func timedInside(rows []journal.Row) dataset.Set {
+	return dataset.Good(rows).Where(func(r *journal.Row) bool { return r.NumRanks != nil && r.Metrics[cold] > 0 })
 }
 
 // launches returns the undisturbed trials of some points, and whether each has enough to be compared.

@@ -16,8 +16,8 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // run times points one after the other on a fake CUDA driver.
@@ -73,7 +73,7 @@ func TestCopies(t *testing.T) {
 		"naive bulk": "copy=bulk: GPU 0 (Fake GPU 0) has compute capability 8, and bulk copies need 9.0",
 	}
 	for _, r := range rows {
-		name := rowset.Text(&r, "algorithm") + " " + rowset.Text(&r, "copy")
+		name := dataset.Text(&r, "algorithm") + " " + dataset.Text(&r, "copy")
 		want, known := reasons[name]
 		status := journal.OK
 		if want != "" {

@@ -5,14 +5,14 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // rated returns the rows with a rating.
-func rated(rows []journal.Row) rowset.Set {
-	return rowset.Good(journal.MergeTrials(rows)).Where(func(r *journal.Row) bool {
+func rated(rows []journal.Row) dataset.Set {
+	return dataset.Good(journal.MergeTrials(rows)).Where(func(r *journal.Row) bool {
 		return r.Metrics["rating_gflops"] > 0 && r.NumRanks != nil
 	})
 }
@@ -25,10 +25,10 @@ func figures(rows []journal.Row) []figure.Figure {
 	}
 	p := figure.Panel{X: figure.Axis{Label: "ranks", Scale: figure.Log2},
 		Y: figure.Axis{Label: "rating, GFLOP/s", Min: new(float64)},
-		Series: rowset.Series(good, func(r *journal.Row) string {
-			return fmt.Sprintf("%s, %s^3 points per rank, %s", rowset.Text(r, methodAxis), rowset.Text(r, sideAxis), r.Backend)
+		Series: dataset.Series(good, func(r *journal.Row) string {
+			return fmt.Sprintf("%s, %s^3 points per rank, %s", dataset.Text(r, methodAxis), dataset.Text(r, sideAxis), r.Backend)
 		}, func(r *journal.Row) (figure.Point, bool) {
-			return figure.Point{X: float64(rowset.Ranks(r)), Y: r.Metrics["rating_gflops"]}, true
+			return figure.Point{X: float64(dataset.Ranks(r)), Y: r.Metrics["rating_gflops"]}, true
 		})}
 	return []figure.Figure{{Name: "hpcg_like_rating", Title: "By the rules of HPCG: " + disclaimer,
 		Panels:  []figure.Panel{p},
@@ -45,7 +45,7 @@ func sections(rows []journal.Row) []bench.Section {
 		if m["sets"] < 2 {
 			passed = "symmetry and convergence. Repeatability was not checked of rows with one set"
 		}
-		table = append(table, []string{fmt.Sprint(rowset.Ranks(r)), rowset.Text(r, sideAxis), rowset.Text(r, methodAxis),
+		table = append(table, []string{fmt.Sprint(dataset.Ranks(r)), dataset.Text(r, sideAxis), dataset.Text(r, methodAxis),
 			unit.FormatSI(m["unknowns"]),
 			fmt.Sprint(m["iterations"]), fmt.Sprint(m["sets"]), unit.FormatMicros(m["time_us"]),
 			unit.FormatSig(m["raw_gflops"], 3),

@@ -13,9 +13,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/llm"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // rowsOf computes a sweep. Words are "name=SPEC" for axes and "--name=value" for options.
@@ -93,7 +93,7 @@ func TestServing(t *testing.T) {
 	}
 	plain, overlapped := rowsOf(t, "model=llama3-70b", "tp=8", "step=prefill-2048")[0],
 		rowsOf(t, "model=llama3-70b", "tp=8", "step=prefill-2048", "--overlap=two-batch")[0]
-	bars, _ := stepBars(rowset.All([]journal.Row{overlapped}))
+	bars, _ := stepBars(dataset.All([]journal.Row{overlapped}))
 	high := 0.0
 	for _, series := range bars.Panels[0].Series {
 		high += series.Points[0].Y

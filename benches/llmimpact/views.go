@@ -11,20 +11,20 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // rowAt returns the row with these coordinates, or nil.
-func rowAt(rows rowset.Set, model, step string, s setting) *journal.Row {
+func rowAt(rows dataset.Set, model, step string, s setting) *journal.Row {
 	return rows.First("model", model, "step", step, "tp", s.tp, "curve", s.curve, "context", s.context)
 }
 
 // figures returns heat maps of the share of communication in each step, the parts of one
 // step, and the gains from the alternatives.
 func figures(rows []journal.Row) []figure.Figure {
-	set := rowset.Good(journal.MergeTrials(rows))
+	set := dataset.Good(journal.MergeTrials(rows))
 	if len(set) == 0 {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (s setting) String() string {
 }
 
 // settings returns the combinations of curve, tp and context that occur in the rows.
-func settings(rows rowset.Set) (out []setting) {
+func settings(rows dataset.Set) (out []setting) {
 	for _, c := range rows.Distinct("curve") {
 		for _, tp := range rows.Distinct("tp") {
 			for _, context := range rows.Distinct("context") {
@@ -63,13 +63,13 @@ func settings(rows rowset.Set) (out []setting) {
 }
 
 // largestTP returns the largest group of the rows, which are in order of tp.
-func largestTP(rows rowset.Set) string {
+func largestTP(rows dataset.Set) string {
 	tps := rows.Distinct("tp")
 	return tps[len(tps)-1]
 }
 
 // shareMap draws a heat map of the share of the all-reduces in every step of every model.
-func shareMap(rows rowset.Set) figure.Figure {
+func shareMap(rows dataset.Set) figure.Figure {
 	f := figure.Figure{Name: "llm_share", Title: "Share of the step that is communication",
 		Columns: min(3, len(rows.Distinct("tp"))),
 		Caption: "Modelled, not validated. Communication over communication and floor. The floor is the time of reading " +
@@ -107,7 +107,7 @@ func shareMap(rows rowset.Set) figure.Figure {
 const maxNarrowBars = 6
 
 // stepBars stacks the floor and the exposed communication of the first step at the largest group.
-func stepBars(rows rowset.Set) (figure.Figure, bool) {
+func stepBars(rows dataset.Set) (figure.Figure, bool) {
 	step, tp, context := rows.Distinct("step")[0], largestTP(rows), rows.Distinct("context")[0]
 	f := figure.Figure{Name: "llm_step",
 		Title: fmt.Sprintf("One step, %s at tp %s, context %s: floor and communication", step, tp, context),
@@ -143,7 +143,7 @@ func stepBars(rows rowset.Set) (figure.Figure, bool) {
 
 // gainBars shows by how much each alternative would shorten the steps, at the largest group
 // and for the first curve.
-func gainBars(rows rowset.Set) (figure.Figure, bool) {
+func gainBars(rows dataset.Set) (figure.Figure, bool) {
 	tp, curve, context := largestTP(rows), rows.Distinct("curve")[0], rows.Distinct("context")[0]
 	f := figure.Figure{Name: "llm_gain",
 		Title: fmt.Sprintf("How much shorter the step would be, compared with %s at tp %s", curve, tp), Columns: 1,
@@ -177,7 +177,7 @@ func gainBars(rows rowset.Set) (figure.Figure, bool) {
 // its metrics.
 type alternative struct{ name, us, gain string }
 
-func alternatives(rows rowset.Set) (out []alternative) {
+func alternatives(rows dataset.Set) (out []alternative) {
 	for _, a := range []alternative{{"with the curve %s", "against_us", "against_gain_pct"},
 		{"with a bus bandwidth of %s GB/s", "target_us", "target_gain_pct"}} {
 		r, has := lists.First(rows, func(r *journal.Row) bool { _, has := r.Metrics[a.gain]; return has })
@@ -188,7 +188,7 @@ func alternatives(rows rowset.Set) (out []alternative) {
 		if a.us == "target_us" {
 			option = "target-gbps"
 		}
-		a.name = fmt.Sprintf(a.name, rowset.Text(r, option))
+		a.name = fmt.Sprintf(a.name, dataset.Text(r, option))
 		out = append(out, a)
 	}
 	return out
@@ -197,7 +197,7 @@ func alternatives(rows rowset.Set) (out []alternative) {
 // sections reports the cost, the gains from the alternatives, and the method.
 func sections(rows []journal.Row) []bench.Section {
 	all := journal.MergeTrials(rows)
-	set := rowset.Good(all)
+	set := dataset.Good(all)
 	if len(set) == 0 {
 		return nil
 	}
@@ -226,14 +226,14 @@ func (c *citation) of(merged ...*journal.Row) []int {
 
 // summarySection states the range of shares for each phase. missing is the number of points
 // without a time.
-func summarySection(rows rowset.Set, missing int, cite *citation) bench.Section {
+func summarySection(rows dataset.Set, missing int, cite *citation) bench.Section {
 	var lines []string
 	add := func(of []*journal.Row, format string, args ...any) {
 		lines = append(lines, cite.Cite("share", fmt.Sprintf(format, args...), cite.of(of...)))
 	}
 	byShare := func(a, b *journal.Row) int { return cmp.Compare(a.Metrics["share_pct"], b.Metrics["share_pct"]) }
 	for _, phase := range []string{"decode", "prefill"} {
-		of := rows.Where(func(r *journal.Row) bool { return strings.HasPrefix(rowset.Text(r, "step"), phase) })
+		of := rows.Where(func(r *journal.Row) bool { return strings.HasPrefix(dataset.Text(r, "step"), phase) })
 		if len(of) == 0 {
 			continue
 		}
@@ -255,13 +255,13 @@ func summarySection(rows rowset.Set, missing int, cite *citation) bench.Section 
 }
 
 func where(r *journal.Row) string {
-	return fmt.Sprintf("%s, %s, tp %s, context %s, %s", rowset.Text(r, "model"), rowset.Text(r, "step"),
-		rowset.Text(r, "tp"), rowset.Text(r, "context"), rowset.Text(r, "curve"))
+	return fmt.Sprintf("%s, %s, tp %s, context %s, %s", dataset.Text(r, "model"), dataset.Text(r, "step"),
+		dataset.Text(r, "tp"), dataset.Text(r, "context"), dataset.Text(r, "curve"))
 }
 
 // costSection has a line for each model and setting and a column for each step, with the
 // time per layer, the time per step and the share.
-func costSection(rows rowset.Set) bench.Section {
+func costSection(rows dataset.Set) bench.Section {
 	steps := rows.Distinct("step")
 	table := [][]string{append([]string{"model", "curve", "tp", "context"}, steps...)}
 	for _, m := range rows.Distinct("model") {
@@ -290,7 +290,7 @@ func costSection(rows rowset.Set) bench.Section {
 const maxGains = 12
 
 // gainSection lists the largest gains from the alternatives.
-func gainSection(rows rowset.Set, cite *citation) (bench.Section, bool) {
+func gainSection(rows dataset.Set, cite *citation) (bench.Section, bool) {
 	type gain struct {
 		row  *journal.Row
 		what alternative
@@ -318,8 +318,8 @@ func gainSection(rows rowset.Set, cite *citation) (bench.Section, bool) {
 	})
 	s.Table = [][]string{{"model", "step", "tp", "what", "all-reduces now", "then", "step shorter by", "rows"}}
 	for _, g := range gains[:min(len(gains), maxGains)] {
-		s.Table = append(s.Table, []string{rowset.Text(g.row, "model"), rowset.Text(g.row, "step"),
-			rowset.Text(g.row, "tp"), g.what.name,
+		s.Table = append(s.Table, []string{dataset.Text(g.row, "model"), dataset.Text(g.row, "step"),
+			dataset.Text(g.row, "tp"), g.what.name,
 			unit.FormatMicros(g.row.Metrics["time_us"]), unit.FormatMicros(g.row.Metrics[g.what.us]),
 			fmt.Sprintf("%.1f %%", g.row.Metrics[g.what.gain]), cite.ID("gain", cite.of(g.row))})
 	}
@@ -327,7 +327,7 @@ func gainSection(rows rowset.Set, cite *citation) (bench.Section, bool) {
 }
 
 // methodSection explains the computation and cites the curves' sources.
-func methodSection(rows rowset.Set) bench.Section {
+func methodSection(rows dataset.Set) bench.Section {
 	var b strings.Builder
 	b.WriteString("A message has tokens x hidden x 2 bytes. Its time is interpolated between two points of the curve, " +
 		"linearly in logarithms; a message outside the curve has no time. " +

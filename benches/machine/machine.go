@@ -14,9 +14,9 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Option is the name of the option for the machine's file, and of the detail that has the file name in a row.
@@ -181,14 +181,14 @@ func identityOf(r *journal.Row) identity {
 }
 
 // distinct returns the machines of the successful rows, in order. Rows that were not simulated have none.
-func distinct(rows rowset.Set) []identity {
+func distinct(rows dataset.Set) []identity {
 	simulated := rows.Where(func(r *journal.Row) bool { return r.Status == journal.OK && identityOf(r).hash != "" })
 	return lists.Distinct(lists.Map(simulated, identityOf))
 }
 
 // Labels returns a function that labels the machine of a row: with the name of the file and, if that is ambiguous,
 // its hash, the fabric or the root. Labels are "" if all rows have one machine, and for rows without a machine.
-func Labels(rows rowset.Set) func(*journal.Row) string {
+func Labels(rows dataset.Set) func(*journal.Row) string {
 	all := distinct(rows)
 	if len(all) < 2 {
 		return func(*journal.Row) string { return "" }
@@ -212,7 +212,7 @@ func Labels(rows rowset.Set) func(*journal.Row) string {
 }
 
 // Curves is like Labels, for rows that may also differ in the arrangement or in faults.
-func Curves(rows rowset.Set) func(*journal.Row) string {
+func Curves(rows dataset.Set) func(*journal.Row) string {
 	label := Labels(rows)
 	arranged := len(rows.Distinct(Arrangement)) > 1
 	faults := lists.Filter(faultOptions(), func(kind [2]string) bool { return len(rows.Distinct(kind[0])) > 1 })
@@ -224,10 +224,10 @@ func Curves(rows rowset.Set) func(*journal.Row) string {
 			}
 		}
 		if add(label(r)); arranged {
-			add(rowset.Text(r, Arrangement))
+			add(dataset.Text(r, Arrangement))
 		}
 		for _, kind := range faults {
-			if value := rowset.Text(r, kind[0]); value != "" && value != noFault {
+			if value := dataset.Text(r, kind[0]); value != "" && value != noFault {
 				add(kind[0] + " " + value)
 			}
 		}
@@ -244,7 +244,7 @@ func With(name, label string) string {
 }
 
 // Words returns a sentence about the machines of simulated rows, or "" if there are none.
-func Words(rows rowset.Set) string {
+func Words(rows dataset.Set) string {
 	var lines []string
 	for _, id := range distinct(rows) {
 		line := fmt.Sprintf("Simulated on topology %s (sha256 %.12s)", id.name, id.hash)
@@ -258,7 +258,7 @@ func Words(rows rowset.Set) string {
 
 // Caption adds Words to the caption of every figure.
 func Caption(figs []figure.Figure, rows []journal.Row) []figure.Figure {
-	if words := Words(rowset.All(rows)); words != "" {
+	if words := Words(dataset.All(rows)); words != "" {
 		for i := range figs {
 			figs[i].AddCaption(words)
 		}

@@ -3,9 +3,9 @@ package machine
 import (
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 func row(name, hash, fabric string) journal.Row {
@@ -27,7 +27,7 @@ func TestLabels(t *testing.T) {
 		{[]journal.Row{row("x.yaml", a, "whole"), row("x.yaml", a, "flits")}, []string{"x.yaml, whole", "x.yaml, flits"}},
 		{[]journal.Row{row("x.yaml", a, "whole"), row("y.yaml", a, "whole")}, []string{"x.yaml", "y.yaml"}},
 	} {
-		label := Labels(rowset.All(c.rows))
+		label := Labels(dataset.All(c.rows))
 		for i := range c.rows {
 			if got := label(&c.rows[i]); got != c.want[i] {
 				t.Errorf("%v: %q, want %q", c.rows[i].Details, got, c.want[i])

@@ -14,9 +14,9 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Bench declares the bench.
@@ -169,14 +169,14 @@ func increment(a []uint64) {
 
 // figures draws bandwidth against working set, one panel per operation.
 func figures(rows []journal.Row) []figure.Figure {
-	good := rowset.Good(journal.MergeTrials(rows)).Where(func(r *journal.Row) bool { return r.NumRanks != nil })
+	good := dataset.Good(journal.MergeTrials(rows)).Where(func(r *journal.Row) bool { return r.NumRanks != nil })
 	fig := figure.Figure{Name: "memory_bandwidth", Title: "Memory bandwidth by working set"}
 	for _, op := range ops {
 		panel := figure.Panel{
 			Title: op,
 			X:     figure.Axis{Label: "working set per rank", Scale: figure.Log2, Unit: figure.Bytes},
 			Y:     figure.Axis{Label: "bandwidth of all ranks", Scale: figure.Linear, Unit: figure.GBps, Min: new(float64)},
-			Series: rowset.Series(good.At("op", op), func(r *journal.Row) string { return unit.Plural(rowset.Ranks(r), "rank") },
+			Series: dataset.Series(good.At("op", op), func(r *journal.Row) string { return unit.Plural(dataset.Ranks(r), "rank") },
 				func(r *journal.Row) (figure.Point, bool) { return dot(r), true }),
 		}
 		if len(panel.Series) > 0 {
@@ -191,7 +191,7 @@ func figures(rows []journal.Row) []figure.Figure {
 
 // dot returns a row's bandwidth, with an error bar from the confidence interval of its time.
 func dot(r *journal.Row) figure.Point {
-	p := figure.Point{X: rowset.Number(r, "size"), Y: r.Metrics["gbps"]}
+	p := figure.Point{X: dataset.Number(r, "size"), Y: r.Metrics["gbps"]}
 	st := r.Stats.Get("time_us")
 	if us := r.Metrics["time_us"]; st.CILow != nil && *st.CILow > 0 && us > 0 {
 		p.Low, p.High = p.Y*us / *st.CIHigh, p.Y*us / *st.CILow
@@ -201,10 +201,10 @@ func dot(r *journal.Row) figure.Point {
 
 // sections compares the bandwidths of the smallest and the largest working set.
 func sections(rows []journal.Row) []bench.Section {
-	good := rowset.Good(journal.MergeTrials(rows)).Where(func(r *journal.Row) bool { return r.NumRanks != nil })
+	good := dataset.Good(journal.MergeTrials(rows)).Where(func(r *journal.Row) bool { return r.NumRanks != nil })
 	smallest, largest := math.Inf(1), 0.0
 	for _, r := range good {
-		size := rowset.Number(r, "size")
+		size := dataset.Number(r, "size")
 		smallest, largest = min(smallest, size), max(largest, size)
 	}
 	if smallest >= largest {
@@ -215,12 +215,12 @@ func sections(rows []journal.Row) []bench.Section {
 		op    string
 		ranks int
 	}
-	for _, g := range rowset.GroupBy(good, func(r *journal.Row) config {
-		return config{rowset.Text(r, "op"), rowset.Ranks(r)}
+	for _, g := range dataset.GroupBy(good, func(r *journal.Row) config {
+		return config{dataset.Text(r, "op"), dataset.Ranks(r)}
 	}) {
 		var cache, memory float64
 		for _, r := range g.Rows {
-			switch rowset.Number(r, "size") {
+			switch dataset.Number(r, "size") {
 			case smallest:
 				cache = r.Metrics["gbps"]
 			case largest:

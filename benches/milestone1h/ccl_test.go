@@ -24,9 +24,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 func TestMain(m *testing.M) {
@@ -119,7 +119,7 @@ func TestWholeEvaluation(t *testing.T) {
 func published(t *testing.T, fabric topo.Fabric, rows []journal.Row) {
 	got := map[string]float64{}
 	for _, r := range rows {
-		got[fmt.Sprint(r.Part, " ", rowset.Text(&r, "buffer_kind"), rowset.Text(&r, sipsAxis), " ",
+		got[fmt.Sprint(r.Part, " ", dataset.Text(&r, "buffer_kind"), dataset.Text(&r, sipsAxis), " ",
 			bytesPerPE(&r))] = r.Metrics["crit_ns"]
 	}
 	if fabric == topo.Whole {
@@ -169,7 +169,7 @@ func check(t *testing.T, rows []journal.Row) {
 			bufferFile: "buffer_kind,sip_topology,n_sips,n_elem,bytes_per_pe,latency_ns,fabric,topology,topology_sha256,root",
 		}[f.Name]
 		part := map[string]string{summaryFile: latencyPart, bufferFile: bufferPart}[f.Name]
-		if strings.Join(records[0], ",") != want || len(records) != 1+len(rowset.Good(rows).Part(part)) {
+		if strings.Join(records[0], ",") != want || len(records) != 1+len(dataset.Good(rows).Part(part)) {
 			t.Errorf("%s: %v and %d rows", f.Name, records[0], len(records)-1)
 		}
 	}
@@ -377,7 +377,7 @@ func TestFabricAndRoot(t *testing.T) {
 	if len(ns) != 4 || ns["flits center"] >= ns["flits corner"] || ns["whole center"] >= ns["whole corner"] {
 		t.Errorf("%v", ns)
 	}
-	label := machine.Labels(rowset.All(rows))
+	label := machine.Labels(dataset.All(rows))
 	if got := label(&rows[3]); got != "built-in, whole, root in the corner" {
 		t.Errorf("the last curve is called %q", got)
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Colours of the links in diagrams, as palette entries.
@@ -49,8 +49,8 @@ func layoutOf(r *journal.Row) (layout, error) {
 }
 
 func layoutOfFile(r *journal.Row) (layout, error) {
-	file := rowset.Text(r, machine.Option)
-	t, cfg, err := accel.Load(file, rowset.Text(r, "ccl"))
+	file := dataset.Text(r, machine.Option)
+	t, cfg, err := accel.Load(file, dataset.Text(r, "ccl"))
 	if err == nil {
 		t, err = withSIPs(t, file == "", cmp.Or(rowSIPs(r), string(topo.Torus)))
 	}
@@ -64,9 +64,9 @@ func layoutOfFile(r *journal.Row) (layout, error) {
 func layouts(rows []journal.Row) ([]topo.SIPs, []ccl.Shape, error) {
 	var sips lists.Set[topo.SIPs]
 	var inside lists.Set[ccl.Shape]
-	shown := rowset.Good(rows).Part(latencyPart)
+	shown := dataset.Good(rows).Part(latencyPart)
 	if len(shown) == 0 {
-		shown = rowset.Good(rows)
+		shown = dataset.Good(rows)
 	}
 	for _, value := range append(sipsOf(rows), "") { // in the order of the page
 		for _, r := range withSIPsOf(shown, value) {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/floorplan"
 )
 
@@ -47,7 +47,7 @@ func hasPart(rows []journal.Row, name string) bool {
 	return slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Part == name })
 }
 
-func elements(r *journal.Row) int { return int(rowset.Number(r, "n_elem")) }
+func elements(r *journal.Row) int { return int(dataset.Number(r, "n_elem")) }
 
 // bytesPerPE returns the size of a tile; one PE of each cube takes part.
 func bytesPerPE(r *journal.Row) int { return 2 * elements(r) }
@@ -58,15 +58,15 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 	ns := func(r *journal.Row) string { return strconv.FormatFloat(r.Metrics["crit_ns"], 'f', 3, 64) }
 	summary := [][]string{{"algorithm", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "bytes_per_sip", "latency_ns"}}
 	summary[0] = append(append(summary[0], machine.Columns()...), machine.Root)
-	for _, r := range rowset.Good(rows).Part(latencyPart) {
-		summary = append(summary, append([]string{rowset.Text(r, "algorithm"), rowKind(r), integer(r, "n_sips"),
+	for _, r := range dataset.Good(rows).Part(latencyPart) {
+		summary = append(summary, append([]string{dataset.Text(r, "algorithm"), rowKind(r), integer(r, "n_sips"),
 			strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), strconv.Itoa(bytesPerPE(r) * int(r.Metrics["cubes"])),
 			ns(r)}, append(machine.Cells(r), r.Details[machine.Root])...))
 	}
 	buffers := [][]string{{"buffer_kind", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "latency_ns"}}
 	buffers[0] = append(append(buffers[0], machine.Columns()...), machine.Root)
-	for _, r := range rowset.Good(rows).Part(bufferPart) {
-		buffers = append(buffers, append([]string{rowset.Text(r, "buffer_kind"), rowKind(r), integer(r, "n_sips"),
+	for _, r := range dataset.Good(rows).Part(bufferPart) {
+		buffers = append(buffers, append([]string{dataset.Text(r, "buffer_kind"), rowKind(r), integer(r, "n_sips"),
 			strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), ns(r)}, append(machine.Cells(r),
 			r.Details[machine.Root])...))
 	}
@@ -88,7 +88,7 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 	}
 	page, err := indexPage("milestone-1h-ccl", "All-reduce on the simulated accelerator",
 		"The data were computed, and every cube compared with the exact sum, unless --verify-data=false.",
-		machine.Words(rowset.All(rows)), append(figureNames(rows), floorplan.Names(rows)...), tables)
+		machine.Words(dataset.All(rows)), append(figureNames(rows), floorplan.Names(rows)...), tables)
 	return append(files, page), err
 }
 
@@ -155,12 +155,12 @@ type sweepEntry struct {
 // sweepEntries returns the products of the sweep in the published form.
 func sweepEntries(rows []journal.Row) ([]sweepEntry, error) {
 	var entries []sweepEntry
-	for _, r := range rowset.Good(rows).Part(sweepPart) {
+	for _, r := range dataset.Good(rows).Part(sweepPart) {
 		m, k, n, err := machine.Product(r.Point.At("shapes"))
 		if err != nil {
 			return nil, err
 		}
-		e := sweepEntry{M: m, K: k, N: n, Variant: rowset.Text(r, "variant"), Tiles: int(r.Metrics["tiles"]),
+		e := sweepEntry{M: m, K: k, N: n, Variant: dataset.Text(r, "variant"), Tiles: int(r.Metrics["tiles"]),
 			TileFill: r.Metrics["tile_fill"], PEWindow: r.Metrics["pe_window_ns"],
 			CompositeWindow: r.Metrics["composite_window_ns"],
 			Utilization:     r.Metrics["mac_utilization"] / 100, Theoretical: r.Metrics["mac_utilization_theoretical"] / 100,
@@ -189,7 +189,7 @@ func gemmExports(rows []journal.Row) ([]bench.File, error) {
 		files = append(files, bench.File{Name: gemmFile, Data: append(data, '\n')})
 		tables = append(tables, sweepTable(entries))
 	}
-	if scaling := rowset.Good(rows).Part(scalingPart); len(scaling) > 0 {
+	if scaling := dataset.Good(rows).Part(scalingPart); len(scaling) > 0 {
 		t := scalingTable(scaling)
 		file, err := t.encode()
 		if err != nil {
@@ -199,7 +199,7 @@ func gemmExports(rows []journal.Row) ([]bench.File, error) {
 	}
 	page, err := indexPage("milestone-1h-gemm", "Matrix products on the simulated accelerator",
 		"The data were computed, and every element compared with the exact product, unless --verify-data=false.",
-		machine.Words(rowset.All(rows)), append(gemmFigureNames(rows), floorplan.Names(rows)...), tables)
+		machine.Words(dataset.All(rows)), append(gemmFigureNames(rows), floorplan.Names(rows)...), tables)
 	return append(files, page), err
 }
 
@@ -218,14 +218,14 @@ func sweepTable(entries []sweepEntry) table {
 }
 
 // scalingTable returns the scaling rows as a table, one line per split and number of PEs.
-func scalingTable(rows rowset.Set) table {
+func scalingTable(rows dataset.Set) table {
 	t := table{scalingFile, [][]string{{"shape", "split", "cubes", "pes_per_cube", "total_pes", "latency_ns", "speedup",
 		"mac_utilization"}}}
 	t.Rows[0] = append(t.Rows[0], machine.Columns()...)
 	for _, c := range scalings(rows) {
 		for _, r := range c.rows {
 			cubes, pes := workers(r.Point.At("cubes_x_pes"))
-			t.Rows = append(t.Rows, append([]string{rowset.Text(r, "scaling_shape"), c.split, strconv.Itoa(cubes),
+			t.Rows = append(t.Rows, append([]string{dataset.Text(r, "scaling_shape"), c.split, strconv.Itoa(cubes),
 				strconv.Itoa(pes), strconv.Itoa(int(r.Metrics["total_pes"])), fmt.Sprintf("%.3f", r.Metrics["crit_ns"]),
 				fmt.Sprintf("%.3f", c.speedup(r)), fmt.Sprintf("%.4f", r.Metrics["mac_utilization"]/100)},
 				machine.Cells(r)...))

@@ -17,9 +17,9 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // figureNames returns the figures that the rows require, in the order of the page. Failed rows count.
@@ -39,7 +39,7 @@ func figureNames(rows []journal.Row) []string {
 
 // sipsOf returns the values of the SIP axis in the latency part: kinds in their usual order, then sizes.
 func sipsOf(rows []journal.Row) []string {
-	found := lists.Distinct(lists.Map(rowset.All(rows).Part(latencyPart), rowSIPs))
+	found := lists.Distinct(lists.Map(dataset.All(rows).Part(latencyPart), rowSIPs))
 	slices.SortFunc(found, func(a, b string) int {
 		at := func(s string) int { return slices.Index(append(topo.Kinds(), s), s) }
 		return cmp.Or(at(a)-at(b), strings.Compare(a, b))
@@ -49,16 +49,16 @@ func sipsOf(rows []journal.Row) []string {
 
 // rowSIPs returns a row's value of the SIP axis. Older journals have it under its former name.
 func rowSIPs(r *journal.Row) string {
-	return cmp.Or(rowset.Text(r, sipsAxis), rowset.Text(r, machine.Kind))
+	return cmp.Or(dataset.Text(r, sipsAxis), dataset.Text(r, machine.Kind))
 }
 
 // rowKind returns the kind of a row's SIP topology. Older journals have it as an axis, or had only one kind.
 func rowKind(r *journal.Row) string {
-	return cmp.Or(r.Details[machine.Kind], rowset.Text(r, machine.Kind), string(topo.Torus))
+	return cmp.Or(r.Details[machine.Kind], dataset.Text(r, machine.Kind), string(topo.Torus))
 }
 
 // withSIPsOf returns the rows with a value of the SIP axis.
-func withSIPsOf(rows rowset.Set, value string) rowset.Set {
+func withSIPsOf(rows dataset.Set, value string) dataset.Set {
 	return rows.Where(func(r *journal.Row) bool { return rowSIPs(r) == value })
 }
 
@@ -71,7 +71,7 @@ func figures(rows []journal.Row) []figure.Figure {
 	if f, ok := topologyFigure(rows); ok {
 		figs = append(figs, f)
 	}
-	latency, buffers := rowset.Good(rows).Part(latencyPart), rowset.Good(rows).Part(bufferPart)
+	latency, buffers := dataset.Good(rows).Part(latencyPart), dataset.Good(rows).Part(bufferPart)
 	for _, sips := range sipsOf(rows) {
 		if f, ok := latencyFigure(latency, sips); ok {
 			figs = append(figs, f)
@@ -91,15 +91,15 @@ var sizeAxis = figure.Axis{Label: "bytes per PE", Scale: figure.Log2, Unit: figu
 func micros(r *journal.Row) float64 { return r.Metrics["crit_ns"] / 1e3 }
 
 // curves returns one series per name.
-func curves(rows rowset.Set, name func(*journal.Row) string) []figure.Series {
-	return rowset.Series(rows, name, func(r *journal.Row) (figure.Point, bool) {
+func curves(rows dataset.Set, name func(*journal.Row) string) []figure.Series {
+	return dataset.Series(rows, name, func(r *journal.Row) (figure.Point, bool) {
 		return figure.Point{X: float64(bytesPerPE(r)), Y: micros(r)}, true
 	})
 }
 
 // labels returns a function that labels the machine of a row. The labels have the number of SIPs if that differs
 // between machines, because their sums are then not comparable.
-func labels(rows rowset.Set) func(*journal.Row) string {
+func labels(rows dataset.Set) func(*journal.Row) string {
 	label := machine.Labels(rows)
 	if counts(rows) == counts(rows[:min(1, len(rows))]) {
 		return label
@@ -113,13 +113,13 @@ func labels(rows rowset.Set) func(*journal.Row) string {
 }
 
 // counts returns the numbers of SIPs as text: "6", or for several machines "2 and 4".
-func counts(rows rowset.Set) string {
+func counts(rows dataset.Set) string {
 	found := lists.Map(rows, func(r *journal.Row) string { return strconv.Itoa(int(r.Metrics["n_sips"])) })
 	return strings.Join(lists.Distinct(found), " and ")
 }
 
 // latencyFigure draws latency by size for one SIP topology, and its breakdown for each machine.
-func latencyFigure(rows rowset.Set, value string) (figure.Figure, bool) {
+func latencyFigure(rows dataset.Set, value string) (figure.Figure, bool) {
 	of, label := withSIPsOf(rows, value), labels(rows)
 	if len(of) == 0 {
 		return figure.Figure{}, false
@@ -131,16 +131,16 @@ func latencyFigure(rows rowset.Set, value string) (figure.Figure, bool) {
 		if l := label(r); l != "" && !several {
 			return l
 		}
-		return machine.With(rowset.Text(r, "algorithm"), label(r))
+		return machine.With(dataset.Text(r, "algorithm"), label(r))
 	}
 	series := curves(of, named)
 	var further []figure.Panel
-	on := rowset.GroupBy(of, label)
+	on := dataset.GroupBy(of, label)
 	if len(on) > 1 {
 		further = append(further, ratioPanel(of, on[0], named))
 	}
 	for _, g := range on {
-		first := g.Rows.At("algorithm", rowset.Text(g.Rows[0], "algorithm"))
+		first := g.Rows.At("algorithm", dataset.Text(g.Rows[0], "algorithm"))
 		var bound []figure.Point
 		for _, r := range first {
 			if us, ok := r.Limits["bandwidth"]; ok {
@@ -158,10 +158,10 @@ func latencyFigure(rows rowset.Set, value string) (figure.Figure, bool) {
 }
 
 // ratioPanel draws the latency on each machine relative to the first one.
-func ratioPanel(rows rowset.Set, first rowset.Group[string], named func(*journal.Row) string) figure.Panel {
+func ratioPanel(rows dataset.Set, first dataset.Group[string], named func(*journal.Row) string) figure.Panel {
 	return figure.Panel{Title: "latency over that on " + first.Key, X: sizeAxis, Y: figure.Axis{Label: "ratio"},
-		Series: rowset.Series(rows, named, func(r *journal.Row) (figure.Point, bool) {
-			before := first.Rows.First("algorithm", rowset.Text(r, "algorithm"), "n_elem", rowset.Text(r, "n_elem"))
+		Series: dataset.Series(rows, named, func(r *journal.Row) (figure.Point, bool) {
+			before := first.Rows.First("algorithm", dataset.Text(r, "algorithm"), "n_elem", dataset.Text(r, "n_elem"))
 			if before == nil {
 				return figure.Point{}, false
 			}
@@ -170,7 +170,7 @@ func ratioPanel(rows rowset.Set, first rowset.Group[string], named func(*journal
 }
 
 // stackPanel draws the breakdown of the time of one algorithm on one machine.
-func stackPanel(rows rowset.Set, title string) figure.Panel {
+func stackPanel(rows dataset.Set, title string) figure.Panel {
 	stack := figure.Panel{Title: title, Legend: figure.LegendRight,
 		Y: figure.Axis{Label: "share of the critical path", Unit: figure.Percent},
 		X: figure.Axis{Label: "bytes per PE", Scale: figure.Category}}
@@ -185,14 +185,14 @@ func stackPanel(rows rowset.Set, title string) figure.Panel {
 	return stack
 }
 
-func bufferFigure(rows rowset.Set) figure.Figure {
+func bufferFigure(rows dataset.Set) figure.Figure {
 	label, kinds := labels(rows), lists.Distinct(lists.Map(rows, rowKind))
 	return figure.Figure{Name: "buffer_kind",
 		Title: fmt.Sprintf("All-reduce by where receive slots lie, %s of %s SIPs (simulated)", strings.Join(kinds, " and "),
 			counts(rows)),
 		Panels: []figure.Panel{{X: sizeAxis,
 			Y:      figure.Axis{Label: "time of the slowest PE", Scale: figure.Log10, Unit: figure.Micros},
-			Series: curves(rows, func(r *journal.Row) string { return machine.With(rowset.Text(r, "buffer_kind"), label(r)) })}}}
+			Series: curves(rows, func(r *journal.Row) string { return machine.With(dataset.Text(r, "buffer_kind"), label(r)) })}}}
 }
 
 //go:embed fsim.csv
@@ -221,11 +221,11 @@ func theory(bytesPerPE int) float64 {
 }
 
 // fsimFigure compares the curves with the external reference, which is so much slower that the axis is broken.
-func fsimFigure(rows rowset.Set) figure.Figure {
+func fsimFigure(rows dataset.Set) figure.Figure {
 	label := labels(rows)
 	series := curves(rows, func(r *journal.Row) string {
 		name := "simulated, " + rowSIPs(r)
-		if a := rowset.Text(r, "algorithm"); a != ccl.LRAB {
+		if a := dataset.Text(r, "algorithm"); a != ccl.LRAB {
 			name += ", " + a
 		}
 		return machine.With(name, label(r))
@@ -255,10 +255,10 @@ func fsimFigure(rows rowset.Set) figure.Figure {
 }
 
 // largest returns the row of the largest vector for each SIP topology and machine, with its name.
-func largest(rows rowset.Set, all []journal.Row) (names []string, out rowset.Set) {
+func largest(rows dataset.Set, all []journal.Row) (names []string, out dataset.Set) {
 	label := labels(rows)
 	for _, sips := range sipsOf(all) {
-		for _, g := range rowset.GroupBy(withSIPsOf(rows, sips), label) {
+		for _, g := range dataset.GroupBy(withSIPsOf(rows, sips), label) {
 			names, out = append(names, machine.With(sips, g.Key)), append(out, g.Rows[len(g.Rows)-1])
 		}
 	}
@@ -268,7 +268,7 @@ func largest(rows rowset.Set, all []journal.Row) (names []string, out rowset.Set
 // sections summarizes the curves.
 func sections(rows []journal.Row) []bench.Section {
 	table := [][]string{{"SIPs", "bytes per PE", "latency", "bandwidth bound", "largest part"}}
-	names, last := largest(rowset.Good(rows).Part(latencyPart).At("algorithm", ccl.LRAB), rows)
+	names, last := largest(dataset.Good(rows).Part(latencyPart).At("algorithm", ccl.LRAB), rows)
 	for i, r := range last {
 		largestPart, share := "", 0.0
 		for _, part := range parts(sim.Breakdown{}) {

@@ -19,9 +19,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // The default evaluation: every point runs and is correct, and every artifact is produced.
@@ -66,13 +66,13 @@ func TestWholeGEMMEvaluation(t *testing.T) {
 	if sections := gemmSections(rows); len(sections) != 2 || len(sections[1].Table) != 1+5 {
 		t.Errorf("%+v", sections)
 	}
-	sweepFile(t, files, rowset.Good(rows).Part(sweepPart))
-	pipelines(t, rowset.Good(rows).Part(sweepPart))
-	scaling(t, rowset.Good(rows).Part(scalingPart))
+	sweepFile(t, files, dataset.Good(rows).Part(sweepPart))
+	pipelines(t, dataset.Good(rows).Part(sweepPart))
+	scaling(t, dataset.Good(rows).Part(scalingPart))
 }
 
 // sweepFile reads the exported JSON.
-func sweepFile(t *testing.T, files []bench.File, rows rowset.Set) {
+func sweepFile(t *testing.T, files []bench.File, rows dataset.Set) {
 	var entries []map[string]any
 	at := slices.IndexFunc(files, func(f bench.File) bool { return f.Name == gemmFile })
 	if err := json.Unmarshal(files[at].Data, &entries); err != nil || len(entries) != len(rows) {
@@ -101,15 +101,15 @@ var publishedTiles = map[string]struct {
 }
 
 // pipelines compares each product with the values that follow from its tiles.
-func pipelines(t *testing.T, rows rowset.Set) {
+func pipelines(t *testing.T, rows dataset.Set) {
 	windows := map[string]float64{}
 	for _, r := range rows {
-		want := publishedTiles[rowset.Text(r, "shapes")]
+		want := publishedTiles[dataset.Text(r, "shapes")]
 		tiles, fill := int(r.Metrics["tiles"]), r.Metrics["tile_fill"]
 		if tiles != want.tiles || fill != want.fill {
 			t.Errorf("%v: %d tiles, %v filled; published %+v", r.Point, tiles, fill, want)
 		}
-		variant := kernels.Variant(rowset.Text(r, "variant"))
+		variant := kernels.Variant(dataset.Text(r, "variant"))
 		if variant == kernels.LoadRef { // efficiency = tile_fill x tiles/(tiles+2)
 			if ideal := 100 * fill * float64(tiles) / float64(tiles+
 				2); math.Abs(r.Metrics["mac_utilization_theoretical"]-ideal) > 1e-9 {
@@ -143,7 +143,7 @@ func pipelines(t *testing.T, rows rowset.Set) {
 		if gemm := u.Stages["GEMM"].Busy; gemm != 16*float64(tiles) {
 			t.Errorf("%v: %d tiles in %v ns", r.Point, tiles, gemm)
 		}
-		windows[rowset.Text(r, "shapes")+" "+string(variant)] = r.Metrics["composite_window_ns"]
+		windows[dataset.Text(r, "shapes")+" "+string(variant)] = r.Metrics["composite_window_ns"]
 	}
 	for shape := range publishedTiles { // operands that are loaded up front are not read again
 		if a, b, c := windows[shape+" ref_ref"], windows[shape+" load_ref"], windows[shape+" load_load"]; a < b || b < c {
@@ -157,7 +157,7 @@ func mustValue(r *journal.Row, axis string) point.Value {
 }
 
 // scaling checks the knees of the curves.
-func scaling(t *testing.T, rows rowset.Set) {
+func scaling(t *testing.T, rows dataset.Set) {
 	knees := map[string]int{}
 	gain := map[string]float64{} // beyond 16 PEs
 	for _, c := range scalings(rows) {

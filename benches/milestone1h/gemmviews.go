@@ -12,9 +12,9 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/kernels"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // The names of the figures.
@@ -39,27 +39,27 @@ func gemmFigureNames(rows []journal.Row) (names []string) {
 // gemmFigures draws the evaluation. Figures without rows are omitted; the run then reports them as missing.
 func gemmFigures(rows []journal.Row) []figure.Figure {
 	var figs []figure.Figure
-	if sweep := rowset.Good(rows).Part(sweepPart); len(sweep) > 0 {
+	if sweep := dataset.Good(rows).Part(sweepPart); len(sweep) > 0 {
 		figs = append(figs, stageFigure(sweep), utilizationFigure(sweep), modelFigure(sweep))
 	}
-	if scaling := rowset.Good(rows).Part(scalingPart); len(scaling) > 0 {
+	if scaling := dataset.Good(rows).Part(scalingPart); len(scaling) > 0 {
 		figs = append(figs, scalingCurves(scaling))
 	}
 	return machine.Caption(figs, rows)
 }
 
 // shapeAxis returns an axis with one slot for each shape of the rows, in order.
-func shapeAxis(rows rowset.Set) figure.Axis {
+func shapeAxis(rows dataset.Set) figure.Axis {
 	return figure.Axis{Label: "M x K x N", Scale: figure.Category, Categories: rows.Distinct("shapes")}
 }
 
 func slot(x figure.Axis, r *journal.Row) float64 {
-	return float64(slices.Index(x.Categories, rowset.Text(r, "shapes")))
+	return float64(slices.Index(x.Categories, dataset.Text(r, "shapes")))
 }
 
 // stageFigure shows, for each variant, how long each engine was busy in the window of the pipeline. Stages
 // overlap, so their shares add up to more than one, and each has its own bar.
-func stageFigure(rows rowset.Set) figure.Figure {
+func stageFigure(rows dataset.Set) figure.Figure {
 	f := figure.Figure{Name: breakdownFigure, Title: "How busy each stage of the tile pipeline is (simulated)", Columns: 1,
 		Caption: "Busy time of the stage as a share of the time from the pipeline's first record to its last. Loading " +
 			"operands up front comes before it and is not in it."}
@@ -86,18 +86,18 @@ func stageFigure(rows rowset.Set) figure.Figure {
 }
 
 // variants returns the rows of each variant on each machine.
-func variants(rows rowset.Set) (out []rowset.Group[string]) {
+func variants(rows dataset.Set) (out []dataset.Group[string]) {
 	label := machine.Labels(rows)
 	for _, v := range kernels.Variants() {
-		for _, g := range rowset.GroupBy(rows.At("variant", v), label) {
-			out = append(out, rowset.Group[string]{Key: machine.With(v, g.Key), Rows: g.Rows})
+		for _, g := range dataset.GroupBy(rows.At("variant", v), label) {
+			out = append(out, dataset.Group[string]{Key: machine.With(v, g.Key), Rows: g.Rows})
 		}
 	}
 	return out
 }
 
 // bars returns a series with a bar for each row.
-func bars(name, metric string, x figure.Axis, rows rowset.Set, color int) figure.Series {
+func bars(name, metric string, x figure.Axis, rows dataset.Set, color int) figure.Series {
 	return figure.Series{Name: name, Kind: figure.Bars, Color: color,
 		Points: lists.Map(rows, func(r *journal.Row) figure.Point {
 			return figure.Point{X: slot(x, r), Y: r.Metrics[metric]}
@@ -107,7 +107,7 @@ func bars(name, metric string, x figure.Axis, rows rowset.Set, color int) figure
 var utilizationAxis = figure.Axis{Label: "useful multiplications", Unit: figure.Percent, Min: new(float64),
 	Max: new(100.0)}
 
-func utilizationFigure(rows rowset.Set) figure.Figure {
+func utilizationFigure(rows dataset.Set) figure.Figure {
 	x := shapeAxis(rows)
 	panel := figure.Panel{X: x, Y: utilizationAxis, Legend: figure.LegendRight}
 	for i, g := range variants(rows) {
@@ -118,16 +118,16 @@ func utilizationFigure(rows rowset.Set) figure.Figure {
 }
 
 // modelFigure compares the simulation with the ideal pipeline, for the published variant.
-func modelFigure(rows rowset.Set) figure.Figure {
+func modelFigure(rows dataset.Set) figure.Figure {
 	x := shapeAxis(rows)
 	variant := string(kernels.LoadRef)
 	of := rows.At("variant", variant)
 	if len(of) == 0 {
-		variant = rowset.Text(rows[0], "variant")
+		variant = dataset.Text(rows[0], "variant")
 		of = rows.At("variant", variant)
 	}
 	var series []figure.Series
-	for i, g := range rowset.GroupBy(of, machine.Labels(rows)) {
+	for i, g := range dataset.GroupBy(of, machine.Labels(rows)) {
 		series = append(series, bars(machine.With("theoretical", g.Key), "mac_utilization_theoretical", x, g.Rows, 2*i+2),
 			bars(machine.With("simulated", g.Key), "mac_utilization", x, g.Rows, 2*i+1))
 	}
@@ -142,16 +142,16 @@ func modelFigure(rows rowset.Set) figure.Figure {
 // scalingCurve holds the rows of one split on one machine, by number of PEs.
 type scalingCurve struct {
 	split, on string // on: which of several machines
-	rows      rowset.Set
+	rows      dataset.Set
 }
 
 func (c scalingCurve) name() string { return machine.With(c.split, c.on) }
 
-func scalings(rows rowset.Set) []scalingCurve {
+func scalings(rows dataset.Set) []scalingCurve {
 	var curves []scalingCurve
 	label := machine.Labels(rows)
 	for _, split := range splits() {
-		for _, g := range rowset.GroupBy(rows.At("split", split), label) {
+		for _, g := range dataset.GroupBy(rows.At("split", split), label) {
 			curves = append(curves, scalingCurve{split, g.Key, g.Rows})
 		}
 	}
@@ -179,9 +179,9 @@ func (c scalingCurve) knee() (pes int, best *journal.Row) {
 
 // scalingCurves draws the speed-up over the number of PEs and the utilisation of their GEMM engines,
 // one curve per split.
-func scalingCurves(rows rowset.Set) figure.Figure {
+func scalingCurves(rows dataset.Set) figure.Figure {
 	f := figure.Figure{Name: scalingFigure, Columns: 2,
-		Title: fmt.Sprintf("One product of %s on more PEs (simulated)", rowset.Text(rows[0], "scaling_shape")),
+		Title: fmt.Sprintf("One product of %s on more PEs (simulated)", dataset.Text(rows[0], "scaling_shape")),
 		Caption: "Up to 8 PEs of one cube, then 8 PEs in each of several cubes. Splits m and n divide the rows and columns " +
 			"of the result. Split k divides the inner dimension, and the PEs add up their partial sums afterwards. Every " +
 			"PE has its own copy of the operand that is not split; with _once all PEs read it from the memory of one PE."}
@@ -209,7 +209,7 @@ func scalingCurves(rows rowset.Set) figure.Figure {
 // gemmSections summarizes the figures.
 func gemmSections(rows []journal.Row) []bench.Section {
 	var out []bench.Section
-	if sweep := rowset.Good(rows).Part(sweepPart); len(sweep) > 0 {
+	if sweep := dataset.Good(rows).Part(sweepPart); len(sweep) > 0 {
 		table := [][]string{{"M x K x N", "tiles", "filled", "variant", "pipeline", "used", "ideal", "busiest stage"}}
 		label := machine.Labels(sweep)
 		for _, r := range sweep {
@@ -219,8 +219,8 @@ func gemmSections(rows []journal.Row) []bench.Section {
 					busiest, longest = stage.String(), v
 				}
 			}
-			table = append(table, []string{rowset.Text(r, "shapes"), strconv.Itoa(int(r.Metrics["tiles"])),
-				fmt.Sprintf("%.4g", r.Metrics["tile_fill"]), machine.With(rowset.Text(r, "variant"), label(r)),
+			table = append(table, []string{dataset.Text(r, "shapes"), strconv.Itoa(int(r.Metrics["tiles"])),
+				fmt.Sprintf("%.4g", r.Metrics["tile_fill"]), machine.With(dataset.Text(r, "variant"), label(r)),
 				fmt.Sprintf("%.0f ns", r.Metrics["composite_window_ns"]), fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization"]),
 				fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization_theoretical"]),
 				fmt.Sprintf("%s (%.0f %%)", busiest, 100*longest/r.Metrics["composite_window_ns"])})
@@ -229,7 +229,7 @@ func gemmSections(rows []journal.Row) []bench.Section {
 			Text: "Used is the useful share of the GEMM engine's multiplications in the window of the pipeline; ideal is " +
 				"the share that a pipeline without latencies would reach with the same tiles."})
 	}
-	if scaling := rowset.Good(rows).Part(scalingPart); len(scaling) > 0 {
+	if scaling := dataset.Good(rows).Part(scalingPart); len(scaling) > 0 {
 		table := [][]string{{"split", "used at least half up to", "fastest with", "time", "times faster"}}
 		for _, c := range scalings(scaling) {
 			pes, best := c.knee()

@@ -12,9 +12,9 @@ import (
 	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/nccl"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // hidden is the row length: the hidden size of gpt-oss.
@@ -59,12 +59,12 @@ func body(ctx context.Context, s *bench.State) error {
 // figures draws the time by M, with one line for each number of CTAs.
 func figures(rows []journal.Row) []figure.Figure {
 	f := figure.Figure{Name: "nccl_ctas", Title: "All-reduce of M x 2880 bf16 by CTAs"}
-	for _, g := range rowset.GroupBy(rowset.Good(rows), func(r *journal.Row) int { return *r.NumRanks }) {
+	for _, g := range dataset.GroupBy(dataset.Good(rows), func(r *journal.Row) int { return *r.NumRanks }) {
 		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%d ranks", g.Key),
 			X: figure.Axis{Label: "M", Scale: figure.Log2},
 			Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros},
-			Series: rowset.Series(g.Rows, seriesName, func(r *journal.Row) (figure.Point, bool) {
-				return figure.Point{X: rowset.Number(r, "M"), Y: r.Metrics["time_us"]}, true
+			Series: dataset.Series(g.Rows, seriesName, func(r *journal.Row) (figure.Point, bool) {
+				return figure.Point{X: dataset.Number(r, "M"), Y: r.Metrics["time_us"]}, true
 			})})
 	}
 	if len(f.Panels) == 0 {

@@ -18,11 +18,11 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 	"github.com/kernbench/kernbench/internal/result/predict"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // hostName is the cluster that stands for a probed machine: host, or host-2 for two ranks.
@@ -272,15 +272,15 @@ func notResolved(r *journal.Row) bool {
 
 // hostPanel draws the predicted times as lines and the measured ones as marks of the same
 // colour, which are hollow if they are not resolved.
-func hostPanel(rows rowset.Set) figure.Panel {
+func hostPanel(rows dataset.Set) figure.Panel {
 	p := timePanel(fmt.Sprintf("%s, %.0f ranks", cluster(rows[0]), rows[0].Metrics["ranks"]))
 	if names := rows.Distinct(algorithmAxis); len(names) > 1 { // best coincides with one of the others
 		rows = rows.Where(func(r *journal.Row) bool { return algorithm(r) != predict.Best })
 	}
-	lines := rowset.Series(rows, algorithm, func(r *journal.Row) (figure.Point, bool) {
+	lines := dataset.Series(rows, algorithm, func(r *journal.Row) (figure.Point, bool) {
 		return figure.Point{X: size(r), Y: r.Metrics["time_us"]}, true
 	})
-	marks := rowset.Series(rows, algorithm, func(r *journal.Row) (figure.Point, bool) {
+	marks := dataset.Series(rows, algorithm, func(r *journal.Row) (figure.Point, bool) {
 		m := r.Metrics
 		return figure.Point{X: size(r), Y: m[measuredMetric], Low: m[measuredLow], High: m[measuredHigh],
 			Hollow: notResolved(r)}, m[measuredMetric] > 0
@@ -306,7 +306,7 @@ func hostPanel(rows rowset.Set) figure.Panel {
 }
 
 // hostSection compares the predictions with the measured times.
-func hostSection(rows rowset.Set) bench.Section {
+func hostSection(rows dataset.Set) bench.Section {
 	s := bench.Section{Headline: true, Title: "Predicted and measured on " + cluster(rows[0])}
 	s.Text = "No measured times were given to compare the predictions with, so they are not validated."
 	if overall := rows[0].Details[overallDetail]; overall != "" {

@@ -16,11 +16,11 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 	"github.com/kernbench/kernbench/internal/result/predict"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Axes and details of a row.
@@ -214,22 +214,22 @@ func record(s *bench.State, op string, us float64, bytes int64, ranks int, v pre
 
 func micros(us float64) string { return unit.FormatSig(us, 4) }
 
-func size(r *journal.Row) float64 { return rowset.Number(r, sizeAxis) }
+func size(r *journal.Row) float64 { return dataset.Number(r, sizeAxis) }
 
-func cluster(r *journal.Row) string { return rowset.Text(r, clusterAxis) }
+func cluster(r *journal.Row) string { return dataset.Text(r, clusterAxis) }
 
 // system names the cluster, with the operation unless it is an all-reduce.
 func system(r *journal.Row) string {
-	if op := rowset.Text(r, opAxis); op != predict.AllReduce {
+	if op := dataset.Text(r, opAxis); op != predict.AllReduce {
 		return cluster(r) + ", " + op
 	}
 	return cluster(r)
 }
 
-func algorithm(r *journal.Row) string { return rowset.Text(r, algorithmAxis) }
+func algorithm(r *journal.Row) string { return dataset.Text(r, algorithmAxis) }
 
 // validated reports whether any of the rows has an interval.
-func validated(rows rowset.Set) bool {
+func validated(rows dataset.Set) bool {
 	return slices.ContainsFunc(rows, func(r *journal.Row) bool { return r.Metrics["high_us"] > 0 })
 }
 
@@ -248,7 +248,7 @@ func figures(rows []journal.Row) []figure.Figure {
 	f := figure.Figure{Name: "predict_time", Title: "Predicted time",
 		Caption: "A model fitted to measured times within one node. Bars are the 90th percentile of its error on systems " +
 			"left out of the fit, which each title states with the median. Other predictions are marked as not validated."}
-	for _, g := range rowset.GroupBy(rowset.Good(rows), system) {
+	for _, g := range dataset.GroupBy(dataset.Good(rows), system) {
 		if isHost(g.Key) {
 			hosts.Panels = append(hosts.Panels, hostPanel(g.Rows))
 			if overall := g.Rows[0].Details[overallDetail]; overall != "" {
@@ -257,9 +257,9 @@ func figures(rows []journal.Row) []figure.Figure {
 			continue
 		}
 		p := timePanel(g.Key + ": " + errorLabel(g.Rows))
-		p.Series = rowset.Series(drawnRows(g.Rows), func(r *journal.Row) string {
+		p.Series = dataset.Series(drawnRows(g.Rows), func(r *journal.Row) string {
 			name := algorithm(r)
-			if protocol := rowset.Text(r, protocolAxis); protocol != predict.Best {
+			if protocol := dataset.Text(r, protocolAxis); protocol != predict.Best {
 				name += ", " + protocol
 			}
 			return name
@@ -278,13 +278,13 @@ func figures(rows []journal.Row) []figure.Figure {
 
 // bests returns on how many of the two axes, algorithm and protocol, the row has the value best.
 func bests(r *journal.Row) int {
-	return strings.Count(algorithm(r)+" "+rowset.Text(r, protocolAxis), predict.Best)
+	return strings.Count(algorithm(r)+" "+dataset.Text(r, protocolAxis), predict.Best)
 }
 
 // drawnRows returns the rows to draw. If there are rows with both an algorithm and a
 // protocol, rows with only one of them are left out, because each coincides with one of
 // those.
-func drawnRows(rows rowset.Set) rowset.Set {
+func drawnRows(rows dataset.Set) dataset.Set {
 	if !slices.ContainsFunc(rows, func(r *journal.Row) bool { return bests(r) == 0 }) {
 		return rows
 	}
@@ -292,15 +292,15 @@ func drawnRows(rows rowset.Set) rowset.Set {
 }
 
 // timeTable returns the times of a cluster by algorithm and protocol, a line for each size.
-func timeTable(rows rowset.Set) [][]string {
+func timeTable(rows dataset.Set) [][]string {
 	pairs := rows.Where(func(r *journal.Row) bool { return bests(r) == 0 })
-	name := func(r *journal.Row) string { return algorithm(r) + " " + rowset.Text(r, protocolAxis) }
-	columns := rowset.GroupBy(pairs, name)
+	name := func(r *journal.Row) string { return algorithm(r) + " " + dataset.Text(r, protocolAxis) }
+	columns := dataset.GroupBy(pairs, name)
 	table := [][]string{{"size, times in µs"}}
 	for _, c := range columns {
 		table[0] = append(table[0], c.Key)
 	}
-	for _, g := range rowset.GroupBy(pairs, size) {
+	for _, g := range dataset.GroupBy(pairs, size) {
 		line := []string{unit.FormatBytes(int64(g.Key))}
 		for _, c := range columns {
 			cell := ""
@@ -320,7 +320,7 @@ func measuredLine(r *journal.Row) []figure.Line {
 	if err != nil {
 		return nil
 	}
-	points := lists.Map(c.Measured(rowset.Text(r, opAxis)), func(p predict.Point) figure.Point {
+	points := lists.Map(c.Measured(dataset.Text(r, opAxis)), func(p predict.Point) figure.Point {
 		return figure.Point{X: float64(p.Bytes), Y: p.US}
 	})
 	if len(points) == 0 {
@@ -331,7 +331,7 @@ func measuredLine(r *journal.Row) []figure.Line {
 
 // errorLabel states the error of the rows' predictions in a few words. Sizes and choices that
 // are not validated have no bars, which the label mentions.
-func errorLabel(rows rowset.Set) string {
+func errorLabel(rows dataset.Set) string {
 	known := rows.Where(func(r *journal.Row) bool { _, has := r.Metrics[errorP90]; return has })
 	if len(known) == 0 {
 		return predict.NotValidated
@@ -348,7 +348,7 @@ func errorLabel(rows rowset.Set) string {
 // by algorithm and protocol.
 func sections(rows []journal.Row) (out []bench.Section) {
 	var tables []bench.Section
-	for _, g := range rowset.GroupBy(rowset.Good(rows), system) {
+	for _, g := range dataset.GroupBy(dataset.Good(rows), system) {
 		if isHost(g.Key) {
 			out = append(out, hostSection(g.Rows))
 		} else if table := timeTable(g.Rows); len(table) > 1 {
@@ -358,19 +358,19 @@ func sections(rows []journal.Row) (out []bench.Section) {
 					predict.NotValidated, "the measured times are of the library's own choice"), Table: table})
 		}
 	}
-	best := rowset.Good(rows).Where(func(r *journal.Row) bool { return bests(r) == 2 })
-	for _, g := range rowset.GroupBy(best, system) {
+	best := dataset.Good(rows).Where(func(r *journal.Row) bool { return bests(r) == 2 })
+	for _, g := range dataset.GroupBy(best, system) {
 		out = append(out, choiceSection(g.Key, g.Rows))
 	}
 	return append(out, tables...)
 }
 
 // choiceSection lists the best choice at each size with its error.
-func choiceSection(cluster string, rows rowset.Set) bench.Section {
+func choiceSection(cluster string, rows dataset.Set) bench.Section {
 	s := bench.Section{Headline: true, Title: "Best choice on " + cluster,
 		Table: [][]string{{"size", "fastest", "time (µs)", "median error (%)", "90 % of errors within",
 			"validated by"}}}
-	for _, v := range rowset.GroupBy(rows, func(r *journal.Row) string { return r.Details[validationDetail] }) {
+	for _, v := range dataset.GroupBy(rows, func(r *journal.Row) string { return r.Details[validationDetail] }) {
 		s.Text += "- " + v.Key + "\n"
 	}
 	for _, r := range rows {

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/solve"
@@ -225,7 +225,7 @@ func trialsOf(c *curve) (out []string) {
 	for _, r := range c.rows {
 		if chosen := r.Details[chosenDetail]; chosen != "" {
 			out = append(out, fmt.Sprintf("On %s, auto chose %s. Time to solution in the trials: %s.",
-				unit.Plural(rowset.Ranks(r), "rank"), chosen, r.Details[trialsDetail]))
+				unit.Plural(dataset.Ranks(r), "rank"), chosen, r.Details[trialsDetail]))
 		}
 	}
 	return out

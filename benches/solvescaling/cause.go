@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 )
@@ -76,7 +76,7 @@ func sharesOf(r *journal.Row) (s shares, doubt string) {
 		return s, fmt.Sprintf("its phases were only traced, and the traced iteration took %s, the timed one %s",
 			unit.FormatMicros(us), unit.FormatMicros(m["time_us"]))
 	}
-	if part := m[meanOf(krylov.Precond)] / us; rowset.Ranks(r) > 1 && part >= 0.5 && m["alone_us"] == 0 &&
+	if part := m[meanOf(krylov.Precond)] / us; dataset.Ranks(r) > 1 && part >= 0.5 && m["alone_us"] == 0 &&
 		r.Details[gpuDetail] == "" {
 		return s, fmt.Sprintf("its preconditioner takes %.0f %% of it, and how much of that is communication was not "+
 			"measured",
@@ -96,7 +96,7 @@ func unresolved(format string, args ...any) cause {
 // large enough and exceeds the other loss.
 func causeOf(r *journal.Row) cause {
 	s, doubt := sharesOf(r)
-	several := rowset.Ranks(r) > 1
+	several := dataset.Ranks(r) > 1
 	switch {
 	case several && r.Details[gpuDetail] != "" && r.Metrics["triad_fraction"] < boundByMemory:
 		return unresolved("its kernels work and wait for other ranks in the same launch, so the two cannot be timed "+
@@ -152,7 +152,7 @@ func workCause(r *journal.Row) cause {
 	case m["triad_fraction"] >= boundByMemory:
 		text := "an iteration is bound by memory bandwidth: " + modelText(r)
 		if b := m["bandwidth_scaling"]; b > 0 && b < 0.95 {
-			text += fmt.Sprintf(", which is %.2f times the bandwidth of one rank", b*float64(rowset.Ranks(r)))
+			text += fmt.Sprintf(", which is %.2f times the bandwidth of one rank", b*float64(dataset.Ranks(r)))
 		}
 		return cause{"memory bandwidth", text}
 	}
@@ -169,7 +169,7 @@ func unevenCause(r *journal.Row, s shares) cause {
 		text := fmt.Sprintf("an iteration is bound by imbalance: the slowest rank works %v of it longer than the "+
 			"mean rank; the largest part has %.2f times the mean rows and %.2f times the mean entries",
 			s.imbalance, rows, entries)
-		if entries > 1.1*rows && rowset.Text(r, weightsAxis) != string(partition.ByEntries) {
+		if entries > 1.1*rows && dataset.Text(r, weightsAxis) != string(partition.ByEntries) {
 			text += fmt.Sprintf(" (--%s %s evens these out)", weightsAxis, partition.ByEntries)
 		}
 		return cause{"imbalance", text}

@@ -11,10 +11,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
 )
 
@@ -34,7 +34,7 @@ type candidate struct {
 	setup, solve float64      // times of that trial, in seconds
 	total, alone judge.Range  // in seconds: set-up plus solve, and the solve alone, over all trials and solves
 	launches     int          // number of rows in total and alone
-	rows         rowset.Set   // these rows
+	rows         dataset.Set  // these rows
 	disturbed    bool         // all its rows are disturbed; otherwise only undisturbed rows count
 }
 
@@ -69,12 +69,12 @@ func systemKey(r *journal.Row) string {
 // findComparisons finds the comparisons, each at the largest number of ranks on which at least two
 // candidates solved the system.
 func findComparisons(rows []journal.Row) (out []*comparison) {
-	ended := rowset.All(rows).Where(func(r *journal.Row) bool {
+	ended := dataset.All(rows).Where(func(r *journal.Row) bool {
 		return (r.Status == journal.OK || r.Status == journal.Failed) && !stopped(r)
 	})
-	for _, same := range rowset.GroupBy(ended, systemKey) {
+	for _, same := range dataset.GroupBy(ended, systemKey) {
 		var best *comparison
-		for _, g := range rowset.GroupBy(same.Rows, rowset.Ranks) {
+		for _, g := range dataset.GroupBy(same.Rows, dataset.Ranks) {
 			c := &comparison{title: comparisonTitle(g.Rows[0]), ranks: g.Key}
 			for _, r := range g.Rows {
 				c.add(r)
@@ -95,7 +95,7 @@ func findComparisons(rows []journal.Row) (out []*comparison) {
 
 func comparisonTitle(r *journal.Row) string {
 	return fmt.Sprintf("%s, %s unknowns, %s partition, backend %s", problemOf(r), count(r.Metrics["dof_global"]),
-		rowset.Text(r, partitionerAxis), r.Backend)
+		dataset.Text(r, partitionerAxis), r.Backend)
 }
 
 // add adds a row to its candidate. Failed rows are only listed. The first undisturbed row of a candidate replaces its
@@ -144,7 +144,7 @@ func comparisonSections(rows []journal.Row, cited *decl.Citations) (out []bench.
 			Table: [][]string{{"solver", "iterations", "set-up s", "solve s", "time to solution s", "interval", "µs/iteration",
 				"reductions", "bytes moved", "sent by products"}}}
 		s.Table = append(s.Table, lists.Map(c.candidates, (*candidate).line)...)
-		var behind rowset.Set
+		var behind dataset.Set
 		for _, cand := range c.candidates {
 			behind = append(behind, cand.rows...)
 		}
@@ -255,9 +255,9 @@ func (c *comparison) counted() string {
 func (c *comparison) why(best *candidate) []string {
 	plain := c.candidates[1]
 	for _, cand := range c.candidates {
-		same := rowset.Text(cand.row, methodAxis) == rowset.Text(best.row, methodAxis) &&
-			rowset.Text(cand.row, peerAxis) == rowset.Text(best.row, peerAxis)
-		if cand != best && same && rowset.Text(cand.row, precondAxis) == precondition.None {
+		same := dataset.Text(cand.row, methodAxis) == dataset.Text(best.row, methodAxis) &&
+			dataset.Text(cand.row, peerAxis) == dataset.Text(best.row, peerAxis)
+		if cand != best && same && dataset.Text(cand.row, precondAxis) == precondition.None {
 			plain = cand
 		}
 	}

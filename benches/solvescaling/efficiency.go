@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // The details that derive adds to a row.
@@ -33,7 +33,7 @@ func efficiencyDoubt(r, one *journal.Row) string {
 	low, high := r.Metrics["efficiency_implementation_low"], r.Metrics["efficiency_implementation_high"]
 	for _, row := range []*journal.Row{r, one} {
 		if why := row.Disturbed(); why != "" {
-			return fmt.Sprintf("the row of %s was disturbed (%s)", unit.Plural(rowset.Ranks(row), "rank"), why)
+			return fmt.Sprintf("the row of %s was disturbed (%s)", unit.Plural(dataset.Ranks(row), "rank"), why)
 		}
 	}
 	switch {
@@ -51,10 +51,10 @@ func efficiencyDoubt(r, one *journal.Row) string {
 func efficiencyText(r *journal.Row) string {
 	m := r.Metrics
 	each, known := m["efficiency_implementation"]
-	if !known || rowset.Ranks(r) == 1 {
+	if !known || dataset.Ranks(r) == 1 {
 		return ""
 	}
-	ranks := unit.Plural(rowset.Ranks(r), "rank")
+	ranks := unit.Plural(dataset.Ranks(r), "rank")
 	base := ""
 	if of := r.Details[baselineDetail]; of != "" {
 		base = " Compared with " + of + "."

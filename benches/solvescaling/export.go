@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/refine"
 )
@@ -56,15 +56,15 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 func entryOf(r *journal.Row) entry {
 	e := entry{
 		"key": r.Key, "run_id": r.Run, "trial": r.Trial, "status": r.Status, "reason": r.Reason,
-		"mode": rowset.Text(r, modeAxis), "world_size": rowset.Ranks(r), "partitioner": rowset.Text(r, partitionerAxis),
-		"objective": rowset.Text(r, objectiveAxis), "weights": rowset.Text(r, weightsAxis),
+		"mode": dataset.Text(r, modeAxis), "world_size": dataset.Ranks(r), "partitioner": dataset.Text(r, partitionerAxis),
+		"objective": dataset.Text(r, objectiveAxis), "weights": dataset.Text(r, weightsAxis),
 		"null_space": r.Details[nullSpaceDetail],
-		"method":     rowset.Text(r, methodAxis), "preconditioner": rowset.Text(r, precondAxis),
+		"method":     dataset.Text(r, methodAxis), "preconditioner": dataset.Text(r, precondAxis),
 		"problem": r.Details["problem"],
 		"grid":    r.Details["grid"], "library": r.Details["library"],
-		"matrix": rowset.Text(r, matrixOption), "rhs": rowset.Text(r, rhsAxis), "storage": rowset.Text(r, storageAxis),
+		"matrix": dataset.Text(r, matrixOption), "rhs": dataset.Text(r, rhsAxis), "storage": dataset.Text(r, storageAxis),
 		"converged_after": r.Details[convergedDetail],
-		"peer":            rowset.Text(r, peerAxis), "precision": cmp.Or(rowset.Text(r, precisionAxis), refine.Double),
+		"peer":            dataset.Text(r, peerAxis), "precision": cmp.Or(dataset.Text(r, precisionAxis), refine.Double),
 		"dtype": "f64", "seed": r.Details["seed"], "solved": r.Status == journal.OK && !stopped(r),
 		"threads": r.Details[threadsDetail], "cpu": r.Details[cpuDetail], "version": r.Details[versionDetail],
 		"gpu": r.Details[gpuDetail], "ranks_per_gpu": r.Sharing(),

@@ -8,8 +8,8 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // knee returns a sentence about the sizes, in unknowns per rank, at which an iteration is efficient, and about the
@@ -17,7 +17,7 @@ import (
 func knee(c *curve, rows []journal.Row) string {
 	var last *journal.Row
 	for _, r := range c.rows {
-		if rowset.Ranks(r) > 1 && !oversubscribed(r) {
+		if dataset.Ranks(r) > 1 && !oversubscribed(r) {
 			last = r
 		}
 	}
@@ -30,17 +30,17 @@ func knee(c *curve, rows []journal.Row) string {
 		return "" // the text on the efficiency says why
 	}
 	return fmt.Sprintf("The knee of %s, in unknowns per rank, by the time of an iteration: %s; %s.",
-		unit.Plural(rowset.Ranks(last), "rank"), reached(0.8, sizes), reached(0.5, sizes))
+		unit.Plural(dataset.Ranks(last), "rank"), reached(0.8, sizes), reached(0.5, sizes))
 }
 
 // bySize returns the median trial of each size, among rows that differ from like in nothing else, the smallest first.
 func bySize(like *journal.Row, rows []journal.Row) []*journal.Row {
-	alike := rowset.Good(rows).Where(func(r *journal.Row) bool {
+	alike := dataset.Good(rows).Where(func(r *journal.Row) bool {
 		_, known := r.Metrics["efficiency_implementation"]
-		return known && rowset.Ranks(r) == rowset.Ranks(like) && configurationKey(r) == configurationKey(like) &&
+		return known && dataset.Ranks(r) == dataset.Ranks(like) && configurationKey(r) == configurationKey(like) &&
 			!oversubscribed(r)
 	})
-	sizes := lists.Map(rowset.GroupBy(alike, perRank), func(g rowset.Group[float64]) *journal.Row {
+	sizes := lists.Map(dataset.GroupBy(alike, perRank), func(g dataset.Group[float64]) *journal.Row {
 		return medianTrial(g.Rows)
 	})
 	slices.SortFunc(sizes, func(a, b *journal.Row) int { return cmp.Compare(perRank(a), perRank(b)) })

@@ -30,8 +30,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
@@ -321,7 +321,7 @@ func reportPeer(s *bench.State, rtol float64, values []float64) error {
 
 // solverOf returns the solver of a row: method and preconditioner, and the peer if there is one.
 func solverOf(r *journal.Row) string {
-	method, pre, peer := rowset.Text(r, methodAxis), rowset.Text(r, precondAxis), rowset.Text(r, peerAxis)
+	method, pre, peer := dataset.Text(r, methodAxis), dataset.Text(r, precondAxis), dataset.Text(r, peerAxis)
 	chosen := r.Details[chosenDetail]
 	if theirs, ok := peers[peer][pre]; ok {
 		method, pre = "PETSc's "+krylov.Default, theirs
@@ -343,7 +343,7 @@ func solverName(method, precond string) string {
 func settingsOf(r *journal.Row) string {
 	var words []string
 	for _, axis := range multigridOf(r.Point).Changed(false) {
-		words = append(words, axis+" "+rowset.Text(r, axis))
+		words = append(words, axis+" "+dataset.Text(r, axis))
 	}
 	if len(words) == 0 {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/profile"
 )
@@ -91,7 +91,7 @@ func workTable(r *journal.Row) [][]string {
 			out = append(out, levelLines(r, us, total)...)
 		}
 	}
-	if rowset.Ranks(r) > 1 {
+	if dataset.Ranks(r) > 1 {
 		out = append(out, workLine("wait for the slowest rank", krylov.Work{}, max(0, rest), total))
 	}
 	return append(out, []string{"whole iteration", "", unit.FormatSig(total, 3), "100 %", "", "", "", ""})

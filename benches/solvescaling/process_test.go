@@ -19,9 +19,9 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/host/proctest"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
 
@@ -76,7 +76,7 @@ func TestProcesses(t *testing.T) {
 	}
 	for _, r := range rows {
 		if e, ok := r.Metrics["efficiency"]; !ok || !(e > 0) {
-			t.Errorf("%s on %d ranks: no efficiency %v", r.Point, rowset.Ranks(&r), r.Warnings)
+			t.Errorf("%s on %d ranks: no efficiency %v", r.Point, dataset.Ranks(&r), r.Warnings)
 		}
 	}
 	j, r, err := journal.LoadRun(dir)
@@ -184,16 +184,16 @@ func TestMPI(t *testing.T) {
 	for i, r := range over {
 		if r.Status != journal.OK || r.Backend != "mpi" || !(r.Metrics["efficiency"] > 0) ||
 			!(r.Metrics["rel_residual"] <= 1e-7) {
-			t.Errorf("%s on %d ranks by %s: %s: %s\n%s", r.Point, rowset.Ranks(&r), r.Backend, r.Status, r.Reason, r.Output)
+			t.Errorf("%s on %d ranks by %s: %s: %s\n%s", r.Point, dataset.Ranks(&r), r.Backend, r.Status, r.Reason, r.Output)
 		}
-		if rowset.Text(&r, methodAxis) != rowset.Text(&own[i], methodAxis) || rowset.Ranks(&r) != rowset.Ranks(&own[i]) {
+		if dataset.Text(&r, methodAxis) != dataset.Text(&own[i], methodAxis) || dataset.Ranks(&r) != dataset.Ranks(&own[i]) {
 			t.Fatalf("row %d is of other points: %s and %s", i, r.Point, own[i].Point)
 		}
 		// gmres depends on the order of summation in the backend's all-reduce.
 		if a, b := r.Metrics["iterations"], own[i].Metrics["iterations"]; math.Abs(a-b) > 1 {
-			t.Errorf("%s on %d ranks: %v iterations, %v over our own groups", r.Point, rowset.Ranks(&r), a, b)
+			t.Errorf("%s on %d ranks: %v iterations, %v over our own groups", r.Point, dataset.Ranks(&r), a, b)
 		}
-		if rowset.Ranks(&r) == 2 && !(r.Metrics["messages"] > 0) {
+		if dataset.Ranks(&r) == 2 && !(r.Metrics["messages"] > 0) {
 			t.Errorf("%s: two ranks sent nothing", r.Point)
 		}
 	}

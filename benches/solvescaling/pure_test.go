@@ -10,9 +10,9 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 )
 
@@ -454,7 +454,7 @@ func TestDisturbedRowsAreHollow(t *testing.T) {
 		m["product_flops"], m["product_bytes"], m["product_plain_bytes"], m["product_us"], m["product_plain_us"] = 1e6, 2e6,
 			8e6, 400, 900
 		m["flops_model"], m["bytes_model"], m["peak_gflops"] = 3e6, 1e7, 40
-		if rowset.Ranks(&rows[i]) == 2 {
+		if dataset.Ranks(&rows[i]) == 2 {
 			rows[i].Quality = journal.QualityDisturbed
 		}
 	}

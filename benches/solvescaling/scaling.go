@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/refine"
 )
@@ -49,7 +49,7 @@ const (
 
 // solveMode returns the mode by the work that it does: a throughput row is a weak row.
 func solveMode(r *journal.Row) string {
-	if mode := rowset.Text(r, modeAxis); mode != throughput {
+	if mode := dataset.Text(r, modeAxis); mode != throughput {
 		return mode
 	}
 	return weak
@@ -102,7 +102,7 @@ func configurationKey(r *journal.Row) string {
 // only in the number of ranks.
 func familyKey(r *journal.Row) string {
 	size := sizeAxis(solveMode(r))
-	return configurationKey(r) + " " + size + "=" + rowset.Text(r, size)
+	return configurationKey(r) + " " + size + "=" + dataset.Text(r, size)
 }
 
 // perIteration returns the time of an iteration in the fastest solve of a row, in microseconds.
@@ -145,7 +145,7 @@ func derive(rows []journal.Row) []journal.Row {
 			delete(r.Metrics, "throughput_dof_s")
 		}
 		b := base.of(r)
-		if rowset.Ranks(r) == 1 {
+		if dataset.Ranks(r) == 1 {
 			b = r // the baseline has 100 % by definition
 		}
 		if n := r.Sharing(); n > 0 {
@@ -172,10 +172,10 @@ type baseline struct{ same, anywhere map[string]*journal.Row }
 
 // baselines collects the median row of one rank of each family, and of each family on one host by any backend.
 func baselines(rows []journal.Row) baseline {
-	ones := rowset.Good(rows).Where(func(r *journal.Row) bool { return rowset.Ranks(r) == 1 })
+	ones := dataset.Good(rows).Where(func(r *journal.Row) bool { return dataset.Ranks(r) == 1 })
 	medians := func(key func(r *journal.Row) string) map[string]*journal.Row {
 		out := map[string]*journal.Row{}
-		for _, g := range rowset.GroupBy(ones, key) {
+		for _, g := range dataset.GroupBy(ones, key) {
 			out[g.Key] = medianTrial(g.Rows)
 		}
 		return out
@@ -186,14 +186,14 @@ func baselines(rows []journal.Row) baseline {
 // trialsByPoint groups the successful rows of each family by their number of ranks: the trials of a point.
 func trialsByPoint(rows []journal.Row) map[string][]*journal.Row {
 	out := map[string][]*journal.Row{}
-	for _, r := range rowset.Good(rows) {
+	for _, r := range dataset.Good(rows) {
 		out[pointKey(r)] = append(out[pointKey(r)], r)
 	}
 	return out
 }
 
 // pointKey identifies the rows that differ in nothing but the trial.
-func pointKey(r *journal.Row) string { return fmt.Sprintf("%d %s", rowset.Ranks(r), familyKey(r)) }
+func pointKey(r *journal.Row) string { return fmt.Sprintf("%d %s", dataset.Ranks(r), familyKey(r)) }
 
 // medianTrial returns the row with the median time of an iteration, of two in the middle the faster one. Disturbed rows
 // count only if there are no others.
@@ -240,7 +240,7 @@ func (b baseline) of(r *journal.Row) *journal.Row {
 // hostKey identifies rows that differ only in the number of ranks and in the backend and ran on one host. It is "" for
 // rows of GPUs, of several hosts, and of an unknown number of hosts.
 func hostKey(r *journal.Row) string {
-	if r.Details[gpuDetail] != "" || rowset.Ranks(r) > 1 && r.Details[hostsDetail] != "1" {
+	if r.Details[gpuDetail] != "" || dataset.Ranks(r) > 1 && r.Details[hostsDetail] != "1" {
 		return ""
 	}
 	q := *r
@@ -250,7 +250,7 @@ func hostKey(r *journal.Row) string {
 
 // compare adds the comparison of a row with the row of one rank. all holds the trials of both.
 func compare(r, one *journal.Row, all map[string][]*journal.Row) {
-	m, ranks := r.Metrics, float64(rowset.Ranks(r))
+	m, ranks := r.Metrics, float64(dataset.Ranks(r))
 	each := m["dof_global"] / perIteration(r) / (one.Metrics["dof_global"] / perIteration(one)) / ranks
 	m["efficiency_implementation"] = each
 	shortest, longest := solveTimes(r, all)
@@ -295,19 +295,19 @@ type curve struct {
 // selects weak rows.
 func curves(rows []journal.Row, mode string) []*curve {
 	var out []*curve
-	shown := rowset.All(rows).Where(func(r *journal.Row) bool {
-		own := rowset.Text(r, modeAxis)
+	shown := dataset.All(rows).Where(func(r *journal.Row) bool {
+		own := dataset.Text(r, modeAxis)
 		return (mode == "" || own == mode || mode == throughput && own == weak) && r.Status != journal.Skipped &&
 			r.Status != journal.NotExecuted
 	})
-	for _, g := range rowset.GroupBy(shown, func(r *journal.Row) string {
+	for _, g := range dataset.GroupBy(shown, func(r *journal.Row) string {
 		if mode == "" {
-			return rowset.Text(r, modeAxis) + familyKey(r) // a throughput curve is separate
+			return dataset.Text(r, modeAxis) + familyKey(r) // a throughput curve is separate
 		}
 		return familyKey(r)
 	}) {
-		c := &curve{mode: rowset.Text(g.Rows[0], modeAxis)}
-		for _, trials := range rowset.GroupBy(g.Rows, rowset.Ranks) {
+		c := &curve{mode: dataset.Text(g.Rows[0], modeAxis)}
+		for _, trials := range dataset.GroupBy(g.Rows, dataset.Ranks) {
 			ok := lists.Filter(trials.Rows, func(r *journal.Row) bool { return r.Status == journal.OK })
 			if len(ok) > 0 {
 				c.rows = append(c.rows, medianTrial(ok))
@@ -316,7 +316,7 @@ func curves(rows []journal.Row, mode string) []*curve {
 		}
 		out = append(out, c)
 		for _, list := range [][]*journal.Row{c.rows, c.bad} {
-			slices.SortStableFunc(list, func(a, b *journal.Row) int { return rowset.Ranks(a) - rowset.Ranks(b) })
+			slices.SortStableFunc(list, func(a, b *journal.Row) int { return dataset.Ranks(a) - dataset.Ranks(b) })
 		}
 	}
 	return out
@@ -342,7 +342,7 @@ func traits() []trait {
 		return func(v string) string { return fmt.Sprintf(format, v) }
 	}
 	text := func(name, format string) trait {
-		return trait{func(c *curve) string { return rowset.Text(c.any(), name) }, as(format)}
+		return trait{func(c *curve) string { return dataset.Text(c.any(), name) }, as(format)}
 	}
 	detail := func(name, format string) trait {
 		return trait{func(c *curve) string { return c.any().Details[name] }, as(format)}
@@ -352,15 +352,15 @@ func traits() []trait {
 		out = append(out, text(axis, "%s"))
 	}
 	out = append(out, text(columnsAxis, "%s right-hand sides"), trait{func(c *curve) string {
-		return strings.TrimPrefix(rowset.Text(c.any(), precisionAxis), refine.Double)
+		return strings.TrimPrefix(dataset.Text(c.any(), precisionAxis), refine.Double)
 	}, as("in %s")})
 	out = append(out, text(contrastAxis, contrastAxis+" %s"),
 		trait{func(c *curve) string { return strings.TrimSpace(settingsOf(c.any())) }, as("%s")})
 	out = append(out, trait{func(c *curve) string {
-		return strings.TrimPrefix(rowset.Text(c.any(), weightsAxis), string(partition.ByRows))
+		return strings.TrimPrefix(dataset.Text(c.any(), weightsAxis), string(partition.ByRows))
 	}, as("by %s")},
-		trait{func(c *curve) string { return strings.TrimPrefix(rowset.Text(c.any(), peerAxis), noPeer) }, as("by %s")})
-	out = append(out, trait{func(c *curve) string { return count(rowset.Number(c.any(), sizeAxis(c.mode))) }, as("%s")})
+		trait{func(c *curve) string { return strings.TrimPrefix(dataset.Text(c.any(), peerAxis), noPeer) }, as("by %s")})
+	out = append(out, trait{func(c *curve) string { return count(dataset.Number(c.any(), sizeAxis(c.mode))) }, as("%s")})
 	for _, option := range []string{rtolOption, maxIterOption, stopOption, restartOption, repeatOption} {
 		out = append(out, text(option, option+" %s"))
 	}
@@ -373,7 +373,7 @@ func traits() []trait {
 // names returns the shortest distinct name of each curve: method, partitioner and the traits that differ.
 func names(all []*curve) []string {
 	out := lists.Map(all, func(c *curve) string {
-		return rowset.Text(c.any(), methodAxis) + ", " + rowset.Text(c.any(), partitionerAxis)
+		return dataset.Text(c.any(), methodAxis) + ", " + dataset.Text(c.any(), partitionerAxis)
 	})
 	for _, t := range traits() {
 		values := map[string]bool{}

@@ -11,8 +11,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/refine"
@@ -31,7 +31,7 @@ func sections(rows []journal.Row) []bench.Section {
 		s.Table = append(s.Table, lists.Map(c.rows, line)...)
 		s.Text = citeLines(&cited, "scaling", append(trialsOf(c), verdict(c, rows)...), rows, c.rows)
 		for _, b := range c.bad {
-			s.Text += fmt.Sprintf("\nThe row of %s failed and is in no curve: %s", unit.Plural(rowset.Ranks(b), "rank"),
+			s.Text += fmt.Sprintf("\nThe row of %s failed and is in no curve: %s", unit.Plural(dataset.Ranks(b), "rank"),
 				b.Reason)
 		}
 		s.Text += warnings(c.rows)
@@ -44,7 +44,7 @@ func sections(rows []journal.Row) []bench.Section {
 		if n := len(c.rows); n > 0 {
 			if work := workTable(c.rows[n-1]); len(work) > 1 {
 				out = append(out, bench.Section{Title: fmt.Sprintf("work of an iteration on %s: %s",
-					unit.Plural(rowset.Ranks(c.rows[n-1]), "rank"), title(c)), Table: work, Text: workNote})
+					unit.Plural(dataset.Ranks(c.rows[n-1]), "rank"), title(c)), Table: work, Text: workNote})
 			}
 		}
 		if levels := levelTable(c); len(levels) > 1 {
@@ -56,7 +56,7 @@ func sections(rows []journal.Row) []bench.Section {
 }
 
 // citeLines joins sentences that rest on the same rows. Those that draw a conclusion end in the ID of their evidence.
-func citeLines(cited *decl.Citations, kind string, lines []string, rows []journal.Row, behind rowset.Set) string {
+func citeLines(cited *decl.Citations, kind string, lines []string, rows []journal.Row, behind dataset.Set) string {
 	of := decl.RowsWhere(rows, func(r *journal.Row) bool { return slices.Contains(behind, r) })
 	return strings.Join(lists.Map(lines, func(line string) string {
 		if strings.Contains(line, "not resolved") {
@@ -81,7 +81,7 @@ func phaseTable(c *curve) [][]string {
 		if _, counted := r.Metrics[waitingShare]; counted {
 			total = perIteration(r)
 		}
-		words := []string{fmt.Sprint(rowset.Ranks(r)), unit.FormatSig(total, 3)}
+		words := []string{fmt.Sprint(dataset.Ranks(r)), unit.FormatSig(total, 3)}
 		for p := range krylov.NumPhases {
 			words = append(words, cell(r, meanOf(p), func(us float64) string { return unit.FormatSig(us, 3) }))
 		}
@@ -99,7 +99,7 @@ func phaseNotes(c *curve) string {
 		_, has := r.Metrics[waitingShare]
 		counted = counted || has
 		if traced, timed := r.Metrics["traced_us"], perIteration(r); traced > 0 && apart(traced, timed) {
-			doubtful = append(doubtful, fmt.Sprintf("%d (%s traced, %s timed)", rowset.Ranks(r), unit.FormatMicros(traced),
+			doubtful = append(doubtful, fmt.Sprintf("%d (%s traced, %s timed)", dataset.Ranks(r), unit.FormatMicros(traced),
 				unit.FormatMicros(timed)))
 		}
 	}
@@ -133,7 +133,7 @@ func warnings(rows []*journal.Row) (text string) {
 			if about[w] == nil {
 				order = append(order, w)
 			}
-			about[w] = append(about[w], fmt.Sprint(rowset.Ranks(r)))
+			about[w] = append(about[w], fmt.Sprint(dataset.Ranks(r)))
 		}
 	}
 	for _, w := range order {
@@ -169,21 +169,21 @@ func levelTable(c *curve) [][]string {
 // title describes the problem and the solver of a curve.
 func title(c *curve) string {
 	r := c.any()
-	words := []string{solverOf(r), rowset.Text(r, partitionerAxis) + " partition"}
-	if by := rowset.Text(r, weightsAxis); by == string(partition.ByEntries) {
+	words := []string{solverOf(r), dataset.Text(r, partitionerAxis) + " partition"}
+	if by := dataset.Text(r, weightsAxis); by == string(partition.ByEntries) {
 		words[1] += " by " + by
 	}
-	if rowset.Text(r, storageAxis) == sparse.Plain.String() {
+	if dataset.Text(r, storageAxis) == sparse.Plain.String() {
 		words = append(words, "stored plain")
 	}
-	if kind := rowset.Text(r, precisionAxis); kind != "" && kind != refine.Double {
+	if kind := dataset.Text(r, precisionAxis); kind != "" && kind != refine.Double {
 		words = append(words, "in "+kind)
 	}
 	if n := r.Metrics["rhs_columns"]; n > 1 {
 		words = append(words, fmt.Sprintf("%.0f right-hand sides", n))
 	}
-	if size := sizeAxis(c.mode); rowset.Text(r, matrixOption) == "" {
-		words = append(words, fmt.Sprintf("%s %s", count(rowset.Number(r, size)),
+	if size := sizeAxis(c.mode); dataset.Text(r, matrixOption) == "" {
+		words = append(words, fmt.Sprintf("%s %s", count(dataset.Number(r, size)),
 			map[string]string{perRankAxis: "unknowns per rank", totalAxis: "unknowns in all"}[size]))
 	}
 	head := c.mode + " scaling"
@@ -195,17 +195,17 @@ func title(c *curve) string {
 
 // problemOf names the problem. Rows that failed before they had a problem name their matrix file.
 func problemOf(r *journal.Row) string {
-	file := rowset.Text(r, matrixOption)
+	file := dataset.Text(r, matrixOption)
 	if file != "" {
 		file = filepath.Base(file)
 	}
-	return cmp.Or(r.Details["problem"], file, rowset.Text(r, problemAxis))
+	return cmp.Or(r.Details["problem"], file, dataset.Text(r, problemAxis))
 }
 
 // line returns a table row. Rows of stopped solves lack some of its cells.
 func line(r *journal.Row) []string {
 	m := r.Metrics
-	return []string{fmt.Sprint(rowset.Ranks(r)), fmt.Sprintf("%.0f", m["dof_global"]),
+	return []string{fmt.Sprint(dataset.Ranks(r)), fmt.Sprintf("%.0f", m["dof_global"]),
 		fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(m["time_us"], 4),
 		cell(r, "solve_time_s", func(v float64) string { return unit.FormatSig(v, 4) }),
 		cell(r, "efficiency", func(v float64) string {
@@ -233,7 +233,7 @@ func verdict(c *curve, rows []journal.Row) []string {
 	if text := efficiencyText(last); text != "" {
 		out = append(out, text)
 	}
-	out = append(out, fmt.Sprintf("On %s %s.", unit.Plural(rowset.Ranks(last), "rank"), causeOf(last).sentence))
+	out = append(out, fmt.Sprintf("On %s %s.", unit.Plural(dataset.Ranks(last), "rank"), causeOf(last).sentence))
 	if last.Disturbed() == "" { // else another program can be the reason
 		if text := last.Details[slowRankDetail]; text != "" {
 			out = append(out, "One rank was slow by itself: "+text+".")

@@ -9,10 +9,10 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/roofline"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
@@ -47,7 +47,7 @@ func figures(rows []journal.Row) []figure.Figure {
 	}
 	f.Caption = "Markers: the best solve of a launch, and of several launches the median. Error bars: all " +
 		"solves of all launches."
-	if slices.ContainsFunc(rowset.Good(rows), func(r *journal.Row) bool { return r.Disturbed() != "" }) {
+	if slices.ContainsFunc(dataset.Good(rows), func(r *journal.Row) bool { return r.Disturbed() != "" }) {
 		f.Caption += " Hollow markers on solid lines, and outlined bars: disturbed while measured."
 	}
 	out := []figure.Figure{f}
@@ -73,17 +73,17 @@ func commonTitle(rows []journal.Row) (text string) {
 	for _, of := range []func(r *journal.Row) string{
 		func(r *journal.Row) string { return r.Details["problem"] },
 		func(r *journal.Row) string {
-			if rowset.Text(r, matrixOption) != "" {
+			if dataset.Text(r, matrixOption) != "" {
 				return count(r.Metrics["dof_global"]) + " unknowns"
 			}
-			size := sizeAxis(rowset.Text(r, modeAxis))
-			return count(rowset.Number(r, size)) +
+			size := sizeAxis(dataset.Text(r, modeAxis))
+			return count(dataset.Number(r, size)) +
 				map[string]string{perRankAxis: " unknowns per rank", totalAxis: " unknowns"}[size]
 		},
 		stored,
 		func(r *journal.Row) string { return r.Host },
 	} {
-		if same := rowset.GroupBy(rowset.Good(rows), of); len(same) == 1 && same[0].Key != "" {
+		if same := dataset.GroupBy(dataset.Good(rows), of); len(same) == 1 && same[0].Key != "" {
 			text += ", " + same[0].Key
 		}
 	}
@@ -93,7 +93,7 @@ func commonTitle(rows []journal.Row) (text string) {
 // stored returns the storage format of a row's matrix. A constant stencil takes almost no memory if compressed, so such
 // a row says little about general matrices.
 func stored(r *journal.Row) string {
-	form := rowset.Text(r, storageAxis)
+	form := dataset.Text(r, storageAxis)
 	if b, known := r.Metrics["matrix_bytes_per_dof"]; known && b < stencilBytes && form == sparse.Compressed.String() {
 		return "stored as a stencil"
 	}
@@ -115,7 +115,7 @@ func byRanks(c *curve, metric string, scale float64) []figure.Point {
 	var points []figure.Point
 	for _, r := range c.rows {
 		if v, ok := r.Metrics[metric]; ok {
-			points = append(points, figure.Point{X: float64(rowset.Ranks(r)), Y: scale * v, Hollow: r.Disturbed() != "",
+			points = append(points, figure.Point{X: float64(dataset.Ranks(r)), Y: scale * v, Hollow: r.Disturbed() != "",
 				Low: scale * r.Metrics[metric+"_low"], High: scale * r.Metrics[metric+"_high"]})
 		}
 	}
@@ -261,7 +261,7 @@ func phasePanel(title string, c *curve) (p figure.Panel, traced bool) {
 			continue
 		}
 		at := float64(len(p.X.Categories))
-		p.X.Categories = append(p.X.Categories, fmt.Sprint(rowset.Ranks(r)))
+		p.X.Categories = append(p.X.Categories, fmt.Sprint(dataset.Ranks(r)))
 		for phase := range krylov.NumPhases {
 			p.Series[phase].Points = append(p.Series[phase].Points,
 				figure.Point{X: at, Y: r.Metrics[meanOf(phase)], Hollow: r.Disturbed() != ""})
@@ -280,10 +280,10 @@ func rooflinePanels(rows []journal.Row) []figure.Panel {
 		host  string
 		ranks int
 	}
-	good := rowset.Good(rows)
-	hosts := len(rowset.GroupBy(good, func(r *journal.Row) string { return r.Host }))
+	good := dataset.Good(rows)
+	hosts := len(dataset.GroupBy(good, func(r *journal.Row) string { return r.Host }))
 	var out []figure.Panel
-	for _, g := range rowset.GroupBy(good, func(r *journal.Row) machine { return machine{r.Host, rowset.Ranks(r)} }) {
+	for _, g := range dataset.GroupBy(good, func(r *journal.Row) machine { return machine{r.Host, dataset.Ranks(r)} }) {
 		var roof roofline.Roof
 		var kernels []roofline.Kernel
 		for _, r := range g.Rows {

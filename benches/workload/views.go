@@ -13,9 +13,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // drawnActivities lists what ranks do, in the order of legends.
@@ -24,7 +24,7 @@ var drawnActivities = []string{"compute", schedule.AllReduce, schedule.ReduceSca
 	"send", "recv", "host"}
 
 // labels returns a function that names a row by the coordinates in which the rows differ.
-func labels(rows rowset.Set) func(*journal.Row) string {
+func labels(rows dataset.Set) func(*journal.Row) string {
 	var axes []string
 	backends := map[string]bool{}
 	for _, r := range rows {
@@ -42,7 +42,7 @@ func labels(rows rowset.Set) func(*journal.Row) string {
 			parts = append(parts, r.Backend)
 		}
 		for _, axis := range axes {
-			text := cmp.Or(rowset.Text(r, axis), bench.BuiltIn)
+			text := cmp.Or(dataset.Text(r, axis), bench.BuiltIn)
 			switch axis {
 			case algorithmAxis, clusterOption:
 			case traceOption:
@@ -86,7 +86,7 @@ const maxBars = 24
 
 // figures draws the parts of the step as stacked bars, one for each point, and the timelines of some points.
 func figures(rows []journal.Row) (figs []figure.Figure) {
-	good := rowset.Good(rows)
+	good := dataset.Good(rows)
 	if len(good) == 0 {
 		return nil
 	}
@@ -138,7 +138,7 @@ func rank(name string) int {
 const maxTimelines = 4
 
 // timelines draws what the ranks do over time.
-func timelines(rows rowset.Set, label func(*journal.Row) string) (f figure.Figure, ok bool) {
+func timelines(rows dataset.Set, label func(*journal.Row) string) (f figure.Figure, ok bool) {
 	f = figure.Figure{Name: "workload_timeline", Title: "What the ranks do (simulated)", Columns: 1,
 		Caption: fmt.Sprintf("Each of %d intervals shows what takes most of it; computing counts before communicating at "+
 			"the same time. Shorter activities are invisible: --perfetto has them all.", bins)}
@@ -192,7 +192,7 @@ func spans(line string, kinds []int, end float64) (list []figure.TimelineSpan) {
 
 // sections returns the table of the parts, and for each point what is on the critical path.
 func sections(rows []journal.Row) (out []bench.Section) {
-	good := rowset.Good(rows)
+	good := dataset.Good(rows)
 	if len(good) == 0 {
 		return nil
 	}
@@ -228,7 +228,7 @@ func sections(rows []journal.Row) (out []bench.Section) {
 	}
 	out = append(out, bench.Section{Title: "Parts of the step", Headline: true, Table: table,
 		Text: strings.TrimSpace("Simulated times, as means over the ranks. Communication counts only while nothing is " +
-			"computed (exposed time). " + machine.Words(rowset.All(rows)))})
+			"computed (exposed time). " + machine.Words(dataset.All(rows)))})
 	for _, r := range good[:min(len(good), maxBars)] {
 		out = append(out, bench.Section{Title: "Critical path of " + label(r), Text: pathSection(r)})
 	}

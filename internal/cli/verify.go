@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/export"
 )
 
@@ -18,7 +18,7 @@ func (a *app) verify(j *journal.Journal, r *journal.Run) error {
 		done, err := verifier.Verify(&rows[i])
 		if err != nil {
 			wrong++
-			text := fmt.Sprintf("run %s: %s, trial %d: %v", r.ID(), rowset.Label(&rows[i]), rows[i].Trial, err)
+			text := fmt.Sprintf("run %s: %s, trial %d: %v", r.ID(), dataset.Label(&rows[i]), rows[i].Trial, err)
 			a.stderr.Printf("%s: %s: %s\n", a.name, j.Path, text)
 		} else if done {
 			recomputed++

@@ -10,8 +10,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // inputChanges describes why points that have stored rows are measured again: one line for each set of
@@ -36,12 +36,12 @@ func (r *runner) inputChanges(last *journal.Run, e *resumeState) []string {
 			extra := lists.Filter(axisNames(row.Point), func(name string) bool { return !slices.Contains(axes[row.Part], name) })
 			row.Point = row.Point.Without(extra...)
 		}
-		stored[rowset.Key(&row, rowset.Sharing)] = &last.Rows[i]
+		stored[dataset.Key(&row, dataset.Sharing)] = &last.Rows[i]
 	}
 	points := map[string]int{}
 	for _, t := range tasks {
 		row := r.row(t)
-		old := stored[rowset.Key(&row, rowset.Sharing)]
+		old := stored[dataset.Key(&row, dataset.Sharing)]
 		if old == nil || old.Inputs == t.Inputs || e.isDone(t) {
 			continue
 		}

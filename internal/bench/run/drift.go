@@ -9,8 +9,8 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 const (
@@ -36,7 +36,7 @@ func trialDrifts(rows []journal.Row) (notes []string) {
 			r.Disturbed() != "" {
 			continue
 		}
-		key := rowset.Key(r)
+		key := dataset.Key(r)
 		if good[key] == nil {
 			keys = append(keys, key)
 		}
@@ -66,7 +66,7 @@ func trialDrifts(rows []journal.Row) (notes []string) {
 	}
 	for i, key := range keys {
 		if text := driftOf(byPoint[i], level/float64(len(keys))); text != "" {
-			notes = append(notes, fmt.Sprintf("drift over trials: at %s, %s %s", rowset.Label(good[key][0]), metric, text))
+			notes = append(notes, fmt.Sprintf("drift over trials: at %s, %s %s", dataset.Label(good[key][0]), metric, text))
 		}
 	}
 	return notes

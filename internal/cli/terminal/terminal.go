@@ -23,8 +23,8 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Is reports whether f is a terminal.
@@ -248,7 +248,7 @@ func (p *Progress) recorded(row *journal.Row) {
 			return // the bar shows it; only failures get a line
 		}
 	}
-	text := p.describe(plan.Task{Part: row.Part, Point: row.Point, Ranks: rowset.Ranks(row), Env: row.Env,
+	text := p.describe(plan.Task{Part: row.Part, Point: row.Point, Ranks: dataset.Ranks(row), Env: row.Env,
 		Trial: row.Trial}) + " " + result(row)
 	p.out.Printf("[%d/%d] %s\n", p.done, max(p.total, p.done), text)
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Defaults of Options.
@@ -106,7 +106,7 @@ type Pair struct {
 	Effect   *judge.Effect `json:"effect,omitempty"`
 	Notes    []string      `json:"notes,omitempty"`
 
-	key    string   // rowset.Key of its rows
+	key    string   // dataset.Key of its rows
 	group  string   // bench or bench/part, with which Name begins
 	fields []string // the other fields of Name
 }
@@ -184,13 +184,13 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 		return nil, err
 	}
 	name, list, chosen := strings.Cut(spec, "=")
-	if known := rowset.CoordNames(run.Rows); !slices.Contains(known, name) {
+	if known := dataset.CoordNames(run.Rows); !slices.Contains(known, name) {
 		return nil, suggest.Unknown("coordinate of this run", name, known)
 	}
 	parts := map[string]*Run{}
 	var values []string
 	for i := range run.Rows {
-		value, has := rowset.CoordText(&run.Rows[i], name)
+		value, has := dataset.CoordText(&run.Rows[i], name)
 		if !has {
 			continue
 		}

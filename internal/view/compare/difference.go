@@ -15,8 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Difference is a property in which the two sides of a comparison differ, besides what is compared. Name is
@@ -156,9 +156,9 @@ type differ struct {
 // Differences returns how two runs differ besides their results, at the points that both have. metric is
 // the metric whose unit and direction are compared. Differences named by ignore are marked as ignored.
 func Differences(old, new Run, metric string, ignore []string) []Difference {
-	points := rowset.Match(func(r *journal.Row) string {
-		return rowset.Key(r)
-	}, rowset.All(old.Rows), rowset.All(new.Rows))
+	points := dataset.Match(func(r *journal.Row) string {
+		return dataset.Key(r)
+	}, dataset.All(old.Rows), dataset.All(new.Rows))
 	all, _ := differences(old, new, points, Options{Metric: metric, Ignore: ignore})
 	return all
 }
@@ -179,7 +179,7 @@ func (d Difference) OfValues() bool { return d.Name == unitProperty || d.Name ==
 
 // differences returns how the sides differ besides what is compared and, for each point, the names of its
 // decisive differences that are not ignored.
-func differences(old, new Run, points []rowset.Matched, opts Options) (all []Difference, decisive [][]string) {
+func differences(old, new Run, points []dataset.Matched, opts Options) (all []Difference, decisive [][]string) {
 	d := &differ{runs: [2]Run{old, new}, opts: opts, found: map[string]*Difference{}, values: map[string][2][]string{},
 		ofSingle: map[[2]origin][]Difference{}}
 	decisive = make([][]string, len(points))
@@ -208,7 +208,7 @@ func differences(old, new Run, points []rowset.Matched, opts Options) (all []Dif
 }
 
 // ofPoint returns the differences between the rows of one point.
-func (d *differ) ofPoint(a, b rowset.Set) (out []Difference) {
+func (d *differ) ofPoint(a, b dataset.Set) (out []Difference) {
 	measured := func(r *journal.Row) bool { return r.Kind == journal.Measured || r.Kind == "" }
 	onHosts := slices.ContainsFunc(a, measured) && slices.ContainsFunc(b, measured)
 	for _, p := range properties {
@@ -225,7 +225,7 @@ func (d *differ) ofPoint(a, b rowset.Set) (out []Difference) {
 }
 
 // texts returns the distinct known values of a property over the rows of a point.
-func (d *differ) texts(side int, rows rowset.Set, p property) (out []string) {
+func (d *differ) texts(side int, rows dataset.Set, p property) (out []string) {
 	empty := journal.Header{}
 	for _, r := range rows {
 		h := d.runs[side].headerOf(r)
@@ -242,7 +242,7 @@ func (d *differ) texts(side int, rows rowset.Set, p property) (out []string) {
 
 // ofMetric compares the unit and the direction of the metric. A difference between units is decisive if
 // they cannot be converted.
-func (d *differ) ofMetric(a, b rowset.Set) (out []Difference) {
+func (d *differ) ofMetric(a, b dataset.Set) (out []Difference) {
 	metric := d.opts.Metric
 	from, to := d.runs[0].unitsOf(a, metric), d.runs[1].unitsOf(b, metric)
 	if !slices.Equal(from, to) {
@@ -261,7 +261,7 @@ func (d *differ) ofMetric(a, b rowset.Set) (out []Difference) {
 }
 
 // unitsOf returns the distinct units of a metric over rows.
-func (r Run) unitsOf(rows rowset.Set, metric string) []string {
+func (r Run) unitsOf(rows dataset.Set, metric string) []string {
 	units := lists.Distinct(lists.Map(rows, func(row *journal.Row) string { return r.unitOf(row, metric) }))
 	slices.Sort(units)
 	return units
@@ -304,7 +304,7 @@ func (r Run) headerOf(row *journal.Row) *journal.Header {
 }
 
 // setUnit sets Unit if the rows of the side are in a unit that cannot be converted to target.
-func (s *Side) setUnit(run Run, rows rowset.Set, metric, target string) {
+func (s *Side) setUnit(run Run, rows dataset.Set, metric, target string) {
 	if s == nil {
 		return
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/judge"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Mean is the change of the geometric mean over points.
@@ -23,7 +23,7 @@ type Mean struct {
 // newMeanCase returns the geometric mean over the points in each trial of both sides, and the number of
 // points. It uses only trials that are ok and undisturbed at every point, because the mean over fewer
 // points is another quantity. ok is false if there are fewer than two points.
-func newMeanCase(points []rowset.Matched, opts Options) (c judge.Case, n int, ok bool) {
+func newMeanCase(points []dataset.Matched, opts Options) (c judge.Case, n int, ok bool) {
 	var sums [2]map[int]float64 // by trial: sum of the logarithms
 	var counts [2]map[int]int
 	for side := range sums {
@@ -61,7 +61,7 @@ const meanShare = 0.2
 
 // judgeMean judges the geometric mean over the points and returns the probability of a false verdict
 // that is left for the points. The mean is judged separately, because it varies much less than the points.
-func (r *Report) judgeMean(points []rowset.Matched, opts Options, rule judge.Rule) (left float64) {
+func (r *Report) judgeMean(points []dataset.Matched, opts Options, rule judge.Rule) (left float64) {
 	c, n, ok := newMeanCase(points, opts)
 	if !ok {
 		return rule.Alpha

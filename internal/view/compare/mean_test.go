@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // TestMean checks the geometric mean over points: 20 % slower and 25 % faster cancel, a change of
@@ -63,10 +63,10 @@ func TestMean(t *testing.T) {
 
 // TestMeanSharesAlpha checks that the mean and the points together give a false verdict with probability Alpha at most.
 func TestMeanSharesAlpha(t *testing.T) {
-	two := make([]rowset.Matched, 2)
+	two := make([]dataset.Matched, 2)
 	for i := range two {
 		rows := trialsOf(int64(i), 10)
-		two[i] = rowset.Matched{rowset.All(rows), rowset.All(rows)}
+		two[i] = dataset.Matched{dataset.All(rows), dataset.All(rows)}
 	}
 	for n, want := range []float64{0.05, 0.05, 0.04} { // one point has no mean
 		got := (&Report{}).judgeMean(two[:n], Options{Metric: DefaultMetric}, judge.Rule{Alpha: 0.05, Floor: 0.01})

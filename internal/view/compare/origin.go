@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // origin identifies the run and the inputs of a row.
@@ -17,7 +17,7 @@ type origin struct {
 }
 
 // origins returns the distinct origins of rows, without rows whose run has no header.
-func (r Run) origins(rows rowset.Set) (out []origin) {
+func (r Run) origins(rows dataset.Set) (out []origin) {
 	for _, row := range rows {
 		if o := (origin{r.headerOf(row), row.Inputs}); o.header != nil && !slices.Contains(out, o) {
 			out = append(out, o)

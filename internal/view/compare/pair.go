@@ -13,20 +13,20 @@ import (
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/changepoint"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // match pairs the rows of two runs by point: first the points of old in their order, then the points that
 // only new has.
-func match(old, new Run, opts Options) ([]rowset.Matched, error) {
-	points := rowset.Match(func(r *journal.Row) string { return rowset.Key(r, opts.Ignore...) }, rowset.All(old.Rows),
-		rowset.All(new.Rows))
+func match(old, new Run, opts Options) ([]dataset.Matched, error) {
+	points := dataset.Match(func(r *journal.Row) string { return dataset.Key(r, opts.Ignore...) }, dataset.All(old.Rows),
+		dataset.All(new.Rows))
 	if len(opts.Ignore) == 0 {
 		return points, nil
 	}
-	known := append(rowset.CoordNames(slices.Concat(old.Rows, new.Rows)), differenceNames(old, new)...)
+	known := append(dataset.CoordNames(slices.Concat(old.Rows, new.Rows)), differenceNames(old, new)...)
 	for _, name := range opts.Ignore {
 		if !slices.Contains(known, name) {
 			return nil, fmt.Errorf("nothing to ignore: %w", suggest.Unknown("coordinate or difference of these runs", name,
@@ -37,10 +37,10 @@ func match(old, new Run, opts Options) ([]rowset.Matched, error) {
 	// trials of one point.
 	for _, m := range points {
 		for i, run := range []Run{old, new} {
-			if merged := rowset.GroupBy(m[i], func(r *journal.Row) string { return rowset.Key(r) }); len(merged) > 1 {
+			if merged := dataset.GroupBy(m[i], func(r *journal.Row) string { return dataset.Key(r) }); len(merged) > 1 {
 				return nil, fmt.Errorf("ignoring %s makes several points of run %s alike, among them %s; ignore only what has "+
 					"one value in each run",
-					strings.Join(opts.Ignore, ", "), run.ID(), rowset.Label(merged[1].Rows[0]))
+					strings.Join(opts.Ignore, ", "), run.ID(), dataset.Label(merged[1].Rows[0]))
 			}
 		}
 	}
@@ -49,11 +49,11 @@ func match(old, new Run, opts Options) ([]rowset.Matched, error) {
 
 // judgePairs describes all points and judges those with values on both sides. decisive has, for each
 // point, the differences that make it not comparable.
-func (r *Report) judgePairs(points []rowset.Matched, decisive [][]string, opts Options) {
+func (r *Report) judgePairs(points []dataset.Matched, decisive [][]string, opts Options) {
 	pairs := make([]Pair, len(points))
 	var cases []judge.Case
-	var at []int                // index of each case's pair
-	var judged []rowset.Matched // the points of the cases
+	var at []int                 // index of each case's pair
+	var judged []dataset.Matched // the points of the cases
 	for i, m := range points {
 		pairs[i] = describe(m, opts)
 		if pairs[i].Verdict == "" && len(decisive[i]) > 0 {
@@ -92,7 +92,7 @@ func (r *Report) judgePairs(points []rowset.Matched, decisive [][]string, opts O
 // inSequence returns a warning if all launches of one side came before the launches of the other side, and there is a
 // verdict based on them. On most machines, two runs of the same build differ by more than the spread of their launches
 // suggests, although hardly by a factor of changepoint.GrossFactor.
-func (r *Report) inSequence(points []rowset.Matched, opts Options) string {
+func (r *Report) inSequence(points []dataset.Matched, opts Options) string {
 	changed := func(v judge.Verdict, e *judge.Effect) bool {
 		return (v == judge.Slower || v == judge.Faster) && e.Method.Tested() &&
 			max(e.Ratio, 1/e.Ratio) < changepoint.GrossFactor
@@ -144,11 +144,11 @@ func (p *Pair) tooFewTrials(sides [2]string) string {
 }
 
 // describe returns the pair of a point, with its verdict if the statuses alone decide it.
-func describe(m rowset.Matched, opts Options) Pair {
+func describe(m dataset.Matched, opts Options) Pair {
 	r := m.AnyRow()
 	p := Pair{
-		Name: rowset.Label(r, opts.Ignore...), key: rowset.Key(r, opts.Ignore...), group: rowset.BenchPart(r),
-		fields: rowset.LabelFields(r, opts.Ignore...),
+		Name: dataset.Label(r, opts.Ignore...), key: dataset.Key(r, opts.Ignore...), group: dataset.BenchPart(r),
+		fields: dataset.LabelFields(r, opts.Ignore...),
 		Bench:  r.Bench, Part: r.Part, NumRanks: r.NumRanks, Backend: r.Backend, Point: r.Point, Env: r.Env,
 		Old: newSide(m[0], opts.Metric), New: newSide(m[1], opts.Metric),
 	}
@@ -180,7 +180,7 @@ func describe(m rowset.Matched, opts Options) Pair {
 }
 
 // newSide summarizes the rows of one run at a point. It returns nil if there are none.
-func newSide(rows rowset.Set, metric string) *Side {
+func newSide(rows dataset.Set, metric string) *Side {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -225,20 +225,20 @@ func (s *Side) failures() string {
 }
 
 // withMetric returns the rows that are ok and have the metric.
-func withMetric(rows rowset.Set, metric string) rowset.Set {
+func withMetric(rows dataset.Set, metric string) dataset.Set {
 	return rows.Where(func(r *journal.Row) bool {
 		_, ok := r.Metrics[metric]
 		return r.Status == journal.OK && ok
 	})
 }
 
-func valuesOf(rows rowset.Set, metric string) []float64 {
+func valuesOf(rows dataset.Set, metric string) []float64 {
 	return lists.Map(rows, func(r *journal.Row) float64 { return r.Metrics[metric] })
 }
 
 // newCase returns the values of both sides that are compared, and notes about disturbed trials that are
 // left out.
-func newCase(m rowset.Matched, opts Options) (c judge.Case, notes []string) {
+func newCase(m dataset.Matched, opts Options) (c judge.Case, notes []string) {
 	old, new := withMetric(m[0], opts.Metric), withMetric(m[1], opts.Metric)
 	c = judge.Case{Old: valuesOf(old, opts.Metric), New: valuesOf(new, opts.Metric)}
 	if !judge.HaveRatio(c.Old) || !judge.HaveRatio(c.New) {
@@ -255,7 +255,7 @@ func newCase(m rowset.Matched, opts Options) (c judge.Case, notes []string) {
 
 // noiseless reports whether the values have no noise: they are not measured, come from a single sample
 // each, and are equal in every trial.
-func noiseless(rows rowset.Set, values []float64) bool {
+func noiseless(rows dataset.Set, values []float64) bool {
 	noisy := func(r *journal.Row) bool { return r.Kind == journal.Measured || r.Samples > 1 }
 	return !slices.ContainsFunc(rows, noisy) && judge.AllEqual(values)
 }
@@ -264,7 +264,7 @@ func noiseless(rows rowset.Set, values []float64) bool {
 const maxReason = 60
 
 // undisturbed returns the rows without a known disturbance, and a note about the others.
-func undisturbed(rows rowset.Set, side string) (quiet rowset.Set, note string) {
+func undisturbed(rows dataset.Set, side string) (quiet dataset.Set, note string) {
 	for _, r := range rows {
 		if r.Disturbed() == "" {
 			quiet = append(quiet, r)
@@ -306,11 +306,11 @@ func differenceNames(runs ...Run) []string {
 }
 
 // inBoth reports whether both runs have rows of a point.
-func inBoth(m rowset.Matched) bool { return len(m[0]) > 0 && len(m[1]) > 0 }
+func inBoth(m dataset.Matched) bool { return len(m[0]) > 0 && len(m[1]) > 0 }
 
 // warnings returns warnings about incomplete runs and missing trials. How the sides differ is in
 // Report.Differences.
-func warnings(old, new Run, points []rowset.Matched, opts Options) []string {
+func warnings(old, new Run, points []dataset.Matched, opts Options) []string {
 	out := runWarnings(old, new, opts.sides)
 	common, unequal, missing := 0, 0, 0
 	for _, m := range points {
@@ -344,7 +344,7 @@ func warnings(old, new Run, points []rowset.Matched, opts Options) []string {
 // ignoreHint returns a hint that names the coordinates for which the runs have no common value. Each of
 // them is enough to prevent any match of points.
 func ignoreHint(old, new Run) string {
-	a, b := rowset.CoordTexts(old.Rows), rowset.CoordTexts(new.Rows)
+	a, b := dataset.CoordTexts(old.Rows), dataset.CoordTexts(new.Rows)
 	names := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
 	slices.Sort(names)
 	differing := lists.Filter(slices.Compact(names), func(name string) bool {
@@ -353,7 +353,7 @@ func ignoreHint(old, new Run) string {
 				return false
 			}
 		}
-		return name != rowset.Sharing // cannot be ignored
+		return name != dataset.Sharing // cannot be ignored
 	})
 	if len(differing) == 0 {
 		return ""

@@ -14,9 +14,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Goals are the speedups to reach.
@@ -75,7 +75,7 @@ func (t times) median() float64 {
 type peerTimes struct {
 	name string // of the run and the setting
 	run  int    // index of the run among the sides
-	rows rowset.Set
+	rows dataset.Set
 	times
 }
 
@@ -84,7 +84,7 @@ type workload struct {
 	ranks   int
 	point   point.Point
 	ours    *times
-	rows    rowset.Set  // our rows
+	rows    dataset.Set // our rows
 	ofLimit float64     // our median of pct_of_limit
 	peers   []peerTimes // sorted by name
 }
@@ -139,34 +139,34 @@ func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 	if err := CheckIgnore(goals.Ignore, sides...); err != nil {
 		return nil, err
 	}
-	runs := make([]rowset.Set, len(sides))
+	runs := make([]dataset.Set, len(sides))
 	for i, s := range sides {
-		runs[i] = rowset.Good(s.Rows).Where(func(r *journal.Row) bool { return r.Metrics[DefaultMetric] > 0 })
+		runs[i] = dataset.Good(s.Rows).Where(func(r *journal.Row) bool { return r.Metrics[DefaultMetric] > 0 })
 		if len(runs[i]) == 0 {
 			return nil, fmt.Errorf("%s has no ok row with the metric %s", s.Name, DefaultMetric)
 		}
 	}
-	common := rowset.FindCommonAxes(runs, goals.Except)
+	common := dataset.FindCommonAxes(runs, goals.Except)
 	settings := make([]func(*journal.Row) string, len(sides))
 	for i, s := range sides {
 		fixed := append(constantAxes(s.Rows), goals.Except...)
 		settings[i] = func(r *journal.Row) string { return setting(s.Name, r, common.Rest(r, fixed...)) }
 	}
-	mine := rowset.GroupBy(runs[0], settings[0])
+	mine := dataset.GroupBy(runs[0], settings[0])
 	if len(mine) != 1 {
-		names := lists.Map(mine, func(g rowset.Group[string]) string { return g.Key })
+		names := lists.Map(mine, func(g dataset.Group[string]) string { return g.Key })
 		slices.Sort(names)
 		return nil, fmt.Errorf("%s has %d settings (%s): want one, so that each point has one time", ours.Name, len(mine),
 			strings.Join(names, "; "))
 	}
-	runs[0] = append(runs[0], rowset.All(sides[0].Rows).Where(func(r *journal.Row) bool {
+	runs[0] = append(runs[0], dataset.All(sides[0].Rows).Where(func(r *journal.Row) bool {
 		return r.Status.Bad() && settings[0](r) == mine[0].Key
 	})...)
-	workloads, err := findWorkloads(rowset.Match(common.Work, runs...), common, settings)
+	workloads, err := findWorkloads(dataset.Match(common.Work, runs...), common, settings)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(workloads) == 0 && rowset.SharingDiffers(runs...):
+	case len(workloads) == 0 && dataset.SharingDiffers(runs...):
 		return nil, fmt.Errorf("ranks shared a GPU in some of %s and its peers but not in others: times on a shared GPU "+
 			"depend on its memory and are not compared with times that depend on links", ours.Name)
 	case len(workloads) == 0:
@@ -174,7 +174,7 @@ func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 			ours.Name, strings.Join(common.Axes, ", "))
 	}
 	slices.SortStableFunc(workloads, func(a, b workload) int {
-		return cmp.Or(cmp.Compare(a.ranks, b.ranks), rowset.ComparePoints(a.point, b.point))
+		return cmp.Or(cmp.Compare(a.ranks, b.ranks), dataset.ComparePoints(a.point, b.point))
 	})
 	byRanks := lists.GroupBy(workloads, func(w workload) int { return w.ranks })
 	return lists.Map(byRanks, func(g lists.Group[int, workload]) SpeedupTable {
@@ -184,14 +184,14 @@ func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 
 // findWorkloads returns the points that our run and at least one peer have measured. settings has, for each
 // side, the function that names the setting of a row.
-func findWorkloads(matched []rowset.Matched, common rowset.CommonAxes, settings []func(*journal.Row) string) (
+func findWorkloads(matched []dataset.Matched, common dataset.CommonAxes, settings []func(*journal.Row) string) (
 	[]workload, error) {
 	var out []workload
 	for _, m := range matched {
 		r := m.AnyRow()
 		w := workload{ranks: common.Work(r).Ranks, point: common.Point(r), ofLimit: m[0].Median("pct_of_limit")}
 		for i, rows := range m {
-			for _, g := range rowset.GroupBy(rows, settings[i]) {
+			for _, g := range dataset.GroupBy(rows, settings[i]) {
 				t, err := timesByTrial(g, w.ranks)
 				if err != nil {
 					return nil, err
@@ -211,7 +211,7 @@ func findWorkloads(matched []rowset.Matched, common rowset.CommonAxes, settings 
 	return out, nil
 }
 
-func timesByTrial(g rowset.Group[string], ranks int) (times, error) {
+func timesByTrial(g dataset.Group[string], ranks int) (times, error) {
 	t := times{us: map[int]float64{}}
 	seen := map[int]bool{}
 	for _, r := range g.Rows {
@@ -267,8 +267,8 @@ func (t *SpeedupTable) findDifferences(sides []Run, workloads []workload, goals 
 	opts := Options{Metric: DefaultMetric, Ignore: goals.Ignore,
 		compared: append([]string{inputsProperty, "bench", "version", "kernbench"}, goals.Except...)}
 	for run := 1; run < len(sides); run++ {
-		points := lists.Map(workloads, func(w workload) rowset.Matched {
-			m := rowset.Matched{w.rows, nil}
+		points := lists.Map(workloads, func(w workload) dataset.Matched {
+			m := dataset.Matched{w.rows, nil}
 			for _, p := range w.peers {
 				if p.run == run {
 					m[1] = append(m[1], p.rows...)
@@ -295,7 +295,7 @@ func setting(name string, r *journal.Row, ownAxes point.Point) string {
 
 // constantAxes returns the coordinates that have the same value in all rows.
 func constantAxes(rows []journal.Row) (names []string) {
-	for name, values := range rowset.CoordTexts(rows) {
+	for name, values := range dataset.CoordTexts(rows) {
 		if len(values) == 1 {
 			names = append(names, name)
 		}

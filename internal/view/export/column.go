@@ -11,8 +11,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // headline is the metric that every timed row has. Tables show its spread next to it.
@@ -61,10 +61,10 @@ var roles = [...]struct {
 }{
 	Bench: {name: "bench", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Bench }},
 	Part:  {name: "part", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Part }},
-	NumRanks: {name: rowset.NumRanks, numeric: true, value: func(_ Column, r *journal.Row) string {
+	NumRanks: {name: dataset.NumRanks, numeric: true, value: func(_ Column, r *journal.Row) string {
 		return optional(r.NumRanks)
 	}},
-	Backend: {name: rowset.Backend, value: func(_ Column, r *journal.Row) string { return r.Backend }},
+	Backend: {name: dataset.Backend, value: func(_ Column, r *journal.Row) string { return r.Backend }},
 	Axis:    {prefix: "axis.", value: func(c Column, r *journal.Row) string { return r.Point.At(c.Key).String() }},
 	Env:     {prefix: "env.", value: func(c Column, r *journal.Row) string { return envText(r, c.Key) }},
 	Option:  {prefix: "option.", value: func(c Column, r *journal.Row) string { return r.Options.At(c.Key).String() }},
@@ -127,7 +127,7 @@ type Column struct {
 	chosen    bool // named by the reader, so it is shown even if it is empty or constant
 	aggregate bool // lines are several trials: shows their number
 
-	launches func() map[string]launchStats // by rowset.Key; see launchesByPoint
+	launches func() map[string]launchStats // by dataset.Key; see launchesByPoint
 
 	label    string  // heading that the bench declares
 	time     string  // name of a column of times without its unit
@@ -189,7 +189,7 @@ func declaredNames(h *journal.Header) columnNames {
 		units: map[string]string{}}
 	for _, a := range h.Axes {
 		// These two are fields of every row.
-		if a.Name != rowset.NumRanks && a.Name != rowset.Backend {
+		if a.Name != dataset.NumRanks && a.Name != dataset.Backend {
 			n.axes.Add(a.Name)
 			n.numeric[a.Name] = a.Kind.Numeric()
 			n.varied[a.Name] = n.varied[a.Name] || !a.AtDefault

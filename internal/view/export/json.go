@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 func init() {
@@ -48,7 +48,7 @@ func writeJSON(w io.Writer, in Input, _ Options) error {
 func writeRow(b *bufio.Writer, r *journal.Row, end string) error {
 	text, err := json.Marshal(r)
 	if err != nil {
-		return fmt.Errorf("%s, trial %d: %w", rowset.Label(r), r.Trial, err)
+		return fmt.Errorf("%s, trial %d: %w", dataset.Label(r), r.Trial, err)
 	}
 	b.Write(text)
 	b.WriteString(end)

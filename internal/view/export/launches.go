@@ -10,8 +10,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Footnotes of tables in which the spread between launches is unknown. LaunchesNote is for tables in which some lines
@@ -48,16 +48,16 @@ func launchStatsOf(rows []*journal.Row, metric string) launchStats {
 	return launchStats{spread: 100 * (high - low) / 2 / math.Abs(mid), known: true, modes: stats.FindModes(values)}
 }
 
-// launchesByPoint returns a function that returns how the launches of every point differ, by rowset.Key. The
+// launchesByPoint returns a function that returns how the launches of every point differ, by dataset.Key. The
 // function computes this at its first call. It returns nil if no point has a second trial.
 func launchesByPoint(rows []journal.Row, metric string) func() map[string]launchStats {
 	return sync.OnceValue(func() map[string]launchStats {
-		all := rowset.All(rows)
+		all := dataset.All(rows)
 		if !slices.ContainsFunc(all, func(r *journal.Row) bool { return r.Trial > 0 }) {
 			return nil
 		}
 		out := map[string]launchStats{}
-		for _, g := range lists.GroupBy(all, func(r *journal.Row) string { return rowset.Key(r) }) {
+		for _, g := range lists.GroupBy(all, func(r *journal.Row) string { return dataset.Key(r) }) {
 			out[g.Key] = launchStatsOf(g.Items, metric)
 		}
 		return out
@@ -68,7 +68,7 @@ func launchesByPoint(rows []journal.Row, metric string) func() map[string]launch
 func (c Column) launchesOf(r *journal.Row) launchStats {
 	if c.launches != nil {
 		if all := c.launches(); all != nil {
-			return all[rowset.Key(r)]
+			return all[dataset.Key(r)]
 		}
 	}
 	return launchStatsOf([]*journal.Row{r}, c.Key)

@@ -10,19 +10,19 @@ import (
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // line is one line of a table: the trials of one point, or one row.
 type line struct {
-	key  string // rowset.Key of the point
+	key  string // dataset.Key of the point
 	rows []*journal.Row
 }
 
 // lines groups the rows by point in order of appearance. With perTrial each row is a line.
 func lines(rows []*journal.Row, perTrial bool) []line {
-	key := func(r *journal.Row) string { return rowset.Key(r) }
+	key := func(r *journal.Row) string { return dataset.Key(r) }
 	if perTrial {
 		return lists.Map(rows, func(r *journal.Row) line { return line{key(r), []*journal.Row{r}} })
 	}

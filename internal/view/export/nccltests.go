@@ -12,8 +12,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Axes that are columns of the nccl-tests table. All other coordinates are above the table.
@@ -80,10 +80,10 @@ func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 // modelledNotes returns comments about modelled rows and what validates them. The table has no column for
 // this.
 func modelledNotes(rows []journal.Row) []string {
-	modelled := rowset.All(rows).Where(func(r *journal.Row) bool { return r.Kind == journal.Modelled })
+	modelled := dataset.All(rows).Where(func(r *journal.Row) bool { return r.Kind == journal.Modelled })
 	validatedBy := func(r *journal.Row) string { return r.Details[journal.ValidatedByDetail] }
 	var notes []string
-	for _, g := range rowset.GroupBy(modelled, validatedBy) {
+	for _, g := range dataset.GroupBy(modelled, validatedBy) {
 		how := cmp.Or(g.Key, "not validated")
 		if !strings.HasPrefix(how, "not validated") {
 			how = "validated by: " + how
@@ -108,11 +108,11 @@ type ncclLine struct {
 // ncclTables groups the rows into tables, in order of appearance, and counts the rows without
 // a size.
 func ncclTables(rows []journal.Row) (tables []*ncclTable, others int) {
-	sized := rowset.All(rows).Where(func(r *journal.Row) bool { _, has := r.Point.Get(ncclSize); return has })
-	table := func(r *journal.Row) string { return rowset.Key(r, ncclSize, ncclInPlace) }
-	for _, g := range rowset.GroupBy(sized, table) {
-		t := &ncclTable{heading: rowset.Label(g.Rows[0], ncclSize, ncclInPlace)}
-		for _, g := range rowset.GroupBy(g.Rows, func(r *journal.Row) string { return rowset.Key(r, ncclInPlace) }) {
+	sized := dataset.All(rows).Where(func(r *journal.Row) bool { _, has := r.Point.Get(ncclSize); return has })
+	table := func(r *journal.Row) string { return dataset.Key(r, ncclSize, ncclInPlace) }
+	for _, g := range dataset.GroupBy(sized, table) {
+		t := &ncclTable{heading: dataset.Label(g.Rows[0], ncclSize, ncclInPlace)}
+		for _, g := range dataset.GroupBy(g.Rows, func(r *journal.Row) string { return dataset.Key(r, ncclInPlace) }) {
 			l := ncclLine{row: g.Rows[0]}
 			for _, r := range g.Rows {
 				place := &l.places[0]
@@ -143,7 +143,7 @@ func (t *ncclTable) writePreamble(b *bytes.Buffer, h *journal.Header) {
 		"validation: %d graph: 0\n",
 		slices.Min(sizes), slices.Max(sizes), ncclStep(sizes), iters, checked)
 	fmt.Fprintf(b, "#\n# %s\n#\n# Using devices\n", texttab.Plain(t.heading))
-	ranks := rowset.Ranks(first)
+	ranks := dataset.Ranks(first)
 	for rank := range min(ranks, maxRanksListed) {
 		host := first.Host
 		if rank > 0 && h != nil && h.Launcher != "" && h.Launcher != "local" && h.Launcher != "imported" {
@@ -269,7 +269,7 @@ func (l ncclLine) keys() (size, count, typ, redop, root string) {
 	parts := int64(1)
 	switch op {
 	case "reducescatter", "allgather", "alltoall", "gather", "scatter":
-		parts = int64(max(1, rowset.Ranks(l.row)))
+		parts = int64(max(1, dataset.Ranks(l.row)))
 	}
 	if t, ok := l.row.Point.Get(ncclDType); ok {
 		if d, err := dtype.Parse(t.String()); err == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // section is one table: the lines of one bench or part. Constant columns are shown above it.
@@ -44,7 +44,7 @@ func sections(in Input, opts Options) ([]section, []line, error) {
 	}
 	var out []section
 	var all []line
-	for _, g := range rowset.GroupBy(rowset.All(in.Rows), rowset.BenchPart) {
+	for _, g := range dataset.GroupBy(dataset.All(in.Rows), dataset.BenchPart) {
 		ls := lines(g.Rows, opts.PerTrial)
 		all = append(all, ls...)
 		s := newSection(g.Key, columns, ls, opts.MaxRows)

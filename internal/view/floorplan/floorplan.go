@@ -17,9 +17,9 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/profile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Seen is a row with the profile of its kernel.
@@ -34,9 +34,9 @@ func Common(rows []journal.Row) (names []string) {
 	if len(rows) == 0 {
 		return nil
 	}
-	for _, name := range rowset.CoordNames(rows) {
-		first, _ := rowset.CoordText(&rows[0], name)
-		if !slices.ContainsFunc(rows, func(r journal.Row) bool { v, _ := rowset.CoordText(&r, name); return v != first }) {
+	for _, name := range dataset.CoordNames(rows) {
+		first, _ := dataset.CoordText(&rows[0], name)
+		if !slices.ContainsFunc(rows, func(r journal.Row) bool { v, _ := dataset.CoordText(&r, name); return v != first }) {
 			names = append(names, name)
 		}
 	}
@@ -93,7 +93,7 @@ func Load(dir string, rows []journal.Row) (seen []Seen, errs []error) {
 		case err != nil:
 			errs = append(errs, err)
 		default:
-			seen = append(seen, Seen{r, rowset.Label(r, common...), record})
+			seen = append(seen, Seen{r, dataset.Label(r, common...), record})
 		}
 	}
 	return seen, errs

@@ -10,8 +10,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/changepoint"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/compare"
 )
 
@@ -158,9 +158,9 @@ func (r Report) ExitCode() int {
 
 func (t *timeline) newPoint(key string, last int) Point {
 	row := t.anyRow(key)
-	return Point{Name: rowset.Label(row), Bench: row.Bench, Part: row.Part, NumRanks: row.NumRanks, Backend: row.Backend,
+	return Point{Name: dataset.Label(row), Bench: row.Bench, Part: row.Part, NumRanks: row.NumRanks, Backend: row.Backend,
 		Point: row.Point, Env: row.Env, Old: t.side(0, last, key), New: t.side(last, last+1, key),
-		group: rowset.BenchPart(row), fields: rowset.LabelFields(row)}
+		group: dataset.BenchPart(row), fields: dataset.LabelFields(row)}
 }
 
 // side summarizes the rows of a point in the runs [from, to). It returns nil if there are none.

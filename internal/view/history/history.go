@@ -18,9 +18,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/changepoint"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/compare"
 )
 
@@ -86,8 +86,8 @@ func (n RunName) String() string {
 type timeline struct {
 	runs         []compare.Run
 	metric       journal.MetricInfo
-	keys         []string                // of the points: first the latest run's, in its order, then the others
-	rows         []map[string]rowset.Set // by run and key
+	keys         []string                 // of the points: first the latest run's, in its order, then the others
+	rows         []map[string]dataset.Set // by run and key
 	series       changepoint.Series
 	otherMachine int // number of runs on another kind of machine than the latest run
 	// otherUnit is the number of runs whose values cannot be compared with the values of the latest run,
@@ -108,12 +108,12 @@ func newTimeline(runs []compare.Run, opts Options) (*timeline, error) {
 	runs = lists.Map(runs, func(r compare.Run) compare.Run { return r.InUnit(t.metric) })
 	t.runs = runs
 	seen := map[string]bool{}
-	t.rows = make([]map[string]rowset.Set, len(runs))
+	t.rows = make([]map[string]dataset.Set, len(runs))
 	for i, run := range slices.Backward(runs) {
-		t.rows[i] = map[string]rowset.Set{}
+		t.rows[i] = map[string]dataset.Set{}
 		for k := range run.Rows {
 			row := &run.Rows[k]
-			key := rowset.Key(row)
+			key := dataset.Key(row)
 			t.rows[i][key] = append(t.rows[i][key], row)
 			if !seen[key] {
 				seen[key] = true

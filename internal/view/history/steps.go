@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/changepoint"
-	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/view/compare"
 )
 
@@ -19,7 +19,7 @@ import (
 type Change struct {
 	First RunName `json:"first"` // first run at the new level
 	Index int     `json:"-"`     // of that run in Machine.Runs
-	Key   string  `json:"-"`     // rowset.Key of the point; "" for all points together
+	Key   string  `json:"-"`     // dataset.Key of the point; "" for all points together
 	Point string  `json:"point"` // in words
 	Finding
 }
@@ -86,7 +86,7 @@ func newMachine(runs []compare.Run, opts Options) (Machine, error) {
 		exact := false
 		if step.Point != changepoint.AllPoints {
 			c.Key, exact = t.keys[step.Point], t.series.Exact[step.Point]
-			c.Point = rowset.Label(t.anyRow(c.Key))
+			c.Point = dataset.Label(t.anyRow(c.Key))
 		}
 		verdict := changepoint.Faster
 		if step.Change > 0 {

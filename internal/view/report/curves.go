@@ -9,9 +9,9 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 const (
@@ -38,8 +38,8 @@ func (p Plot) Figure(h *journal.Header, rows []journal.Row) (figure.Figure, erro
 // machines returns a caption that names the machine of each backend if rows of different kinds, such as
 // simulated and measured ones, are shown together. Their curves belong to different machines.
 func machines(rows []journal.Row) string {
-	good := rowset.Good(rows)
-	if len(rowset.GroupBy(good, func(r *journal.Row) journal.Kind { return r.Kind })) < 2 {
+	good := dataset.Good(rows)
+	if len(dataset.GroupBy(good, func(r *journal.Row) journal.Kind { return r.Kind })) < 2 {
 		return ""
 	}
 	words := lists.Map(good, func(r *journal.Row) string { return r.Backend + ": " + machineOf(r) })

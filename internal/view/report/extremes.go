@@ -9,9 +9,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // extremes returns a sentence about the smallest and the largest value of the headline metric and their
@@ -153,7 +153,7 @@ func (p launched) between(u string) string {
 // few is the number of the other points, and single the number of points among them that have only one launch.
 func launchedPoints(y quantity, rows []*journal.Row) (points []launched, few, single int) {
 	// Rows of different builds, or of the different runs of an overlay, are different points.
-	same := func(r *journal.Row) string { return overlaid(r) + "\x00" + r.Inputs + "\x00" + rowset.Key(r) }
+	same := func(r *journal.Row) string { return overlaid(r) + "\x00" + r.Inputs + "\x00" + dataset.Key(r) }
 	for _, g := range lists.GroupBy(rows, same) {
 		first := g.Items[0]
 		p := launched{computed: first.Kind == journal.Simulated || first.Kind == journal.Modelled,

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Number is one number for a whole run: the geometric mean of a metric over its points. The value of a point is
@@ -26,7 +26,7 @@ type Number struct {
 // NewNumber returns the number of a run: the mean of the time, or else of the first declared metric that every
 // ok row has. ok is false if there is no such metric, or if any value is not positive.
 func NewNumber(h *journal.Header, rows []journal.Row) (n Number, ok bool) {
-	good := rowset.Good(rows)
+	good := dataset.Good(rows)
 	if len(good) == 0 {
 		return n, false
 	}
@@ -48,7 +48,7 @@ func MeanOf(metric, unit string, good []*journal.Row) (n Number, ok bool) {
 	if len(good) == 0 {
 		return n, false
 	}
-	points := lists.GroupBy(good, func(r *journal.Row) string { return rowset.Key(r) })
+	points := lists.GroupBy(good, func(r *journal.Row) string { return dataset.Key(r) })
 	sum := 0.0
 	for _, p := range points {
 		counting := journal.Counting(p.Items)

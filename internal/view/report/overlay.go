@@ -10,8 +10,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/compare"
 )
 
@@ -115,7 +115,7 @@ func changesBetween(a, b NamedRun) (bench.Section, string) {
 	new := compare.Run{Name: b.Name, Header: &second.Header, Earlier: second.Earlier, Rows: second.Latest()}
 	opts := compare.Options{Metric: comparedMetric(b.Run)}
 	if BackendsDiffer(old.Rows, new.Rows) {
-		opts.Ignore = []string{rowset.Backend}
+		opts.Ignore = []string{dataset.Backend}
 	}
 	r, err := compare.Compare(old, new, opts)
 	if err != nil {

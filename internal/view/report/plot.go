@@ -13,9 +13,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Plot is a request for a figure, such as x=size,y=time_us,by=dtype. X and By name
@@ -195,7 +195,7 @@ func (c coord) count(rows []*journal.Row) (n int, numeric bool) {
 // one value, and metrics.
 func Names(h *journal.Header, rows []journal.Row) (coords, metrics []string) {
 	if len(rows) > 0 {
-		coords = namesOf(lists.Filter(coordsOf(h, rows), func(c coord) bool { return c.varies(rowset.All(rows)) }))
+		coords = namesOf(lists.Filter(coordsOf(h, rows), func(c coord) bool { return c.varies(dataset.All(rows)) }))
 	}
 	var others []string
 	for i := range rows {
@@ -278,7 +278,7 @@ func (q quantity) value(r *journal.Row) (v float64, low, high float64, ok bool) 
 
 // in returns the ok rows that have the quantity.
 func (q quantity) in(rows []journal.Row) []*journal.Row {
-	return rowset.Good(rows).Where(func(r *journal.Row) bool { _, _, _, has := q.value(r); return has })
+	return dataset.Good(rows).Where(func(r *journal.Row) bool { _, _, _, has := q.value(r); return has })
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 var (
@@ -131,7 +131,7 @@ func distinct(h *journal.Header, rows []journal.Row, p Plot) int {
 		}
 		bare := *r
 		bare.Point, bare.Options = present(r.Point), present(r.Options)
-		id := identity{key: rowset.Key(&bare), run: r.Run, kind: r.Kind}
+		id := identity{key: dataset.Key(&bare), run: r.Run, kind: r.Kind}
 		if byTrial {
 			id.trial = r.Trial
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/document"
 )
 
@@ -42,7 +42,7 @@ func extent(h *journal.Header, rows []journal.Row) string {
 	points, backends := map[string]bool{}, map[string]bool{}
 	trials := 0
 	for i := range rows {
-		points[rowset.Key(&rows[i])] = true
+		points[dataset.Key(&rows[i])] = true
 		backends[rows[i].Backend] = true
 		trials = max(trials, rows[i].Trial+1)
 	}
@@ -167,11 +167,11 @@ func MetricText(v float64, u string) string {
 }
 
 func disturbed(rows []journal.Row) int {
-	return len(rowset.All(rows).Where(func(r *journal.Row) bool { return r.Disturbed() != "" }))
+	return len(dataset.All(rows).Where(func(r *journal.Row) bool { return r.Disturbed() != "" }))
 }
 
 func warned(rows []journal.Row) int {
-	return len(rowset.All(rows).Where(func(r *journal.Row) bool { return len(r.Warnings) > 0 }))
+	return len(dataset.All(rows).Where(func(r *journal.Row) bool { return len(r.Warnings) > 0 }))
 }
 
 // ending returns a sentence about how the run ended.

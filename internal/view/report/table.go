@@ -10,8 +10,8 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/export"
 )
@@ -30,14 +30,14 @@ func tables(h *journal.Header, rows []journal.Row) (out []document.Table, omitte
 	columns := slices.DeleteFunc(export.Columns(h, rows), func(c export.Column) bool { return c.Role.Elsewhere() })
 	if len(rows) > maxRows {
 		omitted = fmt.Sprintf("%d of %d rows are shown", maxRows, len(rows))
-		if bad := len(rows) - maxRows - len(rowset.Good(rows[maxRows:])); bad > 0 {
+		if bad := len(rows) - maxRows - len(dataset.Good(rows[maxRows:])); bad > 0 {
 			omitted += fmt.Sprintf("; of those left out, %d are not ok", bad)
 		}
 		omitted += ". All are in rows.csv."
 		rows = rows[:maxRows]
 	}
 	noted := false // the note is shown once
-	return lists.Map(rowset.GroupBy(rowset.All(rows), rowset.BenchPart), func(g rowset.Group[string]) document.Table {
+	return lists.Map(dataset.GroupBy(dataset.All(rows), dataset.BenchPart), func(g dataset.Group[string]) document.Table {
 		t := rowTable(columns, g.Rows, g.Rows)
 		t.Title = g.Key
 		if noted {
@@ -101,7 +101,7 @@ func rowTable(columns []export.Column, all, shown []*journal.Row) document.Table
 
 // newTableRow returns everything about a row except its cells.
 func newTableRow(r *journal.Row) document.TableRow {
-	line := document.TableRow{Status: document.StatusClass(r.Status), Reason: reason(r), Point: rowset.Key(r)}
+	line := document.TableRow{Status: document.StatusClass(r.Status), Reason: reason(r), Point: dataset.Key(r)}
 	if r.Status != journal.OK {
 		line.Output, line.Ranks = Tail(r.Output), rankEnds(r.Ranks)
 		if r.Launch != "" {
@@ -125,7 +125,7 @@ type Failure struct {
 // NewFailure describes a failed row.
 func NewFailure(r *journal.Row) Failure {
 	t := newTableRow(r)
-	return Failure{rowset.Label(r), r.Trial, string(r.Status), t.Reason, t.Output, t.Ranks, t.Logs}
+	return Failure{dataset.Label(r), r.Trial, string(r.Status), t.Reason, t.Output, t.Ranks, t.Logs}
 }
 
 // rankEnds describes how the first ranks of a failed row ended.

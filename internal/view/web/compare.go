@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/compare"
 	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/report"
@@ -102,7 +102,7 @@ func compareRuns(sides []comparedRun, opts compare.Options) (comparePage, error)
 	out := comparePage{Metric: opts.Metric}
 	opts.Alpha = compare.DefaultAlpha / float64(len(sides)-1)
 	if report.BackendsDiffer(lists.Map(sides, func(one comparedRun) []journal.Row { return one.Rows })...) {
-		opts.Ignore, out.Ignored = append(opts.Ignore, rowset.Backend), rowset.Backend
+		opts.Ignore, out.Ignored = append(opts.Ignore, dataset.Backend), dataset.Backend
 	}
 	var rows []journal.Row
 	header := *sides[0].Header

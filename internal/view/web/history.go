@@ -11,9 +11,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/compare"
 	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/history"
@@ -131,7 +131,7 @@ func (p *pastRuns) onlyPoint(key string) {
 		return
 	}
 	for i := range p.runs {
-		p.runs[i].Rows = slices.DeleteFunc(p.runs[i].Rows, func(row journal.Row) bool { return rowset.Key(&row) != key })
+		p.runs[i].Rows = slices.DeleteFunc(p.runs[i].Rows, func(row journal.Row) bool { return dataset.Key(&row) != key })
 	}
 }
 
@@ -176,7 +176,7 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 		}
 		out.Point = h.Bench + ", the geometric mean over its points"
 		if key != "" {
-			out.Point = rowset.Label(&run.Rows[0])
+			out.Point = dataset.Label(&run.Rows[0])
 		}
 		_, out.Metrics = report.Names(run.Header, run.Rows)
 		unitName = cmp.Or(unitOf(run.Rows, metric), unitName)
@@ -257,7 +257,7 @@ func newHistoryRun(info runInfo, run compare.Run, metric string, changes []histo
 // takeMean replaces the value of a run by the mean over its points. A run counts as disturbed if none of its
 // rows is undisturbed.
 func (m *historyRun) takeMean(run compare.Run, metric, unitName string) {
-	n, ok := report.MeanOf(metric, unitName, rowset.Good(run.Rows))
+	n, ok := report.MeanOf(metric, unitName, dataset.Good(run.Rows))
 	m.failed, m.median, m.low, m.high, m.set = !ok, n.Value, n.Value, n.Value, n.Set
 	if m.Value = n.Text; !ok {
 		m.Value = ""

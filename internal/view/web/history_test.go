@@ -9,8 +9,8 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/compare"
 )
 
@@ -47,7 +47,7 @@ func past(times ...float64) (out pastRuns) {
 
 func TestHistorySummary(t *testing.T) {
 	ten := []float64{100, 100, 100, 100, 100, 100, 100, 100, 100, 100}
-	key := rowset.Key(&past(1).runs[0].Rows[0])
+	key := dataset.Key(&past(1).runs[0].Rows[0])
 	for name, c := range map[string]struct {
 		past        pastRuns
 		want, state string
@@ -78,7 +78,7 @@ func TestHistoryOfDisturbedRuns(t *testing.T) {
 	for i := range p.runs[5].Rows {
 		p.runs[5].Rows[i].Quality = journal.QualityDisturbed
 	}
-	page := must.Get(newHistory(p, rowset.Key(&p.runs[0].Rows[0]), "time_us"))(t)
+	page := must.Get(newHistory(p, dataset.Key(&p.runs[0].Rows[0]), "time_us"))(t)
 	last := page.Runs[5]
 	if !last.Disturbed || last.Change != "" || !page.Figures[0].Panels[0].Series[0].Points[5].Hollow {
 		t.Errorf("%+v", last)

@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/export"
 )
@@ -109,7 +109,7 @@ func newRowPage(tables []export.Table, from int, rows []journal.Row) rowPage {
 	page.From = min(from, page.Total)
 	points := map[string]bool{}
 	for i := range rows {
-		points[rowset.Key(&rows[i])] = true
+		points[dataset.Key(&rows[i])] = true
 	}
 	page.Points, page.Trials = len(points), len(points) < len(rows)
 	before, left := 0, pageRows
@@ -131,7 +131,7 @@ func newRowTable(t export.Table, lines []export.TableLine) rowTable {
 		return document.Column{Name: c.Name, Title: c.Title, Numeric: c.Numeric}
 	})
 	for _, l := range lines {
-		line := rowLine{Status: document.StatusClass(l.Status), Point: rowset.Key(l.Rows[0]),
+		line := rowLine{Status: document.StatusClass(l.Status), Point: dataset.Key(l.Rows[0]),
 			Disturbed: !slices.ContainsFunc(l.Rows, func(r *journal.Row) bool { return r.Disturbed() == "" })}
 		for i, text := range l.Cells {
 			line.Cells = append(line.Cells, document.Cell{Text: text, Exact: t.Exact(l, i)})

@@ -12,9 +12,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/floorplan"
@@ -86,7 +86,7 @@ func kernels(rows []journal.Row) (list []kernel, more int) {
 		case len(list) == maxKernels:
 			more++
 		default:
-			list = append(list, kernel{r.Inside, rowset.Label(r, common...), slices.Contains(chosen, r)})
+			list = append(list, kernel{r.Inside, dataset.Label(r, common...), slices.Contains(chosen, r)})
 		}
 	}
 	return list, more

@@ -1,7 +1,7 @@
-// Package rowset selects and groups the rows of a run and matches rows of several runs. It has lookups by
+// Package dataset selects and groups the rows of a run and matches rows of several runs. It has lookups by
 // coordinate, medians over trials, series for figures, and the key that is equal for the same point in two
 // runs. Benches and views use it to find their rows. It does not judge them; package judge does.
-package rowset
+package dataset
 
 import (
 	"cmp"
