@@ -138,7 +138,8 @@ func regrets(rows []journal.Row) (out []regret, skipped unranked) {
 	timed := dataset.Good(rows).Where(func(r *journal.Row) bool { return r.Metrics["time_us"] > 0 })
 	label := machine.Curves(timed)
 	for _, same := range dataset.GroupBy(timed, func(r *journal.Row) [5]string {
-		return [5]string{panelOf(r), dataset.Text(r, "size"), dataset.Text(r, "buffers"), dataset.Text(r, "inplace"), label(r)}
+		return [5]string{panelOf(r), dataset.Text(r, "size"), dataset.Text(r, "buffers"), dataset.Text(r, "inplace"),
+			label(r)}
 	}) {
 		mine := same.Rows.At("algorithm", auto)
 		algorithms := same.Rows.Distinct("algorithm")

@@ -176,7 +176,8 @@ func figures(rows []journal.Row) []figure.Figure {
 			Title: op,
 			X:     figure.Axis{Label: "working set per rank", Scale: figure.Log2, Unit: figure.Bytes},
 			Y:     figure.Axis{Label: "bandwidth of all ranks", Scale: figure.Linear, Unit: figure.GBps, Min: new(float64)},
-			Series: dataset.Series(good.At("op", op), func(r *journal.Row) string { return unit.Plural(dataset.Ranks(r), "rank") },
+			Series: dataset.Series(good.At("op", op),
+				func(r *journal.Row) string { return unit.Plural(dataset.Ranks(r), "rank") },
 				func(r *journal.Row) (figure.Point, bool) { return dot(r), true }),
 		}
 		if len(panel.Series) > 0 {

@@ -191,8 +191,10 @@ func bufferFigure(rows dataset.Set) figure.Figure {
 		Title: fmt.Sprintf("All-reduce by where receive slots lie, %s of %s SIPs (simulated)", strings.Join(kinds, " and "),
 			counts(rows)),
 		Panels: []figure.Panel{{X: sizeAxis,
-			Y:      figure.Axis{Label: "time of the slowest PE", Scale: figure.Log10, Unit: figure.Micros},
-			Series: curves(rows, func(r *journal.Row) string { return machine.With(dataset.Text(r, "buffer_kind"), label(r)) })}}}
+			Y: figure.Axis{Label: "time of the slowest PE", Scale: figure.Log10, Unit: figure.Micros},
+			Series: curves(rows, func(r *journal.Row) string {
+				return machine.With(dataset.Text(r, "buffer_kind"), label(r))
+			})}}}
 }
 
 //go:embed fsim.csv
