@@ -23,6 +23,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/terminal"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 	"github.com/kernbench/kernbench/internal/view/chart"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/report"
@@ -196,16 +197,16 @@ func (a *app) printNotes(r *journal.Run, format string) {
 
 // showChart draws the plots in the terminal, or a default one if there are none.
 func (a *app) showChart(r *journal.Run, rows []journal.Row, plots []string) error {
-	chosen, err := report.ParsePlots(plots)
+	chosen, err := views.ParsePlots(plots)
 	if err != nil {
 		return err
 	}
 	if len(chosen) == 0 {
-		p, ok := report.AutoPlot(&r.Header, rows)
+		p, ok := views.AutoPlot(&r.Header, rows)
 		if !ok {
 			return errors.New("there is no curve to draw: no coordinate varies, or no row has a metric")
 		}
-		chosen = []report.Plot{p}
+		chosen = []views.Plot{p}
 	}
 	style := chart.Style{Width: a.width, Unicode: terminal.UTF8(a.environ),
 		Color: a.width > 0 && terminal.Color(a.environ)}
@@ -227,7 +228,7 @@ func (a *app) showChart(r *journal.Run, rows []journal.Row, plots []string) erro
 }
 
 func (a *app) draw(dir, text string, r *journal.Run, rows []journal.Row, caption string) error {
-	p, err := report.ParsePlot(text)
+	p, err := views.ParsePlot(text)
 	if err != nil {
 		return err
 	}
@@ -352,7 +353,7 @@ func (a *app) overlay(specs, plots []string, path string, allBuilds bool) error 
 		}
 		runs = append(runs, report.NamedRun{Name: name, Run: r})
 	}
-	chosen, err := report.ParsePlots(plots)
+	chosen, err := views.ParsePlots(plots)
 	if err != nil {
 		return usage(err)
 	}
@@ -388,7 +389,7 @@ func (a *app) views(dir string, j request.Planned, f request.Flags, r *journal.R
 		return err
 	}
 	if a.width > 0 && !f.Quiet && f.Format == export.Default { // stdout is a terminal
-		plots := lists.Map(j.Plots, func(p report.Plot) string { return p.String() })
+		plots := lists.Map(j.Plots, func(p views.Plot) string { return p.String() })
 		a.stdout.Printf("\n")
 		if err := a.showChart(r, r.Latest(), plots); err != nil {
 			a.stderr.Printf("%s: no chart: %v\n", a.name, err)

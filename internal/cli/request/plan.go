@@ -26,8 +26,8 @@ import (
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 	"github.com/kernbench/kernbench/internal/view/export"
-	"github.com/kernbench/kernbench/internal/view/report"
 )
 
 // Planned is one bench with everything that a run needs.
@@ -37,7 +37,7 @@ type Planned struct {
 	Out    string            // the RUN folder
 	Inputs map[string]string // SHA-256 of the files that options name
 	Asked  bool              // the command line selects points or options
-	Plots  []report.Plot
+	Plots  []views.Plot
 	Doubts []error // warnings about plots of metrics that the body may not report
 	// Replan plans the bench again, after its inputs were refreshed.
 	Replan func() (*plan.Plan, error)
@@ -57,7 +57,7 @@ type Run struct {
 
 // Plans checks the flags and plans every selected bench.
 func (r Run) Plans() ([]Planned, error) {
-	plots, err := report.ParsePlots(r.Flags.Plots)
+	plots, err := views.ParsePlots(r.Flags.Plots)
 	if err != nil {
 		return nil, err
 	}

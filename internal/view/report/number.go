@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // Number is one number for a whole run: the geometric mean of a metric over its points. The value of a point is
@@ -30,7 +31,7 @@ func NewNumber(h *journal.Header, rows []journal.Row) (n Number, ok bool) {
 	if len(good) == 0 {
 		return n, false
 	}
-	metrics := append([]journal.MetricInfo{{Name: headline, Unit: "us", Better: "lower"}}, h.Metrics...)
+	metrics := append([]journal.MetricInfo{{Name: views.Time, Unit: "us", Better: "lower"}}, h.Metrics...)
 	metric, found := lists.First(metrics, func(m journal.MetricInfo) bool {
 		return !slices.ContainsFunc(good, func(r *journal.Row) bool { _, has := r.Metrics[m.Name]; return !has })
 	})
@@ -62,6 +63,6 @@ func MeanOf(metric, unit string, good []*journal.Row) (n Number, ok bool) {
 	slices.Sort(keys)
 	hash := fnv.New64a()
 	fmt.Fprintf(hash, "%q", keys)
-	n.Set, n.Text = fmt.Sprintf("%x", hash.Sum64()), MetricText(n.Value, unit)
-	return n, finite(n.Value) && n.Value > 0
+	n.Set, n.Text = fmt.Sprintf("%x", hash.Sum64()), views.MetricText(n.Value, unit)
+	return n, !math.IsInf(n.Value, 0) && n.Value > 0
 }

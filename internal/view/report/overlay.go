@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 	"github.com/kernbench/kernbench/internal/view/compare"
 )
 
@@ -24,7 +25,7 @@ type NamedRun struct {
 // Overlay returns the input for one report of several runs. Figures show a curve for each run. For each run
 // after the first there is a section about what is faster or slower than in the first. The names must
 // differ.
-func Overlay(runs []NamedRun, plots []Plot) Input {
+func Overlay(runs []NamedRun, plots []views.Plot) Input {
 	in := Input{Run: mergeRuns(runs), Plots: plots}
 	var lines []string
 	for _, r := range runs[1:] {
@@ -61,16 +62,16 @@ func mergeRuns(runs []NamedRun) *journal.Run {
 		machine := hostLabel(r.Header.Host)
 		for _, row := range r.Latest() {
 			if row.Kind == journal.Measured && machine != "" && row.Details[journal.DeviceDetail] == "" &&
-				row.Details[MachineDetail] == "" {
+				row.Details[views.MachineDetail] == "" {
 				row.Details = maps.Clone(row.Details)
 				if row.Details == nil {
 					row.Details = map[string]string{}
 				}
-				row.Details[MachineDetail] = machine
+				row.Details[views.MachineDetail] = machine
 			}
-			row.Key, row.Run = r.Name+overlaySeparator+row.Key, r.Name
+			row.Key, row.Run = r.Name+views.OverlaySeparator+row.Key, r.Name
 			if row.Task != "" {
-				row.Task = r.Name + overlaySeparator + row.Task
+				row.Task = r.Name + views.OverlaySeparator + row.Task
 			}
 			merged.Rows = append(merged.Rows, row)
 		}
@@ -83,18 +84,6 @@ func mergeRuns(runs []NamedRun) *journal.Run {
 	merged.Header.Bench = strings.Join(benches, ", ")
 	merged.End = &journal.End{} // not "incomplete": Overlay reports that for each run
 	return merged
-}
-
-// overlaySeparator separates the name of a run from the key of a row in an overlay.
-const overlaySeparator = "\x00"
-
-// overlaid returns the name of the run that a row of an overlay comes from, or "" for other rows.
-func overlaid(r *journal.Row) string {
-	name, _, is := strings.Cut(r.Key, overlaySeparator)
-	if !is {
-		return ""
-	}
-	return name
 }
 
 // hostLabel names a host in legends by its processor.

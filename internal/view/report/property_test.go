@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"io"
 	"math"
 	"testing"
@@ -10,8 +9,6 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/result/dataset"
-	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -71,95 +68,11 @@ var (
 	})
 )
 
-// Any rows can be drawn and shown, and every point is drawn once: only trials are merged.
+// Any rows can be shown.
 func TestAnyRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SliceOfN(anyRow, 0, 12).Draw(t, "rows")
-		h := &journal.Header{Bench: "b", Axes: []journal.AxisInfo{{Name: "size", Kind: point.Bytes}}, Envs: []string{"E"}}
-		if rapid.Bool().Draw(t, "no header") {
-			h = nil
-		}
-		plots := []Plot{{X: anyName.Draw(t, "x"), Y: anyMetric.Draw(t, "y"),
-			By: rapid.SliceOfN(anyName, 0, 2).Draw(t, "by")}, {X: "trial"}}
-		if p, ok := AutoPlot(h, rows); ok {
-			plots = append(plots, p)
-		}
-		for _, p := range plots {
-			fig, err := p.Figure(h, rows)
-			if err != nil {
-				continue
-			}
-			if err := fig.Validate(); err != nil {
-				t.Fatalf("%s: %v", p, err)
-			}
-			if got, want := points(fig), distinct(h, rows, p); got != want {
-				t.Fatalf("%s: %d points, want %d", p, got, want)
-			}
-		}
 		run := &journal.Run{Header: journal.Header{Bench: "b"}, Rows: rows}
 		must.Do(t, newPage(run, rows, nil, nil, "").WriteHTML(io.Discard))
-	})
-}
-
-// distinct counts the points that a figure must have: good rows that differ in more than
-// their trial.
-func distinct(h *journal.Header, rows []journal.Row, p Plot) int {
-	if h == nil {
-		h = &journal.Header{}
-	}
-	x, _ := findCoord(coordsOf(h, rows), p.X)
-	byTrial := x.name == "trial" && x.class == fieldClass
-	for _, name := range p.By {
-		c, _ := findCoord(coordsOf(h, rows), name)
-		byTrial = byTrial || c.class == fieldClass && c.key == "trial"
-	}
-	if p.Y == "" {
-		p.Y = "time_us"
-	}
-	y, _ := quantityOf(h, rows, p.Y)
-	type identity struct {
-		key, run string
-		kind     journal.Kind
-		trial    int
-	}
-	seen := map[identity]bool{}
-	for i := range rows {
-		r := &rows[i]
-		_, _, _, ok := y.value(r)
-		if r.Status != journal.OK || !ok || !x.value(r).has {
-			continue
-		}
-		bare := *r
-		bare.Point, bare.Options = present(r.Point), present(r.Options)
-		id := identity{key: dataset.Key(&bare), run: r.Run, kind: r.Kind}
-		if byTrial {
-			id.trial = r.Trial
-		}
-		seen[id] = true
-	}
-	return len(seen)
-}
-
-// present drops coordinates without a value, which count as absent.
-func present(p point.Point) (out point.Point) {
-	for _, c := range p {
-		if !c.Value.IsZero() {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// Every figure that a plot describes can be drawn.
-func TestAnyPlotIsDrawn(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		rows := rapid.SliceOfN(anyRow, 1, 6).Draw(t, "rows")
-		p, ok := AutoPlot(nil, rows)
-		if !ok {
-			return
-		}
-		fig := must.Get(p.Figure(nil, rows))(t)
-		var b bytes.Buffer
-		must.Do(t, figure.SVG(&b, fig))
 	})
 }

@@ -1,6 +1,6 @@
-// Package report makes the figures and reports of a run. It draws the figures that the command line requests ([Plot]),
-// or a default one ([AutoPlot]). The reports, report.html and report.md, contain the findings in words, the figures,
-// the rows and their provenance.
+// Package report makes the figures and reports of a run. It draws the figures that the command line requests
+// ([views.Plot]), or a default one ([views.AutoPlot]). The reports, report.html and report.md, contain the
+// findings in words, the figures, the rows and their provenance.
 //
 // All views are made from the journal and can be made again at any time. They are pure functions of the
 // header and the rows; only Render writes files. The package draws with package figure, writes pages with
@@ -25,6 +25,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/floorplan"
@@ -35,7 +36,7 @@ import (
 type Input struct {
 	Bench     *bench.Bench // adds its figures and sections; may be nil
 	Run       *journal.Run
-	Plots     []Plot
+	Plots     []views.Plot
 	PlotsOnly bool   // draw Plots without the bench's own figures
 	Folder    string // subfolder of the RUN folder for the views of a run that is not the latest; else ""
 
@@ -328,7 +329,7 @@ func charts(in Input, rows []journal.Row) (figures []figure.Figure, why string, 
 	if len(figures) > 0 || len(in.Plots) > 0 {
 		return figures, "", errs
 	}
-	p, ok := AutoPlot(&in.Run.Header, rows)
+	p, ok := views.AutoPlot(&in.Run.Header, rows)
 	switch f, err := p.Figure(&in.Run.Header, rows); {
 	case !anyOK:
 		why = "There is no ok row to draw."

@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // names returns the files below dir, sorted.
@@ -36,7 +37,7 @@ func oneFigure(name string, panels ...figure.Panel) func([]journal.Row) []figure
 	return func([]journal.Row) []figure.Figure { return []figure.Figure{{Name: name, Panels: panels}} }
 }
 
-var byDType = Plot{X: "size", Y: "time_us", By: []string{"dtype"}}
+var byDType = views.Plot{X: "size", Y: "time_us", By: []string{"dtype"}}
 
 var goodPanel = figure.Panel{X: figure.Axis{Label: "x"}, Y: figure.Axis{Label: "y"}}
 
@@ -76,11 +77,11 @@ func TestChooseFigures(t *testing.T) {
 	}{
 		{"automatic", Input{Run: fixtureRun()}, []string{auto}, "", nil},
 		{"bench without figures", Input{Bench: fixtureBench(), Run: fixtureRun()}, []string{auto}, "", nil},
-		{"plots twice", Input{Run: fixtureRun(), Plots: []Plot{byDType, byDType}},
+		{"plots twice", Input{Run: fixtureRun(), Plots: []views.Plot{byDType, byDType}},
 			[]string{"plot_time_us_vs_size_by_dtype", "plot_time_us_vs_size_by_dtype_2"}, "", nil},
 		{"own and plot", Input{Bench: &bench.Bench{Figures: oneFigure("mine", goodPanel)}, Run: fixtureRun(),
-			Plots: []Plot{byDType}}, []string{"mine", "plot_time_us_vs_size_by_dtype"}, "", nil},
-		{"bad plot", Input{Run: fixtureRun(), Plots: []Plot{{X: "nope"}, byDType}},
+			Plots: []views.Plot{byDType}}, []string{"mine", "plot_time_us_vs_size_by_dtype"}, "", nil},
+		{"bad plot", Input{Run: fixtureRun(), Plots: []views.Plot{{X: "nope"}, byDType}},
 			[]string{"plot_time_us_vs_size_by_dtype"}, "", []string{`unknown coordinate "nope"`}},
 		{"panic", Input{Bench: &bench.Bench{Name: "b", Figures: func([]journal.Row) []figure.Figure {
 			panic("odd rows")
@@ -116,7 +117,7 @@ func TestRender(t *testing.T) {
 		path := filepath.Join(dir, name)
 		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666)))
 	}
-	in := Input{Run: fixtureRun(), Plots: []Plot{byDType, {X: "nope"}},
+	in := Input{Run: fixtureRun(), Plots: []views.Plot{byDType, {X: "nope"}},
 		Bench: &bench.Bench{Name: "b", Figures: oneFigure("hollow"),
 			Sections: func(r []journal.Row) []bench.Section { return make([]bench.Section, -len(r)) }}}
 	files, err := Render(dir, in)
@@ -216,5 +217,18 @@ func TestRenderIsPrintable(t *testing.T) {
 		if at := strings.IndexFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' }); at >= 0 {
 			t.Errorf("%s holds a control character: %q", name, text[max(0, at-20):at+20])
 		}
+	}
+}
+
+// Disturbed rows are counted and never called the fastest.
+func TestDisturbedRowsAreNotExtremes(t *testing.T) {
+	rows := sweep(sizes, []string{"f32"}, []int{2}, []string{"Ring"}, 2)
+	for i := range rows[:3] {
+		rows[i].Quality, rows[i].Metrics["time_us"] = journal.QualityDisturbed, []float64{1e-3, 1e-3, 1e9}[i]
+	}
+	text := Summary(&journal.Run{}, rows)
+	if !strings.Contains(text, "3 rows were disturbed while measured") || strings.Contains(text, "1e") ||
+		strings.Contains(text, "1 ns") {
+		t.Errorf("summary: %s", text)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 	"github.com/kernbench/kernbench/internal/view/document"
 )
 
@@ -22,7 +24,7 @@ import (
 func Summary(run *journal.Run, rows []journal.Row) string {
 	sentences := []string{extent(&run.Header, rows)}
 	if len(rows) > 0 {
-		sentences = append(sentences, outcome(rows), extremes(&run.Header, rows))
+		sentences = append(sentences, outcome(rows), views.Extremes(&run.Header, rows))
 	}
 	if n := disturbed(rows); n > 0 {
 		sentences = append(sentences, fmt.Sprintf("%s disturbed while measured.", unit.Counted(n, "row was", "rows were")))
@@ -158,14 +160,6 @@ func verbs(s journal.Status, n int) string {
 	return be + " in status " + string(s)
 }
 
-// MetricText formats a metric with its unit for a reader.
-func MetricText(v float64, u string) string {
-	if u == "us" {
-		return unit.FormatMicros(v)
-	}
-	return strings.TrimSpace(unit.FormatMetric(v) + " " + u)
-}
-
 func disturbed(rows []journal.Row) int {
 	return len(dataset.All(rows).Where(func(r *journal.Row) bool { return r.Disturbed() != "" }))
 }
@@ -193,7 +187,7 @@ func ending(run *journal.Run) string {
 
 func seconds(s float64) string {
 	// time.Duration overflows at about 290 years.
-	if s < 60 || s > 1e9 || !finite(s) {
+	if s < 60 || s > 1e9 || math.IsNaN(s) {
 		return unit.FormatSig(s, 3) + " s"
 	}
 	return time.Duration(s * float64(time.Second)).Round(time.Second).String()

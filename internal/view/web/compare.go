@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 	"github.com/kernbench/kernbench/internal/view/compare"
 	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/report"
@@ -129,8 +130,8 @@ func compareRuns(sides []comparedRun, opts compare.Options) (comparePage, error)
 		}
 		out.Comparisons = append(out.Comparisons, comparison)
 	}
-	_, out.Metrics = report.Names(&header, rows)
-	plot, ok := report.AutoPlot(&header, rows)
+	_, out.Metrics = views.Names(&header, rows)
+	plot, ok := views.AutoPlot(&header, rows)
 	if !ok {
 		out.NoFigure = "No coordinate varies between the points, so there is no curve to draw."
 		return out, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 	"github.com/kernbench/kernbench/internal/view/compare"
 	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/history"
@@ -178,7 +179,7 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 		if key != "" {
 			out.Point = dataset.Label(&run.Rows[0])
 		}
-		_, out.Metrics = report.Names(run.Header, run.Rows)
+		_, out.Metrics = views.Names(run.Header, run.Rows)
 		unitName = cmp.Or(unitOf(run.Rows, metric), unitName)
 		one := newHistoryRun(past.infos[i], run, metric, changes[run.ID()])
 		if key == "" {
@@ -239,7 +240,7 @@ func newHistoryRun(info runInfo, run compare.Run, metric string, changes []histo
 	}
 	if m.Trials = len(good); m.Trials > 0 {
 		m.failed, m.median, m.low, m.high = false, stats.Median(good), slices.Min(good), slices.Max(good)
-		m.Value = report.MetricText(m.median, unitOf(run.Rows, metric))
+		m.Value = views.MetricText(m.median, unitOf(run.Rows, metric))
 	}
 	if len(changes) > 0 {
 		c := changes[0]
@@ -267,7 +268,7 @@ func (m *historyRun) takeMean(run compare.Run, metric, unitName string) {
 // historyFigure shows the point over the runs, with a vertical line at each change.
 func historyFigure(h historyPage, unitName string) document.Figure {
 	p := figure.Panel{X: figure.Axis{Label: "start of the run", Scale: figure.Category},
-		Y:    report.FigureAxis(h.Metric, unitName),
+		Y:    views.FigureAxis(h.Metric, unitName),
 		Note: "points: median over trials, bars: from the smallest to the largest trial, hollow: disturbed"}
 	if h.Runs[0].set != "" || h.Runs[len(h.Runs)-1].set != "" {
 		p.Note = "points: geometric mean over the points of the run, hollow: all rows disturbed"

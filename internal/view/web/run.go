@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/floorplan"
@@ -206,11 +207,11 @@ func (s *store) describe(b *cachedJournal, v *view) error {
 	key := v.key
 	in := report.Input{Bench: s.bench(v.run.Header.Bench), Run: v.run, PlotsOnly: key.plot != ""}
 	if in.PlotsOnly {
-		plot, err := report.ParsePlot(key.plot)
+		plot, err := views.ParsePlot(key.plot)
 		if err != nil {
 			return badRequest{err}
 		}
-		in.Plots = []report.Plot{plot}
+		in.Plots = []views.Plot{plot}
 	}
 	doc, errs := report.Document(in, v.rows)
 	if in.PlotsOnly && len(doc.Figures) == 0 {
@@ -236,7 +237,7 @@ func (s *store) describe(b *cachedJournal, v *view) error {
 	}
 	p.Failures, p.Failed = failures(v.rows)
 	p.Inside, p.More = kernels(v.rows)
-	p.Names, p.Metrics = report.Names(&v.run.Header, v.rows)
+	p.Names, p.Metrics = views.Names(&v.run.Header, v.rows)
 	v.page = p
 	return nil
 }

@@ -1,4 +1,4 @@
-package report
+package views
 
 import (
 	"cmp"
@@ -257,7 +257,7 @@ func commonScale(panels []figure.Panel) {
 // limits adds the lower bounds on the times of the rows. A bound that is the same for all series is one
 // line. Otherwise each series gets its bound as a dashed line in its color.
 func (d *drawing) limits(all []panelDots, series []figure.Series) ([]figure.Line, []figure.Series) {
-	if d.y.name != headline {
+	if d.y.name != Time {
 		return nil, series
 	}
 	var lines []figure.Line

@@ -1,4 +1,4 @@
-package report
+package views
 
 import (
 	"cmp"
@@ -14,14 +14,14 @@ import (
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
-// extremes returns a sentence about the smallest and the largest value of the headline metric and their
+// Extremes returns a sentence about the smallest and the largest value of the Time metric and their
 // points. The value of a point is the median over its launches; the sentence also has their range. Only
 // settled rows are considered.
 //
 // The sentence says "not resolved" in two cases. If points have few launches, the difference may be due to
 // launches, which often differ by more than samples do. If the launches do not show that the points differ
 // at all, the fastest of many equal points is only lucky. For computed values, one launch is enough.
-func extremes(h *journal.Header, rows []journal.Row) string {
+func Extremes(h *journal.Header, rows []journal.Row) string {
 	y, ok := autoMetric(h, rows)
 	if !ok {
 		return ""
@@ -71,7 +71,7 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 	lowText, lowAt := at(lowest)
 	highText, highAt := at(highest)
 	text := fmt.Sprintf("The smallest %s is %s%s. The largest is %s%s.", y.name, lowText, lowAt, highText, highAt)
-	if y.name == headline {
+	if y.name == Time {
 		text = fmt.Sprintf("The fastest took %s%s. The slowest took %s%s.", lowText, lowAt, highText, highAt)
 	}
 	if !sure {
@@ -153,7 +153,7 @@ func (p launched) between(u string) string {
 // few is the number of the other points, and single the number of points among them that have only one launch.
 func launchedPoints(y quantity, rows []*journal.Row) (points []launched, few, single int) {
 	// Rows of different builds, or of the different runs of an overlay, are different points.
-	same := func(r *journal.Row) string { return overlaid(r) + "\x00" + r.Inputs + "\x00" + dataset.Key(r) }
+	same := func(r *journal.Row) string { return Overlaid(r) + "\x00" + r.Inputs + "\x00" + dataset.Key(r) }
 	for _, g := range lists.GroupBy(rows, same) {
 		first := g.Items[0]
 		p := launched{computed: first.Kind == journal.Simulated || first.Kind == journal.Modelled,
@@ -176,4 +176,16 @@ func launchedPoints(y quantity, rows []*journal.Row) (points []launched, few, si
 		points = append(points, p)
 	}
 	return points, few, single
+}
+
+// OverlaySeparator separates the name of a run from the key of a row in an overlay of several runs.
+const OverlaySeparator = "\x00"
+
+// Overlaid returns the name of the run that a row of an overlay comes from, or "" for other rows.
+func Overlaid(r *journal.Row) string {
+	name, _, is := strings.Cut(r.Key, OverlaySeparator)
+	if !is {
+		return ""
+	}
+	return name
 }

@@ -1,4 +1,4 @@
-package report
+package views
 
 import (
 	"cmp"
@@ -26,7 +26,7 @@ const (
 // varies but is not in By also separates series, and a note says so. If there are too many series, the
 // figure has several panels, or Figure returns an error.
 func (p Plot) Figure(h *journal.Header, rows []journal.Row) (figure.Figure, error) {
-	p.Y = cmp.Or(p.Y, headline)
+	p.Y = cmp.Or(p.Y, Time)
 	fig, err := p.figure(h, rows)
 	if err != nil {
 		return figure.Figure{}, fmt.Errorf("plot %s: %w", p, err)

@@ -1,4 +1,10 @@
-package report
+// Package views makes figures, tables and sentences of rows. A [Plot] describes a figure: which coordinate is on x,
+// which metric on y, and what separates series and panels. The command line parses one from --plot, a bench declares
+// one for each of its figures, and [AutoPlot] chooses one for runs that have neither.
+//
+// All views are pure functions of the header and the rows. The package draws nothing: a figure is a description that
+// package figure draws.
+package views
 
 import (
 	"cmp"
@@ -73,7 +79,7 @@ func parsePlot(text string) (p Plot, err error) {
 	if p.X == "" {
 		return p, errors.New("missing x")
 	}
-	p.Y = cmp.Or(p.Y, headline)
+	p.Y = cmp.Or(p.Y, Time)
 	return p, nil
 }
 
@@ -162,7 +168,7 @@ func AutoPlot(h *journal.Header, rows []journal.Row) (Plot, bool) {
 // autoMetric returns the time if any ok row has it, else the first declared metric that an ok row has, else
 // any metric.
 func autoMetric(h *journal.Header, rows []journal.Row) (quantity, bool) {
-	names := append([]string{headline}, lists.Map(h.Metrics, func(m journal.MetricInfo) string { return m.Name })...)
+	names := append([]string{Time}, lists.Map(h.Metrics, func(m journal.MetricInfo) string { return m.Name })...)
 	for i := range rows {
 		if rows[i].Status == journal.OK {
 			names = append(names, slices.Sorted(maps.Keys(rows[i].Metrics))...)
@@ -206,8 +212,8 @@ func Names(h *journal.Header, rows []journal.Row) (coords, metrics []string) {
 	return coords, lists.Distinct(append(metrics, others...))
 }
 
-// headline is the metric that every timed row has. It is in microseconds, like limits.
-const headline = "time_us"
+// Time is the metric that every timed row has. It is in microseconds, like limits.
+const Time = "time_us"
 
 // quantity is the y coordinate of a plot: a metric or one number of its spread, such as its 99th percentile.
 type quantity struct {
@@ -299,4 +305,12 @@ func FigureAxis(label, of string) figure.Axis {
 		return figure.Axis{Label: label, Unit: figure.Unit(of)} // the figure adds the unit to the label
 	}
 	return figure.Axis{Label: unit.WithUnit(label, of)}
+}
+
+// MetricText formats a metric with its unit for a reader.
+func MetricText(v float64, u string) string {
+	if u == "us" {
+		return unit.FormatMicros(v)
+	}
+	return strings.TrimSpace(unit.FormatMetric(v) + " " + u)
 }
