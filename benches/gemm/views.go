@@ -118,10 +118,10 @@ type rate struct {
 }
 
 func newRate(trials []*journal.Row) rate {
-	good := journal.Counting(trials)
-	values := journal.Values(good, "gflops")
-	return rate{rows: good, gflops: journal.Median(good, "gflops"), low: slices.Min(values), high: slices.Max(values),
-		peak: journal.Median(good, "peak_pct")}
+	good := dataset.Set(trials).Counting()
+	values := dataset.Set(good).Values("gflops")
+	return rate{rows: good, gflops: dataset.Set(good).Median("gflops"), low: slices.Min(values), high: slices.Max(values),
+		peak: dataset.Set(good).Median("peak_pct")}
 }
 
 func (r rate) repeated() bool { return len(r.rows) >= judge.MinLaunches }

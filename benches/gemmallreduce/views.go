@@ -54,11 +54,7 @@ func results(rows []journal.Row) (all []result) {
 	label := machine.Curves(dataset.Good(rows))
 	for _, trials := range dataset.GroupBy(dataset.Good(rows), func(r *journal.Row) string { return dataset.Key(r) }) {
 		time := model.TimeOf(trials.Rows)
-		r := &journal.MergeTrials(lists.Map(trials.Rows, func(r *journal.Row) journal.Row {
-			trial := *r
-			trial.Key = "" // all are of one point
-			return trial
-		}))[0]
+		r := trials.Rows.Merge()
 		shape := r.Point.At(shapeAxis)
 		d := shape.Dims()
 		if len(d) != 3 || r.NumRanks == nil || !(r.Metrics["bound_us"] > 0) {

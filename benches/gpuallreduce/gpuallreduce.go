@@ -168,7 +168,7 @@ func panel(r *journal.Row) string {
 func figures(rows []journal.Row) []figure.Figure {
 	inside := figure.Figure{Name: "gpu_kernel", Title: "All-reduce inside one launch, buffers beyond the cache"}
 	ways := figure.Figure{Name: "gpu_ways", Title: "One call, timed in four ways"}
-	good := timedInside(rows)
+	good := timedInside(dataset.All(rows))
 	x := figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes}
 	y := figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}
 	at := func(metric string) func(r *journal.Row) (figure.Point, bool) {
@@ -198,7 +198,7 @@ func figures(rows []journal.Row) []figure.Figure {
 // sections compares the kernels with their limit, ranks that are processes with ranks that are blocks,
 // and the ways to copy. Times are medians over the launches of a point.
 func sections(rows []journal.Row) []bench.Section {
-	merged := journal.MergeTrials(rows)
+	merged := dataset.All(rows).MergeTrials()
 	return slices.Concat(timings(merged), processes(merged, rows), copies(merged))
 }
 
@@ -206,8 +206,8 @@ func sections(rows []journal.Row) []bench.Section {
 const copyMethod = "copy"
 
 // copies compares the ways to copy, if whole calls were timed with several.
-func copies(rows []journal.Row) []bench.Section {
-	set := dataset.Good(rows).Where(func(r *journal.Row) bool {
+func copies(rows dataset.Set) []bench.Section {
+	set := rows.Good().Where(func(r *journal.Row) bool {
 		by := dataset.Text(r, copyMethod)
 		return r.NumRanks != nil && by != "" && by != "auto"
 	})
@@ -236,7 +236,7 @@ func copies(rows []journal.Row) []bench.Section {
 }
 
 // timings compares the four ways to time a call, and the last of them with the limit.
-func timings(rows []journal.Row) []bench.Section {
+func timings(rows dataset.Set) []bench.Section {
 	good := timedInside(rows)
 	if len(good) == 0 {
 		return nil
@@ -256,7 +256,7 @@ func timings(rows []journal.Row) []bench.Section {
 // processes compares ranks that are processes with ranks that are blocks of one kernel. The ratio of their
 // times needs several launches of each, because launches differ. merged has a row for each point, rows one
 // for each trial.
-func processes(merged, rows []journal.Row) []bench.Section {
+func processes(merged dataset.Set, rows []journal.Row) []bench.Section {
 	table := [][]string{{"ranks", "algorithm", "size", "as blocks", "as processes", "slower by", "rows"}}
 	worst, resolved := 0.0, true
 	var cited decl.Citations
@@ -295,8 +295,8 @@ func processes(merged, rows []journal.Row) []bench.Section {
 }
 
 // timedInside returns the good rows with times inside one launch.
-func timedInside(rows []journal.Row) dataset.Set {
-	return dataset.Good(rows).Where(func(r *journal.Row) bool { return r.NumRanks != nil && r.Metrics[cold] > 0 })
+func timedInside(rows dataset.Set) dataset.Set {
+	return rows.Good().Where(func(r *journal.Row) bool { return r.NumRanks != nil && r.Metrics[cold] > 0 })
 }
 
 // launches returns the undisturbed trials of some points, and whether each has enough to be compared.

@@ -12,7 +12,7 @@ import (
 
 // rated returns the rows with a rating.
 func rated(rows []journal.Row) dataset.Set {
-	return dataset.Good(journal.MergeTrials(rows)).Where(func(r *journal.Row) bool {
+	return dataset.All(rows).MergeTrials().Good().Where(func(r *journal.Row) bool {
 		return r.Metrics["rating_gflops"] > 0 && r.NumRanks != nil
 	})
 }

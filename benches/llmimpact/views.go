@@ -24,7 +24,7 @@ func rowAt(rows dataset.Set, model, step string, s setting) *journal.Row {
 // figures returns heat maps of the share of communication in each step, the parts of one
 // step, and the gains from the alternatives.
 func figures(rows []journal.Row) []figure.Figure {
-	set := dataset.Good(journal.MergeTrials(rows))
+	set := dataset.All(rows).MergeTrials().Good()
 	if len(set) == 0 {
 		return nil
 	}
@@ -196,8 +196,8 @@ func alternatives(rows dataset.Set) (out []alternative) {
 
 // sections reports the cost, the gains from the alternatives, and the method.
 func sections(rows []journal.Row) []bench.Section {
-	all := journal.MergeTrials(rows)
-	set := dataset.Good(all)
+	all := dataset.All(rows).MergeTrials()
+	set := all.Good()
 	if len(set) == 0 {
 		return nil
 	}

@@ -169,7 +169,7 @@ func increment(a []uint64) {
 
 // figures draws bandwidth against working set, one panel per operation.
 func figures(rows []journal.Row) []figure.Figure {
-	good := dataset.Good(journal.MergeTrials(rows)).Where(func(r *journal.Row) bool { return r.NumRanks != nil })
+	good := dataset.All(rows).MergeTrials().Good().Where(func(r *journal.Row) bool { return r.NumRanks != nil })
 	fig := figure.Figure{Name: "memory_bandwidth", Title: "Memory bandwidth by working set"}
 	for _, op := range ops {
 		panel := figure.Panel{
@@ -202,7 +202,7 @@ func dot(r *journal.Row) figure.Point {
 
 // sections compares the bandwidths of the smallest and the largest working set.
 func sections(rows []journal.Row) []bench.Section {
-	good := dataset.Good(journal.MergeTrials(rows)).Where(func(r *journal.Row) bool { return r.NumRanks != nil })
+	good := dataset.All(rows).MergeTrials().Good().Where(func(r *journal.Row) bool { return r.NumRanks != nil })
 	smallest, largest := math.Inf(1), 0.0
 	for _, r := range good {
 		size := dataset.Number(r, "size")

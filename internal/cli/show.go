@@ -17,10 +17,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/decl"
-	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/cli/terminal"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/views"
@@ -131,14 +131,15 @@ func (a *app) printRows(r *journal.Run, rows []journal.Row, format string, opts 
 // chosenRows returns the latest row of each point for which the expressions hold, sorted by
 // columns.
 func chosenRows(r *journal.Run, only, sort []string) ([]journal.Row, error) {
-	rows, err := plan.FilterRows(only, r.Latest())
+	all := dataset.All(r.Latest())
+	rows, err := all.Select(only...)
 	if err != nil {
 		return nil, err
 	}
 	if len(rows) == 0 && len(only) > 0 && len(r.Rows) > 0 {
-		return nil, plan.NoMatch(only, r.Latest())
+		return nil, all.NoMatch(only)
 	}
-	return export.Sort(&r.Header, rows, sort)
+	return export.Sort(&r.Header, rows.Copy(), sort)
 }
 
 // load reads a run. It prints warnings about lines of its journal that are damaged or have no checksum.

@@ -209,14 +209,6 @@ func TestVersionIsAnInput(t *testing.T) {
 	}
 }
 
-func TestTruthy(t *testing.T) {
-	for text, want := range map[string]bool{"": false, "0": false, "false": false, "x": true, "1": true} {
-		if got := truthy(point.StringValue(text)); got != want {
-			t.Errorf("%q is %v", text, got)
-		}
-	}
-}
-
 func TestBadOption(t *testing.T) {
 	for text, sweepable := range map[string]bool{"1,x": true, "x": false} {
 		if v, err := parseOption(decl.Option{Name: "n", Kind: point.Int, Sweepable: sweepable}, text); err == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -49,7 +50,7 @@ type launch struct {
 
 // expand finds the points of a part. Points with the same rank count and environment go into the same
 // launch, because they can share processes.
-func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
+func (p *Plan) expand(part *decl.Part, req Request, only []dataset.Expr) error {
 	o := &partOutline{backend: p.Backend, maxRanks: dist.Describe(p.Backend).MaxRanks, threads: req.Threads,
 		bind: req.Bind, keyed: func(q point.Point) point.Point { return p.resolved.keyPoint(q, req.Files) }}
 	var err error
@@ -70,7 +71,7 @@ func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
 	launchOf := map[string]int{} // index in o.shared, by rank count and environment
 	for n := range o.total {
 		t := o.task(n)
-		if p.otherMachineRanks(t) || skips.has(t) || len(only) > 0 && !all(only, p.values(part, t)) {
+		if p.otherMachineRanks(t) || skips.has(t) || len(only) > 0 && !dataset.AllHold(only, p.lookup(part, t)) {
 			continue
 		}
 		for _, mistake := range part.Refusals {

@@ -20,6 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -175,7 +176,7 @@ func Outline(b *bench.Bench, req Request) (*Plan, error) {
 		return nil, err
 	}
 	p.Notes = append(hostNotes(b, req), p.resolved.notes...)
-	only, err := compileAll(req.Only, scopeOf(b, parts, p.Options))
+	only, err := dataset.CompileAll(req.Only, scopeOf(b, parts, p.Options))
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 	"github.com/kernbench/kernbench/internal/bench/decl"
-	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -383,7 +383,7 @@ func (r *reader) check(n yamlfile.Node, metrics []metric) check {
 		if !ok {
 			return nil
 		}
-		holds, used, err := plan.Condition(s.Text, lists.Map(metrics, func(m metric) string { return m.info.Name }))
+		holds, used, err := dataset.Condition(s.Text, lists.Map(metrics, func(m metric) string { return m.info.Name }))
 		if err != nil {
 			r.Fault(n, "check: %v", err)
 			return nil

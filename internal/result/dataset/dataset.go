@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -44,9 +43,14 @@ func All(rows []journal.Row) Set {
 	return s
 }
 
+// Copy returns copies of the rows.
+func (s Set) Copy() []journal.Row {
+	return lists.Map(s, func(r *journal.Row) journal.Row { return *r })
+}
+
 // Good returns the rows with status ok.
 func Good(rows []journal.Row) Set {
-	return All(rows).Where(func(r *journal.Row) bool { return r.Status == journal.OK })
+	return All(rows).Good()
 }
 
 // Where returns the rows for which keep returns true.
@@ -92,14 +96,6 @@ func isAt(r *journal.Row, coordinates []string) bool {
 // Distinct returns the distinct values of a coordinate in order of appearance.
 func (s Set) Distinct(name string) []string {
 	return lists.Distinct(lists.Map(s, func(r *journal.Row) string { return Text(r, name) }))
-}
-
-// Median returns the median of a metric over the rows that have it, or 0 if no row has it.
-func (s Set) Median(metric string) float64 {
-	if values := journal.Values(s, metric); len(values) > 0 {
-		return stats.Median(values)
-	}
-	return 0
 }
 
 // Group is a set of rows with the same key.

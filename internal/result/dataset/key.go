@@ -11,13 +11,6 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Names of the coordinates that are not axes, as users write them.
-const (
-	NumRanks = "num_ranks"
-	Backend  = "backend"
-	Sharing  = journal.SharingDetail // ranks per GPU, present only if ranks shared one
-)
-
 // Key returns the identity of a row's point: bench, part, ranks, backend, axes, environment and options,
 // independent of their order. All trials of a point have the same key, in this run and in others. (The
 // key stored in a row is another one. It also covers the bench's version and input files, so it never

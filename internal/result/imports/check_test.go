@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -127,7 +128,7 @@ func TestDoubledRows(t *testing.T) {
 	if len(f.Notes) != 1 || !strings.Contains(f.Notes[0], "on lines 2 and 3") {
 		t.Errorf("notes %q", f.Notes)
 	}
-	m := journal.MergeTrials(Rows(f.Records, Source{}, 0, map[string]int{}))[0].Metrics
+	m := dataset.All(Rows(f.Records, Source{}, 0, map[string]int{})).MergeTrials()[0].Metrics
 	if m["time_us"] != 200 || math.Abs(m["algbw"]-5.243) > 0.01 {
 		t.Errorf("merged to %v", m)
 	}

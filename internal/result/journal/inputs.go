@@ -157,9 +157,11 @@ func (r *Run) restrict(builds []build) *Run {
 	if r.End != nil { // leave out its counts, which are for all builds
 		out.End = &End{Run: r.End.Run, Outcome: r.End.Outcome, Seconds: r.End.Seconds, Time: r.End.Time}
 	}
-	for i := range r.Rows {
-		if slices.Contains(builds, buildOf(&r.Rows[i])) {
-			out.Rows = append(out.Rows, r.Rows[i])
+	origin := &Origin{Header: &out.Header}
+	for _, row := range r.Rows {
+		if slices.Contains(builds, buildOf(&row)) {
+			row.Origin = origin
+			out.Rows = append(out.Rows, row)
 		}
 	}
 	for _, h := range slices.Backward(r.Headers) {

@@ -215,25 +215,6 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestLaunches checks that samples of a program are launches only if it could be launched more than once.
-func TestLaunches(t *testing.T) {
-	for want, r := range map[int]Row{
-		1: {Clock: "program", Samples: 5, Sampling: &Sampling{MaxSamples: 1}}, 5: {Clock: "program", Samples: 5,
-			Sampling: &Sampling{MaxSamples: 2}},
-	} {
-		if got := Launches(&r); got != want {
-			t.Errorf("at most %d: %d launches, want %d", r.Sampling.MaxSamples, got, want)
-		}
-		r.Clock = "monotonic"
-		if got := Launches(&r); got != 1 {
-			t.Errorf("samples of a worker: %d launches", got)
-		}
-	}
-	if got := Launches(&Row{Clock: "program", Samples: 5}); got != 1 {
-		t.Errorf("without a rule: %d launches", got)
-	}
-}
-
 // TestSharing checks from which number on ranks count as sharing a GPU.
 func TestSharing(t *testing.T) {
 	for n, want := range map[int]int{-1: 0, 0: 0, 1: 0, 2: 2, 8: 8} {

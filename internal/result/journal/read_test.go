@@ -374,7 +374,7 @@ func fill(v reflect.Value, number func() float64) {
 		fill(v.Index(0), number)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Field(i).CanSet() {
+			if v.Field(i).CanSet() && v.Type().Field(i).Tag.Get("json") != "-" {
 				fill(v.Field(i), number)
 			}
 		}

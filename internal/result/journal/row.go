@@ -246,8 +246,25 @@ type Row struct {
 	Task    string `json:"task,omitempty"` // key of the point that gave several rows; equals Key when empty
 	Attempt int    `json:"attempt,omitempty"`
 	// Inputs is the fingerprint of everything that produced the row. The header maps it to the
-	// inputs by name; see Header.InputsOf. Rows of old journals and of imports have none.
+	// inputs by name; see Header.InputsOf. Rows of imports have none.
 	Inputs string `json:"inputs,omitempty"`
+
+	// Origin says where the row was read from. It is nil for a row that was not read from a journal.
+	Origin *Origin `json:"-"`
+}
+
+// Origin is the source of a row. Rows of different origins are never trials of one point, unless their run accumulates.
+type Origin struct {
+	Header *Header // of the run or, if it has several builds, with the machine and environment of the build
+	Build  string  // name of the build if the rows of several builds are shown together, else ""
+}
+
+// Source returns the header of the run that the row belongs to. It is empty if the origin is unknown.
+func (r *Row) Source() *Header {
+	if r.Origin == nil || r.Origin.Header == nil {
+		return &Header{}
+	}
+	return r.Origin.Header
 }
 
 // Modes returns the two modes of the samples of a row's metric, or nil if they do not have two.
@@ -291,6 +308,7 @@ type MetricInfo struct {
 	Name   string `json:"name"`
 	Unit   string `json:"unit,omitempty"`
 	Better string `json:"better,omitempty"`
+	Main   bool   `json:"main,omitempty"` // the metric that answers how fast the bench is; see dataset.MainMetric
 
 	Meaning string `json:"-"` // description for users; only declarations have it
 }

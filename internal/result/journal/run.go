@@ -398,7 +398,10 @@ func (r *Run) finish() {
 	for _, a := range r.Header.Axes {
 		kinds[column{a.Part, a.Name}] = a.Kind
 	}
-	for _, row := range r.Rows[r.typed:] {
+	origin := &Origin{Header: &r.Header}
+	for k := r.typed; k < len(r.Rows); k++ {
+		row := &r.Rows[k]
+		row.Origin = origin
 		for i := range row.Point {
 			c := &row.Point[i]
 			// An axis without a part belongs to every part.

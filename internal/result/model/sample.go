@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
@@ -172,13 +173,9 @@ func (s Sample) RatioTo(than Sample) (low, high float64) {
 
 // TimeOf returns the sample of one point, of any operation, from the rows of its trials.
 func TimeOf(trials []*journal.Row) Sample {
-	s := sampleOf(journal.MergeTrials(lists.Map(trials, func(r *journal.Row) journal.Row {
-		trial := *r
-		trial.Key = "" // merge all rows, even if their keys differ
-		return trial
-	}))[0])
-	for _, r := range journal.Counting(trials) {
-		s.Launches += journal.Launches(r)
+	s := sampleOf(*dataset.Set(trials).Merge())
+	for _, r := range dataset.Set(trials).Counting() {
+		s.Launches += dataset.Launches(r)
 	}
 	return s
 }

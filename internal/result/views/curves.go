@@ -247,9 +247,9 @@ func seriesOf(dots []dot, by []coord) []panelDots {
 	return out
 }
 
-// counting returns the dots at one x that journal.Counting selects: the undisturbed ones, if there are any.
+// counting returns the dots at one x that dataset.Set.Counting selects: the undisturbed ones, if there are any.
 func counting(dots []dot) []dot {
-	rows := journal.Counting(lists.Map(dots, func(d dot) *journal.Row { return d.row }))
+	rows := dataset.Set(lists.Map(dots, func(d dot) *journal.Row { return d.row })).Counting()
 	return lists.Filter(dots, func(d dot) bool { return slices.Contains(rows, d.row) })
 }
 

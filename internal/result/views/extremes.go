@@ -157,8 +157,8 @@ func launchedPoints(y quantity, rows []*journal.Row) (points []launched, few, si
 	for _, g := range lists.GroupBy(rows, same) {
 		first := g.Items[0]
 		p := launched{computed: first.Kind == journal.Simulated || first.Kind == journal.Modelled,
-			launches: len(g.Items) * journal.Launches(first)}
-		p.row = &journal.MergeTrials(lists.Map(g.Items, func(r *journal.Row) journal.Row { return *r }))[0]
+			launches: len(g.Items) * dataset.Launches(first)}
+		p.row = dataset.Set(g.Items).Merge()
 		p.values = lists.Map(g.Items, func(r *journal.Row) float64 { v, _, _, _ := y.value(r); return v })
 		p.value, p.low, p.high, _ = y.value(p.row)
 		switch {

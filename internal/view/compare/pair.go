@@ -204,7 +204,7 @@ func newSide(rows dataset.Set, metric string) *Side {
 	if ok := len(rows) - s.NotOK; ok > bad {
 		s.Status = journal.OK
 	}
-	if values := valuesOf(journal.Counting(good), metric); len(values) > 0 {
+	if values := valuesOf(dataset.Set(good).Counting(), metric); len(values) > 0 {
 		s.Value = stats.Median(values)
 	}
 	return s

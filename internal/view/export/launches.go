@@ -32,13 +32,13 @@ type launchStats struct {
 // launchStatsOf compares the launches among the rows of one point. A program that was launched until
 // its time was precise has several launches in one row.
 func launchStatsOf(rows []*journal.Row, metric string) launchStats {
-	good := journal.Counting(rows)
-	values := journal.Values(good, metric)
+	good := dataset.Set(rows).Counting()
+	values := dataset.Set(good).Values(metric)
 	var low, mid, high float64
 	switch {
 	case len(values) > 1:
 		low, mid, high = slices.Min(values), stats.Median(values), slices.Max(values)
-	case len(values) == 1 && journal.Launches(good[0]) > 1:
+	case len(values) == 1 && dataset.Launches(good[0]) > 1:
 		s, _ := good[0].Stats.Find(metric)
 		low, mid, high = s.Min, s.P50, s.Max
 	}
@@ -115,7 +115,7 @@ func (c Column) lineModes(l line) string {
 	if m := launchStatsOf(l.rows, c.Key).modes; m != nil {
 		return c.twoModes(m) + " of the launches"
 	}
-	good := journal.Counting(l.rows)
+	good := dataset.Set(l.rows).Counting()
 	split := lists.Filter(good, func(r *journal.Row) bool { return journal.Modes(r, c.Key) != nil })
 	if len(split) == 0 {
 		return ""

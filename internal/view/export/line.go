@@ -82,18 +82,18 @@ func (l line) median(metric string) (float64, bool) {
 		v, has := l.rows[0].Metrics[metric]
 		return v, has && l.rows[0].Status == journal.OK
 	}
-	good := journal.Counting(l.rows)
+	good := dataset.Set(l.rows).Counting()
 	if !slices.ContainsFunc(good, func(r *journal.Row) bool { _, has := r.Metrics[metric]; return has }) {
 		return 0, false
 	}
-	return journal.Median(good, metric), true
+	return dataset.Set(good).Median(metric), true
 }
 
 // spread returns half the width of a launch's 95 % interval in percent of its median. For several trials it
 // is the median over the trials that journal.Counting selects.
 func (l line) spread(metric string) string {
 	var values []float64
-	for _, r := range journal.Counting(l.rows) {
+	for _, r := range dataset.Set(l.rows).Counting() {
 		if v, ok := spreadOf(r, metric); ok {
 			values = append(values, v)
 		}
@@ -178,7 +178,7 @@ func (c Column) text(l line) string {
 		return c.number(l, v)
 	case Quantile:
 		var values []float64
-		for _, r := range journal.Counting(l.rows) {
+		for _, r := range dataset.Set(l.rows).Counting() {
 			if v, ok := quantile(r, c.Key, c.Stat); ok {
 				values = append(values, v)
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -74,7 +75,7 @@ func (c Column) number(l line, v float64) string {
 func (l line) digits() int {
 	const least, usual, most = 2, 4, 5
 	width := 0.0
-	for _, r := range journal.Counting(l.rows) {
+	for _, r := range dataset.Set(l.rows).Counting() {
 		if v, ok := spreadOf(r, headline); ok {
 			width = max(width, v)
 		}

@@ -52,11 +52,11 @@ func MeanOf(metric, unit string, good []*journal.Row) (n Number, ok bool) {
 	points := lists.GroupBy(good, func(r *journal.Row) string { return dataset.Key(r) })
 	sum := 0.0
 	for _, p := range points {
-		counting := journal.Counting(p.Items)
-		if len(journal.Values(counting, metric)) == 0 {
+		counting := dataset.Set(p.Items).Counting()
+		if len(dataset.Set(counting).Values(metric)) == 0 {
 			return n, false
 		}
-		sum += math.Log(journal.Median(counting, metric))
+		sum += math.Log(dataset.Set(counting).Median(metric))
 	}
 	n = Number{Metric: metric, Value: math.Exp(sum / float64(len(points))), Points: len(points)}
 	keys := lists.Map(points, func(g lists.Group[string, *journal.Row]) string { return g.Key })

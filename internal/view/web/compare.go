@@ -8,7 +8,6 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
-	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/views"
@@ -73,9 +72,11 @@ func (s *store) comparedRun(name, only string) (out comparedRun, err error) {
 		out.Run = compare.Run{Name: out.info.Run, Header: &header, Earlier: r.Earlier, Rows: slices.Clone(r.Latest()),
 			Incomplete: r.Incomplete()}
 		if only != "" {
-			if out.Rows, err = plan.FilterRows([]string{only}, out.Rows); err != nil {
+			rows, err := dataset.All(out.Rows).Select(only)
+			if err != nil {
 				return badRequest{err}
 			}
+			out.Rows = rows.Copy()
 		}
 		return nil
 	})

@@ -11,7 +11,6 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -153,9 +152,11 @@ func (s *store) view(b *cachedJournal, j *journal.Journal, key viewKey) (*view, 
 		tables: map[tableKey][]export.Table{}}
 	v.rows = v.run.Latest()
 	if key.only != "" {
-		if v.rows, err = plan.FilterRows([]string{key.only}, v.rows); err != nil {
+		rows, err := dataset.All(v.rows).Select(key.only)
+		if err != nil {
 			return nil, badRequest{err}
 		}
+		v.rows = rows.Copy()
 	}
 	if len(b.views) >= maxViews {
 		clear(b.views)

@@ -1,4 +1,4 @@
-package plan
+package dataset
 
 import (
 	"fmt"
@@ -6,24 +6,26 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-var exprScope = scope{"size": point.Bytes, "num_ranks": point.Int, "dtype": point.DType, "inplace": point.Bool,
+var exprScope = Scope{"size": point.Bytes, "num_ranks": point.Int, "dtype": point.DType, "inplace": point.Bool,
 	"alg": point.String,
 	"ENV": point.String, "shape": point.Tuple, "x": point.Float, "zero": point.Float}
 
-func exprValues() map[string]operand {
+func exprValues() map[string]Value {
 	f32, _ := point.Parse(point.DType, "f32")
 	shape, _ := point.Parse(point.Tuple, "qkv=2x3")
-	return map[string]operand{
-		"size": {value: point.BytesValue(1 << 20)}, "num_ranks": {value: point.IntValue(2)}, "dtype": {value: f32},
-		"inplace": {value: point.BoolValue(false)}, "alg": {value: point.StringValue("two stage")},
-		"ENV":   {value: point.StringValue("9")},
-		"shape": {value: shape}, "x": {value: point.FloatValue(0.5)}, "zero": {value: point.FloatValue(0)},
+	return map[string]Value{
+		"size": {Point: point.BytesValue(1 << 20), Has: true}, "num_ranks": {Point: point.IntValue(2), Has: true}, "dtype": {Point: f32, Has: true},
+		"inplace": {Point: point.BoolValue(false), Has: true}, "alg": {Point: point.StringValue("two stage"), Has: true},
+		"ENV":   {Point: point.StringValue("9"), Has: true},
+		"shape": {Point: shape, Has: true}, "x": {Point: point.FloatValue(0.5), Has: true}, "zero": {Point: point.FloatValue(0), Has: true},
 	}
 }
+
+// at returns the lookup of a map.
+func at(values map[string]Value) Lookup { return func(name string) Value { return values[name] } }
 
 func TestExpressions(t *testing.T) {
 	for text, want := range map[string]bool{
@@ -49,27 +51,27 @@ func TestExpressions(t *testing.T) {
 		"x && num_ranks":                     true, // numbers other than 0
 		"zero":                               false,
 	} {
-		e, err := compile(text, exprScope)
+		e, err := Compile(text, exprScope)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got := e(exprValues()); got != want {
+		if got := e(at(exprValues())); got != want {
 			t.Errorf("%s is %v, want %v", text, got, want)
 		}
 	}
 	unset := exprValues()
-	unset["ENV"] = operand{unset: true}
+	unset["ENV"] = Value{Has: true, Unset: true}
 	for text, want := range map[string]bool{"ENV==unset": true, "ENV!=unset": false, "ENV==9": false, "ENV!=9": true,
 		"ENV": false} {
-		e, _ := compile(text, exprScope)
-		if e(unset) != want {
+		e, _ := Compile(text, exprScope)
+		if e(at(unset)) != want {
 			t.Errorf("unset: %s is %v", text, !want)
 		}
 	}
 	// If the part lacks the name, the test is false and not an error.
-	e, _ := compile("size>1", exprScope)
-	if e(map[string]operand{}) {
+	e, _ := Compile("size>1", exprScope)
+	if e(at(nil)) {
 		t.Error("a missing axis passed")
 	}
 }
@@ -88,7 +90,7 @@ func TestBadExpressions(t *testing.T) {
 		"&&":                       "want a name",
 		strings.Repeat("(", 10000): "deep",
 	} {
-		if _, err := compile(text, exprScope); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Compile(text, exprScope); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: error %v, want one with %q", text, err, want)
 		}
 	}
@@ -97,7 +99,7 @@ func TestBadExpressions(t *testing.T) {
 // TestDeepExpressions checks the deepest expression that is allowed, and one that is deeper.
 func TestDeepExpressions(t *testing.T) {
 	for depth, want := range map[int]string{maxDepth: "", maxDepth + 1: "nested more than 200 deep"} {
-		_, err := compile(strings.Repeat("!", depth-1)+"ENV", exprScope)
+		_, err := Compile(strings.Repeat("!", depth-1)+"ENV", exprScope)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%d deep: %v", depth, err)
 		}
@@ -109,14 +111,14 @@ func FuzzExpression(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		e, err := compile(text, exprScope)
+		e, err := Compile(text, exprScope)
 		if err == nil {
-			e(exprValues())
+			e(at(exprValues()))
 		}
 	})
 }
 
-func TestFilterRows(t *testing.T) {
+func TestSelect(t *testing.T) {
 	var rows []journal.Row
 	for i, size := range []int64{1 << 10, 1 << 20, 1 << 20} {
 		rows = append(rows, journal.Row{Trial: i, Status: journal.OK,
@@ -125,11 +127,12 @@ func TestFilterRows(t *testing.T) {
 			Metrics: map[string]float64{"time_us": float64(10 * i)}})
 	}
 	rows[2].Status = journal.Failed
+	rows[1].Quality = journal.QualityDisturbed
 	for only, want := range map[string]string{
-		"size>=1M": "1 2", "size>=1M && status==ok": "1", "time_us<15": "0 1", "E==unset": "0", "trial!=1": "0 2",
+		"size>=1M": "1 2", "size>=1M && status==ok": "1", `quality=="disturbed"`: "1", "time_us<15": "0 1", "E==unset": "0", "trial!=1": "0 2",
 		"size==2K": "",
 	} {
-		got, err := FilterRows([]string{only}, rows)
+		got, err := All(rows).Select(only)
 		var trials []string
 		for _, r := range got {
 			trials = append(trials, fmt.Sprint(r.Trial))
@@ -138,21 +141,8 @@ func TestFilterRows(t *testing.T) {
 			t.Errorf("%s keeps %v (%v), want %s", only, trials, err, want)
 		}
 	}
-	if _, err := FilterRows([]string{"siez>1"}, rows); err == nil || !strings.Contains(err.Error(), `"size"`) {
+	if _, err := All(rows).Select("siez>1"); err == nil || !strings.Contains(err.Error(), `"size"`) {
 		t.Errorf("an unknown name gives %v", err)
-	}
-}
-
-// A program that starts its own ranks has no num_ranks, so that no condition on it holds.
-func TestOwnRanksHaveNoNumber(t *testing.T) {
-	for ranks, want := range map[int]bool{0: false, 1: true} {
-		e, err := compile("num_ranks<4", exprScope)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := e((&Plan{}).values(&decl.Part{}, Task{Ranks: ranks})); got != want {
-			t.Errorf("%d ranks: num_ranks<4 is %v", ranks, got)
-		}
 	}
 }
 
@@ -196,10 +186,18 @@ func TestNoMatch(t *testing.T) {
 		{12, []string{"size>20"}, `no row matches --only "size>20" (stored: ` + twelve + ")"},
 		{13, []string{"size>20"}, `no row matches --only "size>20" (stored: ` + twelve + " and 1 more)"},
 		{13, []string{"op=='size' && E==2", "trial>1"}, "(stored: op=sum; E=1; trial=0,1)"},
-		{1, []string{"unknown"}, "(stored: E=1; backend=cpu; kind=\"\"; op=sum; part=\"\"; size=1; status=ok; trial=0)"},
+		{1, []string{"unknown"}, "(stored: E=1; backend=cpu; bench=b; op=sum; size=1; status=ok; trial=0)"},
 	} {
-		if err := NoMatch(c.only, rows[:c.rows]); !strings.HasSuffix(err.Error(), c.want) {
+		if err := All(rows[:c.rows]).NoMatch(c.only); !strings.HasSuffix(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %s", c.only, err, c.want)
+		}
+	}
+}
+
+func TestTruthy(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "0": false, "false": false, "x": true, "1": true} {
+		if got := truthy(point.StringValue(text)); got != want {
+			t.Errorf("%q is %v", text, got)
 		}
 	}
 }

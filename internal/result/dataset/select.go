@@ -1,88 +1,46 @@
-package plan
+package dataset
 
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// The language of --only:
+// The selection language, which --only, plots and sentence rules use:
 //
 //	or    = and  { "||" and }
 //	and   = not  { "&&" not }
 //	not   = "!" not | "(" or ")" | test
 //	test  = NAME [ ("=="|"!="|"<"|"<="|">"|">=") VALUE ]
 //
-// NAME is an axis, an environment variable, an option, num_ranks, backend or part. VALUE is parsed
-// by the kind of its name, so size>=1M means bytes. Texts may be in double or single quotes. The bare
+// NAME is a coordinate or, for stored rows, a metric. VALUE is parsed by the kind of its name, so size>=1M
+// means bytes. Texts may be in double or single quotes. The bare
 // word unset matches a variable that the point removes. A NAME alone tests whether its value is true.
-// In parts without the name, the test is false.
+// If a point lacks the name, the test is false.
 
-// expr is a compiled expression over the values of one point.
-type expr func(values map[string]operand) bool
+// Expr is a compiled expression. at returns the value of a name at the point that is tested.
+type Expr func(at Lookup) bool
 
-// operand is one named value of a point.
-type operand struct {
-	value point.Value
-	unset bool // an environment variable that the point removes
-}
+// Lookup returns a value by name. The value is zero if the point lacks the name.
+type Lookup func(name string) Value
 
-// scope maps the valid names to the kinds of their values.
-type scope map[string]point.Kind
+// Scope maps the valid names to the kinds of their values.
+type Scope map[string]point.Kind
 
-// scopeOf returns the names that --only may use in a run of the given parts.
-func scopeOf(b *bench.Bench, parts []*decl.Part, options point.Point) scope {
-	s := scope{bench.BackendName: point.String, "part": point.String, bench.RanksAxis: point.Int}
-	for _, p := range parts {
-		for _, a := range p.Axes {
-			s[a.Name] = a.Kind
-		}
-		for _, e := range p.Envs {
-			s[e.Name] = point.String
-		}
-	}
-	for _, o := range b.Options {
-		s[o.Name] = o.Kind
-	}
-	return s
-}
-
-// values returns the named values of a task. Later assignments take precedence: the swept value of an
-// option replaces its single value.
-func (p *Plan) values(part *decl.Part, t Task) map[string]operand {
-	m := map[string]operand{
-		bench.BackendName: {value: point.StringValue(p.Backend)},
-		"part":            {value: point.StringValue(part.Name)},
-	}
-	if t.Ranks > 0 {
-		m[bench.RanksAxis] = operand{value: point.IntValue(int64(t.Ranks))}
-	}
-	for _, c := range p.Options {
-		m[c.Name] = operand{value: c.Value}
-	}
-	for _, c := range t.Point {
-		m[c.Name] = operand{value: c.Value}
-	}
-	for _, e := range t.Env {
-		m[e.Name] = operand{value: point.StringValue(e.Value), unset: !e.Set}
-	}
-	return m
-}
-
-func compileAll(texts []string, names scope) ([]expr, error) {
-	var out []expr
+// CompileAll compiles several expressions.
+func CompileAll(texts []string, names Scope) ([]Expr, error) {
+	var out []Expr
 	for _, t := range texts {
-		e, err := compile(t, names)
+		e, err := Compile(t, names)
 		if err != nil {
 			return nil, err
 		}
@@ -91,16 +49,17 @@ func compileAll(texts []string, names scope) ([]expr, error) {
 	return out, nil
 }
 
-// all reports whether all expressions hold.
-func all(exprs []expr, values map[string]operand) bool {
-	return !slices.ContainsFunc(exprs, func(e expr) bool { return !e(values) })
+// AllHold reports whether all expressions hold.
+func AllHold(exprs []Expr, at Lookup) bool {
+	return !slices.ContainsFunc(exprs, func(e Expr) bool { return !e(at) })
 }
 
-func compile(text string, names scope) (expr, error) {
+// Compile compiles an expression. It reports unknown names and values of the wrong kind.
+func Compile(text string, names Scope) (Expr, error) {
 	return (&parser{text: text, names: names}).compile()
 }
 
-func (p *parser) compile() (expr, error) {
+func (p *parser) compile() (Expr, error) {
 	p.next()
 	e := p.or()
 	if p.err == nil && p.kind != tokEnd {
@@ -113,7 +72,7 @@ func (p *parser) compile() (expr, error) {
 // row. It also returns the names that the expression uses. The expression is false if one of
 // them has no value.
 func Condition(text string, names []string) (func(values map[string]float64) bool, []string, error) {
-	kinds := scope{}
+	kinds := Scope{}
 	for _, name := range names {
 		kinds[name] = point.Float
 	}
@@ -123,15 +82,12 @@ func Condition(text string, names []string) (func(values map[string]float64) boo
 		return nil, nil, err
 	}
 	return func(values map[string]float64) bool {
-		operands := map[string]operand{}
 		for _, name := range p.used {
-			v, has := values[name]
-			if !has {
+			if _, has := values[name]; !has {
 				return false
 			}
-			operands[name] = operand{value: point.FloatValue(v)}
 		}
-		return condition(operands)
+		return condition(func(name string) Value { return typed(point.FloatValue(values[name]), true) })
 	}, p.used, nil
 }
 
@@ -149,7 +105,7 @@ const maxDepth = 200
 
 type parser struct {
 	text  string
-	names scope
+	names Scope
 	pos   int // where the next token starts
 	at    int // where the current token started
 	tok   string
@@ -224,28 +180,28 @@ func (p *parser) next() {
 	p.pos += end
 }
 
-func (p *parser) or() expr {
+func (p *parser) or() Expr {
 	e := p.and()
 	for p.kind == tokOp && p.tok == "||" {
 		p.next()
 		a, b := e, p.and()
-		e = func(v map[string]operand) bool { return a(v) || b(v) }
+		e = func(at Lookup) bool { return a(at) || b(at) }
 	}
 	return e
 }
 
-func (p *parser) and() expr {
+func (p *parser) and() Expr {
 	e := p.not()
 	for p.kind == tokOp && p.tok == "&&" {
 		p.next()
 		a, b := e, p.not()
-		e = func(v map[string]operand) bool { return a(v) && b(v) }
+		e = func(at Lookup) bool { return a(at) && b(at) }
 	}
 	return e
 }
 
 // not parses a negation, a parenthesis or a test.
-func (p *parser) not() expr {
+func (p *parser) not() Expr {
 	if p.depth++; p.depth > maxDepth {
 		p.fail("nested more than %d deep", maxDepth)
 	}
@@ -254,7 +210,7 @@ func (p *parser) not() expr {
 	case p.kind == tokOp && p.tok == "!":
 		p.next()
 		e := p.not()
-		return func(v map[string]operand) bool { return !e(v) }
+		return func(at Lookup) bool { return !e(at) }
 	case p.kind == tokOp && p.tok == "(":
 		p.next()
 		e := p.or()
@@ -267,12 +223,12 @@ func (p *parser) not() expr {
 		return p.test()
 	}
 	p.fail("want a name, have %q", p.tok)
-	return func(map[string]operand) bool { return false }
+	return func(Lookup) bool { return false }
 }
 
 // test parses a comparison, or a name alone. It resolves names and parses values while it compiles
 // the expression, so that mistakes are reported before anything runs.
-func (p *parser) test() expr {
+func (p *parser) test() Expr {
 	name := p.tok
 	kind, known := p.names[name]
 	if !known {
@@ -281,9 +237,9 @@ func (p *parser) test() expr {
 	p.used = append(p.used, name)
 	p.next()
 	if p.kind != tokOp || !strings.ContainsAny(p.tok[:1], "=!<>") || p.tok == "!" {
-		return func(v map[string]operand) bool {
-			o, ok := v[name]
-			return ok && !o.unset && truthy(o.value)
+		return func(at Lookup) bool {
+			v := at(name)
+			return v.Has && !v.Unset && truthy(v.Point)
 		}
 	}
 	op := p.tok
@@ -298,15 +254,15 @@ func (p *parser) test() expr {
 		p.fail("%s: %v", name, err)
 	}
 	p.next()
-	return func(v map[string]operand) bool {
-		o, ok := v[name]
-		if !ok {
+	return func(at Lookup) bool {
+		v := at(name)
+		if !v.Has {
 			return false
 		}
-		if unset || o.unset {
-			return (op == "==" && unset == o.unset) || (op == "!=" && unset != o.unset)
+		if unset || v.Unset {
+			return (op == "==" && unset == v.Unset) || (op == "!=" && unset != v.Unset)
 		}
-		return compareOp(op, o.value, want)
+		return compareOp(op, v.Point, want)
 	}
 }
 
@@ -348,49 +304,91 @@ func compareOp(op string, a, b point.Value) bool {
 	}
 }
 
-// FilterRows returns the stored rows for which all --only expressions hold. In addition to the
-// names that a run knows, expressions may use status, trial, kind and the metrics.
-func FilterRows(only []string, rows []journal.Row) ([]journal.Row, error) {
-	if len(only) == 0 {
-		return rows, nil
+// Select returns the rows for which all expressions hold. Expressions may use every coordinate and every metric. A
+// coordinate hides a metric of the same name.
+func (s Set) Select(exprs ...string) (Set, error) {
+	if len(exprs) == 0 {
+		return s, nil
 	}
-	names := scope{"status": point.String, "trial": point.Int, "kind": point.String, bench.BackendName: point.String,
-		"part": point.String, bench.RanksAxis: point.Int}
-	for i := range rows {
-		for name, o := range rowValues(&rows[i]) {
-			if _, known := names[name]; !known {
-				names[name] = o.value.Kind()
-			}
-		}
+	names := s.names()
+	kinds := Scope{}
+	for name, n := range names {
+		kinds[name] = n.kind
 	}
-	tests, err := compileAll(only, names)
+	tests, err := CompileAll(exprs, kinds)
 	if err != nil {
 		return nil, err
 	}
-	return lists.Filter(rows, func(r journal.Row) bool { return all(tests, rowValues(&r)) }), nil
+	return s.Where(func(r *journal.Row) bool {
+		return AllHold(tests, func(name string) Value { return names[name].of(r) })
+	}), nil
 }
 
-// rowValues returns the named values of a row. A coordinate hides a metric of the same name.
-func rowValues(r *journal.Row) map[string]operand {
-	m := map[string]operand{}
-	for name, v := range r.Metrics {
-		m[name] = operand{value: point.FloatValue(v)}
-	}
-	for _, p := range []point.Point{r.Options, r.Point} {
-		for _, c := range p {
-			m[c.Name] = operand{value: c.Value}
+// named is a coordinate or a metric that expressions may use.
+type named struct {
+	kind point.Kind
+	of   func(*journal.Row) Value
+}
+
+// names returns what expressions may name.
+func (s Set) names() map[string]named {
+	out := map[string]named{}
+	for _, r := range s {
+		for name := range r.Metrics {
+			if _, known := out[name]; !known {
+				out[name] = named{point.Float, func(r *journal.Row) Value {
+					v, has := r.Metrics[name]
+					return typed(point.FloatValue(v), has)
+				}}
+			}
 		}
 	}
-	for _, e := range r.Env {
-		m[e.Name] = operand{value: point.StringValue(e.Value), unset: !e.Set}
+	for _, c := range s.Coords(nil) {
+		n := named{point.String, c.Of}
+		if c.Is(NumRanks, Trial, Sharing) {
+			n.kind = point.Int
+		}
+		if c.Class == Axis || c.Class == Option {
+			if r, found := lists.First(s, func(r *journal.Row) bool { return c.Of(r).Has }); found {
+				n.kind = c.Of(r).Point.Kind()
+			}
+		}
+		out[c.Name] = n
 	}
-	if r.NumRanks != nil {
-		m[bench.RanksAxis] = operand{value: point.IntValue(int64(*r.NumRanks))}
+	return out
+}
+
+// nameOrQuoted matches a name or a quoted value. Quoted values are matched so that the words in them
+// are not taken for names.
+var nameOrQuoted = regexp.MustCompile(`"[^"]*"|'[^']*'|[A-Za-z_][A-Za-z0-9_.]*`)
+
+// NoMatch returns the error for expressions that no row satisfies. It lists the values of the names in the
+// expressions.
+func (s Set) NoMatch(exprs []string) error {
+	names := s.names()
+	used := lists.Distinct(nameOrQuoted.FindAllString(strings.Join(exprs, " "), -1))
+	used = lists.Filter(used, func(name string) bool { return names[name].of != nil })
+	if len(used) == 0 {
+		used = slices.Sorted(maps.Keys(names))
 	}
-	for name, text := range map[string]string{bench.BackendName: r.Backend, "part": r.Part, "status": string(r.Status),
-		"kind": string(r.Kind)} {
-		m[name] = operand{value: point.StringValue(text)}
+	const maxListed = 12
+	var available []string
+	for _, name := range used {
+		var list []point.Value
+		for _, v := range Ordered(lists.Map(s, names[name].of)) {
+			if v.Has && !v.Unset {
+				list = append(list, v.Point)
+			}
+		}
+		if len(list) == 0 {
+			continue
+		}
+		text := name + "=" + point.FormatSpec(list[:min(len(list), maxListed)])
+		if len(list) > maxListed {
+			text += fmt.Sprintf(" and %d more", len(list)-maxListed)
+		}
+		available = append(available, text)
 	}
-	m["trial"] = operand{value: point.IntValue(int64(r.Trial))}
-	return m
+	flags := lists.Map(exprs, func(o string) string { return fmt.Sprintf("--only %q", o) })
+	return fmt.Errorf("no row matches %s (stored: %s)", strings.Join(flags, " "), strings.Join(available, "; "))
 }
