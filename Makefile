@@ -83,7 +83,7 @@ lint:
 TEST     := $(RARE_GC) GO=$(GO) scripts/gotest.sh -vet=off -ldflags=-s -timeout=40m -parallel=$$(($$(nproc) * 2))
 PARALLEL = -p=$$(nproc) -exec="env $(1)"
 SERIAL   = -p=2 -exec="flock --close $(CURDIR)/Makefile env $(1)"
-RANKED   := ^(github.com/kernbench/kernbench|\.)/(benches/(allreduceeval|collectives|gemmallreduce|gpuallreduce|solvescaling)|dist/(cpu|mpi)|solve)(/|$$)
+RANKED   := ^(github.com/kernbench/kernbench|\.)/(benches/(allreduceeval|collectives|gemmallreduce|solvescaling)|dist/(cpu|mpi)|solve)(/|$$)
 
 # unit runs all tests without the race detector.
 unit:

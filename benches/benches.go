@@ -9,13 +9,11 @@ import (
 	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/benches/gemm"
 	"github.com/kernbench/kernbench/benches/gemmallreduce"
-	"github.com/kernbench/kernbench/benches/gpuallreduce"
 	"github.com/kernbench/kernbench/benches/harness"
 	"github.com/kernbench/kernbench/benches/hpcg"
 	"github.com/kernbench/kernbench/benches/llmimpact"
 	"github.com/kernbench/kernbench/benches/memory"
 	"github.com/kernbench/kernbench/benches/milestone1h"
-	"github.com/kernbench/kernbench/benches/ncclctasweep"
 	"github.com/kernbench/kernbench/benches/predict"
 	"github.com/kernbench/kernbench/benches/solvescaling"
 	"github.com/kernbench/kernbench/benches/workload"
@@ -39,8 +37,8 @@ func All() []*bench.Bench {
 		accelwhatif.Bench(),
 		llmimpact.Bench(),
 		predict.Bench(),
-		gpuallreduce.Bench(),
-		ncclctasweep.Bench(),
+		collectives.GPUAllReduce(),
+		collectives.CTASweep(),
 		harness.Bench(),
 	}
 	for _, b := range all {

@@ -4,28 +4,15 @@
 package collectives
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
-	"github.com/kernbench/kernbench/internal/comm/tuning"
-	"github.com/kernbench/kernbench/internal/dist/instrument"
-	"github.com/kernbench/kernbench/internal/result/journal"
 )
-
-// joinLimit is how long a rank waits for the others to join the group, including their set-up.
-const joinLimit = 30 * time.Second
 
 // Bench returns the declaration of the bench.
 func Bench() *bench.Bench {
@@ -41,10 +28,10 @@ func Bench() *bench.Bench {
 		bench.Bools("inplace", false),
 		bench.Strings("buffers", symmetric),
 		bench.OverHosts(bench.Strings("buffers", private)),
-		bench.FileOption("tuning", "", "tuning table for algorithm=auto (default: built in)"),
+		bench.FileOption(tuningOption, "", "tuning table for algorithm=auto (default: built in)"),
 		bench.FileOption("probe", "", "probe result with the limits (default: of this host)"),
 		bench.Seconds("5", "most time to sample one point"),
-		bench.Option("hosts", bench.KindInt, "0",
+		bench.Option(hostsOption, bench.KindInt, "0",
 			"treat the ranks as if they were on this many hosts, connected by TCP; 0 means the real hosts"),
 		bench.Metric("pct_of_limit", "%", "higher",
 			"the largest limit divided by the time"),
@@ -147,13 +134,13 @@ func onBackends() []bench.Clause {
 // preferred returns the backend that is preferred for the point on this machine, or "" for the
 // default.
 func preferred(p point.Point) string {
-	sh, err := plannedShape(p)
+	sh, err := shapeOf(p)
 	if err != nil {
 		return "" // checkPoint reports it
 	}
 	for _, name := range dist.Backends(nil) {
 		d := dist.Describe(name)
-		if d.Preferred != nil && unsupported(d.Capabilities, name, p.At("algorithm").String(), sh) == "" &&
+		if d.Preferred != nil && sh.unsupported(d.Capabilities, name) == "" &&
 			d.Preferred(sh.ranks) {
 			return name
 		}
@@ -167,6 +154,12 @@ const (
 	dataDetail    = "data" // says that no data was moved
 )
 
+// Options.
+const (
+	hostsOption  = "hosts"
+	tuningOption = "tuning"
+)
+
 // auto lets the tuning table choose the algorithm.
 const auto = "auto"
 
@@ -176,202 +169,12 @@ const (
 	private   = "private"
 )
 
-func body(ctx context.Context, s *bench.State) error {
-	s.Phase("probe")
-	recordLimits := newLimitRecorder(ctx, s, hostName(s))
-	if err := s.Barrier(ctx); err != nil { // a probe must not disturb another rank's measurement
-		return err
-	}
-	cfg, err := config(s)
-	if err != nil {
-		return err
-	}
-	sh := shapeOf(s)
-	s.SampleAtMost(s.Float(bench.SecondsOption))
-	return joinAndTime(ctx, s, cfg, sh, s.Str("algorithm"), recordLimits)
-}
-
-// AllReduceCall describes an all-reduce of sums in the group's symmetric memory.
-type AllReduceCall struct {
-	DType     dist.DType
-	Count     int
-	InPlace   bool
-	Algorithm string            // "": the backend's own choice
-	Knobs     map[string]string // settings of the backend
-}
-
-// AllReduce times and verifies an all-reduce as this bench does. Other benches call it.
-func AllReduce(ctx context.Context, s *bench.State, sum AllReduceCall) error {
-	algorithm := cmp.Or(sum.Algorithm, auto)
-	cfg := dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit, Exchange: s.Exchange,
-		ID: fmt.Sprintf("%s/%d %v %s %v", s.Session(), sum.Count, sum.DType, algorithm, sum.Knobs), Knobs: sum.Knobs}
-	sh := shape{op: allReduce, dtype: sum.DType, reduction: dist.Sum, count: sum.Count, ranks: s.Size(),
-		inPlace: sum.InPlace, buffers: symmetric}
-	return joinAndTime(ctx, s, cfg, sh, algorithm, newLimitRecorder(ctx, s, ""))
-}
-
-// joinAndTime joins the group and times the operation. If the machine lacks something that the backend
-// needs, the point does not fail but is not executed.
-func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape, algorithm string,
-	recordLimits limitRecorder) error {
-	s.Phase("set-up")
-	g, err := dist.Init(ctx, cfg)
-	if err != nil {
-		return JoinError(err)
-	}
-	defer g.Close()
-	if c := g.Clock(); c.Deterministic() {
-		s.UseClock(c)
-	}
-	if reason := unsupported(g.Capabilities(), s.Backend(), algorithm, sh); reason != "" {
-		return bench.Skip("%s", reason)
-	}
-	w, err := newWork(g, sh, s.Seed(), algorithm)
-	if err != nil {
-		return err
-	}
-	Describe(s, g)
-	if w.plan.Algorithm != "" {
-		s.Detail("algorithm", tuning.Choice{Algorithm: w.plan.Algorithm, ChunkBytes: w.plan.Chunk * sh.dtype.Size(),
-			Blocks: w.plan.Blocks}.String())
-		if algorithm == auto {
-			s.Detail("tuning", cmp.Or(cfg.Tuning, tuning.Default()).Hash())
-		}
-	}
-	if sh.op != barrier {
-		s.Volume(sh.op, int64(sh.count)*int64(sh.dtype.Size()))
-	}
-	recordLimits(g, sh, w.plan)
-	if dist.Describe(s.Backend()).Virtual {
-		s.Detail(dataDetail, "schedule proved, data not executed")
-	} else {
-		s.Refresh(w.refresh)
-		s.Verify(w.verify)
-	}
-	if err := s.Time(ctx, w.run, bench.InPlace(sh.inPlace)); err != nil {
-		return err
-	}
-	if err := machine.Explain(s, g, w.plan); err != nil {
-		return err
-	}
-	if w.op != nil {
-		if err := RecordTimings(ctx, s, g, w.op); err != nil {
-			return err
-		}
-	}
-	Observe(s, instrument.ObserverOf(g), "after")
-	return nil
-}
-
-// RecordTimings times a call with the backend's own methods besides Run, such as many calls in one
-// kernel launch. It also records the limit of each method and how close the time comes to it. Every
-// bench that times a call uses it.
-func RecordTimings(ctx context.Context, s *bench.State, g *dist.Group, op *dist.Op) error {
-	list, err := instrument.Timings(g, op)
-	if err != nil {
-		return err
-	}
-	for _, t := range list {
-		err := s.TimeAs(ctx, t.Name, t.Sample, bench.InPlace(op.Plan().InPlace), bench.AfterSamples(t.Check))
-		if err := errors.Join(err, t.Close()); err != nil {
-			return err
-		}
-		if us := s.Metric(t.Name); t.LimitUS > 0 && us > 0 {
-			name := strings.TrimSuffix(t.Name, "_us")
-			s.Detail(name+"_limit", t.Limit)
-			s.Report(name+"_pct_of_limit", 100*t.LimitUS/us, "%", "higher")
-			if t.LimitUS > decl.WrongLimit*us {
-				s.Warn("%s: faster than its limit allows (%.0f %% of it): the limit is wrong, or not all of the work was "+
-					"done or timed", t.Name, 100*t.LimitUS/us)
-			}
-		}
-	}
-	return nil
-}
-
-// Describe records in the row which library does the work and on which devices. Every bench that joins
-// a group calls it.
-func Describe(s *bench.State, g *dist.Group) {
-	facts := g.Facts()
-	if facts.Library != "" {
-		s.Detail("library", facts.Library)
-	}
-	if facts.RanksPerDevice > 0 {
-		s.Detail(journal.SharingDetail, fmt.Sprint(facts.RanksPerDevice))
-		if facts.Device != "" {
-			s.Detail(journal.DeviceDetail, facts.Device)
-		}
-	}
-	Observe(s, instrument.ObserverOf(g), "before")
-}
-
-// JoinError converts the error of a failed dist.Init. If the machine lacks something that the backend
-// needs, the point counts as not executed.
-func JoinError(err error) error {
-	if reason, yes := errors.AsType[*dist.UnavailableError](err); yes {
-		return bench.NotExecuted(false, "%v", reason)
-	}
-	return err
-}
-
-// Observe records in the row the state of rank 0's device, such as its clocks and temperature. when is
-// "before" or "after".
-func Observe(s *bench.State, device instrument.Observer, when string) {
-	if s.Rank() != 0 {
-		return
-	}
-	shown, err := device.Observe()
-	if err != nil {
-		shown = "unknown: " + err.Error()
-	}
-	if shown != "" {
-		s.Detail("gpu_"+when, shown)
-	}
-}
-
-// hostName returns the host to which the option hosts assigns the rank; neighbouring ranks share one.
-// Without the option it is "", and the rank belongs to the host it runs on.
-func hostName(s *bench.State) string {
-	hosts := s.Int("hosts")
-	if hosts < 1 {
-		return ""
-	}
-	return "host" + strconv.Itoa(s.Rank()*hosts/s.Size())
-}
-
-// config returns the configuration of the point's group. The ID is unique among all points and
-// launches.
-func config(s *bench.State) (dist.Config, error) {
-	cfg := dist.Config{
-		Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
-		ID: strings.Join([]string{s.Session(), s.Str("op"), s.Str("algorithm"), s.Str("dtype"), s.Str("reduction"),
-			s.Str("size"), s.Str("inplace"), s.Str("buffers"), s.Str(machine.Option)}, "/"),
-		Exchange: s.Exchange, Host: hostName(s),
-	}
-	on, err := machine.Describe(s)
-	if err != nil {
-		return cfg, err
-	}
-	cfg.ID += "/" + on.Arrangement
-	if cfg.Machine, cfg.Arrangement = on.File, on.Arrangement; on.Text != "" {
-		s.Detail(machineDetail, on.Text)
-	}
-	if path := s.Str("tuning"); path != "" {
-		t, err := dist.LoadTuning(path)
-		if err != nil {
-			return cfg, err
-		}
-		cfg.Tuning = t
-	}
-	return cfg, nil
-}
-
 // checkTuning returns a function that refuses a tuning table that cannot be read. The function is called for
 // every point, but reads each file only once.
 func checkTuning() func(_, options bench.Point) error {
 	var checked sync.Map // error or nil by path
 	return func(_, options bench.Point) error {
-		path := options.At("tuning").String()
+		path := options.At(tuningOption).String()
 		if path == "" {
 			return nil
 		}

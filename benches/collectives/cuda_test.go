@@ -25,7 +25,7 @@ func TestCUDA(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the unit tests run it; here it would only start processes without the race detector")
 	}
-	lib := cudatest.Library(t)
+	lib := cudatest.Library(t, driver.LibraryVariable, driver.ManagementVariable)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	environ := append(os.Environ(), driver.LibraryVariable+"="+lib, driver.ManagementVariable+"="+lib,
@@ -91,7 +91,7 @@ func TestCUDA(t *testing.T) {
 			}
 			if dataset.Text(&row, "op") == allReduce && dataset.Text(&row, "buffers") == symmetric &&
 				dataset.Text(&row, "inplace") == "false" {
-				timedInside(t, &row)
+				checkTimedInside(t, &row)
 			}
 		}
 	}
@@ -106,7 +106,7 @@ func TestCUDALimitsExceeded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one rank, and what is looked at are its warnings")
 	}
-	lib := cudatest.Library(t)
+	lib := cudatest.Library(t, driver.LibraryVariable, driver.ManagementVariable)
 	p := must.Get(plan.Make(Bench(),
 		plan.Request{Backend: cuda.Name, Seed: 1, Axes: axes("num_ranks=1", "op=allreduce", "algorithm=one-stage",
 			"size=640K", "dtype=bf16", "buffers=symmetric"), Options: axes("seconds=0.001")}))(t)
@@ -129,9 +129,9 @@ func TestCUDALimitsExceeded(t *testing.T) {
 	}
 }
 
-// timedInside checks that a row has the device's own times of the call, with their spread and their
+// checkTimedInside checks that a row has the device's own times of the call, with their spread and their
 // limit.
-func timedInside(t *testing.T, r *journal.Row) {
+func checkTimedInside(t *testing.T, r *journal.Row) {
 	for _, name := range []string{"kernel_us", "kernel_cold_us", "graph_us"} {
 		st, has := r.Stats.Find(name)
 		if !has || r.Metrics[name] <= 0 || st.Min > r.Metrics[name] || st.Max < r.Metrics[name] || r.Units[name] != "us" {

@@ -21,35 +21,25 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// limits holds lower bounds on the time of a call, in µs.
-type limits struct {
-	bandwidth float64 // its traffic at this host's bandwidth
-	hops      float64 // its longest chain of hops between caches
-	exchange  float64 // data that crosses between private memories; 0 if peers reach the memory directly
-}
-
-// limitsOf computes the limits from the algorithm's own traffic. Chunks change neither the traffic
+// limitsOf computes lower limits of the time of a call from the algorithm's own traffic: at this host's bandwidth,
+// through its longest chain of hops between caches, and across private memories. Chunks change neither the traffic
 // nor, if pipelined, the shortest chain.
-func limitsOf(p probe.Result, sh shape, algorithm string) (limits, error) {
+func limitsOf(p probe.Result, sh shape, algorithm string) ([]instrument.Limit, error) {
 	t, err := trafficOf(sh, algorithm)
 	if err != nil {
-		return limits{}, err
+		return nil, err
 	}
 	elem := float64(sh.dtype.Size())
-	l := limits{
-		bandwidth: p.TimeUS(probe.Traffic{
-			Cores:  min(sh.ranks, p.Cores),
-			Set:    elem * float64(t.Loads.Max+t.Stores.Max),
-			Loads:  elem * float64(t.Loads.Total),
-			Stores: elem * float64(t.Stores.Total),
-		}),
-		hops: float64(t.Rounds) * p.HopUS(),
-	}
-	if sh.buffers == private && sh.ranks <= p.Cores {
+	traffic := probe.Traffic{Cores: min(sh.ranks, p.Cores), Set: elem * float64(t.Loads.Max+t.Stores.Max),
+		Loads: elem * float64(t.Loads.Total), Stores: elem * float64(t.Stores.Total)}
+	list := []instrument.Limit{{Name: "bandwidth", US: p.TimeUS(traffic)},
+		{Name: "hops", US: float64(t.Rounds) * p.HopUS()}}
+	if sh.buffers == private && sh.ranks <= p.Cores { // else peers reach the memory, or it was not probed
 		crossing := elem * float64(t.Sent.Max+t.Read.Max+t.Written.Max)
-		l.exchange = p.ExchangeUS(sh.ranks, crossing, elem*float64(sh.bufferElements()))
+		list = append(list, instrument.Limit{Name: "exchange",
+			US: p.ExchangeUS(sh.ranks, crossing, elem*float64(sh.bufferElements()))})
 	}
-	return l, nil
+	return list, nil
 }
 
 // trafficOf counts the algorithm's traffic and the hops of its data.
@@ -149,10 +139,8 @@ func memoryLimits(s *bench.State) limitRecorder {
 	}
 	s.Detail("probe", fmt.Sprintf("%s, %s", p.Profile, p.Time.Format("2006-01-02 15:04:05Z")))
 	return func(_ *dist.Group, sh shape, plan dist.Plan) {
-		l, err := limitsOf(p, sh, plan.Algorithm)
-		record(s, []instrument.Limit{
-			{Name: "bandwidth", US: l.bandwidth}, {Name: "hops", US: l.hops}, {Name: "exchange", US: l.exchange},
-		}, err)
+		list, err := limitsOf(p, sh, plan.Algorithm)
+		record(s, list, err)
 	}
 }
 
@@ -191,13 +179,8 @@ const (
 	networkRounds = 8
 )
 
-// networks caches the network of this process's latest launch, by rank because ranks may be
-// goroutines.
-var networks struct {
-	sync.Mutex
-	launch string
-	of     map[int]measuredNetwork
-}
+// networks caches the network of each launch, by rank because ranks may be goroutines.
+var networks sync.Map
 
 type measuredNetwork struct {
 	tcp.Network
@@ -216,15 +199,10 @@ func measureNetwork(ctx context.Context, s *bench.State, host string) (tcp.Netwo
 	if d.Network { // the library takes the network of the real hosts
 		host, fabric = "", tcp.Fabric()
 	}
-	launch := fmt.Sprintf("%s of %d", s.Session(), s.Size())
-	networks.Lock()
-	if networks.launch != launch {
-		networks.launch, networks.of = launch, map[int]measuredNetwork{}
-	}
-	known, ok := networks.of[s.Rank()]
-	networks.Unlock()
-	if ok {
-		return known.Network, known.err
+	launch := fmt.Sprintf("%s, rank %d of %d", s.Session(), s.Rank(), s.Size())
+	if known, ok := networks.Load(launch); ok {
+		n := known.(measuredNetwork)
+		return n.Network, n.err
 	}
 	ports, err := connection.PortRangeFromEnv(os.Environ())
 	if err != nil {
@@ -232,11 +210,7 @@ func measureNetwork(ctx context.Context, s *bench.State, host string) (tcp.Netwo
 	}
 	n, err := tcp.Measuring{Exchange: s.Exchange, Rank: s.Rank(), Size: s.Size(), Host: host, Fabric: fabric, Ports: ports,
 		Interface: jobenv.Variable(os.Environ(), jobenv.InterfaceVar), Time: networkTime, Rounds: networkRounds}.Measure(ctx)
-	networks.Lock()
-	defer networks.Unlock()
-	if networks.launch == launch {
-		networks.of[s.Rank()] = measuredNetwork{n, err}
-	}
+	networks.Store(launch, measuredNetwork{n, err})
 	return n, err
 }
 

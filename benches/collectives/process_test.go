@@ -15,7 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/view/export"
 )
 
-func TestMain(m *testing.M) { os.Exit(benchtest.Main(m, Bench())) }
+func TestMain(m *testing.M) { os.Exit(benchtest.Main(m, Bench(), CTASweep())) }
 
 // The whole path with real processes: plan, launch, groups of package dist, journal, and the table of
 // nccl-tests.

@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 )
@@ -36,7 +37,7 @@ func ops() []string {
 // root is the root of the operations that have one.
 const root = 0
 
-// shape describes the operation of a point: everything about its data except the contents.
+// shape describes the operation of a point: everything about its data except the contents, and how it is done.
 type shape struct {
 	op        string
 	dtype     dtype.DType
@@ -45,19 +46,41 @@ type shape struct {
 	ranks     int
 	inPlace   bool
 	buffers   string
+	algorithm string
+	choice    tuning.Choice     // the parts of algorithm
+	knobs     map[string]string // of the backend
 }
 
-func shapeOf(s *bench.State) shape {
-	red, err := dtype.ParseReduction(s.Str("reduction"))
-	if err != nil {
-		panic(err) // checkPoint has refused it when planning
+// shapeOf returns the operation of a point. Axes that the bench lacks have the values of a plain all-reduce of sums in
+// symmetric memory.
+func shapeOf(p point.Point) (sh shape, err error) {
+	text := func(axis, plain string) string {
+		if v, has := p.Get(axis); has {
+			return v.String()
+		}
+		return plain
 	}
-	sh := shape{op: s.Str("op"), dtype: s.DType("dtype"), reduction: red, ranks: s.Size(),
-		inPlace: s.Bool("inplace"), buffers: s.Str("buffers")}
+	sh = shape{op: text("op", allReduce), ranks: int(p.At(bench.RanksAxis).Int()), inPlace: p.At("inplace").Bool(),
+		buffers: text("buffers", symmetric), algorithm: text("algorithm", auto), knobs: knobValues(p)}
+	if !slices.Contains(ops(), sh.op) {
+		return sh, bench.Unknown("op", sh.op, ops())
+	}
+	if sh.buffers != symmetric && sh.buffers != private {
+		return sh, bench.Unknown("kind of buffers", sh.buffers, []string{symmetric, private})
+	}
+	if sh.reduction, err = dtype.ParseReduction(text("reduction", dist.Sum.String())); err != nil {
+		return sh, err
+	}
+	if sh.choice, err = knownAlgorithm(sh.op, sh.algorithm); err != nil {
+		return sh, err
+	}
+	if sh.dtype, err = dtype.Parse(text("dtype", "")); err != nil {
+		return sh, err
+	}
 	if sh.op != barrier {
-		sh.count = s.Int("size") / sh.dtype.Size()
+		sh.count = int(p.At("size").Int()) / sh.dtype.Size()
 	}
-	return sh
+	return sh, nil
 }
 
 // calls returns the operations of package dist that the point uses.
@@ -70,55 +93,33 @@ func (sh shape) calls() []dist.Collective {
 
 // checkPoint returns why a point cannot run, or why it would repeat another, or nil.
 func checkPoint(p point.Point) error {
-	op := p.At("op").String()
-	if !slices.Contains(ops(), op) {
-		return bench.Unknown("op", op, ops())
-	}
-	if b := p.At("buffers").String(); b != symmetric && b != private {
-		return bench.Unknown("kind of buffers", b, []string{symmetric, private})
-	}
-	if _, err := dtype.ParseReduction(p.At("reduction").String()); err != nil {
-		return err
-	}
-	if err := knownAlgorithm(op, p.At("algorithm").String()); err != nil {
-		return err
-	}
-	d, err := dtype.Parse(p.At("dtype").String())
+	sh, err := shapeOf(p)
 	if err != nil {
 		return err
 	}
-	choice, _ := tuning.ParseChoice(p.At("algorithm").String()) // knownAlgorithm has accepted it
-	if pieces := choice.ChunkBytes; pieces > 0 {
-		switch size := p.At("size").Int(); {
-		case int64(pieces) > size:
-			return fmt.Errorf("pieces of %d bytes are longer than the vector, which is the same as pieces of %d", pieces, size)
-		case pieces < d.Size():
-			return fmt.Errorf("pieces of %d bytes hold no element of %s", pieces, d)
-		}
-	}
 	const smallest = 8 // bytes; a barrier runs only at these sizes of a sweep
-	inPlace := p.At("inplace").String() == "true"
-	switch size := p.At("size").Int(); {
+	op, size, element, pieces := sh.op, p.At("size").Int(), int64(sh.dtype.Size()), int64(sh.choice.ChunkBytes)
+	switch {
+	case pieces > size:
+		return fmt.Errorf("pieces of %d bytes are longer than the vector, which is the same as pieces of %d", pieces, size)
+	case pieces > 0 && pieces < element:
+		return fmt.Errorf("pieces of %d bytes hold no element of %s", pieces, sh.dtype)
 	case op == barrier && size > smallest:
 		return fmt.Errorf("a barrier moves no data: sizes above %d would only repeat it", smallest)
-	case op == barrier && inPlace, op == sendRecv && inPlace, op == string(dist.AllToAll) && inPlace:
+	case sh.inPlace && slices.Contains([]string{barrier, sendRecv, string(dist.AllToAll)}, op):
 		return fmt.Errorf("there is no %s in place", op)
-	case op == sendRecv && p.At(bench.RanksAxis).Int() < 2:
+	case op == sendRecv && sh.ranks < 2:
 		return fmt.Errorf("a %s needs two ranks", op)
-	case op != barrier && size > 0 && size < int64(d.Size()):
-		return fmt.Errorf("%d bytes hold no element of %s", size, d)
-	}
-	if p.At("reduction").String() != dist.Sum.String() && !dist.Collective(op).Reduces() {
+	case op != barrier && size > 0 && size < element:
+		return fmt.Errorf("%d bytes hold no element of %s", size, sh.dtype)
+	case sh.reduction != dist.Sum && !dist.Collective(op).Reduces():
 		return fmt.Errorf("%s reduces nothing: only reduction=%s, which stands for none, is run", op, dist.Sum)
-	}
-	buffers := 2 // input and output
-	if inPlace {
-		buffers = 1
-	}
-	if p.At("buffers").String() != symmetric {
+	case sh.buffers != symmetric:
 		return nil
+	case sh.inPlace: // input and output are one buffer
+		return CheckMemory(p, size)
 	}
-	return CheckMemory(p, int64(buffers)*p.At("size").Int())
+	return CheckMemory(p, 2*size)
 }
 
 // CheckMemory returns an error if the devices of a point's backend are too small for the buffers of its ranks.
@@ -148,63 +149,42 @@ func noteSlow(p, options bench.Point) error {
 // little, and an error if it is too much.
 func estimate(p bench.Point, name point.Value) (string, error) {
 	backend, estimates := dist.As[instrument.Estimator](name.String())
-	d, err := dtype.Parse(p.At("dtype").String())
+	sh, err := shapeOf(p)
 	if !estimates || err != nil {
-		return "", nil
+		return "", nil // checkPoint reports the error
 	}
-	choice, err := tuning.ParseChoice(p.At("algorithm").String())
-	if err != nil {
-		return "", nil // checkPoint reports it
-	}
-	algorithm := choice.Algorithm
+	algorithm := sh.choice.Algorithm
 	if algorithm == auto {
 		algorithm = ""
 	}
-	return backend.Estimate(dist.Collective(p.At("op").String()), algorithm, int(p.At(bench.RanksAxis).Int()),
-		int(p.At("size").Int())/d.Size())
+	return backend.Estimate(dist.Collective(sh.op), algorithm, sh.ranks, sh.count)
 }
 
-// knownAlgorithm refuses a name that no backend has for the operation.
-func knownAlgorithm(op, name string) error {
+// knownAlgorithm returns the parts of an algorithm's name. It refuses a name that no backend has for the operation.
+func knownAlgorithm(op, name string) (tuning.Choice, error) {
+	choice, err := tuning.ParseChoice(name)
+	if err != nil {
+		return choice, err
+	}
 	known := []string{auto}
 	for _, backend := range dist.Backends(nil) {
 		known = append(known, dist.Describe(backend).Algorithms[dist.Collective(op)]...)
 	}
-	known = lists.Distinct(known)
-	choice, err := tuning.ParseChoice(name)
-	if err != nil {
-		return err
+	if !slices.Contains(known, choice.Algorithm) {
+		return choice, bench.Unknown(op+" algorithm", choice.Algorithm, lists.Distinct(known))
 	}
-	if slices.Contains(known, choice.Algorithm) {
-		return nil
-	}
-	return bench.Unknown(op+" algorithm", choice.Algorithm, known)
+	return choice, nil
 }
 
 // counts returns how many elements a rank passes in and gets out.
 func (sh shape) counts(rank int) (in, out int) {
-	_, block := dist.Block(sh.count, sh.ranks, rank)
-	atRoot := 0
-	if rank == root {
-		atRoot = sh.count
-	}
-	switch dist.Collective(sh.op) {
-	case dist.ReduceScatter:
-		return sh.count, block
-	case dist.AllGather:
-		return block, sh.count
-	case dist.Broadcast:
-		return atRoot, sh.count
-	case dist.Reduce:
-		return sh.count, atRoot
-	case dist.Gather:
-		return block, atRoot
-	case dist.Scatter:
-		return atRoot, block
-	case dist.AllToAll:
-		return sh.count, sh.ranks * block
-	}
-	return sh.count, sh.count
+	p := sh.params()
+	return p.Len(sh.op, schedule.Input, rank), p.Len(sh.op, schedule.Output, rank)
+}
+
+// params returns the parameters of a schedule of the operation.
+func (sh shape) params() schedule.Params {
+	return schedule.Params{Ranks: sh.ranks, Count: sh.count, Root: root, InPlace: sh.inPlace}
 }
 
 // bufferElements returns the largest number of elements in the buffers of a rank. It is the root's,

@@ -6,6 +6,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/verify"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 )
@@ -22,12 +23,12 @@ type work struct {
 	refreshes int       // number of inputs generated so far
 }
 
-func newWork(g *dist.Group, sh shape, seed uint64, algorithm string) (*work, error) {
+func newWork(g *dist.Group, sh shape, seed uint64) (*work, error) {
 	w := &work{sh: sh, rank: g.Rank(), inputs: newInputs(seed, sh)}
 	if err := w.allocate(g); err != nil {
 		return nil, err
 	}
-	if err := w.prepare(g, algorithm); err != nil {
+	if err := w.prepare(g); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -62,24 +63,17 @@ func (w *work) allocate(g *dist.Group) error {
 	if err != nil {
 		return err
 	}
-	// In place there is one buffer. If the input or output is the rank's block of the other, it lies
-	// at the position of that block; if a rank has only one of the two, it lies at the start.
-	w.in, w.out = shared.Slice(0, in), shared.Slice(0, out)
-	off, _ := dist.Block(w.sh.count, w.sh.ranks, w.rank)
-	switch {
-	case in < out:
-		w.in = shared.Slice(min(off, out-in), in)
-	case out < in:
-		w.out = shared.Slice(min(off, in-out), out)
-	}
+	p := w.sh.params()
+	w.in = shared.Slice(p.Shift(w.sh.op, schedule.Input, w.rank), in)
+	w.out = shared.Slice(p.Shift(w.sh.op, schedule.Output, w.rank), out)
 	return nil
 }
 
 // prepare prepares the call.
-func (w *work) prepare(g *dist.Group, algorithm string) error {
+func (w *work) prepare(g *dist.Group) error {
 	if w.sh.op != sendRecv {
 		op, err := g.Prepare(dist.Call{Op: dist.Collective(w.sh.op), In: w.in, Out: w.out, Reduction: w.sh.reduction,
-			Root: root, Count: w.sh.count, Algorithm: algorithm})
+			Root: root, Count: w.sh.count, Algorithm: w.sh.algorithm})
 		if err != nil {
 			return err
 		}

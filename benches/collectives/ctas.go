@@ -1,6 +1,4 @@
-// Package ncclctasweep is the bench `nccl-cta-sweep`. It finds the number of thread blocks (CTAs) that
-// NCCL's all-reduce should use, depending on the number of rows of a bf16 activation.
-package ncclctasweep
+package collectives
 
 import (
 	"context"
@@ -9,9 +7,8 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/dist/nccl"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -26,10 +23,11 @@ const (
 	maxCTAs = "NCCL_MAX_CTAS"
 )
 
-// Bench returns the declaration of the bench.
-func Bench() *bench.Bench {
+// CTASweep returns the declaration of the bench `nccl-cta-sweep`. It finds the number of thread blocks (CTAs) that
+// NCCL's all-reduce should use, depending on the number of rows of a bf16 activation.
+func CTASweep() *bench.Bench {
 	values := []string{"32", "64", "128", "256"}
-	return bench.New("nccl-cta-sweep", body,
+	return bench.New("nccl-cta-sweep", reduceActivation,
 		bench.Help("NCCL's all-reduce of an M x 2880 bf16 activation, by the number of thread blocks (CTAs)"),
 		bench.Doc(`Times NCCL's all-reduce of M x 2880 bf16, in place, with a fixed number of thread blocks
 (CTAs): NCCL_MIN_CTAS and NCCL_MAX_CTAS are set to the same value. NCCL reads them when it
@@ -41,29 +39,30 @@ missing.
   kernbench run --bench nccl-cta-sweep --plan
   kernbench run --bench nccl-cta-sweep --ranks 4 --M 1,512
   kernbench run --bench nccl-cta-sweep --env NCCL_ALGO=Ring,Tree,-`),
-		bench.Backends(nccl.Name),
+		bench.Backends("nccl"),
 		bench.Ranks("8"),
 		bench.Ints("M", "1,32,128,512,2048,8192"),
 		bench.Zip(bench.Env(minCTAs, values...), bench.Env(maxCTAs, values...)),
 		bench.Timeout(2*time.Minute),
 		bench.Headline("time_us", "busbw"),
-		bench.Figures(figures),
+		bench.Figures(ctaFigures),
 	)
 }
 
-func body(ctx context.Context, s *bench.State) error {
-	return collectives.AllReduce(ctx, s,
-		collectives.AllReduceCall{DType: dist.BF16, Count: s.Int("M") * hidden, InPlace: true})
+// reduceActivation times the all-reduce of M rows.
+func reduceActivation(ctx context.Context, s *bench.State) error {
+	return timeCall(ctx, s, shape{op: allReduce, dtype: dist.BF16, reduction: dist.Sum, count: s.Int("M") * hidden,
+		inPlace: true, buffers: symmetric, algorithm: auto, choice: tuning.Choice{Algorithm: auto}})
 }
 
-// figures draws the time by M, with one line for each number of CTAs.
-func figures(rows []journal.Row) []figure.Figure {
+// ctaFigures draws the time by M, with one line for each number of CTAs.
+func ctaFigures(rows []journal.Row) []figure.Figure {
 	f := figure.Figure{Name: "nccl_ctas", Title: "All-reduce of M x 2880 bf16 by CTAs"}
 	for _, g := range dataset.GroupBy(dataset.Good(rows), func(r *journal.Row) int { return *r.NumRanks }) {
 		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%d ranks", g.Key),
 			X: figure.Axis{Label: "M", Scale: figure.Log2},
 			Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros},
-			Series: dataset.Series(g.Rows, seriesName, func(r *journal.Row) (figure.Point, bool) {
+			Series: dataset.Series(g.Rows, ctaSeries, func(r *journal.Row) (figure.Point, bool) {
 				return figure.Point{X: dataset.Number(r, "M"), Y: r.Metrics["time_us"]}, true
 			})})
 	}
@@ -73,8 +72,8 @@ func figures(rows []journal.Row) []figure.Figure {
 	return []figure.Figure{f}
 }
 
-// seriesName labels a line with the number of CTAs and the other environment variables.
-func seriesName(r *journal.Row) string {
+// ctaSeries labels a line with the number of CTAs and the other environment variables.
+func ctaSeries(r *journal.Row) string {
 	var words []string
 	for _, v := range r.Env {
 		if v.Name != minCTAs {

@@ -1,4 +1,4 @@
-package ncclctasweep
+package collectives
 
 import (
 	"fmt"
@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/benches/benchtest"
-	"github.com/kernbench/kernbench/benches/collectives"
-	_ "github.com/kernbench/kernbench/dist/all"
 	"github.com/kernbench/kernbench/dist/nccl"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -20,15 +18,13 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-func TestMain(m *testing.M) { os.Exit(benchtest.Main(m, Bench())) }
-
 // The two limits move together, and each pair gets new processes, in four trials unless the user asks
 // for another number.
-func TestPlan(t *testing.T) {
-	if p := must.Get(plan.Make(Bench(), plan.Request{Backend: nccl.Name}))(t); p.Points != 24 || p.Launches() != 16 {
+func TestCTAPlan(t *testing.T) {
+	if p := must.Get(plan.Make(CTASweep(), plan.Request{Backend: nccl.Name}))(t); p.Points != 24 || p.Launches() != 16 {
 		t.Errorf("%d points in %d launches, want 24 in 16", p.Points, p.Launches())
 	}
-	p := must.Get(plan.Make(Bench(), plan.Request{Backend: nccl.Name, Trials: 1}))(t)
+	p := must.Get(plan.Make(CTASweep(), plan.Request{Backend: nccl.Name, Trials: 1}))(t)
 	if p.Points != 24 || p.Launches() != 4 {
 		t.Errorf("%d points in %d launches, want 24 in 4", p.Points, p.Launches())
 	}
@@ -45,13 +41,13 @@ func TestPlan(t *testing.T) {
 
 // On a fake NCCL with two GPUs, correct results pass and wrong results fail. With more ranks than GPUs
 // the rows are not executed and say why.
-func TestRun(t *testing.T) {
-	lib := cudatest.Library(t)
+func TestCTARun(t *testing.T) {
+	lib := cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable)
 	checkPreferredBackend(t, lib)
 	if testing.Short() {
 		t.Skip("the processes are built without the race detector")
 	}
-	b := Bench()
+	b := CTASweep()
 	p := must.Get(plan.Make(b, plan.Request{Backend: nccl.Name, Seed: 1, Trials: 1,
 		Axes: benchtest.Assign("num_ranks=2,3", "M=1,32"),
 		Envs: benchtest.Assign(minCTAs+"=32", maxCTAs+"=32", cudatest.FaultVariable+"=-,wrong")}))(t)
@@ -81,7 +77,7 @@ func TestRun(t *testing.T) {
 	if fmt.Sprint(outcomes) != fmt.Sprint(want) {
 		t.Errorf("outcomes %v, want %v", outcomes, want)
 	}
-	if f := figures(r.Latest()); len(f) != 1 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 1 {
+	if f := ctaFigures(r.Latest()); len(f) != 1 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 1 {
 		t.Errorf("figures: %+v", f)
 	}
 }
@@ -102,7 +98,7 @@ func checkPreferredBackend(t *testing.T, lib string) {
 		{"", []string{"num_ranks=2", "algorithm=auto,ring"}},
 		{"", []string{"num_ranks=2", "op=allreduce,sendrecv"}},
 	} {
-		p := must.Get(plan.Make(collectives.Bench(), plan.Request{Backend: "cpu", Axes: benchtest.Assign(c.axes...)}))(t)
+		p := must.Get(plan.Make(Bench(), plan.Request{Backend: "cpu", Axes: benchtest.Assign(c.axes...)}))(t)
 		if got := p.PreferredBackend(); got != c.want {
 			t.Errorf("%v: backend %q, want %q", c.axes, got, c.want)
 		}

@@ -1,4 +1,4 @@
-package gpuallreduce
+package collectives
 
 import (
 	"maps"
@@ -21,10 +21,10 @@ import (
 )
 
 // run times points one after the other on a fake CUDA driver.
-func run(t *testing.T, axes ...string) (rows []journal.Row) {
+func runGPU(t *testing.T, axes ...string) (rows []journal.Row) {
 	t.Helper()
 	cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable)
-	b := Bench()
+	b := GPUAllReduce()
 	p := must.Get(plan.Make(b, plan.Request{Backend: b.Backends[0], Seed: 1, Axes: benchtest.Assign(axes...),
 		Options: benchtest.Assign("seconds=0.001")}))(t)
 	cfg := measure.Default()
@@ -41,23 +41,23 @@ func run(t *testing.T, axes ...string) (rows []journal.Row) {
 }
 
 // Both kinds of ranks are timed in all four ways, and the report compares them.
-func TestRun(t *testing.T) {
-	rows := run(t, "num_ranks=2", "size=1K,4K", "algorithm=two-stage-push", "ranks_as=processes,blocks", "blocks=2")
+func TestFourWays(t *testing.T) {
+	rows := runGPU(t, "num_ranks=2", "size=1K,4K", "algorithm=two-stage-push", "ranks_as=processes,blocks", "blocks=2")
 	for _, r := range rows {
 		if r.Status != journal.OK || r.Metrics[kernel] <= 0 || r.Metrics[cold] <= 0 || r.Metrics[graph] <= 0 ||
 			r.Metrics[share] <= 0 {
 			t.Fatalf("%s: %s %s, %v", r.Point, r.Status, r.Reason, r.Metrics)
 		}
 	}
-	if f := figures(rows); len(f) != 2 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 2 ||
+	if f := gpuFigures(rows); len(f) != 2 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 2 ||
 		len(f[1].Panels) != 2 || len(f[1].Panels[0].Series) != 4 {
 		t.Errorf("figures: %+v", f)
 	}
-	if s := sections(rows); len(s) != 2 || len(s[0].Table) != 5 || len(s[1].Table) != 3 ||
+	if s := gpuSections(rows); len(s) != 2 || len(s[0].Table) != 5 || len(s[1].Table) != 3 ||
 		s[1].Table[1][5] != "not resolved" || !strings.Contains(s[1].Text, "fewer than 4 undisturbed launches") {
 		t.Errorf("sections of one launch: %+v", s)
 	}
-	s, cited := decl.SplitEvidence(sections(slices.Concat(rows, rows, rows, rows)))
+	s, cited := decl.SplitEvidence(gpuSections(slices.Concat(rows, rows, rows, rows)))
 	if len(s) != 2 || len(s[0].Table) != 5 || !strings.HasSuffix(s[1].Table[1][5], " %") ||
 		!strings.HasSuffix(s[1].Text, " % slower. [process-3]") || len(cited) != 3 || len(cited[2].Rows) != 16 {
 		t.Errorf("sections of four launches: %+v, evidence %+v", s, cited)
@@ -66,8 +66,8 @@ func TestRun(t *testing.T) {
 
 // The ways to copy are timed for algorithms that copy. A way that the GPU lacks is not executed, and the row says why.
 func TestCopies(t *testing.T) {
-	rows := run(t, "num_ranks=2", "size=4K", "algorithm=naive,one-stage", "copy=engine,loads,bulk")
-	// The plan has left out one-stage; see TestLeftOut.
+	rows := runGPU(t, "num_ranks=2", "size=4K", "algorithm=naive,one-stage", "copy=engine,loads,bulk")
+	// The plan has left out one-stage; see TestGPULeftOut.
 	reasons := map[string]string{
 		"naive engine": "", "naive loads": "",
 		"naive bulk": "copy=bulk: GPU 0 (Fake GPU 0) has compute capability 8, and bulk copies need 9.0",
@@ -88,7 +88,7 @@ func TestCopies(t *testing.T) {
 	if len(reasons) > 0 {
 		t.Errorf("no rows of %v", reasons)
 	}
-	s := sections(rows)
+	s := gpuSections(rows)
 	if len(s) != 1 || len(s[0].Table) != 2 || strings.Join(s[0].Table[0], " ") != "ranks algorithm size engine loads" ||
 		len(s[0].Table[1]) != 5 {
 		t.Errorf("sections: %+v", s)
@@ -96,8 +96,8 @@ func TestCopies(t *testing.T) {
 }
 
 // An invalid value of a knob is rejected before anything runs.
-func TestRefused(t *testing.T) {
-	b := Bench()
+func TestKnobsRefused(t *testing.T) {
+	b := GPUAllReduce()
 	for _, c := range [][2]string{{"ranks_as=threads", "ranks_as=threads"}, {"blocks=many", "want auto or a number"}} {
 		_, err := plan.Make(b, plan.Request{Backend: b.Backends[0], Axes: benchtest.Assign(c[0])})
 		if err == nil || !strings.Contains(err.Error(), c[1]) {
@@ -108,10 +108,10 @@ func TestRefused(t *testing.T) {
 
 // Points that the backend or the GPU cannot run are left out of the plan, each with one sentence. The fake GPU has
 // 1 GiB.
-func TestLeftOut(t *testing.T) {
+func TestGPULeftOut(t *testing.T) {
 	cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable)
 	t.Setenv("CUDA_VISIBLE_DEVICES", "0")
-	b := Bench()
+	b := GPUAllReduce()
 	p := must.Get(plan.Make(b, plan.Request{Backend: b.Backends[0],
 		Axes: benchtest.Assign("num_ranks=2,4,64", "size=4K,200Mi", "algorithm=one-stage")}))(t)
 	reasons := map[string]int{}
@@ -138,7 +138,7 @@ func TestLeftOut(t *testing.T) {
 			"no copies (copy=loads)",
 	} {
 		_, err := plan.Make(b, plan.Request{Backend: b.Backends[0],
-			Axes: benchtest.Assign(append([]string{"size=4K", "num_ranks=2"}, strings.Fields(axes)...)...)})
+			Axes: benchtest.Assign(append([]string{"size=1M", "num_ranks=2"}, strings.Fields(axes)...)...)})
 		if err == nil || !strings.HasSuffix(err.Error(), "dropped: "+want) {
 			t.Errorf("%s: %v, want %q", axes, err, want)
 		}

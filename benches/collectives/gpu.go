@@ -1,19 +1,13 @@
-// Package gpuallreduce is the bench `gpu-allreduce`. It measures the time of a GPU's all-reduce
-// kernels alone and of whole calls, and compares them with the limit of the GPU's memory. Its axes
-// include the knobs of the backend.
-package gpuallreduce
+package collectives
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
@@ -24,9 +18,6 @@ import (
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
-// Name is the bench's name.
-const Name = "gpu-allreduce"
-
 // The metrics of the backend's own timings. time_us is the time of whole calls.
 const (
 	kernel = "kernel_us"
@@ -35,10 +26,11 @@ const (
 	share  = "kernel_cold_pct_of_limit"
 )
 
-// Bench returns the declaration of the bench.
-func Bench() *bench.Bench {
+// GPUAllReduce returns the declaration of the bench `gpu-allreduce`. It measures the time of a GPU's all-reduce
+// kernels alone and of whole calls, and compares them with the limit of the GPU's memory. Its axes include the knobs
+// of the backend.
+func GPUAllReduce() *bench.Bench {
 	names := dist.Backends(func(d dist.Description) bool { return len(d.Knobs) > 0 })
-	knobs := knobsOf(names)
 	items := []bench.Clause{
 		bench.Help("all-reduce kernels of a GPU: time inside a launch, in a graph and per call, compared with the " +
 			"limit of its memory"),
@@ -73,20 +65,21 @@ launches, so they have only time_us.
 		bench.Bytes("size", "8K,1M,64M,256M"),
 		bench.Seconds("0.3", "most time to sample one point in one way"),
 		bench.Refuse(func(p, _ bench.Point) error {
-			return dist.Describe(names[0]).CheckKnobs(names[0], knobValues(p, knobs))
+			return dist.Describe(names[0]).CheckKnobs(names[0], knobValues(p))
 		}),
-		bench.Drop(func(p bench.Point) error { return checkPoint(p, knobs) }),
+		bench.Drop(checkSupported),
+		bench.Drop(checkPoint),
 		bench.Metric(kernel, "us", "lower",
 			"a call inside one launch, on the same buffers"), bench.Metric(share, "%", "higher",
 			"limit divided by the time of a call inside one launch, beyond the cache"),
 		bench.Headline("time_us", kernel, "busbw", share+"=of limit (%)"),
 		bench.Timeout(5 * time.Minute),
-		bench.Figures(figures), bench.Sections(sections),
+		bench.Figures(gpuFigures), bench.Sections(gpuSections),
 	}
-	for _, k := range knobs {
+	for _, k := range knobsOf(names) {
 		items = append(items, bench.Strings(k.Name, k.Default))
 	}
-	return bench.New(Name, func(ctx context.Context, s *bench.State) error { return body(ctx, s, knobs) }, items...)
+	return bench.New("gpu-allreduce", body, items...)
 }
 
 // knobsOf returns the knobs of all backends, each once.
@@ -101,9 +94,10 @@ func knobsOf(backends []string) (knobs []hints.Knob) {
 	return knobs
 }
 
-func knobValues(p point.Point, knobs []hints.Knob) map[string]string {
+// knobValues returns the knobs that a point has as axes.
+func knobValues(p point.Point) map[string]string {
 	m := map[string]string{}
-	for _, k := range knobs {
+	for _, k := range knobsOf(dist.Backends(nil)) {
 		if v, has := p.Get(k.Name); has {
 			m[k.Name] = v.String()
 		}
@@ -111,38 +105,10 @@ func knobValues(p point.Point, knobs []hints.Knob) map[string]string {
 	return m
 }
 
-// callOf returns the all-reduce of a point.
-func callOf(p point.Point, knobs []hints.Knob) (collectives.AllReduceCall, error) {
-	d, err := dtype.Parse(p.At("dtype").String())
-	if err != nil {
-		return collectives.AllReduceCall{}, err
-	}
-	return collectives.AllReduceCall{DType: d, Count: int(p.At("size").Int()) / d.Size(),
-		Algorithm: p.At("algorithm").String(), Knobs: knobValues(p, knobs)}, nil
-}
-
-// checkPoint returns an error if the backend cannot run a point.
-func checkPoint(p point.Point, knobs []hints.Knob) error {
-	call, err := callOf(p, knobs)
-	if err != nil {
-		return err
-	}
-	return collectives.CheckAllReduce(p, call)
-}
-
-func body(ctx context.Context, s *bench.State, knobs []hints.Knob) error {
-	s.SampleAtMost(s.Float(bench.SecondsOption))
-	call, err := callOf(s.Point(), knobs)
-	if err != nil {
-		return err
-	}
-	return collectives.AllReduce(ctx, s, call)
-}
-
 // ranksAs is the knob whose values the report compares.
 const ranksAs = "ranks_as"
 
-func series(r *journal.Row) string {
+func gpuSeries(r *journal.Row) string {
 	return dataset.Text(r, "algorithm") + ", " + dataset.Text(r, ranksAs) + otherKnobs(r)
 }
 
@@ -160,12 +126,12 @@ func otherKnobs(r *journal.Row) (text string) {
 	return text
 }
 
-func panel(r *journal.Row) string {
+func gpuPanel(r *journal.Row) string {
 	return fmt.Sprintf("%d ranks, %s", *r.NumRanks, dataset.Text(r, "dtype"))
 }
 
-// figures draws the time inside one launch, and the four ways to time a call side by side.
-func figures(rows []journal.Row) []figure.Figure {
+// gpuFigures draws the time inside one launch, and the four ways to time a call side by side.
+func gpuFigures(rows []journal.Row) []figure.Figure {
 	inside := figure.Figure{Name: "gpu_kernel", Title: "All-reduce inside one launch, buffers beyond the cache"}
 	ways := figure.Figure{Name: "gpu_ways", Title: "One call, timed in four ways"}
 	good := timedInside(dataset.All(rows))
@@ -176,13 +142,13 @@ func figures(rows []journal.Row) []figure.Figure {
 			return figure.Point{X: dataset.Number(r, "size"), Y: r.Metrics[metric]}, r.Metrics[metric] > 0
 		}
 	}
-	for _, g := range dataset.GroupBy(good, panel) {
-		p := figure.Panel{Title: g.Key, X: x, Y: y, Series: dataset.Series(g.Rows, series, at(cold))}
+	for _, g := range dataset.GroupBy(good, gpuPanel) {
+		p := figure.Panel{Title: g.Key, X: x, Y: y, Series: dataset.Series(g.Rows, gpuSeries, at(cold))}
 		limit := func(r *journal.Row) float64 { return r.Metrics[cold] * r.Metrics[share] / 100 }
-		p.Lines = collectives.LimitLine(g.Rows, "limit", limit, collectives.Micros)
+		p.Lines = LimitLine(g.Rows, "limit", limit, Micros)
 		inside.Panels = append(inside.Panels, p)
 	}
-	for _, g := range dataset.GroupBy(good, func(r *journal.Row) string { return panel(r) + ", " + series(r) }) {
+	for _, g := range dataset.GroupBy(good, func(r *journal.Row) string { return gpuPanel(r) + ", " + gpuSeries(r) }) {
 		p := figure.Panel{Title: g.Key, X: x, Y: y}
 		for _, metric := range []string{"time_us", graph, kernel, cold} {
 			p.Series = append(p.Series, dataset.Series(g.Rows, func(*journal.Row) string { return metric }, at(metric))...)
@@ -195,9 +161,9 @@ func figures(rows []journal.Row) []figure.Figure {
 	return []figure.Figure{inside, ways}
 }
 
-// sections compares the kernels with their limit, ranks that are processes with ranks that are blocks,
+// gpuSections compares the kernels with their limit, ranks that are processes with ranks that are blocks,
 // and the ways to copy. Times are medians over the launches of a point.
-func sections(rows []journal.Row) []bench.Section {
+func gpuSections(rows []journal.Row) []bench.Section {
 	merged := dataset.All(rows).MergeTrials()
 	return slices.Concat(timings(merged), processes(merged, rows), copies(merged))
 }
@@ -217,7 +183,7 @@ func copies(rows dataset.Set) []bench.Section {
 	}
 	table := [][]string{append([]string{"ranks", "algorithm", "size"}, methods...)}
 	for _, g := range dataset.GroupBy(set, func(r *journal.Row) string {
-		return strings.Join([]string{panel(r), dataset.Text(r, "algorithm"), dataset.Text(r, "size")}, "/")
+		return strings.Join([]string{gpuPanel(r), dataset.Text(r, "algorithm"), dataset.Text(r, "size")}, "/")
 	}) {
 		first := g.Rows[0]
 		line := []string{fmt.Sprint(*first.NumRanks), dataset.Text(first, "algorithm"),
@@ -244,8 +210,8 @@ func timings(rows dataset.Set) []bench.Section {
 	table := [][]string{{"ranks", "size", "line", "call", "graph", "launch", "launch, cold", "of the limit"}}
 	for _, r := range good {
 		us := func(metric string) string { return unit.FormatSig(r.Metrics[metric], 4) }
-		table = append(table, []string{fmt.Sprint(*r.NumRanks), unit.FormatBytes(int64(dataset.Number(r, "size"))), series(r),
-			us("time_us"), us(graph), us(kernel), us(cold), fmt.Sprintf("%.0f %%", r.Metrics[share])})
+		table = append(table, []string{fmt.Sprint(*r.NumRanks), unit.FormatBytes(int64(dataset.Number(r, "size"))),
+			gpuSeries(r), us("time_us"), us(graph), us(kernel), us(cold), fmt.Sprintf("%.0f %%", r.Metrics[share])})
 	}
 	out := []bench.Section{{Title: "Four ways to time a call",
 		Text: "Microseconds of one call: made by a program, launched by a graph, inside one launch, and inside one launch " +
@@ -262,7 +228,7 @@ func processes(merged dataset.Set, rows []journal.Row) []bench.Section {
 	var cited decl.Citations
 	var all []int
 	for _, g := range dataset.GroupBy(timedInside(merged), func(r *journal.Row) string {
-		return strings.Join([]string{panel(r), dataset.Text(r, "algorithm"), dataset.Text(r, "size"), otherKnobs(r)}, "/")
+		return strings.Join([]string{gpuPanel(r), dataset.Text(r, "algorithm"), dataset.Text(r, "size"), otherKnobs(r)}, "/")
 	}) {
 		blocks, own := g.Rows.At(ranksAs, "blocks"), g.Rows.At(ranksAs, "processes")
 		if len(blocks) == 0 || len(own) == 0 {
