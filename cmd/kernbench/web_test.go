@@ -41,6 +41,7 @@ func TestWeb(t *testing.T) {
 	b.pending()
 	b.run()
 	b.quality()
+	b.lost()
 	b.filter()
 	b.zoom()
 	b.keys()
@@ -231,7 +232,7 @@ const mainText = "document.getElementById('main').innerText"
 // list checks the first page: runs in groups, which open, sort, group and filter, and journals that cannot be read.
 func (b *browser) list() {
 	b.open("/")
-	b.want("document.querySelectorAll('tbody').length === 4 && document.querySelectorAll('tr[data-group]').length === 2")
+	b.want("document.querySelectorAll('tbody').length === 5 && document.querySelectorAll('tr[data-group]').length === 2")
 	b.want(mainText + ".includes('4 failed') && " + mainText + ".includes('interrupted')")
 	b.want(mainText + ".includes('10 points: 9 slower, 1 lost') && " + mainText + ".includes('0123456789ab')")
 	b.want("document.getElementById('problems').innerText.includes('broken: ') && " +
@@ -239,6 +240,8 @@ func (b *browser) list() {
 	// A run with disturbed rows is never green, and its group has a sparkline.
 	noisy := "document.querySelector('tr[data-group$=noisy]')"
 	b.want(noisy + ".innerText.includes('40 of 40 disturbed') && " + noisy + ".querySelector('.chip.ok') === null")
+	bits := "document.querySelector('tr[data-run^=bits]')"
+	b.want(bits + ".querySelector('.chip.failed').innerText === 'complete' && " + bits + ".innerText.includes('1 lost')")
 	b.want(noisy + ".querySelector('svg.spark').getAttribute('aria-label').includes('time_us over 2 runs: from ')")
 	b.want("(() => { const e = document.querySelector('.scroll'); return e.scrollWidth <= e.clientWidth; })()")
 	b.picture("list")
@@ -270,7 +273,7 @@ func (b *browser) tags() {
 	b.until("document.querySelectorAll('tbody').length === 1 && location.search.includes('q=tag%3Atag-part')")
 	b.open("/", "q", "-tag:tag-part -tag:nightl", "group", "tag")
 	b.want("[...document.querySelectorAll('tbody')].map((e) => e.querySelector('a').textContent).sort().join() === " +
-		"'nightly,tag-n1,tag-n2,tag-new,tag-old,tag-x'")
+		"'nightly,tag-b,tag-n1,tag-n2,tag-new,tag-old,tag-x'")
 	b.open("/run", "run", "a@new")
 	b.want(mainText + ".includes('note</b> of new')")
 	b.click("button.tag[data-key$='tag-new']")
@@ -292,7 +295,7 @@ func (b *browser) pending() {
 	b.click("a.brand")
 	b.until("document.getElementById('pending')?.innerText.includes('3.0 MiB of 122 MiB') || " +
 		"document.querySelectorAll('tbody').length === 4")
-	b.until("document.querySelectorAll('tbody').length === 4 && document.getElementById('pending') === null")
+	b.until("document.querySelectorAll('tbody').length === 5 && document.getElementById('pending') === null")
 	b.click("tr[data-group$=noisy] a[data-link]")
 	for range 4 {
 		b.until("window.proceed && (window.proceed(), window.proceed = null, true)")
@@ -329,6 +332,15 @@ func (b *browser) quality() {
 	b.want("document.querySelectorAll('tr.doubt').length === 10")
 	b.picture("noisy")
 	b.quiet("quality")
+}
+
+// lost checks that a run with a damaged row is red on its page.
+func (b *browser) lost() {
+	b.open("/run", "run", "bits")
+	b.want("document.querySelector('#chips .chip.failed').innerText === 'complete'")
+	b.want("document.getElementById('chips').innerText.includes('1 lost')")
+	b.want("document.getElementById('verdict').className === 'verdict failed'")
+	b.quiet("lost")
 }
 
 func (b *browser) filter() {
@@ -642,8 +654,8 @@ func (b *browser) token() {
 	b.forget()
 }
 
-// storeRuns writes journals: two runs of hops, two whose rows were all disturbed, an interrupted one, one with
-// texts that try to break the page, and one that cannot be read.
+// storeRuns writes journals: two runs of hops, two whose rows were all disturbed, an interrupted one, one with a
+// damaged row, one with texts that try to break the page, and one that cannot be read.
 func storeRuns(t *testing.T, dir string) {
 	t.Helper()
 	must.Do(t, os.Mkdir(filepath.Join(dir, "broken"), 0o777))
@@ -661,6 +673,10 @@ func storeRuns(t *testing.T, dir string) {
 		}
 	})
 	storeRun(t, filepath.Join(dir, "b", "c"), "part", "cut", 1, nil)
+	storeRun(t, filepath.Join(dir, "bits"), "b", "bits", 1, nil)
+	bits := filepath.Join(dir, "bits", journal.FileName)
+	damaged := strings.Replace(string(must.Get(os.ReadFile(bits))(t)), `"samples":100`, `"samples":101`, 1)
+	must.Do(t, os.WriteFile(bits, []byte(damaged), 0o600))
 	storeRun(t, filepath.Join(dir, "evil"), "x", `<img src=x onerror="hacked=1">`, 1, func(r *journal.Row) {
 		r.Point = append(r.Point, point.Coord{Name: "<svg onload=hacked=3>",
 			Value: point.StringValue("a" + fmt.Sprint(r.Trial%2))})
@@ -704,5 +720,6 @@ func storeRun(t *testing.T, dir, id, bench string, slower float64, change func(*
 	if id == "part" {
 		outcome = "interrupted"
 	}
-	add(journal.End{Run: id, Outcome: outcome, Seconds: 12, Time: start.Add(12 * time.Second)})
+	add(journal.End{Run: id, Outcome: outcome, Counts: map[journal.Status]int{journal.OK: 40}, Seconds: 12,
+		Time: start.Add(12 * time.Second)})
 }

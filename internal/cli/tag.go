@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -114,6 +115,9 @@ func (a *app) listRuns(j *journal.Journal, tag string) error {
 		outcome := "not finished"
 		if r.End != nil {
 			outcome = r.End.Outcome
+		}
+		if n := r.Lost(); n > 0 {
+			outcome += fmt.Sprintf(", %s lost", unit.Plural(n, "row"))
 		}
 		c := r.Counts()
 		rows := lists.Sum(slices.Collect(maps.Values(c)))

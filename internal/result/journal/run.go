@@ -249,7 +249,11 @@ func (r *Run) Incomplete() string {
 		return r.last.Incomplete()
 	}
 	if r.End != nil && r.End.Outcome == "complete" {
-		return r.lostRows()
+		if lost := r.Lost(); lost > 0 {
+			rows := len(r.LatestOfAllBuilds())
+			return fmt.Sprintf("%d of %d rows: the other lines of the journal are damaged or missing", rows, rows+lost)
+		}
+		return ""
 	}
 	done, planned := r.Progress()
 	if done >= planned {
@@ -271,16 +275,16 @@ func (r *Run) Incomplete() string {
 	return fmt.Sprintf("%d of %d %s: %s", done, planned, what, why)
 }
 
-// lostRows describes how many rows of a finished run are missing from the file. It is "" if none is missing.
-func (r *Run) lostRows() string {
-	recorded := 0
-	for _, n := range r.End.Counts {
-		recorded += n
+// Lost returns the number of rows of a complete run that were recorded and cannot be read, because their lines are
+// damaged or missing.
+func (r *Run) Lost() int {
+	if r.last != nil {
+		return r.last.Lost()
 	}
-	if rows := len(r.LatestOfAllBuilds()); rows < recorded {
-		return fmt.Sprintf("%d of %d rows: the other lines of the journal are damaged or missing", rows, recorded)
+	if r.End == nil || r.End.Outcome != "complete" {
+		return 0
 	}
-	return ""
+	return max(0, lists.Sum(slices.Collect(maps.Values(r.End.Counts)))-len(r.LatestOfAllBuilds()))
 }
 
 // Unverified returns a warning that damage to the run may go unnoticed, or "" if every line has a checksum.

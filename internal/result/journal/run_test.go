@@ -274,8 +274,16 @@ func TestIncomplete(t *testing.T) {
 		if got := j.Runs[0].Incomplete(); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-		if got := j.Accumulated(j.Runs[0]).Incomplete(); got != c.want {
+		sum := j.Accumulated(j.Runs[0])
+		if got := sum.Incomplete(); got != c.want {
 			t.Errorf("%s, accumulated: %q, want %q", name, got, c.want)
+		}
+		lost := 0
+		if name == "lost" {
+			lost = 1
+		}
+		if got := []int{j.Runs[0].Lost(), sum.Lost()}; got[0] != lost || got[1] != lost {
+			t.Errorf("%s: %v rows are lost, want %d", name, got, lost)
 		}
 	}
 }

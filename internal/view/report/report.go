@@ -114,7 +114,7 @@ func Document(in Input, rows []journal.Row) (doc document.Document, errs []error
 	all, _, more := Sections(in, rows)
 	sections, cited := decl.SplitEvidence(all)
 	doc = document.Document{
-		Title: cmp.Or(h.Bench, "kernbench run"), Subtitle: subtitle(h), Counts: countStatuses(rows),
+		Title: cmp.Or(h.Bench, "kernbench run"), Subtitle: subtitle(h), Counts: countStatuses(in.Run, rows),
 		Doubtful: disturbed(rows),
 		Summary:  Summary(in.Run, rows), Remarks: Remarks(in.Run, rows),
 		Sections: lists.Map(sections, document.NewSection),
@@ -139,8 +139,9 @@ func Sections(in Input, rows []journal.Row) (sections []bench.Section, study *tu
 	sections = append(slices.Clip(in.Sections), sections...)
 	seen, _ := floorplan.Load(in.Run.Dir(), rows) // Figures reports damaged files
 	sections = append(sections, floorplan.Sections(seen)...)
-	if !slices.ContainsFunc(sections, func(s bench.Section) bool { return s.Lead }) {
-		sections = append([]bench.Section{verdict(rows, in.Verdict)}, sections...)
+	// The answers of a bench do not say that rows are lost.
+	if in.Run.Lost() > 0 || !slices.ContainsFunc(sections, func(s bench.Section) bool { return s.Lead }) {
+		sections = append([]bench.Section{verdict(in, rows)}, sections...)
 	}
 	return append(sharing(rows), sections...), study, []error{err, tuneErr}
 }

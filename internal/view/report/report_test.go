@@ -41,6 +41,30 @@ var byDType = views.Plot{X: "size", Y: "time_us", By: []string{"dtype"}}
 
 var goodPanel = figure.Panel{X: figure.Axis{Label: "x"}, Y: figure.Axis{Label: "y"}}
 
+// TestLostRows checks that a report never calls a run good whose rows are lost, whatever its bench answers.
+func TestLostRows(t *testing.T) {
+	run := &journal.Run{Header: *fixtureHeader(), Rows: []journal.Row{fixtureRow(coords{1024, "f32", 2, "", 0})},
+		End: &journal.End{Outcome: "complete", Counts: map[journal.Status]int{journal.OK: 3}}}
+	own := &bench.Bench{Sections: func([]journal.Row) []bench.Section {
+		return []bench.Section{{Title: "Answer", Lead: true, Text: "Good."}}
+	}}
+	for _, b := range []*bench.Bench{nil, own} {
+		doc, errs := Document(Input{Bench: b, Run: run}, run.Rows)
+		hasErrors(t, errors.Join(errs...))
+		var page strings.Builder
+		must.Do(t, doc.WriteHTML(&page))
+		for _, want := range []string{"Of its 3 rows 1 is ok and 2 are lost.", `<li class="failed"><b>2</b> lost</li>`,
+			"<strong>2 rows are lost:</strong> lines of the journal are damaged or missing."} {
+			if !strings.Contains(page.String(), want) {
+				t.Errorf("the page of a bench with an answer %v does not say %q", b != nil, want)
+			}
+		}
+		if strings.Contains(page.String(), "No failure") {
+			t.Error("the page says that there is no failure")
+		}
+	}
+}
+
 func failedRun() *journal.Run {
 	return &journal.Run{Header: *fixtureHeader(),
 		Rows: []journal.Row{notOK(fixtureRow(coords{1024, "f32", 2, "", 0}), journal.Failed, "no")}}

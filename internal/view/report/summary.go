@@ -24,7 +24,7 @@ import (
 func Summary(run *journal.Run, rows []journal.Row) string {
 	sentences := []string{extent(&run.Header, rows)}
 	if len(rows) > 0 {
-		sentences = append(sentences, outcome(rows), views.Extremes(&run.Header, rows))
+		sentences = append(sentences, outcome(run, rows), views.Extremes(&run.Header, rows))
 	}
 	if n := disturbed(rows); n > 0 {
 		sentences = append(sentences, fmt.Sprintf("%s disturbed while measured.", unit.Counted(n, "row was", "rows were")))
@@ -63,8 +63,8 @@ func extent(h *journal.Header, rows []journal.Row) string {
 }
 
 // outcome counts the rows by status.
-func outcome(rows []journal.Row) string {
-	counts := countStatuses(rows)
+func outcome(run *journal.Run, rows []journal.Row) string {
+	counts := countStatuses(run, rows)
 	if len(counts) == 1 && counts[0].Status == journal.OK {
 		if len(rows) == 1 {
 			return "It is ok."
@@ -75,14 +75,15 @@ func outcome(rows []journal.Row) string {
 	if len(parts) > 1 {
 		parts = []string{strings.Join(parts[:len(parts)-1], ", "), parts[len(parts)-1]}
 	}
-	return "Of its " + unit.Plural(len(rows), "row") + " " + strings.Join(parts, " and ") + "."
+	total := lists.Sum(lists.Map(counts, func(c document.Count) int { return c.N }))
+	return "Of its " + unit.Plural(total, "row") + " " + strings.Join(parts, " and ") + "."
 }
 
 // verdict returns the section that a reader needs first: whether the results are right, whether the times
-// are usable, and what is missing. more is added at its end.
-func verdict(rows []journal.Row, more string) bench.Section {
+// are usable, and what is missing.
+func verdict(in Input, rows []journal.Row) bench.Section {
 	counts := map[journal.Status]int{}
-	for _, c := range countStatuses(rows) {
+	for _, c := range countStatuses(in.Run, rows) {
 		counts[c.Status] = c.N
 	}
 	bad, lacking := counts[journal.Failed]+counts[journal.Timeout], counts[journal.NotExecuted]
@@ -95,8 +96,12 @@ func verdict(rows []journal.Row, more string) bench.Section {
 			"rows.", unit.Plural(bad, "row"), len(rows)))
 	case counts[journal.OK] == 0:
 		lines = append(lines, "- **No result:** no row is ok.")
-	default:
+	case counts[lost] == 0:
 		lines = append(lines, fmt.Sprintf("- **No failure:** %s ok.", unit.Counted(counts[journal.OK], "row is", "rows are")))
+	}
+	if n := counts[lost]; n > 0 {
+		lines = append(lines, fmt.Sprintf("- **%s lost:** lines of the journal are damaged or missing.",
+			unit.Counted(n, "row is", "rows are")))
 	}
 	if lacking > 0 {
 		lines = append(lines, fmt.Sprintf("- %s not executed.", unit.Counted(lacking, "row was", "rows were")))
@@ -109,9 +114,7 @@ func verdict(rows []journal.Row, more string) bench.Section {
 	} else if counts[journal.OK] > 0 {
 		lines = append(lines, "- **Times usable:** nothing is known to have disturbed them.")
 	}
-	if more != "" {
-		lines = append(lines, more)
-	}
+	lines = append(lines, lists.NonEmpty(in.Verdict)...)
 	return bench.Section{Title: "Verdict", Text: strings.Join(lines, "\n"), Lead: true}
 }
 
@@ -146,8 +149,8 @@ func verbs(s journal.Status, n int) string {
 		be, were = "are", "were"
 	}
 	switch s {
-	case journal.OK:
-		return be + " ok"
+	case journal.OK, lost:
+		return be + " " + string(s)
 	case journal.Failed:
 		return "failed"
 	case journal.Timeout:

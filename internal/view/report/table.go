@@ -206,8 +206,11 @@ func Tail(s string) string {
 	return "…\n" + strings.ToValidUTF8(s, "")
 }
 
-// countStatuses counts the rows by status: the known statuses first, in their order.
-func countStatuses(rows []journal.Row) (out []document.Count) {
+// lost is the status that a page gives to rows of a run that were recorded and cannot be read.
+const lost journal.Status = "lost"
+
+// countStatuses counts the rows of a run by status: the known statuses first, in their order, and lost rows last.
+func countStatuses(run *journal.Run, rows []journal.Row) (out []document.Count) {
 	for _, s := range journal.Statuses {
 		out = append(out, document.Count{Status: s})
 	}
@@ -220,5 +223,6 @@ func countStatuses(rows []journal.Row) (out []document.Count) {
 		out[at].N++
 	}
 	slices.SortFunc(out[len(journal.Statuses):], func(a, b document.Count) int { return cmp.Compare(a.Status, b.Status) })
+	out = append(out, document.Count{Status: lost, N: run.Lost()})
 	return lists.Filter(out, func(c document.Count) bool { return c.N > 0 })
 }

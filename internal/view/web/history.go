@@ -41,7 +41,6 @@ type historyPage struct {
 // historyRun is the point's result in one run.
 type historyRun struct {
 	Info      runInfo `json:"info"`
-	Commit    string  `json:"commit,omitempty"`
 	Value     string  `json:"value"`
 	Trials    int     `json:"trials"`
 	Disturbed bool    `json:"disturbed,omitempty"` // all its trials were
@@ -222,7 +221,7 @@ func stateOf(h history.History, changes map[string][]history.Change) string {
 
 // newHistoryRun summarizes the rows of the point in one run: the undisturbed ones if there are any.
 func newHistoryRun(info runInfo, run compare.Run, metric string, changes []history.Change) historyRun {
-	m := historyRun{Info: info, Commit: commitOf(run.Header), failed: true}
+	m := historyRun{Info: info, failed: true}
 	var good, disturbed []float64
 	for i := range run.Rows {
 		row := &run.Rows[i]
@@ -282,7 +281,7 @@ func historyFigure(h historyPage, unitName string) document.Figure {
 		}
 		if m.Change != "" {
 			at := float64(i) - 0.5
-			label := strings.Join(lists.NonEmpty(m.Change, m.Effect, m.Commit), " ")
+			label := strings.Join(lists.NonEmpty(m.Change, m.Effect, m.Info.Commit), " ")
 			p.Lines = append(p.Lines, figure.Line{Label: label, X: &at})
 		}
 	}

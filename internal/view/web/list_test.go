@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -152,10 +153,14 @@ func TestRunInfo(t *testing.T) {
 	record(t, dir, "r1", 6, 10, 40)
 	record(t, dir, "r2", 6, 10, 50)
 	record(t, dir, "r3", 1, 10)
+	host := hostinfo.Host{Build: hostinfo.Build{Revision: "fedcba9876543210"}}
+	out := must.Get(journal.Open(filepath.Join(dir, "outside")))(t) // of a Git repository
+	must.Do(t, out.Append(journal.Header{Schema: journal.Schema, Run: "o", Bench: "b", Host: host}))
+	must.Do(t, out.Close())
 	w := must.Get(journal.Open(filepath.Join(dir, "noisy")))(t)
 	start := time.Date(2026, 11, 15, 9, 0, 0, 0, time.UTC)
 	must.Do(t, w.Append(journal.Header{Schema: journal.Schema, Run: "r", Bench: "b", Time: start, Trials: 1, Points: 2,
-		Commit: "0123456789abcdef"}))
+		Commit: "0123456789abcdef", Host: host}))
 	for i := range 2 {
 		must.Do(t, w.Append(journal.Row{Schema: journal.Schema, Run: "r", Bench: "b", Index: i, Status: journal.OK,
 			Kind: journal.Measured, Quality: journal.QualityDisturbed, Time: start, Key: fmt.Sprint("k", i),
@@ -172,6 +177,9 @@ func TestRunInfo(t *testing.T) {
 		}
 		return list.Runs[i]
 	}
+	if outside := find("outside@o"); outside.Commit != "" {
+		t.Errorf("the list shows the commit of kernbench, %s, as the user's", outside.Commit)
+	}
 	one, two, three, noisy := find(".@r1"), find(".@r2"), find(".@r3"), find("noisy@r")
 	if n := one.Number; n == nil || n.Text != "20 µs" || n.Points != 2 || n.Metric != "time_us" {
 		t.Errorf("the result of the first run is %+v", n)
@@ -185,6 +193,24 @@ func TestRunInfo(t *testing.T) {
 	if noisy.Disturbed != 2 || noisy.OK != 2 || noisy.Commit != "0123456789ab" ||
 		!slices.Equal(noisy.Notes, []string{"after the upgrade"}) {
 		t.Errorf("%+v", noisy)
+	}
+}
+
+// TestLostRow checks that a run with a damaged row counts it, in the list and on its page.
+func TestLostRow(t *testing.T) {
+	dir := t.TempDir()
+	record(t, dir, "r", 2, 10, 20)
+	path := filepath.Join(dir, journal.FileName)
+	text := strings.Replace(string(must.Get(os.ReadFile(path))(t)), `"time_us":20`, `"time_us":30`, 1)
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
+	s := newServer(dir, "")
+	if r := ask[runList](t, s, "/api/runs").Runs[0]; r.Lost != 1 || r.OK != 3 || r.Outcome != "complete" {
+		t.Errorf("the list has %+v", r)
+	}
+	page := ask[runPage](t, s, "/api/run?run=.")
+	if page.Info.Lost != 1 || len(page.Problems) != 1 ||
+		!strings.Contains(page.Summary, "Of its 4 rows 3 are ok and 1 is lost.") {
+		t.Errorf("the page has %+v, problems %q, and says %q", page.Info, page.Problems, page.Summary)
 	}
 }
 

@@ -27,7 +27,8 @@ type runInfo struct {
 	OK      int       `json:"ok"`
 	Failed  int       `json:"failed"`
 	Skipped int       `json:"skipped"`
-	Missing int       `json:"missing"` // planned but not done, or not executed
+	Missing int       `json:"missing"`        // planned but not done, or not executed
+	Lost    int       `json:"lost,omitempty"` // rows that were recorded and cannot be read
 	Outcome string    `json:"outcome"`
 	Metrics []string  `json:"metrics"`
 	Tags    []string  `json:"tags,omitempty"`
@@ -106,7 +107,8 @@ func judgeLatest(folder string, before, latest *journal.Run) *verdict {
 func summarize(folder string, r *journal.Run) runInfo {
 	h := &r.Header
 	info := runInfo{Run: folder + "@" + r.ID(), Folder: folder, ID: r.ID(), Bench: h.Bench, Backend: h.Backend,
-		Host: h.Host.Hostname, Commit: commitOf(h), Start: h.Time, Metrics: []string{}, Tags: h.Tags}
+		Host: h.Host.Hostname, Commit: h.Commit[:min(commitLetters, len(h.Commit))], Start: h.Time, Metrics: []string{},
+		Tags: h.Tags, Lost: r.Lost()}
 	rows := r.Latest()
 	counts := map[journal.Status]int{}
 	measured := 0
@@ -151,13 +153,6 @@ func summarize(folder string, r *journal.Run) runInfo {
 		info.Number = &n
 	}
 	return info
-}
-
-// commitOf returns the abbreviated commit of a run: the one that was checked out where it was started, or else
-// the one that the program was built from.
-func commitOf(h *journal.Header) string {
-	commit := cmp.Or(h.Commit, h.Host.Build.Revision)
-	return commit[:min(commitLetters, len(commit))]
 }
 
 // holderEvery is how long the information whether a process works on a run is cached.

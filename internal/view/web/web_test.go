@@ -53,7 +53,8 @@ func recordOn(t testing.TB, cpu, dir, id string, trials int, values ...float64) 
 				Units:   map[string]string{"time_us": "us"}, Samples: 10, Time: start.Add(time.Second), Key: fmt.Sprint("k", n)})
 		}
 	}
-	for _, r := range append(records, journal.End{Run: id, Outcome: "complete", Seconds: 1, Time: start}) {
+	counts := map[journal.Status]int{journal.OK: trials * len(values)}
+	for _, r := range append(records, journal.End{Run: id, Outcome: "complete", Counts: counts, Seconds: 1, Time: start}) {
 		must.Do(t, w.Append(r))
 	}
 }

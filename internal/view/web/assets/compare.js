@@ -55,7 +55,7 @@ export async function historyPage(body) {
     h('div', { class: 'bar' }, select('Metric', page.metrics || [], page.metric, (metric) => again('/history', { metric }))), figures,
     h('h2', { text: 'Runs' }), table(['Started', 'Value', 'Trials', 'Change', 'Commit', 'Host', 'Run'], page.runs.slice().reverse().map((m) => h('tr', { class: m.change === 'slower' ? 'failed' : null },
       h('td', {}, runLink(m.info)), h('td', { text: (m.value || 'failed') + (m.disturbed ? ' (disturbed)' : '') + (m.others ? ' (other points)' : '') }), h('td', { text: m.trials }),
-      h('td', {}, m.change ? chip(`${m.change} ${m.effect}`, kind(m.change)) : '', m.change ? ` ${m.note}` : '', m.changed ? h('div', { class: 'soft small', text: `changed: ${m.changed}` }) : null), h('td', { class: 'soft', text: m.commit || '' }), h('td', { text: m.info.host }), h('td', { class: 'soft', text: m.info.run }))), { label: 'Runs' })));
+      h('td', {}, m.change ? chip(`${m.change} ${m.effect}`, kind(m.change)) : '', m.change ? ` ${m.note}` : '', m.changed ? h('div', { class: 'soft small', text: `changed: ${m.changed}` }) : null), h('td', { class: 'soft', text: m.info.commit || '' }), h('td', { text: m.info.host }), h('td', { class: 'soft', text: m.info.run }))), { label: 'Runs' })));
   drawFigures(figures, page, {});
   return null;
 }

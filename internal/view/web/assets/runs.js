@@ -17,7 +17,7 @@ const groupings = {
 
 // The columns: a heading, the key to sort by, and a class. Words sort upwards first, numbers and times downwards.
 const columns = [
-  ['bench', 'Bench', (r) => r.bench.toLowerCase(), ''], ['outcome', 'Outcome', (r) => -r.failed * 1e6 - r.missing, ''],
+  ['bench', 'Bench', (r) => r.bench.toLowerCase(), ''], ['outcome', 'Outcome', (r) => -(r.failed + (r.lost || 0)) * 1e6 - r.missing, ''],
   ['result', 'Result', (r) => r.number?.value ?? -Infinity, 'num wide'], ['', 'Trend', null, 'wide'],
   ['', 'Against the run before', null, 'wide'], ['quality', 'Quality', (r) => (r.ok ? r.disturbed / r.ok : -1), 'wide'],
   ['start', 'Started', (r) => Date.parse(r.start) || 0, 'wide'], ['host', 'Host, commit', (r) => `${r.host} ${r.commit}`.toLowerCase(), 'wide'],
@@ -137,7 +137,7 @@ const brief = (r) => h('div', { class: 'narrow soft small brief' }, [r.number?.t
 function matches(text) {
   const words = text.toLowerCase().split(/\s+/).filter((w) => w && w !== '-');
   return (r) => {
-    const all = [...(r.tags || []), r.bench, r.host, r.backend, r.outcome, r.folder, r.id, r.commit, time(r.start), r.disturbed ? 'disturbed' : '', r.failed ? 'failed' : '',
+    const all = [...(r.tags || []), r.bench, r.host, r.backend, r.outcome, r.folder, r.id, r.commit, time(r.start), r.disturbed ? 'disturbed' : '', r.failed ? 'failed' : '', r.lost ? 'lost' : '',
       r.missing ? 'missing' : '', r.computed ? 'computed' : '', ...(r.notes || [])].join(' ').toLowerCase();
     const tags = (r.tags || []).map((t) => `tag:${t.toLowerCase()}`);
     const has = (w) => (w.startsWith('tag:') ? tags.includes(w) : all.includes(w));

@@ -20,16 +20,17 @@ export function duration(seconds) {
 export function kind(outcome) {
   return { complete: 'ok', ok: 'ok', running: 'live', failed: 'failed', timeout: 'failed', faster: 'ok', slower: 'failed', lost: 'failed', fixed: 'ok', same: 'none', new: 'none' }[outcome] || 'skipped';
 }
-// state returns the style class of a run: a complete run is good only if nothing failed, is missing or was disturbed.
+// state returns the style class of a run: a complete run is good only if nothing failed, is lost or missing, or was
+// disturbed.
 export function state(info) {
   if (info.outcome === 'running') return 'live';
-  if (info.failed > 0) return 'failed';
+  if (info.failed > 0 || info.lost > 0) return 'failed';
   return info.outcome === 'complete' && !info.missing && !info.disturbed ? 'ok' : 'skipped';
 }
 export const chip = (text, of) => h('span', { class: `chip ${of}`, text });
 
 export function counts(info) {
-  const parts = [[info.ok, 'ok', info.disturbed ? 'skipped' : 'ok'], [info.failed, 'failed', 'failed'], [info.missing, 'missing', 'skipped'], [info.skipped, 'skipped', '']];
+  const parts = [[info.ok, 'ok', info.disturbed ? 'skipped' : 'ok'], [info.failed, 'failed', 'failed'], [info.lost, 'lost', 'failed'], [info.missing, 'missing', 'skipped'], [info.skipped, 'skipped', '']];
   return parts.filter(([n]) => n > 0).map(([n, word, of]) => chip(`${n.toLocaleString('en')} ${word}`, of));
 }
 
