@@ -43,7 +43,8 @@ func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 	tables, others := ncclTables(in.Rows)
 	fmt.Fprintf(&b, "# kernbench, format nccl-tests: time is the median over iterations of the slowest rank\n")
 	var sum float64
-	var measured, wrong int
+	var measured int
+	var places line // all of them
 	for _, t := range tables {
 		t.writePreamble(&b, in.Header)
 		t.write(&b)
@@ -53,7 +54,7 @@ func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 					sum += v
 					measured++
 				}
-				wrong += place.wrong()
+				places.rows = append(places.rows, place.rows...)
 			}
 		}
 	}
@@ -63,12 +64,15 @@ func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 	for _, text := range modelledNotes(in.Rows) {
 		fmt.Fprintf(&b, "# %s\n", texttab.Plain(text))
 	}
-	verdict := "OK"
-	if wrong > 0 {
-		verdict = "FAILED"
+	verdict, average := places.wrong(), "N/A"
+	switch verdict {
+	case "N/A":
+	case "0":
+		verdict += " OK"
+	default:
+		verdict += " FAILED"
 	}
-	fmt.Fprintf(&b, "# Out of bounds values : %d %s\n", wrong, verdict)
-	average := "N/A"
+	fmt.Fprintf(&b, "# Out of bounds values : %s\n", verdict)
 	if measured > 0 {
 		average = fmt.Sprintf("%.6g", sum/float64(measured))
 	}
@@ -187,7 +191,7 @@ func (t *ncclTable) settings() (sizes []int64, iters string, checked int) {
 					samples = append(samples, r.Samples)
 				}
 			}
-			if wrongCell(place) != "N/A" {
+			if place.wrong() != "N/A" {
 				checked = 1
 			}
 		}
@@ -240,7 +244,7 @@ func (t *ncclTable) write(b *bytes.Buffer) {
 		fmt.Fprintf(b, keys, size, count, typ, redop, root)
 		for _, place := range l.places {
 			fmt.Fprintf(b, "  %7s  %6s  %6s %6s", ncclCell(place, headline, ncclTime), ncclCell(place, "algbw", twoDigits),
-				ncclCell(place, "busbw", twoDigits), wrongCell(place))
+				ncclCell(place, "busbw", twoDigits), place.wrong())
 		}
 		b.WriteByte('\n')
 	}
@@ -327,19 +331,15 @@ func ncclTime(us float64) string {
 func twoDigits(v float64) string { return fmt.Sprintf("%.2f", v) }
 
 // wrong returns the number of wrong elements over all trials, including failed ones: rows with wrong
-// elements are never ok.
-func (l line) wrong() (n int) {
+// elements are never ok. It is N/A if nothing was checked.
+func (l line) wrong() string {
+	wrong, checked := 0, false
 	for _, r := range l.rows {
-		n += int(r.Metrics["wrong"])
+		n, has := r.Metrics["wrong"]
+		wrong, checked = wrong+int(n), checked || has
 	}
-	return n
-}
-
-func wrongCell(l line) string {
-	for _, r := range l.rows {
-		if _, checked := r.Metrics["wrong"]; checked {
-			return fmt.Sprint(l.wrong())
-		}
+	if !checked {
+		return "N/A"
 	}
-	return "N/A"
+	return fmt.Sprint(wrong)
 }

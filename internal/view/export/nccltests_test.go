@@ -101,6 +101,23 @@ func TestNCCLTestsReduction(t *testing.T) {
 	}
 }
 
+// TestNCCLTestsUnchecked checks that the footer calls results right only if some were checked.
+func TestNCCLTestsUnchecked(t *testing.T) {
+	for _, c := range []struct {
+		unchecked, rows int
+		want            string
+	}{{0, 2, "0 OK"}, {1, 2, "0 OK"}, {2, 2, "N/A"}, {0, 0, "N/A"}, {2, 4, "3 FAILED"}} {
+		in := places()
+		in.Rows = in.Rows[:c.rows]
+		for i := range c.unchecked {
+			delete(in.Rows[i].Metrics, "wrong")
+		}
+		if got := write(t, "nccl-tests", in, Options{}); !strings.Contains(got, "\n# Out of bounds values : "+c.want+"\n") {
+			t.Errorf("%d of %d rows unchecked: want the footer %q in\n%s", c.unchecked, c.rows, c.want, got)
+		}
+	}
+}
+
 // Disturbed rows are marked, because the table has no column for their quality.
 func TestNCCLTestsDisturbed(t *testing.T) {
 	in := places()
