@@ -212,9 +212,10 @@ func (im *importing) write(dir string, argv []string) error {
 	defer w.Close()
 	backend := ""
 	counts := map[journal.Status]int{}
-	trials := 1
+	points, trials := map[string]bool{}, 1
 	for _, r := range im.rows {
 		counts[r.Status]++
+		points[r.Key] = true
 		trials = max(trials, r.Trial+1)
 		backend = cmp.Or(backend, r.Backend)
 	}
@@ -223,7 +224,7 @@ func (im *importing) write(dir string, argv []string) error {
 		Argv: argv,
 		Host: hostinfo.Host{Build: hostinfo.LocalBuild()}, Environ: map[string]string{}, Axes: imports.Axes(im.rows),
 		Metrics: imports.Metrics(im.rows),
-		Inputs:  im.inputs, Backend: backend, Launcher: "imported", Trials: trials, Points: len(im.rows)}}
+		Inputs:  im.inputs, Backend: backend, Launcher: "imported", Trials: trials, Points: len(points)}}
 	for _, n := range im.notes {
 		records = append(records, journal.Note{Run: im.src.Run, Text: n, Time: im.src.Time})
 	}

@@ -41,7 +41,7 @@ func facts(h *journal.Header) []document.Fact {
 	if h.Trials > 0 {
 		add("Trials", strconv.Itoa(h.Trials))
 	}
-	if h.Points > 0 {
+	if h.Launches > 0 { // nothing is planned for an import
 		add("Planned", unit.Plural(h.Points, "point")+", "+unit.Counted(h.Launches, "launch", "launches"))
 	}
 	add("Tags", strings.Join(h.Tags, ", "))

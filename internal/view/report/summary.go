@@ -53,13 +53,17 @@ func extent(h *journal.Header, rows []journal.Row) string {
 	if h.Points > len(points) {
 		s += fmt.Sprintf(" of %d planned", h.Points)
 	}
-	if trials > 1 {
+	switch {
+	case trials < 2:
+	case len(rows) == trials*len(points):
+		s += fmt.Sprintf(", %d trials each,", trials)
+	default: // a point may also have several rows in a trial
 		s += fmt.Sprintf(" in %d trials (%s)", trials, unit.Plural(len(rows), "row"))
 	}
 	if len(backends) > 0 {
 		s += " on " + strings.Join(slices.Sorted(maps.Keys(backends)), ", ")
 	}
-	return s + "."
+	return strings.TrimSuffix(s, ",") + "."
 }
 
 // outcome counts the rows by status.
