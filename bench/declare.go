@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // Clause is one element of a declaration: an axis, an option, a text, a view.
@@ -157,6 +158,21 @@ func Figures(f func(rows []Row) []Figure) Clause {
 // Sections sets a pure function that states the findings of a run in text and tables.
 func Sections(f func(rows []Row) []Section) Clause {
 	return func(d *declaration) { d.bench.Sections = f }
+}
+
+// Sentences adds rules for the generated sentences of a report. data computes, from the rows of a run, what the rules
+// need. A rule with an ID, a condition, the rows that it cites and a text makes a sentence in the section of its title,
+// which it creates if the bench has none. Users list the cited rows with `kernbench report RUN --why ID`.
+func Sentences[D any](data func(rows []Row) D, rules ...Rule[D]) Clause {
+	return func(d *declaration) {
+		d.bench.Sentences = func(rows []Row) (list []views.Sentence) {
+			of := data(rows)
+			for _, r := range rules {
+				list = append(list, r.Apply(of)...)
+			}
+			return list
+		}
+	}
 }
 
 // Exports sets a pure function that makes additional files for the run folder.

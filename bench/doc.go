@@ -153,13 +153,15 @@
 //
 //	Derive     adds metrics that depend on other rows
 //	Sections   states findings in text and tables
+//	Sentences  states findings by rules, each with an ID, a condition, the rows that it cites and a text
 //	Figures    describes plots
 //	Exports    makes other files, each a [File] with a Name and Data
 //	Artifacts  names files that must exist after a run
 //
 // [Accumulates] makes views merge all runs of a folder. The results are made of these types:
 //
-//	Section   Title; Text in Markdown; Table; Grid; Lead: comes first; Detail: folded away;
+//	Section   Title; Text in Markdown; Table, whose lines [Section.AddLine] adds with the rows that
+//	          they rest on; Grid; Lead: comes first; Detail: folded away;
 //	          Headline: printed at the end of a run instead of the table of all rows
 //	Grid      Corner, the heading of the row names; Columns; Rows
 //	GridRow   Name; Cells

@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // Bench is a declared benchmark or suite, made by [New] or [Suite] and passed to
@@ -115,6 +116,9 @@ type (
 	GridCell = decl.GridCell // one cell of a grid
 	File     = decl.File     // name and content of an exported file
 )
+
+// Rule makes a sentence from the data D of a run if its condition holds, for [Sentences].
+type Rule[D any] = views.Rule[D]
 
 // TuningDefaults holds the defaults of the tune command, for [Tuning]. Metric is the objective,
 // to be minimised unless Maximise is set. Per lists axes that get a separate winner for each

@@ -20,6 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
@@ -237,6 +238,6 @@ func addWarnings(rows []journal.Row) []journal.Row {
 	for i := range out {
 		out[i].Warnings = slices.Clip(out[i].Warnings) // appending must not write into the journal's array
 	}
-	imports.Warn(out, model.Check(model.SamplesOf(out)))
+	imports.Warn(model.Check(model.SamplesOf(dataset.All(out))))
 	return out
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/findings"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/must"
@@ -19,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/document"
 )
 
 // registerVar makes this program and its workers register two more algorithms.
@@ -98,10 +98,10 @@ func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
 	if len(rows) < len(want) {
 		t.Errorf("%d rows, want at least %d", len(rows), len(want))
 	}
-	for _, s := range findings.Sections(rows, requiredTasks(rows)) {
+	for _, s := range sections(rows) {
 		shown := []string{"Correctness matrix", "Correctness by size", "Tests", "Contracts on bits",
 			"Times"}
-		if text := dump([]bench.Section{s}); slices.Contains(shown, s.Title) && !strings.Contains(text, honest) {
+		if text := dump([]document.Section{s}); slices.Contains(shown, s.Title) && !strings.Contains(text, honest) {
 			t.Errorf("the section %s does not show %s:\n%s", s.Title, honest, text)
 		}
 	}

@@ -11,10 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/benches/allreduceeval/findings"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/golden"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -22,6 +21,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
+	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
 
@@ -50,12 +50,14 @@ func publishedTable(t *testing.T, link string) []journal.Row {
 	return rows
 }
 
-func sections(rows []journal.Row) []bench.Section {
-	return findings.Sections(rows, requiredTasks(rows))
+// sections returns the sections of a report as readers see them.
+func sections(rows []journal.Row) []document.Section {
+	list, _, _ := report.Sections(report.Input{Bench: Bench(), Run: &journal.Run{Rows: rows}}, rows)
+	return lists.Map(list, document.NewSection)
 }
 
 // dump formats sections as text.
-func dump(list []bench.Section) string {
+func dump(list []document.Section) string {
 	var b strings.Builder
 	for _, s := range list {
 		fmt.Fprintf(&b, "## %s\n\n%s\n\n", s.Title, s.Text)

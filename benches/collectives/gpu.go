@@ -10,12 +10,12 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // The metrics of the backend's own timings. time_us is the time of whole calls.
@@ -223,10 +223,11 @@ func timings(rows dataset.Set) []bench.Section {
 // times needs several launches of each, because launches differ. merged has a row for each point, rows one
 // for each trial.
 func processes(merged dataset.Set, rows []journal.Row) []bench.Section {
-	table := [][]string{{"ranks", "algorithm", "size", "as blocks", "as processes", "slower by", "rows"}}
+	s := bench.Section{Title: "Ranks as processes and as blocks of one kernel",
+		Text:  "Microseconds of a call inside one launch, same kernel, same run.",
+		Table: [][]string{{"ranks", "algorithm", "size", "as blocks", "as processes", "slower by"}}}
 	worst, resolved := 0.0, true
-	var cited decl.Citations
-	var all []int
+	var all []*journal.Row
 	for _, g := range dataset.GroupBy(timedInside(merged), func(r *journal.Row) string {
 		return strings.Join([]string{gpuPanel(r), dataset.Text(r, "algorithm"), dataset.Text(r, "size"), otherKnobs(r)}, "/")
 	}) {
@@ -237,27 +238,26 @@ func processes(merged dataset.Set, rows []journal.Row) []bench.Section {
 		a, b := blocks[0].Metrics[kernel], own[0].Metrics[kernel]
 		line := []string{fmt.Sprint(*own[0].NumRanks), dataset.Text(own[0], "algorithm") + otherKnobs(own[0]),
 			unit.FormatBytes(int64(dataset.Number(own[0], "size"))),
-			unit.FormatSig(a, 4), unit.FormatSig(b, 4), "not resolved", ""}
-		if behind, enough := launches(rows, blocks[0], own[0]); enough {
+			unit.FormatSig(a, 4), unit.FormatSig(b, 4), "not resolved"}
+		behind, enough := launches(rows, blocks[0], own[0])
+		if enough {
 			worst, all = max(worst, b/a-1), append(all, behind...)
-			line[5], line[6] = fmt.Sprintf("%+.1f %%", 100*(b/a-1)), cited.ID("process", behind)
+			line[5] = fmt.Sprintf("%+.1f %%", 100*(b/a-1))
 		} else {
-			resolved = false
+			behind, resolved = nil, false
 		}
-		table = append(table, line)
+		s.AddLine("process", behind, line...)
 	}
-	if len(table) == 1 {
+	if len(s.Table) == 1 {
 		return nil
 	}
-	text := "Microseconds of a call inside one launch, same kernel, same run. "
-	if resolved {
-		text += cited.Cite("process", fmt.Sprintf("Processes are at most %.1f %% slower.", 100*worst), all)
-	} else {
-		text += fmt.Sprintf("How much slower processes are is not resolved: fewer than %d undisturbed launches "+
-			"(--trials %[1]d makes more).", judge.MinLaunches)
+	said := views.Sentence{ID: "process", Rows: all, Text: fmt.Sprintf("Processes are at most %.1f %% slower.", 100*worst)}
+	if !resolved {
+		said = views.Sentence{Text: fmt.Sprintf("How much slower processes are is not resolved: fewer than %d undisturbed "+
+			"launches (--trials %[1]d makes more).", judge.MinLaunches)}
 	}
-	return append([]bench.Section{{Title: "Ranks as processes and as blocks of one kernel", Text: text, Table: table}},
-		cited.Sections()...)
+	s.Sentences = []views.Sentence{said}
+	return []bench.Section{s}
 }
 
 // timedInside returns the good rows with times inside one launch.
@@ -266,11 +266,11 @@ func timedInside(rows dataset.Set) dataset.Set {
 }
 
 // launches returns the undisturbed trials of some points, and whether each has enough to be compared.
-func launches(rows []journal.Row, points ...*journal.Row) (behind []int, enough bool) {
+func launches(rows []journal.Row, points ...*journal.Row) (behind []*journal.Row, enough bool) {
 	enough = true
 	for _, p := range points {
-		mine := decl.RowsWhere(rows, func(r *journal.Row) bool {
-			return r.Key == p.Key && r.Status == journal.OK && r.Quality != journal.QualityDisturbed
+		mine := dataset.Good(rows).Where(func(r *journal.Row) bool {
+			return r.Key == p.Key && r.Quality != journal.QualityDisturbed
 		})
 		behind, enough = append(behind, mine...), enough && len(mine) >= judge.MinLaunches
 	}

@@ -7,10 +7,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/probe"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -145,13 +145,13 @@ func TestRegret(t *testing.T) {
 		all[1].factor != 1 || all[2].factor != 1 {
 		t.Errorf("regrets are %+v, left out %+v", all, left)
 	}
-	secs, cited := decl.SplitEvidence(sections(rows))
-	if len(cited) != 1 || len(cited[0].Rows) != len(rows) || !strings.HasSuffix(secs[0].Text, " [regret-1]") {
-		t.Errorf("the evidence is %+v of %q", cited, secs[0].Text)
+	secs := sections(rows)
+	if said := secs[0].Sentences; len(said) != 1 || said[0].ID != "regret" || len(said[0].Rows) != len(rows) {
+		t.Errorf("the evidence is %+v", said)
 	}
 	if len(secs) != 1 || len(secs[0].Table) != 4 || secs[0].Table[1][5] != "50.0 %" ||
 		secs[0].Table[1][6] != "+47.0 to +53.0 %" ||
-		secs[0].Table[3][5] != "within noise" || !strings.Contains(secs[0].Text, "at most 50.0 %") {
+		secs[0].Table[3][5] != "within noise" || !strings.Contains(benchtest.Text(secs[0]), "at most 50.0 %") {
 		t.Errorf("sections are %+v", secs)
 	}
 	if sections(rows[:1]) != nil {
@@ -169,7 +169,7 @@ func TestRegret(t *testing.T) {
 		rows := append([]journal.Row{disturbed, settledRow("one-stage", 1024, 2)},
 			repeated(settledRow(auto, 4096, 5), settledRow("one-stage", 4096, 5))...)
 		all, left := regrets(rows)
-		text := sections(rows)[0].Text
+		text := benchtest.Text(sections(rows)[0])
 		if len(all) != 1 || left.unsettled != 1 || !strings.Contains(text, "at most 0.0 %") ||
 			!strings.Contains(text, "1 point left out") {
 			t.Errorf("%s: %+v, %+v, %q", what, all, left, text)

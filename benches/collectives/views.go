@@ -12,12 +12,12 @@ import (
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 func size(r *journal.Row) float64 { return dataset.Number(r, "size") }
@@ -230,11 +230,10 @@ func autoSections(rows []journal.Row) []bench.Section {
 			dataset.Text(reg.row, "buffers"),
 			reg.row.Details["algorithm"], reg.best, slower, fmt.Sprintf("%+.1f to %+.1f %%", 100*(reg.low-1), 100*(reg.high-1))})
 	}
-	var cited decl.Citations
-	text := cited.Cite("regret", fmt.Sprintf("How much slower auto is than the fastest algorithm of this sweep, where "+
+	text := fmt.Sprintf("How much slower auto is than the fastest algorithm of this sweep, where "+
 		"the ranges of their launches do not overlap: %.1f %% in the geometric mean over %s, at most %.1f %% (%s, %s).%s",
 		100*(math.Exp(sum/float64(len(all)))-1), unit.Plural(len(all), "point"), 100*(worst.factor-1),
-		machine.With(panelOf(worst.row), worst.on), unit.FormatBytes(int64(size(worst.row))), left),
-		decl.RowsWhere(rows, func(r *journal.Row) bool { return slices.Contains(behind, r) }))
-	return append([]bench.Section{{Title: title, Text: text, Table: table}}, cited.Sections()...)
+		machine.With(panelOf(worst.row), worst.on), unit.FormatBytes(int64(size(worst.row))), left)
+	return []bench.Section{{Title: title, Sentences: []views.Sentence{{ID: "regret", Text: text, Rows: behind}},
+		Table: table}}
 }

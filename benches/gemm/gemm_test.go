@@ -8,7 +8,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -130,10 +129,10 @@ func TestSections(t *testing.T) {
 		t.Errorf("one launch each: %+v", got)
 	}
 	four := slices.Concat(rows, rows, rows, []journal.Row{row("8x8x8", "builtin", 27), row("8x8x8", "openblas", 20)})
-	got, cited := decl.SplitEvidence(sections(four))
-	if len(got) != 1 || len(got[0].Table) != 2 || got[0].Table[1][7] != "1.50 (1.35 to 1.50)" || len(cited) != 1 ||
-		len(cited[0].Rows) != 8 {
-		t.Errorf("sections: %+v, %+v", got, cited)
+	got := sections(four)
+	if len(got) != 1 || len(got[0].Table) != 2 || got[0].Table[1][7] != "1.50 (1.35 to 1.50)" ||
+		len(got[0].Lines) != 1 || len(got[0].Lines[0].Rows) != 8 {
+		t.Errorf("sections: %+v", got)
 	}
 	if figs := figures(rows); len(figs) != 1 || len(figs[0].Panels) != 1 || len(figs[0].Panels[0].Series) != 2 {
 		t.Errorf("figures: %+v", figs)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -70,8 +69,8 @@ func figures(rows []journal.Row) []figure.Figure {
 // sections compares the built-in provider with every other one at the same point. A ratio needs several launches of
 // both, because launches differ.
 func sections(rows []journal.Row) []bench.Section {
-	table := [][]string{{"shape", "type", "threads", "builtin", "of peak", "other", "", "builtin / other", "rows"}}
-	var cited decl.Citations
+	s := bench.Section{Title: "Comparison with other libraries",
+		Table: [][]string{{"shape", "type", "threads", "builtin", "of peak", "other", "", "builtin / other"}}}
 	few := false
 	for _, point := range dataset.GroupBy(measured(rows), func(r *journal.Row) [4]string {
 		return [4]string{dataset.Text(r, "shape"), dataset.Text(r, "dtype"), dataset.Text(r, "threads"), r.Backend}
@@ -84,30 +83,28 @@ func sections(rows []journal.Row) []bench.Section {
 			theirs := point.Rows.At("provider", provider)
 			us, other := newRate(ours), newRate(theirs)
 			line := []string{point.Key[0], point.Key[1], point.Key[2], fmt.Sprintf("%.1f GFLOP/s", us.gflops),
-				fmt.Sprintf("%.0f %%", us.peak), provider, fmt.Sprintf("%.1f GFLOP/s", other.gflops), "not resolved", ""}
+				fmt.Sprintf("%.0f %%", us.peak), provider, fmt.Sprintf("%.1f GFLOP/s", other.gflops), "not resolved"}
+			var behind []*journal.Row
 			if us.repeated() && other.repeated() {
 				line[7] = fmt.Sprintf("%.2f (%.2f to %.2f)", us.gflops/other.gflops, us.low/other.high, us.high/other.low)
-				line[8] = cited.ID("ratio", decl.RowsWhere(rows, func(r *journal.Row) bool {
-					return slices.Contains(us.rows, r) || slices.Contains(other.rows, r)
-				}))
+				behind = slices.Concat(us.rows, other.rows)
 			} else {
 				few = true
 			}
-			table = append(table, line)
+			s.AddLine("ratio", behind, line...)
 		}
 	}
-	if len(table) == 1 {
+	if len(s.Table) == 1 {
 		return nil
 	}
-	text := "Median rates of the same products in the same run, and the range of their ratio over the launches. " +
+	s.Text = "Median rates of the same products in the same run, and the range of their ratio over the launches. " +
 		"The peak is " +
 		"arithmetic without memory access, on the cores or on the GPU, measured in each row."
 	if few {
-		text += fmt.Sprintf(" A ratio is not resolved with fewer than %d undisturbed launches (--trials %[1]d makes more).",
+		s.Text += fmt.Sprintf(" A ratio is not resolved with fewer than %d undisturbed launches (--trials %[1]d makes more).",
 			judge.MinLaunches)
 	}
-	return append([]bench.Section{{Title: "Comparison with other libraries", Text: text, Table: table}},
-		cited.Sections()...)
+	return []bench.Section{s}
 }
 
 // rate is the rate of a product over the launches that count.

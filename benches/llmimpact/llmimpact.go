@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/llm"
@@ -335,12 +336,12 @@ func samplesOf(name string) (samples []model.Sample, source string, err error) {
 		if err != nil {
 			return nil, "", err
 		}
-		return model.SamplesOf(imports.Rows(file.Records, imports.Source{Name: name}, 0, map[string]int{})),
+		return model.SamplesOf(dataset.All(imports.Rows(file.Records, imports.Source{Name: name}, 0, map[string]int{}))),
 			"the file " + name, nil
 	}
 	_, run, err := journal.LoadRun(name)
 	if err != nil {
 		return nil, "", err
 	}
-	return model.SamplesOf(run.Latest()), fmt.Sprintf("run %s of bench %s", run.ID(), run.Header.Bench), nil
+	return model.SamplesOf(dataset.All(run.Latest())), fmt.Sprintf("run %s of bench %s", run.ID(), run.Header.Bench), nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -212,27 +211,29 @@ func TestViews(t *testing.T) {
 			}
 		}
 		secs := sections(rows)
-		if len(secs) < 3 || secs[0].Text == "" || len(secs[1].Table) < 2 {
+		if len(secs) < 3 || benchtest.Text(secs[0]) == "" || len(secs[1].Table) < 2 {
 			t.Errorf("sections are %+v", secs)
 		}
 	}
 	if figures(nil) != nil || sections(nil) != nil {
 		t.Error("views of nothing")
 	}
-	secs, cited := decl.SplitEvidence(sections(rowsOf(t, "--target-gbps=400")))
-	if len(cited) != 2+maxGains || cited[0].ID != "share-1" || len(cited[0].Rows) != 2 || cited[2].ID != "gain-1" {
-		t.Errorf("the evidence is %+v", cited)
+	secs := sections(rowsOf(t, "--target-gbps=400"))
+	if said := secs[0].Sentences; len(said) != 2 || said[0].ID != "share" || len(said[0].Rows) != 2 {
+		t.Errorf("the evidence is %+v", said)
 	}
 	if len(secs) != 4 || secs[2].Title != "Largest gains" || len(secs[2].Table) != maxGains+1 ||
+		len(secs[2].Lines) != maxGains || secs[2].Lines[0].ID != "gain" ||
 		secs[2].Table[1][0] != "gpt-oss-120b" {
 		t.Errorf("the ranked gains: %+v", secs[2])
 	}
-	if !strings.Contains(secs[0].Text, "**decode**: communication takes from 1 % of the step") ||
-		strings.Contains(secs[0].Text, "no number") {
-		t.Errorf("the summary: %s", secs[0].Text)
+	if !strings.Contains(benchtest.Text(secs[0]), "**decode**: communication takes from 1 % of the step") ||
+		strings.Contains(benchtest.Text(secs[0]), "no number") {
+		t.Errorf("the summary: %s", benchtest.Text(secs[0]))
 	}
-	if s := sections(rowsOf(t, "curve=vllm-eager-h200")); !strings.Contains(s[0].Text, "points have no number") {
-		t.Errorf("the section does not state what is missing: %s", s[0].Text)
+	text := benchtest.Text(sections(rowsOf(t, "curve=vllm-eager-h200"))[0])
+	if !strings.Contains(text, "points have no number") {
+		t.Errorf("the section does not state what is missing: %s", text)
 	}
 }
 

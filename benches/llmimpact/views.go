@@ -10,10 +10,10 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // rowAt returns the row with these coordinates, or nil.
@@ -201,35 +201,33 @@ func sections(rows []journal.Row) []bench.Section {
 	if len(set) == 0 {
 		return nil
 	}
-	cite := citation{rows: rows}
-	out := []bench.Section{summarySection(set, len(all)-len(set), &cite), costSection(set)}
-	if s, ok := gainSection(set, &cite); ok {
+	cite := trialsOf(rows)
+	out := []bench.Section{summarySection(set, len(all)-len(set), cite), costSection(set)}
+	if s, ok := gainSection(set, cite); ok {
 		out = append(out, s)
 	}
-	return append(append(out, methodSection(set)), cite.Sections()...)
+	return append(out, methodSection(set))
 }
 
-// citation numbers sentences about merged rows.
-type citation struct {
-	decl.Citations
-	rows []journal.Row // all trials
-}
+// citation returns the trials of merged rows.
+type citation func(merged ...*journal.Row) []*journal.Row
 
-// of returns the trials of merged rows.
-func (c *citation) of(merged ...*journal.Row) []int {
-	return decl.RowsWhere(c.rows, func(r *journal.Row) bool {
-		return slices.ContainsFunc(merged, func(m *journal.Row) bool {
-			return m.Key == r.Key && m.Point.String() == r.Point.String()
+func trialsOf(rows []journal.Row) citation {
+	return func(merged ...*journal.Row) []*journal.Row {
+		return dataset.All(rows).Where(func(r *journal.Row) bool {
+			return slices.ContainsFunc(merged, func(m *journal.Row) bool {
+				return m.Key == r.Key && m.Point.String() == r.Point.String()
+			})
 		})
-	})
+	}
 }
 
 // summarySection states the range of shares for each phase. missing is the number of points
 // without a time.
-func summarySection(rows dataset.Set, missing int, cite *citation) bench.Section {
-	var lines []string
+func summarySection(rows dataset.Set, missing int, cite citation) bench.Section {
+	var lines []views.Sentence
 	add := func(of []*journal.Row, format string, args ...any) {
-		lines = append(lines, cite.Cite("share", fmt.Sprintf(format, args...), cite.of(of...)))
+		lines = append(lines, views.Sentence{ID: "share", Text: fmt.Sprintf(format, args...), Rows: cite(of...)})
 	}
 	byShare := func(a, b *journal.Row) int { return cmp.Compare(a.Metrics["share_pct"], b.Metrics["share_pct"]) }
 	for _, phase := range []string{"decode", "prefill"} {
@@ -248,10 +246,11 @@ func summarySection(rows dataset.Set, missing int, cite *citation) bench.Section
 			phase, low, where(lowest), high, where(highest), unit.FormatMicros(highest.Metrics["each_us"]))
 	}
 	if missing > 0 {
-		lines = append(lines, fmt.Sprintf("- %d points have no number: their messages lie outside the curve, or the model "+
-			"cannot be spread over so many ranks or in this way. The rows say which; nothing is extrapolated.", missing))
+		lines = append(lines, views.Sentence{Text: fmt.Sprintf("- %d points have no number: their messages lie outside the "+
+			"curve, or the model cannot be spread over so many ranks or in this way. The rows say which; nothing is "+
+			"extrapolated.", missing)})
 	}
-	return bench.Section{Title: "Cost of the all-reduces", Text: strings.Join(lines, "\n"), Lead: true}
+	return bench.Section{Title: "Cost of the all-reduces", Sentences: lines, Lead: true}
 }
 
 func where(r *journal.Row) string {
@@ -290,7 +289,7 @@ func costSection(rows dataset.Set) bench.Section {
 const maxGains = 12
 
 // gainSection lists the largest gains from the alternatives.
-func gainSection(rows dataset.Set, cite *citation) (bench.Section, bool) {
+func gainSection(rows dataset.Set, cite citation) (bench.Section, bool) {
 	type gain struct {
 		row  *journal.Row
 		what alternative
@@ -309,19 +308,19 @@ func gainSection(rows dataset.Set, cite *citation) (bench.Section, bool) {
 	s := bench.Section{Title: "Largest gains",
 		Text: "Sorted by how much shorter the step would be; gains below half a per cent are left out."}
 	if len(gains) == 0 {
-		s.Text = cite.Cite("gain", "No alternative that was compared would shorten a step by half a per cent.",
-			cite.of(rows...))
+		s.Text, s.Sentences = "", []views.Sentence{{ID: "gain", Rows: cite(rows...),
+			Text: "No alternative that was compared would shorten a step by half a per cent."}}
 		return s, true
 	}
 	slices.SortStableFunc(gains, func(a, b gain) int {
 		return cmp.Compare(b.row.Metrics[b.what.gain], a.row.Metrics[a.what.gain])
 	})
-	s.Table = [][]string{{"model", "step", "tp", "what", "all-reduces now", "then", "step shorter by", "rows"}}
+	s.Table = [][]string{{"model", "step", "tp", "what", "all-reduces now", "then", "step shorter by"}}
 	for _, g := range gains[:min(len(gains), maxGains)] {
-		s.Table = append(s.Table, []string{dataset.Text(g.row, "model"), dataset.Text(g.row, "step"),
+		s.AddLine("gain", cite(g.row), dataset.Text(g.row, "model"), dataset.Text(g.row, "step"),
 			dataset.Text(g.row, "tp"), g.what.name,
 			unit.FormatMicros(g.row.Metrics["time_us"]), unit.FormatMicros(g.row.Metrics[g.what.us]),
-			fmt.Sprintf("%.1f %%", g.row.Metrics[g.what.gain]), cite.ID("gain", cite.of(g.row))})
+			fmt.Sprintf("%.1f %%", g.row.Metrics[g.what.gain]))
 	}
 	return s, true
 }

@@ -94,7 +94,7 @@ func samplesOf(run string) ([]model.Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	samples := lists.Filter(model.SamplesOf(r.Latest()), func(s model.Sample) bool {
+	samples := lists.Filter(model.SamplesOf(dataset.All(r.Latest())), func(s model.Sample) bool {
 		return dist.Describe(s.Backend).HostMemory
 	})
 	if len(samples) == 0 {

@@ -10,7 +10,6 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -137,7 +136,7 @@ func (c *comparison) add(r *journal.Row) {
 }
 
 // comparisonSections returns a section for each comparison: a table of the candidates, and a recommendation.
-func comparisonSections(rows []journal.Row, cited *decl.Citations) (out []bench.Section) {
+func comparisonSections(rows []journal.Row) (out []bench.Section) {
 	for _, c := range findComparisons(rows) {
 		s := bench.Section{Headline: true,
 			Title: fmt.Sprintf("methods and preconditioners on %s: %s", unit.Plural(c.ranks, "rank"), c.title),
@@ -148,7 +147,7 @@ func comparisonSections(rows []journal.Row, cited *decl.Citations) (out []bench.
 		for _, cand := range c.candidates {
 			behind = append(behind, cand.rows...)
 		}
-		s.Text = citeLines(cited, "choice", c.advice(), rows, behind)
+		s.Sentences = citeLines("choice", c.advice(), behind)
 		out = append(out, s)
 	}
 	return out

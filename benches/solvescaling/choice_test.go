@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -62,31 +62,30 @@ func TestComparison(t *testing.T) {
 		"many right-hand": {[]journal.Row{slow, solvedBy("gmg", 3, 0.4, 10)},
 			[]string{"Choose cg: 2 s", "a solve by cg + gmg takes 400 ms, one by cg 2 s"}, "not resolved"},
 	} {
-		s := comparisonSections(fourTimes(c.rows), new(decl.Citations))
+		s := comparisonSections(fourTimes(c.rows))
 		if len(s) != 1 || !s[0].Headline || !strings.Contains(s[0].Title, "on 2 ranks") {
 			t.Errorf("%s: %+v", name, s)
 			continue
 		}
 		for _, want := range c.want {
-			if !strings.Contains(s[0].Text, want) {
-				t.Errorf("%s: %s\nwant %s", name, s[0].Text, want)
+			if !strings.Contains(benchtest.Text(s[0]), want) {
+				t.Errorf("%s: %s\nwant %s", name, benchtest.Text(s[0]), want)
 			}
 		}
-		if strings.Contains(s[0].Text, c.not) {
-			t.Errorf("%s: %s\nis not to say %q", name, s[0].Text, c.not)
+		if strings.Contains(benchtest.Text(s[0]), c.not) {
+			t.Errorf("%s: %s\nis not to say %q", name, benchtest.Text(s[0]), c.not)
 		}
 	}
 	// One launch of each leaves the choice open, however large the difference.
-	once := comparisonSections([]journal.Row{slow, fast}, new(decl.Citations))
-	if text := once[0].Text; !strings.HasPrefix(text,
+	once := comparisonSections([]journal.Row{slow, fast})
+	if text := benchtest.Text(once[0]); !strings.HasPrefix(text,
 		"The fastest way to the solution is not resolved: one launch each.") {
 		t.Error(text)
 	}
-	var cited decl.Citations
-	s := comparisonSections(fourTimes([]journal.Row{slow, fast}), &cited)
-	if _, list := decl.SplitEvidence(cited.Sections()); len(list) != 2 || len(list[0].Rows) != 8 ||
-		!strings.Contains(s[0].Text, "the next. [choice-1]") {
-		t.Errorf("the evidence is %+v of %s", list, s[0].Text)
+	s := comparisonSections(fourTimes([]journal.Row{slow, fast}))
+	if said := s[0].Sentences; len(said) != 2 || said[0].ID != "choice" || len(said[0].Rows) != 8 ||
+		!strings.Contains(said[0].Text, "the next.") {
+		t.Errorf("the evidence is %+v", said)
 	}
 	if got := strings.Join(s[0].Table[1], "|"); got != "cg + gmg|10|0.1|0.4|0.5|0.5 to 0.508|40000|20|391Ki|9.77Ki" {
 		t.Errorf("the line is %s", got)
@@ -103,7 +102,7 @@ func TestComparison(t *testing.T) {
 	fewer.NumRanks = &one
 	for name, rows := range map[string][]journal.Row{"one solver": {fast, fast}, "two problems": {slow, other},
 		"different ranks": {slow, fewer}, "none": nil} {
-		if s := comparisonSections(rows, new(decl.Citations)); len(s) != 0 {
+		if s := comparisonSections(rows); len(s) != 0 {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -179,14 +179,14 @@ func TestVerdict(t *testing.T) {
 		rows := []journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(weak, 2, 2000, 1.1, 100)}
 		rows[1].Metrics["efficiency_communication"] = 0.7
 		c.change(rows[1].Metrics, rows[1].Metrics["time_us"])
-		s, _ := decl.SplitEvidence(sections(derive(rows)))
-		if len(s) != 2 || !strings.Contains(s[0].Text, c.want) || !s[0].Headline || len(s[0].Table) != 3 {
+		s := sections(derive(rows))
+		if len(s) != 2 || !strings.Contains(benchtest.Text(s[0]), c.want) || !s[0].Headline || len(s[0].Table) != 3 {
 			t.Errorf("%s: %+v", c.name, s)
 		}
-		if got := strings.Count(s[0].Text, "bound by") + strings.Count(s[0].Text, "works from") +
-			strings.Count(s[0].Text, "limit of an iteration is not resolved"); got != 1 ||
-			strings.Contains(s[0].Text, "-bound") {
-			t.Errorf("%s: %d causes: %s", c.name, got, s[0].Text)
+		if got := strings.Count(benchtest.Text(s[0]), "bound by") + strings.Count(benchtest.Text(s[0]), "works from") +
+			strings.Count(benchtest.Text(s[0]), "limit of an iteration is not resolved"); got != 1 ||
+			strings.Contains(benchtest.Text(s[0]), "-bound") {
+			t.Errorf("%s: %d causes: %s", c.name, got, benchtest.Text(s[0]))
 		}
 	}
 }
@@ -284,9 +284,9 @@ func TestStoppedIsNoSolve(t *testing.T) {
 		t.Errorf("efficiency of an iteration %v", m["efficiency_implementation"])
 	}
 	if s := sections(got)[0]; s.Table[2][4] != "-" ||
-		!strings.Contains(s.Text, "2 ranks keep 80 % (76 to 84) of one rank's efficiency by the time of an iteration; the "+
-			"solves were stopped") {
-		t.Errorf("%q: %s", s.Table[2], s.Text)
+		!strings.Contains(benchtest.Text(s), "2 ranks keep 80 % (76 to 84) of one rank's efficiency by the time of an "+
+			"iteration; the solves were stopped") {
+		t.Errorf("%q: %s", s.Table[2], benchtest.Text(s))
 	}
 	if p, ok := throughputPanel(got); ok {
 		t.Errorf("drawn as throughput: %+v", p.Series)
@@ -326,9 +326,9 @@ func TestFailedRowsAreInNoCurve(t *testing.T) {
 	good, bad := newRow(weak, 1, 1000, 1, 100), newRow(weak, 2, 2000, 0.01, 1)
 	bad.Status, bad.Reason = journal.Failed, "the solution is wrong"
 	rows := derive([]journal.Row{good, bad})
-	s, _ := decl.SplitEvidence(sections(rows))
+	s := sections(rows)
 	if len(s) != 2 || len(s[0].Table) != 2 ||
-		!strings.Contains(s[0].Text, "The row of 2 ranks failed and is in no curve: the solution is wrong") {
+		!strings.Contains(benchtest.Text(s[0]), "The row of 2 ranks failed and is in no curve: the solution is wrong") {
 		t.Errorf("%+v", s)
 	}
 	for _, f := range figures(rows) {
@@ -505,7 +505,7 @@ func TestHiddenReductions(t *testing.T) {
 		"behind the product: 5 µs are left."},
 		{20, 25, "None of the reductions was hidden: they take 25 µs"}} {
 		m["allreduce_blocking_us"], m[meanOf(krylov.AllReduce)] = c.blocking, c.left
-		if text := sections(derive(rows))[0].Text; c.want != "" && !strings.Contains(text, c.want) ||
+		if text := benchtest.Text(sections(derive(rows))[0]); c.want != "" && !strings.Contains(text, c.want) ||
 			c.want == "" && strings.Contains(text, "hidden") {
 			t.Errorf("%g of %g us: %s", c.left, c.blocking, text)
 		}

@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/refine"
@@ -21,21 +20,19 @@ import (
 
 // sections returns the tables of a scaling study, one for each curve, with a verdict in words.
 func sections(rows []journal.Row) []bench.Section {
-	var cited decl.Citations
-	out := comparisonSections(rows, &cited)
+	out := comparisonSections(rows)
 	all := curves(rows, "")
 	for _, c := range all {
 		s := bench.Section{Headline: true, Title: title(c),
 			Table: [][]string{{"ranks", "unknowns", "iterations", "µs/iteration", "time s", "efficiency", "of triad",
 				"verdict"}}}
 		s.Table = append(s.Table, lists.Map(c.rows, line)...)
-		s.Text = citeLines(&cited, "scaling", append(trialsOf(c), verdict(c, rows)...), rows, c.rows)
+		s.Sentences = citeLines("scaling", append(trialsOf(c), verdict(c, rows)...), c.rows)
 		for _, b := range c.bad {
-			s.Text += fmt.Sprintf("\nThe row of %s failed and is in no curve: %s", unit.Plural(dataset.Ranks(b), "rank"),
-				b.Reason)
+			s.Sentences = append(s.Sentences, views.Sentence{Text: fmt.Sprintf("The row of %s failed and is in no curve: %s",
+				unit.Plural(dataset.Ranks(b), "rank"), b.Reason)})
 		}
-		s.Text += warnings(c.rows)
-		s.Text = strings.TrimSpace(s.Text)
+		s.Sentences = append(s.Sentences, warnings(c.rows)...)
 		out = append(out, s)
 		if phases := phaseTable(c); len(phases) > 1 {
 			out = append(out, bench.Section{Headline: true, Title: "phases of an iteration in µs, mean over the ranks: " +
@@ -52,18 +49,17 @@ func sections(rows []journal.Row) []bench.Section {
 				Table: levels})
 		}
 	}
-	return append(out, cited.Sections()...)
+	return out
 }
 
-// citeLines joins sentences that rest on the same rows. Those that draw a conclusion end in the ID of their evidence.
-func citeLines(cited *decl.Citations, kind string, lines []string, rows []journal.Row, behind dataset.Set) string {
-	of := decl.RowsWhere(rows, func(r *journal.Row) bool { return slices.Contains(behind, r) })
-	return strings.Join(lists.Map(lines, func(line string) string {
+// citeLines returns sentences that rest on the same rows. Those that draw no conclusion cite none.
+func citeLines(id string, lines []string, behind dataset.Set) []views.Sentence {
+	return lists.Map(lines, func(line string) views.Sentence {
 		if strings.Contains(line, "not resolved") {
-			return line
+			return views.Sentence{Text: line}
 		}
-		return cited.Cite(kind, line, of)
-	}), "\n")
+		return views.Sentence{ID: id, Text: line, Rows: behind}
+	})
 }
 
 // phaseTable shows the time of each phase of an iteration, one line for each number of ranks.
@@ -125,7 +121,7 @@ func cell(r *journal.Row, metric string, show func(float64) string) string {
 }
 
 // warnings lists each warning of the rows once, with the rank counts that it applies to.
-func warnings(rows []*journal.Row) (text string) {
+func warnings(rows []*journal.Row) (list []views.Sentence) {
 	var order []string
 	about := map[string][]string{}
 	for _, r := range rows {
@@ -137,9 +133,9 @@ func warnings(rows []*journal.Row) (text string) {
 		}
 	}
 	for _, w := range order {
-		text += fmt.Sprintf("\nWarning (ranks %s): %s", strings.Join(about[w], ", "), w)
+		list = append(list, views.Sentence{Text: fmt.Sprintf("Warning (ranks %s): %s", strings.Join(about[w], ", "), w)})
 	}
-	return text
+	return list
 }
 
 // levelTable shows the time of each level of a multigrid cycle, for the largest number of ranks.

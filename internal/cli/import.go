@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
@@ -117,7 +118,7 @@ func (a *app) importFiles(paths []string, f importFlags) error {
 	for i := range im.rows {
 		model.Limit(&im.rows[i], ceilings)
 	}
-	im.notes = append(im.notes, imports.Warn(im.rows, model.Check(model.SamplesOf(im.rows)))...)
+	im.notes = append(im.notes, imports.Warn(model.Check(model.SamplesOf(dataset.All(im.rows))))...)
 	if err := im.judge(f.claims); err != nil {
 		return usage(err)
 	}

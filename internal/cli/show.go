@@ -315,12 +315,13 @@ func (a *app) printEvidence(specs []string, id string, otherFlags bool) error {
 	}
 	b := a.bench(r.Header.Bench)
 	r = b.View(j, r)
-	sentence, rows, err := report.Why(report.Input{Bench: b, Run: r}, r.Latest(), strings.Trim(id, "[]"))
+	s, err := report.Why(report.Input{Bench: b, Run: r}, r.Latest(), strings.Trim(id, "[]"))
 	if err != nil {
 		return usage(err)
 	}
-	a.stdout.Printf("%s\n\n", sentence)
-	return export.Write(a.stdout.Writer(), "table", export.Input{Header: &r.Header, Rows: rows}, export.Options{})
+	a.stdout.Printf("%s [%s]\n\n", s.Text, s.Citation())
+	behind := lists.Map(s.Rows, func(r *journal.Row) journal.Row { return *r })
+	return export.Write(a.stdout.Writer(), "table", export.Input{Header: &r.Header, Rows: behind}, export.Options{})
 }
 
 // overlay writes one page of several runs.

@@ -20,6 +20,7 @@ import (
 type advice struct {
 	gain float64 // predicted speedup; +Inf sorts before everything else
 	text string
+	rows []*journal.Row
 }
 
 const (
@@ -31,20 +32,18 @@ const (
 func recommend(r *results) (out []advice) {
 	t := count(r.cells)
 	if t.failed > 0 {
-		out = append(out, advice{math.Inf(1), r.cited.Cite("advice",
-			fmt.Sprintf("Fix the %s first: times of wrong results mean nothing.",
-				unit.Counted(t.failed, "failed cell", "failed cells")), decisive(r.cells))})
+		out = append(out, advice{math.Inf(1), fmt.Sprintf("Fix the %s first: times of wrong results mean nothing.",
+			unit.Counted(t.failed, "failed cell", "failed cells")), decisive(r.cells)})
 	}
 	if t.required > 0 {
 		out = append(out, advice{math.MaxFloat64,
 			fmt.Sprintf("Run the %s that did not run: until then their results are unknown.",
-				unit.Plural(t.required, "required cell"))})
+				unit.Plural(t.required, "required cell")), nil})
 	}
 	for _, w := range r.warnings {
 		if w.Kind == model.Identical {
-			out = append(out, advice{math.MaxFloat64, r.cited.Cite("advice",
-				"Find out which path ran (kernel names, traffic counters) before comparing "+w.Subject+
-					": their times are identical.", w.Rows)})
+			out = append(out, advice{math.MaxFloat64, "Find out which path ran (kernel names, traffic counters) before " +
+				"comparing " + w.Subject + ": their times are identical.", w.Rows})
 		}
 	}
 	for _, g := range lists.GroupBy(lists.Filter(r.contests, contest.resolved),
@@ -52,7 +51,7 @@ func recommend(r *results) (out []advice) {
 		samples := resolvedSamples(g.Items)
 		for _, a := range slices.Concat(autoAdvice(g.Key, samples), limitAdvice(g.Items[len(g.Items)-1]),
 			lossyAdvice(g.Key, samples)) {
-			a.text = r.cited.Cite("advice", a.text, rowsOf(samples))
+			a.rows = rowsOf(samples)
 			out = append(out, a)
 		}
 	}
@@ -97,7 +96,7 @@ func autoAdvice(set model.Series, samples []model.Sample) []advice {
 		on = "GPUs of this kind"
 	}
 	return []advice{{mean, fmt.Sprintf("%s: give auto this run's `tuning.json` on %s: %.2fx over all sizes "+
-		"in the geometric mean, %.2fx %s.", settingName(set), on, mean, worst, where)}}
+		"in the geometric mean, %.2fx %s.", settingName(set), on, mean, worst, where), nil}}
 }
 
 // formatTime formats the median time of several launches with their range, or a computed time.
@@ -123,9 +122,9 @@ func limitAdvice(c contest) []advice {
 		c.winner(), formatShare(us, best.TimeUS), name)
 	if gain > wrongPathGain {
 		return []advice{{gain, fmt.Sprintf("%s, %.0fx too slow: find out which path the data takes (through host memory, "+
-			"a slower link, a copy) before changing the kernel.", text, gain)}}
+			"a slower link, a copy) before changing the kernel.", text, gain), nil}}
 	}
-	return []advice{{gain, fmt.Sprintf("%s; a better kernel could be up to %.2fx faster.", text, gain)}}
+	return []advice{{gain, fmt.Sprintf("%s; a better kernel could be up to %.2fx faster.", text, gain), nil}}
 }
 
 // lossyAdvice names the size at which a quantised all-reduce gains most.
@@ -143,27 +142,27 @@ func lossyAdvice(set model.Series, samples []model.Sample) []advice {
 		return nil
 	}
 	return []advice{{gain, fmt.Sprintf("%s: where its error bound is acceptable, %s is %.2fx faster at %s.",
-		settingName(set), algorithm, gain, unit.FormatBytes(bytes))}}
+		settingName(set), algorithm, gain, unit.FormatBytes(bytes)), nil}}
 }
 
 // adviceSections lists the recommendations. If there are times but nothing to
 // recommend, the section is one line.
 func adviceSections(r *results) []bench.Section {
-	var text string
+	s := bench.Section{Title: "Recommendations", Lead: true}
 	switch resolved := lists.Filter(r.contests, contest.resolved); {
 	case len(r.advice) > 0:
-		text = "Sorted by predicted gain.\n"
+		s.Text = "Sorted by predicted gain.\n"
 		for i, a := range r.advice[:min(len(r.advice), 12)] {
-			text += fmt.Sprintf("\n%d. %s", i+1, a.text)
+			s.Sentences = append(s.Sentences, cite("advice", a.rows, "%d. %s", i+1, a.text))
 		}
 	case len(r.contests) > 0 && len(resolved) == 0:
-		text = "Not resolved: " + notResolved(r.contests) + "."
+		s.Text = "Not resolved: " + notResolved(r.contests) + "."
 	case len(r.contests) > 0:
-		text = fmt.Sprintf("None: these times show no gain of %.2fx or more beyond their noise.", minGain)
+		s.Text = fmt.Sprintf("None: these times show no gain of %.2fx or more beyond their noise.", minGain)
 	default:
 		return nil
 	}
-	return []bench.Section{{Title: "Recommendations", Lead: true, Text: text}}
+	return []bench.Section{s}
 }
 
 // gapSections lists the tests to add, and what this run does not cover.

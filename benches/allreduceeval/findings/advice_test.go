@@ -12,11 +12,12 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // timedAt returns a measured sample of four launches with a range of 2 % to either side.
@@ -58,19 +59,24 @@ func TestTuningAdvice(t *testing.T) {
 
 // resultsOf returns the results of samples, as Sections makes them of rows.
 func resultsOf(samples ...model.Sample) *results {
-	var rows []journal.Row
+	rows := make([]journal.Row, len(samples))
 	for i := range samples {
-		samples[i].Rows = []int{i}
 		ranks := samples[i].Ranks
-		rows = append(rows, journal.Row{Part: matrix.Performance, Status: journal.OK, Backend: samples[i].Backend,
-			NumRanks: &ranks, Point: point.Point{{Name: "algorithm", Value: point.StringValue(samples[i].Algorithm)}}})
+		rows[i] = journal.Row{Part: matrix.Performance, Status: journal.OK, Backend: samples[i].Backend,
+			NumRanks: &ranks, Point: point.Point{{Name: "algorithm", Value: point.StringValue(samples[i].Algorithm)}}}
+		samples[i].Rows = []*journal.Row{&rows[i]}
 	}
 	return newResults(rows, nil, samples)
 }
 
+// texts joins the texts of sentences.
+func texts(list []views.Sentence) string {
+	return strings.Join(lists.Map(list, func(s views.Sentence) string { return s.Text }), "\n")
+}
+
 // speedLines joins the lines about the fastest algorithms.
 func speedLines(r *results) string {
-	return strings.Join(append(r.choiceLines(), r.timeLines()...), "\n")
+	return texts(append(r.choiceLines(), r.timeLines()...))
 }
 
 // once returns the samples as a run with one trial has them.
@@ -84,7 +90,7 @@ func TestSummaryAndCheckAgree(t *testing.T) {
 	for _, percent := range []float64{80, 109, 118, 130, 200} {
 		s := timedAt("ring", "ring", 64<<10, 100)
 		s.Limits = map[string]float64{"bandwidth": percent}
-		line := strings.Join(resultsOf(s).timeLines(), "")
+		line := texts(resultsOf(s).timeLines())
 		if got, want := strings.Contains(line, "impossible"), len(model.Check([]model.Sample{s})) > 0; got != want ||
 			want != (percent > 126) {
 			t.Errorf("at %v %% the check warns: %v, the summary says %q", percent, want, line)
@@ -98,7 +104,7 @@ func TestFastest(t *testing.T) {
 	lucky := timedAt("tree", "tree", 64<<10, 1) // a single sample, too short for the clock
 	lucky.LowUS, lucky.HighUS, lucky.Samples = 0, 0, 1
 	good := timedAt("ring", "ring", 64<<10, 100)
-	if line := strings.Join(resultsOf(good).timeLines(), ""); !strings.Contains(line,
+	if line := texts(resultsOf(good).timeLines()); !strings.Contains(line,
 		"the fastest is ring with 100 µs (98 µs to 102 µs in 4 launches)") {
 		t.Error(line)
 	}
@@ -114,7 +120,7 @@ func TestFastest(t *testing.T) {
 	}
 	two = timedAt("two-stage", "two-stage", 16<<20, 42000)
 	two.Limits, naive.Limits = map[string]float64{"bandwidth": 6400}, map[string]float64{"bandwidth": 30000}
-	if line := strings.Join(resultsOf(naive, two).timeLines(), ""); !strings.Contains(line,
+	if line := texts(resultsOf(naive, two).timeLines()); !strings.Contains(line,
 		"19 % of the limit bandwidth for the least traffic that any of the algorithms needs (90 % for its own)") {
 		t.Error(line)
 	}
@@ -138,11 +144,11 @@ func TestFastestBySize(t *testing.T) {
 	}
 	r := resultsOf(samples...)
 	const want = "- **Fastest, f32, 4 ranks, symmetric:** ring at 1Ki, ring or tree at 4Ki, tree at 16Ki, not " +
-		"resolved at 1Mi (tree has not settled). [fastest-1]"
-	if got := strings.Join(r.choiceLines(), "\n"); got != want {
+		"resolved at 1Mi (tree has not settled)."
+	if got := texts(r.choiceLines()); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	if got := evidenceOf(r, "fastest-1"); fmt.Sprint(got) != "[0 1 2 3 4 5]" {
+	if got := r.indices(r.choiceLines()[0].Rows); fmt.Sprint(got) != "[0 1 2 3 4 5]" {
 		t.Errorf("the rows of the sentence are %v", got)
 	}
 	table := r.bestSections()[0].Table
@@ -160,16 +166,16 @@ func TestFastestBySize(t *testing.T) {
 			t.Errorf("%s: %q, %v", s.Title, s.Text, s.Table)
 		}
 	}
-	if got := strings.Join(none.choiceLines(), "\n"); got != "- **Fastest:** not resolved: tree has not settled." {
+	if got := texts(none.choiceLines()); got != "- **Fastest:** not resolved: tree has not settled." {
 		t.Error(got)
 	}
 }
 
-// evidenceOf returns the rows behind a sentence.
-func evidenceOf(r *results, id string) []int {
-	_, list := decl.SplitEvidence(r.cited.Sections())
-	e, _ := lists.First(list, func(e decl.Evidence) bool { return e.ID == id })
-	return e.Rows
+// indices returns the sorted indices of cited rows.
+func (r *results) indices(cited []*journal.Row) []int {
+	return slices.Sorted(slices.Values(lists.Map(cited, func(c *journal.Row) int {
+		return slices.IndexFunc(dataset.All(r.rows), func(r *journal.Row) bool { return r == c })
+	})))
 }
 
 // A run with one launch each, or with too few undisturbed ones, names no fastest algorithm, and says why
@@ -200,12 +206,12 @@ func TestFewLaunches(t *testing.T) {
 	disturbed := slices.Clone(samples)
 	disturbed[1].Launches = 3
 	r = resultsOf(disturbed...)
-	r.samples[1].Rows = []int{1, 6, 7, 8}
+	r.samples[1].Rows = make([]*journal.Row, 4)
 	r.contests = contests(r.rows, r.samples)
 	if got := r.contests[0].unresolved; got != "3 of 4 launches of two-stage were undisturbed, and 4 are needed" {
 		t.Error(got)
 	}
-	disturbed[1].Rows = []int{1, 6, 7}
+	disturbed[1].Rows = make([]*journal.Row, 3)
 	if got := fewLaunches(disturbed); got != "3 launches of two-stage, and 4 are needed" {
 		t.Error(got)
 	}
@@ -238,7 +244,8 @@ func TestTuningTable(t *testing.T) {
 			t.Errorf("line %q, entry %+v", line, e)
 		}
 	}
-	if first, second := evidenceOf(r, "tuning-1"), evidenceOf(r, "tuning-2"); fmt.Sprint(first, second) !=
+	lines := r.tuningSections()[0].Lines
+	if first, second := r.indices(lines[0].Rows), r.indices(lines[1].Rows); fmt.Sprint(first, second) !=
 		"[0 1 2] [3 4 5]" {
 		t.Errorf("the rows of the entries are %v and %v", first, second)
 	}

@@ -23,7 +23,6 @@ import (
 type cell struct {
 	part     string
 	row      *journal.Row // nil if the run has no row for it
-	index    int          // of the row
 	at       point.Point  // coordinates of the row, including the number of ranks
 	name     string       // size, element type or failure
 	status   journal.Status
@@ -99,7 +98,7 @@ func cellsOf(rows []journal.Row, required []plan.Task) []cell {
 			at = at.With(bench.RanksAxis, point.IntValue(int64(*r.NumRanks)))
 		}
 		seen[rowKey(r.Part, at)] = true
-		out = append(out, rowCells(r, i, at)...)
+		out = append(out, rowCells(r, at)...)
 	}
 	if len(seen) == 0 {
 		return nil // imported numbers, not a run of this bench
@@ -136,12 +135,12 @@ func cellNames(part string, at point.Point) []string {
 	return []string{at.At("mistake").String()}
 }
 
-func rowCells(r *journal.Row, index int, at point.Point) (out []cell) {
+func rowCells(r *journal.Row, at point.Point) (out []cell) {
 	add := func(name string, status journal.Status) {
 		// A row is OK only if everything ran that the backend supports, so cells that did
 		// not run in it are not required.
 		unsupported := r.Status == journal.OK && status == journal.NotExecuted
-		out = append(out, cell{r.Part, r, index, at, name, status, r.Reason, !r.Optional && !unsupported})
+		out = append(out, cell{r.Part, r, at, name, status, r.Reason, !r.Optional && !unsupported})
 	}
 	recorded := matrix.ParseOutcomes(r.Details["cells"])
 	if len(recorded) == 0 || r.Status != journal.OK && r.Status != journal.Failed && r.Status != journal.NotExecuted {
@@ -158,11 +157,11 @@ func rowCells(r *journal.Row, index int, at point.Point) (out []cell) {
 
 // decisive returns the rows that a verdict on the cells rests on: the failed ones, or all if none
 // failed.
-func decisive(cells []cell) (rows []int) {
+func decisive(cells []cell) (rows []*journal.Row) {
 	failed := slices.ContainsFunc(cells, func(c cell) bool { return c.status.Bad() })
 	for _, c := range cells {
 		if c.row != nil && (!failed || c.status.Bad()) {
-			rows = append(rows, c.index)
+			rows = append(rows, c.row)
 		}
 	}
 	return rows

@@ -12,10 +12,16 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
+// cite returns a sentence and the rows that it rests on.
+func cite(id string, rows []*journal.Row, format string, args ...any) views.Sentence {
+	return views.Sentence{ID: id, Text: fmt.Sprintf(format, args...), Rows: rows}
+}
+
 // rowsOf returns the rows behind samples.
-func rowsOf(samples []model.Sample) (rows []int) {
+func rowsOf(samples []model.Sample) (rows []*journal.Row) {
 	for _, s := range samples {
 		rows = append(rows, s.Rows...)
 	}

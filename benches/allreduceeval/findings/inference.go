@@ -70,21 +70,19 @@ func inferenceSections(r *results) []bench.Section {
 	used := lists.Filter(exact, func(s model.Sample) bool { return s.Ranks == ranks })
 	section.Table = [][]string{{"model", "step", "message", "all-reduces", "each takes", "together",
 		"rest of the step, at least", "share"}}
-	var lines []string
 	for _, m := range models {
 		decode, decodeErr := llm.Impact(m, gpu, llm.Tensor, ranks, decodeTokens, curve)
 		prefill, prefillErr := llm.Impact(m, gpu, llm.Tensor, ranks, prefillTokens, curve)
 		section.Table = append(section.Table, stepRow(m, "decode", decodeTokens, decode, decodeErr),
 			stepRow(m, "prefill", prefillTokens, prefill, prefillErr))
-		lines = append(lines, r.cited.Cite("llm", fmt.Sprintf("- **%s:** %s", m.Title,
-			conclusion(m, decode, decodeErr, prefill, prefillErr)), rowsOf(used)))
+		section.Sentences = append(section.Sentences, cite("llm", rowsOf(used), "- **%s:** %s", m.Title,
+			conclusion(m, decode, decodeErr, prefill, prefillErr)))
 	}
 	section.Text = fmt.Sprintf("The estimated cost of the fastest exact all-reduce at each size for a model that is "+
 		"spread over %d "+
 		"ranks, next to the least time that %s needs for the rest of the step "+
 		"(reading the weights or multiplying), without overlap. This is arithmetic on the times of this run; no model ran. "+
-		"`--%s` names other models; the bench `llm-impact` has more steps.\n\n%s",
-		ranks, gpu.Name, ModelsOption, strings.Join(lines, "\n"))
+		"`--%s` names other models; the bench `llm-impact` has more steps.\n", ranks, gpu.Name, ModelsOption)
 	return []bench.Section{section}
 }
 

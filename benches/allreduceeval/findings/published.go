@@ -9,21 +9,22 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/llm"
 	"github.com/kernbench/kernbench/internal/result/model"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // claimsOf returns the imported rows that judge claims about the numbers, and those
 // among them whose claim does not hold.
-func claimsOf(rows []journal.Row) (all, bad []int) {
-	all = decl.RowsWhere(rows, func(r *journal.Row) bool { return r.Part == "claims" })
-	return all, lists.Filter(all, func(i int) bool { return rows[i].Status.Bad() })
+func claimsOf(rows []journal.Row) (all, bad dataset.Set) {
+	all = dataset.All(rows).Part("claims")
+	return all, all.Where(func(r *journal.Row) bool { return r.Status.Bad() })
 }
 
 // claimLine names the claims that do not hold, and returns the rows that judge them.
-func claimLine(rows []journal.Row) (text string, of []int) {
+func claimLine(rows []journal.Row) (text string, of dataset.Set) {
 	all, bad := claimsOf(rows)
 	switch {
 	case len(all) == 0:
@@ -31,8 +32,8 @@ func claimLine(rows []journal.Row) (text string, of []int) {
 	case len(bad) == 0:
 		return "**Claims:** none of " + unit.Plural(len(all), "claim") + " is refuted.", all
 	}
-	wrong := lists.Map(bad, func(i int) string {
-		return fmt.Sprintf("%q (%s)", rows[i].Point.At("claim"), rows[i].Details["answer"])
+	wrong := lists.Map(bad, func(r *journal.Row) string {
+		return fmt.Sprintf("%q (%s)", r.Point.At("claim"), r.Details["answer"])
 	})
 	return fmt.Sprintf("**Claims:** %d of %d do **not** hold: %s.", len(bad), len(all), strings.Join(wrong, ", ")), bad
 }
@@ -41,8 +42,7 @@ func claimLine(rows []journal.Row) (text string, of []int) {
 func claimSections(rows []journal.Row) []bench.Section {
 	all, bad := claimsOf(rows)
 	table := [][]string{{"claim", "verdict", "because"}}
-	for _, i := range all {
-		r := rows[i]
+	for _, r := range all {
 		because := r.Details["because"]
 		if because == "" {
 			_, because, _ = strings.Cut(r.Reason, ": ")
@@ -63,29 +63,23 @@ var warningTitles = []struct{ kind, title string }{
 	{model.KnownFaster, "Far behind others"}, {model.EqualDTypes, "Element types"},
 }
 
-// warning is a warning about the samples with the ID of its evidence.
-type warning struct {
-	model.Warning
-	id string
-}
-
 // check compares the samples with physics. Comparisons of times from too few launches say so.
-func (r *results) check() []warning {
-	return lists.Map(model.Check(r.samples), func(w model.Warning) warning {
+func (r *results) check() []model.Warning {
+	return lists.Map(model.Check(r.samples), func(w model.Warning) model.Warning {
 		behind := lists.Filter(r.samples, func(s model.Sample) bool {
-			return slices.ContainsFunc(s.Rows, func(i int) bool { return slices.Contains(w.Rows, i) })
+			return slices.ContainsFunc(s.Rows, func(r *journal.Row) bool { return slices.Contains(w.Rows, r) })
 		})
 		if why := fewLaunches(behind); why != "" && w.Kind != model.AboveLimit && w.Kind != model.NoCeiling {
 			w.Text += " (" + why + ")"
 		}
-		return warning{w, r.cited.ID("warning", w.Rows)}
+		return w
 	})
 }
 
 // warningLines returns one line for each kind of warning.
-func (r *results) warningLines() (lines []string) {
+func (r *results) warningLines() (lines []views.Sentence) {
 	for _, k := range warningTitles {
-		mine := lists.Filter(r.warnings, func(w warning) bool { return w.Kind == k.kind })
+		mine := lists.Filter(r.warnings, func(w model.Warning) bool { return w.Kind == k.kind })
 		if len(mine) == 0 {
 			continue
 		}
@@ -93,10 +87,10 @@ func (r *results) warningLines() (lines []string) {
 		if n := len(mine) - 1; n > 0 {
 			line += fmt.Sprintf(" (%d more under Physics checks)", n)
 		}
-		lines = append(lines, line+". "+mine[0].id)
+		lines = append(lines, cite("warning", mine[0].Rows, "%s.", line))
 	}
 	if len(r.samples) > 0 && !contradicted(r.warnings) {
-		lines = append(lines, r.cited.Cite("plausible", "- **Plausibility:** "+r.plausibility(), rowsOf(r.samples)))
+		lines = append(lines, cite("plausible", rowsOf(r.samples), "- **Plausibility:** %s", r.plausibility()))
 	}
 	return lines
 }
@@ -114,19 +108,19 @@ func (r *results) plausibility() string {
 }
 
 // contradicted reports whether a warning is more than a note.
-func contradicted(warnings []warning) bool {
-	return slices.ContainsFunc(warnings, func(w warning) bool { return !w.Note })
+func contradicted(warnings []model.Warning) bool {
+	return slices.ContainsFunc(warnings, func(w model.Warning) bool { return !w.Note })
 }
 
 // tableLines returns lines about what a table of times lacks: messages as small as in decode steps, and
 // provenance. Readers tend to draw conclusions about both anyway.
-func (r *results) tableLines() (lines []string) {
+func (r *results) tableLines() (lines []views.Sentence) {
 	rows, samples := r.rows, r.samples
 	if len(samples) == 0 {
 		return nil
 	}
 	add := func(of []model.Sample, format string, args ...any) {
-		lines = append(lines, r.cited.Cite("note", fmt.Sprintf(format, args...), rowsOf(of)))
+		lines = append(lines, cite("note", rowsOf(of), format, args...))
 	}
 	minBytes := slices.MinFunc(samples, func(a, b model.Sample) int { return cmp.Compare(a.Bytes, b.Bytes) }).Bytes
 	smallest := lists.Filter(samples, func(s model.Sample) bool { return s.Bytes == minBytes })
@@ -172,12 +166,13 @@ func (r *results) checkSections() []bench.Section {
 	if contradicted(r.warnings) {
 		text = "Some of these numbers contradict physics or each other. Do not rely on them before they are explained.\n"
 	}
+	s := bench.Section{Title: "Physics checks", Text: text}
 	for _, w := range r.warnings {
 		kind := "**" + w.Kind + "**: "
 		if w.Note {
 			kind = "note, " + w.Kind + ": "
 		}
-		text += "\n- " + kind + w.Text + " " + w.id
+		s.Sentences = append(s.Sentences, cite("warning", w.Rows, "- %s%s", kind, w.Text))
 	}
-	return []bench.Section{{Title: "Physics checks", Text: text}}
+	return []bench.Section{s}
 }

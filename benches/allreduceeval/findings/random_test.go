@@ -3,14 +3,13 @@ package findings
 import (
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -119,10 +118,11 @@ type runOfCells struct {
 var outcomes = map[rune]string{'p': "ok", 'f': "failed", 'n': "not-executed"}
 
 // rows returns the rows of the run, and for each the index of its timed point or -1.
-func (r runOfCells) rows() (rows []journal.Row, of []int) {
+func (r runOfCells) rows() (rows []journal.Row, of map[*journal.Row]int) {
+	var cells []int
 	for i, c := range r.timed {
 		for _, row := range c.rows() {
-			rows, of = append(rows, row), append(of, i)
+			rows, cells = append(rows, row), append(cells, i)
 		}
 	}
 	for i, text := range r.checks {
@@ -130,18 +130,22 @@ func (r runOfCells) rows() (rows []journal.Row, of []int) {
 		row := journal.Row{Bench: "allreduce-eval", Part: matrix.Correctness, Backend: "cpu", NumRanks: &ranks,
 			Status: journal.OK, Point: point.Point{{Name: "algorithm", Value: point.StringValue("ring")},
 				{Name: "dtype", Value: point.StringValue(fmt.Sprint("type", i))}}}
-		var cells []string
+		var names []string
 		for j, o := range text {
-			cells = append(cells, fmt.Sprintf("%d=%s", j, outcomes[o]))
+			names = append(names, fmt.Sprintf("%d=%s", j, outcomes[o]))
 		}
-		row.Details = map[string]string{"cells": strings.Join(cells, ", ")}
+		row.Details = map[string]string{"cells": strings.Join(names, ", ")}
 		switch {
 		case strings.Contains(text, "f"):
 			row.Status = journal.Failed
 		case strings.Contains(text, "n"):
 			row.Status = journal.NotExecuted
 		}
-		rows, of = append(rows, row), append(of, -1)
+		rows, cells = append(rows, row), append(cells, -1)
+	}
+	of = map[*journal.Row]int{}
+	for i := range rows {
+		of[&rows[i]] = cells[i]
 	}
 	return rows, of
 }
@@ -196,8 +200,6 @@ func randomRun(rnd *rand.Rand) (r runOfCells) {
 	return r
 }
 
-var citationID = regexp.MustCompile(`\[([a-z]+)-([0-9]+)\]`)
-
 // comparisons lists the kinds of sentences that compare times, and so need settled times of several launches.
 var comparisons = []string{"fastest", "speed", "crossover", "llm", "best", "tuning", "fit"}
 
@@ -210,14 +212,14 @@ func TestRandomRuns(t *testing.T) {
 	for range 200 {
 		r := randomRun(rnd)
 		rows, of := r.rows()
-		sections, cited := decl.SplitEvidence(Sections(rows, nil))
+		sections := Sections(rows, nil)
 		text := map[string]string{}
 		tables := map[string][][]string{}
 		for _, s := range sections {
-			text[s.Title], tables[s.Title] = s.Text, s.Table
+			text[s.Title], tables[s.Title] = strings.TrimPrefix(s.Text+"\n"+texts(s.Sentences), "\n"), s.Table
 		}
 		o := oracle{r}
-		problems := o.evidence(sections, cited, of)
+		problems := o.evidence(sections, of)
 		problems = append(problems, o.verdicts(text["In short"])...)
 		problems = append(problems, o.fastest(text["In short"])...)
 		problems = append(problems, o.crossovers(text["Best algorithm by size"])...)
@@ -231,9 +233,12 @@ func TestRandomRuns(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatalf("seed %d: %s\n%s\n%+v", seed, strings.Join(problems, "\n"), dumpSections(sections), r)
 		}
-		for _, e := range cited {
-			kind, _, _ := strings.Cut(e.ID, "-")
-			seen[kind]++
+		for _, s := range sections {
+			for _, e := range append(slices.Clip(s.Sentences), s.Lines...) {
+				if len(e.Rows) > 0 {
+					seen[e.ID]++
+				}
+			}
 		}
 		if strings.Contains(text["In short"], "not resolved") {
 			seen["abstention"]++
@@ -247,11 +252,11 @@ func TestRandomRuns(t *testing.T) {
 	}
 }
 
-func dumpSections(list []decl.Section) string {
+func dumpSections(list []bench.Section) string {
 	var b strings.Builder
 	for _, s := range list {
 		if s.Title != "Coverage gaps" && s.Title != "Times" {
-			fmt.Fprintf(&b, "## %s\n%s\n", s.Title, s.Text)
+			fmt.Fprintf(&b, "## %s\n%s\n%s\n", s.Title, s.Text, texts(s.Sentences))
 			for _, line := range s.Table {
 				fmt.Fprintln(&b, strings.Join(line, " | "))
 			}

@@ -14,26 +14,21 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // timedRows returns the rows with times. Imported rows may have no part.
 func timedRows(rows []journal.Row) []journal.Row { return lists.Filter(rows, isTimed) }
 
-// samplesOf returns the samples of the timed rows. Their indices refer to rows.
+// samplesOf returns the samples of the timed rows.
 func samplesOf(rows []journal.Row) []model.Sample {
-	timed := slices.Clone(rows)
-	for i := range timed {
-		if !isTimed(timed[i]) {
-			timed[i] = journal.Row{}
-		}
-	}
-	return model.SamplesOf(timed)
+	return model.SamplesOf(dataset.All(rows).Where(func(r *journal.Row) bool { return isTimed(*r) }))
 }
 
 // Sections returns the report's text, most important first: what is known, what it
@@ -43,12 +38,12 @@ func Sections(rows []journal.Row, required []plan.Task) []bench.Section {
 	cells := cellsOf(rows, required)
 	samples := samplesOf(rows)
 	r := newResults(rows, cells, samples)
-	short := bench.Section{Title: "In short", Lead: true, Text: r.summarize()}
+	short := bench.Section{Title: "In short", Lead: true, Sentences: r.summarize()}
 	lead, rest := slices.Concat(claimSections(rows), adviceSections(r), inferenceSections(r)),
 		slices.Concat(r.checkSections(), r.bestSections(), r.fitSections())
 	return slices.Concat([]bench.Section{short}, lead,
 		matrixSections(cells), testSections(cells), contractSections(cells), failureSections(cells), rest,
-		timeSections(samples), gapSections(rows, cells, samples), r.cited.Sections())
+		timeSections(samples), gapSections(rows, cells, samples))
 }
 
 // results holds what the sections are made from.
@@ -58,9 +53,8 @@ type results struct {
 	samples  []model.Sample
 	contests []contest
 	curves   []model.Curve
-	warnings []warning
+	warnings []model.Warning
 	advice   []advice
-	cited    decl.Citations
 }
 
 // newResults compares, fits and checks the samples of the rows.
@@ -74,12 +68,11 @@ func newResults(rows []journal.Row, cells []cell, samples []model.Sample) *resul
 
 // summarize returns the lines that a reader with one minute needs. A line that draws a conclusion
 // from rows ends in the ID of its evidence.
-func (r *results) summarize() string {
-	var lines []string
-	add := func(kind string, rows []int, format string, args ...any) {
-		lines = append(lines, r.cited.Cite(kind, "- "+fmt.Sprintf(format, args...), rows))
+func (r *results) summarize() (lines []views.Sentence) {
+	add := func(id string, rows []*journal.Row, format string, args ...any) {
+		lines = append(lines, cite(id, rows, "- "+format, args...))
 	}
-	timed := decl.RowsWhere(r.rows, func(row *journal.Row) bool { return isTimed(*row) && !row.Status.NotRun() })
+	timed := dataset.All(r.rows).Where(func(row *journal.Row) bool { return isTimed(*row) && !row.Status.NotRun() })
 	add("verdict", append(decisive(r.cells), timed...), "**Verdict:** %s; %s.", correctVerdict(r.cells),
 		timesVerdict(r.rows, r.samples))
 	if text, rows := claimLine(r.rows); text != "" {
@@ -102,13 +95,13 @@ func (r *results) summarize() string {
 		add("missing", missing, "**Not measured:** %s not passed (%s).",
 			unit.Counted(len(missing), "required point was never executed, so it has",
 				"required points were never executed, so they have"),
-			strings.Join(reasons(r.rows, missing), "; "))
+			strings.Join(reasons(missing), "; "))
 	}
 	lines = slices.Concat(lines, r.warningLines(), r.tableLines(), r.choiceLines(), r.timeLines())
 	if len(r.advice) > 0 {
-		add("", nil, "**Next:** %s", r.advice[0].text)
+		add("next", r.advice[0].rows, "**Next:** %s", r.advice[0].text)
 	}
-	return strings.Join(lines, "\n")
+	return lines
 }
 
 // correctVerdict returns a line about whether results are correct.
@@ -197,15 +190,15 @@ func partState(t counts, holds string) string {
 }
 
 // missingTimes returns the required timed points that did not run.
-func missingTimes(rows []journal.Row) []int {
-	return decl.RowsWhere(rows, func(r *journal.Row) bool {
+func missingTimes(rows []journal.Row) dataset.Set {
+	return dataset.All(rows).Where(func(r *journal.Row) bool {
 		return isTimed(*r) && r.Status == journal.NotExecuted && !r.Optional
 	})
 }
 
 // reasons returns up to three different reasons of rows.
-func reasons(rows []journal.Row, of []int) []string {
-	all := lists.Distinct(lists.Map(of, func(i int) string { return rows[i].Reason }))
+func reasons(rows dataset.Set) []string {
+	all := lists.Distinct(lists.Map(rows, func(r *journal.Row) string { return r.Reason }))
 	return all[:min(len(all), 3)]
 }
 
@@ -246,7 +239,7 @@ func correctnessLine(cells []cell) string {
 
 // choiceLines names the fastest algorithm at each size, one line for each setting. If no
 // comparison is resolved, there is one line for all settings.
-func (r *results) choiceLines() (lines []string) {
+func (r *results) choiceLines() (lines []views.Sentence) {
 	compared := lists.Filter(r.contests, func(c contest) bool { return len(c.samples) > 1 || !c.resolved() })
 	if len(compared) == 0 {
 		return nil
@@ -256,7 +249,7 @@ func (r *results) choiceLines() (lines []string) {
 		if why == oneLaunch {
 			why += fmt.Sprintf("; `--trials %d` gives more", judge.MinLaunches)
 		}
-		return []string{"- **Fastest:** not resolved: " + why + "."}
+		return []views.Sentence{cite("fastest", nil, "- **Fastest:** not resolved: %s.", why)}
 	}
 	for _, g := range lists.GroupBy(compared, func(c contest) model.Series { return c.setting }) {
 		line := fmt.Sprintf("- **Fastest, %s:** ", settingName(g.Key))
@@ -277,7 +270,7 @@ func (r *results) choiceLines() (lines []string) {
 			sizes := lists.Map(open, func(c contest) string { return unit.FormatBytes(c.bytes) })
 			parts = append(parts, fmt.Sprintf("not resolved at %s (%s)", strings.Join(sizes, ", "), notResolved(open)))
 		}
-		lines = append(lines, r.cited.Cite("fastest", line+strings.Join(parts, ", ")+".", rowsOf(used)))
+		lines = append(lines, cite("fastest", rowsOf(used), "%s%s.", line, strings.Join(parts, ", ")))
 	}
 	return lines
 }
@@ -300,7 +293,7 @@ func winnerRuns(list []contest) (runs [][]contest) {
 // timeLines states, for each setting, the fastest time at the largest size, its distance from
 // the limit, and what determines it. Settings without a result share one line, which is left out
 // if choiceLines already states this for all sizes.
-func (r *results) timeLines() (lines []string) {
+func (r *results) timeLines() (lines []views.Sentence) {
 	var open []contest
 	for _, g := range lists.GroupBy(r.contests, func(c contest) model.Series { return c.setting }) {
 		c := g.Items[len(g.Items)-1]
@@ -318,10 +311,10 @@ func (r *results) timeLines() (lines []string) {
 		if len(c.samples) == 1 {
 			line += "; no other algorithm was timed"
 		}
-		lines = append(lines, r.cited.Cite("speed", line+".", rowsOf(c.samples)))
+		lines = append(lines, cite("speed", rowsOf(c.samples), "%s.", line))
 	}
 	if len(open) > 0 && (len(lines) > 0 || notResolved(open) != notResolved(r.contests)) {
-		lines = append(lines, fmt.Sprintf("- **Speed:** fastest at %s not resolved: %s.",
+		lines = append(lines, cite("speed", nil, "- **Speed:** fastest at %s not resolved: %s.",
 			unit.FormatBytes(open[0].bytes), notResolved(open)))
 	}
 	return lines

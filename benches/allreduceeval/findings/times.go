@@ -13,8 +13,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
+	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // lossy reports whether an algorithm gives other sums than the exact ones. Lossy
@@ -78,37 +80,40 @@ func (r *results) unfit(series model.Series) string {
 // bandwidth determines its time. If no series can be fitted, it is one line.
 func (r *results) fitSections() []bench.Section {
 	const title = "Fits: time = alpha + bytes / beta"
-	table := [][]string{{"setting", "algorithm", "sizes", "alpha", "beta", "worst error", "what decides", "rows"}}
-	var unfit []string
-	for _, c := range r.curves {
-		if why := r.unfit(c.Series); why != "" {
-			unfit = append(unfit, why)
-			table = append(table, []string{settingName(c.Series), c.Algorithm, "", "", "", "", "not resolved: " + why, ""})
-			continue
-		}
-		id := r.cited.ID("fit", rowsOf(lists.Filter(r.samples, func(s model.Sample) bool { return s.Series == c.Series })))
-		table = append(table, fitLines(c, id)...)
-	}
-	if why := lists.Distinct(unfit); len(r.curves) > 0 && len(unfit) == len(r.curves) && len(why) == 1 {
-		return []bench.Section{{Title: title, Text: "Not resolved: " + why[0] + "."}}
-	}
-	return tableSection(bench.Section{Detail: true, Title: title,
+	s := bench.Section{Detail: true, Title: title,
 		Text: "alpha is the time that an empty message would take, and bytes/beta is the time that the bytes add, over " +
 			"the sizes of the " +
 			"row. A series has as many lines as lower the Bayesian information criterion, each through at least three sizes. " +
 			"Latency or bandwidth decides where it makes up two thirds of the line's time. The answer is not resolved where " +
 			"a line is off by more than 10 %, where leaving out some sizes would reverse it, and between two lines.",
-		Table: table})
+		Table: [][]string{{"setting", "algorithm", "sizes", "alpha", "beta", "worst error", "what decides"}}}
+	var unfit []string
+	for _, c := range r.curves {
+		if why := r.unfit(c.Series); why != "" {
+			unfit = append(unfit, why)
+			s.AddLine("fit", nil, settingName(c.Series), c.Algorithm, "", "", "", "", "not resolved: "+why)
+			continue
+		}
+		mine := rowsOf(lists.Filter(r.samples, func(s model.Sample) bool { return s.Series == c.Series }))
+		for _, line := range fitLines(c) {
+			s.AddLine("fit", mine, line...)
+			mine = nil
+		}
+	}
+	if why := lists.Distinct(unfit); len(r.curves) > 0 && len(unfit) == len(r.curves) && len(why) == 1 {
+		return []bench.Section{{Title: title, Text: "Not resolved: " + why[0] + "."}}
+	}
+	return tableSection(s)
 }
 
 // fitLines returns the lines of one series for the table of fits.
-func fitLines(c model.Curve, id string) (lines [][]string) {
+func fitLines(c model.Curve) (lines [][]string) {
 	decides := c.Bounds()
 	if c.Fault != "" {
 		decides += " (" + c.Fault + ")"
 	}
 	if !c.Fitted() {
-		return [][]string{{settingName(c.Series), c.Algorithm, "", "", "", "", decides, id}}
+		return [][]string{{settingName(c.Series), c.Algorithm, "", "", "", "", decides}}
 	}
 	for i, s := range c.Segments {
 		beta := "no limit seen"
@@ -117,9 +122,9 @@ func fitLines(c model.Curve, id string) (lines [][]string) {
 		}
 		line := []string{settingName(c.Series), c.Algorithm,
 			unit.FormatBytesApprox(float64(s.Min)) + " to " + unit.FormatBytesApprox(float64(s.Max)),
-			unit.FormatMicros(s.AlphaUS), beta, fmt.Sprintf("%.0f %%", 100*s.WorstErr), decides, id}
+			unit.FormatMicros(s.AlphaUS), beta, fmt.Sprintf("%.0f %%", 100*s.WorstErr), decides}
 		if i > 0 {
-			line[0], line[1], line[6], line[7] = "", "", "", ""
+			line[0], line[1], line[6] = "", "", ""
 		}
 		lines = append(lines, line)
 	}
@@ -139,43 +144,42 @@ func (r *results) bestSections() []bench.Section {
 	default:
 		best.Text = fmt.Sprintf("The fastest algorithm with exact sums, where all of them ran and have settled over at "+
 			"least %d launches. If the ranges of the launches overlap, all algorithms are named.", judge.MinLaunches)
-		best.Table = r.contestTable()
-		if lines := r.crossoverLines(resolved); len(lines) > 0 {
-			best.Text += "\n\nCrossovers:\n\n" + strings.Join(lines, "\n")
+		r.addContests(&best)
+		if best.Sentences = crossoverLines(resolved); len(best.Sentences) > 0 {
+			best.Text += "\n\nCrossovers:\n"
 		}
 	}
 	return append([]bench.Section{best}, r.tuningSections()...)
 }
 
-// contestTable has a line for each setting and size.
-func (r *results) contestTable() [][]string {
-	table := [][]string{{"setting", "size", "fastest", "time", "second", "second takes longer by", "rows"}}
+// addContests adds a table with a line for each setting and size.
+func (r *results) addContests(s *bench.Section) {
+	s.Table = [][]string{{"setting", "size", "fastest", "time", "second", "second takes longer by"}}
 	for _, c := range r.contests {
-		line := []string{settingName(c.setting), unit.FormatBytes(c.bytes), "not resolved: " + c.unresolved, "", "", "", ""}
+		line := []string{settingName(c.setting), unit.FormatBytes(c.bytes), "not resolved: " + c.unresolved, "", "", ""}
+		var behind []*journal.Row
 		if c.resolved() {
-			line[2], line[3], line[6] = c.winner(), formatTime(c.samples[0]), r.cited.ID("best", rowsOf(c.samples))
+			line[2], line[3], behind = c.winner(), formatTime(c.samples[0]), rowsOf(c.samples)
 			if len(c.samples) > 1 {
 				second := c.samples[1]
 				line[4], line[5] = second.Algorithm, fmt.Sprintf("%.0f %%", 100*(second.TimeUS/c.samples[0].TimeUS-1))
 			}
 		}
-		table = append(table, line)
+		s.AddLine("best", behind, line...)
 	}
-	return table
 }
 
 // crossoverLines names the sizes between which another algorithm becomes the fastest. An
 // algorithm that is among the fastest at all sizes needs no crossover.
-func (r *results) crossoverLines(resolved []contest) (lines []string) {
+func crossoverLines(resolved []contest) (lines []views.Sentence) {
 	for _, g := range lists.GroupBy(resolved, func(c contest) model.Series { return c.setting }) {
 		stages := stagesOf(g.Items)
 		for i, next := range stages[1:] {
 			from := stages[i]
 			x, y := from.contests[len(from.contests)-1], next.contests[0]
-			lines = append(lines, r.cited.Cite("crossover",
-				fmt.Sprintf("- %s: %s up to %s, %s from %s", settingName(g.Key), orList(from.names),
-					unit.FormatBytes(x.bytes), orList(next.names), unit.FormatBytes(y.bytes)),
-				slices.Concat(rowsOf(x.samples), rowsOf(y.samples))))
+			lines = append(lines, cite("crossover", slices.Concat(rowsOf(x.samples), rowsOf(y.samples)),
+				"- %s: %s up to %s, %s from %s", settingName(g.Key), orList(from.names), unit.FormatBytes(x.bytes),
+				orList(next.names), unit.FormatBytes(y.bytes)))
 		}
 	}
 	return lines
@@ -214,7 +218,10 @@ func (r *results) tuningSections() []bench.Section {
 	if len(entries) == 0 {
 		return []bench.Section{{Title: "Tuning table", Text: "`tuning.json` has no entries: " + why + "."}}
 	}
-	table := [][]string{{"buffers", "ranks", "types", "from", "to", "algorithm", "rows"}}
+	s := bench.Section{Title: "Tuning table", Text: "The entries of `tuning.json`, for `algorithm=auto` on this " +
+		"host or kind of GPU. An entry differs from the present choice only where another algorithm is faster and the " +
+		"ranges of their launches do not overlap; otherwise it repeats that choice.",
+		Table: [][]string{{"buffers", "ranks", "types", "from", "to", "algorithm"}}}
 	for _, e := range entries {
 		algorithm := e.Algorithm
 		if e.ChunkBytes > 0 {
@@ -222,12 +229,10 @@ func (r *results) tuningSections() []bench.Section {
 		}
 		behind := lists.Filter(own, func(s model.Sample) bool { return supports(s, e) })
 		types := strings.Join(lists.Map(e.DTypes, dtype.DType.String), ", ")
-		table = append(table, []string{e.Buffers, fmt.Sprint(e.MinRanks), types, unit.FormatBytes(int64(e.MinBytes)),
-			unit.FormatBytes(int64(e.MaxBytes)), algorithm, r.cited.ID("tuning", rowsOf(behind))})
+		s.AddLine("tuning", rowsOf(behind), e.Buffers, fmt.Sprint(e.MinRanks), types, unit.FormatBytes(int64(e.MinBytes)),
+			unit.FormatBytes(int64(e.MaxBytes)), algorithm)
 	}
-	return []bench.Section{{Title: "Tuning table", Text: "The entries of `tuning.json`, for `algorithm=auto` on this " +
-		"host or kind of GPU. An entry differs from the present choice only where another algorithm is faster and the " +
-		"ranges of their launches do not overlap; otherwise it repeats that choice.", Table: table}}
+	return []bench.Section{s}
 }
 
 // supports reports whether an entry rests on a sample.

@@ -21,6 +21,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // RanksAxis is the name of the axis of rank counts.
@@ -88,6 +89,8 @@ type Bench struct {
 	Figures func(rows []journal.Row) []figure.Figure
 	// Sections states the findings in text and tables.
 	Sections func(rows []journal.Row) []Section
+	// Sentences applies the rules for generated sentences. Each goes to the section of its title.
+	Sentences func(rows []journal.Row) []views.Sentence
 	// Exports returns additional files for the run folder.
 	Exports func(rows []journal.Row) ([]File, error)
 	// Artifacts names the files that must be in the run folder afterwards. The run fails if

@@ -5,19 +5,30 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // Section is a part of a report: text with an optional table or grid.
 type Section struct {
 	Title string
 	Text  string // Markdown paragraphs and lists; HTML is escaped
-	Table [][]string
+	// Sentences follow Text. The report adds their citations, which lead to the rows that they rest on.
+	Sentences []views.Sentence
+	Table     [][]string // the first line is the heading
+	// Lines holds, if any line of Table cites rows, an ID and rows for each line after the heading.
+	Lines []views.Sentence
 	Grid  *Grid
 	Lead  bool // one of the main findings: comes first
 	// Detail marks reference material. The page shows it folded, and it is not printed.
 	Detail bool
 	// Headline sections are printed at the end of a run, instead of the table of all rows.
 	Headline bool
+}
+
+// AddLine adds a line to the table, and the rows that it rests on, if there are any.
+func (s *Section) AddLine(id string, rows []*journal.Row, cells ...string) {
+	s.Table = append(s.Table, cells)
+	s.Lines = append(s.Lines, views.Sentence{ID: id, Rows: rows})
 }
 
 // Grid is a matrix of cells coloured by their status: passed, failed, not run.

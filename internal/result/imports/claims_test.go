@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
@@ -52,7 +53,7 @@ func TestPublishedReport(t *testing.T) {
 			t.Errorf("%s: %s, %s\nwant %s: %s", text, r.Status, r.Reason, w.text, w.reason)
 		}
 	}
-	notes := Warn(rows, model.Check(model.SamplesOf(rows)))
+	notes := Warn(model.Check(model.SamplesOf(dataset.All(rows))))
 	if len(notes) != 1 || !strings.HasPrefix(notes[0], "equal-dtypes: ") || len(rows[2].Warnings) != 1 ||
 		!strings.HasPrefix(rows[4].Warnings[0], "identical: default and multimem") || len(rows[5].Warnings) != 0 {
 		t.Errorf("notes %q, warnings %q", notes, rows[2].Warnings)

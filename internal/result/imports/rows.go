@@ -178,16 +178,16 @@ func VerdictRows(verdicts []model.Verdict, src Source, first int) []journal.Row 
 
 // Warn adds the warnings to the rows they name, without repeating any, and returns the
 // warnings about the whole import.
-func Warn(rows []journal.Row, warnings []model.Warning) (notes []string) {
+func Warn(warnings []model.Warning) (notes []string) {
 	for _, w := range warnings {
 		text := w.Kind + ": " + w.Text
 		if w.Note {
 			notes = append(notes, text)
 			continue
 		}
-		for _, i := range w.Rows {
-			if !slices.Contains(rows[i].Warnings, text) {
-				rows[i].Warnings = append(rows[i].Warnings, text)
+		for _, r := range w.Rows {
+			if !slices.Contains(r.Warnings, text) {
+				r.Warnings = append(r.Warnings, text)
 			}
 		}
 	}

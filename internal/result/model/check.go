@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // The kinds of warnings.
@@ -31,7 +32,7 @@ type Warning struct {
 	// Note marks an observation that prevents a wrong conclusion. The numbers themselves
 	// are not in doubt.
 	Note bool
-	Rows []int // the rows concerned: indices into the rows from which the samples were made
+	Rows []*journal.Row // the rows concerned
 	// Subject names in a few words what Identical is about, for other sentences to refer to.
 	Subject string
 }

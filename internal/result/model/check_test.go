@@ -9,6 +9,8 @@ import (
 
 	_ "github.com/kernbench/kernbench/dist/cpu"  // its limits come from memory
 	_ "github.com/kernbench/kernbench/dist/cuda" // its data is on devices
+
+	"github.com/kernbench/kernbench/internal/result/dataset"
 )
 
 // kinds returns the distinct kinds of the warnings, with notes marked.
@@ -47,7 +49,7 @@ func clean(rnd *rand.Rand) []Sample {
 						out = append(out, Sample{Series: s, Bytes: b, TimeUS: t, LowUS: t - half, HighUS: t + half, Samples: 50,
 							Traffic: moved,
 							Limits:  map[string]float64{"bandwidth": limit}, Utilisation: 100 * limit / t, UtilisationOf: "bandwidth",
-							Kind: "measured", Rows: []int{len(out)}})
+							Kind: "measured", Rows: numbered(len(out))})
 					}
 				}
 			}
@@ -115,7 +117,7 @@ func TestCheckCatchesPlanted(t *testing.T) {
 			at := len(s)
 			for _, old := range slices.Clone(s) {
 				if old.Algorithm == "ring" && old.Ranks == 4 {
-					old.Algorithm, old.Rows = "multimem", []int{len(s)}
+					old.Algorithm, old.Rows = "multimem", numbered(len(s))
 					old.TimeUS *= 1 + 0.2*old.noise()
 					s = append(s, old)
 				}
@@ -138,7 +140,7 @@ func TestCheckCatchesPlanted(t *testing.T) {
 			samples, at := c.plant(clean(rand.New(rand.NewPCG(seed, 9))))
 			warnings := Check(samples)
 			found := slices.IndexFunc(warnings, func(w Warning) bool {
-				return w.Kind == c.kind && !w.Note && slices.Contains(w.Rows, at)
+				return w.Kind == c.kind && !w.Note && slices.Contains(numbersOf(w.Rows), at)
 			})
 			if found < 0 {
 				t.Errorf("seed %d: %s at row %d was not seen: %v", seed, c.kind, at, kinds(warnings))
@@ -187,13 +189,14 @@ func TestCloseIsNotIdentical(t *testing.T) {
 
 // The numbers of the published report cause exactly these warnings.
 func TestCheckPublishedReport(t *testing.T) {
-	samples := SamplesOf(published())
+	rows := published()
+	samples := SamplesOf(dataset.All(rows))
 	for i := range samples {
 		samples[i].Limits = map[string]float64{"nvlink-h100 line": Ceiling{GBs: 450}.US(LeastTraffic(2, samples[i].Bytes))}
 	}
 	var got []string
 	for _, w := range Check(samples) {
-		got = append(got, fmt.Sprintf("%s %v: %s", w.Kind, w.Rows, w.Text))
+		got = append(got, fmt.Sprintf("%s %v: %s", w.Kind, numbersOf(w.Rows, rows...), w.Text))
 	}
 	want := []string{
 		"identical [2 4]: default and multimem take the same time (86.4 ms and 86.41 ms at 256Mi, 0.012 % apart): closer " +
@@ -218,7 +221,7 @@ func TestCheckPublishedReport(t *testing.T) {
 // A CPU's memory rate is known less well than a link's, and the reachable rate is not a limit.
 func TestLimitMargins(t *testing.T) {
 	s := Sample{Series: series("nccl", 2), Bytes: 1 << 20, TimeUS: 85, Limits: map[string]float64{"link": 100},
-		Rows: []int{0}}
+		Rows: numbered(0)}
 	if got := kinds(Check([]Sample{s})); !slices.Equal(got, []string{AboveLimit}) {
 		t.Errorf("15 %% above a link: %v", got)
 	}

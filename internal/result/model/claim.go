@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -75,7 +76,7 @@ const MaxDecode = 1024
 // Judge checks each claim against the rows. curve returns a reference curve by name for
 // ClaimPotential; it may be nil.
 func Judge(rows []journal.Row, claims []Claim, curve func(name string) (*Table, error)) []Verdict {
-	samples := SamplesOf(rows)
+	samples := SamplesOf(dataset.All(rows))
 	var out []Verdict
 	for _, c := range claims {
 		answer, reason := judgeClaim(c, rows, c.matching(samples), curve)

@@ -2,9 +2,12 @@ package model
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
@@ -26,9 +29,24 @@ func line(s Series, alphaUS, betaGBs, noise float64, sizes []int64, rnd *rand.Ra
 			t *= 1 + noise*(2*rnd.Float64()-1)
 		}
 		out = append(out, Sample{Series: s, Bytes: b, TimeUS: t, LowUS: t * (1 - noise), HighUS: t * (1 + noise),
-			Kind: "measured", Samples: 100, Launches: judge.MinLaunches, Rows: []int{len(out)}})
+			Kind: "measured", Samples: 100, Launches: judge.MinLaunches, Rows: numbered(len(out))})
 	}
 	return out
+}
+
+// numbered returns a row for each number. The tests recognise it by its trial.
+func numbered(numbers ...int) []*journal.Row {
+	return lists.Map(numbers, func(n int) *journal.Row { return &journal.Row{Trial: n} })
+}
+
+// numbersOf returns the indices of the rows among others, or else their numbers.
+func numbersOf(rows []*journal.Row, among ...journal.Row) []int {
+	return lists.Map(rows, func(r *journal.Row) int {
+		if i := slices.Index(dataset.All(among), r); i >= 0 {
+			return i
+		}
+		return r.Trial
+	})
 }
 
 func series(algorithm string, ranks int) Series {

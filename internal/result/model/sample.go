@@ -14,7 +14,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
-
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
@@ -41,10 +40,17 @@ func (s Series) String() string {
 	return strings.Join(lists.NonEmpty(parts...), ", ")
 }
 
-// Digest returns the SHA-256 of the samples. It changes if any number changes, and so shows whether
-// results computed from them are still valid.
+// Digest returns the SHA-256 of what results computed from the samples depend on: it changes if any number changes.
+// It covers values, so that renaming a field changes nothing.
 func Digest(samples []Sample) string {
-	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%#v", samples)))
+	h := sha256.New()
+	for _, s := range samples {
+		names := []string{s.Algorithm, s.DType, s.Backend, s.Buffers, s.Variant, s.Kind, s.Disturbance, s.Host, s.Device,
+			s.Executed, s.UtilisationOf}
+		fmt.Fprintf(h, "%q %v\n", names, []any{s.Ranks, s.InPlace, s.Sharing, s.Bytes, s.TimeUS, s.LowUS, s.HighUS, s.Samples,
+			s.Launches, s.Limits, s.Traffic, s.Utilisation})
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
 // Compare orders series as tables list them: by backend, ranks, type, then the rest.
@@ -85,12 +91,12 @@ type Sample struct {
 	Utilisation   float64
 	UtilisationOf string
 
-	Kind        string // measured, simulated or modelled
-	Disturbance string // what disturbed the measurement; "" if nothing did
-	Host        string // where it was measured
-	Device      string // the kind of GPU that every rank had; "" if there was none or it is not known
-	Executed    string // the algorithm that ran, if the row says so; for auto, the one it took
-	Rows        []int  // indices of the rows from which the sample was made
+	Kind        string         // measured, simulated or modelled
+	Disturbance string         // what disturbed the measurement; "" if nothing did
+	Host        string         // where it was measured
+	Device      string         // the kind of GPU that every rank had; "" if there was none or it is not known
+	Executed    string         // the algorithm that ran, if the row says so; for auto, the one it took
+	Rows        []*journal.Row // the trials from which the sample was made
 }
 
 // ThroughMemory reports whether the data goes through memory that the ranks share. Then caches decide
@@ -174,6 +180,7 @@ func (s Sample) RatioTo(than Sample) (low, high float64) {
 // TimeOf returns the sample of one point, of any operation, from the rows of its trials.
 func TimeOf(trials []*journal.Row) Sample {
 	s := sampleOf(*dataset.Set(trials).Merge())
+	s.Rows = trials
 	for _, r := range dataset.Set(trials).Counting() {
 		s.Launches += dataset.Launches(r)
 	}
@@ -200,16 +207,13 @@ const (
 
 // SamplesOf returns one sample for each point of the timed all-reduces among the rows, in order of
 // series and size. It skips rows of other operations and rows without a size or a valid time.
-func SamplesOf(rows []journal.Row) []Sample {
-	timed := lists.Filter(lists.Range[int](len(rows)), func(i int) bool {
-		return rows[i].Status == journal.OK && rows[i].Metrics[timeMetric] > 0 && isAllReduce(&rows[i])
+func SamplesOf(rows []*journal.Row) []Sample {
+	timed := lists.Filter(rows, func(r *journal.Row) bool {
+		return r.Status == journal.OK && r.Metrics[timeMetric] > 0 && isAllReduce(r)
 	})
-	points := lists.GroupBy(timed, func(i int) string { return identity(&rows[i]) })
-	out := lists.Map(points, func(g lists.Group[string, int]) Sample {
-		s := TimeOf(lists.Map(g.Items, func(i int) *journal.Row { return &rows[i] }))
-		s.Rows = g.Items
-		return s
-	})
+	// The same point on another host is another sample.
+	points := lists.GroupBy(timed, func(r *journal.Row) string { return r.Host + "\x00" + dataset.Key(r) })
+	out := lists.Map(points, func(g lists.Group[string, *journal.Row]) Sample { return TimeOf(g.Items) })
 	slices.SortStableFunc(out, func(a, b Sample) int {
 		return cmp.Or(a.Series.Compare(b.Series), cmp.Compare(a.Bytes, b.Bytes))
 	})
@@ -224,16 +228,6 @@ func isAllReduce(r *journal.Row) bool {
 	}
 	op, has := r.Point.Get(opAxis)
 	return !has || op.String() == allReduce
-}
-
-// identity returns a key that is equal for the trials of one point and differs otherwise.
-func identity(r *journal.Row) string {
-	ranks := -1
-	if r.NumRanks != nil {
-		ranks = *r.NumRanks
-	}
-	return fmt.Sprint(r.Bench, "\x00", r.Part, "\x00", r.Point, "\x00", ranks, "\x00", r.Backend, "\x00", envText(r),
-		"\x00", r.Options, "\x00", r.Host, "\x00", r.Sharing())
 }
 
 func envText(r *journal.Row) string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -85,7 +86,7 @@ func TestTableOf(t *testing.T) {
 	rows := []journal.Row{row("ring", dtype.BF16, 2, 1024, 9), row("tree", dtype.BF16, 2, 1024, 7),
 		row("ring", dtype.F32, 2, 1024, 1),
 		row("ring", dtype.BF16, 2, 4096, 11), row("ring", dtype.BF16, 4, 1024, 20)}
-	samples := SamplesOf(rows)
+	samples := SamplesOf(dataset.All(rows))
 	best := must.Get(TableOf("t", "s", BestAlgorithm, samples))(t)
 	if us, _ := best.US(2, 1024); us != 7 { // of the 16-bit types
 		t.Errorf("the best at 1 KiB is %v", us)
@@ -112,16 +113,16 @@ func TestTableOf(t *testing.T) {
 	for i := range rows[:2] {
 		rows[i].Details = map[string]string{journal.SharingDetail: "2"}
 	}
-	if _, err := TableOf("t", "s", BestAlgorithm, SamplesOf(rows)); err == nil ||
+	if _, err := TableOf("t", "s", BestAlgorithm, SamplesOf(dataset.All(rows))); err == nil ||
 		!strings.Contains(err.Error(), "a curve cannot mix them") {
 		t.Errorf("ranks that shared a GPU and ranks that did not make a curve: %v", err)
 	}
-	shared, err := TableOf("t", "s", BestAlgorithm, SamplesOf(rows[:2]))
+	shared, err := TableOf("t", "s", BestAlgorithm, SamplesOf(dataset.All(rows[:2])))
 	if err != nil || !shared.Shared || !strings.Contains(shared.Source, "not of a link") {
 		t.Errorf("a curve of a shared GPU: %+v, %v", shared, err)
 	}
-	if a, b := SamplesOf(rows[1:2])[0], SamplesOf(rows[2:3])[0]; a.Series == b.Series || !a.ThroughMemory() ||
-		b.ThroughMemory() {
+	a, b := SamplesOf(dataset.All(rows[1:2]))[0], SamplesOf(dataset.All(rows[2:3]))[0]
+	if a.Series == b.Series || !a.ThroughMemory() || b.ThroughMemory() {
 		t.Errorf("%v and %v are one series", a.Series, b.Series)
 	}
 }

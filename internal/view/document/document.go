@@ -10,12 +10,14 @@ package document
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // Document is the report of a run. Fields without a JSON name are not sent to the
@@ -62,15 +64,75 @@ type Section struct {
 	Text   string      `json:"-"`                // as the bench wrote it, for the terminal
 	Blocks []Block     `json:"blocks,omitempty"` // Text as paragraphs and lists
 	Table  [][]string  `json:"table,omitempty"`  // the first row is the heading
+	Cites  []string    `json:"cites,omitempty"`  // IDs in the last column of Table, by line; "" for none
 	Right  []bool      `json:"right,omitempty"`  // the columns of Table that hold numbers
 	Grid   *bench.Grid `json:"grid,omitempty"`
 	Lead   bool        `json:"lead,omitempty"`
 	Detail bool        `json:"detail,omitempty"` // folded until opened, and not printed
 }
 
-// NewSection parses the text of a bench's section.
+// NewSection parses the text of a bench's section, and adds its sentences and the citations of its table lines.
 func NewSection(s bench.Section) Section {
-	return Section{s.Title, s.Text, parse(s.Text), s.Table, numbers(s.Table), s.Grid, s.Lead, s.Detail && !s.Lead}
+	out := Section{Title: s.Title, Text: s.Text, Blocks: parse(s.Text), Table: s.Table,
+		Grid: s.Grid, Lead: s.Lead, Detail: s.Detail && !s.Lead}
+	for _, sentence := range s.Sentences {
+		out.add(sentence)
+	}
+	if cites := lists.Map(s.Lines, views.Sentence.Citation); len(lists.NonEmpty(cites...)) > 0 {
+		out.Cites, out.Table = cites, [][]string{append(slices.Clip(s.Table[0]), "rows")}
+		for i, line := range rest(s.Table) {
+			id := ""
+			if i < len(cites) && cites[i] != "" {
+				id = "[" + cites[i] + "]"
+			}
+			out.Table = append(out.Table, append(slices.Clip(line), id))
+		}
+	}
+	out.Right = numbers(out.Table)
+	return out
+}
+
+// Link returns the ID that a cell of the table leads to, or "". line counts the lines after the heading.
+func (s Section) Link(line, column int) string {
+	if line >= len(s.Cites) || column != len(s.Table[0])-1 {
+		return ""
+	}
+	return s.Cites[line]
+}
+
+// add appends a sentence to the text and ends it in its citation.
+func (s *Section) add(sentence views.Sentence) {
+	text, blocks := sentence.Text, parse(sentence.Text)
+	if id := sentence.Citation(); id != "" && len(blocks) > 0 {
+		items := blocks[len(blocks)-1].Items
+		items[len(items)-1] = append(items[len(items)-1], Span{Text: " "}, Span{Text: "[" + id + "]", Link: id})
+		text += " [" + id + "]"
+	}
+	s.Text = strings.Join(lists.NonEmpty(s.Text, text), "\n")
+	for _, b := range blocks {
+		last := len(s.Blocks) - 1
+		switch {
+		case last < 0 || s.Blocks[last].List != b.List || s.Blocks[last].Ordered != b.Ordered:
+			s.Blocks = append(s.Blocks, b)
+		case b.List:
+			s.Blocks[last].Items = append(s.Blocks[last].Items, b.Items...)
+		default: // sentences of one paragraph
+			s.Blocks[last].Items[0] = slices.Concat(s.Blocks[last].Items[0], []Span{{Text: " "}}, b.Items[0])
+		}
+	}
+}
+
+// Plain returns Markdown text without its marks.
+func Plain(text string) string {
+	var b strings.Builder
+	for _, block := range parse(text) {
+		for _, item := range block.Items {
+			for _, span := range item {
+				b.WriteString(span.Text)
+			}
+		}
+	}
+	return b.String()
 }
 
 // numbers reports for every column of a table whether most of its cells begin with a number.
@@ -288,58 +350,4 @@ func parseSpans(s string) []Span {
 			s = s[i+1:]
 		}
 	}
-}
-
-var citationRE = regexp.MustCompile(`\[([a-z]+-[0-9]+)\]`)
-
-// citation returns the ID of a table cell that holds only an ID in brackets, or "".
-func citation(cell string) string {
-	if m := citationRE.FindStringSubmatch(cell); m != nil && m[0] == cell {
-		return m[1]
-	}
-	return ""
-}
-
-// linkEvidence turns the IDs of sentences in the sections' texts into links. Only IDs with rows
-// become links.
-func linkEvidence(sections []Section, list []Evidence) {
-	known := map[string]bool{}
-	for _, e := range list {
-		known[e.ID] = true
-	}
-	for _, s := range sections {
-		for _, b := range s.Blocks {
-			for i, item := range b.Items {
-				b.Items[i] = linkSpans(item, known)
-			}
-		}
-	}
-}
-
-func linkSpans(item []Span, known map[string]bool) (out []Span) {
-	for _, span := range item {
-		rest := span.Text
-		for !span.Code {
-			at := citationRE.FindStringSubmatchIndex(rest)
-			if at == nil || !known[rest[at[2]:at[3]]] {
-				break
-			}
-			if at[0] > 0 {
-				out = append(out, Span{Text: rest[:at[0]], Bold: span.Bold})
-			}
-			out = append(out, Span{Text: rest[at[0]:at[1]], Link: rest[at[2]:at[3]]})
-			rest = rest[at[1]:]
-		}
-		if rest != "" {
-			span.Text = rest
-			out = append(out, span)
-		}
-	}
-	return out
-}
-
-// AddEvidence adds the rows behind sentences and links the sentences to them.
-func (d *Document) AddEvidence(list []Evidence) {
-	d.Evidence = list
-	linkEvidence(d.Sections, list)
 }

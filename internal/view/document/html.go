@@ -21,7 +21,6 @@ var (
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 		"isNumber": isNumber, "gridClass": gridClass, "dataURL": dataURL, "rest": rest,
-		"citation": citation,
 	}).Parse(pageSource))
 )
 

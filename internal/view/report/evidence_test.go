@@ -7,38 +7,73 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // A sentence leads to the rows that it rests on, in the page and by its ID.
 func TestWhy(t *testing.T) {
-	b := bench.New("cited", nil, bench.Sections(func([]journal.Row) []bench.Section {
-		return []bench.Section{{Title: "In short", Lead: true, Text: "- **Fastest:** ring [fastest-1]\n- other [none-1]"},
-			decl.EvidenceSection([]decl.Evidence{{ID: "fastest-1", Rows: []int{1}}})}
-	}))
+	b := bench.New("cited", nil, bench.Sections(func(rows []journal.Row) []bench.Section {
+		table := bench.Section{Title: "Times", Text: "other [none-1]", Table: [][]string{{"algorithm", "time"}}}
+		table.AddLine("line", dataset.All(rows)[:1], "tree", "12 µs")
+		return []bench.Section{table}
+	}), bench.Sentences(dataset.All, bench.Rule[dataset.Set]{ID: "fastest", Section: "In short",
+		Rows: func(rows dataset.Set) []*journal.Row { return rows[1:] },
+		Text: func(rows dataset.Set) string { return "- **Fastest:** " + dataset.Text(rows[1], "algorithm") }}))
 	row := func(name string) journal.Row {
 		return journal.Row{Status: journal.OK, Kind: journal.Measured, Metrics: map[string]float64{"time_us": 12},
 			Point: point.Point{{Name: "algorithm", Value: point.StringValue(name)}}}
 	}
 	in := Input{Bench: b, Run: &journal.Run{Rows: []journal.Row{row("tree"), row("<ring>")}}}
 	rows := in.Run.Rows
-	sentence, behind, err := Why(in, rows, "fastest-1")
-	if err != nil || sentence != "Fastest: ring [fastest-1]" || len(behind) != 1 ||
-		behind[0].Point.At("algorithm").String() != "<ring>" {
-		t.Errorf("%q, %+v, %v", sentence, behind, err)
+	s, err := Why(in, rows, "fastest-1")
+	if err != nil || s.Text != "Fastest: <ring>" || len(s.Rows) != 1 || s.Rows[0] != &rows[1] {
+		t.Errorf("%+v, %v", s, err)
 	}
-	if _, _, err := Why(in, rows, "fastest-2"); err == nil || !strings.Contains(err.Error(), "fastest-1") {
+	if s, err := Why(in, rows, "line-1"); err != nil || s.Text != "algorithm: tree; time: 12 µs" || s.Rows[0] != &rows[0] {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := Why(in, rows, "fastest-2"); err == nil || !strings.Contains(err.Error(), "fastest-1") {
 		t.Errorf("%v", err)
 	}
 	page := string(must.Get(Page(in))(t))
 	for _, want := range []string{`<a href="#why-fastest-1">[fastest-1]</a>`, `id="why-fastest-1"`,
+		`<td><a href="#why-line-1">[line-1]</a></td>`,
 		"algorithm=&lt;ring&gt;: 12 µs, measured", "other [none-1]"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if strings.Contains(page, "algorithm=tree: 12") {
-		t.Error("the page lists a row that the sentence does not rest on")
+	if n := strings.Count(page, "algorithm=tree: 12"); n != 1 {
+		t.Errorf("the page lists the other row %d times, want only with the line of the table", n)
+	}
+}
+
+// A section is numbered anew for each report, the sentences of one rule are counted, and a sentence cannot cite a row
+// of elsewhere.
+func TestCitations(t *testing.T) {
+	rows := make([]journal.Row, 3)
+	all := dataset.All
+	each := func(rows dataset.Set) []*journal.Row { return rows }
+	single := bench.Rule[*journal.Row]{ID: "row", Section: "Each", Text: func(*journal.Row) string { return "one row" },
+		When: func(r *journal.Row) bool { return r.Trial != 1 },
+		Rows: func(r *journal.Row) []*journal.Row { return []*journal.Row{r, r} }}
+	rows[1].Trial = 1
+	b := bench.New("b", nil, bench.Sentences(all, views.Each(each, single),
+		bench.Rule[dataset.Set]{ID: "count", Section: "Each", Text: func(dataset.Set) string { return "no rows" }}))
+	sections, err := benchSections(b, rows)
+	if err != nil || len(sections) != 1 || !sections[0].Lead || len(sections[0].Sentences) != 3 {
+		t.Fatalf("%+v, %v", sections, err)
+	}
+	for i, want := range []string{"row-1", "row-2", ""} {
+		if s := sections[0].Sentences[i]; s.Citation() != want || want != "" && len(s.Rows) != 1 {
+			t.Errorf("sentence %d is %s with %d rows, want %s", i, s.Citation(), len(s.Rows), want)
+		}
+	}
+	foreign := bench.New("b", nil, bench.Sentences(all, bench.Rule[dataset.Set]{ID: "other",
+		Rows: func(dataset.Set) []*journal.Row { return []*journal.Row{{}} }, Text: func(dataset.Set) string { return "" }}))
+	if _, err := benchSections(foreign, rows); err == nil || !strings.Contains(err.Error(), "not of the run") {
+		t.Errorf("a row of elsewhere: %v", err)
 	}
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -111,8 +110,7 @@ func Page(in Input) ([]byte, error) {
 func Document(in Input, rows []journal.Row) (doc document.Document, errs []error) {
 	h := &in.Run.Header
 	figures, noFigure, errs := Figures(in, rows)
-	all, _, more := Sections(in, rows)
-	sections, cited := decl.SplitEvidence(all)
+	sections, _, more := Sections(in, rows)
 	doc = document.Document{
 		Title: cmp.Or(h.Bench, "kernbench run"), Subtitle: subtitle(h), Counts: countStatuses(in.Run, rows),
 		Doubtful: disturbed(rows),
@@ -121,9 +119,8 @@ func Document(in Input, rows []journal.Row) (doc document.Document, errs []error
 		Figures:  lists.Map(figures, func(f figure.Figure) document.Figure { return document.NewFigure(f, nil) }),
 		NoFigure: noFigure,
 		Facts:    append(facts(h), earlierFacts(in.Run.Earlier)...), Environ: pairs(h.Environ), Inputs: pairs(h.Inputs),
-		Commands: commandLines(in.Run), Redraw: redrawLine(h),
+		Commands: commandLines(in.Run), Redraw: redrawLine(h), Evidence: describeEvidence(citedSentences(sections)),
 	}
-	doc.AddEvidence(describeEvidence(cited, rows))
 	return doc, append(errs, more...)
 }
 
@@ -357,13 +354,6 @@ func guarded[T any](what string, b *bench.Bench, view func([]journal.Row) []T, r
 		}
 	}()
 	return view(rows), nil
-}
-
-func benchSections(b *bench.Bench, rows []journal.Row) ([]bench.Section, error) {
-	if b == nil {
-		return nil, nil
-	}
-	return guarded("sections", b, b.Sections, rows)
 }
 
 // sharing returns a section with a warning if ranks shared a GPU: such times say nothing about links.

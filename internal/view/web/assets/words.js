@@ -61,13 +61,13 @@ export function evidence(list) {
     list.flatMap((e) => [h('h3', { id: `why-${e.id}`, text: e.id }), h('ul', {}, e.rows.map((text) => h('li', { text })))]));
 }
 
-// sectionTable makes the table of a section. Cells that hold only an ID link to its rows.
+// sectionTable makes the table of a section. Its last column leads from lines to the rows that they rest on.
 export function sectionTable(sec) {
   if (!sec.table?.length) return '';
   const of = (i) => (sec.right?.[i] ? 'num' : null);
-  const lines = sec.table.slice(1).map((line) => line.map((text, i) => {
-    const id = /^\[([a-z]+-[0-9]+)\]$/.exec(text);
-    return id ? h('td', {}, cited(id[1])) : h('td', { class: of(i), text });
+  const lines = sec.table.slice(1).map((line, n) => line.map((text, i) => {
+    const id = i === line.length - 1 && sec.cites?.[n];
+    return id ? h('td', {}, cited(id)) : h('td', { class: of(i), text });
   }));
   return table(sec.table[0].map((text, i) => h('th', { scope: 'col', class: of(i), text })), lines, { label: sec.title });
 }
