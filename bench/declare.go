@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/views"
 )
@@ -149,8 +150,64 @@ func Derive(f func(rows []Row) []Row) Clause {
 	return func(d *declaration) { d.bench.Derive = f }
 }
 
-// Figures sets a pure function that describes the figures of a run. Each becomes a PNG and an
-// SVG file.
+// Plot declares a figure in the form of --plot: x=size,y=busbw,by=algorithm. See "Plots" in the package
+// documentation for all keys. An unknown name is a mistake in the declaration.
+func Plot(text string, words ...ViewText) Clause {
+	return func(d *declaration) {
+		p, err := views.ParsePlot(text)
+		if err != nil {
+			d.bench.Faults = append(d.bench.Faults, err)
+			return
+		}
+		p.Name = figure.Stem(d.bench.Name + "_" + p.String())
+		for _, set := range words {
+			set(&p.Words)
+		}
+		d.bench.Plots = append(d.bench.Plots, p)
+	}
+}
+
+// Pivot declares a table: rows=op+dtype,columns=size,value=busbw. See "Plots" in the package documentation.
+func Pivot(text string, words ...ViewText) Clause {
+	return func(d *declaration) {
+		p, err := views.ParsePivot(text)
+		if err != nil {
+			d.bench.Faults = append(d.bench.Faults, err)
+			return
+		}
+		for _, set := range words {
+			set(&p.Words)
+		}
+		d.bench.Pivots = append(d.bench.Pivots, p)
+	}
+}
+
+// ViewText is a text of a [Plot] or [Pivot].
+type ViewText = func(*views.Words)
+
+// Named sets the name of a figure's file. Plots of the same name are panels of one figure. A name with a coordinate in
+// braces, such as latency_{dtype}, makes a figure for each value.
+func Named(name string) ViewText { return func(w *views.Words) { w.Name = name } }
+
+// Title sets the title of a figure or table. It may contain values of the rows as {NAME}, and so may the caption.
+func Title(text string) ViewText { return func(w *views.Words) { w.Title = text } }
+
+// Caption sets the text below a figure, or above a table.
+func Caption(text string) ViewText { return func(w *views.Words) { w.Caption = text } }
+
+// Label sets the text for the name of a coordinate or metric, or for the axes "x" and "y", and the unit of an axis. The
+// text for a coordinate may have a place for its value, as in "K = {}".
+func Label(name, text string, unit ...string) ViewText {
+	return func(w *views.Words) {
+		if w.Labels == nil {
+			w.Labels, w.Units = map[string]string{}, map[string]string{}
+		}
+		w.Labels[name], w.Units[name] = text, strings.Join(unit, "")
+	}
+}
+
+// Figures sets a pure function that describes the figures of a run that no [Plot] can describe. Each becomes a PNG and
+// an SVG file.
 func Figures(f func(rows []Row) []Figure) Clause {
 	return func(d *declaration) { d.bench.Figures = f }
 }

@@ -126,3 +126,34 @@ func TestBuild(t *testing.T) {
 		t.Errorf("the help of a plain bench is %q", plain.Help)
 	}
 }
+
+// Names of declared views that no row can have are mistakes in the declaration.
+func TestViewFaults(t *testing.T) {
+	declared := func(view Clause) error {
+		return New("b", nothing, Ints("i", "1"), Env("X", "1"), Option("o", KindInt, "1", "help"),
+			Metric("exposed_KIND_us", "us", "lower"), view).Validate()
+	}
+	for _, good := range []Clause{Plot("x=i,y=time_us.p99+busbw,by=X+o,panel=num_ranks"),
+		Plot("x=busbw,share=exposed_a_us"),
+		Plot("x=point,where=i>1 && kind==\"measured\" && busbw>2"), Pivot("rows=i+X,columns=o,value=gbps")} {
+		if err := declared(good); err != nil {
+			t.Error(err)
+		}
+	}
+	for want, view := range map[string]Clause{
+		`unknown key "z"`:        Plot("z=i"),
+		`unknown coordinate "j"`: Plot("x=i,by=j"),
+		`unknown coordinate "k"`: Plot("x=k"),
+		`unknown metric "speed"`: Plot("x=i,y=speed"),
+		`unknown metric "limit"`: Plot("x=i,relative=limit"),
+		`unknown name "iter"`:    Plot("x=i,where=iter>2"),
+		"missing rows":           Pivot("columns=i"),
+		`unknown coordinate "l"`: Pivot("rows=l"),
+		`unknown metric "gbp"`:   Pivot("rows=i,value=gbp"),
+		`unknown name "jter"`:    Pivot("rows=i,where=jter>2"),
+	} {
+		if err := declared(view); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

@@ -152,9 +152,11 @@
 // Views are pure functions of rows, so they can be made again from a journal at any time:
 //
 //	Derive     adds metrics that depend on other rows
+//	Plot       declares a figure
+//	Pivot      declares a table
 //	Sections   states findings in text and tables
 //	Sentences  states findings by rules, each with an ID, a condition, the rows that it cites and a text
-//	Figures    describes plots
+//	Figures    describes figures that no Plot can describe
 //	Exports    makes other files, each a [File] with a Name and Data
 //	Artifacts  names files that must exist after a run
 //
@@ -167,10 +169,38 @@
 //	GridRow   Name; Cells
 //	GridCell  Status, which decides the colour; Text; Note, the tooltip
 //
+// # Plots
+//
+// [Plot] and [Pivot] declare figures and tables of the rows. Medians over trials, error bars, hollow markers of
+// disturbed rows and limits follow from the rows:
+//
+//	bench.Plot("x=size,y=busbw,by=algorithm,panel=op+num_ranks,limit=least",
+//		bench.Named("collectives_busbw"), bench.Title("Bus bandwidth by size"),
+//		bench.Label("busbw", "bus bandwidth"))
+//	bench.Pivot("rows=op+num_ranks,columns=size,value=busbw", bench.Title("Bus bandwidth"))
+//
+// The keys of a plot, which --plot also accepts:
+//
+//	x         a coordinate, a metric, or point: a slot for each point of the sweep
+//	y         metrics, or parts of their spread such as time_us.p99, joined by +; default the main metric
+//	by        coordinates that separate series; others that vary separate them too
+//	panel     coordinates that separate panels
+//	where     which rows, in the language of --only; quote texts that contain commas
+//	kind      lines, points, bars, stack (of bars, one for each metric) or heat (lines of cells)
+//	share     y in percent of another metric
+//	relative  y divided by another metric
+//	xscale    linear or log; also yscale
+//	limit     each limit of the rows, the least that any series could reach, or none
+//	ideal     a level line at a number, or the line y = x
+//	columns   panels side by side
+//
+// The keys of a pivot are rows, columns, value and where; show=headline prints it at the end of a run. [Named],
+// [Title], [Caption] and [Label] set the texts.
+//
 // # Figures
 //
-// A [Figure] has a Name, which becomes the file name, a Title, a Caption and Panels. A [Panel]
-// has a Title, two axes X and Y, and either Series and Lines, or a Heat map, or a Diagram:
+// [Figures] returns what [Plot] cannot say. A [Figure] has a Name, which becomes the file name, a Title, a Caption and
+// Panels. A [Panel] has a Title, two axes X and Y, and either Series and Lines, or a Heat map, or a Diagram:
 //
 //	FigureAxis   Label; Scale "linear", "log2", "log10" or "category";
 //	             Unit "bytes", "us", "percent", "GB/s" or "TFLOP/s"; Categories

@@ -85,7 +85,10 @@ type Bench struct {
 	// returns every row. To change a row's Metrics or Warnings it must replace them, because
 	// the originals are shared.
 	Derive func(rows []journal.Row) []journal.Row
-	// Figures describes the plots.
+	// Plots and Pivots are the declared figures and tables.
+	Plots  []views.Plot
+	Pivots []views.Pivot
+	// Figures describes the figures that no plot can describe. They come before the declared ones.
 	Figures func(rows []journal.Row) []figure.Figure
 	// Sections states the findings in text and tables.
 	Sections func(rows []journal.Row) []Section

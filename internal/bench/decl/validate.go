@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // Validate returns all faults of the declaration together.
@@ -52,10 +54,32 @@ func (b *Bench) Validate() error {
 			errs = append(errs, err)
 		}
 	}
-	if len(errs) == 0 {
+	if errs = append(errs, b.viewFaults()...); len(errs) == 0 {
 		return nil
 	}
 	return fmt.Errorf("bench %q: %w", b.Name, errors.Join(errs...))
+}
+
+// viewFaults checks that the declared views name coordinates and metrics that rows can have.
+func (b *Bench) viewFaults() (errs []error) {
+	h := &journal.Header{}
+	h.Metrics, _ = b.Metrics()
+	h.Metrics = append(h.Metrics, journal.MetricInfo{Name: LimitMetric})
+	for _, p := range b.Parts {
+		h.Metrics = append(h.Metrics, p.Reports...)
+		h.Axes = append(h.Axes, lists.Map(p.Axes, func(a Axis) journal.AxisInfo {
+			return journal.AxisInfo{Name: a.Name, Kind: a.Kind}
+		})...)
+		h.Envs = append(h.Envs, lists.Map(p.Envs, func(e EnvAxis) string { return e.Name })...)
+	}
+	options := point.Point(lists.Map(b.Options, func(o Option) point.Coord { return point.Coord{Name: o.Name} }))
+	for _, p := range b.Plots {
+		errs = append(errs, p.Check(h, options), p.CheckMetric(h.Metrics))
+	}
+	for _, p := range b.Pivots {
+		errs = append(errs, p.Check(h, options), p.CheckMetric(h.Metrics))
+	}
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
 // faults returns all mistakes in the declaration of a part. options holds the names of the bench's

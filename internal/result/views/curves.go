@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -26,79 +29,175 @@ const (
 // varies but is not in By also separates series, and a note says so. If there are too many series, the
 // figure has several panels, or Figure returns an error.
 func (p Plot) Figure(h *journal.Header, rows []journal.Row) (figure.Figure, error) {
-	p.Y = cmp.Or(p.Y, Time)
-	fig, err := p.figure(h, rows)
+	d, dots, left, err := p.resolve(h, rows)
 	if err != nil {
-		return figure.Figure{}, fmt.Errorf("plot %s: %w", p, err)
+		return figure.Figure{}, fmt.Errorf("plot %s: %w", d.Plot, err)
 	}
-	fig.AddCaption(machines(rows))
+	fig, err := d.figure(dots, left)
+	if err != nil {
+		return figure.Figure{}, fmt.Errorf("plot %s: %w", d.Plot, err)
+	}
+	fig.AddCaption(machines(rowsOf(dots)))
 	return fig, nil
 }
 
 // machines returns a caption that names the machine of each backend if rows of different kinds, such as
 // simulated and measured ones, are shown together. Their curves belong to different machines.
-func machines(rows []journal.Row) string {
-	good := dataset.Good(rows)
+func machines(rows dataset.Set) string {
+	good := rows.Where(func(r *journal.Row) bool { return r.Status == journal.OK })
 	if len(dataset.GroupBy(good, func(r *journal.Row) journal.Kind { return r.Kind })) < 2 {
 		return ""
 	}
-	words := lists.Map(good, func(r *journal.Row) string { return r.Backend + ": " + machineOf(r) })
+	words := lists.Map(good, func(r *journal.Row) string { return r.Backend + ": " + machine.Of(r).Text() })
 	return strings.Join(lists.Distinct(words), "; ") + "."
 }
 
-// figure resolves the names of the plot and lays out its panels.
-func (p Plot) figure(h *journal.Header, rows []journal.Row) (fig figure.Figure, err error) {
+// declared reports whether a bench declares the plot. The text of its figure is then in words.
+func (p Plot) declared() bool { return p.Name != "" }
+
+// resolve finds the coordinates and metrics of the plot, and their values in the rows.
+func (p Plot) resolve(h *journal.Header, rows []journal.Row) (d drawing, dots []dot, left omissions, err error) {
 	if h == nil {
 		h = &journal.Header{}
 	}
-	coords := coordsOf(h, rows)
-	x, err := findCoord(coords, p.X)
-	if err != nil {
-		return fig, fmt.Errorf("x: %w", err)
+	all := dataset.All(rows)
+	if p.Where != "" {
+		if all, err = all.Select(p.Where); err != nil && !p.declared() {
+			return d, nil, left, fmt.Errorf("where: %w", err)
+		} // rows of a bench may lack a name that it declares
 	}
-	var by []coord
-	for _, name := range p.By {
-		c, err := findCoord(coords, name)
-		switch {
-		case err != nil:
-			return fig, fmt.Errorf("by: %w", err)
-		case c == x:
-			return fig, fmt.Errorf("%s is both x and by", name)
-		case !slices.Contains(by, c):
-			by = append(by, c)
+	if main, has := mainMetric(h, all); len(p.Y) == 0 {
+		if p.Y = []string{dataset.TimeMetric}; has {
+			p.Y = []string{main.name}
 		}
 	}
-	y, err := quantityOf(h, rows, p.Y)
-	if err != nil {
-		return fig, fmt.Errorf("y: %w", err)
+	d = drawing{Plot: p, bench: h.Bench, coords: all.Coords(h)}
+	if d.x, err = p.abscissa(h, all, d.coords); err != nil {
+		return d, nil, left, fmt.Errorf("x: %w", err)
 	}
-	dots, left := collect(rows, x, y)
-	all := separate(dots, x, by, coords)
-	panels, within, err := layOut(dots, all)
+	if d.by, err = p.separators(d.coords, d.x); err != nil {
+		return d, nil, left, fmt.Errorf("by: %w", err)
+	}
+	if d.ys, err = p.quantities(h, all); err != nil {
+		return d, nil, left, fmt.Errorf("y: %w", err)
+	}
+	dots, left = collect(all, d.x, d.ys)
+	asked := len(d.by)
+	d.by = separate(dots, d.x, d.by, d.coords)
+	d.added, d.axis = d.by[asked:], p.newXAxis(d.x, dots)
+	return d, dots, left, nil
+}
+
+// figure lays out the panels.
+func (d *drawing) figure(dots []dot, left omissions) (fig figure.Figure, err error) {
+	all := d.by
+	panels, err := d.layOut(dots, all)
 	if err != nil {
 		return fig, err
 	}
-	d := drawing{x: x, y: y, by: within, axis: newXAxis(x, dots)}
 	fig.Panels = lists.Map(panels, d.panel)
 	commonScale(fig.Panels)
-	fig.Name = p.stem()
-	fig.Title = title(h, dots, coords, append([]coord{x}, all...))
-	if note := d.note(left, all[len(by):]); len(fig.Panels) == 1 {
+	fig.Name, fig.Title = d.stem(), title(d.bench, dots, d.coords, append([]dataset.Coord{d.x.coord}, all...))
+	if d.declared() {
+		fig.Name, fig.Title, fig.Caption = d.Name, expand(d.Title, rowsOf(dots)), expand(d.Caption, rowsOf(dots))
+	}
+	d.addNote(&fig, left)
+	return fig, nil
+}
+
+// addNote adds the note about error bars, markers and omitted rows.
+func (d *drawing) addNote(fig *figure.Figure, left omissions) {
+	fig.Columns, _ = strconv.Atoi(d.Columns)
+	note := d.note(left)
+	switch {
+	case len(fig.Panels) == 1:
 		fig.Panels[0].Note = note
-	} else {
+	case d.declared():
+		if note != "" {
+			fig.AddCaption(strings.ToUpper(note[:1]) + note[1:] + ".")
+		}
+	default:
 		if note != "" {
 			note += "; "
 		}
 		fig.Caption = note + "each panel has a scale of its own"
 		fig.Columns = 2 // three panels side by side would be small on a page
 	}
-	return fig, nil
 }
 
-// dot is one row of a plot.
+// abscissa is the x of a plot.
+type abscissa struct {
+	name  string
+	coord dataset.Coord // the zero coord if x is a metric, or Points
+	value func(*journal.Row) dataset.Value
+}
+
+// abscissa resolves the x of the plot: a coordinate, Points, or else a metric.
+func (p Plot) abscissa(h *journal.Header, rows dataset.Set, coords []dataset.Coord) (abscissa, error) {
+	c, err := dataset.FindCoord(coords, p.X)
+	if err == nil {
+		return abscissa{c.Name, c, c.Of}, nil
+	}
+	if p.X == Points {
+		return abscissa{name: Points, value: pointName(rows.Good(), coords)}, nil
+	}
+	q, unknown := quantityOf(h, rows, p.X)
+	if p.X == "" || unknown != nil || len(q.in(rows)) == 0 {
+		return abscissa{}, err
+	}
+	return abscissa{name: q.name, value: func(r *journal.Row) dataset.Value {
+		v, _, _, has := q.value(r)
+		return dataset.Value{Point: point.FloatValue(v), Has: has}
+	}}, nil
+}
+
+// pointName returns a function that names a row by the coordinates in which the rows differ.
+func pointName(rows dataset.Set, coords []dataset.Coord) func(*journal.Row) dataset.Value {
+	differ := lists.Filter(coords, func(c dataset.Coord) bool {
+		return !c.Circumstance() && c.Varies(rows)
+	})
+	return func(r *journal.Row) dataset.Value {
+		words := lists.NonEmpty(lists.Map(differ, func(c dataset.Coord) string { return Plot{}.words(c, c.Of(r)) })...)
+		return dataset.Value{Point: point.StringValue(cmp.Or(strings.Join(words, ", "), Points)), Has: true}
+	}
+}
+
+// separators resolves the coordinates that separate panels and series.
+func (p Plot) separators(coords []dataset.Coord, x abscissa) (by []dataset.Coord, err error) {
+	for _, name := range slices.Concat(p.Panel, p.By) {
+		c, err := dataset.FindCoord(coords, name)
+		switch {
+		case err != nil:
+			return nil, err
+		case c == x.coord:
+			return nil, fmt.Errorf("%s is both x and by", name)
+		case !slices.Contains(by, c):
+			by = append(by, c)
+		}
+	}
+	return by, nil
+}
+
+// quantities resolves the metrics of the plot.
+func (p Plot) quantities(h *journal.Header, rows dataset.Set) ([]quantity, error) {
+	return lists.TryMap(p.Y, func(name string) (quantity, error) {
+		q, err := quantityOf(h, rows, name)
+		switch {
+		case p.Share != "":
+			q.over, q.times, q.unit = p.Share, 100, "%"
+		case p.Relative != "":
+			q.over, q.times, q.unit = p.Relative, 1, ""
+		}
+		q.unit = cmp.Or(p.Units["y"], q.unit)
+		return q, err
+	})
+}
+
+// dot is one value of a row in a plot.
 type dot struct {
 	row          *journal.Row
-	x            value
+	x            dataset.Value
+	metric       int // index of the plot's metrics
 	y, low, high float64
 	failed       bool // it has no value, so the curve has a gap
 }
@@ -109,27 +208,32 @@ type omissions struct {
 	noX, noY int
 }
 
-// collect returns dots for the rows that have x and y, and for the failed rows that have x. It counts all
-// other rows. If no dot has a value, it returns no dots.
-func collect(rows []journal.Row, x coord, y quantity) (dots []dot, left omissions) {
+// collect returns dots for the rows that have x and some of the metrics, and for the failed rows that have x. It counts
+// all other rows. If no dot has a value, it returns no dots.
+func collect(rows dataset.Set, x abscissa, ys []quantity) (dots []dot, left omissions) {
 	left.byStatus = map[journal.Status]int{}
-	for i := range rows {
-		d := dot{row: &rows[i], x: x.value(&rows[i])}
-		var ok bool
-		d.y, d.low, d.high, ok = y.value(d.row)
-		switch {
-		case d.row.Status.Bad() && d.x.has:
-			d.failed = true
-			dots = append(dots, d)
+	for _, r := range rows {
+		d := dot{row: r, x: x.value(r)}
+		if d.row.Status != journal.OK {
 			left.byStatus[d.row.Status]++
-		case d.row.Status != journal.OK:
-			left.byStatus[d.row.Status]++
-		case !d.x.has:
+		}
+		switch d.failed = d.row.Status.Bad() && d.x.Has; {
+		case !d.failed && d.row.Status != journal.OK:
+			continue
+		case !d.x.Has:
 			left.noX++
-		case !ok:
+			continue
+		}
+		before := len(dots)
+		for k, q := range ys {
+			var has bool
+			d.metric = k
+			if d.y, d.low, d.high, has = q.value(d.row); has || d.failed {
+				dots = append(dots, d)
+			}
+		}
+		if len(dots) == before {
 			left.noY++
-		default:
-			dots = append(dots, d)
 		}
 	}
 	if !anyGood(dots) {
@@ -143,18 +247,22 @@ func anyGood(dots []dot) bool {
 	return slices.ContainsFunc(dots, func(d dot) bool { return !d.failed })
 }
 
+func rowsOf(dots []dot) dataset.Set {
+	return lists.Map(dots, func(d dot) *journal.Row { return d.row })
+}
+
 // separate adds coordinates to by until rows with the same x in one series differ only in their trial and
 // their machine (which the run determines). It does not add a coordinate that changes together with another
 // one (zipped axes).
-func separate(dots []dot, x coord, by []coord, coords []coord) []coord {
+func separate(dots []dot, x abscissa, by []dataset.Coord, coords []dataset.Coord) []dataset.Coord {
 	by = slices.Clip(by)
 	for _, c := range coords {
-		if c == x || slices.Contains(by, c) || c.is(trialField, machineField) {
+		if c == x.coord || slices.Contains(by, c) || c.Circumstance() {
 			continue
 		}
 		first := map[string]string{} // first value of c, by series and x
 		for _, d := range dots {
-			at, v := key(d.row, append(slices.Clip(by), x)), c.value(d.row).id()
+			at, v := identify(d.row, by)+d.x.ID(), c.Of(d.row).ID()
 			if old, seen := first[at]; seen && old != v {
 				by = append(by, c)
 				break
@@ -165,37 +273,44 @@ func separate(dots []dot, x coord, by []coord, coords []coord) []coord {
 	return by
 }
 
-// key identifies a row by its values at the coordinates.
-func key(r *journal.Row, coords []coord) string {
+// identify identifies a row by its values at the coordinates.
+func identify(r *journal.Row, coords []dataset.Coord) string {
 	var b strings.Builder
 	for _, c := range coords {
-		fmt.Fprintf(&b, "%q ", c.value(r).id())
+		fmt.Fprintf(&b, "%q ", c.Of(r).ID())
 	}
 	return b.String()
 }
 
-// layOut returns the panels, and the coordinates that separate series within a panel. If there are too many
-// series for one panel, one coordinate separates panels instead.
-func layOut(dots []dot, by []coord) (panels []panelDots, within []coord, err error) {
+// layOut returns the panels, and sets the coordinates that separate series within a panel. If there are too many
+// series for one panel, one coordinate separates panels instead. A bench that declares panels has chosen them.
+func (d *drawing) layOut(dots []dot, by []dataset.Coord) (panels []panelDots, err error) {
 	total := countSeries(dots, by)
+	d.by = by[len(d.Panel):]
+	if len(d.Panel) > 0 {
+		return d.split(dots, by[:len(d.Panel)]), nil
+	}
 	if total <= maxSeries {
-		return []panelDots{{dots: dots}}, by, nil
+		return []panelDots{{title: d.Labels["panel"], dots: dots}}, nil
 	}
 	// The user wants to compare the values of the first coordinates in one panel, so try the last one first.
 	for i, c := range slices.Backward(by) {
-		within = slices.Delete(slices.Clone(by), i, i+1)
-		panels = slices.DeleteFunc(split(dots, c), func(p panelDots) bool { return !anyGood(p.dots) })
+		d.by = slices.Delete(slices.Clone(by), i, i+1)
+		panels = slices.DeleteFunc(d.split(dots, []dataset.Coord{c}), func(p panelDots) bool { return !anyGood(p.dots) })
 		largest := 0
 		for _, p := range panels {
-			largest = max(largest, countSeries(p.dots, within))
+			largest = max(largest, countSeries(p.dots, d.by))
 		}
 		if len(panels) <= maxPanels && largest <= maxSeries {
-			return panels, within, nil
+			return panels, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("%d series, one for each %s that occurs, are too many to tell apart (at most %d in a "+
+	if d.by = by; d.declared() {
+		return []panelDots{{title: d.Labels["panel"], dots: dots}}, nil
+	}
+	return nil, fmt.Errorf("%d series, one for each %s that occurs, are too many to tell apart (at most %d in a "+
 		"panel, %d panels): plot fewer rows, or put the one with most values on x",
-		total, strings.Join(namesOf(by), ", "), maxSeries, maxPanels)
+		total, strings.Join(dataset.Names(by), ", "), maxSeries, maxPanels)
 }
 
 // panelDots are the dots of one panel or series.
@@ -205,41 +320,40 @@ type panelDots struct {
 }
 
 // countSeries counts the series that have a value.
-func countSeries(dots []dot, by []coord) int {
-	seen := map[string]bool{}
+func countSeries(dots []dot, by []dataset.Coord) int {
+	type series struct {
+		of     string
+		metric int
+	}
+	seen := map[series]bool{}
 	for _, d := range dots {
 		if !d.failed {
-			seen[key(d.row, by)] = true
+			seen[series{identify(d.row, by), d.metric}] = true
 		}
 	}
 	return len(seen)
 }
 
-// split groups the dots by the values of one coordinate, in the order of the values.
-func split(dots []dot, c coord) []panelDots {
-	values := make([]value, len(dots))
-	groups := map[string][]dot{}
-	for i, d := range dots {
-		values[i] = c.value(d.row)
-		groups[values[i].id()] = append(groups[values[i].id()], d)
+// bucket groups the dots by a value, in the order of the values.
+func bucket(dots []dot, of func(dot) dataset.Value) (values []dataset.Value, groups map[string][]dot) {
+	groups = map[string][]dot{}
+	for _, d := range dots {
+		v := of(d)
+		values = append(values, v)
+		groups[v.ID()] = append(groups[v.ID()], d)
 	}
-	var out []panelDots
-	for _, v := range ordered(values) {
-		name := cmp.Or(c.label(v), "no "+c.name)
-		out = append(out, panelDots{name, groups[v.id()]})
-	}
-	return out
+	return dataset.Ordered(values), groups
 }
 
-// seriesOf splits the dots by all coordinates. The first coordinate changes slowest.
-func seriesOf(dots []dot, by []coord) []panelDots {
+// split splits the dots by all coordinates. The first coordinate changes slowest.
+func (d *drawing) split(dots []dot, by []dataset.Coord) []panelDots {
 	out := []panelDots{{dots: dots}}
 	for _, c := range by {
 		var finer []panelDots
 		for _, s := range out {
-			for _, part := range split(s.dots, c) {
-				part.title = strings.TrimSpace(s.title + " " + part.title)
-				finer = append(finer, part)
+			values, groups := bucket(s.dots, func(d dot) dataset.Value { return c.Of(d.row) })
+			for _, v := range values {
+				finer = append(finer, panelDots{d.join(s.title, d.name(c, v)), groups[v.ID()]})
 			}
 		}
 		out = finer
@@ -247,9 +361,65 @@ func seriesOf(dots []dot, by []coord) []panelDots {
 	return out
 }
 
+// splitSeries splits the dots of a panel into those of its series.
+func (d *drawing) splitSeries(dots []dot) (out []panelDots) {
+	for _, s := range d.split(dots, d.by) {
+		if len(d.ys) == 1 {
+			out = append(out, s)
+			continue
+		}
+		for k, q := range d.ys {
+			of := lists.Filter(s.dots, func(d dot) bool { return d.metric == k })
+			out = append(out, panelDots{d.join(s.title, d.label(q.name)), of})
+		}
+	}
+	return out
+}
+
+// join joins parts of the name of a series or panel.
+func (p Plot) join(parts ...string) string {
+	sep := " "
+	if p.declared() {
+		sep = ", "
+	}
+	return strings.Join(lists.NonEmpty(parts...), sep)
+}
+
+// name returns the part of the name of a series or panel that says which value it has at a coordinate.
+func (p Plot) name(c dataset.Coord, v dataset.Value) string {
+	if p.declared() {
+		return p.words(c, v)
+	}
+	return cmp.Or(c.Label(v), "no "+c.Name)
+}
+
+// words names a value as people would: 8 ranks, bf16, inplace. It is "" if the row does not have the coordinate, and
+// for false.
+func (p Plot) words(c dataset.Coord, v dataset.Value) string {
+	switch {
+	case !v.Has:
+		return ""
+	case c.Is(dataset.NumRanks):
+		return unit.Plural(int(v.Point.Int()), "rank")
+	case v.Point.Kind() == point.Bool:
+		if v.Point.Bool() {
+			return p.label(c.Name)
+		}
+		return ""
+	case strings.Contains(p.label(c.Name), "{}"):
+		return strings.ReplaceAll(p.label(c.Name), "{}", v.Text())
+	case v.Point.Kind().Numeric() || c.Class == dataset.Variable:
+		return p.label(c.Name) + " " + v.Text()
+	case v.Point.Kind() == point.String:
+		path, _ := v.Point.File()
+		return cmp.Or(path, v.Text())
+	}
+	return v.Text()
+}
+
 // counting returns the dots at one x that dataset.Set.Counting selects: the undisturbed ones, if there are any.
 func counting(dots []dot) []dot {
-	rows := dataset.Set(lists.Map(dots, func(d dot) *journal.Row { return d.row })).Counting()
+	rows := rowsOf(dots).Counting()
 	return lists.Filter(dots, func(d dot) bool { return slices.Contains(rows, d.row) })
 }
 

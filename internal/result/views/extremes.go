@@ -14,7 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
-// Extremes returns a sentence about the smallest and the largest value of the Time metric and their
+// Extremes returns a sentence about the smallest and the largest value of the dataset.TimeMetric metric and their
 // points. The value of a point is the median over its launches; the sentence also has their range. Only
 // settled rows are considered.
 //
@@ -22,7 +22,7 @@ import (
 // launches, which often differ by more than samples do. If the launches do not show that the points differ
 // at all, the fastest of many equal points is only lucky. For computed values, one launch is enough.
 func Extremes(h *journal.Header, rows []journal.Row) string {
-	y, ok := autoMetric(h, rows)
+	y, ok := mainMetric(h, dataset.All(rows))
 	if !ok {
 		return ""
 	}
@@ -51,11 +51,11 @@ func Extremes(h *journal.Header, rows []journal.Row) string {
 			unit.FormatSig(100*p, 2))
 	}
 	good := lists.Map(points, func(p launched) *journal.Row { return p.row })
-	coords := slices.DeleteFunc(coordsOf(h, rows), func(c coord) bool {
-		return !c.varies(good) || c.is(trialField, machineField)
+	coords := slices.DeleteFunc(dataset.All(rows).Coords(h), func(c dataset.Coord) bool {
+		return !c.Varies(good) || c.Circumstance()
 	})
 	at := func(p launched) (number, where string) {
-		words := lists.NonEmpty(lists.Map(coords, func(c coord) string { return c.label(c.value(p.row)) })...)
+		words := lists.NonEmpty(lists.Map(coords, func(c dataset.Coord) string { return c.Label(c.Of(p.row)) })...)
 		if len(words) > 0 {
 			where = " at " + strings.Join(words, " ")
 		}
@@ -71,7 +71,7 @@ func Extremes(h *journal.Header, rows []journal.Row) string {
 	lowText, lowAt := at(lowest)
 	highText, highAt := at(highest)
 	text := fmt.Sprintf("The smallest %s is %s%s. The largest is %s%s.", y.name, lowText, lowAt, highText, highAt)
-	if y.name == Time {
+	if y.name == dataset.TimeMetric {
 		text = fmt.Sprintf("The fastest took %s%s. The slowest took %s%s.", lowText, lowAt, highText, highAt)
 	}
 	if !sure {

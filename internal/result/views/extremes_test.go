@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -17,7 +18,7 @@ func TestExtremesNeedLaunches(t *testing.T) {
 		r.Point = point.Point{}.With("size", point.IntValue(size))
 		r.Key = r.Point.String()
 		low, high := us*(1-percent/100), us*(1+percent/100)
-		r.Stats = journal.NewObject(map[string]journal.Stat{Time: {CILow: &low, CIHigh: &high}})
+		r.Stats = journal.NewObject(map[string]journal.Stat{dataset.TimeMetric: {CILow: &low, CIHigh: &high}})
 		if percent == 0 {
 			r.Stats = nil
 		}
@@ -43,7 +44,7 @@ func TestExtremesNeedLaunches(t *testing.T) {
 		return rows
 	}
 	const unresolved = "The fastest and the slowest point are not resolved: "
-	header := &journal.Header{Metrics: []journal.MetricInfo{{Name: Time, Unit: "us"}}}
+	header := &journal.Header{Metrics: []journal.MetricInfo{{Name: dataset.TimeMetric, Unit: "us"}}}
 	for name, c := range map[string]struct {
 		rows []journal.Row
 		want string
@@ -83,5 +84,6 @@ func TestExtremesNeedLaunches(t *testing.T) {
 }
 
 func measuredRow(us float64) journal.Row {
-	return journal.Row{Status: journal.OK, Kind: journal.Measured, Samples: 7, Metrics: map[string]float64{Time: us}}
+	return journal.Row{Status: journal.OK, Kind: journal.Measured, Samples: 7,
+		Metrics: map[string]float64{dataset.TimeMetric: us}}
 }

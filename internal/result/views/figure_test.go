@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -25,7 +26,7 @@ func TestFigureGolden(t *testing.T) {
 	run := fixtureRun()
 	perSeries := sweep(sizes[:3], []string{"f32", "f16"}, []int{2}, []string{""}, 1)
 	for i := range perSeries {
-		perSeries[i].Limits = map[string]float64{"peak": perSeries[i].Metrics[Time] / 2}
+		perSeries[i].Limits = map[string]float64{"peak": perSeries[i].Metrics[dataset.TimeMetric] / 2}
 	}
 	level := sweep(sizes, []string{"f32"}, []int{2}, []string{""}, 1)
 	for i := range level {
@@ -35,16 +36,16 @@ func TestFigureGolden(t *testing.T) {
 	for i, kind := range []string{"host", "device"} {
 		r := fixtureRow(coords{0, "f32", 2, "", 0})
 		r.Part, r.Point = "kinds", point.Point{{Name: "buffer", Value: point.StringValue(kind)}}
-		r.Metrics[Time] = 100 + 10*float64(i)
+		r.Metrics[dataset.TimeMetric] = 100 + 10*float64(i)
 		parts = append(parts, r)
 	}
 	noTime := fixtureRow(coords{1 << 25, "f32", 2, "", 0})
-	delete(noTime.Metrics, Time)
+	delete(noTime.Metrics, dataset.TimeMetric)
 	parts = append(parts, noTime)
 	split := sweep(sizes[:2], []string{"f32"}, []int{2}, []string{""}, 1)
-	s := split[1].Stats.Get(Time)
+	s := split[1].Stats.Get(dataset.TimeMetric)
 	s.Modes = []stats.Mode{{Center: 5, Share: 0.52}, {Center: 10, Share: 0.48}}
-	split[1].Stats = split[1].Stats.With(Time, s)
+	split[1].Stats = split[1].Stats.With(dataset.TimeMetric, s)
 	four := []string{"f32", "f16", "bf16", "i32"}
 	for _, c := range []struct {
 		name, plot string
@@ -224,7 +225,7 @@ func TestLongTitle(t *testing.T) {
 		row.Point = append(row.Point, point.Coord{Name: fmt.Sprintf("coordinate%d", i), Value: point.IntValue(1)})
 	}
 	rows := []journal.Row{row}
-	got := title(&journal.Header{Bench: "b"}, []dot{{row: &rows[0]}}, coordsOf(&journal.Header{}, rows), nil)
+	got := title("b", []dot{{row: &rows[0]}}, dataset.All(rows).Coords(nil), nil)
 	if !strings.HasPrefix(got, "b: coordinate0=1, coordinate1=1, ") || !strings.HasSuffix(got, " and 6 more") {
 		t.Errorf("title %q", got)
 	}

@@ -12,16 +12,21 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // drawing makes panels of dots.
 type drawing struct {
-	x    coord
-	y    quantity
-	by   []coord
-	axis xAxis
+	Plot
+	bench  string
+	coords []dataset.Coord
+	x      abscissa
+	ys     []quantity
+	by     []dataset.Coord // separate series
+	added  []dataset.Coord // those of by that the plot does not name
+	axis   xAxis
 
 	// What the points drawn so far contain, for the note.
 	trials, interval bool // error bars that are ranges of trials, or confidence intervals
@@ -45,43 +50,52 @@ type xAxis struct {
 // wide is the ratio of the largest to the smallest value above which a linear axis would hide small values.
 const wide = 16
 
-// newXAxis chooses the x axis. It has categories if any value is a text, else a logarithmic scale if the
-// values span a wide range: to base 2 for bytes and powers of two, else to base 10.
-func newXAxis(x coord, dots []dot) xAxis {
-	values := make([]value, len(dots))
+// newXAxis chooses the x axis. It has categories if any value is a text, or if there are bars. Else the scale is
+// logarithmic if the values span a wide range: to base 2 for bytes and powers of two, else to base 10.
+func (p Plot) newXAxis(x abscissa, dots []dot) xAxis {
+	values := make([]dataset.Value, len(dots))
 	numbers := make([]float64, len(dots))
-	numeric, bytes := true, len(dots) > 0
+	bytes := len(dots) > 0
 	for i, d := range dots {
-		values[i], numbers[i] = d.x, d.x.number
-		numeric = numeric && d.x.isNum
-		bytes = bytes && d.x.kind == point.Bytes
+		values[i] = d.x
+		numbers[i], _ = d.x.Number()
+		bytes = bytes && d.x.Point.Kind() == point.Bytes
 	}
-	a := xAxis{Axis: figure.Axis{Label: x.name}}
-	if !numeric {
+	text := cmp.Or(p.Labels["x"], p.label(x.name))
+	a := xAxis{Axis: figure.Axis{Label: text}}
+	if len(dots) > 0 && !numeric(values) || slices.Contains(slotted, p.Kind) {
 		a.Scale, a.slots = figure.Category, map[string]float64{}
-		for i, v := range ordered(values) {
-			a.slots[v.id()] = float64(i)
-			a.Categories = append(a.Categories, cmp.Or(v.text, `""`)) // show an empty text as ""
+		for i, v := range dataset.Ordered(values) {
+			a.slots[v.ID()] = float64(i)
+			a.Categories = append(a.Categories, cmp.Or(v.Text(), `""`)) // show an empty text as ""
 		}
 		return a
 	}
 	if bytes {
-		a.Unit, a.Label = figure.Bytes, x.name+" (bytes)"
-	}
-	if spansWide(numbers) {
-		a.Scale = figure.Log10
-		if bytes || powersOfTwo(numbers) {
-			a.Scale = figure.Log2
+		a.Unit = figure.Bytes
+		if text == x.name {
+			a.Label += " (bytes)"
 		}
+	}
+	switch {
+	case p.XScale == "linear" || p.XScale == "" && !spansWide(numbers):
+	case bytes || powersOfTwo(numbers):
+		a.Scale = figure.Log2
+	default:
+		a.Scale = figure.Log10
 	}
 	return a
 }
 
-func (a xAxis) at(v value) float64 {
+// slotted are the kinds with a slot for each value of x.
+var slotted = []string{"bars", "stack", "heat"}
+
+func (a xAxis) at(v dataset.Value) float64 {
 	if a.slots != nil {
-		return a.slots[v.id()]
+		return a.slots[v.ID()]
 	}
-	return v.number
+	n, _ := v.Number()
+	return n
 }
 
 // spansWide reports whether the values are positive and differ by more than wide.
@@ -102,24 +116,50 @@ func powersOfTwo(values []float64) bool {
 	})
 }
 
-// panel makes a chart of the dots, one series per value of the coordinates in by.
+// panel makes a chart of the dots, one series per value of the coordinates in by and per metric.
 func (d *drawing) panel(in panelDots) figure.Panel {
 	p := figure.Panel{Title: in.title, X: d.axis.Axis}
-	all := slices.DeleteFunc(seriesOf(in.dots, d.by), func(s panelDots) bool { return !anyGood(s.dots) })
+	all := slices.DeleteFunc(d.splitSeries(in.dots), func(s panelDots) bool { return !anyGood(s.dots) })
+	if d.Kind == "heat" {
+		return d.heat(p, all)
+	}
 	known := len(d.modes)
 	p.Lines, p.Series = d.limits(all, lists.Map(all, d.series))
+	p.Lines = append(p.Lines, d.ideal(in.dots)...)
 	p.Series = append(p.Series, modeSeries(d.modes[known:])...)
 	p.Y = d.yAxis(p)
 	if len(p.Series) == 1 && len(p.Lines) == 0 && all[0].title == "" {
 		p.Legend = figure.LegendNone // the axis already names the only curve
 	}
-	if d.axis.slots != nil {
-		kind := categoryKind(p, len(d.axis.slots))
-		for i := range p.Series {
-			if !p.Series[i].Dashed && p.Series[i].Kind == "" {
-				p.Series[i].Kind = kind
+	kind := map[string]figure.Kind{"points": figure.Scatter, "bars": figure.Bars, "stack": figure.StackedBars}[d.Kind]
+	if d.axis.slots != nil && d.Kind == "" {
+		kind = categoryKind(p, len(d.axis.slots))
+	}
+	for i := range p.Series {
+		if !p.Series[i].Dashed && p.Series[i].Kind == "" {
+			p.Series[i].Kind = kind
+		}
+	}
+	return p
+}
+
+// heat makes a matrix of the dots: a line for each series, and a column for each x.
+func (d *drawing) heat(p figure.Panel, all []panelDots) figure.Panel {
+	h := &figure.HeatMap{Value: FigureAxis(d.label(d.ys[0].name), d.ys[0].unit)}
+	p.Y = figure.Axis{Label: d.Labels["y"], Scale: figure.Category}
+	for _, s := range all {
+		p.Y.Categories = append(p.Y.Categories, s.title)
+		line := slices.Repeat([]figure.Cell{{Value: math.NaN()}}, len(d.axis.slots))
+		for _, pt := range d.series(s).Points {
+			line[int(pt.X)] = figure.Cell{Value: pt.Y}
+			if pt.Hollow {
+				line[int(pt.X)].Text = "(" + h.Value.Unit.Format(pt.Y) + ")"
 			}
 		}
+		h.Cells = append(h.Cells, line)
+	}
+	if len(h.Cells) > 0 {
+		p.Content = h
 	}
 	return p
 }
@@ -128,16 +168,20 @@ func (d *drawing) panel(in panelDots) figure.Panel {
 // note.
 func (d *drawing) series(in panelDots) figure.Series {
 	s := figure.Series{Name: in.title}
-	s.Name = cmp.Or(s.Name, d.y.name)
-	for _, here := range split(in.dots, d.x) {
-		dots := counting(here.dots)
-		pt := merge(d.axis.at(here.dots[0].x), dots)
+	if first := in.dots[0].row; s.Name == "" && len(d.by) > 0 { // values that have no words, such as false
+		s.Name = d.join(lists.Map(d.by, func(c dataset.Coord) string { return c.Label(c.Of(first)) })...)
+	}
+	s.Name = cmp.Or(s.Name, d.label(d.ys[0].name))
+	values, groups := bucket(in.dots, func(d dot) dataset.Value { return d.x })
+	for _, x := range values {
+		dots := counting(groups[x.ID()])
+		pt := merge(d.axis.at(x), dots)
 		d.trials = d.trials || len(dots) > 1
 		d.interval = d.interval || len(dots) == 1 && pt.Low < pt.High
 		d.hollow, d.failed = d.hollow || pt.Hollow, d.failed || pt.Failed
 		s.Points = append(s.Points, pt)
 		if at := slices.IndexFunc(dots, func(o dot) bool { return d.modesOf(o) != nil }); at >= 0 {
-			label := strings.TrimSpace(in.title + " " + d.x.label(dots[at].x))
+			label := strings.TrimSpace(in.title + " " + d.x.coord.Label(x))
 			d.modes = append(d.modes, modePoint{pt.X, label, d.modesOf(dots[at])})
 		}
 	}
@@ -146,10 +190,10 @@ func (d *drawing) series(in panelDots) figure.Series {
 
 // modesOf returns the two modes of the drawn metric in a row, or nil.
 func (d *drawing) modesOf(o dot) []stats.Mode {
-	if d.y.stat != "" {
-		return nil
+	if q := d.ys[o.metric]; q.stat == "" && q.over == "" {
+		return journal.Modes(o.row, q.metric)
 	}
-	return journal.Modes(o.row, d.y.metric)
+	return nil
 }
 
 // modeSeries marks both modes of the points that have two.
@@ -170,8 +214,8 @@ func modeSeries(points []modePoint) []figure.Series {
 func (d *drawing) modesNote() string {
 	const maxPoints = 3
 	texts := lists.Map(d.modes[:min(maxPoints, len(d.modes))], func(m modePoint) string {
-		return fmt.Sprintf("%s %s (%.0f %%) and %s (%.0f %%)", m.label, MetricText(m.modes[0].Center, d.y.unit),
-			100*m.modes[0].Share, MetricText(m.modes[1].Center, d.y.unit), 100*m.modes[1].Share)
+		return fmt.Sprintf("%s %s (%.0f %%) and %s (%.0f %%)", m.label, MetricText(m.modes[0].Center, d.ys[0].unit),
+			100*m.modes[0].Share, MetricText(m.modes[1].Center, d.ys[0].unit), 100*m.modes[1].Share)
 	})
 	if more := len(d.modes) - maxPoints; more > 0 {
 		texts = append(texts, unit.Plural(more, "more point"))
@@ -194,10 +238,14 @@ func categoryKind(p figure.Panel, slots int) figure.Kind {
 // yAxis chooses the y axis: a logarithmic scale if the values span a wide range, else a linear scale from
 // zero.
 func (d *drawing) yAxis(p figure.Panel) figure.Axis {
-	a := FigureAxis(d.y.name, d.y.unit)
+	text := d.label(d.ys[0].name)
+	if len(d.ys) > 1 {
+		text = "value"
+	}
+	a := FigureAxis(cmp.Or(d.Labels["y"], text), d.ys[0].unit)
 	values := heights(p)
 	switch {
-	case spansWide(values):
+	case d.YScale == "log" || d.YScale == "" && d.Kind != "stack" && a.Unit != figure.Percent && spansWide(values):
 		a.Scale = figure.Log10
 	case len(values) > 0 && slices.Min(values) >= 0:
 		// Start at zero, so that a small difference does not look large.
@@ -254,107 +302,30 @@ func commonScale(panels []figure.Panel) {
 	}
 }
 
-// limits adds the lower bounds on the times of the rows. A bound that is the same for all series is one
-// line. Otherwise each series gets its bound as a dashed line in its color.
-func (d *drawing) limits(all []panelDots, series []figure.Series) ([]figure.Line, []figure.Series) {
-	if d.y.name != Time {
-		return nil, series
-	}
-	var lines []figure.Line
-	for _, name := range limitNames(all) {
-		curves := lists.Map(all, func(s panelDots) []figure.Point { return d.limitCurve(s.dots, name) })
-		if curve, shared := commonCurve(curves); shared {
-			lines = append(lines, limitLine("limit: "+name, curve))
-			continue
-		}
-		for i, curve := range curves {
-			if len(curve) > 0 {
-				series = append(series, figure.Series{Name: "limit: " + name + " (" + series[i].Name + ")", Points: curve,
-					Color: i + 1, Dashed: true, NoMarker: len(curve) > 1})
-			}
-		}
-	}
-	return lines, series
-}
-
-func limitNames(all []panelDots) []string {
-	seen := map[string]bool{}
-	for _, s := range all {
-		for _, d := range s.dots {
-			for name := range d.row.Limits {
-				seen[name] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(seen))
-}
-
-// limitCurve returns a limit over x. Trials of one point have the same limit; if they
-// differ, the smallest is drawn.
-func (d *drawing) limitCurve(dots []dot, name string) (curve []figure.Point) {
-	for _, here := range split(dots, d.x) {
-		best := math.Inf(1)
-		for _, dot := range here.dots {
-			if v, ok := dot.row.Limits[name]; ok && finite(v) {
-				best = min(best, v)
-			}
-		}
-		if finite(best) {
-			curve = append(curve, figure.Point{X: d.axis.at(here.dots[0].x), Y: best})
-		}
-	}
-	return curve
-}
-
-// commonCurve joins curves if they agree wherever they have the same x.
-func commonCurve(curves [][]figure.Point) ([]figure.Point, bool) {
-	at := map[float64]float64{}
-	for _, curve := range curves {
-		for _, pt := range curve {
-			if y, seen := at[pt.X]; seen && y != pt.Y {
-				return nil, false
-			}
-			at[pt.X] = pt.Y
-		}
-	}
-	out := lists.Map(slices.Sorted(maps.Keys(at)), func(x float64) figure.Point { return figure.Point{X: x, Y: at[x]} })
-	return out, len(out) > 0
-}
-
-// limitLine returns a horizontal line if the limit does not depend on x.
-func limitLine(label string, curve []figure.Point) figure.Line {
-	y := curve[0].Y
-	if slices.ContainsFunc(curve, func(p figure.Point) bool { return p.Y != y }) {
-		return figure.Line{Label: label, Points: curve}
-	}
-	return figure.Line{Label: label, Y: &y}
-}
-
 // maxTitle is the longest list of coordinates in a title, in bytes. It fits into the two lines of a figure's title.
 const maxTitle = 100
 
 // title names the bench and the coordinates that are the same for all dots. If these are too many, the rest is counted.
-func title(h *journal.Header, dots []dot, coords, shown []coord) string {
-	rows := lists.Map(dots, func(d dot) *journal.Row { return d.row })
-	name := h.Bench
+func title(name string, dots []dot, coords, shown []dataset.Coord) string {
+	rows := rowsOf(dots)
 	if len(rows) == 0 {
 		return name
 	}
 	var words []string
 	for _, c := range coords {
-		v := c.value(rows[0])
+		v := c.Of(rows[0])
 		switch {
-		case c.varies(rows) || slices.Contains(shown, c):
-		case c.is(benchField):
-			name = v.text
-		case c.is(kindField):
-			if v.text != string(journal.Measured) && v.has {
-				words = append(words, v.text)
+		case c.Varies(rows) || slices.Contains(shown, c):
+		case c.Is(dataset.Bench):
+			name = v.Text()
+		case c.Is(dataset.Kind):
+			if v.Text() != string(journal.Measured) && v.Has {
+				words = append(words, v.Text())
 			}
-		case c.class == optionClass: // usually the bench's defaults
-		case c.is(runField, trialField, machineField):
-		case v.has:
-			words = append(words, c.label(v))
+		case c.Class == dataset.Option: // usually the bench's defaults
+		case c.Circumstance() || c.Is(dataset.Run, dataset.Build):
+		case v.Has:
+			words = append(words, c.Label(v))
 		}
 	}
 	if len(words) == 0 {
@@ -372,7 +343,7 @@ func title(h *journal.Header, dots []dot, coords, shown []coord) string {
 
 // note explains the error bars and markers, names the coordinates that separate series although the plot did
 // not ask for them, and counts the rows that are left out.
-func (d *drawing) note(left omissions, added []coord) string {
+func (d *drawing) note(left omissions) string {
 	var notes []string
 	for _, n := range []struct {
 		has  bool
@@ -388,8 +359,9 @@ func (d *drawing) note(left omissions, added []coord) string {
 			notes = append(notes, n.text)
 		}
 	}
-	if len(added) > 0 {
-		notes = append(notes, "also separated by "+strings.Join(namesOf(added), ", ")+", which would otherwise be mixed")
+	if len(d.added) > 0 && !d.declared() {
+		notes = append(notes, "also separated by "+strings.Join(dataset.Names(d.added), ", ")+
+			", which would otherwise be mixed")
 	}
 	var out []string
 	for _, s := range journal.Statuses {
@@ -401,11 +373,11 @@ func (d *drawing) note(left omissions, added []coord) string {
 	for _, s := range slices.Sorted(maps.Keys(left.byStatus)) {
 		out = append(out, fmt.Sprintf("%d with status %q", left.byStatus[s], s))
 	}
-	if left.noX > 0 {
+	if left.noX > 0 && !d.declared() {
 		out = append(out, fmt.Sprintf("%d without %s", left.noX, d.x.name))
 	}
-	if left.noY > 0 {
-		out = append(out, fmt.Sprintf("%d without %s", left.noY, d.y.name))
+	if left.noY > 0 && !d.declared() {
+		out = append(out, fmt.Sprintf("%d without %s", left.noY, strings.Join(d.Y, ", ")))
 	}
 	if len(out) > 0 {
 		notes = append(notes, "rows left out: "+strings.Join(out, ", "))

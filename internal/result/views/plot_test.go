@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -17,10 +18,14 @@ func TestParsePlot(t *testing.T) {
 		text string
 		want Plot
 	}{
-		{"x=size", Plot{X: "size", Y: "time_us"}},
-		{"x=size,y=busbw,by=dtype", Plot{"size", "busbw", []string{"dtype"}}},
-		{"by=dtype, y=time_us.p99 ,x=num_ranks,by=op", Plot{"num_ranks", "time_us.p99", []string{"dtype", "op"}}},
-		{"x=size,by=a+b+a,by=b", Plot{"size", "time_us", []string{"a", "b"}}},
+		{"x=size", Plot{X: "size"}},
+		{"x=size,y=busbw,by=dtype", Plot{X: "size", Y: []string{"busbw"}, By: []string{"dtype"}}},
+		{"by=dtype, y=time_us.p99 ,x=num_ranks,by=op", Plot{X: "num_ranks", Y: []string{"time_us.p99"}, By: []string{"dtype", "op"}}},
+		{"x=shape,y=a_us+b_us,panel=op+dtype,kind=bars,share=time_us,columns=2", Plot{X: "shape", Y: []string{"a_us", "b_us"},
+			Panel: []string{"op", "dtype"}, Kind: "bars", Share: dataset.TimeMetric, Columns: "2"}},
+		{"x=np,relative=t,xscale=log,yscale=linear,limit=least,ideal=x", Plot{X: "np", Relative: "t",
+			XScale: "log", YScale: "linear", Limit: "least", Ideal: "x"}},
+		{"x=size,by=a+b+a,by=b", Plot{X: "size", By: []string{"a", "b"}}},
 	} {
 		got, err := ParsePlot(c.text)
 		if err != nil || !cmp.Equal(got, c.want) {
@@ -28,14 +33,15 @@ func TestParsePlot(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                "has no name",
-		"size":            "has no name",
-		"x=":              "has no name",
-		"y=time_us":       "missing x",
-		"x=a,x=b":         "duplicate x",
-		"x=a,y=b,y=c":     "duplicate y",
-		"x=a,by=b++c":     "an empty name between",
-		"x=a,color=dtype": `unknown key "color"`,
+		"":                        "has no name",
+		"size":                    "has no name",
+		"x=":                      "has no name",
+		"y=time_us":               "missing x",
+		"x=a,x=b":                 "duplicate x",
+		"x=a,kind=b,kind=bars":    `unknown kind "b"`,
+		"x=a,kind=bars,kind=heat": "duplicate kind",
+		"x=a,by=b++c":             "an empty name between",
+		"x=a,color=dtype":         `unknown key "color"`,
 	} {
 		_, err := ParsePlot(text)
 		if err == nil || !strings.Contains(err.Error(), want) ||
@@ -53,7 +59,7 @@ func TestCheckMetric(t *testing.T) {
 		"a.max":       `plot x=i,y=a.max: unknown metric "a" (known: a.min, time_us)`,
 	} {
 		got := ""
-		if err := (Plot{X: "i", Y: y}).CheckMetric(known); err != nil {
+		if err := (Plot{X: "i", Y: []string{y}}).CheckMetric(known); err != nil {
 			got = err.Error()
 		}
 		if got != want {
@@ -66,10 +72,10 @@ func TestCheckMetric(t *testing.T) {
 func TestPlotRoundTrip(t *testing.T) {
 	name := rapid.StringMatching(`[A-Za-z][A-Za-z0-9_.-]{0,8}`)
 	rapid.Check(t, func(t *rapid.T) {
-		p := Plot{X: name.Draw(t, "x"), Y: name.Draw(t, "y"),
+		p := Plot{X: name.Draw(t, "x"), Y: rapid.SliceOfNDistinct(name, 1, 3, rapid.ID[string]).Draw(t, "y"),
 			By: rapid.SliceOfNDistinct(name, 0, 4, rapid.ID[string]).Draw(t, "by")}
 		got, err := ParsePlot(p.String())
-		if err != nil || got.X != p.X || got.Y != p.Y || !slices.Equal(got.By, p.By) {
+		if err != nil || got.X != p.X || !slices.Equal(got.Y, p.Y) || !slices.Equal(got.By, p.By) {
 			t.Fatalf("%s: got %+v, %v", p, got, err)
 		}
 	})
@@ -83,7 +89,7 @@ func FuzzParsePlot(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if p.X == "" || p.Y == "" {
+		if p.X == "" || len(p.Y) == 0 {
 			t.Fatalf("%q gave %+v", text, p)
 		}
 		if again, err := ParsePlot(p.String()); err != nil || !cmp.Equal(again, p) {
@@ -140,8 +146,8 @@ func TestAutoPlot(t *testing.T) {
 
 func TestStem(t *testing.T) {
 	for want, p := range map[string]Plot{
-		"plot_time_us_vs_size_by_dtype":       {"size", "time_us", []string{"dtype"}},
-		"plot_time_us.p99_vs_a_b_by_n_num___": {"a/b", "time_us.p99", []string{"n", "num<>ß"}},
+		"plot_time_us_vs_size_by_dtype":       {X: "size", Y: []string{dataset.TimeMetric}, By: []string{"dtype"}},
+		"plot_time_us.p99_vs_a_b_by_n_num___": {X: "a/b", Y: []string{"time_us.p99"}, By: []string{"n", "num<>ß"}},
 	} {
 		if got := p.stem(); got != want {
 			t.Errorf("%s: got %s, want %s", p, got, want)

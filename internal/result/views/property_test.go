@@ -78,8 +78,8 @@ func TestAnyRows(t *testing.T) {
 		if rapid.Bool().Draw(t, "no header") {
 			h = nil
 		}
-		plots := []Plot{{X: anyName.Draw(t, "x"), Y: anyMetric.Draw(t, "y"),
-			By: rapid.SliceOfN(anyName, 0, 2).Draw(t, "by")}, {X: "trial"}}
+		plots := []Plot{{X: anyName.Draw(t, "x"), Y: []string{anyMetric.Draw(t, "y")},
+			By: rapid.SliceOfN(anyName, 0, 2).Draw(t, "by")}, {X: "trial", Y: []string{dataset.TimeMetric}}}
 		if p, ok := AutoPlot(h, rows); ok {
 			plots = append(plots, p)
 		}
@@ -101,19 +101,17 @@ func TestAnyRows(t *testing.T) {
 // distinct counts the points that a figure must have: good rows that differ in more than
 // their trial.
 func distinct(h *journal.Header, rows []journal.Row, p Plot) int {
+	coords := dataset.All(rows).Coords(h)
+	x, _ := dataset.FindCoord(coords, p.X)
+	byTrial := x.Is(dataset.Trial)
+	for _, name := range p.By {
+		c, _ := dataset.FindCoord(coords, name)
+		byTrial = byTrial || c.Is(dataset.Trial)
+	}
 	if h == nil {
 		h = &journal.Header{}
 	}
-	x, _ := findCoord(coordsOf(h, rows), p.X)
-	byTrial := x.name == "trial" && x.class == fieldClass
-	for _, name := range p.By {
-		c, _ := findCoord(coordsOf(h, rows), name)
-		byTrial = byTrial || c.class == fieldClass && c.key == "trial"
-	}
-	if p.Y == "" {
-		p.Y = "time_us"
-	}
-	y, _ := quantityOf(h, rows, p.Y)
+	y, _ := quantityOf(h, dataset.All(rows), p.Y[0])
 	type identity struct {
 		key, run string
 		kind     journal.Kind
@@ -123,7 +121,7 @@ func distinct(h *journal.Header, rows []journal.Row, p Plot) int {
 	for i := range rows {
 		r := &rows[i]
 		_, _, _, ok := y.value(r)
-		if r.Status != journal.OK || !ok || !x.value(r).has {
+		if r.Status != journal.OK || !ok || !x.Of(r).Has {
 			continue
 		}
 		bare := *r

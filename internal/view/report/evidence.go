@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,17 +19,19 @@ import (
 // maxEvidence limits the rows that a page lists for one sentence.
 const maxEvidence = 40
 
-// benchSections returns the sections of a bench with the sentences of its rules. A section that only has sentences
-// comes first, as one of the main findings.
+// benchSections returns the sections of a bench, then the tables that it declares, with the sentences of its rules. A
+// section that only has sentences comes first, as one of the main findings.
 func benchSections(b *bench.Bench, rows []journal.Row) ([]bench.Section, error) {
 	if b == nil {
 		return nil, nil
 	}
-	return guarded("sections", b, func(rows []journal.Row) []bench.Section {
+	tables, fault := declaredTables(b, rows)
+	sections, err := guarded("sections", b, func(rows []journal.Row) []bench.Section {
 		var own, stated []bench.Section
 		if b.Sections != nil {
 			own = b.Sections(rows)
 		}
+		own = append(own, tables...)
 		add := func(to []bench.Section, s views.Sentence) bool {
 			i := slices.IndexFunc(to, func(section bench.Section) bool { return section.Title == s.Section })
 			if i >= 0 {
@@ -45,6 +48,19 @@ func benchSections(b *bench.Bench, rows []journal.Row) ([]bench.Section, error) 
 		}
 		return number(append(stated, own...), rows)
 	}, rows)
+	return sections, errors.Join(err, fault)
+}
+
+// declaredTables returns the tables that a bench declares. Tables without a value are left out.
+func declaredTables(b *bench.Bench, rows []journal.Row) (sections []bench.Section, err error) {
+	for _, p := range b.Pivots {
+		t, fault := p.Table(nil, rows)
+		if err = errors.Join(err, fault); len(t.Cells) > 0 {
+			sections = append(sections, bench.Section{Title: t.Title, Text: t.Text, Table: t.Cells,
+				Headline: p.Show == "headline", Detail: p.Show == "detail"})
+		}
+	}
+	return sections, err
 }
 
 // number numbers the sentences and table lines that cite rows, and sorts the cited rows. It panics if one is not a row

@@ -31,7 +31,7 @@ func NewNumber(h *journal.Header, rows []journal.Row) (n Number, ok bool) {
 	if len(good) == 0 {
 		return n, false
 	}
-	metrics := append([]journal.MetricInfo{{Name: views.Time, Unit: "us", Better: "lower"}}, h.Metrics...)
+	metrics := append([]journal.MetricInfo{{Name: dataset.TimeMetric, Unit: "us", Better: "lower"}}, h.Metrics...)
 	metric, found := lists.First(metrics, func(m journal.MetricInfo) bool {
 		return !slices.ContainsFunc(good, func(r *journal.Row) bool { _, has := r.Metrics[m.Name]; return !has })
 	})

@@ -62,12 +62,12 @@ func mergeRuns(runs []NamedRun) *journal.Run {
 		machine := hostLabel(r.Header.Host)
 		for _, row := range r.Latest() {
 			if row.Kind == journal.Measured && machine != "" && row.Details[journal.DeviceDetail] == "" &&
-				row.Details[views.MachineDetail] == "" {
+				row.Details[dataset.MachineDetail] == "" {
 				row.Details = maps.Clone(row.Details)
 				if row.Details == nil {
 					row.Details = map[string]string{}
 				}
-				row.Details[views.MachineDetail] = machine
+				row.Details[dataset.MachineDetail] = machine
 			}
 			row.Key, row.Run = r.Name+views.OverlaySeparator+row.Key, r.Name
 			if row.Task != "" {

@@ -295,7 +295,8 @@ func charts(in Input, rows []journal.Row) (figures []figure.Figure, why string, 
 	if in.Bench != nil && !in.PlotsOnly {
 		var err error
 		own, err = guarded("figures", in.Bench, in.Bench.Figures, rows)
-		errs = append(errs, err)
+		declared, faults := views.Figures(in.Bench.Plots, &in.Run.Header, rows)
+		own, errs = append(own, declared...), append(append(errs, err), faults...)
 	}
 	if study, err := tuned.Load(in.Run); err == nil && study != nil {
 		own = append(tuned.Figures(*study), own...)

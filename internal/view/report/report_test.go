@@ -37,7 +37,7 @@ func oneFigure(name string, panels ...figure.Panel) func([]journal.Row) []figure
 	return func([]journal.Row) []figure.Figure { return []figure.Figure{{Name: name, Panels: panels}} }
 }
 
-var byDType = views.Plot{X: "size", Y: "time_us", By: []string{"dtype"}}
+var byDType = views.Plot{X: "size", Y: []string{"time_us"}, By: []string{"dtype"}}
 
 var goodPanel = figure.Panel{X: figure.Axis{Label: "x"}, Y: figure.Axis{Label: "y"}}
 

@@ -137,7 +137,7 @@ func compareRuns(sides []comparedRun, opts compare.Options) (comparePage, error)
 		out.NoFigure = "No coordinate varies between the points, so there is no curve to draw."
 		return out, nil
 	}
-	plot.Y = opts.Metric
+	plot.Y = lists.NonEmpty(opts.Metric)
 	f, err := plot.Figure(&header, rows)
 	if err != nil {
 		out.NoFigure = err.Error()

@@ -1,0 +1,85 @@
+package views
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/result/dataset"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Figures returns the figures that a bench declares, in the order of their first plots. Plots without a value are
+// left out.
+func Figures(plots []Plot, h *journal.Header, rows []journal.Row) (figs []figure.Figure, errs []error) {
+	for _, p := range plots {
+		for _, g := range p.named(rows) {
+			p.Name = figure.Stem(g.Key)
+			f, err := p.Figure(h, g.Rows.Copy())
+			if err != nil {
+				errs = append(errs, err)
+			}
+			f.Panels = slices.DeleteFunc(f.Panels, func(p figure.Panel) bool { return p.Content == nil && len(p.Series) == 0 })
+			if len(f.Panels) == 0 {
+				continue
+			}
+			f.AddCaption(Simulated(g.Rows))
+			if at := slices.IndexFunc(figs, func(o figure.Figure) bool { return o.Name == f.Name }); at >= 0 {
+				figs[at].Panels = append(figs[at].Panels, f.Panels...)
+			} else {
+				figs = append(figs, f)
+			}
+		}
+	}
+	return figs, errs
+}
+
+// placeholder is the place of a value in the name, the title or the caption of a view.
+var placeholder = regexp.MustCompile(`\{[A-Za-z][A-Za-z0-9_.-]*\}`)
+
+// named returns the rows of each figure of the plot: of one for each value that the name contains.
+func (p Plot) named(rows []journal.Row) []dataset.Group[string] {
+	if !placeholder.MatchString(p.Name) {
+		return []dataset.Group[string]{{Key: p.Name, Rows: dataset.All(rows)}}
+	}
+	return dataset.GroupBy(dataset.All(rows), func(r *journal.Row) string { return expand(p.Name, dataset.Set{r}) })
+}
+
+// expand replaces {NAME} by the values that the rows have at the coordinate, metric or detail of that name.
+func expand(text string, rows dataset.Set) string {
+	return placeholder.ReplaceAllStringFunc(text, func(name string) string {
+		values := lists.Map(rows, func(r *journal.Row) string { return valueOf(r, name[1:len(name)-1]) })
+		return strings.Join(lists.NonEmpty(lists.Distinct(values)...), " and ")
+	})
+}
+
+// valueOf returns the row's value of a coordinate, metric or detail as text, or "".
+func valueOf(r *journal.Row, name string) string {
+	if text, has := dataset.CoordText(r, name); has {
+		return text
+	}
+	if v, has := r.Metrics[name]; has {
+		return fmt.Sprintf("%g", v)
+	}
+	return r.Details[name]
+}
+
+// Simulated returns a sentence for each topology on which rows were simulated, or "".
+func Simulated(rows dataset.Set) string {
+	var lines lists.Set[string]
+	for _, r := range rows {
+		d := r.Details
+		if r.Status != journal.OK || d[journal.HashDetail] == "" {
+			continue
+		}
+		line := fmt.Sprintf("Simulated on topology %s (sha256 %.12s)", d[journal.TopologyDetail], d[journal.HashDetail])
+		if d[journal.FabricDetail] != "" {
+			line += ", fabric " + d[journal.FabricDetail]
+		}
+		lines.Add(line + ".")
+	}
+	return strings.Join(lines.List, " ")
+}

@@ -1,0 +1,180 @@
+package views
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// product is a row of a declared bench: a product in a number of blocks, with a breakdown of its time.
+func product(shape, variant string, blocks int64, us float64) journal.Row {
+	n := int(blocks)
+	return journal.Row{Bench: "b", Status: journal.OK, Kind: journal.Simulated, NumRanks: &n, Key: shape + variant,
+		Point: point.Point{{Name: "shape", Value: must1(point.Parse(point.Tuple, shape))},
+			{Name: "variant", Value: point.StringValue(variant)}, {Name: "once", Value: point.BoolValue(variant == "b")}},
+		Metrics: map[string]float64{dataset.TimeMetric: us, "read_us": us / 4, "work_us": us / 2, "pes": 2 * float64(blocks),
+			"busbw": 8 / us},
+		Units:   map[string]string{dataset.TimeMetric: "us", "busbw": "GB/s"},
+		Limits:  map[string]float64{"link": us / 2, "memory": us / 4},
+		Details: map[string]string{journal.TopologyDetail: "built-in", journal.HashDetail: "0123456789abcdef"}}
+}
+
+func must1[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func declare(t *testing.T, text string, w Words) Plot {
+	p := must.Get(ParsePlot(text))(t)
+	p.Words = w
+	return p
+}
+
+// What a declared figure consists of, in short: panels, and series with their points.
+func outline(f figure.Figure) (lines []string) {
+	lines = append(lines, f.Name+": "+f.Title+" | "+f.Caption)
+	for _, p := range f.Panels {
+		lines = append(lines, "panel "+strings.Join(append([]string{p.Title, string(p.X.Scale), p.X.Label, p.Y.Label,
+			string(p.Y.Unit)}, p.X.Categories...), ","))
+		for _, s := range p.Series {
+			line := "  " + string(s.Kind) + " " + s.Name + ":"
+			for _, pt := range s.Points {
+				line += " " + figure.Plain.Format(pt.X) + "," + figure.Plain.Format(pt.Y)
+			}
+			lines = append(lines, line)
+		}
+		for _, l := range p.Lines {
+			line := "  line " + l.Label + ":"
+			if l.Y != nil {
+				line += " " + figure.Plain.Format(*l.Y)
+			}
+			for _, pt := range l.Points {
+				line += " " + figure.Plain.Format(pt.X) + "," + figure.Plain.Format(pt.Y)
+			}
+			lines = append(lines, line)
+		}
+		if h, ok := p.Content.(*figure.HeatMap); ok {
+			for i, cells := range h.Cells {
+				line := "  cells " + p.Y.Categories[i] + ":"
+				for _, c := range cells {
+					line += " " + figure.Plain.Format(c.Value)
+				}
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
+func TestDeclaredFigures(t *testing.T) {
+	const simulated = "Simulated on topology built-in (sha256 0123456789ab)."
+	small, large := product("32x32x32", "a", 1, 8), product("64x64x64", "a", 1, 16)
+	two, b := product("32x32x32", "a", 2, 4), product("32x32x32", "b", 1, 2)
+	failed := product("64x64x64", "b", 1, 1)
+	failed.Status, failed.Metrics = journal.Failed, nil
+	for _, c := range []struct {
+		name, plot string
+		words      Words
+		rows       []journal.Row
+		want       []string
+	}{
+		{"panels, and values in words", "x=num_ranks,by=once,panel=shape", Words{Name: "n", Title: "T", Caption: "C."},
+			[]journal.Row{small, two, large, b}, []string{"n: T | C. " + simulated,
+				"panel 32x32x32,,ranks,time,us", "   once=false: 1,8 2,4", "   once: 1,2",
+				"   limit: link (once=false): 1,4 2,2", "   limit: link (once): 1,1",
+				"   limit: memory (once=false): 1,2 2,1", "   limit: memory (once): 1,0.5",
+				"panel 64x64x64,,ranks,time,us", "   once=false: 1,16", "  line limit: link: 8",
+				"  line limit: memory: 4"}},
+		{"a breakdown", "x=shape,y=read_us+work_us,share=time_us,kind=stack",
+			Words{Name: "n", Title: "on {pes} PEs, {shape}", Labels: map[string]string{"read_us": "read", "y": "share"}},
+			[]journal.Row{small, large}, []string{"n: on 2 PEs, 32x32x32 and 64x64x64 | " + simulated,
+				"panel ,category,shape,share,percent,32x32x32,64x64x64", "  stacked-bars read: 0,25 1,25",
+				"  stacked-bars work_us: 0,50 1,50"}},
+		{"a metric on x, and the ideal", "x=pes,relative=read_us,ideal=x,xscale=log",
+			Words{Name: "n", Labels: map[string]string{"ideal": "best", "x": "PEs"}}, []journal.Row{small, two},
+			[]string{"n:  | " + simulated, "panel ,log2,PEs,time_us,", "   time_us: 2,4 4,4", "  line best: 2,2 4,4"}},
+		{"a level", "x=num_ranks,y=busbw,ideal=3", Words{Name: "n"}, []journal.Row{small, two},
+			[]string{"n:  | " + simulated, "panel ,,ranks,busbw,GB/s", "   busbw: 1,1 2,2", "  line ideal: 3"}},
+		{"the least limit of a rate", "x=num_ranks,y=busbw,limit=least,by=variant", Words{Name: "n", Labels: map[string]string{"variant": "way {}"}},
+			[]journal.Row{small, two, b}, []string{"n:  | " + simulated, "panel ,,ranks,busbw,GB/s", "   way a: 1,1 2,2",
+				"   way b: 1,4", "  line limit: 1,8 2,4"}},
+		{"cells", "x=shape,y=time_us,by=variant,kind=heat", Words{Name: "n"}, []journal.Row{small, large, b},
+			[]string{"n:  | " + simulated, "panel ,category,shape,,,32x32x32,64x64x64", "  cells a: 8 16", "  cells b: 2 NaN"}},
+		{"every point", "x=point,kind=bars,limit=none", Words{Name: "n"}, []journal.Row{small, large, two},
+			[]string{"n:  | " + simulated, "panel ,category,point,time,us,1 rank, 32x32x32,1 rank, 64x64x64,2 ranks, 32x32x32",
+				"  bars time_us: 0,8 1,16 2,4"}},
+		{"a figure for each value", "x=num_ranks,limit=none,where=!once && variant!=\",\"", Words{Name: "by_{shape}", Title: "{shape}"}, []journal.Row{small, two, large, b},
+			[]string{"by_32x32x32: 32x32x32 | " + simulated, "panel ,,ranks,time,us", "   time_us: 1,8 2,4",
+				"by_64x64x64: 64x64x64 | " + simulated, "panel ,,ranks,time,us", "   time_us: 1,16"}},
+		{"a failed point", "x=shape,kind=bars,limit=none,by=variant", Words{Name: "n"}, []journal.Row{small, b, failed},
+			[]string{"n:  | " + simulated, "panel ,category,shape,time,us,32x32x32,64x64x64", "  bars a: 0,8",
+				"  bars b: 0,2 1,NaN"}},
+		{"nothing to draw", "x=shape,kind=heat", Words{Name: "n"}, []journal.Row{failed}, nil},
+	} {
+		figs, errs := Figures([]Plot{declare(t, c.plot, c.words)}, &journal.Header{Bench: "b"}, c.rows)
+		if len(errs) > 0 {
+			t.Errorf("%s: %v", c.name, errs)
+		}
+		var got []string
+		for _, f := range figs {
+			must.Do(t, f.Validate())
+			got = append(got, outline(f)...)
+		}
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, d)
+		}
+	}
+}
+
+func TestPivots(t *testing.T) {
+	slow := product("32x32x32", "a", 1, 12)
+	slow.Trial = 1
+	disturbed := product("64x64x64", "b", 1, 3)
+	disturbed.Quality = journal.QualityDisturbed
+	failed := product("8x8x8", "b", 1, 3)
+	failed.Status = journal.Failed
+	rows := []journal.Row{product("32x32x32", "a", 1, 8), slow, disturbed, product("64x64x64", "a", 2, 4), failed}
+	for _, c := range []struct {
+		text string
+		want [][]string
+	}{
+		{"rows=variant,columns=shape", [][]string{{"how", "32x32x32", "64x64x64"}, {"a", "10 µs", "4 µs"}, {"b", "-", "(3 µs)"}}},
+		{"rows=num_ranks,columns=variant,value=time_us+busbw", [][]string{{"num_ranks", "shape", "a", "b"},
+			{"1", "32x32x32", "10 µs, 0.8333 GB/s", "-"}, {"1", "64x64x64", "-", "(3 µs), (2.667 GB/s)"},
+			{"2", "64x64x64", "4 µs, 2 GB/s", "-"}}},
+		{"rows=variant,value=time_us+work_us", [][]string{{"how", "num_ranks", "shape", "time_us", "work"},
+			{"a", "1", "32x32x32", "10 µs", "5"}, {"a", "2", "64x64x64", "4 µs", "2"}, {"b", "1", "64x64x64", "(3 µs)", "(1.5)"}}},
+		{"rows=point,value=pes", [][]string{{"point", "pes"}, {"1 rank, 32x32x32, a", "2"}, {"1 rank, 64x64x64, b, once", "(2)"},
+			{"2 ranks, 64x64x64, a", "4"}}},
+	} {
+		p := must.Get(ParsePivot(c.text))(t)
+		p.Words = Words{Title: "T of {pes}", Caption: "C", Labels: map[string]string{"variant": "how", "work_us": "work"}}
+		got := must.Get(p.Table(nil, rows))(t)
+		if d := cmp.Diff(c.want, got.Cells); d != "" || got.Title != "T of 2 and 4" || got.Text != "C" {
+			t.Errorf("%s: %q (-want +got):\n%s", c.text, got.Title, d)
+		}
+		if again := must.Get(ParsePivot(p.String()))(t); p.String() != again.String() {
+			t.Errorf("%s reads back as %s", p, again)
+		}
+	}
+	if got := must.Get(Pivot{Rows: []string{"shape"}}.Table(nil, rows[4:]))(t); len(got.Cells) > 0 {
+		t.Errorf("a table of failures: %v", got)
+	}
+	for text, want := range map[string]string{"columns=a": "missing rows", "rows=a,x=b": "unknown key"} {
+		if _, err := ParsePivot(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := (Pivot{Rows: []string{"shap"}}).Table(nil, rows); err == nil || !strings.Contains(err.Error(), `"shape"`) {
+		t.Errorf("an unknown coordinate: %v", err)
+	}
+}

@@ -1,0 +1,155 @@
+package views
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// quantity is the y coordinate of a plot: a metric or one number of its spread, such as its 99th percentile.
+type quantity struct {
+	name   string // as the user wrote it
+	metric string
+	stat   string // "" for the metric itself
+	unit   string
+
+	over  string  // another metric of the row, by which the value is divided
+	times float64 // factor of the ratio
+}
+
+// rates are the metrics that the harness computes from the time. Their intervals and limits follow from those of the
+// time.
+var rates = []string{"gbps", "algbw", "busbw", "tflops"}
+
+// isRate reports whether the quantity is a rate that is inversely proportional to the time.
+func (q quantity) isRate() bool { return q.stat == "" && slices.Contains(rates, q.metric) }
+
+// splitStat splits time_us.p99 into the metric and the statistic. If the name does not end in a known
+// statistic, it returns the whole name as the metric.
+func splitStat(name string) (metric, stat string) {
+	if i := strings.LastIndexByte(name, '.'); i >= 0 && slices.Contains(journal.StatNames, name[i+1:]) {
+		return name[:i], name[i+1:]
+	}
+	return name, ""
+}
+
+// quantityOf resolves the name of a metric or of a part of its spread. If there is no ok row, the metrics are
+// unknown, so it accepts every name.
+func quantityOf(h *journal.Header, rows dataset.Set, name string) (quantity, error) {
+	units, spreads := map[string]string{}, map[string]bool{}
+	for _, m := range h.Metrics {
+		units[m.Name] = m.Unit
+	}
+	anyOK := false
+	for _, r := range rows {
+		anyOK = anyOK || r.Status == journal.OK
+		for m := range r.Metrics {
+			units[m] = cmp.Or(units[m], r.Units[m])
+		}
+		for m := range r.Stats.All() {
+			spreads[m] = true
+		}
+	}
+	if unit, ok := units[name]; ok {
+		return quantity{name: name, metric: name, unit: unit}, nil
+	}
+	if metric, stat := splitStat(name); stat != "" && (spreads[metric] || !anyOK) {
+		return quantity{name: name, metric: metric, stat: stat, unit: units[metric]}, nil
+	}
+	if !anyOK {
+		return quantity{name: name, metric: name}, nil
+	}
+	names := slices.Sorted(maps.Keys(units))
+	for _, m := range slices.Sorted(maps.Keys(spreads)) {
+		for _, s := range journal.StatNames {
+			names = append(names, m+"."+s)
+		}
+	}
+	return quantity{}, suggest.Unknown("metric", name, names)
+}
+
+// value returns the row's value and the ends of its error bar. Both ends are 0 if it has none.
+func (q quantity) value(r *journal.Row) (v float64, low, high float64, ok bool) {
+	if v, low, high, ok = q.absolute(r); q.over == "" || !ok {
+		return v, low, high, ok
+	}
+	f := q.times / r.Metrics[q.over]
+	return v * f, low * f, high * f, finite(v*f) && r.Metrics[q.over] > 0
+}
+
+// absolute returns the value before it is divided by another metric. The interval of a metric is in its statistics. A
+// metric that a bench derives from other rows may have the metrics NAME_low and NAME_high instead.
+func (q quantity) absolute(r *journal.Row) (v float64, low, high float64, ok bool) {
+	s, hasStat := r.Stats.Find(q.metric)
+	if q.stat != "" {
+		v, ok = s.Part(q.stat)
+		return v, 0, 0, ok && hasStat && finite(v)
+	}
+	if v, ok = r.Metrics[q.metric]; !ok || !finite(v) {
+		return v, 0, 0, false
+	}
+	low, high, has := interval(s)
+	if us := r.Metrics[dataset.TimeMetric]; !has && q.isRate() && us > 0 {
+		if low, high, has = interval(r.Stats.Get(dataset.TimeMetric)); has && low > 0 {
+			return v, v * us / high, v * us / low, true
+		}
+		has = false
+	}
+	if !has {
+		low, high = r.Metrics[q.metric+"_low"], r.Metrics[q.metric+"_high"]
+		has = low <= high && finite(low) && finite(high)
+	}
+	if !has {
+		low, high = 0, 0
+	}
+	return v, low, high, true
+}
+
+// interval returns the confidence interval of a statistic, and whether it has one.
+func interval(s journal.Stat) (low, high float64, has bool) {
+	if s.CILow == nil || s.CIHigh == nil || !finite(*s.CILow) || !finite(*s.CIHigh) || *s.CILow > *s.CIHigh {
+		return 0, 0, false
+	}
+	return *s.CILow, *s.CIHigh, true
+}
+
+// in returns the ok rows that have the quantity.
+func (q quantity) in(rows dataset.Set) dataset.Set {
+	return rows.Good().Where(func(r *journal.Row) bool { _, _, _, has := q.value(r); return has })
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// FigureAxis returns an axis for a metric. of is the unit of the metric. The label contains the unit only if
+// the ticks do not: ticks such as "10 µs" already do.
+func FigureAxis(label, of string) figure.Axis {
+	switch of {
+	case "":
+		return figure.Axis{Label: label}
+	case "us":
+		return figure.Axis{Label: strings.TrimSuffix(label, "_us"), Unit: figure.Micros}
+	case "%":
+		return figure.Axis{Label: label, Unit: figure.Percent}
+	case "B", "bytes":
+		return figure.Axis{Label: label + " (" + of + ")", Unit: figure.Bytes}
+	case string(figure.GBps), string(figure.TFlops):
+		return figure.Axis{Label: label, Unit: figure.Unit(of)} // the figure adds the unit to the label
+	}
+	return figure.Axis{Label: unit.WithUnit(label, of)}
+}
+
+// MetricText formats a metric with its unit for a reader.
+func MetricText(v float64, u string) string {
+	if u == "us" {
+		return unit.FormatMicros(v)
+	}
+	return strings.TrimSpace(unit.FormatMetric(v) + " " + u)
+}
