@@ -12,7 +12,6 @@ import (
 	"github.com/kernbench/kernbench/benches/harness"
 	"github.com/kernbench/kernbench/benches/hpcg"
 	"github.com/kernbench/kernbench/benches/llmimpact"
-	"github.com/kernbench/kernbench/benches/memory"
 	"github.com/kernbench/kernbench/benches/milestone1h"
 	"github.com/kernbench/kernbench/benches/predict"
 	"github.com/kernbench/kernbench/benches/solvescaling"
@@ -24,7 +23,7 @@ import (
 func All() []*bench.Bench {
 	all := []*bench.Bench{
 		bandwidth.Bench(),
-		memory.Bench(),
+		bandwidth.Memory(),
 		collectives.Bench(),
 		allreduceeval.Bench(),
 		gemm.Bench(),

@@ -31,6 +31,7 @@ const (
 	scale          = "scale"
 	add            = "add"
 	triad          = "triad"
+	update         = "update" // of bench memory
 	chase          = "chase"
 )
 
@@ -149,10 +150,15 @@ func body(ctx context.Context, s *bench.State) error {
 	if err != nil {
 		return err
 	}
+	return w.time(ctx, s)
+}
+
+// time times and verifies the operation.
+func (w *work) time(ctx context.Context, s *bench.State) error {
 	defer w.close()
 	s.Verify(w.check)
 	if w.hops == 0 {
-		s.Bytes(w.bytes)
+		s.Bytes(w.bytes * int64(s.Size()))
 		if w.peak > 0 {
 			s.Limit("published", float64(w.bytes)/w.peak/1e3)
 		}

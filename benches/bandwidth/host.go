@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -13,37 +14,65 @@ import (
 // minPart is the smallest part of an array that is worth a core.
 const minPart = 64 << 10
 
+// wordBytes is the size of an element of the arrays.
+const wordBytes = 8
+
 // hostArrays are the arrays of a loop and the parts of the cores.
 type hostArrays struct {
 	a, b, c []float64
 	parts   [][2]int
 	sums    []uint64
+	updates uint64 // calls since c was spoilt
 }
 
-// onHost prepares an operation on this host's memory.
+// onHost prepares an operation on this host's memory, on all cores.
 func onHost(s *bench.State) (*work, error) {
 	op, size := s.Str("op"), s.Value("size").Int()
 	if op == chase {
 		return chaseOnHost(size, s.Seed()), nil
 	}
-	h := &hostArrays{a: make([]float64, size/8), b: make([]float64, size/8), c: make([]float64, size/8)}
 	cores := max(1, min(runtime.GOMAXPROCS(0), int(size/minPart)))
-	for i := range cores {
-		h.parts = append(h.parts, [2]int{len(h.a) * i / cores, len(h.a) * (i + 1) / cores})
-	}
-	h.sums = make([]uint64, cores)
 	s.Detail("cores", fmt.Sprint(cores))
-	a, b := block(size, s.Seed()), block(size, s.Seed()+1)
+	return loopOnHost(op, size, cores, s.Seed()), nil
+}
+
+// loopOnHost prepares a loop over arrays of size bytes.
+func loopOnHost(op string, size int64, cores int, seed uint64) *work {
+	words := int(size / wordBytes)
+	arrayOf := func(ops ...string) []float64 {
+		if !slices.Contains(ops, op) {
+			return nil
+		}
+		return make([]float64, words)
+	}
+	h := &hostArrays{a: arrayOf(read, copyLoop, scale, add, triad), b: arrayOf(add, triad),
+		c: arrayOf(write, copyLoop, scale, add, triad, update), sums: make([]uint64, cores)}
+	size = int64(words) * wordBytes
+	for i := range cores {
+		h.parts = append(h.parts, [2]int{words * i / cores, words * (i + 1) / cores})
+	}
+	a, b := block(size, seed), block(size, seed+1)
 	want, total := expected(op, a, b), sumOf(a, size)
 	h.each(func(_, from, to int) {
 		repeat(h.a, a, from, to)
 		repeat(h.b, b, from, to)
 		repeat(h.c, nil, from, to)
 	})
-	w := &work{call: func() error { h.run(op); return nil }, bytes: size * arraysOf(op), close: func() {}}
-	w.check = func() error {
-		if op == read {
+	loop := h.loop(op)
+	call := func() error {
+		h.updates++
+		h.each(loop)
+		return nil
+	}
+	check := func() error {
+		switch op {
+		case read:
 			return checkSum(h.sums, total)
+		case update:
+			for i := 0; i < len(want); i += wordBytes { // from -1, the value of a spoilt word
+				binary.LittleEndian.PutUint64(want[i:], h.updates-1)
+			}
+			h.updates = 0
 		}
 		raw := asBytes(h.c)
 		for first := 0; first < len(raw); first += blockBytes {
@@ -54,10 +83,10 @@ func onHost(s *bench.State) (*work, error) {
 		h.each(func(_, from, to int) { repeat(h.c, nil, from, to) })
 		return nil
 	}
-	return w, nil
+	return &work{call: call, check: check, bytes: size * arraysOf(op), close: func() {}}
 }
 
-// arraysOf returns how many arrays a loop reads and writes.
+// arraysOf returns how many arrays a loop reads and writes. An array that it reads and writes counts twice.
 func arraysOf(op string) int64 {
 	switch op {
 	case read, write:
@@ -67,20 +96,26 @@ func arraysOf(op string) int64 {
 	}
 	return 2
 }
+func asBytes(f []float64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), wordBytes*len(f))
+}
 
-func asBytes(f []float64) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(&f[0])), 8*len(f)) }
+// elements returns the elements [from, until) of an array, or none if the loop does not have the array.
+func elements(of []float64, from, until int) []float64 {
+	return of[min(from, len(of)):min(until, len(of))]
+}
 
 // repeat fills the elements [from, until) of an array with a repeated pattern, or with bytes of
 // 0xff if contents is nil.
 func repeat(to []float64, contents []byte, from, until int) {
-	raw := asBytes(to)[8*from : 8*until]
+	raw := asBytes(elements(to, from, until))
 	if contents == nil {
 		for i := range raw {
 			raw[i] = 0xff
 		}
 		return
 	}
-	for at := 8 * from; len(raw) > 0; {
+	for at := wordBytes * from; len(raw) > 0; {
 		n := copy(raw, contents[at%len(contents):])
 		raw, at = raw[n:], at+n
 	}
@@ -99,35 +134,48 @@ func (h *hostArrays) each(f func(part, from, to int)) {
 	all.Wait()
 }
 
-func (h *hostArrays) run(op string) {
-	h.each(func(part, from, to int) {
-		a, b, c := h.a[from:to], h.b[from:to], h.c[from:to]
-		switch op {
-		case read:
-			h.sums[part] = sum(asWords(a))
-		case write:
+// loop returns the loop over a part of the arrays. It is made once, because a call may take less than 0.1 µs.
+func (h *hostArrays) loop(op string) func(part, from, to int) {
+	switch op {
+	case read:
+		return func(part, from, to int) { h.sums[part] = sum(asWords(h.a[from:to])) }
+	case write:
+		return func(_, from, to int) {
+			c := h.c[from:to]
 			for i := range c {
 				c[i] = scalar
 			}
-		case copyLoop:
-			copy(c, a)
-		case scale:
-			for i, v := range a {
+		}
+	case copyLoop:
+		return func(_, from, to int) { copy(h.c[from:to], h.a[from:to]) }
+	case scale:
+		return func(_, from, to int) {
+			c := h.c[from:to]
+			for i, v := range h.a[from:to] {
 				c[i] = scalar * v
 			}
-		case add:
-			for i, v := range a {
+		}
+	case add:
+		return func(_, from, to int) {
+			b, c := h.b[from:to], h.c[from:to]
+			for i, v := range h.a[from:to] {
 				c[i] = v + b[i]
 			}
-		case triad:
-			for i, v := range a {
+		}
+	case triad:
+		return func(_, from, to int) {
+			b, c := h.b[from:to], h.c[from:to]
+			for i, v := range h.a[from:to] {
 				c[i] = v + float64(scalar*b[i]) // two roundings, as on a GPU
 			}
 		}
-	})
+	}
+	return func(_, from, to int) { increment(asWords(h.c[from:to])) } // update
 }
 
-func asWords(f []float64) []uint64 { return unsafe.Slice((*uint64)(unsafe.Pointer(&f[0])), len(f)) }
+func asWords(f []float64) []uint64 {
+	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(f))), len(f))
+}
 
 // sum adds all words. Four accumulators let the additions overlap.
 func sum(a []uint64) uint64 {
@@ -142,6 +190,23 @@ func sum(a []uint64) uint64 {
 		s0 += v
 	}
 	return s0 + s1 + s2 + s3
+}
+
+// increment adds one to every word. Eight words per iteration hide the cost of the loop counter.
+func increment(a []uint64) {
+	for ; len(a) >= 8; a = a[8:] {
+		a[0]++
+		a[1]++
+		a[2]++
+		a[3]++
+		a[4]++
+		a[5]++
+		a[6]++
+		a[7]++
+	}
+	for i := range a {
+		a[i]++
+	}
 }
 
 // checkSum compares the sum of all parts and clears them.

@@ -176,12 +176,10 @@ func line(name string, rows dataset.Set, sizes []string) []string {
 		} else {
 			text = unit.FormatSig(value, 4)
 		}
-		if r.Disturbed() != "" {
-			text = "(" + text + ")"
-		} else {
+		if r.Disturbed() == "" {
 			best, share = max(best, value), max(share, r.Metrics["pct_of_limit"])
 		}
-		cells = append(cells, text)
+		cells = append(cells, marked(text, r))
 	}
 	last := []string{"-", "-"}
 	if best > 0 {
@@ -191,4 +189,12 @@ func line(name string, rows dataset.Set, sizes []string) []string {
 		last[1] = fmt.Sprintf("%.0f %%", share)
 	}
 	return append(cells, last...)
+}
+
+// marked returns a text, in parentheses if any of the rows was disturbed.
+func marked(text string, rows ...*journal.Row) string {
+	if slices.ContainsFunc(rows, func(r *journal.Row) bool { return r.Disturbed() != "" }) {
+		return "(" + text + ")"
+	}
+	return text
 }

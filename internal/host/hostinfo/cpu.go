@@ -26,10 +26,11 @@ type CPU struct {
 	Quota    float64 `json:"quota_cpus,omitempty"`
 	Usable   float64 `json:"usable_cpus,omitempty"`
 
-	// Sizes in bytes of the caches of the first processor.
+	// Sizes in bytes of the caches of the first processor, and the number of L3 caches of the machine.
 	L1d int64 `json:"l1d_bytes,omitempty"`
 	L2  int64 `json:"l2_bytes,omitempty"`
 	L3  int64 `json:"l3_bytes,omitempty"`
+	L3s int   `json:"l3_caches,omitempty"`
 
 	Governor string   `json:"governor,omitempty"` // all governors in use, joined by commas
 	MHz      float64  `json:"mhz,omitempty"`      // maximum frequency, or else the current one
@@ -61,6 +62,36 @@ func readCPU(root fs.FS, info cpuInfo) CPU {
 	return cpu
 }
 
+// The levels of memory that [CPU.Level] tells apart.
+const (
+	L1     = "L1"
+	L2     = "L2"
+	L3     = "L3"
+	Memory = "memory"
+)
+
+// Level returns the level of memory from which each of some processes on this machine works, if each uses so many
+// bytes again and again: L1, L2 or L3 if the bytes fit, and Memory only if they are at least twice as many as all
+// caches of the processes hold together, because a part of fewer bytes stays in a cache. It is "" if the sizes of the
+// caches are not known.
+func (c CPU) Level(bytes int64, processes int) string {
+	cores := min(processes, max(1, c.Cores))
+	perCore := bytes * int64(processes) / int64(cores)
+	switch caches := int64(cores)*(c.L1d+c.L2) + c.L3*int64(max(1, c.L3s)); {
+	case c.L1d == 0:
+		return ""
+	case perCore <= c.L1d:
+		return L1
+	case perCore <= c.L2:
+		return L2
+	case bytes*int64(processes) >= 2*caches:
+		return Memory
+	case c.L3 == 0:
+		return L2
+	}
+	return L3
+}
+
 func (c *CPU) readCaches(root fs.FS) {
 	indexes, _ := fs.Glob(root, cpuDir+"/cpu0/cache/index*") // a constant pattern is never malformed
 	for _, dir := range indexes {
@@ -74,7 +105,7 @@ func (c *CPU) readCaches(root fs.FS) {
 		case "2Data", "2Unified":
 			c.L2 = size
 		case "3Data", "3Unified":
-			c.L3 = size
+			c.L3, c.L3s = size, len(perCPU(root, "cache/"+path.Base(dir)+"/shared_cpu_list"))
 		}
 	}
 }

@@ -66,6 +66,7 @@ func serverTree() fstest.MapFS {
 		dir := "sys/devices/system/cpu/cpu" + string(rune('0'+i))
 		root[dir+"/topology/physical_package_id"] = &fstest.MapFile{Data: []byte(processor.socket + "\n")}
 		root[dir+"/topology/thread_siblings_list"] = &fstest.MapFile{Data: []byte(processor.siblings + "\n")}
+		root[dir+"/cache/index3/shared_cpu_list"] = &fstest.MapFile{Data: []byte(strings.Repeat(processor.socket, 2) + "\n")}
 		root[dir+"/cpufreq/scaling_governor"] = &fstest.MapFile{Data: []byte(processor.governor + "\n")}
 	}
 	return root
@@ -77,7 +78,7 @@ func TestRead(t *testing.T) {
 		CPU: CPU{
 			Model: "Intel(R) Xeon(R) Gold 6338", Sockets: 2, Cores: 4, Threads: 8,
 			Affinity: 4, Cpuset: 6, Quota: 3, Usable: 3,
-			L1d: 48 << 10, L2: 1280 << 10, L3: 48 << 20,
+			L1d: 48 << 10, L2: 1280 << 10, L3: 48 << 20, L3s: 2,
 			Governor: "performance,powersave", MHz: 3200,
 		},
 		Memory: 65536000 * 1024, NUMANodes: 2, Virtual: true,
@@ -154,6 +155,30 @@ func TestSummary(t *testing.T) {
 	for _, tt := range tests {
 		if got := tt.host.Summary(); got != tt.want {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
+		}
+	}
+}
+
+// TestLevel finds the level of memory of working sets, with all caches of the processes together. A process that has a
+// core of its own has its caches too.
+func TestLevel(t *testing.T) {
+	server := CPU{Cores: 4, L1d: 32 << 10, L2: 1 << 20, L3: 36 << 20, L3s: 1}
+	two := server
+	two.L3s = 2
+	for _, c := range []struct {
+		cpu       CPU
+		bytes     int64
+		processes int
+		want      string
+	}{
+		{server, 32 << 10, 1, L1}, {server, 32 << 10, 4, L1}, {server, 32 << 10, 8, L2}, {server, 1 << 20, 4, L2},
+		{server, 16 << 20, 1, L3}, {server, 64 << 20, 1, L3}, {server, 75 << 20, 1, Memory}, {server, 16 << 20, 4, L3},
+		{server, 24 << 20, 4, Memory}, {two, 24 << 20, 4, L3}, {two, 64 << 20, 4, Memory}, {CPU{Cores: 4}, 1 << 30, 1, ""},
+		{CPU{L1d: 32 << 10, L2: 1 << 20}, 1 << 20, 1, L2}, {CPU{L1d: 32 << 10, L2: 1 << 20}, 2 << 20, 1, L2},
+		{CPU{L1d: 32 << 10, L2: 1 << 20}, 4 << 20, 1, Memory},
+	} {
+		if got := c.cpu.Level(c.bytes, c.processes); got != c.want {
+			t.Errorf("%d processes with %d bytes each on %+v: %q, want %q", c.processes, c.bytes, c.cpu, got, c.want)
 		}
 	}
 }
