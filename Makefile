@@ -216,7 +216,7 @@ gemm-test:
 
 # gallery draws every kind of figure in both themes, in grey and as color-blind people see it: open out/gallery/index.html.
 gallery:
-	$(GO) test -p=1 -count=1 -run '^TestGallery$$' ./internal/result/figure ./internal/view/floorplan -gallery $(CURDIR)/out/gallery
+	$(GO) test -p=1 -count=1 -run '^TestGallery$$' ./internal/view/floorplan ./internal/result/figure -gallery $(CURDIR)/out/gallery
 	@echo "wrote out/gallery/index.html"
 
 # clean removes everything that the other targets build or measure.

@@ -12,7 +12,6 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/roofline"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
@@ -271,41 +270,6 @@ func phasePanel(title string, c *curve) (p figure.Panel, traced bool) {
 		return !slices.ContainsFunc(s.Points, func(q figure.Point) bool { return q.Y > 0 })
 	})
 	return p, len(p.X.Categories) > 0
-}
-
-// rooflinePanels compares product and iteration of all configurations with the memory bandwidth and the arithmetic of
-// the same number of ranks: a panel for each number of ranks of a host, with the best roof of its rows.
-func rooflinePanels(rows []journal.Row) []figure.Panel {
-	type machine struct {
-		host  string
-		ranks int
-	}
-	good := dataset.Good(rows)
-	hosts := len(dataset.GroupBy(good, func(r *journal.Row) string { return r.Host }))
-	var out []figure.Panel
-	for _, g := range dataset.GroupBy(good, func(r *journal.Row) machine { return machine{r.Host, dataset.Ranks(r)} }) {
-		var roof roofline.Roof
-		var kernels []roofline.Kernel
-		for _, r := range g.Rows {
-			m := r.Metrics
-			roof.GBps, roof.GFLOPS = max(roof.GBps, m["triad_gbps"]), max(roof.GFLOPS, m["peak_gflops"])
-			add := func(name, flops, bytes, us string) {
-				kernels = append(kernels, roofline.Kernel{Name: name, Flops: m[flops], Bytes: m[bytes], US: m[us],
-					Disturbed: r.Disturbed() != ""})
-			}
-			add("product as stored", "product_flops", "product_bytes", "product_us")
-			add("product, plain", "product_flops", "product_plain_bytes", "product_plain_us")
-			add("iteration of "+solverOf(r), "flops_model", "bytes_model", "time_us")
-		}
-		title := unit.Plural(g.Key.ranks, "rank")
-		if hosts > 1 {
-			title += ", " + g.Key.host
-		}
-		if p, ok := roofline.Panel(title, roof, kernels); ok {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 // convergencePanel draws the residual by iteration, once for each problem and method, for the largest number of ranks.

@@ -1,12 +1,20 @@
 package figure_test
 
 import (
+	"bytes"
+	"flag"
+	"html/template"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/figure"
-	"github.com/kernbench/kernbench/internal/result/gallery"
 )
+
+var galleryFolder = flag.String("gallery", "", "write pictures of all figures, and index.html, to this folder")
 
 // TestGallery checks that the gallery shows every kind of content and of series, and writes it if -gallery is given.
 func TestGallery(t *testing.T) {
@@ -32,5 +40,22 @@ func TestGallery(t *testing.T) {
 			t.Errorf("no series of the kind %s", kind)
 		}
 	}
-	gallery.Write(t, figs...)
+	if *galleryFolder != "" {
+		writeGallery(t, figs)
+	}
+}
+
+// writeGallery writes the figures and a page with all pictures of the folder, so that people can look at every kind of
+// figure after a change of their appearance.
+func writeGallery(t *testing.T, figs []figure.Figure) {
+	for _, f := range figs {
+		must.Get(figure.Write(*galleryFolder, ".", f))(t)
+	}
+	var names []string
+	for _, path := range must.Get(filepath.Glob(filepath.Join(*galleryFolder, "*.svg")))(t) {
+		names = append(names, strings.TrimSuffix(filepath.Base(path), ".svg"))
+	}
+	var page bytes.Buffer
+	must.Do(t, must.Get(template.ParseFiles("testdata/gallery.html"))(t).Execute(&page, names))
+	must.Do(t, os.WriteFile(filepath.Join(*galleryFolder, "index.html"), page.Bytes(), 0o666))
 }

@@ -1,6 +1,7 @@
 package floorplan
 
 import (
+	"flag"
 	"os"
 	"reflect"
 	"slices"
@@ -9,9 +10,10 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/profile"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/figure"
-	"github.com/kernbench/kernbench/internal/result/gallery"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
+
+var galleryFolder = flag.String("gallery", "", "write the pictures to this folder")
 
 // TestGallery draws the profile of an all-reduce of 1 KiB over two SIPs. The figures show every kind of content of this
 // package. It writes them if -gallery is given.
@@ -24,5 +26,9 @@ func TestGallery(t *testing.T) {
 			t.Errorf("no figure has a panel of the type %T", want)
 		}
 	}
-	gallery.Write(t, figs...)
+	for _, f := range figs {
+		if *galleryFolder != "" {
+			must.Get(figure.Write(*galleryFolder, ".", f))(t)
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package roofline
+package solvescaling
 
 import (
 	"math"
@@ -7,17 +7,17 @@ import (
 	"github.com/kernbench/kernbench/internal/result/figure"
 )
 
-func TestPanel(t *testing.T) {
-	roof := Roof{GBps: 20, GFLOPS: 80}
-	kernels := []Kernel{
-		{Name: "product", Flops: 1e6, Bytes: 8e6, US: 500},
-		{Name: "product", Flops: 1e6, Bytes: 8e6, US: 1000, Disturbed: true},
-		{Name: "iteration", Flops: 2e6, Bytes: 4e6, US: 1000},
-		{Name: "unknown", Flops: 2e6, US: 1000}, // cannot be drawn without bytes
-		{Name: "unknown", Bytes: 1, US: 1},
-		{Name: "unknown", Flops: 1, Bytes: 1, US: math.NaN()},
+func TestRooflinePanel(t *testing.T) {
+	limits := roof{20, 80}
+	kernels := []kernelTime{
+		newKernelTime("product", 1e6, 8e6, 500, false),
+		newKernelTime("product", 1e6, 8e6, 1000, true),
+		newKernelTime("iteration", 2e6, 4e6, 1000, false),
+		newKernelTime("unknown", 2e6, 0, 1000, false), // cannot be drawn without bytes
+		newKernelTime("unknown", 0, 1, 1, false),
+		newKernelTime("unknown", 1, 1, math.NaN(), false),
 	}
-	p, ok := Panel("2 ranks", roof, kernels)
+	p, ok := rooflinePanel("2 ranks", limits, kernels)
 	if !ok || len(p.Series) != 2 {
 		t.Fatalf("%+v", p)
 	}
@@ -33,15 +33,15 @@ func TestPanel(t *testing.T) {
 		line[2].X <= 4 {
 		t.Errorf("the roof is %+v", line)
 	}
-	if roof.At(0.125) != 2.5 || roof.At(100) != 80 {
+	if limits.at(0.125) != 2.5 || limits.at(100) != 80 {
 		t.Error("a kernel's limit is wrong")
 	}
-	for _, r := range []Roof{{GBps: 20}, {GFLOPS: 80}, {}} {
-		if _, ok := Panel("", r, kernels); ok {
+	for _, r := range []roof{{gbps: 20}, {gflops: 80}, {}} {
+		if _, ok := rooflinePanel("", r, kernels); ok {
 			t.Errorf("a panel under %+v", r)
 		}
 	}
-	if _, ok := Panel("", roof, kernels[3:]); ok {
+	if _, ok := rooflinePanel("", limits, kernels[3:]); ok {
 		t.Error("a panel of nothing")
 	}
 }
