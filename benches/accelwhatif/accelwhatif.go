@@ -12,13 +12,13 @@ import (
 
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/kernels"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/bench/machine"
 )
 
 // The parts, and the axis that they share.

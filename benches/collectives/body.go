@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/result/journal"

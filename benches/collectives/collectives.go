@@ -9,9 +9,9 @@ import (
 	"sync"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/machine"
 )
 
 // Bench returns the declaration of the bench.

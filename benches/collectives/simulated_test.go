@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/dist/flat"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/result/dataset"

@@ -14,12 +14,12 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
-	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 

@@ -10,12 +10,12 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
-	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/kernels"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/comm/verify"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"

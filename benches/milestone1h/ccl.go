@@ -14,7 +14,6 @@ import (
 
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
@@ -23,6 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/bench/machine"
 )
 
 // The parts of the all-reduce evaluation.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
-	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/sim"
@@ -24,6 +23,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"

@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/kernbench/kernbench/accel"
-	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"

@@ -11,7 +11,6 @@ import (
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/kernels"
 	"github.com/kernbench/kernbench/internal/accel/program"
@@ -19,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 

@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/accel/kernels"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"

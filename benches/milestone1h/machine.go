@@ -9,9 +9,9 @@ import (
 
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/bench/machine"
 )
 
 // sipsAxis is the axis of SIP topologies. A value is a kind, with the size of the topology file, or a size and a

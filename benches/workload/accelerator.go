@@ -7,9 +7,9 @@ import (
 	"sync"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/workload/replay"
 )

@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
+	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/workload/chakra"
 	"github.com/kernbench/kernbench/internal/workload/replay"
 )

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
+	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/result/llm"
 	"github.com/kernbench/kernbench/internal/result/predict"
 )

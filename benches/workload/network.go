@@ -2,9 +2,9 @@ package workload
 
 import (
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
+	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/workload/replay"
 )
