@@ -216,7 +216,7 @@ func backendAxes(dtypes []dist.DType, sizes string) (clauses []bench.Clause) {
 		if coversMatrix(can) {
 			continue
 		}
-		algorithms := offeredAlgorithms(can)
+		algorithms := matrix.Offered(name)
 		if sizes != "" {
 			algorithms = slices.DeleteFunc(algorithms, func(name string) bool { return matrix.Find(name).Untimed != "" })
 		}
@@ -233,15 +233,6 @@ func backendAxes(dtypes []dist.DType, sizes string) (clauses []bench.Clause) {
 		clauses = append(clauses, bench.On(name, axes...))
 	}
 	return clauses
-}
-
-// offeredAlgorithms returns the algorithms of the matrix that a backend offers by name,
-// or whose codec it accepts.
-func offeredAlgorithms(can dist.Capabilities) []string {
-	return lists.Filter(matrix.Algorithms(), func(name string) bool {
-		codec := matrix.Codec(name)
-		return slices.Contains(can.Algorithms[dist.AllReduce], name) || codec != nil && can.Takes(*codec)
-	})
 }
 
 func intersect(a, b []dist.DType) []dist.DType {

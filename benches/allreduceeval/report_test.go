@@ -110,7 +110,6 @@ func TestPublishedMistakes(t *testing.T) {
 		"twice the throughput":  `"the actual data movement is 5.95 GB/s" (refuted)`,
 		"5 said, 6 listed":      `"5 configurations were measured" (refuted)`,
 		"a decode step":         `"a decode step of Llama 70B all-reduces 256 MB" (refused)`,
-		"64 times at most":      `"a potential of 16 to 64 times" (refuted)`,
 	}
 	for name, c := range map[string]struct {
 		rows []journal.Row

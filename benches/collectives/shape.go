@@ -105,7 +105,7 @@ func checkPoint(p point.Point) error {
 	case pieces > 0 && pieces < element:
 		return fmt.Errorf("pieces of %d bytes hold no element of %s", pieces, sh.dtype)
 	case op == barrier && size > smallest:
-		return fmt.Errorf("a barrier moves no data: sizes above %d would only repeat it", smallest)
+		return fmt.Errorf("a barrier moves no data: it runs only at sizes up to %d bytes", smallest)
 	case sh.inPlace && slices.Contains([]string{barrier, sendRecv, string(dist.AllToAll)}, op):
 		return fmt.Errorf("there is no %s in place", op)
 	case op == sendRecv && sh.ranks < 2:

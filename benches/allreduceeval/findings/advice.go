@@ -234,16 +234,14 @@ func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines
 			}
 		}
 	}
-	if len(ran) > 0 {
-		for _, name := range matrix.Algorithms() {
-			why := matrix.Find(name).Untimed
-			if why != "" && !timed(func(s model.Sample) bool { return s.Algorithm == name }) {
-				add("times of %s: %s (`--algorithm %s`)", name, why, name)
-			}
+	backends := lists.NonEmpty(lists.Distinct(lists.Map(rows, func(r journal.Row) string { return r.Backend }))...)
+	for _, name := range lists.Distinct(slices.Concat(lists.Map(backends, matrix.Offered)...)) {
+		why := matrix.Find(name).Untimed
+		if len(ran) > 0 && why != "" && !timed(func(s model.Sample) bool { return s.Algorithm == name }) {
+			add("times of %s: %s (`--algorithm %s`)", name, why, name)
 		}
 	}
 	add("several hosts, other loads on the machine, and calls that overlap with computation")
-	backends := lists.Distinct(lists.Map(rows, func(r journal.Row) string { return r.Backend }))
 	if len(backends) == 1 {
 		add("backends other than %s", backends[0])
 	}

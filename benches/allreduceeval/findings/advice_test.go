@@ -114,8 +114,8 @@ func TestFastest(t *testing.T) {
 	// An interrupted run: two-stage has no time at the largest size, and naive has the larger limit.
 	naive, two := timedAt("naive", "naive", 16<<20, 33400), timedAt("two-stage", "two-stage", 1<<20, 1000)
 	naive.Limits, two.Limits = map[string]float64{"bandwidth": 39200}, map[string]float64{"bandwidth": 400}
-	if line := speedLines(resultsOf(naive, two)); line != "- **Fastest:** not resolved: naive did not run, and 1 other "+
-		"reason.\n- **Speed:** fastest at 16Mi not resolved: two-stage did not run." {
+	if line := speedLines(resultsOf(naive, two)); line != "- **Fastest:** not resolved: naive was not timed at every "+
+		"size and setting, and 1 other reason.\n- **Speed:** fastest at 16Mi not resolved: two-stage was not timed at every size and setting." {
 		t.Error(line)
 	}
 	two = timedAt("two-stage", "two-stage", 16<<20, 42000)

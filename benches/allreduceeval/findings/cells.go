@@ -193,17 +193,19 @@ func gridOf(cells []cell, column func(cell) string, columns []string) *bench.Gri
 	return g
 }
 
-// gridCell summarizes a group of cells: how many passed, and how many ran or should have run.
+// gridCell summarizes a group of cells: how many passed, or how many of them did not.
 func gridCell(cells []cell) bench.GridCell {
 	t := count(cells)
 	out := bench.GridCell{Status: t.status(), Note: t.String()}
 	switch {
 	case len(cells) == 0:
 		return bench.GridCell{}
-	case t.ran() > 0 && t.passed == t.ran() && t.required == 0:
+	case t.failed > 0:
+		out.Text = fmt.Sprintf("%d of %d failed", t.failed, t.ran()+t.required)
+	case t.passed > 0 && t.required > 0:
+		out.Text = fmt.Sprintf("%d of %d not run", t.required, t.passed+t.required)
+	case t.passed > 0:
 		out.Text = strconv.Itoa(t.passed)
-	case t.ran() > 0:
-		out.Text = fmt.Sprintf("%d of %d", t.passed, t.ran()+t.required)
 	case out.Status == journal.Skipped:
 		out.Text = "skipped"
 	default:

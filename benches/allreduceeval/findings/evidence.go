@@ -71,7 +71,14 @@ func contests(rows []journal.Row, samples []model.Sample) (list []contest) {
 func (c contest) whyUnresolved(rows []journal.Row) string {
 	names := c.candidates(rows)
 	for _, name := range names {
-		if !slices.ContainsFunc(c.samples, func(s model.Sample) bool { return s.Algorithm == name }) {
+		isTime := func(r journal.Row) bool {
+			return isTimed(r) && r.Status == journal.OK && r.Point.At("algorithm").String() == name
+		}
+		switch ran := slices.ContainsFunc(rows, isTime); {
+		case slices.ContainsFunc(c.samples, func(s model.Sample) bool { return s.Algorithm == name }):
+		case ran:
+			return name + " was not timed at every size and setting"
+		default:
 			return name + " did not run"
 		}
 	}

@@ -220,11 +220,7 @@ func correctnessLine(cells []cell) string {
 		return "no cell of the matrix ran, so nothing is known. Times without it may be those of a wrong computation."
 	case t.failed > 0:
 		first, _ := lists.First(mine, func(c cell) bool { return c.status.Bad() })
-		where := first.name
-		if first.row != nil {
-			where = fmt.Sprintf("%s, size %s", first.at, first.name)
-		}
-		return fmt.Sprintf("**wrong results.** %s. First: %s: %s", t, where, first.reason)
+		return fmt.Sprintf("**wrong results.** %s. First: %s: %s", t, first.at, first.reason) // the reason has the size
 	case t.required > 0:
 		return fmt.Sprintf("not shown. All cells that ran passed, but required cells did not run: %s.", t)
 	}

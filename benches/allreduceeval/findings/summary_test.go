@@ -115,9 +115,9 @@ func TestGridCells(t *testing.T) {
 		status journal.Status
 		text   string
 	}{
-		{[]cell{ok, ok}, journal.OK, "2"}, {[]cell{ok, bad}, journal.Failed, "1 of 2"},
+		{[]cell{ok, ok}, journal.OK, "2"}, {[]cell{ok, bad}, journal.Failed, "1 of 2 failed"},
 		{[]cell{optional}, journal.NotExecuted, "not run"},
-		{[]cell{skipped}, journal.Skipped, "skipped"}, {[]cell{ok, missing}, journal.NotExecuted, "1 of 2"},
+		{[]cell{skipped}, journal.Skipped, "skipped"}, {[]cell{ok, missing}, journal.NotExecuted, "1 of 2 not run"},
 		{[]cell{ok, skipped}, journal.OK, "1"}, {nil, "", ""},
 	} {
 		if got := gridCell(c.cells); got.Status != c.status || got.Text != c.text {

@@ -44,6 +44,15 @@ func Timed() []string {
 // KnownAlgorithms returns every name that the axis algorithm accepts.
 func KnownAlgorithms() []string { return append(Algorithms(), Auto) }
 
+// Offered returns the algorithms of the matrix that a backend offers by name, or whose codec it accepts.
+func Offered(backend string) []string {
+	can := dist.Describe(backend).Capabilities
+	return lists.Filter(Algorithms(), func(name string) bool {
+		codec := Codec(name)
+		return slices.Contains(can.Algorithms[dist.AllReduce], name) || codec != nil && can.Takes(*codec)
+	})
+}
+
 func names(keep func(schedule.Info) bool) []string {
 	all := lists.Filter(schedule.Evaluated(schedule.AllReduce), keep)
 	return lists.Map(all, func(a schedule.Info) string { return a.Name })

@@ -328,44 +328,49 @@ const minSpeedup = 2
 // its link is. The limits name the link.
 func checkPublished(samples []Sample) (out []Warning) {
 	for _, g := range bySeries(samples) {
-		lowest, highest, w := math.Inf(1), 0.0, Warning{Kind: KnownFaster, Note: true}
-		var curve *Table
-		for _, s := range g.Items {
-			if curve == nil {
-				curve = publishedCurve(s)
-			}
-			if curve == nil || s.ThroughMemory() {
-				continue
-			}
-			if us, err := curve.US(s.Ranks, s.Bytes); err == nil {
-				lowest, highest = min(lowest, s.TimeUS/us), max(highest, s.TimeUS/us)
-				w.Rows = append(w.Rows, s.Rows...)
-			}
+		curve := publishedCurve(g.Items)
+		if curve == nil || g.Items[0].ThroughMemory() {
+			continue
 		}
-		if highest > 0 && lowest >= minSpeedup {
-			times := fmt.Sprintf("%.0f", lowest)
-			if high := fmt.Sprintf("%.0f", highest); high != times {
-				times += " to " + high
-			}
-			w.Text = fmt.Sprintf("%s: the published %s is %s times faster at the same sizes, so at least that much is "+
-				"possible over this link", g.Key, curve.Name, times)
-			out = append(out, w)
+		lowest, highest, rows := curve.speedup(g.Items)
+		if highest == 0 || lowest < minSpeedup {
+			continue
 		}
+		times := fmt.Sprintf("%.0f", lowest)
+		if high := fmt.Sprintf("%.0f", highest); high != times {
+			times += " to " + high
+		}
+		out = append(out, Warning{Kind: KnownFaster, Note: true, Rows: rows, Text: fmt.Sprintf(
+			"%s: the published %s is %s times faster at the same sizes, so at least that much is possible over this link",
+			g.Key, curve.Name, times)})
 	}
 	return out
 }
 
-// publishedCurve returns the published curve of the link that the sample's limits name, or
-// nil if there is none.
-func publishedCurve(s Sample) *Table {
-	for _, name := range slices.Sorted(maps.Keys(s.Limits)) {
-		if link, known := LinkOf(name); known && link.Curve != "" {
+// publishedCurve returns the published curve of the link that the limits of the samples name, or nil.
+func publishedCurve(samples []Sample) *Table {
+	for _, s := range samples {
+		for _, name := range slices.Sorted(maps.Keys(s.Limits)) {
+			link, _ := LinkOf(name)
 			if curve, err := NamedCurve(link.Curve); err == nil {
 				return curve
 			}
 		}
 	}
 	return nil
+}
+
+// speedup returns how many times faster the curve is than the samples, at least and at most, and the rows
+// of the samples that it can be compared with. Both are 0 if there is none.
+func (t *Table) speedup(samples []Sample) (least, most float64, rows []*journal.Row) {
+	for _, s := range samples {
+		if us, err := t.US(s.Ranks, s.Bytes); err == nil {
+			times := s.TimeUS / us
+			least, most = min(cmp.Or(least, times), times), max(most, times)
+			rows = append(rows, s.Rows...)
+		}
+	}
+	return least, most, rows
 }
 
 // dtypeTolerance is the largest relative difference between times of equal bytes that

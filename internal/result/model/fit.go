@@ -197,8 +197,12 @@ func fit(series Series, samples []Sample) Curve {
 	c.Segments = lists.Map(segments(points, seriesNoise(samples)), newSegment)
 	switch worst, at := c.WorstErr(); {
 	case worst > fitLimit:
-		c.Fault = fmt.Sprintf("the line is off by %.0f %% at %s, because of noise or because too few sizes were measured "+
-			"to see where one line ends", 100*worst, sizeText(at))
+		noise := "noise or "
+		if !slices.ContainsFunc(samples, func(s Sample) bool { return !s.computed() }) {
+			noise = ""
+		}
+		c.Fault = fmt.Sprintf("the line is off by %.0f %% at %s, because of %stoo few sizes to see where one line ends",
+			100*worst, sizeText(at), noise)
 	case len(points) == 2:
 		c.Fault = "two sizes only: any two lie on a line"
 	}
