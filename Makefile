@@ -185,7 +185,7 @@ bench-fused: $(if $(filter file,$(origin BIN)),build)
 bench-solve: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-solve.sh $(BIN)
 
-# bench-petsc compares the time to solution with PETSc's, in at most 12 minutes.
+# bench-petsc compares the time to solution with PETSc's, in about 40 minutes.
 bench-petsc: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-petsc.sh $(BIN)
 

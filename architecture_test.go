@@ -287,7 +287,6 @@ func TestInputsAreReadWithBounds(t *testing.T) {
 var notFuzzed = map[string]string{
 	"bench":                 "the benches read their own files",
 	"benches/llmimpact":     "the package imports reads its CSV files",
-	"benches/solvescaling":  "it reads an array of a known size",
 	"internal/accel/graph":  "loggp fuzzes the files that contain its networks",
 	"internal/bench/inputs": "it hashes files",
 	"internal/bench/run":    "package sweep parses the logs of programs that it reads",

@@ -1,6 +1,5 @@
 #!/bin/sh
-# Runs petsc_solve.c under Open MPI, and builds it first if necessary. The bench solve-scaling starts this
-# script for --peer petsc if KERNBENCH_PETSC names it.
+# Runs petsc_solve.c under Open MPI, and builds it first if necessary: the program of petsc-solve.yaml.
 # usage: petsc.sh RANKS ARGUMENTS OF petsc_solve
 # Exit status 69 means that the program cannot be built or started here. The last line of output says why.
 here=$(cd "$(dirname "$0")" && pwd)

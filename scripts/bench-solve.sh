@@ -2,9 +2,8 @@
 # Compares kernbench's conjugate gradients with PETSc's CG + Jacobi: the time of one
 # iteration of the same solve, with alternating trials. Then checks weak scaling, the
 # partitioners and the memory use, each against a goal. PARTS="nrhs precision" measures
-# several right-hand sides and lower precision. PARTS=multigrid compares set-up
-# and solve with multigrid with the fastest of PETSc's preconditioners. Prints ratios with
-# their confidence intervals, and whether the goals are met.
+# several right-hand sides and lower precision. Prints ratios with their confidence
+# intervals, and whether the goals are met. bench-petsc.sh compares the time to solution.
 #
 #   scripts/bench-solve.sh [bin/kernbench]
 #
@@ -19,10 +18,8 @@
 # WEAK     rank counts of weak scaling with 1M unknowns per rank (1,2)
 # PIPELINED  rank counts at which cg-pipelined is compared with cg, with 10,000 unknowns
 #          per rank (2; use 16 on a machine with at least 16 cores)
-# PARTS    parts to run: "petsc multigrid weak pipelined partition memory nrhs precision" (all)
+# PARTS    parts to run: "petsc weak pipelined partition memory nrhs precision" (all)
 # PAIRS    interleaved pairs of the parts nrhs and precision (3, unless TRIALS is set)
-# SYSTEMS  systems of the multigrid part: "2d1m 2d4m 3d variable mesh" (all)
-# SCALE    divisor of the unknowns of the multigrid part, for a quick try (1)
 # OUT      folder of the runs (out/bench-solve). An interrupted script continues where it
 #          stopped
 #
@@ -38,9 +35,7 @@ stop=${STOP:-100}
 rtol=${RTOL:-1e-6}
 weak=${WEAK:-1,2}
 pipelined=${PIPELINED:-2}
-scale=${SCALE:-1}
-systems=${SYSTEMS:-2d1m 2d4m 3d variable mesh}
-parts=${PARTS:-petsc multigrid weak pipelined partition memory nrhs precision}
+parts=${PARTS:-petsc weak pipelined partition memory nrhs precision}
 pairs=${PAIRS:-${TRIALS:-3}}
 out=${OUT:-out/bench-solve}
 . "$here/scripts/peers.sh"
@@ -90,63 +85,6 @@ if wanted petsc; then
 	"$bin" speedup "$out/plain" "$out/petsc" --least 1.3 --goal 1.3 || worse $?
 	echo "== with the matrix compressed without loss"
 	"$bin" speedup "$out/compressed" "$out/petsc" --least 1.6 --goal 1.6 || worse $?
-fi
-
-# against adds trial k of a system for both sides, one after the other.
-against() { # k, folder, unknowns, our preconditioner, PETSc's in its place, arguments of run
-	local k=$1 name=$2 dof=$(($3 / scale)) precond=$4 peer=$5
-	shift 5
-	KERNBENCH_PETSC=$here/peers/petsc.sh one "$name" --bench solve-scaling --mode strong --ranks "$ranks" --bind core --rhs ones --rtol 1e-10 --repeat 1 \
-		--total-dof "$dof" --precond "$precond" --peer "$peer" --trials "$k" --resume "$@"
-}
-
-# over prints, for each number of ranks, our time divided by the time of PETSc's fastest
-# preconditioner in the same trial. Times include set-up and solve.
-over() { # goal, title, folders
-	local goal=$1 title=$2 run
-	shift 2
-	for run; do numbers "$run" num_ranks trial peer precond_setup_s solve_time_s; done | awk -v goal="$goal" -v title="$title" "$median_interval"'
-		{ s = $4 + $5; if ($3 == "none") { ours[$1, $2] = s; if (!($1 in seen)) { seen[$1] = 1; order[++n] = $1 } }
-		  else if (!(($1, $2) in best) || s < best[$1, $2]) { best[$1, $2] = s; who[$1, $2] = $3 }
-		  if ($2 > last) last = $2 }
-		END { for (i = 1; i <= n; i++) { p = order[i]; m = 0; split("", won)
-			for (k = 0; k <= last; k++) if (((p, k) in ours) && ((p, k) in best)) { r[++m] = ours[p, k] / best[p, k]; won[who[p, k]]++ }
-			for (a = 2; a <= m; a++) { x = r[a]; for (j = a - 1; j >= 1 && r[j] > x; j--) r[j + 1] = r[j]; r[j + 1] = x }
-			names = ""; for (w in won) names = names " " w
-			e = edge(m); lo = r[e ? e : 1]; hi = r[e ? m + 1 - e : m]
-			verdict = m < 10 ? "not resolved" : hi <= goal ? "met" : lo > goal ? "not met" : "not resolved"
-			if (m) printf "%-24s %2d ranks: %.3f (%.3f to %.3f, %d pairs) of%s, goal %.1f: %s\n", title, p, (r[int((m + 1) / 2)] + r[int(m / 2) + 1]) / 2, lo, hi, m, names, goal, verdict
-			else printf "%-24s %2d ranks: no pair\n", title, p
-			if (verdict == "not met") bad = 1; else if (verdict == "not resolved" && !bad) bad = 3 }
-			exit n ? bad : 3 }' || worse $?
-}
-
-if wanted multigrid; then
-	install_petsc
-	for ((k = 1; k <= trials; k++)); do
-		echo "trial $k of $trials" >&2
-		for system in $systems; do
-			case $system in
-			2d1m) against "$k" mg-2d1m 1000000 gmg none,petsc:hypre ;;
-			2d4m) against "$k" mg-2d4m 4000000 gmg none,petsc:hypre ;;
-			3d)
-				against "$k" mg-3d 1000000 gmg none,petsc:hypre,petsc:gamg --dim 3
-				against "$k" mg-3d-jacobi 1000000 jacobi petsc:cg --dim 3
-				;;
-			variable | mesh) against "$k" "mg-$system" 1000000 amg none,petsc:hypre --problem "$system" ;;
-			*) echo "SYSTEMS: no $system" >&2 && exit 2 ;;
-			esac
-		done
-	done
-	echo "== multigrid, set-up and solve, over the fastest of PETSc's in the same trial"
-	for system in $systems; do
-		case $system in
-		2d1m) over 0.5 "poisson 2-D 1000x1000" mg-2d1m ;;
-		2d4m) over 0.5 "poisson 2-D 2000x2000" mg-2d4m ;;
-		3d) over 0.2 "poisson 3-D 100^3" mg-3d mg-3d-jacobi ;;
-		*) over 0.7 "$system 1M" "mg-$system" ;;
-		esac
-	done
 fi
 
 if wanted weak; then

@@ -75,9 +75,6 @@ func body(ctx context.Context, s *bench.State) error {
 	if err != nil {
 		return err
 	}
-	if s.Str(peerAxis) != noPeer {
-		return runPeer(ctx, s, spec, name)
-	}
 	if device.SupportsBackend(s.Backend()) {
 		return deviceBody(ctx, s, spec, name)
 	}

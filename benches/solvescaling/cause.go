@@ -34,18 +34,13 @@ const (
 // share is a part of an iteration as a fraction, with the range over the timed solves.
 type share struct{ value, low, high float64 }
 
-func (s share) String() string {
-	if s.low == s.high {
-		return fmt.Sprintf("%.0f %%", 100*s.value)
-	}
-	return fmt.Sprintf("%.0f %% (%.0f to %.0f)", 100*s.value, 100*s.low, 100*s.high)
-}
+func (s share) String() string { return withInterval(s.value, s.low, s.high) }
 
 // shares splits an iteration into the work of the mean rank, the additional work of the slowest rank, and waiting: the
 // time in which not even the slowest rank works.
 type shares struct {
 	work, imbalance, waiting share
-	single                   bool // from one solve, so that nothing is known about the range
+	single                   bool // from one solve of one launch, so that nothing is known about the range
 }
 
 // apart reports whether a traced and a timed iteration differ too much to describe each other.
@@ -61,7 +56,9 @@ func sharesOf(r *journal.Row) (s shares, doubt string) {
 			st := r.Stats.Get(name)
 			return share{m[name], st.Min, st.Max}
 		}
-		return shares{of(workShare), of(imbalanceShare), of(waitingShare), r.Samples < 2}, ""
+		s = shares{work: of(workShare), imbalance: of(imbalanceShare), waiting: of(waitingShare)}
+		s.single = r.Samples < 2 && s.waiting.low == s.waiting.high
+		return s, ""
 	}
 	us := cmp.Or(m["traced_us"], m["time_us"]) // the phases of the oldest rows add up to time_us
 	mean, slowest := 0.0, 0.0
@@ -135,8 +132,8 @@ func causeOf(r *journal.Row) cause {
 // modelText states the memory traffic of an iteration.
 func modelText(r *journal.Row) string {
 	m := r.Metrics
-	return fmt.Sprintf("%.1f GB/s by the model, %.0f %% of the triad's %.1f GB/s", m["gbps"], 100*m["triad_fraction"],
-		m["triad_gbps"])
+	return fmt.Sprintf("%.1f GB/s by the model, %s times the triad's %.1f GB/s", m["gbps"],
+		unit.FormatSig(m["triad_fraction"], 3), m["triad_gbps"])
 }
 
 // workCause explains an iteration in which ranks mostly work.

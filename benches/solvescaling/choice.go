@@ -57,12 +57,10 @@ func (cand *candidate) faster(than *candidate, by func(*candidate) judge.Range) 
 	return !cand.disturbed && !than.disturbed && cand.repeated() && than.repeated() && by(cand).Below(by(than))
 }
 
-// systemKey identifies the system that the candidates of a comparison solve: everything but the method, the
-// preconditioner, the peer and the number of ranks.
+// systemKey identifies the system that the candidates of a comparison solve: everything but the solver and the number
+// of ranks.
 func systemKey(r *journal.Row) string {
-	q := *r
-	q.Point = r.Point.Without(append([]string{methodAxis, precondAxis, peerAxis}, tuningAxes...)...)
-	return familyKey(&q)
+	return keyOf(r, append([]string{dataset.NumRanks, methodAxis, precondAxis, peerAxis}, tuningAxes...)...)
 }
 
 // findComparisons finds the comparisons, each at the largest number of ranks on which at least two

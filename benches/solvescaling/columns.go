@@ -87,8 +87,6 @@ func checkColumns(p point.Point) error {
 	case text(methodAxis) != block.Method:
 		return fmt.Errorf("%s has no block form, so it solves for one right-hand side: --%s %d needs --%s %s",
 			text(methodAxis), columnsAxis, n, methodAxis, block.Method)
-	case text(peerAxis) != noPeer:
-		return fmt.Errorf("peer %s solves for one right-hand side, not %d", text(peerAxis), n)
 	case multigridOf(p).Flexible():
 		return fmt.Errorf("--%s %d needs a symmetric cycle, which cycle %s is not: use v or w", columnsAxis, n,
 			text(cycleAxis))

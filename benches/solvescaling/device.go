@@ -32,8 +32,6 @@ func checkDevice(p, options point.Point) error {
 	switch {
 	case text(matrixOption) != "":
 		return fmt.Errorf("%s: a GPU makes its rows itself, so that it has no --%s", on, matrixOption)
-	case text(peerAxis) != noPeer:
-		return fmt.Errorf("%s: --%s %s solves on processors", on, peerAxis, text(peerAxis))
 	case strings.HasPrefix(text(rhsAxis), rhsFile):
 		return fmt.Errorf("%s: a GPU makes the right-hand side itself: --%s random or ones", on, rhsAxis)
 	}

@@ -130,7 +130,6 @@ func TestDeviceRefuses(t *testing.T) {
 		"problem=poisson dim=3":              "",
 		"problem=anisotropic":                "",
 		"rhs=file:b.mtx":                     "makes the right-hand side itself",
-		"peer=petsc":                         "solves on processors",
 		"precond=gmg smoother=jacobi":        "multigrid on GPUs has no smoother",
 	} {
 		_, err := plan.Make(Bench(), plan.Request{Axes: assigns(axes), Backend: gpus, Seed: 1})

@@ -24,13 +24,14 @@ const (
 	// aboveLinear is the efficiency above which a row needs an explanation. Smaller excesses are rounding and drift.
 	aboveLinear = 1.02
 	// moreCached is the additional share of the working set that the caches of several ranks must hold to explain an
-	// efficiency above 100 %.
+	// efficiency above 1.
 	moreCached = 0.2
 )
 
-// efficiencyDoubt returns the reason why the comparison of a row with the row of one rank is not resolved, or "".
-func efficiencyDoubt(r, one *journal.Row) string {
-	low, high := r.Metrics["efficiency_implementation_low"], r.Metrics["efficiency_implementation_high"]
+// efficiencyDoubt returns the reason why the comparison of a row with the row of one rank, whose metrics are given, is
+// not resolved, or "".
+func efficiencyDoubt(r, one *journal.Row, m map[string]float64) string {
+	low, high := m["efficiency_implementation_low"], m["efficiency_implementation_high"]
 	for _, row := range []*journal.Row{r, one} {
 		if why := row.Disturbed(); why != "" {
 			return fmt.Sprintf("the row of %s was disturbed (%s)", unit.Plural(dataset.Ranks(row), "rank"), why)
@@ -50,8 +51,7 @@ func efficiencyDoubt(r, one *journal.Row) string {
 // efficiencyText describes how much of the efficiency of one rank is left. It returns "" if this is unknown.
 func efficiencyText(r *journal.Row) string {
 	m := r.Metrics
-	each, known := m["efficiency_implementation"]
-	if !known || dataset.Ranks(r) == 1 {
+	if _, known := m["efficiency_implementation"]; !known || dataset.Ranks(r) == 1 {
 		return ""
 	}
 	ranks := unit.Plural(dataset.Ranks(r), "rank")
@@ -61,16 +61,16 @@ func efficiencyText(r *journal.Row) string {
 	}
 	if doubt := r.Details[doubtDetail]; doubt != "" {
 		return fmt.Sprintf("The efficiency of %s is not resolved: %s. By the time of an iteration it is about %s.%s", ranks,
-			doubt, withInterval(r, each), base)
+			doubt, efficiencyOf(r), base)
 	}
-	text := fmt.Sprintf("%s keep %s of one rank's efficiency", ranks, percentRange(m["efficiency"], m["efficiency_low"],
+	text := fmt.Sprintf("%s keep %s of one rank's efficiency", ranks, withInterval(m["efficiency"], m["efficiency_low"],
 		m["efficiency_high"]))
 	if _, solved := m["efficiency"]; !solved {
 		text = fmt.Sprintf("%s keep %s of one rank's efficiency by the time of an iteration; the solves were stopped before "+
-			"a solution.", ranks, withInterval(r, each))
+			"a solution.", ranks, efficiencyOf(r))
 	} else {
-		text += fmt.Sprintf(": %.0f %% by the number of iterations (%s), %s by the time of an iteration.",
-			100*m["efficiency_algorithmic"], iterationsText(m["efficiency_algorithmic"]), withInterval(r, each))
+		text += fmt.Sprintf(": %s by the number of iterations (%s), %s by the time of an iteration.",
+			unit.FormatSig(m["efficiency_algorithmic"], 3), iterationsText(m["efficiency_algorithmic"]), efficiencyOf(r))
 	}
 	return text + superlinearText(r) + base
 }
@@ -91,13 +91,13 @@ func superlinearText(r *journal.Row) string {
 	own, one, known := cachedShares(m)
 	switch {
 	case !known:
-		return " More than 100 % is not explained: the working set and the caches are not known."
+		return " More than 1 is not explained: the working set and the caches are not known."
 	case !tooEfficient(r):
-		return fmt.Sprintf(" More than 100 %% is explained by the caches: they hold %.0f %% of the working set of a rank "+
+		return fmt.Sprintf(" More than 1 is explained by the caches: they hold %.0f %% of the working set of a rank "+
 			"(%s of %s), and %.0f %% of that of one rank.", 100*own, unit.FormatBytesApprox(m["cache_bytes"]),
 			unit.FormatBytesApprox(m["working_set_bytes"]), 100*one)
 	}
-	return fmt.Sprintf(" More than 100 %% is not explained by the caches, which hold %.0f %% of the working set of "+
+	return fmt.Sprintf(" More than 1 is not explained by the caches, which hold %.0f %% of the working set of "+
 		"a rank and "+
 		"%.0f %% of that of one rank: the row of 1 rank is probably too slow. Measure it again.", 100*own, 100*one)
 }
@@ -118,9 +118,9 @@ const (
 	oneCache = "one_rank_cache_bytes"
 )
 
-// withInterval formats an efficiency by the time of an iteration, with its interval if several solves give one.
-func withInterval(r *journal.Row, efficiency float64) string {
-	return percentRange(efficiency, r.Metrics["efficiency_implementation_low"],
+// efficiencyOf formats the efficiency of a row by the time of an iteration.
+func efficiencyOf(r *journal.Row) string {
+	return withInterval(r.Metrics["efficiency_implementation"], r.Metrics["efficiency_implementation_low"],
 		r.Metrics["efficiency_implementation_high"])
 }
 

@@ -64,7 +64,7 @@ func entryOf(r *journal.Row) entry {
 		"grid":    r.Details["grid"], "library": r.Details["library"],
 		"matrix": dataset.Text(r, matrixOption), "rhs": dataset.Text(r, rhsAxis), "storage": dataset.Text(r, storageAxis),
 		"converged_after": r.Details[convergedDetail],
-		"peer":            dataset.Text(r, peerAxis), "precision": cmp.Or(dataset.Text(r, precisionAxis), refine.Double),
+		"peer":            cmp.Or(dataset.Text(r, peerAxis), noPeer), "precision": cmp.Or(dataset.Text(r, precisionAxis), refine.Double),
 		"dtype": "f64", "seed": r.Details["seed"], "solved": r.Status == journal.OK && !stopped(r),
 		"threads": r.Details[threadsDetail], "cpu": r.Details[cpuDetail], "version": r.Details[versionDetail],
 		"gpu": r.Details[gpuDetail], "ranks_per_gpu": r.Sharing(),

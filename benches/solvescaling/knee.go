@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -33,16 +32,14 @@ func knee(c *curve, rows []journal.Row) string {
 		unit.Plural(dataset.Ranks(last), "rank"), reached(0.8, sizes), reached(0.5, sizes))
 }
 
-// bySize returns the median trial of each size, among rows that differ from like in nothing else, the smallest first.
+// bySize returns the point of each size, among rows that differ from like in nothing else, the smallest first.
 func bySize(like *journal.Row, rows []journal.Row) []*journal.Row {
 	alike := dataset.Good(rows).Where(func(r *journal.Row) bool {
 		_, known := r.Metrics["efficiency_implementation"]
 		return known && dataset.Ranks(r) == dataset.Ranks(like) && configurationKey(r) == configurationKey(like) &&
 			!oversubscribed(r)
 	})
-	sizes := lists.Map(dataset.GroupBy(alike, perRank), func(g dataset.Group[float64]) *journal.Row {
-		return medianTrial(g.Rows)
-	})
+	sizes := merged(alike)
 	slices.SortFunc(sizes, func(a, b *journal.Row) int { return cmp.Compare(perRank(a), perRank(b)) })
 	return sizes
 }
@@ -62,7 +59,7 @@ func oversubscribed(r *journal.Row) bool {
 func reached(goal float64, sizes []*journal.Row) string {
 	efficiency := func(r *journal.Row) float64 { return r.Metrics["efficiency_implementation"] }
 	at := func(r *journal.Row) string {
-		return fmt.Sprintf("at %s: %s", count(perRank(r)), withInterval(r, efficiency(r)))
+		return fmt.Sprintf("at %s: %s", count(perRank(r)), efficiencyOf(r))
 	}
 	var stretches, losses, open []string
 	named := map[int]bool{} // a size may lie between two ranges
@@ -74,7 +71,7 @@ func reached(goal float64, sizes []*journal.Row) string {
 		text := fmt.Sprintf("lost %s %s", side, at(sizes[i]))
 		if c := causeOf(sizes[i]); c.name != unresolved("").name {
 			text = fmt.Sprintf("lost %s at %s to %s: %s", side, count(perRank(sizes[i])), c.name,
-				withInterval(sizes[i], efficiency(sizes[i])))
+				efficiencyOf(sizes[i]))
 		}
 		losses = append(losses, text)
 	}
@@ -100,19 +97,19 @@ func reached(goal float64, sizes []*journal.Row) string {
 			open = append(open, at(r))
 		}
 	}
-	text := fmt.Sprintf("%.0f %% at no measured size", 100*goal)
+	text := fmt.Sprintf("%g at no measured size", goal)
 	switch {
 	case len(stretches) > 0:
-		text = fmt.Sprintf("%.0f %% %s", 100*goal, strings.Join(append([]string{strings.Join(stretches, " and ")},
+		text = fmt.Sprintf("%g %s", goal, strings.Join(append([]string{strings.Join(stretches, " and ")},
 			losses...), ", "))
 		if len(losses)+len(open) == 0 {
 			text += ", all that was measured"
 		}
 	case len(open) == len(sizes):
-		return fmt.Sprintf("whether %.0f %% is reached is not resolved %s", 100*goal, strings.Join(open, ", "))
+		return fmt.Sprintf("whether %g is reached is not resolved %s", goal, strings.Join(open, ", "))
 	case len(open) == 0:
 		best := slices.MaxFunc(sizes, func(a, b *journal.Row) int { return cmp.Compare(efficiency(a), efficiency(b)) })
-		text += fmt.Sprintf(", the most is %s at %s", withInterval(best, efficiency(best)), count(perRank(best)))
+		text += fmt.Sprintf(", the most is %s at %s", efficiencyOf(best), count(perRank(best)))
 	}
 	if len(open) > 0 {
 		text += ", not resolved " + strings.Join(open, ", ")

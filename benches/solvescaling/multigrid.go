@@ -64,9 +64,6 @@ func number(p point.Point, axis string) float64 {
 // has no contrast to set.
 func checkMultigrid(p point.Point) error {
 	settings := multigridOf(p)
-	if changed := settings.Changed(false); len(changed) > 0 && p.At(peerAxis).String() != noPeer {
-		return fmt.Errorf("peer %s has its own multigrid, without --%s", p.At(peerAxis), strings.Join(changed, ", --"))
-	}
 	if n := p.At(sweepsAxis).Int(); n < 1 {
 		return fmt.Errorf("--%s %d: want at least 1", sweepsAxis, n)
 	}

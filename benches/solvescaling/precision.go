@@ -31,8 +31,6 @@ func checkPrecision(p point.Point) error {
 		return only(methodAxis, text(methodAxis))
 	case !slices.Contains(singlePreconditioners, text(precondAxis)):
 		return only(precondAxis, text(precondAxis))
-	case text(peerAxis) != noPeer:
-		return only(peerAxis, text(peerAxis))
 	case device.SupportsBackend(text(bench.BackendName)):
 		return only(bench.BackendName, text(bench.BackendName))
 	case p.At(columnsAxis).Int() > 1:

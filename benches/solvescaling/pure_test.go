@@ -100,6 +100,35 @@ func TestBaselineIsWhole(t *testing.T) {
 	}
 }
 
+// Table, figure, sentence and columns show the same speed-up, whatever the number of trials: that of the median times.
+func TestOneMedian(t *testing.T) {
+	var rows []journal.Row
+	for ranks, seconds := range map[int][]float64{1: {4, 6}, 2: {2, 6}} {
+		for trial, s := range seconds {
+			r := newRow(strong, ranks, 9000, s, 100)
+			r.Trial, r.Metrics["triad_fraction"] = trial, 1+float64(trial)
+			rows = append(rows, r)
+		}
+	}
+	rows = derive(rows)
+	for _, r := range rows {
+		want := map[int]float64{1: 1, 2: 1.25}[dataset.Ranks(&r)] // (4 + 6) / (2 + 6)
+		if r.Metrics["speedup"] != want {
+			t.Errorf("%d ranks, trial %d: %v, want %v", dataset.Ranks(&r), r.Trial, r.Metrics["speedup"], want)
+		}
+	}
+	s := sections(rows)[0]
+	if line := strings.Join(s.Table[2], " "); line != "2 9000 100 40000 4 0.625 1.5 own work" {
+		t.Errorf("the table has %q", line)
+	}
+	if text := benchtest.Text(s); !strings.Contains(text, "it is about 0.625.") {
+		t.Errorf("the text is %q", text)
+	}
+	if p, _ := strongPanel(rows); p.Series[0].Points[1].Y != 1.25 {
+		t.Errorf("the figure has %v", p.Series[0].Points)
+	}
+}
+
 // Of several trials, the median one is on the curve and is the baseline, and intervals span the solves of all. A
 // disturbed trial counts for neither.
 func TestMedianTrial(t *testing.T) {
@@ -149,20 +178,20 @@ func TestVerdict(t *testing.T) {
 		change func(m map[string]float64, us float64)
 		want   string
 	}{
-		{"memory bandwidth", func(map[string]float64, float64) {}, "bound by memory bandwidth: 16.0 GB/s by the model, 80 %"},
+		{"memory bandwidth", func(map[string]float64, float64) {}, "bound by memory bandwidth: 16.0 GB/s by the model, 0.8 times"},
 		{"caches", func(m map[string]float64, _ float64) {
 			m["triad_fraction"] = 1.6
 		}, "works from the caches, not from memory: 16.0 GB/s"},
 		{"own work", func(m map[string]float64, _ float64) { m["triad_fraction"] = 0.3 }, "own work"},
 		{"messages", func(m map[string]float64, us float64) { waiting(m, us); m["communication_us"] = 0.45 * us },
-			"bound by messages and reductions (2 reductions per iteration): ranks wait for 50 % of its 11 ms, and the " +
+			"bound by messages and reductions (2 reductions per iteration): ranks wait for 0.5 of its 11 ms, and the " +
 				"messages by themselves take 4.95 ms"},
 		{"late ranks", func(m map[string]float64, us float64) { waiting(m, us); m["communication_us"] = 0.02 * us },
-			"bound by late ranks: ranks wait for 50 % of its 11 ms, though the messages by themselves take 220 µs"},
-		{"waiting", waiting, "bound by waiting, 50 % of its 11 ms: whether for messages or for late ranks was not measured"},
+			"bound by late ranks: ranks wait for 0.5 of its 11 ms, though the messages by themselves take 220 µs"},
+		{"waiting", waiting, "bound by waiting, 0.5 of its 11 ms: whether for messages or for late ranks was not measured"},
 		{"a slow rank", func(m map[string]float64, us float64) {
 			m[meanOf(krylov.SpMV)] = 0.3 * us
-		}, "bound by a slow rank: the slowest works 30 % of it longer than the mean rank, though the largest part has " +
+		}, "bound by a slow rank: the slowest works 0.3 of it longer than the mean rank, though the largest part has " +
 			"only 1.00 times"},
 		{"preconditioner", func(m map[string]float64, us float64) {
 			m["triad_fraction"], m["traced_us"], m[meanOf(krylov.SpMV)], m[slowestOf(krylov.SpMV)] = 0.2, us, 0, 0
@@ -170,7 +199,7 @@ func TestVerdict(t *testing.T) {
 		}, "not resolved: its preconditioner takes 60 % of it, and how much of that is communication was not measured"},
 		{"imbalance", func(m map[string]float64, us float64) {
 			m[meanOf(krylov.SpMV)], m["row_imbalance"] = 0.3*us, 1.6
-		}, "the slowest rank works 30 % of it longer than the mean rank; the largest part has 1.60"},
+		}, "the slowest rank works 0.3 of it longer than the mean rank; the largest part has 1.60"},
 		{"traced", func(m map[string]float64, us float64) { // the phases belong to slower, traced iterations
 			waiting(m, us)
 			m["traced_us"], m["communication_us"] = 2*us, 0.7*us
@@ -211,8 +240,8 @@ func TestKnee(t *testing.T) {
 	at := func(rows []journal.Row) string { return knee(&curve{rows: []*journal.Row{&rows[0], &rows[1]}}, rows) }
 	rows := sized([2]float64{1000, 0.8}, [2]float64{10000, 0.9}, [2]float64{100000, 0.93}, [2]float64{1000000, 0.44})
 	want := "The knee of 2 ranks, in unknowns per rank, by the time of an iteration: " +
-		"80 % from 10k to 100k, lost above at 1M to memory bandwidth: 44 % (40 to 46), not resolved at 1k: 80 % (73 to " +
-		"84); 50 % from 1k to 100k, lost above at 1M to memory bandwidth: 44 % (40 to 46)."
+		"0.8 from 10k to 100k, lost above at 1M to memory bandwidth: 0.44 (0.4 to 0.46), not resolved at 1k: 0.8 (0.73 " +
+		"to 0.84); 0.5 from 1k to 100k, lost above at 1M to memory bandwidth: 0.44 (0.4 to 0.46)."
 	if got := at(rows); got != want {
 		t.Errorf("have %s\nwant %s", got, want)
 	}
@@ -221,7 +250,7 @@ func TestKnee(t *testing.T) {
 	for _, text := range []string{"2 ranks share 1 cores of host a", "2 ranks share 1 cores"} {
 		crowded.Warnings = []string{text}
 		if got := at(append(slices.Clone(rows[:6]), crowded)); !strings.Contains(got,
-			"50 % from 1k to 100k, all that was measured") {
+			"0.5 from 1k to 100k, all that was measured") {
 			t.Error(text + ": " + got)
 		}
 	}
@@ -235,12 +264,12 @@ func TestKnee(t *testing.T) {
 		want  string
 	}{
 		{[][2]float64{{5000, 0.95}, {10000, 0.4}, {50000, 0.6}, {100000, 0.95}},
-			"80 % at 5k and at 100k, lost above at 10k to memory bandwidth: 40 % (36 to 42), lost below at 50k to memory " +
-				"bandwidth: 60 % (55 to 63); 50 % at 5k and from 50k to 100k, lost above at 10k"},
-		{[][2]float64{{800000, 0.95}, {400000, 0.9}}, "80 % from 400k to 800k, all that was measured"},
-		{[][2]float64{{10000, 0.4}}, "80 % at no measured size, the most is 40 % (36 to 42) at 10k"},
-		{[][2]float64{{10000, 2.5}}, "whether 80 % is reached is not resolved at 10k: 250 % (227 to 262)"},
-		{[][2]float64{{10000, 0.8}}, "whether 80 % is reached is not resolved at 10k: 80 % (73 to 84); 50 % at 10k, all"},
+			"0.8 at 5k and at 100k, lost above at 10k to memory bandwidth: 0.4 (0.36 to 0.42), lost below at 50k to memory " +
+				"bandwidth: 0.6 (0.55 to 0.63); 0.5 at 5k and from 50k to 100k, lost above at 10k"},
+		{[][2]float64{{800000, 0.95}, {400000, 0.9}}, "0.8 from 400k to 800k, all that was measured"},
+		{[][2]float64{{10000, 0.4}}, "0.8 at no measured size, the most is 0.4 (0.36 to 0.42) at 10k"},
+		{[][2]float64{{10000, 2.5}}, "whether 0.8 is reached is not resolved at 10k: 2.5 (2.3 to 2.6)"},
+		{[][2]float64{{10000, 0.8}}, "whether 0.8 is reached is not resolved at 10k: 0.8 (0.73 to 0.84); 0.5 at 10k, all"},
 	} {
 		if got := at(sized(c.sizes...)); !strings.Contains(got, c.want) {
 			t.Error(got)
@@ -284,7 +313,7 @@ func TestStoppedIsNoSolve(t *testing.T) {
 		t.Errorf("efficiency of an iteration %v", m["efficiency_implementation"])
 	}
 	if s := sections(got)[0]; s.Table[2][4] != "-" ||
-		!strings.Contains(benchtest.Text(s), "2 ranks keep 80 % (76 to 84) of one rank's efficiency by the time of an "+
+		!strings.Contains(benchtest.Text(s), "2 ranks keep 0.8 (0.76 to 0.84) of one rank's efficiency by the time of an "+
 			"iteration; the solves were stopped") {
 		t.Errorf("%q: %s", s.Table[2], benchtest.Text(s))
 	}

@@ -6,7 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -47,62 +49,51 @@ const (
 	finestDetail = "finest_level_steps" // of a cycle on GPUs: name and microseconds of each kernel on the finest level
 )
 
-// solveMode returns the mode by the work that it does: a throughput row is a weak row.
-func solveMode(r *journal.Row) string {
-	if mode := dataset.Text(r, modeAxis); mode != throughput {
-		return mode
-	}
-	return weak
-}
+// The axis of older rows that names the program that solved, and its value for our own solves.
+const (
+	peerAxis = "peer"
+	noPeer   = "none"
+)
 
-// configurationKey identifies the configuration that rows of different sizes and rank counts share. It
-// includes the number of repeats, because the best of many solves cannot be compared with the best of
-// few.
-func configurationKey(r *journal.Row) string {
-	words := []string{solveMode(r), r.Backend, r.Env.String()}
+// defaults holds the default of each axis and option. A row of an older version may lack one, which has the default.
+var defaults = sync.OnceValue(func() map[string]string {
+	out := map[string]string{peerAxis: noPeer}
+	b := bench.New("", nil, settings()...)
+	for _, a := range b.Parts[0].Axes {
+		out[a.Name] = a.Values[0].String()
+	}
+	for _, o := range b.Options {
+		out[o.Name] = o.Default.String()
+	}
+	return out
+})
+
+// keyOf identifies the rows that differ in nothing but the ignored coordinates and their trial. A throughput row does
+// the work of a weak row. The CPU, the GPU, the version and the contents of a file belong to the identity.
+func keyOf(r *journal.Row, ignore ...string) string {
 	for _, c := range slices.Concat(r.Point, r.Options) {
-		switch c.Name {
-		case modeAxis, perRankAxis, totalAxis:
-		case smootherAxis, sweepsAxis, cycleAxis, coarseningAxis, strengthAxis, aggressiveAxis, coarsestAxis: // see below
-		case contrastAxis:
-			if c.Value.Float() != 0 { // older rows lack this axis
-				words = append(words, contrastAxis+"="+c.Value.String())
-			}
-		case solutionOption, writtenOption: // they change no result
-		case adjointOption:
-			if c.Value.Bool() { // older rows lack this option
-				words = append(words, adjointOption)
-			}
-		case columnsAxis:
-			if n := c.Value.String(); n != "0" && n != "1" { // older rows lack this axis
-				words = append(words, columnsAxis+"="+n)
-			}
-		case precisionAxis:
-			if kind := c.Value.String(); kind != refine.Double { // older rows lack this axis
-				words = append(words, kind)
-			}
-		case weightsAxis:
-			if by := c.Value.String(); by != string(partition.ByRows) { // older rows lack this axis
-				words = append(words, by)
-			}
-		default:
-			words = append(words, c.Name+"="+c.Value.String())
+		if v := c.Value.String(); v == defaults()[c.Name] || v == throughput {
+			ignore = append(ignore, c.Name)
 		}
 	}
-	if settings := settingsOf(r); settings != "" { // older rows lack these axes
-		words = append(words, settings)
-	}
+	words := []string{dataset.Key(r, append(ignore, solutionOption, writtenOption)...)}
 	for _, d := range []string{cpuDetail, versionDetail, rhsDetail, gpuDetail} {
 		words = append(words, r.Details[d])
 	}
 	return strings.Join(words, " ")
 }
 
-// familyKey identifies the rows that form one scaling curve: rows with the same configuration and size that differ
-// only in the number of ranks.
-func familyKey(r *journal.Row) string {
-	size := sizeAxis(solveMode(r))
-	return configurationKey(r) + " " + size + "=" + dataset.Text(r, size)
+// pointKey identifies the trials of a point.
+func pointKey(r *journal.Row) string { return keyOf(r) }
+
+// familyKey identifies the rows that form one scaling curve. They differ only in the number of ranks.
+func familyKey(r *journal.Row) string { return keyOf(r, dataset.NumRanks) }
+
+// configurationKey identifies the configuration that rows of different sizes and rank counts share. It
+// includes the number of repeats, because the best of many solves cannot be compared with the best of
+// few.
+func configurationKey(r *journal.Row) string {
+	return keyOf(r, dataset.NumRanks, perRankAxis, totalAxis)
 }
 
 // perIteration returns the time of an iteration in the fastest solve of a row, in microseconds.
@@ -127,114 +118,96 @@ func stopped(r *journal.Row) bool {
 //	bandwidth_scaling         typical triad of all ranks / (ranks x triad of one rank)
 //
 // If solves were stopped without a solution, only the time of an iteration is compared.
+//
+// All are computed from the medians of the trials, and every trial of a point has the same.
 func derive(rows []journal.Row) []journal.Row {
-	base, all := baselines(rows), trialsByPoint(rows)
 	out := slices.Clone(rows)
-	for i := range out {
-		r := &out[i]
-		if r.Status != journal.OK {
-			continue
-		}
-		r.Metrics, r.Details = maps.Clone(r.Metrics), maps.Clone(r.Details)
-		if r.Details == nil {
-			r.Details = map[string]string{}
-		}
-		r.Details[verdictDetail] = causeOf(r).name
-		if stopped(r) { // older rows have these metrics
-			delete(r.Metrics, "solve_time_s")
-			delete(r.Metrics, "throughput_dof_s")
-		}
-		b := base.of(r)
-		if dataset.Ranks(r) == 1 {
-			b = r // the baseline has 100 % by definition
-		}
-		if n := r.Sharing(); n > 0 {
-			r.Warnings = append(slices.Clip(r.Warnings), fmt.Sprintf(sharedGPU, n))
-			continue
-		}
-		if b == nil {
-			r.Warnings = append(slices.Clip(r.Warnings), noBaseline)
-			continue
-		}
-		compare(r, b, all)
-		if b.Backend != r.Backend {
-			r.Details[baselineDetail] = fmt.Sprintf("the row of 1 rank by %s on the same host", b.Backend)
-		}
-		if doubt := efficiencyDoubt(r, b); b != r && doubt != "" {
-			r.Details[doubtDetail] = doubt
+	trials := dataset.GroupBy(dataset.Good(out), pointKey)
+	base := baselines(trials)
+	for _, g := range trials {
+		found := interpret(g.Rows, base)
+		for _, r := range g.Rows {
+			r.Metrics, r.Details = maps.Clone(r.Metrics), maps.Clone(r.Details)
+			maps.Copy(r.Metrics, found.metrics)
+			if r.Details == nil {
+				r.Details = map[string]string{}
+			}
+			maps.Copy(r.Details, found.details)
+			if stopped(r) { // older rows have these metrics
+				delete(r.Metrics, "solve_time_s")
+				delete(r.Metrics, "throughput_dof_s")
+			}
+			r.Warnings = append(slices.Clip(r.Warnings), found.warnings...)
 		}
 	}
 	return out
 }
 
-// baseline finds the row of one rank that a row is compared with.
-type baseline struct{ same, anywhere map[string]*journal.Row }
+// interpretation is what follows for a point from its trials and from the point of one rank.
+type interpretation struct {
+	metrics  map[string]float64
+	details  map[string]string
+	warnings []string
+}
 
-// baselines collects the median row of one rank of each family, and of each family on one host by any backend.
-func baselines(rows []journal.Row) baseline {
-	ones := dataset.Good(rows).Where(func(r *journal.Row) bool { return dataset.Ranks(r) == 1 })
-	medians := func(key func(r *journal.Row) string) map[string]*journal.Row {
-		out := map[string]*journal.Row{}
-		for _, g := range dataset.GroupBy(ones, key) {
-			out[g.Key] = medianTrial(g.Rows)
-		}
+func interpret(trials dataset.Set, base baseline) interpretation {
+	r := trials.Merge()
+	out := interpretation{metrics: map[string]float64{}, details: map[string]string{verdictDetail: causeOf(r).name}}
+	one := base.of(r)
+	if dataset.Ranks(r) == 1 {
+		one = trials // the baseline has 100 % by definition
+	}
+	switch n := r.Sharing(); {
+	case n > 0:
+		out.warnings = []string{fmt.Sprintf(sharedGPU, n)}
+		return out
+	case one == nil:
+		out.warnings = []string{noBaseline}
 		return out
 	}
-	return baseline{medians(familyKey), medians(hostKey)}
-}
-
-// trialsByPoint groups the successful rows of each family by their number of ranks: the trials of a point.
-func trialsByPoint(rows []journal.Row) map[string][]*journal.Row {
-	out := map[string][]*journal.Row{}
-	for _, r := range dataset.Good(rows) {
-		out[pointKey(r)] = append(out[pointKey(r)], r)
+	b := one.Merge()
+	compare(out.metrics, trials, one)
+	if b.Backend != r.Backend {
+		out.details[baselineDetail] = fmt.Sprintf("the row of 1 rank by %s on the same host", b.Backend)
+	}
+	if doubt := efficiencyDoubt(r, b, out.metrics); dataset.Ranks(r) > 1 && doubt != "" {
+		out.details[doubtDetail] = doubt
 	}
 	return out
 }
 
-// pointKey identifies the rows that differ in nothing but the trial.
-func pointKey(r *journal.Row) string { return fmt.Sprintf("%d %s", dataset.Ranks(r), familyKey(r)) }
+// baseline finds the trials of one rank that a row is compared with.
+type baseline struct{ same, anywhere map[string]dataset.Set }
 
-// medianTrial returns the row with the median time of an iteration, of two in the middle the faster one. Disturbed rows
-// count only if there are no others.
-func medianTrial(rows []*journal.Row) *journal.Row {
-	rows = undisturbed(rows)
-	slices.SortStableFunc(rows, func(a, b *journal.Row) int { return cmp.Compare(perIteration(a), perIteration(b)) })
-	return rows[(len(rows)-1)/2]
-}
-
-// undisturbed returns the rows that were not disturbed, or all if every one was.
-func undisturbed(rows []*journal.Row) []*journal.Row {
-	out := lists.Filter(rows, func(r *journal.Row) bool { return r.Disturbed() == "" })
-	if len(out) == 0 {
-		return slices.Clone(rows)
+// baselines collects the trials of one rank of each family, and of each family on one host by any backend.
+func baselines(points []dataset.Group[string]) baseline {
+	out := baseline{map[string]dataset.Set{}, map[string]dataset.Set{}}
+	for _, g := range points {
+		if r := g.Rows[0]; dataset.Ranks(r) == 1 {
+			out.same[familyKey(r)] = g.Rows
+			out.anywhere[hostKey(r)] = append(out.anywhere[hostKey(r)], g.Rows...)
+		}
 	}
 	return out
 }
 
-// solveTimes returns the shortest and the longest time of an iteration over all solves of a row and the other trials of
-// its point.
-func solveTimes(r *journal.Row, all map[string][]*journal.Row) (shortest, longest float64) {
-	own := r.Stats.Get("time_us")
-	shortest, longest = own.Min, own.Max
-	for _, other := range undisturbed(all[pointKey(r)]) {
-		if t := other.Stats.Get("time_us"); t.Min > 0 {
-			shortest, longest = min(shortest, t.Min), max(longest, t.Max)
+// solveTimes returns the shortest and the longest time of an iteration over all solves of the trials.
+func solveTimes(trials dataset.Set) (shortest, longest float64) {
+	for _, r := range trials.Counting() {
+		if t := r.Stats.Get("time_us"); t.Min > 0 {
+			shortest, longest = min(cmp.Or(shortest, t.Min), t.Min), max(longest, t.Max)
 		}
 	}
 	return shortest, longest
 }
 
-// of returns the row of one rank for r, or nil. One rank sends nothing, so a row of another backend on the same host
-// serves as well.
-func (b baseline) of(r *journal.Row) *journal.Row {
-	if one := b.same[familyKey(r)]; one != nil {
+// of returns the trials of one rank for r, or nil. One rank sends nothing, so rows of another backend on the same host
+// serve as well.
+func (b baseline) of(r *journal.Row) dataset.Set {
+	if one := b.same[familyKey(r)]; one != nil || hostKey(r) == "" {
 		return one
 	}
-	if key := hostKey(r); key != "" {
-		return b.anywhere[key]
-	}
-	return nil
+	return b.anywhere[hostKey(r)]
 }
 
 // hostKey identifies rows that differ only in the number of ranks and in the backend and ran on one host. It is "" for
@@ -243,36 +216,36 @@ func hostKey(r *journal.Row) string {
 	if r.Details[gpuDetail] != "" || dataset.Ranks(r) > 1 && r.Details[hostsDetail] != "1" {
 		return ""
 	}
-	q := *r
-	q.Backend = ""
-	return r.Host + " " + familyKey(&q)
+	return r.Host + " " + keyOf(r, dataset.NumRanks, dataset.Backend)
 }
 
-// compare adds the comparison of a row with the row of one rank. all holds the trials of both.
-func compare(r, one *journal.Row, all map[string][]*journal.Row) {
-	m, ranks := r.Metrics, float64(dataset.Ranks(r))
-	each := m["dof_global"] / perIteration(r) / (one.Metrics["dof_global"] / perIteration(one)) / ranks
+// compare adds the comparison of a point with the point of one rank to the metrics.
+func compare(m map[string]float64, trials, trialsOfOne dataset.Set) {
+	r, one := trials.Merge(), trialsOfOne.Merge()
+	ranks := float64(dataset.Ranks(r))
+	each := r.Metrics["dof_global"] / perIteration(r) / (one.Metrics["dof_global"] / perIteration(one)) / ranks
 	m["efficiency_implementation"] = each
-	shortest, longest := solveTimes(r, all)
-	shortestOne, longestOne := solveTimes(one, all)
+	shortest, longest := solveTimes(trials)
+	shortestOne, longestOne := solveTimes(trialsOfOne)
 	low, high := 0.0, 0.0
-	if r != one && longest > shortest && shortest > 0 && shortestOne > 0 {
+	if ranks > 1 && longest > shortest && shortestOne > 0 {
 		ratio := perIteration(r) / perIteration(one)
 		low, high = each*ratio*shortestOne/longest, each*ratio*longestOne/shortest
 		m["efficiency_implementation_low"], m["efficiency_implementation_high"] = low, high
 	}
 	if !stopped(r) && !stopped(one) {
-		m["efficiency_algorithmic"] = one.Metrics["iterations"] / max(1, m["iterations"])
-		m["efficiency"] = each * m["efficiency_algorithmic"]
-		m["speedup"] = m["efficiency"] * ranks
+		fewer := one.Metrics["iterations"] / max(1, r.Metrics["iterations"])
+		m["efficiency_algorithmic"] = fewer
+		m["efficiency"] = each * fewer
+		m["speedup"] = each * fewer * ranks
 		if high > 0 {
-			m["efficiency_low"], m["efficiency_high"] = low*m["efficiency_algorithmic"], high*m["efficiency_algorithmic"]
+			m["efficiency_low"], m["efficiency_high"] = low*fewer, high*fewer
 		}
 	}
 	if set := one.Metrics["working_set_bytes"]; set > 0 {
 		m[oneSet], m[oneCache] = set, one.Metrics["cache_bytes"]
 	}
-	if own, theirs := m["triad_typical_gbps"], one.Metrics["triad_typical_gbps"]; theirs > 0 {
+	if own, theirs := r.Metrics["triad_typical_gbps"], one.Metrics["triad_typical_gbps"]; theirs > 0 {
 		m["bandwidth_scaling"] = own / theirs / ranks
 	}
 }
@@ -284,42 +257,42 @@ const noBaseline = "no speed-up and no efficiency: no good row of 1 rank has the
 const sharedGPU = "no speed-up and no efficiency: %d ranks shared a GPU, so that times say nothing of how a " +
 	"solve scales"
 
-// curve is the rows of one family by ranks. Of several trials it has the median one.
+// curve is the rows of one family by ranks, with the trials of each point merged.
 type curve struct {
-	mode string
-	rows []*journal.Row // successful, by ranks
-	bad  []*journal.Row // failed, by ranks
+	mode   string
+	rows   dataset.Set // successful
+	trials dataset.Set // all trials of these rows
+	bad    dataset.Set // failed
 }
 
 // curves groups rows into families, in the order of their first rows. The mode "" selects all rows, and throughput also
 // selects weak rows.
 func curves(rows []journal.Row, mode string) []*curve {
-	var out []*curve
 	shown := dataset.All(rows).Where(func(r *journal.Row) bool {
 		own := dataset.Text(r, modeAxis)
-		return (mode == "" || own == mode || mode == throughput && own == weak) && r.Status != journal.Skipped &&
-			r.Status != journal.NotExecuted
+		return (mode == "" || own == mode || mode == throughput && own == weak) && !r.Status.NotRun()
 	})
-	for _, g := range dataset.GroupBy(shown, func(r *journal.Row) string {
+	families := dataset.GroupBy(shown, func(r *journal.Row) string {
 		if mode == "" {
 			return dataset.Text(r, modeAxis) + familyKey(r) // a throughput curve is separate
 		}
 		return familyKey(r)
-	}) {
-		c := &curve{mode: dataset.Text(g.Rows[0], modeAxis)}
-		for _, trials := range dataset.GroupBy(g.Rows, dataset.Ranks) {
-			ok := lists.Filter(trials.Rows, func(r *journal.Row) bool { return r.Status == journal.OK })
-			if len(ok) > 0 {
-				c.rows = append(c.rows, medianTrial(ok))
-			}
-			c.bad = append(c.bad, lists.Filter(trials.Rows, func(r *journal.Row) bool { return r.Status != journal.OK })...)
-		}
-		out = append(out, c)
-		for _, list := range [][]*journal.Row{c.rows, c.bad} {
-			slices.SortStableFunc(list, func(a, b *journal.Row) int { return dataset.Ranks(a) - dataset.Ranks(b) })
-		}
-	}
-	return out
+	})
+	byRanks := func(a, b *journal.Row) int { return dataset.Ranks(a) - dataset.Ranks(b) }
+	return lists.Map(families, func(g dataset.Group[string]) *curve {
+		c := &curve{mode: dataset.Text(g.Rows[0], modeAxis), trials: g.Rows.Good(),
+			bad: g.Rows.Where(func(r *journal.Row) bool { return r.Status != journal.OK })}
+		c.rows = merged(c.trials)
+		slices.SortStableFunc(c.rows, byRanks)
+		slices.SortStableFunc(c.bad, byRanks)
+		return c
+	})
+}
+
+// merged returns a row for each point, with the medians of its trials.
+func merged(trials dataset.Set) dataset.Set {
+	points := dataset.GroupBy(trials, pointKey)
+	return lists.Map(points, func(g dataset.Group[string]) *journal.Row { return g.Rows.Merge() })
 }
 
 // any returns a row of the curve, a successful one if there is one.
@@ -358,8 +331,7 @@ func traits() []trait {
 		trait{func(c *curve) string { return strings.TrimSpace(settingsOf(c.any())) }, as("%s")})
 	out = append(out, trait{func(c *curve) string {
 		return strings.TrimPrefix(dataset.Text(c.any(), weightsAxis), string(partition.ByRows))
-	}, as("by %s")},
-		trait{func(c *curve) string { return strings.TrimPrefix(dataset.Text(c.any(), peerAxis), noPeer) }, as("by %s")})
+	}, as("by %s")})
 	out = append(out, trait{func(c *curve) string { return count(dataset.Number(c.any(), sizeAxis(c.mode))) }, as("%s")})
 	for _, option := range []string{rtolOption, maxIterOption, stopOption, restartOption, repeatOption} {
 		out = append(out, text(option, option+" %s"))

@@ -43,7 +43,6 @@ const (
 	contrastAxis    = "contrast"
 	columnsAxis     = "nrhs"
 	precisionAxis   = "precision"
-	peerAxis        = "peer"
 
 	rtolOption    = "rtol"
 	maxIterOption = "maxiter"
@@ -77,35 +76,6 @@ func Bench() *bench.Bench {
 	items := []bench.Clause{
 		bench.Help("weak, strong and throughput scaling of a distributed sparse solve, with the residual as gate"),
 		bench.Doc(manual()),
-		bench.Ranks("1,2"),
-		bench.Strings(modeAxis, weak),
-		bench.Strings(problemAxis, auto),
-		bench.Ints(dimAxis, "2"),
-		bench.Ints(stencilAxis, "0"),
-		bench.Floats(contrastAxis, "0"),
-		bench.Strings(methodAxis, krylov.Default),
-		bench.Strings(precondAxis, precondition.None),
-		bench.Strings(partitionerAxis, partition.Default),
-		bench.Strings(objectiveAxis, string(partition.EdgeCut)),
-		bench.Strings(weightsAxis, string(partition.ByRows)),
-		bench.Strings(rhsAxis, "random"),
-		bench.Strings(storageAxis, sparse.Compressed.String()),
-		bench.Ints(columnsAxis, fmt.Sprint(columnsOfFile)),
-		bench.Strings(precisionAxis, refine.Double),
-		bench.Strings(peerAxis, noPeer),
-		bench.Ints(perRankAxis, fmt.Sprint(defaultPerRank)),
-		bench.Ints(totalAxis, fmt.Sprint(defaultTotal)),
-		bench.Option(rtolOption, bench.KindFloat, "1e-8", "residual to reach, relative to the right-hand side"),
-		bench.Option(maxIterOption, bench.KindInt, "0", "most iterations; 0 is 10000 + 50 sqrt(unknowns)"),
-		bench.Option(stopOption, bench.KindInt, "0",
-			"iterations after which a solve may stop without converging, to time only these; 0 is off"),
-		bench.Option(restartOption, bench.KindInt, "30", "steps between restarts of "+strings.Join(restarting(), ", ")),
-		bench.Option(repeatOption, bench.KindInt, "3", "timed solves; the best counts, the row keeps the spread"),
-		bench.Option(adjointOption, bench.KindBool, "false",
-			"also solve the adjoint system, and check the gradients that follow from it by finite differences"),
-		bench.OutputFile(solutionOption, "Matrix Market file to write the solution of the last row to"),
-		bench.OutputFile(writtenOption, "Matrix Market file to write the matrix of the last row to"),
-		bench.FileOption(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
 		bench.Drop(invalidPoint),
 		bench.Drop(checkDeviceMemory),
 		bench.Refuse(checkOptions),
@@ -123,11 +93,45 @@ func Bench() *bench.Bench {
 		bench.Exports(exports),
 		bench.Artifacts(artifacts),
 	}
-	items = append(items, multigridAxes()...)
+	items = append(items, settings()...)
 	for _, m := range metrics {
 		items = append(items, bench.Metric(m.name, m.unit, m.better, m.meaning))
 	}
 	return bench.New("solve-scaling", body, items...)
+}
+
+// settings declares the axes and options.
+func settings() []bench.Clause {
+	return append([]bench.Clause{
+		bench.Ranks("1,2"),
+		bench.Strings(modeAxis, weak),
+		bench.Strings(problemAxis, auto),
+		bench.Ints(dimAxis, "2"),
+		bench.Ints(stencilAxis, "0"),
+		bench.Floats(contrastAxis, "0"),
+		bench.Strings(methodAxis, krylov.Default),
+		bench.Strings(precondAxis, precondition.None),
+		bench.Strings(partitionerAxis, partition.Default),
+		bench.Strings(objectiveAxis, string(partition.EdgeCut)),
+		bench.Strings(weightsAxis, string(partition.ByRows)),
+		bench.Strings(rhsAxis, "random"),
+		bench.Strings(storageAxis, sparse.Compressed.String()),
+		bench.Ints(columnsAxis, fmt.Sprint(columnsOfFile)),
+		bench.Strings(precisionAxis, refine.Double),
+		bench.Ints(perRankAxis, fmt.Sprint(defaultPerRank)),
+		bench.Ints(totalAxis, fmt.Sprint(defaultTotal)),
+		bench.Option(rtolOption, bench.KindFloat, "1e-8", "residual to reach, relative to the right-hand side"),
+		bench.Option(maxIterOption, bench.KindInt, "0", "most iterations; 0 is 10000 + 50 sqrt(unknowns)"),
+		bench.Option(stopOption, bench.KindInt, "0",
+			"iterations after which a solve may stop without converging, to time only these; 0 is off"),
+		bench.Option(restartOption, bench.KindInt, "30", "steps between restarts of "+strings.Join(restarting(), ", ")),
+		bench.Option(repeatOption, bench.KindInt, "3", "timed solves; the best counts, the row keeps the spread"),
+		bench.Option(adjointOption, bench.KindBool, "false",
+			"also solve the adjoint system, and check the gradients that follow from it by finite differences"),
+		bench.OutputFile(solutionOption, "Matrix Market file to write the solution of the last row to"),
+		bench.OutputFile(writtenOption, "Matrix Market file to write the matrix of the last row to"),
+		bench.FileOption(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
+	}, multigridAxes()...)
 }
 
 // manual returns the help text.
@@ -160,8 +164,6 @@ matrix once for all of them. Every column is checked. By default the file gives 
 precision. Residuals in double precision correct the solution, so the gate is the same.
 --adjoint also solves A' v = g, the system behind the gradients of g'x with respect to b (v) and to the
 entries of A (-v_i x_j). The row fails if finite differences contradict one of them.
---peer none,petsc adds rows in which PETSc solves the same system by the same method: petsc:gamg and
-petsc:hypre instead of gmg and amg, petsc:cg for none and jacobi. ` + petscVariable + ` names the program.
 
   kernbench run --bench solve-scaling --mode weak --ranks 1,2,4,8 --dof-per-rank 100000 --method cg --partitioner simple
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --dim 3 --stencil 27 --precond jacobi,gmg,amg
@@ -171,7 +173,6 @@ petsc:hypre instead of gmg and amg, petsc:cg for none and jacobi. ` + petscVaria
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --storage plain --nrhs 1,4,16,64
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --storage plain --precision f64,f32-matrix,f32
   kernbench run --bench solve-scaling --mode strong --matrix thermal2.tar.gz --rhs file:thermal2.tar.gz --precond amg --partitioner multilevel
-  kernbench run --bench solve-scaling --mode strong --total-dof 1M --rhs ones --precond gmg,amg --peer none,petsc:hypre
   kernbench run --bench solve-scaling --backend cuda --mode strong --total-dof 64M --ranks 1 --storage plain,compressed --precond jacobi
 
 GPUs (--backend cuda) support ` + strings.Join(device.Methods(), ", ") + ` with
@@ -230,7 +231,7 @@ func invalidPoint(p point.Point) error {
 	if err := errors.Join(unusedSize(p), checkMultigrid(p)); err != nil {
 		return err
 	}
-	if err := errors.Join(checkPeer(p), checkColumns(p), checkPrecision(p)); err != nil {
+	if err := errors.Join(checkColumns(p), checkPrecision(p)); err != nil {
 		return err
 	}
 	part, err := partition.Partitioners.Lookup(text(partitionerAxis))
@@ -269,23 +270,10 @@ func checkSuitable(p point.Point, text func(axis string) string, part partition.
 	if err := pre.Check(v, v.Traits()); err != nil {
 		return fmt.Errorf("problem %s: %w", text(problemAxis), err)
 	}
-	if v.Traits().Singular {
-		if err := checkSingular(text(problemAxis), text(rhsAxis), text(peerAxis)); err != nil {
-			return err
-		}
+	if v.Traits().Singular && text(rhsAxis) == "ones" {
+		return fmt.Errorf("problem %s is singular, so --%s ones has no solution: use random", text(problemAxis), rhsAxis)
 	}
 	return part.Check(v)
-}
-
-// checkSingular returns an error for settings that do not work with a singular matrix.
-func checkSingular(problem, rhs, peer string) error {
-	switch {
-	case rhs == "ones":
-		return fmt.Errorf("problem %s is singular, so --%s ones has no solution: use random", problem, rhsAxis)
-	case peer != noPeer:
-		return fmt.Errorf("problem %s: "+peerSingular, problem)
-	}
-	return nil
 }
 
 // sampleRows is the size of the problem that stands for a point before its own size is known: 16x16x16 or 64x64, which
@@ -310,7 +298,7 @@ func checkOptions(p, options point.Point) error {
 			return fmt.Errorf("--%s %s: want at least 1", size, v)
 		}
 	}
-	if err := checkOwnSolves(p, options); err != nil {
+	if err := checkProcessorOptions(p, options); err != nil {
 		return err
 	}
 	if err := errors.Join(checkDevice(p, options), checkAutomatic(p, options)); err != nil {
@@ -332,14 +320,14 @@ func checkOptions(p, options point.Point) error {
 	return nil
 }
 
-// checkOwnSolves refuses options that only our own solves on processors have.
-func checkOwnSolves(p, options point.Point) error {
-	if p.At(peerAxis).String() == noPeer && !device.SupportsBackend(p.At(bench.BackendName).String()) {
+// checkProcessorOptions refuses options that only solves on processors have.
+func checkProcessorOptions(p, options point.Point) error {
+	if !device.SupportsBackend(p.At(bench.BackendName).String()) {
 		return nil
 	}
 	for _, name := range []string{adjointOption, solutionOption, writtenOption} {
 		if v := options.At(name).String(); v != "" && v != "false" {
-			return fmt.Errorf("--%s works on processors only, with --%s %s", name, peerAxis, noPeer)
+			return fmt.Errorf("--%s works on processors only", name)
 		}
 	}
 	return nil

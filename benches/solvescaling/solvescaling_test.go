@@ -176,8 +176,8 @@ func TestColumnsRow(t *testing.T) {
 	if levels.Status != journal.OK || levels.Details[levelsDetail] == "" {
 		t.Errorf("with gmg: %s: %s, levels %q", levels.Status, levels.Reason, levels.Details[levelsDetail])
 	}
-	dropped := planned(t, "nrhs=4 rhs=random,ones method=cg,gmres peer=none,petsc:cg precond=none", "").Dropped
-	for _, want := range []string{"gmres has no block form", "peer petsc:cg solves for one right-hand side",
+	dropped := planned(t, "nrhs=4 rhs=random,ones method=cg,gmres", "").Dropped
+	for _, want := range []string{"gmres has no block form",
 		"--rhs ones would make 4 equal right-hand sides"} {
 		if !slices.ContainsFunc(dropped, func(d plan.Task) bool { return strings.Contains(d.Reason, want) }) {
 			t.Errorf("no point is dropped because %s", want)
@@ -395,7 +395,6 @@ func TestMatrix(t *testing.T) {
 		{"mode=strong precision=f32 rhs=file:" + two, "matrix=" + good, journal.Skipped,
 			"m.mtx has 2 columns: nrhs 2 exists in double precision only, not with --precision f32"},
 		{"mode=strong precond=amg cycle=k rhs=file:" + two, "matrix=" + good, journal.Skipped, "needs a symmetric cycle"},
-		{"mode=strong peer=petsc:cg rhs=file:" + two, "matrix=" + good, journal.Skipped, "peer petsc:cg solves for one"},
 		{"mode=strong rhs=file:" + bad, "matrix=" + good, journal.Failed, "the banner is"},
 		{"mode=strong partitioner=coordinate", "matrix=" + good, journal.Failed, "no coordinates"},
 		{"mode=strong partitioner=block", "matrix=" + good, journal.Failed, "no grid"},
@@ -448,9 +447,6 @@ func TestMistakes(t *testing.T) {
 		{"method=gmres", "restart=0", "--restart 0: want at least 1"},
 		{"", "repeat=0", "--repeat 0: want at least 1"},
 		{"dof-per-rank=0", "", "--dof-per-rank 0: want at least 1"},
-		{"mode=strong precond=none rhs=ones peer=petsc:cg", "adjoint=true", "--adjoint works on processors only"},
-		{"mode=strong precond=none rhs=ones peer=petsc:cg", "write-solution=x.mtx",
-			"--write-solution works on processors only"},
 		{"mode=weak", "matrix=m.mtx", "--mode strong takes the file"},
 		{"mode=weak,strong", "matrix=m.mtx", "--mode strong takes the file"},
 		{"mode=strong total-dof=500", "matrix=m.mtx", "leave it out"},

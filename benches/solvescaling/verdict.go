@@ -27,7 +27,7 @@ func sections(rows []journal.Row) []bench.Section {
 			Table: [][]string{{"ranks", "unknowns", "iterations", "µs/iteration", "time s", "efficiency", "of triad",
 				"verdict"}}}
 		s.Table = append(s.Table, lists.Map(c.rows, line)...)
-		s.Sentences = citeLines("scaling", append(trialsOf(c), verdict(c, rows)...), c.rows)
+		s.Sentences = citeLines("scaling", append(trialsOf(c), verdict(c, rows)...), c.trials)
 		for _, b := range c.bad {
 			s.Sentences = append(s.Sentences, views.Sentence{Text: fmt.Sprintf("The row of %s failed and is in no curve: %s",
 				unit.Plural(dataset.Ranks(b), "rank"), b.Reason)})
@@ -205,18 +205,18 @@ func line(r *journal.Row) []string {
 		fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(m["time_us"], 4),
 		cell(r, "solve_time_s", func(v float64) string { return unit.FormatSig(v, 4) }),
 		cell(r, "efficiency", func(v float64) string {
-			return percentRange(v, m["efficiency_low"], m["efficiency_high"])
+			return withInterval(v, m["efficiency_low"], m["efficiency_high"])
 		}),
-		cell(r, "triad_fraction", func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) }),
+		cell(r, "triad_fraction", func(v float64) string { return unit.FormatSig(v, 3) }),
 		r.Details[verdictDetail]}
 }
 
-// percentRange formats a fraction in per cent, with its interval if there is one.
-func percentRange(v, low, high float64) string {
-	if high == 0 {
-		return fmt.Sprintf("%.0f %%", 100*v)
+// withInterval formats a value with its interval if there is one.
+func withInterval(v, low, high float64) string {
+	if low == high {
+		return unit.FormatSig(v, 3)
 	}
-	return fmt.Sprintf("%.0f %% (%.0f to %.0f)", 100*v, 100*low, 100*high)
+	return unit.FormatInterval(v, low, high)
 }
 
 // verdict describes how well the curve scales, what limits it, and where the knee is.

@@ -27,20 +27,20 @@ func TestCauseNeedsItsRange(t *testing.T) {
 		want      string
 	}{
 		"messages": {3, [3][2]float64{{0.3, 0.02}, {0.1, 0.02}, {0.6, 0.04}}, false,
-			"ranks wait for 60 % (56 to 64) of its 1.01 ms"},
+			"ranks wait for 0.6 (0.56 to 0.64) of its 1.01 ms"},
 		"wide": {3, [3][2]float64{{0.3, 0.2}, {0.1, 0.1}, {0.6, 0.4}}, false,
-			"not resolved: ranks wait for 60 % (20 to 100) of it"},
+			"not resolved: ranks wait for 0.6 (0.2 to 1) of it"},
 		"two losses": {3, [3][2]float64{{0.2, 0}, {0.38, 0.05}, {0.42, 0.05}}, false,
-			"not resolved: ranks wait for 42 % (37 to 47)"},
+			"not resolved: ranks wait for 0.42 (0.37 to 0.47)"},
 		"imbalance": {3, [3][2]float64{{0.7, 0}, {0.25, 0.02}, {0.05, 0}}, false,
-			"the slowest works 25 % (23 to 27) of it longer"},
+			"the slowest works 0.25 (0.23 to 0.27) of it longer"},
 		"some imbalance": {3, [3][2]float64{{0.7, 0}, {0.2, 0.15}, {0.1, 0}}, false,
-			"not resolved: the slowest rank works 20 % (5 to 35)"},
+			"not resolved: the slowest rank works 0.2 (0.05 to 0.35)"},
 		"work":      {3, [3][2]float64{{0.95, 0}, {0.02, 0}, {0.03, 0}}, false, "bound by memory bandwidth"},
 		"one solve": {1, [3][2]float64{{0.3, 0}, {0.1, 0}, {0.6, 0}}, false, "not resolved: one timed solve gives no range"},
 		"disturbed": {3, [3][2]float64{{0.3, 0}, {0.1, 0}, {0.6, 0}}, true, "not resolved: the row was disturbed"},
 		"varying work": {3, [3][2]float64{{0.7, 0.3}, {0.08, 0}, {0.22, 0.2}}, false,
-			"not resolved: ranks work for 70 % (40 to 100) of it and wait for 22 % (2 to 42)"},
+			"not resolved: ranks work for 0.7 (0.4 to 1) of it and wait for 0.22 (0.02 to 0.42)"},
 	} {
 		r := newRow(weak, 2, 2000, 0.101, 100)
 		r.Metrics["traced_us"], r.Metrics["communication_us"] = 12000, 900
@@ -98,14 +98,14 @@ func TestEfficiencyText(t *testing.T) {
 	}{
 		"shared cores": {0.55, 1.02, 0, 0, 0, 3, "is not resolved: ranks share cores"},
 		"plain": {0.55, 1.02, 0, 0, 0, 0,
-			"2 ranks keep 91 % (89 to 93) of one rank's efficiency: 100 % by the number"},
+			"2 ranks keep 0.909 (0.89 to 0.93) of one rank's efficiency: 1 by the number"},
 		"wide": {0.33, 10, 0, 0, 0, 0,
-			"not resolved: the solves differ too much. By the time of an iteration it is about 152 % (15 to 1515)"},
+			"not resolved: the solves differ too much. By the time of an iteration it is about 1.52 (0.15 to 15)"},
 		"disturbed":      {0.55, 1.02, 0, 0, 0, 2, "is not resolved: the row of 2 ranks was disturbed"},
 		"disturbed base": {0.55, 1.02, 0, 0, 0, 1, "is not resolved: the row of 1 rank was disturbed"},
 		"cached": {0.2, 1.02, 4e6, 8e6, 5e6, 0,
-			"More than 100 % is explained by the caches: they hold 100 % of the working set"},
-		"too good":       {0.2, 1.02, 8e6, 8e6, 5e6, 0, "More than 100 % is not explained by the caches, which hold 62 %"},
+			"More than 1 is explained by the caches: they hold 100 % of the working set"},
+		"too good":       {0.2, 1.02, 8e6, 8e6, 5e6, 0, "More than 1 is not explained by the caches, which hold 62 %"},
 		"unknown caches": {0.2, 1.02, 0, 0, 0, 0, "not explained: the working set and the caches are not known"},
 	} {
 		rows := []journal.Row{newRow(strong, 1, 1000, 1, 100), newRow(strong, 2, 1000, c.seconds, 100)}

@@ -25,7 +25,6 @@ func count(v float64) string { return unit.FormatSI(v) }
 // artifacts lists the files that a run must produce.
 func artifacts(rows []journal.Row) []string {
 	out := []string{exportName}
-	// A run of peers on one number of ranks has neither a curve nor phases.
 	if slices.ContainsFunc(figures(rows), func(f figure.Figure) bool { return f.Name == figureName }) {
 		out = append(out, "figures/"+figureName+".png", "figures/"+figureName+".svg")
 	}
@@ -110,12 +109,12 @@ func good(all []*curve) []*curve {
 
 // byRanks returns the points of a metric over the ranks, with its interval if it has one. Rows without the metric are
 // left out.
-func byRanks(c *curve, metric string, scale float64) []figure.Point {
+func byRanks(c *curve, metric string) []figure.Point {
 	var points []figure.Point
 	for _, r := range c.rows {
 		if v, ok := r.Metrics[metric]; ok {
-			points = append(points, figure.Point{X: float64(dataset.Ranks(r)), Y: scale * v, Hollow: r.Disturbed() != "",
-				Low: scale * r.Metrics[metric+"_low"], High: scale * r.Metrics[metric+"_high"]})
+			points = append(points, figure.Point{X: float64(dataset.Ranks(r)), Y: v, Hollow: r.Disturbed() != "",
+				Low: r.Metrics[metric+"_low"], High: r.Metrics[metric+"_high"]})
 		}
 	}
 	return points
@@ -149,14 +148,14 @@ func pair(name string, color int, toSolution, perIteration []figure.Point) []fig
 
 // weakPanel draws efficiency over ranks at a constant number of unknowns per rank.
 func weakPanel(rows []journal.Row) (figure.Panel, bool) {
-	zero, ideal := 0.0, 100.0
+	zero, ideal := 0.0, 1.0
 	p := figure.Panel{Title: "weak scaling", X: ranksAxis(),
-		Y:     figure.Axis{Label: "efficiency", Unit: figure.Percent, Min: &zero},
+		Y:     figure.Axis{Label: "efficiency", Min: &zero},
 		Lines: []figure.Line{{Label: "ideal", Y: &ideal}}}
 	all := good(curves(rows, weak))
 	for i, name := range names(all) {
-		p.Series = append(p.Series, pair(name, i+1, byRanks(all[i], "efficiency", 100),
-			byRanks(all[i], "efficiency_implementation", 100))...)
+		p.Series = append(p.Series, pair(name, i+1, byRanks(all[i], "efficiency"),
+			byRanks(all[i], "efficiency_implementation"))...)
 	}
 	return p, scales(p)
 }
@@ -168,7 +167,7 @@ func strongPanel(rows []journal.Row) (figure.Panel, bool) {
 	all := good(curves(rows, strong))
 	minRanks, maxRanks := math.Inf(1), 0.0
 	for i, name := range names(all) {
-		toSolution, perIteration := byRanks(all[i], "efficiency", 1), byRanks(all[i], "efficiency_implementation", 1)
+		toSolution, perIteration := byRanks(all[i], "efficiency"), byRanks(all[i], "efficiency_implementation")
 		for _, q := range perIteration {
 			minRanks, maxRanks = min(minRanks, q.X), max(maxRanks, q.X)
 		}
@@ -178,7 +177,7 @@ func strongPanel(rows []journal.Row) (figure.Panel, bool) {
 	return p, scales(p)
 }
 
-// scales reports whether a panel has more than its baseline, which is 100 % by definition.
+// scales reports whether a panel has more than its baseline, which is 1 by definition.
 func scales(p figure.Panel) bool {
 	return slices.ContainsFunc(p.Series, func(s figure.Series) bool {
 		return slices.ContainsFunc(s.Points, func(q figure.Point) bool { return q.X > 1 })
@@ -201,7 +200,7 @@ func throughputPanel(rows []journal.Row) (figure.Panel, bool) {
 	all := good(curves(rows, throughput))
 	best, minRanks, maxRanks := 0.0, math.Inf(1), 0.0
 	for i, name := range names(all) {
-		points := byRanks(all[i], "throughput_dof_s", 1)
+		points := byRanks(all[i], "throughput_dof_s")
 		if len(points) == 0 {
 			continue // stopped before a solution
 		}

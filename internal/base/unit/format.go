@@ -154,6 +154,11 @@ func MicrosIn(us []float64) TimeUnit {
 // Format returns a time without its unit.
 func (u TimeUnit) Format(us float64, digits int) string { return FormatSig(us*u.Factor, digits) }
 
+// FormatInterval formats a value with the ends of its interval, which are known less precisely.
+func FormatInterval(v, low, high float64) string {
+	return FormatSig(v, 3) + " (" + FormatSig(low, 2) + " to " + FormatSig(high, 2) + ")"
+}
+
 // WithUnit returns the name of a metric for people: with its unit in brackets, unless the name ends in it.
 func WithUnit(name, unit string) string {
 	if unit == "" || strings.HasSuffix(name, "_"+unit) {

@@ -173,7 +173,7 @@ func (c Column) text(l line) string {
 		low, bounded := l.median(c.Key + "_low")
 		high, both := l.median(c.Key + "_high")
 		if c.interval && bounded && both {
-			return fmt.Sprintf("%s (%s to %s)", unit.FormatSig(v, 3), unit.FormatSig(low, 2), unit.FormatSig(high, 2))
+			return unit.FormatInterval(v, low, high)
 		}
 		return c.number(l, v)
 	case Quantile:
