@@ -167,6 +167,7 @@ func (r *Run) restrict(builds []build) *Run {
 	for _, h := range slices.Backward(r.Headers) {
 		if _, has := h.Fingerprints[builds[0].inputs]; has {
 			out.Header.Time, out.Header.Argv, out.Header.Host, out.Header.Environ = h.Time, h.Argv, h.Host, h.Environ
+			out.Header.Version, out.Header.Inputs = h.Version, h.Inputs
 			out.Header.redefine(h.Metrics)
 			break
 		}

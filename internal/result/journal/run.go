@@ -319,9 +319,9 @@ func (r *Run) addRow(row *Row) {
 	r.Rows = append(r.Rows, *row)
 }
 
-// addHeader sets the first header and merges later ones into it. Planned numbers are the largest of all
-// headers, because a resumed run may plan only the rest. An End before the header belongs to the part of
-// the run that is now continued, so it is dropped.
+// addHeader sets the first header and merges later ones into it. The version and the files are the latest
+// ones. Planned numbers are the largest of all headers, because a resumed run may plan only the rest. An End
+// before the header belongs to the part of the run that is now continued, so it is dropped.
 func (r *Run) addHeader(h Header) {
 	if r.CutAfter(len(r.Rows) - 1) {
 		r.cuts = append(r.cuts, len(r.Rows)-1)
@@ -342,7 +342,8 @@ func (r *Run) addHeader(h Header) {
 	m.AddColumns(h)
 	m.redefine(h.Metrics) // the declaration of the current build applies
 	m.Envs = union(m.Envs, h.Envs, func(name string) string { return name })
-	m.Environ, m.Inputs = mergeMaps(h.Environ, m.Environ), mergeMaps(h.Inputs, m.Inputs)
+	m.Environ = mergeMaps(h.Environ, m.Environ)
+	m.Version, m.Inputs = h.Version, mergeMaps(m.Inputs, h.Inputs) // those of the current build
 	m.addFingerprints(h.Fingerprints)
 	m.Trials, m.Points, m.Launches = max(m.Trials, h.Trials), max(m.Points, h.Points), max(m.Launches, h.Launches)
 	m.Tasks = max(m.Tasks, h.Tasks)
