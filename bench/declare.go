@@ -116,12 +116,33 @@ func DefaultRanks(ranks func(p, options Point) int) Clause {
 	return func(d *declaration) { d.bench.RanksOf = ranks }
 }
 
-// ContentHashes adds SHA-256 sums of external data to the identity of a point, for data that is not
-// named by a [FileOption], such as a file named by an axis. The map's keys name the data in
-// messages. If the data has changed, --resume runs the point again. If it changes between planning
-// and running, the row fails.
-func ContentHashes(sums func(p, options Point) map[string]string) Clause {
-	return func(d *declaration) { d.bench.Content = sums }
+// ContentHashes adds the SHA-256 of external data to the identity of a point, for data that is not named by a
+// [FileOption] but by the values of some axes or options. digest returns it, or "" for a value that names no data. If
+// the data has changed, --resume runs the point again. If it changes between planning and running, the row fails.
+func ContentHashes(digest func(value string) (sha256 string, err error), names ...string) Clause {
+	return func(d *declaration) {
+		others := d.bench.Content
+		d.bench.Content = func(p, options Point) map[string]string {
+			sums := map[string]string{}
+			if others != nil {
+				sums = others(p, options)
+			}
+			for _, name := range names {
+				v, swept := p.Get(name)
+				if !swept {
+					v = options.At(name)
+				}
+				sum, err := digest(v.String())
+				if err != nil { // it changes the identity of the point until it can be read
+					sum = "unknown: " + err.Error()
+				}
+				if sum != "" {
+					sums[name+" "+v.String()] = sum
+				}
+			}
+			return sums
+		}
+	}
 }
 
 // Version labels stored rows. Rows of different versions are never mixed. Change it whenever the

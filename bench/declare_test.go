@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -155,5 +156,26 @@ func TestViewFaults(t *testing.T) {
 		if err := declared(view); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+}
+
+// The contents of a point have the sums of all values that name data. Data that cannot be read changes the identity.
+func TestContentHashes(t *testing.T) {
+	digest := func(value string) (string, error) {
+		switch value {
+		case "none":
+			return "", nil
+		case "gone":
+			return "", errors.New("no such file")
+		}
+		return "sum of " + value, nil
+	}
+	b := New("b", nothing, ContentHashes(digest, "axis", "option"), ContentHashes(digest, "other"))
+	p := point.Point{{Name: "axis", Value: point.StringValue("x")}}
+	options := point.Point{{Name: "axis", Value: point.StringValue("not swept")},
+		{Name: "option", Value: point.StringValue("none")}, {Name: "other", Value: point.StringValue("gone")}}
+	want := map[string]string{"axis x": "sum of x", "other gone": "unknown: no such file"}
+	if got := b.Content(p, options); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

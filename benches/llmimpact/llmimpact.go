@@ -5,20 +5,17 @@
 package llmimpact
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/internal/base/infile"
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/llm"
@@ -40,7 +37,8 @@ communication, without overlap unless --overlap two-batch is given.
 
 step is decode-N (N sequences, one token each) or prefill-N (N tokens at once).
 context is the number of tokens before them, whose keys and values are read from the
-cache. The GPU follows from the curve; --gpu names another one. With --parallelism
+cache. The GPU is the one that the
+curve's rows name; --gpu names another one. With --parallelism
 expert, the all-to-alls of the experts are predicted for that GPU.
 curve is a published one
 (`+strings.Join(model.CurveNames(), ", ")+`),
@@ -85,8 +83,8 @@ against and target-gbps compute the gain from another curve or bus bandwidth.
 		bench.Metric("allreduces", "", "", "all-reduces of a step"),
 		bench.Headline("time_us", "share_pct=share (%)", "each_us", "step_us"),
 		bench.Drop(invalidPoint),
-		bench.Refuse(checkClusters),
-		bench.ContentHashes(contentHashes),
+		bench.Refuse(checkCurves),
+		bench.ContentHashes(curveDigest, "curve", "against"),
 		bench.Figures(figures),
 		bench.Sections(sections),
 	)
@@ -130,10 +128,14 @@ func body(_ context.Context, s *bench.State) error {
 	if err != nil {
 		return err
 	}
-	gpu, err := chooseGPU(s, curve)
+	gpu, err := gpuOf(curve, s.Str("gpu"))
 	if err != nil {
 		return err
 	}
+	if own := llm.GPUOf(curve.GPU); own != "" && own != gpu.Name {
+		s.Warn("the curve %s is of %s, but the floor is for %s, as --gpu says", curve.Name, own, gpu.Name)
+	}
+	s.Detail("gpu", gpu.Name)
 	s.Kind(journal.Modelled)
 	v := llm.Serving{Model: m, GPU: gpu, Parallelism: llm.Parallelism(s.Str("parallelism")), Ranks: s.Int("tp"),
 		Load: llm.Load{Tokens: tokens, Sequences: tokens, Context: s.Int("context")}, Overlap: s.Str("overlap") == twoBatch,
@@ -159,31 +161,28 @@ func body(_ context.Context, s *bench.State) error {
 	return compareWith(s, gpu, curve, step)
 }
 
-// Values of the options gpu and overlap.
+// Values of the options gpu, against and overlap.
 const (
 	autoGPU  = "auto"
+	none     = "-"
 	twoBatch = "two-batch"
 )
 
-// chooseGPU returns the GPU of the floor: the one that --gpu names, or else the curve's. A
-// curve that names no known GPU needs --gpu.
-func chooseGPU(s *bench.State, curve *model.Table) (llm.GPU, error) {
-	own, name := llm.GPUOf(curve.Name+" "+curve.Source), s.Str("gpu")
-	if curve.GPU != "" {
-		own = llm.GPUOf(curve.GPU)
+// gpuOf returns the GPU of the floor: the one that --gpu names, or else the curve's.
+func gpuOf(curve *model.Table, name string) (llm.GPU, error) {
+	if name != autoGPU {
+		return llm.NamedGPU(name)
 	}
+	own := llm.GPUOf(curve.GPU)
 	switch {
-	case name == autoGPU && own == "":
-		s.Warn("the curve %s does not say on which GPU it was measured: the floor is for %s; --gpu names another one",
-			curve.Name, llm.GPUs()[0])
-		name = llm.GPUs()[0]
-	case name == autoGPU:
-		name = own
-	case own != "" && own != name:
-		s.Warn("the curve %s is of %s, but the floor is for %s, as --gpu says", curve.Name, own, name)
+	case curve.GPU == "":
+		return llm.GPU{}, fmt.Errorf("the curve %s does not say on which GPU all its times were measured: name the GPU with "+
+			"--gpu (%s)", curve.Name, strings.Join(llm.GPUs(), ", "))
+	case own == "":
+		return llm.GPU{}, fmt.Errorf("the curve %s is of %s, whose rates are not known: name another GPU with --gpu (%s)",
+			curve.Name, curve.GPU, strings.Join(llm.GPUs(), ", "))
 	}
-	s.Detail("gpu", name)
-	return llm.NamedGPU(name)
+	return llm.NamedGPU(own)
 }
 
 // allToAll returns the predicted time of an all-to-all between GPUs of a kind, in nodes of up
@@ -209,18 +208,18 @@ func allToAll(s *bench.State, gpu llm.GPU) func(ranks int, bytes int64) (float64
 // compareWith records the gain from the curve that --against names, if the two can be compared.
 func compareWith(s *bench.State, gpu llm.GPU, curve *model.Table, step llm.Step) error {
 	name, ranks := s.Str("against"), s.Int("tp")
-	if name == "-" || name == s.Str("curve") {
+	if name == none || name == s.Str("curve") {
 		return nil
 	}
 	other, err := loadCurve(name, s.Str("algorithm"))
 	if err != nil {
 		return fmt.Errorf("against: %w", err)
 	}
-	of := llm.GPUOf(other.Name + " " + other.Source)
+	of := cmp.Or(llm.GPUOf(other.GPU), other.GPU, "an unknown GPU")
 	switch each, err := other.US(ranks, step.Message); {
 	case other.Shared != curve.Shared:
 		s.Detail("against", "no comparison: the ranks of one of the curves shared a GPU")
-	case of != "" && of != gpu.Name && s.Str("gpu") == autoGPU:
+	case of != gpu.Name && s.Str("gpu") == autoGPU:
 		s.Detail("against", fmt.Sprintf("no comparison: %s is of %s, and the step of %s (--gpu %s compares them)", name, of,
 			gpu.Name, gpu.Name))
 	case err != nil:
@@ -265,41 +264,37 @@ func recordAlternative(s *bench.State, name string, now, then llm.Step) {
 // predicted is the prefix of a curve that is the prediction for a cluster.
 const predicted = "predict:"
 
-// curvesOf returns the coordinates and options that name curves.
-func curvesOf(p, options point.Point) point.Point {
-	return lists.Filter(slices.Concat(p, options), func(c point.Coord) bool {
-		return c.Name == "curve" || c.Name == "against"
-	})
-}
-
-// checkClusters refuses unknown clusters before anything runs.
-func checkClusters(p, options point.Point) error {
-	for _, v := range curvesOf(p, options) {
-		if cluster, ok := strings.CutPrefix(v.Value.String(), predicted); ok {
-			if _, err := predict.Find(cluster); err != nil {
-				return err
-			}
+// checkCurves refuses unknown curves, and curves without a GPU if --gpu names none, before anything runs.
+func checkCurves(p, options point.Point) error {
+	name := func(axis string) string {
+		v, swept := p.Get(axis)
+		if !swept {
+			v = options.At(axis)
+		}
+		return v.String()
+	}
+	curve, err := loadCurve(name("curve"), name("algorithm"))
+	if err == nil {
+		_, err = gpuOf(curve, name("gpu"))
+	}
+	if other := name("against"); err == nil && other != none {
+		if _, err = loadCurve(other, name("algorithm")); err != nil {
+			err = fmt.Errorf("against: %w", err)
 		}
 	}
-	return nil
+	return err
 }
 
-// contentHashes identifies the contents of the files and runs from which curves are read.
-func contentHashes(p, options point.Point) map[string]string {
-	all := map[string]string{}
-	for _, v := range curvesOf(p, options) {
-		name := v.Value.String()
-		if cluster, ok := strings.CutPrefix(name, predicted); ok {
-			if sha := predict.Digest(cluster); sha != "" {
-				all[v.Name+" "+name] = sha
-			}
-		} else if name != "-" && !slices.Contains(model.CurveNames(), name) {
-			if samples, _, err := samplesOf(name); err == nil {
-				all[v.Name+" "+name] = model.Digest(samples)
-			}
-		}
+// curveDigest identifies the contents of the file or run from which a curve is read.
+func curveDigest(name string) (string, error) {
+	cluster, isCluster := strings.CutPrefix(name, predicted)
+	switch {
+	case isCluster:
+		return predict.Digest(cluster)
+	case name == none || slices.Contains(model.CurveNames(), name):
+		return "", nil
 	}
-	return all
+	return imports.SamplesDigest(name)
 }
 
 // loadCurve returns a curve: a published one by name, the prediction for a cluster, or the
@@ -315,7 +310,7 @@ func loadCurve(name, algorithm string) (*model.Table, error) {
 		}
 		return c.Table()
 	}
-	samples, source, err := samplesOf(name)
+	samples, source, err := imports.Samples(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w, and there is no such RUN or file", bench.Unknown("curve", name, model.CurveNames()))
 	}
@@ -323,25 +318,4 @@ func loadCurve(name, algorithm string) (*model.Table, error) {
 		return nil, fmt.Errorf("curve %s: %w", name, err)
 	}
 	return model.TableOf(name, source, algorithm, samples)
-}
-
-// samplesOf reads the all-reduces of a RUN or CSV file, and describes the source in words.
-func samplesOf(name string) (samples []model.Sample, source string, err error) {
-	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && !strings.HasSuffix(name, ".jsonl") {
-		text, err := infile.Read(name, infile.Table)
-		if err != nil {
-			return nil, "", err
-		}
-		file, err := imports.Read("csv", name, string(text), imports.Given{})
-		if err != nil {
-			return nil, "", err
-		}
-		return model.SamplesOf(dataset.All(imports.Rows(file.Records, imports.Source{Name: name}, 0, map[string]int{}))),
-			"the file " + name, nil
-	}
-	_, run, err := journal.LoadRun(name)
-	if err != nil {
-		return nil, "", err
-	}
-	return model.SamplesOf(dataset.All(run.Latest())), fmt.Sprintf("run %s of bench %s", run.ID(), run.Header.Bench), nil
 }

@@ -119,9 +119,6 @@ func TestRefused(t *testing.T) {
 		{[]string{"model=llama3-70b", "tp=3", "step=decode-1"}, journal.NotExecuted, "64 heads, which 3 ranks cannot share"},
 		{[]string{"model=llama3-70b", "tp=16", "step=decode-1"}, journal.NotExecuted, "no 16 ranks, only 2, 4, 8"},
 		{[]string{"model=llama3-70b", "tp=2", "step=decode-1", "--parallelism=expert"}, journal.Skipped, "no experts"},
-		{[]string{"model=llama3-70b", "tp=2", "step=decode-1", "curve=nccl-h20"}, journal.Failed, "no such RUN or file"},
-		{[]string{"model=llama3-70b", "tp=2", "step=decode-1", "--against=nccl-h20"}, journal.Failed,
-			"against: unknown curve"},
 	} {
 		r := rowsOf(t, c.settings...)[0]
 		if r.Status != c.status || !strings.Contains(r.Reason, c.reason) {
@@ -151,6 +148,12 @@ func TestOwnCurves(t *testing.T) {
 	text := "algorithm,dtype,ranks,size,time_us\nring,bf16,2,1K,10\nring,bf16,2,1M,100\ntree,bf16,2,1K,5\n" +
 		"tree,bf16,2,1M,900\n"
 	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
+	for words, reason := range map[string]string{"curve=nccl-h20": "no such RUN or file", "--against=nccl-h20": "against: unknown curve",
+		`curve="` + file + `"`: "does not say on which GPU"} {
+		if _, err := benchtest.Rows(t, Bench(), "cpu", words); err == nil || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%s: %v", words, err)
+		}
+	}
 	for algorithm, want := range map[string]float64{"best": 5, "ring": 10} {
 		c := must.Get(loadCurve(file, algorithm))(t)
 		if us, err := c.US(2, 1024); err != nil || us != want {
@@ -167,9 +170,39 @@ func TestOwnCurves(t *testing.T) {
 		must.Do(t, w.Append(rec))
 	}
 	w.Close()
-	r := rowsOf(t, "model=llama3-8b", "tp=2", "step=decode-1", `curve="`+filepath.Join(dir, "run")+`"`)[0]
+	r := rowsOf(t, "model=llama3-8b", "tp=2", "step=decode-1", `curve="`+filepath.Join(dir, "run")+`"`, "--gpu=h100")[0]
 	if r.Metrics["each_us"] != 42 || !strings.Contains(r.Details["curve"], "run r of bench collectives") {
 		t.Errorf("%s %s: %v, %v", r.Status, r.Reason, r.Metrics, r.Details)
+	}
+}
+
+// The GPU of a curve is a fact of its rows. The path of a file says nothing about it.
+func TestGPUOfCurve(t *testing.T) {
+	dir := t.TempDir()
+	file := func(folder, device string) string {
+		must.Do(t, os.MkdirAll(filepath.Join(dir, folder), 0o700))
+		path := filepath.Join(dir, folder, "x.csv")
+		text := "algorithm,dtype,ranks,size,time_us,device\nring,bf16,8,1K,10," + device +
+			"\nring,bf16,8,1M,100," + device + "\n"
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	for _, c := range []struct{ path, gpu, fault string }{
+		{file("data100", ""), "", "does not say on which GPU"},
+		{file("mi300x", ""), "", "does not say on which GPU"},
+		{file("mi300x/nvidia", "NVIDIA H100 80GB HBM3"), "h100", ""},
+		{file("h200", "NVIDIA A100-SXM4-80GB"), "a100", ""},
+		{file("h200/grace", "NVIDIA GB200"), "", "is of NVIDIA GB200, whose rates are not known"},
+	} {
+		rows, err := benchtest.Rows(t, Bench(), "cpu", "model=llama3-8b", "tp=8", "step=decode-1", `curve="`+c.path+`"`)
+		switch {
+		case c.fault != "":
+			if err == nil || !strings.Contains(err.Error(), c.fault) || !strings.Contains(err.Error(), "--gpu") {
+				t.Errorf("%+v: %v", c, err)
+			}
+		case err != nil || rows[0].Details["gpu"] != c.gpu || len(rows[0].Warnings) > 0:
+			t.Errorf("%+v: %v, %v", c, err, rows)
+		}
 	}
 }
 

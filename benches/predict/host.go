@@ -20,6 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 	"github.com/kernbench/kernbench/internal/result/predict"
@@ -82,28 +83,26 @@ func checkHost(cluster, algorithm, probeFile, run string) error {
 	return nil
 }
 
-// samplesByRun caches the results of samplesOf: run -> []model.Sample.
-var samplesByRun sync.Map
-
 // samplesOf returns the all-reduces of a run that were measured in a host's memory.
 func samplesOf(run string) ([]model.Sample, error) {
-	if list, ok := samplesByRun.Load(run); ok {
-		return list.([]model.Sample), nil
-	}
-	_, r, err := journal.LoadRun(run)
+	all, source, err := imports.Samples(run)
 	if err != nil {
 		return nil, err
 	}
-	samples := lists.Filter(model.SamplesOf(dataset.All(r.Latest())), func(s model.Sample) bool {
-		return dist.Describe(s.Backend).HostMemory
-	})
+	samples := lists.Filter(all, func(s model.Sample) bool { return dist.Describe(s.Backend).HostMemory })
 	if len(samples) == 0 {
-		return nil, fmt.Errorf("run %s of bench %s has no measured all-reduces in this host's memory: make some with "+
-			"`kernbench run --bench collectives --backend %s`",
-			r.ID(), r.Header.Bench, hints.HostBackend)
+		return nil, fmt.Errorf("%s has no measured all-reduces in this host's memory: make some with "+
+			"`kernbench run --bench collectives --backend %s`", source, hints.HostBackend)
 	}
-	samplesByRun.Store(run, samples)
 	return samples, nil
+}
+
+// measuredDigest identifies the times to which the model of a host is fitted.
+func measuredDigest(run string) (string, error) {
+	if run == "" {
+		return "", nil
+	}
+	return imports.SamplesDigest(run)
 }
 
 // newHost returns the model of a probed machine. The probe's copy rates count every byte

@@ -19,7 +19,6 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/model"
 	"github.com/kernbench/kernbench/internal/result/predict"
 )
 
@@ -93,7 +92,8 @@ hosts, are not modelled.
 		bench.Metric(measuredMetric, "us", "", "shortest measured time of this size (option measured)"),
 		bench.Headline("time_us", "busbw", "low_us", "high_us", measuredMetric, journal.ValidatedByDetail+"=validated by"),
 		bench.Refuse(checkPoint),
-		bench.ContentHashes(contentHashes),
+		bench.ContentHashes(predict.Digest, clusterAxis),
+		bench.ContentHashes(measuredDigest, measuredOption),
 		bench.Drop(checkCombination),
 		bench.Figures(figures),
 		bench.Sections(sections),
@@ -105,22 +105,6 @@ var reducers = []string{"ring", "tree", nvls}
 
 // withBest returns the values of an axis: best, then the names.
 func withBest(names []string) []string { return append([]string{predict.Best}, names...) }
-
-// contentHashes identifies the contents of a cluster file and of the times to which a host's
-// model is fitted.
-func contentHashes(p, options point.Point) map[string]string {
-	all := map[string]string{}
-	cluster := p.At(clusterAxis)
-	if sha := predict.Digest(cluster.String()); sha != "" {
-		all[clusterAxis+" "+cluster.String()] = sha
-	}
-	if run := options.At(measuredOption); isHost(cluster.String()) && run.String() != "" {
-		if samples, err := samplesOf(run.String()); err == nil {
-			all[measuredOption+" "+run.String()] = model.Digest(samples)
-		}
-	}
-	return all
-}
 
 // checkCombination drops points whose cluster, algorithm and protocol cannot be combined.
 func checkCombination(p point.Point) error {

@@ -15,7 +15,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/fastjson"
 	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/result/predict"
 	"github.com/kernbench/kernbench/internal/workload/chakra"
 	"github.com/kernbench/kernbench/internal/workload/replay"
 )
@@ -142,32 +141,25 @@ func fileState(prefix string) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
-// contentHashes identifies the contents of the traces and of a cluster file.
-func contentHashes(p, options bench.Point) map[string]string {
-	all := map[string]string{}
-	if name := optionOr(p, options, clusterOption).String(); predict.Digest(name) != "" {
-		all["the cluster "+name] = predict.Digest(name)
+// traceDigest identifies the contents of the traces with a prefix.
+func traceDigest(prefix string) (string, error) {
+	if prefix == "" {
+		return "", nil
 	}
-	prefix := prefixOf(p, options)
 	files, err := chakra.Files(prefix)
-	if prefix == "" || err != nil {
-		return all // validate reports an error
-	}
 	sum := sha256.New()
 	for _, file := range files {
 		f, err := infile.Open(file, infile.Trace)
 		if err != nil {
-			return nil
+			return "", err
 		}
 		_, err = io.Copy(sum, f)
-		f.Close()
-		if err != nil {
-			return nil
+		if err := errors.Join(err, f.Close()); err != nil {
+			return "", fmt.Errorf("%s: %w", file, err)
 		}
 		fmt.Fprintln(sum, file)
 	}
-	all["the traces "+prefix] = fmt.Sprintf("%x", sum.Sum(nil))
-	return all
+	return fmt.Sprintf("%x", sum.Sum(nil)), err
 }
 
 // example returns a step of data-parallel training on 8 ranks: four layers forward and backward, whose gradients are

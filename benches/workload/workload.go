@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/bench/machine"
+	"github.com/kernbench/kernbench/internal/result/predict"
 	"github.com/kernbench/kernbench/internal/workload/chakra"
 	"github.com/kernbench/kernbench/internal/workload/replay"
 )
@@ -72,7 +73,8 @@ func Bench() *bench.Bench {
 		bench.Refuse(validate),
 		bench.Refuse(noteCost),
 		bench.Refuse(noteUnused),
-		bench.ContentHashes(contentHashes),
+		bench.ContentHashes(predict.Digest, clusterOption),
+		bench.ContentHashes(traceDigest, traceOption),
 		bench.Figures(figures),
 		bench.Sections(sections),
 	}, modelOptions(), clusterOptions(), machine.FaultOptions(),

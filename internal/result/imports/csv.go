@@ -64,7 +64,7 @@ var csvColumns = map[string]func(r *Record, text string) error{
 		}
 		return nil
 	},
-	"source": csvDetail("source"), "note": csvDetail("note"),
+	"source": csvDetail("source"), "note": csvDetail("note"), "device": csvDetail("device"),
 }
 
 func csvRanks(r *Record, text string) (err error) {

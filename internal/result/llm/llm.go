@@ -13,6 +13,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/kernbench/kernbench/internal/base/bandwidth"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -241,16 +242,11 @@ func NamedGPU(name string) (GPU, error) {
 	return suggest.Find("gpu", name, gpus, func(g GPU) string { return g.Name })
 }
 
-// GPUOf returns the name of the known GPU that a text mentions, such as the name of a device
-// or of a curve, or "".
-func GPUOf(text string) string {
-	text = strings.ToLower(text)
-	for _, g := range gpus {
-		if strings.Contains(text, g.Name) {
-			return g.Name
-		}
-	}
-	return ""
+// GPUOf returns the name of the known GPU of a device, such as h100 for NVIDIA H100 80GB HBM3, or "".
+func GPUOf(device string) string {
+	words := strings.FieldsFunc(strings.ToLower(device), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	g, _ := lists.First(gpus, func(g GPU) bool { return slices.Contains(words, g.Name) })
+	return g.Name
 }
 
 // Load is the work of one forward pass: Tokens in Sequences, each with Context tokens before

@@ -23,7 +23,7 @@ import (
 type Table struct {
 	Name   string
 	Source string               // who measured it, on what hardware, and how
-	GPU    string               // the kind of GPU, if it is known and not in the name or the source
+	GPU    string               // the GPU of all times, if it is known
 	Shared bool                 // its ranks shared a GPU, so it says nothing about a link
 	Ranks  map[int][]TablePoint // by number of ranks; points in order of size
 }
@@ -85,7 +85,6 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 			continue
 		}
 		t.Shared, unshared = t.Shared || s.Sharing > 0, unshared || s.Sharing == 0 && s.Ranks > 1
-		t.GPU = cmp.Or(t.GPU, s.Device)
 		at := entry{s.Ranks, s.Bytes}
 		if old, has := best[at]; !has || preferred(s, old) {
 			best[at] = s
@@ -107,8 +106,13 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 	if doubt := curveDoubt(slices.Collect(maps.Values(best)), algorithm == BestAlgorithm); doubt != "" {
 		t.Source += ", " + doubt
 	}
+	var devices lists.Set[string]
 	for at, s := range best {
+		devices.Add(s.Device)
 		t.Ranks[at.ranks] = append(t.Ranks[at.ranks], TablePoint{at.bytes, s.TimeUS})
+	}
+	if len(devices.List) == 1 {
+		t.GPU = devices.List[0]
 	}
 	for _, points := range t.Ranks {
 		slices.SortFunc(points, func(a, b TablePoint) int { return cmp.Compare(a.Bytes, b.Bytes) })
@@ -153,20 +157,20 @@ var curvesFile string
 const frameworkMethod = "bf16, CUDA graph of 5 all-reduces replayed, so that launches are not counted; measured " +
 	"tables of NVIDIA aiconfigurator"
 
-// curveSources lists the published curves by name, each with its source: who measured it,
-// on what hardware, and how.
-var curveSources = [][2]string{
-	{"nccl-h100", "NCCL 2.29.2 on 8x H100 SXM, 2, 4 and 8 ranks: nccl-tests, one process, half, mean of 60 to 100 " +
+// curveSources lists the published curves: the name, the GPU, and the source, which says who measured it, on what
+// hardware, and how.
+var curveSources = []struct{ name, gpu, source string }{
+	{"nccl-h100", "h100", "NCCL 2.29.2 on 8x H100 SXM, 2, 4 and 8 ranks: nccl-tests, one process, half, mean of 60 to 100 " +
 		"iterations; measured tables of NVIDIA aiconfigurator"},
-	{"nccl-h200", "NCCL 2.29.2 on 8x H200 SXM, 2, 4 and 8 ranks: nccl-tests, one process, half, mean of 60 to 100 " +
+	{"nccl-h200", "h200", "NCCL 2.29.2 on 8x H200 SXM, 2, 4 and 8 ranks: nccl-tests, one process, half, mean of 60 to 100 " +
 		"iterations; measured tables of NVIDIA aiconfigurator"},
-	{"vllm-h200", "vLLM 0.24 on 8x H200 SXM (H100 within 3 %): " + frameworkMethod +
+	{"vllm-h200", "h200", "vLLM 0.24 on 8x H200 SXM (H100 within 3 %): " + frameworkMethod +
 		"; above 64Mi from a line fit to the same tables, 2.8 % off at most"},
-	{"sglang-h200", "SGLang 0.5.14 on 8x H200 SXM (H100 within 3 %): " + frameworkMethod},
-	{"trtllm-h200", "TensorRT-LLM 1.3rc20 on 8x H200 SXM (H100 within 3 %): " + frameworkMethod +
+	{"sglang-h200", "h200", "SGLang 0.5.14 on 8x H200 SXM (H100 within 3 %): " + frameworkMethod},
+	{"trtllm-h200", "h200", "TensorRT-LLM 1.3rc20 on 8x H200 SXM (H100 within 3 %): " + frameworkMethod +
 		"; 256Mi from their times per forward pass"},
-	{"vllm-eager-h200", "vLLM 0.24 on 8x H200 SXM without CUDA graphs, 8 ranks; measured tables of NVIDIA aiconfigurator"},
-	{"staged-h100", "a published report on 2x H100 whose data went through host memory: an example of a wrong data path"},
+	{"vllm-eager-h200", "h200", "vLLM 0.24 on 8x H200 SXM without CUDA graphs, 8 ranks; measured tables of NVIDIA aiconfigurator"},
+	{"staged-h100", "h100", "a published report on 2x H100 whose data went through host memory: an example of a wrong data path"},
 }
 
 // namedCurves parses the embedded curves.csv on first use. It panics if the file is malformed, because the
@@ -180,7 +184,7 @@ var namedCurves = sync.OnceValue(func() map[string]*Table {
 	}
 	out := map[string]*Table{}
 	for _, s := range curveSources {
-		out[s[0]] = &Table{Name: s[0], Source: s[1], Ranks: map[int][]TablePoint{}}
+		out[s.name] = &Table{Name: s.name, GPU: s.gpu, Source: s.source, Ranks: map[int][]TablePoint{}}
 	}
 	for _, l := range lines {
 		ranks, err1 := strconv.Atoi(l[1])
@@ -197,7 +201,11 @@ var namedCurves = sync.OnceValue(func() map[string]*Table {
 
 // CurveNames returns the names of the built-in published curves.
 func CurveNames() []string {
-	return lists.Map(curveSources, func(s [2]string) string { return s[0] })
+	names := make([]string, len(curveSources))
+	for i, s := range curveSources {
+		names[i] = s.name
+	}
+	return names
 }
 
 // NamedCurve returns a built-in published curve. It is shared: callers must not modify it.

@@ -97,14 +97,14 @@ func isFile(name string) bool {
 	return strings.HasSuffix(name, ".yaml") || strings.Contains(name, "/") || sizedFile.MatchString(name)
 }
 
-// Digest returns the SHA-256 of a cluster file. It returns "" if name is not a file or cannot be read.
-func Digest(name string) string {
+// Digest returns the SHA-256 of a cluster file, or "" if name is not a file.
+func Digest(name string) (string, error) {
+	if !isFile(name) {
+		return "", nil
+	}
 	file, _, _ := splitFile(name)
 	data, err := infile.Read(file, infile.Config)
-	if !isFile(name) || err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(data))
+	return fmt.Sprintf("%x", sha256.Sum256(data)), err
 }
 
 // Find returns a cluster by its name, such as h100-8x4, or from a YAML file.
