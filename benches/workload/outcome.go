@@ -170,7 +170,7 @@ func activity(n *chakra.Node) string {
 	case n.Type.IsComm():
 		return n.Kind()
 	case n.CPU:
-		return "host"
+		return replay.Host
 	}
-	return "compute"
+	return replay.Compute
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/sim"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/workload/replay"
 )
 
@@ -54,82 +55,66 @@ const (
 	timelineRanks = 16
 )
 
-// picture is the timeline of some ranks in a row: each rank's activity in time bins of equal length.
+// picture is the timeline of some ranks in a row: for each rank and activity, the share of the time in bins of equal
+// length. A share is a letter of levels.
 type picture struct {
-	Activities []string `json:"activities"` // the letters a, b, c... of the lines stand for
-	Ranks      []int    `json:"ranks"`
-	Lines      []string `json:"lines"` // one letter for each bin; a blank is idle
+	Activities []string   `json:"activities"`
+	Ranks      []int      `json:"ranks"`
+	Shares     [][]string `json:"shares"` // by rank and activity, a letter for each bin
 }
 
-// condensed returns the timeline of the row as JSON. A bin shows the activity with the longest time in it. If a rank
-// computes and communicates at the same time, computation is shown.
+// levels are the letters of a share, from none to the whole bin.
+const levels = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// condensed returns the timeline of the row as JSON.
 func condensed(r *replay.Result) string {
 	n := min(len(r.Ranks), timelineRanks)
-	p := picture{Ranks: make([]int, n), Lines: make([]string, n)}
-	row := map[int]int{}
+	p := picture{Ranks: make([]int, n), Shares: make([][]string, n)}
+	times := make([]map[string]*[bins]float64, n)
+	var found lists.Set[string]
 	for i := range n {
 		p.Ranks[i] = i * len(r.Ranks) / n
-		row[p.Ranks[i]] = i
-	}
-	type cell map[string]event.Time
-	cells := make([][]cell, n)
-	for s := range r.Spans() {
-		i, drawn := row[s.Rank]
-		if !drawn || r.Time == 0 {
-			continue
-		}
-		if cells[i] == nil {
-			cells[i] = make([]cell, bins)
-		}
-		what := activity(s.Node)
-		at := func(bin int) event.Time { return event.Time(float64(bin) / bins * float64(r.Time)) }
-		first := int(float64(s.Start) / float64(r.Time) * bins)
-		for b := max(first-1, 0); b < bins && at(b) < s.End; b++ {
-			if d := min(s.End, at(b+1)) - max(s.Start, at(b)); d > 0 {
-				if cells[i][b] == nil {
-					cells[i][b] = cell{}
-				}
-				cells[i][b][what] += d
+		times[i] = map[string]*[bins]float64{}
+		for _, a := range r.Activities(p.Ranks[i]) {
+			found.Add(a.Name)
+			if times[i][a.Name] == nil {
+				times[i][a.Name] = new([bins]float64)
 			}
-		}
-		if !slices.Contains(p.Activities, what) {
-			p.Activities = append(p.Activities, what)
+			spread(times[i][a.Name], float64(a.Start)/float64(r.Time)*bins, float64(a.End)/float64(r.Time)*bins)
 		}
 	}
+	p.Activities = found.List
 	slices.SortFunc(p.Activities, func(a, b string) int { return order(a) - order(b) })
 	for i := range n {
-		line := make([]byte, bins)
-		for b := range line {
-			line[b] = letter(p.Activities, cells[i], b, event.Time(float64(r.Time)/bins))
-		}
-		p.Lines[i] = string(line)
+		p.Shares[i] = lists.Map(p.Activities, func(name string) string { return letters(times[i][name]) })
 	}
 	text, _ := json.Marshal(p) // strings and numbers only
 	return string(text)
 }
 
+// spread adds an interval to the bins. One bin has the length 1.
+func spread(to *[bins]float64, start, end float64) {
+	for b := int(start); b < bins && float64(b) < end; b++ {
+		to[b] += max(0, min(end, float64(b+1))-max(start, float64(b)))
+	}
+}
+
+// letters returns the shares as letters. The rounding error of a bin is carried to the next one, so that the sum over
+// many bins is right, even if each share is smaller than a level.
+func letters(shares *[bins]float64) string {
+	if shares == nil {
+		return ""
+	}
+	line, carry := make([]byte, bins), 0.0
+	for b, share := range shares {
+		exact := share*float64(len(levels)-1) + carry
+		level := min(max(int(exact+0.5), 0), len(levels)-1)
+		line[b], carry = levels[level], exact-float64(level)
+	}
+	return string(line)
+}
+
 // order returns the place of an activity in the legend.
 func order(what string) int {
 	return slices.Index(drawnActivities, what)
-}
-
-// letter returns what a bin shows: computation if it fills half of the bin, else what takes longest, or a blank.
-func letter[C ~map[string]event.Time](activities []string, cells []C, b int, length event.Time) byte {
-	if cells == nil || cells[b] == nil {
-		return ' '
-	}
-	best, busy := 0, event.Time(0)
-	for i, what := range activities {
-		d := cells[b][what]
-		if what == "compute" && 2*d >= length {
-			return byte('a' + i)
-		}
-		if d > busy {
-			best, busy = i, d
-		}
-	}
-	if 4*busy < length {
-		return ' '
-	}
-	return byte('a' + best)
 }

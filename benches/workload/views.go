@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
@@ -140,8 +139,8 @@ const maxTimelines = 4
 // timelines draws what the ranks do over time.
 func timelines(rows dataset.Set, label func(*journal.Row) string) (f figure.Figure, ok bool) {
 	f = figure.Figure{Name: "workload_timeline", Title: "What the ranks do (simulated)", Columns: 1,
-		Caption: fmt.Sprintf("Each of %d intervals shows what takes most of it; computing counts before communicating at "+
-			"the same time. Shorter activities are invisible: --perfetto has them all.", bins)}
+		Caption: fmt.Sprintf("Each of %d intervals shows the shares of what the rank does in it, as in the table: "+
+			"communication counts while nothing is computed. --perfetto has each activity.", bins)}
 	rows = rows[:min(len(rows), maxTimelines)]
 	longest := 0.0 // all panels have the same axis, so that steps can be compared
 	for _, r := range rows {
@@ -160,13 +159,10 @@ func timelines(rows dataset.Set, label func(*journal.Row) string) (f figure.Figu
 		if len(p.Activities) == 0 || !(end > 0) {
 			continue
 		}
-		colours := lists.Map(p.Activities, func(a string) int { return slices.Index(kinds, a) })
 		t := &figure.Timeline{Kinds: kinds, End: longest}
-		for i, line := range p.Lines {
-			if i < len(p.Ranks) {
-				t.Rows = append(t.Rows, figure.TimelineRow{Name: fmt.Sprint("rank ", p.Ranks[i]),
-					Spans: spans(line, colours, end)})
-			}
+		for i, rank := range p.Ranks[:min(len(p.Ranks), len(p.Shares))] {
+			t.Rows = append(t.Rows, figure.TimelineRow{Name: fmt.Sprint("rank ", rank),
+				Spans: p.spans(p.Shares[i], kinds, end)})
 		}
 		f.Panels = append(f.Panels, figure.Panel{Title: label(r), Content: t,
 			X: figure.Axis{Label: "time", Unit: figure.Micros}})
@@ -174,18 +170,22 @@ func timelines(rows dataset.Set, label func(*journal.Row) string) (f figure.Figu
 	return f, len(f.Panels) > 0
 }
 
-// spans joins equal letters of a line of a picture. kinds has the kind of each letter.
-func spans(line string, kinds []int, end float64) (list []figure.TimelineSpan) {
-	for from := 0; from < len(line); {
-		to := from + 1
-		for to < len(line) && line[to] == line[from] {
-			to++
+// spans returns the shares of a rank as boxes that stand on each other.
+func (p picture) spans(shares []string, kinds []string, end float64) (list []figure.TimelineSpan) {
+	var bottom [bins]float64
+	for i, line := range shares[:min(len(shares), len(p.Activities))] {
+		for b := range min(len(line), bins) {
+			share := float64(max(0, strings.IndexByte(levels, line[b]))) / float64(len(levels)-1)
+			s := figure.TimelineSpan{Kind: slices.Index(kinds, p.Activities[i]), From: end * float64(b) / bins,
+				To: end * float64(b+1) / bins, Bottom: bottom[b], Top: min(1, bottom[b]+share)}
+			if n := len(list) - 1; n >= 0 && list[n].Kind == s.Kind && list[n].To == s.From && list[n].Bottom == s.Bottom &&
+				list[n].Top == s.Top {
+				list[n].To = s.To // as in the bin before
+			} else if s.Top > s.Bottom {
+				list = append(list, s)
+			}
+			bottom[b] = s.Top
 		}
-		if letter := int(line[from]) - 'a'; letter >= 0 && letter < len(kinds) {
-			list = append(list, figure.TimelineSpan{Kind: kinds[letter], From: end * float64(from) / float64(len(line)),
-				To: end * float64(to) / float64(len(line))})
-		}
-		from = to
 	}
 	return list
 }

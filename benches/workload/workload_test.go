@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -218,8 +219,27 @@ func TestColours(t *testing.T) {
 		t.Errorf("%v, %v", a.Kinds, b.Kinds)
 	}
 	// The last stage receives first.
-	if last := a.Rows[3].Spans[0]; a.Kinds[last.Kind] != "recv" {
-		t.Errorf("%+v", last)
+	first := slices.MinFunc(a.Rows[3].Spans, func(a, b figure.TimelineSpan) int { return cmp.Compare(a.From, b.From) })
+	if a.Kinds[first.Kind] != "recv" {
+		t.Errorf("%+v", first)
+	}
+}
+
+// TestTimelineShowsTheTable compares the area of each colour in the timeline with the parts of the step. The layers of
+// the model are shorter than the intervals of the timeline.
+func TestTimelineShowsTheTable(t *testing.T) {
+	r := run(t, "--model=llama3-70b", "--tp=4", "--sequence=512", "--cluster=h200-4x1")[0]
+	timeline := figures([]journal.Row{r})[1].Panels[0].Content.(*figure.Timeline)
+	area := map[string]float64{}
+	for _, row := range timeline.Rows {
+		for _, s := range row.Spans {
+			area[timeline.Kinds[s.Kind]] += (s.To - s.From) * (s.Top - s.Bottom) / float64(len(timeline.Rows))
+		}
+	}
+	for kind, metric := range map[string]string{"compute": computeMetric, "allreduce": "exposed_allreduce_us"} {
+		if want := r.Metrics[metric]; !(want > 0) || math.Abs(area[kind]/want-1) > 0.002 {
+			t.Errorf("the timeline shows %g us of %s, the table %g", area[kind], kind, want)
+		}
 	}
 }
 

@@ -335,7 +335,7 @@ func timelineFigure() Figure {
 		row := TimelineRow{Name: fmt.Sprintf("rank %d", r)}
 		at := 0.0
 		for i, length := range []float64{12 + float64(r), 3, 9 - float64(r), 14, 4, 16} {
-			row.Spans = append(row.Spans, TimelineSpan{Kind: i % 4, From: at, To: at + length})
+			row.Spans = append(row.Spans, TimelineSpan{Kind: i % 4, From: at, To: at + length, Top: 1})
 			at += length
 		}
 		c.Rows = append(c.Rows, row)

@@ -27,6 +27,9 @@ type TimelineSpan struct {
 	Kind int     `json:"kind"` // index in Kinds
 	From float64 `json:"from"`
 	To   float64 `json:"to"`
+	// Bottom and Top are the part of the row's height, from 0 to 1, that the span fills: its share of the time.
+	Bottom float64 `json:"bottom,omitempty"`
+	Top    float64 `json:"top"`
 }
 
 // Check implements Content.
@@ -40,6 +43,9 @@ func (t *Timeline) Check(_ Panel, f Faults) {
 			if s.Kind < 0 || s.Kind >= len(t.Kinds) || !(s.From >= 0 && s.From <= s.To && s.To <= t.End*1.0001) {
 				at.Add("span of kind %d from %g to %g, want one of %d kinds between 0 and %g", s.Kind, s.From, s.To,
 					len(t.Kinds), t.End)
+			}
+			if !(s.Bottom >= 0 && s.Bottom < s.Top && s.Top <= 1.0001) {
+				at.Add("span from %g to %g of the height, want a part between 0 and 1", s.Bottom, s.Top)
 			}
 		}
 	}
@@ -103,7 +109,8 @@ func (t *timeline) Draw(p draw.Pen, area draw.Rectangle) {
 		y := frame.Y1 - float64(i)*height
 		p.Text(tickFace, draw.Pt(frame.X0-tornadoGap, y-height/2), draw.RightMid, 0, tickFace.Shorten(row.Name, area.W()*0.3))
 		for _, s := range row.Spans {
-			p.PaletteBox(draw.Rect(x(s.From), y-0.9*height, x(s.To), y-0.1*height), s.Kind, draw.Stroke{})
+			bottom, full := y-0.9*height, 0.8*height
+			p.PaletteBox(draw.Rect(x(s.From), bottom+s.Bottom*full, x(s.To), bottom+s.Top*full), s.Kind, draw.Stroke{})
 		}
 	}
 	p.Line(axisStroke, draw.Pt(frame.X0, frame.Y0), draw.Pt(frame.X0, frame.Y1))

@@ -42,6 +42,19 @@ type Share struct {
 	Exposed event.Time
 }
 
+// Activity is a time in which a rank does one thing, as Breakdown counts it: compute, host, or a kind of communication
+// while nothing is computed.
+type Activity struct {
+	Name       string
+	Start, End event.Time
+}
+
+// Names of activities besides the kinds of communication.
+const (
+	Compute = "compute"
+	Host    = "host"
+)
+
 // Span is the time of a node.
 type Span struct {
 	Rank       int
@@ -79,16 +92,23 @@ func (w *Workload) result() *Result {
 			if n.Type == chakra.Coll {
 				groups.add(label(n.Group), rank, comm, exposed)
 			}
-		})
+		}, func(Activity) {})
 	}
 	r.Kinds, r.Groups = kinds.sorted(), groups.sorted()
 	r.Path = w.path()
 	return r
 }
 
+// Activities returns what a rank does. They do not overlap, and their sums are in the rank's Breakdown.
+func (r *Result) Activities(rank int) (list []Activity) {
+	r.workload.breakdown(rank, r.Time, func(int32, event.Time, event.Time) {}, func(a Activity) { list = append(list, a) })
+	return list
+}
+
 // breakdown divides a rank's step. It calls share for each communication node, with the time that belongs to it
-// and the exposed part.
-func (w *Workload) breakdown(rank int, step event.Time, share func(i int32, comm, exposed event.Time)) (b Breakdown) {
+// and the exposed part, and show for each activity.
+func (w *Workload) breakdown(rank int, step event.Time, share func(i int32, comm, exposed event.Time),
+	show func(Activity)) (b Breakdown) {
 	var compute, comm, host []interval
 	for _, i := range w.order[w.base[rank]:w.base[rank+1]] {
 		n := &w.nodes[i]
@@ -103,16 +123,26 @@ func (w *Workload) breakdown(rank int, step event.Time, share func(i int32, comm
 			comm = append(comm, at)
 		}
 	}
-	computing := union(compute)
-	for _, u := range computing {
-		b.Compute += u.end - u.start
+	// outside shows the parts of an interval and returns their sum.
+	outside := func(name string, parts []interval) (sum event.Time) {
+		for _, v := range parts {
+			sum += v.end - v.start
+			show(Activity{name, v.start, v.end})
+		}
+		return sum
 	}
-	each(comm, computing, func(i int32, own, outside event.Time) {
+	computing := union(compute)
+	b.Compute = outside(Compute, computing)
+	each(comm, computing, func(i int32, own event.Time, parts []interval) {
+		_, n := w.origin(i)
+		exposed := outside(n.Kind(), parts)
 		b.Comm += own
-		b.Exposed += outside
-		share(i, own, outside)
+		b.Exposed += exposed
+		share(i, own, exposed)
 	})
-	each(host, union(slices.Concat(computing, comm)), func(_ int32, _, outside event.Time) { b.Host += outside })
+	each(host, union(slices.Concat(computing, comm)), func(_ int32, _ event.Time, parts []interval) {
+		b.Host += outside(Host, parts)
+	})
 	b.Idle = step - b.Compute - b.Exposed - b.Host
 	return b
 }
@@ -136,14 +166,15 @@ func union(list []interval) (merged []interval) {
 }
 
 // each cuts overlapping intervals, so that every moment belongs to the one that started first. It calls f with the
-// length of each interval's own part, and how much of that is outside of cover.
-func each(list, cover []interval, f func(node int32, own, outside event.Time)) {
+// length of each interval's own part, and the parts of that outside of cover. f must not keep the parts.
+func each(list, cover []interval, f func(node int32, own event.Time, outside []interval)) {
 	slices.SortFunc(list, byStart)
 	assigned := event.Time(0) // all time before it already belongs to an interval
+	var outside []interval
 	for _, v := range list {
 		start := max(v.start, assigned)
 		own := max(v.end-start, 0)
-		outside := own
+		outside = outside[:0]
 		for len(cover) > 0 && cover[0].end <= start {
 			cover = cover[1:]
 		}
@@ -151,7 +182,13 @@ func each(list, cover []interval, f func(node int32, own, outside event.Time)) {
 			if c.start >= v.end {
 				break
 			}
-			outside -= max(min(c.end, v.end)-max(c.start, start), 0)
+			if c.start > start {
+				outside = append(outside, interval{start, c.start, v.node})
+			}
+			start = max(start, c.end)
+		}
+		if start < v.end {
+			outside = append(outside, interval{start, v.end, v.node})
 		}
 		assigned = max(assigned, v.end)
 		f(v.node, own, outside)
