@@ -286,7 +286,6 @@ func TestInputsAreReadWithBounds(t *testing.T) {
 // notFuzzed lists the packages that open files of users and have no fuzz target, with the reason.
 var notFuzzed = map[string]string{
 	"bench":                 "the benches read their own files",
-	"benches/llmimpact":     "the package imports reads its CSV files",
 	"internal/accel/graph":  "loggp fuzzes the files that contain its networks",
 	"internal/bench/inputs": "it hashes files",
 	"internal/bench/run":    "package sweep parses the logs of programs that it reads",

@@ -148,7 +148,8 @@ func TestOwnCurves(t *testing.T) {
 	text := "algorithm,dtype,ranks,size,time_us\nring,bf16,2,1K,10\nring,bf16,2,1M,100\ntree,bf16,2,1K,5\n" +
 		"tree,bf16,2,1M,900\n"
 	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
-	for words, reason := range map[string]string{"curve=nccl-h20": "no such RUN or file", "--against=nccl-h20": "against: unknown curve",
+	for words, reason := range map[string]string{"curve=nccl-h20": "no such RUN or file",
+		"--against=nccl-h20":   "against: unknown curve",
 		`curve="` + file + `"`: "does not say on which GPU"} {
 		if _, err := benchtest.Rows(t, Bench(), "cpu", words); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Errorf("%s: %v", words, err)

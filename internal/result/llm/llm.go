@@ -244,7 +244,9 @@ func NamedGPU(name string) (GPU, error) {
 
 // GPUOf returns the name of the known GPU of a device, such as h100 for NVIDIA H100 80GB HBM3, or "".
 func GPUOf(device string) string {
-	words := strings.FieldsFunc(strings.ToLower(device), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	words := strings.FieldsFunc(strings.ToLower(device), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
 	g, _ := lists.First(gpus, func(g GPU) bool { return slices.Contains(words, g.Name) })
 	return g.Name
 }

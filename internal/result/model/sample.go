@@ -236,7 +236,8 @@ func envText(r *journal.Row) string {
 
 func sampleOf(r journal.Row) Sample {
 	s := Sample{TimeUS: r.Metrics[timeMetric], Samples: r.Samples, Kind: string(r.Kind), Limits: maps.Clone(r.Limits),
-		Host: r.Host, Device: cmp.Or(r.Details[journal.DeviceDetail], r.Details["device"]), Executed: r.Details[algorithmAxis], Disturbance: r.Disturbed()}
+		Host: r.Host, Device: cmp.Or(r.Details[journal.DeviceDetail], r.Details["device"]),
+		Executed: r.Details[algorithmAxis], Disturbance: r.Disturbed()}
 	s.Backend, s.Buffers, s.Sharing = r.Backend, r.Details[buffersAxis], r.Sharing()
 	if r.NumRanks != nil {
 		s.Ranks = *r.NumRanks
