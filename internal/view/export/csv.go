@@ -25,11 +25,10 @@ func init() {
 // own (busbw, busbw_unit), unless the name contains it (time_us). Column.Value describes how
 // unset variables differ from empty ones. Only json and jsonl are lossless.
 func writeCSV(w io.Writer, in Input, opts Options) error {
-	columns, err := choose(append(Columns(in.Header, in.Rows), machineColumns(in.Rows)...), opts.Columns)
+	columns, err := fileColumns(in, opts)
 	if err != nil {
 		return err
 	}
-	columns = slices.DeleteFunc(columns, func(c Column) bool { return roles[c.Role].tableOnly && !c.chosen })
 	record := make([]string, len(columns))
 	out := csv.NewWriter(w)
 	for i, c := range columns {
@@ -48,6 +47,12 @@ func writeCSV(w io.Writer, in Input, opts Options) error {
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// fileColumns returns the columns of files: all that the reader names, or else all but statistics over trials.
+func fileColumns(in Input, opts Options) ([]Column, error) {
+	columns, err := choose(append(Columns(in.Header, in.Rows), machineColumns(in.Rows)...), opts.Columns)
+	return slices.DeleteFunc(columns, func(c Column) bool { return roles[c.Role].tableOnly && !c.chosen }), err
 }
 
 // machineColumns returns the columns that describe the simulated machine.

@@ -43,6 +43,7 @@ func TestGolden(t *testing.T) {
 		"csv":      {"csv", Options{}},
 		"json":     {"json", Options{}},
 		"jsonl":    {"jsonl", Options{}},
+		"records":  {"records", Options{}},
 		"markdown": {"markdown", Options{MaxRows: 4}},
 		"benchfmt": {"benchfmt", Options{}},
 		"nccl":     {"nccl-tests", Options{}},

@@ -360,23 +360,19 @@ def _binary_or_exit() -> str:
 
 def rows(run: str) -> List[Dict[str, Any]]:
     """The latest rows of a RUN folder as plain dicts (docs/journal-schema.md), for notebooks."""
-    shown = subprocess.run([_binary(), "show", run, "--format", "jsonl"], check=True, stdout=subprocess.PIPE)
-    return [json.loads(line) for line in shown.stdout.splitlines() if line.strip()]
+    return _shown(run, "jsonl")
 
 
 def frame(run: str) -> Any:
-    """The same rows as a pandas.DataFrame with a column for each axis, variable, option and metric."""
+    """The same rows as a pandas.DataFrame with the columns of `kernbench show RUN --format csv`."""
     import pandas
 
-    return pandas.DataFrame(_flat(rows(run)))
+    return pandas.DataFrame(_shown(run, "records"))
 
 
-def _flat(rows: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """Rows with a key for each axis, variable, option and metric."""
-    nested = ("point", "env", "options", "metrics")
-    plain = ("bench", "num_ranks", "backend", "trial", "status", "reason", "samples")
-    return [{**{k: r.get(k) for k in plain}, **{k: v for part in nested for k, v in r.get(part, {}).items()}}
-            for r in rows]
+def _shown(run: str, format: str) -> List[Dict[str, Any]]:
+    shown = subprocess.run([_binary(), "show", run, "--format", format], check=True, stdout=subprocess.PIPE)
+    return [json.loads(line) for line in shown.stdout.splitlines() if line.strip()]
 
 
 if TYPE_CHECKING:

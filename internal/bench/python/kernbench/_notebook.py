@@ -28,7 +28,7 @@ def run(fn: Callable, axes: Optional[Dict[str, Any]] = None, *, name: str = "", 
     failed = session.run()
     if failed and session.raised is not None and not progress:
         raise session.raised
-    result = frame(kernbench._flat(session.rows()), out)
+    result = frame(kernbench._shown(out, "records"), out)
     if progress:
         _display(result)
     return result
