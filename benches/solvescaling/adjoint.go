@@ -29,7 +29,7 @@ const (
 
 // reportAdjoint solves the adjoint system and checks the gradients that follow from it by finite
 // differences. The number whose gradients are taken is L = g'x with a random g.
-func reportAdjoint(ctx context.Context, s *bench.State, g *dist.Group, spec solve.Spec, sys cpuSystem) error {
+func reportAdjoint(ctx context.Context, s *bench.State, g *dist.Group, spec solve.Spec, singular bool) error {
 	s.Phase("adjoint")
 	matrix := spec.Problem
 	if spec.MatrixFile != "" { // the finite differences change entries, and each rank may need any of them
@@ -65,7 +65,7 @@ func reportAdjoint(ctx context.Context, s *bench.State, g *dist.Group, spec solv
 	if err := out.Gate(a.spec.RTol); err != nil {
 		return fmt.Errorf("the adjoint system: %w", err)
 	}
-	return a.check(sys.Traits.Singular)
+	return a.check(singular)
 }
 
 // adjoint holds what the checks of the gradients share.
@@ -105,12 +105,12 @@ func (a *adjoint) check(singular bool) error {
 	if err != nil {
 		return err
 	}
-	parts := make([]float64, 3)
+	var parts gradient
 	for i := range y {
 		row := changed.Global(i)
-		parts[0] += a.gradient(row) * y[i]
-		parts[1] += v[i] * other.RHS(row)
-		parts[2] += math.Abs(v[i] * other.RHS(row))
+		parts.Difference += a.gradient(row) * y[i]
+		parts.Product += v[i] * other.RHS(row)
+		parts.Terms += math.Abs(v[i] * other.RHS(row))
 	}
 	if err := a.judge("gradient_error_rhs", "the right-hand side", parts); err != nil || singular {
 		return err
@@ -121,7 +121,7 @@ func (a *adjoint) check(singular bool) error {
 // checkEntries compares the gradient with respect to the entries of the matrix with a central difference.
 func (a *adjoint) checkEntries(x, v []float64) error {
 	step := max(1, a.matrix.Size()/changedRows)
-	parts := make([]float64, 3)
+	var parts gradient
 	rates := make([]float64, len(x)) // E x, for the change E of the matrix per unit of the step
 	for _, side := range []float64{1, -1} {
 		spec := a.spec
@@ -132,7 +132,7 @@ func (a *adjoint) checkEntries(x, v []float64) error {
 			return err
 		}
 		for i := range z {
-			parts[0] += side * a.gradient(sys.Global(i)) * z[i] / (2 * gradientStep)
+			parts.Difference += side * a.gradient(sys.Global(i)) * z[i] / (2 * gradientStep)
 		}
 		n := sys.Internals()
 		padded, product := make([]float64, n.Matrix.Columns()), make([]float64, n.Matrix.Columns())
@@ -145,8 +145,8 @@ func (a *adjoint) checkEntries(x, v []float64) error {
 		}
 	}
 	for i, rate := range rates {
-		parts[1] -= v[i] * rate
-		parts[2] += math.Abs(v[i] * rate)
+		parts.Product -= v[i] * rate
+		parts.Terms += math.Abs(v[i] * rate)
 	}
 	return a.judge("gradient_error_entries", "the entries of the matrix", parts)
 }
@@ -181,24 +181,23 @@ func (a *adjoint) finish(sys *solve.System) error {
 	return nil
 }
 
+// gradient has a rank's parts of a finite difference, of the gradient, and of the magnitudes of its terms.
+type gradient struct{ Difference, Product, Terms float64 }
+
 // judge adds up this rank's parts of a finite difference, of the gradient, and of the magnitudes of
 // its terms. It records the relative difference and fails if that is too large.
-func (a *adjoint) judge(metric, what string, parts []float64) error {
-	all, err := a.s.Gather(a.ctx, parts...)
+func (a *adjoint) judge(metric, what string, parts gradient) error {
+	ranks, err := gather(a.ctx, a.s, parts)
 	if err != nil {
 		return err
 	}
-	sum := func(list []float64) (total float64) {
-		for _, v := range list {
-			total += v
-		}
-		return total
-	}
-	wrong := math.Abs(sum(all[0])-sum(all[1])) / sum(all[2])
+	difference := sumOf(ranks, func(p gradient) float64 { return p.Difference })
+	product := sumOf(ranks, func(p gradient) float64 { return p.Product })
+	wrong := math.Abs(difference-product) / sumOf(ranks, func(p gradient) float64 { return p.Terms })
 	a.s.Record(metric, wrong)
 	if !(wrong <= gradientTolerance) {
 		return fmt.Errorf("the gradient with respect to %s is wrong: it is %.6g, the finite difference %.6g, a relative "+
-			"difference of %.2g above %g", what, sum(all[1]), sum(all[0]), wrong, gradientTolerance)
+			"difference of %.2g above %g", what, product, difference, wrong, gradientTolerance)
 	}
 	return nil
 }

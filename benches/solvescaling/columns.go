@@ -9,13 +9,11 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/solve/block"
 	"github.com/kernbench/kernbench/internal/solve/device"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
-	"github.com/kernbench/kernbench/solve"
 )
 
 const (
@@ -97,33 +95,3 @@ func checkColumns(p point.Point) error {
 	}
 	return nil
 }
-
-// columnsVariant returns the block solves of a system with several right-hand sides.
-func columnsVariant(s *bench.State, spec solve.Spec, made cpuSystem, b rhs) (*variant, error) {
-	if s.Bool(adjointOption) {
-		return nil, bench.Skip("--%s checks the gradients of one right-hand side, not of %d", adjointOption, b.columns)
-	}
-	sys, err := block.New(made.System, b.columns, b.at)
-	if err != nil {
-		return nil, err
-	}
-	return &variant{solves: sys, columns: b.columns, messages: sys.Messages, matrix: made.Matrix.Bytes(),
-		gate:      func(out solve.Outcome) error { return sys.Gate(out, spec.RTol) },
-		solutions: sys.Solutions, report: func() { reportColumns(s, sys) }}, nil
-}
-
-// reportColumns records the properties of a block solve.
-func reportColumns(s *bench.State, sys *block.System) {
-	r := sys.Result()
-	iterations := float64(max(1, r.Iterations))
-	s.Record("rhs_columns", float64(sys.Columns))
-	s.Record("block_width", float64(r.Widths)/iterations)
-	s.Record("restarts", float64(r.Restarts))
-	if t := s.Metric("solve_time_s"); t > 0 {
-		s.Record("solve_time_per_rhs_s", t/float64(sys.Columns))
-	}
-	s.Detail(convergedDetail, strings.Join(lists.Map(r.Converged, func(k int) string { return fmt.Sprint(k) }), " "))
-}
-
-// convergedDetail lists the iteration after which each right-hand side had converged, -1 for none.
-const convergedDetail = "converged_after"

@@ -1,16 +1,12 @@
 package solvescaling
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/dist/instrument"
-	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/device"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
@@ -66,58 +62,3 @@ func checkDeviceMemory(p point.Point) error {
 	}
 	return collectives.CheckMemory(p, int64(bytes))
 }
-
-// deviceBody is the body for solves on GPUs.
-func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name string) error {
-	g, err := join(ctx, s, spec)
-	if err != nil {
-		return collectives.JoinError(err)
-	}
-	defer g.Close()
-	deviceSpec := device.Spec{Spec: spec, DeviceRHS: device.Noise}
-	if s.Str(rhsAxis) == "ones" {
-		deviceSpec.DeviceRHS = device.Ones
-	}
-	sys, err := device.New(g, deviceSpec)
-	if _, is := errors.AsType[*solve.Refusal](err); is {
-		return bench.NotExecuted(false, "%v", err)
-	}
-	if err != nil {
-		return err
-	}
-	defer sys.Close()
-	if err := reportSetting(s, spec, name); err != nil {
-		return err
-	}
-	facts := g.Facts()
-	s.Detail("library", facts.Library)
-	s.Detail(gpuDetail, sys.GPU())
-	s.Detail(journal.SharingDetail, fmt.Sprint(facts.RanksPerDevice))
-	collectives.Observe(s, instrument.ObserverOf(g), "before")
-	s.Phase("warm-up")
-	if _, err := sys.Solve(warmup); err != nil {
-		return err
-	}
-	memory := &triad{once: sys.Triad, bytes: sys.TriadBytes(), sweeps: deviceSweeps}
-	out, times, err := timeSolves(ctx, s, sys, sys.Size, memory)
-	if err != nil {
-		return err
-	}
-	collectives.Observe(s, instrument.ObserverOf(g), "after")
-	products := float64(out.Products) / float64(max(1, out.Iterations))
-	mine := part{local: sys.Part, times: sys.Times, messages: sys.Part.Neighbours, matrix: sys.MatrixBytes,
-		operator: sys.Hierarchy()}
-	if err := reportSystem(ctx, s, mine, sys.Size, products, float64(sys.Bytes)); err != nil {
-		return err
-	}
-	if out.Gate(spec.RTol) == nil {
-		if err := reportPhases(ctx, s, sys, sys.Hierarchy(), memory, times); err != nil {
-			return err
-		}
-	}
-	s.Phase("gate")
-	return out.Gate(spec.RTol)
-}
-
-// deviceSweeps is the number of triad sweeps in GPU memory before and after each solve.
-const deviceSweeps = 5

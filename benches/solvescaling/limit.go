@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -65,10 +66,7 @@ func (t *triad) best() float64 { return slices.Max(t.gbps) }
 // typical returns the bandwidth of the median sweep. Ranks of a solver wait for each other after every pass over
 // memory, as they do after every sweep. On a machine that is sometimes disturbed they get this bandwidth, not the
 // best one.
-func (t *triad) typical() float64 {
-	sorted := slices.Sorted(slices.Values(t.gbps))
-	return sorted[len(sorted)/2]
-}
+func (t *triad) typical() float64 { return stats.Median(t.gbps) }
 
 // memory is the memory that this process held before the set-up, in bytes.
 type memory struct{ before float64 }

@@ -1,8 +1,8 @@
 package solvescaling
 
 import (
-	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
@@ -14,41 +14,65 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/profile"
 )
 
-// reportWork records the work of each phase of an iteration, and of each level of a hierarchy, over all ranks.
-func reportWork(ctx context.Context, s *bench.State, p profile.Profile, operator any) error {
-	iterations := float64(max(1, p.Iterations))
-	var mine []float64
-	for _, w := range p.Work {
-		mine = append(mine, w.Count/iterations, w.Bytes/iterations, w.Flops/iterations)
-	}
-	levels := 0
-	applications := p.Work[krylov.Precond].Count / iterations
-	if l, known := operator.(profile.Leveled); known {
-		levels = operator.(profile.Hierarchy).Levels()
-		for level := range levels {
-			bytes, flops := l.Work(level)
-			mine = append(mine, applications*bytes, applications*flops)
+// pack writes a word for each item of a list: its names and numbers, joined by colons.
+func pack[T any](list []T, values func(T) []any) string {
+	return strings.Join(lists.Map(list, func(item T) string {
+		return strings.Join(lists.Map(values(item), func(v any) string {
+			if number, is := v.(float64); is {
+				return strconv.FormatFloat(number, 'g', 6, 64)
+			}
+			return fmt.Sprint(v)
+		}), ":")
+	}), " ")
+}
+
+// unpack returns the numbers of each word that pack wrote. Words with fewer numbers are left out.
+func unpack(text string, numbers int) (out [][]float64) {
+	for _, word := range strings.Fields(text) {
+		var found []float64
+		for _, part := range strings.Split(word, ":") {
+			if v, err := strconv.ParseFloat(part, 64); err == nil {
+				found = append(found, v)
+			}
+		}
+		if len(found) >= numbers {
+			out = append(out, found)
 		}
 	}
-	all, err := s.Gather(ctx, mine...)
-	if err != nil || p.Work == [krylov.NumPhases]krylov.Work{} {
-		return err
+	return out
+}
+
+// levelWork returns the bytes and the operations of an application on each level of a hierarchy that knows them.
+func levelWork(operator any) []krylov.Work {
+	l, known := operator.(profile.Leveled)
+	if !known {
+		return nil
 	}
-	var words []string
-	for phase := range krylov.NumPhases {
-		of := all[3*phase : 3*phase+3]
-		words = append(words, fmt.Sprintf("%s:%.4g:%.6g:%.6g", phase, of[0][0], lists.Sum(of[1]), lists.Sum(of[2])))
+	return lists.Map(lists.Range[int](operator.(profile.Hierarchy).Levels()), func(level int) (w krylov.Work) {
+		w.Bytes, w.Flops = l.Work(level)
+		return w
+	})
+}
+
+// reportWork records the work of each phase of an iteration, and of each level of a hierarchy, over all ranks.
+func reportWork(s *bench.State, ranks []traced) {
+	first := ranks[0]
+	if first.Work == [krylov.NumPhases]krylov.Work{} {
+		return // on a GPU
 	}
-	s.Detail(workDetail, strings.Join(words, " "))
-	words = nil
-	for level := range levels {
-		of := all[3*int(krylov.NumPhases)+2*level:]
-		words = append(words, fmt.Sprintf("%.6g:%.6g", lists.Sum(of[0]), lists.Sum(of[1])))
+	s.Detail(workDetail, pack(lists.Range[int](int(krylov.NumPhases)), func(phase int) []any {
+		return []any{krylov.Phase(phase), first.Work[phase].Count / first.iterations(),
+			sumOf(ranks, func(r traced) float64 { return r.Work[phase].Bytes / r.iterations() }),
+			sumOf(ranks, func(r traced) float64 { return r.Work[phase].Flops / r.iterations() })}
+	}))
+	if len(first.LevelWork) == 0 {
+		return
 	}
-	if levels > 0 {
-		s.Detail(levelWorkDetail, strings.Join(words, " "))
-	}
-	return nil
+	applications := first.Work[krylov.Precond].Count / first.iterations()
+	s.Detail(levelWorkDetail, pack(lists.Range[int](len(first.LevelWork)), func(level int) []any {
+		return []any{applications * sumOf(ranks, func(r traced) float64 { return r.LevelWork[level].Bytes }),
+			applications * sumOf(ranks, func(r traced) float64 { return r.LevelWork[level].Flops })}
+	}))
 }
 
 // phaseNames describes the phases in the table of the work of an iteration.
@@ -61,22 +85,17 @@ var phaseNames = [krylov.NumPhases]string{
 // workTable shows the phases of an iteration of a row, one per line. The times are means over the ranks. They add up to
 // the timed iteration together with the last line: the time from the end of a mean rank to the end of the slowest.
 func workTable(r *journal.Row) [][]string {
-	work := map[string]krylov.Work{}
-	for _, word := range strings.Fields(r.Details[workDetail]) {
-		name, numbers, _ := strings.Cut(word, ":")
-		var w krylov.Work
-		if _, err := fmt.Sscanf(numbers, "%g:%g:%g", &w.Count, &w.Bytes, &w.Flops); err == nil {
-			work[name] = w
-		}
-	}
+	work := lists.Map(unpack(r.Details[workDetail], 3), func(v []float64) krylov.Work {
+		return krylov.Work{Count: v[0], Bytes: v[1], Flops: v[2]}
+	})
 	total := perIteration(r)
-	if len(work) == 0 || !(total > 0) {
+	if len(work) != int(krylov.NumPhases) || !(total > 0) {
 		return nil
 	}
 	out := [][]string{{"phase", "count", "µs", "share", "bytes", "operations", "GB/s", "GFLOP/s"}}
 	rest := total
 	for phase := range krylov.NumPhases {
-		us, w := r.Metrics[meanOf(phase)], work[phase.String()]
+		us, w := r.Metrics[meanOf(phase)], work[phase]
 		rest -= us
 		if us == 0 && w.Bytes == 0 && w.Flops == 0 {
 			continue
@@ -99,26 +118,20 @@ func workTable(r *journal.Row) [][]string {
 
 // levelLines divides the time of the preconditioner among its levels, as in a traced cycle.
 func levelLines(r *journal.Row, us, iteration float64) (out [][]string) {
-	var traced []float64
-	for _, word := range strings.Fields(r.Details[levelsDetail]) {
-		var rows, entries, us float64
-		if _, err := fmt.Sscanf(word, "%g:%g:%g", &rows, &entries, &us); err == nil {
-			traced = append(traced, us)
-		}
-	}
-	work := strings.Fields(r.Details[levelWorkDetail])
-	total := lists.Sum(traced)
-	if len(work) != len(traced) || !(total > 0) {
+	levels, work := unpack(r.Details[levelsDetail], 3), unpack(r.Details[levelWorkDetail], 2)
+	total := sumOf(levels, levelTime)
+	if len(work) != len(levels) || !(total > 0) {
 		return nil
 	}
-	for l, word := range work {
-		var w krylov.Work
-		if _, err := fmt.Sscanf(word, "%g:%g", &w.Bytes, &w.Flops); err == nil {
-			out = append(out, workLine(fmt.Sprintf("  level %d", l), w, us*traced[l]/total, iteration))
-		}
+	for l, w := range work {
+		out = append(out, workLine(fmt.Sprintf("  level %d", l), krylov.Work{Bytes: w[0], Flops: w[1]},
+			us*levelTime(levels[l])/total, iteration))
 	}
 	return out
 }
+
+// levelTime returns the microseconds of a level: rows, entries and microseconds.
+func levelTime(level []float64) float64 { return level[2] }
 
 // workLine formats a line of the table.
 func workLine(name string, w krylov.Work, us, total float64) []string {

@@ -1,7 +1,6 @@
 package solvescaling
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -9,8 +8,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/solve/device"
 	"github.com/kernbench/kernbench/internal/solve/refine"
-	"github.com/kernbench/kernbench/internal/solve/sparse"
-	"github.com/kernbench/kernbench/solve"
 )
 
 // singlePreconditioners are the preconditioners that exist in lower precision.
@@ -37,22 +34,4 @@ func checkPrecision(p point.Point) error {
 		return only(columnsAxis, text(columnsAxis))
 	}
 	return nil
-}
-
-// precisionVariant returns the solves of a system in lower precision.
-func precisionVariant(s *bench.State, spec solve.Spec, made cpuSystem) (*variant, error) {
-	precision := s.Str(precisionAxis)
-	if s.Bool(adjointOption) {
-		return nil, bench.Skip("--%s solves in double precision, not with --%s %s", adjointOption, precisionAxis, precision)
-	}
-	sys, err := refine.New(made.System, precision, s.Str(storageAxis) == sparse.Plain.String())
-	if refusal, refused := errors.AsType[*solve.Refusal](err); refused {
-		return nil, bench.Skip("%v", refusal)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &variant{solves: sys, columns: 1, messages: made.Messages, matrix: sys.MatrixBytes(),
-		gate:      func(out solve.Outcome) error { return out.Gate(spec.RTol) },
-		solutions: made.Solution, report: func() { s.Record("reliable_updates", float64(sys.Updates)) }}, nil
 }

@@ -106,7 +106,7 @@ func plantSlowRank(planted string) {
 	if word == "" {
 		return
 	}
-	iterateAlone = func(system) (float64, error) {
+	iterateAlone = func(solver) (float64, error) {
 		own := map[string]string{"core": fmt.Sprint(cores.Allowed()[0]), "rank": os.Getenv("RANK")}
 		if own[word] == number {
 			return 2e-3, nil

@@ -28,8 +28,8 @@ const slowCore = "core "
 // reportSlowRank tests why a rank iterates more slowly than the others on its own rows: the slowest
 // and the fastest rank swap their cores and iterate again. It needs ranks of one host that are bound
 // to cores of their own.
-func reportSlowRank(ctx context.Context, s *bench.State, sys system, t *timings) error {
-	best := fastestOfEach(t.alone)
+func reportSlowRank(ctx context.Context, s *bench.State, sys solver, t solves) error {
+	best := fastestOfEach(t.alone())
 	mean := lists.Sum(best) / float64(len(best))
 	slow, fast := slices.Index(best, slices.Max(best)), slices.Index(best, slices.Min(best))
 	if s.Size() == 1 || best[fast] <= 0 || best[slow] <= slowerThanMean*mean {
@@ -41,24 +41,31 @@ func reportSlowRank(ctx context.Context, s *bench.State, sys system, t *timings)
 	}
 	s.Phase("slow rank")
 	to := map[int]int{slow: own[fast], fast: own[slow]}
-	stayed := 0.0
+	stays := false
 	if core, swaps := to[s.Rank()]; swaps {
 		if restore, err := cores.BindProcess(core); err == nil {
 			defer restore()
 		} else {
-			stayed = 1 // not an error: the other ranks would wait for this one
+			stays = true // not an error: the other ranks would wait for this one
 		}
 	}
 	var rounds [][]float64
 	for range swappedRounds {
-		round, err := timeAlone(ctx, s, sys)
+		if err := s.Barrier(ctx); err != nil {
+			return err
+		}
+		seconds, err := iterateAlone(sys)
+		if err != nil {
+			return err
+		}
+		round, err := gather(ctx, s, 1e6*seconds)
 		if err != nil {
 			return err
 		}
 		rounds = append(rounds, round)
 	}
 	swapped := fastestOfEach(rounds)
-	if anyStayed, err := maxOverRanks(ctx, s, stayed); err != nil || anyStayed > 0 {
+	if stayed, err := gather(ctx, s, stays); err != nil || slices.Contains(stayed, true) {
 		return err
 	}
 	s.Detail(slowRankDetail, slowReason(slow, own[slow], swapped[slow]/mean, swapped[fast]/mean))
@@ -96,19 +103,20 @@ func slowReason(rank, number int, part, core float64) string {
 
 // boundCores returns the core of each rank, or nil unless all ranks are on one host and each is bound
 // to one core that no other has.
-func boundCores(ctx context.Context, s *bench.State) ([]int, error) {
-	mine, core := cores.Allowed(), -1
-	if len(mine) == 1 {
-		core = mine[0]
+func boundCores(ctx context.Context, s *bench.State) (out []int, err error) {
+	type place struct {
+		Host  string
+		Cores []int
 	}
-	all, err := s.Gather(ctx, float64(core), hostNumber())
+	all, err := gather(ctx, s, place{hostName(), cores.Allowed()})
 	if err != nil {
 		return nil, err
 	}
-	out := lists.Map(all[0], func(c float64) int { return int(c) })
-	distinct := len(lists.Distinct(out)) == len(out) && len(lists.Distinct(all[1])) == 1
-	if !distinct || slices.Contains(out, -1) {
-		return nil, nil
+	for _, p := range all {
+		if len(p.Cores) != 1 || p.Host != all[0].Host || slices.Contains(out, p.Cores[0]) {
+			return nil, nil
+		}
+		out = append(out, p.Cores[0])
 	}
 	return out, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -14,41 +13,51 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// timings holds what the timed solves of a row took.
-type timings struct {
-	iterations float64
-	seconds    []float64   // of each solve, on its slowest rank
-	cpu        []float64   // of each solve, over all ranks
-	alone      [][]float64 // microseconds of an iteration without communication, by solve and rank
-	// parts holds the parts of each solve by rank, as the solve itself counted them. It is empty on GPUs.
-	parts [][]profile.Timed
+// solved is one timed solve on one rank.
+type solved struct {
+	Seconds, CPU float64
+	AloneUS      float64       // an iteration on its own rows without communication, just before
+	Parts        profile.Timed // as the solve itself counted them; zero on GPUs
+}
+
+// solves holds the timed solves of a row, by solve and rank.
+type solves [][]solved
+
+// slowest returns a number of each solve, on the rank where it is largest.
+func (t solves) slowest(of func(solved) float64) []float64 {
+	return lists.Map(t, func(ranks []solved) float64 { return maxOf(ranks, of) })
+}
+
+// seconds returns the time of each solve, on its slowest rank.
+func (t solves) seconds() []float64 { return t.slowest(func(r solved) float64 { return r.Seconds }) }
+
+// alone returns the time of an iteration without communication before each solve, by solve and rank.
+func (t solves) alone() [][]float64 {
+	return lists.Map(t, func(ranks []solved) []float64 {
+		return lists.Map(ranks, func(r solved) float64 { return r.AloneUS })
+	})
 }
 
 // fastest returns the number of the fastest solve.
-func (t *timings) fastest() int { return slices.Index(t.seconds, slices.Min(t.seconds)) }
+func (t solves) fastest() int { return slices.Index(t.seconds(), slices.Min(t.seconds())) }
 
-// counted is implemented by systems that count the parts of a solve while they solve.
-type counted interface{ LastSolve() profile.Timed }
+// counted reports whether the solves counted their parts.
+func (t solves) counted() bool { return t[0][0].Parts.Total > 0 }
 
 // aloneTolerance is the largest time of an iteration without communication, relative to one with it, that is not taken
 // for a disturbance.
 const aloneTolerance = 1.1
 
-// LastSolve returns the parts of the last solve on this rank.
-func (c cpuSystem) LastSolve() profile.Timed { return c.Timed }
-
 // timeSolves solves as often as requested, with sweeps of the triad in between, and checks the last
 // solution. The time of a solve is the time of its slowest rank.
-func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memory *triad) (out solve.Outcome,
-	t *timings, err error) {
-	t = &timings{}
+func timeSolves(ctx context.Context, s *bench.State, sub subject) (out solve.Outcome, t solves, err error) {
 	s.Phase("triad")
-	if err := memory.sweep(ctx, s); err != nil {
+	if err := sub.triad.sweep(ctx, s); err != nil {
 		return out, t, err
 	}
 	for k := range s.Int(repeatOption) {
 		s.Phase(fmt.Sprintf("solve %d of %d", k+1, s.Int(repeatOption)))
-		next, err := t.solve(ctx, s, sys)
+		next, ranks, err := timeSolve(ctx, s, sub)
 		if err != nil {
 			return out, t, err
 		}
@@ -56,8 +65,8 @@ func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memor
 			return out, t, fmt.Errorf("solve %d took %d iterations, the previous one %d: the counts must agree", k+1,
 				next.Iterations, out.Iterations)
 		}
-		out = next
-		if err := memory.sweep(ctx, s); err != nil {
+		out, t = next, append(t, ranks)
+		if err := sub.triad.sweep(ctx, s); err != nil {
 			return out, t, err
 		}
 		if out.Status != krylov.Converged && !out.Stopped {
@@ -65,17 +74,17 @@ func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memor
 		}
 	}
 	s.Phase("check")
-	if out.TrueResidual, err = sys.Check(); err != nil {
+	if out.TrueResidual, err = sub.Check(); err != nil {
 		return out, t, err
 	}
-	t.iterations = float64(max(1, out.Iterations))
-	reportSolves(s, size, out, t.seconds)
+	reportSolves(s, sub.size, out, t.seconds())
 	if !out.Stopped {
-		s.Record("solve_cpu_s", slices.Min(t.cpu))
+		cpu := lists.Map(t, func(ranks []solved) float64 { return sumOf(ranks, func(r solved) float64 { return r.CPU }) })
+		s.Record("solve_cpu_s", slices.Min(cpu))
 	}
 	reportShares(s, t)
-	if slowest := lists.Map(t.alone, slices.Max); slices.Min(slowest) > 0 {
-		s.RecordSamples("alone_us", slowest)
+	if alone := t.slowest(func(r solved) float64 { return r.AloneUS }); slices.Min(alone) > 0 {
+		s.RecordSamples("alone_us", alone)
 		// One rank has no communication to compare with. An iteration without communication that takes longer than one
 		// with it was disturbed.
 		if efficiency := s.Metric("alone_us") / s.Metric("time_us"); s.Size() > 1 && efficiency <= aloneTolerance {
@@ -85,71 +94,41 @@ func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memor
 	return out, t, nil
 }
 
-// solve lets all ranks iterate at the same time, each on its own rows without communication, and then makes one timed
-// solve.
-func (t *timings) solve(ctx context.Context, s *bench.State, sys system) (out solve.Outcome, err error) {
-	alone, err := timeAlone(ctx, s, sys)
-	if err != nil {
-		return out, err
-	}
-	t.alone = append(t.alone, alone)
+// timeSolve lets all ranks iterate at the same time, each on its own rows without communication, and then makes one
+// timed solve.
+func timeSolve(ctx context.Context, s *bench.State, sub subject) (out solve.Outcome, ranks []solved, err error) {
 	if err := s.Barrier(ctx); err != nil {
-		return out, err
+		return out, nil, err
+	}
+	alone, err := iterateAlone(sub)
+	if err != nil {
+		return out, nil, err
+	}
+	if err := s.Barrier(ctx); err != nil {
+		return out, nil, err
 	}
 	before := profile.CPUTime()
-	if out, err = sys.Solve(0); err != nil {
-		return out, err
+	if out, err = sub.Solve(0); err != nil {
+		return out, nil, err
 	}
-	mine := []float64{out.Seconds, profile.CPUTime() - before}
-	parts, counts := sys.(counted)
-	if counts {
-		p := parts.LastSolve()
-		mine = append(mine, p.Work, p.Precond, p.Pack, p.Wait, p.Reduce)
-	}
-	all, err := s.Gather(ctx, mine...)
-	if err != nil {
-		return out, err
-	}
-	t.seconds, t.cpu = append(t.seconds, slices.Max(all[0])), append(t.cpu, lists.Sum(all[1]))
-	if counts {
-		ranks := make([]profile.Timed, s.Size())
-		for r := range ranks {
-			ranks[r] = profile.Timed{Total: all[0][r], Work: all[2][r], Precond: all[3][r], Pack: all[4][r], Wait: all[5][r],
-				Reduce: all[6][r]}
-		}
-		t.parts = append(t.parts, ranks)
-	}
-	return out, nil
+	ranks, err = gather(ctx, s, solved{out.Seconds, profile.CPUTime() - before, 1e6 * alone, sub.LastSolve()})
+	return out, ranks, err
 }
 
 // iterateAlone returns the seconds per iteration of this rank without communication. Tests replace it.
-var iterateAlone = func(sys system) (float64, error) { return sys.Alone(aloneIterations) }
-
-// timeAlone lets all ranks iterate at the same time, each on its own rows without communication. It returns the
-// microseconds per iteration of each rank.
-func timeAlone(ctx context.Context, s *bench.State, sys system) ([]float64, error) {
-	if err := s.Barrier(ctx); err != nil {
-		return nil, err
-	}
-	seconds, err := iterateAlone(sys)
-	if err != nil {
-		return nil, err
-	}
-	all, err := s.Gather(ctx, 1e6*seconds)
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
-}
+var iterateAlone = func(sys solver) (float64, error) { return sys.Alone(aloneIterations) }
 
 // reportShares records how the timed iteration divides into the work of the mean rank, the additional work of the
 // slowest rank, and the time in which not even that rank works. The metrics belong to the fastest solve, and their
 // statistics to all solves.
-func reportShares(s *bench.State, t *timings) {
+func reportShares(s *bench.State, t solves) {
+	if !t.counted() {
+		return
+	}
 	samples := map[string][]float64{}
-	for k, ranks := range t.parts {
-		own := lists.Map(ranks, profile.Timed.Own)
-		mean, slowest, total := lists.Sum(own)/float64(len(own)), min(slices.Max(own), t.seconds[k]), t.seconds[k]
+	for k, total := range t.seconds() {
+		own := func(r solved) float64 { return r.Parts.Own() }
+		mean, slowest := meanOver(t[k], own), min(maxOf(t[k], own), total)
 		for name, seconds := range map[string]float64{workShare: mean, imbalanceShare: slowest - mean,
 			waitingShare: total - slowest} {
 			samples[name] = append(samples[name], max(0, seconds)/total)
@@ -175,66 +154,70 @@ func reportWorkingSet(ctx context.Context, s *bench.State, bytes int) error {
 	return nil
 }
 
+// traced is the profile of some iterations on one rank, with the work of each level of its preconditioner.
+type traced struct {
+	profile.Profile
+	LevelWork []krylov.Work
+}
+
+// us returns the microseconds of an iteration that are a part of the traced seconds.
+func (r traced) us(seconds float64) float64 { return 1e6 * seconds / r.iterations() }
+
+func (r traced) iterations() float64 { return float64(max(1, r.Iterations)) }
+
 // reportPhases records the time of each phase of an iteration, and compares the memory traffic of an iteration that was
 // not traced with the triad. If the timed solves counted their parts, the phases add up to the fastest of them: tracing
 // then only divides the work of a rank into product, scalar products and updates.
-func reportPhases(ctx context.Context, s *bench.State, sys system, operator any, memory *triad, t *timings) error {
+func reportPhases(ctx context.Context, s *bench.State, sub subject, t solves) error {
 	s.Phase("trace")
 	if err := s.Barrier(ctx); err != nil {
 		return err
 	}
-	b, err := sys.Trace(tracedIterations)
+	p, err := sub.Trace(tracedIterations)
 	if err != nil {
 		return err
 	}
-	iterations := float64(max(1, b.Iterations))
-	mine := []float64{b.Bytes / iterations, b.Flops / iterations}
-	for _, seconds := range slices.Concat(b.Seconds[:], []float64{b.Blocking}, b.Levels) {
-		mine = append(mine, 1e6*seconds/iterations)
-	}
-	all, err := s.Gather(ctx, mine...)
+	ranks, err := gather(ctx, s, traced{p, levelWork(sub.operator)})
 	if err != nil {
 		return err
 	}
-	phases, blocking, levels := all[2:2+krylov.NumPhases], all[2+krylov.NumPhases], all[3+krylov.NumPhases:]
+	var phases [krylov.NumPhases][]float64 // by phase and rank
+	for phase := range phases {
+		phases[phase] = lists.Map(ranks, func(r traced) float64 { return r.us(r.Seconds[phase]) })
+	}
 	s.Record("traced_us", slices.Max(tracedTotals(phases)))
-	hiding := lists.Sum(phases[krylov.AllReduce]) // before the timed solve replaces it
-	if len(t.parts) > 0 {
-		for r, p := range t.parts[t.fastest()] {
-			fitPhases(phases, r, p, t.iterations)
+	if p.Blocking > 0 && s.Size() > 1 {
+		s.Record("allreduce_blocking_us", meanOver(ranks, func(r traced) float64 { return r.us(r.Blocking) }))
+		s.Record("allreduce_traced_us", lists.Sum(phases[krylov.AllReduce])/float64(s.Size()))
+	}
+	if t.counted() {
+		for rank, fastest := range t[t.fastest()] {
+			fitPhases(&phases, rank, fastest.Parts, float64(max(1, s.Metric("iterations"))))
 		}
 	}
-	for p, us := range phases {
+	for phase, us := range phases {
 		if math.IsNaN(us[0]) {
 			continue // cannot be timed separately
 		}
-		s.Record(meanOf(krylov.Phase(p)), lists.Sum(us)/float64(s.Size()))
-		s.Record(slowestOf(krylov.Phase(p)), slices.Max(us))
+		s.Record(meanOf(krylov.Phase(phase)), lists.Sum(us)/float64(s.Size()))
+		s.Record(slowestOf(krylov.Phase(phase)), slices.Max(us))
 	}
-	if b.Blocking > 0 && s.Size() > 1 {
-		s.Record("allreduce_blocking_us", lists.Sum(blocking)/float64(s.Size()))
-		s.Record("allreduce_traced_us", hiding/float64(s.Size()))
+	if h, ok := sub.operator.(profile.Hierarchy); ok {
+		reportLevels(s, h, ranks)
 	}
-	if h, ok := operator.(profile.Hierarchy); ok {
-		reportLevels(s, h, levels)
+	if len(p.Finest) > 0 {
+		s.Detail(finestDetail, pack(p.Finest, func(st profile.Step) []any { return []any{st.Name, ranks[0].us(st.Seconds)} }))
 	}
-	if len(b.Finest) > 0 {
-		s.Detail(finestDetail, strings.Join(lists.Map(b.Finest, func(st profile.Step) string {
-			return fmt.Sprintf("%s:%.4g", st.Name, 1e6*st.Seconds/iterations)
-		}), " "))
-	}
-	if err := reportWork(ctx, s, b, operator); err != nil {
-		return err
-	}
-	reportTraffic(s, lists.Sum(all[0]), all[1], memory)
+	reportWork(s, ranks)
+	reportTraffic(s, ranks, sub.triad)
 	return nil
 }
 
 // reportTraffic records the memory traffic and the operations of an iteration by the model, against the triad.
-func reportTraffic(s *bench.State, bytes float64, flops []float64, memory *triad) {
-	us := s.Metric("time_us")
+func reportTraffic(s *bench.State, ranks []traced, memory *triad) {
+	us, bytes := s.Metric("time_us"), sumOf(ranks, func(r traced) float64 { return r.Bytes / r.iterations() })
 	s.Record("bytes_model", bytes)
-	if slices.Min(flops) > 0 {
+	if flops := lists.Map(ranks, func(r traced) float64 { return r.Flops / r.iterations() }); slices.Min(flops) > 0 {
 		s.Record("flops_model", lists.Sum(flops))
 	}
 	s.Record("gbps", bytes/us/1e3)
@@ -245,7 +228,7 @@ func reportTraffic(s *bench.State, bytes float64, flops []float64, memory *triad
 }
 
 // tracedTotals returns the time of a traced iteration on each rank.
-func tracedTotals(phases [][]float64) []float64 {
+func tracedTotals(phases [krylov.NumPhases][]float64) []float64 {
 	totals := make([]float64, len(phases[0]))
 	for _, us := range phases {
 		for r := range us {
@@ -259,7 +242,7 @@ func tracedTotals(phases [][]float64) []float64 {
 
 // fitPhases replaces the traced phases of a rank by the parts that its timed solve counted, in microseconds per
 // iteration. The work is divided in the proportions of the trace.
-func fitPhases(phases [][]float64, rank int, timed profile.Timed, iterations float64) {
+func fitPhases(phases *[krylov.NumPhases][]float64, rank int, timed profile.Timed, iterations float64) {
 	us := func(seconds float64) float64 { return 1e6 * seconds / iterations }
 	divided := []krylov.Phase{krylov.SpMV, krylov.Dots, krylov.Updates, krylov.Other}
 	traced := 0.0
@@ -279,14 +262,13 @@ func fitPhases(phases [][]float64, rank int, timed profile.Timed, iterations flo
 
 // reportLevels records rows, entries and microseconds of each level of a hierarchy. The time is for
 // one traced iteration, averaged over the ranks.
-func reportLevels(s *bench.State, h profile.Hierarchy, us [][]float64) {
-	var words []string
-	for l := range h.Levels() {
-		rows, entries := h.Size(l)
-		words = append(words, fmt.Sprintf("%.0f:%.0f:%.4g", rows, entries, lists.Sum(us[l])/float64(s.Size())))
-	}
-	s.Detail(levelsDetail, strings.Join(words, " "))
+func reportLevels(s *bench.State, h profile.Hierarchy, ranks []traced) {
+	us := func(level int) func(r traced) float64 { return func(r traced) float64 { return r.us(r.Levels[level]) } }
+	s.Detail(levelsDetail, pack(lists.Range[int](h.Levels()), func(level int) []any {
+		rows, entries := h.Size(level)
+		return []any{int(rows), int(entries), meanOver(ranks, us(level))}
+	}))
 	if f, known := h.(interface{ FinestBytes() float64 }); known && f.FinestBytes() > 0 {
-		s.Report("finest_level_gbps", f.FinestBytes()/slices.Max(us[0])/1e3, "GB/s", "higher")
+		s.Report("finest_level_gbps", f.FinestBytes()/maxOf(ranks, us(0))/1e3, "GB/s", "higher")
 	}
 }

@@ -144,20 +144,11 @@ func levelTable(c *curve) [][]string {
 	if len(c.rows) == 0 {
 		return out
 	}
-	type level struct{ rows, entries, us float64 }
-	var levels []level
-	total := 0.0
-	for _, word := range strings.Fields(c.rows[len(c.rows)-1].Details[levelsDetail]) {
-		var l level
-		if _, err := fmt.Sscanf(word, "%g:%g:%g", &l.rows, &l.entries, &l.us); err != nil {
-			continue
-		}
-		levels = append(levels, l)
-		total += l.us
-	}
+	levels := unpack(c.rows[len(c.rows)-1].Details[levelsDetail], 3)
+	total := max(sumOf(levels, levelTime), 1e-9)
 	for i, l := range levels {
-		out = append(out, []string{fmt.Sprint(i), fmt.Sprintf("%.0f", l.rows), unit.FormatSig(l.entries/max(1, l.rows), 3),
-			unit.FormatSig(l.us, 3), fmt.Sprintf("%.0f %%", 100*l.us/max(total, 1e-9))})
+		out = append(out, []string{fmt.Sprint(i), fmt.Sprintf("%.0f", l[0]), unit.FormatSig(l[1]/max(1, l[0]), 3),
+			unit.FormatSig(levelTime(l), 3), percentOf(levelTime(l), total)})
 	}
 	return out
 }

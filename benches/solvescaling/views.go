@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -280,7 +279,7 @@ func convergencePanel(rows []journal.Row) (figure.Panel, bool) {
 		last := c.rows[len(c.rows)-1]
 		name := solverOf(last) + fmt.Sprintf(", %s, %s unknowns", last.Details["problem"], count(last.Metrics["dof_global"]))
 		s := figure.Series{Name: name, NoMarker: true,
-			Points: lists.Map(residuals(last), func(q [2]float64) figure.Point { return figure.Point{X: q[0], Y: q[1]} })}
+			Points: lists.Map(residuals(last), func(q []float64) figure.Point { return figure.Point{X: q[0], Y: q[1]} })}
 		if len(s.Points) > 1 && !seen[name] {
 			seen[name] = true
 			p.Series = append(p.Series, s)
@@ -289,15 +288,5 @@ func convergencePanel(rows []journal.Row) (figure.Panel, bool) {
 	return p, len(p.Series) > 0
 }
 
-// residuals parses the history of a row: iteration and relative residual.
-func residuals(r *journal.Row) (out [][2]float64) {
-	for _, word := range strings.Fields(r.Details["history"]) {
-		at, value, _ := strings.Cut(word, ":")
-		x, err1 := strconv.ParseFloat(at, 64)
-		y, err2 := strconv.ParseFloat(value, 64)
-		if err1 == nil && err2 == nil {
-			out = append(out, [2]float64{x, y})
-		}
-	}
-	return out
-}
+// residuals returns the history of a row: iterations and relative residuals.
+func residuals(r *journal.Row) [][]float64 { return unpack(r.Details["history"], 2) }

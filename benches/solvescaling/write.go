@@ -23,8 +23,8 @@ const (
 )
 
 // writeResults writes the files that the run asks for.
-func writeResults(ctx context.Context, s *bench.State, spec solve.Spec, sys *solve.System, v *variant) error {
-	if err := writeSolution(ctx, s, sys, v.solutions(), v.columns); err != nil {
+func writeResults(ctx context.Context, s *bench.State, spec solve.Spec, sub subject) error {
+	if err := writeSolution(ctx, s, sub.own, sub.solution(), sub.columns); err != nil {
 		return err
 	}
 	return writeMatrixFile(s, spec)
