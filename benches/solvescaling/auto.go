@@ -1,14 +1,18 @@
 package solvescaling
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
@@ -31,114 +35,100 @@ func checkAutomatic(p, options point.Point) error {
 	return nil
 }
 
-// A trial is an attempt to solve the system by one method with one preconditioner.
+// A trial is an attempt to solve the system by one method with one preconditioner. Rows keep it as JSON.
 type trial struct {
-	method, precond string
-	setup           float64 // cost of the set-up
-	iteration       float64 // cost of an iteration
-	iterations      int
-	residual        float64
-	solved          bool
-	reason          string // why it was not tried
+	Method, Precond string
+	Setup           float64 // cost of the set-up
+	Iteration       float64 // cost of an iteration
+	Iterations      int
+	Residual        float64
+	Solved          bool
+	Refused         string // why the method or the preconditioner does not suit the system
 }
 
-func (t trial) name() string { return solverName(t.method, t.precond) }
+func (t trial) name() string { return solverName(t.Method, t.Precond) }
 
 // cost returns the cost of set-up and solve.
-func (t trial) cost() float64 { return t.setup + float64(t.iterations)*t.iteration }
+func (t trial) cost() float64 { return t.Setup + float64(t.Iterations)*t.Iteration }
 
-// describe states the result of a trial. show formats a cost, and best is the lowest of all trials.
-func (t trial) describe(show func(float64) string, best float64) string {
+// describe states the result of a trial. best is the lowest cost of all trials, in seconds.
+func (t trial) describe(best float64) string {
 	switch {
-	case t.reason != "":
-		return fmt.Sprintf("%s: %s", t.name(), t.reason)
-	case t.solved:
-		return fmt.Sprintf("%s: %s, %s of it set-up, %s", t.name(), show(t.cost()), show(t.setup),
-			unit.Plural(t.iterations, "iteration"))
-	case t.setup >= best:
-		return fmt.Sprintf("%s: its set-up alone took %s", t.name(), show(t.setup))
+	case t.Refused != "":
+		return fmt.Sprintf("%s: %s", t.name(), t.Refused)
+	case t.Solved:
+		return fmt.Sprintf("%s: %s, %s of it set-up, %s", t.name(), seconds(t.cost()), seconds(t.Setup),
+			unit.Plural(t.Iterations, "iteration"))
+	case t.Setup >= best:
+		return fmt.Sprintf("%s: its set-up alone took %s", t.name(), seconds(t.Setup))
 	}
-	return fmt.Sprintf("%s: stopped after %s and %s, at a relative residual of %.2g", t.name(), show(t.cost()),
-		unit.Plural(t.iterations, "iteration"), t.residual)
+	return fmt.Sprintf("%s: stopped after %s and %s, at a relative residual of %.2g", t.name(), seconds(t.cost()),
+		unit.Plural(t.Iterations, "iteration"), t.Residual)
 }
 
 // attempt makes a trial that ends when it has cost more than a budget.
 type attempt func(method, precond string, budget float64) (trial, error)
 
-// family is a group of methods that suit the same matrices, with preconditioners to try: the most promising first, so
-// that the others can be stopped early.
-type family struct{ methods, preconds []string }
-
-// families lists the methods for symmetric positive definite matrices, then the others, which are tried only if no
-// solver of the first family works.
-var families = []family{
-	{[]string{krylov.Default}, []string{"gmg", "amg", "jacobi", "bjacobi"}},
-	{[]string{"minres", "bicgstab", "gmres"}, []string{"bjacobi", "jacobi", precondition.None}},
-}
-
-// variants lists methods and preconditioners that are tried instead of the best, because they can do the same work with
-// fewer reductions or fewer bytes.
-var variants = map[string][]string{
-	krylov.Default: {"cg-single"},
-	"gmg":          {"gmg-f32"},
-	"amg":          {"amg-f32"},
-}
-
-// choose makes trials and returns them, with the cheapest first. method and precond may be auto. Each trial ends when
-// it has cost as much as the best one before it, so all together cost little more than their number times the best.
-func choose(method, precond string, ranks int, try attempt) ([]trial, error) {
-	var all []trial
-	best := -1
-	budget := math.Inf(1)
-	run := func(method, precond string) error {
-		t, err := try(method, precond, budget)
-		if err != nil {
-			return err
+// choose makes trials and returns them, with the cheapest first. method and precond may be auto. Methods for symmetric
+// positive definite matrices come first, the others only if no solver with them works. At last come methods and
+// preconditioners that improve on the best. Each trial ends when it has cost as much as the best one before it, so all
+// together cost little more than their number times the best.
+func choose(method, precond string, ranks int, try attempt) (all []trial, err error) {
+	best, budget := -1, math.Inf(1)
+	run := func(method, precond string) {
+		var t trial
+		if err == nil {
+			t, err = try(method, precond, budget)
 		}
-		all = append(all, t)
-		if t.solved && t.cost() < budget {
+		if all = append(all, t); t.Solved && t.cost() < budget {
 			best, budget = len(all)-1, t.cost()
 		}
-		return nil
 	}
-	for _, f := range families {
-		methods, preconds := f.methods, f.preconds
-		if method != auto {
-			methods = []string{method}
-		}
-		if precond != auto {
-			preconds = []string{precond}
-		}
-		for _, m := range methods {
-			for _, p := range preconds {
-				if err := run(m, p); err != nil {
-					return nil, err
-				}
-			}
-		}
-		if best >= 0 || method != auto && precond != auto {
+	methods := tried(krylov.Methods.All(), method, func(m krylov.Method) (string, int) { return m.Name, m.Trial })
+	preconds := tried(precondition.Preconditioners.All(), precond,
+		func(p precondition.Preconditioner) (string, int) { return p.Name, p.Trial })
+	definite := func(m krylov.Method) bool { return m.Needs == krylov.SymmetricDefinite }
+	for _, first := range []bool{true, false} {
+		if best >= 0 {
 			break
 		}
-	}
-	if best < 0 {
-		return all, errors.New("none of the solvers that were tried solves the system")
-	}
-	if now := all[best]; precond == auto {
-		for _, p := range variants[now.precond] {
-			if err := run(now.method, p); err != nil {
-				return nil, err
+		for _, m := range lists.Filter(methods, func(m krylov.Method) bool { return definite(m) == first }) {
+			for _, p := range preconds {
+				run(m.Name, p.Name)
 			}
 		}
 	}
-	if now := all[best]; method == auto && ranks > 1 {
-		for _, m := range variants[now.method] {
-			if err := run(m, now.precond); err != nil {
-				return nil, err
-			}
+	if err != nil || best < 0 {
+		return all, cmp.Or(err, errors.New("none of the solvers that were tried solves the system"))
+	}
+	now := all[best]
+	for _, p := range precondition.Preconditioners.All() {
+		if precond == auto && p.Improves == now.Precond {
+			run(now.Method, p.Name)
+		}
+	}
+	now = all[best]
+	for _, m := range krylov.Methods.All() {
+		if method == auto && ranks > 1 && m.Improves == now.Method {
+			run(m.Name, now.Precond)
 		}
 	}
 	all[0], all[best] = all[best], all[0]
-	return all, nil
+	return all, err
+}
+
+// tried returns the entries of a registry to try: the chosen one or, for auto, those with a place in the order.
+func tried[T any](all []T, chosen string, of func(T) (name string, place int)) []T {
+	out := lists.Filter(all, func(x T) bool {
+		name, place := of(x)
+		return name == chosen || chosen == auto && place > 0
+	})
+	slices.SortStableFunc(out, func(a, b T) int {
+		_, before := of(a)
+		_, after := of(b)
+		return before - after
+	})
+	return out
 }
 
 // probed is the number of iterations of a trial before its cost is first compared with the budget.
@@ -156,13 +146,16 @@ func measured(sys *solve.System, out solve.Outcome) (setup, iteration float64, e
 // costs are the highest of any rank.
 func attempts(g *dist.Group, spec solve.Spec, cost costs, phase func(string)) attempt {
 	return func(method, precond string, budget float64) (t trial, err error) {
-		t = trial{method: method, precond: precond}
+		t = trial{Method: method, Precond: precond}
 		phase("trial of " + t.name())
 		spec.Method, spec.Preconditioner = method, precond
 		sys, err := solve.New(g, spec)
-		if err != nil { // of all ranks
-			t.reason = err.Error()
+		if refusal, refused := errors.AsType[*solve.Refusal](err); refused { // on all ranks
+			t.Refused = refusal.Error()
 			return t, nil
+		}
+		if err != nil {
+			return t, fmt.Errorf("trial of %s: %w", t.name(), err)
 		}
 		for limit := probed; ; {
 			if math.IsInf(budget, 1) {
@@ -180,9 +173,9 @@ func attempts(g *dist.Group, spec solve.Spec, cost costs, phase func(string)) at
 			if err := g.AllReduce(dist.Of(slowest), dist.Of(slowest), dist.Max); err != nil {
 				return t, err
 			}
-			t.setup, t.iteration, t.iterations, t.residual = slowest[0], slowest[1], out.Iterations, out.Residual
-			t.solved = out.Status == krylov.Converged
-			affordable := int(min((budget-t.setup)/t.iteration, math.MaxInt32))
+			t.Setup, t.Iteration, t.Iterations, t.Residual = slowest[0], slowest[1], out.Iterations, out.Residual
+			t.Solved = out.Status == krylov.Converged
+			affordable := int(min((budget-t.Setup)/t.Iteration, math.MaxInt32))
 			if out.Status != krylov.TooManyIterations || affordable <= limit || limit == 0 {
 				return t, nil
 			}
@@ -199,19 +192,16 @@ func chooseSolver(ctx context.Context, s *bench.State, g *dist.Group, spec solve
 	began := g.Clock().Now()
 	trials, err := choose(spec.Method, spec.Preconditioner, g.Size(), attempts(g, spec, measured, s.Phase))
 	if err != nil {
-		for _, t := range trials {
-			err = fmt.Errorf("%w; %s", err, t.describe(seconds, math.Inf(1)))
-		}
-		return spec, err
+		return spec, fmt.Errorf("%w; %s", err, describe(trials, math.Inf(1)))
 	}
 	best := trials[0]
-	spec.Method, spec.Preconditioner = best.method, best.precond
-	var words []string
-	for _, t := range trials {
-		words = append(words, t.describe(seconds, best.cost()))
-	}
+	spec.Method, spec.Preconditioner = best.Method, best.Precond
 	s.Detail(chosenDetail, best.name())
-	s.Detail(trialsDetail, strings.Join(words, "; "))
+	kept, err := json.Marshal(trials)
+	if err != nil {
+		return spec, err
+	}
+	s.Detail(trialsDetail, string(kept))
 	slowest, err := maxOverRanks(ctx, s, float64(g.Clock().Now()-began)/1e12)
 	if err != nil {
 		return spec, err
@@ -220,12 +210,18 @@ func chooseSolver(ctx context.Context, s *bench.State, g *dist.Group, spec solve
 	return spec, nil
 }
 
+// describe states the results of trials. best is the lowest cost of all.
+func describe(trials []trial, best float64) string {
+	return strings.Join(lists.Map(trials, func(t trial) string { return t.describe(best) }), "; ")
+}
+
 // trialsOf states what auto chose for each row of a curve, and why.
 func trialsOf(c *curve) (out []string) {
 	for _, r := range c.rows {
-		if chosen := r.Details[chosenDetail]; chosen != "" {
+		var trials []trial
+		if json.Unmarshal([]byte(r.Details[trialsDetail]), &trials) == nil && len(trials) > 0 {
 			out = append(out, fmt.Sprintf("On %s, auto chose %s. Time to solution in the trials: %s.",
-				unit.Plural(dataset.Ranks(r), "rank"), chosen, r.Details[trialsDetail]))
+				unit.Plural(dataset.Ranks(r), "rank"), r.Details[chosenDetail], describe(trials, trials[0].cost())))
 		}
 	}
 	return out

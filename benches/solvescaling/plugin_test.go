@@ -26,7 +26,7 @@ func init() {
 		}})
 	all := solve.Methods()
 	own := all[slices.IndexFunc(all, func(m solve.Method) bool { return m.Name == "cg-single" })]
-	own.Name, own.Help = "own", "a method of this test"
+	own.Name, own.Help, own.Improves = "own", "a method of this test", ""
 	solve.RegisterMethod(own)
 	solve.RegisterPreconditioner(solve.Preconditioner{Name: "row-sum",
 		Help: "the inverse of the sum of a row's magnitudes",

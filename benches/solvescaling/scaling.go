@@ -44,7 +44,7 @@ const (
 	levelWorkDetail = "level_work"
 
 	chosenDetail = "chosen"             // the solver that auto chose
-	trialsDetail = "trials"             // the result of each trial of auto
+	trialsDetail = "trials"             // JSON of the trials of auto, the best first
 	levelsDetail = "levels"             // of a hierarchy: rows, entries and microseconds of each level
 	finestDetail = "finest_level_steps" // of a cycle on GPUs: name and microseconds of each kernel on the finest level
 )

@@ -378,14 +378,8 @@ func join(ctx context.Context, s *bench.State, spec solve.Spec) (*dist.Group, er
 	} else if head, err := sparse.LoadHeader(spec.MatrixFile); err == nil { // solve.New reports what is wrong with it
 		rows = head.Size()
 	}
-	id := []string{s.Session()}
-	axes := []string{modeAxis, problemAxis, dimAxis, stencilAxis, contrastAxis, methodAxis, precondAxis, partitionerAxis,
-		objectiveAxis, weightsAxis, rhsAxis, storageAxis, columnsAxis, precisionAxis, perRankAxis, totalAxis}
-	for _, axis := range append(axes, tuningAxes...) {
-		id = append(id, s.Str(axis))
-	}
 	return dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
-		ID: strings.Join(id, "/"), SharedBytes: sharedBytes(rows, s.Size()),
+		ID: s.Session() + "/" + s.Point().String(), SharedBytes: sharedBytes(rows, s.Size()),
 		Exchange: s.Exchange})
 }
 

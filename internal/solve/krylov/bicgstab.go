@@ -21,7 +21,7 @@ const orthogonal = 1e-12
 
 func init() {
 	Methods.Register(Method{Name: "bicgstab", Help: "stabilised bi-conjugate gradients", Reductions: 2,
-		Start: startBiCGStab})
+		Trial: 3, Start: startBiCGStab})
 }
 
 func startBiCGStab(c *Core) {

@@ -17,7 +17,7 @@ type cg struct {
 
 func init() {
 	Methods.Register(Method{Name: Default, Help: "conjugate gradients", Needs: SymmetricDefinite, Reductions: 2,
-		Flexible: true, Start: startCG})
+		Flexible: true, Trial: 1, Start: startCG})
 }
 
 func startCG(c *Core) {

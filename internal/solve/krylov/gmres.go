@@ -33,7 +33,7 @@ const (
 
 func init() {
 	Methods.Register(Method{Name: "gmres", Help: "generalised minimal residuals, restarted, orthogonalised twice",
-		Reductions: 2, Restarts: true, Start: startGMRES})
+		Reductions: 2, Restarts: true, Trial: 4, Start: startGMRES})
 }
 
 func startGMRES(c *Core) {

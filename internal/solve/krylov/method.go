@@ -19,6 +19,10 @@ type Method struct {
 	Reductions int  // all-reduces per iteration
 	Restarts   bool // uses Config.Restart
 	Flexible   bool // supports Config.Flexible
+	// Trial is the place of the method among those that a choice by trial begins with, or 0. A choice by trial ends with
+	// the methods that improve on the best: with fewer reductions, they take the same steps as the method Improves.
+	Trial    int
+	Improves string
 	// Start prepares a solve. It sets c.Next and c.Vectors, and c.Dots if a stage has more than 4 scalar products.
 	Start func(c *Core)
 }

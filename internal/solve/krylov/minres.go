@@ -32,7 +32,7 @@ type minresUpdate struct{ gamma, delta, oldeps, phi, keep, turn float64 }
 
 func init() {
 	Methods.Register(Method{Name: "minres", Help: "minimal residuals", Needs: Symmetric, Reductions: 2,
-		Start: startMINRES})
+		Trial: 2, Start: startMINRES})
 }
 
 func startMINRES(c *Core) {

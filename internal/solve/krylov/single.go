@@ -12,7 +12,7 @@ type single struct {
 
 func init() {
 	Methods.Register(Method{Name: "cg-single", Help: "conjugate gradients after Chronopoulos and Gear",
-		Needs: SymmetricDefinite, Reductions: 1, Start: startSingle})
+		Needs: SymmetricDefinite, Reductions: 1, Improves: Default, Start: startSingle})
 }
 
 func startSingle(c *Core) {

@@ -12,7 +12,7 @@ import (
 func init() {
 	register(precondition.Preconditioner{Name: "amg",
 		Help:  "algebraic multigrid: smoothed aggregation, or classical coarsening where couplings differ widely",
-		Needs: krylov.SymmetricDefinite, Levels: precondition.Tunable | precondition.AlgebraicLevels}, newAlgebraic)
+		Needs: krylov.SymmetricDefinite, Trial: 2, Levels: precondition.Tunable | precondition.AlgebraicLevels}, newAlgebraic)
 }
 
 // oneSided is the share of one-sided couplings above which classical coarsening is chosen. A coupling is one-sided if

@@ -12,7 +12,7 @@ import (
 
 func init() {
 	register(precondition.Preconditioner{Name: "gmg", Help: "geometric multigrid on the problem's grid",
-		Needs: krylov.SymmetricDefinite, Grid: true, Levels: precondition.Tunable}, newGeometric)
+		Needs: krylov.SymmetricDefinite, Grid: true, Trial: 1, Levels: precondition.Tunable}, newGeometric)
 }
 
 func newGeometric(l *precondition.Local, _ *fine) (coarsener, error) {

@@ -192,6 +192,10 @@ func register(p precondition.Preconditioner, choose choice) {
 		q := p
 		if v.suffix != "" {
 			q.Name, q.Help, q.Levels = p.Name+v.suffix, v.help, p.Levels|precondition.RoundedLevels
+			q.Trial = 0
+		}
+		if v.format == sparse.Single {
+			q.Improves = p.Name
 		}
 		q.New = func(l *precondition.Local) (krylov.Operator, error) { return build(l, choose, v.format) }
 		precondition.Preconditioners.Register(q)

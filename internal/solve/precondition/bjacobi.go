@@ -12,7 +12,7 @@ func init() {
 	Preconditioners.Register(Preconditioner{Name: "bjacobi",
 		Help: "block Jacobi: incomplete factors of each rank's own rows, without fill " +
 			"(IC(0), or ILU(0) where not symmetric)",
-		New: newFactors})
+		Trial: 4, New: newFactors})
 }
 
 // factors are the incomplete factors L and U of the couplings among the rows of one rank. They have entries only where

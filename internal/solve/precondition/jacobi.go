@@ -10,7 +10,7 @@ import (
 
 func init() {
 	Preconditioners.Register(Preconditioner{Name: "jacobi", Help: "the inverse of the diagonal",
-		New: newJacobi})
+		Trial: 3, New: newJacobi})
 }
 
 // newJacobi takes the absolute values of the diagonal if the matrix is symmetric: methods for symmetric matrices need a

@@ -23,6 +23,10 @@ type Preconditioner struct {
 	Needs      krylov.Requirement // required kind of matrix
 	Grid       bool               // needs a problem whose rows are the points of a grid
 	Levels     Levels             // its hierarchy, if Local.Multigrid tunes one
+	// Trial is the place of the preconditioner among those that a choice by trial begins with, or 0. A choice by trial
+	// ends with the preconditioners that improve on the best: they do the same as Improves, with fewer bytes.
+	Trial    int
+	Improves string
 	// Suits returns an error if the preconditioner cannot work on a problem for other reasons than Needs and Grid. It may
 	// be nil.
 	Suits func(p sparse.Problem) error
@@ -59,7 +63,9 @@ var Preconditioners = registry.New("preconditioner", func(p Preconditioner) regi
 	return registry.Entry{Name: p.Name, Help: p.Help}
 })
 
-func init() { Preconditioners.Register(Preconditioner{Name: None, Help: "solve without one"}) }
+func init() {
+	Preconditioners.Register(Preconditioner{Name: None, Help: "solve without one", Trial: 5})
+}
 
 // Check returns an error if the preconditioner cannot work on a problem. If it is not known whether a symmetric matrix
 // is definite, the preconditioner may try.
