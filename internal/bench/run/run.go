@@ -21,7 +21,9 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // Options are the choices of a run that do not change the meaning of its points.
@@ -196,7 +198,13 @@ func (r *runner) outcome(ctx context.Context, err error) (outcome, broken string
 		return "failed", "", err
 	case r.opts.Source == nil:
 		metrics, _ := r.plan.Bench.Metrics()
-		for _, text := range append(effects(r.rows, metrics), trialDrifts(r.rows)...) {
+		notes, rows := effects(r.rows, metrics), dataset.All(r.rows)
+		if main, ok := dataset.MainMetric(&journal.Header{Metrics: metrics}, rows); ok {
+			for _, d := range judge.Drifts(rows, main.Name) {
+				notes = append(notes, "drift over trials: "+d.String())
+			}
+		}
+		for _, text := range notes {
 			err = errors.Join(err, r.note(text))
 		}
 	}

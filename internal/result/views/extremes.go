@@ -16,7 +16,7 @@ import (
 
 // Extremes returns a sentence about the smallest and the largest value of the dataset.TimeMetric metric and their
 // points. The value of a point is the median over its launches; the sentence also has their range. Only
-// settled rows are considered.
+// points with a settled launch are considered.
 //
 // The sentence says "not resolved" in two cases. If points have few launches, the difference may be due to
 // launches, which often differ by more than samples do. If the launches do not show that the points differ
@@ -94,33 +94,33 @@ func chance(points []launched) float64 {
 	return stats.KruskalWallis(groups)
 }
 
-// settledRows returns the ok rows whose value can be trusted: computed values, and values that were measured
-// without disturbance and have a narrow confidence interval. If no row has an interval, it returns all
-// undisturbed rows, and sure is false.
+// settledRows returns the undisturbed ok rows of the points whose value can be trusted: it was computed, or a
+// launch has a narrow confidence interval. The other launches of such a point count too, because leaving out
+// the wide ones would favour one of two modes. If no row has an interval, it returns all undisturbed rows, and
+// sure is false.
 func settledRows(y quantity, rows []journal.Row) (out []*journal.Row, sure bool) {
-	var undisturbed []*journal.Row
-	intervals := false
-	for i := range rows {
-		r := &rows[i]
+	settled, intervals := map[string]bool{}, false
+	undisturbed := dataset.All(rows).Good().Where(func(r *journal.Row) bool {
 		v, low, high, has := y.value(r)
-		if !has || r.Status != journal.OK {
-			continue
-		}
 		interval := low != 0 || high != 0
-		intervals = intervals || interval
-		if r.Disturbed() != "" {
-			continue
+		intervals = intervals || has && interval
+		if !has || r.Disturbed() != "" {
+			return false
 		}
-		undisturbed = append(undisturbed, r)
 		if r.Kind == journal.Simulated || r.Kind == journal.Modelled || interval && journal.Narrow(low, high, v) {
-			out = append(out, r)
+			settled[pointOf(r)] = true
 		}
-	}
-	if len(out) == 0 && !intervals {
+		return true
+	})
+	if !intervals && len(settled) == 0 {
 		return undisturbed, false
 	}
-	return out, true
+	return undisturbed.Where(func(r *journal.Row) bool { return settled[pointOf(r)] }), true
 }
+
+// pointOf identifies the point of a row. Rows of different builds, or of the different runs of an overlay, are
+// different points.
+func pointOf(r *journal.Row) string { return Overlaid(r) + "\x00" + r.Inputs + "\x00" + dataset.Key(r) }
 
 // launched is a point with several launches, or with a computed value.
 type launched struct {
@@ -152,9 +152,7 @@ func (p launched) between(u string) string {
 // launchedPoints returns the points that have a computed value, or enough launches to show how much launches differ.
 // few is the number of the other points, and single the number of points among them that have only one launch.
 func launchedPoints(y quantity, rows []*journal.Row) (points []launched, few, single int) {
-	// Rows of different builds, or of the different runs of an overlay, are different points.
-	same := func(r *journal.Row) string { return Overlaid(r) + "\x00" + r.Inputs + "\x00" + dataset.Key(r) }
-	for _, g := range lists.GroupBy(rows, same) {
+	for _, g := range lists.GroupBy(rows, pointOf) {
 		first := g.Items[0]
 		p := launched{computed: first.Kind == journal.Simulated || first.Kind == journal.Modelled,
 			launches: len(g.Items) * dataset.Launches(first)}

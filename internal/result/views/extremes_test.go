@@ -9,9 +9,9 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// The fastest and the slowest point follow from the medians of their settled launches: rows that are disturbed, have a
-// wide interval, or lack an interval that others have are ignored. With one launch of a point there is no ranking,
-// however narrow its interval is.
+// The fastest and the slowest point follow from the medians of their undisturbed launches. Points without a
+// narrow interval are ignored if others have one. With one launch of a point there is no ranking, however
+// narrow its interval is.
 func TestExtremesNeedLaunches(t *testing.T) {
 	of := func(size int64, us, percent float64) journal.Row {
 		r := measuredRow(us)
@@ -51,8 +51,12 @@ func TestExtremesNeedLaunches(t *testing.T) {
 	}{
 		"the luckiest launch is not quoted": {[]journal.Row{stolen, of(1, 0.98, 0.1), of(1, 1.02, 0.1), of(1, 1, 0.1),
 			of(1, 1.01, 0.1), of(2, 20, 2), of(2, 22, 2), of(2, 21, 2), of(2, 21, 2), of(2, 99, 60)},
-			"The fastest took 1 µs (4 launches from 0.98 µs to 1.02 µs) at size=1. The slowest took 21 µs (4 launches from 20 µs " +
-				"to 22 µs) at size=2."},
+			"The fastest took 1 µs (4 launches from 0.98 µs to 1.02 µs) at size=1. The slowest took 21 µs (5 launches from 20 µs " +
+				"to 99 µs) at size=2."},
+		"the calm mode of two is not quoted": {slices.Concat(four(1, 10, 10), []journal.Row{of(1, 40, 60), of(1, 41, 60),
+			of(1, 42, 60), of(1, 43, 60), of(1, 44, 60)}, four(2, 100, 101)),
+			"The fastest took 40 µs (9 launches from 10 µs to 44 µs) at size=1. The slowest took 100 µs (4 launches from 100 µs to " +
+				"101 µs) at size=2."},
 		"one launch": {[]journal.Row{of(1, 10, 1), of(2, 20, 1)},
 			unresolved + "2 points have one settled launch, which does not show how launches differ (--trials 4 does)."},
 		"few launches": {[]journal.Row{of(1, 10, 1), of(1, 10, 1), of(1, 10, 1), of(2, 20, 1), of(2, 20, 1)},

@@ -11,10 +11,12 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/views"
 	"github.com/kernbench/kernbench/internal/view/document"
 )
@@ -110,16 +112,36 @@ func verdict(in Input, rows []journal.Row) bench.Section {
 	if lacking > 0 {
 		lines = append(lines, fmt.Sprintf("- %s not executed.", unit.Counted(lacking, "row was", "rows were")))
 	}
-	if n := disturbed(rows); n > 0 {
+	if n, care := disturbed(rows), unsteady(&in.Run.Header, rows); n > 0 {
 		lines = append(lines, fmt.Sprintf("- **Times in doubt:** %s disturbed while measured (hollow markers in figures).",
 			unit.Counted(n, "row was", "rows were")))
 	} else if line := modelledLine(rows); line != "" {
 		lines = append(lines, line)
+	} else if len(care) > 0 {
+		lines = append(lines, fmt.Sprintf("- **Times usable with care:** %s.", strings.Join(care, "; ")))
 	} else if counts[journal.OK] > 0 {
 		lines = append(lines, "- **Times usable:** nothing is known to have disturbed them.")
 	}
 	lines = append(lines, lists.NonEmpty(in.Verdict)...)
 	return bench.Section{Title: "Verdict", Text: strings.Join(lines, "\n"), Lead: true}
+}
+
+// unsteady returns why times that nothing has disturbed are not one steady value: the main metric has two modes, or it
+// drifted over the trials.
+func unsteady(h *journal.Header, rows []journal.Row) (why []string) {
+	good := dataset.All(rows).Good()
+	main, _ := dataset.MainMetric(h, good)
+	split := good.Where(func(r *journal.Row) bool { return journal.Modes(r, main.Name) != nil })
+	if n := len(split); n > 0 {
+		why = append(why, "the samples of "+unit.Plural(n, "row")+" have two modes")
+	}
+	points := lists.Filter(good.Points(), func(p dataset.Set) bool {
+		return p[0].Kind == journal.Measured && stats.FindModes(p.Values(main.Name)) != nil
+	})
+	if n := len(points); n > 0 {
+		why = append(why, "the launches of "+unit.Plural(n, "point")+" have two modes")
+	}
+	return append(why, lists.Map(judge.Drifts(good, main.Name), judge.Drift.String)...)
 }
 
 // modelledLine returns a line about how far modelled times can be trusted, or "" if there are none.
