@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
@@ -22,14 +23,11 @@ const equalWithin = 0.02
 // the confidence interval must lie within equalWithin at every point. It reveals settings that were
 // ignored, misspelt or overridden, which no exit code shows.
 func effects(rows []journal.Row, metrics []journal.MetricInfo) []string {
-	better := map[string]string{}
-	for _, m := range metrics {
-		better[m.Name] = m.Better
-	}
 	good := lists.Filter(rows, func(r journal.Row) bool { return r.Status == journal.OK })
+	main, _ := dataset.MainMetric(&journal.Header{Metrics: metrics}, dataset.All(good))
 	var notes []string
 	for _, names := range zipped(good) {
-		if v := newVariable(names, good, better); len(v.all) > 1 {
+		if v := newVariable(names, good, main); len(v.all) > 1 {
 			notes = append(notes, v.verdict())
 		}
 	}
@@ -99,16 +97,14 @@ type configuration struct {
 }
 
 // newVariable collects the undisturbed values of a metric by value of the named variables, which vary
-// together. The metric is the headline metric of the first row; rows with another one are left out.
-func newVariable(names []string, rows []journal.Row, better map[string]string) *envVariable {
-	v := &envVariable{name: strings.Join(names, " and "), sign: 1, exact: true, superlative: "best",
+// together. Rows without the metric are left out.
+func newVariable(names []string, rows []journal.Row, main journal.MetricInfo) *envVariable {
+	v := &envVariable{name: strings.Join(names, " and "), metric: main.Name, sign: 1, exact: true, superlative: "best",
 		all: map[string]map[configuration]bool{}, times: map[string]map[configuration]float64{}}
 	for i := range rows {
 		r := &rows[i]
 		text, ok := valueOf(r.Env, names)
-		metric := headline(r)
-		v.metric = cmp.Or(v.metric, metric)
-		if !ok || metric != v.metric || !(r.Metrics[metric] > 0) {
+		if !ok || !(r.Metrics[v.metric] > 0) {
 			continue
 		}
 		v.good++
@@ -124,13 +120,13 @@ func newVariable(names []string, rows []journal.Row, better map[string]string) *
 			v.times[text] = map[configuration]float64{}
 			v.values = append(v.values, text)
 		}
-		v.times[text][configurationOf(r, names)] = math.Log(r.Metrics[metric])
+		v.times[text][configurationOf(r, names)] = math.Log(r.Metrics[v.metric])
 		v.exact = v.exact && r.Kind != journal.Measured && r.Samples <= 1
 	}
 	switch {
-	case better[v.metric] == "higher":
+	case main.Better == "higher":
 		v.sign = -1
-	case better[v.metric] == "" && v.metric != "time_us":
+	case main.Better == "":
 		v.superlative = "lowest"
 	}
 	seen := map[string]bool{}
@@ -141,14 +137,6 @@ func newVariable(names []string, rows []journal.Row, better map[string]string) *
 	}
 	v.points = slices.Sorted(maps.Keys(seen))
 	return v
-}
-
-// headline returns the name of the row's time, or of its first metric.
-func headline(r *journal.Row) string {
-	if _, ok := r.Metrics["time_us"]; ok || len(r.Metrics) == 0 {
-		return "time_us"
-	}
-	return slices.Min(slices.Collect(maps.Keys(r.Metrics)))
 }
 
 // valueOf returns the values of variables that vary together, as one text: "4 and 8", or "4" if all are 4.

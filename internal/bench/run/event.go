@@ -20,6 +20,7 @@ type Started struct {
 	Rows     int // planned rows
 	Done     int // planned rows that --resume found in the journal
 	Launches int
-	Defaults []string           // axes that have only their default value
-	Follows  *journal.HeldError // the process that executes the run; nil if it is this one
+	Defaults []string             // axes that have only their default value
+	Metrics  []journal.MetricInfo // that the bench declares
+	Follows  *journal.HeldError   // the process that executes the run; nil if it is this one
 }

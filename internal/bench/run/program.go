@@ -26,6 +26,7 @@ import (
 	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/rankhost"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -357,7 +358,7 @@ func (r *runner) launchedRows(part *decl.Part, base journal.Row, all *sweep.Laun
 		} else {
 			row.Warnings = append(row.Warnings, lists.NonEmpty(l.Doubt)...)
 			recordSampling(&row, part.Command.Until, stopped, all.Noise(l))
-			checkDrift(&row, l)
+			checkDrift(&row, l, part.Metrics)
 			if row.Samples > 1 {
 				raw[row.Key] = l.Samples
 			}
@@ -367,10 +368,11 @@ func (r *runner) launchedRows(part *decl.Part, base journal.Row, all *sweep.Laun
 	return rows, raw
 }
 
-// checkDrift tests the samples of a row's headline metric for drift and for two modes. The samples are
+// checkDrift tests the samples of a row's main metric for drift and for two modes. The samples are
 // from one launch or from several.
-func checkDrift(row *journal.Row, l sweep.LaunchedRow) {
-	name := headline(row)
+func checkDrift(row *journal.Row, l sweep.LaunchedRow, declared []journal.MetricInfo) {
+	main, _ := dataset.MainMetric(&journal.Header{Metrics: declared}, dataset.Set{row})
+	name := main.Name
 	series := l.Values(name)
 	if change, drifts := measure.Drift(series); drifts {
 		if row.Sampling == nil {

@@ -384,7 +384,7 @@ func (r *runner) follow(ctx context.Context, held *journal.HeldError) (Result, e
 		if rows < 0 || rows > len(run.Rows) { // fewer rows than before: the file was replaced
 			done, planned := run.Progress()
 			r.opts.Observe(Event{Started: &Started{Run: r.id, Dir: r.opts.Dir, Rows: planned, Done: done,
-				Launches: run.Header.Launches, Defaults: r.plan.AtDefault(), Follows: held}})
+				Launches: run.Header.Launches, Defaults: r.plan.AtDefault(), Metrics: run.Header.Metrics, Follows: held}})
 			rows, notes = len(run.Rows), len(run.Notes)
 		}
 		for ; rows < len(run.Rows); rows++ {

@@ -230,7 +230,8 @@ func (r *runner) announce(e *resumeState) {
 				GPUs: dist.Describe(r.plan.Backend).Has(dist.OnDevice)})
 		})
 	}
-	started := &Started{Run: r.id, Dir: r.opts.Dir, Rows: r.plan.Rows(), Done: len(e.done), Launches: r.plan.Launches(),
+	metrics, _ := r.plan.Bench.Metrics()
+	started := &Started{Metrics: metrics, Run: r.id, Dir: r.opts.Dir, Rows: r.plan.Rows(), Done: len(e.done), Launches: r.plan.Launches(),
 		Defaults: r.plan.AtDefault()}
 	if r.opts.Source != nil {
 		started.Rows = r.opts.Source.Expected()

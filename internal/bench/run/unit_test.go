@@ -160,6 +160,12 @@ func TestEffects(t *testing.T) {
 	for i := range bandwidth {
 		bandwidth[i].Metrics = map[string]float64{"gbps": bandwidth[i].Metrics["time_us"], "wrong": 0}
 	}
+	// The main metric is the only time, although another metric comes first in the alphabet.
+	training := exact(10, 20)
+	for i := range training {
+		training[i].Metrics = map[string]float64{"loss": 3, "time_s": training[i].Metrics["time_us"]}
+		training[i].Units = map[string]string{"time_s": "s"}
+	}
 	zip := func(rows []journal.Row, second func(first string) string) []journal.Row {
 		for i := range rows {
 			first, _ := rows[i].Env.Get("E")
@@ -194,6 +200,7 @@ func TestEffects(t *testing.T) {
 		{"exact, apart", exact(100, 90, 90),
 			"E: best is 1: time_us -10.0 % against 0 (95 % interval -10.0 to -10.0 %); indistinguishable from it: 2 " +
 				"(+0.0 to +0.0 %)"},
+		{"a time beside another metric", training, "E: lowest is 0: time_s -50.0 % against 1"},
 		{"higher is better", bandwidth, "E: best is 1: gbps +100.0 % against 0"},
 		{"one launch a value, equal", swept(rng, 1, 5, 0.001, none, "1", "2"), "E: effect not resolved: fewer than 4"},
 		{"one launch a value, apart", swept(rng, 1, 5, 0.001, ten, "1", "2"), "E: effect not resolved: fewer than 4"},

@@ -7,23 +7,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/dataset"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
-
-// headline is the name of the metric that every timed row has.
-const headline = "time_us"
 
 // wallSlack is added to the measured run time of a program. It allows for the resolution of clocks, and for
 // a program that started before the measurement did. The kernel also counts processor time in ticks of up
 // to 10 ms.
 const wallSlack = 10 * time.Millisecond
 
-// timesRow reports whether a metric is the time of its row: time_us, or the first metric if that is a time.
-func (p *outputParser) timesRow(metric int) bool {
-	info := p.metrics[metric].info
-	dimension, _ := unit.Known(info.Unit)
-	return dimension == "time" && (info.Name == headline || metric == 0)
+// timesRow reports whether a metric is the time of its row: the main metric, if that is a time.
+func (p *outputParser) timesRow(i int) bool {
+	main, _ := dataset.Main(lists.Map(p.metrics, func(m metric) journal.MetricInfo { return m.info }))
+	dimension, _ := unit.Known(main.Unit)
+	return dimension == "time" && main.Name == p.metrics[i].info.Name
 }
 
 // negative returns the reason for failing a row whose time is below zero, or "". Other metrics may be differences of

@@ -396,6 +396,8 @@ func TestClaims(t *testing.T) {
 			"claim: the program printed t_us=900000 for each of 1000 calls, which is 900 s, but it ran for 1 s (declare " +
 				"simulated: true for times of another machine)"},
 		{`loss: {regex: 't=(.+)'}`, "t=0", time.Second, ""},
+		{"loss: {regex: 'loss=(\\d+)'}\n  t_us: {regex: ' t=(.+)'}", "loss=3 t=0", time.Second,
+			"claim: the program printed t_us=0, but every call takes some time"},
 		// A sleeping program takes longer than its processor time, and threads take more of that than of wall time.
 		{`t_us: {regex: 't=(.+)'}`, "t=15000000", time.Minute, ""},
 		{`cpu_us: {regex: 't=(.+)'}`, "t=9000000", 2 * time.Second, ""},
@@ -421,7 +423,7 @@ func TestNegativeTimes(t *testing.T) {
 		"loss: {regex: 'x=(.+)'}\ntime_us: {regex: 't=(.+)'}":          "time_us is -3: " + bad,
 		"first_us: {regex: 'x=(.+)'}\nskew_us: {regex: 't=(.+)'}":      "",
 		"skew_gbps: {regex: 't=(.+)'}\nfirst_us: {regex: 'x=(.+)'}":    "",
-		"first_gbps: {regex: 'x=(.+)'}\nof_time_us: {regex: 't=(.+)'}": "",
+		"first_gbps: {regex: 'x=(.+)'}\nof_time_us: {regex: 't=(.+)'}": "of_time_us is -3: " + bad, // the only time
 		`t: {regex: 't=(.+)'}`:                                         "",
 		`t_us: {regex: 't=(.+)', unit: percent}`:                       "",
 	} {

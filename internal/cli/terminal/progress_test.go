@@ -9,7 +9,9 @@ import (
 
 // A line of progress shows the row's value, whatever its metric, and whether it was disturbed.
 func TestResult(t *testing.T) {
+	p := &Progress{metrics: []journal.MetricInfo{{Name: "loss"}, {Name: "time_s", Unit: "s"}}}
 	for want, row := range map[string]journal.Row{
+		"time_s 0.25 s":  {Metrics: map[string]float64{"loss": 3, "time_s": 0.25}, Units: map[string]string{"time_s": "s"}},
 		"12 µs":          {Metrics: map[string]float64{"time_us": 12, "busbw": 3}},
 		"busbw 3.5 GB/s": {Metrics: map[string]float64{"wrong": 0, "busbw": 3.5}, Units: map[string]string{"busbw": "GB/s"}},
 		"ok":             {Metrics: map[string]float64{"wrong": 0}},
@@ -17,7 +19,7 @@ func TestResult(t *testing.T) {
 			Quality: journal.QualityDisturbed, Warnings: []string{"steal: 9 %"}, Measurements: make([]journal.Measurement, 2)},
 	} {
 		row.Status = journal.OK
-		if got := result(&row); got != want {
+		if got := p.result(&row); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,8 +16,10 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/sys/unix"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
@@ -175,6 +175,7 @@ type Progress struct {
 	backend string
 
 	defaults []string // axes to leave out, see run.Started
+	metrics  []journal.MetricInfo
 	total    int
 	done     int
 	there    int // rows from before the run was resumed, included in done
@@ -212,7 +213,8 @@ func (p *Progress) Observe(e run.Event) {
 }
 
 func (p *Progress) start(s *run.Started) {
-	p.total, p.done, p.there, p.defaults = s.Rows, s.Done, s.Done, s.Defaults
+	p.total, p.done, p.there = s.Rows, s.Done, s.Done
+	p.defaults, p.metrics = s.Defaults, s.Metrics
 	begun := time.Now()
 	p.out.Printf("%s on %s: %s, %s, into %s (run %s)\n", p.name, p.backend, unit.Plural(s.Rows, "row"),
 		unit.Counted(s.Launches, "launch", "launches"), s.Dir, s.Run)
@@ -249,7 +251,7 @@ func (p *Progress) recorded(row *journal.Row) {
 		}
 	}
 	text := p.describe(plan.Task{Part: row.Part, Point: row.Point, Ranks: dataset.Ranks(row), Env: row.Env,
-		Trial: row.Trial}) + " " + result(row)
+		Trial: row.Trial}) + " " + p.result(row)
 	p.out.Printf("[%d/%d] %s\n", p.done, max(p.total, p.done), text)
 }
 
@@ -271,14 +273,14 @@ func (p *Progress) describe(t plan.Task) string {
 	return s
 }
 
-func result(row *journal.Row) string {
+func (p *Progress) result(row *journal.Row) string {
 	switch {
 	case row.Status != journal.OK && row.Rank != nil:
 		return fmt.Sprintf("%s at rank %d: %s", row.Status, *row.Rank, firstLine(row.Reason))
 	case row.Status != journal.OK:
 		return fmt.Sprintf("%s: %s", row.Status, firstLine(row.Reason))
 	}
-	text := value(row)
+	text := p.value(row)
 	if n := len(row.Measurements); n > 1 {
 		text += fmt.Sprintf(", the least disturbed of %d measurements", n)
 	}
@@ -288,18 +290,18 @@ func result(row *journal.Row) string {
 	return text
 }
 
-// value returns the row's time, or its first metric other than the count of wrong elements.
-func value(row *journal.Row) string {
-	if us, ok := row.Metrics["time_us"]; ok {
-		return unit.FormatMicros(us)
+// value returns the row's main metric. The count of wrong elements does not qualify.
+func (p *Progress) value(row *journal.Row) string {
+	main, ok := dataset.Main(lists.Filter(dataset.Set{row}.Metrics(&journal.Header{Metrics: p.metrics}),
+		func(m journal.MetricInfo) bool { return m.Name != decl.WrongMetric.Name }))
+	switch v := row.Metrics[main.Name]; {
+	case !ok:
+		return string(row.Status)
+	case main.Name == dataset.TimeMetric:
+		return unit.FormatMicros(v)
+	default:
+		return strings.TrimSpace(fmt.Sprintf("%s %s %s", main.Name, unit.FormatMetric(v), unit.Symbol(row.Units[main.Name])))
 	}
-	for _, name := range slices.Sorted(maps.Keys(row.Metrics)) {
-		if name != "wrong" {
-			return strings.TrimSpace(fmt.Sprintf("%s %s %s", name, unit.FormatMetric(row.Metrics[name]),
-				unit.Symbol(row.Units[name])))
-		}
-	}
-	return string(row.Status)
 }
 
 func firstLine(s string) string {

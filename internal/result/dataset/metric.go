@@ -17,7 +17,11 @@ const TimeMetric = "time_us"
 // row has count. Metrics that no bench declares come last, in alphabetical order. Every view and every verdict uses
 // this metric unless the user names another one. ok is false if no row has a metric. h may be nil.
 func MainMetric(h *journal.Header, rows Set) (main journal.MetricInfo, ok bool) {
-	found := rows.Metrics(h)
+	return Main(rows.Metrics(h))
+}
+
+// Main returns the main metric of declared metrics, as MainMetric does. ok is false if there is none.
+func Main(found []journal.MetricInfo) (main journal.MetricInfo, ok bool) {
 	if len(found) == 0 {
 		return main, false
 	}

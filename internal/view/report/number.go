@@ -24,17 +24,15 @@ type Number struct {
 	Set string `json:"set"`
 }
 
-// NewNumber returns the number of a run: the mean of the time, or else of the first declared metric that every
-// ok row has. ok is false if there is no such metric, or if any value is not positive.
+// NewNumber returns the number of a run: the mean of the main metric among those that every ok row has. ok is false if there is no such metric, or if any value is not positive.
 func NewNumber(h *journal.Header, rows []journal.Row) (n Number, ok bool) {
 	good := dataset.Good(rows)
 	if len(good) == 0 {
 		return n, false
 	}
-	metrics := append([]journal.MetricInfo{{Name: dataset.TimeMetric, Unit: "us", Better: "lower"}}, h.Metrics...)
-	metric, found := lists.First(metrics, func(m journal.MetricInfo) bool {
+	metric, found := dataset.Main(lists.Filter(good.Metrics(h), func(m journal.MetricInfo) bool {
 		return !slices.ContainsFunc(good, func(r *journal.Row) bool { _, has := r.Metrics[m.Name]; return !has })
-	})
+	}))
 	if !found {
 		return n, false
 	}
