@@ -69,12 +69,13 @@ const (
 	New    judge.Verdict = "new"    // absent from OLD
 	Fixed  judge.Verdict = "fixed"  // not ok in OLD, ok in NEW
 	Broken judge.Verdict = "broken" // not ok on either side
+	Failed judge.Verdict = "failed" // not run in OLD, failed in NEW
 	// NotComparable: a decisive Difference, such as another CPU, makes a ratio meaningless.
 	NotComparable judge.Verdict = "not comparable"
 )
 
 // verdicts lists all verdicts, the most urgent first.
-var verdicts = []judge.Verdict{judge.Slower, Lost, NotComparable, judge.Ambiguous, Broken, judge.Faster, judge.Same,
+var verdicts = []judge.Verdict{judge.Slower, Lost, Failed, NotComparable, judge.Ambiguous, Broken, judge.Faster, judge.Same,
 	Fixed, New}
 
 // Side summarizes the rows of one run at a point.
@@ -250,11 +251,11 @@ func valueOf(text string, values []string) string {
 	return text
 }
 
-// ExitCode returns 1 if any point is slower or lost or the mean is slower, else 3 if any is ambiguous or not
+// ExitCode returns 1 if any point is slower, lost or failed or the mean is slower, else 3 if any is ambiguous or not
 // comparable or if all failed on both sides, else 0.
 func (r Report) ExitCode() int {
 	switch {
-	case r.Counts[judge.Slower]+r.Counts[Lost] > 0, r.Mean != nil && r.Mean.Verdict == judge.Slower:
+	case r.Counts[judge.Slower]+r.Counts[Lost]+r.Counts[Failed] > 0, r.Mean != nil && r.Mean.Verdict == judge.Slower:
 		return 1
 	case r.Counts[judge.Ambiguous]+r.Counts[NotComparable] > 0, len(r.Pairs) > 0 && r.Counts[Broken] == len(r.Pairs):
 		return 3

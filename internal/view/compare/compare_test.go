@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -130,6 +131,42 @@ func TestNewAndAbsentPoints(t *testing.T) {
 	got := []judge.Verdict{r.Pairs[0].Verdict, r.Pairs[1].Verdict, r.Pairs[2].Verdict}
 	if want := []judge.Verdict{Lost, judge.Same, New}; !slices.Equal(got, want) || r.ExitCode() != 1 {
 		t.Errorf("verdicts %v, want %v; exit %d", got, want, r.ExitCode())
+	}
+}
+
+// TestNewPointFails checks that a point that only NEW ran and that crashed is a failure, also for a CI server.
+func TestNewPointFails(t *testing.T) {
+	skipped := one(bad(rowOf(3, 0, 0), journal.Skipped, "no GPU"))
+	for name, c := range map[string]struct {
+		old, new []journal.Row
+		want     judge.Verdict
+		exit     int
+	}{
+		"absent before, crashed":  {nil, one(bad(rowOf(3, 0, 0), journal.Failed, "crashed")), Failed, 1},
+		"skipped before, hung":    {skipped, one(bad(rowOf(3, 0, 0), journal.Timeout, "30 s")), Failed, 1},
+		"absent before, skipped":  {nil, skipped, New, 0},
+		"skipped in both, broken": {skipped, skipped, Broken, 0},
+	} {
+		r := compare(t, runOf("a", trialsOf(1, 10), c.old), runOf("b", trialsOf(1, 10), c.new), Options{})
+		if r.Pairs[1].Verdict != c.want || r.ExitCode() != c.exit {
+			t.Errorf("%s: %s, exit %d; want %s, %d", name, r.Pairs[1].Verdict, r.ExitCode(), c.want, c.exit)
+		}
+		var b bytes.Buffer
+		must.Do(t, r.Write(&b, "junit", 0))
+		if want := fmt.Sprintf(`failures="%d"`, c.exit); !strings.Contains(b.String(), want) {
+			t.Errorf("%s: want %s:\n%s", name, want, b.String())
+		}
+	}
+}
+
+// TestMarkdownShowsChanges checks that only equal points are folded.
+func TestMarkdownShowsChanges(t *testing.T) {
+	r := compare(t, runOf("a", trialsOf(1, 10), trialsOf(2, 10)), runOf("b", trialsOf(1, 10), trialsOf(2, 9)), Options{})
+	var b bytes.Buffer
+	must.Do(t, r.Write(&b, "markdown", 0))
+	shown, folded, _ := strings.Cut(b.String(), "<details><summary>1 without a finding</summary>")
+	if !strings.Contains(shown, "| faster |") || !strings.Contains(folded, "| same |") {
+		t.Error(b.String())
 	}
 }
 
@@ -374,7 +411,8 @@ func rich(t *testing.T) Report {
 	new := runOf("20261115-new", trialsOf(1024, 11), trialsOf(2048, 9), trialsOf(4096, 10.01),
 		one(bad(rowOf(8192, 0, 0), journal.Timeout, "no <answer> in 30 s,\nrank 1")), trialsOf(16384, 10),
 		one(withInterval(rowOf(32768, 0, 42.2), .01)), trialsOf(65536, 80),
-		one(bad(rowOf(131072, 0, 0), journal.Skipped, "no GPU")), onGPU(trialsOf(262144, 30), "NVIDIA L4"))
+		one(bad(rowOf(131072, 0, 0), journal.Skipped, "no GPU")), onGPU(trialsOf(262144, 30), "NVIDIA L4"),
+		one(bad(rowOf(524288, 0, 0), journal.Failed, "crashed")))
 	new.Header.Version = "2"
 	return compare(t, old, new, Options{})
 }
@@ -399,7 +437,7 @@ func TestJSONReadsBack(t *testing.T) {
 	must.Do(t, rich(t).Write(&b, "json", 0))
 	var r Report
 	must.Do(t, json.Unmarshal(b.Bytes(), &r))
-	if r.ExitCode() != 1 || len(r.Pairs) != 9 || r.Pairs[0].Effect.P == nil {
+	if r.ExitCode() != 1 || len(r.Pairs) != 10 || r.Pairs[0].Effect.P == nil {
 		t.Errorf("read back as %+v", r)
 	}
 }
@@ -433,7 +471,7 @@ func TestJUnitCounts(t *testing.T) {
 			skipped++
 		}
 	}
-	want := []int{9, r.Counts[judge.Slower] + r.Counts[Lost],
+	want := []int{10, r.Counts[judge.Slower] + r.Counts[Lost] + r.Counts[Failed],
 		r.Counts[judge.Ambiguous] + r.Counts[Broken] + r.Counts[NotComparable]}
 	if got := []int{s.Tests, s.Failures, s.Skipped}; !slices.Equal(got, want) || failures != s.Failures ||
 		skipped != s.Skipped {

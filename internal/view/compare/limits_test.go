@@ -43,7 +43,7 @@ func TestNumberOfLines(t *testing.T) {
 			Remarks: []string{"a: remark", "warning: warned"}}
 		for i := range n {
 			name := fmt.Sprint("point ", i)
-			d.Lines = append(d.Lines, Line{Cells: []string{name}, Name: name, Outcome: Failed})
+			d.Lines = append(d.Lines, Line{Cells: []string{name}, Name: name, Outcome: Bad})
 		}
 		var table, comment strings.Builder
 		must.Do(t, d.Write(&table, "table", 0))
@@ -116,7 +116,7 @@ func TestLongLists(t *testing.T) {
 	for n, more := range map[int]string{maxMarkdown: "", maxMarkdown + 1: "\nand 1 more\n"} {
 		d := Document{Heading: []string{"h:"}, Columns: []texttab.Column{{Title: "title"}}}
 		for range n {
-			d.Lines = append(d.Lines, Line{Cells: []string{"cell"}, Outcome: Failed})
+			d.Lines = append(d.Lines, Line{Cells: []string{"cell"}, Outcome: Bad})
 		}
 		var b strings.Builder
 		must.Do(t, d.Write(&b, "markdown", 0))

@@ -164,6 +164,8 @@ func describe(m dataset.Matched, opts Options) Pair {
 	}
 	oldOK, newOK := p.Old.ok(), p.New.ok()
 	switch {
+	case (p.Old == nil || p.Old.Status.NotRun()) && p.New.bad():
+		p.Verdict = Failed
 	case p.Old == nil:
 		p.Verdict = New
 	case oldOK && !newOK:
@@ -211,6 +213,8 @@ func newSide(rows dataset.Set, metric string) *Side {
 }
 
 func (s *Side) ok() bool { return s != nil && s.Status == journal.OK }
+
+func (s *Side) bad() bool { return s != nil && s.Status.Bad() }
 
 // failures describes the trials that are not ok.
 func (s *Side) failures() string {

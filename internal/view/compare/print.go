@@ -46,7 +46,7 @@ type TestOutcome uint8
 
 const (
 	Passed TestOutcome = iota
-	Failed
+	Bad
 	Undecided // a skipped test
 )
 
@@ -163,7 +163,7 @@ func (d Document) writeJUnit(w io.Writer, _ int) error {
 	for _, l := range d.Lines {
 		c := junitCase{Class: l.Class, Name: l.Name}
 		switch l.Outcome {
-		case Failed:
+		case Bad:
 			suite.Failures++
 			c.Failure = &junitMessage{Message: l.Message, Type: l.Verdict}
 		case Undecided:
@@ -191,14 +191,14 @@ func (d Document) writeMarkdown(w io.Writer, _ int) error {
 	m := texttab.ForMarkdown(&b)
 	m.Printf("### %s\n\n", strings.TrimSuffix(strings.Join(d.Heading, " "), ":"))
 	d.writeDifferences(m)
-	good := lists.Filter(d.Lines, func(l Line) bool { return l.Outcome == Passed })
-	d.writeMarkdownTable(m, lists.Filter(d.Lines, func(l Line) bool { return l.Outcome != Passed }))
+	equal := lists.Filter(d.Lines, func(l Line) bool { return l.Equal })
+	d.writeMarkdownTable(m, lists.Filter(d.Lines, func(l Line) bool { return !l.Equal }))
 	for _, remark := range lists.NonEmpty(d.Remarks...) {
 		m.Printf("%s\n\n", texttab.Paragraph(remark))
 	}
-	if len(good) > 0 {
-		m.Printf("<details><summary>%d without a finding</summary>\n\n", len(good))
-		d.writeMarkdownTable(m, good)
+	if len(equal) > 0 {
+		m.Printf("<details><summary>%d without a finding</summary>\n\n", len(equal))
+		d.writeMarkdownTable(m, equal)
 		m.Printf("</details>\n")
 	}
 	_, err := io.WriteString(w, b.String())

@@ -166,8 +166,8 @@ func (r Report) Document() Document {
 
 func outcomeOf(v judge.Verdict) TestOutcome {
 	switch v {
-	case judge.Slower, Lost:
-		return Failed
+	case judge.Slower, Lost, Failed:
+		return Bad
 	case judge.Ambiguous, Broken, NotComparable:
 		return Undecided
 	}

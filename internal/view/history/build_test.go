@@ -86,3 +86,12 @@ func TestBaselineNoticesInputs(t *testing.T) {
 		}
 	}
 }
+
+// A run outside Git has no commit, whatever the commit of kernbench is.
+func TestNoCommitOutsideGit(t *testing.T) {
+	run := nights(1)[0]
+	run.Header.Commit, run.Header.Host.Build.Revision = "", "0123456789abcdef"
+	if name := nameOf(run); name.Commit != "" {
+		t.Errorf("commit %s", name.Commit)
+	}
+}

@@ -24,6 +24,7 @@ const (
 	New    Verdict = "new"    // not in the baseline
 	Fixed  Verdict = "fixed"  // not ok in the baseline, ok in the latest run
 	Broken Verdict = "broken" // not ok in either
+	Failed Verdict = "failed" // not run in the baseline, failed in the latest run
 )
 
 const (
@@ -34,7 +35,7 @@ const (
 )
 
 // verdicts lists all verdicts, the most urgent first.
-var verdicts = []Verdict{slower, Lost, cannotTell, Broken, faster, noSlowdown, Fixed, New}
+var verdicts = []Verdict{slower, Lost, Failed, cannotTell, Broken, faster, noSlowdown, Fixed, New}
 
 // Effect is a change as a ratio of the metric: latest / baseline. Low and High are the ends of its
 // 95 % interval, 0 without one.
@@ -145,10 +146,10 @@ func benchOf(r compare.Run) string {
 	return ""
 }
 
-// ExitCode returns 1 if anything is slower or lost, else 3 if the data cannot tell, else 0.
+// ExitCode returns 1 if anything is slower, lost or failed, else 3 if the data cannot tell, else 0.
 func (r Report) ExitCode() int {
 	switch {
-	case r.Whole.Verdict == slower || r.Counts[slower]+r.Counts[Lost] > 0:
+	case r.Whole.Verdict == slower || r.Counts[slower]+r.Counts[Lost]+r.Counts[Failed] > 0:
 		return 1
 	case r.Whole.Verdict == cannotTell || r.Counts[cannotTell] > 0:
 		return 3
@@ -202,6 +203,8 @@ func (t *timeline) decide(p *Point, f changepoint.Finding, exact bool, key strin
 		}
 	}
 	switch {
+	case (p.Old == nil || p.Old.Status.NotRun()) && p.New != nil && !p.New.ok() && failed > 0:
+		p.Verdict = Failed
 	case p.Old == nil:
 		p.Verdict = New
 	case p.Old.ok() && p.New == nil:

@@ -82,6 +82,12 @@ func TestCheck(t *testing.T) {
 		"failed in the baseline": {func(runs []compare.Run) {
 			each(runs[:11], 1, func(r *journal.Row) { r.Status = journal.Failed })
 		}, "no slowdown, fixed, 0", "not ok in the baseline"},
+		"crashed, not in the baseline": {func(runs []compare.Run) {
+			for i := range runs[:11] {
+				runs[i].Rows = slices.DeleteFunc(runs[i].Rows, func(r journal.Row) bool { return r.Point.String() == "size=1" })
+			}
+			each(runs[11:], 1, func(r *journal.Row) { r.Status, r.Reason = journal.Failed, "killed" })
+		}, "no slowdown, failed, 1", "latest run: 4 of 4 trials not ok: failed (killed)"},
 		"never ok": {func(runs []compare.Run) { each(runs, 1, func(r *journal.Row) { r.Status = journal.Failed }) },
 			"no slowdown, broken, 0", ""},
 		"one trial failed": {func(runs []compare.Run) { runs[11].Rows[5].Status = journal.Failed },

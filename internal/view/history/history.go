@@ -66,7 +66,7 @@ type RunName struct {
 func nameOf(r compare.Run) RunName {
 	n := RunName{Run: r.ID()}
 	if h := r.Header; h != nil {
-		n.Commit = cmp.Or(h.Commit, h.Host.Build.Revision)
+		n.Commit = h.Commit
 		if !h.Time.IsZero() {
 			n.Time = &h.Time
 		}

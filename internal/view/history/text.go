@@ -126,15 +126,15 @@ func (r Report) bad() string {
 	if r.Whole.Verdict == slower && len(r.Points) > 1 {
 		parts = append(parts, "all points together are "+r.Whole.sentence())
 	}
-	bad := lists.Filter(r.Points, func(p Point) bool { return p.Verdict == slower || p.Verdict == Lost })
-	if len(parts) > 0 { // the whole says it; name only points that are lost
-		bad = lists.Filter(bad, func(p Point) bool { return p.Verdict == Lost })
-	}
+	// If the whole is slower, name only the points that are lost or failed.
+	bad := lists.Filter(r.Points, func(p Point) bool {
+		return p.Verdict == slower && len(parts) == 0 || p.Verdict == Lost || p.Verdict == Failed
+	})
 	for _, p := range bad[:min(len(bad), maxNamed)] {
 		parts = append(parts, p.Name+" is "+p.sentence())
 	}
 	if more := len(bad) - maxNamed; more > 0 {
-		parts = append(parts, fmt.Sprintf("%d more points are slower or lost", more))
+		parts = append(parts, fmt.Sprintf("%d more points are slower, lost or failed", more))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -160,8 +160,8 @@ func (f Finding) sentence() string {
 
 func outcomeOf(v Verdict) compare.TestOutcome {
 	switch v {
-	case slower, Lost:
-		return compare.Failed
+	case slower, Lost, Failed:
+		return compare.Bad
 	case cannotTell, Broken:
 		return compare.Undecided
 	}

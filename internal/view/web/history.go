@@ -259,6 +259,10 @@ func newHistoryRun(info runInfo, run compare.Run, metric string, changes []histo
 func (m *historyRun) takeMean(run compare.Run, metric, unitName string) {
 	n, ok := report.MeanOf(metric, unitName, dataset.Good(run.Rows))
 	m.failed, m.median, m.low, m.high, m.set = !ok, n.Value, n.Value, n.Value, n.Set
+	m.Trials = 0
+	for _, g := range dataset.GroupBy(dataset.Good(run.Rows), func(r *journal.Row) string { return dataset.Key(r) }) {
+		m.Trials = max(m.Trials, len(g.Rows.Counting()))
+	}
 	if m.Value = n.Text; !ok {
 		m.Value = ""
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,6 +70,20 @@ func TestHistorySummary(t *testing.T) {
 	cut.cut = 7
 	if page := must.Get(newHistory(cut, key, "time_us"))(t); page.Summary[0] != "The latest 10 of 17 runs." {
 		t.Error(page.Summary[0])
+	}
+}
+
+// TestHistoryCountsTrials checks that the trials of a run with two points are those of a point.
+func TestHistoryCountsTrials(t *testing.T) {
+	p := past(100, 101)
+	for i := range p.runs {
+		for _, r := range slices.Clone(p.runs[i].Rows) {
+			r.Point = point.Point{{Name: "size", Value: point.IntValue(2)}}
+			p.runs[i].Rows = append(p.runs[i].Rows, r)
+		}
+	}
+	if page := must.Get(newHistory(p, "", "time_us"))(t); page.Runs[0].Trials != 4 {
+		t.Errorf("%d trials, want 4", page.Runs[0].Trials)
 	}
 }
 
