@@ -231,8 +231,8 @@ func (r *runner) announce(e *resumeState) {
 		})
 	}
 	metrics, _ := r.plan.Bench.Metrics()
-	started := &Started{Metrics: metrics, Run: r.id, Dir: r.opts.Dir, Rows: r.plan.Rows(), Done: len(e.done), Launches: r.plan.Launches(),
-		Defaults: r.plan.AtDefault()}
+	started := &Started{Run: r.id, Dir: r.opts.Dir, Rows: r.plan.Rows(), Done: len(e.done),
+		Launches: r.plan.Launches(), Metrics: metrics, Defaults: r.plan.AtDefault()}
 	if r.opts.Source != nil {
 		started.Rows = r.opts.Source.Expected()
 	}

@@ -11,9 +11,8 @@ import (
 
 // A row fails without being measured if its content has changed since the plan.
 func TestContentThatChanged(t *testing.T) {
-	b := bench.New("b", body, bench.ContentHashes(func(_, _ bench.Point) map[string]string {
-		return map[string]string{"run m": "0a"}
-	}))
+	b := bench.New("b", body)
+	b.Content = func(_, _ bench.Point) map[string]string { return map[string]string{"run m": "0a"} }
 	for planned, want := range map[string]journal.Status{"0a": journal.OK, "0b": journal.Failed, "": journal.Failed} {
 		w := &worker{job: Job{Inputs: map[string]string{"run m": planned}}}
 		ran := false

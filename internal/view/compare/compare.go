@@ -75,8 +75,8 @@ const (
 )
 
 // verdicts lists all verdicts, the most urgent first.
-var verdicts = []judge.Verdict{judge.Slower, Lost, Failed, NotComparable, judge.Ambiguous, Broken, judge.Faster, judge.Same,
-	Fixed, New}
+var verdicts = []judge.Verdict{judge.Slower, Lost, Failed, NotComparable, judge.Ambiguous, Broken, judge.Faster,
+	judge.Same, Fixed, New}
 
 // Side summarizes the rows of one run at a point.
 type Side struct {

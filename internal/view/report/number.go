@@ -24,7 +24,8 @@ type Number struct {
 	Set string `json:"set"`
 }
 
-// NewNumber returns the number of a run: the mean of the main metric among those that every ok row has. ok is false if there is no such metric, or if any value is not positive.
+// NewNumber returns the number of a run: the mean of the main metric among those that every ok row has. ok is false
+// if there is no such metric, or if any value is not positive.
 func NewNumber(h *journal.Header, rows []journal.Row) (n Number, ok bool) {
 	good := dataset.Good(rows)
 	if len(good) == 0 {
