@@ -60,7 +60,7 @@ func copyOnce(ctx context.Context, s *bench.State) error {
 }
 
 // summary describes the rows in one sentence. As a headline it is printed instead of the table.
-func summary(rows []bench.Row) []bench.Section {
+func summary(rows bench.Rows) []bench.Section {
 	good := 0
 	for _, r := range rows {
 		if r.Status == bench.StatusOK && r.Metrics["gbps"] > 0 {

@@ -167,7 +167,7 @@ func Headline(columns ...string) Clause { return func(d *declaration) { d.part.H
 // Derive sets a pure function that adds metrics which depend on other rows, such as a speed-up
 // over one rank. It must return every row. The rows are shared with other views: to change the
 // Metrics or Warnings of a row, it must replace the map or slice and not write into it.
-func Derive(f func(rows []Row) []Row) Clause {
+func Derive(f func(rows Rows) Rows) Clause {
 	return func(d *declaration) { d.bench.Derive = f }
 }
 
@@ -229,21 +229,21 @@ func Label(name, text string, unit ...string) ViewText {
 
 // Figures sets a pure function that describes the figures of a run that no [Plot] can describe. Each becomes a PNG and
 // an SVG file.
-func Figures(f func(rows []Row) []Figure) Clause {
+func Figures(f func(rows Rows) []Figure) Clause {
 	return func(d *declaration) { d.bench.Figures = f }
 }
 
 // Sections sets a pure function that states the findings of a run in text and tables.
-func Sections(f func(rows []Row) []Section) Clause {
+func Sections(f func(rows Rows) []Section) Clause {
 	return func(d *declaration) { d.bench.Sections = f }
 }
 
 // Sentences adds rules for the generated sentences of a report. data computes, from the rows of a run, what the rules
 // need. A rule with an ID, a condition, the rows that it cites and a text makes a sentence in the section of its title,
 // which it creates if the bench has none. Users list the cited rows with `kernbench report RUN --why ID`.
-func Sentences[D any](data func(rows []Row) D, rules ...Rule[D]) Clause {
+func Sentences[D any](data func(rows Rows) D, rules ...Rule[D]) Clause {
 	return func(d *declaration) {
-		d.bench.Sentences = func(rows []Row) (list []views.Sentence) {
+		d.bench.Sentences = func(rows Rows) (list []views.Sentence) {
 			of := data(rows)
 			for _, r := range rules {
 				list = append(list, r.Apply(of)...)
@@ -254,12 +254,12 @@ func Sentences[D any](data func(rows []Row) D, rules ...Rule[D]) Clause {
 }
 
 // Exports sets a pure function that makes additional files for the run folder.
-func Exports(f func(rows []Row) ([]File, error)) Clause {
+func Exports(f func(rows Rows) ([]File, error)) Clause {
 	return func(d *declaration) { d.bench.Exports = f }
 }
 
 // Artifacts sets a pure function that names the files (exports and figures) that must be in the
 // run folder afterwards. The run fails if one is missing.
-func Artifacts(f func(rows []Row) []string) Clause {
+func Artifacts(f func(rows Rows) []string) Clause {
 	return func(d *declaration) { d.bench.Artifacts = f }
 }

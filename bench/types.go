@@ -7,6 +7,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/views"
@@ -51,6 +52,7 @@ func ParseValue(kind Kind, text string) (Value, error) { return point.Parse(kind
 // Recorded rows: see "Rows" in the package documentation.
 type (
 	Row     = journal.Row    // one point in one trial
+	Rows    = dataset.Set    // rows of a run
 	Status  = journal.Status // whether it succeeded
 	RowKind = journal.Kind   // whether its numbers were measured, simulated or modelled
 )

@@ -26,12 +26,12 @@ import (
 )
 
 // rowsOf simulates a sweep: axes as name=values, options as --name=value.
-func rowsOf(t *testing.T, words ...string) ([]journal.Row, error) {
+func rowsOf(t *testing.T, words ...string) (dataset.Set, error) {
 	t.Helper()
 	return benchtest.Rows(t, Bench(), ahbm.Name, words...)
 }
 
-func mustRows(t *testing.T, words ...string) []journal.Row {
+func mustRows(t *testing.T, words ...string) dataset.Set {
 	t.Helper()
 	return must.Get(rowsOf(t, words...))(t)
 }
@@ -47,7 +47,7 @@ func TestEveryParameter(t *testing.T) {
 		t.Fatalf("%v: %d rows of %d parameters", err, len(rows), len(list))
 	}
 	for _, r := range rows {
-		key := dataset.Text(&r, parameterAxis)
+		key := dataset.Text(r, parameterAxis)
 		_, lower := r.Metrics["lower_pct"]
 		_, higher := r.Metrics["higher_pct"]
 		switch {
@@ -98,7 +98,7 @@ func TestEveryParameter(t *testing.T) {
 
 // testViews checks that every parameter is in the table, in the text below it, or in the list of parameters that
 // cannot change.
-func testViews(t *testing.T, rows []journal.Row) {
+func testViews(t *testing.T, rows dataset.Set) {
 	figs, secs := figures(rows), sections(rows)
 	if len(figs) != 2 || len(secs) != 3 || !strings.Contains(secs[2].Text, "on topology built-in (sha256 ") {
 		t.Fatalf("%d figures, %+v", len(figs), secs)
@@ -132,7 +132,7 @@ func TestChangesAreRight(t *testing.T) {
 	path := filepath.Join(dir, "my.yaml")
 	text := strings.Replace(string(topo.DefaultFile()), "latency_ns: 43.201", "latency_ns: 100", 1)
 	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
-	row := func(words ...string) journal.Row {
+	row := func(words ...string) *journal.Row {
 		for _, r := range mustRows(t, append([]string{"n_elem=8", "shapes=32x64x32", "--fabric=whole"}, words...)...) {
 			if r.Part == allReducePart {
 				return r
@@ -223,7 +223,7 @@ func TestOppositeEffect(t *testing.T) {
 			{Name: "n_elem", Value: point.IntValue(8)}}}
 	const want = "Slower where it should be faster, or the other way round: system.link.latency_ns (+12.93 % (34.561): " +
 		"queueing 654.39 ns instead of 567.99 ns on the critical path; the busiest link is sip0.cube0.r0c0 -> "
-	if text := sections([]journal.Row{row})[0].Text; !strings.Contains(text, want) {
+	if text := sections(dataset.All([]journal.Row{row}))[0].Text; !strings.Contains(text, want) {
 		t.Errorf("%s", text)
 	}
 }

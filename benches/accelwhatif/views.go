@@ -27,7 +27,7 @@ type study struct {
 	small   dataset.Set // parameters with an effect that is not visible
 	none    dataset.Set // parameters without effect
 	stuck   dataset.Set // parameters that could not be changed
-	failed  []*journal.Row
+	failed  dataset.Set
 }
 
 // title returns the name of a row's all-reduce or product.
@@ -39,9 +39,9 @@ func title(r *journal.Row) string {
 }
 
 // studies groups the rows.
-func studies(rows []journal.Row) (all []*study) {
-	label := machine.Labels(dataset.All(rows))
-	for _, g := range dataset.GroupBy(dataset.All(rows), func(r *journal.Row) string {
+func studies(rows dataset.Set) (all []*study) {
+	label := machine.Labels(rows)
+	for _, g := range dataset.GroupBy(rows, func(r *journal.Row) string {
 		return machine.With(title(r), label(r))
 	}) {
 		s := &study{title: g.Key, part: g.Rows[0].Part, percent: dataset.Text(g.Rows[0], "percent")}
@@ -74,7 +74,7 @@ func studies(rows []journal.Row) (all []*study) {
 }
 
 // figures draws a panel for each all-reduce and product.
-func figures(rows []journal.Row) (figs []figure.Figure) {
+func figures(rows dataset.Set) (figs []figure.Figure) {
 	for _, part := range []struct{ part, name, title string }{
 		{allReducePart, "whatif_allreduce", "What the all-reduce depends on (simulated)"},
 		{gemmPart, "whatif_gemm", "What the matrix product depends on (simulated)"}} {
@@ -87,7 +87,7 @@ func figures(rows []journal.Row) (figs []figure.Figure) {
 		if len(f.Panels) > 0 {
 			f.Columns = min(len(f.Panels), 2)
 			f.Caption = "By how much the time of the slowest PE changes when one number of the topology file does. " +
-				machine.Words(dataset.All(rows))
+				machine.Words(rows)
 			figs = append(figs, f)
 		}
 	}
@@ -120,7 +120,7 @@ func (s *study) panel() figure.Panel {
 }
 
 // sections returns the tables and lists the parameters that are not in them.
-func sections(rows []journal.Row) (out []bench.Section) {
+func sections(rows dataset.Set) (out []bench.Section) {
 	var stuck dataset.Set
 	percent := ""
 	for _, s := range studies(rows) {
@@ -142,7 +142,7 @@ func sections(rows []journal.Row) (out []bench.Section) {
 			Text: named(stuck, why) + "."})
 	}
 	if len(out) > 0 {
-		out[len(out)-1].Text += "\n\n" + machine.Words(dataset.All(rows))
+		out[len(out)-1].Text += "\n\n" + machine.Words(rows)
 	}
 	return out
 }

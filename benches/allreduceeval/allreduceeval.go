@@ -26,6 +26,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
@@ -56,7 +57,7 @@ func Bench() *bench.Bench {
 		correctnessPart(), contractsPart(), errorsPart(), performancePart(),
 		bench.Helper(dyingHelper, dyingRank),
 		bench.Figures(findings.Figures),
-		bench.Sections(func(rows []journal.Row) []bench.Section { return findings.Sections(rows, requiredTasks(rows)) }),
+		bench.Sections(func(rows dataset.Set) []bench.Section { return findings.Sections(rows, requiredTasks(rows)) }),
 		bench.Exports(findings.Exports),
 	)
 }
@@ -246,14 +247,14 @@ func joinNames[T fmt.Stringer](values []T) string { return strings.Join(names(va
 // requiredTasks returns the untimed tasks of the quick profile, or of the smoke profile if
 // the rows have its sizes. They must all run if the rows come from one backend that covers
 // the matrix. Otherwise it returns nil.
-func requiredTasks(rows []journal.Row) (out []plan.Task) {
-	backends := lists.Distinct(lists.Map(rows, func(r journal.Row) string { return r.Backend }))
+func requiredTasks(rows dataset.Set) (out []plan.Task) {
+	backends := lists.Distinct(lists.Map(rows, func(r *journal.Row) string { return r.Backend }))
 	if len(backends) != 1 || !coversMatrix(dist.Describe(backends[0]).Capabilities) {
 		return nil
 	}
 	b := Bench()
 	request := plan.Request{Backend: backends[0], Only: []string{fmt.Sprintf("part != %q", matrix.Performance)}}
-	if smoke := matrix.Smoke; slices.ContainsFunc(rows, func(r journal.Row) bool {
+	if smoke := matrix.Smoke; slices.ContainsFunc(rows, func(r *journal.Row) bool {
 		return r.Point.At("sizes").String() == smoke
 	}) {
 		profile, _ := lists.First(b.Profiles, func(p decl.Profile) bool { return p.Name == smoke })

@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/comm/hints"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
@@ -194,13 +195,13 @@ func TestSmokeProfile(t *testing.T) {
 	profile, _ := lists.First(Bench().Profiles, func(p decl.Profile) bool { return p.Name == matrix.Smoke })
 	rows := []journal.Row{{Bench: Name, Part: matrix.Correctness, Backend: hints.HostBackend,
 		Point: point.Point{{Name: "sizes", Value: point.StringValue(matrix.Smoke)}}}}
-	required := requiredTasks(rows)
+	required := requiredTasks(dataset.All(rows))
 	for _, task := range required {
 		if task.Part == matrix.Performance || task.Ranks != 2 {
 			t.Errorf("%s %s with %d ranks is required", task.Part, task.Point, task.Ranks)
 		}
 	}
-	if quick := requiredTasks([]journal.Row{{Backend: hints.HostBackend}}); len(required) < 20 ||
+	if quick := requiredTasks(dataset.All([]journal.Row{{Backend: hints.HostBackend}})); len(required) < 20 ||
 		20*len(required) > len(quick)*2 || len(profile.Axes) == 0 {
 		t.Errorf("%d rows are required, %d for the quick profile", len(required), len(quick))
 	}

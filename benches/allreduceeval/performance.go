@@ -22,7 +22,6 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/imports"
-	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
@@ -233,11 +232,11 @@ func (w *timedRow) verifyPart(got dist.Buffer, off int) error {
 
 // addWarnings attaches contradictions to physics to the rows that they concern, unless
 // an imported row already has the same warning.
-func addWarnings(rows []journal.Row) []journal.Row {
-	out := slices.Clone(rows)
+func addWarnings(rows dataset.Set) dataset.Set {
+	out := rows.Clone()
 	for i := range out {
 		out[i].Warnings = slices.Clip(out[i].Warnings) // appending must not write into the journal's array
 	}
-	imports.Warn(model.Check(model.SamplesOf(dataset.All(out))))
+	imports.Warn(model.Check(model.SamplesOf(out)))
 	return out
 }

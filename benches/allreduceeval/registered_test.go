@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/document"
@@ -106,7 +107,7 @@ func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
 		}
 	}
 	drawn := false
-	for _, f := range findings.Figures(rows) {
+	for _, f := range findings.Figures(dataset.All(rows)) {
 		for _, p := range f.Panels {
 			drawn = drawn || slices.ContainsFunc(p.Series, func(s figure.Series) bool { return s.Name == honest })
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/comm/hints"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
@@ -33,7 +34,7 @@ func published(t *testing.T) []journal.Row {
 	data := must.Get(os.ReadFile(filepath.Join("..", "..", "examples", "published-report", "claims.yaml")))(t)
 	claims := must.Get(imports.Claims("claims.yaml", data))(t)
 	src := imports.Source{Run: "r", Bench: Name, Part: matrix.Performance, Name: "claims.yaml"}
-	return append(rows, imports.VerdictRows(model.Judge(rows, claims, model.NamedCurve), src, len(rows))...)
+	return append(rows, imports.VerdictRows(model.Judge(dataset.All(rows), claims, model.NamedCurve), src, len(rows))...)
 }
 
 // publishedTable returns the rows of the report's table alone.
@@ -52,7 +53,7 @@ func publishedTable(t *testing.T, link string) []journal.Row {
 
 // sections returns the sections of a report as readers see them.
 func sections(rows []journal.Row) []document.Section {
-	list, _, _ := report.Sections(report.Input{Bench: Bench(), Run: &journal.Run{Rows: rows}}, rows)
+	list, _, _ := report.Sections(report.Input{Bench: Bench(), Run: &journal.Run{Rows: rows}}, dataset.All(rows))
 	return lists.Map(list, document.NewSection)
 }
 
@@ -158,7 +159,7 @@ func TestSoundTableIsNotCriticized(t *testing.T) {
 // the rows are viewed repeatedly. The journal's own rows do not change.
 func TestWarningsOnRows(t *testing.T) {
 	rows := published(t)
-	shown := addWarnings(addWarnings(rows))
+	shown := addWarnings(addWarnings(dataset.All(rows)))
 	for i, r := range shown {
 		want := 0
 		dtype := r.Point.At("dtype")

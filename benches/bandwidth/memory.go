@@ -72,8 +72,8 @@ func memoryBody(ctx context.Context, s *bench.State) error {
 }
 
 // memoryFigures draws bandwidth against working set, one panel per operation.
-func memoryFigures(rows []journal.Row) []figure.Figure {
-	good := dataset.All(rows).MergeTrials().Good()
+func memoryFigures(rows dataset.Set) []figure.Figure {
+	good := rows.MergeTrials().Good()
 	fig := figure.Figure{Name: "memory_bandwidth", Title: "Memory bandwidth by working set"}
 	for _, op := range memoryOps {
 		panel := figure.Panel{
@@ -105,8 +105,8 @@ func dot(r *journal.Row) figure.Point {
 }
 
 // memorySections compares the bandwidths of the smallest and the largest working set.
-func memorySections(rows []journal.Row) []bench.Section {
-	good := dataset.All(rows).MergeTrials().Good()
+func memorySections(rows dataset.Set) []bench.Section {
+	good := rows.MergeTrials().Good()
 	size := func(r *journal.Row) float64 { return dataset.Number(r, "size") }
 	table := [][]string{{"operation", "ranks", "smallest working set", "largest working set", "ratio"}}
 	for _, g := range dataset.GroupBy(good, func(r *journal.Row) string {

@@ -43,8 +43,8 @@ func TestLoopsAreChecked(t *testing.T) {
 func TestMemory(t *testing.T) {
 	rows := must.Get(benchtest.Rows(t, Memory(), "cpu", "num_ranks=2", "size=16K"))(t)
 	for _, r := range rows {
-		want := 2 * float64(arraysOf(dataset.Text(&r, "op"))) * 16384 / r.Metrics["time_us"] / 1e3
-		if dataset.Text(&r, "op") == copyLoop { // of half the working set
+		want := 2 * float64(arraysOf(dataset.Text(r, "op"))) * 16384 / r.Metrics["time_us"] / 1e3
+		if dataset.Text(r, "op") == copyLoop { // of half the working set
 			want /= 2
 		}
 		if r.Status != journal.OK || math.Abs(r.Metrics["gbps"]/want-1) > 1e-6 ||
@@ -67,7 +67,7 @@ func memoryRow(op string, size int64, gbps float64) journal.Row {
 func TestMemoryViews(t *testing.T) {
 	rows := []journal.Row{memoryRow("copy", 1<<14, 300), memoryRow("copy", 1<<20, 60),
 		memoryRow("read", 1<<14, 50), memoryRow("read", 1<<20, 25)}
-	figs := memoryFigures(rows)
+	figs := memoryFigures(dataset.All(rows))
 	if len(figs) != 1 || len(figs[0].Panels) != 2 || len(figs[0].Panels[0].Series[0].Points) != 2 {
 		t.Fatalf("%+v", figs)
 	}
@@ -77,11 +77,11 @@ func TestMemoryViews(t *testing.T) {
 	if len(memoryFigures(nil)) != 0 {
 		t.Error("a figure of nothing")
 	}
-	sec := memorySections(rows)
+	sec := memorySections(dataset.All(rows))
 	if len(sec) != 1 || len(sec[0].Table) != 3 || sec[0].Table[1][4] != "5.0" || sec[0].Table[1][3] != "60.0 GB/s" {
 		t.Errorf("%+v", sec)
 	}
-	if len(memorySections(rows[:1])) != 0 {
+	if len(memorySections(dataset.All(rows[:1]))) != 0 {
 		t.Error("a section about one size compares nothing")
 	}
 }
@@ -92,7 +92,7 @@ func TestLevels(t *testing.T) {
 	small.Details = map[string]string{levelDetail: hostinfo.L1}
 	large.Details = map[string]string{levelDetail: hostinfo.L3}
 	large.Quality = journal.QualityDisturbed
-	sec := memorySections([]journal.Row{small, large})
+	sec := memorySections(dataset.All([]journal.Row{small, large}))
 	if got := strings.Join(sec[0].Table[1], " | "); got != "copy | 2 | 300.0 GB/s, L1 | (60.0 GB/s, L3) | (5.0)" {
 		t.Error(got)
 	}

@@ -25,8 +25,8 @@ func where(r *journal.Row) string {
 }
 
 // figures draws bandwidth against size, and the latency of loads.
-func figures(rows []journal.Row) (list []figure.Figure) {
-	good := dataset.All(rows).MergeTrials().Good()
+func figures(rows dataset.Set) (list []figure.Figure) {
+	good := rows.MergeTrials().Good()
 	x := figure.Axis{Label: "size of an array", Scale: figure.Log2, Unit: figure.Bytes}
 	for _, f := range []struct {
 		name, title, label, metric string
@@ -140,8 +140,8 @@ func matrixFigure(rows dataset.Set) []figure.Figure {
 }
 
 // sections tabulates operations by sizes, for each machine.
-func sections(rows []journal.Row) (list []bench.Section) {
-	for _, g := range dataset.GroupBy(dataset.All(rows).MergeTrials().Good(), where) {
+func sections(rows dataset.Set) (list []bench.Section) {
+	for _, g := range dataset.GroupBy(rows.MergeTrials().Good(), where) {
 		sizes := g.Rows.Distinct("size")
 		table := [][]string{{"operation"}}
 		for _, size := range sizes {

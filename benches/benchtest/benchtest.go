@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -56,7 +57,7 @@ func Assign(words ...string) (list []plan.Assign) {
 
 // Rows runs a sweep of a bench that needs one rank and returns its rows. Words such as "size=4,8"
 // set axes, "--name=value" sets options. An error means that planning failed.
-func Rows(t testing.TB, b *bench.Bench, backend string, words ...string) ([]journal.Row, error) {
+func Rows(t testing.TB, b *bench.Bench, backend string, words ...string) (dataset.Set, error) {
 	t.Helper()
 	if err := b.Validate(); err != nil {
 		t.Fatal(err)
@@ -73,11 +74,11 @@ func Rows(t testing.TB, b *bench.Bench, backend string, words ...string) ([]jour
 	if err != nil {
 		return nil, err
 	}
-	var rows []journal.Row
+	var rows dataset.Set
 	for _, g := range p.Groups {
 		for _, task := range g.Tasks {
 			o := Perform(t, g.Part.Body, task, p.Options, bench.Setting{Backend: backend})[0]
-			rows = append(rows, journal.Row{Key: fmt.Sprint(len(rows)), Part: g.Part.Name, Point: task.Point,
+			rows = append(rows, &journal.Row{Key: fmt.Sprint(len(rows)), Part: g.Part.Name, Point: task.Point,
 				Options: p.Options, Status: o.Status, Reason: o.Reason,
 				Optional: o.Optional, Kind: o.Kind, Metrics: o.Metrics, Details: o.Details, Warnings: o.Warnings})
 		}

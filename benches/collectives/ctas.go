@@ -56,9 +56,9 @@ func reduceActivation(ctx context.Context, s *bench.State) error {
 }
 
 // ctaFigures draws the time by M, with one line for each number of CTAs.
-func ctaFigures(rows []journal.Row) []figure.Figure {
+func ctaFigures(rows dataset.Set) []figure.Figure {
 	f := figure.Figure{Name: "nccl_ctas", Title: "All-reduce of M x 2880 bf16 by CTAs"}
-	for _, g := range dataset.GroupBy(dataset.Good(rows), func(r *journal.Row) int { return *r.NumRanks }) {
+	for _, g := range dataset.GroupBy(rows.Good(), func(r *journal.Row) int { return *r.NumRanks }) {
 		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%d ranks", g.Key),
 			X: figure.Axis{Label: "M", Scale: figure.Log2},
 			Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros},

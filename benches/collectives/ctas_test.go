@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	library "github.com/kernbench/kernbench/internal/comm/nccl"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
@@ -77,7 +78,7 @@ func TestCTARun(t *testing.T) {
 	if fmt.Sprint(outcomes) != fmt.Sprint(want) {
 		t.Errorf("outcomes %v, want %v", outcomes, want)
 	}
-	if f := ctaFigures(r.Latest()); len(f) != 1 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 1 {
+	if f := ctaFigures(dataset.All(r.Latest())); len(f) != 1 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 1 {
 		t.Errorf("figures: %+v", f)
 	}
 }

@@ -131,10 +131,10 @@ func gpuPanel(r *journal.Row) string {
 }
 
 // gpuFigures draws the time inside one launch, and the four ways to time a call side by side.
-func gpuFigures(rows []journal.Row) []figure.Figure {
+func gpuFigures(rows dataset.Set) []figure.Figure {
 	inside := figure.Figure{Name: "gpu_kernel", Title: "All-reduce inside one launch, buffers beyond the cache"}
 	ways := figure.Figure{Name: "gpu_ways", Title: "One call, timed in four ways"}
-	good := timedInside(dataset.All(rows))
+	good := timedInside(rows)
 	x := figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes}
 	y := figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}
 	at := func(metric string) func(r *journal.Row) (figure.Point, bool) {
@@ -163,8 +163,8 @@ func gpuFigures(rows []journal.Row) []figure.Figure {
 
 // gpuSections compares the kernels with their limit, ranks that are processes with ranks that are blocks,
 // and the ways to copy. Times are medians over the launches of a point.
-func gpuSections(rows []journal.Row) []bench.Section {
-	merged := dataset.All(rows).MergeTrials()
+func gpuSections(rows dataset.Set) []bench.Section {
+	merged := rows.MergeTrials()
 	return slices.Concat(timings(merged), processes(merged, rows), copies(merged))
 }
 
@@ -222,12 +222,12 @@ func timings(rows dataset.Set) []bench.Section {
 // processes compares ranks that are processes with ranks that are blocks of one kernel. The ratio of their
 // times needs several launches of each, because launches differ. merged has a row for each point, rows one
 // for each trial.
-func processes(merged dataset.Set, rows []journal.Row) []bench.Section {
+func processes(merged dataset.Set, rows dataset.Set) []bench.Section {
 	s := bench.Section{Title: "Ranks as processes and as blocks of one kernel",
 		Text:  "Microseconds of a call inside one launch, same kernel, same run.",
 		Table: [][]string{{"ranks", "algorithm", "size", "as blocks", "as processes", "slower by"}}}
 	worst, resolved := 0.0, true
-	var all []*journal.Row
+	var all dataset.Set
 	for _, g := range dataset.GroupBy(timedInside(merged), func(r *journal.Row) string {
 		return strings.Join([]string{gpuPanel(r), dataset.Text(r, "algorithm"), dataset.Text(r, "size"), otherKnobs(r)}, "/")
 	}) {
@@ -266,10 +266,10 @@ func timedInside(rows dataset.Set) dataset.Set {
 }
 
 // launches returns the undisturbed trials of some points, and whether each has enough to be compared.
-func launches(rows []journal.Row, points ...*journal.Row) (behind []*journal.Row, enough bool) {
+func launches(rows dataset.Set, points ...*journal.Row) (behind dataset.Set, enough bool) {
 	enough = true
 	for _, p := range points {
-		mine := dataset.Good(rows).Where(func(r *journal.Row) bool {
+		mine := rows.Good().Where(func(r *journal.Row) bool {
 			return r.Key == p.Key && r.Quality != journal.QualityDisturbed
 		})
 		behind, enough = append(behind, mine...), enough && len(mine) >= judge.MinLaunches

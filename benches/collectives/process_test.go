@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/export"
 )
@@ -38,7 +39,7 @@ func TestProcesses(t *testing.T) {
 		}
 	}
 	var table bytes.Buffer
-	must.Do(t, export.Write(&table, "nccl-tests", export.Input{Header: &r.Header, Rows: rows}, export.Options{}))
+	must.Do(t, export.Write(&table, "nccl-tests", export.Input{Header: &r.Header, Rows: dataset.All(rows)}, export.Options{}))
 	gap := false
 	for line := range strings.Lines(table.String()) {
 		gap = gap || !strings.HasPrefix(line, "#") && strings.Contains(line, "N/A")

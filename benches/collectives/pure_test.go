@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/probe"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -134,18 +135,18 @@ func TestRegret(t *testing.T) {
 	once := []journal.Row{settledRow(auto, 1024, 3), settledRow("one-stage", 1024, 2), settledRow("ring", 1024, 9),
 		settledRow(auto, 4096, 5), settledRow("one-stage", 4096, 6), settledRow(auto, 8192, 5.05),
 		settledRow("one-stage", 8192, 5)}
-	if secs := sections(once); len(secs) != 1 || secs[0].Table != nil ||
+	if secs := sections(dataset.All(once)); len(secs) != 1 || secs[0].Table != nil ||
 		secs[0].Text != "Not known. 3 points not resolved: fewer than 4 undisturbed launches (--trials 4 makes more)." {
 		t.Errorf("one launch of each: %+v", secs)
 	}
 	rows := repeated(once...)
-	all, left := regrets(rows)
+	all, left := regrets(dataset.All(rows))
 	if len(all) != 3 || left != (unranked{}) || all[0].best != "one-stage" || all[0].factor != 1.5 ||
 		all[1].best != auto ||
 		all[1].factor != 1 || all[2].factor != 1 {
 		t.Errorf("regrets are %+v, left out %+v", all, left)
 	}
-	secs := sections(rows)
+	secs := sections(dataset.All(rows))
 	if said := secs[0].Sentences; len(said) != 1 || said[0].ID != "regret" || len(said[0].Rows) != len(rows) {
 		t.Errorf("the evidence is %+v", said)
 	}
@@ -154,7 +155,7 @@ func TestRegret(t *testing.T) {
 		secs[0].Table[3][5] != "within noise" || !strings.Contains(benchtest.Text(secs[0]), "at most 50.0 %") {
 		t.Errorf("sections are %+v", secs)
 	}
-	if sections(rows[:1]) != nil {
+	if sections(dataset.All(rows[:1])) != nil {
 		t.Error("auto alone has a regret")
 	}
 	// A disturbed auto (a single sample, or a wide interval) causes no regret.
@@ -168,20 +169,20 @@ func TestRegret(t *testing.T) {
 	for what, disturbed := range map[string]journal.Row{"a single sample": single, "a wide interval": wide} {
 		rows := append([]journal.Row{disturbed, settledRow("one-stage", 1024, 2)},
 			repeated(settledRow(auto, 4096, 5), settledRow("one-stage", 4096, 5))...)
-		all, left := regrets(rows)
-		text := benchtest.Text(sections(rows)[0])
+		all, left := regrets(dataset.All(rows))
+		text := benchtest.Text(sections(dataset.All(rows))[0])
 		if len(all) != 1 || left.unsettled != 1 || !strings.Contains(text, "at most 0.0 %") ||
 			!strings.Contains(text, "1 point left out") {
 			t.Errorf("%s: %+v, %+v, %q", what, all, left, text)
 		}
-		if secs := sections(rows[:2]); len(secs) != 1 || !strings.HasPrefix(secs[0].Text, "Not known. 1 point left out") {
+		if secs := sections(dataset.All(rows[:2])); len(secs) != 1 || !strings.HasPrefix(secs[0].Text, "Not known. 1 point left out") {
 			t.Errorf("%s alone: %+v", what, secs)
 		}
 	}
 }
 
 func TestFigures(t *testing.T) {
-	figs := figures([]journal.Row{timed(auto, 4096, 5), timed(auto, 1024, 3), timed("ring", 1024, 9)})
+	figs := figures(dataset.All([]journal.Row{timed(auto, 4096, 5), timed(auto, 1024, 3), timed("ring", 1024, 9)}))
 	if len(figs) != 2 {
 		t.Fatalf("%d figures, want time and bandwidth", len(figs))
 	}

@@ -91,7 +91,7 @@ func TestVirtual(t *testing.T) {
 			t.Errorf("%v: %v us, want %v", row.Point, row.Metrics["time_us"], want)
 		}
 	}
-	if s := sections(rows); len(s) != 1 || !strings.Contains(s[0].Text, "data was not executed") {
+	if s := sections(dataset.All(rows)); len(s) != 1 || !strings.Contains(s[0].Text, "data was not executed") {
 		t.Errorf("%+v", s)
 	}
 	for file, want := range map[string]string{"missing.yaml": "no such file", network: "is for simulated backends"} {
@@ -232,7 +232,7 @@ func TestArrangements(t *testing.T) {
 			t.Errorf("%s has %d ranks", sips, *row.NumRanks)
 		}
 	}
-	if figs := figures(rows); figs[0].Panels[0].Series[0].Name != "auto, private, 4:ring" ||
+	if figs := figures(dataset.All(rows)); figs[0].Panels[0].Series[0].Name != "auto, private, 4:ring" ||
 		!strings.Contains(figs[0].Caption, "topology built-in (sha256 ") {
 		t.Errorf("%+v", figs[0])
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/result/dataset"
-	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
@@ -53,8 +52,8 @@ func tuningDefaults() bench.TuningDefaults {
 
 // tuningFile returns the tuning table for auto, or nothing if no named algorithm is among the rows. The
 // rows are of settings that `tune` has confirmed in pairs, so launches need not agree within 10 %.
-func tuningFile(rows []journal.Row) ([]bench.File, error) {
-	samples := model.SamplesOf(dataset.All(rows))
+func tuningFile(rows dataset.Set) ([]bench.File, error) {
+	samples := model.SamplesOf(rows)
 	if !slices.ContainsFunc(samples, func(s model.Sample) bool { return s.Algorithm != auto }) {
 		return nil, nil
 	}

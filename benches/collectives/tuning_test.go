@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
@@ -62,7 +63,7 @@ func studied(t *testing.T) (tune.Result, []journal.Row) {
 // neither winners without a confirmed gain nor algorithms that merely looked fast.
 func TestTuneWritesTheTable(t *testing.T) {
 	r, rows := studied(t)
-	files, err := tuned.Files(r, Bench(), rows)
+	files, err := tuned.Files(r, Bench(), dataset.All(rows))
 	if err != nil || len(files) == 0 || files[0].Name != TuningFile {
 		t.Fatalf("%v: %+v", err, files)
 	}
@@ -83,7 +84,7 @@ func TestTuneWritesTheTable(t *testing.T) {
 	for i := range r.Findings {
 		r.Findings[i].Answer.Done = false // interrupted
 	}
-	if files, err := tuned.Files(r, Bench(), rows); err != nil || len(files) > 0 {
+	if files, err := tuned.Files(r, Bench(), dataset.All(rows)); err != nil || len(files) > 0 {
 		t.Errorf("a study without proof writes %v, %v", files, err)
 	}
 	if _, err := json.Marshal(r); err != nil {
@@ -127,7 +128,7 @@ func TestTableWithPieces(t *testing.T) {
 	for i := range rows {
 		rows[i].Host = ""
 	}
-	files := must.Get(tuned.Files(r, Bench(), rows))(t)
+	files := must.Get(tuned.Files(r, Bench(), dataset.All(rows)))(t)
 	path := filepath.Join(t.TempDir(), TuningFile)
 	must.Do(t, os.WriteFile(path, files[0].Data, 0o600))
 	p := planned(t, plan.Request{Axes: axes("size=4K", "buffers=private", "algorithm=auto,ring@512"),

@@ -49,12 +49,12 @@ func seriesOf(rows dataset.Set) func(r *journal.Row) string {
 
 // figures draws time and bus bandwidth against size, with the limits. There is a panel for each
 // operation, element type and number of ranks.
-func figures(rows []journal.Row) []figure.Figure {
+func figures(rows dataset.Set) []figure.Figure {
 	times := figure.Figure{Name: "collectives_time", Title: "Time by size"}
 	rates := figure.Figure{Name: "collectives_busbw", Title: "Bus bandwidth by size"}
 	zero := 0.0
 	x := figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes}
-	sized := dataset.Good(rows).Where(func(r *journal.Row) bool { return size(r) > 0 })
+	sized := rows.Good().Where(func(r *journal.Row) bool { return size(r) > 0 })
 	line, label := seriesOf(sized), machine.Curves(sized)
 	for _, g := range dataset.GroupBy(sized, panelOf) {
 		mine := g.Rows
@@ -134,8 +134,8 @@ type unranked struct {
 // regrets returns the regret of each point that has both auto and fixed algorithms. It uses only computed
 // times and settled times of enough launches; left counts the points without such times. The time of
 // several trials is their median. If the ranges of auto and of the best algorithm overlap, the factor is 1.
-func regrets(rows []journal.Row) (out []regret, skipped unranked) {
-	timed := dataset.Good(rows).Where(func(r *journal.Row) bool { return r.Metrics["time_us"] > 0 })
+func regrets(rows dataset.Set) (out []regret, skipped unranked) {
+	timed := rows.Good().Where(func(r *journal.Row) bool { return r.Metrics["time_us"] > 0 })
 	label := machine.Curves(timed)
 	for _, same := range dataset.GroupBy(timed, func(r *journal.Row) [5]string {
 		return [5]string{panelOf(r), dataset.Text(r, "size"), dataset.Text(r, "buffers"), dataset.Text(r, "inplace"),
@@ -178,24 +178,24 @@ func regrets(rows []journal.Row) (out []regret, skipped unranked) {
 }
 
 // sections reports the rows without data and the regret of auto.
-func sections(rows []journal.Row) []bench.Section {
+func sections(rows dataset.Set) []bench.Section {
 	return append(virtualSections(rows), autoSections(rows)...)
 }
 
 // virtualSections names the machines on which no data moved.
-func virtualSections(rows []journal.Row) []bench.Section {
-	of := lists.Filter(rows, func(r journal.Row) bool { return r.Details[dataDetail] != "" && r.Status == journal.OK })
+func virtualSections(rows dataset.Set) []bench.Section {
+	of := lists.Filter(rows, func(r *journal.Row) bool { return r.Details[dataDetail] != "" && r.Status == journal.OK })
 	if len(of) == 0 {
 		return nil
 	}
-	machines := lists.Distinct(lists.Map(of, func(r journal.Row) string { return r.Details[machineDetail] }))
+	machines := lists.Distinct(lists.Map(of, func(r *journal.Row) string { return r.Details[machineDetail] }))
 	return []bench.Section{{Title: "Simulated without data",
 		Text: fmt.Sprintf("In %s, the schedule was proved for these ranks and elements, and a model timed its steps (%s); "+
 			"data was not executed.",
 			unit.Plural(len(of), "row"), strings.Join(machines, "; "))}}
 }
 
-func autoSections(rows []journal.Row) []bench.Section {
+func autoSections(rows dataset.Set) []bench.Section {
 	all, missing := regrets(rows)
 	if len(all)+missing.unsettled+missing.few == 0 {
 		return nil

@@ -14,8 +14,8 @@ import (
 )
 
 // measured returns the good rows that have a rate.
-func measured(rows []journal.Row) dataset.Set {
-	return dataset.Good(rows).Where(func(r *journal.Row) bool {
+func measured(rows dataset.Set) dataset.Set {
+	return rows.Good().Where(func(r *journal.Row) bool {
 		_, has := r.Metrics["gflops"]
 		return has && len(dims(r)) == 3
 	})
@@ -40,7 +40,7 @@ func seriesName(r *journal.Row) string {
 
 // figures draws the rate of cubic products, with one panel per element type. Layers have labels ("attn_out=...") and
 // appear only in the table, even if they are cubes.
-func figures(rows []journal.Row) []figure.Figure {
+func figures(rows dataset.Set) []figure.Figure {
 	fig := figure.Figure{Name: "gemm_rate", Title: "Matrix multiplication by size"}
 	cubes := measured(rows).Where(func(r *journal.Row) bool {
 		d := dims(r)
@@ -68,7 +68,7 @@ func figures(rows []journal.Row) []figure.Figure {
 
 // sections compares the built-in provider with every other one at the same point. A ratio needs several launches of
 // both, because launches differ.
-func sections(rows []journal.Row) []bench.Section {
+func sections(rows dataset.Set) []bench.Section {
 	s := bench.Section{Title: "Comparison with other libraries",
 		Table: [][]string{{"shape", "type", "threads", "builtin", "of peak", "other", "", "builtin / other"}}}
 	few := false
@@ -84,7 +84,7 @@ func sections(rows []journal.Row) []bench.Section {
 			us, other := newRate(ours), newRate(theirs)
 			line := []string{point.Key[0], point.Key[1], point.Key[2], fmt.Sprintf("%.1f GFLOP/s", us.gflops),
 				fmt.Sprintf("%.0f %%", us.peak), provider, fmt.Sprintf("%.1f GFLOP/s", other.gflops), "not resolved"}
-			var behind []*journal.Row
+			var behind dataset.Set
 			if us.repeated() && other.repeated() {
 				line[7] = fmt.Sprintf("%.2f (%.2f to %.2f)", us.gflops/other.gflops, us.low/other.high, us.high/other.low)
 				behind = slices.Concat(us.rows, other.rows)
@@ -109,12 +109,12 @@ func sections(rows []journal.Row) []bench.Section {
 
 // rate is the rate of a product over the launches that count.
 type rate struct {
-	rows              []*journal.Row
+	rows              dataset.Set
 	gflops, low, high float64 // median and range
 	peak              float64 // median share of the peak, in per cent
 }
 
-func newRate(trials []*journal.Row) rate {
+func newRate(trials dataset.Set) rate {
 	good := dataset.Set(trials).Counting()
 	values := dataset.Set(good).Values("gflops")
 	return rate{rows: good, gflops: dataset.Set(good).Median("gflops"), low: slices.Min(values), high: slices.Max(values),

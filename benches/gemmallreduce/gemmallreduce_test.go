@@ -291,7 +291,7 @@ func TestViews(t *testing.T) {
 		made("ahbm", 8, "1", 10, 5, 15, 15, 0, 0), made("ahbm", 8, "4", 10, 5, 15, 12, 11, 5),
 		made("cpu", 9, "4", 100, 1, 101, 104, 100.1, 1),
 	}
-	figs := figures(all)
+	figs := figures(dataset.All(all))
 	if len(figs) != 1 || len(figs[0].Panels) != 1 || len(figs[0].Panels[0].Series) != 3 {
 		t.Fatalf("figures: %+v", figs)
 	}
@@ -300,7 +300,7 @@ func TestViews(t *testing.T) {
 		s.Points[2].Y != 1.1 {
 		t.Errorf("the first curve: %+v", s)
 	}
-	got := sections(all)
+	got := sections(dataset.All(all))
 	if len(got) != 2 || len(got[0].Table) != 4 || len(got[1].Table) != 5 {
 		t.Fatalf("sections: %+v", got)
 	}
@@ -314,8 +314,8 @@ func TestViews(t *testing.T) {
 			t.Errorf("line %v, want %q", line, want)
 		}
 	}
-	noisy := figures([]journal.Row{made("cpu", 8, "1", 100, 50, 150, 80, 0, 0),
-		made("cpu", 8, "4", 100, 50, 150, 70, 100, 50)})
+	noisy := figures(dataset.All([]journal.Row{made("cpu", 8, "1", 100, 50, 150, 80, 0, 0),
+		made("cpu", 8, "4", 100, 50, 150, 70, 100, 50)}))
 	if noisy[0].Panels[0].Y.Min != nil {
 		t.Error("times below the bound are cut off")
 	}
@@ -383,8 +383,8 @@ func TestBestIsSettled(t *testing.T) {
 	}
 	good := narrow(made("cpu", 8, "4", 100, 50, 150, 110, 102, 55), 1)
 	good.Metrics["recovered_low_pct"], good.Metrics["recovered_high_pct"] = 76, 84
-	got := sections([]journal.Row{narrow(made("cpu", 8, "2", 100, 50, 150, 90, 100, 50), 60), good,
-		narrow(made("cpu", 9, "4", 100, 2, 102, 60, 100, 2), 1)})
+	got := sections(dataset.All([]journal.Row{narrow(made("cpu", 8, "2", 100, 50, 150, 90, 100, 50), 60), good,
+		narrow(made("cpu", 9, "4", 100, 2, 102, 60, 100, 2), 1)}))
 	if line := got[0].Table[1]; line[5] != "110" || line[7] != "80 % (76 to 84)" {
 		t.Errorf("the best is %v, want the settled one of 110 us", line)
 	}

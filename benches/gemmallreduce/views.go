@@ -50,9 +50,9 @@ func (p product) String() string {
 const minSlowdown = 1.01
 
 // results reads the good rows. Trials count by their medians.
-func results(rows []journal.Row) (all []result) {
-	label := machine.Curves(dataset.Good(rows))
-	for _, trials := range dataset.GroupBy(dataset.Good(rows), func(r *journal.Row) string { return dataset.Key(r) }) {
+func results(rows dataset.Set) (all []result) {
+	label := machine.Curves(rows.Good())
+	for _, trials := range dataset.GroupBy(rows.Good(), func(r *journal.Row) string { return dataset.Key(r) }) {
 		time := model.TimeOf(trials.Rows)
 		r := trials.Rows.Merge()
 		shape := r.Point.At(shapeAxis)
@@ -106,7 +106,7 @@ func recovery(o outcome, m map[string]float64) string {
 
 // figures draws the time relative to the bound over the number of partitions. A ratio of 1 means that the shorter
 // operation is hidden entirely. All backends share the panels.
-func figures(rows []journal.Row) []figure.Figure {
+func figures(rows dataset.Set) []figure.Figure {
 	// A row of auto repeats the row of the number that it chose. The single kernel requires auto and has no number.
 	drawn := lists.Filter(results(rows), func(r result) bool {
 		return (r.partitions != auto || r.oneKernel()) && (r.overlap || r.partitions == "1")
@@ -173,7 +173,7 @@ type summary struct {
 	slower []result
 }
 
-func summaries(rows []journal.Row) []summary {
+func summaries(rows dataset.Set) []summary {
 	return lists.Map(lists.GroupBy(results(rows), func(r result) product { return r.product }),
 		func(g lists.Group[product, result]) summary {
 			s := summary{product: g.Key, best: g.Items[0]}
@@ -193,7 +193,7 @@ func summaries(rows []journal.Row) []summary {
 }
 
 // sections reports the gain from overlap, and where and why it is slower.
-func sections(rows []journal.Row) []bench.Section {
+func sections(rows dataset.Set) []bench.Section {
 	all := summaries(rows)
 	if len(all) == 0 {
 		return nil

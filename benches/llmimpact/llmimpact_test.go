@@ -18,7 +18,7 @@ import (
 )
 
 // rowsOf computes a sweep. Words are "name=SPEC" for axes and "--name=value" for options.
-func rowsOf(t *testing.T, words ...string) []journal.Row {
+func rowsOf(t *testing.T, words ...string) dataset.Set {
 	t.Helper()
 	return must.Get(benchtest.Rows(t, Bench(), "cpu", words...))(t)
 }
@@ -64,7 +64,7 @@ func TestOneRow(t *testing.T) {
 // The GPU follows from the curve, and a row whose GPU was named says so. The cache of a long context
 // lengthens the floor, and experts add all-to-alls with the error of their prediction.
 func TestServing(t *testing.T) {
-	one := func(words ...string) journal.Row {
+	one := func(words ...string) *journal.Row {
 		return rowsOf(t, append([]string{"model=llama3-70b", "tp=8", "step=decode-1"}, words...)...)[0]
 	}
 	h100 := one("curve=nccl-h100")
@@ -92,7 +92,7 @@ func TestServing(t *testing.T) {
 	}
 	plain, overlapped := rowsOf(t, "model=llama3-70b", "tp=8", "step=prefill-2048")[0],
 		rowsOf(t, "model=llama3-70b", "tp=8", "step=prefill-2048", "--overlap=two-batch")[0]
-	bars, _ := stepBars(dataset.All([]journal.Row{overlapped}))
+	bars, _ := stepBars(dataset.Set{overlapped})
 	high := 0.0
 	for _, series := range bars.Panels[0].Series {
 		high += series.Points[0].Y
@@ -235,7 +235,7 @@ func TestCurveOfOneGPU(t *testing.T) {
 
 // Figures and sections are complete for a sweep, for a single point, and for no rows.
 func TestViews(t *testing.T) {
-	for _, rows := range [][]journal.Row{
+	for _, rows := range []dataset.Set{
 		rowsOf(t, "--target-gbps=400"), rowsOf(t, "curve=nccl-h200,vllm-h200,staged-h100", "model=llama3-8b,deepseek-v3"),
 		rowsOf(t, "model=llama3-8b", "tp=8", "step=decode-1", "--against=-"),
 	} {

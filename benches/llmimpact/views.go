@@ -23,8 +23,8 @@ func rowAt(rows dataset.Set, model, step string, s setting) *journal.Row {
 
 // figures returns heat maps of the share of communication in each step, the parts of one
 // step, and the gains from the alternatives.
-func figures(rows []journal.Row) []figure.Figure {
-	set := dataset.All(rows).MergeTrials().Good()
+func figures(rows dataset.Set) []figure.Figure {
+	set := rows.MergeTrials().Good()
 	if len(set) == 0 {
 		return nil
 	}
@@ -195,8 +195,8 @@ func alternatives(rows dataset.Set) (out []alternative) {
 }
 
 // sections reports the cost, the gains from the alternatives, and the method.
-func sections(rows []journal.Row) []bench.Section {
-	all := dataset.All(rows).MergeTrials()
+func sections(rows dataset.Set) []bench.Section {
+	all := rows.MergeTrials()
 	set := all.Good()
 	if len(set) == 0 {
 		return nil
@@ -210,11 +210,11 @@ func sections(rows []journal.Row) []bench.Section {
 }
 
 // citation returns the trials of merged rows.
-type citation func(merged ...*journal.Row) []*journal.Row
+type citation func(merged ...*journal.Row) dataset.Set
 
-func trialsOf(rows []journal.Row) citation {
-	return func(merged ...*journal.Row) []*journal.Row {
-		return dataset.All(rows).Where(func(r *journal.Row) bool {
+func trialsOf(rows dataset.Set) citation {
+	return func(merged ...*journal.Row) dataset.Set {
+		return rows.Where(func(r *journal.Row) bool {
 			return slices.ContainsFunc(merged, func(m *journal.Row) bool {
 				return m.Key == r.Key && m.Point.String() == r.Point.String()
 			})
@@ -226,7 +226,7 @@ func trialsOf(rows []journal.Row) citation {
 // without a time.
 func summarySection(rows dataset.Set, missing int, cite citation) bench.Section {
 	var lines []views.Sentence
-	add := func(of []*journal.Row, format string, args ...any) {
+	add := func(of dataset.Set, format string, args ...any) {
 		lines = append(lines, views.Sentence{ID: "share", Text: fmt.Sprintf(format, args...), Rows: cite(of...)})
 	}
 	byShare := func(a, b *journal.Row) int { return cmp.Compare(a.Metrics["share_pct"], b.Metrics["share_pct"]) }
@@ -241,7 +241,7 @@ func summarySection(rows dataset.Set, missing int, cite citation) bench.Section 
 			add(of, "- **%s**: communication takes %s of the step (%s).", phase, high, where(highest))
 			continue
 		}
-		add([]*journal.Row{lowest, highest},
+		add(dataset.Set{lowest, highest},
 			"- **%s**: communication takes from %s of the step (%s) to %s (%s), %s for each all-reduce there.",
 			phase, low, where(lowest), high, where(highest), unit.FormatMicros(highest.Metrics["each_us"]))
 	}

@@ -145,17 +145,17 @@ func check(t *testing.T, rows []journal.Row) {
 	t.Helper()
 	dir := t.TempDir()
 	made := map[string]bool{}
-	for _, f := range figures(rows) {
+	for _, f := range figures(dataset.All(rows)) {
 		files := must.Get(figure.Write(dir, "figures", f))(t)
 		for _, name := range files {
 			made["figures/"+filepath.Base(name)] = true
 		}
 	}
-	files := must.Get(exports(rows))(t)
+	files := must.Get(exports(dataset.All(rows)))(t)
 	for _, f := range files {
 		made[f.Name] = true
 		if f.Name == indexFile {
-			for _, name := range figureNames(rows) {
+			for _, name := range figureNames(dataset.All(rows)) {
 				if !strings.Contains(string(f.Data), "figures/"+name+".svg") {
 					t.Errorf("%s does not show %s", indexFile, name)
 				}
@@ -169,16 +169,16 @@ func check(t *testing.T, rows []journal.Row) {
 			bufferFile: "buffer_kind,sip_topology,n_sips,n_elem,bytes_per_pe,latency_ns,fabric,topology,topology_sha256,root",
 		}[f.Name]
 		part := map[string]string{summaryFile: latencyPart, bufferFile: bufferPart}[f.Name]
-		if strings.Join(records[0], ",") != want || len(records) != 1+len(dataset.Good(rows).Part(part)) {
+		if strings.Join(records[0], ",") != want || len(records) != 1+len(dataset.All(rows).Good().Part(part)) {
 			t.Errorf("%s: %v and %d rows", f.Name, records[0], len(records)-1)
 		}
 	}
-	for _, name := range artifacts(rows) {
+	for _, name := range artifacts(dataset.All(rows)) {
 		if !made[name] {
 			t.Errorf("%s was not made", name)
 		}
 	}
-	if len(sections(rows)) == 0 {
+	if len(sections(dataset.All(rows))) == 0 {
 		t.Error("the report has nothing to say")
 	}
 }
@@ -248,16 +248,16 @@ func TestArtifacts(t *testing.T) {
 		{[]journal.Row{latency("ring_1d", journal.OK), latency("torus_2d", journal.Failed)}, 2 + 2*4,
 			[]string{"figures/latency_torus_2d.png", "figures/latency_torus_2d.svg"}},
 	} {
-		names := artifacts(c.rows)
+		names := artifacts(dataset.All(c.rows))
 		if len(names) != c.want {
 			t.Errorf("%d artifacts of %d rows: %v", len(names), len(c.rows), names)
 		}
-		files := must.Get(exports(c.rows))(t)
+		files := must.Get(exports(dataset.All(c.rows)))(t)
 		made := map[string]bool{}
 		for _, f := range files {
 			made[f.Name] = true
 		}
-		for _, f := range figures(c.rows) {
+		for _, f := range figures(dataset.All(c.rows)) {
 			made["figures/"+f.Name+".png"], made["figures/"+f.Name+".svg"] = true, true
 		}
 		var missing []string
@@ -276,7 +276,7 @@ func TestArtifacts(t *testing.T) {
 func TestMissingFiles(t *testing.T) {
 	rows := []journal.Row{{Part: bufferPart, Status: journal.OK,
 		Options: point.Point{}.With("topology", point.StringValue("gone.yaml"))}}
-	if _, err := exports(rows); err == nil || !strings.Contains(err.Error(), "gone.yaml") {
+	if _, err := exports(dataset.All(rows)); err == nil || !strings.Contains(err.Error(), "gone.yaml") {
 		t.Errorf("%v", err)
 	}
 }
@@ -350,12 +350,12 @@ func TestRowsNameTheirMachine(t *testing.T) {
 		Details: map[string]string{machine.Kind: "torus_2d", machine.Option: "mine.yaml", machine.Hash: "0123456789abcdef",
 			machine.Fabric: "whole"}}
 	const says = "topology mine.yaml (sha256 0123456789ab), fabric whole"
-	for _, f := range figures([]journal.Row{row}) {
+	for _, f := range figures(dataset.All([]journal.Row{row})) {
 		if !strings.Contains(f.Caption, says) {
 			t.Errorf("figure %s does not name the machine: %q", f.Name, f.Caption)
 		}
 	}
-	made := must.Get(exports([]journal.Row{row}))(t)
+	made := must.Get(exports(dataset.All([]journal.Row{row})))(t)
 	for _, f := range made {
 		want := map[string]string{summaryFile: "torus_2d,4,8,16,256,5.000,whole,mine.yaml,0123456789abcdef",
 			indexFile: says}[f.Name]
@@ -369,7 +369,7 @@ func TestRowsNameTheirMachine(t *testing.T) {
 func TestFabricAndRoot(t *testing.T) {
 	rows := must.Get(benchtest.Rows(t, CCL(), "ahbm", "sips=ring_1d", "n_elem=8", "--fabric=flits,whole",
 		"--root=center,corner", "buffer_kind=tcm"))(t)
-	rows = lists.Filter(rows, func(r journal.Row) bool { return r.Part == latencyPart })
+	rows = rows.Part(latencyPart)
 	ns := map[string]float64{}
 	for _, r := range rows {
 		ns[r.Details[machine.Fabric]+" "+r.Details[machine.Root]] = r.Metrics["crit_ns"]
@@ -377,8 +377,8 @@ func TestFabricAndRoot(t *testing.T) {
 	if len(ns) != 4 || ns["flits center"] >= ns["flits corner"] || ns["whole center"] >= ns["whole corner"] {
 		t.Errorf("%v", ns)
 	}
-	label := machine.Labels(dataset.All(rows))
-	if got := label(&rows[3]); got != "built-in, whole, root in the corner" {
+	label := machine.Labels(rows)
+	if got := label(rows[3]); got != "built-in, whole, root in the corner" {
 		t.Errorf("the last curve is called %q", got)
 	}
 	files := must.Get(exports(rows))(t)
@@ -412,7 +412,7 @@ func TestTwoMachines(t *testing.T) {
 		return strings.Compare(a.Details[machine.Option], b.Details[machine.Option])
 	})
 	names := map[string][]string{}
-	for _, f := range figures(rows) {
+	for _, f := range figures(dataset.All(rows)) {
 		for _, p := range f.Panels {
 			names[f.Name] = append(names[f.Name], p.Title)
 			for _, s := range p.Series {
@@ -434,12 +434,12 @@ func TestTwoMachines(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range sections(rows) {
+	for _, s := range sections(dataset.All(rows)) {
 		if len(s.Table) != 3 || s.Table[1][0] != "torus_2d, a.yaml (4 SIPs)" || s.Table[2][0] != "torus_2d, b.yaml (8 SIPs)" {
 			t.Errorf("%s: %q", s.Title, s.Table)
 		}
 	}
-	if _, err := exports(rows); err != nil {
+	if _, err := exports(dataset.All(rows)); err != nil {
 		t.Error(err)
 	}
 }

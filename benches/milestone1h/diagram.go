@@ -61,12 +61,12 @@ func layoutOfFile(r *journal.Row) (layout, error) {
 }
 
 // layouts returns the distinct layouts of the rows of the latency part, or of all rows if there are none.
-func layouts(rows []journal.Row) ([]topo.SIPs, []ccl.Shape, error) {
+func layouts(rows dataset.Set) ([]topo.SIPs, []ccl.Shape, error) {
 	var sips lists.Set[topo.SIPs]
 	var inside lists.Set[ccl.Shape]
-	shown := dataset.Good(rows).Part(latencyPart)
+	shown := rows.Good().Part(latencyPart)
 	if len(shown) == 0 {
-		shown = dataset.Good(rows)
+		shown = rows.Good()
 	}
 	for _, value := range append(sipsOf(rows), "") { // in the order of the page
 		for _, r := range withSIPsOf(shown, value) {
@@ -82,7 +82,7 @@ func layouts(rows []journal.Row) ([]topo.SIPs, []ccl.Shape, error) {
 }
 
 // topologyFigure draws the SIP topologies of the rows and the reduction within a SIP.
-func topologyFigure(rows []journal.Row) (figure.Figure, bool) {
+func topologyFigure(rows dataset.Set) (figure.Figure, bool) {
 	f := figure.Figure{Name: "topology", Title: "SIP topologies, and the reduction within a SIP", Columns: 2}
 	sips, inside, err := layouts(rows)
 	if err != nil {

@@ -25,12 +25,12 @@ const (
 )
 
 // artifacts returns the files that the evaluation must produce. Parts without rows need none; failed rows count.
-func artifacts(rows []journal.Row) []string {
+func artifacts(rows dataset.Set) []string {
 	return artifactsOf(rows, figureNames(rows), [2]string{latencyPart, summaryFile}, [2]string{bufferPart, bufferFile})
 }
 
 // artifactsOf returns the page, the file of each part that has rows, and the figures.
-func artifactsOf(rows []journal.Row, figures []string, files ...[2]string) []string {
+func artifactsOf(rows dataset.Set, figures []string, files ...[2]string) []string {
 	names := []string{indexFile}
 	for _, part := range files {
 		if hasPart(rows, part[0]) {
@@ -43,8 +43,8 @@ func artifactsOf(rows []journal.Row, figures []string, files ...[2]string) []str
 	return names
 }
 
-func hasPart(rows []journal.Row, name string) bool {
-	return slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Part == name })
+func hasPart(rows dataset.Set, name string) bool {
+	return slices.ContainsFunc(rows, func(r *journal.Row) bool { return r.Part == name })
 }
 
 func elements(r *journal.Row) int { return int(dataset.Number(r, "n_elem")) }
@@ -53,19 +53,19 @@ func elements(r *journal.Row) int { return int(dataset.Number(r, "n_elem")) }
 func bytesPerPE(r *journal.Row) int { return 2 * elements(r) }
 
 // exports returns the two tables in their published form, and a page that shows everything.
-func exports(rows []journal.Row) ([]bench.File, error) {
+func exports(rows dataset.Set) ([]bench.File, error) {
 	integer := func(r *journal.Row, metric string) string { return strconv.Itoa(int(r.Metrics[metric])) }
 	ns := func(r *journal.Row) string { return strconv.FormatFloat(r.Metrics["crit_ns"], 'f', 3, 64) }
 	summary := [][]string{{"algorithm", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "bytes_per_sip", "latency_ns"}}
 	summary[0] = append(append(summary[0], machine.Columns()...), machine.Root)
-	for _, r := range dataset.Good(rows).Part(latencyPart) {
+	for _, r := range rows.Good().Part(latencyPart) {
 		summary = append(summary, append([]string{dataset.Text(r, "algorithm"), rowKind(r), integer(r, "n_sips"),
 			strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), strconv.Itoa(bytesPerPE(r) * int(r.Metrics["cubes"])),
 			ns(r)}, append(machine.Cells(r), r.Details[machine.Root])...))
 	}
 	buffers := [][]string{{"buffer_kind", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "latency_ns"}}
 	buffers[0] = append(append(buffers[0], machine.Columns()...), machine.Root)
-	for _, r := range dataset.Good(rows).Part(bufferPart) {
+	for _, r := range rows.Good().Part(bufferPart) {
 		buffers = append(buffers, append([]string{dataset.Text(r, "buffer_kind"), rowKind(r), integer(r, "n_sips"),
 			strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), ns(r)}, append(machine.Cells(r),
 			r.Details[machine.Root])...))
@@ -88,7 +88,7 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 	}
 	page, err := indexPage("milestone-1h-ccl", "All-reduce on the simulated accelerator",
 		"The data were computed, and every cube compared with the exact sum, unless --verify-data=false.",
-		machine.Words(dataset.All(rows)), append(figureNames(rows), floorplan.Names(rows)...), tables)
+		machine.Words(rows), append(figureNames(rows), floorplan.Names(rows)...), tables)
 	return append(files, page), err
 }
 
@@ -130,7 +130,7 @@ const (
 )
 
 // gemmArtifacts returns the files that the evaluation of products must produce.
-func gemmArtifacts(rows []journal.Row) []string {
+func gemmArtifacts(rows dataset.Set) []string {
 	return artifactsOf(rows, gemmFigureNames(rows), [2]string{sweepPart, gemmFile}, [2]string{scalingPart, scalingFile})
 }
 
@@ -153,9 +153,9 @@ type sweepEntry struct {
 }
 
 // sweepEntries returns the products of the sweep in the published form.
-func sweepEntries(rows []journal.Row) ([]sweepEntry, error) {
+func sweepEntries(rows dataset.Set) ([]sweepEntry, error) {
 	var entries []sweepEntry
-	for _, r := range dataset.Good(rows).Part(sweepPart) {
+	for _, r := range rows.Good().Part(sweepPart) {
 		m, k, n, err := machine.Product(r.Point.At("shapes"))
 		if err != nil {
 			return nil, err
@@ -174,7 +174,7 @@ func sweepEntries(rows []journal.Row) ([]sweepEntry, error) {
 }
 
 // gemmExports returns the sweep as JSON, the scaling as CSV, and a page that shows everything.
-func gemmExports(rows []journal.Row) ([]bench.File, error) {
+func gemmExports(rows dataset.Set) ([]bench.File, error) {
 	var files []bench.File
 	var tables []table
 	entries, err := sweepEntries(rows)
@@ -189,7 +189,7 @@ func gemmExports(rows []journal.Row) ([]bench.File, error) {
 		files = append(files, bench.File{Name: gemmFile, Data: append(data, '\n')})
 		tables = append(tables, sweepTable(entries))
 	}
-	if scaling := dataset.Good(rows).Part(scalingPart); len(scaling) > 0 {
+	if scaling := rows.Good().Part(scalingPart); len(scaling) > 0 {
 		t := scalingTable(scaling)
 		file, err := t.encode()
 		if err != nil {
@@ -199,7 +199,7 @@ func gemmExports(rows []journal.Row) ([]bench.File, error) {
 	}
 	page, err := indexPage("milestone-1h-gemm", "Matrix products on the simulated accelerator",
 		"The data were computed, and every element compared with the exact product, unless --verify-data=false.",
-		machine.Words(dataset.All(rows)), append(gemmFigureNames(rows), floorplan.Names(rows)...), tables)
+		machine.Words(rows), append(gemmFigureNames(rows), floorplan.Names(rows)...), tables)
 	return append(files, page), err
 }
 

@@ -23,7 +23,7 @@ import (
 )
 
 // figureNames returns the figures that the rows require, in the order of the page. Failed rows count.
-func figureNames(rows []journal.Row) []string {
+func figureNames(rows dataset.Set) []string {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -38,8 +38,8 @@ func figureNames(rows []journal.Row) []string {
 }
 
 // sipsOf returns the values of the SIP axis in the latency part: kinds in their usual order, then sizes.
-func sipsOf(rows []journal.Row) []string {
-	found := lists.Distinct(lists.Map(dataset.All(rows).Part(latencyPart), rowSIPs))
+func sipsOf(rows dataset.Set) []string {
+	found := lists.Distinct(lists.Map(rows.Part(latencyPart), rowSIPs))
 	slices.SortFunc(found, func(a, b string) int {
 		at := func(s string) int { return slices.Index(append(topo.Kinds(), s), s) }
 		return cmp.Or(at(a)-at(b), strings.Compare(a, b))
@@ -66,12 +66,12 @@ func withSIPsOf(rows dataset.Set, value string) dataset.Set {
 func latencyName(sips string) string { return "latency_" + strings.ReplaceAll(sips, ":", "_") }
 
 // figures draws the evaluation. Figures without rows are omitted; the run then reports them as missing.
-func figures(rows []journal.Row) []figure.Figure {
+func figures(rows dataset.Set) []figure.Figure {
 	var figs []figure.Figure
 	if f, ok := topologyFigure(rows); ok {
 		figs = append(figs, f)
 	}
-	latency, buffers := dataset.Good(rows).Part(latencyPart), dataset.Good(rows).Part(bufferPart)
+	latency, buffers := rows.Good().Part(latencyPart), rows.Good().Part(bufferPart)
 	for _, sips := range sipsOf(rows) {
 		if f, ok := latencyFigure(latency, sips); ok {
 			figs = append(figs, f)
@@ -257,7 +257,7 @@ func fsimFigure(rows dataset.Set) figure.Figure {
 }
 
 // largest returns the row of the largest vector for each SIP topology and machine, with its name.
-func largest(rows dataset.Set, all []journal.Row) (names []string, out dataset.Set) {
+func largest(rows dataset.Set, all dataset.Set) (names []string, out dataset.Set) {
 	label := labels(rows)
 	for _, sips := range sipsOf(all) {
 		for _, g := range dataset.GroupBy(withSIPsOf(rows, sips), label) {
@@ -268,9 +268,9 @@ func largest(rows dataset.Set, all []journal.Row) (names []string, out dataset.S
 }
 
 // sections summarizes the curves.
-func sections(rows []journal.Row) []bench.Section {
+func sections(rows dataset.Set) []bench.Section {
 	table := [][]string{{"SIPs", "bytes per PE", "latency", "bandwidth bound", "largest part"}}
-	names, last := largest(dataset.Good(rows).Part(latencyPart).At("algorithm", ccl.LRAB), rows)
+	names, last := largest(rows.Good().Part(latencyPart).At("algorithm", ccl.LRAB), rows)
 	for i, r := range last {
 		largestPart, share := "", 0.0
 		for _, part := range parts(sim.Breakdown{}) {

@@ -42,13 +42,13 @@ func TestWholeGEMMEvaluation(t *testing.T) {
 			t.Errorf("%v: %v %% of the multiplications are of use", r.Point, u)
 		}
 	}
-	files := must.Get(gemmExports(rows))(t)
+	files := must.Get(gemmExports(dataset.All(rows)))(t)
 	var have []string
 	for _, f := range files {
 		have = append(have, f.Name)
 	}
 	dir := t.TempDir()
-	for _, f := range gemmFigures(rows) {
+	for _, f := range gemmFigures(dataset.All(rows)) {
 		if err := f.Validate(); err != nil {
 			t.Errorf("%s: %v", f.Name, err)
 		}
@@ -57,18 +57,18 @@ func TestWholeGEMMEvaluation(t *testing.T) {
 			have = append(have, "figures/"+filepath.Base(p))
 		}
 	}
-	need := gemmArtifacts(rows)
+	need := gemmArtifacts(dataset.All(rows))
 	slices.Sort(have)
 	slices.Sort(need)
 	if !slices.Equal(have, need) || len(need) != 2+1+2*4 {
 		t.Errorf("made %v, want %v", have, need)
 	}
-	if sections := gemmSections(rows); len(sections) != 2 || len(sections[1].Table) != 1+5 {
+	if sections := gemmSections(dataset.All(rows)); len(sections) != 2 || len(sections[1].Table) != 1+5 {
 		t.Errorf("%+v", sections)
 	}
-	sweepFile(t, files, dataset.Good(rows).Part(sweepPart))
-	pipelines(t, dataset.Good(rows).Part(sweepPart))
-	scaling(t, dataset.Good(rows).Part(scalingPart))
+	sweepFile(t, files, dataset.All(rows).Good().Part(sweepPart))
+	pipelines(t, dataset.All(rows).Good().Part(sweepPart))
+	scaling(t, dataset.All(rows).Good().Part(scalingPart))
 }
 
 // sweepFile reads the exported JSON.

@@ -26,7 +26,7 @@ const (
 )
 
 // gemmFigureNames returns the figures that the rows require. Failed rows count.
-func gemmFigureNames(rows []journal.Row) (names []string) {
+func gemmFigureNames(rows dataset.Set) (names []string) {
 	if hasPart(rows, sweepPart) {
 		names = append(names, breakdownFigure, measuredFigure, theoreticalFigure)
 	}
@@ -37,12 +37,12 @@ func gemmFigureNames(rows []journal.Row) (names []string) {
 }
 
 // gemmFigures draws the evaluation. Figures without rows are omitted; the run then reports them as missing.
-func gemmFigures(rows []journal.Row) []figure.Figure {
+func gemmFigures(rows dataset.Set) []figure.Figure {
 	var figs []figure.Figure
-	if sweep := dataset.Good(rows).Part(sweepPart); len(sweep) > 0 {
+	if sweep := rows.Good().Part(sweepPart); len(sweep) > 0 {
 		figs = append(figs, stageFigure(sweep), utilizationFigure(sweep), modelFigure(sweep))
 	}
-	if scaling := dataset.Good(rows).Part(scalingPart); len(scaling) > 0 {
+	if scaling := rows.Good().Part(scalingPart); len(scaling) > 0 {
 		figs = append(figs, scalingCurves(scaling))
 	}
 	return machine.Caption(figs, rows)
@@ -207,9 +207,9 @@ func scalingCurves(rows dataset.Set) figure.Figure {
 }
 
 // gemmSections summarizes the figures.
-func gemmSections(rows []journal.Row) []bench.Section {
+func gemmSections(rows dataset.Set) []bench.Section {
 	var out []bench.Section
-	if sweep := dataset.Good(rows).Part(sweepPart); len(sweep) > 0 {
+	if sweep := rows.Good().Part(sweepPart); len(sweep) > 0 {
 		table := [][]string{{"M x K x N", "tiles", "filled", "variant", "pipeline", "used", "ideal", "busiest stage"}}
 		label := machine.Labels(sweep)
 		for _, r := range sweep {
@@ -229,7 +229,7 @@ func gemmSections(rows []journal.Row) []bench.Section {
 			Text: "Used is the useful share of the GEMM engine's multiplications in the window of the pipeline; ideal is " +
 				"the share that a pipeline without latencies would reach with the same tiles."})
 	}
-	if scaling := dataset.Good(rows).Part(scalingPart); len(scaling) > 0 {
+	if scaling := rows.Good().Part(scalingPart); len(scaling) > 0 {
 		table := [][]string{{"split", "used at least half up to", "fastest with", "time", "times faster"}}
 		for _, c := range scalings(scaling) {
 			pes, best := c.knee()

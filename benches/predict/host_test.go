@@ -71,7 +71,7 @@ func TestHost(t *testing.T) {
 		"--measured="+run(t, "elsewhere", "ring", "two-stage")))(t)
 	lost, validated := 0, 0
 	for _, r := range rows {
-		bytes := int64(size(&r))
+		bytes := int64(size(r))
 		if r.Status != journal.OK || r.Kind != journal.Modelled || len(r.Warnings) > 0 {
 			t.Fatalf("%v: %s (%s), %s, %v", r.Point, r.Status, r.Reason, r.Kind, r.Warnings)
 		}
@@ -82,7 +82,7 @@ func TestHost(t *testing.T) {
 			if m != 0 || !strings.Contains(r.Details[validationDetail], "not validated: outside the measured sizes") {
 				t.Errorf("%v: measured %v, %s", r.Point, m, r.Details[validationDetail])
 			}
-		case disturbed != notResolved(&r):
+		case disturbed != notResolved(r):
 			t.Errorf("%v: %s", r.Point, r.Details[useDetail])
 		case disturbed:
 			lost++

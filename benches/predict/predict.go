@@ -225,14 +225,14 @@ func timePanel(title string) figure.Panel {
 
 // figures draws time against size with a panel for each cluster. Hosts have a figure of
 // their own.
-func figures(rows []journal.Row) []figure.Figure {
+func figures(rows dataset.Set) []figure.Figure {
 	hosts := figure.Figure{Name: "predict_host", Title: "Predicted and measured time of an all-reduce",
 		Caption: "Lines: a flat network with the probe's parameters, fitted to every second measured size. Marks: " +
 			"measured, with 95 % intervals; hollow: not resolved."}
 	f := figure.Figure{Name: "predict_time", Title: "Predicted time",
 		Caption: "A model fitted to measured times within one node. Bars are the 90th percentile of its error on systems " +
 			"left out of the fit, which each title states with the median. Other predictions are marked as not validated."}
-	for _, g := range dataset.GroupBy(dataset.Good(rows), system) {
+	for _, g := range dataset.GroupBy(rows.Good(), system) {
 		if isHost(g.Key) {
 			hosts.Panels = append(hosts.Panels, hostPanel(g.Rows))
 			if overall := g.Rows[0].Details[overallDetail]; overall != "" {
@@ -330,9 +330,9 @@ func errorLabel(rows dataset.Set) string {
 
 // sections reports the best choice at each size with the prediction's error, then the times
 // by algorithm and protocol.
-func sections(rows []journal.Row) (out []bench.Section) {
+func sections(rows dataset.Set) (out []bench.Section) {
 	var tables []bench.Section
-	for _, g := range dataset.GroupBy(dataset.Good(rows), system) {
+	for _, g := range dataset.GroupBy(rows.Good(), system) {
 		if isHost(g.Key) {
 			out = append(out, hostSection(g.Rows))
 		} else if table := timeTable(g.Rows); len(table) > 1 {
@@ -342,7 +342,7 @@ func sections(rows []journal.Row) (out []bench.Section) {
 					predict.NotValidated, "the measured times are of the library's own choice"), Table: table})
 		}
 	}
-	best := dataset.Good(rows).Where(func(r *journal.Row) bool { return bests(r) == 2 })
+	best := rows.Good().Where(func(r *journal.Row) bool { return bests(r) == 2 })
 	for _, g := range dataset.GroupBy(best, system) {
 		out = append(out, choiceSection(g.Key, g.Rows))
 	}

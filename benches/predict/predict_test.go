@@ -14,7 +14,7 @@ import (
 )
 
 // rowsOf computes a sweep. Words that begin with -- are options, others are axes.
-func rowsOf(t *testing.T, words ...string) ([]journal.Row, error) {
+func rowsOf(t *testing.T, words ...string) (dataset.Set, error) {
 	t.Helper()
 	return benchtest.Rows(t, Bench(), "cpu", words...)
 }
@@ -24,7 +24,7 @@ func TestRows(t *testing.T) {
 	rows := must.Get(rowsOf(t, "cluster=h100-8x1,h100-8x8,b200-8x1,a100-8x1"))(t)
 	validated := 0
 	for _, r := range rows {
-		cluster, algorithm := dataset.Text(&r, clusterAxis), dataset.Text(&r, algorithmAxis)
+		cluster, algorithm := dataset.Text(r, clusterAxis), dataset.Text(r, algorithmAxis)
 		if r.Status == journal.Skipped && algorithm == "nvls" && cluster == "a100-8x1" {
 			continue // the switch of an A100 cannot add
 		}
@@ -34,8 +34,8 @@ func TestRows(t *testing.T) {
 		_, interval := r.Metrics["high_us"]
 		not := strings.HasPrefix(r.Details[validationDetail], "not validated: ")
 		by := r.Details[journal.ValidatedByDetail]
-		want := cluster != "h100-8x8" && algorithm == "best" && dataset.Text(&r, protocolAxis) == "best" &&
-			dataset.Number(&r, sizeAxis) <= 512<<20
+		want := cluster != "h100-8x8" && algorithm == "best" && dataset.Text(r, protocolAxis) == "best" &&
+			dataset.Number(r, sizeAxis) <= 512<<20
 		if interval == not || interval != want || interval != (r.Metrics[errorMedian] > 0) ||
 			interval == (by == "not validated") || by == "" {
 			t.Errorf("%v: interval %v, %q by %q", r.Point, interval, r.Details[validationDetail], by)
@@ -93,8 +93,8 @@ func TestOtherCollectives(t *testing.T) {
 	ran := map[string]int{}
 	for _, r := range rows {
 		if r.Status == journal.OK {
-			ran[dataset.Text(&r, opAxis)+" "+r.Details[choiceDetail]]++
-			if bests(&r) == 2 && r.Details[journal.ValidatedByDetail] != "left-out rank count" {
+			ran[dataset.Text(r, opAxis)+" "+r.Details[choiceDetail]]++
+			if bests(r) == 2 && r.Details[journal.ValidatedByDetail] != "left-out rank count" {
 				t.Errorf("%v: %v", r.Point, r.Details)
 			}
 		}

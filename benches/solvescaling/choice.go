@@ -65,8 +65,8 @@ func systemKey(r *journal.Row) string {
 
 // findComparisons finds the comparisons, each at the largest number of ranks on which at least two
 // candidates solved the system.
-func findComparisons(rows []journal.Row) (out []*comparison) {
-	ended := dataset.All(rows).Where(func(r *journal.Row) bool {
+func findComparisons(rows dataset.Set) (out []*comparison) {
+	ended := rows.Where(func(r *journal.Row) bool {
 		return (r.Status == journal.OK || r.Status == journal.Failed) && !stopped(r)
 	})
 	for _, same := range dataset.GroupBy(ended, systemKey) {
@@ -134,7 +134,7 @@ func (c *comparison) add(r *journal.Row) {
 }
 
 // comparisonSections returns a section for each comparison: a table of the candidates, and a recommendation.
-func comparisonSections(rows []journal.Row) (out []bench.Section) {
+func comparisonSections(rows dataset.Set) (out []bench.Section) {
 	for _, c := range findComparisons(rows) {
 		s := bench.Section{Headline: true,
 			Title: fmt.Sprintf("methods and preconditioners on %s: %s", unit.Plural(c.ranks, "rank"), c.title),
@@ -298,7 +298,7 @@ func ratio(a, b float64) string {
 const maxComparisons = 4
 
 // comparisonFigure stacks set-up and solve: a bar for each candidate, and a panel for each comparison.
-func comparisonFigure(rows []journal.Row) (figure.Figure, bool) {
+func comparisonFigure(rows dataset.Set) (figure.Figure, bool) {
 	f := figure.Figure{Name: "distributed_solve_comparison", Title: "Time to solution", Columns: 2}
 	for _, c := range findComparisons(rows) {
 		if len(f.Panels) == maxComparisons {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -62,7 +63,7 @@ func TestComparison(t *testing.T) {
 		"many right-hand": {[]journal.Row{slow, solvedBy("gmg", 3, 0.4, 10)},
 			[]string{"Choose cg: 2 s", "a solve by cg + gmg takes 400 ms, one by cg 2 s"}, "not resolved"},
 	} {
-		s := comparisonSections(fourTimes(c.rows))
+		s := comparisonSections(dataset.All(fourTimes(c.rows)))
 		if len(s) != 1 || !s[0].Headline || !strings.Contains(s[0].Title, "on 2 ranks") {
 			t.Errorf("%s: %+v", name, s)
 			continue
@@ -77,12 +78,12 @@ func TestComparison(t *testing.T) {
 		}
 	}
 	// One launch of each leaves the choice open, however large the difference.
-	once := comparisonSections([]journal.Row{slow, fast})
+	once := comparisonSections(dataset.All([]journal.Row{slow, fast}))
 	if text := benchtest.Text(once[0]); !strings.HasPrefix(text,
 		"The fastest way to the solution is not resolved: one launch each.") {
 		t.Error(text)
 	}
-	s := comparisonSections(fourTimes([]journal.Row{slow, fast}))
+	s := comparisonSections(dataset.All(fourTimes([]journal.Row{slow, fast})))
 	if said := s[0].Sentences; len(said) != 2 || said[0].ID != "choice" || len(said[0].Rows) != 8 ||
 		!strings.Contains(said[0].Text, "the next.") {
 		t.Errorf("the evidence is %+v", said)
@@ -90,7 +91,7 @@ func TestComparison(t *testing.T) {
 	if got := strings.Join(s[0].Table[1], "|"); got != "cg + gmg|10|0.1|0.4|0.5|0.5 to 0.508|40000|20|391Ki|9.77Ki" {
 		t.Errorf("the line is %s", got)
 	}
-	f, ok := comparisonFigure([]journal.Row{slow, disturbed(fast)})
+	f, ok := comparisonFigure(dataset.All([]journal.Row{slow, disturbed(fast)}))
 	if !ok || len(f.Panels) != 1 || strings.Join(f.Panels[0].X.Categories, "|") != "cg + gmg|cg" ||
 		!f.Panels[0].Series[0].Points[0].Hollow || f.Panels[0].Series[1].Points[0].Y != 1e5 {
 		t.Errorf("%v %+v", ok, f)
@@ -102,7 +103,7 @@ func TestComparison(t *testing.T) {
 	fewer.NumRanks = &one
 	for name, rows := range map[string][]journal.Row{"one solver": {fast, fast}, "two problems": {slow, other},
 		"different ranks": {slow, fewer}, "none": nil} {
-		if s := comparisonSections(rows); len(s) != 0 {
+		if s := comparisonSections(dataset.All(rows)); len(s) != 0 {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}

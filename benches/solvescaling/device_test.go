@@ -54,13 +54,13 @@ func TestCUDA(t *testing.T) {
 	if len(rows) != 14 || len(want) != 6 {
 		t.Fatalf("%d rows and %v", len(rows), want)
 	}
-	for _, r := range derive(rows) {
+	for _, r := range derive(dataset.All(rows)) {
 		m := r.Metrics
 		if r.Status != journal.OK || r.Backend != gpus {
-			t.Fatalf("%s on %s: %v %s", dataset.Text(&r, methodAxis), r.Backend, r.Status, r.Reason)
+			t.Fatalf("%s on %s: %v %s", dataset.Text(r, methodAxis), r.Backend, r.Status, r.Reason)
 		}
-		if d := m["iterations"] - want[dataset.Text(&r, methodAxis)+dataset.Text(&r, precondAxis)]; d < -1 || d > 1 {
-			t.Errorf("%s: %g iterations more than the processors", dataset.Text(&r, methodAxis), d)
+		if d := m["iterations"] - want[dataset.Text(r, methodAxis)+dataset.Text(r, precondAxis)]; d < -1 || d > 1 {
+			t.Errorf("%s: %g iterations more than the processors", dataset.Text(r, methodAxis), d)
 		}
 		for _, name := range []string{"time_us", "solve_time_s", "bytes_model", "gbps", "triad_gbps", "spmv_us",
 			"memory_bytes_per_dof", "matrix_bytes_per_dof", "setup_s"} {
@@ -71,14 +71,14 @@ func TestCUDA(t *testing.T) {
 		if _, has := m["halo_wait_us"]; has {
 			t.Error("the time of messages, which are part of the kernels, is in a row")
 		}
-		shared := dataset.Ranks(&r) > 1
-		if c := causeOf(&r); shared && m["triad_fraction"] < boundByMemory &&
+		shared := dataset.Ranks(r) > 1
+		if c := causeOf(r); shared && m["triad_fraction"] < boundByMemory &&
 			!strings.Contains(c.sentence, "cannot be timed separately") {
 			t.Errorf("2 ranks are bound by %+v", c)
 		}
 		if _, known := m["efficiency"]; known == shared || (r.Sharing() == 2) != shared ||
 			r.Details[gpuDetail] != "Fake GPU 0" {
-			t.Errorf("%d ranks: efficiency %v, %d share %q", dataset.Ranks(&r), m["efficiency"], r.Sharing(),
+			t.Errorf("%d ranks: efficiency %v, %d share %q", dataset.Ranks(r), m["efficiency"], r.Sharing(),
 				r.Details[gpuDetail])
 		}
 	}

@@ -32,7 +32,7 @@ const (
 // not resolved, or "".
 func efficiencyDoubt(r, one *journal.Row, m map[string]float64) string {
 	low, high := m["efficiency_implementation_low"], m["efficiency_implementation_high"]
-	for _, row := range []*journal.Row{r, one} {
+	for _, row := range (dataset.Set{r, one}) {
 		if why := row.Disturbed(); why != "" {
 			return fmt.Sprintf("the row of %s was disturbed (%s)", unit.Plural(dataset.Ranks(row), "rank"), why)
 		}

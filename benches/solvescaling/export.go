@@ -39,10 +39,10 @@ type phase struct {
 }
 
 // exports writes every row, including the skipped ones with their reasons.
-func exports(rows []journal.Row) ([]bench.File, error) {
+func exports(rows dataset.Set) ([]bench.File, error) {
 	doc := document{SchemaVersion: exportSchema, Benchmark: figureName, Rows: []entry{}}
 	for i := range rows {
-		doc.Rows = append(doc.Rows, entryOf(&rows[i]))
+		doc.Rows = append(doc.Rows, entryOf(rows[i]))
 	}
 	data, err := json.MarshalIndent(doc, "", " ")
 	if err != nil {

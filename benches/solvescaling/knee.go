@@ -13,7 +13,7 @@ import (
 
 // knee returns a sentence about the sizes, in unknowns per rank, at which an iteration is efficient, and about the
 // cause of the loss at other sizes. It compares rows of the same solve on the largest number of ranks with a core each.
-func knee(c *curve, rows []journal.Row) string {
+func knee(c *curve, rows dataset.Set) string {
 	var last *journal.Row
 	for _, r := range c.rows {
 		if dataset.Ranks(r) > 1 && !oversubscribed(r) {
@@ -33,8 +33,8 @@ func knee(c *curve, rows []journal.Row) string {
 }
 
 // bySize returns the point of each size, among rows that differ from like in nothing else, the smallest first.
-func bySize(like *journal.Row, rows []journal.Row) []*journal.Row {
-	alike := dataset.Good(rows).Where(func(r *journal.Row) bool {
+func bySize(like *journal.Row, rows dataset.Set) dataset.Set {
+	alike := rows.Good().Where(func(r *journal.Row) bool {
 		_, known := r.Metrics["efficiency_implementation"]
 		return known && dataset.Ranks(r) == dataset.Ranks(like) && configurationKey(r) == configurationKey(like) &&
 			!oversubscribed(r)
@@ -56,7 +56,7 @@ func oversubscribed(r *journal.Row) bool {
 // reached describes the ranges of sizes at which a goal is certainly reached, and the cause of the
 // loss at the next size on either side. Sizes whose interval contains the goal, or whose efficiency is
 // not resolved, are listed as such.
-func reached(goal float64, sizes []*journal.Row) string {
+func reached(goal float64, sizes dataset.Set) string {
 	efficiency := func(r *journal.Row) float64 { return r.Metrics["efficiency_implementation"] }
 	at := func(r *journal.Row) string {
 		return fmt.Sprintf("at %s: %s", count(perRank(r)), efficiencyOf(r))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/partitiontest"
 	"github.com/kernbench/kernbench/solve"
@@ -95,7 +96,7 @@ func TestRegisteredWords(t *testing.T) {
 				Details: o.Details})
 		}
 	}
-	files, err := exports(derive(rows))
+	files, err := exports(derive(dataset.All(rows)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("files %q", files)
 	}
 	var out bytes.Buffer
-	if written, err := report.Headlines(&out, Bench(), rows, 0); !written || err != nil ||
+	if written, err := report.Headlines(&out, Bench(), dataset.All(rows), 0); !written || err != nil ||
 		!strings.Contains(out.String(), "weak scaling: poisson 2-D 5-point, cg, simple partition, 2k unknowns per rank") {
 		t.Errorf("%v: %s", err, out.String())
 	}

@@ -63,7 +63,7 @@ func TestDerive(t *testing.T) {
 	failed := newRow(weak, 8, 8000, 1, 1)
 	failed.Status = journal.Failed
 	rows = append(rows, other, failed)
-	got := derive(rows)
+	got := derive(dataset.All(rows))
 	for i, want := range []struct{ speedup, efficiency, algorithmic, implementation float64 }{
 		{1, 1, 1, 1}, {1.6, 0.4, 0.5, 0.8}, {1, 1, 1, 1}, {1.5, 0.75, 1, 0.75}, {2, 1, 1, 1},
 	} {
@@ -93,7 +93,7 @@ func TestDerive(t *testing.T) {
 func TestBaselineIsWhole(t *testing.T) {
 	again := newRow(weak, 1, 1000, 1.5, 100)
 	again.Trial = 1
-	for _, r := range derive([]journal.Row{newRow(weak, 1, 1000, 1, 100), again}) {
+	for _, r := range derive(dataset.All([]journal.Row{newRow(weak, 1, 1000, 1, 100), again})) {
 		if r.Metrics["efficiency"] != 1 || r.Metrics["efficiency_implementation"] != 1 || r.Metrics["speedup"] != 1 {
 			t.Errorf("trial %d: %v", r.Trial, r.Metrics)
 		}
@@ -110,21 +110,21 @@ func TestOneMedian(t *testing.T) {
 			rows = append(rows, r)
 		}
 	}
-	rows = derive(rows)
+	rows = derive(dataset.All(rows)).Copy()
 	for _, r := range rows {
 		want := map[int]float64{1: 1, 2: 1.25}[dataset.Ranks(&r)] // (4 + 6) / (2 + 6)
 		if r.Metrics["speedup"] != want {
 			t.Errorf("%d ranks, trial %d: %v, want %v", dataset.Ranks(&r), r.Trial, r.Metrics["speedup"], want)
 		}
 	}
-	s := sections(rows)[0]
+	s := sections(dataset.All(rows))[0]
 	if line := strings.Join(s.Table[2], " "); line != "2 9000 100 40000 4 0.625 1.5 own work" {
 		t.Errorf("the table has %q", line)
 	}
 	if text := benchtest.Text(s); !strings.Contains(text, "it is about 0.625.") {
 		t.Errorf("the text is %q", text)
 	}
-	if p, _ := strongPanel(rows); p.Series[0].Points[1].Y != 1.25 {
+	if p, _ := strongPanel(dataset.All(rows)); p.Series[0].Points[1].Y != 1.25 {
 		t.Errorf("the figure has %v", p.Series[0].Points)
 	}
 }
@@ -144,8 +144,8 @@ func TestMedianTrial(t *testing.T) {
 			rows = append(rows, r)
 		}
 	}
-	rows = derive(rows)
-	all := curves(rows, strong)
+	rows = derive(dataset.All(rows)).Copy()
+	all := curves(dataset.All(rows), strong)
 	if len(all) != 1 || len(all[0].rows) != 2 {
 		t.Fatalf("%d curves: %v", len(all), all)
 	}
@@ -159,7 +159,7 @@ func TestMedianTrial(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, two[name], want)
 		}
 	}
-	p, _ := strongPanel(rows)
+	p, _ := strongPanel(dataset.All(rows))
 	if q := p.Series[0].Points[1]; math.Abs(q.Low-2/9.9) > 1e-12 || math.Abs(q.High-4.4/2) > 1e-12 {
 		t.Errorf("the figure has the interval %v to %v", q.Low, q.High)
 	}
@@ -208,7 +208,7 @@ func TestVerdict(t *testing.T) {
 		rows := []journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(weak, 2, 2000, 1.1, 100)}
 		rows[1].Metrics["efficiency_communication"] = 0.7
 		c.change(rows[1].Metrics, rows[1].Metrics["time_us"])
-		s := sections(derive(rows))
+		s := sections(derive(dataset.All(rows)))
 		if len(s) != 2 || !strings.Contains(benchtest.Text(s[0]), c.want) || !s[0].Headline || len(s[0].Table) != 3 {
 			t.Errorf("%s: %+v", c.name, s)
 		}
@@ -232,12 +232,12 @@ func sized(all ...[2]float64) (rows []journal.Row) {
 		one.Stats = journal.NewObject(map[string]journal.Stat{"time_us": {Min: 10000, Max: 10500}})
 		rows = append(rows, one, two)
 	}
-	return derive(rows)
+	return derive(dataset.All(rows)).Copy()
 }
 
 // The knee lists every efficient range of sizes, with the cause and the interval of the loss next to it.
 func TestKnee(t *testing.T) {
-	at := func(rows []journal.Row) string { return knee(&curve{rows: []*journal.Row{&rows[0], &rows[1]}}, rows) }
+	at := func(rows []journal.Row) string { return knee(&curve{rows: []*journal.Row{&rows[0], &rows[1]}}, dataset.All(rows)) }
 	rows := sized([2]float64{1000, 0.8}, [2]float64{10000, 0.9}, [2]float64{100000, 0.93}, [2]float64{1000000, 0.44})
 	want := "The knee of 2 ranks, in unknowns per rank, by the time of an iteration: " +
 		"0.8 from 10k to 100k, lost above at 1M to memory bandwidth: 0.44 (0.4 to 0.46), not resolved at 1k: 0.8 (0.73 " +
@@ -256,7 +256,7 @@ func TestKnee(t *testing.T) {
 	}
 	other := newRow(weak, 8, 8*800000, 10, 100) // another number of ranks is not part of this knee
 	other.Point = other.Point.With(perRankAxis, point.IntValue(800000))
-	if got := at(derive(append(slices.Clone(rows), other))); got != want {
+	if got := at(derive(dataset.All(append(slices.Clone(rows), other))).Copy()); got != want {
 		t.Error(got)
 	}
 	for _, c := range []struct {
@@ -283,11 +283,11 @@ func TestTitlesAndPhases(t *testing.T) {
 	for i := range rows {
 		rows[i].Metrics["matrix_bytes_per_dof"] = 0.08
 	}
-	if got, want := commonTitle(rows),
+	if got, want := commonTitle(dataset.All(rows)),
 		": poisson 2-D 5-point, 100k unknowns per rank, stored as a stencil, vm"; got != want {
 		t.Errorf("have %q, want %q", got, want)
 	}
-	s := sections(derive(rows))[1]
+	s := sections(derive(dataset.All(rows)))[1]
 	if len(s.Table) != 3 || strings.Join(s.Table[0],
 		" ") != "ranks whole spmv halo pack halo wait dots allreduce updates precond other" || s.Table[2][2] != "6000" {
 		t.Errorf("%q", s.Table)
@@ -302,7 +302,7 @@ func TestStoppedIsNoSolve(t *testing.T) {
 		us := rows[i].Metrics["time_us"]
 		rows[i].Stats = journal.NewObject(map[string]journal.Stat{"time_us": {Min: us, Max: us * 1.05}})
 	}
-	got := derive(rows)
+	got := derive(dataset.All(rows))
 	m := got[1].Metrics
 	for _, name := range []string{"solve_time_s", "throughput_dof_s", "speedup", "efficiency", "efficiency_algorithmic"} {
 		if v, has := m[name]; has {
@@ -320,7 +320,7 @@ func TestStoppedIsNoSolve(t *testing.T) {
 	if p, ok := throughputPanel(got); ok {
 		t.Errorf("drawn as throughput: %+v", p.Series)
 	}
-	if e := entryOf(&got[1]); e["solved"] != false || e["efficiency_reason"] != "a solve was stopped without a solution" {
+	if e := entryOf(got[1]); e["solved"] != false || e["efficiency_reason"] != "a solve was stopped without a solution" {
 		t.Errorf("%v", e)
 	}
 }
@@ -340,11 +340,11 @@ func TestConfigurationsApart(t *testing.T) {
 	} {
 		rows := []journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(weak, 2, 2000, 1, 100)}
 		change(&rows[1])
-		rows = derive(rows)
+		rows = derive(dataset.All(rows)).Copy()
 		if _, has := rows[1].Metrics["efficiency"]; has {
 			t.Errorf("%s: held against a row of another configuration", word)
 		}
-		if all := names(curves(rows, "")); len(all) != 2 || !strings.HasSuffix(all[1], ", "+word) || all[0] == all[1] {
+		if all := names(curves(dataset.All(rows), "")); len(all) != 2 || !strings.HasSuffix(all[1], ", "+word) || all[0] == all[1] {
 			t.Errorf("%s: legends %q", word, all)
 		}
 	}
@@ -354,7 +354,7 @@ func TestConfigurationsApart(t *testing.T) {
 func TestFailedRowsAreInNoCurve(t *testing.T) {
 	good, bad := newRow(weak, 1, 1000, 1, 100), newRow(weak, 2, 2000, 0.01, 1)
 	bad.Status, bad.Reason = journal.Failed, "the solution is wrong"
-	rows := derive([]journal.Row{good, bad})
+	rows := derive(dataset.All([]journal.Row{good, bad}))
 	s := sections(rows)
 	if len(s) != 2 || len(s[0].Table) != 2 ||
 		!strings.Contains(benchtest.Text(s[0]), "The row of 2 ranks failed and is in no curve: the solution is wrong") {
@@ -372,16 +372,16 @@ func TestFailedRowsAreInNoCurve(t *testing.T) {
 		}
 	}
 	only := []journal.Row{bad}
-	if figures(derive(only)) != nil || len(artifacts(only)) != 1 {
+	if figures(derive(dataset.All(only))) != nil || len(artifacts(dataset.All(only))) != 1 {
 		t.Error("a figure of nothing")
 	}
 }
 
 // The figure has the expected panels and is valid.
 func TestFigure(t *testing.T) {
-	rows := derive([]journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(weak, 4, 4000, 2, 150),
+	rows := derive(dataset.All([]journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(weak, 4, 4000, 2, 150),
 		newRow(strong, 1, 9000, 6, 300),
-		newRow(strong, 2, 9000, 4, 300), newRow(throughput, 2, 2000, 1, 100)})
+		newRow(strong, 2, 9000, 4, 300), newRow(throughput, 2, 2000, 1, 100)}))
 	all := figures(rows)
 	var titles []string
 	for _, f := range all {
@@ -403,7 +403,7 @@ func TestFigure(t *testing.T) {
 	for range 2 * maxPhasePanels { // a panel for each configuration up to the limit, and a note on the rest
 		more := newRow(weak, 1, 1000, 1, 100)
 		more.Options = more.Options.With(restartOption, point.IntValue(int64(len(rows))))
-		rows = append(rows, more)
+		rows = append(rows, &more)
 	}
 	if many := phasePanels(derive(rows)); len(many) != maxPhasePanels ||
 		many[1].Title != "time per iteration: weak, cg, simple, restart 5" ||
@@ -421,8 +421,8 @@ func TestExport(t *testing.T) {
 	bad.Status, bad.Reason = journal.Failed, "no"
 	skipped := newRow(weak, 3, 1, 1, 1)
 	skipped.Status, skipped.Reason = journal.Skipped, "cannot work"
-	files, err := exports(derive([]journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(strong, 2, 1000, 1, 100), bad,
-		skipped}))
+	files, err := exports(derive(dataset.All([]journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(strong, 2, 1000, 1, 100), bad,
+		skipped})))
 	if err != nil || len(files) != 1 || files[0].Name != "results/distributed_solve_scaling.json" {
 		t.Fatal(files, err)
 	}
@@ -488,7 +488,7 @@ func TestDisturbedRowsAreHollow(t *testing.T) {
 		}
 	}
 	drawn, hollow := 0, 0
-	all := figures(derive(rows))
+	all := figures(derive(dataset.All(rows)))
 	for _, f := range all {
 		if err := f.Validate(); err != nil {
 			t.Error(err)
@@ -534,7 +534,7 @@ func TestHiddenReductions(t *testing.T) {
 		"behind the product: 5 µs are left."},
 		{20, 25, "None of the reductions was hidden: they take 25 µs"}} {
 		m["allreduce_blocking_us"], m[meanOf(krylov.AllReduce)] = c.blocking, c.left
-		if text := benchtest.Text(sections(derive(rows))[0]); c.want != "" && !strings.Contains(text, c.want) ||
+		if text := benchtest.Text(sections(derive(dataset.All(rows)))[0]); c.want != "" && !strings.Contains(text, c.want) ||
 			c.want == "" && strings.Contains(text, "hidden") {
 			t.Errorf("%g of %g us: %s", c.left, c.blocking, text)
 		}

@@ -69,12 +69,12 @@ func rooflinePanel(title string, r roof, kernels []kernelTime) (figure.Panel, bo
 
 // rooflinePanels compares product and iteration of all configurations with the memory bandwidth and the arithmetic of
 // the same number of ranks: a panel for each number of ranks of a host, with the best roof of its rows.
-func rooflinePanels(rows []journal.Row) []figure.Panel {
+func rooflinePanels(rows dataset.Set) []figure.Panel {
 	type machine struct {
 		host  string
 		ranks int
 	}
-	good := dataset.Good(rows)
+	good := rows.Good()
 	hosts := len(dataset.GroupBy(good, func(r *journal.Row) string { return r.Host }))
 	var out []figure.Panel
 	for _, g := range dataset.GroupBy(good, func(r *journal.Row) machine { return machine{r.Host, dataset.Ranks(r)} }) {

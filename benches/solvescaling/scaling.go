@@ -120,9 +120,9 @@ func stopped(r *journal.Row) bool {
 // If solves were stopped without a solution, only the time of an iteration is compared.
 //
 // All are computed from the medians of the trials, and every trial of a point has the same.
-func derive(rows []journal.Row) []journal.Row {
-	out := slices.Clone(rows)
-	trials := dataset.GroupBy(dataset.Good(out), pointKey)
+func derive(rows dataset.Set) dataset.Set {
+	out := rows.Clone()
+	trials := dataset.GroupBy(out.Good(), pointKey)
 	base := baselines(trials)
 	for _, g := range trials {
 		found := interpret(g.Rows, base)
@@ -267,8 +267,8 @@ type curve struct {
 
 // curves groups rows into families, in the order of their first rows. The mode "" selects all rows, and throughput also
 // selects weak rows.
-func curves(rows []journal.Row, mode string) []*curve {
-	shown := dataset.All(rows).Where(func(r *journal.Row) bool {
+func curves(rows dataset.Set, mode string) []*curve {
+	shown := rows.Where(func(r *journal.Row) bool {
 		own := dataset.Text(r, modeAxis)
 		return (mode == "" || own == mode || mode == throughput && own == weak) && !r.Status.NotRun()
 	})

@@ -19,7 +19,7 @@ import (
 )
 
 // sections returns the tables of a scaling study, one for each curve, with a verdict in words.
-func sections(rows []journal.Row) []bench.Section {
+func sections(rows dataset.Set) []bench.Section {
 	out := comparisonSections(rows)
 	all := curves(rows, "")
 	for _, c := range all {
@@ -121,7 +121,7 @@ func cell(r *journal.Row, metric string, show func(float64) string) string {
 }
 
 // warnings lists each warning of the rows once, with the rank counts that it applies to.
-func warnings(rows []*journal.Row) (list []views.Sentence) {
+func warnings(rows dataset.Set) (list []views.Sentence) {
 	var order []string
 	about := map[string][]string{}
 	for _, r := range rows {
@@ -211,7 +211,7 @@ func withInterval(v, low, high float64) string {
 }
 
 // verdict describes how well the curve scales, what limits it, and where the knee is.
-func verdict(c *curve, rows []journal.Row) []string {
+func verdict(c *curve, rows dataset.Set) []string {
 	if len(c.rows) == 0 {
 		return nil
 	}

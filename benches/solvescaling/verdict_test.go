@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/golden"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -123,8 +124,8 @@ func TestEfficiencyText(t *testing.T) {
 				rows[i].Warnings = []string{"3 ranks share 2 cores"}
 			}
 		}
-		got := derive(rows)
-		if text := efficiencyText(&got[1]); !strings.Contains(text, c.want) {
+		got := derive(dataset.All(rows))
+		if text := efficiencyText(got[1]); !strings.Contains(text, c.want) {
 			t.Errorf("%s: %s\nwant %s", name, text, c.want)
 		}
 	}
@@ -141,7 +142,7 @@ func TestBaselineOfAnotherBackend(t *testing.T) {
 		rows := []journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(weak, 3, 3000, 1, 100)}
 		rows[1].Backend, rows[1].Host = "mpi", c.host
 		rows[1].Details = map[string]string{hostsDetail: c.hosts}
-		r := derive(rows)[1]
+		r := derive(dataset.All(rows))[1]
 		if _, has := r.Metrics["efficiency"]; has != c.served || (r.Details[baselineDetail] != "") != c.served {
 			t.Errorf("%s: efficiency %v, baseline %q", name, r.Metrics["efficiency"], r.Details[baselineDetail])
 		}

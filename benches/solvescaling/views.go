@@ -22,7 +22,7 @@ const figureName = "distributed_solve_scaling"
 func count(v float64) string { return unit.FormatSI(v) }
 
 // artifacts lists the files that a run must produce.
-func artifacts(rows []journal.Row) []string {
+func artifacts(rows dataset.Set) []string {
 	out := []string{exportName}
 	if slices.ContainsFunc(figures(rows), func(f figure.Figure) bool { return f.Name == figureName }) {
 		out = append(out, "figures/"+figureName+".png", "figures/"+figureName+".svg")
@@ -31,9 +31,9 @@ func artifacts(rows []journal.Row) []string {
 }
 
 // figures draws a panel for each mode that has rows, with the ideal curve, and the phases of an iteration.
-func figures(rows []journal.Row) []figure.Figure {
+func figures(rows dataset.Set) []figure.Figure {
 	f := figure.Figure{Name: figureName, Title: "Distributed solve scaling" + commonTitle(rows), Columns: 2}
-	for _, panel := range []func([]journal.Row) (figure.Panel, bool){weakPanel, strongPanel, throughputPanel} {
+	for _, panel := range []func(dataset.Set) (figure.Panel, bool){weakPanel, strongPanel, throughputPanel} {
 		if p, ok := panel(rows); ok {
 			f.Panels = append(f.Panels, p)
 		}
@@ -44,7 +44,7 @@ func figures(rows []journal.Row) []figure.Figure {
 	}
 	f.Caption = "Markers: the best solve of a launch, and of several launches the median. Error bars: all " +
 		"solves of all launches."
-	if slices.ContainsFunc(dataset.Good(rows), func(r *journal.Row) bool { return r.Disturbed() != "" }) {
+	if slices.ContainsFunc(rows.Good(), func(r *journal.Row) bool { return r.Disturbed() != "" }) {
 		f.Caption += " Hollow markers on solid lines, and outlined bars: disturbed while measured."
 	}
 	out := []figure.Figure{f}
@@ -66,7 +66,7 @@ func figures(rows []journal.Row) []figure.Figure {
 }
 
 // commonTitle returns what all successful rows have in common, for the title: problem, size, storage and host.
-func commonTitle(rows []journal.Row) (text string) {
+func commonTitle(rows dataset.Set) (text string) {
 	for _, of := range []func(r *journal.Row) string{
 		func(r *journal.Row) string { return r.Details["problem"] },
 		func(r *journal.Row) string {
@@ -80,7 +80,7 @@ func commonTitle(rows []journal.Row) (text string) {
 		stored,
 		func(r *journal.Row) string { return r.Host },
 	} {
-		if same := dataset.GroupBy(dataset.Good(rows), of); len(same) == 1 && same[0].Key != "" {
+		if same := dataset.GroupBy(rows.Good(), of); len(same) == 1 && same[0].Key != "" {
 			text += ", " + same[0].Key
 		}
 	}
@@ -146,7 +146,7 @@ func pair(name string, color int, toSolution, perIteration []figure.Point) []fig
 }
 
 // weakPanel draws efficiency over ranks at a constant number of unknowns per rank.
-func weakPanel(rows []journal.Row) (figure.Panel, bool) {
+func weakPanel(rows dataset.Set) (figure.Panel, bool) {
 	zero, ideal := 0.0, 1.0
 	p := figure.Panel{Title: "weak scaling", X: ranksAxis(),
 		Y:     figure.Axis{Label: "efficiency", Min: &zero},
@@ -161,7 +161,7 @@ func weakPanel(rows []journal.Row) (figure.Panel, bool) {
 
 // strongPanel draws speed-up over ranks for a problem of constant size. The dashed speed-up per iteration is ranks
 // times the efficiency of an iteration.
-func strongPanel(rows []journal.Row) (figure.Panel, bool) {
+func strongPanel(rows dataset.Set) (figure.Panel, bool) {
 	p := figure.Panel{Title: "strong scaling", X: ranksAxis(), Y: figure.Axis{Label: "speed-up", Scale: figure.Log2}}
 	all := good(curves(rows, strong))
 	minRanks, maxRanks := math.Inf(1), 0.0
@@ -193,7 +193,7 @@ func idealLine(minRanks, maxRanks, perRank float64) []figure.Line {
 }
 
 // throughputPanel draws unknowns solved per second over ranks. The ideal line starts at the best rate of one rank.
-func throughputPanel(rows []journal.Row) (figure.Panel, bool) {
+func throughputPanel(rows dataset.Set) (figure.Panel, bool) {
 	p := figure.Panel{Title: "throughput", X: ranksAxis(),
 		Y: figure.Axis{Label: "unknowns solved per second", Scale: figure.Log10}}
 	all := good(curves(rows, throughput))
@@ -222,7 +222,7 @@ const maxPhasePanels = 8
 
 // phasePanels stacks the mean time of each phase in a traced iteration: a bar for each number of ranks, and a panel for
 // each configuration.
-func phasePanels(rows []journal.Row) []figure.Panel {
+func phasePanels(rows dataset.Set) []figure.Panel {
 	var out []figure.Panel
 	omitted := 0
 	for _, mode := range []string{weak, strong, throughput} {
@@ -272,7 +272,7 @@ func phasePanel(title string, c *curve) (p figure.Panel, traced bool) {
 
 // convergencePanel draws the residual by iteration, once for each problem and method, for the largest number of ranks.
 // The partition makes no difference to it.
-func convergencePanel(rows []journal.Row) (figure.Panel, bool) {
+func convergencePanel(rows dataset.Set) (figure.Panel, bool) {
 	p := figure.Panel{X: figure.Axis{Label: "iterations"}, Y: figure.Axis{Label: "relative residual", Scale: figure.Log10}}
 	seen := map[string]bool{}
 	for _, c := range good(curves(rows, "")) {

@@ -84,8 +84,8 @@ func parts(r *journal.Row) (names []string, us []float64) {
 const maxBars = 24
 
 // figures draws the parts of the step as stacked bars, one for each point, and the timelines of some points.
-func figures(rows []journal.Row) (figs []figure.Figure) {
-	good := dataset.Good(rows)
+func figures(rows dataset.Set) (figs []figure.Figure) {
+	good := rows.Good()
 	if len(good) == 0 {
 		return nil
 	}
@@ -191,8 +191,8 @@ func (p picture) spans(shares []string, kinds []string, end float64) (list []fig
 }
 
 // sections returns the table of the parts, and for each point what is on the critical path.
-func sections(rows []journal.Row) (out []bench.Section) {
-	good := dataset.Good(rows)
+func sections(rows dataset.Set) (out []bench.Section) {
+	good := rows.Good()
 	if len(good) == 0 {
 		return nil
 	}
@@ -228,7 +228,7 @@ func sections(rows []journal.Row) (out []bench.Section) {
 	}
 	out = append(out, bench.Section{Title: "Parts of the step", Headline: true, Table: table,
 		Text: strings.TrimSpace("Simulated times, as means over the ranks. Communication counts only while nothing is " +
-			"computed (exposed time). " + machine.Words(dataset.All(rows)))})
+			"computed (exposed time). " + machine.Words(rows))})
 	for _, r := range good[:min(len(good), maxBars)] {
 		out = append(out, bench.Section{Title: "Critical path of " + label(r), Text: pathSection(r)})
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	_ "github.com/kernbench/kernbench/dist/all"
 
 	"github.com/kernbench/kernbench/benches/benchtest"
@@ -51,7 +52,7 @@ func stored(t testing.TB, change func(rank int, nodes []chakra.Node) []chakra.No
 	return prefix
 }
 
-func run(t testing.TB, words ...string) []journal.Row {
+func run(t testing.TB, words ...string) dataset.Set {
 	t.Helper()
 	rows := must.Get(benchtest.Rows(t, Bench(), "flat", words...))(t)
 	for _, r := range rows {
@@ -229,7 +230,7 @@ func TestColours(t *testing.T) {
 // the model are shorter than the intervals of the timeline.
 func TestTimelineShowsTheTable(t *testing.T) {
 	r := run(t, "--model=llama3-70b", "--tp=4", "--sequence=512", "--cluster=h200-4x1")[0]
-	timeline := figures([]journal.Row{r})[1].Panels[0].Content.(*figure.Timeline)
+	timeline := figures(dataset.Set{r})[1].Panels[0].Content.(*figure.Timeline)
 	area := map[string]float64{}
 	for _, row := range timeline.Rows {
 		for _, s := range row.Spans {

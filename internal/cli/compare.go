@@ -12,6 +12,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/cli/request"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/view/compare"
@@ -263,7 +264,7 @@ resolved or not comparable.`,
 					return err
 				}
 				sides = append(sides, compare.Run{Name: filepath.Base(spec), Header: &r.Header, Earlier: r.Earlier,
-					Rows: r.Latest(), Incomplete: r.Incomplete()})
+					Rows: dataset.All(r.Latest()), Incomplete: r.Incomplete()})
 			}
 			tables, err := compare.Speedups(sides[0], sides[1:], goals)
 			if err != nil {

@@ -200,7 +200,8 @@ func (im *importing) judge(path string) error {
 	if err != nil {
 		return err
 	}
-	im.rows = append(im.rows, imports.VerdictRows(model.Judge(im.rows, claims, model.NamedCurve), src, len(im.rows))...)
+	verdicts := model.Judge(dataset.All(im.rows), claims, model.NamedCurve)
+	im.rows = append(im.rows, imports.VerdictRows(verdicts, src, len(im.rows))...)
 	return nil
 }
 
@@ -253,7 +254,7 @@ func (a *app) showImported(f importFlags, im importing) error {
 	}
 	rows := r.Latest()
 	opts := export.Options{Width: a.width, MaxRows: tableRows(f.format)}
-	if err := a.printRows(r, rows, f.format, opts); err != nil {
+	if err := a.printRows(r, dataset.All(rows), f.format, opts); err != nil {
 		return err
 	}
 	files, err := report.Render(j.Dir(), report.Input{Bench: a.bench(r.Header.Bench), Run: r})

@@ -109,7 +109,7 @@ func (a *app) showCommand() *cobra.Command {
 
 // printRows writes rows in a format. The default format starts with the result of a tuning study, if the
 // run has one, and ends with the notes of the run.
-func (a *app) printRows(r *journal.Run, rows []journal.Row, format string, opts export.Options) error {
+func (a *app) printRows(r *journal.Run, rows dataset.Set, format string, opts export.Options) error {
 	if format == export.Default {
 		found, err := tuned.Load(r)
 		if err != nil {
@@ -130,7 +130,7 @@ func (a *app) printRows(r *journal.Run, rows []journal.Row, format string, opts 
 
 // chosenRows returns the latest row of each point for which the expressions hold, sorted by
 // columns.
-func chosenRows(r *journal.Run, only, sort []string) ([]journal.Row, error) {
+func chosenRows(r *journal.Run, only, sort []string) (dataset.Set, error) {
 	all := dataset.All(r.Latest())
 	rows, err := all.Select(only...)
 	if err != nil {
@@ -139,7 +139,7 @@ func chosenRows(r *journal.Run, only, sort []string) ([]journal.Row, error) {
 	if len(rows) == 0 && len(only) > 0 && len(r.Rows) > 0 {
 		return nil, all.NoMatch(only)
 	}
-	return export.Sort(&r.Header, rows.Copy(), sort)
+	return export.Sort(&r.Header, rows, sort)
 }
 
 // load reads a run. It prints warnings about lines of its journal that are damaged or have no checksum.
@@ -197,7 +197,7 @@ func (a *app) printNotes(r *journal.Run, format string) {
 }
 
 // showChart draws the plots in the terminal, or a default one if there are none.
-func (a *app) showChart(r *journal.Run, rows []journal.Row, plots []string) error {
+func (a *app) showChart(r *journal.Run, rows dataset.Set, plots []string) error {
 	chosen, err := views.ParsePlots(plots)
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func (a *app) showChart(r *journal.Run, rows []journal.Row, plots []string) erro
 	return nil
 }
 
-func (a *app) draw(dir, text string, r *journal.Run, rows []journal.Row, caption string) error {
+func (a *app) draw(dir, text string, r *journal.Run, rows dataset.Set, caption string) error {
 	p, err := views.ParsePlot(text)
 	if err != nil {
 		return err
@@ -315,13 +315,14 @@ func (a *app) printEvidence(specs []string, id string, otherFlags bool) error {
 	}
 	b := a.bench(r.Header.Bench)
 	r = b.View(j, r)
-	s, err := report.Why(report.Input{Bench: b, Run: r}, r.Latest(), strings.Trim(id, "[]"))
+	s, err := report.Why(report.Input{Bench: b, Run: r}, dataset.All(r.Latest()), strings.Trim(id, "[]"))
 	if err != nil {
 		return usage(err)
 	}
 	a.stdout.Printf("%s [%s]\n\n", s.Text, s.Citation())
-	behind := lists.Map(s.Rows, func(r *journal.Row) journal.Row { return *r })
-	return export.Write(a.stdout.Writer(), "table", export.Input{Header: &r.Header, Rows: behind}, export.Options{})
+
+	in := export.Input{Header: &r.Header, Rows: s.Rows}
+	return export.Write(a.stdout.Writer(), "table", in, export.Options{})
 }
 
 // overlay writes one page of several runs.
@@ -393,7 +394,7 @@ func (a *app) views(dir string, j request.Planned, f request.Flags, r *journal.R
 	if a.width > 0 && !f.Quiet && f.Format == export.Default { // stdout is a terminal
 		plots := lists.Map(j.Plots, func(p views.Plot) string { return p.String() })
 		a.stdout.Printf("\n")
-		if err := a.showChart(r, r.Latest(), plots); err != nil {
+		if err := a.showChart(r, dataset.All(r.Latest()), plots); err != nil {
 			a.stderr.Printf("%s: no chart: %v\n", a.name, err)
 		}
 	}
@@ -410,11 +411,11 @@ func (a *app) views(dir string, j request.Planned, f request.Flags, r *journal.R
 func (a *app) print(b *bench.Bench, format string, r *journal.Run) error {
 	rows := r.Latest()
 	if format == export.Default {
-		if written, err := report.Headlines(a.stdout.Writer(), b, rows, a.width); written || err != nil {
+		if written, err := report.Headlines(a.stdout.Writer(), b, dataset.All(rows), a.width); written || err != nil {
 			return err
 		}
 	}
-	return export.Write(a.stdout.Writer(), format, export.Input{Header: &r.Header, Rows: rows},
+	return export.Write(a.stdout.Writer(), format, export.Input{Header: &r.Header, Rows: dataset.All(rows)},
 		export.Options{Width: a.width, MaxRows: tableRows(format)})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
@@ -20,7 +21,7 @@ import (
 type advice struct {
 	gain float64 // predicted speedup; +Inf sorts before everything else
 	text string
-	rows []*journal.Row
+	rows dataset.Set
 }
 
 const (
@@ -166,7 +167,7 @@ func adviceSections(r *results) []bench.Section {
 }
 
 // gapSections lists the tests to add, and what this run does not cover.
-func gapSections(rows []journal.Row, cells []cell, samples []model.Sample) (out []bench.Section) {
+func gapSections(rows dataset.Set, cells []cell, samples []model.Sample) (out []bench.Section) {
 	if lines := testsToAdd(rows, cells); len(lines) > 0 {
 		out = append(out, bench.Section{Title: "Tests to add",
 			Text: "From the cells that did not run:\n\n" + strings.Join(lines, "\n")})
@@ -176,7 +177,7 @@ func gapSections(rows []journal.Row, cells []cell, samples []model.Sample) (out 
 }
 
 // testsToAdd groups the cells and timed rows that did not run by reason.
-func testsToAdd(rows []journal.Row, cells []cell) (lines []string) {
+func testsToAdd(rows dataset.Set, cells []cell) (lines []string) {
 	var all []string
 	for _, c := range cells {
 		if c.status != journal.NotExecuted {
@@ -202,7 +203,7 @@ func testsToAdd(rows []journal.Row, cells []cell) (lines []string) {
 }
 
 // notCovered compares the run with the full profile.
-func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines []string) {
+func notCovered(rows dataset.Set, cells []cell, samples []model.Sample) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, "- "+fmt.Sprintf(format, args...)) }
 	timed := func(match func(s model.Sample) bool) bool { return slices.ContainsFunc(samples, match) }
 	ran := lists.Filter(inPart(cells, matrix.Correctness),
@@ -234,7 +235,7 @@ func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines
 			}
 		}
 	}
-	backends := lists.NonEmpty(lists.Distinct(lists.Map(rows, func(r journal.Row) string { return r.Backend }))...)
+	backends := lists.NonEmpty(lists.Distinct(lists.Map(rows, func(r *journal.Row) string { return r.Backend }))...)
 	for _, name := range lists.Distinct(slices.Concat(lists.Map(backends, matrix.Offered)...)) {
 		why := matrix.Find(name).Untimed
 		if len(ran) > 0 && why != "" && !timed(func(s model.Sample) bool { return s.Algorithm == name }) {

@@ -66,7 +66,7 @@ func resultsOf(samples ...model.Sample) *results {
 			NumRanks: &ranks, Point: point.Point{{Name: "algorithm", Value: point.StringValue(samples[i].Algorithm)}}}
 		samples[i].Rows = []*journal.Row{&rows[i]}
 	}
-	return newResults(rows, nil, samples)
+	return newResults(dataset.All(rows), nil, samples)
 }
 
 // texts joins the texts of sentences.
@@ -174,7 +174,7 @@ func TestFastestBySize(t *testing.T) {
 // indices returns the sorted indices of cited rows.
 func (r *results) indices(cited []*journal.Row) []int {
 	return slices.Sorted(slices.Values(lists.Map(cited, func(c *journal.Row) int {
-		return slices.IndexFunc(dataset.All(r.rows), func(r *journal.Row) bool { return r == c })
+		return slices.IndexFunc(r.rows, func(r *journal.Row) bool { return r == c })
 	})))
 }
 
@@ -304,7 +304,7 @@ func TestGapsInTimes(t *testing.T) {
 	s := timedAt("ring", "ring", 1<<20, 10)
 	for _, inPlace := range []bool{false, true} {
 		s.InPlace = inPlace
-		text := strings.Join(notCovered([]journal.Row{{Backend: "cpu"}}, nil, []model.Sample{s}), "\n")
+		text := strings.Join(notCovered(dataset.All([]journal.Row{{Backend: "cpu"}}), nil, []model.Sample{s}), "\n")
 		if strings.Contains(text, "times in place") == inPlace || !strings.Contains(text, "times outside 1Mi to 1Mi") {
 			t.Errorf("times in place: %v, gaps:\n%s", inPlace, text)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -85,11 +86,10 @@ func (t counts) status() journal.Status {
 
 // cellsOf returns the cells of the rows, and the cells of the required tasks that
 // have no row. Without the latter, a run over fewer ranks or types would look complete.
-func cellsOf(rows []journal.Row, required []plan.Task) []cell {
+func cellsOf(rows dataset.Set, required []plan.Task) []cell {
 	var out []cell
 	seen := map[string]bool{}
-	for i := range rows {
-		r := &rows[i]
+	for _, r := range rows {
 		if r.Part != matrix.Correctness && r.Part != matrix.Contracts && r.Part != matrix.Errors {
 			continue
 		}
@@ -157,7 +157,7 @@ func rowCells(r *journal.Row, at point.Point) (out []cell) {
 
 // decisive returns the rows that a verdict on the cells rests on: the failed ones, or all if none
 // failed.
-func decisive(cells []cell) (rows []*journal.Row) {
+func decisive(cells []cell) (rows dataset.Set) {
 	failed := slices.ContainsFunc(cells, func(c cell) bool { return c.status.Bad() })
 	for _, c := range cells {
 		if c.row != nil && (!failed || c.status.Bad()) {

@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
@@ -16,12 +17,12 @@ import (
 )
 
 // cite returns a sentence and the rows that it rests on.
-func cite(id string, rows []*journal.Row, format string, args ...any) views.Sentence {
+func cite(id string, rows dataset.Set, format string, args ...any) views.Sentence {
 	return views.Sentence{ID: id, Text: fmt.Sprintf(format, args...), Rows: rows}
 }
 
 // rowsOf returns the rows behind samples.
-func rowsOf(samples []model.Sample) (rows []*journal.Row) {
+func rowsOf(samples []model.Sample) (rows dataset.Set) {
 	for _, s := range samples {
 		rows = append(rows, s.Rows...)
 	}
@@ -43,7 +44,7 @@ type contest struct {
 // contests returns the contests of all settings and sizes, in that order. The candidates of
 // a contest are all algorithms that the run timed on the same backend. An algorithm that was
 // skipped there, or needs something that the backend lacks, is no candidate.
-func contests(rows []journal.Row, samples []model.Sample) (list []contest) {
+func contests(rows dataset.Set, samples []model.Sample) (list []contest) {
 	for _, g := range bySetting(samples) {
 		for _, at := range lists.GroupBy(g.Items, func(s model.Sample) int64 { return s.Bytes }) {
 			c := contest{setting: g.Key, bytes: at.Key}
@@ -68,10 +69,10 @@ func contests(rows []journal.Row, samples []model.Sample) (list []contest) {
 }
 
 // whyUnresolved returns the first reason why the fastest algorithm is not known.
-func (c contest) whyUnresolved(rows []journal.Row) string {
+func (c contest) whyUnresolved(rows dataset.Set) string {
 	names := c.candidates(rows)
 	for _, name := range names {
-		isTime := func(r journal.Row) bool {
+		isTime := func(r *journal.Row) bool {
 			return isTimed(r) && r.Status == journal.OK && r.Point.At("algorithm").String() == name
 		}
 		switch ran := slices.ContainsFunc(rows, isTime); {
@@ -131,7 +132,7 @@ func fewLaunches(samples []model.Sample) string {
 }
 
 // candidates returns the algorithms that must have run for the contest to be resolved.
-func (c contest) candidates(rows []journal.Row) (names []string) {
+func (c contest) candidates(rows dataset.Set) (names []string) {
 	excused := map[string]bool{}
 	for _, r := range rows {
 		name := r.Point.At("algorithm").String()
@@ -154,7 +155,7 @@ func (c contest) candidates(rows []journal.Row) (names []string) {
 }
 
 // isTimed reports whether a row belongs to the times. Imported rows may have no part.
-func isTimed(r journal.Row) bool { return r.Part == matrix.Performance || r.Part == "" }
+func isTimed(r *journal.Row) bool { return r.Part == matrix.Performance || r.Part == "" }
 
 // resolved reports whether the fastest algorithm is known.
 func (c contest) resolved() bool { return c.unresolved == "" }

@@ -10,14 +10,14 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
-	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
 // Figures draws time and bus bandwidth by size, the fastest algorithms, and the shares
 // of the limits that they reach.
-func Figures(rows []journal.Row) []figure.Figure {
+func Figures(rows dataset.Set) []figure.Figure {
 	samples := samplesOf(rows)
 	if len(samples) == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/llm"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
@@ -37,7 +37,7 @@ func CheckModels(names string) error {
 }
 
 // modelsOf returns the models of a run, or none if one of them is not known.
-func modelsOf(rows []journal.Row) []llm.Model {
+func modelsOf(rows dataset.Set) []llm.Model {
 	names := Models
 	for _, r := range rows {
 		if v, has := r.Options.Get(ModelsOption); has {

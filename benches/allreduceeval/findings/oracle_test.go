@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/llm"
 )
@@ -332,7 +333,7 @@ func (o oracle) best(table [][]string) (problems []string) {
 // tuning checks that the table lists what the file has, that no entry makes a call slower, and that an entry replaces a
 // choice that is slower beyond the ranges of the launches.
 func (o oracle) tuning(rows []journal.Row, text string, table [][]string) (problems []string) {
-	files, err := Exports(rows)
+	files, err := Exports(dataset.All(rows))
 	if err != nil {
 		return []string{err.Error()}
 	}

@@ -18,13 +18,13 @@ import (
 
 // claimsOf returns the imported rows that judge claims about the numbers, and those
 // among them whose claim does not hold.
-func claimsOf(rows []journal.Row) (all, bad dataset.Set) {
-	all = dataset.All(rows).Part("claims")
+func claimsOf(rows dataset.Set) (all, bad dataset.Set) {
+	all = rows.Part("claims")
 	return all, all.Where(func(r *journal.Row) bool { return r.Status.Bad() })
 }
 
 // claimLine names the claims that do not hold, and returns the rows that judge them.
-func claimLine(rows []journal.Row) (text string, of dataset.Set) {
+func claimLine(rows dataset.Set) (text string, of dataset.Set) {
 	all, bad := claimsOf(rows)
 	switch {
 	case len(all) == 0:
@@ -39,7 +39,7 @@ func claimLine(rows []journal.Row) (text string, of dataset.Set) {
 }
 
 // claimSections lists the claims about imported numbers with their verdicts.
-func claimSections(rows []journal.Row) []bench.Section {
+func claimSections(rows dataset.Set) []bench.Section {
 	all, bad := claimsOf(rows)
 	table := [][]string{{"claim", "verdict", "because"}}
 	for _, r := range all {
@@ -141,16 +141,16 @@ func (r *results) tableLines() (lines []views.Sentence) {
 
 // missingProvenance returns what a file of imported times does not say about them. It
 // returns nil if the file names a host, device or source, or nothing was imported.
-func missingProvenance(rows []journal.Row) []string {
+func missingProvenance(rows dataset.Set) []string {
 	missing := []string{"on which machine, by whom, when and with which build and driver they were taken"}
-	timed := lists.Filter(timedRows(rows), func(r journal.Row) bool { return r.Status == journal.OK })
-	known := func(r journal.Row) bool {
+	timed := lists.Filter(timedRows(rows), func(r *journal.Row) bool { return r.Status == journal.OK })
+	known := func(r *journal.Row) bool {
 		return r.Host != "" || r.Details["device"] != "" || r.Details["source"] != "" || r.Details["tool"] == ""
 	}
 	if len(timed) == 0 || slices.ContainsFunc(timed, known) {
 		return nil
 	}
-	if !slices.ContainsFunc(timed, func(r journal.Row) bool { return r.Samples > 0 }) {
+	if !slices.ContainsFunc(timed, func(r *journal.Row) bool { return r.Samples > 0 }) {
 		missing = append(missing, "from how many samples")
 	}
 	return missing

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -212,7 +213,7 @@ func TestRandomRuns(t *testing.T) {
 	for range 200 {
 		r := randomRun(rnd)
 		rows, of := r.rows()
-		sections := Sections(rows, nil)
+		sections := Sections(dataset.All(rows), nil)
 		text := map[string]string{}
 		tables := map[string][][]string{}
 		for _, s := range sections {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -57,7 +58,7 @@ func TestStatements(t *testing.T) {
 			"Fits: time = alpha + bytes / beta", "too few sizes", "noise"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for _, s := range Sections(c.rows, nil) {
+			for _, s := range Sections(dataset.All(c.rows), nil) {
 				if s.Title != c.title {
 					continue
 				}

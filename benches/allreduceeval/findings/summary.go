@@ -24,17 +24,17 @@ import (
 )
 
 // timedRows returns the rows with times. Imported rows may have no part.
-func timedRows(rows []journal.Row) []journal.Row { return lists.Filter(rows, isTimed) }
+func timedRows(rows dataset.Set) dataset.Set { return lists.Filter(rows, isTimed) }
 
 // samplesOf returns the samples of the timed rows.
-func samplesOf(rows []journal.Row) []model.Sample {
-	return model.SamplesOf(dataset.All(rows).Where(func(r *journal.Row) bool { return isTimed(*r) }))
+func samplesOf(rows dataset.Set) []model.Sample {
+	return model.SamplesOf(rows.Where(func(r *journal.Row) bool { return isTimed(r) }))
 }
 
 // Sections returns the report's text, most important first: what is known, what it
 // means, what to do, and what is not covered. required lists the tasks of a complete
 // run; those without a row count as required cells that did not run.
-func Sections(rows []journal.Row, required []plan.Task) []bench.Section {
+func Sections(rows dataset.Set, required []plan.Task) []bench.Section {
 	cells := cellsOf(rows, required)
 	samples := samplesOf(rows)
 	r := newResults(rows, cells, samples)
@@ -48,7 +48,7 @@ func Sections(rows []journal.Row, required []plan.Task) []bench.Section {
 
 // results holds what the sections are made from.
 type results struct {
-	rows     []journal.Row
+	rows     dataset.Set
 	cells    []cell
 	samples  []model.Sample
 	contests []contest
@@ -58,7 +58,7 @@ type results struct {
 }
 
 // newResults compares, fits and checks the samples of the rows.
-func newResults(rows []journal.Row, cells []cell, samples []model.Sample) *results {
+func newResults(rows dataset.Set, cells []cell, samples []model.Sample) *results {
 	r := &results{rows: rows, cells: cells, samples: samples, contests: contests(rows, samples),
 		curves: model.Fit(samples)}
 	r.warnings = r.check()
@@ -69,10 +69,10 @@ func newResults(rows []journal.Row, cells []cell, samples []model.Sample) *resul
 // summarize returns the lines that a reader with one minute needs. A line that draws a conclusion
 // from rows ends in the ID of its evidence.
 func (r *results) summarize() (lines []views.Sentence) {
-	add := func(id string, rows []*journal.Row, format string, args ...any) {
+	add := func(id string, rows dataset.Set, format string, args ...any) {
 		lines = append(lines, cite(id, rows, "- "+format, args...))
 	}
-	timed := dataset.All(r.rows).Where(func(row *journal.Row) bool { return isTimed(*row) && !row.Status.NotRun() })
+	timed := r.rows.Where(func(row *journal.Row) bool { return isTimed(row) && !row.Status.NotRun() })
 	add("verdict", append(decisive(r.cells), timed...), "**Verdict:** %s; %s.", correctVerdict(r.cells),
 		timesVerdict(r.rows, r.samples))
 	if text, rows := claimLine(r.rows); text != "" {
@@ -125,8 +125,8 @@ func correctVerdict(cells []cell) string {
 
 // timesVerdict judges all times together. They are usable if all have settled, usable
 // with care if at least half have, and not usable otherwise or if a timed row failed.
-func timesVerdict(rows []journal.Row, samples []model.Sample) string {
-	failed := len(lists.Filter(timedRows(rows), func(r journal.Row) bool { return r.Status.Bad() }))
+func timesVerdict(rows dataset.Set, samples []model.Sample) string {
+	failed := len(lists.Filter(timedRows(rows), func(r *journal.Row) bool { return r.Status.Bad() }))
 	if len(samples) == 0 && failed == 0 {
 		return "times were **not run**"
 	}
@@ -190,9 +190,9 @@ func partState(t counts, holds string) string {
 }
 
 // missingTimes returns the required timed points that did not run.
-func missingTimes(rows []journal.Row) dataset.Set {
-	return dataset.All(rows).Where(func(r *journal.Row) bool {
-		return isTimed(*r) && r.Status == journal.NotExecuted && !r.Optional
+func missingTimes(rows dataset.Set) dataset.Set {
+	return rows.Where(func(r *journal.Row) bool {
+		return isTimed(r) && r.Status == journal.NotExecuted && !r.Optional
 	})
 }
 
@@ -203,7 +203,7 @@ func reasons(rows dataset.Set) []string {
 }
 
 // plantedFault returns the value of --mutate, or "" if no fault was planted.
-func plantedFault(rows []journal.Row) string {
+func plantedFault(rows dataset.Set) string {
 	for _, r := range rows {
 		if v, has := r.Options.Get("mutate"); has && v.String() != matrix.NoFault {
 			return v.String()
@@ -351,7 +351,7 @@ func otherRates(s model.Sample, limit string) (text string) {
 
 // Exports returns tuning.json, the table that algorithm=auto reads. Its entries are the lines of the
 // section Tuning table.
-func Exports(rows []journal.Row) ([]bench.File, error) {
+func Exports(rows dataset.Set) ([]bench.File, error) {
 	own := tunable(samplesOf(rows))
 	if len(own) == 0 {
 		return nil, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
@@ -45,7 +46,7 @@ func TestVerdict(t *testing.T) {
 				"wide an interval (too few samples for the noise)."},
 		{failed, right, []model.Sample{calm}, "times are **not usable** (1 of 1 settled): 1 timed row failed."},
 	} {
-		r := newResults(c.rows, c.cells, c.samples)
+		r := newResults(dataset.All(c.rows), c.cells, c.samples)
 		if got := r.summarize()[0].Text; !strings.Contains(got, c.want) {
 			t.Errorf("got %s\nwant %s", got, c.want)
 		}

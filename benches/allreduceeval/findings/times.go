@@ -13,7 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
-	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
 	"github.com/kernbench/kernbench/internal/result/views"
@@ -157,7 +157,7 @@ func (r *results) addContests(s *bench.Section) {
 	s.Table = [][]string{{"setting", "size", "fastest", "time", "second", "second takes longer by"}}
 	for _, c := range r.contests {
 		line := []string{settingName(c.setting), unit.FormatBytes(c.bytes), "not resolved: " + c.unresolved, "", "", ""}
-		var behind []*journal.Row
+		var behind dataset.Set
 		if c.resolved() {
 			line[2], line[3], behind = c.winner(), formatTime(c.samples[0]), rowsOf(c.samples)
 			if len(c.samples) > 1 {

@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/inputs"
 	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/views"
@@ -84,21 +85,21 @@ type Bench struct {
 	// Derive adds metrics that depend on other rows, such as a speed-up over one rank. It
 	// returns every row. To change a row's Metrics or Warnings it must replace them, because
 	// the originals are shared.
-	Derive func(rows []journal.Row) []journal.Row
+	Derive func(rows dataset.Set) dataset.Set
 	// Plots and Pivots are the declared figures and tables.
 	Plots  []views.Plot
 	Pivots []views.Pivot
 	// Figures describes the figures that no plot can describe. They come before the declared ones.
-	Figures func(rows []journal.Row) []figure.Figure
+	Figures func(rows dataset.Set) []figure.Figure
 	// Sections states the findings in text and tables.
-	Sections func(rows []journal.Row) []Section
+	Sections func(rows dataset.Set) []Section
 	// Sentences applies the rules for generated sentences. Each goes to the section of its title.
-	Sentences func(rows []journal.Row) []views.Sentence
+	Sentences func(rows dataset.Set) []views.Sentence
 	// Exports returns additional files for the run folder.
-	Exports func(rows []journal.Row) ([]File, error)
+	Exports func(rows dataset.Set) ([]File, error)
 	// Artifacts names the files that must be in the run folder afterwards. The run fails if
 	// one is missing.
-	Artifacts func(rows []journal.Row) []string
+	Artifacts func(rows dataset.Set) []string
 
 	// Tuning holds the defaults of the tune command, or nil.
 	Tuning *Tuning
@@ -222,7 +223,7 @@ type Tuning struct {
 	Axes     func(backend string) [][2]string // axis and SPEC of the candidates, the default first
 	// Files makes files, such as a table for other programs, from the rows of the default setting and
 	// of the winners whose gain was confirmed.
-	Files func(rows []journal.Row) ([]File, error)
+	Files func(rows dataset.Set) ([]File, error)
 }
 
 // Axis returns the named axis of the part.

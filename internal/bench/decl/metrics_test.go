@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -17,7 +18,7 @@ func TestMetrics(t *testing.T) {
 		}
 		return out
 	}
-	derive := func(rows []journal.Row) []journal.Row { return rows }
+	derive := func(rows dataset.Set) dataset.Set { return rows }
 	for _, c := range []struct {
 		name  string
 		bench Bench

@@ -3,6 +3,7 @@ package decl
 import (
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -16,8 +17,8 @@ func TestView(t *testing.T) {
 	if none.View(j, r) != r || (&Bench{}).View(j, r) != r {
 		t.Error("a plain run is not shown as it is")
 	}
-	b := &Bench{Derive: func(rows []journal.Row) []journal.Row {
-		return append(rows, journal.Row{Key: "sum", Metrics: map[string]float64{"n": float64(len(rows))}})
+	b := &Bench{Derive: func(rows dataset.Set) dataset.Set {
+		return append(rows, &journal.Row{Key: "sum", Metrics: map[string]float64{"n": float64(len(rows))}})
 	}}
 	got := b.View(j, r).Latest()
 	if len(got) != 2 || got[1].Metrics["n"] != 1 || len(r.Rows) != 2 {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/views"
 )
@@ -26,7 +27,7 @@ type Section struct {
 }
 
 // AddLine adds a line to the table, and the rows that it rests on, if there are any.
-func (s *Section) AddLine(id string, rows []*journal.Row, cells ...string) {
+func (s *Section) AddLine(id string, rows dataset.Set, cells ...string) {
 	s.Table = append(s.Table, cells)
 	s.Lines = append(s.Lines, views.Sentence{ID: id, Rows: rows})
 }
@@ -81,7 +82,7 @@ func (b *Bench) shown(j *journal.Journal, r *journal.Run) *journal.Run {
 	}
 	if b.Derive != nil {
 		shown := *r
-		shown.Rows = b.Derive(slices.Clone(r.Latest()))
+		shown.Rows = b.Derive(dataset.All(r.Latest())).Copy()
 		r = &shown
 	}
 	if names := Headlines(b); len(names) > 0 {

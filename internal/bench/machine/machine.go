@@ -257,8 +257,8 @@ func Words(rows dataset.Set) string {
 }
 
 // Caption adds Words to the caption of every figure.
-func Caption(figs []figure.Figure, rows []journal.Row) []figure.Figure {
-	if words := Words(dataset.All(rows)); words != "" {
+func Caption(figs []figure.Figure, rows dataset.Set) []figure.Figure {
+	if words := Words(rows); words != "" {
 		for i := range figs {
 			figs[i].AddCaption(words)
 		}

@@ -48,10 +48,8 @@ func (s Set) Copy() []journal.Row {
 	return lists.Map(s, func(r *journal.Row) journal.Row { return *r })
 }
 
-// Good returns the rows with status ok.
-func Good(rows []journal.Row) Set {
-	return All(rows).Good()
-}
+// Clone returns a Set of copies of the rows, whose fields may be replaced.
+func (s Set) Clone() Set { return All(s.Copy()) }
 
 // Where returns the rows for which keep returns true.
 func (s Set) Where(keep func(*journal.Row) bool) Set { return lists.Filter(s, keep) }

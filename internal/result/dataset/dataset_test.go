@@ -24,7 +24,7 @@ func sample() []journal.Row {
 }
 
 func TestLookups(t *testing.T) {
-	s := Good(sample())
+	s := All(sample()).Good()
 	if len(s) != 5 {
 		t.Fatalf("%d good rows, want 5", len(s))
 	}
@@ -62,7 +62,7 @@ func TestLookups(t *testing.T) {
 }
 
 func TestSeries(t *testing.T) {
-	got := Series(Good(sample()), func(r *journal.Row) string {
+	got := Series(All(sample()).Good(), func(r *journal.Row) string {
 		return strings.ToUpper(Text(r, "op"))
 	}, func(r *journal.Row) (figure.Point, bool) {
 		return figure.Point{X: Number(r, "size"), Y: r.Metrics["time_us"]}, r.Metrics["time_us"] != 20

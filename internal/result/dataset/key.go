@@ -83,10 +83,10 @@ func BenchPart(r *journal.Row) string {
 }
 
 // CoordNames returns the distinct names of the rows' coordinates in order of appearance.
-func CoordNames(rows []journal.Row) []string {
+func CoordNames(rows Set) []string {
 	var names lists.Set[string]
-	for i := range rows {
-		for _, c := range coords(&rows[i], nil) {
+	for _, r := range rows {
+		for _, c := range coords(r, nil) {
 			names.Add(c.name)
 		}
 	}
@@ -101,10 +101,10 @@ func CoordText(r *journal.Row, name string) (text string, has bool) {
 }
 
 // CoordTexts returns the set of values of each coordinate over all rows.
-func CoordTexts(rows []journal.Row) map[string]map[string]bool {
+func CoordTexts(rows Set) map[string]map[string]bool {
 	out := map[string]map[string]bool{}
-	for i := range rows {
-		for _, c := range coords(&rows[i], nil) {
+	for _, r := range rows {
+		for _, c := range coords(r, nil) {
 			if out[c.name] == nil {
 				out[c.name] = map[string]bool{}
 			}

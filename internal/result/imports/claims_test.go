@@ -41,7 +41,7 @@ func TestPublishedReport(t *testing.T) {
 			"refused: default and multimem take the same time (86.4 ms and 86.41 ms at 256Mi, 0.012 % apart)"},
 		{"3/3 tests passed", "refused: of 9 required points 6 passed, 0 failed, 0 were skipped and 3 never executed"},
 	}
-	verdicts := VerdictRows(model.Judge(rows, claims, model.NamedCurve), Source{Bench: "b"}, len(rows))
+	verdicts := VerdictRows(model.Judge(dataset.All(rows), claims, model.NamedCurve), Source{Bench: "b"}, len(rows))
 	if len(verdicts) != len(want) {
 		t.Fatalf("%d verdicts, want %d", len(verdicts), len(want))
 	}

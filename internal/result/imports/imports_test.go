@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/export"
 )
@@ -322,7 +323,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		rows := Rows(records, src, 0, map[string]int{})
 		var text bytes.Buffer
-		must.Do(t, export.Write(&text, "nccl-tests", export.Input{Rows: rows}, export.Options{}))
+		must.Do(t, export.Write(&text, "nccl-tests", export.Input{Rows: dataset.All(rows)}, export.Options{}))
 		f, err := Read("nccl-tests", "own", text.String(), Given{})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text.String())

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 )
 
 // The kinds of warnings.
@@ -32,7 +32,7 @@ type Warning struct {
 	// Note marks an observation that prevents a wrong conclusion. The numbers themselves
 	// are not in doubt.
 	Note bool
-	Rows []*journal.Row // the rows concerned
+	Rows dataset.Set // the rows concerned
 	// Subject names in a few words what Identical is about, for other sentences to refer to.
 	Subject string
 }
@@ -362,7 +362,7 @@ func publishedCurve(samples []Sample) *Table {
 
 // speedup returns how many times faster the curve is than the samples, at least and at most, and the rows
 // of the samples that it can be compared with. Both are 0 if there is none.
-func (t *Table) speedup(samples []Sample) (least, most float64, rows []*journal.Row) {
+func (t *Table) speedup(samples []Sample) (least, most float64, rows dataset.Set) {
 	for _, s := range samples {
 		if us, err := t.US(s.Ranks, s.Bytes); err == nil {
 			times := s.TimeUS / us

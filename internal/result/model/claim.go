@@ -75,8 +75,8 @@ const MaxDecode = 1024
 
 // Judge checks each claim against the rows. curve returns a reference curve by name for
 // ClaimPotential; it may be nil.
-func Judge(rows []journal.Row, claims []Claim, curve func(name string) (*Table, error)) []Verdict {
-	samples := SamplesOf(dataset.All(rows))
+func Judge(rows dataset.Set, claims []Claim, curve func(name string) (*Table, error)) []Verdict {
+	samples := SamplesOf(rows)
 	var out []Verdict
 	for _, c := range claims {
 		answer, reason := judgeClaim(c, rows, c.matching(samples), curve)
@@ -94,7 +94,7 @@ func (c Claim) matching(samples []Sample) []Sample {
 	})
 }
 
-func judgeClaim(c Claim, rows []journal.Row, samples []Sample, curve func(string) (*Table, error)) (Answer, string) {
+func judgeClaim(c Claim, rows dataset.Set, samples []Sample, curve func(string) (*Table, error)) (Answer, string) {
 	switch {
 	case c.Kind == ClaimDecode:
 		return judgeDecode(c)
@@ -211,7 +211,7 @@ func judgeDecode(c Claim) (Answer, string) {
 }
 
 // judgePassed accepts "all passed" only if every required point ran and passed.
-func judgePassed(rows []journal.Row) (Answer, string) {
+func judgePassed(rows dataset.Set) (Answer, string) {
 	counts := map[journal.Status]int{}
 	first, total := "", 0
 	for _, r := range rows {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -47,7 +48,7 @@ func TestJudgePublishedReport(t *testing.T) {
 		{"one size", Claim{Kind: ClaimBound, Bound: Latency, Algorithm: "multimem"}, Undecided, "one size"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := Judge(published(), []Claim{c.claim}, NamedCurve)
+			got := Judge(dataset.All(published()), []Claim{c.claim}, NamedCurve)
 			if len(got) != 1 || got[0].Answer != c.answer || !strings.Contains(got[0].Reason, c.reason) {
 				t.Errorf("%+v\nwant %s: %s", got, c.answer, c.reason)
 			}
@@ -61,18 +62,18 @@ func TestJudgeEffects(t *testing.T) {
 	for factor, answer := range map[float64]Answer{1.5: Refuted, 0.5: Refuted, 1.02: Holds, 1: Refused} {
 		rows := []journal.Row{row("ring", dtype.F32, 4, mib, 1000), row("tree", dtype.F32, 4, mib, 1000*factor),
 			row("ring", dtype.F32, 4, 2*mib, 1900)}
-		if got := Judge(rows, []Claim{claim}, nil)[0]; got.Answer != answer {
+		if got := Judge(dataset.All(rows), []Claim{claim}, nil)[0]; got.Answer != answer {
 			t.Errorf("%v times: %+v, want %s", factor, got, answer)
 		}
 	}
 	apart := []journal.Row{row("ring", dtype.F32, 4, mib, 10), row("tree", dtype.F32, 4, 2*mib, 10)}
-	if got := Judge(apart, []Claim{claim, {Kind: ClaimDTypes}, {Kind: "other"}}, nil); got[0].Answer != Undecided ||
+	if got := Judge(dataset.All(apart), []Claim{claim, {Kind: ClaimDTypes}, {Kind: "other"}}, nil); got[0].Answer != Undecided ||
 		got[1].Answer != Undecided || got[2].Answer != Undecided {
 		t.Errorf("nothing in common: %+v", got)
 	}
 	large := []journal.Row{row("ring", dtype.F32, 4, mib, 100), row("ring", dtype.F32, 4, 8*mib, 800),
 		row("ring", dtype.F32, 4, 64*mib, 6400)}
-	if got := Judge(large, []Claim{{Kind: ClaimDTypes}}, nil)[0]; got.Answer != Refuted {
+	if got := Judge(dataset.All(large), []Claim{{Kind: ClaimDTypes}}, nil)[0]; got.Answer != Refuted {
 		t.Errorf("bandwidth-bound with one type: %+v", got)
 	}
 }
@@ -80,17 +81,17 @@ func TestJudgeEffects(t *testing.T) {
 // "All passed" holds only if all required points ran. Optional points may be missing.
 func TestJudgePassed(t *testing.T) {
 	rows := published()
-	if got := Judge(rows[:6], []Claim{{Kind: ClaimPassed}}, nil)[0]; got.Answer != Holds {
+	if got := Judge(dataset.All(rows[:6]), []Claim{{Kind: ClaimPassed}}, nil)[0]; got.Answer != Holds {
 		t.Errorf("six good rows: %+v", got)
 	}
 	for i := range rows[6:] {
 		rows[6+i].Optional = true
 	}
-	if got := Judge(rows, []Claim{{Kind: ClaimPassed}}, nil)[0]; got.Answer != Holds {
+	if got := Judge(dataset.All(rows), []Claim{{Kind: ClaimPassed}}, nil)[0]; got.Answer != Holds {
 		t.Errorf("optional cells did not run: %+v", got)
 	}
 	rows[2].Status = journal.Failed
-	if got := Judge(rows, []Claim{{Kind: ClaimPassed}}, nil)[0]; got.Answer != Refused {
+	if got := Judge(dataset.All(rows), []Claim{{Kind: ClaimPassed}}, nil)[0]; got.Answer != Refused {
 		t.Errorf("a failed row: %+v", got)
 	}
 }

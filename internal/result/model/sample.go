@@ -91,12 +91,12 @@ type Sample struct {
 	Utilisation   float64
 	UtilisationOf string
 
-	Kind        string         // measured, simulated or modelled
-	Disturbance string         // what disturbed the measurement; "" if nothing did
-	Host        string         // where it was measured
-	Device      string         // the kind of GPU that every rank had; "" if there was none or it is not known
-	Executed    string         // the algorithm that ran, if the row says so; for auto, the one it took
-	Rows        []*journal.Row // the trials from which the sample was made
+	Kind        string      // measured, simulated or modelled
+	Disturbance string      // what disturbed the measurement; "" if nothing did
+	Host        string      // where it was measured
+	Device      string      // the kind of GPU that every rank had; "" if there was none or it is not known
+	Executed    string      // the algorithm that ran, if the row says so; for auto, the one it took
+	Rows        dataset.Set // the trials from which the sample was made
 }
 
 // ThroughMemory reports whether the data goes through memory that the ranks share. Then caches decide
@@ -178,7 +178,7 @@ func (s Sample) RatioTo(than Sample) (low, high float64) {
 }
 
 // TimeOf returns the sample of one point, of any operation, from the rows of its trials.
-func TimeOf(trials []*journal.Row) Sample {
+func TimeOf(trials dataset.Set) Sample {
 	s := sampleOf(*dataset.Set(trials).Merge())
 	s.Rows = trials
 	for _, r := range dataset.Set(trials).Counting() {
@@ -207,7 +207,7 @@ const (
 
 // SamplesOf returns one sample for each point of the timed all-reduces among the rows, in order of
 // series and size. It skips rows of other operations and rows without a size or a valid time.
-func SamplesOf(rows []*journal.Row) []Sample {
+func SamplesOf(rows dataset.Set) []Sample {
 	timed := lists.Filter(rows, func(r *journal.Row) bool {
 		return r.Status == journal.OK && r.Metrics[timeMetric] > 0 && isAllReduce(r)
 	})

@@ -12,8 +12,8 @@ import (
 // AutoPlot chooses a default plot. X is the numeric coordinate with the most values, or else the text
 // coordinate with the most values. Y is the main metric. By is everything else that varies. The
 // result is false if nothing varies or no ok row has a metric.
-func AutoPlot(h *journal.Header, rows []journal.Row) (Plot, bool) {
-	all := dataset.All(rows)
+func AutoPlot(h *journal.Header, rows dataset.Set) (Plot, bool) {
+	all := rows
 	y, ok := mainMetric(h, all)
 	if !ok {
 		return Plot{}, false
@@ -58,10 +58,10 @@ func numeric(values []dataset.Value) bool {
 
 // Names returns the names that a plot of the rows may use: coordinates with more than
 // one value, and metrics.
-func Names(h *journal.Header, rows []journal.Row) (coords, metrics []string) {
+func Names(h *journal.Header, rows dataset.Set) (coords, metrics []string) {
 	if len(rows) > 0 {
-		coords = dataset.Names(lists.Filter(dataset.All(rows).Coords(h), func(c dataset.Coord) bool {
-			return !c.Is(dataset.Status) && c.Varies(dataset.All(rows))
+		coords = dataset.Names(lists.Filter(rows.Coords(h), func(c dataset.Coord) bool {
+			return !c.Is(dataset.Status) && c.Varies(rows)
 		}))
 	}
 	var others []string

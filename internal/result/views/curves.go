@@ -28,7 +28,7 @@ const (
 // out and counted in a note. Values of different points are never mixed in one curve: a coordinate that
 // varies but is not in By also separates series, and a note says so. If there are too many series, the
 // figure has several panels, or Figure returns an error.
-func (p Plot) Figure(h *journal.Header, rows []journal.Row) (figure.Figure, error) {
+func (p Plot) Figure(h *journal.Header, rows dataset.Set) (figure.Figure, error) {
 	d, dots, left, err := p.resolve(h, rows)
 	if err != nil {
 		return figure.Figure{}, fmt.Errorf("plot %s: %w", d.Plot, err)
@@ -56,11 +56,11 @@ func machines(rows dataset.Set) string {
 func (p Plot) declared() bool { return p.Name != "" }
 
 // resolve finds the coordinates and metrics of the plot, and their values in the rows.
-func (p Plot) resolve(h *journal.Header, rows []journal.Row) (d drawing, dots []dot, left omissions, err error) {
+func (p Plot) resolve(h *journal.Header, rows dataset.Set) (d drawing, dots []dot, left omissions, err error) {
 	if h == nil {
 		h = &journal.Header{}
 	}
-	all := dataset.All(rows)
+	all := rows
 	if p.Where != "" {
 		if all, err = all.Select(p.Where); err != nil && !p.declared() {
 			return d, nil, left, fmt.Errorf("where: %w", err)

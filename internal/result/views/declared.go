@@ -14,11 +14,11 @@ import (
 
 // Figures returns the figures that a bench declares, in the order of their first plots. Plots without a value are
 // left out.
-func Figures(plots []Plot, h *journal.Header, rows []journal.Row) (figs []figure.Figure, errs []error) {
+func Figures(plots []Plot, h *journal.Header, rows dataset.Set) (figs []figure.Figure, errs []error) {
 	for _, p := range plots {
 		for _, g := range p.named(rows) {
 			p.Name = figure.Stem(g.Key)
-			f, err := p.Figure(h, g.Rows.Copy())
+			f, err := p.Figure(h, g.Rows)
 			if err != nil {
 				errs = append(errs, err)
 			}
@@ -41,11 +41,11 @@ func Figures(plots []Plot, h *journal.Header, rows []journal.Row) (figs []figure
 var placeholder = regexp.MustCompile(`\{[A-Za-z][A-Za-z0-9_.-]*\}`)
 
 // named returns the rows of each figure of the plot: of one for each value that the name contains.
-func (p Plot) named(rows []journal.Row) []dataset.Group[string] {
+func (p Plot) named(rows dataset.Set) []dataset.Group[string] {
 	if !placeholder.MatchString(p.Name) {
-		return []dataset.Group[string]{{Key: p.Name, Rows: dataset.All(rows)}}
+		return []dataset.Group[string]{{Key: p.Name, Rows: rows}}
 	}
-	return dataset.GroupBy(dataset.All(rows), func(r *journal.Row) string { return expand(p.Name, dataset.Set{r}) })
+	return dataset.GroupBy(rows, func(r *journal.Row) string { return expand(p.Name, dataset.Set{r}) })
 }
 
 // expand replaces {NAME} by the values that the rows have at the coordinate, metric or detail of that name.

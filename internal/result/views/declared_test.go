@@ -120,7 +120,7 @@ func TestDeclaredFigures(t *testing.T) {
 				"  bars b: 0,2 1,NaN"}},
 		{"nothing to draw", "x=shape,kind=heat", Words{Name: "n"}, []journal.Row{failed}, nil},
 	} {
-		figs, errs := Figures([]Plot{declare(t, c.plot, c.words)}, &journal.Header{Bench: "b"}, c.rows)
+		figs, errs := Figures([]Plot{declare(t, c.plot, c.words)}, &journal.Header{Bench: "b"}, dataset.All(c.rows))
 		if len(errs) > 0 {
 			t.Errorf("%s: %v", c.name, errs)
 		}
@@ -158,7 +158,7 @@ func TestPivots(t *testing.T) {
 	} {
 		p := must.Get(ParsePivot(c.text))(t)
 		p.Words = Words{Title: "T of {pes}", Caption: "C", Labels: map[string]string{"variant": "how", "work_us": "work"}}
-		got := must.Get(p.Table(nil, rows))(t)
+		got := must.Get(p.Table(nil, dataset.All(rows)))(t)
 		if d := cmp.Diff(c.want, got.Cells); d != "" || got.Title != "T of 2 and 4" || got.Text != "C" {
 			t.Errorf("%s: %q (-want +got):\n%s", c.text, got.Title, d)
 		}
@@ -166,7 +166,7 @@ func TestPivots(t *testing.T) {
 			t.Errorf("%s reads back as %s", p, again)
 		}
 	}
-	if got := must.Get(Pivot{Rows: []string{"shape"}}.Table(nil, rows[4:]))(t); len(got.Cells) > 0 {
+	if got := must.Get(Pivot{Rows: []string{"shape"}}.Table(nil, dataset.All(rows[4:])))(t); len(got.Cells) > 0 {
 		t.Errorf("a table of failures: %v", got)
 	}
 	for text, want := range map[string]string{"columns=a": "missing rows", "rows=a,x=b": "unknown key"} {
@@ -174,7 +174,7 @@ func TestPivots(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := (Pivot{Rows: []string{"shap"}}).Table(nil, rows); err == nil || !strings.Contains(err.Error(), `"shape"`) {
+	if _, err := (Pivot{Rows: []string{"shap"}}).Table(nil, dataset.All(rows)); err == nil || !strings.Contains(err.Error(), `"shape"`) {
 		t.Errorf("an unknown coordinate: %v", err)
 	}
 }

@@ -21,8 +21,8 @@ import (
 // The sentence says "not resolved" in two cases. If points have few launches, the difference may be due to
 // launches, which often differ by more than samples do. If the launches do not show that the points differ
 // at all, the fastest of many equal points is only lucky. For computed values, one launch is enough.
-func Extremes(h *journal.Header, rows []journal.Row) string {
-	y, ok := mainMetric(h, dataset.All(rows))
+func Extremes(h *journal.Header, rows dataset.Set) string {
+	y, ok := mainMetric(h, rows)
 	if !ok {
 		return ""
 	}
@@ -51,7 +51,7 @@ func Extremes(h *journal.Header, rows []journal.Row) string {
 			unit.FormatSig(100*p, 2))
 	}
 	good := lists.Map(points, func(p launched) *journal.Row { return p.row })
-	coords := slices.DeleteFunc(dataset.All(rows).Coords(h), func(c dataset.Coord) bool {
+	coords := slices.DeleteFunc(rows.Coords(h), func(c dataset.Coord) bool {
 		return !c.Varies(good) || c.Circumstance()
 	})
 	at := func(p launched) (number, where string) {
@@ -98,9 +98,9 @@ func chance(points []launched) float64 {
 // launch has a narrow confidence interval. The other launches of such a point count too, because leaving out
 // the wide ones would favour one of two modes. If no row has an interval, it returns all undisturbed rows, and
 // sure is false.
-func settledRows(y quantity, rows []journal.Row) (out []*journal.Row, sure bool) {
+func settledRows(y quantity, rows dataset.Set) (out dataset.Set, sure bool) {
 	settled, intervals := map[string]bool{}, false
-	undisturbed := dataset.All(rows).Good().Where(func(r *journal.Row) bool {
+	undisturbed := rows.Good().Where(func(r *journal.Row) bool {
 		v, low, high, has := y.value(r)
 		interval := low != 0 || high != 0
 		intervals = intervals || has && interval
@@ -151,7 +151,7 @@ func (p launched) between(u string) string {
 
 // launchedPoints returns the points that have a computed value, or enough launches to show how much launches differ.
 // few is the number of the other points, and single the number of points among them that have only one launch.
-func launchedPoints(y quantity, rows []*journal.Row) (points []launched, few, single int) {
+func launchedPoints(y quantity, rows dataset.Set) (points []launched, few, single int) {
 	for _, g := range lists.GroupBy(rows, pointOf) {
 		first := g.Items[0]
 		p := launched{computed: first.Kind == journal.Simulated || first.Kind == journal.Modelled,

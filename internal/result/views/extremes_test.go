@@ -81,7 +81,7 @@ func TestExtremesNeedLaunches(t *testing.T) {
 		"simulated, one of two": {[]journal.Row{simulated(1, 10), simulated(2, 10), simulated(3, 20)},
 			"The fastest took 10 µs at size=1; 1 other point has the same value. The slowest took 20 µs at size=3."},
 	} {
-		if got := Extremes(header, c.rows); got != c.want {
+		if got := Extremes(header, dataset.All(c.rows)); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

@@ -68,7 +68,7 @@ func TestFigureGolden(t *testing.T) {
 		{"all_failed", "x=size,y=whatever", []journal.Row{notOK(parts[0], journal.Failed, "no")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			fig := must.Get(mustParse(t, c.plot).Figure(fixtureHeader(), c.rows))(t)
+			fig := must.Get(mustParse(t, c.plot).Figure(fixtureHeader(), dataset.All(c.rows)))(t)
 			must.Do(t, fig.Validate())
 			golden.Check(t, c.name+".json", string(must.Get(json.MarshalIndent(fig, "", " "))(t))+"\n")
 		})
@@ -102,7 +102,7 @@ func TestFigureErrors(t *testing.T) {
 		{"x=size,by=axis.size", rows, []string{"both x and by"}},
 		{"x=size", many(13), []string{"169 series", "backend, NCCL_ALGO", "at most 12"}},
 	} {
-		_, err := mustParse(t, c.plot).Figure(h, c.rows)
+		_, err := mustParse(t, c.plot).Figure(h, dataset.All(c.rows))
 		for _, want := range c.want {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: error %v, want it to say %q", c.plot, err, want)
@@ -145,7 +145,7 @@ func TestDisturbedAndFailedRows(t *testing.T) {
 			rows[i] = notOK(rows[i], journal.Failed, "crashed")
 		}
 	}
-	fig := must.Get(Plot{X: "size"}.Figure(nil, rows))(t)
+	fig := must.Get(Plot{X: "size"}.Figure(nil, dataset.All(rows)))(t)
 	pts := fig.Panels[0].Series[0].Points
 	if len(pts) != len(sizes) || !pts[0].Hollow || pts[1].Hollow || pts[1].Y > 1e6 || !pts[2].Failed || pts[3].Hollow ||
 		pts[3].Failed {
@@ -170,7 +170,7 @@ func TestNothingIsMixed(t *testing.T) {
 	for i := range other {
 		other[i].Run = "another"
 	}
-	fig := must.Get(Plot{X: "size"}.Figure(fixtureHeader(), append(rows, other...)))(t)
+	fig := must.Get(Plot{X: "size"}.Figure(fixtureHeader(), dataset.All(append(rows, other...))))(t)
 	if got, want := points(fig), 5*2*2+5; got != want {
 		t.Errorf("%d points, want %d", got, want)
 	}
@@ -191,7 +191,7 @@ func TestNameClash(t *testing.T) {
 	}
 	rows[0].Kind = journal.Simulated
 	for by, want := range map[string]string{"kind": "kind=k0", "row.kind": "row.kind=simulated", "axis.kind": "kind=k0"} {
-		fig := must.Get(Plot{X: "size", By: []string{by}}.Figure(fixtureHeader(), rows))(t)
+		fig := must.Get(Plot{X: "size", By: []string{by}}.Figure(fixtureHeader(), dataset.All(rows)))(t)
 		if got := fig.Panels[0].Series[0].Name; got != want {
 			t.Errorf("by %s: first series is %q, want %q", by, got, want)
 		}
@@ -204,7 +204,7 @@ func TestStrictestLimit(t *testing.T) {
 	for i, us := range []float64{3, 1, 2} {
 		rows[i].Limits = map[string]float64{"link": us}
 	}
-	fig := must.Get(Plot{X: "size"}.Figure(fixtureHeader(), rows))(t)
+	fig := must.Get(Plot{X: "size"}.Figure(fixtureHeader(), dataset.All(rows)))(t)
 	if lines := fig.Panels[0].Lines; len(lines) != 1 || lines[0].Y == nil || *lines[0].Y != 1 {
 		t.Errorf("limits %+v, want a level one at 1", lines)
 	}
@@ -212,7 +212,7 @@ func TestStrictestLimit(t *testing.T) {
 
 func TestUnsetIsNotText(t *testing.T) {
 	rows := sweep(sizes[:2], []string{"f32"}, []int{2}, []string{"", "(unset)", "2"}, 1)
-	fig := must.Get(Plot{X: "NCCL_ALGO", By: []string{"size"}}.Figure(fixtureHeader(), rows))(t)
+	fig := must.Get(Plot{X: "NCCL_ALGO", By: []string{"size"}}.Figure(fixtureHeader(), dataset.All(rows)))(t)
 	if got := fig.Panels[0].X.Categories; !slices.Equal(got, []string{"2", "(unset)", "(unset)"}) {
 		t.Errorf("categories %q", got)
 	}

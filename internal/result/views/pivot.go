@@ -71,7 +71,7 @@ func (p Pivot) Check(h *journal.Header, options point.Point) error { return p.pl
 func (p Pivot) CheckMetric(known []journal.MetricInfo) error { return p.plot().CheckMetric(known) }
 
 // Table returns the table. It has no cells if no row has a value.
-func (p Pivot) Table(h *journal.Header, rows []journal.Row) (Table, error) {
+func (p Pivot) Table(h *journal.Header, rows dataset.Set) (Table, error) {
 	d, dots, _, err := p.plot().resolve(h, rows)
 	if err != nil {
 		return Table{}, fmt.Errorf("pivot %s: %w", p, err)

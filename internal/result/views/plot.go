@@ -182,7 +182,7 @@ func format(keys []key) string {
 
 // Check returns an error if the rows of a planned run will not have the coordinates of the plot.
 func (p Plot) Check(h *journal.Header, options point.Point) error {
-	coords := dataset.All([]journal.Row{{Options: options}}).Coords(h)
+	coords := dataset.Set{{Options: options}}.Coords(h)
 	names := slices.Concat(p.By, p.Panel)
 	if p.X != Points && !slices.ContainsFunc(h.Metrics, func(m journal.MetricInfo) bool { return m.Name == p.X }) {
 		names = append([]string{p.X}, names...)

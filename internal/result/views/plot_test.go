@@ -133,7 +133,7 @@ func TestAutoPlot(t *testing.T) {
 		{"no row", nil, ""},
 		{"no good row", []journal.Row{notOK(text("copy"), journal.Failed, ""), notOK(text("read"), journal.Failed, "")}, ""},
 	} {
-		p, ok := AutoPlot(h, c.rows)
+		p, ok := AutoPlot(h, dataset.All(c.rows))
 		got := p.String()
 		if !ok {
 			got = ""

@@ -80,11 +80,11 @@ func TestAnyRows(t *testing.T) {
 		}
 		plots := []Plot{{X: anyName.Draw(t, "x"), Y: []string{anyMetric.Draw(t, "y")},
 			By: rapid.SliceOfN(anyName, 0, 2).Draw(t, "by")}, {X: "trial", Y: []string{dataset.TimeMetric}}}
-		if p, ok := AutoPlot(h, rows); ok {
+		if p, ok := AutoPlot(h, dataset.All(rows)); ok {
 			plots = append(plots, p)
 		}
 		for _, p := range plots {
-			fig, err := p.Figure(h, rows)
+			fig, err := p.Figure(h, dataset.All(rows))
 			if err != nil {
 				continue
 			}
@@ -149,11 +149,11 @@ func present(p point.Point) (out point.Point) {
 func TestAnyPlotIsDrawn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SliceOfN(anyRow, 1, 6).Draw(t, "rows")
-		p, ok := AutoPlot(nil, rows)
+		p, ok := AutoPlot(nil, dataset.All(rows))
 		if !ok {
 			return
 		}
-		fig := must.Get(p.Figure(nil, rows))(t)
+		fig := must.Get(p.Figure(nil, dataset.All(rows)))(t)
 		var b bytes.Buffer
 		must.Do(t, figure.SVG(&b, fig))
 	})

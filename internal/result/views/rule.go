@@ -3,16 +3,16 @@ package views
 import (
 	"fmt"
 
-	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 )
 
 // Sentence is a generated statement about some rows of a run. A line of a table is one too: its text is the line.
 type Sentence struct {
-	ID      string         // of the rule that made it, such as fastest
-	Number  int            // set by the report: 1 for the first sentence of the rule. 0 if the sentence cites no rows
-	Section string         // title of the section that shows it
-	Text    string         // Markdown: a paragraph, or an item of a list if it begins with "- " or "1. "
-	Rows    []*journal.Row // the rows that it rests on
+	ID      string      // of the rule that made it, such as fastest
+	Number  int         // set by the report: 1 for the first sentence of the rule. 0 if the sentence cites no rows
+	Section string      // title of the section that shows it
+	Text    string      // Markdown: a paragraph, or an item of a list if it begins with "- " or "1. "
+	Rows    dataset.Set // the rows that it rests on
 }
 
 // Citation returns what users call the sentence, such as fastest-1, or "" if it cites no rows.
@@ -25,12 +25,12 @@ func (s Sentence) Citation() string {
 
 // Rule makes a sentence from the data D of a run, if its condition holds.
 type Rule[D any] struct {
-	ID      string                   // names what the sentence is about: fastest
-	Section string                   // title of the section that shows it
-	When    func(d D) bool           // nil: always
-	Rows    func(d D) []*journal.Row // nil: the sentence draws no conclusion from rows
-	Text    func(d D) string         // see Sentence.Text
-	each    func(d D) []Sentence     // set by Each
+	ID      string                // names what the sentence is about: fastest
+	Section string                // title of the section that shows it
+	When    func(d D) bool        // nil: always
+	Rows    func(d D) dataset.Set // nil: the sentence draws no conclusion from rows
+	Text    func(d D) string      // see Sentence.Text
+	each    func(d D) []Sentence  // set by Each
 }
 
 // Each returns a rule that makes a sentence for each of the parts of the data for which the condition of r holds.

@@ -21,7 +21,7 @@ func byRun() Run {
 				if algorithm == "slow" {
 					us *= 2
 				}
-				run.Rows = append(run.Rows, journal.Row{
+				run.Rows = append(run.Rows, &journal.Row{
 					Bench: "b", Status: journal.OK, Kind: journal.Measured, Samples: 20, Trial: trial,
 					Metrics: map[string]float64{"time_us": us},
 					Point: point.Point{{Name: "algorithm", Value: point.StringValue(algorithm)},

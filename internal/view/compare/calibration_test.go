@@ -44,7 +44,8 @@ func simulate(rng *rand.Rand, points, trials int, draw launches, slow func(point
 			us := 10 * float64(p+1) * slow(p) * math.Exp(draw(rng))
 			r := journal.Row{Bench: "b", Point: point.Point{{Name: "size", Value: point.BytesValue(int64(p))}}, Trial: trial,
 				Status: journal.OK, Kind: journal.Measured, Samples: 100, Metrics: map[string]float64{DefaultMetric: us}}
-			run.Rows = append(run.Rows, withInterval(r, 0.002))
+			r = withInterval(r, 0.002)
+			run.Rows = append(run.Rows, &r)
 		}
 	}
 	return run

@@ -36,7 +36,7 @@ const (
 type Run struct {
 	Name   string // shown in reports; "" means the run's id
 	Header *journal.Header
-	Rows   []journal.Row
+	Rows   dataset.Set
 	// Earlier has the headers of other runs that some rows belong to.
 	Earlier []journal.Header
 	// Incomplete describes which part of the run there is; "" if it is complete.
@@ -191,7 +191,7 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 	parts := map[string]*Run{}
 	var values []string
 	for i := range run.Rows {
-		value, has := dataset.CoordText(&run.Rows[i], name)
+		value, has := dataset.CoordText(run.Rows[i], name)
 		if !has {
 			continue
 		}

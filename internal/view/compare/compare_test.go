@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
@@ -54,7 +55,7 @@ func runOf(id string, rows ...[]journal.Row) Run {
 	return Run{Header: &journal.Header{Run: id, Bench: "allreduce", Metrics: []journal.MetricInfo{
 		{Name: DefaultMetric, Unit: "us", Better: "lower"}, {Name: "busbw", Unit: "GB/s", Better: "higher"},
 		{Name: "color"}}},
-		Rows: slices.Concat(rows...)}
+		Rows: dataset.All(slices.Concat(rows...))}
 }
 
 func compare(t *testing.T, old, new Run, opts Options) Report {
@@ -237,7 +238,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	// Lower is better for time_us, even without headers.
-	if r := compare(t, Run{Rows: trialsOf(1, 10)}, Run{Rows: trialsOf(1, 12)}, Options{}); r.Counts[judge.Slower] != 1 {
+	if r := compare(t, Run{Rows: dataset.All(trialsOf(1, 10))}, Run{Rows: dataset.All(trialsOf(1, 12))}, Options{}); r.Counts[judge.Slower] != 1 {
 		t.Errorf("without headers: %v", r.Counts)
 	}
 }
@@ -276,12 +277,18 @@ func TestRunsInSequence(t *testing.T) {
 	}
 }
 
+// crashed returns a crashed trial of the point of one byte.
+func crashed(trial int) *journal.Row {
+	r := bad(rowOf(1, trial, 0), journal.Failed, "crashed")
+	return &r
+}
+
 func TestWarnings(t *testing.T) {
 	old, new := runOf("a", trialsOf(1, 10)), runOf("b", trialsOf(1, 10))
 	if r := compare(t, old, new, Options{}); len(r.Warnings) > 0 {
 		t.Errorf("two alike runs: %q", r.Warnings)
 	}
-	new.Rows = append(new.Rows[:5:5], bad(rowOf(1, 5, 0), journal.Failed, "crashed"))
+	new.Rows = append(new.Rows[:5:5], crashed(5))
 	r := compare(t, old, new, Options{})
 	for _, want := range []string{"different numbers of trials in 1 point", "not ok are left out in 1 point"} {
 		if !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, want) }) {
@@ -295,10 +302,9 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("one failed trial: %s, exit %d", r.Pairs[0].Verdict, r.ExitCode())
 	}
 	for i := range new.Rows[:3] { // as many failed as are ok
-		new.Rows = append(new.Rows, bad(rowOf(1, 6+i, 0), journal.Failed, "crashed"))
+		new.Rows = append(new.Rows, crashed(6+i))
 	}
-	new.Rows = append(new.Rows, rowOf(1, 9, 10), bad(rowOf(1, 10, 0), journal.Failed, "crashed"), bad(rowOf(1, 11, 0),
-		journal.Failed, "crashed"))
+	new.Rows = append(new.Rows, dataset.All([]journal.Row{rowOf(1, 9, 10)})[0], crashed(10), crashed(11))
 	r = compare(t, old, new, Options{})
 	if notes := r.Pairs[0].Notes; r.Pairs[0].Verdict != Lost || r.ExitCode() != 1 ||
 		!slices.Contains(notes, "NEW: 6 of 12 trials not ok (crashed)") {

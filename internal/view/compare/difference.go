@@ -158,7 +158,7 @@ type differ struct {
 func Differences(old, new Run, metric string, ignore []string) []Difference {
 	points := dataset.Match(func(r *journal.Row) string {
 		return dataset.Key(r)
-	}, dataset.All(old.Rows), dataset.All(new.Rows))
+	}, old.Rows, new.Rows)
 	all, _ := differences(old, new, points, Options{Metric: metric, Ignore: ignore})
 	return all
 }
@@ -329,15 +329,17 @@ func (r Run) InUnit(info journal.MetricInfo) Run {
 	metric, target, rows := info.Name, targetUnit(info), r.Rows
 	for i := range rows {
 		v, has := rows[i].Metrics[metric]
-		factor, ok := unit.Conversion(r.unitOf(&rows[i], metric), target)
+		factor, ok := unit.Conversion(r.unitOf(rows[i], metric), target)
 		if !has || !ok || factor == 1 {
 			continue
 		}
 		if &rows[0] == &r.Rows[0] { // copy once, and only if something changes
 			rows = slices.Clone(rows)
 		}
-		rows[i].Metrics = maps.Clone(rows[i].Metrics)
-		rows[i].Metrics[metric] = v * factor
+		changed := *rows[i]
+		changed.Metrics = maps.Clone(changed.Metrics)
+		changed.Metrics[metric] = v * factor
+		rows[i] = &changed
 	}
 	r.Rows = rows
 	return r

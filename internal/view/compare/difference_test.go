@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	_ "github.com/kernbench/kernbench/dist/cpu"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
@@ -75,16 +76,16 @@ func TestDifferences(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			old := Run{Header: machineHeader("a"), Rows: trialsOf(1, 10)}
-			new := Run{Header: machineHeader("b"), Rows: trialsOf(1, 11)}
-			for _, rows := range [][]journal.Row{old.Rows, new.Rows} {
+			old := Run{Header: machineHeader("a"), Rows: dataset.All(trialsOf(1, 10))}
+			new := Run{Header: machineHeader("b"), Rows: dataset.All(trialsOf(1, 11))}
+			for _, rows := range []dataset.Set{old.Rows, new.Rows} {
 				for i := range rows {
 					rows[i].Host, rows[i].Cadence, rows[i].Details = "node1", "burst", map[string]string{"gpu": "NVIDIA H200"}
 					rows[i].Sampling = &journal.Sampling{MinSamples: 10, MaxSamples: 1000, Target: 0.01}
 				}
 			}
 			for i := range new.Rows {
-				c.change(new.Header, &new.Rows[i])
+				c.change(new.Header, new.Rows[i])
 			}
 			r := compare(t, old, new, Options{})
 			got := []string{}
@@ -115,7 +116,7 @@ func TestDifferencesOfAllRows(t *testing.T) {
 			"1": {"program ./a": "1111111111", "unit time_us": "us"}, "2": {"program ./a": "2222222222"},
 			"3": {"program ./a": "1111111111", "file x": "3333333333"},
 		}
-		return Run{Header: h, Rows: slices.Concat(trialsOf(1, 10), trialsOf(2, 10), trialsOf(3, 10))}
+		return Run{Header: h, Rows: dataset.All(slices.Concat(trialsOf(1, 10), trialsOf(2, 10), trialsOf(3, 10)))}
 	}
 	for _, c := range []struct {
 		name   string
@@ -138,7 +139,7 @@ func TestDifferencesOfAllRows(t *testing.T) {
 		}, "OMP_NUM_THREADS: 8 -> 8, unset in 1 of 3 points"},
 	} {
 		old, new := side("a"), side("b")
-		for _, rows := range [][]journal.Row{old.Rows, new.Rows} {
+		for _, rows := range []dataset.Set{old.Rows, new.Rows} {
 			for i := range rows {
 				rows[i].Inputs = "1"
 			}
@@ -162,13 +163,12 @@ func TestForgedLines(t *testing.T) {
 		h := machineHeader("run" + evil)
 		h.Bench, h.Environ, h.Host.Kernel = "b"+evil, map[string]string{"V" + evil: fmt.Sprint(us, evil)},
 			fmt.Sprint(us, evil)
-		run := Run{Header: h, Rows: slices.Concat(trialsOf(1, us), trialsOf(2, us)), Incomplete: evil}
-		for i := range run.Rows {
-			row := &run.Rows[i]
+		run := Run{Header: h, Rows: dataset.All(slices.Concat(trialsOf(1, us), trialsOf(2, us))), Incomplete: evil}
+		for _, row := range run.Rows {
 			row.Bench, row.Part, row.Point = evil, evil, row.Point.With("n"+evil, point.StringValue(evil))
 			row.Env, row.Warnings = point.Env{{Name: "E" + evil, Value: evil, Set: true}}, []string{evil}
 		}
-		run.Rows[3] = bad(run.Rows[3], journal.Failed, evil)
+		*run.Rows[3] = bad(*run.Rows[3], journal.Failed, evil)
 		return run
 	}
 	r := compare(t, side(10), side(30), Options{})
@@ -219,8 +219,8 @@ func TestGPUOf(t *testing.T) {
 // TestNotComparable checks that another CPU leaves no verdict, unless it is ignored, and that other differences do not
 // prevent one.
 func TestNotComparable(t *testing.T) {
-	old := Run{Header: machineHeader("a"), Rows: trialsOf(1, 10)}
-	new := Run{Header: machineHeader("b"), Rows: trialsOf(1, 30)}
+	old := Run{Header: machineHeader("a"), Rows: dataset.All(trialsOf(1, 10))}
+	new := Run{Header: machineHeader("b"), Rows: dataset.All(trialsOf(1, 30))}
 	new.Header.Host.CPU.Model = "EPYC 9654"
 	r := compare(t, old, new, Options{})
 	p := r.Pairs[0]
@@ -241,7 +241,7 @@ func TestNotComparable(t *testing.T) {
 // declared returns a run whose metric lat has a unit, and six trials of a value.
 func declared(unit string, value float64) Run {
 	run := Run{Header: &journal.Header{Run: unit, Bench: "allreduce",
-		Metrics: []journal.MetricInfo{{Name: "lat", Unit: unit, Better: "lower"}}}, Rows: trialsOf(1, value)}
+		Metrics: []journal.MetricInfo{{Name: "lat", Unit: unit, Better: "lower"}}}, Rows: dataset.All(trialsOf(1, value))}
 	for i := range run.Rows {
 		run.Rows[i].Metrics = map[string]float64{"lat": run.Rows[i].Metrics[DefaultMetric]}
 		run.Rows[i].Units = map[string]string{"lat": unit}

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
@@ -206,7 +207,7 @@ func TestSpeedupGoals(t *testing.T) {
 // TestUnitOfMetric checks that the unit is the latest one that a run declares or that a row has.
 func TestUnitOfMetric(t *testing.T) {
 	in := func(unit string) Run {
-		run := Run{Rows: trialsOf(1, 10)}
+		run := Run{Rows: dataset.All(trialsOf(1, 10))}
 		for i := range run.Rows {
 			run.Rows[i].Units = map[string]string{DefaultMetric: unit}
 		}

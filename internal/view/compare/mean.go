@@ -117,7 +117,7 @@ func (r Run) asBench(other Run) Run {
 	if !single || !alsoSingle || name == target {
 		return r
 	}
-	r.Rows = slices.Clone(r.Rows)
+	r.Rows = r.Rows.Clone()
 	for i := range r.Rows {
 		r.Rows[i].Bench = target
 	}

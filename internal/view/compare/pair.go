@@ -21,8 +21,8 @@ import (
 // match pairs the rows of two runs by point: first the points of old in their order, then the points that
 // only new has.
 func match(old, new Run, opts Options) ([]dataset.Matched, error) {
-	points := dataset.Match(func(r *journal.Row) string { return dataset.Key(r, opts.Ignore...) }, dataset.All(old.Rows),
-		dataset.All(new.Rows))
+	points := dataset.Match(func(r *journal.Row) string { return dataset.Key(r, opts.Ignore...) }, old.Rows,
+		new.Rows)
 	if len(opts.Ignore) == 0 {
 		return points, nil
 	}

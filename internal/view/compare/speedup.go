@@ -141,7 +141,7 @@ func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 	}
 	runs := make([]dataset.Set, len(sides))
 	for i, s := range sides {
-		runs[i] = dataset.Good(s.Rows).Where(func(r *journal.Row) bool { return r.Metrics[DefaultMetric] > 0 })
+		runs[i] = s.Rows.Good().Where(func(r *journal.Row) bool { return r.Metrics[DefaultMetric] > 0 })
 		if len(runs[i]) == 0 {
 			return nil, fmt.Errorf("%s has no ok row with the metric %s", s.Name, DefaultMetric)
 		}
@@ -159,7 +159,7 @@ func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 		return nil, fmt.Errorf("%s has %d settings (%s): want one, so that each point has one time", ours.Name, len(mine),
 			strings.Join(names, "; "))
 	}
-	runs[0] = append(runs[0], dataset.All(sides[0].Rows).Where(func(r *journal.Row) bool {
+	runs[0] = append(runs[0], sides[0].Rows.Where(func(r *journal.Row) bool {
 		return r.Status.Bad() && settings[0](r) == mine[0].Key
 	})...)
 	workloads, err := findWorkloads(dataset.Match(common.Work, runs...), common, settings)
@@ -294,7 +294,7 @@ func setting(name string, r *journal.Row, ownAxes point.Point) string {
 }
 
 // constantAxes returns the coordinates that have the same value in all rows.
-func constantAxes(rows []journal.Row) (names []string) {
+func constantAxes(rows dataset.Set) (names []string) {
 	for name, values := range dataset.CoordTexts(rows) {
 		if len(values) == 1 {
 			names = append(names, name)

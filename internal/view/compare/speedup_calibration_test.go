@@ -17,7 +17,7 @@ func program(rng *rand.Rand, name string, points, trials int, draw launches) Run
 	run := Run{Name: name}
 	for p := range points {
 		for trial := range trials {
-			run.Rows = append(run.Rows, journal.Row{Status: journal.OK, Trial: trial, Kind: journal.Measured,
+			run.Rows = append(run.Rows, &journal.Row{Status: journal.OK, Trial: trial, Kind: journal.Measured,
 				Point:   point.Point{{Name: "size", Value: point.BytesValue(int64(p))}},
 				Metrics: map[string]float64{DefaultMetric: 10 * math.Exp(draw(rng))}})
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
@@ -36,9 +37,9 @@ func peerRows(peer bool, noise float64, us map[int64]float64) (rows []journal.Ro
 }
 
 func TestSpeedups(t *testing.T) {
-	ours := Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1, 1024: 2, 4096: 10})}
-	fast := Run{Name: "fast", Rows: peerRows(true, 0.001, map[int64]float64{4: 4, 1024: 8, 4096: 9, 1 << 20: 1})}
-	slow := Run{Name: "slow", Rows: peerRows(true, 0.001, map[int64]float64{4: 5, 1024: 6, 4096: 50})}
+	ours := Run{Name: "ours", Rows: dataset.All(peerRows(false, 0, map[int64]float64{4: 1, 1024: 2, 4096: 10}))}
+	fast := Run{Name: "fast", Rows: dataset.All(peerRows(true, 0.001, map[int64]float64{4: 4, 1024: 8, 4096: 9, 1 << 20: 1}))}
+	slow := Run{Name: "slow", Rows: dataset.All(peerRows(true, 0.001, map[int64]float64{4: 5, 1024: 6, 4096: 50}))}
 	tables := must.Get(Speedups(ours, []Run{fast, slow}, Goals{Mean: 2}))(t)
 	if len(tables) != 1 || tables[0].Ranks != 2 || len(tables[0].Lines) != 3 {
 		t.Fatalf("tables are %+v", tables)
@@ -74,9 +75,9 @@ func TestSpeedups(t *testing.T) {
 // TestSpeedupConvertsUnits checks that times in another unit are converted, or are not compared.
 func TestSpeedupConvertsUnits(t *testing.T) {
 	us := map[int64]float64{4: 1, 1024: 2}
-	ours := Run{Name: "ours", Rows: peerRows(false, 0, us)}
+	ours := Run{Name: "ours", Rows: dataset.All(peerRows(false, 0, us))}
 	for unit, want := range map[string]judge.Outcome{"ms": judge.NotMet, "cycles": judge.NotComparable} {
-		peer := Run{Name: "peer", Rows: peerRows(true, 0, map[int64]float64{4: 0.5e-3, 1024: 1e-3})}
+		peer := Run{Name: "peer", Rows: dataset.All(peerRows(true, 0, map[int64]float64{4: 0.5e-3, 1024: 1e-3}))}
 		for i := range peer.Rows {
 			peer.Rows[i].Units = map[string]string{"time_us": unit}
 		}
@@ -92,9 +93,9 @@ func TestSpeedupConvertsUnits(t *testing.T) {
 
 // TestPeersOfOneName checks that two peers with the same name both count.
 func TestPeersOfOneName(t *testing.T) {
-	ours := Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1, 1024: 1})}
-	first := Run{Name: "mpi", Rows: peerRows(true, 0, map[int64]float64{4: 2})}
-	second := Run{Name: "mpi", Rows: peerRows(true, 0, map[int64]float64{4: 3, 1024: 5})}
+	ours := Run{Name: "ours", Rows: dataset.All(peerRows(false, 0, map[int64]float64{4: 1, 1024: 1}))}
+	first := Run{Name: "mpi", Rows: dataset.All(peerRows(true, 0, map[int64]float64{4: 2}))}
+	second := Run{Name: "mpi", Rows: dataset.All(peerRows(true, 0, map[int64]float64{4: 3, 1024: 5}))}
 	tables, err := Speedups(ours, []Run{first, second}, Goals{Mean: 1})
 	if err != nil || len(tables[0].Lines) != 2 || math.Abs(tables[0].Lines[0].Ratio.Median-2) > 1e-9 ||
 		math.Abs(tables[0].Lines[1].Ratio.Median-5) > 1e-9 {
@@ -104,15 +105,15 @@ func TestPeersOfOneName(t *testing.T) {
 
 // TestNotResolved checks that noise around the goal and too few pairs give no decision.
 func TestNotResolved(t *testing.T) {
-	ours := Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})}
-	equal := Run{Name: "equal", Rows: peerRows(true, 0.05, map[int64]float64{4: 1})}
+	ours := Run{Name: "ours", Rows: dataset.All(peerRows(false, 0, map[int64]float64{4: 1}))}
+	equal := Run{Name: "equal", Rows: dataset.All(peerRows(true, 0.05, map[int64]float64{4: 1}))}
 	tables, err := Speedups(ours, []Run{equal}, Goals{Mean: 1})
 	if err != nil || tables[0].Lines[0].Outcome != judge.NotResolved {
 		t.Errorf("noise around 1: %+v, %v", tables, err)
 	}
 	few := ours
 	few.Rows = few.Rows[:judge.MinPairs-1]
-	far := Run{Name: "far", Rows: peerRows(true, 0, map[int64]float64{4: 100})}
+	far := Run{Name: "far", Rows: dataset.All(peerRows(true, 0, map[int64]float64{4: 100}))}
 	tables, err = Speedups(few, []Run{far}, Goals{Mean: 1})
 	if err != nil || tables[0].Least != judge.NotResolved || tables[0].Mean != judge.NotResolved {
 		t.Errorf("%d pairs: %+v, %v", judge.MinPairs-1, tables, err)
@@ -124,8 +125,8 @@ func TestSettings(t *testing.T) {
 	for i := range two {
 		two[i].Point = append(two[i].Point, point.Coord{Name: "seconds", Value: point.FloatValue(0.3)})
 	}
-	if tables, err := Speedups(Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})},
-		[]Run{{Name: "mpi", Rows: two}},
+	if tables, err := Speedups(Run{Name: "ours", Rows: dataset.All(peerRows(false, 0, map[int64]float64{4: 1}))},
+		[]Run{{Name: "mpi", Rows: dataset.All(two)}},
 		Goals{Mean: 1}); err != nil || tables[0].Lines[0].Peer != "mpi" {
 		t.Errorf("an axis that does not vary is in the name: %+v, %v", tables, err)
 	}
@@ -137,40 +138,40 @@ func TestSettings(t *testing.T) {
 	for i := range plain {
 		plain[i].Env = point.Env{{Name: "TUNED"}}
 	}
-	tables, err := Speedups(Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})},
-		[]Run{{Name: "mpi", Rows: append(plain, tuned...)}},
+	tables, err := Speedups(Run{Name: "ours", Rows: dataset.All(peerRows(false, 0, map[int64]float64{4: 1}))},
+		[]Run{{Name: "mpi", Rows: dataset.All(append(plain, tuned...))}},
 		Goals{Mean: 1})
 	if err != nil || tables[0].Lines[0].Peer != "mpi TUNED=1" {
 		t.Errorf("the best setting of a peer: %+v, %v", tables, err)
 	}
-	if _, err := Speedups(Run{Name: "mpi", Rows: append(plain, tuned...)}, []Run{{Name: "mpi", Rows: plain}},
+	if _, err := Speedups(Run{Name: "mpi", Rows: dataset.All(append(plain, tuned...))}, []Run{{Name: "mpi", Rows: dataset.All(plain)}},
 		Goals{Mean: 1}); err == nil ||
 		!strings.Contains(err.Error(), "2 settings") {
 		t.Errorf("two settings of ours give %v", err)
 	}
 	twice := append(peerRows(false, 0, map[int64]float64{4: 1}), peerRows(false, 0, map[int64]float64{4: 1})...)
-	if _, err := Speedups(Run{Name: "ours", Rows: twice}, []Run{{Name: "mpi", Rows: plain}}, Goals{Mean: 1}); err == nil ||
+	if _, err := Speedups(Run{Name: "ours", Rows: dataset.All(twice)}, []Run{{Name: "mpi", Rows: dataset.All(plain)}}, Goals{Mean: 1}); err == nil ||
 		!strings.Contains(err.Error(), "two rows") {
 		t.Errorf("rows given twice give %v", err)
 	}
-	if _, err := Speedups(Run{Name: "ours", Rows: nil}, []Run{{Name: "mpi", Rows: plain}}, Goals{Mean: 1}); err == nil ||
+	if _, err := Speedups(Run{Name: "ours", Rows: nil}, []Run{{Name: "mpi", Rows: dataset.All(plain)}}, Goals{Mean: 1}); err == nil ||
 		!strings.Contains(err.Error(), "ours has no ok row with the metric time_us") {
 		t.Errorf("no rows give %v", err)
 	}
-	if tables, err := Speedups(Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})[:1]},
-		[]Run{{Name: "mpi", Rows: plain}}, Goals{Mean: 1}); err != nil || tables[0].Lines[0].Ratio.Pairs != 1 {
+	if tables, err := Speedups(Run{Name: "ours", Rows: dataset.All(peerRows(false, 0, map[int64]float64{4: 1})[:1])},
+		[]Run{{Name: "mpi", Rows: dataset.All(plain)}}, Goals{Mean: 1}); err != nil || tables[0].Lines[0].Ratio.Pairs != 1 {
 		t.Errorf("one row: %+v, %v", tables, err)
 	}
 	other := peerRows(true, 0, map[int64]float64{8: 3})
-	if _, err := Speedups(Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})},
-		[]Run{{Name: "mpi", Rows: other}},
+	if _, err := Speedups(Run{Name: "ours", Rows: dataset.All(peerRows(false, 0, map[int64]float64{4: 1}))},
+		[]Run{{Name: "mpi", Rows: dataset.All(other)}},
 		Goals{Mean: 1}); err == nil {
 		t.Error("nothing in common is no error")
 	}
 }
 
 // shaped returns 12 trials of shapes and element types, with one more axis.
-func shaped(extra string, us map[string]float64) (rows []journal.Row) {
+func shaped(extra string, us map[string]float64) (rows dataset.Set) {
 	one := 1
 	for trial := range 12 {
 		for at, t := range us {
@@ -183,7 +184,7 @@ func shaped(extra string, us map[string]float64) (rows []journal.Row) {
 				Metrics: map[string]float64{"time_us": t * (1 + 0.001*float64(trial))}}
 			r.Point = point.Point{{Name: "shape", Value: shape}, {Name: "dtype", Value: point.StringValue(f[1])},
 				{Name: extra, Value: point.StringValue(extra)}}
-			rows = append(rows, r)
+			rows = append(rows, &r)
 		}
 	}
 	return rows
@@ -247,9 +248,9 @@ func TestDisturbedPairs(t *testing.T) {
 		}
 		return Run{Name: run.Name, Rows: rows}
 	}
-	ours := Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})}
-	peer := Run{Name: "mpi", Rows: peerRows(true, 0.001, map[int64]float64{4: 2})}
-	other := Run{Name: "other", Rows: peerRows(true, 0.001, map[int64]float64{4: 3})}
+	ours := Run{Name: "ours", Rows: dataset.All(peerRows(false, 0, map[int64]float64{4: 1}))}
+	peer := Run{Name: "mpi", Rows: dataset.All(peerRows(true, 0.001, map[int64]float64{4: 2}))}
+	other := Run{Name: "other", Rows: dataset.All(peerRows(true, 0.001, map[int64]float64{4: 3}))}
 	for _, c := range []struct {
 		name  string
 		ours  Run
@@ -282,10 +283,10 @@ func TestDisturbedPairs(t *testing.T) {
 // peer failed is compared with the others.
 func TestFailedPoints(t *testing.T) {
 	us := map[int64]float64{4: 1, 1024: 2}
-	ours := Run{Name: "ours", Rows: peerRows(false, 0, us), Incomplete: "23 of 24 points: the run was interrupted"}
-	slow := Run{Name: "slow", Rows: peerRows(true, 0, map[int64]float64{4: 3, 1024: 9})}
-	other := Run{Name: "other", Rows: peerRows(true, 0, map[int64]float64{4: 2, 1024: 1})}
-	failing := func(rows []journal.Row) {
+	ours := Run{Name: "ours", Rows: dataset.All(peerRows(false, 0, us)), Incomplete: "23 of 24 points: the run was interrupted"}
+	slow := Run{Name: "slow", Rows: dataset.All(peerRows(true, 0, map[int64]float64{4: 3, 1024: 9}))}
+	other := Run{Name: "other", Rows: dataset.All(peerRows(true, 0, map[int64]float64{4: 2, 1024: 1}))}
+	failing := func(rows dataset.Set) {
 		for i, r := range rows {
 			if r.Point.At("size").Int() == 1024 {
 				rows[i].Status, rows[i].Reason, rows[i].Metrics = journal.Failed, "no memory", nil
@@ -312,8 +313,8 @@ func TestFailedPoints(t *testing.T) {
 
 // TestSpeedupAcrossMachines checks that peers on another CPU are not comparable.
 func TestSpeedupAcrossMachines(t *testing.T) {
-	ours := Run{Name: "ours", Header: machineHeader("a"), Rows: peerRows(false, 0, map[int64]float64{4: 1})}
-	peer := Run{Name: "mpi", Header: machineHeader("b"), Rows: peerRows(true, 0.001, map[int64]float64{4: 2})}
+	ours := Run{Name: "ours", Header: machineHeader("a"), Rows: dataset.All(peerRows(false, 0, map[int64]float64{4: 1}))}
+	peer := Run{Name: "mpi", Header: machineHeader("b"), Rows: dataset.All(peerRows(true, 0.001, map[int64]float64{4: 2}))}
 	peer.Header.Host.CPU.Model = "EPYC 9654"
 	tab := must.Get(Speedups(ours, []Run{peer}, Goals{Mean: 1}))(t)[0]
 	var b bytes.Buffer

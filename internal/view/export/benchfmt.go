@@ -44,8 +44,7 @@ func writeBenchfmt(w io.Writer, in Input, _ Options) error {
 		fmt.Fprintf(b, "# run %s\n", texttab.Plain(h.Run))
 	}
 	f.writeUnits(b)
-	for i := range in.Rows {
-		r := &in.Rows[i]
+	for _, r := range in.Rows {
 		values := f.values(r)
 		if r.Status != journal.OK || values == "" {
 			why := strings.TrimSuffix(string(r.Status)+": "+r.Reason, ": ")

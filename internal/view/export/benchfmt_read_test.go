@@ -12,6 +12,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -19,7 +20,7 @@ import (
 // base units and its configuration, without syntax errors.
 func TestBenchfmtParses(t *testing.T) {
 	in := fixture()
-	var want []journal.Row
+	var want dataset.Set
 	for _, r := range in.Rows {
 		if r.Status == journal.OK {
 			want = append(want, r)
@@ -35,7 +36,7 @@ func TestBenchfmtParses(t *testing.T) {
 			if i == len(want) {
 				t.Fatalf("more results than the %d ok rows", len(want))
 			}
-			checkResult(t, rec, &want[i])
+			checkResult(t, rec, want[i])
 			i++
 		}
 	}
@@ -77,12 +78,12 @@ func checkResult(t *testing.T, rec *benchfmt.Result, r *journal.Row) {
 // TestBenchfmtDisturbed checks that benchstat cannot mix disturbed rows with the others.
 func TestBenchfmtDisturbed(t *testing.T) {
 	in := fixture()
-	quiet := in.Rows[0]
+	quiet := *in.Rows[0]
 	disturbed := quiet
 	quiet.Quality, quiet.Warnings = journal.QualitySettled, nil
 	disturbed.Kind, disturbed.Quality = journal.Measured, journal.QualityDisturbed
 	disturbed.Warnings = []string{"load: other programs used 50.0 % of this host's cores"}
-	in.Rows = []journal.Row{quiet, disturbed, quiet}
+	in.Rows = dataset.All([]journal.Row{quiet, disturbed, quiet})
 	reader := benchfmt.NewReader(strings.NewReader(write(t, "benchfmt", in, Options{})), "fixture")
 	var got []string
 	for reader.Scan() {
@@ -100,7 +101,8 @@ func TestBenchstatColumns(t *testing.T) {
 	in := Input{Header: header()}
 	for trial := range 8 {
 		noise := float64(trial) / 10
-		in.Rows = append(in.Rows, row(65536, set("4"), trial, 40+noise), row(65536, set("8"), trial, 20+noise))
+		in.Rows = append(in.Rows, dataset.All([]journal.Row{
+			row(65536, set("4"), trial, 40+noise), row(65536, set("8"), trial, 20+noise)})...)
 	}
 	file := filepath.Join(t.TempDir(), "run.txt")
 	must.Do(t, os.WriteFile(file, []byte(write(t, "benchfmt", in, Options{})), 0o644))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -27,7 +28,7 @@ func TestBenchfmtGrammar(t *testing.T) {
 			r.NumRanks = nil
 		}
 		var b strings.Builder
-		must.Do(t, writeBenchfmt(&b, Input{Rows: []journal.Row{r}}, Options{}))
+		must.Do(t, writeBenchfmt(&b, Input{Rows: dataset.All([]journal.Row{r})}, Options{}))
 		benchmarks := 0
 		for line := range strings.Lines(b.String()) {
 			line = strings.TrimSuffix(line, "\n")
@@ -82,7 +83,7 @@ func TestBenchfmtKeysStayApart(t *testing.T) {
 	for _, name := range []string{"proxy", "PROXY", "HOST", "_X"} {
 		r.Env = append(r.Env, point.EnvVar{Name: name, Value: "of " + name, Set: true})
 	}
-	out := write(t, "benchfmt", Input{Rows: []journal.Row{r}}, Options{})
+	out := write(t, "benchfmt", Input{Rows: dataset.All([]journal.Row{r})}, Options{})
 	for _, want := range []string{"\nproxy: of proxy\n", "\nenv.proxy: of PROXY\n", "\nenv.host: of HOST\n",
 		"\nenv._x: of _X\n"} {
 		if !strings.Contains(out, want) {

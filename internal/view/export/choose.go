@@ -8,6 +8,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -48,7 +49,7 @@ func (c Column) hasHeading(name string) bool {
 
 // Sort returns the rows sorted by the named columns. The first name is the most significant. A minus
 // before a name reverses its order. Empty cells come last in either order.
-func Sort(h *journal.Header, rows []journal.Row, by []string) ([]journal.Row, error) {
+func Sort(h *journal.Header, rows dataset.Set, by []string) (dataset.Set, error) {
 	names := lists.Map(by, func(name string) string { return strings.TrimPrefix(name, "-") })
 	if len(by) == 0 {
 		return rows, nil
@@ -58,9 +59,9 @@ func Sort(h *journal.Header, rows []journal.Row, by []string) ([]journal.Row, er
 		return rows, err
 	}
 	rows = slices.Clone(rows)
-	slices.SortStableFunc(rows, func(a, b journal.Row) int {
+	slices.SortStableFunc(rows, func(a, b *journal.Row) int {
 		for i, c := range columns {
-			if order := compareCells(c.Value(&a), c.Value(&b), strings.HasPrefix(by[i], "-")); order != 0 {
+			if order := compareCells(c.Value(a), c.Value(b), strings.HasPrefix(by[i], "-")); order != 0 {
 				return order
 			}
 		}

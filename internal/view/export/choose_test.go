@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -27,7 +28,7 @@ func sizes(us ...float64) (rows []journal.Row) {
 func TestSort(t *testing.T) {
 	rows := sizes(30, 0, 9, 100)
 	for by, want := range map[string]string{"time_us": "[2 0 3 1]", "-time_us": "[3 0 2 1]", "-size": "[3 2 1 0]"} {
-		got, err := Sort(nil, rows, []string{by})
+		got, err := Sort(nil, dataset.All(rows), []string{by})
 		var order []int64
 		for _, r := range got {
 			order = append(order, r.Point.At("size").Int())
@@ -36,10 +37,10 @@ func TestSort(t *testing.T) {
 			t.Errorf("by %s: %v (%v), want %s", by, order, err, want)
 		}
 	}
-	if _, err := Sort(nil, rows, []string{AllColumns}); err == nil || !strings.Contains(err.Error(), `column "all"`) {
+	if _, err := Sort(nil, dataset.All(rows), []string{AllColumns}); err == nil || !strings.Contains(err.Error(), `column "all"`) {
 		t.Errorf("sorting by all columns gives %v", err)
 	}
-	if _, err := Sort(nil, rows, []string{"tim_us"}); err == nil ||
+	if _, err := Sort(nil, dataset.All(rows), []string{"tim_us"}); err == nil ||
 		!strings.Contains(err.Error(), `did you mean "time_us"?`) {
 		t.Errorf("an unknown column gives %v", err)
 	}
@@ -67,7 +68,7 @@ func TestCellOrder(t *testing.T) {
 			rows = append(rows, journal.Row{Bench: "b", Point: point.Point{{Name: "tag", Value: point.StringValue(tag)}}})
 		}
 		var got []string
-		for _, r := range must.Get(Sort(nil, rows, []string{c.by}))(t) {
+		for _, r := range must.Get(Sort(nil, dataset.All(rows), []string{c.by}))(t) {
 			got = append(got, r.Point.At("tag").String())
 		}
 		if fmt.Sprint(got) != c.want {
@@ -77,7 +78,7 @@ func TestCellOrder(t *testing.T) {
 }
 
 func TestColumnsByChoice(t *testing.T) {
-	in := Input{Rows: sizes(30, 9)}
+	in := Input{Rows: dataset.All(sizes(30, 9))}
 	if got := write(t, "csv", in, Options{Columns: []string{"time_us", "size"}}); got != "time_us,size\n30,0\n9,1\n" {
 		t.Errorf("csv has\n%s", got)
 	}
@@ -100,7 +101,7 @@ func TestHeadlineColumns(t *testing.T) {
 		rows[i].Metrics["gain"], rows[i].Metrics["gain_low"], rows[i].Metrics["gain_high"] = 0.5, 0.4, 0.6
 		rows[i].Details = map[string]string{"verdict": "slow"}
 	}
-	in := Input{Header: &journal.Header{Headline: []string{"gain=of all", "verdict", "nothing"}}, Rows: rows}
+	in := Input{Header: &journal.Header{Headline: []string{"gain=of all", "verdict", "nothing"}}, Rows: dataset.All(rows)}
 	got := write(t, "table", in, Options{})
 	if !strings.Contains(got, "size            of all  verdict\n   0  0.5 (0.4 to 0.6)  slow\n") ||
 		!strings.Contains(got, "3 more columns: show --columns all") {
@@ -118,7 +119,7 @@ func TestHeadlineColumns(t *testing.T) {
 // TestHeadingsByChoice checks that every heading of a table can be chosen, also if lines are
 // several trials.
 func TestHeadingsByChoice(t *testing.T) {
-	in := Input{header(), []journal.Row{row(1024, unset(), 0, 10), row(1024, unset(), 1, 30)}}
+	in := Input{header(), dataset.All([]journal.Row{row(1024, unset(), 0, 10), row(1024, unset(), 1, 30)})}
 	got := write(t, "table", in, Options{Columns: []string{"size", "trials", "time_us", "±trials"}})
 	if !strings.Contains(got, "trials") || !strings.Contains(got, "±trials") || !strings.Contains(got, " 2 ") {
 		t.Errorf("the table is\n%s", got)
@@ -128,7 +129,7 @@ func TestHeadingsByChoice(t *testing.T) {
 // TestQuantilesByChoice checks that csv has the quantiles and the reason why sampling ended, and
 // tables only if they are chosen.
 func TestQuantilesByChoice(t *testing.T) {
-	in := Input{header(), []journal.Row{row(1024, unset(), 0, 10), row(1024, unset(), 1, 30)}}
+	in := Input{header(), dataset.All([]journal.Row{row(1024, unset(), 0, 10), row(1024, unset(), 1, 30)})}
 	for i := range in.Rows {
 		in.Rows[i].Sampling = &journal.Sampling{Stopped: "max-time"}
 	}
@@ -147,7 +148,7 @@ func TestQuantilesByChoice(t *testing.T) {
 
 // The line above a table omits axes at their defaults. Readers can still choose them.
 func TestDefaultsAreLeftOut(t *testing.T) {
-	in := Input{Header: header(), Rows: []journal.Row{row(1, unset(), 0, 1), row(2, unset(), 0, 2)}}
+	in := Input{Header: header(), Rows: dataset.All([]journal.Row{row(1, unset(), 0, 1), row(2, unset(), 0, 2)})}
 	in.Header.Axes[1].AtDefault = true
 	if got := write(t, "table", in, Options{}); strings.Contains(got, "dtype") {
 		t.Errorf("the default of dtype is shown:\n%s", got)

@@ -140,14 +140,14 @@ type Column struct {
 // Columns returns all columns of the rows: identity first, then numbers, then failures. csv writes all of
 // them. Tables leave out empty columns and show constant ones above the table. If there is no header, only
 // names that occur in the rows have columns.
-func Columns(h *journal.Header, rows []journal.Row) []Column {
+func Columns(h *journal.Header, rows dataset.Set) []Column {
 	if h == nil {
 		h = &journal.Header{}
 	}
 	found := declaredNames(h)
 	declared := len(found.metrics.List)
 	for i := range rows {
-		found.addRow(&rows[i])
+		found.addRow(rows[i])
 	}
 	// Metrics that are not declared come from maps, so they are sorted.
 	slices.SortFunc(found.metrics.List[declared:], func(a, b string) int {

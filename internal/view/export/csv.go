@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -39,7 +40,7 @@ func writeCSV(w io.Writer, in Input, opts Options) error {
 	}
 	for i := range in.Rows {
 		for j, c := range columns {
-			record[j] = csvCell(c.Value(&in.Rows[i]))
+			record[j] = csvCell(c.Value(in.Rows[i]))
 		}
 		if err := out.Write(record); err != nil {
 			return err
@@ -56,9 +57,9 @@ func fileColumns(in Input, opts Options) ([]Column, error) {
 }
 
 // machineColumns returns the columns that describe the simulated machine.
-func machineColumns(rows []journal.Row) (columns []Column) {
+func machineColumns(rows dataset.Set) (columns []Column) {
 	for _, name := range journal.MachineDetails() {
-		if slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Details[name] != "" }) {
+		if slices.ContainsFunc(rows, func(r *journal.Row) bool { return r.Details[name] != "" }) {
 			columns = append(columns, Column{Role: Detail, Name: "detail." + name, Key: name})
 		}
 	}

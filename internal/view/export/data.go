@@ -2,6 +2,7 @@ package export
 
 import (
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -28,7 +29,7 @@ type TableColumn struct {
 // TableLine is one line: a point with its trials, or one trial.
 type TableLine struct {
 	Cells  []string
-	Rows   []*journal.Row // its trials
+	Rows   dataset.Set    // its trials
 	Status journal.Status // the worst of its trials
 
 	line line

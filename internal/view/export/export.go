@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"github.com/kernbench/kernbench/internal/base/registry"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -20,7 +21,7 @@ const Default = "table"
 // rows.
 type Input struct {
 	Header *journal.Header
-	Rows   []journal.Row
+	Rows   dataset.Set
 }
 
 // Options apply to the formats table and markdown, and Columns also to csv. The other formats always write

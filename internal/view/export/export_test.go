@@ -20,6 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -131,8 +132,8 @@ func TestCSVHeadingIsStable(t *testing.T) {
 		return h
 	}
 	one := fixture()
-	one.Rows = []journal.Row{row(1, unset(), 0, 1)}
-	bad := Input{one.Header, []journal.Row{row(1, set("x"), 1, 1), failed(row(2, unset(), 0, 0), journal.Failed, "r")}}
+	one.Rows = dataset.All([]journal.Row{row(1, unset(), 0, 1)})
+	bad := Input{one.Header, dataset.All([]journal.Row{row(1, set("x"), 1, 1), failed(row(2, unset(), 0, 0), journal.Failed, "r")})}
 	if heading(one) != heading(bad) {
 		t.Errorf("headings differ:\n%s\n%s", heading(one), heading(bad))
 	}
@@ -196,7 +197,7 @@ func TestKindOfNumbers(t *testing.T) {
 	simulated := row(1, unset(), 0, 10)
 	simulated.Kind, simulated.Stats = journal.Simulated, nil
 	rows := []journal.Row{failed(row(2, unset(), 0, 0), journal.Skipped, "x"), simulated}
-	text := write(t, "table", Input{Rows: rows}, Options{})
+	text := write(t, "table", Input{Rows: dataset.All(rows)}, Options{})
 	title, _, _ := strings.Cut(text, "\n")
 	if !strings.Contains(title, "kind=simulated") || strings.Count(text, "kind") > 1 {
 		t.Errorf("the kind is not lifted above the table:\n%s", text)
@@ -225,7 +226,7 @@ func TestControlCharactersStayOut(t *testing.T) {
 	good.Point = good.Point.With("kind", point.StringValue(evil))
 	good.Metrics["x"+evil], good.Units["x"+evil] = 1, evil
 	for _, f := range []string{"table", "markdown", "benchfmt", "csv"} {
-		out := write(t, f, Input{Header: header(), Rows: []journal.Row{r, good}}, Options{})
+		out := write(t, f, Input{Header: header(), Rows: dataset.All([]journal.Row{r, good})}, Options{})
 		if strings.ContainsAny(out, "\x1b\a\r\u009b\u202e") {
 			t.Errorf("%s lets control characters through: %q", f, out)
 		}
@@ -255,7 +256,7 @@ func TestSummary(t *testing.T) {
 	}
 	want := "5 points: 1 ok, 1 failed (crashed), 1 skipped (needs respawn), 2 not-executed (no GPU; 1 more reason)\n"
 	for _, perTrial := range []bool{false, true} {
-		out := write(t, "table", Input{nil, rows}, Options{PerTrial: perTrial})
+		out := write(t, "table", Input{nil, dataset.All(rows)}, Options{PerTrial: perTrial})
 		if !strings.HasSuffix(out, want) {
 			t.Errorf("perTrial %v: summary is not %q:\n%s", perTrial, want, out)
 		}
@@ -267,7 +268,7 @@ func TestTrialsAreAggregated(t *testing.T) {
 	for trial, us := range []float64{10, 30, 11} {
 		rows = append(rows, row(1024, unset(), trial, us), row(2048, unset(), trial, us))
 	}
-	out := write(t, "table", Input{header(), rows}, Options{})
+	out := write(t, "table", Input{header(), dataset.All(rows)}, Options{})
 	// The median of 10, 11 and 30 is 11; half their range is 10, 90.9 % of it.
 	if !strings.Contains(out, "trials=3") || strings.Count(out, " 11 ") != 2 || !strings.Contains(out, "90.9%") {
 		t.Errorf("trials are not one line with median and spread:\n%s", out)
@@ -279,19 +280,19 @@ func TestDisturbedTrials(t *testing.T) {
 	mark := func(r journal.Row, q journal.Quality) journal.Row { r.Quality = q; return r }
 	calm := []journal.Row{mark(row(1024, unset(), 0, 10), journal.QualitySettled),
 		mark(row(2048, unset(), 0, 10), journal.QualitySettled)}
-	if out := write(t, "table", Input{header(), calm}, Options{}); strings.Contains(out, "quality") ||
+	if out := write(t, "table", Input{header(), dataset.All(calm)}, Options{}); strings.Contains(out, "quality") ||
 		strings.Contains(out, "settled") {
 		t.Errorf("nothing was disturbed, and the table speaks of it:\n%s", out)
 	}
 	rows := append(calm, mark(row(1024, unset(), 1, 900), journal.QualityDisturbed),
 		mark(row(4096, unset(), 0, 700), journal.QualityDisturbed),
 		mark(row(4096, unset(), 1, 700), journal.QualityDisturbed))
-	out := write(t, "table", Input{header(), rows}, Options{})
+	out := write(t, "table", Input{header(), dataset.All(rows)}, Options{})
 	if !strings.Contains(out, "disturbed 1/2") || strings.Count(out, "disturbed") != 2 || strings.Contains(out, "455") ||
 		!strings.Contains(out, "700") {
 		t.Errorf("of two trials one is disturbed, and of two others both:\n%s", out)
 	}
-	if out := write(t, "csv", Input{header(), rows},
+	if out := write(t, "csv", Input{header(), dataset.All(rows)},
 		Options{Columns: []string{"quality", "time_us"}}); !strings.HasPrefix(out,
 		"quality,time_us\nsettled,10\nsettled,10\ndisturbed,900\n") {
 		t.Errorf("csv:\n%s", out)
@@ -305,7 +306,7 @@ func manyRows(n int) Input {
 		if i%100 == 99 {
 			r = failed(r, journal.Failed, fmt.Sprint("reason ", i))
 		}
-		in.Rows = append(in.Rows, r)
+		in.Rows = append(in.Rows, &r)
 	}
 	return in
 }
@@ -341,12 +342,12 @@ func BenchmarkWrite10000(b *testing.B) {
 // TestSkippedTrialsHideNoResult checks that a point with a result is ok even if a trial was skipped.
 func TestSkippedTrialsHideNoResult(t *testing.T) {
 	in := fixture()
-	good := in.Rows[0]
+	good := *in.Rows[0]
 	for _, status := range []journal.Status{journal.Skipped, journal.NotExecuted} {
 		idle := good
 		idle.Trial, idle.Status, idle.Reason, idle.Metrics = 1, status, "no time left", nil
 		for _, rows := range [][]journal.Row{{good, idle}, {idle, good}} {
-			out := write(t, "table", Input{Header: in.Header, Rows: rows}, Options{})
+			out := write(t, "table", Input{Header: in.Header, Rows: dataset.All(rows)}, Options{})
 			if !strings.Contains(out, "ok 1/2") || !strings.Contains(out, "1 point: 1 ok") ||
 				!strings.Contains(out, "a: no time left (1 line)") {
 				t.Errorf("%s and %s:\n%s", rows[0].Status, rows[1].Status, out)
@@ -360,12 +361,12 @@ func TestWarningsStandOnce(t *testing.T) {
 	in := fixture()
 	var rows []journal.Row
 	for i := range 50 {
-		r := in.Rows[0]
+		r := *in.Rows[0]
 		r.Point = point.Point{{Name: "size", Value: point.BytesValue(int64(i))}}
 		r.Warnings = []string{fmt.Sprintf("steal: the hypervisor took %d %% of this host's cores away", 5+i)}
 		rows = append(rows, r)
 	}
-	out := write(t, "table", Input{Header: in.Header, Rows: rows}, Options{})
+	out := write(t, "table", Input{Header: in.Header, Rows: dataset.All(rows)}, Options{})
 	if n := strings.Count(out, "steal"); n != 1 ||
 		!strings.Contains(out, "a: steal: the hypervisor took 5 % of this host's cores away (and 49 more like it)") {
 		t.Errorf("the warning stands %d times:\n%s", n, out)
@@ -379,7 +380,7 @@ func TestTableWork(t *testing.T) {
 	for i := range rows {
 		rows[i] = row(int64(1024*(i+1)), set("1"), 0, float64(i+1))
 	}
-	in := Input{Header: header(), Rows: rows}
+	in := Input{Header: header(), Rows: dataset.All(rows)}
 	for format, most := range map[string]float64{Default: 30, "csv": 40} {
 		work := testing.AllocsPerRun(1, func() {
 			must.Do(t, Write(io.Discard, format, in, Options{}))

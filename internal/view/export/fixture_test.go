@@ -6,6 +6,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -89,5 +90,5 @@ func fixture() Input {
 		}
 		rows = append(rows, r)
 	}
-	return Input{Header: header(), Rows: rows}
+	return Input{Header: header(), Rows: dataset.All(rows)}
 }

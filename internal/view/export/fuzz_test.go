@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -22,14 +23,14 @@ func FuzzWriteSamples(f *testing.F) {
 		}
 		must.Do(t, journal.WriteRaw(dir, row.Raw, data))
 		var text, array strings.Builder
-		if err := WriteSamples(&text, "csv", dir, []journal.Row{row}); err != nil {
+		if err := WriteSamples(&text, "csv", dir, dataset.All([]journal.Row{row})); err != nil {
 			return
 		}
 		records, err := csv.NewReader(strings.NewReader(text.String())).ReadAll()
 		if err != nil || strings.ContainsFunc(text.String(), func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' }) {
 			t.Fatalf("%q: %v", text.String(), err)
 		}
-		must.Do(t, WriteSamples(&array, "npy", dir, []journal.Row{row}))
+		must.Do(t, WriteSamples(&array, "npy", dir, dataset.All([]journal.Row{row})))
 		if want := 8 * (len(records) - 1) * (len(records[0]) - 1); array.Len() < want || (array.Len()-want)%64 != 0 {
 			t.Errorf("%d records of %d fields are an array of %d bytes", len(records), len(records[0]), array.Len())
 		}

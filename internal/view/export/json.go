@@ -21,7 +21,7 @@ func init() {
 func writeJSONL(w io.Writer, in Input, _ Options) error {
 	b := bufio.NewWriter(w)
 	for i := range in.Rows {
-		if err := writeRow(b, &in.Rows[i], "\n"); err != nil {
+		if err := writeRow(b, in.Rows[i], "\n"); err != nil {
 			return err
 		}
 	}
@@ -38,7 +38,7 @@ func writeJSON(w io.Writer, in Input, _ Options) error {
 		if i == len(in.Rows)-1 {
 			end = "\n"
 		}
-		if err := writeRow(b, &in.Rows[i], end); err != nil {
+		if err := writeRow(b, in.Rows[i], end); err != nil {
 			return err
 		}
 	}
@@ -58,7 +58,7 @@ func writeRecords(w io.Writer, in Input, opts Options) error {
 	for i := range in.Rows {
 		for j, c := range columns {
 			name, _ := json.Marshal(c.Name) // marshalling a text cannot fail
-			value, err := json.Marshal(c.typed(&in.Rows[i]))
+			value, err := json.Marshal(c.typed(in.Rows[i]))
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.Name, err)
 			}

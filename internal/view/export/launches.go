@@ -31,7 +31,7 @@ type launchStats struct {
 
 // launchStatsOf compares the launches among the rows of one point. A program that was launched until
 // its time was precise has several launches in one row.
-func launchStatsOf(rows []*journal.Row, metric string) launchStats {
+func launchStatsOf(rows dataset.Set, metric string) launchStats {
 	good := dataset.Set(rows).Counting()
 	values := dataset.Set(good).Values(metric)
 	var low, mid, high float64
@@ -50,9 +50,9 @@ func launchStatsOf(rows []*journal.Row, metric string) launchStats {
 
 // launchesByPoint returns a function that returns how the launches of every point differ, by dataset.Key. The
 // function computes this at its first call. It returns nil if no point has a second trial.
-func launchesByPoint(rows []journal.Row, metric string) func() map[string]launchStats {
+func launchesByPoint(rows dataset.Set, metric string) func() map[string]launchStats {
 	return sync.OnceValue(func() map[string]launchStats {
-		all := dataset.All(rows)
+		all := rows
 		if !slices.ContainsFunc(all, func(r *journal.Row) bool { return r.Trial > 0 }) {
 			return nil
 		}
@@ -71,7 +71,7 @@ func (c Column) launchesOf(r *journal.Row) launchStats {
 			return all[dataset.Key(r)]
 		}
 	}
-	return launchStatsOf([]*journal.Row{r}, c.Key)
+	return launchStatsOf(dataset.Set{r}, c.Key)
 }
 
 // Measures reports whether a row has a measured value of the column's metric. Only measured values can

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -36,7 +37,7 @@ func TestSpreadBetweenLaunches(t *testing.T) {
 		"failed":          {[]journal.Row{failed(row(1024, unset(), 0, 0), journal.Failed, "x")}, "", ""},
 	} {
 		for _, format := range []string{"table", "markdown"} {
-			text := write(t, format, Input{Header: header(), Rows: c.rows}, Options{})
+			text := write(t, format, Input{Header: header(), Rows: dataset.All(c.rows)}, Options{})
 			for _, note := range []string{SingleNote, LaunchesNote} {
 				if got := strings.Count(text, note); got > 1 || (got == 1) != (note == c.note) {
 					t.Errorf("%s, %s: %d notes, want %q:\n%s", name, format, got, c.note, text)
@@ -65,7 +66,7 @@ func TestModesColumn(t *testing.T) {
 		return row(4096, unset(), i, 33.7*float64(1+i%2)*(1+float64(i)/1000))
 	})
 	rows := append([]journal.Row{within(1024, 0, 200), within(2048, 0, 300), row(2048, unset(), 1, 310)}, launches...)
-	text := write(t, "table", Input{Header: header(), Rows: rows}, Options{})
+	text := write(t, "table", Input{Header: header(), Rows: dataset.All(rows)}, Options{})
 	for _, want := range []string{"two modes", "200 (52%) or 400 (48%)", "300 (52%) or 600 (48%) in 1/2 trials",
 		"33.9 (50%) or 67.8 (50%) of the launches"} {
 		if !strings.Contains(text, want) {
@@ -73,7 +74,7 @@ func TestModesColumn(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "some text") ||
-		!strings.Contains(write(t, "csv", Input{Rows: rows}, Options{}), "some text") {
+		!strings.Contains(write(t, "csv", Input{Rows: dataset.All(rows)}, Options{}), "some text") {
 		t.Errorf("the warning is repeated in the table, or missing from csv:\n%s", text)
 	}
 }

@@ -17,14 +17,14 @@ import (
 // line is one line of a table: the trials of one point, or one row.
 type line struct {
 	key  string // dataset.Key of the point
-	rows []*journal.Row
+	rows dataset.Set
 }
 
 // lines groups the rows by point in order of appearance. With perTrial each row is a line.
-func lines(rows []*journal.Row, perTrial bool) []line {
+func lines(rows dataset.Set, perTrial bool) []line {
 	key := func(r *journal.Row) string { return dataset.Key(r) }
 	if perTrial {
-		return lists.Map(rows, func(r *journal.Row) line { return line{key(r), []*journal.Row{r}} })
+		return lists.Map(rows, func(r *journal.Row) line { return line{key(r), dataset.Set{r}} })
 	}
 	points := lists.GroupBy(rows, key)
 	return lists.Map(points, func(g lists.Group[string, *journal.Row]) line { return line{g.Key, g.Items} })
@@ -37,7 +37,7 @@ var severity = map[journal.Status]int{journal.Skipped: 0, journal.NotExecuted: 1
 // worst returns the row with the most severe status. A point is ok only if no trial failed.
 func (l line) worst() *journal.Row { return worstOf(l.rows) }
 
-func worstOf(rows []*journal.Row) *journal.Row {
+func worstOf(rows dataset.Set) *journal.Row {
 	return slices.MaxFunc(rows, func(a, b *journal.Row) int { return severity[a.Status] - severity[b.Status] })
 }
 

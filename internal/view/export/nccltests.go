@@ -83,8 +83,8 @@ func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 
 // modelledNotes returns comments about modelled rows and what validates them. The table has no column for
 // this.
-func modelledNotes(rows []journal.Row) []string {
-	modelled := dataset.All(rows).Where(func(r *journal.Row) bool { return r.Kind == journal.Modelled })
+func modelledNotes(rows dataset.Set) []string {
+	modelled := rows.Where(func(r *journal.Row) bool { return r.Kind == journal.Modelled })
 	validatedBy := func(r *journal.Row) string { return r.Details[journal.ValidatedByDetail] }
 	var notes []string
 	for _, g := range dataset.GroupBy(modelled, validatedBy) {
@@ -111,8 +111,8 @@ type ncclLine struct {
 
 // ncclTables groups the rows into tables, in order of appearance, and counts the rows without
 // a size.
-func ncclTables(rows []journal.Row) (tables []*ncclTable, others int) {
-	sized := dataset.All(rows).Where(func(r *journal.Row) bool { _, has := r.Point.Get(ncclSize); return has })
+func ncclTables(rows dataset.Set) (tables []*ncclTable, others int) {
+	sized := rows.Where(func(r *journal.Row) bool { _, has := r.Point.Get(ncclSize); return has })
 	table := func(r *journal.Row) string { return dataset.Key(r, ncclSize, ncclInPlace) }
 	for _, g := range dataset.GroupBy(sized, table) {
 		t := &ncclTable{heading: dataset.Label(g.Rows[0], ncclSize, ncclInPlace)}

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/nccltable"
 )
@@ -32,12 +33,12 @@ func places() Input {
 	}
 	bad := failed(of("allreduce", 1<<20, true, 0), journal.Failed, "3 wrong elements, first: element 7 is 1, want 2")
 	bad.Metrics = map[string]float64{"wrong": 3}
-	return Input{Header: header(), Rows: []journal.Row{
+	return Input{Header: header(), Rows: dataset.All([]journal.Row{
 		of("allreduce", 1<<10, false, 2.5), of("allreduce", 1<<10, true, 2.25),
 		of("allreduce", 1<<20, false, 123.4), bad,
 		of("allreduce", 1<<26, false, 12345.6),
 		of("allgather", 1<<20, false, 100), of("broadcast", 1<<20, false, 100),
-	}}
+	})}
 }
 
 func TestNCCLTestsPlaces(t *testing.T) {

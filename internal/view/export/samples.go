@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -48,17 +49,17 @@ type samples struct {
 // WriteSamples writes the raw samples of the rows from the RUN folder dir: as csv, one sample
 // per line with the key of its row, or as a two-dimensional NumPy array of float64 with one
 // sample per row.
-func WriteSamples(w io.Writer, format, dir string, rows []journal.Row) error {
+func WriteSamples(w io.Writer, format, dir string, rows dataset.Set) error {
 	var s samples
 	keys := make([]string, len(rows))
 	for i := range rows {
 		keys[i] = csvCell(rows[i].Key)
-		if err := s.add(dir, i, &rows[i]); err != nil {
+		if err := s.add(dir, i, rows[i]); err != nil {
 			return err
 		}
 		for _, metric := range slices.Sorted(maps.Keys(rows[i].Raws)) {
 			s.metrics = append(s.metrics, metric)
-			if err := s.addTimed(dir, i, &rows[i], metric, rows[i].Raws[metric]); err != nil {
+			if err := s.addTimed(dir, i, rows[i], metric, rows[i].Raws[metric]); err != nil {
 				return err
 			}
 		}

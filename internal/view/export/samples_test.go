@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -25,13 +26,13 @@ func TestSamples(t *testing.T) {
 	must.Do(t, journal.WriteRaw(dir, "a.kbs", raw))
 	rows := []journal.Row{{Key: "none"}, {Key: "k", Trial: 3, Raw: "a.kbs"}}
 	var out bytes.Buffer
-	must.Do(t, WriteSamples(&out, "csv", dir, rows))
+	must.Do(t, WriteSamples(&out, "csv", dir, dataset.All(rows)))
 	want := "key,row,trial,iteration,rank,time_us\nk,1,3,0,0,1\nk,1,3,0,1,2\nk,1,3,1,0,1.5\nk,1,3,1,1,1\n"
 	if out.String() != want {
 		t.Errorf("csv:\n%swant\n%s", out.String(), want)
 	}
 	out.Reset()
-	must.Do(t, WriteSamples(&out, "npy", dir, rows))
+	must.Do(t, WriteSamples(&out, "npy", dir, dataset.All(rows)))
 	b := out.Bytes()
 	start := 10 + int(binary.LittleEndian.Uint16(b[8:]))
 	if start%64 != 0 || !strings.HasPrefix(string(b), "\x93NUMPY\x01\x00") ||
@@ -43,20 +44,20 @@ func TestSamples(t *testing.T) {
 	}
 	out.Reset()
 	rows[1].Raws = map[string]string{"kernel_us": "a.kbs"}
-	if err := WriteSamples(&out, "csv", dir, rows); err != nil ||
+	if err := WriteSamples(&out, "csv", dir, dataset.All(rows)); err != nil ||
 		!strings.HasPrefix(out.String(), "key,row,trial,iteration,rank,time_us,kernel_us\n") ||
 		!strings.Contains(out.String(), "\nk,1,3,1,0,1.5,\n") ||
 		!strings.HasSuffix(out.String(), "\nk,1,3,0,0,,1\nk,1,3,0,1,,2\nk,1,3,1,0,,1.5\nk,1,3,1,1,,1\n") {
 		t.Errorf("with samples of another metric: %v\n%s", err, out.String())
 	}
 	if err := WriteSamples(&out, "csv", dir,
-		[]journal.Row{{Raws: map[string]string{"kernel_us": "gone.kbs"}}}); err == nil {
+		dataset.All([]journal.Row{{Raws: map[string]string{"kernel_us": "gone.kbs"}}})); err == nil {
 		t.Error("samples of another metric that are not there pass for none")
 	}
-	if err := WriteSamples(&out, "parquet", dir, rows); err == nil || !strings.Contains(err.Error(), "csv, npy") {
+	if err := WriteSamples(&out, "parquet", dir, dataset.All(rows)); err == nil || !strings.Contains(err.Error(), "csv, npy") {
 		t.Errorf("another format: %v", err)
 	}
-	if err := WriteSamples(&out, "csv", dir, []journal.Row{{Raw: "gone.kbs"}}); err == nil {
+	if err := WriteSamples(&out, "csv", dir, dataset.All([]journal.Row{{Raw: "gone.kbs"}})); err == nil {
 		t.Error("samples that are not there pass for none")
 	}
 }
@@ -72,7 +73,7 @@ func TestPrintedSamples(t *testing.T) {
 		{Key: "one", Status: journal.OK, Clock: "program", Samples: 1, Metrics: map[string]float64{"loss": 7}},
 	}
 	var out bytes.Buffer
-	must.Do(t, WriteSamples(&out, "csv", dir, rows))
+	must.Do(t, WriteSamples(&out, "csv", dir, dataset.All(rows)))
 	want := `key,row,trial,iteration,rank,time_us,launch,busbw,loss
 k,0,0,0,,1,0,,0.5
 k,0,0,1,,2.5,0,,
@@ -85,7 +86,7 @@ one,3,0,0,,,0,,7
 		t.Errorf("csv:\n%swant\n%s", out.String(), want)
 	}
 	must.Do(t, journal.WriteRaw(dir, "bad.json", []byte(file[:20])))
-	if err := WriteSamples(&out, "csv", dir, []journal.Row{{Key: "k", Raw: "bad.json"}}); err == nil ||
+	if err := WriteSamples(&out, "csv", dir, dataset.All([]journal.Row{{Key: "k", Raw: "bad.json"}})); err == nil ||
 		!strings.Contains(err.Error(), "bad.json") {
 		t.Errorf("a damaged file: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -30,7 +31,7 @@ func TestScaleAndDigits(t *testing.T) {
 		{"0.1 %", []journal.Row{interval(row(1, unset(), 0, 12.3456), 0.001)}, " 12.35 "},
 		{"simulated", []journal.Row{simulatedRow(18202.28e-3)}, "18.20228"},
 	} {
-		if got := write(t, "table", Input{Rows: c.rows}, Options{}); !strings.Contains(got, c.want) {
+		if got := write(t, "table", Input{Rows: dataset.All(c.rows)}, Options{}); !strings.Contains(got, c.want) {
 			t.Errorf("%s: no %q in\n%s", c.name, c.want, got)
 		}
 	}
@@ -44,7 +45,7 @@ func TestScaleOfOtherTimes(t *testing.T) {
 	r.Units, r.Kind, r.Stats = map[string]string{"setup_s": "s"}, journal.Simulated, nil
 	h := &journal.Header{Headline: []string{"wire_ns", "setup_s", "idle_us", "flops_s", "items_per_ms",
 		"step_time_us=step_us"}}
-	got := write(t, "table", Input{Header: h, Rows: []journal.Row{r}}, Options{})
+	got := write(t, "table", Input{Header: h, Rows: dataset.All([]journal.Row{r})}, Options{})
 	if want := "wire (µs)  setup (ms)  idle (µs)     flops_s  items_per_ms   step (ms)\n" +
 		" 11.12728           2          0  3000000000             7  3.41001152\n"; !strings.Contains(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -44,7 +44,7 @@ func sections(in Input, opts Options) ([]section, []line, error) {
 	}
 	var out []section
 	var all []line
-	for _, g := range dataset.GroupBy(dataset.All(in.Rows), dataset.BenchPart) {
+	for _, g := range dataset.GroupBy(in.Rows, dataset.BenchPart) {
 		ls := lines(g.Rows, opts.PerTrial)
 		all = append(all, ls...)
 		s := newSection(g.Key, columns, ls, opts.MaxRows)

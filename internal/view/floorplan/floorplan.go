@@ -30,13 +30,13 @@ type Seen struct {
 }
 
 // Common returns the coordinates with the same value in all rows. Labels omit them.
-func Common(rows []journal.Row) (names []string) {
+func Common(rows dataset.Set) (names []string) {
 	if len(rows) == 0 {
 		return nil
 	}
 	for _, name := range dataset.CoordNames(rows) {
-		first, _ := dataset.CoordText(&rows[0], name)
-		if !slices.ContainsFunc(rows, func(r journal.Row) bool { v, _ := dataset.CoordText(&r, name); return v != first }) {
+		first, _ := dataset.CoordText(rows[0], name)
+		if !slices.ContainsFunc(rows, func(r *journal.Row) bool { v, _ := dataset.CoordText(r, name); return v != first }) {
 			names = append(names, name)
 		}
 	}
@@ -45,9 +45,8 @@ func Common(rows []journal.Row) (names []string) {
 
 // Chosen returns the rows that get figures: in each part the good row with the longest
 // kernel.
-func Chosen(rows []journal.Row) (chosen []*journal.Row) {
-	for i := range rows {
-		r := &rows[i]
+func Chosen(rows dataset.Set) (chosen dataset.Set) {
+	for _, r := range rows {
 		if r.Inside == "" || r.Status != journal.OK {
 			continue
 		}
@@ -63,7 +62,7 @@ func Chosen(rows []journal.Row) (chosen []*journal.Row) {
 }
 
 // Names returns the names of the rows' figures.
-func Names(rows []journal.Row) (names []string) {
+func Names(rows dataset.Set) (names []string) {
 	for _, r := range Chosen(rows) {
 		names = append(names, name("link_load", r), name("critical_path", r))
 	}
@@ -80,7 +79,7 @@ func name(what string, r *journal.Row) string {
 // Load reads the profiles of the chosen rows from the folder of their run. It skips
 // missing files, because a journal may have been copied without them. Damaged files
 // are errors.
-func Load(dir string, rows []journal.Row) (seen []Seen, errs []error) {
+func Load(dir string, rows dataset.Set) (seen []Seen, errs []error) {
 	chosen := Chosen(rows)
 	if dir == "" || len(chosen) == 0 {
 		return nil, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/accel/profile"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -60,15 +61,15 @@ func TestLoad(t *testing.T) {
 	failed.Status = journal.Failed
 	rows := []journal.Row{row("a", "short.json.gz", 1), row("a", "long.json.gz", 40), failed, row("b", "gone.json.gz", 1),
 		row("c", "", 7)}
-	seen, errs := Load(dir, rows)
+	seen, errs := Load(dir, dataset.All(rows))
 	if len(errs) > 0 || len(seen) != 1 || seen[0].Row.Inside != "long.json.gz" {
 		t.Fatalf("%+v, %v", seen, errs)
 	}
-	if names := Names(rows); fmt.Sprint(names) != "[link_load_a critical_path_a link_load_b critical_path_b]" {
+	if names := Names(dataset.All(rows)); fmt.Sprint(names) != "[link_load_a critical_path_a link_load_b critical_path_b]" {
 		t.Errorf("%q", names)
 	}
 	for _, bad := range []string{"bad.json.gz", "../inside/long.json.gz", ".", "link.json.gz"} {
-		if _, errs := Load(dir, []journal.Row{row("a", bad, 1)}); len(errs) != 1 {
+		if _, errs := Load(dir, dataset.All([]journal.Row{row("a", bad, 1)})); len(errs) != 1 {
 			t.Errorf("%s: %v", bad, errs)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/compare"
 )
@@ -71,7 +72,7 @@ func TestBaselineNoticesInputs(t *testing.T) {
 			early, late, _ := mark.Select(j, j, last, 10)
 			side := func(r *journal.Run) compare.Run {
 				r = r.Current()
-				return compare.Run{Header: &r.Header, Rows: r.Latest()}
+				return compare.Run{Header: &r.Header, Rows: dataset.All(r.Latest())}
 			}
 			if len(early) != 1 || len(late) != 1 {
 				t.Fatalf("%s, run %s: %d accepted runs and %d later", input, id, len(early), len(late))

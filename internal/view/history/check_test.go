@@ -27,7 +27,7 @@ func nights(n int) []compare.Run {
 			Time: time.Date(2026, 11, i+1, 0, 0, 0, 0, time.UTC)}}
 		for p := range 3 {
 			for trial := range 4 {
-				run.Rows = append(run.Rows, journal.Row{Run: id, Bench: "b", Trial: trial, Status: journal.OK,
+				run.Rows = append(run.Rows, &journal.Row{Run: id, Bench: "b", Trial: trial, Status: journal.OK,
 					Kind:    journal.Measured,
 					Samples: 100, Point: point.Point{{Name: "size", Value: point.IntValue(int64(p))}},
 					Metrics: map[string]float64{"time_us": 10 * float64(p+1) * math.Exp(0.02*rng.NormFloat64())}})
@@ -43,7 +43,7 @@ func each(runs []compare.Run, p int64, f func(*journal.Row)) {
 	for _, run := range runs {
 		for i := range run.Rows {
 			if p < 0 || run.Rows[i].Point[0].Value == point.IntValue(p) {
-				f(&run.Rows[i])
+				f(run.Rows[i])
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func TestCheck(t *testing.T) {
 			each(runs[11:], 1, func(r *journal.Row) { r.Status, r.Reason = journal.Failed, "killed" })
 		}, "no slowdown, lost, 1", "latest run: failed (killed)"},
 		"absent from the latest run": {func(runs []compare.Run) {
-			runs[11].Rows = slices.DeleteFunc(runs[11].Rows, func(r journal.Row) bool { return r.Point.String() == "size=1" })
+			runs[11].Rows = runs[11].Rows.Where(func(r *journal.Row) bool { return r.Point.String() != "size=1" })
 			runs[11].Incomplete = "8 of 12 points: the run was interrupted"
 		}, "no slowdown, lost, 1", "warning: latest run: 8 of 12 points"},
 		"failed in the baseline": {func(runs []compare.Run) {

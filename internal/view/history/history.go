@@ -111,8 +111,7 @@ func newTimeline(runs []compare.Run, opts Options) (*timeline, error) {
 	t.rows = make([]map[string]dataset.Set, len(runs))
 	for i, run := range slices.Backward(runs) {
 		t.rows[i] = map[string]dataset.Set{}
-		for k := range run.Rows {
-			row := &run.Rows[k]
+		for _, row := range run.Rows {
 			key := dataset.Key(row)
 			t.rows[i][key] = append(t.rows[i][key], row)
 			if !seen[key] {

@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/views"
 	"github.com/kernbench/kernbench/internal/view/document"
@@ -21,12 +22,12 @@ const maxEvidence = 40
 
 // benchSections returns the sections of a bench, then the tables that it declares, with the sentences of its rules. A
 // section that only has sentences comes first, as one of the main findings.
-func benchSections(b *bench.Bench, rows []journal.Row) ([]bench.Section, error) {
+func benchSections(b *bench.Bench, rows dataset.Set) ([]bench.Section, error) {
 	if b == nil {
 		return nil, nil
 	}
 	tables, fault := declaredTables(b, rows)
-	sections, err := guarded("sections", b, func(rows []journal.Row) []bench.Section {
+	sections, err := guarded("sections", b, func(rows dataset.Set) []bench.Section {
 		var own, stated []bench.Section
 		if b.Sections != nil {
 			own = b.Sections(rows)
@@ -52,7 +53,7 @@ func benchSections(b *bench.Bench, rows []journal.Row) ([]bench.Section, error) 
 }
 
 // declaredTables returns the tables that a bench declares. Tables without a value are left out.
-func declaredTables(b *bench.Bench, rows []journal.Row) (sections []bench.Section, err error) {
+func declaredTables(b *bench.Bench, rows dataset.Set) (sections []bench.Section, err error) {
 	for _, p := range b.Pivots {
 		t, fault := p.Table(nil, rows)
 		if err = errors.Join(err, fault); len(t.Cells) > 0 {
@@ -65,10 +66,10 @@ func declaredTables(b *bench.Bench, rows []journal.Row) (sections []bench.Sectio
 
 // number numbers the sentences and table lines that cite rows, and sorts the cited rows. It panics if one is not a row
 // of the run.
-func number(sections []bench.Section, rows []journal.Row) []bench.Section {
+func number(sections []bench.Section, rows dataset.Set) []bench.Section {
 	index, numbers := map[*journal.Row]int{}, map[string]int{}
 	for i := range rows {
-		index[&rows[i]] = i
+		index[rows[i]] = i
 	}
 	cite := func(s views.Sentence) views.Sentence {
 		if len(s.Rows) == 0 {
@@ -83,7 +84,7 @@ func number(sections []bench.Section, rows []journal.Row) []bench.Section {
 		slices.Sort(cited)
 		numbers[s.ID]++
 		s.Number = numbers[s.ID]
-		s.Rows = lists.Map(slices.Compact(cited), func(i int) *journal.Row { return &rows[i] })
+		s.Rows = lists.Map(slices.Compact(cited), func(i int) *journal.Row { return rows[i] })
 		return s
 	}
 	for i, s := range sections {
@@ -154,7 +155,7 @@ func describeRow(r *journal.Row) string {
 
 // Why returns the generated sentence of a report that has the given citation, such as fastest-1, and the rows that it
 // is based on.
-func Why(in Input, rows []journal.Row, citation string) (views.Sentence, error) {
+func Why(in Input, rows dataset.Set, citation string) (views.Sentence, error) {
 	sections, _, _ := Sections(in, rows)
 	cited := citedSentences(sections)
 	if s, found := lists.First(cited, func(s views.Sentence) bool { return s.Citation() == citation }); found {

@@ -12,14 +12,17 @@ import (
 	"github.com/kernbench/kernbench/internal/result/views"
 )
 
+// itself returns the rows, as the data of rules.
+func itself(rows dataset.Set) dataset.Set { return rows }
+
 // A sentence leads to the rows that it rests on, in the page and by its ID.
 func TestWhy(t *testing.T) {
-	b := bench.New("cited", nil, bench.Sections(func(rows []journal.Row) []bench.Section {
+	b := bench.New("cited", nil, bench.Sections(func(rows dataset.Set) []bench.Section {
 		table := bench.Section{Title: "Times", Text: "other [none-1]", Table: [][]string{{"algorithm", "time"}}}
-		table.AddLine("line", dataset.All(rows)[:1], "tree", "12 µs")
+		table.AddLine("line", rows[:1], "tree", "12 µs")
 		return []bench.Section{table}
-	}), bench.Sentences(dataset.All, bench.Rule[dataset.Set]{ID: "fastest", Section: "In short",
-		Rows: func(rows dataset.Set) []*journal.Row { return rows[1:] },
+	}), bench.Sentences(itself, bench.Rule[dataset.Set]{ID: "fastest", Section: "In short",
+		Rows: func(rows dataset.Set) dataset.Set { return rows[1:] },
 		Text: func(rows dataset.Set) string { return "- **Fastest:** " + dataset.Text(rows[1], "algorithm") }}))
 	row := func(name string) journal.Row {
 		return journal.Row{Status: journal.OK, Kind: journal.Measured, Metrics: map[string]float64{"time_us": 12},
@@ -27,14 +30,14 @@ func TestWhy(t *testing.T) {
 	}
 	in := Input{Bench: b, Run: &journal.Run{Rows: []journal.Row{row("tree"), row("<ring>")}}}
 	rows := in.Run.Rows
-	s, err := Why(in, rows, "fastest-1")
+	s, err := Why(in, dataset.All(rows), "fastest-1")
 	if err != nil || s.Text != "Fastest: <ring>" || len(s.Rows) != 1 || s.Rows[0] != &rows[1] {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if s, err := Why(in, rows, "line-1"); err != nil || s.Text != "algorithm: tree; time: 12 µs" || s.Rows[0] != &rows[0] {
+	if s, err := Why(in, dataset.All(rows), "line-1"); err != nil || s.Text != "algorithm: tree; time: 12 µs" || s.Rows[0] != &rows[0] {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := Why(in, rows, "fastest-2"); err == nil || !strings.Contains(err.Error(), "fastest-1") {
+	if _, err := Why(in, dataset.All(rows), "fastest-2"); err == nil || !strings.Contains(err.Error(), "fastest-1") {
 		t.Errorf("%v", err)
 	}
 	page := string(must.Get(Page(in))(t))
@@ -54,15 +57,14 @@ func TestWhy(t *testing.T) {
 // of elsewhere.
 func TestCitations(t *testing.T) {
 	rows := make([]journal.Row, 3)
-	all := dataset.All
 	each := func(rows dataset.Set) []*journal.Row { return rows }
 	single := bench.Rule[*journal.Row]{ID: "row", Section: "Each", Text: func(*journal.Row) string { return "one row" },
 		When: func(r *journal.Row) bool { return r.Trial != 1 },
-		Rows: func(r *journal.Row) []*journal.Row { return []*journal.Row{r, r} }}
+		Rows: func(r *journal.Row) dataset.Set { return dataset.Set{r, r} }}
 	rows[1].Trial = 1
-	b := bench.New("b", nil, bench.Sentences(all, views.Each(each, single),
+	b := bench.New("b", nil, bench.Sentences(itself, views.Each(each, single),
 		bench.Rule[dataset.Set]{ID: "count", Section: "Each", Text: func(dataset.Set) string { return "no rows" }}))
-	sections, err := benchSections(b, rows)
+	sections, err := benchSections(b, dataset.All(rows))
 	if err != nil || len(sections) != 1 || !sections[0].Lead || len(sections[0].Sentences) != 3 {
 		t.Fatalf("%+v, %v", sections, err)
 	}
@@ -71,9 +73,9 @@ func TestCitations(t *testing.T) {
 			t.Errorf("sentence %d is %s with %d rows, want %s", i, s.Citation(), len(s.Rows), want)
 		}
 	}
-	foreign := bench.New("b", nil, bench.Sentences(all, bench.Rule[dataset.Set]{ID: "other",
-		Rows: func(dataset.Set) []*journal.Row { return []*journal.Row{{}} }, Text: func(dataset.Set) string { return "" }}))
-	if _, err := benchSections(foreign, rows); err == nil || !strings.Contains(err.Error(), "not of the run") {
+	foreign := bench.New("b", nil, bench.Sentences(itself, bench.Rule[dataset.Set]{ID: "other",
+		Rows: func(dataset.Set) dataset.Set { return dataset.Set{{}} }, Text: func(dataset.Set) string { return "" }}))
+	if _, err := benchSections(foreign, dataset.All(rows)); err == nil || !strings.Contains(err.Error(), "not of the run") {
 		t.Errorf("a row of elsewhere: %v", err)
 	}
 }

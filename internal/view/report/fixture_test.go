@@ -7,6 +7,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -112,7 +113,7 @@ func fixtureRun() *journal.Run {
 }
 
 func fixtureBench() *bench.Bench {
-	return &bench.Bench{Name: "allreduce", Sections: func([]journal.Row) []bench.Section {
+	return &bench.Bench{Name: "allreduce", Sections: func(dataset.Set) []bench.Section {
 		return []bench.Section{{
 			Title: "Where the knee is",
 			Text: "Below **64 KiB** the time is *latency*.\nAbove, it is bandwidth, see `busbw`.\n\n- first `point`\n- " +

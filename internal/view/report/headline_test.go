@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/document"
 )
@@ -16,7 +17,7 @@ import (
 // Headlines prints only the sections marked as headlines, and turns a panic of the bench
 // into an error.
 func TestHeadlines(t *testing.T) {
-	b := bench.New("b", nil, bench.Sections(func(rows []journal.Row) []bench.Section {
+	b := bench.New("b", nil, bench.Sections(func(rows dataset.Set) []bench.Section {
 		if len(rows) > 0 {
 			panic("oh")
 		}
@@ -31,19 +32,19 @@ func TestHeadlines(t *testing.T) {
 	if written, err := Headlines(&out, nil, nil, 0); written || err != nil {
 		t.Errorf("without a bench: %v, %v", written, err)
 	}
-	if _, err := Headlines(&out, b, make([]journal.Row, 1), 0); err == nil || !strings.Contains(err.Error(), "panic: oh") {
+	if _, err := Headlines(&out, b, dataset.All(make([]journal.Row, 1)), 0); err == nil || !strings.Contains(err.Error(), "panic: oh") {
 		t.Errorf("a panic gives %v", err)
 	}
 }
 
 // If ranks shared a GPU, the report says so before the bench's own verdict.
 func TestSharingComesFirst(t *testing.T) {
-	b := bench.New("b", nil, bench.Sections(func([]journal.Row) []bench.Section {
+	b := bench.New("b", nil, bench.Sections(func(dataset.Set) []bench.Section {
 		return []bench.Section{{Title: "the bench's", Lead: true}}
 	}))
 	in := Input{Bench: b, Run: &journal.Run{Header: *fixtureHeader()}}
 	made := func(rows ...journal.Row) (document.Document, int) {
-		doc, errs := Document(in, rows)
+		doc, errs := Document(in, dataset.All(rows))
 		must.Do(t, errors.Join(errs...))
 		return doc, len(lists.Filter(doc.Sections, func(s document.Section) bool { return s.Lead }))
 	}

@@ -26,8 +26,8 @@ type Number struct {
 
 // NewNumber returns the number of a run: the mean of the main metric among those that every ok row has. ok is false
 // if there is no such metric, or if any value is not positive.
-func NewNumber(h *journal.Header, rows []journal.Row) (n Number, ok bool) {
-	good := dataset.Good(rows)
+func NewNumber(h *journal.Header, rows dataset.Set) (n Number, ok bool) {
+	good := rows.Good()
 	if len(good) == 0 {
 		return n, false
 	}
@@ -44,7 +44,7 @@ func NewNumber(h *journal.Header, rows []journal.Row) (n Number, ok bool) {
 
 // MeanOf returns the geometric mean of a metric over the points of the given ok rows. ok is false if any point does
 // not have the metric, or if any value is not positive.
-func MeanOf(metric, unit string, good []*journal.Row) (n Number, ok bool) {
+func MeanOf(metric, unit string, good dataset.Set) (n Number, ok bool) {
 	if len(good) == 0 {
 		return n, false
 	}

@@ -100,8 +100,8 @@ func changesBetween(a, b NamedRun) (bench.Section, string) {
 	s := bench.Section{Title: a.Name + " and " + b.Name}
 	title := fmt.Sprintf("%s against %s", b.Name, a.Name)
 	first, second := a.Current(), b.Current()
-	old := compare.Run{Name: a.Name, Header: &first.Header, Earlier: first.Earlier, Rows: first.Latest()}
-	new := compare.Run{Name: b.Name, Header: &second.Header, Earlier: second.Earlier, Rows: second.Latest()}
+	old := compare.Run{Name: a.Name, Header: &first.Header, Earlier: first.Earlier, Rows: dataset.All(first.Latest())}
+	new := compare.Run{Name: b.Name, Header: &second.Header, Earlier: second.Earlier, Rows: dataset.All(second.Latest())}
 	opts := compare.Options{Metric: comparedMetric(b.Run)}
 	if BackendsDiffer(old.Rows, new.Rows) {
 		opts.Ignore = []string{dataset.Backend}
@@ -135,10 +135,10 @@ func comparedMetric(r *journal.Run) string {
 
 // BackendsDiffer reports whether each run has a single backend and not all of these are equal. Such runs, for
 // example a simulated and a measured one, differ on purpose.
-func BackendsDiffer(runs ...[]journal.Row) bool {
+func BackendsDiffer(runs ...dataset.Set) bool {
 	var all []string
 	for _, rows := range runs {
-		own := lists.Distinct(lists.Map(rows, func(r journal.Row) string { return r.Backend }))
+		own := lists.Distinct(lists.Map(rows, func(r *journal.Row) string { return r.Backend }))
 		if len(own) != 1 {
 			return false
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -66,7 +67,7 @@ func TestOverlaySummary(t *testing.T) {
 	in := Overlay([]NamedRun{overlayRun("before", "cpu", 10, 2), overlayRun("after", "cpu", 20, 2)}, nil)
 	const want = "The fastest took 10 µs (6 launches from 10 µs to 10 µs) at size=1 run=before. " +
 		"The slowest took 40.1 µs (6 launches from 40 µs to 40.2 µs) at size=2 run=after"
-	if got := Summary(in.Run, in.Run.Latest()); !strings.Contains(got, want) {
+	if got := Summary(in.Run, dataset.All(in.Run.Latest())); !strings.Contains(got, want) {
 		t.Errorf("the summary is\n%s\nwant\n%s", got, want)
 	}
 	empty := NamedRun{"empty", &journal.Run{Header: journal.Header{Bench: "b"}}}
@@ -133,7 +134,7 @@ func TestBackendsDiffer(t *testing.T) {
 		a, b []journal.Row
 		want bool
 	}{{rows("cpu"), rows("cpu"), false}, {rows("cpu"), rows("ahbm"), true}, {rows("cpu", "mpi"), rows("ahbm"), false}} {
-		if got := BackendsDiffer(c.a, c.b); got != c.want {
+		if got := BackendsDiffer(dataset.All(c.a), dataset.All(c.b)); got != c.want {
 			t.Errorf("BackendsDiffer(%v, %v) = %v", c.a, c.b, got)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/document"
@@ -106,9 +107,9 @@ func filledPage(t *testing.T, text string) string {
 // newPage builds a document with these sections and figures only.
 func newPage(run *journal.Run, rows []journal.Row, sections []bench.Section, figures []document.Figure,
 	noFigure string) document.Document {
-	doc, _ := Document(Input{Run: run}, rows)
+	doc, _ := Document(Input{Run: run}, dataset.All(rows))
 	doc.Sections, doc.Figures, doc.NoFigure = lists.Map(sections, document.NewSection), figures, noFigure
-	doc.Tables, doc.Omitted = tables(&run.Header, rows)
+	doc.Tables, doc.Omitted = tables(&run.Header, dataset.All(rows))
 	return doc
 }
 
@@ -219,7 +220,7 @@ func TestPageIsSelfContained(t *testing.T) {
 
 // Columns with one value are listed above the table, unless they are empty.
 func TestTableConstants(t *testing.T) {
-	got, _ := tables(fixtureHeader(), fixtureRun().Rows)
+	got, _ := tables(fixtureHeader(), dataset.All(fixtureRun().Rows))
 	if len(got) != 1 {
 		t.Fatalf("%d tables", len(got))
 	}
@@ -237,7 +238,7 @@ func TestTableConstants(t *testing.T) {
 	}
 	other := fixtureRow(coords{1024, "f32", 2, "", 0})
 	other.Part = "other"
-	parts, _ := tables(fixtureHeader(), append(fixtureRun().Rows, other))
+	parts, _ := tables(fixtureHeader(), dataset.All(append(fixtureRun().Rows, other)))
 	if len(parts) != 2 || parts[0].Note != export.SingleNote || parts[1].Note != "" {
 		t.Errorf("the note on single launches is not shown once: %q and %q", parts[0].Note, parts[1].Note)
 	}
@@ -248,11 +249,11 @@ func TestLongRunsAreCut(t *testing.T) {
 	for i := range maxRows + 10 {
 		rows = append(rows, fixtureRow(coords{int64(i + 1), "f32", 2, "", 0}))
 	}
-	if _, cut := tables(fixtureHeader(), rows[:maxRows]); cut != "" {
+	if _, cut := tables(fixtureHeader(), dataset.All(rows[:maxRows])); cut != "" {
 		t.Errorf("nothing is left out, yet the page says %q", cut)
 	}
 	rows[maxRows+3] = notOK(rows[maxRows+3], journal.Failed, "late")
-	got, cut := tables(fixtureHeader(), rows)
+	got, cut := tables(fixtureHeader(), dataset.All(rows))
 	if len(got) != 1 || len(got[0].Rows) != maxRows ||
 		cut != "2000 of 2010 rows are shown; of those left out, 1 are not ok. All are in rows.csv." {
 		t.Errorf("%d tables, %q", len(got), cut)
@@ -271,7 +272,7 @@ func TestRemarks(t *testing.T) {
 	rows[2].Warnings = []string{"steal"}
 	run := &journal.Run{Notes: []journal.Note{{Text: "twice"}, {Text: "twice"}}}
 	want := []string{"twice", "drift: +59.2 % off (and 1 more like it)", "steal (2 rows)"}
-	if got := Remarks(run, rows); !cmp.Equal(got, want) {
+	if got := Remarks(run, dataset.All(rows)); !cmp.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

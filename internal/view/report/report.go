@@ -22,6 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/tune"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/views"
@@ -51,7 +52,7 @@ func Render(dir string, in Input) (files []string, err error) {
 		return nil, errors.New("making a report: no run")
 	}
 	out := rendering{dir: dir, folder: in.Folder}
-	rows := in.Run.Latest()
+	rows := dataset.All(in.Run.Latest())
 	doc := out.document(in, rows)
 	for _, as := range [][2]string{{"table.txt", "table"}, {"rows.csv", "csv"}} {
 		out.write(as[0], func(w io.Writer) error {
@@ -78,7 +79,7 @@ func Render(dir string, in Input) (files []string, err error) {
 
 // Picture returns the only figure of the input as a file with the ending .png or .svg.
 func Picture(in Input, ending string) ([]byte, error) {
-	figures, why, errs := Figures(in, in.Run.Latest())
+	figures, why, errs := Figures(in, dataset.All(in.Run.Latest()))
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func Picture(in Input, ending string) ([]byte, error) {
 // drawn; everything else is on the page.
 func Page(in Input) ([]byte, error) {
 	var out rendering
-	doc := out.document(in, in.Run.Latest())
+	doc := out.document(in, dataset.All(in.Run.Latest()))
 	doc.Alone = true
 	var b bytes.Buffer
 	out.fail(doc.WriteHTML(&b))
@@ -107,7 +108,7 @@ func Page(in Input) ([]byte, error) {
 
 // Document returns the document of a run, without its tables of rows. The figures are not drawn yet. The
 // errors name figures and sections that could not be made.
-func Document(in Input, rows []journal.Row) (doc document.Document, errs []error) {
+func Document(in Input, rows dataset.Set) (doc document.Document, errs []error) {
 	h := &in.Run.Header
 	figures, noFigure, errs := Figures(in, rows)
 	sections, _, more := Sections(in, rows)
@@ -127,7 +128,7 @@ func Document(in Input, rows []journal.Row) (doc document.Document, errs []error
 // Sections returns the sections of a report: a warning if ranks shared a GPU, the verdict unless the bench
 // has its own, the results of a tuning study, the bench's own sections, and sections about simulated
 // kernels. It also returns the study, if there is one.
-func Sections(in Input, rows []journal.Row) (sections []bench.Section, study *tune.Result, errs []error) {
+func Sections(in Input, rows dataset.Set) (sections []bench.Section, study *tune.Result, errs []error) {
 	sections, err := benchSections(in.Bench, rows)
 	study, tuneErr := tuned.Load(in.Run)
 	if study != nil {
@@ -145,13 +146,13 @@ func Sections(in Input, rows []journal.Row) (sections []bench.Section, study *tu
 
 // Headlines prints the sections that the bench marks as headlines, for a terminal of the given width. It
 // reports whether there were any.
-func Headlines(w io.Writer, b *bench.Bench, rows []journal.Row, width int) (written bool, err error) {
+func Headlines(w io.Writer, b *bench.Bench, rows dataset.Set, width int) (written bool, err error) {
 	return printSections(w, b, rows, width, func(s bench.Section) bool { return s.Headline })
 }
 
 // Titled prints the sections of the bench whose titles contain a text, ignoring case. If there are none, the error
 // lists the titles.
-func Titled(w io.Writer, b *bench.Bench, rows []journal.Row, text string, width int) error {
+func Titled(w io.Writer, b *bench.Bench, rows dataset.Set, text string, width int) error {
 	var titles []string
 	written, err := printSections(w, b, rows, width, func(s bench.Section) bool {
 		titles = append(titles, s.Title)
@@ -168,7 +169,7 @@ func Titled(w io.Writer, b *bench.Bench, rows []journal.Row, text string, width 
 }
 
 // printSections prints the sections that satisfy a condition, and reports whether there were any.
-func printSections(w io.Writer, b *bench.Bench, rows []journal.Row, width int,
+func printSections(w io.Writer, b *bench.Bench, rows dataset.Set, width int,
 	wanted func(s bench.Section) bool) (written bool, err error) {
 	sections, err := benchSections(b, rows)
 	for _, s := range sections {
@@ -198,7 +199,7 @@ type rendering struct {
 func (o *rendering) fail(err error) { o.errs = append(o.errs, err) }
 
 // document builds the complete document with drawn figures.
-func (o *rendering) document(in Input, rows []journal.Row) document.Document {
+func (o *rendering) document(in Input, rows dataset.Set) document.Document {
 	doc, errs := Document(in, rows)
 	o.errs = append(o.errs, errs...)
 	doc.Tables, doc.Omitted = tables(&in.Run.Header, rows)
@@ -255,9 +256,9 @@ func (o *rendering) write(name string, content func(io.Writer) error) {
 }
 
 // exports returns the files of the bench and of a tuning study.
-func (o *rendering) exports(in Input, rows []journal.Row) (files []bench.File) {
+func (o *rendering) exports(in Input, rows dataset.Set) (files []bench.File) {
 	if b := in.Bench; b != nil && b.Exports != nil {
-		_, err := guarded("exports", b, func(rows []journal.Row) []bench.File {
+		_, err := guarded("exports", b, func(rows dataset.Set) []bench.File {
 			made, err := b.Exports(rows)
 			o.fail(err)
 			files = made
@@ -276,7 +277,7 @@ func (o *rendering) exports(in Input, rows []journal.Row) (files []bench.File) {
 // Figures returns the figures of a report: the figures of the bench and the requested plots, or a default
 // plot if there are none, and figures about simulated kernels. If there is no figure, why is the reason for
 // the reader.
-func Figures(in Input, rows []journal.Row) (figures []figure.Figure, why string, errs []error) {
+func Figures(in Input, rows dataset.Set) (figures []figure.Figure, why string, errs []error) {
 	figures, why, errs = charts(in, rows)
 	chosen := in.PlotsOnly || in.Bench == nil && len(in.Plots) > 0 // the user wants only these plots
 	if !chosen {
@@ -290,7 +291,7 @@ func Figures(in Input, rows []journal.Row) (figures []figure.Figure, why string,
 }
 
 // charts returns the figures of a report that show metrics.
-func charts(in Input, rows []journal.Row) (figures []figure.Figure, why string, errs []error) {
+func charts(in Input, rows dataset.Set) (figures []figure.Figure, why string, errs []error) {
 	var own []figure.Figure
 	if in.Bench != nil && !in.PlotsOnly {
 		var err error
@@ -301,7 +302,7 @@ func charts(in Input, rows []journal.Row) (figures []figure.Figure, why string, 
 	if study, err := tuned.Load(in.Run); err == nil && study != nil {
 		own = append(tuned.Figures(*study), own...)
 	}
-	anyOK := slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Status == journal.OK })
+	anyOK := slices.ContainsFunc(rows, func(r *journal.Row) bool { return r.Status == journal.OK })
 	names := map[string]bool{}
 	for _, f := range own {
 		switch {
@@ -344,7 +345,7 @@ func charts(in Input, rows []journal.Row) (figures []figure.Figure, why string, 
 
 // guarded calls a view of a bench, which may be nil, and converts a panic to an error. The rows are already
 // safe in the journal, and the other views must still be made.
-func guarded[T any](what string, b *bench.Bench, view func([]journal.Row) []T, rows []journal.Row) (out []T,
+func guarded[T any](what string, b *bench.Bench, view func(dataset.Set) []T, rows dataset.Set) (out []T,
 	err error) {
 	if view == nil {
 		return nil, nil
@@ -358,7 +359,7 @@ func guarded[T any](what string, b *bench.Bench, view func([]journal.Row) []T, r
 }
 
 // sharing returns a section with a warning if ranks shared a GPU: such times say nothing about links.
-func sharing(rows []journal.Row) []bench.Section {
+func sharing(rows dataset.Set) []bench.Section {
 	var maxRanks, shared int
 	for i := range rows {
 		if n := rows[i].Sharing(); n > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/views"
@@ -33,8 +34,8 @@ func names(t *testing.T, dir string) (out []string) {
 	return out
 }
 
-func oneFigure(name string, panels ...figure.Panel) func([]journal.Row) []figure.Figure {
-	return func([]journal.Row) []figure.Figure { return []figure.Figure{{Name: name, Panels: panels}} }
+func oneFigure(name string, panels ...figure.Panel) func(dataset.Set) []figure.Figure {
+	return func(dataset.Set) []figure.Figure { return []figure.Figure{{Name: name, Panels: panels}} }
 }
 
 var byDType = views.Plot{X: "size", Y: []string{"time_us"}, By: []string{"dtype"}}
@@ -45,11 +46,11 @@ var goodPanel = figure.Panel{X: figure.Axis{Label: "x"}, Y: figure.Axis{Label: "
 func TestLostRows(t *testing.T) {
 	run := &journal.Run{Header: *fixtureHeader(), Rows: []journal.Row{fixtureRow(coords{1024, "f32", 2, "", 0})},
 		End: &journal.End{Outcome: "complete", Counts: map[journal.Status]int{journal.OK: 3}}}
-	own := &bench.Bench{Sections: func([]journal.Row) []bench.Section {
+	own := &bench.Bench{Sections: func(dataset.Set) []bench.Section {
 		return []bench.Section{{Title: "Answer", Lead: true, Text: "Good."}}
 	}}
 	for _, b := range []*bench.Bench{nil, own} {
-		doc, errs := Document(Input{Bench: b, Run: run}, run.Rows)
+		doc, errs := Document(Input{Bench: b, Run: run}, dataset.All(run.Rows))
 		hasErrors(t, errors.Join(errs...))
 		var page strings.Builder
 		must.Do(t, doc.WriteHTML(&page))
@@ -107,11 +108,11 @@ func TestChooseFigures(t *testing.T) {
 			Plots: []views.Plot{byDType}}, []string{"mine", "plot_time_us_vs_size_by_dtype"}, "", nil},
 		{"bad plot", Input{Run: fixtureRun(), Plots: []views.Plot{{X: "nope"}, byDType}},
 			[]string{"plot_time_us_vs_size_by_dtype"}, "", []string{`unknown coordinate "nope"`}},
-		{"panic", Input{Bench: &bench.Bench{Name: "b", Figures: func([]journal.Row) []figure.Figure {
+		{"panic", Input{Bench: &bench.Bench{Name: "b", Figures: func(dataset.Set) []figure.Figure {
 			panic("odd rows")
 		}}, Run: fixtureRun()},
 			[]string{auto}, "", []string{"figures of bench b: panic: odd rows"}},
-		{"two of a name", Input{Bench: &bench.Bench{Figures: func(r []journal.Row) []figure.Figure {
+		{"two of a name", Input{Bench: &bench.Bench{Figures: func(r dataset.Set) []figure.Figure {
 			return append(oneFigure("a", goodPanel)(r), oneFigure("a", goodPanel)(r)...)
 		}}, Run: fixtureRun()}, []string{"a"}, "", []string{"duplicate figure a of the bench"}},
 		{"empty run", Input{Run: &journal.Run{}}, nil, "no ok row", nil},
@@ -120,7 +121,7 @@ func TestChooseFigures(t *testing.T) {
 		{"too many series", Input{Run: wide}, nil, "No figure was drawn by default", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			figures, why, errs := Figures(c.in, c.in.Run.Latest())
+			figures, why, errs := Figures(c.in, dataset.All(c.in.Run.Latest()))
 			hasErrors(t, errors.Join(errs...), c.errs...)
 			var got []string
 			for _, f := range figures {
@@ -143,7 +144,7 @@ func TestRender(t *testing.T) {
 	}
 	in := Input{Run: fixtureRun(), Plots: []views.Plot{byDType, {X: "nope"}},
 		Bench: &bench.Bench{Name: "b", Figures: oneFigure("hollow"),
-			Sections: func(r []journal.Row) []bench.Section { return make([]bench.Section, -len(r)) }}}
+			Sections: func(r dataset.Set) []bench.Section { return make([]bench.Section, -len(r)) }}}
 	files, err := Render(dir, in)
 	hasErrors(t, err, "run 20261115-014233-7f3a", `"nope"`, "figure hollow", "no panels", "sections of bench b: panic")
 	written := []string{"figures/plot_time_us_vs_size_by_dtype.png", "figures/plot_time_us_vs_size_by_dtype.svg",
@@ -250,7 +251,7 @@ func TestDisturbedRowsAreNotExtremes(t *testing.T) {
 	for i := range rows[:3] {
 		rows[i].Quality, rows[i].Metrics["time_us"] = journal.QualityDisturbed, []float64{1e-3, 1e-3, 1e9}[i]
 	}
-	text := Summary(&journal.Run{}, rows)
+	text := Summary(&journal.Run{}, dataset.All(rows))
 	if !strings.Contains(text, "3 rows were disturbed while measured") || strings.Contains(text, "1e") ||
 		strings.Contains(text, "1 ns") {
 		t.Errorf("summary: %s", text)

@@ -23,7 +23,7 @@ import (
 
 // Summary describes a run in one paragraph: the number of points, their outcome, the
 // extremes of the headline metric, and how the run ended.
-func Summary(run *journal.Run, rows []journal.Row) string {
+func Summary(run *journal.Run, rows dataset.Set) string {
 	sentences := []string{extent(&run.Header, rows)}
 	if len(rows) > 0 {
 		sentences = append(sentences, outcome(run, rows), views.Extremes(&run.Header, rows))
@@ -38,7 +38,7 @@ func Summary(run *journal.Run, rows []journal.Row) string {
 }
 
 // extent returns a sentence about how many points and trials the run has, and on which backends.
-func extent(h *journal.Header, rows []journal.Row) string {
+func extent(h *journal.Header, rows dataset.Set) string {
 	name := cmp.Or(h.Bench, "The run")
 	if len(rows) == 0 {
 		return name + " recorded no row."
@@ -46,7 +46,7 @@ func extent(h *journal.Header, rows []journal.Row) string {
 	points, backends := map[string]bool{}, map[string]bool{}
 	trials := 0
 	for i := range rows {
-		points[dataset.Key(&rows[i])] = true
+		points[dataset.Key(rows[i])] = true
 		backends[rows[i].Backend] = true
 		trials = max(trials, rows[i].Trial+1)
 	}
@@ -69,7 +69,7 @@ func extent(h *journal.Header, rows []journal.Row) string {
 }
 
 // outcome counts the rows by status.
-func outcome(run *journal.Run, rows []journal.Row) string {
+func outcome(run *journal.Run, rows dataset.Set) string {
 	counts := countStatuses(run, rows)
 	if len(counts) == 1 && counts[0].Status == journal.OK {
 		if len(rows) == 1 {
@@ -87,7 +87,7 @@ func outcome(run *journal.Run, rows []journal.Row) string {
 
 // verdict returns the section that a reader needs first: whether the results are right, whether the times
 // are usable, and what is missing.
-func verdict(in Input, rows []journal.Row) bench.Section {
+func verdict(in Input, rows dataset.Set) bench.Section {
 	counts := map[journal.Status]int{}
 	for _, c := range countStatuses(in.Run, rows) {
 		counts[c.Status] = c.N
@@ -128,8 +128,8 @@ func verdict(in Input, rows []journal.Row) bench.Section {
 
 // unsteady returns why times that nothing has disturbed are not one steady value: the main metric has two modes, or it
 // drifted over the trials.
-func unsteady(h *journal.Header, rows []journal.Row) (why []string) {
-	good := dataset.All(rows).Good()
+func unsteady(h *journal.Header, rows dataset.Set) (why []string) {
+	good := rows.Good()
 	main, _ := dataset.MainMetric(h, good)
 	split := good.Where(func(r *journal.Row) bool { return journal.Modes(r, main.Name) != nil })
 	if n := len(split); n > 0 {
@@ -145,7 +145,7 @@ func unsteady(h *journal.Header, rows []journal.Row) (why []string) {
 }
 
 // modelledLine returns a line about how far modelled times can be trusted, or "" if there are none.
-func modelledLine(rows []journal.Row) string {
+func modelledLine(rows dataset.Set) string {
 	modelled, validated := 0, 0
 	for _, r := range rows {
 		if r.Status != journal.OK || r.Kind != journal.Modelled {
@@ -189,12 +189,12 @@ func verbs(s journal.Status, n int) string {
 	return be + " in status " + string(s)
 }
 
-func disturbed(rows []journal.Row) int {
-	return len(dataset.All(rows).Where(func(r *journal.Row) bool { return r.Disturbed() != "" }))
+func disturbed(rows dataset.Set) int {
+	return len(rows.Where(func(r *journal.Row) bool { return r.Disturbed() != "" }))
 }
 
-func warned(rows []journal.Row) int {
-	return len(dataset.All(rows).Where(func(r *journal.Row) bool { return len(r.Warnings) > 0 }))
+func warned(rows dataset.Set) int {
+	return len(rows.Where(func(r *journal.Row) bool { return len(r.Warnings) > 0 }))
 }
 
 // ending returns a sentence about how the run ended.
@@ -227,7 +227,7 @@ const maxRemarks = 30
 
 // Remarks returns the notes of a run, a warning if damage to the journal may go unnoticed, and the warnings
 // of its rows. Warnings that differ only in their numbers are merged and counted.
-func Remarks(run *journal.Run, rows []journal.Row) []string {
+func Remarks(run *journal.Run, rows dataset.Set) []string {
 	// The result of a tuning study has its own section.
 	notes := lists.Filter(run.Notes, func(n journal.Note) bool { return len(n.Tuned) == 0 })
 	out := lists.Distinct(lists.Map(notes, func(n journal.Note) string { return n.Text }))

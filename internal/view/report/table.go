@@ -26,18 +26,18 @@ const (
 )
 
 // tables returns the tables of rows for a page, and a sentence about rows that are left out.
-func tables(h *journal.Header, rows []journal.Row) (out []document.Table, omitted string) {
+func tables(h *journal.Header, rows dataset.Set) (out []document.Table, omitted string) {
 	columns := slices.DeleteFunc(export.Columns(h, rows), func(c export.Column) bool { return c.Role.Elsewhere() })
 	if len(rows) > maxRows {
 		omitted = fmt.Sprintf("%d of %d rows are shown", maxRows, len(rows))
-		if bad := len(rows) - maxRows - len(dataset.Good(rows[maxRows:])); bad > 0 {
+		if bad := len(rows) - maxRows - len(rows[maxRows:].Good()); bad > 0 {
 			omitted += fmt.Sprintf("; of those left out, %d are not ok", bad)
 		}
 		omitted += ". All are in rows.csv."
 		rows = rows[:maxRows]
 	}
 	noted := false // the note is shown once
-	return lists.Map(dataset.GroupBy(dataset.All(rows), dataset.BenchPart), func(g dataset.Group[string]) document.Table {
+	return lists.Map(dataset.GroupBy(rows, dataset.BenchPart), func(g dataset.Group[string]) document.Table {
 		t := rowTable(columns, g.Rows, g.Rows)
 		t.Title = g.Key
 		if noted {
@@ -50,7 +50,7 @@ func tables(h *journal.Header, rows []journal.Row) (out []document.Table, omitte
 
 // rowTable returns a table of the shown rows. Columns that have the same value in all rows become constants
 // above the table, except for the status and the metrics.
-func rowTable(columns []export.Column, all, shown []*journal.Row) document.Table {
+func rowTable(columns []export.Column, all, shown dataset.Set) document.Table {
 	// The lists are never nil: the web page reads them as JSON arrays.
 	t := document.Table{Columns: []document.Column{}, Constants: []string{}, Rows: make([]document.TableRow, len(shown))}
 	for i, r := range shown {
@@ -210,7 +210,7 @@ func Tail(s string) string {
 const lost journal.Status = "lost"
 
 // countStatuses counts the rows of a run by status: the known statuses first, in their order, and lost rows last.
-func countStatuses(run *journal.Run, rows []journal.Row) (out []document.Count) {
+func countStatuses(run *journal.Run, rows dataset.Set) (out []document.Count) {
 	for _, s := range journal.Statuses {
 		out = append(out, document.Count{Status: s})
 	}

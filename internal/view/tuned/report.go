@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/tune"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -247,7 +248,7 @@ var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 // Files returns configuration files: tuned.sh with the environment of each winner, tuned.yaml with
 // all its settings, and the files that the bench makes itself. Winners without a confirmed gain are
 // left out.
-func Files(r tune.Result, b *bench.Bench, rows []journal.Row) (out []bench.File, err error) {
+func Files(r tune.Result, b *bench.Bench, rows dataset.Set) (out []bench.File, err error) {
 	if b != nil && b.Tuning != nil && b.Tuning.Files != nil {
 		if out, err = b.Tuning.Files(Chosen(r, rows)); err != nil {
 			return nil, err
@@ -340,15 +341,14 @@ func Fragment(r tune.Result) string {
 
 // Chosen returns the rows of the defaults and of the winners with a confirmed gain, for
 // TuningDefaults.Files.
-func Chosen(r tune.Result, rows []journal.Row) (out []journal.Row) {
-	for i := range rows {
-		row := &rows[i]
+func Chosen(r tune.Result, rows dataset.Set) (out dataset.Set) {
+	for _, row := range rows {
 		for _, f := range r.Findings {
 			if row.Status != journal.OK || !inRace(row, strings.Fields(f.Per)) {
 				continue
 			}
 			if hasSetting(row, r, f.Levels[f.Default]) || Gained(f) && hasSetting(row, r, f.Levels[f.Answer.Best]) {
-				out = append(out, *row)
+				out = append(out, row)
 				break
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
@@ -69,14 +68,14 @@ func (s *store) comparedRun(name, only string) (out comparedRun, err error) {
 		out.info, out.unverified = summarize(b.folder, r), r.Unverified()
 		out.info.Outcome = b.outcome(r.ID(), out.info.Outcome)
 		header := r.Header
-		out.Run = compare.Run{Name: out.info.Run, Header: &header, Earlier: r.Earlier, Rows: slices.Clone(r.Latest()),
+		out.Run = compare.Run{Name: out.info.Run, Header: &header, Earlier: r.Earlier, Rows: dataset.All(r.Latest()),
 			Incomplete: r.Incomplete()}
 		if only != "" {
-			rows, err := dataset.All(out.Rows).Select(only)
+			rows, err := out.Rows.Select(only)
 			if err != nil {
 				return badRequest{err}
 			}
-			out.Rows = rows.Copy()
+			out.Rows = rows
 		}
 		return nil
 	})
@@ -103,10 +102,10 @@ func (s *Server) compare(r *http.Request) (any, error) {
 func compareRuns(sides []comparedRun, opts compare.Options) (comparePage, error) {
 	out := comparePage{Metric: opts.Metric}
 	opts.Alpha = compare.DefaultAlpha / float64(len(sides)-1)
-	if report.BackendsDiffer(lists.Map(sides, func(one comparedRun) []journal.Row { return one.Rows })...) {
+	if report.BackendsDiffer(lists.Map(sides, func(one comparedRun) dataset.Set { return one.Rows })...) {
 		opts.Ignore, out.Ignored = append(opts.Ignore, dataset.Backend), dataset.Backend
 	}
-	var rows []journal.Row
+	var rows dataset.Set
 	header := *sides[0].Header
 	for i, one := range sides {
 		out.Runs = append(out.Runs, one.info)
@@ -169,7 +168,7 @@ func newComparison(r compare.Report) comparison {
 }
 
 // unitOf returns the unit of a metric in the first row that has one.
-func unitOf(rows []journal.Row, metric string) string {
+func unitOf(rows dataset.Set, metric string) string {
 	for i := range rows {
 		if u := rows[i].Units[metric]; u != "" {
 			return u

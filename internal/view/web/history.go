@@ -122,7 +122,7 @@ func (p *pastRuns) add(b *cachedJournal, r, before *journal.Run, name string) {
 	header := r.Header
 	header.Run = name
 	p.infos, p.changed = append(p.infos, info), append(p.changed, changed)
-	p.runs = append(p.runs, compare.Run{Header: &header, Rows: slices.Clone(r.Latest()), Incomplete: r.Incomplete()})
+	p.runs = append(p.runs, compare.Run{Header: &header, Rows: dataset.All(r.Latest()), Incomplete: r.Incomplete()})
 }
 
 // onlyPoint removes the rows of all other points. "" keeps all.
@@ -131,7 +131,7 @@ func (p *pastRuns) onlyPoint(key string) {
 		return
 	}
 	for i := range p.runs {
-		p.runs[i].Rows = slices.DeleteFunc(p.runs[i].Rows, func(row journal.Row) bool { return dataset.Key(&row) != key })
+		p.runs[i].Rows = p.runs[i].Rows.Where(func(row *journal.Row) bool { return dataset.Key(row) == key })
 	}
 }
 
@@ -176,7 +176,7 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 		}
 		out.Point = h.Bench + ", the geometric mean over its points"
 		if key != "" {
-			out.Point = dataset.Label(&run.Rows[0])
+			out.Point = dataset.Label(run.Rows[0])
 		}
 		_, out.Metrics = views.Names(run.Header, run.Rows)
 		unitName = cmp.Or(unitOf(run.Rows, metric), unitName)
@@ -223,8 +223,7 @@ func stateOf(h history.History, changes map[string][]history.Change) string {
 func newHistoryRun(info runInfo, run compare.Run, metric string, changes []history.Change) historyRun {
 	m := historyRun{Info: info, failed: true}
 	var good, disturbed []float64
-	for i := range run.Rows {
-		row := &run.Rows[i]
+	for _, row := range run.Rows {
 		v, ok := row.Metrics[metric]
 		switch {
 		case !ok || row.Status != journal.OK:
@@ -257,7 +256,7 @@ func newHistoryRun(info runInfo, run compare.Run, metric string, changes []histo
 // takeMean replaces the value of a run by the mean over its points. A run counts as disturbed if none of its
 // rows is undisturbed.
 func (m *historyRun) takeMean(run compare.Run, metric, unitName string) {
-	n, ok := report.MeanOf(metric, unitName, dataset.Good(run.Rows))
+	n, ok := report.MeanOf(metric, unitName, run.Rows.Good())
 	m.failed, m.median, m.low, m.high, m.set = !ok, n.Value, n.Value, n.Value, n.Set
 	m.Trials = 0
 	for _, g := range dataset.GroupBy(dataset.Good(run.Rows), func(r *journal.Row) string { return dataset.Key(r) }) {

@@ -36,7 +36,7 @@ func past(times ...float64) (out pastRuns) {
 		id := fmt.Sprintf("r%d", i)
 		run := compare.Run{Header: &journal.Header{Run: id, Bench: "b", Commit: strings.Repeat(fmt.Sprint(i%10), 40)}}
 		for trial := range 4 {
-			run.Rows = append(run.Rows, journal.Row{Run: id, Bench: "b", Trial: trial, Status: journal.OK,
+			run.Rows = append(run.Rows, &journal.Row{Run: id, Bench: "b", Trial: trial, Status: journal.OK,
 				Kind: journal.Measured, Samples: 9, Point: point.Point{{Name: "size", Value: point.IntValue(1)}},
 				Metrics: map[string]float64{"time_us": us * (1 + 0.005*float64((i+trial)%3))}})
 		}
@@ -48,7 +48,7 @@ func past(times ...float64) (out pastRuns) {
 
 func TestHistorySummary(t *testing.T) {
 	ten := []float64{100, 100, 100, 100, 100, 100, 100, 100, 100, 100}
-	key := dataset.Key(&past(1).runs[0].Rows[0])
+	key := dataset.Key(past(1).runs[0].Rows[0])
 	for name, c := range map[string]struct {
 		past        pastRuns
 		want, state string
@@ -93,7 +93,7 @@ func TestHistoryOfDisturbedRuns(t *testing.T) {
 	for i := range p.runs[5].Rows {
 		p.runs[5].Rows[i].Quality = journal.QualityDisturbed
 	}
-	page := must.Get(newHistory(p, dataset.Key(&p.runs[0].Rows[0]), "time_us"))(t)
+	page := must.Get(newHistory(p, dataset.Key(p.runs[0].Rows[0]), "time_us"))(t)
 	last := page.Runs[5]
 	if !last.Disturbed || last.Change != "" || !page.Figures[0].Panels[0].Series[0].Points[5].Hollow {
 		t.Errorf("%+v", last)

@@ -100,7 +100,7 @@ func (s *Server) rows(r *http.Request) (out any, err error) {
 }
 
 // newRowPage returns the lines of all tables from a given one on, at most pageRows.
-func newRowPage(tables []export.Table, from int, rows []journal.Row) rowPage {
+func newRowPage(tables []export.Table, from int, rows dataset.Set) rowPage {
 	page := rowPage{Tables: []rowTable{}}
 	for _, t := range tables {
 		page.Total += len(t.Lines)
@@ -109,7 +109,7 @@ func newRowPage(tables []export.Table, from int, rows []journal.Row) rowPage {
 	page.From = min(from, page.Total)
 	points := map[string]bool{}
 	for i := range rows {
-		points[dataset.Key(&rows[i])] = true
+		points[dataset.Key(rows[i])] = true
 	}
 	page.Points, page.Trials = len(points), len(points) < len(rows)
 	before, left := 0, pageRows

@@ -33,7 +33,7 @@ type viewKey struct {
 type view struct {
 	key     viewKey
 	run     *journal.Run
-	rows    []journal.Row
+	rows    dataset.Set
 	tables  map[tableKey][]export.Table
 	damage  []string // damaged lines of the journal
 	page    *runPage // nil until requested
@@ -73,14 +73,13 @@ type kernel struct {
 const maxKernels = 500
 
 // kernels returns the first kernels with a recorded profile, and the number of the rest.
-func kernels(rows []journal.Row) (list []kernel, more int) {
+func kernels(rows dataset.Set) (list []kernel, more int) {
 	chosen := floorplan.Chosen(rows)
 	if len(chosen) == 0 {
 		return nil, 0
 	}
 	common := floorplan.Common(rows)
-	for i := range rows {
-		r := &rows[i]
+	for _, r := range rows {
 		switch {
 		case r.Inside == "" || r.Status != journal.OK:
 		case len(list) == maxKernels:
@@ -96,7 +95,7 @@ func kernels(rows []journal.Row) (list []kernel, more int) {
 func (s *Server) inside(r *http.Request) (out any, err error) {
 	err = s.withView(r, func(b *cachedJournal, v *view) error {
 		file := r.URL.Query().Get("file")
-		if !slices.ContainsFunc(v.rows, func(row journal.Row) bool { return row.Inside == file && file != "" }) {
+		if !slices.ContainsFunc(v.rows, func(row *journal.Row) bool { return row.Inside == file && file != "" }) {
 			return notFound{fmt.Errorf("no row of the run has the file %q", file)}
 		}
 		record, err := floorplan.Read(b.path, file)
@@ -150,13 +149,13 @@ func (s *store) view(b *cachedJournal, j *journal.Journal, key viewKey) (*view, 
 	}
 	v := &view{key: key, run: s.bench(r.Header.Bench).View(j, r), damage: damage(j, r.ID()),
 		tables: map[tableKey][]export.Table{}}
-	v.rows = v.run.Latest()
+	v.rows = dataset.All(v.run.Latest())
 	if key.only != "" {
-		rows, err := dataset.All(v.rows).Select(key.only)
+		rows, err := v.rows.Select(key.only)
 		if err != nil {
 			return nil, badRequest{err}
 		}
-		v.rows = rows.Copy()
+		v.rows = rows
 	}
 	if len(b.views) >= maxViews {
 		clear(b.views)
@@ -249,13 +248,13 @@ func sentFigure(f figure.Figure) document.Figure {
 }
 
 // failures returns the first rows that failed, and the number of all of them.
-func failures(rows []journal.Row) (out []report.Failure, n int) {
+func failures(rows dataset.Set) (out []report.Failure, n int) {
 	for i := range rows {
 		if !rows[i].Status.Bad() {
 			continue
 		}
 		if n++; len(out) < maxFailures {
-			out = append(out, report.NewFailure(&rows[i]))
+			out = append(out, report.NewFailure(rows[i]))
 		}
 	}
 	return out, n

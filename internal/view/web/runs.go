@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/compare"
 	"github.com/kernbench/kernbench/internal/view/report"
@@ -91,7 +92,7 @@ func summarizeAll(folder string, j *journal.Journal) []runInfo {
 func judgeLatest(folder string, before, latest *journal.Run) *verdict {
 	side := func(r *journal.Run) compare.Run {
 		r = r.Current()
-		return compare.Run{Header: &r.Header, Rows: r.Latest()}
+		return compare.Run{Header: &r.Header, Rows: dataset.All(r.Latest())}
 	}
 	result, err := compare.Compare(side(before), side(latest), compare.Options{})
 	if err != nil {
@@ -112,8 +113,7 @@ func summarize(folder string, r *journal.Run) runInfo {
 	rows := r.Latest()
 	counts := map[journal.Status]int{}
 	measured := 0
-	for i := range rows {
-		row := &rows[i]
+	for _, row := range rows {
 		if counts[row.Status]++; row.Status != journal.OK {
 			continue
 		}
@@ -149,7 +149,7 @@ func summarize(folder string, r *journal.Run) runInfo {
 			info.Missing = counts[journal.NotExecuted]
 		}
 	}
-	if n, ok := report.NewNumber(h, rows); ok {
+	if n, ok := report.NewNumber(h, dataset.All(rows)); ok {
 		info.Number = &n
 	}
 	return info
