@@ -159,7 +159,7 @@ func TestChangesAreRight(t *testing.T) {
 		one.Metrics["effect_pct"] != one.Metrics["lower_pct"] ||
 		!strings.Contains(one.Details[higherDetail], "from 0.001 to 1") {
 		t.Errorf("%v, %v", one.Metrics, one.Details)
-	} else if got := side(&one, higherDetail); got != "not possible" {
+	} else if got := side(one, higherDetail); got != "not possible" {
 		t.Errorf("the table says %q", got)
 	}
 }

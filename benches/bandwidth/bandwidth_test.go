@@ -63,7 +63,8 @@ func TestHost(t *testing.T) {
 	if len(s) != 1 || len(s[0].Table) != 1+len(loops)+1 || s[0].Title != "Bandwidth and latency of here" {
 		t.Errorf("sections: %+v", s)
 	}
-	if f := figures(dataset.All(rows)); len(f) != 2 || len(f[0].Panels[0].Series) != len(loops) || len(f[1].Panels[0].Series) != 1 {
+	if f := figures(dataset.All(rows)); len(f) != 2 || len(f[0].Panels[0].Series) != len(loops) ||
+		len(f[1].Panels[0].Series) != 1 {
 		t.Errorf("figures: %+v", f)
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
-	"github.com/kernbench/kernbench/internal/result/dataset"
 	library "github.com/kernbench/kernbench/internal/comm/nccl"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 

@@ -39,7 +39,8 @@ func TestProcesses(t *testing.T) {
 		}
 	}
 	var table bytes.Buffer
-	must.Do(t, export.Write(&table, "nccl-tests", export.Input{Header: &r.Header, Rows: dataset.All(rows)}, export.Options{}))
+	must.Do(t, export.Write(&table, "nccl-tests", export.Input{Header: &r.Header, Rows: dataset.All(rows)},
+		export.Options{}))
 	gap := false
 	for line := range strings.Lines(table.String()) {
 		gap = gap || !strings.HasPrefix(line, "#") && strings.Contains(line, "N/A")

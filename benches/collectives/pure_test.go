@@ -175,7 +175,8 @@ func TestRegret(t *testing.T) {
 			!strings.Contains(text, "1 point left out") {
 			t.Errorf("%s: %+v, %+v, %q", what, all, left, text)
 		}
-		if secs := sections(dataset.All(rows[:2])); len(secs) != 1 || !strings.HasPrefix(secs[0].Text, "Not known. 1 point left out") {
+		if secs := sections(dataset.All(rows[:2])); len(secs) != 1 || !strings.HasPrefix(secs[0].Text,
+			"Not known. 1 point left out") {
 			t.Errorf("%s alone: %+v", what, secs)
 		}
 	}

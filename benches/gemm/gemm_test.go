@@ -126,7 +126,8 @@ func TestSections(t *testing.T) {
 			Metrics: map[string]float64{"gflops": gflops, "peak_pct": 80}}
 	}
 	rows := []journal.Row{row("8x8x8", "builtin", 30), row("8x8x8", "openblas", 20), row("9x9x9", "openblas", 20)}
-	if got := sections(dataset.All(rows)); len(got) != 1 || len(got[0].Table) != 2 || got[0].Table[1][7] != "not resolved" {
+	if got := sections(dataset.All(rows)); len(got) != 1 || len(got[0].Table) != 2 ||
+		got[0].Table[1][7] != "not resolved" {
 		t.Errorf("one launch each: %+v", got)
 	}
 	four := slices.Concat(rows, rows, rows, []journal.Row{row("8x8x8", "builtin", 27), row("8x8x8", "openblas", 20)})
@@ -135,7 +136,8 @@ func TestSections(t *testing.T) {
 		len(got[0].Lines) != 1 || len(got[0].Lines[0].Rows) != 8 {
 		t.Errorf("sections: %+v", got)
 	}
-	if figs := figures(dataset.All(rows)); len(figs) != 1 || len(figs[0].Panels) != 1 || len(figs[0].Panels[0].Series) != 2 {
+	if figs := figures(dataset.All(rows)); len(figs) != 1 || len(figs[0].Panels) != 1 ||
+		len(figs[0].Panels[0].Series) != 2 {
 		t.Errorf("figures: %+v", figs)
 	}
 	if sections(nil) != nil || figures(nil) != nil {

@@ -237,7 +237,9 @@ func sized(all ...[2]float64) (rows []journal.Row) {
 
 // The knee lists every efficient range of sizes, with the cause and the interval of the loss next to it.
 func TestKnee(t *testing.T) {
-	at := func(rows []journal.Row) string { return knee(&curve{rows: []*journal.Row{&rows[0], &rows[1]}}, dataset.All(rows)) }
+	at := func(rows []journal.Row) string {
+		return knee(&curve{rows: []*journal.Row{&rows[0], &rows[1]}}, dataset.All(rows))
+	}
 	rows := sized([2]float64{1000, 0.8}, [2]float64{10000, 0.9}, [2]float64{100000, 0.93}, [2]float64{1000000, 0.44})
 	want := "The knee of 2 ranks, in unknowns per rank, by the time of an iteration: " +
 		"0.8 from 10k to 100k, lost above at 1M to memory bandwidth: 0.44 (0.4 to 0.46), not resolved at 1k: 0.8 (0.73 " +
@@ -344,7 +346,8 @@ func TestConfigurationsApart(t *testing.T) {
 		if _, has := rows[1].Metrics["efficiency"]; has {
 			t.Errorf("%s: held against a row of another configuration", word)
 		}
-		if all := names(curves(dataset.All(rows), "")); len(all) != 2 || !strings.HasSuffix(all[1], ", "+word) || all[0] == all[1] {
+		if all := names(curves(dataset.All(rows), "")); len(all) != 2 || !strings.HasSuffix(all[1], ", "+word) ||
+			all[0] == all[1] {
 			t.Errorf("%s: legends %q", word, all)
 		}
 	}
@@ -421,7 +424,8 @@ func TestExport(t *testing.T) {
 	bad.Status, bad.Reason = journal.Failed, "no"
 	skipped := newRow(weak, 3, 1, 1, 1)
 	skipped.Status, skipped.Reason = journal.Skipped, "cannot work"
-	files, err := exports(derive(dataset.All([]journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(strong, 2, 1000, 1, 100), bad,
+	files, err := exports(derive(dataset.All([]journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(strong, 2,
+		1000, 1, 100), bad,
 		skipped})))
 	if err != nil || len(files) != 1 || files[0].Name != "results/distributed_solve_scaling.json" {
 		t.Fatal(files, err)

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/result/dataset"
 	_ "github.com/kernbench/kernbench/dist/all"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/base/must"

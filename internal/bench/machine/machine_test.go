@@ -34,7 +34,8 @@ func TestLabels(t *testing.T) {
 			}
 		}
 	}
-	figs := Caption([]figure.Figure{{}}, dataset.All([]journal.Row{row("x.yaml", a, "whole"), row("y.yaml", b, ""), measured}))
+	figs := Caption([]figure.Figure{{}}, dataset.All([]journal.Row{row("x.yaml", a, "whole"), row("y.yaml", b,
+		""), measured}))
 	if want := "Simulated on topology x.yaml (sha256 aaaaaaaaaaaa), fabric whole. Simulated on topology y.yaml (sha256 " +
 		"bbbbbbbbbbbb)."; figs[0].Caption != want {
 		t.Errorf("%q", figs[0].Caption)

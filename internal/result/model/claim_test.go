@@ -67,7 +67,8 @@ func TestJudgeEffects(t *testing.T) {
 		}
 	}
 	apart := []journal.Row{row("ring", dtype.F32, 4, mib, 10), row("tree", dtype.F32, 4, 2*mib, 10)}
-	if got := Judge(dataset.All(apart), []Claim{claim, {Kind: ClaimDTypes}, {Kind: "other"}}, nil); got[0].Answer != Undecided ||
+	if got := Judge(dataset.All(apart), []Claim{claim, {Kind: ClaimDTypes}, {Kind: "other"}},
+		nil); got[0].Answer != Undecided ||
 		got[1].Answer != Undecided || got[2].Answer != Undecided {
 		t.Errorf("nothing in common: %+v", got)
 	}

@@ -238,7 +238,8 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	// Lower is better for time_us, even without headers.
-	if r := compare(t, Run{Rows: dataset.All(trialsOf(1, 10))}, Run{Rows: dataset.All(trialsOf(1, 12))}, Options{}); r.Counts[judge.Slower] != 1 {
+	if r := compare(t, Run{Rows: dataset.All(trialsOf(1, 10))}, Run{Rows: dataset.All(trialsOf(1, 12))},
+		Options{}); r.Counts[judge.Slower] != 1 {
 		t.Errorf("without headers: %v", r.Counts)
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/result/dataset"
 	_ "github.com/kernbench/kernbench/dist/cpu"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 )

@@ -90,7 +90,7 @@ func TestFasterProgramIsFound(t *testing.T) {
 // scaled returns the run with all times multiplied.
 func scaled(run Run, factor float64) Run {
 	out := Run{Name: run.Name}
-	for _, r := range run.Rows {
+	for _, r := range run.Rows.Clone() {
 		r.Metrics = map[string]float64{DefaultMetric: r.Metrics[DefaultMetric] * factor}
 		out.Rows = append(out.Rows, r)
 	}

@@ -38,7 +38,8 @@ func peerRows(peer bool, noise float64, us map[int64]float64) (rows []journal.Ro
 
 func TestSpeedups(t *testing.T) {
 	ours := Run{Name: "ours", Rows: dataset.All(peerRows(false, 0, map[int64]float64{4: 1, 1024: 2, 4096: 10}))}
-	fast := Run{Name: "fast", Rows: dataset.All(peerRows(true, 0.001, map[int64]float64{4: 4, 1024: 8, 4096: 9, 1 << 20: 1}))}
+	fast := Run{Name: "fast", Rows: dataset.All(peerRows(true, 0.001, map[int64]float64{4: 4, 1024: 8, 4096: 9,
+		1 << 20: 1}))}
 	slow := Run{Name: "slow", Rows: dataset.All(peerRows(true, 0.001, map[int64]float64{4: 5, 1024: 6, 4096: 50}))}
 	tables := must.Get(Speedups(ours, []Run{fast, slow}, Goals{Mean: 2}))(t)
 	if len(tables) != 1 || tables[0].Ranks != 2 || len(tables[0].Lines) != 3 {
@@ -144,17 +145,20 @@ func TestSettings(t *testing.T) {
 	if err != nil || tables[0].Lines[0].Peer != "mpi TUNED=1" {
 		t.Errorf("the best setting of a peer: %+v, %v", tables, err)
 	}
-	if _, err := Speedups(Run{Name: "mpi", Rows: dataset.All(append(plain, tuned...))}, []Run{{Name: "mpi", Rows: dataset.All(plain)}},
+	if _, err := Speedups(Run{Name: "mpi", Rows: dataset.All(append(plain, tuned...))}, []Run{{Name: "mpi",
+		Rows: dataset.All(plain)}},
 		Goals{Mean: 1}); err == nil ||
 		!strings.Contains(err.Error(), "2 settings") {
 		t.Errorf("two settings of ours give %v", err)
 	}
 	twice := append(peerRows(false, 0, map[int64]float64{4: 1}), peerRows(false, 0, map[int64]float64{4: 1})...)
-	if _, err := Speedups(Run{Name: "ours", Rows: dataset.All(twice)}, []Run{{Name: "mpi", Rows: dataset.All(plain)}}, Goals{Mean: 1}); err == nil ||
+	if _, err := Speedups(Run{Name: "ours", Rows: dataset.All(twice)}, []Run{{Name: "mpi",
+		Rows: dataset.All(plain)}}, Goals{Mean: 1}); err == nil ||
 		!strings.Contains(err.Error(), "two rows") {
 		t.Errorf("rows given twice give %v", err)
 	}
-	if _, err := Speedups(Run{Name: "ours", Rows: nil}, []Run{{Name: "mpi", Rows: dataset.All(plain)}}, Goals{Mean: 1}); err == nil ||
+	if _, err := Speedups(Run{Name: "ours", Rows: nil}, []Run{{Name: "mpi", Rows: dataset.All(plain)}},
+		Goals{Mean: 1}); err == nil ||
 		!strings.Contains(err.Error(), "ours has no ok row with the metric time_us") {
 		t.Errorf("no rows give %v", err)
 	}
@@ -239,7 +243,7 @@ func TestExcept(t *testing.T) {
 // decided about a point if too few are left, and the table says why.
 func TestDisturbedPairs(t *testing.T) {
 	disturb := func(run Run, n int) Run {
-		rows := slices.Clone(run.Rows)
+		rows := run.Rows.Clone()
 		for i := range rows {
 			if rows[i].Trial < n {
 				rows[i].Quality, rows[i].Warnings = journal.QualityDisturbed, []string{"steal: much"}
@@ -283,7 +287,8 @@ func TestDisturbedPairs(t *testing.T) {
 // peer failed is compared with the others.
 func TestFailedPoints(t *testing.T) {
 	us := map[int64]float64{4: 1, 1024: 2}
-	ours := Run{Name: "ours", Rows: dataset.All(peerRows(false, 0, us)), Incomplete: "23 of 24 points: the run was interrupted"}
+	ours := Run{Name: "ours", Rows: dataset.All(peerRows(false, 0, us)),
+		Incomplete: "23 of 24 points: the run was interrupted"}
 	slow := Run{Name: "slow", Rows: dataset.All(peerRows(true, 0, map[int64]float64{4: 3, 1024: 9}))}
 	other := Run{Name: "other", Rows: dataset.All(peerRows(true, 0, map[int64]float64{4: 2, 1024: 1}))}
 	failing := func(rows dataset.Set) {

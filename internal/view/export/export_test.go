@@ -133,7 +133,8 @@ func TestCSVHeadingIsStable(t *testing.T) {
 	}
 	one := fixture()
 	one.Rows = dataset.All([]journal.Row{row(1, unset(), 0, 1)})
-	bad := Input{one.Header, dataset.All([]journal.Row{row(1, set("x"), 1, 1), failed(row(2, unset(), 0, 0), journal.Failed, "r")})}
+	bad := Input{one.Header, dataset.All([]journal.Row{row(1, set("x"), 1, 1), failed(row(2, unset(), 0, 0),
+		journal.Failed, "r")})}
 	if heading(one) != heading(bad) {
 		t.Errorf("headings differ:\n%s\n%s", heading(one), heading(bad))
 	}

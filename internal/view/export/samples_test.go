@@ -54,7 +54,8 @@ func TestSamples(t *testing.T) {
 		dataset.All([]journal.Row{{Raws: map[string]string{"kernel_us": "gone.kbs"}}})); err == nil {
 		t.Error("samples of another metric that are not there pass for none")
 	}
-	if err := WriteSamples(&out, "parquet", dir, dataset.All(rows)); err == nil || !strings.Contains(err.Error(), "csv, npy") {
+	if err := WriteSamples(&out, "parquet", dir, dataset.All(rows)); err == nil ||
+		!strings.Contains(err.Error(), "csv, npy") {
 		t.Errorf("another format: %v", err)
 	}
 	if err := WriteSamples(&out, "csv", dir, dataset.All([]journal.Row{{Raw: "gone.kbs"}})); err == nil {

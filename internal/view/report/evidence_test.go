@@ -34,7 +34,8 @@ func TestWhy(t *testing.T) {
 	if err != nil || s.Text != "Fastest: <ring>" || len(s.Rows) != 1 || s.Rows[0] != &rows[1] {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if s, err := Why(in, dataset.All(rows), "line-1"); err != nil || s.Text != "algorithm: tree; time: 12 µs" || s.Rows[0] != &rows[0] {
+	if s, err := Why(in, dataset.All(rows), "line-1"); err != nil || s.Text != "algorithm: tree; time: 12 µs" ||
+		s.Rows[0] != &rows[0] {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if _, err := Why(in, dataset.All(rows), "fastest-2"); err == nil || !strings.Contains(err.Error(), "fastest-1") {
@@ -75,7 +76,8 @@ func TestCitations(t *testing.T) {
 	}
 	foreign := bench.New("b", nil, bench.Sentences(itself, bench.Rule[dataset.Set]{ID: "other",
 		Rows: func(dataset.Set) dataset.Set { return dataset.Set{{}} }, Text: func(dataset.Set) string { return "" }}))
-	if _, err := benchSections(foreign, dataset.All(rows)); err == nil || !strings.Contains(err.Error(), "not of the run") {
+	if _, err := benchSections(foreign, dataset.All(rows)); err == nil || !strings.Contains(err.Error(),
+		"not of the run") {
 		t.Errorf("a row of elsewhere: %v", err)
 	}
 }

@@ -32,7 +32,8 @@ func TestHeadlines(t *testing.T) {
 	if written, err := Headlines(&out, nil, nil, 0); written || err != nil {
 		t.Errorf("without a bench: %v, %v", written, err)
 	}
-	if _, err := Headlines(&out, b, dataset.All(make([]journal.Row, 1)), 0); err == nil || !strings.Contains(err.Error(), "panic: oh") {
+	if _, err := Headlines(&out, b, dataset.All(make([]journal.Row, 1)), 0); err == nil ||
+		!strings.Contains(err.Error(), "panic: oh") {
 		t.Errorf("a panic gives %v", err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -77,7 +76,7 @@ func TestHistorySummary(t *testing.T) {
 func TestHistoryCountsTrials(t *testing.T) {
 	p := past(100, 101)
 	for i := range p.runs {
-		for _, r := range slices.Clone(p.runs[i].Rows) {
+		for _, r := range p.runs[i].Rows.Clone() {
 			r.Point = point.Point{{Name: "size", Value: point.IntValue(2)}}
 			p.runs[i].Rows = append(p.runs[i].Rows, r)
 		}
