@@ -140,7 +140,7 @@ faults:
 # one at a time, and prints each error that no test of the package finds. SEED chooses other errors.
 mutate:
 	$(GO) run ./scripts/mutate -seed $(or $(SEED),1) $(or $(PKG),internal/result/journal internal/bench/plan internal/bench/measure \
-		internal/view/compare internal/base/stats internal/comm/schedule internal/process/connection internal/solve/sparse internal/base/infile)
+		internal/result/verdict internal/base/stats internal/comm/schedule internal/process/connection internal/solve/sparse internal/base/infile)
 
 # fuzz runs every fuzz target for a minute, and the property tests with 1000 new cases each.
 fuzz:

@@ -351,7 +351,7 @@ func TestUnguardedReadsAreFound(t *testing.T) {
 // its arguments, so that no text from outside can control a terminal, forge a line or become markup.
 func printsForPeople(s source) bool {
 	return within(s.pkg, "internal/cli") || slices.Contains([]string{"internal/view/document/markdown.go",
-		"internal/view/export/markdown.go", "internal/view/compare/github.go", "internal/view/compare/print.go"},
+		"internal/view/export/markdown.go", "internal/result/verdict/github.go", "internal/result/verdict/print.go"},
 		filepath.ToSlash(s.file))
 }
 
@@ -392,7 +392,8 @@ func TestTextForPeopleIsEscaped(t *testing.T) {
 		}
 		checked++
 		for i, line := range strings.Split(s.text, "\n") {
-			whole := within(s.pkg, "internal/view") && strings.Contains(line, "io.WriteString(w, b.String())")
+			document := within(s.pkg, "internal/view") || within(s.pkg, "internal/result/verdict")
+			whole := document && strings.Contains(line, "io.WriteString(w, b.String())")
 			if writesRaw(line) && !whole {
 				t.Errorf("%s:%d prints past texttab.Out, which escapes its arguments: %s", s.file, i+1, strings.TrimSpace(line))
 			}

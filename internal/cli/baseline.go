@@ -15,8 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/result/changepoint"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/view/compare"
-	"github.com/kernbench/kernbench/internal/view/history"
+	"github.com/kernbench/kernbench/internal/result/verdict"
 )
 
 const (
@@ -53,7 +52,7 @@ func (a *app) baselineSaveCommand() *cobra.Command {
 		Use:   "save RUN",
 		Short: "Mark the last runs of a folder as its baseline",
 		Long: `Marks the last runs of a folder, up to RUN, as its baseline, replacing the previous
-one. The rows stay in the journal; RUN/` + history.BaselineFile + ` lists the runs.
+one. The rows stay in the journal; RUN/` + verdict.BaselineFile + ` lists the runs.
 
 After an intended change, save again with only the runs since then, such as --last 4.
 
@@ -80,11 +79,11 @@ func (a *app) saveBaseline(spec string, limit int) error {
 	if err != nil {
 		return err
 	}
-	runs := history.LastRuns(j, r, limit)
+	runs := verdict.LastRuns(j, r, limit)
 	if len(runs) == 0 {
 		return usage(fmt.Errorf("%s: its runs have no rows", spec))
 	}
-	m := history.NewBaseline(r.Header.Bench, runs)
+	m := verdict.NewBaseline(r.Header.Bench, runs)
 	hosts := map[string]bool{}
 	bad := 0
 	for _, r := range runs {
@@ -116,7 +115,7 @@ func (a *app) saveBaseline(spec string, limit int) error {
 
 // checkFlags holds the flags of `baseline check`.
 type checkFlags struct {
-	opts                  history.Options
+	opts                  verdict.Options
 	only                  []string
 	last                  int
 	update                bool
@@ -126,7 +125,7 @@ type checkFlags struct {
 }
 
 func (a *app) baselineCheckCommand() *cobra.Command {
-	f := checkFlags{last: recentRuns, format: compare.Formats()[0]}
+	f := checkFlags{last: recentRuns, format: verdict.Formats()[0]}
 	cmd := &cobra.Command{
 		Use:   "check RUN",
 		Short: "Test whether the runs since the baseline became slower",
@@ -165,14 +164,15 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage or no basel
 	fl.BoolVar(&f.update, "update", false, "add the runs since the baseline to it unless a step is suspected")
 	fl.StringVar(&f.against, "baseline", "", "the `FOLDER` whose baseline it is (default: RUN's own)")
 	fl.IntVar(&f.last, "last", f.last, "use at most this many runs since the baseline")
-	fl.StringVar(&f.opts.Metric, "metric", compare.DefaultMetric, "`METRIC` to compare")
+	fl.StringVar(&f.opts.Metric, "metric", "", "`METRIC` to compare (default: the main one, such as time_us)")
+	declareDisturbed(fl, &f.opts.Disturbed)
 	fl.Float64Var(&f.opts.Floor, "floor", changepoint.DefaultFloor, "smallest relative change that matters")
 	fl.Float64Var(&f.opts.Alpha, "alpha", changepoint.DefaultAlpha, "probability of any false alarm in a check")
 	fl.Float64Var(&f.opts.Tolerance, "tolerance", changepoint.DefaultTolerance,
 		"largest slow-down of all points together that a good check may miss; twice that at one point")
 	fl.StringSliceVar(&f.opts.Ignore, "ignore", nil, "`NAMES` of differences between runs that are on purpose, such as cpu")
 	fl.StringArrayVar(&f.only, "only", nil, onlyHelp)
-	request.Choice(fl, &f.format, "format", "format", "what to print", compare.Formats())
+	request.Choice(fl, &f.format, "format", "format", "what to print", verdict.Formats())
 	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML to this `FILE`")
 	fl.StringVar(&f.markdown, "markdown", "", "also write Markdown with all points to this `FILE`")
 	fl.StringVar(&f.github, "github", "", "also write a short comment for a pull request to this `FILE`")
@@ -197,8 +197,8 @@ func (a *app) checkBaseline(spec string, f checkFlags) error {
 			return err
 		}
 	}
-	mark, err := history.ReadBaseline(home.Dir())
-	if errors.Is(err, history.ErrNoBaseline) && f.update && home == j {
+	mark, err := verdict.ReadBaseline(home.Dir())
+	if errors.Is(err, verdict.ErrNoBaseline) && f.update && home == j {
 		if err := a.saveBaseline(spec, 1); err != nil {
 			return err
 		}
@@ -212,7 +212,7 @@ func (a *app) checkBaseline(spec string, f checkFlags) error {
 	if err != nil {
 		return usage(err)
 	}
-	r, err := history.Check(accepted, later, f.opts)
+	r, err := verdict.Check(accepted, later, f.opts)
 	if err != nil {
 		return usage(err)
 	}
@@ -220,7 +220,7 @@ func (a *app) checkBaseline(spec string, f checkFlags) error {
 		return err
 	}
 	if f.update && home == j {
-		if err := a.updateBaseline(mark, r, j.Dir(), f.format == compare.Formats()[0]); err != nil {
+		if err := a.updateBaseline(mark, r, j.Dir(), f.format == verdict.Formats()[0]); err != nil {
 			return err
 		}
 	}
@@ -229,7 +229,7 @@ func (a *app) checkBaseline(spec string, f checkFlags) error {
 
 // baselineError adds the command that saves a baseline to the error of a missing one.
 func (a *app) baselineError(err error, dir string) error {
-	if errors.Is(err, history.ErrNoBaseline) {
+	if errors.Is(err, verdict.ErrNoBaseline) {
 		return fmt.Errorf("%w: %s baseline save %s", err, a.name, dir)
 	}
 	return err
@@ -237,7 +237,7 @@ func (a *app) baselineError(err error, dir string) error {
 
 // updateBaseline adds the checked runs to a baseline unless they may be at another level. It prints
 // what it did if verbose is set.
-func (a *app) updateBaseline(mark history.Baseline, r history.Report, dir string, verbose bool) error {
+func (a *app) updateBaseline(mark verdict.Baseline, r verdict.Report, dir string, verbose bool) error {
 	remark := ""
 	switch {
 	case r.ExitCode() == exitFailed:
@@ -261,7 +261,7 @@ func (a *app) updateBaseline(mark history.Baseline, r history.Report, dir string
 }
 
 // writeCheck prints a report and writes the files that the flags ask for.
-func (a *app) writeCheck(r history.Report, f checkFlags) error {
+func (a *app) writeCheck(r verdict.Report, f checkFlags) error {
 	link := cmp.Or(f.link, a.jobLink())
 	for _, file := range []struct{ path, format string }{
 		{f.junit, "junit"}, {f.markdown, "markdown"}, {f.github, "github"},
@@ -281,8 +281,8 @@ func (a *app) writeCheck(r history.Report, f checkFlags) error {
 }
 
 // checkedRuns returns the runs of a check: the accepted runs of the baseline, and the later ones.
-func (a *app) checkedRuns(mark history.Baseline, home, j *journal.Journal, last *journal.Run, f checkFlags) (
-	accepted, later []compare.Run, err error,
+func (a *app) checkedRuns(mark verdict.Baseline, home, j *journal.Journal, last *journal.Run, f checkFlags) (
+	accepted, later []verdict.Run, err error,
 ) {
 	if mark.Bench != last.Header.Bench {
 		return nil, nil, fmt.Errorf("%s has a run of bench %q, but the baseline is of bench %q", j.Dir(),
@@ -299,7 +299,7 @@ func (a *app) checkedRuns(mark history.Baseline, home, j *journal.Journal, last 
 	if len(missing) > 0 {
 		a.stderr.Printf("%s: the journal no longer has %s of the baseline\n", a.name, unit.Plural(len(missing), "run"))
 	}
-	side := func(r *journal.Run) (compare.Run, error) { return sideOf(r, f.only) }
+	side := func(r *journal.Run) (verdict.Run, error) { return sideOf(r, f.only) }
 	if accepted, err = lists.TryMap(before, side); err == nil {
 		later, err = lists.TryMap(after, side)
 	}
@@ -321,8 +321,9 @@ func (a *app) jobLink() string {
 }
 
 // sideOf returns the current build of a run as a side of a comparison. only selects its rows.
-func sideOf(r *journal.Run, only []string) (compare.Run, error) {
-	r = r.Current()
-	rows, err := chosenRows(r, only, nil)
-	return compare.Run{Header: &r.Header, Earlier: r.Earlier, Rows: rows, Incomplete: r.Incomplete()}, err
+func sideOf(r *journal.Run, only []string) (verdict.Run, error) {
+	side := verdict.NewRun("", r)
+	rows, err := selected(side.Rows, only)
+	side.Rows = rows
+	return side, err
 }

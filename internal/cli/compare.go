@@ -12,11 +12,9 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/cli/request"
-	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
-	"github.com/kernbench/kernbench/internal/view/compare"
-	"github.com/kernbench/kernbench/internal/view/history"
+	"github.com/kernbench/kernbench/internal/result/verdict"
 )
 
 const compareHelp = `Pairs the points of two runs and judges each: faster, slower, same, ambiguous
@@ -52,8 +50,8 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 3 ambiguous or not comparable (and nothing slower), 130 interrupted.`
 
 func (a *app) compareCommand() *cobra.Command {
-	var opts compare.Options
-	only, format, by, link := []string(nil), compare.Formats()[0], "", ""
+	opts := verdict.Options{Mean: true}
+	only, format, by, link := []string(nil), verdict.Formats()[0], "", ""
 	overRuns := false
 	var both bothFlags
 	cmd := &cobra.Command{
@@ -71,7 +69,6 @@ func (a *app) compareCommand() *cobra.Command {
 		Args: arguments(1, 2, "OLD and NEW, or one RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			link := cmp.Or(link, a.jobLink())
-			opts.Mean = true
 			err := errors.Join(notZero(cmd.Flags(), "floor", "alpha"), both.check(cmd.Flags(), args, by != "" || overRuns))
 			if err != nil {
 				return usage(err)
@@ -91,9 +88,10 @@ func (a *app) compareCommand() *cobra.Command {
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&opts.Metric, "metric", compare.DefaultMetric, "`METRIC` to compare")
-	fl.Float64Var(&opts.Floor, "floor", compare.DefaultFloor, "smallest relative change that matters")
-	fl.Float64Var(&opts.Alpha, "alpha", compare.DefaultAlpha, "probability of any false verdict in the whole comparison")
+	fl.StringVar(&opts.Metric, "metric", "", "`METRIC` to compare (default: the main one, such as time_us)")
+	declareDisturbed(fl, &opts.Disturbed)
+	fl.Float64Var(&opts.Floor, "floor", verdict.DefaultFloor, "smallest relative change that matters")
+	fl.Float64Var(&opts.Alpha, "alpha", verdict.DefaultAlpha, "probability of any false verdict in the whole comparison")
 	fl.StringVar(&by, "by", "", "compare values of the axis, variable or option `VAR` within one run; VAR=A,B compares these")
 	fl.BoolVar(&overRuns, "history", false, "show the runs where a point or the whole bench changed its level")
 	fl.StringVar(&link, "link", "", "`URL` of a report, for --format github (default: the present GitHub job)")
@@ -102,9 +100,15 @@ func (a *app) compareCommand() *cobra.Command {
 	fl.StringSliceVar(&opts.Sort, "sort", nil,
 		"order by these `COLUMNS` of the table, the first one first; -change is largest first")
 	fl.StringSliceVar(&opts.Columns, "columns", nil, "show these `COLUMNS` of the table in this order")
-	request.Choice(fl, &format, "format", "format", "what to print", compare.Formats())
+	request.Choice(fl, &format, "format", "format", "what to print", verdict.Formats())
 	both.declare(fl)
 	return cmd
+}
+
+// declareDisturbed declares the flags that force whether disturbed trials count.
+func declareDisturbed(fl *pflag.FlagSet, d *verdict.Disturbed) {
+	fl.BoolVar(&d.Count, "count-disturbed", false, "let disturbed trials count (default: only if launches alternate)")
+	fl.BoolVar(&d.Ignore, "ignore-disturbed", false, "leave disturbed trials out, also if launches alternate")
 }
 
 // notZero returns an error if one of the flags is given as 0. To the packages below, 0 means the default.
@@ -118,14 +122,14 @@ func notZero(fl *pflag.FlagSet, names ...string) error {
 }
 
 // compare compares two runs, or values within one.
-func (a *app) compare(args, only []string, format, by, link string, opts compare.Options) error {
+func (a *app) compare(args, only []string, format, by, link string, opts verdict.Options) error {
 	if by != "" && len(args) != 1 {
 		return usage(errors.New("give two runs, OLD and NEW, or one and --by VAR or --history"))
 	}
 	if by == "" && len(args) == 1 {
 		return a.compareBuilds(args[0], only, format, link, opts)
 	}
-	var sides [2]compare.Run
+	var sides [2]verdict.Run
 	journals := map[string]*journal.Journal{}
 	for i, spec := range args {
 		_, r, err := a.loadFrom(journals, spec)
@@ -137,13 +141,13 @@ func (a *app) compare(args, only []string, format, by, link string, opts compare
 		}
 	}
 	var err error
-	reports := make([]compare.Report, 1)
+	reports := make([]verdict.Report, 1)
 	if by != "" {
-		reports, err = compare.By(sides[0], by, opts)
+		reports, err = verdict.By(sides[0], by, opts)
 	} else {
-		reports[0], err = compare.Compare(sides[0], sides[1], opts)
+		reports[0], err = verdict.Compare(sides[0], sides[1], opts)
 	}
-	if err == nil && len(reports) > 1 && format != compare.Formats()[0] {
+	if err == nil && len(reports) > 1 && format != verdict.Formats()[0] {
 		_, second, _ := strings.Cut(reports[0].NewRun, "=")
 		err = fmt.Errorf("format %s can hold only one comparison: name two values, such as --by %s,%s", format,
 			reports[0].OldRun, second)
@@ -155,7 +159,7 @@ func (a *app) compare(args, only []string, format, by, link string, opts compare
 }
 
 // compareBuilds compares the current build of a folder with the one before it.
-func (a *app) compareBuilds(spec string, only []string, format, link string, opts compare.Options) error {
+func (a *app) compareBuilds(spec string, only []string, format, link string, opts verdict.Options) error {
 	j, r, err := a.load(spec)
 	if err != nil {
 		return err
@@ -177,16 +181,16 @@ func (a *app) compareBuilds(spec string, only []string, format, link string, opt
 	if before.ID() == now.ID() { // two builds of the same run
 		old.Name, new.Name = before.ID()+" before the change", now.ID()+" after it"
 	}
-	report, err := compare.Compare(old, new, opts)
+	report, err := verdict.Compare(old, new, opts)
 	if err != nil {
 		return usage(err)
 	}
-	return a.writeComparisons([]compare.Report{report}, format, link)
+	return a.writeComparisons([]verdict.Report{report}, format, link)
 }
 
 // writeComparisons prints the reports one after the other. The exit code means "slower" if any report has
 // a slower point, else "ambiguous" if any has an ambiguous one.
-func (a *app) writeComparisons(reports []compare.Report, format, link string) error {
+func (a *app) writeComparisons(reports []verdict.Report, format, link string) error {
 	code := exitGood
 	for i, r := range reports {
 		if i > 0 {
@@ -205,7 +209,7 @@ func (a *app) writeComparisons(reports []compare.Report, format, link string) er
 }
 
 // showHistory prints the changes of level over all runs of a folder up to the given one.
-func (a *app) showHistory(args, only []string, format, link string, opts compare.Options) error {
+func (a *app) showHistory(args, only []string, format, link string, opts verdict.Options) error {
 	if len(args) != 1 || len(opts.Ignore)+len(opts.Sort)+len(opts.Columns) > 0 {
 		return usage(errors.New("--history takes one RUN, and neither --ignore, --sort nor --columns"))
 	}
@@ -213,15 +217,15 @@ func (a *app) showHistory(args, only []string, format, link string, opts compare
 	if err != nil {
 		return err
 	}
-	side := func(r *journal.Run) (compare.Run, error) { return sideOf(r, only) }
-	runs, err := lists.TryMap(history.LastRuns(j, last, len(j.Runs)), side)
+	side := func(r *journal.Run) (verdict.Run, error) { return sideOf(r, only) }
+	runs, err := lists.TryMap(verdict.LastRuns(j, last, len(j.Runs)), side)
 	if err == nil && len(runs) == 0 {
 		err = fmt.Errorf("%s: its runs have no rows", args[0])
 	}
 	if err != nil {
 		return usage(err)
 	}
-	h, err := history.Steps(runs, history.Options{Metric: opts.Metric, Floor: opts.Floor, Alpha: opts.Alpha})
+	h, err := verdict.Steps(runs, opts)
 	if err != nil {
 		return usage(err)
 	}
@@ -229,7 +233,7 @@ func (a *app) showHistory(args, only []string, format, link string, opts compare
 }
 
 func (a *app) speedupCommand() *cobra.Command {
-	goals := compare.Goals{Least: 1, Mean: 1}
+	goals := verdict.Goals{Least: 1, Mean: 1}
 	cmd := &cobra.Command{
 		Use:   "speedup OURS PEER...",
 		Short: "Show how many times faster a run is than other programs doing the same work",
@@ -257,16 +261,15 @@ resolved or not comparable.`,
 			if err := notZero(cmd.Flags(), "least"); err != nil {
 				return usage(err)
 			}
-			var sides []compare.Run
+			var sides []verdict.Run
 			for _, spec := range args {
 				_, r, err := a.load(spec)
 				if err != nil {
 					return err
 				}
-				sides = append(sides, compare.Run{Name: filepath.Base(spec), Header: &r.Header, Earlier: r.Earlier,
-					Rows: dataset.All(r.Latest()), Incomplete: r.Incomplete()})
+				sides = append(sides, verdict.NewRun(filepath.Base(spec), r))
 			}
-			tables, err := compare.Speedups(sides[0], sides[1:], goals)
+			tables, err := verdict.Speedups(sides[0], sides[1:], goals)
 			if err != nil {
 				return usage(err)
 			}
@@ -291,6 +294,7 @@ resolved or not comparable.`,
 	fl.Float64Var(&goals.Mean, "goal", goals.Mean, "how many times faster the geometric mean over the points should be")
 	fl.Float64Var(&goals.Least, "least", goals.Least, "how many times faster every point should be; 1 means not slower")
 	fl.StringSliceVar(&goals.Except, "except", nil, "`AXES` that may differ, because the comparison is between their values")
+	declareDisturbed(fl, &goals.Disturbed)
 	fl.StringSliceVar(&goals.Ignore, "ignore", nil, "`NAMES` of differences that are on purpose, such as cpu")
 	return cmd
 }

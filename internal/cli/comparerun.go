@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,9 +22,8 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/cli/terminal"
-	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
-	"github.com/kernbench/kernbench/internal/view/compare"
+	"github.com/kernbench/kernbench/internal/result/verdict"
 )
 
 // bothFlags holds the flags of `compare --run`, which measures both sides.
@@ -75,7 +73,7 @@ var sideNames = []string{"old", "new"}
 // runAndCompare measures two sides with alternating launches and compares them. After an interrupt
 // it compares the rows recorded so far.
 func (a *app) runAndCompare(ctx context.Context, b bothFlags, args, only []string, format, link string,
-	opts compare.Options) error {
+	opts verdict.Options) error {
 	var plans []request.Planned
 	for i, arg := range args {
 		p, err := a.planSide(ctx, b, arg, filepath.Join(b.out, sideNames[i]))
@@ -104,12 +102,11 @@ func (a *app) runAndCompare(ctx context.Context, b bothFlags, args, only []strin
 			return &exitError{exitInterrupted, fmt.Errorf("interrupted before the first row of %s", args[i])}
 		}
 	}
-	opts.Metric = metricOf(plans[1].Bench, opts.Metric)
 	report, err := a.compareRuns(specs, args, only, opts)
 	if err != nil {
 		return err
 	}
-	err = a.writeComparisons([]compare.Report{report}, format, link)
+	err = a.writeComparisons([]verdict.Report{report}, format, link)
 	if interrupted {
 		return &exitError{exitInterrupted, nil}
 	}
@@ -117,8 +114,8 @@ func (a *app) runAndCompare(ctx context.Context, b bothFlags, args, only []strin
 }
 
 // compareRuns compares two stored runs under the given names.
-func (a *app) compareRuns(specs, names, only []string, opts compare.Options) (report compare.Report, err error) {
-	var sides [2]compare.Run
+func (a *app) compareRuns(specs, names, only []string, opts verdict.Options) (report verdict.Report, err error) {
+	var sides [2]verdict.Run
 	for i, spec := range specs {
 		_, r, err := a.load(spec)
 		if err != nil {
@@ -129,7 +126,7 @@ func (a *app) compareRuns(specs, names, only []string, opts compare.Options) (re
 		}
 		sides[i].Name = names[i]
 	}
-	report, err = compare.Compare(sides[0], sides[1], opts)
+	report, err = verdict.Compare(sides[0], sides[1], opts)
 	return report, usage(err)
 }
 
@@ -142,18 +139,6 @@ type prefixWriter struct {
 func (p prefixWriter) Write(text []byte) (int, error) {
 	_, err := io.WriteString(p.w, p.name+": "+string(text)) // the progress writes whole lines
 	return len(text), err
-}
-
-// metricOf returns the metric to compare. If the bench declares all of its metrics and the default metric
-// is not among them, it is the first metric with a direction; otherwise it is asked.
-func metricOf(b *bench.Bench, asked string) string {
-	metrics, all := b.Metrics()
-	named := func(m journal.MetricInfo) bool { return m.Name == asked }
-	if asked != compare.DefaultMetric || !all || slices.ContainsFunc(metrics, named) {
-		return asked
-	}
-	first, _ := lists.First(metrics, func(m journal.MetricInfo) bool { return m.Better != "" })
-	return cmp.Or(first.Name, asked)
 }
 
 // runSides executes both plans with interleaved launches and returns their results.

@@ -131,15 +131,20 @@ func (a *app) printRows(r *journal.Run, rows dataset.Set, format string, opts ex
 // chosenRows returns the latest row of each point for which the expressions hold, sorted by
 // columns.
 func chosenRows(r *journal.Run, only, sort []string) (dataset.Set, error) {
-	all := dataset.All(r.Latest())
-	rows, err := all.Select(only...)
+	rows, err := selected(dataset.All(r.Latest()), only)
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) == 0 && len(only) > 0 && len(r.Rows) > 0 {
-		return nil, all.NoMatch(only)
-	}
 	return export.Sort(&r.Header, rows, sort)
+}
+
+// selected returns the rows for which all expressions hold. It is an error if there are rows but no such one.
+func selected(all dataset.Set, only []string) (dataset.Set, error) {
+	rows, err := all.Select(only...)
+	if err == nil && len(rows) == 0 && len(all) > 0 {
+		err = all.NoMatch(only)
+	}
+	return rows, err
 }
 
 // load reads a run. It prints warnings about lines of its journal that are damaged or have no checksum.

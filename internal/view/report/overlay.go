@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
@@ -12,8 +11,8 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/verdict"
 	"github.com/kernbench/kernbench/internal/result/views"
-	"github.com/kernbench/kernbench/internal/view/compare"
 )
 
 // NamedRun is a run under the name that an overlay report uses for it.
@@ -99,14 +98,13 @@ func hostLabel(h hostinfo.Host) string {
 func changesBetween(a, b NamedRun) (bench.Section, string) {
 	s := bench.Section{Title: a.Name + " and " + b.Name}
 	title := fmt.Sprintf("%s against %s", b.Name, a.Name)
-	first, second := a.Current(), b.Current()
-	old := compare.Run{Name: a.Name, Header: &first.Header, Earlier: first.Earlier, Rows: dataset.All(first.Latest())}
-	new := compare.Run{Name: b.Name, Header: &second.Header, Earlier: second.Earlier, Rows: dataset.All(second.Latest())}
-	opts := compare.Options{Metric: comparedMetric(b.Run)}
+	old, new := verdict.NewRun(a.Name, a.Run), verdict.NewRun(b.Name, b.Run)
+	old.Incomplete, new.Incomplete = "", "" // Overlay says it
+	opts := verdict.Options{Mean: true}
 	if BackendsDiffer(old.Rows, new.Rows) {
 		opts.Ignore = []string{dataset.Backend}
 	}
-	r, err := compare.Compare(old, new, opts)
+	r, err := verdict.Compare(old, new, opts)
 	if err != nil {
 		s.Text = "Not compared: " + err.Error() + "."
 		return s, fmt.Sprintf("%s: not compared", title)
@@ -114,23 +112,9 @@ func changesBetween(a, b NamedRun) (bench.Section, string) {
 	d := r.Document()
 	s.Text = "- " + strings.Join(append(d.Differences, lists.NonEmpty(d.Remarks...)...), "\n- ")
 	s.Table = [][]string{lists.Map(d.Columns, func(c texttab.Column) string { return c.Title })}
-	s.Table = append(s.Table, lists.Map(d.Lines, func(l compare.Line) []string { return l.Cells })...)
+	s.Table = append(s.Table, lists.Map(d.Lines, func(l verdict.Line) []string { return l.Cells })...)
 	s.Detail = len(d.Lines) > 40
 	return s, title + ": " + r.Summary()
-}
-
-// comparedMetric returns the metric by which runs are compared. This is the time or, if the run has none,
-// the first metric with a declared direction.
-func comparedMetric(r *journal.Run) string {
-	timed := func(row journal.Row) bool { _, has := row.Metrics[compare.DefaultMetric]; return has }
-	if !slices.ContainsFunc(r.Rows, timed) {
-		for _, m := range r.Header.Metrics {
-			if m.Better != "" {
-				return m.Name
-			}
-		}
-	}
-	return compare.DefaultMetric
 }
 
 // BackendsDiffer reports whether each run has a single backend and not all of these are equal. Such runs, for

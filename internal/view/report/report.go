@@ -139,7 +139,7 @@ func Sections(in Input, rows dataset.Set) (sections []bench.Section, study *tune
 	sections = append(sections, floorplan.Sections(seen)...)
 	// The answers of a bench do not say that rows are lost.
 	if in.Run.Lost() > 0 || !slices.ContainsFunc(sections, func(s bench.Section) bool { return s.Lead }) {
-		sections = append([]bench.Section{verdict(in, rows)}, sections...)
+		sections = append([]bench.Section{opening(in, rows)}, sections...)
 	}
 	return append(sharing(rows), sections...), study, []error{err, tuneErr}
 }

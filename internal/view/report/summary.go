@@ -85,9 +85,9 @@ func outcome(run *journal.Run, rows dataset.Set) string {
 	return "Of its " + unit.Plural(total, "row") + " " + strings.Join(parts, " and ") + "."
 }
 
-// verdict returns the section that a reader needs first: whether the results are right, whether the times
+// opening returns the section that a reader needs first: whether the results are right, whether the times
 // are usable, and what is missing.
-func verdict(in Input, rows dataset.Set) bench.Section {
+func opening(in Input, rows dataset.Set) bench.Section {
 	counts := map[journal.Status]int{}
 	for _, c := range countStatuses(in.Run, rows) {
 		counts[c.Status] = c.N

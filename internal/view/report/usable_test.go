@@ -41,7 +41,7 @@ func TestTimesUsable(t *testing.T) {
 		"two modes of the samples": {split, "- **Times usable with care:** the samples of 1 row have two modes."},
 	} {
 		in := Input{Run: &journal.Run{Header: *fixtureHeader(), Rows: c.rows}}
-		if got := verdict(in, dataset.All(c.rows)).Text; !strings.Contains(got, c.want) {
+		if got := opening(in, dataset.All(c.rows)).Text; !strings.Contains(got, c.want) {
 			t.Errorf("%s: %s\nwant %s", name, got, c.want)
 		}
 	}

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 
@@ -9,8 +8,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/verdict"
 	"github.com/kernbench/kernbench/internal/result/views"
-	"github.com/kernbench/kernbench/internal/view/compare"
 	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
@@ -24,7 +23,7 @@ const (
 type comparedRun struct {
 	info       runInfo
 	unverified string // why damage to its journal may go unnoticed; "" if it may not
-	compare.Run
+	verdict.Run
 }
 
 // comparePage compares the first run with each of the others.
@@ -68,14 +67,12 @@ func (s *store) comparedRun(name, only string) (out comparedRun, err error) {
 		out.info, out.unverified = summarize(b.folder, r), r.Unverified()
 		out.info.Outcome = b.outcome(r.ID(), out.info.Outcome)
 		header := r.Header
-		out.Run = compare.Run{Name: out.info.Run, Header: &header, Earlier: r.Earlier, Rows: dataset.All(r.Latest()),
-			Incomplete: r.Incomplete()}
+		out.Run = verdict.Run{Name: out.info.Run, Header: &header, Earlier: r.Earlier, Incomplete: r.Incomplete(),
+			Rows: dataset.All(r.Latest())}
 		if only != "" {
-			rows, err := out.Rows.Select(only)
-			if err != nil {
+			if out.Rows, err = out.Rows.Select(only); err != nil {
 				return badRequest{err}
 			}
-			out.Rows = rows
 		}
 		return nil
 	})
@@ -94,14 +91,14 @@ func (s *Server) compare(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compareRuns(sides, compare.Options{Metric: cmp.Or(q.Get("metric"), compare.DefaultMetric), Ignore: q["ignore"]})
+	return compareRuns(sides, verdict.Options{Metric: q.Get("metric"), Ignore: q["ignore"]})
 }
 
 // compareRuns compares the first run with each of the others. The error probability is
 // divided among the comparisons.
-func compareRuns(sides []comparedRun, opts compare.Options) (comparePage, error) {
-	out := comparePage{Metric: opts.Metric}
-	opts.Alpha = compare.DefaultAlpha / float64(len(sides)-1)
+func compareRuns(sides []comparedRun, opts verdict.Options) (comparePage, error) {
+	var out comparePage
+	opts.Alpha = verdict.DefaultAlpha / float64(len(sides)-1)
 	if report.BackendsDiffer(lists.Map(sides, func(one comparedRun) dataset.Set { return one.Rows })...) {
 		opts.Ignore, out.Ignored = append(opts.Ignore, dataset.Backend), dataset.Backend
 	}
@@ -110,18 +107,19 @@ func compareRuns(sides []comparedRun, opts compare.Options) (comparePage, error)
 	for i, one := range sides {
 		out.Runs = append(out.Runs, one.info)
 		header.AddColumns(*one.Header)
-		for k := range one.Rows {
-			row := one.Rows[k]
+		for _, r := range one.Rows {
+			row := *r
 			row.Run = one.info.Run // two folders may contain the same id
-			rows = append(rows, row)
+			rows = append(rows, &row)
 		}
 		if i == 0 {
 			continue
 		}
-		r, err := compare.Compare(sides[0].Run, one.Run, opts)
+		r, err := verdict.Compare(sides[0].Run, one.Run, opts)
 		if err != nil {
 			return out, badRequest{fmt.Errorf("%s and %s: %w", sides[0].Name, one.Name, err)}
 		}
+		out.Metric = r.Metric
 		comparison := newComparison(r)
 		for _, side := range []comparedRun{sides[0], one} {
 			if side.unverified != "" {
@@ -136,7 +134,7 @@ func compareRuns(sides []comparedRun, opts compare.Options) (comparePage, error)
 		out.NoFigure = "No coordinate varies between the points, so there is no curve to draw."
 		return out, nil
 	}
-	plot.Y = lists.NonEmpty(opts.Metric)
+	plot.Y = lists.NonEmpty(out.Metric)
 	f, err := plot.Figure(&header, rows)
 	if err != nil {
 		out.NoFigure = err.Error()
@@ -147,11 +145,11 @@ func compareRuns(sides []comparedRun, opts compare.Options) (comparePage, error)
 }
 
 // newComparison returns the table of a comparison, at most maxLines of it.
-func newComparison(r compare.Report) comparison {
+func newComparison(r verdict.Report) comparison {
 	v := r.Document()
 	out := comparison{Title: r.OldRun + " → " + r.NewRun, Summary: r.Summary(), Shared: v.Heading[1:], Remarks: []string{}}
 	out.Columns = lists.Map(v.Columns, func(c texttab.Column) string { return c.Title })
-	out.Lines = lists.Map(v.Lines[:min(len(v.Lines), maxLines)], func(l compare.Line) []string { return l.Cells })
+	out.Lines = lists.Map(v.Lines[:min(len(v.Lines), maxLines)], func(l verdict.Line) []string { return l.Cells })
 	out.More = len(v.Lines) - len(out.Lines)
 	for _, d := range r.Differences {
 		out.Differences = append(out.Differences, d.String())
@@ -169,8 +167,8 @@ func newComparison(r compare.Report) comparison {
 
 // unitOf returns the unit of a metric in the first row that has one.
 func unitOf(rows dataset.Set, metric string) string {
-	for i := range rows {
-		if u := rows[i].Units[metric]; u != "" {
+	for _, r := range rows {
+		if u := r.Units[metric]; u != "" {
 			return u
 		}
 	}

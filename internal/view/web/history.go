@@ -14,10 +14,9 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/verdict"
 	"github.com/kernbench/kernbench/internal/result/views"
-	"github.com/kernbench/kernbench/internal/view/compare"
 	"github.com/kernbench/kernbench/internal/view/document"
-	"github.com/kernbench/kernbench/internal/view/history"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
 
@@ -59,7 +58,7 @@ type historyRun struct {
 // inputs occurs once for each build.
 type pastRuns struct {
 	infos []runInfo
-	runs  []compare.Run
+	runs  []verdict.Run
 	cut   int // earlier runs that were left out
 
 	unverified string   // why damage to a journal may go unnoticed; "" if it may not
@@ -75,7 +74,7 @@ func (s *Server) history(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newHistory(past, q.Get("point"), cmp.Or(q.Get("metric"), compare.DefaultMetric))
+	return newHistory(past, q.Get("point"), q.Get("metric"))
 }
 
 // pastRuns reads all runs of the bench of the named run in its folder.
@@ -122,7 +121,7 @@ func (p *pastRuns) add(b *cachedJournal, r, before *journal.Run, name string) {
 	header := r.Header
 	header.Run = name
 	p.infos, p.changed = append(p.infos, info), append(p.changed, changed)
-	p.runs = append(p.runs, compare.Run{Header: &header, Rows: dataset.All(r.Latest()), Incomplete: r.Incomplete()})
+	p.runs = append(p.runs, verdict.Run{Header: &header, Rows: dataset.All(r.Latest()), Incomplete: r.Incomplete()})
 }
 
 // onlyPoint removes the rows of all other points. "" keeps all.
@@ -137,7 +136,7 @@ func (p *pastRuns) onlyPoint(key string) {
 
 // newHistory makes the history of the point with a key, or of all points if it is "".
 func newHistory(past pastRuns, key, metric string) (historyPage, error) {
-	out := historyPage{Metric: metric}
+	var out historyPage
 	all := 0
 	for _, run := range past.runs {
 		all += len(run.Rows)
@@ -146,14 +145,15 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 		past.onlyPoint(key)
 		out.Summary = append(out.Summary, "Judged by this point alone, because the runs have too many rows to pool.")
 	}
-	h, err := history.Steps(past.runs, history.Options{Metric: metric})
+	h, err := verdict.Steps(past.runs, verdict.Options{Metric: metric})
 	if err != nil {
 		return out, badRequest{err}
 	}
+	metric, out.Metric = h.Metric, h.Metric
 	past.onlyPoint(key)
-	changes := map[string][]history.Change{} // of this point or of all, by run
+	changes := map[string][]verdict.Change{} // of this point or of all, by run
 	for _, m := range h.Machines {
-		m.Changes = lists.Filter(m.Changes, func(c history.Change) bool { return key == "" || c.Key == key || c.Key == "" })
+		m.Changes = lists.Filter(m.Changes, func(c verdict.Change) bool { return key == "" || c.Key == key || c.Key == "" })
 		for _, c := range m.Changes {
 			changes[c.First.Run] = append(changes[c.First.Run], c)
 		}
@@ -207,20 +207,20 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 }
 
 // stateOf returns the state of a history with these changes by run.
-func stateOf(h history.History, changes map[string][]history.Change) string {
+func stateOf(h verdict.History, changes map[string][]verdict.Change) string {
 	for _, list := range changes {
-		if slices.ContainsFunc(list, func(c history.Change) bool { return c.Verdict == "slower" }) {
+		if slices.ContainsFunc(list, func(c verdict.Change) bool { return c.Verdict == "slower" }) {
 			return "failed"
 		}
 	}
-	if slices.ContainsFunc(h.Machines, func(m history.Machine) bool { return m.Missing != "" }) {
+	if slices.ContainsFunc(h.Machines, func(m verdict.Machine) bool { return m.Missing != "" }) {
 		return "skipped"
 	}
 	return "ok"
 }
 
 // newHistoryRun summarizes the rows of the point in one run: the undisturbed ones if there are any.
-func newHistoryRun(info runInfo, run compare.Run, metric string, changes []history.Change) historyRun {
+func newHistoryRun(info runInfo, run verdict.Run, metric string, changes []verdict.Change) historyRun {
 	m := historyRun{Info: info, failed: true}
 	var good, disturbed []float64
 	for _, row := range run.Rows {
@@ -255,7 +255,7 @@ func newHistoryRun(info runInfo, run compare.Run, metric string, changes []histo
 
 // takeMean replaces the value of a run by the mean over its points. A run counts as disturbed if none of its
 // rows is undisturbed.
-func (m *historyRun) takeMean(run compare.Run, metric, unitName string) {
+func (m *historyRun) takeMean(run verdict.Run, metric, unitName string) {
 	n, ok := report.MeanOf(metric, unitName, run.Rows.Good())
 	m.failed, m.median, m.low, m.high, m.set = !ok, n.Value, n.Value, n.Value, n.Set
 	m.Trials = 0

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/view/compare"
+	"github.com/kernbench/kernbench/internal/result/verdict"
 )
 
 // Equally named benches of different folders have histories of their own.
@@ -33,7 +33,7 @@ func TestHistoryKeepsFoldersApart(t *testing.T) {
 func past(times ...float64) (out pastRuns) {
 	for i, us := range times {
 		id := fmt.Sprintf("r%d", i)
-		run := compare.Run{Header: &journal.Header{Run: id, Bench: "b", Commit: strings.Repeat(fmt.Sprint(i%10), 40)}}
+		run := verdict.Run{Header: &journal.Header{Run: id, Bench: "b", Commit: strings.Repeat(fmt.Sprint(i%10), 40)}}
 		for trial := range 4 {
 			run.Rows = append(run.Rows, &journal.Row{Run: id, Bench: "b", Trial: trial, Status: journal.OK,
 				Kind: journal.Measured, Samples: 9, Point: point.Point{{Name: "size", Value: point.IntValue(1)}},

@@ -9,7 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/view/compare"
+	"github.com/kernbench/kernbench/internal/result/verdict"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
 
@@ -40,11 +40,11 @@ type runInfo struct {
 	Computed  bool `json:"computed,omitempty"`
 
 	Number  *report.Number `json:"number,omitempty"`
-	Verdict *verdict       `json:"verdict,omitempty"` // only of the latest run of a bench
+	Verdict *lastChange    `json:"verdict,omitempty"` // only of the latest run of a bench
 }
 
-// verdict compares the latest run of a bench with the run before it.
-type verdict struct {
+// lastChange compares the latest run of a bench with the run before it.
+type lastChange struct {
 	Before  string `json:"before"` // the other run, FOLDER@ID
 	Summary string `json:"summary"`
 	Worse   bool   `json:"worse,omitempty"`  // some point is slower or lost
@@ -89,18 +89,14 @@ func summarizeAll(folder string, j *journal.Journal) []runInfo {
 
 // judgeLatest compares two runs of a bench like the compare command does. It returns nil if they cannot be
 // compared, for example because they have no time.
-func judgeLatest(folder string, before, latest *journal.Run) *verdict {
-	side := func(r *journal.Run) compare.Run {
-		r = r.Current()
-		return compare.Run{Header: &r.Header, Rows: dataset.All(r.Latest())}
-	}
-	result, err := compare.Compare(side(before), side(latest), compare.Options{})
+func judgeLatest(folder string, before, latest *journal.Run) *lastChange {
+	result, err := verdict.Compare(verdict.NewRun("", before), verdict.NewRun("", latest), verdict.Options{})
 	if err != nil {
 		return nil
 	}
 	worse := result.ExitCode() == 1
-	return &verdict{Before: folder + "@" + before.ID(), Summary: result.Summary(), Worse: worse,
-		Better: !worse && result.Counts["faster"]+result.Counts[compare.Fixed] > 0}
+	return &lastChange{Before: folder + "@" + before.ID(), Summary: result.Summary(), Worse: worse,
+		Better: !worse && result.Counts["faster"]+result.Counts[verdict.Fixed] > 0}
 }
 
 // summarize returns a run's line for the list. The caller sets the outcome of a run
