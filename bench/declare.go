@@ -66,6 +66,16 @@ func Metric(name, unit, better string, meaning ...string) Clause {
 	}
 }
 
+// Reports documents a metric that a body reports although the bench does not declare it, because only some rows have
+// it: its unit, and a description for users. Capitals in the name stand for a text that differs from row to row, as in
+// exposed_KIND_us.
+func Reports(name, unit string, meaning ...string) Clause {
+	return func(d *declaration) {
+		d.part.Reports = append(d.part.Reports, journal.MetricInfo{Name: name, Unit: unit,
+			Meaning: strings.Join(meaning, " ")})
+	}
+}
+
 // Help sets the one-line description that `kernbench list` shows.
 func Help(text string) Clause {
 	return func(d *declaration) {

@@ -126,7 +126,7 @@
 //	wrong         number of wrong elements, if State.Verify is used
 //
 // [Metric] declares another metric with its unit and which direction is better, so that tables
-// know it before the first row. [State.Record] records it.
+// know it before the first row. [State.Record] records it. [Reports] documents a metric that only some rows have.
 //
 // # Points
 //

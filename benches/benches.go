@@ -16,12 +16,11 @@ import (
 	"github.com/kernbench/kernbench/benches/predict"
 	"github.com/kernbench/kernbench/benches/solvescaling"
 	"github.com/kernbench/kernbench/benches/workload"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // All returns every built-in bench, in the order `kernbench list` shows them.
 func All() []*bench.Bench {
-	all := []*bench.Bench{
+	return []*bench.Bench{
 		bandwidth.Bench(),
 		bandwidth.Memory(),
 		collectives.Bench(),
@@ -40,8 +39,4 @@ func All() []*bench.Bench {
 		collectives.CTASweep(),
 		harness.Bench(),
 	}
-	for _, b := range all {
-		decl.Explain(b, reports[b.Name]...)
-	}
-	return all
 }

@@ -106,6 +106,11 @@ func correctnessPart() bench.Clause {
 			"checks that passed"),
 		bench.Metric("cells_failed", "", "lower",
 			"checks that failed"),
+		bench.Reports("cells_missing", "", "checks that were not executed"),
+		bench.Reports("elements", "", "elements that were checked"),
+		bench.Reports("error_of_bound", "%", "largest error, as a share of its bound"),
+		bench.Reports("bytes_saved", "%", "bytes that a codec saves"),
+		bench.Reports("wall_ms", "ms", "time that the checks of the row took"),
 		bench.Headline("cells_passed=passed", "cells_failed=failed"),
 	)...)
 }
@@ -132,7 +137,8 @@ func errorsPart() bench.Clause {
 
 func performancePart() bench.Clause {
 	types := []dist.DType{dist.F32, dist.BF16}
-	return bench.Part(matrix.Performance, performance, append(backendAxes(types, "1Ki:%d:x8"),
+	return bench.Part(matrix.Performance, performance, append(slices.Concat(backendAxes(types, "1Ki:%d:x8"),
+		collectives.KernelTimes()),
 		bench.Help("times, bandwidths and distance from the limits"),
 		bench.Refuse(checkOptions),
 		bench.Drop(func(p point.Point) error { return collectives.CheckMemory(p, vectors(p)*p.At("size").Int()) }),

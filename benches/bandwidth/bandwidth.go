@@ -91,6 +91,8 @@ faster. Every element of every result is checked.
 			"time of one dependent load (op chase)"),
 		bench.Metric("pct_of_limit", "%", "higher",
 			"share of the published bandwidth of the GPU's memory"),
+		bench.Reports("p2p_FROM_TO", "GB/s", "bandwidth of copies from one GPU to another"),
+		bench.Reports("p2p_FROM_TO_us", "us", "time of such a copy"),
 		bench.Headline("time_us", "gbps", "latency_ns=latency (ns)", "pct_of_limit=of limit (%)"),
 		bench.Measure(cfg),
 		bench.Timeout(2*time.Minute),

@@ -41,7 +41,7 @@ func Bench() *bench.Bench {
 		bench.Figures(figures),
 		bench.Sections(sections),
 		bench.Tuning(tuningDefaults()),
-	}, onBackends()...)...)
+	}, slices.Concat(KernelTimes(), machine.FaultMetrics(), onBackends())...)...)
 }
 
 // manual is the long help text of the bench.

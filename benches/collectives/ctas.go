@@ -27,7 +27,7 @@ const (
 // NCCL's all-reduce should use, depending on the number of rows of a bf16 activation.
 func CTASweep() *bench.Bench {
 	values := []string{"32", "64", "128", "256"}
-	return bench.New("nccl-cta-sweep", reduceActivation,
+	return bench.New("nccl-cta-sweep", reduceActivation, append(KernelTimes(),
 		bench.Help("NCCL's all-reduce of an M x 2880 bf16 activation, by the number of thread blocks (CTAs)"),
 		bench.Doc(`Times NCCL's all-reduce of M x 2880 bf16, in place, with a fixed number of thread blocks
 (CTAs): NCCL_MIN_CTAS and NCCL_MAX_CTAS are set to the same value. NCCL reads them when it
@@ -46,7 +46,7 @@ missing.
 		bench.Timeout(2*time.Minute),
 		bench.Headline("time_us", "busbw"),
 		bench.Figures(ctaFigures),
-	)
+	)...)
 }
 
 // reduceActivation times the all-reduce of M rows.

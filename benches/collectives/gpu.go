@@ -79,7 +79,15 @@ launches, so they have only time_us.
 	for _, k := range knobsOf(names) {
 		items = append(items, bench.Strings(k.Name, k.Default))
 	}
-	return bench.New("gpu-allreduce", body, items...)
+	return bench.New("gpu-allreduce", body, append(items, KernelTimes()...)...)
+}
+
+// KernelTimes documents the times of calls that a GPU measures itself.
+func KernelTimes() []bench.Clause {
+	return []bench.Clause{bench.Reports("graph_us", "us", "time of a call among many in a recorded graph"),
+		bench.Reports("kernel_us", "us", "time of a call inside one launch, on the same buffers"),
+		bench.Reports("kernel_cold_us", "us", "time of a call inside one launch, on buffers beyond the cache"),
+		bench.Reports("KIND_pct_of_limit", "%", "the limit of such a time divided by it: kernel, kernel_cold or graph")}
 }
 
 // knobsOf returns the knobs of all backends, each once.

@@ -37,7 +37,10 @@ var bufferGrid = topo.Grid{W: 3, H: 2}
 // CCL declares milestone-1h-ccl.
 func CCL() *bench.Bench {
 	metrics := []bench.Clause{bench.Metric("crit_ns", "ns", "lower",
-		"time of the slowest PE from the common start"), bench.Timeout(2 * time.Minute)}
+		"time of the slowest PE from the common start"), bench.Timeout(2 * time.Minute),
+		bench.Reports("n_sips", "", "packages of the machine"),
+		bench.Reports("cubes", "", "cubes of a package"),
+		bench.Reports("link_hops", "", "link transfers of all messages")}
 	shown := []string{"time_us"}
 	for _, part := range parts(sim.Breakdown{}) {
 		metrics = append(metrics, bench.Metric(part.name, "ns", "lower", part.label+" on the critical path"))

@@ -47,6 +47,9 @@ func GEMM() *bench.Bench {
 		"from the first record of any engine to the last"),
 		bench.Metric("composite_window_ns", "ns", "lower",
 			"the same for the stages of the composite only"))
+	single = append(single, bench.Reports("tiles", "", "tiles of the product"),
+		bench.Reports("tile_fill", "", "share of the tiles that is used"),
+		bench.Reports("mac_utilization_theoretical", "%", "utilization of the ideal pipeline"))
 	for _, s := range stages() {
 		single = append(single, bench.Metric(busyName(s), "ns", "lower",
 			"sum of the times in which the stage was busy"))
@@ -90,6 +93,7 @@ Every element of every product is compared with the exact one unless
 			bench.Strings("variant", kernels.Variants()...), bench.Refuse(validate))...),
 		bench.Part(scalingPart, productBody(scalingCase), append(common,
 			bench.Help("one product on more and more PEs"),
+			bench.Reports("total_pes", "", "PEs that share the product"),
 			bench.Tuples("scaling_shape", "512x512x512"),
 			bench.Strings("split", splits()...),
 			bench.Tuples("cubes_x_pes", "1x1", "1x2", "1x4", "1x8", "2x8", "4x8", "16x8"), bench.Refuse(validate))...),

@@ -36,12 +36,46 @@ func Bench() *bench.Bench {
 	return bench.New("predict", body,
 		bench.Help("predicted time of a collective on a cluster of GPUs, by algorithm and protocol, from a model fitted to "+
 			"published times"),
-		bench.Doc(`Predicts the time of an all-reduce with the model that NCCL uses to choose among
+		bench.Doc(manual()),
+		bench.FileOption(probeOption, "", "probe result that describes cluster host (default: of this host)"),
+		bench.Option(measuredOption, bench.KindString, "",
+			"RUN with all-reduces measured on cluster host, to fit and test its model"),
+		bench.Version("3"),
+		bench.Ranks("1"),
+		bench.Strings(clusterAxis, "h100-8x1", "h100-8x4"),
+		bench.Strings(opAxis, predict.AllReduce),
+		bench.Strings(algorithmAxis, withBest(reducers)...),
+		bench.Strings(protocolAxis, withBest(predict.Protocols)...),
+		bench.Bytes(sizeAxis, "1K:1G:x4"),
+		bench.Metric("time_us", "us", "lower", "predicted time"),
+		bench.Metric("busbw", "GB/s", "higher", "bus bandwidth at the predicted time"),
+		bench.Metric("low_us", "us", "", "lower end of the interval, from the 90th percentile of the error"),
+		bench.Metric("high_us", "us", "", "upper end of the interval"),
+		bench.Metric(errorMedian, "%", "", "median error on systems that were left out of the fit"),
+		bench.Metric(errorP90, "%", "", "90th percentile of that error"),
+		bench.Reports("gpus", "", "GPUs of the cluster"),
+		bench.Reports("ranks", "", "ranks of cluster host"),
+		bench.Reports("measured_low_us", "us", "lower end of the interval of measured_us"),
+		bench.Reports("measured_high_us", "us", "upper end of the interval of measured_us"),
+		bench.Metric(measuredMetric, "us", "", "shortest measured time of this size (option measured)"),
+		bench.Headline("time_us", "busbw", "low_us", "high_us", measuredMetric, journal.ValidatedByDetail+"=validated by"),
+		bench.Refuse(checkPoint),
+		bench.ContentHashes(predict.Digest, clusterAxis),
+		bench.ContentHashes(measuredDigest, measuredOption),
+		bench.Drop(checkCombination),
+		bench.Figures(figures),
+		bench.Sections(sections),
+	)
+}
+
+// manual returns the long help text of the bench.
+func manual() string {
+	return `Predicts the time of an all-reduce with the model that NCCL uses to choose among
 ring, tree and a switch that adds (nvls), with the protocols LL, LL128 and
 Simple. best is the fastest. op may also be allgather, reduce_scatter (rings) or
 alltoall (direct).
 
-cluster is a kind of node (`+strings.Join(predict.NodeKinds(), ", ")+`),
+cluster is a kind of node (` + strings.Join(predict.NodeKinds(), ", ") + `),
 its GPUs and the number of nodes, such as h100-8x4, or a file.yaml that states
 the numbers of GPUs and NICs, their GB/s, and the sources of these numbers.
 
@@ -72,32 +106,7 @@ hosts, are not modelled.
   kernbench run --bench predict --cluster h100-8x1 --algorithm ring,tree --protocol LL,LL128,Simple
   kernbench run --bench predict --cluster b200-8x1 --op allreduce,allgather,alltoall --algorithm best --protocol best
   kernbench run --bench llm-impact --curve predict:h100-8x1 --tp 8
-  kernbench run --bench predict --cluster host-2 --probe limits.json --measured out/cpu --algorithm ring,two-stage`),
-		bench.FileOption(probeOption, "", "probe result that describes cluster host (default: of this host)"),
-		bench.Option(measuredOption, bench.KindString, "",
-			"RUN with all-reduces measured on cluster host, to fit and test its model"),
-		bench.Version("3"),
-		bench.Ranks("1"),
-		bench.Strings(clusterAxis, "h100-8x1", "h100-8x4"),
-		bench.Strings(opAxis, predict.AllReduce),
-		bench.Strings(algorithmAxis, withBest(reducers)...),
-		bench.Strings(protocolAxis, withBest(predict.Protocols)...),
-		bench.Bytes(sizeAxis, "1K:1G:x4"),
-		bench.Metric("time_us", "us", "lower", "predicted time"),
-		bench.Metric("busbw", "GB/s", "higher", "bus bandwidth at the predicted time"),
-		bench.Metric("low_us", "us", "", "lower end of the interval, from the 90th percentile of the error"),
-		bench.Metric("high_us", "us", "", "upper end of the interval"),
-		bench.Metric(errorMedian, "%", "", "median error on systems that were left out of the fit"),
-		bench.Metric(errorP90, "%", "", "90th percentile of that error"),
-		bench.Metric(measuredMetric, "us", "", "shortest measured time of this size (option measured)"),
-		bench.Headline("time_us", "busbw", "low_us", "high_us", measuredMetric, journal.ValidatedByDetail+"=validated by"),
-		bench.Refuse(checkPoint),
-		bench.ContentHashes(predict.Digest, clusterAxis),
-		bench.ContentHashes(measuredDigest, measuredOption),
-		bench.Drop(checkCombination),
-		bench.Figures(figures),
-		bench.Sections(sections),
-	)
+  kernbench run --bench predict --cluster host-2 --probe limits.json --measured out/cpu --algorithm ring,two-stage`
 }
 
 // reducers are the algorithms of an all-reduce.

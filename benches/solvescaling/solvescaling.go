@@ -92,6 +92,7 @@ func Bench() *bench.Bench {
 		bench.Sections(sections),
 		bench.Exports(exports),
 		bench.Artifacts(artifacts),
+		bench.Reports("finest_level_gbps", "GB/s", "rate at which a rank moves the bytes of the finest level"),
 	}
 	items = append(items, settings()...)
 	for _, m := range metrics {

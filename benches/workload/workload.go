@@ -68,6 +68,8 @@ func Bench() *bench.Bench {
 			"messages on the network"),
 		bench.Metric("bytes", "B", "",
 			"bytes on the network"),
+		bench.Reports("exposed_KIND_us", "us", "exposed communication of one kind of operation"),
+		bench.Reports("exposed_group_NAME_us", "us", "exposed communication of one process group"),
 		bench.Headline(timeMetric+"=step_us", computeMetric, exposedMetric, idleMetric, exposedShare),
 		bench.Timeout(10 * time.Minute),
 		bench.Refuse(validate),
@@ -77,7 +79,7 @@ func Bench() *bench.Bench {
 		bench.ContentHashes(traceDigest, traceOption),
 		bench.Figures(figures),
 		bench.Sections(sections),
-	}, modelOptions(), clusterOptions(), machine.FaultOptions(),
+	}, modelOptions(), clusterOptions(), machine.FaultOptions(), machine.FaultMetrics(),
 		machine.Options("network or topology file, or several to compare (default: "+bench.BuiltIn+")"))...)
 }
 

@@ -140,7 +140,7 @@ type Part struct {
 	// OverHosts holds the axes that have other values when the ranks are on several hosts.
 	OverHosts []Axis
 	Metrics   []journal.MetricInfo
-	Reports   []journal.MetricInfo // see Explain
+	Reports   []journal.MetricInfo // metrics that only some rows have
 	// Headline lists the metrics and details that tables show by default, in this order, each as NAME or NAME=HEADING.
 	// Empty means all metrics. A metric is shown with its interval if rows have NAME_low and NAME_high.
 	Headline []string
@@ -250,13 +250,6 @@ func (b *Bench) OptionOn(backend, name string) (Option, bool) {
 // Part returns the named part.
 func (b *Bench) Part(name string) (*Part, bool) {
 	return lists.First(b.Parts, func(p *Part) bool { return p.Name == name })
-}
-
-// Explain documents metrics that bodies record without a declaration and that only some rows have. Capitals in a name
-// stand for a text that differs from row to row, as in exposed_KIND_us.
-func Explain(b *Bench, metrics ...journal.MetricInfo) *Bench {
-	b.Parts[0].Reports = append(b.Parts[0].Reports, metrics...)
-	return b
 }
 
 // Fault records a mistake in the declaration, which [Bench.Validate] will report.

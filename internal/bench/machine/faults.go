@@ -28,6 +28,12 @@ func FaultOptions() (out []bench.Clause) {
 	return out
 }
 
+// FaultMetrics documents the metrics of simulated networks.
+func FaultMetrics() []bench.Clause {
+	return []bench.Clause{bench.Reports("fault_cost_us", "us", "time that all faults of the machine cost"),
+		bench.Reports("energy_uj", "uJ", "energy, if the network file has energies")}
+}
+
 // noFault is the value of an option for a healthy machine, for sweeps over it and faults.
 const noFault = "none"
 

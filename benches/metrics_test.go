@@ -41,11 +41,6 @@ func TestMetricsAreExplained(t *testing.T) {
 			}
 		}
 	}
-	for name := range reports {
-		if byName[name] == nil {
-			t.Errorf("there is no bench %q", name)
-		}
-	}
 	stored := 0
 	for _, pattern := range []string{"../docs/results/h200/*/journal.jsonl",
 		"../cmd/kernbench/testdata/outputs/*/journal.jsonl"} {
