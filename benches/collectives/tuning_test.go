@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
@@ -27,9 +28,9 @@ func studied(t *testing.T) (tune.Result, []journal.Row) {
 		Variables: []tune.Variable{{Names: []string{"algorithm"}, Env: []bool{false},
 			Values: [][]string{{auto}, {"ring@1Ki"}, {"one-stage"}}, Unset: [][]bool{{false}, {false}, {false}}}}}
 	for _, size := range []string{"size=4096", "size=65536"} {
-		confirmed := &tune.Interval{Mid: -0.5, Low: -0.6, High: -0.4, Known: true, Count: 6}
+		confirmed := &judge.Interval{Mid: -0.5, Low: -0.6, High: -0.4, Known: true, Count: 6}
 		if size == "size=65536" {
-			confirmed = &tune.Interval{Mid: -0.5, Low: -1, High: 0.1, Known: true, Count: 6}
+			confirmed = &judge.Interval{Mid: -0.5, Low: -1, High: 0.1, Known: true, Count: 6}
 		}
 		r.Findings = append(r.Findings, tune.Finding{Per: size, Levels: map[int][]int{0: {0}, 1: {1}, 2: {2}},
 			Answer: tune.Answer{Best: 1, Done: true, Confirmed: confirmed}})

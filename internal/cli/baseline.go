@@ -136,9 +136,11 @@ func (a *app) baselineCheckCommand() *cobra.Command {
   no slowdown      a slow-down of --tolerance or more as a whole, or of twice that
                    at one point, is excluded with a confidence of 95 %
   cannot tell      the runs cannot decide it, with what is missing
-  lost, new, ...   failed or absent now; not in the baseline; ...
+  lost, failed,    failed or absent now; failed, and not in the baseline; not in the
+  new, ...         baseline; ...
 
-Runs are compared with runs on the same kind of machine. Disturbed trials do not count.
+Runs are compared with runs on the same kind of machine. Disturbed trials do not count
+unless --count-disturbed is given.
 Above the table it lists how the latest run differs from the last run of the baseline.
 Simulated rows are compared exactly.
 
@@ -147,7 +149,7 @@ suspected, so that the baseline maintains itself. Without a baseline it starts o
 
 ` + runHelp + `
 
-Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage or no baseline,
+Exit status: 0 nothing slower, lost or failed, 1 something is, 2 wrong usage or no baseline,
 3 cannot tell (and nothing slower).`,
 		Example: fmt.Sprintf(`  %[1]s baseline check out/memory --update
   %[1]s baseline check out/memory --junit check.xml --github comment.md

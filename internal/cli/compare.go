@@ -18,10 +18,12 @@ import (
 )
 
 const compareHelp = `Pairs the points of two runs and judges each: faster, slower, same, ambiguous
-(not enough data), lost or new. Trials (separate launches) are the statistical unit:
+(not enough data), lost, failed or new. Trials (separate launches) are the statistical unit:
 at least 4 on each side are needed to estimate their variation, and with fewer there
 is no verdict, regardless of the samples within a launch. Run with --trials 6.
-Disturbed trials do not count. Simulated rows have no noise and are compared exactly.
+Disturbed trials count only if the launches of both sides alternate. Otherwise they
+are left out, and without enough others the raw change is shown without a verdict.
+Simulated rows have no noise and are compared exactly.
 
 Above the table it lists how the runs differ otherwise: host, kernel, driver, build,
 seed, environment, inputs, units, sampling. Values in other units are converted. Points
@@ -46,7 +48,7 @@ OUT/old and OUT/new, also after Ctrl-C.
 
 Below the table is the geometric mean over the points, which --alpha covers too.
 
-Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
+Exit status: 0 nothing slower, lost or failed, 1 something is, 2 wrong usage,
 3 ambiguous or not comparable (and nothing slower), 130 interrupted.`
 
 func (a *app) compareCommand() *cobra.Command {
@@ -242,7 +244,8 @@ ranks, the values of all common axes, and trial. For each point it shows how man
 times faster OURS is than the best peer, and the 95 % confidence interval of that. The
 trials of the programs should have been interleaved. A goal is met if the interval's
 lower end reaches it, not met if its upper end does not, and otherwise not resolved.
-At least 10 undisturbed pairs with every peer are needed to resolve a goal.
+At least 10 pairs with every peer are needed to resolve a goal. Disturbed ones count
+only if the programs ran in turns.
 
 The intervals allow for the number of points and peers, and the best peer of a trial is
 chosen by other trials, so that luck does not choose it. 'kernbench docs statistics' says how.

@@ -24,6 +24,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
+	"github.com/kernbench/kernbench/internal/result/verdict"
 )
 
 // Options are the choices of a run that do not change the meaning of its points.
@@ -198,7 +199,8 @@ func (r *runner) outcome(ctx context.Context, err error) (outcome, broken string
 		return "failed", "", err
 	case r.opts.Source == nil:
 		metrics, _ := r.plan.Bench.Metrics()
-		notes, rows := effects(r.rows, metrics), dataset.All(r.rows)
+		rows := dataset.All(r.rows)
+		notes := verdict.Effects(rows, metrics)
 		if main, ok := dataset.MainMetric(&journal.Header{Metrics: metrics}, rows); ok {
 			for _, d := range judge.Drifts(rows, main.Name) {
 				notes = append(notes, "drift over trials: "+d.String())

@@ -2,30 +2,30 @@ package tune
 
 import (
 	"math"
-	"regexp"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // Answer is the result of a race, which may still be running. Differences are log ratios; negative is better.
 type Answer struct {
 	Best int `json:"best"` // setting, or -1 if none works
-	// Raced lists the settings that the race could not distinguish from the best, without the
-	// best itself. Open lists settings outside the race that the surrogate does not rule out.
+	// Raced lists the settings that the race did not separate from the best, without the best itself. They may
+	// still differ: a comparison of all launches of two settings may show it. Open lists settings outside
+	// the race that the surrogate does not rule out.
 	Raced []int `json:"raced"`
 	Open  []int `json:"open"`
 	// Confirmed is the difference between the best and the default in pairs that had no influence on the
 	// choice. It is nil before the confirmation, and if the default fails.
-	Confirmed *Interval `json:"confirmed,omitempty"`
+	Confirmed *judge.Interval `json:"confirmed,omitempty"`
 	// Expected is the same estimate from the launches before the confirmation. It is biased in
 	// favour of the winner, so it is never claimed.
-	Expected float64   `json:"expected"`
-	Level    *Interval `json:"level,omitempty"` // value of the best itself, from the confirmation
+	Expected float64         `json:"expected"`
+	Level    *judge.Interval `json:"level,omitempty"` // value of the best itself, from the confirmation
 	// Modes has the two modes of the launches of the best, if they have two. The centers are values, not
 	// logarithms.
 	Modes []stats.Mode `json:"modes,omitempty"`
@@ -47,16 +47,6 @@ type Answer struct {
 	Effects  []Effect  `json:"effects"` // by variable
 	Pairs    []Pair    `json:"pairs,omitempty"`
 	Trace    []Step    `json:"trace,omitempty"`
-}
-
-// Interval is an estimate with its 95 % confidence interval. If Known is false there is no
-// interval.
-type Interval struct {
-	Mid   float64 `json:"mid"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
-	Known bool    `json:"known"`
-	Count int     `json:"count"` // number of launches or pairs
 }
 
 // Failure is an excluded setting with its reason.
@@ -127,7 +117,7 @@ func (a *Answer) applyConfirmation(base int, dropped bool) {
 }
 
 // confirmed returns the gain and the value of the winner from its confirmation.
-func (r *Race) confirmed(best int) (gain, level *Interval) {
+func (r *Race) confirmed(best int) (gain, level *judge.Interval) {
 	if r.best != best {
 		return nil, nil
 	}
@@ -148,12 +138,12 @@ func (r *Race) confirmed(best int) (gain, level *Interval) {
 		}
 	}
 	if len(d) > 0 {
-		gain = &Interval{Count: len(d)}
+		gain = &judge.Interval{Count: len(d)}
 		gain.Mid, gain.Low, gain.High, gain.Known = stats.PairedShift(d)
 	}
 	if len(own) > 0 {
 		slices.Sort(own)
-		level = &Interval{Mid: stats.Median(own), Count: len(own)}
+		level = &judge.Interval{Mid: stats.Median(own), Count: len(own)}
 		level.Low, level.High, level.Known = stats.MedianInterval(own)
 	}
 	return gain, level
@@ -276,6 +266,7 @@ func (s *Study) Result(rows []journal.Row, starts []time.Time) Result {
 
 // countDisturbed counts the rows of a race that something disturbed.
 func (s *Study) countDisturbed(f *subStudy, found *Finding) {
+	var worst journal.Disturbance
 	keys := map[string]bool{}
 	for _, tasks := range f.tasks {
 		for _, t := range tasks {
@@ -288,20 +279,15 @@ func (s *Study) countDisturbed(f *subStudy, found *Finding) {
 		}
 		for i := range rows {
 			found.Rows++
-			if why := rows[i].Disturbed(); why != "" {
-				found.Disturbed++
-				if a, b := firstNumber(why), firstNumber(found.DisturbedBy); a > b || a == b && why > found.DisturbedBy {
-					found.DisturbedBy = why // compared by number, so the order of the map does not matter
-				}
+			why := rows[i].Disturbed()
+			if why == "" {
+				continue
+			}
+			found.Disturbed++
+			d := rows[i].Disturbance()
+			if c := d.Compare(worst); found.DisturbedBy == "" || c > 0 || c == 0 && why > found.DisturbedBy {
+				worst, found.DisturbedBy = d, why
 			}
 		}
 	}
 }
-
-// firstNumber returns the first number in a text, such as the percentage of stolen time.
-func firstNumber(text string) float64 {
-	n, _ := strconv.ParseFloat(anyNumber.FindString(text), 64)
-	return n
-}
-
-var anyNumber = regexp.MustCompile(`[0-9][0-9.]*`)

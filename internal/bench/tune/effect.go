@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // Verdict states whether a variable has an effect.
@@ -28,8 +29,8 @@ type Effect struct {
 	Verdict  Verdict `json:"verdict"`
 	// Levels holds the mean of each level relative to the best level, with simultaneous 99 %
 	// intervals. A level without a successful launch has no interval.
-	Levels    []Interval `json:"levels"`
-	BestLevel int        `json:"best_level"`
+	Levels    []judge.Interval `json:"levels"`
+	BestLevel int              `json:"best_level"`
 }
 
 // Pair is the interaction of two variables.
@@ -245,7 +246,7 @@ func relativeToLeast(f [][]float64, launched [][]bool) {
 // effect returns the main effect of a variable with intervals: the mean over all values of the other
 // variables, which for a Gaussian process is a sum over its points.
 func (g *surrogate) effect(v int, main []float64, seen []int, sizes []int, tail float64) Effect {
-	e := Effect{Variable: v, BestLevel: -1, Levels: make([]Interval, len(main))}
+	e := Effect{Variable: v, BestLevel: -1, Levels: make([]judge.Interval, len(main))}
 	known := 0.0
 	for l := range main {
 		if seen[l] > 0 {
@@ -269,7 +270,7 @@ func (g *surrogate) effect(v int, main []float64, seen []int, sizes []int, tail 
 		if seen[l] == 0 || e.BestLevel < 0 {
 			continue
 		}
-		i := Interval{Mid: main[l] - main[e.BestLevel], Known: true, Count: seen[l]}
+		i := judge.Interval{Mid: main[l] - main[e.BestLevel], Known: true, Count: seen[l]}
 		if l != e.BestLevel {
 			k := make([]float64, len(g.points))
 			for j, p := range g.points {

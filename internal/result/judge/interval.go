@@ -52,10 +52,24 @@ func (r Ratio) Reaches(goal float64) Outcome {
 	return NotResolved
 }
 
-// Interval is a mean difference of logarithms with its confidence interval.
+// Interval is an estimated difference of logarithms with its confidence interval. Less is better.
 type Interval struct {
-	Mid, Low, High float64
-	Known          bool // there were enough launches for Low and High
+	Mid   float64 `json:"mid"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+	Known bool    `json:"known"` // there were enough launches for Low and High
+	Count int     `json:"count"` // number of launches or pairs
+}
+
+// Verdict decides whether the difference is a gain or a loss.
+func (i Interval) Verdict() Verdict {
+	switch {
+	case i.Known && i.High < 0:
+		return Faster
+	case i.Known && i.Low > 0:
+		return Slower
+	}
+	return Ambiguous
 }
 
 // Within reports whether the interval is known and lies within the relative change floor in both
@@ -73,14 +87,14 @@ func MeanDifference(d []float64, alpha float64, exact bool) Interval {
 	}
 	mean := stat.Mean(d, nil)
 	if exact {
-		return Interval{mean, slices.Min(d), slices.Max(d), true}
+		return Interval{mean, slices.Min(d), slices.Max(d), true, len(d)}
 	}
 	if len(d) < MinLaunches {
-		return Interval{Mid: mean}
+		return Interval{Mid: mean, Count: len(d)}
 	}
 	n := float64(len(d))
 	half := stat.StdDev(d, nil) / math.Sqrt(n) * distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(1-alpha/2)
-	return Interval{mean, mean - half, mean + half, true}
+	return Interval{mean, mean - half, mean + half, true, len(d)}
 }
 
 // Range is an interval in which a time lies: a confidence interval, or the smallest and the largest time

@@ -67,7 +67,7 @@ func TestMeanDifference(t *testing.T) {
 	if i := MeanDifference(d[:3], 0.05, false); i.Known || i.Within(0.2) {
 		t.Errorf("three launches: %+v", i)
 	}
-	if i := MeanDifference(d[:2], 0.05, true); i != (Interval{0.11, 0.1, 0.12, true}) {
+	if i := MeanDifference(d[:2], 0.05, true); i != (Interval{0.11, 0.1, 0.12, true, 2}) {
 		t.Errorf("without noise: %+v", i)
 	}
 }

@@ -46,7 +46,7 @@ func Compare(old, new Run, opts Options) (Report, error) {
 		return Report{}, fmt.Errorf("%s is a run of %s and %s is a run of %s, and they have no point in common: "+
 			"compare two runs of one bench", old.ID(), ours, new.ID(), theirs)
 	}
-	opts.Disturbed = opts.resolve(points)
+	opts.Disturbed = opts.Disturbed.of(points)
 	differ, decisive := differences(old, new, points, opts)
 	report := Report{
 		OldRun: old.ID(), NewRun: new.ID(), Metric: metric.Name, Unit: metric.Unit, Better: metric.Better,

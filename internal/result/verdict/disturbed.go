@@ -15,10 +15,13 @@ import (
 // Disturbed is the rule for disturbed trials. If the launches of the sides alternate, disturbances hit both sides
 // alike, and disturbed trials count: they widen the interval, as they should. If the sides were measured one after
 // the other, a disturbance of one side would look like a change, and disturbed trials are left out. If too few
-// are left for a verdict, the report shows the raw change and says so. Count and Ignore force either.
+// are left for a verdict, the report shows the raw change and says so. Count and Ignore force either. A trial
+// whose program printed an impossible time counts only if Count is set.
 type Disturbed struct {
 	Count  bool // disturbed trials always count
 	Ignore bool // disturbed trials never count
+
+	alternate bool // the launches of the sides alternate
 }
 
 func (d Disturbed) check() error {
@@ -28,10 +31,15 @@ func (d Disturbed) check() error {
 	return nil
 }
 
-// resolve decides the rule for two sides from their rows at all points: then Count says whether disturbed trials count.
-func (d Disturbed) resolve(points []dataset.Matched) Disturbed {
-	d.Count = d.Count || !d.Ignore && alternating(points)
+// of returns the rule for the rows of two sides at all points.
+func (d Disturbed) of(points []dataset.Matched) Disturbed {
+	d.alternate = !d.Ignore && alternating(points)
 	return d
+}
+
+// counts reports whether a row counts.
+func (d Disturbed) counts(r *journal.Row) bool {
+	return d.Count || !disturbed(r) || d.alternate && !journal.ClaimsImpossible(r)
 }
 
 // alternating reports whether the launches of the sides alternate at most points, in the order of their times. Two
@@ -73,10 +81,10 @@ func disturbed(r *journal.Row) bool { return r.Disturbed() != "" }
 
 // counting returns the rows that count.
 func (d Disturbed) counting(rows dataset.Set) dataset.Set {
-	if d.Count || !slices.ContainsFunc(rows, disturbed) {
+	if !slices.ContainsFunc(rows, disturbed) {
 		return rows
 	}
-	return rows.Where(func(r *journal.Row) bool { return !disturbed(r) })
+	return rows.Where(d.counts)
 }
 
 // maxReason limits the length of the description of a disturbance in a note, in characters.
@@ -88,7 +96,7 @@ func (d Disturbed) note(rows dataset.Set, side string) string {
 	if left == 0 {
 		return ""
 	}
-	first := rows[slices.IndexFunc(rows, disturbed)]
+	first := rows[slices.IndexFunc(rows, func(r *journal.Row) bool { return !d.counts(r) })]
 	return fmt.Sprintf("%s: %d of %d trials disturbed and left out (%s)", side, left, len(rows),
 		texttab.Shorten(first.Disturbed(), maxReason))
 }
@@ -99,9 +107,9 @@ func (d Disturbed) warning(sides ...dataset.Set) string {
 	for _, rows := range sides {
 		good := rows.Good()
 		all += len(good)
-		bad += len(good.Where(disturbed))
+		bad += len(good.Where(func(r *journal.Row) bool { return disturbed(r) && d.counts(r) }))
 	}
-	if !d.Count || bad == 0 {
+	if bad == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d of %s disturbed, and count: they widen the intervals (--ignore-disturbed leaves them out)", bad,

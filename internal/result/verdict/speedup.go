@@ -171,7 +171,7 @@ func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 			pairs = append(pairs, dataset.Matched{m[0], peer})
 		}
 	}
-	goals.Disturbed = goals.resolve(pairs)
+	goals.Disturbed = goals.Disturbed.of(pairs)
 	workloads, err := findWorkloads(matched, common, settings, goals.Disturbed)
 	switch {
 	case err != nil:
@@ -233,7 +233,7 @@ func timesByTrial(g dataset.Group[string], ranks int, rule Disturbed) (times, er
 		switch {
 		case r.Status.Bad():
 			t.leftOut = string(r.Status) + ": " + r.Why()
-		case disturbed(r) && !rule.Count:
+		case !rule.counts(r):
 			t.leftOut = r.Disturbed()
 		default:
 			t.us[r.Trial] = r.Metrics[dataset.TimeMetric]

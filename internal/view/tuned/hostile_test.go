@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 	"github.com/kernbench/kernbench/internal/bench/tune"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // TestHostileNames puts commands and control characters into the names and values of a study, as a journal from
@@ -24,7 +25,7 @@ func TestHostileNames(t *testing.T) {
 			Unset:  [][]bool{{true, true, false, false}, {false, false, false, false}}}},
 		Findings: []tune.Finding{{Per: hostile, Cells: 1, Size: 2, Levels: map[int][]int{0: {0}, 1: {1}},
 			Answer: tune.Answer{Best: 1, Done: true, Expected: math.Log(0.7),
-				Confirmed: &tune.Interval{Mid: math.Log(0.7), Low: math.Log(0.6), High: math.Log(0.8), Known: true, Count: 6},
+				Confirmed: &judge.Interval{Mid: math.Log(0.7), Low: math.Log(0.6), High: math.Log(0.8), Known: true, Count: 6},
 				Failed:    []tune.Failure{{Setting: 0, Reason: hostile}}}}}}
 	script := Exports(r)
 	if script == "" {

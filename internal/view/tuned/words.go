@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // Load returns the latest result of a run, or nil if there is none.
@@ -110,7 +111,7 @@ func (s story) percent(log float64) float64 {
 }
 
 // change formats the metric's change with its interval.
-func (s story) change(i tune.Interval) string {
+func (s story) change(i judge.Interval) string {
 	if !i.Known {
 		return fmt.Sprintf("%+.1f %% (%s: too few for an interval)", s.percent(i.Mid), unit.Plural(i.Count, "pair"))
 	}
@@ -121,7 +122,7 @@ func (s story) change(i tune.Interval) string {
 // Gained reports whether the confirmation shows that the best setting is better than the default.
 func Gained(f tune.Finding) bool {
 	c := f.Answer.Confirmed
-	return c != nil && c.Known && c.High < 0 && f.Answer.Done
+	return c != nil && c.Verdict() == judge.Faster && f.Answer.Done
 }
 
 // headline states the result in one sentence. If the launches of the best setting have two modes, it
@@ -164,7 +165,7 @@ func (s story) verdict() string {
 		return fmt.Sprintf("%snot confirmed: the limit of time or launches was reached after %s of %s and the default, too "+
 			"few to tell them apart (%s %+.1f %%)",
 			at, unit.Plural(c.Count, "pair"), s.name(a.Best), s.r.Metric, s.percent(c.Mid))
-	case c.Low > 0:
+	case c.Verdict() == judge.Slower:
 		return fmt.Sprintf("%snothing better was found than %s: with the best of the others, %s, %s changes by %s", at,
 			s.name(s.f.Default), s.name(a.Best), s.r.Metric, s.change(*c))
 	default:
@@ -261,7 +262,7 @@ func (s story) withUnit(v float64) string {
 }
 
 // level formats the metric's value for the best setting.
-func (s story) level(l tune.Interval) string {
+func (s story) level(l judge.Interval) string {
 	value := s.value
 	text := s.r.Metric + " " + s.withUnit(value(l.Mid))
 	if l.Known {
@@ -295,10 +296,10 @@ func (s story) equals() string {
 		text = fmt.Sprintf("there was no race: %s, and this was chosen by %s of its own", why,
 			unit.Counted(max(1, a.ChosenBy), "launch", "launches"))
 		if len(a.Raced) > 0 {
-			text += "; indistinguishable from it: " + s.list(a.Raced)
+			text += "; not separated from it by the search: " + s.list(a.Raced)
 		}
 	case len(a.Raced) > 0:
-		text = "indistinguishable from it: " + s.list(a.Raced)
+		text = "not separated from it by the search: " + s.list(a.Raced)
 	case a.Dropped > 0:
 		text = "all others of the race are slower beyond doubt"
 	}

@@ -8,15 +8,16 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/bench/tune"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // The first line states the result. Only a confirmed gain is claimed, and only then are there
 // configuration files.
 func TestFirstLine(t *testing.T) {
-	gain := &tune.Interval{Mid: math.Log(0.7), Low: math.Log(0.6), High: math.Log(0.8), Known: true, Count: 6}
-	none := &tune.Interval{Mid: math.Log(0.9), Low: math.Log(0.7), High: math.Log(1.1), Known: true, Count: 6}
-	worse := &tune.Interval{Mid: math.Log(1.2), Low: math.Log(1.1), High: math.Log(1.3), Known: true, Count: 6}
-	few := &tune.Interval{Mid: math.Log(0.7), Count: 3}
+	gain := &judge.Interval{Mid: math.Log(0.7), Low: math.Log(0.6), High: math.Log(0.8), Known: true, Count: 6}
+	none := &judge.Interval{Mid: math.Log(0.9), Low: math.Log(0.7), High: math.Log(1.1), Known: true, Count: 6}
+	worse := &judge.Interval{Mid: math.Log(1.2), Low: math.Log(1.1), High: math.Log(1.3), Known: true, Count: 6}
+	few := &judge.Interval{Mid: math.Log(0.7), Count: 3}
 	broken := tune.Failure{Setting: 0, Reason: "failed: exit code 3"}
 	for want, c := range map[string]struct {
 		a        tune.Answer
@@ -64,14 +65,14 @@ func TestFirstLine(t *testing.T) {
 
 // Settings are called slower only after a race, and not if the confirmation refutes it.
 func TestSlowerBeyondDoubt(t *testing.T) {
-	gain := &tune.Interval{Mid: math.Log(0.7), Low: math.Log(0.6), High: math.Log(0.8), Known: true, Count: 6}
-	none := &tune.Interval{Mid: 0, Low: math.Log(0.9), High: math.Log(1.1), Known: true, Count: 6}
-	few := &tune.Interval{Mid: math.Log(2.4), Count: 2}
+	gain := &judge.Interval{Mid: math.Log(0.7), Low: math.Log(0.6), High: math.Log(0.8), Known: true, Count: 6}
+	none := &judge.Interval{Mid: 0, Low: math.Log(0.9), High: math.Log(1.1), Known: true, Count: 6}
+	few := &judge.Interval{Mid: math.Log(2.4), Count: 2}
 	const sure = "all others of the race are slower beyond doubt"
 	for want, a := range map[string]tune.Answer{
 		sure: {Confirmed: gain, Rounds: 4, ChosenBy: 4, Dropped: 1},
 		"there was no race: the limit of time or launches was reached before it, and this was chosen by 1 launch of its own; " +
-			"indistinguishable from it: the default (A unset)": {Confirmed: few, ChosenBy: 1, Raced: []int{0}},
+			"not separated from it by the search: the default (A unset)": {Confirmed: few, ChosenBy: 1, Raced: []int{0}},
 		"chosen by 1 launch of its own; outside the race, 1 setting is not ruled out": {Confirmed: few, ChosenBy: 1,
 			Open: []int{0}},
 		"the race and the confirmation disagree: by the race the default was slower beyond doubt (time_us -30.0 %)": {Confirmed: none, Rounds: 4, ChosenBy: 4,
@@ -107,7 +108,7 @@ func TestOutByReason(t *testing.T) {
 
 // Without recorded steps there is no figure of convergence.
 func TestNoConvergenceWithoutSteps(t *testing.T) {
-	few := &tune.Interval{Mid: 1, Count: 2}
+	few := &judge.Interval{Mid: 1, Count: 2}
 	r := tune.Result{Metric: "time_us", Findings: []tune.Finding{{Answer: tune.Answer{Best: 1, Confirmed: few}}}}
 	if figures := Figures(r); len(figures) != 0 {
 		t.Errorf("%+v", figures)
@@ -134,8 +135,8 @@ func TestCostAndDisturbance(t *testing.T) {
 // A setting that was launched once is not called best, and two modes are shown with their shares
 // instead of the median of one of them.
 func TestAbstainsAndShowsModes(t *testing.T) {
-	gain := &tune.Interval{Mid: math.Log(0.7), Low: math.Log(0.6), High: math.Log(0.8), Known: true, Count: 8}
-	level := &tune.Interval{Mid: math.Log(34.6), Low: math.Log(33), High: math.Log(36), Known: true, Count: 8}
+	gain := &judge.Interval{Mid: math.Log(0.7), Low: math.Log(0.6), High: math.Log(0.8), Known: true, Count: 8}
+	level := &judge.Interval{Mid: math.Log(34.6), Low: math.Log(33), High: math.Log(36), Known: true, Count: 8}
 	for _, c := range []struct {
 		a           tune.Answer
 		want, lacks string

@@ -1,9 +1,8 @@
-package run
+package verdict
 
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -18,16 +17,18 @@ import (
 // equalWithin is the relative difference below which two values of a variable count as equivalent.
 const equalWithin = 0.02
 
-// effects describes the effect of every swept environment variable: the best value and its gain, "no
+// Effects describes the effect of every swept environment variable: the best value and its gain, "no
 // visible effect", or "effect not resolved". "No visible effect" is the result of an equivalence test:
 // the confidence interval must lie within equalWithin at every point. It reveals settings that were
-// ignored, misspelt or overridden, which no exit code shows.
-func effects(rows []journal.Row, metrics []journal.MetricInfo) []string {
-	good := lists.Filter(rows, func(r journal.Row) bool { return r.Status == journal.OK })
-	main, _ := dataset.MainMetric(&journal.Header{Metrics: metrics}, dataset.All(good))
+// ignored, misspelt or overridden, which no exit code shows. The launches of a run are interleaved, so
+// disturbed rows count, unless their program printed an impossible time.
+func Effects(rows dataset.Set, metrics []journal.MetricInfo) []string {
+	rule := Disturbed{alternate: true}
+	good := rule.counting(rows.Good())
+	main, _ := dataset.MainMetric(&journal.Header{Metrics: metrics}, good)
 	var notes []string
 	for _, names := range zipped(good) {
-		if v := newVariable(names, good, main); len(v.all) > 1 {
+		if v := newVariable(names, good, main); len(v.values) > 1 {
 			notes = append(notes, v.verdict())
 		}
 	}
@@ -36,10 +37,10 @@ func effects(rows []journal.Row, metrics []journal.MetricInfo) []string {
 
 // zipped groups the names of the variables. Variables whose values correspond one to one in all rows form one group,
 // because no row shows the effect of only one of them.
-func zipped(rows []journal.Row) (groups [][]string) {
+func zipped(rows dataset.Set) (groups [][]string) {
 	var names []string
 	for _, r := range rows {
-		names = append(names, envNames(r.Env)...)
+		names = append(names, envNames(r)...)
 	}
 	for _, name := range lists.Distinct(names) {
 		at := slices.IndexFunc(groups, func(g []string) bool {
@@ -54,8 +55,12 @@ func zipped(rows []journal.Row) (groups [][]string) {
 	return groups
 }
 
+func envNames(r *journal.Row) []string {
+	return lists.Map(r.Env, func(e point.EnvVar) string { return e.Name })
+}
+
 // follows reports whether each value of variable a occurs with only one value of variable b.
-func follows(rows []journal.Row, a, b string) bool {
+func follows(rows dataset.Set, a, b string) bool {
 	with := map[string]string{}
 	for _, r := range rows {
 		x, hasA := r.Env.Get(a)
@@ -75,17 +80,13 @@ func follows(rows []journal.Row, a, b string) bool {
 // values.
 type envVariable struct {
 	name   string
-	metric string
+	metric journal.MetricInfo
 	sign   float64  // 1 if less is better, else -1
-	values []string // values with an undisturbed launch, in order of appearance
+	values []string // in order of appearance
 	exact  bool     // no row has noise
-	points []string
-	good   int                                  // ok rows with the metric
-	noisy  int                                  // disturbed rows among them, which are left out
-	all    map[string]map[configuration]bool    // configurations by value, including disturbed rows
-	times  map[string]map[configuration]float64 // logarithms of the metric by value, without disturbed rows
-
-	superlative string // "best", or "lowest" if it is unknown which direction is better
+	points []string // of the first value
+	logs   map[string]map[configuration]float64
+	rows   dataset.Set
 }
 
 // configuration identifies a row apart from the variable's value. Rows that differ only in point
@@ -96,51 +97,37 @@ type configuration struct {
 	rest   string // the other variables
 }
 
-// newVariable collects the undisturbed values of a metric by value of the named variables, which vary
-// together. Rows without the metric are left out.
-func newVariable(names []string, rows []journal.Row, main journal.MetricInfo) *envVariable {
-	v := &envVariable{name: strings.Join(names, " and "), metric: main.Name, sign: 1, exact: true, superlative: "best",
-		all: map[string]map[configuration]bool{}, times: map[string]map[configuration]float64{}}
-	for i := range rows {
-		r := &rows[i]
-		text, ok := valueOf(r.Env, names)
-		if !ok || !(r.Metrics[v.metric] > 0) {
+// newVariable collects the values of a metric by value of the named variables, which vary together. Rows without the
+// metric are left out.
+func newVariable(names []string, rows dataset.Set, metric journal.MetricInfo) *envVariable {
+	v := &envVariable{name: strings.Join(names, " and "), metric: metric, sign: 1, exact: true,
+		logs: map[string]map[configuration]float64{}}
+	if metric.Better == "higher" {
+		v.sign = -1
+	}
+	for _, r := range rows {
+		text, ok := textOf(r.Env, names)
+		if !ok || !(r.Metrics[metric.Name] > 0) {
 			continue
 		}
-		v.good++
-		if v.all[text] == nil {
-			v.all[text] = map[configuration]bool{}
-		}
-		v.all[text][configurationOf(r, names)] = true
-		if r.Disturbed() != "" {
-			v.noisy++
-			continue
-		}
-		if v.times[text] == nil {
-			v.times[text] = map[configuration]float64{}
+		if v.logs[text] == nil {
+			v.logs[text] = map[configuration]float64{}
 			v.values = append(v.values, text)
 		}
-		v.times[text][configurationOf(r, names)] = math.Log(r.Metrics[v.metric])
+		c := configurationOf(r, names)
+		v.logs[text][c] = math.Log(r.Metrics[metric.Name])
 		v.exact = v.exact && r.Kind != journal.Measured && r.Samples <= 1
-	}
-	switch {
-	case main.Better == "higher":
-		v.sign = -1
-	case main.Better == "":
-		v.superlative = "lowest"
-	}
-	seen := map[string]bool{}
-	if len(v.values) > 0 {
-		for p := range v.times[v.values[0]] {
-			seen[p.point] = true
+		v.rows = append(v.rows, r)
+		if text == v.values[0] {
+			v.points = append(v.points, c.point)
 		}
 	}
-	v.points = slices.Sorted(maps.Keys(seen))
+	v.points = lists.Distinct(v.points)
 	return v
 }
 
-// valueOf returns the values of variables that vary together, as one text: "4 and 8", or "4" if all are 4.
-func valueOf(env point.Env, names []string) (text string, ok bool) {
+// textOf returns the values of variables that vary together, as one text: "4 and 8", or "4" if all are 4.
+func textOf(env point.Env, names []string) (text string, ok bool) {
 	var texts []string
 	for _, name := range names {
 		value, has := env.Get(name)
@@ -156,19 +143,9 @@ func valueOf(env point.Env, names []string) (text string, ok bool) {
 }
 
 func configurationOf(r *journal.Row, names []string) configuration {
-	var others []string
-	for _, e := range r.Env {
-		if !slices.Contains(names, e.Name) {
-			others = append(others, e.Name+"="+e.Text())
-		}
-	}
-	rest := strings.Join(others, " ")
-	ranks := 0
-	if r.NumRanks != nil {
-		ranks = *r.NumRanks
-	}
-	return configuration{rest: rest, launch: fmt.Sprint(ranks, "|", r.Backend, "|", rest, "|", r.Trial),
-		point: fmt.Sprint(r.Part, "|", r.Point, "|", ranks, "|", r.Backend, "|", r.Options)}
+	rest := lists.Filter(r.Env, func(e point.EnvVar) bool { return !slices.Contains(names, e.Name) }).String()
+	return configuration{rest: rest, point: dataset.Key(r, envNames(r)...),
+		launch: fmt.Sprint(dataset.Ranks(r), "|", r.Backend, "|", rest, "|", r.Trial)}
 }
 
 // differences returns the differences b - a between two values of the variable, by group. They are
@@ -177,8 +154,8 @@ func configurationOf(r *journal.Row, names []string) configuration {
 func (v *envVariable) differences(a, b string, group func(configuration) string) map[string][]float64 {
 	type cell struct{ group, launch string }
 	sums, counts := map[cell]float64{}, map[cell]int{}
-	for p, x := range v.times[a] {
-		if y, ok := v.times[b][p]; ok {
+	for p, x := range v.logs[a] {
+		if y, ok := v.logs[b][p]; ok {
 			c := cell{group(p), p.launch}
 			sums[c] += v.sign * (y - x)
 			counts[c]++
@@ -200,80 +177,68 @@ func (v *envVariable) interval(d []float64, alpha float64) judge.Interval {
 // oneGroup puts all configurations into the same group.
 func oneGroup(configuration) string { return "" }
 
-// allPoints names all n points.
-func allPoints(n int) string {
+// pointNames names all n points.
+func pointNames(n int) string {
 	if n == 1 {
 		return "the only point"
 	}
 	return fmt.Sprintf("all %d points", n)
 }
 
-// tooFew returns the verdict for too few usable launches, with the cause and what to do.
+// tooFew returns the verdict for too few launches, with the cause and what to do.
 func (v *envVariable) tooFew() string {
-	if !v.comparable() {
-		return v.name + ": effect not resolved: no point was measured with two of its values"
-	}
-	for _, configurations := range v.all {
-		launches := map[string]bool{}
-		for c := range configurations {
-			launches[c.launch] = true
-		}
-		if len(launches) < judge.MinLaunches {
-			return fmt.Sprintf("%s: effect not resolved: fewer than %d launches of each value do not show how much launches "+
-				"differ; run with --trials 6", v.name, judge.MinLaunches)
-		}
-	}
-	return fmt.Sprintf("%s: effect not resolved: %d of %d rows were disturbed and left out, and %d undisturbed "+
-		"launches of each value are needed; measure again on a quiet machine", v.name, v.noisy, v.good, judge.MinLaunches)
-}
-
-// comparable reports whether two values of the variable were measured in the same configuration.
-func (v *envVariable) comparable() bool {
-	seen := map[configuration]bool{}
-	for _, configurations := range v.all {
-		for c := range configurations {
-			if seen[c] {
-				return true
+	for i, a := range v.values {
+		for _, b := range v.values[:i] {
+			if len(v.differences(a, b, oneGroup)) > 0 {
+				return fmt.Sprintf("%s: effect not resolved: fewer than %d launches of each value do not show how much launches "+
+					"differ; run with --trials 6", v.name, judge.MinLaunches)
 			}
 		}
-		maps.Copy(seen, configurations)
 	}
-	return false
+	return v.name + ": effect not resolved: no point was measured with two of its values"
 }
 
 // verdict describes the effect of the variable in a sentence.
 func (v *envVariable) verdict() string {
-	if len(v.values) < 2 || len(v.points) == 0 {
-		return v.tooFew()
+	text := v.effect()
+	if n := len(v.rows.Where(disturbed)); n > 0 {
+		text += fmt.Sprintf("; %d of %d rows were disturbed, and count", n, len(v.rows))
 	}
+	return text
+}
+
+func (v *envVariable) effect() string {
 	if low, high, equal := v.equal(); equal {
 		return fmt.Sprintf("%s: no visible effect: %s of its %d values is equal within %.0f %% at %s (95 %% "+
 			"intervals %+.1f to %+.1f %%)",
-			v.name, v.metric, len(v.values), 100*equalWithin, allPoints(len(v.points)), percent(low), percent(high))
+			v.name, v.metric.Name, len(v.values), 100*equalWithin, pointNames(len(v.points)), 100*math.Expm1(low),
+			100*math.Expm1(high))
 	}
 	best, others := v.rank()
 	// Bonferroni correction: the best value was selected among all pairs of values.
 	level := 0.05 / float64(len(others)*(len(others)+1)/2)
-	text := ""
+	text, superlative := "", "best"
+	if v.metric.Better == "" { // it is unknown which direction is better
+		superlative = "lowest"
+	}
 	var tied []string
 	for _, o := range others {
 		gain := v.interval(v.differences(o, best, oneGroup)[""], level)
 		switch {
 		case !gain.Known:
 			return v.tooFew()
-		case gain.High >= 0:
+		case gain.Verdict() != judge.Faster:
 			tied = append(tied, fmt.Sprintf("%s (%+.1f to %+.1f %%)", o, v.percent(gain.Low), v.percent(gain.High)))
 		case text == "":
-			text = fmt.Sprintf("%s: %s is %s: %s %+.1f %% against %s (95 %% interval %+.1f to %+.1f %%)", v.name, v.superlative,
-				best,
-				v.metric, v.percent(gain.Mid), o, v.percent(gain.Low), v.percent(gain.High))
+			text = fmt.Sprintf("%s: %s is %s: %s %+.1f %% against %s (95 %% interval %+.1f to %+.1f %%)", v.name, superlative,
+				best, v.metric.Name, v.percent(gain.Mid), o, v.percent(gain.Low), v.percent(gain.High))
 			if with := v.interactions(o, best); len(with) > 0 {
 				text += ", and it depends on " + strings.Join(with, " and ")
 			}
 		}
 	}
 	if text == "" {
-		return fmt.Sprintf("%s: effect not resolved: %s of %s against %s; run more trials", v.name, v.metric, best,
+		return fmt.Sprintf("%s: effect not resolved: %s of %s against %s; run more trials", v.name, v.metric.Name, best,
 			tied[0])
 	}
 	if len(tied) > 0 {
@@ -282,10 +247,8 @@ func (v *envVariable) verdict() string {
 	return text
 }
 
-func percent(log float64) float64 { return 100 * math.Expm1(log) }
-
 // percent converts a difference to a change of the metric in percent.
-func (v *envVariable) percent(log float64) float64 { return percent(v.sign * log) }
+func (v *envVariable) percent(log float64) float64 { return 100 * math.Expm1(v.sign*log) }
 
 // equal reports whether all values are equivalent to the first at every point, and the widest
 // interval.
@@ -324,9 +287,10 @@ func (v *envVariable) interactions(a, b string) (with []string) {
 	for _, f := range []struct {
 		name  string
 		group func(configuration) string
-	}{{"the point", func(p configuration) string {
-		return p.point
-	}}, {"the other variables", func(p configuration) string { return p.rest }}} {
+	}{
+		{"the point", func(p configuration) string { return p.point }},
+		{"the other variables", func(p configuration) string { return p.rest }},
+	} {
 		groups := v.differences(a, b, f.group)
 		lowestHigh, highestLow := math.Inf(1), math.Inf(-1) // lowest upper end, highest lower end
 		for _, d := range groups {
