@@ -268,6 +268,21 @@ func Exports(f func(rows Rows) ([]File, error)) Clause {
 	return func(d *declaration) { d.bench.Exports = f }
 }
 
+// TableFile declares a file with a line for each ok row that where chooses, as CSV, or as JSON if its name ends in
+// .json. A column is NAME, NAME=QUANTITY or NAME=QUANTITY FORMAT, such as latency_ns=1000*time_us %.3f. A quantity is a
+// coordinate, a detail such as detail.fabric, or what a [Plot] may have on x.
+func TableFile(name, where string, columns ...string) Clause {
+	return func(d *declaration) {
+		d.bench.TableFiles = append(d.bench.TableFiles, decl.TableFile{Name: name, Where: where, Columns: columns})
+	}
+}
+
+// Page declares a page with all figures and every [TableFile]. With it, the run fails if a figure of a [Plot] or a file
+// for which there are rows is missing.
+func Page(name, heading, text string) Clause {
+	return func(d *declaration) { d.bench.Page = &decl.Page{Name: name, Heading: heading, Text: text} }
+}
+
 // Artifacts sets a pure function that names the files (exports and figures) that must be in the
 // run folder afterwards. The run fails if one is missing.
 func Artifacts(f func(rows Rows) []string) Clause {

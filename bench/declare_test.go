@@ -135,7 +135,7 @@ func TestViewFaults(t *testing.T) {
 			Metric("exposed_KIND_us", "us", "lower"), view).Validate()
 	}
 	for _, good := range []Clause{Plot("x=i,y=time_us.p99+busbw,by=X+o,panel=num_ranks"),
-		Plot("x=busbw,share=exposed_a_us"),
+		Plot("x=busbw,share=exposed_a_us"), Plot("x=2*i,y=i*time_us/exposed_a_us"),
 		Plot("x=point,where=i>1 && kind==\"measured\" && busbw>2"), Pivot("rows=i+X,columns=o,value=gbps")} {
 		if err := declared(good); err != nil {
 			t.Error(err)
@@ -146,7 +146,7 @@ func TestViewFaults(t *testing.T) {
 		`unknown coordinate "j"`: Plot("x=i,by=j"),
 		`unknown coordinate "k"`: Plot("x=k"),
 		`unknown metric "speed"`: Plot("x=i,y=speed"),
-		`unknown metric "limit"`: Plot("x=i,relative=limit"),
+		`unknown metric "limit"`: Plot("x=i,y=busbw/limit"),
 		`unknown name "iter"`:    Plot("x=i,where=iter>2"),
 		"missing rows":           Pivot("columns=i"),
 		`unknown coordinate "l"`: Pivot("rows=l"),

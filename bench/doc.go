@@ -158,7 +158,9 @@
 //	Sentences  states findings by rules, each with an ID, a condition, the rows that it cites and a text
 //	Figures    describes figures that no Plot can describe
 //	Exports    makes other files, each a [File] with a Name and Data
-//	Artifacts  names files that must exist after a run
+//	TableFile  declares a CSV or JSON file with a line for each row
+//	Page       declares a page with all figures and table files, which must then exist after a run
+//	Artifacts  names other files that must exist after a run
 //
 // [Accumulates] makes views merge all runs of a folder. The results are made of these types:
 //
@@ -188,11 +190,13 @@
 //	where     which rows, in the language of --only; quote texts that contain commas
 //	kind      lines, points, bars, stack (of bars, one for each metric) or heat (lines of cells)
 //	share     y in percent of another metric
-//	relative  y divided by another metric
+//	over      first: y divided by the y of the first series at the same x
 //	xscale    linear or log; also yscale
 //	limit     each limit of the rows, the least that any series could reach, or none
 //	ideal     a level line at a number, or the line y = x
 //	columns   panels side by side
+//
+// x and y may be products, such as 2*count and time_us/bound_us. shape.0 is the first number of a tuple.
 //
 // The keys of a pivot are rows, columns, value and where; show=headline prints it at the end of a run. [Named],
 // [Title], [Caption] and [Label] set the texts.

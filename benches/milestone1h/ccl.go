@@ -36,8 +36,9 @@ var bufferGrid = topo.Grid{W: 3, H: 2}
 
 // CCL declares milestone-1h-ccl.
 func CCL() *bench.Bench {
-	metrics := []bench.Clause{bench.Metric("crit_ns", "ns", "lower",
-		"time of the slowest PE from the common start"), bench.Timeout(2 * time.Minute),
+	metrics := []bench.Clause{
+		bench.Metric("crit_ns", "ns", "lower", "time of the slowest PE from the common start"),
+		bench.Timeout(2 * time.Minute),
 		bench.Reports("n_sips", "", "packages of the machine"),
 		bench.Reports("cubes", "", "cubes of a package"),
 		bench.Reports("link_hops", "", "link transfers of all messages")}
@@ -47,7 +48,7 @@ func CCL() *bench.Bench {
 		shown = append(shown, part.name)
 	}
 	metrics = slices.Clip(append(metrics, bench.Headline(shown...))) // parts append to it
-	return bench.Suite("milestone-1h-ccl", append(machine.AcceleratorOptions(),
+	return bench.Suite("milestone-1h-ccl", slices.Concat(append(machine.AcceleratorOptions(),
 		bench.Help("all-reduce on the simulated accelerator: latency by size and SIP topology, and by the memory of the "+
 			"receive slots"),
 		bench.Doc(`Simulates the all-reduce of the AHBM accelerator over 6 SIPs of 16 cubes and
@@ -74,23 +75,19 @@ before the kind, 4x4:torus or 8:ring, overrides the file.
 		bench.Out("benches/1H_milestone_output/ccl"),
 		bench.Option("verify-data", bench.KindBool, "true", "compute the data and compare every cube with the exact sum"),
 		machine.RootOption(),
-		traceOption(),
-		bench.Part(latencyPart, body(latencyCase), append(metrics,
+		traceOption,
+		bench.Part(latencyPart, body, append(metrics,
 			bench.Help("latency by size and SIP topology"),
 			bench.Strings("algorithm", ccl.LRAB),
 			bench.Strings(sipsAxis, topo.Kinds()...),
 			bench.Refuse(validate),
 			bench.Ints("n_elem", "8,32,64,128,512,1024,2048,4096,8192,16384,32768,49152"))...),
-		bench.Part(bufferPart, body(bufferCase), append(metrics,
+		bench.Part(bufferPart, body, append(metrics,
 			bench.Help("latency by size and where receive slots lie"),
 			bench.Strings("buffer_kind", topo.Spaces()...),
 			bench.Refuse(validate),
 			bench.Ints("n_elem", "128,1024,8192,32768"))...),
-		bench.Figures(figures),
-		bench.Sections(sections),
-		bench.Exports(exports),
-		bench.Artifacts(artifacts),
-	)...)
+	), cclViews())...)
 }
 
 // Case is one point of the evaluation.
@@ -103,41 +100,38 @@ type Case struct {
 	Trace  bool
 }
 
-// body returns the body of a part. build returns the case of a point.
-func body(build func(*bench.State, machine.Accelerator) (Case, error)) bench.Body {
-	return func(ctx context.Context, s *bench.State) error {
-		m, err := machine.ReadAccelerator(s)
-		if err != nil {
-			return err
-		}
-		if err := machine.ReadRoot(s, &m); err != nil {
-			return err
-		}
-		c, err := build(s, m)
-		if err != nil {
-			return err
-		}
-		c.Verify, c.Trace = s.Bool("verify-data"), s.Str("trace") != ""
-		var now event.Time // the sum of all runs
-		var result *sim.Result
-		s.UseClock(profile.Clock{Time: func() event.Time { return now }, Record: func() { c.Load = true },
-			Latest: func() (*topo.Topology, *sim.Result) { return c.Topo, result }})
-		err = s.Time(ctx, func() (err error) {
-			if result, err = c.Run(ctx); err == nil {
-				now += result.Crit
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		report(s, c, result)
-		return writeTrace(s, result)
+// body is the body of both parts.
+func body(ctx context.Context, s *bench.State) error {
+	m, err := machine.ReadAccelerator(s)
+	if err != nil {
+		return err
 	}
+	if err := machine.ReadRoot(s, &m); err != nil {
+		return err
+	}
+	c, err := newCase(s, m)
+	if err != nil {
+		return err
+	}
+	var now event.Time // the sum of all runs
+	var result *sim.Result
+	s.UseClock(profile.Clock{Time: func() event.Time { return now }, Record: func() { c.Load = true },
+		Latest: func() (*topo.Topology, *sim.Result) { return c.Topo, result }})
+	err = s.Time(ctx, func() (err error) {
+		if result, err = c.Run(ctx); err == nil {
+			now += result.Crit
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	record(s, c, result)
+	return writeTrace(s, result)
 }
 
-// report records the metrics of an all-reduce: the time of the slowest PE, its breakdown and the bandwidth bound.
-func report(s *bench.State, c Case, r *sim.Result) {
+// record records the metrics of an all-reduce: the time of the slowest PE, its breakdown and the bandwidth bound.
+func record(s *bench.State, c Case, r *sim.Result) {
 	if c.Verify {
 		s.Record("wrong", 0) // otherwise Run would have failed
 	}
@@ -162,6 +156,8 @@ type breakdownPart struct {
 	time        event.Time
 }
 
+func (p breakdownPart) metric() string { return p.name }
+
 // parts returns the parts of a breakdown in drawing order.
 func parts(b sim.Breakdown) []breakdownPart {
 	return []breakdownPart{
@@ -177,35 +173,26 @@ func bandwidthBound(c Case) event.Time {
 	return event.Time(shape.Hops()) * c.Topo.Cube.UCIeBW.Time(2*c.N)
 }
 
-func latencyCase(s *bench.State, m machine.Accelerator) (Case, error) {
-	t, err := withSIPs(m.Topo, m.BuiltIn(), s.Str(sipsAxis))
+// newCase returns the case of a point, with receive slots that hold a whole tile. The part buffer-kind uses the
+// published torus, or the SIPs of the file.
+func newCase(s *bench.State, m machine.Accelerator) (c Case, err error) {
+	c = Case{Topo: m.Topo, N: s.Int("n_elem"), Verify: s.Bool("verify-data"), Trace: s.Str("trace") != ""}
+	algorithm := m.CCL.Algorithm
+	kind, buffers := s.Point().Get("buffer_kind")
+	switch {
+	case !buffers:
+		algorithm = s.Str("algorithm")
+		c.Topo, err = withSIPs(m.Topo, m.BuiltIn(), s.Str(sipsAxis))
+	case m.BuiltIn():
+		c.Topo, err = m.Topo.WithSIPs(topo.Torus, bufferGrid.W, bufferGrid.H)
+	}
 	if err != nil {
-		return Case{}, err
+		return c, err
 	}
-	return newCase(t, m.CCL, s.Str("algorithm"), s.Int("n_elem"), func(*ccl.Settings) {})
-}
-
-// bufferCase uses the published torus, or the SIPs of the file.
-func bufferCase(s *bench.State, m machine.Accelerator) (Case, error) {
-	t := m.Topo
-	if m.BuiltIn() {
-		var err error
-		if t, err = t.WithSIPs(topo.Torus, bufferGrid.W, bufferGrid.H); err != nil {
-			return Case{}, err
+	c.CCL, err = m.CCL.With(algorithm, func(set *ccl.Settings) {
+		if set.SlotBytes = max(set.SlotBytes, 2*c.N); buffers {
+			set.Buffer = topo.Space(kind.String())
 		}
-	}
-	return newCase(t, m.CCL, m.CCL.Algorithm, s.Int("n_elem"), func(set *ccl.Settings) {
-		set.Buffer = topo.Space(s.Str("buffer_kind"))
-	})
-}
-
-// newCase returns a case with receive slots that hold a whole tile.
-func newCase(t *topo.Topology, cfg *ccl.Config, algorithm string, n int, change func(*ccl.Settings)) (Case, error) {
-	c := Case{Topo: t, N: n}
-	var err error
-	c.CCL, err = cfg.With(algorithm, func(set *ccl.Settings) {
-		set.SlotBytes = max(set.SlotBytes, 2*n)
-		change(set)
 	})
 	return c, err
 }

@@ -3,6 +3,7 @@ package milestone1h
 import (
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -27,6 +28,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
+	"github.com/kernbench/kernbench/internal/view/report"
 )
 
 func TestMain(m *testing.M) {
@@ -120,7 +123,7 @@ func published(t *testing.T, fabric topo.Fabric, rows []journal.Row) {
 	got := map[string]float64{}
 	for _, r := range rows {
 		got[fmt.Sprint(r.Part, " ", dataset.Text(&r, "buffer_kind"), dataset.Text(&r, sipsAxis), " ",
-			bytesPerPE(&r))] = r.Metrics["crit_ns"]
+			2*r.Point.At("n_elem").Int())] = r.Metrics["crit_ns"]
 	}
 	if fabric == topo.Whole {
 		for point, want := range map[string]float64{
@@ -140,42 +143,64 @@ func published(t *testing.T, fabric topo.Fabric, rows []journal.Row) {
 	}
 }
 
-// check produces all views of the rows and compares their names with the required ones.
-func check(t *testing.T, rows []journal.Row) {
+// header returns the header of a run.
+func header(b *bench.Bench) journal.Header {
+	metrics, _ := b.Metrics()
+	return journal.Header{Bench: b.Name, Metrics: metrics}
+}
+
+// drawn returns the figures of the rows.
+func drawn(t testing.TB, b *bench.Bench, rows []journal.Row) (figs []figure.Figure) {
+	t.Helper()
+	if b.Figures != nil {
+		figs = b.Figures(dataset.All(rows))
+	}
+	h := header(b)
+	declared, errs := views.Figures(b.Plots, &h, dataset.All(rows))
+	must.Do(t, errors.Join(errs...))
+	return append(figs, declared...)
+}
+
+// written returns the files of a report by name, and its error.
+func written(t testing.TB, b *bench.Bench, rows []journal.Row) (map[string]string, error) {
 	t.Helper()
 	dir := t.TempDir()
-	made := map[string]bool{}
-	for _, f := range figures(dataset.All(rows)) {
-		files := must.Get(figure.Write(dir, "figures", f))(t)
-		for _, name := range files {
-			made["figures/"+filepath.Base(name)] = true
+	run := &journal.Run{Header: header(b), Rows: slices.Clone(rows)}
+	for i := range run.Rows {
+		run.Rows[i].Key = fmt.Sprint(i)
+	}
+	if b.Derive != nil {
+		run.Rows = b.Derive(dataset.All(run.Rows)).Copy()
+	}
+	files, err := report.Render(dir, report.Input{Bench: b, Run: run})
+	out := map[string]string{}
+	for _, name := range files {
+		short := filepath.ToSlash(must.Get(filepath.Rel(dir, name))(t))
+		out[short] = string(must.Get(os.ReadFile(name))(t))
+	}
+	return out, err
+}
+
+// check produces all views of the rows. The report has every required file, or an error.
+func check(t *testing.T, rows []journal.Row) {
+	t.Helper()
+	made, err := written(t, CCL(), rows)
+	must.Do(t, err)
+	for _, f := range drawn(t, CCL(), rows) {
+		if !strings.Contains(made["index.html"], "figures/"+f.Name+".svg") || made["figures/"+f.Name+".png"] == "" {
+			t.Errorf("the page does not show %s", f.Name)
 		}
 	}
-	files := must.Get(exports(dataset.All(rows)))(t)
-	for _, f := range files {
-		made[f.Name] = true
-		if f.Name == indexFile {
-			for _, name := range figureNames(dataset.All(rows)) {
-				if !strings.Contains(string(f.Data), "figures/"+name+".svg") {
-					t.Errorf("%s does not show %s", indexFile, name)
-				}
-			}
-			continue
-		}
-		records := must.Get(csv.NewReader(strings.NewReader(string(f.Data))).ReadAll())(t)
-		want := map[string]string{
-			summaryFile: "algorithm,sip_topology,n_sips,n_elem,bytes_per_pe,bytes_per_sip,latency_ns," +
-				"fabric,topology,topology_sha256,root",
-			bufferFile: "buffer_kind,sip_topology,n_sips,n_elem,bytes_per_pe,latency_ns,fabric,topology,topology_sha256,root",
-		}[f.Name]
-		part := map[string]string{summaryFile: latencyPart, bufferFile: bufferPart}[f.Name]
+	for name, want := range map[string]string{
+		"summary.csv": "algorithm,sip_topology,n_sips,n_elem,bytes_per_pe,bytes_per_sip,latency_ns," +
+			"fabric,topology,topology_sha256,root",
+		"buffer_kind_sweep.csv": "buffer_kind,sip_topology,n_sips,n_elem,bytes_per_pe,latency_ns," +
+			"fabric,topology,topology_sha256,root",
+	} {
+		records := must.Get(csv.NewReader(strings.NewReader(made[name])).ReadAll())(t)
+		part := map[string]string{"summary.csv": latencyPart, "buffer_kind_sweep.csv": bufferPart}[name]
 		if strings.Join(records[0], ",") != want || len(records) != 1+len(dataset.All(rows).Good().Part(part)) {
-			t.Errorf("%s: %v and %d rows", f.Name, records[0], len(records)-1)
-		}
-	}
-	for _, name := range artifacts(dataset.All(rows)) {
-		if !made[name] {
-			t.Errorf("%s was not made", name)
+			t.Errorf("%s: %v and %d rows", name, records[0], len(records)-1)
 		}
 	}
 	if len(sections(dataset.All(rows))) == 0 {
@@ -232,52 +257,60 @@ func TestWrongCubeIsFound(t *testing.T) {
 // all failed, which is then reported as missing.
 func TestArtifacts(t *testing.T) {
 	latency := func(kind string, s journal.Status) journal.Row {
-		return journal.Row{Part: latencyPart, Status: s, Metrics: map[string]float64{"crit_ns": 1, "n_sips": 6, "cubes": 16},
+		return journal.Row{Part: latencyPart, Status: s,
+			Metrics: map[string]float64{"crit_ns": 1, "time_us": 0.001, "wire_ns": 1, "n_sips": 6, "cubes": 16},
 			Point: point.Point{}.With("algorithm", point.StringValue(ccl.LRAB)).With(sipsAxis,
-				point.StringValue(kind)).With("n_elem", point.IntValue(8))}
+				point.StringValue(kind)).With("n_elem", point.IntValue(8)),
+			Details: map[string]string{machine.Kind: kind, machine.Grid: "6x1", cubesDetail: "4x4"}}
 	}
+	ring := []string{"figures/comparison_fsim", "figures/latency_ring_1d", "figures/topology", "index.html", "summary.csv"}
+	buffer := journal.Row{Part: bufferPart, Status: journal.Failed}
 	for _, c := range []struct {
 		rows    []journal.Row
-		want    int
+		made    []string
 		missing []string
 	}{
-		{nil, 1, nil},
-		{[]journal.Row{latency("ring_1d", journal.OK)}, 2 + 2*3, nil},
-		{[]journal.Row{latency("ring_1d", journal.OK), {Part: bufferPart, Status: journal.Failed}}, 3 + 2*4,
-			[]string{bufferFile, "figures/buffer_kind.png", "figures/buffer_kind.svg"}},
-		{[]journal.Row{latency("ring_1d", journal.OK), latency("torus_2d", journal.Failed)}, 2 + 2*4,
+		{nil, []string{"index.html"}, nil},
+		{[]journal.Row{latency("ring_1d", journal.OK)}, ring, nil},
+		{[]journal.Row{latency("ring_1d", journal.OK), buffer}, ring,
+			[]string{"buffer_kind_sweep.csv", "figures/buffer_kind.png", "figures/buffer_kind.svg"}},
+		{[]journal.Row{latency("ring_1d", journal.OK), latency("torus_2d", journal.Failed)}, ring,
 			[]string{"figures/latency_torus_2d.png", "figures/latency_torus_2d.svg"}},
 	} {
-		names := artifacts(dataset.All(c.rows))
-		if len(names) != c.want {
-			t.Errorf("%d artifacts of %d rows: %v", len(names), len(c.rows), names)
-		}
-		files := must.Get(exports(dataset.All(c.rows)))(t)
-		made := map[string]bool{}
-		for _, f := range files {
-			made[f.Name] = true
-		}
-		for _, f := range figures(dataset.All(c.rows)) {
-			made["figures/"+f.Name+".png"], made["figures/"+f.Name+".svg"] = true, true
-		}
-		var missing []string
-		for _, name := range names {
-			if !made[name] {
-				missing = append(missing, name)
+		files, err := written(t, CCL(), c.rows)
+		var made []string
+		for name := range files {
+			if name, png := strings.CutSuffix(name, ".png"); png || name == "index.html" || name == "summary.csv" {
+				made = append(made, name)
 			}
 		}
-		if !slices.Equal(missing, c.missing) {
-			t.Errorf("missing %v, want %v", missing, c.missing)
+		slices.Sort(made)
+		if !slices.Equal(made, c.made) {
+			t.Errorf("made %v, want %v", made, c.made)
+		}
+		if (err != nil) != (len(c.missing) > 0) {
+			t.Errorf("missing %v: %v", c.missing, err)
+		}
+		for _, name := range c.missing {
+			if !strings.Contains(err.Error(), "the artifact "+name+" was not written") {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }
 
-// If the files of older rows are gone, the diagram cannot be drawn, and exports reports an error.
-func TestMissingFiles(t *testing.T) {
-	rows := []journal.Row{{Part: bufferPart, Status: journal.OK,
-		Options: point.Point{}.With("topology", point.StringValue("gone.yaml"))}}
-	if _, err := exports(dataset.All(rows)); err == nil || !strings.Contains(err.Error(), "gone.yaml") {
-		t.Errorf("%v", err)
+// Diagrams show the machine that the rows were made with, and not what its file says today.
+func TestDiagramsAreOfTheRows(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	must.Do(t, os.WriteFile(file, topo.DefaultFile(), 0o600))
+	row := journal.Row{Part: bufferPart, Status: journal.OK, Options: point.Point{}.With("topology",
+		point.StringValue(file)).With("ccl", point.StringValue("")), Details: map[string]string{machine.Option: "mine.yaml"}}
+	if figs := topologyFigures(dataset.Set{&row}); figs != nil {
+		t.Errorf("the rows do not say what their machine is, but the diagram shows %q", figs[0].Panels[0].Title)
+	}
+	row.Details[machine.Kind], row.Details[machine.Grid], row.Details[cubesDetail] = "torus_2d", "5x2", "2x2"
+	if figs := topologyFigures(dataset.Set{&row}); figs[0].Panels[0].Title != "torus_2d, 10 SIPs" {
+		t.Errorf("%q", figs[0].Panels[0].Title)
 	}
 }
 
@@ -344,23 +377,26 @@ func TestRowsNameTheirMachine(t *testing.T) {
 		t.Error(err)
 	}
 	row := journal.Row{Part: latencyPart, Status: journal.OK, Options: options,
-		Metrics: map[string]float64{"crit_ns": 5, "n_sips": 4, "cubes": 16},
+		Metrics: map[string]float64{"crit_ns": 5, "time_us": 0.005, "wire_ns": 5, "n_sips": 4, "cubes": 16},
 		Point: point.Point{}.With("algorithm", point.StringValue(ccl.LRAB)).With(sipsAxis,
 			point.StringValue("2x2:torus")).With("n_elem", point.IntValue(8)),
 		Details: map[string]string{machine.Kind: "torus_2d", machine.Option: "mine.yaml", machine.Hash: "0123456789abcdef",
 			machine.Fabric: "whole"}}
 	const says = "topology mine.yaml (sha256 0123456789ab), fabric whole"
-	for _, f := range figures(dataset.All([]journal.Row{row})) {
+	figs := drawn(t, CCL(), []journal.Row{row})
+	if len(figs) != 2 {
+		t.Errorf("%d figures", len(figs))
+	}
+	for _, f := range figs {
 		if !strings.Contains(f.Caption, says) {
 			t.Errorf("figure %s does not name the machine: %q", f.Name, f.Caption)
 		}
 	}
-	made := must.Get(exports(dataset.All([]journal.Row{row})))(t)
-	for _, f := range made {
-		want := map[string]string{summaryFile: "torus_2d,4,8,16,256,5.000,whole,mine.yaml,0123456789abcdef",
-			indexFile: says}[f.Name]
-		if !strings.Contains(string(f.Data), want) {
-			t.Errorf("%s does not say %q:\n%s", f.Name, want, f.Data)
+	made, _ := written(t, CCL(), []journal.Row{row}) // without the diagram, for which the row says too little
+	for name, want := range map[string]string{"summary.csv": "torus_2d,4,8,16,256,5.000,whole,mine.yaml,0123456789abcdef",
+		"index.html": says} {
+		if !strings.Contains(made[name], want) {
+			t.Errorf("%s does not say %q:\n%s", name, want, made[name])
 		}
 	}
 }
@@ -381,8 +417,9 @@ func TestFabricAndRoot(t *testing.T) {
 	if got := label(rows[3]); got != "built-in, whole, root in the corner" {
 		t.Errorf("the last curve is called %q", got)
 	}
-	files := must.Get(exports(rows))(t)
-	if text := string(files[0].Data); strings.Count(text, ",corner\n") != 2 || strings.Count(text, ",center\n") != 2 {
+	made, err := written(t, CCL(), rows.Copy())
+	must.Do(t, err)
+	if text := made["summary.csv"]; strings.Count(text, ",corner\n") != 2 || strings.Count(text, ",center\n") != 2 {
 		t.Errorf("%s", text)
 	}
 }
@@ -392,10 +429,11 @@ func TestFabricAndRoot(t *testing.T) {
 func TestTwoMachines(t *testing.T) {
 	row := func(part, file, axis, value string, sips topo.Grid, n int64) journal.Row {
 		return journal.Row{Part: part, Status: journal.OK,
-			Metrics: map[string]float64{"crit_ns": 100, "wire_ns": 60, "n_sips": float64(sips.Count()), "cubes": 16},
-			Limits:  map[string]float64{"bandwidth": 0.05},
-			Options: point.Point{}.With("topology", point.StringValue("gone/"+file)),
-			Point: point.Point{}.With("algorithm", point.StringValue(ccl.LRAB)).With(axis,
+			Metrics: map[string]float64{"crit_ns": 100, "time_us": 0.1, "wire_ns": 60, "n_sips": float64(sips.Count()),
+				"cubes": 16},
+			Limits: map[string]float64{"bandwidth": 0.05},
+			Point: point.Point{}.With("topology", point.FileValue("gone/"+file, strings.Repeat(file[:1],
+				64))).With("algorithm", point.StringValue(ccl.LRAB)).With(axis,
 				point.StringValue(value)).With("n_elem", point.IntValue(n)),
 			Details: map[string]string{machine.Kind: "torus_2d", machine.Grid: sips.String(), cubesDetail: "4x4",
 				machine.Root:   "center",
@@ -412,7 +450,7 @@ func TestTwoMachines(t *testing.T) {
 		return strings.Compare(a.Details[machine.Option], b.Details[machine.Option])
 	})
 	names := map[string][]string{}
-	for _, f := range figures(dataset.All(rows)) {
+	for _, f := range drawn(t, CCL(), rows) {
 		for _, p := range f.Panels {
 			names[f.Name] = append(names[f.Name], p.Title)
 			for _, s := range p.Series {
@@ -422,10 +460,10 @@ func TestTwoMachines(t *testing.T) {
 		names[f.Name] = append(names[f.Name], f.Title)
 	}
 	for figure, want := range map[string][]string{
-		"latency_torus_2d": {"a.yaml (4 SIPs)", "b.yaml (8 SIPs)", "latency over that on a.yaml (4 SIPs)",
-			"where the time goes, b.yaml (8 SIPs)", "All-reduce over 4 and 8 SIPs, torus_2d (simulated)"},
-		"buffer_kind":     {"tcm, a.yaml (4 SIPs)", "tcm, b.yaml (8 SIPs)"},
-		"comparison_fsim": {"simulated, torus_2d, a.yaml (4 SIPs)", "simulated, torus_2d, b.yaml (8 SIPs)"},
+		"latency_torus_2d": {"a.yaml", "b.yaml", "latency over that on a.yaml",
+			"where the time goes, b.yaml", "All-reduce over 4 and 8 SIPs, torus_2d (simulated)"},
+		"buffer_kind":     {"tcm, a.yaml", "tcm, b.yaml"},
+		"comparison_fsim": {"simulated, torus_2d, a.yaml", "simulated, torus_2d, b.yaml"},
 		"topology":        {"torus_2d, 4 SIPs", "torus_2d, 8 SIPs", "reduction in a SIP of 4 x 4 cubes"},
 	} {
 		for _, name := range want {
@@ -435,11 +473,10 @@ func TestTwoMachines(t *testing.T) {
 		}
 	}
 	for _, s := range sections(dataset.All(rows)) {
-		if len(s.Table) != 3 || s.Table[1][0] != "torus_2d, a.yaml (4 SIPs)" || s.Table[2][0] != "torus_2d, b.yaml (8 SIPs)" {
+		if len(s.Table) != 3 || s.Table[1][0] != "torus_2d, a.yaml" || s.Table[2][0] != "torus_2d, b.yaml" {
 			t.Errorf("%s: %q", s.Title, s.Table)
 		}
 	}
-	if _, err := exports(dataset.All(rows)); err != nil {
-		t.Error(err)
-	}
+	_, err := written(t, CCL(), rows)
+	must.Do(t, err)
 }

@@ -1,106 +1,57 @@
 package milestone1h
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 
-	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
-	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // Colours of the links in diagrams, as palette entries.
-const (
-	linkColor = 1
-	wrapColor = 2
-	rootColor = 4
-)
+const linkColor, wrapColor, rootColor = 1, 2, 4
 
 const boxSize, boxPitch = 1.0, 2.0
 
-// Details of a row from which diagrams are drawn.
-const (
-	cubesDetail = "cube_grid" // the cubes of a SIP
-)
+// cubesDetail is the detail of a row for the cubes of a SIP.
+const cubesDetail = "cube_grid"
 
-// layout is the part of a row's machine that diagrams show.
-type layout struct {
-	sips  topo.SIPs
-	cubes topo.Grid
-	root  ccl.Root
-}
-
-// layoutOf returns the layout of a row. Rows of older journals do not have it, so it is read from their files.
-func layoutOf(r *journal.Row) (layout, error) {
-	if r.Details[machine.Grid] == "" {
-		return layoutOfFile(r)
-	}
-	sips, err := topo.ParseGrid(r.Details[machine.Grid])
-	cubes, err2 := topo.ParseGrid(r.Details[cubesDetail])
-	return layout{topo.SIPs{Count: sips.Count(), Kind: topo.Kind(r.Details[machine.Kind]), Grid: sips}, cubes,
-			ccl.Root(r.Details[machine.Root])},
-		errors.Join(err, err2)
-}
-
-func layoutOfFile(r *journal.Row) (layout, error) {
-	file := dataset.Text(r, machine.Option)
-	t, cfg, err := accel.Load(file, dataset.Text(r, "ccl"))
-	if err == nil {
-		t, err = withSIPs(t, file == "", cmp.Or(rowSIPs(r), string(topo.Torus)))
-	}
-	if err != nil {
-		return layout{}, fmt.Errorf("the machine that the rows were made with: %w", err)
-	}
-	return layout{t.SIPs, t.Cubes, cfg.Algorithms[ccl.LRAB].Root}, nil
-}
-
-// layouts returns the distinct layouts of the rows of the latency part, or of all rows if there are none.
-func layouts(rows dataset.Set) ([]topo.SIPs, []ccl.Shape, error) {
-	var sips lists.Set[topo.SIPs]
-	var inside lists.Set[ccl.Shape]
+// topologyFigures draws the SIP topologies of the rows and the reduction within a SIP. The rows say what they are,
+// because the files may have changed. Rows that do not say it have no diagram.
+func topologyFigures(rows dataset.Set) []figure.Figure {
+	f := figure.Figure{Name: "topology", Title: "SIP topologies, and the reduction within a SIP", Columns: 2}
 	shown := rows.Good().Part(latencyPart)
 	if len(shown) == 0 {
 		shown = rows.Good()
 	}
-	for _, value := range append(sipsOf(rows), "") { // in the order of the page
-		for _, r := range withSIPsOf(shown, value) {
-			l, err := layoutOf(r)
-			if err != nil {
-				return nil, nil, err
-			}
-			sips.Add(l.sips)
-			inside.Add(ccl.Shape{Cubes: l.cubes, Root: l.root})
+	var sips lists.Set[topo.SIPs]
+	var inside lists.Set[ccl.Shape]
+	for _, r := range shown {
+		grid, err := topo.ParseGrid(r.Details[machine.Grid])
+		cubes, err2 := topo.ParseGrid(r.Details[cubesDetail])
+		if err != nil || err2 != nil {
+			continue
+		}
+		sips.Add(topo.SIPs{Count: grid.Count(), Kind: topo.Kind(r.Details[machine.Kind]), Grid: grid})
+		inside.Add(ccl.Shape{Cubes: cubes, Root: ccl.Root(r.Details[machine.Root])})
+	}
+	for _, s := range sips.List {
+		if m, err := topo.Default().WithSIPs(s.Kind, s.Grid.W, s.Grid.H); err == nil {
+			f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%s, %d SIPs", s.Kind, s.Count), Content: sipDiagram(m)})
 		}
 	}
-	return sips.List, inside.List, nil
-}
-
-// topologyFigure draws the SIP topologies of the rows and the reduction within a SIP.
-func topologyFigure(rows dataset.Set) (figure.Figure, bool) {
-	f := figure.Figure{Name: "topology", Title: "SIP topologies, and the reduction within a SIP", Columns: 2}
-	sips, inside, err := layouts(rows)
-	if err != nil {
-		return f, false // exports reports the error
-	}
-	for _, s := range sips {
-		m, err := topo.Default().WithSIPs(s.Kind, s.Grid.W, s.Grid.H)
-		if err != nil {
-			return f, false
-		}
-		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%s, %d SIPs", s.Kind, s.Count), Content: sipDiagram(m)})
-	}
-	for _, shape := range inside {
+	for _, shape := range inside.List {
 		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("reduction in a SIP of %d x %d cubes", shape.Cubes.W,
 			shape.Cubes.H), Content: cubeDiagram(shape),
 			Note: "Sums go along the rows (first) and along the root's column to the root, and the result back the same way."})
 	}
-	return f, len(f.Panels) > 0
+	if len(f.Panels) == 0 {
+		return nil
+	}
+	return machine.Caption([]figure.Figure{f}, rows)
 }
 
 // cellPosition returns the position of a grid cell in a diagram; rows go downward.

@@ -17,7 +17,6 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
-	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
@@ -38,23 +37,20 @@ var epilogues = map[string][]tl.Fn{"none": nil, "bias": {tl.Add}, "bias_max": {t
 
 // GEMM declares milestone-1h-gemm.
 func GEMM() *bench.Bench {
-	common := []bench.Clause{bench.Timeout(2 * time.Minute), bench.Metric("crit_ns", "ns", "lower",
-		"time of the slowest PE from the common start"),
-		bench.Metric("mac_utilization", "%", "higher",
-			"share of the GEMM engine's possible multiplications"), bench.Headline("time_us", "mac_utilization=MAC utilization (%)")}
-	single := append([]bench.Clause{}, common...)
-	single = append(single, bench.Metric("pe_window_ns", "ns", "lower",
-		"from the first record of any engine to the last"),
-		bench.Metric("composite_window_ns", "ns", "lower",
-			"the same for the stages of the composite only"))
-	single = append(single, bench.Reports("tiles", "", "tiles of the product"),
+	common := []bench.Clause{bench.Timeout(2 * time.Minute),
+		bench.Metric("crit_ns", "ns", "lower", "time of the slowest PE from the common start"),
+		bench.Metric("mac_utilization", "%", "higher", "share of the GEMM engine's possible multiplications"),
+		bench.Headline("time_us", "mac_utilization=MAC utilization (%)")}
+	single := append(slices.Clip(common),
+		bench.Metric("pe_window_ns", "ns", "lower", "from the first record of any engine to the last"),
+		bench.Metric("composite_window_ns", "ns", "lower", "the same for the stages of the composite only"),
+		bench.Reports("tiles", "", "tiles of the product"),
 		bench.Reports("tile_fill", "", "share of the tiles that is used"),
 		bench.Reports("mac_utilization_theoretical", "%", "utilization of the ideal pipeline"))
 	for _, s := range stages() {
-		single = append(single, bench.Metric(busyName(s), "ns", "lower",
-			"sum of the times in which the stage was busy"))
+		single = append(single, bench.Metric(busyName(s), "ns", "lower", "sum of the times in which the stage was busy"))
 	}
-	return bench.Suite("milestone-1h-gemm", append(machine.AcceleratorOptions(),
+	return bench.Suite("milestone-1h-gemm", slices.Concat(append(machine.AcceleratorOptions(),
 		bench.Help("matrix products on the simulated accelerator: the tile pipeline of a PE, and where more PEs stop "+
 			"helping"),
 		bench.Doc(`Simulates products of f16 matrices on the AHBM accelerator and draws every figure
@@ -86,22 +82,19 @@ Every element of every product is compared with the exact one unless
 			"none", "bias", "bias_max"),
 		bench.Option("verify-data", bench.KindBool, "true",
 			"compute the data and compare every element with the exact product"),
-		traceOption(),
+		traceOption,
 		bench.Part(sweepPart, productBody(sweepCase), append(single,
 			bench.Help("stages of the pipeline by shape and variant, on one PE"),
 			bench.Tuples("shapes", shapes...),
 			bench.Strings("variant", kernels.Variants()...), bench.Refuse(validate))...),
-		bench.Part(scalingPart, productBody(scalingCase), append(common,
+		bench.Part(scalingPart, productBody(scalingCase), append(slices.Clip(common),
 			bench.Help("one product on more and more PEs"),
 			bench.Reports("total_pes", "", "PEs that share the product"),
+			bench.Metric("speedup", "", "higher", "times faster than one PE, extrapolated from the fewest PEs"),
 			bench.Tuples("scaling_shape", "512x512x512"),
 			bench.Strings("split", splits()...),
 			bench.Tuples("cubes_x_pes", "1x1", "1x2", "1x4", "1x8", "2x8", "4x8", "16x8"), bench.Refuse(validate))...),
-		bench.Figures(gemmFigures),
-		bench.Sections(gemmSections),
-		bench.Exports(gemmExports),
-		bench.Artifacts(gemmArtifacts),
-	)...)
+	), gemmViews())...)
 }
 
 // onceSuffix marks a split for which the operand that is not split is in the memory of one PE only.
@@ -159,20 +152,16 @@ func sweepCase(s *bench.State) (kernels.Matmul, error) {
 // scalingCase loads A up front and streams B, as in the published figures.
 func scalingCase(s *bench.State) (kernels.Matmul, error) {
 	m, k, n, err := machine.Product(s.Value("scaling_shape"))
-	cubes, pes := workers(s.Value("cubes_x_pes"))
-	if err == nil && cubes*pes < 1 {
+	workers := s.Value("cubes_x_pes").Dims()
+	if err == nil && (len(workers) != 2 || workers[0]*workers[1] < 1) {
 		err = fmt.Errorf("cubes_x_pes %v: want the number of cubes and of PEs in each", s.Value("cubes_x_pes"))
 	}
-	split, once := strings.CutSuffix(s.Str("split"), onceSuffix)
-	return kernels.Matmul{M: m, K: k, N: n, Variant: kernels.LoadRef, Cubes: cubes, PEs: pes, Split: kernels.Split(split),
-		Once: once}, err
-}
-
-func workers(v point.Value) (cubes, pes int) {
-	if d := v.Dims(); len(d) == 2 {
-		return int(d[0]), int(d[1])
+	if err != nil {
+		return kernels.Matmul{}, err
 	}
-	return 0, 0
+	split, once := strings.CutSuffix(s.Str("split"), onceSuffix)
+	return kernels.Matmul{M: m, K: k, N: n, Variant: kernels.LoadRef, Cubes: int(workers[0]), PEs: int(workers[1]),
+		Split: kernels.Split(split), Once: once}, nil
 }
 
 // stages returns the stages of the pipeline in order.

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +18,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/result/dataset"
-	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -42,40 +39,31 @@ func TestWholeGEMMEvaluation(t *testing.T) {
 			t.Errorf("%v: %v %% of the multiplications are of use", r.Point, u)
 		}
 	}
-	files := must.Get(gemmExports(dataset.All(rows)))(t)
-	var have []string
-	for _, f := range files {
-		have = append(have, f.Name)
-	}
-	dir := t.TempDir()
-	for _, f := range gemmFigures(dataset.All(rows)) {
-		if err := f.Validate(); err != nil {
-			t.Errorf("%s: %v", f.Name, err)
-		}
-		paths := must.Get(figure.Write(dir, ".", f))(t)
-		for _, p := range paths {
-			have = append(have, "figures/"+filepath.Base(p))
+	rows = deriveSpeedup(dataset.All(rows)).Copy()
+	files, err := written(t, GEMM(), rows)
+	must.Do(t, err) // with an error if a file is missing
+	for _, name := range []string{"figures/gemm_stage_breakdown.png", "figures/gemm_mac_utilization_measured.png",
+		"figures/gemm_mac_utilization_theoretical_vs_measured.svg", "figures/gemm_scaling.svg", "index.html"} {
+		if files[name] == "" {
+			t.Errorf("%s was not made", name)
 		}
 	}
-	need := gemmArtifacts(dataset.All(rows))
-	slices.Sort(have)
-	slices.Sort(need)
-	if !slices.Equal(have, need) || len(need) != 2+1+2*4 {
-		t.Errorf("made %v, want %v", have, need)
+	if !strings.HasPrefix(files["gemm_scaling.csv"], "shape,split,cubes,pes_per_cube,total_pes,latency_ns,speedup,"+
+		"mac_utilization,fabric,topology,topology_sha256\n512x512x512,m,1,1,1,") {
+		t.Errorf("%.300s", files["gemm_scaling.csv"])
 	}
 	if sections := gemmSections(dataset.All(rows)); len(sections) != 2 || len(sections[1].Table) != 1+5 {
 		t.Errorf("%+v", sections)
 	}
-	sweepFile(t, files, dataset.All(rows).Good().Part(sweepPart))
+	sweepFile(t, files["gemm_sweep.json"], dataset.All(rows).Good().Part(sweepPart))
 	pipelines(t, dataset.All(rows).Good().Part(sweepPart))
 	scaling(t, dataset.All(rows).Good().Part(scalingPart))
 }
 
 // sweepFile reads the exported JSON.
-func sweepFile(t *testing.T, files []bench.File, rows dataset.Set) {
+func sweepFile(t *testing.T, text string, rows dataset.Set) {
 	var entries []map[string]any
-	at := slices.IndexFunc(files, func(f bench.File) bool { return f.Name == gemmFile })
-	if err := json.Unmarshal(files[at].Data, &entries); err != nil || len(entries) != len(rows) {
+	if err := json.Unmarshal([]byte(text), &entries); err != nil || len(entries) != len(rows) {
 		t.Fatalf("%v: %d entries of %d rows", err, len(entries), len(rows))
 	}
 	e := entries[len(entries)-1]
@@ -160,18 +148,20 @@ func mustValue(r *journal.Row, axis string) point.Value {
 func scaling(t *testing.T, rows dataset.Set) {
 	knees := map[string]int{}
 	gain := map[string]float64{} // beyond 16 PEs
-	for _, c := range scalings(rows) {
-		knees[c.split], _ = c.knee()
+	for _, c := range curves(rows) {
+		pes, _ := knee(c.Rows)
+		knees[c.Key] = int(pes)
 		at16 := 0.0
-		for _, r := range c.rows {
+		for _, r := range c.Rows {
+			speedup := r.Metrics["speedup"]
 			if r.Metrics["total_pes"] == 16 {
-				at16 = c.speedup(r)
+				at16 = speedup
 			}
 			if at16 > 0 {
-				gain[c.split] = max(gain[c.split], c.speedup(r)/at16)
+				gain[c.Key] = max(gain[c.Key], speedup/at16)
 			}
-			if pes := r.Metrics["total_pes"]; c.speedup(r) > pes*1.0001 {
-				t.Errorf("split %s: %v times faster on %v PEs", c.split, c.speedup(r), pes)
+			if pes := r.Metrics["total_pes"]; speedup > pes*1.0001 {
+				t.Errorf("split %s: %v times faster on %v PEs", c.Key, speedup, pes)
 			}
 		}
 	}

@@ -49,10 +49,8 @@ func validate(p, options bench.Point) error {
 }
 
 // traceOption declares --trace.
-func traceOption() bench.Clause {
-	return bench.OutputFile("trace",
-		"write a trace of each point for Perfetto: FILE.json becomes FILE-POINT.json")
-}
+var traceOption = bench.OutputFile("trace",
+	"write a trace of each point for Perfetto: FILE.json becomes FILE-POINT.json")
 
 // writeTrace writes the trace of a point if --trace is set.
 func writeTrace(s *bench.State, r *sim.Result) error {

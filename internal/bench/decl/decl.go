@@ -97,6 +97,10 @@ type Bench struct {
 	Sentences func(rows dataset.Set) []views.Sentence
 	// Exports returns additional files for the run folder.
 	Exports func(rows dataset.Set) ([]File, error)
+	// TableFiles are files with the rows in columns that a bench chooses.
+	TableFiles []TableFile
+	// Page is a page with all figures and table files, or nil.
+	Page *Page
 	// Artifacts names the files that must be in the run folder afterwards. The run fails if
 	// one is missing.
 	Artifacts func(rows dataset.Set) []string
@@ -118,6 +122,12 @@ type Bench struct {
 	// Faults are mistakes found while the declaration was built. Validate reports them.
 	Faults []error
 }
+
+// TableFile is a file with rows in columns that a bench chooses.
+type TableFile = views.Export
+
+// Page is a page that a bench publishes.
+type Page struct{ Name, Heading, Text string }
 
 // Body runs a benchmark body at one point on one rank. It returns the rank's outcome and the error that
 // caused it. The worker needs the error to distinguish causes from consequences.

@@ -74,10 +74,10 @@ func (b *Bench) viewFaults() (errs []error) {
 	}
 	options := point.Point(lists.Map(b.Options, func(o Option) point.Coord { return point.Coord{Name: o.Name} }))
 	for _, p := range b.Plots {
-		errs = append(errs, p.Check(h, options), p.CheckMetric(h.Metrics))
+		errs = append(errs, p.Check(h, options), p.CheckMetric(h, options, h.Metrics))
 	}
 	for _, p := range b.Pivots {
-		errs = append(errs, p.Check(h, options), p.CheckMetric(h.Metrics))
+		errs = append(errs, p.Check(h, options), p.CheckMetric(h, options, h.Metrics))
 	}
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }

@@ -219,7 +219,7 @@ func (j Planned) drawable() (doubts []error, err error) {
 		if err := p.Check(h, j.Plan.Options); err != nil {
 			return nil, err
 		}
-		if err := p.CheckMetric(metrics); err != nil {
+		if err := p.CheckMetric(h, j.Plan.Options, metrics); err != nil {
 			if all {
 				return nil, err
 			}

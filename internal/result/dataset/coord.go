@@ -79,6 +79,7 @@ type Coord struct {
 	Name  string // unique among the coordinates of a dataset, as users write it
 	Class Class
 	Key   string // the name within its class
+	Item  int    // of a tuple: 1 for its first number. 0 is the whole value
 }
 
 // Is reports whether the coordinate is one of the given fields.
@@ -164,7 +165,7 @@ func (s Set) Coords(h *journal.Header) []Coord {
 	var list lists.Set[Coord]
 	add := func(class Class, names ...string) {
 		for _, name := range names {
-			list.Add(Coord{name, class, name})
+			list.Add(Coord{Name: name, Class: class, Key: name})
 		}
 	}
 	add(Field, Part, NumRanks, Backend)
@@ -212,10 +213,17 @@ func makeUnique(coords []Coord) {
 	}
 }
 
-// FindCoord looks up a name, with or without its class as a prefix.
+// FindCoord looks up a name, with or without its class as a prefix. shape.0 is the first number of the tuple shape.
 func FindCoord(coords []Coord, name string) (Coord, error) {
 	for _, c := range coords {
 		if c.Name == name || string(c.Class)+"."+c.Key == name {
+			return c, nil
+		}
+	}
+	if at := strings.LastIndexByte(name, '.'); at > 0 {
+		item, err := strconv.Atoi(name[at+1:])
+		if c, unknown := FindCoord(coords, name[:at]); err == nil && unknown == nil {
+			c.Name, c.Item = name, item+1
 			return c, nil
 		}
 	}
@@ -229,6 +237,9 @@ func Names(coords []Coord) []string {
 
 // Of returns the row's value of the coordinate.
 func (c Coord) Of(r *journal.Row) Value {
+	if c.Item > 0 {
+		return c.item(r)
+	}
 	switch c.Class {
 	case Axis:
 		return typed(r.Point.Get(c.Key))
@@ -238,6 +249,22 @@ func (c Coord) Of(r *journal.Row) Value {
 		return variable(r.Env.Get(c.Key))
 	}
 	return fields[c.Key](r)
+}
+
+// item returns a number of a tuple. A single number stands for any: 64 is the shape 64x64x64.
+func (c Coord) item(r *journal.Row) Value {
+	at := c.Item - 1
+	c.Item = 0
+	v := c.Of(r).Point
+	dims := v.Dims()
+	switch {
+	case v.Kind() != point.Tuple:
+	case len(dims) == 1:
+		return number(int(dims[0]))
+	case at < len(dims):
+		return number(int(dims[at]))
+	}
+	return Value{}
 }
 
 // Label returns the coordinate with a value, "dtype=f32", or "" if there is none.

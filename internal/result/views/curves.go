@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,6 +82,11 @@ func (p Plot) resolve(h *journal.Header, rows dataset.Set) (d drawing, dots []do
 	if d.ys, err = p.quantities(h, all); err != nil {
 		return d, nil, left, fmt.Errorf("y: %w", err)
 	}
+	if p.Kind == "bars" && p.Share != "" { // parts that are nowhere would leave gaps between the bars
+		d.ys = lists.Filter(d.ys, func(q quantity) bool {
+			return slices.ContainsFunc(all, func(r *journal.Row) bool { v, _, _, _ := q.value(r); return v != 0 })
+		})
+	}
 	dots, left = collect(all, d.x, d.ys)
 	asked := len(d.by)
 	d.by = separate(dots, d.x, d.by, d.coords)
@@ -147,6 +153,9 @@ func (p Plot) abscissa(h *journal.Header, rows dataset.Set, coords []dataset.Coo
 	}
 	return abscissa{name: q.name, value: func(r *journal.Row) dataset.Value {
 		v, _, _, has := q.value(r)
+		if p.Units["x"] == string(figure.Bytes) {
+			return dataset.Value{Point: point.BytesValue(int64(v)), Has: has}
+		}
 		return dataset.Value{Point: point.FloatValue(v), Has: has}
 	}}, nil
 }
@@ -182,13 +191,14 @@ func (p Plot) separators(coords []dataset.Coord, x abscissa) (by []dataset.Coord
 func (p Plot) quantities(h *journal.Header, rows dataset.Set) ([]quantity, error) {
 	return lists.TryMap(p.Y, func(name string) (quantity, error) {
 		q, err := quantityOf(h, rows, name)
-		switch {
-		case p.Share != "":
-			q.over, q.times, q.unit = p.Share, 100, "%"
-		case p.Relative != "":
-			q.over, q.times, q.unit = p.Relative, 1, ""
+		if p.Share != "" {
+			whole := quantity{metric: p.Share}
+			q.factors, q.unit = append(q.factors, factor{number: 100}, factor{over: true,
+				of: func(r *journal.Row) (float64, bool) { v, _, _, has := whole.absolute(r); return v, has }}), "%"
 		}
-		q.unit = cmp.Or(p.Units["y"], q.unit)
+		if q.unit = cmp.Or(p.Units["y"], q.unit); p.Over != "" {
+			q.unit = ""
+		}
 		return q, err
 	})
 }
@@ -286,9 +296,14 @@ func identify(r *journal.Row, coords []dataset.Coord) string {
 // series for one panel, one coordinate separates panels instead. A bench that declares panels has chosen them.
 func (d *drawing) layOut(dots []dot, by []dataset.Coord) (panels []panelDots, err error) {
 	total := countSeries(dots, by)
-	d.by = by[len(d.Panel):]
-	if len(d.Panel) > 0 {
-		return d.split(dots, by[:len(d.Panel)]), nil
+	outer := len(d.Panel)
+	if d.Kind == "stack" {
+		outer = len(by) // two stacks cannot share a slot
+	}
+	if d.by = by[outer:]; outer > 0 {
+		return lists.Map(d.split(dots, by[:outer]), func(p panelDots) panelDots {
+			return panelDots{d.join(d.Labels["panel"], p.title), p.dots}
+		}), nil
 	}
 	if total <= maxSeries {
 		return []panelDots{{title: d.Labels["panel"], dots: dots}}, nil
@@ -352,8 +367,14 @@ func (d *drawing) split(dots []dot, by []dataset.Coord) []panelDots {
 		var finer []panelDots
 		for _, s := range out {
 			values, groups := bucket(s.dots, func(d dot) dataset.Value { return c.Of(d.row) })
-			for _, v := range values {
-				finer = append(finer, panelDots{d.join(s.title, d.name(c, v)), groups[v.ID()]})
+			names := lists.Map(values, func(v dataset.Value) string { return d.name(c, v) })
+			for i, v := range values {
+				text := names[i]
+				same := lists.Filter(names, func(n string) bool { return n == text })
+				if _, sha := v.Point.File(); sha != "" && len(same) > 1 { // a file before and after an edit
+					text += fmt.Sprintf(" (%.8s)", sha)
+				}
+				finer = append(finer, panelDots{d.join(s.title, text), groups[v.ID()]})
 			}
 		}
 		out = finer
@@ -411,8 +432,11 @@ func (p Plot) words(c dataset.Coord, v dataset.Value) string {
 	case v.Point.Kind().Numeric() || c.Class == dataset.Variable:
 		return p.label(c.Name) + " " + v.Text()
 	case v.Point.Kind() == point.String:
-		path, _ := v.Point.File()
-		return cmp.Or(path, v.Text())
+		file, sha := v.Point.File()
+		if sha != "" {
+			file = path.Base(file)
+		}
+		return cmp.Or(file, v.Text())
 	}
 	return v.Text()
 }

@@ -16,7 +16,7 @@ import (
 // left out.
 func Figures(plots []Plot, h *journal.Header, rows dataset.Set) (figs []figure.Figure, errs []error) {
 	for _, p := range plots {
-		for _, g := range p.named(rows) {
+		for _, g := range p.named(choose(rows, p.Where)) {
 			p.Name = figure.Stem(g.Key)
 			f, err := p.Figure(h, g.Rows)
 			if err != nil {
@@ -27,6 +27,9 @@ func Figures(plots []Plot, h *journal.Header, rows dataset.Set) (figs []figure.F
 				continue
 			}
 			f.AddCaption(Simulated(g.Rows))
+			if p.Finish != nil {
+				p.Finish(&f, g.Rows)
+			}
 			if at := slices.IndexFunc(figs, func(o figure.Figure) bool { return o.Name == f.Name }); at >= 0 {
 				figs[at].Panels = append(figs[at].Panels, f.Panels...)
 			} else {
@@ -37,11 +40,37 @@ func Figures(plots []Plot, h *journal.Header, rows dataset.Set) (figs []figure.F
 	return figs, errs
 }
 
+// Needed returns the names of the figures that must be drawn: of those with chosen rows, even if all have failed.
+func Needed(plots []Plot, rows dataset.Set) []string {
+	var names lists.Set[string]
+	for _, p := range plots {
+		for _, g := range p.named(choose(rows, p.Where)) {
+			names.Add(figure.Stem(g.Key))
+		}
+	}
+	return names.List
+}
+
+// choose returns the rows of a declared view. They may lack a name that the bench declares.
+func choose(rows dataset.Set, where string) dataset.Set {
+	if where == "" {
+		return rows
+	}
+	rows, err := rows.Select(where)
+	if err != nil {
+		return nil
+	}
+	return rows
+}
+
 // placeholder is the place of a value in the name, the title or the caption of a view.
 var placeholder = regexp.MustCompile(`\{[A-Za-z][A-Za-z0-9_.-]*\}`)
 
 // named returns the rows of each figure of the plot: of one for each value that the name contains.
 func (p Plot) named(rows dataset.Set) []dataset.Group[string] {
+	if len(rows) == 0 {
+		return nil
+	}
 	if !placeholder.MatchString(p.Name) {
 		return []dataset.Group[string]{{Key: p.Name, Rows: rows}}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/dataset"
@@ -99,9 +100,25 @@ func TestDeclaredFigures(t *testing.T) {
 			[]journal.Row{small, large}, []string{"n: on 2 PEs, 32x32x32 and 64x64x64 | " + simulated,
 				"panel ,category,shape,share,percent,32x32x32,64x64x64", "  stacked-bars read: 0,25 1,25",
 				"  stacked-bars work_us: 0,50 1,50"}},
-		{"a metric on x, and the ideal", "x=pes,relative=read_us,ideal=x,xscale=log",
+		{"a metric on x, and the ideal", "x=pes,y=time_us/read_us,ideal=x,xscale=log",
 			Words{Name: "n", Labels: map[string]string{"ideal": "best", "x": "PEs"}}, []journal.Row{small, two},
-			[]string{"n:  | " + simulated, "panel ,log2,PEs,time_us,", "   time_us: 2,4 4,4", "  line best: 2,2 4,4"}},
+			[]string{"n:  | " + simulated, "panel ,log2,PEs,time_us/read_us,", "   time_us/read_us: 2,4 4,4",
+				"  line best: 2,2 4,4"}},
+		{"products, and a number of a tuple", "x=2*shape.1,y=pes*busbw/2,by=shape.0,limit=none,where=num_ranks==1",
+			Words{Name: "n", Labels: map[string]string{"shape.0": "M = {}"}, Units: map[string]string{"x": "bytes"}},
+			[]journal.Row{small, large}, []string{"n:  | " + simulated, "panel ,,2*shape.1 (bytes),pes*busbw/2,",
+				"   M = 32: 64,1", "   M = 64: 128,0.5"}},
+		{"over the first series", "x=num_ranks,by=variant,over=first,where=shape==\"32x32x32\"",
+			Words{Name: "n", Labels: map[string]string{"panel": "over {first}"}}, []journal.Row{small, two, b},
+			[]string{"n:  | " + simulated, "panel over a,,ranks,ratio of time_us to the first,", "   a: 1,1 2,1",
+				"   b: 1,0.25"}},
+		{"a single series has no ratio", "x=num_ranks,over=first", Words{Name: "n"}, []journal.Row{small, two}, nil},
+		{"a stack for each series", "x=shape,y=read_us+work_us,share=time_us,kind=stack,by=variant",
+			Words{Name: "n", Labels: map[string]string{"panel": "parts"}}, []journal.Row{small, b},
+			[]string{"n:  | " + simulated, "panel parts, a,category,shape,value,percent,32x32x32",
+				"  stacked-bars read_us: 0,25",
+				"  stacked-bars work_us: 0,50", "panel parts, b,category,shape,value,percent,32x32x32",
+				"  stacked-bars read_us: 0,25", "  stacked-bars work_us: 0,50"}},
 		{"a level", "x=num_ranks,y=busbw,ideal=3", Words{Name: "n"}, []journal.Row{small, two},
 			[]string{"n:  | " + simulated, "panel ,,ranks,busbw,GB/s", "   busbw: 1,1 2,2", "  line ideal: 3"}},
 		{"the least limit of a rate", "x=num_ranks,y=busbw,limit=least,by=variant", Words{Name: "n", Labels: map[string]string{"variant": "way {}"}},
@@ -176,5 +193,74 @@ func TestPivots(t *testing.T) {
 	}
 	if _, err := (Pivot{Rows: []string{"shap"}}).Table(nil, dataset.All(rows)); err == nil || !strings.Contains(err.Error(), `"shape"`) {
 		t.Errorf("an unknown coordinate: %v", err)
+	}
+}
+
+// A file before and after an edit gives two names.
+func TestFilesAreToldApart(t *testing.T) {
+	on := func(file, hash string, us float64) journal.Row {
+		r := product("32x32x32", "a", 1, us)
+		r.Point = r.Point.With("topology", point.FileValue("there/"+file, strings.Repeat(hash, 64)))
+		return r
+	}
+	rows := []journal.Row{on("a.yaml", "a", 1), on("b.yaml", "b", 2), on("b.yaml", "c", 3)}
+	figs, errs := Figures([]Plot{declare(t, "x=num_ranks,limit=none", Words{Name: "n"})}, nil, dataset.All(rows))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	got := lists.Map(figs[0].Panels[0].Series, func(s figure.Series) string { return s.Name })
+	if d := cmp.Diff([]string{"a.yaml", "b.yaml (bbbbbbbb)", "b.yaml (cccccccc)"}, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestExports(t *testing.T) {
+	first, second := product("32x64x32", "a", 1, 8.25), product("8", "b", 2, 4)
+	first.Details["usage"], first.Details["fabric"] = `{"busy":{"gemm":1}}`, "flits"
+	second.Details = map[string]string{"usage": `{"busy":{"gemm":2}}`}
+	failed := product("64x64x64", "b", 1, 1)
+	failed.Status = journal.Failed
+	rows := dataset.All([]journal.Row{first, second, failed})
+	columns := []string{"K=shape.1", "variant", "ranks=num_ranks", "ns=1000*time_us %.1f", "fabric=detail.fabric",
+		"*=detail.usage"}
+	for name, want := range map[string]string{
+		"t.csv": "K,variant,ranks,ns,fabric\n64,a,1,8250.0,flits\n8,b,2,4000.0,\n",
+		"t.json": `[
+  {
+    "K": 64,
+    "variant": "a",
+    "ranks": 1,
+    "ns": 8250,
+    "fabric": "flits",
+    "busy": {
+      "gemm": 1
+    }
+  },
+  {
+    "K": 8,
+    "variant": "b",
+    "ranks": 2,
+    "ns": 4000,
+    "busy": {
+      "gemm": 2
+    }
+  }
+]
+`} {
+		e := Export{Name: name, Columns: columns}
+		if got := string(must.Get(e.Encode(rows))(t)); got != want {
+			t.Errorf("%s:\n%s", name, got)
+		}
+		e.Where = `variant=="none"`
+		if data := must.Get(e.Encode(rows))(t); data != nil || e.Needed(rows) {
+			t.Errorf("%s of no rows: %q", name, data)
+		}
+		if e.Where = `shape=="64x64x64"`; !e.Needed(rows) {
+			t.Errorf("%s is not needed for a failed row", name)
+		}
+		e = Export{Name: name, Columns: []string{"speed"}}
+		if _, err := e.Encode(rows); err == nil || !strings.Contains(err.Error(), `unknown metric "speed"`) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

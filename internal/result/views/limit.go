@@ -1,6 +1,7 @@
 package views
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -17,7 +18,7 @@ import (
 func (d *drawing) limits(all []panelDots, series []figure.Series) ([]figure.Line, []figure.Series) {
 	q := d.ys[0]
 	drawn := d.Limit != "none" && (q.name == dataset.TimeMetric || q.isRate() && d.Limit != "")
-	if len(d.ys) > 1 || q.over != "" || !drawn {
+	if len(d.ys) > 1 || len(q.factors) > 0 || d.Over != "" || !drawn {
 		return nil, series
 	}
 	if d.Limit == "least" {
@@ -26,14 +27,15 @@ func (d *drawing) limits(all []panelDots, series []figure.Series) ([]figure.Line
 	var lines []figure.Line
 	for _, name := range limitNames(all) {
 		limit := func(r *journal.Row) (float64, bool) { us, has := r.Limits[name]; return us, has }
+		text := cmp.Or(d.Labels[name], "limit: "+name)
 		curves := lists.Map(all, func(s panelDots) []figure.Point { return d.limitCurve(s.dots, limit) })
 		if curve, shared := commonCurve(curves); shared {
-			lines = append(lines, limitLine("limit: "+name, curve))
+			lines = append(lines, limitLine(text, curve))
 			continue
 		}
 		for i, curve := range curves {
 			if len(curve) > 0 {
-				series = append(series, figure.Series{Name: "limit: " + name + " (" + series[i].Name + ")", Points: curve,
+				series = append(series, figure.Series{Name: text + " (" + series[i].Name + ")", Points: curve,
 					Color: i + 1, Dashed: true, NoMarker: len(curve) > 1})
 			}
 		}

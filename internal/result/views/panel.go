@@ -125,6 +125,13 @@ func (d *drawing) panel(in panelDots) figure.Panel {
 	}
 	known := len(d.modes)
 	p.Lines, p.Series = d.limits(all, lists.Map(all, d.series))
+	if d.Over != "" {
+		if len(p.Series) < 2 {
+			return figure.Panel{}
+		}
+		p.Title = strings.ReplaceAll(p.Title, "{first}", p.Series[0].Name)
+		p.Series = overFirst(p.Series)
+	}
 	p.Lines = append(p.Lines, d.ideal(in.dots)...)
 	p.Series = append(p.Series, modeSeries(d.modes[known:])...)
 	p.Y = d.yAxis(p)
@@ -141,6 +148,22 @@ func (d *drawing) panel(in panelDots) figure.Panel {
 		}
 	}
 	return p
+}
+
+// overFirst divides series by the first one. Points without a partner there are left out.
+func overFirst(series []figure.Series) []figure.Series {
+	first := map[float64]float64{}
+	for _, p := range series[0].Points {
+		first[p.X] = p.Y
+	}
+	for i, s := range series {
+		s.Points = lists.Filter(s.Points, func(p figure.Point) bool { return first[p.X] > 0 })
+		series[i].Points = lists.Map(s.Points, func(p figure.Point) figure.Point {
+			p.Y, p.Low, p.High = p.Y/first[p.X], 0, 0 // the interval of a ratio is not known
+			return p
+		})
+	}
+	return series
 }
 
 // heat makes a matrix of the dots: a line for each series, and a column for each x.
@@ -190,7 +213,7 @@ func (d *drawing) series(in panelDots) figure.Series {
 
 // modesOf returns the two modes of the drawn metric in a row, or nil.
 func (d *drawing) modesOf(o dot) []stats.Mode {
-	if q := d.ys[o.metric]; q.stat == "" && q.over == "" {
+	if q := d.ys[o.metric]; q.stat == "" && len(q.factors) == 0 && d.Over == "" {
 		return journal.Modes(o.row, q.metric)
 	}
 	return nil
@@ -239,8 +262,11 @@ func categoryKind(p figure.Panel, slots int) figure.Kind {
 // zero.
 func (d *drawing) yAxis(p figure.Panel) figure.Axis {
 	text := d.label(d.ys[0].name)
-	if len(d.ys) > 1 {
+	switch {
+	case len(d.ys) > 1:
 		text = "value"
+	case d.Over != "":
+		text = "ratio of " + text + " to the first"
 	}
 	a := FigureAxis(cmp.Or(d.Labels["y"], text), d.ys[0].unit)
 	values := heights(p)

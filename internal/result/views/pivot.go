@@ -68,7 +68,9 @@ func (p Pivot) plot() Plot {
 func (p Pivot) Check(h *journal.Header, options point.Point) error { return p.plot().Check(h, options) }
 
 // CheckMetric returns an error if a metric of the pivot is not one of the known metrics.
-func (p Pivot) CheckMetric(known []journal.MetricInfo) error { return p.plot().CheckMetric(known) }
+func (p Pivot) CheckMetric(h *journal.Header, options point.Point, known []journal.MetricInfo) error {
+	return p.plot().CheckMetric(h, options, known)
+}
 
 // Table returns the table. It has no cells if no row has a value.
 func (p Pivot) Table(h *journal.Header, rows dataset.Set) (Table, error) {

@@ -23,17 +23,18 @@ import (
 
 // Plot is a request for a figure, such as x=size,y=time_us,by=dtype. X, By and Panel name axes, environment
 // variables, options, or one of num_ranks, backend, part, run, trial, kind, bench and machine. X may also be a metric,
-// or Points. Y names metrics or parts of their spread such as time_us.p99. Each metric is a series of its own.
+// or Points. Y names metrics or parts of their spread such as time_us.p99. Each metric is a series of its own. Both may
+// be products, such as 2*count or time_us/bound_us. shape.0 is the first number of a coordinate that is a tuple.
 type Plot struct {
-	X     string
-	Y     []string // empty means the main metric
-	By    []string // coordinates that separate series
-	Panel []string // coordinates that separate panels
-	Where string   // chooses rows, in the language of --only
-	Kind  string   // lines, points, bars, stack or heat; "" chooses
-	// Share shows y as percent of another metric of the row. Relative shows the ratio to it.
-	Share, Relative string
-	XScale, YScale  string // linear or log; "" chooses
+	X              string
+	Y              []string // empty means the main metric
+	By             []string // coordinates that separate series
+	Panel          []string // coordinates that separate panels
+	Where          string   // chooses rows, in the language of --only
+	Kind           string   // lines, points, bars, stack or heat; "" chooses
+	Share          string   // shows y as percent of another metric of the row
+	Over           string   // first: y is divided by the y of the first series at the same x
+	XScale, YScale string   // linear or log; "" chooses
 	// Limit chooses the lines of limits: each limit, the least of all series, or none. "" draws each limit of times.
 	Limit   string
 	Ideal   string // a number for a level line, or x for y = x
@@ -56,6 +57,8 @@ type Words struct {
 	// panel, the title of a panel. The text for a coordinate may have a place for its value: K = {}.
 	Labels map[string]string
 	Units  map[string]string // units of the axes x and y, if they are not the metric's
+	// Finish adds to a figure what no plot can describe. nil adds nothing.
+	Finish func(f *figure.Figure, rows dataset.Set)
 }
 
 // label returns the text for a name.
@@ -106,7 +109,7 @@ func (p *Plot) keys() []key {
 		{name: "where", text: &p.Where},
 		{name: "kind", text: &p.Kind, choices: []string{"lines", "points", "bars", "stack", "heat"}},
 		{name: "share", text: &p.Share},
-		{name: "relative", text: &p.Relative},
+		{name: "over", text: &p.Over, choices: []string{"first"}},
 		{name: "xscale", text: &p.XScale, choices: scales},
 		{name: "yscale", text: &p.YScale, choices: scales},
 		{name: "limit", text: &p.Limit, choices: []string{"each", "least", "none"}},
@@ -184,8 +187,11 @@ func format(keys []key) string {
 func (p Plot) Check(h *journal.Header, options point.Point) error {
 	coords := dataset.Set{{Options: options}}.Coords(h)
 	names := slices.Concat(p.By, p.Panel)
-	if p.X != Points && !slices.ContainsFunc(h.Metrics, func(m journal.MetricInfo) bool { return m.Name == p.X }) {
-		names = append([]string{p.X}, names...)
+	for _, f := range factorsOf(p.X) {
+		isMetric := slices.ContainsFunc(h.Metrics, func(m journal.MetricInfo) bool { return m.Name == f.name })
+		if f.name != Points && f.name != "" && !isMetric {
+			names = append([]string{f.name}, names...)
+		}
 	}
 	for _, name := range names {
 		if _, err := dataset.FindCoord(coords, name); err != nil {
@@ -212,15 +218,19 @@ func (p Plot) Check(h *journal.Header, options point.Point) error {
 	return nil
 }
 
-// CheckMetric returns an error if a metric of the plot is not one of the known metrics.
-func (p Plot) CheckMetric(known []journal.MetricInfo) error {
+// CheckMetric returns an error if a metric of the plot is not one of the known metrics. A factor of a product may also
+// be a coordinate.
+func (p Plot) CheckMetric(h *journal.Header, options point.Point, known []journal.MetricInfo) error {
 	names := lists.Map(known, func(m journal.MetricInfo) string { return m.Name })
-	for _, metric := range slices.Concat(p.Y, lists.NonEmpty(p.Share, p.Relative)) {
-		if !isNamed(names, metric) {
-			metric, _ = splitStat(metric)
-		}
-		if !isNamed(names, metric) {
-			return fmt.Errorf("plot %s: %w", p, suggest.Unknown("metric", metric, names))
+	coords := dataset.Set{{Options: options}}.Coords(h)
+	for _, y := range slices.Concat(p.Y, lists.NonEmpty(p.Share)) {
+		factors := factorsOf(y)
+		for _, f := range factors {
+			_, err := dataset.FindCoord(coords, f.name)
+			metric, _ := splitStat(f.name)
+			if f.name != "" && (err != nil || len(factors) == 1) && !isNamed(names, f.name) && !isNamed(names, metric) {
+				return fmt.Errorf("plot %s: %w", p, suggest.Unknown("metric", metric, names))
+			}
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ func TestParsePlot(t *testing.T) {
 		{"by=dtype, y=time_us.p99 ,x=num_ranks,by=op", Plot{X: "num_ranks", Y: []string{"time_us.p99"}, By: []string{"dtype", "op"}}},
 		{"x=shape,y=a_us+b_us,panel=op+dtype,kind=bars,share=time_us,columns=2", Plot{X: "shape", Y: []string{"a_us", "b_us"},
 			Panel: []string{"op", "dtype"}, Kind: "bars", Share: dataset.TimeMetric, Columns: "2"}},
-		{"x=np,relative=t,xscale=log,yscale=linear,limit=least,ideal=x", Plot{X: "np", Relative: "t",
+		{"x=np,over=first,xscale=log,yscale=linear,limit=least,ideal=x", Plot{X: "np", Over: "first",
 			XScale: "log", YScale: "linear", Limit: "least", Ideal: "x"}},
 		{"x=size,by=a+b+a,by=b", Plot{X: "size", By: []string{"a", "b"}}},
 	} {
@@ -59,7 +59,7 @@ func TestCheckMetric(t *testing.T) {
 		"a.max":       `plot x=i,y=a.max: unknown metric "a" (known: a.min, time_us)`,
 	} {
 		got := ""
-		if err := (Plot{X: "i", Y: []string{y}}).CheckMetric(known); err != nil {
+		if err := (Plot{X: "i", Y: []string{y}}).CheckMetric(nil, nil, known); err != nil {
 			got = err.Error()
 		}
 		if got != want {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
@@ -17,12 +18,62 @@ import (
 // quantity is the y coordinate of a plot: a metric or one number of its spread, such as its 99th percentile.
 type quantity struct {
 	name   string // as the user wrote it
-	metric string
+	metric string // "" for 1
 	stat   string // "" for the metric itself
 	unit   string
 
-	over  string  // another metric of the row, by which the value is divided
-	times float64 // factor of the ratio
+	factors []factor // multiply the metric
+}
+
+// factor is a number, or what a row has under a name.
+type factor struct {
+	number float64
+	name   string // "" for the number
+	over   bool   // divides
+	of     func(r *journal.Row) (v float64, has bool)
+}
+
+// factorsOf splits a name such as 2*size/time_us.
+func factorsOf(name string) (list []factor) {
+	for len(name) > 0 {
+		f := factor{over: name[0] == '/', name: strings.TrimLeft(name, "*/")}
+		end := strings.IndexAny(f.name, "*/")
+		if end < 0 {
+			end = len(f.name)
+		}
+		f.name, name = strings.TrimSpace(f.name[:end]), f.name[end:]
+		if n, err := strconv.ParseFloat(f.name, 64); err == nil {
+			f.number, f.name = n, ""
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// productOf resolves a product. Its first metric has the interval and the statistics.
+func productOf(h *journal.Header, rows dataset.Set, name string) (quantity, error) {
+	product := quantity{name: name}
+	coords := rows.Coords(h)
+	for _, f := range factorsOf(name) {
+		c, err := dataset.FindCoord(coords, f.name)
+		switch {
+		case f.name == "":
+		case err == nil:
+			f.of = func(r *journal.Row) (float64, bool) { return c.Of(r).Number() }
+		default:
+			q, err := quantityOf(h, rows, f.name)
+			if err != nil {
+				return quantity{}, err
+			}
+			if product.metric == "" && !f.over {
+				product.metric, product.stat = q.metric, q.stat
+				continue
+			}
+			f.of = func(r *journal.Row) (float64, bool) { v, _, _, has := q.absolute(r); return v, has }
+		}
+		product.factors = append(product.factors, f)
+	}
+	return product, nil
 }
 
 // rates are the metrics that the harness computes from the time. Their intervals and limits follow from those of the
@@ -30,7 +81,9 @@ type quantity struct {
 var rates = []string{"gbps", "algbw", "busbw", "tflops"}
 
 // isRate reports whether the quantity is a rate that is inversely proportional to the time.
-func (q quantity) isRate() bool { return q.stat == "" && slices.Contains(rates, q.metric) }
+func (q quantity) isRate() bool {
+	return q.stat == "" && len(q.factors) == 0 && slices.Contains(rates, q.metric)
+}
 
 // splitStat splits time_us.p99 into the metric and the statistic. If the name does not end in a known
 // statistic, it returns the whole name as the metric.
@@ -64,6 +117,9 @@ func quantityOf(h *journal.Header, rows dataset.Set, name string) (quantity, err
 	if metric, stat := splitStat(name); stat != "" && (spreads[metric] || !anyOK) {
 		return quantity{name: name, metric: metric, stat: stat, unit: units[metric]}, nil
 	}
+	if strings.ContainsAny(name, "*/") {
+		return productOf(h, rows, name)
+	}
 	if !anyOK {
 		return quantity{name: name, metric: name}, nil
 	}
@@ -78,16 +134,30 @@ func quantityOf(h *journal.Header, rows dataset.Set, name string) (quantity, err
 
 // value returns the row's value and the ends of its error bar. Both ends are 0 if it has none.
 func (q quantity) value(r *journal.Row) (v float64, low, high float64, ok bool) {
-	if v, low, high, ok = q.absolute(r); q.over == "" || !ok {
-		return v, low, high, ok
+	v, low, high, ok = q.absolute(r)
+	for _, f := range q.factors {
+		by := f.number
+		if f.of != nil {
+			var has bool
+			by, has = f.of(r)
+			ok = ok && has
+		}
+		if f.over {
+			ok = ok && by > 0
+			v, low, high = v/by, low/by, high/by
+			continue
+		}
+		v, low, high = v*by, low*by, high*by
 	}
-	f := q.times / r.Metrics[q.over]
-	return v * f, low * f, high * f, finite(v*f) && r.Metrics[q.over] > 0
+	return v, low, high, ok && finite(v)
 }
 
 // absolute returns the value before it is divided by another metric. The interval of a metric is in its statistics. A
 // metric that a bench derives from other rows may have the metrics NAME_low and NAME_high instead.
 func (q quantity) absolute(r *journal.Row) (v float64, low, high float64, ok bool) {
+	if q.metric == "" {
+		return 1, 0, 0, true
+	}
 	s, hasStat := r.Stats.Find(q.metric)
 	if q.stat != "" {
 		v, ok = s.Part(q.stat)

@@ -61,14 +61,12 @@ func Render(dir string, in Input) (files []string, err error) {
 	}
 	out.write("report.html", doc.WriteHTML)
 	out.write("report.md", doc.WriteMarkdown)
-	for _, f := range out.exports(in, rows) {
+	for _, f := range out.exports(in, doc, rows) {
 		out.write(f.Name, func(w io.Writer) error { _, err := w.Write(f.Data); return err })
 	}
-	if in.Bench != nil && in.Bench.Artifacts != nil {
-		for _, name := range in.Bench.Artifacts(rows) {
-			if !slices.Contains(out.files, filepath.Join(dir, filepath.FromSlash(path.Join(in.Folder, name)))) {
-				out.fail(fmt.Errorf("the artifact %s was not written", name))
-			}
+	for _, name := range needed(in.Bench, rows) {
+		if !slices.Contains(out.files, filepath.Join(dir, filepath.FromSlash(path.Join(in.Folder, name)))) {
+			out.fail(fmt.Errorf("the artifact %s was not written", name))
 		}
 	}
 	if err := errors.Join(out.errs...); err != nil {
@@ -256,7 +254,7 @@ func (o *rendering) write(name string, content func(io.Writer) error) {
 }
 
 // exports returns the files of the bench and of a tuning study.
-func (o *rendering) exports(in Input, rows dataset.Set) (files []bench.File) {
+func (o *rendering) exports(in Input, doc document.Document, rows dataset.Set) (files []bench.File) {
 	if b := in.Bench; b != nil && b.Exports != nil {
 		_, err := guarded("exports", b, func(rows dataset.Set) []bench.File {
 			made, err := b.Exports(rows)
@@ -265,6 +263,11 @@ func (o *rendering) exports(in Input, rows dataset.Set) (files []bench.File) {
 			return nil
 		}, rows)
 		o.fail(err)
+	}
+	if in.Bench != nil {
+		tables, err := tableFiles(in.Bench, doc, rows)
+		o.fail(err)
+		files = append(files, tables...)
 	}
 	if study, err := tuned.Load(in.Run); err == nil && study != nil {
 		pasted, err := tuned.Files(*study, in.Bench, rows)
