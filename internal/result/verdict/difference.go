@@ -241,14 +241,13 @@ func (d *differ) ofPoint(a, b dataset.Set) (out []Difference) {
 	return append(out, d.ofOrigins(d.runs[0].origins(a), d.runs[1].origins(b))...)
 }
 
+// noHeader stands for the header of a run without one.
+var noHeader = &journal.Header{}
+
 // texts returns the distinct known values of a property over the rows of a point.
 func (d *differ) texts(side int, rows dataset.Set, p property) (out []string) {
-	empty := journal.Header{}
 	for _, r := range rows {
-		h := d.runs[side].headerOf(r)
-		if h == nil {
-			h = &empty
-		}
+		h := cmp.Or(d.runs[side].headerOf(r), noHeader)
 		if text := p.of(h, r); text != "" && !slices.Contains(out, text) {
 			out = append(out, text)
 		}

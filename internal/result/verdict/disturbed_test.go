@@ -56,7 +56,7 @@ func TestDisturbedMean(t *testing.T) {
 	old := allDisturbed(runOf("a", trialsOf(1, 10), trialsOf(2, 20)), 0, 10)
 	r := compare(t, old, allDisturbed(runOf("b", trialsOf(1, 12), trialsOf(2, 24)), 1000, 10), Options{Mean: true})
 	const want = "no trial is ok and undisturbed at every point; between all trials it changed by +20.00% (95% interval +1"
-	if text := r.Whole.mean(); !strings.Contains(text, want) || r.Whole.Verdict != judge.Ambiguous {
+	if text := r.Mean(); !strings.Contains(text, want) || r.Whole.Verdict != judge.Ambiguous {
 		t.Errorf("%s: %s", r.Whole.Verdict, text)
 	}
 }

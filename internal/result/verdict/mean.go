@@ -88,8 +88,12 @@ func tooFew(c judge.Case, needed int) string {
 		len(c.Old), len(c.New), needed)
 }
 
-// mean describes the geometric mean in one line.
-func (w Whole) mean() string {
+// Mean describes the geometric mean over the points of a comparison in one line. It is "" if there is none.
+func (r Report) Mean() string {
+	w := r.Whole
+	if w == nil || r.Recent != nil {
+		return ""
+	}
 	text := fmt.Sprintf("geometric mean over %s: ", unit.Plural(w.Points, "point"))
 	change := changeText(w.Effect)
 	switch {

@@ -188,9 +188,7 @@ func (r Report) Document() Document {
 			strings.Join(append([]string{group}, own...), " "))
 	}
 	d.Remarks = append(d.Remarks, legend.Lines(noun, noun+"s")...)
-	if r.Recent == nil && r.Whole != nil {
-		d.Remarks = append(d.Remarks, r.Whole.mean())
-	}
+	d.Remarks = append(d.Remarks, lists.NonEmpty(r.Mean())...)
 	for _, w := range r.Warnings {
 		d.Remarks = append(d.Remarks, "warning: "+w)
 	}

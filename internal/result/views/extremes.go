@@ -182,7 +182,7 @@ const OverlaySeparator = "\x00"
 // Overlaid returns the name of the run that a row of an overlay comes from, or "" for other rows.
 func Overlaid(r *journal.Row) string {
 	name, _, is := strings.Cut(r.Key, OverlaySeparator)
-	if !is {
+	if !is || name != r.Run {
 		return ""
 	}
 	return name

@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // headline is the metric that every timed row has. Tables show its spread next to it.
@@ -23,7 +24,8 @@ type Role uint8
 
 // The roles, in the order of the columns.
 const (
-	Bench Role = iota
+	Run Role = iota // of an overlay of several runs
+	Bench
 	Part
 	NumRanks
 	Backend
@@ -59,6 +61,7 @@ var roles = [...]struct {
 	tableOnly bool   // csv has it only if the reader names it
 	value     func(c Column, r *journal.Row) string
 }{
+	Run:   {name: dataset.Run, value: func(_ Column, r *journal.Row) string { return views.Overlaid(r) }},
 	Bench: {name: "bench", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Bench }},
 	Part:  {name: "part", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Part }},
 	NumRanks: {name: dataset.NumRanks, numeric: true, value: func(_ Column, r *journal.Row) string {
@@ -127,7 +130,7 @@ type Column struct {
 	chosen    bool // named by the reader, so it is shown even if it is empty or constant
 	aggregate bool // lines are several trials: shows their number
 
-	launches func() map[string]launchStats // by dataset.Key; see launchesByPoint
+	launches func() map[string]launchStats // by pointOf; see launchesByPoint
 
 	label    string  // heading that the bench declares
 	time     string  // name of a column of times without its unit
@@ -181,6 +184,7 @@ type columnNames struct {
 	units   map[string]string // units of metrics
 
 	validated bool // some row says how its error was measured
+	overlaid  bool // rows of several runs
 }
 
 // declaredNames returns the names in the header.
@@ -232,6 +236,7 @@ func (n *columnNames) addRow(r *journal.Row) {
 	for name := range r.Stats.All() {
 		n.spreads[name] = true
 	}
+	n.overlaid = n.overlaid || views.Overlaid(r) != ""
 	n.validated = n.validated || r.Details[journal.ValidatedByDetail] != ""
 }
 
@@ -239,7 +244,7 @@ func (n *columnNames) addRow(r *journal.Row) {
 func (n *columnNames) columns() []Column {
 	b := columnBuilder{taken: map[string]bool{}}
 	for role, of := range roles {
-		if of.name != "" {
+		if of.name != "" && (Role(role) != Run || n.overlaid) {
 			b.add(Column{Role: Role(role), Name: of.name})
 		}
 	}

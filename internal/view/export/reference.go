@@ -16,6 +16,7 @@ type Explained struct {
 
 // meanings explains the columns of each role. In names, METRIC, NAME and STAT stand for other names.
 var meanings = [...]Explained{
+	Run:      {Name: "run", Meaning: "the run, in a report of several runs"},
 	Bench:    {Name: "bench", Meaning: "name of the bench"},
 	Part:     {Name: "part", Meaning: "part of a bench that has several"},
 	NumRanks: {Name: "num_ranks", Meaning: "number of ranks; empty if the program starts its own"},

@@ -114,7 +114,7 @@ func changesBetween(a, b NamedRun) (bench.Section, string) {
 	s.Table = [][]string{lists.Map(d.Columns, func(c texttab.Column) string { return c.Title })}
 	s.Table = append(s.Table, lists.Map(d.Lines, func(l verdict.Line) []string { return l.Cells })...)
 	s.Detail = len(d.Lines) > 40
-	return s, title + ": " + r.Summary()
+	return s, title + ": " + strings.Join(lists.NonEmpty(r.Summary(), r.Mean()), "; ")
 }
 
 // BackendsDiffer reports whether each run has a single backend and not all of these are equal. Such runs, for

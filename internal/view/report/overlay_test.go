@@ -139,3 +139,20 @@ func TestBackendsDiffer(t *testing.T) {
 		}
 	}
 }
+
+// TestOverlayKeepsRunsApart checks that two builds of a program are not taken for two modes of its launches: every row
+// names its run, and the verdict has the geometric mean.
+func TestOverlayKeepsRunsApart(t *testing.T) {
+	page := string(must.Get(Page(Overlay([]NamedRun{overlayRun("before", "cpu", 29, 2), overlayRun("after", "cpu", 4, 2)},
+		nil)))(t))
+	for _, want := range []string{">run<", "geometric mean over 2 points: -86.2"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	for _, wrong := range []string{"of the launches", "two modes"} {
+		if strings.Contains(page, wrong) {
+			t.Errorf("the page pools two runs: it has %q", wrong)
+		}
+	}
+}
