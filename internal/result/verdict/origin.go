@@ -45,42 +45,6 @@ func (d *differ) ofOrigins(old, new []origin) []Difference {
 	return out
 }
 
-// environDifferences compares the recorded variables that neither run sweeps.
-func environDifferences(old, new []origin) (out []Difference) {
-	recorded := func(side []origin) []origin {
-		return lists.Filter(side, func(o origin) bool { return o.header.Environ != nil })
-	}
-	old, new = recorded(old), recorded(new)
-	if len(old) == 0 || len(new) == 0 {
-		return nil
-	}
-	var names, swept []string
-	for _, o := range slices.Concat(old, new) {
-		names = append(names, slices.Sorted(maps.Keys(o.header.Environ))...)
-		swept = append(swept, o.header.Envs...)
-	}
-	for _, name := range lists.Distinct(names) {
-		text := func(o origin) string {
-			if v, set := o.header.Environ[name]; set {
-				return v
-			}
-			return "unset"
-		}
-		x, y := distinctTexts(old, text), distinctTexts(new, text)
-		if !slices.Contains(swept, name) && !slices.Equal(x, y) {
-			out = append(out, Difference{Name: name, Old: joinTexts(x), New: joinTexts(y)})
-		}
-	}
-	return out
-}
-
-// distinctTexts returns the distinct texts of origins, sorted.
-func distinctTexts(side []origin, text func(origin) string) []string {
-	list := lists.Distinct(lists.Map(side, text))
-	slices.Sort(list)
-	return list
-}
-
 // inputsProperty is the name of a difference between input files.
 const inputsProperty = "inputs"
 
@@ -93,30 +57,60 @@ func (o origin) contents() journal.Inputs {
 	return o.header.Inputs
 }
 
+// compareNamed calls differs for each name whose distinct texts are not the same on both sides. of returns the texts of
+// an origin by name, or nil if it has not recorded them; an origin that lacks a name has the text absent.
+func compareNamed(old, new []origin, absent string, of func(origin) map[string]string,
+	differs func(name string, x, y []string)) {
+	recorded := func(o origin) bool { return of(o) != nil }
+	old, new = lists.Filter(old, recorded), lists.Filter(new, recorded)
+	if len(old) == 0 || len(new) == 0 {
+		return
+	}
+	names := map[string]bool{}
+	for _, o := range slices.Concat(old, new) {
+		for name := range of(o) {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		texts := func(side []origin) []string {
+			list := lists.Distinct(lists.Map(side, func(o origin) string {
+				if text, has := of(o)[name]; has {
+					return text
+				}
+				return absent
+			}))
+			slices.Sort(list)
+			return list
+		}
+		if x, y := texts(old), texts(new); !slices.Equal(x, y) {
+			differs(name, x, y)
+		}
+	}
+}
+
+// environDifferences compares the recorded variables that neither run sweeps.
+func environDifferences(old, new []origin) (out []Difference) {
+	var swept []string
+	for _, o := range slices.Concat(old, new) {
+		swept = append(swept, o.header.Envs...)
+	}
+	compareNamed(old, new, "unset", func(o origin) map[string]string { return o.header.Environ },
+		func(name string, x, y []string) {
+			if !slices.Contains(swept, name) {
+				out = append(out, Difference{Name: name, Old: joinTexts(x), New: joinTexts(y)})
+			}
+		})
+	return out
+}
+
 // inputDifferences compares the inputs of the rows of a point, except for units and variables: ofMetric
 // and environDifferences compare their values.
 func inputDifferences(old, new []origin) []Difference {
-	recorded := func(side []origin) []origin {
-		return lists.Filter(side, func(o origin) bool { return o.contents() != nil })
-	}
-	old, new = recorded(old), recorded(new)
-	if len(old) == 0 || len(new) == 0 {
-		return nil
-	}
-	var names []string
-	for _, o := range slices.Concat(old, new) {
-		names = append(names, slices.Collect(maps.Keys(o.contents()))...)
-	}
-	slices.Sort(names)
 	var texts [2][]string
-	for _, name := range slices.Compact(names) {
+	compareNamed(old, new, "", func(o origin) map[string]string { return o.contents() }, func(name string, x, y []string) {
 		if strings.HasPrefix(name, "unit ") || strings.HasPrefix(name, "variable ") {
-			continue
-		}
-		sum := func(o origin) string { return o.contents()[name] } // "" if it has no such input
-		x, y := distinctTexts(old, sum), distinctTexts(new, sum)
-		if slices.Equal(x, y) {
-			continue
+			return
 		}
 		for side, sums := range [][]string{x, y} {
 			for _, sum := range sums {
@@ -128,7 +122,7 @@ func inputDifferences(old, new []origin) []Difference {
 				}
 			}
 		}
-	}
+	})
 	if len(texts[0])+len(texts[1]) == 0 {
 		return nil
 	}

@@ -132,7 +132,7 @@ func (p *Point) group() string { return dataset.BenchPart(p.row) }
 // fields returns the other fields of the name.
 func (p *Point) fields() []string { return dataset.LabelFields(p.row, p.ignore...) }
 
-// count adds a point to the report.
+// add appends a point to the report, and counts it.
 func (r *Report) add(p Point) {
 	r.Counts[p.Verdict]++
 	r.Points = append(r.Points, p)

@@ -3,6 +3,7 @@
 package tuned
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -314,7 +315,7 @@ func (s story) equals() string {
 func (s story) importance() (out []string) {
 	var matter, none, open []string
 	effects := slices.Clone(s.f.Answer.Effects)
-	slices.SortStableFunc(effects, func(a, b tune.Effect) int { return int(1e6 * (b.Share - a.Share)) })
+	slices.SortStableFunc(effects, func(a, b tune.Effect) int { return cmp.Compare(b.Share, a.Share) })
 	for _, e := range effects {
 		name := strings.Join(s.r.Variables[e.Variable].Names, ",")
 		switch e.Verdict {
