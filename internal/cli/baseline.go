@@ -301,9 +301,8 @@ func (a *app) checkedRuns(mark verdict.Baseline, home, j *journal.Journal, last 
 	if len(missing) > 0 {
 		a.stderr.Printf("%s: the journal no longer has %s of the baseline\n", a.name, unit.Plural(len(missing), "run"))
 	}
-	side := func(r *journal.Run) (verdict.Run, error) { return sideOf(r, f.only) }
-	if accepted, err = lists.TryMap(before, side); err == nil {
-		later, err = lists.TryMap(after, side)
+	if accepted, err = sidesOf(before, f.only); err == nil {
+		later, err = sidesOf(after, f.only)
 	}
 	return accepted, later, err
 }
@@ -320,6 +319,11 @@ func (a *app) jobLink() string {
 		return ""
 	}
 	return server + "/" + repo + "/actions/runs/" + id
+}
+
+// sidesOf returns the current builds of runs as sides of a comparison. only selects their rows.
+func sidesOf(runs []*journal.Run, only []string) ([]verdict.Run, error) {
+	return lists.TryMap(runs, func(r *journal.Run) (verdict.Run, error) { return sideOf(r, only) })
 }
 
 // sideOf returns the current build of a run as a side of a comparison. only selects its rows.

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
@@ -172,18 +171,14 @@ func (a *app) compareBuilds(spec string, only []string, format, link string, opt
 			r.Header.Bench))
 	}
 	now := r.Current()
-	old, err := sideOf(before, only)
-	if err != nil {
-		return usage(err)
-	}
-	new, err := sideOf(now, only)
+	sides, err := sidesOf([]*journal.Run{before, now}, only)
 	if err != nil {
 		return usage(err)
 	}
 	if before.ID() == now.ID() { // two builds of the same run
-		old.Name, new.Name = before.ID()+" before the change", now.ID()+" after it"
+		sides[0].Name, sides[1].Name = before.ID()+" before the change", now.ID()+" after it"
 	}
-	report, err := verdict.Compare(old, new, opts)
+	report, err := verdict.Compare(sides[0], sides[1], opts)
 	if err != nil {
 		return usage(err)
 	}
@@ -198,9 +193,7 @@ func (a *app) writeComparisons(reports []verdict.Report, format, link string) er
 		if i > 0 {
 			a.stdout.Printf("\n")
 		}
-		d := r.Document()
-		d.Link = link
-		if err := d.Write(a.stdout.Writer(), format, a.width); err != nil {
+		if err := r.Write(a.stdout.Writer(), format, link, a.width); err != nil {
 			return err
 		}
 		if c := r.ExitCode(); code == exitGood || c == exitFailed {
@@ -219,8 +212,7 @@ func (a *app) showHistory(args, only []string, format, link string, opts verdict
 	if err != nil {
 		return err
 	}
-	side := func(r *journal.Run) (verdict.Run, error) { return sideOf(r, only) }
-	runs, err := lists.TryMap(verdict.LastRuns(j, last, len(j.Runs)), side)
+	runs, err := sidesOf(verdict.LastRuns(j, last, len(j.Runs)), only)
 	if err == nil && len(runs) == 0 {
 		err = fmt.Errorf("%s: its runs have no rows", args[0])
 	}

@@ -104,7 +104,7 @@ func LastRuns(j *journal.Journal, last *journal.Run, most int) []*journal.Run {
 	return out[max(0, len(out)-most):]
 }
 
-// accepted returns how many of the baseline's runs were accepted by hand. At least one counts as
+// accepted returns which of the baseline's runs were accepted by hand. At least one counts as
 // accepted, even if it is older than MaxBaseline.
 func (b Baseline) accepted() []string {
 	if b.Accepted == "" {

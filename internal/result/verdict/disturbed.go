@@ -79,6 +79,14 @@ func alternating(points []dataset.Matched) bool {
 
 func disturbed(r *journal.Row) bool { return r.Disturbed() != "" }
 
+// good describes the trials that count.
+func (d Disturbed) good() string {
+	if d.Count || d.alternate {
+		return "ok"
+	}
+	return "ok and undisturbed"
+}
+
 // counting returns the rows that count.
 func (d Disturbed) counting(rows dataset.Set) dataset.Set {
 	if !slices.ContainsFunc(rows, disturbed) {

@@ -59,6 +59,14 @@ func TestDisturbedMean(t *testing.T) {
 	if text := r.Mean(); !strings.Contains(text, want) || r.Whole.Verdict != judge.Ambiguous {
 		t.Errorf("%s: %s", r.Whole.Verdict, text)
 	}
+	for i := range old.Rows { // four trials of each point in turns: too few for the mean
+		old.Rows[i].Status = []journal.Status{journal.OK, journal.Failed}[i%6/4]
+	}
+	new := allDisturbed(runOf("b", trialsOf(1, 12), trialsOf(2, 24)), 5, 10)
+	text := compare(t, old, new, Options{Mean: true, Alpha: 0.01}).Mean()
+	if !strings.Contains(text, "4 and 6 trials are ok at") {
+		t.Errorf("in turns: %s", text)
+	}
 }
 
 // TestDisturbedCheck checks that a latest run whose rows are all disturbed is shown with its raw change, and counts if

@@ -67,12 +67,12 @@ func (r *Report) judgeMean(points []dataset.Matched, opts Options, rule judge.Ru
 		for stats.LeastP(needed, needed) > rule.Alpha {
 			needed++
 		}
-		note = tooFew(c, needed)
+		note = opts.tooFew(c, needed)
 	case result.Effect.Method != judge.None:
 	case len(c.Old) == 0 || len(c.New) == 0:
-		note = "no trial is ok and undisturbed at every point"
+		note = fmt.Sprintf("no trial is %s at every point", opts.good())
 	default:
-		note = tooFew(c, judge.MinLaunches)
+		note = opts.tooFew(c, judge.MinLaunches)
 	}
 	r.Whole = &Whole{n, Finding{Verdict: result.Verdict, Effect: &result.Effect, Notes: lists.NonEmpty(note)}}
 	if result.Effect.Method == judge.None {
@@ -83,9 +83,9 @@ func (r *Report) judgeMean(points []dataset.Matched, opts Options, rule judge.Ru
 	return left
 }
 
-func tooFew(c judge.Case, needed int) string {
-	return fmt.Sprintf("only %d and %d trials are ok and undisturbed at every point, and at least %d a side are needed",
-		len(c.Old), len(c.New), needed)
+func (d Disturbed) tooFew(c judge.Case, needed int) string {
+	return fmt.Sprintf("only %d and %d trials are %s at every point, and at least %d a side are needed", len(c.Old),
+		len(c.New), d.good(), needed)
 }
 
 // Mean describes the geometric mean over the points of a comparison in one line. It is "" if there is none.
