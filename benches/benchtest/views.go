@@ -2,9 +2,13 @@ package benchtest
 
 import (
 	"strings"
+	"testing"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/result/dataset"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/views"
 )
 
@@ -12,4 +16,40 @@ import (
 func Text(s bench.Section) string {
 	sentences := lists.Map(s.Sentences, func(s views.Sentence) string { return s.Text })
 	return strings.Join(append(lists.NonEmpty(s.Text), sentences...), "\n")
+}
+
+// Figures returns the figures of a bench: its own, and the declared ones.
+func Figures(t testing.TB, b *bench.Bench, rows dataset.Set) (figs []figure.Figure) {
+	t.Helper()
+	if b.Figures != nil {
+		figs = b.Figures(rows)
+	}
+	h := journal.Header{Bench: b.Name}
+	h.Metrics, _ = b.Metrics()
+	for _, p := range b.Parts {
+		h.Metrics = append(h.Metrics, p.Reports...)
+	}
+	declared, errs := views.Figures(b.Plots, &h, rows)
+	for _, err := range errs {
+		t.Error(err)
+	}
+	return append(figs, declared...)
+}
+
+// Sections returns the sections of a bench: its own, and the declared tables.
+func Sections(t testing.TB, b *bench.Bench, rows dataset.Set) (list []bench.Section) {
+	t.Helper()
+	if b.Sections != nil {
+		list = b.Sections(rows)
+	}
+	for _, p := range b.Pivots {
+		table, err := p.Table(nil, rows)
+		if err != nil {
+			t.Error(err)
+		}
+		if len(table.Cells) > 0 {
+			list = append(list, bench.Section{Title: table.Title, Text: table.Text, Table: table.Cells})
+		}
+	}
+	return list
 }

@@ -38,10 +38,8 @@ func Bench() *bench.Bench {
 		bench.Headline("time_us", "busbw", "pct_of_limit=of limit (%)", "fault_cost_us", "energy_uj"),
 		bench.Drop(checkPoint),
 		bench.Drop(checkSupported),
-		bench.Figures(figures),
-		bench.Sections(sections),
 		bench.Tuning(tuningDefaults()),
-	}, slices.Concat(KernelTimes(), machine.FaultMetrics(), onBackends())...)...)
+	}, slices.Concat(declaredViews(), KernelTimes(), machine.FaultMetrics(), onBackends())...)...)
 }
 
 // manual is the long help text of the bench.

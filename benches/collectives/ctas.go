@@ -2,16 +2,11 @@ package collectives
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
-	"github.com/kernbench/kernbench/internal/result/dataset"
-	"github.com/kernbench/kernbench/internal/result/figure"
-	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // hidden is the row length: the hidden size of gpt-oss.
@@ -45,7 +40,8 @@ missing.
 		bench.Zip(bench.Env(minCTAs, values...), bench.Env(maxCTAs, values...)),
 		bench.Timeout(2*time.Minute),
 		bench.Headline("time_us", "busbw"),
-		bench.Figures(ctaFigures),
+		bench.Plot("x=M,y=time_us,by="+maxCTAs+",panel=num_ranks,xscale=log,yscale=log", bench.Named("nccl_ctas"),
+			bench.Title("All-reduce of M x 2880 bf16 by CTAs"), bench.Label(maxCTAs, "MAX_CTAS")),
 	)...)
 }
 
@@ -53,32 +49,4 @@ missing.
 func reduceActivation(ctx context.Context, s *bench.State) error {
 	return timeCall(ctx, s, shape{op: allReduce, dtype: dist.BF16, reduction: dist.Sum, count: s.Int("M") * hidden,
 		inPlace: true, buffers: symmetric, algorithm: auto, choice: tuning.Choice{Algorithm: auto}})
-}
-
-// ctaFigures draws the time by M, with one line for each number of CTAs.
-func ctaFigures(rows dataset.Set) []figure.Figure {
-	f := figure.Figure{Name: "nccl_ctas", Title: "All-reduce of M x 2880 bf16 by CTAs"}
-	for _, g := range dataset.GroupBy(rows.Good(), func(r *journal.Row) int { return *r.NumRanks }) {
-		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%d ranks", g.Key),
-			X: figure.Axis{Label: "M", Scale: figure.Log2},
-			Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros},
-			Series: dataset.Series(g.Rows, ctaSeries, func(r *journal.Row) (figure.Point, bool) {
-				return figure.Point{X: dataset.Number(r, "M"), Y: r.Metrics["time_us"]}, true
-			})})
-	}
-	if len(f.Panels) == 0 {
-		return nil
-	}
-	return []figure.Figure{f}
-}
-
-// ctaSeries labels a line with the number of CTAs and the other environment variables.
-func ctaSeries(r *journal.Row) string {
-	var words []string
-	for _, v := range r.Env {
-		if v.Name != minCTAs {
-			words = append(words, strings.TrimPrefix(v.Name, "NCCL_")+" "+v.Text())
-		}
-	}
-	return strings.Join(words, ", ")
 }

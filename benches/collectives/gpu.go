@@ -12,7 +12,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/result/dataset"
-	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/views"
@@ -74,7 +73,20 @@ launches, so they have only time_us.
 			"limit divided by the time of a call inside one launch, beyond the cache"),
 		bench.Headline("time_us", kernel, "busbw", share+"=of limit (%)"),
 		bench.Timeout(5 * time.Minute),
-		bench.Figures(gpuFigures), bench.Sections(gpuSections),
+		bench.Plot("x=size,y=kernel_cold_us,by=algorithm+ranks_as,panel=num_ranks+dtype,xscale=log,yscale=log,limit=least",
+			bench.Named("gpu_kernel"), bench.Title("All-reduce inside one launch, buffers beyond the cache"),
+			bench.Label("y", "time")),
+		bench.Plot("x=size,y=time_us+graph_us+kernel_us+kernel_cold_us,panel=num_ranks+dtype+algorithm+ranks_as,"+
+			"xscale=log,yscale=log,where=kernel_cold_us>0", bench.Named("gpu_ways"),
+			bench.Title("One call, timed in four ways"), bench.Label("y", "time")),
+		bench.Sections(gpuSections),
+		bench.Pivot("rows=num_ranks+size+algorithm+ranks_as,value=time_us+graph_us+kernel_us+kernel_cold_us+"+share+
+			",where=kernel_cold_us>0", bench.Title("Four ways to time a call"), bench.Label("time_us", "call"), bench.Label("num_ranks", "ranks"),
+			bench.Label(graph, "graph"), bench.Label(kernel, "launch"), bench.Label(cold, "launch, cold"),
+			bench.Label(share, "of the limit"), bench.Caption("The time of one call: made by a program, launched by a graph, "+
+				"inside one launch, and inside one launch with buffers that are not in the cache.")),
+		bench.Pivot(`rows=num_ranks+algorithm+size,columns=copy,value=time_us,where=copy!="auto"`,
+			bench.Title("Ways to copy"), bench.Label("num_ranks", "ranks"), bench.Caption("The time of a whole call, by the way in which elements are copied.")),
 	}
 	for _, k := range knobsOf(names) {
 		items = append(items, bench.Strings(k.Name, k.Default))
@@ -116,10 +128,6 @@ func knobValues(p point.Point) map[string]string {
 // ranksAs is the knob whose values the report compares.
 const ranksAs = "ranks_as"
 
-func gpuSeries(r *journal.Row) string {
-	return dataset.Text(r, "algorithm") + ", " + dataset.Text(r, ranksAs) + otherKnobs(r)
-}
-
 // otherKnobs lists the other knobs that are not at their default.
 func otherKnobs(r *journal.Row) (text string) {
 	for _, c := range r.Point {
@@ -134,110 +142,16 @@ func otherKnobs(r *journal.Row) (text string) {
 	return text
 }
 
-func gpuPanel(r *journal.Row) string {
-	return fmt.Sprintf("%d ranks, %s", *r.NumRanks, dataset.Text(r, "dtype"))
-}
-
-// gpuFigures draws the time inside one launch, and the four ways to time a call side by side.
-func gpuFigures(rows dataset.Set) []figure.Figure {
-	inside := figure.Figure{Name: "gpu_kernel", Title: "All-reduce inside one launch, buffers beyond the cache"}
-	ways := figure.Figure{Name: "gpu_ways", Title: "One call, timed in four ways"}
-	good := timedInside(rows)
-	x := figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes}
-	y := figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}
-	at := func(metric string) func(r *journal.Row) (figure.Point, bool) {
-		return func(r *journal.Row) (figure.Point, bool) {
-			return figure.Point{X: dataset.Number(r, "size"), Y: r.Metrics[metric]}, r.Metrics[metric] > 0
-		}
-	}
-	for _, g := range dataset.GroupBy(good, gpuPanel) {
-		p := figure.Panel{Title: g.Key, X: x, Y: y, Series: dataset.Series(g.Rows, gpuSeries, at(cold))}
-		limit := func(r *journal.Row) float64 { return r.Metrics[cold] * r.Metrics[share] / 100 }
-		p.Lines = LimitLine(g.Rows, "limit", limit, Micros)
-		inside.Panels = append(inside.Panels, p)
-	}
-	for _, g := range dataset.GroupBy(good, func(r *journal.Row) string { return gpuPanel(r) + ", " + gpuSeries(r) }) {
-		p := figure.Panel{Title: g.Key, X: x, Y: y}
-		for _, metric := range []string{"time_us", graph, kernel, cold} {
-			p.Series = append(p.Series, dataset.Series(g.Rows, func(*journal.Row) string { return metric }, at(metric))...)
-		}
-		ways.Panels = append(ways.Panels, p)
-	}
-	if len(inside.Panels) == 0 {
-		return nil
-	}
-	return []figure.Figure{inside, ways}
-}
-
-// gpuSections compares the kernels with their limit, ranks that are processes with ranks that are blocks,
-// and the ways to copy. Times are medians over the launches of a point.
+// gpuSections compares ranks that are processes with ranks that are blocks of one kernel. Times are medians over the
+// launches of a point. A ratio needs several launches of each, because launches differ.
 func gpuSections(rows dataset.Set) []bench.Section {
-	merged := rows.MergeTrials()
-	return slices.Concat(timings(merged), processes(merged, rows), copies(merged))
-}
-
-// copyMethod is the knob that selects how elements are copied.
-const copyMethod = "copy"
-
-// copies compares the ways to copy, if whole calls were timed with several.
-func copies(rows dataset.Set) []bench.Section {
-	set := rows.Good().Where(func(r *journal.Row) bool {
-		by := dataset.Text(r, copyMethod)
-		return r.NumRanks != nil && by != "" && by != "auto"
-	})
-	methods := set.Distinct(copyMethod)
-	if len(methods) < 2 {
-		return nil
-	}
-	table := [][]string{append([]string{"ranks", "algorithm", "size"}, methods...)}
-	for _, g := range dataset.GroupBy(set, func(r *journal.Row) string {
-		return strings.Join([]string{gpuPanel(r), dataset.Text(r, "algorithm"), dataset.Text(r, "size")}, "/")
-	}) {
-		first := g.Rows[0]
-		line := []string{fmt.Sprint(*first.NumRanks), dataset.Text(first, "algorithm"),
-			unit.FormatBytes(int64(dataset.Number(first, "size")))}
-		for _, by := range methods {
-			text := "-"
-			if at := g.Rows.At(copyMethod, by); len(at) > 0 {
-				text = unit.FormatSig(at[0].Metrics["time_us"], 4)
-			}
-			line = append(line, text)
-		}
-		table = append(table, line)
-	}
-	return []bench.Section{{Title: "Ways to copy",
-		Text: "Microseconds of a whole call, by the way in which elements are copied.", Table: table}}
-}
-
-// timings compares the four ways to time a call, and the last of them with the limit.
-func timings(rows dataset.Set) []bench.Section {
-	good := timedInside(rows)
-	if len(good) == 0 {
-		return nil
-	}
-	table := [][]string{{"ranks", "size", "line", "call", "graph", "launch", "launch, cold", "of the limit"}}
-	for _, r := range good {
-		us := func(metric string) string { return unit.FormatSig(r.Metrics[metric], 4) }
-		table = append(table, []string{fmt.Sprint(*r.NumRanks), unit.FormatBytes(int64(dataset.Number(r, "size"))),
-			gpuSeries(r), us("time_us"), us(graph), us(kernel), us(cold), fmt.Sprintf("%.0f %%", r.Metrics[share])})
-	}
-	out := []bench.Section{{Title: "Four ways to time a call",
-		Text: "Microseconds of one call: made by a program, launched by a graph, inside one launch, and inside one launch " +
-			"with buffers that are not in the cache.", Table: table}}
-	return out
-}
-
-// processes compares ranks that are processes with ranks that are blocks of one kernel. The ratio of their
-// times needs several launches of each, because launches differ. merged has a row for each point, rows one
-// for each trial.
-func processes(merged dataset.Set, rows dataset.Set) []bench.Section {
 	s := bench.Section{Title: "Ranks as processes and as blocks of one kernel",
 		Text:  "Microseconds of a call inside one launch, same kernel, same run.",
 		Table: [][]string{{"ranks", "algorithm", "size", "as blocks", "as processes", "slower by"}}}
 	worst, resolved := 0.0, true
 	var all dataset.Set
-	for _, g := range dataset.GroupBy(timedInside(merged), func(r *journal.Row) string {
-		return strings.Join([]string{gpuPanel(r), dataset.Text(r, "algorithm"), dataset.Text(r, "size"), otherKnobs(r)}, "/")
+	for _, g := range dataset.GroupBy(timedInside(rows.MergeTrials()), func(r *journal.Row) string {
+		return strings.Join([]string{fmt.Sprint(*r.NumRanks), dataset.Text(r, "dtype"), dataset.Text(r, "algorithm"), dataset.Text(r, "size"), otherKnobs(r)}, "/")
 	}) {
 		blocks, own := g.Rows.At(ranksAs, "blocks"), g.Rows.At(ranksAs, "processes")
 		if len(blocks) == 0 || len(own) == 0 {

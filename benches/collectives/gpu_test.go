@@ -48,17 +48,17 @@ func TestFourWays(t *testing.T) {
 			t.Fatalf("%s: %s %s, %v", r.Point, r.Status, r.Reason, r.Metrics)
 		}
 	}
-	if f := gpuFigures(dataset.All(rows)); len(f) != 2 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 2 ||
+	if f := benchtest.Figures(t, GPUAllReduce(), dataset.All(rows)); len(f) != 2 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 2 ||
 		len(f[1].Panels) != 2 || len(f[1].Panels[0].Series) != 4 {
 		t.Errorf("figures: %+v", f)
 	}
-	if s := gpuSections(dataset.All(rows)); len(s) != 2 || len(s[0].Table) != 5 || len(s[1].Table) != 3 ||
-		s[1].Table[1][5] != "not resolved" || !strings.Contains(benchtest.Text(s[1]), "fewer than 4 undisturbed launches") {
+	if s := benchtest.Sections(t, GPUAllReduce(), dataset.All(rows)); len(s) != 2 || len(s[1].Table) != 5 ||
+		len(s[0].Table) != 3 || s[0].Table[1][5] != "not resolved" || !strings.Contains(benchtest.Text(s[0]), "fewer than 4 undisturbed launches") {
 		t.Errorf("sections of one launch: %+v", s)
 	}
-	s := gpuSections(dataset.All(slices.Concat(rows, rows, rows, rows)))
-	if len(s) != 2 || len(s[0].Table) != 5 || !strings.HasSuffix(s[1].Table[1][5], " %") ||
-		!strings.HasSuffix(benchtest.Text(s[1]), " % slower.") || len(s[1].Lines) != 2 || len(s[1].Sentences[0].Rows) != 16 {
+	s := benchtest.Sections(t, GPUAllReduce(), dataset.All(slices.Concat(rows, rows, rows, rows)))
+	if len(s) != 2 || len(s[1].Table) != 5 || !strings.HasSuffix(s[0].Table[1][5], " %") ||
+		!strings.HasSuffix(benchtest.Text(s[0]), " % slower.") || len(s[0].Lines) != 2 || len(s[0].Sentences[0].Rows) != 16 {
 		t.Errorf("sections of four launches: %+v", s)
 	}
 }
@@ -87,7 +87,7 @@ func TestCopies(t *testing.T) {
 	if len(reasons) > 0 {
 		t.Errorf("no rows of %v", reasons)
 	}
-	s := gpuSections(dataset.All(rows))
+	s := benchtest.Sections(t, GPUAllReduce(), dataset.All(rows))
 	if len(s) != 1 || len(s[0].Table) != 2 || strings.Join(s[0].Table[0], " ") != "ranks algorithm size engine loads" ||
 		len(s[0].Table[1]) != 5 {
 		t.Errorf("sections: %+v", s)

@@ -183,7 +183,7 @@ func TestRegret(t *testing.T) {
 }
 
 func TestFigures(t *testing.T) {
-	figs := figures(dataset.All([]journal.Row{timed(auto, 4096, 5), timed(auto, 1024, 3), timed("ring", 1024, 9)}))
+	figs := benchtest.Figures(t, Bench(), dataset.All([]journal.Row{timed(auto, 4096, 5), timed(auto, 1024, 3), timed("ring", 1024, 9)}))
 	if len(figs) != 2 {
 		t.Fatalf("%d figures, want time and bandwidth", len(figs))
 	}
@@ -200,7 +200,7 @@ func TestFigures(t *testing.T) {
 	if got := figs[0].Panels[0].Lines[0].Points[0].Y; got != 1.5 {
 		t.Errorf("the limit at 1 KiB is drawn at %v us, want the least, 1.5", got)
 	}
-	if len(figures(nil)) != 0 {
+	if len(benchtest.Figures(t, Bench(), nil)) != 0 {
 		t.Error("figures without rows")
 	}
 }

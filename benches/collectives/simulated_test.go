@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/dist/flat"
 	"github.com/kernbench/kernbench/internal/base/must"
@@ -232,7 +233,7 @@ func TestArrangements(t *testing.T) {
 			t.Errorf("%s has %d ranks", sips, *row.NumRanks)
 		}
 	}
-	if figs := figures(dataset.All(rows)); figs[0].Panels[0].Series[0].Name != "auto, private, 4:ring" ||
+	if figs := benchtest.Figures(t, Bench(), dataset.All(rows)); figs[0].Panels[0].Series[0].Name != "auto, private, 4:ring" ||
 		!strings.Contains(figs[0].Caption, "topology built-in (sha256 ") {
 		t.Errorf("%+v", figs[0])
 	}

@@ -1,11 +1,8 @@
 package collectives
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
@@ -13,7 +10,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/result/dataset"
-	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
@@ -34,87 +30,17 @@ func panelOf(r *journal.Row) string {
 	return name
 }
 
-// seriesOf returns a function that names a row's line: the algorithm, the buffers and, if there are
-// several, the machine.
-func seriesOf(rows dataset.Set) func(r *journal.Row) string {
-	label := machine.Curves(rows)
-	return func(r *journal.Row) string {
-		name := dataset.Text(r, "algorithm") + ", " + dataset.Text(r, "buffers")
-		if dataset.Text(r, "inplace") == "true" {
-			name += ", in place"
-		}
-		return machine.With(name, label(r))
+// declaredViews declares time and bus bandwidth against size, with the limits: a panel for each operation, element type
+// and number of ranks, and a line for each algorithm and kind of buffers.
+func declaredViews() (out []bench.Clause) {
+	for _, f := range [][3]string{{"time_us,yscale=log", "collectives_time", "Time by size"},
+		{"busbw,yscale=linear", "collectives_busbw", "Bus bandwidth by size"}} {
+		out = append(out, bench.Plot("x=size,xscale=log,by=algorithm+buffers+inplace,panel=op+dtype+num_ranks,limit=least,"+
+			"where=size>0,y="+f[0], bench.Named(f[1]), bench.Title(f[2]), bench.Label("busbw", "bus bandwidth"),
+			bench.Label("inplace", "in place")))
 	}
+	return append(out, bench.Sections(sections))
 }
-
-// figures draws time and bus bandwidth against size, with the limits. There is a panel for each
-// operation, element type and number of ranks.
-func figures(rows dataset.Set) []figure.Figure {
-	times := figure.Figure{Name: "collectives_time", Title: "Time by size"}
-	rates := figure.Figure{Name: "collectives_busbw", Title: "Bus bandwidth by size"}
-	zero := 0.0
-	x := figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes}
-	sized := rows.Good().Where(func(r *journal.Row) bool { return size(r) > 0 })
-	line, label := seriesOf(sized), machine.Curves(sized)
-	for _, g := range dataset.GroupBy(sized, panelOf) {
-		mine := g.Rows
-		t := figure.Panel{Title: g.Key, X: x, Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}}
-		t.Series = dataset.Series(mine, line, func(r *journal.Row) (figure.Point, bool) {
-			p := figure.Point{X: size(r), Y: r.Metrics["time_us"]}
-			if st := r.Stats.Get("time_us"); st.CILow != nil && st.CIHigh != nil {
-				p.Low, p.High = *st.CILow, *st.CIHigh
-			}
-			return p, true
-		})
-		t.Lines = limitLines(mine, label, Micros)
-		times.Panels = append(times.Panels, t)
-
-		b := figure.Panel{Title: g.Key, X: x, Y: figure.Axis{Label: "bus bandwidth", Unit: figure.GBps, Min: &zero}}
-		b.Series = dataset.Series(mine, line, func(r *journal.Row) (figure.Point, bool) {
-			bw, ok := r.Metrics["busbw"]
-			return figure.Point{X: size(r), Y: bw}, ok
-		})
-		b.Lines = limitLines(mine, label, func(r *journal.Row, us float64) float64 {
-			return r.Metrics["busbw"] * r.Metrics["time_us"] / us
-		})
-		if len(b.Series) > 0 {
-			rates.Panels = append(rates.Panels, b)
-		}
-	}
-	out := lists.Filter([]figure.Figure{times, rates}, func(f figure.Figure) bool { return len(f.Panels) > 0 })
-	return machine.Caption(out, rows)
-}
-
-// limitLines returns the limit lines of each machine.
-func limitLines(rows dataset.Set, label func(*journal.Row) string,
-	value func(r *journal.Row, us float64) float64) (lines []figure.Line) {
-	limit := func(r *journal.Row) float64 { return slices.Max(append(slices.Collect(maps.Values(r.Limits)), 0)) }
-	for _, g := range dataset.GroupBy(rows, label) {
-		lines = append(lines, LimitLine(g.Rows, machine.With("limit", g.Key), limit, value)...)
-	}
-	return lines
-}
-
-// LimitLine returns a line through the smallest limit at each size, which the best of the shown algorithms
-// could reach. value converts a limit to the unit of the axis. LimitLine returns no line if fewer than two
-// sizes have a limit.
-func LimitLine(rows dataset.Set, name string, limit func(*journal.Row) float64,
-	value func(r *journal.Row, us float64) float64) []figure.Line {
-	line := figure.Line{Label: name}
-	limited := rows.Where(func(r *journal.Row) bool { return limit(r) > 0 })
-	for _, g := range dataset.GroupBy(limited, size) {
-		best := slices.MinFunc(g.Rows, func(a, b *journal.Row) int { return cmp.Compare(limit(a), limit(b)) })
-		line.Points = append(line.Points, figure.Point{X: g.Key, Y: value(best, limit(best))})
-	}
-	if len(line.Points) < 2 {
-		return nil
-	}
-	dataset.SortByX(line.Points)
-	return []figure.Line{line}
-}
-
-// Micros is the value function of LimitLine for an axis of time.
-func Micros(_ *journal.Row, us float64) float64 { return us }
 
 // regret is how much slower auto was at one point than the fastest algorithm of the sweep.
 type regret struct {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/dataset"
@@ -17,7 +18,7 @@ import (
 // for all series is one line. Otherwise each series gets its bound as a dashed line in its color.
 func (d *drawing) limits(all []panelDots, series []figure.Series) ([]figure.Line, []figure.Series) {
 	q := d.ys[0]
-	drawn := d.Limit != "none" && (q.name == dataset.TimeMetric || q.isRate() && d.Limit != "")
+	drawn := d.Limit != "none" && (q.name == dataset.TimeMetric || (q.isRate() || q.isOtherTime()) && d.Limit != "")
 	if len(d.ys) > 1 || len(q.factors) > 0 || d.Over != "" || !drawn {
 		return nil, series
 	}
@@ -51,6 +52,10 @@ func (d *drawing) leastLimits(all []panelDots) (lines []figure.Line) {
 		dots = append(dots, s.dots...)
 	}
 	largest := func(r *journal.Row) (us float64, has bool) {
+		if q := d.ys[0]; q.isOtherTime() {
+			us = r.Metrics[q.metric] * r.Metrics[strings.TrimSuffix(q.metric, "_us")+"_pct_of_limit"] / 100
+			return us, us > 0
+		}
 		for _, v := range r.Limits {
 			us = max(us, v)
 		}

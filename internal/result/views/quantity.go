@@ -85,6 +85,11 @@ func (q quantity) isRate() bool {
 	return q.stat == "" && len(q.factors) == 0 && slices.Contains(rates, q.metric)
 }
 
+// isOtherTime reports whether the quantity is a time that a body takes itself. Its limit is in NAME_pct_of_limit.
+func (q quantity) isOtherTime() bool {
+	return q.unit == "us" && q.stat == "" && len(q.factors) == 0 && q.metric != dataset.TimeMetric
+}
+
 // splitStat splits time_us.p99 into the metric and the statistic. If the name does not end in a known
 // statistic, it returns the whole name as the metric.
 func splitStat(name string) (metric, stat string) {
