@@ -78,6 +78,16 @@ func compare(got, want []byte, first int64) error {
 	return &bench.Wrong{Count: wrong, Detail: fmt.Sprintf("byte %d is %d, want %d", first+int64(at), got[at], want[at])}
 }
 
+// compareAll compares an array that repeats a block.
+func compareAll(got, want []byte) error {
+	for first := 0; first < len(got); first += blockBytes {
+		if err := compare(got[first:min(first+blockBytes, len(got))], want, int64(first)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // maxHops limits the loads of one call.
 const maxHops = 20_000
 

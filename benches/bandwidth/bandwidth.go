@@ -48,9 +48,8 @@ const gpuBackend = "cuda"
 // Bench declares the bench.
 func Bench() *bench.Bench {
 	cfg := bench.DefaultMeasure()
-	cfg.Stop.MinSamples = 5
-	cfg.Stop.MaxTime = 300 * time.Millisecond
-	return bench.New("bandwidth", body,
+	cfg.Stop.MinSamples, cfg.Stop.MaxTime = 5, 300*time.Millisecond
+	return bench.New("bandwidth", body, append(declaredViews(),
 		bench.Help("bandwidth and latency of the memory of a GPU or of this host, and of the bus between them"),
 		bench.Doc(`Measures how fast memory is read, written and copied, and how long a load takes.
 
@@ -86,19 +85,26 @@ faster. Every element of every result is checked.
 		bench.Bytes("size", "4Ki:256Mi:x16"),
 		bench.On(gpuBackend, bench.Strings("op", allOps...), bench.Bytes("size", "4Ki,64Ki,1Mi,16Mi,256Mi,1Gi")),
 		bench.Seconds("0.3", "longest time to sample one point, but at least five calls"),
+		bench.Drop(known(allOps)),
 		bench.Drop(checkPoint),
-		bench.Metric("latency_ns", "ns", "lower",
-			"time of one dependent load (op chase)"),
-		bench.Metric("pct_of_limit", "%", "higher",
-			"share of the published bandwidth of the GPU's memory"),
+		bench.Metric("latency_ns", "ns", "lower", "time of one dependent load (op chase)"),
+		bench.Metric("pct_of_limit", "%", "higher", "share of the published bandwidth of the GPU's memory"),
 		bench.Reports("p2p_FROM_TO", "GB/s", "bandwidth of copies from one GPU to another"),
 		bench.Reports("p2p_FROM_TO_us", "us", "time of such a copy"),
 		bench.Headline("time_us", "gbps", "latency_ns=latency (ns)", "pct_of_limit=of limit (%)"),
 		bench.Measure(cfg),
 		bench.Timeout(2*time.Minute),
-		bench.Figures(figures),
-		bench.Sections(sections),
-	)
+	)...)
+}
+
+// known returns a function that refuses other operations.
+func known(ops []string) func(p point.Point) error {
+	return func(p point.Point) error {
+		if op := p.At("op").String(); !slices.Contains(ops, op) {
+			return bench.Unknown("op", op, ops)
+		}
+		return nil
+	}
 }
 
 // checkPoint returns an error for points that do not exist.
@@ -106,8 +112,6 @@ func checkPoint(p point.Point) error {
 	op, size := p.At("op").String(), p.At("size").Int()
 	backend, planned := p.Get(bench.BackendName)
 	switch {
-	case !slices.Contains(allOps, op):
-		return bench.Unknown("op", op, allOps)
 	case planned && backend.String() != gpuBackend && slices.Contains(onlyOnGPU, op):
 		return fmt.Errorf("%s needs a GPU: --backend %s", op, gpuBackend)
 	case op == chase && size > largestChain:

@@ -59,11 +59,11 @@ func check(t *testing.T, rows []journal.Row, want int) {
 func TestHost(t *testing.T) {
 	rows := append(run(t, "cpu", "size=4K,640K"), run(t, "cpu", "size=9M", "op=read,triad")...)
 	check(t, rows, 2*(len(loops)+1)+2)
-	s := sections(dataset.All(rows))
-	if len(s) != 1 || len(s[0].Table) != 1+len(loops)+1 || s[0].Title != "Bandwidth and latency of here" {
+	s := benchtest.Sections(t, Bench(), dataset.All(rows))
+	if len(s) != 1 || len(s[0].Table) != 1+len(loops)+1 || s[0].Title != "Bandwidth and latency" {
 		t.Errorf("sections: %+v", s)
 	}
-	if f := figures(dataset.All(rows)); len(f) != 2 || len(f[0].Panels[0].Series) != len(loops) ||
+	if f := benchtest.Figures(t, Bench(), dataset.All(rows)); len(f) != 2 || len(f[0].Panels[0].Series) != len(loops) ||
 		len(f[1].Panels[0].Series) != 1 {
 		t.Errorf("figures: %+v", f)
 	}
@@ -87,7 +87,8 @@ func TestDevice(t *testing.T) {
 			t.Errorf("%v: %v, %v", r.Point, r.Details, r.Metrics)
 		}
 	}
-	if s := sections(dataset.All(rows)); len(s) != 1 || len(s[0].Table) != len(allOps) {
+	if s := benchtest.Sections(t, Bench(), dataset.All(rows)); len(s) != 2 || len(s[0].Table) != len(allOps) ||
+		len(s[1].Table) != 3 {
 		t.Errorf("sections: %+v", s)
 	}
 	for fault, ops := range map[string][]string{"lost upload": {hostToDevice, bothWays, pageableUp},
@@ -100,7 +101,8 @@ func TestDevice(t *testing.T) {
 		}
 	}
 	os.Unsetenv(cudatest.ProductVariable)
-	if f := figures(dataset.All(rows)); len(f) != 3 || f[2].Name != "memories" || len(f[2].Panels[0].X.Categories) != 2 {
+	f := benchtest.Figures(t, Bench(), dataset.All(rows))
+	if len(f) != 3 || f[0].Name != "memories" || len(f[0].Panels[0].X.Categories) != 2 {
 		t.Errorf("figures: %+v", f)
 	}
 }
@@ -112,13 +114,13 @@ func TestPeers(t *testing.T) {
 	rows := run(t, gpuBackend, "size=8K,64K", "op=h2d,p2p")
 	check(t, rows, 4)
 	var matrix figure.Figure
-	for _, f := range figures(dataset.All(rows)) {
+	for _, f := range benchtest.Figures(t, Bench(), dataset.All(rows)) {
 		if f.Name == "memories" {
 			matrix = f
 		}
 	}
 	if len(matrix.Panels) != 1 {
-		t.Fatalf("figures: %+v", figures(dataset.All(rows)))
+		t.Fatalf("figures: %+v", benchtest.Figures(t, Bench(), dataset.All(rows)))
 	}
 	p := matrix.Panels[0]
 	if got := strings.Join(p.X.Categories, ", "); got != "host, GPU 0, GPU 1, GPU 2" {

@@ -26,7 +26,11 @@ type gpu struct {
 
 // onDevice prepares an operation on the first GPU.
 func onDevice(s *bench.State) (*work, error) {
-	context, err := openGPU()
+	var context *cuda.Context
+	list, err := visible()
+	if err == nil {
+		context, err = list[0].Context()
+	}
 	if err != nil {
 		return nil, bench.NotExecuted(false, "%v", err)
 	}
@@ -74,15 +78,6 @@ func (g *gpu) cached(bytes int64) bool {
 	return err == nil && bytes < 2*int64(cache)
 }
 
-// openGPU opens the first GPU of this process.
-func openGPU() (*cuda.Context, error) {
-	list, err := visible()
-	if err != nil {
-		return nil, err
-	}
-	return list[0].Context()
-}
-
 // visible lists the GPUs of this process, at least one.
 func visible() ([]*cuda.Device, error) {
 	driver, err := cuda.Open()
@@ -100,17 +95,13 @@ func visible() ([]*cuda.Device, error) {
 }
 
 func (g *gpu) open() (err error) {
-	for i := range g.streams {
-		if g.streams[i], err = g.Stream(); err != nil {
-			return err
-		}
+	for i := 0; i < len(g.streams) && err == nil; i++ {
+		g.streams[i], err = g.Stream()
 	}
-	for i := range g.events {
-		if g.events[i], err = g.Event(); err != nil {
-			return err
-		}
+	for i := 0; i < len(g.events) && err == nil; i++ {
+		g.events[i], err = g.Event()
 	}
-	return nil
+	return err
 }
 
 // close releases everything. Errors are ignored, because the process is about to end or the GPU is lost.
@@ -136,15 +127,21 @@ func (g *gpu) close() {
 	})
 }
 
-// array allocates device memory and fills it with a repeated pattern, or with the byte spoilt if contents is nil.
-func (g *gpu) array(contents []byte) (cuda.Pointer, error) {
-	p, err := g.Alloc(int(g.size))
+// spoiltMemory allocates device memory and sets all its bytes to spoilt.
+func (g *gpu) spoiltMemory(bytes int) (cuda.Pointer, error) {
+	p, err := g.Alloc(bytes)
 	if err != nil {
 		return 0, err
 	}
 	g.memory = append(g.memory, p)
-	if contents == nil {
-		return p, g.Fill(p, spoilt, int(g.size))
+	return p, g.Fill(p, spoilt, bytes)
+}
+
+// array allocates device memory and fills it with a repeated pattern, or with the byte spoilt if contents is nil.
+func (g *gpu) array(contents []byte) (cuda.Pointer, error) {
+	p, err := g.spoiltMemory(int(g.size))
+	if err != nil || contents == nil {
+		return p, err
 	}
 	for first := int64(0); first < g.size; first += blockBytes {
 		if err := g.Write(p+cuda.Pointer(first), contents[:min(blockBytes, g.size-first)]); err != nil {
@@ -188,10 +185,10 @@ func (g *gpu) hostArray(pinned bool, contents []byte) (b []byte, err error) {
 	return b, nil
 }
 
+// spoiltBlock fills results that have not been written yet.
+var spoiltBlock = bytes.Repeat([]byte{spoilt}, 1<<20)
+
 func fillBytes(b, contents []byte) {
-	if contents == nil {
-		contents = bytes.Repeat([]byte{spoilt}, min(len(b), 1<<20))
-	}
 	for len(b) > 0 {
 		b = b[copy(b, contents):]
 	}
@@ -205,7 +202,7 @@ func (g *gpu) transfer(op string, seed uint64) (*work, error) {
 	if err != nil {
 		return nil, err
 	}
-	to, err := g.hostArray(pinned, nil)
+	to, err := g.hostArray(pinned, spoiltBlock)
 	if err != nil {
 		return nil, err
 	}
@@ -221,13 +218,9 @@ func (g *gpu) transfer(op string, seed uint64) (*work, error) {
 	download := func(s *cuda.Stream) error { return s.Download(to, source) }
 	checkUp := func() error { return g.checkArray(target, up) }
 	checkDown := func() error {
-		for first := int64(0); first < g.size; first += blockBytes {
-			if err := compare(to[first:min(first+blockBytes, g.size)], down, first); err != nil {
-				return err
-			}
-		}
-		fillBytes(to, nil)
-		return nil
+		err := compareAll(to, down)
+		fillBytes(to, spoiltBlock)
+		return err
 	}
 	switch op {
 	case hostToDevice, pageableUp:
@@ -235,9 +228,8 @@ func (g *gpu) transfer(op string, seed uint64) (*work, error) {
 	case deviceToHost, pageableDown:
 		return g.timed(func() error { return download(g.streams[0]) }, checkDown, g.size), nil
 	}
-	w := g.timed(func() error { return errors.Join(download(g.streams[1]), upload(g.streams[0])) },
-		func() error { return errors.Join(checkUp(), checkDown()) }, 2*g.size)
-	return w, nil
+	return g.timed(func() error { return errors.Join(download(g.streams[1]), upload(g.streams[0])) },
+		func() error { return errors.Join(checkUp(), checkDown()) }, 2*g.size), nil
 }
 
 // timed returns the work whose calls start launches. moved is the number of bytes that a call moves. A call may use
@@ -302,7 +294,7 @@ func (g *gpu) loop(op string, seed uint64) (*work, error) {
 	}
 	var check func() error
 	if op == read {
-		p.Sums, err = g.words(kernels.Blocks)
+		p.Sums, err = g.spoiltMemory(8 * kernels.Blocks)
 		check = func() error { return g.checkWords(p.Sums, kernels.Blocks, sumOf(a, g.size)) }
 	} else {
 		p.C, err = g.array(nil)
@@ -317,16 +309,6 @@ func (g *gpu) loop(op string, seed uint64) (*work, error) {
 		return nil, err
 	}
 	return g.timed(func() error { return launch.Start(g.streams[0]) }, check, g.size*arraysOf(op)), nil
-}
-
-// words allocates 64-bit words.
-func (g *gpu) words(n int) (cuda.Pointer, error) {
-	p, err := g.Alloc(8 * n)
-	if err != nil {
-		return 0, err
-	}
-	g.memory = append(g.memory, p)
-	return p, g.Fill(p, spoilt, 8*n)
 }
 
 // checkWords compares the sum of words and spoils them.
@@ -348,16 +330,15 @@ func (g *gpu) chase(seed uint64) (*work, error) {
 		return nil, err
 	}
 	c, lines := newChain(g.size, seed)
-	at, err := g.Alloc(len(lines))
+	at, err := g.spoiltMemory(len(lines))
 	if err != nil {
 		return nil, err
 	}
-	g.memory = append(g.memory, at)
 	if err := g.Write(at, lines); err != nil {
 		return nil, err
 	}
 	p := &gpustream.Params{A: at, Hops: uint64(c.hops)}
-	if p.Sums, err = g.words(1); err != nil {
+	if p.Sums, err = g.spoiltMemory(8); err != nil {
 		return nil, err
 	}
 	launch, err := kernels.Launch(chase, p)

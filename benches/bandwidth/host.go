@@ -56,7 +56,7 @@ func loopOnHost(op string, size int64, cores int, seed uint64) *work {
 	h.each(func(_, from, to int) {
 		repeat(h.a, a, from, to)
 		repeat(h.b, b, from, to)
-		repeat(h.c, nil, from, to)
+		repeat(h.c, spoiltBlock, from, to)
 	})
 	loop := h.loop(op)
 	call := func() error {
@@ -74,13 +74,10 @@ func loopOnHost(op string, size int64, cores int, seed uint64) *work {
 			}
 			h.updates = 0
 		}
-		raw := asBytes(h.c)
-		for first := 0; first < len(raw); first += blockBytes {
-			if err := compare(raw[first:min(first+blockBytes, len(raw))], want, int64(first)); err != nil {
-				return err
-			}
+		if err := compareAll(asBytes(h.c), want); err != nil {
+			return err
 		}
-		h.each(func(_, from, to int) { repeat(h.c, nil, from, to) })
+		h.each(func(_, from, to int) { repeat(h.c, spoiltBlock, from, to) })
 		return nil
 	}
 	return &work{call: call, check: check, bytes: size * arraysOf(op), close: func() {}}
@@ -96,25 +93,14 @@ func arraysOf(op string) int64 {
 	}
 	return 2
 }
+
 func asBytes(f []float64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), wordBytes*len(f))
 }
 
-// elements returns the elements [from, until) of an array, or none if the loop does not have the array.
-func elements(of []float64, from, until int) []float64 {
-	return of[min(from, len(of)):min(until, len(of))]
-}
-
-// repeat fills the elements [from, until) of an array with a repeated pattern, or with bytes of
-// 0xff if contents is nil.
+// repeat fills the elements [from, until) of an array, if the loop has the array, with a repeated pattern.
 func repeat(to []float64, contents []byte, from, until int) {
-	raw := asBytes(elements(to, from, until))
-	if contents == nil {
-		for i := range raw {
-			raw[i] = 0xff
-		}
-		return
-	}
+	raw := asBytes(to[min(from, len(to)):min(until, len(to))])
 	for at := wordBytes * from; len(raw) > 0; {
 		n := copy(raw, contents[at%len(contents):])
 		raw, at = raw[n:], at+n
@@ -224,28 +210,18 @@ func checkSum(parts []uint64, want uint64) error {
 
 func chaseOnHost(size int64, seed uint64) *work {
 	c, lines := newChain(size, seed)
-	var got uint64
+	got := make([]uint64, 1)
 	return &work{hops: c.hops, close: func() {},
 		call: func() error {
 			line := uint64(0)
 			for range c.hops {
 				line = binary.LittleEndian.Uint64(lines[line*lineBytes:])
 			}
-			got = line
+			got[0] = line
 			if c.count(); c.long {
 				link(lines, 0, int(line))
 			}
 			return nil
 		},
-		check: func() error { return checkLine(&got, uint64(c.last)) }}
-}
-
-// checkLine compares the line at the end of a chain and clears it.
-func checkLine(got *uint64, want uint64) error {
-	line := *got
-	*got = ^uint64(0)
-	if line != want {
-		return &bench.Wrong{Count: 1, Detail: fmt.Sprintf("the chain ends at line %d, want %d", line, want)}
-	}
-	return nil
+		check: func() error { return checkSum(got, uint64(c.last)) }}
 }

@@ -1,18 +1,14 @@
 package bandwidth
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/dataset"
-	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -37,24 +33,18 @@ limits of other benches come from probe.`),
 		bench.Strings("op", memoryOps...),
 		bench.Bytes("size", "16K:256M:x4"),
 		bench.Headline("time_us", "gbps"),
-		bench.Drop(checkMemoryPoint),
+		bench.Drop(known(memoryOps)),
 		bench.Measure(cfg),
 		bench.Timeout(time.Minute),
-		bench.Figures(memoryFigures),
+		bench.Plot("x=size,y=gbps,by=num_ranks,panel=op,xscale=log,yscale=linear", bench.Named("memory_bandwidth"),
+			bench.Title("Memory bandwidth by working set"), bench.Label("x", "working set per rank"),
+			bench.Label("y", "bandwidth of all ranks")),
 		bench.Sections(memorySections),
 	)
 }
 
 // memoryOps are the operations of the bench.
 var memoryOps = []string{copyLoop, read, update}
-
-// checkMemoryPoint rejects unknown operations before anything starts.
-func checkMemoryPoint(p point.Point) error {
-	if op := p.At("op").String(); !slices.Contains(memoryOps, op) {
-		return bench.Unknown("op", op, memoryOps)
-	}
-	return nil
-}
 
 // levelDetail has the level of memory from which the ranks work: see hostinfo.CPU.Level.
 const levelDetail = "level"
@@ -71,50 +61,14 @@ func memoryBody(ctx context.Context, s *bench.State) error {
 	return loopOnHost(op, size, 1, s.Seed()).time(ctx, s)
 }
 
-// memoryFigures draws bandwidth against working set, one panel per operation.
-func memoryFigures(rows dataset.Set) []figure.Figure {
-	good := rows.MergeTrials().Good()
-	fig := figure.Figure{Name: "memory_bandwidth", Title: "Memory bandwidth by working set"}
-	for _, op := range memoryOps {
-		panel := figure.Panel{
-			Title: op,
-			X:     figure.Axis{Label: "working set per rank", Scale: figure.Log2, Unit: figure.Bytes},
-			Y:     figure.Axis{Label: "bandwidth of all ranks", Scale: figure.Linear, Unit: figure.GBps, Min: new(float64)},
-			Series: dataset.Series(good.At("op", op),
-				func(r *journal.Row) string { return unit.Plural(dataset.Ranks(r), "rank") },
-				func(r *journal.Row) (figure.Point, bool) { return dot(r), true }),
-		}
-		if len(panel.Series) > 0 {
-			fig.Panels = append(fig.Panels, panel)
-		}
-	}
-	if len(fig.Panels) == 0 {
-		return nil // every row failed
-	}
-	return []figure.Figure{fig}
-}
-
-// dot returns a row's bandwidth, with an error bar from the confidence interval of its time.
-func dot(r *journal.Row) figure.Point {
-	p := figure.Point{X: dataset.Number(r, "size"), Y: r.Metrics["gbps"]}
-	st := r.Stats.Get("time_us")
-	if us := r.Metrics["time_us"]; st.CILow != nil && *st.CILow > 0 && us > 0 {
-		p.Low, p.High = p.Y*us / *st.CIHigh, p.Y*us / *st.CILow
-	}
-	return p
-}
-
 // memorySections compares the bandwidths of the smallest and the largest working set.
 func memorySections(rows dataset.Set) []bench.Section {
-	good := rows.MergeTrials().Good()
-	size := func(r *journal.Row) float64 { return dataset.Number(r, "size") }
 	table := [][]string{{"operation", "ranks", "smallest working set", "largest working set", "ratio"}}
-	for _, g := range dataset.GroupBy(good, func(r *journal.Row) string {
+	for _, g := range dataset.GroupBy(rows.MergeTrials().Good(), func(r *journal.Row) string {
 		return dataset.Text(r, "op") + " " + fmt.Sprint(dataset.Ranks(r))
 	}) {
-		bySize := func(a, b *journal.Row) int { return cmp.Compare(size(a), size(b)) }
 		small, large := slices.MinFunc(g.Rows, bySize), slices.MaxFunc(g.Rows, bySize)
-		if size(small) == size(large) {
+		if bySize(small, large) == 0 {
 			continue
 		}
 		ratio := fmt.Sprintf("%.1f", small.Metrics["gbps"]/large.Metrics["gbps"])

@@ -67,14 +67,14 @@ func memoryRow(op string, size int64, gbps float64) journal.Row {
 func TestMemoryViews(t *testing.T) {
 	rows := []journal.Row{memoryRow("copy", 1<<14, 300), memoryRow("copy", 1<<20, 60),
 		memoryRow("read", 1<<14, 50), memoryRow("read", 1<<20, 25)}
-	figs := memoryFigures(dataset.All(rows))
+	figs := benchtest.Figures(t, Memory(), dataset.All(rows))
 	if len(figs) != 1 || len(figs[0].Panels) != 2 || len(figs[0].Panels[0].Series[0].Points) != 2 {
 		t.Fatalf("%+v", figs)
 	}
 	if err := figs[0].Validate(); err != nil {
 		t.Error(err)
 	}
-	if len(memoryFigures(nil)) != 0 {
+	if len(benchtest.Figures(t, Memory(), nil)) != 0 {
 		t.Error("a figure of nothing")
 	}
 	sec := memorySections(dataset.All(rows))

@@ -120,14 +120,13 @@ func timePair(ctx context.Context, s *bench.State, from, to *member, metric stri
 	check := func() error {
 		return to.Do(func() error { return to.checkArray(to.target, from.contents) })
 	}
-	us := 0.0
-	if s.Metric("time_us") == 0 { // the first pair
+	time := "time_us"
+	if s.Metric(time) == 0 { // the first pair
 		s.Verify(check)
 		s.Bytes(from.size)
 		if err := s.Time(ctx, w.call, w.sampled()); err != nil {
 			return err
 		}
-		us = s.Metric("time_us")
 	} else {
 		if err := errors.Join(w.call(), check()); err != nil { // also a warm-up
 			return err
@@ -140,9 +139,9 @@ func timePair(ctx context.Context, s *bench.State, from, to *member, metric stri
 		if err := s.TimeAs(ctx, metric+"_us", sample, bench.AfterSamples(check)); err != nil {
 			return err
 		}
-		us = s.Metric(metric + "_us")
+		time = metric + "_us"
 	}
-	s.Report(metric, float64(from.size)/us/1e3, "GB/s", "higher")
+	s.Report(metric, float64(from.size)/s.Metric(time)/1e3, "GB/s", "higher")
 	return nil
 }
 

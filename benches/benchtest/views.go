@@ -6,9 +6,9 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
-	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/views"
 )
 
@@ -24,12 +24,7 @@ func Figures(t testing.TB, b *bench.Bench, rows dataset.Set) (figs []figure.Figu
 	if b.Figures != nil {
 		figs = b.Figures(rows)
 	}
-	h := journal.Header{Bench: b.Name}
-	h.Metrics, _ = b.Metrics()
-	for _, p := range b.Parts {
-		h.Metrics = append(h.Metrics, p.Reports...)
-	}
-	declared, errs := views.Figures(b.Plots, &h, rows)
+	declared, errs := views.Figures(b.Plots, decl.ViewHeader(b), rows)
 	for _, err := range errs {
 		t.Error(err)
 	}
@@ -43,7 +38,7 @@ func Sections(t testing.TB, b *bench.Bench, rows dataset.Set) (list []bench.Sect
 		list = b.Sections(rows)
 	}
 	for _, p := range b.Pivots {
-		table, err := p.Table(nil, rows)
+		table, err := p.Table(decl.ViewHeader(b), rows)
 		if err != nil {
 			t.Error(err)
 		}

@@ -78,7 +78,8 @@ func TestCTARun(t *testing.T) {
 	if fmt.Sprint(outcomes) != fmt.Sprint(want) {
 		t.Errorf("outcomes %v, want %v", outcomes, want)
 	}
-	if f := benchtest.Figures(t, CTASweep(), dataset.All(r.Latest())); len(f) != 1 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 1 {
+	f := benchtest.Figures(t, CTASweep(), dataset.All(r.Latest()))
+	if len(f) != 1 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 1 {
 		t.Errorf("figures: %+v", f)
 	}
 }

@@ -81,12 +81,14 @@ launches, so they have only time_us.
 			bench.Title("One call, timed in four ways"), bench.Label("y", "time")),
 		bench.Sections(gpuSections),
 		bench.Pivot("rows=num_ranks+size+algorithm+ranks_as,value=time_us+graph_us+kernel_us+kernel_cold_us+"+share+
-			",where=kernel_cold_us>0", bench.Title("Four ways to time a call"), bench.Label("time_us", "call"), bench.Label("num_ranks", "ranks"),
+			",where=kernel_cold_us>0", bench.Title("Four ways to time a call"), bench.Label("time_us", "call"),
+			bench.Label("num_ranks", "ranks"),
 			bench.Label(graph, "graph"), bench.Label(kernel, "launch"), bench.Label(cold, "launch, cold"),
 			bench.Label(share, "of the limit"), bench.Caption("The time of one call: made by a program, launched by a graph, "+
 				"inside one launch, and inside one launch with buffers that are not in the cache.")),
 		bench.Pivot(`rows=num_ranks+algorithm+size,columns=copy,value=time_us,where=copy!="auto"`,
-			bench.Title("Ways to copy"), bench.Label("num_ranks", "ranks"), bench.Caption("The time of a whole call, by the way in which elements are copied.")),
+			bench.Title("Ways to copy"), bench.Label("num_ranks", "ranks"),
+			bench.Caption("The time of a whole call, by the way in which elements are copied.")),
 	}
 	for _, k := range knobsOf(names) {
 		items = append(items, bench.Strings(k.Name, k.Default))
@@ -151,7 +153,8 @@ func gpuSections(rows dataset.Set) []bench.Section {
 	worst, resolved := 0.0, true
 	var all dataset.Set
 	for _, g := range dataset.GroupBy(timedInside(rows.MergeTrials()), func(r *journal.Row) string {
-		return strings.Join([]string{fmt.Sprint(*r.NumRanks), dataset.Text(r, "dtype"), dataset.Text(r, "algorithm"), dataset.Text(r, "size"), otherKnobs(r)}, "/")
+		return strings.Join([]string{fmt.Sprint(*r.NumRanks), dataset.Text(r, "dtype"), dataset.Text(r, "algorithm"),
+			dataset.Text(r, "size"), otherKnobs(r)}, "/")
 	}) {
 		blocks, own := g.Rows.At(ranksAs, "blocks"), g.Rows.At(ranksAs, "processes")
 		if len(blocks) == 0 || len(own) == 0 {

@@ -48,15 +48,18 @@ func TestFourWays(t *testing.T) {
 			t.Fatalf("%s: %s %s, %v", r.Point, r.Status, r.Reason, r.Metrics)
 		}
 	}
-	if f := benchtest.Figures(t, GPUAllReduce(), dataset.All(rows)); len(f) != 2 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 2 ||
+	f := benchtest.Figures(t, GPUAllReduce(), dataset.All(rows))
+	if len(f) != 2 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 2 ||
 		len(f[1].Panels) != 2 || len(f[1].Panels[0].Series) != 4 {
 		t.Errorf("figures: %+v", f)
 	}
-	if s := benchtest.Sections(t, GPUAllReduce(), dataset.All(rows)); len(s) != 2 || len(s[1].Table) != 5 ||
-		len(s[0].Table) != 3 || s[0].Table[1][5] != "not resolved" || !strings.Contains(benchtest.Text(s[0]), "fewer than 4 undisturbed launches") {
+	s := benchtest.Sections(t, GPUAllReduce(), dataset.All(rows))
+	if len(s) != 2 || len(s[1].Table) != 5 ||
+		len(s[0].Table) != 3 || s[0].Table[1][5] != "not resolved" ||
+		!strings.Contains(benchtest.Text(s[0]), "fewer than 4 undisturbed launches") {
 		t.Errorf("sections of one launch: %+v", s)
 	}
-	s := benchtest.Sections(t, GPUAllReduce(), dataset.All(slices.Concat(rows, rows, rows, rows)))
+	s = benchtest.Sections(t, GPUAllReduce(), dataset.All(slices.Concat(rows, rows, rows, rows)))
 	if len(s) != 2 || len(s[1].Table) != 5 || !strings.HasSuffix(s[0].Table[1][5], " %") ||
 		!strings.HasSuffix(benchtest.Text(s[0]), " % slower.") || len(s[0].Lines) != 2 || len(s[0].Sentences[0].Rows) != 16 {
 		t.Errorf("sections of four launches: %+v", s)

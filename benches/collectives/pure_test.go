@@ -183,7 +183,8 @@ func TestRegret(t *testing.T) {
 }
 
 func TestFigures(t *testing.T) {
-	figs := benchtest.Figures(t, Bench(), dataset.All([]journal.Row{timed(auto, 4096, 5), timed(auto, 1024, 3), timed("ring", 1024, 9)}))
+	figs := benchtest.Figures(t, Bench(),
+		dataset.All([]journal.Row{timed(auto, 4096, 5), timed(auto, 1024, 3), timed("ring", 1024, 9)}))
 	if len(figs) != 2 {
 		t.Fatalf("%d figures, want time and bandwidth", len(figs))
 	}

@@ -233,7 +233,8 @@ func TestArrangements(t *testing.T) {
 			t.Errorf("%s has %d ranks", sips, *row.NumRanks)
 		}
 	}
-	if figs := benchtest.Figures(t, Bench(), dataset.All(rows)); figs[0].Panels[0].Series[0].Name != "auto, private, 4:ring" ||
+	figs := benchtest.Figures(t, Bench(), dataset.All(rows))
+	if figs[0].Panels[0].Series[0].Name != "auto, private, 4:ring" ||
 		!strings.Contains(figs[0].Caption, "topology built-in (sha256 ") {
 		t.Errorf("%+v", figs[0])
 	}

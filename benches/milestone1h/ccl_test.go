@@ -3,7 +3,6 @@ package milestone1h
 import (
 	"context"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -28,7 +27,6 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/views"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
 
@@ -143,29 +141,11 @@ func published(t *testing.T, fabric topo.Fabric, rows []journal.Row) {
 	}
 }
 
-// header returns the header of a run.
-func header(b *bench.Bench) journal.Header {
-	metrics, _ := b.Metrics()
-	return journal.Header{Bench: b.Name, Metrics: metrics}
-}
-
-// drawn returns the figures of the rows.
-func drawn(t testing.TB, b *bench.Bench, rows []journal.Row) (figs []figure.Figure) {
-	t.Helper()
-	if b.Figures != nil {
-		figs = b.Figures(dataset.All(rows))
-	}
-	h := header(b)
-	declared, errs := views.Figures(b.Plots, &h, dataset.All(rows))
-	must.Do(t, errors.Join(errs...))
-	return append(figs, declared...)
-}
-
 // written returns the files of a report by name, and its error.
 func written(t testing.TB, b *bench.Bench, rows []journal.Row) (map[string]string, error) {
 	t.Helper()
 	dir := t.TempDir()
-	run := &journal.Run{Header: header(b), Rows: slices.Clone(rows)}
+	run := &journal.Run{Header: *decl.ViewHeader(b), Rows: slices.Clone(rows)}
 	for i := range run.Rows {
 		run.Rows[i].Key = fmt.Sprint(i)
 	}
@@ -186,7 +166,7 @@ func check(t *testing.T, rows []journal.Row) {
 	t.Helper()
 	made, err := written(t, CCL(), rows)
 	must.Do(t, err)
-	for _, f := range drawn(t, CCL(), rows) {
+	for _, f := range benchtest.Figures(t, CCL(), dataset.All(rows)) {
 		if !strings.Contains(made["index.html"], "figures/"+f.Name+".svg") || made["figures/"+f.Name+".png"] == "" {
 			t.Errorf("the page does not show %s", f.Name)
 		}
@@ -383,7 +363,7 @@ func TestRowsNameTheirMachine(t *testing.T) {
 		Details: map[string]string{machine.Kind: "torus_2d", machine.Option: "mine.yaml", machine.Hash: "0123456789abcdef",
 			machine.Fabric: "whole"}}
 	const says = "topology mine.yaml (sha256 0123456789ab), fabric whole"
-	figs := drawn(t, CCL(), []journal.Row{row})
+	figs := benchtest.Figures(t, CCL(), dataset.Set{&row})
 	if len(figs) != 2 {
 		t.Errorf("%d figures", len(figs))
 	}
@@ -450,7 +430,7 @@ func TestTwoMachines(t *testing.T) {
 		return strings.Compare(a.Details[machine.Option], b.Details[machine.Option])
 	})
 	names := map[string][]string{}
-	for _, f := range drawn(t, CCL(), rows) {
+	for _, f := range benchtest.Figures(t, CCL(), dataset.All(rows)) {
 		for _, p := range f.Panels {
 			names[f.Name] = append(names[f.Name], p.Title)
 			for _, s := range p.Series {

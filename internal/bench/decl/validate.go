@@ -60,9 +60,9 @@ func (b *Bench) Validate() error {
 	return fmt.Errorf("bench %q: %w", b.Name, errors.Join(errs...))
 }
 
-// viewFaults checks that the declared views name coordinates and metrics that rows can have.
-func (b *Bench) viewFaults() (errs []error) {
-	h := &journal.Header{}
+// ViewHeader returns a header with the metrics, axes and variables that rows of the bench may have.
+func ViewHeader(b *Bench) *journal.Header {
+	h := &journal.Header{Bench: b.Name}
 	h.Metrics, _ = b.Metrics()
 	h.Metrics = append(h.Metrics, journal.MetricInfo{Name: LimitMetric})
 	for _, p := range b.Parts {
@@ -72,6 +72,12 @@ func (b *Bench) viewFaults() (errs []error) {
 		})...)
 		h.Envs = append(h.Envs, lists.Map(p.Envs, func(e EnvAxis) string { return e.Name })...)
 	}
+	return h
+}
+
+// viewFaults checks that the declared views name coordinates and metrics that rows can have.
+func (b *Bench) viewFaults() (errs []error) {
+	h := ViewHeader(b)
 	options := point.Point(lists.Map(b.Options, func(o Option) point.Coord { return point.Coord{Name: o.Name} }))
 	for _, p := range b.Plots {
 		errs = append(errs, p.Check(h, options), p.CheckMetric(h, options, h.Metrics))

@@ -86,6 +86,9 @@ func (p Pivot) Table(h *journal.Header, rows dataset.Set) (Table, error) {
 		return Table{}, nil
 	}
 	t := Table{Title: expand(p.Title, rowsOf(dots)), Text: expand(p.Caption, rowsOf(dots))}
+	if counted := lists.Filter(dots, func(d dot) bool { return d.row.Disturbed() == "" }); len(counted) < len(dots) {
+		t.Text = strings.TrimSpace(t.Text + " Values in parentheses were disturbed while measured.")
+	}
 	heads := lists.Map(d.by, func(c dataset.Coord) string { return p.label(c.Name) })
 	columns, at := bucket(dots, func(d dot) dataset.Value { return d.x })
 	if p.Columns != "" {
@@ -93,7 +96,7 @@ func (p Pivot) Table(h *journal.Header, rows dataset.Set) (Table, error) {
 		for _, line := range d.split(dots, d.by) {
 			_, at := bucket(line.dots, func(d dot) dataset.Value { return d.x })
 			t.Cells = append(t.Cells, append(d.heads(line), lists.Map(columns, func(v dataset.Value) string {
-				return strings.Join(lists.Distinct(d.cells(at[v.ID()], true)), ", ")
+				return strings.Join(anyOf(d.cells(at[v.ID()], true)), ", ")
 			})...))
 		}
 		return t, nil
@@ -106,6 +109,15 @@ func (p Pivot) Table(h *journal.Header, rows dataset.Set) (Table, error) {
 		}
 	}
 	return t, nil
+}
+
+// anyOf returns the texts that say something, or else "-".
+func anyOf(cells []string) []string {
+	some := lists.Filter(lists.Distinct(cells), func(text string) bool { return text != "-" })
+	if len(some) == 0 {
+		return []string{"-"}
+	}
+	return some
 }
 
 // heads returns the first cells of a line.

@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/views"
@@ -55,7 +56,7 @@ func benchSections(b *bench.Bench, rows dataset.Set) ([]bench.Section, error) {
 // declaredTables returns the tables that a bench declares. Tables without a value are left out.
 func declaredTables(b *bench.Bench, rows dataset.Set) (sections []bench.Section, err error) {
 	for _, p := range b.Pivots {
-		t, fault := p.Table(nil, rows)
+		t, fault := p.Table(decl.ViewHeader(b), rows)
 		if err = errors.Join(err, fault); len(t.Cells) > 0 {
 			sections = append(sections, bench.Section{Title: t.Title, Text: t.Text, Table: t.Cells,
 				Headline: p.Show == "headline", Detail: p.Show == "detail"})

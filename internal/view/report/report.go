@@ -21,6 +21,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -299,7 +300,7 @@ func charts(in Input, rows dataset.Set) (figures []figure.Figure, why string, er
 	if in.Bench != nil && !in.PlotsOnly {
 		var err error
 		own, err = guarded("figures", in.Bench, in.Bench.Figures, rows)
-		declared, faults := views.Figures(in.Bench.Plots, &in.Run.Header, rows)
+		declared, faults := views.Figures(in.Bench.Plots, decl.ViewHeader(in.Bench), rows)
 		own, errs = append(own, declared...), append(append(errs, err), faults...)
 	}
 	if study, err := tuned.Load(in.Run); err == nil && study != nil {
