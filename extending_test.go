@@ -1,6 +1,7 @@
 package kernbench_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"reflect"
@@ -9,8 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/registry"
 	"github.com/kernbench/kernbench/internal/result/figure"
 )
@@ -78,5 +82,32 @@ func TestEveryFigureKind(t *testing.T) {
 	}
 	if names := figure.Contents.Names(); !slices.Contains(names, "heat") {
 		t.Errorf("the kinds are %v, without heat", names)
+	}
+}
+
+// TestExampleViews draws the figure and states the sentence of the guide.
+func TestExampleViews(t *testing.T) {
+	b := sorting(func(context.Context, *bench.State) error { return nil })
+	must.Do(t, b.Validate())
+	var rows bench.Rows
+	for i, order := range []string{"random", "sorted"} {
+		for _, count := range []int64{1000, 8000} {
+			rows = append(rows, &bench.Row{Status: bench.StatusOK,
+				Metrics: map[string]float64{"time_us": float64(count) / float64(1+i)},
+				Point: bench.Point{{Name: "count", Value: point.IntValue(count)},
+					{Name: "order", Value: point.StringValue(order)}}})
+		}
+	}
+	figs := benchtest.Figures(t, b, rows)
+	if len(figs) != 1 || figs[0].Name != "sorting_time" || len(figs[0].Panels[0].Series) != 2 {
+		t.Errorf("figures: %+v", figs)
+	}
+	s := benchtest.Sections(t, b, rows)
+	if len(s) != 1 || s[0].Sentences[0].Text != "Sorting 8000 numbers in order random takes longest: 8 ms." ||
+		!slices.Equal(s[0].Sentences[0].Rows, bench.Rows{rows[1]}) {
+		t.Errorf("sentences: %+v", s)
+	}
+	if s := benchtest.Sections(t, b, nil); len(s) != 0 {
+		t.Errorf("sentences about nothing: %+v", s)
 	}
 }

@@ -188,6 +188,7 @@
 //	by        coordinates that separate series; others that vary separate them too
 //	panel     coordinates that separate panels
 //	where     which rows, in the language of --only; quote texts that contain commas
+//	first     coordinates of which only the first value is drawn; also last
 //	kind      lines, points, bars, stack (of bars, one for each metric) or heat (lines of cells)
 //	share     y in percent of another metric
 //	over      first: y divided by the y of the first series at the same x

@@ -31,20 +31,12 @@ func Figures(t testing.TB, b *bench.Bench, rows dataset.Set) (figs []figure.Figu
 	return append(figs, declared...)
 }
 
-// Sections returns the sections of a bench: its own, and the declared tables.
-func Sections(t testing.TB, b *bench.Bench, rows dataset.Set) (list []bench.Section) {
+// Sections returns the sections of a bench: its own, the declared tables, and those of its sentences.
+func Sections(t testing.TB, b *bench.Bench, rows dataset.Set) []bench.Section {
 	t.Helper()
-	if b.Sections != nil {
-		list = b.Sections(rows)
+	sections, err := decl.Describe(b, rows)
+	if err != nil {
+		t.Error(err)
 	}
-	for _, p := range b.Pivots {
-		table, err := p.Table(decl.ViewHeader(b), rows)
-		if err != nil {
-			t.Error(err)
-		}
-		if len(table.Cells) > 0 {
-			list = append(list, bench.Section{Title: table.Title, Text: table.Text, Table: table.Cells})
-		}
-	}
-	return list
+	return sections
 }

@@ -25,7 +25,7 @@ import (
 
 // Bench returns the declaration of the bench.
 func Bench() *bench.Bench {
-	return bench.New("llm-impact", body,
+	return bench.New("llm-impact", body, append(declaredViews(),
 		bench.Help("cost of the all-reduces in serving a language model: per layer, per step, and as a share of the step"),
 		bench.Doc(`Computes the cost of the all-reduces in a forward pass of a language model that is
 spread over tp ranks. A message has tokens x hidden x 2 bytes. A layer has two
@@ -77,6 +77,7 @@ against and target-gbps compute the gain from another curve or bus bandwidth.
 		bench.Metric("layer_us", "us", "lower", "communication of one layer"),
 		bench.Metric("step_us", "us", "lower",
 			"a step: communication and floor, as they overlap"),
+		bench.Metric("exposed_us", "us", "lower", "communication that does not overlap with the floor"),
 		bench.Metric("floor_us", "us", "", "least time of a step without communication"),
 		bench.Metric("alltoall_us", "us", "lower", "all-to-alls of a step"),
 		bench.Metric("message_bytes", "B", "", "size of one all-reduce"),
@@ -89,9 +90,7 @@ against and target-gbps compute the gain from another curve or bus bandwidth.
 		bench.Drop(invalidPoint),
 		bench.Refuse(checkCurves),
 		bench.ContentHashes(curveDigest, "curve", "against"),
-		bench.Figures(figures),
-		bench.Sections(sections),
-	)
+	)...)
 }
 
 // parseStep parses decode-N and prefill-N. N is the number of tokens in the step.
@@ -241,6 +240,7 @@ func record(s *bench.State, m llm.Model, gpu llm.GPU, step llm.Step) {
 	s.Record("layer_us", step.LayerUS)
 	s.Record("step_us", step.StepUS())
 	s.Record("floor_us", step.FloorUS)
+	s.Record("exposed_us", step.StepUS()-step.FloorUS)
 	s.Record("message_bytes", float64(step.Message))
 	s.Record("allreduces", float64(step.Count))
 	if step.AllToAllUS > 0 {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/dataset"
+	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/llm"
 )
@@ -92,7 +94,8 @@ func TestServing(t *testing.T) {
 	}
 	plain, overlapped := rowsOf(t, "model=llama3-70b", "tp=8", "step=prefill-2048")[0],
 		rowsOf(t, "model=llama3-70b", "tp=8", "step=prefill-2048", "--overlap=two-batch")[0]
-	bars, _ := stepBars(dataset.Set{overlapped})
+	figs := benchtest.Figures(t, Bench(), dataset.Set{overlapped})
+	bars := figs[slices.IndexFunc(figs, func(f figure.Figure) bool { return f.Name == "llm_step" })]
 	high := 0.0
 	for _, series := range bars.Panels[0].Series {
 		high += series.Points[0].Y
@@ -239,33 +242,33 @@ func TestViews(t *testing.T) {
 		rowsOf(t, "--target-gbps=400"), rowsOf(t, "curve=nccl-h200,vllm-h200,staged-h100", "model=llama3-8b,deepseek-v3"),
 		rowsOf(t, "model=llama3-8b", "tp=8", "step=decode-1", "--against=-"),
 	} {
-		for _, f := range figures(rows) {
+		for _, f := range benchtest.Figures(t, Bench(), rows) {
 			if err := f.Validate(); err != nil {
 				t.Error(err)
 			}
 		}
-		secs := sections(rows)
-		if len(secs) < 3 || benchtest.Text(secs[0]) == "" || len(secs[1].Table) < 2 {
+		secs := benchtest.Sections(t, Bench(), rows)
+		if len(secs) < 3 || benchtest.Text(secs[0]) == "" || len(secs[len(secs)-1].Table) < 2 {
 			t.Errorf("sections are %+v", secs)
 		}
 	}
-	if figures(nil) != nil || sections(nil) != nil {
+	if len(benchtest.Figures(t, Bench(), nil))+len(benchtest.Sections(t, Bench(), nil)) > 0 {
 		t.Error("views of nothing")
 	}
-	secs := sections(rowsOf(t, "--target-gbps=400"))
+	secs := benchtest.Sections(t, Bench(), rowsOf(t, "--target-gbps=400"))
 	if said := secs[0].Sentences; len(said) != 2 || said[0].ID != "share" || len(said[0].Rows) != 2 {
 		t.Errorf("the evidence is %+v", said)
 	}
-	if len(secs) != 4 || secs[2].Title != "Largest gains" || len(secs[2].Table) != maxGains+1 ||
-		len(secs[2].Lines) != maxGains || secs[2].Lines[0].ID != "gain" ||
-		secs[2].Table[1][0] != "gpt-oss-120b" {
-		t.Errorf("the ranked gains: %+v", secs[2])
+	if len(secs) != 4 || secs[1].Title != "Largest gains" || len(secs[1].Table) != maxGains+1 ||
+		len(secs[1].Lines) != maxGains || secs[1].Lines[0].ID != "gain" ||
+		secs[1].Table[1][0] != "gpt-oss-120b" {
+		t.Errorf("the ranked gains: %+v", secs[1])
 	}
 	if !strings.Contains(benchtest.Text(secs[0]), "**decode**: communication takes from 1 % of the step") ||
 		strings.Contains(benchtest.Text(secs[0]), "no number") {
 		t.Errorf("the summary: %s", benchtest.Text(secs[0]))
 	}
-	text := benchtest.Text(sections(rowsOf(t, "curve=vllm-eager-h200"))[0])
+	text := benchtest.Text(benchtest.Sections(t, Bench(), rowsOf(t, "curve=vllm-eager-h200"))[0])
 	if !strings.Contains(text, "points have no number") {
 		t.Errorf("the section does not state what is missing: %s", text)
 	}

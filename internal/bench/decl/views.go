@@ -1,6 +1,7 @@
 package decl
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -102,4 +103,35 @@ func Headlines(b *Bench) (names []string) {
 		names = append(names, p.Headline...)
 	}
 	return lists.Distinct(names)
+}
+
+// Describe returns the sections of a bench, then the tables that it declares, with the sentences of its rules. A
+// section that only has sentences comes first, as one of the main findings. Tables without a value are left out.
+func Describe(b *Bench, rows dataset.Set) (sections []Section, err error) {
+	var own, stated []Section
+	if b.Sections != nil {
+		own = b.Sections(rows)
+	}
+	for _, p := range b.Pivots {
+		t, fault := p.Table(ViewHeader(b), rows)
+		if err = errors.Join(err, fault); len(t.Cells) > 0 {
+			own = append(own, Section{Title: t.Title, Text: t.Text, Table: t.Cells, Headline: p.Show == "headline",
+				Detail: p.Show == "detail"})
+		}
+	}
+	add := func(to []Section, s views.Sentence) bool {
+		i := slices.IndexFunc(to, func(section Section) bool { return section.Title == s.Section })
+		if i >= 0 {
+			to[i].Sentences = append(to[i].Sentences, s)
+		}
+		return i >= 0
+	}
+	if b.Sentences != nil {
+		for _, s := range b.Sentences(rows) {
+			if !add(own, s) && !add(stated, s) {
+				stated = append(stated, Section{Title: s.Section, Lead: true, Sentences: []views.Sentence{s}})
+			}
+		}
+	}
+	return append(stated, own...), err
 }

@@ -67,6 +67,9 @@ func (p Plot) resolve(h *journal.Header, rows dataset.Set) (d drawing, dots []do
 			return d, nil, left, fmt.Errorf("where: %w", err)
 		} // rows of a bench may lack a name that it declares
 	}
+	if all, err = p.pick(h, all); err != nil {
+		return d, nil, left, err
+	}
 	if main, has := mainMetric(h, all); len(p.Y) == 0 {
 		if p.Y = []string{dataset.TimeMetric}; has {
 			p.Y = []string{main.name}
@@ -94,6 +97,24 @@ func (p Plot) resolve(h *journal.Header, rows dataset.Set) (d drawing, dots []do
 	return d, dots, left, nil
 }
 
+// pick returns the rows with the first and last values of the coordinates that the plot names.
+func (p Plot) pick(h *journal.Header, rows dataset.Set) (dataset.Set, error) {
+	coords := rows.Coords(h)
+	for i, name := range slices.Concat(p.First, p.Last) {
+		c, err := dataset.FindCoord(coords, name)
+		values := c.Values(rows.Good())
+		if err != nil || len(values) == 0 {
+			return nil, err
+		}
+		wanted := values[0].ID()
+		if i >= len(p.First) {
+			wanted = values[len(values)-1].ID()
+		}
+		rows = rows.Where(func(r *journal.Row) bool { return c.Of(r).ID() == wanted })
+	}
+	return rows, nil
+}
+
 // figure lays out the panels.
 func (d *drawing) figure(dots []dot, left omissions) (fig figure.Figure, err error) {
 	all := d.by
@@ -103,6 +124,7 @@ func (d *drawing) figure(dots []dot, left omissions) (fig figure.Figure, err err
 	}
 	fig.Panels = lists.Map(panels, d.panel)
 	commonScale(fig.Panels)
+	commonColors(fig.Panels)
 	fig.Name, fig.Title = d.stem(), title(d.bench, dots, d.coords, append([]dataset.Coord{d.x.coord}, all...))
 	if d.declared() {
 		fig.Name, fig.Title, fig.Caption = d.Name, expand(d.Title, rowsOf(dots)), expand(d.Caption, rowsOf(dots))
@@ -302,11 +324,11 @@ func (d *drawing) layOut(dots []dot, by []dataset.Coord) (panels []panelDots, er
 	}
 	if d.by = by[outer:]; outer > 0 {
 		return lists.Map(d.split(dots, by[:outer]), func(p panelDots) panelDots {
-			return panelDots{d.join(d.Labels["panel"], p.title), p.dots}
+			return panelDots{d.join(d.panelTitle(p.dots), p.title), p.dots}
 		}), nil
 	}
 	if total <= maxSeries {
-		return []panelDots{{title: d.Labels["panel"], dots: dots}}, nil
+		return []panelDots{{title: d.panelTitle(dots), dots: dots}}, nil
 	}
 	// The user wants to compare the values of the first coordinates in one panel, so try the last one first.
 	for i, c := range slices.Backward(by) {
@@ -321,11 +343,21 @@ func (d *drawing) layOut(dots []dot, by []dataset.Coord) (panels []panelDots, er
 		}
 	}
 	if d.by = by; d.declared() {
-		return []panelDots{{title: d.Labels["panel"], dots: dots}}, nil
+		return []panelDots{{title: d.panelTitle(dots), dots: dots}}, nil
 	}
 	return nil, fmt.Errorf("%d series, one for each %s that occurs, are too many to tell apart (at most %d in a "+
 		"panel, %d panels): plot fewer rows, or put the one with most values on x",
 		total, strings.Join(dataset.Names(by), ", "), maxSeries, maxPanels)
+}
+
+// panelTitle returns the declared title of a panel, with the values of its rows. {first} stands for a series.
+func (d *drawing) panelTitle(dots []dot) string {
+	const series = "{first}"
+	before, after, has := strings.Cut(d.Labels["panel"], series)
+	if has {
+		return expand(before, rowsOf(dots)) + series + expand(after, rowsOf(dots))
+	}
+	return expand(before, rowsOf(dots))
 }
 
 // panelDots are the dots of one panel or series.

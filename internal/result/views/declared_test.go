@@ -113,6 +113,9 @@ func TestDeclaredFigures(t *testing.T) {
 			[]string{"n:  | " + simulated, "panel over a,,ranks,ratio of time_us to the first,", "   a: 1,1 2,1",
 				"   b: 1,0.25"}},
 		{"a single series has no ratio", "x=num_ranks,over=first", Words{Name: "n"}, []journal.Row{small, two}, nil},
+		{"first and last values", "x=num_ranks,limit=none,first=shape,last=variant", Words{Name: "n",
+			Labels: map[string]string{"panel": "{shape} by {variant}"}}, []journal.Row{small, large, b},
+			[]string{"n:  | " + simulated, "panel 32x32x32 by b,,ranks,time,us", "   time_us: 1,2"}},
 		{"a stack for each series", "x=shape,y=read_us+work_us,share=time_us,kind=stack,by=variant",
 			Words{Name: "n", Labels: map[string]string{"panel": "parts"}}, []journal.Row{small, b},
 			[]string{"n:  | " + simulated, "panel parts, a,category,shape,value,percent,32x32x32",
@@ -262,6 +265,21 @@ func TestExports(t *testing.T) {
 		e = Export{Name: name, Columns: []string{"speed"}}
 		if _, err := e.Encode(rows); err == nil || !strings.Contains(err.Error(), `unknown metric "speed"`) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A color means the same in all panels of heat maps.
+func TestCommonColors(t *testing.T) {
+	rows := []journal.Row{product("32x32x32", "a", 1, 8), product("64x64x64", "b", 1, 2)}
+	figs, errs := Figures([]Plot{declare(t, "x=num_ranks,y=time_us,by=shape,panel=variant,kind=heat",
+		Words{Name: "n"})}, nil, dataset.All(rows))
+	if len(errs) > 0 || len(figs[0].Panels) != 2 {
+		t.Fatalf("%v, %+v", errs, figs)
+	}
+	for _, p := range figs[0].Panels {
+		if v := p.Content.(*figure.HeatMap).Value; v.Min == nil || *v.Min != 0 || *v.Max != 8 {
+			t.Errorf("%s: %+v", p.Title, v)
 		}
 	}
 }

@@ -166,6 +166,29 @@ func overFirst(series []figure.Series) []figure.Series {
 	return series
 }
 
+// commonColors makes a color mean the same value in all panels.
+func commonColors(panels []figure.Panel) {
+	var maps []*figure.HeatMap
+	low, high := 0.0, 0.0
+	for _, p := range panels {
+		if h, is := p.Content.(*figure.HeatMap); is {
+			maps = append(maps, h)
+			for _, line := range h.Cells {
+				for _, c := range line {
+					if finite(c.Value) {
+						low, high = min(low, c.Value), max(high, c.Value)
+					}
+				}
+			}
+		}
+	}
+	for _, h := range maps {
+		if len(maps) > 1 && low < high {
+			h.Value.Min, h.Value.Max = &low, &high
+		}
+	}
+}
+
 // heat makes a matrix of the dots: a line for each series, and a column for each x.
 func (d *drawing) heat(p figure.Panel, all []panelDots) figure.Panel {
 	h := &figure.HeatMap{Value: FigureAxis(d.label(d.ys[0].name), d.ys[0].unit)}

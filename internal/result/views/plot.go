@@ -31,6 +31,8 @@ type Plot struct {
 	By             []string // coordinates that separate series
 	Panel          []string // coordinates that separate panels
 	Where          string   // chooses rows, in the language of --only
+	First          []string // coordinates of which only the first value is drawn
+	Last           []string // coordinates of which only the last value is drawn
 	Kind           string   // lines, points, bars, stack or heat; "" chooses
 	Share          string   // shows y as percent of another metric of the row
 	Over           string   // first: y is divided by the y of the first series at the same x
@@ -107,6 +109,8 @@ func (p *Plot) keys() []key {
 		{name: "by", list: &p.By},
 		{name: "panel", list: &p.Panel},
 		{name: "where", text: &p.Where},
+		{name: "first", list: &p.First},
+		{name: "last", list: &p.Last},
 		{name: "kind", text: &p.Kind, choices: []string{"lines", "points", "bars", "stack", "heat"}},
 		{name: "share", text: &p.Share},
 		{name: "over", text: &p.Over, choices: []string{"first"}},
@@ -186,7 +190,7 @@ func format(keys []key) string {
 // Check returns an error if the rows of a planned run will not have the coordinates of the plot.
 func (p Plot) Check(h *journal.Header, options point.Point) error {
 	coords := dataset.Set{{Options: options}}.Coords(h)
-	names := slices.Concat(p.By, p.Panel)
+	names := slices.Concat(p.By, p.Panel, p.First, p.Last)
 	for _, f := range factorsOf(p.X) {
 		isMetric := slices.ContainsFunc(h.Metrics, func(m journal.MetricInfo) bool { return m.Name == f.name })
 		if f.name != Points && f.name != "" && !isMetric {

@@ -21,48 +21,18 @@ import (
 // maxEvidence limits the rows that a page lists for one sentence.
 const maxEvidence = 40
 
-// benchSections returns the sections of a bench, then the tables that it declares, with the sentences of its rules. A
-// section that only has sentences comes first, as one of the main findings.
+// benchSections returns the sections of a bench with numbered sentences.
 func benchSections(b *bench.Bench, rows dataset.Set) ([]bench.Section, error) {
 	if b == nil {
 		return nil, nil
 	}
-	tables, fault := declaredTables(b, rows)
+	var fault error
 	sections, err := guarded("sections", b, func(rows dataset.Set) []bench.Section {
-		var own, stated []bench.Section
-		if b.Sections != nil {
-			own = b.Sections(rows)
-		}
-		own = append(own, tables...)
-		add := func(to []bench.Section, s views.Sentence) bool {
-			i := slices.IndexFunc(to, func(section bench.Section) bool { return section.Title == s.Section })
-			if i >= 0 {
-				to[i].Sentences = append(to[i].Sentences, s)
-			}
-			return i >= 0
-		}
-		if b.Sentences != nil {
-			for _, s := range b.Sentences(rows) {
-				if !add(own, s) && !add(stated, s) {
-					stated = append(stated, bench.Section{Title: s.Section, Lead: true, Sentences: []views.Sentence{s}})
-				}
-			}
-		}
-		return number(append(stated, own...), rows)
+		var list []bench.Section
+		list, fault = decl.Describe(b, rows)
+		return number(list, rows)
 	}, rows)
 	return sections, errors.Join(err, fault)
-}
-
-// declaredTables returns the tables that a bench declares. Tables without a value are left out.
-func declaredTables(b *bench.Bench, rows dataset.Set) (sections []bench.Section, err error) {
-	for _, p := range b.Pivots {
-		t, fault := p.Table(decl.ViewHeader(b), rows)
-		if err = errors.Join(err, fault); len(t.Cells) > 0 {
-			sections = append(sections, bench.Section{Title: t.Title, Text: t.Text, Table: t.Cells,
-				Headline: p.Show == "headline", Detail: p.Show == "detail"})
-		}
-	}
-	return sections, err
 }
 
 // number numbers the sentences and table lines that cite rows, and sorts the cited rows. It panics if one is not a row
