@@ -31,9 +31,9 @@ func TestArchive(t *testing.T) {
 	for _, file := range must.Get(filepath.Glob(archive + "/*/journal.jsonl"))(t) {
 		name := filepath.Base(filepath.Dir(file))
 		for _, r := range must.Get(journal.Read(file))(t).Runs {
-			rows := r.Latest()
+			rows := dataset.Of(r).Rows
 			for i := range rows {
-				runs[name] = append(runs[name], &rows[i])
+				runs[name] = append(runs[name], rows[i])
 			}
 		}
 	}

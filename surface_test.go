@@ -24,7 +24,7 @@ var publicPackages = []string{"bench", "dist", "solve", "accel", "accel/tl"}
 // internal types. They are part of the interface too, but documented with the internal type.
 const (
 	maxSurface = 633
-	maxAliased = 589
+	maxAliased = 593
 )
 
 // TestPublicSurface compares the exported names with a golden file, so that reviewers see every change.

@@ -168,7 +168,7 @@ func TestQuickProfile(t *testing.T) {
 			Trials: 1, Seed: 1}))(t)
 	res := must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: append(os.Environ(), smallVar+"=1")}))(t)
 	_, r := must.Get2(journal.LoadRun(dir))(t)
-	for _, row := range r.Latest() {
+	for _, row := range dataset.Of(r).Rows {
 		if row.Status.Bad() {
 			t.Errorf("%s %s: %s: %s", row.Part, row.Point, row.Status, row.Reason)
 		}
@@ -176,7 +176,7 @@ func TestQuickProfile(t *testing.T) {
 	if res.Counts[journal.NotExecuted] == 0 || res.Missing != 0 {
 		t.Errorf("%v, %d missing: want rows that need other hardware, none of them required", res.Counts, res.Missing)
 	}
-	must.Get(report.Render(dir, report.Input{Bench: Bench(), Run: r}))(t)
+	must.Get(report.Render(dir, report.Input{Bench: Bench(), Data: dataset.Of(r)}))(t)
 	page := must.Get(os.ReadFile(filepath.Join(dir, "report.md")))(t)
 	for _, want := range append(wants, "## Correctness matrix", "✓", "○", "## Recommendations", "## Tests to add",
 		"## Coverage gaps", "times of torus: it differs from ring", "times of quickreduce-int4: ", "times with 3 ranks",

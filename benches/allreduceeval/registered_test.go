@@ -124,5 +124,5 @@ func runRows(t *testing.T, req plan.Request) []journal.Row {
 	dir := filepath.Join(t.TempDir(), "run")
 	must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}))(t)
 	_, r := must.Get2(journal.LoadRun(dir))(t)
-	return r.Latest()
+	return dataset.Of(r).Rows.Copy()
 }

@@ -53,7 +53,8 @@ func publishedTable(t *testing.T, link string) []journal.Row {
 
 // sections returns the sections of a report as readers see them.
 func sections(rows []journal.Row) []document.Section {
-	list, _, _ := report.Sections(report.Input{Bench: Bench(), Run: &journal.Run{Rows: rows}}, dataset.All(rows))
+	list, _, _ := report.Sections(report.Input{Bench: Bench(), Data: dataset.Of(&journal.Run{Rows: rows})},
+		dataset.All(rows))
 	return lists.Map(list, document.NewSection)
 }
 
@@ -324,7 +325,7 @@ func TestPrintedPages(t *testing.T) {
 		run := &journal.Run{Header: journal.Header{Schema: 1, Run: "r", Bench: Name, Backend: hints.HostBackend,
 			Points: len(all) + len(times)},
 			Rows: c.rows, End: &journal.End{Outcome: c.outcome, Seconds: 100}}
-		must.Get(report.Render(dir, report.Input{Bench: Bench(), Run: run}))(t)
+		must.Get(report.Render(dir, report.Input{Bench: Bench(), Data: dataset.Of(run)}))(t)
 		page := must.Get(os.ReadFile(filepath.Join(dir, "report.html")))(t)
 		if n := pages(string(page)); n < 3 || n > 10 {
 			t.Errorf("%s: about %.1f pages, want 3 to 10", name, n)

@@ -61,7 +61,7 @@ func TestCTARun(t *testing.T) {
 	must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}))(t)
 	_, r := must.Get2(journal.LoadRun(dir))(t)
 	outcomes := map[string]int{}
-	for _, row := range r.Latest() {
+	for _, row := range dataset.Of(r).Rows {
 		fault, _ := row.Env.Get(cudatest.FaultVariable)
 		outcomes[fmt.Sprintf("%d ranks, fault %s: %s", *row.NumRanks, fault.Text(), row.Status)]++
 		switch {
@@ -78,7 +78,7 @@ func TestCTARun(t *testing.T) {
 	if fmt.Sprint(outcomes) != fmt.Sprint(want) {
 		t.Errorf("outcomes %v, want %v", outcomes, want)
 	}
-	f := benchtest.Figures(t, CTASweep(), dataset.All(r.Latest()))
+	f := benchtest.Figures(t, CTASweep(), dataset.Of(r).Rows)
 	if len(f) != 1 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 1 {
 		t.Errorf("figures: %+v", f)
 	}

@@ -66,7 +66,7 @@ func TestCUDA(t *testing.T) {
 	nothingLeft("an interrupted run")
 	_, r := must.Get2(journal.LoadRun(dir))(t)
 	outcomes := map[string]int{}
-	for _, row := range r.Latest() {
+	for _, row := range dataset.Of(r).Rows {
 		algorithm := row.Point.At("algorithm")
 		switch {
 		case row.Status == journal.Skipped:
@@ -86,12 +86,12 @@ func TestCUDA(t *testing.T) {
 				!strings.HasSuffix(row.Details["gpu_after"], " °C") {
 				t.Errorf("%s: %s %s, %v wrong, details %v", row.Point, row.Status, row.Reason, row.Metrics["wrong"], row.Details)
 			}
-			if dataset.Text(&row, "op") == allReduce && row.Details["algorithm"] != "one-stage" { // the first choice is refused
+			if dataset.Text(row, "op") == allReduce && row.Details["algorithm"] != "one-stage" { // the first choice is refused
 				t.Errorf("%s: auto took %s", row.Point, row.Details["algorithm"])
 			}
-			if dataset.Text(&row, "op") == allReduce && dataset.Text(&row, "buffers") == symmetric &&
-				dataset.Text(&row, "inplace") == "false" {
-				checkTimedInside(t, &row)
+			if dataset.Text(row, "op") == allReduce && dataset.Text(row, "buffers") == symmetric &&
+				dataset.Text(row, "inplace") == "false" {
+				checkTimedInside(t, row)
 			}
 		}
 	}
@@ -118,7 +118,7 @@ func TestCUDALimitsExceeded(t *testing.T) {
 			cudatest.SpeedsVariable+"="+c.speeds)
 		must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}))(t)
 		_, r := must.Get2(journal.LoadRun(dir))(t)
-		for _, row := range r.Latest() {
+		for _, row := range dataset.Of(r).Rows {
 			warnings := strings.Join(row.Warnings, "\n")
 			if row.Status != journal.OK || row.Limits[c.slower] <= row.Limits[c.faster] || row.Limits[c.faster] <= 0 ||
 				strings.Count(warnings, "faster than its limit allows") != 2 ||

@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -28,7 +29,7 @@ func TestHosts(t *testing.T) {
 	must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}))(t)
 	_, r := must.Get2(journal.LoadRun(dir))(t)
 	good := 0
-	for _, row := range r.Latest() {
+	for _, row := range dataset.Of(r).Rows {
 		if row.Point.At("buffers").String() == symmetric && row.Status == journal.Skipped {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -35,7 +36,7 @@ func TestMPI(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
 			must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ(), Launcher: via}))(t)
 			_, r := must.Get2(journal.LoadRun(dir))(t)
-			rows := r.Latest()
+			rows := dataset.Of(r).Rows
 			for _, row := range rows {
 				if strings.Contains(row.Reason, "a barrier moves no data") {
 					continue

@@ -28,7 +28,7 @@ func TestProcesses(t *testing.T) {
 	sampleLittle(p)
 	res := must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}))(t)
 	_, r := must.Get2(journal.LoadRun(dir))(t)
-	rows := r.Latest()
+	rows := dataset.Of(r).Rows
 	if res.Counts[journal.OK] != len(rows) || len(rows) != 16 {
 		t.Errorf("%v of %d rows, want 16 good ones", res.Counts, len(rows))
 	}
@@ -39,7 +39,7 @@ func TestProcesses(t *testing.T) {
 		}
 	}
 	var table bytes.Buffer
-	must.Do(t, export.Write(&table, "nccl-tests", export.Input{Header: &r.Header, Rows: dataset.All(rows)},
+	must.Do(t, export.Write(&table, "nccl-tests", export.Input{Header: &r.Header, Rows: rows},
 		export.Options{}))
 	gap := false
 	for line := range strings.Lines(table.String()) {

@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 	"github.com/kernbench/kernbench/internal/kernel/gpugemm"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -162,13 +163,13 @@ func TestSharesOfAGPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range r.Latest() {
+	for _, row := range dataset.Of(r).Rows {
 		const want = "2 of each rank"
 		if row.Status != journal.OK || row.Details["multiprocessors"] != want || row.Details[journal.SharingDetail] != "2" {
 			t.Errorf("%s: %s, %v, want %q", row.Status, row.Reason, row.Details, want)
 		}
 	}
-	if len(r.Latest()) != 1 {
-		t.Errorf("%d rows", len(r.Latest()))
+	if len(dataset.Of(r).Rows) != 1 {
+		t.Errorf("%d rows", len(dataset.Of(r).Rows))
 	}
 }

@@ -152,7 +152,7 @@ func written(t testing.TB, b *bench.Bench, rows []journal.Row) (map[string]strin
 	if b.Derive != nil {
 		run.Rows = b.Derive(dataset.All(run.Rows)).Copy()
 	}
-	files, err := report.Render(dir, report.Input{Bench: b, Run: run})
+	files, err := report.Render(dir, report.Input{Bench: b, Data: dataset.Of(run)})
 	out := map[string]string{}
 	for _, name := range files {
 		short := filepath.ToSlash(must.Get(filepath.Rel(dir, name))(t))

@@ -53,7 +53,7 @@ func runPlan(t *testing.T, dir string, p *plan.Plan, o run.Options) (run.Result,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res, Bench().View(j, r).Latest()
+	return res, Bench().View(j, r).Rows.Copy()
 }
 
 // Complete runs with real processes, one for each number of ranks as under another launcher. The results accumulate,
@@ -83,7 +83,7 @@ func TestProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := report.Render(dir, report.Input{Bench: Bench(), Run: Bench().View(j, r)})
+	files, err := report.Render(dir, report.Input{Bench: Bench(), Data: Bench().View(j, r)})
 	if err != nil {
 		t.Error(err)
 	}

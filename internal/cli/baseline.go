@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/result/changepoint"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/verdict"
 )
@@ -88,9 +89,10 @@ func (a *app) saveBaseline(spec string, limit int) error {
 	bad := 0
 	for _, r := range runs {
 		hosts[r.Header.Host.Class()] = true
-		c := r.Counts()
+		d := dataset.Of(r)
+		c := d.Rows.Counts()
 		bad += c[journal.Failed] + c[journal.Timeout]
-		if part := r.Incomplete(); part != "" {
+		if part := d.Incomplete(); part != "" {
 			a.stdout.Printf("run %s: %s\n", r.ID(), part)
 		}
 	}
@@ -321,14 +323,14 @@ func (a *app) jobLink() string {
 	return server + "/" + repo + "/actions/runs/" + id
 }
 
-// sidesOf returns the current builds of runs as sides of a comparison. only selects their rows.
-func sidesOf(runs []*journal.Run, only []string) ([]verdict.Run, error) {
-	return lists.TryMap(runs, func(r *journal.Run) (verdict.Run, error) { return sideOf(r, only) })
+// sidesOf returns datasets as sides of a comparison. only selects their rows.
+func sidesOf(list []*dataset.Dataset, only []string) ([]verdict.Run, error) {
+	return lists.TryMap(list, func(d *dataset.Dataset) (verdict.Run, error) { return sideOf(d, only) })
 }
 
-// sideOf returns the current build of a run as a side of a comparison. only selects its rows.
-func sideOf(r *journal.Run, only []string) (verdict.Run, error) {
-	side := verdict.NewRun("", r)
+// sideOf returns a dataset as a side of a comparison. only selects its rows.
+func sideOf(d *dataset.Dataset, only []string) (verdict.Run, error) {
+	side := verdict.NewRun("", d)
 	rows, err := selected(side.Rows, only)
 	side.Rows = rows
 	return side, err

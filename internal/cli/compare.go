@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/cli/request"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/verdict"
@@ -137,7 +139,7 @@ func (a *app) compare(args, only []string, format, by, link string, opts verdict
 		if err != nil {
 			return err
 		}
-		if sides[i], err = sideOf(r, only); err != nil {
+		if sides[i], err = sideOf(dataset.Of(r), only); err != nil {
 			return usage(err)
 		}
 	}
@@ -165,13 +167,13 @@ func (a *app) compareBuilds(spec string, only []string, format, link string, opt
 	if err != nil {
 		return err
 	}
-	before := j.PreviousBuild(r)
-	if before == nil {
+	others := dataset.OtherBuilds(j, r)
+	if len(others) == 0 {
 		return usage(fmt.Errorf("%s has only one build of %s: give two runs, OLD and NEW, or --by VAR", spec,
 			r.Header.Bench))
 	}
-	now := r.Current()
-	sides, err := sidesOf([]*journal.Run{before, now}, only)
+	before, now := others[0], dataset.Of(r)
+	sides, err := sidesOf([]*dataset.Dataset{before, now}, only)
 	if err != nil {
 		return usage(err)
 	}
@@ -212,7 +214,7 @@ func (a *app) showHistory(args, only []string, format, link string, opts verdict
 	if err != nil {
 		return err
 	}
-	runs, err := sidesOf(verdict.LastRuns(j, last, len(j.Runs)), only)
+	runs, err := sidesOf(lists.Map(verdict.LastRuns(j, last, len(j.Runs)), dataset.Of), only)
 	if err == nil && len(runs) == 0 {
 		err = fmt.Errorf("%s: its runs have no rows", args[0])
 	}
@@ -262,7 +264,7 @@ resolved or not comparable.`,
 				if err != nil {
 					return err
 				}
-				sides = append(sides, verdict.NewRun(filepath.Base(spec), r))
+				sides = append(sides, verdict.NewRun(filepath.Base(spec), dataset.Of(r)))
 			}
 			tables, err := verdict.Speedups(sides[0], sides[1:], goals)
 			if err != nil {

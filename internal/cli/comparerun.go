@@ -22,6 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/cli/terminal"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/verdict"
 )
@@ -121,7 +122,7 @@ func (a *app) compareRuns(specs, names, only []string, opts verdict.Options) (re
 		if err != nil {
 			return report, err
 		}
-		if sides[i], err = sideOf(r, only); err != nil {
+		if sides[i], err = sideOf(dataset.Of(r), only); err != nil {
 			return report, usage(err)
 		}
 		sides[i].Name = names[i]

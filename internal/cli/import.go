@@ -252,17 +252,17 @@ func (a *app) showImported(f importFlags, im importing) error {
 	if err != nil {
 		return err
 	}
-	rows := r.Latest()
+	d := dataset.Of(r)
 	opts := export.Options{Width: a.width, MaxRows: tableRows(f.format)}
-	if err := a.printRows(r, dataset.All(rows), f.format, opts); err != nil {
+	if err := a.printRows(d, d.Rows, f.format, opts); err != nil {
 		return err
 	}
-	files, err := report.Render(j.Dir(), report.Input{Bench: a.bench(r.Header.Bench), Run: r})
+	files, err := report.Render(j.Dir(), report.Input{Bench: a.bench(r.Header.Bench), Data: d})
 	a.printWritten(files, f.quiet)
 	if err != nil {
 		return err
 	}
-	if im.failed || slices.ContainsFunc(rows, func(r journal.Row) bool {
+	if im.failed || slices.ContainsFunc(d.Rows, func(r *journal.Row) bool {
 		return r.Status.Bad() || r.Status == journal.NotExecuted && !r.Optional
 	}) {
 		return &exitError{code: exitFailed}

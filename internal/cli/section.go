@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/internal/result/dataset"
-	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
@@ -26,7 +25,7 @@ func declareViews(fl *pflag.FlagSet, samples, section *string, allBuilds, verify
 }
 
 // printSections prints the sections of the bench whose titles contain a text.
-func (a *app) printSections(r *journal.Run, rows dataset.Set, text string) error {
+func (a *app) printSections(r *dataset.Dataset, rows dataset.Set, text string) error {
 	if err := report.Titled(a.stdout.Writer(), a.bench(r.Header.Bench), rows, text, a.width); err != nil {
 		return usage(fmt.Errorf("--section: %w", err))
 	}

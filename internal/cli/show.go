@@ -61,7 +61,7 @@ func (a *app) showCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			part := r.Incomplete()
+			d := dataset.Of(r)
 			switch {
 			case runs || tag != "":
 				return usage(a.listRuns(j, tag))
@@ -69,11 +69,11 @@ func (a *app) showCommand() *cobra.Command {
 				return a.verify(j, r)
 			}
 			if allBuilds {
-				r = j.AllBuilds(r)
+				d = dataset.AllBuilds(j, r)
 			} else if _, sel, err := journal.Locate(args[0]); err == nil && sel == "" {
-				r = a.bench(r.Header.Bench).View(j, r)
+				d = a.bench(r.Header.Bench).View(j, r)
 			}
-			rows, err := chosenRows(r, only, sort)
+			rows, err := chosenRows(d, only, sort)
 			if err != nil {
 				return usage(err)
 			}
@@ -82,16 +82,16 @@ func (a *app) showCommand() *cobra.Command {
 			}
 			switch {
 			case section != "":
-				return a.printSections(r, rows, section)
+				return a.printSections(d, rows, section)
 			case draws:
-				return usage(a.showChart(r, rows, plots))
+				return usage(a.showChart(d, rows, plots))
 			}
 			for _, text := range plots {
-				if err := a.draw(j.Dir(), text, r, rows, part); err != nil {
+				if err := a.draw(j.Dir(), text, d, rows); err != nil {
 					return usage(err)
 				}
 			}
-			return a.printRows(r, rows, format, export.Options{Width: a.width, PerTrial: perTrial, Columns: columns})
+			return a.printRows(d, rows, format, export.Options{Width: a.width, PerTrial: perTrial, Columns: columns})
 		},
 	}
 	request.FormatFlag(cmd.Flags(), &format)
@@ -109,7 +109,7 @@ func (a *app) showCommand() *cobra.Command {
 
 // printRows writes rows in a format. The default format starts with the result of a tuning study, if the
 // run has one, and ends with the notes of the run.
-func (a *app) printRows(r *journal.Run, rows dataset.Set, format string, opts export.Options) error {
+func (a *app) printRows(r *dataset.Dataset, rows dataset.Set, format string, opts export.Options) error {
 	if format == export.Default {
 		found, err := tuned.Load(r)
 		if err != nil {
@@ -130,12 +130,12 @@ func (a *app) printRows(r *journal.Run, rows dataset.Set, format string, opts ex
 
 // chosenRows returns the latest row of each point for which the expressions hold, sorted by
 // columns.
-func chosenRows(r *journal.Run, only, sort []string) (dataset.Set, error) {
-	rows, err := selected(dataset.All(r.Latest()), only)
+func chosenRows(d *dataset.Dataset, only, sort []string) (dataset.Set, error) {
+	rows, err := selected(d.Rows, only)
 	if err != nil {
 		return nil, err
 	}
-	return export.Sort(&r.Header, rows, sort)
+	return export.Sort(&d.Header, rows, sort)
 }
 
 // selected returns the rows for which all expressions hold. It is an error if there are rows but no such one.
@@ -182,7 +182,7 @@ func (a *app) loadFrom(journals map[string]*journal.Journal, spec string) (*jour
 
 // printNotes prints the tags and notes of a run below a table. For other formats, it only prints to stderr
 // if the run is incomplete.
-func (a *app) printNotes(r *journal.Run, format string) {
+func (a *app) printNotes(r *dataset.Dataset, format string) {
 	part := r.Incomplete()
 	if format != export.Default {
 		if part != "" {
@@ -202,7 +202,7 @@ func (a *app) printNotes(r *journal.Run, format string) {
 }
 
 // showChart draws the plots in the terminal, or a default one if there are none.
-func (a *app) showChart(r *journal.Run, rows dataset.Set, plots []string) error {
+func (a *app) showChart(r *dataset.Dataset, rows dataset.Set, plots []string) error {
 	chosen, err := views.ParsePlots(plots)
 	if err != nil {
 		return err
@@ -233,7 +233,7 @@ func (a *app) showChart(r *journal.Run, rows dataset.Set, plots []string) error 
 	return nil
 }
 
-func (a *app) draw(dir, text string, r *journal.Run, rows dataset.Set, caption string) error {
+func (a *app) draw(dir, text string, r *dataset.Dataset, rows dataset.Set) error {
 	p, err := views.ParsePlot(text)
 	if err != nil {
 		return err
@@ -242,7 +242,7 @@ func (a *app) draw(dir, text string, r *journal.Run, rows dataset.Set, caption s
 	if err != nil {
 		return err
 	}
-	fig.AddCaption(caption)
+	fig.AddCaption(r.Incomplete())
 	files, err := figure.Write(dir, "figures", fig)
 	a.printWritten(files, false)
 	return err
@@ -284,13 +284,13 @@ func (a *app) reportCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				b, folder := a.bench(r.Header.Bench), ""
+				b, folder, d := a.bench(r.Header.Bench), "", dataset.Of(r)
 				if filepath.Clean(spec) == filepath.Clean(j.Dir()) {
-					r = b.View(j, r)
+					d = b.View(j, r)
 				} else { // the RUN folder itself is for the views of the latest run
 					folder = path.Join("runs", r.ID())
 				}
-				files, err := report.Render(j.Dir(), report.Input{Bench: b, Run: r, Folder: folder})
+				files, err := report.Render(j.Dir(), report.Input{Bench: b, Data: d, Folder: folder})
 				if err != nil {
 					return err
 				}
@@ -319,14 +319,14 @@ func (a *app) printEvidence(specs []string, id string, otherFlags bool) error {
 		return err
 	}
 	b := a.bench(r.Header.Bench)
-	r = b.View(j, r)
-	s, err := report.Why(report.Input{Bench: b, Run: r}, dataset.All(r.Latest()), strings.Trim(id, "[]"))
+	d := b.View(j, r)
+	s, err := report.Why(report.Input{Bench: b, Data: d}, d.Rows, strings.Trim(id, "[]"))
 	if err != nil {
 		return usage(err)
 	}
 	a.stdout.Printf("%s [%s]\n\n", s.Text, s.Citation())
 
-	in := export.Input{Header: &r.Header, Rows: s.Rows}
+	in := export.Input{Header: &d.Header, Rows: s.Rows}
 	return export.Write(a.stdout.Writer(), "table", in, export.Options{})
 }
 
@@ -343,23 +343,23 @@ func (a *app) overlay(specs, plots []string, path string, allBuilds bool) error 
 			"for a figure",
 			path))
 	}
-	var runs []report.NamedRun
+	var runs []dataset.Named
 	for _, spec := range specs {
 		j, r, err := a.load(spec)
 		if err != nil {
 			return err
 		}
 		if allBuilds {
-			others := j.OtherBuilds(r)
+			others := dataset.OtherBuilds(j, r)
 			for i, b := range slices.Backward(others) {
-				runs = append(runs, report.NamedRun{Name: fmt.Sprintf("%s build %d", spec, len(others)-i), Run: b})
+				runs = append(runs, dataset.Named{Name: fmt.Sprintf("%s build %d", spec, len(others)-i), Dataset: b})
 			}
 		}
 		name := spec
-		for slices.ContainsFunc(runs, func(o report.NamedRun) bool { return o.Name == name }) {
+		for slices.ContainsFunc(runs, func(o dataset.Named) bool { return o.Name == name }) {
 			name += "@" + r.ID()
 		}
-		runs = append(runs, report.NamedRun{Name: name, Run: r})
+		runs = append(runs, dataset.Named{Name: name, Dataset: dataset.Of(r)})
 	}
 	chosen, err := views.ParsePlots(plots)
 	if err != nil {
@@ -392,18 +392,18 @@ func (a *app) show(j request.Planned, f request.Flags, id string) error {
 	return a.views(jn.Dir(), j, f, j.Bench.View(jn, r))
 }
 
-func (a *app) views(dir string, j request.Planned, f request.Flags, r *journal.Run) error {
+func (a *app) views(dir string, j request.Planned, f request.Flags, r *dataset.Dataset) error {
 	if err := a.print(j.Bench, f.Format, r); err != nil {
 		return err
 	}
 	if a.width > 0 && !f.Quiet && f.Format == export.Default { // stdout is a terminal
 		plots := lists.Map(j.Plots, func(p views.Plot) string { return p.String() })
 		a.stdout.Printf("\n")
-		if err := a.showChart(r, dataset.All(r.Latest()), plots); err != nil {
+		if err := a.showChart(r, r.Rows, plots); err != nil {
 			a.stderr.Printf("%s: no chart: %v\n", a.name, err)
 		}
 	}
-	files, err := report.Render(dir, report.Input{Bench: j.Bench, Run: r, Plots: j.Plots})
+	files, err := report.Render(dir, report.Input{Bench: j.Bench, Data: r, Plots: j.Plots})
 	if err != nil {
 		return err
 	}
@@ -413,14 +413,13 @@ func (a *app) views(dir string, j request.Planned, f request.Flags, r *journal.R
 
 // print writes the rows in a format. In the default format, the headline sections of the bench replace the
 // table, if it has any.
-func (a *app) print(b *bench.Bench, format string, r *journal.Run) error {
-	rows := r.Latest()
+func (a *app) print(b *bench.Bench, format string, r *dataset.Dataset) error {
 	if format == export.Default {
-		if written, err := report.Headlines(a.stdout.Writer(), b, dataset.All(rows), a.width); written || err != nil {
+		if written, err := report.Headlines(a.stdout.Writer(), b, r.Rows, a.width); written || err != nil {
 			return err
 		}
 	}
-	return export.Write(a.stdout.Writer(), format, export.Input{Header: &r.Header, Rows: dataset.All(rows)},
+	return export.Write(a.stdout.Writer(), format, export.Input{Header: &r.Header, Rows: r.Rows},
 		export.Options{Width: a.width, MaxRows: tableRows(format)})
 }
 
@@ -457,15 +456,16 @@ func (a *app) renderOnly(j request.Planned, f request.Flags) (int, error) {
 		err = fmt.Errorf("the rows in %s were made with other files (%s, now %s): run again without --render-only",
 			j.Out, inputNames(r.Header.Inputs), inputNames(j.Inputs))
 	}
+	stored := j.Bench.Data(jn, r)
 	if err == nil && (j.Asked || a.isFast(j.Bench)) {
-		if r, err = run.Stored(j.Plan, jn, r); err != nil {
+		if stored, err = run.Stored(j.Plan, jn, r); err != nil {
 			err = fmt.Errorf("%w: run without --render-only, or draw the stored rows with %s report %s", err, a.name, j.Out)
 		}
 	}
 	if err != nil {
 		return exitFailed, err
 	}
-	return exitCode(r.Counts(), run.Missing(r.Latest())), a.views(jn.Dir(), j, f, j.Bench.View(jn, r))
+	return exitCode(stored.Rows.Counts(), stored.Rows.Missing()), a.views(jn.Dir(), j, f, j.Bench.Derived(jn, stored))
 }
 
 // sharedInputs returns the input files of all rows. It leaves out files of swept options: each belongs to

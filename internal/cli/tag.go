@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -15,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -116,13 +116,13 @@ func (a *app) listRuns(j *journal.Journal, tag string) error {
 		if r.End != nil {
 			outcome = r.End.Outcome
 		}
-		if n := r.Lost(); n > 0 {
+		d := dataset.Of(r)
+		if n := d.Lost(); n > 0 {
 			outcome += fmt.Sprintf(", %s lost", unit.Plural(n, "row"))
 		}
-		c := r.Counts()
-		rows := lists.Sum(slices.Collect(maps.Values(c)))
+		c := d.Rows.Counts()
 		out.Printf("%s\t%s\t%s\t%d\t%d\t%s", r.ID(), r.Header.Time.Local().Format("2006-01-02 15:04:05"),
-			r.Header.Bench, rows, c[journal.Failed]+c[journal.Timeout], outcome)
+			r.Header.Bench, len(d.Rows), c[journal.Failed]+c[journal.Timeout], outcome)
 		if tagged {
 			out.Printf("\t%s", strings.Join(r.Header.Tags, ", "))
 		}

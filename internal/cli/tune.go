@@ -23,6 +23,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/cli/terminal"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/report"
@@ -150,7 +151,7 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 		if err != nil {
 			return err
 		}
-		_, err = a.showTuned(jn.Dir(), j, f.run, r)
+		_, err = a.showTuned(jn.Dir(), j, f.run, dataset.Of(r))
 		return err
 	}
 	via, err := job.Launcher(ctx, f.run.Launcher, f.run.Interface, j.Plan.Backend)
@@ -181,7 +182,7 @@ func (a *app) concludeTune(j request.Planned, f request.Flags, res run.Result) e
 	if err != nil {
 		return err
 	}
-	works, err := a.showTuned(jn.Dir(), j, f, r)
+	works, err := a.showTuned(jn.Dir(), j, f, dataset.Of(r))
 	switch {
 	case err != nil:
 		return err
@@ -196,7 +197,7 @@ func (a *app) concludeTune(j request.Planned, f request.Flags, res run.Result) e
 
 // showTuned prints the result, or the rows in another format, and writes the views. It reports
 // whether any setting works.
-func (a *app) showTuned(dir string, j request.Planned, f request.Flags, r *journal.Run) (works bool, err error) {
+func (a *app) showTuned(dir string, j request.Planned, f request.Flags, r *dataset.Dataset) (works bool, err error) {
 	found, err := tuned.Load(r)
 	if err == nil && found == nil {
 		err = fmt.Errorf("%s has no completed study: continue it with tune --resume", j.Out)
@@ -212,7 +213,7 @@ func (a *app) showTuned(dir string, j request.Planned, f request.Flags, r *journ
 	if err != nil {
 		return false, err
 	}
-	files, err := report.Render(dir, report.Input{Bench: j.Bench, Run: r, Plots: j.Plots})
+	files, err := report.Render(dir, report.Input{Bench: j.Bench, Data: r, Plots: j.Plots})
 	a.printWritten(files, f.Quiet)
 	return slices.ContainsFunc(found.Findings, func(x tune.Finding) bool { return x.Answer.Best >= 0 }), err
 }

@@ -13,12 +13,12 @@ import (
 // journal, which load has already listed. It returns an error if anything is wrong.
 func (a *app) verify(j *journal.Journal, r *journal.Run) error {
 	recomputed, wrong := 0, len(j.Problems)
-	rows, verifier := r.LatestOfAllBuilds(), export.NewVerifier(j.Dir())
-	for i := range rows {
-		done, err := verifier.Verify(&rows[i])
+	rows, verifier := dataset.Latest(r), export.NewVerifier(j.Dir())
+	for _, row := range rows {
+		done, err := verifier.Verify(row)
 		if err != nil {
 			wrong++
-			text := fmt.Sprintf("run %s: %s, trial %d: %v", r.ID(), dataset.Label(&rows[i]), rows[i].Trial, err)
+			text := fmt.Sprintf("run %s: %s, trial %d: %v", r.ID(), dataset.Label(row), row.Trial, err)
 			a.stderr.Printf("%s: %s: %s\n", a.name, j.Path, text)
 		} else if done {
 			recomputed++

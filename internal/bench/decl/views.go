@@ -59,39 +59,34 @@ type File struct {
 	Data []byte
 }
 
-// View returns the run that tables, figures and exports show: the latest row of each point. If the
-// bench accumulates, earlier runs of the folder are merged into it. It has the metrics that Derive
-// adds, and a note if the folder has other builds. b may be nil.
-func (b *Bench) View(j *journal.Journal, r *journal.Run) *journal.Run {
-	others := j.DescribeOthers(r)
-	r = b.shown(j, r)
-	if others != "" {
-		noted := *r
-		noted.Notes = append(slices.Clip(r.Notes), journal.Note{Run: r.ID(), Text: others, Time: r.Header.Time})
-		r = &noted
-	}
-	return r
+// View returns what tables, figures and exports of a run show: the latest row of each point, with the metrics that
+// Derive adds, and a note if the folder has other builds. If the bench accumulates, earlier runs of the folder are
+// merged into it. b may be nil.
+func (b *Bench) View(j *journal.Journal, r *journal.Run) *dataset.Dataset {
+	return b.Derived(j, b.Data(j, r))
 }
 
-// shown merges the rows of earlier runs and derives metrics.
-func (b *Bench) shown(j *journal.Journal, r *journal.Run) *journal.Run {
-	if b == nil {
-		return r
+// Data returns the rows that a view of a run is made from. b may be nil.
+func (b *Bench) Data(j *journal.Journal, r *journal.Run) *dataset.Dataset {
+	if b != nil && b.Accumulate {
+		return dataset.Accumulated(j, r)
 	}
-	if b.Accumulate {
-		r = j.Accumulated(r)
+	return dataset.Of(r)
+}
+
+// Derived returns a view of the given rows. b may be nil.
+func (b *Bench) Derived(j *journal.Journal, d *dataset.Dataset) *dataset.Dataset {
+	view := *d
+	if others := dataset.DescribeOthers(j, d.Run()); others != "" {
+		view.Notes = append(slices.Clip(d.Notes), journal.Note{Run: d.ID(), Text: others, Time: d.Header.Time})
 	}
-	if b.Derive != nil {
-		shown := *r
-		shown.Rows = b.Derive(dataset.All(r.Latest())).Copy()
-		r = &shown
+	if b != nil && b.Derive != nil {
+		view.Rows = b.Derive(d.Rows)
 	}
 	if names := Headlines(b); len(names) > 0 {
-		shown := *r
-		shown.Header.Headline = names
-		r = &shown
+		view.Header.Headline = names
 	}
-	return r
+	return &view
 }
 
 // Headlines returns the headline columns of all parts. b may be nil.

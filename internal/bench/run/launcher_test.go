@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -184,7 +185,7 @@ func TestLaunchersProgram(t *testing.T) {
 				append(s.environ, "SWEPT=inherited", "TEST_RANK_VAR="+rankVar)
 			must.Get(Run(s.Context(), p, s.options))(s)
 			_, r := must.Get2(journal.LoadRun(s.options.Dir))(s)
-			return r.Latest()
+			return dataset.Of(r).Rows.Copy()
 		}
 		// Four lines of rank 0, at each of two points in two environments. One of these has the variable removed.
 		rows := run("table", plan.Request{Envs: []plan.Assign{{Name: "SWEPT", Text: "1,-"}}})

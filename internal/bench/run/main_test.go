@@ -29,6 +29,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/rankhost"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -401,7 +402,7 @@ func (s *scene) journal() *journal.Run {
 
 func (s *scene) rows() []journal.Row {
 	s.Helper()
-	return s.journal().Latest()
+	return dataset.Of(s.journal()).Rows.Copy()
 }
 
 // log returns what a rank printed in a row's launch.

@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -77,10 +78,10 @@ func (r *runner) loadResumeState(last *journal.Run) *resumeState {
 	e.review(last, wanted, r.opts.RetryFailed)
 	e.reviveSkipped(last, r.plan)
 	e.changes = r.inputChanges(last, e)
-	for _, row := range last.LatestOfAllBuilds() {
+	for _, row := range dataset.Latest(last) {
 		if w := (taskID{row.TaskKey(), row.Trial}); e.done[w] {
 			r.counts[row.Status]++
-			r.rows = append(r.rows, row)
+			r.rows = append(r.rows, *row)
 			if row.Status.Bad() {
 				r.givenUp++
 			}
@@ -174,45 +175,38 @@ func everyTask(p *plan.Plan) (all []plan.Task) {
 	return all
 }
 
-// Stored returns the run with the rows of the planned points only, to be shown without running
-// anything. If rows are missing, failed or were made with other options, the error is an
-// [IncompleteError].
-func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*journal.Run, error) {
-	if p.Bench.Accumulate { // its views include the rows of earlier runs
-		last = j.Accumulated(last)
-	}
+// Stored returns the rows of the planned points only, to be shown without running anything, or all rows if the bench
+// accumulates. If rows are missing, failed or were made with other options, the error is an [IncompleteError].
+func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*dataset.Dataset, error) {
+	stored := *p.Bench.Data(j, last)
 	wanted := planned(p)
 	if n := last.Header.Trials; p.DefaultTrials && n > 0 {
 		// The number of trials is a default, so the stored run decides.
 		maps.DeleteFunc(wanted, func(t taskID, _ bool) bool { return t.trial >= n })
 	}
 	e := newResumeState()
-	e.review(last, wanted, false)
+	for _, r := range stored.Runs {
+		e.review(r, wanted, false)
+	}
 	lacks := map[taskID]string{}
 	for w := range wanted {
 		if !e.done[w] {
 			lacks[w] = "missing"
 		}
 	}
-	stored := *last
-	stored.Rows = nil
-	for _, row := range last.LatestOfAllBuilds() {
-		w := taskID{row.TaskKey(), row.Trial}
-		switch {
-		case !wanted[w]:
-			continue
-		case row.Status.Bad(), row.Status == journal.NotExecuted && !row.Optional:
-			lacks[w] = fmt.Sprintf("%s (%s)", row.Status, row.Reason)
+	planned := stored.Rows.Where(func(row *journal.Row) bool { return wanted[taskID{row.TaskKey(), row.Trial}] })
+	for _, row := range planned {
+		if row.Status.Bad() || row.Status == journal.NotExecuted && !row.Optional {
+			lacks[taskID{row.TaskKey(), row.Trial}] = fmt.Sprintf("%s (%s)", row.Status, row.Reason)
 		}
-		stored.Rows = append(stored.Rows, row)
 	}
 	if len(lacks) > 0 {
 		return nil, &IncompleteError{Dir: j.Dir(), Of: len(wanted), Options: optionDifferences(p, last),
 			Rows:     missingRows(p, lacks),
 			Problems: j.Problems}
 	}
-	if p.Bench.Accumulate {
-		return last, nil
+	if !p.Bench.Accumulate {
+		stored.Rows = planned
 	}
 	return &stored, nil
 }
@@ -382,7 +376,7 @@ func (r *runner) follow(ctx context.Context, held *journal.HeldError) (Result, e
 			return Result{}, err
 		}
 		if rows < 0 || rows > len(run.Rows) { // fewer rows than before: the file was replaced
-			done, planned := run.Progress()
+			done, planned := dataset.Of(run).Progress()
 			r.opts.Observe(Event{Started: &Started{Run: r.id, Dir: r.opts.Dir, Rows: planned, Done: done,
 				Launches: run.Header.Launches, Defaults: r.plan.AtDefault(), Metrics: run.Header.Metrics, Follows: held}})
 			rows, notes = len(run.Rows), len(run.Notes)

@@ -175,7 +175,7 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 		n.Run, n.Time = r.id, time.Now().UTC()
 		err = joinOnce(err, r.journal.Append(n))
 	}
-	end := journal.End{Run: r.id, Outcome: outcome, Counts: r.counts, Missing: Missing(r.rows),
+	end := journal.End{Run: r.id, Outcome: outcome, Counts: r.counts, Missing: dataset.All(r.rows).Missing(),
 		Seconds: time.Since(start).Seconds(), Time: time.Now().UTC()}
 	err = joinOnce(err, r.journal.Append(end))
 	res := Result{Run: r.id, Counts: r.counts, Missing: end.Missing, GivenUp: r.givenUp,
@@ -211,16 +211,6 @@ func (r *runner) outcome(ctx context.Context, err error) (outcome, broken string
 		}
 	}
 	return "complete", "", err
-}
-
-// Missing counts the required rows that were not executed.
-func Missing(rows []journal.Row) (n int) {
-	for i := range rows {
-		if rows[i].Status == journal.NotExecuted && !rows[i].Optional {
-			n++
-		}
-	}
-	return n
 }
 
 // announce claims the host for measuring and tells the observer how many rows and launches there will be.

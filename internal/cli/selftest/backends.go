@@ -22,6 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/kernel/gpugemm"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/device"
 	"github.com/kernbench/kernbench/internal/solve/devicetest"
@@ -175,12 +176,12 @@ func (s session) storedTimes() {
 		if err != nil {
 			return "", err
 		}
-		recomputed, rows := 0, run.Latest()
+		recomputed, rows := 0, dataset.Latest(run)
 		for i := range rows {
 			if rows[i].Status.Bad() {
 				return "", skip("the workers failed")
 			}
-			done, err := export.NewVerifier(dir).Verify(&rows[i])
+			done, err := export.NewVerifier(dir).Verify(rows[i])
 			if err != nil {
 				return "", err
 			}

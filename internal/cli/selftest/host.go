@@ -16,6 +16,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -66,7 +67,7 @@ func writeJournal(dir string) error {
 	if err != nil {
 		return err
 	}
-	rows := run.Latest()
+	rows := dataset.Latest(run)
 	if len(rows) != 1 || run.End == nil {
 		return fmt.Errorf("wrote one row and the end of a run, read back %d rows", len(rows))
 	}

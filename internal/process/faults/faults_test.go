@@ -25,6 +25,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/netns"
 	"github.com/kernbench/kernbench/internal/host/proctest"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -462,7 +463,7 @@ func (s *scene) failures() []journal.Row {
 	if len(j.Problems) > 0 && !s.small { // a full disk may tear the last line
 		s.Errorf("the journal has problems: %v", j.Problems)
 	}
-	return slices.DeleteFunc(r.Latest(), func(row journal.Row) bool { return row.Status == journal.OK })
+	return dataset.Of(r).Rows.Where(func(row *journal.Row) bool { return row.Status != journal.OK }).Copy()
 }
 
 // resume completes the run with new ranks.
@@ -489,8 +490,8 @@ func (s *scene) assertComplete() int {
 		s.Errorf("the journal has problems: %v", j.Problems)
 	}
 	good := map[string]bool{}
-	rows := slices.DeleteFunc(r.Latest(), func(row journal.Row) bool { // of an elastic job with fewer ranks
-		return s.shape.name == "elastic" && *row.NumRanks != s.shape.ranks
+	rows := dataset.Of(r).Rows.Where(func(row *journal.Row) bool { // not of an elastic job with fewer ranks
+		return s.shape.name != "elastic" || *row.NumRanks == s.shape.ranks
 	})
 	for _, row := range rows {
 		if row.Status != journal.OK {

@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -117,7 +118,7 @@ func TestElasticRun(t *testing.T) {
 	second.expect(0)
 	_, run := must.Get2(journal.LoadRun(dir))(t)
 	sizes := map[int]int{} // good rows by number of ranks
-	for _, r := range run.Latest() {
+	for _, r := range dataset.Of(run).Rows {
 		switch {
 		case r.Status == journal.OK:
 			sizes[*r.NumRanks]++

@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/proctest"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -35,7 +36,7 @@ func rows(t *testing.T, dir string) []journal.Row {
 	if len(j.Problems) > 0 {
 		t.Errorf("the journal has problems: %v", j.Problems)
 	}
-	return run.Latest()
+	return dataset.Of(run).Rows.Copy()
 }
 
 // kernbench runs as the six ranks of a job on three hosts and connects over TCP. Rank 0 records, an
@@ -210,7 +211,7 @@ func TestJoinedHostLost(t *testing.T) {
 			// Either the launcher or rank 0 notices first: the row names a rank of the lost host, or the run was
 			// interrupted and can be resumed.
 			_, run := must.Get2(journal.LoadRun(dir))(t)
-			for _, r := range run.Latest() {
+			for _, r := range dataset.Of(run).Rows {
 				if !r.Status.Bad() || r.Rank == nil {
 					t.Errorf("%s: %s", r.Status, r.Reason)
 					continue

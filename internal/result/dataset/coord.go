@@ -61,7 +61,9 @@ var fields = map[string]func(*journal.Row) Value{
 	Kind:    func(r *journal.Row) Value { return textual(string(r.Kind)) },
 	Bench:   func(r *journal.Row) Value { return textual(r.Bench) },
 	Run:     func(r *journal.Row) Value { return textual(r.Run) },
-	Build:   func(r *journal.Row) Value { return textual(buildOf(r)) },
+	Build: func(r *journal.Row) Value { // of rows that are shown together with those of other builds, not of other runs
+		return typed(point.StringValue(buildOf(r)), buildOf(r) != "" && buildOf(r) != r.Run)
+	},
 	Status:  func(r *journal.Row) Value { return textual(string(r.Status)) },
 	Quality: func(r *journal.Row) Value { return textual(string(r.Quality)) },
 	Machine: func(r *journal.Row) Value { return textual(machineOf(r)) },

@@ -12,7 +12,8 @@ import (
 )
 
 // Key returns the identity of a row's point: bench, part, ranks, backend, axes, environment and options,
-// independent of their order. All trials of a point have the same key, in this run and in others. (The
+// independent of their order, and the build or run if rows of several are shown together. All trials of a point have
+// the same key, in this run and in others. (The
 // key stored in a row is another one. It also covers the bench's version and input files, so it never
 // matches across builds.)
 //
@@ -132,6 +133,7 @@ const (
 	envClass     coordClass = 'e'
 	unsetClass   coordClass = 'u'
 	optionClass  coordClass = 'o'
+	buildClass   coordClass = 'v'
 )
 
 // text returns the value as users write it.
@@ -161,6 +163,9 @@ func coords(r *journal.Row, ignore []string) []coord {
 			class = envClass
 		}
 		all = append(all, coord{class, e.Name, e.Value})
+	}
+	if name := buildOf(r); name != "" {
+		all = append(all, coord{buildClass, Build, name})
 	}
 	for _, c := range r.Options {
 		all = append(all, coord{optionClass, c.Name, c.Value.String()})

@@ -29,7 +29,7 @@ func Samples(name string) (samples []model.Sample, source string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return model.SamplesOf(dataset.All(run.Latest())), fmt.Sprintf("run %s of bench %s", run.ID(), run.Header.Bench), nil
+	return model.SamplesOf(dataset.Of(run).Rows), fmt.Sprintf("run %s of bench %s", run.ID(), run.Header.Bench), nil
 }
 
 // SamplesDigest returns the SHA-256 of the all-reduces of a RUN or of a CSV file.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -118,7 +119,7 @@ func (b Baseline) accepted() []string {
 // the baseline, at most recent of these. gone has the IDs of baseline runs that home no longer has. If an
 // accepted run was resumed with other inputs after the baseline was saved, its new build is one of the
 // later runs.
-func (b Baseline) Select(home, j *journal.Journal, last *journal.Run, recent int) (accepted, later []*journal.Run,
+func (b Baseline) Select(home, j *journal.Journal, last *journal.Run, recent int) (accepted, later []*dataset.Dataset,
 	missing []string) {
 	byHand := b.accepted()
 	missing = slices.Clone(b.Runs)
@@ -127,9 +128,9 @@ func (b Baseline) Select(home, j *journal.Journal, last *journal.Run, recent int
 			continue
 		}
 		missing = slices.DeleteFunc(missing, func(id string) bool { return id == r.ID() })
-		since := r
+		since := dataset.Of(r)
 		if slices.Contains(byHand, r.ID()) {
-			var saved *journal.Run
+			var saved *dataset.Dataset
 			saved, since = b.splitBuilds(r)
 			accepted = append(accepted, saved)
 		}
@@ -144,22 +145,25 @@ func (b Baseline) Select(home, j *journal.Journal, last *journal.Run, recent int
 			break
 		}
 	}
-	return accepted, append(later, since[max(0, len(since)-recent):]...), missing
+	return accepted, append(later, lists.Map(since[max(0, len(since)-recent):], dataset.Of)...), missing
 }
+
+// before reports whether a row is older than the baseline.
+func (b Baseline) before(r *journal.Row) bool { return !r.Time.After(b.Saved) }
 
 // splitBuilds returns the build that a run had when the baseline was saved. If the current build is another
 // one, whose rows all come from after that, it is returned as resumed.
-func (b Baseline) splitBuilds(r *journal.Run) (saved, resumed *journal.Run) {
-	builds := r.Builds()
+func (b Baseline) splitBuilds(r *journal.Run) (saved, resumed *dataset.Dataset) {
+	builds := dataset.Builds(r)
 	for i, build := range builds {
-		if i == len(builds)-1 || !build.Rows[0].Time.After(b.Saved) {
+		if i == len(builds)-1 || slices.ContainsFunc(build.Rows, b.before) {
 			if i > 0 {
 				resumed = builds[0]
 			}
 			return build, resumed
 		}
 	}
-	return r, nil // a run has at least one build
+	panic("a run has at least one build")
 }
 
 // after reports whether a run of a journal comes after another one.

@@ -96,11 +96,10 @@ type Run struct {
 	Incomplete string
 }
 
-// NewRun returns the current build of a run as a side. The name may be "".
-func NewRun(name string, r *journal.Run) Run {
-	r = r.Current()
-	return Run{Name: name, Header: &r.Header, Rows: dataset.All(r.Latest()), Earlier: r.Earlier,
-		Incomplete: r.Incomplete()}
+// NewRun returns a dataset as a side. The name may be "".
+func NewRun(name string, d *dataset.Dataset) Run {
+	header := d.Header
+	return Run{Name: name, Header: &header, Rows: d.Rows, Earlier: d.Earlier, Incomplete: d.Incomplete()}
 }
 
 // ID returns the name of the run in reports.

@@ -120,7 +120,7 @@ func settledRows(y quantity, rows dataset.Set) (out dataset.Set, sure bool) {
 
 // pointOf identifies the point of a row. Rows of different builds, or of the different runs of an overlay, are
 // different points.
-func pointOf(r *journal.Row) string { return Overlaid(r) + "\x00" + r.Inputs + "\x00" + dataset.Key(r) }
+func pointOf(r *journal.Row) string { return r.Inputs + "\x00" + dataset.Key(r) }
 
 // launched is a point with several launches, or with a computed value.
 type launched struct {
@@ -174,16 +174,4 @@ func launchedPoints(y quantity, rows dataset.Set) (points []launched, few, singl
 		points = append(points, p)
 	}
 	return points, few, single
-}
-
-// OverlaySeparator separates the name of a run from the key of a row in an overlay of several runs.
-const OverlaySeparator = "\x00"
-
-// Overlaid returns the name of the run that a row of an overlay comes from, or "" for other rows.
-func Overlaid(r *journal.Row) string {
-	name, _, is := strings.Cut(r.Key, OverlaySeparator)
-	if !is || name != r.Run {
-		return ""
-	}
-	return name
 }

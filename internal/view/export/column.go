@@ -13,7 +13,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // headline is the metric that every timed row has. Tables show its spread next to it.
@@ -24,7 +23,7 @@ type Role uint8
 
 // The roles, in the order of the columns.
 const (
-	Run Role = iota // of an overlay of several runs
+	Together Role = iota // run or build, if there are rows of several
 	Bench
 	Part
 	NumRanks
@@ -61,9 +60,11 @@ var roles = [...]struct {
 	tableOnly bool   // csv has it only if the reader names it
 	value     func(c Column, r *journal.Row) string
 }{
-	Run:   {name: dataset.Run, value: func(_ Column, r *journal.Row) string { return views.Overlaid(r) }},
 	Bench: {name: "bench", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Bench }},
 	Part:  {name: "part", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Part }},
+	Together: {value: func(c Column, r *journal.Row) string {
+		return dataset.Coord{Class: dataset.Field, Key: c.Key}.Of(r).Text()
+	}},
 	NumRanks: {name: dataset.NumRanks, numeric: true, value: func(_ Column, r *journal.Row) string {
 		return optional(r.NumRanks)
 	}},
@@ -183,8 +184,8 @@ type columnNames struct {
 	varied  map[string]bool   // axes that are not at their default everywhere
 	units   map[string]string // units of metrics
 
-	validated bool // some row says how its error was measured
-	overlaid  bool // rows of several runs
+	validated bool   // some row says how its error was measured
+	together  string // the field that tells apart the builds or runs whose rows are shown together; "" if there is one
 }
 
 // declaredNames returns the names in the header.
@@ -236,7 +237,12 @@ func (n *columnNames) addRow(r *journal.Row) {
 	for name := range r.Stats.All() {
 		n.spreads[name] = true
 	}
-	n.overlaid = n.overlaid || views.Overlaid(r) != ""
+	if r.Origin != nil && r.Origin.Build != "" {
+		n.together = dataset.Build
+		if r.Origin.Build == r.Run {
+			n.together = dataset.Run
+		}
+	}
 	n.validated = n.validated || r.Details[journal.ValidatedByDetail] != ""
 }
 
@@ -244,9 +250,12 @@ func (n *columnNames) addRow(r *journal.Row) {
 func (n *columnNames) columns() []Column {
 	b := columnBuilder{taken: map[string]bool{}}
 	for role, of := range roles {
-		if of.name != "" && (Role(role) != Run || n.overlaid) {
+		if of.name != "" {
 			b.add(Column{Role: Role(role), Name: of.name})
 		}
+	}
+	if n.together != "" {
+		b.add(Column{Role: Together, Name: n.together, Key: n.together})
 	}
 	for _, name := range n.axes.List {
 		b.add(Column{Role: Axis, Name: name, Key: name, numeric: n.numeric[name], atDefault: !n.varied[name]})

@@ -12,7 +12,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // Footnotes of tables in which the spread between launches is unknown. LaunchesNote is for tables in which some lines
@@ -49,12 +48,7 @@ func launchStatsOf(rows dataset.Set, metric string) launchStats {
 	return launchStats{spread: 100 * (high - low) / 2 / math.Abs(mid), known: true, modes: stats.FindModes(values)}
 }
 
-// pointOf identifies the point of a row. Points of two runs of an overlay are never one point.
-func pointOf(r *journal.Row) string {
-	return views.Overlaid(r) + views.OverlaySeparator + dataset.Key(r)
-}
-
-// launchesByPoint returns a function that returns how the launches of every point differ, by pointOf. The
+// launchesByPoint returns a function that returns how the launches of every point differ, by dataset.Key. The
 // function computes this at its first call. It returns nil if no point has a second trial.
 func launchesByPoint(rows dataset.Set, metric string) func() map[string]launchStats {
 	return sync.OnceValue(func() map[string]launchStats {
@@ -63,7 +57,7 @@ func launchesByPoint(rows dataset.Set, metric string) func() map[string]launchSt
 			return nil
 		}
 		out := map[string]launchStats{}
-		for _, g := range lists.GroupBy(all, pointOf) {
+		for _, g := range lists.GroupBy(all, func(r *journal.Row) string { return dataset.Key(r) }) {
 			out[g.Key] = launchStatsOf(g.Items, metric)
 		}
 		return out
@@ -74,7 +68,7 @@ func launchesByPoint(rows dataset.Set, metric string) func() map[string]launchSt
 func (c Column) launchesOf(r *journal.Row) launchStats {
 	if c.launches != nil {
 		if all := c.launches(); all != nil {
-			return all[pointOf(r)]
+			return all[dataset.Key(r)]
 		}
 	}
 	return launchStatsOf(dataset.Set{r}, c.Key)

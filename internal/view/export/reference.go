@@ -16,7 +16,8 @@ type Explained struct {
 
 // meanings explains the columns of each role. In names, METRIC, NAME and STAT stand for other names.
 var meanings = [...]Explained{
-	Run:      {Name: "run", Meaning: "the run, in a report of several runs"},
+	Together: {Name: "run or build",
+		Meaning: "where the row is from, if rows of several runs or builds are shown together"},
 	Bench:    {Name: "bench", Meaning: "name of the bench"},
 	Part:     {Name: "part", Meaning: "part of a bench that has several"},
 	NumRanks: {Name: "num_ranks", Meaning: "number of ranks; empty if the program starts its own"},

@@ -133,7 +133,7 @@ func Why(in Input, rows dataset.Set, citation string) (views.Sentence, error) {
 		return s, nil
 	}
 	if len(cited) == 0 {
-		return views.Sentence{}, fmt.Errorf("the report of run %s has no sentences with IDs", in.Run.ID())
+		return views.Sentence{}, fmt.Errorf("the report of run %s has no sentences with IDs", in.Data.ID())
 	}
 	return views.Sentence{}, suggest.Unknown("sentence", citation, lists.Map(cited, views.Sentence.Citation))
 }

@@ -28,17 +28,17 @@ func TestWhy(t *testing.T) {
 		return journal.Row{Status: journal.OK, Kind: journal.Measured, Metrics: map[string]float64{"time_us": 12},
 			Point: point.Point{{Name: "algorithm", Value: point.StringValue(name)}}}
 	}
-	in := Input{Bench: b, Run: &journal.Run{Rows: []journal.Row{row("tree"), row("<ring>")}}}
-	rows := in.Run.Rows
-	s, err := Why(in, dataset.All(rows), "fastest-1")
-	if err != nil || s.Text != "Fastest: <ring>" || len(s.Rows) != 1 || s.Rows[0] != &rows[1] {
+	in := Input{Bench: b, Data: dataset.Of(&journal.Run{Rows: []journal.Row{row("tree"), row("<ring>")}})}
+	rows := in.Data.Rows
+	s, err := Why(in, rows, "fastest-1")
+	if err != nil || s.Text != "Fastest: <ring>" || len(s.Rows) != 1 || s.Rows[0] != rows[1] {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if s, err := Why(in, dataset.All(rows), "line-1"); err != nil || s.Text != "algorithm: tree; time: 12 µs" ||
-		s.Rows[0] != &rows[0] {
+	if s, err := Why(in, rows, "line-1"); err != nil || s.Text != "algorithm: tree; time: 12 µs" ||
+		s.Rows[0] != rows[0] {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := Why(in, dataset.All(rows), "fastest-2"); err == nil || !strings.Contains(err.Error(), "fastest-1") {
+	if _, err := Why(in, rows, "fastest-2"); err == nil || !strings.Contains(err.Error(), "fastest-1") {
 		t.Errorf("%v", err)
 	}
 	page := string(must.Get(Page(in))(t))

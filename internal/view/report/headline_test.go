@@ -43,7 +43,7 @@ func TestSharingComesFirst(t *testing.T) {
 	b := bench.New("b", nil, bench.Sections(func(dataset.Set) []bench.Section {
 		return []bench.Section{{Title: "the bench's", Lead: true}}
 	}))
-	in := Input{Bench: b, Run: &journal.Run{Header: *fixtureHeader()}}
+	in := Input{Bench: b, Data: dataset.Of(&journal.Run{Header: *fixtureHeader()})}
 	made := func(rows ...journal.Row) (document.Document, int) {
 		doc, errs := Document(in, dataset.All(rows))
 		must.Do(t, errors.Join(errs...))

@@ -12,7 +12,7 @@ import (
 )
 
 // overlayRun returns a run of six trials in which size i takes us*i.
-func overlayRun(name, backend string, us float64, sizes int) NamedRun {
+func overlayRun(name, backend string, us float64, sizes int) dataset.Named {
 	r := &journal.Run{Header: journal.Header{Run: name + "-id", Bench: "b", Backend: backend,
 		Axes:    []journal.AxisInfo{{Name: "size", Kind: point.Int}},
 		Metrics: []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"}}},
@@ -25,14 +25,14 @@ func overlayRun(name, backend string, us float64, sizes int) NamedRun {
 				Metrics: map[string]float64{"time_us": us * float64(i+1) * (1 + float64(trial)/1000)}})
 		}
 	}
-	return NamedRun{name, r}
+	return dataset.Named{Name: name, Dataset: dataset.Of(r)}
 }
 
 func TestOverlay(t *testing.T) {
 	hostile := `after"><script>alert(1)</script>`
-	in := Overlay([]NamedRun{overlayRun("before", "cpu", 10, 4), overlayRun(hostile, "cpu", 12, 4),
+	in := Overlay([]dataset.Named{overlayRun("before", "cpu", 10, 4), overlayRun(hostile, "cpu", 12, 4),
 		overlayRun("other", "mpi", 10, 4)}, nil)
-	if n := len(in.Run.Latest()); n != 3*4*6 {
+	if n := len(in.Data.Rows); n != 3*4*6 {
 		t.Errorf("%d rows: equal work of two runs was merged", n)
 	}
 	page := must.Get(Page(in))(t)
@@ -54,8 +54,9 @@ func TestOverlay(t *testing.T) {
 	}
 	broken := overlayRun("broken", "cpu", 10, 4)
 	broken.Rows[3].Status = journal.Failed
-	broken.Header.Points, broken.Header.Trials, broken.End.Outcome = 9, 6, "interrupted"
-	if page, err := Page(Overlay([]NamedRun{overlayRun("before", "cpu", 10, 4), broken}, nil)); err != nil ||
+	run := broken.Run()
+	run.Header.Points, run.Header.Trials, run.End.Outcome = 9, 6, "interrupted"
+	if page, err := Page(Overlay([]dataset.Named{overlayRun("before", "cpu", 10, 4), broken}, nil)); err != nil ||
 		!strings.Contains(string(page), "Failures: 1 row of") ||
 		!strings.Contains(string(page), "broken: 24 of 54 points in 6 trials: the run was interrupted") {
 		t.Errorf("a failure or an interrupted run is not mentioned: %v", err)
@@ -64,14 +65,14 @@ func TestOverlay(t *testing.T) {
 
 // The summary of an overlay does not put the launches of two runs together.
 func TestOverlaySummary(t *testing.T) {
-	in := Overlay([]NamedRun{overlayRun("before", "cpu", 10, 2), overlayRun("after", "cpu", 20, 2)}, nil)
+	in := Overlay([]dataset.Named{overlayRun("before", "cpu", 10, 2), overlayRun("after", "cpu", 20, 2)}, nil)
 	const want = "The fastest took 10 µs (6 launches from 10 µs to 10 µs) at size=1 run=before. " +
 		"The slowest took 40.1 µs (6 launches from 40 µs to 40.2 µs) at size=2 run=after"
-	if got := Summary(in.Run, dataset.All(in.Run.Latest())); !strings.Contains(got, want) {
+	if got := Summary(in.Data, in.Data.Rows); !strings.Contains(got, want) {
 		t.Errorf("the summary is\n%s\nwant\n%s", got, want)
 	}
-	empty := NamedRun{"empty", &journal.Run{Header: journal.Header{Bench: "b"}}}
-	if _, err := Page(Overlay([]NamedRun{empty, empty}, nil)); err != nil {
+	empty := dataset.Named{Name: "empty", Dataset: dataset.Of(&journal.Run{Header: journal.Header{Bench: "b"}})}
+	if _, err := Page(Overlay([]dataset.Named{empty, empty}, nil)); err != nil {
 		t.Error(err)
 	}
 }
@@ -79,7 +80,7 @@ func TestOverlaySummary(t *testing.T) {
 // TestLargeReport checks that a report of 20,000 rows is small enough to send.
 func TestLargeReport(t *testing.T) {
 	before, after := overlayRun("before", "cpu", 10, 1667), overlayRun("after", "cpu", 11, 1667)
-	page, err := Page(Overlay([]NamedRun{before, after}, nil))
+	page, err := Page(Overlay([]dataset.Named{before, after}, nil))
 	if err != nil || len(page) > 10<<20 {
 		t.Errorf("%d bytes, %v", len(page), err)
 	}
@@ -99,7 +100,7 @@ func TestSimulatedBesideMeasured(t *testing.T) {
 	for i := range gpu.Rows {
 		gpu.Rows[i].Details = map[string]string{journal.DeviceDetail: "Some GPU", journal.SharingDetail: "2"}
 	}
-	in := Overlay([]NamedRun{simulated, cpu, gpu}, nil)
+	in := Overlay([]dataset.Named{simulated, cpu, gpu}, nil)
 	page, err := Page(in)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +118,7 @@ func TestSimulatedBesideMeasured(t *testing.T) {
 		}
 	}
 	// A figure of measured rows only needs no such labels.
-	page, err = Page(Overlay([]NamedRun{cpu, gpu}, nil))
+	page, err = Page(Overlay([]dataset.Named{cpu, gpu}, nil))
 	if err != nil || strings.Contains(string(page), "backend=cpu kind=measured") {
 		t.Errorf("the only kind is in the labels: %v", err)
 	}
@@ -143,7 +144,8 @@ func TestBackendsDiffer(t *testing.T) {
 // TestOverlayKeepsRunsApart checks that two builds of a program are not taken for two modes of its launches: every row
 // names its run, and the verdict has the geometric mean.
 func TestOverlayKeepsRunsApart(t *testing.T) {
-	page := string(must.Get(Page(Overlay([]NamedRun{overlayRun("before", "cpu", 29, 2), overlayRun("after", "cpu", 4, 2)},
+	page := string(must.Get(Page(Overlay([]dataset.Named{overlayRun("before", "cpu", 29, 2),
+		overlayRun("after", "cpu", 4, 2)},
 		nil)))(t))
 	for _, want := range []string{">run<", "geometric mean over 2 points: -86.2"} {
 		if !strings.Contains(page, want) {

@@ -107,7 +107,7 @@ func filledPage(t *testing.T, text string) string {
 // newPage builds a document with these sections and figures only.
 func newPage(run *journal.Run, rows []journal.Row, sections []bench.Section, figures []document.Figure,
 	noFigure string) document.Document {
-	doc, _ := Document(Input{Run: run}, dataset.All(rows))
+	doc, _ := Document(Input{Data: dataset.Of(run)}, dataset.All(rows))
 	doc.Sections, doc.Figures, doc.NoFigure = lists.Map(sections, document.NewSection), figures, noFigure
 	doc.Tables, doc.Omitted = tables(&run.Header, dataset.All(rows))
 	return doc
@@ -270,7 +270,7 @@ func TestRemarks(t *testing.T) {
 	rows[0].Warnings = []string{"drift: +59.2 % off", "steal"}
 	rows[1].Warnings = []string{"drift: -7 % off"}
 	rows[2].Warnings = []string{"steal"}
-	run := &journal.Run{Notes: []journal.Note{{Text: "twice"}, {Text: "twice"}}}
+	run := dataset.Of(&journal.Run{Notes: []journal.Note{{Text: "twice"}, {Text: "twice"}}})
 	want := []string{"twice", "drift: +59.2 % off (and 1 more like it)", "steal (2 rows)"}
 	if got := Remarks(run, dataset.All(rows)); !cmp.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/tuned"
@@ -66,8 +67,8 @@ func earlierFacts(earlier []journal.Header) []document.Fact {
 }
 
 // commandLines returns the distinct commands of all runs that have rows in the report, the earliest first.
-func commandLines(run *journal.Run) []string {
-	headers := append(slices.Clip(run.Earlier), run.Header)
+func commandLines(d *dataset.Dataset) []string {
+	headers := append(slices.Clip(d.Earlier), d.Header)
 	lines := lists.Map(headers, func(h journal.Header) string { return commandLine(&h) })
 	return lists.NonEmpty(lists.Distinct(lines)...)
 }

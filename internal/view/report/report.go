@@ -33,10 +33,10 @@ import (
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
-// Input is a run, and what its views should contain.
+// Input is the rows of a run, and what its views should contain.
 type Input struct {
 	Bench     *bench.Bench // adds its figures and sections; may be nil
-	Run       *journal.Run
+	Data      *dataset.Dataset
 	Plots     []views.Plot
 	PlotsOnly bool   // draw Plots without the bench's own figures
 	Folder    string // subfolder of the RUN folder for the views of a run that is not the latest; else ""
@@ -49,15 +49,15 @@ type Input struct {
 // report.html, report.md and the bench's own files. Each file is replaced atomically, and other files are
 // not changed. If figures cannot be drawn, the error names them, but everything else is written.
 func Render(dir string, in Input) (files []string, err error) {
-	if in.Run == nil {
+	if in.Data == nil {
 		return nil, errors.New("making a report: no run")
 	}
 	out := rendering{dir: dir, folder: in.Folder}
-	rows := dataset.All(in.Run.Latest())
+	rows := in.Data.Rows
 	doc := out.document(in, rows)
 	for _, as := range [][2]string{{"table.txt", "table"}, {"rows.csv", "csv"}} {
 		out.write(as[0], func(w io.Writer) error {
-			return export.Write(w, as[1], export.Input{Header: &in.Run.Header, Rows: rows}, export.Options{})
+			return export.Write(w, as[1], export.Input{Header: &in.Data.Header, Rows: rows}, export.Options{})
 		})
 	}
 	out.write("report.html", doc.WriteHTML)
@@ -71,14 +71,14 @@ func Render(dir string, in Input) (files []string, err error) {
 		}
 	}
 	if err := errors.Join(out.errs...); err != nil {
-		return out.files, fmt.Errorf("making the report of run %s: %w", in.Run.ID(), err)
+		return out.files, fmt.Errorf("making the report of run %s: %w", in.Data.ID(), err)
 	}
 	return out.files, nil
 }
 
 // Picture returns the only figure of the input as a file with the ending .png or .svg.
 func Picture(in Input, ending string) ([]byte, error) {
-	figures, why, errs := Figures(in, dataset.All(in.Run.Latest()))
+	figures, why, errs := Figures(in, in.Data.Rows)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func Picture(in Input, ending string) ([]byte, error) {
 // drawn; everything else is on the page.
 func Page(in Input) ([]byte, error) {
 	var out rendering
-	doc := out.document(in, dataset.All(in.Run.Latest()))
+	doc := out.document(in, in.Data.Rows)
 	doc.Alone = true
 	var b bytes.Buffer
 	out.fail(doc.WriteHTML(&b))
@@ -108,18 +108,18 @@ func Page(in Input) ([]byte, error) {
 // Document returns the document of a run, without its tables of rows. The figures are not drawn yet. The
 // errors name figures and sections that could not be made.
 func Document(in Input, rows dataset.Set) (doc document.Document, errs []error) {
-	h := &in.Run.Header
+	h := &in.Data.Header
 	figures, noFigure, errs := Figures(in, rows)
 	sections, _, more := Sections(in, rows)
 	doc = document.Document{
-		Title: cmp.Or(h.Bench, "kernbench run"), Subtitle: subtitle(h), Counts: countStatuses(in.Run, rows),
+		Title: cmp.Or(h.Bench, "kernbench run"), Subtitle: subtitle(h), Counts: countStatuses(in.Data, rows),
 		Doubtful: disturbed(rows),
-		Summary:  Summary(in.Run, rows), Remarks: Remarks(in.Run, rows),
+		Summary:  Summary(in.Data, rows), Remarks: Remarks(in.Data, rows),
 		Sections: lists.Map(sections, document.NewSection),
 		Figures:  lists.Map(figures, func(f figure.Figure) document.Figure { return document.NewFigure(f, nil) }),
 		NoFigure: noFigure,
-		Facts:    append(facts(h), earlierFacts(in.Run.Earlier)...), Environ: pairs(h.Environ), Inputs: pairs(h.Inputs),
-		Commands: commandLines(in.Run), Redraw: redrawLine(h), Evidence: describeEvidence(citedSentences(sections)),
+		Facts:    append(facts(h), earlierFacts(in.Data.Earlier)...), Environ: pairs(h.Environ), Inputs: pairs(h.Inputs),
+		Commands: commandLines(in.Data), Redraw: redrawLine(h), Evidence: describeEvidence(citedSentences(sections)),
 	}
 	return doc, append(errs, more...)
 }
@@ -129,15 +129,15 @@ func Document(in Input, rows dataset.Set) (doc document.Document, errs []error) 
 // kernels. It also returns the study, if there is one.
 func Sections(in Input, rows dataset.Set) (sections []bench.Section, study *tune.Result, errs []error) {
 	sections, err := benchSections(in.Bench, rows)
-	study, tuneErr := tuned.Load(in.Run)
+	study, tuneErr := tuned.Load(in.Data)
 	if study != nil {
 		sections = append(tuned.Sections(*study), sections...)
 	}
 	sections = append(slices.Clip(in.Sections), sections...)
-	seen, _ := floorplan.Load(in.Run.Dir(), rows) // Figures reports damaged files
+	seen, _ := floorplan.Load(in.Data.Dir(), rows) // Figures reports damaged files
 	sections = append(sections, floorplan.Sections(seen)...)
 	// The answers of a bench do not say that rows are lost.
-	if in.Run.Lost() > 0 || !slices.ContainsFunc(sections, func(s bench.Section) bool { return s.Lead }) {
+	if in.Data.Lost() > 0 || !slices.ContainsFunc(sections, func(s bench.Section) bool { return s.Lead }) {
 		sections = append([]bench.Section{opening(in, rows)}, sections...)
 	}
 	return append(sharing(rows), sections...), study, []error{err, tuneErr}
@@ -201,7 +201,7 @@ func (o *rendering) fail(err error) { o.errs = append(o.errs, err) }
 func (o *rendering) document(in Input, rows dataset.Set) document.Document {
 	doc, errs := Document(in, rows)
 	o.errs = append(o.errs, errs...)
-	doc.Tables, doc.Omitted = tables(&in.Run.Header, rows)
+	doc.Tables, doc.Omitted = tables(&in.Data.Header, rows)
 	drawn := doc.Figures[:0]
 	for _, f := range doc.Figures {
 		var err error
@@ -270,7 +270,7 @@ func (o *rendering) exports(in Input, doc document.Document, rows dataset.Set) (
 		o.fail(err)
 		files = append(files, tables...)
 	}
-	if study, err := tuned.Load(in.Run); err == nil && study != nil {
+	if study, err := tuned.Load(in.Data); err == nil && study != nil {
 		pasted, err := tuned.Files(*study, in.Bench, rows)
 		o.fail(err)
 		files = append(files, pasted...)
@@ -285,11 +285,11 @@ func Figures(in Input, rows dataset.Set) (figures []figure.Figure, why string, e
 	figures, why, errs = charts(in, rows)
 	chosen := in.PlotsOnly || in.Bench == nil && len(in.Plots) > 0 // the user wants only these plots
 	if !chosen {
-		seen, damaged := floorplan.Load(in.Run.Dir(), rows)
+		seen, damaged := floorplan.Load(in.Data.Dir(), rows)
 		figures, errs = append(figures, floorplan.Figures(seen)...), append(errs, damaged...)
 	}
 	for i := range figures {
-		figures[i].AddCaption(in.Run.Incomplete())
+		figures[i].AddCaption(in.Data.Incomplete())
 	}
 	return figures, why, errs
 }
@@ -303,7 +303,7 @@ func charts(in Input, rows dataset.Set) (figures []figure.Figure, why string, er
 		declared, faults := views.Figures(in.Bench.Plots, decl.ViewHeader(in.Bench), rows)
 		own, errs = append(own, declared...), append(append(errs, err), faults...)
 	}
-	if study, err := tuned.Load(in.Run); err == nil && study != nil {
+	if study, err := tuned.Load(in.Data); err == nil && study != nil {
 		own = append(tuned.Figures(*study), own...)
 	}
 	anyOK := slices.ContainsFunc(rows, func(r *journal.Row) bool { return r.Status == journal.OK })
@@ -319,7 +319,7 @@ func charts(in Input, rows dataset.Set) (figures []figure.Figure, why string, er
 		}
 	}
 	for _, p := range in.Plots {
-		f, err := p.Figure(&in.Run.Header, rows)
+		f, err := p.Figure(&in.Data.Header, rows)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -333,8 +333,8 @@ func charts(in Input, rows dataset.Set) (figures []figure.Figure, why string, er
 	if len(figures) > 0 || len(in.Plots) > 0 {
 		return figures, "", errs
 	}
-	p, ok := views.AutoPlot(&in.Run.Header, rows)
-	switch f, err := p.Figure(&in.Run.Header, rows); {
+	p, ok := views.AutoPlot(&in.Data.Header, rows)
+	switch f, err := p.Figure(&in.Data.Header, rows); {
 	case !anyOK:
 		why = "There is no ok row to draw."
 	case !ok:

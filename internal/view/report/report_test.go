@@ -50,7 +50,7 @@ func TestLostRows(t *testing.T) {
 		return []bench.Section{{Title: "Answer", Lead: true, Text: "Good."}}
 	}}
 	for _, b := range []*bench.Bench{nil, own} {
-		doc, errs := Document(Input{Bench: b, Run: run}, dataset.All(run.Rows))
+		doc, errs := Document(Input{Bench: b, Data: dataset.Of(run)}, dataset.All(run.Rows))
 		hasErrors(t, errors.Join(errs...))
 		var page strings.Builder
 		must.Do(t, doc.WriteHTML(&page))
@@ -100,28 +100,28 @@ func TestChooseFigures(t *testing.T) {
 		why     string
 		errs    []string
 	}{
-		{"automatic", Input{Run: fixtureRun()}, []string{auto}, "", nil},
-		{"bench without figures", Input{Bench: fixtureBench(), Run: fixtureRun()}, []string{auto}, "", nil},
-		{"plots twice", Input{Run: fixtureRun(), Plots: []views.Plot{byDType, byDType}},
+		{"automatic", Input{Data: dataset.Of(fixtureRun())}, []string{auto}, "", nil},
+		{"bench without figures", Input{Bench: fixtureBench(), Data: dataset.Of(fixtureRun())}, []string{auto}, "", nil},
+		{"plots twice", Input{Data: dataset.Of(fixtureRun()), Plots: []views.Plot{byDType, byDType}},
 			[]string{"plot_time_us_vs_size_by_dtype", "plot_time_us_vs_size_by_dtype_2"}, "", nil},
-		{"own and plot", Input{Bench: &bench.Bench{Figures: oneFigure("mine", goodPanel)}, Run: fixtureRun(),
+		{"own and plot", Input{Bench: &bench.Bench{Figures: oneFigure("mine", goodPanel)}, Data: dataset.Of(fixtureRun()),
 			Plots: []views.Plot{byDType}}, []string{"mine", "plot_time_us_vs_size_by_dtype"}, "", nil},
-		{"bad plot", Input{Run: fixtureRun(), Plots: []views.Plot{{X: "nope"}, byDType}},
+		{"bad plot", Input{Data: dataset.Of(fixtureRun()), Plots: []views.Plot{{X: "nope"}, byDType}},
 			[]string{"plot_time_us_vs_size_by_dtype"}, "", []string{`unknown coordinate "nope"`}},
 		{"panic", Input{Bench: &bench.Bench{Name: "b", Figures: func(dataset.Set) []figure.Figure {
 			panic("odd rows")
-		}}, Run: fixtureRun()},
+		}}, Data: dataset.Of(fixtureRun())},
 			[]string{auto}, "", []string{"figures of bench b: panic: odd rows"}},
 		{"two of a name", Input{Bench: &bench.Bench{Figures: func(r dataset.Set) []figure.Figure {
 			return append(oneFigure("a", goodPanel)(r), oneFigure("a", goodPanel)(r)...)
-		}}, Run: fixtureRun()}, []string{"a"}, "", []string{"duplicate figure a of the bench"}},
-		{"empty run", Input{Run: &journal.Run{}}, nil, "no ok row", nil},
-		{"nothing good", Input{Bench: &bench.Bench{Figures: oneFigure("hollow")}, Run: failedRun()}, nil, "no ok row", nil},
-		{"one point", Input{Run: one}, nil, "no coordinate varies", nil},
-		{"too many series", Input{Run: wide}, nil, "No figure was drawn by default", nil},
+		}}, Data: dataset.Of(fixtureRun())}, []string{"a"}, "", []string{"duplicate figure a of the bench"}},
+		{"empty run", Input{Data: dataset.Of(&journal.Run{})}, nil, "no ok row", nil},
+		{"nothing good", Input{Bench: &bench.Bench{Figures: oneFigure("hollow")}, Data: dataset.Of(failedRun())}, nil, "no ok row", nil},
+		{"one point", Input{Data: dataset.Of(one)}, nil, "no coordinate varies", nil},
+		{"too many series", Input{Data: dataset.Of(wide)}, nil, "No figure was drawn by default", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			figures, why, errs := Figures(c.in, dataset.All(c.in.Run.Latest()))
+			figures, why, errs := Figures(c.in, c.in.Data.Rows)
 			hasErrors(t, errors.Join(errs...), c.errs...)
 			var got []string
 			for _, f := range figures {
@@ -142,7 +142,7 @@ func TestRender(t *testing.T) {
 		path := filepath.Join(dir, name)
 		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666)))
 	}
-	in := Input{Run: fixtureRun(), Plots: []views.Plot{byDType, {X: "nope"}},
+	in := Input{Data: dataset.Of(fixtureRun()), Plots: []views.Plot{byDType, {X: "nope"}},
 		Bench: &bench.Bench{Name: "b", Figures: oneFigure("hollow"),
 			Sections: func(r dataset.Set) []bench.Section { return make([]bench.Section, -len(r)) }}}
 	files, err := Render(dir, in)
@@ -177,7 +177,7 @@ func TestRenderErrors(t *testing.T) {
 	}
 	dir := t.TempDir()
 	must.Do(t, os.Mkdir(filepath.Join(dir, "rows.csv"), 0o777))
-	files, err := Render(dir, Input{Run: failedRun()})
+	files, err := Render(dir, Input{Data: dataset.Of(failedRun())})
 	hasErrors(t, err, "rows.csv")
 	if !slices.Contains(files, filepath.Join(dir, "report.html")) {
 		t.Errorf("one bad file kept the page from being written: %q", files)
@@ -186,7 +186,7 @@ func TestRenderErrors(t *testing.T) {
 
 func TestRenderEmptyRun(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Render(dir, Input{Bench: fixtureBench(), Run: &journal.Run{Header: *fixtureHeader()}})
+	_, err := Render(dir, Input{Bench: fixtureBench(), Data: dataset.Of(&journal.Run{Header: *fixtureHeader()})})
 	hasErrors(t, err)
 	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
 	for _, want := range []string{"allreduce recorded no row. The run has not ended.",
@@ -205,7 +205,7 @@ func TestRenderReplacesSpecialFiles(t *testing.T) {
 	must.Do(t, os.Symlink(elsewhere, filepath.Join(dir, "report.md")))
 	must.Do(t, os.Symlink("/dev/full", filepath.Join(dir, "rows.csv")))
 	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "report.html"), 0o600))
-	must.Get(Render(dir, Input{Run: fixtureRun()}))(t)
+	must.Get(Render(dir, Input{Data: dataset.Of(fixtureRun())}))(t)
 	for _, name := range []string{"report.md", "rows.csv", "report.html"} {
 		if info := must.Get(os.Lstat(filepath.Join(dir, name)))(t); !info.Mode().IsRegular() || info.Size() == 0 {
 			t.Errorf("%s is %v", name, info.Mode())
@@ -220,10 +220,10 @@ func TestRenderReplacesSpecialFiles(t *testing.T) {
 func TestRenderStaysInside(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	must.Do(t, os.Symlink(elsewhere, filepath.Join(dir, "figures")))
-	_, err := Render(dir, Input{Run: fixtureRun()})
+	_, err := Render(dir, Input{Data: dataset.Of(fixtureRun())})
 	hasErrors(t, err, "a symbolic link leads out of the folder")
 	must.Do(t, os.Symlink(elsewhere, filepath.Join(dir, "runs")))
-	_, err = Render(dir, Input{Run: fixtureRun(), Folder: "runs/r"})
+	_, err = Render(dir, Input{Data: dataset.Of(fixtureRun()), Folder: "runs/r"})
 	hasErrors(t, err, "a symbolic link leads out of the folder")
 	if found := names(t, elsewhere); len(found) > 0 {
 		t.Errorf("written outside the folder: %v", found)
@@ -235,7 +235,7 @@ func TestRenderIsPrintable(t *testing.T) {
 	dir, run := t.TempDir(), failedRun()
 	run.Rows[0].Reason, run.Rows[0].Host = "\x1b[2Jgone\x07", "\x1b]0;title\x07"
 	run.Header.Argv = []string{"kernbench", "\x1b[31mred"}
-	_, err := Render(dir, Input{Run: run})
+	_, err := Render(dir, Input{Data: dataset.Of(run)})
 	must.Do(t, err)
 	for _, name := range []string{"table.txt", "report.md"} {
 		text := string(must.Get(os.ReadFile(filepath.Join(dir, name)))(t))
@@ -251,7 +251,7 @@ func TestDisturbedRowsAreNotExtremes(t *testing.T) {
 	for i := range rows[:3] {
 		rows[i].Quality, rows[i].Metrics["time_us"] = journal.QualityDisturbed, []float64{1e-3, 1e-3, 1e9}[i]
 	}
-	text := Summary(&journal.Run{}, dataset.All(rows))
+	text := Summary(dataset.Of(&journal.Run{}), dataset.All(rows))
 	if !strings.Contains(text, "3 rows were disturbed while measured") || strings.Contains(text, "1e") ||
 		strings.Contains(text, "1 ns") {
 		t.Errorf("summary: %s", text)

@@ -23,10 +23,10 @@ import (
 
 // Summary describes a run in one paragraph: the number of points, their outcome, the
 // extremes of the headline metric, and how the run ended.
-func Summary(run *journal.Run, rows dataset.Set) string {
-	sentences := []string{extent(&run.Header, rows)}
+func Summary(d *dataset.Dataset, rows dataset.Set) string {
+	sentences := []string{extent(&d.Header, rows)}
 	if len(rows) > 0 {
-		sentences = append(sentences, outcome(run, rows), views.Extremes(&run.Header, rows))
+		sentences = append(sentences, outcome(d, rows), views.Extremes(&d.Header, rows))
 	}
 	if n := disturbed(rows); n > 0 {
 		sentences = append(sentences, fmt.Sprintf("%s disturbed while measured.", unit.Counted(n, "row was", "rows were")))
@@ -34,7 +34,7 @@ func Summary(run *journal.Run, rows dataset.Set) string {
 	if n := warned(rows); n > 0 {
 		sentences = append(sentences, fmt.Sprintf("%s a warning.", unit.Counted(n, "row has", "rows have")))
 	}
-	return strings.Join(lists.NonEmpty(append(sentences, ending(run))...), " ")
+	return strings.Join(lists.NonEmpty(append(sentences, ending(d.Run()))...), " ")
 }
 
 // extent returns a sentence about how many points and trials the run has, and on which backends.
@@ -69,8 +69,8 @@ func extent(h *journal.Header, rows dataset.Set) string {
 }
 
 // outcome counts the rows by status.
-func outcome(run *journal.Run, rows dataset.Set) string {
-	counts := countStatuses(run, rows)
+func outcome(d *dataset.Dataset, rows dataset.Set) string {
+	counts := countStatuses(d, rows)
 	if len(counts) == 1 && counts[0].Status == journal.OK {
 		if len(rows) == 1 {
 			return "It is ok."
@@ -89,7 +89,7 @@ func outcome(run *journal.Run, rows dataset.Set) string {
 // are usable, and what is missing.
 func opening(in Input, rows dataset.Set) bench.Section {
 	counts := map[journal.Status]int{}
-	for _, c := range countStatuses(in.Run, rows) {
+	for _, c := range countStatuses(in.Data, rows) {
 		counts[c.Status] = c.N
 	}
 	bad, lacking := counts[journal.Failed]+counts[journal.Timeout], counts[journal.NotExecuted]
@@ -112,7 +112,7 @@ func opening(in Input, rows dataset.Set) bench.Section {
 	if lacking > 0 {
 		lines = append(lines, fmt.Sprintf("- %s not executed.", unit.Counted(lacking, "row was", "rows were")))
 	}
-	if n, care := disturbed(rows), unsteady(&in.Run.Header, rows); n > 0 {
+	if n, care := disturbed(rows), unsteady(&in.Data.Header, rows); n > 0 {
 		lines = append(lines, fmt.Sprintf("- **Times in doubt:** %s disturbed while measured (hollow markers in figures).",
 			unit.Counted(n, "row was", "rows were")))
 	} else if line := modelledLine(rows); line != "" {
@@ -200,6 +200,8 @@ func warned(rows dataset.Set) int {
 // ending returns a sentence about how the run ended.
 func ending(run *journal.Run) string {
 	switch {
+	case run == nil:
+		return ""
 	case run.End == nil:
 		s := "The run has not ended"
 		if n := len(run.Unfinished()); n > 0 {
@@ -208,8 +210,6 @@ func ending(run *journal.Run) string {
 		return s + "."
 	case run.End.Outcome == "complete":
 		return fmt.Sprintf("The run completed in %s.", seconds(run.End.Seconds))
-	case run.End.Outcome == "":
-		return ""
 	}
 	return fmt.Sprintf("The run ended as %s after %s.", run.End.Outcome, seconds(run.End.Seconds))
 }
@@ -227,11 +227,13 @@ const maxRemarks = 30
 
 // Remarks returns the notes of a run, a warning if damage to the journal may go unnoticed, and the warnings
 // of its rows. Warnings that differ only in their numbers are merged and counted.
-func Remarks(run *journal.Run, rows dataset.Set) []string {
+func Remarks(d *dataset.Dataset, rows dataset.Set) []string {
 	// The result of a tuning study has its own section.
-	notes := lists.Filter(run.Notes, func(n journal.Note) bool { return len(n.Tuned) == 0 })
+	notes := lists.Filter(d.Notes, func(n journal.Note) bool { return len(n.Tuned) == 0 })
 	out := lists.Distinct(lists.Map(notes, func(n journal.Note) string { return n.Text }))
-	out = append(out, lists.NonEmpty(run.Unverified())...)
+	if run := d.Run(); run != nil {
+		out = append(out, lists.NonEmpty(run.Unverified())...)
+	}
 	var legend texttab.Legend
 	for i := range rows {
 		legend.Mark(rows[i].Warnings...)

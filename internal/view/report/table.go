@@ -210,7 +210,7 @@ func Tail(s string) string {
 const lost journal.Status = "lost"
 
 // countStatuses counts the rows of a run by status: the known statuses first, in their order, and lost rows last.
-func countStatuses(run *journal.Run, rows dataset.Set) (out []document.Count) {
+func countStatuses(d *dataset.Dataset, rows dataset.Set) (out []document.Count) {
 	for _, s := range journal.Statuses {
 		out = append(out, document.Count{Status: s})
 	}
@@ -223,6 +223,6 @@ func countStatuses(run *journal.Run, rows dataset.Set) (out []document.Count) {
 		out[at].N++
 	}
 	slices.SortFunc(out[len(journal.Statuses):], func(a, b document.Count) int { return cmp.Compare(a.Status, b.Status) })
-	out = append(out, document.Count{Status: lost, N: run.Lost()})
+	out = append(out, document.Count{Status: lost, N: d.Lost()})
 	return lists.Filter(out, func(c document.Count) bool { return c.N > 0 })
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/document"
 )
@@ -62,8 +63,9 @@ func TestProvenanceOfAllRuns(t *testing.T) {
 	h := func(run, ranks string) journal.Header {
 		return journal.Header{Run: run, Argv: []string{"kernbench", "run", "--ranks", ranks}, Launcher: "join torchrun"}
 	}
-	p := newPage(&journal.Run{Header: h("r3", "4"), Earlier: []journal.Header{h("r1", "1"), h("r2", "1")}}, nil, nil, nil,
-		"")
+	p, _ := Document(Input{Data: &dataset.Dataset{Header: h("r3", "4"), Earlier: []journal.Header{h("r1", "1"),
+		h("r2", "1")}}},
+		nil)
 	text, html := markdownOf(t, p), htmlOf(t, p)
 	for _, want := range []string{"Rows also of run r1", "Rows also of run r2", "kernbench run --ranks 4",
 		"kernbench run --ranks 1"} {

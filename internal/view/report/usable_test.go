@@ -40,7 +40,7 @@ func TestTimesUsable(t *testing.T) {
 			"- **Times usable with care:** the launches of 2 points have two modes."},
 		"two modes of the samples": {split, "- **Times usable with care:** the samples of 1 row have two modes."},
 	} {
-		in := Input{Run: &journal.Run{Header: *fixtureHeader(), Rows: c.rows}}
+		in := Input{Data: dataset.Of(&journal.Run{Header: *fixtureHeader(), Rows: c.rows})}
 		if got := opening(in, dataset.All(c.rows)).Text; !strings.Contains(got, c.want) {
 			t.Errorf("%s: %s\nwant %s", name, got, c.want)
 		}

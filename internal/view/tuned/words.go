@@ -16,12 +16,13 @@ import (
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/tune"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
-// Load returns the latest result of a run, or nil if there is none.
-func Load(run *journal.Run) (*tune.Result, error) {
+// Load returns the latest result that the notes of a run have, or nil if there is none.
+func Load(run *dataset.Dataset) (*tune.Result, error) {
 	for _, n := range slices.Backward(run.Notes) {
 		if len(n.Tuned) == 0 {
 			continue

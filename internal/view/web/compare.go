@@ -63,12 +63,10 @@ func (s *store) comparedRun(name, only string) (out comparedRun, err error) {
 		if err != nil {
 			return notFound{err}
 		}
-		r = s.bench(r.Header.Bench).View(j, r).Current()
-		out.info, out.unverified = summarize(b.folder, r), r.Unverified()
+		d := s.bench(r.Header.Bench).View(j, r)
+		out.info, out.unverified = summarize(b.folder, d), r.Unverified()
 		out.info.Outcome = b.outcome(r.ID(), out.info.Outcome)
-		header := r.Header
-		out.Run = verdict.Run{Name: out.info.Run, Header: &header, Earlier: r.Earlier, Incomplete: r.Incomplete(),
-			Rows: dataset.All(r.Latest())}
+		out.Run = verdict.NewRun(out.info.Run, d)
 		if only != "" {
 			if out.Rows, err = out.Rows.Select(only); err != nil {
 				return badRequest{err}
@@ -106,7 +104,7 @@ func compareRuns(sides []comparedRun, opts verdict.Options) (comparePage, error)
 	header := *sides[0].Header
 	for i, one := range sides {
 		out.Runs = append(out.Runs, one.info)
-		header.AddColumns(*one.Header)
+		header.Add(*one.Header)
 		for _, r := range one.Rows {
 			row := *r
 			row.Run = one.info.Run // two folders may contain the same id

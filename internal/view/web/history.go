@@ -92,9 +92,9 @@ func (s *store) pastRuns(name string) (out pastRuns, err error) {
 			return r.Header.Bench == asked.Header.Bench && len(r.Rows) > 0
 		})
 		out.cut = max(0, len(runs)-maxHistory)
-		var before *journal.Run
+		var before *dataset.Dataset
 		for _, r := range runs[out.cut:] {
-			builds := r.Builds()
+			builds := dataset.Builds(r)
 			for i, build := range slices.Backward(builds) { // the oldest first
 				name := r.ID()
 				if i > 0 {
@@ -111,17 +111,17 @@ func (s *store) pastRuns(name string) (out pastRuns, err error) {
 }
 
 // add appends the rows of one build of a run. before is the build before it, nil for the first.
-func (p *pastRuns) add(b *cachedJournal, r, before *journal.Run, name string) {
+func (p *pastRuns) add(b *cachedJournal, r, before *dataset.Dataset, name string) {
 	info := summarize(b.folder, r)
 	info.Outcome = b.outcome(r.ID(), info.Outcome)
 	changed := ""
 	if before != nil {
-		changed = strings.Join(journal.ChangedInputs(before, r), ", ")
+		changed = strings.Join(dataset.ChangedInputs(before, r), ", ")
 	}
 	header := r.Header
 	header.Run = name
 	p.infos, p.changed = append(p.infos, info), append(p.changed, changed)
-	p.runs = append(p.runs, verdict.Run{Header: &header, Rows: dataset.All(r.Latest()), Incomplete: r.Incomplete()})
+	p.runs = append(p.runs, verdict.Run{Header: &header, Rows: r.Rows, Incomplete: r.Incomplete()})
 }
 
 // onlyPoint removes the rows of all other points. "" keeps all.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/infile"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
@@ -60,8 +61,9 @@ const (
 
 // newState returns the progress of a run. The caller adds the outcome and the output.
 func newState(r *journal.Run, now time.Time) runState {
-	done, planned := r.Progress()
-	counts := r.Counts()
+	d := dataset.Of(r)
+	done, planned := d.Progress()
+	counts := d.Rows.Counts()
 	s := runState{Done: done, Planned: planned, OK: counts[journal.OK],
 		Failed: counts[journal.Failed] + counts[journal.Timeout], Rows: len(r.Rows)}
 	start, recorded := r.Header.Time, 0

@@ -32,7 +32,7 @@ type viewKey struct {
 // made of them.
 type view struct {
 	key     viewKey
-	run     *journal.Run
+	run     *dataset.Dataset
 	rows    dataset.Set
 	tables  map[tableKey][]export.Table
 	damage  []string // damaged lines of the journal
@@ -149,7 +149,7 @@ func (s *store) view(b *cachedJournal, j *journal.Journal, key viewKey) (*view, 
 	}
 	v := &view{key: key, run: s.bench(r.Header.Bench).View(j, r), damage: damage(j, r.ID()),
 		tables: map[tableKey][]export.Table{}}
-	v.rows = dataset.All(v.run.Latest())
+	v.rows = v.run.Rows
 	if key.only != "" {
 		rows, err := v.rows.Select(key.only)
 		if err != nil {
@@ -205,7 +205,7 @@ func (s *store) describe(b *cachedJournal, v *view) error {
 		return nil
 	}
 	key := v.key
-	in := report.Input{Bench: s.bench(v.run.Header.Bench), Run: v.run, PlotsOnly: key.plot != ""}
+	in := report.Input{Bench: s.bench(v.run.Header.Bench), Data: v.run, PlotsOnly: key.plot != ""}
 	if in.PlotsOnly {
 		plot, err := views.ParsePlot(key.plot)
 		if err != nil {

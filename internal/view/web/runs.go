@@ -70,7 +70,7 @@ const (
 // summarizeAll returns the lines of all runs of a journal. The latest run of each bench is compared with the
 // run before it.
 func summarizeAll(folder string, j *journal.Journal) []runInfo {
-	out := lists.Map(j.Runs, func(r *journal.Run) runInfo { return summarize(folder, r) })
+	out := lists.Map(j.Runs, func(r *journal.Run) runInfo { return summarize(folder, dataset.Of(r)) })
 	seen := map[string]int{} // number of complete runs by bench
 	latest := map[string]int{}
 	for i, r := range slices.Backward(j.Runs) {
@@ -90,7 +90,8 @@ func summarizeAll(folder string, j *journal.Journal) []runInfo {
 // judgeLatest compares two runs of a bench like the compare command does. It returns nil if they cannot be
 // compared, for example because they have no time.
 func judgeLatest(folder string, before, latest *journal.Run) *lastChange {
-	result, err := verdict.Compare(verdict.NewRun("", before), verdict.NewRun("", latest), verdict.Options{})
+	result, err := verdict.Compare(verdict.NewRun("", dataset.Of(before)), verdict.NewRun("", dataset.Of(latest)),
+		verdict.Options{})
 	if err != nil {
 		return nil
 	}
@@ -101,18 +102,13 @@ func judgeLatest(folder string, before, latest *journal.Run) *lastChange {
 
 // summarize returns a run's line for the list. The caller sets the outcome of a run
 // without an end record.
-func summarize(folder string, r *journal.Run) runInfo {
-	h := &r.Header
+func summarize(folder string, r *dataset.Dataset) runInfo {
+	h, end := &r.Header, r.Run().End
 	info := runInfo{Run: folder + "@" + r.ID(), Folder: folder, ID: r.ID(), Bench: h.Bench, Backend: h.Backend,
 		Host: h.Host.Hostname, Commit: h.Commit[:min(commitLetters, len(h.Commit))], Start: h.Time, Metrics: []string{},
 		Tags: h.Tags, Lost: r.Lost()}
-	rows := r.Latest()
-	counts := map[journal.Status]int{}
-	measured := 0
-	for _, row := range rows {
-		if counts[row.Status]++; row.Status != journal.OK {
-			continue
-		}
+	counts, measured := r.Rows.Counts(), 0
+	for _, row := range r.Rows.Good() {
 		if row.Disturbed() != "" {
 			info.Disturbed++
 		}
@@ -139,13 +135,13 @@ func summarize(folder string, r *journal.Run) runInfo {
 			note(n.Text)
 		}
 	}
-	if r.End != nil {
-		info.Outcome, info.Seconds = r.End.Outcome, r.End.Seconds
-		if r.End.Outcome == "complete" {
+	if end != nil {
+		info.Outcome, info.Seconds = end.Outcome, end.Seconds
+		if end.Outcome == "complete" {
 			info.Missing = counts[journal.NotExecuted]
 		}
 	}
-	if n, ok := report.NewNumber(h, dataset.All(rows)); ok {
+	if n, ok := report.NewNumber(h, r.Rows); ok {
 		info.Number = &n
 	}
 	return info

@@ -1,31 +1,28 @@
-package journal
+package dataset
 
 import (
 	"slices"
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // TestOneUnit checks that the rows of a run whose builds declared different units are shown in one.
 func TestOneUnit(t *testing.T) {
 	low, high := 1.0, 3.0
-	row := func(index int, unit string) Row {
-		return Row{Key: string(rune('a' + index)), Index: index, Status: OK, Inputs: unit,
+	row := func(index int, unit string) journal.Row {
+		return journal.Row{Key: string(rune('a' + index)), Index: index, Status: journal.OK, Inputs: unit,
 			Metrics: map[string]float64{"lat": 2, "n": 7}, Units: map[string]string{"lat": unit, "n": ""},
-			Stats: Stats{{"lat", Stat{Min: 1, P50: 2, P90: 3, P99: 3, Max: 3, Mean: 2, CILow: &low, CIHigh: &high,
-				Modes: []stats.Mode{{Center: 1, Share: 0.5}, {Center: 3, Share: 0.5}}}}},
-			Measurements: []Measurement{{Metrics: Numbers{{"lat", 2}, {"n", 7}}}}}
+			Stats: journal.Stats{{"lat", journal.Stat{Min: 1, P50: 2, P90: 3, P99: 3, Max: 3, Mean: 2, CILow: &low,
+				CIHigh: &high,
+				Modes:  []stats.Mode{{Center: 1, Share: 0.5}, {Center: 3, Share: 0.5}}}}},
+			Measurements: []journal.Measurement{{Metrics: journal.Numbers{{"lat", 2}, {"n", 7}}}}}
 	}
-	r := &Run{AllBuilds: true}
-	r.addHeader(Header{Run: "r", Metrics: []MetricInfo{{Name: "lat", Unit: "s", Better: "higher"}, {Name: "n"}}})
-	r.addHeader(Header{Run: "r", Metrics: []MetricInfo{{Name: "lat", Unit: "us", Better: "lower"}}})
-	r.Rows = []Row{row(0, "us"), row(1, "ms"), row(2, "GB/s"), row(3, "µs"), row(4, "")}
-	want := MetricInfo{Name: "lat", Unit: "us", Better: "lower"}
-	if r.Header.Metrics[0] != want || len(r.Header.Metrics) != 2 || r.Headers[0].Metrics[0].Unit != "s" {
-		t.Errorf("the run declares %+v, the first part %+v", r.Header.Metrics, r.Headers[0].Metrics)
-	}
-	rows := r.Latest()
+	h := journal.Header{Metrics: []journal.MetricInfo{{Name: "lat", Unit: "s", Better: "higher"}, {Name: "n"}}}
+	h.Redefine([]journal.MetricInfo{{Name: "lat", Unit: "us", Better: "lower"}})
+	stored := []journal.Row{row(0, "us"), row(1, "ms"), row(2, "GB/s"), row(3, "µs"), row(4, "")}
+	rows := inUnits(All(stored), h.Metrics)
 	for i, want := range []float64{2, 2000, 0, 2, 2} {
 		v, has := rows[i].Metrics["lat"]
 		s, hasStat := rows[i].Stats.Find("lat")
@@ -44,9 +41,9 @@ func TestOneUnit(t *testing.T) {
 		t.Errorf("warnings %q", rows[2].Warnings)
 	}
 	// The stored rows stay as they are.
-	if stored := r.Rows[1]; stored.Metrics["lat"] != 2 || stored.Units["lat"] != "ms" ||
+	if stored := stored[1]; stored.Metrics["lat"] != 2 || stored.Units["lat"] != "ms" ||
 		*stored.Stats.Get("lat").CILow != 1 || stored.Stats.Get("lat").Modes[0].Center != 1 ||
-		stored.Measurements[0].Metrics.Get("lat") != 2 || len(r.Rows[2].Metrics) != 2 {
+		stored.Measurements[0].Metrics.Get("lat") != 2 || len(rows[2].Metrics) != 1 {
 		t.Errorf("stored: %+v", stored)
 	}
 }

@@ -1,4 +1,4 @@
-package journal
+package dataset
 
 import (
 	"fmt"
@@ -8,15 +8,16 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // inUnits returns the rows with every metric in one unit, because a table or figure has one unit for all its rows. The
 // unit is the one that the run declares, or else the unit of the first row. Rows in another unit come from a build
 // that declared it, or from another program. Their values are converted or, if that is impossible, left out with a
 // warning.
-func (r *Run) inUnits(rows []Row) []Row {
+func inUnits(rows Set, metrics []journal.MetricInfo) Set {
 	target := map[string]string{}
-	for _, m := range r.Header.Metrics {
+	for _, m := range metrics {
 		target[m.Name] = m.Unit
 	}
 	cloned := false
@@ -38,9 +39,9 @@ func (r *Run) inUnits(rows []Row) []Row {
 				rows, cloned = slices.Clone(rows), true
 			}
 			if ok {
-				rows[i] = rows[i].scaled(name, wantedUnit, factor)
+				rows[i] = scaled(*rows[i], name, wantedUnit, factor)
 			} else {
-				rows[i] = rows[i].without(name, fmt.Sprintf("unit: %s is in %s, not in %s like the run's: left out", name, own,
+				rows[i] = without(*rows[i], name, fmt.Sprintf("unit: %s is in %s, not in %s like the run's: left out", name, own,
 					wantedUnit))
 			}
 		}
@@ -49,13 +50,13 @@ func (r *Run) inUnits(rows []Row) []Row {
 }
 
 // scaled returns the row with a metric multiplied by a factor and given in another unit.
-func (r Row) scaled(name, to string, factor float64) Row {
+func scaled(r journal.Row, name, to string, factor float64) *journal.Row {
 	r.Metrics, r.Units, r.Stats = maps.Clone(r.Metrics), maps.Clone(r.Units), slices.Clone(r.Stats)
 	r.Metrics[name] *= factor
 	r.Units[name] = to
 	for i := range r.Stats {
 		if r.Stats[i].Name == name {
-			r.Stats[i].Value = r.Stats[i].Value.scaled(factor)
+			r.Stats[i].Value = scaledStat(r.Stats[i].Value, factor)
 		}
 	}
 	r.Measurements = slices.Clone(r.Measurements)
@@ -68,18 +69,18 @@ func (r Row) scaled(name, to string, factor float64) Row {
 		}
 		r.Measurements[i].Metrics = m
 	}
-	return r
+	return &r
 }
 
 // without returns the row without a metric, with a warning.
-func (r Row) without(name, warning string) Row {
+func without(r journal.Row, name, warning string) *journal.Row {
 	r.Metrics, r.Stats = maps.Clone(r.Metrics), r.Stats.Without(name)
 	delete(r.Metrics, name)
 	r.Warnings = append(slices.Clip(r.Warnings), warning)
-	return r
+	return &r
 }
 
-func (s Stat) scaled(factor float64) Stat {
+func scaledStat(s journal.Stat, factor float64) journal.Stat {
 	for _, part := range []*float64{&s.Min, &s.P50, &s.P90, &s.P99, &s.Max, &s.Mean} {
 		*part *= factor
 	}
