@@ -14,10 +14,10 @@ func TestOneUnit(t *testing.T) {
 	row := func(index int, unit string) journal.Row {
 		return journal.Row{Key: string(rune('a' + index)), Index: index, Status: journal.OK, Inputs: unit,
 			Metrics: map[string]float64{"lat": 2, "n": 7}, Units: map[string]string{"lat": unit, "n": ""},
-			Stats: journal.Stats{{"lat", journal.Stat{Min: 1, P50: 2, P90: 3, P99: 3, Max: 3, Mean: 2, CILow: &low,
+			Stats: journal.Stats{{Name: "lat", Value: journal.Stat{Min: 1, P50: 2, P90: 3, P99: 3, Max: 3, Mean: 2, CILow: &low,
 				CIHigh: &high,
 				Modes:  []stats.Mode{{Center: 1, Share: 0.5}, {Center: 3, Share: 0.5}}}}},
-			Measurements: []journal.Measurement{{Metrics: journal.Numbers{{"lat", 2}, {"n", 7}}}}}
+			Measurements: []journal.Measurement{{Metrics: journal.Numbers{{Name: "lat", Value: 2}, {Name: "n", Value: 7}}}}}
 	}
 	h := journal.Header{Metrics: []journal.MetricInfo{{Name: "lat", Unit: "s", Better: "higher"}, {Name: "n"}}}
 	h.Redefine([]journal.MetricInfo{{Name: "lat", Unit: "us", Better: "lower"}})
