@@ -165,14 +165,6 @@ func Describe(s *bench.State) (c Chosen, err error) {
 	return c, err
 }
 
-// Columns returns the last columns of exported tables, which have the machine of each row.
-func Columns() []string { return []string{Fabric, Option, Hash} }
-
-// Cells returns the cells of a row for Columns.
-func Cells(r *journal.Row) []string {
-	return []string{r.Details[Fabric], r.Details[Option], r.Details[Hash]}
-}
-
 // identity identifies the machine of a row.
 type identity struct{ name, hash, fabric, root string }
 

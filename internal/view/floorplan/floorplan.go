@@ -61,14 +61,6 @@ func Chosen(rows dataset.Set) (chosen dataset.Set) {
 	return chosen
 }
 
-// Names returns the names of the rows' figures.
-func Names(rows dataset.Set) (names []string) {
-	for _, r := range Chosen(rows) {
-		names = append(names, name("link_load", r), name("critical_path", r))
-	}
-	return names
-}
-
 func name(what string, r *journal.Row) string {
 	if r.Part == "" {
 		return what
