@@ -67,10 +67,9 @@ func contents(runs map[string][]*journal.Row) string {
 			if r.Status.Bad() {
 				bad++
 			}
-			if why := r.Disturbed(); why != "" && r.Status == journal.OK {
+			if r.Disturbed() && r.Status == journal.OK {
 				disturbed++
-				kind, _, _ := strings.Cut(why, ":")
-				reasons[kind]++
+				reasons[r.Conditions.Strongest().Label()]++
 			}
 		}
 		var by []string
@@ -126,7 +125,7 @@ func cell(r *journal.Row) string {
 	if share := r.Metrics["kernel_cold_pct_of_limit"]; share >= 50 {
 		text += fmt.Sprintf(" (%.0f %%)", share)
 	}
-	if r.Disturbed() != "" {
+	if r.Disturbed() {
 		text += " *disturbed*"
 	}
 	return text

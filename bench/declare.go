@@ -176,7 +176,7 @@ func Headline(columns ...string) Clause { return func(d *declaration) { d.part.H
 
 // Derive sets a pure function that adds metrics which depend on other rows, such as a speed-up
 // over one rank. It must return every row. The rows are shared with other views: to change the
-// Metrics or Warnings of a row, it must replace the map or slice and not write into it.
+// Metrics or Conditions of a row, it must replace the map or slice and not write into it.
 func Derive(f func(rows Rows) Rows) Clause {
 	return func(d *declaration) { d.bench.Derive = f }
 }

@@ -142,7 +142,7 @@
 //	Status, Reason, Rank, Phase, Output                          success or failure
 //	Kind, Clock, Cadence, Cache, Samples, Batch                  how it was timed
 //	Metrics, Units, Stats, Limits, Skew, Slowest                 numbers
-//	Details, Warnings, Host, Load, Time                          circumstances
+//	Details, Conditions, Host, Load, Time                        circumstances
 //
 // NumRanks is nil for a program that starts its own ranks. Only rows with [StatusOK] have valid
 // numbers. docs/journal-schema.md describes every field.
@@ -235,5 +235,5 @@
 // [Body.Run] runs a body on one rank in the calling process. Its [Setting] needs only a Point;
 // the other fields are Group, Ranks, LocalRank, Backend, Session, Seed, Measure, Clock, Metrics,
 // Inputs and Phase. The [Outcome] has the fields of the [Row] that the harness would record:
-// Status, Reason, Metrics, Stats, Details, Warnings and so on.
+// Status, Reason, Metrics, Stats, Details, Conditions and so on.
 package bench

@@ -398,14 +398,23 @@ func ExampleState_Detail() {
 	// Output: map[compiled for:any gc]
 }
 
+func ExampleState_Condition() {
+	out := try(func(_ context.Context, s *bench.State) error {
+		s.Condition("oversubscribed", map[string]float64{"ranks": 4, "cores": 2})
+		return nil
+	})
+	fmt.Println(out.Conditions[0].Values.Get("ranks"), out.Conditions[0].Sentence())
+	// Output: 4 4 ranks share 2 cores
+}
+
 func ExampleState_Warn() {
 	out := try(func(_ context.Context, s *bench.State) error {
 		s.Warn("%d of %d solves did not converge", 1, 3)
 		s.Report("solve_s", 2.5, "s", "lower")
 		return nil
 	})
-	fmt.Println(out.Warnings)
-	// Output: [1 of 3 solves did not converge]
+	fmt.Println(out.Conditions[0].Sentence())
+	// Output: 1 of 3 solves did not converge
 }
 
 // A call that writes nothing every second time is found, although the output of the previous call

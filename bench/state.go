@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
@@ -173,7 +174,7 @@ func (s *State) Volume(op string, bytes int64) { s.collective, s.volume = op, by
 // value that is not finite is replaced by a warning.
 func (s *State) Report(name string, value float64, unit, better string) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
-		s.Warn("%s is %v and was left out", name, value)
+		s.leaveOut(name, value)
 		return
 	}
 	s.out.Metrics[name] = value
@@ -192,7 +193,7 @@ func (s *State) Record(name string, value float64) {
 // RecordSamples records a declared metric from several samples that the body took itself. The
 // metric's value is the best sample, and the row keeps their spread.
 func (s *State) RecordSamples(name string, samples []float64) {
-	m, _ := stats.SummarizeSeries(samples)
+	m := stats.SummarizeSeries(samples)
 	best := m.Min
 	if s.declared(name).Better == "higher" {
 		best = m.Max
@@ -235,19 +236,30 @@ func (s *State) Interval(name string) (low, high float64, known bool) {
 // pct_of_limit: the largest limit divided by the time.
 func (s *State) Limit(name string, us float64) {
 	if math.IsNaN(us) || math.IsInf(us, 0) {
-		s.Warn("limit %s is %v and was left out", name, us)
+		s.leaveOut("limit "+name, us)
 		return
 	}
 	s.out.Limits[name] = us
 }
 
+// leaveOut records that a number is not recorded because it is infinite or NaN.
+func (s *State) leaveOut(name string, v float64) {
+	s.note(journal.NewCondition(journal.CodeNotFinite, nil, journal.Remark(fmt.Sprintf("%s is %v", name, v))))
+}
+
 // Detail records a fact about the row as text, such as the algorithm that was chosen.
 func (s *State) Detail(name, text string) { s.out.Details[name] = text }
 
-// Warn attaches a warning to the row.
-func (s *State) Warn(format string, args ...any) {
-	s.out.Warnings = append(s.out.Warnings, fmt.Sprintf(format, args...))
+// Warn attaches a warning to the row. Its text is shown, and nothing is decided by it.
+func (s *State) Warn(format string, args ...any) { s.note(journal.Remarkf(format, args...)) }
+
+// Condition attaches a fact about the measurement to the row: a code of docs/journal-schema.md, its values and, for
+// some codes, a name. Programs decide by it, and views show it as a sentence.
+func (s *State) Condition(code string, values map[string]float64, name ...string) {
+	s.note(journal.NewCondition(journal.Code(code), values, journal.Remark(strings.Join(name, " "))))
 }
+
+func (s *State) note(c journal.Condition) { s.out.Conditions = append(s.out.Conditions, c) }
 
 // Verify adds a check of the result. [State.Time] runs it after one call before timing, and
 // again after the last timed call. If a check fails on one rank, the row fails. A [Wrong] error

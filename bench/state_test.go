@@ -159,8 +159,8 @@ func TestRecord(t *testing.T) {
 				t.Errorf("rank %d: %s is %v, want %v", rank, name, got.Metrics[name], want)
 			}
 		}
-		if _, has := got.Metrics["inf"]; has || len(got.Limits) != 1 || got.Limits["link"] != 50 || len(got.Warnings) < 3 {
-			t.Errorf("rank %d: metrics %v, limits %v, warnings %q", rank, got.Metrics, got.Limits, got.Warnings)
+		if _, has := got.Metrics["inf"]; has || len(got.Limits) != 1 || got.Limits["link"] != 50 || len(got.Conditions) < 3 {
+			t.Errorf("rank %d: metrics %v, limits %v, warnings %q", rank, got.Metrics, got.Limits, got.Conditions.Sentences())
 		}
 		if got.Slowest == nil || *got.Slowest != 1 || *got.Skew != 0.5 || got.Samples != 1 || got.Clock != "steps" {
 			t.Errorf("rank %d: %+v", rank, got)
@@ -181,8 +181,8 @@ func TestFasterThanItsLimit(t *testing.T) {
 			s.Limit("memory", c.limit)
 			return s.Time(ctx, takes(s, 100))
 		})[0]
-		if o.Status != journal.OK || strings.Contains(strings.Join(o.Warnings, "\n"), "faster than its limit") != c.warned {
-			t.Errorf("100 us with a limit of %v us: %s, warnings %q", c.limit, o.Status, o.Warnings)
+		if o.Status != journal.OK || o.Conditions.Has(journal.CodeFast) != c.warned {
+			t.Errorf("100 us with a limit of %v us: %s, warnings %q", c.limit, o.Status, o.Conditions.Sentences())
 		}
 	}
 }

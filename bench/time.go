@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/bandwidth"
 	"github.com/kernbench/kernbench/internal/bench/decl"
@@ -251,9 +252,11 @@ func (s *State) record(res *measure.Result) {
 	o := &s.out
 	o.Clock, o.Cadence, o.Cache = res.Clock, string(res.Cadence), string(res.Cache)
 	o.Batch, o.Samples = res.Batch, res.Samples.Iterations()
-	o.Warnings = append(o.Warnings, res.Warnings...)
 	a := measure.Analyze(res.Samples)
-	o.Warnings = append(o.Warnings, a.Warnings...)
+	o.Conditions = slices.Concat(o.Conditions, res.Conditions, a.Conditions)
+	if res.ClockResolution > 0 {
+		o.Resolution = map[string]float64{"time_us": float64(res.ClockResolution) / 1e6 / float64(max(res.Batch, 1))}
+	}
 	o.Sampling = sampling(s.set.Measure.Stop, res, a)
 	us := a.Summary.P50
 	s.Record("time_us", us)
@@ -278,8 +281,7 @@ func (s *State) record(res *measure.Result) {
 	if limit := largestLimit(o.Limits); us > 0 && limit > 0 {
 		s.Report(decl.LimitMetric, 100*limit/us, "%", "higher")
 		if limit > decl.WrongLimit*us {
-			s.Warn("faster than its limit allows (%.0f %% of it): the limit is wrong, or not all of the work was done or timed",
-				100*limit/us)
+			s.note(journal.NewCondition(journal.CodeFast, journal.Named{"share": limit / us}))
 		}
 	}
 	if o.Samples > 1 {

@@ -168,10 +168,10 @@ func TestWarningsOnRows(t *testing.T) {
 			dtype.String() == "bf16" {
 			want = 1 // two paths with identical times
 		}
-		if got := strings.Count(strings.Join(r.Warnings, "\n"), "identical: "); got != want {
-			t.Errorf("row %d (%s): %d warnings of identical times, want %d: %q", i, r.Point, got, want, r.Warnings)
+		if got := strings.Count(strings.Join(r.Conditions.Sentences(), "\n"), "identical: "); got != want {
+			t.Errorf("row %d (%s): %d warnings of identical times, want %d: %q", i, r.Point, got, want, r.Conditions.Sentences())
 		}
-		if len(rows[i].Warnings) != 0 {
+		if len(rows[i].Conditions) != 0 {
 			t.Errorf("row %d of the journal was changed", i)
 		}
 	}
@@ -311,7 +311,8 @@ func TestPrintedPages(t *testing.T) {
 	for i := range failed {
 		if i%3 == 0 && failed[i].Status == journal.OK {
 			failed[i].Status, failed[i].Reason = journal.Failed, fmt.Sprintf("rank %d: element %d is 3, want 4", i%4, i)
-			failed[i].Warnings = []string{fmt.Sprintf("warning of its own %c: %s", 'a'+i%26, strings.Repeat("words ", 10))}
+			failed[i].Conditions = []journal.Condition{journal.Remarkf("warning of its own %c: %s", 'a'+i%26,
+				strings.Repeat("words ", 10))}
 		}
 	}
 	for name, c := range map[string]struct {

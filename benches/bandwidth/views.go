@@ -44,7 +44,7 @@ func measured(rows dataset.Set) (cells map[[2]int]figure.Cell, numbers []int) {
 	note := func(r *journal.Row, pair [2]int, gbps float64) {
 		if gbps > 0 {
 			cells[pair] = figure.Cell{Value: gbps}
-			if r.Disturbed() != "" {
+			if r.Disturbed() {
 				cells[pair] = figure.Cell{Value: gbps, Text: "(" + unit.FormatSig(gbps, 3) + ")"}
 			}
 			numbers = append(numbers, pair[:]...)
@@ -115,7 +115,7 @@ func matrixFigure(rows dataset.Set) []figure.Figure {
 
 // marked returns a text, in parentheses if any of the rows was disturbed.
 func marked(text string, rows ...*journal.Row) string {
-	if slices.ContainsFunc(rows, func(r *journal.Row) bool { return r.Disturbed() != "" }) {
+	if slices.ContainsFunc(rows, (*journal.Row).Disturbed) {
 		return "(" + text + ")"
 	}
 	return text

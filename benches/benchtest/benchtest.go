@@ -80,7 +80,7 @@ func Rows(t testing.TB, b *bench.Bench, backend string, words ...string) (datase
 			o := Perform(t, g.Part.Body, task, p.Options, bench.Setting{Backend: backend})[0]
 			rows = append(rows, &journal.Row{Key: fmt.Sprint(len(rows)), Part: g.Part.Name, Point: task.Point,
 				Options: p.Options, Status: o.Status, Reason: o.Reason,
-				Optional: o.Optional, Kind: o.Kind, Metrics: o.Metrics, Details: o.Details, Warnings: o.Warnings})
+				Optional: o.Optional, Kind: o.Kind, Metrics: o.Metrics, Details: o.Details, Conditions: o.Conditions})
 		}
 	}
 	return rows, nil

@@ -149,9 +149,9 @@ func TestForeignProbe(t *testing.T) {
 	must.Do(t, probe.Save(path, r))
 	p := planned(t, plan.Request{Axes: axes("size=4"), Options: axes("probe=" + path)})
 	o := perform(t, p.Groups[0].Tasks[0], p.Options, "cpu")[0]
-	if o.Status != journal.OK || len(o.Limits) != 0 || len(o.Warnings) == 0 ||
-		!strings.Contains(o.Warnings[0], "class other") {
-		t.Errorf("%s, limits %v, warnings %q", o.Status, o.Limits, o.Warnings)
+	if o.Status != journal.OK || len(o.Limits) != 0 || len(o.Conditions) == 0 ||
+		!strings.Contains(o.Conditions[0].Sentence(), "class other") {
+		t.Errorf("%s, limits %v, warnings %q", o.Status, o.Limits, o.Conditions.Sentences())
 	}
 }
 

@@ -119,7 +119,7 @@ func TestCUDALimitsExceeded(t *testing.T) {
 		must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}))(t)
 		_, r := must.Get2(journal.LoadRun(dir))(t)
 		for _, row := range dataset.Of(r).Rows {
-			warnings := strings.Join(row.Warnings, "\n")
+			warnings := strings.Join(row.Conditions.Sentences(), "\n")
 			if row.Status != journal.OK || row.Limits[c.slower] <= row.Limits[c.faster] || row.Limits[c.faster] <= 0 ||
 				strings.Count(warnings, "faster than its limit allows") != 2 ||
 				!strings.Contains(warnings, "kernel_cold_us: faster") {

@@ -45,8 +45,9 @@ func TestSimulated(t *testing.T) {
 				return
 			}
 			for _, row := range simulated(t, ahbm.Name, nil, c.axes...) {
-				if row.Status != journal.OK || row.Kind != journal.Simulated || row.Metrics["wrong"] != 0 || len(row.Warnings) > 0 {
-					t.Errorf("%v: %s (%s), %s, %v", row.Point, row.Status, row.Reason, row.Kind, row.Warnings)
+				if row.Status != journal.OK || row.Kind != journal.Simulated || row.Metrics["wrong"] != 0 ||
+					len(row.Conditions) > 0 {
+					t.Errorf("%v: %s (%s), %s, %v", row.Point, row.Status, row.Reason, row.Kind, row.Conditions.Sentences())
 				}
 				if pct := row.Metrics["pct_of_limit"]; !(pct > 0 && pct <= 100) || row.Details["probe"] != "" {
 					t.Errorf("%v: %v %% of the limits %v", row.Point, pct, row.Limits)

@@ -80,8 +80,8 @@ func checkDevice(t *testing.T, want, data string, o bench.Outcome) {
 			t.Errorf("no detail %s: %v", name, o.Details)
 		}
 	}
-	warned := strings.Contains(strings.Join(o.Warnings, "\n"), "has the same value everywhere")
+	warned := strings.Contains(strings.Join(o.Conditions.Sentences(), "\n"), "has the same value everywhere")
 	if warned != (data != randomData) {
-		t.Errorf("data %s: warnings %q", data, o.Warnings)
+		t.Errorf("data %s: warnings %q", data, o.Conditions.Sentences())
 	}
 }

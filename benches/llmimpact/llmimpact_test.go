@@ -57,9 +57,9 @@ func TestOneRow(t *testing.T) {
 		t.Errorf("the curve's source is %q", r.Details["curve"])
 	}
 	big := rowsOf(t, "model=llama3-405b", "tp=2", "step=decode-1")[0]
-	if len(big.Warnings) != 1 || !strings.Contains(big.Warnings[0],
+	if len(big.Conditions) != 1 || !strings.Contains(big.Conditions[0].Sentence(),
 		"406 GB of weights on each rank do not fit the 141 GB") {
-		t.Errorf("warnings are %q", big.Warnings)
+		t.Errorf("warnings are %q", big.Conditions.Sentences())
 	}
 }
 
@@ -71,13 +71,13 @@ func TestServing(t *testing.T) {
 	}
 	h100 := one("curve=nccl-h100")
 	if got := fmt.Sprintf("%.1f", h100.Metrics["share_pct"]); h100.Details["gpu"] != "h100" || got != "31.5" ||
-		!strings.Contains(h100.Details["against"], "no comparison: trtllm-h200 is of h200") || len(h100.Warnings) != 0 {
-		t.Errorf("share %s, %v, %q", got, h100.Details, h100.Warnings)
+		!strings.Contains(h100.Details["against"], "no comparison: trtllm-h200 is of h200") || len(h100.Conditions) != 0 {
+		t.Errorf("share %s, %v, %q", got, h100.Details, h100.Conditions.Sentences())
 	}
-	if r := one("curve=nccl-h100", "--gpu=h200"); r.Details["gpu"] != "h200" || len(r.Warnings) != 1 ||
-		!strings.Contains(r.Warnings[0], "the curve nccl-h100 is of h100, but the floor is for h200") ||
+	if r := one("curve=nccl-h100", "--gpu=h200"); r.Details["gpu"] != "h200" || len(r.Conditions) != 1 ||
+		!strings.Contains(r.Conditions[0].Sentence(), "the curve nccl-h100 is of h100, but the floor is for h200") ||
 		r.Metrics["against_us"] == 0 {
-		t.Errorf("%v, %q", r.Details, r.Warnings)
+		t.Errorf("%v, %q", r.Details, r.Conditions.Sentences())
 	}
 	if r := one(`curve="predict:b200-8x1"`); r.Details["gpu"] != "b200" || r.Status != journal.OK {
 		t.Errorf("%s %s: %v", r.Status, r.Reason, r.Details)
@@ -204,7 +204,7 @@ func TestGPUOfCurve(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.fault) || !strings.Contains(err.Error(), "--gpu") {
 				t.Errorf("%+v: %v", c, err)
 			}
-		case err != nil || rows[0].Details["gpu"] != c.gpu || len(rows[0].Warnings) > 0:
+		case err != nil || rows[0].Details["gpu"] != c.gpu || len(rows[0].Conditions) > 0:
 			t.Errorf("%+v: %v, %v", c, err, rows)
 		}
 	}

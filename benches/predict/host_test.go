@@ -72,8 +72,8 @@ func TestHost(t *testing.T) {
 	lost, validated := 0, 0
 	for _, r := range rows {
 		bytes := int64(size(r))
-		if r.Status != journal.OK || r.Kind != journal.Modelled || len(r.Warnings) > 0 {
-			t.Fatalf("%v: %s (%s), %s, %v", r.Point, r.Status, r.Reason, r.Kind, r.Warnings)
+		if r.Status != journal.OK || r.Kind != journal.Modelled || len(r.Conditions) > 0 {
+			t.Fatalf("%v: %s (%s), %s, %v", r.Point, r.Status, r.Reason, r.Kind, r.Conditions.Sentences())
 		}
 		us, m := r.Metrics["time_us"], r.Metrics[measuredMetric]
 		disturbed := bytes == 64<<10 || bytes == 256<<10
@@ -144,8 +144,8 @@ func TestHostNotValidated(t *testing.T) {
 	}
 	rows, err = rowsOf(t, "cluster=host-2", "algorithm=ring,nvls", "size=1K", "--probe="+file,
 		"--measured="+run(t, "other", "ring"))
-	if err != nil || len(rows) != 1 || len(rows[0].Warnings) != 1 ||
-		!strings.Contains(rows[0].Warnings[0], "measured on host other, but the probe is of elsewhere") {
+	if err != nil || len(rows) != 1 || len(rows[0].Conditions) != 1 ||
+		!strings.Contains(rows[0].Conditions[0].Sentence(), "measured on host other, but the probe is of elsewhere") {
 		t.Errorf("%+v, %v", rows, err)
 	}
 	for want, axes := range map[string][]string{

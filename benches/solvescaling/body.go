@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/probe"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -229,8 +230,8 @@ func reportSolves(s *bench.State, size int, out solve.Outcome, seconds []float64
 		s.RecordSamples("solve_time_s", seconds)
 		s.Record("throughput_dof_s", float64(size)/slices.Min(seconds))
 	} else {
-		s.Warn(stoppedWarning+"%d iterations, as requested, with a relative residual of %.3g: the time is for these "+
-			"iterations, not for a solution", out.Iterations, out.TrueResidual)
+		s.Condition(string(journal.CodeEarlyStop), journal.Named{"iterations": float64(out.Iterations),
+			"residual": out.TrueResidual})
 	}
 }
 

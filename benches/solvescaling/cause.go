@@ -100,8 +100,8 @@ func causeOf(r *journal.Row) cause {
 			"separately; it moves %s", modelText(r))
 	case doubt != "":
 		return unresolved("%s", doubt)
-	case r.Disturbed() != "":
-		c := unresolved("the row was disturbed (%s)", r.Disturbed())
+	case r.Disturbed():
+		c := unresolved("the row was disturbed (%s)", r.Conditions.Strongest().Sentence())
 		c.name = "disturbed"
 		return c
 	case several && oversubscribed(r):

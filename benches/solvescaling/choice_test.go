@@ -29,7 +29,7 @@ func TestComparison(t *testing.T) {
 	failed := solvedBy("amg", 1, 1, 10)
 	failed.Status = journal.Failed
 	halted := solvedBy("amg", 0, 0.01, 10)
-	halted.Warnings = []string{stoppedWarning + "10 iterations"}
+	halted.Conditions = []journal.Condition{{Code: journal.CodeEarlyStop}}
 	noisy := solvedBy("gmg", 0.1, 0.4, 10)
 	noisy.Stats = noisy.Stats.With("solve_time_s", journal.Stat{Min: 0.4, Max: 3})
 	slow, fast := solvedBy("none", 0, 2, 400), solvedBy("gmg", 0.1, 0.4, 10)

@@ -33,8 +33,9 @@ const (
 func efficiencyDoubt(r, one *journal.Row, m map[string]float64) string {
 	low, high := m["efficiency_implementation_low"], m["efficiency_implementation_high"]
 	for _, row := range (dataset.Set{r, one}) {
-		if why := row.Disturbed(); why != "" {
-			return fmt.Sprintf("the row of %s was disturbed (%s)", unit.Plural(dataset.Ranks(row), "rank"), why)
+		if row.Disturbed() {
+			return fmt.Sprintf("the row of %s was disturbed (%s)", unit.Plural(dataset.Ranks(row), "rank"),
+				row.Conditions.Strongest().Sentence())
 		}
 	}
 	switch {

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
@@ -71,7 +71,7 @@ func entryOf(r *journal.Row) entry {
 		"backend": r.Backend, "env": r.Env, "host": r.Host, "time": r.Time.UTC().Format("2006-01-02T15:04:05Z"),
 		"verdict": r.Details[verdictDetail], "efficiency_doubt": r.Details[doubtDetail],
 		"baseline": r.Details[baselineDetail], "slow_rank": r.Details[slowRankDetail], "stats": r.Stats,
-		"history": residuals(r), "warnings": r.Warnings,
+		"history": residuals(r), "warnings": r.Conditions.Sentences(),
 	}
 	for _, option := range []string{rtolOption, maxIterOption, stopOption, restartOption, repeatOption} {
 		v, _ := r.Options.Get(option)
@@ -90,13 +90,14 @@ func entryOf(r *journal.Row) entry {
 	e["phases"] = phases
 	if _, ok := r.Metrics["efficiency"]; !ok {
 		e["efficiency_reason"] = "the row failed"
+		without, _ := lists.First(r.Conditions, func(c journal.Condition) bool {
+			return c.Code == journal.CodeNoBaseline || c.Code == journal.CodeSharedGPU
+		})
 		switch {
 		case r.Status == journal.Skipped || r.Status == journal.NotExecuted:
 			e["efficiency_reason"] = "the row was not run"
-		case slices.Contains(r.Warnings, noBaseline):
-			e["efficiency_reason"] = noBaseline
-		case r.Sharing() > 0 && r.Status == journal.OK:
-			e["efficiency_reason"] = fmt.Sprintf(sharedGPU, r.Sharing())
+		case without.Code != "":
+			e["efficiency_reason"] = without.Sentence()
 		case r.Status == journal.OK:
 			e["efficiency_reason"] = "a solve was stopped without a solution"
 		}

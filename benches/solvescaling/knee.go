@@ -46,12 +46,8 @@ func bySize(like *journal.Row, rows dataset.Set) dataset.Set {
 
 func perRank(r *journal.Row) float64 { return r.Metrics["dof_per_rank"] }
 
-// oversubscribed reports whether ranks of a row shared cores, judging by its warnings.
-func oversubscribed(r *journal.Row) bool {
-	return slices.ContainsFunc(r.Warnings, func(w string) bool {
-		return strings.Contains(w, " ranks share ") && strings.Contains(w, " cores")
-	})
-}
+// oversubscribed reports whether ranks of a row shared cores.
+func oversubscribed(r *journal.Row) bool { return r.Conditions.Has(journal.CodeCrowded) }
 
 // reached describes the ranges of sizes at which a goal is certainly reached, and the cause of the
 // loss at the next size on either side. Sizes whose interval contains the goal, or whose efficiency is

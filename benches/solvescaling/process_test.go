@@ -76,7 +76,7 @@ func TestProcesses(t *testing.T) {
 	}
 	for _, r := range rows {
 		if e, ok := r.Metrics["efficiency"]; !ok || !(e > 0) {
-			t.Errorf("%s on %d ranks: no efficiency %v", r.Point, dataset.Ranks(&r), r.Warnings)
+			t.Errorf("%s on %d ranks: no efficiency %v", r.Point, dataset.Ranks(&r), r.Conditions.Sentences())
 		}
 	}
 	j, r, err := journal.LoadRun(dir)

@@ -84,8 +84,8 @@ func TestDerive(t *testing.T) {
 			t.Errorf("%s: an efficiency out of nothing", r.Point)
 		}
 	}
-	if w := got[5].Warnings; len(w) != 1 || w[0] != noBaseline {
-		t.Errorf("warnings %q", w)
+	if c := got[5].Conditions; len(c) != 1 || c[0].Code != journal.CodeNoBaseline {
+		t.Errorf("conditions %v", c)
 	}
 }
 
@@ -249,11 +249,11 @@ func TestKnee(t *testing.T) {
 	}
 	crowded := rows[7]
 	// on several hosts, and on one
-	for _, text := range []string{"2 ranks share 1 cores of host a", "2 ranks share 1 cores"} {
-		crowded.Warnings = []string{text}
+	for _, host := range []journal.Remark{"a", ""} {
+		crowded.Conditions = []journal.Condition{journal.NewCondition(journal.CodeCrowded, nil, host)}
 		if got := at(append(slices.Clone(rows[:6]), crowded)); !strings.Contains(got,
 			"0.5 from 1k to 100k, all that was measured") {
-			t.Error(text + ": " + got)
+			t.Errorf("%s: %s", host, got)
 		}
 	}
 	other := newRow(weak, 8, 8*800000, 10, 100) // another number of ranks is not part of this knee
@@ -300,7 +300,9 @@ func TestTitlesAndPhases(t *testing.T) {
 func TestStoppedIsNoSolve(t *testing.T) {
 	rows := []journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(weak, 2, 2000, 1.25, 100)}
 	for i := range rows {
-		rows[i].Warnings = []string{stoppedWarning + "100 iterations, as asked"}
+		rows[i].Conditions = []journal.Condition{{Code: journal.CodeEarlyStop}}
+		delete(rows[i].Metrics, "solve_time_s")
+		delete(rows[i].Metrics, "throughput_dof_s")
 		us := rows[i].Metrics["time_us"]
 		rows[i].Stats = journal.NewObject(map[string]journal.Stat{"time_us": {Min: us, Max: us * 1.05}})
 	}
@@ -442,6 +444,7 @@ func TestExport(t *testing.T) {
 		t.Fatalf("schema %d, %d rows", doc.Schema, len(doc.Rows))
 	}
 	a, b, c := doc.Rows[0], doc.Rows[1], doc.Rows[2]
+	noBaseline := journal.Condition{Code: journal.CodeNoBaseline}.Sentence()
 	if a["mode"] != weak || a["world_size"] != 1.0 || a["solve_time_s"] != 1.0 || a["efficiency"] != 1.0 ||
 		a["method"] != "cg" || a["partitioner"] != "simple" || a["rtol"] != 1e-8 {
 		t.Errorf("%v", a)

@@ -84,7 +84,7 @@ func rooflinePanels(rows dataset.Set) []figure.Panel {
 			m := r.Metrics
 			limits.gbps, limits.gflops = max(limits.gbps, m["triad_gbps"]), max(limits.gflops, m["peak_gflops"])
 			add := func(name, flops, bytes, us string) {
-				kernels = append(kernels, newKernelTime(name, m[flops], m[bytes], m[us], r.Disturbed() != ""))
+				kernels = append(kernels, newKernelTime(name, m[flops], m[bytes], m[us], r.Disturbed()))
 			}
 			add("product as stored", "product_flops", "product_bytes", "product_us")
 			add("product, plain", "product_flops", "product_plain_bytes", "product_plain_us")

@@ -99,14 +99,9 @@ func configurationKey(r *journal.Row) string {
 // perIteration returns the time of an iteration in the fastest solve of a row, in microseconds.
 func perIteration(r *journal.Row) float64 { return r.Metrics["time_us"] }
 
-// stoppedWarning is the beginning of the warning for a solve that was stopped without a solution.
-const stoppedWarning = "stopped after "
-
 // stopped reports whether the solves of a row were stopped before they reached a solution. Such a row has the time of
 // an iteration, but no time to solution.
-func stopped(r *journal.Row) bool {
-	return slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.HasPrefix(w, stoppedWarning) })
-}
+func stopped(r *journal.Row) bool { return r.Conditions.Has(journal.CodeEarlyStop) }
 
 // derive compares each row with the row of one rank of the same configuration. With N unknowns solved in time T:
 //
@@ -133,11 +128,7 @@ func derive(rows dataset.Set) dataset.Set {
 				r.Details = map[string]string{}
 			}
 			maps.Copy(r.Details, found.details)
-			if stopped(r) { // older rows have these metrics
-				delete(r.Metrics, "solve_time_s")
-				delete(r.Metrics, "throughput_dof_s")
-			}
-			r.Warnings = append(slices.Clip(r.Warnings), found.warnings...)
+			r.Conditions.Add(found.conditions...)
 		}
 	}
 	return out
@@ -145,9 +136,9 @@ func derive(rows dataset.Set) dataset.Set {
 
 // interpretation is what follows for a point from its trials and from the point of one rank.
 type interpretation struct {
-	metrics  map[string]float64
-	details  map[string]string
-	warnings []string
+	metrics    map[string]float64
+	details    map[string]string
+	conditions []journal.Condition
 }
 
 func interpret(trials dataset.Set, base baseline) interpretation {
@@ -159,10 +150,10 @@ func interpret(trials dataset.Set, base baseline) interpretation {
 	}
 	switch n := r.Sharing(); {
 	case n > 0:
-		out.warnings = []string{fmt.Sprintf(sharedGPU, n)}
+		out.conditions = []journal.Condition{journal.NewCondition(journal.CodeSharedGPU, journal.Named{"ranks": float64(n)})}
 		return out
 	case one == nil:
-		out.warnings = []string{noBaseline}
+		out.conditions = []journal.Condition{{Code: journal.CodeNoBaseline}}
 		return out
 	}
 	b := one.Merge()
@@ -249,13 +240,6 @@ func compare(m map[string]float64, trials, trialsOfOne dataset.Set) {
 		m["bandwidth_scaling"] = own / theirs / ranks
 	}
 }
-
-// noBaseline is the reason for a missing efficiency.
-const noBaseline = "no speed-up and no efficiency: no good row of 1 rank has the same configuration"
-
-// sharedGPU is the reason if ranks shared a GPU: more ranks do not add hardware.
-const sharedGPU = "no speed-up and no efficiency: %d ranks shared a GPU, so that times say nothing of how a " +
-	"solve scales"
 
 // curve is the rows of one family by ranks, with the trials of each point merged.
 type curve struct {

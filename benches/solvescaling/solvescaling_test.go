@@ -336,13 +336,13 @@ func TestStopAfter(t *testing.T) {
 		iterations     float64 // 0 means fewer than the limit
 		warning        string
 	}{
-		{"7", "cpu", journal.OK, 7, stoppedWarning + "7 iterations"},
+		{"7", "cpu", journal.OK, 7, "stopped after 7 iterations"},
 		{"500", "cpu", journal.OK, 0, ""},
 		{"7", name, journal.Failed, 7, "true relative residual after 7 iterations"},
 	} {
 		o := first(t, "num_ranks=2 dof-per-rank=400", "repeat=2 stop-after="+c.after, c.backend)
 		got := o.Metrics["iterations"]
-		text := o.Reason + strings.Join(o.Warnings, "; ")
+		text := o.Reason + strings.Join(o.Conditions.Sentences(), "; ")
 		if o.Status != c.status || c.iterations > 0 && got != c.iterations || c.iterations == 0 && !(got > 7 && got < 500) ||
 			!strings.Contains(text, c.warning) || c.warning == "" && strings.Contains(text, "stopped") {
 			t.Errorf("%s iterations on %s: %s after %v: %s", c.after, c.backend, o.Status, got, text)

@@ -125,7 +125,7 @@ func warnings(rows dataset.Set) (list []views.Sentence) {
 	var order []string
 	about := map[string][]string{}
 	for _, r := range rows {
-		for _, w := range r.Warnings {
+		for _, w := range r.Conditions.Sentences() {
 			if about[w] == nil {
 				order = append(order, w)
 			}
@@ -221,7 +221,7 @@ func verdict(c *curve, rows dataset.Set) []string {
 		out = append(out, text)
 	}
 	out = append(out, fmt.Sprintf("On %s %s.", unit.Plural(dataset.Ranks(last), "rank"), causeOf(last).sentence))
-	if last.Disturbed() == "" { // else another program can be the reason
+	if !last.Disturbed() { // else another program can be the reason
 		if text := last.Details[slowRankDetail]; text != "" {
 			out = append(out, "One rank was slow by itself: "+text+".")
 		}

@@ -66,7 +66,7 @@ func TestFalseCauses(t *testing.T) {
 		cause, not string
 	}{
 		"two ranks on one core": {waiting, func(r *journal.Row) {
-			r.Warnings = []string{"2 ranks share 1 cores of host vm"}
+			r.Conditions = []journal.Condition{{Code: journal.CodeCrowded}}
 		}, "shared cores", "bound by"},
 		"in the caches": {working, func(r *journal.Row) {
 			r.Metrics["working_set_bytes"], r.Metrics["cache_bytes"] = 1e6, 2e6
@@ -121,7 +121,7 @@ func TestEfficiencyText(t *testing.T) {
 			case c.disturbed == i+1:
 				rows[i].Quality = journal.QualityDisturbed
 			case c.disturbed > 2:
-				rows[i].Warnings = []string{"3 ranks share 2 cores"}
+				rows[i].Conditions = []journal.Condition{{Code: journal.CodeCrowded}}
 			}
 		}
 		got := derive(dataset.All(rows))

@@ -44,7 +44,7 @@ func figures(rows dataset.Set) []figure.Figure {
 	}
 	f.Caption = "Markers: the best solve of a launch, and of several launches the median. Error bars: all " +
 		"solves of all launches."
-	if slices.ContainsFunc(rows.Good(), func(r *journal.Row) bool { return r.Disturbed() != "" }) {
+	if slices.ContainsFunc(rows.Good(), (*journal.Row).Disturbed) {
 		f.Caption += " Hollow markers on solid lines, and outlined bars: disturbed while measured."
 	}
 	out := []figure.Figure{f}
@@ -112,7 +112,7 @@ func byRanks(c *curve, metric string) []figure.Point {
 	var points []figure.Point
 	for _, r := range c.rows {
 		if v, ok := r.Metrics[metric]; ok {
-			points = append(points, figure.Point{X: float64(dataset.Ranks(r)), Y: v, Hollow: r.Disturbed() != "",
+			points = append(points, figure.Point{X: float64(dataset.Ranks(r)), Y: v, Hollow: r.Disturbed(),
 				Low: r.Metrics[metric+"_low"], High: r.Metrics[metric+"_high"]})
 		}
 	}
@@ -261,7 +261,7 @@ func phasePanel(title string, c *curve) (p figure.Panel, traced bool) {
 		p.X.Categories = append(p.X.Categories, fmt.Sprint(dataset.Ranks(r)))
 		for phase := range krylov.NumPhases {
 			p.Series[phase].Points = append(p.Series[phase].Points,
-				figure.Point{X: at, Y: r.Metrics[meanOf(phase)], Hollow: r.Disturbed() != ""})
+				figure.Point{X: at, Y: r.Metrics[meanOf(phase)], Hollow: r.Disturbed()})
 		}
 	}
 	p.Series = slices.DeleteFunc(p.Series, func(s figure.Series) bool {

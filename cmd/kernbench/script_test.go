@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -55,7 +57,7 @@ func TestScripts(t *testing.T) {
 	}
 	testscript.Run(t, testscript.Params{
 		Files: files,
-		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"code": code},
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"code": code, "seal": seal},
 		Setup: func(e *testscript.Env) error {
 			examples, err := filepath.Abs("../../examples")
 			if err != nil {
@@ -70,6 +72,31 @@ func TestScripts(t *testing.T) {
 			return os.Symlink(examples, filepath.Join(e.WorkDir, "examples"))
 		},
 	})
+}
+
+// seal implements the script command `seal FILE`: it gives the edited lines of a journal their chain and checksum again,
+// so that only the edited numbers are wrong.
+func seal(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: seal FILE")
+	}
+	end := regexp.MustCompile(`(,"chain":"[0-9a-f]{8}")?,"crc":"[0-9a-f]{8}"}$`)
+	record := regexp.MustCompile(`^{"type":"(row|end)".*?"run":"([^"]*)"`)
+	chains := map[string]string{}
+	var b strings.Builder
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		line = end.ReplaceAllString(strings.TrimSpace(line), "")
+		m := record.FindStringSubmatch(line)
+		if m != nil && chains[m[2]] != "" {
+			line += fmt.Sprintf(`,"chain":%q`, chains[m[2]])
+		}
+		sum := fmt.Sprintf("%08x", crc32.Checksum([]byte(line), crc32.MakeTable(crc32.Castagnoli)))
+		if m != nil && m[1] == "row" {
+			chains[m[2]] = sum
+		}
+		fmt.Fprintf(&b, "%s,\"crc\":%q}\n", line, sum)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b.String()), 0o644))
 }
 
 // code implements the script command `code N PROGRAM ARGS`: the program must exit with code N.

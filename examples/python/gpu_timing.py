@@ -33,7 +33,8 @@ def tables(run: str) -> None:
         both = found.setdefault(key, ([], []))
         both[0].append(r["metrics"]["time_us"])
         both[1].append(r["metrics"]["peer_us"])
-        notes += ["%s, %s: %s" % (*key, w) for w in r.get("warnings", []) if "GPU" in w or "graph" in w]
+        remarks = [c["text"] for c in r.get("conditions", []) if c["code"] == "remark"]
+        notes += ["%s, %s: %s" % (*key, text) for text in remarks if "GPU" in text or "graph" in text]
 
     def pair(kernel, method):
         ours, theirs = (statistics.median(times) for times in found.get((kernel, method), ([float("nan")],) * 2))

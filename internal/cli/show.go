@@ -172,10 +172,7 @@ func (a *app) loadFrom(journals map[string]*journal.Journal, spec string) (*jour
 		return nil, nil, usage(err)
 	}
 	for _, p := range j.Problems {
-		a.stderr.Printf("%s: %s: %v (left out)\n", a.name, j.Path, p)
-	}
-	if text := r.Unverified(); text != "" {
-		a.stderr.Printf("%s: %s: %s\n", a.name, j.Path, text)
+		a.stderr.Printf("%s: %s: %v\n", a.name, j.Path, p)
 	}
 	return j, r, nil
 }

@@ -26,9 +26,6 @@ func (a *app) verify(j *journal.Journal, r *journal.Run) error {
 	}
 	a.stdout.Printf("%s: %s of run %s, %d recomputed from their samples", j.Path, unit.Plural(len(rows), "row"),
 		r.ID(), recomputed)
-	if j.Unchecked > 0 {
-		a.stdout.Printf("; %s without a checksum, written by an earlier version", unit.Plural(j.Unchecked, "line"))
-	}
 	if wrong > 0 {
 		a.stdout.Printf("; %s\n", unit.Plural(wrong, "problem"))
 		return exit(exitFailed)

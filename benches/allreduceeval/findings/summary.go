@@ -154,8 +154,8 @@ func unsettledReasons(samples []model.Sample) (why []string, settled int) {
 	type reason = lists.Group[string, model.Sample]
 	reasons := lists.GroupBy(open, func(s model.Sample) string {
 		switch {
-		case s.Disturbance != "":
-			return "disturbed by " + doubtKind(s.Disturbance)
+		case s.Disturbance != nil:
+			return "disturbed by " + s.Disturbance.Label()
 		case s.LowUS <= 0:
 			return "without an interval"
 		}
@@ -166,14 +166,6 @@ func unsettledReasons(samples []model.Sample) (why []string, settled int) {
 	})
 	why = lists.Map(reasons, func(r reason) string { return fmt.Sprintf("%d %s", len(r.Items), r.Key) })
 	return why, len(samples) - len(open)
-}
-
-// doubtKind returns the kind of a disturbance without its numbers, so that equal kinds
-// can be counted: "load" for "load: other programs used 60 %".
-func doubtKind(doubt string) string {
-	kind, _, _ := strings.Cut(doubt, ":")
-	kind, _, _ = strings.Cut(kind, " (")
-	return kind
 }
 
 // partState summarizes a part of the matrix, with the given words if everything holds.

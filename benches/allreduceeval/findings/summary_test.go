@@ -13,14 +13,18 @@ import (
 
 // The first line says whether results are correct and times usable, and if not, why.
 func TestVerdict(t *testing.T) {
-	sample := func(us, low, high float64, doubt string) model.Sample {
-		return model.Sample{Bytes: 1024, TimeUS: us, LowUS: low, HighUS: high, Disturbance: doubt, Samples: 50, Launches: 4,
+	sample := func(us, low, high float64, doubt ...journal.Condition) model.Sample {
+		var by *journal.Condition
+		if len(doubt) > 0 {
+			by = &doubt[0]
+		}
+		return model.Sample{Bytes: 1024, TimeUS: us, LowUS: low, HighUS: high, Disturbance: by, Samples: 50, Launches: 4,
 			Kind:   string(journal.Measured),
 			Series: model.Series{Algorithm: "ring", Ranks: 4, DType: "bf16"}}
 	}
-	calm, load, wide := sample(10, 9.9, 10.1, ""),
-		sample(10, 9.9, 10.1, "load: other programs used 61.8 % of this host's cores"), sample(10, 5, 30, "")
-	other := sample(10, 9.9, 10.1, "another kernbench (process 7) is measuring on this host")
+	calm, wide := sample(10, 9.9, 10.1), sample(10, 5, 30)
+	load := sample(10, 9.9, 10.1, journal.NewCondition(journal.CodeForeign, journal.Named{"share": 0.618}))
+	other := sample(10, 9.9, 10.1, journal.NewCondition(journal.CodeCrowd, journal.Named{"process": 7}))
 	in := func(part string, status journal.Status, needed bool) cell {
 		return cell{part: part, status: status, required: needed}
 	}

@@ -52,7 +52,7 @@ func CautiousDependence[T int64 | float64](series []T) Dependence {
 }
 
 func dependence[T int64 | float64](series []T, visible float64) Dependence {
-	if len(series) < minInterval {
+	if len(series) < MinInterval {
 		return independent
 	}
 	values := make([]float64, len(series))
@@ -158,7 +158,7 @@ const outer = 0.025
 // extends beyond them: it is wide because little is known.
 func DependentInterval[T int64 | float64](sorted []T, d Dependence) (low, high float64, ok bool) {
 	n := len(sorted)
-	if n < minInterval || d.Span == 1 {
+	if n < MinInterval || d.Span == 1 {
 		return MedianInterval(sorted)
 	}
 	// The number of values below the median has Span times the variance of independent values. That
@@ -190,14 +190,14 @@ func studentQuantile(dof float64) float64 {
 
 // SummarizeSeries is like [Summarize] for values in the order in which they were taken. Its interval
 // allows for their dependence and for two modes, and Effective is their effective number.
-func SummarizeSeries(series []float64) (Summary, []string) {
-	s, warnings := Summarize(series)
+func SummarizeSeries(series []float64) Summary {
+	s := Summarize(series)
 	if math.IsNaN(s.CILow) {
-		return s, warnings
+		return s
 	}
 	d := SeriesDependence(series)
 	s.CILow, s.CIHigh, _ = DependentInterval(slices.Sorted(slices.Values(series)), d)
 	s.Effective, s.Modes = d.Effective(len(series)), FindModes(series)
 	s.CILow, s.CIHigh = CoverModes(s.CILow, s.CIHigh, s.Modes, s.Effective)
-	return s, warnings
+	return s
 }

@@ -24,8 +24,8 @@ func autoregressive(r *rand.Rand, n int, rho float64) []float64 {
 func coverage(r *rand.Rand, series, n int, rho float64) (with, without, growth float64) {
 	for range series {
 		values := autoregressive(r, n, rho)
-		s, _ := SummarizeSeries(values)
-		plain, _ := Summarize(values)
+		s := SummarizeSeries(values)
+		plain := Summarize(values)
 		if s.CILow <= 0 && s.CIHigh >= 0 {
 			with++
 		}
@@ -128,7 +128,7 @@ func TestWideIntervalWithoutOutliers(t *testing.T) {
 	for i := 0; i < len(series); i += 100 {
 		series[i] = 1e6
 	}
-	if s, _ := SummarizeSeries(series); s.CIHigh > 100 {
+	if s := SummarizeSeries(series); s.CIHigh > 100 {
 		t.Errorf("one outlier in a hundred makes the interval end at %v", s.CIHigh)
 	}
 }
@@ -138,7 +138,7 @@ func TestWideInterval(t *testing.T) {
 	for i := range trend {
 		trend[i] = 100 + float64(i)
 	}
-	s, _ := SummarizeSeries(trend)
+	s := SummarizeSeries(trend)
 	if s.CILow > 100 || s.CIHigh < 129 || s.Effective > 6 {
 		t.Errorf("a trend has the interval %v to %v and %v effective values: want a wide one", s.CILow, s.CIHigh,
 			s.Effective)
@@ -156,7 +156,7 @@ func TestIntervalContainsMedian(t *testing.T) {
 		for i := range values {
 			values[i] = math.Round(3*values[i]) + 20 // with ties
 		}
-		if s, _ := SummarizeSeries(values); !(s.CILow <= s.P50 && s.P50 <= s.CIHigh) {
+		if s := SummarizeSeries(values); !(s.CILow <= s.P50 && s.P50 <= s.CIHigh) {
 			t.Fatalf("%v: the interval %v to %v does not contain the median %v", values, s.CILow, s.CIHigh, s.P50)
 		}
 	}
@@ -164,13 +164,13 @@ func TestIntervalContainsMedian(t *testing.T) {
 
 // The dependence widens the interval of the fewest values that have one, too.
 func TestDependentIntervalOfFewest(t *testing.T) {
-	sorted := evenly(minInterval, 1000, 1)
+	sorted := evenly(MinInterval, 1000, 1)
 	low, high, ok := DependentInterval(sorted, Dependence{Span: 4, DoF: math.Inf(1)})
-	if !ok || low >= sorted[0] || high <= sorted[minInterval-1] {
+	if !ok || low >= sorted[0] || high <= sorted[MinInterval-1] {
 		t.Errorf("%v to %v, %v; want more than %v", low, high, ok, sorted)
 	}
 	if _, _, ok := DependentInterval(sorted[1:], Dependence{Span: 4, DoF: math.Inf(1)}); ok {
-		t.Errorf("%d values have an interval", minInterval-1)
+		t.Errorf("%d values have an interval", MinInterval-1)
 	}
 }
 

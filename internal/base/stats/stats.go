@@ -4,7 +4,6 @@
 package stats
 
 import (
-	"fmt"
 	"math"
 	"slices"
 )
@@ -20,13 +19,13 @@ type Summary struct {
 	Modes                         []Mode
 }
 
-// Summarize computes the summary of independent values in any order, and warnings about statistics that
-// they are too few for. [SummarizeSeries] is for values that may depend on each other.
-func Summarize(values []float64) (Summary, []string) {
+// Summarize computes the summary of independent values in any order. Statistics that they are too few for are NaN.
+// [SummarizeSeries] is for values that may depend on each other.
+func Summarize(values []float64) Summary {
 	nan := math.NaN()
 	s := Summary{nan, nan, nan, nan, nan, nan, nan, nan, nan, nil}
 	if len(values) == 0 {
-		return s, []string{"no samples"}
+		return s
 	}
 	sorted := slices.Sorted(slices.Values(values))
 	s.Min, s.Max = sorted[0], sorted[len(sorted)-1]
@@ -37,11 +36,10 @@ func Summarize(values []float64) (Summary, []string) {
 	}
 	low, high, ok := MedianInterval(sorted)
 	if !ok {
-		return s, []string{fmt.Sprintf("%d samples: too few for an interval of the median, which takes %d", len(sorted),
-			minInterval)}
+		return s
 	}
 	s.CILow, s.CIHigh, s.Effective = low, high, float64(len(sorted))
-	return s, nil
+	return s
 }
 
 // Percentile returns percentile p (0 to 1) of sorted values. There must be at least one.
@@ -61,9 +59,9 @@ func Median[T int64 | float64](values []T) float64 {
 	return (float64(s[(len(s)-1)/2]) + float64(s[len(s)/2])) / 2
 }
 
-// minInterval is the smallest number of values whose range is a 95 % interval of the median:
+// MinInterval is the smallest number of values whose range is a 95 % interval of the median:
 // six values all lie on one side of it with probability 2/64.
-const minInterval = 6
+const MinInterval = 6
 
 // MedianInterval returns an interval that contains the median of the distribution with at least
 // 95 % confidence. Its ends are two order statistics, equally far from either end. This holds
@@ -71,7 +69,7 @@ const minInterval = 6
 // There is no interval for fewer than six values.
 func MedianInterval[T int64 | float64](sorted []T) (low, high float64, ok bool) {
 	n := len(sorted)
-	if n < minInterval {
+	if n < MinInterval {
 		return 0, 0, false
 	}
 	i := intervalIndex(n)

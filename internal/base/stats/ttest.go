@@ -51,7 +51,7 @@ func PairedShift(d []float64) (mid, low, high float64, ok bool) {
 	}
 	slices.Sort(walsh)
 	mid = Median(walsh)
-	if len(d) < minInterval {
+	if len(d) < MinInterval {
 		return mid, 0, 0, false
 	}
 	k := signedRankQuantile(len(d), 0.025)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // Command is a program that runs once per rank and point instead of a body. Sweep files
@@ -54,8 +55,8 @@ type ParsedRow struct {
 	// Wrong is the reason why the result is incorrect, from the program or from a check of its output.
 	// Such a row has failed, even if it has samples.
 	Wrong string
-	// Doubt is a warning that a time in the output is impossible. It begins with "claim: ".
-	Doubt string
+	// Doubt says that a time in the output is impossible, if one is.
+	Doubt journal.Conditions
 }
 
 // ParseOutput converts the output of all ranks into rows. It returns an error if there are none.

@@ -83,7 +83,7 @@ type Bench struct {
 	// The views below are pure functions: the same rows always give the same result.
 
 	// Derive adds metrics that depend on other rows, such as a speed-up over one rank. It
-	// returns every row. To change a row's Metrics or Warnings it must replace them, because
+	// returns every row. To change a row's Metrics or Conditions it must replace them, because
 	// the originals are shared.
 	Derive func(rows dataset.Set) dataset.Set
 	// Plots and Pivots are the declared figures and tables.

@@ -30,26 +30,27 @@ type Setting struct {
 // Outcome is the result of one point on one rank. The row has the numbers of rank 0; the other ranks
 // contribute warnings and failures. The fields have the same names as in journal.Row.
 type Outcome struct {
-	Status   journal.Status          `json:"status"`
-	Reason   string                  `json:"reason,omitempty"`
-	Phase    string                  `json:"phase,omitempty"`
-	Optional bool                    `json:"optional,omitempty"` // for status "not executed"
-	Kind     journal.Kind            `json:"kind"`
-	Clock    string                  `json:"clock,omitempty"`
-	Cadence  string                  `json:"cadence,omitempty"`
-	Cache    string                  `json:"cache,omitempty"`
-	Samples  int                     `json:"samples"`
-	Batch    int                     `json:"batch,omitempty"`
-	Metrics  map[string]float64      `json:"metrics,omitempty"`
-	Infos    []journal.MetricInfo    `json:"infos,omitempty"`
-	Stats    map[string]journal.Stat `json:"stats,omitempty"`
-	Limits   map[string]float64      `json:"limits,omitempty"`
-	Skew     *float64                `json:"skew,omitempty"`
-	Slowest  *int                    `json:"straggler,omitempty"`
-	Details  map[string]string       `json:"details,omitempty"`
-	Sampling *journal.Sampling       `json:"sampling,omitempty"`
-	Warnings []string                `json:"warnings,omitempty"`
-	Raw      []byte                  `json:"raw,omitempty"`    // encoded measure.Matrix of time_us
-	Raws     map[string][]byte       `json:"raws,omitempty"`   // encoded matrices of other metrics
-	Inside   []byte                  `json:"inside,omitempty"` // profile of the last call, from a simulator's clock
+	Status     journal.Status          `json:"status"`
+	Reason     string                  `json:"reason,omitempty"`
+	Phase      string                  `json:"phase,omitempty"`
+	Optional   bool                    `json:"optional,omitempty"` // for status "not executed"
+	Kind       journal.Kind            `json:"kind"`
+	Clock      string                  `json:"clock,omitempty"`
+	Cadence    string                  `json:"cadence,omitempty"`
+	Cache      string                  `json:"cache,omitempty"`
+	Samples    int                     `json:"samples"`
+	Batch      int                     `json:"batch,omitempty"`
+	Metrics    map[string]float64      `json:"metrics,omitempty"`
+	Infos      []journal.MetricInfo    `json:"infos,omitempty"`
+	Stats      map[string]journal.Stat `json:"stats,omitempty"`
+	Limits     map[string]float64      `json:"limits,omitempty"`
+	Resolution map[string]float64      `json:"resolution,omitempty"`
+	Skew       *float64                `json:"skew,omitempty"`
+	Slowest    *int                    `json:"straggler,omitempty"`
+	Details    map[string]string       `json:"details,omitempty"`
+	Sampling   *journal.Sampling       `json:"sampling,omitempty"`
+	Conditions journal.Conditions      `json:"conditions,omitempty"`
+	Raw        []byte                  `json:"raw,omitempty"`    // encoded measure.Matrix of time_us
+	Raws       map[string][]byte       `json:"raws,omitempty"`   // encoded matrices of other metrics
+	Inside     []byte                  `json:"inside,omitempty"` // profile of the last call, from a simulator's clock
 }

@@ -71,17 +71,15 @@ func TestColdBytes(t *testing.T) {
 		given int
 		cache int64
 		want  int
-		warns bool
 	}{
-		{0, 32 * mib, 40 * mib, false},
-		{0, 0, 80 * mib, false}, // unknown cache size
-		{0, 300 * mib, MaxColdBytes, true},
-		{400 * mib, 300 * mib, 400 * mib, false},
-		{16 * mib, 32 * mib, 16 * mib, true},
-		{32 * mib, 32 * mib, 32 * mib, true}, {33 * mib, 32 * mib, 33 * mib, false},
+		{0, 32 * mib, 40 * mib},
+		{0, 300 * mib, MaxColdBytes},
+		{400 * mib, 300 * mib, 400 * mib},
+		{16 * mib, 32 * mib, 16 * mib},
+		{32 * mib, 32 * mib, 32 * mib}, {33 * mib, 32 * mib, 33 * mib},
 	} {
-		if got, warning := coldBytes(test.given, test.cache); got != test.want || (warning != "") != test.warns {
-			t.Errorf("%d given, cache of %d: %d, %q", test.given, test.cache, got, warning)
+		if got := coldBytes(test.given, test.cache); got != test.want {
+			t.Errorf("%d given, cache of %d: %d", test.given, test.cache, got)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +11,11 @@ import (
 
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/host/clock"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // Result is the result of a measurement. It is the same on every rank, except for ClockOverhead,
-// ClockResolution and Warnings.
+// ClockResolution and Conditions.
 type Result struct {
 	// Samples holds the time of one call for each iteration and rank, without the clock's overhead.
 	Samples Matrix
@@ -34,8 +36,8 @@ type Result struct {
 	// NaN if there are too few samples.
 	Noise float64
 	// Elapsed is the duration of the sampling, including untimed parts.
-	Elapsed  time.Duration
-	Warnings []string
+	Elapsed    time.Duration
+	Conditions journal.Conditions
 }
 
 // Run samples body on all ranks of the group. Every rank must call it. After an error, Run aborts the
@@ -76,9 +78,10 @@ func Run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 		GCOff: !clock.Deterministic(),
 	}
 	if cfg.Cache == Cold && body.Sample == nil {
-		var warning string
-		r.ColdBytes, warning = coldBytes(cfg.ColdBytes, lastLevelCache())
-		r.warnIf(warning != "", "%s", warning)
+		cache := cmp.Or(lastLevelCache(), assumedCache)
+		r.ColdBytes = coldBytes(cfg.ColdBytes, cache)
+		r.noteIf(int64(r.ColdBytes) <= cache, journal.CodeColdCache,
+			journal.Named{"buffer_bytes": float64(r.ColdBytes), "cache_bytes": float64(cache)})
 		s.cold = make([]uint64, r.ColdBytes/8)
 	}
 	percent := gcFrequent
@@ -98,18 +101,16 @@ func Run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 		}
 	}
 	r.Batch = s.batch
-	r.warnIf(s.isolated && s.batch > 1,
-		"isolated: a call is too short for the clock, so each barrier is followed by %d calls",
-		s.batch)
+	r.noteIf(s.isolated && s.batch > 1, journal.CodeBatched, journal.Named{"calls": float64(s.batch)})
 	if err := s.sample(ctx, cfg, r, call); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *Result) warnIf(when bool, format string, args ...any) {
+func (r *Result) noteIf(when bool, code journal.Code, values journal.Named, text ...journal.Remark) {
 	if when {
-		r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
+		r.Conditions = append(r.Conditions, journal.NewCondition(code, values, text...))
 	}
 }
 
@@ -190,17 +191,13 @@ func (s *sampler) sample(ctx context.Context, cfg Config, r *Result, call float6
 	}
 	r.Noise = Noise(floats(decide.series))
 	if samples := r.Samples.Iterations(); !decide.exact {
-		r.warnIf(samples < cfg.Stop.MinSamples, "only %d samples of at least %d in %v",
-			samples, cfg.Stop.MinSamples, cfg.Stop.MaxTime)
+		r.noteIf(samples < cfg.Stop.MinSamples, journal.CodeFewSamples, journal.Named{"samples": float64(samples),
+			"wanted": float64(cfg.Stop.MinSamples), "seconds": cfg.Stop.MaxTime.Seconds()})
 	}
-	r.warnIf(cfg.Stop.RelNoise > 0 && r.Noise > cfg.Stop.RelNoise,
-		"noise: the median is known to %.1f %%, not %.1f %% (stopped: %s)", NoisePercent(r.Noise, cfg.Stop.RelNoise),
-		100*cfg.Stop.RelNoise, r.Stopped)
+	r.noteIf(cfg.Stop.RelNoise > 0 && r.Noise > cfg.Stop.RelNoise, journal.CodeNoise,
+		journal.Named{"noise": r.Noise, "target": cfg.Stop.RelNoise}, journal.Remark(r.Stopped))
 	return nil
 }
-
-// NoisePercent returns a noise above its target in per cent, at least 0.1 more, so that one digit shows the difference.
-func NoisePercent(noise, target float64) float64 { return max(100*noise, 100*target+0.1) }
 
 func (c Config) progress(phase string, iter int) {
 	if c.Progress != nil {

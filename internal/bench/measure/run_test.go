@@ -115,7 +115,7 @@ func TestSteadyRun(t *testing.T) {
 				t.Errorf("%s, %d ranks: %d samples, %+v", cadence, n, r.Samples.Iterations(), r)
 			}
 			if r.Cadence != cadence || r.Cache != Warm || r.Clock != "fake" || !r.GCOff || r.Elapsed != 100*time.Millisecond ||
-				r.Warnings != nil {
+				r.Conditions != nil {
 				t.Errorf("%s, %d ranks: %+v", cadence, n, r)
 			}
 			want := []string{"warmup", "warmup", "timed", "timed", "timed", "timed", "timed", "timed"}
@@ -138,7 +138,7 @@ func TestNoiseIsWarnedOf(t *testing.T) {
 		call, calls := r.body.Call, 0
 		r.body.Call = func() error { calls++; r.clock.now += int64(calls*calls%7) * 1e9; return call() }
 		result := succeed(t, []*rank{r})
-		if got := strings.Join(result.Warnings, "; "); got != want || result.Samples.Iterations() != 100 {
+		if got := strings.Join(result.Conditions.Sentences(), "; "); got != want || result.Samples.Iterations() != 100 {
 			t.Errorf("target %v: %q after %d samples, want %q", target, got, result.Samples.Iterations(), want)
 		}
 	}
@@ -170,7 +170,7 @@ func TestDeterministicClockTakesOneSample(t *testing.T) {
 	ranks[0].body.Call = func() error { calls++; return call() }
 	r := succeed(t, ranks)
 	if calls != 1 || r.Samples.Iterations() != 1 || r.Samples.At(0, 1) != 7 || r.Stopped != Exact || !r.Deterministic ||
-		r.GCOff || r.Warnings != nil {
+		r.GCOff || r.Conditions != nil {
 		t.Errorf("%d calls, %+v", calls, r)
 	}
 	if s := Analyze(r.Samples).Summary; math.IsNaN(s.Mean) || !math.IsNaN(s.CILow) || !math.IsNaN(s.CIHigh) {
@@ -193,9 +193,9 @@ func TestBatchInIsolationIsWarnedOf(t *testing.T) {
 	cfg.Cadence = Isolated
 	ranks := each(1, cfg, 50_000)
 	ranks[0].clock.reading = 25_000
-	if r := succeed(t, ranks); r.Batch != 50 || len(r.Warnings) != 1 ||
-		!strings.Contains(r.Warnings[0], "followed by 50 calls") {
-		t.Errorf("batch %d, warnings %q", r.Batch, r.Warnings)
+	if r := succeed(t, ranks); r.Batch != 50 || len(r.Conditions) != 1 ||
+		!strings.Contains(r.Conditions[0].Sentence(), "followed by 50 calls") {
+		t.Errorf("batch %d, warnings %q", r.Batch, r.Conditions.Sentences())
 	}
 }
 
@@ -219,9 +219,9 @@ func TestColdCache(t *testing.T) {
 	cfg.Cache, cfg.ColdBytes = Cold, 4096
 	ranks := each(1, cfg, 50_000)
 	ranks[0].clock.reading = 25_000
-	if r := succeed(t, ranks); r.Batch != 1 || r.ColdBytes != 4096 || len(r.Warnings) != 1 ||
-		!strings.Contains(r.Warnings[0], "cannot evict") {
-		t.Errorf("batch %d, %d bytes, warnings %q", r.Batch, r.ColdBytes, r.Warnings)
+	if r := succeed(t, ranks); r.Batch != 1 || r.ColdBytes != 4096 || len(r.Conditions) != 1 ||
+		!strings.Contains(r.Conditions[0].Sentence(), "cannot evict") {
+		t.Errorf("batch %d, %d bytes, warnings %q", r.Batch, r.ColdBytes, r.Conditions.Sentences())
 	}
 }
 
@@ -232,8 +232,8 @@ func TestSlowRankDecides(t *testing.T) {
 	ranks := each(3, cfg, 1e9)
 	ranks[1].body.Call = func() error { ranks[1].clock.now += 10e9; return nil }
 	r := succeed(t, ranks)
-	if r.Samples.Iterations() != 3 || r.Stopped != MaxTime || len(r.Warnings) != 1 {
-		t.Errorf("%d samples in 30 ms of 10 ms each, %s, %q", r.Samples.Iterations(), r.Stopped, r.Warnings)
+	if r.Samples.Iterations() != 3 || r.Stopped != MaxTime || len(r.Conditions) != 1 {
+		t.Errorf("%d samples in 30 ms of 10 ms each, %s, %q", r.Samples.Iterations(), r.Stopped, r.Conditions.Sentences())
 	}
 	if a := Analyze(r.Samples); a.Straggler != 1 || a.Summary.P50 != 10_000 || a.Skew != 0.9 {
 		t.Errorf("got %+v", a)

@@ -240,17 +240,8 @@ var lastLevelCache = sync.OnceValue(func() int64 {
 
 // coldBytes returns the buffer size for a last-level cache of the given size, and a warning if the buffer
 // is too small to evict the whole cache. given is the configured size or 0, cache is 0 if unknown.
-func coldBytes(given int, cache int64) (bytes int, warning string) {
-	cache = cmp.Or(cache, assumedCache)
-	bytes = given
-	if bytes == 0 {
-		bytes = int(min(cache+cache/4, MaxColdBytes))
-	}
-	if int64(bytes) <= cache {
-		warning = fmt.Sprintf("cold cache: a buffer of %d MiB cannot evict all of the %d MiB last-level cache",
-			bytes>>20, cache>>20)
-	}
-	return bytes, warning
+func coldBytes(given int, cache int64) int {
+	return cmp.Or(given, int(min(cache+cache/4, MaxColdBytes)))
 }
 
 // cacheLine is the smallest common line size in bytes. Longer lines are written twice, which does no harm.

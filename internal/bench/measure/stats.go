@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -10,7 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
-	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // All rules below are pure functions of data that the ranks have exchanged. So all ranks make the same
@@ -205,7 +204,7 @@ func Noise(series []float64) float64 {
 	if len(series) == 0 {
 		return math.NaN()
 	}
-	s, _ := stats.SummarizeSeries(series)
+	s := stats.SummarizeSeries(series)
 	return relative(s.CILow, s.CIHigh, s.P50)
 }
 
@@ -271,10 +270,9 @@ type Analysis struct {
 	StragglerShare float64
 	// Drift is the relative change of the median from the first half of the samples to the second.
 	// Drifts means that the change is significant and larger than minDrift.
-	Drift  float64
-	Drifts bool
-	// Warnings are recorded in the row.
-	Warnings []string
+	Drift      float64
+	Drifts     bool
+	Conditions journal.Conditions
 }
 
 // minDrift is the smallest relative drift that is reported. With thousands of samples, even 0.1 % is
@@ -288,23 +286,26 @@ const fewEffective = 20
 // deterministic, or [Run] has already warned.
 func Analyze(m Matrix) Analysis {
 	values := PerIterationMax(m)
-	var a Analysis
-	a.Summary, a.Warnings = stats.SummarizeSeries(values)
-	if len(values) == 1 {
-		a.Warnings = nil
+	n := float64(len(values))
+	a := Analysis{Summary: stats.SummarizeSeries(values)}
+	if math.IsNaN(a.Summary.CILow) && len(values) != 1 {
+		a.note(journal.CodeNoInterval, journal.Named{"samples": n, "needed": stats.MinInterval})
 	}
 	if m := a.Summary.Modes; m != nil {
-		a.Warnings = append(a.Warnings, ModesWarning(m, unit.FormatMicros))
+		a.Conditions = append(a.Conditions, TwoModes(m, "us"))
 	}
-	if e := a.Summary.Effective; e < fewEffective && e < float64(len(values))/2 {
-		a.Warnings = append(a.Warnings, fmt.Sprintf("dependence: successive samples are correlated, so %d of them count "+
-			"as %.0f independent ones", len(values), e))
+	if e := a.Summary.Effective; e < fewEffective && e < n/2 {
+		a.note(journal.CodeDependence, journal.Named{"samples": n, "effective": math.Round(e)})
 	}
 	a.Skew, a.Straggler, a.StragglerShare = imbalance(m)
 	if a.Drift, a.Drifts = Drift(values); a.Drifts {
-		a.Warnings = append(a.Warnings, DriftWarning(a.Drift))
+		a.note(journal.CodeDrift, journal.Named{"change": a.Drift})
 	}
 	return a
+}
+
+func (a *Analysis) note(code journal.Code, values journal.Named) {
+	a.Conditions = append(a.Conditions, journal.NewCondition(code, values))
 }
 
 // Drift returns the relative change of the median from the first half of the values to the second, in
@@ -314,16 +315,10 @@ func Drift(values []float64) (change float64, drifts bool) {
 	return change, significant && math.Abs(change) > minDrift
 }
 
-// DriftWarning describes a drift.
-func DriftWarning(change float64) string {
-	return fmt.Sprintf("drift: from the first to the second half of the samples, the median changed by %+.1f %%",
-		100*change)
-}
-
-// ModesWarning describes two modes of a metric. format writes a value with its unit.
-func ModesWarning(m []stats.Mode, format func(float64) string) string {
-	return fmt.Sprintf("two modes: %s (%.0f %% of the samples) and %s (%.0f %%)", format(m[0].Center), 100*m[0].Share,
-		format(m[1].Center), 100*m[1].Share)
+// TwoModes is the condition that a metric with a unit has two modes.
+func TwoModes(m []stats.Mode, unit string) journal.Condition {
+	return journal.NewCondition(journal.CodeModes, journal.Named{"first": m[0].Center, "first_share": m[0].Share,
+		"second": m[1].Center, "second_share": m[1].Share}, journal.Remark(unit))
 }
 
 // imbalance returns how unevenly the ranks share the time; see [Analysis].

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // Without samples, no rank is the slowest.
@@ -29,13 +30,13 @@ func TestAnalyze(t *testing.T) {
 	if a.Summary.P50 != 4 || a.Skew != 0.5 || a.Straggler != 2 || !near(a.StragglerShare, 2.0/3) {
 		t.Errorf("got %+v", a)
 	}
-	if len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], "too few for an interval") {
-		t.Errorf("warnings %q", a.Warnings)
+	if len(a.Conditions) != 1 || !strings.Contains(a.Conditions[0].Sentence(), "too few for an interval") {
+		t.Errorf("warnings %q", a.Conditions.Sentences())
 	}
-	if a := Analyze(matrixOf([]int64{7})); a.Warnings != nil || a.Summary.P50 != 7e-6 {
+	if a := Analyze(matrixOf([]int64{7})); a.Conditions != nil || a.Summary.P50 != 7e-6 {
 		t.Errorf("a single sample: %+v", a)
 	}
-	if a := Analyze(NewMatrix(2)); len(a.Warnings) != 1 || !math.IsNaN(a.Summary.P50) || !math.IsNaN(a.Summary.CILow) {
+	if a := Analyze(NewMatrix(2)); len(a.Conditions) != 1 || !math.IsNaN(a.Summary.P50) || !math.IsNaN(a.Summary.CILow) {
 		t.Errorf("no samples: %+v", a)
 	}
 	if a := Analyze(matrixOf([]int64{0, 0})); a.Skew != 0 {
@@ -53,7 +54,7 @@ func TestDrift(t *testing.T) {
 		return m
 	}
 	warned := func(m Matrix) bool {
-		return slices.ContainsFunc(Analyze(m).Warnings, func(w string) bool { return strings.HasPrefix(w, "drift") })
+		return Analyze(m).Conditions.Has(journal.CodeDrift)
 	}
 	if m := series(100, func(int) float64 { return 1 }); warned(m) {
 		t.Error("warned of a steady series")
@@ -76,9 +77,6 @@ func TestDrift(t *testing.T) {
 	if m := series(8, func(i int) float64 { return 1 + float64(i) }); warned(m) {
 		t.Error("was sure with four values a side")
 	}
-	if got := DriftWarning(-0.125); !strings.HasSuffix(got, "the median changed by -12.5 %") {
-		t.Error(got)
-	}
 	if change, drifts := Drift([]float64{5}); change != 0 || drifts {
 		t.Errorf("one value drifts by %v", change)
 	}
@@ -88,14 +86,14 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-func TestModesWarning(t *testing.T) {
+func TestTwoModes(t *testing.T) {
 	m := NewMatrix(1)
 	for i := range 50 {
 		m.Append(int64(1e6 * (2 + 2*(i*i%5/3)))) // 4 in two of five samples
 	}
 	want := "two modes: 2 µs (60 % of the samples) and 4 µs (40 %)"
-	if a := Analyze(m); !slices.Contains(a.Warnings, want) {
-		t.Errorf("warnings %q, want %q", a.Warnings, want)
+	if a := Analyze(m); !slices.Contains(a.Conditions.Sentences(), want) {
+		t.Errorf("warnings %q, want %q", a.Conditions.Sentences(), want)
 	}
 }
 
@@ -115,9 +113,10 @@ func TestDependenceWarning(t *testing.T) {
 			}
 		}
 		a := Analyze(m)
-		warned := slices.ContainsFunc(a.Warnings, func(w string) bool { return strings.HasPrefix(w, "dependence: ") })
+		warned := a.Conditions.Has(journal.CodeDependence)
 		if warned != c.want {
-			t.Errorf("%d samples, span %d: %v effective ones, warnings %q", c.n, c.span, a.Summary.Effective, a.Warnings)
+			t.Errorf("%d samples, span %d: %v effective ones, %q", c.n, c.span, a.Summary.Effective,
+				a.Conditions.Sentences())
 		}
 	}
 }

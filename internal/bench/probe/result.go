@@ -111,13 +111,14 @@ func (r Result) Check(h hostinfo.Host) error {
 // it was small.
 func disturbance(before, after hostinfo.Load, own uint64, processes int) string {
 	foreign, _ := hostinfo.Foreign(before, after, own, processes) // a probe is long enough to know it
-	d := journal.Disturbance{Steal: hostinfo.Between(before, after).Steal, Foreign: foreign}
-	if d.Quality() == journal.QualitySettled {
+	row := journal.Row{Status: journal.OK, Kind: journal.Measured,
+		Load: &journal.Load{Steal: hostinfo.Between(before, after).Steal, Foreign: &foreign}}
+	if journal.Judge(&row); !row.Disturbed() {
 		return ""
 	}
 	return fmt.Sprintf("during the probe the hypervisor took %.0f %% of this host's CPU time and other programs "+
 		"used %.0f %%",
-		100*d.Steal, 100*d.Foreign)
+		100*row.Load.Steal, 100*foreign)
 }
 
 // remeasureAfter is the age at which a disturbed quick result is measured again.

@@ -58,7 +58,8 @@ func TestModes(t *testing.T) {
 	for i, o := range measured(t, "testdata/modes.py", "mode", lists.Map(wants, func(w wanted) string {
 		return w.mode
 	})...) {
-		want, us, warnings := wants[i], o.Metrics["time_us"], strings.Join(append(o.Warnings, o.Reason), "; ")
+		want, us := wants[i], o.Metrics["time_us"]
+		warnings := strings.Join(append(o.Conditions.Sentences(), o.Reason), "; ")
 		if o.Clock != want.clock || o.Cache != want.cache || us < want.least || us > want.most {
 			t.Errorf("%s: %s %s, clock %q, %s, %v us, want %+v", want.mode, o.Status, warnings, o.Clock, o.Cache, us, want)
 		}

@@ -65,7 +65,7 @@ func (s *runSlot) runBody(ctx context.Context, w *workerGroup, a attempt) (retri
 	}
 	var files []rowFiles // of each measurement
 	var f *failure
-	rows, err := s.measure(s.timeout(w.group), func() ([]journal.Row, error) {
+	rows, err := s.measure(w.group, s.timeout(w.group), func() ([]journal.Row, error) {
 		row, own, failed, err := s.bodyOnce(ctx, w, a.task)
 		files, f = append(files, own), failed
 		return []journal.Row{row}, err
@@ -83,14 +83,14 @@ func (s *runSlot) runBody(ctx context.Context, w *workerGroup, a attempt) (retri
 // measure measures a point by calling once, and repeats this while the point is disturbed and time is
 // left. It returns the rows of the least disturbed measurement, after passing them to keep. If once
 // returns an error, the earlier measurements are used; without any, rows is nil.
-func (s *runSlot) measure(limit time.Duration, once func() ([]journal.Row, error),
+func (s *runSlot) measure(g *plan.Group, limit time.Duration, once func() ([]journal.Row, error),
 	keep func(kept int, rows []journal.Row) error) (rows []journal.Row, err error) {
 	start := time.Now()
 	var all [][]journal.Row
 	for {
 		began, sample := time.Now(), s.watch.start()
 		measured, err := once()
-		load := sample.end()
+		load, seen := sample.end()
 		if err != nil {
 			if len(all) == 0 {
 				return nil, err
@@ -99,7 +99,7 @@ func (s *runSlot) measure(limit time.Duration, once func() ([]journal.Row, error
 		}
 		for i := range measured {
 			measured[i].Load = load
-			measured[i].Judge()
+			journal.Judge(&measured[i], append(s.crowded(g), seen...)...)
 		}
 		took := time.Since(began)
 		s.budget.spend(len(all), took)
@@ -141,9 +141,8 @@ func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (ro
 		row.Output = joinLines(row.Output, w.lastOutput(row.Rank))
 	default:
 		res.fill(&row)
-		w.warnCrowded(&row)
 		if row.Status == journal.OK && !s.plan.Simulated {
-			row.Warnings = append(row.Warnings, lists.NonEmpty(w.stops.warning(), w.starved.warning())...)
+			row.Conditions.Add(slices.Concat(w.stops.conditions(), w.starved.conditions())...)
 		}
 	}
 	w.nameHost(&row)
@@ -333,19 +332,21 @@ func (w *workerGroup) lastOutput(rank *int) string {
 	return lastOutput(w.path, *rank)
 }
 
-// warnCrowded adds a warning if there are more ranks than cores.
-func (w *workerGroup) warnCrowded(row *journal.Row) {
-	cores, ranks := w.slot.host.CPU.Usable, w.group.Ranks
-	if w.slot.joined(w.group) {
-		if text := w.slot.opts.Joined.Leader.Oversubscribed(); text != "" {
-			row.Warnings = append(row.Warnings, text)
+// crowded returns the conditions that a host has more ranks than cores. Such ranks wait for each other's cores, whoever
+// starts them.
+func (r *runner) crowded(g *plan.Group) (found []journal.Condition) {
+	cores := r.host.CPU.Usable
+	switch {
+	case r.joined(g):
+		for _, host := range r.opts.Joined.Leader.Oversubscribed() {
+			found = append(found, journal.NewCondition(journal.CodeCrowded, journal.Named{"ranks": float64(host.Ranks),
+				"cores": float64(host.Cores)}, journal.Remark(host.Name)))
 		}
-		return
+	case r.opts.Launcher == nil && !r.plan.Simulated && cores > 0 && float64(g.Ranks) > cores:
+		found = append(found, journal.NewCondition(journal.CodeCrowded, journal.Named{"ranks": float64(g.Ranks),
+			"cores": cores}))
 	}
-	local := w.launcher == nil && !w.slot.plan.Simulated
-	if local && cores > 0 && float64(ranks) > cores {
-		row.Warnings = append(row.Warnings, fmt.Sprintf("%d ranks share %g cores", ranks, cores))
-	}
+	return found
 }
 
 // joinLines joins two texts with a line break.

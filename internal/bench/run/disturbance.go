@@ -42,11 +42,10 @@ func (b *remeasureBudget) allows(measured int, once, left time.Duration) bool {
 }
 
 // anyDisturbed reports whether any of a point's rows was disturbed in a way that another measurement
-// may avoid. A program that claims an impossible time would claim it again, so this does not count.
+// may avoid. A program that claims an impossible time, for example, would claim it again.
 func anyDisturbed(rows []journal.Row) bool {
 	return slices.ContainsFunc(rows, func(r journal.Row) bool {
-		return r.Status == journal.OK && r.Quality == journal.QualityDisturbed &&
-			!journal.ClaimsImpossible(&r)
+		return r.Status == journal.OK && r.Disturbed() && !slices.ContainsFunc(r.Conditions, journal.Condition.Recurs)
 	})
 }
 
@@ -72,7 +71,7 @@ func keepLeastDisturbed(all [][]journal.Row) (kept int, rows []journal.Row) {
 			j := slices.IndexFunc(one, func(r journal.Row) bool { return r.Key == rows[i].Key && r.Status == journal.OK })
 			if j >= 0 {
 				rows[i].Measurements = append(rows[i].Measurements, journal.Measurement{
-					Metrics: journal.NewObject(one[j].Metrics), Samples: one[j].Samples, Disturbed: one[j].Disturbed(),
+					Metrics: journal.NewObject(one[j].Metrics), Samples: one[j].Samples, Conditions: one[j].Conditions,
 					Kept: k == kept,
 				})
 			}
@@ -92,7 +91,7 @@ func anyOK(rows []journal.Row) bool {
 // worst returns the disturbance of the most disturbed row.
 func worst(rows []journal.Row) (d journal.Disturbance) {
 	for i := range rows {
-		if e := rows[i].Disturbance(); rows[i].Status == journal.OK && e.Compare(d) > 0 {
+		if e := journal.DisturbanceOf(&rows[i]); rows[i].Status == journal.OK && e.Compare(d) > 0 {
 			d = e
 		}
 	}
@@ -161,13 +160,13 @@ func (w *hostWatch) close() {
 	}
 }
 
-// others returns a message that another kernbench is measuring on this host, or "".
-func (w *hostWatch) others() string {
+// others returns the process of another kernbench that is measuring on this host, or nil.
+func (w *hostWatch) others() *hostinfo.TakenError {
 	if w == nil {
-		return ""
+		return nil
 	}
-	text, _ := w.findOthers(len(w.claimants()))
-	return text
+	other, _ := w.findOthers(len(w.claimants()))
+	return other
 }
 
 // claimants returns the processes that have asked for the claim since this process holds it.
@@ -180,28 +179,28 @@ func (w *hostWatch) claimants() []int {
 	return w.claim.Others()
 }
 
-// findOthers describes another kernbench on this host: the holder of the claim, a living process that
+// findOthers returns another kernbench on this host: the holder of the claim, a living process that
 // has asked for it, or a process that asked for it during the measurement and may have ended. before is
 // the number of claimants at the start of the measurement, claimants their number now.
-func (w *hostWatch) findOthers(before int) (text string, claimants int) {
+func (w *hostWatch) findOthers(before int) (other *hostinfo.TakenError, claimants int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.claim == nil && !w.closed {
 		w.claimHost()
 	}
 	if w.taken != nil {
-		return w.taken.Error(), 0
+		return w.taken, 0
 	}
 	if w.claim == nil {
-		return "", 0 // nobody can claim this host
+		return nil, 0 // nobody can claim this host
 	}
 	others := w.claim.Others()
 	for i, pid := range slices.Backward(others) {
 		if i >= before || pid == 0 || unix.Kill(pid, 0) == nil || unix.Kill(pid, 0) == unix.EPERM {
-			return (&hostinfo.TakenError{PID: pid}).Error(), len(others)
+			return &hostinfo.TakenError{PID: pid}, len(others)
 		}
 	}
-	return "", len(others)
+	return nil, len(others)
 }
 
 // claimHost claims the host, or finds out which process holds the claim.
@@ -237,9 +236,9 @@ type loadSample struct {
 	own   uint64 // CPU time of this run's processes, in clock ticks
 	known bool   // own is known
 
-	ran, waited uint64 // in nanoseconds; see hostinfo.TreeDelay
-	crowd       string // says that another kernbench was measuring
-	claimants   int    // see hostWatch.findOthers
+	ran, waited uint64               // in nanoseconds; see hostinfo.TreeDelay
+	other       *hostinfo.TakenError // another kernbench that was measuring
+	claimants   int                  // see hostWatch.findOthers
 	gpus        *gpuSample
 }
 
@@ -250,7 +249,7 @@ func (w *hostWatch) start() *loadSample {
 	}
 	l := &loadSample{watch: w}
 	if !w.subject.Simulated {
-		l.crowd, l.claimants = w.findOthers(len(w.claimants()))
+		l.other, l.claimants = w.findOthers(len(w.claimants()))
 	}
 	if w.subject.Local && !w.subject.Simulated {
 		l.own, _, l.known = hostinfo.TreeTicks(LoadRoot, os.Getpid())
@@ -264,14 +263,15 @@ func (w *hostWatch) start() *loadSample {
 	return l
 }
 
-// end samples the host's state after a measurement and returns the load since start.
-func (l *loadSample) end() *journal.Load {
+// end samples the host's state after a measurement and returns the load since start, and which other programs and
+// devices were seen to disturb it.
+func (l *loadSample) end() (load *journal.Load, seen []journal.Condition) {
 	if l == nil {
-		return nil
+		return nil, nil
 	}
 	after := hostinfo.Snapshot(LoadRoot)
 	u := hostinfo.Between(l.load, after)
-	load := &journal.Load{Before: l.load.Load1, After: after.Load1, Busy: u.Busy, Steal: u.Steal, Crowd: l.crowd}
+	load = &journal.Load{Before: l.load.Load1, After: after.Load1, Busy: u.Busy, Steal: u.Steal}
 	if l.known {
 		if own, processes, ok := hostinfo.TreeTicks(LoadRoot, os.Getpid()); ok {
 			if share, known := hostinfo.Foreign(l.load, after, own-min(own, l.own), processes); known {
@@ -283,11 +283,21 @@ func (l *loadSample) end() *journal.Load {
 		// Another launcher started the ranks, so their own processor time is unknown and cannot be subtracted.
 		load.Waiting = l.stalled(after)
 	}
-	if load.Crowd == "" && !l.watch.subject.Simulated {
-		load.Crowd, _ = l.watch.findOthers(l.claimants)
+	if l.other == nil && !l.watch.subject.Simulated {
+		l.other, _ = l.watch.findOthers(l.claimants)
 	}
-	l.gpus.end(load)
-	return load
+	if l.other != nil {
+		seen = append(seen, crowd(l.other))
+	}
+	return load, append(seen, l.gpus.end()...)
+}
+
+// crowd is the condition that another kernbench was measuring.
+func crowd(other *hostinfo.TakenError) journal.Condition {
+	if other.PID == 0 {
+		return journal.Condition{Code: journal.CodeCrowd}
+	}
+	return journal.NewCondition(journal.CodeCrowd, journal.Named{"process": float64(other.PID)})
 }
 
 // minRun is the processor time that this run's processes must have used before their scheduling delays

@@ -16,7 +16,7 @@ func measuredRow(key string, status journal.Status, us, steal float64) journal.R
 	if status == journal.OK {
 		r.Metrics, r.Samples = map[string]float64{"time_us": us}, 20
 	}
-	r.Judge()
+	journal.Judge(&r)
 	return r
 }
 
@@ -108,9 +108,10 @@ func TestLoadOfAnotherLauncher(t *testing.T) {
 		l := w.start()
 		time.Sleep(time.Millisecond)
 		stalled(1 + int(time.Hour.Microseconds())) // longer than the measurement
-		row := journal.Row{Load: l.end()}
-		if got := row.Disturbance().Quality(); got != c.want {
-			t.Errorf("%+v: %s under %+v", c.of, got, row.Load)
+		row := journal.Row{Status: journal.OK, Kind: journal.Measured}
+		row.Load, _ = l.end()
+		if journal.Judge(&row); row.Quality != c.want {
+			t.Errorf("%+v: %s under %+v", c.of, row.Quality, row.Load)
 		}
 	}
 }
@@ -125,14 +126,14 @@ func TestCrowdOfThree(t *testing.T) {
 		return w
 	}
 	first, busy, looks := watch(), watch(), watch()
-	if first.others() == "" || busy.others() == "" || looks.others() == "" {
-		t.Fatalf("three at once: %q, %q, %q", first.others(), busy.others(), looks.others())
+	if first.others() == nil || busy.others() == nil || looks.others() == nil {
+		t.Fatalf("three at once: %v, %v, %v", first.others(), busy.others(), looks.others())
 	}
 	first.close()
 	// One of the two may claim the host before the other one has seen that the first is gone.
-	for until := time.Now().Add(time.Minute); looks.others() == "" || busy.others() == ""; time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(time.Minute); looks.others() == nil || busy.others() == nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
-			t.Fatalf("the two that are left know of %q and %q", looks.others(), busy.others())
+			t.Fatalf("the two that are left know of %v and %v", looks.others(), busy.others())
 		}
 	}
 }

@@ -139,11 +139,11 @@ func TestDiesAtStart(t *testing.T) {
 				rows[0].Attempt)
 		}
 		for i, r := range rows {
-			warned := slices.ContainsFunc(r.Warnings, func(w string) bool {
+			warned := slices.ContainsFunc(r.Conditions.Sentences(), func(w string) bool {
 				return strings.HasPrefix(w, "needed a retry: attempt 1 failed at rank ") && strings.Contains(w, "exit code 9")
 			})
 			if warned != (i == 0) {
-				t.Errorf("%s: warnings %q", at(r), r.Warnings)
+				t.Errorf("%s: warnings %q", at(r), r.Conditions.Sentences())
 			}
 		}
 	})
@@ -231,7 +231,7 @@ func TestTwoAtOnce(t *testing.T) {
 	must.Do(t, a.Wait())
 	warned := func(s *scene) (n int) {
 		for _, r := range s.rows() {
-			if slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "another kernbench") }) {
+			if r.Conditions.Has(journal.CodeCrowd) {
 				n++
 			}
 		}

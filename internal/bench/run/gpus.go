@@ -46,9 +46,9 @@ func newGPUWatch() *gpuWatch {
 // mpsServer is the program through which ranks share a GPU. It is ignored, because NVML also lists its clients.
 const mpsServer = "nvidia-cuda-mps-server"
 
-// poll returns the foreign program that uses a GPU most, its share in percent, and why clocks are held down. fresh is
+// poll returns the foreign program that uses a GPU most, and why clocks are held down. fresh is
 // false for the first poll of a measurement, whose utilization NVML recorded before the measurement.
-func (w *gpuWatch) poll(fresh bool) (text string, share int, held cuda.Hold) {
+func (w *gpuWatch) poll(fresh bool) (most cuda.Process, held cuda.Hold) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	use := w.read()
@@ -62,8 +62,8 @@ func (w *gpuWatch) poll(fresh bool) (text string, share int, held cuda.Hold) {
 		if fresh && p.Busy > 0 || p.Busy > w.busy[p.PID] {
 			w.busy[p.PID] = p.Busy
 		}
-		if busy := w.busy[p.PID]; busy >= minForeignGPU && busy > share {
-			share, text = busy, fmt.Sprintf("%v used %d %% of the GPU", p, busy)
+		if busy := w.busy[p.PID]; busy >= minForeignGPU && busy > most.Busy {
+			most = cuda.Process{PID: p.PID, Name: p.Name, Busy: busy}
 		}
 	}
 	for pid := range w.busy {
@@ -71,7 +71,7 @@ func (w *gpuWatch) poll(fresh bool) (text string, share int, held cuda.Hold) {
 			delete(w.busy, pid)
 		}
 	}
-	return text, share, use.Held
+	return most, use.Held
 }
 
 // gpuSample collects what the watch sees during one measurement.
@@ -79,9 +79,8 @@ type gpuSample struct {
 	watch      *gpuWatch
 	stop, done chan struct{}
 
-	text  string
-	share int
-	held  cuda.Hold
+	most cuda.Process // the foreign program that used a GPU most
+	held cuda.Hold
 }
 
 // start polls the GPUs before a measurement and then periodically until its end.
@@ -108,21 +107,31 @@ func (w *gpuWatch) start() *gpuSample {
 }
 
 func (s *gpuSample) poll(fresh bool) {
-	text, share, held := s.watch.poll(fresh)
-	if share > s.share {
-		s.text, s.share = text, share
+	most, held := s.watch.poll(fresh)
+	if most.Busy > s.most.Busy {
+		s.most = most
 	}
 	s.held |= held
 }
 
-// end polls the GPUs a last time and records what was observed.
-func (s *gpuSample) end(load *journal.Load) {
+// end polls the GPUs a last time and returns what was observed.
+func (s *gpuSample) end() (seen []journal.Condition) {
 	if s == nil {
-		return
+		return nil
 	}
 	close(s.stop)
 	<-s.done
-	load.GPU, load.GPUSlowed, load.GPUPowerCap = s.text, s.held.Faults(), s.held&cuda.HeldByPower != 0
+	if s.most.Busy > 0 {
+		seen = append(seen, journal.NewCondition(journal.CodeGPUUser, journal.Named{"process": float64(s.most.PID),
+			"share": float64(s.most.Busy) / 100}, journal.Remark(s.most.Name)))
+	}
+	if why := s.held.Faults(); why != "" {
+		seen = append(seen, journal.Condition{Code: journal.CodeGPUSlowed, Text: journal.Remark(why)})
+	}
+	if s.held&cuda.HeldByPower != 0 {
+		seen = append(seen, journal.Condition{Code: journal.CodeGPUPowerCap})
+	}
+	return seen
 }
 
 // descends reports whether a process is ancestor or one of its descendants. It reports false for processes that have

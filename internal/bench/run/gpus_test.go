@@ -3,6 +3,7 @@ package run
 import (
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/host/cuda"
@@ -29,37 +30,35 @@ func TestGPUWatch(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		before, after cuda.Use
-		want          journal.Load
+		want          string
 	}{
-		{"alone", use(0), use(0, rank), journal.Load{}},
+		{"alone", use(0), use(0, rank), ""},
 		{"idle neighbour", use(0, cuda.Process{PID: 7, Name: "python3"}),
-			use(0, rank, cuda.Process{PID: 7, Name: "python3"}), journal.Load{}},
-		{"unknown neighbour", use(0), use(0, cuda.Process{PID: 7, Name: "python3", Busy: -1}), journal.Load{}},
-		{"server", use(0), use(0, cuda.Process{PID: 8, Name: mpsServer, Busy: 99}), journal.Load{}},
+			use(0, rank, cuda.Process{PID: 7, Name: "python3"}), ""},
+		{"unknown neighbour", use(0), use(0, cuda.Process{PID: 7, Name: "python3", Busy: -1}), ""},
+		{"server", use(0), use(0, cuda.Process{PID: 8, Name: mpsServer, Busy: 99}), ""},
 		{"neighbour", use(0), use(0, rank, cuda.Process{PID: 7, Name: "python3", Busy: 35}),
-			journal.Load{GPU: "python3 (process 7) used 35 % of the GPU"}},
+			"gpu: process 7 (python3) used 35 % of the GPU"},
 		// NVML has no new sample of a short measurement; what it said last still holds.
 		{"short", use(0, cuda.Process{PID: 7, Name: "python3"}), use(0, cuda.Process{PID: 7, Name: "python3"}),
-			journal.Load{GPU: "python3 (process 7) used 35 % of the GPU"}},
-		{"gone", use(0), use(0), journal.Load{}},
-		{"hot", use(0x20), use(0x40 | 4), journal.Load{GPUSlowed: "its temperature", GPUPowerCap: true}},
-		{"hot before", use(0x40), use(0), journal.Load{}},
+			"gpu: process 7 (python3) used 35 % of the GPU"},
+		{"gone", use(0), use(0), ""},
+		{"hot", use(0x20), use(0x40 | 4), "gpu: the GPU lowered its clock because of its temperature; " +
+			"power: the GPU reached its power limit, which lowers its clock"},
+		{"hot before", use(0x40), use(0), ""},
 	} {
 		uses = []cuda.Use{c.before, c.after}
-		var got journal.Load
-		w.start().end(&got)
-		if got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		if got := strings.Join(journal.Conditions(w.start().end()).Sentences(), "; "); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 	own = nil // the rank has ended
 	uses = []cuda.Use{use(0, rank), use(0, rank)}
-	var got journal.Load
-	if w.start().end(&got); got != (journal.Load{}) {
+	if got := w.start().end(); got != nil {
 		t.Errorf("a rank that has ended: %+v", got)
 	}
 	var none *gpuWatch
-	none.start().end(&got)
+	none.start().end()
 }
 
 // A process belongs to the run if this process is among its ancestors.

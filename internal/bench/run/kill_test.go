@@ -234,8 +234,8 @@ func TestLeftBehind(t *testing.T) {
 		t.Errorf("%d processes are left, such as %s", len(left), left[0].Cmdline)
 	}
 	for _, r := range s.rows() {
-		if len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0], "2 processes outlived the program") {
-			t.Errorf("%s: warnings %q", at(r), r.Warnings)
+		if len(r.Conditions) == 0 || !strings.Contains(r.Conditions[0].Sentence(), "2 processes outlived the program") {
+			t.Errorf("%s: warnings %q", at(r), r.Conditions.Sentences())
 		}
 	}
 }

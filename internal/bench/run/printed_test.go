@@ -21,14 +21,14 @@ func TestOtherPoint(t *testing.T) {
 		{Name: "MODE", Value: point.IntValue(1)}, {Name: "GONE", Value: point.IntValue(1)},
 		{Name: bench.RanksAxis, Value: point.IntValue(2)}}
 	if got := otherPoint(&row, same); len(got) > 0 {
-		t.Errorf("warnings about the same point: %q", got)
+		t.Errorf("warnings about the same point: %v", got)
 	}
 	other := point.Point{{Name: "size", Value: point.IntValue(992)}, {Name: "CTAS", Value: point.IntValue(1)},
 		{Name: bench.RanksAxis, Value: point.IntValue(1)}}
 	want := []string{"the program printed size=992, but this point has size=1024: it may have run another point",
 		"the program printed CTAS=1, but this point has CTAS=4: it may have run another point",
 		"the program printed num_ranks=1, but this point has num_ranks=2: it may have run another point"}
-	if got := otherPoint(&row, other); !slices.Equal(got, want) {
+	if got := journal.Conditions(otherPoint(&row, other)).Sentences(); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 }

@@ -159,7 +159,7 @@ func envNames(env point.Env) []string {
 func (s *runSlot) withHooks(ctx context.Context, g *plan.Group, t plan.Task,
 	work func() ([]journal.Row, error)) ([]journal.Row, error) {
 	cmd := g.Part.Command
-	reason, warnings, err := s.runHook(ctx, g, &t, "setup", cmd.Setup)
+	reason, seen, err := s.runHook(ctx, g, &t, "setup", cmd.Setup)
 	var rows []journal.Row
 	switch {
 	case err != nil:
@@ -178,11 +178,10 @@ func (s *runSlot) withHooks(ctx context.Context, g *plan.Group, t plan.Task,
 	reason, more, cleanupErr := s.runHook(context.WithoutCancel(ctx), g, &t, "cleanup", cmd.Cleanup)
 	if reason != "" {
 		reason = "cleanup " + reason
-		more = append(more, reason)
+		more = append(more, journal.Remarkf("%s", reason))
 	}
-	warnings = append(warnings, more...)
 	for i := range rows {
-		rows[i].Warnings = append(slices.Clip(rows[i].Warnings), warnings...)
+		rows[i].Conditions.Add(slices.Concat(seen, more)...)
 	}
 	if len(rows) == 0 && reason != "" { // there is no row to attach the reason to
 		cleanupErr = cmp.Or(cleanupErr, s.note(fmt.Sprintf("%s: %s", t.Label(), reason)))
@@ -194,7 +193,7 @@ func (s *runSlot) withHooks(ctx context.Context, g *plan.Group, t plan.Task,
 // program may have built the program to be measured. It does so even if a resumed run may have nothing
 // left to do, because only then is it known whether the program has changed. It returns warnings about
 // processes that a prepare program left behind.
-func (r *runner) prepare(ctx context.Context) (warnings []string, err error) {
+func (r *runner) prepare(ctx context.Context) (left []journal.Condition, err error) {
 	s := &runSlot{runner: r}
 	defer s.close()
 	done := map[*decl.Part]bool{}
@@ -215,7 +214,7 @@ func (r *runner) prepare(ctx context.Context) (warnings []string, err error) {
 		case reason != "":
 			return nil, errors.New("prepare " + reason)
 		}
-		warnings = append(warnings, more...)
+		left = append(left, more...)
 	}
 	if len(done) == 0 {
 		return nil, nil
@@ -230,13 +229,13 @@ func (r *runner) prepare(ctx context.Context) (warnings []string, err error) {
 		}
 		r.plan = replanned
 	}
-	return warnings, nil
+	return left, nil
 }
 
 // runHook runs a setup, cleanup or prepare program once on this host, with the environment of the
 // group. t is the point for the program's arguments, or nil. reason is why the program failed, or "".
 func (s *runSlot) runHook(ctx context.Context, g *plan.Group, t *plan.Task, name string, argv []string) (reason string,
-	warnings []string, err error) {
+	seen []journal.Condition, err error) {
 	if len(argv) == 0 || ctx.Err() != nil {
 		return "", nil, nil
 	}
@@ -262,25 +261,25 @@ func (s *runSlot) runHook(ctx context.Context, g *plan.Group, t *plan.Task, name
 		return fmt.Sprintf("%s: %v", argv[0], err), nil, nil
 	}
 	limit := s.timeout(g)
-	seen := s.watchProgram(l, plan.Task{}, limit)
+	watched := s.watchProgram(l, plan.Task{}, limit)
 	out, err := l.Wait()
 	if out.Leftovers > 0 {
-		warnings = append(warnings, fmt.Sprintf("%s: %d processes outlived it and were killed", name, out.Leftovers))
+		seen = append(seen, outlived(out.Leftovers, journal.Remark(name)))
 	}
 	switch {
 	case err != nil:
 		reason = err.Error()
-	case seen.hung:
+	case watched.hung:
 		reason = fmt.Sprintf("not finished within %v", limit)
 	case out.Failed() != nil:
 		reason = out.Failed().How()
 	case out.Reason != "":
 		reason = "it was ended: " + out.Reason
 	default:
-		return "", warnings, nil
+		return "", seen, nil
 	}
 	if line := salientLine(path, 0); line != "" {
 		reason += "; its last output: " + line
 	}
-	return fmt.Sprintf("%s: %s; its output is in logs/%s", argv[0], reason, logs), warnings, nil
+	return fmt.Sprintf("%s: %s; its output is in logs/%s", argv[0], reason, logs), seen, nil
 }

@@ -9,8 +9,6 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
@@ -18,7 +16,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
-	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -51,7 +48,7 @@ func (s *runSlot) runProgram(ctx context.Context, b *backlog) error {
 	}
 	var all []rawSamples
 	rows, err := s.withHooks(ctx, b.group, a.task, func() ([]journal.Row, error) {
-		return s.measure(limit, func() ([]journal.Row, error) {
+		return s.measure(b.group, limit, func() ([]journal.Row, error) {
 			rows, raw, err := s.launchRepeatedly(ctx, b.group, a.task)
 			all = append(all, raw)
 			return rows, cmp.Or(err, ctx.Err())
@@ -87,14 +84,14 @@ func (s *runSlot) launchRepeatedly(ctx context.Context, g *plan.Group, t plan.Ta
 		}
 	}
 	began, all := time.Now(), sweep.NewLaunches(cmd)
-	var warnings []string
+	var seen journal.Row // collects the conditions of all launches
 	for {
 		row, parsed, err := s.launchOnce(ctx, g, t)
 		if err != nil || parsed == nil {
 			return []journal.Row{row}, nil, err
 		}
-		warnings = lists.Distinct(append(warnings, row.Warnings...))
-		row.Warnings = warnings
+		seen.Conditions.Add(row.Conditions...)
+		row.Conditions = seen.Conditions
 		if err := all.Add(parsed); err != nil {
 			row.Status, row.Phase, row.Reason = journal.Failed, "parse", err.Error()
 			return []journal.Row{row}, nil, nil
@@ -141,10 +138,9 @@ func (s *runSlot) launchOnce(ctx context.Context, g *plan.Group, t plan.Task) (j
 		return failed(journal.Failed, "run", reason)
 	}
 	if out.Leftovers > 0 {
-		row.Warnings = append(row.Warnings, fmt.Sprintf("%d processes outlived the program and were killed",
-			out.Leftovers))
+		row.Conditions.Add(outlived(out.Leftovers, "the program"))
 	}
-	row.Warnings = append(row.Warnings, lists.NonEmpty(seen.stops.warning())...)
+	row.Conditions.Add(seen.stops.conditions()...)
 	ranks := ranksOf(out, seen, path)
 	switch {
 	case seen.mismatch != "":
@@ -283,13 +279,18 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 		base.Output = lastOutput(logs, 0)
 		return base, nil, nil
 	}
-	base.Warnings = append(base.Warnings, otherPoint(&base, parsed[0].Printed)...)
+	base.Conditions.Add(otherPoint(&base, parsed[0].Printed)...)
 	return base, parsed, nil
 }
 
-// otherPoint returns warnings about numbers that a program printed for coordinates of the point, if they differ from
+// outlived is the condition that processes of a program were left when it had ended.
+func outlived(processes int, program journal.Remark) journal.Condition {
+	return journal.NewCondition(journal.CodeOutlived, journal.Named{"processes": float64(processes)}, program)
+}
+
+// otherPoint returns conditions about numbers that a program printed for coordinates of the point, if they differ from
 // the ones it was given: it may have rounded or ignored an argument, or not have found the other ranks.
-func otherPoint(row *journal.Row, printed point.Point) (warnings []string) {
+func otherPoint(row *journal.Row, printed point.Point) (found []journal.Condition) {
 	for _, c := range printed {
 		given, _ := row.Point.Get(c.Name)
 		if e, has := row.Env.Get(c.Name); has && e.Set {
@@ -302,11 +303,11 @@ func otherPoint(row *journal.Row, printed point.Point) (warnings []string) {
 			continue // the program may have another name for it
 		}
 		if want, have := given.Float(), c.Value.Float(); math.Abs(have-want) > printedRounding*math.Abs(want) {
-			warnings = append(warnings, fmt.Sprintf("the program printed %s=%v, but this point has %s=%v: it may have run "+
-				"another point", c.Name, c.Value, c.Name, given))
+			found = append(found, journal.NewCondition(journal.CodeOtherPoint,
+				journal.Named{"printed": have, "given": want}, journal.Remark(c.Name)))
 		}
 	}
-	return warnings
+	return found
 }
 
 // printedRounding is the largest relative difference of a number that is printed with few digits.
@@ -356,7 +357,7 @@ func (r *runner) launchedRows(part *decl.Part, base journal.Row, all *sweep.Laun
 			row.Metrics, row.Units, row.Stats, row.Samples = map[string]float64{}, map[string]string{}, nil, 0
 			row.Output = lastOutput(filepath.Join(r.opts.Dir, "logs", row.Launch), 0)
 		} else {
-			row.Warnings = append(row.Warnings, lists.NonEmpty(l.Doubt)...)
+			row.Conditions.Add(l.Doubt...)
 			recordSampling(&row, part.Command.Until, stopped, all.Noise(l))
 			checkDrift(&row, l, part.Metrics)
 			if row.Samples > 1 {
@@ -379,12 +380,9 @@ func checkDrift(row *journal.Row, l sweep.LaunchedRow, declared []journal.Metric
 			row.Sampling = &journal.Sampling{Stopped: string(measure.MaxSamples), MinSamples: 1, MaxSamples: 1}
 		}
 		row.Sampling.Drift = &change
-		row.Warnings = append(row.Warnings, measure.DriftWarning(change))
 	}
 	if modes := journal.Modes(row, name); modes != nil {
-		row.Warnings = append(row.Warnings, measure.ModesWarning(modes, func(v float64) string {
-			return strings.TrimSpace(unit.FormatMetric(v) + " " + unit.Symbol(row.Units[name]))
-		}))
+		row.Conditions.Add(measure.TwoModes(modes, row.Units[name]))
 	}
 }
 
@@ -403,9 +401,8 @@ func recordSampling(row *journal.Row, until measure.Stop, stopped measure.StopRe
 	}
 	row.Sampling.Noise = &noise
 	if until.RelNoise > 0 && noise > until.RelNoise {
-		row.Warnings = append(slices.Clip(row.Warnings),
-			fmt.Sprintf("noise: the median of %d launches is known to %.1f %%, not %.1f %% (stopped: %s)",
-				row.Samples, measure.NoisePercent(noise, until.RelNoise), 100*until.RelNoise, stopped))
+		row.Conditions.Add(journal.NewCondition(journal.CodeNoise, journal.Named{"launches": float64(row.Samples),
+			"noise": noise, "target": until.RelNoise}, journal.Remark(stopped)))
 	}
 }
 
@@ -415,7 +412,6 @@ func (r *runner) parsedRow(part *decl.Part, row journal.Row, l sweep.LaunchedRow
 	row.Status = journal.OK
 	row.Clock, row.Cadence = "program", "program"
 	row.Metrics, row.Units = map[string]float64{}, map[string]string{}
-	row.Warnings = append([]string(nil), row.Warnings...)
 	if len(l.Extra) > 0 {
 		for _, c := range l.Extra {
 			row.Point = row.Point.With(c.Name, c.Value)
@@ -429,7 +425,7 @@ func (r *runner) parsedRow(part *decl.Part, row journal.Row, l sweep.LaunchedRow
 			continue
 		}
 		row.Samples = max(row.Samples, len(samples))
-		sum, _ := stats.SummarizeSeries(samples)
+		sum := stats.SummarizeSeries(samples)
 		row.Metrics[name] = sum.P50
 		if len(samples) > 1 {
 			row.Stats = row.Stats.With(name, journal.NewStat(sum))

@@ -43,8 +43,8 @@ func TestRemeasure(t *testing.T) {
 			t.Errorf("%s: sampling %+v", at(r), r.Sampling)
 		}
 	}
-	if d := rows[1].Disturbed(); !strings.HasPrefix(d, "noise: ") {
-		t.Errorf("%s is disturbed by %q", at(rows[1]), d)
+	if d := rows[1].Conditions.Strongest(); d.Code != journal.CodeNoise {
+		t.Errorf("%s is disturbed by %+v", at(rows[1]), d)
 	}
 	// The stored samples belong to the measurement that counts.
 	raw, err := journal.ReadRaw(s.dir, rows[0].Raw)
@@ -84,10 +84,10 @@ func TestStopsAreNamed(t *testing.T) {
 	s.options.unwatched = true
 	_, rows := s.run("pause")
 	for i, want := range []string{"", "stopped: rank 1 was stopped by a signal for about ",
-		"stopped: sh, a child process of rank 1, was stopped by a signal for about "} {
-		why := rows[i].Disturbed()
+		"stopped: a child process (sh) of rank 1 was stopped by a signal for about "} {
+		why := rows[i].Conditions.Strongest().Sentence()
 		if rows[i].Status != journal.OK || !strings.HasPrefix(why, want) ||
-			want == "" && strings.HasPrefix(why, journal.StoppedWarning) {
+			want == "" && rows[i].Conditions.Has(journal.CodeStopped) {
 			t.Errorf("%s: %s, disturbed by %q, want %q", at(rows[i]), rows[i].Status, why, want)
 		}
 	}

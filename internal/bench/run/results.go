@@ -34,7 +34,7 @@ func (r *runner) finishAttempt(a attempt, rows ...journal.Row) (retries []attemp
 		rows[i].Attempt = a.number
 		rows[i].Time = time.Now().UTC()
 		if a.failed != "" && rows[i].Status == journal.OK {
-			rows[i].Warnings = append(rows[i].Warnings, "needed a retry: "+a.failed)
+			rows[i].Conditions.Add(journal.Condition{Code: journal.CodeRetry, Text: journal.Remark(a.failed)})
 		}
 	}
 	r.mu.Lock()
@@ -225,13 +225,12 @@ func (s *results) fill(row *journal.Row) {
 		fillOutcome(row, zero)
 		s.rowFiles = rowFiles{zero.Raw, zero.Raws, zero.Inside}
 		for _, e := range s.byRank[1:] {
-			for _, w := range e.Done.Warnings {
-				if !slices.Contains(zero.Warnings, w) { // rank 0 has recorded it already
-					row.Warnings = append(row.Warnings, fmt.Sprintf("rank %d: %s", e.Rank, w))
+			for _, c := range e.Done.Conditions {
+				if !slices.ContainsFunc(zero.Conditions, c.Equal) { // rank 0 has recorded it already
+					row.Conditions.Add(c.OfRank(e.Rank))
 				}
 			}
 		}
-		row.Warnings = lists.Distinct(row.Warnings)
 		return
 	}
 	if culprit := s.primary(); culprit != nil {
@@ -281,7 +280,8 @@ func fillOutcome(row *journal.Row, o *bench.Outcome) {
 	row.Samples, row.Batch = o.Samples, o.Batch
 	row.Stats, row.Limits, row.Skew, row.Slowest = journal.NewObject(o.Stats), o.Limits, o.Skew, o.Slowest
 	row.Details, row.Sampling = o.Details, o.Sampling
-	row.Warnings = append(row.Warnings, o.Warnings...)
+	row.Resolution = o.Resolution
+	row.Conditions.Add(o.Conditions...)
 	maps.Copy(row.Metrics, o.Metrics)
 	for _, m := range o.Infos {
 		if m.Unit != "" {

@@ -150,7 +150,7 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 		return Result{}, err
 	}
 	defer r.hold.Release()
-	warnings, prepareErr := r.prepare(ctx)
+	left, prepareErr := r.prepare(ctx)
 	resumed := r.loadResumeState(last)
 	r.announce(resumed)
 	header := r.header(len(resumed.done) > 0)
@@ -161,8 +161,8 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	start := time.Now()
 	defer r.watch.close()
 
-	for _, text := range warnings {
-		if err := r.note(text); err != nil {
+	for _, c := range left {
+		if err := r.note(c.Sentence()); err != nil {
 			return Result{}, err
 		}
 	}
@@ -232,12 +232,12 @@ func (r *runner) announce(e *resumeState) {
 	for _, text := range e.changes {
 		r.opts.Observe(Event{Note: text})
 	}
-	if crowd := r.watch.others(); crowd != "" {
+	if other := r.watch.others(); other != nil {
 		consequence := "the measurements of both will be disturbed"
 		if r.plan.Simulated {
 			consequence = "this simulation will disturb it"
 		}
-		r.opts.Observe(Event{Note: crowd + ": " + consequence})
+		r.opts.Observe(Event{Note: other.Error() + ": " + consequence})
 	}
 }
 

@@ -17,13 +17,14 @@ type starvation struct {
 	waited time.Duration // the time for which its threads waited for a processor, summed over the threads
 }
 
-// warning returns the warning for the row, or "" if no rank starved.
-func (s starvation) warning() string {
+// conditions returns the condition of the row, if a rank starved.
+func (s starvation) conditions() []journal.Condition {
 	if s.silent == 0 {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("%srank %d sent nothing for %v, while its threads waited %.1f s for a processor",
-		journal.StarvedWarning, s.rank, s.silent, s.waited.Seconds())
+	c := journal.NewCondition(journal.CodeStarved,
+		journal.Named{"silent_s": s.silent.Seconds(), "waited_s": s.waited.Seconds()})
+	return []journal.Condition{c.OfRank(s.rank)}
 }
 
 // checkHeartbeats counts a tick of silence for every rank. A rank that is silent for too long has failed if it is

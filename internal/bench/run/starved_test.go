@@ -55,10 +55,11 @@ func TestStarvedRank(t *testing.T) {
 		case c.want != "" && (f == nil || *f.rank != 1 || !strings.Contains(f.reason, c.want)):
 			t.Errorf("%s: %+v, want %q", name, f, c.want)
 		case c.want == "":
-			row := journal.Row{Status: journal.OK, Kind: journal.Measured, Warnings: []string{w.starved.warning()}}
-			row.Judge()
-			if f != nil || !strings.Contains(row.Disturbed(), "starved: rank 1 sent nothing for 12s") {
-				t.Errorf("%s: %+v, %q", name, f, row.Disturbed())
+			row := journal.Row{Status: journal.OK, Kind: journal.Measured, Conditions: w.starved.conditions()}
+			journal.Judge(&row)
+			why := row.Conditions.Strongest().Sentence()
+			if f != nil || !row.Disturbed() || !strings.Contains(why, "starved: rank 1 sent nothing for 12 s") {
+				t.Errorf("%s: %+v, %q", name, f, why)
 			}
 		}
 	}

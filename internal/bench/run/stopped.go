@@ -2,7 +2,6 @@ package run
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -24,7 +23,7 @@ const (
 )
 
 // stopWatch detects that a process of a launch, or a child of one, is stopped by a signal, or that the
-// host is suspended. Such time is part of the measured time, so the row gets a warning.
+// host is suspended. Such time is part of the measured time, so the row gets a condition.
 type stopWatch struct {
 	pids    map[int]int                      // processes of the living ranks, by rank
 	asleep  time.Duration                    // value of hostSleep at the last reset
@@ -72,25 +71,20 @@ func (w *stopWatch) poll() {
 	w.last, w.next = begin, begin.Add(pollShare*time.Since(begin))
 }
 
-// warning returns the warning for the row: about a suspension of the host, else about the process that
-// was stopped longest. It is "" if neither happened.
-func (w *stopWatch) warning() string {
+// conditions returns the condition of the row: a suspension of the host, else the process that was stopped longest.
+func (w *stopWatch) conditions() []journal.Condition {
 	if slept := hostSleep() - w.asleep; slept >= suspendLimit {
-		return fmt.Sprintf("%sthe host was suspended for %.1f s during the measurement", journal.StoppedWarning,
-			slept.Seconds())
+		return []journal.Condition{journal.NewCondition(journal.CodeSuspended, journal.Named{"seconds": slept.Seconds()})}
 	}
 	if len(w.stopped) == 0 {
-		return ""
+		return nil
 	}
 	longest := slices.MaxFunc(slices.Collect(maps.Keys(w.stopped)), func(a, b stoppedProcess) int {
 		return cmp.Or(cmp.Compare(w.stopped[a], w.stopped[b]), cmp.Compare(b.rank, a.rank), cmp.Compare(a.child, b.child))
 	})
-	who := fmt.Sprintf("rank %d", longest.rank)
-	if longest.child != "" {
-		who = fmt.Sprintf("%s, a child process of %s,", longest.child, who)
-	}
-	return fmt.Sprintf("%s%s was stopped by a signal for about %.1f s during the measurement", journal.StoppedWarning,
-		who, w.stopped[longest].Seconds())
+	c := journal.NewCondition(journal.CodeStopped, journal.Named{"seconds": w.stopped[longest].Seconds()},
+		journal.Remark(longest.child))
+	return []journal.Condition{c.OfRank(longest.rank)}
 }
 
 // hostSleep returns for how long the host has been suspended since it was started, or 0 if that is

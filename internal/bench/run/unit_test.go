@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -185,15 +186,16 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestWarningsOfRanks: a warning of all ranks appears once, and a warning of one rank with its number.
-func TestWarningsOfRanks(t *testing.T) {
+// TestConditionsOfRanks: a condition of all ranks appears once, and a condition of one rank with its number.
+func TestConditionsOfRanks(t *testing.T) {
 	res := &results{byRank: make([]*worker.Event, 3)}
-	for rank, warnings := range [][]string{{"noisy"}, {"noisy", "slow"}, {"noisy"}} {
-		res.add(worker.Event{Rank: rank, Done: &bench.Outcome{Status: journal.OK, Warnings: warnings}})
+	noisy, slow := journal.Remarkf("noisy"), journal.Remarkf("slow")
+	for rank, seen := range [][]journal.Condition{{noisy}, {noisy, slow}, {noisy}} {
+		res.add(worker.Event{Rank: rank, Done: &bench.Outcome{Status: journal.OK, Conditions: seen}})
 	}
 	row := journal.Row{Metrics: map[string]float64{}, Units: map[string]string{}}
 	res.fill(&row)
-	if got := strings.Join(row.Warnings, "|"); got != "noisy|rank 1: slow" {
+	if got := strings.Join(row.Conditions.Sentences(), "|"); got != "noisy|rank 1: slow" {
 		t.Errorf("warnings %q", got)
 	}
 }
@@ -483,6 +485,23 @@ func TestCutOutput(t *testing.T) {
 		row, rows, err := new(runner).parse(g, journal.Row{}, launch.Outcome{Exits: []launch.Exit{{Stdout: c.stdout}}}, logs)
 		if err != nil || len(rows) != c.rows || row.Reason != c.reason || (row.Status == journal.Failed) != (c.reason != "") {
 			t.Errorf("%+v: %d rows, %s %q, %v", c.stdout, len(rows), row.Status, row.Reason, err)
+		}
+	}
+}
+
+// Ranks that share cores wait for each other on an idle machine, whoever starts them: the ranks of a program are no
+// more disturbed than those of a built-in bench.
+func TestCrowdedRanksAreNotDisturbed(t *testing.T) {
+	host := hostinfo.Host{CPU: hostinfo.CPU{Usable: 2}}
+	s := &runSlot{runner: &runner{plan: &plan.Plan{}, host: host}}
+	for ranks, want := range map[int]string{2: string(journal.CodeWaiting), 4: "4 ranks share 2 cores"} {
+		g := &plan.Group{Part: &decl.Part{Command: &decl.Command{}}, Ranks: ranks}
+		waited := 0.77
+		row := journal.Row{Status: journal.OK, Kind: journal.Measured, Load: &journal.Load{Waiting: &waited}}
+		journal.Judge(&row, s.crowded(g)...)
+		if crowded := row.Conditions.Has(journal.CodeCrowded); crowded == row.Disturbed() || crowded != (ranks > 2) ||
+			crowded && row.Conditions[0].Sentence() != want {
+			t.Errorf("%d ranks: disturbed %v, %q", ranks, row.Disturbed(), row.Conditions.Sentences())
 		}
 	}
 }

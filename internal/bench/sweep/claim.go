@@ -3,7 +3,6 @@ package sweep
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -37,12 +36,12 @@ func (p *outputParser) negative(samples map[string][]float64) string {
 	return ""
 }
 
-// doubt compares the times that a program prints with the time for which it ran, and returns a warning
-// about the first impossible one, or "". A time may be longer than the processor time, because a program
+// doubt compares the times that a program prints with the time for which it ran, and returns a
+// condition about the first impossible one. A time may be longer than the processor time, because a program
 // may sleep or wait for a device, but not longer than the wall time. A metric with the word cpu in its name
 // is a processor time: it may exceed the wall time, but not the processor time of all ranks. Metrics of a
 // simulator are declared as simulated, because it prints times of another machine.
-func (p *outputParser) doubt(ranks []decl.RankOutput, samples map[string][]float64) string {
+func (p *outputParser) doubt(ranks []decl.RankOutput, samples map[string][]float64) []journal.Condition {
 	wallTime, cpuTime := time.Duration(0), time.Duration(0)
 	for _, out := range ranks {
 		wallTime = max(wallTime, out.Wall)
@@ -55,11 +54,11 @@ func (p *outputParser) doubt(ranks []decl.RankOutput, samples map[string][]float
 			continue
 		}
 		if slices.Min(values) == 0 && p.timesRow(i) {
-			return fmt.Sprintf("claim: the program printed %s=0, but every call takes some time", m.info.Name)
+			return []journal.Condition{journal.NewCondition(journal.CodeClaimZero, nil, journal.Remark(m.info.Name))}
 		}
-		limit, what := wallTime, fmt.Sprintf("it ran for %s", unit.FormatDuration(wallTime))
+		limit, what := wallTime, "ran_us"
 		if slices.Contains(strings.Split(strings.ToLower(m.info.Name), "_"), "cpu") {
-			limit, what = cpuTime, fmt.Sprintf("it used %s of processor time", unit.FormatDuration(cpuTime))
+			limit, what = cpuTime, "cpu_us"
 		}
 		perUnit, _ := unit.Conversion(m.info.Unit, "us")
 		calls := max(m.calls, 1)
@@ -67,13 +66,12 @@ func (p *outputParser) doubt(ranks []decl.RankOutput, samples map[string][]float
 		if limit == 0 || claimed <= float64(limit+wallSlack)/float64(time.Microsecond) {
 			continue
 		}
-		printed := strconv.FormatFloat(slices.Max(values), 'f', -1, 64)
-		text := fmt.Sprintf("claim: the program printed %s=%s", m.info.Name, printed)
+		claim := journal.Named{"printed": slices.Max(values), "claimed_us": claimed,
+			what: float64(limit) / float64(time.Microsecond)}
 		if calls > 1 {
-			text += fmt.Sprintf(" for each of %d calls", calls)
+			claim["calls"] = float64(calls)
 		}
-		return fmt.Sprintf("%s, which is %s, but %s (declare simulated: true for times of another machine)", text,
-			unit.FormatMicros(claimed), what)
+		return []journal.Condition{journal.NewCondition(journal.CodeClaim, claim, journal.Remark(m.info.Name))}
 	}
-	return ""
+	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // outputParser extracts all metrics of a sweep from the output of one launch.
@@ -255,7 +256,7 @@ type LaunchedRow struct {
 	Extra   point.Point
 	Samples map[string][][]float64 // by metric, then by launch
 	Wrong   string                 // reason given by the first wrong launch
-	Doubt   string                 // first impossible claim of a launch
+	Doubt   journal.Conditions     // first impossible claim of a launch
 }
 
 // NewLaunches returns an empty collection for one point of a command.
@@ -281,7 +282,10 @@ func (l *Launches) Add(rows []decl.ParsedRow) error {
 		if rowID(r.Extra) != rowID(row.Extra) {
 			return fmt.Errorf("launch %d of the point gave a row for %v, the first one for %v", l.Count, r.Extra, row.Extra)
 		}
-		row.Wrong, row.Doubt = cmp.Or(row.Wrong, r.Wrong), cmp.Or(row.Doubt, r.Doubt)
+		row.Wrong = cmp.Or(row.Wrong, r.Wrong)
+		if row.Doubt == nil {
+			row.Doubt = r.Doubt
+		}
 		for name, samples := range r.Samples {
 			row.Samples[name] = append(row.Samples[name], samples)
 		}

@@ -407,8 +407,8 @@ func TestClaims(t *testing.T) {
 		p := mustParse(t, withMetrics("", c.metric))
 		rows := must.Get(p.Command.Parse([]decl.RankOutput{{Stdout: []byte(c.output), Wall: c.wall,
 			CPU: 10 * time.Second}}))(t)
-		if rows[0].Doubt != c.want {
-			t.Errorf("%s: %s: %q, want %q", c.metric, c.output, rows[0].Doubt, c.want)
+		if got := strings.Join(rows[0].Doubt.Sentences(), "; "); got != c.want {
+			t.Errorf("%s: %s: %q, want %q", c.metric, c.output, got, c.want)
 		}
 	}
 }

@@ -227,9 +227,9 @@ type Finding struct {
 	Each    int           `json:"each,omitempty"` // launches per setting and round; 0 means 1
 	Answer  Answer        `json:"answer"`
 
-	Rows        int    `json:"rows,omitempty"`
-	Disturbed   int    `json:"disturbed,omitempty"`    // number of disturbed rows
-	DisturbedBy string `json:"disturbed_by,omitempty"` // strongest disturbance
+	Rows        int                `json:"rows,omitempty"`
+	Disturbed   int                `json:"disturbed,omitempty"`    // number of disturbed rows
+	DisturbedBy *journal.Condition `json:"disturbed_by,omitempty"` // strongest disturbance
 }
 
 // Result returns what is known from the rows so far.
@@ -266,7 +266,6 @@ func (s *Study) Result(rows []journal.Row, starts []time.Time) Result {
 
 // countDisturbed counts the rows of a race that something disturbed.
 func (s *Study) countDisturbed(f *subStudy, found *Finding) {
-	var worst journal.Disturbance
 	keys := map[string]bool{}
 	for _, tasks := range f.tasks {
 		for _, t := range tasks {
@@ -279,14 +278,11 @@ func (s *Study) countDisturbed(f *subStudy, found *Finding) {
 		}
 		for i := range rows {
 			found.Rows++
-			why := rows[i].Disturbed()
-			if why == "" {
-				continue
-			}
-			found.Disturbed++
-			d := rows[i].Disturbance()
-			if c := d.Compare(worst); found.DisturbedBy == "" || c > 0 || c == 0 && why > found.DisturbedBy {
-				worst, found.DisturbedBy = d, why
+			if rows[i].Disturbed() {
+				found.Disturbed++
+				if why := rows[i].Conditions.Strongest(); found.DisturbedBy == nil || why.Compare(*found.DisturbedBy) > 0 {
+					found.DisturbedBy = &why
+				}
 			}
 		}
 	}

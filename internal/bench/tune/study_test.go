@@ -350,20 +350,20 @@ func TestStudyOfAConfoundedDefault(t *testing.T) {
 	}
 }
 
-// The reported disturbance is the strongest one, compared by number and not as text.
+// The reported disturbance is the strongest one, and no number in a remark counts.
 func TestStudyReportsTheStrongestDisturbance(t *testing.T) {
 	s := must.Get(study(t, toy(), Goal{Metric: "time_us", Over: []string{"size"}}, Config{}, plan.Request{}))(t)
 	rows := conduct(s, nil, all, func(task plan.Task, nth int) []journal.Row {
 		row := rowOf(task, cost(task), nth)
 		if nth%2 == 0 {
-			row.Kind, row.Load = journal.Measured, &journal.Load{Steal: []float64{0.094, 0.704, 0.12}[nth/2%3]}
-			row.Judge()
+			row.Quality, row.Conditions = journal.QualityDisturbed, []journal.Condition{journal.Remarkf("99 of them"),
+				journal.NewCondition(journal.CodeSteal, journal.Named{"share": []float64{0.094, 0.704, 0.12}[nth/2%3]})}
 		}
 		return []journal.Row{row}
 	})
-	f := s.Result(rows, []time.Time{epoch}).Findings[0]
-	if f.Disturbed == 0 || !strings.Contains(f.DisturbedBy, "took 70.4 %") {
-		t.Errorf("%d disturbed, most by %q", f.Disturbed, f.DisturbedBy)
+	if f := s.Result(rows, []time.Time{epoch}).Findings[0]; f.Disturbed == 0 ||
+		f.DisturbedBy.Code != journal.CodeSteal || f.DisturbedBy.Values.Get("share") != 0.704 {
+		t.Errorf("%d disturbed, most by %+v", f.Disturbed, f.DisturbedBy)
 	}
 }
 

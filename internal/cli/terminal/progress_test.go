@@ -15,8 +15,10 @@ func TestResult(t *testing.T) {
 		"12 µs":          {Metrics: map[string]float64{"time_us": 12, "busbw": 3}},
 		"busbw 3.5 GB/s": {Metrics: map[string]float64{"wrong": 0, "busbw": 3.5}, Units: map[string]string{"busbw": "GB/s"}},
 		"ok":             {Metrics: map[string]float64{"wrong": 0}},
-		"12 µs, the least disturbed of 2 measurements (disturbed: steal: 9 %)": {Metrics: map[string]float64{"time_us": 12},
-			Quality: journal.QualityDisturbed, Warnings: []string{"steal: 9 %"}, Measurements: make([]journal.Measurement, 2)},
+		"12 µs, the least disturbed of 2 measurements (disturbed: steal: the hypervisor took 9.0 % of this host's cores away)": {Metrics: map[string]float64{"time_us": 12},
+			Quality:      journal.QualityDisturbed,
+			Conditions:   []journal.Condition{journal.NewCondition(journal.CodeSteal, journal.Named{"share": 0.09})},
+			Measurements: make([]journal.Measurement, 2)},
 	} {
 		row.Status = journal.OK
 		if got := p.result(&row); got != want {

@@ -284,8 +284,8 @@ func (p *Progress) result(row *journal.Row) string {
 	if n := len(row.Measurements); n > 1 {
 		text += fmt.Sprintf(", the least disturbed of %d measurements", n)
 	}
-	if why := row.Disturbed(); why != "" {
-		text += fmt.Sprintf(" (disturbed: %s)", why)
+	if row.Disturbed() {
+		text += fmt.Sprintf(" (disturbed: %s)", row.Conditions.Strongest().Sentence())
 	}
 	return text
 }

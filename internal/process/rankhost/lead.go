@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -93,8 +92,14 @@ func (l *Leader) Addr() string { return l.coordinator.leaderAddr }
 // FirstRankAddr returns the address of rank 0's host on its connection to this process.
 func (l *Leader) FirstRankAddr() string { return l.coordinator.firstRankAddr }
 
-// Oversubscribed returns a text that lists the hosts with more ranks than cores, or "" if there are none.
-func (l *Leader) Oversubscribed() string {
+// FullHost is a host with more ranks than cores that they may use together.
+type FullHost struct {
+	Name         string
+	Ranks, Cores int
+}
+
+// Oversubscribed lists the hosts with more ranks than cores.
+func (l *Leader) Oversubscribed() []FullHost {
 	return oversubscribed(l.coordinator.group.Members, l.coordinator.cpus)
 }
 
@@ -279,8 +284,7 @@ func (c *coordinator) Disconnect(peer int, cause string, at time.Duration) []act
 }
 
 // oversubscribed compares each host's number of ranks with the cores that they may use together.
-func oversubscribed(members []*connection.Member, cpus map[int][]int) string {
-	var full []string
+func oversubscribed(members []*connection.Member, cpus map[int][]int) (full []FullHost) {
 	for _, host := range lists.Distinct(lists.Map(members, func(m *connection.Member) string { return m.Host })) {
 		there := lists.Filter(members, func(m *connection.Member) bool { return m.Host == host })
 		own := map[int]bool{}
@@ -290,10 +294,10 @@ func oversubscribed(members []*connection.Member, cpus map[int][]int) string {
 			}
 		}
 		if len(own) > 0 && len(there) > len(own) {
-			full = append(full, fmt.Sprintf("%d ranks share %d cores of host %s", len(there), len(own), host))
+			full = append(full, FullHost{host, len(there), len(own)})
 		}
 	}
-	return strings.Join(full, ", ")
+	return full
 }
 
 func (c *coordinator) toAll(m message) []action { return connection.ToAll(&c.group, m) }

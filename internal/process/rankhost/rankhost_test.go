@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -430,17 +431,17 @@ func TestCrowded(t *testing.T) {
 		m.Join = connection.Join{Rank: i, Host: "a"}
 	}
 	cpus := map[int][]int{0: {0}, 1: {1}, 2: {2}} // each bound to its own core
-	if got := oversubscribed(members, cpus); got != "" {
+	if got := oversubscribed(members, cpus); got != nil {
 		t.Error(got)
 	}
 	for i := range members {
 		cpus[i] = []int{0, 1}
 	}
-	if got := oversubscribed(members, cpus); got != "3 ranks share 2 cores of host a" {
+	if got := oversubscribed(members, cpus); !slices.Equal(got, []FullHost{{"a", 3, 2}}) {
 		t.Error(got)
 	}
 	members[2].Host = "b"
-	if got := oversubscribed(members, cpus); got != "" {
+	if got := oversubscribed(members, cpus); got != nil {
 		t.Error(got)
 	}
 }

@@ -116,7 +116,7 @@ func Series(s Set, name func(*journal.Row) string, at func(*journal.Row) (p figu
 		line := figure.Series{Name: g.Key}
 		for _, r := range g.Rows {
 			if p, ok := at(r); ok {
-				p.Hollow = p.Hollow || r.Disturbed() != ""
+				p.Hollow = p.Hollow || r.Disturbed()
 				line.Points = append(line.Points, p)
 			}
 		}

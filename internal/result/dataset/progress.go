@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -37,15 +38,14 @@ func (d *Dataset) Incomplete() string {
 	}
 	h, end := &run.Header, run.End
 	if end != nil && end.Outcome == "complete" {
-		if lost := d.Lost(); lost > 0 {
-			rows := len(d.latest)
-			return fmt.Sprintf("%d of %d rows: the other lines of the journal are damaged or missing", rows, rows+lost)
+		if rows, want := len(d.latest), counted(run); want > rows {
+			return fmt.Sprintf("%d of %d rows: the other lines of the journal are damaged or missing", rows, want)
 		}
-		return ""
+		return broken(run)
 	}
 	done, planned := d.Progress()
 	if done >= planned {
-		return ""
+		return broken(run)
 	}
 	what, why := "points", "the run has not ended"
 	if h.Trials > 1 {
@@ -63,14 +63,29 @@ func (d *Dataset) Incomplete() string {
 	return fmt.Sprintf("%d of %d %s: %s", done, planned, what, why)
 }
 
-// Lost returns the number of rows of a complete run that were recorded and cannot be read, because their lines are
-// damaged or missing.
+// broken describes the breaks of the chain of rows, or returns "".
+func broken(run *journal.Run) string {
+	if run.Breaks == 0 {
+		return ""
+	}
+	return "rows of the journal are missing or were added: their chain is broken in " + unit.Plural(run.Breaks, "place")
+}
+
+// counted returns the number of rows that the end of a complete run counts.
+func counted(run *journal.Run) int { return lists.Sum(slices.Collect(maps.Values(run.End.Counts))) }
+
+// Lost returns the number of rows that were recorded and cannot be read, because their lines are damaged or missing.
+// Where the chain of rows is broken, at least one row is missing or was added. How many are missing is known only
+// for a complete run.
 func (d *Dataset) Lost() int {
 	run := d.Run()
-	if run == nil || run.End == nil || run.End.Outcome != "complete" {
+	switch {
+	case run == nil:
 		return 0
+	case run.End == nil || run.End.Outcome != "complete":
+		return run.Breaks
 	}
-	return max(0, lists.Sum(slices.Collect(maps.Values(run.End.Counts)))-len(d.latest))
+	return max(run.Breaks, counted(run)-len(d.latest))
 }
 
 // Counts returns the number of rows by status.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -280,5 +281,15 @@ func TestMissing(t *testing.T) {
 		{Status: journal.NotExecuted, Optional: true}, {Status: journal.NotExecuted}}
 	if n := All(rows).Missing(); n != 1 {
 		t.Errorf("%d rows are missing, want 1", n)
+	}
+}
+
+// A run whose rows are all counted is not complete if its chain of rows is broken.
+func TestBrokenChain(t *testing.T) {
+	for _, end := range []*journal.End{nil, {Outcome: "complete"}} {
+		d := Of(&journal.Run{Breaks: 2, End: end})
+		if want := "their chain is broken in 2 places"; !strings.HasSuffix(d.Incomplete(), want) || d.Lost() != 2 {
+			t.Errorf("%q, %d lost", d.Incomplete(), d.Lost())
+		}
 	}
 }

@@ -41,8 +41,9 @@ func inUnits(rows Set, metrics []journal.MetricInfo) Set {
 			if ok {
 				rows[i] = scaled(*rows[i], name, wantedUnit, factor)
 			} else {
-				rows[i] = without(*rows[i], name, fmt.Sprintf("unit: %s is in %s, not in %s like the run's: left out", name, own,
-					wantedUnit))
+				rows[i] = without(*rows[i], name)
+				rows[i].Conditions.Add(journal.Condition{Code: journal.CodeUnit,
+					Text: journal.Remark(fmt.Sprintf("%s is in %s, not in %s like the run's", name, own, wantedUnit))})
 			}
 		}
 	}
@@ -72,11 +73,10 @@ func scaled(r journal.Row, name, to string, factor float64) *journal.Row {
 	return &r
 }
 
-// without returns the row without a metric, with a warning.
-func without(r journal.Row, name, warning string) *journal.Row {
+// without returns the row without a metric.
+func without(r journal.Row, name string) *journal.Row {
 	r.Metrics, r.Stats = maps.Clone(r.Metrics), r.Stats.Without(name)
 	delete(r.Metrics, name)
-	r.Warnings = append(slices.Clip(r.Warnings), warning)
 	return &r
 }
 

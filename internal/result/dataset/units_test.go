@@ -37,8 +37,8 @@ func TestOneUnit(t *testing.T) {
 		t.Errorf("converted: %+v", ms)
 	}
 	const left = "unit: lat is in GB/s, not in us like the run's: left out"
-	if !slices.Equal(rows[2].Warnings, []string{left}) {
-		t.Errorf("warnings %q", rows[2].Warnings)
+	if !slices.Equal(rows[2].Conditions.Sentences(), []string{left}) {
+		t.Errorf("warnings %q", rows[2].Conditions.Sentences())
 	}
 	// The stored rows stay as they are.
 	if stored := stored[1]; stored.Metrics["lat"] != 2 || stored.Units["lat"] != "ms" ||

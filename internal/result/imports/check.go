@@ -56,7 +56,7 @@ func (f *File) check() {
 			continue
 		}
 		if text := r.beyondLinks(); text != "" {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("line %d: %s", r.Line, text))
+			r.Remarks = append(r.Remarks, journal.Remarkf("line %d: %s", r.Line, text))
 		}
 		key := fmt.Sprint(r.point(), r.Ranks, r.Backend)
 		at, twice := first[key]

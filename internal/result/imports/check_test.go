@@ -49,13 +49,13 @@ func TestContradictions(t *testing.T) {
 			if r.Status.Bad() {
 				failed++
 			}
-			said += r.Reason + "\n" + strings.Join(r.Warnings, "\n")
+			said += r.Reason + "\n" + strings.Join(r.Remarks.Sentences(), "\n")
 		}
 		if failed != c.failed || !strings.Contains(said, c.want) || c.want == "" && strings.TrimSpace(said) != "" {
 			t.Errorf("%s: %d rows failed, %q; want %d and %q", c.name, failed, said, c.failed, c.want)
 		}
 		for _, r := range Rows(f.Records, Source{}, 0, map[string]int{}) {
-			if c.want != "" && c.failed == 0 && len(r.Warnings) == 0 {
+			if c.want != "" && c.failed == 0 && len(r.Conditions) == 0 {
 				t.Errorf("%s: the warning is lost on the way to the row", c.name)
 			}
 		}
@@ -80,8 +80,8 @@ func TestGaveUp(t *testing.T) {
 	for _, text := range []string{ncclHead + ncclLine + why, ncclHead + ncclLine + passed} {
 		f := read(t, "nccl-tests", text, Given{})
 		for _, r := range f.Records {
-			if len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "line 5: the run ended in a failure") {
-				t.Errorf("warnings %q", r.Warnings)
+			if len(r.Remarks) != 1 || !strings.HasPrefix(r.Remarks[0].Sentence(), "line 5: the run ended in a failure") {
+				t.Errorf("warnings %q", r.Remarks.Sentences())
 			}
 		}
 		if len(f.Notes) == 0 || !strings.Contains(strings.Join(f.Notes, "\n"), "line 5: the run ended") {

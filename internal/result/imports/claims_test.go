@@ -57,9 +57,10 @@ func TestPublishedReport(t *testing.T) {
 		}
 	}
 	notes := Warn(model.Check(model.SamplesOf(dataset.All(rows))))
-	if len(notes) != 1 || !strings.HasPrefix(notes[0], "equal-dtypes: ") || len(rows[2].Warnings) != 1 ||
-		!strings.HasPrefix(rows[4].Warnings[0], "identical: default and multimem") || len(rows[5].Warnings) != 0 {
-		t.Errorf("notes %q, warnings %q", notes, rows[2].Warnings)
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "equal-dtypes: ") || len(rows[2].Conditions) != 1 ||
+		!strings.HasPrefix(rows[4].Conditions[0].Sentence(), "identical: default and multimem") ||
+		len(rows[5].Conditions) != 0 {
+		t.Errorf("notes %q, warnings %q", notes, rows[2].Conditions.Sentences())
 	}
 }
 

@@ -132,7 +132,7 @@ func addMissing(table []Record, sizes []int64, last int, failure string) (out []
 				}
 				r := like
 				r.Line, r.Size, r.InPlace, r.Metrics = last, size, inPlace, map[string]float64{}
-				r.Status, r.Samples, r.Count, r.Warnings = journal.NotExecuted, 0, "", nil
+				r.Status, r.Samples, r.Count, r.Remarks = journal.NotExecuted, 0, "", nil
 				r.Reason = fmt.Sprintf("the run covers this size, but the log ends at line %d without a row of it", last)
 				if failure != "" {
 					r.Reason = failure

@@ -55,8 +55,7 @@ type Record struct {
 	High    float64
 	Details map[string]string
 	Host    string
-	// Warnings are shown with this result.
-	Warnings []string
+	Remarks journal.Conditions // shown with this result
 }
 
 // File is the content of one file.

@@ -453,7 +453,8 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for _, r := range Rows(file.Records, Source{}, 0, map[string]int{}) {
-			if len(r.Clean().Warnings) != len(r.Warnings) || r.Key == "" || r.Status == journal.OK && r.Metrics["time_us"] < 0 {
+			if len(r.Clean().Conditions) != len(r.Conditions) || r.Key == "" ||
+				r.Status == journal.OK && r.Metrics["time_us"] < 0 {
 				t.Errorf("%+v", r)
 			}
 		}

@@ -185,7 +185,8 @@ func (p *ncclPreamble) failed(f *File, tableAt int, l nccltable.Line) {
 	p.failure, f.Failure = text, text
 	for i := range f.Records[tableAt:] {
 		r := &f.Records[tableAt+i]
-		r.Warnings = append(r.Warnings, text+": the rest is missing, and the tool gave no verdict on these rows")
+		r.Remarks = append(r.Remarks,
+			journal.Remarkf("%s: the rest is missing, and the tool gave no verdict on these rows", text))
 	}
 	if l.Begun != nil && l.Begun.Key("type") != "" {
 		r := ncclBase(l.Number, l.Begun.Size, l.Begun.Key("type"), l.Begun.Key("redop"), l.Begun.Key("root"))

@@ -46,7 +46,7 @@ func (rec Record) row(src Source) journal.Row {
 		Schema: journal.Schema, Run: src.Run, Bench: src.Bench, Part: src.Part, Backend: rec.Backend,
 		Point: rec.point(), Status: rec.Status, Reason: rec.Reason, Kind: rec.Kind, Samples: rec.Samples,
 		Metrics: maps.Clone(rec.Metrics), Units: map[string]string{}, Details: maps.Clone(rec.Details), Host: rec.Host,
-		Time: src.Time, Warnings: slices.Clone(rec.Warnings),
+		Time: src.Time, Conditions: slices.Clone(rec.Remarks),
 	}
 	if rec.Ranks > 0 {
 		ranks := rec.Ranks
@@ -186,9 +186,7 @@ func Warn(warnings []model.Warning) (notes []string) {
 			continue
 		}
 		for _, r := range w.Rows {
-			if !slices.Contains(r.Warnings, text) {
-				r.Warnings = append(r.Warnings, text)
-			}
+			r.Conditions.Add(journal.Remarkf("%s", text))
 		}
 	}
 	return notes

@@ -2,64 +2,75 @@ package journal
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
 )
 
-// ErrDamaged is the error of a Problem whose line does not match its checksum.
-var ErrDamaged = errors.New("the line does not match its checksum")
+var (
+	// ErrDamaged is the error of a Problem whose line does not match its checksum, or has none.
+	ErrDamaged = errors.New("the line does not match its checksum")
+	// ErrChain is the error of a Problem whose row, or end of a run, does not follow the row before it.
+	ErrChain = errors.New("rows of the run are missing before this line, or were added")
+)
 
-// A line ends with its checksum as the last member: ,"crc":"1a2b3c4d"}. It is the CRC-32C of all
-// bytes before that comma, in lower-case hexadecimal digits.
+// A line ends with its seal: ,"chain":"5e6f7a8b","crc":"1a2b3c4d"}. The last member is the checksum, the CRC-32C of
+// all bytes before its comma, in lower-case hexadecimal digits. The chain is the checksum of the run's previous row. It
+// is part of rows and ends that have one before them. A checksum covers the chain too, so it depends on all rows of the
+// run up to its own.
 const (
-	crcMember = `,"crc":"`
-	crcDigits = 8
-	crcLen    = len(crcMember) + crcDigits + len(`"}`)
+	chainMember = `,"chain":"`
+	crcMember   = `,"crc":"`
+	crcDigits   = 8
+	crcLen      = len(crcMember) + crcDigits + len(`"}`)
+	chainLen    = len(chainMember) + crcDigits + len(`"`)
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendChecksum adds the checksum to a line that ends in a brace and a newline.
-func appendChecksum(line []byte) []byte {
+// seal adds the chain, unless it is empty, and the checksum to a line that ends in a brace and a newline.
+func seal(line []byte, chain string) []byte {
 	line = bytes.TrimSuffix(line, []byte("}\n"))
+	if chain != "" {
+		line = fmt.Appendf(line, `%s%s"`, chainMember, chain)
+	}
 	return fmt.Appendf(line, "%s%08x\"}\n", crcMember, crc32.Checksum(line, castagnoli))
 }
 
-// verifyChecksum verifies the checksum of a line and removes it in place. checked is false for a line
-// without a checksum: early versions wrote none. The decoded record is the same with and without this
-// member.
-func verifyChecksum(line []byte) (record []byte, checked bool, err error) {
+// unseal verifies the checksum of a line and removes chain and checksum in place. The decoded record is the same with
+// and without them.
+func unseal(line []byte) (record []byte, chain, sum string, err error) {
 	n := len(line) - crcLen
-	if n < 1 || line[n] != crcMember[0] || line[n+1] != crcMember[1] || line[len(line)-2] != '"' {
-		return line, false, nil
+	if n < 1 || string(line[n:n+len(crcMember)]) != crcMember || string(line[len(line)-2:]) != `"}` {
+		return line, "", "", ErrDamaged
 	}
-	if string(line[n:n+len(crcMember)]) != crcMember {
-		// If the damage is in the name of the member, the line seems to have no checksum. No record ends
-		// with another member that looks like this, so it is a damaged checksum.
-		if string(line[n+5:n+len(crcMember)]) == crcMember[5:] && isHex(line[n+len(crcMember):len(line)-2]) {
-			return line, true, ErrDamaged
-		}
-		return line, false, nil
+	sum = string(line[n+len(crcMember) : len(line)-2])
+	if sum != fmt.Sprintf("%08x", crc32.Checksum(line[:n], castagnoli)) {
+		return line, "", "", ErrDamaged
 	}
-	var want [crcDigits / 2]byte
-	sum := crc32.Checksum(line[:n], castagnoli)
-	want[0], want[1], want[2], want[3] = byte(sum>>24), byte(sum>>16), byte(sum>>8), byte(sum)
-	var digits [crcDigits]byte
-	hex.Encode(digits[:], want[:])
-	if !bytes.Equal(digits[:], line[n+len(crcMember):len(line)-2]) || line[len(line)-1] != '}' {
-		return line, true, ErrDamaged
+	if at := n - chainLen; at > 0 && string(line[at:at+len(chainMember)]) == chainMember {
+		chain, n = string(line[at+len(chainMember):n-1]), at
 	}
 	line[n] = '}'
-	return line[:n+1], true, nil
+	return line[:n+1], chain, sum, nil
 }
 
-func isHex(text []byte) bool {
-	for _, c := range text {
-		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') {
-			return false
-		}
+// chainer follows the chains of rows. For each run it has the checksum of the last row, or chainUnknown.
+type chainer map[string]string
+
+// chainUnknown stands for the checksum of a damaged row. Any row may follow.
+const chainUnknown = "?"
+
+// follows reports whether a record with a chain follows the last row of its run.
+func (c chainer) follows(run, chain string) bool { return c[run] == chain || c[run] == chainUnknown }
+
+// addLine notes the checksum of a line if it is an intact row. It changes the line.
+func (c chainer) addLine(line []byte) {
+	if !bytes.HasPrefix(line, rowStart) {
+		return
 	}
-	return true
+	m := runMember.FindSubmatch(line)
+	if _, _, sum, err := unseal(bytes.TrimSpace(line)); err == nil && m != nil {
+		c[string(m[1])] = sum
+	}
 }

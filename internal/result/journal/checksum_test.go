@@ -2,10 +2,12 @@ package journal
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,8 +47,8 @@ func TestBitFlips(t *testing.T) {
 		End{Run: "20261118-010203-aaaa", Outcome: "complete", Counts: map[Status]int{OK: 50}, Time: testTime})
 	text := encodeAll(t, records...)
 	intact := must.Get(parse(bytes.NewReader(text), 0))(t)
-	if len(intact.Problems) > 0 || intact.Unchecked > 0 || len(intact.Runs[0].Rows) != 50 {
-		t.Fatalf("%d rows, %d unchecked, problems %v", len(intact.Runs[0].Rows), intact.Unchecked, intact.Problems)
+	if len(intact.Problems) > 0 || len(intact.Runs[0].Rows) != 50 {
+		t.Fatalf("%d rows, problems %v", len(intact.Runs[0].Rows), intact.Problems)
 	}
 	want := printed(intact)
 	positions := make([]int, 1000)
@@ -74,30 +76,70 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
-// TestWithoutChecksum checks that lines of earlier versions are read and counted, also before
-// lines with checksums in the same file.
-func TestWithoutChecksum(t *testing.T) {
-	old := must.Get(Read(filepath.Join("testdata", "schema1.jsonl")))(t)
-	if old.Unchecked == 0 {
-		t.Error("lines without a checksum are not counted")
+// TestChain removes, repeats and moves whole lines of a run, whose checksums stay valid: every change of its rows is
+// reported, once for each place.
+func TestChain(t *testing.T) {
+	records := []any{Header{Run: "r", Bench: "b", Time: testTime, Points: 6, Trials: 1}}
+	for i := range 6 {
+		records = append(records, testRow("r", i), testRow("s", i)) // two runs, interleaved
 	}
-	text := encodeAll(t, testRow("r", 0))
-	plain, _, err := verifyChecksum(bytes.TrimSpace(bytes.Clone(text)))
-	must.Do(t, err)
-	j := must.Get(parse(bytes.NewReader(append(append(bytes.Clone(plain), '\n'), text...)), 0))(t)
-	if len(j.Problems) > 0 || len(j.Runs[0].Rows) != 2 || j.Unchecked != 1 || !strings.HasPrefix(j.Runs[0].Unverified(),
-		"1 line of the journal without a checksum") {
-		t.Errorf("%d rows, %d unchecked, %q, problems %v", len(j.Runs[0].Rows), j.Unchecked, j.Runs[0].Unverified(),
-			j.Problems)
+	records = append(records, End{Run: "r", Outcome: "complete", Counts: map[Status]int{OK: 6}, Time: testTime})
+	lines := strings.SplitAfter(string(encodeAll(t, records...)), "\n")
+	last := 13 // the end of r; its rows are lines 1, 3, ... 11
+	for name, c := range map[string]struct {
+		lines  []string
+		breaks int
+	}{
+		"intact":         {lines, 0},
+		"first missing":  {slices.Concat(lines[:1], lines[2:]), 1},
+		"one missing":    {slices.Concat(lines[:5], lines[6:]), 1},
+		"last missing":   {slices.Concat(lines[:11], lines[12:]), 1},
+		"several":        {slices.Concat(lines[:3], lines[4:9], lines[10:]), 2},
+		"all missing":    {[]string{lines[0], lines[last]}, 1},
+		"repeated":       {slices.Concat(lines[:8], lines[3:4], lines[8:]), 2},
+		"exchanged":      {slices.Concat(lines[:5], lines[7:8], lines[6:7], lines[5:6], lines[8:]), 3},
+		"begins missing": {slices.Concat(lines[:1], lines[1:]), 0},
+	} {
+		j := parseBytes(t, []byte(strings.Join(c.lines, "")))
+		r := j.Runs[slices.IndexFunc(j.Runs, func(r *Run) bool { return r.ID() == "r" })]
+		if len(j.Problems) != c.breaks || r.Breaks != c.breaks {
+			t.Errorf("%s: %d breaks, want %d: %v", name, r.Breaks, c.breaks, j.Problems)
+		}
+		for _, p := range j.Problems {
+			if !errors.Is(p.Err, ErrChain) || p.Run != "r" {
+				t.Errorf("%s: %v", name, p)
+			}
+		}
 	}
-	other := encodeAll(t, testRow("s", 0)) // another run of the same file
-	j = must.Get(parse(bytes.NewReader(append(append(bytes.Clone(plain), '\n'), other...)), 0))(t)
-	if j.Runs[0].Unverified() == "" || j.Runs[1].Unverified() != "" {
-		t.Errorf("run r: %q, run s: %q", j.Runs[0].Unverified(), j.Runs[1].Unverified())
+	// A damaged row is reported as such, and not its neighbours.
+	damaged := slices.Clone(lines)
+	damaged[5] = strings.Replace(damaged[5], `"samples":`, `"samples":1`, 1)
+	j := parseBytes(t, []byte(strings.Join(damaged, "")))
+	if len(j.Problems) != 1 || !errors.Is(j.Problems[0].Err, ErrDamaged) || j.Runs[0].Breaks > 0 {
+		t.Errorf("a damaged row: %v", j.Problems)
 	}
 }
 
-// TestContradictions edits single numbers of rows, with a proper checksum or none: a row that its
+// TestChainOfWriters lets several writers append rows of two runs in turn, as a resumed run does: the chain goes on.
+func TestChainOfWriters(t *testing.T) {
+	dir := t.TempDir()
+	writers := []*Writer{mustOpen(t, dir), mustOpen(t, dir), mustOpen(t, dir)}
+	for i := range 30 {
+		mustAppend(t, writers[i*i%7%3], testRow([]string{"r", "s"}[i%2], i))
+		if i == 20 { // a writer died while it wrote
+			f := must.Get(os.OpenFile(filepath.Join(dir, FileName), os.O_APPEND|os.O_WRONLY, 0))(t)
+			must.Get(f.WriteString(`{"type":"row","schema":1,"run":"r","ke`))(t)
+			must.Do(t, f.Close())
+		}
+	}
+	mustAppend(t, mustOpen(t, dir), testRow("r", 30), End{Run: "r"}, End{Run: "s"})
+	j := mustRead(t, dir)
+	if len(j.Problems) != 1 || !errors.Is(j.Problems[0].Err, ErrDamaged) || len(j.Runs[0].Rows) != 16 {
+		t.Errorf("%d rows, problems %v", len(j.Runs[0].Rows), j.Problems)
+	}
+}
+
+// TestContradictions edits single numbers of rows, with a proper checksum: a row that its
 // own numbers contradict is reported and left out.
 func TestContradictions(t *testing.T) {
 	timed := testRow("r", 0)
@@ -129,17 +171,15 @@ func TestContradictions(t *testing.T) {
 		{simulated, `"trial":0`, `"trial":0`, ""},
 	}
 	for _, tt := range tests {
-		line, _, err := verifyChecksum(bytes.TrimSpace(encodeAll(t, tt.row)))
+		line, _, _, err := unseal(bytes.TrimSpace(encodeAll(t, tt.row)))
 		must.Do(t, err)
 		edited := strings.Replace(string(line), tt.old, tt.new, 1) + "\n"
-		for _, text := range []string{edited, string(appendChecksum([]byte(edited)))} {
-			j := must.Get(parse(strings.NewReader(text), 0))(t)
-			if tt.want == "" && len(j.Problems) == 0 && len(j.Runs) == 1 {
-				continue
-			}
-			if tt.want == "" || len(j.Problems) != 1 || !strings.Contains(j.Problems[0].String(), tt.want) || len(j.Runs) > 0 {
-				t.Errorf("%s: %d runs, problems %v, want %q", tt.new, len(j.Runs), j.Problems, tt.want)
-			}
+		j := parseText(t, edited)
+		if tt.want == "" && len(j.Problems) == 0 && len(j.Runs) == 1 {
+			continue
+		}
+		if tt.want == "" || len(j.Problems) != 1 || !strings.Contains(j.Problems[0].String(), tt.want) || len(j.Runs) > 0 {
+			t.Errorf("%s: %d runs, problems %v, want %q", tt.new, len(j.Runs), j.Problems, tt.want)
 		}
 	}
 }

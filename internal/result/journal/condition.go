@@ -2,12 +2,14 @@ package journal
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
@@ -52,56 +54,62 @@ const (
 	CodeCrowded     Code = "oversubscribed"
 	CodeRetry       Code = "retry"
 	CodeOutlived    Code = "outlived"
-	CodeCleanup     Code = "cleanup"
 	CodeOtherPoint  Code = "other-point"
 	CodeNotFinite   Code = "not-finite"
 	CodeUnit        Code = "unit"
 	CodeFast        Code = "faster-than-limit"
-	CodeImplausible Code = "implausible"
-	CodeCutTable    Code = "cut-table"
 	CodeEarlyStop   Code = "early-stop"
 	CodeSharedGPU   Code = "shared-gpu"
 	CodeNoBaseline  Code = "no-baseline"
-	CodeLate        Code = "late-launches"
-	CodeGraphStart  Code = "graph-start"
-)
-
-// effect is what a condition means for the numbers of its row.
-type effect int
-
-const (
-	harmless effect = iota
-	noisy           // disturbs if it is large: see SettledNoise
-	disturbs
-	doubtful // the numbers are in doubt, whatever the load was
 )
 
 // meaning describes a code. text is the sentence of a condition. In it, {name verb} stands for a value, written
 // by one of the verbs below, and {text} for the condition's text. A part in brackets is left out if the condition
 // lacks one of its values.
 type meaning struct {
-	effect effect
-	recurs bool // another measurement would have it again
-	text   string
+	// value names the number that tells how strong a disturbance is. It disturbs a measurement from limit on.
+	value string
+	limit float64
+	// strength is used instead if the condition has no such number: 1 or more disturbs.
+	strength float64
+	recurs   bool // another measurement would have it again
+	text     string
 }
+
+// Thresholds from which a condition counts as a disturbance. The threshold for CPU steal is low because
+// ranks wait for each other: if one of them loses its core, all of them stand still.
+const (
+	muchSteal   = 0.05
+	muchForeign = 0.10
+	muchWaiting = 0.50
+	muchDrift   = 0.05
+	// SettledNoise is the largest half-width of the median's interval, relative to the
+	// median, at which a value counts as settled.
+	SettledNoise = 0.10
+	// doubtful is the strength of conditions that put the numbers in doubt. No load is as strong.
+	doubtful = 1e6
+)
 
 // meanings has an entry for every code. A code that is not in it, from a newer program, is shown as it is stored.
 var meanings = map[Code]meaning{
 	CodeRemark:    {text: "{text}"},
-	CodeDisturbed: {effect: disturbs, text: "disturbed"},
+	CodeDisturbed: {strength: 1, text: "disturbed"},
 
-	CodeSteal:       {effect: disturbs, text: "steal: the hypervisor took {share %1} of this host's cores away"},
-	CodeForeign:     {effect: disturbs, text: "load: other programs used {share %1} of this host's cores"},
-	CodeWaiting:     {effect: disturbs, text: "load: processes waited for a core in {share %0} of the time"},
-	CodeCrowd:       {effect: disturbs, text: "another kernbench[ (process {process})] is measuring on this host"},
-	CodeGPUUser:     {effect: disturbs, text: "gpu: {text} used {share %0} of the GPU"},
-	CodeGPUSlowed:   {effect: disturbs, text: "gpu: the GPU lowered its clock because of {text}"},
+	CodeSteal: {value: "share", limit: muchSteal,
+		text: "steal: the hypervisor took {share %1} of this host's cores away"},
+	CodeForeign: {value: "share", limit: muchForeign,
+		text: "load: other programs used {share %1} of this host's cores"},
+	CodeWaiting: {value: "share", limit: muchWaiting,
+		text: "load: processes waited for a core in {share %0} of the time"},
+	CodeCrowd:       {strength: 1, text: "another kernbench[ (process {process})] is measuring on this host"},
+	CodeGPUUser:     {strength: 1, text: "gpu: process {process}[ ({text})] used {share %0} of the GPU"},
+	CodeGPUSlowed:   {strength: 1, text: "gpu: the GPU lowered its clock because of {text}"},
 	CodeGPUPowerCap: {text: "power: the GPU reached its power limit, which lowers its clock"},
 	CodeCrowded:     {text: "{ranks} ranks share {cores} cores[ of host {text}]"},
 
-	CodeDrift: {effect: disturbs,
+	CodeDrift: {value: "change", limit: muchDrift,
 		text: "drift: from the first to the second half of the samples, the median changed by {change +%1}"},
-	CodeNoise: {effect: noisy,
+	CodeNoise: {value: "noise", limit: SettledNoise,
 		text: "noise: the median[ of {launches} launches] is known to {noise above}[, not {target %1}][ (stopped: {text})]"},
 	CodeModes: {text: "two modes: {first metric} ({first_share %0} of the samples) and {second metric} " +
 		"({second_share %0})"},
@@ -113,20 +121,19 @@ var meanings = map[Code]meaning{
 		"last-level cache"},
 	CodeBatched: {text: "isolated: a call is too short for the clock, so each barrier is followed by {calls} calls"},
 
-	CodeClaim: {effect: doubtful, recurs: true, text: "claim: the program printed {text}={printed}[ for each of {calls} " +
-		"calls], which is {claimed_us us}, but [it ran for {ran_us us}][it used {cpu_us us} of processor time] (declare " +
+	CodeClaim: {strength: doubtful, recurs: true, text: "claim: the program printed {text}={printed}[ for each of " +
+		"{calls} calls], which is {claimed_us us}, but [it ran for {ran_us us}][it used {cpu_us us} of processor time] (declare " +
 		"simulated: true for times of another machine)"},
-	CodeClaimZero: {effect: doubtful, recurs: true,
+	CodeClaimZero: {strength: doubtful, recurs: true,
 		text: "claim: the program printed {text}=0, but every call takes some time"},
-	CodeStopped: {effect: doubtful, text: "stopped: [{text}, a child process of ]rank {rank} was stopped by a signal " +
-		"for about {seconds 1} s during the measurement"},
-	CodeSuspended: {effect: doubtful, text: "stopped: the host was suspended for {seconds 1} s during the measurement"},
-	CodeStarved: {effect: doubtful, text: "starved: rank {rank} sent nothing for {silent_s s}, while its threads waited " +
-		"{waited_s 1} s for a processor"},
+	CodeStopped: {strength: doubtful, text: "stopped: [a child process ({text}) of ]rank {rank} was stopped " +
+		"by a signal for about {seconds 1} s during the measurement"},
+	CodeSuspended: {strength: doubtful, text: "stopped: the host was suspended for {seconds 1} s during the measurement"},
+	CodeStarved: {strength: doubtful, text: "starved: rank {rank} sent nothing for {silent_s s}, while its threads " +
+		"waited {waited_s 1} s for a processor"},
 
 	CodeRetry:    {text: "needed a retry: {text}"},
 	CodeOutlived: {text: "{processes} processes outlived {text} and were killed"},
-	CodeCleanup:  {text: "cleanup {text}"},
 	CodeOtherPoint: {text: "the program printed {text}={printed}, but this point has {text}={given}: it may have run " +
 		"another point"},
 	CodeNotFinite: {text: "{text} and was left out"},
@@ -134,16 +141,11 @@ var meanings = map[Code]meaning{
 	CodeFast: {text: "[{text}: ]faster than its limit allows ({share %0} of it): the limit is wrong, or not all of the " +
 		"work was done or timed"},
 
-	CodeImplausible: {text: "{text}"},
-	CodeCutTable:    {text: "{text}: the rest is missing, and the tool gave no verdict on these rows"},
-
 	CodeEarlyStop: {text: "stopped after {iterations} iterations, as requested, with a relative residual of " +
 		"{residual 3}: the time is for these iterations, not for a solution"},
-	CodeSharedGPU:  {text: "{ranks} ranks share a GPU: their times say nothing about scaling over GPUs"},
-	CodeNoBaseline: {text: "no row of one rank with this configuration and machine"},
-	CodeLate: {text: "the host was not ahead of the GPU in {late} of {samples} samples, so times include " +
-		"launches"},
-	CodeGraphStart: {text: "starting the graphs takes {share %1} of the time"},
+	CodeSharedGPU: {text: "no speed-up and no efficiency: {ranks} ranks shared a GPU, so that times say nothing of " +
+		"how a solve scales"},
+	CodeNoBaseline: {text: "no speed-up and no efficiency: no good row of 1 rank has the same configuration"},
 }
 
 // verbs write a value of a condition.
@@ -181,6 +183,11 @@ func signOf(v float64) string {
 // Named are the values of a new condition by name.
 type Named = map[string]float64
 
+// Remarkf returns a free remark.
+func Remarkf(format string, args ...any) Condition {
+	return Condition{Code: CodeRemark, Text: Remark(fmt.Sprintf(format, args...))}
+}
+
 // NewCondition returns a condition with values by name. A value that JSON cannot represent is left out.
 func NewCondition(code Code, values Named, text ...Remark) Condition {
 	c := Condition{Code: code, Values: NewObject(values)}
@@ -191,17 +198,45 @@ func NewCondition(code Code, values Named, text ...Remark) Condition {
 	return c
 }
 
+// OfRank returns the condition with the rank that reported it.
+func (c Condition) OfRank(rank int) Condition {
+	c.Values = c.Values.With("rank", float64(rank))
+	return c
+}
+
 // Equal reports whether two conditions are the same in all respects.
 func (c Condition) Equal(d Condition) bool {
 	return c.Code == d.Code && c.Text == d.Text && slices.Equal(c.Values, d.Values)
+}
+
+// Strength returns how strongly the condition disturbs a measurement, relative to the threshold. It disturbs if the
+// strength is at least 1.
+func (c Condition) Strength() float64 {
+	m := meanings[c.Code]
+	if m.value == "" {
+		return m.strength
+	}
+	return math.Abs(c.Values.Get(m.value)) / m.limit
 }
 
 // Recurs reports whether another measurement would have the condition again, such as an impossible time that the
 // program prints.
 func (c Condition) Recurs() bool { return meanings[c.Code].recurs }
 
-// Kind is the same for all conditions that [Summarise] can describe together.
-func (c Condition) Kind() string { return string(c.Code) + "\x00" + string(c.Text) }
+// kind is the same for all conditions that [Summarise] can describe together.
+type kind struct {
+	code Code
+	text Remark
+}
+
+func (c Condition) kind() kind { return kind{c.Code, c.Text} }
+
+// Label returns a few words for all conditions with the code, such as "steal", for output.
+func (c Condition) Label() string {
+	label, _, _ := strings.Cut(meanings[c.Code].text, ":")
+	label, _, _ = strings.Cut(label, "[")
+	return label
+}
 
 // Sentence returns the condition as a sentence, for output.
 func (c Condition) Sentence() string { return Summarise([]Condition{c}) }
@@ -222,6 +257,56 @@ func Summarise(conditions []Condition) string {
 	}
 	text, _ := expand(m.text, conditions)
 	return text
+}
+
+// Conditions is what is known about one measurement. Rows may share a list, so no method writes into it.
+type Conditions []Condition
+
+// Has reports whether there is a condition with a code.
+func (l Conditions) Has(code Code) bool {
+	return slices.ContainsFunc(l, func(c Condition) bool { return c.Code == code })
+}
+
+// Add adds conditions without repeating any.
+func (l *Conditions) Add(more ...Condition) {
+	for _, c := range more {
+		if !slices.ContainsFunc(*l, c.Equal) {
+			*l = append(slices.Clip(*l), c)
+		}
+	}
+}
+
+// Strongest returns the condition that disturbs the measurement most.
+func (l Conditions) Strongest() Condition {
+	if len(l) > 0 {
+		if c := slices.MaxFunc(l, Condition.Compare); c.Strength() >= 1 {
+			return c
+		}
+	}
+	return Condition{Code: CodeDisturbed}
+}
+
+// Sentences returns the conditions as sentences, for output.
+func (l Conditions) Sentences() []string { return lists.Map(l, Condition.Sentence) }
+
+// Footnotes returns a function that describes a condition together with all others of its kind in the rows: a
+// footnote that rows share has the range of their values.
+func Footnotes(rows []*Row) func(Condition) string {
+	all := map[kind][]Condition{}
+	for _, r := range rows {
+		for _, c := range r.Conditions {
+			all[c.kind()] = append(all[c.kind()], c)
+		}
+	}
+	texts := map[kind]string{}
+	return func(c Condition) string {
+		text, done := texts[c.kind()]
+		if !done {
+			text = Summarise(all[c.kind()])
+			texts[c.kind()] = text
+		}
+		return text
+	}
 }
 
 // expand replaces the values in a template. complete is false if one of them is missing.

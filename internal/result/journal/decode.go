@@ -31,6 +31,7 @@ func newFastReader() fastReader {
 // same environment, options and units, so these values are shared between rows.
 func rowReader() fastjson.Reader[Row] {
 	texts, numbers := fastjson.Map(fastjson.Text[string]), fastjson.Map(fastjson.Float)
+	conditions := fastjson.Shared(conditionsReader())
 	integer, float := fastjson.Pointer(fastjson.Int), fastjson.Pointer(fastjson.Float)
 	return fastjson.StructRest([]fastjson.Member[Row]{
 		fastjson.Field("schema", fastjson.Int, func(r *Row) *int { return &r.Schema }),
@@ -62,14 +63,15 @@ func rowReader() fastjson.Reader[Row] {
 		fastjson.Field("units", fastjson.Shared(texts), func(r *Row) *map[string]string { return &r.Units }),
 		fastjson.Field("stats", readObject(statReader()), func(r *Row) *Stats { return &r.Stats }),
 		fastjson.Field("limits", numbers, func(r *Row) *map[string]float64 { return &r.Limits }),
+		fastjson.Field("resolution", numbers, func(r *Row) *map[string]float64 { return &r.Resolution }),
 		fastjson.Field("skew", float, func(r *Row) **float64 { return &r.Skew }),
 		fastjson.Field("straggler", integer, func(r *Row) **int { return &r.Slowest }),
 		fastjson.Field("details", texts, func(r *Row) *map[string]string { return &r.Details }),
 		fastjson.Field("sampling", fastjson.Pointer(samplingReader()), func(r *Row) **Sampling { return &r.Sampling }),
 		fastjson.Field("quality", fastjson.Text, func(r *Row) *Quality { return &r.Quality }),
-		fastjson.Field("measurements", fastjson.List(measurementReader()),
+		fastjson.Field("measurements", fastjson.List(measurementReader(conditions)),
 			func(r *Row) *[]Measurement { return &r.Measurements }),
-		fastjson.Field("warnings", fastjson.List(fastjson.Text[string]), func(r *Row) *[]string { return &r.Warnings }),
+		fastjson.Field("conditions", conditions, func(r *Row) *Conditions { return &r.Conditions }),
 		fastjson.Field("host", fastjson.Text, func(r *Row) *string { return &r.Host }),
 		fastjson.Field("load", fastjson.Pointer(loadReader()), func(r *Row) **Load { return &r.Load }),
 		fastjson.Field("time", fastjson.JSON, func(r *Row) *time.Time { return &r.Time }),
@@ -114,10 +116,6 @@ func loadReader() fastjson.Reader[Load] {
 		fastjson.Field("steal", fastjson.Float, func(l *Load) *float64 { return &l.Steal }),
 		fastjson.Field("foreign", fastjson.Pointer(fastjson.Float), func(l *Load) **float64 { return &l.Foreign }),
 		fastjson.Field("waiting", fastjson.Pointer(fastjson.Float), func(l *Load) **float64 { return &l.Waiting }),
-		fastjson.Field("crowd", fastjson.Text, func(l *Load) *string { return &l.Crowd }),
-		fastjson.Field("gpu", fastjson.Text, func(l *Load) *string { return &l.GPU }),
-		fastjson.Field("gpu_slowed", fastjson.Text, func(l *Load) *string { return &l.GPUSlowed }),
-		fastjson.Field("gpu_power_cap", fastjson.Bool, func(l *Load) *bool { return &l.GPUPowerCap }),
 	})
 }
 
@@ -143,11 +141,22 @@ func samplingReader() fastjson.Reader[Sampling] {
 	})
 }
 
-func measurementReader() fastjson.Reader[Measurement] {
+func measurementReader(conditions fastjson.Reader[Conditions]) fastjson.Reader[Measurement] {
 	return fastjson.Struct([]fastjson.Member[Measurement]{
 		fastjson.Field("metrics", readObject(fastjson.Float), func(m *Measurement) *Numbers { return &m.Metrics }),
 		fastjson.Field("samples", fastjson.Int, func(m *Measurement) *int { return &m.Samples }),
-		fastjson.Field("disturbed", fastjson.Text, func(m *Measurement) *string { return &m.Disturbed }),
+		fastjson.Field("conditions", conditions, func(m *Measurement) *Conditions {
+			return &m.Conditions
+		}),
 		fastjson.Field("kept", fastjson.Bool, func(m *Measurement) *bool { return &m.Kept }),
 	})
+}
+
+func conditionsReader() fastjson.Reader[Conditions] {
+	list := fastjson.List(fastjson.Struct([]fastjson.Member[Condition]{
+		fastjson.Field("code", fastjson.Text, func(c *Condition) *Code { return &c.Code }),
+		fastjson.Field("values", readObject(fastjson.Float), func(c *Condition) *Numbers { return &c.Values }),
+		fastjson.Field("text", fastjson.Text, func(c *Condition) *Remark { return &c.Text }),
+	}))
+	return func(d *fastjson.Decoder, p *Conditions) bool { return list(d, (*[]Condition)(p)) }
 }

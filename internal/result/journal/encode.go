@@ -29,8 +29,11 @@ const (
 // entry is a record ready to be appended.
 type entry struct {
 	what string // describes the record in errors
-	line []byte // ends in a newline
-	sync bool   // the record must survive a power failure
+	run  string
+	line []byte // without chain and checksum; ends in a newline
+	// chained means that the line has the checksum of the run's previous row.
+	chained bool
+	sync    bool // the record must survive a power failure
 }
 
 // encode validates a record and returns its line. Required maps and lists are written as empty ones
@@ -59,7 +62,8 @@ func encode(rec any) (entry, error) {
 		typ, run, e.what = typeRow, r.Run, describeRow(r)
 		r.Schema, r.Time = Schema, r.Time.UTC()
 		r.Metrics, r.Units = nonNilMap(r.Metrics), nonNilMap(r.Units)
-		r.Reason, r.Output, r.Warnings = clip(r.Reason), clip(r.Output), lists.Map(r.Warnings, clip)
+		r.Reason, r.Output = clip(r.Reason), clip(r.Output)
+		r.Conditions = lists.Map(r.Conditions, func(c Condition) Condition { c.Text = clip(c.Text); return c })
 		err = errors.Join(needKey(r.Key), r.checkFinite())
 		rec = r
 	case Note:
@@ -80,6 +84,7 @@ func encode(rec any) (entry, error) {
 	if run == "" {
 		err = errors.Join(errors.New("it has no run id"), err)
 	}
+	e.run, e.chained = run, typ == typeRow || typ == typeEnd
 	if err == nil {
 		e.line, err = marshalLine(typ, rec)
 	}
@@ -89,8 +94,7 @@ func encode(rec any) (entry, error) {
 	return e, nil
 }
 
-// marshalLine returns the record as JSON with its type as the first member and the checksum as
-// the last.
+// marshalLine returns the record as JSON with its type as the first member.
 func marshalLine(typ string, rec any) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"type":%q,`, typ)
@@ -101,19 +105,18 @@ func marshalLine(typ string, rec any) ([]byte, error) {
 		return nil, err
 	}
 	line := slices.Delete(b.Bytes(), start, start+1) // the opening brace of the record itself
-	line = appendChecksum(line)
-	return line, checkLength(len(line))
+	return line, checkLength(len(line) + chainLen + crcLen)
 }
 
 // maxText is the length of the longest text for people in a row, in bytes. Such a text may quote the output of a
 // program, and a row of more than maxLine bytes would be lost.
 const maxText = 1 << 20
 
-func clip(text string) string {
+func clip[T ~string](text T) T {
 	if len(text) <= maxText {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxText], "") + "..."
+	return T(strings.ToValidUTF8(string(text[:maxText]), "") + "...")
 }
 
 // checkLength returns an error for a line that is too long for Read.
@@ -151,12 +154,12 @@ func nonNilMap[K comparable, V any](m map[K]V) map[K]V {
 	return m
 }
 
-// Clean returns a copy of the row without numbers that JSON cannot represent, with a warning for each. So
+// Clean returns a copy of the row without numbers that JSON cannot represent, with a condition for each. So
 // the row is not lost because one metric is NaN. Coordinates are kept, because they identify the row:
 // Append returns an error if one of them is not finite.
 func (r Row) Clean() Row {
 	for _, found := range r.dropNonFinite() {
-		r.Warnings = append(slices.Clip(r.Warnings), found+": left out")
+		r.Conditions.Add(Condition{Code: CodeNotFinite, Text: Remark(found)})
 	}
 	return r
 }
@@ -176,6 +179,7 @@ func (r Row) checkFinite() error {
 func (r *Row) dropNonFinite() (found []string) {
 	r.Metrics = dropFrom(r.Metrics, "metric", &found)
 	r.Limits = dropFrom(r.Limits, "limit", &found)
+	r.Resolution = dropFrom(r.Resolution, "resolution of", &found)
 	for name, s := range r.Stats.All() {
 		bad := firstNonFinite(s.Min, s.P50, s.P90, s.P99, s.Max, s.Mean, deref(s.CILow), deref(s.CIHigh),
 			deref(s.Effective))
@@ -204,7 +208,12 @@ func (r *Row) dropNonFinite() (found []string) {
 			r.Sampling = nil
 		}
 	}
+	r.Conditions = dropFromConditions(r.Conditions, &found)
 	for i, m := range r.Measurements {
+		if kept := dropFromConditions(m.Conditions, &found); len(found) > 0 {
+			r.Measurements = slices.Clone(r.Measurements)
+			r.Measurements[i].Conditions = kept
+		}
 		for name, v := range m.Metrics.All() {
 			if firstNonFinite(v) != nil {
 				r.Measurements = slices.Clone(r.Measurements)
@@ -226,6 +235,19 @@ func dropFrom(m map[string]float64, what string, found *[]string) map[string]flo
 		}
 	}
 	return m
+}
+
+// dropFromConditions returns the list without non-finite values of conditions and appends their descriptions to found.
+func dropFromConditions(list []Condition, found *[]string) []Condition {
+	return lists.Map(list, func(c Condition) Condition {
+		for name, v := range c.Values.All() {
+			if firstNonFinite(v) != nil {
+				c.Values = c.Values.Without(name)
+				*found = append(*found, fmt.Sprintf("%s of condition %s is %v", name, c.Code, v))
+			}
+		}
+		return c
+	})
 }
 
 func nonFiniteCoords(what string, p point.Point) (found []string) {

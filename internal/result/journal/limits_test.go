@@ -53,12 +53,13 @@ func TestLongLine(t *testing.T) {
 // TestLongTexts checks that a row is kept whose texts quote an output that is longer than a line may be.
 func TestLongTexts(t *testing.T) {
 	long := strings.Repeat("é", maxLine)
-	row := Row{Run: "r", Key: "k", Status: Failed, Reason: long, Output: "short", Warnings: []string{long}}
+	row := Row{Run: "r", Key: "k", Status: Failed, Reason: long, Output: "short",
+		Conditions: []Condition{Remarkf("%s", long)}}
 	e := must.Get(encode(row))(t)
 	if len(e.line) > 4*maxText || !strings.Contains(string(e.line), `éé..."`) || !strings.Contains(string(e.line), `"short"`) {
 		t.Errorf("the line has %d bytes: %.300s", len(e.line), e.line)
 	}
-	if row.Warnings[0] != long {
+	if row.Conditions[0].Sentence() != long {
 		t.Error("the caller's row was changed")
 	}
 }

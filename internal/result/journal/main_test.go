@@ -141,12 +141,32 @@ type fataler interface {
 // encodeAll returns the records as the bytes of a journal.
 func encodeAll(t fataler, recs ...any) []byte {
 	t.Helper()
-	var b bytes.Buffer
+	var lines []string
 	for _, rec := range recs {
 		e := must.Get(encode(rec))(t)
-		b.Write(e.line)
+		lines = append(lines, string(e.line))
 	}
-	return b.Bytes()
+	return []byte(sealAll(lines...))
+}
+
+// sealAll adds chains and checksums to lines that end in a brace, and returns them as one text.
+func sealAll(lines ...string) string {
+	var b strings.Builder
+	chains := chainer{}
+	for _, line := range lines {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.HasSuffix(line, "}") {
+			chain := ""
+			m := runMember.FindStringSubmatch(line)
+			if m != nil && (strings.HasPrefix(line, string(rowStart)) || strings.HasPrefix(line, `{"type":"end"`)) {
+				chain = chains[m[1]]
+			}
+			line = strings.TrimSuffix(string(seal([]byte(line+"\n"), chain)), "\n")
+			chains.addLine([]byte(line))
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String()
 }
 
 func parseBytes(t fataler, data []byte) *Journal {
@@ -156,7 +176,7 @@ func parseBytes(t fataler, data []byte) *Journal {
 
 func parseText(t fataler, lines ...string) *Journal {
 	t.Helper()
-	return parseBytes(t, []byte(strings.Join(lines, "\n")+"\n"))
+	return parseBytes(t, []byte(sealAll(lines...)))
 }
 
 // Generators of random records.
@@ -226,6 +246,11 @@ var genTime = rapid.Custom(func(t *rapid.T) time.Time {
 	return time.Unix(rapid.Int64Range(0, 1<<35).Draw(t, "s"), rapid.Int64Range(0, 1e9-1).Draw(t, "ns")).UTC()
 })
 
+var anyCondition = rapid.Custom(func(t *rapid.T) Condition {
+	return NewCondition(rapid.SampledFrom(Codes()).Draw(t, "code"), rapid.MapOfN(rapid.String(), genFinite, 0, 3).Draw(t,
+		"values"), Remark(rapid.String().Draw(t, "text")))
+})
+
 func genRow(run string, axes []AxisInfo) *rapid.Generator[Row] {
 	return rapid.Custom(func(t *rapid.T) Row {
 		r := Row{
@@ -237,9 +262,9 @@ func genRow(run string, axes []AxisInfo) *rapid.Generator[Row] {
 			Rank:    rapid.Ptr(rapid.IntRange(0, 9), true).Draw(t, "rank"),
 			Kind:    rapid.SampledFrom([]Kind{Measured, Simulated, Modelled}).Draw(t, "kind"),
 			Samples: rapid.Int().Draw(t, "samples"), Metrics: genMap.Draw(t, "metrics"), Limits: genMap.Draw(t, "limits"),
-			Units:    rapid.MapOfN(rapid.String(), rapid.String(), 0, 3).Draw(t, "units"),
-			Skew:     rapid.Ptr(genFinite, true).Draw(t, "skew"),
-			Warnings: rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "warnings"), Host: rapid.String().Draw(t, "host"),
+			Units:      rapid.MapOfN(rapid.String(), rapid.String(), 0, 3).Draw(t, "units"),
+			Skew:       rapid.Ptr(genFinite, true).Draw(t, "skew"),
+			Conditions: rapid.SliceOfN(anyCondition, 0, 3).Draw(t, "conditions"), Host: rapid.String().Draw(t, "host"),
 			Time: genTime.Draw(t, "time"), Key: rapid.StringN(1, -1, -1).Draw(t, "key"),
 			Attempt: rapid.IntRange(0, 3).Draw(t, "attempt"),
 		}

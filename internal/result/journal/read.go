@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/texttab"
@@ -31,7 +30,7 @@ const (
 	maxLine = 64 << 20
 )
 
-// Problem is a line that could not be used.
+// Problem is a line that could not be used, or that does not follow the row before it.
 type Problem struct {
 	Line int    // number, from 1
 	Run  string // the run that it probably belongs to; "" if unknown
@@ -44,7 +43,11 @@ func (p Problem) String() string {
 	if p.Run != "" {
 		run = " (run " + p.Run + ")"
 	}
-	return texttab.Plain(fmt.Sprintf("line %d%s: %v: %q", p.Line, run, p.Err, p.Text))
+	text := texttab.Plain(fmt.Sprintf("line %d%s: %v: %q", p.Line, run, p.Err, p.Text))
+	if errors.Is(p.Err, ErrChain) {
+		return text
+	}
+	return text + " (left out)"
 }
 
 // Read reads the journal of a RUN folder, or a file whose name ends in .jsonl. Lines that cannot be used
@@ -127,6 +130,9 @@ type reader struct {
 	partial        bool  // the current line has been counted but has no newline yet
 	consumed, size int64 // bytes of the input, so far and in total; size is 0 if unknown
 
+	chains             chainer
+	lineChain, lineSum string // chain and checksum of the current line
+
 	fast fastReader
 	// row and begin are buffers for the record being decoded, so that not every line allocates one.
 	row   Row
@@ -139,8 +145,8 @@ type reader struct {
 var rowStart, beginStart = []byte(`{"type":"row",`), []byte(`{"type":"begin",`)
 
 func newReader() *reader {
-	return &reader{j: &Journal{}, byID: map[string]*Run{}, newer: map[string]bool{}, fast: newFastReader(),
-		maxLine: maxLine}
+	return &reader{j: &Journal{}, byID: map[string]*Run{}, newer: map[string]bool{}, chains: chainer{},
+		fast: newFastReader(), maxLine: maxLine}
 }
 
 // parse reads a whole journal. size is its length in bytes, or 0 if unknown. An error means that reading
@@ -191,7 +197,14 @@ func (r *reader) read(src io.Reader, size int64, final bool) (consumed int64, er
 			if err == io.EOF {
 				bad = fmt.Errorf("the last line is cut off: %w", bad)
 			}
-			r.j.Problems = append(r.j.Problems, Problem{r.line, r.runOf(text), excerpt(text), bad})
+			run := r.runOf(text)
+			r.j.Problems = append(r.j.Problems, Problem{r.line, run, excerpt(text), bad})
+			if !errors.Is(bad, ErrChain) {
+				r.chains[run] = chainUnknown
+				if m := runMember.FindSubmatch(text); m != nil { // of a run whose first line was damaged too
+					r.chains[string(m[1])] = chainUnknown
+				}
+			}
 		}
 	}
 	for _, run := range r.j.Runs {
@@ -200,15 +213,27 @@ func (r *reader) read(src io.Reader, size int64, final bool) (consumed int64, er
 	return r.consumed, nil
 }
 
-// addRow adds a row. It returns an error instead if the row's numbers contradict each other.
+// addRow adds a row. It returns an error instead if the row's numbers contradict each other. A row that does not
+// follow the run's previous row is added, and the error is ErrChain.
 func (r *reader) addRow(row *Row) error {
 	if err := checkNumbers(row); err != nil {
 		return fmt.Errorf("the row contradicts itself: %w", err)
 	}
+	follows := r.chains.follows(row.Run, r.lineChain)
+	r.chains[row.Run] = r.lineSum
 	run := r.run(row.Run)
 	run.Rows = grown(r, run.Rows)
 	run.addRow(row)
-	return nil
+	return run.chained(follows)
+}
+
+// chained counts a break of the chain of rows.
+func (r *Run) chained(follows bool) error {
+	if follows {
+		return nil
+	}
+	r.Breaks++
+	return ErrChain
 }
 
 func (r *reader) addBegin(b Begin) {
@@ -233,71 +258,6 @@ func grown[T any](r *reader, list []T) []T {
 	}
 	expected := int64(n) * (r.size - r.consumed) / r.consumed
 	return slices.Grow(list, int(min(expected+expected/64, int64(bound)))+16)
-}
-
-// Follower reads a journal that may still grow.
-type Follower struct {
-	at     location
-	offset int64 // bytes read so far
-	file   os.FileInfo
-	r      *reader
-	read   atomic.Int64
-}
-
-// BytesRead returns how much of the file has been read. It may be called while Next reads, to show progress.
-func (f *Follower) BytesRead() int64 { return f.read.Load() }
-
-// countingReader adds the bytes that pass through it to n.
-type countingReader struct {
-	io.Reader
-	n *atomic.Int64
-}
-
-func (c countingReader) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.n.Add(int64(n))
-	return n, err
-}
-
-// Follow returns a Follower of a journal. It accepts the same paths as Read.
-func Follow(path string) (*Follower, error) {
-	at, err := locate(path)
-	if err != nil {
-		return nil, err
-	}
-	return &Follower{at: at}, nil
-}
-
-// Next reads the records that were appended since the last call, and reports whether there were any. It
-// returns the same Journal each time, unless the file was replaced or truncated: then it starts a new
-// one. A line that is still being written is left for the next call.
-func (f *Follower) Next() (j *Journal, grown bool, err error) {
-	file, err := f.at.open()
-	if err != nil {
-		return nil, false, fmt.Errorf("reading a journal: %w", err)
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, false, fmt.Errorf("reading a journal: %w", err)
-	}
-	if f.r == nil || info.Size() < f.offset || !os.SameFile(info, f.file) {
-		f.r, f.offset, f.file, grown = newReader(), 0, info, true
-		f.r.j.Path = f.at.path
-	}
-	if info.Size() == f.offset {
-		return f.r.j, grown, nil
-	}
-	if _, err := file.Seek(f.offset, io.SeekStart); err != nil {
-		return nil, false, fmt.Errorf("reading %s: %w", f.at.path, err)
-	}
-	f.read.Store(f.offset)
-	consumed, err := f.r.read(countingReader{file, &f.read}, info.Size()-f.offset, false)
-	f.offset += consumed
-	if err != nil {
-		return nil, false, fmt.Errorf("reading %s: %w", f.at.path, err)
-	}
-	return f.r.j, grown || consumed > 0, nil
 }
 
 // lineReader reads lines of bounded length.
@@ -331,19 +291,14 @@ func (r *lineReader) next() ([]byte, error) {
 // add adds one record. A last line without a newline is valid if its JSON is complete, because the next
 // writer will add the newline.
 func (r *reader) add(line []byte) error {
-	record, checked, err := verifyChecksum(line)
-	if err != nil {
+	var record []byte
+	var err error
+	if record, r.lineChain, r.lineSum, err = unseal(line); err != nil {
 		return err
 	}
 	added, err := r.addFast(record)
 	if !added && err == nil {
 		err = r.addSlowly(record)
-	}
-	if err == nil && !checked {
-		r.j.Unchecked++
-		if run := r.byID[r.last]; run != nil {
-			run.Unchecked++
-		}
 	}
 	return err
 }
@@ -451,7 +406,15 @@ func (r *reader) addTyped(typ, id string, line []byte) error {
 			h.Tags, h.Note = mergeTags(nil, l.Tags), l.Note
 		})
 	default:
-		return decode(line, func(e End) { r.run(id).End = &e })
+		var e End
+		if err := json.Unmarshal(line, &e); err != nil {
+			return err
+		}
+		run := r.run(id)
+		run.End = &e
+		follows := r.chains.follows(id, r.lineChain)
+		r.chains[id] = r.lineChain // so that a row that is missing is reported once
+		return run.chained(follows)
 	}
 }
 

@@ -15,8 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
-// Schema is the version of the records that this program writes. It reads every version up
-// to it; docs/journal-schema.md lists the changes.
+// Schema is the version of the records that this program writes and reads.
 const Schema = 1
 
 // Status is the outcome of one point in one trial.
@@ -125,12 +124,6 @@ type Load struct {
 	Steal   float64  `json:"steal"`
 	Foreign *float64 `json:"foreign,omitempty"` // part of Busy used by other programs; nil if unknown
 	Waiting *float64 `json:"waiting,omitempty"` // share of the time that ranks waited for a processor; nil if unknown
-	Crowd   string   `json:"crowd,omitempty"`   // says that another kernbench was measuring
-	// GPU names another program that used a GPU during the measurement. GPUSlowed is why the GPU had to lower its
-	// clock: its temperature or its power supply. GPUPowerCap means that the GPU reached its power limit.
-	GPU         string `json:"gpu,omitempty"`
-	GPUSlowed   string `json:"gpu_slowed,omitempty"`
-	GPUPowerCap bool   `json:"gpu_power_cap,omitempty"`
 }
 
 // RankEnd describes how one rank of a failed program ended.
@@ -224,20 +217,24 @@ type Row struct {
 	Units   map[string]string  `json:"units"`
 	Stats   Stats              `json:"stats,omitempty"`
 	Limits  map[string]float64 `json:"limits,omitempty"`
-	Skew    *float64           `json:"skew,omitempty"`      // median of (slowest - fastest)/slowest
-	Slowest *int               `json:"straggler,omitempty"` // the rank most often last
-	Details map[string]string  `json:"details,omitempty"`   // facts about the row that the bench recorded
+	// Resolution is the smallest step of a metric, in its unit, where it is known: the clock's resolution per call.
+	Resolution map[string]float64 `json:"resolution,omitempty"`
+
+	Skew    *float64          `json:"skew,omitempty"`      // median of (slowest - fastest)/slowest
+	Slowest *int              `json:"straggler,omitempty"` // the rank most often last
+	Details map[string]string `json:"details,omitempty"`   // facts about the row that the bench recorded
 
 	Sampling     *Sampling     `json:"sampling,omitempty"`
 	Quality      Quality       `json:"quality,omitempty"`      // of a measured row; see Disturbed
 	Measurements []Measurement `json:"measurements,omitempty"` // all measurements, if there was more than one
 
-	Warnings []string  `json:"warnings,omitempty"`
-	Host     string    `json:"host"`
-	Load     *Load     `json:"load,omitempty"`
-	Time     time.Time `json:"time"`
-	Launch   string    `json:"launch,omitempty"` // folder under logs/
-	Raw      string    `json:"raw,omitempty"`    // file under samples/
+	// Conditions is what is known about the measurement. Programs decide by their codes and values.
+	Conditions Conditions `json:"conditions,omitempty"`
+	Host       string     `json:"host"`
+	Load       *Load      `json:"load,omitempty"`
+	Time       time.Time  `json:"time"`
+	Launch     string     `json:"launch,omitempty"` // folder under logs/
+	Raw        string     `json:"raw,omitempty"`    // file under samples/
 	// Raws are the sample files of other metrics than time_us, by metric.
 	Raws map[string]string `json:"raws,omitempty"`
 	// Inside is the file under inside/ with the profile of a simulated kernel.

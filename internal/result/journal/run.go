@@ -2,22 +2,19 @@ package journal
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
 // Journal is the content of one journal file.
 type Journal struct {
-	Path      string    // the file
-	Runs      []*Run    // in the order in which they were last started or resumed
-	Problems  []Problem // lines that could not be used
-	Unchecked int       // lines without a checksum, of all runs; see Run.Unchecked
+	Path     string    // the file
+	Runs     []*Run    // in the order in which they were last started or resumed
+	Problems []Problem // lines that could not be used, and breaks of the chain of rows
 }
 
 // Dir returns the RUN folder.
@@ -36,16 +33,14 @@ type Run struct {
 	Notes   []Note
 	End     *End // nil if the run, or its latest resumption, did not end
 
-	// Unchecked is the number of lines without a checksum. Earlier versions wrote such lines. Damage to
-	// them may go unnoticed.
-	Unchecked int
-
 	path *string            // file that the run was read from
 	open map[pointTrial]int // begun points that have no row yet: index of the latest record in Begun
 
 	typed int // number of rows whose values were converted to the kinds of their axes
 
 	cuts []int // indices of rows after which writing stopped without an End, before the run was resumed
+
+	Breaks int // places where the chain of rows is broken: rows are missing, or were added
 }
 
 // pointTrial identifies a point in one trial. The key is Row.TaskKey or Row.Key.
@@ -76,15 +71,6 @@ func (r *Run) Unfinished() []Begin {
 // missing.
 func (r *Run) CutAfter(index int) bool {
 	return index == len(r.Rows)-1 && r.End == nil || slices.Contains(r.cuts, index)
-}
-
-// Unverified returns a warning that damage to the run may go unnoticed, or "" if every line has a checksum.
-func (r *Run) Unverified() string {
-	if r.Unchecked == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s of the journal without a checksum (from an earlier version): damage to them may go unnoticed",
-		unit.Plural(r.Unchecked, "line"))
 }
 
 func (r *Run) addBegin(b Begin) {

@@ -102,8 +102,8 @@ func TestDamagedHeader(t *testing.T) {
 		Row{Run: "r", Key: "k", Status: OK, Point: point.Point{{Name: "size", Value: point.BytesValue(4096)}}}))), "\n")
 	lines[0] = strings.Replace(lines[0], `"host":{`, `"host":7,"was":{`, 1)
 	// by another program
-	lines[0] = strings.TrimSpace(string(appendChecksum([]byte(lines[0][:len(lines[0])-crcLen] + "}\n"))))
-	j := parseText(t, lines...)
+	lines[0] = strings.TrimSpace(string(seal([]byte(lines[0][:len(lines[0])-crcLen]+"}\n"), "")))
+	j := parseBytes(t, []byte(strings.Join(lines, "\n")))
 	if len(j.Problems) != 1 || len(j.Runs) != 1 || j.Runs[0].Header.Points != 3 {
 		t.Fatalf("%v, %+v", j.Problems, j.Runs)
 	}

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,13 @@ func fenced(doc, language string) (blocks []string) {
 	return blocks
 }
 
+// fields returns the first table of a section.
+func fields(section string) string {
+	_, table, _ := strings.Cut(section, "| field |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	return table
+}
+
 // TestSchemaDocFields compares each table of fields in the document with the fields of the
 // record: all are there, in the same order.
 func TestSchemaDocFields(t *testing.T) {
@@ -42,7 +50,7 @@ func TestSchemaDocFields(t *testing.T) {
 	for title, rec := range map[string]any{
 		"run": Header{}, "begin": Begin{}, "row": Row{}, "note": Note{}, "label": Label{}, "end": End{},
 		"axis": AxisInfo{}, "metric": MetricInfo{}, "spread": Stat{}, "mode": stats.Mode{}, "load": Load{}, "rank": RankEnd{},
-		"sampling": Sampling{}, "measurement": Measurement{},
+		"sampling": Sampling{}, "measurement": Measurement{}, "condition": Condition{},
 	} {
 		var want, got []string
 		if slices.Contains([]string{"run", "begin", "row", "note", "label", "end"}, title) {
@@ -58,7 +66,10 @@ func TestSchemaDocFields(t *testing.T) {
 			}
 			want = append(want, name)
 		}
-		for _, m := range field.FindAllStringSubmatch(sections[title], -1) {
+		if title == "row" || title == "end" {
+			want = append(want, "chain, opt.")
+		}
+		for _, m := range field.FindAllStringSubmatch(fields(sections[title]), -1) {
 			name := m[1]
 			if strings.Contains(strings.Split(m[0], "|")[2], ", opt.") {
 				name += ", opt."
@@ -73,7 +84,7 @@ func TestSchemaDocFields(t *testing.T) {
 
 // TestSchemaDocExamples reads the example lines of the document as one journal.
 func TestSchemaDocExamples(t *testing.T) {
-	j := parseText(t, fenced(readSchemaDoc(t), "json")...)
+	j := parseBytes(t, []byte(strings.Join(fenced(readSchemaDoc(t), "json"), "\n")))
 	if len(j.Problems) > 0 || len(j.Runs) != 1 {
 		t.Fatalf("%d runs, problems %v", len(j.Runs), j.Problems)
 	}
@@ -114,5 +125,33 @@ func TestSchemaDocCommands(t *testing.T) {
 		if diff := cmp.Diff(want[i], string(out)); diff != "" || err != nil {
 			t.Errorf("%s\n%v %s", command, err, diff)
 		}
+	}
+}
+
+// TestSchemaDocCodes compares the table of codes in the document with the program's.
+func TestSchemaDocCodes(t *testing.T) {
+	field := regexp.MustCompile(`\{([a-z_]+)[^}]*\}`)
+	var b strings.Builder
+	b.WriteString("| code | values | disturbs from | as a sentence |\n|---|---|---|---|\n")
+	for _, code := range Codes() {
+		m := meanings[code]
+		var values []string
+		for _, f := range field.FindAllStringSubmatch(m.text, -1) {
+			if f[1] != "text" && !slices.Contains(values, f[1]) {
+				values = append(values, f[1])
+			}
+		}
+		from := ""
+		switch {
+		case m.value != "":
+			from = fmt.Sprintf("`%s` %g", m.value, m.limit)
+		case m.strength >= 1:
+			from = "always"
+		}
+		text := strings.NewReplacer("[", "", "]", "").Replace(field.ReplaceAllString(m.text, "`$1`"))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", code, strings.Join(values, ", "), from, text)
+	}
+	if !strings.Contains(readSchemaDoc(t), b.String()) {
+		t.Errorf("the table of codes differs from\n%s", b.String())
 	}
 }

@@ -39,7 +39,7 @@ func writeJournal(t *testing.T, path string, lines ...string) {
 	t.Helper()
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {
-		err = os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644)
+		err = os.WriteFile(path, []byte(sealAll(lines...)), 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,11 @@
 package journal
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,6 +23,9 @@ type Writer struct {
 	file *os.File
 	path string
 	size int64 // of the file after this writer's last record; other writers only add to it
+
+	chains  chainer // of the rows in the first scanned bytes of the file
+	scanned int64
 }
 
 // ErrReplaced is the cause if a record cannot be appended because the file was deleted, replaced or truncated.
@@ -57,7 +62,7 @@ func Open(dir string) (_ *Writer, err error) {
 		file.Close()
 		return nil, err
 	}
-	return &Writer{file: file, path: path}, nil
+	return &Writer{file: file, path: path, chains: chainer{}}, nil
 }
 
 // errNotRegular is the error if something other than a regular file has the name of a journal or lock file.
@@ -105,7 +110,10 @@ func (w *Writer) Append(rec any) (err error) {
 	if err != nil {
 		return fmt.Errorf("%s is lost: %w", e.what, err)
 	}
-	line := e.line
+	line, err := w.chained(e, size)
+	if err != nil {
+		return fmt.Errorf("%s is lost: %w", e.what, err)
+	}
 	if torn {
 		line = append([]byte{'\n'}, line...)
 	}
@@ -121,6 +129,27 @@ func (w *Writer) Append(rec any) (err error) {
 		return fmt.Errorf("%s is written but may not survive a power failure: %w", e.what, err)
 	}
 	return nil
+}
+
+// chained returns the line of a record, with the checksum of the run's previous row if it is a row or an end. Another
+// process may have recorded that row, so chained reads what others have appended since this writer's last row.
+func (w *Writer) chained(e entry, size int64) ([]byte, error) {
+	if !e.chained {
+		return seal(e.line, ""), nil
+	}
+	in := bufio.NewReader(io.NewSectionReader(w.file, w.scanned, size-w.scanned))
+	for {
+		line, err := in.ReadBytes('\n')
+		w.chains.addLine(line)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the rows before it: %w", err)
+		}
+	}
+	w.scanned = size
+	return seal(e.line, w.chains[e.run]), nil
 }
 
 // endsInsideLine reports whether the file ends in the middle of a line, because a writer died or the disk

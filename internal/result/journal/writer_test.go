@@ -243,8 +243,8 @@ func TestDiskFull(t *testing.T) {
 
 // A newline is added before a record only if the file does not end in one.
 func TestNewlineBeforeRecord(t *testing.T) {
-	line := string(encodeAll(t, testRow("r", 0)))
-	for before, want := range map[string]string{"": line, "\n": "\n" + line, line: line + line, "{": "{\n" + line} {
+	line, two := string(encodeAll(t, testRow("r", 0))), string(encodeAll(t, testRow("r", 0), testRow("r", 0)))
+	for before, want := range map[string]string{"": line, "\n": "\n" + line, line: two, "{": "{\n" + line} {
 		dir := t.TempDir()
 		w := mustOpen(t, dir)
 		must.Do(t, os.WriteFile(w.path, []byte(before), 0o644))
@@ -359,18 +359,18 @@ func TestClean(t *testing.T) {
 	r := testRow("r", 0)
 	r.Metrics["bad"], r.Limits, r.Skew = nan, map[string]float64{"link": nan, "bus": 3}, &nan
 	r.Stats = r.Stats.With("bad", Stat{Max: math.Inf(-1)})
-	r.Warnings = []string{"earlier"}
+	r.Conditions = []Condition{Remarkf("earlier")}
 	c := r.Clean()
 	mustAppend(t, mustOpen(t, t.TempDir()), c)
-	want := []string{"earlier", "metric bad is NaN: left out", "limit link is NaN: left out",
-		"spread of bad has a -Inf: left out", "skew is NaN: left out"}
-	if diff := cmp.Diff(want, c.Warnings); diff != "" {
+	want := []string{"earlier", "metric bad is NaN and was left out", "limit link is NaN and was left out",
+		"spread of bad has a -Inf and was left out", "skew is NaN and was left out"}
+	if diff := cmp.Diff(want, c.Conditions.Sentences()); diff != "" {
 		t.Error(diff)
 	}
 	if len(c.Metrics) != 2 || len(c.Limits) != 1 || len(c.Stats) != 1 || c.Skew != nil {
 		t.Errorf("left: %v %v %v %v", c.Metrics, c.Limits, c.Stats, c.Skew)
 	}
-	if len(r.Metrics) != 3 || len(r.Limits) != 2 || len(r.Stats) != 2 || len(r.Warnings) != 1 {
+	if len(r.Metrics) != 3 || len(r.Limits) != 2 || len(r.Stats) != 2 || len(r.Conditions) != 1 {
 		t.Error("Clean changed the row it was given")
 	}
 	good := testRow("r", 1)
@@ -398,8 +398,8 @@ func TestCleanDropsEveryNumber(t *testing.T) {
 			t.Errorf("number %d is NaN: %v", bad+1, err)
 		}
 		c := r.Clean()
-		if _, err := encode(c); err != nil || len(c.Warnings) != 2 {
-			t.Errorf("without number %d: %v, warnings %q", bad+1, err, c.Warnings)
+		if _, err := encode(c); err != nil || len(c.Conditions) != 2 {
+			t.Errorf("without number %d: %v, warnings %q", bad+1, err, c.Conditions.Sentences())
 		}
 	}
 }

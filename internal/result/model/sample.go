@@ -45,8 +45,11 @@ func (s Series) String() string {
 func Digest(samples []Sample) string {
 	h := sha256.New()
 	for _, s := range samples {
-		names := []string{s.Algorithm, s.DType, s.Backend, s.Buffers, s.Variant, s.Kind, s.Disturbance, s.Host, s.Device,
-			s.Executed, s.UtilisationOf}
+		names := []string{s.Algorithm, s.DType, s.Backend, s.Buffers, s.Variant, s.Kind, s.Host, s.Device, s.Executed,
+			s.UtilisationOf}
+		if s.Disturbance != nil {
+			names = append(names, s.Disturbance.Sentence())
+		}
 		fmt.Fprintf(h, "%q %v\n", names, []any{s.Ranks, s.InPlace, s.Sharing, s.Bytes, s.TimeUS, s.LowUS, s.HighUS, s.Samples,
 			s.Launches, s.Limits, s.Traffic, s.Utilisation})
 	}
@@ -91,12 +94,12 @@ type Sample struct {
 	Utilisation   float64
 	UtilisationOf string
 
-	Kind        string      // measured, simulated or modelled
-	Disturbance string      // what disturbed the measurement; "" if nothing did
-	Host        string      // where it was measured
-	Device      string      // the kind of GPU that every rank had; "" if there was none or it is not known
-	Executed    string      // the algorithm that ran, if the row says so; for auto, the one it took
-	Rows        dataset.Set // the trials from which the sample was made
+	Kind        string             // measured, simulated or modelled
+	Disturbance *journal.Condition // what disturbed the measurement most; nil if nothing did
+	Host        string             // where it was measured
+	Device      string             // the kind of GPU that every rank had; "" if there was none or it is not known
+	Executed    string             // the algorithm that ran, if the row says so; for auto, the one it took
+	Rows        dataset.Set        // the trials from which the sample was made
 }
 
 // ThroughMemory reports whether the data goes through memory that the ranks share. Then caches decide
@@ -143,14 +146,14 @@ func (s Sample) interval() (r judge.Range, known bool) {
 // disturbance and its interval is narrow (see journal.Narrow).
 func (s Sample) Settled() bool {
 	r, known := s.interval()
-	return known && s.Disturbance == "" && journal.Narrow(r.Low, r.High, s.TimeUS)
+	return known && s.Disturbance == nil && journal.Narrow(r.Low, r.High, s.TimeUS)
 }
 
 // Doubtful reports whether the time is known to be unreliable: it was disturbed, or its interval is
 // wide. A time without an interval is not known to be.
 func (s Sample) Doubtful() bool {
 	_, known := s.interval()
-	return s.Disturbance != "" || known && !s.Settled()
+	return s.Disturbance != nil || known && !s.Settled()
 }
 
 // Repeated reports whether the time comes from enough launches to be compared with others. Launches
@@ -237,7 +240,11 @@ func envText(r *journal.Row) string {
 func sampleOf(r journal.Row) Sample {
 	s := Sample{TimeUS: r.Metrics[timeMetric], Samples: r.Samples, Kind: string(r.Kind), Limits: maps.Clone(r.Limits),
 		Host: r.Host, Device: cmp.Or(r.Details[journal.DeviceDetail], r.Details["device"]),
-		Executed: r.Details[algorithmAxis], Disturbance: r.Disturbed()}
+		Executed: r.Details[algorithmAxis]}
+	if r.Disturbed() {
+		why := r.Conditions.Strongest()
+		s.Disturbance = &why
+	}
 	s.Backend, s.Buffers, s.Sharing = r.Backend, r.Details[buffersAxis], r.Sharing()
 	if r.NumRanks != nil {
 		s.Ranks = *r.NumRanks

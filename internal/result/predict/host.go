@@ -115,8 +115,8 @@ const (
 // whyUnusable returns the reason why a time cannot be used, or "" if it can.
 func whyUnusable(s model.Sample) string {
 	switch {
-	case s.Disturbance != "":
-		return s.Disturbance
+	case s.Disturbance != nil:
+		return s.Disturbance.Sentence()
 	case !s.Settled():
 		return "no 95 % interval, or one wider than 10 % to either side"
 	}

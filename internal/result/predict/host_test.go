@@ -81,12 +81,13 @@ func TestHostErrorShows(t *testing.T) {
 // remain, there is no fit.
 func TestHostNotResolved(t *testing.T) {
 	h, truth := sampleHost(), Library{0.6, 0.7}
+	stolen := journal.NewCondition(journal.CodeSteal, journal.Named{"share": 0.23})
 	spoil := func(until int) func(i int, s *model.Sample) {
 		return func(i int, s *model.Sample) {
 			switch {
 			case i >= until:
 			case i%2 == 0:
-				s.TimeUS, s.LowUS, s.HighUS, s.Disturbance = 50*s.TimeUS, 50*s.LowUS, 50*s.HighUS, "stolen time: 23 %"
+				s.TimeUS, s.LowUS, s.HighUS, s.Disturbance = 50*s.TimeUS, 50*s.LowUS, 50*s.HighUS, &stolen
 			default:
 				s.LowUS = s.TimeUS / 2
 			}
@@ -97,7 +98,7 @@ func TestHostNotResolved(t *testing.T) {
 		!strings.HasSuffix(f.String(), "; not resolved: 256, 1Ki, 4Ki") {
 		t.Errorf("%v", f)
 	}
-	if time, _ := f.At(256); time.Use != "not resolved: stolen time: 23 %" {
+	if time, _ := f.At(256); time.Use != "not resolved: "+stolen.Sentence() {
 		t.Errorf("%q", time.Use)
 	}
 	if time, _ := f.At(1024); !strings.Contains(time.Use, "not resolved: no 95 % interval, or one wider") {

@@ -14,7 +14,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
@@ -351,36 +350,40 @@ func TestOneTrialSaysWhatToDo(t *testing.T) {
 // TestDisturbedTrialsAreNoEvidence checks that trials disturbed by CPU steal, drift or another
 // kernbench are left out.
 func TestDisturbedTrialsAreNoEvidence(t *testing.T) {
-	disturb := func(rows []journal.Row, warning string) []journal.Row {
+	disturb := func(rows []journal.Row, why journal.Condition) []journal.Row {
 		for i := range rows {
-			rows[i].Warnings = []string{"only 5 samples", warning}
+			rows[i].Quality, rows[i].Conditions = journal.QualityDisturbed, []journal.Condition{journal.Remarkf("x"), why}
 		}
 		return rows
 	}
-	for _, warning := range []string{
-		"steal: the hypervisor took 23.0 % of this host's cores away",
-		"drift: from the first to the second half of the samples, the median changed by +9.0 %",
-		(&hostinfo.TakenError{PID: 7}).Error(),
+	for _, why := range []journal.Condition{
+		journal.NewCondition(journal.CodeSteal, journal.Named{"share": 0.23}),
+		journal.NewCondition(journal.CodeDrift, journal.Named{"change": 0.09}),
+		journal.NewCondition(journal.CodeCrowd, journal.Named{"process": 7}),
 	} {
-		slow := disturb(trialsOf(1, 12), warning)
+		slow := disturb(trialsOf(1, 12), why)
 		p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", slow), Options{}).Points[0]
 		if notes := strings.Join(p.Notes, "; "); p.Verdict != judge.Ambiguous ||
 			!strings.Contains(notes, "NEW: 6 of 6 trials disturbed and left out") {
-			t.Errorf("%s: %s %q", warning, p.Verdict, notes)
+			t.Errorf("%v: %s %q", why, p.Verdict, notes)
 		}
 		// Four undisturbed trials are enough.
-		some := append(disturb(trialsOf(1, 12)[:2], warning), trialsOf(1, 10)[2:]...)
+		some := append(disturb(trialsOf(1, 12)[:2], why), trialsOf(1, 10)[2:]...)
 		if p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", some), Options{}).Points[0]; p.Verdict != judge.Same ||
 			p.New.Value > 10.1 || !strings.HasPrefix(strings.Join(p.Notes, ""), "NEW: 2 of 6 trials disturbed and left out") {
-			t.Errorf("%s: two disturbed trials of six make it %s, %v", warning, p.Verdict, p.New.Value)
+			t.Errorf("%v: two disturbed trials of six make it %s, %v", why, p.Verdict, p.New.Value)
 		}
 		p = compare(t, runOf("a", some), runOf("b", trialsOf(1, 10)), Options{}).Points[0]
 		if !strings.HasPrefix(strings.Join(p.Notes, ""), "OLD: 2 of 6 trials disturbed") {
-			t.Errorf("%s: notes %q", warning, p.Notes)
+			t.Errorf("%v: notes %q", why, p.Notes)
 		}
 	}
-	// Other warnings do not disqualify trials.
-	if p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", disturb(trialsOf(1, 12), "the clock is coarse")),
+	// Other conditions do not disqualify trials.
+	unsteady := trialsOf(1, 12)
+	for i := range unsteady {
+		unsteady[i].Conditions.Add(journal.Remarkf("steal: the clock is coarse"))
+	}
+	if p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", unsteady),
 		Options{}).Points[0]; p.Verdict != judge.Slower {
 		t.Errorf("an unrelated warning makes it %s", p.Verdict)
 	}

@@ -167,7 +167,8 @@ func TestForgedLines(t *testing.T) {
 		for i := range run.Rows {
 			row := run.Rows[i]
 			row.Bench, row.Part, row.Point = evil, evil, row.Point.With("n"+evil, point.StringValue(evil))
-			row.Env, row.Warnings = point.Env{{Name: "E" + evil, Value: evil, Set: true}}, []string{evil}
+			row.Env = point.Env{{Name: "E" + evil, Value: evil, Set: true}}
+			row.Conditions.Add(journal.Remarkf("%s", evil))
 		}
 		*run.Rows[3] = bad(*run.Rows[3], journal.Failed, evil)
 		return run

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -39,7 +38,7 @@ func (d Disturbed) of(points []dataset.Matched) Disturbed {
 
 // counts reports whether a row counts.
 func (d Disturbed) counts(r *journal.Row) bool {
-	return d.Count || !disturbed(r) || d.alternate && !journal.ClaimsImpossible(r)
+	return d.Count || !r.Disturbed() || d.alternate && !slices.ContainsFunc(r.Conditions, journal.Condition.Recurs)
 }
 
 // alternating reports whether the launches of the sides alternate at most points, in the order of their times. Two
@@ -77,8 +76,6 @@ func alternating(points []dataset.Matched) bool {
 	return 2*yes > all
 }
 
-func disturbed(r *journal.Row) bool { return r.Disturbed() != "" }
-
 // good describes the trials that count.
 func (d Disturbed) good() string {
 	if d.Count || d.alternate {
@@ -89,7 +86,7 @@ func (d Disturbed) good() string {
 
 // counting returns the rows that count.
 func (d Disturbed) counting(rows dataset.Set) dataset.Set {
-	if !slices.ContainsFunc(rows, disturbed) {
+	if !slices.ContainsFunc(rows, (*journal.Row).Disturbed) {
 		return rows
 	}
 	return rows.Where(d.counts)
@@ -106,7 +103,7 @@ func (d Disturbed) note(rows dataset.Set, side string) string {
 	}
 	first := rows[slices.IndexFunc(rows, func(r *journal.Row) bool { return !d.counts(r) })]
 	return fmt.Sprintf("%s: %d of %d trials disturbed and left out (%s)", side, left, len(rows),
-		texttab.Shorten(first.Disturbed(), maxReason))
+		first.Conditions.Strongest().Label())
 }
 
 // warning says that disturbed rows count, or returns "" if there are none or they do not.
@@ -115,7 +112,7 @@ func (d Disturbed) warning(sides ...dataset.Set) string {
 	for _, rows := range sides {
 		good := rows.Good()
 		all += len(good)
-		bad += len(good.Where(func(r *journal.Row) bool { return disturbed(r) && d.counts(r) }))
+		bad += len(good.Where(func(r *journal.Row) bool { return r.Disturbed() && d.counts(r) }))
 	}
 	if bad == 0 {
 		return ""

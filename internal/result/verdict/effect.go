@@ -201,7 +201,7 @@ func (v *envVariable) tooFew() string {
 // verdict describes the effect of the variable in a sentence.
 func (v *envVariable) verdict() string {
 	text := v.effect()
-	if n := len(v.rows.Where(disturbed)); n > 0 {
+	if n := len(v.rows.Where((*journal.Row).Disturbed)); n > 0 {
 		text += fmt.Sprintf("; %d of %d rows were disturbed, and count", n, len(v.rows))
 	}
 	return text

@@ -86,7 +86,7 @@ func TestEffects(t *testing.T) {
 	}
 	disturbed := swept(rand.New(rand.NewPCG(1, 1)), 6, 2, 0.001, ten, "1", "2")
 	for i := range disturbed {
-		disturbed[i].Warnings = []string{"steal: the hypervisor took 23.0 % of this host's cores away"}
+		disturbed[i].Quality = journal.QualityDisturbed
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, c := range []struct {

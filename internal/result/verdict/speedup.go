@@ -234,7 +234,7 @@ func timesByTrial(g dataset.Group[string], ranks int, rule Disturbed) (times, er
 		case r.Status.Bad():
 			t.leftOut = string(r.Status) + ": " + r.Why()
 		case !rule.counts(r):
-			t.leftOut = r.Disturbed()
+			t.leftOut = r.Conditions.Strongest().Label()
 		default:
 			t.us[r.Trial] = r.Metrics[dataset.TimeMetric]
 		}

@@ -244,7 +244,8 @@ func TestDisturbedPairs(t *testing.T) {
 		rows := run.Rows.Clone()
 		for i := range rows {
 			if rows[i].Trial < n {
-				rows[i].Quality, rows[i].Warnings = journal.QualityDisturbed, []string{"steal: much"}
+				rows[i].Quality = journal.QualityDisturbed
+				rows[i].Conditions = journal.Conditions{journal.NewCondition(journal.CodeSteal, journal.Named{"share": 0.5})}
 				rows[i].Metrics = map[string]float64{dataset.TimeMetric: 1000}
 			}
 		}
@@ -261,7 +262,7 @@ func TestDisturbedPairs(t *testing.T) {
 		note  string
 	}{
 		{"two of ours", disturb(ours, 2), []Run{peer}, judge.Met,
-			"ours: 2 of 12 trials left out (steal: much)"},
+			"ours: 2 of 12 trials left out (steal)"},
 		{"all of ours", disturb(ours, 12), []Run{peer}, judge.NotResolved,
 			"not resolved: 0 undisturbed pairs with mpi, and at least 10 are needed"},
 		{"all of one peer", ours, []Run{disturb(peer, 12), other}, judge.NotResolved,

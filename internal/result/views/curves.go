@@ -485,11 +485,11 @@ func merge(at float64, dots []dot) figure.Point {
 	if len(dots) == 0 {
 		return figure.Point{X: at, Y: math.NaN(), Failed: true}
 	}
-	hollow := !slices.ContainsFunc(dots, func(d dot) bool { return d.row.Disturbed() == "" })
+	hollow := !slices.ContainsFunc(dots, func(d dot) bool { return !d.row.Disturbed() })
 	if len(dots) == 1 {
 		return figure.Point{X: at, Y: dots[0].y, Low: dots[0].low, High: dots[0].high, Hollow: hollow}
 	}
 	// Ignore the warning: it is about the confidence interval, which is not drawn.
-	s, _ := stats.Summarize(lists.Map(dots, func(d dot) float64 { return d.y }))
+	s := stats.Summarize(lists.Map(dots, func(d dot) float64 { return d.y }))
 	return figure.Point{X: at, Y: s.P50, Low: s.Min, High: s.Max, Hollow: hollow}
 }

@@ -104,7 +104,7 @@ func settledRows(y quantity, rows dataset.Set) (out dataset.Set, sure bool) {
 		v, low, high, has := y.value(r)
 		interval := low != 0 || high != 0
 		intervals = intervals || has && interval
-		if !has || r.Disturbed() != "" {
+		if !has || r.Disturbed() {
 			return false
 		}
 		if r.Kind == journal.Simulated || r.Kind == journal.Modelled || interval && journal.Narrow(low, high, v) {

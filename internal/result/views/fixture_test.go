@@ -100,8 +100,8 @@ func fixtureRun() *journal.Run {
 	rows = append(rows, crash,
 		notOK(fixtureRow(coords{1 << 24, "f16", 2, "Ring", 0}), journal.Timeout, "no answer in 30 s"),
 		notOK(fixtureRow(coords{1 << 24, "f32", 4, "Ring", 0}), journal.Skipped, "needs respawn"))
-	rows[3].Warnings = []string{"only 5 samples"}
-	rows[4].Warnings = []string{"only 5 samples", "the clock is unstable"}
+	rows[3].Conditions = []journal.Condition{journal.Remarkf("only 5 samples")}
+	rows[4].Conditions = []journal.Condition{journal.Remarkf("only 5 samples"), journal.Remarkf("the clock is unstable")}
 	return &journal.Run{
 		Header: *fixtureHeader(), Rows: rows,
 		Notes: []journal.Note{{Text: "no visible effect: NCCL_ALGO=Ring and NCCL_ALGO=Tree gave the same times at " +

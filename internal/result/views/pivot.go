@@ -86,7 +86,7 @@ func (p Pivot) Table(h *journal.Header, rows dataset.Set) (Table, error) {
 		return Table{}, nil
 	}
 	t := Table{Title: expand(p.Title, rowsOf(dots)), Text: expand(p.Caption, rowsOf(dots))}
-	if counted := lists.Filter(dots, func(d dot) bool { return d.row.Disturbed() == "" }); len(counted) < len(dots) {
+	if counted := lists.Filter(dots, func(d dot) bool { return !d.row.Disturbed() }); len(counted) < len(dots) {
 		t.Text = strings.TrimSpace(t.Text + " Values in parentheses were disturbed while measured.")
 	}
 	heads := lists.Map(d.by, func(c dataset.Coord) string { return p.label(c.Name) })
@@ -146,7 +146,7 @@ func (d *drawing) cells(dots []dot, units bool) []string {
 			in = ""
 		}
 		text := MetricText(stats.Median(lists.Map(of, func(d dot) float64 { return d.y })), in)
-		if of[0].row.Disturbed() != "" {
+		if of[0].row.Disturbed() {
 			return "(" + text + ")"
 		}
 		return text

@@ -215,7 +215,7 @@ func (f *benchfmtFile) config(r *journal.Row) []setting {
 	add("backend", r.Backend)
 	add("kind", string(r.Kind))
 	add("validated_by", r.Details[journal.ValidatedByDetail])
-	if r.Disturbed() != "" {
+	if r.Disturbed() {
 		add("quality", string(journal.QualityDisturbed))
 	}
 	for _, e := range r.Env {

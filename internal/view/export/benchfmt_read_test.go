@@ -80,9 +80,9 @@ func TestBenchfmtDisturbed(t *testing.T) {
 	in := fixture()
 	quiet := *in.Rows[0]
 	disturbed := quiet
-	quiet.Quality, quiet.Warnings = journal.QualitySettled, nil
+	quiet.Quality, quiet.Conditions = journal.QualitySettled, nil
 	disturbed.Kind, disturbed.Quality = journal.Measured, journal.QualityDisturbed
-	disturbed.Warnings = []string{"load: other programs used 50.0 % of this host's cores"}
+	disturbed.Conditions = []journal.Condition{journal.NewCondition(journal.CodeForeign, journal.Named{"share": 0.5})}
 	in.Rows = dataset.All([]journal.Row{quiet, disturbed, quiet})
 	reader := benchfmt.NewReader(strings.NewReader(write(t, "benchfmt", in, Options{})), "fixture")
 	var got []string

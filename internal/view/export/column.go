@@ -109,7 +109,7 @@ var roles = [...]struct {
 	Phase:   {name: "phase", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Phase }},
 	Reason:  {name: "reason", value: func(_ Column, r *journal.Row) string { return r.Reason }},
 	Warnings: {name: "warnings", elsewhere: true, value: func(_ Column, r *journal.Row) string {
-		return strings.Join(r.Warnings, "; ")
+		return strings.Join(r.Conditions.Sentences(), "; ")
 	}},
 	Detail: {value: func(c Column, r *journal.Row) string { return r.Details[c.Key] }},
 }

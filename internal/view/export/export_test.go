@@ -220,7 +220,8 @@ func TestChosenColumnsAreNotDropped(t *testing.T) {
 func TestControlCharactersStayOut(t *testing.T) {
 	const evil = "\x1b]0;title\a\r\n\u202e\u009b"
 	r := failed(row(1, set(evil), 0, 0), journal.Failed, evil)
-	r.Host, r.Phase, r.Warnings, r.Output = evil, evil, []string{evil}, evil
+	r.Host, r.Phase, r.Output = evil, evil, evil
+	r.Conditions.Add(journal.Remarkf("%s", evil))
 	r.Options = point.Point{{Name: "algo", Value: point.StringValue(evil)}}
 	r.Point = r.Point.With("kind", point.StringValue(evil))
 	good := row(2, set(evil), 0, 5)
@@ -364,12 +365,13 @@ func TestWarningsStandOnce(t *testing.T) {
 	for i := range 50 {
 		r := *in.Rows[0]
 		r.Point = point.Point{{Name: "size", Value: point.BytesValue(int64(i))}}
-		r.Warnings = []string{fmt.Sprintf("steal: the hypervisor took %d %% of this host's cores away", 5+i)}
+		r.Conditions = []journal.Condition{journal.NewCondition(journal.CodeSteal,
+			journal.Named{"share": float64(5+i) / 100})}
 		rows = append(rows, r)
 	}
 	out := write(t, "table", Input{Header: in.Header, Rows: dataset.All(rows)}, Options{})
 	if n := strings.Count(out, "steal"); n != 1 ||
-		!strings.Contains(out, "a: steal: the hypervisor took 5 % of this host's cores away (and 49 more like it)") {
+		!strings.Contains(out, "a: steal: the hypervisor took 5.0 to 54.0 % of this host's cores away (50 lines)") {
 		t.Errorf("the warning stands %d times:\n%s", n, out)
 	}
 }

@@ -78,7 +78,7 @@ func fixture() Input {
 	rows = append(rows, crash, row(1<<20, set("4"), 1, 333))
 	rows = append(rows, failed(row(1<<20, set("a,b"), 0, 0), journal.Timeout, "no answer in 30 s"))
 	warned := row(1<<21, unset(), 0, 400)
-	warned.Warnings = []string{"only 5 samples", "clock | unstable"}
+	warned.Conditions = []journal.Condition{journal.Remarkf("only 5 samples"), journal.Remarkf("clock | unstable")}
 	rows = append(rows, warned)
 	for _, kind := range []string{"größe/π", "two words", "trailing-7", "50%", "日本"} {
 		r := row(0, unset(), 0, 7.5)

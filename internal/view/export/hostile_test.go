@@ -25,7 +25,7 @@ func TestForgedLines(t *testing.T) {
 			Env:     point.Env{{Name: evil, Value: varying, Set: true}, {Name: evil + "2", Value: evil, Set: true}},
 			Options: point.Point{{Name: evil, Value: point.StringValue(varying)}}, Host: evil, Key: evil,
 			Metrics: map[string]float64{evil: 1, "time_us": 2}, Units: map[string]string{evil: evil},
-			Limits: map[string]float64{evil: 3}, Warnings: []string{evil},
+			Limits: map[string]float64{evil: 3}, Conditions: []journal.Condition{journal.Remarkf("%s", evil)},
 			Details: map[string]string{journal.TopologyDetail: evil},
 			Samples: 3, Sampling: &journal.Sampling{Stopped: evil}})
 	}

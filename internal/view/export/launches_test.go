@@ -59,7 +59,9 @@ func TestModesColumn(t *testing.T) {
 		s := r.Stats.Get(headline)
 		s.Modes = []stats.Mode{{Center: center, Share: 0.52}, {Center: 2 * center, Share: 0.48}}
 		r.Stats = r.Stats.With(headline, s)
-		r.Warnings = []string{journal.ModesWarning + "some text"}
+		r.Conditions = []journal.Condition{journal.NewCondition(journal.CodeModes, journal.Named{
+			"first": center, "first_share": 0.52,
+			"second": 2 * center, "second_share": 0.48}, "us")}
 		return r
 	}
 	launches := lists.Map(lists.Range[int](12), func(i int) journal.Row {
@@ -73,8 +75,8 @@ func TestModesColumn(t *testing.T) {
 			t.Errorf("%q is missing:\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "some text") ||
-		!strings.Contains(write(t, "csv", Input{Rows: dataset.All(rows)}, Options{}), "some text") {
+	if strings.Contains(text, "of the samples") ||
+		!strings.Contains(write(t, "csv", Input{Rows: dataset.All(rows)}, Options{}), "200 µs (52 % of the samples)") {
 		t.Errorf("the warning is repeated in the table, or missing from csv:\n%s", text)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
@@ -62,7 +61,7 @@ func (l line) quality() string {
 	for _, r := range l.rows {
 		if r.Status == journal.OK {
 			good++
-			if r.Disturbed() != "" {
+			if r.Disturbed() {
 				disturbed++
 			}
 		}
@@ -104,18 +103,18 @@ func (l line) spread(metric string) string {
 	return percentText(stats.Median(values))
 }
 
-// remarks returns where and why the point failed, then the distinct warnings of all trials. Two modes
+// remarks returns where and why the point failed, then the conditions of all trials as footnotes. Two modes
 // are left out if the table has a column for them.
-func (l line) remarks(modesShown bool) []string {
+func (l line) remarks(modesShown bool, footnote func(journal.Condition) string) []string {
 	var parts []string
 	bad := lists.Filter(l.rows, func(r *journal.Row) bool { return r.Status != journal.OK })
 	if len(bad) > 0 {
 		parts = lists.NonEmpty(texttab.Plain(worstOf(bad).Why()))
 	}
 	for _, r := range l.rows {
-		for _, w := range r.Warnings {
-			if !modesShown || !strings.HasPrefix(w, journal.ModesWarning) {
-				parts = append(parts, texttab.Plain(w))
+		for _, c := range r.Conditions {
+			if !modesShown || c.Code != journal.CodeModes {
+				parts = append(parts, texttab.Plain(footnote(c)))
 			}
 		}
 	}

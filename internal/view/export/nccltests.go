@@ -255,7 +255,8 @@ func (t *ncclTable) write(b *bytes.Buffer) {
 			}
 			where := fmt.Sprintf("%s %s", l.row.Point.At(ncclSize), [...]string{"out-of-place", "in-place"}[i])
 			if place.worst().Status != journal.OK {
-				fmt.Fprintf(b, "# %s: %s: %s\n", where, place.status(), strings.Join(place.remarks(false), "; "))
+				remarks := place.remarks(false, journal.Condition.Sentence)
+				fmt.Fprintf(b, "# %s: %s: %s\n", where, place.status(), strings.Join(remarks, "; "))
 			}
 			if quality := place.quality(); quality != "" {
 				fmt.Fprintf(b, "# %s: %s\n", where, quality)

@@ -124,7 +124,8 @@ func TestNCCLTestsDisturbed(t *testing.T) {
 	in := places()
 	in.Rows = in.Rows[:1]
 	in.Rows[0].Kind, in.Rows[0].Quality = journal.Measured, journal.QualityDisturbed
-	in.Rows[0].Warnings = []string{"load: other programs used 50.0 % of this host's cores"}
+	in.Rows[0].Conditions = []journal.Condition{journal.NewCondition(journal.CodeForeign,
+		journal.Named{"share": 0.5})}
 	if got := write(t, "nccl-tests", in, Options{}); !strings.Contains(got, "-place: disturbed\n") {
 		t.Errorf("the table does not say what was disturbed:\n%s", got)
 	}

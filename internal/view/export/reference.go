@@ -46,7 +46,7 @@ var meanings = [...]Explained{
 	Phase:    {Name: "phase", Meaning: "where it failed"},
 	Reason: {Name: "reason", Heading: "remarks",
 		Meaning: "why the row is not ok; in tables also the warnings, as letters"},
-	Warnings: {Name: "warnings", Meaning: "reasons to doubt the numbers"},
+	Warnings: {Name: "warnings", Meaning: "what is known about the measurement"},
 	Detail:   {Name: "NAME", Meaning: "a text that the bench chooses to show, such as dead-link"},
 }
 

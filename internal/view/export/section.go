@@ -84,6 +84,7 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 		var constant bool
 		if c.Role == Reason {
 			column, s.legend = marks(ls, modesShown)
+			s.legend = explained(s.legend, column[:from], column[to:])
 		} else {
 			column, constant = cells(c, ls)
 		}
@@ -118,8 +119,31 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 // marks returns a cell with the marks of each line's remarks, and the legend of the marks.
 func marks(ls []line, modesShown bool) (column, legend []string) {
 	var l texttab.Legend
-	column = lists.Map(ls, func(x line) string { return l.Mark(x.remarks(modesShown)...) })
+	footnote := journal.Footnotes(slices.Concat(lists.Map(ls, func(x line) []*journal.Row { return x.rows })...))
+	column = lists.Map(ls, func(x line) string { return l.Mark(x.remarks(modesShown, footnote)...) })
 	return column, l.Lines("line", "lines")
+}
+
+// hiddenRemarks is the largest number of remarks about lines that are left out.
+const hiddenRemarks = 2
+
+// explained returns the lines of a legend whose marks the table has, and some of the others.
+func explained(legend []string, columns ...[]string) []string {
+	used := map[string]bool{}
+	for _, cell := range slices.Concat(columns...) {
+		for _, mark := range strings.Fields(cell) {
+			used[mark] = true
+		}
+	}
+	hidden := 0
+	return lists.Filter(legend, func(text string) bool {
+		mark, _, _ := strings.Cut(text, ":")
+		if used[mark] {
+			return true
+		}
+		hidden++
+		return hidden <= hiddenRemarks
+	})
 }
 
 // cells returns the texts of one column, and whether they are all the same. Rows without numbers have no kind.

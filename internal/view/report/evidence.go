@@ -121,7 +121,10 @@ func describeRow(r *journal.Row) string {
 	if s := r.Stats.Get("time_us"); s.CILow != nil && s.CIHigh != nil {
 		text += fmt.Sprintf(", 95 %% from %s to %s", unit.FormatMicros(*s.CILow), unit.FormatMicros(*s.CIHigh))
 	}
-	return text + ", " + cmp.Or(r.Disturbed(), string(r.Quality), string(r.Kind))
+	if r.Disturbed() {
+		return text + ", " + r.Conditions.Strongest().Sentence()
+	}
+	return text + ", " + cmp.Or(string(r.Quality), string(r.Kind))
 }
 
 // Why returns the generated sentence of a report that has the given citation, such as fastest-1, and the rows that it

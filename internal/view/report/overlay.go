@@ -25,8 +25,8 @@ func Overlay(runs []dataset.Named, plots []views.Plot) Input {
 		lines = append(lines, "- "+line)
 	}
 	for _, r := range runs {
-		for _, text := range lists.NonEmpty(r.Incomplete(), r.Run().Unverified()) {
-			lines = append(lines, fmt.Sprintf("- %s: %s", r.Name, text))
+		if part := r.Incomplete(); part != "" {
+			lines = append(lines, fmt.Sprintf("- %s: %s", r.Name, part))
 		}
 	}
 	in.Verdict = strings.Join(lines, "\n")

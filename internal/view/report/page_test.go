@@ -264,14 +264,19 @@ func TestLongRunsAreCut(t *testing.T) {
 	}
 }
 
-// Warnings that differ only in their numbers are one remark.
+// Conditions that differ only in their numbers are one remark, with the range of the numbers.
 func TestRemarks(t *testing.T) {
 	rows := sweep(sizes[:3], []string{"f32"}, []int{2}, []string{""}, 1)
-	rows[0].Warnings = []string{"drift: +59.2 % off", "steal"}
-	rows[1].Warnings = []string{"drift: -7 % off"}
-	rows[2].Warnings = []string{"steal"}
+	drift := func(change float64) journal.Condition {
+		return journal.NewCondition(journal.CodeDrift, journal.Named{"change": change})
+	}
+	steal := journal.NewCondition(journal.CodeSteal, journal.Named{"share": 0.1})
+	rows[0].Conditions = []journal.Condition{drift(0.592), steal}
+	rows[1].Conditions = []journal.Condition{drift(-0.07)}
+	rows[2].Conditions = []journal.Condition{steal}
 	run := dataset.Of(&journal.Run{Notes: []journal.Note{{Text: "twice"}, {Text: "twice"}}})
-	want := []string{"twice", "drift: +59.2 % off (and 1 more like it)", "steal (2 rows)"}
+	want := []string{"twice", "drift: from the first to the second half of the samples, the median changed by -7.0 to " +
+		"+59.2 % (2 rows)", "steal: the hypervisor took 10.0 % of this host's cores away (2 rows)"}
 	if got := Remarks(run, dataset.All(rows)); !cmp.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

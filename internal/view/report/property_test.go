@@ -54,12 +54,14 @@ var (
 				"odd"}).Draw(t, "status"),
 			Kind: rapid.SampledFrom([]journal.Kind{"", journal.Measured, journal.Simulated}).Draw(t, "kind"),
 			Rank: rapid.Ptr(rapid.Int(), true).Draw(t, "rank"), Reason: anyText.Draw(t, "reason"),
-			Output:   anyText.Draw(t, "output"),
-			Metrics:  rapid.MapOfN(anyMetric, anyFloat, 0, 3).Draw(t, "metrics"),
-			Units:    rapid.MapOfN(anyMetric, anyText, 0, 2).Draw(t, "units"),
-			Stats:    journal.NewObject(rapid.MapOfN(anyMetric, anyStat, 0, 2).Draw(t, "stats")),
-			Limits:   rapid.MapOfN(anyText, anyFloat, 0, 2).Draw(t, "limits"),
-			Warnings: rapid.SliceOfN(anyText, 0, 2).Draw(t, "warnings"),
+			Output:  anyText.Draw(t, "output"),
+			Metrics: rapid.MapOfN(anyMetric, anyFloat, 0, 3).Draw(t, "metrics"),
+			Units:   rapid.MapOfN(anyMetric, anyText, 0, 2).Draw(t, "units"),
+			Stats:   journal.NewObject(rapid.MapOfN(anyMetric, anyStat, 0, 2).Draw(t, "stats")),
+			Limits:  rapid.MapOfN(anyText, anyFloat, 0, 2).Draw(t, "limits"),
+		}
+		for _, text := range rapid.SliceOfN(anyText, 0, 2).Draw(t, "remarks") {
+			r.Conditions.Add(journal.Remarkf("%s", text))
 		}
 		for _, name := range rapid.SliceOfNDistinct(anyName, 0, 2, rapid.ID[string]).Draw(t, "env") {
 			r.Env = append(r.Env, point.EnvVar{Name: name, Value: anyText.Draw(t, "value"), Set: rapid.Bool().Draw(t, "set")})

@@ -190,11 +190,11 @@ func verbs(s journal.Status, n int) string {
 }
 
 func disturbed(rows dataset.Set) int {
-	return len(rows.Where(func(r *journal.Row) bool { return r.Disturbed() != "" }))
+	return len(rows.Where((*journal.Row).Disturbed))
 }
 
 func warned(rows dataset.Set) int {
-	return len(rows.Where(func(r *journal.Row) bool { return len(r.Warnings) > 0 }))
+	return len(rows.Where(func(r *journal.Row) bool { return len(r.Conditions) > 0 }))
 }
 
 // ending returns a sentence about how the run ended.
@@ -225,23 +225,21 @@ func seconds(s float64) string {
 // maxRemarks is the largest number of different warnings that a page lists.
 const maxRemarks = 30
 
-// Remarks returns the notes of a run, a warning if damage to the journal may go unnoticed, and the warnings
-// of its rows. Warnings that differ only in their numbers are merged and counted.
+// Remarks returns the notes of a run and the conditions of its rows. Those of one kind are one remark, with the range
+// of their values.
 func Remarks(d *dataset.Dataset, rows dataset.Set) []string {
 	// The result of a tuning study has its own section.
 	notes := lists.Filter(d.Notes, func(n journal.Note) bool { return len(n.Tuned) == 0 })
 	out := lists.Distinct(lists.Map(notes, func(n journal.Note) string { return n.Text }))
-	if run := d.Run(); run != nil {
-		out = append(out, lists.NonEmpty(run.Unverified())...)
-	}
 	var legend texttab.Legend
+	footnote := journal.Footnotes(rows)
 	for i := range rows {
-		legend.Mark(rows[i].Warnings...)
+		legend.Mark(lists.Map(rows[i].Conditions, footnote)...)
 	}
 	texts := legend.Texts("row", "rows")
 	out = append(out, texts[:min(len(texts), maxRemarks)]...)
 	if more := len(texts) - maxRemarks; more > 0 {
-		out = append(out, unit.Counted(more, "more warning is", "more different warnings are")+" with the rows")
+		out = append(out, unit.Counted(more, "more remark is", "more different remarks are")+" with the rows")
 	}
 	return out
 }

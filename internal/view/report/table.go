@@ -152,7 +152,7 @@ func cellOf(c export.Column, r *journal.Row) document.Cell {
 	case export.Status:
 		out.Class = document.StatusClass(r.Status)
 	case export.Quality:
-		if r.Disturbed() == "" {
+		if !r.Disturbed() {
 			return document.Cell{}
 		}
 		return document.Cell{Text: string(journal.QualityDisturbed), Class: "skipped"}
@@ -180,13 +180,13 @@ func cellOf(c export.Column, r *journal.Row) document.Cell {
 	return out
 }
 
-// reason returns why a row failed, followed by its warnings.
+// reason returns why a row failed, followed by what is known about its measurement.
 func reason(r *journal.Row) string {
 	why := ""
 	if r.Status != journal.OK {
 		why = r.Why()
 	}
-	return strings.Join(append(lists.NonEmpty(why), r.Warnings...), "; ")
+	return strings.Join(append(lists.NonEmpty(why), r.Conditions.Sentences()...), "; ")
 }
 
 // ansiRE matches the color codes that programs print for terminals.

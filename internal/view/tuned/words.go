@@ -230,7 +230,7 @@ func (s story) lines() (out []string) {
 		add("  excluded: %s", s.failures())
 	}
 	if n := s.f.Disturbed; n > 0 {
-		add("  disturbed while measured: %d of %d rows (%s)", n, s.f.Rows, s.f.DisturbedBy)
+		add("  disturbed while measured: %d of %d rows (%s)", n, s.f.Rows, s.f.DisturbedBy.Sentence())
 	}
 	add("  cost: %s", s.cost())
 	return out

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/bench/tune"
+	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
@@ -117,14 +118,16 @@ func TestNoConvergenceWithoutSteps(t *testing.T) {
 
 // The text reports disturbed rows, and counts launches like --launches does.
 func TestCostAndDisturbance(t *testing.T) {
+	steal := journal.NewCondition(journal.CodeSteal, journal.Named{"share": 0.2})
 	r := tune.Result{Metric: "time_us",
 		Variables: []tune.Variable{{Names: []string{"A"}, Env: []bool{true}, Values: [][]string{{""}, {"2"}},
 			Unset: [][]bool{{true}, {false}}}},
-		Findings: []tune.Finding{{Cells: 3, Each: 3, Size: 2, Rows: 60, Disturbed: 7, DisturbedBy: "steal: 20 %",
+		Findings: []tune.Finding{{Cells: 3, Each: 3, Size: 2, Rows: 60, Disturbed: 7, DisturbedBy: &steal,
 			Levels: map[int][]int{0: {0}, 1: {1}},
 			Answer: tune.Answer{Best: 0, Done: true, Launches: 20, Started: 2, Full: 12}}}}
 	text := Text(r)
-	for _, want := range []string{"disturbed while measured: 7 of 60 rows (steal: 20 %)",
+	for _, want := range []string{
+		"disturbed while measured: 7 of 60 rows (steal: the hypervisor took 20.0 % of this host's cores away)",
 		"cost: 60 launches over 2 of 2 settings; the full sweep at 6 trials takes 36"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s\nwant %s", text, want)

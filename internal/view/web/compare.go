@@ -21,8 +21,7 @@ const (
 
 // comparedRun is one run of a comparison.
 type comparedRun struct {
-	info       runInfo
-	unverified string // why damage to its journal may go unnoticed; "" if it may not
+	info runInfo
 	verdict.Run
 }
 
@@ -64,7 +63,7 @@ func (s *store) comparedRun(name, only string) (out comparedRun, err error) {
 			return notFound{err}
 		}
 		d := s.bench(r.Header.Bench).View(j, r)
-		out.info, out.unverified = summarize(b.folder, d), r.Unverified()
+		out.info = summarize(b.folder, d)
 		out.info.Outcome = b.outcome(r.ID(), out.info.Outcome)
 		out.Run = verdict.NewRun(out.info.Run, d)
 		if only != "" {
@@ -118,13 +117,7 @@ func compareRuns(sides []comparedRun, opts verdict.Options) (comparePage, error)
 			return out, badRequest{fmt.Errorf("%s and %s: %w", sides[0].Name, one.Name, err)}
 		}
 		out.Metric = r.Metric
-		comparison := newComparison(r)
-		for _, side := range []comparedRun{sides[0], one} {
-			if side.unverified != "" {
-				comparison.Remarks = append(comparison.Remarks, side.Name+": "+side.unverified)
-			}
-		}
-		out.Comparisons = append(out.Comparisons, comparison)
+		out.Comparisons = append(out.Comparisons, newComparison(r))
 	}
 	_, out.Metrics = views.Names(&header, rows)
 	plot, ok := views.AutoPlot(&header, rows)

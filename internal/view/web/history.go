@@ -61,8 +61,7 @@ type pastRuns struct {
 	runs  []verdict.Run
 	cut   int // earlier runs that were left out
 
-	unverified string   // why damage to a journal may go unnoticed; "" if it may not
-	changed    []string // inputs that differ from the build before, by run
+	changed []string // inputs that differ from the build before, by run
 }
 
 // history answers with the results of one point in all runs of its bench in the same folder, or with the mean of
@@ -103,7 +102,6 @@ func (s *store) pastRuns(name string) (out pastRuns, err error) {
 				out.add(b, build, before, name)
 				before = build
 			}
-			out.unverified = cmp.Or(out.unverified, r.Unverified())
 		}
 		return nil
 	})
@@ -199,9 +197,6 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 		counted = fmt.Sprintf("The latest %d of %d runs.", len(past.runs), len(past.runs)+past.cut)
 	}
 	out.Summary = append([]string{counted}, out.Summary...)
-	if past.unverified != "" {
-		out.Summary = append(out.Summary, past.unverified+".")
-	}
 	out.Figures = []document.Figure{historyFigure(out, unitName)}
 	return out, nil
 }
@@ -227,7 +222,7 @@ func newHistoryRun(info runInfo, run verdict.Run, metric string, changes []verdi
 		v, ok := row.Metrics[metric]
 		switch {
 		case !ok || row.Status != journal.OK:
-		case row.Disturbed() != "":
+		case row.Disturbed():
 			disturbed = append(disturbed, v)
 		default:
 			good = append(good, v)

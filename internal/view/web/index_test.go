@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -19,20 +21,16 @@ func TestIndex(t *testing.T) {
 	dir, kept := t.TempDir(), filepath.Join(t.TempDir(), "index")
 	record(t, dir, "r", 1, 1, 2)
 	path := filepath.Join(dir, journal.FileName)
-	edit := func(more string) {
+	age := func() { must.Do(t, os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour))) }
+	edit := func(more any) {
 		t.Helper()
-		text, err := os.ReadFile(path)
-		if err == nil {
-			err = os.WriteFile(path, append(text, more...), 0o644)
-		}
-		if err == nil {
-			err = os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(journal.Open(dir))(t)
+		must.Do(t, errors.Join(w.Append(more), w.Close()))
+		age()
 	}
-	edit(string(bytes.Repeat([]byte{' '}, leastIndexed)) + "\n")
+	text := must.Get(os.ReadFile(path))(t)
+	must.Do(t, os.WriteFile(path, append(append(text, bytes.Repeat([]byte{' '}, leastIndexed)...), '\n'), 0o644))
+	age()
 	ask := func(build string, wantRead bool) (answers []string) {
 		t.Helper()
 		s := New(Options{Dir: dir, Bench: func(string) *bench.Bench { return nil }, Index: kept, Build: build})
@@ -64,13 +62,15 @@ func TestIndex(t *testing.T) {
 		must.Do(t, os.WriteFile(filepath.Join(kept, f.Name()), []byte(`{"of":"anything","made":`), 0o600))
 	}
 	same(ask("1", true), first, true)
-	edit(`{"type":"row","schema":1,"run":"r","bench":"b","point":{"n":7},"status":"failed","metrics":{"time_us":9},"units":{},"time":"2026-11-15T09:00:00Z","key":"k7"}` + "\n")
+	edit(journal.Row{Run: "r", Bench: "b", Point: point.Point{{Name: "n", Value: point.IntValue(7)}},
+		Status: journal.Failed, Metrics: map[string]float64{"time_us": 9},
+		Time: time.Date(2026, 11, 15, 9, 0, 0, 0, time.UTC), Key: "k7"})
 	grown := ask("1", true)
 	same(grown, first, false)
 	same(ask("1", false), grown, true)
 
 	// The outcome of a run without an end is not indexed: it depends on a process.
-	edit(`{"type":"run","schema":1,"run":"r","bench":"b","time":"2026-11-15T10:00:00Z","resumed":true}` + "\n")
+	edit(journal.Header{Run: "r", Bench: "b", Time: time.Date(2026, 11, 15, 10, 0, 0, 0, time.UTC), Resumed: true})
 	open := ask("1", true)
 	same(ask("1", true), open, true)
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -29,11 +30,18 @@ func recordMany(t *testing.T, dir string, bytes int) (rows int) {
 	f := must.Get(os.Create(filepath.Join(dir, journal.FileName)))(t)
 	defer f.Close()
 	w := bufio.NewWriter(f)
-	written := 0
-	line := func(typ string, record any) {
-		text := must.Get(json.Marshal(record))(t)
-		n := must.Get(fmt.Fprintf(w, `{"type":%q,%s`+"\n", typ, text[1:]))(t)
-		written += n
+	written, sum := 0, ""
+	line := func(typ string, record any) { // as journal.Writer writes it, but without syncing
+		text := string(must.Get(json.Marshal(record))(t))
+		text = fmt.Sprintf(`{"type":%q,%s`, typ, text[1:len(text)-1])
+		if typ != "run" && sum != "" {
+			text += fmt.Sprintf(`,"chain":%q`, sum)
+		}
+		own := fmt.Sprintf("%08x", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
+		if typ == "row" {
+			sum = own
+		}
+		written += must.Get(fmt.Fprintf(w, `%s,"crc":%q}`+"\n", text, own))(t)
 	}
 	start := time.Date(2026, 11, 15, 9, 0, 0, 0, time.UTC)
 	line("run", journal.Header{Schema: journal.Schema, Run: "big", Bench: "large", Time: start, Trials: 1})
@@ -123,7 +131,7 @@ func TestUnreadableJournals(t *testing.T) {
 	want := map[string]string{
 		"damaged": "line 4",
 		"empty":   "the journal has no run",
-		"garbage": "line 1: invalid character",
+		"garbage": "line 1: the line does not match its checksum",
 		"linked":  "journal.jsonl is a symbolic link, and only regular files are read",
 	}
 	if os.Geteuid() != 0 { // root reads everything

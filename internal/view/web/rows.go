@@ -132,7 +132,7 @@ func newRowTable(t export.Table, lines []export.TableLine) rowTable {
 	})
 	for _, l := range lines {
 		line := rowLine{Status: document.StatusClass(l.Status), Point: dataset.Key(l.Rows[0]),
-			Disturbed: !slices.ContainsFunc(l.Rows, func(r *journal.Row) bool { return r.Disturbed() == "" })}
+			Disturbed: !slices.ContainsFunc(l.Rows, func(r *journal.Row) bool { return !r.Disturbed() })}
 		for i, text := range l.Cells {
 			line.Cells = append(line.Cells, document.Cell{Text: text, Exact: t.Exact(l, i)})
 		}

@@ -175,7 +175,7 @@ func damage(j *journal.Journal, id string) []string {
 // damageLines describes the first damaged lines of a journal and counts the rest.
 func damageLines(problems []journal.Problem) []string {
 	out := lists.Map(problems[:min(len(problems), maxDamage)], func(p journal.Problem) string {
-		return fmt.Sprintf("%s: %v (left out)", journal.FileName, p)
+		return fmt.Sprintf("%s: %v", journal.FileName, p)
 	})
 	if more := len(problems) - maxDamage; more > 0 {
 		out = append(out, fmt.Sprintf("%s: %s damaged", journal.FileName,

@@ -109,7 +109,7 @@ func summarize(folder string, r *dataset.Dataset) runInfo {
 		Tags: h.Tags, Lost: r.Lost()}
 	counts, measured := r.Rows.Counts(), 0
 	for _, row := range r.Rows.Good() {
-		if row.Disturbed() != "" {
+		if row.Disturbed() {
 			info.Disturbed++
 		}
 		if row.Kind != journal.Simulated && row.Kind != journal.Modelled {
