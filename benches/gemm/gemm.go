@@ -87,7 +87,7 @@ GPU uses less power and is faster than with real data.`),
 		bench.Headline("time_us", "gflops", "peak_pct=of peak (%)"),
 		bench.Measure(cfg),
 		bench.Timeout(3 * time.Minute),
-		bench.Figures(figures),
+		rates,
 		bench.Sections(sections),
 	}, onDevices()...)...)
 }

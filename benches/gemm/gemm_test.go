@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
@@ -136,11 +137,11 @@ func TestSections(t *testing.T) {
 		len(got[0].Lines) != 1 || len(got[0].Lines[0].Rows) != 8 {
 		t.Errorf("sections: %+v", got)
 	}
-	if figs := figures(dataset.All(rows)); len(figs) != 1 || len(figs[0].Panels) != 1 ||
+	if figs := benchtest.Figures(t, Bench(), dataset.All(rows)); len(figs) != 1 || len(figs[0].Panels) != 1 ||
 		len(figs[0].Panels[0].Series) != 2 {
 		t.Errorf("figures: %+v", figs)
 	}
-	if sections(nil) != nil || figures(nil) != nil {
+	if sections(nil) != nil || benchtest.Figures(t, Bench(), nil) != nil {
 		t.Error("views of no rows")
 	}
 }

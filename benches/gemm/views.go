@@ -3,12 +3,9 @@ package gemm
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/result/dataset"
-	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
@@ -26,45 +23,11 @@ func dims(r *journal.Row) []int64 {
 	return r.Point.At("shape").Dims()
 }
 
-// seriesName names a line of the figure.
-func seriesName(r *journal.Row) string {
-	threads := dataset.Text(r, "threads")
-	switch {
-	case r.Backend != gemm.Host:
-		return dataset.Text(r, "provider") + ", " + r.Backend
-	case threads == "1":
-		return dataset.Text(r, "provider") + ", 1 thread"
-	}
-	return fmt.Sprintf("%s, %s threads", dataset.Text(r, "provider"), threads)
-}
-
-// figures draws the rate of cubic products, with one panel per element type. Layers have labels ("attn_out=...") and
+// rates declares the rate of cubic products, with one panel per element type. Layers have labels ("attn_out=...") and
 // appear only in the table, even if they are cubes.
-func figures(rows dataset.Set) []figure.Figure {
-	fig := figure.Figure{Name: "gemm_rate", Title: "Matrix multiplication by size"}
-	cubes := measured(rows).Where(func(r *journal.Row) bool {
-		d := dims(r)
-		return d[0] == d[1] && d[1] == d[2] && d[0] != 0 && !strings.Contains(dataset.Text(r, "shape"), "=")
-	})
-	for _, g := range dataset.GroupBy(cubes, func(r *journal.Row) string { return dataset.Text(r, "dtype") }) {
-		unit, scale := "GFLOP/s", 1.0
-		if slices.ContainsFunc(g.Rows, func(r *journal.Row) bool { return r.Metrics["gflops"] >= 10_000 }) {
-			unit, scale = "TFLOP/s", 1e-3
-		}
-		fig.Panels = append(fig.Panels, figure.Panel{
-			Title: g.Key,
-			X:     figure.Axis{Label: "M = N = K", Scale: figure.Log2},
-			Y:     figure.Axis{Label: unit, Scale: figure.Linear, Min: new(float64)},
-			Series: dataset.Series(g.Rows, seriesName, func(r *journal.Row) (figure.Point, bool) {
-				return figure.Point{X: float64(dims(r)[0]), Y: scale * r.Metrics["gflops"]}, true
-			}),
-		})
-	}
-	if len(fig.Panels) == 0 {
-		return nil
-	}
-	return []figure.Figure{fig}
-}
+var rates = bench.Plot("x=shape.cube,y=gflops,by=provider+threads,panel=dtype,xscale=log,yscale=linear",
+	bench.Named("gemm_rate"), bench.Title("Matrix multiplication by size"), bench.Label("x", "M = N = K"),
+	bench.Label("y", "rate"))
 
 // sections compares the built-in provider with every other one at the same point. A ratio needs several launches of
 // both, because launches differ.

@@ -81,7 +81,7 @@ type Coord struct {
 	Name  string // unique among the coordinates of a dataset, as users write it
 	Class Class
 	Key   string // the name within its class
-	Item  int    // of a tuple: 1 for its first number. 0 is the whole value
+	Item  int    // of a tuple: 1 for its first number. 0 is the whole value, cube the number that all numbers are
 }
 
 // Is reports whether the coordinate is one of the given fields.
@@ -215,7 +215,8 @@ func makeUnique(coords []Coord) {
 	}
 }
 
-// FindCoord looks up a name, with or without its class as a prefix. shape.0 is the first number of the tuple shape.
+// FindCoord looks up a name, with or without its class as a prefix. shape.0 is the first number of the tuple shape, and
+// shape.cube the number that all of its numbers are, if they are equal and the tuple has no label.
 func FindCoord(coords []Coord, name string) (Coord, error) {
 	for _, c := range coords {
 		if c.Name == name || string(c.Class)+"."+c.Key == name {
@@ -224,6 +225,9 @@ func FindCoord(coords []Coord, name string) (Coord, error) {
 	}
 	if at := strings.LastIndexByte(name, '.'); at > 0 {
 		item, err := strconv.Atoi(name[at+1:])
+		if name[at+1:] == "cube" {
+			item, err = cube-1, nil
+		}
 		if c, unknown := FindCoord(coords, name[:at]); err == nil && unknown == nil {
 			c.Name, c.Item = name, item+1
 			return c, nil
@@ -239,7 +243,7 @@ func Names(coords []Coord) []string {
 
 // Of returns the row's value of the coordinate.
 func (c Coord) Of(r *journal.Row) Value {
-	if c.Item > 0 {
+	if c.Item != 0 {
 		return c.item(r)
 	}
 	switch c.Class {
@@ -253,6 +257,9 @@ func (c Coord) Of(r *journal.Row) Value {
 	return fields[c.Key](r)
 }
 
+// cube is the item of a tuple of equal numbers.
+const cube = -1
+
 // item returns a number of a tuple. A single number stands for any: 64 is the shape 64x64x64.
 func (c Coord) item(r *journal.Row) Value {
 	at := c.Item - 1
@@ -260,6 +267,11 @@ func (c Coord) item(r *journal.Row) Value {
 	v := c.Of(r).Point
 	dims := v.Dims()
 	switch {
+	case v.Kind() == point.Tuple && at == cube-1:
+		if v.Label() != "" || len(slices.Compact(slices.Clone(dims))) != 1 {
+			return Value{}
+		}
+		return number(int(dims[0]))
 	case v.Kind() != point.Tuple:
 	case len(dims) == 1:
 		return number(int(dims[0]))

@@ -306,11 +306,14 @@ func compareOp(op string, a, b point.Value) bool {
 
 // Select returns the rows for which all expressions hold. Expressions may use every coordinate and every metric. A
 // coordinate hides a metric of the same name.
-func (s Set) Select(exprs ...string) (Set, error) {
+func (s Set) Select(exprs ...string) (Set, error) { return SelectKnown(nil, s, exprs...) }
+
+// SelectKnown is like Set.Select, for expressions with names that h declares, although no row may have them.
+func SelectKnown(h *journal.Header, s Set, exprs ...string) (Set, error) {
 	if len(exprs) == 0 {
 		return s, nil
 	}
-	names := s.names()
+	names := s.names(h)
 	kinds := Scope{}
 	for name, n := range names {
 		kinds[name] = n.kind
@@ -331,19 +334,27 @@ type named struct {
 }
 
 // names returns what expressions may name.
-func (s Set) names() map[string]named {
+func (s Set) names(h *journal.Header) map[string]named {
 	out := map[string]named{}
+	metric := func(name string) named {
+		return named{point.Float, func(r *journal.Row) Value {
+			v, has := r.Metrics[name]
+			return typed(point.FloatValue(v), has)
+		}}
+	}
+	if h != nil {
+		for _, m := range h.Metrics {
+			out[m.Name] = metric(m.Name)
+		}
+	}
 	for _, r := range s {
 		for name := range r.Metrics {
 			if _, known := out[name]; !known {
-				out[name] = named{point.Float, func(r *journal.Row) Value {
-					v, has := r.Metrics[name]
-					return typed(point.FloatValue(v), has)
-				}}
+				out[name] = metric(name)
 			}
 		}
 	}
-	for _, c := range s.Coords(nil) {
+	for _, c := range s.Coords(h) {
 		n := named{point.String, c.Of}
 		if c.Is(NumRanks, Trial, Sharing) {
 			n.kind = point.Int
@@ -365,7 +376,7 @@ var nameOrQuoted = regexp.MustCompile(`"[^"]*"|'[^']*'|[A-Za-z_][A-Za-z0-9_.]*`)
 // NoMatch returns the error for expressions that no row satisfies. It lists the values of the names in the
 // expressions.
 func (s Set) NoMatch(exprs []string) error {
-	names := s.names()
+	names := s.names(nil)
 	used := lists.Distinct(nameOrQuoted.FindAllString(strings.Join(exprs, " "), -1))
 	used = lists.Filter(used, func(name string) bool { return names[name].of != nil })
 	if len(used) == 0 {

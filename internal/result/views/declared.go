@@ -16,8 +16,10 @@ import (
 // left out.
 func Figures(plots []Plot, h *journal.Header, rows dataset.Set) (figs []figure.Figure, errs []error) {
 	for _, p := range plots {
-		for _, g := range p.named(choose(rows, p.Where)) {
+		for _, g := range p.named(choose(h, rows, p.Where)) {
 			p.Name = figure.Stem(g.Key)
+			p := p
+			p.Where = "" // these rows are chosen
 			f, err := p.Figure(h, g.Rows)
 			if err != nil {
 				errs = append(errs, err)
@@ -41,10 +43,10 @@ func Figures(plots []Plot, h *journal.Header, rows dataset.Set) (figs []figure.F
 }
 
 // Needed returns the names of the figures that must be drawn: of those with chosen rows, even if all have failed.
-func Needed(plots []Plot, rows dataset.Set) []string {
+func Needed(h *journal.Header, plots []Plot, rows dataset.Set) []string {
 	var names lists.Set[string]
 	for _, p := range plots {
-		for _, g := range p.named(choose(rows, p.Where)) {
+		for _, g := range p.named(choose(h, rows, p.Where)) {
 			names.Add(figure.Stem(g.Key))
 		}
 	}
@@ -52,11 +54,11 @@ func Needed(plots []Plot, rows dataset.Set) []string {
 }
 
 // choose returns the rows of a declared view. They may lack a name that the bench declares.
-func choose(rows dataset.Set, where string) dataset.Set {
+func choose(h *journal.Header, rows dataset.Set, where string) dataset.Set {
 	if where == "" {
 		return rows
 	}
-	rows, err := rows.Select(where)
+	rows, err := dataset.SelectKnown(h, rows, where)
 	if err != nil {
 		return nil
 	}

@@ -25,7 +25,7 @@ type Export struct {
 }
 
 // Needed reports whether the file must be written: whether rows are chosen, even if all have failed.
-func (e Export) Needed(rows dataset.Set) bool { return len(choose(rows, e.Where)) > 0 }
+func (e Export) Needed(rows dataset.Set) bool { return len(choose(nil, rows, e.Where)) > 0 }
 
 // exported is a column of a file.
 type exported struct {
@@ -82,7 +82,7 @@ func (e Export) columns(rows dataset.Set) ([]exported, error) {
 
 // Table returns the lines, after one with the names of the columns. Without rows it returns none.
 func (e Export) Table(rows dataset.Set) ([][]string, error) {
-	rows = choose(rows, e.Where).Good()
+	rows = choose(nil, rows, e.Where).Good()
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -98,7 +98,7 @@ func (e Export) Table(rows dataset.Set) ([][]string, error) {
 // Encode returns the contents of the file, or nil without rows.
 func (e Export) Encode(rows dataset.Set) ([]byte, error) {
 	if path.Ext(e.Name) == ".json" {
-		return e.json(choose(rows, e.Where).Good())
+		return e.json(choose(nil, rows, e.Where).Good())
 	}
 	table, err := e.Table(rows)
 	if len(table) == 0 || err != nil {

@@ -74,10 +74,12 @@ func (p Pivot) CheckMetric(h *journal.Header, options point.Point, known []journ
 
 // Table returns the table. It has no cells if no row has a value.
 func (p Pivot) Table(h *journal.Header, rows dataset.Set) (Table, error) {
-	if rows = choose(rows, p.Where); len(rows) == 0 {
+	if rows = choose(h, rows, p.Where); len(rows) == 0 {
 		return Table{}, nil
 	}
-	d, dots, _, err := p.plot().resolve(h, rows)
+	plot := p.plot()
+	plot.Where = ""
+	d, dots, _, err := plot.resolve(h, rows)
 	if err != nil {
 		return Table{}, fmt.Errorf("pivot %s: %w", p, err)
 	}

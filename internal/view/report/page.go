@@ -65,7 +65,7 @@ func needed(b *bench.Bench, rows dataset.Set) (names []string) {
 	if b.Page == nil {
 		return names
 	}
-	for _, f := range views.Needed(b.Plots, rows) {
+	for _, f := range views.Needed(decl.ViewHeader(b), b.Plots, rows) {
 		names = append(names, "figures/"+f+".png", "figures/"+f+".svg")
 	}
 	for _, e := range lists.Filter(b.TableFiles, func(e decl.TableFile) bool { return e.Needed(rows) }) {
