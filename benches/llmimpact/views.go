@@ -45,26 +45,12 @@ func declaredViews() []bench.Clause {
 	}
 }
 
-// alternative is a curve or bus bandwidth with which the rows were compared: its name and
-// its metrics.
-type alternative struct{ name, us, gain string }
+// alternative is a curve or bus bandwidth with which the rows were compared: its name, the option that chooses it, and
+// the metrics' prefix.
+type alternative struct{ name, option, metric string }
 
-func alternatives(rows dataset.Set) (out []alternative) {
-	for _, a := range []alternative{{"with the curve %s", "against_us", "against_gain_pct"},
-		{"with a bus bandwidth of %s GB/s", "target_us", "target_gain_pct"}} {
-		r, has := lists.First(rows, func(r *journal.Row) bool { _, has := r.Metrics[a.gain]; return has })
-		if !has {
-			continue
-		}
-		option := "against"
-		if a.us == "target_us" {
-			option = "target-gbps"
-		}
-		a.name = fmt.Sprintf(a.name, dataset.Text(r, option))
-		out = append(out, a)
-	}
-	return out
-}
+var alternatives = []alternative{{"with the curve %s", "against", "against"},
+	{"with a bus bandwidth of %s GB/s", "target-gbps", "target"}}
 
 // sections reports the gains from the alternatives, and the method.
 func sections(rows dataset.Set) []bench.Section {
@@ -140,18 +126,21 @@ const maxGains = 12
 // gainSection lists the largest gains from the alternatives.
 func gainSection(rows dataset.Set) []bench.Section {
 	type gain struct {
-		row  *journal.Row
-		what alternative
+		alternative
+		row     *journal.Row
+		percent float64
 	}
 	var gains []gain
-	for _, a := range alternatives(rows) {
+	compared := false
+	for _, a := range alternatives {
 		for _, r := range rows {
-			if r.Metrics[a.gain] > 0.5 {
-				gains = append(gains, gain{r, a})
+			percent, has := r.Metrics[a.metric+"_gain_pct"]
+			if compared = compared || has; percent > 0.5 {
+				gains = append(gains, gain{a, r, percent})
 			}
 		}
 	}
-	if len(alternatives(rows)) == 0 {
+	if !compared {
 		return nil
 	}
 	s := bench.Section{Title: "Largest gains",
@@ -161,15 +150,13 @@ func gainSection(rows dataset.Set) []bench.Section {
 			Text: "No alternative that was compared would shorten a step by half a per cent."}}
 		return []bench.Section{s}
 	}
-	slices.SortStableFunc(gains, func(a, b gain) int {
-		return cmp.Compare(b.row.Metrics[b.what.gain], a.row.Metrics[a.what.gain])
-	})
+	slices.SortStableFunc(gains, func(a, b gain) int { return cmp.Compare(b.percent, a.percent) })
 	s.Table = [][]string{{"model", "step", "tp", "what", "all-reduces now", "then", "step shorter by"}}
 	for _, g := range gains[:min(len(gains), maxGains)] {
 		s.AddLine("gain", dataset.Set{g.row}, dataset.Text(g.row, "model"), dataset.Text(g.row, "step"),
-			dataset.Text(g.row, "tp"), g.what.name,
-			unit.FormatMicros(g.row.Metrics["time_us"]), unit.FormatMicros(g.row.Metrics[g.what.us]),
-			fmt.Sprintf("%.1f %%", g.row.Metrics[g.what.gain]))
+			dataset.Text(g.row, "tp"), fmt.Sprintf(g.name, dataset.Text(g.row, g.option)),
+			unit.FormatMicros(g.row.Metrics["time_us"]), unit.FormatMicros(g.row.Metrics[g.metric+"_us"]),
+			fmt.Sprintf("%.1f %%", g.percent))
 	}
 	return []bench.Section{s}
 }

@@ -34,6 +34,7 @@ const (
 	probeOption, measuredOption = "probe", "measured"
 
 	measuredMetric, measuredLow, measuredHigh = "measured_us", "measured_low_us", "measured_high_us"
+	measuredResolved                          = "measured_resolved"
 
 	useDetail, fitDetail, overallDetail, skippedDetail = "measured", "fit", "overall", "without"
 )
@@ -254,6 +255,9 @@ func (f *hostModel) recordMeasured(s *bench.State, algorithms []string, bytes in
 		s.Warn("the times were measured on host %s, but the probe is of %s", shortest.Host, f.host.Name)
 	}
 	s.Record(measuredMetric, shortest.TimeUS)
+	if shortest.Resolved() {
+		s.Report(measuredResolved, 1, "", "")
+	}
 	if shortest.LowUS > 0 {
 		s.Report(measuredLow, shortest.LowUS, "us", "")
 		s.Report(measuredHigh, shortest.HighUS, "us", "")
@@ -265,9 +269,7 @@ func (f *hostModel) recordMeasured(s *bench.State, algorithms []string, bytes in
 	s.Detail(useDetail, use)
 }
 
-func notResolved(r *journal.Row) bool {
-	return strings.Contains(r.Details[useDetail], predict.NotResolved)
-}
+func notResolved(r *journal.Row) bool { return r.Metrics[measuredResolved] == 0 }
 
 // hostPanel draws the predicted times as lines and the measured ones as marks of the same
 // colour, which are hollow if they are not resolved.

@@ -56,6 +56,7 @@ func Bench() *bench.Bench {
 		bench.Reports("gpus", "", "GPUs of the cluster"),
 		bench.Reports("ranks", "", "ranks of cluster host"),
 		bench.Reports("measured_low_us", "us", "lower end of the interval of measured_us"),
+		bench.Reports(measuredResolved, "", "1 if measured_us was not disturbed and is known well enough"),
 		bench.Reports("measured_high_us", "us", "upper end of the interval of measured_us"),
 		bench.Metric(measuredMetric, "us", "", "shortest measured time of this size (option measured)"),
 		bench.Headline("time_us", "busbw", "low_us", "high_us", measuredMetric, journal.ValidatedByDetail+"=validated by"),
@@ -65,6 +66,7 @@ func Bench() *bench.Bench {
 		bench.Drop(checkCombination),
 		bench.Figures(figures),
 		bench.Sections(sections),
+		timeTable,
 	)
 }
 
@@ -284,29 +286,6 @@ func drawnRows(rows dataset.Set) dataset.Set {
 	return rows.Where(func(r *journal.Row) bool { return bests(r) != 1 })
 }
 
-// timeTable returns the times of a cluster by algorithm and protocol, a line for each size.
-func timeTable(rows dataset.Set) [][]string {
-	pairs := rows.Where(func(r *journal.Row) bool { return bests(r) == 0 })
-	name := func(r *journal.Row) string { return algorithm(r) + " " + dataset.Text(r, protocolAxis) }
-	columns := dataset.GroupBy(pairs, name)
-	table := [][]string{{"size, times in µs"}}
-	for _, c := range columns {
-		table[0] = append(table[0], c.Key)
-	}
-	for _, g := range dataset.GroupBy(pairs, size) {
-		line := []string{unit.FormatBytes(int64(g.Key))}
-		for _, c := range columns {
-			cell := ""
-			if i := slices.IndexFunc(g.Rows, func(r *journal.Row) bool { return name(r) == c.Key }); i >= 0 {
-				cell = unit.FormatSig(g.Rows[i].Metrics["time_us"], 4)
-			}
-			line = append(line, cell)
-		}
-		table = append(table, line)
-	}
-	return table
-}
-
 // measuredLine returns the measured times of the row's own system, or nothing if there are none.
 func measuredLine(r *journal.Row) []figure.Line {
 	c, err := predict.Find(cluster(r))
@@ -337,25 +316,24 @@ func errorLabel(rows dataset.Set) string {
 	return label
 }
 
-// sections reports the best choice at each size with the prediction's error, then the times
-// by algorithm and protocol.
+// timeTable declares the times by algorithm and protocol.
+var timeTable = bench.Pivot(`rows=cluster+op+size+protocol,columns=algorithm,value=time_us,show=detail,where=algorithm!="`+
+	predict.Best+`" && protocol!="`+predict.Best+`"`, bench.Title("Time by algorithm and protocol"),
+	bench.Caption("Single algorithms and protocols are "+predict.NotValidated+": the measured times are of the library's "+
+		"own choice."))
+
+// sections reports the predictions for a host, and the best choice at each size with the prediction's error.
 func sections(rows dataset.Set) (out []bench.Section) {
-	var tables []bench.Section
 	for _, g := range dataset.GroupBy(rows.Good(), system) {
 		if isHost(g.Key) {
 			out = append(out, hostSection(g.Rows))
-		} else if table := timeTable(g.Rows); len(table) > 1 {
-			tables = append(tables, bench.Section{Headline: true, Detail: true,
-				Title: "Time by algorithm and protocol on " + g.Key,
-				Text: fmt.Sprintf("%s. Single algorithms and protocols are %s: %s.", g.Rows[0].Details[clusterDetail],
-					predict.NotValidated, "the measured times are of the library's own choice"), Table: table})
 		}
 	}
 	best := rows.Good().Where(func(r *journal.Row) bool { return bests(r) == 2 })
 	for _, g := range dataset.GroupBy(best, system) {
 		out = append(out, choiceSection(g.Key, g.Rows))
 	}
-	return append(out, tables...)
+	return out
 }
 
 // choiceSection lists the best choice at each size with its error.
@@ -363,6 +341,9 @@ func choiceSection(cluster string, rows dataset.Set) bench.Section {
 	s := bench.Section{Headline: true, Title: "Best choice on " + cluster,
 		Table: [][]string{{"size", "fastest", "time (µs)", "median error (%)", "90 % of errors within",
 			"validated by"}}}
+	if machine := rows[0].Details[clusterDetail]; machine != "" {
+		s.Text = machine + ".\n\n"
+	}
 	for _, v := range dataset.GroupBy(rows, func(r *journal.Row) string { return r.Details[validationDetail] }) {
 		s.Text += "- " + v.Key + "\n"
 	}

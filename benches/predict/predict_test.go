@@ -1,9 +1,7 @@
 package predict
 
 import (
-	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -54,37 +52,33 @@ func TestRows(t *testing.T) {
 	} else if err := f[0].Validate(); err != nil {
 		t.Error(err)
 	}
-	s := sections(rows)
-	if len(s) != 8 || len(s[0].Table) != 12 {
+	s := benchtest.Sections(t, Bench(), rows)
+	if len(s) != 5 || len(s[0].Table) != 12 {
 		t.Fatalf("%+v", s)
 	}
-	// The table of times by algorithm and protocol: its least is the best choice.
-	times := s[4]
-	if times.Title != "Time by algorithm and protocol on h100-8x1" || len(times.Table) != 12 ||
-		strings.Join(times.Table[0][1:],
-			", ") != "ring LL, ring LL128, ring Simple, tree LL, tree LL128, tree Simple, nvls Simple" {
+	times := s[4] // a line for each cluster, size and protocol
+	if times.Title != "Time by algorithm and protocol" || len(times.Table) != 1+4*11*3 ||
+		strings.Join(times.Table[0], ", ") != "cluster, op, size, protocol, ring, tree, nvls" {
 		t.Fatalf("%+v", times)
 	}
-	for i, line := range s[5].Table[1:] { // a cluster that was not measured, so nothing is corrected
-		least := slices.MinFunc(line[1:], func(a, b string) int { return cmp.Compare(number(t, a), number(t, b)) })
-		if best := s[1].Table[i+1]; number(t, least) != number(t, strings.TrimSuffix(best[2], " µs")) {
-			t.Errorf("%s: the least of %v is %s, the best choice takes %s", line[0], line[1:], least, best[2])
+	// In a cluster that was not measured nothing is corrected: the least time is that of the best choice.
+	of := rows.Good().At(clusterAxis, "h100-8x8")
+	for _, best := range of.Where(func(r *journal.Row) bool { return bests(r) == 2 }) {
+		pairs := of.At(sizeAxis, dataset.Text(best, sizeAxis)).Where(func(r *journal.Row) bool { return bests(r) == 0 })
+		if least := slices.Min(pairs.Values("time_us")); len(pairs) != 7 || least != best.Metrics["time_us"] {
+			t.Errorf("%v: the least of %d is %v, the best choice takes %v", best.Point, len(pairs), least,
+				best.Metrics["time_us"])
 		}
 	}
-	if !strings.Contains(s[5].Text,
+	if !strings.Contains(s[1].Text,
 		"8 x 8 GPUs, NVLink 4 at 370.8 GB/s, 8 NICs of 50 GB/s a node, infiniband, 2 levels of switches") {
-		t.Errorf("%s", s[5].Text)
+		t.Errorf("%s", s[1].Text)
 	}
 	for _, line := range figures(rows)[0].Panels[0].Series {
 		if line.Name != "best" && !strings.Contains(line.Name, ", ") {
 			t.Errorf("the figure has both pairs and the best of some: %s", line.Name)
 		}
 	}
-}
-
-func number(t *testing.T, text string) float64 {
-	t.Helper()
-	return must.Get(strconv.ParseFloat(text, 64))(t)
 }
 
 // Other collectives have rings, or direct sends for an all-to-all.

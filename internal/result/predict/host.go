@@ -102,13 +102,13 @@ type Time struct {
 }
 
 // Resolved reports whether the time could be used.
-func (t Time) Resolved() bool { return !strings.HasPrefix(t.Use, NotResolved) }
+func (t Time) Resolved() bool { return whyUnusable(t.Sample) == "" }
 
-// The uses of a measured time. NotResolved is a prefix; the reason follows it.
+// The uses of a measured time. The reason follows notResolved.
 const (
 	InFit       = "in the fit"
 	LeftOut     = "left out of the fit"
-	NotResolved = "not resolved: "
+	notResolved = "not resolved: "
 	minFitSizes = 4 // two sizes to fit two parameters to, and two to test them
 )
 
@@ -130,7 +130,7 @@ func (h *Host) Fit(series []model.Sample) Fit {
 	for i, s := range series {
 		f.Times = append(f.Times, Time{s, ""})
 		if why := whyUnusable(s); why != "" {
-			f.Times[i].Use = NotResolved + why
+			f.Times[i].Use = notResolved + why
 		} else {
 			usable = append(usable, i)
 		}
