@@ -53,12 +53,11 @@ var alternatives = []alternative{{"with the curve %s", "against", "against"},
 	{"with a bus bandwidth of %s GB/s", "target-gbps", "target"}}
 
 // sections reports the gains from the alternatives, and the method.
-func sections(rows dataset.Set) []bench.Section {
-	set := points(rows)
-	if len(set) == 0 {
-		return nil
+func sections(rows dataset.Set) (out []bench.Section) {
+	if set := points(rows); len(set) > 0 {
+		out = append(gainSection(set), methodSection(set))
 	}
-	return append(gainSection(set), methodSection(set))
+	return out
 }
 
 // points returns a row for each point. Further trials give the same numbers.

@@ -289,7 +289,7 @@ func hostPanel(rows dataset.Set) figure.Panel {
 	for i, line := range lines {
 		line.Color, line.NoMarker = i+1, true
 		m, measured := lists.First(marks, func(m figure.Series) bool { return m.Name == line.Name })
-		line.Dashed = !validated(rows.At(algorithmAxis, line.Name))
+		line.Dashed = len(rows.At(algorithmAxis, line.Name).Values("high_us")) == 0 // not validated
 		line.Name += ", predicted"
 		if line.Dashed {
 			line.Name += ", not validated"
@@ -314,15 +314,10 @@ func hostSection(rows dataset.Set) bench.Section {
 		s.Text = "All algorithms together: " + overall + "."
 	}
 	s.Table = [][]string{{"algorithm", "size", "predicted (µs)", "measured (µs)", "error", "measured time was"}}
-	var fits []string
+	single := rows.Where(func(r *journal.Row) bool { return algorithm(r) != predict.Best })
+	fits := lists.Distinct(lists.Map(single, func(r *journal.Row) string { return r.Details[fitDetail] }))
 	unresolved := 0
-	for _, r := range rows {
-		if algorithm(r) == predict.Best {
-			continue
-		}
-		if fit := r.Details[fitDetail]; !slices.Contains(fits, fit) {
-			fits = append(fits, fit)
-		}
+	for _, r := range single {
 		us, m := r.Metrics["time_us"], r.Metrics[measuredMetric]
 		if m == 0 {
 			continue

@@ -223,11 +223,6 @@ func system(r *journal.Row) string {
 
 func algorithm(r *journal.Row) string { return dataset.Text(r, algorithmAxis) }
 
-// validated reports whether any of the rows has an interval.
-func validated(rows dataset.Set) bool {
-	return slices.ContainsFunc(rows, func(r *journal.Row) bool { return r.Metrics["high_us"] > 0 })
-}
-
 // timePanel returns an empty panel of time against size.
 func timePanel(title string) figure.Panel {
 	return figure.Panel{Title: title, X: figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes},
