@@ -57,11 +57,12 @@ func quotedMessages(page string) (messages []string) {
 	return messages
 }
 
-// constantTexts returns the pieces of all strings in the Go code below a folder. Verbs of formats separate them.
+// constantTexts returns the pieces of all strings in the Go code below a folder. Verbs of formats separate them, and
+// the values and brackets of the templates of conditions.
 func constantTexts(t *testing.T, root string) map[string]bool {
 	t.Helper()
 	texts := map[string]bool{}
-	verb := regexp.MustCompile(`%[-+#0-9.\[\]]*[a-zA-Z]`)
+	verb := regexp.MustCompile(`%[-+#0-9.\[\]]*[a-zA-Z]|\{[a-z_]+( [^}]*)?\}[\[\]]*|[\[\]]`)
 	must.Do(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			return err
