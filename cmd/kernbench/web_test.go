@@ -294,7 +294,7 @@ func (b *browser) pending() {
 	}; return true; })()`)
 	b.click("a.brand")
 	b.until("document.getElementById('pending')?.innerText.includes('3.0 MiB of 122 MiB') || " +
-		"document.querySelectorAll('tbody').length === 4")
+		"document.querySelectorAll('tbody').length === 5")
 	b.until("document.querySelectorAll('tbody').length === 5 && document.getElementById('pending') === null")
 	b.click("tr[data-group$=noisy] a[data-link]")
 	for range 4 {

@@ -154,7 +154,7 @@ class Reporter:
         if found.returncode == 2:
             self.problem = "kernbench compare: " + found.stderr.strip()
         elif limit is not None:
-            self.slower = [p["point"]["test"] for p in json.loads(found.stdout)["pairs"] if p["verdict"] == "slower"]
+            self.slower = [p["point"]["test"] for p in json.loads(found.stdout)["points"] if p["verdict"] == "slower"]
         if (self.slower or self.problem) and exitstatus == 0:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
