@@ -429,3 +429,78 @@ func TestOnlyTheEdgesTouchTheProcess(t *testing.T) {
 		}
 	}
 }
+
+// parses lists where texts for people may be taken apart: where a failure is blamed on a rank, and where files of other
+// tools are read.
+var parses = []string{"internal/bench/run", "internal/process", "internal/result/imports", "internal/result/nccltable"}
+
+// parsedTexts returns the places in a file that search or compare texts that are written for people: reasons of
+// failures, sentences of conditions, notes.
+func parsedTexts(files *token.FileSet, f *ast.File) (found []string) {
+	text := func(e ast.Expr) bool {
+		has := false
+		ast.Inspect(e, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				has = has || slices.Contains([]string{"Reason", "Why", "Sentence", "Sentences", "Incomplete"}, s.Sel.Name)
+			}
+			_, nested := n.(*ast.FuncLit)
+			return !nested
+		})
+		return has
+	}
+	searches := []string{"Contains", "HasPrefix", "HasSuffix", "Index", "LastIndex", "Cut", "Split", "Fields",
+		"EqualFold", "Count", "Match", "Find", "Replace", "Map"}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			s, ok := n.Fun.(*ast.SelectorExpr)
+			of, named := ast.Expr(nil), false
+			if ok {
+				of = s.X
+				id, isID := of.(*ast.Ident)
+				named = isID && slices.Contains([]string{"strings", "regexp", "bytes"}, id.Name) ||
+					strings.HasSuffix(s.Sel.Name, "String") && !strings.HasPrefix(s.Sel.Name, "Write")
+			}
+			if named && slices.ContainsFunc(searches, func(p string) bool { return strings.HasPrefix(s.Sel.Name, p) }) &&
+				slices.ContainsFunc(n.Args, text) {
+				found = append(found, files.Position(n.Pos()).String())
+			}
+		case *ast.BinaryExpr:
+			for _, pair := range [][2]ast.Expr{{n.X, n.Y}, {n.Y, n.X}} {
+				literal, ok := pair[0].(*ast.BasicLit)
+				if ok && (n.Op == token.EQL || n.Op == token.NEQ) && literal.Kind == token.STRING && literal.Value != `""` &&
+					text(pair[1]) {
+					found = append(found, files.Position(n.Pos()).String())
+				}
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// TestNobodyParsesTexts checks that no decision depends on a sentence: conditions have codes and values, failures have
+// a status, a phase and a rank. The text of a condition is of a type that no other package can convert.
+func TestNobodyParsesTexts(t *testing.T) {
+	files := token.NewFileSet()
+	for _, name := range goFiles(t) {
+		if strings.HasSuffix(name, "_test.go") ||
+			slices.ContainsFunc(parses, func(p string) bool { return within(path.Dir(name), p) }) {
+			continue
+		}
+		for _, at := range parsedTexts(files, must.Get(parser.ParseFile(files, name, nil, 0))(t)) {
+			t.Errorf("%s: a text for people is searched or compared", at)
+		}
+	}
+	planted := must.Get(parser.ParseFile(files, "planted.go", `package p
+func f(r row, c condition) {
+	_ = strings.HasPrefix(r.Reason, "x")
+	_ = c.Sentence() == "disturbed"
+	_, _, _ = strings.Cut(row.Why(), ":")
+	_ = number.FindString(c.Sentence())
+	_ = r.Reason != "" && strings.Join(c.Sentences(), "; ") == ""
+}`, 0))(t)
+	if n := len(parsedTexts(files, planted)); n != 4 {
+		t.Errorf("%d of 4 planted faults are found", n)
+	}
+}

@@ -244,7 +244,7 @@ func (s *State) Limit(name string, us float64) {
 
 // leaveOut records that a number is not recorded because it is infinite or NaN.
 func (s *State) leaveOut(name string, v float64) {
-	s.note(journal.NewCondition(journal.CodeNotFinite, nil, journal.Remark(fmt.Sprintf("%s is %v", name, v))))
+	s.note(journal.NewCondition(journal.CodeNotFinite, nil, fmt.Sprintf("%s is %v", name, v)))
 }
 
 // Detail records a fact about the row as text, such as the algorithm that was chosen.
@@ -256,7 +256,7 @@ func (s *State) Warn(format string, args ...any) { s.note(journal.Remarkf(format
 // Condition attaches a fact about the measurement to the row: a code of docs/journal-schema.md, its values and, for
 // some codes, a name. Programs decide by it, and views show it as a sentence.
 func (s *State) Condition(code string, values map[string]float64, name ...string) {
-	s.note(journal.NewCondition(journal.Code(code), values, journal.Remark(strings.Join(name, " "))))
+	s.note(journal.NewCondition(journal.Code(code), values, strings.Join(name, " ")))
 }
 
 func (s *State) note(c journal.Condition) { s.out.Conditions = append(s.out.Conditions, c) }

@@ -190,7 +190,7 @@ func vary(s *bench.State, m machine.Accelerator, before *accel.Result,
 		s.Record("effect_pct", effect)
 		return nil
 	case errors.Is(failures[0], errNotChanged) && errors.Is(failures[1], errNotChanged):
-		return bench.Skip("%s: %s", key, reasons(failures))
+		return bench.Skip("%s", reasons(failures))
 	}
 	return errors.Join(failures...)
 }

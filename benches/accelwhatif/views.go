@@ -137,7 +137,7 @@ func sections(rows dataset.Set) (out []bench.Section) {
 		percent = s.percent
 	}
 	if len(stuck) > 0 {
-		why := func(r *journal.Row) string { return strings.TrimPrefix(r.Reason, dataset.Text(r, parameterAxis)+": ") }
+		why := func(r *journal.Row) string { return r.Reason }
 		out = append(out, bench.Section{Title: fmt.Sprintf("What cannot change by %s %%", percent), Headline: true,
 			Text: named(stuck, why) + "."})
 	}

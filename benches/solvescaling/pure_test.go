@@ -249,7 +249,7 @@ func TestKnee(t *testing.T) {
 	}
 	crowded := rows[7]
 	// on several hosts, and on one
-	for _, host := range []journal.Remark{"a", ""} {
+	for _, host := range []string{"a", ""} {
 		crowded.Conditions = []journal.Condition{journal.NewCondition(journal.CodeCrowded, nil, host)}
 		if got := at(append(slices.Clone(rows[:6]), crowded)); !strings.Contains(got,
 			"0.5 from 1k to 100k, all that was measured") {

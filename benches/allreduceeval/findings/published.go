@@ -43,11 +43,7 @@ func claimSections(rows dataset.Set) []bench.Section {
 	all, bad := claimsOf(rows)
 	table := [][]string{{"claim", "verdict", "because"}}
 	for _, r := range all {
-		because := r.Details["because"]
-		if because == "" {
-			_, because, _ = strings.Cut(r.Reason, ": ")
-		}
-		table = append(table, []string{r.Point.At("claim").String(), r.Details["answer"], because})
+		table = append(table, []string{r.Point.At("claim").String(), r.Details["answer"], r.Details["because"]})
 	}
 	return tableSection(bench.Section{Title: "Claims", Lead: true,
 		Text:  fmt.Sprintf("Claims about these numbers, compared with them: %d of %d do not hold.", len(bad), len(all)),

@@ -108,7 +108,7 @@ func Run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 	return r, nil
 }
 
-func (r *Result) noteIf(when bool, code journal.Code, values journal.Named, text ...journal.Remark) {
+func (r *Result) noteIf(when bool, code journal.Code, values journal.Named, text ...string) {
 	if when {
 		r.Conditions = append(r.Conditions, journal.NewCondition(code, values, text...))
 	}
@@ -195,7 +195,7 @@ func (s *sampler) sample(ctx context.Context, cfg Config, r *Result, call float6
 			"wanted": float64(cfg.Stop.MinSamples), "seconds": cfg.Stop.MaxTime.Seconds()})
 	}
 	r.noteIf(cfg.Stop.RelNoise > 0 && r.Noise > cfg.Stop.RelNoise, journal.CodeNoise,
-		journal.Named{"noise": r.Noise, "target": cfg.Stop.RelNoise}, journal.Remark(r.Stopped))
+		journal.Named{"noise": r.Noise, "target": cfg.Stop.RelNoise}, string(r.Stopped))
 	return nil
 }
 

@@ -318,7 +318,7 @@ func Drift(values []float64) (change float64, drifts bool) {
 // TwoModes is the condition that a metric with a unit has two modes.
 func TwoModes(m []stats.Mode, unit string) journal.Condition {
 	return journal.NewCondition(journal.CodeModes, journal.Named{"first": m[0].Center, "first_share": m[0].Share,
-		"second": m[1].Center, "second_share": m[1].Share}, journal.Remark(unit))
+		"second": m[1].Center, "second_share": m[1].Share}, unit)
 }
 
 // imbalance returns how unevenly the ranks share the time; see [Analysis].

@@ -340,7 +340,7 @@ func (r *runner) crowded(g *plan.Group) (found []journal.Condition) {
 	case r.joined(g):
 		for _, host := range r.opts.Joined.Leader.Oversubscribed() {
 			found = append(found, journal.NewCondition(journal.CodeCrowded, journal.Named{"ranks": float64(host.Ranks),
-				"cores": float64(host.Cores)}, journal.Remark(host.Name)))
+				"cores": float64(host.Cores)}, host.Name))
 		}
 	case r.opts.Launcher == nil && !r.plan.Simulated && cores > 0 && float64(g.Ranks) > cores:
 		found = append(found, journal.NewCondition(journal.CodeCrowded, journal.Named{"ranks": float64(g.Ranks),

@@ -123,10 +123,10 @@ func (s *gpuSample) end() (seen []journal.Condition) {
 	<-s.done
 	if s.most.Busy > 0 {
 		seen = append(seen, journal.NewCondition(journal.CodeGPUUser, journal.Named{"process": float64(s.most.PID),
-			"share": float64(s.most.Busy) / 100}, journal.Remark(s.most.Name)))
+			"share": float64(s.most.Busy) / 100}, s.most.Name))
 	}
 	if why := s.held.Faults(); why != "" {
-		seen = append(seen, journal.Condition{Code: journal.CodeGPUSlowed, Text: journal.Remark(why)})
+		seen = append(seen, journal.NewCondition(journal.CodeGPUSlowed, nil, why))
 	}
 	if s.held&cuda.HeldByPower != 0 {
 		seen = append(seen, journal.Condition{Code: journal.CodeGPUPowerCap})

@@ -264,7 +264,7 @@ func (s *runSlot) runHook(ctx context.Context, g *plan.Group, t *plan.Task, name
 	watched := s.watchProgram(l, plan.Task{}, limit)
 	out, err := l.Wait()
 	if out.Leftovers > 0 {
-		seen = append(seen, outlived(out.Leftovers, journal.Remark(name)))
+		seen = append(seen, outlived(out.Leftovers, name))
 	}
 	switch {
 	case err != nil:

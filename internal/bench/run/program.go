@@ -284,7 +284,7 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 }
 
 // outlived is the condition that processes of a program were left when it had ended.
-func outlived(processes int, program journal.Remark) journal.Condition {
+func outlived(processes int, program string) journal.Condition {
 	return journal.NewCondition(journal.CodeOutlived, journal.Named{"processes": float64(processes)}, program)
 }
 
@@ -304,7 +304,7 @@ func otherPoint(row *journal.Row, printed point.Point) (found []journal.Conditio
 		}
 		if want, have := given.Float(), c.Value.Float(); math.Abs(have-want) > printedRounding*math.Abs(want) {
 			found = append(found, journal.NewCondition(journal.CodeOtherPoint,
-				journal.Named{"printed": have, "given": want}, journal.Remark(c.Name)))
+				journal.Named{"printed": have, "given": want}, c.Name))
 		}
 	}
 	return found
@@ -402,7 +402,7 @@ func recordSampling(row *journal.Row, until measure.Stop, stopped measure.StopRe
 	row.Sampling.Noise = &noise
 	if until.RelNoise > 0 && noise > until.RelNoise {
 		row.Conditions.Add(journal.NewCondition(journal.CodeNoise, journal.Named{"launches": float64(row.Samples),
-			"noise": noise, "target": until.RelNoise}, journal.Remark(stopped)))
+			"noise": noise, "target": until.RelNoise}, string(stopped)))
 	}
 }
 

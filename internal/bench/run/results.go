@@ -34,7 +34,7 @@ func (r *runner) finishAttempt(a attempt, rows ...journal.Row) (retries []attemp
 		rows[i].Attempt = a.number
 		rows[i].Time = time.Now().UTC()
 		if a.failed != "" && rows[i].Status == journal.OK {
-			rows[i].Conditions.Add(journal.Condition{Code: journal.CodeRetry, Text: journal.Remark(a.failed)})
+			rows[i].Conditions.Add(journal.NewCondition(journal.CodeRetry, nil, a.failed))
 		}
 	}
 	r.mu.Lock()

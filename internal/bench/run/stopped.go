@@ -83,7 +83,7 @@ func (w *stopWatch) conditions() []journal.Condition {
 		return cmp.Or(cmp.Compare(w.stopped[a], w.stopped[b]), cmp.Compare(b.rank, a.rank), cmp.Compare(a.child, b.child))
 	})
 	c := journal.NewCondition(journal.CodeStopped, journal.Named{"seconds": w.stopped[longest].Seconds()},
-		journal.Remark(longest.child))
+		longest.child)
 	return []journal.Condition{c.OfRank(longest.rank)}
 }
 

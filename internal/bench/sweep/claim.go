@@ -54,7 +54,7 @@ func (p *outputParser) doubt(ranks []decl.RankOutput, samples map[string][]float
 			continue
 		}
 		if slices.Min(values) == 0 && p.timesRow(i) {
-			return []journal.Condition{journal.NewCondition(journal.CodeClaimZero, nil, journal.Remark(m.info.Name))}
+			return []journal.Condition{journal.NewCondition(journal.CodeClaimZero, nil, m.info.Name)}
 		}
 		limit, what := wallTime, "ran_us"
 		if slices.Contains(strings.Split(strings.ToLower(m.info.Name), "_"), "cpu") {
@@ -71,7 +71,7 @@ func (p *outputParser) doubt(ranks []decl.RankOutput, samples map[string][]float
 		if calls > 1 {
 			claim["calls"] = float64(calls)
 		}
-		return []journal.Condition{journal.NewCondition(journal.CodeClaim, claim, journal.Remark(m.info.Name))}
+		return []journal.Condition{journal.NewCondition(journal.CodeClaim, claim, m.info.Name)}
 	}
 	return nil
 }

@@ -42,8 +42,8 @@ func inUnits(rows Set, metrics []journal.MetricInfo) Set {
 				rows[i] = scaled(*rows[i], name, wantedUnit, factor)
 			} else {
 				rows[i] = without(*rows[i], name)
-				rows[i].Conditions.Add(journal.Condition{Code: journal.CodeUnit,
-					Text: journal.Remark(fmt.Sprintf("%s is in %s, not in %s like the run's", name, own, wantedUnit))})
+				why := fmt.Sprintf("%s is in %s, not in %s like the run's", name, own, wantedUnit)
+				rows[i].Conditions.Add(journal.NewCondition(journal.CodeUnit, nil, why))
 			}
 		}
 	}

@@ -161,10 +161,10 @@ func VerdictRows(verdicts []model.Verdict, src Source, first int) []journal.Row 
 			Kind: journal.Modelled, Time: src.Time,
 			Point: point.Point{{Name: "claim", Value: point.StringValue(v.Claim.Text)}},
 			Details: map[string]string{"kind": v.Claim.Kind, "answer": string(v.Answer),
-				"file": fmt.Sprintf("%s, SHA-256 %.12s", src.Name, src.SHA256)}}
+				"because": v.Reason, "file": fmt.Sprintf("%s, SHA-256 %.12s", src.Name, src.SHA256)}}
 		switch v.Answer {
 		case model.Holds:
-			r.Status, r.Details["because"] = journal.OK, v.Reason
+			r.Status = journal.OK
 		case model.Undecided:
 			r.Status, r.Reason = journal.Skipped, "undecided: "+v.Reason
 		default:

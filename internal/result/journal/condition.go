@@ -18,14 +18,24 @@ import (
 type Condition struct {
 	Code   Code    `json:"code"`
 	Values Numbers `json:"values,omitempty"`
-	Text   Remark  `json:"text,omitempty"` // a name, or a free remark of a bench or program
+	Text   Remark  `json:"text,omitzero"` // a name, or a free remark of a bench or program
 }
 
 // Code names one kind of condition.
 type Code string
 
-// Remark is text for people. Nothing is decided by it.
-type Remark string
+// Remark is text for people: a name, or a remark of a bench. Only sentences for output are made of it, so nothing can
+// be decided by it.
+type Remark struct{ text string }
+
+// MarshalText and UnmarshalText are for JSON.
+func (r Remark) MarshalText() ([]byte, error) { return []byte(r.text), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (r *Remark) UnmarshalText(text []byte) error {
+	r.text = string(text)
+	return nil
+}
 
 // The codes. The table below says what each of them means.
 const (
@@ -164,10 +174,10 @@ var verbs = map[string]func(c *Condition, v float64) string{
 	"above": func(c *Condition, v float64) string { return percent(max(v, c.Values.Get("target")+0.001), 1) },
 	// The text of the condition is the unit of the metric.
 	"metric": func(c *Condition, v float64) string {
-		if c.Text == "us" {
+		if c.Text.text == "us" {
 			return unit.FormatMicros(v)
 		}
-		return strings.TrimSpace(unit.FormatMetric(v) + " " + unit.Symbol(string(c.Text)))
+		return strings.TrimSpace(unit.FormatMetric(v) + " " + unit.Symbol(c.Text.text))
 	},
 }
 
@@ -185,15 +195,15 @@ type Named = map[string]float64
 
 // Remarkf returns a free remark.
 func Remarkf(format string, args ...any) Condition {
-	return Condition{Code: CodeRemark, Text: Remark(fmt.Sprintf(format, args...))}
+	return NewCondition(CodeRemark, nil, fmt.Sprintf(format, args...))
 }
 
 // NewCondition returns a condition with values by name. A value that JSON cannot represent is left out.
-func NewCondition(code Code, values Named, text ...Remark) Condition {
+func NewCondition(code Code, values Named, text ...string) Condition {
 	c := Condition{Code: code, Values: NewObject(values)}
 	c.Values = slices.DeleteFunc(c.Values, func(m Member[float64]) bool { return firstNonFinite(m.Value) != nil })
 	for _, t := range text {
-		c.Text = t
+		c.Text.text = t
 	}
 	return c
 }
@@ -339,7 +349,7 @@ func expand(template string, conditions []Condition) (text string, complete bool
 func spanText(field string, conditions []Condition) string {
 	c := &conditions[0]
 	if field == "text" {
-		return string(c.Text)
+		return c.Text.text
 	}
 	name, verb, _ := strings.Cut(field, " ")
 	low, high := math.Inf(1), math.Inf(-1)

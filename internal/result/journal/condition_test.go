@@ -40,7 +40,7 @@ func TestSentence(t *testing.T) {
 			"seconds": 0.5, "rank": 2}),
 		"starved: rank 1 sent nothing for 12 s, while its threads waited 9.5 s for a processor": NewCondition(CodeStarved,
 			Named{"rank": 1, "silent_s": 12, "waited_s": 9.5}),
-		"a remark with [brackets] and {braces}":            {Code: CodeRemark, Text: "a remark with [brackets] and {braces}"},
+		"a remark with [brackets] and {braces}":            NewCondition(CodeRemark, nil, "a remark with [brackets] and {braces}"),
 		"load: other programs used ? of this host's cores": {Code: CodeForeign},
 		"moon-phase: full a=1 b=2":                         NewCondition("moon-phase", Named{"b": 2, "a": 1}, "full"),
 	} {

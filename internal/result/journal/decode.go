@@ -156,7 +156,7 @@ func conditionsReader() fastjson.Reader[Conditions] {
 	list := fastjson.List(fastjson.Struct([]fastjson.Member[Condition]{
 		fastjson.Field("code", fastjson.Text, func(c *Condition) *Code { return &c.Code }),
 		fastjson.Field("values", readObject(fastjson.Float), func(c *Condition) *Numbers { return &c.Values }),
-		fastjson.Field("text", fastjson.Text, func(c *Condition) *Remark { return &c.Text }),
+		fastjson.Field("text", fastjson.Text, func(c *Condition) *string { return &c.Text.text }),
 	}))
 	return func(d *fastjson.Decoder, p *Conditions) bool { return list(d, (*[]Condition)(p)) }
 }

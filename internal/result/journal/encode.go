@@ -63,7 +63,7 @@ func encode(rec any) (entry, error) {
 		r.Schema, r.Time = Schema, r.Time.UTC()
 		r.Metrics, r.Units = nonNilMap(r.Metrics), nonNilMap(r.Units)
 		r.Reason, r.Output = clip(r.Reason), clip(r.Output)
-		r.Conditions = lists.Map(r.Conditions, func(c Condition) Condition { c.Text = clip(c.Text); return c })
+		r.Conditions = lists.Map(r.Conditions, func(c Condition) Condition { c.Text.text = clip(c.Text.text); return c })
 		err = errors.Join(needKey(r.Key), r.checkFinite())
 		rec = r
 	case Note:
@@ -112,11 +112,11 @@ func marshalLine(typ string, rec any) ([]byte, error) {
 // program, and a row of more than maxLine bytes would be lost.
 const maxText = 1 << 20
 
-func clip[T ~string](text T) T {
+func clip(text string) string {
 	if len(text) <= maxText {
 		return text
 	}
-	return T(strings.ToValidUTF8(string(text[:maxText]), "") + "...")
+	return strings.ToValidUTF8(text[:maxText], "") + "..."
 }
 
 // checkLength returns an error for a line that is too long for Read.
@@ -159,7 +159,7 @@ func nonNilMap[K comparable, V any](m map[K]V) map[K]V {
 // Append returns an error if one of them is not finite.
 func (r Row) Clean() Row {
 	for _, found := range r.dropNonFinite() {
-		r.Conditions.Add(Condition{Code: CodeNotFinite, Text: Remark(found)})
+		r.Conditions.Add(NewCondition(CodeNotFinite, nil, found))
 	}
 	return r
 }

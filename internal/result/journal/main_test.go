@@ -248,7 +248,7 @@ var genTime = rapid.Custom(func(t *rapid.T) time.Time {
 
 var anyCondition = rapid.Custom(func(t *rapid.T) Condition {
 	return NewCondition(rapid.SampledFrom(Codes()).Draw(t, "code"), rapid.MapOfN(rapid.String(), genFinite, 0, 3).Draw(t,
-		"values"), Remark(rapid.String().Draw(t, "text")))
+		"values"), rapid.String().Draw(t, "text"))
 })
 
 func genRow(run string, axes []AxisInfo) *rapid.Generator[Row] {

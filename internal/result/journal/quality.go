@@ -109,7 +109,8 @@ func (r *Row) Disturbed() bool { return r.Quality == QualityDisturbed }
 // Compare orders conditions by their strength. Equally strong ones are ordered by their code and text, so that the
 // order in which they were found does not matter.
 func (c Condition) Compare(d Condition) int {
-	return cmp.Or(cmp.Compare(c.Strength(), d.Strength()), cmp.Compare(d.Code, c.Code), cmp.Compare(d.Text, c.Text))
+	return cmp.Or(cmp.Compare(c.Strength(), d.Strength()), cmp.Compare(d.Code, c.Code),
+		cmp.Compare(d.Text.text, c.Text.text))
 }
 
 // Narrow reports whether the interval of a value is narrow enough for a settled value.

@@ -61,7 +61,7 @@ func TestSchemaDocFields(t *testing.T) {
 			if name == "-" {
 				continue // not in the file
 			}
-			if options == "omitempty" {
+			if options == "omitempty" || options == "omitzero" {
 				name += ", opt."
 			}
 			want = append(want, name)

@@ -340,16 +340,9 @@ func (s story) importance() (out []string) {
 	return out
 }
 
-// failures lists the excluded settings by reason. Reasons that differ only in digits, such as
-// process numbers, are merged.
+// failures lists the excluded settings by reason.
 func (s story) failures() string {
-	digits := func(r rune) rune {
-		if r >= '0' && r <= '9' {
-			return -1
-		}
-		return r
-	}
-	kinds := lists.GroupBy(s.f.Answer.Failed, func(f tune.Failure) string { return strings.Map(digits, f.Reason) })
+	kinds := lists.GroupBy(s.f.Answer.Failed, func(f tune.Failure) string { return f.Reason })
 	var parts []string
 	for _, k := range kinds[:min(shown, len(kinds))] {
 		settings := lists.Map(k.Items, func(f tune.Failure) int { return f.Setting })
