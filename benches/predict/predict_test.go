@@ -61,7 +61,7 @@ func TestRows(t *testing.T) {
 		strings.Join(times.Table[0], ", ") != "cluster, op, size, protocol, ring, tree, nvls" {
 		t.Fatalf("%+v", times)
 	}
-	// In a cluster that was not measured nothing is corrected: the least time is that of the best choice.
+	// Times of a cluster that was not measured are not corrected. The best choice has the least time.
 	of := rows.Good().At(clusterAxis, "h100-8x8")
 	for _, best := range of.Where(func(r *journal.Row) bool { return bests(r) == 2 }) {
 		pairs := of.At(sizeAxis, dataset.Text(best, sizeAxis)).Where(func(r *journal.Row) bool { return bests(r) == 0 })

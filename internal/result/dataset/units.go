@@ -14,7 +14,7 @@ import (
 // inUnits returns the rows with every metric in one unit, because a table or figure has one unit for all its rows. The
 // unit is the one that the run declares, or else the unit of the first row. Rows in another unit come from a build
 // that declared it, or from another program. Their values are converted or, if that is impossible, left out with a
-// warning.
+// condition.
 func inUnits(rows Set, metrics []journal.MetricInfo) Set {
 	target := map[string]string{}
 	for _, m := range metrics {

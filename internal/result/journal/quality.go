@@ -36,8 +36,8 @@ type Measurement struct {
 	Kept       bool       `json:"kept,omitempty"` // the row has the numbers of this measurement
 }
 
-// circumstances returns the conditions of the row and, however weak they are, those that follow from its load and
-// its samples.
+// circumstances returns the conditions of the row, and further conditions from its load and its samples, even weak
+// ones.
 func circumstances(r *Row) Conditions {
 	list := r.Conditions
 	add := func(code Code, name string, v *float64) {

@@ -255,8 +255,8 @@ func (r Report) ExitCode() int {
 	return 0
 }
 
-// metricInfo returns the metric with its unit and direction, as the latest run that declares it has them. "" means the
-// main metric of the latest run among those that have a direction.
+// metricInfo returns the metric with its unit and direction, as the latest run that declares it has them. If the
+// name is "", it chooses the main metric of the latest run. Metrics without a direction are ignored.
 func metricInfo(name string, runs ...Run) (journal.MetricInfo, error) {
 	if name == "" {
 		name = mainMetric(runs)

@@ -24,8 +24,8 @@ type Number struct {
 	Set string `json:"set"`
 }
 
-// NewNumber returns the number of a run: the mean of the main metric among those that every ok row has. ok is false
-// if there is no such metric, or if any value is not positive.
+// NewNumber returns the number of a run: the mean of its main metric. Only metrics that every ok row has are
+// considered. ok is false if there is none, or if any value is not positive.
 func NewNumber(h *journal.Header, rows dataset.Set) (n Number, ok bool) {
 	good := rows.Good()
 	if len(good) == 0 {

@@ -72,7 +72,7 @@ func TestHistorySummary(t *testing.T) {
 	}
 }
 
-// TestHistoryCountsTrials checks that the trials of a run with two points are those of a point.
+// TestHistoryCountsTrials checks that a run of two points with four trials each has four trials, not eight.
 func TestHistoryCountsTrials(t *testing.T) {
 	p := past(100, 101)
 	for i := range p.runs {
