@@ -549,3 +549,15 @@ func TestSortAndColumns(t *testing.T) {
 		t.Errorf("sorting by notes gives %v", err)
 	}
 }
+
+// TestNoRowIsOK compares runs in which every row failed: the metric is the declared one.
+func TestNoRowIsOK(t *testing.T) {
+	side := func(name string) Run {
+		row := journal.Row{Bench: "b", Key: "k", Status: journal.Failed, Reason: "crashed"}
+		return Run{Name: name, Header: &journal.Header{Run: name, Bench: "b",
+			Metrics: []journal.MetricInfo{{Name: "lat", Better: "lower"}}}, Rows: dataset.Set{&row}}
+	}
+	if r, err := Compare(side("a"), side("b"), Options{}); err != nil || len(r.Points) != 1 {
+		t.Errorf("%+v, %v", r.Points, err)
+	}
+}

@@ -292,15 +292,24 @@ func metricInfo(name string, runs ...Run) (journal.MetricInfo, error) {
 	return info, nil
 }
 
+// mainMetric returns the main metric of the latest run with a metric or, if no row of any run is ok, the declared one.
 func mainMetric(runs []Run) string {
+	directed := func(m journal.MetricInfo) bool { return m.Better != "" }
+	var declared []journal.MetricInfo
 	for _, run := range slices.Backward(runs) {
 		found := run.Rows.Metrics(run.Header)
-		if directed := lists.Filter(found, func(m journal.MetricInfo) bool { return m.Better != "" }); len(directed) > 0 {
-			found = directed
+		if some := lists.Filter(found, directed); len(some) > 0 {
+			found = some
 		}
 		if main, ok := dataset.Main(found); ok {
 			return main.Name
 		}
+		if run.Header != nil && len(declared) == 0 {
+			declared = lists.Filter(run.Header.Metrics, directed)
+		}
+	}
+	if main, ok := dataset.Main(declared); ok {
+		return main.Name
 	}
 	return dataset.TimeMetric
 }
