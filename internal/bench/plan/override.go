@@ -56,6 +56,8 @@ func (p *Plan) override(req Request) ([]*decl.Part, error) {
 	// duplicate values.
 	check := *b
 	check.Parts, check.OptionsOn = parts, nil // option values are resolved already
+	// The views are checked already. They may name axes that this backend lacks.
+	check.Plots, check.Pivots = nil, nil
 	check.Options = slices.DeleteFunc(slices.Clone(b.Options), func(o decl.Option) bool {
 		return slices.ContainsFunc(p.resolved.axes, func(a decl.Axis) bool { return a.Name == o.Name })
 	})

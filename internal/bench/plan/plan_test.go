@@ -57,6 +57,8 @@ func TestLaunchCounts(t *testing.T) {
 		{"zipped env and two rank counts", make4x4(bench.Ranks("2,4")), request(nil, four, []string{"A", "B"}), 24, 8},
 		{"declared zip", make4x4(bench.Zip(bench.Env("A", "1", "2"), bench.Env("B", "1", bench.Unset))), request(nil, nil),
 			6, 2},
+		{"figure over an axis of another backend", make4x4(bench.OnlyOn([]string{"cuda"}, bench.Ints("cu", "1,2")),
+			bench.Plot("x=cu,y=time_us,by=size")), request(nil, nil), 3, 1},
 		{"env zipped with an axis", make4x4(bench.Zip(bench.Env("A", "1", "2"), bench.Ints("cu", "1,2"))), request(nil, nil),
 			6, 2},
 		{"axes zipped", bench.New("b", nop, bench.Zip(bench.Ints("m", "1,2"), bench.Ints("n", "3,4")),
