@@ -91,6 +91,10 @@ func (c Coord) Is(fields ...string) bool { return c.Class == Field && slices.Con
 // differ only in circumstances are measurements of the same thing.
 func (c Coord) Circumstance() bool { return c.Is(Trial, Machine, Status, Quality, Sharing) }
 
+// Identifies reports whether rows that differ in the coordinate are different points. [Key] covers these coordinates,
+// and the bench with its part.
+func (c Coord) Identifies() bool { return c.Class != Field || c.Is(NumRanks, Backend, Sharing, Build) }
+
 // Value is a row's value of a coordinate. It is zero if the row does not have the coordinate.
 type Value struct {
 	Point point.Value // zero if the variable is unset
@@ -129,6 +133,14 @@ func (v Value) Text() string {
 		return ""
 	}
 	return v.Point.Pretty()
+}
+
+// String is like Text, but writes byte sizes as plain integers, like files and columns do.
+func (v Value) String() string {
+	if v.Has && !v.Unset {
+		return v.Point.String()
+	}
+	return v.Text()
 }
 
 // Number returns the value as a number. Texts that are numbers count too, because most variables of a sweep hold
@@ -236,6 +248,9 @@ func FindCoord(coords []Coord, name string) (Coord, error) {
 	return Coord{}, suggest.Unknown("coordinate", name, Names(coords))
 }
 
+// Identities lists the coordinates that tell the points of the rows apart.
+func Identities(rows Set) []Coord { return lists.Filter(rows.Coords(nil), Coord.Identifies) }
+
 // Names returns the names of coordinates.
 func Names(coords []Coord) []string {
 	return lists.Map(coords, func(c Coord) string { return c.Name })
@@ -297,6 +312,11 @@ func (c Coord) Label(v Value) string {
 // appearance, which is the declared order.
 func (c Coord) Values(rows Set) []Value {
 	return Ordered(lists.Map(rows, c.Of))
+}
+
+// Known is like Values without the value of rows that do not have the coordinate.
+func (c Coord) Known(rows Set) []Value {
+	return lists.Filter(c.Values(rows), func(v Value) bool { return v.Has })
 }
 
 // Ordered returns the distinct values in the order of Coord.Values.

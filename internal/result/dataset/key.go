@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -23,10 +22,36 @@ func Key(r *journal.Row, ignore ...string) string {
 	var text [512]byte
 	var buf [32][]byte
 	b, parts := text[:0], buf[:0]
-	for _, c := range coords(r, ignore) {
+	add := func(class byte, name, value string) {
+		if class != 's' && slices.Contains(ignore, name) {
+			return
+		}
 		start := len(b)
-		b = appendField(appendField(append(b, byte(c.class)), c.name), c.value)
+		b = appendField(appendField(append(b, class), name), value)
 		parts = append(parts, b[start:len(b):len(b)])
+	}
+	if r.NumRanks != nil {
+		add('n', NumRanks, strconv.Itoa(*r.NumRanks))
+	}
+	add('b', Backend, r.Backend)
+	if n := r.Sharing(); n > 0 {
+		add('s', Sharing, strconv.Itoa(n))
+	}
+	for _, c := range r.Point {
+		add('a', c.Name, c.Value.String())
+	}
+	for _, e := range r.Env {
+		if e.Set {
+			add('e', e.Name, e.Value)
+		} else {
+			add('u', e.Name, "")
+		}
+	}
+	if name := buildOf(r); name != "" {
+		add('v', Build, name)
+	}
+	for _, c := range r.Options {
+		add('o', c.Name, c.Value.String())
 	}
 	for i := range parts { // insertion sort: there are few parts, mostly in order already
 		for k := i; k > 0 && bytes.Compare(parts[k], parts[k-1]) < 0; k-- {
@@ -81,97 +106,4 @@ func BenchPart(r *journal.Row) string {
 		return r.Bench
 	}
 	return r.Bench + "/" + r.Part
-}
-
-// CoordNames returns the distinct names of the rows' coordinates in order of appearance.
-func CoordNames(rows Set) []string {
-	var names lists.Set[string]
-	for _, r := range rows {
-		for _, c := range coords(r, nil) {
-			names.Add(c.name)
-		}
-	}
-	return names.List
-}
-
-// CoordText returns the row's coordinate of that name as users write it, and whether the
-// row has one.
-func CoordText(r *journal.Row, name string) (text string, has bool) {
-	c, has := lists.First(coords(r, nil), func(c coord) bool { return c.name == name })
-	return c.text(), has
-}
-
-// CoordTexts returns the set of values of each coordinate over all rows.
-func CoordTexts(rows Set) map[string]map[string]bool {
-	out := map[string]map[string]bool{}
-	for _, r := range rows {
-		for _, c := range coords(r, nil) {
-			if out[c.name] == nil {
-				out[c.name] = map[string]bool{}
-			}
-			out[c.name][c.text()] = true
-		}
-	}
-	return out
-}
-
-// coord is one coordinate of a row.
-type coord struct {
-	class       coordClass
-	name, value string
-}
-
-// coordClass distinguishes coordinates of the same name: an axis from a variable or an
-// option, and an unset variable from one that is set to any text.
-type coordClass byte
-
-const (
-	ranksClass   coordClass = 'n'
-	backendClass coordClass = 'b'
-	sharingClass coordClass = 's'
-	axisClass    coordClass = 'a'
-	envClass     coordClass = 'e'
-	unsetClass   coordClass = 'u'
-	optionClass  coordClass = 'o'
-	buildClass   coordClass = 'v'
-)
-
-// text returns the value as users write it.
-func (c coord) text() string {
-	if c.class == unsetClass {
-		return point.EnvVar{}.Text()
-	}
-	return c.value
-}
-
-// coords returns the coordinates of a row, without the ignored ones.
-func coords(r *journal.Row, ignore []string) []coord {
-	all := make([]coord, 0, len(r.Point)+len(r.Env)+len(r.Options)+2)
-	if r.NumRanks != nil {
-		all = append(all, coord{ranksClass, NumRanks, strconv.Itoa(*r.NumRanks)})
-	}
-	all = append(all, coord{backendClass, Backend, r.Backend})
-	if n := r.Sharing(); n > 0 {
-		all = append(all, coord{sharingClass, Sharing, strconv.Itoa(n)})
-	}
-	for _, c := range r.Point {
-		all = append(all, coord{axisClass, c.Name, c.Value.String()})
-	}
-	for _, e := range r.Env {
-		class := unsetClass
-		if e.Set {
-			class = envClass
-		}
-		all = append(all, coord{class, e.Name, e.Value})
-	}
-	if name := buildOf(r); name != "" {
-		all = append(all, coord{buildClass, Build, name})
-	}
-	for _, c := range r.Options {
-		all = append(all, coord{optionClass, c.Name, c.Value.String()})
-	}
-	if len(ignore) == 0 {
-		return all
-	}
-	return slices.DeleteFunc(all, func(c coord) bool { return c.class != sharingClass && slices.Contains(ignore, c.name) })
 }

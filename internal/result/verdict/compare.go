@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -74,16 +73,19 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 		return nil, err
 	}
 	name, list, chosen := strings.Cut(spec, "=")
-	if known := dataset.CoordNames(run.Rows); !slices.Contains(known, name) {
-		return nil, suggest.Unknown("coordinate of this run", name, known)
+	coords := dataset.Identities(run.Rows)
+	by, err := dataset.FindCoord(coords, name)
+	if err != nil {
+		return nil, suggest.Unknown("coordinate of this run", name, dataset.Names(coords))
 	}
 	parts := map[string]*Run{}
 	var values []string
 	for _, r := range run.Rows {
-		value, has := dataset.CoordText(r, name)
-		if !has {
+		v := by.Of(r)
+		if !v.Has {
 			continue
 		}
+		value := v.String()
 		if parts[value] == nil {
 			parts[value] = &Run{Header: run.Header, Earlier: run.Earlier, Name: name + "=" + value}
 			values = append(values, value)
@@ -140,7 +142,7 @@ func match(old, new Run, opts Options) ([]dataset.Matched, error) {
 	if len(opts.Ignore) == 0 {
 		return points, nil
 	}
-	known := append(dataset.CoordNames(old.Rows), dataset.CoordNames(new.Rows)...)
+	known := dataset.Names(append(dataset.Identities(old.Rows), dataset.Identities(new.Rows)...))
 	if err := checkIgnore("coordinate or difference", opts.Ignore, known, old, new); err != nil {
 		return nil, err
 	}
@@ -245,17 +247,12 @@ func runWarnings(old, new Run, names [2]string) (out []string) {
 // ignoreHint returns a hint that names the coordinates for which the runs have no common value. Each of
 // them is enough to prevent any match of points.
 func ignoreHint(old, new Run) string {
-	a, b := dataset.CoordTexts(old.Rows), dataset.CoordTexts(new.Rows)
-	all := maps.Clone(a)
-	maps.Copy(all, b)
-	differing := lists.Filter(slices.Sorted(maps.Keys(all)), func(name string) bool {
-		for v := range a[name] {
-			if b[name][v] {
-				return false
-			}
-		}
-		return name != dataset.Sharing // cannot be ignored
-	})
+	both := dataset.Identities(slices.Concat(old.Rows, new.Rows))
+	differing := dataset.Names(lists.Filter(both, func(c dataset.Coord) bool {
+		theirs := lists.Map(c.Known(new.Rows), dataset.Value.String)
+		common := func(v dataset.Value) bool { return slices.Contains(theirs, v.String()) }
+		return !slices.ContainsFunc(c.Known(old.Rows), common) && !c.Is(dataset.Sharing) // which cannot be ignored
+	}))
 	if len(differing) == 0 {
 		return ""
 	}

@@ -305,13 +305,9 @@ func setting(name string, r *journal.Row, ownAxes point.Point) string {
 }
 
 // constantAxes returns the coordinates that have the same value in all rows.
-func constantAxes(rows dataset.Set) (names []string) {
-	for name, values := range dataset.CoordTexts(rows) {
-		if len(values) == 1 {
-			names = append(names, name)
-		}
-	}
-	return names
+func constantAxes(rows dataset.Set) []string {
+	single := func(c dataset.Coord) bool { return len(c.Known(rows)) == 1 }
+	return dataset.Names(lists.Filter(dataset.Identities(rows), single))
 }
 
 // Write prints the table under the name of our run, followed by the outcomes of the goals. width is the

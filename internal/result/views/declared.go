@@ -89,8 +89,8 @@ func expand(text string, rows dataset.Set) string {
 
 // valueOf returns the row's value of a coordinate, metric or detail as text, or "".
 func valueOf(r *journal.Row, name string) string {
-	if text, has := dataset.CoordText(r, name); has {
-		return text
+	if c, err := dataset.FindCoord(dataset.Identities(dataset.Set{r}), name); err == nil {
+		return c.Of(r).String()
 	}
 	if v, has := r.Metrics[name]; has {
 		return fmt.Sprintf("%g", v)

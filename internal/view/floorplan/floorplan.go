@@ -30,17 +30,8 @@ type Seen struct {
 }
 
 // Common returns the coordinates with the same value in all rows. Labels omit them.
-func Common(rows dataset.Set) (names []string) {
-	if len(rows) == 0 {
-		return nil
-	}
-	for _, name := range dataset.CoordNames(rows) {
-		first, _ := dataset.CoordText(rows[0], name)
-		if !slices.ContainsFunc(rows, func(r *journal.Row) bool { v, _ := dataset.CoordText(r, name); return v != first }) {
-			names = append(names, name)
-		}
-	}
-	return names
+func Common(rows dataset.Set) []string {
+	return dataset.Names(lists.Filter(dataset.Identities(rows), func(c dataset.Coord) bool { return !c.Varies(rows) }))
 }
 
 // Chosen returns the rows that get figures: in each part the good row with the longest
