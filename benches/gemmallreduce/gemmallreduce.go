@@ -95,9 +95,7 @@ func Bench() *bench.Bench {
 		bench.HostMemory("products are computed on CPUs, or by the kernels of backend " + strings.Join(gpuBackends(), ", ")),
 		bench.OneHost("the product is computed in memory that all ranks can access"),
 		bench.Accumulates(), // so that one figure can show several backends
-		bench.Figures(figures),
-		bench.Sections(sections),
-	}, onAccelerators(), onDevices())...)
+	}, declaredViews(), onAccelerators(), onDevices())...)
 }
 
 // manual is the help text of the bench.

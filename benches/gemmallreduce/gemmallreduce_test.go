@@ -275,7 +275,7 @@ func made(backend string, k int64, partitions string, gemm, allReduce, sequentia
 	if parts > 1 {
 		m["gemm_parts_us"], m["allreduce_parts_us"] = gemmParts, allReduceParts
 	}
-	return journal.Row{Status: journal.OK, Backend: backend, NumRanks: &ranks, Metrics: m, Point: point.Point{
+	return journal.Row{Key: fmt.Sprint(backend, k, partitions, time), Status: journal.OK, Backend: backend, NumRanks: &ranks, Metrics: m, Point: point.Point{
 		{Name: shapeAxis, Value: point.TupleValue("", 64, 32, k)}, {Name: dtypeAxis, Value: point.DTypeValue(dtype.F32)},
 		{Name: splitAxis, Value: point.StringValue("m")}, {Name: partitionsAxis, Value: point.StringValue(partitions)},
 		{Name: overlapAxis, Value: point.BoolValue(true)}}}
@@ -291,7 +291,7 @@ func TestViews(t *testing.T) {
 		made("ahbm", 8, "1", 10, 5, 15, 15, 0, 0), made("ahbm", 8, "4", 10, 5, 15, 12, 11, 5),
 		made("cpu", 9, "4", 100, 1, 101, 104, 100.1, 1),
 	}
-	figs := figures(dataset.All(all))
+	figs := benchtest.Figures(t, Bench(), dataset.All(all))
 	if len(figs) != 1 || len(figs[0].Panels) != 1 || len(figs[0].Panels[0].Series) != 3 {
 		t.Fatalf("figures: %+v", figs)
 	}
@@ -300,27 +300,35 @@ func TestViews(t *testing.T) {
 		s.Points[2].Y != 1.1 {
 		t.Errorf("the first curve: %+v", s)
 	}
-	got := sections(dataset.All(all))
-	if len(got) != 2 || len(got[0].Table) != 4 || len(got[1].Table) != 5 {
+	got := benchtest.Sections(t, Bench(), dataset.All(all))
+	if len(got) != 2 || got[0].Title != lossTitle || got[1].Title != gainTitle || len(got[1].Table) != 1+len(all) {
 		t.Fatalf("sections: %+v", got)
 	}
-	if line := got[0].Table[1]; line[5] != "110" || line[6] != "4" || line[7] != "80 %" || line[8] != "4" ||
-		line[9] != "0.74" {
-		t.Errorf("the summary: %v", line)
-	}
-	for i, want := range []string{"product in 16 partitions takes 30 % longer",
-		"all-reduce in 32 partitions takes 5.0 times", "slow each other down", "the all-reduce takes 1.0 % of the product"} {
-		if line := got[1].Table[1+i]; !strings.Contains(line[3], want) {
-			t.Errorf("line %v, want %q", line, want)
+	for text, section := range map[string]bench.Section{
+		"cpu, 64x32x8: fastest with 4 partitions, 110 µs instead of 150 µs in sequence: 80 % of the": got[1],
+		"auto chose 4, 111 µs":                        got[1],
+		"product in 16 partitions takes 30 % longer":  got[0],
+		"all-reduce in 32 partitions takes 5.0 times": got[0],
+		"slow each other down":                        got[0],
+		"the all-reduce takes 1.0 % of the product":   got[0],
+	} {
+		if !strings.Contains(benchtest.Text(section), text) {
+			t.Errorf("%s, want %q", benchtest.Text(section), text)
 		}
 	}
-	noisy := figures(dataset.All([]journal.Row{made("cpu", 8, "1", 100, 50, 150, 80, 0, 0),
-		made("cpu", 8, "4", 100, 50, 150, 70, 100, 50)}))
-	if noisy[0].Panels[0].Y.Min != nil {
-		t.Error("times below the bound are cut off")
-	}
-	if figures(nil) != nil || sections(nil) != nil {
+	b := Bench()
+	if len(benchtest.Figures(t, b, nil))+len(benchtest.Sections(t, b, nil)) > 0 {
 		t.Error("views of no rows")
+	}
+}
+
+// A single kernel requires auto. It is drawn at its number of tiles.
+func TestFigureOfOneKernel(t *testing.T) {
+	r := made("cuda", 8, auto, 100, 50, 150, 130, 102, 55)
+	r.Point = append(r.Point, point.Coord{Name: methodAxis, Value: point.StringValue(oneKernel)})
+	figs := benchtest.Figures(t, Bench(), dataset.All([]journal.Row{r}))
+	if len(figs) != 1 || len(figs[0].Panels[0].Series) != 1 || figs[0].Panels[0].Series[0].Points[0].X != 4 {
+		t.Errorf("%+v", figs)
 	}
 }
 
@@ -383,13 +391,13 @@ func TestBestIsSettled(t *testing.T) {
 	}
 	good := narrow(made("cpu", 8, "4", 100, 50, 150, 110, 102, 55), 1)
 	good.Metrics["recovered_low_pct"], good.Metrics["recovered_high_pct"] = 76, 84
-	got := sections(dataset.All([]journal.Row{narrow(made("cpu", 8, "2", 100, 50, 150, 90, 100, 50), 60), good,
+	got := benchtest.Sections(t, Bench(), dataset.All([]journal.Row{narrow(made("cpu", 8, "2", 100, 50, 150, 90, 100, 50), 60), good,
 		narrow(made("cpu", 9, "4", 100, 2, 102, 60, 100, 2), 1)}))
-	if line := got[0].Table[1]; line[5] != "110" || line[7] != "80 % (76 to 84)" {
-		t.Errorf("the best is %v, want the settled one of 110 us", line)
-	}
-	if line := got[0].Table[2]; line[7] != "inconclusive: the all-reduce takes 2.0 % of the product" {
-		t.Errorf("a short all-reduce: %v", line)
+	for _, want := range []string{"64x32x8: fastest with 4 partitions, 110 µs", "80 % of the shorter one is recovered (76 to 84)",
+		"Overlap cannot show: the all-reduce takes 2.0 % of the product", "not resolved"} {
+		if text := benchtest.Text(got[0]); !strings.Contains(text, want) {
+			t.Errorf("%s, want %q", text, want)
+		}
 	}
 }
 

@@ -167,7 +167,10 @@ func (p Plot) abscissa(h *journal.Header, rows dataset.Set, coords []dataset.Coo
 		return abscissa{c.Name, c, c.Of}, nil
 	}
 	if p.X == Points {
-		return abscissa{name: Points, value: pointName(rows.Good(), coords)}, nil
+		name := p.pointName(rows.Good(), coords, Points)
+		return abscissa{name: Points, value: func(r *journal.Row) dataset.Value {
+			return dataset.Value{Point: point.StringValue(name(r)), Has: true}
+		}}, nil
 	}
 	q, unknown := quantityOf(h, rows, p.X)
 	if p.X == "" || unknown != nil || len(q.in(rows)) == 0 {
@@ -180,17 +183,6 @@ func (p Plot) abscissa(h *journal.Header, rows dataset.Set, coords []dataset.Coo
 		}
 		return dataset.Value{Point: point.FloatValue(v), Has: has}
 	}}, nil
-}
-
-// pointName returns a function that names a row by the coordinates in which the rows differ.
-func pointName(rows dataset.Set, coords []dataset.Coord) func(*journal.Row) dataset.Value {
-	differ := lists.Filter(coords, func(c dataset.Coord) bool {
-		return !c.Circumstance() && c.Varies(rows)
-	})
-	return func(r *journal.Row) dataset.Value {
-		words := lists.NonEmpty(lists.Map(differ, func(c dataset.Coord) string { return Plot{}.words(c, c.Of(r)) })...)
-		return dataset.Value{Point: point.StringValue(cmp.Or(strings.Join(words, ", "), Points)), Has: true}
-	}
 }
 
 // separators resolves the coordinates that separate panels and series.

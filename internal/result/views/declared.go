@@ -1,6 +1,7 @@
 package views
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -85,6 +86,28 @@ func expand(text string, rows dataset.Set) string {
 		values := lists.Map(rows, func(r *journal.Row) string { return valueOf(r, name[1:len(name)-1]) })
 		return strings.Join(lists.NonEmpty(lists.Distinct(values)...), " and ")
 	})
+}
+
+// PointNames returns a function that names a row by the coordinates in which the rows differ, besides those to ignore,
+// or otherwise if there are none.
+func PointNames(rows dataset.Set, otherwise string, ignore ...string) func(*journal.Row) string {
+	return Plot{Words: Words{Name: Points}}.pointName(rows, slices.DeleteFunc(rows.Coords(nil), func(c dataset.Coord) bool {
+		return slices.Contains(ignore, c.Name)
+	}), otherwise)
+}
+
+// pointName is PointNames for coordinates, in the words of the plot.
+func (p Plot) pointName(rows dataset.Set, coords []dataset.Coord, otherwise string) func(*journal.Row) string {
+	dots := lists.Map(rows, func(r *journal.Row) dot { return dot{row: r} })
+	axes := lists.Filter(coords, func(c dataset.Coord) bool {
+		return c.Varies(rows) && (c.Class == dataset.Axis || c.Class == dataset.Variable ||
+			c.Is(dataset.Part, dataset.NumRanks, dataset.Backend))
+	})
+	differ := separate(dots, abscissa{}, axes, coords) // options and runs only where axes do not tell
+	return func(r *journal.Row) string {
+		words := lists.NonEmpty(lists.Map(differ, func(c dataset.Coord) string { return p.words(c, c.Of(r)) })...)
+		return cmp.Or(strings.Join(words, ", "), otherwise)
+	}
 }
 
 // valueOf returns the row's value of a coordinate, metric or detail as text, or "".
