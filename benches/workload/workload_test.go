@@ -42,7 +42,7 @@ func stored(t testing.TB, change func(rank int, nodes []chakra.Node) []chakra.No
 				DataDeps: []uint64{1}},
 			{ID: 3, Name: "backward", Type: chakra.Comp, Duration: 1e6, DataDeps: []uint64{1}},
 			{ID: 4, Name: "parameters", Type: chakra.Coll, Collective: chakra.Broadcast, Bytes: 500, CtrlDeps: []uint64{2, 3},
-				Extra: []chakra.Attr{{Name: "stream", Kind: chakra.Int64, Value: int64(7)}}}}
+				Extra: []chakra.Attr{chakra.Integer("stream", 7)}}}
 		if change != nil {
 			nodes = change(rank, nodes)
 		}

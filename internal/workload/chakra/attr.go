@@ -1,6 +1,7 @@
 package chakra
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strconv"
@@ -8,12 +9,26 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Attr is a named value.
+// Attr is a named value. Only its message is written again, so that values of any kind stay what they were.
 type Attr struct {
-	Name, Doc string
-	Kind      Kind
-	// Value is a float64, int64, uint64, bool, string or []byte, or for a list an []any of them.
-	Value any
+	Name    string
+	value   any    // a float64, int64, uint64, bool, string, []byte or []bool; nil for other lists
+	message []byte // as on the wire
+}
+
+// Integer returns an attribute of kind Int64.
+func Integer(name string, v int64) Attr { return varint(name, Int64, v, uint64(v)) }
+
+// varint returns an attribute that is a varint.
+func varint(name string, kind Kind, value any, bits uint64) Attr {
+	message := protowire.AppendTag(appendString(nil, 1, name), protowire.Number(kind), protowire.VarintType)
+	return Attr{name, value, protowire.AppendVarint(message, bits)}
+}
+
+// textual returns an attribute of kind String.
+func textual(name, value string) Attr {
+	message := protowire.AppendTag(appendString(nil, 1, name), protowire.Number(String), protowire.BytesType)
+	return Attr{name, value, protowire.AppendString(message, value)}
 }
 
 // Kind is the type of an attribute's value. It equals the number of the value's field in the schema. The kind of
@@ -45,8 +60,11 @@ func (k Kind) List() Kind { return k + 1 }
 func (k Kind) valid() bool  { return k >= Double && k <= Bytes.List() }
 func (k Kind) isList() bool { return k%2 == 0 }
 
-// wire returns the wire type of a single value.
+// wire returns the wire type of a value.
 func (k Kind) wire() protowire.Type {
+	if k.isList() {
+		return protowire.BytesType
+	}
 	switch k {
 	case Double, Fixed64, Sfixed64:
 		return protowire.Fixed64Type
@@ -79,80 +97,12 @@ func (k Kind) fromBits(v uint64) any {
 	return v
 }
 
-// toBits is the inverse of fromBits. It returns an error if the value does not have the type of its kind.
-func (k Kind) toBits(value any) (uint64, error) {
-	switch v := value.(type) {
-	case float64:
-		switch k {
-		case Double:
-			return math.Float64bits(v), nil
-		case Float:
-			return uint64(math.Float32bits(float32(v))), nil
-		}
-	case int64:
-		switch k {
-		case Int32, Int64, Sfixed64:
-			return uint64(v), nil
-		case Sfixed32:
-			return uint64(uint32(v)), nil
-		case Sint32, Sint64:
-			return protowire.EncodeZigZag(v), nil
-		}
-	case uint64:
-		switch k {
-		case Uint32, Uint64, Fixed32, Fixed64:
-			return v, nil
-		}
-	case bool:
-		if k == Bool {
-			return protowire.EncodeBool(v), nil
-		}
-	}
-	return 0, fmt.Errorf("attribute value %v of kind %d has type %T", value, k, value)
-}
-
-// consume reads one number. The length is negative if the data is malformed.
-func (k Kind) consume(b []byte) (any, int) {
-	switch k.wire() {
-	case protowire.Fixed64Type:
-		v, n := protowire.ConsumeFixed64(b)
-		return k.fromBits(v), n
-	case protowire.Fixed32Type:
-		v, n := protowire.ConsumeFixed32(b)
-		return k.fromBits(uint64(v)), n
-	}
-	v, n := protowire.ConsumeVarint(b)
-	return k.fromBits(v), n
-}
-
-// append writes one value.
-func (k Kind) append(b []byte, value any) ([]byte, error) {
-	switch v := value.(type) {
-	case string:
-		if k == String {
-			return protowire.AppendString(b, v), nil
-		}
-	case []byte:
-		if k == Bytes {
-			return protowire.AppendBytes(b, v), nil
-		}
-	}
-	bits, err := k.toBits(value)
-	if err != nil {
-		return b, err
-	}
-	switch k.wire() {
-	case protowire.Fixed64Type:
-		return protowire.AppendFixed64(b, bits), nil
-	case protowire.Fixed32Type:
-		return protowire.AppendFixed32(b, uint32(bits)), nil
-	}
-	return protowire.AppendVarint(b, bits), nil
-}
+// clone returns the attribute with a message of its own, so that it does not keep the whole file in memory.
+func (a *Attr) clone() Attr { return Attr{a.Name, a.value, bytes.Clone(a.message)} }
 
 // integer returns the value as an integer, if it is one.
 func (a *Attr) integer() (int64, bool) {
-	switch v := a.Value.(type) {
+	switch v := a.value.(type) {
 	case int64:
 		return v, true
 	case uint64:
@@ -168,7 +118,7 @@ func (a *Attr) integer() (int64, bool) {
 
 // text returns the value as text.
 func (a *Attr) text() string {
-	switch v := a.Value.(type) {
+	switch v := a.value.(type) {
 	case string:
 		return v
 	case int64:
@@ -176,5 +126,5 @@ func (a *Attr) text() string {
 	case uint64:
 		return strconv.FormatUint(v, 10)
 	}
-	return fmt.Sprint(a.Value)
+	return fmt.Sprint(a.value)
 }

@@ -19,7 +19,7 @@ const (
 // go to Extra.
 var known = map[string]func(*Node, *Attr) error{
 	"is_cpu_op": func(n *Node, a *Attr) error {
-		v, ok := a.Value.(bool)
+		v, ok := a.value.(bool)
 		if i, isInt := a.integer(); isInt {
 			v, ok = i != 0, true
 		}
@@ -55,12 +55,9 @@ var known = map[string]func(*Node, *Attr) error{
 		return nil
 	},
 	"involved_dim": func(_ *Node, a *Attr) error {
-		dims, _ := a.Value.([]any)
-		for _, d := range dims {
-			if d != true {
-				return fmt.Errorf("involved_dim is %v: collectives over some dimensions of a topology are not supported; "+
-					"the attribute pg_name names a process group instead", dims)
-			}
+		if dims, _ := a.value.([]bool); slices.Contains(dims, false) {
+			return fmt.Errorf("involved_dim is %v: collectives over some dimensions of a topology are not supported; "+
+				"the attribute pg_name names a process group instead", dims)
 		}
 		return nil
 	},
@@ -81,15 +78,11 @@ var schemaNames = [collectives]string{"ALL_REDUCE", "REDUCE", "ALL_GATHER", "GAT
 	"ALL_TO_ALL", "REDUCE_SCATTER", "REDUCE_SCATTER_BLOCK", "BARRIER"}
 
 // take stores an attribute in the node.
-func (r *reader) take(t *Trace, n *Node, a Attr) error {
-	if a.Kind == 0 {
-		t.unknown["attribute "+a.Name+" without a value"]++
-		return nil
-	}
+func (n *Node) take(a *Attr) error {
 	if set, ok := known[a.Name]; ok {
-		return set(n, &a)
+		return set(n, a)
 	}
-	n.Extra = append(n.Extra, a)
+	n.Extra = append(n.Extra, a.clone())
 	return nil
 }
 

@@ -231,15 +231,10 @@ func (r *reader) metadata(t *Trace, message []byte) error {
 		case number == 1 && f.wire == protowire.BytesType:
 			t.Version = string(f.data)
 		case number == 2 && f.wire == protowire.BytesType:
-			a, err := r.attr(f.data)
-			if err != nil {
-				return err
-			}
-			if a.Kind == 0 {
-				t.unknown["attribute "+a.Name+" without a value"]++
-			} else {
-				t.Attrs = append(t.Attrs, a)
-			}
+			return r.attribute(t, f.data, func(a *Attr) error {
+				t.Attrs = append(t.Attrs, a.clone())
+				return nil
+			})
 		default:
 			t.unknown[fmt.Sprintf("field %d of the metadata", f.number)]++
 		}
@@ -284,15 +279,24 @@ func (r *reader) node(t *Trace, n *Node, message []byte) error {
 	n.Src, n.Dst = defaultPeers(n.Type, t.Rank)
 	n.Collective = missing
 	for _, b := range attrs {
-		a, err := r.attr(b)
-		if err != nil {
-			return fmt.Errorf("attribute %q: %w", a.Name, err)
-		}
-		if err := r.take(t, n, a); err != nil {
+		if err := r.attribute(t, b, n.take); err != nil {
 			return err
 		}
 	}
 	return n.complete()
+}
+
+// attribute reads an attribute and passes it on if it has a value.
+func (r *reader) attribute(t *Trace, message []byte, take func(*Attr) error) error {
+	a, valued, err := r.attr(message)
+	switch {
+	case err != nil:
+		return fmt.Errorf("attribute %q: %w", a.Name, err)
+	case !valued:
+		t.unknown["attribute "+a.Name+" without a value"]++
+		return nil
+	}
+	return take(&a)
 }
 
 // missing marks attributes that a node does not have.

@@ -1,8 +1,8 @@
 package chakra
 
 import (
+	"bytes"
 	"errors"
-	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -67,104 +67,46 @@ func appendIDs(ids []uint64, f field) ([]uint64, error) {
 	return ids, nil
 }
 
-// attr reads an attribute. Kind is 0 if it has no value of a known kind.
-func (r *reader) attr(b []byte) (a Attr, err error) {
-	err = fields(b, func(f field) error {
+// attr reads an attribute, and whether it has a value of a known kind.
+func (r *reader) attr(b []byte) (a Attr, valued bool, err error) {
+	a.message = b
+	err = fields(b, func(f field) (err error) {
 		switch kind := Kind(f.number); {
 		case f.number == 1 && f.wire == protowire.BytesType:
 			a.Name = r.intern(f.data)
-		case f.number == 2 && f.wire == protowire.BytesType:
-			a.Doc = string(f.data)
+			return nil
 		case !kind.valid():
 			return nil
-		case kind.isList() && f.wire == protowire.BytesType:
-			a.Kind = kind
-			a.Value, err = listValue(kind-1, f.data)
-			return err
-		case kind.isList() || kind.wire() != f.wire:
+		case kind.wire() != f.wire:
 			return errWire
+		case kind == Bool.List():
+			a.value, err = bools(f.data)
 		case kind == String:
-			a.Kind, a.Value = kind, r.intern(f.data)
+			a.value = r.intern(f.data)
 		case kind == Bytes:
-			a.Kind, a.Value = kind, append([]byte{}, f.data...)
-		default:
-			a.Kind, a.Value = kind, kind.fromBits(f.num)
+			a.value = bytes.Clone(f.data)
+		case !kind.isList():
+			a.value = kind.fromBits(f.num)
 		}
-		return nil
+		valued = true
+		return err
 	})
-	return a, err
+	return a, valued, err
 }
 
-// listValue reads the message of a list whose elements have kind k, packed or not.
-func listValue(k Kind, b []byte) (any, error) {
-	var values []any
-	err := fields(b, func(f field) error {
-		switch {
-		case f.number != 1:
+// bools reads the message of a list of truth values, packed or not.
+func bools(b []byte) (values []bool, err error) {
+	err = fields(b, func(f field) error {
+		if f.number != 1 {
 			return nil
-		case f.wire == k.wire() && k == String:
-			values = append(values, string(f.data))
-		case f.wire == k.wire() && k == Bytes:
-			values = append(values, append([]byte{}, f.data...))
-		case f.wire == k.wire():
-			values = append(values, k.fromBits(f.num))
-		case f.wire == protowire.BytesType:
-			for b := f.data; len(b) > 0; {
-				v, n := k.consume(b)
-				if n < 0 {
-					return errWire
-				}
-				values, b = append(values, v), b[n:]
-			}
-		default:
-			return errWire
 		}
-		return nil
+		bits, err := appendIDs(nil, f)
+		for _, v := range bits {
+			values = append(values, v != 0)
+		}
+		return err
 	})
 	return values, err
-}
-
-// append writes the fields of an attribute.
-func (a *Attr) append(b []byte) ([]byte, error) {
-	b = appendString(b, 1, a.Name)
-	b = appendString(b, 2, a.Doc)
-	if !a.Kind.valid() {
-		return b, fmt.Errorf("attribute %s has no kind", a.Name)
-	}
-	if !a.Kind.isList() {
-		b = protowire.AppendTag(b, protowire.Number(a.Kind), a.Kind.wire())
-		return a.Kind.append(b, a.Value)
-	}
-	values, ok := a.Value.([]any)
-	if !ok {
-		return b, fmt.Errorf("attribute %s is a list, but its value has type %T", a.Name, a.Value)
-	}
-	b = protowire.AppendTag(b, protowire.Number(a.Kind), protowire.BytesType)
-	list, err := appendList(nil, a.Kind-1, values)
-	return protowire.AppendBytes(b, list), err
-}
-
-// appendList writes the message of a list. Numbers are packed, as proto3 does.
-func appendList(b []byte, k Kind, values []any) (_ []byte, err error) {
-	if k.wire() == protowire.BytesType {
-		for _, v := range values {
-			b = protowire.AppendTag(b, 1, protowire.BytesType)
-			if b, err = k.append(b, v); err != nil {
-				return b, err
-			}
-		}
-		return b, nil
-	}
-	var packed []byte
-	for _, v := range values {
-		if packed, err = k.append(packed, v); err != nil {
-			return b, err
-		}
-	}
-	if len(packed) > 0 {
-		b = protowire.AppendBytes(protowire.AppendTag(b, 1, protowire.BytesType), packed)
-	}
-	return b, nil
 }
 
 // appendString, appendUint and appendMessage write a field, unless it has the default value.

@@ -1,6 +1,7 @@
 package chakra
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -47,19 +48,10 @@ func writeFile(name string, t *Trace) (err error) {
 
 // Encode writes the content of a trace file.
 func (t *Trace) Encode(w io.Writer) error {
-	version := t.Version
-	if version == "" {
-		version = newest
-	}
-	message, err := appendAttrs(appendString(nil, 1, version), 2, t.Attrs)
-	if err != nil {
-		return fmt.Errorf("%s: %w", t.Path(), err)
-	}
+	message := appendAttrs(appendString(nil, 1, cmp.Or(t.Version, newest)), 2, t.Attrs)
 	out := protowire.AppendBytes(nil, message)
 	for i := range t.Nodes {
-		if message, err = t.Nodes[i].append(message[:0]); err != nil {
-			return t.Fault(&t.Nodes[i], "%w", err)
-		}
+		message = t.Nodes[i].append(message[:0])
 		if out = protowire.AppendBytes(out, message); len(out) > 1<<20 {
 			if _, err := w.Write(out); err != nil {
 				return err
@@ -67,12 +59,12 @@ func (t *Trace) Encode(w io.Writer) error {
 			out = out[:0]
 		}
 	}
-	_, err = w.Write(out)
+	_, err := w.Write(out)
 	return err
 }
 
 // append writes the fields of a node.
-func (n *Node) append(b []byte) ([]byte, error) {
+func (n *Node) append(b []byte) []byte {
 	b = appendUint(b, 1, n.ID)
 	if n.ID == 0 { // written, so that readers recognize the message by its first field
 		b = protowire.AppendVarint(protowire.AppendTag(b, 1, protowire.VarintType), 0)
@@ -85,11 +77,7 @@ func (n *Node) append(b []byte) ([]byte, error) {
 	b = appendUint(b, 7, roundedMicros(n.Duration))
 	b = appendIO(b, 8, n.Inputs)
 	b = appendIO(b, 9, n.Outputs)
-	b, err := appendAttrs(b, 10, n.attributes())
-	if err != nil {
-		return b, err
-	}
-	return appendAttrs(b, 10, n.Extra)
+	return appendAttrs(appendAttrs(b, 10, n.attributes()), 10, n.Extra)
 }
 
 // roundedMicros returns a time in whole microseconds, the unit of the schema. The exact time is an attribute of this
@@ -114,34 +102,28 @@ func appendIO(b []byte, number protowire.Number, io *IO) []byte {
 	return appendMessage(b, number, appendString(appendString(appendString(nil, 1, io.Values), 2, io.Shapes), 3, io.Types))
 }
 
-func appendAttrs(b []byte, number protowire.Number, attrs []Attr) ([]byte, error) {
+func appendAttrs(b []byte, number protowire.Number, attrs []Attr) []byte {
 	for i := range attrs {
-		message, err := attrs[i].append(nil)
-		if err != nil {
-			return b, err
-		}
-		b = appendMessage(b, number, message)
+		b = appendMessage(b, number, attrs[i].message)
 	}
-	return b, nil
+	return b
 }
 
 // attributes returns the fields of the node that are attributes in a file, in the kinds that ASTRA-sim reads.
 func (n *Node) attributes() []Attr {
-	attrs := []Attr{{Name: "is_cpu_op", Kind: Bool, Value: n.CPU}}
-	number := func(name string, v int64) {
-		attrs = append(attrs, Attr{Name: name, Kind: Int64, Value: v})
-	}
+	attrs := []Attr{varint("is_cpu_op", Bool, n.CPU, protowire.EncodeBool(n.CPU))}
+	integer := func(name string, v int64) { attrs = append(attrs, Integer(name, v)) }
 	optional := func(name string, v int64) {
 		if v != 0 {
-			number(name, v)
+			integer(name, v)
 		}
 	}
 	if n.Type == Coll {
-		number("comm_type", int64(n.Collective))
+		integer("comm_type", int64(n.Collective))
 	}
 	peers := optional
 	if n.Type == Send || n.Type == Recv {
-		peers = number
+		peers = integer
 	}
 	peers("comm_src", int64(n.Src))
 	peers("comm_dst", int64(n.Dst))
@@ -152,13 +134,13 @@ func (n *Node) attributes() []Attr {
 	optional("num_ops", n.Ops)
 	optional("tensor_size", n.TensorBytes)
 	if n.Start%event.Microsecond != 0 {
-		number(startPS, int64(n.Start))
+		integer(startPS, int64(n.Start))
 	}
 	if n.Duration%event.Microsecond != 0 {
-		number(durationPS, int64(n.Duration))
+		integer(durationPS, int64(n.Duration))
 	}
 	if n.Group != "" {
-		attrs = append(attrs, Attr{Name: "pg_name", Kind: String, Value: n.Group})
+		attrs = append(attrs, textual("pg_name", n.Group))
 	}
 	return attrs
 }

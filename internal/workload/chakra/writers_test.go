@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,7 +39,7 @@ func attribute(t *rapid.T, name string, v int64) []byte {
 	case Fixed64:
 		value = protowire.AppendFixed64(protowire.AppendTag(nil, protowire.Number(kind), protowire.Fixed64Type), uint64(v))
 	case Double:
-		bits := must.Get(Double.toBits(float64(v)))(t)
+		bits := math.Float64bits(float64(v))
 		value = protowire.AppendFixed64(protowire.AppendTag(nil, protowire.Number(kind), protowire.Fixed64Type), bits)
 	case String:
 		value = text(protowire.Number(kind), []byte(fmt.Sprint(v)))
@@ -161,7 +162,7 @@ func TestCompressed(t *testing.T) {
 // TestNames reads the names of collectives in place of their numbers.
 func TestNames(t *testing.T) {
 	n := Node{ID: 4, Name: "grad", Type: Coll, Bytes: 8}
-	n.Extra = []Attr{{Name: "comm_type", Kind: String, Value: "ALL_TO_ALL"}}
+	n.Extra = []Attr{textual("comm_type", "ALL_TO_ALL")}
 	tr := must.Get(Parse("x.0.et", 0, encoded(t, &Trace{Nodes: []Node{n}})))(t)
 	if got := tr.Nodes[0].Collective; got != AllToAll {
 		t.Errorf("%v", got)

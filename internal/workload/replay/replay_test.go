@@ -329,7 +329,7 @@ func checkResult(t *rapid.T, w *Workload, r *Result, streams int) {
 // TestNotes lists what is not used.
 func TestNotes(t *testing.T) {
 	n := comp(1, us)
-	n.Extra = []chakra.Attr{{Name: "rf_id", Kind: chakra.Int64, Value: int64(1)}}
+	n.Extra = []chakra.Attr{chakra.Integer("rf_id", 1)}
 	w := must.Get(load(Options{}, trace(0, n, comp(2, 0), chakra.Node{ID: 3, Name: "s", Type: chakra.Storage},
 		chakra.Node{ID: 4, Name: "c", Type: chakra.Checkpoint, Duration: us},
 		chakra.Node{ID: 5, Name: "l", Type: chakra.MemLoad},
