@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"container/heap"
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
@@ -159,44 +158,26 @@ func laneOf(n *chakra.Node) lane {
 	return hostLane
 }
 
-// byID is a heap of the nodes of a rank, the smallest id first.
-type byID struct {
-	nodes []int32
-	trace *chakra.Trace
-	base  int32
-}
-
-func (h *byID) Len() int      { return len(h.nodes) }
-func (h *byID) Swap(i, j int) { h.nodes[i], h.nodes[j] = h.nodes[j], h.nodes[i] }
-func (h *byID) Push(x any)    { h.nodes = append(h.nodes, x.(int32)) }
-func (h *byID) Less(i, j int) bool {
-	return h.trace.Nodes[h.nodes[i]-h.base].ID < h.trace.Nodes[h.nodes[j]-h.base].ID
-}
-func (h *byID) Pop() any {
-	last := len(h.nodes) - 1
-	x := h.nodes[last]
-	h.nodes = h.nodes[:last]
-	return x
-}
-
-// sort appends the nodes of a rank, which end before index end, to the issue order. There is no cycle, because
+// sort appends the nodes of a rank, which end before index end, to the issue order: of those that are free, the one with
+// the smallest id is first. There is no cycle, because
 // the trace was checked.
 func (w *Workload) sort(rank int, end int32) {
-	h := &byID{trace: w.traces[rank], base: w.base[rank]}
-	waits := make([]int32, end-h.base)
-	for i := h.base; i < end; i++ {
-		if waits[i-h.base] = w.nodes[i].waits; w.nodes[i].waits == 0 {
-			h.nodes = append(h.nodes, i)
+	base := w.base[rank]
+	var free positions
+	offer := func(i int32) { free.push(entry{w.traces[rank].Nodes[i-base].ID, i}) }
+	waits := make([]int32, end-base)
+	for i := base; i < end; i++ {
+		if waits[i-base] = w.nodes[i].waits; w.nodes[i].waits == 0 {
+			offer(i)
 		}
 	}
-	heap.Init(h)
-	for position := int32(0); h.Len() > 0; position++ {
-		i := heap.Pop(h).(int32)
+	for position := int32(0); len(free) > 0; position++ {
+		i := free.pop()
 		w.nodes[i].position = position
 		w.order = append(w.order, i)
 		for _, s := range w.successors[w.first[i]:w.first[i+1]] {
-			if waits[s-h.base]--; waits[s-h.base] == 0 {
-				heap.Push(h, s)
+			if waits[s-base]--; waits[s-base] == 0 {
+				offer(s)
 			}
 		}
 	}

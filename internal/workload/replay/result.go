@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/workload/chakra"
 )
 
@@ -28,17 +29,12 @@ type Breakdown struct {
 	Exposed event.Time // the part of Comm in which nothing is computed
 	Host    event.Time // only the host computes
 	Idle    event.Time
-	End     event.Time // of the last node
 }
 
-// Share is the part of one kind or process group in the communication of a step. Times are sums over the ranks
-// that take part. A moment in which several operations are exposed belongs to the one that started first.
+// Share is the part of one kind or process group in the exposed communication of a step, summed over the ranks. A
+// moment in which several operations are exposed belongs to the one that started first.
 type Share struct {
 	Name    string
-	Count   int   // operations
-	Bytes   int64 // sum of the sizes of the operations' vectors
-	Ranks   int   // that take part
-	Comm    event.Time
 	Exposed event.Time
 }
 
@@ -74,45 +70,33 @@ func (w *Workload) result() *Result {
 	for i := range w.nodes {
 		r.Time = max(r.Time, w.nodes[i].end)
 	}
-	kinds, groups := shares{}, shares{}
-	for i := range w.operations {
-		o := &w.operations[i]
-		if o.group < 0 {
-			kinds.count("send", o.call.Bytes)
-			kinds.count("recv", o.call.Bytes)
-			continue
-		}
-		kinds.count(o.call.Collective, o.call.Bytes)
-		groups.count(label(w.groups[o.group].name), o.call.Bytes)
-	}
+	kinds, groups := map[string]event.Time{}, map[string]event.Time{}
 	for rank := range w.traces {
-		r.Ranks[rank] = w.breakdown(rank, r.Time, func(i int32, comm, exposed event.Time) {
-			_, n := w.origin(i)
-			kinds.add(n.Kind(), rank, comm, exposed)
+		r.Ranks[rank] = w.breakdown(rank, r.Time, func(n *chakra.Node, exposed event.Time) {
+			kinds[n.Kind()] += exposed
 			if n.Type == chakra.Coll {
-				groups.add(label(n.Group), rank, comm, exposed)
+				groups[label(n.Group)] += exposed
 			}
 		}, func(Activity) {})
 	}
-	r.Kinds, r.Groups = kinds.sorted(), groups.sorted()
+	r.Kinds, r.Groups = sorted(kinds), sorted(groups)
 	r.Path = w.path()
 	return r
 }
 
 // Activities returns what a rank does. They do not overlap, and their sums are in the rank's Breakdown.
 func (r *Result) Activities(rank int) (list []Activity) {
-	r.workload.breakdown(rank, r.Time, func(int32, event.Time, event.Time) {}, func(a Activity) { list = append(list, a) })
+	r.workload.breakdown(rank, r.Time, func(*chakra.Node, event.Time) {}, func(a Activity) { list = append(list, a) })
 	return list
 }
 
-// breakdown divides a rank's step. It calls share for each communication node, with the time that belongs to it
-// and the exposed part, and show for each activity.
-func (w *Workload) breakdown(rank int, step event.Time, share func(i int32, comm, exposed event.Time),
+// breakdown divides a rank's step. It calls share for each communication node, with the exposed time that belongs to
+// it, and show for each activity.
+func (w *Workload) breakdown(rank int, step event.Time, share func(n *chakra.Node, exposed event.Time),
 	show func(Activity)) (b Breakdown) {
 	var compute, comm, host []interval
 	for _, i := range w.order[w.base[rank]:w.base[rank+1]] {
 		n := &w.nodes[i]
-		b.End = max(b.End, n.end)
 		at := interval{n.start, n.end, i}
 		switch n.lane {
 		case computeLane:
@@ -138,7 +122,7 @@ func (w *Workload) breakdown(rank int, step event.Time, share func(i int32, comm
 		exposed := outside(n.Kind(), parts)
 		b.Comm += own
 		b.Exposed += exposed
-		share(i, own, exposed)
+		share(n, exposed)
 	})
 	each(host, union(slices.Concat(computing, comm)), func(_ int32, _ event.Time, parts []interval) {
 		b.Host += outside(Host, parts)
@@ -195,41 +179,9 @@ func each(list, cover []interval, f func(node int32, own event.Time, outside []i
 	}
 }
 
-// shares collects the shares by name.
-type shares map[string]*collected
-
-type collected struct {
-	Share
-	last int // rank that was counted last
-}
-
-func (s shares) of(name string) *collected {
-	if s[name] == nil {
-		s[name] = &collected{Share: Share{Name: name}, last: -1}
-	}
-	return s[name]
-}
-
-func (s shares) count(name string, bytes int64) {
-	c := s.of(name)
-	c.Count++
-	c.Bytes += bytes
-}
-
-func (s shares) add(name string, rank int, comm, exposed event.Time) {
-	c := s.of(name)
-	if c.last != rank {
-		c.last = rank
-		c.Ranks++
-	}
-	c.Comm += comm
-	c.Exposed += exposed
-}
-
-func (s shares) sorted() (list []Share) {
-	for _, name := range slices.Sorted(maps.Keys(s)) {
-		list = append(list, s[name].Share)
-	}
+// sorted returns the shares, the largest first.
+func sorted(exposed map[string]event.Time) []Share {
+	list := lists.Map(slices.Sorted(maps.Keys(exposed)), func(name string) Share { return Share{name, exposed[name]} })
 	slices.SortStableFunc(list, func(a, b Share) int { return cmp.Compare(b.Exposed, a.Exposed) })
 	return list
 }

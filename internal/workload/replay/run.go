@@ -139,7 +139,7 @@ func (p *player) ready(i, reason int32) {
 // offer lets a node wait for a stream.
 func (p *player) offer(i int32) {
 	n := &p.nodes[i]
-	p.ranks[n.rank].ready[n.lane].push(entry{n.position, i})
+	p.ranks[n.rank].ready[n.lane].push(entry{uint64(n.position), i})
 	p.touched = append(p.touched, n.rank)
 }
 
@@ -209,9 +209,12 @@ func (p *player) start(i int32) {
 }
 
 // entry is a node in a heap.
-type entry struct{ position, node int32 }
+type entry struct {
+	position uint64 // in issue order, or the id that decides it
+	node     int32
+}
 
-// positions is a binary heap of nodes, the first in issue order on top.
+// positions is a binary heap of nodes, the one with the smallest position on top.
 type positions []entry
 
 func (h *positions) push(e entry) {
