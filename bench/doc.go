@@ -200,8 +200,8 @@
 // x and y may be products, such as 2*count and time_us/bound_us. shape.0 is the first number of a tuple
 // and shape.cube the number that all of its numbers are.
 //
-// The keys of a pivot are rows, columns, value and where; show=headline prints it at the end of a run. [Named],
-// [Title], [Caption] and [Label] set the texts.
+// The keys of a pivot are rows, columns, value and where; unit=common shows all times in one unit, and show=headline
+// prints the table at the end of a run. [Named], [Title], [Caption] and [Label] set the texts.
 //
 // # Figures
 //

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // visible is the smallest effect that is drawn, in per cent; maxBars is the number of bars that stay readable.
@@ -87,7 +88,7 @@ func figures(rows dataset.Set) (figs []figure.Figure) {
 		if len(f.Panels) > 0 {
 			f.Columns = min(len(f.Panels), 2)
 			f.Caption = "By how much the time of the slowest PE changes when one number of the topology file does. " +
-				machine.Words(rows)
+				views.Simulated(rows)
 			figs = append(figs, f)
 		}
 	}
@@ -142,7 +143,7 @@ func sections(rows dataset.Set) (out []bench.Section) {
 			Text: named(stuck, why) + "."})
 	}
 	if len(out) > 0 {
-		out[len(out)-1].Text += "\n\n" + machine.Words(rows)
+		out[len(out)-1].Text += "\n\n" + views.Simulated(rows)
 	}
 	return out
 }

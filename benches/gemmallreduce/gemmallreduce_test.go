@@ -275,10 +275,11 @@ func made(backend string, k int64, partitions string, gemm, allReduce, sequentia
 	if parts > 1 {
 		m["gemm_parts_us"], m["allreduce_parts_us"] = gemmParts, allReduceParts
 	}
-	return journal.Row{Key: fmt.Sprint(backend, k, partitions, time), Status: journal.OK, Backend: backend, NumRanks: &ranks, Metrics: m, Point: point.Point{
-		{Name: shapeAxis, Value: point.TupleValue("", 64, 32, k)}, {Name: dtypeAxis, Value: point.DTypeValue(dtype.F32)},
-		{Name: splitAxis, Value: point.StringValue("m")}, {Name: partitionsAxis, Value: point.StringValue(partitions)},
-		{Name: overlapAxis, Value: point.BoolValue(true)}}}
+	return journal.Row{Key: fmt.Sprint(backend, k, partitions, time), Status: journal.OK, Backend: backend,
+		NumRanks: &ranks, Metrics: m, Point: point.Point{
+			{Name: shapeAxis, Value: point.TupleValue("", 64, 32, k)}, {Name: dtypeAxis, Value: point.DTypeValue(dtype.F32)},
+			{Name: splitAxis, Value: point.StringValue("m")}, {Name: partitionsAxis, Value: point.StringValue(partitions)},
+			{Name: overlapAxis, Value: point.BoolValue(true)}}}
 }
 
 // One panel has a curve for each backend, and the report explains why overlap is slower.
@@ -391,9 +392,11 @@ func TestBestIsSettled(t *testing.T) {
 	}
 	good := narrow(made("cpu", 8, "4", 100, 50, 150, 110, 102, 55), 1)
 	good.Metrics["recovered_low_pct"], good.Metrics["recovered_high_pct"] = 76, 84
-	got := benchtest.Sections(t, Bench(), dataset.All([]journal.Row{narrow(made("cpu", 8, "2", 100, 50, 150, 90, 100, 50), 60), good,
+	got := benchtest.Sections(t, Bench(), dataset.All([]journal.Row{
+		narrow(made("cpu", 8, "2", 100, 50, 150, 90, 100, 50), 60), good,
 		narrow(made("cpu", 9, "4", 100, 2, 102, 60, 100, 2), 1)}))
-	for _, want := range []string{"64x32x8: fastest with 4 partitions, 110 µs", "80 % of the shorter one is recovered (76 to 84)",
+	for _, want := range []string{"64x32x8: fastest with 4 partitions, 110 µs",
+		"80 % of the shorter one is recovered (76 to 84)",
 		"Overlap cannot show: the all-reduce takes 2.0 % of the product", "not resolved"} {
 		if text := benchtest.Text(got[0]); !strings.Contains(text, want) {
 			t.Errorf("%s, want %q", text, want)

@@ -65,7 +65,7 @@ func (t tried) overlaps() bool { return dataset.Text(t.row, overlapAxis) == "tru
 func products(rows dataset.Set) []product {
 	good := rows.Good().Where(func(r *bench.Row) bool { return r.Metrics["bound_us"] > 0 })
 	ignore := []string{partitionsAxis, overlapAxis}
-	name := views.PointNames(good, "the product", ignore...)
+	name := views.Words{}.PointNames(good, "the product", ignore...)
 	return lists.Map(dataset.GroupBy(good, func(r *bench.Row) string { return dataset.Key(r, ignore...) }),
 		func(g dataset.Group[string]) product {
 			p := product{name: name(g.Rows[0]), points: lists.Map(g.Rows.Points(), func(trials dataset.Set) tried {

@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // Colours of the links in diagrams, as palette entries.
@@ -51,7 +52,8 @@ func topologyFigures(rows dataset.Set) []figure.Figure {
 	if len(f.Panels) == 0 {
 		return nil
 	}
-	return machine.Caption([]figure.Figure{f}, rows)
+	f.AddCaption(views.Simulated(rows))
+	return []figure.Figure{f}
 }
 
 // cellPosition returns the position of a grid cell in a diagram; rows go downward.

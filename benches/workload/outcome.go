@@ -56,7 +56,7 @@ func record(s *bench.State, w *replay.Workload, r *replay.Result) {
 			len(r.Groups)))
 	}
 	s.Detail("nodes", fmt.Sprint(w.Nodes()))
-	s.Detail(pathDetail, pathText(r.Path))
+	s.Detail(pathDetail, linksText(r.Path))
 	s.Detail(partsDetail, partsText(r.Path, r.Time))
 	s.Detail(timelineDetail, condensed(r))
 	s.Detail(slowestDetail, rankText(r))
@@ -98,8 +98,8 @@ func micros(t event.Time) string { return unit.FormatMicros(replay.Micros(t)) }
 // maxLinks is the number of links of the critical path that a row names.
 const maxLinks = 24
 
-// pathText describes the critical path. Consecutive computations of a rank are one link.
-func pathText(path []replay.Link) string {
+// linksText describes the critical path. Consecutive computations of a rank are one link.
+func linksText(path []replay.Link) string {
 	var parts []string
 	for i := 0; i < len(path); {
 		l, n := path[i], 1

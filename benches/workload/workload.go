@@ -77,9 +77,7 @@ func Bench() *bench.Bench {
 		bench.Refuse(noteUnused),
 		bench.ContentHashes(predict.Digest, clusterOption),
 		bench.ContentHashes(traceDigest, traceOption),
-		bench.Figures(figures),
-		bench.Sections(sections),
-	}, modelOptions(), clusterOptions(), machine.FaultOptions(), machine.FaultMetrics(),
+	}, declaredViews(), modelOptions(), clusterOptions(), machine.FaultOptions(), machine.FaultMetrics(),
 		machine.Options("network or topology file, or several to compare (default: "+bench.BuiltIn+")"))...)
 }
 

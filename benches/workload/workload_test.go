@@ -94,11 +94,12 @@ func TestRow(t *testing.T) {
 	if n := len(events.TraceEvents); n < 15 {
 		t.Errorf("the timeline has %d events", n)
 	}
-	if figs := figures(rows); len(figs) != 2 || len(figs[0].Panels[0].Series) != 4 || figs[1].Validate() != nil ||
-		figs[0].Validate() != nil {
+	if figs := benchtest.Figures(t, Bench(), rows); len(figs) != 2 || len(figs[1].Panels[0].Series) != 4 ||
+		figs[0].Validate() != nil ||
+		figs[1].Validate() != nil {
 		t.Errorf("figures: %+v", figs)
 	}
-	if text := sections(rows)[0].Table; len(text) != 3 || strings.Join(text[0], " ") !=
+	if text := benchtest.Sections(t, Bench(), rows)[1].Table; len(text) != 3 || strings.Join(text[0], " ") !=
 		"times in µs step compute allreduce broadcast idle" {
 		t.Errorf("%q", text)
 	}
@@ -145,7 +146,7 @@ func TestModel(t *testing.T) {
 	for i, ranks := range []int{2, 4} {
 		m := rows[i].Metrics
 		if _, has := m["exposed_allreduce_us"]; has != (i == 1) || !(m["exposed_recv_us"] > 0) || !(m[computeMetric] > 0) ||
-			figures(rows)[0].Panels[0].X.Categories[i] != fmt.Sprint("tp ", i+1) {
+			benchtest.Figures(t, Bench(), rows)[1].Panels[0].X.Categories[i] != fmt.Sprint("tp ", i+1) {
 			t.Errorf("%d ranks: %v", ranks, m)
 		}
 	}
@@ -177,7 +178,7 @@ func TestCluster(t *testing.T) {
 		!(b["exposed_allreduce_us"] > a["exposed_allreduce_us"]) {
 		t.Errorf("%g, want %g: %v %v", got, want, a, b)
 	}
-	if c := figures(rows)[0].Panels[0].X.Categories; strings.Join(c, " ") != "h100-8x2 a100-8x2" {
+	if c := benchtest.Figures(t, Bench(), rows)[1].Panels[0].X.Categories; strings.Join(c, " ") != "h100-8x2 a100-8x2" {
 		t.Errorf("%v", c)
 	}
 	file := write(t, "mine.yaml", "name: mine\ngpus_per_node: 8\nnodes: 2\nnvlink_gbs: 370.8\nnics_per_node: 4\n"+
@@ -214,7 +215,7 @@ func TestExperts(t *testing.T) {
 // TestColours draws the same activity in the same colour in all panels of the timeline.
 func TestColours(t *testing.T) {
 	rows := run(t, "--model=mixtral-8x7b", "--dp=2", "--pp=2", "--ep=1,2", "--sequence=128", "--cluster=h200-8x1")
-	panels := figures(rows)[1].Panels
+	panels := timelines(rows)[0].Panels
 	a, b := panels[0].Content.(*figure.Timeline), panels[1].Content.(*figure.Timeline)
 	if strings.Join(a.Kinds, " ") != "compute allreduce alltoall send recv" || !slices.Equal(a.Kinds, b.Kinds) {
 		t.Errorf("%v, %v", a.Kinds, b.Kinds)
@@ -230,7 +231,7 @@ func TestColours(t *testing.T) {
 // the model are shorter than the intervals of the timeline.
 func TestTimelineShowsTheTable(t *testing.T) {
 	r := run(t, "--model=llama3-70b", "--tp=4", "--sequence=512", "--cluster=h200-4x1")[0]
-	timeline := figures(dataset.Set{r})[1].Panels[0].Content.(*figure.Timeline)
+	timeline := timelines(dataset.Set{r})[0].Panels[0].Content.(*figure.Timeline)
 	area := map[string]float64{}
 	for _, row := range timeline.Rows {
 		for _, s := range row.Spans {

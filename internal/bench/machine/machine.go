@@ -15,7 +15,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/result/dataset"
-	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -233,29 +232,6 @@ func With(name, label string) string {
 		return name
 	}
 	return name + ", " + label
-}
-
-// Words returns a sentence about the machines of simulated rows, or "" if there are none.
-func Words(rows dataset.Set) string {
-	var lines []string
-	for _, id := range distinct(rows) {
-		line := fmt.Sprintf("Simulated on topology %s (sha256 %.12s)", id.name, id.hash)
-		if id.fabric != "" {
-			line += ", fabric " + id.fabric
-		}
-		lines = append(lines, line+".")
-	}
-	return strings.Join(lists.Distinct(lines), " ")
-}
-
-// Caption adds Words to the caption of every figure.
-func Caption(figs []figure.Figure, rows dataset.Set) []figure.Figure {
-	if words := Words(rows); words != "" {
-		for i := range figs {
-			figs[i].AddCaption(words)
-		}
-	}
-	return figs
 }
 
 // Product reads the shape of a matrix product, MxKxN; a single number n means n x n x n.

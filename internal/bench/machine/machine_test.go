@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/result/dataset"
-	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 func row(name, hash, fabric string) journal.Row {
@@ -34,10 +34,9 @@ func TestLabels(t *testing.T) {
 			}
 		}
 	}
-	figs := Caption([]figure.Figure{{}}, dataset.All([]journal.Row{row("x.yaml", a, "whole"), row("y.yaml", b,
-		""), measured}))
+	words := views.Simulated(dataset.All([]journal.Row{row("x.yaml", a, "whole"), row("y.yaml", b, ""), measured}))
 	if want := "Simulated on topology x.yaml (sha256 aaaaaaaaaaaa), fabric whole. Simulated on topology y.yaml (sha256 " +
-		"bbbbbbbbbbbb)."; figs[0].Caption != want {
-		t.Errorf("%q", figs[0].Caption)
+		"bbbbbbbbbbbb)."; words != want {
+		t.Errorf("%q", words)
 	}
 }

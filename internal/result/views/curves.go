@@ -85,10 +85,8 @@ func (p Plot) resolve(h *journal.Header, rows dataset.Set) (d drawing, dots []do
 	if d.ys, err = p.quantities(h, all); err != nil {
 		return d, nil, left, fmt.Errorf("y: %w", err)
 	}
-	if p.Kind == "bars" && p.Share != "" { // parts that are nowhere would leave gaps between the bars
-		d.ys = lists.Filter(d.ys, func(q quantity) bool {
-			return slices.ContainsFunc(all, func(r *journal.Row) bool { v, _, _, _ := q.value(r); return v != 0 })
-		})
+	if p.Kind == "bars" && p.Share != "" || p.X == Points { // parts that are nowhere would leave gaps between the bars
+		d.ys = lists.Filter(d.ys, func(q quantity) bool { return slices.ContainsFunc(all, q.counts(d.ys)) })
 	}
 	dots, left = collect(all, d.x, d.ys)
 	asked := len(d.by)
@@ -167,7 +165,7 @@ func (p Plot) abscissa(h *journal.Header, rows dataset.Set, coords []dataset.Coo
 		return abscissa{c.Name, c, c.Of}, nil
 	}
 	if p.X == Points {
-		name := p.pointName(rows.Good(), coords, Points)
+		name := p.pointName(rows.Good(), coords, p.label(Points))
 		return abscissa{name: Points, value: func(r *journal.Row) dataset.Value {
 			return dataset.Value{Point: point.StringValue(name(r)), Has: true}
 		}}, nil
@@ -203,7 +201,14 @@ func (p Plot) separators(coords []dataset.Coord, x abscissa) (by []dataset.Coord
 
 // quantities resolves the metrics of the plot.
 func (p Plot) quantities(h *journal.Header, rows dataset.Set) ([]quantity, error) {
-	return lists.TryMap(p.Y, func(name string) (quantity, error) {
+	names := p.Y
+	if p.X == Points { // rows of a bench may lack a metric that it declares
+		known := lists.Filter(names, func(name string) bool { _, err := quantityOf(h, rows, name); return err == nil })
+		if len(known) > 0 {
+			names = known
+		}
+	}
+	return lists.TryMap(names, func(name string) (quantity, error) {
 		q, err := quantityOf(h, rows, name)
 		if p.Share != "" {
 			whole := quantity{metric: p.Share}

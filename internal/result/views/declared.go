@@ -90,20 +90,26 @@ func expand(text string, rows dataset.Set) string {
 
 // PointNames returns a function that names a row by the coordinates in which the rows differ, besides those to ignore,
 // or otherwise if there are none.
-func PointNames(rows dataset.Set, otherwise string, ignore ...string) func(*journal.Row) string {
-	return Plot{Words: Words{Name: Points}}.pointName(rows, slices.DeleteFunc(rows.Coords(nil), func(c dataset.Coord) bool {
+func (w Words) PointNames(rows dataset.Set, otherwise string, ignore ...string) func(*journal.Row) string {
+	return Plot{Words: w}.pointName(rows, slices.DeleteFunc(rows.Coords(nil), func(c dataset.Coord) bool {
 		return slices.Contains(ignore, c.Name)
 	}), otherwise)
 }
 
-// pointName is PointNames for coordinates, in the words of the plot.
+// pointName is PointNames for coordinates. Options and runs are named only where axes do not tell the rows apart, and
+// fields such as the ranks only where no axis does.
 func (p Plot) pointName(rows dataset.Set, coords []dataset.Coord, otherwise string) func(*journal.Row) string {
 	dots := lists.Map(rows, func(r *journal.Row) dot { return dot{row: r} })
 	axes := lists.Filter(coords, func(c dataset.Coord) bool {
 		return c.Varies(rows) && (c.Class == dataset.Axis || c.Class == dataset.Variable ||
 			c.Is(dataset.Part, dataset.NumRanks, dataset.Backend))
 	})
-	differ := separate(dots, abscissa{}, axes, coords) // options and runs only where axes do not tell
+	told := func(c dataset.Coord) bool { // by an axis
+		return c.Class == dataset.Field && slices.ContainsFunc(axes, func(a dataset.Coord) bool {
+			return a.Class != dataset.Field && len(separate(dots, abscissa{}, []dataset.Coord{a}, []dataset.Coord{c})) == 1
+		})
+	}
+	differ := separate(dots, abscissa{}, slices.DeleteFunc(slices.Clone(axes), told), coords)
 	return func(r *journal.Row) string {
 		words := lists.NonEmpty(lists.Map(differ, func(c dataset.Coord) string { return p.words(c, c.Of(r)) })...)
 		return cmp.Or(strings.Join(words, ", "), otherwise)

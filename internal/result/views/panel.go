@@ -28,6 +28,9 @@ type drawing struct {
 	added  []dataset.Coord // those of by that the plot does not name
 	axis   xAxis
 
+	common  *unit.TimeUnit // of all times in a table; nil: each has its own
+	largest float64        // time in that table
+
 	// What the points drawn so far contain, for the note.
 	trials, interval bool // error bars that are ranges of trials, or confidence intervals
 	hollow, failed   bool // disturbed and failed points

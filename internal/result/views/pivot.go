@@ -21,6 +21,7 @@ type Pivot struct {
 	Columns string
 	Value   []string // empty means the main metric
 	Where   string   // chooses rows, in the language of --only
+	Unit    string   // common: all times in one unit
 	Show    string   // headline: printed at the end of a run; detail: folded away
 	Words            // Title and Caption are the title and the text of the section; not part of the text form
 }
@@ -46,7 +47,9 @@ func ParsePivot(text string) (Pivot, error) {
 func (p *Pivot) keys() []key {
 	return []key{{name: "rows", list: &p.Rows, needed: true}, {name: "columns", text: &p.Columns},
 		{name: "value", list: &p.Value},
-		{name: "where", text: &p.Where}, {name: "show", text: &p.Show, choices: []string{"headline", "detail"}}}
+		{name: "where", text: &p.Where},
+		{name: "unit", text: &p.Unit, choices: []string{"common"}},
+		{name: "show", text: &p.Show, choices: []string{"headline", "detail"}}}
 }
 
 // String returns the pivot in the form that ParsePivot reads.
@@ -104,7 +107,13 @@ func (p Pivot) Table(h *journal.Header, rows dataset.Set) (Table, error) {
 		return t, nil
 	}
 	// Without columns, the unit of a metric is in its heading.
-	t.Cells = [][]string{slices.Concat([]string{p.label(d.x.name)}, heads, lists.Map(d.ys, d.heading))}
+	first := p.label(d.x.name)
+	if p.Unit != "" {
+		times := lists.Map(dots, func(d dot) float64 { return d.y })
+		in := unit.MicrosIn(times)
+		first, d.common, d.largest = "times in "+in.Name, &in, slices.Max(times)
+	}
+	t.Cells = [][]string{slices.Concat([]string{first}, heads, lists.Map(d.ys, d.heading))}
 	for _, v := range columns {
 		for _, line := range d.split(at[v.ID()], d.by) {
 			t.Cells = append(t.Cells, slices.Concat([]string{v.Text()}, d.heads(line), d.cells(line.dots, false)))
@@ -147,7 +156,14 @@ func (d *drawing) cells(dots []dot, units bool) []string {
 		if !units && in != "us" {
 			in = ""
 		}
-		text := MetricText(stats.Median(lists.Map(of, func(d dot) float64 { return d.y })), in)
+		v := stats.Median(lists.Map(of, func(d dot) float64 { return d.y }))
+		text := MetricText(v, in)
+		if d.common != nil && in == "us" {
+			if v < rounding*d.largest {
+				v = 0
+			}
+			text = d.common.Format(v, 4)
+		}
 		if of[0].row.Disturbed() {
 			return "(" + text + ")"
 		}

@@ -196,6 +196,22 @@ func interval(s journal.Stat) (low, high float64, has bool) {
 	return *s.CILow, *s.CIHigh, true
 }
 
+// rounding is the share of the largest value below which another one is 0.
+const rounding = 1e-7
+
+// counts returns whether a row has the quantity, and more of it than a rounding error of the largest of all.
+func (q quantity) counts(all []quantity) func(*journal.Row) bool {
+	return func(r *journal.Row) bool {
+		largest := 0.0
+		for _, other := range all {
+			v, _, _, _ := other.value(r)
+			largest = max(largest, math.Abs(v))
+		}
+		v, _, _, _ := q.value(r)
+		return math.Abs(v) > rounding*largest
+	}
+}
+
 // in returns the ok rows that have the quantity.
 func (q quantity) in(rows dataset.Set) dataset.Set {
 	return rows.Good().Where(func(r *journal.Row) bool { _, _, _, has := q.value(r); return has })

@@ -138,7 +138,8 @@ func TestRoundTrip(t *testing.T) {
 	want := []*Trace{zero, sample(t)}
 	must.Do(t, Write(prefix, want))
 	got := must.Get(Read(prefix))(t)
-	ignore := cmp.Options{cmpopts.IgnoreUnexported(Trace{}), cmp.AllowUnexported(Attr{}), cmpopts.IgnoreFields(Trace{}, "File"), cmpopts.EquateEmpty()}
+	ignore := cmp.Options{cmpopts.IgnoreUnexported(Trace{}), cmp.AllowUnexported(Attr{}),
+		cmpopts.IgnoreFields(Trace{}, "File"), cmpopts.EquateEmpty()}
 	if d := cmp.Diff(want, got, ignore); d != "" {
 		t.Error(d)
 	}
@@ -255,7 +256,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again := must.Get(Parse("x.1.et", 1, encoded(t, tr)))(t)
-		if d := cmp.Diff(tr.Nodes, again.Nodes, cmp.AllowUnexported(Attr{}), cmpopts.EquateEmpty(), cmpopts.EquateNaNs()); d != "" {
+		attrs := cmp.AllowUnexported(Attr{})
+		if d := cmp.Diff(tr.Nodes, again.Nodes, attrs, cmpopts.EquateEmpty(), cmpopts.EquateNaNs()); d != "" {
 			t.Error(d)
 		}
 	})

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Group is a process group.
@@ -46,7 +48,7 @@ func (t *Trace) Groups(ranks int) ([]Group, error) {
 				return nil, t.Fault(n, "%w", err)
 			}
 			if len(g.Ranks) == 0 {
-				g.Ranks = allRanks(ranks)
+				g.Ranks = lists.Range[int](ranks)
 			}
 			all = append(all, g)
 		}
@@ -67,12 +69,4 @@ func (g Group) check(ranks int) error {
 		seen[r] = true
 	}
 	return nil
-}
-
-func allRanks(n int) []int {
-	ranks := make([]int, n)
-	for i := range ranks {
-		ranks[i] = i
-	}
-	return ranks
 }

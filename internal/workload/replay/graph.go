@@ -158,8 +158,8 @@ func laneOf(n *chakra.Node) lane {
 	return hostLane
 }
 
-// sort appends the nodes of a rank, which end before index end, to the issue order: of those that are free, the one with
-// the smallest id is first. There is no cycle, because
+// sort appends the nodes of a rank, which end before index end, to the issue order: the one with the
+// smallest id is first among those that are free. There is no cycle, because
 // the trace was checked.
 func (w *Workload) sort(rank int, end int32) {
 	base := w.base[rank]

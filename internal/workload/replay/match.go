@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/workload/chakra"
 )
 
@@ -200,10 +201,7 @@ func (w *Workload) memberships() ([]map[string]int32, error) {
 		for _, name := range slices.Sorted(maps.Keys(names[rank])) {
 			members := users[name]
 			if name == "" {
-				members = nil
-				for r := range w.traces {
-					members = append(members, int32(r))
-				}
+				members = lists.Range[int32](len(w.traces))
 			}
 			if i := slices.IndexFunc(declared, func(g chakra.Group) bool { return g.Name == name }); i >= 0 {
 				members = int32s(declared[i].Ranks)
@@ -234,9 +232,5 @@ func (w *Workload) groupOf(ids map[string]int32, name string, members []int32) i
 }
 
 func int32s(list []int) []int32 {
-	out := make([]int32, len(list))
-	for i, v := range list {
-		out[i] = int32(v)
-	}
-	return out
+	return lists.Map(list, func(v int) int32 { return int32(v) })
 }
