@@ -204,8 +204,7 @@ func predictHost(ctx context.Context, s *bench.State) error {
 		s.Detail(overallDetail, e.String())
 	}
 	f.recordMeasured(s, algorithms, bytes)
-	e, reason := fit.Validation(bytes)
-	record(s, predict.AllReduce, us, bytes, f.ranks, predict.Validation{ErrorStats: e, Reason: reason})
+	record(s, predict.AllReduce, us, bytes, f.ranks, fit.Validation(bytes))
 	return nil
 }
 

@@ -86,7 +86,7 @@ func Calibrate(base *Cluster, runs [][]Point) (*Calibration, error) {
 		}
 		part := fitFactors(base, rest)
 		for _, p := range left {
-			errs = append(errs, math.Abs(base.calibrated(part, p).plain(p.Op, p.Bytes)/p.US-1))
+			errs = append(errs, math.Abs(base.calibrated(part, p).plain(p.Op, Best, Best, p.Bytes).US/p.US-1))
 		}
 	}
 	k.Errors = newErrorStats(by, errs)
@@ -105,14 +105,6 @@ func (c *Cluster) calibrated(k *Calibration, p Point) *Cluster {
 	return &out
 }
 
-// plain returns the time of the fastest algorithm by the model alone.
-func (c *Cluster) plain(op string, bytes int64) float64 {
-	m := &fitted().model
-	cost, _ := m.gpu(c.GPU, c.NVLink)
-	cost = c.scaled(cost)
-	return c.best(&cost, &m.library, op, Best, Best, bytes).US
-}
-
 // maxRate is the largest factor on the rates within a node: the line rate of NVLink is about
 // 1.2 times the rate that applications reach.
 const maxRate = 1.25
@@ -126,7 +118,7 @@ func fitFactors(base *Cluster, points []Point) *Calibration {
 			return math.Inf(1) // faster than the hardware
 		}
 		for _, p := range points {
-			sum += loss(base.calibrated(k, p).plain(p.Op, p.Bytes) / p.US)
+			sum += loss(base.calibrated(k, p).plain(p.Op, Best, Best, p.Bytes).US / p.US)
 		}
 		return sum
 	})

@@ -15,7 +15,7 @@ func runOn(t *testing.T, truth Calibration, op string, nodes, seed int) (points 
 	c := must.Get(Find("h100-8x1"))(t)
 	for i, bytes := 0, int64(1<<10); bytes <= 1<<30; i, bytes = i+1, bytes*4 {
 		p := Point{Op: op, Nodes: nodes, Ranks: 8 * nodes, Bytes: bytes}
-		p.US = c.calibrated(&truth, p).plain(op, bytes) * (1 + 0.03*math.Sin(float64(7*i+seed)))
+		p.US = c.calibrated(&truth, p).plain(op, Best, Best, bytes).US * (1 + 0.03*math.Sin(float64(7*i+seed)))
 		points = append(points, p)
 	}
 	return points
@@ -44,7 +44,7 @@ func TestCalibrate(t *testing.T) {
 		p := Point{Nodes: n, Ranks: 8 * n}
 		for _, op := range []string{AllReduce, AllGather} {
 			got := must.Get(file.Predict(op, Best, Best, 64<<20))(t).US
-			if want := file.calibrated(&truth, p).plain(op, 64<<20); math.Abs(got/want-1) > 0.1 {
+			if want := file.calibrated(&truth, p).plain(op, Best, Best, 64<<20).US; math.Abs(got/want-1) > 0.1 {
 				t.Errorf("%s on %d nodes: %v, want %v", op, n, got, want)
 			}
 		}

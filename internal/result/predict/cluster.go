@@ -17,7 +17,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
-	"github.com/kernbench/kernbench/internal/result/model"
 )
 
 // Cluster is a set of equal nodes of GPUs. NVLink connects the GPUs of a node, and a network connects
@@ -217,12 +216,12 @@ func Parse(name string, data []byte) (*Cluster, error) {
 			*into = float64(v) / 1000
 		}}
 	}
-	nvls, curve := "no", "" // curve is an older name of gpu
+	nvls := "no"
 	r.Struct(root, "the cluster", text("name", &c.Name), whole("gpus_per_node", &c.GPUs, 1, maxGPUs),
 		whole("nodes", &c.Nodes, 1, maxNodes),
 		whole("nvlink", &c.NVLink, 1, 9), rate("nvlink_gbs", &c.NVLinkGBs), text("nvls", &nvls, "yes", "no"),
 		text("network", &c.Network, "infiniband", ethernet), whole("nics_per_node", &c.NICs, 1, maxGPUs),
-		rate("nic_gbs", &c.NICGBs), whole("switch_levels", &c.Levels, 0, 8), text("curve", &curve, model.CurveNames()...),
+		rate("nic_gbs", &c.NICGBs), whole("switch_levels", &c.Levels, 0, 8),
 		text("gpu", &c.GPU, measuredKinds()...),
 		yamlfile.Field{Key: "fit", Optional: true, Read: func(n yamlfile.Node, what string) {
 			c.Calibration = parseFit(r, n, what)
@@ -238,8 +237,5 @@ func Parse(name string, data []byte) (*Cluster, error) {
 		return nil, errors.New(name + ": want a name, and sources that say where the numbers come from")
 	}
 	c.NVLS = nvls == "yes"
-	if kind := strings.TrimPrefix(curve, "nccl-"); slices.Contains(measuredKinds(), kind) {
-		c.GPU = cmp.Or(c.GPU, kind)
-	}
 	return c, nil
 }

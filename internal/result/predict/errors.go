@@ -78,7 +78,7 @@ func (c *Cluster) Validate(op string, bytes int64, ownChoice bool) Validation {
 	if reason != "" {
 		return Validation{Reason: reason}
 	}
-	e, ok := lists.First(fitted().errors, func(e ErrorStats) bool { return e.By == by && e.Op == op })
+	e, ok := lists.First(fitted().Errors, func(e ErrorStats) bool { return e.By == by && e.Op == op })
 	if !ok {
 		return Validation{Reason: "no measured " + op + " to leave out"}
 	}
@@ -110,9 +110,9 @@ func (c *Cluster) basis(op string, bytes int64, ownChoice bool) (by string, beyo
 	if c.GPUs > maxMeasuredGPUs {
 		return "", 0, fmt.Sprintf("no measured times of more than %d GPUs in a node", maxMeasuredGPUs)
 	}
-	fits := fitted().model.gpus
-	if !slices.ContainsFunc(fits, func(g gpuFit) bool { return g.kind == c.GPU }) {
-		if slices.ContainsFunc(fits, func(g gpuFit) bool { return g.nvlink == c.NVLink }) {
+	fits := fitted().GPUs
+	if !slices.ContainsFunc(fits, func(g gpuFit) bool { return g.Kind == c.GPU }) {
+		if slices.ContainsFunc(fits, func(g gpuFit) bool { return g.NVLink == c.NVLink }) {
 			return ByGPU, 0, ""
 		}
 		return ByGeneration, 0, ""
@@ -190,7 +190,7 @@ func (m *costModel) errorsOn(by, system string, points []Point) (out []SystemErr
 		out = append(out, SystemErrors{by, system, g.Key, lists.Map(g.Items, func(p Point) float64 {
 			c := p.cluster()
 			cost, _ := m.gpu(c.GPU, c.NVLink)
-			return math.Abs(c.best(&cost, &m.library, p.Op, Best, Best, p.Bytes).US/p.US - 1)
+			return math.Abs(c.best(&cost, &m.Library, p.Op, Best, Best, p.Bytes).US/p.US - 1)
 		})})
 	}
 	return out
@@ -231,7 +231,7 @@ func interpolationErrors(points []Point) (out []SystemErrors) {
 			cost, _ := m.gpu(c.GPU, c.NVLink)
 			out = append(out, SystemErrors{ByInterpolation, "every second size", g.Key.op,
 				lists.Map(g.Items, func(p Point) float64 {
-					us := c.best(&cost, &m.library, p.Op, Best, Best, p.Bytes).US * m.correction(c, p.Op, around, p.Bytes)
+					us := c.best(&cost, &m.Library, p.Op, Best, Best, p.Bytes).US * m.correction(c, p.Op, around, p.Bytes)
 					return math.Abs(us/p.US - 1)
 				})})
 		}

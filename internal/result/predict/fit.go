@@ -9,14 +9,14 @@ import (
 
 // costModel holds the fitted parameters of NCCL and of each kind of GPU.
 type costModel struct {
-	library libraryCost
-	gpus    []gpuFit
+	Library libraryCost `json:"nccl"`
+	GPUs    []gpuFit    `json:"gpus"`
 }
 
 // gpuFit holds the parameters of a kind of GPU and the generation of its NVLink.
 type gpuFit struct {
-	kind   string
-	nvlink int
+	Kind   string `json:"kind"`
+	NVLink int    `json:"nvlink"`
 	gpuCost
 }
 
@@ -34,15 +34,15 @@ const fitRounds = 4
 // points between nodes, because the network's parameters are not fitted. It is
 // deterministic.
 func fit(points []Point) costModel {
-	m := costModel{library: initialLibrary}
+	m := costModel{Library: initialLibrary}
 	points = lists.Filter(points, func(p Point) bool { return p.Nodes == 1 })
 	groups := lists.GroupBy(points, func(p Point) string { return p.GPU })
 	all := make([]target, 0, len(points))
 	for _, g := range groups {
 		c := nodeOf(g.Key)
-		m.gpus = append(m.gpus, gpuFit{g.Key, c.NVLink, initialGPU})
+		m.GPUs = append(m.GPUs, gpuFit{g.Key, c.NVLink, initialGPU})
 		for _, p := range g.Items {
-			all = append(all, target{p, *c, len(m.gpus) - 1})
+			all = append(all, target{p, *c, len(m.GPUs) - 1})
 			all[len(all)-1].cluster.GPUs = p.Ranks
 		}
 	}
@@ -50,7 +50,7 @@ func fit(points []Point) costModel {
 		return func() (total float64) {
 			for i := range list {
 				t := &list[i]
-				best := t.cluster.best(&m.gpus[t.gpu].gpuCost, &m.library, t.Op, Best, Best, t.Bytes)
+				best := t.cluster.best(&m.GPUs[t.gpu].gpuCost, &m.Library, t.Op, Best, Best, t.Bytes)
 				total += loss(best.US / t.US)
 			}
 			return total
@@ -58,11 +58,11 @@ func fit(points []Point) costModel {
 	}
 	finest := 1.05
 	for range fitRounds {
-		for i := range m.gpus {
+		for i := range m.GPUs {
 			own := lists.Filter(all, func(t target) bool { return t.gpu == i })
-			search(m.gpus[i].variables(), finest, sum(own))
+			search(m.GPUs[i].variables(), finest, sum(own))
 		}
-		search(m.library.variables(), finest, sum(all))
+		search(m.Library.variables(), finest, sum(all))
 		finest = max(math.Sqrt(finest), 1.002)
 	}
 	return m
@@ -72,7 +72,7 @@ func fit(points []Point) costModel {
 type target struct {
 	Point
 	cluster Cluster
-	gpu     int // index into costModel.gpus
+	gpu     int // index into costModel.GPUs
 }
 
 // nodeOf returns one node of a built-in kind.
@@ -95,12 +95,12 @@ var nodeOf = func() func(kind string) *Cluster {
 // that kind. Otherwise they are the geometric mean over kinds with the same generation of
 // NVLink, or, if there are none, over all generations.
 func (m *costModel) gpu(kind string, nvlink int) (cost gpuCost, own bool) {
-	if f, ok := lists.First(m.gpus, func(f gpuFit) bool { return f.kind == kind }); ok {
+	if f, ok := lists.First(m.GPUs, func(f gpuFit) bool { return f.Kind == kind }); ok {
 		return f.gpuCost, true
 	}
 	var same []gpuCost
 	var generations []gpuCost
-	for _, g := range lists.GroupBy(m.gpus, func(f gpuFit) int { return f.nvlink }) {
+	for _, g := range lists.GroupBy(m.GPUs, func(f gpuFit) int { return f.NVLink }) {
 		mean := meanCost(lists.Map(g.Items, func(f gpuFit) gpuCost { return f.gpuCost }))
 		generations = append(generations, mean)
 		if g.Key == nvlink {

@@ -4,8 +4,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"sync"
-
-	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // fittedFile holds the fit to Points and its errors. Making it takes some seconds, so it is
@@ -14,42 +12,18 @@ import (
 //go:embed fitted.json
 var fittedFile []byte
 
-// fitResult is a fit with the errors on what was left out of it.
+// fitResult is a fit with the errors on what was left out of it, as in the file.
 type fitResult struct {
-	model   costModel
-	errors  []ErrorStats // by operation
-	systems []ErrorStats // by system
-}
-
-// storedFit is the form of a fit in a file.
-type storedFit struct {
-	Library libraryCost  `json:"nccl"`
-	GPUs    []storedGPU  `json:"gpus"`
+	costModel
 	Errors  []ErrorStats `json:"errors"`  // by operation
 	Systems []ErrorStats `json:"systems"` // by system
 }
 
-type storedGPU struct {
-	Kind   string `json:"kind"`
-	NVLink int    `json:"nvlink"`
-	gpuCost
-}
-
 // fitted returns the stored fit to Points.
 var fitted = sync.OnceValue(func() *fitResult {
-	var s storedFit
-	if err := json.Unmarshal(fittedFile, &s); err != nil {
+	var f fitResult
+	if err := json.Unmarshal(fittedFile, &f); err != nil {
 		panic("predict: fitted.json: " + err.Error())
 	}
-	return &fitResult{s.model(), s.Errors, s.Systems}
+	return &f
 })
-
-func (s storedFit) model() costModel {
-	return costModel{s.Library, lists.Map(s.GPUs, func(g storedGPU) gpuFit { return gpuFit{g.Kind, g.NVLink, g.gpuCost} })}
-}
-
-func (m *costModel) stored(errors []SystemErrors) storedFit {
-	return storedFit{m.library, lists.Map(m.gpus, func(g gpuFit) storedGPU {
-		return storedGPU{g.kind, g.nvlink, g.gpuCost}
-	}), summarizeOps(errors), summarizeSystems(errors)}
-}

@@ -202,14 +202,12 @@ func (f Fit) At(bytes int64) (Time, bool) {
 func (f Fit) Usable() bool { return f.Reason == "" && f.implausible == "" }
 
 // Validation returns the error of predictions at a size, or the reason why it is not known.
-func (f Fit) Validation(bytes int64) (ErrorStats, string) {
-	if why := cmp.Or(f.Reason, f.implausible); why != "" {
-		return ErrorStats{}, why
+func (f Fit) Validation(bytes int64) Validation {
+	why := cmp.Or(f.Reason, f.implausible)
+	if why == "" && (bytes < f.Times[0].Bytes || bytes > f.Times[len(f.Times)-1].Bytes) {
+		why = "outside the measured sizes"
 	}
-	if bytes < f.Times[0].Bytes || bytes > f.Times[len(f.Times)-1].Bytes {
-		return ErrorStats{}, "outside the measured sizes"
-	}
-	return f.Error, ""
+	return Validation{f.Error, why}
 }
 
 // Fits fits every algorithm that was measured on a host with the given number of ranks. If an algorithm has several

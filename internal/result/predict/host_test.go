@@ -104,11 +104,11 @@ func TestHostNotResolved(t *testing.T) {
 	if time, _ := f.At(1024); !strings.Contains(time.Use, "not resolved: no 95 % interval, or one wider") {
 		t.Errorf("%q", time.Use)
 	}
-	if _, why := f.Validation(1 << 30); !strings.Contains(why, "outside the measured sizes") {
+	if why := f.Validation(1 << 30).Reason; !strings.Contains(why, "outside the measured sizes") {
 		t.Errorf("a size that was not measured: %q", why)
 	}
 	f = h.Fit(timesOf(t, h, "ring", truth, spoil(7)))
-	if _, why := f.Validation(1 << 20); !strings.Contains(why, "3 of 10 sizes have settled, want 4") ||
+	if why := f.Validation(1 << 20).Reason; !strings.Contains(why, "3 of 10 sizes have settled, want 4") ||
 		!strings.Contains(f.String(), "not resolved: 3 of 10") || f.Library != h.DefaultLibrary() {
 		t.Errorf("%v; %q", f, why)
 	}

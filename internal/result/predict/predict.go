@@ -63,19 +63,24 @@ func (c *Cluster) best(g *gpuCost, l *libraryCost, op, algorithm, protocol strin
 	return best
 }
 
+// plain returns the fastest by the model alone.
+func (c *Cluster) plain(op, algorithm, protocol string, bytes int64) Prediction {
+	m := &fitted().costModel
+	cost, _ := m.gpu(c.GPU, c.NVLink)
+	cost = c.scaled(cost)
+	return c.best(&cost, &m.Library, op, algorithm, protocol, bytes)
+}
+
 // Predict returns the time of a collective. Best as the algorithm or the protocol selects
 // the fastest one. If the cluster itself was measured, the fastest is corrected by the
 // model's error at the neighbouring sizes.
 func (c *Cluster) Predict(op, algorithm, protocol string, bytes int64) (Prediction, error) {
-	m := &fitted().model
-	cost, _ := m.gpu(c.GPU, c.NVLink)
-	cost = c.scaled(cost)
-	best := c.best(&cost, &m.library, op, algorithm, protocol, bytes)
+	best := c.plain(op, algorithm, protocol, bytes)
 	if best.Algorithm == "" {
 		return best, fmt.Errorf("no %s by %s with %s on %s", op, algorithm, protocol, c.Name)
 	}
 	if algorithm == Best && protocol == Best {
-		best.US *= m.correction(c, op, c.Measured(op), bytes)
+		best.US *= fitted().correction(c, op, c.Measured(op), bytes)
 	}
 	return best, nil
 }
@@ -97,7 +102,7 @@ func (c *Cluster) Measured(op string) []Point {
 // measured times, and outside their sizes it is the factor of the nearest one.
 func (m *costModel) correction(c *Cluster, op string, measured []Point, bytes int64) float64 {
 	cost, _ := m.gpu(c.GPU, c.NVLink)
-	factor := func(p Point) float64 { return p.US / c.best(&cost, &m.library, op, Best, Best, p.Bytes).US }
+	factor := func(p Point) float64 { return p.US / c.best(&cost, &m.Library, op, Best, Best, p.Bytes).US }
 	for i, p := range measured {
 		switch {
 		case p.Bytes < bytes && i < len(measured)-1:

@@ -92,7 +92,7 @@ func TestBeyondTheProbe(t *testing.T) {
 	h := sampleHost()
 	for share, beyond := range map[float64]bool{0.7: false, 1.2: false, 1.4: true, 4.3: true} {
 		f := h.Fit(timesOf(t, h, "two-stage", Library{0.6, share}, nil))
-		_, why := f.Validation(1 << 20)
+		why := f.Validation(1 << 20).Reason
 		if f.Reason != "" || math.Abs(f.Share/share-1) > 0.05 || strings.Contains(why, "of the probed rates") != beyond ||
 			f.Usable() == beyond ||
 			strings.Contains(f.String(), "; not validated: ") != beyond {
