@@ -89,19 +89,12 @@ func (e *Expectation) withEpilogue(rank, count int) *Expectation {
 	if e.bits == nil {
 		return e.boundedEpilogue(rank, count)
 	}
-	out := e.withTailEpilogue(rank, count, len(e.bits)/e.d.Size())
-	out.bits = e.epilogue(e.bits, rank, count, 0)
-	return out
-}
-
-// withTailEpilogue applies the epilogue to the tail alone, which starts at element first.
-func (e *Expectation) withTailEpilogue(rank, count, first int) *Expectation {
-	return &Expectation{d: e.d, kind: e.kind, worst: e.worst, tail: e.epilogue(e.tail, rank, count, first)}
+	return &Expectation{d: e.d, kind: e.kind, worst: e.worst, bits: e.epilogue(rank, count, 0)}
 }
 
 // epilogue applies the epilogue to elements of a vector, starting at element first.
-func (e *Expectation) epilogue(bits []byte, rank, count, first int) []byte {
-	acc, size := Accumulator(e.d), e.d.Size()
+func (e *Expectation) epilogue(rank, count, first int) []byte {
+	acc, size, bits := Accumulator(e.d), e.d.Size(), e.bits
 	out, chunk := Aligned(len(bits)), make([]float64, chunkElems)
 	bias := biasOf(count)
 	at := first % len(bias)
@@ -149,9 +142,8 @@ func (e *Expectation) boundedEpilogue(rank, count int) *Expectation {
 // for a mean of squares in float32 in any order, the root, the quotients and the
 // products, and the rounding to the element type.
 func (e *Expectation) WithNorm(row int) *Expectation {
-	h := make([]float64, (len(e.bits)+len(e.tail))/e.d.Size())
-	e.d.Decode(h[:len(e.bits)/e.d.Size()], e.bits)
-	e.d.Decode(h[len(e.bits)/e.d.Size():], e.tail)
+	h := make([]float64, len(e.bits)/e.d.Size())
+	e.d.Decode(h, e.bits)
 	out := &Expectation{d: e.d, kind: e.kind, exact: make([]float64, len(h)), bound: make([]float64, len(h))}
 	relative := roundings(roundings(0, 0x1p-24, row+8), limitsOf(e.d).unit, 1)
 	for first := 0; first < len(h); first += row {

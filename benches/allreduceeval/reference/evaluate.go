@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
 // References are computed in float64, which represents every value of the types below
@@ -97,18 +98,18 @@ func (o *evaluator) borrow(n int) []float64 {
 func (o *evaluator) release(v []float64) { o.spare = append(o.spare, v) }
 
 // evaluate computes a sum with the roundings that the algorithm makes.
-func (o *evaluator) evaluate(to []float64, s *sum, d dist.DType) {
-	if len(s.terms) == 0 {
-		copy(to, o.ranks[s.rank])
+func (o *evaluator) evaluate(to []float64, s *schedule.Sum, d dist.DType) {
+	if len(s.Terms) == 0 {
+		copy(to, o.ranks[s.Rank])
 		return
 	}
 	step := d
-	if s.wide {
+	if s.Wide {
 		step = Accumulator(d)
 	}
-	o.evaluate(to, s.terms[0], d)
+	o.evaluate(to, s.Terms[0], d)
 	term := o.borrow(len(to))
-	for _, t := range s.terms[1:] {
+	for _, t := range s.Terms[1:] {
 		o.evaluate(term, t, d)
 		for i, v := range term {
 			to[i] += v

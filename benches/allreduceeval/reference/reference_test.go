@@ -17,12 +17,12 @@ import (
 var schedules = schedule.Names(schedule.AllReduce)
 
 // ranksOf lists the ranks in a sum, in the order of the additions.
-func ranksOf(s *sum) []int {
-	if len(s.terms) == 0 {
-		return []int{s.rank}
+func ranksOf(s *schedule.Sum) []int {
+	if len(s.Terms) == 0 {
+		return []int{s.Rank}
 	}
 	var out []int
-	for _, t := range s.terms {
+	for _, t := range s.Terms {
 		out = append(out, ranksOf(t)...)
 	}
 	return out
@@ -36,12 +36,12 @@ func TestOrdersAreComplete(t *testing.T) {
 		order := must.Get(additionOrder(name, ranks, count))(t)
 		covered := 0
 		for _, x := range order {
-			covered += x.n
-			got := ranksOf(x.sum)
+			covered += x.N
+			got := ranksOf(x.Sum)
 			slices.Sort(got)
 			for r, g := range got {
 				if g != r || len(got) != ranks {
-					t.Fatalf("%s with %d ranks: the elements from %d on add up the ranks %v", name, ranks, x.off, got)
+					t.Fatalf("%s with %d ranks: the elements from %d on add up the ranks %v", name, ranks, x.Off, got)
 				}
 			}
 		}
@@ -63,11 +63,11 @@ func TestOrdersAreKnown(t *testing.T) {
 		name := info.Name
 		order := must.Get(additionOrder(name, 4, 10))(t)
 		for _, x := range order {
-			if got := ranksOf(x.sum); !slices.Equal(got, []int{0, 1, 2, 3}) {
+			if got := ranksOf(x.Sum); !slices.Equal(got, []int{0, 1, 2, 3}) {
 				t.Errorf("%s adds the ranks in the order %v", name, got)
 			}
-			if x.sum.wide != info.Wide {
-				t.Errorf("%s: wide is %v", name, x.sum.wide)
+			if x.Sum.Wide != info.Wide {
+				t.Errorf("%s: wide is %v", name, x.Sum.Wide)
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func TestOrdersAreKnown(t *testing.T) {
 		t.Errorf("%d algorithms add in rank order", ordered)
 	}
 	order, err := additionOrder("ring", 3, 3)
-	if err != nil || len(order) != 3 || slices.Equal(ranksOf(order[0].sum), ranksOf(order[1].sum)) {
+	if err != nil || len(order) != 3 || slices.Equal(ranksOf(order[0].Sum), ranksOf(order[1].Sum)) {
 		t.Errorf("ring: %v, %v", order, err)
 	}
 }
@@ -108,7 +108,7 @@ func TestBounds(t *testing.T) {
 func TestCoefficients(t *testing.T) {
 	c := func(name string, d dist.DType) float64 {
 		order := must.Get(additionOrder(name, 8, 64))(t)
-		return coefficient(order[0].sum, d)
+		return coefficient(order[0].Sum, d)
 	}
 	if !(c("recursive-doubling", dist.F32) < c("ring", dist.F32)) ||
 		!(c("two-stage", dist.BF16) < c("ring", dist.BF16)/3) {

@@ -1,6 +1,11 @@
 package reference
 
-import "github.com/kernbench/kernbench/dist"
+import (
+	"slices"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+)
 
 // Store caches the inputs and expectations of one rank and element type, which calls
 // share. Exact inputs have the same sums in any order and at any count, so one vector
@@ -31,10 +36,11 @@ func loadOrBuild[K comparable, V any](s *Store, key K, build func() (V, error)) 
 
 // vectorKey identifies a cached vector.
 type vectorKey struct {
-	what string // "input", "expected", "epilogue" or "residual"
-	kind string
-	seed uint64
-	bits int // bits per element of the format, 0 without one
+	what     string // "input", "expected", "epilogue" or "residual"
+	kind     string
+	schedule string // algorithm whose order of additions counts; "" if it does not
+	seed     uint64
+	bits     int // bits per element of the format, 0 without one
 	Window
 }
 
@@ -76,22 +82,16 @@ type Call struct {
 
 // Expected returns the required result of a call on this rank.
 func (s *Store) Expected(in Inputs, w Window, c Call) (*Expectation, error) {
-	if in.kind == Exact {
-		return s.expectedExact(in, w, c.Format, c.Epilogue)
-	}
-	type key struct {
-		Window
-		kind, schedule string
-		bits           int
-		seed           uint64
-		epilogue       bool
-	}
-	k := key{Window: w, kind: in.kind, schedule: c.Schedule, seed: in.seed}
+	key := vectorKey{what: "expected", kind: in.kind, seed: in.seed}
 	if c.Format != nil {
-		k.bits = c.Format.bits
+		key.bits = c.Format.bits
 	}
-	plain, err := loadOrBuild(s, k, func() (_ *Expectation, err error) {
-		var order []segment
+	if in.kind == Exact {
+		return s.expectedExact(in, w, c, key)
+	}
+	key.schedule, key.Window = c.Schedule, w
+	plain, err := loadOrBuild(s, key, func() (_ *Expectation, err error) {
+		var order []schedule.SumRange
 		if c.Schedule != "" && c.Format == nil && w.Count > 0 {
 			if order, err = additionOrder(c.Schedule, in.ranks, w.Count); err != nil {
 				return nil, err
@@ -102,65 +102,53 @@ func (s *Store) Expected(in Inputs, w Window, c Call) (*Expectation, error) {
 	if err != nil || !c.Epilogue {
 		return plain, err
 	}
-	k.epilogue = true
-	return loadOrBuild(s, k, func() (*Expectation, error) { return plain.withEpilogue(s.rank, w.Count), nil })
+	return s.withEpilogue(plain, key)
 }
 
-// expectedExact is Expected for exact inputs. Their results do not depend on the
-// count, except in an incomplete last group of a codec, which is computed separately
-// as the tail.
-func (s *Store) expectedExact(in Inputs, w Window, format *Format, epilogue bool) (*Expectation, error) {
-	key := vectorKey{what: "expected", kind: in.kind, seed: in.seed}
-	whole := w
-	if format != nil {
-		key.bits = format.bits
-		whole.Count -= w.Count % Group
+func (s *Store) withEpilogue(plain *Expectation, key vectorKey) (*Expectation, error) {
+	key.what = "epilogue of a window"
+	return loadOrBuild(s, key, func() (*Expectation, error) { return plain.withEpilogue(s.rank, key.Count), nil })
+}
+
+// expectedExact is Expected for exact inputs. Their results do not depend on the count, except in an incomplete last
+// group of a codec, and in an epilogue whose bias depends on the count.
+func (s *Store) expectedExact(in Inputs, w Window, c Call, key vectorKey) (*Expectation, error) {
+	constant := c.Epilogue && w.Count > patternUpTo // the bias does not depend on the count
+	if constant {
+		key.what = "epilogue"
 	}
-	build := func(w Window) ([]byte, error) {
-		e, err := ExpectExact(in, w, format)
-		if err != nil {
+	build := func(part Window) ([]byte, error) {
+		e, err := ExpectExact(in, part, c.Format)
+		switch {
+		case err != nil:
 			return nil, err
+		case constant:
+			return e.epilogue(s.rank, w.Count, part.First), nil
 		}
 		return e.bits, nil
 	}
+	whole := w
+	if c.Format != nil {
+		whole.Count -= w.Count % Group
+	}
 	bits, err := s.vectorPart(key, whole, build)
-	if err != nil {
-		return nil, err
+	if rest := w.Count - whole.Count; rest > 0 && err == nil {
+		var last []byte
+		last, err = build(Window{w.First + whole.Count, rest})
+		bits = slices.Concat(bits, last)
 	}
 	plain := &Expectation{d: s.d, kind: in.kind, bits: bits}
-	if whole.Count < w.Count {
-		if plain.tail, err = build(Window{w.First + whole.Count, w.Count - whole.Count}); err != nil {
-			return nil, err
-		}
+	if err != nil || !c.Epilogue || constant {
+		return plain, err
 	}
-	if !epilogue {
-		return plain, nil
-	}
-	if w.Count <= patternUpTo { // the bias depends on the count
-		key.what, key.Window = "epilogue of a count", w
-		return loadOrBuild(s, key, func() (*Expectation, error) { return plain.withEpilogue(s.rank, w.Count), nil })
-	}
-	out := plain.withTailEpilogue(s.rank, w.Count, whole.Count)
-	plainKey := key
-	key.what = "epilogue"
-	out.bits, err = s.vectorPart(key, whole, func(more Window) ([]byte, error) {
-		bits, err := s.vectorPart(plainKey, more, build)
-		if err != nil {
-			return nil, err
-		}
-		return plain.epilogue(bits, s.rank, w.Count, more.First), nil
-	})
-	return out, err
+	key.Window = w
+	return s.withEpilogue(plain, key)
 }
 
 // ExpectExact returns the expectation of exact inputs, for which every order of
 // additions gives the same bits.
 func ExpectExact(in Inputs, w Window, format *Format) (*Expectation, error) {
-	all := &sum{wide: true}
-	for r := range in.ranks {
-		all.terms = append(all.terms, &sum{rank: r})
-	}
-	return expect(in, w, []segment{{n: w.Count, sum: all}}, format)
+	return expect(in, w, []schedule.SumRange{{N: w.Count}}, format)
 }
 
 // elements encodes the elements of a window, which fill computes chunk by chunk.

@@ -8,7 +8,7 @@ import (
 // Check proves that a schedule is correct, in the sense of the package comment, or reports which step of
 // which rank is wrong. Its cost grows with the number of steps, not with the count.
 func Check(s Schedule) error {
-	c := newChecker(s)
+	c := newChecker(s, false)
 	return executeAndVerify(s, c, c.result)
 }
 
@@ -36,8 +36,8 @@ type checker struct {
 }
 
 // newChecker sets up memories whose inputs hold each rank's own contribution and whose outputs and scratch are
-// unwritten.
-func newChecker(s Schedule) *checker {
+// unwritten. trace also keeps the order of the additions.
+func newChecker(s Schedule, trace bool) *checker {
 	n := s.Ranks()
 	c := &checker{schedule: s, layout: newLayout(s), memories: make([][3]*memory, n), clocks: make([]clock, n),
 		ended: make([]int, n)}
@@ -54,7 +54,11 @@ func newChecker(s Schedule) *checker {
 		}
 		if size := c.layout.buffersOf(rank).len[Input]; size > 0 {
 			m, off := c.memory(rank, Range{Input, 0, size})
-			m.store([]piece{{n: size, contributors: singleRank(n, rank)}}, off)
+			own := piece{n: size, contributors: singleRank(n, rank)}
+			if trace {
+				own.sum = &Sum{Rank: rank}
+			}
+			m.store([]piece{own}, off)
 		}
 	}
 	return c
@@ -114,6 +118,7 @@ func (c *checker) local(ev *event) error {
 // getReduce computes the sum in a temporary memory and then stores it. The destination may be the source range.
 func (c *checker) getReduce(ev *event) error {
 	sum := newMemory(ev.Src.Len, cell{})
+	sum.wide = true
 	for i := range ev.From.N {
 		peer := ev.From.At(i)
 		if err := c.touch(ev, peer, ev.Src, false); err != nil {
@@ -124,6 +129,9 @@ func (c *checker) getReduce(ev *event) error {
 			return err
 		}
 		if i == 0 {
+			for k, p := range pieces {
+				pieces[k].sum = (&Sum{}).plus(p.sum, true)
+			}
 			sum.store(pieces, 0)
 		} else if err := sum.add(pieces, 0); err != nil {
 			return fmt.Errorf("%v: from rank %d: %w", ev, peer, err)

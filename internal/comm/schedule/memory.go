@@ -61,6 +61,7 @@ func (r ranks) union(other ranks) ranks {
 type content struct {
 	contributors ranks
 	shift        int
+	sum          *Sum // nil if sums are not traced
 }
 
 // cell is an interval of a memory whose elements have the same content and history.
@@ -75,6 +76,7 @@ type cell struct {
 type memory struct {
 	starts []int
 	cells  []cell
+	wide   bool // elements that are added to it are rounded once, at the end
 }
 
 func newMemory(n int, c cell) *memory {
@@ -105,6 +107,7 @@ func (m *memory) span(off, n int) (from, to int) {
 type piece struct {
 	off, n, first int
 	contributors  ranks
+	sum           *Sum
 }
 
 // load appends the contents of [off, off+n) to into.
@@ -115,7 +118,8 @@ func (m *memory) load(into []piece, off, n int) ([]piece, error) {
 		if m.cells[i].contributors == nil {
 			return into, fmt.Errorf("elements %d to %d of it have not been written", start-off, m.starts[i+1]-off-1)
 		}
-		into = append(into, piece{start - off, m.starts[i+1] - start, start + m.cells[i].shift, m.cells[i].contributors})
+		c := m.cells[i].content
+		into = append(into, piece{start - off, m.starts[i+1] - start, start + c.shift, c.contributors, c.sum})
 	}
 	return into, nil
 }
@@ -125,7 +129,7 @@ func (m *memory) store(pieces []piece, off int) {
 	for _, p := range pieces {
 		from, to := m.span(off+p.off, p.n)
 		for i := from; i < to; i++ {
-			m.cells[i].content = content{p.contributors, p.first - off - p.off}
+			m.cells[i].content = content{p.contributors, p.first - off - p.off, p.sum}
 		}
 	}
 }
@@ -147,7 +151,7 @@ func (m *memory) add(pieces []piece, off int) error {
 			if duplicate := c.contributors.common(p.contributors); duplicate >= 0 {
 				return fmt.Errorf("adds rank %d's contribution to elements %d to %d again", duplicate, first, last)
 			}
-			c.contributors = c.contributors.union(p.contributors)
+			c.contributors, c.sum = c.contributors.union(p.contributors), c.sum.plus(p.sum, m.wide)
 		}
 	}
 	return nil
