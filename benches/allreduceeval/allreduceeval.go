@@ -36,7 +36,7 @@ const Name = "allreduce-eval"
 
 // Bench returns the declaration of the bench.
 func Bench() *bench.Bench {
-	return bench.Suite(Name,
+	return bench.Suite(Name, append(findings.Views(),
 		bench.Help("evaluation of an all-reduce: correctness matrix, contracts, failures, times and what they mean"),
 		bench.Doc(manual),
 		bench.Version("1"),
@@ -56,9 +56,8 @@ func Bench() *bench.Bench {
 		bench.OneHost("it evaluates shared memory and kills processes of this host"),
 		correctnessPart(), contractsPart(), errorsPart(), performancePart(),
 		bench.Helper(dyingHelper, dyingRank),
-		bench.Figures(findings.Figures),
 		bench.Sections(func(rows dataset.Set) []bench.Section { return findings.Sections(rows, requiredTasks(rows)) }),
-		bench.Exports(findings.Exports),
+		bench.Exports(findings.Exports))...,
 	)
 }
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/benches/allreduceeval/findings"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/comm/hints"
@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 	"github.com/kernbench/kernbench/internal/view/document"
 )
 
@@ -107,7 +108,11 @@ func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
 		}
 	}
 	drawn := false
-	for _, f := range findings.Figures(dataset.All(rows)) {
+	figures, errs := views.Figures(Bench().Plots, decl.ViewHeader(Bench()), dataset.All(rows))
+	for _, err := range errs {
+		t.Error(err)
+	}
+	for _, f := range figures {
 		for _, p := range f.Panels {
 			drawn = drawn || slices.ContainsFunc(p.Series, func(s figure.Series) bool { return s.Name == honest })
 		}

@@ -188,7 +188,7 @@ func TestFewLaunches(t *testing.T) {
 	if got := speedLines(r); got != "- **Fastest:** not resolved: one launch each; `--trials 4` gives more." {
 		t.Error(got)
 	}
-	if len(r.advice) > 0 || bestFigure(r.contests).Panels != nil || shareFigure(r.contests).Panels != nil {
+	if len(r.advice) > 0 || bestFigure(r.contests).Panels != nil {
 		t.Errorf("advice %+v, or a figure of the fastest", r.advice)
 	}
 	for _, s := range slices.Concat(adviceSections(r), inferenceSections(r), r.bestSections(), r.fitSections()) {
