@@ -47,12 +47,10 @@ func recommend(r *results) (out []advice) {
 				"comparing " + w.Subject + ": their times are identical.", w.Rows})
 		}
 	}
-	for _, g := range lists.GroupBy(lists.Filter(r.contests, contest.resolved),
-		func(c contest) model.Series { return c.setting }) {
-		samples := resolvedSamples(g.Items)
-		for _, a := range slices.Concat(autoAdvice(g.Key, samples), limitAdvice(g.Items[len(g.Items)-1]),
-			lossyAdvice(g.Key, samples)) {
-			a.rows = rowsOf(samples)
+	for _, g := range bySetting(lists.Filter(r.contests, contest.resolved)) {
+		for _, a := range slices.Concat(autoAdvice(g.Items), limitAdvice(g.Items[len(g.Items)-1]), lossyAdvice(g.Items)) {
+			a.rows = rowsOf(comparable(g.Items))
+			a.text = settingName(g.Key) + ": " + a.text
 			out = append(out, a)
 		}
 	}
@@ -60,32 +58,28 @@ func recommend(r *results) (out []advice) {
 	return out
 }
 
-// findSample returns a setting's sample of an algorithm at a size.
-func findSample(samples []model.Sample, algorithm string, bytes int64) (model.Sample, bool) {
-	return lists.First(samples, func(s model.Sample) bool { return s.Algorithm == algorithm && s.Bytes == bytes })
-}
-
 // autoAdvice recommends the tuning table if auto chose another algorithm than the best
 // and was significantly slower. In the mean, all other sizes count with a ratio of 1.
-func autoAdvice(set model.Series, samples []model.Sample) []advice {
+func autoAdvice(list []contest) []advice {
 	logs, n := 0.0, 0
 	worst, where := 1.0, ""
-	for _, c := range model.Best(exactSamples(samples)) {
-		a, ok := findSample(samples, matrix.Auto, c.Bytes)
-		if !ok {
-			continue
-		}
-		n++
-		best, _ := findSample(samples, c.Best, c.Bytes)
-		if a.Executed == "" || a.Executed == c.Best || !a.Slower(best) {
-			continue
-		}
-		ratio := a.TimeUS / c.TimeUS
-		logs += math.Log(ratio)
-		if ratio > worst {
-			worst = ratio
-			where = fmt.Sprintf("at %s, where auto took %s (%s) and %s takes %s", unit.FormatBytes(c.Bytes), a.Executed,
-				formatTime(a), c.Best, formatTime(best))
+	for _, c := range list {
+		best := c.samples[0]
+		for _, a := range c.others {
+			if a.Algorithm != matrix.Auto || !a.Comparable() {
+				continue
+			}
+			n++
+			if a.Executed == "" || a.Executed == best.Algorithm || !a.Slower(best) {
+				continue
+			}
+			ratio := a.TimeUS / best.TimeUS
+			logs += math.Log(ratio)
+			if ratio > worst {
+				worst = ratio
+				where = fmt.Sprintf("at %s, where auto took %s (%s) and %s takes %s", unit.FormatBytes(c.bytes), a.Executed,
+					formatTime(a), best.Algorithm, formatTime(best))
+			}
 		}
 	}
 	mean := math.Exp(logs / float64(n))
@@ -93,11 +87,11 @@ func autoAdvice(set model.Series, samples []model.Sample) []advice {
 		return nil
 	}
 	on := "this host"
-	if dist.Describe(set.Backend).Has(dist.OnDevice) {
+	if dist.Describe(list[0].setting.Backend).Has(dist.OnDevice) {
 		on = "GPUs of this kind"
 	}
-	return []advice{{mean, fmt.Sprintf("%s: give auto this run's `tuning.json` on %s: %.2fx over all sizes "+
-		"in the geometric mean, %.2fx %s.", settingName(set), on, mean, worst, where), nil}}
+	return []advice{{mean, fmt.Sprintf("give auto this run's `tuning.json` on %s: %.2fx over all sizes "+
+		"in the geometric mean, %.2fx %s.", on, mean, worst, where), nil}}
 }
 
 // formatTime formats the median time of several launches with their range, or a computed time.
@@ -119,8 +113,8 @@ func limitAdvice(c contest) []advice {
 		return nil
 	}
 	gain := best.TimeUS / us
-	text := fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s", settingName(c.setting), unit.FormatBytes(c.bytes),
-		c.winner(), formatShare(us, best.TimeUS), name)
+	text := fmt.Sprintf("at %s the fastest, %s, reaches %s of %s", unit.FormatBytes(c.bytes), c.winner(),
+		formatShare(us, best.TimeUS), name)
 	if gain > wrongPathGain {
 		return []advice{{gain, fmt.Sprintf("%s, %.0fx too slow: find out which path the data takes (through host memory, "+
 			"a slower link, a copy) before changing the kernel.", text, gain), nil}}
@@ -129,21 +123,18 @@ func limitAdvice(c contest) []advice {
 }
 
 // lossyAdvice names the size at which a quantised all-reduce gains most.
-func lossyAdvice(set model.Series, samples []model.Sample) []advice {
-	gain, bytes, algorithm := 1.0, int64(0), ""
-	for _, c := range model.Best(exactSamples(samples)) {
-		exact, _ := findSample(samples, c.Best, c.Bytes)
-		for _, s := range samples {
-			if lossy(s.Algorithm) && s.Bytes == c.Bytes && exact.Slower(s) && c.TimeUS/s.TimeUS > gain {
-				gain, bytes, algorithm = c.TimeUS/s.TimeUS, c.Bytes, s.Algorithm
+func lossyAdvice(list []contest) []advice {
+	best := advice{gain: minGain}
+	for _, c := range list {
+		for _, s := range c.others {
+			gain := c.samples[0].TimeUS / s.TimeUS
+			if lossy(s.Algorithm) && s.Comparable() && c.samples[0].Slower(s) && gain >= best.gain {
+				best = advice{gain, fmt.Sprintf("where its error bound is acceptable, %s is %.2fx faster at %s.", s.Algorithm, gain,
+					unit.FormatBytes(c.bytes)), nil}
 			}
 		}
 	}
-	if gain < minGain {
-		return nil
-	}
-	return []advice{{gain, fmt.Sprintf("%s: where its error bound is acceptable, %s is %.2fx faster at %s.",
-		settingName(set), algorithm, gain, unit.FormatBytes(bytes)), nil}}
+	return lists.Filter([]advice{best}, func(a advice) bool { return a.text != "" })
 }
 
 // adviceSections lists the recommendations. If there are times but nothing to

@@ -46,7 +46,7 @@ func TestTuningAdvice(t *testing.T) {
 		"intervals that meet": {near, false},
 		"no interval":         {unsure, false}, "unknown algorithm": {unknown, false},
 	} {
-		got := autoAdvice(c.auto.Series, []model.Sample{ring, c.auto})
+		got := autoAdvice(resultsOf(ring, c.auto).contests)
 		if len(got) > 0 != c.want {
 			t.Errorf("%s: %v", what, got)
 		}

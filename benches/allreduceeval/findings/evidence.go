@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -45,22 +46,24 @@ type contest struct {
 // a contest are all algorithms that the run timed on the same backend. An algorithm that was
 // skipped there, or needs something that the backend lacks, is no candidate.
 func contests(rows dataset.Set, samples []model.Sample) (list []contest) {
-	for _, g := range bySetting(samples) {
-		for _, at := range lists.GroupBy(g.Items, func(s model.Sample) int64 { return s.Bytes }) {
-			c := contest{setting: g.Key, bytes: at.Key}
-			for _, s := range at.Items {
-				if s.Algorithm == matrix.Auto || s.Algorithm == "" || lossy(s.Algorithm) {
-					c.others = append(c.others, s)
-				} else {
-					c.samples = append(c.samples, s)
-				}
+	type key struct {
+		setting model.Series
+		bytes   int64
+	}
+	for _, g := range lists.GroupBy(samples, func(s model.Sample) key { return key{s.Setting(), s.Bytes} }) {
+		c := contest{setting: g.Key.setting, bytes: g.Key.bytes}
+		for _, s := range g.Items {
+			if competes(s.Algorithm) {
+				c.samples = append(c.samples, s)
+			} else {
+				c.others = append(c.others, s)
 			}
-			slices.SortStableFunc(c.samples, func(a, b model.Sample) int {
-				return cmp.Or(cmp.Compare(a.TimeUS, b.TimeUS), cmp.Compare(a.Algorithm, b.Algorithm))
-			})
-			c.unresolved = c.whyUnresolved(rows)
-			list = append(list, c)
 		}
+		slices.SortStableFunc(c.samples, func(a, b model.Sample) int {
+			return cmp.Or(cmp.Compare(a.TimeUS, b.TimeUS), cmp.Compare(a.Algorithm, b.Algorithm))
+		})
+		c.unresolved = c.whyUnresolved(rows)
+		list = append(list, c)
 	}
 	slices.SortStableFunc(list, func(a, b contest) int {
 		return cmp.Or(a.setting.Compare(b.setting), cmp.Compare(a.bytes, b.bytes))
@@ -68,20 +71,20 @@ func contests(rows dataset.Set, samples []model.Sample) (list []contest) {
 	return list
 }
 
+// competes reports whether an algorithm can be the fastest: it is named and exact.
+func competes(algorithm string) bool {
+	return algorithm != matrix.Auto && algorithm != "" && !lossy(algorithm)
+}
+
+// bySetting groups contests by setting.
+func bySetting(list []contest) []lists.Group[model.Series, contest] {
+	return lists.GroupBy(list, func(c contest) model.Series { return c.setting })
+}
+
 // whyUnresolved returns the first reason why the fastest algorithm is not known.
 func (c contest) whyUnresolved(rows dataset.Set) string {
-	names := c.candidates(rows)
-	for _, name := range names {
-		isTime := func(r *journal.Row) bool {
-			return isTimed(r) && r.Status == journal.OK && r.Point.At("algorithm").String() == name
-		}
-		switch ran := slices.ContainsFunc(rows, isTime); {
-		case slices.ContainsFunc(c.samples, func(s model.Sample) bool { return s.Algorithm == name }):
-		case ran:
-			return name + " was not timed at every size and setting"
-		default:
-			return name + " did not run"
-		}
+	if why := c.absentee(rows); why != "" {
+		return why
 	}
 	if len(c.samples) == 0 {
 		return "no named algorithm ran"
@@ -98,6 +101,28 @@ func (c contest) whyUnresolved(rows dataset.Set) string {
 		if s.Algorithm == matrix.Auto && s.Settled() && c.samples[0].Slower(s) {
 			return fmt.Sprintf("auto took %s, less than every named algorithm", unit.FormatMicros(s.TimeUS))
 		}
+	}
+	return ""
+}
+
+// absentee names the first candidate without a time, or returns "".
+func (c contest) absentee(rows dataset.Set) string {
+	absent, excused := map[string]string{}, map[string]bool{}
+	for _, r := range rows.Where(isTimed) {
+		name := dataset.Text(r, "algorithm")
+		switch timed := func(s model.Sample) bool { return s.Algorithm == name }; {
+		case r.Backend != c.setting.Backend, !competes(name), slices.ContainsFunc(c.samples, timed):
+		case r.Status == journal.Skipped, r.Status == journal.NotExecuted && r.Optional:
+			excused[name] = excused[name] || r.NumRanks == nil || *r.NumRanks == c.setting.Ranks
+		case r.Status == journal.OK:
+			absent[name] = name + " was not timed at every size and setting"
+		default:
+			absent[name] = cmp.Or(absent[name], name+" did not run")
+		}
+	}
+	maps.DeleteFunc(absent, func(name, _ string) bool { return excused[name] })
+	for _, name := range slices.Sorted(maps.Keys(absent)) {
+		return absent[name]
 	}
 	return ""
 }
@@ -131,45 +156,17 @@ func fewLaunches(samples []model.Sample) string {
 	}
 }
 
-// candidates returns the algorithms that must have run for the contest to be resolved.
-func (c contest) candidates(rows dataset.Set) (names []string) {
-	excused := map[string]bool{}
-	for _, r := range rows {
-		name := r.Point.At("algorithm").String()
-		if r.Backend != c.setting.Backend || name == "" || name == matrix.Auto || lossy(name) || !isTimed(r) {
-			continue
-		}
-		if r.Status == journal.Skipped || r.Status == journal.NotExecuted && r.Optional {
-			if r.NumRanks == nil || *r.NumRanks == c.setting.Ranks {
-				excused[name] = true
-			}
-			continue
-		}
-		names = append(names, name)
-	}
-	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	ran := func(name string) bool {
-		return slices.ContainsFunc(c.samples, func(s model.Sample) bool { return s.Algorithm == name })
-	}
-	return lists.Filter(names, func(name string) bool { return !excused[name] || ran(name) })
-}
-
 // isTimed reports whether a row belongs to the times. Imported rows may have no part.
 func isTimed(r *journal.Row) bool { return r.Part == matrix.Performance || r.Part == "" }
 
 // resolved reports whether the fastest algorithm is known.
 func (c contest) resolved() bool { return c.unresolved == "" }
 
-// fastest returns the samples that are not significantly slower than the fastest. The contest
-// must be resolved.
-func (c contest) fastest() []model.Sample {
-	return lists.Filter(c.samples, func(s model.Sample) bool { return !s.Slower(c.samples[0]) })
-}
-
 // winners returns the names of the fastest algorithms: one, or several if their intervals do not
-// separate them.
+// separate them. The contest must be resolved.
 func (c contest) winners() []string {
-	return slices.Sorted(slices.Values(lists.Map(c.fastest(), func(s model.Sample) string { return s.Algorithm })))
+	tied := lists.Filter(c.samples, func(s model.Sample) bool { return !s.Slower(c.samples[0]) })
+	return slices.Sorted(slices.Values(lists.Map(tied, func(s model.Sample) string { return s.Algorithm })))
 }
 
 // winner names the fastest algorithms in words.
@@ -198,13 +195,11 @@ func (c contest) commonLimit(ceiling string) (us float64) {
 	return us
 }
 
-// resolvedSamples returns the samples of the resolved contests. Lossy algorithms and auto are
-// among them if they have settled over enough launches.
-func resolvedSamples(list []contest) (samples []model.Sample) {
-	for _, c := range list {
-		if c.resolved() {
-			samples = slices.Concat(samples, c.samples, lists.Filter(c.others, model.Sample.Comparable))
-		}
+// comparable returns the samples of the resolved contests. Lossy algorithms and auto are among them if they have
+// settled over enough launches.
+func comparable(list []contest) (samples []model.Sample) {
+	for _, c := range lists.Filter(list, contest.resolved) {
+		samples = slices.Concat(samples, c.samples, lists.Filter(c.others, model.Sample.Comparable))
 	}
 	return samples
 }

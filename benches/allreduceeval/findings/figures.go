@@ -10,7 +10,6 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
-	"github.com/kernbench/kernbench/internal/result/model"
 )
 
 // Views declares time and bus bandwidth by size with their limits, the share of the limit, the fastest algorithms, and
@@ -54,7 +53,7 @@ func bestFigure(list []contest) (f figure.Figure) {
 	sizes := lists.Distinct(lists.Map(list, func(c contest) int64 { return c.bytes }))
 	slices.Sort(sizes)
 	p.X.Categories = lists.Map(sizes, unit.FormatBytes)
-	for _, g := range lists.GroupBy(list, func(c contest) model.Series { return c.setting }) {
+	for _, g := range bySetting(list) {
 		p.Y.Categories = append(p.Y.Categories, settingName(g.Key))
 		line := make([]figure.Cell, len(sizes))
 		for i, b := range sizes {

@@ -56,7 +56,7 @@ func inferenceSections(r *results) []bench.Section {
 	if len(r.contests) == 0 || len(models) == 0 {
 		return nil
 	}
-	exact := exactSamples(resolvedSamples(r.contests))
+	exact := lists.Filter(comparable(r.contests), func(s model.Sample) bool { return !lossy(s.Algorithm) })
 	if len(exact) == 0 {
 		section.Text = "Not resolved: " + notResolved(r.contests) + "."
 		return []bench.Section{section}

@@ -239,7 +239,7 @@ func (r *results) choiceLines() (lines []views.Sentence) {
 		}
 		return []views.Sentence{cite("fastest", nil, "- **Fastest:** not resolved: %s.", why)}
 	}
-	for _, g := range lists.GroupBy(compared, func(c contest) model.Series { return c.setting }) {
+	for _, g := range bySetting(compared) {
 		line := fmt.Sprintf("- **Fastest, %s:** ", settingName(g.Key))
 		open := lists.Filter(g.Items, func(c contest) bool { return !c.resolved() })
 		var parts []string
@@ -283,7 +283,7 @@ func winnerRuns(list []contest) (runs [][]contest) {
 // if choiceLines already states this for all sizes.
 func (r *results) timeLines() (lines []views.Sentence) {
 	var open []contest
-	for _, g := range lists.GroupBy(r.contests, func(c contest) model.Series { return c.setting }) {
+	for _, g := range bySetting(r.contests) {
 		c := g.Items[len(g.Items)-1]
 		if !c.resolved() {
 			open = append(open, c)

@@ -23,11 +23,6 @@ import (
 // algorithms do not compete with the others.
 func lossy(algorithm string) bool { return matrix.Codec(algorithm) != nil }
 
-// exactSamples returns the samples of the algorithms that are not lossy.
-func exactSamples(samples []model.Sample) []model.Sample {
-	return lists.Filter(samples, func(s model.Sample) bool { return !lossy(s.Algorithm) })
-}
-
 // A setting is everything but the algorithm in a model.Series: type, ranks, memory and
 // so on. Algorithms compete within a setting. A time has settled (model.Sample.Settled)
 // if nothing disturbed it and its 95 % interval is narrow.
@@ -39,19 +34,6 @@ func settingName(s model.Series) string {
 		parts = append(parts, "in place")
 	}
 	return strings.Join(append(parts, lists.NonEmpty(s.Buffers, s.Variant)...), ", ")
-}
-
-// settingOf returns a series without its algorithm.
-func settingOf(s model.Series) model.Series {
-	s.Algorithm = ""
-	return s
-}
-
-// bySetting groups samples by setting, in the order of the settings.
-func bySetting(samples []model.Sample) []lists.Group[model.Series, model.Sample] {
-	groups := lists.GroupBy(samples, func(s model.Sample) model.Series { return settingOf(s.Series) })
-	slices.SortFunc(groups, func(a, b lists.Group[model.Series, model.Sample]) int { return a.Key.Compare(b.Key) })
-	return groups
 }
 
 // formatShare formats the share of a limit that a time reaches, in per cent.
@@ -172,7 +154,7 @@ func (r *results) addContests(s *bench.Section) {
 // crossoverLines names the sizes between which another algorithm becomes the fastest. An
 // algorithm that is among the fastest at all sizes needs no crossover.
 func crossoverLines(resolved []contest) (lines []views.Sentence) {
-	for _, g := range lists.GroupBy(resolved, func(c contest) model.Series { return c.setting }) {
+	for _, g := range bySetting(resolved) {
 		stages := stagesOf(g.Items)
 		for i, next := range stages[1:] {
 			from := stages[i]

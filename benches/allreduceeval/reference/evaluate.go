@@ -66,8 +66,7 @@ type evaluator struct {
 	ranks [][]float64 // each rank's inputs
 	out   []float64   // the algorithm's result
 	exact []float64
-	bound []float64   // largest allowed distance of out from exact
-	spare [][]float64 // free list of chunks for partial sums
+	bound []float64 // largest allowed distance of out from exact
 }
 
 func newEvaluator(in Inputs) *evaluator {
@@ -85,18 +84,6 @@ func (o *evaluator) load(first, n int) {
 	}
 }
 
-// borrow returns a scratch chunk, to be passed to release after use.
-func (o *evaluator) borrow(n int) []float64 {
-	if k := len(o.spare); k > 0 {
-		v := o.spare[k-1]
-		o.spare = o.spare[:k-1]
-		return v[:n]
-	}
-	return make([]float64, n, chunkElems)
-}
-
-func (o *evaluator) release(v []float64) { o.spare = append(o.spare, v) }
-
 // evaluate computes a sum with the roundings that the algorithm makes.
 func (o *evaluator) evaluate(to []float64, s *schedule.Sum, d dist.DType) {
 	if len(s.Terms) == 0 {
@@ -108,7 +95,7 @@ func (o *evaluator) evaluate(to []float64, s *schedule.Sum, d dist.DType) {
 		step = Accumulator(d)
 	}
 	o.evaluate(to, s.Terms[0], d)
-	term := o.borrow(len(to))
+	term := make([]float64, len(to))
 	for _, t := range s.Terms[1:] {
 		o.evaluate(term, t, d)
 		for i, v := range term {
@@ -116,7 +103,6 @@ func (o *evaluator) evaluate(to []float64, s *schedule.Sum, d dist.DType) {
 		}
 		step.Round(to)
 	}
-	o.release(term)
 	if step != d {
 		d.Round(to)
 	}
@@ -150,20 +136,6 @@ func (o *evaluator) bounds(c float64, n int) {
 			o.bound[i] += limitsOf(dist.F64).unit * math.Abs(sum)
 		case !o.in.d.Float():
 			o.exact[i] = float64(int32(int64(sum)))
-		}
-	}
-}
-
-// sums computes the exact sums without bounds.
-func (o *evaluator) sums(n int) {
-	if o.in.kind != Exact {
-		o.bounds(0, n)
-		return
-	}
-	clear(o.exact[:n])
-	for _, v := range o.ranks { // no order rounds
-		for i, x := range v[:n] {
-			o.exact[i] += x
 		}
 	}
 }

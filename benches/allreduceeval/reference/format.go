@@ -92,7 +92,7 @@ func (o *evaluator) evaluateQuantised(f Format, n int) {
 		d.Encode(b[:len(group)*d.Size()], group)
 		d.Decode(group, b[:len(group)*d.Size()])
 	}
-	o.sums(n)
+	o.bounds(0, n) // for the exact sums
 	mosts := make([]float64, len(o.ranks))
 	var memory [Group]float64
 	for from := 0; from < n; from += Group {

@@ -17,51 +17,6 @@ import (
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
-// Choice is the fastest algorithm at one size in one setting.
-type Choice struct {
-	Setting Series // the series without its algorithm
-	Bytes   int64
-	Best    string
-	TimeUS  float64
-}
-
-// Best returns the fastest measured algorithm for each setting and size, in that order.
-// It considers only comparable times if the size has any, or else settled ones, or else all.
-// It ignores auto, which is not an algorithm but a choice among them.
-func Best(samples []Sample) []Choice {
-	type sized struct {
-		setting Series
-		bytes   int64
-	}
-	named := lists.Filter(samples, func(s Sample) bool { return s.Algorithm != Auto && s.Algorithm != "" })
-	var out []Choice
-	for _, g := range lists.GroupBy(named, func(s Sample) sized { return sized{settingOf(s), s.Bytes} }) {
-		candidates := g.Items
-		for _, good := range []func(Sample) bool{Sample.Comparable, Sample.Settled} {
-			if list := lists.Filter(candidates, good); len(list) > 0 {
-				candidates = list
-				break
-			}
-		}
-		slices.SortStableFunc(candidates, func(a, b Sample) int {
-			return cmp.Or(cmp.Compare(a.TimeUS, b.TimeUS), cmp.Compare(a.Algorithm, b.Algorithm))
-		})
-		best := candidates[0]
-		out = append(out, Choice{Setting: g.Key.setting, Bytes: best.Bytes, Best: best.Algorithm, TimeUS: best.TimeUS})
-	}
-	slices.SortFunc(out, func(a, b Choice) int {
-		return cmp.Or(a.Setting.Compare(b.Setting), cmp.Compare(a.Bytes, b.Bytes))
-	})
-	return out
-}
-
-// settingOf returns the sample's series without its algorithm. Algorithms compete within
-// a setting.
-func settingOf(s Sample) Series {
-	s.Algorithm = ""
-	return s.Series
-}
-
 // minLead is the relative lead that makes another algorithm worth a switch.
 const minLead = 0.02
 

@@ -27,18 +27,35 @@ func rivalsAt(s Series) []Sample {
 	return slices.Concat(line(small, 5, 10, 0, powers(10, 24), nil), line(large, 9.5, 100, 0, powers(10, 24), nil))
 }
 
-// Best names the fastest algorithm at each size.
-func TestBest(t *testing.T) {
+// choice is the fastest algorithm at one size in one setting.
+type choice struct {
+	setting Series
+	bytes   int64
+	best    Sample
+}
+
+func choicesOf(samples []Sample) (out []choice) {
+	for _, g := range groupBy(samples, func(s Sample) Series { return s.Setting() }) {
+		for bytes, times := range bySize(g.Items) {
+			best, _ := fastest(times)
+			out = append(out, choice{g.Key, bytes, best})
+		}
+	}
+	return out
+}
+
+// The fastest algorithm is known at each size.
+func TestFastest(t *testing.T) {
 	samples := rivalsAt(series("", 4))
 	auto := series(Auto, 4)
 	samples = append(samples, line(auto, 1, 1000, 0, powers(10, 24), nil)...) // auto is not an algorithm of its own
-	for _, c := range Best(samples) {
+	for _, c := range choicesOf(samples) {
 		want := "one-stage"
-		if c.Bytes > 50_000 {
+		if c.bytes > 50_000 {
 			want = "ring"
 		}
-		if c.Best != want {
-			t.Errorf("%d bytes: %+v, want %s", c.Bytes, c, want)
+		if c.best.Algorithm != want {
+			t.Errorf("%d bytes: %+v, want %s", c.bytes, c, want)
 		}
 	}
 }
@@ -94,27 +111,27 @@ func TestTuningMakesNothingSlower(t *testing.T) {
 			times[s.Series][s.Bytes] = s
 		}
 		switched := 0
-		for _, c := range Best(samples) {
-			d, _ := dtype.Parse(c.Setting.DType)
+		for _, c := range choicesOf(samples) {
+			d, _ := dtype.Parse(c.setting.DType)
 			of := func(algorithm string) Sample {
-				s := c.Setting
+				s := c.setting
 				s.Algorithm = algorithm
-				return times[s][c.Bytes]
+				return times[s][c.bytes]
 			}
-			auto, best := of(Auto), of(c.Best)
-			got := of(table.Choose("cpu", schedule.AllReduce, c.Setting.Ranks, d, int(c.Bytes),
-				c.Setting.Buffers == "symmetric").Algorithm)
+			auto, best := of(Auto), c.best
+			got := of(table.Choose("cpu", schedule.AllReduce, c.setting.Ranks, d, int(c.bytes),
+				c.setting.Buffers == "symmetric").Algorithm)
 			switch {
 			case got.TimeUS == 0:
-				t.Fatalf("%s at %d: the table names nothing that was measured", c.Setting, c.Bytes)
+				t.Fatalf("%s at %d: the table names nothing that was measured", c.setting, c.bytes)
 			case got.Slower(auto):
-				t.Fatalf("%s at %d: the table takes %s (%v us) for %s (%v us)", c.Setting, c.Bytes, got.Algorithm, got.TimeUS,
+				t.Fatalf("%s at %d: the table takes %s (%v us) for %s (%v us)", c.setting, c.bytes, got.Algorithm, got.TimeUS,
 					auto.Executed, auto.TimeUS)
 			case auto.Slower(best) && got.Slower(best):
-				t.Fatalf("%s at %d: the table takes %s (%v us), best is %s (%v us)", c.Setting, c.Bytes, got.Algorithm, got.TimeUS,
-					c.Best, c.TimeUS)
+				t.Fatalf("%s at %d: the table takes %s (%v us), best is %s (%v us)", c.setting, c.bytes, got.Algorithm, got.TimeUS,
+					best.Algorithm, best.TimeUS)
 			case !auto.Slower(best) && got.Algorithm != auto.Executed:
-				t.Fatalf("%s at %d: %s for %s within noise", c.Setting, c.Bytes, got.Algorithm, auto.Executed)
+				t.Fatalf("%s at %d: %s for %s within noise", c.setting, c.bytes, got.Algorithm, auto.Executed)
 			case got.Algorithm != auto.Executed:
 				switched++
 			}

@@ -56,6 +56,12 @@ func Digest(samples []Sample) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
+// Setting returns the series without its algorithm. Algorithms compete within a setting.
+func (s Series) Setting() Series {
+	s.Algorithm = ""
+	return s
+}
+
 // Compare orders series as tables list them: by backend, ranks, type, then the rest.
 func (s Series) Compare(t Series) int {
 	return cmp.Or(cmp.Compare(s.Backend, t.Backend), cmp.Compare(s.Ranks, t.Ranks), cmp.Compare(s.DType, t.DType),
