@@ -20,12 +20,6 @@ const (
 	Models       = "llama3-8b,llama3-70b,deepseek-v3"
 )
 
-// The steps of inference, as tokens in one forward pass.
-const (
-	decodeTokens  = 1
-	prefillTokens = 512
-)
-
 func parseModels(names string) ([]llm.Model, error) {
 	return lists.TryMap(strings.Split(names, ","), llm.Named)
 }
@@ -71,12 +65,14 @@ func inferenceSections(r *results) []bench.Section {
 	section.Table = [][]string{{"model", "step", "message", "all-reduces", "each takes", "together",
 		"rest of the step, at least", "share"}}
 	for _, m := range models {
-		decode, decodeErr := llm.Impact(m, gpu, llm.Tensor, ranks, decodeTokens, curve)
-		prefill, prefillErr := llm.Impact(m, gpu, llm.Tensor, ranks, prefillTokens, curve)
-		section.Table = append(section.Table, stepRow(m, "decode", decodeTokens, decode, decodeErr),
-			stepRow(m, "prefill", prefillTokens, prefill, prefillErr))
-		section.Sentences = append(section.Sentences, cite("llm", rowsOf(used), "- **%s:** %s", m.Title,
-			conclusion(m, decode, decodeErr, prefill, prefillErr)))
+		steps := []phase{{name: "decode", tokens: 1}, {name: "prefill", tokens: 512}}
+		for i := range steps {
+			p := &steps[i]
+			p.message = unit.FormatBytes(m.Message(p.tokens))
+			p.Step, p.err = llm.Impact(m, gpu, llm.Tensor, ranks, p.tokens, curve)
+			section.Table = append(section.Table, append([]string{m.Title}, p.row()...))
+		}
+		section.Sentences = append(section.Sentences, cite("llm", rowsOf(used), "- **%s:** %s", m.Title, conclusion(steps)))
 	}
 	section.Text = fmt.Sprintf("The estimated cost of the fastest exact all-reduce at each size for a model that is "+
 		"spread over %d "+
@@ -86,46 +82,49 @@ func inferenceSections(r *results) []bench.Section {
 	return []bench.Section{section}
 }
 
-func stepRow(m llm.Model, phase string, tokens int, s llm.Step, err error) []string {
-	step := fmt.Sprintf("%s, %s", phase, unit.Plural(tokens, "token"))
-	if err != nil {
-		return []string{m.Title, step, unit.FormatBytes(m.Message(tokens)), "", "not measured at this size", "", "",
-			"unknown"}
+// phase is a step of inference with its all-reduces. err says that their time is not known.
+type phase struct {
+	name    string
+	tokens  int // in one forward pass
+	message string
+	llm.Step
+	err error
+}
+
+// row returns the cells of the step in the table.
+func (p phase) row() []string {
+	step := fmt.Sprintf("%s, %s", p.name, unit.Plural(p.tokens, "token"))
+	if p.err != nil {
+		return []string{step, p.message, "", "not measured at this size", "", "", "unknown"}
 	}
-	return []string{m.Title, step, unit.FormatBytes(s.Message), fmt.Sprint(s.Count), unit.FormatMicros(s.EachUS),
-		unit.FormatMicros(s.CommUS), unit.FormatMicros(s.FloorUS), fmt.Sprintf("%.0f %%", 100*s.Share())}
+	return []string{step, p.message, fmt.Sprint(p.Count), unit.FormatMicros(p.EachUS), unit.FormatMicros(p.CommUS),
+		unit.FormatMicros(p.FloorUS), fmt.Sprintf("%.0f %%", 100*p.Share())}
+}
+
+// cost says what share of the step the all-reduces take.
+func (p phase) cost() string {
+	return fmt.Sprintf("%s spends %.0f %% of its time in all-reduces, %d of %s each", p.name, 100*p.Share(), p.Count,
+		unit.FormatMicros(p.EachUS))
 }
 
 // negligibleShare is the share of a step below which all-reduces are not worth improving.
 const negligibleShare = 0.05
 
-// conclusion returns one sentence about a model.
-func conclusion(m llm.Model, decode llm.Step, decodeErr error, prefill llm.Step, prefillErr error) string {
-	message := func(tokens int) string { return unit.FormatBytes(m.Message(tokens)) }
-	first := func(slow llm.Step, name string, other llm.Step, otherName string) string {
-		return fmt.Sprintf("make messages of %s faster first: %s %s (%s: %.0f %%).", unit.FormatBytes(slow.Message), name,
-			stepCost(slow), otherName, 100*other.Share())
+// conclusion returns one sentence about a model, from its decode and its prefill.
+func conclusion(steps []phase) string {
+	first, other := steps[0], steps[1]
+	if other.err == nil && (first.err != nil || other.Share() > first.Share()) {
+		first, other = other, first
 	}
 	switch {
-	case decodeErr != nil && prefillErr != nil:
-		return fmt.Sprintf("not known: the run has no times at %s or %s; measure these sizes.", message(decodeTokens),
-			message(prefillTokens))
-	case prefillErr != nil:
-		return fmt.Sprintf("decode %s; prefill is not known: the run has no times at %s.", stepCost(decode),
-			message(prefillTokens))
-	case decodeErr != nil:
-		return fmt.Sprintf("prefill %s; decode is not known: the run has no times at %s.", stepCost(prefill),
-			message(decodeTokens))
-	case max(decode.Share(), prefill.Share()) < negligibleShare:
+	case first.err != nil:
+		return fmt.Sprintf("not known: the run has no times at %s or %s; measure these sizes.", first.message, other.message)
+	case other.err != nil:
+		return fmt.Sprintf("%s; %s is not known: the run has no times at %s.", first.cost(), other.name, other.message)
+	case first.Share() < negligibleShare:
 		return fmt.Sprintf("a faster all-reduce would hardly be noticed: it takes %.0f %% of a decode step and %.0f %% of a "+
-			"prefill.", 100*decode.Share(), 100*prefill.Share())
-	case decode.Share() >= prefill.Share():
-		return first(decode, "decode", prefill, "prefill")
+			"prefill.", 100*steps[0].Share(), 100*steps[1].Share())
 	}
-	return first(prefill, "prefill", decode, "decode")
-}
-
-func stepCost(s llm.Step) string {
-	return fmt.Sprintf("spends %.0f %% of its time in all-reduces, %d of %s each", 100*s.Share(), s.Count,
-		unit.FormatMicros(s.EachUS))
+	return fmt.Sprintf("make messages of %s faster first: %s (%s: %.0f %%).", first.message, first.cost(), other.name,
+		100*other.Share())
 }
