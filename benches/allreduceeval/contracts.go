@@ -156,18 +156,15 @@ func (t *trial) reduce(in reference.Inputs, count, memory int, algorithm string)
 	if err != nil {
 		return nil, err
 	}
-	host := t.host[memory]
-	copy(host.in, input)
-	fillGuard(host.out[:len(input)])
 	call := newCall(algorithm)
 	call.In, call.Out = t.buffers(count, memory)
-	op, err := t.g.Prepare(call)
-	if err != nil {
+	if err := setUp(call.Out, call.In, input); err != nil {
 		return nil, err
 	}
-	if err := t.runStaged(memory, len(input), op.Run); err != nil {
+	if err := t.runOther(call); err != nil {
 		return nil, err
 	}
 	t.checked += count
-	return bytes.Clone(host.out[:len(input)]), nil
+	out, err := call.Out.Mirror()
+	return bytes.Clone(out.Bytes()), err
 }

@@ -111,7 +111,7 @@ func (t *trial) runSize(ctx context.Context, s *bench.State, size matrix.Size) (
 		return t.runCell(size)
 	}
 	previous := t.workspace
-	if t.workspace, err = openStreamed(ctx, s, previous); err == nil {
+	if t.workspace, err = previous.openStreamed(ctx, s); err == nil {
 		fault, err = t.runCell(size)
 	}
 	t.workspace = previous
@@ -192,14 +192,12 @@ func (t *trial) runNorm(size matrix.Size, count, memory int) (fault, err error) 
 // operation is the all-reduce of a cell in one kind of memory. It is prepared once and
 // run with several inputs.
 type operation struct {
-	dist.Call // with buffers that the host can access
+	dist.Call
 	*dist.Op
-	t      *trial
-	bytes  int // length of a buffer with its guard
-	memory int
-	row    int // row length of the norm, 0 without a norm
-	runs   int
-	meter  *meter
+	guarded dist.Buffer // the output and an element behind it
+	row     int         // row length of the norm, 0 without a norm
+	runs    int
+	meter   *meter
 }
 
 // prepare prepares an operation, with a norm if row > 0.
@@ -209,7 +207,7 @@ func (t *trial) prepare(count, memory, row int) (*operation, error) {
 	if t.inPlace {
 		call.In = call.Out
 	}
-	o := &operation{t: t, memory: memory, row: row, bytes: (count + 1) * t.d.Size(), meter: &meter{}}
+	o := &operation{guarded: view(t.memory[memory][1], t.d, count+1), row: row, meter: &meter{}}
 	// A backend that runs any codec can run the metered one. Other backends have their own
 	// implementation, which cannot be observed.
 	if call.Codec != nil && t.g.Capabilities().Has(dist.AnyCodec) {
@@ -220,13 +218,7 @@ func (t *trial) prepare(count, memory, row int) (*operation, error) {
 	}
 	var err error
 	o.Op, err = t.g.Prepare(call)
-	if o.Call = call; memory == symmetricMemory && t.device[0] != nil {
-		o.In, o.Out = t.buffer(t.host[memory].in, t.d, count, privateMemory),
-			t.buffer(t.host[memory].out, t.d, count, privateMemory)
-		if t.inPlace {
-			o.In = o.Out
-		}
-	}
+	o.Call = call
 	return o, err
 }
 
@@ -239,19 +231,15 @@ func (t *trial) addEpilogue(call *dist.Call, count, row int) error {
 	if err != nil {
 		return err
 	}
-	call.Epilogue = &dist.Epilogue{Scale: reference.EpilogueScale, Residual: t.buffer(residual, t.d, count, privateMemory)}
+	call.Epilogue = &dist.Epilogue{Scale: reference.EpilogueScale, Residual: t.argument(residual)}
 	if count > 0 {
-		call.Epilogue.Bias = t.buffer(bias, t.d, len(bias)/t.d.Size(), privateMemory)
+		call.Epilogue.Bias = t.argument(bias)
 	}
 	if row > 0 {
-		call.Epilogue.Norm = &dist.RMSNorm{Weight: t.buffer(t.refs.Weight(row), t.d, row, privateMemory),
-			Epsilon: reference.NormEpsilon}
+		call.Epilogue.Norm = &dist.RMSNorm{Weight: t.argument(t.refs.Weight(row)), Epsilon: reference.NormEpsilon}
 	}
 	return nil
 }
-
-// Run runs the operation, copying its buffers to and from a device if necessary.
-func (o *operation) Run() error { return o.t.runStaged(o.memory, o.bytes, o.Op.Run) }
 
 // runInput is the input of one run.
 type runInput struct {
@@ -302,34 +290,29 @@ func (t *trial) runAndCheck(o *operation, c runInput) (fault, err error) {
 	if err != nil {
 		return nil, err
 	}
-	first := 0
-	if t.inPlace {
-		first = len(input) // the input overwrites the rest
+	if err := setUp(o.guarded, o.In, input); err != nil { // elements that are not written stay wrong
+		return nil, err
 	}
-	fillGuard(t.host[o.memory].out[first : len(input)+t.d.Size()]) // elements that are not written stay wrong
-	copy(o.In.Bytes(), input)
 	if err := t.run(o, input); err != nil {
 		return nil, err
 	}
+	in, inErr := o.In.Mirror()
+	out, outErr := o.guarded.Mirror()
+	if err := errors.Join(inErr, outErr); err != nil {
+		return nil, err
+	}
+	result, guard := out.Bytes()[:len(input)], out.Bytes()[len(input):]
 	t.checked += c.window.Count
-	worst, fault := want.Compare(o.Out.Bytes(), c.window)
+	worst, fault := want.Compare(result, c.window)
 	t.worstError = max(t.worstError, worst)
-	if fault == nil {
-		fault = t.checkUntouched(o, input)
+	switch {
+	case fault != nil:
+	case !t.inPlace && !bytes.Equal(in.Bytes(), input):
+		fault = errors.New("the input was changed")
+	case slices.ContainsFunc(guard, func(b byte) bool { return b != guardByte }):
+		fault = errors.New("memory behind the output was changed")
 	}
 	return fault, nil
-}
-
-// checkUntouched returns an error if a run changed its input or the guard element
-// behind its output.
-func (t *trial) checkUntouched(o *operation, input []byte) error {
-	switch guard := t.host[o.memory].out[len(input) : len(input)+t.d.Size()]; {
-	case !t.inPlace && !bytes.Equal(o.In.Bytes(), input):
-		return errors.New("the input was changed")
-	case slices.ContainsFunc(guard, func(b byte) bool { return b != guardByte }):
-		return errors.New("memory behind the output was changed")
-	}
-	return nil
 }
 
 // expectation returns the required result of a run.

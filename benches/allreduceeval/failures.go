@@ -11,11 +11,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
-	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
@@ -114,18 +112,18 @@ func (f failure) provoke(ctx context.Context, s *bench.State) error {
 	defer g.Close()
 	culprit := s.Rank() == last
 	d, other := failureTypes(s.Backend())
-	in, out := zeros(d, 1000), zeros(d, 1000)
+	in, out := dist.Make(d, 1000), dist.Make(d, 1000)
 	switch {
 	case f.Name == matrix.Dies:
 		return chunkedAllReduce(g, quant.Int8)
 	case culprit && f.Name == matrix.Leaves:
 		return nil
 	case culprit && f.Name == matrix.OtherCount:
-		in, out = zeros(d, 1001), zeros(d, 1001)
+		in, out = dist.Make(d, 1001), dist.Make(d, 1001)
 	case culprit && f.Name == matrix.OtherDType:
-		in, out = zeros(other, 1000), zeros(other, 1000)
+		in, out = dist.Make(other, 1000), dist.Make(other, 1000)
 	case culprit && f.Name == matrix.SmallBuffer:
-		out = zeros(d, 900)
+		out = dist.Make(d, 900)
 	}
 	return g.AllReduce(out, in, dist.Sum)
 }
@@ -140,10 +138,6 @@ func failureTypes(backend string) (first, other dist.DType) {
 		return has[min(i, len(has)-1)]
 	}
 	return choose(dist.F32, 0), choose(dist.I32, 1)
-}
-
-func zeros(d dist.DType, count int) dist.Buffer {
-	return dist.NewBuffer(d, count, unsafe.Pointer(&reference.Aligned(count * d.Size())[0]), nil)
 }
 
 // chunkedAllReduce makes an all-reduce in several chunks, with a codec that may stop in

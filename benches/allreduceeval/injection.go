@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"time"
-	"unsafe"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
@@ -91,6 +90,16 @@ func (t *trial) runOther(c dist.Call) error {
 	return op.Run()
 }
 
+// edit changes the elements of a buffer.
+func edit(b dist.Buffer, change func(data []byte)) error {
+	m, err := b.Mirror()
+	if err != nil {
+		return err
+	}
+	change(m.Bytes())
+	return b.Update(m)
+}
+
 // barrierDelay is the delay of the late input. It is long enough that the other ranks
 // always read too early.
 const barrierDelay = 20 * time.Millisecond
@@ -100,15 +109,15 @@ func dropBarrier(t *trial, o *operation, input []byte) error {
 	if t.g.Rank() != t.g.Size()-1 {
 		return o.Run()
 	}
-	fillGuard(o.In.Bytes())
-	if err := o.Start(); err != nil {
+	if err := errors.Join(edit(o.In, fillGuard), o.Start()); err != nil {
 		return err
 	}
+	var err error
 	if !t.inPlace { // in place, the late input would overwrite the result
 		time.Sleep(barrierDelay)
-		copy(o.In.Bytes(), input)
+		err = edit(o.In, func(in []byte) { copy(in, input) })
 	}
-	return o.Wait()
+	return errors.Join(err, o.Wait())
 }
 
 func swapRanks(t *trial, o *operation, _ []byte) error {
@@ -118,11 +127,12 @@ func swapRanks(t *trial, o *operation, _ []byte) error {
 	count, size := o.Out.Count(), t.d.Size()
 	_, a := dist.Block(count, t.g.Size(), 0)
 	off, b := dist.Block(count, t.g.Size(), 1)
-	out, n := o.Out.Bytes(), min(a, b)*size
-	first := bytes.Clone(out[:n])
-	copy(out[:n], out[off*size:off*size+n])
-	copy(out[off*size:], first)
-	return nil
+	return edit(o.Out, func(out []byte) {
+		n := min(a, b) * size
+		first := bytes.Clone(out[:n])
+		copy(out[:n], out[off*size:off*size+n])
+		copy(out[off*size:], first)
+	})
 }
 
 func skipTail(t *trial, o *operation, _ []byte) error {
@@ -139,15 +149,17 @@ func reduceTwice(t *trial, o *operation, input []byte) error {
 	if t.g.Rank() != 0 {
 		return o.Run()
 	}
-	size := t.d.Size()
-	twice, at := make([]float64, 1), o.Out.Count()/2*size
-	element := o.In.Bytes()[at : at+size]
-	t.d.Decode(twice, element)
-	twice[0] *= 2
-	t.d.Encode(element, twice)
-	err := o.Run()
+	at := o.Out.Count() / 2
+	element := o.In.Slice(at, 1)
+	err := edit(element, func(data []byte) {
+		twice := make([]float64, 1)
+		t.d.Decode(twice, data)
+		twice[0] *= 2
+		t.d.Encode(data, twice)
+	})
+	err = errors.Join(err, o.Run())
 	if !t.inPlace {
-		copy(element, input[at:at+size])
+		err = errors.Join(err, edit(element, func(data []byte) { copy(data, input[at*t.d.Size():]) }))
 	}
 	return err
 }
@@ -156,18 +168,18 @@ func returnStale(t *trial, o *operation, _ []byte) error {
 	if err := o.Run(); err != nil {
 		return err
 	}
-	out := o.Out.Bytes()
-	fresh := bytes.Clone(out)
-	copy(out, t.stale)
-	t.stale = fresh
-	return nil
+	return edit(o.Out, func(out []byte) {
+		fresh := bytes.Clone(out)
+		copy(out, t.stale)
+		t.stale = fresh
+	})
 }
 
 func misreadDType(t *trial, o *operation, _ []byte) error {
 	other := map[dist.DType]dist.DType{dist.BF16: dist.F16, dist.F16: dist.BF16, dist.F32: dist.I32, dist.F64: dist.I64,
 		dist.I32: dist.F32}[t.d]
 	c := o.Call
-	c.In, c.Out, c.Epilogue = reinterpret(c.In, other), reinterpret(c.Out, other), nil
+	c.In, c.Out, c.Epilogue = view(c.In, other, c.In.Count()), view(c.Out, other, c.Out.Count()), nil
 	if !other.Float() {
 		c.Codec = nil
 	}
@@ -180,14 +192,8 @@ func skipBlock(_ *trial, o *operation, _ []byte) error {
 		return o.Run()
 	}
 	_, n := dist.Block(o.Out.Count(), 2, 0)
-	block := o.Out.Slice(0, n).Bytes()
-	before := bytes.Clone(block)
-	err := o.Run()
-	copy(block, before)
-	return err
-}
-
-// reinterpret returns the same memory as elements of another type of the same size.
-func reinterpret(b dist.Buffer, d dist.DType) dist.Buffer {
-	return dist.NewBuffer(d, b.Count(), unsafe.Pointer(&b.Bytes()[0]), b.Memory())
+	block := o.Out.Slice(0, n)
+	var before []byte
+	err := edit(block, func(data []byte) { before = bytes.Clone(data) })
+	return errors.Join(err, o.Run(), edit(block, func(data []byte) { copy(data, before) }))
 }

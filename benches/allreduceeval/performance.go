@@ -1,14 +1,10 @@
 package allreduceeval
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/findings"
@@ -18,7 +14,6 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
-	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/imports"
@@ -49,7 +44,7 @@ func performance(ctx context.Context, s *bench.State) error {
 	if err != nil {
 		return err
 	}
-	defer w.free()
+	defer w.release()
 	if c := ws.g.Clock(); c.Deterministic() {
 		s.UseClock(c)
 	}
@@ -61,7 +56,7 @@ func performance(ctx context.Context, s *bench.State) error {
 	if executed != "" {
 		s.Detail("algorithm", tuning.Choice{Algorithm: executed, Blocks: plan.Blocks}.String())
 	}
-	s.Detail("buffers", memoryNames[w.memory])
+	s.Detail("buffers", memoryNames[w.kind])
 	size := int64(w.count * d.Size())
 	s.Volume(string(dist.AllReduce), size)
 	// The limits do not account for codecs.
@@ -103,7 +98,7 @@ type timedRow struct {
 	format    *reference.Format // format that the codec must have, nil without a codec
 	in, out   dist.Buffer
 	inPlace   bool // in and out are the same buffer
-	memory    int  // kind of memory, symmetric if the backend has it
+	kind      int  // of memory, symmetric if the backend has it
 	op        *dist.Op
 }
 
@@ -116,7 +111,7 @@ func newTimedRow(ws *workspace, s *bench.State, algorithm string) (*timedRow, er
 	}
 	w := &timedRow{workspace: ws, seed: s.Seed(), inPlace: s.Bool("inplace"), count: s.Int("size") / ws.d.Size(),
 		codec: matrix.Codec(algorithm), format: reference.FormatOf(info.Codec),
-		memory: slices.Max(ws.memoryKinds())}
+		kind: slices.Max(ws.memoryKinds())}
 	// Each rank holds three vectors. A reserve is left for caches and other programs.
 	need := 3 * size * int64(s.Size())
 	if have := hostMemory(); have > 0 && need > have/10*7 {
@@ -124,14 +119,12 @@ func newTimedRow(ws *workspace, s *bench.State, algorithm string) (*timedRow, er
 			unit.FormatBytes(size), unit.FormatBytesApprox(float64(need)), unit.FormatBytesApprox(float64(have)))
 	}
 	var err error
-	if w.in, err = w.alloc(); err != nil {
-		return nil, err
+	w.in, err = w.alloc(w.kind, w.d, w.count)
+	if w.out = w.in; !w.inPlace && err == nil {
+		w.out, err = w.alloc(w.kind, w.d, w.count)
 	}
-	w.out = w.in
-	if !w.inPlace {
-		if w.out, err = w.alloc(); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	call := newCall(algorithm)
 	call.In, call.Out = w.in, w.out
@@ -139,21 +132,11 @@ func newTimedRow(ws *workspace, s *bench.State, algorithm string) (*timedRow, er
 	return w, err
 }
 
-// alloc allocates one vector. In symmetric memory it is a collective.
-func (w *timedRow) alloc() (dist.Buffer, error) {
-	if w.memory == symmetricMemory {
-		return w.g.Alloc(w.d, w.count)
-	}
-	return w.buffer(reference.Aligned(w.count*w.d.Size()), w.d, w.count, privateMemory), nil
-}
-
-// free frees symmetric memory. Errors are ignored: a failed group frees it when it closes.
-func (w *timedRow) free() {
-	if w.memory == symmetricMemory {
-		_ = w.g.Free(w.in)
-		if !w.inPlace {
-			_ = w.g.Free(w.out)
-		}
+// release frees the buffers. Errors are ignored: a failed group frees them when it closes.
+func (w *timedRow) release() {
+	_ = w.free(w.kind, w.in)
+	if !w.inPlace {
+		_ = w.free(w.kind, w.out)
 	}
 }
 
@@ -175,57 +158,39 @@ func (w *timedRow) window() reference.Window {
 	return reference.Window{First: w.refreshes % reference.RunStarts * reference.RunStride, Count: w.count}
 }
 
-// refresh overwrites the output with the guard and writes the next inputs, in this order
-// because both may be the same buffer. The rows of a launch share one vector of inputs,
-// because generating it takes longer than the calls.
+// refresh overwrites the output with the guard and writes the next inputs. The rows of a launch share one vector of
+// inputs, because generating it takes longer than the calls.
 func (w *timedRow) refresh() error {
 	w.refreshes++
 	in, err := w.refs.Input(w.inputs(), w.window())
 	if err != nil {
 		return err
 	}
-	if err := instrument.Overwrite(w.out, func(piece dist.Buffer, _ int) { fillGuard(piece.Bytes()) }); err != nil {
-		return err
-	}
-	return instrument.Overwrite(w.in, func(piece dist.Buffer, first int) { copy(piece.Bytes(), in[first*w.d.Size():]) })
+	return setUp(w.out, w.in, in)
 }
 
 // verifyChunk is the number of elements that are checked at a time. Of a large vector,
 // each rank checks every size-th chunk, so that all ranks together check all of it.
 const verifyChunk = 1 << 16
 
-// verify compares the output with the expectation, on all cores of the rank.
+// verify compares the output with the expectation.
 func (w *timedRow) verify() error {
-	ranks := w.g.Size()
-	faults := make([]error, w.count/verifyChunk+1) // by chunk; the first is returned
-	var checks errgroup.Group
-	checks.SetLimit(runtime.GOMAXPROCS(0))
-	for i := 0; i*verifyChunk < w.count; i++ {
-		if w.count > 4*verifyChunk && i%ranks != w.g.Rank() {
+	for off := 0; off < w.count; off += verifyChunk {
+		if w.count > 4*verifyChunk && off/verifyChunk%w.g.Size() != w.g.Rank() {
 			continue
 		}
-		off := i * verifyChunk
-		n := min(verifyChunk, w.count-off)
-		out, err := w.out.Slice(off, n).Mirror() // copies from a device, if it is there
+		part := reference.Window{First: w.window().First + off, Count: min(verifyChunk, w.count-off)}
+		e, err := reference.ExpectExact(w.inputs(), part, w.format)
 		if err != nil {
-			faults[i] = err
-			break
+			return err
 		}
-		checks.Go(func() error { faults[i] = w.verifyPart(out, off); return nil })
-	}
-	_ = checks.Wait() // the functions return nil
-	return cmp.Or(faults...)
-}
-
-// verifyPart compares the elements from off on with the expectation.
-func (w *timedRow) verifyPart(got dist.Buffer, off int) error {
-	e, err := reference.ExpectExact(w.inputs(), reference.Window{First: w.window().First + off, Count: got.Count()},
-		w.format)
-	if err != nil {
-		return err
-	}
-	if _, err := e.Compare(got.Bytes(), reference.Window{First: off, Count: got.Count()}); err != nil {
-		return fmt.Errorf("elements from %d on: %w", off, err)
+		got, err := w.out.Slice(off, part.Count).Mirror() // copies from a device, if it is there
+		if err != nil {
+			return err
+		}
+		if _, err := e.Compare(got.Bytes(), reference.Window{First: off, Count: part.Count}); err != nil {
+			return fmt.Errorf("elements from %d on: %w", off, err)
+		}
 	}
 	return nil
 }

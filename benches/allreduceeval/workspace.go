@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 )
 
 // callTimeout is how long a rank waits for the others in a cell that should pass.
@@ -25,10 +26,9 @@ const callTimeout = 30 * time.Second
 // its memory, and the inputs and expectations that cells share.
 type workspace struct {
 	g            *dist.Group
-	host         [2]struct{ in, out []byte } // host view of each kind of memory; a copy if device is set
-	handle       [2]any                      // dist.Buffer.Memory of each kind of memory
-	device       [2]dist.DeviceMemory        // symmetric input and output, if the host cannot access them
-	preparations uint64                      // number of prepared operations; varies the inputs from one to the next
+	memory       [2][2]dist.Buffer // bytes for inputs and outputs, by kind of memory
+	streamed     *workspace        // streams every call as if it were far larger than the caches; nil until needed
+	preparations uint64            // number of prepared operations; varies the inputs from one to the next
 	d            dist.DType
 	refs         *reference.Store // inputs and expectations of type d
 }
@@ -36,23 +36,20 @@ type workspace struct {
 // workspaces holds the workspaces of this process by workspaceKey.
 var workspaces sync.Map
 
-// A launch has two groups: one with the default configuration, and one that streams
-// every call as if it were far larger than the caches.
-const (
-	defaultGroup  = "/eval"
-	streamedGroup = "/streamed"
-)
-
-func workspaceKey(s *bench.State, group string) string {
-	return fmt.Sprintf("%s/%d%s", s.Session(), s.Rank(), group)
-}
+func workspaceKey(s *bench.State) string { return fmt.Sprintf("%s/%d", s.Session(), s.Rank()) }
 
 // openWorkspace returns this rank's workspace, creating it on first use. It is a
 // collective: all ranks must call it.
 func openWorkspace(ctx context.Context, s *bench.State, d dist.DType) (*workspace, error) {
-	w, err := joinWorkspace(ctx, s, defaultGroup, dist.Config{})
-	if err != nil {
-		return nil, collectives.JoinError(err)
+	kept, _ := workspaces.Load(workspaceKey(s))
+	w, _ := kept.(*workspace)
+	if w == nil {
+		g, err := join(ctx, s, "/eval", dist.Config{Timeout: callTimeout})
+		if err != nil {
+			return nil, collectives.JoinError(err)
+		}
+		w = &workspace{g: g}
+		workspaces.Store(workspaceKey(s), w)
 	}
 	collectives.Describe(s, w.g)
 	if w.refs == nil || w.d != d {
@@ -61,38 +58,33 @@ func openWorkspace(ctx context.Context, s *bench.State, d dist.DType) (*workspac
 	return w, nil
 }
 
-// openStreamed returns the workspace for streamed sizes, which shares the references
-// of another.
-func openStreamed(ctx context.Context, s *bench.State, with *workspace) (*workspace, error) {
-	w, err := joinWorkspace(ctx, s, streamedGroup, dist.Config{StreamFrom: 1})
-	if err == nil {
-		w.d, w.refs = with.d, with.refs
+// openStreamed returns the workspace for streamed sizes, which has a group of its own and shares the references.
+func (w *workspace) openStreamed(ctx context.Context, s *bench.State) (*workspace, error) {
+	if w.streamed == nil {
+		g, err := join(ctx, s, "/streamed", dist.Config{Timeout: callTimeout, StreamFrom: 1})
+		if err != nil {
+			return nil, err
+		}
+		w.streamed = &workspace{g: g}
 	}
-	return w, err
+	w.streamed.d, w.streamed.refs = w.d, w.refs
+	return w.streamed, nil
 }
 
-// joinWorkspace returns an existing workspace, or creates one with a new group.
-func joinWorkspace(ctx context.Context, s *bench.State, group string, c dist.Config) (*workspace, error) {
-	key := workspaceKey(s, group)
-	if w, ok := workspaces.Load(key); ok {
-		return w.(*workspace), nil
-	}
-	c.Backend, c.Rank, c.Size, c.Timeout, c.ID = s.Backend(), s.Rank(), s.Size(), callTimeout, s.Session()+group
-	g, err := dist.Init(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	w := &workspace{g: g}
-	workspaces.Store(key, w)
-	return w, nil
+// join joins a group of all ranks of the launch.
+func join(ctx context.Context, s *bench.State, name string, c dist.Config) (*dist.Group, error) {
+	c.Backend, c.Rank, c.Size, c.ID = s.Backend(), s.Rank(), s.Size(), s.Session()+name
+	return dist.Init(ctx, c)
 }
 
 // closeWorkspace closes both groups of a launch. A group cannot be used after one of
 // its calls has failed.
 func closeWorkspace(s *bench.State) {
-	for _, group := range []string{defaultGroup, streamedGroup} {
-		if w, ok := workspaces.LoadAndDelete(workspaceKey(s, group)); ok {
-			w.(*workspace).g.Close()
+	if kept, ok := workspaces.LoadAndDelete(workspaceKey(s)); ok {
+		w := kept.(*workspace)
+		w.g.Close()
+		if w.streamed != nil {
+			w.streamed.g.Close()
 		}
 	}
 }
@@ -113,75 +105,66 @@ func (w *workspace) memoryKinds() []int {
 	return []int{privateMemory}
 }
 
-// reserve makes all buffers at least that many bytes long. It is a collective, because
-// symmetric memory is allocated by all ranks together.
+// alloc allocates a vector. In symmetric memory it is a collective.
+func (w *workspace) alloc(kind int, d dist.DType, count int) (dist.Buffer, error) {
+	if kind == symmetricMemory {
+		return w.g.Alloc(d, count)
+	}
+	return dist.Make(d, count), nil
+}
+
+func (w *workspace) free(kind int, b dist.Buffer) error {
+	if kind != symmetricMemory || b.Count() == 0 {
+		return nil
+	}
+	return w.g.Free(b)
+}
+
+// reserve makes all buffers at least that many bytes long. It is a collective.
 func (w *workspace) reserve(bytes int) error {
-	if len(w.host[privateMemory].in) >= bytes {
+	if w.memory[privateMemory][0].Count() >= bytes {
 		return nil
 	}
 	bytes += 512 // the next size often has a few elements more
-	w.host[privateMemory].in, w.host[privateMemory].out = reference.Aligned(bytes), reference.Aligned(bytes)
-	if !w.g.Capabilities().Has(dist.SymmetricMemory) {
-		return nil
-	}
-	for i, b := range []*[]byte{&w.host[symmetricMemory].in, &w.host[symmetricMemory].out} {
-		if len(*b) > 0 {
-			if err := w.g.Free(w.symmetricBuffer(i, *b, dist.U8, len(*b))); err != nil {
+	for _, kind := range w.memoryKinds() {
+		for i, old := range w.memory[kind] {
+			err := w.free(kind, old)
+			if err == nil {
+				w.memory[kind][i], err = w.alloc(kind, dist.U8, bytes)
+			}
+			if err != nil {
 				return err
 			}
-		}
-		got, err := w.g.Alloc(dist.U8, bytes)
-		if err != nil {
-			return err
-		}
-		*b, w.handle[symmetricMemory] = got.Bytes(), got.Memory()
-		if device, is := got.Memory().(dist.DeviceMemory); is {
-			*b, w.device[i] = reference.Aligned(bytes), device
 		}
 	}
 	return nil
 }
 
-// symmetricBuffer returns the first count elements of the symmetric input (0) or
-// output (1), whose host view is b.
-func (w *workspace) symmetricBuffer(which int, b []byte, d dist.DType, count int) dist.Buffer {
-	if w.device[which] != nil && count > 0 {
-		return dist.NewBuffer(d, count, nil, w.device[which])
-	}
-	return w.buffer(b, d, count, symmetricMemory)
-}
-
 // buffers returns an input and an output in a kind of memory.
-func (w *workspace) buffers(count, memory int) (in, out dist.Buffer) {
-	host := w.host[memory]
-	if memory == symmetricMemory {
-		return w.symmetricBuffer(0, host.in, w.d, count), w.symmetricBuffer(1, host.out, w.d, count)
-	}
-	return w.buffer(host.in, w.d, count, memory), w.buffer(host.out, w.d, count, memory)
+func (w *workspace) buffers(count, kind int) (in, out dist.Buffer) {
+	return view(w.memory[kind][0], w.d, count), view(w.memory[kind][1], w.d, count)
 }
 
-// runStaged calls run. If the memory is on a device, it copies that many bytes of input
-// and output from the host view to the device before, and back afterwards.
-func (w *workspace) runStaged(memory, bytes int, run func() error) error {
-	if memory != symmetricMemory || w.device[0] == nil {
-		return run()
+// view returns the first elements of a buffer's memory as elements of a type.
+func view(b dist.Buffer, d dist.DType, count int) dist.Buffer {
+	if data := b.Bytes(); data != nil && count > 0 {
+		return dist.NewBuffer(d, count, unsafe.Pointer(&data[0]), b.Memory())
 	}
-	host := w.host[memory]
-	if err := errors.Join(w.device[0].Write(0, host.in[:bytes]), w.device[1].Write(0, host.out[:bytes])); err != nil {
-		return err
-	}
-	if err := run(); err != nil {
-		return err
-	}
-	return errors.Join(w.device[0].Read(host.in[:bytes], 0), w.device[1].Read(host.out[:bytes], 0))
+	return dist.NewBuffer(d, count, nil, b.Memory())
 }
 
-// buffer returns the first count elements of b as a buffer in a kind of memory.
-func (w *workspace) buffer(b []byte, d dist.DType, count, memory int) dist.Buffer {
-	if count == 0 {
-		return dist.NewBuffer(d, 0, nil, w.handle[memory])
-	}
-	return dist.NewBuffer(d, count, unsafe.Pointer(&b[0]), w.handle[memory])
+// argument returns elements of the workspace's type in host memory as a buffer.
+func (w *workspace) argument(elements []byte) dist.Buffer {
+	return dist.NewBuffer(w.d, len(elements)/w.d.Size(), unsafe.Pointer(unsafe.SliceData(elements)), nil)
+}
+
+// setUp overwrites an output with the guard and writes an input, in this order because both may be the same memory.
+func setUp(out, in dist.Buffer, input []byte) error {
+	return errors.Join(
+		instrument.Overwrite(out, func(piece dist.Buffer, _ int) { fillGuard(piece.Bytes()) }),
+		instrument.Overwrite(in, func(piece dist.Buffer, first int) {
+			copy(piece.Bytes(), input[first*in.DType().Size():])
+		}))
 }
 
 // unsupported returns an error if the backend cannot run a row. It is a skip if the row
