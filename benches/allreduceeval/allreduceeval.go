@@ -118,7 +118,7 @@ func contractsPart() bench.Clause {
 	return bench.Part(matrix.Contracts, contractCells, append(backendAxes(nil, ""),
 		bench.Help("results that must be equal bit for bit"),
 		bench.Ranks("2,4,8"),
-		bench.Strings("contract", matrix.ContractNames...),
+		bench.Strings("contract", matrix.ContractNames()...),
 		bench.Strings("algorithm", matrix.Executable()...),
 		bench.Drop(func(p point.Point) error {
 			return matrix.CheckPromised(p.At("contract").String(), p.At("algorithm").String())

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
-	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
@@ -19,53 +18,36 @@ import (
 // contractCells is the body of the contracts part. A row is a contract of an
 // algorithm, and its cells are the element types.
 func contractCells(ctx context.Context, s *bench.State) error {
-	began := time.Now()
 	contract, algorithm := s.Str("contract"), s.Str("algorithm")
-	v := verdict{failedRank: -1}
-	t := &trial{seed: s.Seed(), algorithm: algorithm}
-	ran := false
-	for _, d := range matrix.FloatTypes {
-		w, err := openWorkspace(ctx, s, d)
-		if err != nil {
-			return err
-		}
-		t.workspace = w
-		if contract == matrix.AcrossRanks && w.g.Capabilities().Has(dist.RanksMayDiffer) {
-			return bench.Skip("not promised: each rank of backend %s adds in its own order", s.Backend())
-		}
-		if !contractApplies(contract, algorithm, d) {
-			v.add(d.String(), journal.Skipped)
-			continue
-		}
-		if err := w.unsupported(algorithm, d, false); err != nil {
-			if slices.Contains(w.g.Capabilities().DTypes, d) {
-				return err
-			}
-			v.add(d.String(), journal.NotExecuted)
-			continue
-		}
-		ran = true
-		s.Phase(d.String())
-		fault, err := t.checkContract(ctx, s, contract)
-		if err != nil {
-			s.Phase(checkPhase)
-			closeWorkspace(s)
-			return wrap(d.String(), err)
-		}
-		if err := v.collect(ctx, s, d.String(), wrap(d.String(), fault)); err != nil {
-			return err
-		}
+	w, err := openWorkspace(ctx, s, matrix.FloatTypes[0])
+	if err != nil {
+		return err
 	}
-	if !ran {
+	can := w.g.Capabilities()
+	has := intersect(matrix.FloatTypes, can.DTypes)
+	switch {
+	case contract == matrix.AcrossRanks && can.Has(dist.RanksMayDiffer):
+		return bench.Skip("not promised: each rank of backend %s adds in its own order", s.Backend())
+	case len(has) == 0:
 		return bench.NotExecuted(false, "backend %s has none of %s", s.Backend(), joinNames(matrix.FloatTypes))
 	}
-	v.report(s, t, time.Since(began))
-	err := v.err(nil)
-	if err != nil {
-		s.Phase(checkPhase)
-		closeWorkspace(s)
+	if err := w.unsupported(algorithm, has[0], false); err != nil {
+		return err
 	}
-	return err
+	t := &trial{seed: s.Seed(), algorithm: algorithm}
+	return t.runCells(ctx, s, "", names(matrix.FloatTypes), func(i int) (not journal.Status, fault, err error) {
+		d := matrix.FloatTypes[i]
+		switch {
+		case !contractApplies(contract, algorithm, d):
+			return journal.Skipped, nil, nil
+		case !slices.Contains(has, d):
+			return journal.NotExecuted, nil, nil
+		}
+		if t.workspace, err = openWorkspace(ctx, s, d); err == nil {
+			fault, err = t.checkContract(ctx, s, contract)
+		}
+		return "", fault, err
+	})
 }
 
 // contractApplies reports whether an algorithm promises a contract for an element type.

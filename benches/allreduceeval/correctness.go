@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
@@ -23,7 +24,6 @@ import (
 // correctness is the body of the correctness part. A row is an algorithm, an element
 // type, and whether the call is in place and has an epilogue. Its cells are the sizes.
 func correctness(ctx context.Context, s *bench.State) error {
-	began := time.Now()
 	sizes, err := sizesOf(s.Str("sizes"))
 	if err != nil {
 		return err
@@ -42,13 +42,18 @@ func correctness(ctx context.Context, s *bench.State) error {
 	if err := t.plantInKernel(); err != nil {
 		return err
 	}
-	verdict, err := t.runCells(ctx, s, sizes)
-	verdict.report(s, t, time.Since(began))
-	if err = verdict.err(err); err != nil {
-		s.Phase(checkPhase)
-		closeWorkspace(s) // the launch ends with its first failed row
+	if !dist.Describe(s.Backend()).HostMemory { // only backends in host memory stream
+		sizes = lists.Filter(sizes, func(size matrix.Size) bool { return !size.Streamed })
 	}
-	return err
+	return t.runCells(ctx, s, "size ", names(sizes), func(i int) (not journal.Status, fault, err error) {
+		// A rank holds two vectors in each kind of memory, and about ten more for inputs and expectations.
+		if why := memoryShortage(14, sizes[i].Bytes, t.g.Size()); why != "" {
+			t.shortage = why
+			return journal.NotExecuted, nil, nil
+		}
+		fault, err = t.runSize(ctx, s, sizes[i])
+		return "", fault, err
+	})
 }
 
 // checkPhase is the phase of rows that failed a check. While the checks run, the phase is the present cell, which may
@@ -69,40 +74,48 @@ type trial struct {
 
 	checked      int     // number of checked elements
 	worstError   float64 // largest error, as a fraction of its bound
-	encodedBytes int64   // bytes produced by codecs
-	plainBytes   int64   // size of the same elements unencoded
+	encodedBytes int     // size of vectors as the codec encodes them
+	plainBytes   int     // size of the same vectors unencoded
+	shortage     string  // why required cells could not run
 
 	stale []byte // previous result, kept by the fault stale-buffer
 }
 
-// runCells runs all sizes, also after one that failed. It returns an error if the group
-// broke; the remaining sizes are then not executed.
-func (t *trial) runCells(ctx context.Context, s *bench.State, sizes []matrix.Size) (verdict, error) {
+// runCells runs the cells of a row, also after one that failed, and reports them. prefix and the name of a cell are its
+// phase. run returns the status of a cell that does not run, or what is wrong with its result, or an error if the group
+// broke; the remaining cells are then not executed.
+func (t *trial) runCells(ctx context.Context, s *bench.State, prefix string, cells []string,
+	run func(i int) (not journal.Status, fault, err error)) error {
+	began := time.Now()
 	v := verdict{failedRank: -1}
-	for i, size := range sizes {
-		if why := t.tooLarge(size); why != "" {
-			v.add(size.String(), journal.NotExecuted)
-			v.shortage = why
+	var broken error
+	for i, cell := range cells {
+		if broken != nil {
+			v.add(cell, journal.NotExecuted)
 			continue
 		}
-		if size.Streamed && !dist.Describe(s.Backend()).HostMemory {
-			continue // only backends in host memory stream
+		s.Phase(prefix + cell)
+		not, fault, err := run(i)
+		if not != "" {
+			v.add(cell, not)
+			continue
 		}
-		where := "size " + size.String()
-		s.Phase(where)
-		fault, err := t.runSize(ctx, s, size)
 		if err == nil {
-			err = v.collect(ctx, s, size.String(), wrap(where, fault))
+			err = v.collect(ctx, s, cell, wrap(prefix+cell, fault))
 		}
 		if err != nil {
-			v.add(size.String(), journal.Failed)
-			for _, rest := range sizes[i+1:] {
-				v.add(rest.String(), journal.NotExecuted)
-			}
-			return v, wrap(where, err)
+			broken = wrap(prefix+cell, err)
+			v.add(cell, journal.Failed)
 		}
 	}
-	return v, nil
+	v.shortage = t.shortage
+	v.report(s, t, time.Since(began))
+	err := v.err(broken)
+	if err != nil {
+		s.Phase(checkPhase)
+		closeWorkspace(s) // the launch ends with its first failed row
+	}
+	return err
 }
 
 // runSize runs a cell in the group that its size needs.
@@ -118,14 +131,13 @@ func (t *trial) runSize(ctx context.Context, s *bench.State, size matrix.Size) (
 	return fault, err
 }
 
-// tooLarge returns why a size does not fit into this host's memory, or "". A rank holds
-// two vectors in each kind of memory, and about ten more for inputs and expectations.
-func (t *trial) tooLarge(size matrix.Size) string {
-	const vectors = 14
-	need := int64(size.Bytes) * vectors * int64(t.g.Size())
-	if have := hostMemory(); have > 0 && need > have/10*8 {
-		return fmt.Sprintf("size %v with %d ranks needs %d MB of memory, this host has %d", size, t.g.Size(), need>>20,
-			have>>20)
+// memoryShortage returns why that many vectors on each rank do not fit into this host's memory, or "". A reserve is
+// left for caches and other programs.
+func memoryShortage(vectors, bytes, ranks int) string {
+	need := int64(vectors) * int64(bytes) * int64(ranks)
+	if have := hostMemory(); have > 0 && need > have/10*7 {
+		return fmt.Sprintf("%s on each of %d ranks needs %s of memory, this host has %s", unit.FormatBytes(int64(bytes)),
+			ranks, unit.FormatBytesApprox(float64(need)), unit.FormatBytesApprox(float64(have)))
 	}
 	return ""
 }
@@ -169,8 +181,10 @@ func (t *trial) runCell(size matrix.Size) (fault, err error) {
 				return nil, err
 			}
 		}
-		t.encodedBytes += o.meter.bytes.Load()
-		t.plainBytes += o.meter.elements.Load() * int64(t.d.Size())
+		if codec := matrix.Codec(t.algorithm); codec != nil {
+			t.encodedBytes += codec.Size(t.d, count)
+			t.plainBytes += count * t.d.Size()
+		}
 	}
 	return fault, nil
 }
@@ -197,7 +211,6 @@ type operation struct {
 	guarded dist.Buffer // the output and an element behind it
 	row     int         // row length of the norm, 0 without a norm
 	runs    int
-	meter   *meter
 }
 
 // prepare prepares an operation, with a norm if row > 0.
@@ -207,12 +220,7 @@ func (t *trial) prepare(count, memory, row int) (*operation, error) {
 	if t.inPlace {
 		call.In = call.Out
 	}
-	o := &operation{guarded: view(t.memory[memory][1], t.d, count+1), row: row, meter: &meter{}}
-	// A backend that runs any codec can run the metered one. Other backends have their own
-	// implementation, which cannot be observed.
-	if call.Codec != nil && t.g.Capabilities().Has(dist.AnyCodec) {
-		call.Codec = meteredCodec{call.Codec, o.meter}
-	}
+	o := &operation{guarded: view(t.memory[memory][1], t.d, count+1), row: row}
 	if err := t.addEpilogue(&call, count, row); err != nil {
 		return nil, err
 	}
@@ -346,22 +354,6 @@ func fillGuard(b []byte) {
 	for n := block; n < len(b); n += block {
 		copy(b[n:], b[:block])
 	}
-}
-
-// meter counts the output of a codec, which is the traffic between the ranks.
-type meter struct{ bytes, elements atomic.Int64 }
-
-// meteredCodec is a codec that counts its output in a meter.
-type meteredCodec struct {
-	dist.Codec
-	meter *meter
-}
-
-func (m meteredCodec) Encode(dst, src []byte, d dist.DType) {
-	n := len(src) / d.Size()
-	m.meter.bytes.Add(int64(m.Size(d, n)))
-	m.meter.elements.Add(int64(n))
-	m.Codec.Encode(dst, src, d)
 }
 
 // verdict collects the outcomes of a row's cells. It is the same on all ranks, except

@@ -112,11 +112,8 @@ func newTimedRow(ws *workspace, s *bench.State, algorithm string) (*timedRow, er
 	w := &timedRow{workspace: ws, seed: s.Seed(), inPlace: s.Bool("inplace"), count: s.Int("size") / ws.d.Size(),
 		codec: matrix.Codec(algorithm), format: reference.FormatOf(info.Codec),
 		kind: slices.Max(ws.memoryKinds())}
-	// Each rank holds three vectors. A reserve is left for caches and other programs.
-	need := 3 * size * int64(s.Size())
-	if have := hostMemory(); have > 0 && need > have/10*7 {
-		return nil, bench.Skip("left out: %d ranks with %s need %s of memory, this host has %s", s.Size(),
-			unit.FormatBytes(size), unit.FormatBytesApprox(float64(need)), unit.FormatBytesApprox(float64(have)))
+	if why := memoryShortage(3, s.Int("size"), s.Size()); why != "" {
+		return nil, bench.Skip("left out: %s", why)
 	}
 	var err error
 	w.in, err = w.alloc(w.kind, w.d, w.count)

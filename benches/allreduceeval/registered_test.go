@@ -81,7 +81,7 @@ func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
 	want := map[string]journal.Status{}
 	for _, name := range []string{honest, dishonest} {
 		want[matrix.Correctness+" "+name], want[matrix.Performance+" "+name] = journal.OK, journal.OK
-		for _, c := range matrix.ContractNames {
+		for _, c := range matrix.ContractNames() {
 			want[c+" "+name] = journal.OK
 		}
 	}

@@ -177,8 +177,6 @@ func (w *workspace) unsupported(algorithm string, d dist.DType, epilogue bool) e
 		return bench.NotExecuted(false, "no %s: %s", algorithm, caps.Missing[algorithm])
 	case info.Hardware != "" && !slices.Contains(offered, algorithm):
 		return bench.NotExecuted(false, "%s needs %s; backend %s has none", algorithm, info.Hardware, backend)
-	case !slices.Contains(caps.Ops, dist.AllReduce) || !slices.Contains(caps.Reductions, dist.Sum):
-		return bench.NotExecuted(true, "backend %s has no all-reduce of sums", backend)
 	case !slices.Contains(caps.DTypes, d):
 		return bench.NotExecuted(false, "backend %s has no %v (it has %s)", backend, d, joinNames(caps.DTypes))
 	case epilogue && !caps.Has(dist.FusedEpilogue):

@@ -258,7 +258,7 @@ func contractSections(cells []cell) []bench.Section {
 	if len(mine) == 0 {
 		return nil
 	}
-	name := func(c cell) string { return matrix.ContractTitle[c.coord("contract")] }
+	name := func(c cell) string { return matrix.Promise(c.coord("contract")).Title }
 	return []bench.Section{{Title: "Contracts on bits",
 		Text: fmt.Sprintf("Results that must be equal bit for bit, on inputs for which every order of additions rounds "+
 			"differently: %s. Yellow: not promised.", count(mine)),
@@ -312,7 +312,7 @@ func testSections(cells []cell) []bench.Section {
 		help  func(group string) string
 	}{
 		{matrix.Correctness, byCoord("algorithm"), matrix.Help},
-		{matrix.Contracts, byCoord("contract"), func(name string) string { return matrix.ContractHelp[name] }},
+		{matrix.Contracts, byCoord("contract"), func(name string) string { return matrix.Promise(name).Help }},
 		{matrix.Errors, func(cell) string { return "all" }, func(string) string { return "an error on every rank, in time" }},
 	} {
 		mine := inPart(cells, part.name)

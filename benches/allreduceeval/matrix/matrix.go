@@ -160,33 +160,33 @@ const (
 	AcrossStages = "stages" // switching between one and two stages does not change an element
 )
 
-// ContractTitle is the heading of a contract's column in the report, and ContractHelp describes what the
-// contract promises.
-var (
-	ContractTitle = map[string]string{
-		AcrossRanks:  "equal on all ranks",
-		AcrossRuns:   "equal in every run",
-		AcrossSizes:  "equal at every size",
-		AcrossStages: "equal across the one-/two-stage switch",
-	}
-	ContractHelp = map[string]string{
-		AcrossRanks:  "every rank gets the same bits",
-		AcrossRuns:   "every run gives the same bits",
-		AcrossSizes:  "an element does not depend on the size",
-		AcrossStages: "one and two stages give the same bits",
-	}
-)
+// Contract is a promise about bits.
+type Contract struct{ Name, Title, Help string }
 
-// ContractNames lists the contracts in the order of the report.
-var ContractNames = []string{AcrossRanks, AcrossRuns, AcrossSizes, AcrossStages}
+// Promises lists the contracts in the order of the report.
+var Promises = []Contract{
+	{AcrossRanks, "equal on all ranks", "every rank gets the same bits"},
+	{AcrossRuns, "equal in every run", "every run gives the same bits"},
+	{AcrossSizes, "equal at every size", "an element does not depend on the size"},
+	{AcrossStages, "equal across the one-/two-stage switch", "one and two stages give the same bits"},
+}
+
+// ContractNames returns the names of the contracts.
+func ContractNames() []string { return lists.Map(Promises, func(c Contract) string { return c.Name }) }
+
+// Promise returns the contract of that name.
+func Promise(name string) Contract {
+	c, _ := lists.First(Promises, func(c Contract) bool { return c.Name == name })
+	return c
+}
 
 // CheckPromised returns nil if an algorithm promises a contract, and otherwise an error with the reason.
 // The answer follows from the order of additions that the algorithm declares.
 func CheckPromised(contract, algorithm string) error {
 	rankOrder := Find(algorithm).Order == schedule.RankOrder
 	switch {
-	case !slices.Contains(ContractNames, contract):
-		return suggest.Unknown("contract", contract, ContractNames)
+	case Promise(contract).Name == "":
+		return suggest.Unknown("contract", contract, ContractNames())
 	case contract == AcrossSizes && !rankOrder:
 		return fmt.Errorf("not promised: the block boundaries of %s, and so its order of additions, depend on the size",
 			algorithm)

@@ -95,7 +95,7 @@ func (e *Expectation) withEpilogue(rank, count int) *Expectation {
 // epilogue applies the epilogue to elements of a vector, starting at element first.
 func (e *Expectation) epilogue(rank, count, first int) []byte {
 	acc, size, bits := Accumulator(e.d), e.d.Size(), e.bits
-	out, chunk := Aligned(len(bits)), make([]float64, chunkElems)
+	out, chunk := zeros(len(bits)), make([]float64, chunkElems)
 	bias := biasOf(count)
 	at := first % len(bias)
 	for off := 0; off < len(bits)/size; off += chunkElems {

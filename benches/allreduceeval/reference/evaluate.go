@@ -3,7 +3,6 @@ package reference
 import (
 	"fmt"
 	"math"
-	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
@@ -49,15 +48,6 @@ func Accumulator(d dist.DType) dist.DType {
 // because IEEE 754 does not define which NaN an operation returns.
 func sameValue(a, b float64) bool {
 	return math.Float64bits(a) == math.Float64bits(b) || a != a && b != b
-}
-
-// Aligned allocates bytes with the alignment that every element type needs.
-func Aligned(bytes int) []byte {
-	words := make([]uint64, (bytes+7)/8)
-	if len(words) == 0 {
-		return nil
-	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), bytes)
 }
 
 // evaluator holds the numbers of one chunk of at most chunkElems elements.

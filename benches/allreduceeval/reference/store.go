@@ -58,7 +58,7 @@ func (s *Store) vectorPart(key vectorKey, w Window, build func(Window) ([]byte, 
 		if err != nil {
 			return nil, err
 		}
-		longer := Aligned(len(v) + len(rest))
+		longer := zeros(len(v) + len(rest))
 		copy(longer[copy(longer, v):], rest)
 		v = longer
 		s.cache[key] = v
@@ -151,10 +151,13 @@ func ExpectExact(in Inputs, w Window, format *Format) (*Expectation, error) {
 	return expect(in, w, []schedule.SumRange{{N: w.Count}}, format)
 }
 
+// zeros allocates bytes with the alignment that every element type needs.
+func zeros(bytes int) []byte { return dist.Make(dist.U8, bytes).Bytes() }
+
 // elements encodes the elements of a window, which fill computes chunk by chunk.
 func (s *Store) elements(w Window, fill func(to []float64, first int)) []byte {
 	size := s.d.Size()
-	b, chunk := Aligned(w.Count*size), make([]float64, chunkElems)
+	b, chunk := zeros(w.Count*size), make([]float64, chunkElems)
 	for off := 0; off < w.Count; off += chunkElems {
 		n := min(chunkElems, w.Count-off)
 		fill(chunk[:n], w.First+off)
