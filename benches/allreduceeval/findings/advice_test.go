@@ -230,7 +230,7 @@ func TestTuningTable(t *testing.T) {
 		timedAt("auto", "two-stage", 1<<10, 20), timedAt("ring", "ring", 1<<20, 30),
 		timedAt("two-stage", "two-stage", 1<<20, 20),
 		timedAt("auto", "two-stage", 1<<20, 20)}
-	text := must.Get(model.Tuning(tunable(samples), model.Sample.Comparable))(t)
+	text := must.Get(model.Tuning(samples, model.Sample.Comparable))(t)
 	stored := must.Get(tuning.Parse(text))(t).Entries()
 	r := resultsOf(samples...)
 	table := r.tuningSections()[0].Table[1:]

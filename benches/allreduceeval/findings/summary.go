@@ -15,7 +15,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
-	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
@@ -344,37 +343,10 @@ func otherRates(s model.Sample, limit string) (text string) {
 // Exports returns tuning.json, the table that algorithm=auto reads. Its entries are the lines of the
 // section Tuning table.
 func Exports(rows dataset.Set) ([]bench.File, error) {
-	own := tunable(samplesOf(rows))
-	if len(own) == 0 {
+	samples := samplesOf(rows)
+	if !slices.ContainsFunc(samples, model.Sample.Choosable) {
 		return nil, nil
 	}
-	table, err := model.Tuning(own, model.Sample.Comparable)
-	if err != nil {
-		return nil, err
-	}
-	return []bench.File{{Name: "tuning.json", Data: table}}, nil
-}
-
-// tunable returns the samples for a tuning table: algorithms that auto can choose, and
-// auto itself for comparison. Samples of other algorithms lose their name: they only say which
-// sizes were measured, so that no entry covers a size at which its algorithm did not run. Samples
-// without a kind of memory are left out, because a table applies to one kind. The result is nil if
-// auto can choose none of the algorithms.
-func tunable(samples []model.Sample) (out []model.Sample) {
-	found := false
-	for _, s := range samples {
-		named := !lossy(s.Algorithm) && slices.Contains(schedule.Names(schedule.AllReduce), s.Algorithm)
-		if s.Buffers == "" {
-			continue
-		}
-		if !named && s.Algorithm != matrix.Auto {
-			s.Algorithm = ""
-		}
-		found = found || named
-		out = append(out, s)
-	}
-	if !found {
-		return nil
-	}
-	return out
+	table, err := model.Tuning(samples, model.Sample.Comparable)
+	return []bench.File{{Name: "tuning.json", Data: table}}, err
 }

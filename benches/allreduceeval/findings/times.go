@@ -29,11 +29,8 @@ func lossy(algorithm string) bool { return matrix.Codec(algorithm) != nil }
 
 // settingName formats a setting for the report.
 func settingName(s model.Series) string {
-	parts := []string{s.DType, fmt.Sprintf("%d ranks", s.Ranks)}
-	if s.InPlace {
-		parts = append(parts, "in place")
-	}
-	return strings.Join(append(parts, lists.NonEmpty(s.Buffers, s.Variant)...), ", ")
+	s.Algorithm, s.Backend, s.Sharing = "", "", 0
+	return s.String()
 }
 
 // formatShare formats the share of a limit that a time reaches, in per cent.
@@ -192,11 +189,10 @@ func stagesOf(list []contest) (stages []stage) {
 
 // tuningSections lists exactly the entries of tuning.json.
 func (r *results) tuningSections() []bench.Section {
-	own := tunable(r.samples)
-	if len(own) == 0 {
+	if !slices.ContainsFunc(r.samples, model.Sample.Choosable) {
 		return nil
 	}
-	entries, why := model.TuningEntries(own, model.Sample.Comparable)
+	entries, why := model.TuningEntries(r.samples, model.Sample.Comparable)
 	if len(entries) == 0 {
 		return []bench.Section{{Title: "Tuning table", Text: "`tuning.json` has no entries: " + why + "."}}
 	}
@@ -209,7 +205,7 @@ func (r *results) tuningSections() []bench.Section {
 		if e.ChunkBytes > 0 {
 			algorithm += fmt.Sprintf(" in chunks of %s", unit.FormatBytes(int64(e.ChunkBytes)))
 		}
-		behind := lists.Filter(own, func(s model.Sample) bool { return supports(s, e) })
+		behind := lists.Filter(r.samples, func(s model.Sample) bool { return supports(s, e) })
 		types := strings.Join(lists.Map(e.DTypes, dtype.DType.String), ", ")
 		s.AddLine("tuning", rowsOf(behind), e.Buffers, fmt.Sprint(e.MinRanks), types, unit.FormatBytes(int64(e.MinBytes)),
 			unit.FormatBytes(int64(e.MaxBytes)), algorithm)
@@ -220,7 +216,7 @@ func (r *results) tuningSections() []bench.Section {
 // supports reports whether an entry rests on a sample.
 func supports(s model.Sample, e tuning.Entry) bool {
 	d, err := dtype.Parse(s.DType)
-	return err == nil && s.Algorithm != "" && slices.Contains(e.DTypes, d) && s.Comparable() &&
+	return err == nil && (s.Algorithm == model.Auto || s.Choosable()) && slices.Contains(e.DTypes, d) && s.Comparable() &&
 		s.Backend == e.Backend && s.Buffers == e.Buffers && s.Ranks == e.MinRanks && s.Device == e.Device &&
 		s.Bytes >= int64(e.MinBytes) && s.Bytes <= int64(e.MaxBytes)
 }

@@ -62,8 +62,8 @@ func crossing(times timesBySize, from, to string, a, b int64) int64 {
 // algorithm than auto takes today only where that one is significantly faster. All other
 // calls keep the choice of the built-in table. If no sample supports an entry, the table is
 // empty and its note says why. Only samples for which good returns true are compared. A sample
-// without an algorithm is never compared: it only says that its size was measured, so auto keeps
-// its choice there unless other samples of that size prove a better one.
+// of an algorithm that auto cannot choose is never compared: it only says that its size was measured, so auto
+// keeps its choice there unless other samples of that size prove a better one.
 func Tuning(samples []Sample, good func(Sample) bool) ([]byte, error) {
 	entries, why := TuningEntries(samples, good)
 	lines, err := lists.TryMap(entries, func(e tuning.Entry) (string, error) {
@@ -89,9 +89,7 @@ func TuningEntries(samples []Sample, good func(Sample) bool) (entries []tuning.E
 	if entries = entriesOf(samples, good); len(entries) > 0 {
 		return entries, ""
 	}
-	named := lists.Filter(samples, func(s Sample) bool {
-		return s.Algorithm != Auto && s.Algorithm != "" && s.Buffers != ""
-	})
+	named := lists.Filter(samples, Sample.Choosable)
 	switch {
 	case len(named) == 0:
 		return nil, "no named algorithm was measured on buffers of a known kind"
@@ -101,6 +99,15 @@ func TuningEntries(samples []Sample, good func(Sample) bool) (entries []tuning.E
 		return nil, "no time has settled"
 	}
 	return nil, fmt.Sprintf("comparing algorithms takes %d undisturbed launches of each", judge.MinLaunches)
+}
+
+// Choosable reports whether a tuning table can name the algorithm of the sample: whether it is an exact one that the
+// backend offers or that is registered, on buffers of a known kind.
+func (s Sample) Choosable() bool {
+	name := baseName(s.Algorithm)
+	info, err := schedule.Lookup(allReduce, name)
+	known := err == nil || slices.Contains(dist.Describe(s.Backend).Algorithms[dist.AllReduce], name)
+	return known && info.Codec == "" && s.Buffers != ""
 }
 
 // condition holds the fields of a tuning entry other than the size and the element types.
@@ -219,11 +226,12 @@ func (c condition) groupDTypes(byType map[dtype.DType][]Sample, good func(Sample
 // largest size with a good sample. A tuning table does not distinguish in place from out of place.
 // Calls out of place decide; calls in place count only if no others were measured.
 func (c condition) spansOf(d dtype.DType, samples []Sample, good func(Sample) bool) (out []span) {
-	if slices.ContainsFunc(samples, func(s Sample) bool { return !s.InPlace && s.Algorithm != "" }) {
+	eligible := func(s Sample) bool { return s.Algorithm == Auto || s.Choosable() }
+	if slices.ContainsFunc(samples, func(s Sample) bool { return !s.InPlace && eligible(s) }) {
 		samples = lists.Filter(samples, func(s Sample) bool { return !s.InPlace })
 	}
 	all := bySize(samples)
-	times := bySize(lists.Filter(samples, func(s Sample) bool { return s.Algorithm != "" && good(s) }))
+	times := bySize(lists.Filter(samples, func(s Sample) bool { return eligible(s) && good(s) }))
 	var last, skipped int64 // sizes in a span, and in none because today's choice is unknown
 	known := 0              // spans up to the largest size with a good sample
 	for _, bytes := range slices.Sorted(maps.Keys(all)) {
