@@ -34,7 +34,7 @@ func contractCells(ctx context.Context, s *bench.State) error {
 	if err := w.unsupported(algorithm, has[0], false); err != nil {
 		return err
 	}
-	t := &trial{seed: s.Seed(), algorithm: algorithm}
+	t := &trial{algorithm: algorithm}
 	return t.runCells(ctx, s, "", names(matrix.FloatTypes), func(i int) (not journal.Status, fault, err error) {
 		d := matrix.FloatTypes[i]
 		switch {

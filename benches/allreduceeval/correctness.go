@@ -33,7 +33,7 @@ func correctness(ctx context.Context, s *bench.State) error {
 	if err != nil {
 		return err
 	}
-	t := &trial{workspace: w, seed: s.Seed(), algorithm: s.Str("algorithm"),
+	t := &trial{workspace: w, algorithm: s.Str("algorithm"),
 		inPlace: s.Bool("inplace"), epilogue: s.Bool("epilogue"), fault: s.Str("mutate")}
 	if err := w.unsupported(t.algorithm, d, t.epilogue); err != nil {
 		return err
@@ -66,7 +66,6 @@ var sizesOf = matrix.Sizes
 // trial is the run of one row: its arguments and the statistics of its cells.
 type trial struct {
 	*workspace
-	seed      uint64
 	algorithm string
 	inPlace   bool
 	epilogue  bool
@@ -249,14 +248,6 @@ func (t *trial) addEpilogue(call *dist.Call, count, row int) error {
 	return nil
 }
 
-// runInput is the input of one run.
-type runInput struct {
-	in     reference.Inputs
-	window reference.Window
-}
-
-func (c runInput) String() string { return c.in.Kind() + " inputs" }
-
 // inputSequence returns the inputs of the runs of one prepared operation: at least four,
 // each different from the one before. A single element is tested with every family of
 // adversarial inputs.
@@ -276,16 +267,6 @@ func (t *trial) inputSequence(size matrix.Size, count int) []runInput {
 		}
 	}
 	return list
-}
-
-// exactInput returns the i-th input with exact values. Each run begins at another element.
-func (t *trial) exactInput(i, count int) runInput {
-	first := (int(t.preparations%reference.RunStarts) + i) % reference.RunStarts * reference.RunStride
-	return runInput{t.inputs(reference.Exact), reference.Window{First: first, Count: count}}
-}
-
-func (t *trial) inputs(kind string) reference.Inputs {
-	return reference.NewInputs(kind, t.d, t.g.Size(), t.seed)
 }
 
 // runAndCheck runs an operation and checks every element of its output.

@@ -91,8 +91,8 @@ func checkOptions(_, options bench.Point) error {
 // timedRow is one rank's part of a timed row: its buffers and the prepared operation.
 type timedRow struct {
 	*workspace
-	seed      uint64
 	refreshes int // number of refresh calls
+	current   runInput
 	count     int
 	codec     *quant.Codec
 	format    *reference.Format // format that the codec must have, nil without a codec
@@ -109,7 +109,7 @@ func newTimedRow(ws *workspace, s *bench.State, algorithm string) (*timedRow, er
 		return nil, bench.Skip("%s is made for calls of up to %s; larger calls are split, and their times mean little",
 			algorithm, unit.FormatBytes(info.Most))
 	}
-	w := &timedRow{workspace: ws, seed: s.Seed(), inPlace: s.Bool("inplace"), count: s.Int("size") / ws.d.Size(),
+	w := &timedRow{workspace: ws, inPlace: s.Bool("inplace"), count: s.Int("size") / ws.d.Size(),
 		codec: matrix.Codec(algorithm), format: reference.FormatOf(info.Codec),
 		kind: slices.Max(ws.memoryKinds())}
 	if why := memoryShortage(3, s.Int("size"), s.Size()); why != "" {
@@ -145,21 +145,12 @@ func (w *timedRow) encodedRatio() float64 {
 	return float64(w.codec.Size(w.d, w.count)) / float64(w.count*w.d.Size())
 }
 
-func (w *timedRow) inputs() reference.Inputs {
-	return reference.NewInputs(reference.Exact, w.d, w.g.Size(), w.seed)
-}
-
-// window returns the elements of the inputs' endless vectors that calls add up. It moves
-// with each refresh.
-func (w *timedRow) window() reference.Window {
-	return reference.Window{First: w.refreshes % reference.RunStarts * reference.RunStride, Count: w.count}
-}
-
 // refresh overwrites the output with the guard and writes the next inputs. The rows of a launch share one vector of
 // inputs, because generating it takes longer than the calls.
 func (w *timedRow) refresh() error {
 	w.refreshes++
-	in, err := w.refs.Input(w.inputs(), w.window())
+	w.current = w.exactInput(w.refreshes, w.count)
+	in, err := w.refs.Input(w.current.in, w.current.window)
 	if err != nil {
 		return err
 	}
@@ -176,8 +167,8 @@ func (w *timedRow) verify() error {
 		if w.count > 4*verifyChunk && off/verifyChunk%w.g.Size() != w.g.Rank() {
 			continue
 		}
-		part := reference.Window{First: w.window().First + off, Count: min(verifyChunk, w.count-off)}
-		e, err := reference.ExpectExact(w.inputs(), part, w.format)
+		part := reference.Window{First: w.current.window.First + off, Count: min(verifyChunk, w.count-off)}
+		e, err := reference.ExpectExact(w.current.in, part, w.format)
 		if err != nil {
 			return err
 		}

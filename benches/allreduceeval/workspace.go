@@ -29,6 +29,7 @@ type workspace struct {
 	memory       [2][2]dist.Buffer // bytes for inputs and outputs, by kind of memory
 	streamed     *workspace        // streams every call as if it were far larger than the caches; nil until needed
 	preparations uint64            // number of prepared operations; varies the inputs from one to the next
+	seed         uint64
 	d            dist.DType
 	refs         *reference.Store // inputs and expectations of type d
 }
@@ -48,7 +49,7 @@ func openWorkspace(ctx context.Context, s *bench.State, d dist.DType) (*workspac
 		if err != nil {
 			return nil, collectives.JoinError(err)
 		}
-		w = &workspace{g: g}
+		w = &workspace{g: g, seed: s.Seed()}
 		workspaces.Store(workspaceKey(s), w)
 	}
 	collectives.Describe(s, w.g)
@@ -65,7 +66,7 @@ func (w *workspace) openStreamed(ctx context.Context, s *bench.State) (*workspac
 		if err != nil {
 			return nil, err
 		}
-		w.streamed = &workspace{g: g}
+		w.streamed = &workspace{g: g, seed: w.seed}
 	}
 	w.streamed.d, w.streamed.refs = w.d, w.refs
 	return w.streamed, nil
@@ -156,6 +157,24 @@ func view(b dist.Buffer, d dist.DType, count int) dist.Buffer {
 // argument returns elements of the workspace's type in host memory as a buffer.
 func (w *workspace) argument(elements []byte) dist.Buffer {
 	return dist.NewBuffer(w.d, len(elements)/w.d.Size(), unsafe.Pointer(unsafe.SliceData(elements)), nil)
+}
+
+// runInput is the input of one run.
+type runInput struct {
+	in     reference.Inputs
+	window reference.Window
+}
+
+func (c runInput) String() string { return c.in.Kind() + " inputs" }
+
+// exactInput returns the i-th input with exact values. Each run begins at another element.
+func (w *workspace) exactInput(i, count int) runInput {
+	first := (int(w.preparations%reference.RunStarts) + i) % reference.RunStarts * reference.RunStride
+	return runInput{w.inputs(reference.Exact), reference.Window{First: first, Count: count}}
+}
+
+func (w *workspace) inputs(kind string) reference.Inputs {
+	return reference.NewInputs(kind, w.d, w.g.Size(), w.seed)
 }
 
 // setUp overwrites an output with the guard and writes an input, in this order because both may be the same memory.

@@ -227,18 +227,11 @@ func matrixSections(cells []cell) []bench.Section {
 		return nil
 	}
 	column := func(c cell) string { return c.coord("dtype") + " x " + c.coord(bench.RanksAxis) }
-	columns := distinct(mine, column)
 	types := lists.Map(reference.Types, dist.DType.String)
-	order := func(column string) (dtype, ranks int) {
-		name, n, _ := strings.Cut(column, " x ")
-		ranks, _ = strconv.Atoi(n)
-		return slices.Index(types, name), ranks
-	}
-	slices.SortStableFunc(columns, func(a, b string) int {
-		typeA, ranksA := order(a)
-		typeB, ranksB := order(b)
-		return cmp.Or(typeA-typeB, ranksA-ranksB)
-	})
+	columns := distinct(slices.SortedStableFunc(slices.Values(mine), func(a, b cell) int {
+		return cmp.Or(slices.Index(types, a.coord("dtype"))-slices.Index(types, b.coord("dtype")),
+			cmp.Compare(a.at.At(bench.RanksAxis).Int(), b.at.At(bench.RanksAxis).Int()))
+	}), column)
 	size := func(c cell) string { return c.name }
 	return []bench.Section{
 		{Title: "Correctness matrix", Lead: true,

@@ -73,41 +73,32 @@ func (r *results) fitSections() []bench.Section {
 			s.AddLine("fit", nil, settingName(c.Series), c.Algorithm, "", "", "", "", "not resolved: "+why)
 			continue
 		}
-		mine := rowsOf(lists.Filter(r.samples, func(s model.Sample) bool { return s.Series == c.Series }))
-		for _, line := range fitLines(c) {
-			s.AddLine("fit", mine, line...)
-			mine = nil
+		behind := rowsOf(lists.Filter(r.samples, func(s model.Sample) bool { return s.Series == c.Series }))
+		decides := c.Bounds()
+		if c.Fault != "" {
+			decides += " (" + c.Fault + ")"
+		}
+		if !c.Fitted() {
+			s.AddLine("fit", behind, settingName(c.Series), c.Algorithm, "", "", "", "", decides)
+		}
+		for i, line := range c.Segments {
+			beta := "no limit seen"
+			if !math.IsInf(line.BetaGBs, 0) {
+				beta = unit.FormatSig(line.BetaGBs, 3) + " GB/s"
+			}
+			cells := []string{settingName(c.Series), c.Algorithm,
+				unit.FormatBytesApprox(float64(line.Min)) + " to " + unit.FormatBytesApprox(float64(line.Max)),
+				unit.FormatMicros(line.AlphaUS), beta, fmt.Sprintf("%.0f %%", 100*line.WorstErr), decides}
+			if i > 0 {
+				cells[0], cells[1], cells[6], behind = "", "", "", nil
+			}
+			s.AddLine("fit", behind, cells...)
 		}
 	}
 	if why := lists.Distinct(unfit); len(r.curves) > 0 && len(unfit) == len(r.curves) && len(why) == 1 {
 		return []bench.Section{{Title: title, Text: "Not resolved: " + why[0] + "."}}
 	}
 	return tableSection(s)
-}
-
-// fitLines returns the lines of one series for the table of fits.
-func fitLines(c model.Curve) (lines [][]string) {
-	decides := c.Bounds()
-	if c.Fault != "" {
-		decides += " (" + c.Fault + ")"
-	}
-	if !c.Fitted() {
-		return [][]string{{settingName(c.Series), c.Algorithm, "", "", "", "", decides}}
-	}
-	for i, s := range c.Segments {
-		beta := "no limit seen"
-		if !math.IsInf(s.BetaGBs, 0) {
-			beta = unit.FormatSig(s.BetaGBs, 3) + " GB/s"
-		}
-		line := []string{settingName(c.Series), c.Algorithm,
-			unit.FormatBytesApprox(float64(s.Min)) + " to " + unit.FormatBytesApprox(float64(s.Max)),
-			unit.FormatMicros(s.AlphaUS), beta, fmt.Sprintf("%.0f %%", 100*s.WorstErr), decides}
-		if i > 0 {
-			line[0], line[1], line[6] = "", "", ""
-		}
-		lines = append(lines, line)
-	}
-	return lines
 }
 
 // bestSections lists the fastest algorithm at each size with the crossovers, and the entries
