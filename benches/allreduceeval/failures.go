@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -131,13 +130,8 @@ func (f failure) provoke(ctx context.Context, s *bench.State) error {
 // failureTypes returns two element types of the backend, f32 and i32 if it has them.
 func failureTypes(backend string) (first, other dist.DType) {
 	has := dist.Describe(backend).DTypes
-	choose := func(best dist.DType, i int) dist.DType {
-		if slices.Contains(has, best) {
-			return best
-		}
-		return has[min(i, len(has)-1)]
-	}
-	return choose(dist.F32, 0), choose(dist.I32, 1)
+	has = lists.Distinct(append(intersect([]dist.DType{dist.F32, dist.I32}, has), has...))
+	return has[0], has[min(1, len(has)-1)]
 }
 
 // chunkedAllReduce makes an all-reduce in several chunks, with a codec that may stop in

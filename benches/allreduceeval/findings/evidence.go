@@ -183,16 +183,7 @@ func orList(names []string) string {
 // commonLimit returns the limit to compare all algorithms of the contest with: the least time
 // that any of them needs by the named ceiling. It returns 0 if a sample has no such limit.
 func (c contest) commonLimit(ceiling string) (us float64) {
-	for i, s := range c.samples {
-		limit, has := s.Limits[ceiling]
-		if !has {
-			return 0
-		}
-		if i == 0 || limit < us {
-			us = limit
-		}
-	}
-	return us
+	return slices.Min(lists.Map(c.samples, func(s model.Sample) float64 { return s.Limits[ceiling] }))
 }
 
 // comparable returns the samples of the resolved contests. Lossy algorithms and auto are among them if they have

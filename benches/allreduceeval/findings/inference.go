@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,13 +33,7 @@ func CheckModels(names string) error {
 
 // modelsOf returns the models of a run, or none if one of them is not known.
 func modelsOf(rows dataset.Set) []llm.Model {
-	names := Models
-	for _, r := range rows {
-		if v, has := r.Options.Get(ModelsOption); has {
-			names = v.String()
-		}
-	}
-	models, _ := parseModels(names)
+	models, _ := parseModels(cmp.Or(append(rows.Distinct(ModelsOption), Models)...))
 	return models
 }
 

@@ -195,12 +195,8 @@ func reasons(rows dataset.Set) []string {
 
 // plantedFault returns the value of --mutate, or "" if no fault was planted.
 func plantedFault(rows dataset.Set) string {
-	for _, r := range rows {
-		if v, has := r.Options.Get("mutate"); has && v.String() != matrix.NoFault {
-			return v.String()
-		}
-	}
-	return ""
+	fault, _ := lists.First(rows.Distinct("mutate"), func(v string) bool { return v != "" && v != matrix.NoFault })
+	return fault
 }
 
 func correctnessLine(cells []cell) string {
