@@ -259,10 +259,8 @@ func requiredTasks(rows dataset.Set) (out []plan.Task) {
 	}
 	b := Bench()
 	request := plan.Request{Backend: backends[0], Only: []string{fmt.Sprintf("part != %q", matrix.Performance)}}
-	if smoke := matrix.Smoke; slices.ContainsFunc(rows, func(r *journal.Row) bool {
-		return r.Point.At("sizes").String() == smoke
-	}) {
-		profile, _ := lists.First(b.Profiles, func(p decl.Profile) bool { return p.Name == smoke })
+	if slices.Contains(rows.Distinct("sizes"), matrix.Smoke) {
+		profile, _ := lists.First(b.Profiles, func(p decl.Profile) bool { return p.Name == matrix.Smoke })
 		for _, a := range profile.Axes {
 			if a[0] != "only" && a[0] != "trials" {
 				request.Axes = append(request.Axes, plan.Assign{Name: a[0], Text: a[1]})

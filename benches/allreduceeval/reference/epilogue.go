@@ -97,7 +97,6 @@ func (e *Expectation) epilogue(rank, count, first int) []byte {
 	acc, size, bits := Accumulator(e.d), e.d.Size(), e.bits
 	out, chunk := zeros(len(bits)), make([]float64, chunkElems)
 	bias := biasOf(count)
-	at := first % len(bias)
 	for off := 0; off < len(bits)/size; off += chunkElems {
 		n := min(chunkElems, len(bits)/size-off)
 		v := chunk[:n]
@@ -107,10 +106,7 @@ func (e *Expectation) epilogue(rank, count, first int) []byte {
 		}
 		acc.Round(v)
 		for i := range v {
-			v[i] += bias[at]
-			if at++; at == len(bias) {
-				at = 0
-			}
+			v[i] += bias[(first+off+i)%len(bias)]
 		}
 		acc.Round(v)
 		for i := range v {
