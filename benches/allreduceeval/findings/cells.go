@@ -181,12 +181,10 @@ func byCoord(name string) func(cell) string { return func(c cell) string { retur
 // gridOf arranges cells by algorithm and another property.
 func gridOf(cells []cell, column func(cell) string, columns []string) *bench.Grid {
 	g := &bench.Grid{Corner: "algorithm", Columns: columns}
-	algorithm := byCoord(g.Corner)
-	for _, name := range distinct(cells, algorithm) {
-		line := bench.GridRow{Name: name}
+	for _, of := range lists.GroupBy(cells, byCoord(g.Corner)) {
+		line := bench.GridRow{Name: of.Key}
 		for _, col := range columns {
-			mine := lists.Filter(cells, func(c cell) bool { return algorithm(c) == name && column(c) == col })
-			line.Cells = append(line.Cells, gridCell(mine))
+			line.Cells = append(line.Cells, gridCell(lists.Filter(of.Items, func(c cell) bool { return column(c) == col })))
 		}
 		g.Rows = append(g.Rows, line)
 	}
@@ -308,18 +306,12 @@ func testSections(cells []cell) []bench.Section {
 		{matrix.Contracts, byCoord("contract"), func(name string) string { return matrix.Promise(name).Help }},
 		{matrix.Errors, func(cell) string { return "all" }, func(string) string { return "an error on every rank, in time" }},
 	} {
-		mine := inPart(cells, part.name)
-		for _, name := range distinct(mine, part.group) {
-			in := lists.Filter(mine, func(c cell) bool { return part.group(c) == name })
-			t := count(in)
-			var ms, elements float64
-			for _, r := range lists.Distinct(lists.Map(in, func(c cell) *journal.Row { return c.row })) {
-				if r != nil {
-					ms += r.Metrics["wall_ms"]
-					elements += r.Metrics["elements"]
-				}
-			}
-			table = append(table, []string{part.name, name, part.help(name), strconv.Itoa(t.passed), strconv.Itoa(t.failed),
+		for _, g := range lists.GroupBy(inPart(cells, part.name), part.group) {
+			t := count(g.Items)
+			rows := lists.Distinct(lists.Map(g.Items, func(c cell) *journal.Row { return c.row }))
+			rows = lists.Filter(rows, func(r *journal.Row) bool { return r != nil })
+			ms, elements := lists.Sum(dataset.Set(rows).Values("wall_ms")), lists.Sum(dataset.Set(rows).Values("elements"))
+			table = append(table, []string{part.name, g.Key, part.help(g.Key), strconv.Itoa(t.passed), strconv.Itoa(t.failed),
 				strconv.Itoa(t.skipped), strconv.Itoa(t.missing),
 				unit.FormatSI(elements), unit.FormatDuration(time.Duration(ms * float64(time.Millisecond)))})
 		}
