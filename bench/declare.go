@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -138,10 +139,7 @@ func ContentHashes(digest func(value string) (sha256 string, err error), names .
 				sums = others(p, options)
 			}
 			for _, name := range names {
-				v, swept := p.Get(name)
-				if !swept {
-					v = options.At(name)
-				}
+				v := point.ValueOf(p, options, name)
 				sum, err := digest(v.String())
 				if err != nil { // it changes the identity of the point until it can be read
 					sum = "unknown: " + err.Error()

@@ -87,11 +87,7 @@ const BuiltIn = point.NoFile
 // FilePath returns the path of the file that an option names, or "" for none. It works whether
 // the option is swept or not. Use it in [Refuse] and [DefaultRanks].
 func FilePath(p, options Point, name string) string {
-	v, swept := p.Get(name)
-	if !swept {
-		v = options.At(name)
-	}
-	path, _ := v.File()
+	path, _ := point.ValueOf(p, options, name).File()
 	return path
 }
 

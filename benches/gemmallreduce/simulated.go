@@ -3,7 +3,6 @@ package gemmallreduce
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/comm/verify"
+	"github.com/kernbench/kernbench/internal/host/clock"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 	"github.com/kernbench/kernbench/internal/result/judge"
@@ -58,8 +58,7 @@ func simulatorOf(s *bench.State, on accelerator) (simulator, error) {
 	return sim, err
 }
 
-// runSimulated simulates a point. Rank 0 simulates the whole machine and sends the result to the other
-// ranks, which are goroutines of the same process.
+// runSimulated simulates a point. All ranks are goroutines of one process.
 func runSimulated(ctx context.Context, s *bench.State, plan fused.Plan, on accelerator) error {
 	if d := s.DType(dtypeAxis); d != dtype.F16 {
 		return bench.Skip("the simulated accelerator multiplies f16, not %v: --%s f16", d, dtypeAxis)
@@ -71,52 +70,29 @@ func runSimulated(ctx context.Context, s *bench.State, plan fused.Plan, on accel
 	if err != nil {
 		return err
 	}
-	var found simulation
-	var mine []byte
-	var failed error
 	s.Phase("simulating")
-	if s.Rank() == 0 {
-		if found, failed = sim.plan(plan, s.Size(), s.Seed()); failed == nil {
-			mine, failed = json.Marshal(found)
-		}
-	}
-	all, err := s.Exchange(ctx, mine)
-	switch {
-	case failed != nil:
-		return failed
-	case err != nil:
-		return err
-	case len(all[0]) == 0:
-		return fmt.Errorf("rank 0 could not simulate")
-	}
-	if err := json.Unmarshal(all[0], &found); err != nil {
+	found, err := machine.OnRank0(ctx, s, func() (simulation, error) { return sim.plan(plan, s.Size(), s.Seed()) })
+	if err != nil {
 		return err
 	}
 	plan.Partitions = found.Partitions
 	if found.Tried != "" {
 		s.Detail("tried", found.Tried)
 	}
-	watch := &simulatedClock{}
-	s.UseClock(watch)
+	now := int64(0)
+	s.UseClock(clock.Simulated(func() int64 { return now }))
 	if found.Checked {
 		s.Verify(found.Wrong.Err)
 	} else {
 		s.Warn("only times were computed: data is computed and checked up to %d multiplications", checkedWork)
 	}
 	o := found.outcome(plan)
-	if err := s.Time(ctx, func() error { watch.now += found.Time; return nil }); err != nil {
+	if err := s.Time(ctx, func() error { now += found.Time; return nil }); err != nil {
 		return err
 	}
 	o.report(s)
 	return writeTrace(s, o)
 }
-
-// simulatedClock advances by the simulated time of each call.
-type simulatedClock struct{ now int64 }
-
-func (c *simulatedClock) Now() int64        { return c.now }
-func (*simulatedClock) Deterministic() bool { return true }
-func (*simulatedClock) Name() string        { return "simulated" }
 
 // simulation is the result of rank 0. Times are in picoseconds.
 type simulation struct {

@@ -270,13 +270,7 @@ const predicted = "predict:"
 
 // checkCurves refuses unknown curves, and curves without a GPU if --gpu names none, before anything runs.
 func checkCurves(p, options point.Point) error {
-	name := func(axis string) string {
-		v, swept := p.Get(axis)
-		if !swept {
-			v = options.At(axis)
-		}
-		return v.String()
-	}
+	name := func(axis string) string { return point.ValueOf(p, options, axis).String() }
 	curve, err := loadCurve(name("curve"), name("algorithm"))
 	if err == nil {
 		_, err = gpuOf(curve, name("gpu"))

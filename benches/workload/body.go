@@ -1,12 +1,8 @@
 package workload
 
 import (
-	"cmp"
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,30 +18,17 @@ import (
 // body replays a point. On a flat network there is only rank 0, which stands for all ranks. On an accelerator the ranks
 // are goroutines of one process: rank 0 replays for all.
 func body(ctx context.Context, s *bench.State) error {
+	us, err := machine.OnRank0(ctx, s, func() (float64, error) {
+		err := lead(s)
+		return s.Metric(timeMetric), err
+	})
 	if s.Rank() > 0 {
-		return follow(ctx, s)
+		s.Kind(bench.Simulated)
 	}
-	failed := lead(s)
-	mine := []byte(nil)
-	if failed == nil {
-		mine = binary.LittleEndian.AppendUint64(nil, math.Float64bits(s.Metric(timeMetric)))
+	if err == nil && s.Rank() > 0 {
+		s.Record(timeMetric, us)
 	}
-	_, err := s.Exchange(ctx, mine)
-	return cmp.Or(failed, err)
-}
-
-// follow waits for rank 0 and records the time of the step, which is the same on all ranks.
-func follow(ctx context.Context, s *bench.State) error {
-	s.Kind(bench.Simulated)
-	all, err := s.Exchange(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if len(all[0]) != 8 {
-		return errors.New("rank 0 could not replay the traces")
-	}
-	s.Record(timeMetric, math.Float64frombits(binary.LittleEndian.Uint64(all[0])))
-	return nil
+	return err
 }
 
 // lead replays the point and records the result.

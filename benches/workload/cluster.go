@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/result/llm"
 	"github.com/kernbench/kernbench/internal/result/predict"
@@ -23,7 +24,7 @@ func clusterOptions() []bench.Clause {
 
 // clusterOf returns the cluster of a point, or nil if it has none.
 func clusterOf(p, options bench.Point) (*predict.Cluster, error) {
-	name := optionOr(p, options, clusterOption).String()
+	name := point.ValueOf(p, options, clusterOption).String()
 	if name == "" {
 		return nil, nil
 	}

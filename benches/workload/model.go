@@ -64,10 +64,10 @@ func modelOptions() []bench.Clause {
 
 // stepOf returns the generated step of a point, and whether there is one.
 func stepOf(p, options bench.Point) (s transformer.Step, generated bool, err error) {
-	name := optionOr(p, options, modelOption).String()
+	name := point.ValueOf(p, options, modelOption).String()
 	if name == "" {
 		for _, size := range sizes {
-			if v := optionOr(p, options, size.name).String(); v != size.def {
+			if v := point.ValueOf(p, options, size.name).String(); v != size.def {
 				return s, false, fmt.Errorf("--%s %s needs --%s", size.name, v, modelOption)
 			}
 		}
@@ -80,7 +80,7 @@ func stepOf(p, options bench.Point) (s transformer.Step, generated bool, err err
 		return s, false, err
 	}
 	for _, size := range sizes {
-		text := optionOr(p, options, size.name).String()
+		text := point.ValueOf(p, options, size.name).String()
 		n, err := unit.ParseCount(text)
 		if err != nil {
 			return s, false, fmt.Errorf("--%s %s: %w", size.name, text, err)
@@ -97,8 +97,8 @@ func stepOf(p, options bench.Point) (s transformer.Step, generated bool, err err
 
 // takeRates sets the rates of a generated step that the user does not give: what good kernels reach on the GPU.
 func takeRates(o *replay.Options, p, options bench.Point) error {
-	name := optionOr(p, options, gpuOption).String()
-	if optionOr(p, options, modelOption).String() == "" {
+	name := point.ValueOf(p, options, gpuOption).String()
+	if point.ValueOf(p, options, modelOption).String() == "" {
 		if name != autoGPU {
 			return fmt.Errorf("--%s %s needs --%s", gpuOption, name, modelOption)
 		}

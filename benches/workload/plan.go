@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
@@ -156,7 +157,7 @@ func (s *summary) tooLarge(p bench.Point) error {
 func noteCost(p, options bench.Point) error {
 	s, err := summaryOf(p, options)
 	if _, ok := dist.As[accelerator](options.At(bench.BackendName).String()); err != nil || ok ||
-		prefixOf(p, options)+optionOr(p, options, modelOption).String() == "" {
+		prefixOf(p, options)+point.ValueOf(p, options, modelOption).String() == "" {
 		return nil
 	}
 	c := s.cost(p.At(algorithmAxis).String())

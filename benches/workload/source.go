@@ -19,16 +19,8 @@ import (
 	"github.com/kernbench/kernbench/internal/workload/replay"
 )
 
-// optionOr returns the value of an axis, or of an option that is not swept.
-func optionOr(p, options bench.Point, name string) point.Value {
-	if v, swept := p.Get(name); swept {
-		return v
-	}
-	return options.At(name)
-}
-
 // prefixOf returns the prefix of the traces, or "" for the built-in example.
-func prefixOf(p, options bench.Point) string { return optionOr(p, options, traceOption).String() }
+func prefixOf(p, options bench.Point) string { return point.ValueOf(p, options, traceOption).String() }
 
 // settings returns the options of the replay.
 func settings(p, options bench.Point) (replay.Options, error) {

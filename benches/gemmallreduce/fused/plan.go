@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
@@ -97,18 +98,14 @@ func (p Plan) Check() error {
 func (p Plan) Parts() []Part {
 	extent, _ := p.extent()
 	parts := make([]Part, p.Partitions)
-	from, at := 0, 0
+	at := 0
 	for i := range parts {
-		to := from + extent/p.Partitions
-		if i < extent%p.Partitions {
-			to++
-		}
-		part := Part{From: from, To: to, Offset: at, Rows: to - from, Cols: p.N}
+		from, n := schedule.Split(extent, p.Partitions, i)
+		parts[i] = Part{From: from, To: from + n, Offset: at, Rows: n, Cols: p.N}
 		if p.Split == SplitN {
-			part.Rows, part.Cols = p.M, to-from
+			parts[i].Rows, parts[i].Cols = p.M, n
 		}
-		parts[i] = part
-		from, at = to, at+part.Count()
+		at += parts[i].Count()
 	}
 	return parts
 }

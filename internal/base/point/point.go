@@ -38,6 +38,14 @@ func (p Point) At(name string) Value {
 	return v
 }
 
+// ValueOf returns the value of an option, which is in the point if it is swept, and else in options.
+func ValueOf(p, options Point, name string) Value {
+	if v, swept := p.Get(name); swept {
+		return v
+	}
+	return options.At(name)
+}
+
 // With returns a copy in which the coordinate is replaced, or appended if it is new.
 func (p Point) With(name string, v Value) Point {
 	q := append(make(Point, 0, len(p)+1), p...)

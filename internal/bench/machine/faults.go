@@ -6,6 +6,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 )
 
@@ -38,10 +39,10 @@ func FaultMetrics() []bench.Clause {
 const noFault = "none"
 
 // faultsOf returns the faults of a point as an arrangement, and the name of an option that has one.
-func faultsOf(get func(option string) (bench.Value, bool)) (text, option string) {
+func faultsOf(p, options bench.Point) (text, option string) {
 	var list []string
 	for _, kind := range faultOptions() {
-		if v, declared := get(kind[0]); declared && v.String() != "" && v.String() != noFault {
+		if v := point.ValueOf(p, options, kind[0]); v.String() != "" && v.String() != noFault {
 			list, option = append(list, kind[0]+"="+v.String()), kind[0]
 		}
 	}

@@ -4,7 +4,11 @@
 package machine
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -54,17 +59,10 @@ func Options(files string) []bench.Clause {
 // arrangement returns the arrangement of a point, and the name of the option that it is from: the SIPs of an
 // accelerator, or the faults of a network.
 func arrangement(p, options bench.Point) (text, option string) {
-	get := func(name string) (bench.Value, bool) {
-		v, swept := p.Get(name)
-		if !swept {
-			return options.Get(name)
-		}
-		return v, true
-	}
-	if v, _ := get(Arrangement); v.String() != "" {
+	if v := point.ValueOf(p, options, Arrangement); v.String() != "" {
 		return v.String(), Arrangement
 	}
-	return faultsOf(get)
+	return faultsOf(p, options)
 }
 
 // Note records the machine's file in the row, and returns its path and text. Without a file the path is empty and
@@ -232,6 +230,25 @@ func With(name, label string) string {
 		return name
 	}
 	return name + ", " + label
+}
+
+// OnRank0 computes a result on rank 0, which simulates the machine for all ranks, and returns it on all of them.
+func OnRank0[T any](ctx context.Context, s *bench.State, compute func() (T, error)) (result T, err error) {
+	var mine []byte
+	var failed error
+	if s.Rank() == 0 {
+		if result, failed = compute(); failed == nil {
+			mine, failed = json.Marshal(result)
+		}
+	}
+	all, err := s.Exchange(ctx, mine)
+	switch {
+	case failed != nil || err != nil:
+		return result, cmp.Or(failed, err)
+	case len(all[0]) == 0:
+		return result, errors.New("rank 0 could not simulate")
+	}
+	return result, json.Unmarshal(all[0], &result)
 }
 
 // Product reads the shape of a matrix product, MxKxN; a single number n means n x n x n.

@@ -58,9 +58,6 @@ func (c *Cluster) Describe() string {
 		cmp.Or(c.Network, "a network"), unit.Plural(c.Levels, "level"))
 }
 
-// NetworkGBs returns the rate of a node's NICs together, in one direction.
-func (c *Cluster) NetworkGBs() float64 { return float64(c.NICs) * c.NICGBs }
-
 //go:embed clusters/*.yaml
 var clusterFiles embed.FS
 

@@ -179,7 +179,7 @@ func TestSane(t *testing.T) {
 					}
 					n := float64(c.Ranks())
 					if gbs := float64(bytes) / best.US / 1e3; c.Nodes == 1 && op == AllReduce && gbs*(1+1/n) > c.NVLinkGBs ||
-						c.Nodes > 1 && gbs > c.NetworkGBs() {
+						c.Nodes > 1 && gbs > float64(c.NICs)*c.NICGBs {
 						t.Errorf("%s, %s of %d bytes: %v GB/s", c.Name, op, bytes, gbs)
 					}
 					before, last[bytes] = best.US, best.US
