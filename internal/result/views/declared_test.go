@@ -178,6 +178,8 @@ func TestPivots(t *testing.T) {
 			{"a", "1", "32x32x32", "10 µs", "5"}, {"a", "2", "64x64x64", "4 µs", "2"}, {"b", "1", "64x64x64", "(3 µs)", "(1.5)"}}},
 		{"rows=point,value=pes", [][]string{{"point", "pes"}, {"1 rank, 32x32x32, a", "2"}, {"1 rank, 64x64x64, b, once", "(2)"},
 			{"2 ranks, 64x64x64, a", "4"}}},
+		{"rows=point,value=time_us+nowhere_us,unit=common", [][]string{{"times in µs", "time_us"},
+			{"1 rank, 32x32x32, a", "10"}, {"1 rank, 64x64x64, b, once", "(3)"}, {"2 ranks, 64x64x64, a", "4"}}},
 	} {
 		p := must.Get(ParsePivot(c.text))(t)
 		p.Words = Words{Title: "T of {pes}", Caption: "C", Labels: map[string]string{"variant": "how", "work_us": "work"}}
