@@ -3,14 +3,10 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,7 +14,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
-	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
 // TestDocumentedFailures compares the messages about failed ranks in docs/clusters.md with real ones.
@@ -54,60 +49,6 @@ func processLimit(t *testing.T, limit int) (enter []string) {
 	}
 	t.Skip("no control group that limits processes can be made here")
 	return nil
-}
-
-// output collects what a program prints.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
-// TestDocumentedElasticJob compares the output in docs/clusters.md with one of a job that a second node joins.
-func TestDocumentedElasticJob(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	port := must.Get(connection.PortRange{}.FreePort("127.0.0.1"))(t)
-	node := func(to *output) {
-		cmd := exec.Command("kernbench", append([]string{"launch", "--nnodes", "1:2", "--nproc-per-node", "1", "--grace",
-			"1s", "--last-call", "1s", "--rdzv-endpoint", net.JoinHostPort("127.0.0.1", fmt.Sprint(port)), "--"},
-			words("kernbench run --bench memory --op copy --size 64K,1M --ranks 1,2 --env GOGC=50,100 --trials 2 --min-time "+
-				"500ms --noise 0 --out el")...)...)
-		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, to, to
-		cmd.Env = append(os.Environ(), "WORK="+dir, "KERNBENCH_RDZV_SECRET=the secret of this test run")
-		must.Do(t, cmd.Start())
-		t.Cleanup(func() {
-			cmd.Process.Signal(os.Interrupt)
-			cmd.Wait()
-		})
-	}
-	var first, second output
-	await := func(pattern string) {
-		t.Helper()
-		for end := time.Now().Add(5 * time.Minute); !regexp.MustCompile(pattern).MatchString(first.String()); {
-			if time.Now().After(end) {
-				t.Fatalf("no %q in\n%s\nand the second node:\n%s", pattern, first.String(), second.String())
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
-	node(&first)
-	await(`(?s)ranks=1 .*ranks=1 `) // two points
-	node(&second)
-	await(`restart with more nodes(?s:.*) ranks=2 .*\n`)
-	// The page leaves out what made a row disturbed.
-	golden.ShownMasked(t, "elastic-job", regexp.MustCompile(` \(disturbed: .*\)`).ReplaceAllString(first.String(), ""))
 }
 
 // TestDocumentedExchange compares the messages in docs/protocol.md with those between kernbench and a program in C, and

@@ -63,8 +63,8 @@ of --rdzv-endpoint runs the rendezvous, where the nodes meet and get their ranks
 
 The job ends on every node when the first rank fails, is killed or stops
 responding, and also when a node or the network fails. One message names the cause.
-With --max-restarts, all ranks start again. With --nnodes MIN:MAX, nodes may also leave
-and join the job: the ranks start again with other values of RANK and WORLD_SIZE.
+With --max-restarts, all ranks start again after the failure of a rank. A lost node ends
+the job; kernbench run --resume then continues its journal in the next job.
 
 torchrun commands work unchanged: a file NAME.py and a module (-m) run under
 python3, flags may be spelled with underscores, and variables such as PET_NNODES
@@ -103,9 +103,9 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 	fl.StringVar(&f.perNode, "nproc-per-node", "1",
 		"ranks on each node: a number `N`, gpu (one per GPU), cpu (one per core), or auto (gpu if there are any, else cpu)")
 	fl.StringVar(&f.nnodes, "nnodes", "1",
-		"number of nodes `N`, or MIN:MAX for an elastic job, which continues with other nodes when one is lost or joins")
+		"number of nodes `N`; torchrun's N:N means the same")
 	fl.IntVar(&cfg.Node, "node-rank", rendezvous.AnyNode,
-		"this node's rank (default: by order of arrival, which is also the rule of an elastic job)")
+		"this node's rank (default: by order of arrival)")
 	fl.StringVar(&cfg.Endpoint, "rdzv-endpoint", "",
 		"`HOST:PORT` of the rendezvous, an address of one of the nodes; without a port, "+rendezvous.DefaultPort)
 	fl.StringVar(&cfg.ID, "rdzv-id", noID, "`NAME` of the job, the same on every node")
@@ -116,9 +116,7 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 		"`FILE` with the secret of the rendezvous (default: the variable "+job.SecretVar+")")
 	fl.BoolVar(&cfg.AllowOtherBuild, "allow-other-build", false, request.OtherBuildHelp)
 	fl.DurationVar(&cfg.JoinTimeout, "join-timeout", rendezvous.DefaultJoinTimeout,
-		"how long to wait for all nodes, or for MIN nodes of an elastic job")
-	fl.DurationVar(&cfg.LastCall, "last-call", rendezvous.DefaultLastCall,
-		"how long an elastic job waits for more nodes once MIN have joined")
+		"how long to wait for all nodes")
 	fl.DurationVar(&cfg.Heartbeat, "heartbeat", rendezvous.DefaultHeartbeat,
 		"how long a node may be silent, or a rank stopped, before it counts as dead")
 	fl.DurationVar(&cfg.Grace, "grace", node.DefaultGrace,
@@ -135,7 +133,7 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 			"node's address)")
 	fl.IntVar(&spec.MasterPort, "master-port", 0, "`PORT` for MASTER_PORT of the ranks (default: a free one)")
 	fl.StringVar(&f.conf, "rdzv-conf", "",
-		"torchrun's `KEY=VALUE,...`: join_timeout, or timeout, and last_call_timeout in seconds; other keys are ignored")
+		"torchrun's `KEY=VALUE,...`: join_timeout, or timeout, in seconds; other keys are ignored")
 	guide.Under("Nodes, addresses and time limits", fl)
 	fl.BoolVarP(&f.module, "module", "m", false, "PROGRAM is a Python module")
 	fl.BoolVar(&f.noPython, "no-python", false, "start PROGRAM directly; by default a file NAME.py runs under python3")
@@ -144,8 +142,7 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 		fl.StringVar(&f.ignored, name, "", "`VALUE` is accepted for compatibility with torchrun, but ignored")
 	}
 	fl.IntVar(&cfg.MaxRestarts, "max-restarts", 0,
-		"how often to restart all ranks after one has failed; a lost node ends the job, unless enough nodes of an elastic "+
-			"job are left")
+		"how often to restart all ranks after one has failed; a lost node ends the job")
 	f.bind = string(cores.Auto)
 	request.Choice(fl, &f.bind, "bind", "binding", request.BindHelp, cores.Binds())
 	fl.IntVar(&spec.Threads, "threads-per-rank", 0,
@@ -154,7 +151,7 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 	fl.StringVar(&spec.Logs.Dir, "log-dir", "", "write the output of every rank to `DIR`/attemptN/rankR.{out,err}")
 	fl.StringVarP(&f.redirects, "redirects", "r", "0",
 		"`STREAMS` that go only to --log-dir: 1 stdout, 2 stderr, 3 both, or by local rank as in 0:1,1:3")
-	fl.StringVarP(&f.tee, "tee", "t", "0", "`STREAMS` that go to --log-dir and the console, in the same notation")
+	fl.StringVarP(&f.tee, "tee", "t", "0", "`STREAMS` that go to --log-dir and the console, where each line then begins with its rank, in the same notation")
 	fl.IntSliceVar(&spec.Logs.Filter, "local-ranks-filter", nil, "show only these local `RANKS` on the console")
 	guide.Under("Output", fl)
 }
@@ -169,24 +166,18 @@ func (f *launchFlags) asTorchrun(cmd *cobra.Command, args, environ []string) (ar
 		all, _ := doctor.Local(cmd.Context()).GPUs() // GPUs that cannot be listed cannot be used
 		return len(all)
 	}
-	if f.cfg.MinNodes, f.cfg.Nodes, err = job.Nodes(f.nnodes); err != nil {
+	if f.cfg.Nodes, err = job.Nodes(f.nnodes); err != nil {
 		return nil, err
-	}
-	if f.cfg.MinNodes < f.cfg.Nodes {
-		f.cfg.Node = rendezvous.AnyNode // like torchrun: ignore the node rank, which PET_NODE_RANK may have set
 	}
 	if f.cfg.Procs, err = job.ProcsPerNode(f.perNode, len(cores.Allowed()), gpus); err != nil {
 		return nil, err
 	}
-	join, call, err := job.Timeouts(f.conf)
+	join, err := job.JoinTimeout(f.conf)
 	if err != nil {
 		return nil, err
 	}
 	if !cmd.Flags().Changed("join-timeout") {
 		f.cfg.JoinTimeout = cmp.Or(join, f.cfg.JoinTimeout)
-	}
-	if !cmd.Flags().Changed("last-call") {
-		f.cfg.LastCall = cmp.Or(call, f.cfg.LastCall)
 	}
 	if f.cfg.Endpoint == "" && f.cfg.Nodes > 1 {
 		// Do not use --master-port: that port is for the store of the ranks.
@@ -247,12 +238,8 @@ func (f *launchFlags) complete(a *app, argv []string) (err error) {
 	spec.Bind, spec.Cores, spec.Ports = cores.Bind(f.bind), cores.Allowed(), cfg.Ports.String()
 	spec.Warn = func(text string) { a.stderr.Printf("%s: warning: %s\n", a.name, text) }
 	spec.Restarting = func(v rendezvous.Verdict) {
-		why := texttab.Block(v.String())
-		if v.Joined != "" {
-			a.stderr.Printf("%s: restart with more nodes: %v\n", a.name, why)
-			return
-		}
-		a.stderr.Printf("%s: restart %d of %d: %v\n", a.name, v.Restarts, cfg.MaxRestarts, why)
+		a.stderr.Printf("%s: restart %d of %d: %v\n", a.name, v.Restarts, cfg.MaxRestarts,
+			texttab.Block(v.Failure.String()))
 	}
 	if cfg.Nodes > 1 {
 		if cfg.Secret, err = (job.Process{Environ: a.environ, SecretFile: f.secretFile}).Secret(); err != nil {
@@ -292,8 +279,6 @@ func (f *launchFlags) check() (err error) {
 		return fmt.Errorf("--node-rank %d: want 0 to %d (--nnodes - 1)", cfg.Node, cfg.Nodes-1)
 	case spec.MasterPort < 0 || spec.MasterPort > 65535:
 		return fmt.Errorf("--master-port %d: want a port from 0 to 65535", spec.MasterPort)
-	case cfg.LastCall < 0:
-		return fmt.Errorf("--last-call %v: a time cannot be negative", cfg.LastCall)
 	case cfg.Grace <= 0:
 		return fmt.Errorf("--grace %v: want a time above 0, such as 30s", cfg.Grace)
 	case f.standalone && cfg.Nodes > 1:

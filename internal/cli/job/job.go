@@ -186,20 +186,24 @@ func FromPET(fl *pflag.FlagSet, environ []string) (err error) {
 	return err
 }
 
-// Nodes parses --nnodes: a number, or the range MIN:MAX of an elastic job.
-func Nodes(text string) (minNodes, maxNodes int, err error) {
+// Nodes parses --nnodes: a number, or torchrun's range N:N. A range of different numbers is refused: the number of
+// ranks is part of a row, so a job does not change its size.
+func Nodes(text string) (int, error) {
 	low, high, ranged := strings.Cut(text, ":")
-	if !ranged {
-		high = low
+	least, err := strconv.Atoi(low)
+	most := least
+	if ranged && err == nil {
+		most, err = strconv.Atoi(high)
 	}
-	minNodes, err = strconv.Atoi(low)
-	if err == nil {
-		maxNodes, err = strconv.Atoi(high)
+	switch {
+	case err != nil || least < 1 || most < least:
+		return 0, fmt.Errorf("--nnodes %s: want a whole number of at least 1, such as 4", text)
+	case least < most:
+		return 0, fmt.Errorf("--nnodes %s: a job has a fixed number of nodes here, because every row records its number of "+
+			"ranks: give %d or %d; if a node is lost, the job ends, names it, and `run --resume` continues in the next job",
+			text, least, most)
 	}
-	if err != nil || minNodes < 1 || maxNodes < minNodes {
-		return 0, 0, fmt.Errorf("--nnodes %s: want a whole number of at least 1, or MIN:MAX such as 2:4", text)
-	}
-	return minNodes, maxNodes, nil
+	return least, nil
 }
 
 // ProcsPerNode parses --nproc-per-node: a number, cpu, gpu or auto.
@@ -240,23 +244,21 @@ func Program(args []string, module, noPython bool) ([]string, error) {
 	return args, nil
 }
 
-// Timeouts parses torchrun's --rdzv-conf. Only the join timeout and the last call are used; they are 0 if
-// they are not given.
-func Timeouts(conf string) (join, lastCall time.Duration, err error) {
+// JoinTimeout returns the join timeout of torchrun's --rdzv-conf, or 0 if there is none.
+func JoinTimeout(conf string) (join time.Duration, err error) {
 	for part := range strings.SplitSeq(conf, ",") {
 		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
-		into := map[string]*time.Duration{"join_timeout": &join, "timeout": &join, "last_call_timeout": &lastCall}[name]
 		switch {
 		case part == "":
 		case !ok:
-			return 0, 0, fmt.Errorf("--rdzv-conf %q: want KEY=VALUE,KEY=VALUE", conf)
-		case into != nil:
+			return 0, fmt.Errorf("--rdzv-conf %q: want KEY=VALUE,KEY=VALUE", conf)
+		case name == "join_timeout", name == "timeout":
 			seconds, err := strconv.ParseFloat(value, 64)
 			if err != nil || !(seconds > 0) || seconds > 1e9 {
-				return 0, 0, fmt.Errorf("--rdzv-conf %s=%s: want a number of seconds", name, value)
+				return 0, fmt.Errorf("--rdzv-conf %s=%s: want a number of seconds", name, value)
 			}
-			*into = time.Duration(seconds * float64(time.Second))
+			join = time.Duration(seconds * float64(time.Second))
 		}
 	}
-	return join, lastCall, nil
+	return join, nil
 }

@@ -60,7 +60,6 @@ func (j Join) localPID() int {
 type Group struct {
 	Noun        string // the word for a member in messages: "rank" or "node"
 	Size        int
-	Min         int // an elastic group begins with this many members, up to Size; 0 if it needs all
 	Facts       []Fact
 	SilentTicks int    // ticks of silence after which a member is lost; 0 for no limit
 	FullAdvice  string // advice for a member that arrives when all have joined
@@ -117,7 +116,7 @@ func (g *Group) refusal(j Join) string {
 	if m := g.ByRank(j.Rank); m != nil && j.Rank != AnyRank {
 		return fmt.Sprintf("duplicate %s %d: %s has already joined", g.Noun, j.Rank, m.process())
 	}
-	if members := lists.Filter(g.Members, isPresent); len(members) == g.Size || g.begun && g.Min == 0 {
+	if g.Complete() || g.begun {
 		text := fmt.Sprintf("all %s have joined: %s", unit.Plural(g.Size, g.Noun), g.names())
 		if g.FullAdvice != "" {
 			text += "; " + g.FullAdvice
@@ -181,17 +180,12 @@ func (g *Group) MarkAlive(peer int) *Member {
 	return m
 }
 
-func isPresent(m *Member) bool { return !m.Gone }
-
 // Complete reports whether all members have joined.
 func (g *Group) Complete() bool { return len(g.Members) == g.Size }
 
-// Enough reports whether the group has the members that it needs to begin.
-func (g *Group) Enough() bool { return len(g.Members) >= cmp.Or(g.Min, g.Size) }
-
 // Begin makes the membership final. After Begin, a member that disconnects is marked as gone and not removed. Begin
 // assigns ranks to members that requested none: first to the host's own member, then in order of arrival. It sorts the
-// members by rank. Members that join an elastic group after Begin have no rank until the next Begin.
+// members by rank.
 func (g *Group) Begin() {
 	g.begun = true
 	next := 0
@@ -207,16 +201,6 @@ func (g *Group) Begin() {
 		}
 	}
 	slices.SortFunc(g.Members, func(a, b *Member) int { return cmp.Compare(a.Rank, b.Rank) })
-	for i, m := range g.Members { // the ranks of lost members leave no gap
-		m.Rank = i
-	}
-}
-
-// Regroup prepares an elastic group for another Begin. It removes members that are gone, and allows members to join and
-// leave again.
-func (g *Group) Regroup() {
-	g.begun = false
-	g.Members = lists.Filter(g.Members, isPresent)
 }
 
 // Tick adds one tick of silence to every member and returns the members that are beyond the limit.
@@ -233,21 +217,19 @@ func (g *Group) Tick() (silent []*Member) {
 	return silent
 }
 
-// Disconnect removes the member of a connection and returns it, or nil if there is none. A member that got its rank
-// from Begin is only marked as gone.
+// Disconnect removes the member of a connection and returns it, or nil if there is none. After Begin, it is only marked
+// as gone.
 func (g *Group) Disconnect(peer int, cause string) *Member {
 	m := g.ByPeer(peer)
 	if m == nil {
 		return nil
 	}
-	if g.begun && m.Rank != AnyRank {
+	if g.begun {
 		m.Gone = true
-	} else {
-		g.Members = slices.DeleteFunc(g.Members, func(other *Member) bool { return other == m })
+		return m
 	}
-	if !m.Gone || g.Min > 0 {
-		g.Refuse(m.process(), "joined and left: "+cause)
-	}
+	g.Members = slices.DeleteFunc(g.Members, func(other *Member) bool { return other == m })
+	g.Refuse(m.process(), "joined and left: "+cause)
 	return m
 }
 
@@ -276,13 +258,12 @@ func (g *Group) names() string {
 
 // Missing returns a text that says which members have not joined within the time and which were refused.
 func (g *Group) Missing(within time.Duration) string {
-	size := cmp.Or(g.Min, g.Size)
-	text := fmt.Sprintf("%d of %s joined within %v", len(g.Members), unit.Plural(size, g.Noun), within)
+	text := fmt.Sprintf("%d of %s joined within %v", len(g.Members), unit.Plural(g.Size, g.Noun), within)
 	if len(g.Members) > 0 {
 		text += ": " + g.names()
 	}
-	if g.Min > 0 || slices.ContainsFunc(g.Members, func(m *Member) bool { return m.Rank == AnyRank }) {
-		text += fmt.Sprintf("; missing: %d more", size-len(g.Members))
+	if slices.ContainsFunc(g.Members, func(m *Member) bool { return m.Rank == AnyRank }) {
+		text += fmt.Sprintf("; missing: %d more", g.Size-len(g.Members))
 	} else {
 		var ranks []string
 		for rank := range g.Size {

@@ -23,7 +23,7 @@ type Action[M any] struct {
 
 // ToAll addresses a message to every member that is not gone.
 func ToAll[M any](g *Group, m M) []Action[M] {
-	present := lists.Filter(g.Members, isPresent)
+	present := lists.Filter(g.Members, func(m *Member) bool { return !m.Gone })
 	return lists.Map(present, func(member *Member) Action[M] { return Action[M]{Peer: member.Peer, Message: m} })
 }
 

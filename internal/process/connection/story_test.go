@@ -13,11 +13,11 @@ import (
 
 // TestStories runs the scripts in testdata against a Group. The commands are:
 //
-//	group NOUN size=N [min=N] [silent=TICKS] [FACT=VALUE]...   makes a new group
+//	group NOUN size=N [silent=TICKS] [FACT=VALUE]...   makes a new group
 //	join PEER rank=R size=N host=H pid=P [FACT=VALUE]...
 //	hear PEER, lose PEER CAUSE, refuse WHO WHY
 //	tick N       reports silent members and disconnects them
-//	missing TIME, members, begin, regroup
+//	missing TIME, members, begin
 func TestStories(t *testing.T) {
 	s := story{T: t}
 	proctest.Stories(t, s.do)
@@ -63,8 +63,6 @@ func (s *story) do(verb string, args []string) []string {
 		return lost
 	case "begin":
 		g.Begin()
-	case "regroup":
-		g.Regroup()
 	case "missing":
 		d := must.Get(time.ParseDuration(args[0]))(s)
 		return []string{g.Missing(d)}
@@ -76,9 +74,6 @@ func (s *story) do(verb string, args []string) []string {
 				name += ", gone"
 			}
 			names = append(names, name)
-		}
-		if g.Min > 0 {
-			names = append(names, fmt.Sprintf("enough: %t", g.Enough()))
 		}
 		return append(names, fmt.Sprintf("complete: %t", g.Complete()))
 	default:
@@ -98,8 +93,6 @@ func (s *story) join(args []string) (j Join) {
 			}
 		case "size":
 			j.Size = s.number(value)
-		case "min":
-			s.group.Min = s.number(value)
 		case "silent":
 			s.group.SilentTicks = s.number(value)
 		case "host":

@@ -72,7 +72,6 @@ type scene struct {
 	small    bool         // the folder's file system fills up soon
 	wrapper  []string     // command that starts the run, for example with limited resources
 	relay    *netns.Relay // cable of the second host
-	endpoint string       // rendezvous of an elastic job
 }
 
 // shapes are the ways to run the bench.
@@ -100,7 +99,6 @@ var shapes = []*shape{
 			"--comment=" + s.mark.Value}
 		s.command(nil, s.runArgs()...)
 	}},
-	{"elastic", ranks, false, startElastic},
 	{"hosts", 2 * ranks, false, func(s *scene) {
 		s.network = netns.New(s.T, 2)
 		if strings.HasPrefix(s.fault.name, "network ") {
@@ -161,9 +159,6 @@ var faults = []*fault{
 	{"file limit", 3, "local joined", false, nil, limitNamed("ulimit -n")},
 	{"pid limit", 3, "local joined", false, nil, limitNamed("pids.max")},
 	{"memory limit", 3, "local joined", false, nil, limitNamed("memory.max")},
-	{"lose node", 2, "elastic", false, loseNode(syscall.SIGKILL), restarted("restart 1 of 1: node 1 (host ")},
-	{"leave node", 2, "elastic", false, loseNode(syscall.SIGTERM), restarted("was interrupted")},
-	{"join node", 2, "elastic", false, joinNode, restarted("restart with more nodes: host ")},
 	{"wrong secret", 1, "hosts", false, nil, stderrNamed("the secrets differ")},
 }
 
@@ -175,7 +170,7 @@ func (f *fault) possible() []*shape {
 }
 
 // slow matches the kinds of faults that wait for seconds. `make test` leaves them to the campaign.
-var slow = regexp.MustCompile(`^(pause|network|stop rank 0|(lose|leave|join) node)|limit$`)
+var slow = regexp.MustCompile(`^(pause|network|stop rank 0)|limit$`)
 
 // drawable returns the kinds to draw from: the ones that are possible here and match FAULTS_ONLY; without FAULTS, all
 // but the slow ones.
@@ -350,11 +345,7 @@ func (s *scene) play() (r result) {
 const points = 6
 
 func (s *scene) runArgs() []string {
-	counts := strconv.Itoa(s.shape.ranks)
-	if s.shape.name == "elastic" {
-		counts = "1," + counts
-	}
-	return []string{"run", "--bench", "work", "--ranks", counts, "--out", s.dir}
+	return []string{"run", "--bench", "work", "--ranks", strconv.Itoa(s.shape.ranks), "--out", s.dir}
 }
 
 // command starts the program under test, on a host if one is given.
@@ -490,9 +481,7 @@ func (s *scene) assertComplete() int {
 		s.Errorf("the journal has problems: %v", j.Problems)
 	}
 	good := map[string]bool{}
-	rows := dataset.Of(r).Rows.Where(func(row *journal.Row) bool { // not of an elastic job with fewer ranks
-		return s.shape.name != "elastic" || *row.NumRanks == s.shape.ranks
-	})
+	rows := dataset.Of(r).Rows
 	for _, row := range rows {
 		if row.Status != journal.OK {
 			s.Errorf("%s %s: %s: %s", row.Point, row.Env, row.Status, row.Reason)

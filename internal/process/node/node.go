@@ -88,7 +88,7 @@ func Run(ctx context.Context, agent *launch.Agent, m *rendezvous.Member, spec Sp
 		switch {
 		case verdict == nil:
 			return nil, nil
-		case !verdict.Restart:
+		case verdict.Restarts == 0:
 			return &verdict.Failure, nil
 		}
 		spec.Restarting(*verdict)
@@ -127,9 +127,6 @@ func (n *node) awaitRound(ctx context.Context) (*rendezvous.Round, *rendezvous.V
 				return e.Start, nil, nil
 			case e.Stop != nil: // another node gave up between two rounds
 				return nil, e.Stop, nil
-			case e.Finished: // an elastic job, before this node could take part
-				n.spec.Warn("the job ended before this node could take part in it")
-				return nil, nil, nil
 			case e.Refused != "":
 				return nil, nil, fmt.Errorf("joining: %s", e.Refused)
 			case e.Lost != "":
@@ -163,7 +160,7 @@ func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Ver
 	verdict := n.watch(ctx, round, l)
 	if l != nil {
 		if verdict != nil {
-			l.Stop(launch.StopRequest{Reason: verdict.String()})
+			l.Stop(launch.StopRequest{Reason: verdict.Failure.String()})
 		}
 		l.Wait()
 	}
@@ -415,12 +412,11 @@ func (n *node) processes(round *rendezvous.Round) ([]launch.Proc, error) {
 				log = filepath.Join(n.spec.Logs.Dir, fmt.Sprintf("attempt%d", round.Attempt),
 					fmt.Sprintf("rank%d.%s", vars.Rank, s.ext))
 			}
-			var shown *console
+			t := &tap{rank: vars.Rank, stream: s.stream, tee: n.spec.Logs.Tee.Has(local, s.stream), warn: n.spec.Warn}
 			if n.spec.Logs.shown(local, s.stream) {
-				shown = n.console
+				t.console = n.console
 			}
-			t, err := openTap(vars.Rank, s.stream, log, shown, n.spec.Warn)
-			if err != nil {
+			if err := t.open(log); err != nil {
 				return nil, err
 			}
 			n.taps[vars.Rank] = append(n.taps[vars.Rank], t)

@@ -30,11 +30,10 @@ type console struct {
 	out [2]io.Writer // stdout, stderr
 }
 
-func (c *console) line(stream Streams, rank int, text []byte) {
+func (c *console) write(stream Streams, text []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// A write error means that nobody reads the console any more. The job continues.
-	_, _ = c.out[stream-1].Write(fmt.Appendf(nil, "[rank%d]: %s\n", rank, text))
+	_, _ = c.out[stream-1].Write(text) // after an error, nobody reads the console any more, but the job continues
 }
 
 // tap forwards one output stream of a rank to the console and into a log, and remembers the last
@@ -46,6 +45,7 @@ type tap struct {
 	write     *os.File // closed once the agent has opened the pipe
 	log       *os.File
 	console   *console // nil if not shown
+	tee       bool     // lines on the console begin with the rank
 	warn      func(text string)
 	ended     chan struct{}
 	lineCount atomic.Int64 // lines read so far
@@ -55,26 +55,25 @@ type tap struct {
 	crash []string   // the line before a Go program's crash report, and the report's first line
 }
 
-// openTap opens the pipe and the log, and starts reading.
-func openTap(rank int, stream Streams, log string, c *console, warn func(text string)) (*tap, error) {
-	t := &tap{rank: rank, stream: stream, console: c, warn: warn, ended: make(chan struct{})}
-	var err error
+// open opens the pipe and the log, and starts reading.
+func (t *tap) open(log string) (err error) {
+	t.ended = make(chan struct{})
 	if log != "" {
 		if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
-			return nil, fmt.Errorf("making the folder for logs: %w", err)
+			return fmt.Errorf("making the folder for logs: %w", err)
 		}
 		if t.log, err = createLog(log); err != nil {
-			return nil, fmt.Errorf("opening a log: %w", err)
+			return fmt.Errorf("opening a log: %w", err)
 		}
 	}
 	if t.read, t.write, err = os.Pipe(); err != nil {
 		if t.log != nil {
 			t.log.Close()
 		}
-		return nil, fmt.Errorf("making a pipe for a rank's output: %w", err)
+		return fmt.Errorf("making a pipe for a rank's output: %w", err)
 	}
 	go t.run()
-	return t, nil
+	return nil
 }
 
 // createLog creates a new file. A file of an earlier launch is renamed to the next free name, such
@@ -128,8 +127,12 @@ func (t *tap) run() {
 			}
 		}
 		text := bytes.TrimRight(raw, "\r\n")
-		if t.console != nil {
-			t.console.line(t.stream, t.rank, text)
+		switch {
+		case t.console == nil:
+		case t.tee:
+			t.console.write(t.stream, fmt.Appendf(nil, "[rank%d]: %s\n", t.rank, text))
+		default:
+			t.console.write(t.stream, raw)
 		}
 		if len(bytes.TrimSpace(text)) > 0 {
 			t.remember(strings.ToValidUTF8(string(text[:min(len(text), maxQuotedWidth)]), "\uFFFD"))
@@ -248,11 +251,11 @@ func (s Selection) Empty() bool {
 	return s.others == 0
 }
 
-// Logs says where the output of the ranks goes. By default all of it goes to the console.
+// Logs says where the output of the ranks goes. By default all of it goes to the console, unchanged.
 type Logs struct {
 	Dir       string    // folder for the logs of all streams; "" for no logs
 	Redirects Selection // not shown on the console
-	Tee       Selection // shown on the console even if redirected
+	Tee       Selection // shown on the console even if redirected, each line with its rank
 	Filter    []int     // local ranks shown on the console; nil for all
 }
 

@@ -3,6 +3,7 @@ package node_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/host/cores"
 )
 
@@ -260,6 +262,10 @@ func TestLogs(t *testing.T) {
 			t.Errorf("%s after a second launch: %q, %v", file, got, err)
 		}
 	}
+	if out, err := exec.Command(proctest.Self(t), "launch", "--standalone", "--nproc-per-node", "1", "--", "printf",
+		`a\r\n[rank0]: b\rc`).Output(); err != nil || string(out) != "a\r\n[rank0]: b\rc" {
+		t.Errorf("without flags: %q, %v", out, err)
+	}
 	l = standalone(t, "--nproc-per-node 2 --local_ranks_filter 0", shell("echo $RANK")...)
 	l.expect(0)
 	if l.stdout.String() != "[rank0]: 0\n" {
@@ -303,6 +309,9 @@ func TestUsage(t *testing.T) {
 		"--nnodes 2 --rdzv-endpoint localhost --rdzv-secret-file " + short + " x": "has 5 characters: it needs at least 16",
 		"--nnodes 2 --node-rank 2 x": "--node-rank 2: want 0 to 1",
 		"--standalone --nnodes 2 x":  "--standalone means one node",
+		"--nnodes 2:2 x":             "2 nodes need an address to meet",
+		"--nnodes 2:3 x":             "a job has a fixed number of nodes",
+		"--nnodes 3:2 x":             "--nnodes 3:2: want a whole number",
 		"--rdzv-backend etcd x":      "etcd",
 		"--bind wide x":              "wide",
 		"--redirects 3 x":            "needs --log-dir",

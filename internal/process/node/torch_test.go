@@ -48,7 +48,7 @@ func TestTorchStore(t *testing.T) {
 	}
 	t.Parallel()
 	for _, flags := range []string{"--standalone", "--nnodes 1 --rdzv-backend static --master-addr 127.0.0.1"} {
-		args := append([]string{"launch", "--nproc-per-node", "2"}, strings.Fields(flags)...)
+		args := append([]string{"launch", "--nproc-per-node", "2", "--tee", "3"}, strings.Fields(flags)...)
 		args = append(append(args, "--"), torchScript(t, "--bytes", "4096", "--iters", "1")...)
 		outer := append(os.Environ(), "TORCHELASTIC_USE_AGENT_STORE=True")
 		l := begin(t, exec.Command(proctest.Self(t), args...), outer)

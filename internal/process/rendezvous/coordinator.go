@@ -6,8 +6,8 @@
 // round on all nodes, with a single verdict that names what failed first. Silence and closed connections are failures
 // too. If restarts are left, the next round follows; otherwise the job ends.
 //
-// An elastic job has between MinNodes and Nodes nodes. Its next round has another size if a node was
-// lost, or has joined meanwhile.
+// Every round has the same nodes, because the number of ranks is part of what a program computes or measures. A lost
+// node ends the job.
 //
 // Members prove to each other that they know a shared secret, which itself is never sent, and every
 // message is authenticated with a key derived from it. Nothing is encrypted, because no message is
@@ -74,16 +74,13 @@ type ready struct {
 // coordinator makes the decisions for the group: when a round begins, what failed first, and
 // whether another round follows. It does no I/O and reads no clock.
 type coordinator struct {
-	group         connection.Group
-	maxRestarts   int
-	joinTicks     int
-	lastCallTicks int
-	graceTicks    int
+	group       connection.Group
+	maxRestarts int
+	joinTicks   int
+	graceTicks  int
 
 	stage      stage
-	attempt    int
-	restarts   int           // number of restarts after failures; a restart for a new node does not count
-	callTicks  int           // once there are enough nodes: remaining ticks of the last call for more
+	attempt    int           // number of restarts
 	nodes      map[int]*node // by connection number
 	stageTicks int           // ticks since the current stage began
 	reports    []report
@@ -110,11 +107,10 @@ const (
 
 // node is the state of an admitted member.
 type node struct {
-	addr    string
-	ready   bool
-	port    int
-	done    bool
-	leaving bool // it was interrupted, and the others continue without it
+	addr  string
+	ready bool
+	port  int
+	done  bool
 }
 
 // report is a failure and the host's time of its arrival.
@@ -129,12 +125,8 @@ func newCoordinator(cfg Config) *coordinator {
 		group: connection.Group{Noun: "node", FullAdvice: "another job has this --rdzv-id and port: give each its own",
 			Size: cfg.Nodes, Facts: cfg.requiredFacts(), SilentTicks: int(cfg.Heartbeat / tick)},
 		maxRestarts: cfg.MaxRestarts, joinTicks: int(cfg.JoinTimeout / tick), graceTicks: int(cfg.Grace / tick),
-		lastCallTicks: int(cfg.LastCall / tick), nodes: map[int]*node{},
+		nodes: map[int]*node{},
 	}
-	if cfg.elastic() {
-		c.group.Min = cfg.MinNodes
-	}
-	c.callTicks = c.lastCallTicks
 	c.pause = connection.Pause{Limit: time.Duration(c.group.SilentTicks) * tick}
 	return c
 }
@@ -152,20 +144,18 @@ func (c *coordinator) Receive(peer int, m message, at time.Duration) []action {
 		return nil
 	}
 	from := c.group.MarkAlive(peer)
-	if from == nil || m.Attempt != c.attempt && m.Ready == nil { // a node that joins later does not know the attempt
+	if from == nil || m.Attempt != c.attempt && m.Ready == nil {
 		return nil
 	}
 	n := c.nodes[peer]
 	switch {
-	case m.Ready != nil && (c.stage == gathering || isNew(from)):
+	case m.Ready != nil && c.stage == gathering:
 		n.ready, n.port = true, m.Ready.Port
 		return c.begin()
 	case m.Stopped != nil:
 		c.noteStopped(from, *m.Stopped)
 	case m.Failed != nil:
-		interrupted := m.Failed.Code == InterruptedCode
-		n.leaving = interrupted && m.Failed.Rank == NoRank && c.replaceable(from)
-		c.report(from, *m.Failed, at, interrupted && !n.leaving)
+		c.report(from, *m.Failed, at, m.Failed.Code == InterruptedCode)
 	case m.Done && c.stage == running:
 		n.done = true
 		if !c.anyNode(func(n *node) bool { return !n.done }) {
@@ -175,38 +165,16 @@ func (c *coordinator) Receive(peer int, m message, at time.Duration) []action {
 	return nil
 }
 
-// replaceable reports whether the job can continue without the node. The host of the rendezvous cannot
-// be replaced.
-func (c *coordinator) replaceable(m *connection.Member) bool {
-	return c.group.Min > 0 && m.Peer != connection.SelfPeer
-}
-
-// anyNode reports whether a node of the current round has a property. Between rounds, it considers all nodes.
+// anyNode reports whether a node has a property.
 func (c *coordinator) anyNode(is func(*node) bool) bool {
-	return slices.ContainsFunc(c.group.Members, func(m *connection.Member) bool {
-		return (c.stage == gathering || !isNew(m)) && is(c.nodes[m.Peer])
-	})
+	return slices.ContainsFunc(c.group.Members, func(m *connection.Member) bool { return is(c.nodes[m.Peer]) })
 }
 
-// isNew reports whether a node takes part in no round yet.
-func isNew(m *connection.Member) bool { return m.Rank == connection.AnyRank }
-
-// begin starts a round when every node is ready for it. If more nodes may join, it first waits for them until the last
-// call is over. If a node joins during a round, begin ends the round so that the next one includes the node. It does
-// not do this if ranks have already ended successfully, because the others will soon end too.
+// begin starts a round when every node is ready for it.
 func (c *coordinator) begin() []action {
-	switch {
-	case c.stage == running && !c.anyNode(func(n *node) bool { return n.done }):
-		i := slices.IndexFunc(c.group.Members, func(m *connection.Member) bool { return isNew(m) && c.nodes[m.Peer].ready })
-		if i < 0 {
-			return nil
-		}
-		return c.restart(Verdict{Joined: c.group.Name(c.group.Members[i].Join)})
-	case c.stage != gathering || !c.group.Enough() || !c.group.Complete() && c.callTicks > 0 ||
-		c.anyNode(func(n *node) bool { return !n.ready }):
+	if !c.group.Complete() || c.anyNode(func(n *node) bool { return !n.ready }) {
 		return nil
 	}
-	c.callTicks = 0
 	c.group.Begin()
 	c.enter(running)
 	members := c.group.Members
@@ -235,7 +203,7 @@ func (c *coordinator) Disconnect(peer int, cause string, at time.Duration) []act
 		own := c.group.ByPeer(connection.SelfPeer)
 		c.report(own, LauncherPaused(own.PID, c.pause.Cause(at)), at, true)
 	case m.Gone:
-		c.report(m, Failure{Rank: NoRank, PID: m.PID, Cause: "was lost: " + cause, Code: 1}, at, !c.replaceable(m))
+		c.report(m, Failure{Rank: NoRank, PID: m.PID, Cause: "was lost: " + cause, Code: 1}, at, true)
 	case peer == connection.SelfPeer:
 		why := fmt.Sprintf("the rendezvous ended before all nodes had joined: its host %s has left", m.Host)
 		return c.end(message{Event: Event{Refused: why}})
@@ -275,12 +243,8 @@ func (c *coordinator) Tick(at time.Duration) (orders []action) {
 		orders = append(orders, action{Peer: m.Peer, Drop: true})
 		c.Disconnect(m.Peer, c.group.SilenceCause(m), at)
 	}
-	if c.stage == gathering && c.group.Enough() {
-		c.callTicks = max(c.callTicks-1, 0)
-		orders = append(orders, c.begin()...)
-	}
 	switch {
-	case c.stage == gathering && c.stageTicks > c.gatherTicks() && !(c.group.Enough() && c.callTicks > 0):
+	case c.stage == gathering && c.stageTicks > c.gatherTicks():
 		return append(orders, c.end(message{Event: Event{Refused: c.missing()}})...)
 	case c.stage == judging && c.stageTicks > judgeTicks:
 		return append(orders, c.judge()...)
@@ -303,7 +267,7 @@ func (c *coordinator) judge() []action {
 	}
 	var odd []string
 	for _, m := range c.group.Members {
-		if m.Silent >= noteTicks && m.Rank != f.Node && !m.Gone && !isNew(m) {
+		if m.Silent >= noteTicks && m.Rank != f.Node && !m.Gone {
 			odd = append(odd, fmt.Sprintf("node %d (host %s) had been silent for %v", m.Rank, m.Host,
 				time.Duration(m.Silent)*tick))
 		}
@@ -312,41 +276,13 @@ func (c *coordinator) judge() []action {
 		f.Note = strings.TrimPrefix(f.Note+", "+strings.Join(odd, ", "), ", ")
 	}
 	final := slices.ContainsFunc(c.reports, func(r report) bool { return r.final })
-	if final || c.restarts >= c.maxRestarts {
+	if final || c.attempt >= c.maxRestarts {
 		return c.end(message{Event: Event{Stop: &Verdict{Failure: f}}})
-	}
-	c.restarts++
-	return c.restart(Verdict{Failure: f})
-}
-
-// restart ends the round and lets nodes gather for the next one. Nodes that have joined during the round are already
-// waiting.
-func (c *coordinator) restart(v Verdict) (orders []action) {
-	v.Restarts = c.restarts
-	changed := false
-	for _, m := range c.group.Members {
-		leaving := c.nodes[m.Peer].leaving
-		changed = changed || m.Gone || leaving || isNew(m)
-		if m.Gone || isNew(m) {
-			continue
-		}
-		verdict := v
-		verdict.Restart = !leaving
-		orders = append(orders, action{Peer: m.Peer, Message: message{Event: Event{Stop: &verdict}}, Last: leaving})
-		if leaving {
-			c.group.Disconnect(m.Peer, "it was interrupted")
-		}
-	}
-	if changed { // other nodes may follow
-		c.callTicks = c.lastCallTicks
-	}
-	if c.group.Min > 0 {
-		c.group.Regroup()
 	}
 	c.attempt++
 	c.reports, c.stopped = nil, nil
 	c.enter(gathering)
-	return orders
+	return c.toAll(message{Event: Event{Stop: &Verdict{Failure: f, Restarts: c.attempt}}})
 }
 
 // firstCause returns the failure that explains the others. It is the earliest one, except that abrupt ends take
@@ -387,7 +323,7 @@ func (c *coordinator) gatherTicks() int {
 // missing returns a text that says which nodes are not ready.
 func (c *coordinator) missing() string {
 	limit := time.Duration(c.gatherTicks()) * tick
-	if !c.group.Enough() {
+	if !c.group.Complete() {
 		return c.group.Missing(limit)
 	}
 	var late []string

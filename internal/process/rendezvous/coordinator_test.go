@@ -19,7 +19,7 @@ import (
 // TestStories runs the scripts in testdata against a coordinator. Time passes only by tick, and by a
 // millisecond with each report. The commands are:
 //
-//	job nodes=N [min=N] [restarts=N]  a new group; 20 ticks to join, 50 of silence, 10 for the last call
+//	job nodes=N [restarts=N]  a new group; 20 ticks to join, 50 of silence
 //	join PEER [node=RANK] [FACT=VALUE]...
 //	ready PEER, done PEER [attempt=N], lose PEER CAUSE
 //	start                             all join and become ready
@@ -60,8 +60,8 @@ func (s *story) do(verb string, args []string) (orders []action) {
 	hear := func(m message) []action { return s.Receive(peer, m, s.now) }
 	switch verb {
 	case "job":
-		s.cfg = Config{ID: "job", Nodes: number("nodes", 0), MinNodes: number("min", 0), Procs: 2,
-			MaxRestarts: number("restarts", 0), JoinTimeout: 20 * tick, LastCall: 10 * tick,
+		s.cfg = Config{ID: "job", Nodes: number("nodes", 0), Procs: 2,
+			MaxRestarts: number("restarts", 0), JoinTimeout: 20 * tick,
 			Heartbeat: 50 * tick, Program: []string{"train"}}
 		s.coordinator, s.now = newCoordinator(s.cfg), 0
 		// the build of a test binary is different every time
@@ -135,10 +135,10 @@ func told(orders []action) (lines []string) {
 		case m.Start != nil:
 			text = fmt.Sprintf("start attempt %d as node %d of %v, master %s:%d", m.Start.Attempt, m.Start.Node, m.Start.Hosts,
 				m.Start.MasterAddr, m.Start.MasterPort)
-		case m.Stop != nil && m.Stop.Restart:
-			text = "restart: " + m.Stop.String()
+		case m.Stop != nil && m.Stop.Restarts > 0:
+			text = "restart: " + m.Stop.Failure.String()
 		case m.Stop != nil:
-			text = "stop: " + m.Stop.String()
+			text = "stop: " + m.Stop.Failure.String()
 		case m.Finished:
 			text = "finished"
 		case m.Refused != "":
@@ -160,9 +160,8 @@ func told(orders []action) (lines []string) {
 func TestCoordinatorKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		nodes := rapid.IntRange(1, 4).Draw(rt, "nodes")
-		least := rapid.IntRange(1, nodes).Draw(rt, "min")
-		c := newCoordinator(Config{Nodes: nodes, MinNodes: least, MaxRestarts: rapid.IntRange(0, 2).Draw(rt, "restarts"),
-			JoinTimeout: 30 * tick, LastCall: 5 * tick, Heartbeat: 10 * tick})
+		c := newCoordinator(Config{Nodes: nodes, MaxRestarts: rapid.IntRange(0, 2).Draw(rt, "restarts"),
+			JoinTimeout: 30 * tick, Heartbeat: 10 * tick})
 		ends := map[int][]string{} // by peer
 		lost := map[int]bool{}
 		take := func(orders []action) {
@@ -176,15 +175,15 @@ func TestCoordinatorKeepsItsPromises(t *testing.T) {
 				}
 				m := o.Message
 				if m.Start != nil {
-					if n := len(m.Start.Hosts); n < least || n > nodes || m.Start.Node >= n {
-						rt.Fatalf("node %d of %d, want %d to %d nodes", m.Start.Node, n, least, nodes)
+					if n := len(m.Start.Hosts); n != nodes {
+						rt.Fatalf("%d nodes, want %d", n, nodes)
 					}
 					if seen[m.Start.Node] || m.Start.Node < 0 || m.Start.Node >= nodes {
 						rt.Fatalf("node rank %d twice or out of range", m.Start.Node)
 					}
 					seen[m.Start.Node] = true
 				}
-				if m.Finished || m.Refused != "" || m.Stop != nil && !m.Stop.Restart {
+				if m.Finished || m.Refused != "" || m.Stop != nil && m.Stop.Restarts == 0 {
 					ends[o.Peer] = append(ends[o.Peer], fmt.Sprintf("%+v %s %t", m.Stop, m.Refused, m.Finished))
 				}
 			}
@@ -205,9 +204,6 @@ func TestCoordinatorKeepsItsPromises(t *testing.T) {
 					return // a connection joins once
 				}
 				node := rapid.SampledFrom([]int{AnyNode, AnyNode, 0, 1}).Draw(rt, "node")
-				if least < nodes {
-					node = AnyNode
-				}
 				take(c.Receive(peer, message{Join: &join{Join: connection.Join{Rank: node, Size: nodes, Facts: c.group.Facts}}}, 0))
 			},
 			"ready": func(rt *rapid.T) {

@@ -85,7 +85,7 @@ func TestGroupLives(t *testing.T) {
 		members := gather(t, addr, 3, 1)
 		members[2].Failed(0, Failure{Rank: 5, Cause: "ended with exit code 7", Code: 7})
 		for _, m := range members {
-			if e := next(t, m); e.Stop == nil || !e.Stop.Restart || e.Stop.Failure.Rank != 5 || e.Stop.Failure.Code != 7 {
+			if e := next(t, m); e.Stop == nil || e.Stop.Restarts == 0 || e.Stop.Failure.Rank != 5 || e.Stop.Failure.Code != 7 {
 				t.Fatalf("%s: got %+v", addr, e)
 			}
 		}
@@ -121,7 +121,7 @@ func TestNodeIsLost(t *testing.T) {
 	members[1].Close()
 	for _, i := range []int{0, 2} {
 		e := next(t, members[i])
-		if e.Stop == nil || e.Stop.Restart || e.Stop.Failure.Node != 1 ||
+		if e.Stop == nil || e.Stop.Restarts > 0 || e.Stop.Failure.Node != 1 ||
 			!strings.Contains(e.Stop.Failure.String(), "was lost: its process ended") {
 			t.Errorf("node %d got %+v", i, e)
 		}

@@ -23,7 +23,6 @@ const (
 	MinSecret = 16
 
 	DefaultJoinTimeout = time.Minute
-	DefaultLastCall    = 30 * time.Second // as torchrun
 	DefaultHeartbeat   = connection.SilenceLimit
 
 	// localhost is the address of the ranks of a single node, as torchrun has it.
@@ -39,13 +38,11 @@ type Config struct {
 	Endpoint    string // host:port; unused for a single node
 	ID          string // job ID
 	Nodes       int
-	MinNodes    int // with which an elastic job begins; 0 for a job that needs all its nodes
 	Procs       int // ranks on each node
-	Node        int // requested node rank, or AnyNode; an elastic job chooses all ranks
+	Node        int // requested node rank, or AnyNode
 	MaxRestarts int
 	Secret      []byte // unused for a single node
 	JoinTimeout time.Duration
-	LastCall    time.Duration        // how long an elastic job waits for more nodes once it has enough
 	Heartbeat   time.Duration        // silence after which a node is lost
 	Grace       time.Duration        // time to end a failed round
 	Host        string               // this node's name in messages
@@ -61,18 +58,12 @@ func (c Config) service() connection.Service {
 	return connection.Service{Banner: "kernbench rendezvous 2\n", Secret: c.Secret}
 }
 
-func (c Config) elastic() bool { return c.MinNodes > 0 && c.MinNodes < c.Nodes }
-
 // facts are the values that all nodes must agree on. Every node sends its own, so that a command
 // that differs is detected.
 func (c Config) facts() []connection.Fact {
-	nodes := strconv.Itoa(c.Nodes)
-	if c.elastic() {
-		nodes = fmt.Sprintf("%d:%d", c.MinNodes, c.Nodes)
-	}
 	facts := []connection.Fact{
 		{Name: "--rdzv-id", Value: c.ID, Advice: "give each job its own --rdzv-id and port"},
-		{Name: "--nnodes", Value: nodes},
+		{Name: "--nnodes", Value: strconv.Itoa(c.Nodes)},
 		{Name: "--nproc-per-node", Value: strconv.Itoa(c.Procs)},
 		{Name: "--max-restarts", Value: strconv.Itoa(c.MaxRestarts)},
 		{Name: "the program", Value: strings.Join(c.Program, " ")},
@@ -93,9 +84,6 @@ func (c Config) requiredFacts() []connection.Fact {
 }
 
 func (c Config) join(addr string) join {
-	if c.elastic() {
-		c.Node = AnyNode
-	}
 	return join{connection.NewJoin(c.Node, c.Nodes, c.Host, c.facts()), addr}
 }
 
@@ -105,9 +93,6 @@ func (c Config) validate() error {
 	if c.Nodes < 1 || c.Procs < 1 || c.MaxRestarts < 0 {
 		errs = append(errs, fmt.Errorf("%d nodes with %d processes each and %d restarts: want at least 1, 1 and 0",
 			c.Nodes, c.Procs, c.MaxRestarts))
-	}
-	if c.MinNodes < 0 || c.MinNodes > c.Nodes {
-		errs = append(errs, fmt.Errorf("%d to %d nodes: want the smaller number first", c.MinNodes, c.Nodes))
 	}
 	if c.Node != AnyNode && (c.Node < 0 || c.Node >= c.Nodes) {
 		errs = append(errs, fmt.Errorf("node rank %d does not exist: it must be 0 to %d", c.Node, c.Nodes-1))
@@ -258,7 +243,7 @@ func newMember(l *connection.Link[message], j join, ports connection.PortRange, 
 }
 
 // Events delivers events in order. The caller must receive them until the group ends, with
-// Finished, Refused, Lost, or a Stop without Restart.
+// Finished, Refused, Lost, or a Stop without Restarts.
 func (m *Member) Events() <-chan Event { return m.events }
 
 // Ready reports that the previous round has ended on this node. It also offers a free port, for the case that rank 0 of
@@ -314,7 +299,7 @@ func (m *Member) run(silence time.Duration) {
 			return true
 		}
 		tell(msg.Event)
-		return msg.Start != nil || msg.Stop != nil && msg.Stop.Restart
+		return msg.Start != nil || msg.Stop != nil && msg.Stop.Restarts > 0
 	})
 	if err != nil {
 		tell(Event{Lost: connection.DescribeLoss(err)})

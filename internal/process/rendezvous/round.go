@@ -91,18 +91,8 @@ func (r Round) SharedHosts() string {
 // Verdict ends a round on every node.
 type Verdict struct {
 	Failure Failure `json:"failure"`
-	// Joined names the node whose arrival ended the round of an elastic job. There is no failure then.
-	Joined   string `json:"joined,omitempty"`
-	Restart  bool   `json:"restart"`            // another round follows
-	Restarts int    `json:"restarts,omitempty"` // restarts after failures so far, with this one
-}
-
-// String returns why the round ended.
-func (v Verdict) String() string {
-	if v.Joined != "" {
-		return v.Joined + " has joined"
-	}
-	return v.Failure.String()
+	// Restarts is the number of restarts with the one that follows; 0 if none follows.
+	Restarts int `json:"restarts,omitempty"`
 }
 
 // Event is a message from the rendezvous to a node. Exactly one field is set.
