@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/must"
-	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
 func standalone(t *testing.T, flags string, program ...string) *launcher {
