@@ -51,8 +51,7 @@ func processLimit(t *testing.T, limit int) (enter []string) {
 	return nil
 }
 
-// TestDocumentedExchange compares the messages in docs/protocol.md with those between kernbench and a program in C, and
-// the output of the self-test with what it prints about that program.
+// TestDocumentedExchange compares the messages in docs/protocol.md with those between kernbench and a program in C.
 func TestDocumentedExchange(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -62,12 +61,7 @@ func TestDocumentedExchange(t *testing.T) {
 	if out, err := exec.Command("cc", "-O2", "-o", filepath.Join(dir, "copy"), source).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	code, out := invoke(t, dir, words("kernbench selftest --protocol -- ./copy")...)
-	if code != 0 {
-		t.Errorf("self-test: exit code %d", code)
-	}
-	golden.ShownMasked(t, "protocol-selftest", out)
-	code, out = invoke(t, dir, words("kernbench run -q -f ./spy --size 4K --max-samples 3 --min-samples 1")...)
+	code, out := invoke(t, dir, words("kernbench run -q -f ./spy --size 4K --max-samples 3 --min-samples 1")...)
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, out)
 	}

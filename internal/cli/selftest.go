@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/texttab"
-	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/cli/selftest"
 	"github.com/kernbench/kernbench/internal/host/doctor"
@@ -19,46 +17,30 @@ import (
 
 func (a *app) selftestCommand() *cobra.Command {
 	var backend, launcher string
-	var asJSON, protocol bool
+	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "selftest [flags] [--protocol -- PROGRAM]",
-		Short: "Check this installation: schedules, backends, kernels, files and processes",
-		Long: `Proves the schedules of every collective algorithm, runs the conformance suite of
-every available backend, with real processes if the backend has them, compares the
-kernels with reference implementations on this processor, and tests everything that a
-run relies on: journal, figures, shared memory, sockets, worker processes. It takes less
-than a minute, measures nothing and leaves nothing behind.
+		Use:   "selftest",
+		Short: "Check this installation: backends, kernels, files and processes",
+		Long: `Runs the conformance suite of every available backend, with real processes if the
+backend has them, compares the kernels with reference implementations on this
+processor, and tests everything that a run relies on: journal, figures, shared memory,
+sockets, worker processes. It takes less than a minute, measures nothing and leaves
+nothing behind.
 
 Checks that do not apply, for example because a library is not installed, are skipped
 with a reason. With --backend only that backend is checked, with up to four ranks, and
 it must be available. Libraries whose ranks spin while waiting get no more ranks than
 cores. --launcher chooses what starts the ranks, and thereby which MPI is checked.
 
---protocol checks instead whether PROGRAM, a file for 'run -f', speaks the protocol for
-benches in any language ('kernbench docs protocol').
-
 Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.`,
 		Example: fmt.Sprintf("  %[1]s selftest\n  %[1]s selftest --backend cpu\n  %[1]s selftest --backend mpi --launcher "+
-			"mpiexec.mpich\n  %[1]s selftest --json > selftest.json\n"+
-			"  %[1]s selftest --protocol -- ./program", a.name),
-		Args: func(cmd *cobra.Command, args []string) error {
-			if protocol {
-				return arguments(1, 1, "a program after --, such as -- ./program")(cmd, args)
-			}
-			return noArguments(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+			"mpiexec.mpich\n  %[1]s selftest --json > selftest.json", a.name),
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if launcher != "" && backend == "" {
 				return usage(errors.New("--launcher needs --backend: it applies to one backend"))
 			}
-			if protocol && !python.IsFile(args[0]) {
-				return usage(fmt.Errorf("%s is neither a Python file nor an executable program", args[0]))
-			}
 			return a.checks(cmd.Context(), asJSON, func(report func(selftest.Result)) error {
-				if protocol {
-					selftest.Protocol(cmd.Context(), args[0], os.Getenv(python.InterpreterVar), report)
-					return nil
-				}
 				return selftest.Run(cmd.Context(),
 					selftest.Options{Backend: backend, Launcher: launcher, Environ: a.environ, Report: report})
 			})
@@ -67,8 +49,6 @@ Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.
 	request.Choice(cmd.Flags(), &backend, "backend", "backend", "check only this backend", dist.Backends(nil))
 	cmd.Flags().StringVar(&launcher, "launcher", "",
 		"what starts the ranks of --backend: a `COMMAND` such as mpirun or mpiexec.mpich")
-	cmd.Flags().BoolVar(&protocol, "protocol", false,
-		"check whether a program speaks the protocol ('kernbench docs protocol')")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print an array of all results")
 	return cmd
 }

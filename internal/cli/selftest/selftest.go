@@ -1,7 +1,6 @@
-// Package selftest checks an installation of kernbench. It proves the schedules of every registered
-// algorithm, runs the conformance suite of every available backend, and tests everything that runs rely
-// on: kernels, journal, figures, shared memory, sockets and worker processes. It measures nothing and
-// leaves no files or processes behind.
+// Package selftest checks an installation of kernbench. It runs the conformance suite of every available backend, and
+// tests everything that runs rely on: kernels, journal, figures, shared memory, sockets and worker processes. It measures
+// nothing and leaves no files or processes behind.
 package selftest
 
 import (
@@ -14,12 +13,8 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/accel/ccl"
-	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/kernbench/kernbench/internal/bench/python"
-	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/verify"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/gemmtest"
@@ -74,7 +69,6 @@ func Run(ctx context.Context, o Options) error {
 	}
 	s.host()
 	s.kernels(ctx)
-	s.schedules(ctx)
 	if err := s.workers(ctx); err != nil {
 		return err
 	}
@@ -179,94 +173,4 @@ func reductions[E dtype.Element](from func(int64) E) error {
 		}
 	}
 	return nil
-}
-
-// rankCounts are the rank counts for which schedules are proved: all small ones, which cover the
-// corner cases, and larger ones that are a power of two, composite and prime.
-var rankCounts = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 31, 32}
-
-// schedules proves every registered algorithm with all its options, and the algorithm of the
-// simulated accelerator.
-func (s session) schedules(ctx context.Context) {
-	for _, collective := range schedule.Collectives() {
-		for _, info := range schedule.Algorithms(collective) {
-			s.check("schedules", collective+" "+info.Name, func() (string, error) { return prove(ctx, info) })
-		}
-	}
-	s.check("schedules", ccl.LRAB, func() (string, error) { return proveLRAB(ctx) })
-}
-
-// prove proves an algorithm for all rank counts with 0 elements, fewer elements than ranks, and an
-// indivisible number of elements.
-func prove(ctx context.Context, info schedule.Info) (string, error) {
-	proved := 0
-	for _, ranks := range rankCounts {
-		for _, count := range []int{0, 1, ranks - 1, 211} {
-			for _, p := range schedule.Variants(info, ranks, count) {
-				if ctx.Err() != nil {
-					return "", ctx.Err()
-				}
-				one, err := schedule.New(info.Collective, info.Name, p)
-				if err == nil {
-					err = schedule.Check(one)
-				}
-				if err != nil {
-					return "", fmt.Errorf("%+v: %w", p, err)
-				}
-				proved++
-			}
-		}
-	}
-	return fmt.Sprintf("%d schedules proved, up to %d ranks", proved, rankCounts[len(rankCounts)-1]), nil
-}
-
-// proveLRAB proves the hierarchical all-reduce of the simulated accelerator, and that its kernel
-// implements the proved schedule.
-func proveLRAB(ctx context.Context) (string, error) {
-	proved := 0
-	for _, kind := range []topo.Kind{topo.Ring, topo.Torus, topo.Mesh} {
-		for _, sips := range []topo.Grid{{W: 1, H: 1}, {W: 2, H: 1}, {W: 6, H: 1}, {W: 2, H: 3}, {W: 4, H: 4}} {
-			if kind == topo.Ring && sips.H > 1 {
-				continue
-			}
-			for _, cubes := range []topo.Grid{{W: 1, H: 1}, {W: 4, H: 4}, {W: 3, H: 5}} {
-				m, err := topo.Default().WithSIPs(kind, sips.W, sips.H)
-				if err == nil {
-					m, err = m.WithCubes(cubes.W, cubes.H)
-				}
-				if err != nil {
-					return "", err
-				}
-				for _, root := range []ccl.Root{ccl.Center, ccl.Corner} {
-					if ctx.Err() != nil {
-						return "", ctx.Err()
-					}
-					shape := ccl.Shape{N: 6, Cubes: m.Cubes, SIPs: m.SIPs, Root: root}
-					if err := shape.Prove(m); err != nil {
-						return "", fmt.Errorf("%s of %dx%d SIPs, %dx%d cubes, root %v: %w", kind, sips.W, sips.H, cubes.W, cubes.H, root,
-							err)
-					}
-					proved++
-				}
-			}
-		}
-	}
-	return fmt.Sprintf("%d shapes proved, with their kernels", proved), nil
-}
-
-// Protocol checks whether a program speaks the protocol of docs/protocol.md.
-func Protocol(ctx context.Context, path, interpreter string, report func(Result)) {
-	s := session{Options: Options{Report: report}}
-	for _, d := range python.Demands() {
-		if ctx.Err() != nil {
-			return
-		}
-		s.check("protocol", d.Name, func() (string, error) {
-			saw, err := d.Check(ctx, path, interpreter)
-			if errors.Is(err, python.ErrNotApplicable) {
-				err = skip("%v", err)
-			}
-			return saw, err
-		})
-	}
 }

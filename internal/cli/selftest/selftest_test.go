@@ -3,7 +3,6 @@ package selftest
 import (
 	"context"
 	"fmt"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/comm/hints"
-	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
@@ -36,8 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// plant registers a backend whose all-reduce has a wrong last element on rank 1,
-// and an algorithm that does not reduce.
+// plant registers a backend whose all-reduce has a wrong last element on rank 1.
 func plant() {
 	cpu, _ := dist.As[dist.Backend](hints.HostBackend)
 	d := dist.Describe(hints.HostBackend)
@@ -45,15 +42,6 @@ func plant() {
 		d.Name = name
 		dist.Register(d, toy{cpu, most})
 	}
-	schedule.Register(schedule.Algorithm{
-		Info: schedule.Info{Collective: schedule.AllReduce, Name: "forgetful", Help: "copies the input"},
-		Steps: func(p schedule.Params, _ int) iter.Seq[schedule.Step] {
-			return func(yield func(schedule.Step) bool) {
-				yield(schedule.Step{Op: schedule.Copy, Src: schedule.Range{Buf: schedule.Input, Len: p.Count},
-					Dst: schedule.Range{Buf: schedule.Output, Len: p.Count}})
-			}
-		},
-	})
 }
 
 // mostRanks is the largest number of ranks for which each planted backend is available.
@@ -122,10 +110,6 @@ func TestPlantedErrorsAreFound(t *testing.T) {
 	}
 	if got := check(t, Options{Backend: "absent"}); len(got[Failed]) != 4 {
 		t.Errorf("a backend that is not here: %+v", got)
-	}
-	info, _ := schedule.Lookup(schedule.AllReduce, "forgetful")
-	if _, err := prove(t.Context(), info); err == nil || !strings.Contains(err.Error(), "Ranks:2") {
-		t.Errorf("the algorithm that adds nothing up: %v", err)
 	}
 }
 
