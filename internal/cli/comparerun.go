@@ -22,6 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/cli/terminal"
+	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/verdict"
@@ -150,14 +151,16 @@ func (a *app) runSides(ctx context.Context, b bothFlags, plans []request.Planned
 	var wait sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx) // an error of one side ends the other side too
 	defer cancel()
+	launchers, err := lists.TryMap(plans, func(p request.Planned) (*run.Launcher, error) {
+		return job.Launcher(ctx, "auto", "", p.Plan.Backend)
+	})
+	if err != nil {
+		return nil, usage(err)
+	}
 	for i, p := range plans {
-		via, err := job.Launcher(ctx, "auto", "", p.Plan.Backend)
-		if err != nil {
-			return nil, usage(err)
-		}
 		progress := terminal.NewProgress(prefixWriter{a.stderr.Writer(), sideNames[i]}, nil, p.Bench.Name, p.Plan.Backend,
 			false, b.quiet)
-		o := a.runOptions(p, request.Flags{Options: run.Options{Timeout: b.timeout, Remeasure: request.Remeasure}}, via,
+		o := a.runOptions(p, request.Flags{Options: run.Options{Timeout: b.timeout, Remeasure: request.Remeasure}}, launchers[i],
 			progress)
 		o.Observe = func(e run.Event) {
 			printing.Lock()
@@ -215,7 +218,10 @@ var placeholder = regexp.MustCompile(`\{([A-Za-z]\w*)\}`)
 
 // commandBench returns the bench of a command line with axes in braces.
 func commandBench(command string, given []plan.Assign) (*bench.Bench, error) {
-	argv, err := splitWords(command)
+	argv, err := launch.ParseCommand(command)
+	if err == nil && len(argv) == 0 {
+		err = errors.New("a side is empty: want a file or a command")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -236,38 +242,4 @@ func commandBench(command string, given []plan.Assign) (*bench.Bench, error) {
 		}
 	}
 	return sweep.OfCommand(argv, axes)
-}
-
-// splitWords splits a command at blanks. Blanks in single or double quotes do not split. No other
-// characters are special, because no shell runs the command.
-func splitWords(text string) (words []string, err error) {
-	var word strings.Builder
-	begun, quote := false, rune(0)
-	for _, c := range text {
-		switch {
-		case quote != 0 && c == quote:
-			quote = 0
-		case quote == 0 && (c == '\'' || c == '"'):
-			quote, begun = c, true
-		case quote == 0 && (c == ' ' || c == '\t' || c == '\n'):
-			if begun {
-				words = append(words, word.String())
-			}
-			word.Reset()
-			begun = false
-		default:
-			word.WriteRune(c)
-			begun = true
-		}
-	}
-	if quote != 0 {
-		return nil, fmt.Errorf("the command %q has a quote %c that is not closed", text, quote)
-	}
-	if begun {
-		words = append(words, word.String())
-	}
-	if len(words) == 0 {
-		return nil, errors.New("a side is empty: want a file or a command")
-	}
-	return words, nil
 }

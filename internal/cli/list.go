@@ -124,7 +124,7 @@ func describeBench(out texttab.Out, b *bench.Bench) {
 			if len(legal[a.Name]) > 0 {
 				words = " (of " + strings.Join(legal[a.Name], ", ") + ")"
 			}
-			out.Printf("  axis %s\t%s: %s%s\n", a.Name, a.Kind, request.Shorten(point.FormatSpec(a.Values), 100), words)
+			out.Printf("  axis %s\t%s: %s%s\n", a.Name, a.Kind, texttab.Shorten(point.FormatSpec(a.Values), 100), words)
 		}
 		for _, e := range p.Envs {
 			out.Printf("  env %s\t", e.Name)

@@ -212,15 +212,14 @@ func addZip(parts []*decl.Part, zip []string) error {
 	return nil
 }
 
-// setRanks sets num_ranks of the parts to the number of ranks that the job has. It keeps axes that
-// already contain this number, and zipped axes, whose length must not change.
+// setRanks sets num_ranks of the parts to the number of ranks that the job has. It keeps zipped axes, whose length must
+// not change.
 func setRanks(parts []*decl.Part, ranks int) {
-	existing := point.IntValue(int64(ranks))
 	for _, p := range parts {
 		for i, a := range p.Axes {
 			zipped := slices.ContainsFunc(p.Zips, func(z []string) bool { return slices.Contains(z, a.Name) })
-			if a.Name == bench.RanksAxis && !slices.Contains(a.Values, existing) && !zipped {
-				p.Axes[i].Values = []point.Value{existing}
+			if a.Name == bench.RanksAxis && !zipped {
+				p.Axes[i].Values = []point.Value{point.IntValue(int64(ranks))}
 			}
 		}
 	}

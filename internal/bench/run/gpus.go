@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -28,10 +29,20 @@ type gpuWatch struct {
 	read func() cuda.Use
 	own  func(pid int) bool // reports whether a living process belongs to this run
 
-	mu   sync.Mutex   // guards the fields below
-	ours map[int]bool // all processes of this run seen so far; NVML may still list one shortly after its end
-	busy map[int]int  // latest GPU utilization of other processes, in percent, by PID
+	mu   sync.Mutex         // guards the fields below
+	ours map[int]bool       // all processes of this run seen so far; NVML may still list one shortly after its end
+	busy map[int]foreignUse // of other processes, by PID
 }
+
+// foreignUse is the latest utilization of a GPU by another process, in percent, and when it was read.
+type foreignUse struct {
+	percent int
+	at      time.Time
+}
+
+// idleLimit is how long a program counts as using a GPU after it was last seen to. NVML has no new sample of a short
+// measurement, so a single reading of 0 does not say that the program is idle.
+const idleLimit = 2 * time.Second
 
 // newGPUWatch returns a watch, or nil if NVML does not list processes.
 func newGPUWatch() *gpuWatch {
@@ -40,7 +51,7 @@ func newGPUWatch() *gpuWatch {
 		return nil
 	}
 	return &gpuWatch{read: w.Read, own: func(pid int) bool { return descends(hostinfo.Root(), pid, os.Getpid()) },
-		ours: map[int]bool{}, busy: map[int]int{}}
+		ours: map[int]bool{}, busy: map[int]foreignUse{}}
 }
 
 // mpsServer is the program through which ranks share a GPU. It is ignored, because NVML also lists its clients.
@@ -52,6 +63,10 @@ func (w *gpuWatch) poll(fresh bool) (most cuda.Process, held cuda.Hold) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	use := w.read()
+	maps.DeleteFunc(w.busy, func(pid int, latest foreignUse) bool {
+		listed := slices.ContainsFunc(use.Processes, func(p cuda.Process) bool { return p.PID == pid })
+		return !listed || time.Since(latest.at) > idleLimit
+	})
 	for _, p := range use.Processes {
 		if w.own(p.PID) {
 			w.ours[p.PID] = true
@@ -59,16 +74,11 @@ func (w *gpuWatch) poll(fresh bool) (most cuda.Process, held cuda.Hold) {
 		if w.ours[p.PID] || p.Name == mpsServer {
 			continue
 		}
-		if fresh && p.Busy > 0 || p.Busy > w.busy[p.PID] {
-			w.busy[p.PID] = p.Busy
+		if fresh && p.Busy > 0 || p.Busy > w.busy[p.PID].percent {
+			w.busy[p.PID] = foreignUse{p.Busy, time.Now()}
 		}
-		if busy := w.busy[p.PID]; busy >= minForeignGPU && busy > most.Busy {
+		if busy := w.busy[p.PID].percent; busy >= minForeignGPU && busy > most.Busy {
 			most = cuda.Process{PID: p.PID, Name: p.Name, Busy: busy}
-		}
-	}
-	for pid := range w.busy {
-		if !slices.ContainsFunc(use.Processes, func(p cuda.Process) bool { return p.PID == pid }) {
-			delete(w.busy, pid)
 		}
 	}
 	return most, use.Held

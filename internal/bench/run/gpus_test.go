@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
@@ -16,7 +17,7 @@ import (
 func TestGPUWatch(t *testing.T) {
 	var uses []cuda.Use
 	own := map[int]bool{10: true}
-	w := &gpuWatch{own: func(pid int) bool { return own[pid] }, ours: map[int]bool{}, busy: map[int]int{},
+	w := &gpuWatch{own: func(pid int) bool { return own[pid] }, ours: map[int]bool{}, busy: map[int]foreignUse{},
 		read: func() cuda.Use {
 			if len(uses) == 0 {
 				return cuda.Use{}
@@ -51,6 +52,12 @@ func TestGPUWatch(t *testing.T) {
 		if got := strings.Join(journal.Conditions(w.start().end()).Sentences(), "; "); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+	}
+	idle := cuda.Process{PID: 7, Name: "jupyter"}
+	w.busy[7] = foreignUse{80, time.Now().Add(-10 * time.Second)}
+	uses = []cuda.Use{use(0, idle), use(0, idle)}
+	if got := w.start().end(); got != nil {
+		t.Errorf("a program that has been idle for 10 s: %+v", got)
 	}
 	own = nil // the rank has ended
 	uses = []cuda.Use{use(0, rank), use(0, rank)}

@@ -41,9 +41,12 @@ const versionLimit = 10 * time.Second
 // NewLauncher returns the launcher for a command such as "mpirun --hostfile hosts". addr is the address
 // at which its ranks reach this host.
 func NewLauncher(ctx context.Context, command, addr string) (*Launcher, error) {
-	argv := strings.Fields(command)
-	if len(argv) == 0 {
-		return nil, fmt.Errorf("launcher %q: want a command, such as mpirun or srun", command)
+	argv, err := launch.ParseCommand(command)
+	if err == nil && len(argv) == 0 {
+		err = errors.New("want a command, such as mpirun or srun")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("launcher %q: %w", command, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionLimit)
 	defer cancel()

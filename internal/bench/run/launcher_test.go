@@ -57,7 +57,8 @@ func TestLauncherCommand(t *testing.T) {
 		t.Errorf("slow: %v", err)
 	}
 	for command, want := range map[string]string{"": "want a command", "/no/such/mpirun": "no such file",
-		"true": "under another launcher, such as torchrun", "false": "its --version fails (exit status 1)"} {
+		"mpirun 'a b": "is not closed",
+		"true":        "under another launcher, such as torchrun", "false": "its --version fails (exit status 1)"} {
 		if l, err := NewLauncher(t.Context(), command, "127.0.0.1"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %+v, %v, want the error %q", command, l, err, want)
 		}

@@ -153,13 +153,13 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	left, prepareErr := r.prepare(ctx)
 	resumed := r.loadResumeState(last)
 	r.announce(resumed)
+	defer func() { r.watch.close() }()
 	header := r.header(len(resumed.done) > 0)
 	r.starts = append(r.starts, header.Time)
 	if err := r.journal.Append(header); err != nil {
 		return Result{}, err
 	}
 	start := time.Now()
-	defer r.watch.close()
 
 	for _, c := range left {
 		if err := r.note(c.Sentence()); err != nil {

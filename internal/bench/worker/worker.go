@@ -152,7 +152,10 @@ func (w *worker) run() (err error) {
 		ready.Env = w.script.Environ()
 	}
 	if err := w.conn.Send(message{Event: ready}); err != nil {
-		return errors.Join(err, errors.New(ready.Error))
+		if ready.Error != "" {
+			err = fmt.Errorf("%w: %s", err, ready.Error)
+		}
+		return err
 	}
 	if ready.Error != "" {
 		// The supervisor ends this process when it has read the message. If the process exited now, the

@@ -21,6 +21,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
 
@@ -158,8 +159,11 @@ func CanJoin(b *bench.Bench, backend string, job *jobenv.Job) error {
 // program returns an error if the command line of a launcher does not start with an installed
 // program.
 func program(command string) error {
-	words := strings.Fields(command)
-	if len(words) == 0 {
+	words, err := launch.ParseCommand(command)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--launcher: %w", err)
+	case len(words) == 0:
 		return errors.New("--launcher is empty: leave it out, or give auto, local, join, mpirun, mpiexec or srun")
 	}
 	if _, err := exec.LookPath(words[0]); err != nil {

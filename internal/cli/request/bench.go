@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/python"
@@ -107,7 +108,7 @@ func benchFlags(b *bench.Bench) []benchFlag {
 	for _, p := range b.Parts {
 		for _, a := range p.Axes {
 			if a.Name != bench.RanksAxis && axes.Add(a.Name) {
-				values := Shorten(point.FormatSpec(a.Values), 60)
+				values := texttab.Shorten(point.FormatSpec(a.Values), 60)
 				help := fmt.Sprintf("axis of %s (%s), default %s", b.Name, a.Kind, values)
 				out = append(out, benchFlag{a.Name, help, true, true, ""})
 			}
@@ -126,14 +127,6 @@ func benchFlags(b *bench.Bench) []benchFlag {
 		out = append(out, benchFlag{o.Name, help, false, o.Sweepable, implied})
 	}
 	return out
-}
-
-// Shorten truncates a text to n bytes and appends an ellipsis.
-func Shorten(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return s[:n] + "..."
 }
 
 // Select finds the benches named by the arguments of `run`. It runs before the flags are parsed,

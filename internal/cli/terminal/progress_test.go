@@ -1,9 +1,15 @@
 package terminal
 
 import (
+	"io"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -24,6 +30,24 @@ func TestResult(t *testing.T) {
 		if got := p.result(&row); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// The bar shows the task that runs while rows are recorded, also of a run that is resumed.
+func TestBar(t *testing.T) {
+	screen := new(proctest.Buffer)
+	p := NewProgress(io.Discard, screen, "b", "cpu", true, false)
+	p.Observe(run.Event{Started: &run.Started{Rows: 1000, Done: 10}})
+	for i := 0; !strings.Contains(screen.String(), "size=64Ki"); i++ {
+		p.Observe(run.Event{Task: &plan.Task{Point: point.Point{{Name: "size", Value: point.BytesValue(64 << 10)}}}})
+		if i < 100 {
+			p.Observe(run.Event{Recorded: &journal.Row{Status: journal.OK}})
+		}
+		time.Sleep(time.Millisecond)
+	}
+	p.Close()
+	if !strings.Contains(screen.String(), "/1000 ") {
+		t.Errorf("the screen shows %q", screen)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -178,8 +179,7 @@ type Progress struct {
 	metrics  []journal.MetricInfo
 	total    int
 	done     int
-	there    int // rows from before the run was resumed, included in done
-	current  string
+	current  atomic.Value // text of the task that runs, which the bar shows from a goroutine of its own
 	bars     *mpb.Progress
 	bar      *mpb.Bar
 }
@@ -189,7 +189,7 @@ type Progress struct {
 func NewProgress(w, terminal io.Writer, bench, backend string, bar, quiet bool) *Progress {
 	p := &Progress{out: texttab.ForTerminal(w), quiet: quiet, name: bench, backend: backend}
 	if bar && !quiet {
-		p.bars = mpb.New(mpb.WithOutput(terminal), mpb.WithWidth(40))
+		p.bars = mpb.New(mpb.WithOutput(terminal), mpb.WithWidth(40), mpb.WithAutoRefresh())
 		p.out = texttab.ForTerminal(Guard(p.bars))
 	}
 	return p
@@ -204,7 +204,7 @@ func (p *Progress) Observe(e run.Event) {
 	case e.Started != nil:
 		p.start(e.Started)
 	case e.Task != nil:
-		p.current = texttab.Plain(p.describe(*e.Task))
+		p.current.Store(texttab.Plain(p.describe(*e.Task)))
 	case e.Recorded != nil:
 		p.recorded(e.Recorded)
 	case e.Note != "":
@@ -213,9 +213,9 @@ func (p *Progress) Observe(e run.Event) {
 }
 
 func (p *Progress) start(s *run.Started) {
-	p.total, p.done, p.there = s.Rows, s.Done, s.Done
+	p.total, p.done = s.Rows, s.Done
 	p.defaults, p.metrics = s.Defaults, s.Metrics
-	begun := time.Now()
+	begun, there := time.Now(), s.Done // rows from before the run was resumed
 	p.out.Printf("%s on %s: %s, %s, into %s (run %s)\n", p.name, p.backend, unit.Plural(s.Rows, "row"),
 		unit.Counted(s.Launches, "launch", "launches"), s.Dir, s.Run)
 	if s.Follows != nil {
@@ -227,9 +227,12 @@ func (p *Progress) start(s *run.Started) {
 	if p.bars != nil {
 		p.bar = p.bars.AddBar(int64(p.total),
 			mpb.PrependDecorators(decor.CountersNoUnit("%d/%d "), decor.OnComplete(decor.Any(func(s decor.Statistics) string {
-				return left(time.Since(begun), int(s.Current)-p.there, int(s.Total-s.Current))
+				return left(time.Since(begun), int(s.Current)-there, int(s.Total-s.Current))
 			}), "done")),
-			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return p.current })))
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
+				text, _ := p.current.Load().(string) // "" before the first task
+				return text
+			})))
 		p.bar.SetCurrent(int64(p.done))
 	}
 }

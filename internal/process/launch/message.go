@@ -131,6 +131,37 @@ func (s *EnvOverrides) UnmarshalJSON(data []byte) error {
 	return err
 }
 
+// ParseCommand splits a command line at blanks. Blanks in single or double quotes do not split. No other characters are
+// special, because no shell runs the command. It returns nil for a command without a word.
+func ParseCommand(text string) (words []string, err error) {
+	var word strings.Builder
+	begun, quote := false, rune(0)
+	for _, c := range text {
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote, begun = c, true
+		case quote == 0 && (c == ' ' || c == '\t' || c == '\n'):
+			if begun {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			begun = false
+		default:
+			word.WriteRune(c)
+			begun = true
+		}
+	}
+	if quote != 0 {
+		return nil, fmt.Errorf("the command %q has a quote %c that is not closed", text, quote)
+	}
+	if begun {
+		words = append(words, word.String())
+	}
+	return words, nil
+}
+
 // maxCPUs is the size of the kernel's cpu_set_t.
 const maxCPUs = 1024
 

@@ -239,3 +239,20 @@ func TestEnvironIsWhole(t *testing.T) {
 	defer large.Process.Kill()
 	eventually(t, "a large environment", func() bool { return slices.Contains(readEnviron(large.Process.Pid), "LAST=1") })
 }
+
+func TestParseCommand(t *testing.T) {
+	for text, want := range map[string][]string{
+		"m2 --mca x 'a b'": {"m2", "--mca", "x", "a b"},
+		`a "b 'c'" d''`:    {"a", "b 'c'", "d"},
+		" \t a\nb ":        {"a", "b"},
+		"'' a":             {"", "a"},
+		"  ":               nil,
+	} {
+		if got, err := ParseCommand(text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+	if _, err := ParseCommand(`a "b`); err == nil {
+		t.Error("a quote that is not closed is accepted")
+	}
+}
