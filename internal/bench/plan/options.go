@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
@@ -12,22 +13,23 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // resolvedOptions holds the options of a run: one value each, or an axis for options with several
 // values.
 type resolvedOptions struct {
-	options     point.Point
-	axes        []decl.Axis
-	files       []string          // names of the axes whose values are files
-	inputs      map[string]string // SHA-256 of the files that options name
-	contentSums map[string]string // SHA-256 of the files of axes, by axis and path
-	notes       []string
+	options  point.Point
+	axes     []decl.Axis
+	files    []string          // names of the axes whose values are files
+	inputs   map[string]string // SHA-256 of the files that options name
+	fileSums map[string]string // SHA-256 of the files of axes, by axis and path
+	notes    []string
 }
 
 // resolveOptions sets each option to its value in the request, or else to its default on the backend.
 func resolveOptions(b *bench.Bench, req Request) (*resolvedOptions, error) {
-	s := &resolvedOptions{inputs: maps.Clone(req.Inputs), contentSums: map[string]string{}}
+	s := &resolvedOptions{inputs: maps.Clone(req.Inputs), fileSums: map[string]string{}}
 	if s.inputs == nil {
 		s.inputs = map[string]string{}
 	}
@@ -77,7 +79,7 @@ func (s *resolvedOptions) set(b *bench.Bench, a Assign, req Request) error {
 		for i, v := range values {
 			if sha := req.Files[v.String()]; sha != "" {
 				axis.Values[i] = point.FileValue(v.String(), sha)
-				s.contentSums[o.Name+" "+v.String()] = sha
+				s.fileSums[o.Name+" "+v.String()] = sha
 			}
 		}
 	}
@@ -171,9 +173,8 @@ func (s *resolvedOptions) keyPoint(p point.Point, files map[string]string) point
 }
 
 // addContent adds the sums of Bench.Content for a point to its key point.
-func (p *Plan) addContent(keyed point.Point, contents map[string]string) point.Point {
+func addContent(keyed point.Point, contents map[string]string) point.Point {
 	for name, sha := range contents {
-		p.resolved.contentSums[name] = sha
 		keyed = keyed.With("content of "+name, point.StringValue(sha))
 	}
 	return keyed
@@ -183,7 +184,14 @@ func (p *Plan) addContent(keyed point.Point, contents map[string]string) point.P
 // a swept option by option and path, and the sums of Bench.Content.
 func (p *Plan) Files() map[string]string {
 	all := maps.Clone(p.Inputs)
-	maps.Copy(all, p.resolved.contentSums)
+	maps.Copy(all, p.resolved.fileSums)
+	for _, in := range p.Fingerprints {
+		for name, sum := range in {
+			if content, is := strings.CutPrefix(name, journal.ContentPrefix); is && !strings.HasPrefix(content, "--") {
+				all[content] = sum
+			}
+		}
+	}
 	return all
 }
 

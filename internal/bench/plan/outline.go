@@ -34,6 +34,7 @@ type partOutline struct {
 	separate []pointRef   // points of a program: one launch each, because argv contains the point
 	shared   [][]pointRef // launches of points that share processes
 	dropped  []pointRef
+	reasons  []error // why each of them is dropped
 }
 
 // pointRef refers to a point of a part.
@@ -81,11 +82,14 @@ func (p *Plan) expand(part *decl.Part, req Request, only []dataset.Expr) error {
 		}
 		at := pointRef{int32(n), int32(p.found)}
 		p.found++
-		if o.dropReason(t) != nil {
-			o.dropped = append(o.dropped, at)
+		if reason := o.dropReason(t); reason != nil {
+			o.dropped, o.reasons = append(o.dropped, at), append(o.reasons, reason)
 			continue
 		}
 		p.Points++
+		if p.Bench.Content != nil {
+			o.inputs.fingerprint(p.contents(t.Point)) // so that Files is complete before anybody asks for the tasks
+		}
 		if part.Command != nil {
 			o.separate = append(o.separate, at)
 			continue
@@ -147,7 +151,7 @@ func (o *partOutline) tasks(l launch, keys bool) iter.Seq[Task] {
 			t.Index, t.Trial = int(at.index), l.trial
 			if keys {
 				contents := o.inputs.plan.contents(t.Point)
-				t.Key = o.keys.Key(o.inputs.plan.addContent(o.keyed(t.Point), contents), ranksPtr(t.Ranks), t.Env)
+				t.Key = o.keys.Key(addContent(o.keyed(t.Point), contents), ranksPtr(t.Ranks), t.Env)
 				t.Inputs = o.inputs.fingerprint(contents)
 			}
 			if !yield(t) {
@@ -299,12 +303,25 @@ func (p *Plan) AllDropped() iter.Seq[Task] {
 				return
 			}
 		}
+		for t := range p.refused(true) {
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// refused yields the dropped points of the outline, with the errors that drop them.
+func (p *Plan) refused(keys bool) iter.Seq2[Task, error] {
+	return func(yield func(Task, error) bool) {
 		for _, o := range p.parts {
-			for t := range o.tasks(launch{points: o.dropped}, true) {
-				t.Reason = o.dropReason(t).Error()
-				if !yield(t) {
+			i := 0
+			for t := range o.tasks(launch{points: o.dropped}, keys) {
+				t.Reason = o.reasons[i].Error()
+				if !yield(t, o.reasons[i]) {
 					return
 				}
+				i++
 			}
 		}
 	}

@@ -187,7 +187,7 @@ func Outline(b *bench.Bench, req Request) (*Plan, error) {
 		p.addColumns(part)
 	}
 	p.setTrials()
-	if err := p.unknownValues(parts, req); err != nil {
+	if err := p.unknownValues(req); err != nil {
 		return nil, err
 	}
 	if p.Points == 0 {

@@ -257,7 +257,9 @@ func TestUnknownValues(t *testing.T) {
 }
 
 func TestDropRecordsItsReason(t *testing.T) {
+	asked := 0
 	b := bench.New("b", nop, bench.Ranks("1,2"), bench.Ints("n", "1,2"), bench.Drop(func(p point.Point) error {
+		asked++
 		ranks := p.At(bench.RanksAxis)
 		if p.At("n").Int() < ranks.Int() {
 			return errors.New("fewer elements than ranks")
@@ -270,6 +272,9 @@ func TestDropRecordsItsReason(t *testing.T) {
 	}
 	if p.Rows() != 4 {
 		t.Errorf("%d rows planned, want 4: a dropped point is recorded", p.Rows())
+	}
+	if asked != 4 { // in Python, each question is a round trip
+		t.Errorf("the function was asked %d times about 4 points", asked)
 	}
 }
 

@@ -18,12 +18,12 @@ import (
 // unknownValues returns an error for requested values that the bench's Drop functions reject as
 // unknown at every point. Most likely they are typing mistakes, which would otherwise silently
 // drop points. A value that some point can use is fine.
-func (p *Plan) unknownValues(parts []*decl.Part, req Request) error {
+func (p *Plan) unknownValues(req Request) error {
 	faults := map[Assign]error{}
 	var order []Assign
-	for t := range p.AllDropped() {
-		var unknown *suggest.Error
-		if !errors.As(p.partDropError(parts, t), &unknown) {
+	for t, reason := range p.refused(false) {
+		unknown, is := errors.AsType[*suggest.Error](reason)
+		if !is {
 			continue
 		}
 		for _, c := range t.Point {
@@ -46,17 +46,6 @@ func (p *Plan) unknownValues(parts []*decl.Part, req Request) error {
 		}
 	}
 	return errors.Join(lists.Map(order, func(word Assign) error { return faults[word] })...)
-}
-
-// partDropError returns the error with which the task's part drops it, or nil if it was dropped for
-// another reason, such as the limits of the backend.
-func (p *Plan) partDropError(parts []*decl.Part, t Task) error {
-	for _, part := range parts {
-		if part.Name == t.Part {
-			return dropError(part, t, p.Backend)
-		}
-	}
-	return nil
 }
 
 // emptySelection explains why nothing is left to run.
