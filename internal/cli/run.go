@@ -329,10 +329,7 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 	opts.Joined = joined
 	res, err := run.Run(ctx, j.Plan, opts)
 	progress.Close()
-	switch {
-	case errors.Is(err, context.Canceled): // with --follow: the other process continues
-		return exitInterrupted, &exitError{exitInterrupted, err}
-	case err != nil:
+	if err != nil {
 		return exitFailed, err
 	}
 	if err := a.show(j, f, res.Run); err != nil {
@@ -342,18 +339,23 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 		a.stderr.Printf("%s: %s failed twice and will not be retried again (use --resume --retry-failed)\n", a.name,
 			unit.Plural(res.GivenUp, "row"))
 	}
+	return a.conclude(res, j.Out), nil
+}
+
+// conclude prints why a run has ended early or measured nothing, and returns its exit code.
+func (a *app) conclude(res run.Result, dir string) int {
 	switch {
 	case res.Broken != "":
 		a.stderr.Printf("%s: the job cannot continue: %s; completed rows are in %s, --resume continues the run\n",
 			a.name,
-			res.Broken, j.Out)
-		return exitFailed, nil
+			res.Broken, dir)
+		return exitFailed
 	case res.Interrupted:
-		a.stderr.Printf("%s: interrupted; completed rows are in %s, --resume continues the run\n", a.name, j.Out)
-		return exitInterrupted, nil
+		a.stderr.Printf("%s: interrupted; completed rows are in %s, --resume continues the run\n", a.name, dir)
+		return exitInterrupted
 	}
 	a.warnIfAllSkipped(res.Counts)
-	return exitCode(res.Counts, res.Missing), nil
+	return exitCode(res.Counts, res.Missing)
 }
 
 // warnIfAllSkipped prints a warning that explains the exit code of a run in which all rows were skipped.

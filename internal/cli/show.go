@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -39,13 +40,18 @@ const onlyHelp = "only rows where `EXPR` holds, such as 'size>=1M && status==ok'
 func (a *app) showCommand() *cobra.Command {
 	var format, samples, section, tag string
 	var plots, only, sort, columns []string
-	var perTrial, runs, draws, allBuilds, verify bool
+	var perTrial, runs, draws, allBuilds, verify, follows bool
 	cmd := &cobra.Command{
 		Use:   "show RUN",
 		Short: "Print or draw stored rows again",
-		Long:  "Prints the rows of a run in any format, and draws them, without running anything.\n\n" + runHelp,
+		Long: `Prints the rows of a run in any format, and draws them, without running anything.
+With --follow it shows the rows of a run that another process executes as they arrive,
+and ends with the exit status of that run.
+
+` + runHelp,
 		Example: fmt.Sprintf(`  %[1]s show out/memory
   %[1]s show out/memory --runs
+  %[1]s show out/memory --follow
   %[1]s show out/memory@-1 --format csv > rows.csv
   %[1]s show out/memory --only 'size>=64K' --sort -gbps --columns op,size,gbps
   %[1]s show out/memory --columns op,size,time_us,p90,p99,max,stopped
@@ -56,10 +62,13 @@ func (a *app) showCommand() *cobra.Command {
   %[1]s show out/memory --plot x=size,y=gbps,by=num_ranks
   %[1]s show out/memory --format benchfmt > new.txt && benchstat old.txt new.txt`, a.name),
 		Args: arguments(1, 1, "one RUN folder such as out/memory"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			j, r, err := a.load(args[0])
 			if err != nil {
 				return err
+			}
+			if follows {
+				return a.follow(cmd.Context(), j.Dir(), r, format)
 			}
 			d := dataset.Of(r)
 			switch {
@@ -102,9 +111,32 @@ func (a *app) showCommand() *cobra.Command {
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "show these `COLUMNS` in this order (table, markdown, csv)")
 	cmd.Flags().BoolVar(&perTrial, "per-trial", false, "one table line per trial")
 	cmd.Flags().BoolVar(&runs, "runs", false, "list the runs of the folder")
+	cmd.Flags().BoolVar(&follows, "follow", false, "show the rows of a run under way until it ends, then its table")
 	cmd.Flags().StringVar(&tag, "tag", "", "list only the runs with this `NAME` as a tag")
 	declareViews(cmd.Flags(), &samples, &section, &allBuilds, &verify)
 	return cmd
+}
+
+// follow shows the rows of a run of another process until it ends, then its table.
+func (a *app) follow(ctx context.Context, dir string, r *journal.Run, format string) error {
+	progress := terminal.NewProgress(a.stderr.Writer(), a.streams[1], r.Header.Bench, r.Header.Backend, a.isTerm, false)
+	res, err := run.Follow(ctx, dir, r.ID(), progress.Observe)
+	progress.Close()
+	switch {
+	case errors.Is(err, context.Canceled): // the other process continues
+		return &exitError{exitInterrupted, err}
+	case err != nil:
+		return err
+	}
+	j, last, err := a.load(dir + "@" + r.ID())
+	if err != nil {
+		return err
+	}
+	d := a.bench(last.Header.Bench).View(j, last)
+	if err := a.printRows(d, d.Rows, format, export.Options{Width: a.width}); err != nil {
+		return err
+	}
+	return exit(a.conclude(res, dir))
 }
 
 // printRows writes rows in a format. The default format starts with the result of a tuning study, if the

@@ -137,7 +137,7 @@ func TestFollow(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var events []string
-			res, err := Run(ctx, p, Options{Dir: dir, Resume: true, Follow: true, Observe: func(e Event) {
+			res, err := Follow(ctx, dir, "live", func(e Event) {
 				switch {
 				case e.Started != nil:
 					events = append(events, fmt.Sprintf("%d of %d in %s by %d", e.Started.Done, e.Started.Rows, e.Started.Run,
@@ -160,14 +160,11 @@ func TestFollow(t *testing.T) {
 				default:
 					events = append(events, e.Note)
 				}
-			}})
+			})
 			if fmt.Sprint(err) != "<nil>" != (c.err != "") || c.err != "" && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("error %v, want %q", err, c.err)
 			}
 			want := []string{fmt.Sprintf("1 of 3 in live by %d", os.Getpid()), task[1].Point.String()}
-			if name == "complete" {
-				want = append(want, "the run ended without 4 of the 6 rows of this command: run them with --resume")
-			}
 			if !slices.Equal(events, want) {
 				t.Errorf("events %q, want %q", events, want)
 			}

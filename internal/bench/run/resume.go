@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -110,8 +109,8 @@ func (r *runner) holdLatest() (*journal.Run, error) {
 		}
 		hold, err := journal.HoldRun(r.opts.Dir, found.ID())
 		if _, is := errors.AsType[*journal.HeldError](err); is {
-			return nil, fmt.Errorf("%w; follow it with --resume --follow, stop it, "+
-				"or start a new run without --resume", err)
+			return nil, fmt.Errorf("%w; follow it with show %s --follow, stop it, or start a new run without --resume", err,
+				r.opts.Dir)
 		}
 		if err != nil {
 			return nil, err
@@ -345,78 +344,4 @@ func lastLaunch(dir string) int {
 		}
 	}
 	return last
-}
-
-// followTick is how often a followed run's journal is read.
-const followTick = 200 * time.Millisecond
-
-// follow observes a run that another process executes until that process ends, and returns the run's
-// result. It writes nothing and launches nothing.
-func (r *runner) follow(ctx context.Context, held *journal.HeldError) (Result, error) {
-	f, err := journal.Follow(r.opts.Dir)
-	if err != nil {
-		return Result{}, err
-	}
-	r.id = held.Run
-	tick := time.NewTicker(followTick)
-	defer tick.Stop()
-	rows, notes := -1, 0 // numbers that have been reported; rows is -1 before the start
-	for {
-		// Ask for the holder before reading the journal: if there is none, the journal is complete.
-		holder, err := journal.HolderOf(r.opts.Dir, r.id)
-		if err != nil {
-			return Result{}, err
-		}
-		j, _, err := f.Next()
-		if err != nil {
-			return Result{}, err
-		}
-		run, err := j.Find(r.id)
-		if err != nil {
-			return Result{}, err
-		}
-		if rows < 0 || rows > len(run.Rows) { // fewer rows than before: the file was replaced
-			done, planned := dataset.Of(run).Progress()
-			r.opts.Observe(Event{Started: &Started{Run: r.id, Dir: r.opts.Dir, Rows: planned, Done: done,
-				Launches: run.Header.Launches, Defaults: r.plan.AtDefault(), Metrics: run.Header.Metrics, Follows: held}})
-			rows, notes = len(run.Rows), len(run.Notes)
-		}
-		for ; rows < len(run.Rows); rows++ {
-			r.opts.Observe(Event{Recorded: &run.Rows[rows]})
-		}
-		for ; notes < len(run.Notes); notes++ {
-			r.opts.Observe(Event{Note: run.Notes[notes].Text})
-		}
-		if holder == nil {
-			return r.followed(run, held)
-		}
-		select {
-		case <-ctx.Done():
-			return Result{}, fmt.Errorf("stopped following run %s, which continues: %w", r.id, ctx.Err())
-		case <-tick.C:
-		}
-	}
-}
-
-// followed returns the result of a run that another process has ended.
-func (r *runner) followed(run *journal.Run, held *journal.HeldError) (Result, error) {
-	if run.End == nil {
-		return Result{}, fmt.Errorf("run %s is incomplete: process %d on host %s has ended; continue it with --resume",
-			r.id, held.PID, held.Host)
-	}
-	res := Result{Run: r.id, Counts: run.End.Counts, Missing: run.End.Missing,
-		Interrupted: run.End.Outcome == "interrupted"}
-	if run.End.Outcome == "failed" && res.Counts[journal.Failed]+res.Counts[journal.Timeout] == 0 {
-		res.Broken = "the run ended without a reason"
-		if n := len(run.Notes); n > 0 {
-			res.Broken = run.Notes[n-1].Text
-		}
-	}
-	e, wanted := newResumeState(), planned(r.plan)
-	e.review(run, wanted, false)
-	if lacks := len(wanted) - len(e.done); lacks > 0 && run.End.Outcome == "complete" && r.opts.Source == nil {
-		r.opts.Observe(Event{Note: fmt.Sprintf("the run ended without %d of the %d rows of this command: "+
-			"run them with --resume", lacks, len(wanted))})
-	}
-	return res, nil
 }

@@ -49,12 +49,9 @@ type Options struct {
 	ResumeSince time.Time
 	// RetryFailed makes a resumed run retry every failed point, even a point that failed twice.
 	RetryFailed bool
-	// Follow observes a run that another process is executing until it ends. Without it, such a run is
-	// an error.
-	Follow   bool
-	Ports    connection.PortRange // to listen on for other hosts
-	Launcher *Launcher            // starts the ranks; nil if this process does
-	Joined   *Joined              // existing job whose ranks are used; nil for none
+	Ports       connection.PortRange // to listen on for other hosts
+	Launcher    *Launcher            // starts the ranks; nil if this process does
+	Joined      *Joined              // existing job whose ranks are used; nil for none
 	// AllowOtherBuild accepts workers of other hosts that run another executable.
 	AllowOtherBuild bool
 	Inputs          map[string]string
@@ -142,11 +139,7 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	}
 	defer r.journal.Close()
 	last, err := r.claim()
-	var held *journal.HeldError
-	switch {
-	case opts.Follow && errors.As(err, &held):
-		return r.follow(ctx, held)
-	case err != nil:
+	if err != nil {
 		return Result{}, err
 	}
 	defer r.hold.Release()

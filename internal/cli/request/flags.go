@@ -80,8 +80,6 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 		"continue the folder's latest run: run what is missing, retry failed points once")
 	fl.BoolVar(&o.RetryFailed, "retry-failed", false,
 		"with --resume: also retry points that failed again in an earlier --resume")
-	fl.BoolVar(&o.Follow, "follow", false,
-		"with --resume: if another process still executes the run, show its rows until it ends, and end with its status")
 	fl.BoolVar(&f.RenderOnly, "render-only", false, "draw again from stored rows, run nothing")
 	guide.Under("Stored runs", fl)
 	FormatFlag(fl, &f.Format)
@@ -274,8 +272,6 @@ func (f *Flags) check() error {
 	switch {
 	case o.RetryFailed && !o.Resume:
 		return errors.New("--retry-failed needs --resume: a new run has nothing to retry (--retries is for its own failures)")
-	case o.Follow && !o.Resume:
-		return errors.New("--follow needs --resume: it follows an existing run")
 	case o.Timeout < 0:
 		return fmt.Errorf("--timeout %v: a time cannot be negative", o.Timeout)
 	case o.ImportLimit <= 0:
