@@ -160,8 +160,8 @@ func (a *app) runSides(ctx context.Context, b bothFlags, plans []request.Planned
 	for i, p := range plans {
 		progress := terminal.NewProgress(prefixWriter{a.stderr.Writer(), sideNames[i]}, nil, p.Bench.Name, p.Plan.Backend,
 			false, b.quiet)
-		o := a.runOptions(p, request.Flags{Options: run.Options{Timeout: b.timeout, Remeasure: request.Remeasure}}, launchers[i],
-			progress)
+		flags := request.Flags{Options: run.Options{Timeout: b.timeout, Remeasure: request.Remeasure}}
+		o := a.runOptions(p, flags, launchers[i], progress)
 		o.Observe = func(e run.Event) {
 			printing.Lock()
 			defer printing.Unlock()

@@ -37,10 +37,15 @@ latest run with this tag.`
 
 const onlyHelp = "only rows where `EXPR` holds, such as 'size>=1M && status==ok'"
 
+// showFlags holds the flags of `show`.
+type showFlags struct {
+	format, samples, section, tag                       string
+	plots, only, sort, columns                          []string
+	perTrial, runs, chart, allBuilds, verify, following bool
+}
+
 func (a *app) showCommand() *cobra.Command {
-	var format, samples, section, tag string
-	var plots, only, sort, columns []string
-	var perTrial, runs, draws, allBuilds, verify, follows bool
+	var f showFlags
 	cmd := &cobra.Command{
 		Use:   "show RUN",
 		Short: "Print or draw stored rows again",
@@ -62,81 +67,50 @@ and ends with the exit status of that run.
   %[1]s show out/memory --plot x=size,y=gbps,by=num_ranks
   %[1]s show out/memory --format benchfmt > new.txt && benchstat old.txt new.txt`, a.name),
 		Args: arguments(1, 1, "one RUN folder such as out/memory"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			j, r, err := a.load(args[0])
-			if err != nil {
-				return err
-			}
-			if follows {
-				return a.follow(cmd.Context(), j.Dir(), r, format)
-			}
-			d := dataset.Of(r)
-			switch {
-			case runs || tag != "":
-				return usage(a.listRuns(j, tag))
-			case verify:
-				return a.verify(j, r)
-			}
-			if allBuilds {
-				d = dataset.AllBuilds(j, r)
-			} else if _, sel, err := journal.Locate(args[0]); err == nil && sel == "" {
-				d = a.bench(r.Header.Bench).View(j, r)
-			}
-			rows, err := chosenRows(d, only, sort)
-			if err != nil {
-				return usage(err)
-			}
-			if samples != "" { // raw stream: a binary array must not be escaped
-				return usage(export.WriteSamples(a.streams[0], samples, j.Dir(), rows))
-			}
-			switch {
-			case section != "":
-				return a.printSections(d, rows, section)
-			case draws:
-				return usage(a.showChart(d, rows, plots))
-			}
-			for _, text := range plots {
-				if err := a.draw(j.Dir(), text, d, rows); err != nil {
-					return usage(err)
-				}
-			}
-			return a.printRows(d, rows, format, export.Options{Width: a.width, PerTrial: perTrial, Columns: columns})
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.showRun(cmd.Context(), args[0], f) },
 	}
-	request.FormatFlag(cmd.Flags(), &format)
-	cmd.Flags().StringArrayVar(&plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` into RUN/figures (repeatable)")
-	cmd.Flags().BoolVar(&draws, "chart", false, "draw in the terminal instead: the curves of --plot, or a default choice")
-	cmd.Flags().StringArrayVar(&only, "only", nil, onlyHelp)
-	cmd.Flags().StringSliceVar(&sort, "sort", nil, "order by these `COLUMNS`, the first one first; -size is largest first")
-	cmd.Flags().StringSliceVar(&columns, "columns", nil, "show these `COLUMNS` in this order (table, markdown, csv)")
-	cmd.Flags().BoolVar(&perTrial, "per-trial", false, "one table line per trial")
-	cmd.Flags().BoolVar(&runs, "runs", false, "list the runs of the folder")
-	cmd.Flags().BoolVar(&follows, "follow", false, "show the rows of a run under way until it ends, then its table")
-	cmd.Flags().StringVar(&tag, "tag", "", "list only the runs with this `NAME` as a tag")
-	declareViews(cmd.Flags(), &samples, &section, &allBuilds, &verify)
+	f.declare(cmd.Flags())
 	return cmd
 }
 
-// follow shows the rows of a run of another process until it ends, then its table.
-func (a *app) follow(ctx context.Context, dir string, r *journal.Run, format string) error {
-	progress := terminal.NewProgress(a.stderr.Writer(), a.streams[1], r.Header.Bench, r.Header.Backend, a.isTerm, false)
-	res, err := run.Follow(ctx, dir, r.ID(), progress.Observe)
-	progress.Close()
-	switch {
-	case errors.Is(err, context.Canceled): // the other process continues
-		return &exitError{exitInterrupted, err}
-	case err != nil:
-		return err
-	}
-	j, last, err := a.load(dir + "@" + r.ID())
+// showRun prints or draws what the flags ask for.
+func (a *app) showRun(ctx context.Context, name string, f showFlags) error {
+	j, r, err := a.load(name)
 	if err != nil {
 		return err
 	}
-	d := a.bench(last.Header.Bench).View(j, last)
-	if err := a.printRows(d, d.Rows, format, export.Options{Width: a.width}); err != nil {
-		return err
+	switch {
+	case f.following:
+		return a.follow(ctx, j.Dir(), r, f.format)
+	case f.runs || f.tag != "":
+		return usage(a.listRuns(j, f.tag))
+	case f.verify:
+		return a.verify(j, r)
 	}
-	return exit(a.conclude(res, dir))
+	d := dataset.Of(r)
+	if f.allBuilds {
+		d = dataset.AllBuilds(j, r)
+	} else if _, sel, err := journal.Locate(name); err == nil && sel == "" {
+		d = a.bench(r.Header.Bench).View(j, r)
+	}
+	rows, err := chosenRows(d, f.only, f.sort)
+	if err != nil {
+		return usage(err)
+	}
+	switch {
+	case f.samples != "": // raw stream: a binary array must not be escaped
+		return usage(export.WriteSamples(a.streams[0], f.samples, j.Dir(), rows))
+	case f.section != "":
+		return a.printSections(d, rows, f.section)
+	case f.chart:
+		return usage(a.showChart(d, rows, f.plots))
+	}
+	for _, text := range f.plots {
+		if err := a.draw(j.Dir(), text, d, rows); err != nil {
+			return usage(err)
+		}
+	}
+	return a.printRows(d, rows, f.format, export.Options{Width: a.width, PerTrial: f.perTrial, Columns: f.columns})
 }
 
 // printRows writes rows in a format. The default format starts with the result of a tuning study, if the

@@ -1,6 +1,6 @@
 // Package selftest checks an installation of kernbench. It runs the conformance suite of every available backend, and
-// tests everything that runs rely on: kernels, journal, figures, shared memory, sockets and worker processes. It measures
-// nothing and leaves no files or processes behind.
+// tests everything that runs rely on: kernels, journal, figures, shared memory, sockets and worker processes. It
+// measures nothing and leaves no files or processes behind.
 package selftest
 
 import (
