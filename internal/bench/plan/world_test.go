@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// In a job with a fixed number of ranks, that number replaces the declared ones. Numbers from the command line stay, and
-// points that cannot run are dropped with a reason.
+// In a job with a fixed number of ranks, that number replaces the declared ones. Numbers from the command line stay,
+// and points that cannot run are dropped with a reason.
 func TestWorld(t *testing.T) {
 	world := &World{Ranks: 4, Reason: "this job has 4 ranks"}
 	for _, c := range []struct {
