@@ -280,9 +280,3 @@ func TableFile(name, where string, columns ...string) Clause {
 func Page(name, heading, text string) Clause {
 	return func(d *declaration) { d.bench.Page = &decl.Page{Name: name, Heading: heading, Text: text} }
 }
-
-// Artifacts sets a pure function that names the files (exports and figures) that must be in the
-// run folder afterwards. The run fails if one is missing.
-func Artifacts(f func(rows Rows) []string) Clause {
-	return func(d *declaration) { d.bench.Artifacts = f }
-}

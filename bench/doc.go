@@ -160,7 +160,6 @@
 //	Exports    makes other files, each a [File] with a Name and Data
 //	TableFile  declares a CSV or JSON file with a line for each row
 //	Page       declares a page with all figures and table files, which must then exist after a run
-//	Artifacts  names other files that must exist after a run
 //
 // [Accumulates] makes views merge all runs of a folder. The results are made of these types:
 //
@@ -194,7 +193,8 @@
 //	over      first: y divided by the y of the first series at the same x
 //	xscale    linear or log; also yscale
 //	limit     each limit of the rows, the least that any series could reach, or none
-//	ideal     a level line at a number, or the line y = x
+//	ideal     a level line at a number, the line y = x, or with first a line in proportion to x
+//	          from the highest y at the first x; panels with a single x are left out
 //	columns   panels side by side
 //
 // x and y may be products, such as 2*count and time_us/bound_us. shape.0 is the first number of a tuple

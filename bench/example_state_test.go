@@ -228,17 +228,21 @@ func ExampleState_RecordSamples() {
 	// Output: 4 5 us
 }
 
-// Every rank gets the numbers of all ranks.
-func ExampleState_Gather() {
+// Every rank gets the values of all ranks.
+func ExampleGather() {
 	try(func(ctx context.Context, s *bench.State) error {
-		all, err := s.Gather(ctx, 1.5, 4)
+		type result struct {
+			Seconds float64
+			Errors  int
+		}
+		all, err := bench.Gather(ctx, s, result{1.5, 4})
 		if err != nil {
 			return err
 		}
-		fmt.Println("the first number by rank:", all[0], "the second:", all[1])
+		fmt.Printf("%+v", all)
 		return nil
 	})
-	// Output: the first number by rank: [1.5] the second: [4]
+	// Output: [{Seconds:1.5 Errors:4}]
 }
 
 // No rank reads a file before rank 0 has written it.

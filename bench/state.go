@@ -1,8 +1,9 @@
 package bench
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"encoding/gob"
 	"fmt"
 	"math"
 	"slices"
@@ -101,23 +102,20 @@ func (s *State) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
 	return tcp.Through(s.set.Group)(ctx, mine)
 }
 
-// Gather returns the numbers of every rank: element [i][r] is the i-th number of rank r. All
-// ranks must pass equally many.
-func (s *State) Gather(ctx context.Context, mine ...float64) ([][]float64, error) {
-	all, err := s.set.Group.Exchange(ctx, lists.Map(mine, func(v float64) int64 { return int64(math.Float64bits(v)) }))
+// Gather returns the value of every rank, in rank order. All ranks must call it at the same point of the body. Fields
+// that are sent must be exported.
+func Gather[T any](ctx context.Context, s *State, mine T) ([]T, error) {
+	var sent bytes.Buffer
+	if err := gob.NewEncoder(&sent).Encode(&mine); err != nil { // unlike JSON it has NaN
+		return nil, fmt.Errorf("sending to the other ranks: %w", err)
+	}
+	all, err := s.Exchange(ctx, sent.Bytes())
 	if err != nil {
 		return nil, err
 	}
-	out := make([][]float64, len(mine))
-	for _, values := range all {
-		if len(values) != len(mine) {
-			return nil, errors.New("State.Gather: ranks passed different numbers of values")
-		}
-		for i, v := range values {
-			out[i] = append(out[i], math.Float64frombits(uint64(v)))
-		}
-	}
-	return out, nil
+	return lists.TryMap(all, func(received []byte) (value T, err error) {
+		return value, gob.NewDecoder(bytes.NewReader(received)).Decode(&value)
+	})
 }
 
 // Phase names the current activity of this rank. A failed row shows the last phase.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -289,15 +288,21 @@ func (b *benchmark) timeSets(sys *solve.System, iterations int, goal float64) er
 
 // sum adds up numbers over the ranks, in rank order.
 func (b *benchmark) sum(mine ...float64) ([]float64, error) {
-	all, err := b.s.Gather(b.ctx, mine...)
-	return lists.Map(all, lists.Sum), err
+	all, err := bench.Gather(b.ctx, b.s, mine)
+	totals := make([]float64, len(mine))
+	for _, ranks := range all {
+		for i, v := range ranks {
+			totals[i] += v
+		}
+	}
+	return totals, err
 }
 
 // maxOverRanks returns the largest number of any rank.
 func (b *benchmark) maxOverRanks(mine float64) (float64, error) {
-	all, err := b.s.Gather(b.ctx, mine)
+	all, err := bench.Gather(b.ctx, b.s, mine)
 	if err != nil {
 		return 0, err
 	}
-	return slices.Max(all[0]), nil
+	return slices.Max(all), nil
 }

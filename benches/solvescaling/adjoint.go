@@ -187,7 +187,7 @@ type gradient struct{ Difference, Product, Terms float64 }
 // judge adds up this rank's parts of a finite difference, of the gradient, and of the magnitudes of
 // its terms. It records the relative difference and fails if that is too large.
 func (a *adjoint) judge(metric, what string, parts gradient) error {
-	ranks, err := gather(a.ctx, a.s, parts)
+	ranks, err := bench.Gather(a.ctx, a.s, parts)
 	if err != nil {
 		return err
 	}

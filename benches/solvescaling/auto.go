@@ -3,7 +3,6 @@ package solvescaling
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -197,11 +196,7 @@ func chooseSolver(ctx context.Context, s *bench.State, g *dist.Group, spec solve
 	best := trials[0]
 	spec.Method, spec.Preconditioner = best.Method, best.Precond
 	s.Detail(chosenDetail, best.name())
-	kept, err := json.Marshal(trials)
-	if err != nil {
-		return spec, err
-	}
-	s.Detail(trialsDetail, string(kept))
+	recordFacts(s, trialsDetail, trials)
 	slowest, err := maxOverRanks(ctx, s, float64(g.Clock().Now()-began)/1e12)
 	if err != nil {
 		return spec, err
@@ -216,12 +211,11 @@ func describe(trials []trial, best float64) string {
 }
 
 // trialsOf states what auto chose for each row of a curve, and why.
-func trialsOf(c *curve) (out []string) {
+func trialsOf(c *curve) (out []statement) {
 	for _, r := range c.rows {
-		var trials []trial
-		if json.Unmarshal([]byte(r.Details[trialsDetail]), &trials) == nil && len(trials) > 0 {
-			out = append(out, fmt.Sprintf("On %s, auto chose %s. Time to solution in the trials: %s.",
-				unit.Plural(dataset.Ranks(r), "rank"), r.Details[chosenDetail], describe(trials, trials[0].cost())))
+		if trials := factsOf[[]trial](r, trialsDetail); len(trials) > 0 {
+			out = append(out, statement{text: fmt.Sprintf("On %s, auto chose %s. Time to solution in the trials: %s.",
+				unit.Plural(dataset.Ranks(r), "rank"), r.Details[chosenDetail], describe(trials, trials[0].cost()))})
 		}
 	}
 	return out

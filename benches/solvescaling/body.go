@@ -157,7 +157,7 @@ func reportSetting(ctx context.Context, s *bench.State, spec solve.Spec, name st
 	if grid, ok := spec.Problem.(sparse.Gridded); ok {
 		s.Detail("grid", grid.Grid().String())
 	}
-	hosts, err := gather(ctx, s, hostName())
+	hosts, err := bench.Gather(ctx, s, hostName())
 	s.Detail(hostsDetail, fmt.Sprint(len(lists.Distinct(hosts))))
 	return err
 }
@@ -225,7 +225,7 @@ func reportSolves(s *bench.State, size int, out solve.Outcome, seconds []float64
 	s.Record("dof_global", float64(size))
 	s.Record("dof_per_rank", float64(size)/float64(s.Size()))
 	s.Record("reductions_per_iteration", float64(out.Reductions)/iterations)
-	s.Detail("history", history(out.History))
+	recordFacts(s, historyDetail, history(out.History))
 	if !out.Stopped {
 		s.RecordSamples("solve_time_s", seconds)
 		s.Record("throughput_dof_s", float64(size)/slices.Min(seconds))
@@ -235,11 +235,18 @@ func reportSolves(s *bench.State, size int, out solve.Outcome, seconds []float64
 	}
 }
 
-// history formats the relative residuals of at most historyPoints iterations, and of the last.
-func history(all []float64) string {
+// residual is the relative residual after an iteration. Rows have some hundred, so few digits are kept.
+type residual [2]float32
+
+// history returns the relative residuals of at most historyPoints iterations, and of the last.
+func history(all []float64) (kept []residual) {
 	step := max(1, (len(all)+historyPoints-1)/historyPoints)
-	kept := lists.Filter(lists.Range[int](len(all)), func(i int) bool { return i%step == 0 || i == len(all)-1 })
-	return pack(kept, func(i int) []any { return []any{i, all[i]} })
+	for i, r := range all {
+		if (i%step == 0 || i == len(all)-1) && !math.IsNaN(r) && !math.IsInf(float64(float32(r)), 0) {
+			kept = append(kept, residual{float32(i), float32(r)})
+		}
+	}
+	return kept
 }
 
 // reportCommunication records the time of the messages and reductions of an iteration without any arithmetic. It takes
@@ -307,7 +314,7 @@ func reportProducts(ctx context.Context, s *bench.State, matrix *sparse.Matrix) 
 		return err
 	}
 	mine.GFLOPS = peakGFLOPS(dist.F64)
-	ranks, err := gather(ctx, s, mine)
+	ranks, err := bench.Gather(ctx, s, mine)
 	if err != nil {
 		return err
 	}

@@ -1,19 +1,20 @@
 package solvescaling
 
 import (
-	"cmp"
 	"fmt"
-	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 )
 
-// cause is the bottleneck of an iteration: a name, and a sentence with the numbers that show it.
-type cause struct{ name, sentence string }
+// cause is the bottleneck of an iteration: a name, and a sentence with the numbers that show it. It is open if the
+// numbers show none.
+type cause struct {
+	name, sentence string
+	open           bool
+}
 
 // Thresholds above which something counts as the cause, as fractions of an iteration or of the triad.
 const (
@@ -26,8 +27,8 @@ const (
 	// explained is the fraction of the waiting time that messages alone must take to be its cause. It is also the fraction
 	// of the slowest rank's additional work that its larger part must explain.
 	explained = 0.5
-	// tracedTolerance is the largest difference between a traced and a timed iteration, relative to the
-	// timed one, at which the phases of one describe the other.
+	// tracedTolerance is the largest difference between a traced and a timed iteration on a GPU, relative to the
+	// timed one, at which one describes the other.
 	tracedTolerance = 0.2
 )
 
@@ -43,86 +44,70 @@ type shares struct {
 	single                   bool // from one solve of one launch, so that nothing is known about the range
 }
 
-// apart reports whether a traced and a timed iteration differ too much to describe each other.
-func apart(traced, timed float64) bool {
-	return traced > (1+tracedTolerance)*timed || traced < (1-tracedTolerance)*timed
+// sharesOf returns the shares of a row, and whether its timed solves counted them.
+func sharesOf(r *journal.Row) (s shares, counted bool) {
+	of := func(name string) share {
+		v := r.Metrics[name]
+		if st, spread := r.Stats.Find(name); spread {
+			return share{v, st.Min, st.Max}
+		}
+		return share{v, v, v}
+	}
+	s = shares{work: of(workShare), imbalance: of(imbalanceShare), waiting: of(waitingShare)}
+	s.single = r.Samples < 2 && s.waiting.low == s.waiting.high
+	_, counted = r.Metrics[waitingShare]
+	return s, counted
 }
 
-// sharesOf returns the shares of a row. doubt is the reason if they are not known.
-func sharesOf(r *journal.Row) (s shares, doubt string) {
-	m := r.Metrics
-	if _, counted := m[waitingShare]; counted {
-		of := func(name string) share {
-			st := r.Stats.Get(name)
-			return share{m[name], st.Min, st.Max}
-		}
-		s = shares{work: of(workShare), imbalance: of(imbalanceShare), waiting: of(waitingShare)}
-		s.single = r.Samples < 2 && s.waiting.low == s.waiting.high
-		return s, ""
-	}
-	us := cmp.Or(m["traced_us"], m["time_us"]) // the phases of the oldest rows add up to time_us
-	mean, slowest := 0.0, 0.0
-	for _, p := range []krylov.Phase{krylov.SpMV, krylov.Dots, krylov.Updates, krylov.Precond, krylov.Other} {
-		mean += m[meanOf(p)]
-		slowest += m[slowestOf(p)]
-	}
-	switch {
-	case !(us > 0) || mean == 0:
-		return s, "its phases were not timed"
-	case apart(us, m["time_us"]):
-		return s, fmt.Sprintf("its phases were only traced, and the traced iteration took %s, the timed one %s",
-			unit.FormatMicros(us), unit.FormatMicros(m["time_us"]))
-	}
-	if part := m[meanOf(krylov.Precond)] / us; dataset.Ranks(r) > 1 && part >= 0.5 && m["alone_us"] == 0 &&
-		r.Details[gpuDetail] == "" {
-		return s, fmt.Sprintf("its preconditioner takes %.0f %% of it, and how much of that is communication was not "+
-			"measured",
-			100*part)
-	}
-	slowest = min(slowest, us)
-	one := func(part float64) share { return share{part / us, part / us, part / us} }
-	return shares{work: one(mean), imbalance: one(max(0, slowest-mean)), waiting: one(max(0, us-slowest))}, ""
+// found returns the cause of an iteration.
+func found(name, format string, args ...any) cause {
+	return cause{name: name, sentence: fmt.Sprintf(format, args...)}
 }
 
 // unresolved is the cause of an iteration whose numbers do not show one.
 func unresolved(format string, args ...any) cause {
-	return cause{"not resolved", "the limit of an iteration is not resolved: " + fmt.Sprintf(format, args...)}
+	return cause{"not resolved", "the limit of an iteration is not resolved: " + fmt.Sprintf(format, args...), true}
 }
 
 // causeOf determines what limits an iteration. It names a loss only if its share, with its range over the solves, is
 // large enough and exceeds the other loss.
 func causeOf(r *journal.Row) cause {
-	s, doubt := sharesOf(r)
-	several := dataset.Ranks(r) > 1
+	s, counted := sharesOf(r)
+	gpu, traced, timed := r.Details[gpuDetail] != "", r.Metrics["traced_us"], perIteration(r)
 	switch {
-	case several && r.Details[gpuDetail] != "" && r.Metrics["triad_fraction"] < boundByMemory:
+	case dataset.Ranks(r) > 1 && gpu && r.Metrics["triad_fraction"] < boundByMemory:
 		return unresolved("its kernels work and wait for other ranks in the same launch, so the two cannot be timed "+
 			"separately; it moves %s", modelText(r))
-	case doubt != "":
-		return unresolved("%s", doubt)
+	case gpu && (traced > (1+tracedTolerance)*timed || traced < (1-tracedTolerance)*timed):
+		return unresolved("its phases were only traced, and the traced iteration took %s, the timed one %s",
+			unit.FormatMicros(traced), unit.FormatMicros(timed))
 	case r.Disturbed():
 		c := unresolved("the row was disturbed (%s)", r.Conditions.Strongest().Sentence())
 		c.name = "disturbed"
 		return c
-	case several && oversubscribed(r):
+	case dataset.Ranks(r) == 1 || gpu:
+		return workCause(r)
+	case oversubscribed(r):
 		c := unresolved("ranks share cores, so that each waits while another one runs")
 		c.name = "shared cores"
 		return c
-	case several && s.single:
+	case !counted:
+		return unresolved("its solves did not count how long ranks work and wait")
+	case s.single:
 		return unresolved("one timed solve gives no range of its parts (--%s 3 does)", repeatOption)
-	case several && s.imbalance.value >= boundByImbalance && s.imbalance.value >= s.waiting.value:
+	case s.imbalance.value >= boundByImbalance && s.imbalance.value >= s.waiting.value:
 		if s.imbalance.low < boundByImbalance || s.imbalance.low <= s.waiting.high {
 			return unresolved("the slowest rank works %v of it longer than the mean rank, and ranks wait for %v of it",
 				s.imbalance, s.waiting)
 		}
 		return unevenCause(r, s)
-	case several && s.waiting.value >= boundByWaiting:
+	case s.waiting.value >= boundByWaiting:
 		if s.waiting.low < boundByWaiting || s.waiting.low <= s.imbalance.high {
 			return unresolved("ranks wait for %v of it, and the slowest rank works %v of it longer than the mean rank",
 				s.waiting, s.imbalance)
 		}
 		return waitingCause(r, s)
-	case several && s.work.low <= max(s.imbalance.high, s.waiting.high):
+	case s.work.low <= max(s.imbalance.high, s.waiting.high):
 		return unresolved("ranks work for %v of it and wait for %v, and the slowest rank works %v of it longer than the "+
 			"mean rank", s.work, s.waiting, s.imbalance)
 	}
@@ -141,8 +126,8 @@ func workCause(r *journal.Row) cause {
 	m := r.Metrics
 	switch {
 	case m["triad_fraction"] > aboveMemory:
-		return cause{"own work", fmt.Sprintf("an iteration works from the caches, not from memory: %.1f GB/s by the model, "+
-			"above the triad's %.1f GB/s", m["gbps"], m["triad_gbps"])}
+		return found("own work", "an iteration works from the caches, not from memory: %.1f GB/s by the model, "+
+			"above the triad's %.1f GB/s", m["gbps"], m["triad_gbps"])
 	case m["triad_fraction"] >= boundByMemory && m["working_set_bytes"] > 0 && m["working_set_bytes"] <= m["cache_bytes"]:
 		return unresolved("it moves %s, but its working set of %s may be in the caches of %s", modelText(r),
 			unit.FormatBytesApprox(m["working_set_bytes"]), unit.FormatBytesApprox(m["cache_bytes"]))
@@ -151,33 +136,33 @@ func workCause(r *journal.Row) cause {
 		if b := m["bandwidth_scaling"]; b > 0 && b < 0.95 {
 			text += fmt.Sprintf(", which is %.2f times the bandwidth of one rank", b*float64(dataset.Ranks(r)))
 		}
-		return cause{"memory bandwidth", text}
+		return cause{name: "memory bandwidth", sentence: text}
 	}
-	return cause{"own work", "an iteration is bound by the ranks' own work: it moves " + modelText(r)}
+	return cause{name: "own work", sentence: "an iteration is bound by the ranks' own work: it moves " + modelText(r)}
 }
 
 // unevenCause explains why one rank works longer than the others: its part is larger, or it is slower.
 func unevenCause(r *journal.Row, s shares) cause {
 	m := r.Metrics
 	rows, entries := m["row_imbalance"], m["nnz_imbalance"]
-	slow := r.Details[slowRankDetail]
+	slow := factsOf[*slowRank](r, slowRankDetail)
 	if largest := max(rows, entries); (largest-1)*s.work.value >= explained*s.imbalance.value &&
-		!strings.HasPrefix(slow, slowCore) {
+		(slow == nil || !slow.coreAlone()) {
 		text := fmt.Sprintf("an iteration is bound by imbalance: the slowest rank works %v of it longer than the "+
 			"mean rank; the largest part has %.2f times the mean rows and %.2f times the mean entries",
 			s.imbalance, rows, entries)
 		if entries > 1.1*rows && dataset.Text(r, weightsAxis) != string(partition.ByEntries) {
 			text += fmt.Sprintf(" (--%s %s evens these out)", weightsAxis, partition.ByEntries)
 		}
-		return cause{"imbalance", text}
+		return cause{name: "imbalance", sentence: text}
 	}
 	text := fmt.Sprintf("an iteration is bound by a slow rank: the slowest works %v of it longer than the mean "+
 		"rank, though "+
 		"the largest part has only %.2f times the mean rows and %.2f times the mean entries", s.imbalance, rows, entries)
-	if slow == "" {
+	if slow == nil {
 		text += "; whether its core or its rows are the reason was not tested"
 	}
-	return cause{"a slow rank", text}
+	return cause{name: "a slow rank", sentence: text}
 }
 
 // waitingCause explains why ranks wait. If messages alone take much less time, another rank is late.
@@ -188,16 +173,16 @@ func waitingCause(r *journal.Row, s shares) cause {
 	half := explained * m["time_us"] // of the time of an iteration
 	switch {
 	case !known:
-		return cause{"waiting", fmt.Sprintf("an iteration is bound by waiting, %v of its %s: whether for messages or for "+
-			"late ranks was not measured", s.waiting, us)}
+		return found("waiting", "an iteration is bound by waiting, %v of its %s: whether for messages or for "+
+			"late ranks was not measured", s.waiting, us)
 	case own >= half*s.waiting.high:
-		return cause{"messages", fmt.Sprintf("an iteration is bound by messages and reductions (%.3g reductions per "+
+		return found("messages", "an iteration is bound by messages and reductions (%.3g reductions per "+
 			"iteration): ranks wait for %v of its %s, and the messages by themselves take %s",
-			m["reductions_per_iteration"], s.waiting, us, unit.FormatMicros(own))}
+			m["reductions_per_iteration"], s.waiting, us, unit.FormatMicros(own))
 	case own >= half*s.waiting.low:
-		return cause{"waiting", fmt.Sprintf("an iteration is bound by waiting, %v of its %s: whether for messages, which "+
-			"by themselves take %s, or for late ranks is not resolved", s.waiting, us, unit.FormatMicros(own))}
+		return found("waiting", "an iteration is bound by waiting, %v of its %s: whether for messages, which "+
+			"by themselves take %s, or for late ranks is not resolved", s.waiting, us, unit.FormatMicros(own))
 	}
-	return cause{"late ranks", fmt.Sprintf("an iteration is bound by late ranks: ranks wait for %v of its %s, though "+
-		"the messages by themselves take %s", s.waiting, us, unit.FormatMicros(own))}
+	return found("late ranks", "an iteration is bound by late ranks: ranks wait for %v of its %s, though "+
+		"the messages by themselves take %s", s.waiting, us, unit.FormatMicros(own))
 }

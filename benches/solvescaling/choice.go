@@ -26,41 +26,54 @@ type comparison struct {
 	failed     []string     // names of candidates that failed
 }
 
-// candidate is a method with a preconditioner, over all its trials.
+// candidate is a method with a preconditioner, over all its trials that count.
 type candidate struct {
 	name         string
-	row          *journal.Row // the trial with the median time to the solution
-	setup, solve float64      // times of that trial, in seconds
+	rows         dataset.Set
+	row          *journal.Row // their medians
+	setup, solve float64      // median times, in seconds
 	total, alone judge.Range  // in seconds: set-up plus solve, and the solve alone, over all trials and solves
-	launches     int          // number of rows in total and alone
-	rows         dataset.Set  // these rows
-	disturbed    bool         // all its rows are disturbed; otherwise only undisturbed rows count
+}
+
+// newCandidate returns the candidate that made trials.
+func newCandidate(name string, trials dataset.Set) *candidate {
+	row := trials.Merge()
+	cand := &candidate{name: name, rows: trials.Counting(), row: row, setup: row.Metrics["precond_setup_s"],
+		solve: row.Metrics["solve_time_s"]}
+	for _, r := range cand.rows {
+		setup, solve := r.Metrics["precond_setup_s"], r.Metrics["solve_time_s"]
+		one := judge.Range{Low: solve, High: solve}
+		if st, ok := r.Stats.Find("solve_time_s"); ok && st.Min > 0 {
+			one = judge.Range{Low: st.Min, High: st.Max}
+		}
+		cand.total = cand.total.Include(judge.Range{Low: setup + one.Low, High: setup + one.High})
+		cand.alone = cand.alone.Include(one)
+	}
+	return cand
 }
 
 func (cand *candidate) timeToSolution() float64 { return cand.setup + cand.solve }
 
-// timeToSolution returns the set-up and solve time of a row, in seconds.
-func timeToSolution(r *journal.Row) float64 {
-	return r.Metrics["precond_setup_s"] + r.Metrics["solve_time_s"]
-}
+// disturbed reports whether all trials were disturbed; otherwise only the undisturbed ones count.
+func (cand *candidate) disturbed() bool { return cand.row.Disturbed() }
 
 func total(cand *candidate) judge.Range { return cand.total }
 func alone(cand *candidate) judge.Range { return cand.alone }
 
 // repeated reports whether the candidate has enough launches to be compared. Launches differ by more than the solves of
 // one.
-func (cand *candidate) repeated() bool { return cand.launches >= judge.MinLaunches }
+func (cand *candidate) repeated() bool { return len(cand.rows) >= judge.MinLaunches }
 
 // faster reports whether cand is certainly faster by one of its times: both candidates have enough
 // undisturbed launches, and their intervals do not overlap.
 func (cand *candidate) faster(than *candidate, by func(*candidate) judge.Range) bool {
-	return !cand.disturbed && !than.disturbed && cand.repeated() && than.repeated() && by(cand).Below(by(than))
+	return !cand.disturbed() && !than.disturbed() && cand.repeated() && than.repeated() && by(cand).Below(by(than))
 }
 
 // systemKey identifies the system that the candidates of a comparison solve: everything but the solver and the number
 // of ranks.
 func systemKey(r *journal.Row) string {
-	return keyOf(r, append([]string{dataset.NumRanks, methodAxis, precondAxis, peerAxis}, tuningAxes...)...)
+	return keyOf(r, append([]string{dataset.NumRanks, methodAxis, precondAxis}, tuningAxes...)...)
 }
 
 // findComparisons finds the comparisons, each at the largest number of ranks on which at least two
@@ -73,8 +86,14 @@ func findComparisons(rows dataset.Set) (out []*comparison) {
 		var best *comparison
 		for _, g := range dataset.GroupBy(same.Rows, dataset.Ranks) {
 			c := &comparison{title: comparisonTitle(g.Rows[0]), ranks: g.Key}
-			for _, r := range g.Rows {
-				c.add(r)
+			for _, solver := range dataset.GroupBy(g.Rows, solverOf) {
+				solved := solver.Rows.Good().Where(func(r *journal.Row) bool { return r.Metrics["solve_time_s"] > 0 })
+				if len(solved) > 0 {
+					c.candidates = append(c.candidates, newCandidate(solver.Key, solved))
+				}
+				if len(solved) < len(solver.Rows) {
+					c.failed = append(c.failed, solver.Key)
+				}
 			}
 			if len(c.candidates) > 1 && (best == nil || c.ranks > best.ranks) {
 				best = c
@@ -95,44 +114,6 @@ func comparisonTitle(r *journal.Row) string {
 		dataset.Text(r, partitionerAxis), r.Backend)
 }
 
-// add adds a row to its candidate. Failed rows are only listed. The first undisturbed row of a candidate replaces its
-// disturbed rows, and later disturbed rows are ignored.
-func (c *comparison) add(r *journal.Row) {
-	name := solverOf(r)
-	solve, solved := r.Metrics["solve_time_s"]
-	if r.Status != journal.OK || !solved {
-		if !slices.Contains(c.failed, name) {
-			c.failed = append(c.failed, name)
-		}
-		return
-	}
-	at := slices.IndexFunc(c.candidates, func(cand *candidate) bool { return cand.name == name })
-	if at < 0 {
-		at = len(c.candidates)
-		c.candidates = append(c.candidates, &candidate{name: name})
-	}
-	cand, setup := c.candidates[at], r.Metrics["precond_setup_s"]
-	switch disturbed := r.Quality == journal.QualityDisturbed; {
-	case len(cand.rows) > 0 && disturbed && !cand.disturbed:
-		return
-	case len(cand.rows) == 0 || cand.disturbed && !disturbed:
-		*cand = candidate{name: name, disturbed: disturbed}
-	}
-	one := judge.Range{Low: solve, High: solve}
-	if st, ok := r.Stats.Find("solve_time_s"); ok && st.Min > 0 {
-		one = judge.Range{Low: st.Min, High: st.Max}
-	}
-	cand.launches++
-	cand.rows = append(cand.rows, r)
-	byTime := slices.SortedStableFunc(slices.Values(cand.rows), func(a, b *journal.Row) int {
-		return cmp.Compare(timeToSolution(a), timeToSolution(b))
-	})
-	cand.row = byTime[(len(byTime)-1)/2]
-	cand.setup, cand.solve = cand.row.Metrics["precond_setup_s"], cand.row.Metrics["solve_time_s"]
-	cand.total = cand.total.Include(judge.Range{Low: setup + one.Low, High: setup + one.High})
-	cand.alone = cand.alone.Include(one)
-}
-
 // comparisonSections returns a section for each comparison: a table of the candidates, and a recommendation.
 func comparisonSections(rows dataset.Set) (out []bench.Section) {
 	for _, c := range findComparisons(rows) {
@@ -145,7 +126,7 @@ func comparisonSections(rows dataset.Set) (out []bench.Section) {
 		for _, cand := range c.candidates {
 			behind = append(behind, cand.rows...)
 		}
-		s.Sentences = citeLines("choice", c.advice(), behind)
+		s.Sentences = cite("choice", c.advice(), behind)
 		out = append(out, s)
 	}
 	return out
@@ -158,7 +139,7 @@ func (cand *candidate) line() []string {
 		return cell(cand.row, metric, func(v float64) string { return write(v * m["iterations"]) })
 	}
 	interval := fmt.Sprintf("%s to %s", unit.FormatSig(total(cand).Low, 3), unit.FormatSig(total(cand).High, 3))
-	if cand.disturbed {
+	if cand.disturbed() {
 		interval = "disturbed"
 	}
 	return []string{cand.name, fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(cand.setup, 3),
@@ -169,24 +150,23 @@ func (cand *candidate) line() []string {
 }
 
 // advice recommends a candidate and explains why, as far as the rows allow.
-func (c *comparison) advice() (out []string) {
+func (c *comparison) advice() (out []statement) {
 	best := c.candidates[0]
 	// tied lists the candidates that may be as fast as the best, within the intervals of the measurements.
 	tied := lists.Filter(c.candidates[1:], func(cand *candidate) bool { return !best.faster(cand, total) })
 	if next := c.candidates[1]; len(tied) == 0 {
-		out = append(out, fmt.Sprintf("Choose %s: %s to the solution, %s the time of %s, the next.", best.name,
-			seconds(best.timeToSolution()), ratio(best.timeToSolution(), next.timeToSolution()), next.name))
-		out = append(out, c.why(best)...)
+		out = append(out, statement{text: fmt.Sprintf("Choose %s: %s to the solution, %s the time of %s, the next.",
+			best.name, seconds(best.timeToSolution()), ratio(best.timeToSolution(), next.timeToSolution()), next.name)},
+			statement{text: c.why(best)})
 	} else {
-		out = append(out, c.unresolved(best, tied), c.counted())
+		out = append(out, statement{c.unresolved(best, tied), true}, statement{text: c.counted()})
 	}
 	if cand := c.fastestSolve(); cand != nil && cand != best {
-		out = append(out, fmt.Sprintf("With many right-hand sides for one matrix, the set-up is paid once: a solve "+
-			"by %s takes %s, one by %s %s.",
-			cand.name, seconds(cand.solve), best.name, seconds(best.solve)))
+		out = append(out, statement{text: fmt.Sprintf("With many right-hand sides for one matrix, the set-up is paid once: "+
+			"a solve by %s takes %s, one by %s %s.", cand.name, seconds(cand.solve), best.name, seconds(best.solve))})
 	}
 	if len(c.failed) > 0 {
-		out = append(out, "Failed and not compared: "+strings.Join(c.failed, ", ")+".")
+		out = append(out, statement{text: "Failed and not compared: " + strings.Join(c.failed, ", ") + "."})
 	}
 	return out
 }
@@ -196,9 +176,9 @@ func (c *comparison) unresolved(best *candidate, tied []*candidate) string {
 	names, why := []string{best.name}, "their intervals overlap"
 	for _, cand := range tied {
 		switch names = append(names, cand.name); {
-		case best.disturbed || cand.disturbed:
+		case best.disturbed() || cand.disturbed():
 			why = "other programs disturbed the rows"
-		case best.launches == 1 && cand.launches == 1:
+		case len(best.rows) == 1 && len(cand.rows) == 1:
 			why = "one launch each"
 		case !best.repeated() || !cand.repeated():
 			why = fmt.Sprintf("fewer than %d undisturbed launches", judge.MinLaunches)
@@ -249,18 +229,17 @@ func (c *comparison) counted() string {
 
 // why compares the best candidate with the same method without a preconditioner, or with the next
 // candidate if that was not run.
-func (c *comparison) why(best *candidate) []string {
+func (c *comparison) why(best *candidate) string {
 	plain := c.candidates[1]
 	for _, cand := range c.candidates {
-		same := dataset.Text(cand.row, methodAxis) == dataset.Text(best.row, methodAxis) &&
-			dataset.Text(cand.row, peerAxis) == dataset.Text(best.row, peerAxis)
+		same := dataset.Text(cand.row, methodAxis) == dataset.Text(best.row, methodAxis)
 		if cand != best && same && dataset.Text(cand.row, precondAxis) == precondition.None {
 			plain = cand
 		}
 	}
 	m, p := best.row.Metrics, plain.row.Metrics
 	if !(m["iterations"] > 0 && p["iterations"] > 0 && m["time_us"] > 0 && p["time_us"] > 0) {
-		return nil
+		return ""
 	}
 	text := fmt.Sprintf("Why: %s needs %.0f iterations, %s %.0f; one takes %s the time", best.name, m["iterations"],
 		plain.name, p["iterations"], ratio(m["time_us"], p["time_us"]))
@@ -270,7 +249,7 @@ func (c *comparison) why(best *candidate) []string {
 	if best.setup > 0 {
 		text += fmt.Sprintf("; set-up is %.0f %% of its time to the solution", 100*best.setup/best.timeToSolution())
 	}
-	return []string{text + "."}
+	return text + "."
 }
 
 // fastestSolve returns the candidate whose solve alone is certainly the shortest, or nil.
@@ -298,7 +277,7 @@ func ratio(a, b float64) string {
 const maxComparisons = 4
 
 // comparisonFigure stacks set-up and solve: a bar for each candidate, and a panel for each comparison.
-func comparisonFigure(rows dataset.Set) (figure.Figure, bool) {
+func comparisonFigure(rows dataset.Set) figure.Figure {
 	f := figure.Figure{Name: "distributed_solve_comparison", Title: "Time to solution", Columns: 2}
 	for _, c := range findComparisons(rows) {
 		if len(f.Panels) == maxComparisons {
@@ -309,15 +288,15 @@ func comparisonFigure(rows dataset.Set) (figure.Figure, bool) {
 		p.Series = []figure.Series{{Name: "solve", Kind: figure.StackedBars},
 			{Name: "set-up of the preconditioner", Kind: figure.StackedBars}}
 		for i, cand := range c.candidates {
-			if cand.disturbed {
+			if cand.disturbed() {
 				p.Note = "hollow: other programs disturbed the row"
 			}
 			p.X.Categories = append(p.X.Categories, cand.name)
 			for k, s := range []float64{cand.solve, cand.setup} {
-				p.Series[k].Points = append(p.Series[k].Points, figure.Point{X: float64(i), Y: 1e6 * s, Hollow: cand.disturbed})
+				p.Series[k].Points = append(p.Series[k].Points, figure.Point{X: float64(i), Y: 1e6 * s, Hollow: cand.disturbed()})
 			}
 		}
 		f.Panels = append(f.Panels, p)
 	}
-	return f, len(f.Panels) > 0
+	return f
 }

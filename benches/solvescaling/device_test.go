@@ -98,8 +98,8 @@ func TestCUDA(t *testing.T) {
 			m["operator_complexity"] != want["operator_complexity"] ||
 			!(m["precond_us"] > 0) || !(m["precond_setup_s"] > 0) || m["precond_setup_s"] >= m["setup_s"] ||
 			!(m["bytes_model"] > 0) || !(m["finest_level_gbps"] > 0) ||
-			strings.Count(r.Details[levelsDetail], ":") != 2*int(m["levels"]) ||
-			!strings.HasPrefix(r.Details[finestDetail], "smooth:") || strings.Count(r.Details[finestDetail], ":") != 6 {
+			len(factsOf[[]level](&r, levelsDetail)) != int(m["levels"]) || len(factsOf[[]step](&r, finestDetail)) != 6 ||
+			factsOf[[]step](&r, finestDetail)[0].Name != "smooth" {
 			t.Errorf("multigrid: %v %s %v %v, on processors %v", r.Status, r.Reason, m, r.Details, want)
 		}
 		if _, has := m["flops_model"]; has {

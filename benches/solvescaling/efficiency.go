@@ -49,11 +49,11 @@ func efficiencyDoubt(r, one *journal.Row, m map[string]float64) string {
 	return ""
 }
 
-// efficiencyText describes how much of the efficiency of one rank is left. It returns "" if this is unknown.
-func efficiencyText(r *journal.Row) string {
+// efficiencyText describes how much of the efficiency of one rank is left, if this is known.
+func efficiencyText(r *journal.Row) statement {
 	m := r.Metrics
 	if _, known := m["efficiency_implementation"]; !known || dataset.Ranks(r) == 1 {
-		return ""
+		return statement{}
 	}
 	ranks := unit.Plural(dataset.Ranks(r), "rank")
 	base := ""
@@ -61,8 +61,8 @@ func efficiencyText(r *journal.Row) string {
 		base = " Compared with " + of + "."
 	}
 	if doubt := r.Details[doubtDetail]; doubt != "" {
-		return fmt.Sprintf("The efficiency of %s is not resolved: %s. By the time of an iteration it is about %s.%s", ranks,
-			doubt, efficiencyOf(r), base)
+		return statement{fmt.Sprintf("The efficiency of %s is not resolved: %s. By the time of an iteration it is about "+
+			"%s.%s", ranks, doubt, efficiencyOf(r), base), true}
 	}
 	text := fmt.Sprintf("%s keep %s of one rank's efficiency", ranks, withInterval(m["efficiency"], m["efficiency_low"],
 		m["efficiency_high"]))
@@ -73,7 +73,7 @@ func efficiencyText(r *journal.Row) string {
 		text += fmt.Sprintf(": %s by the number of iterations (%s), %s by the time of an iteration.",
 			unit.FormatSig(m["efficiency_algorithmic"], 3), iterationsText(m["efficiency_algorithmic"]), efficiencyOf(r))
 	}
-	return text + superlinearText(r) + base
+	return statement{text: text + superlinearText(r) + base}
 }
 
 // tooEfficient reports whether an iteration is certainly more efficient than on one rank, and the caches do not explain

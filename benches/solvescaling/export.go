@@ -64,14 +64,14 @@ func entryOf(r *journal.Row) entry {
 		"grid":    r.Details["grid"], "library": r.Details["library"],
 		"matrix": dataset.Text(r, matrixOption), "rhs": dataset.Text(r, rhsAxis), "storage": dataset.Text(r, storageAxis),
 		"converged_after": r.Details[convergedDetail],
-		"peer":            cmp.Or(dataset.Text(r, peerAxis), noPeer), "precision": cmp.Or(dataset.Text(r, precisionAxis), refine.Double),
+		"peer":            "none", "precision": cmp.Or(dataset.Text(r, precisionAxis), refine.Double),
 		"dtype": "f64", "seed": r.Details["seed"], "solved": r.Status == journal.OK && !stopped(r),
 		"threads": r.Details[threadsDetail], "cpu": r.Details[cpuDetail], "version": r.Details[versionDetail],
 		"gpu": r.Details[gpuDetail], "ranks_per_gpu": r.Sharing(),
 		"backend": r.Backend, "env": r.Env, "host": r.Host, "time": r.Time.UTC().Format("2006-01-02T15:04:05Z"),
 		"verdict": r.Details[verdictDetail], "efficiency_doubt": r.Details[doubtDetail],
-		"baseline": r.Details[baselineDetail], "slow_rank": r.Details[slowRankDetail], "stats": r.Stats,
-		"history": residuals(r), "warnings": r.Conditions.Sentences(),
+		"baseline": r.Details[baselineDetail], "slow_rank": slowText(r), "stats": r.Stats,
+		"history": factsOf[[]residual](r, historyDetail), "warnings": r.Conditions.Sentences(),
 	}
 	for _, option := range []string{rtolOption, maxIterOption, stopOption, restartOption, repeatOption} {
 		v, _ := r.Options.Get(option)
@@ -103,6 +103,14 @@ func entryOf(r *journal.Row) entry {
 		}
 	}
 	return e
+}
+
+// slowText explains why a rank was slow, or returns "" if none was.
+func slowText(r *journal.Row) string {
+	if slow := factsOf[*slowRank](r, slowRankDetail); slow != nil {
+		return slow.String()
+	}
+	return ""
 }
 
 // known64 returns a metric, or nil if the row has none.

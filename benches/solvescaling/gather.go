@@ -1,30 +1,12 @@
 package solvescaling
 
 import (
-	"bytes"
 	"context"
-	"encoding/gob"
-	"fmt"
 	"slices"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
-
-// gather returns the value of each rank, in rank order.
-func gather[T any](ctx context.Context, s *bench.State, mine T) ([]T, error) {
-	var sent bytes.Buffer
-	if err := gob.NewEncoder(&sent).Encode(&mine); err != nil { // unlike JSON it has NaN
-		return nil, fmt.Errorf("sending to the other ranks: %w", err)
-	}
-	all, err := s.Exchange(ctx, sent.Bytes())
-	if err != nil {
-		return nil, err
-	}
-	return lists.TryMap(all, func(received []byte) (value T, err error) {
-		return value, gob.NewDecoder(bytes.NewReader(received)).Decode(&value)
-	})
-}
 
 // maxOf returns the largest number of any rank.
 func maxOf[T any](ranks []T, of func(T) float64) float64 { return slices.Max(lists.Map(ranks, of)) }
@@ -39,7 +21,7 @@ func meanOver[T any](ranks []T, of func(T) float64) float64 {
 
 // maxOverRanks returns the largest value of any rank.
 func maxOverRanks(ctx context.Context, s *bench.State, mine float64) (float64, error) {
-	all, err := gather(ctx, s, mine)
+	all, err := bench.Gather(ctx, s, mine)
 	if err != nil {
 		return 0, err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -13,7 +14,7 @@ import (
 
 // knee returns a sentence about the sizes, in unknowns per rank, at which an iteration is efficient, and about the
 // cause of the loss at other sizes. It compares rows of the same solve on the largest number of ranks with a core each.
-func knee(c *curve, rows dataset.Set) string {
+func knee(c *curve, rows dataset.Set) (s statement) {
 	var last *journal.Row
 	for _, r := range c.rows {
 		if dataset.Ranks(r) > 1 && !oversubscribed(r) {
@@ -21,15 +22,16 @@ func knee(c *curve, rows dataset.Set) string {
 		}
 	}
 	if last == nil {
-		return ""
+		return s
 	}
 	sizes := bySize(last, rows)
 	doubtful := func(r *journal.Row) bool { return r.Details[doubtDetail] != "" }
 	if !slices.ContainsFunc(sizes, func(r *journal.Row) bool { return !doubtful(r) }) {
-		return "" // the text on the efficiency says why
+		return s // the text on the efficiency says why
 	}
-	return fmt.Sprintf("The knee of %s, in unknowns per rank, by the time of an iteration: %s; %s.",
-		unit.Plural(dataset.Ranks(last), "rank"), reached(0.8, sizes), reached(0.5, sizes))
+	high, low := reached(0.8, sizes), reached(0.5, sizes)
+	return statement{fmt.Sprintf("The knee of %s, in unknowns per rank, by the time of an iteration: %s; %s.",
+		unit.Plural(dataset.Ranks(last), "rank"), high.text, low.text), high.open || low.open}
 }
 
 // bySize returns the point of each size, among rows that differ from like in nothing else, the smallest first.
@@ -52,45 +54,33 @@ func oversubscribed(r *journal.Row) bool { return r.Conditions.Has(journal.CodeC
 // reached describes the ranges of sizes at which a goal is certainly reached, and the cause of the
 // loss at the next size on either side. Sizes whose interval contains the goal, or whose efficiency is
 // not resolved, are listed as such.
-func reached(goal float64, sizes dataset.Set) string {
+func reached(goal float64, sizes dataset.Set) statement {
 	efficiency := func(r *journal.Row) float64 { return r.Metrics["efficiency_implementation"] }
 	at := func(r *journal.Row) string {
 		return fmt.Sprintf("at %s: %s", count(perRank(r)), efficiencyOf(r))
 	}
+	judged := lists.Map(sizes, func(r *journal.Row) goalVerdict { return judgeGoal(goal, r) })
 	var stretches, losses, open []string
-	named := map[int]bool{} // a size may lie between two ranges
-	addLoss := func(i int, side string) {
-		if i < 0 || i >= len(sizes) || named[i] || judgeGoal(goal, sizes[i]) != goalMissed {
-			return
-		}
-		named[i] = true
-		text := fmt.Sprintf("lost %s %s", side, at(sizes[i]))
-		if c := causeOf(sizes[i]); c.name != unresolved("").name {
-			text = fmt.Sprintf("lost %s at %s to %s: %s", side, count(perRank(sizes[i])), c.name,
-				efficiencyOf(sizes[i]))
-		}
-		losses = append(losses, text)
-	}
-	for lo := 0; lo < len(sizes); lo++ {
-		hi := lo
-		for hi < len(sizes) && judgeGoal(goal, sizes[hi]) == goalReached {
-			hi++
-		}
-		if hi == lo {
-			continue
-		}
-		stretch := "at " + count(perRank(sizes[lo]))
-		if hi-lo > 1 {
-			stretch = fmt.Sprintf("from %s to %s", count(perRank(sizes[lo])), count(perRank(sizes[hi-1])))
-		}
-		stretches = append(stretches, stretch)
-		addLoss(lo-1, "below")
-		addLoss(hi, "above")
-		lo = hi
-	}
-	for _, r := range sizes {
-		if judgeGoal(goal, r) == goalOpen {
+	first := 0 // of the present range
+	for i, r := range sizes {
+		before := i > 0 && judged[i-1] == goalReached
+		after := i+1 < len(sizes) && judged[i+1] == goalReached
+		switch {
+		case judged[i] == goalOpen:
 			open = append(open, at(r))
+		case judged[i] == goalMissed && before:
+			losses = append(losses, "lost above "+lossText(r))
+		case judged[i] == goalMissed && after:
+			losses = append(losses, "lost below "+lossText(r))
+		case judged[i] == goalReached:
+			if !before {
+				first = i
+			}
+			if !after && first < i {
+				stretches = append(stretches, fmt.Sprintf("from %s to %s", count(perRank(sizes[first])), count(perRank(r))))
+			} else if !after {
+				stretches = append(stretches, "at "+count(perRank(r)))
+			}
 		}
 	}
 	text := fmt.Sprintf("%g at no measured size", goal)
@@ -102,7 +92,7 @@ func reached(goal float64, sizes dataset.Set) string {
 			text += ", all that was measured"
 		}
 	case len(open) == len(sizes):
-		return fmt.Sprintf("whether %g is reached is not resolved %s", goal, strings.Join(open, ", "))
+		return statement{fmt.Sprintf("whether %g is reached is not resolved %s", goal, strings.Join(open, ", ")), true}
 	case len(open) == 0:
 		best := slices.MaxFunc(sizes, func(a, b *journal.Row) int { return cmp.Compare(efficiency(a), efficiency(b)) })
 		text += fmt.Sprintf(", the most is %s at %s", efficiencyOf(best), count(perRank(best)))
@@ -110,7 +100,16 @@ func reached(goal float64, sizes dataset.Set) string {
 	if len(open) > 0 {
 		text += ", not resolved " + strings.Join(open, ", ")
 	}
-	return text
+	return statement{text, len(open) > 0}
+}
+
+// lossText names the cause of a loss, if it is known.
+func lossText(r *journal.Row) string {
+	text := "at " + count(perRank(r))
+	if c := causeOf(r); !c.open {
+		text += " to " + c.name
+	}
+	return text + ": " + efficiencyOf(r)
 }
 
 // goalVerdict is whether an efficiency reaches a goal.

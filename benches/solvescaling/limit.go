@@ -1,12 +1,12 @@
 package solvescaling
 
 import (
-	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"runtime/debug"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
@@ -89,19 +89,10 @@ func (m *memory) grown() float64 {
 }
 
 // status returns a size in bytes from /proc/self/status, or 0 if it is missing.
-func status(field string) float64 {
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	_, rest, found := bytes.Cut(text, []byte("\n"+field))
-	words := bytes.Fields(rest)
-	if !found || len(words) == 0 {
-		return 0
-	}
-	kib, err := strconv.ParseFloat(string(words[0]), 64)
-	if err != nil {
-		return 0
+func status(field string) (kib float64) {
+	text, _ := os.ReadFile("/proc/self/status")
+	if _, rest, found := strings.Cut(string(text), "\n"+field); found {
+		_, _ = fmt.Sscan(rest, &kib)
 	}
 	return 1024 * kib
 }

@@ -1,9 +1,8 @@
 package solvescaling
 
 import (
+	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -14,33 +13,21 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/profile"
 )
 
-// pack writes a word for each item of a list: its names and numbers, joined by colons.
-func pack[T any](list []T, values func(T) []any) string {
-	return strings.Join(lists.Map(list, func(item T) string {
-		return strings.Join(lists.Map(values(item), func(v any) string {
-			if number, is := v.(float64); is {
-				return strconv.FormatFloat(number, 'g', 6, 64)
-			}
-			return fmt.Sprint(v)
-		}), ":")
-	}), " ")
+// recordFacts stores facts of a row as JSON. Facts with a number that JSON lacks are left out.
+func recordFacts(s *bench.State, detail string, facts any) {
+	if text, err := json.Marshal(facts); err == nil {
+		s.Detail(detail, string(text))
+	}
 }
 
-// unpack returns the numbers of each word that pack wrote. Words with fewer numbers are left out.
-func unpack(text string, numbers int) (out [][]float64) {
-	for _, word := range strings.Fields(text) {
-		var found []float64
-		for _, part := range strings.Split(word, ":") {
-			if v, err := strconv.ParseFloat(part, 64); err == nil {
-				found = append(found, v)
-			}
-		}
-		if len(found) >= numbers {
-			out = append(out, found)
-		}
-	}
-	return out
+// factsOf returns facts that recordFacts stored.
+func factsOf[T any](r *journal.Row, detail string) (facts T) {
+	_ = json.Unmarshal([]byte(r.Details[detail]), &facts) // rows that have none
+	return facts
 }
+
+// level is a level of a hierarchy over all ranks: its size, and its part of an iteration.
+type level struct{ Rows, Entries, US, Bytes, Flops float64 }
 
 // levelWork returns the bytes and the operations of an application on each level of a hierarchy that knows them.
 func levelWork(operator any) []krylov.Work {
@@ -54,24 +41,15 @@ func levelWork(operator any) []krylov.Work {
 	})
 }
 
-// reportWork records the work of each phase of an iteration, and of each level of a hierarchy, over all ranks.
+// reportWork records the work of each phase of an iteration over all ranks.
 func reportWork(s *bench.State, ranks []traced) {
-	first := ranks[0]
-	if first.Work == [krylov.NumPhases]krylov.Work{} {
+	if ranks[0].Work == [krylov.NumPhases]krylov.Work{} {
 		return // on a GPU
 	}
-	s.Detail(workDetail, pack(lists.Range[int](int(krylov.NumPhases)), func(phase int) []any {
-		return []any{krylov.Phase(phase), first.Work[phase].Count / first.iterations(),
-			sumOf(ranks, func(r traced) float64 { return r.Work[phase].Bytes / r.iterations() }),
-			sumOf(ranks, func(r traced) float64 { return r.Work[phase].Flops / r.iterations() })}
-	}))
-	if len(first.LevelWork) == 0 {
-		return
-	}
-	applications := first.Work[krylov.Precond].Count / first.iterations()
-	s.Detail(levelWorkDetail, pack(lists.Range[int](len(first.LevelWork)), func(level int) []any {
-		return []any{applications * sumOf(ranks, func(r traced) float64 { return r.LevelWork[level].Bytes }),
-			applications * sumOf(ranks, func(r traced) float64 { return r.LevelWork[level].Flops })}
+	recordFacts(s, workDetail, lists.Map(lists.Range[int](int(krylov.NumPhases)), func(phase int) krylov.Work {
+		return krylov.Work{Count: ranks[0].count(krylov.Phase(phase)),
+			Bytes: sumOf(ranks, func(r traced) float64 { return r.Work[phase].Bytes / r.iterations() }),
+			Flops: sumOf(ranks, func(r traced) float64 { return r.Work[phase].Flops / r.iterations() })}
 	}))
 }
 
@@ -85,9 +63,7 @@ var phaseNames = [krylov.NumPhases]string{
 // workTable shows the phases of an iteration of a row, one per line. The times are means over the ranks. They add up to
 // the timed iteration together with the last line: the time from the end of a mean rank to the end of the slowest.
 func workTable(r *journal.Row) [][]string {
-	work := lists.Map(unpack(r.Details[workDetail], 3), func(v []float64) krylov.Work {
-		return krylov.Work{Count: v[0], Bytes: v[1], Flops: v[2]}
-	})
+	work := factsOf[[]krylov.Work](r, workDetail)
 	total := perIteration(r)
 	if len(work) != int(krylov.NumPhases) || !(total > 0) {
 		return nil
@@ -118,20 +94,16 @@ func workTable(r *journal.Row) [][]string {
 
 // levelLines divides the time of the preconditioner among its levels, as in a traced cycle.
 func levelLines(r *journal.Row, us, iteration float64) (out [][]string) {
-	levels, work := unpack(r.Details[levelsDetail], 3), unpack(r.Details[levelWorkDetail], 2)
+	levels := factsOf[[]level](r, levelsDetail)
 	total := sumOf(levels, levelTime)
-	if len(work) != len(levels) || !(total > 0) {
-		return nil
-	}
-	for l, w := range work {
-		out = append(out, workLine(fmt.Sprintf("  level %d", l), krylov.Work{Bytes: w[0], Flops: w[1]},
-			us*levelTime(levels[l])/total, iteration))
+	for i, l := range levels {
+		out = append(out, workLine(fmt.Sprintf("  level %d", i), krylov.Work{Bytes: l.Bytes, Flops: l.Flops},
+			us*l.US/total, iteration))
 	}
 	return out
 }
 
-// levelTime returns the microseconds of a level: rows, entries and microseconds.
-func levelTime(level []float64) float64 { return level[2] }
+func levelTime(l level) float64 { return l.US }
 
 // workLine formats a line of the table.
 func workLine(name string, w krylov.Work, us, total float64) []string {

@@ -131,7 +131,7 @@ func TestSlowRank(t *testing.T) {
 		}
 		_, rows := runPlan(t, filepath.Join(t.TempDir(), "run"), p,
 			run.Options{Environ: append(os.Environ(), plantedVariable+"="+planted)})
-		if len(rows) != 1 || rows[0].Details[slowRankDetail] != want {
+		if len(rows) != 1 || slowText(&rows[0]) != want {
 			t.Errorf("%s: %v, want %s", planted, rows, want)
 		}
 	}

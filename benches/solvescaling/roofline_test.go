@@ -8,16 +8,15 @@ import (
 )
 
 func TestRooflinePanel(t *testing.T) {
-	limits := roof{20, 80}
-	kernels := []kernelTime{
-		newKernelTime("product", 1e6, 8e6, 500, false),
-		newKernelTime("product", 1e6, 8e6, 1000, true),
-		newKernelTime("iteration", 2e6, 4e6, 1000, false),
-		newKernelTime("unknown", 2e6, 0, 1000, false), // cannot be drawn without bytes
-		newKernelTime("unknown", 0, 1, 1, false),
-		newKernelTime("unknown", 1, 1, math.NaN(), false),
+	kernels := []kernel{
+		{"product", 1e6, 8e6, 500, false},
+		{"product", 1e6, 8e6, 1000, true},
+		{"iteration", 2e6, 4e6, 1000, false},
+		{"unknown", 2e6, 0, 1000, false}, // cannot be drawn without bytes
+		{"unknown", 0, 1, 1, false},
+		{"unknown", 1, 1, math.NaN(), false},
 	}
-	p, ok := rooflinePanel("2 ranks", limits, kernels)
+	p, ok := rooflinePanel("2 ranks", 20, 80, kernels)
 	if !ok || len(p.Series) != 2 {
 		t.Fatalf("%+v", p)
 	}
@@ -33,15 +32,12 @@ func TestRooflinePanel(t *testing.T) {
 		line[2].X <= 4 {
 		t.Errorf("the roof is %+v", line)
 	}
-	if limits.at(0.125) != 2.5 || limits.at(100) != 80 {
-		t.Error("a kernel's limit is wrong")
-	}
-	for _, r := range []roof{{gbps: 20}, {gflops: 80}, {}} {
-		if _, ok := rooflinePanel("", r, kernels); ok {
+	for _, r := range [][2]float64{{20, 0}, {0, 80}, {}} {
+		if _, ok := rooflinePanel("", r[0], r[1], kernels); ok {
 			t.Errorf("a panel under %+v", r)
 		}
 	}
-	if _, ok := rooflinePanel("", limits, kernels[3:]); ok {
+	if _, ok := rooflinePanel("", 20, 80, kernels[3:]); ok {
 		t.Error("a panel of nothing")
 	}
 }

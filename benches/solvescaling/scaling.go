@@ -5,15 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"sync"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/solve/partition"
-	"github.com/kernbench/kernbench/internal/solve/refine"
 )
 
 // sizeAxis returns the axis that sets the size of the problem in a mode.
@@ -38,49 +33,22 @@ const (
 
 	hostsDetail = "hosts" // number of hosts of the ranks
 
-	// workDetail lists for each phase of an iteration how often it runs, its bytes and its operations, over all ranks.
-	workDetail = "phase_work"
-	// levelWorkDetail lists bytes and operations of each level of a hierarchy in an iteration, over all ranks.
-	levelWorkDetail = "level_work"
+	chosenDetail = "chosen" // the solver that auto chose
 
-	chosenDetail = "chosen"             // the solver that auto chose
-	trialsDetail = "trials"             // JSON of the trials of auto, the best first
-	levelsDetail = "levels"             // of a hierarchy: rows, entries and microseconds of each level
-	finestDetail = "finest_level_steps" // of a cycle on GPUs: name and microseconds of each kernel on the finest level
+	// Facts, which are stored as JSON.
+	trialsDetail  = "trials"             // of auto, the best first
+	historyDetail = "history"            // residuals
+	workDetail    = "phase_work"         // count, bytes and operations of each phase of an iteration, over all ranks
+	levelsDetail  = "levels"             // of a hierarchy
+	finestDetail  = "finest_level_steps" // of a cycle on GPUs: the kernels on the finest level
 )
-
-// The axis of older rows that names the program that solved, and its value for our own solves.
-const (
-	peerAxis = "peer"
-	noPeer   = "none"
-)
-
-// defaults holds the default of each axis and option. A row of an older version may lack one, which has the default.
-var defaults = sync.OnceValue(func() map[string]string {
-	out := map[string]string{peerAxis: noPeer}
-	b := bench.New("", nil, settings()...)
-	for _, a := range b.Parts[0].Axes {
-		out[a.Name] = a.Values[0].String()
-	}
-	for _, o := range b.Options {
-		out[o.Name] = o.Default.String()
-	}
-	return out
-})
 
 // keyOf identifies the rows that differ in nothing but the ignored coordinates and their trial. A throughput row does
 // the work of a weak row. The CPU, the GPU, the version and the contents of a file belong to the identity.
 func keyOf(r *journal.Row, ignore ...string) string {
-	for _, c := range slices.Concat(r.Point, r.Options) {
-		if v := c.Value.String(); v == defaults()[c.Name] || v == throughput {
-			ignore = append(ignore, c.Name)
-		}
-	}
-	words := []string{dataset.Key(r, append(ignore, solutionOption, writtenOption)...)}
-	for _, d := range []string{cpuDetail, versionDetail, rhsDetail, gpuDetail} {
-		words = append(words, r.Details[d])
-	}
-	return strings.Join(words, " ")
+	return fmt.Sprintf("%t %q %s", dataset.Text(r, modeAxis) == strong,
+		lists.Map([]string{cpuDetail, versionDetail, rhsDetail, gpuDetail}, func(d string) string { return r.Details[d] }),
+		dataset.Key(r, append(ignore, modeAxis, solutionOption, writtenOption)...))
 }
 
 // pointKey identifies the trials of a point.
@@ -118,68 +86,57 @@ func stopped(r *journal.Row) bool { return r.Conditions.Has(journal.CodeEarlySto
 func derive(rows dataset.Set) dataset.Set {
 	out := rows.Clone()
 	trials := dataset.GroupBy(out.Good(), pointKey)
-	base := baselines(trials)
+	base := map[string]dataset.Set{} // trials of one rank
+	for _, g := range trials {
+		if r := g.Rows[0]; dataset.Ranks(r) == 1 {
+			base[familyKey(r)] = g.Rows
+			base[hostKey(r)] = append(base[hostKey(r)], g.Rows...)
+		}
+	}
 	for _, g := range trials {
 		found := interpret(g.Rows, base)
 		for _, r := range g.Rows {
-			r.Metrics, r.Details = maps.Clone(r.Metrics), maps.Clone(r.Details)
-			maps.Copy(r.Metrics, found.metrics)
-			if r.Details == nil {
-				r.Details = map[string]string{}
-			}
-			maps.Copy(r.Details, found.details)
-			r.Conditions.Add(found.conditions...)
+			r.Metrics, r.Details = merge(r.Metrics, found.Metrics), merge(r.Details, found.Details)
+			r.Conditions.Add(found.Conditions...)
 		}
 	}
 	return out
 }
 
-// interpretation is what follows for a point from its trials and from the point of one rank.
-type interpretation struct {
-	metrics    map[string]float64
-	details    map[string]string
-	conditions []journal.Condition
+// merge returns a new map with the entries of both. Those of b count.
+func merge[V any](a, b map[string]V) map[string]V {
+	out := map[string]V{}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
 }
 
-func interpret(trials dataset.Set, base baseline) interpretation {
+// interpret returns the metrics, details and conditions that follow for a point from its trials and from those of one
+// rank. One rank sends nothing, so rows of another backend on the same host serve as well.
+func interpret(trials dataset.Set, base map[string]dataset.Set) (found journal.Row) {
 	r := trials.Merge()
-	out := interpretation{metrics: map[string]float64{}, details: map[string]string{verdictDetail: causeOf(r).name}}
-	one := base.of(r)
-	if dataset.Ranks(r) == 1 {
-		one = trials // the baseline has 100 % by definition
+	found.Metrics, found.Details = map[string]float64{}, map[string]string{verdictDetail: causeOf(r).name}
+	one, same := base[familyKey(r)]
+	if !same && hostKey(r) != "" {
+		one = base[hostKey(r)]
 	}
 	switch n := r.Sharing(); {
 	case n > 0:
-		out.conditions = []journal.Condition{journal.NewCondition(journal.CodeSharedGPU, journal.Named{"ranks": float64(n)})}
-		return out
+		found.Conditions = []journal.Condition{journal.NewCondition(journal.CodeSharedGPU, journal.Named{"ranks": float64(n)})}
+		return found
 	case one == nil:
-		out.conditions = []journal.Condition{{Code: journal.CodeNoBaseline}}
-		return out
+		found.Conditions = []journal.Condition{{Code: journal.CodeNoBaseline}}
+		return found
 	}
 	b := one.Merge()
-	compare(out.metrics, trials, one)
+	compare(found.Metrics, trials, one)
 	if b.Backend != r.Backend {
-		out.details[baselineDetail] = fmt.Sprintf("the row of 1 rank by %s on the same host", b.Backend)
+		found.Details[baselineDetail] = fmt.Sprintf("the row of 1 rank by %s on the same host", b.Backend)
 	}
-	if doubt := efficiencyDoubt(r, b, out.metrics); dataset.Ranks(r) > 1 && doubt != "" {
-		out.details[doubtDetail] = doubt
+	if doubt := efficiencyDoubt(r, b, found.Metrics); dataset.Ranks(r) > 1 && doubt != "" {
+		found.Details[doubtDetail] = doubt
 	}
-	return out
-}
-
-// baseline finds the trials of one rank that a row is compared with.
-type baseline struct{ same, anywhere map[string]dataset.Set }
-
-// baselines collects the trials of one rank of each family, and of each family on one host by any backend.
-func baselines(points []dataset.Group[string]) baseline {
-	out := baseline{map[string]dataset.Set{}, map[string]dataset.Set{}}
-	for _, g := range points {
-		if r := g.Rows[0]; dataset.Ranks(r) == 1 {
-			out.same[familyKey(r)] = g.Rows
-			out.anywhere[hostKey(r)] = append(out.anywhere[hostKey(r)], g.Rows...)
-		}
-	}
-	return out
+	return found
 }
 
 // solveTimes returns the shortest and the longest time of an iteration over all solves of the trials.
@@ -190,15 +147,6 @@ func solveTimes(trials dataset.Set) (shortest, longest float64) {
 		}
 	}
 	return shortest, longest
-}
-
-// of returns the trials of one rank for r, or nil. One rank sends nothing, so rows of another backend on the same host
-// serve as well.
-func (b baseline) of(r *journal.Row) dataset.Set {
-	if one := b.same[familyKey(r)]; one != nil || hostKey(r) == "" {
-		return one
-	}
-	return b.anywhere[hostKey(r)]
 }
 
 // hostKey identifies rows that differ only in the number of ranks and in the backend and ran on one host. It is "" for
@@ -249,19 +197,10 @@ type curve struct {
 	bad    dataset.Set // failed
 }
 
-// curves groups rows into families, in the order of their first rows. The mode "" selects all rows, and throughput also
-// selects weak rows.
-func curves(rows dataset.Set, mode string) []*curve {
-	shown := rows.Where(func(r *journal.Row) bool {
-		own := dataset.Text(r, modeAxis)
-		return (mode == "" || own == mode || mode == throughput && own == weak) && !r.Status.NotRun()
-	})
-	families := dataset.GroupBy(shown, func(r *journal.Row) string {
-		if mode == "" {
-			return dataset.Text(r, modeAxis) + familyKey(r) // a throughput curve is separate
-		}
-		return familyKey(r)
-	})
+// curves groups rows into families, in the order of their first rows. A throughput curve is separate from a weak one.
+func curves(rows dataset.Set) []*curve {
+	ran := rows.Where(func(r *journal.Row) bool { return !r.Status.NotRun() })
+	families := dataset.GroupBy(ran, func(r *journal.Row) string { return dataset.Text(r, modeAxis) + familyKey(r) })
 	byRanks := func(a, b *journal.Row) int { return dataset.Ranks(a) - dataset.Ranks(b) }
 	return lists.Map(families, func(g dataset.Group[string]) *curve {
 		c := &curve{mode: dataset.Text(g.Rows[0], modeAxis), trials: g.Rows.Good(),
@@ -287,60 +226,10 @@ func (c *curve) any() *journal.Row {
 	return c.bad[0]
 }
 
-// A trait is a property that distinguishes curves in a legend.
-type trait struct {
-	of   func(c *curve) string     // the value of a curve
-	word func(value string) string // the text in the legend
-}
-
-// traits lists all traits in the order of a legend. Method and partitioner are always part of it.
-func traits() []trait {
-	as := func(format string) func(string) string {
-		return func(v string) string { return fmt.Sprintf(format, v) }
+// last returns the row of the largest number of ranks, and whether there is one.
+func (c *curve) last() (r *journal.Row, ok bool) {
+	if len(c.rows) == 0 {
+		return nil, false
 	}
-	text := func(name, format string) trait {
-		return trait{func(c *curve) string { return dataset.Text(c.any(), name) }, as(format)}
-	}
-	detail := func(name, format string) trait {
-		return trait{func(c *curve) string { return c.any().Details[name] }, as(format)}
-	}
-	out := []trait{text(problemAxis, "%s"), text(dimAxis, "%s-D"), text(stencilAxis, "%s-point")}
-	for _, axis := range []string{precondAxis, objectiveAxis, rhsAxis, storageAxis} {
-		out = append(out, text(axis, "%s"))
-	}
-	out = append(out, text(columnsAxis, "%s right-hand sides"), trait{func(c *curve) string {
-		return strings.TrimPrefix(dataset.Text(c.any(), precisionAxis), refine.Double)
-	}, as("in %s")})
-	out = append(out, text(contrastAxis, contrastAxis+" %s"),
-		trait{func(c *curve) string { return strings.TrimSpace(settingsOf(c.any())) }, as("%s")})
-	out = append(out, trait{func(c *curve) string {
-		return strings.TrimPrefix(dataset.Text(c.any(), weightsAxis), string(partition.ByRows))
-	}, as("by %s")})
-	out = append(out, trait{func(c *curve) string { return count(dataset.Number(c.any(), sizeAxis(c.mode))) }, as("%s")})
-	for _, option := range []string{rtolOption, maxIterOption, stopOption, restartOption, repeatOption} {
-		out = append(out, text(option, option+" %s"))
-	}
-	return append(out, text(matrixOption, "%s"),
-		trait{func(c *curve) string { return c.any().Backend }, as("%s")},
-		trait{func(c *curve) string { return c.any().Env.String() }, as("%s")},
-		detail(cpuDetail, "%s"), detail(versionDetail, "%s"))
-}
-
-// names returns the shortest distinct name of each curve: method, partitioner and the traits that differ.
-func names(all []*curve) []string {
-	out := lists.Map(all, func(c *curve) string {
-		return dataset.Text(c.any(), methodAxis) + ", " + dataset.Text(c.any(), partitionerAxis)
-	})
-	for _, t := range traits() {
-		values := map[string]bool{}
-		for _, c := range all {
-			values[t.of(c)] = true
-		}
-		for i, c := range all {
-			if v := t.of(c); len(values) > 1 && v != "" && v != "0" {
-				out[i] += ", " + t.word(v)
-			}
-		}
-	}
-	return out
+	return c.rows[len(c.rows)-1], true
 }

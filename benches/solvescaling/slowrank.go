@@ -10,9 +10,16 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cores"
 )
 
-// slowRankDetail is the detail that explains why one rank was slower than the others, as far as swapping cores
-// has shown it.
+// slowRankDetail is the detail with the facts about a slow rank.
 const slowRankDetail = "slow_rank"
+
+// slowRank says why one rank was slower than the others, as far as swapping cores has shown it. Times are relative to
+// the mean of all ranks before the swap.
+type slowRank struct {
+	Rank, Core int
+	Rows       float64 // time of its rows on another core
+	OnCore     float64 // time of other rows on its core
+}
 
 const (
 	// slowerThanMean is the time of a rank, relative to the mean of all ranks, from which it counts as slow.
@@ -21,9 +28,6 @@ const (
 	// of one of them would look like a slow core or slow rows.
 	swappedRounds = 3
 )
-
-// slowCore is the beginning of slowRankDetail if a core is slow.
-const slowCore = "core "
 
 // reportSlowRank tests why a rank iterates more slowly than the others on its own rows: the slowest
 // and the fastest rank swap their cores and iterate again. It needs ranks of one host that are bound
@@ -58,17 +62,17 @@ func reportSlowRank(ctx context.Context, s *bench.State, sys solver, t solves) e
 		if err != nil {
 			return err
 		}
-		round, err := gather(ctx, s, 1e6*seconds)
+		round, err := bench.Gather(ctx, s, 1e6*seconds)
 		if err != nil {
 			return err
 		}
 		rounds = append(rounds, round)
 	}
 	swapped := fastestOfEach(rounds)
-	if stayed, err := gather(ctx, s, stays); err != nil || slices.Contains(stayed, true) {
+	if stayed, err := bench.Gather(ctx, s, stays); err != nil || slices.Contains(stayed, true) {
 		return err
 	}
-	s.Detail(slowRankDetail, slowReason(slow, own[slow], swapped[slow]/mean, swapped[fast]/mean))
+	recordFacts(s, slowRankDetail, slowRank{slow, own[slow], swapped[slow] / mean, swapped[fast] / mean})
 	return nil
 }
 
@@ -83,22 +87,27 @@ func fastestOfEach(rounds [][]float64) []float64 {
 	return best
 }
 
-// slowReason explains why a rank was slow. part is the time of its rows on another core, and core the
-// time of other rows on its core, both relative to the mean of all ranks before the swap.
-func slowReason(rank, number int, part, core float64) string {
-	switch slowPart, slow := part > slowerThanMean, core > slowerThanMean; {
-	case slow && !slowPart:
-		return fmt.Sprintf(slowCore+"%d is slow: the rows of rank %d took %.2f times the mean on another core, and other "+
-			"rows took %.2f times the mean on core %d", number, rank, part, core, number)
-	case slowPart && !slow:
+// coreAlone reports whether the core is slow and the rows are not.
+func (s slowRank) coreAlone() bool { return s.OnCore > slowerThanMean && s.Rows <= slowerThanMean }
+
+// open reports whether the swap does not show whether core or rows are slow.
+func (s slowRank) open() bool { return s.OnCore > slowerThanMean && s.Rows > slowerThanMean }
+
+// String explains why the rank was slow.
+func (s slowRank) String() string {
+	switch {
+	case s.coreAlone():
+		return fmt.Sprintf("core %d is slow: the rows of rank %d took %.2f times the mean on another core, and other "+
+			"rows took %.2f times the mean on core %[1]d", s.Core, s.Rank, s.Rows, s.OnCore)
+	case s.open():
+		return fmt.Sprintf("not resolved: after a swap of cores both the rows of rank %d (%.2f times the mean) and core %d "+
+			"(%.2f times) were slow", s.Rank, s.Rows, s.Core, s.OnCore)
+	case s.Rows > slowerThanMean:
 		return fmt.Sprintf("the rows of rank %d are slow: they took %.2f times the mean on another core too, and other rows "+
-			"took %.2f times the mean on core %d", rank, part, core, number)
-	case !slowPart:
-		return fmt.Sprintf("the cause is gone: after a swap of cores neither the rows of rank %d (%.2f times the mean) nor "+
-			"core %d (%.2f times) was slow", rank, part, number, core)
+			"took %.2f times the mean on core %d", s.Rank, s.Rows, s.OnCore, s.Core)
 	}
-	return fmt.Sprintf("not resolved: after a swap of cores both the rows of rank %d (%.2f times the mean) and core %d "+
-		"(%.2f times) were slow", rank, part, number, core)
+	return fmt.Sprintf("the cause is gone: after a swap of cores neither the rows of rank %d (%.2f times the mean) nor "+
+		"core %d (%.2f times) was slow", s.Rank, s.Rows, s.Core, s.OnCore)
 }
 
 // boundCores returns the core of each rank, or nil unless all ranks are on one host and each is bound
@@ -108,7 +117,7 @@ func boundCores(ctx context.Context, s *bench.State) (out []int, err error) {
 		Host  string
 		Cores []int
 	}
-	all, err := gather(ctx, s, place{hostName(), cores.Allowed()})
+	all, err := bench.Gather(ctx, s, place{hostName(), cores.Allowed()})
 	if err != nil {
 		return nil, err
 	}

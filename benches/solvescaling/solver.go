@@ -13,11 +13,7 @@ func solverOf(r *journal.Row) string {
 	if chosen := r.Details[chosenDetail]; chosen != "" {
 		return auto + ": " + chosen
 	}
-	solver := solverName(dataset.Text(r, methodAxis), dataset.Text(r, precondAxis)) + settingsOf(r)
-	if peer := dataset.Text(r, peerAxis); peer != "" && peer != noPeer {
-		return peer + ", as " + solver
-	}
-	return solver
+	return solverName(dataset.Text(r, methodAxis), dataset.Text(r, precondAxis)) + settingsOf(r)
 }
 
 // solverName names a method with a preconditioner.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,10 +92,9 @@ func Bench() *bench.Bench {
 		bench.Figures(figures),
 		bench.Sections(sections),
 		bench.Exports(exports),
-		bench.Artifacts(artifacts),
 		bench.Reports("finest_level_gbps", "GB/s", "rate at which a rank moves the bytes of the finest level"),
 	}
-	items = append(items, settings()...)
+	items = slices.Concat(items, settings(), declaredViews())
 	for _, m := range metrics {
 		items = append(items, bench.Metric(m.name, m.unit, m.better, m.meaning))
 	}

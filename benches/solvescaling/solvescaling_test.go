@@ -245,7 +245,7 @@ func TestRow(t *testing.T) {
 		t.Errorf("%d samples, spread %+v, best %v", o.Samples, st, m["solve_time_s"])
 	}
 	if o.Details["grid"] != "80x75x1" || o.Details["problem"] != "poisson 2-D 5-point" ||
-		!strings.HasPrefix(o.Details["history"], "0:1 ") {
+		!strings.HasPrefix(o.Details[historyDetail], "[[0,1],[") {
 		t.Errorf("details %v", o.Details)
 	}
 	if m := first(t, "num_ranks=2 dof-per-rank=300 method=cg-pipelined", "repeat=1",

@@ -185,7 +185,7 @@ func prepareDevice(s *bench.State, g *dist.Group, spec solve.Spec) (subject, err
 // reportSystem records the quality of the partition, the communication of an iteration with the given number of
 // products, and the time and memory of the set-up.
 func reportSystem(ctx context.Context, s *bench.State, sub subject, products float64) error {
-	ranks, err := gather(ctx, s, sub.part)
+	ranks, err := bench.Gather(ctx, s, sub.part)
 	if err != nil {
 		return err
 	}

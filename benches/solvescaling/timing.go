@@ -111,7 +111,7 @@ func timeSolve(ctx context.Context, s *bench.State, sub subject) (out solve.Outc
 	if out, err = sub.Solve(0); err != nil {
 		return out, nil, err
 	}
-	ranks, err = gather(ctx, s, solved{out.Seconds, profile.CPUTime() - before, 1e6 * alone, sub.LastSolve()})
+	ranks, err = bench.Gather(ctx, s, solved{out.Seconds, profile.CPUTime() - before, 1e6 * alone, sub.LastSolve()})
 	return out, ranks, err
 }
 
@@ -163,6 +163,9 @@ type traced struct {
 // us returns the microseconds of an iteration that are a part of the traced seconds.
 func (r traced) us(seconds float64) float64 { return 1e6 * seconds / r.iterations() }
 
+// count returns how often a phase ran in an iteration.
+func (r traced) count(phase krylov.Phase) float64 { return r.Work[phase].Count / r.iterations() }
+
 func (r traced) iterations() float64 { return float64(max(1, r.Iterations)) }
 
 // reportPhases records the time of each phase of an iteration, and compares the memory traffic of an iteration that was
@@ -177,7 +180,7 @@ func reportPhases(ctx context.Context, s *bench.State, sub subject, t solves) er
 	if err != nil {
 		return err
 	}
-	ranks, err := gather(ctx, s, traced{p, levelWork(sub.operator)})
+	ranks, err := bench.Gather(ctx, s, traced{p, levelWork(sub.operator)})
 	if err != nil {
 		return err
 	}
@@ -206,7 +209,9 @@ func reportPhases(ctx context.Context, s *bench.State, sub subject, t solves) er
 		reportLevels(s, h, ranks)
 	}
 	if len(p.Finest) > 0 {
-		s.Detail(finestDetail, pack(p.Finest, func(st profile.Step) []any { return []any{st.Name, ranks[0].us(st.Seconds)} }))
+		recordFacts(s, finestDetail, lists.Map(p.Finest, func(st profile.Step) step {
+			return step{st.Name, ranks[0].us(st.Seconds)}
+		}))
 	}
 	reportWork(s, ranks)
 	reportTraffic(s, ranks, sub.triad)
@@ -260,13 +265,24 @@ func fitPhases(phases *[krylov.NumPhases][]float64, rank int, timed profile.Time
 	phases[krylov.AllReduce][rank] = us(timed.Reduce)
 }
 
-// reportLevels records rows, entries and microseconds of each level of a hierarchy. The time is for
-// one traced iteration, averaged over the ranks.
+// step is a kernel on the finest level of a cycle on GPUs.
+type step struct {
+	Name string
+	US   float64
+}
+
+// reportLevels records each level of a hierarchy. Its time is for one traced iteration, averaged over the ranks.
 func reportLevels(s *bench.State, h profile.Hierarchy, ranks []traced) {
 	us := func(level int) func(r traced) float64 { return func(r traced) float64 { return r.us(r.Levels[level]) } }
-	s.Detail(levelsDetail, pack(lists.Range[int](h.Levels()), func(level int) []any {
-		rows, entries := h.Size(level)
-		return []any{int(rows), int(entries), meanOver(ranks, us(level))}
+	applications := ranks[0].count(krylov.Precond)
+	recordFacts(s, levelsDetail, lists.Map(lists.Range[int](h.Levels()), func(i int) level {
+		l := level{US: meanOver(ranks, us(i))}
+		l.Rows, l.Entries = h.Size(i)
+		if len(ranks[0].LevelWork) > 0 {
+			l.Bytes = applications * sumOf(ranks, func(r traced) float64 { return r.LevelWork[i].Bytes })
+			l.Flops = applications * sumOf(ranks, func(r traced) float64 { return r.LevelWork[i].Flops })
+		}
+		return l
 	}))
 	if f, known := h.(interface{ FinestBytes() float64 }); known && f.FinestBytes() > 0 {
 		s.Report("finest_level_gbps", f.FinestBytes()/maxOf(ranks, us(0))/1e3, "GB/s", "higher")

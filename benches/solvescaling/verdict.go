@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
@@ -21,30 +22,28 @@ import (
 // sections returns the tables of a scaling study, one for each curve, with a verdict in words.
 func sections(rows dataset.Set) []bench.Section {
 	out := comparisonSections(rows)
-	all := curves(rows, "")
+	all := curves(rows)
 	for _, c := range all {
 		s := bench.Section{Headline: true, Title: title(c),
 			Table: [][]string{{"ranks", "unknowns", "iterations", "µs/iteration", "time s", "efficiency", "of triad",
 				"verdict"}}}
 		s.Table = append(s.Table, lists.Map(c.rows, line)...)
-		s.Sentences = citeLines("scaling", append(trialsOf(c), verdict(c, rows)...), c.trials)
+		s.Sentences = cite("scaling", append(trialsOf(c), verdict(c, rows)...), c.trials)
 		for _, b := range c.bad {
 			s.Sentences = append(s.Sentences, views.Sentence{Text: fmt.Sprintf("The row of %s failed and is in no curve: %s",
 				unit.Plural(dataset.Ranks(b), "rank"), b.Reason)})
 		}
 		s.Sentences = append(s.Sentences, warnings(c.rows)...)
 		out = append(out, s)
-		if phases := phaseTable(c); len(phases) > 1 {
-			out = append(out, bench.Section{Headline: true, Title: "phases of an iteration in µs, mean over the ranks: " +
-				title(c), Table: phases, Text: phaseNotes(c)})
+		last, ok := c.last()
+		if !ok {
+			continue
 		}
-		if n := len(c.rows); n > 0 {
-			if work := workTable(c.rows[n-1]); len(work) > 1 {
-				out = append(out, bench.Section{Title: fmt.Sprintf("work of an iteration on %s: %s",
-					unit.Plural(dataset.Ranks(c.rows[n-1]), "rank"), title(c)), Table: work, Text: workNote})
-			}
+		if work := workTable(last); len(work) > 1 {
+			out = append(out, bench.Section{Title: fmt.Sprintf("work of an iteration on %s: %s",
+				unit.Plural(dataset.Ranks(last), "rank"), title(c)), Table: work, Text: workNote})
 		}
-		if levels := levelTable(c); len(levels) > 1 {
+		if levels := levelTable(last); len(levels) > 1 {
 			out = append(out, bench.Section{Headline: true, Title: "levels of a traced cycle, mean over the ranks: " + title(c),
 				Table: levels})
 		}
@@ -52,63 +51,23 @@ func sections(rows dataset.Set) []bench.Section {
 	return out
 }
 
-// citeLines returns sentences that rest on the same rows. Those that draw no conclusion cite none.
-func citeLines(id string, lines []string, behind dataset.Set) []views.Sentence {
-	return lists.Map(lines, func(line string) views.Sentence {
-		if strings.Contains(line, "not resolved") {
-			return views.Sentence{Text: line}
-		}
-		return views.Sentence{ID: id, Text: line, Rows: behind}
-	})
+// statement is a sentence, or "" for none. It is open if it draws no conclusion.
+type statement struct {
+	text string
+	open bool
 }
 
-// phaseTable shows the time of each phase of an iteration, one line for each number of ranks.
-func phaseTable(c *curve) [][]string {
-	head := []string{"ranks", "whole"}
-	for p := range krylov.NumPhases {
-		head = append(head, strings.ReplaceAll(p.String(), "_", " "))
-	}
-	out := [][]string{head}
-	for _, r := range c.rows {
-		if _, traced := r.Metrics[meanOf(krylov.SpMV)]; !traced {
-			continue
+// cite returns the statements as sentences that rest on the same rows. Open ones cite none.
+func cite(id string, list []statement, behind dataset.Set) (out []views.Sentence) {
+	for _, s := range list {
+		switch {
+		case s.open:
+			out = append(out, views.Sentence{Text: s.text})
+		case s.text != "":
+			out = append(out, views.Sentence{ID: id, Text: s.text, Rows: behind})
 		}
-		total := cmp.Or(r.Metrics["traced_us"], perIteration(r)) // older rows have the phases of a traced iteration
-		if _, counted := r.Metrics[waitingShare]; counted {
-			total = perIteration(r)
-		}
-		words := []string{fmt.Sprint(dataset.Ranks(r)), unit.FormatSig(total, 3)}
-		for p := range krylov.NumPhases {
-			words = append(words, cell(r, meanOf(p), func(us float64) string { return unit.FormatSig(us, 3) }))
-		}
-		out = append(out, words)
 	}
 	return out
-}
-
-// phaseNotes returns a note about which columns of the phases come from a trace, and for which rows the trace is
-// doubtful.
-func phaseNotes(c *curve) string {
-	var doubtful []string
-	counted := false
-	for _, r := range c.rows {
-		_, has := r.Metrics[waitingShare]
-		counted = counted || has
-		if traced, timed := r.Metrics["traced_us"], perIteration(r); traced > 0 && apart(traced, timed) {
-			doubtful = append(doubtful, fmt.Sprintf("%d (%s traced, %s timed)", dataset.Ranks(r), unit.FormatMicros(traced),
-				unit.FormatMicros(timed)))
-		}
-	}
-	text := "The phases belong to a traced iteration."
-	if counted {
-		text = "Messages, reductions and the preconditioner were counted in the fastest timed solve. Its other time is " +
-			"divided into product, scalar products, updates and the rest as in a traced iteration."
-	}
-	if len(doubtful) > 0 {
-		text += fmt.Sprintf(" Tracing changed the iteration by more than %.0f %% on these ranks, where that is only a rough "+
-			"guide: %s.", 100*tracedTolerance, strings.Join(doubtful, ", "))
-	}
-	return text
 }
 
 // cell formats a metric for a table, or "-" if the row does not have it.
@@ -121,34 +80,28 @@ func cell(r *journal.Row, metric string, show func(float64) string) string {
 }
 
 // warnings lists each warning of the rows once, with the rank counts that it applies to.
-func warnings(rows dataset.Set) (list []views.Sentence) {
-	var order []string
-	about := map[string][]string{}
+func warnings(rows dataset.Set) []views.Sentence {
+	var texts lists.Set[string]
 	for _, r := range rows {
 		for _, w := range r.Conditions.Sentences() {
-			if about[w] == nil {
-				order = append(order, w)
-			}
-			about[w] = append(about[w], fmt.Sprint(dataset.Ranks(r)))
+			texts.Add(w)
 		}
 	}
-	for _, w := range order {
-		list = append(list, views.Sentence{Text: fmt.Sprintf("Warning (ranks %s): %s", strings.Join(about[w], ", "), w)})
-	}
-	return list
+	return lists.Map(texts.List, func(text string) views.Sentence {
+		about := rows.Where(func(r *journal.Row) bool { return slices.Contains(r.Conditions.Sentences(), text) })
+		ranks := lists.Map(about, func(r *journal.Row) string { return fmt.Sprint(dataset.Ranks(r)) })
+		return views.Sentence{Text: fmt.Sprintf("Warning (ranks %s): %s", strings.Join(ranks, ", "), text)}
+	})
 }
 
-// levelTable shows the time of each level of a multigrid cycle, for the largest number of ranks.
-func levelTable(c *curve) [][]string {
+// levelTable shows the time of each level of a multigrid cycle.
+func levelTable(r *journal.Row) [][]string {
 	out := [][]string{{"level", "rows", "entries/row", "µs", "share"}}
-	if len(c.rows) == 0 {
-		return out
-	}
-	levels := unpack(c.rows[len(c.rows)-1].Details[levelsDetail], 3)
+	levels := factsOf[[]level](r, levelsDetail)
 	total := max(sumOf(levels, levelTime), 1e-9)
 	for i, l := range levels {
-		out = append(out, []string{fmt.Sprint(i), fmt.Sprintf("%.0f", l[0]), unit.FormatSig(l[1]/max(1, l[0]), 3),
-			unit.FormatSig(levelTime(l), 3), percentOf(levelTime(l), total)})
+		out = append(out, []string{fmt.Sprint(i), fmt.Sprintf("%.0f", l.Rows), unit.FormatSig(l.Entries/max(1, l.Rows), 3),
+			unit.FormatSig(l.US, 3), percentOf(l.US, total)})
 	}
 	return out
 }
@@ -211,28 +164,21 @@ func withInterval(v, low, high float64) string {
 }
 
 // verdict describes how well the curve scales, what limits it, and where the knee is.
-func verdict(c *curve, rows dataset.Set) []string {
-	if len(c.rows) == 0 {
+func verdict(c *curve, rows dataset.Set) []statement {
+	last, ok := c.last()
+	if !ok {
 		return nil
 	}
-	last := c.rows[len(c.rows)-1]
-	var out []string
-	if text := efficiencyText(last); text != "" {
-		out = append(out, text)
-	}
-	out = append(out, fmt.Sprintf("On %s %s.", unit.Plural(dataset.Ranks(last), "rank"), causeOf(last).sentence))
+	found := causeOf(last)
+	out := []statement{efficiencyText(last),
+		{fmt.Sprintf("On %s %s.", unit.Plural(dataset.Ranks(last), "rank"), found.sentence), found.open}}
 	if !last.Disturbed() { // else another program can be the reason
-		if text := last.Details[slowRankDetail]; text != "" {
-			out = append(out, "One rank was slow by itself: "+text+".")
+		if slow := factsOf[*slowRank](last, slowRankDetail); slow != nil {
+			out = append(out, statement{"One rank was slow by itself: " + slow.String() + ".", slow.open()})
 		}
-		if text := hiddenText(last); text != "" {
-			out = append(out, text)
-		}
+		out = append(out, statement{text: hiddenText(last)})
 	}
-	if k := knee(c, rows); k != "" {
-		out = append(out, k)
-	}
-	return out
+	return append(out, knee(c, rows))
 }
 
 // hiddenText describes how much of the reductions is hidden behind other work. It returns "" for one rank

@@ -1,6 +1,7 @@
 package solvescaling
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -76,7 +77,7 @@ func TestFalseCauses(t *testing.T) {
 		}, "waiting", "bound by messages"},
 		"another rank is slow": {uneven, func(r *journal.Row) {
 			r.Metrics["row_imbalance"] = 1.6
-			r.Details[slowRankDetail] = slowReason(1, 5, 0.9, 1.4)
+			r.Details[slowRankDetail] = `{"Rank":1,"Core":5,"Rows":0.9,"OnCore":1.4}`
 		}, "a slow rank", "bound by imbalance"},
 	} {
 		r := newRow(weak, 2, 2000, 0.101, 100)
@@ -125,7 +126,7 @@ func TestEfficiencyText(t *testing.T) {
 			}
 		}
 		got := derive(dataset.All(rows))
-		if text := efficiencyText(got[1]); !strings.Contains(text, c.want) {
+		if text := efficiencyText(got[1]).text; !strings.Contains(text, c.want) {
 			t.Errorf("%s: %s\nwant %s", name, text, c.want)
 		}
 	}
@@ -153,7 +154,7 @@ func TestBaselineOfAnotherBackend(t *testing.T) {
 func TestSlowReason(t *testing.T) {
 	for want, c := range map[string][2]float64{"core 5 is slow": {1.02, 1.5}, "the rows of rank 1 are slow": {1.5, 0.98},
 		"the cause is gone": {1, 1}, "not resolved": {1.3, 1.3}} {
-		if got := slowReason(1, 5, c[0], c[1]); !strings.HasPrefix(got, want) {
+		if got := (slowRank{1, 5, c[0], c[1]}).String(); !strings.HasPrefix(got, want) {
 			t.Errorf("%v: %s, want %s", c, got, want)
 		}
 	}
@@ -162,12 +163,13 @@ func TestSlowReason(t *testing.T) {
 // docs/solve-scaling.md shows what a report says about a slow core and about slow rows.
 func TestDocumentedSlowRank(t *testing.T) {
 	var lines []string
-	for _, text := range []string{slowReason(1, 1, 0.41, 1.62), slowReason(0, 0, 1.75, 1.03)} {
+	for _, facts := range []string{`{"Rank":1,"Core":1,"Rows":0.41,"OnCore":1.62}`,
+		`{"Rank":0,"Core":0,"Rows":1.75,"OnCore":1.03}`} {
 		r := newRow(weak, 2, 2000, 0.101, 100)
-		r.Details[slowRankDetail] = text
-		for _, line := range verdict(&curve{rows: []*journal.Row{&r}}, nil) {
-			if strings.HasPrefix(line, "One rank ") {
-				lines = append(lines, line)
+		r.Details[slowRankDetail] = facts
+		for _, s := range verdict(&curve{rows: []*journal.Row{&r}}, nil) {
+			if strings.HasPrefix(s.text, "One rank ") {
+				lines = append(lines, s.text)
 			}
 		}
 	}
@@ -178,9 +180,9 @@ func TestDocumentedSlowRank(t *testing.T) {
 func TestVerdictOfDisturbedRow(t *testing.T) {
 	for quality, want := range map[journal.Quality]int{"": 2, journal.QualityDisturbed: 0} {
 		r := newRow(weak, 2, 2000, 0.101, 100)
-		r.Quality, r.Details[slowRankDetail] = quality, slowReason(1, 1, 0.41, 1.62)
+		r.Quality, r.Details[slowRankDetail] = quality, `{"Rank":1,"Core":1,"Rows":0.41,"OnCore":1.62}`
 		r.Metrics["allreduce_blocking_us"], r.Metrics["allreduce_traced_us"] = 10, 4
-		text := strings.Join(verdict(&curve{rows: []*journal.Row{&r}}, nil), "\n")
+		text := fmt.Sprint(verdict(&curve{rows: []*journal.Row{&r}}, nil))
 		if got := strings.Count(text, "One rank was slow") + strings.Count(text, "are hidden behind"); got != want {
 			t.Errorf("quality %q: %s", quality, text)
 		}

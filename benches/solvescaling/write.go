@@ -1,16 +1,13 @@
 package solvescaling
 
 import (
-	"bufio"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
-	"math"
-	"os"
-	"path/filepath"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -37,31 +34,31 @@ func writeSolution(ctx context.Context, s *bench.State, sys *solve.System, mine 
 	if path == "" {
 		return nil
 	}
-	var sent []byte
-	for i := range len(mine) / columns {
-		sent = binary.LittleEndian.AppendUint64(sent, uint64(sys.Global(i)))
-		for _, v := range mine[i*columns:][:columns] {
-			sent = binary.LittleEndian.AppendUint64(sent, math.Float64bits(v))
-		}
+	type part struct {
+		Rows   []int
+		Values []float64
 	}
-	all, err := s.Exchange(ctx, sent)
+	rows := lists.Map(lists.Range[int](len(mine)/columns), sys.Global)
+	all, err := bench.Gather(ctx, s, part{rows, mine})
 	if err != nil || s.Rank() != 0 {
 		return err
 	}
 	x := make([]float64, sys.Size*columns)
-	for _, list := range all {
-		for ; len(list) > 0; list = list[8*(1+columns):] {
-			row := int(binary.LittleEndian.Uint64(list))
+	for _, p := range all {
+		for i, row := range p.Rows {
 			for j := range columns {
-				x[j*sys.Size+row] = math.Float64frombits(binary.LittleEndian.Uint64(list[8*(1+j):]))
+				x[j*sys.Size+row] = p.Values[i*columns+j]
 			}
 		}
 	}
-	return replaceFile(path, func(w io.Writer) {
+	return journal.WriteAtomic(path, func(w io.Writer) error {
 		fmt.Fprintf(w, "%s\n%d %d\n", mtxArrayBanner, sys.Size, columns)
 		for _, v := range x {
-			fmt.Fprintf(w, "%.17g\n", v)
+			if _, err := fmt.Fprintf(w, "%.17g\n", v); err != nil {
+				return err
+			}
 		}
+		return nil
 	})
 }
 
@@ -85,35 +82,16 @@ func writeMatrixFile(s *bench.State, spec solve.Spec) error {
 		problem.Row(i, &row)
 		entries += len(row.Cols)
 	}
-	return replaceFile(path, func(w io.Writer) {
+	return journal.WriteAtomic(path, func(w io.Writer) error {
 		fmt.Fprintf(w, "%s\n%d %d %d\n", mtxMatrixBanner, problem.Size(), problem.Size(), entries)
 		for i := range problem.Size() {
 			problem.Row(i, &row)
 			for k, c := range row.Cols {
-				fmt.Fprintf(w, "%d %d %.17g\n", i+1, c+1, row.Vals[k])
+				if _, err := fmt.Fprintf(w, "%d %d %.17g\n", i+1, c+1, row.Vals[k]); err != nil {
+					return err
+				}
 			}
 		}
+		return nil
 	})
-}
-
-// replaceFile replaces a file at once, so that a reader never sees half of it.
-func replaceFile(path string, write func(w io.Writer)) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	defer os.Remove(f.Name()) // fails once the file has its name
-	w := bufio.NewWriter(f)
-	write(w)
-	err = w.Flush()
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
 }

@@ -101,9 +101,6 @@ type Bench struct {
 	TableFiles []TableFile
 	// Page is a page with all figures and table files, or nil.
 	Page *Page
-	// Artifacts names the files that must be in the run folder afterwards. The run fails if
-	// one is missing.
-	Artifacts func(rows dataset.Set) []string
 
 	// Tuning holds the defaults of the tune command, or nil.
 	Tuning *Tuning

@@ -85,8 +85,11 @@ func (p Plot) resolve(h *journal.Header, rows dataset.Set) (d drawing, dots []do
 	if d.ys, err = p.quantities(h, all); err != nil {
 		return d, nil, left, fmt.Errorf("y: %w", err)
 	}
-	if p.Kind == "bars" && p.Share != "" || p.X == Points { // parts that are nowhere would leave gaps between the bars
-		d.ys = lists.Filter(d.ys, func(q quantity) bool { return slices.ContainsFunc(all, q.counts(d.ys)) })
+	if p.Kind == "stack" || p.Kind == "bars" && p.Share != "" || p.X == Points { // parts that are nowhere leave gaps
+		some := lists.Filter(d.ys, func(q quantity) bool { return slices.ContainsFunc(all, q.counts(d.ys)) })
+		if len(some) > 0 {
+			d.ys = some
+		}
 	}
 	dots, left = collect(all, d.x, d.ys)
 	asked := len(d.by)
@@ -483,7 +486,7 @@ func merge(at float64, dots []dot) figure.Point {
 		return figure.Point{X: at, Y: math.NaN(), Failed: true}
 	}
 	hollow := !slices.ContainsFunc(dots, func(d dot) bool { return !d.row.Disturbed() })
-	if len(dots) == 1 {
+	if len(dots) == 1 || derived(dots) {
 		return figure.Point{X: at, Y: dots[0].y, Low: dots[0].low, High: dots[0].high, Hollow: hollow}
 	}
 	// Ignore the warning: it is about the confidence interval, which is not drawn.

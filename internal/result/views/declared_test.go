@@ -127,6 +127,9 @@ func TestDeclaredFigures(t *testing.T) {
 				"  stacked-bars read_us: 0,25", "  stacked-bars work_us: 0,50"}},
 		{"a level", "x=num_ranks,y=busbw,ideal=3", Words{Name: "n"}, []journal.Row{small, two},
 			[]string{"n:  | " + simulated, "panel ,,ranks,busbw,GB/s", "   busbw: 1,1 2,2", "  line ideal: 3"}},
+		{"in proportion to the first", "x=num_ranks,y=busbw,ideal=first", Words{Name: "n"}, []journal.Row{small, two},
+			[]string{"n:  | " + simulated, "panel ,,ranks,busbw,GB/s", "   busbw: 1,1 2,2", "  line ideal: 1,1 2,2"}},
+		{"only what the ideal starts from", "x=num_ranks,y=busbw,ideal=1", Words{Name: "n"}, []journal.Row{small}, nil},
 		{"the least limit of a rate", "x=num_ranks,y=busbw,limit=least,by=variant", Words{Name: "n", Labels: map[string]string{"variant": "way {}"}},
 			[]journal.Row{small, two, b}, []string{"n:  | " + simulated, "panel ,,ranks,busbw,GB/s", "   way a: 1,1 2,2",
 				"   way b: 1,4", "  line limit: 1,8 2,4"}},
@@ -141,6 +144,7 @@ func TestDeclaredFigures(t *testing.T) {
 		{"a failed point", "x=shape,kind=bars,limit=none,by=variant", Words{Name: "n"}, []journal.Row{small, b, failed},
 			[]string{"n:  | " + simulated, "panel ,category,shape,time,us,32x32x32,64x64x64", "  bars a: 0,8",
 				"  bars b: 0,2 1,NaN"}},
+		{"a stack of nothing", "x=shape,y=read_us+work_us,kind=stack", Words{Name: "n"}, []journal.Row{failed}, nil},
 		{"nothing to draw", "x=shape,kind=heat", Words{Name: "n"}, []journal.Row{failed}, nil},
 	} {
 		figs, errs := Figures([]Plot{declare(t, c.plot, c.words)}, &journal.Header{Bench: "b"}, dataset.All(c.rows))
@@ -285,6 +289,24 @@ func TestCommonColors(t *testing.T) {
 	for _, p := range figs[0].Panels {
 		if v := p.Content.(*figure.HeatMap).Value; v.Min == nil || *v.Min != 0 || *v.Max != 8 {
 			t.Errorf("%s: %+v", p.Title, v)
+		}
+	}
+}
+
+// Trials that all have what a bench derived from them keep its interval. The parts of a stack have no error bars.
+func TestDerivedTrials(t *testing.T) {
+	var rows []journal.Row
+	for trial, us := range []float64{8, 12} {
+		r := product("32x32x32", "a", 1, us)
+		r.Trial, r.Metrics["busbw_low"], r.Metrics["busbw_high"], r.Metrics["busbw"] = trial, 1, 4, 2
+		rows = append(rows, r)
+	}
+	for plot, want := range map[string]figure.Point{"x=shape,y=busbw": {Y: 2, Low: 1, High: 4},
+		"x=shape,y=time_us": {Y: 10, Low: 8, High: 12}, "x=shape,y=time_us,kind=stack": {Y: 10}} {
+		figs, _ := Figures([]Plot{declare(t, plot+",limit=none", Words{Name: "n"})}, nil, dataset.All(rows))
+		p := figs[0].Panels[0]
+		if got := p.Series[0].Points[0]; got != want || (p.Note != "") != (plot == "x=shape,y=time_us") {
+			t.Errorf("%s: %+v, note %q", plot, got, p.Note)
 		}
 	}
 }

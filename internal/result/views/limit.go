@@ -134,21 +134,28 @@ func limitLine(label string, curve []figure.Point) figure.Line {
 	return figure.Line{Label: label, Y: &y}
 }
 
-// ideal returns the line of the ideal: a level, or y = x.
+// ideal returns the line of the ideal: a level, y = x, or in proportion to x from the highest y at the first x.
 func (d *drawing) ideal(dots []dot) []figure.Line {
 	line := figure.Line{Label: d.label("ideal")}
 	if y, err := strconv.ParseFloat(d.Ideal, 64); err == nil {
 		line.Y = &y
 		return []figure.Line{line}
 	}
-	low, high := math.Inf(1), math.Inf(-1)
+	low, high, first := math.Inf(1), math.Inf(-1), 0.0
 	for _, dot := range dots {
 		x, _ := dot.x.Number()
-		low, high = min(low, x), max(high, x)
+		if x < low {
+			low, first = x, 0
+		}
+		if x == low {
+			first = max(first, dot.y)
+		}
+		high = max(high, x)
 	}
-	if d.Ideal != "x" || low >= high {
+	slope := map[string]float64{"x": 1, "first": first / low}[d.Ideal]
+	if !(slope > 0) || low >= high {
 		return nil
 	}
-	line.Points = []figure.Point{{X: low, Y: low}, {X: high, Y: high}}
+	line.Points = []figure.Point{{X: low, Y: slope * low}, {X: high, Y: slope * high}}
 	return []figure.Line{line}
 }

@@ -126,6 +126,9 @@ func (d *drawing) panel(in panelDots) figure.Panel {
 	if d.Kind == "heat" {
 		return d.heat(p, all)
 	}
+	if values, _ := bucket(in.dots, func(d dot) dataset.Value { return d.x }); d.Ideal != "" && len(values) < 2 {
+		return figure.Panel{} // only what the ideal starts from
+	}
 	known := len(d.modes)
 	p.Lines, p.Series = d.limits(all, lists.Map(all, d.series))
 	if d.Over != "" {
@@ -225,8 +228,11 @@ func (d *drawing) series(in panelDots) figure.Series {
 	for _, x := range values {
 		dots := counting(groups[x.ID()])
 		pt := merge(d.axis.at(x), dots)
-		d.trials = d.trials || len(dots) > 1
-		d.interval = d.interval || len(dots) == 1 && pt.Low < pt.High
+		if d.Kind == "stack" {
+			pt.Low, pt.High = 0, 0 // the bars of parts would stand beside their parts
+		}
+		d.trials = d.trials || len(dots) > 1 && d.Kind != "stack" && !derived(dots)
+		d.interval = d.interval || len(dots) == 1 && pt.Low < pt.High && d.ys[dots[0].metric].sampled(dots[0].row)
 		d.hollow, d.failed = d.hollow || pt.Hollow, d.failed || pt.Failed
 		s.Points = append(s.Points, pt)
 		if at := slices.IndexFunc(dots, func(o dot) bool { return d.modesOf(o) != nil }); at >= 0 {
@@ -235,6 +241,14 @@ func (d *drawing) series(in panelDots) figure.Series {
 		}
 	}
 	return s
+}
+
+// derived reports whether all trials of a point have one value with one interval, which a bench derived from all of
+// them.
+func derived(dots []dot) bool {
+	return len(dots) > 1 && !slices.ContainsFunc(dots, func(d dot) bool {
+		return d.y != dots[0].y || d.low != dots[0].low || d.high != dots[0].high
+	})
 }
 
 // modesOf returns the two modes of the drawn metric in a row, or nil.
@@ -297,6 +311,8 @@ func (d *drawing) yAxis(p figure.Panel) figure.Axis {
 	a := FigureAxis(cmp.Or(d.Labels["y"], text), d.ys[0].unit)
 	values := heights(p)
 	switch {
+	case d.Ideal == "x" && d.axis.Scale != figure.Category: // so that the ideal is the diagonal
+		a.Scale = d.axis.Scale
 	case d.YScale == "log" || d.YScale == "" && d.Kind != "stack" && a.Unit != figure.Percent && spansWide(values):
 		a.Scale = figure.Log10
 	case len(values) > 0 && slices.Min(values) >= 0:

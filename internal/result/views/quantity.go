@@ -188,6 +188,12 @@ func (q quantity) absolute(r *journal.Row) (v float64, low, high float64, ok boo
 	return v, low, high, true
 }
 
+// sampled reports whether the error bar of a row is a confidence interval of its samples. A bench explains other ones.
+func (q quantity) sampled(r *journal.Row) bool {
+	_, derived := r.Metrics[q.metric+"_low"]
+	return !derived
+}
+
 // interval returns the confidence interval of a statistic, and whether it has one.
 func interval(s journal.Stat) (low, high float64, has bool) {
 	if s.CILow == nil || s.CIHigh == nil || !finite(*s.CILow) || !finite(*s.CIHigh) || *s.CILow > *s.CIHigh {

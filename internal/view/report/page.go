@@ -56,14 +56,8 @@ func tableFiles(b *bench.Bench, doc document.Document, rows dataset.Set) (files 
 // needed returns the files that must be written. A bench with a page needs it, and every declared figure and table for
 // which there are rows.
 func needed(b *bench.Bench, rows dataset.Set) (names []string) {
-	if b == nil {
+	if b == nil || b.Page == nil {
 		return nil
-	}
-	if b.Artifacts != nil {
-		names = b.Artifacts(rows)
-	}
-	if b.Page == nil {
-		return names
 	}
 	for _, f := range views.Needed(decl.ViewHeader(b), b.Plots, rows) {
 		names = append(names, "figures/"+f+".png", "figures/"+f+".svg")

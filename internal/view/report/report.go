@@ -301,7 +301,7 @@ func charts(in Input, rows dataset.Set) (figures []figure.Figure, why string, er
 		var err error
 		own, err = guarded("figures", in.Bench, in.Bench.Figures, rows)
 		declared, faults := views.Figures(in.Bench.Plots, decl.ViewHeader(in.Bench), rows)
-		own, errs = append(own, declared...), append(append(errs, err), faults...)
+		own, errs = append(declared, own...), append(append(errs, err), faults...)
 	}
 	if study, err := tuned.Load(in.Data); err == nil && study != nil {
 		own = append(tuned.Figures(*study), own...)
