@@ -194,7 +194,7 @@
 //	xscale    linear or log; also yscale
 //	limit     each limit of the rows, the least that any series could reach, or none
 //	ideal     a level line at a number, the line y = x, or with first a line in proportion to x
-//	          from the highest y at the first x; panels with a single x are left out
+//	          from the highest y at the first x; a panel with one x, all on the ideal, is left out
 //	columns   panels side by side
 //
 // x and y may be products, such as 2*count and time_us/bound_us. shape.0 is the first number of a tuple

@@ -134,6 +134,18 @@ func limitLine(label string, curve []figure.Point) figure.Line {
 	return figure.Line{Label: label, Y: &y}
 }
 
+// onIdeal reports whether the dots are only what the ideal starts from: all at one x, and on the ideal.
+func (d *drawing) onIdeal(dots []dot) bool {
+	level, unknown := strconv.ParseFloat(d.Ideal, 64)
+	if unknown != nil && d.Ideal != "x" {
+		return false
+	}
+	return !slices.ContainsFunc(dots, func(o dot) bool {
+		x, _ := o.x.Number()
+		return o.x.ID() != dots[0].x.ID() || unknown == nil && o.y != level || unknown != nil && o.y != x
+	})
+}
+
 // ideal returns the line of the ideal: a level, y = x, or in proportion to x from the highest y at the first x.
 func (d *drawing) ideal(dots []dot) []figure.Line {
 	line := figure.Line{Label: d.label("ideal")}

@@ -126,8 +126,8 @@ func (d *drawing) panel(in panelDots) figure.Panel {
 	if d.Kind == "heat" {
 		return d.heat(p, all)
 	}
-	if values, _ := bucket(in.dots, func(d dot) dataset.Value { return d.x }); d.Ideal != "" && len(values) < 2 {
-		return figure.Panel{} // only what the ideal starts from
+	if d.onIdeal(in.dots) {
+		return figure.Panel{}
 	}
 	known := len(d.modes)
 	p.Lines, p.Series = d.limits(all, lists.Map(all, d.series))

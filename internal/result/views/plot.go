@@ -39,7 +39,7 @@ type Plot struct {
 	XScale, YScale string   // linear or log; "" chooses
 	// Limit chooses the lines of limits: each limit, the least of all series, or none. "" draws each limit of times.
 	Limit   string
-	Ideal   string // a number for a level line, x for y = x, or first for y in proportion to x; needs several x
+	Ideal   string // a number for a level line, x for y = x, or first for y in proportion to x
 	Columns string // panels side by side; "" chooses
 	Words          // not part of the text form
 }
