@@ -122,7 +122,8 @@ func interpret(trials dataset.Set, base map[string]dataset.Set) (found journal.R
 	}
 	switch n := r.Sharing(); {
 	case n > 0:
-		found.Conditions = []journal.Condition{journal.NewCondition(journal.CodeSharedGPU, journal.Named{"ranks": float64(n)})}
+		shared := journal.NewCondition(journal.CodeSharedGPU, journal.Named{"ranks": float64(n)})
+		found.Conditions = []journal.Condition{shared}
 		return found
 	case one == nil:
 		found.Conditions = []journal.Condition{{Code: journal.CodeNoBaseline}}
