@@ -21,7 +21,7 @@ type Backend interface {
 // Engine is a backend's part of one group, on one rank. Its methods are called one at a time, with one exception: the
 // functions that Prepare returns for sends and receives run concurrently with everything else.
 //
-// An engine may also implement [Overlapper] and [Shrinker], and have these methods:
+// An engine may also implement [Overlapper], and have these methods:
 //
 //	Clock() Clock // the clock of a simulation; without it, the clock is the monotonic clock of the host
 //	Facts() Facts // what the group runs on
@@ -56,14 +56,6 @@ type Overlapper interface {
 	// call cannot be divided; arrived is nil if the engine cannot tell. If one rank begins a call, all ranks do, and
 	// they finish it before they make another collective.
 	PrepareHalves(p Plan) (begin, finish func() error, arrived func() bool, err error)
-}
-
-// Shrinker is an Engine whose ranks can continue after some of them have failed.
-type Shrinker interface {
-	// Shrink is called by every surviving rank, after Refuse and when nothing else runs. It returns the engine of a new
-	// group of the ranks that have called it. oldRanks[r] is the rank in this group of rank r of the new one. It is the
-	// same on all ranks. Shrink waits for no rank longer than a few times Config.Timeout.
-	Shrink() (e Engine, oldRanks []int, err error)
 }
 
 // Facts describe what a group runs on, for the record of a result and for tuning tables.
@@ -115,7 +107,6 @@ const (
 	ThreadBlocks    Feature = "blocks"           // the number of blocks of threads can be chosen: see [Plan.Blocks]
 	ScheduleSteps   Feature = "steps"            // algorithms "steps:NAME" execute the proved steps of a schedule
 	Overlap         Feature = "overlap"          // set by dist if the engine is an [Overlapper]
-	Shrinking       Feature = "shrink"           // set by dist if the engine is a [Shrinker]
 	// ScheduleOrder: elements are combined in the order of the schedule with the algorithm's name, so that results can
 	// be predicted bit for bit.
 	ScheduleOrder Feature = "schedule-order"

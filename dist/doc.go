@@ -60,8 +60,7 @@
 //
 // If ranks disagree on count, type, operation or order of calls, all of them get a [MisuseError] that names both calls.
 // If a rank is dead, has left or does not respond within Config.Timeout, the others get a [PeerError] that names it.
-// Both are final: every later call of the group returns the same error. With [Group.Shrink] the surviving ranks
-// continue in a new group, if the backend supports it.
+// Both are final: every later call of the group returns the same error.
 //
 // # Reproducibility
 //

@@ -118,29 +118,6 @@ func ExampleOp_Done() {
 	// Output: [3]
 }
 
-// The surviving ranks continue as a new group after a rank has left or died.
-func ExampleGroup_Shrink() {
-	together("shrink", func(g *dist.Group) error {
-		if g.Rank() == 0 {
-			return nil // leaves the group while the other rank waits for it
-		}
-		x := []int64{7}
-		err := g.AllReduce(dist.Of(x), dist.Of(x), dist.Sum)
-		var gone *dist.PeerError
-		if !errors.As(err, &gone) {
-			return fmt.Errorf("want an error that names the rank that left, got %w", err)
-		}
-		left, was, err := g.Shrink()
-		if err != nil {
-			return err
-		}
-		defer left.Close()
-		fmt.Printf("without rank %d, rank %d is rank %d of %d\n", gone.Rank, was[left.Rank()], left.Rank(), left.Size())
-		return left.AllReduce(dist.Of(x), dist.Of(x), dist.Sum)
-	})
-	// Output: without rank 0, rank 1 is rank 0 of 1
-}
-
 // The context limits how long a rank waits for a message. When the context ends, the group fails on
 // every rank.
 func ExampleGroup_Watch() {

@@ -1,7 +1,6 @@
 package dist
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,9 +48,6 @@ func newGroup(e Engine, backend string, t *Tuning) *Group {
 	g.caps.Features = slices.Clone(g.caps.Features)
 	if _, ok := e.(Overlapper); ok {
 		g.caps.Features = append(g.caps.Features, Overlap)
-	}
-	if _, ok := e.(Shrinker); ok {
-		g.caps.Features = append(g.caps.Features, Shrinking)
 	}
 	facts, target := g.Facts(), t.Group()
 	target.Device, target.PerDevice = facts.Device, facts.RanksPerDevice
@@ -136,39 +132,6 @@ func (g *Group) Split(color, key int) (*Group, error) {
 		return nil, err
 	}
 	return newGroup(e, g.backend, g.tuning), nil
-}
-
-// Shrink makes a new group of the surviving ranks after an error. Every surviving rank calls it. Ranks that are dead,
-// have closed the group or do not call Shrink within Config.Timeout are left out. All survivors get the same group,
-// even if more ranks die meanwhile. They keep their order: oldRanks[r] is the old rank of the new rank r. If the group
-// has not failed yet, calling Shrink on one rank fails it on all ranks.
-//
-// A rank that calls Shrink too late gets a [PeerError] that names itself. If ranks are on several hosts, a silent rank
-// whose process may still exist is left out only if more than half of all ranks agree. A network that is cut in two
-// therefore does not turn one group into two.
-//
-// Memory of this group is not symmetric in the new one, and its contexts are not watched there: allocate, prepare and
-// watch again. This group can only be closed. Backends that cannot shrink return an error that is
-// [errors.ErrUnsupported], with the reason.
-func (g *Group) Shrink() (survivors *Group, oldRanks []int, err error) {
-	if g.closed {
-		return nil, nil, ErrClosed
-	}
-	s, ok := g.engine.(Shrinker)
-	if !ok {
-		return nil, nil, fmt.Errorf("shrinking a group of backend %s: %s: %w", g.backend,
-			cmp.Or(Describe(g.backend).NoShrink, "not implemented"), errors.ErrUnsupported)
-	}
-	g.engine.Refuse(errors.New("it shrinks the group"))
-	g.collectives.drain()
-	for _, s := range g.messages {
-		s.drain()
-	}
-	e, oldRanks, err := s.Shrink()
-	if err != nil {
-		return nil, nil, err
-	}
-	return newGroup(e, g.backend, g.tuning), oldRanks, nil
 }
 
 // Prepare checks a call and does all work that is not needed for every run. It is local: it waits for no other rank,

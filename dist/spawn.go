@@ -29,8 +29,7 @@ const (
 // it only in the parent. A program calls Spawn once.
 //
 // Spawn takes Backend, Timeout and Tuning from c and fills in the other fields. When a rank fails, Spawn kills the
-// others and returns the error of the first rank to fail. [Group.Shrink] is therefore of no use here. Children never
-// outlive the parent.
+// others and returns the error of the first rank to fail. Children never outlive the parent.
 func Spawn(ctx context.Context, n int, c Config, fn func(ctx context.Context, g *Group) error) error {
 	if rank, ok := os.LookupEnv(spawnRank); ok {
 		os.Exit(becomeRank(ctx, rank, n, c, fn))

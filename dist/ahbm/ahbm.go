@@ -42,7 +42,6 @@ func init() {
 		Capabilities: capabilities(ccl.Names()),
 		InProcess:    true, Simulated: true,
 		Hints: hints.Hints{
-			NoShrink: "the simulated accelerator cannot run groups of some of its SIPs",
 			MaxBytes: 4 << 20,                     // larger calls take too long to simulate
 			Model:    accel.Version() + "-shared", // the PEs of a SIP share the work
 		},

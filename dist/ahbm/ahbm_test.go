@@ -101,22 +101,6 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Shrink is not supported: it returns an error with the reason, and the group stays usable.
-func TestShrinkIsNotOffered(t *testing.T) {
-	gs, err := open(1, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer gs[0].Close()
-	_, _, err = gs[0].Shrink()
-	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "cannot run groups of some of its SIPs") {
-		t.Errorf("shrinking gives %v", err)
-	}
-	if err := gs[0].Barrier(); err != nil {
-		t.Errorf("the group has failed by it: %v", err)
-	}
-}
-
 func TestJoin(t *testing.T) {
 	join := func(id string, rank, size int) error {
 		_, err := dist.Init(context.Background(),

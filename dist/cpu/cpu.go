@@ -105,7 +105,7 @@ func (b backend) share(ctx context.Context, c dist.Config, id shm.Identity, h *h
 		joined.PIDs, joined.Crowded = h.pids(), h.crowded
 	}
 	e := newEngine(segment, shm.NewHeap(segment, board+id.Rank*region, region), joined, h)
-	e.meeting, e.origin = meeting, origin{backend: b, config: c}
+	e.meeting, e.origin = meeting, origin{id: c.ID}
 	return e, nil
 }
 

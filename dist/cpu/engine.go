@@ -42,24 +42,18 @@ type localEngine struct{ *engine }
 
 var (
 	_ dist.Overlapper = localEngine{}
-	_ dist.Shrinker   = localEngine{}
-	_ dist.Shrinker   = hostsEngine{}
 )
 
-// origin identifies how a group was joined. A group made by Split gets an ID derived from its
+// origin identifies a group. A group made by Split gets an ID derived from its
 // parent's.
 type origin struct {
-	backend backend
-	config  dist.Config
-	splits  int // number of Split calls; names the next part
+	id     string
+	splits int // number of Split calls; names the next part
 }
 
 // part returns the origin of a group that is split off.
 func (o *origin) part(color int) origin {
-	part := *o
-	part.splits = 0
-	part.config.ID = fmt.Sprintf("%s/%d/%d", o.config.ID, o.splits, color)
-	return part
+	return origin{id: fmt.Sprintf("%s/%d/%d", o.id, o.splits, color)}
 }
 
 // extent is a part of the segment.

@@ -45,9 +45,6 @@ type hosts struct {
 	closed    bool
 	reported  atomic.Bool // this rank has reported the failure of the group to the other hosts
 
-	notesMu sync.Mutex // guards notes, which control connections write
-	notes   [][]byte   // last text that each rank has published
-
 	memory map[unsafe.Pointer]bool // buffers that Alloc has returned and Free has not released
 	sleeps tcp.Sleeper             // for waits of collectives
 }
@@ -55,7 +52,7 @@ type hosts struct {
 // newHosts computes which ranks are on which host. It opens nothing.
 func newHosts(c *cluster, rank int, world []int, id string) *hosts {
 	h := &hosts{cluster: c, rank: rank, world: world,
-		memory: map[unsafe.Pointer]bool{}, controls: make([]*tcp.Control, len(world)), notes: make([][]byte, len(world))}
+		memory: map[unsafe.Pointer]bool{}, controls: make([]*tcp.Control, len(world))}
 	sum := sha256.Sum256([]byte(id))
 	h.tag = [16]byte(sum[:])
 	at := map[string]int{}
@@ -215,7 +212,7 @@ func (e hostsEngine) report(err error) error {
 // splitOff connects the ranks of a group that is split off.
 func (h *hosts) splitOff(joined shm.Membership, color int) (dist.Engine, error) {
 	part := h.engine.origin.part(color)
-	child := newHosts(h.cluster, joined.Rank, joined.World, part.config.ID)
+	child := newHosts(h.cluster, joined.Rank, joined.World, part.id)
 	joined.Crowded = child.crowded
 	e := hostsEngine{newEngine(h.engine.segment, h.engine.heap, joined, child)}
 	e.origin = part
@@ -269,11 +266,4 @@ func (h *hosts) callText(n uint64) (calls uint64, text string) {
 // header returns the header of a message of the current call.
 func (h *hosts) header(l *shm.Label, bytes int) tcp.Header {
 	return tcp.Header{Call: h.calls.Load(), Sign: l.Signature(), Bytes: uint64(bytes)}
-}
-
-// note returns the last text that a rank has published.
-func (h *hosts) note(rank int) []byte {
-	h.notesMu.Lock()
-	defer h.notesMu.Unlock()
-	return h.notes[rank]
 }

@@ -71,6 +71,13 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 	return e, nil
 }
 
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
 // meetHosts makes the first exchange, which shows where each rank runs and that all know the secret. It returns the
 // data of all ranks and a key that is derived from the secret and the nonces of all ranks.
 func meetHosts(ctx context.Context, c dist.Config) ([]rankInfo, []byte, error) {
@@ -131,13 +138,6 @@ func (cl *cluster) open(ctx context.Context, c dist.Config) (err error) {
 	cl.mesh, err = tcp.Place{Host: cl.all[c.Rank].Name, Interface: c.Interface, Alone: alone, Ports: ports}.Open(ctx,
 		c.Exchange, c.Size, cl.key)
 	return err
-}
-
-// subset returns the cluster of some of its ranks, with new numbers.
-func (cl *cluster) subset(ranks []int) *cluster {
-	some := *cl
-	some.mesh, some.all = cl.mesh.Of(ranks), lists.At(cl.all, ranks)
-	return &some
 }
 
 // enter forms the first group of a cluster: the shared memory of this host, and connections to the ranks on other
@@ -203,12 +203,7 @@ func (h *hosts) connect(ctx context.Context) error {
 func (h *hosts) attach(peer int, use tcp.Use, conn *connection.Conn) (err error) {
 	switch use {
 	case tcp.ForControl:
-		h.controls[peer], err = tcp.NewControl(conn, h.silence,
-			tcp.Handler{Failed: h.markFailed, Calls: h.callText, Published: func(text []byte) {
-				h.notesMu.Lock()
-				defer h.notesMu.Unlock()
-				h.notes[peer] = text
-			}})
+		h.controls[peer], err = tcp.NewControl(conn, h.silence, tcp.Handler{Failed: h.markFailed, Calls: h.callText})
 	case tcp.ForCollectives:
 		h.engine.links[peer].tcp, err = tcp.NewLink(conn.Conn.(*net.TCPConn), peer, h.timeout)
 	default:

@@ -46,7 +46,6 @@ var bodies = map[string]func(g *dist.Group) error{
 			}
 		}
 	},
-	"shrink": shrink,
 	// stall makes rank 1 sleep until it is killed.
 	"stall": func(g *dist.Group) error {
 		if g.Rank() == 1 {
@@ -96,9 +95,6 @@ func child() (code int) {
 		timeout = stallLimit
 	}
 	c := dist.Config{Backend: Name, Rank: rank, Size: size, ID: os.Getenv(childID), Timeout: timeout}
-	if os.Getenv(childBody) == "shrink" {
-		c.Backend, c.Timeout = mortal, time.Minute
-	}
 	if hosts := os.Getenv(childHosts); hosts != "" {
 		c.Host, c.Exchange = hosts[rank:rank+1], exchangeIn(os.Getenv(childMeets), rank, size)
 	}
@@ -112,6 +108,32 @@ func child() (code int) {
 		return 1
 	}
 	return 0
+}
+
+// exchangeIn returns a Config.Exchange that works through files in dir.
+func exchangeIn(dir string, rank, size int) func(context.Context, []byte) ([][]byte, error) {
+	round := 0
+	return func(ctx context.Context, mine []byte) ([][]byte, error) {
+		round++
+		at := func(r int) string { return filepath.Join(dir, fmt.Sprintf("%d.%d", round, r)) }
+		if err := errors.Join(os.WriteFile(at(rank)+".new", mine, 0o600), os.Rename(at(rank)+".new", at(rank))); err != nil {
+			return nil, err
+		}
+		all := make([][]byte, size)
+		for r := range all {
+			for {
+				var err error
+				if all[r], err = os.ReadFile(at(r)); err == nil {
+					break
+				}
+				if ctx.Err() != nil {
+					return nil, context.Cause(ctx)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+		return all, nil
+	}
 }
 
 // processes runs a body on ranks in separate processes. It returns their outputs and process IDs.
@@ -178,6 +200,17 @@ func TestKilledRankIsNamed(t *testing.T) {
 	})
 	if err != nil || len(after) > 0 {
 		t.Errorf("left behind %v (%v)", after, err)
+	}
+}
+
+// Ranks on other hosts than the killed one learn of it too.
+func TestKilledRankIsNamedAcrossHosts(t *testing.T) {
+	outputs, pids := processes(t, "die", 3, childHosts+"=aab", childMeets+"="+t.TempDir())
+	for _, r := range []int{0, 2} {
+		if want := fmt.Sprintf("rank 1 (pid %d", pids[1]); !strings.Contains(outputs[r], want) ||
+			!strings.Contains(outputs[r], "is dead") {
+			t.Errorf("rank %d printed %q, want %q and that it is dead", r, outputs[r], want)
+		}
 	}
 }
 

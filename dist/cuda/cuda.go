@@ -96,7 +96,6 @@ func init() {
 		Name: Name, Help: "NVIDIA GPUs, with kernbench's own kernels: one GPU per rank, or shared through MPS",
 		Capabilities: capabilities(),
 		Hints: hints.Hints{
-			NoShrink: "kernels may still access memory of the rank that has died; start all ranks again",
 			Knobs:    declaredKnobs,
 			MaxRanks: gpu.MaxRanks, CheckMemory: checkMemory,
 		},

@@ -103,7 +103,7 @@ func (s Suite) Cases() []Case {
 		cases = append(cases, Case{"misuse/" + m.name, mistakeRanks, func() error { return s.mistake(m) }})
 	}
 	return append(cases, Case{"absent", mistakeRanks, s.absent}, Case{"left", mistakeRanks, s.left},
-		Case{"cancelled", mistakeRanks, s.cancelled}, Case{"refused", 2, s.refused}, Case{"shrink", mistakeRanks, s.shrink})
+		Case{"cancelled", mistakeRanks, s.cancelled}, Case{"refused", 2, s.refused})
 }
 
 const (

@@ -291,66 +291,6 @@ func cancel(g *dist.Group) error {
 	return op.Wait()
 }
 
-// shrink checks that the survivors of a group continue as a new one: after a rank has left and the others had an error,
-// and again without a failure.
-func (s Suite) shrink() error {
-	const leaver = 1
-	n := needs{ops(dist.Barrier, dist.AllReduce), types(dist.I32), "shrinking", has(dist.Shrinking)}
-	return s.failing(mistakeRanks, guardTimeout, n, func(g *dist.Group) error {
-		if g.Rank() == leaver {
-			return g.Close()
-		}
-		if err := g.Barrier(); err == nil {
-			return errors.New("a barrier without rank 1 is no error")
-		}
-		survivors, oldRanks, err := g.Shrink()
-		if err != nil {
-			return err
-		}
-		defer survivors.Close()
-		want := []int{0, 2}
-		if !slices.Equal(oldRanks, want) || survivors.Size() != len(want) || want[survivors.Rank()] != g.Rank() {
-			return fmt.Errorf("rank %d of %d in the new group of the old ranks %v, want the old ranks %v",
-				survivors.Rank(), survivors.Size(), oldRanks, want)
-		}
-		if err := sumOfRanks(survivors); err != nil {
-			return err
-		}
-		second, oldRanks, err := survivors.Shrink()
-		if err != nil {
-			return err
-		}
-		defer second.Close()
-		if len(oldRanks) != survivors.Size() || second.Rank() != survivors.Rank() {
-			return fmt.Errorf("rank %d of the old ranks %v after a shrink without a failure", second.Rank(), oldRanks)
-		}
-		return sumOfRanks(second)
-	}, func(rank int, got error) error {
-		if got != nil {
-			return fmt.Errorf("rank %d: %w", rank, got)
-		}
-		return nil
-	})
-}
-
-// sumOfRanks checks an all-reduce in memory of the group.
-func sumOfRanks(g *dist.Group) error {
-	b, err := g.Alloc(dist.I32, 1000)
-	if err != nil {
-		return err
-	}
-	if err := put(b, vector(dist.I32, b.Count(), func(i int) float64 { return float64(i + g.Rank()) })); err != nil {
-		return err
-	}
-	if err := g.AllReduce(b, b, dist.Sum); err != nil {
-		return err
-	}
-	if err := same(b, func(i int) float64 { return float64(g.Size()*i + g.Size()*(g.Size()-1)/2) }); err != nil {
-		return fmt.Errorf("the sum of ranks: %w", err)
-	}
-	return g.Barrier()
-}
-
 // absent checks that the error names a rank that does not respond.
 func (s Suite) absent() error { return s.missing(func(*dist.Group) error { return nil }) }
 

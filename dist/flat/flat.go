@@ -22,7 +22,6 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
 	"github.com/kernbench/kernbench/internal/base/dtype"
-	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
@@ -50,8 +49,6 @@ func init() {
 	dist.Register(dist.Description{
 		Name: Name, Help: "a simulated network, for any number of ranks: schedules are proved, no data moves",
 		InProcess: true, Simulated: true, Virtual: true,
-		Hints: hints.Hints{NoShrink: "a simulated network never loses a rank, and cannot run groups of some " +
-			"of its ranks"},
 	}, backend{})
 }
 

@@ -2,7 +2,6 @@ package flat
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math/bits"
@@ -332,10 +331,6 @@ func TestFiles(t *testing.T) {
 // usable.
 func TestNotOffered(t *testing.T) {
 	g := joined(t, 4, text)
-	if _, _, err := g.Shrink(); !errors.Is(err, errors.ErrUnsupported) ||
-		!strings.Contains(err.Error(), "never loses a rank") {
-		t.Errorf("shrinking: %v", err)
-	}
 	if _, err := g.Split(0, 0); err == nil || !strings.Contains(err.Error(), "no groups") {
 		t.Errorf("splitting: %v", err)
 	}

@@ -58,8 +58,7 @@ func init() {
 		Name: Name, Help: "Open MPI or MPICH, by the calls that a C program makes",
 		Capabilities: capabilities(),
 		Hints: hints.Hints{Network: true,
-			Launcher: &hints.Launcher{Kind: "MPI", Command: "mpirun", Install: "Debian: openmpi-bin, or mpich"},
-			NoShrink: "the installed MPI ends the whole job when the first rank dies"},
+			Launcher: &hints.Launcher{Kind: "MPI", Command: "mpirun", Install: "Debian: openmpi-bin, or mpich"}},
 	}, backend{})
 }
 

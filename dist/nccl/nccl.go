@@ -48,8 +48,7 @@ func init() {
 	dist.Register(dist.Description{
 		Name: Name, Help: "NVIDIA's NCCL, one GPU per rank",
 		Capabilities: capabilities(),
-		Hints: hints.Hints{Preferred: preferred,
-			NoShrink: "an error aborts its communicator on every rank; close the group and join a new one with Init"},
+		Hints:        hints.Hints{Preferred: preferred},
 	}, backend{})
 }
 

@@ -28,8 +28,6 @@ type Hints struct {
 	HostMemory bool
 	// Network: between hosts, data goes over the network, or over a faster fabric such as InfiniBand if they have one.
 	Network bool
-	// NoShrink is the reason why the survivors of a failed group cannot continue as a new group.
-	NoShrink string
 	// MaxBytes is the largest vector of a run that names no sizes, for backends on which larger ones take too long;
 	// 0: no limit.
 	MaxBytes int64

@@ -18,11 +18,6 @@ const (
 	// StageBytes is the size of each rank's staging buffer, which holds the data of a call for its peers.
 	StageBytes = 4 << 20
 
-	// noteBytes is the size of each rank's memory for published texts. maxQuestions is the number of questions
-	// that Member.Propose can settle.
-	noteBytes    = 1 << 20
-	maxQuestions = 64
-
 	// The slots of a channel are large enough that their flags cost little, and few enough to stay in a cache.
 	channelSlots     = 4
 	channelSlotBytes = 32 << 10
@@ -55,12 +50,7 @@ type cell struct {
 	state    atomic.Uint32
 	_        [LineBytes - 4]byte
 	labels   [2]label
-	// notes holds the texts that the rank has published, one after the other. They are never overwritten, so a
-	// reader needs no lock. published is the place of the last text, encoded as in Member.note.
-	published atomic.Uint64
-	_         [LineBytes - 8]byte
-	notes     [noteBytes]byte
-	stage     [StageBytes]byte
+	stage    [StageBytes]byte
 }
 
 const (
@@ -101,7 +91,6 @@ type ringSlot struct {
 // header precedes the cells. All ranks write it.
 type header struct {
 	failure Notice
-	answers [maxQuestions]atomic.Uint64 // answers of Member.Propose: places in notes; 0: none yet
 }
 
 // The two uses of channels. They have separate rings, because the program's messages may be in flight while a

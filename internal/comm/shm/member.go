@@ -51,9 +51,8 @@ type Member struct {
 	sig            uint64 // signature of the current call, in the upper half
 	labels         [2]*Label
 
-	notesUsed int      // used bytes of this rank's notes
-	signals   []uint32 // signals sent to each peer, and seen from each
-	seen      []uint32
+	signals []uint32 // signals sent to each peer, and seen from each
+	seen    []uint32
 
 	// State of waiting.
 	timeout   time.Duration

@@ -30,7 +30,6 @@ type frame struct {
 	Bye  bool         `json:",omitempty"`
 	Ask  *question    `json:",omitempty"`
 	Tell *answer      `json:",omitempty"`
-	Note []byte       `json:",omitempty"`
 }
 
 type question struct{ ID, Call uint64 }
@@ -48,8 +47,6 @@ type Handler struct {
 	// Calls returns the number of calls that this rank has begun, and the text of the given call, or "" if it is not
 	// known.
 	Calls func(call uint64) (calls uint64, text string)
-	// Published is called with a text that the peer publishes.
-	Published func(text []byte)
 }
 
 // Control is the connection on which two ranks exchange messages about the group itself.
@@ -112,8 +109,6 @@ func (c *Control) listen() {
 		case f.Ask != nil:
 			calls, text := c.handler.Calls(f.Ask.Call)
 			c.link.Send(frame{Tell: &answer{ID: f.Ask.ID, Calls: calls, Text: text}})
-		case f.Note != nil:
-			c.handler.Published(f.Note)
 		case f.Tell != nil:
 			c.mu.Lock()
 			if to := c.answers[f.Tell.ID]; to != nil {
@@ -142,9 +137,6 @@ func (c *Control) finish(err error) {
 
 // Fail reports to the peer that the group has failed.
 func (c *Control) Fail(f shm.Failure) { c.link.Send(frame{Fail: &f}) }
-
-// Publish sends a text to the peer. It also works in a group that has failed.
-func (c *Control) Publish(text []byte) { c.link.Send(frame{Note: text}) }
 
 // Ask asks the peer how many calls it has begun, and for the text of one of them. ok is false if there is no answer
 // within the limit.

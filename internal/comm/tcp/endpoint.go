@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
@@ -55,14 +54,6 @@ func (at Place) Open(ctx context.Context, exchange Exchange, size int, key []byt
 		bind = netip.Addr{}
 	}
 	return &Mesh{l, all, key, bind}, nil
-}
-
-// Of returns the mesh of a subset of the ranks, renumbered in the order of the list. It shares the listener.
-func (m *Mesh) Of(ranks []int) *Mesh {
-	m.Keep()
-	some := *m
-	some.endpoints = lists.At(m.endpoints, ranks)
-	return &some
 }
 
 func (at Place) openListener(key []byte) (l *Listener, bind netip.Addr, e Endpoint) {
