@@ -1,6 +1,7 @@
 package yamlfile
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -9,40 +10,41 @@ import (
 )
 
 // Field is a known key of a mapping and the function that reads its value. The argument what is
-// the path of the key, for faults.
+// the path of the key, for faults. Read may be nil for a value that the caller takes from the result of Struct.
 type Field struct {
 	Key      string
 	Optional bool
 	Read     func(n Node, what string)
 }
 
-// Struct reads a mapping with the given fields. Unknown keys and missing keys that are not
-// optional are faults.
-func (r *Reader) Struct(n Node, what string, fields ...Field) {
-	values, clean := r.Fields(n, what, lists.Map(fields, func(f Field) string { return f.Key })...)
+// Struct reads a mapping with the given fields, in their order. Unknown keys and missing keys that are not
+// optional are faults. It returns what Fields does.
+func (r *Reader) Struct(n Node, what string, fields ...Field) (values map[string]Node, clean bool) {
+	values, clean = r.Fields(n, what, lists.Map(fields, func(f Field) string { return f.Key })...)
 	if values == nil {
-		return
+		return nil, false
 	}
 	for _, f := range fields {
 		value := values[f.Key]
 		switch {
-		case value != nil:
-			f.Read(value, within(what, f.Key))
-		case !f.Optional && clean:
+		case value != nil && f.Read != nil:
+			f.Read(value, r.within(what, f.Key))
+		case value == nil && !f.Optional && clean:
 			r.Fault(n, "%s: the key %q is missing", what, f.Key)
-		case f.Optional && r.Absent != nil:
-			r.Absent(within(what, f.Key))
+		case value == nil && f.Optional && r.Absent != nil:
+			r.Absent(r.within(what, f.Key))
 		}
 	}
+	return values, clean
 }
 
 // within returns the path of a key, such as cube.hbm.burst_bytes. The root ("the topology") is no
 // part of it.
-func within(what, key string) string {
+func (r *Reader) within(what, key string) string {
 	if strings.HasPrefix(what, "the ") {
 		return key
 	}
-	return what + "." + key
+	return what + cmp.Or(r.Separator, ".") + key
 }
 
 // Int reads a whole number between two bounds, inclusive.

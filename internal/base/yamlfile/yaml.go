@@ -39,6 +39,8 @@ type Reader struct {
 	Number func(what, text string, digits int) string
 	// Absent, if not nil, is called for every optional key that is missing, with its path.
 	Absent func(what string)
+	// Separator stands between the keys of a path. "" means a dot.
+	Separator string
 }
 
 // Entry is a key of a mapping and its value.

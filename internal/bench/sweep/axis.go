@@ -2,11 +2,13 @@ package sweep
 
 import (
 	"errors"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -15,11 +17,9 @@ import (
 )
 
 // axes reads the mapping of axis names to values.
-func (r *reader) axes(n yamlfile.Node, names *namespace) []decl.Axis {
-	entries, _ := r.Mapping(n, "axes")
-	var axes []decl.Axis
+func (r *reader) axes(n yamlfile.Node, what string) {
+	entries, _ := r.Mapping(n, what)
 	for _, e := range entries {
-		what := "axis " + e.Key
 		switch {
 		case e.Key == bench.RanksAxis:
 			r.Fault(e.At, "axis %q: the number of ranks is the key \"ranks\" of the sweep", e.Key)
@@ -29,38 +29,30 @@ func (r *reader) axes(n yamlfile.Node, names *namespace) []decl.Axis {
 			continue
 		}
 		axis := decl.Axis{Name: e.Key}
-		axis.Kind, axis.Values = r.axisValues(e.Value, what)
-		names.declare(e.At, "axis", e.Key, len(axis.Values))
-		axes = append(axes, axis)
+		axis.Kind, axis.Values = r.axisValues(e.Value, "axis "+e.Key)
+		r.declare(e.Key, named{"axis", len(axis.Values), e.At})
+		r.part.Axes = append(r.part.Axes, axis)
 	}
-	return axes
 }
 
+var kinds = []string{"int", "bytes", "float", "string", "bool", "dtype", "tuple"}
+
 // axisValues reads an axis in either form: plain values, or type and values.
-func (r *reader) axisValues(n yamlfile.Node, what string) (point.Kind, []point.Value) {
+func (r *reader) axisValues(n yamlfile.Node, what string) (kind point.Kind, values []point.Value) {
 	if !r.IsMapping(n) {
 		return r.values(n, what, 0)
 	}
-	f, clean := r.Fields(n, what, "type", "values")
-	for _, key := range []string{"type", "values"} {
-		if f[key] == nil && clean {
-			r.Fault(n, "%s: the key %q is missing", what, key)
+	r.Struct(n, what, yamlfile.Field{Key: "type", Read: func(n yamlfile.Node, path string) {
+		s, ok := r.Text(n, path)
+		if kind, _ = point.ParseKind(s.Text); ok && kind == 0 {
+			r.Fault(n, "%s: %v", what, suggest.Unknown("type", s.Text, kinds))
 		}
-	}
-	if f["type"] == nil || f["values"] == nil {
-		return 0, nil
-	}
-	s, ok := r.Text(f["type"], what+": type")
-	if !ok {
-		return 0, nil
-	}
-	kind, err := point.ParseKind(s.Text)
-	if err != nil {
-		kinds := []string{"int", "bytes", "float", "string", "bool", "dtype", "tuple"}
-		r.Fault(f["type"], "%s: %v", what, suggest.Unknown("type", s.Text, kinds))
-		return 0, nil
-	}
-	return r.values(f["values"], what, kind)
+	}}, yamlfile.Field{Key: "values", Read: func(n yamlfile.Node, _ string) {
+		if kind != 0 {
+			kind, values = r.values(n, what, kind)
+		}
+	}})
+	return kind, values
 }
 
 // values reads a list of values or a SPEC of the given kind. Kind 0 means to infer the kind from
@@ -183,9 +175,8 @@ func isTruth(text string) bool {
 
 // envs reads the swept environment variables. Values keep their text; null
 // removes the variable.
-func (r *reader) envs(n yamlfile.Node, names *namespace) []decl.EnvAxis {
+func (r *reader) envs(n yamlfile.Node, _ string) {
 	entries, _ := r.Mapping(n, "env")
-	var envs []decl.EnvAxis
 	for _, e := range entries {
 		what := "env " + e.Key
 		if !point.ValidEnvName(e.Key) {
@@ -210,43 +201,40 @@ func (r *reader) envs(n yamlfile.Node, names *namespace) []decl.EnvAxis {
 			}
 			env.Values = append(env.Values, v)
 		}
-		names.declare(e.At, "environment variable", e.Key, len(env.Values))
-		envs = append(envs, env)
+		r.declare(e.Key, named{"environment variable", len(env.Values), e.At})
+		r.part.Envs = append(r.part.Envs, env)
 	}
-	return envs
 }
 
 // zips reads the lists of names that vary together.
-func (r *reader) zips(n yamlfile.Node, names *namespace) [][]string {
-	groups, _ := r.List(n, "zip")
-	var zips [][]string
+func (r *reader) zips(n yamlfile.Node, what string) {
+	groups, _ := r.List(n, what)
 	zipped := map[string]bool{}
 	for _, group := range groups {
-		items, ok := r.Texts(group, "zip")
+		items, ok := r.Texts(group, what)
 		if !ok {
 			continue
 		}
 		if len(items) < 2 {
 			r.Fault(group, "zip: want at least two names")
 		}
-		var zip []string
-		for _, item := range items {
-			name := item.Text
-			zip = append(zip, name)
-			count, known := names.counts[name]
+		zip := lists.Map(items, func(s yamlfile.Scalar) string { return s.Text })
+		first := r.names[zip[0]].values
+		for i, name := range zip {
+			have, known := r.names[name]
+			at, count := items[i].At, have.values
 			switch {
 			case !known:
-				r.Fault(item.At, "zip: %v", suggest.Unknown("axis or environment variable", name, names.list()))
+				r.Fault(at, "zip: %v", suggest.Unknown("axis or environment variable", name, slices.Collect(maps.Keys(r.names))))
 				continue
 			case zipped[name]:
-				r.Fault(item.At, "zip: duplicate name %q", name)
-			case zip[0] != name && names.counts[zip[0]] > 0 && count > 0 && count != names.counts[zip[0]]:
-				r.Fault(item.At, "zip: %q has %s, but %q has %s: want equally many",
-					name, unit.Plural(count, "value"), zip[0], unit.Plural(names.counts[zip[0]], "value"))
+				r.Fault(at, "zip: duplicate name %q", name)
+			case first > 0 && count > 0 && count != first:
+				r.Fault(at, "zip: %q has %s, but %q has %s: want equally many",
+					name, unit.Plural(count, "value"), zip[0], unit.Plural(first, "value"))
 			}
 			zipped[name] = true
 		}
-		zips = append(zips, zip)
+		r.part.Zips = append(r.part.Zips, zip)
 	}
-	return zips
 }

@@ -18,17 +18,8 @@ var ncclKeys = []decl.Axis{{Name: "size", Kind: point.Bytes}, {Name: "type", Kin
 var ncclPlaces = map[string]nccltable.Place{"out": nccltable.OutOfPlace, "in": nccltable.InPlace}
 
 // ncclColumns are the columns that can be metrics.
-var ncclColumns = []string{nccltable.Time, nccltable.AlgBW, nccltable.BusBW, nccltable.Wrong}
-
-func ncclUnit(column string) (unit, better string) {
-	switch column {
-	case nccltable.Time:
-		return "us", "lower"
-	case nccltable.Wrong:
-		return "", "lower"
-	}
-	return "GB/s", "higher"
-}
+var ncclColumns = map[string]usual{nccltable.Time: {"us", "lower"}, nccltable.AlgBW: {"GB/s", "higher"},
+	nccltable.BusBW: {"GB/s", "higher"}, nccltable.Wrong: {"", "lower"}}
 
 // ncclLines reads a table of nccl-tests. If the program reports wrong results without saying for
 // which lines, all lines are marked as wrong.

@@ -29,14 +29,8 @@ type outputParser struct {
 
 func newOutputParser(metrics []metric, axes []string, checks []check) *outputParser {
 	p := &outputParser{metrics: metrics, checks: checks}
-	for _, m := range metrics {
-		if m.column == nil {
-			continue
-		}
-		if p.table == nil {
-			p.table = &table{kind: m.column.table, axes: axes}
-		}
-		p.table.metrics = append(p.table.metrics, m)
+	if columns := lists.Filter(metrics, func(m metric) bool { return m.column != nil }); len(columns) > 0 {
+		p.table = &table{kind: columns[0].column.table, axes: axes, metrics: columns}
 	}
 	return p
 }
@@ -170,7 +164,7 @@ func rowOf(rows []decl.ParsedRow, want decl.ParsedRow) int {
 
 // tableError adds the metrics of the table and the end of the rank's output to an error.
 func (p *outputParser) tableError(out decl.RankOutput, err error) error {
-	names := lists.Map(p.table.metrics, func(m metric) string { return m.info.Name })
+	names := namesOf(p.table.metrics)
 	noun := "metric"
 	if len(names) > 1 {
 		noun = "metrics"
@@ -339,29 +333,19 @@ func (r LaunchedRow) Values(metric string) []float64 {
 }
 
 // until reads the stopping rule of the launches, and the metric that decides.
-func (r *reader) until(n yamlfile.Node, metrics []metric) (stop measure.Stop, name string) {
-	f, clean := r.Fields(n, "until", "noise", "min", "max", "time", "metric")
-	if f == nil || f["noise"] == nil {
-		if f != nil && clean {
-			r.Fault(n, "until: the key \"noise\" is missing, such as {noise: 1%%}")
-		}
-		return stop, ""
+func (r *reader) until(n yamlfile.Node, what string) {
+	if r.metrics == nil {
+		return // without the key metrics
 	}
-	stop = plan.RepeatUntil(0)
-	if s, ok := r.Text(f["noise"], "until: noise"); ok {
-		noise, err := plan.ParseNoise(s.Text)
-		switch {
-		case err != nil:
-			r.Fault(f["noise"], "until: %v", err)
-		case noise == 0:
-			r.Fault(f["noise"], "until: want a noise above 0: for a fixed number of launches, use trials")
-		}
-		stop.RelNoise = noise
-	}
-	for key, into := range map[string]*int{"min": &stop.MinSamples, "max": &stop.MaxSamples} {
-		if f[key] != nil {
-			*into = r.count(f[key], "until: "+key)
-		}
+	c, stop := r.part.Command, plan.RepeatUntil(0)
+	f, clean := r.Struct(n, what,
+		field("noise", &stop.RelNoise, r.noise),
+		field("min", &stop.MinSamples, r.count),
+		field("max", &stop.MaxSamples, r.count),
+		field("time", &stop.MaxTime, r.duration),
+		r.word(what, "metric", &c.UntilMetric, namesOf(r.metrics)...))
+	if clean && f["noise"] == nil {
+		r.Fault(n, "until: the key \"noise\" is missing, such as {noise: 1%%}")
 	}
 	switch {
 	case f["max"] == nil:
@@ -373,18 +357,24 @@ func (r *reader) until(n yamlfile.Node, metrics []metric) (stop measure.Stop, na
 	}
 	if f["max"] != nil && stop.MaxSamples > 0 && stop.MaxSamples < plan.MinLaunches {
 		r.Fault(f["max"], "until: the noise of a median is not known from fewer than %d launches, so max %d would never "+
-			"be cut short: use trials",
-			plan.MinLaunches, stop.MaxSamples)
+			"be cut short: use trials", plan.MinLaunches, stop.MaxSamples)
 	}
-	if f["time"] != nil {
-		stop.MaxTime = r.duration(f["time"], "until: time")
-		if stop.MaxTime >= measure.NoTimeLimit {
-			r.Fault(f["time"], "until: time: want at most a day")
-		}
+	if f["time"] != nil && stop.MaxTime >= measure.NoTimeLimit {
+		r.Fault(f["time"], "until: time: want at most a day")
 	}
-	names := lists.Map(metrics, func(m metric) string { return m.info.Name })
-	if f["metric"] != nil {
-		name, _ = r.Word(f["metric"], "until", "metric", names...)
+	c.Until = stop
+}
+
+// noise reads the relative noise at which the launches of a point may end.
+func (r *reader) noise(n yamlfile.Node, what string) float64 {
+	s, ok := r.Text(n, what)
+	noise, err := plan.ParseNoise(s.Text)
+	switch {
+	case !ok:
+	case err != nil:
+		r.Fault(n, "until: %v", err)
+	case noise == 0:
+		r.Fault(n, "until: want a noise above 0: for a fixed number of launches, use trials")
 	}
-	return stop, name
+	return noise
 }

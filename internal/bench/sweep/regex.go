@@ -26,19 +26,19 @@ type regex struct {
 
 // newRegex compiles an expression that has one group, or one group named value. ^ and $ match at
 // every line.
-func newRegex(text string) (regex, error) {
+func newRegex(text string) (single, error) {
 	if _, err := regexp.Compile(text); err != nil {
-		return regex{}, err
+		return nil, err
 	}
 	re := regexp.MustCompile("(?m)" + text)
 	if i := re.SubexpIndex("value"); i > 0 {
-		return regex{re: re, text: text, group: i}, nil
+		return &regex{re: re, text: text, group: i}, nil
 	}
 	if n := re.NumSubexp(); n != 1 {
-		return regex{}, fmt.Errorf("the expression has %s: want one, or one named (?P<value>...), around the number",
+		return nil, fmt.Errorf("the expression has %s: want one, or one named (?P<value>...), around the number",
 			unit.Plural(n, "group"))
 	}
-	return regex{re: re, text: text, group: 1}, nil
+	return &regex{re: re, text: text, group: 1}, nil
 }
 
 func (x regex) String() string { return "the expression " + x.text }

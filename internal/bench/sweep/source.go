@@ -140,12 +140,12 @@ func (p jsonPath) walk(v any, steps []jsonStep, found []float64) ([]float64, err
 var wallUnits = map[string]time.Duration{"ns": 1, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second}
 
 // wall is a metric source: the program's run time in the given unit.
-type wall time.Duration
+type wall string
 
 func (w wall) String() string { return "the wall time" }
 
 func (w wall) samples(_ []byte, out decl.RankOutput) ([]float64, error) {
-	return []float64{float64(out.Wall) / float64(w)}, nil
+	return []float64{float64(out.Wall) / float64(wallUnits[string(w)])}, nil
 }
 
 // clip shortens a text for an error message.

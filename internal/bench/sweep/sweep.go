@@ -8,7 +8,6 @@
 package sweep
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -33,7 +32,21 @@ import (
 type Error = yamlfile.Error
 
 // reader converts the syntax tree of a sweep file to a declaration and collects faults.
-type reader struct{ *yamlfile.Reader }
+type reader struct {
+	*yamlfile.Reader
+	part    *decl.Part
+	names   map[string]named // axes and environment variables
+	used    map[string]bool  // the axes that the command or its setup uses
+	metrics []metric         // nil before the key metrics is read
+	checks  []check
+}
+
+// named is an axis or environment variable.
+type named struct {
+	what   string
+	values int
+	at     yamlfile.Node
+}
 
 // Load reads a sweep file. The program runs in the file's folder or in its `dir`, regardless of
 // the current folder. Load hashes the programs and files that the sweep names, so that rows of an
@@ -72,10 +85,12 @@ func locate(b *bench.Bench) (err error) {
 // errors, and the program runs in its folder.
 func Parse(name string, data []byte) (*bench.Bench, error) {
 	file, root := yamlfile.Parse(name, data, "sweep", "name, command and metrics")
-	r := &reader{file}
 	if root == nil {
-		return nil, r.Err()
+		return nil, file.Err()
 	}
+	file.Separator = ": "
+	part := &decl.Part{Command: &decl.Command{Inputs: map[string]string{}}}
+	r := &reader{Reader: file, part: part, names: map[string]named{}, used: map[string]bool{}}
 	bench := r.sweep(root)
 	if err := r.Err(); err != nil {
 		return nil, err
@@ -96,113 +111,97 @@ const wantName = "want letters, digits, _ . -, starting with a letter"
 
 // sweep reads the whole file. The result is valid only if no fault was recorded.
 func (r *reader) sweep(root yamlfile.Node) *bench.Bench {
-	part := &decl.Part{Command: &decl.Command{Inputs: map[string]string{}}}
+	part, c, dir := r.part, r.part.Command, ""
 	b := &bench.Bench{Parts: []*decl.Part{part}}
-	f, clean := r.Fields(root, "the sweep", "name", "description", "command", "dir", "ranks", "axes", "env", "zip",
-		"metrics", "check", "files", "prepare", "setup", "cleanup", "warmup", "until", "timeout", "trials")
-	if f == nil {
-		return b
-	}
+	f, clean := r.Struct(root, "the sweep",
+		field("name", &b.Name, r.name),
+		field("description", &b.Doc, r.text),
+		field("dir", &dir, r.text),
+		field("timeout", &part.Timeout, r.duration),
+		field("trials", &part.Trials, r.count),
+		optional("ranks", r.ranks),
+		optional("axes", r.axes),
+		optional("env", r.envs),
+		optional("zip", r.zips),
+		field("command", &c.Argv, r.argv),
+		field("setup", &c.Setup, r.argv),
+		field("cleanup", &c.Cleanup, r.argv),
+		field("prepare", &c.Prepare, r.argv),
+		field("warmup", &c.Warmup, r.count),
+		field("files", &c.Files, r.files),
+		optional("metrics", r.readMetrics),
+		optional("check", r.readChecks),
+		optional("until", r.until))
 	for _, key := range []string{"name", "command", "metrics"} {
 		if f[key] == nil && clean {
 			r.Fault(root, "the key %q is missing", key)
 		}
 	}
-	b.Name = r.name(f["name"], "name")
-	if n := f["description"]; n != nil {
-		if s, ok := r.Text(n, "description"); ok {
-			b.Doc = strings.TrimSpace(s.Text)
-			b.Help, _, _ = strings.Cut(b.Doc, "\n")
-			part.Help = b.Help
+	for _, key := range []string{"command", "setup", "cleanup", "prepare", "warmup", "metrics", "check"} {
+		if n := f[key]; n != nil {
+			c.Inputs[key] = hashText(n.String())
 		}
 	}
-	part.Timeout = r.duration(f["timeout"], "timeout")
-	part.Trials = r.count(f["trials"], "trials")
-	names := &namespace{reader: r, counts: map[string]int{}, whats: map[string]string{}}
-	r.points(f, part, names)
-	r.program(f, part, names)
+	for _, a := range part.Axes {
+		if f["command"] != nil && a.Name != bench.RanksAxis && !r.used[a.Name] {
+			r.Fault(r.names[a.Name].at, "axis %q is not used: put {%s} into the command", a.Name, a.Name)
+		}
+	}
+	b.Doc = strings.TrimSpace(b.Doc)
+	b.Help, _, _ = strings.Cut(b.Doc, "\n")
+	part.Help = b.Help
+	if c.Dir = dir; !filepath.IsAbs(dir) {
+		c.Dir = filepath.Join(filepath.Dir(r.Name()), dir)
+	}
+	c.OwnRanks = f["ranks"] == nil
+	p := newOutputParser(r.metrics, slices.Collect(maps.Keys(r.names)), r.checks)
+	if c.Parse = p.parse; p.table != nil && p.table.kind == "nccl_tests" {
+		c.Columns = ncclKeys
+	}
+	part.Metrics = lists.Map(r.metrics, func(m metric) journal.MetricInfo { return m.info })
 	return b
 }
 
-// points reads the axes, variables and zips.
-func (r *reader) points(f map[string]yamlfile.Node, part *decl.Part, names *namespace) {
-	part.Command.OwnRanks = f["ranks"] == nil
-	if n := f["ranks"]; n != nil {
-		part.Axes = append(part.Axes, r.ranks(n, names))
-	}
-	if n := f["axes"]; n != nil {
-		part.Axes = append(part.Axes, r.axes(n, names)...)
-	}
-	if n := f["env"]; n != nil {
-		part.Envs = r.envs(n, names)
-	}
-	if n := f["zip"]; n != nil {
-		part.Zips = r.zips(n, names)
-	}
+// optional is a key that need not be there. read may be nil, see [yamlfile.Field].
+func optional(key string, read func(n yamlfile.Node, what string)) yamlfile.Field {
+	return yamlfile.Field{Key: key, Optional: true, Read: read}
 }
 
-// program reads the commands, and how to extract the metrics from their output.
-func (r *reader) program(f map[string]yamlfile.Node, part *decl.Part, names *namespace) {
-	c := part.Command
-	c.Dir = filepath.Dir(r.Name())
-	if n := f["dir"]; n != nil {
-		if s, ok := r.Text(n, "dir"); ok && filepath.IsAbs(s.Text) {
-			c.Dir = s.Text
-		} else if ok {
-			c.Dir = filepath.Join(c.Dir, s.Text)
-		}
-	}
-	r.commands(f, part)
-	r.files(f["files"], c)
-	n := f["metrics"]
-	if n == nil {
-		return
-	}
-	metrics := r.metrics(n, names, c.OwnRanks)
-	part.Metrics = lists.Map(metrics, func(m metric) journal.MetricInfo { return m.info })
-	var checks []check
-	if n := f["check"]; n != nil {
-		checks = r.checks(n, metrics)
-		c.Inputs["check"] = hashText(n.String())
-	}
-	c.Parse = newOutputParser(metrics, names.list(), checks).parse
-	c.Inputs["metrics"] = hashText(n.String())
-	if len(metrics) > 0 {
-		c.UntilMetric = metrics[0].info.Name
-	}
-	if n := f["until"]; n != nil {
-		var name string
-		c.Until, name = r.until(n, metrics)
-		c.UntilMetric = cmp.Or(name, c.UntilMetric)
-	}
-	if slices.ContainsFunc(metrics, func(m metric) bool { return m.column != nil && m.column.table == "nccl_tests" }) {
-		c.Columns = ncclKeys
-	}
+// field is an optional key whose value goes to a variable.
+func field[T any](key string, to *T, read func(n yamlfile.Node, what string) T) yamlfile.Field {
+	return optional(key, func(n yamlfile.Node, what string) { *to = read(n, what) })
+}
+
+// word is a field that holds one of some words. what names the mapping.
+func (r *reader) word(what, key string, to *string, words ...string) yamlfile.Field {
+	return optional(key, func(n yamlfile.Node, _ string) { *to, _ = r.Word(n, what, key, words...) })
 }
 
 // files reads the patterns of files that the program uses besides its arguments.
-func (r *reader) files(n yamlfile.Node, c *decl.Command) {
-	if n == nil {
-		return
-	}
-	items, ok := r.Texts(n, "files")
-	if !ok {
-		return
-	}
+func (r *reader) files(n yamlfile.Node, what string) (files []string) {
+	items, ok := r.Texts(n, what)
 	for _, item := range items {
-		if _, err := filepath.Match(item.Text, ""); err != nil || item.Text == "" {
+		if _, err := filepath.Match(item.Text, ""); ok && (err != nil || item.Text == "") {
 			r.Fault(item.At, "files: %q is not a pattern such as lib/*.sh", item.Text)
 		}
-		c.Files = append(c.Files, item.Text)
+		files = append(files, item.Text)
 	}
+	return files
 }
 
-// The functions name, duration and count return the zero value for a missing node.
+// The functions text, texts, name, duration and count return any value after a fault.
+
+func (r *reader) text(n yamlfile.Node, what string) string {
+	s, _ := r.Text(n, what)
+	return s.Text
+}
+
+func (r *reader) texts(n yamlfile.Node, what string) []string {
+	items, _ := r.Texts(n, what)
+	return lists.Map(items, func(s yamlfile.Scalar) string { return s.Text })
+}
 
 func (r *reader) name(n yamlfile.Node, what string) string {
-	if n == nil {
-		return ""
-	}
 	s, ok := r.Text(n, what)
 	if ok && !point.ValidName(s.Text) {
 		r.Fault(n, "%s %q: %s", what, s.Text, wantName)
@@ -211,9 +210,6 @@ func (r *reader) name(n yamlfile.Node, what string) string {
 }
 
 func (r *reader) duration(n yamlfile.Node, what string) time.Duration {
-	if n == nil {
-		return 0
-	}
 	s, ok := r.Text(n, what)
 	if !ok {
 		return 0
@@ -232,9 +228,6 @@ func (r *reader) duration(n yamlfile.Node, what string) time.Duration {
 
 // count reads a whole number of at least 1.
 func (r *reader) count(n yamlfile.Node, what string) int {
-	if n == nil {
-		return 0
-	}
 	s, ok := r.Text(n, what)
 	if !ok {
 		return 0
@@ -246,38 +239,9 @@ func (r *reader) count(n yamlfile.Node, what string) int {
 	return c
 }
 
-// commands reads the programs to execute, and checks that the command or its setup uses every axis.
-func (r *reader) commands(f map[string]yamlfile.Node, part *decl.Part) {
-	c := part.Command
-	used := map[string]bool{}
-	for _, key := range []struct {
-		name string
-		argv *[]string
-	}{{"command", &c.Argv}, {"setup", &c.Setup}, {"cleanup", &c.Cleanup}, {"prepare", &c.Prepare}} {
-		if n := f[key.name]; n != nil {
-			*key.argv = r.argv(n, key.name, part.Axes, used)
-			c.Inputs[key.name] = hashText(n.String())
-		}
-	}
-	if n := f["warmup"]; n != nil {
-		c.Warmup = r.count(n, "warmup")
-		c.Inputs["warmup"] = hashText(n.String())
-	}
-	if f["command"] == nil || f["axes"] == nil {
-		return
-	}
-	// The entries have been checked already; this is only about their positions.
-	for _, e := range r.Peek(f["axes"]) {
-		isAxis := slices.ContainsFunc(part.Axes, func(a decl.Axis) bool { return a.Name == e.Key })
-		if isAxis && !used[e.Key] {
-			r.Fault(e.At, "axis %q is not used: put {%s} into the command", e.Key, e.Key)
-		}
-	}
-}
-
 // argv reads the arguments of a program, and checks their placeholders against the axes. It marks
 // the axes that the command or its setup uses; use in cleanup alone does not count.
-func (r *reader) argv(n yamlfile.Node, what string, axes []decl.Axis, used map[string]bool) []string {
+func (r *reader) argv(n yamlfile.Node, what string) []string {
 	if s, ok := r.String(n); ok {
 		r.Fault(n, "%s: want a list of arguments such as [%s]: no shell splits a line",
 			what, quoteAll(strings.Fields(s)))
@@ -305,14 +269,14 @@ func (r *reader) argv(n yamlfile.Node, what string, axes []decl.Axis, used map[s
 			if p.literal {
 				continue
 			}
-			axis, err := p.check(axes)
+			axis, err := p.check(r.part.Axes)
 			switch {
 			case what == "prepare" && axis != "":
 				r.FaultIn(item.At, p.offset, "prepare: it runs once for all points, so {%s} has no value: use setup", p.text)
 			case err != nil:
 				r.FaultIn(item.At, p.offset, "%s: %v", what, err)
 			}
-			used[axis] = used[axis] || what == "command" || what == "setup"
+			r.used[axis] = r.used[axis] || what == "command" || what == "setup"
 		}
 	}
 	return argv
@@ -322,35 +286,23 @@ func quoteAll(words []string) string {
 	return strings.Join(lists.Map(words, strconv.Quote), ", ")
 }
 
-// namespace detects clashes between the names of axes and variables.
-type namespace struct {
-	reader *reader
-	counts map[string]int    // values per name
-	whats  map[string]string // "axis" or "environment variable"
-}
-
-// declare records a name, or a fault if it is taken.
-func (ns *namespace) declare(at yamlfile.Node, what, name string, values int) {
-	if old, taken := ns.whats[name]; taken {
-		ns.reader.Fault(at, "%s %q clashes with the %s of that name", what, name, old)
+// declare records the name of an axis or variable, or a fault if it is taken.
+func (r *reader) declare(name string, n named) {
+	if old, taken := r.names[name]; taken {
+		r.Fault(n.at, "%s %q clashes with the %s of that name", n.what, name, old.what)
 		return
 	}
-	ns.whats[name], ns.counts[name] = what, values
-}
-
-func (ns *namespace) list() []string {
-	return slices.Collect(maps.Keys(ns.whats))
+	r.names[name] = n
 }
 
 // ranks reads the rank counts, which become the axis num_ranks.
-func (r *reader) ranks(n yamlfile.Node, names *namespace) decl.Axis {
-	axis := decl.Axis{Name: bench.RanksAxis, Kind: point.Int}
-	axis.Kind, axis.Values = r.values(n, "ranks", point.Int)
-	for _, v := range axis.Values {
+func (r *reader) ranks(n yamlfile.Node, what string) {
+	kind, values := r.values(n, what, point.Int)
+	for _, v := range values {
 		if v.Int() < 1 || v.Int() > 1<<20 {
 			r.Fault(n, "ranks: a launch has between 1 and %d ranks, not %v", 1<<20, v)
 		}
 	}
-	names.declare(n, "axis", bench.RanksAxis, len(axis.Values))
-	return axis
+	r.declare(bench.RanksAxis, named{"axis", len(values), n})
+	r.part.Axes = append(r.part.Axes, decl.Axis{Name: bench.RanksAxis, Kind: kind, Values: values})
 }
