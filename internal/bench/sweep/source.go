@@ -62,19 +62,14 @@ func parseJSONPath(text string) (single, error) {
 func (p jsonPath) String() string { return "the JSON field " + p.text }
 
 func (p jsonPath) samples(text []byte, _ decl.RankOutput) ([]float64, error) {
-	var samples []float64
 	docs, err := p.documents(text)
-	if err != nil {
-		return nil, err
-	}
+	var samples []float64
 	for _, doc := range docs {
-		found, err := p.walk(doc, p.steps, nil)
-		if err != nil {
-			return nil, err
+		if samples, err = p.walk(doc, p.steps, samples); err != nil {
+			break
 		}
-		samples = append(samples, found...)
 	}
-	return samples, nil
+	return samples, err
 }
 
 // documents returns the whole text if it is one JSON value, otherwise every line that is an object. A line that

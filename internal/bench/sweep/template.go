@@ -2,8 +2,10 @@ package sweep
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -68,40 +70,27 @@ type templateFault struct {
 	msg    string
 }
 
+// templateToken matches a doubled brace, a placeholder, a misplaced brace or text.
+var templateToken = regexp.MustCompile(`\{\{|\}\}|\{[^{}]*\}|[{}]|[^{}]+`)
+
 // parseTemplate splits an argument into literal texts and placeholders. Doubled braces stand for
 // themselves.
-func parseTemplate(arg string) ([]piece, *templateFault) {
-	var pieces []piece
-	var text strings.Builder
-	flush := func() {
-		if text.Len() > 0 {
-			pieces = append(pieces, piece{text: text.String(), literal: true})
-			text.Reset()
-		}
-	}
-	for i := 0; i < len(arg); {
-		rest := arg[i:]
-		offset := len([]rune(arg[:i]))
+func parseTemplate(arg string) (pieces []piece, fault *templateFault) {
+	for _, at := range templateToken.FindAllStringIndex(arg, -1) {
+		token, offset := arg[at[0]:at[1]], utf8.RuneCountInString(arg[:at[0]])
+		p := piece{text: token, literal: true}
 		switch {
-		case strings.HasPrefix(rest, "{{"), strings.HasPrefix(rest, "}}"):
-			text.WriteByte(rest[0])
-			i += 2
-		case rest[0] == '}':
+		case token == "}":
 			return nil, &templateFault{offset, "a } without its {: a literal brace is written }}"}
-		case rest[0] == '{':
-			end := strings.IndexAny(rest[1:], "{}")
-			if end < 0 || rest[1+end] == '{' {
-				return nil, &templateFault{offset, "a { without its }: a literal brace is written {{"}
-			}
-			flush()
-			pieces = append(pieces, piece{text: rest[1 : 1+end], offset: offset})
-			i += end + 2
-		default:
-			text.WriteByte(rest[0])
-			i++
+		case token == "{":
+			return nil, &templateFault{offset, "a { without its }: a literal brace is written {{"}
+		case token == "{{", token == "}}":
+			p.text = token[:1]
+		case token[0] == '{':
+			p = piece{text: token[1 : len(token)-1], offset: offset}
 		}
+		pieces = append(pieces, p)
 	}
-	flush()
 	return pieces, nil
 }
 
