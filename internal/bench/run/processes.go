@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -113,8 +112,8 @@ func lastOutput(dir string, rank int) string {
 			continue
 		}
 		// A crashing Go program prints the reason first and then many stacks.
-		if at := crash.FindIndex(buf); at != nil {
-			return toValidText(buf[at[0]:min(at[0]+maxBytes, len(buf))])
+		if report := culprit.CrashReport(buf); report != nil {
+			return toValidText(report[:min(maxBytes, len(report))])
 		}
 		return toValidText(buf[max(0, len(buf)-maxBytes):])
 	}
@@ -138,9 +137,6 @@ func tailOf(dir string, rank int, ext string) []byte {
 func salientLine(dir string, rank int) string {
 	return culprit.SalientLine(toValidText(tailOf(dir, rank, "err")), toValidText(tailOf(dir, rank, "out")))
 }
-
-// crash matches the first line of a Go runtime crash report.
-var crash = regexp.MustCompile(`(?m)^(panic|fatal error): `)
 
 // toValidText makes program output valid for JSON and terminals.
 func toValidText(b []byte) string {

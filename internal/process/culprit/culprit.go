@@ -321,6 +321,14 @@ var (
 	ansiCodes = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
 )
 
+// CrashReport returns the crash report of a Go program, from its first line on, or nil if the text has none.
+func CrashReport(text []byte) []byte {
+	if at := goCrash.FindIndex(text); at != nil {
+		return text[at[0]:]
+	}
+	return nil
+}
+
 // SalientLine returns the most informative line of a rank's last output: the last one that reports
 // an error, looking at stderr first, or else the last line of either stream.
 func SalientLine(stderr, stdout string) string {
