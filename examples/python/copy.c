@@ -2,7 +2,6 @@
  *
  *     cc -O2 -o copy examples/python/copy.c
  *     kernbench run -f ./copy
- *     kernbench selftest --protocol -- ./copy
  */
 #define _GNU_SOURCE
 #include <execinfo.h>
