@@ -3,6 +3,7 @@ package guide
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,20 @@ func Manual(program string) *cobra.Command {
 				return err
 			}
 			cmd.Root().DisableAutoGenTag = true // the same program always writes the same pages
-			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Date: &time.Time{}}, args[0])
+			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Source: program, Date: commitTime()}, args[0])
 		},
 	}
+}
+
+// commitTime returns the time of the commit that this program was built from.
+func commitTime() *time.Time {
+	var at time.Time
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.time" {
+				at, _ = time.Parse(time.RFC3339, s.Value) // else it is unknown
+			}
+		}
+	}
+	return &at
 }
