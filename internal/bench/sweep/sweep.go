@@ -269,7 +269,7 @@ func (r *reader) argv(n yamlfile.Node, what string) []string {
 			if p.literal {
 				continue
 			}
-			axis, err := p.check(r.part.Axes)
+			axis, err := p.check(r.part)
 			switch {
 			case what == "prepare" && axis != "":
 				r.FaultIn(item.At, p.offset, "prepare: it runs once for all points, so {%s} has no value: use setup", p.text)

@@ -84,11 +84,9 @@ func (t *table) dropAxes(lines []line) (printed point.Point, err error) {
 				return nil, fmt.Errorf("the key column %q has a name that kernbench uses itself: list the wanted columns with "+
 					"keys", c.Name)
 			}
-			for _, m := range t.metrics {
-				if m.info.Name == c.Name {
-					return nil, fmt.Errorf("the key column %q has the name of a metric: rename the metric, or list the wanted "+
-						"columns with keys", c.Name)
-				}
+			if slices.Contains(namesOf(t.metrics), c.Name) {
+				return nil, fmt.Errorf("the key column %q has the name of a metric: rename the metric, or list the wanted "+
+					"columns with keys", c.Name)
 			}
 			if first, _ := lines[0].keys.Get(c.Name); slices.Contains(t.axes, c.Name) && first != c.Value {
 				return nil, fmt.Errorf("the column %q holds %v and, in line %d, %v, but %q is an axis with one value per run",

@@ -128,34 +128,26 @@ func (p piece) expand(at point.Point, ranks *int) (string, error) {
 
 // check returns the axis that a placeholder names, or an error if the placeholder cannot be
 // replaced at every point of the sweep.
-func (p piece) check(axes []decl.Axis) (axis string, err error) {
-	var names []string
-	for _, a := range axes {
-		if a.Name == p.text {
-			return a.Name, nil
-		}
-		names = append(names, a.Name)
+func (p piece) check(part *decl.Part) (axis string, err error) {
+	if _, whole := part.Axis(p.text); whole {
+		return p.text, nil
 	}
 	if p.text == bench.RanksAxis {
 		return "", fmt.Errorf("{%s} needs the key \"ranks\": without it the program starts its own", p.text)
 	}
-	if name, index, ok := component(p.text); ok {
-		for _, a := range axes {
-			if a.Name != name {
-				continue
+	name, index, ok := component(p.text)
+	if a, known := part.Axis(name); ok && known {
+		for _, v := range a.Values {
+			if _, err := tupleComponent(v, name, index); err != nil {
+				return name, err
 			}
-			for _, v := range a.Values {
-				if _, err := tupleComponent(v, name, index); err != nil {
-					return name, err
-				}
-			}
-			return name, nil
 		}
+		return name, nil
 	}
 	if !point.ValidName(p.text) {
 		return "", fmt.Errorf("{%s} is not a placeholder: literal braces are written {{ and }}", p.text)
 	}
-	return "", suggest.Unknown("axis", p.text, names)
+	return "", suggest.Unknown("axis", p.text, lists.Map(part.Axes, func(a decl.Axis) string { return a.Name }))
 }
 
 func tupleComponent(v point.Value, axis string, index int) (string, error) {
