@@ -101,7 +101,6 @@ const (
 	FusedNorm       Feature = "norm"             // the backend applies [RMSNorm]; otherwise dist does, in host memory
 	WideEpilogue    Feature = "wide-epilogue"    // epilogues apply to 16-bit sums before these are rounded
 	AnyCodec        Feature = "any-codec"        // an all-reduce may have any [Codec], even one that the program defines
-	CustomReduction Feature = "combiner"         // calls may have a [Combiner]
 	UnevenBlocks    Feature = "counts"           // calls may have [Call.Counts]
 	Pipelining      Feature = "chunk"            // [Call.Chunk] has an effect
 	ThreadBlocks    Feature = "blocks"           // the number of blocks of threads can be chosen: see [Plan.Blocks]

@@ -1,7 +1,6 @@
 package dist
 
 import (
-	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/registry"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
@@ -31,8 +30,7 @@ type Call struct {
 	Algorithm string
 	Chunk     int // elements per pipelined piece; 0: the choice of the tuning table, or a single piece
 	Epilogue  *Epilogue
-	Codec     Codec     // of an all-reduce
-	Combiner  *Combiner // replaces Reduction; nil: none
+	Codec     Codec // of an all-reduce
 }
 
 // Epilogue changes every element of this rank's output as it is stored:
@@ -80,24 +78,6 @@ type Codec interface {
 	// is only decoded.
 	DecodeReduce(dst []byte, srcs [][]byte, d DType, r Reduction)
 }
-
-// Combiner is a reduction that the program defines.
-type Combiner struct {
-	name    string
-	dtype   DType
-	combine func(acc, x []byte)
-}
-
-// NewCombiner returns a reduction that uses combine, which combines each element of x with the element of acc at the
-// same index and stores the result in acc. Backends call combine for parts of the vectors, in any order and from
-// several goroutines, so it must be associative and commutative. All ranks must use the same name.
-func NewCombiner[E Element](name string, combine func(acc, x []E)) *Combiner {
-	return &Combiner{name, dtype.Of[E](), func(acc, x []byte) { combine(dtype.View[E](acc), dtype.View[E](x)) }}
-}
-
-// Apply combines each element of x with the element of acc at the same index and stores the result
-// in acc. Backends call it.
-func (c *Combiner) Apply(acc, x []byte) { c.combine(acc, x) }
 
 var codecs = registry.New("codec", func(c Codec) registry.Entry {
 	e := registry.Entry{Name: c.Name()}

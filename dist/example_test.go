@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"strings"
 	"sync"
@@ -182,29 +181,6 @@ func ExampleCall_count() {
 		return err
 	})
 	// Output: [10 11 20]
-}
-
-// A program can define its own reduction, here the value of the largest magnitude.
-func ExampleNewCombiner() {
-	largest := dist.NewCombiner("largest", func(acc, x []float64) {
-		for i, v := range x {
-			if math.Abs(v) > math.Abs(acc[i]) {
-				acc[i] = v
-			}
-		}
-	})
-	together("combiner", func(g *dist.Group) error {
-		x := []float64{1, -5}
-		if g.Rank() == 1 {
-			x = []float64{-3, 4}
-		}
-		err := g.Do(dist.Call{Op: dist.AllReduce, In: dist.Of(x), Out: dist.Of(x), Combiner: largest})
-		if g.Rank() == 0 {
-			fmt.Println(x)
-		}
-		return err
-	})
-	// Output: [-3 -5]
 }
 
 // Blocks may have any lengths. Every rank passes the lengths of all blocks.

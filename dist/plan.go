@@ -29,9 +29,6 @@ func (p Plan) String() string {
 	}
 	s := fmt.Sprintf("%s of %d %v", p.Op, p.Count, p.DType)
 	by := p.Reduction.String()
-	if p.Combiner != nil {
-		by = fmt.Sprintf("%q", p.Combiner.name) // quoted: not a built-in reduction
-	}
 	switch {
 	case p.Op.Reduces() && p.Op.Rooted():
 		s += fmt.Sprintf(" (%s, root %d)", by, p.Root)
@@ -258,15 +255,6 @@ func (p *Plan) checkOptions(caps Capabilities, backend string) error {
 	}
 	if p.Codec != nil && (!caps.Takes(p.Codec) || p.Op != AllReduce) {
 		return errors.New("only an all-reduce may have a codec, on a backend that supports it")
-	}
-	if c := p.Combiner; c != nil {
-		switch {
-		case !caps.Has(CustomReduction) || !p.Op.Reduces() || p.Codec != nil:
-			return errors.New("only operations that reduce may have a combiner, without a codec, on a backend that supports it")
-		case c.dtype != p.DType:
-			return fmt.Errorf("combiner %s combines %v, not %v", c.name, c.dtype, p.DType)
-		}
-		p.Reduction = Sum // for an Avg, backends would scale the result of the combiner
 	}
 	if c, ok := p.Codec.(interface{ Supports(DType) bool }); ok && !c.Supports(p.DType) {
 		return fmt.Errorf("codec %s cannot encode %v", p.Codec.Name(), p.DType)

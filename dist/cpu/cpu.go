@@ -146,8 +146,8 @@ var capabilities = sync.OnceValue(func() dist.Capabilities {
 	c := dist.Capabilities{
 		Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dtype.Reductions(),
 		Algorithms: map[dist.Collective][]string{},
-		Features: []dist.Feature{dist.SymmetricMemory, dist.FusedEpilogue, dist.AnyCodec, dist.CustomReduction,
-			dist.UnevenBlocks, dist.Pipelining, dist.ScheduleSteps, dist.ScheduleOrder},
+		Features: []dist.Feature{dist.SymmetricMemory, dist.FusedEpilogue, dist.AnyCodec, dist.UnevenBlocks,
+			dist.Pipelining, dist.ScheduleSteps, dist.ScheduleOrder},
 	}
 	for _, op := range c.Ops {
 		if names := schedule.Names(string(op)); len(names) > 0 {

@@ -236,7 +236,7 @@ func (e localEngine) Prepare(p dist.Plan) (func() error, error) {
 // hasFastPath reports whether the call is an all-reduce that the optimised code may run, not the steps of
 // a schedule.
 func hasFastPath(p dist.Plan, size int) bool {
-	return p.Op == dist.AllReduce && !p.Steps && p.Combiner == nil && p.Count > 0 && size > 1
+	return p.Op == dist.AllReduce && !p.Steps && p.Count > 0 && size > 1
 }
 
 // prepare chooses among the code that works both within a host and between hosts.

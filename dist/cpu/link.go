@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/shm"
@@ -124,8 +123,6 @@ type mover struct {
 	op      string     // the operation, for errors; "" for the current collective
 	dtype   dist.DType
 	kernel  vec.Kernel
-	combine *dist.Combiner // replaces the kernel; nil: none
-	sum     []byte         // scratch for its result, if the output may be one of its sources
 	out     outgoing
 	in      incoming
 	srcs    [2][]byte
@@ -139,25 +136,9 @@ func (e *engine) newMover(l *shm.Label, d dist.DType, reduction vec.Op, op strin
 	t.store = func(off int, piece []byte) { copy(t.in.dst[off:], piece) }
 	t.add = func(off int, piece []byte) {
 		t.srcs = [2][]byte{t.in.dst[off : off+len(piece)], piece}
-		t.reduce(t.srcs[0], t.srcs[:])
+		t.kernel.Reduce(t.srcs[0], t.srcs[:])
 	}
 	return t
-}
-
-// reduce combines the sources in their order. dst may be one of them.
-func (t *mover) reduce(dst []byte, srcs [][]byte) {
-	switch {
-	case t.combine == nil:
-		t.kernel.Reduce(dst, srcs)
-	case len(srcs) == 2 && unsafe.SliceData(dst) == unsafe.SliceData(srcs[0]):
-		t.combine.Apply(dst, srcs[1])
-	default:
-		t.sum = append(t.sum[:0], srcs[0]...)
-		for _, src := range srcs[1:] {
-			t.combine.Apply(t.sum, src)
-		}
-		copy(dst, t.sum)
-	}
 }
 
 func (t *mover) note(b []byte) shm.Note {

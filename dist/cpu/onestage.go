@@ -34,7 +34,7 @@ func (e *engine) oneStage(p dist.Plan) func() error {
 // PrepareHalves divides an all-reduce of one epoch. begin publishes this rank's input, which the others can read at any
 // time. finish waits for their inputs and adds them.
 func (e localEngine) PrepareHalves(p dist.Plan) (begin, finish func() error, arrived func() bool, err error) {
-	if p.Op != dist.AllReduce || p.Steps || p.Combiner != nil || p.Codec != nil || p.Count == 0 || e.Size() == 1 ||
+	if p.Op != dist.AllReduce || p.Steps || p.Codec != nil || p.Count == 0 || e.Size() == 1 ||
 		p.Algorithm != "one-stage" || e.Size()*len(p.Out.Bytes()) >= e.streamFrom {
 		return nil, nil, nil, nil
 	}

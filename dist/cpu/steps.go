@@ -80,9 +80,6 @@ func (e *engine) execute(p dist.Plan, s schedule.Schedule, direct bool) (*steps,
 	o := &steps{e: e, label: l, direct: direct, mover: e.newMover(l, p.DType, vec.Combining(p.Reduction), ""),
 		in: p.In.Bytes(), out: p.Out.Bytes(),
 		peers: make([]words, e.Size()), srcs: make([][]byte, 0, e.Size()), finish: newFinish(p, e.Size())}
-	if o.mover.combine = p.Combiner; p.Combiner != nil {
-		o.mover.sum = make([]byte, 0, block)
-	}
 	if err := o.layOut(p, s); err != nil {
 		return nil, err
 	}
@@ -179,7 +176,7 @@ func (o *steps) perform(s *step) error {
 		vec.Copy(o.ownRange(s.dst), o.ownRange(s.src))
 	case schedule.Reduce:
 		o.srcs = append(o.srcs[:0], o.ownRange(s.dst), o.ownRange(s.src))
-		o.mover.reduce(o.srcs[0], o.srcs)
+		o.mover.kernel.Reduce(o.srcs[0], o.srcs)
 	case schedule.Get:
 		vec.Copy(o.ownRange(s.dst), o.peerRange(s.from.First, s.src))
 	case schedule.Put:
@@ -212,7 +209,7 @@ func (o *steps) gather(s *step) {
 		for i := range s.from.N {
 			o.srcs = append(o.srcs, o.peerRange(s.from.At(i), span{s.src.buf, s.src.off + off, n}))
 		}
-		o.mover.reduce(o.ownRange(span{s.dst.buf, s.dst.off + off, n}), o.srcs)
+		o.mover.kernel.Reduce(o.ownRange(span{s.dst.buf, s.dst.off + off, n}), o.srcs)
 	}
 }
 

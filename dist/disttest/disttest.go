@@ -89,8 +89,6 @@ func (s Suite) Cases() []Case {
 		add("codec", needs{ops(dist.AllReduce, dist.AllGather), types(dist.F32, dist.BF16), "codecs", coded}, codecs)
 		add("quantised", needs{ops(dist.AllReduce), types(dist.F32, dist.F16, dist.BF16), "the codecs of package dist",
 			quantising}, quantised)
-		add("combiner", needs{ops(dist.AllReduce, dist.ReduceScatter, dist.Reduce), types(dist.I32), "combiners",
-			has(dist.CustomReduction)}, combiners)
 		add("counts", needs{ops(dist.Barrier), types(dist.F64), "counts of blocks", blocks}, counts)
 		add("subgroups", needs{ops: ops(dist.AllReduce, dist.AllGather), types: types(dist.F32, dist.F64)}, subgroups)
 		add("async", needs{ops: ops(dist.AllReduce), types: types(dist.F64)}, async)

@@ -3,7 +3,6 @@ package disttest
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -311,44 +310,4 @@ func differing(a, b []byte) int {
 		}
 	}
 	return 0
-}
-
-// combiners checks a reduction that the program defines, the bitwise or, with every algorithm.
-func combiners(g *dist.Group) error {
-	or := dist.NewCombiner("or", func(acc, x []int32) {
-		for i, v := range x {
-			acc[i] |= v
-		}
-	})
-	value := func(rank, i int) int32 { return int32(verify.Hash(5, rank, i) & verify.Hash(6, rank, i)) }
-	for _, op := range []dist.Collective{dist.AllReduce, dist.ReduceScatter, dist.Reduce} {
-		algorithms := append([]string{"auto"}, g.Capabilities().Algorithms[op]...)
-		for _, algorithm := range algorithms {
-			for _, count := range []int{1, 1000, 33333} {
-				in, want := make([]int32, count), make([]int32, count)
-				for i := range in {
-					in[i] = value(g.Rank(), i)
-					for r := range g.Size() {
-						want[i] |= value(r, i)
-					}
-				}
-				if op == dist.ReduceScatter {
-					off, n := dist.Block(count, g.Size(), g.Rank())
-					want = want[off : off+n]
-				}
-				out := make([]int32, len(want))
-				p, err := g.Prepare(dist.Call{Op: op, In: dist.Of(in), Out: dist.Of(out), Algorithm: algorithm, Combiner: or})
-				if err == nil {
-					err = p.Run()
-				}
-				if (op != dist.Reduce || g.Rank() == 0) && err == nil && !slices.Equal(out, want) {
-					err = errors.New("it is not the bitwise or of all inputs")
-				}
-				if err != nil {
-					return fmt.Errorf("%s of %d by %s with a combiner: %w", op, count, algorithm, err)
-				}
-			}
-		}
-	}
-	return nil
 }

@@ -69,8 +69,6 @@ func mistakes() []mistake {
 		{"scale", scaledSum(0.5), scaledSum(0.25), []string{"times 0.5", "times 0.25"}, has(dist.FusedEpilogue)},
 		{"freed memory", freedSum(false, false), freedSum(true, false), []string{"freed"}, shared},
 		{"memory freed after preparing", freedSum(false, true), freedSum(true, true), []string{"freed"}, shared},
-		{"combiner", sumBy[float32](8, dist.Call{Combiner: first}), sumOf[float32](8), []string{`"first"`, "sum"},
-			has(dist.CustomReduction)},
 		{"begun", begunSum(8), sumOf[float32](8), []string{"8 f32", "begun"}, has(dist.Overlap)},
 		{"begun count", begunSum(8), begunSum(9), []string{"8 f32", "9 f32"}, has(dist.Overlap)},
 		{"counts", gatherOf(1, 2, 1), gatherOf(2, 1, 1), []string{"[1 2 1]", "[2 1 1]"}, blocks},
@@ -130,9 +128,6 @@ func freedSum(free, prepared bool) func(g *dist.Group) error {
 		return run()
 	}
 }
-
-// first is a combiner; only its name matters.
-var first = dist.NewCombiner("first", func(_, _ []float32) {})
 
 // gatherOf returns an all-gather of blocks of these lengths.
 func gatherOf(counts ...int) func(g *dist.Group) error {
