@@ -165,6 +165,7 @@ func (im *importing) read(paths []string, f importFlags) error {
 	if im.src.Bench == importAllReduce {
 		im.src.Part = importPart
 	}
+	imports.TellApart(files)
 	trials := map[string]int{}
 	for i, file := range files {
 		src := sources[i]

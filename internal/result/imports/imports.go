@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/registry"
 	"github.com/kernbench/kernbench/internal/base/suggest"
@@ -100,9 +101,38 @@ func Read(format, name, text string, g Given) (File, error) {
 	if len(f.Records) == 0 {
 		return File{}, fmt.Errorf("%s: no result of %s in it", name, format)
 	}
+	TellApart([]File{f})
 	f.check()
 	f.Notes = append(f.Notes, damaged(text)...)
 	return f, nil
+}
+
+// deviceName is the detail with the device of a result, and the coordinate that it becomes if there are several.
+const deviceName = "device"
+
+// TellApart makes the device a coordinate of all results that name theirs, if the files have results of several
+// devices. Without it, results of two GPUs would be trials of one point.
+func TellApart(files []File) {
+	var devices lists.Set[string]
+	for _, f := range files {
+		for _, rec := range f.Records {
+			if name := rec.Details[deviceName]; name != "" {
+				devices.Add(name)
+			}
+		}
+	}
+	if len(devices.List) < 2 {
+		return
+	}
+	for _, f := range files {
+		for i := range f.Records {
+			rec := &f.Records[i]
+			name := rec.Details[deviceName]
+			if _, has := rec.Extra.Get(deviceName); name != "" && !has {
+				rec.Extra = append(slices.Clip(rec.Extra), point.Coord{Name: deviceName, Value: point.StringValue(name)})
+			}
+		}
+	}
 }
 
 func (f Format) read(text string, g Given) (_ File, err error) {

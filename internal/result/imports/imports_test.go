@@ -421,6 +421,42 @@ func TestRows(t *testing.T) {
 }
 
 // TestSpreadsheet checks a file as spreadsheets write it, and that texts that only look like numbers stay texts.
+// Results of several devices are different points, in one file and over several, and never trials of one.
+func TestDevicesAreToldApart(t *testing.T) {
+	const head = "device,num_ranks,op,dtype,algorithm,size,time_us\n"
+	const h100, mi300 = "H100,8,allreduce,f32,ring,1024,10\n", "MI300X,8,allreduce,f32,ring,1024,100\n"
+	trials := func(texts ...string) (points string, notes int) {
+		var files []File
+		for _, text := range texts {
+			files = append(files, read(t, "csv", head+text, Given{}))
+		}
+		TellApart(files)
+		counts := map[string]int{}
+		for _, f := range files {
+			notes += len(f.Notes)
+			for _, r := range Rows(f.Records, Source{}, 0, counts) {
+				device, _ := r.Point.Get(deviceName)
+				points += fmt.Sprintf("%s %d; ", device, r.Trial)
+			}
+		}
+		return points, notes
+	}
+	for _, c := range []struct {
+		files []string
+		want  string
+		notes int
+	}{
+		{[]string{h100 + mi300}, "H100 0; MI300X 0; ", 0},
+		{[]string{h100, mi300}, "H100 0; MI300X 0; ", 0},
+		{[]string{h100 + h100}, " 0;  1; ", 1},
+		{[]string{h100 + h100 + mi300}, "H100 0; H100 1; MI300X 0; ", 1},
+	} {
+		if got, notes := trials(c.files...); got != c.want || notes != c.notes {
+			t.Errorf("%q: %q with %d notes, want %q with %d", c.files, got, notes, c.want, c.notes)
+		}
+	}
+}
+
 func TestSpreadsheet(t *testing.T) {
 	f := read(t, "csv", "\uFEFFsize,time_us,axis.node\r\n1K,5,007\r\n\"2K\", 6 ,7\r\n1K,5,1e3\r\n", Given{})
 	for i, want := range []point.Value{point.StringValue("007"), point.IntValue(7), point.StringValue("1e3")} {
