@@ -75,16 +75,17 @@
 //
 //	read the point        Value, Int, Float, Str, Bool, Dims, DType, File
 //	know the rank         Rank, Size, LocalRank, Backend, Seed, Session
-//	meet the other ranks  Barrier, Gather, Exchange, Group
+//	meet the other ranks  Barrier, Exchange, Group
 //	check the result      Verify, Refresh
 //	have rates computed   Bytes, Flops, Volume, Limit
 //	time                  Time, TimeAs, Sampling, SampleAtMost, UseClock
 //	record more           Record, RecordSamples, Report, Kind, Detail, Warn, Phase
 //
-// It returns nil on success, [Skip] for a point that does not apply, and [NotExecuted] for a
-// point that cannot run here. Any other error, a panic, a crash or a hang makes a failed row that
-// names the rank and its phase, and the sweep continues with new processes. The context ends when
-// the point's time is up, on an interrupt, and when another rank has failed.
+// [Gather] collects a value of every rank. The body returns nil on success, [Skip] for a point
+// that does not apply, and [NotExecuted] for a point that cannot run here. Any other error, a
+// panic, a crash or a hang makes a failed row that names the rank and its phase, and the sweep
+// continues with new processes. The context ends when the point's time is up, on an interrupt,
+// and when another rank has failed.
 //
 // Inputs should be a function of [State.Seed] and [State.Rank], so that runs are repeatable.
 //

@@ -178,7 +178,7 @@ launch() {
 		--rdzv-id test --rdzv-secret-file "$dir/secret" -- sh -c "$1"
 }
 got=$(launch 'echo $RANK/$WORLD_SIZE' | sort | tr '\n' ' ')
-[ "$got" = "[rank0]: 0/4 [rank1]: 1/4 [rank2]: 2/4 [rank3]: 3/4 " ] || fail "the ranks said $got"
+[ "$got" = "0/4 1/4 2/4 3/4 " ] || fail "the ranks said $got"
 code=0
 launch '[ $RANK = 3 ] && exit 5; sleep 100' >"$dir/out" 2>&1 || code=$?
 [ "$code" = 5 ] && grep -q 'rank 3 (node 1, .*) ended with exit code 5' "$dir/out" || fail "exit code $code: $(cat "$dir/out")"
@@ -188,7 +188,7 @@ sed -n '/^    #!\/bin\/bash$/,/^$/s/^    //p' docs/clusters.md |
 	sed "s#kernbench launch#$kernbench launch#; s#~/.kernbench-secret#$dir/secret#; s#python3 train.py#sh -c 'echo \$RANK of \$WORLD_SIZE'#" >"$dir/job.sh"
 job=$(sbatch --parsable --nodes=2 --ntasks-per-node=1 --output="$dir/out" "$dir/job.sh") # --wait looks every ten seconds
 for _ in $(seq 600); do [ -z "$(squeue --noheader --jobs="$job" 2>/dev/null)" ] && break; sleep 0.1; done
-expect 16 '^\[rank[0-9]+\]: [0-9]+ of 16$' "the batch script"
+expect 16 '^[0-9]+ of 16$' "the batch script"
 
 wait "$faults" && grep -q '^--- PASS: TestSrun ' "$dir/faults.out" || fail "faults: $(cat "$dir/faults.out")" # not skipped
 

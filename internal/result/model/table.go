@@ -80,10 +80,12 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 	}
 	best := map[entry]Sample{}
 	unshared := false
+	var devices lists.Set[string]
 	for _, s := range samples {
 		if algorithm != BestAlgorithm && s.Algorithm != algorithm {
 			continue
 		}
+		devices.Add(s.Device)
 		t.Shared, unshared = t.Shared || s.Sharing > 0, unshared || s.Sharing == 0 && s.Ranks > 1
 		at := entry{s.Ranks, s.Bytes}
 		if old, has := best[at]; !has || preferred(s, old) {
@@ -96,6 +98,10 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 		return nil, fmt.Errorf("curve %s: no all-reduce by %s in it (algorithms: %s)", name, algorithm,
 			strings.Join(names, ", "))
 	}
+	if named := lists.NonEmpty(devices.List...); len(named) > 1 {
+		return nil, fmt.Errorf("curve %s has times of %s: a curve is of one device, so import each into a RUN of its own",
+			name, strings.Join(named, " and "))
+	}
 	if t.Shared && unshared {
 		return nil, fmt.Errorf("curve %s: ranks shared a GPU in some of its rows but not in others; a curve cannot mix them",
 			name)
@@ -106,9 +112,7 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 	if doubt := curveDoubt(slices.Collect(maps.Values(best)), algorithm == BestAlgorithm); doubt != "" {
 		t.Source += ", " + doubt
 	}
-	var devices lists.Set[string]
 	for at, s := range best {
-		devices.Add(s.Device)
 		t.Ranks[at.ranks] = append(t.Ranks[at.ranks], TablePoint{at.bytes, s.TimeUS})
 	}
 	if len(devices.List) == 1 {

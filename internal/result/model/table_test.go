@@ -2,6 +2,7 @@ package model
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,6 +103,11 @@ func TestTableOf(t *testing.T) {
 		if got := must.Get(TableOf("t", "s", BestAlgorithm, own))(t).Source; got != want {
 			t.Errorf("source %q, want %q", got, want)
 		}
+	}
+	several := slices.Clone(samples)
+	several[0].Device, several[1].Device = "NVIDIA H100", "AMD MI300X"
+	if _, err := TableOf("t", "s", BestAlgorithm, several); err == nil || !strings.Contains(err.Error(), "is of one device") {
+		t.Errorf("two devices made a curve: %v", err)
 	}
 	ring := must.Get(TableOf("t", "s", "ring", samples))(t)
 	if us, _ := ring.US(2, 1024); us != 9 || ring.Floor(2) != 9 {
