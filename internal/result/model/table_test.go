@@ -105,8 +105,8 @@ func TestTableOf(t *testing.T) {
 		}
 	}
 	several := slices.Clone(samples)
-	several[0].Device, several[1].Device = "NVIDIA H100", "AMD MI300X"
-	if _, err := TableOf("t", "s", BestAlgorithm, several); err == nil || !strings.Contains(err.Error(), "is of one device") {
+	several[0].Device, several[2].Device = "NVIDIA H100", "AMD MI300X"
+	if _, err := TableOf("t", "s", "ring", several); err == nil || !strings.Contains(err.Error(), "is of one device") {
 		t.Errorf("two devices made a curve: %v", err)
 	}
 	ring := must.Get(TableOf("t", "s", "ring", samples))(t)
