@@ -2,7 +2,6 @@ package python
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -38,6 +37,3 @@ func dial(path string) (*program, error) {
 
 // running reports whether the program was already running, so that this process must not end it.
 func (p *program) running() bool { return p.cmd == nil }
-
-// errRunning rejects a running program in places that start and end programs.
-var errRunning = errors.New("it is a running program, not a file")
