@@ -58,8 +58,9 @@ func declaredViews() []bench.Clause {
 const iterated = "&&(num_ranks==1||!(efficiency_algorithmic==1))"
 
 const phaseNote = "On processors, messages, reductions and the preconditioner were counted in the fastest timed " +
-	"solve, and its other time is divided into product, scalar products, updates and the rest as in a traced iteration. On GPUs, all " +
-	"phases belong to the traced iteration. Where that takes much longer than the timed one, the division is a rough guide."
+	"solve, and its other time is divided into product, scalar products, updates and the rest as in a traced " +
+	"iteration. On GPUs, all phases belong to the traced iteration. Where that takes much longer than the timed one, " +
+	"the division is a rough guide."
 
 // figures draws what no plot can describe: the comparison of solvers, the roofline and the convergence.
 func figures(rows dataset.Set) (out []figure.Figure) {

@@ -151,7 +151,8 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 	fl.StringVar(&spec.Logs.Dir, "log-dir", "", "write the output of every rank to `DIR`/attemptN/rankR.{out,err}")
 	fl.StringVarP(&f.redirects, "redirects", "r", "0",
 		"`STREAMS` that go only to --log-dir: 1 stdout, 2 stderr, 3 both, or by local rank as in 0:1,1:3")
-	fl.StringVarP(&f.tee, "tee", "t", "0", "`STREAMS` that go to --log-dir and the console, where each line then begins with its rank, in the same notation")
+	fl.StringVarP(&f.tee, "tee", "t", "0",
+		"`STREAMS`, in the same notation, that go to --log-dir and to the console, where each line begins with its rank")
 	fl.IntSliceVar(&spec.Logs.Filter, "local-ranks-filter", nil, "show only these local `RANKS` on the console")
 	guide.Under("Output", fl)
 }

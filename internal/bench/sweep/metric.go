@@ -233,7 +233,8 @@ func (r *reader) checkTable() {
 // usual is the unit of a number and the better direction.
 type usual struct{ unit, better string }
 
-// usualUnits has the last words of metric names, so that time_us needs no declaration of unit and direction.
+// usualUnits maps the last word of a metric's name to its unit and direction. A metric called time_us needs no other
+// declaration.
 var usualUnits = map[string]usual{
 	"ns": {"ns", "lower"}, "us": {"us", "lower"}, "ms": {"ms", "lower"}, "s": {"s", "lower"},
 	"gbps": {"GB/s", "higher"}, "algbw": {"GB/s", "higher"}, "busbw": {"GB/s", "higher"},

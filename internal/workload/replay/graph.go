@@ -158,9 +158,8 @@ func laneOf(n *chakra.Node) lane {
 	return hostLane
 }
 
-// sort appends the nodes of a rank, which end before index end, to the issue order: the one with the
-// smallest id is first among those that are free. There is no cycle, because
-// the trace was checked.
+// sort appends the nodes of a rank, which end before index end, to the issue order. Of the nodes that are free, the one
+// with the smallest id comes first. The trace was checked, so there is no cycle.
 func (w *Workload) sort(rank int, end int32) {
 	base := w.base[rank]
 	var free positions
