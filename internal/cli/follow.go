@@ -6,14 +6,16 @@ import (
 
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/terminal"
-	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/view/export"
 )
 
-// follow shows the rows of a run of another process until it ends, then its table.
-func (a *app) follow(ctx context.Context, dir string, r *journal.Run, format string) error {
+// follow shows the rows of a run of another process until it ends, then what the other flags ask for.
+func (a *app) follow(ctx context.Context, name string, f showFlags) error {
+	j, r, err := a.load(name)
+	if err != nil {
+		return err
+	}
 	progress := terminal.NewProgress(a.stderr.Writer(), a.streams[1], r.Header.Bench, r.Header.Backend, a.isTerm, false)
-	res, err := run.Follow(ctx, dir, r.ID(), progress.Observe)
+	res, err := run.Follow(ctx, j.Dir(), r.ID(), progress.Observe)
 	progress.Close()
 	switch {
 	case errors.Is(err, context.Canceled): // the other process continues
@@ -21,13 +23,8 @@ func (a *app) follow(ctx context.Context, dir string, r *journal.Run, format str
 	case err != nil:
 		return err
 	}
-	j, last, err := a.load(dir + "@" + r.ID())
-	if err != nil {
+	if err := a.showRun(name, f); err != nil {
 		return err
 	}
-	d := a.bench(last.Header.Bench).View(j, last)
-	if err := a.printRows(d, d.Rows, format, export.Options{Width: a.width}); err != nil {
-		return err
-	}
-	return exit(a.conclude(res, dir))
+	return exit(a.conclude(res, j.Dir()))
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -67,21 +66,24 @@ and ends with the exit status of that run.
   %[1]s show out/memory --plot x=size,y=gbps,by=num_ranks
   %[1]s show out/memory --format benchfmt > new.txt && benchstat old.txt new.txt`, a.name),
 		Args: arguments(1, 1, "one RUN folder such as out/memory"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.showRun(cmd.Context(), args[0], f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.following {
+				return a.follow(cmd.Context(), args[0], f)
+			}
+			return a.showRun(args[0], f)
+		},
 	}
 	f.declare(cmd.Flags())
 	return cmd
 }
 
 // showRun prints or draws what the flags ask for.
-func (a *app) showRun(ctx context.Context, name string, f showFlags) error {
+func (a *app) showRun(name string, f showFlags) error {
 	j, r, err := a.load(name)
 	if err != nil {
 		return err
 	}
 	switch {
-	case f.following:
-		return a.follow(ctx, j.Dir(), r, f.format)
 	case f.runs || f.tag != "":
 		return usage(a.listRuns(j, f.tag))
 	case f.verify:
