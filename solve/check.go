@@ -2,28 +2,29 @@ package solve
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// Check computes ||b - Ax|| / ||b|| for the last solution. If the matrix is singular, the constant part of b is left
-// out. All ranks call it together.
+// Check computes the true residual of the last solution, ||b - Ax|| / ||b||, and records it in the outcome of that
+// solve, with an estimate of what rounding alone leaves. If the matrix is singular, the constant part of b is left out.
+// All ranks call it together.
 //
 // Check shares only the numbering of the rows with the solve. It generates the rows again, multiplies them one by one,
 // and asks other ranks for values by row number. A solve with a wrong halo exchange or a wrong stored matrix converges
 // to the solution of another system, and only an independent check notices that.
-func (s *System) Check() (float64, error) {
+func (s *System) Check(out *Outcome) error {
 	residuals, err := s.checkColumns(1, s.Solution(), func(row, _ int) float64 { return s.spec.RHS(row) })
-	if err != nil {
-		return 0, err
+	if err == nil {
+		out.TrueResidual, out.Rounding = residuals[0].True, residuals[0].Rounding
 	}
-	return residuals[0], nil
+	return err
 }
 
 // checkColumns is Check for several right-hand sides, whose solutions are x, row by row.
-func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int) float64) ([]float64, error) {
+func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int) float64) ([]krylov.Residual, error) {
 	plan := s.parts.Plan
 	ghosts, means := make([]map[int]float64, columns), make([][]float64, columns)
 	for j := range columns {
@@ -79,28 +80,15 @@ func (s *System) checkColumns(columns int, x []float64, rhs func(row, column int
 	if err != nil {
 		return nil, err
 	}
-	residuals := make([]float64, columns)
-	*s.rounding = 0
+	residuals := make([]krylov.Residual, columns)
 	for j := range residuals {
-		if sums[3*columns+j] > 0 && sums[columns+j] < minSquares {
-			return nil, fmt.Errorf("the right-hand side is too small to check a solution: the sum of its squares is %.3g, and "+
-				"the squares of residuals underflow: multiply the right-hand side by a power of two", sums[columns+j])
-		}
-		if residuals[j] = math.Sqrt(sums[j]); sums[columns+j] > 0 {
-			residuals[j] = math.Sqrt(sums[j] / sums[columns+j])
-			*s.rounding = max(*s.rounding, unit*math.Sqrt(sums[2*columns+j]/sums[columns+j]))
+		of := func(kind int) float64 { return sums[kind*columns+j] }
+		if residuals[j], err = krylov.NewResidual(of(0), of(1), of(2), of(3)); err != nil {
+			return nil, err
 		}
 	}
 	return residuals, nil
 }
-
-// minSquares is the least sum of squares of a right-hand side that Check accepts. With it, the square of a residual of
-// 1e-16 times the norm is still far above the least double. With a smaller one, squares lose digits or become 0, and
-// then any x would seem to be a solution.
-const minSquares = 0x1p-900
-
-// unit is the largest relative error of rounding to a double.
-const unit = 0x1p-53
 
 // meanRHS returns the means of a right-hand side that the solve projects out, or nil.
 func (s *System) meanRHS(rhs func(row int) float64) ([]float64, error) {

@@ -9,7 +9,7 @@
 //		RTol:    1e-8,
 //	})
 //	out, err := sys.Solve(0)                            // may be called again
-//	out.TrueResidual, err = sys.Check()                 // recomputed from the problem
+//	err = sys.Check(&out)                               // the true residual, computed from the problem
 //	err = out.Gate(1e-8)                                // converged, and to the right solution
 //
 // examples/ownproblem is a complete program.

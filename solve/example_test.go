@@ -33,7 +33,7 @@ func Example() {
 			}
 			out, err := sys.Solve(0)
 			if err == nil {
-				out.TrueResidual, err = sys.Check()
+				err = sys.Check(&out)
 			}
 			if err == nil {
 				err = out.Gate(rtol)

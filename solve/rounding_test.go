@@ -37,8 +37,8 @@ func TestAttainableAccuracy(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if ratio := out.TrueResidual / *sys.rounding; c.says != "" && !c.wrong && (ratio < 1 || ratio > 10) {
-				t.Errorf("a residual of %.2g, estimated %.2g", out.TrueResidual, *sys.rounding)
+			if ratio := out.TrueResidual / out.Rounding; c.says != "" && !c.wrong && (ratio < 1 || ratio > 10) {
+				t.Errorf("a residual of %.2g, estimated %.2g", out.TrueResidual, out.Rounding)
 			}
 			return out.Gate(c.rtol)
 		})
@@ -48,6 +48,31 @@ func TestAttainableAccuracy(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The verdict on a solve stays the same when the system solves again, and each check belongs to the outcome that it was
+// given.
+func TestVerdictsAreKept(t *testing.T) {
+	jumps := generated(t, "variable", sparse.Params{Rows: 4000, Contrast: 1e6, Seed: 1})
+	must(t, onRanks(t, 2, func(g *dist.Group) error {
+		sys, err := New(g, Spec{Problem: jumps, Preconditioner: "amg", RTol: 1e-14, RHS: func(int) float64 { return 1 }})
+		if err != nil {
+			return err
+		}
+		first, err := solved(sys)
+		if err != nil {
+			return err
+		}
+		before := first.Gate(1e-14)
+		if _, err := sys.Solve(1); err != nil {
+			return err
+		}
+		if after := first.Gate(1e-14); before == nil || after == nil || after.Error() != before.Error() ||
+			!strings.Contains(after.Error(), "double precision cannot reach") {
+			t.Errorf("the verdict was %v, and is %v after another solve", before, after)
+		}
+		return nil
+	}))
 }
 
 // The squares of a tiny right-hand side and of its residuals underflow, so that any x would have a residual of 0. The

@@ -57,11 +57,6 @@ type System struct {
 	sums    *reducer    // the same as parts.Sums, without the interface
 	null    *projection // nil unless the matrix is singular
 	meter   *meter
-
-	// rounding is the relative residual that remains if only the values of x are rounded, as the last Check estimated it:
-	// the norm of all a_ij x_j 2^-53 over the norm of b. No method can return an x that is reliably better. It is large if
-	// the entries differ by orders of magnitude and x is large compared with b.
-	rounding *float64
 }
 
 // New sets up a system together with the other ranks of the group: it partitions the matrix, generates the rows of this
@@ -97,7 +92,7 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 
 // newSystem returns a system without rows, whose spec has no defaults left to fill in.
 func newSystem(g *dist.Group, spec Spec, outline Problem) *System {
-	s := &System{group: g, spec: spec, Size: outline.Size(), meter: &meter{clock: g.Clock()}, rounding: new(float64)}
+	s := &System{group: g, spec: spec, Size: outline.Size(), meter: &meter{clock: g.Clock()}}
 	s.parts.Traits, s.parts.Clock, s.parts.NewSolver = outline.Traits(), g.Clock(), s.solver
 	s.spec.Partitioner = cmp.Or(spec.Partitioner, partition.Default)
 	s.spec.Method = cmp.Or(spec.Method, krylov.Default)
@@ -265,10 +260,8 @@ type Outcome struct {
 	Result
 	Seconds float64 // time on this rank
 	Stopped bool    // ended by Spec.StopAfter before it converged
-	// TrueResidual is ||b - Ax|| / ||b|| for the solution. Solve leaves it NaN; the caller sets it from Check.
+	// TrueResidual is ||b - Ax|| / ||b|| for the solution. Solve leaves it NaN, and Check sets it.
 	TrueResidual float64
-
-	rounding *float64 // of the System; 0 before Check, and nil if no System made this
 }
 
 // Solve solves the system once, starting from zero. A limit above 0 replaces a larger Spec.MaxIter. For a fair time the
@@ -282,17 +275,16 @@ func (s *System) Solve(limit int) (Outcome, error) {
 	if s.null != nil {
 		s.null.reductions = 0
 	}
-	var sums []float64
-	for stage := solver.Next(nil); stage != nil; stage = solver.Next(sums) {
+	result, err := solver.Run(func(stage *krylov.Stage) ([]float64, error) {
 		local, err := s.parts.Engine.Run(stage, s.parts.Halo)
 		if err != nil {
-			return Outcome{}, err
+			return nil, err
 		}
-		if sums, err = s.sums.Sum(local); err != nil {
-			return Outcome{}, err
-		}
+		return s.sums.Sum(local)
+	})
+	if err != nil {
+		return Outcome{}, err
 	}
-	result := solver.Result()
 	if s.null != nil {
 		if err := s.null.project(s.Solution()); err != nil {
 			return Outcome{}, err
@@ -300,18 +292,17 @@ func (s *System) Solve(limit int) (Outcome, error) {
 		result.Reductions += s.null.reductions
 	}
 	s.parts.Timed = end()
-	*s.rounding = 0
-	out := Outcome{Result: result, Seconds: s.parts.Timed.Total, TrueResidual: math.NaN(), rounding: s.rounding}
+	out := Outcome{Result: result, Seconds: s.parts.Timed.Total, TrueResidual: math.NaN()}
 	out.Stopped = out.Status == krylov.TooManyIterations && out.Iterations == s.spec.StopAfter
 	return out, nil
 }
 
-// roundingLimit is the largest ratio of the true residual to System.rounding that is attributed to rounding. The
+// roundingLimit is the largest ratio of the true residual to Result.Rounding that is attributed to rounding. The
 // iterations round x again and again, which leaves more than rounding it once.
 const roundingLimit = 100
 
 // Gate returns an error if the solve did not converge or if its true residual contradicts the residual that the method
-// reports. Solves that were stopped early need not have converged. Set TrueResidual first.
+// reports. Solves that were stopped early need not have converged. Call Check first.
 func (o Outcome) Gate(rtol float64) error {
 	switch {
 	case o.Stopped && math.Abs(o.TrueResidual-o.Residual) <= 10*rtol:
@@ -324,10 +315,9 @@ func (o Outcome) Gate(rtol float64) error {
 	case o.Status != krylov.Converged:
 		return fmt.Errorf("the solve did not converge: %v (%d), relative residual %.3g, want %.3g", o.Status, o.Iterations,
 			o.Residual, rtol)
-	case !(o.TrueResidual <= 10*rtol) && o.rounding != nil && rtol < *o.rounding &&
-		o.TrueResidual < roundingLimit**o.rounding:
+	case !(o.TrueResidual <= 10*rtol) && rtol < o.Rounding && o.TrueResidual < roundingLimit*o.Rounding:
 		return fmt.Errorf("double precision cannot reach the tolerance %.3g: rounding x alone leaves a relative residual "+
-			"of about %.1g, and the solution has %.3g: ask for a tolerance of %.0e or more", rtol, *o.rounding, o.TrueResidual,
+			"of about %.1g, and the solution has %.3g: ask for a tolerance of %.0e or more", rtol, o.Rounding, o.TrueResidual,
 			2*o.TrueResidual)
 	case !(o.TrueResidual <= 10*rtol):
 		return fmt.Errorf("the solution is wrong: its true relative residual is %.3g, above 10 x %.3g, though the "+

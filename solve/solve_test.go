@@ -426,7 +426,7 @@ func TestAlone(t *testing.T) {
 				t.Errorf("%s: %d iterations to %g, before %d to %g", method, after.Iterations, after.Residual, before.Iterations,
 					before.Residual)
 			}
-			after.TrueResidual, err = sys.Check()
+			err = sys.Check(&after)
 			if err == nil {
 				err = after.Gate(1e-8)
 			}

@@ -125,7 +125,7 @@ func heat(rank, ranks int, problem rod, rtol float64) (iterations int, off float
 	if err != nil {
 		return 0, 0, err
 	}
-	if out.TrueResidual, err = sys.Check(); err != nil {
+	if err := sys.Check(&out); err != nil {
 		return 0, 0, err
 	}
 	for i, x := range sys.Solution() {

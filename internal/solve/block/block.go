@@ -4,6 +4,7 @@
 package block
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -31,8 +32,8 @@ type System struct {
 	halo    krylov.BlockHalo
 	sums    profile.Reducer
 	result  krylov.BlockResult
-	true    []float64 // true residuals of the last check, by column
-	x       []float64 // solutions, row by row, for the check
+	true    []krylov.Residual // of the last check, by column
+	x       []float64         // solutions, row by row, for the check
 }
 
 // New prepares the solves of a system that was set up for one right-hand side. rhs returns the values of each column.
@@ -97,14 +98,15 @@ func (s *System) copySolutions() error {
 // Solutions returns the solutions of this rank's rows, row by row. The next solve overwrites them.
 func (s *System) Solutions() []float64 { return s.x }
 
-// Check recomputes the residuals of all columns from the problem and returns the largest. See solve.System.Check.
-func (s *System) Check() (float64, error) {
-	residuals, err := s.parts.Columns.Check(s.Columns, s.x, s.rhs)
-	if err != nil {
-		return 0, err
+// Check recomputes the residuals of all columns from the problem, and records the largest in the outcome of the last
+// solve. See solve.System.Check.
+func (s *System) Check(out *solve.Outcome) (err error) {
+	if s.true, err = s.parts.Columns.Check(s.Columns, s.x, s.rhs); err != nil {
+		return err
 	}
-	s.true = residuals
-	return slices.Max(residuals), nil
+	worst := slices.MaxFunc(s.true, func(a, b krylov.Residual) int { return cmp.Compare(a.True, b.True) })
+	out.TrueResidual, out.Rounding = worst.True, worst.Rounding
+	return nil
 }
 
 // LastSolve returns the parts of the last solve on this rank.
@@ -120,14 +122,17 @@ func (s *System) Bytes() int { return s.vectors.Bytes() }
 // that the method reports. Call Check first. Columns of a solve that was stopped early need not have converged.
 func (s *System) Gate(out solve.Outcome, rtol float64) error {
 	var open, wrong []int
+	var worst solve.Outcome // of the wrong columns
 	for j, residual := range s.true {
 		one := out
-		one.Residual, one.TrueResidual = s.result.Residuals[j], residual
+		one.Residual, one.TrueResidual, one.Rounding = s.result.Residuals[j], residual.True, residual.Rounding
 		one.Status, one.Reason = krylov.Converged, ""
 		if s.result.Converged[j] < 0 && !out.Stopped {
 			open = append(open, j)
 		} else if one.Gate(rtol) != nil {
-			wrong = append(wrong, j)
+			if wrong = append(wrong, j); len(wrong) == 1 || one.TrueResidual > worst.TrueResidual {
+				worst = one
+			}
 		}
 	}
 	switch {
@@ -138,12 +143,14 @@ func (s *System) Gate(out solve.Outcome, rtol float64) error {
 		if out.Reason != "" {
 			reason = ", " + out.Reason
 		}
+		largest := 0.0
+		for _, j := range open {
+			largest = max(largest, s.result.Residuals[j])
+		}
 		return fmt.Errorf("%s of %d did not converge: %v after %s%s, largest relative residual %.3g, want %.3g",
-			columnList(open), s.Columns, out.Status, unit.Plural(out.Iterations, "iteration"), reason,
-			largest(s.result.Residuals, open), rtol)
+			columnList(open), s.Columns, out.Status, unit.Plural(out.Iterations, "iteration"), reason, largest, rtol)
 	case len(wrong) > 0:
-		return fmt.Errorf("%s of %d: the solution is wrong, its true relative residual is %.3g, above 10 x %.3g, though the "+
-			"method says %.3g", columnList(wrong), s.Columns, largest(s.true, wrong), rtol, largest(s.result.Residuals, wrong))
+		return fmt.Errorf("%s of %d: %w", columnList(wrong), s.Columns, worst.Gate(rtol))
 	}
 	return nil
 }
@@ -162,15 +169,6 @@ func columnList(columns []int) string {
 		return "column " + words[0]
 	}
 	return "columns " + strings.Join(words, ", ")
-}
-
-// largest returns the largest of the values of the given columns.
-func largest(values []float64, columns []int) float64 {
-	maximum := 0.0
-	for _, j := range columns {
-		maximum = max(maximum, values[j])
-	}
-	return maximum
 }
 
 // Alone makes at most limit iterations on the rows of this rank as if there were no other ranks, and returns the

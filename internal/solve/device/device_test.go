@@ -128,7 +128,7 @@ func twice(g *dist.Group, spec Spec, out *solved) error {
 	if err != nil {
 		return err
 	}
-	if again.TrueResidual, err = s.Check(); err != nil {
+	if err := s.Check(&again); err != nil {
 		return err
 	}
 	repeated, err := s.Solution()
@@ -239,6 +239,22 @@ func agreeWithCPU(t *testing.T, all []named) {
 		for i, name := range names {
 			compare(t, fmt.Sprintf("%s, %d ranks", name, ranks), got[i], want[i], specs[i].RTol)
 		}
+	}
+}
+
+// The gate of a GPU's outcome names the accuracy that doubles can attain, as for CPUs, and a right-hand side whose
+// squares underflow is an error.
+func TestAttainableAccuracy(t *testing.T) {
+	spec := poisson(t, sparse.Grid{61, 47, 1}, variable)
+	spec.RTol = 1e-15
+	out, err := onDevice(t, 2, spec)
+	must.Do(t, err)
+	if err := out.Gate(spec.RTol); err == nil || !strings.Contains(err.Error(), "double precision cannot reach") {
+		t.Errorf("%v after %d iterations: %v", out.Status, out.Iterations, err)
+	}
+	spec.RTol, spec.RHS = 1e-8, func(int) float64 { return 1e-200 }
+	if _, err := onDevice(t, 2, spec); err == nil || !strings.Contains(err.Error(), "too small to check") {
+		t.Errorf("a right-hand side whose squares underflow: %v", err)
 	}
 }
 

@@ -342,35 +342,32 @@ func (s *System) Alone(int) (float64, error) { return 0, nil }
 // window is the number of rows that Check handles at a time. It limits the host memory for x.
 const window = 1 << 22
 
-// Check returns ||b - Ax|| / ||b|| of the last solution, like solve.System.Check. It is independent of
+// Check records the true residual of the last solution in its outcome, like solve.System.Check. It is independent of
 // the solve: the host generates the rows again from the problem, multiplies them one by one, and reads
 // x, including the neighbours' parts, from the memory of the ranks that own it. All ranks must call it
 // together.
-func (s *System) Check() (float64, error) {
+func (s *System) Check(out *solve.Outcome) error {
 	if err := s.group.Barrier(); err != nil { // every rank has finished its solve
-		return 0, err
+		return err
 	}
 	rows := s.Rows()
-	squares := []float64{0, 0}
+	var squares checkSums
 	for lo := rows.Lo; lo < rows.Hi; lo += window {
 		part := sparse.Range{Lo: lo, Hi: min(lo+window, rows.Hi)}
 		columns := sparse.Range{Lo: max(0, part.Lo-s.matrix.reach), Hi: min(s.Size, part.Hi+s.matrix.reach)}
 		x, err := s.readSolution(columns)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		residual, rhs := s.residual(part, x, columns.Lo)
-		squares[0] += residual
-		squares[1] += rhs
+		squares.add(s.residual(part, x, columns.Lo))
 	}
-	sums := make([]float64, 2)
-	if err := s.group.AllReduce(dist.Of(sums), dist.Of(squares), dist.Sum); err != nil {
-		return 0, err
+	var sums checkSums
+	if err := s.group.AllReduce(dist.Of(sums[:]), dist.Of(squares[:]), dist.Sum); err != nil {
+		return err
 	}
-	if sums[1] == 0 {
-		return math.Sqrt(sums[0]), nil
-	}
-	return math.Sqrt(sums[0] / sums[1]), nil
+	residual, err := krylov.NewResidual(sums[0], sums[1], sums[2], sums[3])
+	out.TrueResidual, out.Rounding = residual.True, residual.Rounding
+	return err
 }
 
 // Solution returns this rank's part of the last solution.
@@ -398,13 +395,23 @@ func (s *System) readSolution(rows sparse.Range) (x []float64, err error) {
 	return x, nil
 }
 
-// residual returns the sums of squares of b - Ax and of b over some rows. x starts at column first.
+// checkSums are sums over rows: of the squares of b - Ax, of b and of the products a_ij x_j, and the number of rows
+// where b is not 0.
+type checkSums [4]float64
+
+func (c *checkSums) add(d checkSums) {
+	for i, v := range d {
+		c[i] += v
+	}
+}
+
+// residual returns the sums of some rows. x starts at column first.
 // CPUs share the work in fixed pieces, whose sums are added in order, so that the result does not
 // depend on the number of CPUs.
-func (s *System) residual(rows sparse.Range, x []float64, first int) (residual, rhs float64) {
+func (s *System) residual(rows sparse.Range, x []float64, first int) (total checkSums) {
 	const piece = 1 << 15
 	pieces := (rows.Len() + piece - 1) / piece
-	sums := make([][2]float64, pieces)
+	sums := make([]checkSums, pieces)
 	var workers sync.WaitGroup
 	count := min(pieces, runtime.GOMAXPROCS(0))
 	for w := range count {
@@ -412,25 +419,29 @@ func (s *System) residual(rows sparse.Range, x []float64, first int) (residual, 
 			var row sparse.Row
 			for k := w; k < pieces; k += count {
 				lo := rows.Lo + k*piece
-				var off, all float64 // local sums, because elements of sums share cache lines
+				var local checkSums // because elements of sums share cache lines
 				for i := lo; i < min(lo+piece, rows.Hi); i++ {
 					s.spec.Problem.Row(i, &row)
 					b := s.spec.RHS(i)
 					d := b
 					for e, c := range row.Cols {
-						d -= row.Vals[e] * x[c-first]
+						product := row.Vals[e] * x[c-first]
+						d -= product
+						local[2] += product * product
 					}
-					off += d * d
-					all += b * b
+					local[0] += d * d
+					local[1] += b * b
+					if b != 0 {
+						local[3]++
+					}
 				}
-				sums[k] = [2]float64{off, all}
+				sums[k] = local
 			}
 		})
 	}
 	workers.Wait()
-	for _, pair := range sums {
-		residual += pair[0]
-		rhs += pair[1]
+	for _, part := range sums {
+		total.add(part)
 	}
-	return residual, rhs
+	return total
 }

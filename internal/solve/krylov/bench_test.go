@@ -43,18 +43,14 @@ func benchIteration(b *testing.B, p sparse.Problem, format sparse.Format, method
 	plan := sparse.NewPlan(p, whole(p.Size()), 0)
 	inverse := jacobiOf(plan, p)
 	m := must.Get(plan.Matrix(p, format))(b)
-	s := must.Get(New(method, p.Traits(), Config{RTol: 1e-300, MaxIter: 1 << 40, Precondition: precondition}))(b)
+	s := must.Get(New(method, p.Traits(), Config{RTol: 1e-300, MaxIter: b.N, Precondition: precondition}))(b)
 	e := NewEngine(m, plan, inverse, s.Vectors())
 	for i := range e.Vector(B) {
 		e.Vector(B)[i] = sparse.Noise(1, i)
 	}
-	stage := s.Next(nil)
 	b.SetBytes(bytes * int64(p.Size()))
 	b.ResetTimer()
-	for want := s.Result().Iterations + b.N; s.Result().Iterations < want && stage != nil; {
-		sums := must.Get(e.Run(stage, NoHalo{}))(b)
-		stage = s.Next(sums)
-	}
+	must.Get(s.Run(func(stage *Stage) ([]float64, error) { return e.Run(stage, NoHalo{}) }))(b)
 	b.ReportMetric(float64(m.Bytes())/float64(m.Rows()), "B/row")
 }
 
@@ -80,9 +76,7 @@ func BenchmarkFewRows(b *testing.B) {
 					shortest := time.Hour
 					for b.Loop() {
 						began, s := time.Now(), solver()
-						for stage := s.Next(nil); stage != nil; {
-							stage = s.Next(must.Get(e.Run(stage, NoHalo{}))(b))
-						}
+						must.Get(s.Run(func(stage *Stage) ([]float64, error) { return e.Run(stage, NoHalo{}) }))(b)
 						shortest = min(shortest, time.Since(began))
 					}
 					b.ReportMetric(float64(shortest.Nanoseconds())/iterations, "ns/iteration")

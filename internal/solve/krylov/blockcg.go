@@ -21,7 +21,7 @@ import (
 // An iteration has two passes over memory and two all-reduces, as cg has.
 type blockCG struct {
 	*Block
-	cfg  Config
+	Core
 	halo BlockHalo
 	sum  func(local []float64) ([]float64, error)
 
@@ -73,45 +73,41 @@ func (k *Block) Solve(cfg Config, halo BlockHalo, sum func(local []float64) ([]f
 	for j := range k.order {
 		k.order[j] = j
 	}
-	m := &blockCG{Block: k, cfg: cfg, halo: halo, sum: sum, norms: make([]float64, k.columns)}
+	m := &blockCG{Block: k, Core: Core{Config: cfg}, halo: halo, sum: sum, norms: make([]float64, k.columns)}
 	m.result.Residuals, m.result.Converged = make([]float64, k.columns), make([]int, k.columns)
 	for j := range m.result.Converged {
 		m.result.Converged[j] = -1
 	}
-	started, err := m.start(true)
-	k.work = [NumPhases]Work{}
-	for err == nil && started {
-		if err = m.iterate(); err != nil {
-			break
-		}
-		m.Block.move(m.step, m.active)
-		m.step = denseMatrix{}
-		if m.result.Status != Running && m.result.Status != Converged {
-			break
-		}
-		started, err = m.start(false)
-	}
+	var err error
+	m.result.Result, err = m.Run(m.solve)
 	m.result.Work = k.work
 	return m.result, err
 }
 
+// solve iterates until the true residuals show that the solve is over.
+func (m *blockCG) solve() {
+	started := m.start(true)
+	m.work = [NumPhases]Work{}
+	for started {
+		m.iterate()
+		m.Block.move(m.step, m.active)
+		m.step = denseMatrix{}
+		if m.Result.Status != Running && m.Result.Status != Converged {
+			return
+		}
+		started = m.start(false)
+	}
+}
+
 // start makes the true residuals, and starts a block with the columns that have not converged. It returns false if
-// there are none, or if they cannot be improved.
-func (m *blockCG) start(zero bool) (started bool, err error) {
+// there are none.
+func (m *blockCG) start(zero bool) bool {
 	local, err := m.Block.residuals(zero, m.halo)
-	if err != nil {
-		return false, err
-	}
+	m.Accept(nil, err)
 	if !zero {
-		m.result.Products++
+		m.Result.Products++
 	}
-	squares, err := m.add(local)
-	if err != nil {
-		return false, err
-	}
-	if reason := notFinite(squares); reason != "" {
-		return false, m.stop(Breakdown, reason)
-	}
+	squares := m.add(local)
 	allowed := float64(drifted)
 	if zero {
 		allowed = 1
@@ -121,44 +117,44 @@ func (m *blockCG) start(zero bool) (started bool, err error) {
 	}
 	pending := m.record(squares, allowed)
 	if len(pending) == 0 {
-		return false, m.stop(Converged, "")
+		m.Result.Status = Converged
+		return false
 	}
 	if m.result.Restarts > maxRestarts || !zero && m.fallback {
-		return false, m.stop(Breakdown, fmt.Sprintf("the true residual stays at %.3g", m.result.Residual))
+		m.Breakdown(fmt.Sprintf("the true residual stays at %.3g", m.Result.Residual))
 	}
 	if !zero {
 		m.result.Restarts++
 	}
-	m.result.Status, m.fallback = Running, true
+	m.Result.Status, m.fallback = Running, true
 	m.active = len(pending)
 	m.Block.swap(swaps(pending), true)
 	w, p, err := m.Block.begin(m.active)
-	if err != nil {
-		return false, err
-	}
-	return true, m.orthonormalise(w, p, 0, true)
+	m.Accept(nil, err)
+	m.orthonormalise(w, p, 0, true)
+	return true
 }
 
 // record stores the true residuals of all columns, given their squares, and returns the columns that have not
 // converged to allowed times the tolerance.
 func (m *blockCG) record(squares []float64, allowed float64) (pending []int) {
-	m.result.Residual = 0
+	m.Result.Residual = 0
 	for j, of := range m.order {
 		relative := 0.0
 		if m.norms[of] > 0 {
 			relative = math.Sqrt(squares[j]) / m.norms[of]
 		}
 		m.result.Residuals[of] = relative
-		m.result.Residual = max(m.result.Residual, relative)
+		m.Result.Residual = max(m.Result.Residual, relative)
 		if math.Sqrt(squares[j]) > allowed*m.tolerance(of) {
 			pending = append(pending, j)
 			m.result.Converged[of] = -1
 		} else if m.result.Converged[of] < 0 {
-			m.result.Converged[of] = m.result.Iterations
+			m.result.Converged[of] = m.Result.Iterations
 		}
 	}
-	if len(m.result.History) == 0 {
-		m.result.History = append(m.result.History, m.result.Residual)
+	if len(m.Result.History) == 0 {
+		m.Result.History = append(m.Result.History, m.Result.Residual)
 	}
 	return pending
 }
@@ -174,87 +170,51 @@ func swaps(columns []int) (pairs [][2]int) {
 }
 
 // tolerance returns the norm of a residual that is small enough.
-func (m *blockCG) tolerance(of int) float64 { return max(m.cfg.ATol, m.cfg.RTol*m.norms[of]) }
+func (m *blockCG) tolerance(of int) float64 { return max(m.Config.ATol, m.Config.RTol*m.norms[of]) }
 
 // add returns the sums of the parts over the ranks, from one all-reduce.
-func (m *blockCG) add(parts ...[]float64) ([]float64, error) {
+func (m *blockCG) add(parts ...[]float64) []float64 {
 	m.enter(AllReduce)
 	defer m.enter(Other)
-	m.result.Reductions++
+	m.Result.Reductions++
 	all := slices.Concat(parts...)
 	m.work[AllReduce].Add(8*float64(len(all)), 0)
-	sums, err := m.sum(all)
-	return slices.Clone(sums), err
-}
-
-// stop ends the solve.
-func (m *blockCG) stop(s Status, reason string) error {
-	m.result.Status, m.result.Reason = s, reason
-	return nil
-}
-
-// notFinite returns why a sum ends the solve, or "".
-func notFinite(sums []float64) string {
-	for _, v := range sums {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return "a scalar product is not finite"
-		}
-	}
-	return ""
+	return slices.Clone(m.Accept(m.sum(all)))
 }
 
 // iterate makes iterations until all columns have converged according to the method, or until the solve has to end or
 // to start again from a true residual.
-func (m *blockCG) iterate() error {
-	for m.result.Status == Running {
-		m.result.Products++
+func (m *blockCG) iterate() {
+	for m.Result.Status == Running {
+		m.Result.Products++
 		m.result.Widths += m.width
 		local, err := m.Block.descend(m.step, m.e, m.f, m.active, m.halo)
-		if err != nil {
-			return err
-		}
-		sums, err := m.add(local.at)
-		if err != nil {
-			return err
-		}
-		if reason := notFinite(sums); reason != "" {
-			return m.stop(Breakdown, reason)
-		}
+		m.Accept(nil, err)
+		sums := m.add(local.at)
 		m.step = denseMatrix{}
 		n := m.width
 		_, inverse, _ := denseMatrix{n, n, sums}.mirror().factor(0, 0)
 		if inverse.cols < n {
 			if m.fallback {
-				return m.stop(Breakdown, "the matrix is not positive definite: use minres")
+				m.Breakdown("the matrix is not positive definite: use minres")
 			}
-			return nil // rounding made p'Ap singular: start again from the true residual
+			return // rounding made p'Ap singular: start again from the true residual
 		}
 		alpha := inverse.times(inverse.transposed()).times(m.h)
 		m.step = alpha.times(m.c).scaled(1, m.columns)
 		w, p, err := m.Block.reduce(alpha)
-		if err != nil {
-			return err
-		}
+		m.Accept(nil, err)
 		m.fallback = false
-		m.result.Iterations++
-		if err := m.orthonormalise(w, p, exhausted, false); err != nil {
-			return err
-		}
+		m.Result.Iterations++
+		m.orthonormalise(w, p, exhausted, false)
 	}
-	return nil
 }
 
 // orthonormalise finds the basis of the residuals from this rank's parts of W'W and W'M W, checks for convergence, and
 // makes the block narrower if columns have converged or depend on others. least is the squared norm of a column that
 // counts as zero. The first basis after a start has no old directions.
-func (m *blockCG) orthonormalise(w, p denseMatrix, least float64, first bool) error {
-	sums, err := m.add(w.at, p.at)
-	if err != nil {
-		return err
-	}
-	if reason := notFinite(sums); reason != "" {
-		return m.stop(Breakdown, reason)
-	}
+func (m *blockCG) orthonormalise(w, p denseMatrix, least float64, first bool) {
+	sums := m.add(w.at, p.at)
 	n := m.width
 	squares := denseMatrix{n, n, sums[:n*n]}.mirror()
 	gram := squares
@@ -262,29 +222,27 @@ func (m *blockCG) orthonormalise(w, p denseMatrix, least float64, first bool) er
 		gram = denseMatrix{n, n, sums[n*n:]}.mirror()
 	}
 	b, e, pivot := gram.factor(dependent, least)
-	if b.rows == 0 && !first {
-		m.result.Status = Converged // nothing is left, up to rounding; the true residual decides
-		return nil
-	}
-	if b.rows == 0 {
-		return m.stop(Breakdown, "the preconditioner is not positive definite")
-	}
-	if first {
+	switch {
+	case b.rows == 0 && first:
+		m.Breakdown("the preconditioner is not positive definite")
+	case b.rows == 0: // nothing is left, up to rounding; the true residual decides
+		m.Result.Status = Converged
+		return
+	case first:
 		m.c = b
 		m.narrow(e, denseMatrix{})
-		return nil
+		return
 	}
-	if m.check(m.residualNorms(squares, b)); m.result.Status != Running {
-		return nil
+	if m.check(m.residualNorms(squares, b)); m.Result.Status != Running {
+		return
 	}
 	if b.rows == n && pivot >= independent && gram.smallestDiagonal() >= shortest && !m.deflates() {
 		m.e, m.f = denseMatrix{}, m.hInv.times(gram)
 		m.h, m.hInv = gram, e.times(e.transposed())
-		return nil
+		return
 	}
 	m.c = b.times(m.c)
 	m.narrow(e, m.hInv.times(b.transposed()))
-	return nil
 }
 
 // residualNorms returns the norms of the active residuals W c, where w is W'W, and b'b the Gram matrix of W in the
@@ -310,31 +268,31 @@ func (m *blockCG) residualNorms(w, b denseMatrix) []float64 {
 // one diverges, or at the limit.
 func (m *blockCG) check(norms []float64) {
 	pending := 0
-	m.result.Residual = 0
+	m.Result.Residual = 0
 	for j, norm := range norms {
 		of := m.order[j]
 		relative := norm / m.norms[of]
 		m.result.Residuals[of] = relative
 		if norm <= m.tolerance(of) {
 			if m.result.Converged[of] < 0 {
-				m.result.Converged[of] = m.result.Iterations
+				m.result.Converged[of] = m.Result.Iterations
 			}
 			continue
 		}
 		m.result.Converged[of] = -1
 		pending++
 	}
-	m.result.Residual = slices.Max(m.result.Residuals)
-	m.result.History = append(m.result.History, m.result.Residual)
-	limit := Core{Config: m.cfg}
+	m.Result.Residual = slices.Max(m.result.Residuals)
+	m.Result.History = append(m.Result.History, m.Result.Residual)
 	switch {
 	case pending == 0:
-		m.result.Status = Converged
-	case m.result.Residual > limit.divergence():
-		_ = m.stop(Breakdown, fmt.Sprintf("diverged: the largest residual has grown to %.3g times its right-hand side",
-			m.result.Residual))
-	case m.result.Iterations >= m.cfg.MaxIter:
-		m.result.Status = TooManyIterations
+		m.Result.Status = Converged
+	case m.Result.Residual > m.divergence():
+		m.Result.Status = Breakdown
+		m.Result.Reason = fmt.Sprintf("diverged: the largest residual has grown to %.3g times its right-hand side",
+			m.Result.Residual)
+	case m.Result.Iterations >= m.Config.MaxIter:
+		m.Result.Status = TooManyIterations
 	}
 }
 

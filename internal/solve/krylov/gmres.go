@@ -17,7 +17,6 @@ type gmres struct {
 	cs    []float64   // cosines of the rotations
 	sn    []float64
 	terms []Term
-	steps struct{ orthogonalise, reorthogonalise Step }
 
 	singular bool    // the product of some basis vector depends linearly on the other products
 	weakest  float64 // smallest relative new part of a product in this cycle
@@ -36,7 +35,7 @@ func init() {
 		Reductions: 2, Restarts: true, Trial: 4, Start: startGMRES})
 }
 
-func startGMRES(c *Core) {
+func startGMRES(c *Core) func() {
 	m := &gmres{Core: c, w: FirstOwn, v: FirstOwn + 1}
 	n := m.v + Vec(c.Config.Restart)
 	m.z = n // without a preconditioner, the basis itself is multiplied
@@ -51,43 +50,67 @@ func startGMRES(c *Core) {
 	}
 	m.g = make([]float64, c.Config.Restart+1)
 	m.cs, m.sn = make([]float64, c.Config.Restart), make([]float64, c.Config.Restart)
-	m.steps.orthogonalise, m.steps.reorthogonalise = m.orthogonalise, m.reorthogonalise
-	c.Next = m.start
+	return m.iterate
 }
 
 // basis returns the j-th basis vector.
 func (m *gmres) basis(j int) Vec { return m.v + Vec(j) }
 
-func (m *gmres) start([]float64) *Stage {
-	m.Next = m.started
-	return m.Begin(m.w)
-}
-
-func (m *gmres) started(sums []float64) *Stage {
+// iterate makes cycles until the solve is over.
+func (m *gmres) iterate() {
+	sums := m.Do(m.Begin(m.w))
 	if m.Began(sums[0]) {
-		return nil
+		return
 	}
-	return m.cycle(m.Norm)
+	norm := m.Norm
+	for {
+		m.cycle(norm)
+		m.update()
+		if m.Result.Status != Running && !m.singular && m.weakest > doubtful {
+			return
+		}
+		// The true residual is for the next cycle, or because the residual of the recurrence is in doubt.
+		m.Do(m.Stage().Multiply(m.w, X))
+		sums := m.Do(m.Stage().Set(m.w, Term{-1, m.w}, Term{1, B}).Dot(m.w, m.w))
+		norm = math.Sqrt(sums[0])
+		m.Result.Residual = norm / m.Norm
+		switch {
+		case norm <= max(m.Config.ATol, m.Config.RTol*m.Norm):
+			m.Result.Status = Converged
+			return
+		case m.singular:
+			m.Breakdown("the matrix is singular, and no combination of the basis has a smaller residual")
+		case m.Result.Iterations >= m.Config.MaxIter:
+			m.Result.Status = TooManyIterations
+			return
+		}
+		m.Result.Status = Running
+	}
 }
 
-// cycle starts a new basis from the residual in w.
-func (m *gmres) cycle(norm float64) *Stage {
+// cycle makes a new basis, beginning with the residual in w. It ends when the solve has converged or the basis cannot
+// grow.
+func (m *gmres) cycle(norm float64) {
 	m.j, m.weakest = 0, 1
 	clear(m.g)
 	m.g[0] = norm
-	return m.extend(m.Stage().Set(m.basis(0), Term{1 / norm, m.w}))
-}
-
-// extend multiplies the matrix with the newest basis vector.
-func (m *gmres) extend(s *Stage) *Stage {
-	newest := m.basis(m.j)
-	if m.Config.Precondition {
-		s.Precondition(m.z, newest).Multiply(m.w, m.z)
-	} else {
-		s.Multiply(m.w, newest)
+	s := m.Stage().Set(m.basis(0), Term{1 / norm, m.w})
+	for {
+		newest := m.basis(m.j)
+		if m.Config.Precondition {
+			s.Precondition(m.z, newest).Multiply(m.w, m.z)
+		} else {
+			s.Multiply(m.w, newest)
+		}
+		along := m.Do(m.dotBasis(s))[:m.j+1]
+		copy(m.h[m.j], along)
+		sums := m.Do(m.dotBasis(m.Stage().Set(m.w, m.minusBasis(along, 1)...)))
+		length, over := m.reorthogonalise(sums)
+		if over {
+			return
+		}
+		s = m.Stage().Set(m.basis(m.j), m.minusBasis(sums[:m.j], 1/length)...)
 	}
-	m.Next = m.steps.orthogonalise
-	return m.dotBasis(s)
 }
 
 // dotBasis takes the scalar products of w with the basis and with itself.
@@ -107,24 +130,17 @@ func (m *gmres) minusBasis(along []float64, scale float64) []Term {
 	return m.terms
 }
 
-// orthogonalise subtracts the components of w along the basis, and requests them again for the second pass.
-func (m *gmres) orthogonalise(sums []float64) *Stage {
-	copy(m.h[m.j], sums[:m.j+1])
-	m.Next = m.steps.reorthogonalise
-	return m.dotBasis(m.Stage().Set(m.w, m.minusBasis(sums[:m.j+1], 1)...))
-}
-
-// reorthogonalise completes a step: it adds the corrections of the second pass to the new column of H,
-// rotates the column, and either extends the basis or ends the cycle. sums holds the corrections and
-// the squared norm of w before them.
-func (m *gmres) reorthogonalise(sums []float64) *Stage {
+// reorthogonalise completes a step: it adds the corrections of the second pass to the new column of H and rotates the
+// column. sums holds the corrections and the squared norm of w before them. reorthogonalise returns the norm of the new
+// basis vector, and whether the cycle is over.
+func (m *gmres) reorthogonalise(sums []float64) (length float64, over bool) {
 	j := m.j
-	along, squared := sums[:j+1], sums[j+1]
-	for k, c := range along {
+	squared := sums[j+1]
+	for k, c := range sums[:j+1] {
 		m.h[j][k] += c
 		squared -= c * c
 	}
-	length := math.Sqrt(max(0, squared))
+	length = math.Sqrt(max(0, squared))
 	product := length // the norm of the product before it was orthogonalised
 	for _, c := range m.h[j][:j+1] {
 		product = math.Hypot(product, c)
@@ -134,16 +150,13 @@ func (m *gmres) reorthogonalise(sums []float64) *Stage {
 	if m.h[j][j] <= negligible*product { // no combination with this vector has a smaller residual
 		m.singular, m.g[j] = true, before
 		m.Iterated(math.Abs(before))
-		return m.update()
+		return length, true
 	}
 	m.weakest = min(m.weakest, m.h[j][j]/product)
 	m.j++
-	over := m.Iterated(math.Abs(m.g[m.j]))
+	over = m.Iterated(math.Abs(m.g[m.j]))
 	// If the new vector vanished, the solution lies in the span of the basis.
-	if over || m.j == m.Config.Restart || length <= 1e-14*math.Abs(m.h[j][j]) {
-		return m.update()
-	}
-	return m.extend(m.Stage().Set(m.basis(m.j), m.minusBasis(along, 1/length)...))
+	return length, over || m.j == m.Config.Restart || length <= 1e-14*math.Abs(m.h[j][j])
 }
 
 // rotate brings the new column into triangular form and rotates the right-hand side with it.
@@ -162,7 +175,7 @@ func (m *gmres) rotate(below float64) {
 }
 
 // update adds the best combination of the basis to x.
-func (m *gmres) update() *Stage {
+func (m *gmres) update() {
 	y := make([]float64, m.j)
 	for k := m.j - 1; k >= 0; k-- {
 		sum := m.g[k]
@@ -175,50 +188,10 @@ func (m *gmres) update() *Stage {
 	for k, c := range y {
 		m.terms = append(m.terms, Term{c, m.basis(k)})
 	}
-	s := m.Stage()
-	m.Next = m.residual
 	if m.Config.Precondition {
-		m.Next = m.updatePreconditioned
-		return s.Set(m.w, m.terms...).Precondition(m.z, m.w)
+		m.Do(m.Stage().Set(m.w, m.terms...).Precondition(m.z, m.w))
+		m.Do(m.Stage().Add(X, 1, m.z))
+		return
 	}
-	return s.Set(X, append([]Term{{1, X}}, m.terms...)...)
-}
-
-// updatePreconditioned adds M times the combination of the basis, which is in z, to x.
-func (m *gmres) updatePreconditioned([]float64) *Stage {
-	m.Next = m.residual
-	return m.Stage().Add(X, 1, m.z)
-}
-
-// residual computes the true residual of x: for the next cycle, or if the residual of the recurrence is in doubt.
-func (m *gmres) residual([]float64) *Stage {
-	if m.Result.Status != Running && !m.singular && m.weakest > doubtful {
-		return nil
-	}
-	m.Next = m.subtract
-	return m.Stage().Multiply(m.w, X)
-}
-
-// subtract turns A x, which is in w, into the residual b - A x.
-func (m *gmres) subtract([]float64) *Stage {
-	m.Next = m.restart
-	return m.Stage().Set(m.w, Term{-1, m.w}, Term{1, B}).Dot(m.w, m.w)
-}
-
-// restart decides by the true residual: the solve has converged, cannot continue, or starts another cycle.
-func (m *gmres) restart(sums []float64) *Stage {
-	norm := math.Sqrt(sums[0])
-	m.Result.Residual = norm / m.Norm
-	switch {
-	case norm <= max(m.Config.ATol, m.Config.RTol*m.Norm):
-		m.Result.Status = Converged
-		return nil
-	case m.singular:
-		return m.Breakdown("the matrix is singular, and no combination of the basis has a smaller residual")
-	case m.Result.Iterations >= m.Config.MaxIter:
-		m.Result.Status = TooManyIterations
-		return nil
-	}
-	m.Result.Status = Running
-	return m.cycle(norm)
+	m.Do(m.Stage().Set(X, append([]Term{{1, X}}, m.terms...)...))
 }

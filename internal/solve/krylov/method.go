@@ -23,8 +23,9 @@ type Method struct {
 	// the methods that improve on the best: with fewer reductions, they take the same steps as the method Improves.
 	Trial    int
 	Improves string
-	// Start prepares a solve. It sets c.Next and c.Vectors, and c.Dots if a stage has more than 4 scalar products.
-	Start func(c *Core)
+	// Start prepares a solve and returns its loop, which ends when the solve is done. Start sets c.Vectors, and c.Dots if
+	// a stage has more than 4 scalar products. The loop carries out stages with c.Do.
+	Start func(c *Core) (iterate func())
 }
 
 // Methods is the registry of methods.
@@ -63,21 +64,60 @@ func (m Method) Check(t sparse.Traits) error {
 		strings.Join(general, " or "))
 }
 
-// Step continues a method with the sums of the last stage over all ranks. It returns the next stage, or nil if the
-// solve has ended.
-type Step func(sums []float64) *Stage
-
-// Core is the state of a running solve that its method works with. A method sets Next to the step that follows each
-// stage. It should keep the steps of its loop in variables, because taking a method value allocates.
+// Core is the state of a running solve that its method works with.
 type Core struct {
 	Config  Config
-	Vectors int // number of vectors of the solve, including X and B
-	Dots    int // largest number of scalar products of a stage, if more than 4
-	Next    Step
+	Vectors int     // number of vectors of the solve, including X and B
+	Dots    int     // largest number of scalar products of a stage, if more than 4
 	Norm    float64 // of the right-hand side
 	Result  Result
 
 	stage Stage
+	do    func(*Stage) ([]float64, error)
+}
+
+// end is the panic value that ends the loop of a method. Core.Run recovers it.
+type end struct{ err error }
+
+// Run calls the loop of a method and returns its result. Loops end by returning, by Breakdown, or in Accept.
+func (c *Core) Run(loop func()) (r Result, err error) {
+	defer func() {
+		switch over := recover().(type) {
+		case nil:
+		case end:
+			err = over.err
+		default:
+			panic(over)
+		}
+		r = c.Result
+	}()
+	loop()
+	return c.Result, nil
+}
+
+// Do carries out a stage on all ranks and returns the sums of its scalar products over the ranks, which are valid until
+// the next call. It does not return if the stage fails or a sum is not finite: the solve is then over.
+func (c *Core) Do(s *Stage) []float64 {
+	if len(s.dots) > 0 {
+		c.Result.Reductions++
+	}
+	if s.multiply != nil {
+		c.Result.Products++
+	}
+	return c.Accept(c.do(s))
+}
+
+// Accept returns the sums if the error is nil and they are finite. Otherwise it does not return: the solve is over.
+func (c *Core) Accept(sums []float64, err error) []float64 {
+	if err != nil {
+		panic(end{err})
+	}
+	for _, v := range sums {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			c.Breakdown("a scalar product is not finite")
+		}
+	}
+	return sums
 }
 
 // Stage returns an empty stage. It reuses the memory of the previous stage.
@@ -135,10 +175,10 @@ func (c *Core) Corrected(residual float64) (done bool) {
 	return c.Check(residual)
 }
 
-// Breakdown ends the solve without a solution.
-func (c *Core) Breakdown(reason string) *Stage {
-	c.Result.Status, c.Result.Reason, c.Next = Breakdown, reason, nil
-	return nil
+// Breakdown ends the solve without a solution. It does not return.
+func (c *Core) Breakdown(reason string) {
+	c.Result.Status, c.Result.Reason = Breakdown, reason
+	panic(end{})
 }
 
 // Preconditioned returns the vector for the preconditioned r: the next free vector n, or r itself if there is no
@@ -150,6 +190,3 @@ func (c *Core) Preconditioned(r Vec, n *Vec) Vec {
 	*n++
 	return *n - 1
 }
-
-// End is the step after a final stage.
-func End([]float64) *Stage { return nil }

@@ -24,10 +24,7 @@ type pipelined struct {
 	pending            bool    // x has not taken its last step
 	since              int     // iterations since the last replacement
 	highest            float64 // largest residual since the last replacement
-	ending             bool    // replacing because the recurrences report convergence
-	resuming           bool    // the true residual was too large; no step was taken since
-	steps              struct{ iterate, residual, resume Step }
-	replaces           bool
+	replaces           bool    // false only in tests
 }
 
 // vecPair is a vector and its value one iteration ago. The next value overwrites the old one.
@@ -48,10 +45,10 @@ const (
 func init() {
 	Methods.Register(Method{Name: "cg-pipelined",
 		Help:  "conjugate gradients after Ghysels and Vanroose, its reduction hidden behind the product",
-		Needs: SymmetricDefinite, Reductions: 1, Start: func(c *Core) { startPipelined(c, true) }})
+		Needs: SymmetricDefinite, Reductions: 1, Start: func(c *Core) func() { return startPipelined(c, true) }})
 }
 
-func startPipelined(c *Core, replaces bool) {
+func startPipelined(c *Core, replaces bool) func() {
 	v := &pipelined{Core: c, p: FirstOwn, n: FirstOwn + 1, r: vecPair{FirstOwn + 2, FirstOwn + 3},
 		w: vecPair{FirstOwn + 4, FirstOwn + 5}, replaces: replaces}
 	next := FirstOwn + 6
@@ -65,13 +62,36 @@ func startPipelined(c *Core, replaces bool) {
 		v.u = preconditioned(v.r)
 	}
 	c.Vectors = int(next)
-	v.steps.iterate, v.steps.residual, v.steps.resume = v.iterate, v.residual, v.resume
-	c.Next = v.start
+	return v.iterate
 }
 
-func (v *pipelined) start([]float64) *Stage {
-	v.Next = v.started
-	return apply(v.Stage().Set(X).Set(v.r.now, Term{1, B}), v.w.now, v.u.now, v.r.now, v.m.now)
+func (v *pipelined) iterate() {
+	v.Do(apply(v.Stage().Set(X).Set(v.r.now, Term{1, B}), v.w.now, v.u.now, v.r.now, v.m.now))
+	sums := v.Do(v.pipeline(v.Stage()))
+	if v.Began(sums[0]) {
+		return
+	}
+	v.highest = v.Norm
+	for {
+		sums = v.Do(v.pipeline(v.step(sums)))
+		residual := math.Sqrt(sums[0])
+		v.highest = max(v.highest, residual)
+		v.since++
+		if !v.Iterated(residual) {
+			continue
+		}
+		s := v.finishPending(v.Stage())
+		if v.Result.Status != Converged || !v.replaces {
+			v.Do(s)
+			return
+		}
+		// The recurrences report convergence, and the true residual decides.
+		if sums = v.Do(v.replace(s).Dot(v.r.now, v.r.now)); v.Corrected(math.Sqrt(sums[0])) {
+			return
+		}
+		sums = v.Do(v.pipeline(v.resume()))
+		v.highest = math.Sqrt(sums[0])
+	}
 }
 
 // apply adds u = M r and w = A u to a stage. The product needs u in a vector; spare is used if u is not stored.
@@ -80,11 +100,6 @@ func apply(s *Stage, w, u, r, spare Vec) *Stage {
 		u = spare
 	}
 	return s.Precondition(u, r).Multiply(w, u)
-}
-
-func (v *pipelined) started([]float64) *Stage {
-	v.Next = v.first
-	return v.pipeline(v.Stage())
 }
 
 // pipeline adds the end of every iteration to a stage. r, u and w are final.
@@ -97,39 +112,8 @@ func (v *pipelined) pipeline(s *Stage) *Stage {
 	return s.Precondition(v.m.now, w).Multiply(v.n, v.m.now)
 }
 
-// first checks whether x = 0 is the solution, and takes the first step.
-func (v *pipelined) first(sums []float64) *Stage {
-	if v.Began(sums[0]) {
-		return nil
-	}
-	v.highest = v.Norm
-	return v.step(sums)
-}
-
-// iterate checks the residual of the recurrences. If that has converged, the solve ends only after a replacement has
-// confirmed it by the true residual.
-func (v *pipelined) iterate(sums []float64) *Stage {
-	residual := math.Sqrt(sums[0])
-	v.highest = max(v.highest, residual)
-	if v.resuming {
-		v.resuming = false
-		return v.step(sums)
-	}
-	v.since++
-	if v.Iterated(residual) {
-		s := v.finishPending(v.Stage())
-		if v.Result.Status != Converged || !v.replaces {
-			v.Next = End
-			return s
-		}
-		v.Result.Status, v.ending = Running, true
-		return v.replace(s)
-	}
-	return v.step(sums)
-}
-
 // step takes the step of an iteration. sums holds (r, r), (w, u) and, with a preconditioner, (r, u). x moves in every
-// other iteration, by two steps at once.
+// other iteration, by two steps at once. step returns the stage that makes r, u and w final.
 func (v *pipelined) step(sums []float64) *Stage {
 	gamma, delta := sums[len(sums)-1], sums[1]
 	if v.u == v.r { // without a preconditioner, (r, u) is (r, r)
@@ -144,7 +128,7 @@ func (v *pipelined) step(sums []float64) *Stage {
 		curvature -= beta * gamma / v.alpha
 	}
 	if gamma <= 0 || curvature <= 0 {
-		return v.Breakdown("the matrix or the preconditioner is not positive definite: use minres")
+		v.Breakdown("the matrix or the preconditioner is not positive definite: use minres")
 	}
 	alpha := gamma / curvature
 	if beta != 0 {
@@ -166,10 +150,10 @@ func (v *pipelined) step(sums []float64) *Stage {
 		t.swap()
 	}
 	if replacing {
-		return v.replace(s)
+		v.Do(v.replace(s))
+		return v.resume()
 	}
-	v.Next = v.steps.iterate
-	return v.pipeline(s)
+	return s
 }
 
 // move updates x with the step of the last iteration, which began with u.
@@ -200,46 +184,29 @@ func (v *pipelined) advance(s *Stage, t vecPair, onward float64, product Vec) {
 	}
 }
 
-// replace recomputes the vectors of the recurrences: r = b - A x, u = M r, w = A u. Their previous values move by the
-// same amount, so that the last steps do not change. The drift of the steps shrinks with the residual, and recomputing
-// them would cost two more products. The stage s may still update x.
+// replace returns the stage that recomputes the vectors of the recurrences: r = b - A x, u = M r, w = A u. resume
+// completes it. Their previous values move by the same amount, so that the last steps do not change. The drift of the
+// steps shrinks with the residual, and recomputing them would cost two more products. The stage s may still update x.
 func (v *pipelined) replace(s *Stage) *Stage {
-	v.Next = v.steps.residual
-	return s.Multiply(v.n, X)
+	v.Do(s.Multiply(v.n, X))
+	s = v.Stage()
+	v.back(s, -1)
+	return apply(s.Set(v.r.now, Term{1, B}, Term{-1, v.n}), v.w.now, v.u.now, v.r.now, v.m.now)
 }
 
-// back adds c times the current vectors to their previous values.
+// resume begins the stage after a replacement.
+func (v *pipelined) resume() *Stage {
+	v.since, v.highest = 0, 0
+	s := v.Stage()
+	v.back(s, 1)
+	return s
+}
+
+// back adds c times the current vectors to their previous values. These first lose the old current vectors and later
+// gain the new ones.
 func (v *pipelined) back(s *Stage, c float64) {
 	s.Add(v.r.old, c, v.r.now).Add(v.w.old, c, v.w.now)
 	if v.carries {
 		s.Add(v.u.old, c, v.u.now)
 	}
-}
-
-// residual is the second half of a replacement: n is A x now. The previous vectors first lose the old current ones
-// and later gain the new ones (back), so that the last steps stay the same.
-func (v *pipelined) residual([]float64) *Stage {
-	v.Next = v.steps.resume
-	s := v.Stage()
-	v.back(s, -1)
-	apply(s.Set(v.r.now, Term{1, B}, Term{-1, v.n}), v.w.now, v.u.now, v.r.now, v.m.now)
-	if v.ending {
-		s.Dot(v.r.now, v.r.now)
-	}
-	return s
-}
-
-func (v *pipelined) resume(sums []float64) *Stage {
-	if v.ending {
-		v.ending = false
-		if v.Corrected(math.Sqrt(sums[0])) {
-			return nil
-		}
-		v.resuming = true
-	}
-	v.since, v.highest = 0, 0
-	v.Next = v.steps.iterate
-	s := v.Stage()
-	v.back(s, 1)
-	return v.pipeline(s)
 }

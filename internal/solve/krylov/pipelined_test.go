@@ -10,7 +10,7 @@ import (
 
 // drifting is a problem in which the recurrences lose the residual: its coefficients jump, and it needs many
 // iterations.
-func drifting(t *testing.T, rtol float64, start func(c *Core)) team {
+func drifting(t *testing.T, rtol float64, start func(c *Core) func()) team {
 	t.Helper()
 	p := must.Get(sparse.New("variable", sparse.Params{Rows: 2500, Seed: 2}))(t)
 	return team{problem: p, method: "cg-pipelined", layout: whole(p.Size()), ranks: 1, rhs: noise, start: start,
@@ -21,7 +21,7 @@ func drifting(t *testing.T, rtol float64, start func(c *Core)) team {
 // from the residual of x, and the scalar products get wrong signs.
 func TestReplacementReachesTheResidual(t *testing.T) {
 	const rtol = 1e-12
-	with, without := drifting(t, rtol, nil), drifting(t, rtol, func(c *Core) { startPipelined(c, false) })
+	with, without := drifting(t, rtol, nil), drifting(t, rtol, func(c *Core) func() { return startPipelined(c, false) })
 	x, r := with.solve(t)
 	if res := trueResidual(with.problem, x, noise); r.Status != Converged || res > 1.01*rtol {
 		t.Errorf("with replacement: %v after %d iterations, true residual %g", r.Status, r.Iterations, res)
@@ -82,24 +82,22 @@ func TestOverlapBeginsBeforeTheProduct(t *testing.T) {
 		return nil
 	}
 	overlapped := 0
-	var sums []float64
-	for stage := s.Next(nil); stage != nil; stage = s.Next(sums) {
+	must.Get(s.Run(func(stage *Stage) ([]float64, error) {
 		seen, begun = seen[:0], nil
-		if sums, err = e.Run(stage, NoHalo{}); err != nil {
-			t.Fatal(err)
-		}
-		if stage.Overlaps() != (begun != nil) {
-			t.Errorf("a stage that overlaps (%v) began %v", stage.Overlaps(), begun)
+		sums := must.Get(e.Run(stage, NoHalo{}))(t)
+		if stage.overlaps != (begun != nil) {
+			t.Errorf("a stage that overlaps (%v) began %v", stage.overlaps, begun)
 		}
 		for i, v := range begun {
 			if v != sums[i] {
 				t.Errorf("began with %v, ended with %v", begun, sums)
 			}
 		}
-		if stage.Overlaps() {
+		if stage.overlaps {
 			overlapped++
 		}
-	}
+		return sums, nil
+	}))(t)
 	if overlapped < 10 {
 		t.Errorf("%d stages overlap", overlapped)
 	}

@@ -45,6 +45,10 @@ type Result struct {
 	Residual   float64   // according to the method, relative to the right-hand side
 	History    []float64 // the residual at the start and after every iteration
 	Reason     string    // of a breakdown
+	// Rounding is the relative residual that remains if only the values of x are rounded: the norm of all a_ij x_j 2^-53
+	// over the norm of b. No method can return an x that is reliably better. It is large if the entries differ by orders
+	// of magnitude and x is large compared with b. Whoever computes the true residual sets it.
+	Rounding float64
 }
 
 // MaxIter returns the default iteration limit. A method that works does not reach it: CG without a preconditioner needs
@@ -59,10 +63,13 @@ func (r *Refusal) Error() string { return r.Reason.Error() }
 // Unwrap returns the reason.
 func (r *Refusal) Unwrap() error { return r.Reason }
 
-// Solver is a running solve.
-type Solver struct{ core Core }
+// Solver is a solve that Run carries out.
+type Solver struct {
+	core    Core
+	iterate func()
+}
 
-// New starts a solve. It returns an error if the method cannot work on a matrix with these traits.
+// New prepares a solve. It returns an error if the method cannot work on a matrix with these traits.
 func New(name string, traits sparse.Traits, cfg Config) (*Solver, error) {
 	m, err := Methods.Lookup(name)
 	if err != nil {
@@ -88,8 +95,8 @@ func New(name string, traits sparse.Traits, cfg Config) (*Solver, error) {
 	case cfg.Restart < 1:
 		return nil, errors.New("restart: want at least 1 step between restarts")
 	}
-	s := &Solver{Core{Config: cfg}}
-	m.Start(&s.core)
+	s := &Solver{core: Core{Config: cfg}}
+	s.iterate = m.Start(&s.core)
 	return s, nil
 }
 
@@ -99,30 +106,11 @@ func (s *Solver) Vectors() int { return s.core.Vectors }
 // MaxDots returns the largest number of scalar products of one stage.
 func (s *Solver) MaxDots() int { return max(4, s.core.Dots) }
 
-// Next takes the sums of the last stage over all ranks and returns the next stage, or nil if the solve has ended. The
-// stage is valid until the next call.
-func (s *Solver) Next(sums []float64) *Stage {
-	c := &s.core
-	if c.Result.Status != Running && c.Next == nil {
-		return nil
-	}
-	for _, v := range sums {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return c.Breakdown("a scalar product is not finite")
-		}
-	}
-	stage := c.Next(sums)
-	if stage == nil {
-		c.Next = nil
-		return nil
-	}
-	if len(stage.dots) > 0 {
-		c.Result.Reductions++
-	}
-	if stage.Multiplies() {
-		c.Result.Products++
-	}
-	return stage
+// Run solves. do carries out a stage on all ranks and returns the sums of its scalar products over the ranks, which are
+// valid until its next call. An error of do ends the solve.
+func (s *Solver) Run(do func(*Stage) ([]float64, error)) (Result, error) {
+	s.core.do = do
+	return s.core.Run(s.iterate)
 }
 
 // Result returns the current state of the solve. History is shared with the solver.

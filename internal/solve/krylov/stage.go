@@ -1,6 +1,10 @@
 package krylov
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
 
 // Vec is the number of a vector of the solve.
 type Vec int
@@ -116,28 +120,40 @@ func (s *Stage) Overlap() *Stage {
 	return s
 }
 
-// Overlaps reports whether the scalar products come before the preconditioner and the product.
-func (s *Stage) Overlaps() bool { return s.overlaps }
-
 // leaves reports whether the product is left to the next stage.
 func (s *Stage) leaves() bool {
 	return s.overlaps && s.multiply != nil && !(s.stored && s.precondition != nil)
 }
 
-// Preconditions reports whether the stage applies the preconditioner and stores the result.
-func (s *Stage) Preconditions() bool { return s.precondition != nil }
+// AddWork adds the work of a stage on the rows of a plan to its phases. All operations of a stage on a row are one pass
+// over memory, so vectors count once, with the updates, and the scalar products find them in a cache. precond is the
+// work of one application of the preconditioner.
+func AddWork(work *[NumPhases]Work, s *Stage, plan *sparse.Plan, m *sparse.Matrix, precond Work) {
+	rows, sums := float64(plan.Owned), float64(len(s.dots))
+	work[Updates].Add(8*rows*float64(s.passes()), rows*(float64(s.flops())-2*sums))
+	if sums > 0 {
+		work[Dots].Add(0, 2*rows*sums)
+		work[AllReduce].Add(8*sums, 0)
+	}
+	if s.multiply != nil {
+		ghosts, sent := 8*float64(len(plan.Ghosts)), 0.0
+		for i := range plan.Peers {
+			sent += 8 * float64(plan.Peers[i].SendCount())
+		}
+		work[SpMV].Add(float64(m.Bytes())+ghosts, 2*float64(m.Entries()))
+		work[HaloPack].Add(sent, 0)
+		work[HaloWait].Add(ghosts, 0)
+	}
+	if s.precondition != nil {
+		work[Precond].Add(precond.Bytes, precond.Flops)
+	}
+}
 
-// Multiplies reports whether the stage has a product with the matrix.
-func (s *Stage) Multiplies() bool { return s.multiply != nil }
-
-// Sums returns the number of scalar products of the stage.
-func (s *Stage) Sums() int { return len(s.dots) }
-
-// Passes returns the number of vectors that the fused stage moves through memory. Each vector counts once for reading,
+// passes returns the number of vectors that the fused stage moves through memory. Each vector counts once for reading,
 // unless an earlier operation wrote it, and once for writing. A product that is left to the next stage is computed
 // there and not stored; rows that are computed while the reduction is in flight are not counted. The diagonal of the
 // preconditioner counts as a vector, and the matrix does not count.
-func (s *Stage) Passes() int {
+func (s *Stage) passes() int {
 	n := 0
 	var cached, written []Vec // cached: in a cache since an earlier operation
 	diagonal := s.precondition != nil
@@ -196,9 +212,9 @@ func (s *Stage) Passes() int {
 	return n
 }
 
-// Flops returns the number of operations per row, without the operations of the matrix and of a preconditioner that is
+// flops returns the number of operations per row, without the operations of the matrix and of a preconditioner that is
 // not a diagonal.
-func (s *Stage) Flops() int {
+func (s *Stage) flops() int {
 	n := 0
 	value := func(v Vec) {
 		if _, inverted := v.of(); inverted {

@@ -79,8 +79,8 @@ type team struct {
 	format  sparse.Format
 	layout  sparse.Layout
 	ranks   int
-	spoil   bool          // one rank receives a wrong ghost
-	start   func(c *Core) // replaces the start function of the method, unless nil
+	spoil   bool                 // one rank receives a wrong ghost
+	start   func(c *Core) func() // replaces the start function of the method, unless nil
 	rhs     func(i int) float64
 }
 
@@ -111,8 +111,8 @@ func (tm team) solve(t *testing.T) ([]float64, Result) {
 				return
 			}
 			if tm.start != nil {
-				s = &Solver{Core{Config: s.core.Config}}
-				tm.start(&s.core)
+				s = &Solver{core: Core{Config: s.core.Config}}
+				s.iterate = tm.start(&s.core)
 			}
 			inverse := jacobiOf(plan, tm.problem)
 			m, err := plan.Matrix(tm.problem, tm.format)
@@ -125,18 +125,20 @@ func (tm team) solve(t *testing.T) ([]float64, Result) {
 				e.Vector(B)[i] = tm.rhs(plan.Global(i))
 			}
 			halo := &mailbox{plan, boxes, tm.spoil && r == 0}
-			for stage := s.Next(nil); stage != nil; {
+			results[r], err = s.Run(func(stage *Stage) ([]float64, error) {
 				local, err := e.Run(stage, halo)
 				if err != nil {
-					t.Error(err)
-					return
+					return nil, err
 				}
-				stage = s.Next(sum.add(r, local))
+				return sum.add(r, local), nil
+			})
+			if err != nil {
+				t.Error(err)
+				return
 			}
 			for i, v := range e.Vector(X) {
 				x[plan.Global(i)] = v
 			}
-			results[r] = s.Result()
 		})
 	}
 	wg.Wait()

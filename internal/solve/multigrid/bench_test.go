@@ -108,16 +108,11 @@ func solved(b *testing.B, l *precondition.Local, op krylov.Operator) int {
 	for i := range e.Vector(krylov.B) {
 		e.Vector(krylov.B)[i] = 1
 	}
-	var sums []float64
-	for stage := s.Next(nil); stage != nil; stage = s.Next(sums) {
-		if sums, err = e.Run(stage, l.Halo); err != nil {
-			b.Fatal(err)
-		}
+	r := must.Get(s.Run(func(stage *krylov.Stage) ([]float64, error) { return e.Run(stage, l.Halo) }))(b)
+	if r.Status != krylov.Converged {
+		b.Fatal(r)
 	}
-	if s.Result().Status != krylov.Converged {
-		b.Fatal(s.Result())
-	}
-	return s.Result().Iterations
+	return r.Iterations
 }
 
 // BenchmarkStorage applies cycles with each storage of the matrices in turns, and reports the CPU time of double

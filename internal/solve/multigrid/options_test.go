@@ -62,16 +62,14 @@ func solvedWith(t *testing.T, ranks int, p sparse.Problem, pre precondition.Prec
 		for i := range e.Vector(krylov.B) {
 			e.Vector(krylov.B)[i] = 1
 		}
-		var sums []float64
-		for stage := s.Next(nil); stage != nil; stage = s.Next(sums) {
-			local := must.Get(e.Run(stage, l.Halo))(t)
-			sums = must.Get(l.Team.Sum(local))(t)
-		}
-		if s.Result().Status != krylov.Converged {
-			t.Errorf("%s %+v on %d ranks: %+v", pre.Name, m, ranks, s.Result().Status)
+		r := must.Get(s.Run(func(stage *krylov.Stage) ([]float64, error) {
+			return l.Team.Sum(must.Get(e.Run(stage, l.Halo))(t))
+		}))(t)
+		if r.Status != krylov.Converged {
+			t.Errorf("%s %+v on %d ranks: %+v", pre.Name, m, ranks, r.Status)
 		}
 		if l.Team.Rank() == 0 {
-			iterations, asymmetry = s.Result().Iterations, max(dots[0]-dots[1], dots[1]-dots[0])/dots[2]
+			iterations, asymmetry = r.Iterations, max(dots[0]-dots[1], dots[1]-dots[0])/dots[2]
 		}
 	})
 	return iterations, asymmetry

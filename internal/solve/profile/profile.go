@@ -155,8 +155,8 @@ type Columns struct {
 	// Project projects the null space out of a solution, and ProjectRHS out of a right-hand side. Both are nil unless
 	// the matrix is singular.
 	Project, ProjectRHS func(v []float64) error
-	// Check returns ||b - Ax|| / ||b|| for each column. The solutions are x, row by row.
-	Check func(columns int, x []float64, rhs func(row, column int) float64) ([]float64, error)
+	// Check computes the residual of each column from the problem. The solutions are x, row by row.
+	Check func(columns int, x []float64, rhs func(row, column int) float64) ([]krylov.Residual, error)
 }
 
 // Trace solves for at most limit iterations and times every phase. Reading the clock this often makes the iterations a
@@ -201,28 +201,27 @@ func (n *Internals) trace(limit int, begin func(local []float64) error) (p Profi
 	n.Engine.Begin = func(local []float64) error {
 		watch.Enter(krylov.AllReduce)
 		defer watch.Enter(krylov.Other)
+		overlaps = true
 		return begin(local)
 	}
 	defer func() { n.Engine.Trace, n.Engine.Begin = nil, n.Sums.Begin }()
 	watch.start = watch.clock.Now()
-	var sums []float64
+	application := n.application()
 	first := true // the first stage belongs to no iteration
-	for stage := solver.Next(nil); stage != nil; stage = solver.Next(sums) {
+	result, err := solver.Run(func(stage *krylov.Stage) ([]float64, error) {
 		if !first {
-			n.count(stage, &p.Work)
+			krylov.AddWork(&p.Work, stage, n.Plan, n.Matrix, application)
 		}
-		first, overlaps = false, overlaps || stage.Overlaps()
+		first = false
 		local, err := n.Engine.Run(stage, n.Halo)
 		if err != nil {
-			return p, false, err
+			return nil, err
 		}
 		watch.Enter(krylov.AllReduce)
-		if sums, err = n.Sums.Sum(local); err != nil {
-			return p, false, err
-		}
-		watch.Enter(krylov.Other)
-	}
-	return n.NewProfile(watch, solver.Result().Iterations, p.Work), overlaps, nil
+		defer watch.Enter(krylov.Other)
+		return n.Sums.Sum(local)
+	})
+	return n.NewProfile(watch, result.Iterations, p.Work), overlaps, err
 }
 
 // NewProfile ends the stopwatch and returns the profile of some iterations. The operations are unknown if the
@@ -240,37 +239,21 @@ func (n *Internals) NewProfile(w *Stopwatch, iterations int, work [krylov.NumPha
 	return p
 }
 
-// count adds the work of a stage to its phases. All operations of a stage on a row are one pass over memory, so vectors
-// count once, with the updates, and the scalar products find them in a cache. The operations of a preconditioner count
-// only if it knows them.
-func (n *Internals) count(stage *krylov.Stage, work *[krylov.NumPhases]krylov.Work) {
-	rows, sums := float64(n.Plan.Owned), float64(stage.Sums())
-	work[krylov.Updates].Add(8*rows*float64(stage.Passes()), rows*(float64(stage.Flops())-2*sums))
-	if stage.Sums() > 0 {
-		work[krylov.Dots].Add(0, 2*rows*sums)
-		work[krylov.AllReduce].Add(8*sums, 0)
+// application returns the work of one application of the preconditioner. Its operations are known only if it has levels
+// that know theirs.
+func (n *Internals) application() (w krylov.Work) {
+	if n.Applied == nil {
+		return w
 	}
-	if stage.Multiplies() {
-		ghosts, sent := 8*float64(len(n.Plan.Ghosts)), 0.0
-		for i := range n.Plan.Peers {
-			sent += 8 * float64(n.Plan.Peers[i].SendCount())
+	w.Bytes = float64(n.Applied.Bytes())
+	h, levels := n.Operator.(Hierarchy)
+	if l, known := n.Operator.(Leveled); levels && known {
+		for level := range h.Levels() {
+			_, flops := l.Work(level)
+			w.Flops += flops
 		}
-		work[krylov.SpMV].Add(float64(n.Matrix.Bytes())+ghosts, 2*float64(n.Matrix.Entries()))
-		work[krylov.HaloPack].Add(sent, 0)
-		work[krylov.HaloWait].Add(ghosts, 0)
 	}
-	if stage.Preconditions() {
-		flops := 0.0
-		if h, ok := n.Operator.(Hierarchy); ok {
-			if l, known := n.Operator.(Leveled); known {
-				for level := range h.Levels() {
-					_, more := l.Work(level)
-					flops += more
-				}
-			}
-		}
-		work[krylov.Precond].Add(float64(n.Applied.Bytes()), flops)
-	}
+	return w
 }
 
 // Alone makes at most limit iterations on the rows of this rank as if there were no other ranks: the
@@ -288,20 +271,17 @@ func (n *Internals) Alone(limit int) (float64, error) {
 	n.Engine.ForgetGhosts()
 	n.Engine.Begin = nil
 	defer func() { n.Engine.Begin = n.Sums.Begin }()
-	var sums []float64
 	began, before := int64(0), 0 // timing begins after a quarter of the iterations, when the caches are warm
-	for stage := solver.Next(nil); stage != nil; stage = solver.Next(sums) {
+	result, err := solver.Run(func(stage *krylov.Stage) ([]float64, error) {
 		if done := solver.Result().Iterations; before == 0 && done >= limit/4 {
 			began, before = n.Clock.Now(), done
 		}
-		if sums, err = n.Engine.Run(stage, krylov.NoHalo{}); err != nil {
-			return 0, err
-		}
-	}
-	if timed := solver.Result().Iterations - before; before > 0 && timed > 0 {
+		return n.Engine.Run(stage, krylov.NoHalo{})
+	})
+	if timed := result.Iterations - before; err == nil && before > 0 && timed > 0 {
 		return float64(n.Clock.Now()-began) / 1e12 / float64(timed), nil
 	}
-	return 0, nil
+	return 0, err
 }
 
 // Communicate performs the communication of the given numbers of products and reductions, without any arithmetic, and

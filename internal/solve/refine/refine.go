@@ -138,7 +138,7 @@ func (s *System) Solve(limit int) (solve.Outcome, error) {
 }
 
 // Check recomputes the residual from the problem. See solve.System.Check.
-func (s *System) Check() (float64, error) { return s.sys.Check() }
+func (s *System) Check(out *solve.Outcome) error { return s.sys.Check(out) }
 
 // LastSolve returns the parts of the last solve on this rank.
 func (s *System) LastSolve() profile.Timed { return s.Timed }
@@ -166,72 +166,42 @@ func (s *System) iterate(cfg krylov.Config, sum func([]float64) ([]float64, erro
 		b: s.parts.Engine.Vector(krylov.B)}
 	s.Updates = 0
 	clear(r.x)
-	square, err := r.add(sparse.Dot(r.b, r.b))
-	if err != nil {
-		return r.core.Result, err
-	}
-	if r.core.Began(square[0]) {
-		return r.core.Result, nil
-	}
-	r.scale, r.last = 1/r.core.Norm, r.core.Norm
-	s.inner.start(r.b, r.scale, true)
-	err = r.loop()
-	return r.core.Result, err
+	return r.core.Run(r.loop)
 }
 
-// add returns sums over the ranks. A sum that is not finite ends the solve.
-func (r *run) add(local ...float64) ([]float64, error) {
+// add returns sums over the ranks.
+func (r *run) add(local ...float64) []float64 {
 	r.core.Result.Reductions++
-	sums, err := r.sum(local)
-	for _, v := range sums {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			r.core.Breakdown("a scalar product is not finite")
-		}
-	}
-	return sums, err
+	return r.core.Accept(r.sum(local))
 }
 
 // loop makes iterations until the solve ends. largest is the largest residual since the last update, because rounding
 // errors made while the residual was large do not shrink with it.
-func (r *run) loop() error {
-	rr, rz := r.inner.reduce(0)
-	sums, err := r.add(rr, rz)
-	if err != nil {
-		return err
+func (r *run) loop() {
+	if sums := r.add(sparse.Dot(r.b, r.b)); r.core.Began(sums[0]) {
+		return
 	}
-	rz = sums[1]
+	r.scale, r.last = 1/r.core.Norm, r.core.Norm
+	r.inner.start(r.b, r.scale, true)
+	rz := r.add(r.inner.reduce(0))[1]
 	alpha, beta, largest := 0.0, 0.0, r.core.Norm
-	result := &r.core.Result
-	for result.Status == krylov.Running {
-		result.Products++
+	for r.core.Result.Status == krylov.Running {
+		r.core.Result.Products++
 		pq, err := r.inner.descend(alpha, beta, r.start, r.finish)
-		if err != nil {
-			return err
-		}
-		if sums, err = r.add(pq); err != nil || result.Status != krylov.Running {
-			return err
-		}
+		r.core.Accept(nil, err)
+		sums := r.add(pq)
 		if sums[0] <= 0 {
 			r.core.Breakdown("the matrix is not positive definite, at least in single precision")
-			return nil
 		}
 		alpha = rz / sums[0]
-		rr, local := r.inner.reduce(alpha)
-		if sums, err = r.add(rr, local); err != nil || result.Status != krylov.Running {
-			return err
-		}
+		sums = r.add(r.inner.reduce(alpha))
 		norm, next := math.Sqrt(sums[0])*r.core.Norm, sums[1]
-		over := r.core.Iterated(norm)
-		if over || norm < reliable*largest {
-			if err := r.update(alpha); err != nil || result.Status != krylov.Running {
-				return err
+		if over := r.core.Iterated(norm); over || norm < reliable*largest {
+			if r.update(alpha); r.core.Result.Status != krylov.Running {
+				return
 			}
 			alpha, largest = 0, r.last
-			rr, local := r.inner.reduce(0)
-			if sums, err = r.add(rr, local); err != nil {
-				return err
-			}
-			next = sums[1]
+			next = r.add(r.inner.reduce(0))[1]
 		}
 		largest = max(largest, norm)
 		if r.stalls > 0 {
@@ -241,27 +211,19 @@ func (r *run) loop() error {
 		}
 		rz = next
 	}
-	return nil
 }
 
 // update adds the steps so far to the solution, and computes its residual in double precision.
-func (r *run) update(alpha float64) error {
+func (r *run) update(alpha float64) {
 	r.Updates++
 	r.core.Result.Products++
 	r.inner.addTo(r.x, r.core.Norm, alpha)
-	if err := r.parts.Multiply(r.residual, r.parts.Engine.Padded(krylov.X)); err != nil {
-		return err
-	}
+	r.core.Accept(nil, r.parts.Multiply(r.residual, r.parts.Engine.Padded(krylov.X)))
 	own := r.residual[:len(r.b)]
 	sparse.Axpby(own, 1, r.b, -1, own)
-	sums, err := r.add(sparse.Dot(own, own))
-	if err != nil {
-		return err
-	}
-	stopped := r.core.Result.Status == krylov.TooManyIterations
-	norm := math.Sqrt(sums[0])
-	if r.core.Corrected(norm); r.core.Result.Status != krylov.Running || stopped {
-		return nil
+	norm := math.Sqrt(r.add(sparse.Dot(own, own))[0])
+	if r.core.Corrected(norm) {
+		return
 	}
 	if r.stalls++; norm <= stalled*r.last {
 		r.stalls = 0
@@ -271,7 +233,6 @@ func (r *run) update(alpha float64) error {
 	}
 	r.last = norm
 	r.inner.start(own, r.scale, false)
-	return nil
 }
 
 // Alone makes at most limit iterations on the rows of this rank as if there were no other ranks, and returns the

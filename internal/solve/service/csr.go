@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sort"
 
+	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -86,10 +87,6 @@ func (m *csr) transposed() *csr {
 	return t
 }
 
-// nearlySymmetric is the largest difference between an entry and its mirror image, relative to the
-// larger, that is taken for rounding.
-const nearlySymmetric = 1e-12
-
 // isSymmetric reports whether the matrix equals its transpose up to rounding.
 func (m *csr) isSymmetric() bool {
 	t := m.transposed()
@@ -100,7 +97,7 @@ func (m *csr) isSymmetric() bool {
 	}
 	for k, c := range m.columns {
 		a, b := m.values[k], t.values[k]
-		if t.columns[k] != c || a != b && !(max(a-b, b-a) <= nearlySymmetric*max(a, -a, b, -b)) {
+		if t.columns[k] != c || a != b && !(max(a-b, b-a) <= sparse.NearlySymmetric*max(a, -a, b, -b)) {
 			return false
 		}
 	}

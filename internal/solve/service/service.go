@@ -191,7 +191,7 @@ func (j *job) run(g *dist.Group) error {
 		if err != nil {
 			return err
 		}
-		if out.TrueResidual, err = sys.Check(); err != nil {
+		if err := sys.Check(&out); err != nil {
 			return err
 		}
 		j.note(g, out)
@@ -220,7 +220,7 @@ func (j *job) runBlock(g *dist.Group, spec solve.Spec) error {
 	if err != nil {
 		return err
 	}
-	if out.TrueResidual, err = all.Check(); err != nil {
+	if err := all.Check(&out); err != nil {
 		return err
 	}
 	j.note(g, out)

@@ -79,17 +79,6 @@ func (r *Row) AddsUpToZero() bool {
 	return math.Abs(sum) <= rounding*size
 }
 
-// AddUpToZero reports whether every row of a problem adds up to zero.
-func AddUpToZero(p Problem) bool {
-	var row Row
-	for i := range p.Size() {
-		if p.Row(i, &row); !row.AddsUpToZero() {
-			return false
-		}
-	}
-	return true
-}
-
 // Params select the size and the variant of a generated problem.
 type Params struct {
 	Rows    int    // desired number of rows; the problem takes the nearest size that it has

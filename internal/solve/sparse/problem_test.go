@@ -83,7 +83,7 @@ func TestProblems(t *testing.T) {
 		if got := mat.Equal(m, m.T()); got != p.Traits().Symmetric {
 			t.Errorf("%s %+v: symmetric is %v, the traits say %v", v.kind, v.params, got, p.Traits().Symmetric)
 		}
-		if got := AddUpToZero(p); got != p.Traits().Singular {
+		if got := addUpToZero(p); got != p.Traits().Singular {
 			t.Errorf("%s %+v: all rows add up to zero is %v, the traits say %v", v.kind, v.params, got, p.Traits().Singular)
 		}
 		if p.Traits().Indefinite {
@@ -270,4 +270,15 @@ func TestGridOfTheCaller(t *testing.T) {
 			t.Errorf("%v: %d and %d rows, one with %d entries", grid, p.Size(), v.Size(), len(row.Cols))
 		}
 	}
+}
+
+// addUpToZero reports whether every row of a problem adds up to zero.
+func addUpToZero(p Problem) bool {
+	var row Row
+	for i := range p.Size() {
+		if p.Row(i, &row); !row.AddsUpToZero() {
+			return false
+		}
+	}
+	return true
 }
