@@ -21,10 +21,16 @@ type Backend interface {
 // Engine is a backend's part of one group, on one rank. Its methods are called one at a time, with one exception: the
 // functions that Prepare returns for sends and receives run concurrently with everything else.
 //
-// An engine may also implement [Overlapper], and have these methods:
+// An engine may also have these methods:
 //
 //	Clock() Clock // the clock of a simulation; without it, the clock is the monotonic clock of the host
 //	Facts() Facts // what the group runs on
+//	PrepareHalves(p Plan) (begin, finish func() error, arrived func() bool, err error)
+//
+// PrepareHalves is Prepare for [Op.Begin]. begin does the part that waits for no other rank, finish does the rest, and
+// arrived reports whether finish would return without waiting. None of them allocates, and no thread runs in between.
+// begin is nil if the call cannot be divided; arrived is nil if the engine cannot tell. If one rank begins a call, all
+// ranks do, and they finish it before they make another collective.
 type Engine interface {
 	// Rank returns the number of this rank in the group, from 0. Size returns the number of ranks.
 	Rank() int
@@ -35,11 +41,13 @@ type Engine interface {
 	Alloc(d DType, count int) (Buffer, error)
 	// Free releases a buffer that Alloc returned. For any other buffer it returns an error.
 	Free(b Buffer) error
-	// Prepare does all work for the call that is not needed for every run. The function that it returns makes the call
-	// and allocates nothing.
-	Prepare(p Plan) (run func() error, err error)
-	// Refuse fails the group, because this rank cannot make the call that the others may be waiting for.
-	Refuse(reason error)
+	// Prepare does all work for the call that is not needed for every run. run makes the call and allocates nothing.
+	// release frees what Prepare has allocated, when the call will not run again; nil: there is nothing to release.
+	// Close of the engine releases it too.
+	Prepare(p Plan) (run, release func() error, err error)
+	// Refuse fails the group, because this rank cannot make the call that the others may be waiting for. first is false
+	// if the group has failed already.
+	Refuse(reason error) (first bool)
 	// Split is a collective call. With a negative color this rank joins no group and gets nil.
 	Split(color, key int) (Engine, error)
 	// Close leaves the group. Ranks that still wait for this one get an error.
@@ -49,12 +57,8 @@ type Engine interface {
 // Clock is the clock of a group: integer picoseconds from an arbitrary start.
 type Clock = clock.Clock
 
-// Overlapper is an Engine that can make a call in two halves, without a thread that runs in between.
-type Overlapper interface {
-	// PrepareHalves is Prepare for [Op.Begin]. begin does the part that waits for no other rank, finish does the rest,
-	// and arrived reports whether finish would return without waiting. None of them allocates. begin is nil if the
-	// call cannot be divided; arrived is nil if the engine cannot tell. If one rank begins a call, all ranks do, and
-	// they finish it before they make another collective.
+// overlapper is an Engine that can make a call in two halves, without a thread that runs in between.
+type overlapper interface {
 	PrepareHalves(p Plan) (begin, finish func() error, arrived func() bool, err error)
 }
 
@@ -105,7 +109,7 @@ const (
 	Pipelining      Feature = "chunk"            // [Call.Chunk] has an effect
 	ThreadBlocks    Feature = "blocks"           // the number of blocks of threads can be chosen: see [Plan.Blocks]
 	ScheduleSteps   Feature = "steps"            // algorithms "steps:NAME" execute the proved steps of a schedule
-	Overlap         Feature = "overlap"          // set by dist if the engine is an [Overlapper]
+	Overlap         Feature = "overlap"          // set by dist if the engine has a method PrepareHalves
 	// ScheduleOrder: elements are combined in the order of the schedule with the algorithm's name, so that results can
 	// be predicted bit for bit.
 	ScheduleOrder Feature = "schedule-order"

@@ -276,4 +276,40 @@ func TestContextEnds(t *testing.T) {
 	}
 	g.Close()
 	cancel(reason)
+	// A context that ends after the group has failed is not the reason.
+	failed := solo(t)
+	mistake := failed.Do(dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, 2), Out: dist.Make(dist.F32, 1)})
+	failed.Watch(early)
+	time.Sleep(10 * time.Millisecond)
+	if err := failed.Barrier(); err == nil || !strings.Contains(err.Error(), mistake.Error()) || errors.Is(err, reason) {
+		t.Errorf("a call after a mistake, and after the end of a context: %v", err)
+	}
+}
+
+// refusing is a backend without algorithms, whose driver refuses every kernel.
+type refusing struct{ dist.Engine }
+
+func (refusing) Join(context.Context, dist.Config) (dist.Engine, error) { return refusing{}, nil }
+
+func (refusing) Rank() int { return 0 }
+func (refusing) Size() int { return 1 }
+
+func (refusing) Close() error { return nil }
+
+func (refusing) Capabilities() dist.Capabilities {
+	return dist.Capabilities{Ops: []dist.Collective{dist.Broadcast}, DTypes: []dist.DType{dist.F32}}
+}
+
+func (refusing) Prepare(dist.Plan) (run, release func() error, err error) {
+	return nil, nil, &dist.UnavailableError{Err: errors.New("no such kernel")}
+}
+
+func init() { dist.Register(dist.Description{Name: "refusing"}, refusing{}) }
+
+// An operation that names no algorithms has none to fall back on.
+func TestUnavailableWithoutAlgorithms(t *testing.T) {
+	g := must.Get(dist.Init(t.Context(), dist.Config{Backend: "refusing", Size: 1, ID: t.Name()}))(t)
+	b := dist.Make(dist.F32, 1)
+	_, err := g.Prepare(dist.Call{Op: dist.Broadcast, In: b, Out: b})
+	refuses(t, "a kernel", err, "no such kernel")
 }

@@ -26,7 +26,8 @@
 // Every rank of a group makes the same collectives in the same order, with the same element type,
 // count, reduction, root and options. [Group.Do], and the methods named after operations, make a call
 // at once. [Group.Prepare] does all work that is not needed for every run, so that the [Op] can run any number of times
-// without allocating.
+// without allocating. A backend may compare a prepared call between the ranks only at its first run, so all ranks run
+// it equally often. [Op.Close] releases what the call holds, at the latest [Group.Close] does.
 //
 // Count is the number of elements of the whole vector. If a rank holds one block of it (all-gather, gather, scatter,
 // reduce-scatter), block r is Block(count, size, r), so counts need not be divisible; [Call] can set other lengths. In

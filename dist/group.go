@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -39,14 +38,14 @@ type direction struct {
 type watchState struct {
 	mu     sync.Mutex // guards the fields below
 	closed bool       // the group is closed: its engine must not be used any more
-	cause  error      // the cause of the first context that ended
+	cause  error      // the cause of the context whose end has failed the group
 }
 
 func newGroup(e Engine, backend string, t *Tuning) *Group {
 	g := &Group{engine: e, backend: backend, caps: e.Capabilities().fitting(e.Size()),
 		collectives: &stream{}, messages: map[direction]*stream{}}
 	g.caps.Features = slices.Clone(g.caps.Features)
-	if _, ok := e.(Overlapper); ok {
+	if _, ok := e.(overlapper); ok {
 		g.caps.Features = append(g.caps.Features, Overlap)
 	}
 	facts, target := g.Facts(), t.Group()
@@ -149,11 +148,11 @@ func (g *Group) Prepare(c Call) (*Op, error) {
 	if in.isFreed() || out.isFreed() {
 		return nil, fmt.Errorf("%v: %w", p, errFreed)
 	}
-	run, err := g.engine.Prepare(p)
+	run, release, err := g.engine.Prepare(p)
 	var unavailable *UnavailableError
-	if errors.As(err, &unavailable) && (c.Algorithm == "" || c.Algorithm == auto) &&
-		p.Algorithm != g.caps.Algorithms[p.Op][0] {
-		c.Algorithm = g.caps.Algorithms[p.Op][0]
+	if known := g.caps.Algorithms[p.Op]; errors.As(err, &unavailable) && (c.Algorithm == "" || c.Algorithm == auto) &&
+		len(known) > 0 && p.Algorithm != known[0] {
+		c.Algorithm = known[0]
 		return g.Prepare(c)
 	}
 	if err != nil {
@@ -163,7 +162,8 @@ func (g *Group) Prepare(c Call) (*Op, error) {
 		norm := epilogue.NewNorm(p.DType, p.Epilogue.Norm.Weight.Bytes(), p.Epilogue.Norm.Epsilon)
 		run = withNorm(run, norm, p.Out.Bytes())
 	}
-	return &Op{run: run, stream: g.streamOf(p), plan: p, ended: make(chan struct{}, 1), in: in, out: out, group: g}, nil
+	return &Op{run: run, release: release, stream: g.streamOf(p), plan: p, ended: make(chan struct{}, 1), in: in, out: out,
+		group: g}, nil
 }
 
 // withNorm returns a function that calls run and then applies a norm to out.
@@ -188,10 +188,9 @@ func (g *Group) Watch(ctx context.Context) (stop func() bool) {
 		if w.closed {
 			return
 		}
-		if w.cause == nil {
+		if g.engine.Refuse(fmt.Errorf("%w: %w", errContextEnded, context.Cause(ctx))) {
 			w.cause = context.Cause(ctx)
 		}
-		g.engine.Refuse(fmt.Errorf("%w: %w", errContextEnded, context.Cause(ctx)))
 	})
 }
 
@@ -202,8 +201,7 @@ func (g *Group) addCause(err error) error {
 	g.watch.mu.Lock()
 	defer g.watch.mu.Unlock()
 	var misuse *MisuseError
-	own := shm.RefusalBy(g.Rank(), errContextEnded).Text
-	if g.watch.cause != nil && errors.As(err, &misuse) && strings.HasPrefix(misuse.Text, own) {
+	if g.watch.cause != nil && errors.As(err, &misuse) {
 		return &MisuseError{Text: misuse.Text, Cause: g.watch.cause}
 	}
 	return err
@@ -246,7 +244,11 @@ func (g *Group) Do(c Call) error {
 	if err != nil {
 		return err
 	}
-	return op.Run()
+	err = op.Run()
+	if failed := op.Close(); err == nil {
+		err = failed
+	}
+	return err
 }
 
 // Start prepares and starts a call, as [Op.Start] does; [Op.Wait] waits for it. An error fails the group.

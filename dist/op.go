@@ -10,9 +10,10 @@ import (
 // Op is a prepared call. It may run any number of times, one at a time: with Run, with Start and Wait,
 // or with Begin and Wait.
 type Op struct {
-	run    func() error
-	stream *stream
-	plan   Plan
+	run     func() error
+	release func() error // nil: nothing to release
+	stream  *stream
+	plan    Plan
 
 	group   *Group
 	in, out *allocation // nil if the group has not allocated the memory
@@ -41,6 +42,17 @@ func (o *Op) Run() error {
 		return o.Wait()
 	}
 	return o.perform()
+}
+
+// Close releases what the operation holds, such as copies of host memory on a device. The operation must have ended
+// and cannot run again. Closing the group does this for all operations.
+func (o *Op) Close() error {
+	release := o.release
+	o.run, o.release = func() error { return ErrClosed }, nil
+	if release == nil || o.group.closed {
+		return nil
+	}
+	return release()
 }
 
 // perform runs the call unless its memory was freed.
@@ -126,7 +138,7 @@ func (o *Op) finish(err error) {
 	}
 }
 
-// halves holds the two halves of a call, which an [Overlapper] has prepared, and their state.
+// halves holds the two halves of a call, which an engine has prepared, and their state.
 type halves struct {
 	begin, finish func() error // nil: the call cannot be divided
 	arrived       func() bool
@@ -181,7 +193,7 @@ func (o *Op) prepareHalves() (err error) {
 	if h.prepared {
 		return nil
 	}
-	if e, ok := o.group.engine.(Overlapper); ok && !o.plan.hostNorm(o.group.caps) {
+	if e, ok := o.group.engine.(overlapper); ok && !o.plan.hostNorm(o.group.caps) {
 		if h.begin, h.finish, h.arrived, err = e.PrepareHalves(o.plan); err != nil {
 			return o.group.addCause(err)
 		}

@@ -43,7 +43,7 @@ func Backends(match func(Description) bool) []string {
 
 // Describe returns what a backend has declared, or a Description with only the name if no such backend is registered.
 func Describe(backend string) Description {
-	r, _ := backends.Lookup(backend)
+	r, _ := backends.Find(backend)
 	r.Name = backend
 	if b, ok := r.backend.(interface{ Capabilities() Capabilities }); ok {
 		r.Capabilities = b.Capabilities()
@@ -53,7 +53,7 @@ func Describe(backend string) Description {
 
 // As returns a backend as a T, an interface that only some backends implement.
 func As[T any](backend string) (T, bool) {
-	r, _ := backends.Lookup(backend)
+	r, _ := backends.Find(backend)
 	t, ok := r.backend.(T)
 	return t, ok
 }

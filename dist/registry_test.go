@@ -31,7 +31,7 @@ func init() {
 
 // Describe and Backends find a backend by its name and by its declared capabilities.
 func TestDescribed(t *testing.T) {
-	if got, want := dist.Backends(nil), []string{"cpu", "in-process", "test-only"}; !slices.Equal(got, want) {
+	if got, want := dist.Backends(nil), []string{"cpu", "in-process", "refusing", "test-only"}; !slices.Equal(got, want) {
 		t.Errorf("the backends are %v, want %v", got, want)
 	}
 	sends := dist.Backends(func(d dist.Description) bool { return d.Can(dist.Send) && !d.Can(dist.Recv) })

@@ -59,13 +59,15 @@ func Spawn(ctx context.Context, n int, c Config, fn func(ctx context.Context, g 
 // becomeRank runs fn in a child process, which has reached Spawn, and returns the exit code.
 func becomeRank(ctx context.Context, rank string, n int, c Config, fn func(context.Context, *Group) error) (code int) {
 	err := func() error {
+		id := os.Getenv(spawnID)
+		os.Unsetenv(spawnRank) // programs that fn starts may call Spawn too
+		os.Unsetenv(spawnID)
 		number, err := strconv.Atoi(rank)
 		if err != nil {
 			return fmt.Errorf("%s is %q: %w", spawnRank, rank, err)
 		}
 		c.Rank, c.Size = number, n
-		c.ID, _ = os.LookupEnv(spawnID)
-		c.Secret = c.ID
+		c.ID, c.Secret = id, id
 		g, err := Init(ctx, c)
 		if err != nil {
 			return err

@@ -257,7 +257,9 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	case <-timeout.C:
 		err = fmt.Errorf("%d of %d ranks did not join within %v", w.absent(), w.size, c.Timeout)
 	}
-	w.withdraw(c)
+	if !w.withdraw(c) {
+		return &engine{world: w, rank: c.Rank, timeout: c.Timeout}, nil
+	}
 	return nil, err
 }
 

@@ -114,6 +114,10 @@ func TestJoin(t *testing.T) {
 	if err := join("alone", 0, 2); err == nil || !strings.Contains(err.Error(), "1 of 2 ranks did not join") {
 		t.Errorf("%v", err)
 	}
+	// All ranks of that attempt have left, so the next may have another size.
+	if err := join("alone", 0, 4); err == nil || !strings.Contains(err.Error(), "3 of 4 ranks did not join") {
+		t.Errorf("%v", err)
+	}
 }
 
 // A process group and a direct launch agree to the picosecond, and the clock advances by the time of the launch.

@@ -63,11 +63,11 @@ func (e *engine) Free(b dist.Buffer) error {
 	return nil
 }
 
-func (e *engine) Prepare(p dist.Plan) (func() error, error) {
-	return func() error { return e.world.meet(e.rank, &p, e.timeout) }, nil
+func (e *engine) Prepare(p dist.Plan) (run, release func() error, err error) {
+	return func() error { return e.world.meet(e.rank, &p, e.timeout) }, nil, nil
 }
 
-func (e *engine) Refuse(reason error) { e.world.refuse(e.rank, reason) }
+func (e *engine) Refuse(reason error) (first bool) { return e.world.refuse(e.rank, reason) }
 
 func (e *engine) Split(color, key int) (dist.Engine, error) {
 	return nil, errors.New("the simulated accelerator has no groups of some of its SIPs")

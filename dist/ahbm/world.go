@@ -2,7 +2,6 @@ package ahbm
 
 import (
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/host/collector"
 )
 
 // world is the shared state of a group: the accelerator and the current collective.
@@ -64,12 +64,18 @@ func (w *world) absent() int {
 	return w.missing
 }
 
-// withdraw undoes a Join that timed out or was cancelled.
-func (w *world) withdraw(c dist.Config) {
+// withdraw undoes a Join that timed out or was cancelled. It reports false if all ranks have joined meanwhile.
+func (w *world) withdraw(c dist.Config) bool {
 	worlds.Lock()
 	defer worlds.Unlock()
+	if w.missing == 0 {
+		return false
+	}
 	w.joined[c.Rank] = false
-	w.missing++
+	if w.missing++; w.missing == w.size {
+		delete(worlds.byID, c.ID)
+	}
+	return true
 }
 
 // meet waits until all ranks have made the same call and it has been performed. The last rank to
@@ -119,16 +125,17 @@ func (w *world) end(err error) {
 }
 
 // refuse ends the group because a rank cannot make a call that others may wait for.
-func (w *world) refuse(rank int, reason error) {
+func (w *world) refuse(rank int, reason error) (first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.failed != nil {
-		return
+		return false
 	}
 	w.failed = shm.RefusalBy(rank, reason).Err()
 	if w.call != nil {
 		w.end(w.failed)
 	}
+	return true
 }
 
 // leave records that a rank has closed its group.
@@ -159,7 +166,8 @@ func (w *world) perform(c *call) error {
 	if w.size > manySIPs {
 		// Programs and data are live to the end. A garbage collector that lets the heap double would need twice as much
 		// memory for nothing.
-		defer debug.SetGCPercent(debug.SetGCPercent(manySIPsGC))
+		restore, _ := collector.Hold(manySIPsGC)
+		defer restore()
 	}
 	result, err := reduce(c)
 	if err != nil {

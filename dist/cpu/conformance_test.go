@@ -93,18 +93,18 @@ type spoiled struct {
 	eager bool
 }
 
-func (s spoiled) Prepare(p dist.Plan) (func() error, error) {
-	run, err := s.Engine.Prepare(p)
+func (s spoiled) Prepare(p dist.Plan) (run, release func() error, err error) {
+	run, release, err = s.Engine.Prepare(p)
 	if err != nil || s.Rank() != 1 {
-		return run, err
+		return run, release, err
 	}
-	return s.spoil(p, run), nil
+	return s.spoil(p, run), release, nil
 }
 
 // PrepareHalves plants the bug in the second half, or does all the work in the first half if eager is
 // set.
 func (s spoiled) PrepareHalves(p dist.Plan) (func() error, func() error, func() bool, error) {
-	begin, finish, arrived, err := s.Engine.(dist.Overlapper).PrepareHalves(p)
+	begin, finish, arrived, err := s.Engine.(localEngine).PrepareHalves(p)
 	if err != nil || begin == nil || s.Rank() == 2 {
 		return begin, finish, arrived, err
 	}
@@ -144,7 +144,7 @@ func (b reordered) Join(ctx context.Context, c dist.Config) (dist.Engine, error)
 	return reorderedEngine{e}, err
 }
 
-func (e reorderedEngine) Prepare(p dist.Plan) (func() error, error) {
+func (e reorderedEngine) Prepare(p dist.Plan) (run, release func() error, err error) {
 	if p.Algorithm == "ring" && p.Op == dist.AllReduce && !p.Steps {
 		p.Algorithm = "tree"
 	}

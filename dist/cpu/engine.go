@@ -40,10 +40,6 @@ type engine struct {
 // localEngine is the engine of a group whose ranks share the memory of one host.
 type localEngine struct{ *engine }
 
-var (
-	_ dist.Overlapper = localEngine{}
-)
-
 // origin identifies a group. A group made by Split gets an ID derived from its
 // parent's.
 type origin struct {
@@ -221,16 +217,17 @@ func (e *engine) Close() error {
 	return e.segment.Close()
 }
 
-func (e *engine) Refuse(reason error) { _ = e.member.Fail(shm.RefusalBy(e.Rank(), reason)) }
+func (e *engine) Refuse(reason error) (first bool) { return e.member.RefuseCall(reason) }
 
 // Prepare chooses the code for a call.
-func (e localEngine) Prepare(p dist.Plan) (func() error, error) {
+func (e localEngine) Prepare(p dist.Plan) (run, release func() error, err error) {
 	if hasFastPath(p, e.Size()) && p.Codec == nil {
-		if run := e.directAllReduce(p); run != nil {
-			return run, nil
-		}
+		run = e.directAllReduce(p)
 	}
-	return e.prepare(p)
+	if run == nil {
+		run, err = e.prepare(p)
+	}
+	return run, nil, err
 }
 
 // hasFastPath reports whether the call is an all-reduce that the optimised code may run, not the steps of

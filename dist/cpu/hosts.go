@@ -166,8 +166,7 @@ func (e hostsEngine) Free(b dist.Buffer) error {
 }
 
 // Prepare implements dist.Engine.
-func (e hostsEngine) Prepare(p dist.Plan) (func() error, error) {
-	var run func() error
+func (e hostsEngine) Prepare(p dist.Plan) (run, release func() error, err error) {
 	switch {
 	case hasFastPath(p, e.Size()) && p.Codec == nil && p.Algorithm == hierarchical:
 		run = e.hosts.hierarchical(p)
@@ -175,12 +174,12 @@ func (e hostsEngine) Prepare(p dist.Plan) (func() error, error) {
 		l := label(p, "")
 		run = func() error { return e.agree(l, words{}, nil) }
 	default:
-		var err error
 		if run, err = e.prepare(p); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return func() error { return e.report(run()) }, nil
+	made := run
+	return func() error { return e.report(made()) }, nil, nil
 }
 
 // Split implements dist.Engine.
@@ -190,9 +189,9 @@ func (e hostsEngine) Split(color, key int) (dist.Engine, error) {
 }
 
 // Refuse implements dist.Engine.
-func (e hostsEngine) Refuse(reason error) {
-	e.engine.Refuse(reason)
-	e.hosts.reportFailure()
+func (e hostsEngine) Refuse(reason error) (first bool) {
+	defer e.hosts.reportFailure()
+	return e.engine.Refuse(reason)
 }
 
 // Close implements dist.Engine.

@@ -151,7 +151,7 @@ func (c *call) prepareAllReduce() error {
 // setParams sets the parameters that all launches of the call have in common.
 func (c *call) setParams() error {
 	e, p := c.e, c.plan
-	c.params = &gpu.Params{Failure: uint64(e.failure.Device), LimitNS: uint64(e.timeout), Scale: 1,
+	c.params = &gpu.Params{Failure: uint64(e.failure.Device), LimitNS: uint64(e.Timeout), Scale: 1,
 		Rank: uint32(e.rank), Size: uint32(e.size), Iterations: 1, Rotation: 1}
 	if p.Reduction == dist.Avg {
 		c.params.Scale = 1 / float64(e.size)
@@ -241,8 +241,9 @@ func (c *call) placeVectors(x *dist.Epilogue) error {
 			addr, err := c.e.device.Alloc(len(b.Bytes()))
 			a := &allocation{e: c.e, bytes: len(b.Bytes())}
 			a.addr[c.e.rank] = addr
-			c.e.vectorCopies = append(c.e.vectorCopies, addr)
-			c.vectors[i], c.onHost[i] = span{allocation: a}, true
+			if err == nil {
+				c.vectors[i], c.onHost[i], c.e.vectorCopies[c] = span{allocation: a}, true, true
+			}
 			return err
 		})
 		if err != nil {
@@ -260,6 +261,22 @@ func (c *call) placeVectors(x *dist.Epilogue) error {
 		c.params.Epsilon = x.Norm.Epsilon
 	}
 	return nil
+}
+
+// release frees what the call holds on the device.
+func (c *call) release() error { return c.e.device.Do(c.freeVectors) }
+
+// freeVectors frees the copies that placeVectors has allocated.
+func (c *call) freeVectors() error {
+	delete(c.e.vectorCopies, c)
+	var faults []error
+	for i, v := range c.vectors {
+		if c.onHost[i] {
+			faults = append(faults, c.e.device.Free(v.pointer(c.e.rank)))
+			c.onHost[i] = false
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // uploadVectors copies the epilogue's vectors from host memory to the device.
@@ -308,7 +325,7 @@ func (c *call) runPieces(v variant, first, count int) error {
 			if err := c.wait(); err != nil {
 				return err
 			}
-			if err := e.checker.Check(inputsCopied); err != nil {
+			if err := e.Checker.Check(inputsCopied); err != nil {
 				return err
 			}
 		}

@@ -3,12 +3,12 @@ package cuda
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/dist/devicegroup"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
 )
@@ -39,15 +39,16 @@ type call struct {
 }
 
 // Prepare finds the kernel and the device addresses of the buffers.
-func (e *engine) Prepare(p dist.Plan) (func() error, error) {
+func (e *engine) Prepare(p dist.Plan) (run, release func() error, err error) {
 	if p.Op.PointToPoint() {
-		return e.message(p)
+		run, err = e.message(p)
+		return run, nil, err
 	}
 	c, err := e.newCall(p)
 	if err != nil {
-		return nil, err
+		return nil, nil, errors.Join(err, c.release())
 	}
-	return c.run, nil
+	return c.run, c.release, nil
 }
 
 func (e *engine) newCall(p dist.Plan) (*call, error) {
@@ -58,7 +59,7 @@ func (e *engine) newCall(p dist.Plan) (*call, error) {
 	c.out, ours[1] = e.findSpan(p.Out)
 	for i, b := range []dist.Buffer{p.In, p.Out} {
 		if b.Count() > 0 && !ours[i] && b.Bytes() == nil {
-			return nil, fmt.Errorf("%v is memory of another group, or was freed", b)
+			return c, fmt.Errorf("%v is memory of another group, or was freed", b)
 		}
 	}
 	c.staged = p.In.Count() > 0 && !ours[0] || p.Out.Count() > 0 && !ours[1]
@@ -96,7 +97,7 @@ func (c *call) run() error {
 		return c.e.failFreed(c.plan)
 	}
 	if c.plan.Count == 0 {
-		return c.e.checker.Check(c.label)
+		return c.e.Checker.Check(c.label)
 	}
 	return c.e.device.Do(func() error {
 		if c.staged {
@@ -165,7 +166,7 @@ func (c *call) copyOut(b dist.Buffer, from cuda.Pointer) error {
 
 // exchangeAddresses agrees on the call with all ranks and sets peers and direct.
 func (c *call) exchangeAddresses() error {
-	a := c.e.checker
+	a := c.e.Checker
 	if err := a.Begin(c.label, 1); err != nil {
 		return err
 	}
@@ -191,12 +192,6 @@ func (c *call) exchangeAddresses() error {
 	return nil
 }
 
-const (
-	watchEvery = 256                   // polls of a stream between two checks of the group
-	busyPolls  = 20_000                // polls without sleeping
-	pollPause  = 20 * time.Microsecond // sleep between later polls
-)
-
 // wait returns when the work on the engine's stream is done.
 func (c *call) wait() error { return c.e.Await(c.label.Text(), c.e.stream) }
 
@@ -206,25 +201,22 @@ func (c *call) fail(err error) error { return c.e.fail(c.label.Text(), err) }
 // Await returns when a stream's work is done. If the group fails or a rank dies meanwhile, it makes the
 // kernels give up and returns the failure.
 func (e *engine) Await(op string, s *cuda.Stream) error {
-	for polls := 1; ; polls++ {
+	err := devicegroup.Pace.Until(func() (bool, error) {
 		done, err := s.Done()
 		if err != nil {
-			return e.fail(op, err)
+			err = e.fail(op, err)
 		}
-		if done {
-			return e.checkKernelFailure(op)
-		}
-		if polls%watchEvery != 0 {
-			continue
-		}
-		if polls > busyPolls {
-			runtime.Gosched()
-			time.Sleep(pollPause)
-		}
-		if e.checker.CheckFailed(op) {
+		return done, err
+	}, func(time.Duration) error {
+		if e.Checker.CheckFailed(op) {
 			atomic.CompareAndSwapUint32(&e.failureRecord().Claimed, 0, gpu.GivenUp)
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
+	return e.checkKernelFailure(op)
 }
 
 // checkKernelFailure returns the failure that a kernel which has ended left in the failure record.
@@ -235,23 +227,23 @@ func (e *engine) checkKernelFailure(op string) error {
 	}
 	failure := *record
 	atomic.StoreUint32(&record.Claimed, 0)
-	if e.checker.CheckFailed(op) {
-		return e.checker.Failure()
+	if e.Checker.CheckFailed(op) {
+		return e.Checker.Failure()
 	}
 	f := shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v", e.rank, op, failure)}
 	if failure.Peer != failure.Rank { // the kernel knows which rank it waited for
-		f.Kind, f.Rank, f.PID = shm.PeerGone, int(failure.Peer), e.checker.Meeting.PIDs[failure.Peer%uint32(e.size)]
+		f.Kind, f.Rank, f.PID = shm.PeerGone, int(failure.Peer), e.Checker.Meeting.PIDs[failure.Peer%uint32(e.size)]
 	}
-	return e.checker.Fail(f)
+	return e.Checker.Fail(f)
 }
 
 // fail ends the group because the driver returned err during op. When a rank dies, its memory goes, and
 // the kernels of other ranks that access it fail too. The error then names the rank that died.
 func (e *engine) fail(op string, err error) error {
-	if cuda.Sticky(err) && e.checker.CausedByPeer(op) {
-		return e.checker.Failure()
+	if cuda.Sticky(err) && e.Checker.CausedByPeer(op) {
+		return e.Checker.Failure()
 	}
-	return e.checker.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v", e.rank, op, err)})
+	return e.Checker.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v", e.rank, op, err)})
 }
 
 // normKernel is a separate launch that applies the norm of an epilogue to the output, for algorithms

@@ -54,7 +54,7 @@ func (c *call) prepareCopies() error {
 		if err := c.applyEpilogue(); err != nil {
 			return err
 		}
-		return e.checker.Check(copiesDone) // no rank may change its input before all have read it
+		return e.Checker.Check(copiesDone) // no rank may change its input before all have read it
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (c *call) prepareBlockSum(first, n int) error {
 			}
 			done += piece
 		}
-		return e.checker.Check(copiesDone)
+		return e.Checker.Check(copiesDone)
 	}
 	return nil
 }

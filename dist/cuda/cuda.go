@@ -68,6 +68,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/dist/devicegroup"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/mps"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
@@ -157,29 +158,22 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	if c.Size > gpu.MaxRanks {
 		return nil, fmt.Errorf("%d ranks: the kernels support at most %d", c.Size, gpu.MaxRanks)
 	}
+	if err := devicegroup.CheckOneHost(ctx, c); err != nil {
+		return nil, err
+	}
 	// If there is no GPU, all ranks find out here, without waiting for each other. If there is one, do
 	// not open the driver yet: it looks for MPS only when it is opened.
 	if cuda.Count(os.LookupEnv) == 0 {
 		if _, err := cuda.Open(); err != nil {
-			return nil, classifyOpenError(err)
+			return nil, devicegroup.Classify(err)
 		}
 	}
-	a, err := shm.JoinCallChecker(ctx, shm.Identity{
-		ID: c.ID + "/" + Name, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout})
+	g, err := devicegroup.Join(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	e := newEngine(a, c.Timeout, parseKnobs(c.Knobs))
+	e := newEngine(g, parseKnobs(c.Knobs))
 	return e.finishJoin(e.open())
-}
-
-// classifyOpenError returns a dist.UnavailableError if the machine has no GPU. Other errors mean that the
-// driver does not work, and are returned unchanged.
-func classifyOpenError(err error) error {
-	if cuda.Code(err) == cuda.CodeNoDevice {
-		return &dist.UnavailableError{Err: err}
-	}
-	return err
 }
 
 var _ io.Closer = backend{} // dist.End closes the backends that implement it
@@ -334,7 +328,7 @@ func (c *call) awaitLaunch() error {
 		}
 	}
 	if c.e.knobs.asBlocks {
-		return c.e.checker.Check(rank0KernelDone)
+		return c.e.Checker.Check(rank0KernelDone)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +62,19 @@ func TestNoDriver(t *testing.T) {
 	if reason, yes := errors.AsType[*dist.UnavailableError](err); !yes ||
 		!strings.Contains(reason.Error(), os.Getenv(lacksDriver)) {
 		t.Errorf("nothing to run on: %v", err)
+	}
+}
+
+// Ranks on several hosts are refused at once, on every rank. They would wait for each other in vain.
+func TestSeveralHostsAreRefused(t *testing.T) {
+	elsewhere := func(_ context.Context, mine []byte) ([][]byte, error) {
+		return [][]byte{mine, append(slices.Clone(mine), '2')}, nil
+	}
+	_, err := dist.Init(t.Context(), dist.Config{Backend: Name, ID: t.Name(), Size: 2, Timeout: time.Minute,
+		Exchange: elsewhere})
+	if reason, yes := errors.AsType[*dist.UnavailableError](err); !yes ||
+		!strings.Contains(reason.Error(), "ranks 0 and 1 are on different hosts: backend cuda needs all ranks on one host") {
+		t.Errorf("two hosts: %v", err)
 	}
 }
 
@@ -154,6 +168,40 @@ func TestConformance(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Calls with an epilogue in host memory leave no copies of it on the GPU. Prepared ones keep theirs until they, or the
+// group, are closed.
+func TestEpilogueCopiesAreFreed(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "calls")
+	held := func() int {
+		text := string(must.Get(os.ReadFile(log))(t))
+		return strings.Count(text, "cuMemAlloc 48\n") - strings.Count(text, "cuMemFree")
+	}
+	gs := must.Get(open(1, time.Minute))(t)
+	t.Setenv(cudatest.LogVariable, log)
+	b, bias := dist.Make(dist.F32, 12), dist.Make(dist.F32, 12)
+	call := dist.Call{Op: dist.AllReduce, In: b, Out: b, Epilogue: &dist.Epilogue{Bias: bias, Residual: bias}}
+	for range 20 {
+		must.Do(t, gs[0].Do(call))
+	}
+	if n := held(); n != 0 {
+		t.Errorf("%d copies are left after 20 calls", n)
+	}
+	op, other := must.Get(gs[0].Prepare(call))(t), must.Get(gs[0].Prepare(call))(t)
+	must.Do(t, errors.Join(op.Run(), op.Run()))
+	if n := held(); n != 4 {
+		t.Errorf("two prepared calls have %d copies, want 4", n)
+	}
+	must.Do(t, errors.Join(op.Close(), op.Close()))
+	if n := held(); n != 2 {
+		t.Errorf("a prepared call has %d copies, want 2", n)
+	}
+	if err := op.Run(); !errors.Is(err, dist.ErrClosed) {
+		t.Errorf("a closed call ran: %v", err)
+	}
+	os.Unsetenv(cudatest.LogVariable)
+	must.Do(t, errors.Join(other.Run(), gs[0].Close()))
 }
 
 // plant makes the stand-in's measurements return these speeds in GB/s: of copies, of cache reads, of

@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/dist/devicegroup"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
@@ -36,10 +37,9 @@ func lamportSlot(ranks int) int { return 2 * ranks * lamportBytes }
 
 // engine is one rank's side of a group.
 type engine struct {
+	devicegroup.Group
 	rank, size    int
 	lineage       []ancestor // this group, the group it was split from, and so on
-	timeout       time.Duration
-	checker       *shm.CallChecker
 	device        *device
 	ranksOnGPU    int    // number of the group's ranks on this rank's GPU
 	residentRanks int    // number of ranks on the GPU in the original group; their kernels must be resident at once
@@ -60,7 +60,7 @@ type engine struct {
 	scratch          *allocation    // partial sums of two-stage, encodings of quickreduce, copied inputs
 	stage            [2]*allocation // input and output of calls on host memory
 	blockSum         *allocation    // aligned result of prepareBlockSum
-	vectorCopies     []cuda.Pointer // device copies of epilogue vectors in host memory
+	vectorCopies     map[*call]bool // calls that hold copies of epilogue vectors in host memory
 
 	copier  copier // for collectives
 	mailbox *mailbox
@@ -77,14 +77,9 @@ var (
 	_ instrument.Timer         = (*engine)(nil)
 )
 
-func (e *engine) Rank() int { return e.rank }
-func (e *engine) Size() int { return e.size }
 func (e *engine) failureRecord() *gpu.Failure {
 	return (*gpu.Failure)(unsafe.Pointer(&e.failure.Bytes[0]))
 }
-
-// Observe reads the GPU's clocks, power and temperature.
-func (e *engine) Observe() (string, error) { return e.device.Device().Observe() }
 
 func (e *engine) Capabilities() dist.Capabilities {
 	c := capabilities()
@@ -111,7 +106,7 @@ func (e *engine) open() error {
 		if err != nil {
 			return err
 		}
-		all, err := e.checker.AllGather("init", []byte(pipes))
+		all, err := e.Checker.AllGather("init", []byte(pipes))
 		if err != nil {
 			return err
 		}
@@ -121,8 +116,9 @@ func (e *engine) open() error {
 	}
 	var err error
 	if e.device, err = thisProcess.openDevice(e.rank); err != nil {
-		return classifyOpenError(err)
+		return err
 	}
+	e.GPU = e.device.Context
 	if err := e.checkCopyKnob(); err != nil { // before the next exchange: every rank finds the same error by itself
 		return &dist.UnavailableError{Err: err}
 	}
@@ -171,10 +167,10 @@ func (e *engine) allocateBuffers() error {
 			return err
 		}
 	}
-	if err := e.checker.Check(shm.NewLabel("init")); err != nil {
+	if err := e.Checker.Check(shm.NewLabel("init")); err != nil {
 		return err
 	}
-	e.checker.ResetCallCount()
+	e.Checker.ResetCallCount()
 	return nil
 }
 
@@ -183,7 +179,7 @@ func (e *engine) allocateBuffers() error {
 // same entry of a tuning table. It returns an error if processes share the GPU without MPS.
 func (e *engine) countSharers() (n int, err error) {
 	own := e.device.Device()
-	all, err := e.checker.AllGather("init",
+	all, err := e.Checker.AllGather("init",
 		[]byte(strings.Join([]string{own.BusID, own.Name, strconv.Itoa(os.Getpid())}, "\x00")))
 	if err != nil {
 		return 0, err
@@ -224,11 +220,11 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 	if len(e.lineage) == maxLineage {
 		return nil, fmt.Errorf("splitting: groups can be nested at most %d deep", maxLineage)
 	}
-	a, ranks, err := e.checker.Split(color, key)
+	a, ranks, err := e.Checker.Split(color, key)
 	if a == nil {
 		return nil, err
 	}
-	part := newEngine(a, e.timeout, e.knobs)
+	part := newEngine(devicegroup.Group{Checker: a, GPU: e.GPU, Timeout: e.Timeout}, e.knobs)
 	part.device, part.residentRanks, part.severalGPUs = e.device, e.residentRanks, e.severalGPUs
 	for _, from := range e.lineage {
 		theirs := ranks
@@ -244,8 +240,8 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 }
 
 // newEngine returns the engine of ranks that have met. It has no GPU yet.
-func newEngine(a *shm.CallChecker, timeout time.Duration, k knobs) *engine {
-	e := &engine{checker: a, rank: a.Rank(), size: a.Size(), timeout: timeout, knobs: k}
+func newEngine(g devicegroup.Group, k knobs) *engine {
+	e := &engine{Group: g, rank: g.Rank(), size: g.Size(), knobs: k, vectorCopies: map[*call]bool{}}
 	e.lineage = []ancestor{{engine: e}}
 	return e
 }
@@ -253,7 +249,7 @@ func newEngine(a *shm.CallChecker, timeout time.Duration, k knobs) *engine {
 // finishJoin returns the engine or, if err is not nil, tells the other ranks the reason and closes it.
 func (e *engine) finishJoin(err error) (dist.Engine, error) {
 	if err != nil {
-		e.checker.Refuse(fmt.Sprintf("rank %d: %v", e.rank, err))
+		e.Checker.Refuse(fmt.Sprintf("rank %d: %v", e.rank, err))
 		e.Close()
 		return nil, err
 	}
@@ -289,17 +285,14 @@ func (e *engine) Addresses(b dist.Buffer) ([]cuda.Pointer, error) {
 // KernelTimeout returns how long a kernel may wait for another rank, and the address of the gpu.Failure
 // in which it reports a timeout.
 func (e *engine) KernelTimeout() (failure cuda.Pointer, limit time.Duration) {
-	return e.failure.Device, e.timeout
+	return e.failure.Device, e.Timeout
 }
 
 // failFreed fails the group because the memory of a prepared call was freed.
 func (e *engine) failFreed(p dist.Plan) error {
 	e.Refuse(fmt.Errorf("%v: the memory was freed", p))
-	return e.checker.Failure()
+	return e.Checker.Failure()
 }
-
-// Refuse fails the group because this rank cannot make its call.
-func (e *engine) Refuse(reason error) { _ = e.checker.Fail(shm.RefusalBy(e.rank, reason)) }
 
 // Alloc returns zeroed device memory that all ranks can access.
 func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
@@ -321,37 +314,27 @@ func (e *engine) Free(b dist.Buffer) error {
 	return nil
 }
 
-// closeGrace is how long Close waits for the other ranks to unmap this rank's memory.
-const closeGrace = time.Second
-
-// Close leaves the group and frees its resources. Errors that follow from a failure of the group are
-// not reported again.
+// Close leaves the group and frees its resources.
 func (e *engine) Close() error {
-	defer e.checker.Close()
-	e.checker.Leave()
+	defer e.Checker.Close()
+	e.Checker.Leave()
 	if e.device == nil || e.mailbox == nil {
 		return nil
 	}
-	return e.device.Do(func() error {
+	return e.Release(func() error {
 		var faults []error
 		for _, a := range e.allocations {
 			a.freed = true // groups split from this one must not use it any more
 			faults = append(faults, a.closeImports())
 		}
 		// Memory that other processes have mapped must not be freed before they unmap it.
-		for begin := time.Now(); time.Since(begin) < closeGrace && !e.checker.Alone(); {
-			time.Sleep(time.Millisecond)
-		}
+		e.AwaitOthers()
 		for _, a := range e.allocations {
 			faults = append(faults, a.release())
 		}
-		for _, v := range e.vectorCopies {
-			faults = append(faults, e.device.Free(v))
+		for c := range e.vectorCopies {
+			faults = append(faults, c.freeVectors())
 		}
-		faults = append(faults, e.stream.Destroy(), e.failure.Free(), e.mailbox.close())
-		if err := errors.Join(faults...); err != nil && !cuda.Sticky(err) && !e.checker.Failed() {
-			return err
-		}
-		return nil
+		return errors.Join(append(faults, e.stream.Destroy(), e.failure.Free(), e.mailbox.close())...)
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/multicast"
@@ -139,8 +138,8 @@ func (e *engine) allocateMulticast(what string, bytes int) (*allocation, error) 
 	if e.multicastMissing != "" {
 		return e.allocate(what, bytes)
 	}
-	m, lacks := multicast.New(e.device.Context, e.checker, roundToGranule(bytes))
-	if lacks != nil && e.checker.Failed() {
+	m, lacks := multicast.New(e.device.Context, e.Checker, roundToGranule(bytes))
+	if lacks != nil && e.Checker.Failed() {
 		return nil, lacks
 	}
 	a, err := e.allocateShared(what, bytes, m)
@@ -165,7 +164,7 @@ func (e *engine) checkMulticast() (why string, err error) {
 			why = err.Error()
 		}
 	}
-	all, err := e.checker.AllGather("init", []byte(why))
+	all, err := e.Checker.AllGather("init", []byte(why))
 	for rank, theirs := range all {
 		if why == "" && len(theirs) > 0 {
 			why = fmt.Sprintf("rank %d: %s", rank, theirs)
@@ -183,7 +182,7 @@ func (e *engine) allocateShared(what string, bytes int, multi *multicast.Memory)
 		return nil, fmt.Errorf("%s: a group has at most %d allocations", what, maxAllocations)
 	}
 	record, failed := e.allocateLocal(a)
-	records, err := e.checker.AllGather(what, record)
+	records, err := e.Checker.AllGather(what, record)
 	if err != nil {
 		return nil, errors.Join(failed, err)
 	}
@@ -199,22 +198,15 @@ func (e *engine) allocateShared(what string, bytes int, multi *multicast.Memory)
 	if failed == nil {
 		failed = e.device.Do(func() error { return a.importPeers(records) })
 	}
-	ok := []byte{1}
-	if failed != nil {
-		ok[0] = 0
-	}
-	all, err := e.checker.AllGather(what, ok)
-	if err != nil {
-		return nil, errors.Join(failed, err)
+	failed = e.Share(what, failed, "cannot map the memory of the other ranks")
+	if failed != nil && e.Checker.Failed() {
+		return nil, failed // other ranks may still have the unused memory mapped
 	}
 	for _, old := range unused { // after the exchange, no rank has them mapped
 		e.mu.Lock()
 		delete(e.allocations, old.id)
 		e.mu.Unlock()
 		failed = cmp.Or(failed, old.free())
-	}
-	if rank := slices.IndexFunc(all, func(ok []byte) bool { return ok[0] == 0 }); rank >= 0 && failed == nil {
-		failed = fmt.Errorf("rank %d cannot map the memory of the other ranks", rank)
 	}
 	if failed != nil {
 		if a.addr[e.rank] != 0 {
@@ -281,7 +273,7 @@ func (a *allocation) importPeers(records [][]byte) error {
 	for rank, record := range records {
 		switch {
 		case rank == a.e.rank || a.multicast != nil:
-		case a.e.checker.Meeting.PIDs[rank] == os.Getpid():
+		case a.e.Checker.Meeting.PIDs[rank] == os.Getpid():
 			a.addr[rank] = cuda.Pointer(binary.LittleEndian.Uint64(record[8+cuda.HandleBytes:]))
 		default:
 			p, err := a.e.device.Import(cuda.Handle(record[8 : 8+cuda.HandleBytes]))

@@ -4,13 +4,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/dist/devicegroup"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 )
 
@@ -35,8 +35,8 @@ const flagBytes = 128
 func (e *engine) newMailbox() (*mailbox, error) {
 	m := &mailbox{e: e, copyNumbers: make([]uint32, e.size)}
 	for peer := range e.size {
-		m.to = append(m.to, e.checker.ChannelTo(shm.ForProgram, peer, describe))
-		m.from = append(m.from, e.checker.ChannelFrom(shm.ForProgram, peer, describe))
+		m.to = append(m.to, e.Checker.ChannelTo(shm.ForProgram, peer, describe))
+		m.from = append(m.from, e.Checker.ChannelFrom(shm.ForProgram, peer, describe))
 	}
 	var err error
 	if m.stream, err = e.device.Stream(); err != nil {
@@ -123,7 +123,7 @@ func (m *message) check() error {
 	if m.span.wasFreed() {
 		return m.e.failFreed(m.plan)
 	}
-	return m.e.checker.Failure()
+	return m.e.Checker.Failure()
 }
 
 // send returns when the caller may change the elements: when they are in shared memory or, for device
@@ -133,7 +133,7 @@ func (m *message) send() error {
 		return err
 	}
 	c := m.to[m.plan.Peer]
-	t, w := c.Begin(m.note), m.e.checker.NewWait(m.plan.Peer, m.op)
+	t, w := c.Begin(m.note), m.e.Checker.NewWait(m.plan.Peer, m.op)
 	for !t.Complete() {
 		if t.Send(m.bytes) {
 			w.Moved()
@@ -149,7 +149,7 @@ func (m *message) send() error {
 			return err
 		}
 	}
-	return m.e.checker.Failure() // the receiver may have failed to copy
+	return m.e.Checker.Failure() // the receiver may have failed to copy
 }
 
 // recv returns when the elements have arrived.
@@ -158,7 +158,7 @@ func (m *message) recv() error {
 		return err
 	}
 	c := m.from[m.plan.Peer]
-	t, w := c.Begin(m.note), m.e.checker.NewWait(m.plan.Peer, m.op)
+	t, w := c.Begin(m.note), m.e.Checker.NewWait(m.plan.Peer, m.op)
 	for !t.Complete() {
 		switch moved, err := t.Recv(m.take); {
 		case err != nil:
@@ -202,32 +202,28 @@ func (m *message) fetch(word uint64) error {
 // stream is idle.
 func (m *message) awaitCopy(flag *atomic.Uint32, number uint32) error {
 	e := m.e
-	var started time.Time
-	for polls := 1; ; polls++ {
-		if flag != nil && flag.Load() == number {
-			return nil
-		}
-		if flag != nil && polls%watchEvery != 0 {
-			continue
-		}
+	raised := func() bool { return flag != nil && flag.Load() == number }
+	ended := func() (bool, error) {
 		switch done, err := m.copier.stream.Done(); {
 		case err != nil:
-			return e.fail(m.op, err)
-		case done && flag != nil && flag.Load() != number:
-			return e.fail(m.op, fmt.Errorf("the kernel of copy %d has ended, but its flag is %d", number, flag.Load()))
-		case done:
-			return nil
-		}
-		if started.IsZero() {
-			started = time.Now()
-		}
-		if polls > busyPolls {
-			runtime.Gosched()
-			time.Sleep(pollPause)
-			if time.Since(started) > e.timeout {
-				return e.fail(m.op, fmt.Errorf("a copy of %d bytes is not done after %v", m.plan.Count*m.plan.DType.Size(),
-					e.timeout))
-			}
+			return false, e.fail(m.op, err)
+		case done && flag != nil && !raised():
+			return false, e.fail(m.op, fmt.Errorf("the kernel of copy %d has ended, but its flag is %d", number, flag.Load()))
+		default:
+			return done, nil
 		}
 	}
+	return devicegroup.Pace.Until(func() (bool, error) {
+		if flag == nil {
+			return ended()
+		}
+		return raised(), nil
+	}, func(waited time.Duration) error {
+		if waited > e.Timeout {
+			return e.fail(m.op, fmt.Errorf("a copy of %d bytes is not done after %v", m.plan.Count*m.plan.DType.Size(),
+				e.Timeout))
+		}
+		_, err := ended()
+		return err
+	})
 }

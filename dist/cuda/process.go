@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/kernbench/kernbench/internal/dist/devicegroup"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 	"github.com/kernbench/kernbench/internal/host/mps"
@@ -116,27 +117,16 @@ func (p *process) openDevice(rank int) (*device, error) {
 			return nil, err
 		}
 	}
-	driver, err := cuda.Open()
+	c, err := devicegroup.OpenGPU(rank)
 	if err != nil {
 		return nil, err
 	}
-	list, err := driver.Devices()
-	if err != nil {
-		return nil, err
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("%v offers no GPU to this process", driver)
-	}
-	ordinal := rank % len(list)
+	ordinal := c.Device().Ordinal
 	if d := p.devices[ordinal]; d != nil {
 		return d, nil
 	}
-	c, err := list[ordinal].Context()
-	if err != nil {
-		return nil, err
-	}
 	d := &device{Context: c, ordinal: ordinal, modules: map[moduleKey]module{}}
-	if d.multiprocessors, err = list[ordinal].Get(cuda.Multiprocessors); err != nil {
+	if d.multiprocessors, err = c.Device().Get(cuda.Multiprocessors); err != nil {
 		return nil, err
 	}
 	p.devices[ordinal] = d
@@ -177,8 +167,6 @@ func (p *process) stopMPS() error {
 	}
 	d := p.daemon
 	p.daemon = nil
-	for _, device := range p.devices {
-		_ = device.Close()
-	}
+	devicegroup.CloseGPUs()
 	return d.Stop()
 }

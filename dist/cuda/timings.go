@@ -107,7 +107,7 @@ func (t *timer) chooseCalls() error {
 	if err != nil {
 		return err
 	}
-	all, err := t.e.checker.AllGather("the time of a call", binary.LittleEndian.AppendUint64(nil, math.Float64bits(us)))
+	all, err := t.e.Checker.AllGather("the time of a call", binary.LittleEndian.AppendUint64(nil, math.Float64bits(us)))
 	if err != nil {
 		return err
 	}
@@ -284,7 +284,7 @@ func (t *timer) limit() (us float64, what string, err error) {
 	if t.e.rank == 0 && t.e.ranksOnGPU == t.e.size {
 		us, what, err = t.e.coldLimit(t.plan)
 	}
-	return us, what, errors.Join(err, t.e.checker.Check(limitMeasured))
+	return us, what, errors.Join(err, t.e.Checker.Check(limitMeasured))
 }
 
 var limitMeasured = shm.NewLabel("what limits a call")

@@ -64,6 +64,7 @@ func counted(g *dist.Group, op dist.Collective, c cell, pattern func(block int) 
 	if err != nil {
 		return err
 	}
+	var wrong error // must not keep this rank from the second run
 	for range 2 {
 		if err := errors.Join(put(call.Out, make([]byte, 8*len(out))), put(call.In, dist.Of(in).Bytes())); err != nil {
 			return err
@@ -72,10 +73,10 @@ func counted(g *dist.Group, op dist.Collective, c cell, pattern func(block int) 
 			return err
 		}
 		if err := same(call.Out, func(i int) float64 { return out[i] }); err != nil || call.Out.Count() != len(out) {
-			return fmt.Errorf("rank %d has %d elements, want %d: %w", rank, call.Out.Count(), len(out), err)
+			wrong = fmt.Errorf("rank %d has %d elements, want %d: %w", rank, call.Out.Count(), len(out), err)
 		}
 	}
-	return g.Barrier() // no rank may reuse the memory before all have compared
+	return errors.Join(wrong, g.Barrier()) // no rank may reuse the memory before all have compared
 }
 
 // countedBuffers allocates the length of the longest buffer on all ranks, because an allocation must

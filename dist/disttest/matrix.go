@@ -209,12 +209,17 @@ func runAll(list [runs]expectation, g *dist.Group, op dist.Collective, c cell, s
 	if err != nil {
 		return err
 	}
+	var wrong error
 	for i, e := range list {
-		if err := e.run(prepared, call, c.dtype, space.out[kind], space.fill, c.inPlace); err != nil {
+		if err := e.run(prepared, call, c.dtype, space.out[kind], space.fill); err != nil {
 			return fmt.Errorf("run %d of a prepared call: %w", i+1, err)
 		}
+		// A wrong output must not keep this rank from the other runs: a library may hang where a rank is missing.
+		if err := e.check(call, c.dtype, space.out[kind], c.inPlace); err != nil && wrong == nil {
+			wrong = fmt.Errorf("run %d of a prepared call: %w", i+1, err)
+		}
 	}
-	return nil
+	return wrong
 }
 
 // buffers returns the buffers of the call.
@@ -235,18 +240,25 @@ func (e expectation) buffers(d dist.DType, in, out dist.Buffer, inPlace bool) (f
 	return long, long
 }
 
-// run makes one run and compares the output.
-func (e expectation) run(op *dist.Op, c dist.Call, d dist.DType, out dist.Buffer, fill []byte, inPlace bool) error {
-	width := d.Size()
-	guarded := as(out, dist.U8, len(e.in)+len(e.out)+width)
+// run makes one run.
+func (e expectation) run(op *dist.Op, c dist.Call, d dist.DType, out dist.Buffer, fill []byte) error {
+	guarded := e.guarded(d, out)
 	// Fill the output with wrong values first, so that elements that the call does not write are
 	// noticed.
 	if err := errors.Join(put(guarded, fill[:guarded.Count()]), put(c.In, e.in)); err != nil {
 		return err
 	}
-	if err := op.Run(); err != nil {
-		return err
-	}
+	return op.Run()
+}
+
+// guarded returns the memory that run fills: the output and what follows it.
+func (e expectation) guarded(d dist.DType, out dist.Buffer) dist.Buffer {
+	return as(out, dist.U8, len(e.in)+len(e.out)+d.Size())
+}
+
+// check compares the output of a run.
+func (e expectation) check(c dist.Call, d dist.DType, out dist.Buffer, inPlace bool) error {
+	width := d.Size()
 	got, err := get(c.Out)
 	if err != nil {
 		return err
@@ -264,7 +276,7 @@ func (e expectation) run(op *dist.Op, c dist.Call, d dist.DType, out dist.Buffer
 	if given, err := get(c.In); err != nil || !bytes.Equal(given, e.in) {
 		return errors.Join(errors.New("the input was changed"), err)
 	}
-	guard, err := get(guarded)
+	guard, err := get(e.guarded(d, out))
 	if err != nil {
 		return err
 	}

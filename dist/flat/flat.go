@@ -14,7 +14,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -26,6 +25,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/clock"
+	"github.com/kernbench/kernbench/internal/host/collector"
 )
 
 // Name is the name of the backend.
@@ -178,23 +178,24 @@ func (e *engine) once(s schedule.Schedule, p dist.Plan) (event.Time, error) {
 }
 
 // Prepare proves and simulates the schedule of the call once. Every run then advances the clock by that time.
-func (e *engine) Prepare(p dist.Plan) (func() error, error) {
+func (e *engine) Prepare(p dist.Plan) (run, release func() error, err error) {
 	s, err := e.schedule(p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if e.size > manyRanks {
 		// The state of the ranks is live to the end. A garbage collector that lets the heap double would need twice as
 		// much memory for nothing.
-		defer debug.SetGCPercent(debug.SetGCPercent(manyRanksGC))
+		restore, _ := collector.Hold(manyRanksGC)
+		defer restore()
 	}
 	s = schedule.Keep(s) // it runs twice: to be proved and to be timed
 	if err := schedule.Prove(s); err != nil {
-		return nil, fmt.Errorf("proving the schedule: %w", err)
+		return nil, nil, fmt.Errorf("proving the schedule: %w", err)
 	}
 	time, err := e.once(s, p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return func() error {
 		e.mu.Lock()
@@ -203,16 +204,17 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 			e.now += time
 		}
 		return e.failed
-	}, nil
+	}, nil, nil
 }
 
 // Refuse implements dist.Engine.
-func (e *engine) Refuse(reason error) {
+func (e *engine) Refuse(reason error) (first bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.failed == nil {
+	if first = e.failed == nil; first {
 		e.failed = shm.RefusalBy(0, reason).Err()
 	}
+	return first
 }
 
 // Alloc returns memory without contents. It may be of any size, because it occupies nothing.

@@ -2,6 +2,7 @@ package mpi
 
 import (
 	"fmt"
+	"hash/fnv"
 	"runtime"
 	"time"
 
@@ -15,7 +16,9 @@ import (
 type collective struct {
 	e        *engine
 	plan     dist.Plan // keeps the buffers reachable, since call refers to them by address
-	label    *label
+	text     string    // everything on which the ranks must agree
+	hash     uint64    // of text
+	agreed   bool      // the ranks have agreed on the call: it has run before
 	call     *mpi.Call // nil if there is nothing to move
 	epilogue epilogue.Step
 
@@ -47,7 +50,10 @@ func (e *engine) collective(p dist.Plan) (func() error, error) {
 
 // newCollective returns a collective without its MPI call.
 func (e *engine) newCollective(p dist.Plan) *collective {
-	o := &collective{e: e, plan: p, label: newLabel(p.Terms())}
+	o := &collective{e: e, plan: p, text: p.Terms()}
+	h := fnv.New64a()
+	h.Write([]byte(o.text))
+	o.hash = h.Sum64()
 	if p.Op.Reduces() && p.Reduction == dist.Avg {
 		o.epilogue = epilogue.Average(p.DType, e.Size())
 	}
@@ -57,9 +63,9 @@ func (e *engine) newCollective(p dist.Plan) *collective {
 	return o
 }
 
-// run agrees on the call with the other ranks, and makes it.
+// run makes the call. The first time, it agrees on it with the other ranks before.
 func (o *collective) run() error {
-	if err := agree(o.e.coordinator, o.label); err != nil {
+	if err := o.agree(); err != nil {
 		return err
 	}
 	if o.call == nil {
@@ -67,11 +73,30 @@ func (o *collective) run() error {
 	}
 	o.before.do()
 	if err := o.call.Run(); err != nil {
-		return o.e.fail(o.label.text, err)
+		return o.e.fail(o.text, err)
 	}
 	o.after.do()
 	o.epilogue.Apply(o.plan.Out.Bytes(), 0)
 	runtime.KeepAlive(o)
+	return nil
+}
+
+func (o *collective) agree() error {
+	if o.agreed {
+		return o.again()
+	}
+	err := o.e.agree(o.text)
+	o.agreed = err == nil
+	return err
+}
+
+// again records a run of a call on which the ranks have agreed before.
+func (o *collective) again() error {
+	if o.e.coordinator.Failed() {
+		_, err := o.e.coordinator.checkPeer(o.e.Rank(), o.text)
+		return err
+	}
+	o.e.history.add(o.hash)
 	return nil
 }
 
@@ -80,18 +105,19 @@ func (o *collective) run() error {
 // other, and if ranks start different ones, finish returns the error and the result is not used.
 type splitAllReduce struct {
 	*collective
-	slot *mpi.Slot
-	call *mpi.Call
-	test *mpi.Call
+	slot   *mpi.Slot
+	call   *mpi.Call
+	test   *mpi.Call
+	posted string // what this rank has posted about the first run
 }
 
-// PrepareHalves implements dist.Overlapper.
+// PrepareHalves prepares an all-reduce in two halves: see dist.Engine.
 func (e *engine) PrepareHalves(p dist.Plan) (begin, finish func() error, arrived func() bool, err error) {
 	if p.Op != dist.AllReduce || p.Count == 0 || p.Count > mpi.MostElements {
 		return nil, nil, nil, nil
 	}
 	c, lib := e.newCollective(p), e.process.lib
-	c.label = newLabel(c.label.text + " begun")
+	c.text += " begun"
 	in := mpi.Memory(p.In.Bytes())
 	if p.InPlace {
 		in = lib.InPlace
@@ -104,17 +130,35 @@ func (e *engine) PrepareHalves(p dist.Plan) (begin, finish func() error, arrived
 }
 
 func (o *splitAllReduce) begin() error {
-	if err := o.e.coordinator.post(o.label); err != nil {
+	if err := o.post(); err != nil {
 		return err
 	}
 	if err := o.call.Run(); err != nil {
-		return o.e.fail(o.label.text, err)
+		return o.e.fail(o.text, err)
 	}
 	return nil
 }
 
+// post is the first half of agree, and wait the second.
+func (o *splitAllReduce) post() error {
+	if o.agreed {
+		return o.again()
+	}
+	o.posted = o.e.history.agreeing(o.text)
+	return o.e.coordinator.post(o.posted)
+}
+
+func (o *splitAllReduce) wait() error {
+	if o.agreed {
+		return nil
+	}
+	err := o.e.coordinator.wait(o.posted)
+	o.agreed = err == nil
+	return err
+}
+
 func (o *splitAllReduce) finish() error {
-	err := o.e.coordinator.wait(o.label)
+	err := o.wait()
 	if err == nil {
 		err = o.await()
 	}
@@ -128,9 +172,9 @@ func (o *splitAllReduce) finish() error {
 
 // await polls until the all-reduce, which all ranks have started, is complete.
 func (o *splitAllReduce) await() error {
-	fail := func(err error) error { return o.e.fail(o.label.text, err) }
+	fail := func(err error) error { return o.e.fail(o.text, err) }
 	return poll(o.test, o.slot, fail, func(waited time.Duration) error {
-		if _, err := o.e.coordinator.checkPeer(o.e.Rank(), o.label.text); err != nil {
+		if _, err := o.e.coordinator.checkPeer(o.e.Rank(), o.text); err != nil {
 			return err
 		}
 		if waited > o.e.members.timeout {

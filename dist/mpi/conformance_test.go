@@ -86,37 +86,32 @@ func (n narrowed) Capabilities() dist.Capabilities {
 	return c
 }
 
-// Runs the whole suite on one host. As if every rank were on its own host, it runs the part that
-// depends on how ranks agree. Libraries that do not yield the core are slow with more ranks than
+// Runs the whole suite. Libraries that do not yield the core are slow with more ranks than
 // cores: four ranks then test only what a power of two changes, and the agreements. The whole suite
 // with four ranks of such a library runs in kernbench selftest --backend mpi, on machines with four
 // cores. With -short, for the race detector, one library is enough: the goroutines share the same data
 // with both.
 func TestConformance(t *testing.T) {
-	const agreements = "barrier,subgroups,async,messages,misuse,absent,left,cancelled,refused"
 	for _, l := range launchers {
-		agreeing, four, atLeast := "allreduce,"+agreements, "", 16
+		four, atLeast := "", 16
 		if !l.yields {
-			agreeing, four, atLeast = agreements, "allreduce,reduce_scatter,alltoall,subgroups", 4
+			four, atLeast = "allreduce,reduce_scatter,alltoall,subgroups", 4
 		}
 		for _, c := range []struct {
-			ranks       int
-			hosts, only string
-			least       int // least number of cases that must run
-			always      bool
-		}{
-			{1, "", "", 16, false}, {2, "", "", 17, l.yields}, {3, "", "", 36, l.yields}, {4, "", four, atLeast, false},
-			{2, "apart", agreeing, 5, false}, {3, "apart", agreeing, 24, l.yields},
-		} {
+			ranks  int
+			only   string
+			least  int // least number of cases that must run
+			always bool
+		}{{1, "", 16, false}, {2, "", 17, l.yields}, {3, "", 36, l.yields}, {4, four, atLeast, false}} {
 			if testing.Short() && !c.always {
 				continue
 			}
-			t.Run(fmt.Sprintf("%s/%d%s", l.family, c.ranks, c.hosts), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%d", l.family, c.ranks), func(t *testing.T) {
 				types := ""
 				if !l.yields && c.ranks > 2 {
 					types = fewTypes
 				}
-				out, err := l.ranks(t, c.ranks, "suite", hostsVar+"="+c.hosts, onlyVar+"="+c.only, argVar+"="+types)
+				out, err := l.ranks(t, c.ranks, "suite", onlyVar+"="+c.only, argVar+"="+types)
 				if err != nil {
 					t.Errorf("%v\n%s", err, out)
 				}
@@ -149,12 +144,12 @@ type spoiled struct {
 	spoil func(p dist.Plan, run func() error) func() error
 }
 
-func (s spoiled) Prepare(p dist.Plan) (func() error, error) {
-	run, err := s.Engine.Prepare(p)
+func (s spoiled) Prepare(p dist.Plan) (run, release func() error, err error) {
+	run, release, err = s.Engine.Prepare(p)
 	if err != nil || s.Rank() != 1 {
-		return run, err
+		return run, release, err
 	}
-	return s.spoil(p, run), nil
+	return s.spoil(p, run), release, nil
 }
 
 func after(change func(p dist.Plan)) func(dist.Plan, func() error) func() error {

@@ -3,216 +3,242 @@ package mpi
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
+	"errors"
 	"fmt"
-	"hash/fnv"
-	"slices"
+	"math/rand/v2"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/comm/mpi"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
-// coordinator verifies that all ranks of a group issue the same sequence of calls, and propagates
-// failures between them. Its errors have the types that package dist promises.
-type coordinator interface {
-	// post publishes this rank's next call without blocking.
-	post(l *label) error
-	// wait blocks until every rank has posted a matching call.
-	wait(l *label) error
-	// checkPeer returns the group's failure as err. It returns the failure to report as gone if the
-	// peer has left or died. That is not yet a failure of the group, because a message that the peer
-	// sent before may still arrive.
-	checkPeer(peer int, op string) (gone *shm.Failure, err error)
-	// Fail marks the group as failed and returns the reason: f, or an earlier failure.
-	Fail(f shm.Failure) error
-	Failed() bool
-	Close()
+// coordinator verifies that all ranks of a group issue the same sequence of calls, and propagates failures
+// between them, by notices: small MPI messages. Every rank sends its call to all others, so each can compare
+// the calls, and knows which ranks it still waits for. Its errors have the types that package dist promises.
+type coordinator struct {
+	router  *noticeRouter
+	token   uint64 // identifies the group in notices
+	members membership
+
+	// The router's lock guards the fields below: sends and receives run concurrently.
+	calls   int      // number of calls that this rank has posted
+	peers   []posted // by rank
+	failure *shm.Failure
 }
 
-// agree blocks until all ranks are known to issue the call that l describes.
-func agree(c coordinator, l *label) error {
-	if err := c.post(l); err != nil {
+// posted is what is known about another rank.
+type posted struct {
+	calls int
+	texts [2]string // of its last two calls: a rank can be one call ahead of the others
+	left  bool
+}
+
+// newCoordinator returns the coordinator of the ranks of c. It is collective. Rank 0 chooses the
+// token for all.
+func (p *process) newCoordinator(c comm, m membership) (*coordinator, error) {
+	token := []int64{rand.Int64()}
+	if err := p.lib.Bcast(mpi.Memory(token), 1, p.lib.Type(dtype.I64), 0, c).Run(); err != nil {
+		return nil, err
+	}
+	return p.notices.enter(uint64(token[0]), m), nil
+}
+
+// meet blocks until all ranks of a group have joined. The token of their meeting
+// is a hash of the group's id and secret, so that ranks of different groups or jobs do not join each other.
+func (p *process) meet(ctx context.Context, m membership) error {
+	const joining = "joining"
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s", m.id, m.secret))
+	r := p.notices.enter(binary.LittleEndian.Uint64(sum[:]), m)
+	defer p.notices.exit(r)
+	if err := r.post(joining); err != nil {
 		return err
 	}
-	return c.wait(l)
-}
-
-// label describes a call: everything that must be equal on all ranks.
-type label struct {
-	local *shm.Label // for ranks on one host
-	text  string
-	hash  int64 // of text, for ranks on several hosts; not negative, so that -hash does not overflow
-}
-
-func newLabel(text string) *label {
-	h := fnv.New64a()
-	h.Write([]byte(text))
-	return &label{shm.NewLabel(text), text, int64(h.Sum64() >> 1)}
-}
-
-// membership describes a group and this rank's place in it.
-type membership struct {
-	id      string // unique among the groups of the job
-	secret  string
-	rank    int
-	timeout time.Duration
-	hosts   []uint64 // host id by rank
-	world   []int    // rank in MPI_COMM_WORLD by rank
-}
-
-// locate sets hosts and world from all ranks of c. It is collective.
-func (m *membership) locate(p *process, c comm, size int) (err error) {
-	if m.hosts, err = p.allGather(c, p.hosts[p.rank], size); err != nil {
-		return err
+	absent, err := r.await(ctx, joining)
+	if len(absent) > 0 {
+		r.retract()
+		err = fmt.Errorf("%s did not join within %v: %w", culprit.FormatRanks(absent), m.timeout.Round(time.Millisecond),
+			context.Cause(ctx))
 	}
-	numbers, err := p.allGather(c, uint64(p.rank), size)
-	m.world = lists.Map(numbers, func(n uint64) int { return int(n) })
+	p.notices.flush(flushTimeout)
 	return err
 }
 
-// oneHost reports whether all ranks are on one host.
-func (m membership) oneHost() bool {
-	return !slices.ContainsFunc(m.hosts, func(h uint64) bool { return h != m.hosts[0] })
+// retract takes back what this rank has posted to a meeting. It would count for the next attempt.
+func (p *coordinator) retract() {
+	p.router.mu.Lock()
+	defer p.router.mu.Unlock()
+	p.send(notice{})
 }
 
-// backoff paces one wait: it spins at first, then yields the core, then sleeps between polls.
-type backoff struct {
-	polls   int
-	started time.Time
-}
-
-const (
-	spinPolls  = 100                   // a few tens of microseconds: how far apart ranks usually arrive
-	yieldPolls = 2000                  // polls between which the core is yielded
-	pollPause  = 50 * time.Microsecond // sleep between later polls
-	checkEvery = 32                    // polls between two checks of the group's state
-)
-
-// pause is called between two polls. It returns how long the wait has lasted, or 0 while spinning,
-// when reading the clock would cost more than a poll.
-func (b *backoff) pause() (waited time.Duration) {
-	b.polls++
-	switch {
-	case b.polls < spinPolls:
-		return 0
-	case b.polls < spinPolls+yieldPolls:
-		shm.Yield()
-	default:
-		time.Sleep(pollPause)
+// post publishes this rank's next call without blocking.
+func (p *coordinator) post(call string) error {
+	p.router.mu.Lock()
+	defer p.router.mu.Unlock()
+	p.calls++
+	if err := p.checkFailed(call); err != nil {
+		return err
 	}
-	if b.started.IsZero() {
-		b.started = time.Now()
-	}
-	return time.Since(b.started)
+	p.send(notice{Calls: p.calls, Text: call})
+	return nil
 }
 
-// poll runs test until the request in slot is done. Errors of test are returned through fail. Every
-// checkEvery polls it calls check with the time waited so far, and returns its error if there is one.
-func poll(test *mpi.Call, slot *mpi.Slot, fail func(error) error, check func(waited time.Duration) error) error {
-	var b backoff
-	for {
-		if err := test.Run(); err != nil {
-			return fail(err)
-		}
-		if slot.Done() {
-			return nil
-		}
-		waited := b.pause()
-		if b.polls%checkEvery != 0 {
-			continue
-		}
-		if err := check(waited); err != nil {
-			return err
-		}
+// wait blocks until every rank has posted a matching call.
+func (p *coordinator) wait(call string) error {
+	missing, err := p.await(context.Background(), call)
+	if len(missing) == 0 {
+		return err
 	}
+	return p.Fail(shm.Failure{Kind: shm.PeerGone, Rank: missing[0],
+		Text: fmt.Sprintf("rank %d waited %v for %s in %s (call %d)", p.members.rank, p.members.timeout,
+			culprit.FormatRanks(missing), call, p.calls)})
 }
 
-// localCoordinator coordinates ranks on one host, through shared memory.
-type localCoordinator struct{ *shm.CallChecker }
+// await blocks until every rank has posted this rank's call. It returns the ranks that have not within the
+// timeout. If several are missing, some may only wait for a processor: they get the timeout again.
+func (p *coordinator) await(ctx context.Context, call string) (missing []int, err error) {
+	limit := p.members.timeout
+	err = pace.Until(func() (bool, error) {
+		missing, err = p.compare(call)
+		return len(missing) == 0, err
+	}, func(waited time.Duration) error {
+		if waited > limit && (len(missing) == 1 || waited > 2*limit) || ctx.Err() != nil {
+			return errMissing
+		}
+		return nil
+	})
+	if err == errMissing {
+		return missing, nil
+	}
+	return nil, err
+}
 
-var _ coordinator = localCoordinator{}
+var errMissing = errors.New("ranks are missing")
 
-// meetLocal blocks until all ranks of a group on this host have joined.
-func meetLocal(ctx context.Context, m membership) (coordinator, error) {
-	a, err := shm.JoinCallChecker(ctx,
-		shm.Identity{ID: m.id + "/" + Name, Secret: m.secret, Rank: m.rank, Size: len(m.hosts), Timeout: m.timeout})
-	if err != nil {
+// compare fails the group if a rank has posted another call than this one, or has left before it. It returns
+// the ranks that have not posted yet.
+func (p *coordinator) compare(call string) (missing []int, err error) {
+	p.router.mu.Lock()
+	defer p.router.mu.Unlock()
+	if err := p.checkFailed(call); err != nil {
 		return nil, err
 	}
-	return localCoordinator{a}, nil
+	own := p.members.rank
+	for r, peer := range p.peers {
+		switch theirs := peer.texts[p.calls%2]; {
+		case r == own:
+		case peer.calls >= p.calls && theirs != call:
+			a, b, first, second := own, r, call, theirs
+			if b < a {
+				a, b, first, second = b, a, second, first
+			}
+			return nil, p.fail(shm.Failure{Kind: shm.Disagreement,
+				Text: fmt.Sprintf("ranks disagree on call %d: rank %d called %s, rank %d called %s", p.calls, a, first, b, second)})
+		case peer.calls < p.calls && peer.left:
+			return nil, p.fail(p.leaving(r, fmt.Sprintf("%s (call %d)", call, p.calls)))
+		case peer.calls < p.calls:
+			missing = append(missing, r)
+		}
+	}
+	return missing, nil
 }
 
-func (b localCoordinator) post(l *label) error { return b.Post(l.local) }
-func (b localCoordinator) wait(*label) error   { return b.Wait() }
+// leaving returns the failure of a group that a rank has left while this one waits for it.
+func (p *coordinator) leaving(rank int, op string) shm.Failure {
+	return shm.Failure{Kind: shm.PeerGone, Rank: rank,
+		Text: fmt.Sprintf("rank %d has left the group while rank %d waits for it in %s", rank, p.members.rank, op)}
+}
 
-func (b localCoordinator) checkPeer(peer int, op string) (*shm.Failure, error) {
-	if b.Failed() {
-		return nil, b.Failure()
+// checkFailed reads the notices that have arrived and returns the group's failure. The caller holds the lock.
+func (p *coordinator) checkFailed(op string) error {
+	if err := p.router.read(); err != nil {
+		return err
 	}
-	why, dead := b.Gone(peer)
-	if why == "" {
+	if p.failure == nil {
+		return nil
+	}
+	f := *p.failure
+	if f.Kind == shm.Refusal {
+		f.Text += fmt.Sprintf("; rank %d calls %s", p.members.rank, op)
+	}
+	return f.Err()
+}
+
+// receive stores a notice that was sent to this group. The caller holds the lock.
+func (p *coordinator) receive(n notice) {
+	peer := &p.peers[n.From]
+	switch {
+	case n.Failure != nil && p.failure == nil:
+		p.failure = n.Failure
+	case n.Failure != nil:
+	case n.Left:
+		peer.left = true
+	default:
+		peer.calls, peer.texts[n.Calls%2] = n.Calls, n.Text
+	}
+}
+
+// send sends a notice to all other ranks of the group. The caller holds the lock.
+func (p *coordinator) send(n notice) {
+	n.Group, n.From = p.token, p.members.rank
+	for r, world := range p.members.world {
+		if r != p.members.rank {
+			p.router.send(world, n)
+		}
+	}
+}
+
+// checkPeer returns the group's failure as err. It returns the failure to report as gone if the peer has
+// left. That is not yet a failure of the group, because a message that the peer sent before may still arrive.
+func (p *coordinator) checkPeer(peer int, op string) (gone *shm.Failure, err error) {
+	p.router.mu.Lock()
+	defer p.router.mu.Unlock()
+	if err := p.checkFailed(op); err != nil {
+		return nil, err
+	}
+	if !p.peers[peer].left {
 		return nil, nil
 	}
-	f := b.PeerFailure(peer, dead, why, op)
+	f := p.leaving(peer, op)
 	return &f, nil
 }
 
-// meetRemote blocks until all ranks of a group on several hosts have joined. Each rank sends hello to
-// all others and waits for theirs. The message contains a hash of the group's id and secret, so that
-// ranks of different groups or jobs do not join each other.
-func (p *process) meetRemote(ctx context.Context, m membership) error {
-	tag := groupTag(m.id)
-	box := newMailbox(p.lib, p.bootstrap, tag)
-	proof := fmt.Sprintf("%x %s", sha256.Sum256(fmt.Appendf(nil, "%s/%s", m.id, m.secret)), m.id)
-	sendAll := func(kind string) (err error) {
-		for r := range m.hosts {
-			if r != m.rank && err == nil {
-				err = box.send(r, tag, []byte(kind+proof))
-			}
-		}
-		return err
-	}
-	if err := sendAll(hello); err != nil {
-		return err
-	}
-	joined := make([]bool, len(m.hosts))
-	joined[m.rank] = true
-	err := m.receive(ctx, box, proof, joined)
-	if err != nil {
-		_ = sendAll(goodbye) // a hello that is not taken back would count for the next attempt
-	}
-	box.flush(flushTimeout)
-	return err
+// Fail marks the group as failed and returns the reason: f, or an earlier failure.
+func (p *coordinator) Fail(f shm.Failure) error {
+	p.router.mu.Lock()
+	defer p.router.mu.Unlock()
+	return p.fail(f)
 }
 
-// The messages of meetRemote: a rank has arrived, or has stopped waiting.
-const (
-	hello   = "+"
-	goodbye = "-"
-)
-
-// flushTimeout is how long to wait for small messages to be sent.
-const flushTimeout = time.Second
-
-// receive blocks until joined is true for all ranks, or ctx ends.
-func (m membership) receive(ctx context.Context, box *mailbox, proof string, joined []bool) error {
-	for b := (backoff{}); slices.Contains(joined, false); b.pause() {
-		from, body, ok, err := box.receive()
-		text := string(body)
-		switch {
-		case err != nil:
-			return err
-		case ok && text[1:] != proof:
-			return fmt.Errorf("rank %d joins another group at the same time, or has another secret", from)
-		case ok:
-			joined[from] = text[:1] == hello
-		case ctx.Err() != nil:
-			absent := lists.Filter(lists.Range[int](len(joined)), func(r int) bool { return !joined[r] })
-			return fmt.Errorf("%s did not join within %v: %w", culprit.FormatRanks(absent),
-				m.timeout.Round(time.Millisecond), ctx.Err())
-		}
+// fail is Fail for callers that hold the lock.
+func (p *coordinator) fail(f shm.Failure) error {
+	if p.failure == nil {
+		p.failure = &f
+		p.send(notice{Failure: &f})
 	}
-	return nil
+	return p.failure.Err()
+}
+
+// RefuseCall is Fail because this rank cannot make its call. first is false if the group has failed already.
+func (p *coordinator) RefuseCall(reason error) (first bool) {
+	p.router.mu.Lock()
+	defer p.router.mu.Unlock()
+	first = p.failure == nil
+	_ = p.fail(shm.RefusalBy(p.members.rank, reason))
+	return first
+}
+
+func (p *coordinator) Failed() bool {
+	p.router.mu.Lock()
+	defer p.router.mu.Unlock()
+	return p.failure != nil
+}
+
+func (p *coordinator) Close() {
+	p.router.mu.Lock()
+	p.send(notice{Left: true})
+	p.router.mu.Unlock()
+	p.router.exit(p)
 }

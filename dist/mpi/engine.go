@@ -1,7 +1,6 @@
 package mpi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,43 +10,32 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/base/dtype"
-	"github.com/kernbench/kernbench/internal/comm/mpi"
 	"github.com/kernbench/kernbench/internal/comm/shm"
-	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 // engine is one rank's side of a group.
 type engine struct {
 	process     *process
 	members     membership
-	coordinator coordinator
+	coordinator *coordinator
 	comm        comm
-	splits      int         // number of Split calls; names the next subgroup
+	history     history     // calls since the last agreement; only the goroutine of the collectives uses it
 	sent        atomic.Bool // this rank has sent a message, which may not have been received
 }
 
 var _ dist.Engine = (*engine)(nil)
 
-// newEngine completes a group whose ranks have met, so that all of them call newComm. b is nil for
-// ranks on several hosts: their coordinator needs the communicator.
-func (p *process) newEngine(m membership, b coordinator, newComm func() (comm, error)) (dist.Engine, error) {
-	e := &engine{process: p, members: m, coordinator: b}
-	var err error
-	if e.comm, err = newComm(); err == nil && b == nil {
-		e.coordinator, err = newRemoteCoordinator(p, e.comm, m)
-	}
+// newEngine completes a group whose ranks all have the communicator.
+func (p *process) newEngine(m membership, c comm) (dist.Engine, error) {
+	coordinator, err := p.newCoordinator(c, m)
 	if err != nil {
-		if b != nil {
-			b.Close()
-		}
 		return nil, err
 	}
-	return e, nil
+	return &engine{process: p, members: m, coordinator: coordinator, comm: c}, nil
 }
 
 func (e *engine) Rank() int { return e.members.rank }
-func (e *engine) Size() int { return len(e.members.hosts) }
+func (e *engine) Size() int { return len(e.members.world) }
 
 func (e *engine) Capabilities() dist.Capabilities { return capabilities() }
 
@@ -55,15 +43,17 @@ func (e *engine) Capabilities() dist.Capabilities { return capabilities() }
 func (e *engine) Facts() dist.Facts { return dist.Facts{Library: e.process.lib.String()} }
 
 // Prepare returns the function that performs the planned call.
-func (e *engine) Prepare(p dist.Plan) (func() error, error) {
+func (e *engine) Prepare(p dist.Plan) (run, release func() error, err error) {
 	if p.Op.PointToPoint() {
-		return e.message(p)
+		run, err = e.message(p)
+	} else {
+		run, err = e.collective(p)
 	}
-	return e.collective(p)
+	return run, nil, err
 }
 
 // Refuse fails the group because this rank cannot make its call.
-func (e *engine) Refuse(reason error) { _ = e.coordinator.Fail(shm.RefusalBy(e.Rank(), reason)) }
+func (e *engine) Refuse(reason error) (first bool) { return e.coordinator.RefuseCall(reason) }
 
 // fail ends the group because an MPI function returned err during op.
 func (e *engine) fail(op string, err error) error {
@@ -71,13 +61,11 @@ func (e *engine) fail(op string, err error) error {
 		Text: fmt.Sprintf("rank %d in %s: %v: %v", e.Rank(), op, e.process.lib, err)})
 }
 
-// Split divides the communicator by MPI_Comm_split. The ranks of each part then find out which hosts
-// they are on, because a part may be on one host although the group is not.
+// Split divides the communicator by MPI_Comm_split.
 func (e *engine) Split(color, key int) (dist.Engine, error) {
-	if err := agree(e.coordinator, newLabel("split")); err != nil {
+	if err := e.agree("split"); err != nil {
 		return nil, err
 	}
-	e.splits++
 	lib := e.process.lib
 	c, err := lib.Split(e.comm, color, key)
 	if err != nil {
@@ -90,44 +78,25 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 	if err != nil {
 		return nil, e.fail("split", err)
 	}
-	m := membership{id: fmt.Sprintf("%s/%d.%d", e.members.id, e.splits, color), secret: e.members.secret, rank: rank,
-		timeout: e.members.timeout}
-	if err := m.locate(e.process, c, size); err != nil {
+	world, err := e.process.numbers(c, size)
+	if err != nil {
 		return nil, e.fail("split", err)
 	}
-	var b coordinator
-	if m.oneHost() {
-		ctx, cancel := context.WithTimeout(context.Background(), m.timeout)
-		defer cancel()
-		if b, err = meetLocal(ctx, m); err != nil {
-			return nil, fmt.Errorf("splitting: %w", err)
-		}
-	}
-	return e.process.newEngine(m, b, func() (comm, error) { return c, nil })
+	return e.process.newEngine(membership{rank: rank, timeout: e.members.timeout, world: world}, c)
 }
 
-// Alloc returns zeroed memory of this rank, page-aligned and not shared with other ranks. If one rank
-// has no memory left, every rank gets an error.
+// Alloc returns zeroed memory of this rank, page-aligned and not shared with other ranks. If a rank has no
+// memory left, that fails the group.
 func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
-	if err := agree(e.coordinator, newLabel(fmt.Sprintf("alloc of %d %v", count, d))); err != nil {
+	call := fmt.Sprintf("alloc of %d %v", count, d)
+	b, err := e.process.heap.alloc(d, count)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", call, err)
+		e.Refuse(err)
 		return dist.Buffer{}, err
 	}
-	b, failed := e.process.heap.alloc(d, count)
-	ok := make([]int32, 2) // 1 if this rank has the memory; the minimum over all ranks
-	if failed == nil {
-		ok[0] = 1
-	}
-	lib := e.process.lib
-	err := lib.Allreduce(mpi.Memory(ok), mpi.Memory(ok[1:]), 1, lib.Type(dtype.I32), lib.Op(dtype.I32, vec.Min),
-		e.comm).Run()
-	if err != nil {
-		return dist.Buffer{}, e.fail("alloc", err)
-	}
-	if failed == nil && ok[1] == 0 {
-		failed = errors.Join(errors.New("another rank has no memory left"), e.process.heap.free(b))
-	}
-	if failed != nil {
-		return dist.Buffer{}, fmt.Errorf("allocating %d %v: %w", count, d, failed)
+	if err := e.agree(call); err != nil {
+		return dist.Buffer{}, errors.Join(err, e.process.heap.free(b))
 	}
 	return b, nil
 }

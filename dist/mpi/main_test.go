@@ -18,11 +18,10 @@ import (
 )
 
 // The test program starts itself again under a launcher. bodyVar names the bodies that the ranks run,
-// one after the other. hostsVar puts each rank on its own host.
+// one after the other.
 const (
-	bodyVar  = "MPI_TEST_BODY"
-	hostsVar = "MPI_TEST_HOSTS"
-	argVar   = "MPI_TEST_ARG"
+	bodyVar = "MPI_TEST_BODY"
+	argVar  = "MPI_TEST_ARG"
 )
 
 // bodies are the functions that ranks run. Their errors list what is wrong, one fault per line.
@@ -38,9 +37,6 @@ func TestMain(m *testing.M) {
 	body := os.Getenv(bodyVar)
 	if body == "" {
 		os.Exit(m.Run())
-	}
-	if os.Getenv(hostsVar) != "" {
-		hostID = func() uint64 { return uint64(os.Getpid()) }
 	}
 	if err := beRank(body); err != nil {
 		fmt.Fprintf(os.Stderr, "FAULT %v\n", err)
@@ -91,10 +87,10 @@ func (r *rank) meet() error {
 	err := r.lib.Iallreduce(mpi.Memory(in), mpi.Memory(out), 1, r.lib.Type(dtype.I32), r.lib.Op(dtype.I32, vec.Max),
 		r.bootstrap, slot).Run()
 	test := r.lib.Test(slot)
-	for w := (backoff{}); err == nil && !slot.Done(); w.pause() {
-		err = test.Run()
+	if err != nil {
+		return err
 	}
-	return err
+	return poll(test, slot, func(err error) error { return err }, func(time.Duration) error { return nil })
 }
 
 // launcher starts ranks with one of the MPI libraries.

@@ -2,12 +2,10 @@ package mpi
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/comm/mpi"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
@@ -118,63 +116,4 @@ func keepForever(o any) {
 	keptForever.Lock()
 	defer keptForever.Unlock()
 	keptForever.all = append(keptForever.all, o)
-}
-
-// mailbox sends and receives small messages of the backend itself, on a communicator or with a tag
-// that nothing else uses. Sends do not block.
-type mailbox struct {
-	lib   *mpi.Library
-	comm  comm
-	slot  *mpi.Slot
-	probe *mpi.Call
-	sent  []*mpi.Slot // requests of sends that may not be complete yet
-}
-
-const anyTag = -1
-
-// newMailbox returns a mailbox that receives messages with the given tag, or all messages for anyTag.
-func newMailbox(lib *mpi.Library, c comm, tag int) *mailbox {
-	m := &mailbox{lib: lib, comm: c, slot: new(mpi.Slot)}
-	m.probe = lib.IprobeAny(tag, c, m.slot)
-	return m
-}
-
-func (m *mailbox) send(to, tag int, body []byte) error {
-	m.sweep()
-	s := new(mpi.Slot)
-	if err := m.lib.Isend(mpi.Memory(body), len(body), m.lib.Type(dtype.U8), to, tag, m.comm, s).Run(); err != nil {
-		return err
-	}
-	m.sent = append(m.sent, s)
-	return nil
-}
-
-// receive returns the next message that has arrived. ok is false if there is none.
-func (m *mailbox) receive() (from int, body []byte, ok bool, err error) {
-	if err := m.probe.Run(); err != nil || !m.slot.Done() {
-		return 0, nil, false, err
-	}
-	from, tag := m.lib.Source(m.slot), m.lib.Tag(m.slot)
-	if err := m.lib.Count(m.slot).Run(); err != nil {
-		return 0, nil, false, err
-	}
-	n := m.slot.Bytes()
-	body = make([]byte, max(1, n))
-	err = m.lib.Recv(mpi.Memory(body), n, m.lib.Type(dtype.U8), from, tag, m.comm, m.slot).Run()
-	return from, body[:n], err == nil, err
-}
-
-// sweep forgets sends that are complete.
-func (m *mailbox) sweep() {
-	m.sent = slices.DeleteFunc(m.sent, func(s *mpi.Slot) bool { return m.lib.Test(s).Run() == nil && s.Done() })
-}
-
-// flush waits for all sends to complete, at most for limit.
-func (m *mailbox) flush(limit time.Duration) {
-	var b backoff
-	for m.sweep(); len(m.sent) > 0 && b.pause() < limit; m.sweep() {
-	}
-	if len(m.sent) > 0 {
-		keepForever(m.sent)
-	}
 }

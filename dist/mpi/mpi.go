@@ -18,16 +18,18 @@
 //
 // # Mistakes
 //
-// If ranks issue different calls, MPI may hang or combine unrelated data. So before each collective
-// the ranks agree on it, and only then enter MPI. A mistake is therefore found beforehand, and every
-// rank gets the error that package dist promises. Ranks on one host agree through shared memory
-// (package shm), which takes a few tenths of a microsecond. Ranks on several hosts agree by MPI
-// messages, which costs about one additional small all-reduce.
+// If ranks issue different calls, MPI may hang or combine unrelated data. So before the first run of a
+// prepared collective the ranks agree on it, and only then enter MPI. A mistake is therefore found
+// beforehand, and every rank gets the error that package dist promises. Later runs are MPI's own call and
+// nothing else, so that their time is the library's. The ranks compare what they have run in this way
+// when they next agree. All ranks must run a prepared collective equally often: a rank that prepares it
+// anew for every run would wait for an agreement with ranks that are in MPI already. They agree by small
+// MPI messages from each rank to all others.
 //
 // Sends and receives are checked by the tag and length of the message itself. Waiting ends after
-// Config.Timeout, when a peer leaves, and when a peer on the same host dies. The only wait without a
-// limit is MPI's own blocking collective once all ranks have agreed on it: if a rank stops right
-// there, the others stop too, until the launcher ends the job.
+// Config.Timeout, and when a peer leaves. If a rank dies, its launcher ends the job. The only wait without a
+// limit is MPI's own blocking collective once all ranks have agreed on it: if a rank stops, or calls
+// something else, the others stop too, until the launcher ends the job.
 package mpi
 
 import (
@@ -47,7 +49,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/mpi"
-	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
 // Name is the backend's name.
@@ -83,19 +84,16 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 			"with the same numbers (the world has one rank if the process was not started by %s's launcher)",
 			p.rank, p.size, p.lib, p.lib.Family)
 	}
-	m := membership{id: c.ID, secret: c.Secret, rank: c.Rank, timeout: c.Timeout, hosts: p.hosts,
-		world: lists.Range[int](c.Size)}
+	m := membership{id: c.ID, secret: c.Secret, rank: c.Rank, timeout: c.Timeout, world: lists.Range[int](c.Size)}
 	// MPI_Comm_create_group blocks until every rank calls it. Meeting first makes sure that all do.
-	var b coordinator
-	if m.oneHost() {
-		b, err = meetLocal(ctx, m)
-	} else {
-		err = p.meetRemote(ctx, m)
+	if err := p.meet(ctx, m); err != nil {
+		return nil, err
 	}
+	own, err := p.lib.Create(p.lib.World, groupTag(c.ID))
 	if err != nil {
 		return nil, err
 	}
-	return p.newEngine(m, b, func() (comm, error) { return p.lib.Create(p.lib.World, groupTag(c.ID)) })
+	return p.newEngine(m, own)
 }
 
 var _ io.Closer = backend{} // dist.End closes the backends that implement it
@@ -118,8 +116,7 @@ type process struct {
 	lib       *mpi.Library
 	rank      int
 	size      int
-	hosts     []uint64      // host id by rank; equal for ranks that share memory
-	bootstrap comm          // for the first messages between ranks on different hosts
+	bootstrap comm          // for the barrier at the end
 	notices   *noticeRouter // for messages about failures
 	heap      heap
 }
@@ -196,7 +193,7 @@ func endWorld() error {
 	}
 }
 
-// start opens and initializes the library, and finds out which ranks share a host.
+// start opens and initializes the library.
 func start(environ []string) (p *process, err error) {
 	p = &process{}
 	if p.lib, err = mpi.Open(environ); err != nil {
@@ -208,40 +205,27 @@ func start(environ []string) (p *process, err error) {
 	if p.rank, p.size, err = p.lib.RankSize(p.lib.World); err != nil {
 		return nil, err
 	}
-	if p.hosts, err = p.allGather(p.lib.World, hostID(), p.size); err != nil {
-		return nil, err
-	}
 	if p.bootstrap, err = p.lib.Dup(p.lib.World); err != nil {
 		return nil, err
 	}
 	own, err := p.lib.Dup(p.lib.World)
-	p.notices = &noticeRouter{box: newMailbox(p.lib, own, anyTag), groups: map[uint64]*remoteCoordinator{}}
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	p.notices = newNoticeRouter(p.lib, own)
+	return p, nil
 }
 
 // end receives all remaining notices, as MPI_Finalize requires, and ends MPI.
 func (p *process) end() error {
-	p.notices.box.flush(flushTimeout)
+	p.notices.flush(flushTimeout)
 	return errors.Join(p.lib.Barrier(p.bootstrap).Run(), p.notices.read(), p.lib.Finalize())
 }
 
-// allGather returns one number of each rank of c, which has size ranks. It blocks inside MPI, so all
-// ranks must be known to call it.
-func (p *process) allGather(c comm, mine uint64, size int) ([]uint64, error) {
-	all := slices.Repeat([]uint64{mine}, size+1) // one allocation for output and input
+// numbers returns the ranks in MPI_COMM_WORLD of the ranks of c, which has size ranks. It blocks inside MPI,
+// so all ranks must be known to call it.
+func (p *process) numbers(c comm, size int) ([]int, error) {
+	all := slices.Repeat([]int{p.rank}, size+1) // one allocation for output and input
 	out, in := all[:size], all[size:]
 	return out, p.lib.Allgather(mpi.Memory(in), mpi.Memory(out), 1, p.lib.Type(dtype.I64), c).Run()
-}
-
-// hostID returns a number that is equal for processes that can share memory and find each other's
-// Unix sockets: processes of the same user, boot and network namespace. Tests replace it, to run
-// every rank as if on a host of its own.
-var hostID = func() uint64 {
-	h := fnv.New64a()
-	machine, err := tcp.Machine()
-	if err != nil {
-		machine = fmt.Sprint(os.Getpid()) // unknown: assume that no other rank is on this host
-	}
-	fmt.Fprintf(h, "%s %d", machine, os.Getuid())
-	return h.Sum64()
 }

@@ -132,6 +132,8 @@ func init() {
 	bodies["stray"] = stray
 	bodies["mixed"] = grouped(patience, mixed)
 	bodies["memory"] = grouped(patience, memory)
+	bodies["once"] = grouped(patience, once)
+	bodies["exchanged"] = grouped(patience, exchanged)
 	bodies["allocs"] = grouped(patience, allocs)
 	bodies["killed"] = grouped(patience, func(r *rank, g *dist.Group) error {
 		for k := 0; ; k++ {
@@ -256,6 +258,49 @@ func memory(_ *rank, g *dist.Group) error {
 	return nil
 }
 
+// once checks that the ranks agree only on the first run of a prepared call.
+func once(_ *rank, g *dist.Group) error {
+	e, _ := dist.EngineAs[*engine](g)
+	before, b := e.coordinator.calls, floats(16)
+	op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: b, Out: b})
+	for range 50 {
+		if err == nil {
+			err = op.Run()
+		}
+	}
+	for range 50 {
+		if err == nil {
+			err = errors.Join(op.Begin(), op.Wait())
+		}
+	}
+	if posts := e.coordinator.calls - before; err == nil && posts != 2 { // of Run, and of Begin
+		err = fmt.Errorf("ranks agreed %d times on 100 runs of a call", posts)
+	}
+	return err
+}
+
+// exchanged runs two calls in another order on one rank, after the ranks have agreed on both. MPI cannot tell them
+// apart. The next agreement does.
+func exchanged(r *rank, g *dist.Group) error {
+	var ops []*dist.Op
+	for _, scale := range []float64{0.5, 0.25} {
+		b := floats(16)
+		op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: b, Out: b, Epilogue: &dist.Epilogue{Scale: scale}})
+		if err == nil {
+			err = op.Run()
+		}
+		if err != nil {
+			return err
+		}
+		ops = append(ops, op)
+	}
+	first := r.rank % 2
+	if err := errors.Join(ops[first].Run(), ops[1-first].Run()); err != nil {
+		return err
+	}
+	return want[*dist.MisuseError](g.Barrier(), "ranks disagree", "barrier, after 2 calls again")
+}
+
 // allocs counts the allocations of a prepared call and of a message.
 func allocs(r *rank, g *dist.Group) error {
 	b := floats(16)
@@ -282,38 +327,36 @@ func allocs(r *rank, g *dist.Group) error {
 // The bodies for two ranks. Bodies that wait for a timeout run concurrently with the others. The body
 // that must print nothing runs alone.
 var (
-	quick   = []string{"allocs", "panic", "message", "type", "long", "gone", "place", "two", "stray", "mixed", "memory"}
+	quick = []string{"allocs", "panic", "message", "type", "long", "gone", "place", "two", "stray", "mixed", "memory",
+		"once", "exchanged"}
 	waiting = []string{"silence", "crossed", "late"}
 )
 
-// Runs each body with both libraries, on one host and as if on two. One start of ranks runs many
+// Runs each body with both libraries. One start of ranks runs many
 // bodies, so that the remains of a group cannot spoil the next.
 func TestBodies(t *testing.T) {
-	list, hosts := quick, []string{"", "apart"}
+	list := quick
 	if testing.Short() {
-		list, hosts = quick[1:], hosts[:1] // the race detector itself allocates
+		list = quick[1:] // the race detector itself allocates
 	}
 	type started struct {
 		launcher
-		hosts  string
 		bodies []string
 		wait   func() (string, error)
 	}
 	var all []started
 	for _, bodies := range [][]string{waiting, {"quiet"}, list} {
 		for _, l := range launchers {
-			for _, h := range hosts {
-				s := started{l, h, bodies, l.start(t, 2, strings.Join(bodies, ","), hostsVar+"="+h)}
-				if all = append(all, s); len(bodies) != len(waiting) {
-					s.wait() // one at a time, because these compute
-				}
+			s := started{l, bodies, l.start(t, 2, strings.Join(bodies, ","))}
+			if all = append(all, s); len(bodies) != len(waiting) {
+				s.wait() // one at a time, because these compute
 			}
 		}
 	}
 	for _, s := range all {
 		out, err := s.wait()
 		for _, body := range s.bodies {
-			t.Run(fmt.Sprintf("%s/%s%s", s.family, body, s.hosts), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%s", s.family, body), func(t *testing.T) {
 				done := out == "" // a body without mistakes prints nothing
 				if len(s.bodies) > 1 {
 					done = strings.Contains(out, "DONE "+body+"\n")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/dist/devicegroup"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 )
 
@@ -20,15 +21,15 @@ type call struct {
 }
 
 // Prepare chooses the NCCL call for a plan.
-func (e *engine) Prepare(p dist.Plan) (func() error, error) {
+func (e *engine) Prepare(p dist.Plan) (run, release func() error, err error) {
 	c := &call{e: e, plan: p, label: shm.NewLabel(p.Terms())}
 	for _, b := range []dist.Buffer{p.In, p.Out} {
-		if a, ours := b.Memory().(*allocation); b.Count() > 0 && b.Bytes() == nil && (!ours || a.device != e.device) {
-			return nil, fmt.Errorf("%v belongs to another backend or GPU", b)
+		if a, ours := b.Memory().(*allocation); b.Count() > 0 && b.Bytes() == nil && (!ours || a.device != e.GPU) {
+			return nil, nil, fmt.Errorf("%v belongs to another backend or GPU", b)
 		}
 	}
 	c.start, c.do = c.selectCall(), c.perform
-	return c.run, nil
+	return c.run, nil, nil
 }
 
 // selectCall returns the function that enqueues the plan's operation. NCCL recognizes in-place calls by
@@ -36,8 +37,8 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 func (c *call) selectCall() func(in, out cuda.Pointer) error {
 	e, p := c.e, c.plan
 	d, s := p.DType, e.stream
-	_, n := dist.Block(p.Count, e.size, e.rank)
-	even := p.Count%e.size == 0
+	_, n := dist.Block(p.Count, e.Size(), e.Rank())
+	even := p.Count%e.Size() == 0
 	switch p.Op {
 	case dist.AllReduce:
 		return func(in, out cuda.Pointer) error { return e.comm.AllReduce(in, out, p.Count, d, p.Reduction, s) }
@@ -75,8 +76,8 @@ func (c *call) forEachBlock(
 	e, p := c.e, c.plan
 	return func(in, out cuda.Pointer) error {
 		return e.comm.Group(func() error {
-			for rank := range e.size {
-				off, n := dist.Block(p.Count, e.size, rank)
+			for rank := range e.Size() {
+				off, n := dist.Block(p.Count, e.Size(), rank)
 				if n == 0 {
 					continue
 				}
@@ -94,9 +95,9 @@ func (c *call) forEachBlock(
 func (c *call) exchangeBlocks() func(in, out cuda.Pointer) error {
 	e, p := c.e, c.plan
 	width := p.DType.Size()
-	_, own := dist.Block(p.Count, e.size, e.rank)
+	_, own := dist.Block(p.Count, e.Size(), e.Rank())
 	exchange := func(peer int, in, out cuda.Pointer) error {
-		off, n := dist.Block(p.Count, e.size, peer)
+		off, n := dist.Block(p.Count, e.Size(), peer)
 		block := cuda.Pointer(off * width)
 		var sent, received int // elements
 		from, to := in, out
@@ -105,7 +106,7 @@ func (c *call) exchangeBlocks() func(in, out cuda.Pointer) error {
 			sent, from = n, in+block
 			received, to = own, out+cuda.Pointer(peer*own*width)
 		case dist.Scatter:
-			if e.rank == p.Root {
+			if e.Rank() == p.Root {
 				sent, from = n, in+block
 			}
 			if peer == p.Root {
@@ -115,11 +116,11 @@ func (c *call) exchangeBlocks() func(in, out cuda.Pointer) error {
 			if peer == p.Root {
 				sent = own
 			}
-			if e.rank == p.Root {
+			if e.Rank() == p.Root {
 				received, to = n, out+block
 			}
 		}
-		if peer == e.rank {
+		if peer == e.Rank() {
 			if sent == 0 || received == 0 || from == to {
 				return nil
 			}
@@ -137,7 +138,7 @@ func (c *call) exchangeBlocks() func(in, out cuda.Pointer) error {
 	}
 	return func(in, out cuda.Pointer) error {
 		return e.comm.Group(func() error {
-			for peer := range e.size {
+			for peer := range e.Size() {
 				if err := exchange(peer, in, out); err != nil {
 					return err
 				}
@@ -149,7 +150,7 @@ func (c *call) exchangeBlocks() func(in, out cuda.Pointer) error {
 
 // run agrees on the call with the other ranks, performs it and waits for its end.
 func (c *call) run() error {
-	a := c.e.checker
+	a := c.e.Checker
 	if err := a.Begin(c.label, 1); err != nil {
 		return err
 	}
@@ -162,13 +163,13 @@ func (c *call) run() error {
 	if c.plan.Count == 0 && c.plan.Op != dist.Barrier {
 		return nil
 	}
-	return c.e.device.Do(c.do)
+	return c.e.GPU.Do(c.do)
 }
 
 // setProgress publishes this rank's progress in a call, for failTimeout of other ranks: 0 when the rank
 // has agreed on the call, 1 when NCCL has accepted it.
 func (e *engine) setProgress(epoch uint32, progress uint64) {
-	atomic.StoreUint64(e.checker.Word(e.rank, epoch, 0), uint64(epoch)<<1|progress)
+	atomic.StoreUint64(e.Checker.Word(e.Rank(), epoch, 0), uint64(epoch)<<1|progress)
 }
 
 // perform copies host memory to the device if needed, and runs the operation.
@@ -176,7 +177,7 @@ func (c *call) perform() error {
 	e := c.e
 	in, err := c.resolve(0, c.plan.In)
 	if err == nil && c.plan.In.Bytes() != nil {
-		err = e.device.Write(in, c.plan.In.Bytes())
+		err = e.GPU.Write(in, c.plan.In.Bytes())
 	}
 	if err != nil {
 		return e.fail(c.label.Text(), err)
@@ -188,7 +189,7 @@ func (c *call) perform() error {
 	if err := ignoreProgress(c.start(in, out)); err != nil {
 		return e.fail(c.label.Text(), err)
 	}
-	e.setProgress(e.checker.Next()-1, 1)
+	e.setProgress(e.Checker.Next()-1, 1)
 	if err := e.awaitComm(c.label.Text()); err != nil {
 		return err
 	}
@@ -196,7 +197,7 @@ func (c *call) perform() error {
 		return err
 	}
 	if c.plan.Out.Bytes() != nil {
-		if err := e.device.Read(c.plan.Out.Bytes(), out); err != nil {
+		if err := e.GPU.Read(c.plan.Out.Bytes(), out); err != nil {
 			return e.fail(c.label.Text(), err)
 		}
 	}
@@ -213,15 +214,9 @@ func (c *call) resolve(stage int, b dist.Buffer) (cuda.Pointer, error) {
 		return a.addr + cuda.Pointer(b.Offset()), nil
 	}
 	s := &c.e.stage[stage]
-	err := s.grow(c.e.device, len(b.Bytes()))
+	err := s.grow(c.e.GPU, len(b.Bytes()))
 	return s.addr, err
 }
-
-const (
-	checkEvery = 256                   // polls between two checks of the communicator and the group
-	busyPolls  = 20_000                // polls without sleeping
-	pollPause  = 20 * time.Microsecond // sleep between later polls
-)
 
 // awaitComm returns when the communicator has accepted the last call.
 func (e *engine) awaitComm(op string) error {
@@ -234,54 +229,44 @@ func (e *engine) awaitComm(op string) error {
 // await polls done until it returns true. It aborts the communicator and returns an error if done or the
 // communicator fails, if a rank dies or leaves, or after the timeout.
 func (e *engine) await(op string, done func() (bool, error)) error {
-	var started time.Time
-	for polls := 1; ; polls++ {
+	return devicegroup.Pace.Until(func() (bool, error) {
 		ok, err := done()
 		if err != nil {
-			return e.fail(op, err)
+			return false, e.fail(op, err)
 		}
-		if ok {
-			return nil
-		}
-		if e.checker.Meeting.Crowded { // NCCL's own threads and other ranks need this core
+		if !ok && e.Checker.Meeting.Crowded { // NCCL's own threads and other ranks need this core
 			shm.Yield()
 		}
-		if polls%checkEvery != 0 {
-			continue
-		}
-		if polls > busyPolls {
-			time.Sleep(pollPause)
-		}
-		if started.IsZero() {
-			started = time.Now()
-		}
-		if e.checker.CheckFailed(op) {
+		return ok, nil
+	}, func(waited time.Duration) error {
+		if e.Checker.CheckFailed(op) {
 			e.abort()
-			return e.checker.FailureIn(op)
+			return e.Checker.FailureIn(op)
 		}
 		if err := ignoreProgress(e.comm.State()); err != nil {
 			return e.fail(op, err)
 		}
-		if time.Since(started) > e.timeout {
+		if waited > e.Timeout {
 			return e.failTimeout(op)
 		}
-	}
+		return nil
+	})
 }
 
 // failTimeout ends the group because a call did not end in time. The error blames the first rank that
 // agreed on the call and whose NCCL has not accepted it.
 func (e *engine) failTimeout(op string) error {
 	f := shm.Failure{Kind: shm.Refusal,
-		Text: fmt.Sprintf("rank %d waited %v for NCCL in %s, which all ranks have started", e.rank, e.timeout, op)}
-	epoch := e.checker.Next() - 1
-	for rank := range e.size {
-		if atomic.LoadUint64(e.checker.Word(rank, epoch, 0)) == uint64(epoch)<<1 {
-			f = shm.Failure{Kind: shm.PeerGone, Rank: rank, PID: e.checker.Meeting.PIDs[rank],
-				Text: fmt.Sprintf("rank %d waited %v in %s for rank %d, which has not started it", e.rank, e.timeout, op, rank)}
+		Text: fmt.Sprintf("rank %d waited %v for NCCL in %s, which all ranks have started", e.Rank(), e.Timeout, op)}
+	epoch := e.Checker.Next() - 1
+	for rank := range e.Size() {
+		if atomic.LoadUint64(e.Checker.Word(rank, epoch, 0)) == uint64(epoch)<<1 {
+			f = shm.Failure{Kind: shm.PeerGone, Rank: rank, PID: e.Checker.Meeting.PIDs[rank],
+				Text: fmt.Sprintf("rank %d waited %v in %s for rank %d, which has not started it", e.Rank(), e.Timeout, op, rank)}
 			break
 		}
 	}
-	failed := e.checker.Fail(f)
+	failed := e.Checker.Fail(f)
 	e.abort()
 	return failed
 }
@@ -290,9 +275,9 @@ func (e *engine) failTimeout(op string) error {
 // names that rank instead: its death is the likely cause.
 func (e *engine) fail(op string, err error) error {
 	defer e.abort()
-	if e.checker.CausedByPeer(op) {
-		return e.checker.FailureIn(op)
+	if e.Checker.CausedByPeer(op) {
+		return e.Checker.FailureIn(op)
 	}
-	return e.checker.Fail(shm.Failure{Kind: shm.Refusal,
-		Text: fmt.Sprintf("rank %d in %s: %v: %v", e.rank, op, e.lib, err)})
+	return e.Checker.Fail(shm.Failure{Kind: shm.Refusal,
+		Text: fmt.Sprintf("rank %d in %s: %v: %v", e.Rank(), op, e.lib, err)})
 }

@@ -5,40 +5,19 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/nccl"
 	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/dist/devicegroup"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 )
 
-// gpuContexts holds the CUDA contexts of this process by GPU ordinal. All groups share them.
-var gpuContexts = struct {
-	sync.Mutex
-	open map[int]*cuda.Context
-}{open: map[int]*cuda.Context{}}
-
-func openContext(d *cuda.Device) (c *cuda.Context, err error) {
-	gpuContexts.Lock()
-	defer gpuContexts.Unlock()
-	if c = gpuContexts.open[d.Ordinal]; c == nil {
-		if c, err = d.Context(); err == nil {
-			gpuContexts.open[d.Ordinal] = c
-		}
-	}
-	return c, err
-}
-
 // engine is one rank's side of a group.
 type engine struct {
-	lib        *nccl.Library
-	device     *cuda.Context
-	checker    *shm.CallChecker
-	rank, size int
-	timeout    time.Duration
+	devicegroup.Group
+	lib *nccl.Library
 
 	comm        *nccl.Comm // nil after abort
 	stream      *cuda.Stream
@@ -51,15 +30,9 @@ var (
 	_ instrument.Observer = (*engine)(nil)
 )
 
-func (e *engine) Rank() int { return e.rank }
-func (e *engine) Size() int { return e.size }
-
-// Observe reads the GPU's clocks, power and temperature.
-func (e *engine) Observe() (string, error) { return e.device.Device().Observe() }
-
 func (e *engine) Capabilities() dist.Capabilities {
 	c := capabilities()
-	if bits.OnesCount(uint(e.size)) != 1 {
+	if bits.OnesCount(uint(e.Size())) != 1 {
 		c.Reductions = slices.DeleteFunc(c.Reductions, func(r dist.Reduction) bool { return r == dist.Avg })
 	}
 	return c
@@ -67,12 +40,11 @@ func (e *engine) Capabilities() dist.Capabilities {
 
 // Facts returns what the group runs on, for [dist.Group.Facts].
 func (e *engine) Facts() dist.Facts {
-	return dist.Facts{Library: fmt.Sprintf("%v, %s", e.lib, e.device.Device().Name), RanksPerDevice: 1}
+	return dist.Facts{Library: fmt.Sprintf("%v, %s", e.lib, e.GPU.Device().Name), RanksPerDevice: 1}
 }
 
 // join completes an engine whose ranks have met. On an error, the other ranks learn the reason.
 func join(e *engine) (dist.Engine, error) {
-	e.rank, e.size = e.checker.Rank(), e.checker.Size()
 	if err := e.open(); err != nil {
 		e.Refuse(err)
 		_ = e.Close() // err is the first cause
@@ -90,40 +62,40 @@ func (e *engine) open() error {
 	if err != nil {
 		return err
 	}
-	err = e.device.Do(func() (err error) {
-		if e.stream, err = e.device.Stream(); err != nil {
+	err = e.GPU.Do(func() (err error) {
+		if e.stream, err = e.GPU.Stream(); err != nil {
 			return err
 		}
-		if e.barrierByte, err = e.device.Alloc(1); err != nil {
+		if e.barrierByte, err = e.GPU.Alloc(1); err != nil {
 			return err
 		}
-		e.comm, err = e.lib.Start(e.size, e.rank, id)
+		e.comm, err = e.lib.Start(e.Size(), e.Rank(), id)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := e.device.Do(func() error { return e.awaitComm("init") }); err != nil {
+	if err := e.GPU.Do(func() error { return e.awaitComm("init") }); err != nil {
 		return err
 	}
-	if err := e.checker.Check(shm.NewLabel("init")); err != nil {
+	if err := e.Checker.Check(shm.NewLabel("init")); err != nil {
 		return err
 	}
-	e.checker.ResetCallCount()
+	e.Checker.ResetCallCount()
 	return nil
 }
 
 // checkOneRankPerGPU returns a dist.UnavailableError if ranks share a GPU. NCCL would report that as an
 // invalid usage, without naming the ranks.
 func (e *engine) checkOneRankPerGPU() error {
-	all, err := e.checker.AllGather("init", []byte(e.device.Device().BusID))
+	all, err := e.Checker.AllGather("init", []byte(e.GPU.Device().BusID))
 	if err != nil {
 		return err
 	}
 	for rank, id := range all {
 		if first := slices.IndexFunc(all, func(other []byte) bool { return string(other) == string(id) }); first < rank {
 			return &dist.UnavailableError{Err: fmt.Errorf("NCCL takes one rank per GPU, and ranks %d and %d of %d both "+
-				"have GPU %s (%s)", first, rank, e.size, id, e.device.Device().Name)}
+				"have GPU %s (%s)", first, rank, e.Size(), id, e.GPU.Device().Name)}
 		}
 	}
 	return nil
@@ -132,13 +104,13 @@ func (e *engine) checkOneRankPerGPU() error {
 // shareID returns the communicator's id, which rank 0 creates for all.
 func (e *engine) shareID() (id nccl.ID, err error) {
 	var mine []byte
-	if e.rank == 0 {
+	if e.Rank() == 0 {
 		if id, err = e.lib.NewID(); err != nil {
 			return id, err
 		}
 		mine = id[:]
 	}
-	all, err := e.checker.AllGather("init", mine)
+	all, err := e.Checker.AllGather("init", mine)
 	if err != nil {
 		return id, err
 	}
@@ -146,51 +118,40 @@ func (e *engine) shareID() (id nccl.ID, err error) {
 	return id, nil
 }
 
-// Refuse fails the group because this rank cannot make its call.
-func (e *engine) Refuse(reason error) { _ = e.checker.Fail(shm.RefusalBy(e.rank, reason)) }
-
 // Split partitions the group by color. Each part gets its own communicator.
 func (e *engine) Split(color, key int) (dist.Engine, error) {
-	part, _, err := e.checker.Split(color, key)
+	part, _, err := e.Checker.Split(color, key)
 	if part == nil {
 		return nil, err
 	}
-	return join(&engine{lib: e.lib, device: e.device, checker: part, timeout: e.timeout})
+	return join(&engine{lib: e.lib, Group: devicegroup.Group{Checker: part, GPU: e.GPU, Timeout: e.Timeout}})
 }
 
-// closeGrace is how long Close waits for the other ranks to leave: their last call may still need this
-// rank's communicator.
-const closeGrace = time.Second
-
-// Close leaves the group and frees its resources. Errors that follow from a failure of the group are
-// not reported again.
+// Close leaves the group and frees its resources. The last call of the other ranks may need this rank's
+// communicator.
 func (e *engine) Close() error {
-	defer e.checker.Close()
-	e.checker.Leave()
-	for begin := time.Now(); !e.checker.Failed() && time.Since(begin) < closeGrace && !e.checker.Alone(); {
-		time.Sleep(time.Millisecond)
+	defer e.Checker.Close()
+	e.Checker.Leave()
+	if !e.Checker.Failed() {
+		e.AwaitOthers()
 	}
 	if e.stream == nil {
 		return nil
 	}
-	return e.device.Do(func() error {
+	return e.Release(func() error {
 		var faults []error
-		if e.checker.Failed() || !e.checker.Alone() {
+		if e.Checker.Failed() || !e.Checker.Alone() {
 			e.abort()
 		} else if e.comm != nil {
 			faults = append(faults, ignoreProgress(e.comm.Destroy()))
 		}
 		for _, s := range e.stage {
-			faults = append(faults, s.free(e.device))
+			faults = append(faults, s.free(e.GPU))
 		}
 		if e.barrierByte != 0 {
-			faults = append(faults, e.device.Free(e.barrierByte))
+			faults = append(faults, e.GPU.Free(e.barrierByte))
 		}
-		faults = append(faults, e.stream.Destroy())
-		if err := errors.Join(faults...); err != nil && !cuda.Sticky(err) && !e.checker.Failed() {
-			return err
-		}
-		return nil
+		return errors.Join(append(faults, e.stream.Destroy())...)
 	})
 }
 
@@ -231,28 +192,20 @@ func (a *allocation) Write(off int, src []byte) error {
 
 // Alloc returns zeroed device memory. If one rank has no memory left, every rank gets an error.
 func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
-	a := &allocation{device: e.device}
+	a := &allocation{device: e.GPU}
 	bytes := max(1, count*d.Size())
-	failed := e.device.Do(func() (err error) {
-		if a.addr, err = e.device.Alloc(bytes); err != nil {
+	failed := e.GPU.Do(func() (err error) {
+		if a.addr, err = e.GPU.Alloc(bytes); err != nil {
 			return err
 		}
-		return e.device.Fill(a.addr, 0, bytes)
+		return e.GPU.Fill(a.addr, 0, bytes)
 	})
-	ok := []byte{1}
-	if failed != nil {
-		ok[0] = 0
-	}
-	all, err := e.checker.AllGather(fmt.Sprintf("alloc of %d %v", count, d), ok)
-	if err != nil {
-		return dist.Buffer{}, err
-	}
-	if rank := slices.IndexFunc(all, func(ok []byte) bool { return ok[0] == 0 }); rank >= 0 && failed == nil {
-		failed = errors.Join(fmt.Errorf("rank %d has no memory left", rank),
-			e.device.Do(func() error { return e.device.Free(a.addr) }))
+	failed = e.Share(fmt.Sprintf("alloc of %d %v", count, d), failed, "has no memory left")
+	if failed != nil && a.addr != 0 {
+		failed = errors.Join(failed, e.GPU.Do(func() error { return e.GPU.Free(a.addr) }))
 	}
 	if failed != nil {
-		return dist.Buffer{}, fmt.Errorf("allocating %d bytes on GPU %s: %w", bytes, e.device.Device().BusID, failed)
+		return dist.Buffer{}, fmt.Errorf("allocating %d bytes on GPU %s: %w", bytes, e.GPU.Device().BusID, failed)
 	}
 	return dist.NewBuffer(d, count, nil, a), nil
 }
@@ -260,11 +213,11 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 // Free frees memory that Alloc returned.
 func (e *engine) Free(b dist.Buffer) error {
 	a, ours := b.Memory().(*allocation)
-	if !ours || a.device != e.device || a.freed {
+	if !ours || a.device != e.GPU || a.freed {
 		return fmt.Errorf("freeing %v: not memory that Alloc of this group returned", b)
 	}
 	a.freed = true
-	return e.device.Do(func() error { return e.device.Free(a.addr) })
+	return e.GPU.Do(func() error { return e.GPU.Free(a.addr) })
 }
 
 // stage is device memory for calls on host memory. It grows to the largest buffer used so far.

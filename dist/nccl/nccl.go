@@ -28,16 +28,13 @@ package nccl
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/nccl"
-	"github.com/kernbench/kernbench/internal/comm/shm"
-	"github.com/kernbench/kernbench/internal/comm/tcp"
+	"github.com/kernbench/kernbench/internal/dist/devicegroup"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 )
 
@@ -74,7 +71,7 @@ type backend struct{}
 
 // Join waits for the other ranks on this host and creates the communicator.
 func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
-	if err := checkOneHost(ctx, c); err != nil {
+	if err := devicegroup.CheckOneHost(ctx, c); err != nil {
 		return nil, err
 	}
 	// Look for the library and the GPU first: if they are missing, they are missing for all ranks,
@@ -83,57 +80,14 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	device, err := openDevice(c.Rank)
+	gpu, err := devicegroup.OpenGPU(c.Rank)
 	if err != nil {
 		return nil, err
 	}
-	a, err := shm.JoinCallChecker(ctx, shm.Identity{
-		ID: c.ID + "/" + Name, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout})
+	g, err := devicegroup.Join(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return join(&engine{lib: lib, device: device, checker: a, timeout: c.Timeout})
-}
-
-// checkOneHost returns a dist.UnavailableError if the ranks are on several hosts.
-func checkOneHost(ctx context.Context, c dist.Config) error {
-	if c.Exchange == nil {
-		return nil
-	}
-	machine, err := tcp.Machine()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	hosts, err := c.Exchange(ctx, []byte(machine+" "+c.Host))
-	if err != nil {
-		return fmt.Errorf("finding the other ranks: %w", err)
-	}
-	for rank, host := range hosts {
-		if string(host) != string(hosts[0]) {
-			return &dist.UnavailableError{Err: fmt.Errorf("ranks 0 and %d are on different hosts: backend %s needs all "+
-				"ranks on one host", rank, Name)}
-		}
-	}
-	return nil
-}
-
-// openDevice opens a rank's GPU, one of the GPUs that this process may use.
-func openDevice(rank int) (*cuda.Context, error) {
-	driver, err := cuda.Open()
-	if cuda.Code(err) == cuda.CodeNoDevice {
-		return nil, &dist.UnavailableError{Err: err}
-	}
-	if err != nil {
-		return nil, err
-	}
-	list, err := driver.Devices()
-	if err == nil && len(list) == 0 {
-		err = &dist.UnavailableError{Err: errors.New("this process sees no GPU")}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return openContext(list[rank%len(list)])
+	g.GPU = gpu
+	return join(&engine{Group: g, lib: lib})
 }

@@ -97,6 +97,27 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// Memory that cannot be filled with zeros is freed on every rank.
+func TestAllocFreesWhatItCannotFill(t *testing.T) {
+	gs := must.Get(open(2, time.Minute))(t)
+	t.Setenv(cudatest.ProductVariable, "lost fill")
+	t.Setenv(cudatest.LogVariable, calls)
+	defer os.Remove(calls)
+	for r, err := range disttest.Each(gs, func(g *dist.Group) error { _, err := g.Alloc(dist.F32, 12); return err }) {
+		if err == nil || !strings.Contains(err.Error(), "cuMemsetD8") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+	os.Unsetenv(cudatest.LogVariable)
+	log := string(must.Get(os.ReadFile(calls))(t))
+	if made, freed := strings.Count(log, "cuMemAlloc 48\n"), strings.Count(log, "cuMemFree"); made != 2 || freed != 2 {
+		t.Errorf("%d allocations were made and %d freed, want 2 and 2:\n%s", made, freed, log)
+	}
+	for _, g := range gs {
+		must.Do(t, g.Close())
+	}
+}
+
 // Variables that make this program a rank of a group of two processes.
 const (
 	rankVariable  = "NCCL_TEST_RANK"

@@ -92,7 +92,7 @@ func TestRuns(t *testing.T) {
 		if row.Backend != "threads" || row.Metrics["wrong"] != 0 {
 			t.Errorf("%v on %s: %v wrong", row.Point, row.Backend, row.Metrics["wrong"])
 		}
-		outcomes[string(row.Status)+": "+row.Reason]++
+		outcomes[string(row.Status)+": "+string(row.Reason)]++
 	}
 	for _, want := range []string{"ok: ", "skipped: backend threads has no broadcast",
 		"skipped: backend threads has no element type f64, only f32"} {

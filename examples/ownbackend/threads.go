@@ -131,10 +131,10 @@ func (g *group) fail(err error) {
 }
 
 // Prepare implements dist.Engine. Package dist has checked the call.
-func (e *engine) Prepare(p dist.Plan) (func() error, error) {
+func (e *engine) Prepare(p dist.Plan) (run, release func() error, err error) {
 	call := p.Terms()
 	if p.Op == dist.Barrier {
-		return func() error { return e.barrier(call) }, nil
+		return func() error { return e.barrier(call) }, nil, nil
 	}
 	in, out := dist.Slice[float32](p.In), dist.Slice[float32](p.Out)
 	return func() error {
@@ -153,14 +153,16 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 		}
 		copy(out, e.sum)
 		return nil
-	}, nil
+	}, nil, nil
 }
 
 // Refuse implements dist.Engine. Ranks that wait for this one return the reason.
-func (e *engine) Refuse(reason error) {
+func (e *engine) Refuse(reason error) (first bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	first = e.failed == nil
 	e.fail(&dist.MisuseError{Text: fmt.Sprintf("rank %d cannot make its call: %v", e.rank, reason)})
+	return first
 }
 
 // Close implements dist.Engine. Ranks that wait for this one return an error that names it.

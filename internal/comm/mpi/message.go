@@ -50,11 +50,8 @@ func (l *Library) Iprobe(from int, c Comm, s *Slot) *Call {
 	return l.call("MPI_Iprobe", integer(from), integer(anyTag), handle(c), field(&s.flag), field(&s.status))
 }
 
-// IprobeAny checks for a message with a tag, from any rank; a negative tag matches all.
-func (l *Library) IprobeAny(tag int, c Comm, s *Slot) *Call {
-	return l.call("MPI_Iprobe", integer(int(l.anySource)), integer(max(tag, anyTag)), handle(c), field(&s.flag),
-		field(&s.status))
-}
+// IprobeAny checks for a message from any rank, with any tag.
+func (l *Library) IprobeAny(c Comm, s *Slot) *Call { return l.Iprobe(int(l.anySource), c, s) }
 
 // Recv receives a message that Iprobe has found.
 //
@@ -75,12 +72,4 @@ func (l *Library) Test(s *Slot) *Call {
 //	int MPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)
 func (l *Library) Iallreduce(in, out Arg, count int, t Datatype, op Op, c Comm, s *Slot) *Call {
 	return s.start(l.call("MPI_Iallreduce", in, out, integer(count), handle(t), handle(op), handle(c), field(&s.request)))
-}
-
-// Iallgather starts an Allgather.
-//
-//	int MPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
-func (l *Library) Iallgather(in, out Arg, count int, t Datatype, c Comm, s *Slot) *Call {
-	return s.start(l.call("MPI_Iallgather", in, integer(count), handle(t), out, integer(count), handle(t), handle(c),
-		field(&s.request)))
 }

@@ -107,7 +107,7 @@ func candidateFamilies(environ []string) []Family {
 
 // bind recognises the library and looks up its functions and constants.
 func bind(lib *dynlib.Library) (*Library, error) {
-	text, err := libraryVersion(lib)
+	text, err := lib.MPIVersion()
 	if err != nil {
 		return nil, err
 	}
@@ -126,22 +126,6 @@ func bind(lib *dynlib.Library) (*Library, error) {
 		return nil, err
 	}
 	return l, nil
-}
-
-// libraryVersion asks for the library's version string, which is allowed before MPI_Init:
-//
-//	int MPI_Get_library_version(char *version, int *resultlen)
-func libraryVersion(lib *dynlib.Library) (string, error) {
-	const maxLength = 8192 // MPI_MAX_LIBRARY_VERSION_STRING of MPICH; Open MPI's is 256
-	var f dynlib.Func
-	if err := lib.Bind(map[string]*dynlib.Func{"MPI_Get_library_version": &f}); err != nil {
-		return "", err
-	}
-	text, length := make([]byte, maxLength), new(int32)
-	if code := int32(f.Call(uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(length)))); code != 0 {
-		return "", fmt.Errorf("%v: MPI_Get_library_version gave %d", lib, code)
-	}
-	return strings.TrimRight(string(text[:max(0, min(int(*length), maxLength))]), "\x00\n"), nil
 }
 
 // known lists the releases with the binary interface that is bound here: Open MPI with the soname

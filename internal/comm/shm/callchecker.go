@@ -13,7 +13,7 @@ import (
 )
 
 // CallChecker verifies that all ranks on a host issue the same sequence of collectives, and propagates failures between
-// them. Backends that move their data elsewhere (MPI, NCCL, CUDA) use it. Package syncgroup has a protocol of its own
+// them. Backends that move their data elsewhere (NCCL, CUDA) use it. Package syncgroup has a protocol of its own
 // on the same memory: it must work before a group exists and while the backend under test hangs, and it carries samples
 // instead of call signatures.
 type CallChecker struct {
@@ -45,25 +45,15 @@ func JoinCallChecker(ctx context.Context, id Identity) (*CallChecker, error) {
 	return a, nil
 }
 
-// Check blocks until every rank has posted this call. It fails if one posts a different call.
+// Check blocks until every rank has made this call. It fails if one makes a different call.
 func (a *CallChecker) Check(l *Label) error {
-	if err := a.Post(l); err != nil {
-		return err
-	}
-	return a.Wait()
-}
-
-// Post publishes this rank's call without blocking.
-func (a *CallChecker) Post(l *Label) error {
 	if err := a.Begin(l, 1); err != nil {
 		return err
 	}
+	epoch := a.Next()
 	a.Signal()
-	return nil
+	return a.AwaitAll(epoch)
 }
-
-// Wait blocks until every rank has posted a call that matches the last Post.
-func (a *CallChecker) Wait() error { return a.AwaitAll(a.Next() - 1) }
 
 // AllGather returns every rank's data, in rank order. It takes two barriers: one so that no rank reads
 // before all have written, one so that no rank overwrites before all have read. The data of a rank is

@@ -87,16 +87,11 @@ func (m *Member) Name(rank int) string {
 	return fmt.Sprintf("rank %d (pid %d)", rank, m.pids[rank])
 }
 
-// PeerFailure returns the failure of a group whose rank peer is gone while this rank waits for it.
-// op names the operation that waits; "" is the current collective.
-func (m *Member) PeerFailure(peer int, dead bool, why, op string) Failure {
-	return Failure{Kind: PeerGone, Rank: peer, PID: m.pids[peer], Dead: dead,
-		Text: fmt.Sprintf("%s %s while rank %d waits for it%s", m.Name(peer), why, m.rank, m.purpose(op))}
-}
-
-// FailPeer fails the group with [Member.PeerFailure].
+// FailPeer fails the group because rank peer is gone while this rank waits for it. op names the operation that waits;
+// "" is the current collective.
 func (m *Member) FailPeer(peer int, dead bool, why, op string) error {
-	return m.Fail(m.PeerFailure(peer, dead, why, op))
+	return m.Fail(Failure{Kind: PeerGone, Rank: peer, PID: m.pids[peer], Dead: dead,
+		Text: fmt.Sprintf("%s %s while rank %d waits for it%s", m.Name(peer), why, m.rank, m.purpose(op))})
 }
 
 // purpose returns the end of an error text that says in which operation or call the rank waited.
@@ -110,7 +105,12 @@ func (m *Member) purpose(op string) string {
 	return fmt.Sprintf(" in %s (call %d)", m.currentCall(m.rank), m.calls-m.uncountedCalls)
 }
 
-// Refuse fails the group because this rank cannot make its call.
+// RefuseCall fails the group because this rank cannot make its call. It reports false if the group has failed already.
+func (m *Member) RefuseCall(reason error) (first bool) {
+	return m.board.header.failure.postFirst(RefusalBy(m.rank, reason))
+}
+
+// Refuse fails the group because this rank cannot join it, or do what all ranks do.
 func (m *Member) Refuse(text string) { _ = m.Fail(Failure{Kind: Refusal, Text: text}) }
 
 // Disagree fails the group because two ranks made different calls. text names both calls.
@@ -173,13 +173,21 @@ const (
 
 // Post posts a failure, unless one has been posted already. It returns the failure that counts.
 func (n *Notice) Post(f Failure) *Failure {
-	if !n.claimed.CompareAndSwap(0, 1) {
-		for until := time.Now().Add(claimLimit); !n.Posted(); yield() {
-			if time.Now().After(until) {
-				return &f
-			}
-		}
+	if n.postFirst(f) {
 		return n.read()
+	}
+	for until := time.Now().Add(claimLimit); !n.Posted(); yield() {
+		if time.Now().After(until) {
+			return &f
+		}
+	}
+	return n.read()
+}
+
+// postFirst posts a failure and reports true, unless one has been posted already.
+func (n *Notice) postFirst(f Failure) bool {
+	if !n.claimed.CompareAndSwap(0, 1) {
+		return false
 	}
 	n.kind, n.rank, n.pid = uint32(f.Kind), int32(f.Rank), int32(f.PID)
 	if f.Dead {
@@ -187,7 +195,7 @@ func (n *Notice) Post(f Failure) *Failure {
 	}
 	n.length = uint32(copy(n.text[:], f.Text))
 	n.written.Store(1)
-	return n.read()
+	return true
 }
 
 // Posted reports whether a failure has been posted.

@@ -57,7 +57,7 @@ func (b *Bootstrap) facts() []connection.Fact {
 	facts := []connection.Fact{{Name: "exchange", Value: strconv.Itoa(b.round),
 		Advice: "every rank must make the same calls"}}
 	if b.SameBuild {
-		facts = append(facts, connection.BuildFact())
+		facts = append(facts, connection.BuildFact(false))
 	}
 	return facts
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -89,17 +88,8 @@ func openLibrary(l dynlib.Spec) (string, error) {
 }
 
 func mpiVersion(lib *dynlib.Library) (string, error) {
-	const name = "MPI_Get_library_version"
-	var f dynlib.Func
-	if err := lib.Bind(map[string]*dynlib.Func{name: &f}); err != nil {
-		return "", err
-	}
-	// MPICH's MPI_MAX_LIBRARY_VERSION_STRING; Open MPI's is smaller.
-	text, length := make([]byte, 8192), new(int32)
-	if code := int32(f.Call(uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(length)))); code != 0 {
-		return "", fmt.Errorf("%s returned %d", name, code)
-	}
-	return version(string(text[:max(0, min(int(*length), len(text)))])), nil
+	text, err := lib.MPIVersion()
+	return version(text), err
 }
 
 // localGPUs lists the GPUs that the driver reports.

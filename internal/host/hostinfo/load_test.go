@@ -1,10 +1,7 @@
 package hostinfo
 
 import (
-	"os"
-	"strings"
 	"testing"
-	"testing/fstest"
 
 	"pgregory.net/rapid"
 )
@@ -80,27 +77,25 @@ func FuzzParseTimes(f *testing.F) {
 
 // Files of the kernel with any content give counts that are possible.
 func FuzzProc(f *testing.F) {
-	f.Add("cpu  100 20 30 400 50 6 7 80 9 10", "42 (a) S (b)) S 7 42 13 0 -1 4194560 1 0 0 0 1 2 3 4", "0-3,8,10-11", "42")
-	f.Add("0.5 total=12", ")", "3-1", "7 x")
-	f.Add("NaN 1", "1 (a) T", "0-2147483647,", "18446744073709551616")
-	f.Fuzz(func(t *testing.T, load, stat, cpus, children string) {
-		file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-		root := fstest.MapFS{"proc/loadavg": file(load), "proc/stat": file(load), "proc/pressure/cpu": file(load),
-			"proc/7/stat": file(stat), "proc/7/task/7/children": file(strings.ReplaceAll(children, "7", "8")),
-			"proc/7/task/7/schedstat": file(children)}
-		now := Snapshot(root)
+	f.Add("cpu  100 20 30 400 50 6 7 80 9 10", "0-3,8,10-11")
+	f.Add("0.5 total=12", "3-1")
+	f.Add("NaN 1", "0-2147483647,")
+	f.Fuzz(func(t *testing.T, load, cpus string) {
+		now := Snapshot(tree(map[string]string{"proc/loadavg": load, "proc/stat": load, "proc/pressure/cpu": load}))
 		if u := Between(Load{Times: Times{User: 1}}, now); !(u.Busy >= 0 && u.Steal >= 0 && u.Busy+u.Steal <= 1+1e-9) {
 			t.Errorf("%q gives %+v and %+v", load, now, u)
 		}
-		if _, n, ok := TreeTicks(root, 7); ok && n != 1 {
-			t.Errorf("%q: %d processes", stat, n)
-		}
-		TreeDelay(root, 7)
-		StoppedProcess(root, 7)
 		if n := countCPUs(cpus); n < 0 || n == 0 && cpus == "0" {
 			t.Errorf("%q: %d processors", cpus, n)
 		}
 	})
+}
+
+func TestStalled(t *testing.T) {
+	root := tree(map[string]string{"proc/pressure/cpu": "some avg10=1.20 avg60=0.00 avg300=0.00 total=4711\n"})
+	if got := Snapshot(root).Stalled; got != 4711 {
+		t.Errorf("stalled %d", got)
+	}
 }
 
 func TestForeign(t *testing.T) {
@@ -129,44 +124,5 @@ func TestForeign(t *testing.T) {
 	soon := Load{Times: Times{User: 1002, System: 500, Idle: 8000, Steal: 100}}
 	if got, known := Foreign(before, soon, 0, 3); got != 0 || known {
 		t.Errorf("a short launch: %v is claimed to be known", got)
-	}
-}
-
-func TestTreeTicks(t *testing.T) {
-	stat := func(times string) string { return "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 " + times + " 20 0 1 0\n" }
-	root := tree(map[string]string{
-		"proc/7/stat": stat("100 20 3 4"), "proc/7/task/7/children": "8 9 ", "proc/7/task/11/children": "",
-		"proc/8/stat": stat("1000 0 0 0"), "proc/8/task/8/children": "10",
-		"proc/10/stat": stat("1 1 1 1"), "proc/10/task/10/children": "",
-		"proc/20/stat": stat("1 1 1 1"), "proc/20/task/20/other": "", // a kernel without the lists
-	})
-	// Process 9 ended after its parent listed it.
-	if ticks, n, ok := TreeTicks(root, 7); ticks != 1131 || n != 3 || !ok {
-		t.Errorf("TreeTicks = %d, %d processes, %v; want 1131 of 3", ticks, n, ok)
-	}
-	for _, pid := range []int{9, 20} {
-		if _, _, ok := TreeTicks(root, pid); ok {
-			t.Errorf("process %d: its time is known, though it cannot be", pid)
-		}
-	}
-	if _, n, ok := TreeTicks(Root(), os.Getpid()); ok && n < 1 {
-		t.Errorf("this process: %d processes", n)
-	}
-}
-
-func TestDelay(t *testing.T) {
-	root := fstest.MapFS{
-		"proc/7/task/7/schedstat": {Data: []byte("100 30 2\n")}, "proc/7/task/7/children": {Data: []byte("9 \n")},
-		"proc/7/task/8/schedstat": {Data: []byte("10 5 1\n")}, "proc/9/task/9/schedstat": {Data: []byte("1 900 2\n")},
-		"proc/pressure/cpu": {Data: []byte("some avg10=1.20 avg60=0.00 avg300=0.00 total=4711\n")},
-	}
-	if ran, waited := TreeDelay(root, 7); ran != 111 || waited != 935 {
-		t.Errorf("ran %d, waited %d", ran, waited)
-	}
-	if ran, waited := TreeDelay(root, 8); ran != 0 || waited != 0 {
-		t.Errorf("a process that has ended ran %d, waited %d", ran, waited)
-	}
-	if got := Snapshot(root).Stalled; got != 4711 {
-		t.Errorf("stalled %d", got)
 	}
 }

@@ -183,7 +183,7 @@ Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void *s) {
 }
 // New memory is zero already. Zeroing it again would touch all its pages, so that is skipped.
 Result cuMemsetD8_v2(uint64_t p, unsigned char v, size_t n) {
-	if (!inside(p, n)) return INVALID;
+	if (!inside(p, n) || product_fault("lost fill")) return INVALID;
 	struct block *b = find(p);
 	if (v || !b->fresh) memset((void *)(uintptr_t)p, v, n);
 	b->fresh = 0;
