@@ -53,7 +53,7 @@ func (p *PE) neighborPort(what string, d Dir, sending bool) program.Port {
 }
 
 // directPort returns the queue to any other PE if sending is set, otherwise the queue from it.
-func (p *PE) directPort(what string, peer PEID, sending bool) program.Port {
+func (p *PE) directPort(what string, peer topo.PEID, sending bool) program.Port {
 	t := p.env.Topo
 	if _, err := t.Address(topo.Location{PEID: peer, Space: topo.HBMSpace}); err != nil || peer == p.env.ID {
 		p.fail("%s %v: want another PE of the system", what, peer)
@@ -84,7 +84,7 @@ func (p *PE) send(t Tile, port program.Port) {
 func (p *PE) Send(d Dir, t Tile) { p.send(t, p.neighborPort("send", d, true)) }
 
 // SendTo is like Send, to any other PE of the system.
-func (p *PE) SendTo(peer PEID, t Tile) { p.send(t, p.directPort("send to", peer, true)) }
+func (p *PE) SendTo(peer topo.PEID, t Tile) { p.send(t, p.directPort("send to", peer, true)) }
 
 // Recv waits for a tile of n elements, in one row, from the neighbour in a direction. They are f16 unless another type
 // is given. It must be the type that was sent.
@@ -93,7 +93,7 @@ func (p *PE) Recv(d Dir, n int, of ...DType) Tile {
 }
 
 // RecvFrom is like Recv, from any other PE of the system.
-func (p *PE) RecvFrom(peer PEID, n int, of ...DType) Tile {
+func (p *PE) RecvFrom(peer topo.PEID, n int, of ...DType) Tile {
 	return p.receive(row(n, of), program.Op{Kind: program.Recv, Port: p.directPort("recv from", peer, false)}).tile
 }
 

@@ -54,13 +54,6 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-type (
-	// Topology is the simulated machine.
-	Topology = topo.Topology
-	// PEID identifies a PE by its SIP, its cube in the SIP and its number in the cube.
-	PEID = topo.PEID
-)
-
 // ElemSize is the size of an f16 element in bytes.
 const ElemSize = program.ElemSize
 
@@ -137,7 +130,7 @@ func Record(env program.Env, k Kernel) (_ *program.Program, err error) {
 }
 
 // ID returns the PE that the kernel runs on.
-func (p *PE) ID() PEID { return p.env.ID }
+func (p *PE) ID() topo.PEID { return p.env.ID }
 
 // ProgramID returns the PE's number in its cube (axis 0) or the cube's number in its SIP (axis 1).
 func (p *PE) ProgramID(axis int) int {
@@ -159,7 +152,7 @@ func (p *PE) NumPrograms(axis int) int {
 func (p *PE) SIP() int { return p.env.ID.SIP }
 
 // Topology returns the machine.
-func (p *PE) Topology() *Topology { return p.env.Topo }
+func (p *PE) Topology() *topo.Topology { return p.env.Topo }
 
 func (p *PE) emit(op program.Op) {
 	if p.err == nil {

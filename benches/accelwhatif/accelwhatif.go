@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/machine"
 )
 
@@ -73,7 +74,7 @@ milestone-1h-gemm verify the data.
 			bench.Help("a product on one PE"),
 			bench.Tuples("shapes", "32x3072x32"),
 			bench.Strings("variant", string(kernels.LoadRef)))...),
-		bench.Figures(figures),
+		decl.Figures(figures),
 		bench.Sections(sections),
 	)...)
 }

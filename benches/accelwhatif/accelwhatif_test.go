@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -183,13 +184,13 @@ func TestSeveralMachines(t *testing.T) {
 }
 
 // planted runs the body of a part for a parameter with a planted simulation.
-func planted(t *testing.T, key string, simulate func(*topo.Topology) (*accel.Result, error)) bench.Outcome {
+func planted(t *testing.T, key string, simulate func(*topo.Topology) (*accel.Result, error)) decl.Outcome {
 	p := point.Point{{Name: parameterAxis, Value: point.StringValue(key)},
 		{Name: "percent", Value: point.FloatValue(20)},
 		{Name: "topology", Value: point.StringValue("")}, {Name: "ccl", Value: point.StringValue("")},
 		{Name: "fabric", Value: point.StringValue(machine.AsTopology)}}
 	run := body(func(_ *bench.State, t *topo.Topology, _ *ccl.Config) (*accel.Result, error) { return simulate(t) })
-	o, _ := run.Run(t.Context(), bench.Setting{Point: p, Backend: ahbm.Name})
+	o, _ := bench.New("b", run).Parts[0].Body(t.Context(), decl.Setting{Point: p, Backend: ahbm.Name})
 	return o
 }
 

@@ -138,7 +138,7 @@ func sections(rows dataset.Set) (out []bench.Section) {
 		percent = s.percent
 	}
 	if len(stuck) > 0 {
-		why := func(r *journal.Row) string { return r.Reason }
+		why := func(r *journal.Row) string { return string(r.Reason) }
 		out = append(out, bench.Section{Title: fmt.Sprintf("What cannot change by %s %%", percent), Headline: true,
 			Text: named(stuck, why) + "."})
 	}

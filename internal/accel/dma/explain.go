@@ -9,7 +9,7 @@ import (
 
 // explain splits the time of a transfer on an idle machine by cause. It follows the critical path backwards
 // through a recurrence over flits and links, without an event queue.
-func (m *machine) explain(x transfer) (Parts, error) {
+func (m *Machine) explain(x Transfer) (Parts, error) {
 	forward, err := m.wiring.Path(x.end(), x.memory())
 	if err != nil {
 		return Parts{}, err
@@ -18,42 +18,42 @@ func (m *machine) explain(x transfer) (Parts, error) {
 	if err != nil {
 		return Parts{}, err
 	}
-	p := Parts{Command: ns(m.PE.DispatchCost + m.PE.CPUCost + m.PE.SchedulerCost + m.PE.TLBCost)}
-	if x.host {
-		p.Command = 0
+	p := Parts{Command: m.PE.DispatchCost + m.PE.CPUCost + m.PE.SchedulerCost + m.PE.TLBCost}
+	if x.Host {
+		p[Command] = 0
 	}
-	if x.write {
+	if x.Write {
 		m.explainWrite(&p, x, forward)
 		p.addEmpty(back) // the acknowledgement
 	} else {
 		p.addEmpty(forward) // the request
 		ready := m.reading(x)
-		piece := m.message(back, x.bytes, ready).explain(&p, -1)
-		p.Memory += ns(ready[piece])
+		piece := m.message(back, x.Bytes, ready).explain(&p, -1)
+		p[Memory] += ready[piece]
 	}
 	return p, nil
 }
 
 // addEmpty adds the time of an empty message.
 func (p *Parts) addEmpty(path topo.Path) {
-	p.Nodes += ns(path.Costs())
-	p.Wires += ns(path.Fixed() - path.Costs())
+	p[Nodes] += path.Costs()
+	p[Wires] += path.Fixed() - path.Costs()
 }
 
 // burst returns the time of one burst on its channel.
-func (m *machine) burst() event.Time { return m.Cube.HBM.ChannelBW.Time(m.Cube.HBM.Burst) }
+func (m *Machine) burst() event.Time { return m.Cube.HBM.ChannelBW.Time(m.Cube.HBM.Burst) }
 
 // bursts calls do with the channel of each burst that a piece of a transfer moves.
-func (m *machine) bursts(x transfer, off int, write bool, do func(channel int)) {
+func (m *Machine) bursts(x Transfer, off int, write bool, do func(channel int)) {
 	size := int64(m.Cube.HBM.Burst)
-	offset, bytes := m.Cube.HBM.Piece(x.at.Offset, x.bytes, off, min(m.piece(), x.bytes-off), write)
+	offset, bytes := m.Cube.HBM.Piece(x.At.Offset, x.Bytes, off, min(m.piece(), x.Bytes-off), write)
 	for off := offset - offset%size; off < offset+int64(bytes); off += size {
 		do(m.Channel(off))
 	}
 }
 
 // piece returns the size of the pieces of a transfer: flits, or bursts if messages are whole.
-func (m *machine) piece() int {
+func (m *Machine) piece() int {
 	if m.Fabric == topo.Whole {
 		return m.Cube.HBM.Burst
 	}
@@ -61,10 +61,10 @@ func (m *machine) piece() int {
 }
 
 // reading returns when the pieces of a read leave the memory, counted from the arrival of the request.
-func (m *machine) reading(x transfer) (ready []event.Time) {
+func (m *Machine) reading(x Transfer) (ready []event.Time) {
 	free := make([]event.Time, m.Cube.HBM.Channels)
 	latest := event.Time(0)
-	for off := 0; off < x.bytes; off += m.piece() {
+	for off := 0; off < x.Bytes; off += m.piece() {
 		m.bursts(x, off, false, func(ch int) {
 			free[ch] += m.burst()
 			latest = max(latest, free[ch])
@@ -76,15 +76,15 @@ func (m *machine) reading(x transfer) (ready []event.Time) {
 
 // explainWrite explains the data of a write. It goes back from the burst that ends last to the piece that
 // found the channel of that burst idle.
-func (m *machine) explainWrite(p *Parts, x transfer, path topo.Path) {
-	sent := m.message(path, x.bytes, []event.Time{0})
+func (m *Machine) explainWrite(p *Parts, x Transfer, path topo.Path) {
+	sent := m.message(path, x.Bytes, []event.Time{0})
 	channels := make([]struct {
 		free    event.Time
 		from    int // the piece that found the channel idle
 		writing bool
 	}, m.Cube.HBM.Channels)
 	var stored event.Time
-	first, count := 0, (x.bytes+m.piece()-1)/m.piece()
+	first, count := 0, (x.Bytes+m.piece()-1)/m.piece()
 	for i := range count {
 		arrived, off := sent.arrived(i, count), i*m.piece()
 		m.bursts(x, off, true, func(ch int) {
@@ -104,7 +104,7 @@ func (m *machine) explainWrite(p *Parts, x transfer, path topo.Path) {
 	if m.Fabric == topo.Whole {
 		first = count - 1 // pieces of a whole message count as arrived with its tail
 	}
-	p.Memory += ns(stored - sent.arrived(first, count))
+	p[Memory] += stored - sent.arrived(first, count)
 	sent.explain(p, first)
 }
 
@@ -116,7 +116,7 @@ type message interface {
 	explain(p *Parts, piece int) int
 }
 
-func (m *machine) message(path topo.Path, bytes int, ready []event.Time) message {
+func (m *Machine) message(path topo.Path, bytes int, ready []event.Time) message {
 	if m.Fabric == topo.Whole {
 		return newWhole(path, bytes, m.Cube.HBM.Burst, ready)
 	}
@@ -175,14 +175,14 @@ func (f *flits) explain(p *Parts, i int) int {
 	}
 	for hop := len(f.path) - 1; hop >= 0; hop-- {
 		h := &f.path[hop]
-		p.Wires += ns(h.Wire)
+		p[Wires] += h.Wire
 		switch {
 		case h.Collect:
 			i = len(f.ready[0]) - 1
-			p.Nodes += ns(h.Cost)
+			p[Nodes] += h.Cost
 		case i == 0 || f.ready[hop+1][i] > f.left[hop][i]+h.Wire: // held by the head
 			i = 0
-			p.Nodes += ns(h.Cost)
+			p[Nodes] += h.Cost
 		}
 		// Go back over the flits that it waited for, to the one that found the link idle. If a flit arrives
 		// exactly when the link becomes free, the delay is charged to the link.
@@ -190,7 +190,7 @@ func (f *flits) explain(p *Parts, i int) int {
 		for i > 0 && f.left[hop][i-1] >= f.ready[hop][i] {
 			i--
 		}
-		p.Drain += ns(end - f.ready[hop][i])
+		p[Drain] += end - f.ready[hop][i]
 	}
 	return i
 }
@@ -228,10 +228,10 @@ func (w *whole) arrived(i, count int) event.Time {
 func (w *whole) explain(p *Parts, _ int) int {
 	atHead := false
 	for hop, h := range slices.Backward(w.path) {
-		p.Wires += ns(h.Wire)
-		p.Nodes += ns(h.Cost)
+		p[Wires] += h.Wire
+		p[Nodes] += h.Cost
 		if !atHead && w.start[hop]+w.drain[hop] > w.tail[hop] {
-			p.Drain += ns(w.drain[hop])
+			p[Drain] += w.drain[hop]
 			atHead = true
 		}
 	}

@@ -28,18 +28,32 @@ func (t Time) Nanoseconds() float64 { return float64(t) / float64(Nanosecond) }
 // String returns the time in nanoseconds with its unit, such as "1678.04 ns".
 func (t Time) String() string { return strconv.FormatFloat(t.Nanoseconds(), 'f', -1, 64) + " ns" }
 
-// Event is something that happens at a time. The simulator defines the meaning of Kind, A and B.
+// Event is something that happens at a time. The simulator defines the meaning of Kind, A and B. Events of the same
+// time are ordered by Class, then by Seq, then by Hop.
 type Event struct {
-	Time Time
-	Seq  uint64 // order among events of the same time
-	A, B int32
-	Kind uint8
+	Time  Time
+	Seq   uint64
+	A, B  int32
+	Hop   uint16
+	Class uint8
+	Kind  uint8
 }
 
 // Before reports whether e happens before o.
-func (e Event) Before(o Event) bool { return e.Time < o.Time || e.Time == o.Time && e.Seq < o.Seq }
+func (e Event) Before(o Event) bool {
+	if e.Time != o.Time {
+		return e.Time < o.Time
+	}
+	if e.Class != o.Class {
+		return e.Class < o.Class
+	}
+	return e.Seq < o.Seq || e.Seq == o.Seq && e.Hop < o.Hop
+}
 
-func compare(a, b Event) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Seq, b.Seq)) }
+func compare(a, b Event) int {
+	return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Seq, b.Seq),
+		cmp.Compare(a.Hop, b.Hop))
+}
 
 // Queue is a calendar queue (Brown, 1988): a ring of buckets (days), each for one interval of time; one
 // turn of the ring is a year. Push and Pop take constant time as long as a day holds few distinct instants,

@@ -121,7 +121,7 @@ func (f *Fabric) serve(link int32, now event.Time) {
 	end := now + w.message.Path[w.hop].BW.Time(size)
 	f.links[link].freeAt = end
 	f.recordPassage(Passage{link, w.message.ID, size, now - w.since, now, end})
-	f.queue.Push(event.Event{Time: end, Seq: seqFree | uint64(link), Kind: linkFree, A: link})
+	f.queue.Push(event.Event{Time: end, Class: classFree, Seq: uint64(link), Kind: linkFree, A: link})
 	f.forward(w.message, w.index, w.hop, end)
 }
 

@@ -38,14 +38,12 @@ const (
 	Kinds
 )
 
-// Sequence numbers order the events of one instant: first links, then deliveries, then the events of the
-// owner, whose sequence numbers start at Sequences.
+// The classes order the events of one instant. The owner's classes start at Owner.
 const (
-	seqLinks          uint64 = 0
-	seqFree           uint64 = 1 << 59 // after the arrivals of the same instant, so that the arbiter can choose among them
-	seqDeliveries     uint64 = 1 << 60
-	Sequences         uint64 = 2 << 60
-	flitBits, hopBits        = 24, 13 // the lower bits of a sequence number: flit and hop
+	classArrival  uint8 = iota // at a link: earlier messages first, then earlier flits, then earlier hops
+	classFree                  // after the arrivals, so that the arbiter can choose among them
+	classDelivery              // earlier messages first
+	Owner
 )
 
 // Fabric holds the state of the links and of the messages in transit.
@@ -185,7 +183,7 @@ func (f *Fabric) Send(now event.Time, path topo.Path, bytes int) *Message {
 	m := f.message(now, path, bytes)
 	if f.model == topo.Whole {
 		m.tail = now
-		f.queue.Push(event.Event{Time: now, Seq: m.seq(0, m.hop), Kind: wholeAt, A: m.ID})
+		f.queue.Push(m.event(wholeAt, now, 0, m.hop))
 		return m
 	}
 	f.reuseTrain(m)
@@ -217,7 +215,7 @@ func (f *Fabric) depart(m *Message, at event.Time, ready schedule) {
 // approach schedules the arrival of a train at its next link.
 func (f *Fabric) approach(m *Message, at event.Time) {
 	f.links[m.Path[m.hop].Link].pending++
-	f.queue.Push(event.Event{Time: at, Seq: m.seq(0, m.hop), Kind: trainAt, A: m.ID})
+	f.queue.Push(m.event(trainAt, at, 0, m.hop))
 }
 
 // SendReady starts a message whose flits become ready at the given times, which must not decrease. In the model of
@@ -226,7 +224,7 @@ func (f *Fabric) SendReady(now event.Time, path topo.Path, bytes int, ready []ev
 	m := f.message(now, path, bytes)
 	if f.model == topo.Whole {
 		m.tail = ready[len(ready)-1]
-		f.queue.Push(event.Event{Time: ready[0], Seq: m.seq(0, m.hop), Kind: wholeAt, A: m.ID})
+		f.queue.Push(m.event(wholeAt, ready[0], 0, m.hop))
 		return m
 	}
 	f.reuseTrain(m)
@@ -239,7 +237,7 @@ func (f *Fabric) SendEach(now event.Time, path topo.Path, bytes int, ready []eve
 	m := f.message(now, path, bytes)
 	if f.model == topo.Whole {
 		m.tail = ready[len(ready)-1]
-		f.queue.Push(event.Event{Time: ready[0], Seq: m.seq(0, m.hop), Kind: wholeAt, A: m.ID})
+		f.queue.Push(m.event(wholeAt, ready[0], 0, m.hop))
 		return m
 	}
 	m.each = true
@@ -267,9 +265,10 @@ func (f *Fabric) flitSize(m *Message, i int) int {
 	return f.flitBytes
 }
 
-// seq returns the sequence number of a flit's event at a hop. Earlier messages come first, then earlier flits.
-func (m *Message) seq(flit, hop int) uint64 {
-	return seqLinks | uint64(m.ID)<<(flitBits+hopBits) | uint64(flit)<<hopBits | uint64(hop)
+// event returns the event of a flit at a hop. flit is 0 for trains and whole messages.
+func (m *Message) event(kind uint8, at event.Time, flit, hop int) event.Event {
+	return event.Event{Time: at, Class: classArrival, Seq: uint64(m.ID)<<32 | uint64(flit), Hop: uint16(hop), Kind: kind,
+		A: m.ID, B: int32(flit)}
 }
 
 // Handle processes an event of this package, except Delivered and FlitThere, which are for the owner.
@@ -301,7 +300,8 @@ func (f *Fabric) Valid(e event.Event) bool {
 
 // deliver schedules the Delivered event of a message. The event has the message's current version, see Valid.
 func (f *Fabric) deliver(m *Message, at event.Time) {
-	f.queue.Push(event.Event{Time: at, Seq: seqDeliveries | uint64(m.ID), Kind: Delivered, A: m.ID, B: m.version})
+	f.queue.Push(event.Event{Time: at, Class: classDelivery, Seq: uint64(m.ID), Kind: Delivered, A: m.ID,
+		B: m.version})
 }
 
 // Done releases the state of a delivered message.
@@ -377,7 +377,7 @@ func (f *Fabric) moveWhole(m *Message, now event.Time) {
 		f.deliver(m, m.tail)
 		return
 	}
-	f.queue.Push(event.Event{Time: start + h.Wire + h.Cost, Seq: m.seq(0, m.hop), Kind: wholeAt, A: m.ID})
+	f.queue.Push(m.event(wholeAt, start+h.Wire+h.Cost, 0, m.hop))
 }
 
 // moveFlit moves one flit over one link. The head pays the cost of the node after the link, and later flits do not
@@ -449,7 +449,7 @@ func (f *Fabric) scheduleFlit(m *Message, i, hop int, at event.Time) {
 		return
 	}
 	if m.each {
-		f.queue.Push(event.Event{Time: at, Seq: m.seq(i, hop), Kind: FlitThere, A: m.ID, B: int32(i)})
+		f.queue.Push(m.event(FlitThere, at, i, hop))
 	}
 	if i == m.flits-1 {
 		f.deliver(m, at)
@@ -458,7 +458,7 @@ func (f *Fabric) scheduleFlit(m *Message, i, hop int, at event.Time) {
 
 // pushFlitEvent adds the event of a flit at a hop to the queue.
 func (f *Fabric) pushFlitEvent(m *Message, i, hop int, at event.Time) {
-	f.queue.Push(event.Event{Time: at, Seq: m.seq(i, hop), Kind: flitAt, A: m.ID, B: int32(i)})
+	f.queue.Push(m.event(flitAt, at, i, hop))
 }
 
 // splitUp marks the message as split and allocates the state of its flits.

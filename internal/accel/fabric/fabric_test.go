@@ -43,7 +43,7 @@ func ship(f *Fabric, q *event.Queue, shipments []shipment) (arrived []event.Time
 	arrived = make([]event.Time, len(shipments))
 	owner := map[int32]int{}
 	for i, s := range shipments {
-		q.Push(event.Event{Time: s.at, Seq: Sequences + uint64(i), Kind: inject, A: int32(i)})
+		q.Push(event.Event{Time: s.at, Class: Owner, Seq: uint64(i), Kind: inject, A: int32(i)})
 	}
 	for e, ok := q.Pop(); ok; e, ok = q.Pop() {
 		switch e.Kind {
@@ -63,6 +63,9 @@ func ship(f *Fabric, q *event.Queue, shipments []shipment) (arrived []event.Time
 				f.Done(f.Message(e.A))
 			}
 		case FlitThere:
+			if f.Message(e.A) == nil {
+				panic("a flit arrives after its message was delivered")
+			}
 		default:
 			f.Handle(e)
 		}
@@ -105,6 +108,30 @@ func shipments(t *rapid.T) []shipment {
 		list = append(list, s)
 	}
 	return list
+}
+
+// The times do not depend on how many messages were sent before, whatever the model. 256 SIPs of 128 PEs send more than
+// 2^24 messages.
+func TestNumbersOfMessages(t *testing.T) {
+	after := func(sent int, list []shipment, model topo.Fabric, queueing topo.Queueing) []event.Time {
+		var q event.Queue
+		f := New(&q, links, model, 256)
+		f.messages = messages{pages: make([]*messagePage, sent/messagesPerPage), sent: sent}
+		f.Arbitrate(queueing)
+		return ship(f, &q, list)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		list := shipments(t)
+		model := rapid.SampledFrom([]topo.Fabric{topo.Whole, topo.Flits}).Draw(t, "model")
+		rules := []topo.Queueing{{}, {Rule: topo.RoundRobin, Buffer: 2}, {Rule: topo.Age, Buffer: 2}}
+		queueing := rapid.SampledFrom(rules).Draw(t, "queueing")
+		want := after(0, list, model, queueing)
+		for _, sent := range []int{1 << 22, 1 << 23, 1 << 24, 1 << 25} {
+			if got := after(sent, list, model, queueing); !slices.Equal(got, want) {
+				t.Fatalf("after %d messages: %v, want %v", sent, got, want)
+			}
+		}
+	})
 }
 
 // Trains are an optimization: arrivals and the load of every link must equal the flit-by-flit simulation, to

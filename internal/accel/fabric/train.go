@@ -206,7 +206,7 @@ func (f *Fabric) trainEntering(link int32, e event.Event) *Message {
 	if m == nil || m.split || m.train == nil {
 		return nil
 	}
-	last := event.Event{Time: m.train[c.hop].ready.last, Seq: m.seq(m.flits-1, int(c.hop))}
+	last := m.event(flitAt, m.train[c.hop].ready.last, m.flits-1, int(c.hop))
 	if last.Before(e) {
 		return nil
 	}
@@ -228,7 +228,7 @@ func (f *Fabric) splitIntoFlits(m *Message, e event.Event) {
 		s := &train[hop]
 		h := &m.Path[hop]
 		n := sort.Search(m.flits, func(i int) bool {
-			return !event.Event{Time: s.ready.time(i, m.flits), Seq: m.seq(i, hop)}.Before(e)
+			return !m.event(flitAt, s.ready.time(i, m.flits), i, hop).Before(e)
 		})
 		taken[hop] = n
 		if f.observe != nil {

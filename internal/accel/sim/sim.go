@@ -266,11 +266,10 @@ func (g *engine) loop() error {
 	}
 }
 
-// schedule adds an event of this package to the queue. The sequence number is derived from the event itself, so that
-// the order of events with the same time does not depend on when they were scheduled.
+// schedule adds an event of this package to the queue. Its place is derived from the event itself, so that the order of
+// events with the same time does not depend on when they were scheduled.
 func (g *engine) schedule(t event.Time, kind uint8, a, b int32) {
-	g.events.Push(event.Event{Time: t, Seq: fabric.Sequences + uint64(kind)<<52 + uint64(a)<<24 + uint64(b), Kind: kind,
-		A: a, B: b})
+	g.events.Push(event.Event{Time: t, Class: fabric.Owner + kind, Seq: uint64(a)<<32 + uint64(b), Kind: kind, A: a, B: b})
 }
 
 // plan finds all paths that the programs use, so that the fabric knows which links follow each other (fabric.Chain).
