@@ -3,28 +3,20 @@ package inputs
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/infile"
-	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 const (
 	// hugeSize is the size in bytes from which a file is not hashed: hashing 1 GiB takes about 1.5 s.
 	hugeSize = 1 << 30
 	hugeText = "1 GiB"
-	// storedSize is the size from which sums are kept between invocations.
-	storedSize = 1 << 20
-	// maxStored is the number of sums that are kept.
-	maxStored = 256
 	// settleTime is how old a change must be before a sum may be reused. A file can change
 	// twice within one tick of the file system's clock.
 	settleTime = 2 * time.Second
@@ -53,12 +45,6 @@ func (st stamp) settled(now time.Time) bool {
 	return now.UnixNano()-max(st.Modified, st.Changed) > int64(settleTime)
 }
 
-// storedSum is the sum of a file in a certain state.
-type storedSum struct {
-	stamp
-	SHA256 string
-}
-
 // hashFile returns the SHA-256 of a regular file. For a huge file it returns its size and time
 // of change instead.
 func hashFile(path string) (sum string, huge bool, err error) {
@@ -73,8 +59,8 @@ func hashFile(path string) (sum string, huge bool, err error) {
 	}
 	before, known := stampOf(info)
 	if known {
-		if sum := cached.find(before); sum != "" {
-			return sum, false, nil
+		if sum, found := cached.Load(before); found {
+			return sum.(string), false, nil
 		}
 	}
 	const attempts = 3
@@ -86,7 +72,7 @@ func hashFile(path string) (sum string, huge bool, err error) {
 		}
 		if !known || after == before {
 			if known && before.settled(began) {
-				cached.store(storedSum{before, sum})
+				cached.Store(before, sum)
 			}
 			return sum, false, nil
 		}
@@ -115,65 +101,5 @@ func readSum(path string) (string, stamp, error) {
 	return hex.EncodeToString(h.Sum(nil)), after, nil
 }
 
-// sumCache keeps the sums of this process in memory, and the sums of large files in the user's
-// cache folder.
-type sumCache struct {
-	mu     sync.Mutex // guards the fields below
-	sums   map[stamp]string
-	loaded bool
-}
-
-var cached = &sumCache{sums: map[stamp]string{}}
-
-// find returns the sum of a file in a state, "" if it is not known.
-func (c *sumCache) find(st stamp) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if sum := c.sums[st]; sum != "" || st.Size < storedSize {
-		return sum
-	}
-	if !c.loaded {
-		c.loaded = true
-		for _, s := range loadSums() {
-			c.sums[s.stamp] = s.SHA256
-		}
-	}
-	return c.sums[st]
-}
-
-func (c *sumCache) store(s storedSum) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.sums[s.stamp] = s.SHA256
-	if s.Size < storedSize {
-		return
-	}
-	list := append([]storedSum{s}, loadSums()...)
-	text, err := json.Marshal(list[:min(len(list), maxStored)])
-	path, pathErr := cacheFile()
-	if errors.Join(err, pathErr) != nil || os.MkdirAll(filepath.Dir(path), 0o700) != nil {
-		return // without the cache, hashing only takes longer
-	}
-	_ = journal.WriteFileAtomic(path, text)
-}
-
-// loadSums reads the stored sums. It returns none if the file is missing or damaged.
-func loadSums() (list []storedSum) {
-	path, err := cacheFile()
-	if err != nil {
-		return nil
-	}
-	text, err := infile.ReadRegular(path, infile.Table)
-	if err != nil || json.Unmarshal(text, &list) != nil {
-		return nil
-	}
-	return list
-}
-
-func cacheFile() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(dir, "kernbench", "sums.json"), nil
-}
+// cached holds the SHA-256 of files by their stamp, for the further runs of this process.
+var cached sync.Map

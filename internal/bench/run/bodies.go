@@ -158,9 +158,9 @@ func (w *workerGroup) nameHost(row *journal.Row) {
 	host := w.ranks[*row.Rank].host
 	switch {
 	case host == "":
-		row.Reason = culprit.OwnLimits().AddTo(row.Reason)
-	case !strings.Contains(row.Reason, "host "+host):
-		row.Reason = fmt.Sprintf("on host %s: %s", host, row.Reason)
+		row.Reason = journal.Text(culprit.OwnLimits().AddTo(string(row.Reason)))
+	case !strings.Contains(string(row.Reason), "host "+host):
+		row.Reason = journal.Textf("on host %s: %s", host, row.Reason)
 	}
 }
 
@@ -218,10 +218,9 @@ func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *fail
 			if _, left := res.firstIncomplete(); left {
 				return res, nil // the other ranks wait for the one that left, so they are not the cause
 			}
-			rank := w.hangCulprit(res)
-			return nil, w.preferLaunchFailure(&failure{status: journal.Timeout, rank: &rank, phase: w.ranks[rank].phase,
-				dump:   true,
-				reason: fmt.Sprintf("not finished within %v", limit)})
+			v := culprit.Blame(culprit.Evidence{Ranks: w.unfinished(res), Late: limit})
+			return nil, w.preferLaunchFailure(&failure{status: statusOf[v.Kind], rank: &v.Rank, phase: v.Phase,
+				reason: v.Reason})
 		case <-straggle:
 			if woken {
 				return res, nil // the failure is known; the other ranks will be killed
@@ -230,9 +229,6 @@ func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *fail
 			woken = w.wakeStragglers(res)
 		case e := <-w.hub.Events():
 			w.updateRank(e)
-			if f := w.handleDisconnect(e); f != nil {
-				return nil, f
-			}
 			if e.Done == nil || e.Index != index {
 				continue
 			}
@@ -275,57 +271,45 @@ func (w *workerGroup) sendTask(index int, t plan.Task) *failure {
 // whether it did. If no rank has failed, it waits for ranks that are working: they may still skip the
 // task as well.
 func (w *workerGroup) wakeStragglers(res *results) bool {
-	if !res.anyFailed() && w.firstWorkingRank(res) >= 0 {
+	left := w.unfinished(res)
+	if !res.anyFailed() && slices.ContainsFunc(left, func(r culprit.Rank) bool { return !r.Waiting }) {
 		return false
 	}
-	for rank, e := range res.byRank {
-		if e == nil {
-			// An error means that the rank is gone, so there is nothing to wake.
-			w.hub.Abort(min(rank, w.procs-1), res.firstReason())
-		}
+	for _, r := range left {
+		// An error means that the rank is gone, so there is nothing to wake.
+		w.hub.Abort(min(r.Rank, w.procs-1), res.firstReason())
 	}
 	return true
 }
 
-// firstWorkingRank returns the first rank that has not ended the task and is not only waiting for other
-// ranks, or -1.
-func (w *workerGroup) firstWorkingRank(res *results) int {
+// unfinished returns what is known about the ranks that have not ended the task.
+func (w *workerGroup) unfinished(res *results) (ranks []culprit.Rank) {
 	for rank, e := range res.byRank {
-		if e == nil && !w.ranks[rank].waiting {
-			return rank
+		if s := w.ranks[rank]; e == nil {
+			ranks = append(ranks, culprit.Rank{Rank: rank, Phase: s.phase, Waiting: s.waiting})
 		}
 	}
-	return -1
-}
-
-// hangCulprit returns the rank to blame for a hang: a rank that is working, or else the first rank that
-// has not ended the task.
-func (w *workerGroup) hangCulprit(res *results) int {
-	if rank := w.firstWorkingRank(res); rank >= 0 {
-		return rank
-	}
-	return max(slices.Index(res.byRank, nil), 0)
+	return ranks
 }
 
 // fail fills in a row for a failure.
 func (w *workerGroup) fail(row *journal.Row, f *failure) {
-	row.Status, row.Rank, row.Phase, row.Reason = f.status, f.rank, f.phase, f.reason
+	row.Status, row.Rank, row.Phase, row.Reason = f.status, f.rank, f.phase, journal.Text(f.reason)
 	row.Launch = w.logs
-	scripted := w.slot.plan.Bench.Script != nil
-	if scripted && f.dump { // Python's stacks are short; a dump of all goroutines would hide the output
-		row.Output = joinLines(row.Output, w.lastOutput(f.rank))
-	} else if row.Output == "" || !f.dump {
-		if out := w.lastOutput(f.rank); out != "" {
-			row.Output = out
-		}
+	out, hung := w.lastOutput(f.rank), f.status == journal.Timeout // which makes the workers print their stacks
+	switch scripted := w.slot.plan.Bench.Script != nil; {
+	case scripted && hung: // Python's stacks are short; a dump of all goroutines would hide the output
+		row.Output = joinLines(row.Output, out)
+	case out != "" && (row.Output == "" || !hung):
+		row.Output = out
 	}
 }
 
 // lastOutput returns the end of the output of a rank, or "" if no rank is known.
 func (w *workerGroup) lastOutput(rank *int) string {
 	switch {
-	case w.launcher != nil, w.oneProcess():
-		return lastOutput(w.path, 0) // one process has the output of all ranks
+	case w.oneProcess():
+		return lastOutput(w.path, 0) // it has the output of all ranks
 	case rank == nil:
 		return ""
 	}

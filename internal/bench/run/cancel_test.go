@@ -55,7 +55,7 @@ func TestBodiesAreCancelled(t *testing.T) {
 			s.request.Axes = []plan.Assign{{Name: "until", Text: c.until}}
 			_, rows := s.run("heed")
 			if len(rows) != 1 || rows[0].Status != c.status || rows[0].Rank == nil || *rows[0].Rank != c.rank ||
-				rows[0].Reason != c.reason {
+				string(rows[0].Reason) != c.reason {
 				t.Fatalf("rows %+v", rows)
 			}
 			if output := s.log(rows[0], 0); !strings.Contains(output, c.cause) {

@@ -102,7 +102,7 @@ func rejectRows(rows []journal.Row, changed error) {
 	for i := range rows {
 		if row := &rows[i]; row.Status == journal.OK {
 			row.Status, row.Phase = journal.Failed, "check"
-			row.Reason = changed.Error() + ": it is not known which version was measured"
+			row.Reason = journal.Text(changed.Error()) + ": it is not known which version was measured"
 			row.Metrics, row.Units, row.Stats, row.Samples = map[string]float64{}, map[string]string{}, nil, 0
 		}
 	}

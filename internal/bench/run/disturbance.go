@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/host/proc"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -236,7 +237,7 @@ type loadSample struct {
 	own   uint64 // CPU time of this run's processes, in clock ticks
 	known bool   // own is known
 
-	ran, waited uint64               // in nanoseconds; see hostinfo.TreeDelay
+	ran, waited time.Duration        // see proc.TreeDelay
 	other       *hostinfo.TakenError // another kernbench that was measuring
 	claimants   int                  // see hostWatch.findOthers
 	gpus        *gpuSample
@@ -252,10 +253,10 @@ func (w *hostWatch) start() *loadSample {
 		l.other, l.claimants = w.findOthers(len(w.claimants()))
 	}
 	if w.subject.Local && !w.subject.Simulated {
-		l.own, _, l.known = hostinfo.TreeTicks(LoadRoot, os.Getpid())
+		l.own, _, l.known = proc.TreeTicks(LoadRoot, os.Getpid())
 	}
 	if l.known {
-		l.ran, l.waited = hostinfo.TreeDelay(LoadRoot, os.Getpid())
+		l.ran, l.waited = proc.TreeDelay(LoadRoot, os.Getpid())
 	}
 	l.began = time.Now()
 	l.load = hostinfo.Snapshot(LoadRoot) // zero without /proc
@@ -273,7 +274,7 @@ func (l *loadSample) end() (load *journal.Load, seen []journal.Condition) {
 	u := hostinfo.Between(l.load, after)
 	load = &journal.Load{Before: l.load.Load1, After: after.Load1, Busy: u.Busy, Steal: u.Steal}
 	if l.known {
-		if own, processes, ok := hostinfo.TreeTicks(LoadRoot, os.Getpid()); ok {
+		if own, processes, ok := proc.TreeTicks(LoadRoot, os.Getpid()); ok {
 			if share, known := hostinfo.Foreign(l.load, after, own-min(own, l.own), processes); known {
 				load.Foreign = &share
 			}
@@ -307,8 +308,8 @@ const minRun = 10 * time.Millisecond
 // waiting returns the share of the time in which this run's processes were ready to run and waited for
 // a processor. If they have already ended, it falls back to stalled.
 func (l *loadSample) waiting(after hostinfo.Load) *float64 {
-	ran, waited := hostinfo.TreeDelay(LoadRoot, os.Getpid())
-	if ran, waited = ran-min(ran, l.ran), waited-min(waited, l.waited); ran >= uint64(minRun) {
+	ran, waited := proc.TreeDelay(LoadRoot, os.Getpid())
+	if ran, waited = ran-min(ran, l.ran), waited-min(waited, l.waited); ran >= minRun {
 		share := float64(waited) / float64(ran+waited)
 		return &share
 	}

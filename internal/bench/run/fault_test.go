@@ -83,7 +83,7 @@ func TestWrongEnvironment(t *testing.T) {
 					}
 					continue
 				}
-				if r.Status != journal.Failed || !strings.Contains(r.Reason, reason) || r.Rank == nil || *r.Rank != 1 ||
+				if r.Status != journal.Failed || !strings.Contains(string(r.Reason), reason) || r.Rank == nil || *r.Rank != 1 ||
 					r.Phase != "start" {
 					t.Errorf("%s: %s at %v in %q: %q, want it to say %q", at(r), r.Status, r.Rank, r.Phase, r.Reason, reason)
 				}
@@ -103,7 +103,7 @@ func TestUnsetButSet(t *testing.T) {
 	s.request.Envs = []plan.Assign{{Name: "SWEPT", Text: "-"}}
 	_, rows := s.run("still")
 	for _, r := range rows {
-		if r.Status != journal.Failed || !strings.Contains(r.Reason, "SWEPT=here, but (unset) was planned") {
+		if r.Status != journal.Failed || !strings.Contains(string(r.Reason), "SWEPT=here, but (unset) was planned") {
 			t.Errorf("%s: %s: %s", at(r), r.Status, r.Reason)
 		}
 	}
@@ -123,7 +123,7 @@ func TestDiesAtStart(t *testing.T) {
 			t.Errorf("counts %v, want 1 failed and 5 ok", res.Counts)
 		}
 		if r := rows[0]; r.Status != journal.Failed || r.Rank == nil || r.Phase != "start" ||
-			!strings.Contains(r.Reason, "exit code 9") {
+			!strings.Contains(string(r.Reason), "exit code 9") {
 			t.Errorf("%s at %v in %q: %s", r.Status, r.Rank, r.Phase, r.Reason)
 		}
 	})
@@ -173,7 +173,7 @@ func TestLostHeartbeat(t *testing.T) {
 		t.Errorf("counts %v, want 2 ok and 1 failed", res.Counts)
 	}
 	if r := rows[1]; r.Status != journal.Failed || r.Rank == nil || *r.Rank != 1 || r.Phase != "stopping" ||
-		!strings.Contains(r.Reason, "heartbeat") {
+		!strings.Contains(string(r.Reason), "heartbeat") {
 		t.Errorf("%s at %v in %q: %s", r.Status, r.Rank, r.Phase, r.Reason)
 	}
 }
@@ -187,8 +187,8 @@ func TestDisagreement(t *testing.T) {
 		t.Errorf("counts %v, want 2 ok and 1 failed", res.Counts)
 	}
 	r := rows[1]
-	if r.Status != journal.Failed || r.Rank == nil || *r.Rank != 1 || !strings.Contains(r.Reason, "disagree") ||
-		!strings.Contains(r.Reason, "rank 1 feels like it") {
+	if r.Status != journal.Failed || r.Rank == nil || *r.Rank != 1 || !strings.Contains(string(r.Reason), "disagree") ||
+		!strings.Contains(string(r.Reason), "rank 1 feels like it") {
 		t.Errorf("%s at %v in %q: %s", r.Status, r.Rank, r.Phase, r.Reason)
 	}
 }
@@ -200,7 +200,7 @@ func TestEffectOfVariables(t *testing.T) {
 	s.run("scripted")
 	var texts []string
 	for _, n := range s.journal().Notes {
-		texts = append(texts, n.Text)
+		texts = append(texts, string(n.Text))
 	}
 	want := []string{
 		"DOUBLE: best is 0: time_us -50.0 % against 1 (95 % interval -50.0 to -50.0 %)",

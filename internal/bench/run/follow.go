@@ -53,7 +53,7 @@ func Follow(ctx context.Context, dir, id string, observe func(Event)) (Result, e
 			observe(Event{Recorded: &run.Rows[rows]})
 		}
 		for ; rows >= 0 && notes < len(run.Notes); notes++ {
-			observe(Event{Note: run.Notes[notes].Text})
+			observe(Event{Note: string(run.Notes[notes].Text)})
 		}
 		if holder == nil {
 			return followed(run, follows)
@@ -81,7 +81,7 @@ func followed(run *journal.Run, follows *journal.HeldError) (Result, error) {
 	if run.End.Outcome == "failed" && res.Counts[journal.Failed]+res.Counts[journal.Timeout] == 0 {
 		res.Broken = "the run ended without a reason"
 		if n := len(run.Notes); n > 0 {
-			res.Broken = run.Notes[n-1].Text
+			res.Broken = string(run.Notes[n-1].Text)
 		}
 	}
 	return res, nil

@@ -1,18 +1,15 @@
 package run
 
 import (
-	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/host/proc"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -50,7 +47,7 @@ func newGPUWatch() *gpuWatch {
 	if w == nil {
 		return nil
 	}
-	return &gpuWatch{read: w.Read, own: func(pid int) bool { return descends(hostinfo.Root(), pid, os.Getpid()) },
+	return &gpuWatch{read: w.Read, own: func(pid int) bool { return proc.Descends(hostinfo.Root(), pid, os.Getpid()) },
 		ours: map[int]bool{}, busy: map[int]foreignUse{}}
 }
 
@@ -142,27 +139,4 @@ func (s *gpuSample) end() (seen []journal.Condition) {
 		seen = append(seen, journal.Condition{Code: journal.CodeGPUPowerCap})
 	}
 	return seen
-}
-
-// descends reports whether a process is ancestor or one of its descendants. It reports false for processes that have
-// ended or that are not visible from here.
-func descends(root fs.FS, pid, ancestor int) bool {
-	const deepest = 100 // generations; a loop of reused process IDs ends
-	for range deepest {
-		if pid == ancestor {
-			return true
-		}
-		text, err := fs.ReadFile(root, fmt.Sprintf("proc/%d/stat", pid))
-		if err != nil {
-			return false
-		}
-		fields := hostinfo.StatFields(strings.TrimSpace(string(text)))
-		if len(fields) < 2 {
-			return false
-		}
-		if pid, err = strconv.Atoi(fields[1]); err != nil || pid <= 1 {
-			return false
-		}
-	}
-	return false
 }

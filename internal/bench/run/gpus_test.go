@@ -1,14 +1,11 @@
 package run
 
 import (
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/host/cuda"
-	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -66,21 +63,4 @@ func TestGPUWatch(t *testing.T) {
 	}
 	var none *gpuWatch
 	none.start().end()
-}
-
-// A process belongs to the run if this process is among its ancestors.
-func TestDescends(t *testing.T) {
-	child := exec.Command("sleep", "60")
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer child.Wait()
-	defer child.Process.Kill()
-	root := hostinfo.Root()
-	if !descends(root, child.Process.Pid, os.Getpid()) || !descends(root, os.Getpid(), os.Getpid()) {
-		t.Error("a child is not recognised")
-	}
-	if descends(root, os.Getpid(), child.Process.Pid) || descends(root, 1<<30, os.Getpid()) {
-		t.Error("strangers are taken for children")
-	}
 }

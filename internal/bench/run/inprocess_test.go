@@ -80,7 +80,7 @@ func TestInProcess(t *testing.T) {
 		if r.Rank != nil {
 			rank = *r.Rank
 		}
-		if r.Status != want.status || rank != want.rank || !strings.Contains(r.Reason, want.reason) {
+		if r.Status != want.status || rank != want.rank || !strings.Contains(string(r.Reason), want.reason) {
 			t.Errorf("%v: %s, rank %d: %s", r.Point, r.Status, rank, r.Reason)
 		}
 		if r.NumRanks == nil || *r.NumRanks != 3 || r.Backend != simulated {

@@ -51,13 +51,13 @@ func (r *runner) joined(g *plan.Group) bool {
 	return r.opts.Joined != nil && g.Ranks > 0 && r.plan.Processes(g) == r.opts.Joined.Size
 }
 
-// start launches a group's processes: on this host, through a launcher, or at the rank hosts of a
-// job.
+// start launches a group's processes: on this host, or at the rank hosts of a job, which exists or which a launcher
+// starts for this launch.
 func (s *runSlot) start(ctx context.Context, g *plan.Group, p processSpec) (launched, error) {
-	if s.joined(g) {
-		return asLaunched(s.startJoined(ctx, g, p))
-	}
-	if s.opts.Launcher != nil && g.Ranks > 0 && g.Part.Command != nil {
+	switch {
+	case s.joined(g):
+		return asLaunched(s.startRanks(ctx, g, p, s.opts.Joined.Leader, s.opts.Joined.Native))
+	case s.guarded(g):
 		return asLaunched(s.startGuarded(ctx, g, p))
 	}
 	procs, err := s.processes(g, p)
@@ -66,9 +66,11 @@ func (s *runSlot) start(ctx context.Context, g *plan.Group, p processSpec) (laun
 	}
 	return asLaunched(s.agent.Launch(ctx, launch.Spec{
 		Procs: procs, ReportEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: s.opts.Grace, ForwardSignals: p.passOn,
-		RemoteLauncher: s.opts.Launcher != nil, RecallCommand: s.opts.Launcher.recall(),
 	}))
 }
+
+// guarded reports whether the group's processes are the ranks of a launcher, each under a guard.
+func (r *runner) guarded(g *plan.Group) bool { return r.opts.Launcher != nil && g.Ranks > 0 }
 
 // asLaunched converts a concrete launch to the interface. After an error it returns a nil interface, and
 // not an interface that holds a nil pointer.
@@ -79,28 +81,26 @@ func asLaunched[L launched](l L, err error) (launched, error) {
 	return l, nil
 }
 
-func (s *runSlot) startJoined(ctx context.Context, g *plan.Group, p processSpec) (*rankhost.Launch, error) {
-	job := s.opts.Joined
-	port, err := s.opts.Ports.FreePort("127.0.0.1")
+// startRanks starts a process at the host of every rank of a job. native is described at [rankhost.Proc].
+func (s *runSlot) startRanks(ctx context.Context, g *plan.Group, p processSpec, leader *rankhost.Leader,
+	native bool) (*rankhost.Launch, error) {
+	port, err := s.opts.Ports.FreePort("127.0.0.1") // presumably also free on the host of rank 0
 	if err != nil {
 		return nil, err
 	}
-	proc := rankhost.Proc{Argv: p.argv, Dir: []byte(p.dir), Env: variables(g, p.extra), Native: job.Native,
-		Vars: launch.RankVars{WorldSize: g.Ranks, MasterAddr: job.Leader.Addr(), MasterPort: port},
+	proc := rankhost.Proc{Argv: p.argv, Dir: []byte(p.dir), Env: variables(g, p.extra), Native: native,
+		Vars: launch.RankVars{WorldSize: g.Ranks, MasterAddr: leader.FirstRankAddr(), MasterPort: port},
 		// On one host, other processes of this user can open this process's descriptors.
 		Files: lists.Map(p.files, func(f *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) })}
-	return job.Leader.Launch(ctx, p.hosted(g.Ranks, s.opts.Grace, proc))
-}
-
-// hosted describes the processes of a launch at the rank hosts: one per rank.
-func (p processSpec) hosted(ranks int, grace time.Duration, proc rankhost.Proc) rankhost.Spec {
-	spec := rankhost.Spec{ReportEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: grace, ForwardSignals: p.passOn}
-	for rank := range ranks {
+	rankhost.RemoveGuardVars(proc.Env)
+	spec := rankhost.Spec{ReportEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: s.opts.Grace,
+		ForwardSignals: p.passOn}
+	for rank := range g.Ranks {
 		proc.Vars.Rank = rank
 		proc.Stdout, proc.Stderr = logFiles(p.logs, rank)
 		spec.Procs = append(spec.Procs, proc)
 	}
-	return spec
+	return leader.Launch(ctx, spec)
 }
 
 // jobError is the reason why a run cannot continue: a joined job has lost a rank, or inputs have
@@ -135,7 +135,7 @@ func (s *runSlot) skipSecondJoin(b *backlog) (bool, error) {
 	for _, a := range b.take(b.left()) {
 		row := s.row(a.task)
 		row.Status = journal.Skipped
-		row.Reason = fmt.Sprintf("needs respawn: backend %s joins the job of %s once, with one environment; "+
+		row.Reason = journal.Textf("needs respawn: backend %s joins the job of %s once, with one environment; "+
 			"for the others, start kernbench on its own with --launcher %s", s.plan.Backend, job.Launcher, job.Launcher)
 		if _, err := s.finishAttempt(a, row); err != nil {
 			return true, err
@@ -154,15 +154,10 @@ func (r *runner) lost(g *plan.Group) *rankhost.LostError {
 
 // lostRank returns the failure for a launch that ended because a rank host was lost, or nil.
 func (w *workerGroup) lostRank() *failure {
-	lost := w.slot.lost(w.group)
-	if lost == nil {
-		return nil
+	if lost := w.slot.lost(w.group); lost != nil {
+		return w.lossFailure(lost)
 	}
-	f := &failure{status: journal.Failed, phase: w.ranks[max(lost.Rank, 0)].phase, reason: lost.Error()}
-	if lost.Rank != rankhost.NoRank {
-		f.rank = &lost.Rank
-	}
-	return f
+	return nil
 }
 
 // In a joined job, an interrupt often comes from a launcher that kills this process one second later.

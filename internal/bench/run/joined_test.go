@@ -5,29 +5,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
-	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/process/launch"
-	"github.com/kernbench/kernbench/internal/result/journal"
 )
-
-// If all failures are consequences, the row names the rank they follow from. Its connection is gone, so it
-// cannot report itself.
-func TestCulpritOfFollowers(t *testing.T) {
-	lost := 1
-	res := &results{byRank: make([]*worker.Event, 2)}
-	for rank := range 2 {
-		res.add(worker.Event{Rank: rank, Secondary: true, Culprit: &lost,
-			Done: &bench.Outcome{Status: journal.Failed, Reason: "group aborted by rank 1: connection lost"}})
-	}
-	row := journal.Row{Metrics: map[string]float64{}, Units: map[string]string{}}
-	res.fill(&row)
-	if row.Status != journal.Failed || row.Rank == nil || *row.Rank != 1 {
-		t.Errorf("%s at %v: %s", row.Status, row.Rank, row.Reason)
-	}
-}
 
 // When a batch system ends a whole job, workers may end before rank 0 gets the signal. That is no failure of
 // theirs. A crash is a failure, whatever follows.

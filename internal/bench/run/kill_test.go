@@ -161,7 +161,7 @@ func TestKillRank(t *testing.T) {
 					if bench == "listen" {
 						how = "exit code 7"
 					}
-					if !strings.Contains(r.Reason, how) || r.Rank == nil || r.Phase == "" ||
+					if !strings.Contains(string(r.Reason), how) || r.Rank == nil || r.Phase == "" ||
 						hit && fmt.Sprint(*r.Rank) != victim.Env["RANK"] {
 						t.Errorf("%s: %s at %v in %q: %s; killed was rank %s", at(r), r.Status, r.Rank, r.Phase, r.Reason,
 							victim.Env["RANK"])
@@ -204,7 +204,7 @@ func TestKillAgent(t *testing.T) {
 		if r.Status.Bad() {
 			failed++
 			// The ranks may be seen here before the supervisor knows that they run. The reason then begins with "launching".
-			if !strings.Contains(r.Reason, "the launch agent died") || r.Rank != nil {
+			if !strings.Contains(string(r.Reason), "the launch agent died") || r.Rank != nil {
 				t.Errorf("%s: %s", at(r), r.Reason)
 			}
 		}

@@ -9,18 +9,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/kernbench/kernbench/internal/bench/plan"
-	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/rankhost"
-	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // Launcher starts the ranks of a launch through another program: Open MPI's mpirun, MPICH's mpiexec or
@@ -114,7 +112,7 @@ func (l *Launcher) command(ranks int, program []string, export []string) []strin
 // them. Only Slurm's ranks outlive their launcher: as a job of that name, or as a step of that name in
 // the user's own job. For other launchers it returns nil.
 func (l *Launcher) recall() []string {
-	if l == nil || l.kind != jobenv.Srun {
+	if l.kind != jobenv.Srun {
 		return nil
 	}
 	const script = `scancel --quiet --name="$1"
@@ -124,140 +122,8 @@ done`
 	return []string{"/bin/sh", "-c", script, "recall", l.name}
 }
 
-// self returns the command by which a launcher starts this program again. The path must be the same
-// on every host.
-func (l *Launcher) self() ([]string, error) {
-	if l == nil {
-		return []string{"/proc/self/exe"}, nil // the running program, even when its file has been replaced since
-	}
-	path, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("finding this program's file: %w", err)
-	}
-	return []string{path}, nil
-}
-
 // launcherEndTimeout bounds the wait for a launcher that is ending all its ranks.
 const launcherEndTimeout = 20 * time.Second
-
-// handleDisconnect returns the failure of a rank that another launcher started. The supervisor learns of
-// the rank's end only from its connection. The launcher itself ends a moment later, or not at all: some
-// launchers let the other ranks continue.
-func (w *workerGroup) handleDisconnect(e worker.Event) *failure {
-	if !e.Closed || w.launcher == nil {
-		return nil
-	}
-	rank := e.Rank
-	if first := w.hub.FirstDisconnected(); first >= 0 {
-		rank = first
-		w.drain(rank)
-	}
-	f := &failure{status: journal.Failed, rank: &rank, phase: w.ranks[rank].phase, reason: "the worker ended"}
-	limit := time.NewTimer(drainLimit)
-	defer limit.Stop()
-	for {
-		select {
-		case e := <-w.hub.Events():
-			w.updateRank(e)
-			if e.Closed {
-				limit.Reset(launcherEndTimeout) // the launcher is ending all ranks
-			}
-		case e, open := <-w.events:
-			x, is := e.(launch.Exit)
-			switch {
-			case is && (x.Stopped || x.Signal != 0):
-				return w.processEvent(x)
-			case is:
-				how := fmt.Sprintf("%s ended with %s", w.launcher.Name(), x.How())
-				if message := slurmCancel(w.lastOutput(nil)); message != "" { // no rank is to blame
-					f.rank, f.reason = nil, how+": "+message
-				} else {
-					f.reason += "; " + how
-				}
-				return f
-			case !open: // neither the rank nor the launcher is to blame
-				return w.processEvent(nil)
-			}
-		case <-limit.C:
-			return w.preferLaunchFailure(f)
-		}
-	}
-}
-
-// launcherDied returns the failure for a launcher that has ended together with its ranks. If a rank
-// disconnected first, that rank is blamed.
-func (w *workerGroup) launcherDied(x *launch.Exit) *failure {
-	f := &failure{status: journal.Failed, phase: "start", reason: w.launcher.Name() + " ended with " + x.How()}
-	if x.Signal != 0 { // it was killed, and its ranks follow
-		f.phase = w.ranks[0].phase
-		return f
-	}
-	if message := slurmCancel(w.lastOutput(nil)); message != "" {
-		f.phase, f.reason = w.ranks[0].phase, f.reason+": "+message
-		return f
-	}
-	limit := time.After(drainLimit)
-	for {
-		if rank := w.hub.FirstDisconnected(); rank >= 0 {
-			w.drain(rank)
-			f.rank, f.phase = &rank, w.ranks[rank].phase
-			return f
-		}
-		if !w.anyJoined() {
-			w.addLauncherOutput(f)
-			return f
-		}
-		select {
-		case e := <-w.hub.Events():
-			w.updateRank(e)
-		case <-limit:
-			return f
-		}
-	}
-}
-
-func (w *workerGroup) anyJoined() bool {
-	return slices.ContainsFunc(w.ranks, func(s rankState) bool { return s.joined })
-}
-
-// addLauncherOutput adds the launcher's message to a failure. It usually explains why no rank has connected.
-func (w *workerGroup) addLauncherOutput(f *failure) {
-	if message := firstTextLine(w.lastOutput(nil)); message != "" {
-		f.reason += ": " + message
-	}
-}
-
-var (
-	slurmCancelled = regexp.MustCompile(`\*\*\* ((?:JOB|STEP) \S+ ON \S+ CANCELLED .*?) \*\*\*`)
-	slurmAborted   = regexp.MustCompile(`^srun: (Job step aborted)\b`)
-	slurmTaskEnded = regexp.MustCompile(`^srun: error: \S+: tasks? \d`)
-)
-
-// slurmCancel returns Slurm's message that the job or step was cancelled: by scancel, a time limit or a
-// job of higher priority. It returns "" if a rank ended first.
-//
-// In both cases Slurm says that the step was cancelled, because srun --kill-on-bad-exit cancels the step after
-// the end of a rank. The lines come from several processes, in any order. But srun says that the job step was
-// aborted only if somebody else cancelled it.
-func slurmCancel(output string) string {
-	var message string
-	taskEnded, aborted := false, false
-	for line := range strings.Lines(output) {
-		if m := slurmCancelled.FindStringSubmatch(line); m != nil && message == "" {
-			message = m[1]
-			aborted = aborted || !taskEnded
-		}
-		aborted = aborted || slurmAborted.MatchString(line)
-		taskEnded = taskEnded || slurmTaskEnded.MatchString(line)
-	}
-	switch {
-	case !aborted:
-		return ""
-	case message == "":
-		return "Job step aborted"
-	}
-	return message
-}
 
 // firstTextLine returns the first line that contains letters. It skips the lines of dashes that
 // launchers print around their messages.
@@ -270,12 +136,13 @@ func firstTextLine(text string) string {
 	return ""
 }
 
-// guardedLaunch is a launch of a program through a launcher. The launcher starts a guard for each rank,
-// and the guard starts the rank. This process is to the guards what rank 0 of a job is to rank hosts.
+// guardedLaunch is a launch through a launcher. The launcher starts a guard for each rank, and the guard starts the
+// rank. This process is to the guards what rank 0 of a job is to rank hosts.
 type guardedLaunch struct {
 	*rankhost.Launch
 	leader *rankhost.Leader
-	outer  *launch.Launch // the process of the launcher
+	outer  *launch.Launch  // the process of the launcher
+	over   context.Context // ends when the launcher has ended
 	via    *Launcher
 }
 
@@ -283,57 +150,43 @@ type guardedLaunch struct {
 // has begun to end the others. The launcher kills them one second after it has asked them to end.
 const abortGrace = 300 * time.Millisecond
 
-// startGuarded starts a program through the launcher. The launcher starts one guard per rank (this
-// program again), the guards connect to this process, and each guard then starts its rank of the
-// program. If the launcher ends before all guards have connected, the start fails.
+// startGuarded starts ranks through the launcher. The launcher starts one guard per rank (this program again), the
+// guards connect to this process, and each guard then starts its rank. If the launcher ends before all guards have
+// connected, the start fails.
 func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec) (*guardedLaunch, error) {
 	via := s.opts.Launcher
-	self, err := via.self()
+	self, err := os.Executable() // the path must be the same on every host
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("finding this program's file: %w", err)
 	}
-	guards, err := rankhost.ListenGuards(ctx, via.addr, s.opts.Ports, g.Ranks, cmp.Or(s.opts.JoinTimeout, StartLimit))
+	limit := cmp.Or(s.opts.JoinTimeout, StartLimit)
+	guards, err := rankhost.ListenGuards(ctx, via.addr, s.opts.Ports, g.Ranks, limit, s.opts.AllowOtherBuild)
 	if err != nil {
 		return nil, err
 	}
 	defer guards.Close()
-	procs, err := s.processes(g, processSpec{logs: p.logs, argv: self, dir: p.dir, extra: guards.Vars()})
+	guard := processSpec{logs: p.logs, argv: []string{self}, dir: p.dir, extra: guards.Vars()}
+	outer, err := s.agent.Launch(ctx, launch.Spec{
+		Procs: []launch.Proc{s.launcherProc(g, guard)},
+		Grace: s.opts.Grace, ForwardSignals: p.passOn, RemoteLauncher: true, RecallCommand: via.recall()})
 	if err != nil {
 		return nil, err
 	}
-	procs[0].Stdout, procs[0].Stderr = filepath.Join(p.logs, "launcher.out"), filepath.Join(p.logs, "launcher.err")
-	outer, err := s.agent.Launch(ctx,
-		launch.Spec{Procs: procs, Grace: s.opts.Grace, ForwardSignals: p.passOn, RemoteLauncher: true,
-			RecallCommand: via.recall()})
-	if err != nil {
-		return nil, err
-	}
-	gathering, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() { // stop waiting for guards when the launcher has ended
-		outer.Wait()
-		cancel(errors.New(via.Name() + " has ended"))
-	}()
-	leader, err := guards.Gather(gathering)
-	if err != nil {
-		outer.Stop(launch.StopRequest{Reason: err.Error()})
-		out, _ := outer.Wait()
-		if x := out.Failed(); x != nil {
-			err = fmt.Errorf("%s ended with %s: %s", via.Name(), x.How(),
-				firstTextLine(string(x.Stderr.Tail)+"\n"+string(x.Stdout.Tail)))
+	over, end := context.WithCancelCause(ctx)
+	go func() {
+		for e := range outer.Events() {
+			if _, is := e.(launch.Exit); is { // before the processes that it leaves behind
+				break
+			}
 		}
-		return nil, err
+		end(errors.New(via.Name() + " has ended"))
+	}()
+	leader, err := guards.Gather(over)
+	if err != nil {
+		return nil, via.startError(outer, limit, err)
 	}
-	port, err := s.opts.Ports.FreePort("127.0.0.1") // presumably also free on the host of rank 0
-	var l *rankhost.Launch
-	if err == nil {
-		// The rank belongs to the launcher's own job. It gets torchrun's variables in addition to the
-		// launcher's.
-		proc := rankhost.Proc{Argv: p.argv, Env: variables(g, p.extra), Native: true,
-			Vars: launch.RankVars{WorldSize: g.Ranks, MasterAddr: leader.FirstRankAddr(), MasterPort: port}}
-		rankhost.RemoveGuardVars(proc.Env)
-		l, err = leader.Launch(ctx, p.hosted(g.Ranks, s.opts.Grace, proc))
-	}
+	p.dir = "" // the guards are there
+	l, err := s.startRanks(ctx, g, p, leader, true)
 	if err != nil {
 		leader.Close()
 		outer.Stop(launch.StopRequest{Reason: err.Error()})
@@ -341,7 +194,26 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 		return nil, err
 	}
 	go endAborted(l, leader, via)
-	return &guardedLaunch{l, leader, outer, via}, nil
+	return &guardedLaunch{l, leader, outer, over, via}, nil
+}
+
+// startError ends a launcher that has not started all guards, and returns the reason. The launcher's own message
+// usually explains it.
+func (l *Launcher) startError(outer *launch.Launch, limit time.Duration, err error) error {
+	outer.Stop(launch.StopRequest{Reason: err.Error()})
+	out, _ := outer.Wait()
+	missing, late := errors.AsType[*rankhost.MissingError](err)
+	if x := out.Failed(); x != nil {
+		err = fmt.Errorf("%s ended with %s", l.Name(), x.How())
+	} else if late && missing.Joined == 0 { // in a full cluster, for example, srun waits for free nodes
+		missing.Text = fmt.Sprintf("%s started no rank within %v (--join-timeout)", l.Name(), limit)
+	}
+	for _, x := range out.Exits {
+		if said := firstTextLine(string(x.Stderr.Tail) + "\n" + string(x.Stdout.Tail)); said != "" {
+			err = fmt.Errorf("%w: %s", err, said)
+		}
+	}
+	return err
 }
 
 // endAborted stops the program when its launcher ends the ranks, for example because one of them has
@@ -361,7 +233,12 @@ func endAborted(l *rankhost.Launch, leader *rankhost.Leader, via *Launcher) {
 	}
 }
 
-// Wait returns when the program's ranks, the guards and the launcher have ended.
+// Ending reports whether a rank, the launcher or its agent is lost or about to be.
+func (g *guardedLaunch) Ending() bool {
+	return g.over.Err() != nil || g.Launch.Ending() || g.outer.Ending()
+}
+
+// Wait returns when the ranks, the guards and the launcher have ended.
 func (g *guardedLaunch) Wait() (launch.Outcome, error) {
 	out, err := g.Launch.Wait()
 	g.leader.Close()
@@ -372,16 +249,20 @@ func (g *guardedLaunch) Wait() (launch.Outcome, error) {
 	if outerErr != nil {
 		return out, outerErr
 	}
+	if err == nil && out.Failed() == nil && out.Reason == "" {
+		return out, nil
+	}
+	if outer.Reason != "" && g.outer.Ending() { // the launcher's agent ended the launcher, the guards and the ranks
+		return launch.Outcome{}, errors.New(outer.Reason)
+	}
 	x := outer.Failed()
-	if x == nil || err == nil && out.Failed() == nil && out.Reason == "" {
+	if x == nil {
 		return out, err
 	}
-	// If the launcher is killed or its job is cancelled, all guards end, and the first one that is missed looks like the
-	// cause. Blame the launcher instead.
-	if message := slurmCancel(string(x.Stderr.Tail)); message != "" {
-		err = fmt.Errorf("%s ended with %s: %s", g.via.Name(), x.How(), message)
-	} else if err != nil && x.Signal != 0 {
-		err = fmt.Errorf("%s ended with %s", g.via.Name(), x.How())
+	// If the launcher ends all guards and ranks, the first one that is missed looks like the cause.
+	by := culprit.Launcher{Name: g.via.Name(), End: x.How(), Signal: x.Signal, Stderr: string(x.Stderr.Tail)}
+	if v := culprit.Blame(culprit.Evidence{Launcher: &by}); v.Kind == culprit.LauncherEnded {
+		return launch.Outcome{}, errors.New(v.Reason)
 	}
 	return out, err
 }

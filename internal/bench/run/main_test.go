@@ -28,7 +28,6 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/process/launch"
-	"github.com/kernbench/kernbench/internal/process/rankhost"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -38,11 +37,6 @@ import (
 func TestMain(m *testing.M) {
 	if code, is := launch.MaybeAgent(); is {
 		os.Exit(code)
-	}
-	if is, err := rankhost.MaybeGuard(os.Environ()); err != nil {
-		panic(err)
-	} else if is {
-		os.Exit(0)
 	}
 	misbehave()
 	if code, is := worker.Maybe(benches()); is {

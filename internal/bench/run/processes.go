@@ -25,29 +25,31 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// processes describes the processes of a launch. There is one per rank, except for a program that starts
-// its own ranks, a launcher, and a backend with all ranks in one process: these are a single process.
+// launcherProc describes the process of a launcher, which starts a program as the ranks of the group.
+func (r *runner) launcherProc(g *plan.Group, p processSpec) launch.Proc {
+	via, set := r.opts.Launcher, variables(g, p.extra)
+	for name, value := range jobenv.SocketVars(via.Interface, r.opts.Ports.String()) {
+		if _, planned := set[name]; !planned && jobenv.Variable(r.opts.Environ, name) == "" {
+			set[name] = &value
+		}
+	}
+	var export []string
+	for name, value := range set {
+		if value != nil {
+			export = append(export, name)
+		}
+	}
+	slices.Sort(export)
+	return launch.Proc{
+		Argv: via.command(g.Ranks, p.argv, export), Dir: p.dir, Env: launch.Environ(r.opts.Environ, set, nil),
+		Stdout: filepath.Join(p.logs, "launcher.out"), Stderr: filepath.Join(p.logs, "launcher.err"),
+	}
+}
+
+// processes describes the processes of a launch on this host. There is one per rank, except for a program that starts
+// its own ranks and a backend with all ranks in one process: these are a single process.
 func (r *runner) processes(g *plan.Group, p processSpec) ([]launch.Proc, error) {
 	set := variables(g, p.extra)
-	if via := r.opts.Launcher; via != nil && g.Ranks > 0 {
-		for name, value := range jobenv.SocketVars(via.Interface, r.opts.Ports.String()) {
-			if _, planned := set[name]; !planned && jobenv.Variable(r.opts.Environ, name) == "" {
-				set[name] = &value
-			}
-		}
-		var export []string
-		for name, value := range set {
-			if value != nil {
-				export = append(export, name)
-			}
-		}
-		slices.Sort(export)
-		out, errs := logFiles(p.logs, 0)
-		return []launch.Proc{{
-			Argv: via.command(g.Ranks, p.argv, export), Dir: p.dir, Env: launch.Environ(r.opts.Environ, set, nil),
-			Stdout: out, Stderr: errs, ExtraFiles: p.files,
-		}}, nil
-	}
 	ranks := r.plan.Processes(g)
 	port := 0
 	if g.Ranks > 0 {
@@ -163,7 +165,7 @@ func (s *runSlot) withHooks(ctx context.Context, g *plan.Group, t plan.Task,
 		err = ctx.Err()
 	case reason != "":
 		row := s.row(t)
-		row.Status, row.Phase, row.Reason = journal.Failed, "setup", reason
+		row.Status, row.Phase, row.Reason = journal.Failed, "setup", journal.Text(reason)
 		rows = []journal.Row{row}
 	default:
 		rows, err = work()
@@ -265,7 +267,7 @@ func (s *runSlot) runHook(ctx context.Context, g *plan.Group, t *plan.Task, name
 	switch {
 	case err != nil:
 		reason = err.Error()
-	case watched.hung:
+	case watched.late > 0:
 		reason = fmt.Sprintf("not finished within %v", limit)
 	case out.Failed() != nil:
 		reason = out.Failed().How()

@@ -72,7 +72,7 @@ func (s *runSlot) launchRepeatedly(ctx context.Context, g *plan.Group, t plan.Ta
 	if s.joined(g) && s.opts.Joined.Native && cmd.Launches() > 1 {
 		row := s.row(t)
 		row.Status, row.Phase = journal.Failed, "start"
-		row.Reason = fmt.Sprintf("ranks started by %s cannot launch a program more than once, as warmup and until require",
+		row.Reason = journal.Textf("ranks started by %s cannot launch a program more than once, as warmup and until require",
 			s.opts.Joined.Launcher)
 		return []journal.Row{row}, nil, nil
 	}
@@ -93,7 +93,7 @@ func (s *runSlot) launchRepeatedly(ctx context.Context, g *plan.Group, t plan.Ta
 		seen.Conditions.Add(row.Conditions...)
 		row.Conditions = seen.Conditions
 		if err := all.Add(parsed); err != nil {
-			row.Status, row.Phase, row.Reason = journal.Failed, "parse", err.Error()
+			row.Status, row.Phase, row.Reason = journal.Failed, "parse", journal.Text(err.Error())
 			return []journal.Row{row}, nil, nil
 		}
 		if stopped := all.Stopped(time.Since(began)); stopped != "" {
@@ -108,7 +108,7 @@ func (s *runSlot) launchRepeatedly(ctx context.Context, g *plan.Group, t plan.Ta
 func (s *runSlot) launchOnce(ctx context.Context, g *plan.Group, t plan.Task) (journal.Row, []decl.ParsedRow, error) {
 	row := s.row(t)
 	failed := func(status journal.Status, phase, reason string) (journal.Row, []decl.ParsedRow, error) {
-		row.Status, row.Phase, row.Reason = status, phase, reason
+		row.Status, row.Phase, row.Reason = status, phase, journal.Text(reason)
 		return row, nil, nil
 	}
 	logs, path, err := s.logDir()
@@ -145,14 +145,12 @@ func (s *runSlot) launchOnce(ctx context.Context, g *plan.Group, t plan.Task) (j
 	switch {
 	case seen.mismatch != "":
 		return failed(journal.Failed, "start", seen.mismatch)
-	case seen.hung:
-		blame(&row, culprit.BlameHang(ranks, limit), ranks, path)
-		return failed(journal.Timeout, "run", row.Reason)
-	case out.Failed() != nil && s.partOfInterrupt(ctx, g, *out.Failed()):
+	case seen.late == 0 && out.Failed() != nil && s.partOfInterrupt(ctx, g, *out.Failed()):
 		return row, nil, ctx.Err()
-	case out.Failed() != nil:
-		blame(&row, culprit.BlameFailure(ranks), ranks, path)
-		return failed(journal.Failed, "run", row.Reason)
+	case seen.late > 0 || out.Failed() != nil:
+		v := culprit.Blame(culprit.Evidence{Ranks: ranks, Late: seen.late})
+		recordBlame(&row, v, ranks, path)
+		return failed(statusOf[v.Kind], "run", v.Reason)
 	case out.Reason != "":
 		return failed(journal.Failed, "run", "the program was ended: "+out.Reason)
 	}
@@ -162,35 +160,42 @@ func (s *runSlot) launchOnce(ctx context.Context, g *plan.Group, t plan.Task) (j
 // lostProgram returns the reason for a launch that was lost: its agent or a rank host has ended. If a
 // rank is known to be the cause, lostProgram records it in the row.
 func (s *runSlot) lostProgram(row *journal.Row, g *plan.Group, err error, logs string) (reason string) {
-	var lost *rankhost.LostError
-	if !errors.As(err, &lost) || lost.Rank == rankhost.NoRank {
+	rank, reason := s.blameLoss(g, err, logs)
+	if rank == nil {
 		return err.Error()
 	}
-	rank, reason := lost.Rank, err.Error()
-	if via := s.opts.Launcher; via != nil {
-		ranks := make([]culprit.Rank, g.Ranks)
-		for r := range ranks {
-			ranks[r] = culprit.Rank{Rank: r, LastLine: salientLine(logs, r)}
-		}
-		// If the launcher has killed all guards, it is random which one is missed first. Blame the only
-		// rank that has reported a failure, if there is exactly one.
-		if reporter := culprit.SoleReporter(ranks); reporter >= 0 && reporter != rank {
-			rank, reason = reporter, via.Name()+" ended all ranks"
-		}
-	}
-	row.Rank, row.Output = &rank, lastOutput(logs, rank)
-	if line := salientLine(logs, rank); line != "" {
+	row.Rank, row.Output = rank, lastOutput(logs, *rank)
+	if line := salientLine(logs, *rank); line != "" {
 		reason += "; last output of its program: " + line
 	}
 	return reason
 }
 
+// blameLoss returns the rank whose loss has ended a launch, and the reason. rank is nil if it is not known.
+func (s *runSlot) blameLoss(g *plan.Group, err error, logs string) (rank *int, reason string) {
+	lost, is := errors.AsType[*rankhost.LostError](err)
+	if !is || lost.Rank == rankhost.NoRank {
+		return nil, ""
+	}
+	if via := s.opts.Launcher; via != nil {
+		ranks := make([]culprit.Rank, g.Ranks)
+		for r := range ranks {
+			is := r == lost.Rank
+			ranks[r] = culprit.Rank{Rank: r, LastLine: salientLine(logs, r), Failed: is, Missed: is}
+		}
+		if v := culprit.Blame(culprit.Evidence{Ranks: ranks}); v.Rank != lost.Rank {
+			return &v.Rank, via.Name() + " ended all ranks"
+		}
+	}
+	return &lost.Rank, err.Error()
+}
+
 // observation is what was observed of a program while it ran.
 type observation struct {
-	stops    stopWatch   // times in which it was stopped
-	mismatch string      // how its environment differs from the planned one; "" if it does not
-	hung     bool        // it exceeded the time limit
-	order    map[int]int // position of each rank in the order of exits, from 1
+	stops    stopWatch     // times in which it was stopped
+	mismatch string        // how its environment differs from the planned one; "" if it does not
+	late     time.Duration // the time limit, if it exceeded it
+	order    map[int]int   // position of each rank in the order of exits, from 1
 }
 
 // watchProgram watches a launch until it ends. It stops the launch if its environment is not the
@@ -225,7 +230,7 @@ func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) obse
 		case <-poll.C:
 			seen.stops.poll()
 		case <-deadline.C:
-			seen.hung = true
+			seen.late = limit
 			l.Stop(launch.StopRequest{Reason: fmt.Sprintf("not finished within %v", limit), Hung: true})
 		}
 	}
@@ -239,9 +244,11 @@ func ranksOf(out launch.Outcome, seen observation, logs string) []culprit.Rank {
 	})
 }
 
-// blame records in a row which rank is to blame, why, and how all ranks ended.
-func blame(row *journal.Row, v culprit.Verdict, ranks []culprit.Rank, logs string) {
-	row.Reason = v.Reason
+// statusOf has the status of a row for a kind of verdict.
+var statusOf = map[culprit.Kind]journal.Status{culprit.Failed: journal.Failed, culprit.Hung: journal.Timeout}
+
+// recordBlame records in a row which rank is to blame and how all ranks ended.
+func recordBlame(row *journal.Row, v culprit.Verdict, ranks []culprit.Rank, logs string) {
 	if v.Rank >= 0 {
 		row.Rank, row.Output = &v.Rank, lastOutput(logs, v.Rank)
 	}
@@ -265,7 +272,7 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 		o, err := outputOf(x, logs)
 		if err != nil {
 			base.Status, base.Phase, base.Rank, base.Output = journal.Failed, "parse", &x.Rank, lastOutput(logs, x.Rank)
-			base.Reason = err.Error()
+			base.Reason = journal.Text(err.Error())
 			return base, nil, nil
 		}
 		outputs[i] = o
@@ -275,7 +282,7 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 		err = fmt.Errorf("the output contains no row")
 	}
 	if err != nil {
-		base.Status, base.Phase, base.Reason = journal.Failed, "parse", err.Error()
+		base.Status, base.Phase, base.Reason = journal.Failed, "parse", journal.Text(err.Error())
 		base.Output = lastOutput(logs, 0)
 		return base, nil, nil
 	}
@@ -353,7 +360,7 @@ func (r *runner) launchedRows(part *decl.Part, base journal.Row, all *sweep.Laun
 	for _, l := range all.Rows {
 		row := r.parsedRow(part, base, l)
 		if l.Wrong != "" { // the time of a wrong result is meaningless
-			row.Status, row.Phase, row.Reason = journal.Failed, "check", l.Wrong
+			row.Status, row.Phase, row.Reason = journal.Failed, "check", journal.Text(l.Wrong)
 			row.Metrics, row.Units, row.Stats, row.Samples = map[string]float64{}, map[string]string{}, nil, 0
 			row.Output = lastOutput(filepath.Join(r.opts.Dir, "logs", row.Launch), 0)
 		} else {

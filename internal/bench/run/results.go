@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/worker"
+	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -64,7 +65,7 @@ func rejectNegativeTime(row *journal.Row) {
 	if row.Status != journal.OK || us >= 0 {
 		return
 	}
-	row.Status, row.Phase, row.Reason = journal.Failed, "check", fmt.Sprintf("time_us is %v: no time is below zero", us)
+	row.Status, row.Phase, row.Reason = journal.Failed, "check", journal.Textf("time_us is %v: no time is below zero", us)
 	row.Metrics, row.Units, row.Stats, row.Samples = map[string]float64{}, map[string]string{}, nil, 0
 }
 
@@ -77,7 +78,7 @@ func failureOf(rows []journal.Row) string {
 			if row.Rank != nil {
 				text += fmt.Sprintf(" at rank %d", *row.Rank)
 			}
-			return text + ": " + row.Reason
+			return text + ": " + string(row.Reason)
 		}
 	}
 	return ""
@@ -155,7 +156,7 @@ func (r *runner) recordStart(a attempt) error {
 // note shows a note to the observer and records it.
 func (r *runner) note(text string) error {
 	r.opts.Observe(Event{Note: text})
-	return r.journal.Append(journal.Note{Run: r.id, Text: text, Time: time.Now().UTC()})
+	return r.journal.Append(journal.Note{Run: r.id, Text: journal.Text(text), Time: time.Now().UTC()})
 }
 
 // results collects the ranks' results of one task.
@@ -222,7 +223,7 @@ func (s *results) files() rowFiles {
 func (s *results) fill(row *journal.Row) {
 	if s.healthy {
 		zero := s.byRank[0].Done
-		fillOutcome(row, zero)
+		fill(row, zero)
 		s.rowFiles = rowFiles{zero.Raw, zero.Raws, zero.Inside}
 		for _, e := range s.byRank[1:] {
 			for _, c := range e.Done.Conditions {
@@ -233,59 +234,30 @@ func (s *results) fill(row *journal.Row) {
 		}
 		return
 	}
-	if culprit := s.primary(); culprit != nil {
-		fillOutcome(row, culprit.Done)
-		row.Rank, row.Phase = &culprit.Rank, culprit.Done.Phase
-		if culprit.Secondary && culprit.Culprit != nil { // the rank that caused it is lost and cannot report
-			row.Rank = culprit.Culprit
-		}
+	if v := culprit.Blame(culprit.Evidence{Ranks: s.evidence()}); v.Rank >= 0 {
+		fill(row, s.byArrival[v.Order-1].Done)
+		row.Rank, row.Phase = &v.Rank, v.Phase
 		return
 	}
 	row.Status = journal.Failed
-	row.Reason = "the ranks disagree: " + s.firstReason() + ", others did not"
+	row.Reason = journal.Text("the ranks disagree: " + s.firstReason() + ", others did not")
 	if e, left := s.firstIncomplete(); left {
 		row.Rank, row.Phase = &e.Rank, e.Done.Phase
 	}
 }
 
-// primary returns the failure that explains the others, or nil. It prefers a failure that is not the
-// consequence of another rank's.
-func (s *results) primary() *worker.Event {
-	var secondary *worker.Event
-	for i := range s.byArrival {
-		e := &s.byArrival[i]
-		if !e.Done.Status.Bad() {
-			continue
-		}
-		if !e.Secondary {
-			return e
-		}
-		if secondary == nil {
-			secondary = e
-		}
+// evidence returns what the ranks have reported, in the order of arrival.
+func (s *results) evidence() (ranks []culprit.Rank) {
+	for i, e := range s.byArrival {
+		ranks = append(ranks, culprit.Rank{Rank: e.Rank, Order: i + 1, Failed: e.Done.Status.Bad(), Phase: e.Done.Phase,
+			Secondary: e.Secondary, Cause: e.Culprit, Skipped: e.Done.Status == journal.Skipped})
 	}
-	if slices.ContainsFunc(s.byArrival, func(e worker.Event) bool { return e.Done.Status == journal.Skipped }) {
-		return nil // a skip on one rank made the others fail
-	}
-	return secondary
+	return ranks
 }
 
-func fillOutcome(row *journal.Row, o *bench.Outcome) {
-	row.Status, row.Optional = o.Status, o.Optional
-	if o.Status == journal.OK || o.Kind != journal.Measured { // else the body may have ended before it set its clock
-		row.Kind = o.Kind
-	}
-	row.Reason, row.Output, _ = strings.Cut(o.Reason, "\n") // after a panic, Output is the stack
-	row.Clock, row.Cadence, row.Cache = o.Clock, o.Cadence, o.Cache
-	row.Samples, row.Batch = o.Samples, o.Batch
-	row.Stats, row.Limits, row.Skew, row.Slowest = journal.NewObject(o.Stats), o.Limits, o.Skew, o.Slowest
-	row.Details, row.Sampling = o.Details, o.Sampling
-	row.Resolution = o.Resolution
-	row.Conditions.Add(o.Conditions...)
-	maps.Copy(row.Metrics, o.Metrics)
-	for _, m := range o.Infos {
-		if m.Unit != "" {
-			row.Units[m.Name] = m.Unit
-		}
-	}
+// fill copies the outcome of a rank to its row. The stack of a panic, which follows the reason, becomes the output.
+func fill(row *journal.Row, o *decl.Outcome) {
+	o.Fill(row)
+	reason, stack, _ := strings.Cut(o.Reason, "\n")
+	row.Reason, row.Output = journal.Text(reason), stack
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -177,7 +178,7 @@ func everyTask(p *plan.Plan) (all []plan.Task) {
 // Stored returns the rows of the planned points only, to be shown without running anything, or all rows if the bench
 // accumulates. If rows are missing, failed or were made with other options, the error is an [IncompleteError].
 func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*dataset.Dataset, error) {
-	stored := *p.Bench.Data(j, last)
+	stored := *decl.Data(p.Bench, j, last)
 	wanted := planned(p)
 	if n := last.Header.Trials; p.DefaultTrials && n > 0 {
 		// The number of trials is a default, so the stored run decides.

@@ -242,7 +242,7 @@ func (r *runner) execute(ctx context.Context, e *resumeState) error {
 				continue
 			}
 			row := r.row(t)
-			row.Status, row.Reason = journal.Skipped, t.Reason
+			row.Status, row.Reason = journal.Skipped, journal.Text(t.Reason)
 			if _, err := r.finishAttempt(r.attempt(t, 0), row); err != nil {
 				return err
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -35,52 +34,37 @@ func (w *workerGroup) checkHeartbeats() *failure {
 	for rank := range w.ranks {
 		s := &w.ranks[rank]
 		s.silent++
-		pid := w.stops.pids[min(rank, w.procs-1)]
-		if s.silent == 2 { // at most half a second is normal
-			if s.quiet = w.hub.Observe(rank); s.quiet.TCP {
+		pid := w.stops.pids[min(rank, w.procs-1)] // 0 on another host
+		if s.silent == 2 {                        // at most half a second is normal
+			if s.quiet = w.hub.Observe(rank, pid); s.quiet.TCP {
 				w.hub.Ping(rank)
-			}
-			if pid > 0 {
-				_, s.waited = hostinfo.TreeDelay(hostinfo.Root(), pid)
 			}
 		}
 		silent := time.Duration(s.silent) * tickTime
 		if silent <= limit {
 			continue
 		}
-		if why := w.silenceCause(rank, pid, limit); why != "" {
+		seen := w.hub.Observe(rank, pid).Since(s.quiet)
+		if why := explainSilence(seen, limit); why != "" {
 			return &failure{status: journal.Failed, rank: &rank, phase: s.phase,
 				reason: fmt.Sprintf("lost heartbeat: no message for %v (%s)", limit, why)}
 		}
 		if silent > w.starved.silent {
-			_, waited := hostinfo.TreeDelay(hostinfo.Root(), pid)
-			w.starved = starvation{rank, silent, time.Duration(waited - min(waited, s.waited))}
+			w.starved = starvation{rank, silent, seen.Waited}
 		}
 	}
 	return nil
 }
 
-// silenceCause returns why a rank cannot send heartbeats, or "" if its process is alive and only waits for a
-// processor. A pid of 0 means that the process is on another host, where only its connection can be observed.
-func (w *workerGroup) silenceCause(rank, pid int, limit time.Duration) string {
-	return explainSilence(w.hub.Observe(rank).Since(w.ranks[rank].quiet), pid, limit)
-}
-
-func explainSilence(seen connection.Evidence, pid int, limit time.Duration) string {
-	const advice = "; --heartbeat waits longer"
-	if pid == 0 {
-		return cmp.Or(seen.Cause(limit), "stopped, starved of CPU or cut off") + advice
+// explainSilence returns why a rank cannot send heartbeats, or "" if its process is alive and only waits for a
+// processor. Containers may share process IDs but have separate networks, so a process of this host may be cut off.
+func explainSilence(seen connection.Evidence, limit time.Duration) string {
+	if seen.Alive() && seen.NetworkCause(limit) == "" {
+		return ""
 	}
-	// Containers may share process IDs but have separate networks. The network is checked first, because a launcher
-	// that is cut off stops its processes before it ends them.
-	if network := seen.NetworkCause(limit); network != "" {
-		return network + advice
+	why := cmp.Or(seen.Cause(limit), "stopped, starved of CPU or cut off")
+	if !seen.Local || seen.NetworkCause(limit) != "" {
+		why += "; --heartbeat waits longer"
 	}
-	switch hostinfo.ProcessState(hostinfo.Root(), pid) {
-	case "T", "t":
-		return "stopped by a signal"
-	case "", "Z", "X":
-		return "its process has ended"
-	}
-	return ""
+	return why
 }

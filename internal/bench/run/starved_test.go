@@ -77,7 +77,8 @@ func TestSilentNetwork(t *testing.T) {
 		{connection.Evidence{TCP: true, Unconfirmed: 1, LastAck: limit}, "the network is cut"},
 		{connection.Evidence{TCP: true, LastAck: time.Second, Resent: 9}, "the network loses packets: 9 had"},
 	} {
-		got := explainSilence(c.seen, os.Getpid(), limit)
+		c.seen.Local, c.seen.State = true, "S"
+		got := explainSilence(c.seen, limit)
 		if !strings.Contains(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%+v: %q, want %q", c.seen, got, c.want)
 		}
@@ -94,8 +95,8 @@ func TestFailedHostNamed(t *testing.T) {
 		{0, "the worker ended", "the worker ended"}, {1, "the worker ended", "on host b: the worker ended"},
 		{1, "the process of rank 1 (host b, pid 5) was lost", "the process of rank 1 (host b, pid 5) was lost"},
 	} {
-		row := journal.Row{Status: journal.Failed, Rank: &c.rank, Reason: c.reason}
-		if w.nameHost(&row); row.Reason != c.want {
+		row := journal.Row{Status: journal.Failed, Rank: &c.rank, Reason: journal.Text(c.reason)}
+		if w.nameHost(&row); string(row.Reason) != c.want {
 			t.Errorf("%q became %q, want %q", c.reason, row.Reason, c.want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/host/proc"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -60,10 +61,10 @@ func (w *stopWatch) poll() {
 		return
 	}
 	for rank, pid := range w.pids {
-		if found, name, ok := hostinfo.StoppedProcess(hostinfo.Root(), pid); ok {
+		if found, ok := proc.FindHeld(hostinfo.Root(), pid); ok {
 			p := stoppedProcess{rank: rank}
-			if found != pid {
-				p.child = name
+			if found.PID != pid {
+				p.child = found.Name
 			}
 			w.stopped[p] += begin.Sub(w.last)
 		}

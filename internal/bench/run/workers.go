@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -30,10 +29,9 @@ type workerGroup struct {
 	slot                  *runSlot
 	group                 *plan.Group
 	hub                   *worker.Hub
-	launch                launched  // nil if nothing could be started
-	launcher              *Launcher // started the ranks; nil if this process did
-	logs                  string    // log folder as named in the rows
-	path                  string    // absolute path of the log folder
+	launch                launched // nil if nothing could be started
+	logs                  string   // log folder as named in the rows
+	path                  string   // absolute path of the log folder
 	ranks                 []rankState
 	procs                 int // number of worker processes
 	tasks                 int // number of tasks sent so far
@@ -53,9 +51,7 @@ type rankState struct {
 	closed        bool                // its connection has ended: no more messages will come
 	host          string              // host of its worker; "" if that is this host
 	silent        int                 // ticks since the last message
-	quiet         connection.Evidence // state of its connection when the silence began
-	// waited is the time for which its process had waited for a processor when the silence began, in ns.
-	waited uint64
+	quiet         connection.Evidence // state of its process and connection when the silence began
 }
 
 const (
@@ -78,18 +74,12 @@ type failure struct {
 	rank   *int
 	phase  string
 	reason string
-	dump   bool // the workers hang: make them print their stacks
 }
 
 // startWorkers starts a group's processes and waits until all are ready. If it returns a failure, the
 // caller must still close the worker group. If it returns an error, there is no worker group.
 func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup, *failure, error) {
 	logs, path, err := s.logDir()
-	if err != nil {
-		return nil, nil, err
-	}
-	via := s.opts.Launcher
-	self, err := via.self()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -109,7 +99,7 @@ func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup
 		return nil, nil, err
 	}
 	w := &workerGroup{
-		slot: s, group: g, hub: hub, launcher: via, logs: logs, path: path,
+		slot: s, group: g, hub: hub, logs: logs, path: path,
 		ranks: make([]rankState, s.plan.BodyRanks(g)), procs: count, tick: time.NewTicker(tickTime),
 		stops:  newStopWatch(),
 		ending: func() bool { return ctx.Err() != nil && s.joined(g) },
@@ -124,19 +114,16 @@ func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup
 		w.cancelBodies("interrupted")
 		stopLaunch(context.Cause(ctx))
 	})
-	extra := hub.Vars(count > 1)
-	if via != nil {
-		var planned map[string]string
-		planned, err = worker.PlannedVars(variables(g, nil))
-		maps.Copy(extra, planned)
-	}
-	if err == nil {
-		w.launch, err = s.start(launchCtx, g, processSpec{logs: path, argv: self, extra: extra, files: files})
-	}
+	// The running program, even when its file has been replaced since.
+	w.launch, err = s.start(launchCtx, g, processSpec{logs: path, argv: []string{"/proc/self/exe"},
+		extra: hub.Vars(count > 1), files: files})
 	if err != nil {
 		f := &failure{status: journal.Failed, phase: "start", reason: err.Error()}
 		if lost, is := errors.AsType[*rankhost.LostError](err); is && lost.Rank != rankhost.NoRank {
 			f.rank = &lost.Rank
+		}
+		if _, late := errors.AsType[*rankhost.MissingError](err); late {
+			f.status = journal.Timeout
 		}
 		return w, f, nil
 	}
@@ -180,9 +167,6 @@ func (w *workerGroup) waitReady(ctx context.Context) *failure {
 			return w.preferLaunchFailure(w.startTimeout(limit))
 		case e := <-w.hub.Events():
 			w.updateRank(e)
-			if f := w.handleDisconnect(e); f != nil {
-				return f
-			}
 			if f := w.handleJoin(e, job); f != nil {
 				return f
 			}
@@ -198,17 +182,11 @@ func (w *workerGroup) waitReady(ctx context.Context) *failure {
 	return nil
 }
 
-// startTimeout returns the failure for ranks that have not reported in time. If none has reported, their launcher has
-// probably not started them yet: in a full cluster, for example, srun waits for free nodes.
+// startTimeout returns the failure for ranks that have not reported in time.
 func (w *workerGroup) startTimeout(limit time.Duration) *failure {
 	rank := slices.IndexFunc(w.ranks, func(s rankState) bool { return !s.ready })
-	f := &failure{status: journal.Timeout, rank: &rank, phase: "start", dump: true,
+	return &failure{status: journal.Timeout, rank: &rank, phase: "start",
 		reason: fmt.Sprintf("the worker did not report within %v of its start", limit)}
-	if w.launcher != nil && !w.anyJoined() {
-		f.rank, f.reason = nil, fmt.Sprintf("%s started no rank within %v (--join-timeout)", w.launcher.Name(), limit)
-		w.addLauncherOutput(f)
-	}
-	return f
 }
 
 // importLimit returns the time limit for the import of a Python file in a worker. It is longer if there
@@ -235,9 +213,6 @@ func (w *workerGroup) handleJoin(e worker.Event, job worker.Job) *failure {
 	switch {
 	case e.Joined && (e.Rank < 0 || e.Rank >= w.group.Ranks):
 		return failed(nil, fmt.Sprintf("a worker claims to be rank %d of %d", e.Rank, w.group.Ranks))
-	case e.Joined && e.Build != "" && !w.slot.opts.AllowOtherBuild && e.Build != connection.BuildFact().Value:
-		b := connection.BuildFact()
-		return failed(&e.Rank, fmt.Sprintf("%s is %q here and %q at the supervisor: %s", b.Name, e.Build, b.Value, b.Advice))
 	case e.Joined:
 		if err := w.hub.Job(e.Rank, job); unsendable(err) {
 			return failed(&e.Rank, err.Error())
@@ -304,20 +279,19 @@ func (w *workerGroup) processEvent(e launch.Event) *failure {
 		w.events = nil
 		return w.launchEnded()
 	}
-	// In a joined job, the process may be on another host, where its PID means nothing here.
-	if started, ok := e.(launch.Started); ok && w.slot.opts.Joined == nil {
-		w.stops.add(started.Rank, started.PID)
-	}
 	x, ok := e.(launch.Exit)
 	switch {
 	case !ok:
 		return nil
 	case x.Stopped: // not by this process, and together with all other processes of the launch
 		return w.launchEnded()
-	case w.launcher != nil:
-		return w.launcherDied(&x)
 	}
-	return w.workerDied(&x)
+	// A launcher that ends signals all its ranks.
+	for limit := time.Now().Add(interruptLimit); w.slot.guarded(w.group) && isEndSignal(x.Signal) && !w.launch.Ending() &&
+		time.Now().Before(limit); {
+		time.Sleep(time.Millisecond)
+	}
+	return w.preferLaunchFailure(w.workerDied(&x))
 }
 
 // launchEnded returns why a launch ended although its workers were not asked to exit: a rank was lost,
@@ -328,16 +302,25 @@ func (w *workerGroup) launchEnded() *failure {
 	}
 	out, err := w.launch.Wait()
 	for _, x := range out.Exits {
-		if w.launcher == nil && !x.Stopped {
+		if !x.Stopped {
 			return w.workerDied(&x)
 		}
 	}
 	if f := w.lostRank(); f != nil {
 		return f
 	}
-	f := &failure{status: journal.Failed, phase: w.ranks[0].phase, reason: "the workers were ended: " + out.Reason}
-	if err != nil {
-		f.reason = err.Error() + "; the workers ended with it"
+	f := w.lossFailure(cmp.Or(err, errors.New("the workers were ended: "+out.Reason)))
+	if err != nil && f.rank == nil {
+		f.reason += "; the workers ended with it"
+	}
+	return f
+}
+
+// lossFailure returns the failure for a launch that was lost. It names a rank if its loss was the cause.
+func (w *workerGroup) lossFailure(err error) *failure {
+	f := &failure{status: journal.Failed, phase: w.ranks[0].phase, reason: err.Error()}
+	if rank, reason := w.slot.blameLoss(w.group, err, w.path); rank != nil {
+		f.rank, f.phase, f.reason = rank, w.ranks[*rank].phase, reason
 	}
 	return f
 }
@@ -377,7 +360,7 @@ func (w *workerGroup) describeEnd(x *launch.Exit) string {
 }
 
 // oneProcess reports whether one process has several ranks.
-func (w *workerGroup) oneProcess() bool { return w.launcher == nil && w.procs == 1 && len(w.ranks) > 1 }
+func (w *workerGroup) oneProcess() bool { return w.procs == 1 && len(w.ranks) > 1 }
 
 // stop ends the processes that still run and waits until nothing is left.
 func (w *workerGroup) stop(f *failure) {
@@ -385,8 +368,7 @@ func (w *workerGroup) stop(f *failure) {
 		return
 	}
 	ended := w.cancelBodies(f.reason)
-	// A launcher would only dump its own stacks.
-	w.launch.Stop(launch.StopRequest{Reason: f.reason, Dump: f.dump && !ended && w.launcher == nil})
+	w.launch.Stop(launch.StopRequest{Reason: f.reason, Dump: f.status == journal.Timeout && !ended})
 	w.awaitEnd(0)
 }
 

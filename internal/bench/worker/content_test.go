@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -16,12 +17,12 @@ func TestContentThatChanged(t *testing.T) {
 	for planned, want := range map[string]journal.Status{"0a": journal.OK, "0b": journal.Failed, "": journal.Failed} {
 		w := &worker{job: Job{Inputs: map[string]string{"run m": planned}}}
 		ran := false
-		body := bench.Body(func(_ context.Context, s *bench.State) error {
+		body := bench.New("b", func(_ context.Context, s *bench.State) error {
 			ran = true
 			s.Report("done", 1, "", "")
 			return nil
-		})
-		o, _ := w.checkContent(b, body.Run)(t.Context(), bench.Setting{Backend: "cpu"})
+		}).Parts[0].Body
+		o, _ := w.checkContent(b, body)(t.Context(), decl.Setting{Backend: "cpu"})
 		if o.Status != want || ran != (want == journal.OK) ||
 			!ran && !strings.Contains(o.Reason, "run m has changed since the run was planned") {
 			t.Errorf("planned %q: %s (%s), ran %v", planned, o.Status, o.Reason, ran)

@@ -8,13 +8,10 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
-	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/host/proc"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
@@ -32,8 +29,6 @@ type Hub struct {
 	sync    []*connection.Conn       // connections of the sync group, by rank
 	perTask int                      // number of results that a worker sends for one task
 	busy    map[int]int              // number of results still expected, by worker
-
-	departures *disconnectOrder
 }
 
 // Listen returns a hub for one launch of processes on this host.
@@ -54,8 +49,7 @@ func newHub(ln net.Listener, ranks int, err error) (*Hub, error) {
 		return nil, fmt.Errorf("listening for workers: %w", err)
 	}
 	h := &Hub{token: rand.Text(), ln: ln, ranks: ranks, events: make(chan Event, 1024), gone: make(chan struct{}),
-		conns: map[int]*connection.Conn{}, sync: make([]*connection.Conn, ranks), perTask: 1, busy: map[int]int{},
-		departures: newDisconnectOrder()}
+		conns: map[int]*connection.Conn{}, sync: make([]*connection.Conn, ranks), perTask: 1, busy: map[int]int{}}
 	go Service(h.token).Serve(ln, h.admit, func(string, error) {}) // ignore connections without the token
 	return h, nil
 }
@@ -86,10 +80,10 @@ func (h *Hub) admit(c *connection.Conn) {
 	}
 	if !m.Hello.Sync {
 		joined := Event{Rank: m.Hello.Rank, Joined: true}
-		if here := hostinfo.ProcessSpace(); here != "" && here == m.Hello.Host {
+		if here := proc.Space(); here != "" && here == m.Hello.Host {
 			joined.PID = m.Hello.PID
 		} else {
-			joined.Host, joined.Build = m.Hello.Name, m.Hello.Build
+			joined.Host = m.Hello.Name
 		}
 		h.emit(joined)
 		h.listen(c, m.Hello.Rank)
@@ -111,7 +105,6 @@ func (h *Hub) add(c *connection.Conn, hi hello) bool {
 			return false
 		}
 		h.conns[hi.Rank] = c
-		h.departures.watch(c.Conn, hi.Rank)
 		return true
 	}
 	if hi.Rank < 0 || hi.Rank >= h.ranks || h.sync[hi.Rank] != nil {
@@ -130,7 +123,6 @@ func (h *Hub) listen(c *connection.Conn, rank int) {
 	for {
 		var m message
 		if err := c.Receive(&m); err != nil {
-			h.departures.firstRank() // read the order now, because closing the connection removes it from epoll
 			h.countResults(rank, math.MaxInt)
 			h.emit(Event{Rank: rank, Closed: true})
 			return
@@ -159,19 +151,16 @@ func (h *Hub) Ping(rank int) {
 	_ = h.send(rank, message{}) // listen reports a broken connection
 }
 
-// Observe reads what this host knows about the connection of a worker.
-func (h *Hub) Observe(rank int) connection.Evidence {
+// Observe reads what this host knows about a worker. pid is its process on this host, or 0 if it runs on another host.
+func (h *Hub) Observe(rank, pid int) connection.Evidence {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if c := h.conns[rank]; c != nil {
-		return c.Observe(0)
+	c := h.conns[rank]
+	if c == nil {
+		c = new(connection.Conn)
 	}
-	return connection.Evidence{}
+	return c.Observe(pid)
 }
-
-// FirstDisconnected returns the rank whose connection was the first to end, or -1 if none has ended. The
-// order of the Closed events may differ.
-func (h *Hub) FirstDisconnected() int { return h.departures.firstRank() }
 
 func (h *Hub) send(rank int, m message) error {
 	h.mu.Lock()
@@ -251,7 +240,6 @@ func (h *Hub) Close() error {
 	default:
 		close(h.gone)
 	}
-	h.departures.close()
 	err := h.ln.Close()
 	for _, c := range h.conns {
 		c.Close()
@@ -262,61 +250,4 @@ func (h *Hub) Close() error {
 		}
 	}
 	return err
-}
-
-// disconnectOrder records which rank's connection ended first. After the death of a rank, a launcher
-// ends all others within a millisecond, and the goroutines that read from their connections wake in any
-// order. The ready list of epoll preserves the true order. The messages of launchers do not help: Hydra
-// always names its first process, whichever has died.
-type disconnectOrder struct {
-	mu    sync.Mutex // guards the fields below
-	epoll int        // descriptor; -1 if there is none, so that the first rank stays unknown
-	first int        // -1 while all are connected
-}
-
-func newDisconnectOrder() *disconnectOrder {
-	fd, _ := unix.EpollCreate1(unix.EPOLL_CLOEXEC) // -1 on an error: then all calls on it fail as well
-	return &disconnectOrder{epoll: fd, first: -1}
-}
-
-// watch starts to watch a rank's connection.
-func (d *disconnectOrder) watch(conn net.Conn, rank int) {
-	raw, ok := conn.(syscall.Conn)
-	if !ok {
-		return
-	}
-	control, err := raw.SyscallConn()
-	if err != nil {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	event := unix.EpollEvent{Events: unix.EPOLLRDHUP, Fd: int32(rank)}
-	control.Control(func(fd uintptr) { unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, int(fd), &event) })
-}
-
-// firstRank returns the rank whose connection was the first to end, or -1.
-func (d *disconnectOrder) firstRank() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var event [1]unix.EpollEvent
-	for d.first < 0 {
-		n, err := unix.EpollWait(d.epoll, event[:], 0)
-		if n == 1 {
-			d.first = int(event[0].Fd)
-		}
-		if err != unix.EINTR {
-			break
-		}
-	}
-	return d.first
-}
-
-func (d *disconnectOrder) close() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.epoll >= 0 {
-		unix.Close(d.epoll)
-		d.epoll = -1
-	}
 }

@@ -6,19 +6,15 @@
 package worker
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
-	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
@@ -99,13 +95,11 @@ type message struct {
 type hello struct {
 	Rank int  `json:"rank"`
 	Sync bool `json:"sync,omitempty"` // this connection is for the sync group
-	// PID is the worker's process ID on its host. Host is its hostinfo.ProcessSpace: if the supervisor has
+	// PID is the worker's process ID on its host. Host is its proc.Space: if the supervisor has
 	// the same one, the PID is valid there too.
 	PID  int    `json:"pid,omitempty"`
 	Host string `json:"host,omitempty"`
 	Name string `json:"name,omitempty"` // of its host, for messages
-	// Build is the executable of a worker that may be on another host.
-	Build string `json:"build,omitempty"`
 }
 
 // Event is a worker's message, or the end of its connection.
@@ -114,10 +108,8 @@ type Event struct {
 
 	Joined bool `json:"-"`
 	// PID is the process of a worker that has joined, or 0 if it is on another host.
-	PID int `json:"-"`
-	// Host is the name of the other host. Build identifies the executable that the worker runs there, as
-	// in [connection.BuildFact]; it is "" if the executable could not be read.
-	Host, Build string `json:"-"`
+	PID  int    `json:"-"`
+	Host string `json:"-"` // name of the other host
 	// Ready answers a job, with the swept variables as the worker sees them, or with an error.
 	Ready bool               `json:"ready,omitempty"`
 	Env   map[string]*string `json:"env,omitempty"`
@@ -127,57 +119,12 @@ type Event struct {
 	Phase     string `json:"phase,omitempty"`
 	Waiting   bool   `json:"waiting,omitempty"` // only for other ranks, so it is not to blame for a hang
 	// Done is the outcome of a task on one rank.
-	Done      *bench.Outcome `json:"done,omitempty"`
-	Index     int            `json:"index,omitempty"`
-	Secondary bool           `json:"secondary,omitempty"` // the failure is a consequence of another rank's
-	Culprit   *int           `json:"culprit,omitempty"`   // that other rank, if known
+	Done      *decl.Outcome `json:"done,omitempty"`
+	Index     int           `json:"index,omitempty"`
+	Secondary bool          `json:"secondary,omitempty"` // the failure is a consequence of another rank's
+	Culprit   *int          `json:"culprit,omitempty"`   // that other rank, if known
 	// Closed is the end of the connection.
 	Closed bool `json:"-"`
-}
-
-// plannedVar holds the planned variables of a worker that another launcher starts. That launcher, or a
-// login on another host, may have changed the environment, and only the worker sees the result. It
-// therefore corrects its own environment.
-const plannedVar = "KERNBENCH_PLANNED"
-
-// PlannedVars returns the variable that passes the planned environment to workers of another
-// launcher.
-func PlannedVars(set launch.EnvOverrides) (map[string]string, error) {
-	text, err := json.Marshal(set)
-	if err != nil {
-		return nil, fmt.Errorf("planning an environment: %w", err)
-	}
-	return map[string]string{plannedVar: base64.StdEncoding.EncodeToString(text)}, nil
-}
-
-// correctEnv returns environ with the planned variables, and whether they differed.
-func correctEnv(environ []string) (fixed []string, differs bool, err error) {
-	var planned launch.EnvOverrides
-	have := jobenv.Variables(environ)
-	text, err := base64.StdEncoding.DecodeString(have[plannedVar])
-	if err == nil && len(text) > 0 {
-		err = json.Unmarshal(text, &planned)
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("reading the planned environment: %w", err)
-	}
-	for name, want := range planned {
-		value, set := have[name]
-		differs = differs || set != (want != nil) || want != nil && value != *want
-	}
-	all := launch.EnvOverrides{plannedVar: nil}
-	maps.Copy(all, planned)
-	return all.Apply(environ), differs, nil
-}
-
-// reexecPlanned executes this program again if its environment is not the planned one. Setting the
-// variables would not be enough: the Go runtime, for example, has already read its variables.
-func reexecPlanned() error {
-	fixed, differs, err := correctEnv(os.Environ())
-	if err != nil || !differs {
-		return err
-	}
-	return fmt.Errorf("starting again with the planned environment: %w", syscall.Exec("/proc/self/exe", os.Args, fixed))
 }
 
 // maybeHelper runs this process as a helper of a bench if its environment asks for one, and reports

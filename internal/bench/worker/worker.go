@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -19,32 +18,34 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
-	"github.com/kernbench/kernbench/internal/comm/tcp"
-	"github.com/kernbench/kernbench/internal/host/hostinfo"
-	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/host/proc"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/process/rankhost"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Maybe runs this process as a worker or helper if its environment asks for one, and returns when the
-// work is done. Every main function that declares benches must call it before anything else.
+// Maybe runs this process as a worker, as the guard of a worker or program, or as a helper if its environment asks for
+// one, and returns when the work is done. Every main function that declares benches must call it before anything else.
 func Maybe(benches []*bench.Bench) (exitCode int, isWorker bool) {
 	if code, is := maybeHelper(benches); is {
 		return code, true
+	}
+	if is, err := rankhost.MaybeGuard(os.Environ()); err != nil {
+		fmt.Fprintln(os.Stderr, "kernbench:", err)
+		return 1, true
+	} else if is {
+		return 0, true
 	}
 	addr := os.Getenv(addrVar)
 	if addr == "" {
 		return 0, false
 	}
-	if err := reexecPlanned(); err != nil {
-		fmt.Fprintln(os.Stderr, "kernbench worker:", err)
-		return 1, true
-	}
 	launch.CatchUserSignals()
 	w := &worker{benches: benches, addr: addr, token: os.Getenv(tokenVar), sync: os.Getenv(syncVar)}
-	w.findRank(os.Environ())
-	for _, name := range []string{addrVar, tokenVar, syncVar, plannedVar} {
+	w.rank, _ = strconv.Atoi(os.Getenv("RANK")) // 0 without the variable
+	w.local, _ = strconv.Atoi(os.Getenv("LOCAL_RANK"))
+	for _, name := range []string{addrVar, tokenVar, syncVar} {
 		os.Unsetenv(name)
 	}
 	if err := errors.Join(w.run(), dist.End()); err != nil {
@@ -72,19 +73,6 @@ type worker struct {
 	cancel  atomic.Pointer[context.CancelCauseFunc] // cancels the current task
 }
 
-// findRank reads this process's rank from the variables that the supervisor has set, or that the
-// launcher has set if the supervisor used one.
-func (w *worker) findRank(environ []string) {
-	if rank, err := strconv.Atoi(os.Getenv("RANK")); err == nil {
-		w.rank = rank
-		w.local, _ = strconv.Atoi(os.Getenv("LOCAL_RANK"))
-		return
-	}
-	if job, err := jobenv.Detect(environ); err == nil && job != nil {
-		w.rank, w.local = job.Rank, job.LocalRank
-	}
-}
-
 // reachTimeout is how long a worker tries to connect. Other programs may flood the supervisor with
 // connections.
 const reachTimeout = 30 * time.Second
@@ -109,10 +97,7 @@ func (w *worker) dial(forSync bool) (*connection.Conn, error) {
 		return nil, fmt.Errorf("connecting to the supervisor: %w", err)
 	}
 	name, _ := os.Hostname() // only for messages
-	hi := &hello{Rank: w.rank, Sync: forSync, PID: os.Getpid(), Host: hostinfo.ProcessSpace(), Name: name}
-	if network == "tcp" && !forSync {
-		hi.Build = connection.BuildFact().Value
-	}
+	hi := &hello{Rank: w.rank, Sync: forSync, PID: os.Getpid(), Host: proc.Space(), Name: name}
 	if err := conn.Send(message{Hello: hi}); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("greeting the supervisor: %w", err)
@@ -183,7 +168,7 @@ func (w *worker) join() (err error) {
 	if err != nil {
 		return err
 	}
-	if w.body, err = w.findBody(groups[0]); err != nil {
+	if w.body, err = w.findBody(); err != nil {
 		return err
 	}
 	ranks := make([]*rank, len(groups))
@@ -196,19 +181,14 @@ func (w *worker) join() (err error) {
 
 // findBody returns the body of the job's bench. If the body is in a Python file or another program, it
 // starts that program.
-func (w *worker) findBody(g syncgroup.Group) (body decl.Body, err error) {
+func (w *worker) findBody() (body decl.Body, err error) {
 	if len(w.job.Script) > 0 {
-		environ, err := w.rankVars(g)
-		if err != nil {
-			return nil, err
-		}
 		rank := python.Rank{Rank: w.rank, Ranks: w.job.Size, Local: w.local, Backend: w.job.Backend,
-			Environ: environ, Watch: w.job.Watch, ImportLimit: w.job.ImportLimit}
+			Environ: os.Environ(), Watch: w.job.Watch, ImportLimit: w.job.ImportLimit}
 		if w.script, err = python.Start(w.job.Script, rank, os.Stdout, os.Stderr); err != nil {
 			return nil, err
 		}
-		body, err := w.script.Body(w.job.Bench)
-		return body.Run, err
+		return w.script.Body(w.job.Bench)
 	}
 	for _, b := range w.benches {
 		if b.Name == w.job.Bench {
@@ -230,44 +210,11 @@ func (w *worker) checkContent(b *bench.Bench, body decl.Body) decl.Body {
 		for name, now := range b.Content(set.Point, set.Point) {
 			if planned := w.job.Inputs[name]; planned != now {
 				err := fmt.Errorf("%s has changed since the run was planned: its SHA-256 was %s, now it is %s", name, planned, now)
-				return bench.Body(func(context.Context, *bench.State) error { return err }).Run(ctx, set)
+				return decl.Outcome{Status: journal.Failed, Reason: err.Error(), Kind: journal.Measured}, err
 			}
 		}
 		return body(ctx, set)
 	}
-}
-
-// rankVars returns the environment of the program that has the body, with the variables by which
-// torch.distributed finds its peers. If no launcher has set them, rank 0 sends the others its address.
-func (w *worker) rankVars(g syncgroup.Group) ([]string, error) {
-	environ := os.Environ()
-	if os.Getenv("MASTER_ADDR") != "" {
-		return environ, nil
-	}
-	var master struct {
-		Host string
-		Port int
-	}
-	if w.rank == 0 {
-		master.Host = "127.0.0.1"
-		if tcp, ok := w.conn.LocalAddr().(*net.TCPAddr); ok {
-			master.Host = tcp.IP.String()
-		}
-		ports, err := connection.PortRangeFromEnv(environ)
-		if err == nil {
-			master.Port, err = ports.FreePort(master.Host)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	all, err := tcp.Swap(context.Background(), tcp.Through(g), g.Size(), master)
-	if err != nil {
-		return nil, fmt.Errorf("exchanging the address of rank 0: %w", err)
-	}
-	return append(environ, fmt.Sprintf("RANK=%d", w.rank), fmt.Sprintf("WORLD_SIZE=%d", w.job.Size),
-		fmt.Sprintf("LOCAL_RANK=%d", w.local),
-		"MASTER_ADDR="+all[0].Host, fmt.Sprintf("MASTER_PORT=%d", all[0].Port)), nil
 }
 
 // syncGroups returns the members of the sync group for the ranks of this process.

@@ -11,9 +11,9 @@ import (
 )
 
 // BuildFact returns a fact that makes a group refuse members with another executable, which may use another protocol or
-// measure differently.
-func BuildFact() Fact {
-	return Fact{Name: "the build of the program", Value: executable(),
+// measure differently. anyBuild lets the group accept them.
+func BuildFact(anyBuild bool) Fact {
+	return Fact{Name: "the build of the program", Value: executable(), AnyValue: anyBuild,
 		Advice: "install the same one on every host, or pass --allow-other-build everywhere"}
 }
 

@@ -29,6 +29,8 @@ type Fact struct {
 	// Advice says what to do if the value differs. The default is to give every member the same
 	// command.
 	Advice string `json:"-"`
+	// AnyValue makes the group accept members with another value.
+	AnyValue bool `json:"-"`
 }
 
 // Join is what a member sends to join a group.
@@ -101,7 +103,7 @@ func (g *Group) refusal(j Join) string {
 		if i < len(j.Facts) && j.Facts[i].Name == f.Name {
 			theirs = j.Facts[i].Value
 		}
-		if theirs != f.Value {
+		if theirs != f.Value && !f.AnyValue {
 			advice := cmp.Or(f.Advice, "give every "+g.Noun+" the same command")
 			return fmt.Sprintf("%s is %s here and %s at the coordinator: %s", f.Name, quoteValue(theirs), quoteValue(f.Value),
 				advice)

@@ -3,6 +3,7 @@ package connection
 import (
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/host/proc"
 )
 
 // SilentError means that no message, not even a heartbeat, arrived from a peer within the limit.
@@ -68,6 +70,11 @@ func (e Evidence) Cause(silent time.Duration) string {
 	return ""
 }
 
+// Alive reports whether the peer's process is on this host, has not ended and is not stopped.
+func (e Evidence) Alive() bool {
+	return e.Local && !slices.Contains([]string{"", "Z", "X", "T", "t"}, e.State)
+}
+
 // NetworkCause returns how the network explains a silence of the given length, or "" if it does not.
 func (e Evidence) NetworkCause(silent time.Duration) string {
 	switch {
@@ -88,9 +95,11 @@ const minResent = 2
 // another host.
 func (c *Conn) Observe(pid int) (e Evidence) {
 	if pid > 0 {
-		e.Local, e.State = true, hostinfo.ProcessState(hostinfo.Root(), pid)
-		_, waited := hostinfo.ThreadDelay(hostinfo.Root(), pid)
-		e.Waited = time.Duration(waited)
+		e.Local = true
+		if p, ok := proc.Read(hostinfo.Root(), pid); ok {
+			e.State = string(p.State)
+		}
+		_, e.Waited = proc.Delay(hostinfo.Root(), pid)
 	}
 	raw, ok := c.Conn.(syscall.Conn)
 	if !ok {
@@ -174,7 +183,7 @@ func (p *Pause) Cause(at time.Duration) string {
 // "" if the namespaces are not known.
 var space = sync.OnceValue(func() string {
 	network, err := os.Readlink("/proc/self/ns/net")
-	processes := hostinfo.ProcessSpace()
+	processes := proc.Space()
 	if err != nil || processes == "" {
 		return ""
 	}
@@ -183,6 +192,6 @@ var space = sync.OnceValue(func() string {
 
 // OwnDelay returns how long the threads of this process have waited for a processor so far.
 func OwnDelay() time.Duration {
-	_, waited := hostinfo.ThreadDelay(hostinfo.Root(), os.Getpid())
-	return time.Duration(waited)
+	_, waited := proc.Delay(hostinfo.Root(), os.Getpid())
+	return waited
 }

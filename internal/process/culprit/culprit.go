@@ -3,8 +3,8 @@
 // wait for it. The evidence is what the kernel reports about each process, the order in which the ranks ended, and
 // their last output. If the evidence is not conclusive, no rank is blamed.
 //
-// [TakeSnapshot] and [Summarize] determine what a rank was doing. [BlameFailure] and [BlameHang]
-// decide. All functions except TakeSnapshot and [ReadStat] are pure.
+// [TakeSnapshot] and [Summarize] determine what a rank was doing. [Blame] decides, for programs, for workers and for
+// the nodes of a job: these differ only in the evidence that they have. All functions except TakeSnapshot are pure.
 package culprit
 
 import (
@@ -49,23 +49,67 @@ func (d Activity) String() string {
 	return text
 }
 
-// Rank holds the evidence about one rank of a launch that failed or hung.
+// Evidence is what is known about a launch, or a job of several nodes, that has failed or hung.
+type Evidence struct {
+	Ranks    []Rank
+	Late     time.Duration // the time in which it should have ended, if it was stopped for exceeding it
+	Launcher *Launcher     // the program that started the ranks, if it has ended too
+}
+
+// Rank holds the evidence about one rank, or about a node of a job as a whole.
 type Rank struct {
 	Rank int
-	// Order is the rank's position in the order in which the ranks ended, from 1. It is 0 if the rank had not ended.
+	// Order is the position in the order in which the ranks ended, or in which their ends were reported, from 1. It is
+	// 0 if the rank had not ended.
 	Order    int
 	End      string // a text that says how it ended
 	Failed   bool   // ended with a non-zero code or by a signal
 	Signal   syscall.Signal
 	Stopped  bool      // ended after the launch was told to stop
-	Activity *Activity // what it was doing when the launch was stopped; nil if not known
+	Activity *Activity // what it was doing before it was told to stop; nil if not known
 	LastLine string    // most informative line of its last output
+
+	Node        bool // the whole node has failed, with all its ranks
+	Interrupted bool // a user has interrupted the node
+	Missed      bool // its launcher had ended all ranks; this one was missed first, perhaps by chance
+
+	// The following fields are the report of the rank itself.
+	Phase     string // what it was doing; "" if it makes no reports
+	Waiting   bool   // it only waits for other ranks
+	Secondary bool   // its failure is a consequence of another rank's
+	Cause     *int   // that other rank, if known
+	Skipped   bool   // it has left the task without a result and without a failure
 }
 
-// Verdict is the result of blaming: the rank, or -1 if none stands out, and the reason as a text for the user.
+// Kind is the kind of a verdict.
+type Kind int
+
+// The kinds: a rank has failed, no rank has ended in time, or the launcher was killed or cancelled.
+const (
+	Failed Kind = iota
+	Hung
+	LauncherEnded
+)
+
+// Verdict is the result of blaming.
 type Verdict struct {
-	Rank   int
+	Rank   int // -1 if none stands out
 	Reason string
+	Kind   Kind
+	Phase  string // as reported
+	Order  int    // Order of the failure that shows it, which may be that of another rank; 0 if there is none
+}
+
+// Blame decides who is to blame: the launcher if it was ended from outside, because it then ends all ranks, or else a
+// rank.
+func Blame(e Evidence) Verdict {
+	if why := e.Launcher.cause(); why != "" {
+		return Verdict{Rank: -1, Kind: LauncherEnded, Reason: why}
+	}
+	if e.Late > 0 {
+		return blameHang(e.Ranks, e.Late)
+	}
+	return blameFailure(e.Ranks)
 }
 
 // abruptSignals are sent by another program or caused by a fault of the process itself. Other signals may be a
@@ -74,9 +118,6 @@ type Verdict struct {
 var abruptSignals = []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE,
 	syscall.SIGSYS}
 
-// IsAbrupt reports whether a signal is one of abruptSignals.
-func IsAbrupt(s syscall.Signal) bool { return slices.Contains(abruptSignals, s) }
-
 // lostPeer matches the last output line of a program that has lost its connection to another rank.
 var lostPeer = regexp.MustCompile(`(?i)connection (was )?(reset|closed|aborted|lost|refused)|broken ?pipe|` +
 	`closed by (the )?(peer|remote)|` +
@@ -84,72 +125,89 @@ var lostPeer = regexp.MustCompile(`(?i)connection (was )?(reset|closed|aborted|l
 	`remote (process|peer|rank|end)\b.*(exited|closed|failed|died|gone)|socket (was )?closed|lost (connection|contact)|` +
 	`ConnectionError|DistNetworkError|ncclRemoteError|transport endpoint is not connected`)
 
-// BlameFailure chooses the rank to blame if at least one has failed. Ranks that were killed by an abrupt signal come
-// first, and ranks whose output says that they have lost another rank come last. Among equals, it blames the first rank
-// that failed.
-func BlameFailure(ranks []Rank) Verdict {
-	var failed, stopped []Rank
-	for _, r := range ranks {
-		switch {
-		case r.Failed && !r.Stopped:
-			failed = append(failed, r)
-		case r.Stopped:
-			stopped = append(stopped, r)
-		}
-	}
-	slices.SortStableFunc(failed, func(a, b Rank) int { return cmp.Compare(a.Order, b.Order) })
-	slices.SortStableFunc(failed, func(a, b Rank) int { return cmp.Compare(suspicion(a), suspicion(b)) })
+// blameFailure chooses the rank to blame if at least one has failed: the most suspicious, and among equals the first.
+// If that may be a victim, the cause can be a rank that has not failed by itself.
+func blameFailure(ranks []Rank) Verdict {
+	failed := lists.Filter(ranks, func(r Rank) bool { return r.Failed && !r.Stopped })
 	if len(failed) == 0 {
 		return Verdict{Rank: -1, Reason: "the program failed"}
 	}
+	slices.SortStableFunc(failed, func(a, b Rank) int {
+		return cmp.Or(cmp.Compare(suspicion(a), suspicion(b)), cmp.Compare(a.Order, b.Order))
+	})
 	first := failed[0]
-	if isVictim(first) {
-		// Every rank that ended by itself has lost another rank. The cause may be a rank that was about to end when the
-		// launch was stopped.
-		for _, r := range stopped {
-			if r.Activity != nil && r.Activity.State == Stopped {
-				return Verdict{r.Rank, fmt.Sprintf("the program was stopped (SIGSTOP), and %s", lostConnection(failed))}
-			}
-			if errorLine.MatchString(r.LastLine) && !isVictim(r) {
-				return Verdict{r.Rank, fmt.Sprintf("the program ended with %s, and %s", endWithLine(r), lostConnection(failed))}
-			}
-		}
-	}
-	reason := "the program ended with " + endWithLine(first)
+	v := Verdict{Rank: first.Rank, Phase: first.Phase, Order: first.Order,
+		Reason: "the program ended with " + endWithLine(first)}
 	if len(failed) > 1 {
-		reason += "; after it " + peersFailed(failed[1:])
+		v.Reason += "; after it " + FormatRanks(rankNumbers(failed[1:])) + " failed too"
 	}
-	return Verdict{first.Rank, reason}
+	if cause, did := behind(first, ranks); did != "" {
+		v.Rank, v.Reason = cause, fmt.Sprintf("the program %s, and %s then lost it", did, FormatRanks(rankNumbers(failed)))
+	}
+	return v
 }
 
-// SoleReporter returns the only rank whose last output reports an error of its own, or -1 if there
-// is none or more than one. It finds the cause when a launcher has killed all ranks at once because
-// one of them asked it to (MPI_Abort).
-func SoleReporter(ranks []Rank) int {
-	teller := -1
+// behind returns the rank that has caused the failure of another one, and what it did. did is "" if the failed rank is
+// itself to blame. rank is -1 if no rank stands out.
+func behind(failed Rank, ranks []Rank) (rank int, did string) {
+	const stopped = "was stopped (SIGSTOP)"
+	held := lists.Filter(ranks, func(r Rank) bool { return !r.Stopped && r.was(Stopped) }) // while the launch ran
+	switch {
+	case suspicion(failed) <= abrupt:
+		return -1, ""
+	case len(held) > 0 && !slices.ContainsFunc(held, func(r Rank) bool { return r.Rank == failed.Rank }):
+		return held[0].Rank, stopped // ranks that wait for it eventually give up and fail
+	case failed.Missed: // a rank may have asked the launcher to end all (MPI_Abort)
+		if tellers := lists.Filter(ranks, reportsOwnError); len(tellers) == 1 {
+			return tellers[0].Rank, "ended with " + endWithLine(tellers[0])
+		}
+		return -1, ""
+	case !isVictim(failed):
+		return -1, ""
+	}
+	// Every rank that ended by itself has lost another rank. The cause may be a rank that has skipped the task, or one
+	// that was about to end when the launch was stopped.
 	for _, r := range ranks {
-		if errorLine.MatchString(r.LastLine) && !isVictim(r) {
-			if teller >= 0 {
-				return -1
-			}
-			teller = r.Rank
+		switch {
+		case r.Skipped:
+			return -1, "skipped the task"
+		case r.Stopped && r.was(Stopped):
+			return r.Rank, stopped
+		case r.Stopped && reportsOwnError(r):
+			return r.Rank, "ended with " + endWithLine(r)
 		}
 	}
-	return teller
+	if failed.Cause != nil { // it cannot report itself
+		return *failed.Cause, "was lost"
+	}
+	return -1, ""
 }
 
-// suspicion returns a sort key for ranks that failed. The smaller it is, the more likely the rank is the cause.
+// was reports whether a rank was in a state when it was observed.
+func (r Rank) was(s State) bool { return r.Activity != nil && r.Activity.State == s }
+
+// reportsOwnError reports whether a rank's last output reports an error that is not the loss of another rank.
+func reportsOwnError(r Rank) bool { return errorLine.MatchString(r.LastLine) && !isVictim(r) }
+
+// abrupt is the largest suspicion of a failure that cannot be a consequence of another one.
+const abrupt = 1
+
+// suspicion returns a sort key for failures. The smaller it is, the more likely the failure is the cause.
 func suspicion(r Rank) int {
 	switch {
-	case IsAbrupt(r.Signal):
+	case r.Interrupted: // the others follow from it, even if a rank received it first
 		return 0
-	case isVictim(r):
+	case r.Node || slices.Contains(abruptSignals, r.Signal):
+		return abrupt
+	case !isVictim(r):
 		return 2
 	}
-	return 1
+	return 3
 }
 
-func isVictim(r Rank) bool { return r.Signal == syscall.SIGPIPE || lostPeer.MatchString(r.LastLine) }
+func isVictim(r Rank) bool {
+	return r.Secondary || r.Signal == syscall.SIGPIPE || lostPeer.MatchString(r.LastLine)
+}
 
 // endWithLine describes how a rank ended, with its last line of output.
 func endWithLine(r Rank) string {
@@ -159,14 +217,9 @@ func endWithLine(r Rank) string {
 	return r.End + ": " + r.LastLine
 }
 
-func lostConnection(victims []Rank) string {
-	return fmt.Sprintf("%s then lost it", FormatRanks(rankNumbers(victims)))
-}
-
-func peersFailed(ranks []Rank) string { return FormatRanks(rankNumbers(ranks)) + " failed too" }
-
-// BlameHang chooses the rank to blame if ranks have not ended in time. after is the time that they had.
-func BlameHang(ranks []Rank, after time.Duration) Verdict {
+// blameHang chooses the rank to blame if ranks have not ended in time. after is the time that they had.
+func blameHang(ranks []Rank, after time.Duration) Verdict {
+	v := Verdict{Rank: -1, Kind: Hung}
 	late := fmt.Sprintf("the program did not end within %v", after)
 	var running, ended []Rank
 	for _, r := range ranks {
@@ -177,7 +230,13 @@ func BlameHang(ranks []Rank, after time.Duration) Verdict {
 		}
 	}
 	if len(running) == 0 { // all of them ended while they were observed
-		return Verdict{-1, late}
+		v.Reason = late
+		return v
+	}
+	if running[0].Phase != "" { // they report what they do
+		first := running[max(0, slices.IndexFunc(running, func(r Rank) bool { return !r.Waiting }))]
+		v.Rank, v.Phase, v.Reason = first.Rank, first.Phase, fmt.Sprintf("not finished within %v", after)
+		return v
 	}
 	slices.SortFunc(ended, func(a, b Rank) int { return cmp.Compare(a.Order, b.Order) })
 	groups, clear := outlier(running)
@@ -185,17 +244,19 @@ func BlameHang(ranks []Rank, after time.Duration) Verdict {
 	if len(ended) > 0 {
 		were = append(were, FormatRanks(rankNumbers(ended))+" had ended")
 	}
-	reason := late + ": " + strings.Join(were, ", ")
+	v.Reason = late + ": " + strings.Join(were, ", ")
 	switch first := groups[0].ranks[0]; {
 	case len(ranks) == 1:
-		return Verdict{first.Rank, late + ": it was " + withCPU(first)}
+		v.Rank, v.Reason = first.Rank, late+": it was "+withCPU(first)
 	case clear, len(running) == 1:
-		return Verdict{first.Rank, reason}
+		v.Rank = first.Rank
 	case len(ended) > 0 && len(ended) < len(running): // the others probably wait for a rank that has ended
-		return Verdict{ended[0].Rank, fmt.Sprintf("%s: rank %d had ended with %s, %s", late, ended[0].Rank, ended[0].End,
-			groups[0])}
+		v.Rank = ended[0].Rank
+		v.Reason = fmt.Sprintf("%s: rank %d had ended with %s, %s", late, ended[0].Rank, ended[0].End, groups[0])
+	default:
+		v.Reason += "; none stands out"
 	}
-	return Verdict{-1, reason + "; none stands out"}
+	return v
 }
 
 func withCPU(r Rank) string {

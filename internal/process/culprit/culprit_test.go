@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/host/proc"
 )
 
 // aftermaths are the ways in which a planted victim ends when its peer is gone.
@@ -68,11 +70,11 @@ func TestPlanted(t *testing.T) {
 			n := 2 + rng.IntN(7)
 			at := rng.IntN(n)
 			ranks := plant(rng, kind, n, at)
-			decide := BlameFailure
+			e := Evidence{Ranks: ranks}
 			if kind == "stop" || kind == "hang" || kind == "spin" {
-				decide = func(r []Rank) Verdict { return BlameHang(r, time.Minute) }
+				e.Late = time.Minute
 			}
-			switch v := decide(ranks); v.Rank {
+			switch v := Blame(e); v.Rank {
 			case at:
 				right++
 			case -1:
@@ -95,55 +97,130 @@ func TestVerdicts(t *testing.T) {
 			LastLine: said, Activity: &d}
 	}
 	recv := Activity{State: Waiting, Call: "recv"}
+	type verdict struct {
+		rank   int
+		reason string
+	}
 	for name, c := range map[string]struct {
 		ranks []Rank
 		hung  bool
-		want  Verdict
+		want  verdict
 	}{
 		"last words": {[]Rank{exit(1, "exit code 1", "ModuleNotFoundError: No module named 'torch'")}, false,
-			Verdict{0, "the program ended with exit code 1: ModuleNotFoundError: No module named 'torch'"}},
+			verdict{0, "the program ended with exit code 1: ModuleNotFoundError: No module named 'torch'"}},
 		"the first to end": {[]Rank{exit(3, "exit code 1", ""), exit(1, "exit code 3", ""), exit(2, "exit code 1", "")},
 			false,
-			Verdict{1, "the program ended with exit code 3; after it ranks 0, 2 failed too"}},
+			verdict{1, "the program ended with exit code 3; after it ranks 0, 2 failed too"}},
 		"killed, and a victim was quicker": {[]Rank{exit(1, "exit code 1", ""),
 			{Order: 2, End: "signal 9 (killed)", Signal: syscall.SIGKILL, Failed: true}}, false,
-			Verdict{1, "the program ended with signal 9 (killed); after it rank 0 failed too"}},
+			verdict{1, "the program ended with signal 9 (killed); after it rank 0 failed too"}},
 		"still ending when the others had lost it": {[]Rank{exit(1, "exit code 1", "Connection reset by peer"),
 			told("ValueError: bad shape", Activity{State: Busy})}, false,
-			Verdict{1, "the program ended with signal 15 (terminated), after the launch was stopped: ValueError: bad shape, " +
+			verdict{1, "the program ended with signal 15 (terminated), after the launch was stopped: ValueError: bad shape, " +
 				"and rank 0 then lost it"}},
 		"stopped when the others gave it up": {[]Rank{exit(1, "exit code 1", "Connection reset by peer"),
 			told("", Activity{State: Stopped})}, false,
-			Verdict{1, "the program was stopped (SIGSTOP), and rank 0 then lost it"}},
+			verdict{1, "the program was stopped (SIGSTOP), and rank 0 then lost it"}},
 		"only victims": {[]Rank{exit(2, "exit code 1", "Broken pipe"), exit(1, "exit code 1", "Broken pipe")}, false,
-			Verdict{1, "the program ended with exit code 1: Broken pipe; after it rank 0 failed too"}},
+			verdict{1, "the program ended with exit code 1: Broken pipe; after it rank 0 failed too"}},
 		"alone": {[]Rank{told("", Activity{State: Asleep, Call: "sleep", CPU: 1200 * time.Millisecond})}, true,
-			Verdict{0, "the program did not end within 1m0s: it was asleep in sleep, having used 1.2 s of CPU time"}},
+			verdict{0, "the program did not end within 1m0s: it was asleep in sleep, having used 1.2 s of CPU time"}},
 		"stopped": {[]Rank{told("", recv), told("", recv), told("", Activity{State: Stopped}), told("", recv)}, true,
-			Verdict{2, "the program did not end within 1m0s: rank 2 was stopped, ranks 0, 1, 3 were waiting in recv"}},
+			verdict{2, "the program did not end within 1m0s: rank 2 was stopped, ranks 0, 1, 3 were waiting in recv"}},
 		"busy one of two": {[]Rank{told("", recv), told("", Activity{State: Busy})}, true,
-			Verdict{1, "the program did not end within 1m0s: rank 1 was busy, rank 0 was waiting in recv"}},
+			verdict{1, "the program did not end within 1m0s: rank 1 was busy, rank 0 was waiting in recv"}},
 		"left the others waiting": {[]Rank{told("", recv), {Order: 1, End: "exit code 0"}, told("", recv)}, true,
-			Verdict{1, "the program did not end within 1m0s: rank 1 had ended with exit code 0, " +
+			verdict{1, "the program did not end within 1m0s: rank 1 had ended with exit code 0, " +
 				"ranks 0, 2 were waiting in recv"}},
 		"the one left": {[]Rank{{Order: 1, End: "exit code 0"}, {Order: 2, End: "exit code 0"}, told("", recv)}, true,
-			Verdict{2, "the program did not end within 1m0s: rank 2 was waiting in recv, ranks 0, 1 had ended"}},
+			verdict{2, "the program did not end within 1m0s: rank 2 was waiting in recv, ranks 0, 1 had ended"}},
 		"no telling": {[]Rank{told("", recv), told("", recv), told("", recv)}, true,
-			Verdict{-1, "the program did not end within 1m0s: ranks 0 to 2 were waiting in recv; none stands out"}},
+			verdict{-1, "the program did not end within 1m0s: ranks 0 to 2 were waiting in recv; none stands out"}},
 		"nothing known": {[]Rank{{Stopped: true}, {Stopped: true}}, true,
-			Verdict{-1, "the program did not end within 1m0s: ranks 0, 1 were in an unknown state; none stands out"}},
-		"ended just then": {[]Rank{{Order: 1, End: "exit code 0"}}, true, Verdict{-1, "the program did not end within 1m0s"}},
+			verdict{-1, "the program did not end within 1m0s: ranks 0, 1 were in an unknown state; none stands out"}},
+		"ended just then": {[]Rank{{Order: 1, End: "exit code 0"}}, true, verdict{-1, "the program did not end within 1m0s"}},
 	} {
 		for i := range c.ranks {
 			c.ranks[i].Rank = i
 		}
-		v := BlameFailure(c.ranks)
+		e := Evidence{Ranks: c.ranks}
 		if c.hung {
-			v = BlameHang(c.ranks, time.Minute)
+			e.Late = time.Minute
 		}
-		if v != c.want {
+		if v := Blame(e); v.Rank != c.want.rank || v.Reason != c.want.reason || (v.Kind == Hung) != c.hung {
 			t.Errorf("%s:\n%+v, want\n%+v", name, v, c.want)
 		}
+	}
+}
+
+// TestReports: who is to blame according to the reports of workers, nodes and launchers.
+func TestReports(t *testing.T) {
+	said := func(line string) Rank { return Rank{LastLine: line} }
+	missed := func(line string) Rank { return Rank{LastLine: line, Failed: true, Missed: true} }
+	beats := func(waiting bool) Rank { return Rank{Phase: "timed", Waiting: waiting} }
+	follows := func(order int, cause *int) Rank {
+		return Rank{Order: order, Failed: true, Secondary: true, Cause: cause, Phase: "check"}
+	}
+	exit := func(order int) Rank { return Rank{Order: order, Failed: true} }
+	signal := func(order int, s syscall.Signal) Rank { return Rank{Order: order, Failed: true, Signal: s} }
+	node := func(order int) Rank { return Rank{Order: order, Failed: true, Node: true} }
+	interrupted := Rank{Order: 2, Failed: true, Node: true, Interrupted: true}
+	held := Rank{Activity: &Activity{State: Stopped}}
+	two := 2
+	for name, c := range map[string]struct {
+		ranks       []Rank
+		late        bool
+		rank, order int
+	}{
+		// workers that have ended their task
+		"the cause, not who follows":  {[]Rank{follows(1, nil), exit(2)}, false, 1, 2},
+		"only followers":              {[]Rank{follows(2, nil), follows(1, nil)}, false, 1, 1},
+		"followers of a lost rank":    {[]Rank{follows(1, &two), follows(2, &two)}, false, 2, 1},
+		"one skips, one follows":      {[]Rank{{Order: 1, Skipped: true}, follows(2, nil)}, false, -1, 2},
+		"one skips, one fails itself": {[]Rank{{Order: 1, Skipped: true}, exit(2)}, false, 1, 2},
+		// workers that hang
+		"the other waits":        {[]Rank{beats(true), beats(false)}, true, 1, 0},
+		"the second waits":       {[]Rank{beats(false), beats(true)}, true, 0, 0},
+		"all wait":               {[]Rank{beats(true), beats(true)}, true, 0, 0},
+		"all work":               {[]Rank{beats(false), beats(false), beats(false)}, true, 0, 0},
+		"one is done, one hangs": {[]Rank{beats(true), {Order: 1}, beats(false)}, true, 2, 0},
+		// nodes of a job
+		"the earlier":                 {[]Rank{exit(2), exit(1)}, false, 1, 1},
+		"killed, reported later":      {[]Rank{exit(1), signal(2, syscall.SIGKILL)}, false, 1, 2},
+		"aborted later":               {[]Rank{exit(1), signal(2, syscall.SIGABRT)}, false, 0, 1},
+		"broken pipe first":           {[]Rank{signal(1, syscall.SIGPIPE), exit(2)}, false, 1, 2},
+		"a lost node, reported later": {[]Rank{exit(1), node(2)}, false, 1, 2},
+		"a kill before a lost node":   {[]Rank{signal(1, syscall.SIGKILL), node(2)}, false, 0, 1},
+		"an interrupted node":         {[]Rank{signal(1, syscall.SIGKILL), interrupted}, false, 1, 2},
+		"gave up a stopped rank":      {[]Rank{exit(1), held}, false, 1, 1},
+		"an abrupt end beside a stop": {[]Rank{signal(1, syscall.SIGSEGV), held}, false, 0, 1},
+		"a lost node beside a stop":   {[]Rank{node(1), held}, false, 0, 1},
+		// all ranks of a launcher
+		"one asked for the end": {[]Rank{missed(""), said("Abort(7): MPI_Abort was called"), said("step 9")}, false, 1, 0},
+		"the others lost it":    {[]Rank{missed("connection reset by peer"), said(""), said("ValueError: bad")}, false, 2, 0},
+		"all report an error":   {[]Rank{said("ValueError: bad"), missed("ValueError: bad")}, false, 1, 0},
+		"none reports an error": {[]Rank{said("step 1"), missed("")}, false, 1, 0},
+	} {
+		e := Evidence{Ranks: c.ranks}
+		for i := range c.ranks {
+			c.ranks[i].Rank = i
+		}
+		if c.late {
+			e.Late = time.Minute
+		}
+		v := Blame(e)
+		if v.Rank != c.rank || v.Order != c.order || (v.Kind == Hung) != c.late {
+			t.Errorf("%s: %+v, want rank %d, order %d", name, v, c.rank, c.order)
+		}
+		if hung := "not finished within 1m0s"; c.late && (v.Phase != "timed" || v.Reason != hung) {
+			t.Errorf("%s: %+v, want %q", name, v, hung)
+		}
+	}
+	// A rank that was stopped and then failed, by the time-out of its own launcher, is no victim of another stop.
+	both := []Rank{{Rank: 2, Order: 1, Failed: true}, {Rank: 2, Activity: held.Activity},
+		{Rank: 5, Activity: held.Activity}}
+	if v := Blame(Evidence{Ranks: both}); v.Rank != 2 {
+		t.Errorf("%+v, want rank 2", v)
 	}
 }
 
@@ -151,11 +228,12 @@ func TestSum(t *testing.T) {
 	spell := 20 * time.Microsecond // CPU time of a polling thread between two sleeps
 	one := func(state byte, call string, runs bool, slept uint64) Snapshot {
 		return Snapshot{{PID: 7, State: state, Call: call, CPU: time.Second,
-			Threads: []Thread{{ID: 7, Running: runs, Sleeps: slept, CPU: time.Duration(slept) * spell}}}}
+			Threads: []proc.Thread{{ID: 7, Running: runs, Sleeps: slept, CPU: time.Duration(slept) * spell}}}}
 	}
 	shell := func(child Snapshot) Snapshot {
 		child[0].Parent = 5
-		return append(Snapshot{{PID: 5, State: 'S', Call: wait, Threads: []Thread{{ID: 5, Sleeps: 3}}}}, child...)
+		own := Process{PID: 5, State: 'S', Call: proc.CallWait, Threads: []proc.Thread{{ID: 5, Sleeps: 3}}}
+		return append(Snapshot{own}, child...)
 	}
 	for name, c := range map[string]struct {
 		looks []Snapshot
@@ -168,8 +246,8 @@ func TestSum(t *testing.T) {
 			"waiting in sleep"},
 		"spins": {[]Snapshot{one('R', "", true, 1), one('R', "", true, 1), one('S', "write", false, 1)},
 			"busy"},
-		"spins, and is interrupted": {[]Snapshot{{{PID: 7, Threads: []Thread{{ID: 7, Running: true, Sleeps: 1}}}},
-			{{PID: 7, Threads: []Thread{{ID: 7, Running: true, Sleeps: 9, CPU: 40 * time.Millisecond}}}}}, "busy"},
+		"spins, and is interrupted": {[]Snapshot{{{PID: 7, Threads: []proc.Thread{{ID: 7, Running: true, Sleeps: 1}}}},
+			{{PID: 7, Threads: []proc.Thread{{ID: 7, Running: true, Sleeps: 9, CPU: 40 * time.Millisecond}}}}}, "busy"},
 		"stopped": {[]Snapshot{one('T', "", false, 1)}, "stopped"},
 		"stuck": {[]Snapshot{one('D', "read", false, 1), one('D', "read", false, 1)},
 			"stuck in the kernel in read"},
@@ -178,9 +256,9 @@ func TestSum(t *testing.T) {
 		"a shell that is polled": {[]Snapshot{shell(one('S', "sleep", false, 1)),
 			shell(Snapshot{{PID: 9, State: 'S', Call: "sleep"}})}, "waiting in sleep"},
 		"another thread spins": {[]Snapshot{{{PID: 7, State: 'S', Call: "futex",
-			Threads: []Thread{{ID: 7, Sleeps: 1}, {ID: 8, Running: true, Sleeps: 5}, {ID: 9, Sleeps: 1}}}},
+			Threads: []proc.Thread{{ID: 7, Sleeps: 1}, {ID: 8, Running: true, Sleeps: 5}, {ID: 9, Sleeps: 1}}}},
 			{{PID: 7, State: 'S', Call: "futex",
-				Threads: []Thread{{ID: 7, Sleeps: 1}, {ID: 8, Running: true, Sleeps: 5}, {ID: 9, Sleeps: 900}}}}}, "busy"},
+				Threads: []proc.Thread{{ID: 7, Sleeps: 1}, {ID: 8, Running: true, Sleeps: 5}, {ID: 9, Sleeps: 900}}}}}, "busy"},
 	} {
 		if d := Summarize(c.looks); d == nil || d.String() != c.want {
 			t.Errorf("%s: %v, want %s", name, d, c.want)
@@ -207,26 +285,6 @@ func TestWords(t *testing.T) {
 	} {
 		if got := SalientLine(c.stderr, c.stdout); got != c.want {
 			t.Errorf("%q, %q: %q, want %q", c.stderr, c.stdout, got, c.want)
-		}
-	}
-}
-
-func TestTeller(t *testing.T) {
-	for _, c := range []struct {
-		said []string
-		want int
-	}{
-		{[]string{"", "Abort(7) on node 1: application called MPI_Abort", "step 9"}, 1},
-		{[]string{"Error: connection reset by peer", "", "ValueError: bad"}, 2},
-		{[]string{"ValueError: bad", "ValueError: bad"}, -1},
-		{[]string{"step 1", ""}, -1},
-	} {
-		var ranks []Rank
-		for i, said := range c.said {
-			ranks = append(ranks, Rank{Rank: i, LastLine: said})
-		}
-		if got := SoleReporter(ranks); got != c.want {
-			t.Errorf("%q: %d, want %d", c.said, got, c.want)
 		}
 	}
 }

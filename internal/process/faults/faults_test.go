@@ -500,7 +500,7 @@ func reasons(rows []journal.Row) (out []string) {
 		if r.Rank != nil {
 			rank = fmt.Sprint("rank ", *r.Rank)
 		}
-		out = append(out, rank+": "+r.Reason)
+		out = append(out, rank+": "+string(r.Reason))
 	}
 	return out
 }

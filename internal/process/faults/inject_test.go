@@ -1,15 +1,14 @@
 package faults
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/host/proc"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -29,18 +28,24 @@ func (p process) program() string {
 	return ""
 }
 
+// agents returns the launch agents. A rank that has not executed its program yet has the command line of its agent.
 func agents(s *scene) []process {
-	return pick(s, func(p process) bool { return strings.HasPrefix(p.Cmdline, "kernbench-agent") })
+	found := pick(s, func(p process) bool { return strings.HasPrefix(p.Cmdline, "kernbench-agent") })
+	return slices.DeleteFunc(slices.Clone(found), func(p process) bool { return startedBy(p, found) })
 }
 
 // launcherPrograms returns the launchers (mpirun, srun) that an agent has started.
 func launcherPrograms(s *scene) []process {
+	all := agents(s)
 	return pick(s, func(p process) bool {
-		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID)) // may have ended
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		return strings.Contains(strings.SplitN(p.Cmdline, " ", 2)[0], "run") && len(fields) > 1 &&
-			slices.ContainsFunc(agents(s), func(a process) bool { return strconv.Itoa(a.PID) == fields[1] })
+		return strings.Contains(strings.SplitN(p.Cmdline, " ", 2)[0], "run") && startedBy(p, all)
 	})
+}
+
+// startedBy reports whether one of the processes is the parent of p.
+func startedBy(p process, parents []process) bool {
+	now, running := proc.Read(os.DirFS("/"), p.PID)
+	return running && slices.ContainsFunc(parents, func(parent process) bool { return parent.PID == now.Parent })
 }
 
 func supervisors(s *scene) []process {
@@ -191,7 +196,7 @@ func rankNamed(words ...string) func(*scene, []journal.Row) bool {
 		case 1:
 			r := rows[0]
 			return r.Rank != nil && *r.Rank == s.victim.rank() && slices.ContainsFunc(words, func(w string) bool {
-				return strings.Contains(r.Reason, w)
+				return strings.Contains(string(r.Reason), w)
 			})
 		}
 		return false
@@ -200,7 +205,7 @@ func rankNamed(words ...string) func(*scene, []journal.Row) bool {
 
 func reasonNamed(words string) func(*scene, []journal.Row) bool {
 	return func(_ *scene, rows []journal.Row) bool {
-		return len(rows) == 0 || len(rows) == 1 && strings.Contains(rows[0].Reason, words)
+		return len(rows) == 0 || len(rows) == 1 && strings.Contains(string(rows[0].Reason), words)
 	}
 }
 
@@ -284,7 +289,7 @@ func delayPackets(s *scene) bool {
 // stoppedLeaderNamed expects the launcher or the other ranks to name rank 0, and a failed row to name it too.
 func stoppedLeaderNamed(s *scene, rows []journal.Row) bool {
 	for _, r := range rows {
-		if r.Rank == nil || *r.Rank != 0 || !strings.Contains(r.Reason, "it was stopped for") {
+		if r.Rank == nil || *r.Rank != 0 || !strings.Contains(string(r.Reason), "it was stopped for") {
 			return false
 		}
 	}

@@ -44,7 +44,7 @@ func cancelStep(s *scene) bool {
 // cancelNamed expects the rows, or the output of srun, to say that the step was cancelled.
 func cancelNamed(s *scene, rows []journal.Row) bool {
 	for _, r := range rows {
-		if !cancelled.MatchString(r.Reason) {
+		if !cancelled.MatchString(string(r.Reason)) {
 			return false
 		}
 	}

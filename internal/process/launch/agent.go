@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/host/proc"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/culprit"
 )
@@ -176,7 +178,7 @@ type launchLoop struct {
 	failed    *Exit            // first rank that failed
 	snapshots int              // taken of each rank
 	stopped   time.Time        // when the ranks were first told to end
-	leftovers map[process]bool // nil until every rank has exited by itself
+	leftovers map[proc.ID]bool // nil until every rank has exited by itself
 }
 
 type rankExit struct {
@@ -296,7 +298,7 @@ func (c *launchLoop) run() {
 			c.supervisorGone()
 		case <-c.deadline:
 			if c.stage == killing && time.Now().After(c.killUntil) {
-				c.survivors = lists.Map(descendants(os.Getpid()), func(p process) int { return p.pid })
+				c.survivors = lists.Map(descendants(os.Getpid()), func(p proc.Process) int { return p.PID })
 				return
 			}
 			c.enter(c.nextStage())
@@ -362,8 +364,8 @@ func (c *launchLoop) takeSnapshots() {
 		pids[r.pid] = []int{r.pid}
 	}
 	parents := make(map[int]int)
-	for _, p := range processes() {
-		parents[p.pid] = p.parent
+	for _, p := range proc.All(hostinfo.Root()) {
+		parents[p.PID] = p.Parent
 	}
 	for pid := range parents {
 		for ancestor := parents[pid]; ancestor != 0; ancestor = parents[ancestor] {
@@ -410,7 +412,7 @@ func (c *launchLoop) nextStage() stage {
 // enter begins a stage, or another round of observing or killing, and sets the deadline at which nextStage begins.
 func (c *launchLoop) enter(s stage) {
 	if s == terminating && c.stage == settling {
-		c.leftovers = make(map[process]bool)
+		c.leftovers = make(map[proc.ID]bool)
 	}
 	if s > settling && c.stage <= settling {
 		c.stopped = time.Now()
@@ -431,8 +433,8 @@ func (c *launchLoop) enter(s stage) {
 		tree := descendants(os.Getpid())
 		c.countLeftovers(tree)
 		for _, p := range tree {
-			p.signal(unix.SIGTERM)
-			p.signal(unix.SIGCONT) // a stopped process would not handle SIGTERM
+			p.Signal(unix.SIGTERM)
+			p.Signal(unix.SIGCONT) // a stopped process would not handle SIGTERM
 		}
 	case killing:
 		if c.stage != killing {
@@ -441,7 +443,7 @@ func (c *launchLoop) enter(s stage) {
 			}
 			c.killUntil = time.Now().Add(killLimit)
 		}
-		c.countLeftovers(killAll(func() []process { return descendants(os.Getpid()) }))
+		c.countLeftovers(killAll(func() []proc.Process { return descendants(os.Getpid()) }))
 		wait = c.pause
 		c.pause = min(2*c.pause, 100*time.Millisecond)
 	}
@@ -452,8 +454,8 @@ func (c *launchLoop) enter(s stage) {
 // signalRanks sends a signal to the processes of the launch, but not to their descendants.
 func (c *launchLoop) signalRanks(sig syscall.Signal) {
 	for _, r := range c.ranks {
-		if p, ok := readProcess(r.pid); ok && p.parent == os.Getpid() && r.exit == nil {
-			p.signal(sig)
+		if p, ok := proc.Read(hostinfo.Root(), r.pid); ok && p.Parent == os.Getpid() && r.exit == nil {
+			p.Signal(sig)
 		}
 	}
 }
@@ -481,11 +483,11 @@ func (c *launchLoop) recall() {
 	}
 }
 
-func (c *launchLoop) countLeftovers(procs []process) {
+func (c *launchLoop) countLeftovers(procs []proc.Process) {
 	if c.leftovers == nil {
 		return
 	}
 	for _, p := range procs {
-		c.leftovers[p.id()] = true
+		c.leftovers[p.ID] = true
 	}
 }

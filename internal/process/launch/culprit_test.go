@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/host/proc"
 	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
@@ -69,7 +71,7 @@ func TestHungRank(t *testing.T) {
 			for _, x := range s.wait(l).Exits {
 				ranks = append(ranks, culprit.Rank{Rank: x.Rank, Order: x.Rank + 1, Stopped: x.Stopped, Activity: x.Activity})
 			}
-			if v := culprit.BlameHang(ranks, time.Second); v.Rank != 2 ||
+			if v := culprit.Blame(culprit.Evidence{Ranks: ranks, Late: time.Second}); v.Rank != 2 ||
 				v.Reason != "the program did not end within 1s: "+c.want {
 				t.Errorf("%+v", v)
 			}
@@ -106,9 +108,9 @@ func TestOrderOfEnds(t *testing.T) {
 	for _, rank := range order {
 		syscall.Kill(pids[rank], syscall.SIGKILL)
 		eventually(t, "its end", func() bool {
-			p, ok := readProcess(pids[rank])
+			p, ok := proc.Read(hostinfo.Root(), pids[rank])
 			threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pids[rank]))
-			return ok && p.zombie && len(threads) == 1 // the other threads have ended too
+			return ok && p.Ended() && len(threads) == 1 // the other threads have ended too
 		})
 	}
 	unix.Kill(s.PID(), unix.SIGCONT)

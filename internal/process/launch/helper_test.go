@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/host/proc"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
@@ -215,10 +217,10 @@ func assertReaped(t *testing.T) {
 	var left []string
 	for limit := time.Now().Add(hangGuard); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
 		left = nil
-		for _, p := range processes() {
-			if p.parent == os.Getpid() && p.zombie {
-				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
-				left = append(left, fmt.Sprintf("zombie %d of session %d was not reaped: %s", p.pid, p.session, stat))
+		for _, p := range proc.All(hostinfo.Root()) {
+			if p.Parent == os.Getpid() && p.Ended() {
+				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
+				left = append(left, fmt.Sprintf("zombie %d of session %d was not reaped: %s", p.PID, p.Session, stat))
 			}
 		}
 		if len(left) == 0 {
@@ -291,7 +293,7 @@ func (s *scene) awaitFamilies(n int) []proctest.Process {
 	eventually(s.T, "the families", func() bool {
 		children := 0
 		for _, p := range descendants(s.PID()) {
-			if p.parent == s.PID() {
+			if p.Parent == s.PID() {
 				children++
 			}
 		}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/host/proc"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
@@ -73,16 +75,16 @@ func TestKillAllStopsFirst(t *testing.T) {
 	must.Do(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
-	p, _ := readProcess(cmd.Process.Pid)
+	p, _ := proc.Read(hostinfo.Root(), cmd.Process.Pid)
 	rounds := 0
-	killAll(func() []process {
+	killAll(func() []proc.Process {
 		if rounds++; rounds == 2 {
 			eventually(t, "the process to stand still", func() bool {
-				stat, _ := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/stat")
+				stat, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/stat")
 				return strings.Contains(string(stat), ") T ")
 			})
 		}
-		return []process{p}
+		return []proc.Process{p}
 	})
 	if rounds != 2 {
 		t.Errorf("looked %d times, want once more than there was something new", rounds)
@@ -118,7 +120,8 @@ func TestKilledGrandchild(t *testing.T) {
 	}
 	// The rank's own dead children are its zombies. The orphan belongs to the agent, which must reap it.
 	eventually(t, "the orphan to be reaped", func() bool {
-		return len(withDescendants(processes(), func(p process) bool { return p.parent == s.PID() && p.pid != rank })) == 0
+		others := func(p proc.Process) bool { return p.Parent == s.PID() && p.PID != rank }
+		return len(proc.Family(proc.All(hostinfo.Root()), others)) == 0
 	})
 	eventually(t, "the rank to be alone", func() bool {
 		left := s.mark.Processes() // a killed process remains visible for a moment
@@ -217,7 +220,7 @@ func TestKilledAgent(t *testing.T) {
 		}
 		s.mark.AssertGone(t)
 	}
-	if p, ok := readProcess(bystander.Process.Pid); !ok || p.zombie {
+	if p, ok := proc.Read(hostinfo.Root(), bystander.Process.Pid); !ok || p.Ended() {
 		t.Error("a child that is not the agent's was killed")
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -32,6 +33,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/host/proc"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/culprit"
 )
@@ -62,7 +65,10 @@ type Proc struct {
 	// is kept. If they are equal, the process gets one pipe for both streams, which keeps the lines
 	// in the order in which they were written.
 	Stdout, Stderr string
-	CPUs           []int // CPU affinity; empty to inherit it
+	// Read, where it is set, gets stdout or stderr instead of a log file, until no process has the stream open any more.
+	// See [Launch.AwaitOutput].
+	Read [2]func(io.Reader)
+	CPUs []int // CPU affinity; empty to inherit it
 }
 
 // Spec describes one launch.
@@ -180,6 +186,7 @@ type Launch struct {
 	spec        Spec
 	events      chan Event
 	startResult chan error // one value: nil once all processes run
+	readers     *sync.WaitGroup
 
 	stopping sync.Once
 	// Only receiveReplies may use exits (by rank), outcome and err until done is closed.
@@ -197,6 +204,13 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("launching: %w", err)
 	}
+	spec.Procs = slices.Clone(spec.Procs)
+	readers := new(sync.WaitGroup)
+	closePipes, err := pipeOutput(spec.Procs, readers)
+	defer closePipes() // the agent has opened them itself by then
+	if err != nil {
+		return nil, fmt.Errorf("launching: %w", err)
+	}
 	procs, files, err := a.encode(spec.Procs)
 	if err != nil {
 		return nil, fmt.Errorf("launching: %w", err)
@@ -208,7 +222,7 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	l := &Launch{
 		// Room for every Started and Exit, so that the receiver never blocks.
 		agent: a, spec: spec, events: make(chan Event, 2*n),
-		startResult: make(chan error, 1), exits: make(map[int]Exit, n), done: make(chan struct{}),
+		startResult: make(chan error, 1), exits: make(map[int]Exit, n), done: make(chan struct{}), readers: readers,
 	}
 	if err := a.setCurrent(l); err != nil {
 		return nil, fmt.Errorf("launching: %w", err)
@@ -243,6 +257,41 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	go func() { <-l.done; release(); stopForwarding() }()
 	return l, nil
 }
+
+// pipeOutput makes a pipe for each stream that is read by this program, sets the name under which the agent opens it
+// for writing, and starts the readers. A stream ends when closeWrites was called and the agent has closed it.
+func pipeOutput(procs []Proc, readers *sync.WaitGroup) (closeWrites func(), err error) {
+	var reads, writes []*os.File
+	var start []func(io.Reader)
+	for i := range procs {
+		for stream, path := range []*string{&procs[i].Stdout, &procs[i].Stderr} {
+			if procs[i].Read[stream] == nil {
+				continue
+			}
+			read, write, failed := os.Pipe()
+			if failed != nil {
+				err = fmt.Errorf("making a pipe for the output of rank %d: %w", procs[i].Rank, failed)
+				continue
+			}
+			*path = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), write.Fd())
+			reads, writes, start = append(reads, read), append(writes, write), append(start, procs[i].Read[stream])
+		}
+	}
+	for i, read := range reads {
+		readers.Go(func() {
+			defer read.Close()
+			start[i](read)
+		})
+	}
+	return func() {
+		for _, f := range writes {
+			f.Close()
+		}
+	}, err
+}
+
+// AwaitOutput waits until the functions of Proc.Read have returned. After [Launch.Wait], no more output comes.
+func (l *Launch) AwaitOutput() { l.readers.Wait() }
 
 // setCurrent makes l the current launch.
 func (a *Agent) setCurrent(l *Launch) error {
@@ -320,8 +369,8 @@ func (l *Launch) Ending() bool {
 		return true
 	default:
 	}
-	p, ok := readProcess(l.agent.PID())
-	return l.ending.Load() || l.agent.stopped.Load() || !ok || p.zombie
+	p, ok := proc.Read(hostinfo.Root(), l.agent.PID())
+	return l.ending.Load() || l.agent.stopped.Load() || !ok || p.Ended()
 }
 
 // handle applies one reply of the agent to the launch. Only receiveReplies calls it.

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -12,129 +11,36 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/kernbench/kernbench/internal/process/culprit"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/host/proc"
 )
-
-// process is an entry of the kernel's process table. The start time (in clock ticks since boot) distinguishes it from a
-// later process with the same PID.
-type process struct {
-	pid, parent, session int
-	start                uint64
-	zombie, stopped      bool
-}
-
-// id returns the fields that stay the same while the process lives.
-func (p process) id() process { return process{pid: p.pid, start: p.start} }
-
-// parseStat parses the fields of /proc/PID/stat from the state on.
-func parseStat(pid int, fields []string) (process, bool) {
-	if len(fields) < 20 || len(fields[0]) != 1 {
-		return process{}, false
-	}
-	p := process{pid: pid, zombie: fields[0] == "Z" || fields[0] == "X", stopped: fields[0] == "T"}
-	var err [3]error
-	p.parent, err[0] = strconv.Atoi(fields[1])
-	p.session, err[1] = strconv.Atoi(fields[3])
-	p.start, err[2] = strconv.ParseUint(fields[19], 10, 64)
-	return p, errors.Join(err[:]...) == nil
-}
-
-// readProcess reads the entry of a process. It reports false if the process has ended.
-func readProcess(pid int) (process, bool) {
-	return parseStat(pid, culprit.ReadStat("/proc/"+strconv.Itoa(pid)))
-}
 
 // IsStopped reports whether a process is stopped by SIGSTOP or a terminal's job control. A process
 // held by a debugger has another state and is not reported.
 func IsStopped(pid int) bool {
-	p, _ := readProcess(pid)
-	return p.stopped
+	p, _ := proc.Read(hostinfo.Root(), pid)
+	return p.Stopped()
 }
 
-// processes reads the process table, one entry after another, so the result is not a snapshot. Processes that fork or
-// end meanwhile may be missing, or their parent may be. Callers that kill repeat the call until nothing is left.
-func processes() []process {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	var all []process
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			if p, ok := readProcess(pid); ok {
-				all = append(all, p)
-			}
-		}
-	}
-	return all
+// descendants returns every process below pid, except zombies.
+func descendants(pid int) []proc.Process {
+	return withoutZombies(proc.Family(proc.All(hostinfo.Root()), func(p proc.Process) bool { return p.Parent == pid }))
 }
 
-// withDescendants returns the processes for which seed holds, and all their descendants.
-func withDescendants(all []process, seed func(process) bool) []process {
-	children := make(map[int][]process)
-	for _, p := range all {
-		children[p.parent] = append(children[p.parent], p)
-	}
-	var found []process
-	seen := make(map[int]bool)
-	var add func(p process)
-	add = func(p process) {
-		if seen[p.pid] {
-			return
-		}
-		seen[p.pid] = true
-		found = append(found, p)
-		for _, child := range children[p.pid] {
-			add(child)
-		}
-	}
-	for _, p := range all {
-		if seed(p) {
-			add(p)
-		}
-	}
-	return found
-}
-
-// descendants returns every process below pid, except zombies, which only wait to be reaped.
-func descendants(pid int) []process {
-	return withoutZombies(withDescendants(processes(), func(p process) bool { return p.parent == pid }))
-}
-
-func withoutZombies(procs []process) []process {
-	return slices.DeleteFunc(procs, func(p process) bool { return p.zombie })
-}
-
-// signal sends sig to this process and no other. The kernel may reuse a PID between the lookup and the signal, but a
-// pidfd always refers to the same process. signal opens the pidfd first and then checks the start time.
-func (p process) signal(sig unix.Signal) {
-	fd, err := unix.PidfdOpen(p.pid, 0)
-	if err == nil {
-		defer unix.Close(fd)
-	}
-	now, ok := readProcess(p.pid)
-	if !ok || now.start != p.start {
-		return
-	}
-	if err != nil { // no descriptors left, or a kernel before 5.3
-		unix.Kill(p.pid, sig)
-		return
-	}
-	unix.PidfdSendSignal(fd, sig, nil, 0)
+func withoutZombies(procs []proc.Process) []proc.Process {
+	return slices.DeleteFunc(procs, proc.Process.Ended)
 }
 
 // killAll stops (SIGSTOP) the processes that find returns until find returns no new ones, and then kills all of them.
 // Stopped processes cannot fork, so this also catches a program that forks as fast as it can. After 50 rounds, killAll
 // kills those found so far, and the caller calls it again.
-func killAll(find func() []process) (killed []process) {
-	stopped := make(map[process]bool)
+func killAll(find func() []proc.Process) (killed []proc.Process) {
+	stopped := make(map[proc.ID]bool)
 	for range 50 {
-		var fresh []process
+		var fresh []proc.Process
 		for _, p := range find() {
-			if !stopped[p.id()] {
-				stopped[p.id()] = true
+			if !stopped[p.ID] {
+				stopped[p.ID] = true
 				fresh = append(fresh, p)
 			}
 		}
@@ -142,35 +48,14 @@ func killAll(find func() []process) (killed []process) {
 			break
 		}
 		for _, p := range fresh {
-			p.signal(unix.SIGSTOP)
+			p.Signal(unix.SIGSTOP)
 		}
 		killed = append(killed, fresh...)
 	}
 	for _, p := range killed {
-		p.signal(unix.SIGKILL)
+		p.Signal(unix.SIGKILL)
 	}
 	return killed
-}
-
-// readEnviron returns the environment with which the process was executed, or nil if it has ended
-// or belongs to another user.
-func readEnviron(pid int) []string {
-	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	// Read everything with one call. If the process ended between two reads, the result would be incomplete.
-	for size := 64 << 10; ; size *= 4 {
-		data := make([]byte, size)
-		n, _ := f.ReadAt(data, 0)
-		switch {
-		case n == 0:
-			return nil
-		case n < size:
-			return strings.Split(strings.TrimSuffix(string(data[:n]), "\x00"), "\x00")
-		}
-	}
 }
 
 // lookup returns a variable like getenv: if a name occurs several times, the first entry counts.

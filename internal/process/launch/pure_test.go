@@ -3,20 +3,14 @@ package launch
 import (
 	"bytes"
 	"context"
-	"maps"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
-	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
-	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
@@ -123,65 +117,6 @@ func TestTailKeepsTheLastBytes(t *testing.T) {
 	})
 }
 
-func TestParseStat(t *testing.T) {
-	line := "42 (a) S (b)) %s 7 42 13 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 98765 1000 2 3\n"
-	for state, zombie := range map[string]bool{"S": false, "Z": true, "X": true, "R": false} {
-		got, ok := parseStat(42, hostinfo.StatFields(strings.Replace(line, "%s", state, 1)))
-		if want := (process{pid: 42, parent: 7, session: 13, start: 98765, zombie: zombie}); !ok || got != want {
-			t.Errorf("state %s: %+v, %v", state, got, ok)
-		}
-	}
-	own, ok := readProcess(os.Getpid())
-	if session, _ := unix.Getsid(0); !ok || own.pid != os.Getpid() || own.parent != os.Getppid() ||
-		own.session != session {
-		t.Errorf("this process is %+v", own)
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add([]byte("42 (a) S (b)) S 7 42 13 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 98765 1000 2 3\n"))
-	f.Add([]byte(")("))
-	f.Fuzz(func(t *testing.T, stat []byte) { parseStat(42, hostinfo.StatFields(string(stat))) })
-}
-
-// withDescendants gives the same result as a naive transitive closure.
-func TestFamily(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		parents := rapid.SliceOfN(rapid.IntRange(0, 12), 0, 12).Draw(t, "parents")
-		seed := rapid.IntRange(0, 12).Draw(t, "seed")
-		var all []process
-		for i, parent := range parents {
-			// Loops are possible, because the table changes while it is read.
-			all = append(all, process{pid: i + 1, parent: parent})
-		}
-		want := map[int]bool{}
-		for range all {
-			for _, p := range all {
-				if p.pid == seed || want[p.parent] {
-					want[p.pid] = true
-				}
-			}
-		}
-		got := map[int]bool{}
-		for _, p := range withDescendants(all, func(p process) bool { return p.pid == seed }) {
-			if got[p.pid] {
-				t.Fatalf("%d twice", p.pid)
-			}
-			got[p.pid] = true
-		}
-		if !maps.Equal(got, want) {
-			t.Fatalf("got %v, want %v", got, want)
-		}
-	})
-}
-
-// A PID that was reused by another process gets no signal.
-func TestSignalSparesOthers(t *testing.T) {
-	p, _ := readProcess(os.Getpid())
-	p.start++
-	p.signal(unix.SIGKILL) // would end the test
-}
-
 func TestOOMKills(t *testing.T) {
 	if n := parseOOMKills("pgfault 5\noom_kill 3\nnuma 7\n"); n != 3 {
 		t.Errorf("%d, want 3", n)
@@ -216,28 +151,6 @@ func TestGreeting(t *testing.T) {
 			t.Error("silence was accepted")
 		}
 	})
-}
-
-// The environment is read completely or not at all, even if it is large and the process ends meanwhile.
-func TestEnvironIsWhole(t *testing.T) {
-	env := []string{"FILL=" + strings.Repeat("x", 8<<10), "LAST=1"}
-	for range 300 {
-		cmd := exec.Command("/bin/true")
-		cmd.Env = env
-		must.Do(t, cmd.Start())
-		for p, ok := readProcess(cmd.Process.Pid); ok && !p.zombie; p, ok = readProcess(cmd.Process.Pid) {
-			if seen := readEnviron(cmd.Process.Pid); seen != nil && !slices.Contains(seen, "LAST=1") {
-				t.Fatalf("%d of 2 variables", len(seen))
-			}
-		}
-		cmd.Wait()
-	}
-	large := exec.Command("sleep", "1000")
-	large.Env = append(slices.Repeat(env[:1], 20), "LAST=1")
-	must.Do(t, large.Start())
-	defer large.Wait()
-	defer large.Process.Kill()
-	eventually(t, "a large environment", func() bool { return slices.Contains(readEnviron(large.Process.Pid), "LAST=1") })
 }
 
 func TestParseCommand(t *testing.T) {

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/host/proc"
 	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
@@ -98,11 +100,11 @@ func (r *rank) abandon() {
 
 // readBackEnv reads the values of the named variables from the running process.
 func (r *rank) readBackEnv(names []string) EnvOverrides {
-	env := readEnviron(r.pid)
+	env := proc.Environ(r.pid)
 	// The kernel reports the exec slightly before it shows the new environment. The new environment is never empty,
 	// because it contains the tag, so retry while it is empty.
-	for limit := time.Now().Add(time.Second); env == nil && time.Now().Before(limit); env = readEnviron(r.pid) {
-		if p, ok := readProcess(r.pid); !ok || p.zombie {
+	for limit := time.Now().Add(time.Second); env == nil && time.Now().Before(limit); env = proc.Environ(r.pid) {
+		if p, ok := proc.Read(hostinfo.Root(), r.pid); !ok || p.Ended() {
 			return nil
 		}
 		time.Sleep(50 * time.Microsecond)

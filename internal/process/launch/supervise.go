@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/host/proc"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
@@ -316,34 +316,34 @@ func (e *survivorsError) Error() string {
 // because a zombie has no environment. Such a zombie could be a child for which the program itself is going to wait.
 func sweep(agentPID int, tag string, group *controlGroup) *survivorsError {
 	self := os.Getpid()
-	known := make(map[process]bool) // found before; a zombie has no environment by which to find it again
-	find := func() []process {
-		found := withDescendants(processes(), func(p process) bool {
-			if p.pid == self || p.pid == agentPID {
+	known := make(map[proc.ID]bool) // found before; a zombie has no environment by which to find it again
+	find := func() []proc.Process {
+		found := proc.Family(proc.All(hostinfo.Root()), func(p proc.Process) bool {
+			if p.PID == self || p.PID == agentPID {
 				return false
 			}
-			return group.has(p.pid) || p.session == agentPID || known[p.id()] ||
-				!p.zombie && slices.Contains(readEnviron(p.pid), TagVar+"="+tag)
+			return group.has(p.PID) || p.Session == agentPID || known[p.ID] ||
+				!p.Ended() && slices.Contains(proc.Environ(p.PID), TagVar+"="+tag)
 		})
 		for _, p := range found {
-			known[p.id()] = true
+			known[p.ID] = true
 		}
 		return found
 	}
 	pause := time.Millisecond
 	for limit := time.Now().Add(killLimit); ; pause = min(2*pause, 50*time.Millisecond) {
-		killAll(func() []process { return withoutZombies(find()) })
+		killAll(func() []proc.Process { return withoutZombies(find()) })
 		left := find()
 		for _, p := range left {
-			if p.zombie && p.parent == self {
-				unix.Wait4(p.pid, nil, unix.WNOHANG, nil)
+			if p.Ended() && p.Parent == self {
+				unix.Wait4(p.PID, nil, unix.WNOHANG, nil)
 			}
 		}
 		if len(left) == 0 {
 			return nil
 		}
 		if time.Now().After(limit) {
-			return &survivorsError{pids: lists.Map(left, func(p process) int { return p.pid })}
+			return &survivorsError{pids: lists.Map(left, func(p proc.Process) int { return p.PID })}
 		}
 		time.Sleep(pause)
 	}
@@ -433,11 +433,7 @@ func leaveGroup() {
 
 // has reports whether a process, which may be a zombie, is in the group or in a group below it.
 func (g *controlGroup) has(pid int) bool {
-	if g == nil {
-		return false
-	}
-	own, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
-	return strings.Contains(string(own), "/"+filepath.Base(g.dir))
+	return g != nil && proc.InGroup(hostinfo.Root(), pid, filepath.Base(g.dir))
 }
 
 // remove removes the group if it is empty.

@@ -60,7 +60,7 @@ func TestJoinedHosts(t *testing.T) {
 			t.Errorf("%s %s: %v ranks", r.Point, r.Env, r.NumRanks)
 		}
 		if killed := strings.Contains(r.Point.String(), "kill"); killed != r.Status.Bad() ||
-			killed && (*r.Rank != 5 || !strings.Contains(r.Reason, "signal 9")) {
+			killed && (*r.Rank != 5 || !strings.Contains(string(r.Reason), "signal 9")) {
 			t.Errorf("%s %s: %s at %v: %s\n%s", r.Point, r.Env, r.Status, r.Rank, r.Reason, r.Output)
 		}
 		if r.Status != journal.OK {

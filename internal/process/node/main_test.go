@@ -33,7 +33,7 @@ func still() *bench.Bench {
 		if s.Str("mode") == "linger" || s.Str("mode") == "alone" && s.Size() == 1 {
 			time.Sleep(hangGuard)
 		}
-		all, err := s.Group().Exchange(ctx, []int64{int64(s.Rank())})
+		all, err := bench.Gather(ctx, s, []int64{int64(s.Rank())})
 		if err != nil || len(all) != s.Size() {
 			return fmt.Errorf("%d ranks: %v", len(all), err)
 		}

@@ -1,7 +1,16 @@
-// Package node runs one node's part of a job that spans several nodes. It starts the node's ranks when the rendezvous
-// begins a round, forwards their output to the console and to logs, reports to the rendezvous when they end, and ends
-// them when any rank or node of the job fails. Package rendezvous decides what failed first. Package launch starts and
-// kills the processes.
+// Package node runs one node's part of a job that spans several nodes. The nodes meet at a rendezvous, which one of
+// them hosts in its own process. Each node starts its ranks when the rendezvous begins a round, forwards their output
+// to the console and to logs, reports to the rendezvous when they end, and ends them when any rank or node of the job
+// fails. Package launch starts and kills the processes.
+//
+// The node that owns the address of the endpoint hosts the rendezvous, over TCP. Every node, including the host, is a
+// member. A round begins when every node is ready for it. A failure on any node ends the round on all nodes, with a
+// single verdict that names what failed first. Silence and closed connections are failures too. If restarts are left,
+// the next round follows; otherwise the job ends. Every round has the same nodes, because the number of ranks is part
+// of what a program computes or measures. A lost node ends the job.
+//
+// Members prove to each other that they know a shared secret, which itself is never sent, and every message is
+// authenticated with a key derived from it. Nothing is encrypted, because no message is confidential.
 package node
 
 import (
@@ -23,7 +32,6 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/process/launch"
-	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
 
 const (
@@ -37,45 +45,44 @@ const (
 	drainLimit = 5 * time.Second
 	// pollInterval is how often the ranks' states are checked.
 	pollInterval = 500 * time.Millisecond
-	// suspectLimit is the time after which a stopped rank is reported to the rendezvous. If other ranks fail after that,
+	// suspectLimit is the time after which a stopped rank is reported to the  If other ranks fail after that,
 	// the stopped rank is the cause.
 	suspectLimit = 2 * time.Second
 )
 
 // Spec describes the ranks that this node runs.
 type Spec struct {
-	Argv        []string
-	Environ     []string // base of the ranks' environment
-	ID          string   // job ID
-	Role        string   // torchrun's role name of the ranks
-	Procs       int      // ranks on this node
-	MaxRestarts int
-	Threads     int // per rank; 0 leaves the choice to the program
-	Bind        cores.Bind
-	Cores       []int             // to bind to
-	Interface   string            // network interface for the ranks' libraries; "" leaves the choice to them
-	Ports       string            // port range A-B for the ranks to listen on; "" for any
-	MasterAddr  string            // "" for the first node's address
-	MasterPort  int               // 0 for a free port
-	Heartbeat   time.Duration     // a rank that is stopped for longer has failed
-	Grace       time.Duration     // between SIGTERM and SIGKILL
-	RankSecret  map[string]string // variables that hold the secret shared by the ranks
-	Logs        Logs
-	Stdout      io.Writer
-	Stderr      io.Writer
+	Config
+	Environ    []string // base of the ranks' environment
+	Role       string   // torchrun's role name of the ranks
+	Threads    int      // per rank; 0 leaves the choice to the program
+	Bind       cores.Bind
+	Cores      []int             // to bind to
+	Interface  string            // network interface for the ranks' libraries; "" leaves the choice to them
+	MasterAddr string            // "" for the first node's address
+	MasterPort int               // 0 for a free port
+	RankSecret map[string]string // variables that hold the secret shared by the ranks
+	Logs       Logs
+	Stdout     io.Writer
+	Stderr     io.Writer
 	// Warn is called for irregularities that do not end the job.
 	Warn func(text string)
 	// Restarting is called before another round, with the verdict that ended the previous one.
-	Restarting func(rendezvous.Verdict)
+	Restarting func(Verdict)
 }
 
 // Run takes part in the job until it ends on all nodes, or on this one. It returns the failure that ended
 // the job, or nil if every rank on every node ended with code 0. An error means that the job never began, or
 // that this node cannot continue.
-func Run(ctx context.Context, agent *launch.Agent, m *rendezvous.Member, spec Spec) (*rendezvous.Failure, error) {
+func Run(ctx context.Context, agent *launch.Agent, spec Spec) (*Failure, error) {
+	m, err := meet(ctx, spec.Config)
+	if err != nil {
+		return nil, err
+	}
+	defer m.leave()
 	n := &node{spec: spec, agent: agent, member: m, console: &console{out: [2]io.Writer{spec.Stdout, spec.Stderr}}}
 	for {
-		if err := m.Ready(); err != nil {
+		if err := m.ready(); err != nil {
 			return nil, err
 		}
 		round, verdict, err := n.awaitRound(ctx)
@@ -98,7 +105,7 @@ func Run(ctx context.Context, agent *launch.Agent, m *rendezvous.Member, spec Sp
 type node struct {
 	spec    Spec
 	agent   *launch.Agent
-	member  *rendezvous.Member
+	member  *member
 	console *console
 	// sharedHosts is the last warning about hosts that run several nodes.
 	sharedHosts string
@@ -110,7 +117,7 @@ type node struct {
 	pids           map[int]int
 	stopped        map[int]time.Duration // how long a rank has been stopped
 	exitedRanks    int                   // ranks that ended with code 0
-	failed         *rendezvous.Failure   // first failure on this node
+	failed         *Failure              // first failure on this node
 	begun          time.Time
 	pause          connection.Pause // of this process
 	pendingReports sync.WaitGroup
@@ -118,10 +125,10 @@ type node struct {
 
 // awaitRound waits for the next round to begin. If another node gives up meanwhile, it returns the
 // verdict instead.
-func (n *node) awaitRound(ctx context.Context) (*rendezvous.Round, *rendezvous.Verdict, error) {
+func (n *node) awaitRound(ctx context.Context) (*Round, *Verdict, error) {
 	for {
 		select {
-		case e := <-n.member.Events():
+		case e := <-n.member.events:
 			switch {
 			case e.Start != nil:
 				return e.Start, nil, nil
@@ -139,11 +146,11 @@ func (n *node) awaitRound(ctx context.Context) (*rendezvous.Round, *rendezvous.V
 }
 
 // run runs one round on this node. On return none of its processes is left.
-func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Verdict {
+func (n *node) run(ctx context.Context, round *Round) *Verdict {
 	n.attempt, n.pids, n.stopped, n.exitedRanks, n.failed = round.Attempt, map[int]int{}, map[int]time.Duration{}, 0, nil
 	n.begun = time.Now()
 	n.pause = connection.Pause{Limit: n.spec.Heartbeat, Waited: connection.OwnDelay}
-	if twice := round.SharedHosts(); twice != "" && round.Node == 0 && twice != n.sharedHosts {
+	if twice := round.sharedHosts(); twice != "" && round.Node == 0 && twice != n.sharedHosts {
 		n.sharedHosts = twice
 		n.spec.Warn(twice + ": their ranks share its cores")
 	}
@@ -154,7 +161,7 @@ func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Ver
 		l, err = n.start(ctx, round)
 	}
 	if err != nil {
-		n.report(rendezvous.Failure{Rank: rendezvous.NoRank, Code: 1,
+		n.report(Failure{Rank: noRank, Code: 1,
 			Cause: "could not start its ranks: " + launch.WithLimit(err).Error()})
 	}
 	verdict := n.watch(ctx, round, l)
@@ -171,31 +178,26 @@ func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Ver
 
 // start launches the ranks. The end of ctx does not stop the launch directly: an interrupt is first
 // reported to the rendezvous, which ends the round on all nodes.
-func (n *node) start(ctx context.Context, round *rendezvous.Round) (*launch.Launch, error) {
+func (n *node) start(ctx context.Context, round *Round) (*launch.Launch, error) {
 	procs, err := n.processes(round)
-	var l *launch.Launch
-	if err == nil {
-		// The agent writes to the pipes of this process, which has no limit for logs, so the agent has none either.
-		spec := launch.Spec{Procs: procs, Grace: n.spec.Grace, LogLimit: 1 << 62, ForwardSignals: launch.UserSignals}
-		if len(round.Hosts) > 1 {
-			// The other nodes consider a silent node dead, so its ranks must end too. But they must not end before the
-			// other nodes give this one up, because their end would then look like the cause. On a single node, a
-			// stopped launcher only means that the user has pressed Ctrl-Z.
-			spec.StoppedLimit = 2 * n.spec.Heartbeat
-		}
-		l, err = n.agent.Launch(context.WithoutCancel(ctx), spec)
+	if err != nil {
+		n.taps = nil
+		return nil, err
 	}
-	for _, taps := range n.taps {
-		for _, t := range taps {
-			t.closeWrite()
-		}
+	// The output is not limited here, so the agent does not limit it either.
+	spec := launch.Spec{Procs: procs, Grace: n.spec.Grace, LogLimit: 1 << 62, ForwardSignals: launch.UserSignals}
+	if len(round.Hosts) > 1 {
+		// The other nodes consider a silent node dead, so its ranks must end too. But they must not end before the
+		// other nodes give this one up, because their end would then look like the cause. On a single node, a
+		// stopped launcher only means that the user has pressed Ctrl-Z.
+		spec.StoppedLimit = 2 * n.spec.Heartbeat
 	}
-	return l, err
+	return n.agent.Launch(context.WithoutCancel(ctx), spec)
 }
 
 // watch handles the events of the ranks and of the group until one of them ends the round. It returns
 // nil if the job finished on all nodes without a failure.
-func (n *node) watch(ctx context.Context, round *rendezvous.Round, l *launch.Launch) *rendezvous.Verdict {
+func (n *node) watch(ctx context.Context, round *Round, l *launch.Launch) *Verdict {
 	var events <-chan launch.Event
 	if l != nil {
 		events = l.Events()
@@ -205,7 +207,7 @@ func (n *node) watch(ctx context.Context, round *rendezvous.Round, l *launch.Lau
 	interrupted := ctx.Done()
 	for {
 		select {
-		case e := <-n.member.Events():
+		case e := <-n.member.events:
 			switch {
 			case e.Stop != nil:
 				return e.Stop
@@ -221,9 +223,9 @@ func (n *node) watch(ctx context.Context, round *rendezvous.Round, l *launch.Lau
 				events = nil
 				switch out, err := l.Wait(); {
 				case err != nil:
-					n.report(rendezvous.Failure{Rank: rendezvous.NoRank, Cause: "lost its ranks: " + err.Error(), Code: 1})
+					n.report(Failure{Rank: noRank, Cause: "lost its ranks: " + err.Error(), Code: 1})
 				case out.Reason != "":
-					n.report(rendezvous.Failure{Rank: rendezvous.NoRank, Cause: "ended its ranks: " + out.Reason, Code: 1})
+					n.report(Failure{Rank: noRank, Cause: "ended its ranks: " + out.Reason, Code: 1})
 				}
 				continue
 			}
@@ -233,8 +235,8 @@ func (n *node) watch(ctx context.Context, round *rendezvous.Round, l *launch.Lau
 			n.pollRanks()
 		case <-interrupted:
 			interrupted = nil
-			n.report(rendezvous.Failure{Rank: rendezvous.NoRank, PID: os.Getpid(), Cause: "was interrupted",
-				Code: rendezvous.InterruptedCode})
+			n.report(Failure{Rank: noRank, PID: os.Getpid(), Cause: "was interrupted",
+				Code: interruptedCode})
 		}
 	}
 }
@@ -242,31 +244,30 @@ func (n *node) watch(ctx context.Context, round *rendezvous.Round, l *launch.Lau
 // cutOff returns the verdict of a node that has lost the rendezvous. It is the first failure on this node if that was
 // abrupt, otherwise the given cause at the given node. If this launcher was stopped for longer than the heartbeat
 // limit, the other nodes have given it up, so it blames itself.
-func (n *node) cutOff(round *rendezvous.Round, at int, cause string) *rendezvous.Verdict {
-	f := rendezvous.Failure{Node: at, Rank: rendezvous.NoRank, Cause: cause, Code: 1}
+func (n *node) cutOff(round *Round, at int, cause string) *Verdict {
+	f := Failure{Node: at, Rank: noRank, Cause: cause, Code: 1}
 	if pause := n.pause.Cause(time.Since(n.begun)); pause != "" {
-		f = rendezvous.LauncherPaused(os.Getpid(), pause)
+		f = launcherPaused(os.Getpid(), pause)
 		f.Node, f.Host = round.Node, round.Hosts[round.Node]
-		return &rendezvous.Verdict{Failure: f}
+		return &Verdict{Failure: f}
 	}
 	if f.Node != round.Node {
 		f.Note = fmt.Sprintf("node %d (host %s) has lost the rendezvous with it", round.Node, round.Hosts[round.Node])
 	}
-	switch {
-	case n.failed == nil:
-	case n.failed.Abrupt():
-		f = *n.failed
-		f.Node = round.Node
-		f.Output = lastOutput(n.taps[f.Rank])
+	switch own := n.failed; {
+	case own == nil:
+	case blame([]Failure{*own, f}, nil) == *own:
+		f = *own
+		f.Node, f.Output = round.Node, lastOutput(n.taps[f.Rank])
 	default: // ranks that talk to the lost node end by themselves
-		f.Note = strings.TrimPrefix(fmt.Sprintf("%s, rank %d %s", f.Note, n.failed.Rank, n.failed.Cause), ", ")
+		f.Note = strings.TrimPrefix(fmt.Sprintf("%s, rank %d %s", f.Note, own.Rank, own.Cause), ", ")
 	}
 	f.Host = round.Hosts[f.Node]
-	return &rendezvous.Verdict{Failure: f}
+	return &Verdict{Failure: f}
 }
 
 // handle records what happened to a rank.
-func (n *node) handle(round *rendezvous.Round, e launch.Event) {
+func (n *node) handle(round *Round, e launch.Event) {
 	switch e := e.(type) {
 	case launch.Started:
 		n.pids[e.Rank] = e.PID
@@ -275,7 +276,7 @@ func (n *node) handle(round *rendezvous.Round, e launch.Event) {
 		switch {
 		case e.Stopped: // by the agent, which gives the reason at the end
 		case e.Failed():
-			f := rendezvous.Failure{Rank: e.Rank, PID: e.PID, Signal: e.Signal, Code: e.Code,
+			f := Failure{Rank: e.Rank, PID: e.PID, Signal: e.Signal, Code: e.Code,
 				Cause: culprit.OwnLimits().AddTo("ended with " + e.How())}
 			if recorded := n.recordedError(e.Rank); recorded != "" {
 				f.Cause += ": " + recorded
@@ -286,7 +287,7 @@ func (n *node) handle(round *rendezvous.Round, e launch.Event) {
 			n.report(f)
 		default:
 			if n.exitedRanks++; n.exitedRanks == n.spec.Procs {
-				n.member.Done(round.Attempt)
+				n.member.link.Send(message{Attempt: round.Attempt, Done: true})
 			}
 		}
 	}
@@ -294,23 +295,25 @@ func (n *node) handle(round *rendezvous.Round, e launch.Event) {
 
 // report reports a failure to the rendezvous at once, because the order of failures matters, and then again with the
 // rank's last output. The verdict waits for the second report.
-func (n *node) report(f rendezvous.Failure) {
+func (n *node) report(f Failure) {
 	if n.failed == nil {
-		n.failed = &f
+		first := f
+		n.failed = &first
 	}
-	attempt, taps, message := n.attempt, n.taps[f.Rank], f
-	message.More = len(taps) > 0
-	n.member.Failed(attempt, message)
-	if !message.More {
+	attempt, taps := n.attempt, n.taps[f.Rank]
+	send := func(f Failure) { n.member.link.Send(message{Attempt: attempt, Failed: &f}) }
+	f.More = len(taps) > 0
+	send(f)
+	if !f.More {
 		return
 	}
 	n.pendingReports.Go(func() {
 		awaitStreams(taps, outputLimit)
-		message.Output, message.More = lastOutput(taps), false
-		if limit := culprit.OwnLimits().Explain(message.Output); !strings.Contains(message.Output, limit) {
-			message.Note = limit
+		f.Output, f.More = lastOutput(taps), false
+		if limit := culprit.OwnLimits().Explain(f.Output); !strings.Contains(f.Output, limit) {
+			f.Note = limit
 		}
-		n.member.Failed(attempt, message)
+		send(f)
 	})
 }
 
@@ -362,11 +365,12 @@ func lastOutput(taps []*tap) (text string) {
 // pollRanks detects stopped ranks. The time is counted in polls, so that a launcher that was stopped itself does not
 // blame its ranks.
 func (n *node) pollRanks() {
+	send := func(f Failure) { n.member.link.Send(message{Attempt: n.attempt, Stopped: &f}) }
 	for rank, pid := range n.pids {
 		suspect := min(suspectLimit, n.spec.Heartbeat/2)
 		if !launch.IsStopped(pid) {
 			if n.stopped[rank] > suspect {
-				n.member.Stopped(n.attempt, rank, pid, 0)
+				send(Failure{Rank: rank})
 			}
 			delete(n.stopped, rank)
 			continue
@@ -374,15 +378,15 @@ func (n *node) pollRanks() {
 		switch n.stopped[rank] += pollInterval; {
 		case n.stopped[rank] > n.spec.Heartbeat:
 			delete(n.pids, rank)
-			n.report(rendezvous.RankStopped(rank, pid, n.spec.Heartbeat))
+			n.report(rankStopped(rank, pid, n.spec.Heartbeat))
 		case n.stopped[rank] > suspect:
-			n.member.Stopped(n.attempt, rank, pid, n.stopped[rank])
+			send(rankStopped(rank, pid, n.stopped[rank]))
 		}
 	}
 }
 
 // processes describes this node's ranks of a round and opens the taps for their output.
-func (n *node) processes(round *rendezvous.Round) ([]launch.Proc, error) {
+func (n *node) processes(round *Round) ([]launch.Proc, error) {
 	shares := cores.Share(n.spec.Cores, n.spec.Procs, n.spec.Threads, n.spec.Bind)
 	procs := make([]launch.Proc, n.spec.Procs)
 	n.taps = make(map[int][]*tap, n.spec.Procs)
@@ -397,30 +401,26 @@ func (n *node) processes(round *rendezvous.Round) ([]launch.Proc, error) {
 			vars.MasterPort = n.spec.MasterPort
 		}
 		_ = os.Remove(n.errorFile(vars.Rank)) // of an earlier job with the same --log-dir
-		p := launch.Proc{Rank: vars.Rank, Argv: n.spec.Argv,
+		p := launch.Proc{Rank: vars.Rank, Argv: n.spec.Program,
 			Env: launch.Environ(n.spec.Environ, n.variables(round, vars), &vars)}
 		if shares != nil {
 			p.CPUs = shares[local]
 		}
-		for _, s := range []struct {
-			stream Streams
-			ext    string
-			path   *string
-		}{{Stdout, "out", &p.Stdout}, {Stderr, "err", &p.Stderr}} {
-			log := ""
+		for i, ext := range []string{"out", "err"} {
+			log, stream := "", []Streams{Stdout, Stderr}[i]
 			if n.spec.Logs.Dir != "" {
 				log = filepath.Join(n.spec.Logs.Dir, fmt.Sprintf("attempt%d", round.Attempt),
-					fmt.Sprintf("rank%d.%s", vars.Rank, s.ext))
+					fmt.Sprintf("rank%d.%s", vars.Rank, ext))
 			}
-			t := &tap{rank: vars.Rank, stream: s.stream, tee: n.spec.Logs.Tee.Has(local, s.stream), warn: n.spec.Warn}
-			if n.spec.Logs.shown(local, s.stream) {
+			t := &tap{rank: vars.Rank, stream: stream, tee: n.spec.Logs.Tee.Has(local, stream), warn: n.spec.Warn}
+			if n.spec.Logs.shown(local, stream) {
 				t.console = n.console
 			}
 			if err := t.open(log); err != nil {
 				return nil, err
 			}
 			n.taps[vars.Rank] = append(n.taps[vars.Rank], t)
-			*s.path = t.path()
+			p.Read[i] = t.run
 		}
 		procs[local] = p
 	}
@@ -429,7 +429,7 @@ func (n *node) processes(round *rendezvous.Round) ([]launch.Proc, error) {
 
 // variables returns the environment variables of a rank in addition to RankVars. torchrun sets the same variables, so
 // that programs written for torchrun run unchanged.
-func (n *node) variables(round *rendezvous.Round, rank launch.RankVars) map[string]*string {
+func (n *node) variables(round *Round, rank launch.RankVars) map[string]*string {
 	s, set := n.spec, map[string]*string{}
 	put := func(name, value string) { set[name] = &value }
 	preset := func(name, value string) { // unless the user has set it
@@ -462,7 +462,7 @@ func (n *node) variables(round *rendezvous.Round, rank launch.RankVars) map[stri
 	case s.Procs > 1:
 		preset("OMP_NUM_THREADS", "1") // like torchrun: many ranks with a thread per core slow each other down
 	}
-	for name, value := range jobenv.SocketVars(s.Interface, s.Ports) {
+	for name, value := range jobenv.SocketVars(s.Interface, s.Ports.String()) {
 		put(name, value)
 	}
 	return set

@@ -37,12 +37,10 @@ func (c *console) write(stream Streams, text []byte) {
 }
 
 // tap forwards one output stream of a rank to the console and into a log, and remembers the last
-// lines. The agent writes to a pipe of this process.
+// lines.
 type tap struct {
 	rank      int
 	stream    Streams
-	read      *os.File
-	write     *os.File // closed once the agent has opened the pipe
 	log       *os.File
 	console   *console // nil if not shown
 	tee       bool     // lines on the console begin with the rank
@@ -55,24 +53,18 @@ type tap struct {
 	crash []string   // the line before a Go program's crash report, and the report's first line
 }
 
-// open opens the pipe and the log, and starts reading.
+// open opens the log.
 func (t *tap) open(log string) (err error) {
 	t.ended = make(chan struct{})
-	if log != "" {
-		if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
-			return fmt.Errorf("making the folder for logs: %w", err)
-		}
-		if t.log, err = createLog(log); err != nil {
-			return fmt.Errorf("opening a log: %w", err)
-		}
+	if log == "" {
+		return nil
 	}
-	if t.read, t.write, err = os.Pipe(); err != nil {
-		if t.log != nil {
-			t.log.Close()
-		}
-		return fmt.Errorf("making a pipe for a rank's output: %w", err)
+	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
+		return fmt.Errorf("making the folder for logs: %w", err)
 	}
-	go t.run()
+	if t.log, err = createLog(log); err != nil {
+		return fmt.Errorf("opening a log: %w", err)
+	}
 	return nil
 }
 
@@ -102,18 +94,11 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// path returns the name under which another process of this user can open the pipe for writing.
-func (t *tap) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), t.write.Fd()) }
-
-// closeWrite closes this process's writing end, so that the stream ends with the rank.
-func (t *tap) closeWrite() { t.write.Close() }
-
 // run forwards the stream line by line until its last writer closes it. A log that cannot be
 // written is closed with a warning; the console continues.
-func (t *tap) run() {
+func (t *tap) run(stream io.Reader) {
 	defer close(t.ended)
-	defer t.read.Close()
-	in := bufio.NewScanner(t.read)
+	in := bufio.NewScanner(stream)
 	in.Buffer(make([]byte, 0, maxLine), maxLine)
 	in.Split(splitLines)
 	for in.Scan() {

@@ -135,10 +135,10 @@ func TestLogThatIsNotComplete(t *testing.T) {
 	full := must.Get(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
 	read, write := must.Get2(os.Pipe())(t)
 	var said []string
-	out := &tap{rank: 3, stream: Stdout, read: read, log: full, ended: make(chan struct{}), warn: func(text string) {
+	out := &tap{rank: 3, stream: Stdout, log: full, ended: make(chan struct{}), warn: func(text string) {
 		said = append(said, text)
 	}}
-	go out.run()
+	go out.run(read)
 	write.WriteString("one\ntwo\n")
 	write.Close()
 	<-out.ended

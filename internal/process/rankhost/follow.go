@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/netip"
@@ -165,27 +166,14 @@ func (h *rankHost) run(o *launchOrder) (*launch.Outcome, error) {
 	} else {
 		proc.Env = launch.Environ(h.cfg.Environ, o.Env, &o.Vars)
 	}
-	var pumps sync.WaitGroup
-	defer pumps.Wait() // all output is sent before the result
-	var writeEnds []*os.File
-	for i, path := range []*string{&proc.Stdout, &proc.Stderr} {
-		read, write, err := os.Pipe()
-		if err != nil {
-			return nil, fmt.Errorf("making a pipe for the output: %w", err)
-		}
-		defer write.Close() // in case of an error; see below
-		writeEnds = append(writeEnds, write)
-		*path = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), write.Fd())
-		pumps.Go(func() { h.forward(read, i == 1) })
+	for i := range proc.Read {
+		proc.Read[i] = func(stream io.Reader) { h.forward(stream, i == 1) }
 	}
 	l, err := h.launchProc(launch.Spec{Procs: []launch.Proc{proc}, ReportEnv: o.ReportEnv, Grace: o.Grace,
 		ForwardSignals: o.ForwardSignals,
 		StoppedLimit:   connection.SilenceLimit})
 	if err != nil {
 		return nil, err
-	}
-	for _, f := range writeEnds { // the agent has opened them itself
-		f.Close()
 	}
 	for e := range l.Events() {
 		switch e := e.(type) {
@@ -196,6 +184,7 @@ func (h *rankHost) run(o *launchOrder) (*launch.Outcome, error) {
 		}
 	}
 	outcome, err := l.Wait()
+	l.AwaitOutput() // all output is sent before the result
 	return &outcome, err
 }
 
@@ -231,8 +220,7 @@ func (h *rankHost) launchProc(spec launch.Spec) (l *launch.Launch, err error) {
 
 // forward sends a stream to rank 0. If rank 0 is slow, forward waits. The process then waits too as soon as its pipe is
 // full, but the rank host continues to handle messages.
-func (h *rankHost) forward(read *os.File, ofStderr bool) {
-	defer read.Close()
+func (h *rankHost) forward(read io.Reader, ofStderr bool) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := read.Read(buf)
@@ -275,14 +263,14 @@ type Guards struct {
 }
 
 // ListenGuards waits for the guards of a number of ranks at an address of this host.
-func ListenGuards(ctx context.Context, host string, ports connection.PortRange, ranks int,
-	limit time.Duration) (*Guards,
-	error) {
+func ListenGuards(ctx context.Context, host string, ports connection.PortRange, ranks int, limit time.Duration,
+	allowOtherBuild bool) (*Guards, error) {
 	l, err := ports.ListenAt(ctx, host)
 	if err != nil {
 		return nil, fmt.Errorf("waiting for the ranks: %w", err)
 	}
 	g := &Guards{guardConfig(host, l.Addr().(*net.TCPAddr).Port, rand.Text(), ranks, limit), l}
+	g.cfg.AllowOtherBuild = allowOtherBuild
 	if g.cfg.Name, err = os.Hostname(); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("waiting for the ranks: %w", err)

@@ -1,6 +1,7 @@
 package rankhost
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,19 +90,8 @@ func (l *Leader) Lost() *LostError {
 // host.
 func (l *Leader) Addr() string { return l.coordinator.leaderAddr }
 
-// FirstRankAddr returns the address of rank 0's host on its connection to this process.
-func (l *Leader) FirstRankAddr() string { return l.coordinator.firstRankAddr }
-
-// FullHost is a host with more ranks than cores that they may use together.
-type FullHost struct {
-	Name         string
-	Ranks, Cores int
-}
-
-// Oversubscribed lists the hosts with more ranks than cores.
-func (l *Leader) Oversubscribed() []FullHost {
-	return oversubscribed(l.coordinator.group.Members, l.coordinator.cpus)
-}
+// FirstRankAddr returns the address at which other ranks reach the host of rank 0, or "" if all are on this host.
+func (l *Leader) FirstRankAddr() string { return cmp.Or(l.coordinator.firstRankAddr, l.Addr()) }
 
 // Interrupted returns a channel that is closed when a signal tells one of the ranks to end. Such a signal is meant for
 // the whole job.
@@ -182,7 +172,7 @@ var _ connection.Coordinator[message] = (*coordinator)(nil)
 
 func newCoordinator(cfg Config) *coordinator {
 	c := &coordinator{
-		group: connection.Group{Noun: "rank", Size: cfg.Size, Facts: cfg.requiredFacts(),
+		group: connection.Group{Noun: "rank", Size: cfg.Size, Facts: cfg.facts(),
 			SilentTicks: int(silenceLimit / connection.Tick)},
 		pause: connection.Pause{Limit: connection.SilenceLimit},
 		where: cfg.meetingPoint(), name: cfg.Name, joinTimeout: cfg.JoinTimeout, gathered: make(chan error, 1),
@@ -244,7 +234,8 @@ func (c *coordinator) Tick(at time.Duration) (orders []action) {
 		orders = append(orders, c.Disconnect(m.Peer, c.group.SilenceCause(m), at)...)
 	}
 	if c.waited += connection.Tick; c.waited > c.joinTimeout && !c.group.Complete() {
-		c.finishGathering(fmt.Errorf("waiting for the other ranks at %s: %s", c.where, c.group.Missing(c.joinTimeout)))
+		c.finishGathering(&MissingError{len(c.group.Members),
+			fmt.Sprintf("waiting for the other ranks at %s: %s", c.where, c.group.Missing(c.joinTimeout))})
 	}
 	return orders
 }
@@ -281,23 +272,6 @@ func (c *coordinator) Disconnect(peer int, cause string, at time.Duration) []act
 		return nil
 	}
 	return c.launch.fail(m.Rank, lost)
-}
-
-// oversubscribed compares each host's number of ranks with the cores that they may use together.
-func oversubscribed(members []*connection.Member, cpus map[int][]int) (full []FullHost) {
-	for _, host := range lists.Distinct(lists.Map(members, func(m *connection.Member) string { return m.Host })) {
-		there := lists.Filter(members, func(m *connection.Member) bool { return m.Host == host })
-		own := map[int]bool{}
-		for _, m := range there {
-			for _, cpu := range cpus[m.Peer] {
-				own[cpu] = true
-			}
-		}
-		if len(own) > 0 && len(there) > len(own) {
-			full = append(full, FullHost{host, len(there), len(own)})
-		}
-	}
-	return full
 }
 
 func (c *coordinator) toAll(m message) []action { return connection.ToAll(&c.group, m) }

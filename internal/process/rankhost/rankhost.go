@@ -44,6 +44,14 @@ type LostError struct {
 	Cause string
 }
 
+// MissingError means that not all ranks have joined in time.
+type MissingError struct {
+	Joined int // number of ranks that have joined
+	Text   string
+}
+
+func (e *MissingError) Error() string { return e.Text }
+
 // NoRank is the rank of a leader that is not a rank of the job.
 const NoRank = -1
 
@@ -152,16 +160,7 @@ func (c Config) service() connection.Service {
 }
 
 func (c Config) facts() []connection.Fact {
-	return []connection.Fact{{Name: "the command", Value: c.Command}, connection.BuildFact()}
-}
-
-// requiredFacts are the facts that a rank must match.
-func (c Config) requiredFacts() []connection.Fact {
-	facts := c.facts()
-	if c.AllowOtherBuild {
-		return facts[:len(facts)-1]
-	}
-	return facts
+	return []connection.Fact{{Name: "the command", Value: c.Command}, connection.BuildFact(c.AllowOtherBuild)}
 }
 
 func (c Config) meetingPoint() string {

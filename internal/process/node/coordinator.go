@@ -1,23 +1,6 @@
-// Package rendezvous lets the nodes of one job meet, agree on their ranks, and stay in touch until
-// the job ends. One of the nodes hosts it in its own process, over TCP.
-//
-// Each node calls [Join] with the same endpoint. The node that owns the endpoint's address becomes the host. Every
-// node, including the host, is a member. A round begins when every node is ready for it. A failure on any node ends the
-// round on all nodes, with a single verdict that names what failed first. Silence and closed connections are failures
-// too. If restarts are left, the next round follows; otherwise the job ends.
-//
-// Every round has the same nodes, because the number of ranks is part of what a program computes or measures. A lost
-// node ends the job.
-//
-// Members prove to each other that they know a shared secret, which itself is never sent, and every
-// message is authenticated with a key derived from it. Nothing is encrypted, because no message is
-// confidential.
-//
-// The package starts no processes and does not deal with logs or environments. Package node runs the ranks of a round.
-package rendezvous
+package node
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,12 +24,14 @@ const (
 // exactly one, and a member's message also has Attempt.
 type message struct {
 	// From a member. All but Join and Ready belong to the round Attempt.
-	Join    *join        `json:"join,omitempty"`
-	Attempt int          `json:"attempt,omitempty"`
-	Ready   *ready       `json:"ready,omitempty"`
-	Failed  *Failure     `json:"failed,omitempty"` // ignored if the round already has its verdict
-	Done    bool         `json:"done,omitempty"`   // every rank of this node has ended with code 0
-	Stopped *stoppedRank `json:"stopped,omitempty"`
+	Join    *join      `json:"join,omitempty"`
+	Attempt int        `json:"attempt,omitempty"`
+	Ready   *readyNode `json:"ready,omitempty"`
+	Failed  *Failure   `json:"failed,omitempty"` // ignored if the round already has its verdict
+	Done    bool       `json:"done,omitempty"`   // every rank of this node has ended with code 0
+	// Stopped is a rank of this node that has been stopped (SIGSTOP) for some time, or, without a cause, one that runs
+	// again.
+	Stopped *Failure `json:"stopped,omitempty"`
 
 	Event // from the host
 }
@@ -57,17 +42,9 @@ type join struct {
 	Addr string `json:"addr"` // where other nodes reach this one
 }
 
-// stoppedRank reports that a rank of this node has been stopped (SIGSTOP) for some time, or that it
-// runs again.
-type stoppedRank struct {
-	Rank int           `json:"rank"`
-	PID  int           `json:"pid"`
-	For  time.Duration `json:"for"` // 0: it runs again
-}
-
-// ready reports that the previous round has ended on this node. Port is free here, in case the node
+// readyNode reports that the previous round has ended on this node. Port is free here, in case the node
 // becomes the master.
-type ready struct {
+type readyNode struct {
 	Port int `json:"port"`
 }
 
@@ -80,10 +57,11 @@ type coordinator struct {
 	graceTicks  int
 
 	stage      stage
-	attempt    int           // number of restarts
-	nodes      map[int]*node // by connection number
-	stageTicks int           // ticks since the current stage began
-	reports    []report
+	attempt    int                  // number of restarts
+	members    map[int]*memberState // by connection number
+	stageTicks int                  // ticks since the current stage began
+	reports    []Failure            // of this round, in the order of arrival
+	final      bool                 // a restart cannot help
 
 	// stopped holds the ranks that their launchers see stopped at the moment.
 	stopped []Failure
@@ -105,27 +83,20 @@ const (
 	over
 )
 
-// node is the state of an admitted member.
-type node struct {
+// memberState is the state of an admitted member.
+type memberState struct {
 	addr  string
 	ready bool
 	port  int
 	done  bool
 }
 
-// report is a failure and the host's time of its arrival.
-type report struct {
-	Failure
-	when  time.Duration
-	final bool // a restart cannot help
-}
-
 func newCoordinator(cfg Config) *coordinator {
 	c := &coordinator{
 		group: connection.Group{Noun: "node", FullAdvice: "another job has this --rdzv-id and port: give each its own",
-			Size: cfg.Nodes, Facts: cfg.requiredFacts(), SilentTicks: int(cfg.Heartbeat / tick)},
+			Size: cfg.Nodes, Facts: cfg.facts(), SilentTicks: int(cfg.Heartbeat / tick)},
 		maxRestarts: cfg.MaxRestarts, joinTicks: int(cfg.JoinTimeout / tick), graceTicks: int(cfg.Grace / tick),
-		nodes: map[int]*node{},
+		members: map[int]*memberState{},
 	}
 	c.pause = connection.Pause{Limit: time.Duration(c.group.SilentTicks) * tick}
 	return c
@@ -140,14 +111,14 @@ func (c *coordinator) Receive(peer int, m message, at time.Duration) []action {
 		if refusal := c.group.Admit(peer, m.Join.Join); refusal != "" {
 			return []action{{Peer: peer, Message: message{Event: Event{Refused: refusal}}, Last: true}}
 		}
-		c.nodes[peer] = &node{addr: m.Join.Addr}
+		c.members[peer] = &memberState{addr: m.Join.Addr}
 		return nil
 	}
 	from := c.group.MarkAlive(peer)
 	if from == nil || m.Attempt != c.attempt && m.Ready == nil {
 		return nil
 	}
-	n := c.nodes[peer]
+	n := c.members[peer]
 	switch {
 	case m.Ready != nil && c.stage == gathering:
 		n.ready, n.port = true, m.Ready.Port
@@ -155,10 +126,10 @@ func (c *coordinator) Receive(peer int, m message, at time.Duration) []action {
 	case m.Stopped != nil:
 		c.noteStopped(from, *m.Stopped)
 	case m.Failed != nil:
-		c.report(from, *m.Failed, at, m.Failed.Code == InterruptedCode)
+		c.report(from, *m.Failed, m.Failed.Code == interruptedCode)
 	case m.Done && c.stage == running:
 		n.done = true
-		if !c.anyNode(func(n *node) bool { return !n.done }) {
+		if !c.anyNode(func(n *memberState) bool { return !n.done }) {
 			return c.end(message{Event: Event{Finished: true}})
 		}
 	}
@@ -166,13 +137,13 @@ func (c *coordinator) Receive(peer int, m message, at time.Duration) []action {
 }
 
 // anyNode reports whether a node has a property.
-func (c *coordinator) anyNode(is func(*node) bool) bool {
-	return slices.ContainsFunc(c.group.Members, func(m *connection.Member) bool { return is(c.nodes[m.Peer]) })
+func (c *coordinator) anyNode(is func(*memberState) bool) bool {
+	return slices.ContainsFunc(c.group.Members, func(m *connection.Member) bool { return is(c.members[m.Peer]) })
 }
 
 // begin starts a round when every node is ready for it.
 func (c *coordinator) begin() []action {
-	if !c.group.Complete() || c.anyNode(func(n *node) bool { return !n.ready }) {
+	if !c.group.Complete() || c.anyNode(func(n *memberState) bool { return !n.ready }) {
 		return nil
 	}
 	c.group.Begin()
@@ -181,9 +152,9 @@ func (c *coordinator) begin() []action {
 	hosts := make([]string, len(members))
 	for i, m := range members {
 		hosts[i] = m.Host
-		c.nodes[m.Peer].ready, c.nodes[m.Peer].done = false, false
+		c.members[m.Peer].ready, c.members[m.Peer].done = false, false
 	}
-	master := c.nodes[members[0].Peer]
+	master := c.members[members[0].Peer]
 	orders := make([]action, len(members))
 	for i, m := range members {
 		orders[i] = action{Peer: m.Peer,
@@ -201,9 +172,9 @@ func (c *coordinator) Disconnect(peer int, cause string, at time.Duration) []act
 	case m == nil:
 	case m.Gone && c.pause.Cause(at) != "" && c.group.ByPeer(connection.SelfPeer) != nil:
 		own := c.group.ByPeer(connection.SelfPeer)
-		c.report(own, LauncherPaused(own.PID, c.pause.Cause(at)), at, true)
+		c.report(own, launcherPaused(own.PID, c.pause.Cause(at)), true)
 	case m.Gone:
-		c.report(m, Failure{Rank: NoRank, PID: m.PID, Cause: "was lost: " + cause, Code: 1}, at, true)
+		c.report(m, Failure{Rank: noRank, PID: m.PID, Cause: "was lost: " + cause, Code: 1}, true)
 	case peer == connection.SelfPeer:
 		why := fmt.Sprintf("the rendezvous ended before all nodes had joined: its host %s has left", m.Host)
 		return c.end(message{Event: Event{Refused: why}})
@@ -212,16 +183,15 @@ func (c *coordinator) Disconnect(peer int, cause string, at time.Duration) []act
 }
 
 // noteStopped records that a launcher sees one of its ranks stopped, or running again.
-func (c *coordinator) noteStopped(from *connection.Member, s stoppedRank) {
-	c.stopped = slices.DeleteFunc(c.stopped, func(f Failure) bool { return f.Rank == s.Rank })
-	if s.For > 0 {
-		f := RankStopped(s.Rank, s.PID, s.For)
+func (c *coordinator) noteStopped(from *connection.Member, f Failure) {
+	c.stopped = slices.DeleteFunc(c.stopped, func(s Failure) bool { return s.Rank == f.Rank })
+	if f.Cause != "" {
 		f.Node, f.Host = from.Rank, from.Host
 		c.stopped = append(c.stopped, f)
 	}
 }
 
-func (c *coordinator) report(m *connection.Member, f Failure, when time.Duration, final bool) {
+func (c *coordinator) report(m *connection.Member, f Failure, final bool) {
 	f.Node, f.Host = m.Rank, m.Host
 	for i := range c.reports {
 		if r := &c.reports[i]; r.More && r.Node == f.Node && r.Rank == f.Rank && r.PID == f.PID {
@@ -229,7 +199,8 @@ func (c *coordinator) report(m *connection.Member, f Failure, when time.Duration
 			return
 		}
 	}
-	c.reports = append(c.reports, report{f, when, final})
+	c.reports = append(c.reports, f)
+	c.final = c.final || final
 	if c.stage != judging {
 		c.enter(judging)
 	}
@@ -254,17 +225,11 @@ func (c *coordinator) Tick(at time.Duration) (orders []action) {
 
 // judge chooses the first failure and ends the round, once that failure's output has arrived.
 func (c *coordinator) judge() []action {
-	f := firstCause(c.reports)
+	f := blame(c.reports, c.stopped)
 	if f.More && c.stageTicks <= outputTicks {
 		return nil
 	}
 	f.More = false
-	if !f.Abrupt() && len(c.stopped) > 0 && !slices.ContainsFunc(c.stopped, f.same) {
-		// Ranks that wait for a stopped rank eventually give up and fail, so the stopped rank is the cause.
-		victim := f
-		f = c.stopped[0]
-		f.Note = fmt.Sprintf("after that, rank %d (host %s) %s", victim.Rank, victim.Host, victim.Cause)
-	}
 	var odd []string
 	for _, m := range c.group.Members {
 		if m.Silent >= noteTicks && m.Rank != f.Node && !m.Gone {
@@ -275,31 +240,13 @@ func (c *coordinator) judge() []action {
 	if len(odd) > 0 {
 		f.Note = strings.TrimPrefix(f.Note+", "+strings.Join(odd, ", "), ", ")
 	}
-	final := slices.ContainsFunc(c.reports, func(r report) bool { return r.final })
-	if final || c.attempt >= c.maxRestarts {
+	if c.final || c.attempt >= c.maxRestarts {
 		return c.end(message{Event: Event{Stop: &Verdict{Failure: f}}})
 	}
 	c.attempt++
 	c.reports, c.stopped = nil, nil
 	c.enter(gathering)
 	return c.toAll(message{Event: Event{Stop: &Verdict{Failure: f, Restarts: c.attempt}}})
-}
-
-// firstCause returns the failure that explains the others. It is the earliest one, except that abrupt ends take
-// precedence over ordinary exits, and an interrupt of a whole node takes precedence over both.
-func firstCause(reports []report) Failure {
-	weight := func(r report) int {
-		switch {
-		case r.Code == InterruptedCode && r.Rank == NoRank:
-			return 0 // other failures are consequences of the interrupt, even if a rank received it first
-		case r.Abrupt():
-			return 1
-		}
-		return 2
-	}
-	return slices.MinFunc(reports, func(a, b report) int {
-		return cmp.Or(cmp.Compare(weight(a), weight(b)), cmp.Compare(a.when, b.when))
-	}).Failure
 }
 
 func (c *coordinator) end(m message) []action {
@@ -328,7 +275,7 @@ func (c *coordinator) missing() string {
 	}
 	var late []string
 	for _, m := range c.group.Members {
-		if !c.nodes[m.Peer].ready {
+		if !c.members[m.Peer].ready {
 			late = append(late, c.group.Name(m.Join))
 		}
 	}

@@ -1,4 +1,4 @@
-package rendezvous
+package node
 
 import (
 	"context"
@@ -29,17 +29,17 @@ func testConfig(endpoint string, nodes int) Config {
 		JoinTimeout: hangGuard, Heartbeat: DefaultHeartbeat, Host: "here"}
 }
 
-func meet(t *testing.T, cfg Config) *Member {
+func joinTest(t *testing.T, cfg Config) *member {
 	t.Helper()
-	m := must.Get(Join(t.Context(), cfg))(t)
-	t.Cleanup(m.Close)
+	m := must.Get(meet(t.Context(), cfg))(t)
+	t.Cleanup(m.leave)
 	return m
 }
 
-func next(t *testing.T, m *Member) Event {
+func next(t *testing.T, m *member) Event {
 	t.Helper()
 	select {
-	case e := <-m.Events():
+	case e := <-m.events:
 		return e
 	case <-time.After(hangGuard):
 		t.Fatal("no event came")
@@ -48,23 +48,23 @@ func next(t *testing.T, m *Member) Event {
 }
 
 // gather makes a group of n nodes at one address and starts the first round.
-func gather(t *testing.T, addr string, n, restarts int) []*Member {
+func gather(t *testing.T, addr string, n, restarts int) []*member {
 	t.Helper()
 	cfg := testConfig(freeEndpoint(t, addr), n)
 	cfg.MaxRestarts = restarts
-	members := make([]*Member, n)
+	members := make([]*member, n)
 	for i := range members {
 		cfg.Node = i // without it, the order of the joins decides
-		members[i] = meet(t, cfg)
+		members[i] = joinTest(t, cfg)
 	}
 	startRound(t, members, 0)
 	return members
 }
 
-func startRound(t *testing.T, members []*Member, attempt int) {
+func startRound(t *testing.T, members []*member, attempt int) {
 	t.Helper()
 	for _, m := range members {
-		must.Do(t, m.Ready())
+		must.Do(t, m.ready())
 	}
 	seen := map[int]bool{}
 	for _, m := range members {
@@ -83,7 +83,7 @@ func TestGroupLives(t *testing.T) {
 	t.Parallel()
 	for _, addr := range []string{"127.0.0.1", "::1"} {
 		members := gather(t, addr, 3, 1)
-		members[2].Failed(0, Failure{Rank: 5, Cause: "ended with exit code 7", Code: 7})
+		members[2].link.Send(message{Attempt: 0, Failed: &Failure{Rank: 5, Cause: "ended with exit code 7", Code: 7}})
 		for _, m := range members {
 			if e := next(t, m); e.Stop == nil || e.Stop.Restarts == 0 || e.Stop.Failure.Rank != 5 || e.Stop.Failure.Code != 7 {
 				t.Fatalf("%s: got %+v", addr, e)
@@ -91,7 +91,7 @@ func TestGroupLives(t *testing.T) {
 		}
 		startRound(t, members, 1)
 		for _, m := range members {
-			m.Done(1)
+			m.link.Send(message{Attempt: 1, Done: true})
 		}
 		for _, m := range members {
 			if e := next(t, m); !e.Finished {
@@ -102,13 +102,13 @@ func TestGroupLives(t *testing.T) {
 }
 
 func TestSingleNode(t *testing.T) {
-	m := meet(t, Config{Nodes: 1, Procs: 1, Node: AnyNode, JoinTimeout: hangGuard, Heartbeat: DefaultHeartbeat,
+	m := joinTest(t, Config{Nodes: 1, Procs: 1, Node: AnyNode, JoinTimeout: hangGuard, Heartbeat: DefaultHeartbeat,
 		Host: "here"})
-	m.Ready()
+	m.ready()
 	if e := next(t, m); e.Start == nil || e.Start.MasterAddr != "localhost" {
 		t.Fatalf("got %+v", e)
 	}
-	m.Failed(0, Failure{Rank: 0, Code: 3})
+	m.link.Send(message{Attempt: 0, Failed: &Failure{Rank: 0, Code: 3}})
 	if e := next(t, m); e.Stop == nil || e.Stop.Failure.Code != 3 {
 		t.Errorf("got %+v", e)
 	}
@@ -118,7 +118,7 @@ func TestSingleNode(t *testing.T) {
 func TestNodeIsLost(t *testing.T) {
 	t.Parallel()
 	members := gather(t, "127.0.0.1", 3, 3)
-	members[1].Close()
+	members[1].leave()
 	for _, i := range []int{0, 2} {
 		e := next(t, members[i])
 		if e.Stop == nil || e.Stop.Restarts > 0 || e.Stop.Failure.Node != 1 ||
@@ -139,17 +139,17 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(freeEndpoint(t, "127.0.0.1"), 2)
 	cfg.JoinTimeout = 8 * time.Second // generous, because the machine may be busy
-	host := meet(t, cfg)
-	host.Ready()
+	host := joinTest(t, cfg)
+	host.ready()
 
 	wrong := cfg
 	wrong.Secret = []byte("another secret that is long enough")
-	if _, err := Join(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "refused: the secrets differ") {
+	if _, err := meet(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "refused: the secrets differ") {
 		t.Errorf("a wrong secret: %v", err)
 	}
 	other := cfg
 	other.ID = "other"
-	if e := next(t, meet(t, other)); !strings.Contains(e.Refused,
+	if e := next(t, joinTest(t, other)); !strings.Contains(e.Refused,
 		`--rdzv-id is "other" here and "job" at the coordinator: give each job its own`) {
 		t.Errorf("another job: %+v", e)
 	}
@@ -177,7 +177,7 @@ func TestPortInUse(t *testing.T) {
 			fmt.Fprintf(conn, "SSH-2.0-OpenSSH_9.2 and enough else to fill a greeting\r\n")
 		}
 	}()
-	_, err = Join(t.Context(), testConfig(l.Addr().String(), 2))
+	_, err = meet(t.Context(), testConfig(l.Addr().String(), 2))
 	if err == nil || !strings.Contains(err.Error(),
 		l.Addr().String()+": the port is in use: the service at this port is not a kernbench rendezvous") {
 		t.Errorf("got %v", err)
@@ -187,7 +187,7 @@ func TestPortInUse(t *testing.T) {
 func TestNobodyThere(t *testing.T) {
 	cfg := testConfig("192.0.2.1:29400", 2) // reserved for documentation by RFC 5737
 	cfg.JoinTimeout = 300 * time.Millisecond
-	_, err := Join(t.Context(), cfg)
+	_, err := meet(t.Context(), cfg)
 	if err == nil || !strings.Contains(err.Error(),
 		"no rendezvous at 192.0.2.1:29400 within 300ms: is the same command running on that host") {
 		t.Errorf("got %v", err)
@@ -196,7 +196,7 @@ func TestNobodyThere(t *testing.T) {
 	cfg.JoinTimeout = hangGuard
 	why := errors.New("somebody pressed a key")
 	time.AfterFunc(50*time.Millisecond, func() { cancel(why) })
-	if _, err := Join(ctx, cfg); !errors.Is(err, why) {
+	if _, err := meet(ctx, cfg); !errors.Is(err, why) {
 		t.Errorf("interrupted: %v", err)
 	}
 }
@@ -218,7 +218,7 @@ func TestBadConfig(t *testing.T) {
 	} {
 		cfg := good
 		c.change(&cfg)
-		if _, err := Join(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := meet(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
@@ -238,10 +238,10 @@ func TestSplitEndpoint(t *testing.T) {
 // Two nodes on one host give a warning that names the host.
 func TestTwice(t *testing.T) {
 	if got := (Round{Hosts: []string{"a", "b", "a", "c", "b",
-		"a"}}).SharedHosts(); got != "nodes 0, 2, 5 are all on host a; nodes 1, 4 are all on host b" {
+		"a"}}).sharedHosts(); got != "nodes 0, 2, 5 are all on host a; nodes 1, 4 are all on host b" {
 		t.Error(got)
 	}
-	if got := (Round{Hosts: []string{"a", "b"}}).SharedHosts(); got != "" {
+	if got := (Round{Hosts: []string{"a", "b"}}).sharedHosts(); got != "" {
 		t.Error(got)
 	}
 }

@@ -1,4 +1,4 @@
-package rendezvous
+package node
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ type Round struct {
 type Failure struct {
 	Node int    `json:"node"`
 	Host string `json:"host"`
-	Rank int    `json:"rank"` // NoRank for a whole node
+	Rank int    `json:"rank"` // noRank for a whole node
 	PID  int    `json:"pid,omitempty"`
 	// Cause completes "rank 3 ...": "ended with exit code 1".
 	Cause  string         `json:"cause"`
@@ -38,19 +38,19 @@ type Failure struct {
 	More bool `json:"more,omitempty"`
 }
 
-// NoRank is the Rank of a failure that concerns a whole node.
-const NoRank = -1
+// noRank is the Rank of a failure that concerns a whole node.
+const noRank = -1
 
-// LauncherPaused returns the failure of a node whose launcher made no progress for so long that the other nodes
+// launcherPaused returns the failure of a node whose launcher made no progress for so long that the other nodes
 // considered it dead. pause describes why, as returned by [connection.Pause.Cause].
-func LauncherPaused(pid int, pause string) Failure {
-	return Failure{Rank: NoRank, PID: pid, Code: 1, Cause: pause + ", and the others gave it up"}
+func launcherPaused(pid int, pause string) Failure {
+	return Failure{Rank: noRank, PID: pid, Code: 1, Cause: pause + ", and the others gave it up"}
 }
 
 // String returns the message about the failure, over several lines if it quotes output.
 func (f Failure) String() string {
 	var b strings.Builder
-	if f.Rank == NoRank {
+	if f.Rank == noRank {
 		fmt.Fprintf(&b, "node %d (host %s", f.Node, f.Host)
 	} else {
 		fmt.Fprintf(&b, "rank %d (node %d, host %s", f.Rank, f.Node, f.Host)
@@ -71,8 +71,8 @@ func (f Failure) String() string {
 	return b.String()
 }
 
-// SharedHosts returns a text that lists the hosts with several nodes, or "" if there are none.
-func (r Round) SharedHosts() string {
+// sharedHosts returns a text that lists the hosts with several nodes, or "" if there are none.
+func (r Round) sharedHosts() string {
 	var texts []string
 	for _, host := range lists.Distinct(r.Hosts) {
 		var nodes []string
@@ -105,18 +105,32 @@ type Event struct {
 	Lost string `json:"-"`
 }
 
-// RankStopped is the failure of a rank that has been stopped by a signal.
-func RankStopped(rank, pid int, stopped time.Duration) Failure {
+// rankStopped is the failure of a rank that has been stopped by a signal.
+func rankStopped(rank, pid int, stopped time.Duration) Failure {
 	return Failure{Rank: rank, PID: pid, Code: 1,
 		Cause: fmt.Sprintf("has been stopped for %v (SIGSTOP, or a terminal's job control)", stopped)}
 }
 
-// same reports whether two failures concern the same process.
-func (f Failure) same(g Failure) bool { return f.Node == g.Node && f.Rank == g.Rank && f.PID == g.PID }
+// interruptedCode is the Code of a failure that a user requested, such as by Ctrl-C.
+const interruptedCode = 130
 
-// InterruptedCode is the Code of a failure that a user requested, such as by Ctrl-C.
-const InterruptedCode = 130
-
-// Abrupt reports whether the failure is the loss of a whole node or the death of a rank by an
-// abrupt signal. Ordinary exits may be consequences of such a failure.
-func (f Failure) Abrupt() bool { return f.Rank == NoRank || culprit.IsAbrupt(f.Signal) }
+// blame returns the failure that explains the others. Failures are in the order of their reports; stopped has the ranks
+// that were stopped meanwhile.
+func blame(failures, stopped []Failure) Failure {
+	var e culprit.Evidence
+	for i, f := range failures {
+		e.Ranks = append(e.Ranks, culprit.Rank{Rank: f.Rank, Order: i + 1, Failed: true, Signal: f.Signal,
+			LastLine: culprit.SalientLine(f.Output, ""), Node: f.Rank == noRank,
+			Interrupted: f.Rank == noRank && f.Code == interruptedCode})
+	}
+	for _, f := range stopped {
+		e.Ranks = append(e.Ranks, culprit.Rank{Rank: f.Rank, Activity: &culprit.Activity{State: culprit.Stopped}})
+	}
+	v := culprit.Blame(e)
+	f := failures[v.Order-1]
+	if cause, is := lists.First(stopped, func(s Failure) bool { return s.Rank == v.Rank }); is && f.Rank != v.Rank {
+		cause.Note = fmt.Sprintf("after that, rank %d (host %s) %s", f.Rank, f.Host, f.Cause)
+		return cause
+	}
+	return f
+}

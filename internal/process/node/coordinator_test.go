@@ -1,4 +1,4 @@
-package rendezvous
+package node
 
 import (
 	"fmt"
@@ -65,7 +65,7 @@ func (s *story) do(verb string, args []string) (orders []action) {
 			Heartbeat: 50 * tick, Program: []string{"train"}}
 		s.coordinator, s.now = newCoordinator(s.cfg), 0
 		// the build of a test binary is different every time
-		s.group.Facts[slices.Index(s.group.Facts, connection.BuildFact())].Value = "ours"
+		s.group.Facts[slices.Index(s.group.Facts, connection.BuildFact(false))].Value = "ours"
 	case "join":
 		j := join{connection.Join{Rank: number("node", AnyNode), Size: s.cfg.Nodes, Host: fmt.Sprintf("host%d", peer),
 			PID: 1000 + peer, Facts: slices.Clone(s.group.Facts)}, fmt.Sprintf("10.0.0.%d", peer)}
@@ -87,7 +87,7 @@ func (s *story) do(verb string, args []string) (orders []action) {
 		}
 		return nil
 	case "ready":
-		return hear(message{Attempt: s.attempt, Ready: &ready{5000 + peer}})
+		return hear(message{Attempt: s.attempt, Ready: &readyNode{5000 + peer}})
 	case "done":
 		return hear(message{Attempt: number("attempt", s.attempt), Done: true})
 	case "lose":
@@ -105,8 +105,11 @@ func (s *story) do(verb string, args []string) (orders []action) {
 		_, f.More = options["more"]
 		return hear(message{Attempt: number("attempt", s.attempt), Failed: &f})
 	case "halt":
-		return hear(message{Attempt: s.attempt, Stopped: &stoppedRank{number("rank", 0), number("pid", 0),
-			time.Duration(number("for", 0)) * time.Second}})
+		f := Failure{Rank: number("rank", 0)}
+		if stopped := time.Duration(number("for", 0)) * time.Second; stopped > 0 {
+			f = rankStopped(f.Rank, number("pid", 0), stopped)
+		}
+		return hear(message{Attempt: s.attempt, Stopped: &f})
 	case "tick":
 		silent := number("silent", -1)
 		for range peer { // here, peer is the number of ticks
@@ -153,6 +156,30 @@ func told(orders []action) (lines []string) {
 		lines = append(lines, fmt.Sprintf("to %s: %s", strings.Join(peers[text], ", "), text))
 	}
 	return lines
+}
+
+// A node that has lost the rendezvous blames it, except for an abrupt end of its own, or if it was stopped itself.
+func TestCutOff(t *testing.T) {
+	const lost = "node 0 (host a) was lost: no answer; node 1 (host b) has lost the rendezvous with it"
+	for name, c := range map[string]struct {
+		failed *Failure
+		at     int
+		want   string
+	}{
+		"nothing failed": {nil, 0, lost},
+		"a rank gave up": {&Failure{Rank: 3, Cause: "ended with exit code 1", Code: 1}, 0,
+			lost + ", rank 3 ended with exit code 1"},
+		"a rank was killed": {&Failure{Rank: 3, Cause: "was killed", Signal: syscall.SIGKILL}, 0,
+			"rank 3 (node 1, host b) was killed"},
+		"the node has failed":  {&Failure{Rank: noRank, Cause: "could not start"}, 0, "node 1 (host b) could not start"},
+		"the node was refused": {nil, 1, "node 1 (host b) was lost: no answer"},
+	} {
+		n := &node{failed: c.failed, begun: time.Now()}
+		v := n.cutOff(&Round{Node: 1, Hosts: []string{"a", "b"}}, c.at, "was lost: no answer")
+		if got := v.Failure.String(); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
 }
 
 // For any sequence of events, ranks are unique, a group ends only once, and every living node is told
@@ -207,7 +234,7 @@ func TestCoordinatorKeepsItsPromises(t *testing.T) {
 				take(c.Receive(peer, message{Join: &join{Join: connection.Join{Rank: node, Size: nodes, Facts: c.group.Facts}}}, 0))
 			},
 			"ready": func(rt *rapid.T) {
-				take(hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Attempt: c.attempt, Ready: &ready{}}, 0))
+				take(hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Attempt: c.attempt, Ready: &readyNode{}}, 0))
 			},
 			"done": func(rt *rapid.T) {
 				take(hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Attempt: c.attempt, Done: true}, 0))

@@ -1,4 +1,4 @@
-package rendezvous
+package node
 
 import (
 	"context"
@@ -55,7 +55,7 @@ type Config struct {
 
 // service describes the connection between nodes.
 func (c Config) service() connection.Service {
-	return connection.Service{Banner: "kernbench rendezvous 2\n", Secret: c.Secret}
+	return connection.Service{Banner: "kernbench rendezvous 3\n", Secret: c.Secret}
 }
 
 // facts are the values that all nodes must agree on. Every node sends its own, so that a command
@@ -71,16 +71,7 @@ func (c Config) facts() []connection.Fact {
 	if c.Nodes == 1 { // no one to compare with
 		return facts
 	}
-	return append(facts, connection.BuildFact())
-}
-
-// requiredFacts are the facts that a node must match.
-func (c Config) requiredFacts() []connection.Fact {
-	facts := c.facts()
-	if c.AllowOtherBuild && c.Nodes > 1 {
-		return facts[:len(facts)-1]
-	}
-	return facts
+	return append(facts, connection.BuildFact(c.AllowOtherBuild))
 }
 
 func (c Config) join(addr string) join {
@@ -107,9 +98,9 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// Join joins the group, as its host if the endpoint is an address of this node. It returns once
+// meet joins the group, as its host if the endpoint is an address of this node. It returns once
 // this node is in contact. The first event is a Start or a refusal.
-func Join(ctx context.Context, cfg Config) (*Member, error) {
+func meet(ctx context.Context, cfg Config) (*member, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -123,7 +114,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	at := net.JoinHostPort(name, port)
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.JoinTimeout, errTime)
 	defer cancel()
-	m, err := connection.Retry(ctx, func() (*Member, error) { return cfg.attempt(ctx, name, port) })
+	m, err := connection.Retry(ctx, func() (*member, error) { return cfg.attempt(ctx, name, port) })
 	switch {
 	case err == nil:
 		return m, nil
@@ -143,7 +134,7 @@ var (
 )
 
 // attempt tries once to become the host, or else to reach it.
-func (c Config) attempt(ctx context.Context, name, port string) (*Member, error) {
+func (c Config) attempt(ctx context.Context, name, port string) (*member, error) {
 	number, err := net.LookupPort("tcp", port)
 	if err != nil {
 		return nil, connection.Permanent(err)
@@ -182,7 +173,7 @@ func (c Config) attempt(ctx context.Context, name, port string) (*Member, error)
 }
 
 // hostGroup makes this node the host, and its own first member.
-func (c Config) hostGroup(listener net.Listener, addr string) *Member {
+func (c Config) hostGroup(listener net.Listener, addr string) *member {
 	if c.LocalAddr != "" {
 		addr = c.LocalAddr
 	}
@@ -222,33 +213,30 @@ func parseLiteral(text string) netip.Addr {
 	return addr
 }
 
-// Member is a node's end of the rendezvous. Only Close blocks.
-type Member struct {
-	link   *connection.Link[message]
-	addr   string                    // where other nodes reach this one
-	ports  connection.PortRange      // of the ranks
-	host   *connection.Host[message] // nil unless this node is the host
+// member is a node's end of the rendezvous. Only leave blocks.
+type member struct {
+	link  *connection.Link[message]
+	addr  string                    // where other nodes reach this one
+	ports connection.PortRange      // of the ranks
+	host  *connection.Host[message] // nil unless this node is the host
+	// events must be received until the group ends, with Finished, Refused, Lost, or a Stop without Restarts.
 	events chan Event
 	quit   chan struct{}
-	close  sync.Once
+	closed sync.Once
 }
 
 // newMember joins the group over a link to the host. The host counts as lost if it is silent for longer than the limit;
 // 0 disables the check.
-func newMember(l *connection.Link[message], j join, ports connection.PortRange, silence time.Duration) *Member {
-	m := &Member{link: l, addr: j.Addr, ports: ports, events: make(chan Event), quit: make(chan struct{})}
+func newMember(l *connection.Link[message], j join, ports connection.PortRange, silence time.Duration) *member {
+	m := &member{link: l, addr: j.Addr, ports: ports, events: make(chan Event), quit: make(chan struct{})}
 	l.Send(message{Join: &j})
 	go m.run(silence)
 	return m
 }
 
-// Events delivers events in order. The caller must receive them until the group ends, with
-// Finished, Refused, Lost, or a Stop without Restarts.
-func (m *Member) Events() <-chan Event { return m.events }
-
-// Ready reports that the previous round has ended on this node. It also offers a free port, for the case that rank 0 of
+// ready reports that the previous round has ended on this node. It also offers a free port, for the case that rank 0 of
 // the next round runs here.
-func (m *Member) Ready() error {
+func (m *member) ready() error {
 	addr := m.addr
 	if addr == localhost { // which a container may not be able to look up
 		addr = "127.0.0.1"
@@ -257,26 +245,14 @@ func (m *Member) Ready() error {
 	if err != nil {
 		return err
 	}
-	m.link.Send(message{Ready: &ready{port}})
+	m.link.Send(message{Ready: &readyNode{port}})
 	return nil
 }
 
-// Failed reports a failure on this node. The coordinator fills in Node and Host.
-func (m *Member) Failed(attempt int, f Failure) { m.link.Send(message{Attempt: attempt, Failed: &f}) }
-
-// Stopped reports that a rank of this node has been stopped by a signal for some time, or with 0 that
-// it runs again. If another rank fails meanwhile, the stopped one is the cause.
-func (m *Member) Stopped(attempt, rank, pid int, stopped time.Duration) {
-	m.link.Send(message{Attempt: attempt, Stopped: &stoppedRank{rank, pid, stopped}})
-}
-
-// Done reports that every rank of this node has ended with code 0.
-func (m *Member) Done(attempt int) { m.link.Send(message{Attempt: attempt, Done: true}) }
-
-// Close leaves the rendezvous. The others treat this as a failure unless the group has ended. On the host, Close waits
+// leave leaves the rendezvous. The others treat this as a failure unless the group has ended. On the host, leave waits
 // until the last messages to the other nodes have been sent.
-func (m *Member) Close() {
-	m.close.Do(func() {
+func (m *member) leave() {
+	m.closed.Do(func() {
 		close(m.quit)
 		m.link.Finish()
 		m.link.Abort()
@@ -286,7 +262,7 @@ func (m *Member) Close() {
 	})
 }
 
-func (m *Member) run(silence time.Duration) {
+func (m *member) run(silence time.Duration) {
 	defer m.link.Finish() // lets the host close without waiting for this node's caller
 	tell := func(e Event) {
 		select {
