@@ -160,7 +160,7 @@ func (c runner) kernbench(cmd command) string {
 	switch {
 	case code == 0:
 		return ""
-	case code != 2 && slices.Contains([]string{"compare", "baseline"}, args[1]): // a verdict about noise
+	case code != 2 && slices.Contains([]string{"ab", "compare", "baseline"}, args[1]): // a verdict about noise
 		return ""
 	case code == 1 && args[1] == "selftest" && strings.Contains(out, "opening NVIDIA driver"):
 		return ""

@@ -132,7 +132,7 @@ func walk(t *testing.T, name, text string) {
 		code, out := invoke(t, dir, args...)
 		printed.WriteString(out)
 		// The exit codes of compare and check depend on how busy the machine is; 3 means ambiguous.
-		judges := len(args) > 1 && (args[1] == "compare" || args[1] == "baseline")
+		judges := len(args) > 1 && slices.Contains([]string{"ab", "compare", "baseline"}, args[1])
 		want := 0
 		if m := expectedStatus.FindStringSubmatch(line); m != nil {
 			want = must.Get(strconv.Atoi(m[1]))(t)

@@ -163,7 +163,7 @@ func checkKilledPod(t *testing.T, image string) {
 		t.Fatalf("%d rows", len(rows))
 	}
 	last := rows[len(rows)-1]
-	if rows[0].Status != "ok" || last.Status != "failed" || !strings.Contains(last.Reason, "host kernbench-node-0-1") {
+	if rows[0].Status != "ok" || last.Status != "failed" || !strings.Contains(last.Why(), "host kernbench-node-0-1") {
 		t.Errorf("the first row is %s, the last one %s: %s", rows[0].Status, last.Status, last.Reason)
 	}
 }

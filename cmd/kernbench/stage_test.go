@@ -71,7 +71,7 @@ func stageSweeps(t *testing.T, dir string) {
 	}
 	const short = "name: short\ncommand: [echo, time=1us]\nmetrics: {time_us: {regex: 'time=([0-9.]+)us'}}\n"
 	write("million.yaml", short)
-	for _, side := range []string{"old", "new"} { // for compare --run
+	for _, side := range []string{"old", "new"} { // for ab
 		must.Do(t, os.Mkdir(filepath.Join(dir, side), 0o700))
 		write(side+".yaml", short)
 		must.Do(t, os.WriteFile(filepath.Join(dir, side, "prog"), []byte("#!/bin/sh\n"), 0o700))

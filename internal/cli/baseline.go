@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/result/changepoint"
@@ -35,12 +34,7 @@ good runs to the baseline. Each run is one observation, so variation between run
 no alarm. See 'kernbench docs baseline'.`,
 		Example: fmt.Sprintf(`  %[1]s baseline save out/memory
   %[1]s baseline check out/memory`, a.name),
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("baseline: want save or check")
-			}
-			return suggest.Unknown("command", args[0], []string{"save", "check"})
-		},
+		Args: subcommand("save", "check"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.baselineSaveCommand(), a.baselineCheckCommand())

@@ -39,7 +39,6 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/process/launch"
-	"github.com/kernbench/kernbench/internal/process/rankhost"
 )
 
 // app holds everything that commands get from outside: arguments, environment and streams.
@@ -62,12 +61,6 @@ type app struct {
 func Child(benches []*bench.Bench) (code int, is bool) {
 	if code, is := launch.MaybeAgent(); is {
 		return code, true
-	}
-	if is, err := rankhost.MaybeGuard(os.Environ()); err != nil {
-		texttab.ForTerminal(os.Stderr).Printf("kernbench: %v\n", err)
-		return 1, true
-	} else if is {
-		return 0, true
 	}
 	return worker.Maybe(append(slices.Clone(benches), selftest.Bench()))
 }
@@ -245,8 +238,9 @@ figures and comparisons are made from the journal.`,
 	if err != nil {
 		return nil, err
 	}
-	root.AddCommand(a.listCommand(), run, tune, a.showCommand(), a.tagCommand(), a.compareCommand(), a.baselineCommand(),
-		a.reportCommand(), a.webCommand(), a.importCommand(), a.probeCommand(), a.predictCommand(),
+	root.AddCommand(a.listCommand(), run, tune, a.showCommand(), a.runsCommand(), a.samplesCommand(), a.verifyCommand(),
+		a.tagCommand(), a.compareCommand(), a.abCommand(), a.historyCommand(), a.baselineCommand(),
+		a.reportCommand(), a.whyCommand(), a.webCommand(), a.importCommand(), a.probeCommand(), a.predictCommand(),
 		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.selftestCommand(), a.pythonCommand(),
 		a.solveServiceCommand(), a.wheelCommand(), a.docsCommand(), a.versionCommand(),
 		wrongUsage(guide.Starter(a.name, a.stdout)), wrongUsage(guide.Manual(a.name)))
@@ -314,8 +308,8 @@ func wrongUsage(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// prepare turns wrong arguments of all commands into usage errors, and makes commands that start no
-// processes end at an interrupt.
+// prepare turns wrong arguments of all commands into usage errors, and makes commands that need not clean up
+// end at an interrupt.
 func prepare(root *cobra.Command, commands []*cobra.Command) {
 	for _, c := range commands {
 		prepare(root, c.Commands())
@@ -329,7 +323,7 @@ func prepare(root *cobra.Command, commands []*cobra.Command) {
 			}
 		}
 		c.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }
-		if work := c.RunE; work != nil && !slices.Contains(startProcesses, c.Name()) {
+		if work := c.RunE; work != nil && c.Annotations["kernbench_cleans_up"] == "" {
 			c.RunE = func(cmd *cobra.Command, args []string) error {
 				return readOnly(cmd.Context(), func() error { return work(cmd, args) })
 			}
@@ -344,8 +338,8 @@ func readOnly(ctx context.Context, work func() error) error {
 	return interruptible(ctx, work)
 }
 
-// startProcesses lists the commands that must clean up when interrupted. They watch their context.
-var startProcesses = []string{"run", "compare", "tune", "launch", "probe", "selftest", "doctor", "web"}
+// cleansUp is the annotation of commands that must clean up when they are interrupted. They watch their context.
+var cleansUp = map[string]string{"kernbench_cleans_up": "true"}
 
 // interruptible runs work and abandons it at an interrupt. The work must own nothing but memory, and must
 // write files atomically.
@@ -465,6 +459,19 @@ func arguments(minimum, maximum int, what string) cobra.PositionalArgs {
 		return nil
 	}
 }
+
+// subcommand refuses the arguments of a command that only has these subcommands.
+func subcommand(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("%s: want %s", cmd.Name(), strings.Join(names, " or "))
+		}
+		return suggest.Unknown("command", args[0], names)
+	}
+}
+
+// oneRun accepts the name of a run.
+var oneRun = arguments(1, 1, "one RUN folder such as out/memory")
 
 // noArguments accepts no arguments, for commands that have only flags.
 var noArguments = arguments(0, 0, "it takes no arguments")

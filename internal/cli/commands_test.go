@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/cli/guide"
+	"github.com/kernbench/kernbench/internal/cli/terminal"
 )
 
 // TestCommandsPage compares docs/commands.md with the commands. -update writes it.
@@ -163,4 +165,48 @@ func marked(text string) string {
 		}
 	}
 	return b.String()
+}
+
+// A spelling that is gone is unknown, and the error names the nearest one. No flag is a mode of another command.
+func TestUnknownSpellings(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"show out/m --runs", `unknown flag "--runs"`},
+		{"show out/m --verify", `unknown flag "--verify"`},
+		{"show out/m --samples csv", `unknown flag "--samples"`},
+		{"compare a b --trials 6", `unknown flag "--trials"`},
+		{"compare --run a b", `unknown flag "--run"`},
+		{"compare a --history", `unknown flag "--history"`},
+		{"history a --ignore cpu", `unknown flag "--ignore"`},
+		{"ab a b --by n", `unknown flag "--by"`},
+		{"report a --why fastest-1", `unknown flag "--why" (known: `},
+		{"histroy a", `unknown command "histroy", did you mean "history"?`},
+		{"sample a", `unknown command "sample", did you mean "samples"?`},
+		{"ab a.yaml", "ab: want two sides"},
+		{"history a b", "history: want one RUN folder"},
+		{"predict --errors", `unknown flag "--errors"`},
+		{"probe --topology built-in", `unknown flag "--topology"`},
+		{"probe --published", `unknown flag "--published"`},
+		{"predict", "predict: want fit or errors"},
+		{"why a", "why: want a RUN folder and the ID of a sentence"},
+	} {
+		var errs strings.Builder
+		a := &app{name: "kernbench", args: strings.Fields(c.args), stdout: texttab.ForTerminal(&errs),
+			stderr: texttab.ForTerminal(&errs), output: terminal.NewOutput(io.Discard)}
+		if code := a.run(t.Context()); code != exitUsage || !strings.Contains(errs.String(), c.want) {
+			t.Errorf("%s: exit code %d: %s", c.args, code, errs.String())
+		}
+	}
+}
+
+// The commands that start processes, or listen, are the ones that clean up.
+func TestCleanup(t *testing.T) {
+	var own []string
+	for _, c := range must.Get((&app{name: "kernbench"}).root(context.Background()))(t).Commands() {
+		if c.Annotations["kernbench_cleans_up"] != "" {
+			own = append(own, c.Name())
+		}
+	}
+	if got := strings.Join(own, " "); got != "ab doctor launch probe run selftest tune web" {
+		t.Errorf("the commands %s clean up", got)
+	}
 }

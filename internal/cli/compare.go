@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/cli/request"
+	"github.com/kernbench/kernbench/internal/result/changepoint"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
@@ -32,79 +34,101 @@ measured on another CPU or GPU model, or in units that cannot be converted, are 
 comparable", unless --ignore names the difference (--ignore cpu).
 
 With one RUN, the last two builds in its folder are compared: edit the program, run it
-again, and compare.
+again, and compare. 'ab' measures two programs in turns and compares them, and 'history'
+looks for changes over all runs of a folder.
 
 With --by, values of an axis, variable or option of one run are compared: the first
 value with each of the others, or the named ones (--by algorithm=ring,tree).
-
-With --history, all runs of a folder up to RUN are searched for the runs where a point
-or the whole bench changed its level. Each kind of machine is treated separately.
-
-With --run, A and B are measured and compared: two sweep files, two Python files, or
-two commands, whose wall time is measured. Their launches alternate in random order, so
-that drift of the machine affects both. The rows are stored as usual, in the folders
-OUT/old and OUT/new, also after Ctrl-C.
 
 ` + runHelp + `
 
 Below the table is the geometric mean over the points, which --alpha covers too.
 
 Exit status: 0 nothing slower, lost or failed, 1 something is, 2 wrong usage,
-3 ambiguous or not comparable (and nothing slower), 130 interrupted.`
+3 ambiguous or not comparable (and nothing slower).`
+
+// judging holds the flags of the commands that print verdicts.
+type judging struct {
+	opts         verdict.Options
+	only         []string
+	format, link string
+}
+
+// declare adds the flags. alpha is the default of --alpha.
+func (f *judging) declare(fl *pflag.FlagSet, alpha float64) {
+	f.format = verdict.Formats()[0]
+	fl.StringVar(&f.opts.Metric, "metric", "", "`METRIC` to compare (default: the main one, such as time_us)")
+	declareDisturbed(fl, &f.opts.Disturbed)
+	fl.Float64Var(&f.opts.Floor, "floor", verdict.DefaultFloor, "smallest relative change that matters")
+	fl.Float64Var(&f.opts.Alpha, "alpha", alpha, "probability of any false verdict in the whole comparison")
+	fl.StringVar(&f.link, "link", "", "`URL` of a report, for --format github (default: the present GitHub job)")
+	fl.StringArrayVar(&f.only, "only", nil, onlyHelp)
+	request.Choice(fl, &f.format, "format", "format", "what to print", verdict.Formats())
+}
+
+// declareTable adds the flags for the table of a comparison.
+func (f *judging) declareTable(fl *pflag.FlagSet) {
+	f.opts.Mean = true
+	fl.StringSliceVar(&f.opts.Ignore, "ignore", nil, "`NAMES` of axes, variables, options or differences that are on purpose")
+	fl.StringSliceVar(&f.opts.Sort, "sort", nil,
+		"order by these `COLUMNS` of the table, the first one first; -change is largest first")
+	fl.StringSliceVar(&f.opts.Columns, "columns", nil, "show these `COLUMNS` of the table in this order")
+}
+
+// complete checks the flags, and finds the link of the present job.
+func (f *judging) complete(a *app, fl *pflag.FlagSet) error {
+	f.link = cmp.Or(f.link, a.jobLink())
+	return usage(notZero(fl, "floor", "alpha"))
+}
 
 func (a *app) compareCommand() *cobra.Command {
-	opts := verdict.Options{Mean: true}
-	only, format, by, link := []string(nil), verdict.Formats()[0], "", ""
-	overRuns := false
-	var both bothFlags
+	var f judging
+	var by string
 	cmd := &cobra.Command{
-		Use:   "compare OLD NEW | compare RUN [--by VAR] | compare RUN --history | compare --run A B",
-		Short: "Show what became faster or slower between two runs, values within one, or over all runs",
+		Use:   "compare OLD NEW | compare RUN [--by VAR]",
+		Short: "Show what became faster or slower between two runs, or values within one",
 		Long:  compareHelp,
 		Example: fmt.Sprintf(`  %[1]s compare out/memory@-1 out/memory
   %[1]s compare out/sweep
   %[1]s compare before after --format junit > compare.xml
   %[1]s compare out/a out/b --ignore NCCL_MIN_CTAS --metric busbw
-  %[1]s compare out/memory --by num_ranks=1,2 --metric gbps
-  %[1]s compare out/memory --history
-  %[1]s compare --run old.yaml new.yaml --trials 6
-  %[1]s compare --run 'old/prog {n}' 'new/prog {n}' --axis n=1000,2000`, a.name),
+  %[1]s compare out/memory --by num_ranks=1,2 --metric gbps`, a.name),
 		Args: arguments(1, 2, "OLD and NEW, or one RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			link := cmp.Or(link, a.jobLink())
-			err := errors.Join(notZero(cmd.Flags(), "floor", "alpha"), both.check(cmd.Flags(), args, by != "" || overRuns))
-			if err != nil {
-				return usage(err)
+			if err := f.complete(a, cmd.Flags()); err != nil {
+				return err
 			}
-			if both.run {
-				return a.runAndCompare(cmd.Context(), both, args, only, format, link, opts)
-			}
-			return readOnly(cmd.Context(), func() error {
-				if overRuns {
-					if !cmd.Flags().Changed("alpha") {
-						opts.Alpha = 0 // the default of a history differs
-					}
-					return a.showHistory(args, only, format, link, opts)
-				}
-				return a.compare(args, only, format, by, link, opts)
-			})
+			return a.compare(args, by, f)
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&opts.Metric, "metric", "", "`METRIC` to compare (default: the main one, such as time_us)")
-	declareDisturbed(fl, &opts.Disturbed)
-	fl.Float64Var(&opts.Floor, "floor", verdict.DefaultFloor, "smallest relative change that matters")
-	fl.Float64Var(&opts.Alpha, "alpha", verdict.DefaultAlpha, "probability of any false verdict in the whole comparison")
+	f.declare(fl, verdict.DefaultAlpha)
 	fl.StringVar(&by, "by", "", "compare values of the axis, variable or option `VAR` within one run; VAR=A,B compares these")
-	fl.BoolVar(&overRuns, "history", false, "show the runs where a point or the whole bench changed its level")
-	fl.StringVar(&link, "link", "", "`URL` of a report, for --format github (default: the present GitHub job)")
-	fl.StringSliceVar(&opts.Ignore, "ignore", nil, "`NAMES` of axes, variables, options or differences that are on purpose")
-	fl.StringArrayVar(&only, "only", nil, onlyHelp)
-	fl.StringSliceVar(&opts.Sort, "sort", nil,
-		"order by these `COLUMNS` of the table, the first one first; -change is largest first")
-	fl.StringSliceVar(&opts.Columns, "columns", nil, "show these `COLUMNS` of the table in this order")
-	request.Choice(fl, &format, "format", "format", "what to print", verdict.Formats())
-	both.declare(fl)
+	f.declareTable(fl)
+	return cmd
+}
+
+func (a *app) historyCommand() *cobra.Command {
+	var f judging
+	cmd := &cobra.Command{
+		Use:   "history RUN",
+		Short: "Show in which runs of a folder a point or the whole bench changed its level",
+		Long: `Searches all runs of a folder up to RUN for the runs where a point or the whole bench
+became faster or slower for good. Each kind of machine is treated separately.
+
+` + runHelp + `
+
+Exit status: 0 good, also if there are changes, 2 wrong usage.`,
+		Example: fmt.Sprintf("  %[1]s history out/memory\n  %[1]s history out/memory --metric gbps --format json", a.name),
+		Args:    arguments(1, 1, "one RUN folder such as out/memory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.complete(a, cmd.Flags()); err != nil {
+				return err
+			}
+			return a.showHistory(args[0], f)
+		},
+	}
+	f.declare(cmd.Flags(), changepoint.DefaultAlpha)
 	return cmd
 }
 
@@ -125,13 +149,14 @@ func notZero(fl *pflag.FlagSet, names ...string) error {
 }
 
 // compare compares two runs, or values within one.
-func (a *app) compare(args, only []string, format, by, link string, opts verdict.Options) error {
+func (a *app) compare(args []string, by string, f judging) error {
 	if by != "" && len(args) != 1 {
-		return usage(errors.New("give two runs, OLD and NEW, or one and --by VAR or --history"))
+		return usage(errors.New("give two runs, OLD and NEW, or one and --by VAR"))
 	}
 	if by == "" && len(args) == 1 {
-		return a.compareBuilds(args[0], only, format, link, opts)
+		return a.compareBuilds(args[0], f)
 	}
+	debug.SetGCPercent(30) // two runs are in memory at once
 	var sides [2]verdict.Run
 	journals := map[string]*journal.Journal{}
 	for i, spec := range args {
@@ -139,30 +164,30 @@ func (a *app) compare(args, only []string, format, by, link string, opts verdict
 		if err != nil {
 			return err
 		}
-		if sides[i], err = sideOf(dataset.Of(r), only); err != nil {
+		if sides[i], err = sideOf(dataset.Of(r), f.only); err != nil {
 			return usage(err)
 		}
 	}
 	var err error
 	reports := make([]verdict.Report, 1)
 	if by != "" {
-		reports, err = verdict.By(sides[0], by, opts)
+		reports, err = verdict.By(sides[0], by, f.opts)
 	} else {
-		reports[0], err = verdict.Compare(sides[0], sides[1], opts)
+		reports[0], err = verdict.Compare(sides[0], sides[1], f.opts)
 	}
-	if err == nil && len(reports) > 1 && format != verdict.Formats()[0] {
+	if err == nil && len(reports) > 1 && f.format != verdict.Formats()[0] {
 		_, second, _ := strings.Cut(reports[0].NewRun, "=")
-		err = fmt.Errorf("format %s can hold only one comparison: name two values, such as --by %s,%s", format,
+		err = fmt.Errorf("format %s can hold only one comparison: name two values, such as --by %s,%s", f.format,
 			reports[0].OldRun, second)
 	}
 	if err != nil {
 		return usage(err)
 	}
-	return a.writeComparisons(reports, format, link)
+	return a.writeComparisons(reports, f)
 }
 
 // compareBuilds compares the current build of a folder with the one before it.
-func (a *app) compareBuilds(spec string, only []string, format, link string, opts verdict.Options) error {
+func (a *app) compareBuilds(spec string, f judging) error {
 	j, r, err := a.load(spec)
 	if err != nil {
 		return err
@@ -173,29 +198,29 @@ func (a *app) compareBuilds(spec string, only []string, format, link string, opt
 			r.Header.Bench))
 	}
 	before, now := others[0], dataset.Of(r)
-	sides, err := sidesOf([]*dataset.Dataset{before, now}, only)
+	sides, err := sidesOf([]*dataset.Dataset{before, now}, f.only)
 	if err != nil {
 		return usage(err)
 	}
 	if before.ID() == now.ID() { // two builds of the same run
 		sides[0].Name, sides[1].Name = before.ID()+" before the change", now.ID()+" after it"
 	}
-	report, err := verdict.Compare(sides[0], sides[1], opts)
+	report, err := verdict.Compare(sides[0], sides[1], f.opts)
 	if err != nil {
 		return usage(err)
 	}
-	return a.writeComparisons([]verdict.Report{report}, format, link)
+	return a.writeComparisons([]verdict.Report{report}, f)
 }
 
 // writeComparisons prints the reports one after the other. The exit code means "slower" if any report has
 // a slower point, else "ambiguous" if any has an ambiguous one.
-func (a *app) writeComparisons(reports []verdict.Report, format, link string) error {
+func (a *app) writeComparisons(reports []verdict.Report, f judging) error {
 	code := exitGood
 	for i, r := range reports {
 		if i > 0 {
 			a.stdout.Printf("\n")
 		}
-		if err := r.Write(a.stdout.Writer(), format, link, a.width); err != nil {
+		if err := r.Write(a.stdout.Writer(), f.format, f.link, a.width); err != nil {
 			return err
 		}
 		if c := r.ExitCode(); code == exitGood || c == exitFailed {
@@ -206,26 +231,23 @@ func (a *app) writeComparisons(reports []verdict.Report, format, link string) er
 }
 
 // showHistory prints the changes of level over all runs of a folder up to the given one.
-func (a *app) showHistory(args, only []string, format, link string, opts verdict.Options) error {
-	if len(args) != 1 || len(opts.Ignore)+len(opts.Sort)+len(opts.Columns) > 0 {
-		return usage(errors.New("--history takes one RUN, and neither --ignore, --sort nor --columns"))
-	}
-	j, last, err := a.load(args[0])
+func (a *app) showHistory(spec string, f judging) error {
+	j, last, err := a.load(spec)
 	if err != nil {
 		return err
 	}
-	runs, err := sidesOf(lists.Map(verdict.LastRuns(j, last, len(j.Runs)), dataset.Of), only)
+	runs, err := sidesOf(lists.Map(verdict.LastRuns(j, last, len(j.Runs)), dataset.Of), f.only)
 	if err == nil && len(runs) == 0 {
-		err = fmt.Errorf("%s: its runs have no rows", args[0])
+		err = fmt.Errorf("%s: its runs have no rows", spec)
 	}
 	if err != nil {
 		return usage(err)
 	}
-	h, err := verdict.Steps(runs, opts)
+	h, err := verdict.Steps(runs, f.opts)
 	if err != nil {
 		return usage(err)
 	}
-	return h.Write(a.stdout.Writer(), format, link, a.width)
+	return h.Write(a.stdout.Writer(), f.format, f.link, a.width)
 }
 
 func (a *app) speedupCommand() *cobra.Command {

@@ -229,7 +229,7 @@ func (im *importing) write(dir string, argv []string) error {
 		Metrics: imports.Metrics(im.rows),
 		Inputs:  im.inputs, Backend: backend, Launcher: "imported", Trials: trials, Points: len(points)}}
 	for _, n := range im.notes {
-		records = append(records, journal.Note{Run: im.src.Run, Text: n, Time: im.src.Time})
+		records = append(records, journal.Note{Run: im.src.Run, Text: journal.Text(n), Time: im.src.Time})
 	}
 	for _, r := range im.rows {
 		records = append(records, r)

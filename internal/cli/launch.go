@@ -25,16 +25,14 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/node"
-	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
 
 // noID is the name of a job without --rdzv-id.
 const noID = "none"
 
 // launchFlags holds the flags of `launch`, most of which are torchrun's. Flags whose value needs no
-// conversion are stored in cfg and spec directly.
+// conversion are stored in spec directly.
 type launchFlags struct {
-	cfg        rendezvous.Config
 	spec       node.Spec
 	standalone bool
 	nnodes     string
@@ -80,7 +78,8 @@ stopped rank, missing nodes); 2 wrong usage, 130 interrupted.`,
 		Example: fmt.Sprintf(`  %[1]s launch --standalone --nproc-per-node 4 -- python3 train.py
   %[1]s launch --nnodes 2 --nproc-per-node 8 --rdzv-endpoint node0:29400 --rdzv-secret-file secret -- ./program
   %[1]s launch --standalone --nproc-per-node 4 --log-dir logs --redirects 3 --tee 0:3 -- ./program`, a.name),
-		Args: arguments(1, -1, "a program after --, such as -- python3 train.py"),
+		Annotations: cleansUp,
+		Args:        arguments(1, -1, "a program after --, such as -- python3 train.py"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			args, err := f.asTorchrun(cmd, args, a.environ)
 			if err != nil {
@@ -98,35 +97,35 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 	fl.SetNormalizeFunc(request.Normalize)
 	fl.SortFlags = false
 	fl.SetInterspersed(false) // flags after the program belong to the program
-	cfg, spec := &f.cfg, &f.spec
+	spec := &f.spec
 	fl.BoolVar(&f.standalone, "standalone", false, "one node, no rendezvous")
 	fl.StringVar(&f.perNode, "nproc-per-node", "1",
 		"ranks on each node: a number `N`, gpu (one per GPU), cpu (one per core), or auto (gpu if there are any, else cpu)")
 	fl.StringVar(&f.nnodes, "nnodes", "1",
 		"number of nodes `N`; torchrun's N:N means the same")
-	fl.IntVar(&cfg.Node, "node-rank", rendezvous.AnyNode,
+	fl.IntVar(&spec.Node, "node-rank", node.AnyNode,
 		"this node's rank (default: by order of arrival)")
-	fl.StringVar(&cfg.Endpoint, "rdzv-endpoint", "",
-		"`HOST:PORT` of the rendezvous, an address of one of the nodes; without a port, "+rendezvous.DefaultPort)
-	fl.StringVar(&cfg.ID, "rdzv-id", noID, "`NAME` of the job, the same on every node")
+	fl.StringVar(&spec.Endpoint, "rdzv-endpoint", "",
+		"`HOST:PORT` of the rendezvous, an address of one of the nodes; without a port, "+node.DefaultPort)
+	fl.StringVar(&spec.ID, "rdzv-id", noID, "`NAME` of the job, the same on every node")
 	f.backend = "c10d"
 	request.Choice(fl, &f.backend, "rdzv-backend", "rendezvous backend",
 		"accepted for compatibility with torchrun, but ignored", []string{"c10d", "static"})
 	fl.StringVar(&f.secretFile, "rdzv-secret-file", "",
 		"`FILE` with the secret of the rendezvous (default: the variable "+job.SecretVar+")")
-	fl.BoolVar(&cfg.AllowOtherBuild, "allow-other-build", false, request.OtherBuildHelp)
-	fl.DurationVar(&cfg.JoinTimeout, "join-timeout", rendezvous.DefaultJoinTimeout,
+	fl.BoolVar(&spec.AllowOtherBuild, "allow-other-build", false, request.OtherBuildHelp)
+	fl.DurationVar(&spec.JoinTimeout, "join-timeout", node.DefaultJoinTimeout,
 		"how long to wait for all nodes")
-	fl.DurationVar(&cfg.Heartbeat, "heartbeat", rendezvous.DefaultHeartbeat,
+	fl.DurationVar(&spec.Heartbeat, "heartbeat", node.DefaultHeartbeat,
 		"how long a node may be silent, or a rank stopped, before it counts as dead")
-	fl.DurationVar(&cfg.Grace, "grace", node.DefaultGrace,
+	fl.DurationVar(&spec.Grace, "grace", node.DefaultGrace,
 		"time between SIGTERM and SIGKILL when the job ends early, for a checkpoint")
 	fl.StringVar(&spec.Interface, "interface", "",
 		"`NAME` of the network interface for connections from other nodes; sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
 	fl.StringVar(&f.ports, "port-range", "",
 		"ports `A-B` on which the ranks may listen for other nodes, if a firewall allows only some; the rendezvous has its "+
 			"own port (default: the variable "+jobenv.PortsVar+", or any)")
-	fl.StringVar(&cfg.LocalAddr, "local-addr", "",
+	fl.StringVar(&spec.LocalAddr, "local-addr", "",
 		"this node's `ADDRESS` for other nodes (default: the one that reaches the rendezvous)")
 	fl.StringVar(&spec.MasterAddr, "master-addr", "",
 		"`HOST` for MASTER_ADDR of the ranks; without --rdzv-endpoint also the host of the rendezvous (default: the first "+
@@ -141,7 +140,7 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 	for _, name := range []string{"monitor-interval", "start-method"} {
 		fl.StringVar(&f.ignored, name, "", "`VALUE` is accepted for compatibility with torchrun, but ignored")
 	}
-	fl.IntVar(&cfg.MaxRestarts, "max-restarts", 0,
+	fl.IntVar(&spec.MaxRestarts, "max-restarts", 0,
 		"how often to restart all ranks after one has failed; a lost node ends the job")
 	f.bind = string(cores.Auto)
 	request.Choice(fl, &f.bind, "bind", "binding", request.BindHelp, cores.Binds())
@@ -167,10 +166,10 @@ func (f *launchFlags) asTorchrun(cmd *cobra.Command, args, environ []string) (ar
 		all, _ := doctor.Local(cmd.Context()).GPUs() // GPUs that cannot be listed cannot be used
 		return len(all)
 	}
-	if f.cfg.Nodes, err = job.Nodes(f.nnodes); err != nil {
+	if f.spec.Nodes, err = job.Nodes(f.nnodes); err != nil {
 		return nil, err
 	}
-	if f.cfg.Procs, err = job.ProcsPerNode(f.perNode, len(cores.Allowed()), gpus); err != nil {
+	if f.spec.Procs, err = job.ProcsPerNode(f.perNode, len(cores.Allowed()), gpus); err != nil {
 		return nil, err
 	}
 	join, err := job.JoinTimeout(f.conf)
@@ -178,11 +177,11 @@ func (f *launchFlags) asTorchrun(cmd *cobra.Command, args, environ []string) (ar
 		return nil, err
 	}
 	if !cmd.Flags().Changed("join-timeout") {
-		f.cfg.JoinTimeout = cmp.Or(join, f.cfg.JoinTimeout)
+		f.spec.JoinTimeout = cmp.Or(join, f.spec.JoinTimeout)
 	}
-	if f.cfg.Endpoint == "" && f.cfg.Nodes > 1 {
+	if f.spec.Endpoint == "" && f.spec.Nodes > 1 {
 		// Do not use --master-port: that port is for the store of the ranks.
-		f.cfg.Endpoint = f.spec.MasterAddr
+		f.spec.Endpoint = f.spec.MasterAddr
 	}
 	return job.Program(args, f.module, f.noPython)
 }
@@ -197,14 +196,7 @@ func (a *app) launch(ctx context.Context, f launchFlags, argv []string) error {
 		return err
 	}
 	defer agent.Close()
-	failure, err := func() (*rendezvous.Failure, error) {
-		member, err := rendezvous.Join(ctx, f.cfg)
-		if err != nil {
-			return nil, err
-		}
-		defer member.Close()
-		return node.Run(ctx, agent, member, f.spec)
-	}()
+	failure, err := node.Run(ctx, agent, f.spec)
 	switch {
 	case failure != nil:
 		// Print it here: run would treat an exit code 2 of a rank as a usage error of this program.
@@ -216,77 +208,75 @@ func (a *app) launch(ctx context.Context, f launchFlags, argv []string) error {
 	return err
 }
 
-// complete checks the flags and fills in the rest of cfg and spec.
+// complete checks the flags and fills in the rest of spec.
 func (f *launchFlags) complete(a *app, argv []string) (err error) {
-	cfg, spec := &f.cfg, &f.spec
-	if cfg.Host, err = os.Hostname(); err != nil {
+	spec := &f.spec
+	if spec.Host, err = os.Hostname(); err != nil {
 		return fmt.Errorf("finding this host's name: %w", err)
 	}
 	if err := f.check(); err != nil {
 		return err
 	}
-	if cfg.Ports, err = connection.ParsePortRange(cmp.Or(f.ports,
+	if spec.Ports, err = connection.ParsePortRange(cmp.Or(f.ports,
 		jobenv.Variable(a.environ, jobenv.PortsVar))); err != nil {
 		return fmt.Errorf("--port-range: %w", err)
 	}
-	if f.standalone && cfg.ID == noID {
-		cfg.ID = rand.Text() // like torchrun: two jobs on one host must not use the same files
+	if f.standalone && spec.ID == noID {
+		spec.ID = rand.Text() // like torchrun: two jobs on one host must not use the same files
 	}
-	cfg.Program = argv
-	spec.Argv, spec.Environ, spec.Stdout, spec.Stderr = argv, a.environ, a.streams[0], a.streams[1]
-	spec.ID, spec.Procs, spec.MaxRestarts, spec.Heartbeat, spec.Grace = cfg.ID, cfg.Procs, cfg.MaxRestarts,
-		cfg.Heartbeat, cfg.Grace
-	spec.Bind, spec.Cores, spec.Ports = cores.Bind(f.bind), cores.Allowed(), cfg.Ports.String()
+	spec.Program = argv
+	spec.Environ, spec.Stdout, spec.Stderr = a.environ, a.streams[0], a.streams[1]
+	spec.Bind, spec.Cores = cores.Bind(f.bind), cores.Allowed()
 	spec.Warn = func(text string) { a.stderr.Printf("%s: warning: %s\n", a.name, text) }
-	spec.Restarting = func(v rendezvous.Verdict) {
-		a.stderr.Printf("%s: restart %d of %d: %v\n", a.name, v.Restarts, cfg.MaxRestarts,
+	spec.Restarting = func(v node.Verdict) {
+		a.stderr.Printf("%s: restart %d of %d: %v\n", a.name, v.Restarts, spec.MaxRestarts,
 			texttab.Block(v.Failure.String()))
 	}
-	if cfg.Nodes > 1 {
-		if cfg.Secret, err = (job.Process{Environ: a.environ, SecretFile: f.secretFile}).Secret(); err != nil {
+	if spec.Nodes > 1 {
+		if spec.Secret, err = (job.Process{Environ: a.environ, SecretFile: f.secretFile}).Secret(); err != nil {
 			return err
 		}
-		mac := hmac.New(sha256.New, cfg.Secret)
-		mac.Write([]byte("ranks of job " + cfg.ID))
+		mac := hmac.New(sha256.New, spec.Secret)
+		mac.Write([]byte("ranks of job " + spec.ID))
 		spec.RankSecret = map[string]string{job.RankSecretVar: hex.EncodeToString(mac.Sum(nil))}
 	}
-	if spec.Interface != "" && cfg.LocalAddr == "" {
-		cfg.LocalAddr, err = rendezvous.InterfaceAddr(spec.Interface, cfg.Endpoint)
+	if spec.Interface != "" && spec.LocalAddr == "" {
+		spec.LocalAddr, err = node.InterfaceAddr(spec.Interface, spec.Endpoint)
 	}
 	return err
 }
 
 // check parses the log streams and rejects values that no job can have.
 func (f *launchFlags) check() (err error) {
-	cfg, spec, logs := f.cfg, f.spec, &f.spec.Logs
+	spec, logs := f.spec, &f.spec.Logs
 	if logs.Redirects, err = node.ParseSelection(f.redirects); err != nil {
 		return fmt.Errorf("--redirects %w", err)
 	}
 	if logs.Tee, err = node.ParseSelection(f.tee); err != nil {
 		return fmt.Errorf("--tee %w", err)
 	}
-	if err := errors.Join(request.AtLeast("max-restarts", cfg.MaxRestarts, 0),
+	if err := errors.Join(request.AtLeast("max-restarts", spec.MaxRestarts, 0),
 		request.AtLeast("threads-per-rank", spec.Threads, 0)); err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(logs.Filter, func(rank int) bool { return rank < 0 || rank >= cfg.Procs }); i >= 0 {
+	if i := slices.IndexFunc(logs.Filter, func(rank int) bool { return rank < 0 || rank >= spec.Procs }); i >= 0 {
 		return fmt.Errorf("--local-ranks-filter %d: want local ranks from 0 to %d (--nproc-per-node - 1)", logs.Filter[i],
-			cfg.Procs-1)
+			spec.Procs-1)
 	}
 	switch {
 	case logs.Dir == "" && !logs.Redirects.Empty():
 		return errors.New("--redirects would discard output: it needs --log-dir")
-	case cfg.Node != rendezvous.AnyNode && (cfg.Node < 0 || cfg.Node >= cfg.Nodes):
-		return fmt.Errorf("--node-rank %d: want 0 to %d (--nnodes - 1)", cfg.Node, cfg.Nodes-1)
+	case spec.Node != node.AnyNode && (spec.Node < 0 || spec.Node >= spec.Nodes):
+		return fmt.Errorf("--node-rank %d: want 0 to %d (--nnodes - 1)", spec.Node, spec.Nodes-1)
 	case spec.MasterPort < 0 || spec.MasterPort > 65535:
 		return fmt.Errorf("--master-port %d: want a port from 0 to 65535", spec.MasterPort)
-	case cfg.Grace <= 0:
-		return fmt.Errorf("--grace %v: want a time above 0, such as 30s", cfg.Grace)
-	case f.standalone && cfg.Nodes > 1:
-		return fmt.Errorf("--standalone means one node, but --nnodes is %d", cfg.Nodes)
-	case cfg.Nodes > 1 && cfg.Endpoint == "":
+	case spec.Grace <= 0:
+		return fmt.Errorf("--grace %v: want a time above 0, such as 30s", spec.Grace)
+	case f.standalone && spec.Nodes > 1:
+		return fmt.Errorf("--standalone means one node, but --nnodes is %d", spec.Nodes)
+	case spec.Nodes > 1 && spec.Endpoint == "":
 		return fmt.Errorf("%d nodes need an address to meet: give --rdzv-endpoint HOST:PORT, an address of one of them, "+
-			"or --master-addr", cfg.Nodes)
+			"or --master-addr", spec.Nodes)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -20,72 +19,83 @@ import (
 	"github.com/kernbench/kernbench/internal/workload/accuracy"
 )
 
-const predictLong = `Fits the model behind the bench predict to your own cluster, or checks it.
-
---measured reads the output of nccl-tests, one or more runs of any collectives and
-node counts on one cluster. It fits four factors of the model (latency and rate within
-a node and between nodes), measures the error by leaving out one run after the other,
-and writes a cluster file. It prints predictions for --nodes and --op; their
+const fitLong = `Reads the output of nccl-tests, one or more runs of any collectives and node counts on
+one cluster. It fits four factors of the model of the bench predict (latency and rate
+within a node and between nodes), measures the error by leaving out one run after the
+other, and writes a cluster file. It prints predictions for --nodes and --op; their
 intervals grow with the distance from the measured node counts and collectives. The
 file serves as --cluster FILE, or FILE:8x4 for another size, in the bench predict.
 
 --cluster names the kind of node (such as h100) or a cluster file that describes it.
-Without it, the name of the GPU in the log decides.
+Without it, the name of the GPU in the log decides.`
 
---errors fits the model again to the measured times that kernbench contains, each
-time without one rank count, GPU kind, generation of NVLink, node count or every
+const errorsLong = `Fits the model of the bench predict again to the measured times that kernbench contains,
+each time without one rank count, GPU kind, generation of NVLink, node count or every
 second size, and prints the errors on the times left out as a Markdown table. It takes
 some seconds. 'kernbench docs models' has this table.
 
---errors --simulated replays the same measured times on the simulated networks of their
+With --simulated it replays the same measured times on the simulated networks of their
 clusters instead, as the bench workload does with --cluster, and published training
 steps, and prints the differences. 'kernbench docs workload' has these tables.`
 
-// predictFlags holds the flags of predict.
-type predictFlags struct {
-	leaveOut      bool
-	simulated     bool
-	measured, ops []string
-	nodes         []int
-	cluster, out  string
+// fitFlags holds the flags of `predict fit`.
+type fitFlags struct {
+	ops          []string
+	nodes        []int
+	cluster, out string
 }
 
 func (a *app) predictCommand() *cobra.Command {
-	var f predictFlags
 	cmd := &cobra.Command{
-		Use:   "predict",
+		Use:   "predict fit|errors",
 		Short: "Fit the model of collectives to a cluster of GPUs, or check its errors",
-		Long:  predictLong,
-		Example: fmt.Sprintf("  %[1]s predict --measured two-nodes.log,four-nodes.log --nodes 8,16 --out mine.yaml\n"+
-			"  %[1]s run --bench predict --cluster mine.yaml:8x8\n  %[1]s predict --errors\n"+
-			"  %[1]s predict --errors --simulated", a.name),
-		Args: noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			switch {
-			case f.simulated && f.leaveOut && len(f.measured) == 0:
-				return a.simulationErrors()
-			case f.simulated:
-				return usage(errors.New("--simulated belongs to --errors"))
-			case f.leaveOut && len(f.measured) == 0:
-				a.stdout.Printf("%s", texttab.Block(predict.ErrorTable(predict.LeaveOut())))
-				return nil
-			case !f.leaveOut && len(f.measured) > 0:
-				return a.calibrate(f)
-			}
-			return usage(errors.New("want --measured LOG or --errors; to predict times of a known cluster use: run " +
-				"--bench predict"))
-		},
+		Long: "Fits the model behind the bench predict to your own cluster, or shows its errors. The times of a\nknown " +
+			"cluster are predicted by 'run --bench predict'.",
+		Example: fmt.Sprintf("  %[1]s predict fit two-nodes.log four-nodes.log --nodes 8,16 --out mine.yaml\n"+
+			"  %[1]s run --bench predict --cluster mine.yaml:8x8\n  %[1]s predict errors", a.name),
+		Args: subcommand("fit", "errors"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.fitCommand(), a.errorsCommand())
+	return cmd
+}
+
+func (a *app) fitCommand() *cobra.Command {
+	var f fitFlags
+	cmd := &cobra.Command{
+		Use:     "fit LOG...",
+		Short:   "Fit the model of collectives to measured times of a cluster of GPUs",
+		Long:    fitLong,
+		Example: fmt.Sprintf("  %s predict fit two-nodes.log four-nodes.log --nodes 8,16 --out mine.yaml", a.name),
+		Args:    arguments(1, -1, "LOGs of nccl-tests"),
+		RunE:    func(_ *cobra.Command, logs []string) error { return a.calibrate(logs, f) },
 	}
 	fl := cmd.Flags()
-	fl.BoolVar(&f.leaveOut, "errors", false, "leave whole systems out of the fit and print the errors on them")
-	fl.BoolVar(&f.simulated, "simulated", false,
-		"with --errors: print the errors of the simulated network and of generated training steps instead")
-	fl.StringSliceVar(&f.measured, "measured", nil, "output of nccl-tests to fit the model to, one or more `LOGS`")
 	fl.StringVar(&f.cluster, "cluster", "", "kind of node, or cluster `FILE`, that the logs are of")
 	fl.IntSliceVar(&f.nodes, "nodes", nil, "node `COUNTS` to predict (default: the measured ones and twice the largest)")
 	fl.StringSliceVar(&f.ops, "op", nil,
 		"`NAMES` of the collectives to predict: "+strings.Join(predict.Ops, ", ")+" (default: the measured ones)")
 	fl.StringVarP(&f.out, "out", "o", "cluster.yaml", "cluster `FILE` to write")
+	return cmd
+}
+
+func (a *app) errorsCommand() *cobra.Command {
+	var simulated bool
+	cmd := &cobra.Command{
+		Use:     "errors",
+		Short:   "Leave whole systems out of the fit of the model, and print the errors on them",
+		Long:    errorsLong,
+		Example: fmt.Sprintf("  %[1]s predict errors\n  %[1]s predict errors --simulated", a.name),
+		Args:    noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			if simulated {
+				return a.simulationErrors()
+			}
+			return a.stdout.Printf("%s", texttab.Block(predict.ErrorTable(predict.LeaveOut())))
+		},
+	}
+	cmd.Flags().BoolVar(&simulated, "simulated", false,
+		"print the errors of the simulated network and of generated training steps instead")
 	return cmd
 }
 
@@ -103,7 +113,7 @@ func (a *app) simulationErrors() error {
 }
 
 // calibrate fits the model to logs, writes a cluster file and prints predictions.
-func (a *app) calibrate(f predictFlags) error {
+func (a *app) calibrate(logs []string, f fitFlags) error {
 	if _, err := os.Stat(f.out); err == nil {
 		return usage(fmt.Errorf("%s already exists: name another file with --out", f.out))
 	}
@@ -114,7 +124,7 @@ func (a *app) calibrate(f predictFlags) error {
 	}
 	var runs [][]predict.Point
 	device := ""
-	for _, name := range f.measured {
+	for _, name := range logs {
 		points, gpu, err := readLog(name)
 		if err != nil {
 			return usage(err)
@@ -132,7 +142,7 @@ func (a *app) calibrate(f predictFlags) error {
 	first := runs[0][0]
 	perNode := first.Ranks / first.Nodes
 	base.Name, base.Nodes, base.GPUs = "measured", k.MaxNodes, max(base.GPUs, perNode)
-	base.Sources = append(base.Sources, "fit: "+strings.Join(f.measured, ", "))
+	base.Sources = append(base.Sources, "fit: "+strings.Join(logs, ", "))
 	if err := journal.WriteFileAtomic(f.out, []byte(base.YAML())); err != nil {
 		return err
 	}
@@ -146,7 +156,7 @@ func (a *app) calibrate(f predictFlags) error {
 }
 
 // printPredictions prints a table of predictions for a calibrated cluster.
-func (a *app) printPredictions(c *predict.Cluster, f predictFlags) error {
+func (a *app) printPredictions(c *predict.Cluster, f fitFlags) error {
 	k := c.Calibration
 	nodes, ops := f.nodes, f.ops
 	if len(nodes) == 0 {

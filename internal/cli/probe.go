@@ -13,14 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/kernbench/kernbench/internal/accel/dma"
-	"github.com/kernbench/kernbench/internal/accel/published"
-	"github.com/kernbench/kernbench/internal/accel/topo"
-	"github.com/kernbench/kernbench/internal/base/infile"
-	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -34,7 +27,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// probeFormats are the values of --format without --topology, the default first.
+// probeFormats are the values of --format, the default first.
 var probeFormats = []string{"table", "json"}
 
 // probeFlags holds the flags of `probe`.
@@ -44,10 +37,6 @@ type probeFlags struct {
 	cores                       []int
 	iface, endpoint, secretFile string // for a job on several hosts
 	otherBuild                  bool   // --allow-other-build
-	topology                    string // file of a simulated accelerator
-	cases                       []string
-	published, monotone         bool
-	fabric, size                string // of a topology
 }
 
 const probeLong = `Measures the limits of this host: the bandwidth with which 1 to n cores copy and
@@ -66,44 +55,22 @@ As the ranks of a job on several hosts (launch, torchrun, mpirun, mpiexec, srun)
 measures the TCP network between them instead: latency and bandwidth of each pair of
 hosts, in one direction and in both, and of all hosts at once. With several ranks per
 host, as many connections are measured together. A bench over several hosts makes a
-short measurement by itself before its first point.
-
-With --topology it simulates transfers on an accelerator instead: reads and writes by
-the host and by a PE to near and far memories, by size and under contention, with a
-breakdown of every picosecond. The exit status is 1 if a check fails: breakdowns add
-up, no link exceeds its rate, more bytes take longer, published values are met. FILE is
-a topology ('kernbench docs accelerator'), or the word ` + dma.BuiltIn + `. Nothing of this host
-is measured.`
+short measurement by itself before its first point.`
 
 func (a *app) probeCommand() *cobra.Command {
 	f := probeFlags{format: probeFormats[0]}
 	cmd := &cobra.Command{
 		Use:   "probe",
-		Short: "Measure the limits of this host, of the network between hosts, or of a simulated accelerator",
+		Short: "Measure the limits of this host, or of the network between hosts",
 		Long:  probeLong,
 		Example: fmt.Sprintf(`  %[1]s probe
   %[1]s probe --quick --format json
   %[1]s probe --out limits.json && %[1]s run --bench collectives --probe limits.json
   %[1]s probe --cores 2,16 --out limits.json
-  %[1]s probe --topology built-in
-  %[1]s probe --published
-  %[1]s probe --topology my.yaml --case 'h2d-*,pe-local-hbm' --format csv
-  %[1]s probe --topology my.yaml --case 'one-port-8' --size 4K:1M:x4
   %[1]s launch --nnodes 2 --rdzv-endpoint node0:29400 --rdzv-secret-file secret -- %[1]s probe`, a.name),
-		Args: noArguments,
+		Args:        noArguments,
+		Annotations: cleansUp,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.published {
-				return interruptible(cmd.Context(), func() error { return a.probePublished(f) })
-			}
-			if f.topology != "" {
-				return interruptible(cmd.Context(), func() error { return a.probeTopology(cmd.Flags(), f) })
-			}
-			if len(f.cases) > 0 {
-				return usage(errors.New("--case needs --topology: it selects transfers on a simulated accelerator"))
-			}
-			if f.fabric != "" || f.size != "" || f.monotone {
-				return usage(errors.New("--fabric, --size and --monotone need --topology: they are for a simulated accelerator"))
-			}
 			if !slices.Contains(probeFormats, f.format) {
 				return usage(suggest.Unknown("format", f.format, probeFormats))
 			}
@@ -122,101 +89,15 @@ func (a *app) probeCommand() *cobra.Command {
 	fl := cmd.Flags()
 	fl.BoolVar(&f.quick, "quick", false, "fewer sizes, or shorter transfers: takes a few seconds")
 	fl.IntSliceVar(&f.cores, "cores", nil, "only these core `COUNTS` (default: the powers of two, and all)")
-	fl.StringVar(&f.format, "format", f.format,
-		"`FORMAT` to print: "+strings.Join(probeFormats, ", ")+"; with --topology also csv")
-	fl.StringVar(&f.out, "out", "",
-		"`FILE` to write (default: in the user's cache folder; none for a network or a topology)")
+	fl.StringVar(&f.format, "format", f.format, "`FORMAT` to print: "+strings.Join(probeFormats, ", "))
+	fl.StringVar(&f.out, "out", "", "`FILE` to write (default: in the user's cache folder; none for a network)")
 	fl.StringVar(&f.iface, "interface", "",
 		"`NAME` of the network interface to measure between hosts (default: "+jobenv.InterfaceVar+
 			", which launch --interface sets, or any)")
 	fl.StringVar(&f.endpoint, "rdzv-endpoint", "", "`HOST:PORT` on the host of rank 0 where the ranks meet, as for run")
 	fl.StringVar(&f.secretFile, "rdzv-secret-file", "", "`FILE` with the secret that authenticates the ranks, as for run")
 	fl.BoolVar(&f.otherBuild, "allow-other-build", false, request.OtherBuildHelp)
-	fl.StringVar(&f.topology, "topology", "", "`FILE` of a simulated accelerator to probe instead, or "+dma.BuiltIn)
-	fl.StringSliceVar(&f.cases, "case", nil, "with --topology: only the transfers with these `NAMES` or globs (default: all)")
-	fl.StringVar(&f.fabric, "fabric", "", "with --topology: flits or whole, instead of the `FABRIC` of the file")
-	fl.StringVar(&f.size, "size", "",
-		"with --topology: `SPEC` of the sizes, such as 4K,64K or 4K:1M:x4 (default: 4K to 1M, and 16K where transfers meet)")
-	fl.BoolVar(&f.monotone, "monotone", false,
-		"with --topology: double and halve every number of the file, and explain opposite effects")
-	fl.BoolVar(&f.published, "published", false, "compare the simulated accelerator (--topology, default "+dma.BuiltIn+
-		") with all published times, for each fabric and arbitration")
 	return cmd
-}
-
-// probeTopology simulates transfers on an accelerator and checks them.
-func (a *app) probeTopology(fl *pflag.FlagSet, f probeFlags) error {
-	for _, name := range []string{"quick", "cores", "interface", "rdzv-endpoint", "rdzv-secret-file",
-		"allow-other-build"} {
-		if fl.Changed(name) {
-			return usage(fmt.Errorf("--%s has no effect with --topology, which measures nothing: leave it out", name))
-		}
-	}
-	if !slices.Contains(dma.Formats, f.format) {
-		return usage(suggest.Unknown("format", f.format, dma.Formats))
-	}
-	name, file := f.topology, topo.DefaultFile()
-	if name != dma.BuiltIn {
-		var err error
-		if file, err = infile.Read(name, infile.Config); err != nil {
-			return usage(fmt.Errorf("reading a topology: %w; the one built in is --topology %s", err, dma.BuiltIn))
-		}
-	}
-	var sizes []int
-	if f.size != "" {
-		values, err := point.ParseSpec(point.Bytes, f.size)
-		if err != nil {
-			return usage(fmt.Errorf("--size: %w", err))
-		}
-		sizes = lists.Map(values, func(v point.Value) int { return int(v.Int()) })
-	}
-	if fabrics := []string{string(topo.Flits), string(topo.Whole)}; f.fabric != "" && !slices.Contains(fabrics, f.fabric) {
-		return usage(suggest.Unknown("fabric", f.fabric, fabrics))
-	}
-	plan, err := dma.New(name, file, dma.Options{Cases: f.cases, Fabric: topo.Fabric(f.fabric), Sizes: sizes})
-	if err != nil {
-		return usage(err)
-	}
-	r, err := plan.Run()
-	if err != nil {
-		return err
-	}
-	if f.monotone {
-		if r.Exceptions, r.Varied, err = plan.Monotone(file); err != nil {
-			return err
-		}
-	}
-	if f.out != "" {
-		if err := storeProbe(a.stderr, f.out, func(w io.Writer) error { return r.Write(w, "json") }); err != nil {
-			return err
-		}
-	}
-	if err := r.Write(a.stdout.Writer(), f.format); err != nil {
-		return err
-	}
-	if n := r.Failed(); n > 0 {
-		return fmt.Errorf("%d of %d checks of topology %s failed", n, len(r.Checks), name)
-	}
-	return nil
-}
-
-// probePublished compares a simulated accelerator with all published times.
-func (a *app) probePublished(f probeFlags) error {
-	t := topo.Default()
-	if f.topology != "" && f.topology != dma.BuiltIn {
-		var err error
-		if t, err = topo.Load(f.topology); err != nil {
-			return usage(err)
-		}
-	}
-	if !slices.Contains(published.Formats, f.format) {
-		return usage(suggest.Unknown("format of --published", f.format, published.Formats))
-	}
-	r, err := published.Run(t)
-	if err != nil {
-		return err
-	}
-	return r.Write(a.stdout.Writer(), f.format)
 }
 
 // storeProbe writes a result to the file of --out.

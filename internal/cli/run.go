@@ -62,7 +62,8 @@ With a bench, its own axes and options are flags too:
   %[1]s run -f sweep.yaml --env NCCL_MIN_CTAS=32,64 --env NCCL_MAX_CTAS=32,64 --zip NCCL_MIN_CTAS,NCCL_MAX_CTAS
   %[1]s run --bench memory --ranks 2 --launcher 'mpirun --hostfile hosts' --interface eth0
   %[1]s run --bench memory --plot x=size,y=gbps,by=num_ranks --out out/mine`, a.name),
-		Args: arguments(0, 0, onlyOneName),
+		Args:        arguments(0, 0, onlyOneName),
+		Annotations: cleansUp,
 	}
 	f.Declare(cmd.Flags(), a.name)
 	benches, read, err := a.selectBenches(ctx, cmd)
@@ -128,36 +129,24 @@ func (a *app) explain(cmd *cobra.Command, benches []*bench.Bench) {
 	}
 }
 
-// fastVar is a variable that the scripts of the milestone evaluations set. It means --render-only for
-// exactly the points that the command line selects.
-const fastVar = "MILESTONE_FAST"
-
-// milestonePrefix begins the names of the milestone benches.
-const milestonePrefix = "milestone-"
-
-// fast reports whether fastVar requests stored rows. It applies only to the milestone benches.
+// fast reports whether an environment variable that the benches declare asks for stored rows.
 func (a *app) fast(benches []*bench.Bench) (bool, error) {
-	milestones := lists.Filter(benches, func(b *bench.Bench) bool { return strings.HasPrefix(b.Name, milestonePrefix) })
-	value, set := "", false
-	for _, entry := range a.environ {
-		if text, is := strings.CutPrefix(entry, fastVar+"="); is {
-			value, set = text, true
-		}
-	}
-	if !set || len(milestones) == 0 {
+	declare := lists.Filter(benches, func(b *bench.Bench) bool { return b.RenderVar != "" })
+	if len(declare) == 0 {
 		return false, nil
 	}
-	switch strings.ToLower(value) {
+	name, own := declare[0].RenderVar, declare[0].Name
+	switch value := jobenv.Variable(a.environ, name); strings.ToLower(value) {
 	case "1", "true", "yes", "on":
-		if len(milestones) < len(benches) {
-			return false, fmt.Errorf("%s=%s applies only to the milestone benches: run %s separately", fastVar, value,
-				milestones[0].Name)
+		if len(declare) < len(benches) {
+			return false, fmt.Errorf("%s=%s applies only to some of the benches: run %s separately", name, value, own)
 		}
 		return true, nil
 	case "", "0", "false", "no", "off":
 		return false, nil
+	default:
+		return false, fmt.Errorf("%s=%s: want 1, true, yes or on, or 0, false, no or off", name, value)
 	}
-	return false, fmt.Errorf("%s=%s: want 1, true, yes or on, or 0, false, no or off", fastVar, value)
 }
 
 func (a *app) isFast(b *bench.Bench) bool {

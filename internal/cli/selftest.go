@@ -23,9 +23,9 @@ func (a *app) selftestCommand() *cobra.Command {
 		Short: "Check this installation: backends, kernels, files and processes",
 		Long: `Runs the conformance suite of every available backend, with real processes if the
 backend has them, compares the kernels with reference implementations on this
-processor, and tests everything that a run relies on: journal, figures, shared memory,
-sockets, worker processes. It takes less than a minute, measures nothing and leaves
-nothing behind.
+processor, and tests what a run relies on: shared memory, sockets, worker processes, and
+a journal whose times are computed again. It takes less than a minute, measures nothing
+and leaves nothing behind.
 
 Checks that do not apply, for example because a library is not installed, are skipped
 with a reason. With --backend only that backend is checked, with up to four ranks, and
@@ -35,7 +35,8 @@ cores. --launcher chooses what starts the ranks, and thereby which MPI is checke
 Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.`,
 		Example: fmt.Sprintf("  %[1]s selftest\n  %[1]s selftest --backend cpu\n  %[1]s selftest --backend mpi --launcher "+
 			"mpiexec.mpich\n  %[1]s selftest --json > selftest.json", a.name),
-		Args: noArguments,
+		Annotations: cleansUp,
+		Args:        noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if launcher != "" && backend == "" {
 				return usage(errors.New("--launcher needs --backend: it applies to one backend"))
@@ -117,8 +118,9 @@ opened, launchers of ranks, instruction sets of the processor, limits of this pr
 the default one.
 
 The default configuration needs none of the optional ones. Exit status 0.`,
-		Example: fmt.Sprintf("  %[1]s doctor\n  %[1]s doctor --format json", a.name),
-		Args:    noArguments,
+		Example:     fmt.Sprintf("  %[1]s doctor\n  %[1]s doctor --format json", a.name),
+		Annotations: cleansUp,
+		Args:        noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			findings := doctor.Examine(doctor.Local(cmd.Context()))
 			if format == "json" {

@@ -6,12 +6,11 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -38,9 +37,9 @@ const onlyHelp = "only rows where `EXPR` holds, such as 'size>=1M && status==ok'
 
 // showFlags holds the flags of `show`.
 type showFlags struct {
-	format, samples, section, tag                       string
-	plots, only, sort, columns                          []string
-	perTrial, runs, chart, allBuilds, verify, following bool
+	format, section                       string
+	plots, only, sort, columns            []string
+	perTrial, chart, allBuilds, following bool
 }
 
 func (a *app) showCommand() *cobra.Command {
@@ -54,12 +53,10 @@ and ends with the exit status of that run.
 
 ` + runHelp,
 		Example: fmt.Sprintf(`  %[1]s show out/memory
-  %[1]s show out/memory --runs
   %[1]s show out/memory --follow
   %[1]s show out/memory@-1 --format csv > rows.csv
   %[1]s show out/memory --only 'size>=64K' --sort -gbps --columns op,size,gbps
   %[1]s show out/memory --columns op,size,time_us,p90,p99,max,stopped
-  %[1]s show out/memory --samples npy > samples.npy
   %[1]s show out/memory --chart
   %[1]s show out/solve-scaling --section 'work of an iteration'
   %[1]s show out/memory --all-builds
@@ -77,31 +74,54 @@ and ends with the exit status of that run.
 	return cmd
 }
 
+// declare adds the flags of `show`.
+func (f *showFlags) declare(fl *pflag.FlagSet) {
+	request.FormatFlag(fl, &f.format)
+	fl.StringArrayVar(&f.plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` into RUN/figures (repeatable)")
+	fl.BoolVar(&f.chart, "chart", false, "draw in the terminal instead: the curves of --plot, or a default choice")
+	fl.StringArrayVar(&f.only, "only", nil, onlyHelp)
+	fl.StringSliceVar(&f.sort, "sort", nil, "order by these `COLUMNS`, the first one first; -size is largest first")
+	fl.StringSliceVar(&f.columns, "columns", nil, "show these `COLUMNS` in this order (table, markdown, csv)")
+	fl.BoolVar(&f.perTrial, "per-trial", false, "one table line per trial")
+	fl.BoolVar(&f.following, "follow", false, "show the rows of a run under way until it ends, then its table")
+	fl.StringVar(&f.section, "section", "",
+		"print the sections of the report whose title contains `TEXT` instead, such as 'work of an iteration'")
+	fl.BoolVar(&f.allBuilds, "all-builds", false,
+		"show the rows of all builds in the folder, with the column build, not only the current one")
+}
+
+// printSections prints the sections of the bench whose titles contain a text.
+func (a *app) printSections(r *dataset.Dataset, rows dataset.Set, text string) error {
+	if err := report.Titled(a.stdout.Writer(), a.bench(r.Header.Bench), rows, text, a.width); err != nil {
+		return usage(fmt.Errorf("--section: %w", err))
+	}
+	return nil
+}
+
+// viewOf returns what is shown of a run: the view of the bench for a RUN folder, or only the rows of a run that is
+// named with @.
+func (a *app) viewOf(name string, j *journal.Journal, r *journal.Run) *dataset.Dataset {
+	if _, sel, err := journal.Locate(name); err == nil && sel == "" {
+		return decl.View(a.bench(r.Header.Bench), j, r)
+	}
+	return dataset.Of(r)
+}
+
 // showRun prints or draws what the flags ask for.
 func (a *app) showRun(name string, f showFlags) error {
 	j, r, err := a.load(name)
 	if err != nil {
 		return err
 	}
-	switch {
-	case f.runs || f.tag != "":
-		return usage(a.listRuns(j, f.tag))
-	case f.verify:
-		return a.verify(j, r)
-	}
-	d := dataset.Of(r)
+	d := a.viewOf(name, j, r)
 	if f.allBuilds {
 		d = dataset.AllBuilds(j, r)
-	} else if _, sel, err := journal.Locate(name); err == nil && sel == "" {
-		d = a.bench(r.Header.Bench).View(j, r)
 	}
 	rows, err := chosenRows(d, f.only, f.sort)
 	if err != nil {
 		return usage(err)
 	}
 	switch {
-	case f.samples != "": // raw stream: a binary array must not be escaped
-		return usage(export.WriteSamples(a.streams[0], f.samples, j.Dir(), rows))
 	case f.section != "":
 		return a.printSections(d, rows, f.section)
 	case f.chart:
@@ -253,134 +273,6 @@ func (a *app) draw(dir, text string, r *dataset.Dataset, rows dataset.Set) error
 	return err
 }
 
-func (a *app) reportCommand() *cobra.Command {
-	var out, why string
-	var plots []string
-	var allBuilds bool
-	cmd := &cobra.Command{
-		Use:   "report RUN...",
-		Short: "Write figures, tables, report.html and report.md from stored rows again",
-		Long: "Makes every view of a run again from its journal: figures, tables, one\nself-contained page, " +
-			"report.html, and the same as Markdown, report.md. For a\nrun that is named with @, the files go to RUN/runs/ID, " +
-			"and the folder's own files stay.\n\nGenerated sentences end in an ID such as [fastest-1]. --why ID prints the rows that the\n" +
-			"sentence rests on and writes nothing.\n\nWith -o, all runs go onto one page: their curves in the same " +
-			"figures, and what " +
-			"became\nfaster or slower between the first and each of the others. A FILE that ends in .png or\n.svg is the " +
-			"figure alone. Where simulated and measured rows meet, legends say which is\nwhich, and captions on what " +
-			"machine.\n\n" + runHelp,
-		Example: fmt.Sprintf("  %[1]s report out/memory\n  %[1]s report before after -o report.html --plot "+
-			"x=size,y=gbps,by=run\n  %[1]s report sim cpu gpu -o allreduce.png --plot x=size,y=time_us,by=backend+kind", a.name),
-		Args: arguments(1, -1, "RUN folders such as out/memory"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if why != "" {
-				return a.printEvidence(args, why, out != "" || allBuilds || len(plots) > 0)
-			}
-			if out != "" {
-				return a.overlay(args, plots, out, allBuilds)
-			}
-			if allBuilds {
-				return usage(errors.New("--all-builds needs -o: it draws the builds on one page"))
-			}
-			if len(plots) > 0 {
-				return usage(errors.New("--plot needs -o: it adds figures to that page"))
-			}
-			for _, spec := range args {
-				j, r, err := a.load(spec)
-				if err != nil {
-					return err
-				}
-				b, folder, d := a.bench(r.Header.Bench), "", dataset.Of(r)
-				if filepath.Clean(spec) == filepath.Clean(j.Dir()) {
-					d = b.View(j, r)
-				} else { // the RUN folder itself is for the views of the latest run
-					folder = path.Join("runs", r.ID())
-				}
-				files, err := report.Render(j.Dir(), report.Input{Bench: b, Data: d, Folder: folder})
-				if err != nil {
-					return err
-				}
-				for _, f := range files {
-					a.stdout.Printf("wrote %s\n", f)
-				}
-			}
-			return nil
-		},
-	}
-	cmd.Flags().StringVar(&why, "why", "", "print the rows behind the sentence with this `ID`, such as fastest-1")
-	cmd.Flags().StringVarP(&out, "output", "o", "",
-		"write one page of all the runs to this `FILE`, or only the figure if it is a .png or .svg")
-	cmd.Flags().StringArrayVar(&plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` on that page (repeatable)")
-	cmd.Flags().BoolVar(&allBuilds, "all-builds", false, "with -o: draw all builds of each folder, the oldest first")
-	return cmd
-}
-
-// printEvidence prints a sentence of the report and the rows that it is based on.
-func (a *app) printEvidence(specs []string, id string, otherFlags bool) error {
-	if len(specs) != 1 || otherFlags {
-		return usage(errors.New("--why needs one RUN and no other flags"))
-	}
-	j, r, err := a.load(specs[0])
-	if err != nil {
-		return err
-	}
-	b := a.bench(r.Header.Bench)
-	d := b.View(j, r)
-	s, err := report.Why(report.Input{Bench: b, Data: d}, d.Rows, strings.Trim(id, "[]"))
-	if err != nil {
-		return usage(err)
-	}
-	a.stdout.Printf("%s [%s]\n\n", s.Text, s.Citation())
-
-	in := export.Input{Header: &d.Header, Rows: s.Rows}
-	return export.Write(a.stdout.Writer(), "table", in, export.Options{})
-}
-
-// overlay writes one page of several runs.
-func (a *app) overlay(specs, plots []string, path string, allBuilds bool) error {
-	var make func(report.Input) ([]byte, error)
-	switch ending := strings.ToLower(filepath.Ext(path)); ending {
-	case ".html", ".htm":
-		make = report.Page
-	case ".png", ".svg":
-		make = func(in report.Input) ([]byte, error) { return report.Picture(in, ending) }
-	default:
-		return usage(fmt.Errorf("writing the report %s: want a name that ends in .html for a page, or in .png or .svg "+
-			"for a figure",
-			path))
-	}
-	var runs []dataset.Named
-	for _, spec := range specs {
-		j, r, err := a.load(spec)
-		if err != nil {
-			return err
-		}
-		if allBuilds {
-			others := dataset.OtherBuilds(j, r)
-			for i, b := range slices.Backward(others) {
-				runs = append(runs, dataset.Named{Name: fmt.Sprintf("%s build %d", spec, len(others)-i), Dataset: b})
-			}
-		}
-		name := spec
-		for slices.ContainsFunc(runs, func(o dataset.Named) bool { return o.Name == name }) {
-			name += "@" + r.ID()
-		}
-		runs = append(runs, dataset.Named{Name: name, Dataset: dataset.Of(r)})
-	}
-	chosen, err := views.ParsePlots(plots)
-	if err != nil {
-		return usage(err)
-	}
-	text, err := make(report.Overlay(runs, chosen))
-	if err != nil {
-		return usage(err)
-	}
-	if err := journal.WriteFileAtomic(path, text); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	a.stdout.Printf("wrote %s\n", path)
-	return nil
-}
-
 // bench returns the built-in bench with that name, or nil. Rows of sweep files and of other programs have no
 // built-in bench, so they are shown without the views of a bench.
 func (a *app) bench(name string) *bench.Bench {
@@ -394,7 +286,7 @@ func (a *app) show(j request.Planned, f request.Flags, id string) error {
 	if err != nil {
 		return err
 	}
-	return a.views(jn.Dir(), j, f, j.Bench.View(jn, r))
+	return a.views(jn.Dir(), j, f, decl.View(j.Bench, jn, r))
 }
 
 func (a *app) views(dir string, j request.Planned, f request.Flags, r *dataset.Dataset) error {
@@ -461,7 +353,7 @@ func (a *app) renderOnly(j request.Planned, f request.Flags) (int, error) {
 		err = fmt.Errorf("the rows in %s were made with other files (%s, now %s): run again without --render-only",
 			j.Out, inputNames(r.Header.Inputs), inputNames(j.Inputs))
 	}
-	stored := j.Bench.Data(jn, r)
+	stored := decl.Data(j.Bench, jn, r)
 	if err == nil && (j.Asked || a.isFast(j.Bench)) {
 		if stored, err = run.Stored(j.Plan, jn, r); err != nil {
 			err = fmt.Errorf("%w: run without --render-only, or draw the stored rows with %s report %s", err, a.name, j.Out)
@@ -470,7 +362,8 @@ func (a *app) renderOnly(j request.Planned, f request.Flags) (int, error) {
 	if err != nil {
 		return exitFailed, err
 	}
-	return exitCode(stored.Rows.Counts(), stored.Rows.Missing()), a.views(jn.Dir(), j, f, j.Bench.Derived(jn, stored))
+	code := exitCode(stored.Rows.Counts(), stored.Rows.Missing())
+	return code, a.views(jn.Dir(), j, f, decl.Derived(j.Bench, jn, stored))
 }
 
 // sharedInputs returns the input files of all rows. It leaves out files of swept options: each belongs to

@@ -89,6 +89,26 @@ func (a *app) printLabels(h *journal.Header) {
 	}
 }
 
+func (a *app) runsCommand() *cobra.Command {
+	var tag string
+	cmd := &cobra.Command{
+		Use:     "runs RUN",
+		Short:   "List the runs of a folder",
+		Long:    "Lists the runs of a folder: when they started, their rows and how they ended.\n\n" + runHelp,
+		Example: fmt.Sprintf("  %s runs out/memory", a.name),
+		Args:    oneRun,
+		RunE: func(_ *cobra.Command, args []string) error {
+			j, _, err := a.load(args[0])
+			if err != nil {
+				return err
+			}
+			return usage(a.listRuns(j, tag))
+		},
+	}
+	cmd.Flags().StringVar(&tag, "tag", "", "list only the runs with this `NAME` as a tag")
+	return cmd
+}
+
 // listRuns lists the runs of a journal, or only the runs with a tag. The list has a column of tags if any run has one.
 func (a *app) listRuns(j *journal.Journal, tag string) error {
 	runs := j.Runs

@@ -90,7 +90,8 @@ so far is printed; continue with --resume).`,
   %[1]s tune -f sweep.yaml --maximise busbw --over size --budget 30m
   %[1]s tune --bench memory --maximise gbps --env GOGC=50,100,200 --env GOMAXPROCS=1,2 --ranks 1 --over size,op
   %[1]s tune --bench collectives --ranks 2,4`, a.name),
-		Args: arguments(0, 0, onlyOneName),
+		Args:        arguments(0, 0, onlyOneName),
+		Annotations: cleansUp,
 	}
 	f.declare(cmd.Flags(), a.name)
 	benches, read, err := a.selectBenches(ctx, cmd)
@@ -224,7 +225,7 @@ type source struct{ *tune.Study }
 func (s source) Found(rows []journal.Row, starts []time.Time) journal.Note {
 	n, err := tuned.Note(s.Result(rows, starts))
 	if err != nil {
-		return journal.Note{Text: err.Error()}
+		return journal.Note{Text: journal.Text(err.Error())}
 	}
 	return n
 }

@@ -3,11 +3,60 @@ package cli
 import (
 	"fmt"
 
+	"github.com/spf13/cobra"
+
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/export"
 )
+
+func (a *app) verifyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify RUN",
+		Short: "Check the journal of a run: every checksum, and every number against its stored samples",
+		Long: "Checks the checksum of every line of the journal, and computes the times of the run again from\ntheir " +
+			"stored samples.\n\n" + runHelp + "\n\nExit status: 0 no damage found, 1 something is wrong, 2 wrong usage.",
+		Example: fmt.Sprintf("  %[1]s verify out/memory", a.name),
+		Args:    oneRun,
+		RunE: func(_ *cobra.Command, args []string) error {
+			j, r, err := a.load(args[0])
+			if err != nil {
+				return err
+			}
+			return a.verify(j, r)
+		},
+	}
+}
+
+func (a *app) samplesCommand() *cobra.Command {
+	format := export.SampleFormats()[0]
+	var only []string
+	cmd := &cobra.Command{
+		Use:   "samples RUN",
+		Short: "Write every raw sample of a run",
+		Long: "Writes every sample that is stored for the rows of a run. 'kernbench docs journal-schema' describes\nthe " +
+			"formats.\n\n" + runHelp,
+		Example: fmt.Sprintf("  %[1]s samples out/memory > samples.csv\n"+
+			"  %[1]s samples out/memory --format npy > samples.npy", a.name),
+		Args: oneRun,
+		RunE: func(_ *cobra.Command, args []string) error {
+			j, r, err := a.load(args[0])
+			if err != nil {
+				return err
+			}
+			rows, err := selected(a.viewOf(args[0], j, r).Rows, only)
+			if err != nil {
+				return usage(err)
+			}
+			return usage(export.WriteSamples(a.streams[0], format, j.Dir(), rows)) // a binary array must not be escaped
+		},
+	}
+	request.Choice(cmd.Flags(), &format, "format", "format", "what to write", export.SampleFormats())
+	cmd.Flags().StringArrayVar(&only, "only", nil, onlyHelp)
+	return cmd
+}
 
 // verify recomputes the stored times of a run from their samples, and counts the damaged lines of the
 // journal, which load has already listed. It returns an error if anything is wrong.

@@ -38,8 +38,9 @@ token is required: the printed address contains it, and programs send it as
 connection is not encrypted; use ssh -L on networks that you do not trust.
 
 Exit status: 0 ended by Ctrl-C, 1 cannot serve, 2 wrong usage.`,
-		Example: fmt.Sprintf("  %[1]s web\n  %[1]s web out --addr 127.0.0.1:0\n  %[1]s web out/memory", a.name),
-		Args:    arguments(0, 1, "at most one folder of results, such as out"),
+		Example:     fmt.Sprintf("  %[1]s web\n  %[1]s web out --addr 127.0.0.1:0\n  %[1]s web out/memory", a.name),
+		Annotations: cleansUp,
+		Args:        arguments(0, 1, "at most one folder of results, such as out"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := "out"
 			if len(args) > 0 {

@@ -43,7 +43,7 @@ go run . run --bench first --trials 6`},
 %[1]s show out/first --chart`},
 	// The file is not called topology.yaml, because benches use a file with that name without being asked to.
 	{name: "accelerator", files: [][2]string{{"", "my.yaml"}}, text: topo.DefaultFile,
-		next: `%[1]s probe --topology %[2]s/my.yaml
+		next: `%[1]s run --bench accel-transfers --topology %[2]s/my.yaml
 %[1]s run --bench milestone-1h-ccl --only 'part=="latency"' --sips 6:ring --topology built-in,%[2]s/my.yaml --out changed
 %[1]s compare changed --by topology=built-in,%[2]s/my.yaml`},
 }

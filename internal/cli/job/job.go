@@ -22,7 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/launch"
-	"github.com/kernbench/kernbench/internal/process/rendezvous"
+	"github.com/kernbench/kernbench/internal/process/node"
 )
 
 // EndpointVar holds the HOST:PORT where the ranks of a job on several hosts meet. It is needed if
@@ -97,9 +97,9 @@ func (p Process) Secret() ([]byte, error) {
 	case len(secret) == 0:
 		return nil, fmt.Errorf("several nodes need a shared secret: --rdzv-secret-file FILE, or the variable %s", SecretVar)
 	}
-	if secret = bytes.TrimSpace(secret); len(secret) < rendezvous.MinSecret {
+	if secret = bytes.TrimSpace(secret); len(secret) < node.MinSecret {
 		return nil, fmt.Errorf("the secret in %s has %d characters: it needs at least %d", where, len(secret),
-			rendezvous.MinSecret)
+			node.MinSecret)
 	}
 	return secret, nil
 }
@@ -126,7 +126,7 @@ func Launcher(ctx context.Context, command, iface, backend string) (*run.Launche
 	addr := "127.0.0.1"
 	if iface != "" {
 		var err error
-		if addr, err = rendezvous.InterfaceAddr(iface, ""); err != nil {
+		if addr, err = node.InterfaceAddr(iface, ""); err != nil {
 			return nil, err
 		}
 	}

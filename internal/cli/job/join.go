@@ -8,17 +8,19 @@ import (
 	"hash/fnv"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/host/proc"
 	"github.com/kernbench/kernbench/internal/process/connection"
-	"github.com/kernbench/kernbench/internal/process/culprit"
+	"github.com/kernbench/kernbench/internal/process/node"
 	"github.com/kernbench/kernbench/internal/process/rankhost"
-	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
 
 // ErrInterrupted means that the user ended the job before all ranks had joined.
@@ -55,7 +57,7 @@ func (p Process) HostConfig(job *jobenv.Job) (rankhost.Config, error) {
 	cfg := rankhost.Config{
 		Rank: job.Rank, Size: job.Size, LocalRank: job.LocalRank, LocalSize: job.LocalSize,
 		AllowOtherBuild: p.AllowOtherBuild,
-		Command:         strings.Join(p.Args, " "), JoinTimeout: rendezvous.DefaultJoinTimeout, Name: host,
+		Command:         strings.Join(p.Args, " "), JoinTimeout: node.DefaultJoinTimeout, Name: host,
 		Environ: p.Environ,
 	}
 	endpoint := p.Endpoint
@@ -65,7 +67,7 @@ func (p Process) HostConfig(job *jobenv.Job) (rankhost.Config, error) {
 	switch {
 	case endpoint != "":
 		var port string
-		if cfg.Host, port, err = rendezvous.SplitEndpoint(endpoint); err != nil {
+		if cfg.Host, port, err = node.SplitEndpoint(endpoint); err != nil {
 			return cfg, err
 		}
 		n, err := net.LookupPort("tcp", port)
@@ -127,40 +129,24 @@ func jobName(job *jobenv.Job) string {
 func launcherPID(rankVar string) int {
 	pid := os.Getppid()
 	for pid > 1 {
-		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		if err != nil || !strings.Contains("\x00"+string(environ), "\x00"+rankVar+"=") {
+		has := func(entry string) bool { return strings.HasPrefix(entry, rankVar+"=") }
+		p, ok := proc.Read(hostinfo.Root(), pid)
+		if !ok || !slices.ContainsFunc(proc.Environ(pid), has) {
 			break
 		}
-		fields := culprit.ReadStat(fmt.Sprintf("/proc/%d", pid))
-		if len(fields) < 2 {
-			break
-		}
-		if pid, err = strconv.Atoi(fields[1]); err != nil {
-			break
-		}
+		pid = p.Parent
 	}
 	return pid
 }
 
 // Began returns when the launcher of the job was started on this host.
 func Began(job *jobenv.Job) (time.Time, error) {
-	fields := culprit.ReadStat(fmt.Sprintf("/proc/%d", launcherPID(job.RankVar)))
-	const started, ticksPerSecond = 19, 100 // index in the fields; the kernel's unit for user space
-	if len(fields) <= started {
+	p, ok := proc.Read(hostinfo.Root(), launcherPID(job.RankVar))
+	if !ok {
 		return time.Time{}, errors.New("the launcher of this rank has ended")
 	}
-	ticks, err := strconv.ParseFloat(fields[started], 64)
-	if err != nil {
-		return time.Time{}, err
-	}
-	text, err := os.ReadFile("/proc/uptime")
-	if err != nil {
-		return time.Time{}, err
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	uptime, err := strconv.ParseFloat(first, 64)
-	age := uptime - ticks/ticksPerSecond
-	return time.Now().Add(-time.Duration(age * float64(time.Second))), err
+	age, err := p.Age(hostinfo.Root())
+	return time.Now().Add(-age), err
 }
 
 // derivedPorts returns candidates for the port of rank 0 if none is configured; rank 0 takes the

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/must"
-	"github.com/kernbench/kernbench/internal/process/rendezvous"
+	"github.com/kernbench/kernbench/internal/process/node"
 )
 
 // Any secret file is read or refused. One that is read is long enough, and white space around it does not matter: an
@@ -20,7 +20,7 @@ func FuzzSecret(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		must.Do(t, os.WriteFile(path, text, 0o600))
 		secret, err := p.Secret()
-		if long := len(bytes.TrimSpace(text)) >= rendezvous.MinSecret; (err == nil) != long || len(secret) > len(text) {
+		if long := len(bytes.TrimSpace(text)) >= node.MinSecret; (err == nil) != long || len(secret) > len(text) {
 			t.Errorf("%q is read as %q, %v", text, secret, err)
 		}
 		if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
@@ -177,7 +176,7 @@ func LoadFile(ctx context.Context, path string, limit time.Duration) (found []*b
 		found, err = python.Load(ctx, path, os.Getenv(python.InterpreterVar), limit, taken)
 	} else {
 		found = make([]*bench.Bench, 1)
-		found[0], err = infile.Within(ctx, 2*infile.Deadline, func() (*bench.Bench, error) { return sweep.Load(path) })
+		found[0], err = sweep.Load(path)
 	}
 	if err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ const meetSamples = 8
 
 // meet checks that workers start and reach each other, and times a few barriers.
 func meet(ctx context.Context, s *bench.State) error {
-	all, err := s.Group().Exchange(ctx, []int64{int64(s.Rank())})
+	all, err := bench.Gather(ctx, s, []int64{int64(s.Rank())})
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (s session) workers(ctx context.Context) error {
 }
 
 // storedTimes recomputes the times that workers have measured from their stored samples, as
-// `show --verify` does.
+// `verify` does.
 func (s session) storedTimes() {
 	s.check("host", "stored times", func() (string, error) {
 		dir := s.folder(target{backend: hints.HostBackend, part: workersPart})
@@ -317,12 +317,12 @@ func (s session) row(row *journal.Row, r Result, available bool, took time.Durat
 	case journal.OK:
 		r.Status = Passed
 	case journal.Skipped, journal.NotExecuted:
-		r.Status, r.Detail = Skipped, row.Reason
+		r.Status, r.Detail = Skipped, string(row.Reason)
 		if row.Status == journal.NotExecuted && s.Backend != "" && !available {
 			r.Status = Failed // --backend names it, but it is not available
 		}
 	default:
-		r.Status, r.Detail = Failed, row.Reason
+		r.Status, r.Detail = Failed, string(row.Reason)
 		if row.Rank != nil {
 			r.Detail = fmt.Sprintf("rank %d, in %s: %s", *row.Rank, row.Phase, row.Reason)
 		}

@@ -2,110 +2,23 @@ package selftest
 
 import (
 	"bytes"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"image/png"
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/host/hostinfo"
-	"github.com/kernbench/kernbench/internal/result/dataset"
-	"github.com/kernbench/kernbench/internal/result/figure"
-	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // host tests what runs need from this machine.
 func (s session) host() {
-	s.check("host", "journal", func() (string, error) {
-		return "written and read back", writeJournal(filepath.Join(s.dir, "journal"))
-	})
-	s.check("host", "figures", func() (string, error) {
-		return "PNG and SVG drawn", drawFigure(filepath.Join(s.dir, "figures"))
-	})
 	s.check("host", "shared memory", func() (string, error) { return "anonymous memory mapped twice", shareMemory() })
 	s.check("host", "sockets", func() (string, error) {
 		name := fmt.Sprintf("@kernbench-selftest-%d", os.Getpid())
 		return "unix and TCP loopback", errors.Join(echo("unix", name), echo("tcp", "127.0.0.1:0"))
 	})
-}
-
-// writeJournal writes a run with one row and reads it back.
-func writeJournal(dir string) error {
-	now := time.Now().UTC()
-	id := journal.NewRunID(now, rand.Reader)
-	w, err := journal.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	ranks := 1
-	row := journal.Row{Schema: journal.Schema, Run: id, Key: "selftest", Bench: benchName, NumRanks: &ranks,
-		Backend: "cpu", Status: journal.OK,
-		Kind: journal.Measured, Time: now, Metrics: map[string]float64{"time_us": 0.1},
-		Point: point.Point{{Name: "size", Value: point.BytesValue(1 << 20)}}}
-	for _, record := range []any{
-		journal.Header{Schema: journal.Schema, Run: id, Bench: benchName, Time: now, Host: hostinfo.Local(),
-			Environ: map[string]string{}, Points: 1},
-		row,
-		journal.End{Run: id, Outcome: "complete", Time: now},
-	} {
-		if err := w.Append(record); err != nil {
-			return err
-		}
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	_, run, err := journal.LoadRun(dir)
-	if err != nil {
-		return err
-	}
-	rows := dataset.Latest(run)
-	if len(rows) != 1 || run.End == nil {
-		return fmt.Errorf("wrote one row and the end of a run, read back %d rows", len(rows))
-	}
-	if size, _ := rows[0].Point.Get("size"); rows[0].Metrics["time_us"] != 0.1 || size.Int() != 1<<20 {
-		return fmt.Errorf("wrote %+v, read back %+v", row, rows[0])
-	}
-	return nil
-}
-
-// drawFigure draws a small chart and checks the files.
-func drawFigure(dir string) error {
-	files, err := figure.Write(dir, ".", figure.Figure{Name: "selftest", Title: "Self-test", Panels: []figure.Panel{{
-		X: figure.Axis{Label: "size", Scale: figure.Log2}, Y: figure.Axis{Label: "time"},
-		Series: []figure.Series{{Name: "time", Points: []figure.Point{{X: 1, Y: 1}, {X: 1024, Y: 3}}}},
-	}}})
-	if err != nil {
-		return err
-	}
-	for _, name := range files {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		switch filepath.Ext(name) {
-		case ".png":
-			if picture, err := png.Decode(bytes.NewReader(data)); err != nil || picture.Bounds().Empty() {
-				return fmt.Errorf("%s: not a PNG image: %w", filepath.Base(name), err)
-			}
-		case ".svg":
-			if !bytes.Contains(data, []byte("<svg")) {
-				return fmt.Errorf("%s: not an SVG image", filepath.Base(name))
-			}
-		}
-	}
-	if len(files) < 2 {
-		return fmt.Errorf("only %d files were written", len(files))
-	}
-	return nil
 }
 
 // shareMemory writes through one mapping and reads through another.

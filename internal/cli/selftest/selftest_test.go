@@ -62,15 +62,15 @@ func (t toy) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 
 type toyEngine struct{ dist.Engine }
 
-func (e toyEngine) Prepare(p dist.Plan) (func() error, error) {
-	run, err := e.Engine.Prepare(p)
+func (e toyEngine) Prepare(p dist.Plan) (run, release func() error, err error) {
+	call, release, err := e.Engine.Prepare(p)
 	return func() error {
-		err := run()
+		err := call()
 		if b := p.Out.Bytes(); p.Op == dist.AllReduce && e.Rank() == 1 && len(b) > 0 {
 			b[len(b)-p.DType.Size()] ^= 1
 		}
 		return err
-	}, err
+	}, release, err
 }
 
 // check runs a self-test and returns its results by status.

@@ -279,9 +279,9 @@ func (p *Progress) describe(t plan.Task) string {
 func (p *Progress) result(row *journal.Row) string {
 	switch {
 	case row.Status != journal.OK && row.Rank != nil:
-		return fmt.Sprintf("%s at rank %d: %s", row.Status, *row.Rank, firstLine(row.Reason))
+		return fmt.Sprintf("%s at rank %d: %s", row.Status, *row.Rank, firstLine(string(row.Reason)))
 	case row.Status != journal.OK:
-		return fmt.Sprintf("%s: %s", row.Status, firstLine(row.Reason))
+		return fmt.Sprintf("%s: %s", row.Status, firstLine(string(row.Reason)))
 	}
 	text := p.value(row)
 	if n := len(row.Measurements); n > 1 {

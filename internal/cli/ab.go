@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/bench"
@@ -28,9 +29,9 @@ import (
 	"github.com/kernbench/kernbench/internal/result/verdict"
 )
 
-// bothFlags holds the flags of `compare --run`, which measures both sides.
-type bothFlags struct {
-	run     bool
+// abFlags holds the flags of `ab`.
+type abFlags struct {
+	judging
 	trials  int
 	axes    []plan.Assign
 	out     string
@@ -39,34 +40,42 @@ type bothFlags struct {
 	quiet   bool
 }
 
-// runOnly lists the flags that have no effect without --run.
-var runOnly = []string{"trials", "axis", "out", "seed", "timeout", "quiet"}
+func (a *app) abCommand() *cobra.Command {
+	var f abFlags
+	cmd := &cobra.Command{
+		Use:   "ab A B",
+		Short: "Measure two programs with alternating launches, and compare them",
+		Long: `Measures A and B and compares them: two sweep files, two Python files, or two commands,
+whose wall time is measured. Their launches alternate in random order, so that drift of
+the machine affects both. The rows are stored as usual, in the folders OUT/old and
+OUT/new, also after Ctrl-C. 'compare --help' explains the verdicts.
 
-func (b *bothFlags) declare(fl *pflag.FlagSet) {
-	fl.BoolVar(&b.run, "run", false, "measure both sides, which are files or commands, with alternating launches")
-	fl.IntVar(&b.trials, "trials", judge.AdvisedLaunches, "with --run: launches of every point on each side")
-	fl.Var(request.AxisFlag(&b.axes, "n=1000,2000"), "axis", "with --run: values of an axis on both sides (repeatable)")
-	fl.StringVar(&b.out, "out", filepath.Join("out", "compare"), "with --run: `FOLDER` for the runs old and new")
-	fl.Uint64Var(&b.seed, "seed", 1, "with --run: seed of the inputs and of the order of launches")
-	fl.DurationVar(&b.timeout, "timeout", 0,
-		"with --run: time limit per point and trial (default: the bench's own, else 2m)")
-	fl.BoolVarP(&b.quiet, "quiet", "q", false, "with --run: no progress, only the comparison")
-}
-
-// check returns an error for flags and arguments that cannot be combined.
-func (b *bothFlags) check(fl *pflag.FlagSet, args []string, otherMode bool) error {
-	index := slices.IndexFunc(runOnly, fl.Changed)
-	switch {
-	case !b.run && index >= 0:
-		return fmt.Errorf("--%s needs --run: stored runs are compared as they are", runOnly[index])
-	case !b.run:
-		return nil
-	case otherMode || len(args) != 2:
-		return errors.New("--run takes two sides, such as a.yaml b.yaml, and neither --by nor --history")
-	case b.trials < 1:
-		return fmt.Errorf("--trials %d: want at least 1, and %d for a verdict", b.trials, judge.MinLaunches)
+Exit status: 0 nothing slower, lost or failed, 1 something is, 2 wrong usage,
+3 ambiguous or not comparable (and nothing slower), 130 interrupted.`,
+		Example: fmt.Sprintf(`  %[1]s ab old.yaml new.yaml --trials 6
+  %[1]s ab 'old/prog {n}' 'new/prog {n}' --axis n=1000,2000`, a.name),
+		Args:        arguments(2, 2, "two sides, such as a.yaml b.yaml"),
+		Annotations: cleansUp,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.trials < 1 {
+				return usage(fmt.Errorf("--trials %d: want at least 1, and %d for a verdict", f.trials, judge.MinLaunches))
+			}
+			if err := f.complete(a, cmd.Flags()); err != nil {
+				return err
+			}
+			return a.runAndCompare(cmd.Context(), f, args)
+		},
 	}
-	return nil
+	fl := cmd.Flags()
+	f.declare(fl, verdict.DefaultAlpha)
+	f.declareTable(fl)
+	fl.IntVar(&f.trials, "trials", judge.AdvisedLaunches, "launches of every point on each side")
+	fl.Var(request.AxisFlag(&f.axes, "n=1000,2000"), "axis", "values of an axis on both sides (repeatable)")
+	fl.StringVar(&f.out, "out", filepath.Join("out", "ab"), "`FOLDER` for the runs old and new")
+	fl.Uint64Var(&f.seed, "seed", 1, "seed of the inputs and of the order of launches")
+	fl.DurationVar(&f.timeout, "timeout", 0, "time limit per point and trial (default: the bench's own, else 2m)")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, only the comparison")
+	return cmd
 }
 
 // sideNames are the names of the sides and of their folders.
@@ -74,8 +83,7 @@ var sideNames = []string{"old", "new"}
 
 // runAndCompare measures two sides with alternating launches and compares them. After an interrupt
 // it compares the rows recorded so far.
-func (a *app) runAndCompare(ctx context.Context, b bothFlags, args, only []string, format, link string,
-	opts verdict.Options) error {
+func (a *app) runAndCompare(ctx context.Context, b abFlags, args []string) error {
 	var plans []request.Planned
 	for i, arg := range args {
 		p, err := a.planSide(ctx, b, arg, filepath.Join(b.out, sideNames[i]))
@@ -104,11 +112,11 @@ func (a *app) runAndCompare(ctx context.Context, b bothFlags, args, only []strin
 			return &exitError{exitInterrupted, fmt.Errorf("interrupted before the first row of %s", args[i])}
 		}
 	}
-	report, err := a.compareRuns(specs, args, only, opts)
+	report, err := a.compareRuns(specs, args, b.judging)
 	if err != nil {
 		return err
 	}
-	err = a.writeComparisons([]verdict.Report{report}, format, link)
+	err = a.writeComparisons([]verdict.Report{report}, b.judging)
 	if interrupted {
 		return &exitError{exitInterrupted, nil}
 	}
@@ -116,19 +124,19 @@ func (a *app) runAndCompare(ctx context.Context, b bothFlags, args, only []strin
 }
 
 // compareRuns compares two stored runs under the given names.
-func (a *app) compareRuns(specs, names, only []string, opts verdict.Options) (report verdict.Report, err error) {
+func (a *app) compareRuns(specs, names []string, f judging) (report verdict.Report, err error) {
 	var sides [2]verdict.Run
 	for i, spec := range specs {
 		_, r, err := a.load(spec)
 		if err != nil {
 			return report, err
 		}
-		if sides[i], err = sideOf(dataset.Of(r), only); err != nil {
+		if sides[i], err = sideOf(dataset.Of(r), f.only); err != nil {
 			return report, usage(err)
 		}
 		sides[i].Name = names[i]
 	}
-	report, err = verdict.Compare(sides[0], sides[1], opts)
+	report, err = verdict.Compare(sides[0], sides[1], f.opts)
 	return report, usage(err)
 }
 
@@ -144,7 +152,7 @@ func (p prefixWriter) Write(text []byte) (int, error) {
 }
 
 // runSides executes both plans with interleaved launches and returns their results.
-func (a *app) runSides(ctx context.Context, b bothFlags, plans []request.Planned) ([]run.Result, error) {
+func (a *app) runSides(ctx context.Context, b abFlags, plans []request.Planned) ([]run.Result, error) {
 	turns := run.NewTurns(len(plans), b.seed)
 	results, errs := make([]run.Result, len(plans)), make([]error, len(plans))
 	var printing sync.Mutex
@@ -183,7 +191,7 @@ func (a *app) runSides(ctx context.Context, b bothFlags, plans []request.Planned
 }
 
 // planSide plans one side: a file of benches, or a command.
-func (a *app) planSide(ctx context.Context, b bothFlags, arg, out string) (request.Planned, error) {
+func (a *app) planSide(ctx context.Context, b abFlags, arg, out string) (request.Planned, error) {
 	var f request.Flags
 	f.Declare(pflag.NewFlagSet("", pflag.ContinueOnError), a.name) // sets the defaults
 	f.Trials, f.Seed, f.Out, f.Options.Timeout = b.trials, b.seed, out, b.timeout
