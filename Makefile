@@ -136,11 +136,11 @@ slurm: build
 faults:
 	FAULTS=$${FAULTS:-300} scripts/slurm.sh -- $(GO) test -count=1 -timeout 90m -parallel 8 -v ./internal/process/faults
 
-# mutate checks the tests of the folder PKG, by default of every core package: it plants 40 random errors in the code,
-# one at a time, and prints each error that no test of the package finds. SEED chooses other errors.
+# mutate plants errors in the code of the folder PKG, one at a time, and prints those that no test of the package finds
+# (LIVED) and those in code that no test runs (NOT COVERED). It runs the package's tests once for each error.
+MUTATE := github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 mutate:
-	$(GO) run ./scripts/mutate -seed $(or $(SEED),1) $(or $(PKG),internal/result/journal internal/bench/plan internal/bench/measure \
-		internal/result/verdict internal/base/stats internal/comm/schedule internal/process/connection internal/solve/sparse internal/base/infile)
+	$(GO) run $(MUTATE) unleash ./$(or $(PKG),internal/result/journal) --timeout-coefficient 20 -S lct
 
 # fuzz runs every fuzz target for a minute, and the property tests with 1000 new cases each.
 fuzz:

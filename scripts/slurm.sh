@@ -115,7 +115,7 @@ join --env SWEPT=1,2 --ranks 2,4 || fail "joined under srun: $(cat "$dir/out")"
 expect 1 '^bench,' "joined under srun"
 expect 2 'memory,,4,cpu,.*,ok,' "joined under srun"
 expect 2 'memory,,2,cpu,.*,skipped,.*this job has 4 ranks' "joined under srun"
-"$kernbench" show "$dir/run" --runs >"$dir/out"
+"$kernbench" runs "$dir/run" >"$dir/out"
 expect 2 ' complete$' "two runs in one folder"
 
 # Without a secret, ranks on several nodes say what to set, once per node.

@@ -6,7 +6,8 @@
 // The package exists for speed. A row of a journal takes 3.4 µs (CPU time, the best of five
 // runs over 20,000 rows), 9.2 µs with github.com/go-json-experiment/json and hand-written
 // functions for points and statistics, and 17.8 µs with encoding/json. Large journals have
-// some 100,000 rows and every view reads them.
+// some 100,000 rows and every view reads them: show takes 3.2 s of CPU time for them, and 4.9 s with
+// the encoding/json of GOEXPERIMENT=jsonv2.
 //
 // A type is described by a list of Members, each with the function that reads it:
 //

@@ -6,7 +6,6 @@
 package infile
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -36,12 +35,8 @@ var raised atomic.Int64
 // Raise sets the limit of all kinds that have a smaller one, as the flag --max-input does.
 func Raise(limit int64) { raised.Store(limit) }
 
-// Deadline is how long a pipe, or a file of the kernel such as /proc/kmsg, may deliver nothing, and how long
-// the text of a file may take to parse.
-const Deadline = 30 * time.Second
-
-// deadline is Deadline. Tests shorten it.
-var deadline = Deadline
+// deadline is how long a file of the kernel such as /proc/kmsg may deliver nothing. Tests shorten it.
+var deadline = 30 * time.Second
 
 // ErrTooLarge is wrapped by the errors of files above the limit.
 var ErrTooLarge = errors.New("too large")
@@ -162,7 +157,7 @@ func checked(f *os.File, path string, limit int64) (*File, error) {
 	return &File{f, f.SetReadDeadline(time.Time{}) == nil, path, limit}, nil
 }
 
-// Read fails if the file delivers nothing for the time of Deadline.
+// Read fails if the file delivers nothing for 30 s.
 func (f *File) Read(p []byte) (int, error) {
 	if f.waits {
 		if err := f.file.SetReadDeadline(time.Now().Add(deadline)); err != nil {
@@ -196,29 +191,6 @@ func (f *File) Seek(offset int64, whence int) (int64, error) { return f.file.See
 func (f *File) Stat() (fs.FileInfo, error)                   { return f.file.Stat() }
 func (f *File) Close() error                                 { return f.file.Close() }
 
-// Within returns what work returns. It gives up, and abandons work, when ctx ends or limit has passed. Parsers
-// run in it, because none of them can be interrupted.
-func Within[T any](ctx context.Context, limit time.Duration, work func() (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %v to read", limit))
-	defer cancel()
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		value, err := work()
-		done <- result{value, err}
-	}()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-ctx.Done():
-		var none T
-		return none, context.Cause(ctx)
-	}
-}
-
 // atLeast returns the limit, or the larger one that the user has set.
 func atLeast(limit int64) int64 { return max(limit, raised.Load()) }
 
@@ -241,23 +213,22 @@ func readAll(r io.Reader, path string, limit int64) ([]byte, error) {
 }
 
 // readPipe reads a pipe in a goroutine of its own, because opening or reading it may block for
-// ever. The goroutine is abandoned at the deadline and when the user ends the program.
+// ever: only the user knows how long its writer takes. The goroutine is abandoned when the user ends the program.
 func readPipe(path string, limit int64) ([]byte, error) {
-	type result struct {
+	type content struct {
 		data []byte
 		err  error
 	}
-	done := make(chan result, 1)
-	progress := make(chan struct{}, 1)
+	done := make(chan content, 1)
 	go func() {
 		f, err := os.Open(path)
 		if err != nil {
-			done <- result{nil, err}
+			done <- content{nil, err}
 			return
 		}
 		defer f.Close()
-		data, err := readAll(reporting{f, progress}, path, limit)
-		done <- result{data, err}
+		data, err := readAll(f, path, limit)
+		done <- content{data, err}
 	}()
 	ended := make(chan os.Signal, 1)
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
@@ -266,35 +237,12 @@ func readPipe(path string, limit int64) ([]byte, error) {
 	}
 	signal.Notify(ended, signals...)
 	defer signal.Stop(ended)
-	timer := time.NewTimer(deadline)
-	defer timer.Stop()
-	for {
-		select {
-		case r := <-done:
-			return r.data, r.err
-		case <-progress:
-			timer.Reset(deadline)
-		case <-timer.C:
-			return nil, fmt.Errorf("reading %s: the pipe delivered nothing for %v", path, deadline)
-		case s := <-ended:
-			return nil, fmt.Errorf("reading %s: %w (%v)", path, ErrInterrupted, s)
-		}
-	}
-}
-
-// reporting is a reader that reports each read to a channel.
-type reporting struct {
-	io.Reader
-	progress chan<- struct{}
-}
-
-func (r reporting) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
 	select {
-	case r.progress <- struct{}{}:
-	default:
+	case c := <-done:
+		return c.data, c.err
+	case s := <-ended:
+		return nil, fmt.Errorf("reading %s: %w (%v)", path, ErrInterrupted, s)
 	}
-	return n, err
 }
 
 // kindOf describes what a path is if it is not a regular file.

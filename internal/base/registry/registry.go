@@ -92,13 +92,19 @@ func (r *Registry[T]) NamesWhere(keep func(T) bool) []string {
 // Lookup finds a value by its name or an alias. The error for an unknown name
 // suggests the nearest one and lists them all.
 func (r *Registry[T]) Lookup(name string) (T, error) {
-	r.mu.RLock()
-	v, known := r.byName[name]
-	r.mu.RUnlock()
+	v, known := r.Find(name)
 	if !known {
 		return v, suggest.Unknown(r.noun, name, r.Names())
 	}
 	return v, nil
+}
+
+// Find is Lookup for callers that need no error.
+func (r *Registry[T]) Find(name string) (v T, known bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	v, known = r.byName[name]
+	return v, known
 }
 
 func (r *Registry[T]) entries() []Entry { return lists.Map(r.All(), r.entry) }

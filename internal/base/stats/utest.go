@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -80,9 +81,29 @@ func doubledRanks(v []float64) []int {
 	return ranks
 }
 
-// sumCounts returns, for each s, the number of ways to choose n of the ranks with sum s.
+// latestCounts is the latest result of sumCounts. Most points of a report have the same numbers of trials, and no ties.
+var latestCounts struct {
+	sync.Mutex
+	ranks  []int
+	n      int
+	counts []float64
+}
+
+// sumCounts returns, for each s, the number of ways to choose n of the ranks with sum s. The caller must not change the
+// result.
 func sumCounts(ranks []int, n int) []float64 {
 	ranks = slices.Sorted(slices.Values(ranks))
+	c := &latestCounts
+	c.Lock()
+	defer c.Unlock()
+	if c.n != n || !slices.Equal(c.ranks, ranks) {
+		c.ranks, c.n, c.counts = ranks, n, countSums(ranks, n)
+	}
+	return c.counts
+}
+
+// countSums is sumCounts for sorted ranks.
+func countSums(ranks []int, n int) []float64 {
 	sums := make([]int, len(ranks)+1) // sums[i]: of the i smallest ranks
 	for i, r := range ranks {
 		sums[i+1] = sums[i] + r
@@ -151,12 +172,12 @@ func uQuantile(n, m int, tail float64) int {
 		mean, sd := float64(n*m)/2, math.Sqrt(float64(n*m*(n+m+1))/12)
 		return max(1, int(math.Floor(mean+distuv.UnitNormal.Quantile(tail)*sd)))
 	}
-	ranks := lists.Map(lists.Range[int](n+m), func(i int) int { return i + 1 })
+	ranks := lists.Map(lists.Range[int](n+m), func(i int) int { return 2 * (i + 1) }) // doubled, as those of UTest
 	counts := sumCounts(ranks, n)
 	all, below := lists.Sum(counts), 0.0
-	minSum := n * (n + 1) / 2 // the rank sum at U = 0
+	minSum := n * (n + 1) // the sum at U = 0
 	for k := 0; ; k++ {
-		below += counts[minSum+k]
+		below += counts[minSum+2*k]
 		if below/all > tail {
 			return k
 		}

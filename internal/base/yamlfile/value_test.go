@@ -55,7 +55,9 @@ func TestStruct(t *testing.T) {
 		"n: 3\nin: 4\n":        `f.yaml:2:5: in: want a mapping of names to values, have "4"`,
 		"[n, 3]\n":             `f.yaml:1:1: the box: want a mapping`,
 		"n: 3\n---\nn: 4\n":    `f.yaml:3:1: a second document: one file holds one box`,
-		"n: {{\n":              "f.yaml:1:5: could not find",
+		"n: {{\n":              "f.yaml:1:6: did not find expected node content",
+		"n: 3\nflag: 'x\n":     "f.yaml:2:9: found unexpected end of stream",
+		"n: 3\nm: a: b\n":      "f.yaml:2:8: mapping values are not allowed in this context",
 	} {
 		if _, err := read(text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q gives %v, want %s", text, err, want)

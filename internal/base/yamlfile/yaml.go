@@ -8,32 +8,26 @@ package yamlfile
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v3"
 
-	"github.com/kernbench/kernbench/internal/base/infile"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
 // Node is a node of the syntax tree. The methods of Reader interpret it.
-type Node = ast.Node
+type Node = *yaml.Node
 
 // Reader reads the syntax tree of a file and collects faults. Its methods take a node and what it
 // is ("axis size"), for the text of faults.
 type Reader struct {
 	source
-	anchors map[string]Node
 	// Number, if not nil, is called for every number with the path of its key, its text and the
 	// digits of Decimal. The reader uses the text that it returns.
 	Number func(what, text string, digits int) string
@@ -75,305 +69,181 @@ func (r *Reader) document(data []byte, noun, needs string) Node {
 		return nil
 	}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // the byte order mark of some editors
-	// The library does not fold the lines of a quoted text if they end in \r\n.
-	text := strings.ReplaceAll(string(data), "\r\n", "\n")
-	// Some texts, such as a folded text of blank lines, take the lexer minutes per megabyte.
-	file, err := infile.Within(context.Background(), parseTime, func() (*ast.File, error) {
-		tokens := lexer.Tokenize(text)
-		if err := bounded(tokens); err != nil {
-			return nil, err
-		}
-		// Duplicate keys are reported later, together with all other faults.
-		file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-		if err == nil {
-			err = misread(tokens)
-		}
-		return file, err
-	})
+	docs, err := documents(bytes.NewReader(data))
 	if err != nil {
-		if syntax, is := errors.AsType[yaml.Error](err); is && syntax.GetToken() != nil {
-			line, column := r.position(syntax.GetToken())
-			r.add(line, column, syntax.GetMessage())
-		} else if bound, is := errors.AsType[*boundError](err); is {
-			r.add(bound.line, bound.column, bound.msg)
-		} else {
-			r.add(1, 1, err.Error())
-		}
+		r.syntax(data, err)
 		return nil
 	}
-	var root Node
-	for _, doc := range file.Docs {
-		switch {
-		case doc.Body == nil:
-		case root == nil:
-			root = doc.Body
-		default:
-			r.Fault(doc.Body, "a second document: one file holds one %s", noun)
-		}
-	}
-	if root == nil {
+	docs = slices.DeleteFunc(docs, func(n Node) bool { return isNull(n) && n.Value == "" })
+	if len(docs) == 0 {
 		r.add(1, 1, fmt.Sprintf("the file is empty: a %s has at least %s", noun, needs))
 		return nil
 	}
-	r.anchors = map[string]Node{}
-	ast.Walk(anchorCollector{r, map[string]Node{}}, root)
-	if n := (&counter{anchors: r.anchors, sizes: map[string]int{}}).size(root); n > maxNodes {
-		r.Fault(root, "with its aliases, the file has more than %d values", maxNodes)
-		return nil
+	for _, doc := range docs[1:] {
+		r.Fault(doc, "a second document: one file holds one %s", noun)
 	}
-	return root
-}
-
-// Limits of a file. The parser's time grows with the square of the tokens, and its stack and memory with
-// the depth: 200,000 opening brackets took it 22 GB. The tokens are counted first, in linear time.
-const (
-	maxTokens = 30_000
-	maxDepth  = 64
-	maxNodes  = 100_000 // aliases count as what they stand for
-)
-
-// parseTime limits the time that a text may take. Tests shorten it.
-var parseTime = infile.Deadline
-
-// boundError is the place where a text exceeds a limit, or cannot be read.
-type boundError struct {
-	line, column int
-	msg          string
-}
-
-func (e *boundError) Error() string { return e.msg }
-
-// bounded returns an error if the parser cannot read the text in reasonable time and memory.
-func bounded(tokens token.Tokens) error {
-	brackets, dashes, line := 0, 0, 0
-	for i, t := range tokens {
-		if t.Position.Line != line {
-			dashes, line = 0, t.Position.Line
-		}
-		switch t.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			brackets++
-		case token.SequenceEndType, token.MappingEndType:
-			brackets--
-		case token.SequenceEntryType, token.MappingKeyType:
-			dashes++
-		}
-		switch {
-		case brackets+dashes > maxDepth:
-			return &boundError{line, t.Position.Column, fmt.Sprintf("lists and mappings are nested more than %d deep", maxDepth)}
-		case i >= maxTokens:
-			return &boundError{line, t.Position.Column,
-				fmt.Sprintf("the file has more than %d values, keys and marks", maxTokens)}
-		}
+	w := walk{Reader: r, anchors: map[string]bool{}, sizes: map[Node]int{}}
+	if n := w.size(docs[0]); n > maxNodes {
+		r.Fault(docs[0], "with its aliases, the file has more than %d values", maxNodes)
+	} else if !w.endless {
+		return docs[0]
 	}
 	return nil
 }
 
-// blockMark matches the mark of a block of text.
-var blockMark = regexp.MustCompile(`^[|>][-+0-9]{0,2}$`)
-
-// misread returns an error if the library read the text as something else without a word: it drops tabs within a
-// value, so that 1<tab>2 becomes 12, and the text of a block that begins on the line of its |.
-func misread(tokens token.Tokens) error {
-	block := false // the next token is the text of a block
-	for _, t := range tokens {
-		if t.Type == token.CommentType {
-			continue
+// documents parses a text and returns the roots of its documents.
+func documents(text io.Reader) (roots []Node, err error) {
+	for d := yaml.NewDecoder(text); ; {
+		var doc yaml.Node
+		if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+			return roots, nil
+		} else if err != nil {
+			return nil, err
 		}
-		text, fault := strings.TrimSpace(t.Origin), ""
-		mark := t.Type == token.LiteralType || t.Type == token.FoldedType
-		switch {
-		case t.Type == token.InvalidType, mark && !blockMark.MatchString(text):
-			fault = fmt.Sprintf("%q is not YAML", text)
-		case !block && !isQuoted(t) && strings.Contains(text, "\t"):
-			fault = fmt.Sprintf("a tab within %q: write it in quotes, or with blanks", text)
-		}
-		if fault != "" {
-			return &boundError{t.Position.Line, t.Position.Column, fault}
-		}
-		block = mark
+		roots = append(roots, doc.Content[0])
 	}
-	return nil
 }
 
-// counter counts the nodes that a reader of the file may visit. A list of aliases of lists of aliases has
+// parserPlace matches what the library writes before the message of an error. Some messages give the line where the
+// surrounding list or mapping begins, others no line.
+var parserPlace = regexp.MustCompile(`^yaml: (line \d+: )?`)
+
+// syntax records an error of the parser at the character where it stopped to read. It may have read a part of the next
+// line before it found the error.
+func (r *Reader) syntax(data []byte, err error) {
+	message := func(err error) string { return parserPlace.ReplaceAllString(err.Error(), "") }
+	text := &byteReader{text: data}
+	_, _ = documents(text)
+	read := data[:max(text.read-1, 0)]
+	line := bytes.LastIndexByte(read, '\n') + 1
+	if _, before := documents(bytes.NewReader(data[:line])); before != nil && message(before) == message(err) {
+		read = data[:line-1]
+		line = bytes.LastIndexByte(read, '\n') + 1
+	}
+	r.add(bytes.Count(read, []byte("\n"))+1, utf8.RuneCount(read[line:])+1, message(err))
+}
+
+// byteReader delivers one byte at a time, so that read is where the parser is.
+type byteReader struct {
+	text []byte
+	read int
+}
+
+func (b *byteReader) Read(p []byte) (int, error) {
+	if b.read == len(b.text) {
+		return 0, io.EOF
+	}
+	p[0] = b.text[b.read]
+	b.read++
+	return 1, nil
+}
+
+// maxNodes limits the values of a file. Aliases count as what they stand for: a list of aliases of lists of aliases has
 // exponentially many.
-type counter struct {
-	anchors map[string]Node
-	sizes   map[string]int // by anchor; 0 while one is being counted, because it may contain itself
+const maxNodes = 100_000
+
+// walk visits the nodes of a document and reports what YAML allows and this program does not: an anchor that is defined
+// twice, because an alias means the last one before it, an anchor that contains itself, and tags.
+type walk struct {
+	*Reader
+	anchors map[string]bool
+	sizes   map[Node]int // of nodes with an anchor; 0 while one is being counted
+	endless bool         // an anchor contains itself
 }
 
-// size returns the number of nodes, or a number above maxNodes if there are more.
-func (c *counter) size(n Node) int {
+// size returns the number of nodes that a reader may visit, or a number above maxNodes if there are more.
+func (w *walk) size(n Node) int {
+	if n.Kind == yaml.AliasNode {
+		if w.sizes[n.Alias] == 0 {
+			w.Fault(n, "the anchor &%s contains itself", n.Value)
+			w.endless = true
+		}
+		return 1 + w.sizes[n.Alias]
+	}
+	if n.Style&yaml.TaggedStyle != 0 {
+		w.Fault(n, "%s is a tag, which is not supported", n.Tag)
+	}
+	if n.Anchor != "" && w.anchors[n.Anchor] {
+		w.Fault(n, "the anchor &%s is defined twice: use two names", n.Anchor)
+	}
+	w.anchors[n.Anchor] = true
 	total := 1
-	add := func(part Node) { total = min(total+c.size(part), maxNodes+1) }
-	switch x := n.(type) {
-	case *ast.MappingNode:
-		for _, v := range x.Values {
-			add(v)
+	for _, part := range n.Content {
+		if total += w.size(part); total > maxNodes {
+			break
 		}
-	case *ast.MappingValueNode:
-		add(x.Value)
-	case *ast.SequenceNode:
-		for _, v := range x.Values {
-			add(v)
-		}
-	case *ast.AnchorNode:
-		add(x.Value)
-	case *ast.AliasNode:
-		name := x.Value.GetToken().Value
-		size, counted := c.sizes[name]
-		if target := c.anchors[name]; !counted && target != nil {
-			c.sizes[name] = 0
-			size = c.size(target)
-			c.sizes[name] = size
-		}
-		total = min(total+size, maxNodes+1)
+	}
+	if n.Anchor != "" {
+		w.sizes[n] = total
 	}
 	return total
 }
 
-// anchorCollector fills the map of anchors, in the order of the text.
-type anchorCollector struct {
-	r     *Reader
-	early map[string]Node // aliases without an anchor before them
-}
-
-func (c anchorCollector) Visit(n Node) ast.Visitor {
-	switch x := n.(type) {
-	case *ast.AnchorNode:
-		name := x.Name.GetToken().Value
-		switch alias := c.early[name]; {
-		case c.r.anchors[name] != nil: // YAML allows it: an alias means the last one before it
-			c.r.Fault(n, "the anchor &%s is defined twice: use two names", name)
-		case alias != nil:
-			c.r.Fault(alias, "the alias *%s stands before its anchor", name)
-		}
-		c.r.anchors[name] = x.Value
-	case *ast.AliasNode:
-		if name := x.Value.GetToken().Value; c.r.anchors[name] == nil {
-			c.early[name] = n
-		}
-	}
-	return c
-}
-
-// resolve follows anchors and aliases, so that *x has the value marked &x. It stops after 8
-// steps, because an alias may refer to itself; describe then calls it undefined.
-func (r *Reader) resolve(n Node) Node {
-	for range 8 {
-		switch x := n.(type) {
-		case *ast.AnchorNode:
-			n = x.Value
-		case *ast.AliasNode:
-			target, ok := r.anchors[x.Value.GetToken().Value]
-			if !ok {
-				return n
-			}
-			n = target
-		default:
-			return n
-		}
+// resolve follows an alias, so that *x has the value marked &x.
+func resolve(n Node) Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
 	}
 	return n
 }
 
 // Fault records a fault at a node.
 func (r *Reader) Fault(n Node, format string, args ...any) {
-	line, column := r.position(startToken(n))
-	r.add(line, column, fmt.Sprintf(format, args...))
+	r.add(n.Line, n.Column, fmt.Sprintf(format, args...))
 }
 
 // FaultIn records a fault at an offset, in characters, within the text of a scalar.
 func (r *Reader) FaultIn(n Node, offset int, format string, args ...any) {
-	line, column := r.position(startToken(n))
-	if isQuoted(n.GetToken()) {
-		column++
+	if n.Style&quoted != 0 {
+		offset++
 	}
-	r.add(line, column+offset, fmt.Sprintf(format, args...))
+	r.add(n.Line, n.Column+offset, fmt.Sprintf(format, args...))
 }
 
-func isQuoted(tk *token.Token) bool {
-	return tk.Type == token.SingleQuoteType || tk.Type == token.DoubleQuoteType
-}
+// The styles of a text in quotes, and of a block of text.
+const (
+	quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle
+	block  = yaml.LiteralStyle | yaml.FoldedStyle
+)
 
-// startToken returns the first token of a node. The token of a mapping in the tree is its colon.
-func startToken(n Node) *token.Token {
-	switch x := n.(type) {
-	case *ast.MappingNode:
-		if !x.IsFlowStyle && len(x.Values) > 0 {
-			return x.Values[0].Key.GetToken()
-		}
-	case *ast.MappingValueNode:
-		return x.Key.GetToken()
-	}
-	return n.GetToken()
-}
-
-// position returns the line and column of a token. The column of the scanner is sometimes one
-// too large (after trailing blanks), so position looks for the token in the text.
-func (r *Reader) position(tk *token.Token) (line, column int) {
-	if tk == nil || tk.Position == nil {
-		return 1, 1
-	}
-	line, column = tk.Position.Line, max(tk.Position.Column, 1)
-	runes := []rune(r.line(line))
-	if isQuoted(tk) || column <= len(runes) && strings.HasPrefix(string(runes[column-1:]), tk.Value) {
-		return line, column
-	}
-	upTo := string(runes[:min(len(runes), column-1+utf8.RuneCountInString(tk.Value))])
-	if i := strings.LastIndex(upTo, tk.Value); i >= 0 && tk.Value != "" {
-		return line, utf8.RuneCountInString(upTo[:i]) + 1
-	}
-	return line, column
-}
+// isNull reports whether a node is a missing or null value.
+func isNull(n Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
 // describe returns the kind of a node in words, as in "want a list, have a mapping".
 func describe(n Node) string {
-	switch n.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode:
+	switch {
+	case n.Kind == yaml.MappingNode:
 		return "a mapping"
-	case *ast.SequenceNode:
+	case n.Kind == yaml.SequenceNode:
 		return "a list"
-	case *ast.NullNode:
+	case isNull(n):
 		return "nothing"
-	case *ast.TagNode:
-		return "a tag, which is not supported"
-	case *ast.AliasNode, *ast.AnchorNode:
-		return "an undefined alias"
-	case *ast.LiteralNode:
+	case n.Style&block != 0:
 		return "a block of text"
 	}
-	return fmt.Sprintf("%q", n.GetToken().Value)
+	return fmt.Sprintf("%q", n.Value)
 }
 
 // Mapping returns the entries of a mapping. Duplicate keys are faults and left out.
 func (r *Reader) Mapping(n Node, what string) ([]Entry, bool) {
-	var pairs []*ast.MappingValueNode
-	switch x := r.resolve(n).(type) {
-	case *ast.MappingNode:
-		pairs = x.Values
-	case *ast.MappingValueNode:
-		pairs = []*ast.MappingValueNode{x}
-	default:
+	x := resolve(n)
+	if x.Kind != yaml.MappingNode {
 		r.Fault(n, "%s: want a mapping of names to values, have %s", what, describe(x))
 		return nil, false
 	}
 	var entries []Entry
 	seen := map[string]bool{}
-	for _, p := range pairs {
-		key, ok := p.Key.(ast.ScalarNode)
-		if !ok {
-			r.Fault(p.Key, "%s: want a plain word as key", what)
-			continue
+	for i := 0; i < len(x.Content); i += 2 {
+		key, value := x.Content[i], x.Content[i+1]
+		switch {
+		case key.Kind != yaml.ScalarNode:
+			r.Fault(key, "%s: want a plain word as key", what)
+		case seen[key.Value]:
+			r.Fault(key, "%s: duplicate key %q", what, key.Value)
+		default:
+			seen[key.Value] = true
+			entries = append(entries, Entry{key.Value, key, value})
 		}
-		name := key.GetToken().Value
-		if seen[name] {
-			r.Fault(p.Key, "%s: duplicate key %q", what, name)
-			continue
-		}
-		seen[name] = true
-		entries = append(entries, Entry{name, p.Key, p.Value})
 	}
 	return entries, true
 }
@@ -400,35 +270,31 @@ func (r *Reader) Fields(n Node, what string, known ...string) (values map[string
 
 // List returns the items of a list. An empty list is a fault.
 func (r *Reader) List(n Node, what string) ([]Node, bool) {
-	seq, ok := r.resolve(n).(*ast.SequenceNode)
-	if !ok {
-		r.Fault(n, "%s: want a list, have %s", what, describe(r.resolve(n)))
+	x := resolve(n)
+	if x.Kind != yaml.SequenceNode {
+		r.Fault(n, "%s: want a list, have %s", what, describe(x))
 		return nil, false
 	}
-	if len(seq.Values) == 0 {
+	if len(x.Content) == 0 {
 		r.Fault(n, "%s: the list is empty", what)
 		return nil, false
 	}
-	return seq.Values, true
+	return x.Content, true
 }
 
 // Scalar returns a single value as written, which may be null.
 func (r *Reader) Scalar(n Node, what string) (Scalar, bool) {
-	node := r.resolve(n)
-	switch x := node.(type) {
-	case *ast.NullNode:
-		return Scalar{Null: true, At: n}, true
-	case *ast.StringNode:
-		return Scalar{Text: x.Value, Quoted: isQuoted(x.Token), At: node}, true
-	case *ast.LiteralNode:
-		return Scalar{Text: x.Value.Value, Quoted: true, At: n}, true
-	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		return Scalar{Text: node.GetToken().Value, Number: true, At: node}, true
-	case *ast.BoolNode:
-		return Scalar{Text: x.GetToken().Value, At: node}, true
+	x := resolve(n)
+	if x.Kind != yaml.ScalarNode {
+		r.Fault(n, "%s: want a single value, have %s", what, describe(x))
+		return Scalar{}, false
 	}
-	r.Fault(n, "%s: want a single value, have %s", what, describe(node))
-	return Scalar{}, false
+	if isNull(x) {
+		return Scalar{Null: true, At: n}, true
+	}
+	tag := x.ShortTag()
+	return Scalar{Text: x.Value, Quoted: x.Style&(quoted|block) != 0, Number: tag == "!!int" || tag == "!!float",
+		At: x}, true
 }
 
 // Text is Scalar for a value that must not be null.
@@ -464,19 +330,10 @@ func (r *Reader) Word(n Node, what, noun string, words ...string) (string, bool)
 }
 
 // IsList reports whether a value is a list.
-func (r *Reader) IsList(n Node) bool {
-	_, ok := r.resolve(n).(*ast.SequenceNode)
-	return ok
-}
+func (r *Reader) IsList(n Node) bool { return resolve(n).Kind == yaml.SequenceNode }
 
 // IsMapping reports whether a value is a mapping.
-func (r *Reader) IsMapping(n Node) bool {
-	switch r.resolve(n).(type) {
-	case *ast.MappingNode, *ast.MappingValueNode:
-		return true
-	}
-	return false
-}
+func (r *Reader) IsMapping(n Node) bool { return resolve(n).Kind == yaml.MappingNode }
 
 // Peek is Mapping without recording faults.
 func (r *Reader) Peek(n Node) []Entry {
@@ -491,8 +348,17 @@ func (r *Reader) Name() string { return r.name }
 
 // String returns the text of a value that is a string in YAML, quoted or not.
 func (r *Reader) String(n Node) (string, bool) {
-	if s, ok := r.resolve(n).(*ast.StringNode); ok {
-		return s.Value, true
+	if x := resolve(n); x.Kind == yaml.ScalarNode && x.ShortTag() == "!!str" && x.Style&block == 0 {
+		return x.Value, true
 	}
 	return "", false
+}
+
+// Content returns a text that is the same for nodes with the same content, whatever their comments, quotes and layout.
+func Content(n Node) string {
+	n = resolve(n)
+	if n.Kind == yaml.ScalarNode {
+		return fmt.Sprintf("%s %q", n.ShortTag(), n.Value)
+	}
+	return fmt.Sprint(n.ShortTag(), lists.Map(n.Content, Content))
 }
