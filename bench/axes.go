@@ -38,38 +38,37 @@ func Tuples(name string, values ...string) Clause { return textAxis(name, point.
 
 // Bools declares an axis of truth values.
 func Bools(name string, values ...bool) Clause {
-	a := decl.Axis{Name: name, Kind: point.Bool, Values: lists.Map(values, point.BoolValue)}
-	return func(d *declaration) { d.part.Axes = append(d.part.Axes, a) }
+	return axis(name, point.Bool, lists.Map(values, point.BoolValue), nil)
 }
 
 // On gives previously declared axes other values, and options other defaults, on one backend.
 // Use it to leave out values that the backend does not support.
 func On(backend string, clauses ...Clause) Clause {
-	return func(d *declaration) {
-		if d.part.On == nil {
-			d.part.On = map[string][]decl.Axis{}
+	return func(d *decl.Declaration) {
+		if d.Part.On == nil {
+			d.Part.On = map[string][]decl.Axis{}
 		}
-		if d.bench.OptionsOn == nil {
-			d.bench.OptionsOn = map[string][]decl.Option{}
+		if d.Bench.OptionsOn == nil {
+			d.Bench.OptionsOn = map[string][]decl.Option{}
 		}
-		other := d.evaluate(clauses)
-		d.part.On[backend] = append(d.part.On[backend], other.part.Axes...)
-		d.bench.OptionsOn[backend] = append(d.bench.OptionsOn[backend], other.bench.Options...)
+		other := evaluate(d, clauses)
+		d.Part.On[backend] = append(d.Part.On[backend], other.Part.Axes...)
+		d.Bench.OptionsOn[backend] = append(d.Bench.OptionsOn[backend], other.Bench.Options...)
 	}
 }
 
 // OnlyOn declares axes and options that exist only on some backends. On other backends, points
 // do not have them and naming them is an error.
 func OnlyOn(backends []string, clauses ...Clause) Clause {
-	return func(d *declaration) {
-		other := d.evaluate(clauses)
-		for _, a := range other.part.Axes {
+	return func(d *decl.Declaration) {
+		other := evaluate(d, clauses)
+		for _, a := range other.Part.Axes {
 			a.Only = backends
-			d.part.Axes = append(d.part.Axes, a)
+			d.Part.Axes = append(d.Part.Axes, a)
 		}
-		for _, o := range other.bench.Options {
+		for _, o := range other.Bench.Options {
 			o.Only = backends
-			d.bench.Options = append(d.bench.Options, o)
+			d.Bench.Options = append(d.Bench.Options, o)
 		}
 	}
 }
@@ -77,43 +76,38 @@ func OnlyOn(backends []string, clauses ...Clause) Clause {
 // OverHosts gives previously declared axes other values when the ranks are on several hosts.
 // The run prints a note about it.
 func OverHosts(axes ...Clause) Clause {
-	return func(d *declaration) { d.part.OverHosts = append(d.part.OverHosts, d.evaluate(axes).part.Axes...) }
+	return func(d *decl.Declaration) { d.Part.OverHosts = append(d.Part.OverHosts, evaluate(d, axes).Part.Axes...) }
 }
 
 // evaluate applies clauses to a new, empty declaration, so that the caller can place the results.
 // Mistakes are added to the faults of d.
-func (d *declaration) evaluate(clauses []Clause) *declaration {
-	other := &declaration{bench: &Bench{}, part: &decl.Part{}}
+func evaluate(d *decl.Declaration, clauses []Clause) *decl.Declaration {
+	other := &decl.Declaration{Bench: &Bench{}, Part: &decl.Part{}}
 	for _, c := range clauses {
 		c(other)
 	}
-	d.bench.Faults = append(d.bench.Faults, other.bench.Faults...)
+	d.Bench.Faults = append(d.Bench.Faults, other.Bench.Faults...)
 	return other
 }
 
 func specAxis(name string, kind Kind, spec string) Clause {
-	return func(d *declaration) {
-		values, err := point.ParseSpec(kind, spec)
-		if err != nil {
-			d.bench.Fault("axis %q: %w", name, err)
-			return
-		}
-		d.part.Axes = append(d.part.Axes, decl.Axis{Name: name, Kind: kind, Values: values})
-	}
+	values, err := point.ParseSpec(kind, spec)
+	return axis(name, kind, values, err)
 }
 
 func textAxis(name string, kind Kind, texts []string) Clause {
-	return func(d *declaration) {
-		a := decl.Axis{Name: name, Kind: kind}
-		for _, t := range texts {
-			v, err := point.Parse(kind, t)
-			if err != nil {
-				d.bench.Fault("axis %q: %w", name, err)
-				return
-			}
-			a.Values = append(a.Values, v)
+	values, err := lists.TryMap(texts, func(text string) (Value, error) { return point.Parse(kind, text) })
+	return axis(name, kind, values, err)
+}
+
+// axis adds an axis to the part, or the error of its values to the faults.
+func axis(name string, kind Kind, values []Value, err error) Clause {
+	return func(d *decl.Declaration) {
+		if err != nil {
+			fault(d.Bench, "axis %q: %w", name, err)
+			return
 		}
-		d.part.Axes = append(d.part.Axes, a)
+		d.Part.Axes = append(d.Part.Axes, decl.Axis{Name: name, Kind: kind, Values: values})
 	}
 }
 
@@ -128,20 +122,20 @@ func Env(name string, values ...string) Clause {
 			e.Values = append(e.Values, point.EnvVar{Name: name, Value: v, Set: true})
 		}
 	}
-	return func(d *declaration) { d.part.Envs = append(d.part.Envs, e) }
+	return func(d *decl.Declaration) { d.Part.Envs = append(d.Part.Envs, e) }
 }
 
 // Zip makes the axes and environment variables declared inside vary together instead of being
 // crossed: the first value of each, then the second of each, and so on.
 func Zip(axes ...Clause) Clause {
-	return func(d *declaration) {
-		firstAxis, firstEnv := len(d.part.Axes), len(d.part.Envs)
+	return func(d *decl.Declaration) {
+		firstAxis, firstEnv := len(d.Part.Axes), len(d.Part.Envs)
 		for _, a := range axes {
 			a(d)
 		}
-		names := lists.Map(d.part.Axes[firstAxis:], func(a decl.Axis) string { return a.Name })
-		envs := lists.Map(d.part.Envs[firstEnv:], func(e decl.EnvAxis) string { return e.Name })
-		d.part.Zips = append(d.part.Zips, append(names, envs...))
+		names := lists.Map(d.Part.Axes[firstAxis:], func(a decl.Axis) string { return a.Name })
+		envs := lists.Map(d.Part.Envs[firstEnv:], func(e decl.EnvAxis) string { return e.Name })
+		d.Part.Zips = append(d.Part.Zips, append(names, envs...))
 	}
 }
 
@@ -149,30 +143,30 @@ func Zip(axes ...Clause) Clause {
 // as the reason. The point includes the number of ranks and the backend ([BackendName]). The
 // function must be pure: the planner calls it, not the workers.
 func Drop(reason func(p Point) error) Clause {
-	return func(d *declaration) { d.part.Drops = append(d.part.Drops, reason) }
+	return func(d *decl.Declaration) { d.Part.Drops = append(d.Part.Drops, reason) }
 }
 
 // Refuse rejects the whole run if the function returns an error for any point together with the
 // options. The error is reported as a usage error before anything starts. The options include
 // the backend ([BackendName]). The function must be pure.
 func Refuse(fault func(p, options Point) error) Clause {
-	return func(d *declaration) { d.part.Refusals = append(d.part.Refusals, fault) }
+	return func(d *decl.Declaration) { d.Part.Refusals = append(d.Part.Refusals, fault) }
 }
 
 // Profile declares the axis values that --profile NAME selects, each as "axis=SPEC". "only=EXPR"
 // selects points as --only does, and "trials=N" sets the number of trials. A profile without values
 // keeps the axes as declared.
 func Profile(name string, axes ...string) Clause {
-	return func(d *declaration) {
+	return func(d *decl.Declaration) {
 		p := decl.Profile{Name: name}
 		for _, text := range axes {
 			axis, spec, ok := strings.Cut(text, "=")
 			if !ok {
-				d.bench.Fault("profile %s: %q: want axis=SPEC", name, text)
+				fault(d.Bench, "profile %s: %q: want axis=SPEC", name, text)
 			}
 			p.Axes = append(p.Axes, [2]string{axis, spec})
 		}
-		d.bench.Profiles = append(d.bench.Profiles, p)
+		d.Bench.Profiles = append(d.Bench.Profiles, p)
 	}
 }
 

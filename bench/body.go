@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/host/clock"
@@ -21,10 +22,18 @@ import (
 // Any other error makes a failed row, and so does a panic.
 type Body func(ctx context.Context, s *State) error
 
-// Run executes the body on one rank in this process and returns the rank's outcome. Tests call
-// it to run a body without worker processes. The returned error is the cause of Outcome.Reason.
+// Run executes the body at a point on one rank in this process, as backend cpu, and returns the row that it would
+// record. Tests call it to run a body without worker processes. The returned error is the cause of the row's Reason.
 // A panic in the body becomes an error with its stack.
-func (b Body) Run(ctx context.Context, set Setting) (Outcome, error) {
+func (b Body) Run(ctx context.Context, p Point) (Row, error) {
+	row := Row{Point: p, Backend: "cpu", Metrics: map[string]float64{}, Units: map[string]string{}}
+	o, err := b.perform(ctx, decl.Setting{Point: p, Backend: row.Backend, Seed: 1})
+	o.Fill(&row)
+	return row, err
+}
+
+// perform executes the body on one rank. It is the body of the declaration.
+func (b Body) perform(ctx context.Context, set decl.Setting) (decl.Outcome, error) {
 	s := newState(set)
 	err := protect(func() error { return b(ctx, s) })
 	return s.finish(err), err
@@ -40,7 +49,7 @@ func protect(f func() error) (err error) {
 	return f()
 }
 
-func newState(set Setting) *State {
+func newState(set decl.Setting) *State {
 	if set.Group == nil {
 		set.Group = syncgroup.Solo()
 	}
@@ -53,7 +62,7 @@ func newState(set Setting) *State {
 	if set.Phase == nil {
 		set.Phase = func(string) {}
 	}
-	return &State{set: set, out: Outcome{
+	return &State{set: set, out: decl.Outcome{
 		Kind: journal.Measured, Metrics: map[string]float64{}, Stats: map[string]journal.Stat{},
 		Limits: map[string]float64{}, Details: map[string]string{}, Raws: map[string][]byte{},
 	}}
@@ -61,7 +70,7 @@ func newState(set Setting) *State {
 
 // finish returns this rank's outcome. err is the error that the body returned. Only rows with status
 // ok keep samples and profiles.
-func (s *State) finish(err error) Outcome {
+func (s *State) finish(err error) decl.Outcome {
 	o := s.out
 	_, verified := o.Metrics["wrong"] // a verification alone is not a measurement
 	var skip *skipError
@@ -118,11 +127,11 @@ func NotExecuted(required bool, format string, args ...any) error {
 // Helper declares a function that bodies run in a separate process, because it may crash or
 // hang. [HelperCommand] starts it.
 func Helper(name string, f func(args []string) error) Clause {
-	return func(d *declaration) {
-		if d.bench.Helpers == nil {
-			d.bench.Helpers = map[string]func(args []string) error{}
+	return func(d *decl.Declaration) {
+		if d.Bench.Helpers == nil {
+			d.Bench.Helpers = map[string]func(args []string) error{}
 		}
-		d.bench.Helpers[name] = f
+		d.Bench.Helpers[name] = f
 	}
 }
 

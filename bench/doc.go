@@ -75,7 +75,7 @@
 //
 //	read the point        Value, Int, Float, Str, Bool, Dims, DType, File
 //	know the rank         Rank, Size, LocalRank, Backend, Seed, Session
-//	meet the other ranks  Barrier, Exchange, Group
+//	meet the other ranks  Barrier, Exchange
 //	check the result      Verify, Refresh
 //	have rates computed   Bytes, Flops, Volume, Limit
 //	time                  Time, TimeAs, Sampling, SampleAtMost, UseClock
@@ -157,7 +157,6 @@
 //	Pivot      declares a table
 //	Sections   states findings in text and tables
 //	Sentences  states findings by rules, each with an ID, a condition, the rows that it cites and a text
-//	Figures    describes figures that no Plot can describe
 //	Exports    makes other files, each a [File] with a Name and Data
 //	TableFile  declares a CSV or JSON file with a line for each row
 //	Page       declares a page with all figures and table files, which must then exist after a run
@@ -165,11 +164,8 @@
 // [Accumulates] makes views merge all runs of a folder. The results are made of these types:
 //
 //	Section   Title; Text in Markdown; Table, whose lines [Section.AddLine] adds with the rows that
-//	          they rest on; Grid; Lead: comes first; Detail: folded away;
+//	          they rest on; Lead: comes first; Detail: folded away;
 //	          Headline: printed at the end of a run instead of the table of all rows
-//	Grid      Corner, the heading of the row names; Columns; Rows
-//	GridRow   Name; Cells
-//	GridCell  Status, which decides the colour; Text; Note, the tooltip
 //
 // # Plots
 //
@@ -204,17 +200,6 @@
 // The keys of a pivot are rows, columns, value and where; unit=common shows all times in one unit, and show=headline
 // prints the table at the end of a run. [Named], [Title], [Caption] and [Label] set the texts.
 //
-// # Figures
-//
-// [Figures] returns what [Plot] cannot say. A [Figure] has a Name, which becomes the file name, a Title, a Caption and
-// Panels. A [Panel] has a Title, two axes X and Y, and either Series and Lines, or a Heat map, or a Diagram:
-//
-//	FigureAxis   Label; Scale "linear", "log2", "log10" or "category";
-//	             Unit "bytes", "us", "percent", "GB/s" or "TFLOP/s"; Categories
-//	Series       Name; Kind "line", "scatter", "bars" or "stacked-bars"; Points
-//	FigurePoint  X, Y; Low and High of an error bar
-//	Line         Label and X, Y or Points: a limit or an ideal
-//
 // # Suites
 //
 // [Suite] declares an evaluation: several [Part] sweeps with common options and views. A row
@@ -234,8 +219,5 @@
 //
 // # Testing a body
 //
-// [Body.Run] runs a body on one rank in the calling process. Its [Setting] needs only a Point;
-// the other fields are Group, Ranks, LocalRank, Backend, Session, Seed, Measure, Clock, Metrics,
-// Inputs and Phase. The [Outcome] has the fields of the [Row] that the harness would record:
-// Status, Reason, Metrics, Stats, Details, Conditions and so on.
+// [Body.Run] runs a body at a [Point] on one rank in the calling process, and returns the [Row] that it would record.
 package bench

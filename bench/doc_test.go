@@ -15,6 +15,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
 // sources parses the package with its tests.
@@ -149,8 +150,7 @@ func TestManualNamesFields(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^//\t([A-Z]\w+)  `).FindAllStringSubmatch(section("Sampling"), -1) {
 		has(reflect.TypeFor[bench.Config](), m[1])
 	}
-	has(reflect.TypeFor[bench.StopRule](), "RelNoise, MinSamples, MaxSamples, MinTime, MaxTime")
-	has(reflect.TypeFor[bench.FigureAxis](), "Label, Scale, Unit, Categories")
+	has(reflect.TypeFor[measure.Stop](), "RelNoise, MinSamples, MaxSamples, MinTime, MaxTime")
 	if named < 40 {
 		t.Errorf("only %d fields were found in the manual", named)
 	}

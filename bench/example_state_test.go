@@ -2,8 +2,8 @@ package bench_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,8 +12,8 @@ import (
 )
 
 // try runs a body on one rank as a worker does, at a point such as "size=4Ki".
-func try(body bench.Body, coords ...string) bench.Outcome {
-	set := bench.Setting{Backend: "cpu", Seed: 1}
+func try(body bench.Body, coords ...string) bench.Row {
+	var point bench.Point
 	kinds := map[string]bench.Kind{"size": bench.KindBytes, "count": bench.KindInt, "alpha": bench.KindFloat,
 		"inplace": bench.KindBool, "shape": bench.KindTuple, "dtype": bench.KindDType, "cadence": bench.KindString,
 		"probe": bench.KindString, "seconds": bench.KindFloat}
@@ -23,10 +23,10 @@ func try(body bench.Body, coords ...string) bench.Outcome {
 		if err != nil {
 			panic(err)
 		}
-		set.Point = set.Point.With(name, value)
+		point = point.With(name, value)
 	}
-	o, _ := body.Run(context.Background(), set)
-	return o
+	row, _ := body.Run(context.Background(), point)
+	return row
 }
 
 // stepClock is a clock that the body advances, in picoseconds.
@@ -178,19 +178,6 @@ func ExampleState_Seed() {
 	// Output: seed of this rank's inputs: 1
 }
 
-// Ranks exchange data during set-up.
-func ExampleState_Group() {
-	try(func(ctx context.Context, s *bench.State) error {
-		pids, err := s.Group().Exchange(ctx, []int64{int64(os.Getpid())})
-		if err != nil {
-			return err
-		}
-		fmt.Println("process IDs of", len(pids), "rank")
-		return nil
-	})
-	// Output: process IDs of 1 rank
-}
-
 // Exchange is an all-gather of bytes. Ranks on several hosts pass it to dist.Init as
 // Config.Exchange.
 func ExampleState_Exchange() {
@@ -205,17 +192,14 @@ func ExampleState_Exchange() {
 	// Output: [rank 0]
 }
 
-// The declaration holds the unit of a metric and which direction is better.
+// A body records a metric that its bench declares.
 func ExampleState_Record() {
-	b := bench.New("example", nil, bench.Metric("cells", "cells/s", "higher", "cells that a second updates"))
-	declared, _ := b.Metrics()
-	body := bench.Body(func(_ context.Context, s *bench.State) error {
+	row := try(func(_ context.Context, s *bench.State) error {
 		s.Record("cells", 3)
 		return nil
 	})
-	out, _ := body.Run(context.Background(), bench.Setting{Metrics: declared})
-	fmt.Println(out.Metrics["cells"], out.Infos[0].Unit, out.Infos[0].Better)
-	// Output: 3 cells/s higher
+	fmt.Println(row.Metrics["cells"])
+	// Output: 3
 }
 
 // The unit of a metric that the harness computes is known.
@@ -224,7 +208,7 @@ func ExampleState_RecordSamples() {
 		s.RecordSamples("time_us", []float64{5, 4, 6})
 		return nil
 	})
-	fmt.Println(out.Metrics["time_us"], out.Stats["time_us"].P50, out.Infos[0].Unit)
+	fmt.Println(out.Metrics["time_us"], out.Stats.Get("time_us").P50, out.Units["time_us"])
 	// Output: 4 5 us
 }
 
@@ -258,15 +242,13 @@ func ExampleState_Barrier() {
 
 // A rank that hangs or crashes is reported with its last phase.
 func ExampleState_Phase() {
-	body := bench.Body(func(_ context.Context, s *bench.State) error {
+	row := try(func(_ context.Context, s *bench.State) error {
 		s.Phase("loading the matrix")
 		s.Phase("factorizing")
-		return nil
+		return errors.New("the matrix is singular")
 	})
-	body.Run(context.Background(), bench.Setting{Phase: func(phase string) { fmt.Println(phase) }})
-	// Output:
-	// loading the matrix
-	// factorizing
+	fmt.Println(row.Status, row.Reason)
+	// Output: failed the matrix is singular
 }
 
 // A simulating body advances its own clock, and the row is marked as simulated.
@@ -496,7 +478,7 @@ func ExampleBody_Run() {
 		return
 	}
 	point := bench.Point{{Name: "cadence", Value: isolated}}
-	out, err := body.Run(context.Background(), bench.Setting{Point: point})
+	out, err := body.Run(context.Background(), point)
 	fmt.Println(out.Status, out.Reason)
 	// Output: skipped isolated does not apply
 }

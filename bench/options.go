@@ -14,13 +14,13 @@ import (
 // Option declares a parameter with one value per run. The default is parsed like [ParseValue]
 // does. Every row records the value.
 func Option(name string, kind Kind, def, help string) Clause {
-	return func(d *declaration) {
+	return func(d *decl.Declaration) {
 		v, err := point.Parse(kind, def)
 		if err != nil {
-			d.bench.Fault("option %q: default: %w", name, err)
+			fault(d.Bench, "option %q: default: %w", name, err)
 			return
 		}
-		d.bench.Options = append(d.bench.Options, decl.Option{Name: name, Kind: kind, Default: v, Help: help})
+		d.Bench.Options = append(d.Bench.Options, decl.Option{Name: name, Kind: kind, Default: v, Help: help})
 	}
 }
 
@@ -37,11 +37,11 @@ func Quantity(name, def, help string) Clause {
 
 // change returns a clause that declares an option and then modifies it.
 func change(option Clause, modify func(b *Bench, o *decl.Option)) Clause {
-	return func(d *declaration) {
-		before := len(d.bench.Options)
+	return func(d *decl.Declaration) {
+		before := len(d.Bench.Options)
 		option(d)
-		for i := range d.bench.Options[before:] {
-			modify(d.bench, &d.bench.Options[before+i])
+		for i := range d.Bench.Options[before:] {
+			modify(d.Bench, &d.Bench.Options[before+i])
 		}
 	}
 }
@@ -54,12 +54,12 @@ func Seconds(def, help string) Clause {
 
 // Choice declares an option that accepts only the given texts. The first is the default.
 func Choice(name, help string, choices ...string) Clause {
-	return func(d *declaration) {
+	return func(d *decl.Declaration) {
 		if len(choices) == 0 {
-			d.bench.Fault("option %q: no choices", name)
+			fault(d.Bench, "option %q: no choices", name)
 			return
 		}
-		d.bench.Options = append(d.bench.Options, decl.Option{Name: name, Kind: point.String,
+		d.Bench.Options = append(d.Bench.Options, decl.Option{Name: name, Kind: point.String,
 			Default: point.StringValue(choices[0]), Help: help, Choices: choices})
 	}
 }
@@ -76,7 +76,7 @@ func FileOption(name, def, help string) Clause {
 func Sweepable(option Clause) Clause {
 	return change(option, func(b *Bench, o *decl.Option) {
 		if o.Sweepable = o.Kind == point.String; !o.Sweepable {
-			b.Fault("option %q: only texts and files can be swept", o.Name)
+			fault(b, "option %q: only texts and files can be swept", o.Name)
 		}
 	})
 }

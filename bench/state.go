@@ -22,10 +22,10 @@ import (
 // State gives a body its point and its rank, and collects its results. It must be used by one
 // goroutine only.
 type State struct {
-	set     Setting
+	set     decl.Setting
 	verify  []func() error
 	refresh func() error
-	out     Outcome
+	out     decl.Outcome
 	flops   float64 // per call, 0 if not declared
 	bytes   float64 // per call, 0 if not declared
 	// collective and volume are the arguments of [State.Volume]; collective is "" if it was not called.
@@ -90,13 +90,10 @@ func (s *State) Session() string { return s.set.Session }
 // Seed returns the run's seed, the same on every rank.
 func (s *State) Seed() uint64 { return s.set.Seed }
 
-// Group returns the connection between the ranks that the harness provides, for untimed set-up.
-func (s *State) Group() Group { return s.set.Group }
-
-// Barrier waits for all ranks of the [Group].
+// Barrier waits for all ranks, through a connection of the harness that is independent of the backend under test.
 func (s *State) Barrier(ctx context.Context) error { return s.set.Group.Barrier(ctx) }
 
-// Exchange returns the data of every rank, in rank order (an all-gather over the [Group]). It
+// Exchange returns the data of every rank, in rank order (an all-gather over the same connection). It
 // serves as dist.Config's Exchange, by which ranks on several hosts join a process group.
 func (s *State) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
 	return tcp.Through(s.set.Group)(ctx, mine)

@@ -31,12 +31,12 @@ func (c *steps) Deterministic() bool { return true }
 func (c *steps) Name() string        { return "steps" }
 
 // on runs a body on n ranks and returns the outcome of each.
-func on(n int, body Body) []Outcome {
-	out := make([]Outcome, n)
+func on(n int, body Body) []decl.Outcome {
+	out := make([]decl.Outcome, n)
 	var wg sync.WaitGroup
 	for rank, g := range syncgroup.Local(n) {
 		wg.Go(func() {
-			s := newState(Setting{Group: g, Measure: measure.Default(), Clock: &steps{}, Point: example()})
+			s := newState(decl.Setting{Group: g, Measure: measure.Default(), Clock: &steps{}, Point: example()})
 			out[rank] = s.finish(body(context.Background(), s))
 		})
 	}
@@ -60,7 +60,7 @@ func takes(s *State, us int64) func() error {
 }
 
 func TestAccessors(t *testing.T) {
-	s := newState(Setting{Group: syncgroup.Local(3)[1], LocalRank: 1, Backend: "cpu", Seed: 9, Point: example()})
+	s := newState(decl.Setting{Group: syncgroup.Local(3)[1], LocalRank: 1, Backend: "cpu", Seed: 9, Point: example()})
 	got := fmt.Sprintln(s.Int("n"), s.Int("size"), s.Float("x"), s.Str("op"), s.Bool("flag"), s.Dims("shape"),
 		s.DType("dtype"),
 		s.Rank(), s.Size(), s.LocalRank(), s.Backend(), s.Seed())
@@ -192,9 +192,10 @@ func TestFasterThanItsLimit(t *testing.T) {
 func TestVerifyOrder(t *testing.T) {
 	var story []string
 	var phases []string
-	s := newState(Setting{Group: syncgroup.Solo(), Measure: measure.Default(), Clock: &steps{}, Phase: func(p string) {
-		phases = append(phases, p)
-	}})
+	s := newState(decl.Setting{Group: syncgroup.Solo(), Measure: measure.Default(), Clock: &steps{},
+		Phase: func(p string) {
+			phases = append(phases, p)
+		}})
 	s.Verify(func() error { story = append(story, "check"); return nil })
 	call := takes(s, 1)
 	err := s.Time(context.Background(), func() error { story = append(story, "call"); return call() },
@@ -220,7 +221,8 @@ func TestRefresh(t *testing.T) {
 		cfg := measure.Default()
 		cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
 		cfg.Stop = measure.Stop{MinSamples: 5000, MaxSamples: 5000, MaxTime: time.Minute}
-		s := newState(Setting{Group: syncgroup.Solo(), Measure: cfg, Phase: func(p string) { phases = append(phases, p) }})
+		s := newState(decl.Setting{Group: syncgroup.Solo(), Measure: cfg,
+			Phase: func(p string) { phases = append(phases, p) }})
 		s.Refresh(func() error { story.WriteString("new "); return nil })
 		s.Verify(func() error { story.WriteString("check "); return nil })
 		must.Do(t, s.Time(context.Background(), func() error { story.WriteString("."); return nil }, InPlace(inPlace)))
@@ -249,7 +251,7 @@ func TestEverySecondCallWrong(t *testing.T) {
 		cfg := measure.Default()
 		cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
 		cfg.Stop = measure.Stop{MinSamples: 5000, MaxSamples: 5000, MaxTime: time.Minute}
-		s := newState(Setting{Group: syncgroup.Solo(), Measure: cfg, Phase: func(p string) { phase = p }})
+		s := newState(decl.Setting{Group: syncgroup.Solo(), Measure: cfg, Phase: func(p string) { phase = p }})
 		s.Refresh(func() error { value++; out = -1; return nil })
 		s.Verify(func() error {
 			if out != value {
@@ -333,7 +335,7 @@ func TestCheckWithoutCount(t *testing.T) {
 // test of a body, it accepts any name.
 func TestDeclared(t *testing.T) {
 	declared := []journal.MetricInfo{{Name: "cells", Unit: "cells", Better: "higher"}, {Name: "wrong"}}
-	s := newState(Setting{Metrics: declared})
+	s := newState(decl.Setting{Metrics: declared})
 	s.Record("cells", 3)
 	s.RecordSamples("time_us", []float64{2, 1})
 	o := s.finish(nil)
@@ -341,12 +343,12 @@ func TestDeclared(t *testing.T) {
 		o.Infos[1].Unit != decl.SpeedMetrics[0].Unit {
 		t.Errorf("%v, %v", o.Metrics, o.Infos)
 	}
-	refused := func(set Setting) (panicked bool) {
+	refused := func(set decl.Setting) (panicked bool) {
 		defer func() { panicked = recover() != nil }()
 		newState(set).Record("cell", 3)
 		return false
 	}
-	if !refused(Setting{Metrics: declared}) || refused(Setting{}) {
+	if !refused(decl.Setting{Metrics: declared}) || refused(decl.Setting{}) {
 		t.Error("a name that is not declared passes, or one where nothing is does not")
 	}
 }
@@ -370,7 +372,7 @@ func TestGather(t *testing.T) {
 
 // A deterministic clock makes simulated rows.
 func TestSimulated(t *testing.T) {
-	s := newState(Setting{Group: syncgroup.Solo(), Measure: measure.Default()})
+	s := newState(decl.Setting{Group: syncgroup.Solo(), Measure: measure.Default()})
 	clock := &steps{}
 	s.UseClock(clock)
 	err := s.Time(context.Background(), func() error { clock.now += 3e6; return nil })
@@ -403,7 +405,7 @@ func TestFile(t *testing.T) {
 		{point.StringValue(path + "x"), nil, "", "no such file"},
 	} {
 		must.Do(t, os.WriteFile(path, []byte(c.text), 0o600))
-		s := newState(Setting{Point: point.Point{{Name: "f", Value: c.value}}, Inputs: c.inputs})
+		s := newState(decl.Setting{Point: point.Point{{Name: "f", Value: c.value}}, Inputs: c.inputs})
 		_, data, err := s.File("f")
 		if c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) ||
 			c.fault == "" && (err != nil || string(data) != c.text) {
@@ -414,7 +416,8 @@ func TestFile(t *testing.T) {
 
 // The value of a metric with several samples is the best of them.
 func TestRecordSamples(t *testing.T) {
-	s := newState(Setting{Metrics: []journal.MetricInfo{{Name: "low", Better: "lower"}, {Name: "high", Better: "higher"}}})
+	s := newState(decl.Setting{Metrics: []journal.MetricInfo{{Name: "low", Better: "lower"},
+		{Name: "high", Better: "higher"}}})
 	s.RecordSamples("low", []float64{3, 1, 2})
 	s.RecordSamples("high", []float64{3, 1, 2})
 	o := s.finish(nil)

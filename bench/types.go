@@ -1,14 +1,12 @@
 package bench
 
 import (
-	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
-	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 	"github.com/kernbench/kernbench/internal/result/dataset"
-	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/views"
 )
@@ -29,9 +27,8 @@ const (
 type (
 	Kind  = point.Kind  // type of the values of an axis or option
 	Value = point.Value // one value of an axis or option
-	Coord = point.Coord // a name and its value
 	Point = point.Point // the values of all axes, in declared order
-	DType = dtype.DType // element type, the same as dist.DType
+	DType = dist.DType  // element type
 )
 
 // The kinds of values, for [Option] and [ParseValue].
@@ -51,20 +48,13 @@ func ParseValue(kind Kind, text string) (Value, error) { return point.Parse(kind
 
 // Recorded rows: see "Rows" in the package documentation.
 type (
-	Row     = journal.Row    // one point in one trial
-	Rows    = dataset.Set    // rows of a run
-	Status  = journal.Status // whether it succeeded
-	RowKind = journal.Kind   // whether its numbers were measured, simulated or modelled
+	Row     = journal.Row  // one point in one trial
+	Rows    = dataset.Set  // rows of a run
+	RowKind = journal.Kind // whether its numbers were measured, simulated or modelled
 )
 
-// The statuses of a row. Only rows with StatusOK have valid numbers.
-const (
-	StatusOK          = journal.OK
-	StatusFailed      = journal.Failed
-	StatusTimeout     = journal.Timeout
-	StatusSkipped     = journal.Skipped
-	StatusNotExecuted = journal.NotExecuted
-)
+// StatusOK is the status of rows with valid numbers.
+const StatusOK = journal.OK
 
 // The sources of a row's numbers, for [State.Kind].
 const (
@@ -75,12 +65,9 @@ const (
 
 // Sampling of a point: see "Sampling" in the package documentation.
 type (
-	Config   = measure.Config  // the complete configuration, for [Measure] and [State.Sampling]
-	Cadence  = measure.Cadence // Isolated or Streaming
-	Cache    = measure.Cache   // Warm or Cold
-	StopRule = measure.Stop    // when there are enough samples
-	Warmup   = measure.Warmup  // calls before the first sample
-	Clock    = measure.Clock   // time source of [State.Time], for [State.UseClock]
+	Config  = measure.Config  // the complete configuration, for [Measure] and [State.Sampling]
+	Cadence = measure.Cadence // Isolated or Streaming
+	Clock   = dist.Clock      // time source of [State.Time], for [State.UseClock]
 )
 
 // Cadences and cache states of a measurement.
@@ -95,28 +82,15 @@ const (
 // median is known to 1 %.
 func DefaultMeasure() Config { return measure.Default() }
 
-// Group connects the ranks of a launch through the harness, independently of the backend under
-// test. Its methods are Rank, Size, Barrier, Exchange (an all-gather of integers) and Abort.
-type Group = syncgroup.Group
-
 // Wrong is the error of a verification that found wrong elements. Count becomes the row's
 // metric "wrong". Detail describes the first wrong element: its position, its value and the
 // expected value. Note counts one element; Err returns nil while the count is 0.
 type Wrong = proof.Mistake
 
-// Running a body in a test: see "Testing a body" in the package documentation.
-type (
-	Setting = decl.Setting // the point and its surroundings, for [Body.Run]
-	Outcome = decl.Outcome // what one rank reports of one point; its fields match [Row]
-)
-
 // Results in words and files: see "Views" in the package documentation.
 type (
-	Section  = decl.Section  // text with an optional table or grid
-	Grid     = decl.Grid     // a matrix of cells coloured by their status
-	GridRow  = decl.GridRow  // one line of a grid
-	GridCell = decl.GridCell // one cell of a grid
-	File     = decl.File     // name and content of an exported file
+	Section = decl.Section // text with an optional table
+	File    = decl.File    // name and content of an exported file
 )
 
 // Rule makes a sentence from the data D of a run if its condition holds, for [Sentences].
@@ -127,17 +101,3 @@ type Rule[D any] = views.Rule[D]
 // value. Axes returns the axes to search on a backend, each with a SPEC of its candidates, the
 // default first. Files makes files from the rows of the default and of the confirmed winners.
 type TuningDefaults = decl.Tuning
-
-// Parts of a figure: see "Figures" in the package documentation.
-type (
-	Figure      = figure.Figure  // one image: panels under a title
-	Panel       = figure.Panel   // one coordinate system
-	FigureAxis  = figure.Axis    // label, scale and unit of an axis
-	Series      = figure.Series  // points of the same style
-	FigurePoint = figure.Point   // one value, with an optional error bar
-	Line        = figure.Line    // a limit or an ideal
-	HeatMap     = figure.HeatMap // a matrix instead of series
-	Cell        = figure.Cell    // one entry of a heat map
-	Diagram     = figure.Diagram // a free drawing instead of series
-	Shape       = figure.Shape   // one element of a diagram
-)

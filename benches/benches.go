@@ -3,6 +3,7 @@ package benches
 
 import (
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/acceltransfers"
 	"github.com/kernbench/kernbench/benches/accelwhatif"
 	"github.com/kernbench/kernbench/benches/allreduceeval"
 	"github.com/kernbench/kernbench/benches/bandwidth"
@@ -32,6 +33,7 @@ func All() []*bench.Bench {
 		milestone1h.CCL(),
 		milestone1h.GEMM(),
 		workload.Bench(),
+		acceltransfers.Bench(),
 		accelwhatif.Bench(),
 		llmimpact.Bench(),
 		predict.Bench(),

@@ -23,6 +23,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
@@ -169,9 +170,9 @@ func vectors(p point.Point) int64 {
 // and the fit over the sizes averages out noise. Tests replace it.
 var sampling = func() bench.Config {
 	c := bench.DefaultMeasure()
-	c.Stop = bench.StopRule{RelNoise: 0.02, MinSamples: 10, MaxSamples: 5000, MinTime: 40 * time.Millisecond,
+	c.Stop = measure.Stop{RelNoise: 0.02, MinSamples: 10, MaxSamples: 5000, MinTime: 40 * time.Millisecond,
 		MaxTime: 150 * time.Millisecond}
-	c.Warmup = bench.Warmup{MinCalls: 2, MaxCalls: 1000, MaxTime: 40 * time.Millisecond}
+	c.Warmup = measure.Warmup{MinCalls: 2, MaxCalls: 1000, MaxTime: 40 * time.Millisecond}
 	return c
 }
 

@@ -97,7 +97,7 @@ func (t *trial) compareBits(ctx context.Context, s *bench.State, contract string
 	var source string
 	switch contract {
 	case matrix.AcrossRanks:
-		sums, err := s.Group().Exchange(ctx, []int64{int64(crc32.Checksum(got, castagnoli))})
+		sums, err := bench.Gather(ctx, s, []int64{int64(crc32.Checksum(got, castagnoli))})
 		if err != nil {
 			return nil, err
 		}

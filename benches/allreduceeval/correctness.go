@@ -368,7 +368,7 @@ func (v *verdict) collect(ctx context.Context, s *bench.State, cell string, faul
 	if v.fault == nil {
 		v.fault = fault
 	}
-	all, err := s.Group().Exchange(ctx, []int64{wrong})
+	all, err := bench.Gather(ctx, s, []int64{wrong})
 	if err != nil {
 		return err
 	}

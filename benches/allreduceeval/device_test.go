@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/cuda"
@@ -76,7 +76,7 @@ func TestDeviceMemory(t *testing.T) {
 	}
 }
 
-func checkShared(t *testing.T, want journal.Status, o bench.Outcome) {
+func checkShared(t *testing.T, want journal.Status, o decl.Outcome) {
 	t.Helper()
 	if o.Status != want || o.Details[journal.SharingDetail] != "2" {
 		t.Errorf("%s, want %s: %v", o.Status, want, o.Details)

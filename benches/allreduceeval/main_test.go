@@ -11,6 +11,7 @@ import (
 	_ "github.com/kernbench/kernbench/dist/all" // registers the backends of the program
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
@@ -83,13 +84,13 @@ func tasks(t *testing.T, part string, axes, options []plan.Assign) (*plan.Plan, 
 }
 
 // perform runs a task with goroutines as ranks.
-func perform(t *testing.T, part string, task plan.Task, options point.Point) []bench.Outcome {
+func perform(t *testing.T, part string, task plan.Task, options point.Point) []decl.Outcome {
 	t.Helper()
 	return performOn(t, hints.HostBackend, part, task, options)
 }
 
-func performOn(t *testing.T, backend, part string, task plan.Task, options point.Point) []bench.Outcome {
+func performOn(t *testing.T, backend, part string, task plan.Task, options point.Point) []decl.Outcome {
 	t.Helper()
 	p, _ := Bench().Part(part)
-	return benchtest.Perform(t, p.Body, task, options, bench.Setting{Backend: backend, Measure: shortSampling()})
+	return benchtest.Perform(t, p.Body, task, options, decl.Setting{Backend: backend, Measure: shortSampling()})
 }

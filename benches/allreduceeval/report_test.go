@@ -185,7 +185,7 @@ func passingRows(t *testing.T) []journal.Row {
 	var rows []journal.Row
 	add := func(task plan.Task, status journal.Status) {
 		r := journal.Row{Bench: Name, Part: task.Part, Point: task.Point, NumRanks: &task.Ranks, Backend: hints.HostBackend,
-			Status: status, Reason: task.Reason, Options: p.Options}
+			Status: status, Reason: journal.Text(task.Reason), Options: p.Options}
 		if matrix.Find(task.Point.At("algorithm").String()).Hardware != "" && status == journal.OK {
 			r.Status, r.Optional, r.Reason = journal.NotExecuted, true, "needs a GPU"
 		}
@@ -310,7 +310,7 @@ func TestPrintedPages(t *testing.T) {
 	failed := slices.Clone(all)
 	for i := range failed {
 		if i%3 == 0 && failed[i].Status == journal.OK {
-			failed[i].Status, failed[i].Reason = journal.Failed, fmt.Sprintf("rank %d: element %d is 3, want 4", i%4, i)
+			failed[i].Status, failed[i].Reason = journal.Failed, journal.Textf("rank %d: element %d is 3, want 4", i%4, i)
 			failed[i].Conditions = []journal.Condition{journal.Remarkf("warning of its own %c: %s", 'a'+i%26,
 				strings.Repeat("words ", 10))}
 		}

@@ -37,7 +37,7 @@ func (b forgetful) Join(ctx context.Context, c dist.Config) (dist.Engine, error)
 
 func (e forgetfulEngine) Split(int, int) (dist.Engine, error) { return nil, errors.New("not needed") }
 
-func (e forgetfulEngine) Prepare(p dist.Plan) (func() error, error) {
+func (e forgetfulEngine) Prepare(p dist.Plan) (run, release func() error, err error) {
 	op, err := e.Group.Prepare(p.Call)
 	runs := 0
 	return func() error {
@@ -49,7 +49,7 @@ func (e forgetfulEngine) Prepare(p dist.Plan) (func() error, error) {
 		err := op.Run()
 		copy(element, was)
 		return err
-	}, err
+	}, op.Close, err
 }
 
 // A bug in the streaming path fails a cell of the quick profile, although the vectors are short.

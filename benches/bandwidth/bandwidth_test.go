@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/benches/benchtest"
 	_ "github.com/kernbench/kernbench/dist/cuda"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
@@ -26,12 +27,13 @@ func run(t *testing.T, backend string, axes ...string) (rows []journal.Row) {
 	cfg.Stop.MinSamples, cfg.Stop.MaxSamples, cfg.Stop.MinTime = 1, 1, 0
 	for _, g := range p.Groups {
 		for _, task := range g.Tasks {
-			o := benchtest.Perform(t, bench.Body(body).Run, task, p.Options, bench.Setting{Backend: backend, Measure: cfg})[0]
+			o := benchtest.Perform(t, bench.New("b", body).Parts[0].Body, task, p.Options,
+				decl.Setting{Backend: backend, Measure: cfg})[0]
 			status := o.Status
 			if status == "" {
 				status = journal.OK
 			}
-			rows = append(rows, journal.Row{Key: task.Key, Point: task.Point, Status: status, Reason: o.Reason,
+			rows = append(rows, journal.Row{Key: task.Key, Point: task.Point, Status: status, Reason: journal.Text(o.Reason),
 				Metrics: o.Metrics,
 				Details: o.Details, Host: "here"})
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -22,7 +23,7 @@ func declaredViews() []bench.Clause {
 			bench.Title("Bandwidth by size"), bench.Label("y", "bandwidth")),
 		bench.Plot("x=size,y=latency_ns,by=op,panel=machine,xscale=log,yscale=log", bench.Named("latency"), ofArrays,
 			bench.Title("Time of a dependent load"), bench.Label("y", "nanoseconds")),
-		bench.Figures(matrixFigure),
+		decl.Figures(matrixFigure),
 		bench.Pivot("rows=op,columns=size,value=gbps+latency_ns", bench.Title("Bandwidth and latency"),
 			bench.Label("op", "operation"), bench.Caption("By the size of one array; chase is a dependent load. Every byte "+
 				"that is read or written counts, and a transfer over the bus counts once.")),

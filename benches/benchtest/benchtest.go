@@ -77,9 +77,9 @@ func Rows(t testing.TB, b *bench.Bench, backend string, words ...string) (datase
 	var rows dataset.Set
 	for _, g := range p.Groups {
 		for _, task := range g.Tasks {
-			o := Perform(t, g.Part.Body, task, p.Options, bench.Setting{Backend: backend})[0]
+			o := Perform(t, g.Part.Body, task, p.Options, decl.Setting{Backend: backend})[0]
 			rows = append(rows, &journal.Row{Key: fmt.Sprint(len(rows)), Part: g.Part.Name, Point: task.Point,
-				Options: p.Options, Status: o.Status, Reason: o.Reason,
+				Options: p.Options, Status: o.Status, Reason: journal.Text(o.Reason),
 				Optional: o.Optional, Kind: o.Kind, Metrics: o.Metrics, Details: o.Details, Conditions: o.Conditions})
 		}
 	}
@@ -88,10 +88,10 @@ func Rows(t testing.TB, b *bench.Bench, backend string, words ...string) (datase
 
 // Perform runs a body on all ranks of a task. The caller sets Backend and Measure of the setting;
 // Perform fills in the rest. A rank that fails aborts the others, as in a worker.
-func Perform(t testing.TB, body decl.Body, task plan.Task, options point.Point, set bench.Setting) []bench.Outcome {
+func Perform(t testing.TB, body decl.Body, task plan.Task, options point.Point, set decl.Setting) []decl.Outcome {
 	t.Helper()
 	groups := syncgroup.Local(task.Ranks)
-	outcomes := make([]bench.Outcome, task.Ranks)
+	outcomes := make([]decl.Outcome, task.Ranks)
 	set.Point = append(append(point.Point{}, task.Point...), options...)
 	set.Seed, set.Session = 7, fmt.Sprint(t.Name(), "/", os.Getpid())
 	var ranks sync.WaitGroup

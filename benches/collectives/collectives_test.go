@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/probe"
@@ -51,10 +52,10 @@ func planned(t *testing.T, req plan.Request) *plan.Plan {
 }
 
 // perform runs the body of one task with goroutines as ranks.
-func perform(t *testing.T, task plan.Task, options point.Point, backend string) []bench.Outcome {
+func perform(t *testing.T, task plan.Task, options point.Point, backend string) []decl.Outcome {
 	t.Helper()
-	return benchtest.Perform(t, bench.Body(body).Run, task, options,
-		bench.Setting{Backend: backend, Measure: fewSamples()})
+	return benchtest.Perform(t, bench.New("b", body).Parts[0].Body, task, options,
+		decl.Setting{Backend: backend, Measure: fewSamples()})
 }
 
 // fewSamples returns a configuration for tests that check whether rows are correct and not their
@@ -176,7 +177,7 @@ func (b faulty) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	return faultyEngine{Group: g, faulty: b}, err
 }
 
-func (e faultyEngine) Prepare(p dist.Plan) (func() error, error) {
+func (e faultyEngine) Prepare(p dist.Plan) (run, release func() error, err error) {
 	op, err := e.Group.Prepare(p.Call)
 	runs := 0
 	return func() error {
@@ -189,7 +190,7 @@ func (e faultyEngine) Prepare(p dist.Plan) (func() error, error) {
 		err := op.Run()
 		copy(element, was)
 		return err
-	}, err
+	}, op.Close, err
 }
 
 func (e faultyEngine) Split(int, int) (dist.Engine, error) { return nil, errors.New("not needed") }

@@ -65,7 +65,7 @@ func TestCTARun(t *testing.T) {
 		fault, _ := row.Env.Get(cudatest.FaultVariable)
 		outcomes[fmt.Sprintf("%d ranks, fault %s: %s", *row.NumRanks, fault.Text(), row.Status)]++
 		switch {
-		case *row.NumRanks == 3 && !strings.Contains(row.Reason,
+		case *row.NumRanks == 3 && !strings.Contains(string(row.Reason),
 			"NCCL takes one rank per GPU, and ranks 0 and 2 of 3 both have GPU 0000:00:00.0"),
 			row.Status == journal.OK && (row.Metrics["wrong"] != 0 || row.Metrics["busbw"] <= 0 ||
 				!strings.HasPrefix(row.Details["library"], "NCCL 2.28.9 ("+lib)):

@@ -74,7 +74,7 @@ func TestCUDA(t *testing.T) {
 		case algorithm.String() == "lamport":
 			outcomes["refused"]++
 			if row.Status != journal.Failed ||
-				!strings.Contains(row.Reason, "loading the kernels of lamport: cuModuleLoadData: a PTX JIT compilation failed") {
+				!strings.Contains(row.Why(), "loading the kernels of lamport: cuModuleLoadData: a PTX JIT compilation failed") {
 				t.Errorf("%s: %s %s", row.Point, row.Status, row.Reason)
 			}
 		default:

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
 	_ "github.com/kernbench/kernbench/dist/cuda"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/cuda"
@@ -31,9 +31,9 @@ func runGPU(t *testing.T, axes ...string) (rows []journal.Row) {
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
 	for _, g := range p.Groups {
 		for _, task := range g.Tasks {
-			o := benchtest.Perform(t, b.Parts[0].Body, task, p.Options, bench.Setting{Backend: b.Backends[0], Measure: cfg})[0]
-			rows = append(rows, journal.Row{Point: task.Point, NumRanks: &task.Ranks, Status: o.Status, Reason: o.Reason,
-				Metrics: o.Metrics, Key: task.Key})
+			o := benchtest.Perform(t, b.Parts[0].Body, task, p.Options, decl.Setting{Backend: b.Backends[0], Measure: cfg})[0]
+			rows = append(rows, journal.Row{Point: task.Point, NumRanks: &task.Ranks, Status: o.Status,
+				Reason: journal.Text(o.Reason), Metrics: o.Metrics, Key: task.Key})
 		}
 	}
 	return rows
@@ -81,7 +81,7 @@ func TestCopies(t *testing.T) {
 		if want != "" {
 			status = journal.NotExecuted
 		}
-		if !known || r.Status != status || !strings.Contains(r.Reason, want) ||
+		if !known || r.Status != status || !strings.Contains(string(r.Reason), want) ||
 			status == journal.OK && r.Metrics["time_us"] <= 0 {
 			t.Errorf("%s: %s %q, want %q", name, r.Status, r.Reason, want)
 		}

@@ -74,7 +74,7 @@ func TestVirtual(t *testing.T) {
 	for _, row := range rows {
 		if *row.NumRanks == 4096 && dataset.Text(&row, "algorithm") == "two-stage" {
 			if row.Status != journal.Skipped ||
-				!strings.Contains(row.Reason, "two-stage with 4096 ranks sends about 117M messages") {
+				!strings.Contains(string(row.Reason), "two-stage with 4096 ranks sends about 117M messages") {
 				t.Errorf("reads of memory that are not proved: %s (%s)", row.Status, row.Reason)
 			}
 			continue

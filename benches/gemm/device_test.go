@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/benches/benchtest"
 	_ "github.com/kernbench/kernbench/dist/cuda"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
@@ -37,8 +38,8 @@ func TestOnDevice(t *testing.T) {
 			for _, task := range g.Tasks {
 				cfg := bench.DefaultMeasure()
 				cfg.Stop.MinSamples, cfg.Stop.MaxSamples, cfg.Stop.MinTime = 1, 1, 0
-				setting := bench.Setting{Backend: gpugemm.Backend, Measure: cfg}
-				o := benchtest.Perform(t, bench.Body(body).Run, task, p.Options, setting)[0]
+				setting := decl.Setting{Backend: gpugemm.Backend, Measure: cfg}
+				o := benchtest.Perform(t, bench.New("b", body).Parts[0].Body, task, p.Options, setting)[0]
 				checkDevice(t, test.want, test.data, o)
 			}
 		}
@@ -64,7 +65,7 @@ func TestRefusedInPlan(t *testing.T) {
 	}
 }
 
-func checkDevice(t *testing.T, want, data string, o bench.Outcome) {
+func checkDevice(t *testing.T, want, data string, o decl.Outcome) {
 	t.Helper()
 	if want != "" {
 		if o.Status == journal.OK || !strings.Contains(o.Reason, want) {

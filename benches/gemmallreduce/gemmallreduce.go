@@ -263,7 +263,7 @@ func tune(ctx context.Context, s *bench.State, counts []int, run func(index int)
 		if err != nil {
 			return 0, err
 		}
-		all, err := s.Group().Exchange(ctx, []int64{int64(us * 1e3)})
+		all, err := bench.Gather(ctx, s, []int64{int64(us * 1e3)})
 		us = 0
 		for _, rank := range all {
 			us = max(us, float64(rank[0])/1e3)

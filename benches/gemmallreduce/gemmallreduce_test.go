@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -46,13 +47,14 @@ func planned(t *testing.T, backend string, axes ...string) *plan.Plan {
 }
 
 // perform runs the body of one task, with a goroutine for each rank.
-func perform(t *testing.T, task plan.Task, options point.Point, backend string) []bench.Outcome {
+func perform(t *testing.T, task plan.Task, options point.Point, backend string) []decl.Outcome {
 	t.Helper()
 	cfg := measure.Default()
 	cfg.Cadence = measure.Isolated
 	cfg.Stop = measure.Stop{MinSamples: 6, MaxSamples: 6, MaxTime: time.Minute}
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 10, MaxTime: time.Second}
-	return benchtest.Perform(t, bench.Body(body).Run, task, options, bench.Setting{Backend: backend, Measure: cfg})
+	return benchtest.Perform(t, bench.New("b", body).Parts[0].Body, task, options,
+		decl.Setting{Backend: backend, Measure: cfg})
 }
 
 // rows runs the tasks of a plan and returns their rows.
@@ -114,8 +116,8 @@ func TestOneSample(t *testing.T) {
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
 	prefix, two := filepath.Join(t.TempDir(), "trace"), 2
 	p.Options = p.Options.With(traceOption, point.StringValue(prefix))
-	for rank, o := range benchtest.Perform(t, bench.Body(body).Run, p.Groups[0].Tasks[0], p.Options,
-		bench.Setting{Backend: "cpu", Measure: cfg}) {
+	for rank, o := range benchtest.Perform(t, bench.New("b", body).Parts[0].Body, p.Groups[0].Tasks[0], p.Options,
+		decl.Setting{Backend: "cpu", Measure: cfg}) {
 		if rank == 0 {
 			checkTraces(t, prefix, []journal.Row{{Point: p.Groups[0].Tasks[0].Point, NumRanks: &two, Metrics: o.Metrics}})
 		}

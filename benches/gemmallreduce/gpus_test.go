@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
@@ -61,8 +62,8 @@ func TestOnGPUs(t *testing.T) {
 				cfg.Cadence = measure.Isolated
 				cfg.Stop.MinSamples, cfg.Stop.MaxSamples, cfg.Stop.MinTime = 1, 1, 0
 				cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
-				for rank, o := range benchtest.Perform(t, bench.Body(body).Run, task, p.Options,
-					bench.Setting{Backend: gpugemm.Backend, Measure: cfg}) {
+				for rank, o := range benchtest.Perform(t, bench.New("b", body).Parts[0].Body, task, p.Options,
+					decl.Setting{Backend: gpugemm.Backend, Measure: cfg}) {
 					checkRow(t, task.Point.String(), rank, o, test.want)
 				}
 			}
@@ -70,7 +71,7 @@ func TestOnGPUs(t *testing.T) {
 	}
 }
 
-func checkRow(t *testing.T, point string, rank int, o bench.Outcome, want string) {
+func checkRow(t *testing.T, point string, rank int, o decl.Outcome, want string) {
 	t.Helper()
 	switch {
 	case want == "wrong":

@@ -87,7 +87,7 @@ func (b *baselines) outcome(ctx context.Context, s *bench.State, plan fused.Plan
 	o := outcome{plan: plan, time: s.Metric("time_us")}
 	o.timeRange.Low, o.timeRange.High, o.rangesKnown = s.Interval("time_us")
 	for i, baseline := range b.list {
-		all, err := s.Group().Exchange(ctx, baseline.times)
+		all, err := bench.Gather(ctx, s, baseline.times)
 		if err != nil {
 			return o, err
 		}

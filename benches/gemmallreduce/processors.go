@@ -60,7 +60,7 @@ func threadsOf(ctx context.Context, s *bench.State) (int, error) {
 	if n := s.Int(threadsOption); n > 0 {
 		return n, nil
 	}
-	all, err := s.Group().Exchange(ctx, lists.Map(cores.Allowed(), func(c int) int64 { return int64(c) }))
+	all, err := bench.Gather(ctx, s, lists.Map(cores.Allowed(), func(c int) int64 { return int64(c) }))
 	if err != nil {
 		return 0, err
 	}
@@ -123,7 +123,7 @@ func expected(ctx context.Context, s *bench.State, plan fused.Plan, a, b gemm.Ma
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.Group().Exchange(ctx, own)
+	all, err := bench.Gather(ctx, s, own)
 	if err != nil {
 		return nil, err
 	}

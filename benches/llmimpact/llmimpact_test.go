@@ -124,7 +124,7 @@ func TestRefused(t *testing.T) {
 		{[]string{"model=llama3-70b", "tp=2", "step=decode-1", "--parallelism=expert"}, journal.Skipped, "no experts"},
 	} {
 		r := rowsOf(t, c.settings...)[0]
-		if r.Status != c.status || !strings.Contains(r.Reason, c.reason) {
+		if r.Status != c.status || !strings.Contains(string(r.Reason), c.reason) {
 			t.Errorf("%v: %s, %s", c.settings, r.Status, r.Reason)
 		}
 	}

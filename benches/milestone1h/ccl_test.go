@@ -79,9 +79,9 @@ func row(b *bench.Bench, part *decl.Part, p point.Point, fabric topo.Fabric) jou
 		options = options.With(o.Name, o.Default)
 	}
 	options = options.With("fabric", point.StringValue(string(fabric)))
-	o, _ := part.Body(context.Background(), bench.Setting{Point: append(slices.Clone(p), options...), Backend: "ahbm"})
-	return journal.Row{Bench: b.Name, Part: part.Name, Point: p, Options: options, Status: o.Status, Reason: o.Reason,
-		Kind:  o.Kind,
+	o, _ := part.Body(context.Background(), decl.Setting{Point: append(slices.Clone(p), options...), Backend: "ahbm"})
+	return journal.Row{Bench: b.Name, Part: part.Name, Point: p, Options: options, Status: o.Status,
+		Reason: journal.Text(o.Reason), Kind: o.Kind,
 		Clock: o.Clock, Samples: o.Samples, Metrics: o.Metrics, Limits: o.Limits, Details: o.Details}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
@@ -50,7 +51,7 @@ func GEMM() *bench.Bench {
 	for _, s := range stages() {
 		single = append(single, bench.Metric(busyName(s), "ns", "lower", "sum of the times in which the stage was busy"))
 	}
-	return bench.Suite("milestone-1h-gemm", slices.Concat(append(machine.AcceleratorOptions(),
+	return bench.Suite("milestone-1h-gemm", slices.Concat(append(machine.AcceleratorOptions(), decl.RenderVar(fastVar),
 		bench.Help("matrix products on the simulated accelerator: the tile pipeline of a PE, and where more PEs stop "+
 			"helping"),
 		bench.Doc(`Simulates products of f16 matrices on the AHBM accelerator and draws every figure

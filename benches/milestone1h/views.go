@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -45,7 +46,7 @@ func cclViews() []bench.Clause {
 	where := []string{"fabric=detail.fabric", "topology=detail.topology", "topology_sha256=detail.topology_sha256",
 		"root=detail.root"}
 	return []bench.Clause{
-		bench.Figures(topologyFigures),
+		decl.Figures(topologyFigures),
 		byBytes("y=time_us,yscale=log,columns=2,where="+ofLatency, append(latency, slowest, bench.Label("panel", "latency"),
 			bench.Label("time_us", "simulated"))...),
 		byBytes("y=time_us,over=first,where="+ofLatency, append(latency, bench.Label("y", "ratio"),

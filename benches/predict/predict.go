@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -64,7 +65,7 @@ func Bench() *bench.Bench {
 		bench.ContentHashes(predict.Digest, clusterAxis),
 		bench.ContentHashes(measuredDigest, measuredOption),
 		bench.Drop(checkCombination),
-		bench.Figures(figures),
+		decl.Figures(figures),
 		bench.Sections(sections),
 		timeTable,
 	)
@@ -89,7 +90,7 @@ was measured, the row is interpolated between its sizes and says so. low_us and
 high_us are the 90th percentile to either side. Rows that no measured time validates
 (single algorithms and protocols, networks and node counts unlike the measured ones)
 are labelled "not validated" and have no interval.
-"kernbench predict --errors" computes the errors again from the data.
+"kernbench predict errors" computes the errors again from the data.
 
 Cluster host, or host-2 for two ranks, is a machine that kernbench probe
 measured (--probe FILE; by default this host). There the algorithms are the

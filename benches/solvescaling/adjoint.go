@@ -53,7 +53,7 @@ func reportAdjoint(ctx context.Context, s *bench.State, g *dist.Group, spec solv
 	if err != nil {
 		return err
 	}
-	if out.TrueResidual, err = timed.Check(); err != nil {
+	if err := timed.Check(&out); err != nil {
 		return err
 	}
 	seconds, err := maxOverRanks(ctx, s, out.Seconds)

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
@@ -66,7 +67,8 @@ func TestWrongAdjointFails(t *testing.T) {
 		defer g.Close()
 		return reportAdjoint(ctx, s, g, spec, false)
 	})
-	o := benchtest.Perform(t, body.Run, p.Groups[0].Tasks[0], p.Options, bench.Setting{Backend: "cpu"})[0]
+	o := benchtest.Perform(t, bench.New("b", body).Parts[0].Body, p.Groups[0].Tasks[0], p.Options,
+		decl.Setting{Backend: "cpu"})[0]
 	if o.Status != journal.Failed ||
 		!strings.Contains(o.Reason, "the gradient with respect to the right-hand side is wrong") {
 		t.Errorf("%s: %s", o.Status, o.Reason)

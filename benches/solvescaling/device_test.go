@@ -112,7 +112,7 @@ func TestCUDA(t *testing.T) {
 	p = plannedOn(t, gpus, "num_ranks=2 mode=strong total-dof=100M", "repeat=1")
 	_, rows = runPlan(t, filepath.Join(t.TempDir(), "large"), p, run.Options{Environ: environ})
 	if len(rows) != 1 || rows[0].Status != journal.NotExecuted ||
-		!strings.Contains(rows[0].Reason, "unknowns need 3.8 GiB") {
+		!strings.Contains(string(rows[0].Reason), "unknowns need 3.8 GiB") {
 		t.Errorf("a problem that does not fit: %v", rows)
 	}
 }

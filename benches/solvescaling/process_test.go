@@ -15,6 +15,7 @@ import (
 
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/host/cores"
@@ -53,7 +54,7 @@ func runPlan(t *testing.T, dir string, p *plan.Plan, o run.Options) (run.Result,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res, Bench().View(j, r).Rows.Copy()
+	return res, decl.View(Bench(), j, r).Rows.Copy()
 }
 
 // Complete runs with real processes, one for each number of ranks as under another launcher. The results accumulate,
@@ -83,7 +84,7 @@ func TestProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := report.Render(dir, report.Input{Bench: Bench(), Data: Bench().View(j, r)})
+	files, err := report.Render(dir, report.Input{Bench: Bench(), Data: decl.View(Bench(), j, r)})
 	if err != nil {
 		t.Error(err)
 	}
@@ -148,7 +149,7 @@ func TestMetisOfTheUser(t *testing.T) {
 	for range 3 {
 		_, rows := runInto(t, filepath.Join(t.TempDir(), "run"), axes, "repeat=1",
 			run.Options{Environ: of("/no/such/metis.so")})
-		if len(rows) != 1 || rows[0].Status != journal.Failed || !strings.Contains(rows[0].Reason, "/no/such/metis.so") {
+		if len(rows) != 1 || rows[0].Status != journal.Failed || !strings.Contains(rows[0].Why(), "/no/such/metis.so") {
 			t.Fatalf("%v", rows)
 		}
 	}
@@ -232,7 +233,7 @@ func TestKillRank(t *testing.T) {
 		t.Fatalf("%d rows, the first %s", len(rows), rows[0].Status)
 	}
 	bad := rows[1]
-	if bad.Status != journal.Failed || bad.Rank == nil || *bad.Rank != 1 || !strings.Contains(bad.Reason, "kill") {
+	if bad.Status != journal.Failed || bad.Rank == nil || *bad.Rank != 1 || !strings.Contains(string(bad.Reason), "kill") {
 		t.Errorf("%s at rank %v in phase %q: %s", bad.Status, bad.Rank, bad.Phase, bad.Reason)
 	}
 	t.Logf("phase %q: %s", bad.Phase, bad.Reason)

@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/solve/device"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
@@ -89,7 +90,7 @@ func Bench() *bench.Bench {
 		bench.Headline("num_ranks=ranks", "dof_global=unknowns", "iterations=iter.", "time_us=µs/iter.",
 			"solve_time_s=time (s)", "efficiency", "triad_fraction=of triad", verdictDetail),
 		bench.Derive(derive),
-		bench.Figures(figures),
+		decl.Figures(figures),
 		bench.Sections(sections),
 		bench.Exports(exports),
 		bench.Reports("finest_level_gbps", "GB/s", "rate at which a rank moves the bytes of the finest level"),

@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/all"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
@@ -44,13 +45,13 @@ func plannedOn(t *testing.T, backend, axes, options string) *plan.Plan {
 func assigns(text string) []plan.Assign { return benchtest.Assign(strings.Fields(text)...) }
 
 // perform runs the body of one task with goroutines as ranks.
-func perform(t *testing.T, task plan.Task, options point.Point, backend string) []bench.Outcome {
+func perform(t *testing.T, task plan.Task, options point.Point, backend string) []decl.Outcome {
 	t.Helper()
-	return benchtest.Perform(t, bench.Body(body).Run, task, options, bench.Setting{Backend: backend})
+	return benchtest.Perform(t, bench.New("b", body).Parts[0].Body, task, options, decl.Setting{Backend: backend})
 }
 
 // first runs the first point of a sweep.
-func first(t *testing.T, axes, options, backend string) bench.Outcome {
+func first(t *testing.T, axes, options, backend string) decl.Outcome {
 	t.Helper()
 	p := planned(t, axes, options)
 	return perform(t, p.Groups[0].Tasks[0], p.Options, backend)[0]
@@ -282,7 +283,7 @@ func (spoiler) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	return spoilerEngine{Group: g}, err
 }
 
-func (e spoilerEngine) Prepare(p dist.Plan) (func() error, error) {
+func (e spoilerEngine) Prepare(p dist.Plan) (run, release func() error, err error) {
 	op, err := e.Group.Prepare(p.Call)
 	runs := 0
 	return func() error {
@@ -292,7 +293,7 @@ func (e spoilerEngine) Prepare(p dist.Plan) (func() error, error) {
 			v[0], v[1] = v[1], v[0]
 		}
 		return err
-	}, err
+	}, op.Close, err
 }
 
 func (e spoilerEngine) Split(int, int) (dist.Engine, error) { return nil, errors.New("not needed") }

@@ -25,7 +25,7 @@ import (
 // precision, or on a GPU.
 type solver interface {
 	Solve(limit int) (solve.Outcome, error)
-	Check() (float64, error)
+	Check(out *solve.Outcome) error
 	Alone(limit int) (float64, error)
 	Trace(limit int) (profile.Profile, error)
 	// Communicate repeats the messages of an iteration without its arithmetic. See profile.Internals.

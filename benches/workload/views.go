@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -59,7 +60,7 @@ func declaredViews() []bench.Clause {
 		bench.Pivot("rows=point,unit=common,show=headline,value="+timeMetric+"+"+parts, append(words,
 			bench.Title("Parts of the step"), bench.Caption("Simulated times, as means over the ranks. Communication counts "+
 				"only while nothing is computed (exposed time)."))...),
-		bench.Figures(timelines),
+		decl.Figures(timelines),
 		bench.Sections(sections),
 	}
 }

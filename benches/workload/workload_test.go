@@ -117,7 +117,7 @@ func TestWritten(t *testing.T) {
 		}
 	}
 	rows := must.Get(benchtest.Rows(t, Bench(), "flat", "--trace="+stored(t, nil), "algorithm=recorded"))(t)
-	if want := `step.0.et: node 4 "parameters": its duration was not recorded`; !strings.Contains(rows[0].Reason, want) {
+	if want := `step.0.et: node 4 "parameters": its duration was not recorded`; !strings.Contains(string(rows[0].Reason), want) {
 		t.Errorf("%s, want %s", rows[0].Reason, want)
 	}
 }

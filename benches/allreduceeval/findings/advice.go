@@ -184,7 +184,7 @@ func testsToAdd(rows dataset.Set, cells []cell) (lines []string) {
 	}
 	for _, r := range rows {
 		if r.Part == matrix.Performance && (r.Status == journal.Skipped || r.Status == journal.NotExecuted) {
-			all = append(all, "times: "+r.Reason)
+			all = append(all, "times: "+string(r.Reason))
 		}
 	}
 	for _, g := range lists.GroupBy(all, func(reason string) string { return reason }) {

@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -140,7 +141,7 @@ func rowCells(r *journal.Row, at point.Point) (out []cell) {
 		// A row is OK only if everything ran that the backend supports, so cells that did
 		// not run in it are not required.
 		unsupported := r.Status == journal.OK && status == journal.NotExecuted
-		out = append(out, cell{r.Part, r, at, name, status, r.Reason, !r.Optional && !unsupported})
+		out = append(out, cell{r.Part, r, at, name, status, string(r.Reason), !r.Optional && !unsupported})
 	}
 	recorded := matrix.ParseOutcomes(r.Details["cells"])
 	if len(recorded) == 0 || r.Status != journal.OK && r.Status != journal.Failed && r.Status != journal.NotExecuted {
@@ -179,10 +180,10 @@ func distinct(cells []cell, get func(cell) string) []string {
 func byCoord(name string) func(cell) string { return func(c cell) string { return c.coord(name) } }
 
 // gridOf arranges cells by algorithm and another property.
-func gridOf(cells []cell, column func(cell) string, columns []string) *bench.Grid {
-	g := &bench.Grid{Corner: "algorithm", Columns: columns}
+func gridOf(cells []cell, column func(cell) string, columns []string) *decl.Grid {
+	g := &decl.Grid{Corner: "algorithm", Columns: columns}
 	for _, of := range lists.GroupBy(cells, byCoord(g.Corner)) {
-		line := bench.GridRow{Name: of.Key}
+		line := decl.GridRow{Name: of.Key}
 		for _, col := range columns {
 			line.Cells = append(line.Cells, gridCell(lists.Filter(of.Items, func(c cell) bool { return column(c) == col })))
 		}
@@ -192,12 +193,12 @@ func gridOf(cells []cell, column func(cell) string, columns []string) *bench.Gri
 }
 
 // gridCell summarizes a group of cells: how many passed, or how many of them did not.
-func gridCell(cells []cell) bench.GridCell {
+func gridCell(cells []cell) decl.GridCell {
 	t := count(cells)
-	out := bench.GridCell{Status: t.status(), Note: t.String()}
+	out := decl.GridCell{Status: t.status(), Note: t.String()}
 	switch {
 	case len(cells) == 0:
-		return bench.GridCell{}
+		return decl.GridCell{}
 	case t.failed > 0:
 		out.Text = fmt.Sprintf("%d of %d failed", t.failed, t.ran()+t.required)
 	case t.passed > 0 && t.required > 0:

@@ -26,7 +26,7 @@ func Views() (clauses []bench.Clause) {
 			bench.Named(f[1]), bench.Title("All-reduce: "+f[2]), bench.Caption(f[3]), bench.Label("inplace", "in place"),
 			bench.Label("busbw", "bus bandwidth"), bench.Label(decl.LimitMetric, "share of the limit")))
 	}
-	return append(clauses, bench.Figures(figures))
+	return append(clauses, decl.Figures(figures))
 }
 
 // figures draws what no plot can: the fastest algorithms.

@@ -14,7 +14,7 @@ import (
 func checked(backend, algorithm string, status journal.Status, reason, cells string) journal.Row {
 	ranks := 2
 	return journal.Row{Bench: "allreduce-eval", Part: matrix.Correctness, Backend: backend, NumRanks: &ranks,
-		Status: status, Reason: reason, Details: map[string]string{"cells": cells},
+		Status: status, Reason: journal.Text(reason), Details: map[string]string{"cells": cells},
 		Point: point.Point{{Name: "algorithm", Value: point.StringValue(algorithm)},
 			{Name: "sizes", Value: point.StringValue(matrix.Smoke)}}}
 }

@@ -189,7 +189,7 @@ func missingTimes(rows dataset.Set) dataset.Set {
 
 // reasons returns up to three different reasons of rows.
 func reasons(rows dataset.Set) []string {
-	all := lists.Distinct(lists.Map(rows, func(r *journal.Row) string { return r.Reason }))
+	all := lists.Distinct(lists.Map(rows, func(r *journal.Row) string { return string(r.Reason) }))
 	return all[:min(len(all), 3)]
 }
 

@@ -9,7 +9,6 @@ package decl
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -70,6 +69,9 @@ type Bench struct {
 	// Out is the run folder when --out is not given. Empty means out/NAME.
 	Out string
 
+	// RenderVar is an environment variable that means --render-only for exactly the points that the command line selects,
+	// or "" for none.
+	RenderVar string
 	// OneHost is the reason why all ranks must be on one host, or "" if they may be on several. It does
 	// not apply to backends whose own launcher connects the ranks.
 	OneHost string
@@ -119,6 +121,25 @@ type Bench struct {
 	// Faults are mistakes found while the declaration was built. Validate reports them.
 	Faults []error
 }
+
+// Declaration is what a clause modifies: a bench, and the part that axes and body belong to.
+type Declaration struct {
+	Bench *Bench
+	Part  *Part
+}
+
+// Clause is one element of a declaration: an axis, an option, a text, a view.
+type Clause = func(d *Declaration)
+
+// Figures sets a pure function that describes the figures of a run that no plot can describe. Each becomes a PNG and
+// an SVG file. Only benches of this module use it, because package figure is internal.
+func Figures(f func(rows dataset.Set) []figure.Figure) Clause {
+	return func(d *Declaration) { d.Bench.Figures = f }
+}
+
+// RenderVar names an environment variable that means --render-only if it is set to 1. Users of the program that a bench
+// replaces may set it in their scripts.
+func RenderVar(name string) Clause { return func(d *Declaration) { d.Bench.RenderVar = name } }
 
 // TableFile is a file with rows in columns that a bench chooses.
 type TableFile = views.Export
@@ -243,25 +264,9 @@ func (b *Bench) Option(name string) (Option, bool) {
 	return lists.First(b.Options, func(o Option) bool { return o.Name == name })
 }
 
-// OptionOn returns the named option with its default on a backend.
-func (b *Bench) OptionOn(backend, name string) (Option, bool) {
-	o, ok := b.Option(name)
-	for _, other := range b.OptionsOn[backend] {
-		if other.Name == name {
-			o.Default = other.Default
-		}
-	}
-	return o, ok
-}
-
 // Part returns the named part.
 func (b *Bench) Part(name string) (*Part, bool) {
 	return lists.First(b.Parts, func(p *Part) bool { return p.Name == name })
-}
-
-// Fault records a mistake in the declaration, which [Bench.Validate] will report.
-func (b *Bench) Fault(format string, args ...any) {
-	b.Faults = append(b.Faults, fmt.Errorf(format, args...))
 }
 
 // SpeedMetrics are the metrics that the harness computes from a call's time and from the

@@ -1,6 +1,8 @@
 package decl
 
 import (
+	"maps"
+
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
@@ -53,4 +55,25 @@ type Outcome struct {
 	Raw        []byte                  `json:"raw,omitempty"`    // encoded measure.Matrix of time_us
 	Raws       map[string][]byte       `json:"raws,omitempty"`   // encoded matrices of other metrics
 	Inside     []byte                  `json:"inside,omitempty"` // profile of the last call, from a simulator's clock
+}
+
+// Fill copies the outcome to a row whose Metrics and Units are not nil.
+func (o *Outcome) Fill(row *journal.Row) {
+	row.Status, row.Optional = o.Status, o.Optional
+	if o.Status == journal.OK || o.Kind != journal.Measured { // else the body may have ended before it set its clock
+		row.Kind = o.Kind
+	}
+	row.Reason = journal.Text(o.Reason)
+	row.Clock, row.Cadence, row.Cache = o.Clock, o.Cadence, o.Cache
+	row.Samples, row.Batch = o.Samples, o.Batch
+	row.Stats, row.Limits, row.Skew, row.Slowest = journal.NewObject(o.Stats), o.Limits, o.Skew, o.Slowest
+	row.Details, row.Sampling = o.Details, o.Sampling
+	row.Resolution = o.Resolution
+	row.Conditions.Add(o.Conditions...)
+	maps.Copy(row.Metrics, o.Metrics)
+	for _, m := range o.Infos {
+		if m.Unit != "" {
+			row.Units[m.Name] = m.Unit
+		}
+	}
 }

@@ -62,12 +62,12 @@ type File struct {
 // View returns what tables, figures and exports of a run show: the latest row of each point, with the metrics that
 // Derive adds, and a note if the folder has other builds. If the bench accumulates, earlier runs of the folder are
 // merged into it. b may be nil.
-func (b *Bench) View(j *journal.Journal, r *journal.Run) *dataset.Dataset {
-	return b.Derived(j, b.Data(j, r))
+func View(b *Bench, j *journal.Journal, r *journal.Run) *dataset.Dataset {
+	return Derived(b, j, Data(b, j, r))
 }
 
 // Data returns the rows that a view of a run is made from. b may be nil.
-func (b *Bench) Data(j *journal.Journal, r *journal.Run) *dataset.Dataset {
+func Data(b *Bench, j *journal.Journal, r *journal.Run) *dataset.Dataset {
 	if b != nil && b.Accumulate {
 		return dataset.Accumulated(j, r)
 	}
@@ -75,10 +75,10 @@ func (b *Bench) Data(j *journal.Journal, r *journal.Run) *dataset.Dataset {
 }
 
 // Derived returns a view of the given rows. b may be nil.
-func (b *Bench) Derived(j *journal.Journal, d *dataset.Dataset) *dataset.Dataset {
+func Derived(b *Bench, j *journal.Journal, d *dataset.Dataset) *dataset.Dataset {
 	view := *d
 	if others := dataset.DescribeOthers(j, d.Run()); others != "" {
-		view.Notes = append(slices.Clip(d.Notes), journal.Note{Run: d.ID(), Text: others, Time: d.Header.Time})
+		view.Notes = append(slices.Clip(d.Notes), journal.Note{Run: d.ID(), Text: journal.Text(others), Time: d.Header.Time})
 	}
 	if b != nil && b.Derive != nil {
 		view.Rows = b.Derive(d.Rows)

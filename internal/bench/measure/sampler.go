@@ -13,6 +13,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/host/clock"
+	"github.com/kernbench/kernbench/internal/host/collector"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
@@ -254,14 +255,6 @@ func evictCaches(buffer []uint64) {
 	}
 }
 
-// collector guards the setting of the garbage collector. Ranks that are goroutines of one process share
-// it, so the last rank to finish restores it.
-var collector struct {
-	sync.Mutex
-	pauses  int // ranks that are measuring
-	percent int // setting to restore
-}
-
 // GC percentages. The collector is off during measurements, because it would disturb them. It cannot
 // disturb simulated time, and simulated machines use much memory, so there it runs often.
 const (
@@ -272,19 +265,11 @@ const (
 // setGC runs a collection and sets the GC percentage until resume is called. A memory limit of the
 // process (GOMEMLIMIT) remains in force.
 func setGC(percent int) (resume func()) {
-	collector.Lock()
-	defer collector.Unlock()
-	if collector.pauses++; collector.pauses == 1 {
+	resume, first := collector.Hold(percent)
+	if first {
 		runtime.GC()
-		collector.percent = debug.SetGCPercent(percent)
 	}
-	return func() {
-		collector.Lock()
-		defer collector.Unlock()
-		if collector.pauses--; collector.pauses == 0 {
-			debug.SetGCPercent(collector.percent)
-		}
-	}
+	return resume
 }
 
 // garbageLimit is the heap growth after which garbage is collected between blocks although the

@@ -37,7 +37,7 @@ func resolveOptions(b *bench.Bench, req Request) (*resolvedOptions, error) {
 		if !appliesTo(o.Only, req.Backend) {
 			continue
 		}
-		o, _ = b.OptionOn(req.Backend, o.Name)
+		o, _ = optionOn(b, req.Backend, o.Name)
 		s.options = append(s.options, point.Coord{Name: o.Name, Value: o.Default})
 		given := slices.ContainsFunc(req.Options, func(a Assign) bool { return a.Name == o.Name })
 		if path := o.Default.String(); o.File && o.Sweepable && path != "" && !given {
@@ -128,7 +128,7 @@ func parseOption(o decl.Option, text string) ([]point.Value, error) {
 
 // FilesOf returns the files that the request names for an option, or the default on the backend.
 func FilesOf(b *bench.Bench, backend, name string, given []Assign) ([]string, error) {
-	o, _ := b.OptionOn(backend, name)
+	o, _ := optionOn(b, backend, name)
 	text := o.Default.String()
 	for _, a := range given {
 		if a.Name == name {
@@ -256,4 +256,15 @@ func (p *Plan) otherMachineRanks(t Task) bool {
 	}
 	n := p.Bench.RanksOf(t.Point, p.withBackend())
 	return n > 0 && n != t.Ranks
+}
+
+// optionOn returns the named option with its default on a backend.
+func optionOn(b *decl.Bench, backend, name string) (decl.Option, bool) {
+	o, ok := b.Option(name)
+	for _, other := range b.OptionsOn[backend] {
+		if other.Name == name {
+			o.Default = other.Default
+		}
+	}
+	return o, ok
 }

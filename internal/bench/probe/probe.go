@@ -29,6 +29,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/clock"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/host/proc"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
@@ -76,7 +77,7 @@ func Measure(ctx context.Context, p Profile, now time.Time) (Result, error) {
 	r := Result{Schema: Schema, Class: Class(host), Version: Version(host.Build), Host: host.Hostname,
 		Time: now.UTC(), Profile: p.Name, Cores: len(cores)}
 	before := hostinfo.Snapshot(hostinfo.Root())
-	spent, _, _ := hostinfo.TreeTicks(hostinfo.Root(), os.Getpid())
+	spent, _, _ := proc.TreeTicks(hostinfo.Root(), os.Getpid())
 	b := prober{ctx: ctx, profile: p, cores: cores}
 	if err := b.bandwidth(&r, host); err != nil {
 		return Result{}, err
@@ -87,7 +88,7 @@ func Measure(ctx context.Context, p Profile, now time.Time) (Result, error) {
 		}
 	}
 	after := hostinfo.Snapshot(hostinfo.Root())
-	if own, processes, ok := hostinfo.TreeTicks(hostinfo.Root(), os.Getpid()); ok {
+	if own, processes, ok := proc.TreeTicks(hostinfo.Root(), os.Getpid()); ok {
 		r.Disturbed = disturbance(before, after, own-min(own, spent), processes)
 	}
 	return r, r.validate()

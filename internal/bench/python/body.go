@@ -133,11 +133,11 @@ func (c programClock) Calibration() clock.Calibration {
 
 // Body returns the body of a bench of the file. It lets the program run its body, and then times
 // the calls that the program's body names.
-func (p *Program) Body(name string) (bench.Body, error) {
+func (p *Program) Body(name string) (decl.Body, error) {
 	if !slices.ContainsFunc(p.hello.Benches, func(d declared) bool { return d.Name == name }) {
 		return nil, fmt.Errorf("the file no longer declares a bench %q", name)
 	}
-	return func(ctx context.Context, s *bench.State) error {
+	body := func(ctx context.Context, s *bench.State) error {
 		skip, err := p.run(ctx, name, s)
 		if skip != nil {
 			return bench.Skip("%s", *skip)
@@ -150,7 +150,8 @@ func (p *Program) Body(name string) (bench.Body, error) {
 			p.program.kill() // another rank hangs or has failed: the printed stacks show where this one was
 		}
 		return err
-	}, nil
+	}
+	return bench.New(name, body).Parts[0].Body, nil
 }
 
 // barrierAnswer tells a body that all ranks have arrived.

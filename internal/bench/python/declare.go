@@ -231,7 +231,9 @@ func (d declared) bench(ctx context.Context, p *program) (*bench.Bench, error) {
 	zips := lists.Map(d.Zips, func(z []string) []string { return lists.Map(z, d.columnName) })
 	part := &decl.Part{Help: d.Help, Zips: zips, Metrics: d.Metrics, Trials: d.Trials,
 		Timeout: time.Duration(d.Timeout * float64(time.Second)), Measure: d.Sampling.config(),
-		Body: bench.Body(func(context.Context, *bench.State) error { return errors.New("it has no interpreter") }).Run}
+		Body: func(context.Context, decl.Setting) (o decl.Outcome, err error) {
+			return o, errors.New("it has no interpreter")
+		}}
 	for _, a := range d.Axes {
 		values, err := a.values()
 		if err != nil {

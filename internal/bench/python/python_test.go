@@ -14,13 +14,14 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // interpreterForTests is Debian's Python, as in the scripts of cmd/kernbench.
 const interpreterForTests = "/usr/bin/python3"
 
 // measured runs the only bench of a file on one rank, at points of one axis.
-func measured(t *testing.T, path, axis string, values ...string) (outcomes []bench.Outcome) {
+func measured(t *testing.T, path, axis string, values ...string) (outcomes []decl.Outcome) {
 	t.Helper()
 	found := must.Get(Load(t.Context(), path, interpreterForTests, 0, nil))(t)
 	p := must.Get(Start(found[0].Script, Rank{Ranks: 1, Environ: os.Environ()}, os.Stdout, os.Stderr))(t)
@@ -28,7 +29,7 @@ func measured(t *testing.T, path, axis string, values ...string) (outcomes []ben
 	body := must.Get(p.Body(found[0].Name))(t)
 	for _, v := range values {
 		at := bench.Point{{Name: axis, Value: point.StringValue(v)}}
-		o, _ := body.Run(t.Context(), bench.Setting{Point: at, Measure: found[0].Parts[0].Measure})
+		o, _ := body(t.Context(), decl.Setting{Point: at, Measure: found[0].Parts[0].Measure})
 		outcomes = append(outcomes, o)
 	}
 	return outcomes

@@ -65,7 +65,7 @@ func share(ctx context.Context, s *bench.State, mine report) error {
 
 // exchange returns the reports of all ranks, in rank order.
 func exchange(ctx context.Context, s *bench.State, mine report) ([]report, error) {
-	if s.Group().Size() == 1 {
+	if s.Size() == 1 {
 		return []report{mine}, nil
 	}
 	text, err := json.Marshal(mine)

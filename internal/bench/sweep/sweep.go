@@ -139,7 +139,7 @@ func (r *reader) sweep(root yamlfile.Node) *bench.Bench {
 	}
 	for _, key := range []string{"command", "setup", "cleanup", "prepare", "warmup", "metrics", "check"} {
 		if n := f[key]; n != nil {
-			c.Inputs[key] = hashText(n.String())
+			c.Inputs[key] = hashText(yamlfile.Content(n))
 		}
 	}
 	for _, a := range part.Axes {

@@ -98,7 +98,7 @@ func (s *Study) outcome(f *subStudy, l Launch, times map[taskTrial]float64) (o O
 			v, has := r.Metrics[s.goal.Metric]
 			switch missing := s.missingOver(r); {
 			case r.Status != journal.OK:
-				o.Failed = cmp.Or(o.Failed, strings.TrimSpace(fmt.Sprintf("%s: %s", r.Status, firstLine(r.Reason))))
+				o.Failed = cmp.Or(o.Failed, strings.TrimSpace(fmt.Sprintf("%s: %s", r.Status, firstLine(string(r.Reason)))))
 			case missing != "":
 				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("the row has no %s to judge over", missing))
 			case !has:

@@ -266,7 +266,7 @@ func TestStudyResumes(t *testing.T) {
 // A setting that fails in any way is excluded with the reason, however fast it was.
 func TestStudyLeavesOutWhatFails(t *testing.T) {
 	ends := func(status journal.Status, reason string) func(*journal.Row) {
-		return func(r *journal.Row) { r.Status, r.Reason = status, reason }
+		return func(r *journal.Row) { r.Status, r.Reason = status, journal.Text(reason) }
 	}
 	takes := func(us float64) func(*journal.Row) { return func(r *journal.Row) { r.Metrics["time_us"] = us } }
 	for reason, spoil := range map[string]func(*journal.Row){

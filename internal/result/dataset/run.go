@@ -202,7 +202,7 @@ func Overlay(list []Named) *Dataset {
 			out.Rows = append(out.Rows, r)
 		}
 		for _, n := range d.Notes {
-			n.Text, n.Tuned = d.Name+": "+n.Text, nil
+			n.Text, n.Tuned = journal.Text(d.Name+": ")+n.Text, nil
 			out.Notes = append(out.Notes, n)
 		}
 	}

@@ -49,9 +49,9 @@ func TestPublishedReport(t *testing.T) {
 		r := verdicts[i]
 		text, reason := r.Point.At("claim"), r.Reason
 		if r.Status == journal.OK {
-			reason = r.Details["answer"] + ": " + r.Details["because"]
+			reason = journal.Text(r.Details["answer"] + ": " + r.Details["because"])
 		}
-		if !strings.HasPrefix(text.String(), w.text) || !strings.HasPrefix(reason, w.reason) ||
+		if !strings.HasPrefix(text.String(), w.text) || !strings.HasPrefix(string(reason), w.reason) ||
 			r.Part != ClaimsPart || r.Index != len(rows)+i {
 			t.Errorf("%s: %s, %s\nwant %s: %s", text, r.Status, reason, w.text, w.reason)
 		}

@@ -353,7 +353,7 @@ func TestIntervals(t *testing.T) {
 	rows := Rows(f.Records, Source{Bench: "b"}, 0, map[string]int{})
 	for i, want := range []string{"", "line 3: the interval from 11 µs to 12 µs does not contain the time, 10 µs",
 		"line 4: the interval from 8 µs to 9 µs does not contain the time, 10 µs", ""} {
-		if r := rows[i]; r.Reason != want || (r.Status == journal.Failed) != (want != "") {
+		if r := rows[i]; string(r.Reason) != want || (r.Status == journal.Failed) != (want != "") {
 			t.Errorf("row %d: %s %q, want %q", i, r.Status, r.Reason, want)
 		}
 	}

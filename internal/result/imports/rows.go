@@ -44,7 +44,7 @@ func Rows(records []Record, src Source, first int, trials map[string]int) []jour
 func (rec Record) row(src Source) journal.Row {
 	r := journal.Row{
 		Schema: journal.Schema, Run: src.Run, Bench: src.Bench, Part: src.Part, Backend: rec.Backend,
-		Point: rec.point(), Status: rec.Status, Reason: rec.Reason, Kind: rec.Kind, Samples: rec.Samples,
+		Point: rec.point(), Status: rec.Status, Reason: journal.Text(rec.Reason), Kind: rec.Kind, Samples: rec.Samples,
 		Metrics: maps.Clone(rec.Metrics), Units: map[string]string{}, Details: maps.Clone(rec.Details), Host: rec.Host,
 		Time: src.Time, Conditions: slices.Clone(rec.Remarks),
 	}
@@ -166,9 +166,9 @@ func VerdictRows(verdicts []model.Verdict, src Source, first int) []journal.Row 
 		case model.Holds:
 			r.Status = journal.OK
 		case model.Undecided:
-			r.Status, r.Reason = journal.Skipped, "undecided: "+v.Reason
+			r.Status, r.Reason = journal.Skipped, journal.Text("undecided: "+v.Reason)
 		default:
-			r.Status, r.Reason = journal.Failed, string(v.Answer)+": "+v.Reason
+			r.Status, r.Reason = journal.Failed, journal.Text(string(v.Answer)+": "+v.Reason)
 		}
 		r.Key = journal.Key(r.Bench, r.Part, "", r.Point, nil, "", nil, nil, nil)
 		out = append(out, r)

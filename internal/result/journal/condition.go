@@ -18,24 +18,19 @@ import (
 type Condition struct {
 	Code   Code    `json:"code"`
 	Values Numbers `json:"values,omitempty"`
-	Text   Remark  `json:"text,omitzero"` // a name, or a free remark of a bench or program
+	Text   Text    `json:"text,omitempty"` // a name, or a free remark of a bench or program
 }
 
 // Code names one kind of condition.
 type Code string
 
-// Remark is text for people: a name, or a remark of a bench. Only sentences for output are made of it, so nothing can
-// be decided by it.
-type Remark struct{ text string }
+// Text is text for people: a reason, a name, or a remark of a bench. Programs write it and never read it, so nothing
+// is decided by it: only the packages that write output may turn it into a string, and none compares it. A test of
+// all sources holds this.
+type Text string
 
-// MarshalText and UnmarshalText are for JSON.
-func (r Remark) MarshalText() ([]byte, error) { return []byte(r.text), nil }
-
-// UnmarshalText reads what MarshalText wrote.
-func (r *Remark) UnmarshalText(text []byte) error {
-	r.text = string(text)
-	return nil
-}
+// Textf formats a text.
+func Textf(format string, args ...any) Text { return Text(fmt.Sprintf(format, args...)) }
 
 // The codes. The table below says what each of them means.
 const (
@@ -174,10 +169,10 @@ var verbs = map[string]func(c *Condition, v float64) string{
 	"above": func(c *Condition, v float64) string { return percent(max(v, c.Values.Get("target")+0.001), 1) },
 	// The text of the condition is the unit of the metric.
 	"metric": func(c *Condition, v float64) string {
-		if c.Text.text == "us" {
+		if c.Text == "us" {
 			return unit.FormatMicros(v)
 		}
-		return strings.TrimSpace(unit.FormatMetric(v) + " " + unit.Symbol(c.Text.text))
+		return strings.TrimSpace(unit.FormatMetric(v) + " " + unit.Symbol(string(c.Text)))
 	},
 }
 
@@ -203,7 +198,7 @@ func NewCondition(code Code, values Named, text ...string) Condition {
 	c := Condition{Code: code, Values: NewObject(values)}
 	c.Values = slices.DeleteFunc(c.Values, func(m Member[float64]) bool { return firstNonFinite(m.Value) != nil })
 	for _, t := range text {
-		c.Text.text = t
+		c.Text = Text(t)
 	}
 	return c
 }
@@ -236,7 +231,7 @@ func (c Condition) Recurs() bool { return meanings[c.Code].recurs }
 // kind is the same for all conditions that [Summarise] can describe together.
 type kind struct {
 	code Code
-	text Remark
+	text Text
 }
 
 func (c Condition) kind() kind { return kind{c.Code, c.Text} }
@@ -349,7 +344,7 @@ func expand(template string, conditions []Condition) (text string, complete bool
 func spanText(field string, conditions []Condition) string {
 	c := &conditions[0]
 	if field == "text" {
-		return c.Text.text
+		return string(c.Text)
 	}
 	name, verb, _ := strings.Cut(field, " ")
 	low, high := math.Inf(1), math.Inf(-1)

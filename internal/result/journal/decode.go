@@ -28,7 +28,8 @@ func newFastReader() fastReader {
 }
 
 // rowReader returns the reader for the part of a row's line after its type. Most rows of a run have the
-// same environment, options and units, so these values are shared between rows.
+// same environment, options and units, and rows of one point follow each other in an import, so these values are shared
+// between rows.
 func rowReader() fastjson.Reader[Row] {
 	texts, numbers := fastjson.Map(fastjson.Text[string]), fastjson.Map(fastjson.Float)
 	conditions := fastjson.Shared(conditionsReader())
@@ -38,7 +39,8 @@ func rowReader() fastjson.Reader[Row] {
 		fastjson.Field("run", fastjson.Text, func(r *Row) *string { return &r.Run }),
 		fastjson.Field("bench", fastjson.Text, func(r *Row) *string { return &r.Bench }),
 		fastjson.Field("part", fastjson.Text, func(r *Row) *string { return &r.Part }),
-		fastjson.Field("point", fastjson.Interned, func(r *Row) *point.Point { return &r.Point }),
+		fastjson.Field("point", fastjson.Shared(fastjson.Interned[point.Point]),
+			func(r *Row) *point.Point { return &r.Point }),
 		fastjson.Field("num_ranks", integer, func(r *Row) **int { return &r.NumRanks }),
 		fastjson.Field("backend", fastjson.Text, func(r *Row) *string { return &r.Backend }),
 		fastjson.Field("env", fastjson.Shared(fastjson.JSON[point.Env]), func(r *Row) *point.Env { return &r.Env }),
@@ -47,7 +49,7 @@ func rowReader() fastjson.Reader[Row] {
 		fastjson.Field("trial", fastjson.Int, func(r *Row) *int { return &r.Trial }),
 		fastjson.Field("index", fastjson.Int, func(r *Row) *int { return &r.Index }),
 		fastjson.Field("status", fastjson.Text, func(r *Row) *Status { return &r.Status }),
-		fastjson.Field("reason", fastjson.Text, func(r *Row) *string { return &r.Reason }),
+		fastjson.Field("reason", fastjson.Text, func(r *Row) *string { return (*string)(&r.Reason) }),
 		fastjson.Field("rank", integer, func(r *Row) **int { return &r.Rank }),
 		fastjson.Field("phase", fastjson.Text, func(r *Row) *string { return &r.Phase }),
 		fastjson.Field("output", fastjson.Text, func(r *Row) *string { return &r.Output }),
@@ -62,11 +64,11 @@ func rowReader() fastjson.Reader[Row] {
 		fastjson.Field("metrics", numbers, func(r *Row) *map[string]float64 { return &r.Metrics }),
 		fastjson.Field("units", fastjson.Shared(texts), func(r *Row) *map[string]string { return &r.Units }),
 		fastjson.Field("stats", readObject(statReader()), func(r *Row) *Stats { return &r.Stats }),
-		fastjson.Field("limits", numbers, func(r *Row) *map[string]float64 { return &r.Limits }),
+		fastjson.Field("limits", fastjson.Shared(numbers), func(r *Row) *map[string]float64 { return &r.Limits }),
 		fastjson.Field("resolution", numbers, func(r *Row) *map[string]float64 { return &r.Resolution }),
 		fastjson.Field("skew", float, func(r *Row) **float64 { return &r.Skew }),
 		fastjson.Field("straggler", integer, func(r *Row) **int { return &r.Slowest }),
-		fastjson.Field("details", texts, func(r *Row) *map[string]string { return &r.Details }),
+		fastjson.Field("details", fastjson.Shared(texts), func(r *Row) *map[string]string { return &r.Details }),
 		fastjson.Field("sampling", fastjson.Pointer(samplingReader()), func(r *Row) **Sampling { return &r.Sampling }),
 		fastjson.Field("quality", fastjson.Text, func(r *Row) *Quality { return &r.Quality }),
 		fastjson.Field("measurements", fastjson.List(measurementReader(conditions)),
@@ -156,7 +158,7 @@ func conditionsReader() fastjson.Reader[Conditions] {
 	list := fastjson.List(fastjson.Struct([]fastjson.Member[Condition]{
 		fastjson.Field("code", fastjson.Text, func(c *Condition) *Code { return &c.Code }),
 		fastjson.Field("values", readObject(fastjson.Float), func(c *Condition) *Numbers { return &c.Values }),
-		fastjson.Field("text", fastjson.Text, func(c *Condition) *string { return &c.Text.text }),
+		fastjson.Field("text", fastjson.Text, func(c *Condition) *string { return (*string)(&c.Text) }),
 	}))
 	return func(d *fastjson.Decoder, p *Conditions) bool { return list(d, (*[]Condition)(p)) }
 }

@@ -62,8 +62,9 @@ func encode(rec any) (entry, error) {
 		typ, run, e.what = typeRow, r.Run, describeRow(r)
 		r.Schema, r.Time = Schema, r.Time.UTC()
 		r.Metrics, r.Units = nonNilMap(r.Metrics), nonNilMap(r.Units)
-		r.Reason, r.Output = clip(r.Reason), clip(r.Output)
-		r.Conditions = lists.Map(r.Conditions, func(c Condition) Condition { c.Text.text = clip(c.Text.text); return c })
+		r.Reason = clip(r.Reason)
+		r.Output = clip(r.Output)
+		r.Conditions = lists.Map(r.Conditions, func(c Condition) Condition { c.Text = clip(c.Text); return c })
 		err = errors.Join(needKey(r.Key), r.checkFinite())
 		rec = r
 	case Note:
@@ -112,11 +113,11 @@ func marshalLine(typ string, rec any) ([]byte, error) {
 // program, and a row of more than maxLine bytes would be lost.
 const maxText = 1 << 20
 
-func clip(text string) string {
+func clip[T ~string](text T) T {
 	if len(text) <= maxText {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxText], "") + "..."
+	return T(strings.ToValidUTF8(string(text[:maxText]), "")) + "..."
 }
 
 // checkLength returns an error for a line that is too long for Read.

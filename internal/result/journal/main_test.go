@@ -258,7 +258,7 @@ func genRow(run string, axes []AxisInfo) *rapid.Generator[Row] {
 			Point: drawPoint(t, axes), Env: genEnv.Draw(t, "env"), Trial: rapid.IntRange(0, 9).Draw(t, "trial"),
 			NumRanks: rapid.Ptr(rapid.IntRange(1, 9), true).Draw(t, "ranks"),
 			Status:   rapid.SampledFrom([]Status{OK, Failed, Timeout, Skipped, NotExecuted}).Draw(t, "status"),
-			Reason:   rapid.String().Draw(t, "reason"), Output: rapid.String().Draw(t, "output"),
+			Reason:   Text(rapid.String().Draw(t, "reason")), Output: rapid.String().Draw(t, "output"),
 			Rank:    rapid.Ptr(rapid.IntRange(0, 9), true).Draw(t, "rank"),
 			Kind:    rapid.SampledFrom([]Kind{Measured, Simulated, Modelled}).Draw(t, "kind"),
 			Samples: rapid.Int().Draw(t, "samples"), Metrics: genMap.Draw(t, "metrics"), Limits: genMap.Draw(t, "limits"),

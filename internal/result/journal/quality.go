@@ -110,7 +110,7 @@ func (r *Row) Disturbed() bool { return r.Quality == QualityDisturbed }
 // order in which they were found does not matter.
 func (c Condition) Compare(d Condition) int {
 	return cmp.Or(cmp.Compare(c.Strength(), d.Strength()), cmp.Compare(d.Code, c.Code),
-		cmp.Compare(d.Text.text, c.Text.text))
+		cmp.Compare(d.Text, c.Text))
 }
 
 // Narrow reports whether the interval of a value is narrow enough for a settled value.

@@ -257,7 +257,7 @@ func grown[T any](r *reader, list []T) []T {
 		bound = max(bound, most)
 	}
 	expected := int64(n) * (r.size - r.consumed) / r.consumed
-	return slices.Grow(list, int(min(expected+expected/64, int64(bound)))+16)
+	return slices.Grow(list, int(min(expected+expected/16, int64(bound)))+16)
 }
 
 // lineReader reads lines of bounded length.

@@ -198,7 +198,7 @@ type Row struct {
 	Index    int         `json:"index"` // of the point in declared order; the order of execution may differ
 
 	Status Status `json:"status"`
-	Reason string `json:"reason,omitempty"`
+	Reason Text   `json:"reason,omitempty"`
 	Rank   *int   `json:"rank,omitempty"`  // the rank that failed
 	Phase  string `json:"phase,omitempty"` // where it failed
 	Output string `json:"output,omitempty"`
@@ -280,9 +280,9 @@ func (r *Row) Why() string {
 		where = strings.TrimSpace(where + " in " + r.Phase)
 	}
 	if where != "" && r.Reason != "" {
-		return where + ": " + r.Reason
+		return where + ": " + string(r.Reason)
 	}
-	return where + r.Reason
+	return where + string(r.Reason)
 }
 
 // TaskKey returns the key of the planned point that the row belongs to. --resume looks for this key.
@@ -359,7 +359,7 @@ type Begin struct {
 // Note is a remark about a whole run.
 type Note struct {
 	Run   string          `json:"run"`
-	Text  string          `json:"text"`
+	Text  Text            `json:"text"`
 	Time  time.Time       `json:"time"`
 	Tuned json.RawMessage `json:"tuned,omitempty"` // result of a tuning study: tune.Result
 }

@@ -169,17 +169,25 @@ func (r *Run) finish() {
 		kinds[column{a.Part, a.Name}] = a.Kind
 	}
 	origin := &Origin{Header: &r.Header}
+	var read, typed point.Point // of the row before
 	for k := r.typed; k < len(r.Rows); k++ {
 		row := &r.Rows[k]
 		row.Origin = origin
-		for i := range row.Point {
-			c := &row.Point[i]
-			// An axis without a part belongs to every part.
-			kind := cmp.Or(kinds[column{row.Part, c.Name}], kinds[column{"", c.Name}])
-			if kind != 0 {
-				c.Value = c.Value.Retype(kind)
+		if len(row.Point) == 0 {
+			continue
+		}
+		// Successive rows share a point. Other runs and parts may share it too, so it is not changed in place.
+		if len(read) == 0 || &read[0] != &row.Point[0] || r.Rows[k-1].Part != row.Part {
+			read, typed = row.Point, slices.Clip(slices.Clone(row.Point))
+			for i, c := range typed {
+				// An axis without a part belongs to every part.
+				kind := cmp.Or(kinds[column{row.Part, c.Name}], kinds[column{"", c.Name}])
+				if kind != 0 {
+					typed[i].Value = c.Value.Retype(kind)
+				}
 			}
 		}
+		row.Point = typed
 	}
 	r.typed = len(r.Rows)
 }

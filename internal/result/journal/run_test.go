@@ -77,7 +77,7 @@ func TestEndBelongsToLatestPart(t *testing.T) {
 	}
 }
 
-// TestAxisOfItsPart has an axis whose kind differs in one part.
+// TestAxisOfItsPart has an axis whose kind differs in one part, and rows of both parts at the same point.
 func TestAxisOfItsPart(t *testing.T) {
 	header := Header{Run: "r", Axes: []AxisInfo{{Name: "n", Kind: point.Bytes}, {Part: "p", Name: "n", Kind: point.Float}}}
 	row := func(part string) Row {

@@ -43,7 +43,7 @@ func TestRoundTrip(t *testing.T) {
 			Axes: axes, Seed: rapid.Uint64().Draw(t, "seed")}
 		want := append(rapid.SliceOfN(genRow("r1", partA), 0, 2).Draw(t, "rows of a"),
 			rapid.SliceOfN(genRow("r1", partB), 0, 2).Draw(t, "rows of b")...)
-		note := Note{Run: "r1", Text: rapid.String().Draw(t, "note"), Time: genTime.Draw(t, "time")}
+		note := Note{Run: "r1", Text: Text(rapid.String().Draw(t, "note")), Time: genTime.Draw(t, "time")}
 		end := End{"r1", "complete", map[Status]int{OK: 3}, rapid.IntRange(0, 9).Draw(t, "missing"),
 			genFinite.Draw(t, "seconds"), genTime.Draw(t, "time")}
 

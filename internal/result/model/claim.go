@@ -225,7 +225,7 @@ func judgePassed(rows dataset.Set) (Answer, string) {
 			if r.NumRanks != nil {
 				first += fmt.Sprintf(" num_ranks=%d", *r.NumRanks)
 			}
-			first += ": " + r.Reason
+			first += fmt.Sprintf(": %s", r.Reason)
 		}
 	}
 	if total == 0 {

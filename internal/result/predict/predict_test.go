@@ -21,7 +21,7 @@ func TestFitted(t *testing.T) {
 		errors := LeaveOut()
 		text := must.Get(json.MarshalIndent(fitResult{m, summarizeOps(errors), summarizeSystems(errors)}, "", "\t"))(t)
 		must.Do(t, os.WriteFile("fitted.json", append(text, '\n'), 0o666))
-		t.Skip("fitted.json was rewritten; copy the output of kernbench predict --errors to docs/models.md")
+		t.Skip("fitted.json was rewritten; copy the output of kernbench predict errors to docs/models.md")
 	}
 	stored := fitted()
 	same := func(got, want []*float64) bool {
@@ -57,7 +57,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// docs/models.md has the table of errors that kernbench predict --errors prints.
+// docs/models.md has the table of errors that kernbench predict errors prints.
 func TestDocumentedErrors(t *testing.T) {
 	text := string(must.Get(os.ReadFile("../../../docs/models.md"))(t))
 	if want := errorTable(fitted().Systems, fitted().Errors); !strings.Contains(text, want) {

@@ -188,7 +188,7 @@ func (r *Report) inSequence(points []dataset.Matched, opts Options) string {
 	for early, name := range opts.sides {
 		if last[early].Before(first[1-early]) {
 			return name + " was measured before " + opts.sides[1-early] + ", so a change of the machine in between looks like " +
-				"one of the program: compare --run alternates their launches"
+				"one of the program: kernbench ab alternates their launches"
 		}
 	}
 	return ""

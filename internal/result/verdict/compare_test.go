@@ -41,7 +41,7 @@ func trialsOf(size int64, us float64) []journal.Row {
 }
 
 func bad(r journal.Row, status journal.Status, reason string) journal.Row {
-	r.Status, r.Reason, r.Metrics = status, reason, nil
+	r.Status, r.Reason, r.Metrics = status, journal.Text(reason), nil
 	return r
 }
 
@@ -252,7 +252,7 @@ func TestRunsInSequence(t *testing.T) {
 		return run
 	}
 	const advice = ", so a change of the machine in between looks like one of the program: " +
-		"compare --run alternates their launches"
+		"kernbench ab alternates their launches"
 	slower := func(id string) Run { return runOf(id, trialsOf(1, 11), trialsOf(2, 22)) }
 	same := func(id string) Run { return runOf(id, trialsOf(1, 10), trialsOf(2, 20)) }
 	for name, c := range map[string]struct {

@@ -16,7 +16,7 @@ import (
 // Side summarizes the rows of one side at a point.
 type Side struct {
 	Status  journal.Status `json:"status"` // ok if more trials are ok than failed
-	Reason  string         `json:"reason,omitempty"`
+	Reason  journal.Text   `json:"reason,omitempty"`
 	Value   float64        `json:"value"`            // median over the ok trials that count, or over all ok ones
 	Trials  int            `json:"trials"`           // trials that are ok and have the metric
 	NotOK   int            `json:"not_ok,omitempty"` // trials that are not ok
@@ -74,7 +74,7 @@ func (s *Side) failures() string {
 		text = fmt.Sprintf("%d of %d trials not ok: %s", s.NotOK, s.NotOK+s.Trials, s.bad)
 	}
 	if s.Reason != "" {
-		text += " (" + s.Reason + ")"
+		text += fmt.Sprintf(" (%s)", s.Reason)
 	}
 	return text
 }

@@ -126,7 +126,7 @@ func (h History) Document(link string) Document {
 	for _, m := range h.Machines {
 		total += len(m.Runs)
 	}
-	d := Document{Data: h, Suite: "kernbench compare --history " + h.Bench, Link: link, Remarks: []string{""},
+	d := Document{Data: h, Suite: "kernbench history " + h.Bench, Link: link, Remarks: []string{""},
 		Heading: []string{fmt.Sprintf("%s of bench %s, %s:", unit.Plural(total, "run"), h.Bench, h.Metric)}}
 	for _, title := range []string{"since run", "commit", "point", "verdict", "change", "95% interval", "host"} {
 		d.Columns = append(d.Columns, texttab.Column{Title: title, Right: title == "change" || title == "95% interval"})

@@ -67,7 +67,7 @@ func fixtureRow(c coords) journal.Row {
 }
 
 func notOK(r journal.Row, status journal.Status, reason string) journal.Row {
-	r.Status, r.Reason = status, reason
+	r.Status, r.Reason = status, journal.Text(reason)
 	r.Metrics, r.Units, r.Stats, r.Limits, r.Samples = nil, nil, nil, nil, 0
 	return r
 }

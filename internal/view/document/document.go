@@ -15,6 +15,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/views"
@@ -60,15 +61,15 @@ type Fact struct{ Name, Value string }
 
 // Section is a headed part of the document.
 type Section struct {
-	Title  string      `json:"title"`
-	Text   string      `json:"-"`                // as the bench wrote it, for the terminal
-	Blocks []Block     `json:"blocks,omitempty"` // Text as paragraphs and lists
-	Table  [][]string  `json:"table,omitempty"`  // the first row is the heading
-	Cites  []string    `json:"cites,omitempty"`  // IDs in the last column of Table, by line; "" for none
-	Right  []bool      `json:"right,omitempty"`  // the columns of Table that hold numbers
-	Grid   *bench.Grid `json:"grid,omitempty"`
-	Lead   bool        `json:"lead,omitempty"`
-	Detail bool        `json:"detail,omitempty"` // folded until opened, and not printed
+	Title  string     `json:"title"`
+	Text   string     `json:"-"`                // as the bench wrote it, for the terminal
+	Blocks []Block    `json:"blocks,omitempty"` // Text as paragraphs and lists
+	Table  [][]string `json:"table,omitempty"`  // the first row is the heading
+	Cites  []string   `json:"cites,omitempty"`  // IDs in the last column of Table, by line; "" for none
+	Right  []bool     `json:"right,omitempty"`  // the columns of Table that hold numbers
+	Grid   *decl.Grid `json:"grid,omitempty"`
+	Lead   bool       `json:"lead,omitempty"`
+	Detail bool       `json:"detail,omitempty"` // folded until opened, and not printed
 }
 
 // NewSection parses the text of a bench's section, and adds its sentences and the citations of its table lines.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -20,8 +21,8 @@ import (
 // the same headings, lists, links and pictures as with harmless text, no HTML, and no control characters.
 func TestHostileMarkdown(t *testing.T) {
 	shape := func(s string) string {
-		grid := &bench.Grid{Corner: s, Columns: []string{s}, Rows: []bench.GridRow{{Name: s,
-			Cells: []bench.GridCell{{Status: journal.OK, Text: s}}}}}
+		grid := &decl.Grid{Corner: s, Columns: []string{s}, Rows: []decl.GridRow{{Name: s,
+			Cells: []decl.GridCell{{Status: journal.OK, Text: s}}}}}
 		section := NewSection(bench.Section{Title: s, Table: [][]string{{s, s}, {s, s}}, Grid: grid})
 		section.Blocks = []Block{{Items: [][]Span{{{Text: s}, {Text: s, Bold: true}, {Text: s, Code: true}}}},
 			{List: true, Items: [][]Span{{{Text: s, Code: true}}, {{Text: s}}}}}

@@ -47,7 +47,7 @@ func writeBenchfmt(w io.Writer, in Input, _ Options) error {
 	for _, r := range in.Rows {
 		values := f.values(r)
 		if r.Status != journal.OK || values == "" {
-			why := strings.TrimSuffix(string(r.Status)+": "+r.Reason, ": ")
+			why := strings.TrimSuffix(string(r.Status)+": "+string(r.Reason), ": ")
 			if r.Status == journal.OK {
 				why = "it has no metrics"
 			}

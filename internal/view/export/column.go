@@ -107,7 +107,7 @@ var roles = [...]struct {
 	Modes:   {prefix: "metric.", tableOnly: true, value: Column.modesText},
 	Rank:    {name: "rank", elsewhere: true, value: func(_ Column, r *journal.Row) string { return optional(r.Rank) }},
 	Phase:   {name: "phase", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Phase }},
-	Reason:  {name: "reason", value: func(_ Column, r *journal.Row) string { return r.Reason }},
+	Reason:  {name: "reason", value: func(_ Column, r *journal.Row) string { return string(r.Reason) }},
 	Warnings: {name: "warnings", elsewhere: true, value: func(_ Column, r *journal.Row) string {
 		return strings.Join(r.Conditions.Sentences(), "; ")
 	}},

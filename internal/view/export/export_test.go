@@ -119,7 +119,7 @@ func TestCSVReadsBack(t *testing.T) {
 				t.Errorf("row %d: busbw is %s, want %v", i, at(i, "busbw"), v)
 			}
 		}
-		if at(i, "reason") != r.Reason {
+		if at(i, "reason") != string(r.Reason) {
 			t.Errorf("row %d: reason is %q, want %q", i, at(i, "reason"), r.Reason)
 		}
 	}

@@ -57,7 +57,7 @@ func row(size int64, env point.EnvVar, trial int, us float64) journal.Row {
 func unset() point.EnvVar       { return point.EnvVar{} }
 func set(v string) point.EnvVar { return point.EnvVar{Value: v, Set: true} }
 func failed(r journal.Row, status journal.Status, reason string) journal.Row {
-	r.Status, r.Reason = status, reason
+	r.Status, r.Reason = status, journal.Text(reason)
 	r.Metrics, r.Units, r.Stats, r.Samples = nil, nil, nil, 0
 	return r
 }

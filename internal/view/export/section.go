@@ -230,7 +230,7 @@ func summary(ls []line) string {
 			points[l.key] = w.Status
 		}
 		if w.Status != journal.OK && w.Reason != "" {
-			reasons[w.Status] = append(reasons[w.Status], texttab.Plain(w.Reason))
+			reasons[w.Status] = append(reasons[w.Status], texttab.Plain(string(w.Reason)))
 		}
 	}
 	if len(points) == 0 {

@@ -97,7 +97,7 @@ func describeEvidence(cited []views.Sentence) []document.Evidence {
 		shown := s.Rows[:min(len(s.Rows), maxEvidence)]
 		lines := lists.Map(shown, describeRow)
 		if n := len(s.Rows) - len(shown); n > 0 {
-			lines = append(lines, fmt.Sprintf("and %s (kernbench report RUN --why %s lists all)",
+			lines = append(lines, fmt.Sprintf("and %s (kernbench why RUN %s lists all)",
 				unit.Plural(n, "more row"), s.Citation()))
 		}
 		return document.Evidence{ID: s.Citation(), Rows: lines}
@@ -115,7 +115,7 @@ func describeRow(r *journal.Row) string {
 	}
 	us, timed := r.Metrics["time_us"]
 	if r.Status != journal.OK || !timed {
-		return fmt.Sprintf("%s: %s", what, strings.Join(lists.NonEmpty(string(r.Status), r.Reason), ", "))
+		return fmt.Sprintf("%s: %s", what, strings.Join(lists.NonEmpty(string(r.Status), string(r.Reason)), ", "))
 	}
 	text := fmt.Sprintf("%s: %s", what, unit.FormatMicros(us))
 	if s := r.Stats.Get("time_us"); s.CILow != nil && s.CIHigh != nil {

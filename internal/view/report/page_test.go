@@ -90,7 +90,7 @@ func filledPage(t *testing.T, text string) string {
 		r.Status = status
 		run.Rows = append(run.Rows, r, r)
 	}
-	run.Notes = []journal.Note{{Text: f.next()}}
+	run.Notes = []journal.Note{{Text: journal.Text(f.next())}}
 	run.End = &journal.End{Outcome: f.next()}
 	var sections []bench.Section
 	f.fill(reflect.ValueOf(&sections).Elem())

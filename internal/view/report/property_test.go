@@ -53,7 +53,7 @@ var (
 			Status: rapid.SampledFrom([]journal.Status{journal.OK, journal.OK, journal.OK, journal.Failed, journal.NotExecuted,
 				"odd"}).Draw(t, "status"),
 			Kind: rapid.SampledFrom([]journal.Kind{"", journal.Measured, journal.Simulated}).Draw(t, "kind"),
-			Rank: rapid.Ptr(rapid.Int(), true).Draw(t, "rank"), Reason: anyText.Draw(t, "reason"),
+			Rank: rapid.Ptr(rapid.Int(), true).Draw(t, "rank"), Reason: journal.Text(anyText.Draw(t, "reason")),
 			Output:  anyText.Draw(t, "output"),
 			Metrics: rapid.MapOfN(anyMetric, anyFloat, 0, 3).Draw(t, "metrics"),
 			Units:   rapid.MapOfN(anyMetric, anyText, 0, 2).Draw(t, "units"),

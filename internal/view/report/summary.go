@@ -230,7 +230,7 @@ const maxRemarks = 30
 func Remarks(d *dataset.Dataset, rows dataset.Set) []string {
 	// The result of a tuning study has its own section.
 	notes := lists.Filter(d.Notes, func(n journal.Note) bool { return len(n.Tuned) == 0 })
-	out := lists.Distinct(lists.Map(notes, func(n journal.Note) string { return n.Text }))
+	out := lists.Distinct(lists.Map(notes, func(n journal.Note) string { return string(n.Text) }))
 	var legend texttab.Legend
 	footnote := journal.Footnotes(rows)
 	for i := range rows {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/document"
@@ -14,8 +15,8 @@ import (
 func gridSection() bench.Section {
 	return bench.Section{Title: "Matrix", Lead: true, Text: "**Bold** and `code` | pipe <b>\n\n- one\n- two\n\n1. first",
 		Table: [][]string{{"a|b", "c"}, {"1", "<i>"}},
-		Grid: &bench.Grid{Corner: "algorithm", Columns: []string{"f32", "f16", "bf16", "f64", "i32"},
-			Rows: []bench.GridRow{{Name: "ring", Cells: []bench.GridCell{
+		Grid: &decl.Grid{Corner: "algorithm", Columns: []string{"f32", "f16", "bf16", "f64", "i32"},
+			Rows: []decl.GridRow{{Name: "ring", Cells: []decl.GridCell{
 				{Status: journal.OK, Text: "20"}, {Status: journal.Failed, Text: "3 of 4", Note: "element \"3\""},
 				{Status: journal.Skipped, Text: "skipped"},
 				{Status: journal.NotExecuted, Text: "not run"}, {}}}}}}

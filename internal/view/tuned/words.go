@@ -47,7 +47,7 @@ func Note(r tune.Result) (journal.Note, error) {
 	if len(lines) > maxLines {
 		lines = append(lines[:maxLines], fmt.Sprintf("and %d more winners", len(lines)-maxLines))
 	}
-	return journal.Note{Text: "tuned: " + strings.Join(lines, "; "), Tuned: data}, nil
+	return journal.Note{Text: journal.Text("tuned: " + strings.Join(lines, "; ")), Tuned: data}, nil
 }
 
 // Text formats the whole result for a terminal.

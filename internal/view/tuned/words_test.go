@@ -47,7 +47,7 @@ func TestFirstLine(t *testing.T) {
 		if !strings.HasPrefix(first, want) {
 			t.Errorf("%s\nwant %s", first, want)
 		}
-		if note, err := Note(r); err != nil || note.Text != "tuned: "+first {
+		if note, err := Note(r); err != nil || string(note.Text) != "tuned: "+first {
 			t.Errorf("noted as %s, %v", note.Text, err)
 		}
 		if pasted := Exports(r) + Fragment(r); (pasted != "") != strings.HasPrefix(want, "best is A=2: ") {

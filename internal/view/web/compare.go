@@ -6,6 +6,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/verdict"
@@ -62,7 +63,7 @@ func (s *store) comparedRun(name, only string) (out comparedRun, err error) {
 		if err != nil {
 			return notFound{err}
 		}
-		d := s.bench(r.Header.Bench).View(j, r)
+		d := decl.View(s.bench(r.Header.Bench), j, r)
 		out.info = summarize(b.folder, d)
 		out.info.Outcome = b.outcome(r.ID(), out.info.Outcome)
 		out.Run = verdict.NewRun(out.info.Run, d)

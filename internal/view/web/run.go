@@ -11,6 +11,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -147,7 +148,7 @@ func (s *store) view(b *cachedJournal, j *journal.Journal, key viewKey) (*view, 
 	if err != nil {
 		return nil, notFound{err}
 	}
-	v := &view{key: key, run: s.bench(r.Header.Bench).View(j, r), damage: damage(j, r.ID()),
+	v := &view{key: key, run: decl.View(s.bench(r.Header.Bench), j, r), damage: damage(j, r.ID()),
 		tables: map[tableKey][]export.Table{}}
 	v.rows = v.run.Rows
 	if key.only != "" {

@@ -132,7 +132,7 @@ func summarize(folder string, r *dataset.Dataset) runInfo {
 	note(h.Note)
 	for _, n := range r.Notes {
 		if len(n.Tuned) == 0 {
-			note(n.Text)
+			note(string(n.Text))
 		}
 	}
 	if end != nil {

@@ -14,7 +14,7 @@ import (
 func TestDocumented(t *testing.T) {
 	doc := string(must.Get(os.ReadFile("../../../docs/workload.md"))(t))
 	if table := Table(must.Get(Collectives())(t)); !strings.Contains(doc, table) {
-		t.Errorf("docs/workload.md does not have this table of 'kernbench predict --errors --simulated':\n%s", table)
+		t.Errorf("docs/workload.md does not have this table of 'kernbench predict errors --simulated':\n%s", table)
 	}
 	small := must.Get(compare(steps[0]))(t)
 	if row := stepRow(small); !strings.Contains(doc, row) {
