@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +50,7 @@ var layers = []struct {
 var onlyImporters = map[string][]string{
 	"gonum.org/v1/plot":            {"internal/result/draw"},
 	"github.com/spf13/cobra":       {"internal/cli", "internal/cli/guide"},
-	"github.com/goccy/go-yaml":     {"internal/base/yamlfile"},
+	"go.yaml.in/yaml/v3":           {"internal/base/yamlfile"},
 	"github.com/yuin/goldmark":     {"internal/view/manual"},
 	"github.com/vbauerster/mpb":    {"internal/cli/terminal"},
 	"github.com/ebitengine/purego": {"internal/host/dynlib"},
@@ -291,9 +292,7 @@ var notFuzzed = map[string]string{
 	"internal/bench/run":    "package sweep parses the logs of programs that it reads",
 	"internal/bench/wheel":  "it copies files",
 	"internal/cli":          "other packages read the files that it opens",
-	"internal/cli/request":  "other packages read the files that it opens",
 	"scripts/image":         "it copies files of this module",
-	"scripts/mutate":        "it reads files of this module",
 }
 
 // Every package that reads files of users has a fuzz target.
@@ -430,9 +429,51 @@ func TestOnlyTheEdgesTouchTheProcess(t *testing.T) {
 	}
 }
 
+// otherProcess matches the path of a file of /proc about any process.
+var otherProcess = regexp.MustCompile(`proc/%[dsv]/(%s|stat|environ|task|cgroup|cmdline|syscall)|proc/" ?\+`)
+
+// TestOnlyProcReadsOtherProcesses checks that package proc alone reads what the kernel tells about other processes.
+func TestOnlyProcReadsOtherProcesses(t *testing.T) {
+	reads := map[string]bool{}
+	for _, s := range sources(t) {
+		reads[s.pkg] = reads[s.pkg] || otherProcess.MatchString(s.text)
+	}
+	for pkg := range reads {
+		if reads[pkg] && pkg != "internal/host/proc" && pkg != "internal/host/proctest" {
+			t.Errorf("%s reads /proc about other processes: use package proc", pkg)
+		}
+	}
+	if !reads["internal/host/proc"] {
+		t.Error("package proc was not found to read /proc")
+	}
+}
+
 // parses lists where texts for people may be taken apart: where a failure is blamed on a rank, and where files of other
 // tools are read.
 var parses = []string{"internal/bench/run", "internal/process", "internal/result/imports", "internal/result/nccltable"}
+
+// writers lists where a reason may become a string, besides where it may be taken apart: it is written there for
+// people, or joined to a longer sentence.
+var writers = append([]string{"benches", "internal/cli", "internal/view", "internal/result", "internal/bench/tune"},
+	parses...)
+
+// convertedReasons returns the places in a file that make a string of a reason. Reasons are of the type journal.Text,
+// so strings.Contains and its like do not take them without that.
+func convertedReasons(files *token.FileSet, f *ast.File) (found []string) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) != 1 {
+			return true
+		}
+		to, toName := call.Fun.(*ast.Ident)
+		of, ofField := call.Args[0].(*ast.SelectorExpr)
+		if toName && to.Name == "string" && ofField && of.Sel.Name == "Reason" {
+			found = append(found, files.Position(n.Pos()).String())
+		}
+		return true
+	})
+	return found
+}
 
 // parsedTexts returns the places in a file that search or compare texts that are written for people: reasons of
 // failures, sentences of conditions, notes.
@@ -480,16 +521,23 @@ func parsedTexts(files *token.FileSet, f *ast.File) (found []string) {
 }
 
 // TestNobodyParsesTexts checks that no decision depends on a sentence: conditions have codes and values, failures have
-// a status, a phase and a rank. The text of a condition is of a type that no other package can convert.
+// a status, a phase and a rank.
 func TestNobodyParsesTexts(t *testing.T) {
 	files := token.NewFileSet()
 	for _, name := range goFiles(t) {
-		if strings.HasSuffix(name, "_test.go") ||
-			slices.ContainsFunc(parses, func(p string) bool { return within(path.Dir(name), p) }) {
+		in := func(p string) bool { return within(path.Dir(name), p) }
+		if strings.HasSuffix(name, "_test.go") || slices.ContainsFunc(parses, in) {
 			continue
 		}
-		for _, at := range parsedTexts(files, must.Get(parser.ParseFile(files, name, nil, 0))(t)) {
+		file := must.Get(parser.ParseFile(files, name, nil, 0))(t)
+		for _, at := range parsedTexts(files, file) {
 			t.Errorf("%s: a text for people is searched or compared", at)
+		}
+		if slices.ContainsFunc(writers, in) {
+			continue
+		}
+		for _, at := range convertedReasons(files, file) {
+			t.Errorf("%s: a text for people becomes a string where nothing is written for people", at)
 		}
 	}
 	planted := must.Get(parser.ParseFile(files, "planted.go", `package p
@@ -499,8 +547,12 @@ func f(r row, c condition) {
 	_, _, _ = strings.Cut(row.Why(), ":")
 	_ = number.FindString(c.Sentence())
 	_ = r.Reason != "" && strings.Join(c.Sentences(), "; ") == ""
+	_ = string(r.Reason)
 }`, 0))(t)
 	if n := len(parsedTexts(files, planted)); n != 4 {
 		t.Errorf("%d of 4 planted faults are found", n)
+	}
+	if n := len(convertedReasons(files, planted)); n != 1 {
+		t.Errorf("%d of 1 planted conversions are found", n)
 	}
 }

@@ -17,7 +17,7 @@ func backendPackages(all []source) (paths []string) {
 }
 
 // singleBackend lists the benches that measure one backend: the simulated accelerator or NCCL.
-var singleBackend = []string{"benches/accelwhatif", "benches/milestone1h"}
+var singleBackend = []string{"benches/acceltransfers", "benches/accelwhatif", "benches/milestone1h"}
 
 // dependsOnBackend returns how a source depends on one backend, or "" if it does not. The examples are programs of
 // users, who choose the backend.

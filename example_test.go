@@ -16,7 +16,7 @@ import (
 // copies declares the bench of the example: every rank copies bytes of its own.
 func copies() *bench.Bench {
 	few := bench.DefaultMeasure()
-	few.Stop = bench.StopRule{MinSamples: 1, MaxSamples: 5, MaxTime: time.Second}
+	few.Stop.MinSamples, few.Stop.MaxSamples, few.Stop.MaxTime = 1, 5, time.Second
 	return bench.New("copies", copyOnce,
 		bench.Help("copy bytes, every rank its own"),
 		bench.Ranks("1,2"),

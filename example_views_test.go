@@ -30,7 +30,7 @@ func slowestSort(rows bench.Rows) *bench.Row {
 	})
 }
 
-// whereSlow is a rule for one sentence. Users list its row with `kernbench report RUN --why slowest-1`.
+// whereSlow is a rule for one sentence. Users list its row with `kernbench why RUN slowest-1`.
 var whereSlow = bench.Rule[*bench.Row]{
 	ID:      "slowest",
 	Section: "Sorting",

@@ -12,20 +12,15 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/golden"
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // publicPackages are the packages that other modules build on.
 var publicPackages = []string{"bench", "dist", "solve", "accel", "accel/tl"}
 
-// maxSurface limits the names that the public packages declare together, with the methods and fields
-// of their types. maxAliased limits the methods and fields that users reach through aliases of
-// internal types. They are part of the interface too, but documented with the internal type.
-const (
-	maxSurface = 624
-	maxAliased = 592
-)
+// maxSurface limits the names of the public packages together. It counts the declared names with the methods and
+// fields of their types, and the methods and fields that users reach through aliases of internal types.
+const maxSurface = 1000
 
 // TestPublicSurface compares the exported names with a golden file, so that reviewers see every change.
 func TestPublicSurface(t *testing.T) {
@@ -39,12 +34,8 @@ func TestPublicSurface(t *testing.T) {
 			all = append(all, pkg+" "+name)
 		}
 	}
-	aliased := len(lists.Filter(all, func(name string) bool { return strings.Contains(name, " alias ") }))
-	if declared := len(all) - aliased; declared > maxSurface {
-		t.Errorf("the public packages declare %d names, the limit is %d", declared, maxSurface)
-	}
-	if aliased > maxAliased {
-		t.Errorf("the public packages have %d names through aliases, the limit is %d", aliased, maxAliased)
+	if len(all) > maxSurface {
+		t.Errorf("the public packages have %d names, the limit is %d", len(all), maxSurface)
 	}
 	golden.Check(t, "surface.txt", strings.Join(all, "\n")+"\n")
 }
