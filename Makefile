@@ -21,8 +21,8 @@ RARE_GC := GOGC=800
 # Property tests try the same random cases every time; `make fuzz` tries new ones.
 export RAPID_SEED ?= 1
 
-.PHONY: run picture build test test-slurm-lint test-parallel test-serial deps lint unit \
-	norace-parallel norace-serial race race-build race-parallel race-serial faults slurm fuzz mutate \
+.PHONY: run picture build test vet test-serial test-parallel test-raced test-times release-test deps lint unit race \
+	other-architecture faults slurm fuzz mutate \
 	bench bench-collectives bench-limits bench-tcp bench-mpi bench-tune bench-gemm bench-fused \
 	bench-solve bench-petsc bench-multigrid ptx gpu-test gemm-test dist gallery clean
 
@@ -40,37 +40,44 @@ build:
 	$(GO) build -ldflags "$(LDFLAGS)" -o $(BIN) ./cmd/kernbench
 
 # test installs the packages that the tests need (as root; for other users it prints what to install), then runs every
-# check. vet runs first and alone: commands that start together with an empty build cache would each compile the same
-# packages.
-test: deps
+# check once: all tests with -short, a job under Slurm, and the linters. release-test runs what takes longer. vet runs
+# first and alone: commands that start together with an empty build cache would each compile the same packages.
+test: deps vet
+	@$(MAKE) --no-print-directory -k -j3 test-serial slurm test-parallel test-raced lint
+
+# vet also compiles all packages.
+vet:
 	$(RARE_GC) $(GO) vet ./...
-	@$(MAKE) --no-print-directory -j3 test-slurm-lint test-parallel test-serial
 
-# The three jobs of test run at the same time. test-serial takes longest, because its packages run
-# one after the other, so it has the highest priority. The Slurm tests mostly wait, which leaves
-# the cores to the other jobs. The linters come last, with the lowest priority.
-test-slurm-lint:
-	@$(MAKE) --no-print-directory slurm && $(MAKE) --no-print-directory race-build && nice -n 19 $(MAKE) --no-print-directory lint
+# release-test runs everything that is too long for each change: all tests in full, the packages with goroutines under
+# the race detector, 300 faults, every fuzz target, and all sources for the other architecture.
+# docs/results/2026-11-19-release-test.md has the last result.
+release-test: deps vet
+	@$(MAKE) --no-print-directory -k -j1 unit race other-architecture faults fuzz
 
-test-parallel:
-	@nice -n 5 $(MAKE) --no-print-directory norace-parallel && nice -n 5 $(MAKE) --no-print-directory race-parallel
-
-test-serial:
-	@$(MAKE) --no-print-directory norace-serial && $(MAKE) --no-print-directory race-serial
+# test-times runs `make test` without the cache of test results, and prints a table of the packages and tests by time.
+test-times:
+	@scripts/test-times.sh $(MAKE)
 
 # deps installs the Debian packages that the tests need.
 deps:
 	@scripts/deps.sh
 
-# lint checks formatting and runs vet and staticcheck. staticcheck is started with `go run`, because
-# `go tool` would compile the standard library again, with other flags.
+# lint checks formatting, runs staticcheck, and vets what differs on the other architecture. staticcheck is started with
+# `go run`, because `go tool` would compile the standard library again, with other flags.
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
-	$(RARE_GC) $(GO) vet ./...
-	$(RARE_GC) $(GO) run -ldflags=-s honnef.co/go/tools/cmd/staticcheck ./...
+	$(RARE_GC) nice -n 10 $(GO) run -ldflags=-s honnef.co/go/tools/cmd/staticcheck ./...
+	$(RARE_GC) GOARCH=$(OTHER) nice -n 10 $(GO) vet $$(git ls-files '*_amd64*' '*_arm64*' '*_other.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')
+
+# other-architecture vets all packages for the architecture that this machine does not have.
+OTHER = $(if $(filter arm64,$(shell $(GO) env GOHOSTARCH)),amd64,arm64)
+other-architecture:
+	$(RARE_GC) GOARCH=$(OTHER) $(GO) vet ./...
 
 # TEST runs `go test`. The timeout is long because the machine may be shared; it only ends tests that hang.
-# vet is off because lint runs it. -ldflags=-s leaves out the symbol table and debug information: linking takes a fifth less time.
+# vet is off because the target vet runs it. -ldflags=-s leaves out the symbol table and debug information: linking takes
+# a fifth less time. test-times sets JSON and TIMED.
 #
 # RANKED matches the packages whose tests run ranks. Ranks poll for messages of other ranks, so they are
 # slow when they have to share cores. These packages run one after the other (SERIAL), while
@@ -80,29 +87,38 @@ lint:
 # The lock that serialises the test binaries is on the Makefile. It cannot be on go.mod, because every go
 # command waits for a lock on that file. The name is RANKED, not RANKS, because make would pass
 # RANKS on to the scripts, which use a variable of that name.
-TEST     := $(RARE_GC) GO=$(GO) scripts/gotest.sh -vet=off -ldflags=-s -timeout=40m -parallel=$$(($$(nproc) * 2))
-PARALLEL = -p=$$(nproc) -exec="env $(1)"
-SERIAL   = -p=2 -exec="flock --close $(CURDIR)/Makefile env $(1)"
-RANKED   := ^(github.com/kernbench/kernbench|\.)/(benches/(allreduceeval|collectives|gemmallreduce|solvescaling)|dist/(cpu|mpi)|solve)(/|$$)
+TEST     := $(RARE_GC) $(GO) test $(JSON) -vet=off -ldflags=-s -timeout=40m -parallel=$$(($$(nproc) * 2))
+PARALLEL = -p=$$(nproc) -exec="env $(1) $(TIMED)"
+SERIAL   = -p=2 -exec="flock --close $(CURDIR)/Makefile env $(1) $(TIMED)"
+RANKED   := ^\./(benches/(allreduceeval|collectives|gemmallreduce|solvescaling)|dist/(cpu|mpi)|solve)(/|$$)
+PACKAGES := $(GO) list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...
 
-# unit runs all tests without the race detector.
+# RACED matches the packages that run in `make test` with the race detector, and only with it: what starts, connects and
+# watches processes, moves data between ranks, or serves. RACY lists all packages whose own code starts
+# goroutines, takes locks or uses atomics; `make race` runs them all. Goroutines in tests alone do not count: they stand
+# for ranks or callers, and the data that they share belongs to a listed package. A sync.Once or a sync.Map alone does
+# not count either, because it is safe by itself.
+RACED := ^\./(dist|internal/(base/(infile|registry)|bench/(python|run|worker)|cli/(job|terminal)|comm/(netns|shm|syncgroup|tcp)|dist/devicegroup|host/(collector|hostinfo|mps|proctest)|process/(connection|launch|node|rankhost)|result/journal|solve/(krylov|service)|view/web))$$
+RACY  := git grep -lE '^[[:space:]]*go (func|[a-z][a-zA-Z.]*\()|\.Go\(|sync\.(Mutex|RWMutex|WaitGroup|Cond|Pool)|atomic\.' -- '*.go' ':!*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|'
+
+test-serial:
+	$(TEST) -short $(call SERIAL,GOGC=400) $$($(PACKAGES) | grep -E '$(RANKED)')
+
+test-parallel:
+	nice -n 5 env $(TEST) -short $(call PARALLEL,GOGC=400) $$($(PACKAGES) | grep -vE '$(RANKED)' | grep -vE '$(RACED)')
+
+test-raced:
+	nice -n 5 env $(TEST) -short $(call PARALLEL,-u GOGC) -race $$($(PACKAGES) | grep -E '$(RACED)')
+
+# unit runs all tests in full, without the race detector. With TESTED=PACKAGES it runs the tests of these.
 unit:
-	$(TEST) $(call PARALLEL,GOGC=400) $$($(GO) list ./... | grep -vE '$(RANKED)')
-	$(TEST) $(call SERIAL,GOGC=400) $$($(GO) list ./... | grep -E '$(RANKED)')
+	$(TEST) $(call PARALLEL,GOGC=400) $(or $(TESTED),$$($(PACKAGES) | grep -vE '$(RANKED)'))
+	$(if $(TESTED),,$(TEST) $(call SERIAL,GOGC=400) $$($(PACKAGES) | grep -E '$(RANKED)'))
 
-# NORACE lists the packages whose tests the race targets leave out, in whole or in part. The norace and the race
-# targets together run every test at least once.
-NORACE := $(GO) list ./... | grep -vxF "$$(scripts/raced.sh whole | sed 's|^\.|github.com/kernbench/kernbench|')"
-
-norace-parallel:
-	$(TEST) $(call PARALLEL,GOGC=400) $$($(NORACE) | grep -vE '$(RANKED)')
-
-norace-serial:
-	$(TEST) $(call SERIAL,GOGC=400) $$($(NORACE) | grep -E '$(RANKED)')
-
-# race runs the tests with the race detector. It needs cgo, which the released binary does not use, so
-# tests without cgo are needed too.
-race: race-parallel race-serial
+# race runs the tests of all packages with goroutines with the race detector, one package at a time. It needs cgo, which
+# the released binary does not use, so tests without cgo are needed too.
+race:
+	$(TEST) -short -race $(call SERIAL,-u GOGC) $$($(RACY))
 
 # PIXELS are packages compiled without the race detector: they rasterise and encode figures. With the
 # detector, they would take most of the test time. They keep no state between figures.
@@ -112,27 +128,16 @@ PIXELS := compress/flate github.com/kernbench/kernbench/internal/result/draw git
 # the tests spend time. Inlining takes a third of the compile time.
 INLINED := github.com/kernbench/kernbench/... runtime/... internal/... sync/... slices strconv pgregory.net/rapid
 
-race-build race-parallel race-serial: export CGO_ENABLED = 1
-race-build race-parallel race-serial: export GOFLAGS += '-gcflags=all=-dwarf=false -c=1 -l' $(INLINED:%='-gcflags=%=-dwarf=false -c=1') \
+race test-raced: export CGO_ENABLED = 1
+race test-raced: export GOFLAGS += '-gcflags=all=-dwarf=false -c=1 -l' $(INLINED:%='-gcflags=%=-dwarf=false -c=1') \
 	$(PIXELS:%='-gcflags=%=-dwarf=false -c=1 -race=false')
-
-# race-build compiles the packages of race-parallel and race-serial. A lock lets only the first caller
-# compile; the other one then finds the results in the build cache.
-race-build:
-	@flock scripts/raced.sh env $(RARE_GC) $(GO) list -race -export -deps -test $$(scripts/raced.sh) >/dev/null
-
-race-parallel: race-build
-	$(TEST) $(call PARALLEL,-u GOGC) -race -short $$(scripts/raced.sh | grep -vE '$(RANKED)')
-
-race-serial: race-build
-	$(TEST) $(call SERIAL,-u GOGC) -race -short $$(scripts/raced.sh | grep -E '$(RANKED)')
 
 # slurm tests kernbench under a real Slurm with two virtual nodes on this machine.
 slurm: build
 	@scripts/slurm.sh $(BIN)
 
 # faults injects 300 random faults into running jobs, some of them under Slurm. FAULTS sets another number and
-# FAULTS_SEED repeats an earlier choice of faults. Runs mostly wait, so eight go side by side. `make test` injects 30.
+# FAULTS_SEED repeats an earlier choice of faults. Runs mostly wait, so eight go side by side. `make test` injects fewer.
 faults:
 	FAULTS=$${FAULTS:-300} scripts/slurm.sh -- $(GO) test -count=1 -timeout 90m -parallel 8 -v ./internal/process/faults
 

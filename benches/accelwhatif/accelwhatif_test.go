@@ -39,9 +39,6 @@ func mustRows(t *testing.T, words ...string) dataset.Set {
 
 // With a small all-reduce and a small product, every parameter has a change or a reason why not.
 func TestEveryParameter(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it runs in one goroutine, and is slow with the race detector")
-	}
 	rows := mustRows(t, "n_elem=64", "shapes=32x128x32")
 	list, err := topo.Parameters("built-in", topo.DefaultFile())
 	if err != nil || len(rows) != 2*len(list) {

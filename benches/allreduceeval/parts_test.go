@@ -156,9 +156,6 @@ func TestTooLargeIsMissing(t *testing.T) {
 // cells, and the backends' suites have all types). The report must say that required
 // cells are missing.
 func TestQuickProfile(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes; the other tests run the same bodies")
-	}
 	t.Parallel()
 	wants := []string{"**Correctness:** not shown. All cells that ran passed, but required cells did not run: ",
 		" passed, 0 failed, 0 skipped,", "correctness with 8 ranks: left out of this run ("}

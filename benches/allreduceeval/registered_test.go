@@ -51,9 +51,6 @@ func registerTestAlgorithms() {
 // A newly registered algorithm is evaluated without further changes: its rows are planned and run, its
 // contracts follow from the order of additions that it declares, and the sections and figures show it.
 func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the same bodies as TestQuickProfile's")
-	}
 	t.Parallel()
 	if os.Getenv(registerVar) == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")

@@ -208,9 +208,6 @@ func leadText(rows []journal.Row) string { return sections(rows)[0].Text }
 
 // The summary says "all passed" of a complete run only.
 func TestAllPassed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long, and has no concurrency to check")
-	}
 	rows := passingRows(t)
 	if text := leadText(rows); !strings.Contains(text,
 		"all passed. Every required cell ran: 3564 passed, 0 failed, 864 skipped, 972 not executed") {
@@ -299,9 +296,6 @@ func timedRun(t *testing.T) (rows []journal.Row) {
 // A printed report has at most twelve pages. Failed and interrupted runs have the longest reports. The
 // limit of the estimate is ten, because page breaks take additional room.
 func TestPrintedPages(t *testing.T) {
-	if testing.Short() {
-		t.Skip("draws all figures twice")
-	}
 	all := passingRows(t)
 	for i := range all {
 		all[i].Key = all[i].Part + all[i].Point.String() + fmt.Sprint(*all[i].NumRanks)

@@ -110,9 +110,6 @@ func TestAllOperations(t *testing.T) {
 // Every element type and reduction is correct, with an algorithm that reduces in one pass and with one
 // that passes sums on.
 func TestAllTypes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("what runs at the same time is the same for all types")
-	}
 	p := planned(t, plan.Request{Axes: axes("dtype="+strings.Join(lists.Map(dtype.All(), dtype.DType.String), ","),
 		"reduction=sum,prod,min,max,avg", "num_ranks=3", "size=1K",
 		"algorithm=auto,ring"), Options: axes("probe=" + scriptedFile(t))})

@@ -45,9 +45,6 @@ func TestCTAPlan(t *testing.T) {
 func TestCTARun(t *testing.T) {
 	lib := cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable)
 	checkPreferredBackend(t, lib)
-	if testing.Short() {
-		t.Skip("the processes are built without the race detector")
-	}
 	b := CTASweep()
 	p := must.Get(plan.Make(b, plan.Request{Backend: nccl.Name, Seed: 1, Trials: 1,
 		Axes: benchtest.Assign("num_ranks=2,3", "M=1,32"),

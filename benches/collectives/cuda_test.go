@@ -22,9 +22,6 @@ import (
 // stands in, whose GPU is the processor. A kernel that the driver refuses disables only its own
 // algorithm, and the row gives the reason.
 func TestCUDA(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the unit tests run it; here it would only start processes without the race detector")
-	}
 	lib := cudatest.Library(t, driver.LibraryVariable, driver.ManagementVariable)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -103,9 +100,6 @@ func TestCUDA(t *testing.T) {
 // A time below the limit of the GPU's memory or cache causes a warning. Here the fake driver reports
 // rates that are far too low.
 func TestCUDALimitsExceeded(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one rank, and what is looked at are its warnings")
-	}
 	lib := cudatest.Library(t, driver.LibraryVariable, driver.ManagementVariable)
 	p := must.Get(plan.Make(Bench(),
 		plan.Request{Backend: cuda.Name, Seed: 1, Axes: axes("num_ranks=1", "op=allreduce", "algorithm=one-stage",

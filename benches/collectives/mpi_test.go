@@ -18,9 +18,6 @@ import (
 // The bench runs on MPI without changes: every operation is correct in private buffers, the details
 // name the library, and there are no limits.
 func TestMPI(t *testing.T) {
-	if testing.Short() {
-		t.Skip("ranks are processes, and what they share is in package mpi")
-	}
 	for library, command := range map[string]string{
 		"Open MPI": "mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none", "MPICH": "mpiexec.hydra",
 	} {

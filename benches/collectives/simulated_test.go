@@ -22,9 +22,6 @@ import (
 // A plain run on the simulated accelerator takes what it supports, and the plan refuses the rest.
 // The limits follow from the topology and are not exceeded.
 func TestSimulated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("what ranks share is that of TestTopologyFile")
-	}
 	for _, c := range []struct {
 		name    string
 		axes    []string
@@ -60,9 +57,6 @@ func TestSimulated(t *testing.T) {
 // On a simulated network one rank stands for all, with any algorithm and number of ranks. The time
 // follows the model's formula, and the rows say that no data moved and was verified.
 func TestVirtual(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine")
-	}
 	network := filepath.Join(t.TempDir(), "net.yaml")
 	const text = "name: mine\nlatency_ns: 1000\noverhead_ns: 100\ngap_ns: 0\nbandwidth_gbs: 10\n"
 	must.Do(t, os.WriteFile(network, []byte(text), 0o600))
@@ -215,9 +209,6 @@ func TestTopologyFile(t *testing.T) {
 // SIPs are an axis: their number is the number of ranks, and every arrangement is correct, within its
 // limits and a curve of its own. The row names the arrangement.
 func TestArrangements(t *testing.T) {
-	if testing.Short() {
-		t.Skip("what ranks share is that of TestTopologyFile")
-	}
 	rows := simulated(t, ahbm.Name, options("sips=4:ring,2x2:torus,3x2:mesh,mesh"), "size=64,64K")
 	if len(rows) != 2*5 { // mesh alone runs with each number of SIPs that occurs: 4 and 6
 		t.Errorf("%d rows", len(rows))

@@ -166,9 +166,6 @@ func TestMetisOfTheUser(t *testing.T) {
 // The same solve over MPI, with ranks started by mpirun, gives the same iterations and the same solution as over our
 // own groups, on one rank and on two.
 func TestMPI(t *testing.T) {
-	if testing.Short() {
-		t.Skip("mpirun takes a while")
-	}
 	launcher, err := run.NewLauncher(t.Context(), "mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none",
 		"127.0.0.1")
 	if err != nil {

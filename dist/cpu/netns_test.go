@@ -223,9 +223,6 @@ func (j *job) awaitRunning() {
 }
 
 func threeHosts(t *testing.T) *netns.Network {
-	if testing.Short() {
-		t.Skip("network namespaces take a while")
-	}
 	t.Parallel()
 	return netns.New(t, 3)
 }

@@ -35,9 +35,6 @@ func (m *Machine) row(t testing.TB, name string, bytes int) Row {
 
 // All checks of the built-in topology pass, with both fabrics, and every case has the wanted transfers.
 func TestBuiltIn(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it runs in one goroutine, and is slow with the race detector")
-	}
 	transfers := map[string]int{"one-controller-2": 2, "one-controller-3": 3, "one-controller-8": 8, "one-port-8": 8,
 		"all-local": 128, "all-to-one": 128}
 	for _, fabric := range []string{"flits", "whole"} {
@@ -85,9 +82,6 @@ func TestBreakdownByHand(t *testing.T) {
 // On random machines the simulated time equals the explained one: with every number of the file halved, doubled
 // or otherwise changed, for odd sizes, reads and writes, near and far.
 func TestExplainsAnyMachine(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it runs in one goroutine, and is slow with the race detector")
-	}
 	data := file(t, "overhead_ns: 0", "overhead_ns: 3", "switch_penalty_ns: 0", "switch_penalty_ns: 4")
 	list := must.Get(topo.Parameters("built-in", data))(t)
 	moved := 0

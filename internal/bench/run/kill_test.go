@@ -16,8 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// kills is how often each victim is killed at a random moment. The race detector is ten times slower and runs
-// with -short.
+// kills is how often each victim is killed at a random moment.
 func kills() int {
 	if testing.Short() {
 		return 2

@@ -100,9 +100,6 @@ var launchers = map[string]struct{ rankVar, command string }{
 
 // withLaunchers runs a test with each real launcher.
 func withLaunchers(t *testing.T, do func(s *scene, rankVar string)) {
-	if testing.Short() {
-		t.Skip("mpirun and mpiexec take a while")
-	}
 	t.Parallel()
 	for name, l := range launchers {
 		t.Run(name, func(t *testing.T) {

@@ -119,7 +119,7 @@ func repetitions(t *testing.T) int {
 		return n
 	}
 	if testing.Short() {
-		t.Skip("seconds of arithmetic")
+		return 1
 	}
 	return 2
 }

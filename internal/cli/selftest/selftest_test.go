@@ -89,9 +89,6 @@ func check(t *testing.T, o Options) map[Status][]Result {
 
 // The self-test finds and names planted faults. The script of the command tests a good installation.
 func TestPlantedErrorsAreFound(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the suite has short runs of its own in the packages of the backends")
-	}
 	t.Setenv(plantVar, "yes")
 	plant()
 	got := check(t, Options{Backend: "toy"})

@@ -37,9 +37,6 @@ var gates = map[string]struct{ pkg, says string }{
 // collected. In files that use C libraries, pointers may therefore be converted only in the
 // arguments of a gate, or within a gate.
 func TestAddressesOfStackMemoryDoNotReachC(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it asks the compiler: once is enough")
-	}
 	for _, g := range gates {
 		out, err := exec.Command("go", "build", "-gcflags=-m", module+g.pkg).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), g.says+"\n") {

@@ -18,9 +18,6 @@ import (
 // Every provider conforms: the built-in one at every level of this machine, and the libraries. The race detector checks
 // the threads in the tests below, which need only a tenth of the arithmetic.
 func TestConformance(t *testing.T) {
-	if testing.Short() {
-		t.Skip("too many sums")
-	}
 	for _, p := range gemm.On(gemm.Host) {
 		gemmtest.Run(t, p, 1, 3)
 	}
@@ -29,9 +26,6 @@ func TestConformance(t *testing.T) {
 // The suite finds errors planted into the kernels for tile registers: the elements of a step are in
 // the wrong order, the last step along k is missing, and the sums are not cleared.
 func TestPlantedTileFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("nothing in it runs at the same time")
-	}
 	around := func(change func(*tile.Args) (undo func())) func(*tile.Kernel) {
 		return func(k *tile.Kernel) {
 			for _, f := range []*tile.Func{&k.Whole, &k.Half} { // not FewRows, which has another layout

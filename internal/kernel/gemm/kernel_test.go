@@ -40,9 +40,6 @@ func product(t *testing.T, l tile.Level, d dtype.DType, m, n, k int, twist func(
 
 // A fault in any kernel, on any path to it, changes the product. The fault leaves out a step along k.
 func TestKernelFaultsShow(t *testing.T) {
-	if testing.Short() {
-		t.Skip("nothing in it runs at the same time")
-	}
 	honest := func(k tile.Kernel) tile.Kernel { return k }
 	lazy := func(k tile.Kernel) tile.Kernel {
 		broken := k

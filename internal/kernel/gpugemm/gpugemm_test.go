@@ -48,9 +48,6 @@ func TestMain(m *testing.M) {
 
 // Every provider passes the conformance suite, with all layouts and shapes.
 func TestConformance(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine")
-	}
 	for _, p := range gemm.On(Backend) {
 		if l, ok := p.(library); !ok || !l.exhaustive { // the exhaustive one only differs for timed products
 			gemmtest.Run(t, p, 1)

@@ -25,9 +25,6 @@ type network struct {
 
 func newNetwork(t *testing.T, hosts int) *network {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("network namespaces take a while")
-	}
 	n := &network{T: t}
 	for _, h := range netns.New(t, hosts).Hosts {
 		n.hosts = append(n.hosts, &host{h, "the secret of this test run"})

@@ -23,9 +23,6 @@ func torchScript(t *testing.T, args ...string) []string {
 // A torch.distributed script runs unchanged on three hosts. Then a rank is killed in the middle of a
 // collective. Its peers report errors at once, but the killed rank is named.
 func TestTorch(t *testing.T) {
-	if testing.Short() {
-		t.Skip("torch takes seconds to load")
-	}
 	t.Parallel()
 	n := newNetwork(t, 3)
 	tells := []string{"sh", "-c", `echo pid $$; exec "$@"`, "sh"}

@@ -90,9 +90,6 @@ func TestLineText(t *testing.T) {
 
 // TestTruncateAnywhere truncates a journal at every byte, as a crash might.
 func TestTruncateAnywhere(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine")
-	}
 	recs := []any{Header{Run: "r", Bench: "b", Time: testTime}, testRow("r", 0), Begin{Run: "r", Key: "k"},
 		testRow("r", 1), testRow("r", 2)}
 	data := encodeAll(t, recs...)

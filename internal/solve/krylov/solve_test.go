@@ -96,9 +96,6 @@ func usable(m Method, t sparse.Traits) bool {
 }
 
 func TestSolutionsMatchElimination(t *testing.T) {
-	if testing.Short() {
-		t.Skip("nothing in it runs at the same time")
-	}
 	const rtol = 1e-10
 	for name, p := range problems(t) {
 		want := direct(t, p, noise)
