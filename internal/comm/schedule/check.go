@@ -8,214 +8,240 @@ import (
 // Check proves that a schedule is correct, in the sense of the package comment, or reports which step of
 // which rank is wrong. Its cost grows with the number of steps, not with the count.
 func Check(s Schedule) error {
-	c := newChecker(s, false)
-	return executeAndVerify(s, c, c.result)
+	return newChecker(s, newSets(s.Ranks(), false)).run()
 }
 
-// executeAndVerify executes a schedule with an observer and then checks the result of each rank.
-func executeAndVerify[T any](s Schedule, o observer[T], result func(rank int) error) error {
-	if err := execute(s, o); err != nil {
+// Prove is a Check for very many ranks, for which sets of ranks would take too much memory. For each interval it keeps
+// marks instead of a set. Like Check, Prove runs all steps with sends that complete only when the receiver is ready. It
+// therefore finds every deadlock, every unexpected message, every use of unwritten data and every addition of different
+// elements.
+//
+// Prove does not find races. Only schedules that access the memory of peers can have them, and Prove hands these
+// schedules to Check.
+func Prove(s Schedule) error {
+	if info, _ := Lookup(s.Collective(), s.Name()); info.Direct {
+		return Check(s)
+	}
+	return newVerifier(s, newMarks(s.Ranks()), false).run()
+}
+
+// verifier is the observer that keeps the contents of all memories. Messages and flags carry what their sender knows.
+type verifier struct {
+	schedule Schedule
+	layout   layout
+	parts    contributions
+	memories [][3]cells
+	all      intervals
+	moved    []piece // buffer of load, reused
+
+	entered []spans // barrier only: by rank, the ranks that it knows to have entered
+	clocks  []clock // by rank; nil: races are not looked for
+	ended   []int   // by rank: its number of steps once it has ended, until then -1
+}
+
+// known is what a rank knows about the others, which every message and flag carries.
+type known struct {
+	clock   clock
+	entered spans
+}
+
+// newVerifier sets up memories whose inputs hold each rank's own contribution and whose outputs and scratch are
+// unwritten.
+func newVerifier(s Schedule, parts contributions, traced bool) *verifier {
+	v := &verifier{schedule: s, layout: newLayout(s), parts: parts, memories: make([][3]cells, s.Ranks()),
+		all: intervals{traced: traced}}
+	if s.Collective() == Barrier {
+		v.entered = make([]spans, s.Ranks())
+	}
+	for rank := range v.memories {
+		for i := range v.memories[rank] {
+			v.memories[rank][i] = v.all.memory(v.layout.extent(rank, i), history{write: access{rank, 0}})
+		}
+		if v.entered != nil {
+			v.entered[rank] = spans{{rank, rank + 1}}
+		}
+		if size := v.layout.buffersOf(rank).len[Input]; size > 0 {
+			m, off := v.locate(rank, Range{Input, 0, size})
+			v.all.store(m, off, []piece{{n: size, sum: parts.of(rank)}})
+		}
+	}
+	return v
+}
+
+// newChecker returns a verifier that also looks for races.
+func newChecker(s Schedule, parts *sets) *verifier {
+	n := s.Ranks()
+	v := newVerifier(s, parts, true)
+	v.clocks, v.ended = make([]clock, n), slices.Repeat([]int{-1}, n)
+	for rank := range n {
+		v.clocks[rank] = slices.Repeat(clock{unknown}, n)
+		v.clocks[rank][rank] = 0
+	}
+	return v
+}
+
+// run executes the schedule and then checks the output of each rank.
+func (v *verifier) run() error {
+	s := v.schedule
+	if err := execute(s, v); err != nil {
 		return fmt.Errorf("%s %s: %w", s.Collective(), s.Name(), err)
 	}
 	for rank := range s.Ranks() {
-		if err := result(rank); err != nil {
+		if err := v.result(rank); err != nil {
 			return fmt.Errorf("%s %s: at the end of rank %d: %w", s.Collective(), s.Name(), rank, err)
 		}
 	}
 	return nil
 }
 
-// checker is the observer that keeps symbolic contents and clocks.
-type checker struct {
-	schedule Schedule
-	layout   layout
-	memories [][3]*memory
-	clocks   []clock
-	ended    []int   // by rank: its number of steps once it has ended, until then -1
-	pieces   []piece // buffer of load, reused
-}
-
-// newChecker sets up memories whose inputs hold each rank's own contribution and whose outputs and scratch are
-// unwritten. trace also keeps the order of the additions.
-func newChecker(s Schedule, trace bool) *checker {
-	n := s.Ranks()
-	c := &checker{schedule: s, layout: newLayout(s), memories: make([][3]*memory, n), clocks: make([]clock, n),
-		ended: make([]int, n)}
-	for rank := range n {
-		c.ended[rank] = -1
-		c.clocks[rank] = make(clock, n)
-		for peer := range n {
-			c.clocks[rank][peer] = unknown
-		}
-		c.clocks[rank][rank] = 0
-		untouched := cell{history: history{write: access{rank, 0}}}
-		for i := range c.memories[rank] {
-			c.memories[rank][i] = newMemory(c.layout.extent(rank, i), untouched)
-		}
-		if size := c.layout.buffersOf(rank).len[Input]; size > 0 {
-			m, off := c.memory(rank, Range{Input, 0, size})
-			own := piece{n: size, contributors: singleRank(n, rank)}
-			if trace {
-				own.sum = &Sum{Rank: rank}
-			}
-			m.store([]piece{own}, off)
-		}
-	}
-	return c
-}
-
-func (c *checker) memory(rank int, r Range) (*memory, int) {
-	i, off := c.layout.locate(rank, r)
-	return c.memories[rank][i], off
+func (v *verifier) locate(rank int, r Range) (*cells, int) {
+	i, off := v.layout.locate(rank, r)
+	return &v.memories[rank][i], off
 }
 
 // begin records the step's reads of the rank's own memory. They must be ordered at the start of the step, because a
 // step may read before it receives.
-func (c *checker) begin(ev *event) error {
-	c.clocks[ev.rank][ev.rank] = ev.index
+func (v *verifier) begin(ev *event) error {
+	if v.clocks == nil {
+		return nil
+	}
+	v.clocks[ev.rank][ev.rank] = ev.index
 	if ev.Op.Sends() || ev.Op == Copy || ev.Op == Reduce || ev.Op == Put {
-		return c.touch(ev, ev.rank, ev.Src, false)
+		return v.touch(ev, ev.rank, ev.Src, false)
 	}
 	return nil
 }
 
-// stamp returns a copy of the rank's clock, which does not include the current step. When the send half of a sendrecv
-// arrives, its receive half may still be writing.
-func (c *checker) stamp(rank int, into clock) clock { return append(into[:0], c.clocks[rank]...) }
-
-func (c *checker) wait(ev *event, from int, carried clock) { c.clocks[ev.rank].join(carried) }
-
-func (c *checker) message(src, dst *event, carried clock) error {
-	c.clocks[dst.rank].join(carried)
-	pieces, err := c.load(src, src.rank)
-	if err != nil {
-		return err
+// stamp returns a copy of the rank's knowledge. Its clock does not include the current step: when the send half of a
+// sendrecv arrives, its receive half may still be writing.
+func (v *verifier) stamp(rank int, into known) known {
+	if v.clocks != nil {
+		into.clock = append(into.clock[:0], v.clocks[rank]...)
 	}
-	return c.store(dst, dst.rank, pieces)
+	if v.entered != nil {
+		into.entered = append(into.entered[:0], v.entered[rank]...)
+	}
+	return into
+}
+
+// learn adds what a message or flag carries to the knowledge of its receiver.
+func (v *verifier) learn(rank int, carried known) {
+	if v.clocks != nil {
+		v.clocks[rank].join(carried.clock)
+	}
+	if v.entered != nil {
+		v.entered[rank] = v.entered[rank].union(carried.entered)
+	}
+}
+
+func (v *verifier) wait(ev *event, _ int, carried known) { v.learn(ev.rank, carried) }
+
+func (v *verifier) message(src, dst *event, carried known) error {
+	v.learn(dst.rank, carried)
+	return v.move(src, src.rank, dst, dst.rank)
 }
 
 // local performs a step without a partner. A get reads, and a put writes, the memory of a peer.
-func (c *checker) local(ev *event) error {
-	reader, writer := ev.rank, ev.rank
+func (v *verifier) local(ev *event) error {
 	switch ev.Op {
 	case GetReduce:
-		return c.getReduce(ev)
+		return v.getReduce(ev)
 	case Get:
-		reader = ev.From.First
-		if err := c.touch(ev, reader, ev.Src, false); err != nil {
+		if err := v.touch(ev, ev.From.First, ev.Src, false); err != nil {
 			return err
 		}
+		return v.move(ev, ev.From.First, ev, ev.rank)
 	case Put:
-		writer = ev.To.First
+		return v.move(ev, ev.rank, ev, ev.To.First)
 	}
-	pieces, err := c.load(ev, reader)
-	if err != nil {
-		return err
-	}
-	return c.store(ev, writer, pieces)
+	return v.move(ev, ev.rank, ev, ev.rank)
 }
 
 // getReduce computes the sum in a temporary memory and then stores it. The destination may be the source range.
-func (c *checker) getReduce(ev *event) error {
-	sum := newMemory(ev.Src.Len, cell{})
-	sum.wide = true
+func (v *verifier) getReduce(ev *event) error {
+	temporary := v.all.memory(ev.Src.Len, history{})
 	for i := range ev.From.N {
 		peer := ev.From.At(i)
-		if err := c.touch(ev, peer, ev.Src, false); err != nil {
+		if err := v.touch(ev, peer, ev.Src, false); err != nil {
 			return err
 		}
-		pieces, err := c.load(ev, peer)
-		if err != nil {
+		if err := v.load(ev, peer); err != nil {
 			return err
 		}
 		if i == 0 {
-			for k, p := range pieces {
-				pieces[k].sum = (&Sum{}).plus(p.sum, true)
+			for k := range v.moved {
+				v.moved[k].sum = v.parts.widen(v.moved[k].sum)
 			}
-			sum.store(pieces, 0)
-		} else if err := sum.add(pieces, 0); err != nil {
+			v.all.store(&temporary, 0, v.moved)
+		} else if err := v.all.add(&temporary, 0, v.moved, v.wide); err != nil {
 			return fmt.Errorf("%v: from rank %d: %w", ev, peer, err)
 		}
 	}
-	pieces, err := sum.load(c.pieces[:0], 0, ev.Src.Len)
-	if err != nil {
+	var err error
+	if v.moved, err = v.all.load(&temporary, v.moved[:0], 0, ev.Src.Len); err != nil {
 		return fmt.Errorf("%v: %w", ev, err)
 	}
-	return c.store(ev, ev.rank, pieces)
+	return v.store(ev, ev.rank)
 }
 
-// load returns the contents of the step's source range in the memory of owner. They are valid until the
-// next load.
-func (c *checker) load(ev *event, owner int) ([]piece, error) {
-	m, off := c.memory(owner, ev.Src)
-	pieces, err := m.load(c.pieces[:0], off, ev.Src.Len)
-	c.pieces = pieces
-	if err != nil {
-		return nil, fmt.Errorf("%v: reads %v of rank %d: %w", ev, ev.Src, owner, err)
-	}
-	return pieces, nil
-}
+func (v *verifier) wide(a, b sum) (sum, error)   { return v.parts.plus(a, b, true) }
+func (v *verifier) narrow(a, b sum) (sum, error) { return v.parts.plus(a, b, false) }
 
-// store writes or adds the pieces to the step's destination range in the memory of owner.
-func (c *checker) store(ev *event, owner int, pieces []piece) error {
-	if err := c.touch(ev, owner, ev.Dst, true); err != nil {
+// move transfers the data that step src reads in the memory of one rank to the destination of step dst in the memory of
+// another.
+func (v *verifier) move(src *event, reader int, dst *event, writer int) error {
+	if err := v.load(src, reader); err != nil {
 		return err
 	}
-	m, off := c.memory(owner, ev.Dst)
-	if !ev.Op.Accumulates() {
-		m.store(pieces, off)
-		return nil
-	}
-	if err := m.add(pieces, off); err != nil {
-		return fmt.Errorf("%v: %w", ev, err)
+	return v.store(dst, writer)
+}
+
+// load sets moved to the contents of the step's source range in the memory of owner.
+func (v *verifier) load(ev *event, owner int) (err error) {
+	m, off := v.locate(owner, ev.Src)
+	if v.moved, err = v.all.load(m, v.moved[:0], off, ev.Src.Len); err != nil {
+		return fmt.Errorf("%v: reads %v of rank %d: %w", ev, ev.Src, owner, err)
 	}
 	return nil
 }
 
-// end records a write to all of the rank's memory, because the caller may overwrite it as soon as the collective
-// returns.
-func (c *checker) end(rank, steps int) error {
-	c.ended[rank] = steps
-	c.clocks[rank][rank] = steps
-	for i, m := range c.memories[rank] {
-		if other, found := c.touchMemory(rank, steps, rank, i, 0, m.starts[len(m.starts)-1], true); found {
-			return fmt.Errorf("rank %d ends after %d steps: its %v is not ordered after %s", rank, steps, Buffer(i),
-				c.describe(other))
-		}
+// store writes or adds moved to the step's destination range in the memory of owner.
+func (v *verifier) store(ev *event, owner int) error {
+	if err := v.touch(ev, owner, ev.Dst, true); err != nil {
+		return err
+	}
+	m, off := v.locate(owner, ev.Dst)
+	if !ev.Op.Accumulates() {
+		v.all.store(m, off, v.moved)
+		return nil
+	}
+	if err := v.all.add(m, off, v.moved, v.narrow); err != nil {
+		return fmt.Errorf("%v: %w", ev, err)
 	}
 	return nil
 }
 
 // result checks a rank's output.
-func (c *checker) result(rank int) error {
-	if c.schedule.Collective() == Barrier {
-		for peer, steps := range c.clocks[rank] {
-			if steps == unknown {
-				return fmt.Errorf("it leaves the barrier before rank %d has entered it", peer)
-			}
+func (v *verifier) result(rank int) error {
+	if v.entered != nil {
+		if absent := v.entered[rank].missing(len(v.entered)); absent >= 0 {
+			return fmt.Errorf("it leaves the barrier before rank %d has entered it", absent)
 		}
 	}
-	for _, want := range expectedOutput(c.schedule, rank) {
-		m, off := c.memory(rank, Range{Output, want.off, want.n})
-		pieces, err := m.load(c.pieces[:0], off, want.n)
-		c.pieces = pieces
-		if err != nil {
-			return fmt.Errorf("%v: %w", Range{Output, want.off, want.n}, err)
-		}
-		contributors := allRanks(len(c.clocks))
-		if want.source != sumOfAll {
-			contributors = singleRank(len(c.clocks), want.source)
+	for _, want := range expectedOutput(v.schedule, rank) {
+		whole := Range{Output, want.off, want.n}
+		m, off := v.locate(rank, whole)
+		pieces, err := v.all.load(m, v.moved[:0], off, want.n)
+		if v.moved = pieces; err != nil {
+			return fmt.Errorf("%v: %w", whole, err)
 		}
 		for _, got := range pieces {
 			where := Range{Output, want.off + got.off, got.n}
 			if first := want.first + got.off; got.first != first {
 				return fmt.Errorf("%v holds input elements from %d on, should be from %d on", where, got.first, first)
 			}
-			if lacking := got.contributors.missing(contributors); lacking >= 0 {
-				return fmt.Errorf("%v lacks the contribution of rank %d", where, lacking)
-			}
-			if excess := contributors.missing(got.contributors); excess >= 0 {
-				return fmt.Errorf("%v has a contribution of rank %d, which does not belong there", where, excess)
+			if err := v.parts.check(got.sum, want.source); err != nil {
+				return fmt.Errorf("%v %w", where, err)
 			}
 		}
 	}
@@ -263,54 +289,32 @@ func expectedOutput(s Schedule, rank int) (list []expected) {
 	return list
 }
 
-// Variants returns the parameters with which tests exercise an algorithm: no options, each option that
-// it takes alone (every shape, another root, in place, in pieces, uneven blocks), and all options together. It returns
-// none if the algorithm does not support this number of ranks.
-func Variants(info Info, ranks, count int) []Params {
-	if Fits(info.Collective, info.Name, ranks) != nil || info.Collective == Barrier && count > 0 {
-		return nil // New rejects it
-	}
-	plain := Params{Ranks: ranks, Count: count}
-	together := plain
-	variants := []Params{plain}
-	vary := func(option string, apply func(*Params)) {
-		if slices.Contains(info.Takes, option) {
-			variant := plain
-			apply(&variant)
-			apply(&together)
-			variants = append(variants, variant)
+// spans is a set of ranks as sorted, disjoint ranges [from, to). In every barrier here, the ranks that a rank knows to
+// have entered form only a few ranges.
+type spans [][2]int
+
+// union returns the ranks that are in either set.
+func (s spans) union(other spans) spans {
+	all := append(slices.Clone(s), other...)
+	slices.SortFunc(all, func(a, b [2]int) int { return a[0] - b[0] })
+	out := all[:1]
+	for _, next := range all[1:] {
+		if last := &out[len(out)-1]; next[0] > last[1] {
+			out = append(out, next)
+		} else {
+			last[1] = max(last[1], next[1])
 		}
 	}
-	for d := 1; d <= ranks; d++ {
-		if ranks%d == 0 {
-			vary(takesGroup, func(p *Params) { p.GroupSize = d })
-			vary(takesWidth, func(p *Params) { p.Width = d })
-		}
-	}
-	together.GroupSize, together.Width = 0, 0
-	vary(takesRoot, func(p *Params) { p.Root = ranks * 2 / 3 })
-	vary(takesInPlace, func(p *Params) { p.InPlace = true })
-	vary(takesChunk, func(p *Params) { p.ChunkElems = count/2 + 1 })
-	vary(takesBlocks, func(p *Params) { p.Blocks = uneven(info.Collective, ranks, count) })
-	return append(variants, together)
+	return out
 }
 
-// uneven divides a vector into uneven blocks. Every second block also gets the elements of the previous one,
-// which becomes empty. If there are only two blocks, it gets half of them, so that both have data.
-func uneven(collective string, ranks, count int) *Blocks {
-	if collective == AllToAll {
-		ranks *= ranks
+// missing returns the first of n ranks that is not in the set, or -1.
+func (s spans) missing(n int) int {
+	switch {
+	case len(s) == 0 || s[0][0] > 0:
+		return 0
+	case s[0][1] < n:
+		return s[0][1]
 	}
-	counts := make([]int, ranks)
-	for i := range counts {
-		_, counts[i] = Split(count, ranks, i)
-		if i%2 == 1 {
-			moved := counts[i-1]
-			if ranks == 2 {
-				moved /= 2
-			}
-			counts[i-1], counts[i] = counts[i-1]-moved, counts[i]+moved
-		}
-	}
-	return NewBlocks(counts)
+	return -1
 }

@@ -163,8 +163,8 @@ func TestProofMemory(t *testing.T) {
 	const ranks = 1 << 12
 	for _, name := range []string{"halving-doubling", "recursive-doubling", "tree"} {
 		s := must.Get(New(AllReduce, name, Params{Ranks: ranks, Count: 1 << 18, InPlace: true}))(t)
-		p := newProver(s)
-		must.Do(t, executeAndVerify(s, p, func(rank int) error { return p.result(s, rank) }))
+		p := newVerifier(s, newMarks(ranks), false)
+		must.Do(t, p.run())
 		if most := int32(ranks * 40); p.all.n > most {
 			t.Errorf("%s: %d ranks have %d intervals, want at most %d", name, ranks, p.all.n, most)
 		}

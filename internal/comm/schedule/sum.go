@@ -14,8 +14,8 @@ type Sum struct {
 	Wide  bool   // the terms are added in a wider type and rounded once
 }
 
-// plus returns the sum of s and a term. If it is wide, s has only wide additions, and the term becomes another one of
-// its terms. The result is nil if sums are not traced, so that the term is nil.
+// plus returns the sum of s and a term. If it is wide, s is too, and the term becomes another one of its terms. The
+// result is nil if sums are not traced, so that the term is nil.
 func (s *Sum) plus(term *Sum, wide bool) *Sum {
 	switch {
 	case term == nil:
@@ -35,11 +35,13 @@ type SumRange struct {
 // Sums checks a schedule as Check does, and returns the additions that produce the output of rank 0, in the order of
 // its elements.
 func Sums(s Schedule) ([]SumRange, error) {
-	c := newChecker(s, true)
-	if err := executeAndVerify(s, c, c.result); err != nil {
+	parts := newSets(s.Ranks(), true)
+	v := newChecker(s, parts)
+	if err := v.run(); err != nil {
 		return nil, err
 	}
-	m, off := c.memory(0, Range{Output, 0, s.Params().Len(s.Collective(), Output, 0)})
-	pieces, err := m.load(nil, off, m.starts[len(m.starts)-1]-off)
-	return lists.Map(pieces, func(p piece) SumRange { return SumRange{p.off, p.n, p.sum} }), err
+	length := s.Params().Len(s.Collective(), Output, 0)
+	m, off := v.locate(0, Range{Output, 0, length})
+	pieces, err := v.all.load(m, nil, off, length)
+	return lists.Map(pieces, func(p piece) SumRange { return SumRange{p.off, p.n, parts.list[p.sum].order} }), err
 }
