@@ -127,13 +127,11 @@ func TestMulticastLacking(t *testing.T) {
 			severalGPUs(t, 2)
 			t.Setenv(cudatest.DevicesVariable, c.devices)
 			t.Setenv(c.variable, c.value)
-			forget := func() {
-				for _, d := range thisProcess.devices {
-					delete(d.modules, moduleKey{multimem, false})
-				}
+			for _, d := range thisProcess.devices { // forget the kernels that the driver has accepted
+				loaded := d.Context
+				d.Context = must.Get(d.Device().Context())(t)
+				t.Cleanup(func() { d.Context = loaded })
 			}
-			forget()
-			t.Cleanup(forget)
 			gs := must.Get(open(2, time.Minute))(t)
 			together(t, gs, func(rank int, g *dist.Group) error {
 				caps := g.Capabilities()

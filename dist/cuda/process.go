@@ -27,28 +27,13 @@ type process struct {
 
 var thisProcess = &process{devices: map[int]*device{}}
 
-// device is a GPU with this process's context, compiled kernels and measured speeds.
+// device is a GPU with this process's context and measured speeds.
 type device struct {
 	*cuda.Context
 	ordinal         int
 	multiprocessors int
 	copyProbe       probe
 	cacheProbes     [gpu.MaxRanks]probe // by the number of readers of the same data, minus one
-
-	mu      sync.Mutex // guards the fields below
-	modules map[moduleKey]module
-}
-
-// moduleKey identifies a compiled file of kernels.
-type moduleKey struct {
-	file   string
-	oneGPU bool // its flags have the memory scope of one GPU
-}
-
-// module is a compiled file of kernels, or the driver's reason to reject it.
-type module struct {
-	*cuda.Module
-	err error
 }
 
 // startMPS returns the pipe directory of an MPS daemon, so that ranks can share a GPU. Only one rank
@@ -125,7 +110,7 @@ func (p *process) openDevice(rank int) (*device, error) {
 	if d := p.devices[ordinal]; d != nil {
 		return d, nil
 	}
-	d := &device{Context: c, ordinal: ordinal, modules: map[moduleKey]module{}}
+	d := &device{Context: c, ordinal: ordinal}
 	if d.multiprocessors, err = c.Device().Get(cuda.Multiprocessors); err != nil {
 		return nil, err
 	}
@@ -133,27 +118,9 @@ func (p *process) openDevice(rank int) (*device, error) {
 	return d, nil
 }
 
-// kernel returns a kernel. Its file is compiled at the first use. If the driver rejects a file, only the
-// algorithms of that file are unavailable. oneGPU selects flags with the memory scope of one GPU.
+// kernel returns a kernel. oneGPU selects flags with the memory scope of one GPU.
 func (d *device) kernel(a gpu.Algorithm, name string, oneGPU bool) (k *cuda.Kernel, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	key := moduleKey{a.File(), oneGPU}
-	m, known := d.modules[key]
-	if !known {
-		var ptx []byte
-		if ptx, m.err = a.PTX(); m.err == nil {
-			if oneGPU {
-				ptx = gpu.OnOneGPU(ptx)
-			}
-			m.err = d.Do(func() (err error) { m.Module, err = d.Load(a.File(), ptx); return err })
-		}
-		d.modules[key] = m
-	}
-	if m.err != nil {
-		return nil, m.err
-	}
-	err = d.Do(func() (err error) { k, err = m.Kernel(name); return err })
+	err = d.Do(func() (err error) { k, err = d.Kernel(gpu.Files(oneGPU), a.File(), name); return err })
 	return k, err
 }
 
@@ -167,6 +134,6 @@ func (p *process) stopMPS() error {
 	}
 	d := p.daemon
 	p.daemon = nil
-	devicegroup.CloseGPUs()
+	cuda.CloseGPUs()
 	return d.Stop()
 }

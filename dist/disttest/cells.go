@@ -19,6 +19,25 @@ type cell struct {
 	root               int
 	chunk              int
 	symmetric, inPlace bool
+	lengths            []int // of the blocks, as in dist.Call.Counts; nil: they are equal
+}
+
+// block returns the position and the length of a rank's block in the vector.
+func (c cell) block(rank, size int) (off, n int) {
+	if c.lengths == nil {
+		return dist.Block(c.count, size, rank)
+	}
+	return lists.Sum(c.lengths[:rank]), c.lengths[rank]
+}
+
+// pair returns the position of the block from one rank to another in the sender's input of an all-to-all, and its
+// length.
+func (c cell) pair(from, to, size int) (off, n int) {
+	if c.lengths == nil {
+		return dist.Block(c.count, size, to)
+	}
+	row := c.lengths[from*size:][:size]
+	return lists.Sum(row[:to]), row[to]
 }
 
 func (c cell) String() string {
@@ -70,8 +89,8 @@ func (s Suite) cells(caps dist.Capabilities, op dist.Collective, size int) (list
 	for _, at := range cover(lengths, together, uint64(size), func(at []int) bool {
 		return !chunked[at[5]] || counts[at[2]] >= 1000
 	}) {
-		c := cell{caps.DTypes[at[0]], reductions[at[1]], counts[at[2]], algorithms[at[3]], roots[at[4]], 0, memories[at[6]],
-			places[at[7]]}
+		c := cell{dtype: caps.DTypes[at[0]], reduction: reductions[at[1]], count: counts[at[2]],
+			algorithm: algorithms[at[3]], root: roots[at[4]], symmetric: memories[at[6]], inPlace: places[at[7]]}
 		if chunked[at[5]] {
 			c.chunk = c.count/3 + 1
 		}

@@ -152,18 +152,28 @@ func (v *vectors) expectations(g *dist.Group, op dist.Collective, c cell) (list 
 			all := v.first(c.count+runs, vectorOf{c.dtype, c.reduction, g.Size(), rank})
 			return all[(run+off)*width:][:n*width]
 		}
-		list[run] = expect(op, g.Size(), g.Rank(), c.root, c.count, part)
+		list[run] = c.expect(op, g.Size(), g.Rank(), part)
 	}
 	return list
 }
 
 // expect returns the expectation of one run, from parts of the ranks' inputs and of their reduction.
-func expect(op dist.Collective, size, rank, root, count int, part func(rank, off, n int) []byte) expectation {
-	off, n := dist.Block(count, size, rank)
+func (c cell) expect(op dist.Collective, size, rank int, part func(rank, off, n int) []byte) (e expectation) {
+	root, count := c.root, c.count
+	if op == dist.AllToAll {
+		for k := range size {
+			off, n := c.pair(rank, k, size)
+			e.in = append(e.in, part(rank, off, n)...)
+			off, n = c.pair(k, rank, size)
+			e.out = append(e.out, part(k, off, n)...)
+		}
+		return e
+	}
+	off, n := c.block(rank, size)
 	// owned is the vector whose block k comes from rank k.
 	owned := func() (v []byte) {
 		for k := range size {
-			o, n := dist.Block(count, size, k)
+			o, n := c.block(k, size)
 			v = append(v, part(k, o, n)...)
 		}
 		return v
@@ -190,20 +200,15 @@ func expect(op dist.Collective, size, rank, root, count int, part func(rank, off
 		return expectation{in: part(rank, off, n), out: atRoot(owned()), shift: off}
 	case dist.Scatter:
 		return expectation{in: atRoot(vector), out: part(root, off, n), shift: off}
-	case dist.AllToAll:
-		e := expectation{in: vector}
-		for k := range size {
-			e.out = append(e.out, part(k, off, n)...)
-		}
-		return e
 	}
-	return expectation{} // a barrier
+	return e // a barrier
 }
 
 // runAll prepares the call and makes all its runs.
 func runAll(list [runs]expectation, g *dist.Group, op dist.Collective, c cell, space space) error {
 	kind := kindOf(c.symmetric)
-	call := dist.Call{Op: op, Reduction: c.reduction, Root: c.root, Count: c.count, Algorithm: c.algorithm, Chunk: c.chunk}
+	call := dist.Call{Op: op, Reduction: c.reduction, Root: c.root, Count: c.count, Counts: c.lengths,
+		Algorithm: c.algorithm, Chunk: c.chunk}
 	call.In, call.Out = list[0].buffers(c.dtype, space.in[kind], space.out[kind], c.inPlace)
 	prepared, err := g.Prepare(call)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
 // mistakeRanks is the size of the groups in which one rank makes a mistake.
@@ -64,7 +65,7 @@ func mistakes() []mistake {
 			[]string{"one-stage", "two-stage"}, staged},
 		{"chunk", sumBy[float32](5000, dist.Call{Chunk: 100}), sumBy[float32](5000, dist.Call{Chunk: 1000}),
 			[]string{"100", "1000"}, nil},
-		{"codec", sumBy[float32](8, dist.Call{Codec: identity{1}}), sumBy[float32](8, dist.Call{Codec: int8Scaled{}}),
+		{"codec", sumBy[float32](8, dist.Call{Codec: identity{1}}), sumBy[float32](8, dist.Call{Codec: quant.Int8}),
 			[]string{"identity1", "int8"}, coded},
 		{"scale", scaledSum(0.5), scaledSum(0.25), []string{"times 0.5", "times 0.25"}, has(dist.FusedEpilogue)},
 		{"freed memory", freedSum(false, false), freedSum(true, false), []string{"freed"}, shared},

@@ -174,7 +174,7 @@ func TestReference(t *testing.T) {
 // time.
 var planted = map[string]string{
 	// Rank 0 does not add the data that it receives.
-	"planted-deaf": "at the end of rank 0: output elements",
+	"planted-deaf": "at the end of rank 0: output[0,64) is not the sum",
 	// A contribution is added twice.
 	"planted-twice": "at the end of rank",
 	// The last rank leaves, and the others wait for it.
@@ -182,8 +182,8 @@ var planted = map[string]string{
 	// The last round of a barrier is missing.
 	"planted-short": "it leaves the barrier before rank",
 	// Data is sent before it was copied to the output.
-	"planted-early": "rank 1 step 0 (send output[0,64) to rank 0 (round 0)): reads output[0,64), part of which has " +
-		"not been written",
+	"planted-early": "rank 1 step 0 (send output[0,64) to rank 0 (round 0)): reads output[0,64) of rank 1: elements 0 to 63 " +
+		"of it have not been written",
 }
 
 func init() {

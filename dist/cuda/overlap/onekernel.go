@@ -91,7 +91,7 @@ func (r *Rank) fastestKernel() (index int, refused error) {
 // multiprocessors. Blocks wait for blocks of other ranks, so the blocks of all ranks must be resident. If
 // ranks share a GPU, each block gets a multiprocessor of its own, wherever the GPU places it.
 func (r *Rank) openKernel(k gpufused.OneKernel) (*oneKernel, error) {
-	kernel, err := k.Load(r.device, r.modules)
+	kernel, err := k.Load(r.device)
 	if err != nil {
 		return nil, err
 	}

@@ -123,7 +123,7 @@ func (r *Rank) Prepare(p Plan) (*Op, error) {
 		return o, o.prepareOneKernel()
 	}
 	err := r.device.Do(func() error {
-		gate, err := gpufused.Gate(r.config.Dependent).Load(r.device, r.modules)
+		gate, err := gpufused.Gate(r.config.Dependent).Load(r.device)
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (o *Op) preparePart(extent Range, offset int) (part, error) {
 	if x.product, err = r.products.Prepare(shape, a, b, r.addresses[r.group.Rank()]+cuda.Pointer(4*offset)); err != nil {
 		return x, err
 	}
-	kernel, err := gpufused.Sum(r.group.Size(), r.config.Dependent).Load(r.device, r.modules)
+	kernel, err := gpufused.Sum(r.group.Size(), r.config.Dependent).Load(r.device)
 	if err != nil {
 		return x, err
 	}

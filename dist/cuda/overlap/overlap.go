@@ -64,7 +64,6 @@ type Rank struct {
 	engine        gpuEngine
 	device        *cuda.Context
 	config        Config
-	modules       map[string]*cuda.Module
 	products      *gpugemm.Products
 	productStream *cuda.Stream
 	sumStream     *cuda.Stream
@@ -100,7 +99,7 @@ func Open(g *dist.Group, c Config) (*Rank, error) {
 		return nil, fmt.Errorf("provider %s does not multiply %v here, only %v", c.Provider, c.DType,
 			gpugemm.ProductTypes(c.Provider))
 	}
-	r := &Rank{group: g, engine: e, config: c, modules: map[string]*cuda.Module{}}
+	r := &Rank{group: g, engine: e, config: c}
 	var sharing int
 	r.device, sharing = e.Device()
 	err := r.device.Do(func() (err error) {

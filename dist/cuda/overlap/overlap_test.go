@@ -242,6 +242,9 @@ func prepared(t *testing.T, size int, before func(r *Rank)) (details []map[strin
 		if before != nil {
 			before(r)
 		}
+		if r.device, err = r.device.Device().Context(); err != nil { // without the kernels that the driver has accepted
+			return err
+		}
 		o, err := r.Prepare(Plan{OneKernel: true})
 		if err != nil {
 			return err

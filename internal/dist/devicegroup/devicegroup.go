@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
@@ -56,51 +55,16 @@ func CheckOneHost(ctx context.Context, c dist.Config) error {
 // Classify returns a dist.UnavailableError if err says that the machine has no GPU. Other errors of the driver mean
 // that it does not work, and are returned unchanged.
 func Classify(err error) error {
-	if cuda.Code(err) == cuda.CodeNoDevice {
+	if cuda.Code(err) == cuda.CodeNoDevice || errors.Is(err, cuda.ErrNoGPU) {
 		return &dist.UnavailableError{Err: err}
 	}
 	return err
 }
 
-// contexts are the CUDA contexts of this process by GPU. All groups share them.
-var contexts = struct {
-	sync.Mutex
-	open map[int]*cuda.Context
-}{open: map[int]*cuda.Context{}}
-
 // OpenGPU opens the GPU of a rank, one of the GPUs that this process sees.
 func OpenGPU(rank int) (*cuda.Context, error) {
-	driver, err := cuda.Open()
-	if err != nil {
-		return nil, Classify(err)
-	}
-	list, err := driver.Devices()
-	if err != nil {
-		return nil, Classify(err)
-	}
-	if len(list) == 0 {
-		return nil, &dist.UnavailableError{Err: fmt.Errorf("%v offers no GPU to this process", driver)}
-	}
-	d := list[rank%len(list)]
-	contexts.Lock()
-	defer contexts.Unlock()
-	c := contexts.open[d.Ordinal]
-	if c == nil {
-		if c, err = d.Context(); err == nil {
-			contexts.open[d.Ordinal] = c
-		}
-	}
-	return c, err
-}
-
-// CloseGPUs closes the GPUs of this process, which must not be used any more.
-func CloseGPUs() {
-	contexts.Lock()
-	defer contexts.Unlock()
-	for ordinal, c := range contexts.open {
-		_ = c.Close() // the process is about to end
-		delete(contexts.open, ordinal)
-	}
+	c, err := cuda.OpenGPU(rank)
+	return c, Classify(err)
 }
 
 // Rank returns the number of this rank in the group. Size returns the number of ranks.

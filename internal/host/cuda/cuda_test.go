@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
@@ -135,18 +136,16 @@ func TestModuleRefused(t *testing.T) {
 	os.Setenv(cudatest.RefuseVariable, "multimem")
 	defer os.Unsetenv(cudatest.RefuseVariable)
 	err = c.Do(func() error {
-		_, refused := c.Load("multimem", []byte(".entry multimem_f32_2(\n"))
+		files := fstest.MapFS{"ptx/multimem.ptx": {Data: []byte(".entry multimem_f32_2(\n")},
+			"ptx/push.ptx": {Data: []byte(".entry push_f32_2(\n")}}
+		_, refused := c.Kernel(&files, "multimem", "multimem_f32_2")
 		if refused == nil || !strings.Contains(refused.Error(), "loading the kernels of multimem") {
 			t.Errorf("refused PTX: %v", refused)
 		}
-		m, err := c.Load("push", []byte(".entry push_f32_2(\n"))
-		if err != nil {
-			return err
-		}
-		if _, err := m.Kernel("push_f32_9"); err == nil || !strings.Contains(err.Error(), "kernel push_f32_9 of push") {
+		if _, err := c.Kernel(&files, "push", "push_f32_9"); err == nil || !strings.Contains(err.Error(), "kernel push_f32_9 of push") {
 			t.Errorf("missing kernel: %v", err)
 		}
-		_, err = m.Kernel("push_f32_2")
+		_, err = c.Kernel(&files, "push", "push_f32_2")
 		return err
 	})
 	if err != nil {

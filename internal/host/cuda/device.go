@@ -2,8 +2,10 @@ package cuda
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"unsafe"
 )
 
@@ -135,11 +137,14 @@ func (d *Device) Reaches(peer *Device) (bool, error) {
 	return *can != 0, err
 }
 
-// Context is a device's primary context in this process.
+// Context is a device's primary context in this process, with the kernels that were loaded in it.
 type Context struct {
 	driver *Driver
 	device *Device
 	handle uintptr
+
+	mu      sync.Mutex // guards modules
+	modules map[source]*module
 }
 
 // Context retains the device's primary context. Close releases it.
@@ -148,7 +153,52 @@ func (d *Device) Context() (*Context, error) {
 	if err := d.driver.call("cuDevicePrimaryCtxRetain", uintptr(unsafe.Pointer(handle)), uintptr(d.handle)); err != nil {
 		return nil, err
 	}
-	return &Context{driver: d.driver, device: d, handle: *handle}, nil
+	return &Context{driver: d.driver, device: d, handle: *handle, modules: map[source]*module{}}, nil
+}
+
+// contexts are the contexts of this process that OpenGPU has opened, by GPU.
+var contexts = struct {
+	sync.Mutex
+	open map[int]*Context
+}{open: map[int]*Context{}}
+
+// ErrNoGPU is the error if the driver offers no GPU to this process.
+var ErrNoGPU = errors.New("it offers no GPU to this process")
+
+// OpenGPU returns the context of a GPU of this process, which all callers share. If there are fewer GPUs, several
+// numbers have the same one.
+func OpenGPU(number int) (*Context, error) {
+	driver, err := Open()
+	if err != nil {
+		return nil, err
+	}
+	list, err := driver.Devices()
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%v: %w", driver, ErrNoGPU)
+	}
+	d := list[number%len(list)]
+	contexts.Lock()
+	defer contexts.Unlock()
+	c := contexts.open[d.Ordinal]
+	if c == nil {
+		if c, err = d.Context(); err == nil {
+			contexts.open[d.Ordinal] = c
+		}
+	}
+	return c, err
+}
+
+// CloseGPUs closes the contexts that OpenGPU has returned. Nothing may use them any more.
+func CloseGPUs() {
+	contexts.Lock()
+	defer contexts.Unlock()
+	for ordinal, c := range contexts.open {
+		_ = c.Close() // the process is about to end
+		delete(contexts.open, ordinal)
+	}
 }
 
 // Device returns the context's device.

@@ -2,28 +2,43 @@ package cuda
 
 import (
 	"fmt"
+	"io/fs"
 	"runtime"
 	"unsafe"
 )
 
-// Module holds kernels that the driver has compiled for the context's device.
-type Module struct {
-	context *Context
-	name    string
-	handle  uintptr
+// source is a file of kernels as PTX: ptx/NAME.ptx in a file tree.
+type source struct {
+	files fs.FS
+	name  string
 }
 
-// Load makes the driver compile PTX. The driver caches the result on disk. The name appears in
-// errors only.
-func (c *Context) Load(name string, ptx []byte) (*Module, error) {
-	text := append(append(make([]byte, 0, len(ptx)+1), ptx...), 0)
-	handle := new(uintptr)
-	err := c.driver.call("cuModuleLoadData", uintptr(unsafe.Pointer(handle)), uintptr(unsafe.Pointer(&text[0])))
+// module holds the kernels of a source that the driver has compiled for the context's device.
+type module struct {
+	name   string
+	handle uintptr
+}
+
+// load returns the module of a source. The driver compiles it at the first call, and caches the result on disk.
+func (c *Context) load(s source) (*module, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.modules[s]; m != nil {
+		return m, nil
+	}
+	ptx, err := fs.ReadFile(s.files, "ptx/"+s.name+".ptx")
+	if err != nil {
+		return nil, err
+	}
+	text, handle := append(ptx, 0), new(uintptr)
+	err = c.driver.call("cuModuleLoadData", uintptr(unsafe.Pointer(handle)), uintptr(unsafe.Pointer(&text[0])))
 	runtime.KeepAlive(text)
 	if err != nil {
-		return nil, fmt.Errorf("loading the kernels of %s: %w", name, err)
+		return nil, fmt.Errorf("loading the kernels of %s: %w", s.name, err)
 	}
-	return &Module{context: c, name: name, handle: *handle}, nil
+	m := &module{name: s.name, handle: *handle}
+	c.modules[s] = m
+	return m, nil
 }
 
 // Kernel is a function that runs on the device.
@@ -33,16 +48,20 @@ type Kernel struct {
 	handle uintptr
 }
 
-// Kernel returns a kernel of the module by name.
-func (m *Module) Kernel(name string) (*Kernel, error) {
+// Kernel returns a kernel by name. Its source is ptx/FILE.ptx in files, which must be comparable, like an embed.FS.
+func (c *Context) Kernel(files fs.FS, file, name string) (*Kernel, error) {
+	m, err := c.load(source{files, file})
+	if err != nil {
+		return nil, err
+	}
 	handle, text := new(uintptr), append([]byte(name), 0)
-	err := m.context.driver.call("cuModuleGetFunction", uintptr(unsafe.Pointer(handle)), m.handle,
+	err = c.driver.call("cuModuleGetFunction", uintptr(unsafe.Pointer(handle)), m.handle,
 		uintptr(unsafe.Pointer(&text[0])))
 	runtime.KeepAlive(text)
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s of %s: %w", name, m.name, err)
 	}
-	return &Kernel{driver: m.context.driver, Name: name, handle: *handle}, nil
+	return &Kernel{driver: c.driver, Name: name, handle: *handle}, nil
 }
 
 // Resident returns how many blocks with this number of threads and bytes of shared memory a

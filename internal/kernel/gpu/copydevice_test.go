@@ -33,15 +33,7 @@ func TestCopiesOnDevice(t *testing.T) {
 }
 
 func (b *bench) copies(t *testing.T, a Algorithm) error {
-	ptx, err := a.PTX()
-	if err != nil {
-		return err
-	}
-	m, err := b.Load(string(a), ptx)
-	if err != nil {
-		return err
-	}
-	k, err := m.Kernel(string(a))
+	k, err := b.Kernel(files, a.File(), string(a))
 	if err != nil {
 		return err
 	}

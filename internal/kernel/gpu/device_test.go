@@ -21,7 +21,6 @@ type bench struct {
 	stream                  *cuda.Stream
 	failure                 *cuda.Shared
 	in, out, scratch, flags [8]cuda.Pointer
-	modules                 map[Algorithm]*cuda.Module
 	sms                     int
 }
 
@@ -47,7 +46,7 @@ func open(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{Context: c, modules: map[Algorithm]*cuda.Module{}}
+	b := &bench{Context: c}
 	b.sms, _ = devices[0].Get(cuda.Multiprocessors)
 	err = c.Do(func() error {
 		if b.stream, err = c.Stream(); err != nil {
@@ -63,20 +62,6 @@ func open(t *testing.T) *bench {
 					return err
 				}
 			}
-		}
-		for _, a := range Algorithms() {
-			if testing.Short() && !slices.Contains(plainSums, a) {
-				continue // compute-sanitizer takes minutes to instrument the largest ones
-			}
-			ptx, err := a.PTX()
-			if err != nil {
-				return err
-			}
-			start := time.Now()
-			if b.modules[a], err = c.Load(string(a), ptx); err != nil {
-				return err
-			}
-			t.Logf("%s loaded in %v", a, time.Since(start))
 		}
 		return nil
 	})
@@ -143,7 +128,7 @@ func (b *bench) cell(t *testing.T, a Algorithm, d dtype.DType, ranks int) error 
 	if err != nil {
 		return err
 	}
-	k, err := b.modules[a].Kernel(name)
+	k, err := b.Kernel(files, a.File(), name)
 	if err != nil {
 		return err
 	}

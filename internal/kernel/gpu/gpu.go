@@ -10,6 +10,7 @@ package gpu
 import (
 	"embed"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -169,12 +170,20 @@ func (a Algorithm) Kernel(d dtype.DType, ranks int) (string, error) {
 	return fmt.Sprintf("%s_%v_%s", a, d, count), nil
 }
 
-// PTX returns the algorithm's PTX.
-func (a Algorithm) PTX() ([]byte, error) { return files.ReadFile("ptx/" + a.File() + ".ptx") }
+// Files returns the PTX of all algorithms, ptx/FILE.ptx. With oneGPU it is rewritten for ranks that share one GPU: flags
+// are released and acquired at device scope, which is faster than system scope.
+func Files(oneGPU bool) fs.FS {
+	if oneGPU {
+		return deviceScope{files}
+	}
+	return files
+}
 
-// OnOneGPU rewrites PTX for ranks that share one GPU: flags are released and acquired at device scope,
-// which is faster than system scope.
-func OnOneGPU(ptx []byte) []byte {
+type deviceScope struct{ embed.FS }
+
+// ReadFile implements fs.ReadFileFS.
+func (d deviceScope) ReadFile(name string) ([]byte, error) {
+	ptx, err := d.FS.ReadFile(name)
 	return []byte(strings.NewReplacer("st.release.sys.", "st.release.gpu.", "ld.acquire.sys.", "ld.acquire.gpu.",
-		"st.relaxed.sys.", "st.relaxed.gpu.", "ld.relaxed.sys.", "ld.relaxed.gpu.").Replace(string(ptx)))
+		"st.relaxed.sys.", "st.relaxed.gpu.", "ld.relaxed.sys.", "ld.relaxed.gpu.").Replace(string(ptx))), err
 }

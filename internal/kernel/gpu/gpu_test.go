@@ -3,6 +3,7 @@ package gpu
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ import (
 // requires the oldest PTX version that its instructions allow.
 func TestPTXIsCurrent(t *testing.T) {
 	for _, a := range append(Algorithms(), Cache) {
-		ptx := must.Get(a.PTX())(t)
+		ptx := must.Get(fs.ReadFile(Files(false), "ptx/"+a.File()+".ptx"))(t)
 		if err := cudatest.StalePTX(os.DirFS("."), a.File()); err != nil {
 			t.Error(err)
 		}
@@ -66,11 +67,11 @@ func TestParamsLayout(t *testing.T) {
 	}
 }
 
-// OnOneGPU narrows every barrier in a file and changes nothing else.
-func TestOnOneGPU(t *testing.T) {
+// The files for one GPU narrow every barrier in a file and changes nothing else.
+func TestFilesForOneGPU(t *testing.T) {
 	for _, a := range Algorithms() {
-		ptx := must.Get(a.PTX())(t)
-		near := string(OnOneGPU(ptx))
+		ptx := must.Get(fs.ReadFile(Files(false), "ptx/"+a.File()+".ptx"))(t)
+		near := string(must.Get(fs.ReadFile(Files(true), "ptx/"+a.File()+".ptx"))(t))
 		if strings.Contains(near, "release.sys") || strings.Contains(near, "acquire.sys") ||
 			strings.Count(near, "st.release.gpu.") != strings.Count(string(ptx), "st.release.sys.") || len(near) != len(ptx) {
 			t.Errorf("%s: some flags do not have device scope", a)

@@ -76,18 +76,5 @@ func suffix(ranks int) string {
 	return "any"
 }
 
-// Load compiles the kernel's file, unless modules has it already.
-func (k Kernel) Load(c *cuda.Context, modules map[string]*cuda.Module) (*cuda.Kernel, error) {
-	m := modules[k.File]
-	if m == nil {
-		ptx, err := files.ReadFile("ptx/" + k.File + ".ptx")
-		if err != nil {
-			return nil, err
-		}
-		if m, err = c.Load(k.File, ptx); err != nil {
-			return nil, err
-		}
-		modules[k.File] = m
-	}
-	return m.Kernel(k.Name)
-}
+// Load returns the kernel in a context.
+func (k Kernel) Load(c *cuda.Context) (*cuda.Kernel, error) { return c.Kernel(files, k.File, k.Name) }

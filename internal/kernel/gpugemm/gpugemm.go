@@ -33,26 +33,15 @@ type device struct {
 	name                            string
 	compute, multiprocessors, cache int
 
-	mu      sync.Mutex              // guards modules and reads
-	modules map[string]*cuda.Module // compiled PTX files, by name
-	peaks   map[dtype.DType]*peak
-	reads   float64 // measured speed of reading memory in GB/s; 0: not measured yet
+	peaks map[dtype.DType]*peak
+
+	mu    sync.Mutex // guards reads
+	reads float64    // measured speed of reading memory in GB/s; 0: not measured yet
 }
 
 // openDevice opens the process's first GPU, once.
 var openDevice = sync.OnceValues(func() (*device, error) {
-	driver, err := cuda.Open()
-	if err != nil {
-		return nil, err
-	}
-	list, err := driver.Devices()
-	if err != nil {
-		return nil, err
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("%v has no GPU for this process", driver)
-	}
-	c, err := list[0].Context()
+	c, err := cuda.OpenGPU(0)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +49,7 @@ var openDevice = sync.OnceValues(func() (*device, error) {
 })
 
 func deviceOf(c *cuda.Context) (*device, error) {
-	d := &device{Context: c, name: c.Device().Name, modules: map[string]*cuda.Module{}, peaks: map[dtype.DType]*peak{}}
+	d := &device{Context: c, name: c.Device().Name, peaks: map[dtype.DType]*peak{}}
 	var err error
 	for _, need := range []struct {
 		to *int
@@ -87,22 +76,7 @@ func open(threads int) (*device, error) {
 }
 
 // kernel returns a kernel of a PTX file, which the driver compiles on first use.
-func (d *device) kernel(file, name string) (*cuda.Kernel, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	m := d.modules[file]
-	if m == nil {
-		ptx, err := files.ReadFile("ptx/" + file + ".ptx")
-		if err != nil {
-			return nil, err
-		}
-		if m, err = d.Load(file, ptx); err != nil {
-			return nil, err
-		}
-		d.modules[file] = m
-	}
-	return m.Kernel(name)
-}
+func (d *device) kernel(file, name string) (*cuda.Kernel, error) { return d.Kernel(files, file, name) }
 
 // stopwatch is a stream with two events to time its work.
 type stopwatch struct {

@@ -42,8 +42,8 @@ var compiled embed.FS
 // Sources returns the source files of the kernels.
 func Sources() fs.FS { return sources }
 
-// PTX returns the compiled kernels of a source, given its base name.
-func PTX(name string) ([]byte, error) { return compiled.ReadFile("ptx/" + name + ".ptx") }
+// Files returns the compiled kernels, ptx/NAME.ptx for each source.
+func Files() fs.FS { return compiled }
 
 // Limits of Params.
 const (

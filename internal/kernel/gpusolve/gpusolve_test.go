@@ -21,7 +21,7 @@ func TestPTXIsCurrent(t *testing.T) {
 	}
 	for _, source := range all {
 		name := strings.TrimSuffix(source, ".cu")
-		ptx, err := PTX(name)
+		ptx, err := fs.ReadFile(Files(), "ptx/"+name+".ptx")
 		if err != nil {
 			t.Fatal(err)
 		}

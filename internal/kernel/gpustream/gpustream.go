@@ -33,30 +33,22 @@ const (
 	blocksPerMultiple = 4 // blocks on a multiprocessor: all that it holds
 )
 
-// Kernels are the compiled kernels of a GPU.
+// Kernels are the kernels for a GPU.
 type Kernels struct {
-	module *cuda.Module
+	context *cuda.Context
 	// Blocks is the number of blocks of a launch, and of sums of [Kernels.Launch] with "read".
 	Blocks int
 }
 
-// New compiles the kernels in a context.
+// New returns the kernels for a context.
 func New(c *cuda.Context) (*Kernels, error) {
 	multiprocessors, err := c.Device().Get(cuda.Multiprocessors)
-	if err != nil {
-		return nil, err
-	}
-	ptx, err := files.ReadFile("ptx/stream.ptx")
-	if err != nil {
-		return nil, err
-	}
-	m, err := c.Load("stream", ptx)
-	return &Kernels{m, blocksPerMultiple * multiprocessors}, err
+	return &Kernels{c, blocksPerMultiple * multiprocessors}, err
 }
 
 // Launch prepares a kernel: read, write, copy, scale, add, triad or chase.
 func (k *Kernels) Launch(name string, p *Params) (*cuda.Launch, error) {
-	kernel, err := k.module.Kernel("stream_" + name)
+	kernel, err := k.context.Kernel(files, "stream", "stream_"+name)
 	if err != nil {
 		return nil, fmt.Errorf("loop %s: %w", name, err)
 	}

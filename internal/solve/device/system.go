@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -240,17 +239,6 @@ func contextOf(g *dist.Group) (*cuda.Context, reacher, error) {
 	return context, backend, g.Free(probe)
 }
 
-// modules caches the compiled kernels of each GPU of this process.
-var modules = struct {
-	sync.Mutex
-	loaded map[moduleKey]*cuda.Module
-}{loaded: map[moduleKey]*cuda.Module{}}
-
-type moduleKey struct {
-	context *cuda.Context
-	name    string
-}
-
 // sharing returns the number of ranks that run kernels on this rank's GPU.
 func (s *System) sharing() int { return max(1, s.group.Facts().RanksPerDevice) }
 
@@ -259,21 +247,7 @@ func (s *System) sharing() int { return max(1, s.group.Facts().RanksPerDevice) }
 // runs, so all these kernels ask for the largest carveout.
 func (s *System) findKernel(name string) (*cuda.Kernel, error) {
 	file, _, _ := strings.Cut(name, "_")
-	key := moduleKey{s.context, file}
-	modules.Lock()
-	defer modules.Unlock()
-	m := modules.loaded[key]
-	if m == nil {
-		ptx, err := gpusolve.PTX(file)
-		if err != nil {
-			return nil, err
-		}
-		if m, err = s.context.Load("the solve", ptx); err != nil {
-			return nil, err
-		}
-		modules.loaded[key] = m
-	}
-	k, err := m.Kernel(name)
+	k, err := s.context.Kernel(gpusolve.Files(), file, name)
 	if err != nil || s.sharing() == 1 {
 		return k, err
 	}
