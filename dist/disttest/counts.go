@@ -12,7 +12,7 @@ import (
 // in place or not, in both kinds of memory.
 func counts(g *dist.Group) error {
 	caps, size, made := g.Capabilities(), g.Size(), new(vectors)
-	space, err := newSpace(g, 2*size*size*(700+3*size*size))
+	space, err := newSpace(g, 4096*size*size) // the longest input and output, and a guard
 	if err != nil {
 		return err
 	}
