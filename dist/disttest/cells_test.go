@@ -77,7 +77,8 @@ func product(s Suite, caps dist.Capabilities, op dist.Collective, size int) (lis
 			for _, count := range s.counts(size) {
 				for _, algorithm := range algorithms {
 					for form := range 16 {
-						c := cell{d, r, count, algorithm, form & 1 * (size - 1), form >> 1 & 1 * (count/3 + 1), form&4 != 0, form&8 != 0, nil}
+						c := cell{d, r, count, algorithm, form & 1 * (size - 1), form >> 1 & 1 * (count/3 + 1), form&4 != 0,
+							form&8 != 0, nil}
 						if !op.Reduces() && r != dist.Sum || !op.Rooted() && c.root > 0 ||
 							c.chunk > 0 && (op != dist.AllReduce || count < 1000) ||
 							op == dist.AllToAll && c.inPlace {

@@ -109,8 +109,8 @@ type element struct {
 	sum   sum
 }
 
-// The intervals of a proof behave like an array of elements: writes, additions and reads give the same contents, and the
-// same errors.
+// The intervals of a proof behave like an array of elements: writes, additions and reads give the same contents, and
+// the same errors.
 func TestIntervals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const size = 5

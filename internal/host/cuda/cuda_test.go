@@ -142,7 +142,8 @@ func TestModuleRefused(t *testing.T) {
 		if refused == nil || !strings.Contains(refused.Error(), "loading the kernels of multimem") {
 			t.Errorf("refused PTX: %v", refused)
 		}
-		if _, err := c.Kernel(&files, "push", "push_f32_9"); err == nil || !strings.Contains(err.Error(), "kernel push_f32_9 of push") {
+		if _, err := c.Kernel(&files, "push", "push_f32_9"); err == nil ||
+			!strings.Contains(err.Error(), "kernel push_f32_9 of push") {
 			t.Errorf("missing kernel: %v", err)
 		}
 		_, err = c.Kernel(&files, "push", "push_f32_2")

@@ -170,8 +170,8 @@ func (a Algorithm) Kernel(d dtype.DType, ranks int) (string, error) {
 	return fmt.Sprintf("%s_%v_%s", a, d, count), nil
 }
 
-// Files returns the PTX of all algorithms, ptx/FILE.ptx. With oneGPU it is rewritten for ranks that share one GPU: flags
-// are released and acquired at device scope, which is faster than system scope.
+// Files returns the PTX of all algorithms, ptx/FILE.ptx. With oneGPU it is rewritten for ranks that share one GPU:
+// flags are released and acquired at device scope, which is faster than system scope.
 func Files(oneGPU bool) fs.FS {
 	if oneGPU {
 		return deviceScope{files}
@@ -184,6 +184,7 @@ type deviceScope struct{ embed.FS }
 // ReadFile implements fs.ReadFileFS.
 func (d deviceScope) ReadFile(name string) ([]byte, error) {
 	ptx, err := d.FS.ReadFile(name)
-	return []byte(strings.NewReplacer("st.release.sys.", "st.release.gpu.", "ld.acquire.sys.", "ld.acquire.gpu.",
-		"st.relaxed.sys.", "st.relaxed.gpu.", "ld.relaxed.sys.", "ld.relaxed.gpu.").Replace(string(ptx))), err
+	narrow := strings.NewReplacer("st.release.sys.", "st.release.gpu.", "ld.acquire.sys.", "ld.acquire.gpu.",
+		"st.relaxed.sys.", "st.relaxed.gpu.", "ld.relaxed.sys.", "ld.relaxed.gpu.")
+	return []byte(narrow.Replace(string(ptx))), err
 }
