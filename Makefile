@@ -94,11 +94,12 @@ RANKED   := ^\./(benches/(allreduceeval|collectives|gemmallreduce|solvescaling)|
 PACKAGES := $(GO) list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...
 
 # RACED matches the packages that run in `make test` with the race detector, and only with it: what starts, connects and
-# watches processes, moves data between ranks, or serves. RACY lists all packages whose own code starts
+# watches processes, or moves data between ranks, except for tests that start the whole program, for which everything
+# would be compiled twice. RACY lists all packages whose own code starts
 # goroutines, takes locks or uses atomics; `make race` runs them all. Goroutines in tests alone do not count: they stand
 # for ranks or callers, and the data that they share belongs to a listed package. A sync.Once or a sync.Map alone does
 # not count either, because it is safe by itself.
-RACED := ^\./(dist|internal/(base/(infile|registry)|bench/(python|run|worker)|cli/(job|terminal)|comm/(netns|shm|syncgroup|tcp)|dist/devicegroup|host/(collector|hostinfo|mps|proctest)|process/(connection|launch|node|rankhost)|result/journal|solve/(krylov|service)|view/web))$$
+RACED := ^\./(dist|internal/(base/(infile|registry)|bench/(python|run|worker)|comm/(netns|shm|syncgroup|tcp)|dist/devicegroup|host/(collector|hostinfo|mps|proctest)|process/(connection|launch|rankhost)|result/journal))$$
 RACY  := git grep -lE '^[[:space:]]*go (func|[a-z][a-zA-Z.]*\()|\.Go\(|sync\.(Mutex|RWMutex|WaitGroup|Cond|Pool)|atomic\.' -- '*.go' ':!*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|'
 
 test-serial:

@@ -68,6 +68,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("OWN", own)
 			e.Setenv("PATH", own+":/usr/bin:"+e.Getenv("PATH"))
 			e.Setenv("GORACE", os.Getenv("GORACE"))
+			e.Setenv("GOGC", os.Getenv("GOGC"))
 			e.Defer(func() { assertNothingLeft(e) })
 			return os.Symlink(examples, filepath.Join(e.WorkDir, "examples"))
 		},

@@ -154,9 +154,6 @@ func cycleSpec(t *testing.T, grid sparse.Grid, points int) Spec {
 // symmetric and positive. That also holds if a rank's strip is shorter than a grid line, or empty on
 // coarser levels.
 func TestCycleEqualsCPU(t *testing.T) {
-	if testing.Short() {
-		t.Skip(inKernels)
-	}
 	for i, c := range cycled {
 		sameCycle(t, fmt.Sprintf("%v of %d points", c.grid, c.points), cycleSpec(t, c.grid, c.points),
 			[][]int{{1, 4}, {2}, {3, 7}, {3}}[i%4])
@@ -196,9 +193,6 @@ func sameCycle(t *testing.T, name string, spec Spec, counts []int) {
 
 // A fault in the cycle changes its result, and fails the solve or changes its number of iterations.
 func TestCycleFaultsAreFound(t *testing.T) {
-	if testing.Short() {
-		t.Skip(inKernels)
-	}
 	spec := cycleSpec(t, sparse.Grid{61, 47, 1}, 5)
 	u, _ := noises(61 * 47)
 	want, _ := appliedOnHost(t, spec, u)
@@ -279,9 +273,6 @@ func TestLateRankInSetup(t *testing.T) {
 // A rank has everything that it reads from the next finer and the next coarser level, in its own rows
 // or as a ghost.
 func TestLevelsReach(t *testing.T) {
-	if testing.Short() {
-		t.Skip("has no goroutines for the race detector")
-	}
 	for _, grid := range []sparse.Grid{{61, 47, 1}, {600, 3, 1}, {17, 16, 15}, {40, 3, 31}, {9, 100, 1}} {
 		for _, halved := range [][3]bool{{true, true, grid[2] > 1}, {true, false, false}, {false, true, false}} {
 			for _, ranks := range []int{1, 2, 3, 5, 16} {

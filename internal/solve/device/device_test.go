@@ -199,9 +199,6 @@ func TestAgreesWithCPU(t *testing.T) {
 	agreeWithCPU(t, all)
 }
 
-// inKernels is the reason to skip tests with -short, which CI runs with the race detector.
-const inKernels = "only the kernels differ from TestAgreesWithCPU, and the race detector does not see them"
-
 // named is a system with a name for messages.
 type named struct {
 	name string
@@ -290,9 +287,6 @@ func compare(t *testing.T, name string, got, want solved, rtol float64) {
 
 // Faults in the kernels are detected: the solve fails, or its result does not pass the gate.
 func TestFaultsAreFound(t *testing.T) {
-	if testing.Short() {
-		t.Skip(inKernels)
-	}
 	for name, fault := range map[string]uint32{"dropped halo": gpusolve.DroppedHalo, "wrong dot": gpusolve.WrongDot,
 		"stale scalar": gpusolve.StaleScalar, "missing wait": gpusolve.MissingWait, "stale reduction": gpusolve.StaleSums} {
 		for _, method := range Methods() {
@@ -317,9 +311,6 @@ func TestFaultsAreFound(t *testing.T) {
 // Residual replacement corrects drifting recurrences: a solve to nearly full double precision
 // converges in the true residual, after several replacements, with the same iterations as on the CPU.
 func TestReplacement(t *testing.T) {
-	if testing.Short() {
-		t.Skip(inKernels)
-	}
 	spec := poisson(t, sparse.Grid{90, 70, 1}, 5)
 	spec.Method, spec.RTol = "cg-pipelined", 1e-13
 	want := onHost(t, spec.Spec)
@@ -439,9 +430,6 @@ func TestRanksPollAtDifferentTimes(t *testing.T) {
 
 // The number of entries before each row equals the problem's.
 func TestEntriesBefore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("has no goroutines for the race detector")
-	}
 	for _, grid := range []sparse.Grid{{31, 43, 1}, {11, 9, 13}, {1, 7, 1}, {5, 1, 2}} {
 		for _, points := range []int{2*dimOf(grid) + 1, map[int]int{2: 9, 3: 27}[dimOf(grid)], variable} {
 			spec := poisson(t, grid, points)
