@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -292,14 +293,15 @@ func (f *Flags) check() error {
 	return nil
 }
 
-// fixedNames returns the flags of every `run`. No axis or option may have these names.
-func fixedNames() []string {
+// fixedNames returns the flags of every `run`. No axis or option may have these names. They are computed once, because
+// every start of the program asks for them for each flag of each bench.
+var fixedNames = sync.OnceValue(func() []string {
 	fl := pflag.NewFlagSet("", pflag.ContinueOnError)
 	new(Flags).Declare(fl, "")
 	names := []string{"help"} // added by cobra
 	fl.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return names
-}
+})
 
 // FlagError rewords an error of the flag parser like all other errors: the flag, what was wrong,
 // and what would be right. known are the benches that the program has.
